@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * GAIMD(alpha, beta): additive increase, multiplicative decrease, in general.
+ *
+ * Y. Richard Yang, Simon S. Lam: General AIMD Congestion Control, ICNP 2000.
+ * In the paper's words, W being the congestion window in packets:
+ *
+ *	for each packet newly acknowledged	W <- W + alpha / W
+ *	for a loss seen by duplicate ACKs	W <- beta W
+ *	for a timeout				W <- 1
+ *
+ * and the rest as TCP Reno. Reno itself is (1, 1/2). growth.h counts the
+ * increase, exact for any alpha, and for Reno's ACK for ACK what Linux does.
+ * As packets are counted and not ACKs, a receiver's delaying its ACKs changes
+ * nothing: b = 1 in the paper's formula for the send rate.
+ *
+ * The threshold of slow start after a timeout is beta W too: the paper leaves
+ * it to Reno, whose 1/2 is its beta.
+ *
+ * alpha is in thousandths of a packet per round-trip, beta in thousandths.
+ */
+#ifndef GAIMD_CORE_H
+#define GAIMD_CORE_H
+
+#include <fairpath/growth.h>
+
+#define GAIMD_ALPHA_MIN 1U
+#define GAIMD_ALPHA_MAX 1000000U
+#define GAIMD_BETA_MIN 1U
+#define GAIMD_BETA_MAX 999U
+
+/**
+ * struct gaimd_params - what makes one GAIMD differ from another
+ * @alpha: increase per round-trip [1/1000 packet], 1 to 1000000
+ * @beta: part of the window kept after a loss [1/1000], 1 to 999
+ */
+struct gaimd_params {
+	u32 alpha;
+	u32 beta;
+};
+
+/**
+ * struct gaimd_vars - a connection's state
+ * @growth: of the window in congestion avoidance
+ */
+struct gaimd_vars {
+	struct fp_growth growth;
+};
+
+/**
+ * gaimd_increase() - the window after packets were newly acknowledged
+ * @p: parameters
+ * @v: state
+ * @cnt: packets acknowledged in this round, kept by the caller
+ * @cwnd: the window [packets], at least 1, not in slow start
+ * @clamp: the window must not exceed this [packets]
+ * @acked: packets newly acknowledged
+ *
+ * Return: the window [packets].
+ */
+static inline u32 gaimd_increase(const struct gaimd_params *p,
+				 struct gaimd_vars *v, u32 *cnt, u32 cwnd,
+				 u32 clamp, u32 acked)
+{
+	v->growth.inc = p->alpha;
+	fp_growth_sync(&v->growth, cnt, cwnd);
+	fp_growth_count(&v->growth, cnt, acked);
+	return fp_growth_window(&v->growth, *cnt, clamp);
+}
+
+/**
+ * gaimd_decrease() - the window to go on with after a loss
+ * @p: parameters
+ * @v: state
+ * @cwnd: the window at the loss [packets]
+ *
+ * Return: beta times the window [packets], at least 2 as for Reno.
+ */
+static inline u32 gaimd_decrease(const struct gaimd_params *p,
+				 struct gaimd_vars *v, u32 cwnd)
+{
+	fp_growth_reset(&v->growth);
+	return fp_max((u32)fp_div((u64)cwnd * p->beta, 1000), 2);
+}
+
+/**
+ * gaimd_alpha_td() - alpha that is friendly to TCP while losses are rare
+ * @beta: part of the window kept after a loss [1/1000], 1 to 999
+ *
+ * 3 (1 - beta) / (1 + beta) makes the term of the send rate that duplicate
+ * ACKs cause ("TD") equal to TCP's.
+ *
+ * Return: alpha [1/1000 packet], rounded to the nearest.
+ */
+static inline u32 gaimd_alpha_td(u32 beta)
+{
+	u32 alpha =
+		(2 * 3000 * (1000 - beta) + 1000 + beta) / (2 * (1000 + beta));
+
+	return fp_max(alpha, GAIMD_ALPHA_MIN);
+}
+
+/**
+ * gaimd_alpha_to() - alpha that is friendly to TCP while time-outs rule
+ * @beta: part of the window kept after a loss [1/1000], 1 to 999
+ *
+ * 4 (1 - beta^2) / 3 makes the term of the send rate that time-outs cause
+ * ("TO") equal to TCP's.
+ *
+ * Return: alpha [1/1000 packet], rounded to the nearest.
+ */
+static inline u32 gaimd_alpha_to(u32 beta)
+{
+	return fp_max((2 * 4 * (1000000 - beta * beta) + 3000) / 6000,
+		      GAIMD_ALPHA_MIN);
+}
+
+#endif /* GAIMD_CORE_H */

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * GAIMD(alpha, beta) as a congestion control for Linux: "gaimd".
+ *
+ * gaimd_core.h has the algorithm and its source; this is the glue. Slow start,
+ * recovery (PRR), ECN, undo and idle restart are the stack's, as for Reno: all
+ * that GAIMD changes is how much is added, and how much a loss takes.
+ *
+ * Parameters: cc_params.h. What ss(8) shows of it (ss -ti) uses the attribute
+ * of DCTCP, the only one with four numbers to spare: ce_state is the phase (0
+ * slow start, 1 increase), alpha is alpha and ab_ecn is beta in thousandths,
+ * ab_tot is the packets that the round-trip has acknowledged so far.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/inet_diag.h>
+#include <linux/module.h>
+#include <net/tcp.h>
+
+#include <fairpath/cc_params.h>
+
+#include "gaimd_core.h"
+
+enum gaimd_phase {
+	GAIMD_SLOW_START,
+	GAIMD_INCREASE,
+	GAIMD_LOSS,
+};
+
+#define CREATE_TRACE_POINTS
+#include "gaimd_trace.h"
+
+/**
+ * struct gaimd - a connection
+ * @params: as they were when it started
+ * @vars: the algorithm's state
+ */
+struct gaimd {
+	struct gaimd_params params;
+	struct gaimd_vars vars;
+};
+
+static const struct {
+	const char *name;
+	struct gaimd_params params;
+} gaimd_presets[] = {
+	{ "gaimd", { .alpha = 310, .beta = 875 } },
+	{ "tcp", { .alpha = 1000, .beta = 500 } },
+	{ "aimd32", { .alpha = 32000, .beta = 875 } },
+};
+
+static const struct cc_family gaimd_family;
+static struct gaimd_params gaimd_initial = { .alpha = 310, .beta = 875 };
+static unsigned int gaimd_net_id __read_mostly;
+
+static const struct cc_param gaimd_params[] = {
+	{
+		.family = &gaimd_family,
+		.name = "gaimd_alpha",
+		.offset = offsetof(struct gaimd_params, alpha),
+		.min = GAIMD_ALPHA_MIN,
+		.max = GAIMD_ALPHA_MAX,
+	},
+	{
+		.family = &gaimd_family,
+		.name = "gaimd_beta",
+		.offset = offsetof(struct gaimd_params, beta),
+		.min = GAIMD_BETA_MIN,
+		.max = GAIMD_BETA_MAX,
+	},
+};
+
+/*
+ * td-friendly and to-friendly derive alpha from beta: from the one in force, or
+ * from one that follows in thousandths ("td-friendly 875").
+ */
+static int gaimd_preset_friendly(struct gaimd_params *params, const char *text)
+{
+	size_t len = strlen("td-friendly");
+	u32 (*alpha)(u32 beta);
+
+	if (!strncmp(text, "td-friendly", len))
+		alpha = gaimd_alpha_td;
+	else if (!strncmp(text, "to-friendly", len))
+		alpha = gaimd_alpha_to;
+	else
+		return -EINVAL;
+
+	if (text[len] == ' ') {
+		int err =
+			cc_param_set(&gaimd_params[1], params, text + len + 1);
+
+		if (err)
+			return err;
+	} else if (text[len]) {
+		return -EINVAL;
+	}
+	params->alpha = alpha(params->beta);
+	return 0;
+}
+
+static int gaimd_preset_set(void *params, const char *text)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(gaimd_presets); i++) {
+		if (!strcmp(text, gaimd_presets[i].name)) {
+			memcpy(params, &gaimd_presets[i].params,
+			       sizeof(gaimd_presets[i].params));
+			return 0;
+		}
+	}
+	return gaimd_preset_friendly(params, text);
+}
+
+static const char *gaimd_preset_name(const void *params)
+{
+	const struct gaimd_params *p = params;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(gaimd_presets); i++)
+		if (!memcmp(p, &gaimd_presets[i].params, sizeof(*p)))
+			return gaimd_presets[i].name;
+	if (p->alpha == gaimd_alpha_td(p->beta))
+		return "td-friendly";
+	if (p->alpha == gaimd_alpha_to(p->beta))
+		return "to-friendly";
+	return "custom";
+}
+
+static const struct cc_family gaimd_family = {
+	.initial = &gaimd_initial,
+	.size = sizeof(struct gaimd_params),
+	.params = gaimd_params,
+	.count = ARRAY_SIZE(gaimd_params),
+	.preset_sysctl = "gaimd_preset",
+	.available_sysctl = "gaimd_available_presets",
+	.available = "gaimd tcp aimd32 td-friendly to-friendly",
+	.preset_set = gaimd_preset_set,
+	.preset_name = gaimd_preset_name,
+	.net_id = &gaimd_net_id,
+};
+
+static const struct kernel_param_ops gaimd_value_ops = {
+	.set = cc_module_param_set,
+	.get = cc_module_param_get,
+};
+
+static const struct kernel_param_ops gaimd_preset_ops = {
+	.set = cc_module_preset_set,
+	.get = cc_module_preset_get,
+};
+
+module_param_cb(alpha, &gaimd_value_ops, (void *)&gaimd_params[0], 0444);
+MODULE_PARM_DESC(alpha,
+		 "increase per round-trip [1/1000 packet], 1 to 1000000");
+module_param_cb(beta, &gaimd_value_ops, (void *)&gaimd_params[1], 0444);
+MODULE_PARM_DESC(beta,
+		 "part of the window kept after a loss [1/1000], 1 to 999");
+module_param_cb(preset, &gaimd_preset_ops, (void *)&gaimd_family, 0444);
+MODULE_PARM_DESC(preset,
+		 "gaimd (default), tcp, aimd32, td-friendly, to-friendly");
+
+static void gaimd_init(struct sock *sk)
+{
+	struct gaimd *ca = inet_csk_ca(sk);
+
+	cc_params_copy(sock_net(sk), &gaimd_family, &ca->params);
+}
+
+static u32 gaimd_ssthresh(struct sock *sk)
+{
+	struct gaimd *ca = inet_csk_ca(sk);
+	u32 ssthresh = gaimd_decrease(&ca->params, &ca->vars,
+				      tcp_snd_cwnd(tcp_sk(sk)));
+
+	trace_gaimd_window(sk, &ca->params, ssthresh, GAIMD_LOSS);
+	return ssthresh;
+}
+
+static void gaimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct gaimd *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 before = tcp_snd_cwnd(tp);
+
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+
+	if (tcp_in_slow_start(tp))
+		acked = tcp_slow_start(tp, acked);
+	if (acked)
+		tcp_snd_cwnd_set(tp, gaimd_increase(&ca->params, &ca->vars,
+						    &tp->snd_cwnd_cnt,
+						    tcp_snd_cwnd(tp),
+						    tp->snd_cwnd_clamp, acked));
+
+	if (tcp_snd_cwnd(tp) != before)
+		trace_gaimd_window(sk, &ca->params, tp->snd_ssthresh,
+				   tcp_in_slow_start(tp) ? GAIMD_SLOW_START :
+							   GAIMD_INCREASE);
+}
+
+static size_t gaimd_get_info(struct sock *sk, u32 ext, int *attr,
+			     union tcp_cc_info *info)
+{
+	const struct gaimd *ca = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	/* A request has too few bits to ask for DCTCP's: Vegas' stands for it. */
+	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) |
+		     1 << (INET_DIAG_VEGASINFO - 1))))
+		return 0;
+
+	info->dctcp = (struct tcp_dctcp_info){
+		.dctcp_enabled = 1,
+		.dctcp_ce_state = tcp_in_slow_start(tp) ? GAIMD_SLOW_START :
+							  GAIMD_INCREASE,
+		.dctcp_alpha = ca->params.alpha,
+		.dctcp_ab_ecn = ca->params.beta,
+		.dctcp_ab_tot = tp->snd_cwnd_cnt,
+	};
+	*attr = INET_DIAG_DCTCPINFO;
+	return sizeof(info->dctcp);
+}
+
+static struct tcp_congestion_ops gaimd_ops __read_mostly = {
+	.init = gaimd_init,
+	.ssthresh = gaimd_ssthresh,
+	.cong_avoid = gaimd_cong_avoid,
+	.undo_cwnd = tcp_reno_undo_cwnd,
+	.get_info = gaimd_get_info,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.owner = THIS_MODULE,
+	.name = "gaimd",
+};
+
+static int __net_init gaimd_net_init(struct net *net)
+{
+	return cc_net_init(net, &gaimd_family);
+}
+
+static void __net_exit gaimd_net_exit(struct net *net)
+{
+	cc_net_exit(net, &gaimd_family);
+}
+
+static struct pernet_operations gaimd_net_ops = {
+	.init = gaimd_net_init,
+	.exit = gaimd_net_exit,
+	.id = &gaimd_net_id,
+	.size = sizeof(struct cc_net),
+};
+
+static int __init gaimd_register(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct gaimd) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(sizeof(struct gaimd_params) > CC_PARAMS_MAX);
+
+	err = register_pernet_subsys(&gaimd_net_ops);
+	if (err)
+		return err;
+
+	err = tcp_register_congestion_control(&gaimd_ops);
+	if (err)
+		unregister_pernet_subsys(&gaimd_net_ops);
+	return err;
+}
+
+static void __exit gaimd_unregister(void)
+{
+	tcp_unregister_congestion_control(&gaimd_ops);
+	unregister_pernet_subsys(&gaimd_net_ops);
+}
+
+module_init(gaimd_register);
+module_exit(gaimd_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("General AIMD congestion control (Yang, Lam 2000)");
