@@ -45,7 +45,7 @@ check-kernel:
 modules: check-kernel
 	@mkdir -p $(BUILD)
 	@cp --parents --update --preserve=mode,timestamps $(SOURCES) $(BUILD)
-	$(MAKE) -C $(KERNELDIR) M=$(CURDIR)/$(BUILD) modules
+	$(MAKE) -C $(KERNELDIR) M=$(abspath $(BUILD)) modules
 
 .PHONY: install
 install: modules

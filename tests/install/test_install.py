@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Building for a kernel, installing, taking away again: with make, and with DKMS."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from linux_source import TOP
+
+ROOMS = ["tcp_bic", "tcp_gaimd"]
+
+
+def make(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["make", *arguments],
+        cwd=TOP,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert not check or done.returncode == 0, done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Path:
+    done = subprocess.run(
+        ["scripts/kernel", "get", "6.1"], cwd=TOP, check=True, capture_output=True, text=True
+    )
+    return Path(done.stdout.strip())
+
+
+@pytest.fixture(scope="module")
+def release(kernel: Path) -> str:
+    return (kernel / "release").read_text().strip()
+
+
+@pytest.fixture
+def root(kernel: Path, release: str, tmp_path: Path) -> Path:
+    """A root directory with a kernel's own modules in it."""
+    own = tmp_path / "lib" / "modules" / release
+    own.mkdir(parents=True)
+    for entry in (kernel / "lib" / "modules" / release).iterdir():
+        (own / entry.name).symlink_to(entry)
+    for index in own.glob("modules.*"):
+        if not index.name.startswith(("modules.builtin", "modules.order")):
+            index.unlink()
+    return tmp_path
+
+
+def found_by_modprobe(root: Path, release: str, module: str) -> str:
+    """The file that modprobe would load."""
+    done = subprocess.run(
+        ["modprobe", "-d", str(root), "-S", release, "--show-depends", module],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.split()[1]
+
+
+def test_installed_modules_win_and_go(kernel: Path, release: str, root: Path) -> None:
+    arguments = [f"KERNELDIR={kernel}/headers", f"DESTDIR={root}"]
+    make("install", *arguments)
+    for module in ROOMS:
+        assert f"/updates/fairpath/{module}.ko" in found_by_modprobe(root, release, module)
+    make("uninstall", *arguments)
+    assert "/kernel/net/ipv4/tcp_bic.ko" in found_by_modprobe(root, release, "tcp_bic")
+    assert not (root / "lib" / "modules" / release / "updates" / "fairpath").exists()
+
+
+def test_a_built_in_bic_is_told(kernel: Path, release: str, root: Path) -> None:
+    builtin = root / "lib" / "modules" / release / "modules.builtin"
+    listed = builtin.read_text()
+    builtin.unlink()
+    builtin.write_text(listed + "kernel/net/ipv4/tcp_bic.ko\n")
+    said = make("install", f"KERNELDIR={kernel}/headers", f"DESTDIR={root}").stdout
+    assert f"Kernel {release} has mainline's bic built in" in said
+
+
+def test_no_headers_is_one_clear_line(tmp_path: Path) -> None:
+    done = make("--no-print-directory", "modules", f"KERNELDIR={tmp_path}", check=False)
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[0] == (
+        f"No kernel headers in {tmp_path}: "
+        "install linux-headers for your kernel, or set KERNELDIR."
+    )
+
+
+def test_too_old_a_kernel_is_one_clear_error(tmp_path: Path) -> None:
+    """What the compiler says when the headers are those of 6.0, and of 6.1."""
+    source = tmp_path / "any.c"
+    source.write_text("int nothing;\n")
+    version = tmp_path / "linux" / "version.h"
+    version.parent.mkdir()
+    said = {}
+    for name, code in {"6.0": 0x60000, "6.1": 0x60100}.items():
+        version.write_text(
+            f"#define LINUX_VERSION_CODE {code}\n"
+            "#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))\n"
+        )
+        done = subprocess.run(
+            ["gcc", f"-I{tmp_path}", "-include", "include/compat/oldest.h"]
+            + ["-c", str(source), "-o", f"{tmp_path}/any.o"],
+            cwd=TOP,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        said[name] = done.stderr
+    assert said["6.1"] == ""
+    assert said["6.0"].count("error:") == 1
+    assert "fairpath needs Linux 6.1 or newer" in said["6.0"]
+
+
+def test_dkms_builds_and_installs(kernel: Path, release: str, tmp_path: Path) -> None:
+    make("dkms-tree", f"DESTDIR={tmp_path}")
+    tree = next((tmp_path / "usr" / "src").iterdir())
+    name, version = tree.name.split("-")
+    places = [f"--sourcetree={tree.parent}", f"--dkmstree={tmp_path}/dkms"]
+    places += [f"--installtree={tmp_path}/modules", "-k", release]
+    places += ["--kernelsourcedir", str((kernel / "headers").resolve())]
+    (tmp_path / "dkms").mkdir()
+    (tmp_path / "modules" / release).mkdir(parents=True)
+    for step in ("add", "build", "install"):
+        done = subprocess.run(
+            ["dkms", step, f"{name}/{version}", *places, "--no-depmod"],
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert done.returncode == 0, done.stdout
+    installed = {path.name.partition(".")[0] for path in (tmp_path / "modules").rglob("*.ko*")}
+    assert installed == set(ROOMS)
+
+
+def test_help_names_each_target() -> None:
+    listed = make("help").stdout
+    phony = {
+        line.split()[1]
+        for line in (TOP / "Makefile").read_text().splitlines()
+        if line.startswith(".PHONY:")
+    }
+    for target in phony - {"help", "check-kernel", "dkms-tree"}:
+        assert f"make {target} " in listed

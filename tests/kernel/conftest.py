@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0
+"""These tests need a kernel that they may disturb: they run inside scripts/vm only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from net import Pair, pair, sh
+
+
+def pytest_configure() -> None:
+    if "FAIRPATH_ENGINE" not in os.environ:
+        raise pytest.UsageError("run these in a VM: tests/run --stage kernel")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def modules() -> None:
+    sh("modprobe tcp_bic && modprobe tcp_gaimd")
+
+
+@pytest.fixture
+def net() -> Iterator[Pair]:
+    with pair() as made:
+        yield made

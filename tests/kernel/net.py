@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Network namespaces, links and TCP connections for tests that run inside a VM.
+
+    ns a                    ns b
+  +--------+   veth   +--------+
+  | a0     |----------| b0     |
+  +--------+          +--------+
+  10.0.0.1             10.0.0.2     netem on b0 delays what comes back; what is
+                                    lost on the way there, nftables drops at b0
+
+A socket belongs to the namespace in which its thread stood when it was made, so one
+process holds both ends of a connection and can look at either at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import select
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TCP_CONGESTION = 13
+CLONE_NEWNET = 0x40000000
+SYSCTL = Path("/proc/sys/net/ipv4")
+TRACING = Path("/sys/kernel/tracing")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_numbers = itertools.count()
+
+
+def sh(command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run a shell command; its output is part of the error if it fails."""
+    done = subprocess.run(
+        command,
+        shell=True,
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if check and done.returncode:
+        raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}")
+    return done
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A network namespace that this process made."""
+
+    name: str
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Stand in the namespace: sockets made and sysctls seen are its own."""
+        with open("/proc/thread-self/ns/net") as before, open(f"/run/netns/{self.name}") as there:
+            _setns(there.fileno())
+            try:
+                yield
+            finally:
+                _setns(before.fileno())
+
+    def sh(self, command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return sh(f"ip netns exec {self.name} sh -c '{command}'", check)
+
+    def sysctl(self, name: str, value: object = None) -> str:
+        """Set (if there is a value) and get net.ipv4.NAME here."""
+        with self.entered():
+            if value is not None:
+                write_sysctl(name, value)
+            return read_sysctl(name)
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.01)
+
+
+def _setns(fd: int) -> None:
+    if _libc.setns(fd, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def read_sysctl(name: str) -> str:
+    return (SYSCTL / name).read_text().strip()
+
+
+def write_sysctl(name: str, value: object) -> None:
+    # Unbuffered: the kernel's refusal belongs to this write, not to a later close.
+    with open(SYSCTL / name, "wb", buffering=0) as file:
+        file.write(str(value).encode())
+
+
+@contextlib.contextmanager
+def namespace() -> Iterator[Namespace]:
+    name = f"t{next(_numbers)}"
+    sh(f"ip netns add {name} && ip -n {name} link set lo up")
+    try:
+        yield Namespace(name)
+    finally:
+        sh(f"ip netns del {name}", check=False)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two namespaces and the link between them."""
+
+    a: Namespace
+    b: Namespace
+
+    def netem(self, options: str) -> None:
+        """What happens on the way back, to ACKs."""
+        sh(f"tc -n {self.b.name} qdisc replace dev b0 root netem limit 100000 {options}")
+
+    def data(self, rule: str) -> None:
+        """What happens to data packets on their way there, as an nftables rule; "" for nothing."""
+        self.b.sh("nft flush ruleset")
+        if rule:
+            self.b.sh(
+                'nft add table ip t; nft add chain ip t c "{ type filter hook prerouting'
+                f' priority 0; }}"; nft add rule ip t c tcp dport 5000 ip length \\> 500 {rule}'
+            )
+
+    def drop_one_in(self, n: int) -> None:
+        """Drop every n-th data packet, retransmissions counted."""
+        self.data(f"numgen inc mod {n} {n - 1} drop")
+
+    def drop_only(self, *numbers: int) -> None:
+        """Drop just these data packets, counted from 0."""
+        listed = ", ".join(map(str, numbers))
+        self.data(f"numgen inc mod 1000000000 {{ {listed} }} drop")
+
+
+@contextlib.contextmanager
+def pair(netem: str = "delay 40ms") -> Iterator[Pair]:
+    with namespace() as a, namespace() as b:
+        sh(
+            f"""set -e
+            ip link add a0 netns {a.name} type veth peer name b0 netns {b.name}
+            ip -n {a.name} addr add 10.0.0.1/24 dev a0
+            ip -n {b.name} addr add 10.0.0.2/24 dev b0
+            ip -n {a.name} link set a0 up
+            ip -n {b.name} link set b0 up
+            ip netns exec {a.name} ethtool -K a0 tso off gso off gro off >/dev/null
+            ip netns exec {b.name} ethtool -K b0 tso off gso off gro off >/dev/null"""
+        )
+        for ns in (a, b):
+            ns.sysctl("tcp_rmem", "4096 8000000 16000000")
+            ns.sysctl("tcp_wmem", "4096 4000000 16000000")
+            ns.sysctl("tcp_no_metrics_save", 1)
+            # A slow machine's pauses are no idling.
+            ns.sysctl("tcp_slow_start_after_idle", 0)
+        net = Pair(a, b)
+        net.netem(netem)
+        yield net
+
+
+@dataclass
+class Connection:
+    """Both ends of a TCP connection from a to b."""
+
+    sender: socket.socket
+    receiver: socket.socket
+
+    @property
+    def cc(self) -> str:
+        name = self.sender.getsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, 16)
+        return name.split(b"\0")[0].decode()
+
+    @property
+    def info(self) -> dict[str, int]:
+        """The fields of struct tcp_info that tests look at."""
+        raw = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+        words = struct.unpack_from("24I", raw, 8)
+        return {
+            "ca_state": raw[1],
+            "unacked": words[4],
+            "ssthresh": words[17],
+            "cwnd": words[18],
+            "total_retrans": words[23],
+        }
+
+    @property
+    def cwnd(self) -> int:
+        return self.info["cwnd"]
+
+    def pump(self, size: int, seconds: float = 120) -> float:
+        """Send `size` bytes, read and check them at the other end; the time it took [s].
+
+        The bytes differ from place to place, so what is lost, doubled or moved shows.
+        """
+        pattern = bytes(range(251)) * 400
+        sent = received = 0
+        started = time.monotonic()
+        while received < size:
+            if time.monotonic() - started > seconds:
+                raise AssertionError(f"{received} of {size} bytes after {seconds} s")
+            writable = [self.sender] if sent < size else []
+            readable, writable, _ = select.select([self.receiver], writable, [], 1)
+            if writable:
+                at = sent % 251
+                sent += self.sender.send(pattern[at : at + min(size - sent, 65536)])
+            if readable:
+                data = self.receiver.recv(1 << 20)
+                at = received % 251
+                assert data, "closed too early"
+                for start in range(0, len(data), len(pattern) - 251):
+                    part = data[start : start + len(pattern) - 251]
+                    offset = (at + start) % 251
+                    assert part == pattern[offset : offset + len(part)]
+                received += len(data)
+        return time.monotonic() - started
+
+    def settle(self) -> None:
+        """Wait until all that was sent is acknowledged and all losses are repaired."""
+        wait_for(lambda: self.info["unacked"] == 0 and self.info["ca_state"] == 0)
+
+    def close(self) -> None:
+        self.sender.close()
+        self.receiver.close()
+
+
+@contextlib.contextmanager
+def connection(net: Pair, cc: str | None = None, sndbuf: int | None = None) -> Iterator[Connection]:
+    """Connect a to b, port 5000, optionally choosing the congestion control."""
+    with net.b.entered():
+        listener = socket.create_server(("10.0.0.2", 5000))
+    with net.a.entered():
+        sender = socket.socket()
+    if cc:
+        sender.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, cc.encode())
+    if sndbuf:
+        sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
+    try:
+        sender.settimeout(20)
+        sender.connect(("10.0.0.2", 5000))
+        receiver, _ = listener.accept()
+    finally:
+        listener.close()
+    sender.setblocking(False)
+    receiver.setblocking(False)
+    both = Connection(sender, receiver)
+    try:
+        yield both
+    finally:
+        both.close()
+
+
+@contextlib.contextmanager
+def tracing(*events: str) -> Iterator[Path]:
+    """Record tracepoints in an instance of their own; its `trace` is the record."""
+    instance = TRACING / "instances" / f"test-{os.getpid()}-{next(_numbers)}"
+    instance.mkdir()
+    try:
+        (instance / "buffer_size_kb").write_text("16384")
+        for event in events:
+            (instance / "events" / event / "enable").write_text("1")
+        yield instance / "trace"
+    finally:
+        for event in events:
+            (instance / "events" / event / "enable").write_text("0")
+        instance.rmdir()
+
+
+def read_trace(trace: Path, event: str) -> list[dict[str, str]]:
+    """The fields of each record of an event, in their order; `time` among them [s]."""
+    records = []
+    for line in trace.read_text().splitlines():
+        if line.startswith("#") or f" {event}: " not in line:
+            continue
+        head, _, fields = line.partition(f" {event}: ")
+        record = dict(word.split("=", 1) for word in fields.split() if "=" in word)
+        record["time"] = head.split()[-1].rstrip(":")
+        records.append(record)
+    return records

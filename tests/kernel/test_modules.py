@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The modules come and go: which one is loaded, with what, and when it may not leave."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from net import Pair, connection, namespace, read_sysctl, sh, write_sysctl
+
+MODULES = {"tcp_bic": "bic", "tcp_gaimd": "gaimd"}
+
+
+@pytest.fixture
+def unloaded() -> Iterator[None]:
+    """Without the modules; the ones that the other tests need are back afterwards."""
+    sh("modprobe -r tcp_bic tcp_gaimd")
+    yield
+    sh("modprobe -r tcp_bic tcp_gaimd && modprobe tcp_bic && modprobe tcp_gaimd")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modprobe_finds_ours(module: str) -> None:
+    found = sh(f"modinfo -F filename {module}").stdout
+    assert "/updates/" in found
+
+
+@pytest.mark.parametrize("cc", MODULES.values())
+def test_registered_for_all_users(cc: str) -> None:
+    assert cc in read_sysctl("tcp_available_congestion_control").split()
+    assert cc in read_sysctl("tcp_allowed_congestion_control").split()
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_clean_after_unload() -> None:
+    for module, cc in MODULES.items():
+        assert not Path(f"/sys/module/{module}").exists()
+        assert not Path(f"/sys/kernel/tracing/events/{module}").exists()
+        assert cc not in read_sysctl("tcp_available_congestion_control").split()
+    left = [name for name in os.listdir("/proc/sys/net/ipv4") if name.startswith(("bic", "gaimd"))]
+    assert left == []
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_load_and_unload_often_with_namespaces_around() -> None:
+    with namespace() as ns:
+        for _ in range(10):
+            sh("modprobe tcp_bic && modprobe tcp_gaimd")
+            assert ns.sysctl("bic_preset") == "paper"
+            assert ns.sysctl("gaimd_preset") == "gaimd"
+            sh("modprobe -r tcp_bic tcp_gaimd")
+
+
+@pytest.mark.parametrize(("module", "cc"), MODULES.items())
+def test_stays_while_in_use(net: Pair, module: str, cc: str) -> None:
+    with connection(net, cc) as flow:
+        refused = sh(f"rmmod {module}", check=False)
+        assert refused.returncode != 0
+        assert "in use" in refused.stdout
+        assert flow.cc == cc
+        flow.pump(10000)
+
+
+@pytest.mark.usefixtures("unloaded")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "tcp_gaimd alpha=0",
+        "tcp_gaimd alpha=1000001",
+        "tcp_gaimd alpha=-1",
+        "tcp_gaimd alpha=0.31",
+        "tcp_gaimd alpha=",
+        "tcp_gaimd beta=0",
+        "tcp_gaimd beta=1000",
+        "tcp_gaimd preset=reno",
+        "tcp_gaimd preset=td-friendlyx",
+        "tcp_bic smax=0",
+        "tcp_bic smin=0",
+        "tcp_bic smin=40000",
+        "tcp_bic beta=0",
+        "tcp_bic beta=1024",
+        "tcp_bic fast_convergence=2",
+        "tcp_bic form=cubic",
+        "tcp_bic preset=mainline",
+    ],
+)
+def test_bad_module_parameters_refused(arguments: str) -> None:
+    module = arguments.split()[0]
+    assert sh(f"modprobe {arguments}", check=False).returncode != 0
+    assert not Path(f"/sys/module/{module}").exists()
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_module_parameters_are_what_namespaces_start_with() -> None:
+    with namespace() as early:
+        sh("modprobe tcp_gaimd preset=aimd32 beta=900")
+        sh("modprobe tcp_bic preset=linux smax=32000")
+        with namespace() as late:
+            for ns in (early, late):
+                assert (ns.sysctl("gaimd_alpha"), ns.sysctl("gaimd_beta")) == ("32000", "900")
+                assert ns.sysctl("gaimd_preset") == "custom"
+                assert (ns.sysctl("bic_form"), ns.sysctl("bic_smax")) == ("linux", "32000")
+                assert (ns.sysctl("bic_smin"), ns.sysctl("bic_beta")) == ("200", "819")
+    assert read_sysctl("gaimd_alpha") == "32000"
+    shown = Path("/sys/module/tcp_gaimd/parameters/alpha").read_text()
+    assert shown == "32000\n"
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_second_bic_is_told() -> None:
+    """Mainline's bic, loaded under its own file, is not displaced silently."""
+    release = os.uname().release
+    theirs = next(Path(f"/lib/modules/{release}/kernel/net/ipv4").glob("tcp_bic.ko*"))
+    sh(f"insmod {theirs}")
+    assert not Path("/sys/module/tcp_bic/parameters/preset").exists()
+    assert "Mainline's tcp_bic is loaded now" in sh(f"scripts/whose-bic {release}").stdout
+    sh("rmmod tcp_bic")
+
+
+def test_sysctls_of_a_dying_namespace_are_safe() -> None:
+    """A file of a namespace's sysctl that is still open when the namespace goes."""
+    with namespace() as ns, ns.entered():
+        file = open("/proc/sys/net/ipv4/gaimd_alpha", "w")  # noqa: SIM115
+    try:
+        file.write("500")
+        file.flush()
+    except OSError:
+        pass
+    finally:
+        file.close()
+    assert read_sysctl("gaimd_alpha") == "310"
+    write_sysctl("gaimd_alpha", 310)

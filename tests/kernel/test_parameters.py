@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Parameters: presets by name, each namespace its own, and nothing that makes no sense."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+import pytest
+from net import Namespace, Pair, connection, namespace, read_sysctl, write_sysctl
+
+
+@pytest.fixture
+def ns() -> Iterator[Namespace]:
+    with namespace() as made:
+        yield made
+
+
+def test_defaults(ns: Namespace) -> None:
+    names = ("smax", "smin", "beta", "low_window", "fast_convergence", "form", "preset")
+    values = [ns.sysctl(f"bic_{name}") for name in names]
+    assert values == ["32000", "10", "896", "14", "1", "paper", "paper"]
+    assert [ns.sysctl(f"gaimd_{name}") for name in ("alpha", "beta", "preset")] == [
+        "310",
+        "875",
+        "gaimd",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("preset", "alpha", "beta"),
+    [
+        ("gaimd", 310, 875),
+        ("tcp", 1000, 500),
+        ("aimd32", 32000, 875),
+        ("td-friendly 875", 200, 875),
+        ("to-friendly 875", 313, 875),
+        ("td-friendly 500", 1000, 500),
+        ("to-friendly 500", 1000, 500),
+    ],
+)
+def test_gaimd_presets(ns: Namespace, preset: str, alpha: int, beta: int) -> None:
+    ns.sysctl("gaimd_alpha", 7)
+    ns.sysctl("gaimd_preset", preset)
+    assert (ns.sysctl("gaimd_alpha"), ns.sysctl("gaimd_beta")) == (str(alpha), str(beta))
+
+
+def test_gaimd_friendly_to_the_beta_in_force(ns: Namespace) -> None:
+    ns.sysctl("gaimd_beta", 750)
+    assert ns.sysctl("gaimd_preset") == "custom"
+    assert ns.sysctl("gaimd_preset", "td-friendly") == "td-friendly"
+    assert ns.sysctl("gaimd_alpha") == "429"
+    assert ns.sysctl("gaimd_preset", "to-friendly") == "to-friendly"
+    assert ns.sysctl("gaimd_alpha") == "583"
+
+
+def test_bic_presets(ns: Namespace) -> None:
+    assert ns.sysctl("bic_preset", "linux") == "linux"
+    names = ("smax", "smin", "beta", "low_window", "fast_convergence", "form")
+    assert [ns.sysctl(f"bic_{name}") for name in names] == [
+        "16000",
+        "200",
+        "819",
+        "14",
+        "1",
+        "linux",
+    ]
+    ns.sysctl("bic_beta", 896)
+    assert ns.sysctl("bic_preset") == "custom"
+    assert ns.sysctl("bic_preset", "paper") == "paper"
+    assert ns.sysctl("bic_smin") == "10"
+
+
+def test_available_presets_are_those_that_work(ns: Namespace) -> None:
+    for cc in ("bic", "gaimd"):
+        for preset in ns.sysctl(f"{cc}_available_presets").split():
+            ns.sysctl(f"{cc}_preset", preset)
+            assert ns.sysctl(f"{cc}_preset") == preset
+    with pytest.raises(PermissionError):
+        ns.sysctl("bic_available_presets", "x")
+
+
+def test_each_namespace_its_own(ns: Namespace) -> None:
+    with namespace() as other:
+        ns.sysctl("gaimd_alpha", 5)
+        ns.sysctl("bic_preset", "linux")
+        for value in (other.sysctl("gaimd_alpha"), read_sysctl("gaimd_alpha")):
+            assert value == "310"
+        for value in (other.sysctl("bic_preset"), read_sysctl("bic_preset")):
+            assert value == "paper"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gaimd_alpha", "0"),
+        ("gaimd_alpha", "1000001"),
+        ("gaimd_alpha", "-310"),
+        ("gaimd_alpha", "4294967606"),  # 310 + 2^32
+        ("gaimd_alpha", "0.31"),
+        ("gaimd_alpha", "310x"),
+        ("gaimd_alpha", "310 875"),
+        ("gaimd_alpha", ""),
+        ("gaimd_alpha", " " * 200 + "310"),
+        ("gaimd_beta", "0"),
+        ("gaimd_beta", "1000"),
+        ("gaimd_preset", "GAIMD"),
+        ("gaimd_preset", "gaimd " + "x" * 200),
+        ("gaimd_preset", "td-friendly 0"),
+        ("gaimd_preset", "td-friendly 1000"),
+        ("gaimd_preset", "td-friendly  875x"),
+        ("gaimd_preset", "custom"),
+        ("bic_smax", "0"),
+        ("bic_smax", "9"),  # below smin
+        ("bic_smax", "1000001"),
+        ("bic_smin", "0"),
+        ("bic_smin", "32001"),  # above smax
+        ("bic_beta", "0"),
+        ("bic_beta", "1024"),
+        ("bic_low_window", "1000001"),
+        ("bic_fast_convergence", "2"),
+        ("bic_form", "1"),
+        ("bic_preset", "mainline"),
+        ("bic_initial_ssthresh", "2147483648"),
+    ],
+)
+def test_refused_and_unchanged(ns: Namespace, name: str, value: str) -> None:
+    family = name.partition("_")[0]
+    watched = [f"{family}_preset", name]
+    watched += ["gaimd_alpha", "gaimd_beta"] if family == "gaimd" else ["bic_smin", "bic_smax"]
+    before = [ns.sysctl(each) for each in watched]
+    with ns.entered(), pytest.raises(OSError) as refused:
+        write_sysctl(name, value or "\n")
+    assert refused.value.errno == errno.EINVAL
+    assert [ns.sysctl(each) for each in watched] == before
+
+
+@pytest.mark.parametrize("value", ["1", "1000000", "310\n", "  310  "])
+def test_bounds_and_blanks_accepted(ns: Namespace, value: str) -> None:
+    assert ns.sysctl("gaimd_alpha", value) == value.strip()
+
+
+def test_a_connection_keeps_what_it_started_with(net: Pair) -> None:
+    net.a.sysctl("gaimd_preset", "aimd32")
+    with connection(net, "gaimd"):
+        net.a.sysctl("gaimd_preset", "tcp")
+        shown = net.a.sh("ss -tinH dport = 5000").stdout
+        assert "alpha:32000,ab_ecn:875" in shown
+    with connection(net, "gaimd"):
+        shown = net.a.sh("ss -tinH state established dport = 5000").stdout
+        assert "alpha:1000,ab_ecn:500" in shown
+
+
+def test_bic_initial_ssthresh(net: Pair) -> None:
+    net.a.sysctl("bic_initial_ssthresh", 40)
+    with connection(net, "bic") as flow:
+        assert flow.info["ssthresh"] == 40

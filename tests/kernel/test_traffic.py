@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Real connections: through loss, ECN, time-outs, false alarms and idling.
+
+What the algorithms compute is tested to the last digit in tests/unit. Here it is whether
+the modules hand the right numbers in and out at the right time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from net import Connection, Pair, connection, pair, read_trace, sh, tracing, wait_for
+
+VARIANTS = [
+    ("bic", "paper"),
+    ("bic", "linux"),
+    ("gaimd", "gaimd"),
+    ("gaimd", "tcp"),
+    ("gaimd", "aimd32"),
+]
+
+
+@pytest.fixture(params=VARIANTS, ids=":".join)
+def variant(request: pytest.FixtureRequest, net: Pair) -> tuple[str, str]:
+    cc, preset = request.param
+    net.a.sysctl(f"{cc}_preset", preset)
+    return cc, preset
+
+
+def shown_by_ss(net: Pair) -> dict[str, int]:
+    """The four numbers of get_info."""
+    line = net.a.sh("ss -tinH state established dport = 5000").stdout
+    found = re.search(r"dctcp:\(ce_state:(\d+),alpha:(\d+),ab_ecn:(\d+),ab_tot:(\d+)\)", line)
+    assert found, line
+    return dict(zip(("phase", "alpha", "ab_ecn", "ab_tot"), map(int, found.groups()), strict=True))
+
+
+def counter(net: Pair, name: str) -> int:
+    """A counter of the sender's namespace, by its name in nstat(8)."""
+    line = net.a.sh(f"nstat -asz {name}").stdout.splitlines()[-1]
+    assert line.startswith(name), line
+    return int(line.split()[1])
+
+
+def undos(net: Pair) -> int:
+    return sum(counter(net, f"TcpExtTCP{kind}Undo") for kind in ("Full", "Loss", "DSACK"))
+
+
+def test_data_intact_under_loss(net: Pair, variant: tuple[str, str]) -> None:
+    net.netem("delay 10ms loss 1%")
+    net.data("numgen random mod 50 0 drop")
+    with connection(net, variant[0]) as flow:
+        flow.pump(600_000)
+        assert flow.info["total_retrans"] > 0
+        assert flow.cc == variant[0]
+
+
+def cut(variant: tuple[str, str], cwnd: int) -> int:
+    """What the papers (and mainline) leave of a window after a loss."""
+    cc, preset = variant
+    if cc == "gaimd":
+        kept = cwnd // 2 if preset == "tcp" else cwnd * 7 // 8
+    elif preset == "paper":
+        kept = cwnd // 2 if cwnd < 14 else cwnd * 7 // 8
+    else:
+        kept = cwnd // 2 if cwnd <= 14 else cwnd * 819 // 1024
+    return max(kept, 2)
+
+
+def test_tracepoint_tells_each_loss_and_the_cut(net: Pair, variant: tuple[str, str]) -> None:
+    event = f"{variant[0]}_window"
+    net.drop_one_in(150)
+    with tracing(f"tcp_{variant[0]}/{event}") as trace:
+        with connection(net, variant[0]) as flow:
+            flow.pump(900_000)
+            port = flow.sender.getsockname()[1]
+        records = read_trace(trace, event)
+    losses = [record for record in records if record["phase"] == "loss"]
+    assert len(losses) >= 3
+    for record in losses:
+        assert int(record["ssthresh"]) == cut(variant, int(record["cwnd"]))
+    assert {record["phase"] for record in records} >= {"slow_start", "loss"}
+    assert {(record["sport"], record["dport"]) for record in records} == {(str(port), "5000")}
+    if variant[0] == "bic":
+        assert all(int(record["wmax"]) > 0 for record in losses)
+
+
+def test_ecn_cuts_without_loss(net: Pair, variant: tuple[str, str]) -> None:
+    net.a.sysctl("tcp_ecn", 1)
+    net.data("numgen inc mod 100 99 ip ecn set ce")
+    event = f"{variant[0]}_window"
+    with tracing(f"tcp_{variant[0]}/{event}") as trace, connection(net, variant[0]) as flow:
+        flow.pump(1_000_000)
+        flow.settle()
+        assert flow.info["total_retrans"] == 0
+        losses = [each for each in read_trace(trace, event) if each["phase"] == "loss"]
+    assert losses
+    for record in losses:
+        assert int(record["ssthresh"]) == cut(variant, int(record["cwnd"]))
+
+
+def in_slow_start_no_more(flow: Connection, size: int = 400_000) -> None:
+    """Send until a loss has ended slow start."""
+    flow.pump(size)
+    assert flow.info["ssthresh"] < 1 << 20
+
+
+def test_timeout_takes_the_window_to_one(net: Pair, variant: tuple[str, str]) -> None:
+    net.drop_one_in(150)
+    with connection(net, variant[0]) as flow:
+        in_slow_start_no_more(flow)
+        net.data("drop")
+        assert flow.sender.send(b"x" * 100_000) > 0
+        wait_for(lambda: flow.info["ca_state"] == 4)
+        assert flow.cwnd == 1
+        net.data("")
+        wait_for(lambda: flow.info["ca_state"] == 0)
+        left = 100_000
+        flow.receiver.setblocking(True)
+        flow.receiver.settimeout(20)
+        while left:
+            left -= len(flow.receiver.recv(left))
+        flow.receiver.setblocking(False)
+        flow.pump(300_000)
+
+
+def test_false_alarm_is_undone(net: Pair, variant: tuple[str, str]) -> None:
+    """A delay that outlasts the time-out, then ACKs of what was thought lost."""
+    net.netem("delay 20ms")
+    net.drop_one_in(150)
+    with connection(net, variant[0]) as flow:
+        in_slow_start_no_more(flow)
+        net.data("")
+        flow.pump(200_000)
+        flow.settle()
+        before, undone = flow.cwnd, undos(net)
+        timeouts = counter(net, "TcpExtTCPTimeouts")
+        wmax = shown_by_ss(net)["ab_ecn"]
+        net.netem("delay 700ms")
+        flow.pump(30_000)
+        flow.settle()
+        assert counter(net, "TcpExtTCPTimeouts") > timeouts
+        assert undos(net) > undone
+        assert flow.cwnd >= before
+        if variant == ("bic", "paper"):
+            assert shown_by_ss(net)["ab_ecn"] in (wmax, 0)
+        net.netem("delay 20ms")
+        flow.pump(100_000)
+
+
+def test_idle_and_application_limited(net: Pair, variant: tuple[str, str]) -> None:
+    net.a.sysctl("tcp_slow_start_after_idle", 1)
+    with connection(net, variant[0]) as flow:
+        for _ in range(20):
+            flow.pump(3000)
+        assert flow.cwnd <= 12, "grew though it was not used"
+        flow.pump(1_000_000)
+        grown = flow.cwnd
+        assert grown > 40
+        wait_for(lambda: flow.info["ca_state"] == 0)
+        time.sleep(3)
+        flow.pump(1448)
+        assert flow.cwnd < grown, "kept a window that is out of date"
+        flow.pump(1_000_000)
+
+
+def test_ss_shows_the_state(net: Pair) -> None:
+    with connection(net, "bic") as flow:
+        net.drop_one_in(300)
+        in_slow_start_no_more(flow, 600_000)
+        net.data("")
+        flow.pump(100_000)
+        shown = shown_by_ss(net)
+        assert 1 <= shown["phase"] <= 4
+        assert 10 <= shown["alpha"] <= 32000
+        assert shown["ab_tot"] == 0 or flow.cwnd <= shown["ab_tot"] <= shown["ab_ecn"]
+
+
+@pytest.mark.parametrize("alpha", [310, 1000, 5000])
+def test_gaimd_grows_by_alpha_per_round_trip(net: Pair, alpha: int) -> None:
+    net.a.sysctl("gaimd_alpha", alpha)
+    net.drop_only(30)  # ends slow start
+    with tracing("tcp_gaimd/gaimd_window", "tcp/tcp_probe") as trace:
+        with connection(net, "gaimd") as flow:
+            flow.pump(40 * 25 * 1448)
+            flow.settle()
+            assert flow.info["total_retrans"] == 1
+        windows = [
+            (float(record["time"]), int(record["cwnd"]))
+            for record in read_trace(trace, "gaimd_window")
+            if record["phase"] == "increase"
+        ]
+        probes = read_trace(trace, "tcp_probe")
+    srtt = [int(each["srtt"]) / 1e6 for each in probes if each["dest"].endswith(":5000")]
+    rounds = (windows[-1][0] - windows[0][0]) / (sum(srtt[10:]) / len(srtt[10:]))
+    grown = windows[-1][1] - windows[0][1]
+    assert rounds > 5
+    # The first and the last packet may be off by a round-trip.
+    assert grown == pytest.approx(rounds * alpha / 1000, rel=0.1, abs=max(1, alpha / 1000))
+
+
+def window_by_bytes(cc: str, size: int, preset: str = "") -> list[int]:
+    """The window each time 20 kB more are acknowledged, with two packets lost on the way."""
+    with pair("delay 40ms") as net:
+        # Below the rate, but packets spread out, or ACKs come in stretches that differ each time
+        # (and mainline's bic takes a stretch for a reason to grow faster).
+        sh(f"tc -n {net.a.name} qdisc add dev a0 root netem limit 100000 rate 80mbit")
+        if preset:
+            net.a.sysctl(f"{cc}_preset", preset)
+        net.drop_only(200, 1200)  # the first ends slow start
+        with tracing("tcp/tcp_probe") as trace:
+            with connection(net, cc) as flow:
+                flow.pump(size)
+                flow.settle()
+                assert flow.info["total_retrans"] == 2
+            probes = read_trace(trace, "tcp_probe")
+    probes = [each for each in probes if each["dest"].endswith(":5000")]
+    start = int(probes[0]["snd_una"], 16)
+    windows: list[int] = []
+    for each in probes:
+        acked = (int(each["snd_una"], 16) - start) & 0xFFFFFFFF
+        while len(windows) * 20_000 <= acked:
+            windows.append(int(each["snd_cwnd"]))
+    return windows
+
+
+def assert_same_course(ours: list[int], theirs: list[int]) -> None:
+    """As two runs of the same module are: ACKs do not fall alike to the last."""
+    print("ours", ours[::10], "theirs", theirs[::10])
+    # The record ends one window, larger or smaller, before the data do.
+    apart = [abs(a - b) / b for a, b in zip(ours, theirs, strict=False)]
+    assert len(apart) > 200
+    assert sum(apart) / len(apart) < 0.01
+    assert sorted(apart)[int(len(apart) * 0.95)] < 0.03
+
+
+def test_gaimd_preset_tcp_is_reno() -> None:
+    size = 5_500_000
+    assert_same_course(window_by_bytes("gaimd", size, "tcp"), window_by_bytes("reno", size))
+
+
+def test_bic_preset_linux_is_mainline() -> None:
+    size = 5_500_000
+    ours = window_by_bytes("bic", size, "linux")
+    release = os.uname().release
+    theirs = next(Path(f"/lib/modules/{release}/kernel/net/ipv4").glob("tcp_bic.ko*"))
+    sh(f"modprobe -r tcp_bic && insmod {theirs}")
+    try:
+        assert_same_course(ours, window_by_bytes("bic", size))
+    finally:
+        sh("rmmod tcp_bic && modprobe tcp_bic")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Single files of the distribution's own kernel source, taken from its package.
+
+Tests hold our code against mainline's and use its checkpatch.pl. Neither is copied into
+this tree: they come from the package linux-source, whose tarball is searched once for all
+the files that are needed (that takes some seconds) and whose files are kept in build/.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+CACHE = TOP / "build" / "linux-source"
+
+#: All that any test asks for.
+FILES = (
+    "net/ipv4/tcp_bic.c",
+    "net/ipv4/tcp_cong.c",
+    "scripts/checkpatch.pl",
+    "scripts/spelling.txt",
+    "scripts/const_structs.checkpatch",
+)
+
+
+def _tarball() -> Path:
+    found = [
+        path
+        for pattern in ("linux-source-*.tar.*", "linux-source-*/linux-source-*.tar.*")
+        for path in Path("/usr/src").glob(pattern)
+    ]
+    if not found:
+        raise FileNotFoundError("no linux-source package in /usr/src: run scripts/install-deps")
+
+    def version(path: Path) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", path.name)]
+
+    return max(found, key=version)
+
+
+def linux_source(name: str) -> Path:
+    """The file `name` of the kernel's source; `name` must be one of FILES."""
+    if name not in FILES:
+        raise ValueError(f"{name} is not in FILES")
+    if not all((CACHE / wanted).exists() for wanted in FILES):
+        missing = set(FILES)
+        with tarfile.open(_tarball()) as tar:
+            for member in tar:
+                inner = member.name.partition("/")[2]
+                if inner in missing and (content := tar.extractfile(member)):
+                    target = CACHE / inner
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(content.read())
+                    missing.remove(inner)
+                if not missing:
+                    break
+        if missing:
+            raise FileNotFoundError(f"not in {_tarball()}: {', '.join(sorted(missing))}")
+    return CACHE / name

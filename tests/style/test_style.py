@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The checkers that mainline and Python use find nothing.
+
+Which files are looked at follows from what git tracks or would track, so that a new file
+is not forgotten.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from linux_source import TOP, linux_source
+
+VENV = TOP / "build" / "venv" / "bin"
+
+#: Layouts that mainline's own files of the kind have, and checkpatch complains of.
+CHECKPATCH_IGNORES = {
+    "_trace.h": "OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT",
+    "compat/oldest.h": "LINUX_VERSION_CODE,CONSTANT_COMPARISON",
+}
+
+
+def files(*patterns: str) -> list[str]:
+    """The project's files that match, relative to its top."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "--", *patterns],
+        cwd=TOP,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    return [name for name in listed if (TOP / name).exists()]
+
+
+#: Where imports are looked for: what conftest.py files and scripts put on their path.
+IMPORTS = ("tests", "tests/kernel", "userspace/lab", "scripts")
+
+
+def run(*command: str | Path) -> str:
+    """What a checker says; the test fails with it if the checker does."""
+    done = subprocess.run(
+        command,
+        cwd=TOP,
+        env=dict(os.environ, MYPYPATH=":".join(IMPORTS)),
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command[:4]))} ...\n{done.stdout}"
+    return done.stdout
+
+
+def scripts(interpreter: str) -> list[str]:
+    """Files without an ending that say in their first line who runs them."""
+    found = []
+    for name in files("scripts/*", "tests/*", ".ci/*"):
+        with (TOP / name).open("rb") as file:
+            if file.readline().strip().decode("utf-8", "replace") == f"#!{interpreter}":
+                found.append(name)
+    return found
+
+
+KERNEL_C = files("tcp_*/*.[ch]", "sch_*/*.[ch]", "include/*.h")
+
+
+@pytest.mark.parametrize("name", KERNEL_C)
+def test_checkpatch(name: str) -> None:
+    for needed in ("scripts/spelling.txt", "scripts/const_structs.checkpatch"):
+        linux_source(needed)
+    ignore = ",".join(
+        kinds for ending, kinds in CHECKPATCH_IGNORES.items() if name.endswith(ending)
+    )
+    options = [f"--ignore={ignore}"] if ignore else []
+    checkpatch = linux_source("scripts/checkpatch.pl")
+    run("perl", checkpatch, "--no-tree", "--strict", "--quiet", *options, "-f", name)
+
+
+def test_clang_format() -> None:
+    run("clang-format", "--dry-run", "--Werror", "--style=file", *files("*.c", "*.h"))
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Path:
+    """The oldest kernel that is supported: sparse does not understand the newest."""
+    return Path(run("scripts/kernel", "get", "6.1").splitlines()[-1])
+
+
+@pytest.mark.parametrize("checks", [("W=1",), ("C=2",)], ids=["warnings", "sparse"])
+def test_modules_build_without_a_word(kernel: Path, checks: tuple[str], tmp_path: Path) -> None:
+    said = run(
+        "make", "modules", f"KERNELDIR={kernel}/headers", f"BUILD={tmp_path}", *checks
+    ).splitlines()
+    assert [line for line in said if "warning" in line or "error" in line] == []
+    assert len(list(tmp_path.glob("*/*.ko"))) == len(files("tcp_*/Kbuild", "sch_*/Kbuild"))
+
+
+def test_ruff() -> None:
+    python = [*files("*.py"), *scripts("/usr/bin/python3")]
+    config = ["--no-cache", "--config", "userspace/lab/pyproject.toml"]
+    run(VENV / "ruff", "check", *config, *python)
+    run(VENV / "ruff", "format", "--check", *config, *python)
+
+
+def mypy(*arguments: str) -> None:
+    run(
+        "/usr/bin/python3",
+        "-m",
+        "mypy",
+        "--config-file=userspace/lab/pyproject.toml",
+        "--explicit-package-bases",
+        f"--cache-dir={TOP}/build/mypy",
+        *arguments,
+    )
+
+
+def test_mypy_lab() -> None:
+    mypy("userspace/lab/fairlab")
+
+
+@pytest.mark.parametrize("script", scripts("/usr/bin/python3"))
+def test_mypy_scripts(script: str) -> None:
+    mypy(script)
+
+
+@pytest.mark.parametrize("room", ["kernel", "unit", "vm", "lab", "style", "install"])
+def test_mypy_tests(room: str) -> None:
+    mypy(*files(f"tests/{room}/*.py"))
+
+
+def test_shellcheck() -> None:
+    run("shellcheck", *scripts("/bin/sh"), *scripts("/bin/bash"), *files("*.sh"))
+
+
+def test_versions_are_tested_in_compat_only() -> None:
+    elsewhere = [
+        name
+        for name in KERNEL_C
+        if not name.startswith("include/compat/")
+        and any(
+            word in (TOP / name).read_text() for word in ("LINUX_VERSION_CODE", "KERNEL_VERSION(")
+        )
+    ]
+    assert elsewhere == []
