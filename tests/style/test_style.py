@@ -39,11 +39,11 @@ def files(*patterns: str) -> list[str]:
 IMPORTS = ("tests", "tests/kernel", "userspace/lab", "scripts")
 
 
-def run(*command: str | Path) -> str:
+def run(*command: str | Path, cwd: Path = TOP) -> str:
     """What a checker says; the test fails with it if the checker does."""
     done = subprocess.run(
         command,
-        cwd=TOP,
+        cwd=cwd,
         env=dict(os.environ, MYPYPATH=":".join(IMPORTS)),
         check=False,
         text=True,
@@ -76,7 +76,9 @@ def test_checkpatch(name: str) -> None:
     )
     options = [f"--ignore={ignore}"] if ignore else []
     checkpatch = linux_source("scripts/checkpatch.pl")
-    run("perl", checkpatch, "--no-tree", "--strict", "--quiet", *options, "-f", name)
+    # It leaves a cache where it stands.
+    cwd = checkpatch.parent
+    run("perl", checkpatch, "--no-tree", "--strict", "--quiet", *options, "-f", TOP / name, cwd=cwd)
 
 
 def test_clang_format() -> None:
