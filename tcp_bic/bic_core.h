@@ -175,6 +175,7 @@ static inline u32 bic_paper_step(const struct bic_params *p, u32 *phase,
 
 	if (w < (u64)p->low_window * FP_PACKET) {
 		*phase = BIC_LOW_WINDOW;
+		s->probe = 0;
 		return FP_PACKET;
 	}
 

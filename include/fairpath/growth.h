@@ -59,8 +59,8 @@ static inline void fp_growth_reset(struct fp_growth *g)
  * @cwnd: the window now [packets], at least 1
  *
  * Slow start, recovery, undo and idle restart set the window behind our back.
- * A new round starts from what they set. Packets counted so far keep counting,
- * as they do for Reno, unless the window grew on their account already.
+ * A new round starts from what they set. What was counted and earned so far
+ * still counts, as it does for Reno, unless the window grew on its account.
  *
  * Return: true if a new round starts, and the caller has to set @g->inc.
  */
@@ -69,8 +69,10 @@ static inline bool fp_growth_sync(struct fp_growth *g, u32 *cnt, u32 cwnd)
 	if (g->start && g->start + g->grown == cwnd)
 		return false;
 
-	if (g->grown)
+	if (g->grown) {
 		*cnt = 0;
+		g->frac = 0;
+	}
 	g->start = cwnd;
 	g->grown = 0;
 	return true;
@@ -88,6 +90,8 @@ static inline bool fp_growth_sync(struct fp_growth *g, u32 *cnt, u32 cwnd)
 static inline bool fp_growth_count(struct fp_growth *g, u32 *cnt, u32 acked)
 {
 	u64 counted, earned, rounds = 0, start;
+	/* No ACK covers more than a window, but for one that follows a cut. */
+	bool stretched = acked > g->start + g->grown;
 
 	/* A count from a larger window is worth one round, not several. */
 	if (*cnt >= g->start) {
@@ -97,7 +101,7 @@ static inline bool fp_growth_count(struct fp_growth *g, u32 *cnt, u32 acked)
 
 	counted = (u64)*cnt + acked;
 	if (counted >= g->start) {
-		u64 full = fp_div(counted, g->start);
+		u64 full = stretched ? fp_div(counted, g->start) : 1;
 
 		rounds += full;
 		counted -= full * g->start;
