@@ -4,11 +4,14 @@
 Tests hold our code against mainline's and use its checkpatch.pl. Neither is copied into
 this tree: they come from the package linux-source, whose tarball is searched once for all
 the files that are needed (that takes some seconds) and whose files are kept in build/.
+
+Run as a program, it puts all of them there, for makefiles.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import tarfile
 from pathlib import Path
 
@@ -59,3 +62,10 @@ def linux_source(name: str) -> Path:
         if missing:
             raise FileNotFoundError(f"not in {_tarball()}: {', '.join(sorted(missing))}")
     return CACHE / name
+
+
+if __name__ == "__main__":
+    try:
+        linux_source(FILES[0])
+    except FileNotFoundError as error:
+        sys.exit(str(error))

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * bic_core.h, both forms: any parameters, any calls in any order.
+ *
+ * Whatever a stack does, and whatever an administrator sets within the bounds
+ * that the module checks: no division by zero, no undefined operation, always a
+ * window from 1 to the clamp, no step backwards on an ACK, none forwards on a
+ * loss.
+ */
+#include "unit.h"
+
+#include <tcp_bic/bic_core.h>
+
+static struct bic_params any_params(u32 form)
+{
+	struct bic_params p = {
+		.smax = rnd_size(1, 1000000),
+		.beta = rnd_in(1, BIC_BETA_SCALE - 1),
+		.low_window = rnd_size(0, 1000000),
+		.fast_convergence = rnd_in(0, 1),
+		.form = form,
+	};
+
+	p.smin = rnd_size(1, p.smax);
+	return p;
+}
+
+static void any_calls(u32 form)
+{
+	struct bic_params p = { 0 };
+	struct bic_vars v = { 0 };
+	u32 cnt = 0, cwnd = 0, window_max = 0, before, ratio;
+	struct bic_ack ack = { 0 };
+
+	for (; unit_step < 5000000; unit_step++) {
+		if (unit_step % 100 == 0) {
+			p = any_params(form);
+			v = (struct bic_vars){ 0 };
+			bic_init(&p, &v);
+			window_max = one_in(2) ? ~0U : rnd_size(1, ~0U);
+			cwnd = rnd_size(1, window_max);
+			cnt = one_in(2) ? 0 : rnd_size(0, ~0U);
+		}
+
+		before = cwnd;
+		switch (rnd_in(0, 19)) {
+		case 0:
+			cwnd = rnd_size(1, window_max);
+			break;
+		case 1:
+		case 2:
+			cwnd = bic_decrease(&p, &v, cwnd);
+			CHECK(cwnd >= 2 && cwnd <= fp_max(before, 2),
+			      "loss at %u: %u", before, cwnd);
+			break;
+		case 3:
+			bic_timeout(&p, &v);
+			break;
+		case 4:
+			bic_undo(&p, &v);
+			break;
+		case 5:
+			cnt = rnd_size(0, ~0U);
+			break;
+		case 6:
+			bic_count_ack(&p, &v, rnd_size(0, ~0U));
+			break;
+		case 7: /* down to 0, as only a wrong count could do */
+			ratio = v.linux_form.ack_ratio;
+			bic_count_ack(&p, &v, (ratio >> 4) - ratio);
+			break;
+		default:
+			ack.cwnd = cwnd;
+			ack.clamp = one_in(2) ? window_max :
+						rnd_size(1, window_max);
+			ack.acked = rnd_size(0, ~0U);
+			ack.now = one_in(2) ? ack.now : (u32)rnd();
+			ack.recheck = rnd_size(0, 1000);
+			cwnd = bic_increase(&p, &v, &cnt, &ack);
+			CHECK(cwnd >= fp_min(before, ack.clamp) &&
+				      cwnd <= ack.clamp && cwnd,
+			      "ACK of %u at %u, clamp %u: %u", ack.acked,
+			      before, ack.clamp, cwnd);
+			CHECK(v.phase > BIC_SLOW_START &&
+				      v.phase <= BIC_PROBING,
+			      "phase %u", v.phase);
+			CHECK(form != BIC_FORM_PAPER ||
+				      bic_step(&p, &v) <=
+					      fp_max(p.smax, FP_PACKET),
+			      "step %u", bic_step(&p, &v));
+		}
+
+		bic_step(&p, &v);
+		before = bic_target(&p, &v, cwnd);
+		CHECK(!before || (before >= cwnd && before <= bic_wmax(&p, &v)),
+		      "target %u, window %u, wmax %u", before, cwnd,
+		      bic_wmax(&p, &v));
+	}
+}
+
+static void paper_form(void **state)
+{
+	(void)state;
+	any_calls(BIC_FORM_PAPER);
+}
+
+static void linux_form(void **state)
+{
+	(void)state;
+	any_calls(BIC_FORM_LINUX);
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(paper_form),
+	UNIT_TEST(linux_form),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The unit tests of the algorithms' cores, as pytest sees them.
+
+They are C programs on cmocka, built with the address and undefined-behaviour
+sanitizers by the Makefile beside this file. Each cmocka test is one pytest test
+and a process of its own, so that a crash or a hang fails that test alone and
+shows what that test printed. FAIRPATH_SEED in the environment makes them draw
+other random numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parents[1] / "build" / "unit"
+SECONDS = 300
+
+
+def names_in(source: Path) -> list[str]:
+    return re.findall(r"UNIT_TEST\((\w+)\)", source.read_text())
+
+
+CASES = [
+    (source.stem, name) for source in sorted(HERE.glob("test_*.c")) for name in names_in(source)
+]
+
+
+def run(command: list[str], **environment: str) -> str:
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        pytest.fail(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}", False)
+    return done.stdout
+
+
+def build(program: str) -> str:
+    """Build a program unless it is up to date."""
+    run(["make", "--no-print-directory", "-C", str(HERE), f"../../build/unit/{program}"])
+    return str(BUILD / program)
+
+
+@pytest.mark.parametrize(("program", "name"), CASES)
+def test_core(program: str, name: str) -> None:
+    output = run([build(program), name], CMOCKA_MESSAGE_OUTPUT="TAP")
+    print(output)
+    # cmocka is content with a name that names no test.
+    assert f"ok 1 - {name}\n" in output
+
+
+def nearest(value: Fraction) -> int:
+    """To the nearest whole number, halves up."""
+    return int(value + Fraction(1, 2))
+
+
+def test_gaimd_is_friendly_for_every_beta() -> None:
+    """Both terms of the send rate, TD and TO, equal TCP's at these alphas."""
+    rows = [tuple(map(int, line.split())) for line in run([build("friendly")]).splitlines()]
+    assert [row[0] for row in rows] == list(range(1, 1000))
+
+    for thousandths, alpha_td, alpha_to in rows:
+        beta = Fraction(thousandths, 1000)
+        assert alpha_td == nearest(3000 * (1 - beta) / (1 + beta)), beta
+        assert alpha_to == nearest(4000 * (1 - beta**2) / 3), beta
+
+    table = {beta: (alpha_td, alpha_to) for beta, alpha_td, alpha_to in rows}
+    assert table[875] == (200, 313)  # the paper: 0.2, 0.3125
+    assert table[500] == (1000, 1000)  # TCP itself, and the only one that is both
+    assert [beta for beta, alphas in table.items() if alphas[0] == alphas[1]] == [500]
