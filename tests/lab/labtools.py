@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What several tests of the lab need: the command, scenarios, and made-up raw data.
+
+The raw data is that of a run in which everything is known: flows of constant rates, a queue of
+constant length, windows that are cut when we say.  So what analysis makes of it can be worked out.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairlab.flows import ports
+from fairlab.measure import MEASUREMENT, PING, SCENARIO, TRACE
+from fairlab.scenario import Scenario, parse_buffer, parse_flows
+
+TOP = Path(__file__).resolve().parents[2]
+FAIRLAB = TOP / "scripts" / "fairlab"
+
+BEGIN = 1000.0  # of the made-up run, by the monotonic clock
+CLOCK_OFFSET = 1_700_000_000.0
+
+
+def run_fairlab(
+    *arguments: str, cwd: Path = TOP, before: Sequence[str] = (), timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run the command; BEFORE are words to put in front of it (a program that starts it)."""
+    return subprocess.run(
+        [*before, str(FAIRLAB), *arguments],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=dict(os.environ),
+        check=False,
+    )
+
+
+def assert_refused(
+    done: subprocess.CompletedProcess[str],
+    status: int,
+    *fragments: str,
+    steps: bool = False,
+) -> None:
+    """It must have ended with STATUS and one line with the FRAGMENTS (after STEPS of progress)."""
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == status, done.stderr
+    assert steps or len(lines) == 1, done.stderr
+    assert lines[-1].startswith("fairlab: ")
+    for fragment in fragments:
+        assert fragment in lines[-1]
+    assert done.stdout == ""
+
+
+def scenario(**changes: Any) -> Scenario:
+    """An ordinary scenario, with some things changed."""
+    rate, rtt = 50_000_000, 60_000
+    plain = Scenario(
+        topology="dumbbell",
+        flows=parse_flows("bic,reno"),
+        rate=rate,
+        rtt=rtt,
+        buffer=parse_buffer("1bdp", rate, rtt),
+        seconds=30,
+        warmup_seconds=7.5,
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+def trace_line(when: float, event: str, fields: str) -> str:
+    """A line of a trace, as the kernel writes it."""
+    return f"          iperf3-346     [000] ..s2. {when:12.6f}: {event}: {fields}\n"
+
+
+def probe(when: float, sport: int, dport: int, cwnd: int, ssthresh: int) -> str:
+    """A line of tcp_probe."""
+    return trace_line(
+        when,
+        "tcp_probe",
+        f"family=AF_INET src=10.0.4.2:{sport} dest=10.1.4.2:{dport} mark=0x0 data_len=0"
+        f" snd_nxt=0x5690e32d snd_una=0x56907d5d snd_cwnd={cwnd} ssthresh={ssthresh}"
+        " snd_wnd=1865728 srtt=115728 rcv_wnd=65536 sock_cookie=12",
+    )
+
+
+def state(when: float, sport: int, dport: int, number: int) -> str:
+    """A line of tcp_cong_state_set."""
+    return trace_line(
+        when,
+        "tcp_cong_state_set",
+        f"family=AF_INET sport={sport} dport={dport} saddr=10.0.4.2 daddr=10.1.4.2"
+        f" saddrv6=::ffff:10.0.4.2 daddrv6=::ffff:10.1.4.2 cong_state={number}",
+    )
+
+
+def bic_window(when: float, sport: int, dport: int, cwnd: int, ssthresh: int, phase: str) -> str:
+    """A line of bic_window."""
+    fields = f"sport={sport} dport={dport} cwnd={cwnd} ssthresh={ssthresh}"
+    return trace_line(when, "bic_window", f"{fields} wmax=120 target=110 inc=500 phase={phase}")
+
+
+def saw_tooth(what: Scenario) -> str:
+    """A trace in which each flow's window is 100, then cut to half of it once a second."""
+    text = "# tracer: nop\n#\n"
+    for number, flow in enumerate(what.flows):
+        sport, dport = ports(number)
+        for second in range(what.seconds):
+            t = BEGIN + second
+            if flow.cc == "bic":
+                text += bic_window(t + 0.1, sport, dport, 100, 60, "additive")
+                text += bic_window(t + 0.5, sport, dport, 100, 50, "loss")
+            else:
+                text += probe(t + 0.1, sport, dport, 100, 75)
+                text += state(t + 0.5, sport, dport, 3)
+                text += probe(t + 0.52, sport, dport, 51, 50)
+                text += state(t + 0.6, sport, dport, 0)
+    return text
+
+
+def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
+    """The document of a run in which flows have constant SHARES of the rate, in full packets.
+
+    The queue is always half full, one packet in 101 is dropped, and every sample is on time.
+    """
+    count = round(10 * (what.seconds + 2))
+    at = [n / 10 for n in range(count)]
+    full = what.buffer.bytes_at_most(what.frame)
+    packets = [[round(share * what.rate * t / 8 / what.frame) for t in at] for share in shares]
+    total = [sum(column) for column in zip(*packets, strict=True)]
+    samples = {
+        "time": [BEGIN - 0.5 + t for t in at],
+        "backlog_bytes": [full // 2] * count,
+        "backlog_packets": [full // 2 // what.frame] * count,
+        "sent_bytes": [what.frame * n for n in total],
+        "sent_packets": total,
+        "drops": [n // 100 for n in total],
+        "marks": [0] * count,
+        "delay_drops": [0] * count,
+        "flow_bytes": [[what.frame * n for n in column] for column in packets],
+        "flow_packets": packets,
+    }
+    return {
+        "scenario": what.to_json(),
+        "begin": BEGIN,
+        "end": BEGIN + what.seconds,
+        "clock_offset": CLOCK_OFFSET,
+        "samples": samples,
+        "load": {
+            "idle": 20.0,
+            "total": 40.0,
+            "stolen": 0.0,
+            "backlog_drops": 0,
+            "idle_share": 0.5,
+        },
+        "capacity": 3e8,
+        "round_trip_ms": 60.1,
+        "trace_lost": 0,
+        "reports": [
+            {
+                "received_bytes": what.payload * column[-1],
+                "retransmits": 7,
+                "cc": flow.cc,
+            }
+            for flow, column in zip(what.flows, packets, strict=True)
+        ],
+        "kernel": {"release": "6.1.0", "version": "#1", "machine": "x86_64", "cpus": 1},
+        "engine": {"name": "vm", "accelerator": "tcg", "steady": True},
+        "tools": {"iperf3": "iperf 3.12"},
+        "modules": {flow.cc: {"module": f"tcp_{flow.cc}"} for flow in what.flows},
+        "settings": [{} for _ in what.flows],
+    }
+
+
+def write_raw(directory: Path, document: dict[str, Any], trace: str) -> None:
+    """Put raw data where measure.py would."""
+    when = CLOCK_OFFSET + BEGIN
+    replies = [
+        f"[{when + n / 5:.6f}] 64 bytes from 10.1.1.2: icmp_seq={n + 1} ttl=62 time=90.{n % 10} ms"
+        for n in range(5 * document["scenario"]["seconds"])
+    ]
+    directory.mkdir(exist_ok=True)
+    (directory / SCENARIO).write_text(json.dumps(document["scenario"]))
+    (directory / MEASUREMENT).write_text(json.dumps(document))
+    (directory / TRACE).write_text(trace)
+    (directory / PING).write_text(
+        "PING 10.1.1.2 56(84) bytes of data.\n" + "\n".join(replies) + "\n"
+    )
+    for name in ("client-1.json", "server-1.json"):
+        (directory / name).write_text("{}")

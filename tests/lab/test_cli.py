@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line: help, refusals, and that nothing is left of a run that was stopped."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
+
+RUN = ("run", "dumbbell", "--flows", "reno")
+
+
+@pytest.mark.parametrize("words", [(), ("run",), ("check",), ("demo",), ("list",), ("plot",)])
+def test_help(words: tuple[str, ...]) -> None:
+    done = run_fairlab(*words, "--help")
+    assert done.returncode == 0 and done.stderr == ""
+    assert "exit status:" in done.stdout and "usage: fairlab" in done.stdout
+
+
+def test_every_option_is_in_the_manual() -> None:
+    page = (TOP / "docs" / "man" / "fairlab.1").read_text().replace("\\-", "-")
+    for command in ("run", "check", "demo", "list", "plot"):
+        text = run_fairlab(command, "--help").stdout
+        options = set(re.findall(r"--[a-z-]+", text)) - {"--help"}
+        assert command in ("list", "plot") or len(options) >= 3
+        for option in options:
+            assert option in page, option
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragments"),
+    [
+        ((), ("required: COMMAND",)),
+        (("fly",), ("invalid choice: 'fly'", "run", "check", "demo", "list", "plot")),
+        ((*RUN, "--fast"), ("unrecognized arguments: --fast",)),
+        ((*RUN, "--rat", "5mbit"), ("unrecognized arguments: --rat",)),
+        (("run", "dumbbell"), ("required: --flows",)),
+        (
+            ("run", "ring", "--flows", "reno"),
+            ("no topology 'ring'; there are: dumbbell",),
+        ),
+        (("run", "dumbbell", "--flows", "b!c"), ("flow 'b!c': must be CC",)),
+        ((*RUN, "--rate", "fast"), ("'fast' is not a number with a unit",)),
+        ((*RUN, "--rate", "50"), ("rate '50': needs a unit", "50mbit")),
+        ((*RUN, "--rtt", "60"), ("time '60': needs a unit", "60ms")),
+        ((*RUN, "--buffer", "big"), ("buffer 'big': must be like 1bdp",)),
+        ((*RUN, "--buffer", "0.001bdp"), ("buffer 0.001bdp is 375 bytes",)),
+        ((*RUN, "--time", "2.5"), ("must be whole seconds",)),
+        ((*RUN, "--time", "10", "--warmup", "9.5"), ("warm-up 9.5 s",)),
+        ((*RUN, "--seed", "x"), ("invalid int value: 'x'",)),
+        ((*RUN, "--engine", "cloud"), ("no engine 'cloud'; there are: vm, host",)),
+        (
+            (*RUN, "--engine", "host", "--kernel", "6.1"),
+            ("--kernel is for the engine vm",),
+        ),
+        ((*RUN, "--engine", "host", "--steady"), ("--steady is for the engine vm",)),
+        (("plot", "/nonexistent"), ("/nonexistent: no result there",)),
+    ],
+)
+def test_bad_input(arguments: tuple[str, ...], fragments: tuple[str, ...], tmp_path: Path) -> None:
+    assert_refused(run_fairlab(*arguments, cwd=tmp_path), 2, *fragments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_kernel_is_refused_by_the_vm(tmp_path: Path) -> None:
+    done = run_fairlab(*RUN, "--kernel", "1.2", "--quiet", cwd=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert "1.2" in line and "6.12" in line
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_the_engine_host_needs_root(tmp_path: Path) -> None:
+    nobody = ("setpriv", "--reuid=65534", "--clear-groups") if os.geteuid() == 0 else ()
+    done = run_fairlab(*RUN, "--engine", "host", "--out", str(tmp_path / "new"), before=nobody)
+    assert_refused(done, 3, "the engine 'host' needs root")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_outside_of_the_tree_there_is_no_vm(tmp_path: Path) -> None:
+    shutil.copytree(TOP / "userspace" / "lab" / "fairlab", tmp_path / "fairlab")
+    done = subprocess.run(
+        ["/usr/bin/python3", "-m", "fairlab", *RUN, "--quiet"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert_refused(done, 3, "the engine 'vm' is part of the project's tree")
+
+
+def children() -> set[str]:
+    """All processes, by what they run."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            found.add(f"{entry.name} {(entry / 'cmdline').read_bytes().decode(errors='replace')}")
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [str(FAIRLAB), *RUN, "--steady", "--out", str(tmp_path / "results")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # As a terminal does it for Ctrl-C: everybody in the group gets it.
+        start_new_session=True,
+    )
+    mark = str(tmp_path)
+    deadline = time.monotonic() + 120
+    while not any("qemu" in line and mark in line for line in children()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    output, complaint = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert output == ""
+    assert complaint.strip().splitlines()[-1] == f"fairlab: stopped by {number.name}"
+    assert [line for line in children() if mark in line] == []
+    assert list((tmp_path / "results").iterdir()) == []

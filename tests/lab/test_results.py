@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is left of a run: the directory, the Flent file, the figures, the words."""
+
+import gzip
+import json
+import shutil
+import struct
+import subprocess
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairlab import figures, flentfile, report, results
+from fairlab.errors import CannotRunError, UsageError
+from fairlab.measure import TRACE
+from fairlab.scenario import parse_flows
+from labtools import FAIRLAB, made_up, run_fairlab, saw_tooth, scenario, write_raw
+
+DATE = datetime(2026, 11, 20, 11, 45, 0, tzinfo=UTC)
+SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)
+
+
+def evaluated(tmp_path: Path, flows: str = "bic,bic,gaimd:aimd32,cubic,reno") -> tuple[Path, Any]:
+    what = scenario(flows=parse_flows(flows), seconds=12, warmup_seconds=3.0)
+    shares = SHARES if len(what.flows) == len(SHARES) else [1 / len(what.flows)] * len(what.flows)
+    work = tmp_path / "work"
+    write_raw(work, made_up(what, shares), saw_tooth(what))
+    return work, results.evaluate(work, DATE, FAIRLAB.parents[1])
+
+
+def test_the_directory_of_a_result(tmp_path: Path) -> None:
+    work, result = evaluated(tmp_path)
+    results.write_flent(work, result)
+    final = results.publish(work, tmp_path, DATE, result)
+    name = "2026-11-20T114500-dumbbell-2bic-gaimd_aimd32-cubic-reno"
+    assert final == tmp_path / name and not work.exists()
+    assert {path.name for path in final.iterdir()} == {
+        "result.json",
+        "raw",
+        "dumbbell-2bic-gaimd_aimd32-cubic-reno.flent.gz",
+    }
+    assert {path.name for path in (final / "raw").iterdir()} == {
+        "measurement.json",
+        "client-1.json",
+        "server-1.json",
+        "ping.txt",
+        "trace.txt.gz",
+    }
+    with gzip.open(final / "raw" / f"{TRACE}.gz", "rt") as trace:
+        assert trace.readline() == "# tracer: nop\n"
+    stored = results.read(final)
+    assert stored == json.loads(json.dumps(result))
+    for needed in (
+        "fairlab",
+        "date",
+        "scenario",
+        "kernel",
+        "engine",
+        "tools",
+        "modules",
+        "settings",
+    ):
+        assert stored[needed]
+    assert stored["scenario"]["seed"] == 1
+    assert "series" not in results.without_curves(stored)
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path)
+    names = []
+    for n in range(3):
+        work = tmp_path / f"again-{n}"
+        work.mkdir()
+        (work / "mark").write_text(str(n))
+        names.append(results.publish(work, tmp_path, DATE, result))
+    assert [(name / "mark").read_text() for name in names] == ["0", "1", "2"]
+    assert names[1].name == f"{names[0].name}-2" and names[2].name == f"{names[0].name}-3"
+
+
+def test_a_working_directory_is_gone_unless_published(tmp_path: Path) -> None:
+    with results.working_directory(tmp_path / "new") as work:
+        assert work.parent == tmp_path / "new"
+        (work / "file").write_text("")
+    assert list((tmp_path / "new").iterdir()) == []
+    with (
+        pytest.raises(RuntimeError),
+        results.working_directory(tmp_path / "new") as work,
+    ):
+        raise RuntimeError
+    assert list((tmp_path / "new").iterdir()) == []
+    with results.working_directory(tmp_path / "new") as work:
+        work.rename(work.with_name("kept"))
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["kept"]
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(UsageError, match="cannot write results to"),
+        results.working_directory(tmp_path / "file"),
+    ):
+        pass
+
+
+def test_what_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no result there"):
+        results.read(tmp_path)
+    (tmp_path / "result.json").write_text('{"half')
+    with pytest.raises(CannotRunError, match="is damaged"):
+        results.read(tmp_path)
+
+
+# --- Flent --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def flent() -> str:
+    found = shutil.which("flent")
+    assert found, "these tests need flent"
+    return found
+
+
+@pytest.mark.parametrize("plot", ["totals", "upload", "upload_with_ping", "tcp_cwnd", "box_totals"])
+def test_flent_draws_it(tmp_path: Path, flent: str, plot: str) -> None:
+    work, result = evaluated(tmp_path)
+    file = tmp_path / "flows.flent.gz"
+    flentfile.write(result, file)
+    picture = tmp_path / "picture.png"
+    done = subprocess.run(
+        [flent, "-i", str(file), "-p", plot, "-o", str(picture)],
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "ERROR" not in done.stderr, done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_flent_reads_the_same_numbers(tmp_path: Path, flent: str) -> None:
+    """With Flent's own reader, as its own formatter prints them."""
+    _, result = evaluated(tmp_path)
+    file = tmp_path / "flows.flent.gz"
+    flentfile.write(result, file)
+    text = tmp_path / "out.csv"
+    subprocess.run(
+        [flent, "-i", str(file), "-f", "csv", "-o", str(text)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
+    head, *rows = [line.split(",") for line in text.read_text().splitlines()]
+    column = {name.strip('"'): n for n, name in enumerate(head)}
+    curve = result["series"]["throughput"]
+    assert len(rows) == len(curve["time"])
+    for n, row in enumerate(rows):
+        for flow, bps in enumerate(curve["bps"], 1):
+            assert float(row[column[f"TCP upload::{flow}"]]) == pytest.approx(bps[n] / 1e6)
+        everything = sum(bps[n] for bps in curve["bps"]) / 1e6
+        assert float(row[column["TCP upload sum"]]) == pytest.approx(everything)
+    pings = [row[column["Ping (ms) ICMP"]] for row in rows]
+    assert all(90 <= float(ping) < 91 for ping in pings)
+
+
+def test_what_else_the_flent_file_has(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path)
+    document = flentfile.document(result)
+    assert document["version"] == 4
+    assert document["metadata"]["TEST_PARAMETERS"] == {"upload_streams": "5"}
+    assert document["metadata"]["T0"] == "2026-11-20T11:45:00.000000Z"
+    points = document["raw_values"]["TCP upload::4"]
+    assert points[0]["t"] == pytest.approx(DATE.timestamp() + 0.1)
+    # cubic's window, by its trace.
+    assert points[1]["tcp_cwnd"] == 100 and points[4]["tcp_cwnd"] == 51
+    assert document["metadata"]["SERIES_META"]["TCP upload::3"]["CONG_CONTROL"] == "gaimd"
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height
+
+
+@pytest.mark.parametrize("flows", ["bic,bic,gaimd:aimd32,cubic,reno", "reno", "13*cubic"])
+def test_figures(tmp_path: Path, flows: str) -> None:
+    work, result = evaluated(tmp_path, flows)
+    files = figures.draw(work, result)
+    assert {path.name for path in files} == {
+        f"{name}.{form}" for name in ("throughput", "cwnd", "queue") for form in ("png", "svg")
+    }
+    for path in files:
+        if path.suffix == ".png":
+            width, height = png_size(path)
+            assert width == 1350 and height >= 300
+        else:
+            assert ET.parse(path).getroot().tag.endswith("svg")
+
+
+def test_figures_from_stored_data_are_the_same(tmp_path: Path) -> None:
+    work, result = evaluated(tmp_path)
+    before = {path: path.read_bytes() for path in figures.draw(work, result)}
+    for path in before:
+        path.unlink()
+    done = run_fairlab("plot", str(work))
+    assert done.returncode == 0
+    assert sorted(done.stdout.split()) == sorted(map(str, before))
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_each_flow_is_in_each_figure_as_stored(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path)
+    labels = [flow["label"] for flow in result["flows"]]
+    axis = figures.draw_throughput(result).axes[0]
+    lines = {line.get_label().split("  ")[0]: line for line in axis.lines}
+    assert list(lines) == [*labels, "fair share"]
+    for label, bps in zip(labels, result["series"]["throughput"]["bps"], strict=True):
+        assert list(lines[label].get_ydata()) == [value / 1e6 for value in bps]
+    looks = {f"{line.get_color()} {line._dash_pattern}" for line in axis.lines}
+    assert len(looks) == len(axis.lines)
+    assert "Mbit/s" in axis.get_ylabel() and axis.get_xlabel() == "time (s)"
+
+    panels = figures.draw_cwnd(result).axes
+    assert len(panels) == len(labels)
+    for panel, label, window in zip(panels, labels, result["series"]["cwnd"], strict=True):
+        assert panel.texts[0].get_text() == label
+        assert list(panel.lines[0].get_ydata())[:-1] == window["packets"]
+
+    queue = figures.draw_queue(result).axes[0]
+    assert list(queue.lines[0].get_ydata()) == pytest.approx([30] * len(queue.lines[0].get_ydata()))
+    assert queue.get_ylabel() == "queue delay (ms)"
+    assert list(queue.lines[2].get_ydata()) == [60.0, 60.0]
+
+
+def test_the_legend_is_beside_the_plot(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path, "9*cubic")
+    for drawer in (figures.draw_throughput, figures.draw_queue):
+        figure = drawer(result)
+        figure.draw_without_rendering()
+        axis = figure.axes[0]
+        box = axis.get_legend().get_window_extent()
+        assert box.x0 >= axis.get_window_extent().x1
+        assert box.x1 <= figure.bbox.x1 and box.y0 >= 0
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def test_the_table(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path)
+    text = report.table(result)
+    lines = text.splitlines()
+    assert lines[0] == (
+        "dumbbell, 50mbit, rtt 60ms, buffer 1bdp, 12 s; Linux 6.1.0, vm (tcg, steady)"
+    )
+    row = next(line for line in lines if line.startswith("gaimd:aimd32")).split()
+    assert row[1:] == ["9.56", "20.0", "%", "7", "72", "9", "50", "%"]
+    assert "fair share    9.56 Mbit/s; Jain's index 0.889" in text
+    assert "queue delay   mean 30.0 ms, 95 % below 30.0 ms, max 30.0 ms; a full queue is 60" in text
+    result["checks"]["trace_events_lost"] = 12
+    assert "12 window events had no room" in report.table(result)
+
+
+def test_the_words_follow_the_numbers(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path)
+    said = " ".join(report.sentences(result))
+    assert "bic #1 gets the most, 14.35 Mbit/s or 1.50 times the fair share; reno the least" in said
+    assert (
+        "by congestion control: bic 13.15, gaimd:aimd32 9.56, cubic 7.17, reno 4.78 Mbit/s" in said
+    )
+    assert "keeps at a loss: bic 50 %" in said
+    assert "30 ms on average, 50 % of what a full one would" in said
+    # Other numbers, other words.
+    result["flows"][4] |= {"throughput_bps": 40_000_000, "cuts": 0, "cut_keeps": None}
+    said = " ".join(report.sentences(result))
+    assert "reno gets the most, 40.00 Mbit/s" in said and "cubic the least" in said
+    assert "No loss after the warm-up for reno" in said
+    assert "reno 50 %" not in said
+    result["total"] |= {"drops": 0, "loss": 0.0}
+    assert "nothing is lost" in " ".join(report.sentences(result))
+
+
+def test_words_for_a_single_flow(tmp_path: Path) -> None:
+    _, result = evaluated(tmp_path, "reno")
+    said = " ".join(report.sentences(result))
+    assert "the least" not in said and "by congestion control" not in said

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The dumbbell as data: addresses, names, where queues are, and where they must not be."""
+
+import ipaddress
+
+from fairlab import topology
+from fairlab.network import queue_commands
+from fairlab.scenario import Buffer, parse_flows
+from fairlab.topology import Bottleneck, Delay
+from hypothesis import given
+from hypothesis import strategies as st
+from labtools import scenario
+
+MANY = topology.build(scenario(flows=parse_flows("100*reno")))
+
+
+def ends(network: topology.Network) -> list[topology.End]:
+    return [end for link in network.links for end in (link.a, link.b)]
+
+
+def test_names_and_addresses_are_unique_and_fit() -> None:
+    everything = ends(MANY)
+    assert len(everything) == 2 * (2 * 100 + 1)
+    for values in (
+        [end.interface for end in everything],
+        [end.address for end in everything],
+        [end.mac for end in everything],
+    ):
+        assert len(set(values)) == len(values)
+    assert max(len(end.interface) for end in everything) <= 15  # IFNAMSIZ
+    for link in MANY.links:
+        nets = {ipaddress.ip_interface(f"{e.address}/24").network for e in (link.a, link.b)}
+        assert len(nets) == 1
+    links = [ipaddress.ip_interface(f"{link.a.address}/24").network for link in MANY.links]
+    assert len(set(links)) == len(links)
+
+
+def test_routes_lead_to_the_other_end() -> None:
+    """Hop by hop, as a kernel would, from each sender to its receiver and back."""
+    owner = {end.address: end.node for end in ends(MANY)}
+
+    def next_hop(node: str, to: ipaddress.IPv4Address) -> str:
+        for end, _ in MANY.ends_of(node):
+            if to in ipaddress.ip_interface(f"{end.address}/24").network:
+                return owner[str(to)]
+        for destination, via in MANY.routes[node]:
+            if destination == "default" or to in ipaddress.ip_network(destination):
+                return owner[via]
+        raise AssertionError(f"{node} knows no way to {to}")
+
+    def path(node: str, address: str) -> list[str]:
+        hops = [node]
+        while owner[address] != hops[-1]:
+            hops.append(next_hop(hops[-1], ipaddress.IPv4Address(address)))
+        return hops
+
+    for flow in MANY.paths:
+        source = next(end.address for end, _ in MANY.ends_of(flow.sender))
+        assert path(flow.sender, flow.address) == [
+            flow.sender,
+            "left",
+            "right",
+            flow.receiver,
+        ]
+        assert path(flow.receiver, source) == [
+            flow.receiver,
+            "right",
+            "left",
+            flow.sender,
+        ]
+
+
+def test_nothing_is_delayed_on_a_host_or_at_the_bottleneck() -> None:
+    for end in ends(MANY):
+        if end.node in MANY.hosts or end.interface == "right-left":
+            assert end.queue is None
+        elif end is MANY.bottleneck:
+            assert isinstance(end.queue, Bottleneck)
+        else:
+            assert isinstance(end.queue, Delay)
+
+
+@given(st.integers(0, 10**7))
+def test_the_delays_of_a_path_are_the_round_trip(rtt: int) -> None:
+    network = topology.build(scenario(rtt=rtt, buffer=Buffer("100p", packets=100)))
+    delays = [q.time for name, q in network.queues.items() if isinstance(q, Delay) and "1" in name]
+    assert len(delays) == 2 and sum(delays) == rtt
+
+
+@given(st.integers(10**6, 10**9), st.integers(0, 10**6), st.sampled_from([576, 1500, 9000]))
+def test_delays_can_hold_what_is_in_flight(rate: int, rtt: int, mtu: int) -> None:
+    one = scenario(rate=rate, rtt=rtt, mtu=mtu, buffer=Buffer("100p", packets=100))
+    in_flight = rate * rtt / 2 / 8e6 / one.frame
+    needed = topology.netem_limit_needed(one)
+    assert needed > 2 * in_flight
+    for queue in topology.build(one).queues.values():
+        if isinstance(queue, Delay):
+            assert queue.limit >= needed
+
+
+def test_what_tc_is_told() -> None:
+    bottleneck = topology.build(scenario()).bottleneck
+    assert queue_commands(bottleneck, 1514) == [
+        "qdisc replace dev left-right root handle 1:"
+        " tbf rate 50000000bit burst 25000 limit 375000",
+        "qdisc replace dev left-right parent 1:1 handle 10: bfifo limit 375000",
+    ]
+    packets = scenario(buffer=Buffer("100p", packets=100))
+    assert queue_commands(topology.build(packets).bottleneck, 1514)[1].endswith("pfifo limit 100")
+    marking = queue_commands(topology.build(scenario(ecn=True)).bottleneck, 1514)[1]
+    assert "red limit 375000 min 62500 max 187500 avpkt 1514" in marking
+    assert marking.endswith(" ecn")

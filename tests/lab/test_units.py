@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Quantities: what is written is read back, and what is ambiguous is refused."""
+
+import pytest
+from fairlab import units
+from fairlab.errors import UsageError
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(st.integers(0, 10**12))
+def test_what_is_formatted_reads_back(value: int) -> None:
+    assert units.parse_rate(units.format_rate(value)) == value
+    assert units.parse_time(units.format_time(value)) == value
+    assert units.parse_size(units.format_size(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("50mbit", 50_000_000),
+        ("50Mbit/s", 50_000_000),
+        (" 0.31 gbit ", 310_000_000),
+        ("1000000.000001kbit", 1_000_000_000),
+        ("7bit", 7),
+    ],
+)
+def test_rates(text: str, bits: int) -> None:
+    assert units.parse_rate(text) == bits
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [("60ms", 60_000), ("0.5s", 500_000), ("100us", 100), ("1.5ms", 1500)],
+)
+def test_times(text: str, microseconds: int) -> None:
+    assert units.parse_time(text) == microseconds
+
+
+def test_a_bare_number_is_seconds_only_where_that_is_what_anybody_means() -> None:
+    assert units.parse_seconds("30") == units.parse_seconds("30s") == 30_000_000
+    with pytest.raises(UsageError, match=r"time '60': needs a unit \(us, ms, s\), such as 60ms"):
+        units.parse_time("60")
+
+
+@pytest.mark.parametrize(
+    "text", ["50", "50mbps", "mbit", "", "-5mbit", "5e6bit", "١mbit", "5 m bit"]
+)
+def test_what_is_no_rate(text: str) -> None:
+    with pytest.raises(UsageError):
+        units.parse_rate(text)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for parse in (
+        units.parse_rate,
+        units.parse_time,
+        units.parse_seconds,
+        units.parse_size,
+    ):
+        try:
+            value = parse(text)
+        except UsageError:
+            continue
+        assert value >= 0
+
+
+def test_sizes_are_in_units_of_1024() -> None:
+    assert units.parse_size("64kb") == 65536
+    assert units.parse_size("1.5mb") == 1_572_864

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A run that the machine disturbed is refused, by its raw data, with the reason.
+
+The data is made up here; guest_checks.py makes some of the disturbances happen.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairlab import validity
+from fairlab.analysis import Measurement
+from fairlab.errors import LabError
+from labtools import BEGIN, made_up, saw_tooth, scenario, write_raw
+
+Document = dict[str, Any]
+
+
+def read(tmp_path: Path, change: Callable[[Document], None] = lambda _: None) -> Measurement:
+    what = scenario(seconds=10, warmup_seconds=2.5)
+    document = made_up(what, (0.6, 0.4))
+    change(document)
+    write_raw(tmp_path, document, saw_tooth(what))
+    return Measurement.read(tmp_path)
+
+
+def test_a_good_run_is_accepted(tmp_path: Path) -> None:
+    measurement = read(tmp_path)
+    validity.check(measurement)
+    assert validity.busy_rate(measurement) == pytest.approx(50e6, rel=1e-3)
+
+
+def at_speed(document: Document, factor: float) -> None:
+    """As much in another time."""
+    times = document["samples"]["time"]
+    times[:] = [BEGIN + (t - BEGIN) / factor for t in times]
+
+
+def slower(document: Document) -> None:
+    at_speed(document, 0.97)
+
+
+def faster(document: Document) -> None:
+    at_speed(document, 1.03)
+
+
+def busy(document: Document) -> None:
+    document["load"] |= {"idle": 1.0, "idle_share": 0.025}
+
+
+def robbed(document: Document) -> None:
+    document["load"] |= {"stolen": 4.0}
+
+
+def paused(document: Document) -> None:
+    times = document["samples"]["time"]
+    times[60:] = [t + 1.5 for t in times[60:]]
+
+
+def lost_between(document: Document) -> None:
+    document["load"]["backlog_drops"] = 3
+
+
+def lost_in_delays(document: Document) -> None:
+    document["samples"]["delay_drops"][-1] = 2
+
+
+def in_clumps(document: Document) -> None:
+    packets = document["samples"]["flow_packets"][1]
+    packets[:] = [n // 4 for n in packets]
+
+
+def otherwise_counted(document: Document) -> None:
+    document["reports"][1]["received_bytes"] = int(document["reports"][1]["received_bytes"] * 1.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        (
+            slower,
+            3,
+            "the bottleneck sent 48.5 Mbit/s while packets waited, instead of 50mbit",
+        ),
+        (faster, 3, "the bottleneck sent 51.5 Mbit/s"),
+        (busy, 3, "idle for only 2.5 % of the run"),
+        (robbed, 3, "the host took 10 % of this machine's CPU away"),
+        (paused, 3, "this machine stood still for 1.6 s"),
+        (lost_between, 3, "3 packets were lost between namespaces"),
+        (lost_in_delays, 3, "2 packets were lost in the delays"),
+        (in_clumps, 3, "bytes on average, on links for 1514: an offload was on"),
+        (otherwise_counted, 1, "flow reno: iperf3 received"),
+    ],
+)
+def test_a_disturbed_run_is_refused(
+    tmp_path: Path, change: Callable[[Document], None], status: int, message: str
+) -> None:
+    with pytest.raises(LabError) as caught:
+        validity.check(read(tmp_path, change))
+    assert caught.value.status == status
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_queue_says_nothing_about_the_machine(tmp_path: Path) -> None:
+    """Flows may well not fill the link: that is theirs, not the machine's."""
+
+    what = scenario(seconds=10, warmup_seconds=2.5)
+    document = made_up(what, (0.3, 0.2))
+    document["samples"]["backlog_bytes"] = [0] * len(document["samples"]["time"])
+    write_raw(tmp_path, document, saw_tooth(what))
+    measurement = Measurement.read(tmp_path)
+    assert validity.busy_rate(measurement) is None
+    validity.check(measurement)
+
+
+def test_what_comes_before_the_flows_does_not_count(tmp_path: Path) -> None:
+    def late(document: Document) -> None:
+        samples = document["samples"]
+        before = [n for n, t in enumerate(samples["time"]) if t < BEGIN - 0.05]
+        for n in before:
+            samples["sent_bytes"][n] = 0
+
+    assert validity.busy_rate(read(tmp_path, late)) == pytest.approx(50e6, rel=1e-3)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs guest_checks.py in a VM: its checks, one by one, become tests here."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from labtools import TOP
+
+CHECKS = Path(__file__).resolve().parent / "guest_checks.py"
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
+    """What the checks had to say, from one VM for all."""
+    directory = tmp_path_factory.mktemp("guest")
+    report = directory / "report.xml"
+    vm = [str(TOP / "scripts" / "vm"), "--steady", "--timeout", "900", "--rw", str(directory)]
+    # As engine.py does it, for the same reason.
+    environment = ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"] if sys.version_info < (3, 12) else []
+    pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*vm, *environment, "--", *pytest_there, f"--junitxml={report}", str(CHECKS)],
+        cwd=TOP,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # A splat makes it 70 even if all checks went well.
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    assert report.exists(), done.stdout + done.stderr
+    return ET.parse(report).getroot()
+
+
+def test_checks(guest: ET.Element) -> None:
+    texts = [
+        f"{case.get('name')}:\n{problem.text}"
+        for case in guest.iter("testcase")
+        for problem in [*case.findall("failure"), *case.findall("error")]
+    ]
+    assert not texts, "\n\n".join(texts)
+    assert len(list(guest.iter("testcase"))) >= 20

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0
+"""So that `python3 -m fairlab` works in a tree where nothing is installed."""
+
+import sys
+
+from fairlab.cli import main
+
+sys.exit(main())

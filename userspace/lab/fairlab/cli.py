@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line.
+
+stdout carries the answer (a table, or JSON), stderr how it is going and why it does not.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fairlab import (
+    __version__,
+    congestion,
+    engine,
+    figures,
+    host,
+    measure,
+    report,
+    results,
+    scenario,
+    units,
+)
+from fairlab.errors import LabError, ReportedError, UsageError
+from fairlab.progress import STYLES, Progress, style_here
+
+EXIT_STATUS = """exit status:
+  0  it is done
+  1  it broke: the reason is on stderr
+  2  what was asked for does not exist or makes no sense
+  3  it cannot be done here, or this machine disturbed the measurement
+  128 + N  stopped by signal N"""
+
+DEMO = (
+    "run dumbbell --flows bic,bic,gaimd,cubic,reno --rate 50mbit --rtt 60ms --buffer 1bdp --time 40"
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with one line for an error."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """The options that say on which kernel."""
+    add = parser.add_argument
+    add("--engine", default="vm", metavar="vm|host", help="in a virtual machine (default), or here")
+    add(
+        "--kernel",
+        metavar="VERSION",
+        help="kernel of the vm: 6.1 (default), 6.12, 7.2, host, a path",
+    )
+    add(
+        "--steady",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the vm's clock does not feel how busy this machine is (default: unless KVM works)",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--out",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="where results go (results)",
+    )
+    add("--json", action="store_true", help="the result as JSON instead of a table")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def add_scenario(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("topology", metavar="TOPOLOGY", help=f"one of: {', '.join(scenario.TOPOLOGIES)}")
+    add("--flows", required=True, metavar="LIST", help="CC, CC:PRESET, N*CC with commas between")
+    add("--rate", default="50mbit", metavar="RATE", help="of the bottleneck (50mbit)")
+    add("--rtt", default="60ms", metavar="TIME", help="round-trip without queues (60ms)")
+    add("--buffer", default="1bdp", metavar="SIZE", help="1bdp (default), 100p (packets), 64kb")
+    add("--time", default="30", metavar="SECONDS", help="how long (30)")
+    add("--warmup", metavar="SECONDS", help="left out of means (a quarter, at most 10 s)")
+    add("--start-gap", default="0", metavar="SECONDS", help="between the starts of flows (0)")
+    add(
+        "--ecn",
+        action="store_true",
+        help="hosts speak ECN, the bottleneck marks (RED) before it drops",
+    )
+    add("--mtu", type=int, default=1500, metavar="BYTES", help="of all links (1500)")
+    add("--netem-limit", type=int, default=0, metavar="PACKETS", help="of the delays (ample)")
+    add("--seed", type=int, default=1, metavar="N", help="of the flows' exact starts (1)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="fairlab",
+        description="TCP flows share a bottleneck between Mininet hosts, on a real kernel.",
+        epilog=EXIT_STATUS,
+    )
+    parser.add_argument("--version", action="version", version=f"fairlab {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=text, description=text, epilog=EXIT_STATUS)
+
+    run = command("run", "run an experiment, print and store what came of it")
+    add_scenario(run)
+    add_where(run)
+    add_output(run)
+    check = command("check", "see whether an experiment could run, without running it")
+    add_scenario(check)
+    add_where(check)
+    demo = command("demo", f"see five flows share 50 Mbit/s: {DEMO}, and what came of it in words")
+    add_where(demo)
+    add_output(demo)
+    listing = command("list", "topologies, and the congestion controls and presets of a kernel")
+    add_where(listing)
+    plot = command("plot", "draw the figures of a stored result again")
+    plot.add_argument("directory", type=Path, metavar="DIR", help="a result's directory")
+
+    # Not for people: what `run` and `check` start in a guest.
+    inner = commands.add_parser("measure")
+    inner.add_argument("directory", type=Path)
+    inner.add_argument("--check", action="store_true")
+    inner.add_argument("--progress", choices=STYLES, default="none")
+    return parser
+
+
+def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
+    """The scenario that the command line describes."""
+    rate, rtt = units.parse_rate(arguments.rate), units.parse_time(arguments.rtt)
+    flows = scenario.parse_flows(arguments.flows)
+    time, gap = units.parse_seconds(arguments.time), units.parse_seconds(arguments.start_gap)
+    seconds, rest = divmod(time, 10**6)
+    if rest:
+        raise UsageError(f"time '{arguments.time}': must be whole seconds")
+    if arguments.warmup is None:
+        warmup = scenario.default_warmup(seconds, len(flows), gap)
+    else:
+        warmup = units.parse_seconds(arguments.warmup) / 10**6
+    return scenario.Scenario(
+        topology=arguments.topology,
+        flows=flows,
+        rate=rate,
+        rtt=rtt,
+        buffer=scenario.parse_buffer(arguments.buffer, rate, rtt),
+        seconds=seconds,
+        warmup_seconds=warmup,
+        start_gap=gap,
+        seed=arguments.seed,
+        mtu=arguments.mtu,
+        ecn=arguments.ecn,
+        netem_limit=arguments.netem_limit,
+    )
+
+
+def parse_where(arguments: argparse.Namespace) -> engine.Vm | None:
+    """The virtual machine to use, or None for this one."""
+    if arguments.engine not in engine.ENGINES:
+        raise UsageError(f"no engine '{arguments.engine}'; there are: {', '.join(engine.ENGINES)}")
+    if arguments.engine == "vm":
+        return engine.Vm(arguments.kernel or engine.DEFAULT_KERNEL, arguments.steady)
+    for option, value in (("--kernel", arguments.kernel), ("--steady", arguments.steady)):
+        if value is not None:
+            raise UsageError(f"{option} is for the engine vm: the engine host runs on this kernel")
+    return None
+
+
+def do_run(arguments: argparse.Namespace, what: scenario.Scenario) -> tuple[Path, dict[str, Any]]:
+    """Measure, evaluate, store; where it is, and what."""
+    vm = parse_where(arguments)
+    figures.require()
+    if vm is None:
+        host.require_root()
+        host.require_tools()
+    style = style_here(arguments.quiet)
+    progress = Progress(style)
+    parent: Path = arguments.out.absolute()
+    date = datetime.now().astimezone()
+    with contextlib.closing(_Line(progress)), results.working_directory(parent) as work:
+        results.write_scenario(work, what)
+        if vm:
+            progress.step("booting a virtual machine")
+            vm.fairlab(["measure", str(work), "--progress", style], work, what.seconds)
+        else:
+            measure.measure(work, progress)
+        progress.step("evaluating")
+        result = results.evaluate(work, date, engine.tree())
+        results.write_flent(work, result)
+        directory = results.publish(work, parent, date, result)
+        figures.draw(directory, result)
+        return directory, result
+
+
+class _Line:
+    """Ends the progress line, whatever comes."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def close(self) -> None:
+        self.progress.done()
+
+
+def _short(path: Path) -> str:
+    """PATH from here if it is below, else in full."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    directory, result = do_run(arguments, parse_scenario(arguments))
+    show(arguments, directory, result)
+
+
+def show(arguments: argparse.Namespace, directory: Path, result: dict[str, Any]) -> None:
+    """Print a result, as JSON or for people."""
+    if arguments.json:
+        print(json.dumps(results.without_curves(result) | {"directory": str(directory)}, indent=2))
+        return
+    print(report.table(result))
+    print(f"\nresults and figures: {_short(directory)}/")
+
+
+def demo(arguments: argparse.Namespace) -> None:
+    what = parse_scenario(build_parser().parse_args(DEMO.split()))
+    directory, result = do_run(arguments, what)
+    show(arguments, directory, result)
+    if not arguments.json:
+        for name in figures.NAMES:
+            print(f"  {_short(directory / name)}.png")
+        print("\nWhat is to be seen:")
+        for sentence in report.sentences(result):
+            print(f"- {sentence}")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    what = parse_scenario(arguments)
+    vm = parse_where(arguments)
+    if vm:
+        with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
+            results.write_scenario(Path(scratch), what)
+            vm.fairlab(["measure", scratch, "--check"], Path(scratch))
+    else:
+        print_fitness(what)
+
+
+def print_fitness(what: scenario.Scenario) -> None:
+    fitness = measure.check(what, Progress("none"))
+    kinds = ", ".join(dict.fromkeys(map(str, what.flows)))
+    print(f"congestion controls: {kinds}")
+    print("offloads: off on every link")
+    print(f"forwarding: {fitness.capacity / 1e6:.0f} Mbit/s, for {units.format_rate(what.rate)}")
+    print(f"round-trip: {fitness.round_trip_ms:.2f} ms, for {units.format_time(what.rtt)}")
+    print("this experiment can run here")
+
+
+def list_all(arguments: argparse.Namespace) -> None:
+    vm = parse_where(arguments)
+    if vm:
+        vm.fairlab(["list", "--engine", "host"], None)
+        return
+    host.complete_path()
+    # A guest is ours alone, so everything can be loaded there; here, that is for `run` to do.
+    if os.environ.get("FAIRPATH_ENGINE"):
+        for cc in congestion.loadable():
+            congestion.load(cc)
+    print(f"topologies: {', '.join(scenario.TOPOLOGIES)}")
+    print(f"congestion controls of Linux {os.uname().release}:")
+    ready = congestion.registered()
+    for cc in sorted({*ready, *congestion.loadable()}):
+        presets = congestion.presets(cc)
+        notes = [f"presets: {', '.join(presets)}"] if presets else []
+        notes += [] if cc in ready else ["not loaded yet"]
+        print(f"  {cc:12} {'; '.join(notes)}".rstrip())
+
+
+def plot(arguments: argparse.Namespace) -> None:
+    figures.require()
+    for path in figures.draw(arguments.directory, results.read(arguments.directory)):
+        print(path)
+
+
+def measure_here(arguments: argparse.Namespace) -> None:
+    if arguments.check:
+        text = (arguments.directory / measure.SCENARIO).read_text()
+        print_fitness(scenario.Scenario.from_json(json.loads(text)))
+        return
+    progress = Progress(arguments.progress)
+    with contextlib.closing(_Line(progress)):
+        measure.measure(arguments.directory, progress)
+
+
+COMMANDS = {
+    "run": run,
+    "check": check,
+    "demo": demo,
+    "list": list_all,
+    "plot": plot,
+    "measure": measure_here,
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    measure.stop_on_signals()
+    try:
+        arguments = build_parser().parse_args(words)
+        COMMANDS[arguments.command](arguments)
+    except LabError as error:
+        if not isinstance(error, ReportedError):
+            print(f"fairlab: {error}", file=sys.stderr)
+        return error.status
+    except measure.Stopped as stopped:
+        print(f"fairlab: stopped by {stopped}", file=sys.stderr)
+        return 128 + stopped.number
+    return 0

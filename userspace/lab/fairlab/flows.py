@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The traffic: one iperf3 for each flow, with its own ports, and a ping beside.
+
+iperf3 sends as much as TCP takes, sets the congestion control itself and says at the end what was
+in use, how much arrived and how much was sent again.  Throughput over time comes from elsewhere
+(queues.py); iperf3's own account is kept, and compared.
+
+The ping runs from the first sender to the first receiver, through the bottleneck: it sees the
+round-trip as the flows do, and tells that apart from what the queue's length makes one believe.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlab.errors import LabError
+from fairlab.network import Laboratory
+from fairlab.scenario import Scenario
+
+FIRST_SERVER_PORT, FIRST_CLIENT_PORT = 5201, 50001
+PING_INTERVAL = 0.2
+
+# Generous, since an emulated machine may take long for what has nothing to do with the network.
+START_PATIENCE, END_PATIENCE = 120, 120
+
+_REPLY = re.compile(r"^\[(\d+\.\d+)\] .* time=([\d.]+) ms", re.M)
+_LISTENING = "0A"
+
+
+def ports(number: int) -> tuple[int, int]:
+    """The ports of flow NUMBER (from 0): the sender's, the receiver's."""
+    return FIRST_CLIENT_PORT + number, FIRST_SERVER_PORT + number
+
+
+def server_command(address: str, port: int) -> list[str]:
+    return ["iperf3", "--server", "--one-off", "--json", "--bind", address, "--port", str(port)]
+
+
+def client_command(
+    address: str, client_and_server_port: tuple[int, int], cc: str, how_much: tuple[str, int]
+) -> list[str]:
+    """HOW_MUCH: `--time` and seconds, or `--bytes` and how many."""
+    own_port, port = map(str, client_and_server_port)
+    command = ["iperf3", "--client", address, "--port", port, "--cport", own_port]
+    limit = [how_much[0], str(how_much[1])]
+    return [*command, "--congestion", cc, *limit, "--interval", "1", "--json"]
+
+
+def wait_listening(
+    lab: Laboratory, node: str, process: subprocess.Popen[bytes], port: int, output: Path
+) -> None:
+    """Wait until PROCESS on NODE listens on PORT."""
+    deadline = time.monotonic() + START_PATIENCE
+    table = Path(f"/proc/{lab.pid(node)}/net/tcp")
+    while process.poll() is None and time.monotonic() < deadline:
+        rows = [line.split() for line in table.read_text().splitlines()[1:]]
+        if any(int(row[1].split(":")[1], 16) == port and row[3] == _LISTENING for row in rows):
+            return
+        time.sleep(0.02)
+    raise LabError(f"iperf3 does not listen on port {port}: {iperf_error(output)}")
+
+
+def iperf_error(output: Path) -> str:
+    """What iperf3 says went wrong, from its output."""
+    text = output.read_text(errors="replace").strip()
+    try:
+        return str(json.loads(text).get("error", "no reason given"))
+    except ValueError:
+        return text or "no reason given"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the two ends of a flow said when it was over."""
+
+    received_bytes: int
+    retransmits: int
+    cc: str
+
+
+def parse_report(label: str, client: Path, server: Path) -> Report:
+    """Read what iperf3 wrote at both ends."""
+    documents: list[dict[str, Any]] = []
+    for end in (client, server):
+        try:
+            document = json.loads(end.read_text())
+        except ValueError:
+            raise LabError(f"flow {label}: iperf3 broke: {iperf_error(end)}") from None
+        if "error" in document:
+            raise LabError(f"flow {label}: iperf3: {document['error']}")
+        documents.append(document)
+    try:
+        sent, received = documents[0]["end"], documents[1]["end"]
+        return Report(
+            received_bytes=int(received["sum_received"]["bytes"]),
+            retransmits=int(sent["sum_sent"]["retransmits"]),
+            cc=str(sent["sender_tcp_congestion"]),
+        )
+    except KeyError as error:
+        raise LabError(f"flow {label}: iperf3's report has no {error}") from None
+
+
+class Traffic:
+    """The flows of a scenario on its network."""
+
+    def __init__(self, lab: Laboratory, scenario: Scenario) -> None:
+        self.lab = lab
+        self.scenario = scenario
+        self.servers: list[subprocess.Popen[bytes]] = []
+        self.clients: dict[int, subprocess.Popen[bytes]] = {}
+        self.pinging: subprocess.Popen[bytes] | None = None
+
+    def output(self, name: str) -> Path:
+        """Where a program's output goes: the measuring machine's memory, until the run is over."""
+        return self.lab.scratch / name
+
+    def start_servers(self) -> None:
+        """Start a server for each flow, and wait until all are ready."""
+        for number, path in enumerate(self.lab.network.paths):
+            _, port = ports(number)
+            with self.output(f"server-{number + 1}.json").open("wb") as output:
+                command = server_command(path.address, port)
+                self.servers.append(self.lab.start(path.receiver, command, output))
+        for number, server in enumerate(self.servers):
+            node, port = self.lab.network.paths[number].receiver, ports(number)[1]
+            wait_listening(self.lab, node, server, port, self.output(f"server-{number + 1}.json"))
+
+    def start_client(self, number: int, seconds: int) -> None:
+        """Start flow NUMBER, to send for SECONDS."""
+        path = self.lab.network.paths[number]
+        cc = self.scenario.flows[number].cc
+        with self.output(f"client-{number + 1}.json").open("wb") as output:
+            command = client_command(path.address, ports(number), cc, ("--time", seconds))
+            self.clients[number] = self.lab.start(path.sender, command, output)
+
+    def start_ping(self) -> None:
+        path = self.lab.network.paths[0]
+        with self.output("ping.txt").open("wb") as output:
+            command = ["ping", "-n", "-D", "-i", str(PING_INTERVAL), path.address]
+            self.pinging = self.lab.start(path.sender, command, output)
+
+    def stop_ping(self) -> None:
+        """Interrupt the ping, which makes it write what it still has to say."""
+        if self.pinging:
+            self.pinging.send_signal(signal.SIGINT)
+            self.pinging.wait(END_PATIENCE)
+
+    def check_alive(self) -> None:
+        """A client that has ended early has failed, whatever status iperf3 ends with."""
+        for number, client in self.clients.items():
+            if client.poll() is not None:
+                reason = iperf_error(self.output(f"client-{number + 1}.json"))
+                raise LabError(f"flow {self.scenario.labels[number]}: iperf3: {reason}")
+
+    def running(self) -> bool:
+        everybody = [*self.clients.values(), *self.servers]
+        return any(process.poll() is None for process in everybody)
+
+    def reports(self) -> list[Report]:
+        """What iperf3 has to say about each flow, when all are over."""
+        return [
+            parse_report(
+                label,
+                self.output(f"client-{number}.json"),
+                self.output(f"server-{number}.json"),
+            )
+            for number, label in enumerate(self.scenario.labels, 1)
+        ]
+
+
+def parse_ping(text: str) -> list[tuple[float, float]]:
+    """The replies in ping's output: (when it came, by the clock of the day; round-trip in ms)."""
+    return [(float(when), float(took)) for when, took in _REPLY.findall(text)]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Is this machine fit to give the answer?  Each check raises the reason if not.
+
+What is asked for is looked up (congestion controls, presets), what was set up is read back from
+the kernel (offloads, queues), and what can be measured is measured (how fast the machine forwards
+without any queue; how long the round-trip really is; what controls the running connections).
+validity.py looks at the other end of it: whether the machine kept up all the time.
+"""
+
+import json
+import time
+
+from fairlab import congestion, flows, topology, units
+from fairlab.errors import CannotRunError, LabError, UsageError
+from fairlab.network import Laboratory
+from fairlab.scenario import Scenario
+
+# The machine has to forward faster than the rate by this factor, with nothing else to do.
+HEADROOM = 1.5
+# That is tried with so much data: what the rate carries in a third of a second, but some at least.
+TRIAL_SECONDS, TRIAL_BYTES, TRIAL_CC = 1 / 3, 4_000_000, "reno"
+TRIAL_PORTS = (50000, 5200)
+PINGS = 5
+# How much longer than asked for the empty path's round-trip may be.
+RTT_TOLERANCE, RTT_SLACK_MS = 0.02, 2.0
+
+
+def look_up(scenario: Scenario) -> None:
+    """Does this kernel have what the flows ask for?"""
+    for flow in dict.fromkeys(scenario.flows):
+        congestion.require(flow)
+
+
+def choose(lab: Laboratory, scenario: Scenario) -> None:
+    """Set each sender's congestion control and preset."""
+    for flow, path in zip(scenario.flows, lab.network.paths, strict=True):
+        # Not every congestion control can be a namespace's default (TCP_CONG_NON_RESTRICTED);
+        # iperf3 asks for it by name, and running() looks what came of it.
+        setting = "/proc/sys/net/ipv4/tcp_congestion_control"
+        lab.shell(path.sender, f"(echo {flow.cc} >{setting}) 2>/dev/null || :")
+        if flow.preset:
+            try:
+                lab.shell(path.sender, f"echo '{flow.preset}' >/proc/sys/net/ipv4/{flow.cc}_preset")
+            except LabError:
+                raise UsageError(f"'{flow.cc}' refuses the preset '{flow.preset}'") from None
+
+
+def offloads(lab: Laboratory) -> None:
+    """Is every offload off, at every interface?"""
+    for node in (*lab.network.hosts, *lab.network.routers):
+        still_on = lab.offloads_on(node)
+        if still_on:
+            raise CannotRunError(
+                f"offload still on at {still_on[0]}: queues would see packets in clumps"
+            )
+
+
+def delays(lab: Laboratory, scenario: Scenario) -> None:
+    """Can the delays hold what will be in flight?"""
+    needed = topology.netem_limit_needed(scenario)
+    for node in lab.network.routers:
+        for interface, limit in lab.netem_limits(node).items():
+            if limit < needed:
+                rate, rtt = units.format_rate(scenario.rate), units.format_time(scenario.rtt)
+                raise UsageError(
+                    f"netem limit of {limit} packets at {interface} is too small for {rate} and"
+                    f" {rtt}: at least {needed}"
+                )
+
+
+def capacity(lab: Laboratory, scenario: Scenario) -> float:
+    """Is the rate within reach?  Forward as fast as possible for a moment; the rate [bit/s]."""
+    path = lab.network.paths[0]
+    outputs = [lab.scratch / f"trial-{end}.json" for end in ("server", "client")]
+    with outputs[0].open("wb") as output:
+        command = flows.server_command(path.address, TRIAL_PORTS[1])
+        server = lab.start(path.receiver, command, output)
+    flows.wait_listening(lab, path.receiver, server, TRIAL_PORTS[1], outputs[0])
+    enough = max(TRIAL_BYTES, round(HEADROOM * scenario.rate / 8 * TRIAL_SECONDS))
+    with outputs[1].open("wb") as output:
+        command = flows.client_command(path.address, TRIAL_PORTS, TRIAL_CC, ("--bytes", enough))
+        client = lab.start(path.sender, command, output)
+    client.wait()
+    # iperf3 ends with 0 even when it has failed, if it could say so.
+    end = json.loads(outputs[1].read_text() or "{}").get("end", {})
+    if "sum_received" not in end or server.wait():
+        raise LabError(f"iperf3: {flows.iperf_error(outputs[1])}")
+    reached = float(end["sum_received"]["bits_per_second"]) * scenario.frame / scenario.payload
+    if reached < HEADROOM * scenario.rate:
+        raise CannotRunError(
+            f"rate {units.format_rate(scenario.rate)} is not reachable here: this machine forwards"
+            f" {reached / 1e6:.0f} Mbit/s at best, and {HEADROOM:g} times the rate is needed"
+        )
+    return reached
+
+
+def round_trip(lab: Laboratory, scenario: Scenario) -> float:
+    """Is the empty path's round-trip as asked for?  The shortest seen, in ms."""
+    path = lab.network.paths[0]
+    text = lab.shell(path.sender, f"ping -n -D -i 0.1 -W 20 -c {PINGS} {path.address}")
+    seen = min(took for _, took in flows.parse_ping(text))
+    asked = scenario.rtt / 1000
+    if not asked <= seen + 0.01 <= asked * (1 + RTT_TOLERANCE) + RTT_SLACK_MS:
+        raise CannotRunError(
+            f"the empty path's round-trip is {seen:.2f} ms instead of {asked:g} ms"
+        )
+    return seen
+
+
+def running(lab: Laboratory, scenario: Scenario, number: int) -> str:
+    """What does control flow NUMBER, which must be running?  It must be what was asked for."""
+    flow, path = scenario.flows[number], lab.network.paths[number]
+    own_port, port = flows.ports(number)
+    deadline = time.monotonic() + flows.START_PATIENCE
+    while (seen := lab.congestion_controls(path.sender).get((own_port, port))) is None:
+        if time.monotonic() > deadline:
+            raise LabError(f"flow {scenario.labels[number]} does not start")
+        time.sleep(0.05)
+    require_same(scenario.labels[number], flow.cc, seen)
+    return seen
+
+
+def require_same(label: str, asked: str, seen: str) -> None:
+    """A flow must be controlled by what was asked for."""
+    if seen != asked:
+        raise CannotRunError(f"flow {label} runs with '{seen}' instead of '{asked}'")
