@@ -36,7 +36,7 @@ def files(*patterns: str) -> list[str]:
 
 
 #: Where imports are looked for: what conftest.py files and scripts put on their path.
-IMPORTS = ("tests", "tests/kernel", "userspace/lab", "scripts")
+IMPORTS = ("tests", "tests/kernel", "tests/lab", "userspace/lab", "scripts")
 
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:
