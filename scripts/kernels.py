@@ -95,9 +95,13 @@ TOOLCHAINS: dict[str, tuple[Suite, ...]] = {
 }
 
 
+progress = True
+
+
 def say(text: str) -> None:
-    """Progress: always to stderr, since stdout carries the answer."""
-    print(f"kernel: {text}", file=sys.stderr, flush=True)
+    """Progress: to stderr, since stdout carries the answer."""
+    if progress:
+        print(f"kernel: {text}", file=sys.stderr, flush=True)
 
 
 def cache_dir() -> Path:
@@ -735,6 +739,8 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
             command = toolchain.wrap(command)
         else:
             need("make", "make")
+        if quiet and not (build / "modules" / release).exists():
+            say(f"building the modules for {release}")
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,

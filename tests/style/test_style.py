@@ -82,7 +82,7 @@ def test_checkpatch(name: str) -> None:
 
 
 def test_clang_format() -> None:
-    run("clang-format", "--dry-run", "--Werror", "--style=file", *files("*.c", "*.h"))
+    run(VENV / "clang-format", "--dry-run", "--Werror", "--style=file", *files("*.c", "*.h"))
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +109,7 @@ def test_ruff() -> None:
 
 def mypy(*arguments: str) -> None:
     run(
-        "/usr/bin/python3",
-        "-m",
-        "mypy",
+        VENV / "mypy",
         "--config-file=userspace/lab/pyproject.toml",
         "--explicit-package-bases",
         f"--cache-dir={TOP}/build/mypy",

@@ -20,6 +20,7 @@ HEADROOM = 1.5
 # That is tried with so much data: what the rate carries in a third of a second, but some at least.
 TRIAL_SECONDS, TRIAL_BYTES, TRIAL_CC = 1 / 3, 4_000_000, "reno"
 TRIAL_PORTS = (50000, 5200)
+TRIALS = 3
 PINGS = 5
 # How much longer than asked for the empty path's round-trip may be.
 RTT_TOLERANCE, RTT_SLACK_MS = 0.02, 2.0
@@ -69,7 +70,24 @@ def delays(lab: Laboratory, scenario: Scenario) -> None:
 
 
 def capacity(lab: Laboratory, scenario: Scenario) -> float:
-    """Is the rate within reach?  Forward as fast as possible for a moment; the rate [bit/s]."""
+    """Is the rate within reach?  Forward as fast as possible for a moment; the rate [bit/s].
+
+    A trial can be disturbed, the first above all, while programs are read from disk: the best
+    of a few counts.
+    """
+    reached = 0.0
+    for _ in range(TRIALS):
+        reached = max(reached, trial(lab, scenario))
+        if reached >= HEADROOM * scenario.rate:
+            return reached
+    raise CannotRunError(
+        f"rate {units.format_rate(scenario.rate)} is not reachable here: this machine forwards"
+        f" {reached / 1e6:.0f} Mbit/s at best, and {HEADROOM:g} times the rate is needed"
+    )
+
+
+def trial(lab: Laboratory, scenario: Scenario) -> float:
+    """One flow over the first path, as fast as it goes; its rate on the wire [bit/s]."""
     path = lab.network.paths[0]
     outputs = [lab.scratch / f"trial-{end}.json" for end in ("server", "client")]
     with outputs[0].open("wb") as output:
@@ -85,13 +103,7 @@ def capacity(lab: Laboratory, scenario: Scenario) -> float:
     end = json.loads(outputs[1].read_text() or "{}").get("end", {})
     if "sum_received" not in end or server.wait():
         raise LabError(f"iperf3: {flows.iperf_error(outputs[1])}")
-    reached = float(end["sum_received"]["bits_per_second"]) * scenario.frame / scenario.payload
-    if reached < HEADROOM * scenario.rate:
-        raise CannotRunError(
-            f"rate {units.format_rate(scenario.rate)} is not reachable here: this machine forwards"
-            f" {reached / 1e6:.0f} Mbit/s at best, and {HEADROOM:g} times the rate is needed"
-        )
-    return reached
+    return float(end["sum_received"]["bits_per_second"]) * scenario.frame / scenario.payload
 
 
 def round_trip(lab: Laboratory, scenario: Scenario) -> float:
