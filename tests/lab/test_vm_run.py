@@ -84,10 +84,10 @@ def test_the_link_was_shared_and_full(run: Done) -> None:
 def test_windows_are_cut_as_each_congestion_control_does(run: Done) -> None:
     keeps = {flow["cc"]: flow["cut_keeps"] for flow in run.result["flows"]}
     # By the published numbers; what is kept of a small window is rounded.
-    assert keeps["bic"] == pytest.approx(7 / 8, abs=0.06)
-    assert keeps["gaimd"] == pytest.approx(7 / 8, abs=0.06)
-    assert keeps["cubic"] == pytest.approx(0.7, abs=0.06)
-    assert keeps["reno"] == pytest.approx(1 / 2, abs=0.06)
+    assert keeps["bic"] == pytest.approx(7 / 8, abs=0.08)
+    assert keeps["gaimd"] == pytest.approx(7 / 8, abs=0.08)
+    assert keeps["cubic"] == pytest.approx(0.7, abs=0.08)
+    assert keeps["reno"] == pytest.approx(1 / 2, abs=0.08)
 
 
 def test_windows_and_throughput_are_of_one_mind(run: Done) -> None:
