@@ -87,7 +87,11 @@ def _nothing_is_left() -> Iterator[None]:
         ("--flows cubic:paper", 2, ("'cubic' of this kernel has no presets",)),
         ("--flows gaimd:td-friendly_1000000", 2, ("'gaimd' has no preset",)),
         ("--flows reno --netem-limit 5", 2, ("netem limit of 5 packets at", "is too small")),
-        ("--flows reno --rate 600mbit", 3, ("rate 600mbit is not reachable here", "Mbit/s at best")),
+        (
+            "--flows reno --rate 600mbit",
+            3,
+            ("rate 600mbit is not reachable here", "Mbit/s at best"),
+        ),
     ],
 )
 def test_refused(words: str, status: int, fragments: tuple[str, ...], tmp_path: Path) -> None:

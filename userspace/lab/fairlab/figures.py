@@ -24,6 +24,7 @@ FORMATS = ("png", "svg")
 WIDTH, HEIGHT, PANEL_HEIGHT = 9.0, 4.4, 1.25
 DPI = 150
 MAX_PANELS = 10
+SLOW_START_SHARE = 1 / 20  # of the time, at its beginning
 
 STYLE = {
     "font.size": 10,
@@ -105,10 +106,11 @@ def draw_throughput(result: dict[str, Any]) -> Any:
     return figure
 
 
-def _scale_to_window(axis: Any, window: dict[str, Any], first: float) -> None:
-    """Let the time after the warm-up fill the panel, whatever rises above it before."""
-    after = [w for t, w in zip(window["time"], window["packets"], strict=True) if t >= first]
-    axis.set_ylim(0, 1.15 * max(after, default=max(window["packets"])))
+def _scale_past_slow_start(axis: Any, window: dict[str, Any], seconds: int) -> None:
+    """Let all but the first burst fill the panel: beside that, the rest would be hard to see."""
+    times, packets = window["time"], window["packets"]
+    rest = [w for t, w in zip(times, packets, strict=True) if t >= SLOW_START_SHARE * seconds]
+    axis.set_ylim(0, 1.15 * max(rest, default=max(packets)))
 
 
 def draw_cwnd(result: dict[str, Any]) -> Any:
@@ -118,7 +120,6 @@ def draw_cwnd(result: dict[str, Any]) -> Any:
     height = HEIGHT if together else 1.1 + PANEL_HEIGHT * len(flows)
     figure, axes = _new(result, height, 1 if together else len(flows))
     end = result["scenario"]["seconds"]
-    first, _ = result["window_seconds"]
     for n, (flow, window, look) in enumerate(zip(flows, windows, _looks(flows), strict=True)):
         axis = axes[0 if together else n]
         times, packets = window["time"], window["packets"]
@@ -134,7 +135,7 @@ def draw_cwnd(result: dict[str, Any]) -> Any:
             label=flow["label"],
         )
         if not together:
-            _scale_to_window(axis, window, first)
+            _scale_past_slow_start(axis, window, end)
             words = f"mean {flow['cwnd_mean']:.0f}\npeak {max(packets)}"
             side = {"transform": axis.transAxes, "color": look["color"]}
             axis.text(1.01, 0.62, flow["label"], va="bottom", fontweight="bold", **side)
