@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Lets the tests import the lab from the tree, and what stands beside this file."""
 
+import os
 import sys
 from pathlib import Path
 
-from hypothesis import settings
-
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "userspace" / "lab")]
+TOP = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(TOP / "userspace" / "lab")]
 
-# Leaves nothing in the tree.
-settings.register_profile("lab", database=None, print_blob=True)
-settings.load_profile("lab")
+# What hypothesis remembers goes where everything goes that is made.
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(TOP / "build" / "hypothesis"))

@@ -42,13 +42,13 @@ def server_command(address: str, port: int) -> list[str]:
 
 
 def client_command(
-    address: str, client_and_server_port: tuple[int, int], cc: str, how_much: tuple[str, int]
+    address: str, client_and_server_port: tuple[int, int], cc: str, seconds: int
 ) -> list[str]:
-    """HOW_MUCH: `--time` and seconds, or `--bytes` and how many."""
+    """A flow of iperf3 under CC that lasts so long."""
     own_port, port = map(str, client_and_server_port)
     command = ["iperf3", "--client", address, "--port", port, "--cport", own_port]
-    limit = [how_much[0], str(how_much[1])]
-    return [*command, "--congestion", cc, *limit, "--interval", "1", "--json"]
+    limits = ["--time", str(seconds), "--interval", "1"]
+    return [*command, "--congestion", cc, *limits, "--json"]
 
 
 def wait_listening(
@@ -135,7 +135,7 @@ class Traffic:
         path = self.lab.network.paths[number]
         cc = self.scenario.flows[number].cc
         with self.output(f"client-{number + 1}.json").open("wb") as output:
-            command = client_command(path.address, ports(number), cc, ("--time", seconds))
+            command = client_command(path.address, ports(number), cc, seconds)
             self.clients[number] = self.lab.start(path.sender, command, output)
 
     def start_ping(self) -> None:

@@ -97,7 +97,7 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
         server = lab.start(path.receiver, command, output)
     flows.wait_listening(lab, path.receiver, server, ports[1], outputs[0])
     with outputs[1].open("wb") as output:
-        command = flows.client_command(path.address, ports, TRIAL_CC, ("--time", TRIAL_SECONDS))
+        command = flows.client_command(path.address, ports, TRIAL_CC, TRIAL_SECONDS)
         client = lab.start(path.sender, command, output)
     client.wait()
     # iperf3 ends with 0 even when it has failed, if it could say so.
