@@ -18,6 +18,9 @@ KERNELRELEASE ?= $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 BUILD = build/modules/$(KERNELRELEASE)
 MODULES_DIR = $(DESTDIR)/lib/modules/$(KERNELRELEASE)/updates/fairpath
 
+# Targets in their order; what they call may still run in parallel.
+.NOTPARALLEL:
+
 ROOMS := tcp_bic tcp_gaimd
 SOURCES := Kbuild $(wildcard $(ROOMS:%=%/Kbuild) $(ROOMS:%=%/*.[ch])) \
 	$(shell find include -type f)
