@@ -18,6 +18,9 @@ KERNELRELEASE ?= $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 BUILD = build/modules/$(KERNELRELEASE)
 MODULES_DIR = $(DESTDIR)/lib/modules/$(KERNELRELEASE)/updates/fairpath
 
+# Not every user has depmod and dkms on the path.
+export PATH := $(PATH):/usr/sbin:/sbin
+
 # Targets in their order; what they call may still run in parallel.
 .NOTPARALLEL:
 
