@@ -21,6 +21,8 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
     # As engine.py does it, for the same reason.
     environment = ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"] if sys.version_info < (3, 12) else []
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    # Not under the host's /tmp, where another user's files may be in the way.
+    pytest_there += ["--basetemp=/run/pytest"]
     done = subprocess.run(
         [*vm, *environment, "--", *pytest_there, f"--junitxml={report}", str(CHECKS)],
         cwd=TOP,
