@@ -26,6 +26,26 @@ ifneq ($(call fp-has,linux/sysctl.h,proc_handler.const struct ctl_table),)
 ccflags-y += -DFP_HAVE_CONST_CTL_TABLE
 endif
 
+# 6.5: segmentation has a header of its own.
+ifneq ($(call fp-has,net/gso.h,skb_gso_segment),)
+ccflags-y += -DFP_HAVE_NET_GSO_H
+endif
+
+# By 7.2, and in stable kernels before it.
+ifneq ($(call fp-has,net/pkt_cls.h,tcf_classify_qdisc),)
+ccflags-y += -DFP_HAVE_TCF_CLASSIFY_QDISC
+endif
+
+# By 7.2: the length of a queue is read without its lock.
+ifneq ($(call fp-has,net/sch_generic.h,qdisc_qlen_inc),)
+ccflags-y += -DFP_HAVE_QDISC_QLEN_INC
+endif
+
+# By 7.2: how many segments a packet has is noted when it is queued.
+ifneq ($(call fp-has,net/sch_generic.h,u16[[:space:]]*pkt_segs),)
+ccflags-y += -DFP_HAVE_QDISC_PKT_SEGS
+endif
+
 # Before 5.19 nothing fits: the one error of oldest.h shall be all that is said.
 ifeq ($(call fp-has,net/tcp.h,tcp_snd_cwnd_set),)
 ccflags-y += -Wfatal-errors

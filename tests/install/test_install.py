@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from linux_source import TOP
 
-ROOMS = ["tcp_bic", "tcp_gaimd"]
+ROOMS = ["tcp_bic", "tcp_gaimd", "sch_drr_fq"]
 
 
 def make(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

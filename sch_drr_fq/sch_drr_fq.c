@@ -1,0 +1,746 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fair queueing per flow as a qdisc: "drr_fq".
+ *
+ * drr_fq_core.h has the algorithm and its sources; this gives it packets.
+ * Each queue is a list of packets by their next pointers. A packet's queue is
+ * chosen by, in this order,
+ *
+ *	skb->priority	naming one of this qdisc's classes, MAJOR:1 to MAJOR:flows;
+ *	tc filters	attached to the qdisc, naming such a class;
+ *	its hash	by the kernel's flow dissector, whose secret no sender
+ *			knows, mixed with a random number of this qdisc, so that
+ *			flows that meet in one queue here do not meet again in
+ *			the next such qdisc on the same machine.
+ *
+ * A hash serves also those that filters leave undecided. What chose the queue
+ * is kept with the packet, so that packets find their queues again when the
+ * number of queues changes.
+ *
+ * Lengths are qdisc_pkt_len(): what the packet takes on the wire, the headers
+ * of each segment of a GSO packet included, and what a parent's stab adds.
+ *
+ * Every packet that a limit costs is told to the parents. The rule that they
+ * rely on: NET_XMIT_CN says that a packet of the same flow was lost, and that
+ * the packet just queued need not be counted; and it is never said for the one
+ * that ends an empty qdisc's idleness, since a parent would then not know that
+ * there is something to send.
+ *
+ * All of it runs under the qdisc's lock. Configuration holds RTNL as well, so
+ * that it may allocate before it takes that lock; nothing is changed until all
+ * that is asked for is known to be possible.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/jhash.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/rtnetlink.h>
+#include <net/gso.h>
+#include <net/pkt_cls.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+
+#include "drr_fq_core.h"
+
+/* Class numbers are 16 bits; queues beyond have none, and are not shown. */
+#define DRR_FQ_CLASSES_MAX 0xfffeU
+
+/**
+ * struct drr_fq_sched - one drr_fq qdisc
+ * @params: what the user chose
+ * @vars: the algorithm's state, of which the queues are in @table
+ * @stats: the algorithm's account
+ * @table: drr_fq_table_size() bytes
+ * @perturbation: random, makes this qdisc's choice of queues its own
+ * @split_gso: segment packets before they are queued
+ * @max_packet: largest packet seen, bytes
+ * @drops_longest: packets lost because a limit was passed
+ * @drops_oversize: packets larger than the limit alone
+ * @gso_split: packets segmented
+ * @filter_list: the filters that choose queues
+ * @block: what they belong to
+ */
+struct drr_fq_sched {
+	struct drr_fq_params params;
+	struct drr_fq_vars vars;
+	struct drr_fq_stats stats;
+	void *table;
+	u32 perturbation;
+	bool split_gso;
+	u32 max_packet;
+	u64 drops_longest;
+	u64 drops_oversize;
+	u64 gso_split;
+	struct tcf_proto __rcu *filter_list;
+	struct tcf_block *block;
+};
+
+/**
+ * struct drr_fq_skb_cb - what chose the packet's queue
+ * @hash: its hash, if @class is 0
+ * @class: number of the class it was sent to, or 0
+ */
+struct drr_fq_skb_cb {
+	u32 hash;
+	u32 class;
+};
+
+static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
+{
+	qdisc_cb_private_validate(skb, sizeof(struct drr_fq_skb_cb));
+	return (struct drr_fq_skb_cb *)qdisc_skb_cb(skb)->data;
+}
+
+/*
+ * Choose and note the packet's class or hash. Returns false if a filter wants it
+ * gone, which it then is; @ret is what enqueue is to return.
+ */
+static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
+			    struct sk_buff **to_free, int *ret)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	const struct tcf_proto *filter = rcu_dereference_bh(q->filter_list);
+	struct tcf_result res = {};
+	u32 class = 0;
+
+	if (TC_H_MAJ(skb->priority) == sch->handle) {
+		class = TC_H_MIN(skb->priority);
+	} else if (filter) {
+		switch (tcf_classify_qdisc(skb, filter, &res, false)) {
+		case TC_ACT_CONSUMED:
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+			return false;
+		case TC_ACT_STOLEN:
+		case TC_ACT_QUEUED:
+		case TC_ACT_TRAP:
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+			__qdisc_drop(skb, to_free);
+			return false;
+		case TC_ACT_SHOT:
+			*ret = NET_XMIT_SUCCESS | __NET_XMIT_BYPASS;
+			qdisc_drop(skb, sch, to_free);
+			return false;
+		case TC_ACT_UNSPEC:
+			break;
+		default:
+			class = TC_H_MIN(res.classid);
+		}
+	}
+	if (class > q->params.flows)
+		class = 0;
+
+	drr_fq_skb_cb(skb)->class = class;
+	drr_fq_skb_cb(skb)->hash = class ? class : skb_get_hash(skb);
+	return true;
+}
+
+/* The queue for a packet that was classified, perhaps when there were more queues. */
+static u32 drr_fq_queue_of(const struct drr_fq_sched *q,
+			   const struct drr_fq_params *p,
+			   const struct sk_buff *skb)
+{
+	const struct drr_fq_skb_cb *cb = drr_fq_skb_cb(skb);
+
+	if (cb->class && cb->class <= p->flows)
+		return cb->class - 1;
+	return drr_fq_flow_of(p, jhash_1word(cb->hash, q->perturbation));
+}
+
+static u32 drr_fq_head_length(const struct drr_fq_flow *flow)
+{
+	return qdisc_pkt_len(flow->head);
+}
+
+static void drr_fq_push(struct drr_fq_flow *flow, struct sk_buff *skb)
+{
+	skb->next = NULL;
+	if (flow->head)
+		((struct sk_buff *)flow->tail)->next = skb;
+	else
+		flow->head = skb;
+	flow->tail = skb;
+}
+
+static struct sk_buff *drr_fq_pop(struct drr_fq_flow *flow)
+{
+	struct sk_buff *skb = flow->head;
+
+	flow->head = skb->next;
+	skb_mark_not_on_list(skb);
+	return skb;
+}
+
+static void drr_fq_append(struct Qdisc *sch, struct sk_buff *skb, u32 queue)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 length = qdisc_pkt_len(skb);
+
+	drr_fq_push(&q->vars.flows[queue], skb);
+	drr_fq_arrive(&q->params, &q->vars, &q->stats, queue,
+		      drr_fq_skb_cb(skb)->hash, length);
+	q->max_packet = max(q->max_packet, length);
+	qdisc_qstats_backlog_inc(sch, skb);
+	qdisc_qlen_inc(sch);
+}
+
+/*
+ * Drop from the front of the longest queue until the limits hold. A packet that
+ * a parent has peeked at counts for them but cannot be dropped. Returns whether
+ * @queue lost a packet.
+ */
+static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
+			  struct sk_buff **to_free)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	bool lost = false;
+
+	while (drr_fq_over(&q->params, sch->q.qlen, sch->qstats.backlog)) {
+		u32 longest = drr_fq_longest(&q->vars);
+		struct sk_buff *skb;
+
+		if (longest == DRR_FQ_NONE)
+			break;
+		skb = drr_fq_pop(&q->vars.flows[longest]);
+		drr_fq_discarded(&q->params, &q->vars, longest,
+				 qdisc_pkt_len(skb), drr_fq_head_length);
+		qdisc_qstats_backlog_dec(sch, skb);
+		qdisc_qlen_dec(sch);
+		qdisc_qstats_drop(sch);
+		__qdisc_drop(skb, to_free);
+		q->drops_longest++;
+		lost |= longest == queue;
+	}
+	return lost;
+}
+
+/* After a packet of @length has come to @queue, and the qdisc was @idle before it. */
+static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
+			    struct sk_buff **to_free)
+{
+	u32 qlen = sch->q.qlen;
+	u32 backlog = sch->qstats.backlog;
+	bool lost = drr_fq_shrink(sch, queue, to_free);
+
+	qlen -= sch->q.qlen;
+	backlog -= sch->qstats.backlog;
+	if (lost && !idle) {
+		qdisc_tree_reduce_backlog(sch, qlen - 1, backlog - length);
+		return NET_XMIT_CN;
+	}
+	qdisc_tree_reduce_backlog(sch, qlen, backlog);
+	return NET_XMIT_SUCCESS;
+}
+
+static int drr_fq_refuse(struct Qdisc *sch, struct sk_buff *skb,
+			 struct sk_buff **to_free)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+
+	q->drops_oversize++;
+	return qdisc_drop(skb, sch, to_free);
+}
+
+static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
+				   u32 queue, struct sk_buff **to_free)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 length = qdisc_pkt_len(skb);
+	bool idle = !sch->q.qlen;
+	struct sk_buff *segs, *next;
+	u32 count = 0;
+	u32 sum = 0;
+
+	segs = skb_gso_segment(skb,
+			       netif_skb_features(skb) & ~NETIF_F_GSO_MASK);
+	if (IS_ERR_OR_NULL(segs))
+		return qdisc_drop(skb, sch, to_free);
+
+	skb_list_walk_safe(segs, segs, next)
+	{
+		skb_mark_not_on_list(segs);
+		fp_qdisc_set_segment(segs);
+		if (segs->len > q->params.limit_bytes) {
+			drr_fq_refuse(sch, segs, to_free);
+			continue;
+		}
+		drr_fq_append(sch, segs, queue);
+		count++;
+		sum += segs->len;
+	}
+	q->gso_split++;
+	if (!count) {
+		__qdisc_drop(skb, to_free);
+		return NET_XMIT_DROP;
+	}
+	consume_skb(skb);
+
+	/* The parents will count one packet of @length. */
+	qdisc_tree_reduce_backlog(sch, 1 - count, length - sum);
+	return drr_fq_make_room(sch, queue, length, idle, to_free);
+}
+
+static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			  struct sk_buff **to_free)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 length = qdisc_pkt_len(skb);
+	u32 queue;
+	int ret;
+
+	if (unlikely(!drr_fq_classify(sch, skb, to_free, &ret)))
+		return ret;
+	queue = drr_fq_queue_of(q, &q->params, skb);
+
+	if (q->split_gso && skb_is_gso(skb))
+		return drr_fq_enqueue_segments(sch, skb, queue, to_free);
+	if (unlikely(length > q->params.limit_bytes))
+		return drr_fq_refuse(sch, skb, to_free);
+
+	drr_fq_append(sch, skb, queue);
+	if (likely(!drr_fq_over(&q->params, sch->q.qlen, sch->qstats.backlog)))
+		return NET_XMIT_SUCCESS;
+	return drr_fq_make_room(sch, queue, length, false, to_free);
+}
+
+static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+	u32 queue;
+
+	queue = drr_fq_next(&q->params, &q->vars, drr_fq_head_length);
+	if (queue == DRR_FQ_NONE)
+		return NULL;
+	skb = drr_fq_pop(&q->vars.flows[queue]);
+	drr_fq_sent(&q->params, &q->vars, queue, qdisc_pkt_len(skb),
+		    drr_fq_head_length);
+
+	qdisc_qstats_backlog_dec(sch, skb);
+	qdisc_qlen_dec(sch);
+	qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+static void drr_fq_reset(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 queue;
+
+	if (!q->table)
+		return;
+	while ((queue = drr_fq_longest(&q->vars)) != DRR_FQ_NONE) {
+		struct drr_fq_flow *flow = &q->vars.flows[queue];
+
+		rtnl_kfree_skbs(flow->head, flow->tail);
+		flow->head = NULL;
+		drr_fq_emptied(&q->params, &q->vars, queue);
+	}
+}
+
+static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
+	[TCA_DRR_FQ_LIMIT] = { .type = NLA_U32 },
+	[TCA_DRR_FQ_LIMIT_BYTES] = { .type = NLA_U32 },
+	[TCA_DRR_FQ_FLOWS] = { .type = NLA_U32 },
+	[TCA_DRR_FQ_QUANTUM] = { .type = NLA_U32 },
+	[TCA_DRR_FQ_SCHEDULER] = { .type = NLA_U8 },
+	[TCA_DRR_FQ_SPLIT_GSO] = { .type = NLA_U8 },
+};
+
+/**
+ * struct drr_fq_config - what a message asks for
+ * @params: the algorithm's parameters
+ * @split_gso: segment packets before they are queued
+ */
+struct drr_fq_config {
+	struct drr_fq_params params;
+	bool split_gso;
+};
+
+#define DRR_FQ_SAY(extack, attr, text) \
+	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
+
+/* Overlay on @config what the message has to say, and check it. */
+static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
+			struct drr_fq_config *config,
+			struct netlink_ext_ack *extack)
+{
+	struct drr_fq_params *p = &config->params;
+	struct nlattr *tb[TCA_DRR_FQ_MAX + 1];
+	struct nlattr *attr;
+	int err;
+
+	err = nla_parse_nested(tb, TCA_DRR_FQ_MAX, opt, drr_fq_policy, extack);
+	if (err < 0)
+		return err;
+
+	attr = tb[TCA_DRR_FQ_LIMIT];
+	if (attr) {
+		p->limit = nla_get_u32(attr);
+		if (!p->limit) {
+			DRR_FQ_SAY(extack, attr,
+				   "limit must be at least 1 packet");
+			return -EINVAL;
+		}
+	}
+	attr = tb[TCA_DRR_FQ_LIMIT_BYTES];
+	if (attr) {
+		p->limit_bytes = nla_get_u32(attr);
+		if (p->limit_bytes < psched_mtu(qdisc_dev(sch)) ||
+		    p->limit_bytes > DRR_FQ_LIMIT_BYTES_MAX) {
+			DRR_FQ_SAY(extack, attr,
+				   "limit_bytes must be MTU + header to 2^30");
+			return -EINVAL;
+		}
+	}
+	attr = tb[TCA_DRR_FQ_FLOWS];
+	if (attr) {
+		p->flows = nla_get_u32(attr);
+		if (!p->flows || p->flows > DRR_FQ_FLOWS_MAX) {
+			DRR_FQ_SAY(extack, attr, "flows must be 1 to 1048576");
+			return -EINVAL;
+		}
+	}
+	attr = tb[TCA_DRR_FQ_QUANTUM];
+	if (attr) {
+		p->quantum = nla_get_u32(attr);
+		if (!p->quantum || p->quantum > DRR_FQ_QUANTUM_MAX) {
+			DRR_FQ_SAY(extack, attr,
+				   "quantum must be 1 to 16777216 bytes");
+			return -EINVAL;
+		}
+	}
+	attr = tb[TCA_DRR_FQ_SCHEDULER];
+	if (attr) {
+		p->scheduler = nla_get_u8(attr);
+		if (p->scheduler > DRR_FQ_SCHEDULER_MAX) {
+			DRR_FQ_SAY(extack, attr,
+				   "scheduler must be 0 drr, 1 rr or 2 scfq");
+			return -EINVAL;
+		}
+	}
+	attr = tb[TCA_DRR_FQ_SPLIT_GSO];
+	if (attr) {
+		if (nla_get_u8(attr) > 1) {
+			DRR_FQ_SAY(extack, attr, "split-gso must be 0 or 1");
+			return -EINVAL;
+		}
+		config->split_gso = nla_get_u8(attr);
+	}
+	return 0;
+}
+
+/*
+ * Put all packets into the queues of @table. Each flow's packets keep their
+ * order, and flows are taken up in the order of their turns.
+ */
+static void drr_fq_move(struct drr_fq_sched *q, const struct drr_fq_params *p,
+			void *table)
+{
+	struct drr_fq_vars *v = &q->vars;
+	struct drr_fq_stats again = {};
+	struct drr_fq_vars moved;
+	u32 queue;
+
+	drr_fq_table_init(p, &moved, table);
+	queue = v->first;
+	if (queue != DRR_FQ_NONE) {
+		do {
+			struct drr_fq_flow *flow = &v->flows[queue];
+
+			while (flow->head) {
+				struct sk_buff *skb = drr_fq_pop(flow);
+				u32 to = drr_fq_queue_of(q, p, skb);
+
+				drr_fq_push(&moved.flows[to], skb);
+				drr_fq_arrive(p, &moved, &again, to,
+					      drr_fq_skb_cb(skb)->hash,
+					      qdisc_pkt_len(skb));
+			}
+			queue = flow->next;
+		} while (queue != v->first);
+	}
+	*v = moved;
+}
+
+/* Put @config in force. Fails only for want of memory, and changes nothing then. */
+static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
+			struct netlink_ext_ack *extack)
+{
+	const struct drr_fq_params *p = &config->params;
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct sk_buff *to_free = NULL;
+	void *table = NULL;
+	u32 qlen, backlog;
+
+	if (!q->table || p->flows != q->params.flows ||
+	    p->scheduler != q->params.scheduler) {
+		table = kvzalloc(drr_fq_table_size(p), GFP_KERNEL);
+		if (!table) {
+			NL_SET_ERR_MSG_MOD(extack,
+					   "no memory for so many flows");
+			return -ENOMEM;
+		}
+	}
+
+	sch_tree_lock(sch);
+	if (table) {
+		if (q->table)
+			drr_fq_move(q, p, table);
+		else
+			drr_fq_table_init(p, &q->vars, table);
+		swap(q->table, table);
+	}
+	q->params = *p;
+	q->split_gso = config->split_gso;
+	sch->limit = p->limit;
+	if (q->split_gso || rcu_access_pointer(q->filter_list))
+		sch->flags &= ~TCQ_F_CAN_BYPASS;
+	else
+		sch->flags |= TCQ_F_CAN_BYPASS;
+
+	qlen = sch->q.qlen;
+	backlog = sch->qstats.backlog;
+	drr_fq_shrink(sch, DRR_FQ_NONE, &to_free);
+	qdisc_tree_reduce_backlog(sch, qlen - sch->q.qlen,
+				  backlog - sch->qstats.backlog);
+	sch_tree_unlock(sch);
+
+	kfree_skb_list(to_free);
+	kvfree(table);
+	return 0;
+}
+
+static int drr_fq_change(struct Qdisc *sch, struct nlattr *opt,
+			 struct netlink_ext_ack *extack)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	struct drr_fq_config config = {
+		.params = q->params,
+		.split_gso = q->split_gso,
+	};
+	int err;
+
+	err = drr_fq_parse(sch, opt, &config, extack);
+	if (err)
+		return err;
+	return drr_fq_apply(sch, &config, extack);
+}
+
+static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
+		       struct netlink_ext_ack *extack)
+{
+	const struct net_device *dev = qdisc_dev(sch);
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct drr_fq_config config = {
+		.params = {
+			.limit = READ_ONCE(dev->tx_queue_len) ?: DRR_FQ_LIMIT_DEFAULT,
+			.limit_bytes = DRR_FQ_LIMIT_BYTES_DEFAULT,
+			.flows = DRR_FQ_FLOWS_DEFAULT,
+			.quantum = clamp_t(u32, psched_mtu(dev), 1,
+				   DRR_FQ_QUANTUM_MAX),
+			.scheduler = DRR_FQ_DRR,
+		},
+	};
+	int err;
+
+	q->perturbation = get_random_u32();
+	if (opt) {
+		err = drr_fq_parse(sch, opt, &config, extack);
+		if (err)
+			return err;
+	}
+	err = tcf_block_get(&q->block, &q->filter_list, sch, extack);
+	if (err)
+		return err;
+	return drr_fq_apply(sch, &config, extack);
+}
+
+/* Runs after an init() that failed, too. */
+static void drr_fq_destroy(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+
+	tcf_block_put(q->block);
+	kvfree(q->table);
+}
+
+static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	const struct drr_fq_params *p = &q->params;
+	struct nlattr *opts;
+
+	opts = nla_nest_start(skb, TCA_OPTIONS);
+	if (!opts)
+		return -EMSGSIZE;
+	if (nla_put_u32(skb, TCA_DRR_FQ_LIMIT, p->limit) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_LIMIT_BYTES, p->limit_bytes) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_FLOWS, p->flows) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_QUANTUM, p->quantum) ||
+	    nla_put_u8(skb, TCA_DRR_FQ_SCHEDULER, p->scheduler) ||
+	    nla_put_u8(skb, TCA_DRR_FQ_SPLIT_GSO, q->split_gso)) {
+		nla_nest_cancel(skb, opts);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, opts);
+}
+
+static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_QDISC };
+	u32 longest;
+
+	sch_tree_lock(sch);
+	st.qdisc.drops_longest = q->drops_longest;
+	st.qdisc.drops_oversize = q->drops_oversize;
+	st.qdisc.collisions = q->stats.collisions;
+	st.qdisc.new_flows = q->stats.new_flows;
+	st.qdisc.gso_split = q->gso_split;
+	st.qdisc.memory = drr_fq_table_size(&q->params);
+	st.qdisc.active_flows = q->vars.active;
+	st.qdisc.active_flows_max = q->stats.active_max;
+	st.qdisc.max_packet = q->max_packet;
+	longest = drr_fq_longest(&q->vars);
+	if (longest != DRR_FQ_NONE) {
+		st.qdisc.longest_backlog = q->vars.flows[longest].backlog;
+		st.qdisc.longest_flow = longest + 1;
+	}
+	sch_tree_unlock(sch);
+
+	return gnet_stats_copy_app(d, &st, sizeof(st));
+}
+
+/* Classes stand for queues, numbered from 1; they hold no qdiscs. */
+static struct Qdisc *drr_fq_leaf(struct Qdisc *sch, unsigned long cl)
+{
+	return NULL;
+}
+
+static unsigned long drr_fq_find(struct Qdisc *sch, u32 classid)
+{
+	return 0;
+}
+
+/* Past a filter, which may drop or change packets, no packet may go. */
+static unsigned long drr_fq_bind(struct Qdisc *sch, unsigned long parent,
+				 u32 classid)
+{
+	sch->flags &= ~TCQ_F_CAN_BYPASS;
+	return 0;
+}
+
+static void drr_fq_unbind(struct Qdisc *sch, unsigned long cl)
+{
+}
+
+/* Also asked before a filter without a class is added. */
+static struct tcf_block *drr_fq_tcf_block(struct Qdisc *sch, unsigned long cl,
+					  struct netlink_ext_ack *extack)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+
+	if (cl)
+		return NULL;
+	sch->flags &= ~TCQ_F_CAN_BYPASS;
+	return q->block;
+}
+
+static int drr_fq_dump_class(struct Qdisc *sch, unsigned long cl,
+			     struct sk_buff *skb, struct tcmsg *tcm)
+{
+	tcm->tcm_handle |= TC_H_MIN(cl);
+	return 0;
+}
+
+static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
+				   struct gnet_dump *d)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_CLASS };
+	struct gnet_stats_queue qs = {};
+	const struct drr_fq_flow *flow;
+
+	if (cl > q->params.flows)
+		return -1;
+	sch_tree_lock(sch);
+	flow = &q->vars.flows[cl - 1];
+	qs.qlen = flow->qlen;
+	qs.backlog = flow->backlog;
+	qs.drops = flow->drops;
+	if (flow->qlen) {
+		st.queue.head_length = drr_fq_head_length(flow);
+		if (q->params.scheduler == DRR_FQ_DRR)
+			st.queue.deficit = flow->deficit;
+		if (q->params.scheduler == DRR_FQ_SCFQ)
+			st.queue.tag =
+				flow->tag + st.queue.head_length - q->vars.v;
+	}
+	sch_tree_unlock(sch);
+
+	if (gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
+		return -1;
+	return gnet_stats_copy_app(d, &st, sizeof(st));
+}
+
+static void drr_fq_walk(struct Qdisc *sch, struct qdisc_walker *arg)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 classes = min_t(u32, q->params.flows, DRR_FQ_CLASSES_MAX);
+	u32 queue;
+
+	if (arg->stop)
+		return;
+	for (queue = 0; queue < classes; queue++) {
+		if (!READ_ONCE(q->vars.flows[queue].qlen)) {
+			arg->count++;
+			continue;
+		}
+		if (!tc_qdisc_stats_dump(sch, queue + 1, arg))
+			break;
+	}
+}
+
+static const struct Qdisc_class_ops drr_fq_class_ops = {
+	.leaf = drr_fq_leaf,
+	.find = drr_fq_find,
+	.tcf_block = drr_fq_tcf_block,
+	.bind_tcf = drr_fq_bind,
+	.unbind_tcf = drr_fq_unbind,
+	.dump = drr_fq_dump_class,
+	.dump_stats = drr_fq_dump_class_stats,
+	.walk = drr_fq_walk,
+};
+
+static struct Qdisc_ops drr_fq_qdisc_ops __read_mostly = {
+	.cl_ops = &drr_fq_class_ops,
+	.id = "drr_fq",
+	.priv_size = sizeof(struct drr_fq_sched),
+	.enqueue = drr_fq_enqueue,
+	.dequeue = drr_fq_dequeue,
+	.peek = qdisc_peek_dequeued,
+	.init = drr_fq_init,
+	.reset = drr_fq_reset,
+	.destroy = drr_fq_destroy,
+	.change = drr_fq_change,
+	.dump = drr_fq_dump,
+	.dump_stats = drr_fq_dump_stats,
+	.owner = THIS_MODULE,
+};
+MODULE_ALIAS_NET_SCH("drr_fq");
+
+static int __init drr_fq_module_init(void)
+{
+	return register_qdisc(&drr_fq_qdisc_ops);
+}
+
+static void __exit drr_fq_module_exit(void)
+{
+	unregister_qdisc(&drr_fq_qdisc_ops);
+}
+
+module_init(drr_fq_module_init);
+module_exit(drr_fq_module_exit);
+MODULE_DESCRIPTION("Fair queueing, dropping from the longest queue");
+MODULE_LICENSE("GPL");
