@@ -31,9 +31,9 @@
  *	years at 1 Tbit/s, and are not reset when the system goes idle, which
  *	makes no difference to any difference. A flow's tags beyond that of its
  *	oldest packet follow from it, so one is kept per flow. A packet that is
- *	dropped gives its share back: the next one is tagged as if it had never
- *	been there, or a flow that loses half of its packets would be charged
- *	twice.
+ *	dropped gives its share back: the one behind it is tagged as if it had
+ *	come in its place, or a flow that loses half of its packets would be
+ *	charged twice.
  *
  * When a limit is passed, the oldest packet of the flow with the longest
  * backlog in bytes goes, until the limit holds: the heap's top, O(log n).
@@ -76,7 +76,9 @@ struct drr_fq_params {
  * @deficit: the paper's DeficitCounter, bytes; the Quantum of its coming turn
  *	is already in it
  * @hash: of the flow that made the queue backlogged
- * @drops: packets dropped from its front since the table was made
+ * @bytes: sent from this queue since the table was made,
+ * @packets: and packets, modulo 2^32
+ * @drops: packets dropped from its front, modulo 2^32
  */
 struct drr_fq_flow {
 	void *head;
@@ -88,7 +90,9 @@ struct drr_fq_flow {
 	u32 qlen;
 	u32 deficit;
 	u32 hash;
-	u64 drops;
+	u64 bytes;
+	u32 packets;
+	u32 drops;
 };
 
 /**
@@ -393,6 +397,8 @@ static inline void drr_fq_sent(const struct drr_fq_params *p,
 {
 	struct drr_fq_flow *flow = &v->flows[number];
 
+	flow->bytes += length;
+	flow->packets++;
 	switch (p->scheduler) {
 	case DRR_FQ_DRR:
 		flow->deficit -= length;

@@ -431,36 +431,30 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 }
 
 /*
- * Put all packets into the queues of @table. Each flow's packets keep their
- * order, and flows are taken up in the order of their turns.
+ * Put all packets into the empty queues of @to, which are those of @p. Each
+ * flow's packets keep their order, and flows are taken up as their turns come.
  */
 static void drr_fq_move(struct drr_fq_sched *q, const struct drr_fq_params *p,
-			void *table)
+			struct drr_fq_vars *to)
 {
-	struct drr_fq_vars *v = &q->vars;
+	struct drr_fq_vars *from = &q->vars;
 	struct drr_fq_stats again = {};
-	struct drr_fq_vars moved;
-	u32 queue;
 
-	drr_fq_table_init(p, &moved, table);
-	queue = v->first;
-	if (queue != DRR_FQ_NONE) {
-		do {
-			struct drr_fq_flow *flow = &v->flows[queue];
+	while (from->first != DRR_FQ_NONE) {
+		u32 first = from->first;
+		struct drr_fq_flow *flow = &from->flows[first];
 
-			while (flow->head) {
-				struct sk_buff *skb = drr_fq_pop(flow);
-				u32 to = drr_fq_queue_of(q, p, skb);
+		while (flow->head) {
+			struct sk_buff *skb = drr_fq_pop(flow);
+			u32 queue = drr_fq_queue_of(q, p, skb);
 
-				drr_fq_push(&moved.flows[to], skb);
-				drr_fq_arrive(p, &moved, &again, to,
-					      drr_fq_skb_cb(skb)->hash,
-					      qdisc_pkt_len(skb));
-			}
-			queue = flow->next;
-		} while (queue != v->first);
+			drr_fq_push(&to->flows[queue], skb);
+			drr_fq_arrive(p, to, &again, queue,
+				      drr_fq_skb_cb(skb)->hash,
+				      qdisc_pkt_len(skb));
+		}
+		drr_fq_emptied(&q->params, from, first);
 	}
-	*v = moved;
 }
 
 /* Put @config in force. Fails only for want of memory, and changes nothing then. */
@@ -470,6 +464,7 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	const struct drr_fq_params *p = &config->params;
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct sk_buff *to_free = NULL;
+	struct drr_fq_vars vars;
 	void *table = NULL;
 	u32 qlen, backlog;
 
@@ -481,19 +476,20 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 					   "no memory for so many flows");
 			return -ENOMEM;
 		}
+		drr_fq_table_init(p, &vars, table);
 	}
 
 	sch_tree_lock(sch);
 	if (table) {
 		if (q->table)
-			drr_fq_move(q, p, table);
-		else
-			drr_fq_table_init(p, &q->vars, table);
+			drr_fq_move(q, p, &vars);
+		q->vars = vars;
 		swap(q->table, table);
 	}
 	q->params = *p;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
+	/* An idle qdisc may be passed by, unless it has to look at packets. */
 	if (q->split_gso || rcu_access_pointer(q->filter_list))
 		sch->flags &= ~TCQ_F_CAN_BYPASS;
 	else
@@ -623,11 +619,9 @@ static unsigned long drr_fq_find(struct Qdisc *sch, u32 classid)
 	return 0;
 }
 
-/* Past a filter, which may drop or change packets, no packet may go. */
 static unsigned long drr_fq_bind(struct Qdisc *sch, unsigned long parent,
 				 u32 classid)
 {
-	sch->flags &= ~TCQ_F_CAN_BYPASS;
 	return 0;
 }
 
@@ -635,16 +629,12 @@ static void drr_fq_unbind(struct Qdisc *sch, unsigned long cl)
 {
 }
 
-/* Also asked before a filter without a class is added. */
 static struct tcf_block *drr_fq_tcf_block(struct Qdisc *sch, unsigned long cl,
 					  struct netlink_ext_ack *extack)
 {
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 
-	if (cl)
-		return NULL;
-	sch->flags &= ~TCQ_F_CAN_BYPASS;
-	return q->block;
+	return cl ? NULL : q->block;
 }
 
 static int drr_fq_dump_class(struct Qdisc *sch, unsigned long cl,
@@ -659,13 +649,16 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_CLASS };
+	struct gnet_stats_basic_sync bstats;
 	struct gnet_stats_queue qs = {};
 	const struct drr_fq_flow *flow;
 
 	if (cl > q->params.flows)
 		return -1;
+	gnet_stats_basic_sync_init(&bstats);
 	sch_tree_lock(sch);
 	flow = &q->vars.flows[cl - 1];
+	_bstats_update(&bstats, flow->bytes, flow->packets);
 	qs.qlen = flow->qlen;
 	qs.backlog = flow->backlog;
 	qs.drops = flow->drops;
@@ -679,7 +672,8 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	}
 	sch_tree_unlock(sch);
 
-	if (gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
+	if (gnet_stats_copy_basic(d, NULL, &bstats, false) < 0 ||
+	    gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
 		return -1;
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }

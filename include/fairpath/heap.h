@@ -45,7 +45,7 @@ struct fp_heap {
 
 /**
  * fp_heap_size() - the memory that a heap needs
- * @capacity: how many things there are, below 2^31
+ * @capacity: how many things there are, at most 2^29
  *
  * Return: bytes, a multiple of 64.
  */
