@@ -13,9 +13,9 @@
  *			flows that meet in one queue here do not meet again in
  *			the next such qdisc on the same machine.
  *
- * A hash serves also those that filters leave undecided. What chose the queue
- * is kept with the packet, so that packets find their queues again when the
- * number of queues changes.
+ * A hash serves also those that filters leave undecided, or send to a class
+ * that is not there. The class is kept with the packet, so that packets find
+ * their queues again when the number of queues changes.
  *
  * Lengths are qdisc_pkt_len(): what the packet takes on the wire, the headers
  * of each segment of a GSO packet included, and what a parent's stab adds.
@@ -77,12 +77,10 @@ struct drr_fq_sched {
 };
 
 /**
- * struct drr_fq_skb_cb - what chose the packet's queue
- * @hash: its hash, if @class is 0
- * @class: number of the class it was sent to, or 0
+ * struct drr_fq_skb_cb - what is kept with a packet
+ * @class: number of the class that it was sent to, or 0: its hash decides
  */
 struct drr_fq_skb_cb {
-	u32 hash;
 	u32 class;
 };
 
@@ -93,7 +91,7 @@ static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
 }
 
 /*
- * Choose and note the packet's class or hash. Returns false if a filter wants it
+ * Note the packet's class, if it has one. Returns false if a filter wants it
  * gone, which it then is; @ret is what enqueue is to return.
  */
 static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
@@ -104,7 +102,8 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	struct tcf_result res = {};
 	u32 class = 0;
 
-	if (TC_H_MAJ(skb->priority) == sch->handle) {
+	/* One that was not asked for has no handle, nor classes to be named. */
+	if (sch->handle && TC_H_MAJ(skb->priority) == sch->handle) {
 		class = TC_H_MIN(skb->priority);
 	} else if (filter) {
 		switch (tcf_classify_qdisc(skb, filter, &res, false)) {
@@ -127,24 +126,26 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 			class = TC_H_MIN(res.classid);
 		}
 	}
-	if (class > q->params.flows)
-		class = 0;
-
 	drr_fq_skb_cb(skb)->class = class;
-	drr_fq_skb_cb(skb)->hash = class ? class : skb_get_hash(skb);
 	return true;
 }
 
-/* The queue for a packet that was classified, perhaps when there were more queues. */
+/*
+ * The queue for a packet that was classified, perhaps when there were more of
+ * them, and what tells its flow apart from others in that queue.
+ */
 static u32 drr_fq_queue_of(const struct drr_fq_sched *q,
-			   const struct drr_fq_params *p,
-			   const struct sk_buff *skb)
+			   const struct drr_fq_params *p, struct sk_buff *skb,
+			   u32 *flow)
 {
-	const struct drr_fq_skb_cb *cb = drr_fq_skb_cb(skb);
+	u32 class = drr_fq_skb_cb(skb)->class;
 
-	if (cb->class && cb->class <= p->flows)
-		return cb->class - 1;
-	return drr_fq_flow_of(p, jhash_1word(cb->hash, q->perturbation));
+	if (class && class <= p->flows) {
+		*flow = class;
+		return class - 1;
+	}
+	*flow = skb_get_hash(skb);
+	return drr_fq_flow_of(p, jhash_1word(*flow, q->perturbation));
 }
 
 static u32 drr_fq_head_length(const struct drr_fq_flow *flow)
@@ -171,17 +172,20 @@ static struct sk_buff *drr_fq_pop(struct drr_fq_flow *flow)
 	return skb;
 }
 
-static void drr_fq_append(struct Qdisc *sch, struct sk_buff *skb, u32 queue)
+/* Put a packet at the end of its queue, and return that queue. */
+static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 length = qdisc_pkt_len(skb);
+	u32 queue, flow;
 
+	queue = drr_fq_queue_of(q, &q->params, skb, &flow);
 	drr_fq_push(&q->vars.flows[queue], skb);
-	drr_fq_arrive(&q->params, &q->vars, &q->stats, queue,
-		      drr_fq_skb_cb(skb)->hash, length);
+	drr_fq_arrive(&q->params, &q->vars, &q->stats, queue, flow, length);
 	q->max_packet = max(q->max_packet, length);
 	qdisc_qstats_backlog_inc(sch, skb);
 	qdisc_qlen_inc(sch);
+	return queue;
 }
 
 /*
@@ -242,12 +246,13 @@ static int drr_fq_refuse(struct Qdisc *sch, struct sk_buff *skb,
 }
 
 static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
-				   u32 queue, struct sk_buff **to_free)
+				   struct sk_buff **to_free)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 length = qdisc_pkt_len(skb);
 	bool idle = !sch->q.qlen;
 	struct sk_buff *segs, *next;
+	u32 queue = DRR_FQ_NONE;
 	u32 count = 0;
 	u32 sum = 0;
 
@@ -264,7 +269,7 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 			drr_fq_refuse(sch, segs, to_free);
 			continue;
 		}
-		drr_fq_append(sch, segs, queue);
+		queue = drr_fq_append(sch, segs);
 		count++;
 		sum += segs->len;
 	}
@@ -290,14 +295,12 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 
 	if (unlikely(!drr_fq_classify(sch, skb, to_free, &ret)))
 		return ret;
-	queue = drr_fq_queue_of(q, &q->params, skb);
-
 	if (q->split_gso && skb_is_gso(skb))
-		return drr_fq_enqueue_segments(sch, skb, queue, to_free);
+		return drr_fq_enqueue_segments(sch, skb, to_free);
 	if (unlikely(length > q->params.limit_bytes))
 		return drr_fq_refuse(sch, skb, to_free);
 
-	drr_fq_append(sch, skb, queue);
+	queue = drr_fq_append(sch, skb);
 	if (likely(!drr_fq_over(&q->params, sch->q.qlen, sch->qstats.backlog)))
 		return NET_XMIT_SUCCESS;
 	return drr_fq_make_room(sch, queue, length, false, to_free);
@@ -446,11 +449,11 @@ static void drr_fq_move(struct drr_fq_sched *q, const struct drr_fq_params *p,
 
 		while (flow->head) {
 			struct sk_buff *skb = drr_fq_pop(flow);
-			u32 queue = drr_fq_queue_of(q, p, skb);
+			u32 queue, id;
 
+			queue = drr_fq_queue_of(q, p, skb, &id);
 			drr_fq_push(&to->flows[queue], skb);
-			drr_fq_arrive(p, to, &again, queue,
-				      drr_fq_skb_cb(skb)->hash,
+			drr_fq_arrive(p, to, &again, queue, id,
 				      qdisc_pkt_len(skb));
 		}
 		drr_fq_emptied(&q->params, from, first);
