@@ -18,6 +18,11 @@ KERNELRELEASE ?= $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 BUILD = build/modules/$(KERNELRELEASE)
 MODULES_DIR = $(DESTDIR)/lib/modules/$(KERNELRELEASE)/updates/fairpath
 
+# Where tc looks for plugins is compiled into it; expanded only where needed.
+TC = $(shell PATH="$$PATH:/usr/sbin:/sbin" command -v tc)
+TC_LIB_DIR = $(if $(TC),$(shell grep -aoE '/[[:alnum:]_./+-]*lib[[:alnum:]_./+-]*/tc/' $(TC) | head -n 1))
+MAN_DIR = $(DESTDIR)/usr/share/man
+
 # Not every user has depmod and dkms on the path.
 export PATH := $(PATH):/usr/sbin:/sbin
 
@@ -34,10 +39,15 @@ help:
 	@echo 'make test            all tests, on Linux 6.1 and 6.12'
 	@echo 'make test-matrix     the kernel tests on every supported kernel (6.1, 6.12, 7.2)'
 	@echo 'make modules         build the modules [KERNELDIR=$(KERNELDIR)]'
-	@echo 'make install         install them for that kernel, over its own [DESTDIR=, DEPMOD=]'
+	@echo 'make tc-plugins      build what tc needs to understand the qdiscs (build/tc)'
+	@echo 'make install         install both, the modules for that kernel, over its own [DESTDIR=, DEPMOD=]'
 	@echo 'make uninstall       take them away again'
-	@echo 'make dkms-install    let DKMS build them for each kernel that comes'
+	@echo 'make dkms-install    let DKMS build the modules for each kernel that comes, and install-tools'
 	@echo 'make dkms-uninstall  and stop that'
+	@echo 'make install-tools   only tc plugins and manual pages [DESTDIR=, TC_LIB_DIR=]'
+	@echo 'make uninstall-tools take them away again'
+	@echo 'make bench           what drr_fq and mainline'"'"'s qdiscs cost per packet (a table and a figure)'
+	@echo 'make traffic         build the program that makes background load in the lab'
 	@echo 'make deps            install the packages that all of this needs (scripts/packages)'
 	@echo 'make clean           remove build/'
 
@@ -53,15 +63,44 @@ modules: check-kernel
 	@cp --parents --update --preserve=mode,timestamps $(SOURCES) $(BUILD)
 	$(MAKE) -C $(KERNELDIR) M=$(abspath $(BUILD)) modules
 
+TC_PLUGINS := $(patsubst userspace/tc/%.c,build/tc/%.so,$(wildcard userspace/tc/q_*.c))
+TC_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden
+
+.PHONY: tc-plugins
+tc-plugins: $(TC_PLUGINS)
+
+build/tc/%.so: userspace/tc/%.c $(wildcard userspace/tc/*.h include/uapi/fairpath/*.h)
+	@mkdir -p build/tc
+	$(CC) -Iinclude/uapi $(CPPFLAGS) $(TC_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
+
+.PHONY: check-tc
+check-tc:
+	@test -n '$(TC_LIB_DIR)' || { \
+		echo 'No tc that says where it looks for plugins: install iproute2, or set TC_LIB_DIR.' >&2; \
+		exit 2; }
+
+MANUAL := $(wildcard docs/man/*.8)
+
+.PHONY: install-tools
+install-tools: check-tc tc-plugins
+	install -d $(DESTDIR)$(TC_LIB_DIR) $(MAN_DIR)/man8
+	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
+	install -m 644 $(MANUAL) $(MAN_DIR)/man8
+
+.PHONY: uninstall-tools
+uninstall-tools:
+	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
+	rm -f $(MANUAL:docs/man/%=$(MAN_DIR)/man8/%)
+
 .PHONY: install
-install: modules
+install: modules install-tools
 	install -d $(MODULES_DIR)
 	install -m 644 $(foreach room,$(ROOMS),$(BUILD)/$(room)/$(room).ko) $(MODULES_DIR)
 	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(KERNELRELEASE)
 	@scripts/whose-bic $(if $(DESTDIR),--root $(DESTDIR)) $(KERNELRELEASE)
 
 .PHONY: uninstall
-uninstall: check-kernel
+uninstall: check-kernel uninstall-tools
 	rm -rf $(MODULES_DIR)
 	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(KERNELRELEASE)
 
@@ -76,14 +115,14 @@ dkms-tree:
 
 # With DESTDIR, only the tree: DKMS itself knows no other root.
 .PHONY: dkms-install
-dkms-install: check-kernel dkms-uninstall dkms-tree
+dkms-install: check-kernel dkms-uninstall dkms-tree install-tools
 ifeq ($(DESTDIR),)
 	dkms install fairpath/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR)
 	@scripts/whose-bic $(KERNELRELEASE)
 endif
 
 .PHONY: dkms-uninstall
-dkms-uninstall:
+dkms-uninstall: uninstall-tools
 ifeq ($(DESTDIR),)
 	@command -v dkms >/dev/null || { echo 'dkms is not installed: apt install dkms' >&2; exit 2; }
 	if dkms status fairpath/$(VERSION) | grep -q .; then dkms remove fairpath/$(VERSION) --all; fi
@@ -94,10 +133,25 @@ endif
 deps:
 	@scripts/install-deps
 
+# Makes the background load of the lab's experiments.
+TRAFFIC := build/traffic/fairtraffic
+
+.PHONY: traffic
+traffic: $(TRAFFIC)
+
+$(TRAFFIC): userspace/traffic/fairtraffic.c userspace/traffic/draw.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -g -Wall -Wextra $(CFLAGS) -o $@ $< -lm
+
 .PHONY: demo
 demo:
 	@scripts/install-deps build vm lab
 	@scripts/fairlab demo
+
+.PHONY: bench
+bench:
+	@scripts/install-deps build vm lab
+	@tests/bench/bench
 
 .PHONY: test
 test: deps

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -71,6 +72,43 @@ def test_installed_modules_win_and_go(kernel: Path, release: str, root: Path) ->
     make("uninstall", *arguments)
     assert "/kernel/net/ipv4/tcp_bic.ko" in found_by_modprobe(root, release, "tcp_bic")
     assert not (root / "lib" / "modules" / release / "updates" / "fairpath").exists()
+
+
+def where_tc_looks() -> str:
+    """The directory in which tc, asked about a qdisc that it does not know, seeks a plugin."""
+    environment = {name: value for name, value in os.environ.items() if name != "TC_LIB_DIR"}
+    done = subprocess.run(
+        ["tc", "qdisc", "add", "dev", "no-such-device", "root", "drr_fq"],
+        env=environment | {"LD_DEBUG": "files"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    found = re.search(r"file=(/\S*?)/*q_drr_fq.so", done.stderr)
+    assert found, done.stderr
+    return found[1]
+
+
+@pytest.mark.parametrize("override", [None, "/elsewhere/tc"])
+def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
+    arguments = [f"DESTDIR={tmp_path}"] + ([f"TC_LIB_DIR={override}"] if override else [])
+    directory = override or where_tc_looks()
+    make("install-tools", *arguments)
+    plugin = tmp_path / directory.lstrip("/") / "q_drr_fq.so"
+    assert plugin.is_file()
+    pages = {page.name for page in (tmp_path / "usr" / "share" / "man" / "man8").iterdir()}
+    assert pages == {page.name for page in (TOP / "docs" / "man").glob("*.8")}
+    make("uninstall-tools", *arguments)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_no_tc_is_one_clear_line(tmp_path: Path) -> None:
+    done = make("--no-print-directory", "install-tools", "TC=", f"DESTDIR={tmp_path}", check=False)
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[0] == (
+        "No tc that says where it looks for plugins: install iproute2, or set TC_LIB_DIR."
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_built_in_bic_is_told(kernel: Path, release: str, root: Path) -> None:
@@ -148,5 +186,5 @@ def test_help_names_each_target() -> None:
         for line in (TOP / "Makefile").read_text().splitlines()
         if line.startswith(".PHONY:")
     }
-    for target in phony - {"help", "check-kernel", "dkms-tree"}:
+    for target in phony - {"help", "check-kernel", "check-tc", "dkms-tree"}:
         assert f"make {target} " in listed

@@ -39,7 +39,15 @@ def files(*patterns: str) -> list[str]:
 
 
 #: Where imports are looked for: what conftest.py files and scripts put on their path.
-IMPORTS = ("tests", "tests/kernel", "tests/lab", "userspace/lab", "scripts")
+IMPORTS = (
+    "tests",
+    "tests/kernel",
+    "tests/lab",
+    "tests/vm",
+    "tests/bench",
+    "userspace/lab",
+    "scripts",
+)
 
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:
@@ -67,7 +75,7 @@ def scripts(interpreter: str) -> list[str]:
     return found
 
 
-KERNEL_C = files("tcp_*/*.[ch]", "sch_*/*.[ch]", "include/*.h")
+KERNEL_C = files("tcp_*/*.[ch]", "sch_*/*.[ch]", "include/*.h", "userspace/*.[ch]")
 
 
 @pytest.mark.parametrize("name", KERNEL_C)
@@ -129,7 +137,7 @@ def test_mypy_scripts(script: str) -> None:
     mypy(script)
 
 
-@pytest.mark.parametrize("room", ["kernel", "unit", "vm", "lab", "style", "install"])
+@pytest.mark.parametrize("room", ["kernel", "unit", "vm", "lab", "style", "install", "bench"])
 def test_mypy_tests(room: str) -> None:
     mypy(*files(f"tests/{room}/*.py"))
 

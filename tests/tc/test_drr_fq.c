@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tc's plugin for drr_fq, with input that nobody would think of: words as users
+ * mistype them, attributes and statistics as no kernel sends them (short, long,
+ * missing, twice). The sanitizers see that nothing is read beyond its end: what
+ * the plugin is given stands in blocks of memory of just that size.
+ *
+ * What it made of the input is checked as well: whatever is taken from the
+ * user stands in the message, within its range; printed, it can be given back,
+ * and makes the same message again; each statistic is printed as it is.
+ */
+#include "tc_double.h"
+
+#include "../../userspace/tc/q_drr_fq.c"
+
+#define WORDS_MAX 12
+
+/**
+ * struct request - a message as tc has it when it calls the plugin
+ * @n: its head
+ * @room: and more than enough for the rest
+ */
+struct request {
+	struct nlmsghdr n;
+	char room[2 * TC_PLUGIN_ROOM];
+};
+
+/* How much the plugin said to stderr. */
+static size_t complained;
+
+static int parse(struct request *request, int argc, char **argv)
+{
+	FILE *shown = stderr;
+	char *complaint;
+	int err;
+
+	memset(request, 0, sizeof(*request));
+	request->n.nlmsg_len = NLMSG_LENGTH(0);
+	stderr = open_memstream(&complaint, &complained);
+	assert_non_null(stderr);
+	err = drr_fq_qdisc_util.parse_qopt(&drr_fq_qdisc_util, argc, argv,
+					   &request->n, "eth0");
+	fclose(stderr);
+	stderr = shown;
+	free(complaint);
+	return err;
+}
+
+/* The words of @text, which is cut into pieces. */
+static int parse_text(struct request *request, char *text)
+{
+	char *argv[WORDS_MAX * 2];
+	int argc = 0;
+
+	for (text = strtok(text, " "); text; text = strtok(NULL, " "))
+		argv[argc++] = text;
+	return parse(request, argc, argv);
+}
+
+static struct rtattr *options_of(struct request *request)
+{
+	return NLMSG_DATA(&request->n);
+}
+
+/* An attribute of a message that the plugin made: it is there, it is right. */
+static bool value_of(struct request *request, int attribute, __u32 *value)
+{
+	struct rtattr *tb[TCA_DRR_FQ_MAX + 1];
+	struct rtattr *options = options_of(request);
+	bool is_byte = attribute == TCA_DRR_FQ_SCHEDULER ||
+		       attribute == TCA_DRR_FQ_SPLIT_GSO;
+
+	assert_int_equal(options->rta_type, TCA_OPTIONS | NLA_F_NESTED);
+	assert_int_equal(NLMSG_LENGTH(options->rta_len), request->n.nlmsg_len);
+	parse_rtattr_flags(tb, TCA_DRR_FQ_MAX, RTA_DATA(options),
+			   RTA_PAYLOAD(options), 0);
+	if (!tb[attribute])
+		return false;
+	*value = 0;
+	assert_int_equal(RTA_PAYLOAD(tb[attribute]), is_byte ? 1 : 4);
+	if (is_byte)
+		*value = *(__u8 *)RTA_DATA(tb[attribute]);
+	else
+		memcpy(value, RTA_DATA(tb[attribute]), sizeof(*value));
+	return true;
+}
+
+#define NOTHING UINT64_MAX
+
+static void words_and_what_they_mean(void **state)
+{
+	static const struct {
+		const char *words;
+		int attribute;
+		u64 value;
+	} cases[] = {
+		{ "", TCA_DRR_FQ_LIMIT, NOTHING },
+		{ "flows 5", TCA_DRR_FQ_LIMIT, NOTHING },
+		{ "limit 1", TCA_DRR_FQ_LIMIT, 1 },
+		{ "limit 100p", TCA_DRR_FQ_LIMIT, 100 },
+		{ "limit 010", TCA_DRR_FQ_LIMIT, 10 },
+		{ "limit 4294967295", TCA_DRR_FQ_LIMIT, 4294967295 },
+		{ "limit_bytes 1514", TCA_DRR_FQ_LIMIT_BYTES, 1514 },
+		{ "limit_bytes 1514b", TCA_DRR_FQ_LIMIT_BYTES, 1514 },
+		{ "limit_bytes 64kb", TCA_DRR_FQ_LIMIT_BYTES, 65536 },
+		{ "limit_bytes 64K", TCA_DRR_FQ_LIMIT_BYTES, 65536 },
+		{ "limit_bytes 1.5Mb", TCA_DRR_FQ_LIMIT_BYTES, 1572864 },
+		{ "limit_bytes 1gb", TCA_DRR_FQ_LIMIT_BYTES, 1 << 30 },
+		{ "limit_bytes 8gbit", TCA_DRR_FQ_LIMIT_BYTES, 1 << 30 },
+		{ "limit_bytes 8mbit", TCA_DRR_FQ_LIMIT_BYTES, 1 << 20 },
+		{ "limit_bytes 8kbit", TCA_DRR_FQ_LIMIT_BYTES, 1 << 10 },
+		{ "flows 1", TCA_DRR_FQ_FLOWS, 1 },
+		{ "flows 1048576", TCA_DRR_FQ_FLOWS, 1048576 },
+		{ "quantum 1", TCA_DRR_FQ_QUANTUM, 1 },
+		{ "quantum 1.9", TCA_DRR_FQ_QUANTUM, 1 },
+		{ "quantum 16mb", TCA_DRR_FQ_QUANTUM, 16777216 },
+		{ "scheduler drr", TCA_DRR_FQ_SCHEDULER, DRR_FQ_DRR },
+		{ "scheduler rr", TCA_DRR_FQ_SCHEDULER, DRR_FQ_RR },
+		{ "scheduler scfq", TCA_DRR_FQ_SCHEDULER, DRR_FQ_SCFQ },
+		{ "split-gso", TCA_DRR_FQ_SPLIT_GSO, 1 },
+		{ "no-split-gso limit 1", TCA_DRR_FQ_SPLIT_GSO, 0 },
+	};
+	struct request request;
+
+	(void)state;
+	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
+		u64 expected = cases[unit_step].value;
+		char words[64];
+		__u32 value;
+
+		strcpy(words, cases[unit_step].words);
+		CHECK(!parse_text(&request, words), "%s", words);
+		CHECK(value_of(&request, cases[unit_step].attribute, &value) ==
+			      (expected != NOTHING),
+		      "%s", cases[unit_step].words);
+		if (expected != NOTHING)
+			assert_int_equal(value, expected);
+	}
+}
+
+/* A number as a user might type it, or something that looks like one. */
+static void random_value(char *text, size_t size)
+{
+	static const char *const strange[] = {
+		"",
+		"-1",
+		"+1",
+		"0x10",
+		"1e3",
+		"1e3b",
+		"nan",
+		"inf",
+		".5",
+		"1.2.3",
+		"1.2k5",
+		"p",
+		"b",
+		"1pp",
+		"kb",
+		"1 k",
+		"1kbb",
+		"1,5k",
+		"0",
+		"0kb",
+		"00000001",
+		"1.",
+		"0.999",
+		"1.e5",
+		"1p",
+		"3b",
+		"2P",
+		"-0",
+		"drr",
+		"rr",
+		"scfq",
+		"DRR",
+		"drr ",
+		"s",
+		"limit",
+		"1073741825",
+		"1048577",
+		"16777217",
+		"4294967296",
+		"1024.00000001mb",
+		"16.0000001mb",
+		"18446744073709551616",
+		"-18446744073709551615",
+		"99999999999999999999999999999999gb",
+	};
+	static const char *const units[] = { "",  "p", "b",  "k",    "kb",
+					     "m", "g", "gb", "mbit", "x" };
+
+	if (one_in(3))
+		snprintf(text, size, "%s",
+			 strange[rnd() % ARRAY_SIZE(strange)]);
+	else
+		snprintf(text, size, "%u%s", rnd_size(0, UINT32_MAX),
+			 units[rnd() % ARRAY_SIZE(units)]);
+	if (one_in(20))
+		text[rnd() % size] = rnd();
+	text[size - 1] = '\0';
+}
+
+static void random_words(void **state)
+{
+	static const char *const words[] = {
+		"limit",     "limit_bytes",  "flows", "quantum", "scheduler",
+		"split-gso", "no-split-gso", "drr",   "help",	 "Limit",
+	};
+	static const __u32 max[] = {
+		[TCA_DRR_FQ_LIMIT] = UINT32_MAX,
+		[TCA_DRR_FQ_LIMIT_BYTES] = DRR_FQ_LIMIT_BYTES_MAX,
+		[TCA_DRR_FQ_FLOWS] = DRR_FQ_FLOWS_MAX,
+		[TCA_DRR_FQ_QUANTUM] = DRR_FQ_QUANTUM_MAX,
+		[TCA_DRR_FQ_SCHEDULER] = DRR_FQ_SCHEDULER_MAX,
+		[TCA_DRR_FQ_SPLIT_GSO] = 1,
+	};
+	struct request request, again;
+	u32 taken = 0;
+
+	(void)state;
+	for (; unit_step < 200000; unit_step++) {
+		int argc = rnd_in(0, WORDS_MAX);
+		char *argv[WORDS_MAX + 1] = { 0 };
+		int attribute, i;
+
+		for (i = 0; i < argc; i++) {
+			char text[40] = "";
+
+			/* Most often in turn what may stand there. */
+			if (one_in(8) || (i % 2 == 0) == !one_in(8))
+				strcpy(text,
+				       words[rnd_in(0, one_in(4) ? 9 : 4)]);
+			else if (i && !strcmp(argv[i - 1], "scheduler"))
+				strcpy(text, schedulers[rnd_in(0, 2)]);
+			else
+				random_value(text, sizeof(text));
+			argv[i] = strdup(text);
+		}
+		if (parse(&request, argc, argv)) {
+			CHECK(complained > 0, "refused without a word");
+		} else {
+			CHECK(!complained, "taken, with a complaint");
+			taken++;
+			for (attribute = 1; attribute <= TCA_DRR_FQ_MAX;
+			     attribute++) {
+				__u32 value;
+
+				if (!value_of(&request, attribute, &value))
+					continue;
+				assert_true(value <= max[attribute]);
+				assert_true(value ||
+					    attribute >= TCA_DRR_FQ_SCHEDULER);
+			}
+			double_begin(false);
+			drr_fq_print_opt(NULL, NULL, options_of(&request));
+			CHECK(!parse_text(&again, double_output.text),
+			      "not taken back");
+			assert_memory_equal(&again, &request, sizeof(request));
+		}
+		for (i = 0; i < argc; i++)
+			free(argv[i]);
+	}
+	/* Else nothing was tested. */
+	assert_in_range(taken, 10000, 190000);
+}
+
+/* Bytes in a block of their own, most of them zero or near. */
+static struct rtattr *random_attribute(int type, size_t payload)
+{
+	struct rtattr *attr = malloc(RTA_LENGTH(payload));
+	size_t i;
+
+	attr->rta_type = type;
+	attr->rta_len = RTA_LENGTH(payload);
+	for (i = 0; i < payload; i++)
+		((__u8 *)RTA_DATA(attr))[i] = one_in(2) ? rnd() : rnd_in(0, 3);
+	return attr;
+}
+
+static void random_options(void **state)
+{
+	u32 printed = 0;
+
+	(void)state;
+	for (; unit_step < 500000; unit_step++) {
+		struct rtattr *opt =
+			random_attribute(TCA_OPTIONS, rnd_in(0, 96));
+		int left = RTA_PAYLOAD(opt);
+		struct rtattr *attr = RTA_DATA(opt);
+
+		/* Mostly a chain of attributes, whose ends may be wrong. */
+		while (left >= (int)sizeof(*attr) && !one_in(10)) {
+			size_t length =
+				RTA_LENGTH(one_in(2) ? 4 : rnd_in(0, 8));
+
+			attr->rta_len = length;
+			attr->rta_type = rnd_in(0, TCA_DRR_FQ_MAX + 2);
+			if (one_in(8))
+				attr->rta_type |= NLA_F_NESTED;
+			if (one_in(16))
+				attr->rta_len = rnd();
+			length = RTA_ALIGN(length);
+			left -= length;
+			attr = (void *)((char *)attr + length);
+		}
+		double_begin(one_in(2));
+		assert_int_equal(drr_fq_print_opt(NULL, NULL, opt), 0);
+		printed += double_output.length || double_output.count;
+		free(opt);
+	}
+	assert_in_range(printed, 100000, 500000);
+	assert_int_equal(drr_fq_print_opt(NULL, NULL, NULL), 0);
+}
+
+/* @key was printed, with this value. */
+static void field_is(const char *key, s64 value)
+{
+	const struct double_field *field = double_find(key);
+
+	CHECK(field, "no %s", key);
+	CHECK(field->number == value, "%s is %lld", key, field->number);
+}
+
+static void check_qdisc_fields(const struct tc_drr_fq_qdisc_stats *st)
+{
+	assert_int_equal(double_output.count, 11);
+	field_is("drops_longest", st->drops_longest);
+	field_is("drops_oversize", st->drops_oversize);
+	field_is("collisions", st->collisions);
+	field_is("new_flows", st->new_flows);
+	field_is("gso_split", st->gso_split);
+	field_is("memory", st->memory);
+	field_is("active_flows", st->active_flows);
+	field_is("active_flows_max", st->active_flows_max);
+	field_is("longest_backlog", st->longest_backlog);
+	field_is("longest_flow", st->longest_flow);
+	field_is("max_packet", st->max_packet);
+}
+
+static void check_class_fields(const struct tc_drr_fq_class_stats *st)
+{
+	assert_int_equal(double_output.count, 3);
+	field_is("deficit", st->deficit);
+	field_is("head_length", st->head_length);
+	field_is("tag", st->tag);
+}
+
+static void random_statistics(void **state)
+{
+	(void)state;
+	for (; unit_step < 200000; unit_step++) {
+		struct tc_drr_fq_xstats st = { 0 };
+		size_t size =
+			one_in(2) ? sizeof(st) : rnd_in(0, 2 * sizeof(st));
+		struct rtattr *xstats = random_attribute(TCA_XSTATS, size);
+		__u32 type = rnd_in(0, 2);
+		size_t length;
+
+		if (size >= sizeof(type))
+			memcpy(RTA_DATA(xstats), &type, sizeof(type));
+		memcpy(&st, RTA_DATA(xstats), fp_min(size, sizeof(st)));
+
+		double_begin(false);
+		drr_fq_print_xstats(NULL, NULL, xstats);
+		assert_true((st.type <= DRR_FQ_XSTATS_CLASS) ==
+			    !!double_output.length);
+		/* tc ends the last line. */
+		length = double_output.length;
+		if (length)
+			assert_true(double_output.text[length - 1] != '\n');
+
+		double_begin(true);
+		drr_fq_print_xstats(NULL, NULL, xstats);
+		if (st.type == DRR_FQ_XSTATS_QDISC)
+			check_qdisc_fields(&st.qdisc);
+		else if (st.type == DRR_FQ_XSTATS_CLASS)
+			check_class_fields(&st.queue);
+		else
+			assert_int_equal(double_output.count, 0);
+		free(xstats);
+	}
+	assert_int_equal(drr_fq_print_xstats(NULL, NULL, NULL), 0);
+}
+
+/* What is printed of @st, in a message of its own. */
+static const char *text_of(const struct tc_drr_fq_xstats *st)
+{
+	struct rtattr *xstats = random_attribute(TCA_XSTATS, sizeof(*st));
+
+	memcpy(RTA_DATA(xstats), st, sizeof(*st));
+	double_begin(false);
+	drr_fq_print_xstats(NULL, NULL, xstats);
+	free(xstats);
+	return double_output.text;
+}
+
+static void statistics_as_text(void **state)
+{
+	static const char qdisc_text[] =
+		"  active_flows 5 (max 9) new_flows 123 collisions 7\n"
+		"  longest_backlog 9084b in :3f2 drops_longest 3 drops_oversize 1\n"
+		"  max_packet 1514b gso_split 2 memory 84.1Kb";
+	static const char class_text[] =
+		"  head_length 1514b deficit 600b tag -14b";
+	struct tc_drr_fq_xstats qdisc = {
+		.type = DRR_FQ_XSTATS_QDISC,
+		.qdisc = {
+			.drops_longest = 3,
+			.drops_oversize = 1,
+			.collisions = 7,
+			.new_flows = 123,
+			.gso_split = 2,
+			.memory = 86144,
+			.active_flows = 5,
+			.active_flows_max = 9,
+			.longest_backlog = 9084,
+			.longest_flow = 0x3f2,
+			.max_packet = 1514,
+		},
+	};
+	static const struct tc_drr_fq_xstats queue = {
+		.type = DRR_FQ_XSTATS_CLASS,
+		.queue = { .deficit = 600, .head_length = 1514, .tag = -14 },
+	};
+
+	(void)state;
+	assert_string_equal(text_of(&qdisc), qdisc_text);
+	assert_string_equal(text_of(&queue), class_text);
+
+	qdisc.qdisc.longest_flow = 0xfffe;
+	assert_non_null(strstr(text_of(&qdisc), "9084b in :fffe drops"));
+	qdisc.qdisc.longest_flow = 0xffff;
+	assert_non_null(strstr(text_of(&qdisc), "9084b in flow 65535 drops"));
+	qdisc.qdisc.longest_flow = 0;
+	assert_non_null(strstr(text_of(&qdisc), "9084b drops"));
+}
+
+/* A later kernel's scheduler has no name here, but a number. */
+static void unknown_scheduler(void **state)
+{
+	struct {
+		struct rtattr options;
+		struct rtattr attr;
+		__u8 scheduler;
+		__u8 padding[3];
+	} message = {
+		.options = { .rta_len = sizeof(message) },
+		.attr = { RTA_LENGTH(1), TCA_DRR_FQ_SCHEDULER },
+		.scheduler = 200,
+	};
+
+	(void)state;
+	double_begin(false);
+	drr_fq_print_opt(NULL, NULL, &message.options);
+	assert_string_equal(double_output.text, "scheduler 200 ");
+	double_begin(true);
+	drr_fq_print_opt(NULL, NULL, &message.options);
+	field_is("scheduler", 200);
+}
+
+static void sizes_for_people(void **state)
+{
+	static const struct {
+		u64 bytes;
+		const char *exact;
+		const char *rounded;
+	} cases[] = {
+		{ 0, "0b", "0b" },
+		{ 1514, "1514b", "1514b" },
+		{ 1536, "1536b", "1536b" },
+		{ 2048, "2Kb", "2048b" },
+		{ 10239, "10239b", "10239b" },
+		{ 10240, "10Kb", "10.0Kb" },
+		{ 1048575, "1048575b", "1024.0Kb" },
+		{ 33554432, "32Mb", "32.00Mb" },
+		{ 33554433, "33554433b", "32.00Mb" },
+		{ 1073741824, "1024Mb", "1024.00Mb" },
+		{ UINT64_MAX, "18446744073709551615b", "17592186044416.00Mb" },
+	};
+	char text[TC_PLUGIN_NUMBER_TEXT];
+
+	(void)state;
+	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
+		u64 bytes = cases[unit_step].bytes;
+
+		assert_string_equal(tc_plugin_size_exact(text, bytes),
+				    cases[unit_step].exact);
+		assert_string_equal(tc_plugin_size_rounded(text, bytes),
+				    cases[unit_step].rounded);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(words_and_what_they_mean), UNIT_TEST(random_words),
+	UNIT_TEST(random_options),	     UNIT_TEST(random_statistics),
+	UNIT_TEST(statistics_as_text),	     UNIT_TEST(unknown_scheduler),
+	UNIT_TEST(sizes_for_people),
+};
+
+UNIT_MAIN(tests)
