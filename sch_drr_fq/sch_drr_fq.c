@@ -218,14 +218,21 @@ static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
 	return lost;
 }
 
-/* After a packet of @length has come to @queue, and the qdisc was @idle before it. */
+/*
+ * A packet of @length has come to @queue, and the qdisc was @idle before it: if
+ * that is too much, drop, and tell the parents.
+ */
 static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
 			    struct sk_buff **to_free)
 {
+	const struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 qlen = sch->q.qlen;
 	u32 backlog = sch->qstats.backlog;
-	bool lost = drr_fq_shrink(sch, queue, to_free);
+	bool lost;
 
+	if (likely(!drr_fq_over(&q->params, qlen, backlog)))
+		return NET_XMIT_SUCCESS;
+	lost = drr_fq_shrink(sch, queue, to_free);
 	qlen -= sch->q.qlen;
 	backlog -= sch->qstats.backlog;
 	if (lost && !idle) {
@@ -301,8 +308,6 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		return drr_fq_refuse(sch, skb, to_free);
 
 	queue = drr_fq_append(sch, skb);
-	if (likely(!drr_fq_over(&q->params, sch->q.qlen, sch->qstats.backlog)))
-		return NET_XMIT_SUCCESS;
 	return drr_fq_make_room(sch, queue, length, false, to_free);
 }
 
@@ -501,8 +506,10 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	qlen = sch->q.qlen;
 	backlog = sch->qstats.backlog;
 	drr_fq_shrink(sch, DRR_FQ_NONE, &to_free);
-	qdisc_tree_reduce_backlog(sch, qlen - sch->q.qlen,
-				  backlog - sch->qstats.backlog);
+	/* While it is being made, its parent is not yet to be found. */
+	if (to_free)
+		qdisc_tree_reduce_backlog(sch, qlen - sch->q.qlen,
+					  backlog - sch->qstats.backlog);
 	sch_tree_unlock(sch);
 
 	kfree_skb_list(to_free);
