@@ -44,7 +44,7 @@
 #include "drr_fq_core.h"
 
 /* Class numbers are 16 bits; queues beyond have none, and are not shown. */
-#define DRR_FQ_CLASSES_MAX 0xfffeU
+#define DRR_FQ_CLASSES_MAX 0xffffU
 
 /**
  * struct drr_fq_sched - one drr_fq qdisc

@@ -56,7 +56,7 @@ static const struct drr_fq_number numbers[] = {
 #define SCHEDULER_TAKES "drr, rr or scfq"
 
 /* Queues with higher numbers have no class. */
-#define CLASS_MAX 0xfffe
+#define CLASS_MAX 0xffff
 
 #define NUMBERS (sizeof(numbers) / sizeof(*numbers))
 
