@@ -287,8 +287,6 @@ static inline void drr_fq_skip_rounds(const struct drr_fq_params *p,
 		number = flow->next;
 	} while (number != v->first);
 
-	if (!rounds)
-		return;
 	do {
 		v->flows[number].deficit += rounds * p->quantum;
 		number = v->flows[number].next;
@@ -308,10 +306,9 @@ static inline u32 drr_fq_next_drr(const struct drr_fq_params *p,
 			return v->first;
 		flow->deficit += p->quantum;
 		v->first = flow->next;
-		if (++visits == v->active) {
+		/* No more than once: then the next round is not in vain. */
+		if (++visits == v->active)
 			drr_fq_skip_rounds(p, v, length);
-			visits = 0;
-		}
 	}
 }
 

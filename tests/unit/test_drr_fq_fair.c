@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * drr_fq_core.h: what the papers promise, measured on long random runs.
+ *
+ * "In any interval in which two flows are backlogged" is checked for each pair
+ * of flows and all intervals at once: what one sent since both are backlogged,
+ * less what the other did, lies between a lowest and a highest value, and no
+ * interval differs by more than these two do. The bounds are sharp to the byte,
+ * and each test asks that runs come near them, so that it is known to measure
+ * something.
+ *
+ * DRR: Shreedhar and Varghese show, in this order: after a turn a flow keeps
+ *	0 <= DeficitCounter < Max; so in m turns it sends m Quantum, give or take
+ *	less than Max; so two flows differ by at most Quantum + 2 Max. In whole
+ *	bytes and with each flow's own largest packet that is
+ *	Quantum + Max_f - 1 + Max_g - 1.
+ *
+ * SCFQ: Golestani's measure of fairness, with weights of 1: Max_f + Max_g. He
+ *	proves it without drops. Here packets are dropped from the front and give
+ *	back their share, and the bound is the same. Let T_f be where the tag of
+ *	flow f's oldest packet starts. While f stays backlogged, only sending
+ *	moves T_f, by what is sent. And v - Max_f <= T_f <= v: v is at least each
+ *	tag that was sent, and T_f is such a tag or was v itself; on the other
+ *	hand, when v was set to a tag F while f was backlogged, F was the
+ *	smallest, F <= T_f + Max_f, and T_f never falls; if f was not, it began
+ *	at that v or a later one. So T_f - T_g is never above Max_g nor below
+ *	-Max_f, and changes by no more than Max_f + Max_g.
+ *
+ * RR: two flows differ by one packet.
+ *
+ * Limits and drops from the front, of the longest and of any flow, go on all the
+ * while.
+ */
+#include "caller_drr_fq.h"
+
+#include <sanitizer/asan_interface.h>
+
+#define FLOWS 7
+
+/**
+ * struct gap - what two flows sent since both are backlogged, one less the other
+ * @now: bytes, or packets
+ * @low: the least that it was
+ * @high: the most
+ */
+struct gap {
+	s64 now;
+	s64 low;
+	s64 high;
+};
+
+/**
+ * struct run - flows and what is measured of them
+ * @c: the core
+ * @gaps: for each pair
+ * @largest: of each flow: the largest packet since it is backlogged
+ * @length: of each flow: packets up to this
+ * @constant: of each flow: all packets are as large
+ * @length_max: the largest of @length
+ * @always: flows never get idle
+ * @reached: gaps in hundredths of what is allowed, the largest
+ * @departures: packets sent
+ */
+struct run {
+	struct caller c;
+	struct gap gaps[FLOWS][FLOWS];
+	u32 largest[FLOWS];
+	u32 length[FLOWS];
+	bool constant[FLOWS];
+	u32 length_max;
+	bool always;
+	u64 reached;
+	u64 departures;
+};
+
+static bool backlogged(const struct run *r, u32 number)
+{
+	return r->c.vars.flows[number].qlen;
+}
+
+static u64 gap_allowed(const struct run *r, u32 f, u32 g)
+{
+	switch (r->c.params.scheduler) {
+	case DRR_FQ_DRR:
+		return (u64)r->c.params.quantum + r->largest[f] - 1 +
+		       r->largest[g] - 1;
+	case DRR_FQ_SCFQ:
+		return (u64)r->largest[f] + r->largest[g];
+	default:
+		return 1;
+	}
+}
+
+static void gap_moves(struct run *r, u32 f, u32 g, s64 by)
+{
+	struct gap *gap = &r->gaps[f][g];
+	u64 allowed = gap_allowed(r, f, g);
+	u64 width;
+
+	gap->now += by;
+	if (gap->now < gap->low)
+		gap->low = gap->now;
+	if (gap->now > gap->high)
+		gap->high = gap->now;
+	width = (u64)(gap->high - gap->low);
+	CHECK(width <= allowed, "flows %u, %u: %llu, allowed %llu", f, g, width,
+	      allowed);
+	r->reached = fp_max64(r->reached, 100 * width / allowed);
+}
+
+static void arrive(struct run *r, u32 number)
+{
+	u32 length = r->constant[number] ? r->length[number] :
+					   rnd_size(1, r->length[number]);
+	u32 other;
+
+	if (!backlogged(r, number)) {
+		r->largest[number] = 0;
+		for (other = 0; other < FLOWS; other++) {
+			r->gaps[number][other] = (struct gap){ 0 };
+			r->gaps[other][number] = (struct gap){ 0 };
+		}
+	}
+	r->largest[number] = fp_max(r->largest[number], length);
+	caller_arrive(&r->c, number, number, length);
+}
+
+/* The flow is to lose a packet; if it must not get idle, it gets another first. */
+static void refill(struct run *r, u32 number)
+{
+	if (r->always && r->c.vars.flows[number].qlen == 1)
+		arrive(r, number);
+}
+
+static void shrink(struct run *r)
+{
+	const struct drr_fq_vars *v = &r->c.vars;
+
+	while (drr_fq_over(&r->c.params, v->qlen, v->backlog)) {
+		u32 number = drr_fq_longest(v);
+
+		/* The longest of so few: it is not its only packet. */
+		if (r->always && v->flows[number].qlen == 1)
+			break;
+		caller_drop(&r->c, number);
+	}
+}
+
+/* Returns who sent, or DRR_FQ_NONE; and how much. */
+static u32 serve(struct run *r, u32 *length)
+{
+	u32 number = caller_next(&r->c), other;
+	s64 amount;
+
+	if (number == DRR_FQ_NONE)
+		return number;
+	refill(r, number);
+	*length = ((struct packet *)r->c.vars.flows[number].head)->length;
+	amount = r->c.params.scheduler == DRR_FQ_RR ? 1 : *length;
+	for (other = 0; other < FLOWS; other++) {
+		if (other == number || !backlogged(r, other))
+			continue;
+		gap_moves(r, fp_min(number, other), fp_max(number, other),
+			  number < other ? amount : -amount);
+	}
+	caller_send(&r->c, number);
+	r->departures++;
+	return number;
+}
+
+static void begin(struct run *r, enum drr_fq_scheduler scheduler, bool always)
+{
+	static const u32 lengths[] = { 64, 576, 1514, 65535, 9000, 1 };
+	u32 number, quantum;
+
+	*r = (struct run){ .always = always };
+	for (number = 0; number < FLOWS; number++) {
+		r->length[number] =
+			one_in(2) ?
+				lengths[rnd_in(0, ARRAY_SIZE(lengths) - 1)] :
+				rnd_size(1, 65535);
+		r->constant[number] = one_in(3);
+		r->length_max = fp_max(r->length_max, r->length[number]);
+	}
+	/* Larger than any packet, or with rounds in vain. */
+	quantum = one_in(2) ? r->length_max + rnd_size(0, 100000) :
+			      rnd_size(1, r->length_max);
+	if (one_in(8))
+		quantum = 1;
+	caller_begin(&r->c, FLOWS, quantum, scheduler);
+	r->c.params.limit = rnd_in(FLOWS, 100);
+	if (one_in(2))
+		r->c.params.limit_bytes = rnd_size(r->length_max, 2000000);
+	for (number = 0; always && number < FLOWS; number++)
+		arrive(r, number);
+}
+
+/* More comes than goes, and some is lost; or for a while, less. */
+static void come_and_go(struct run *r, bool more)
+{
+	u32 number, packets = more ? rnd_in(0, 3) : one_in(3);
+
+	while (packets--)
+		/* The first flows get most. */
+		arrive(r, rnd_in(0, rnd_in(0, FLOWS - 1)));
+	if (one_in(20)) {
+		number = rnd_in(0, FLOWS - 1);
+		refill(r, number);
+		if (backlogged(r, number))
+			caller_drop(&r->c, number);
+	}
+	shrink(r);
+}
+
+typedef void (*look)(const struct run *r, u32 sender);
+
+/* Returns the most that was reached of what is allowed, in hundredths. */
+static u64 measure(enum drr_fq_scheduler scheduler, look each_time)
+{
+	u64 reached = 0;
+	u32 round, i;
+
+	for (round = 0; round < 100; round++) {
+		bool more = true;
+		struct run r;
+
+		begin(&r, scheduler, round % 2);
+		for (i = 0; i < 10000; i++, unit_step++) {
+			u32 sender, length;
+
+			if (one_in(1000))
+				more = !more;
+			come_and_go(&r, more);
+			sender = serve(&r, &length);
+			if (sender != DRR_FQ_NONE)
+				each_time(&r, sender);
+		}
+		CHECK(r.departures > 2000, "%llu departures", r.departures);
+		reached = fp_max64(reached, r.reached);
+		caller_end(&r.c);
+	}
+	print_message("# gaps up to %llu %% of the bound\n", reached);
+	return reached;
+}
+
+/* Off turn, the Quantum of the next turn is already in it. */
+static void look_at_deficits(const struct run *r, u32 sender)
+{
+	u32 quantum = r->c.params.quantum;
+	u32 number;
+
+	for (number = 0; number < FLOWS; number++) {
+		u32 deficit = r->c.vars.flows[number].deficit;
+
+		if (!backlogged(r, number)) {
+			CHECK(!deficit, "flow %u: %u", number, deficit);
+			continue;
+		}
+		CHECK(deficit < quantum + r->largest[number],
+		      "flow %u: %u, packets up to %u", number, deficit,
+		      r->largest[number]);
+		CHECK(number == sender || deficit >= quantum, "flow %u: %u",
+		      number, deficit);
+	}
+}
+
+static void drr_any_interval(void **state)
+{
+	(void)state;
+	CHECK(measure(DRR_FQ_DRR, look_at_deficits) >= 95, "never near it");
+}
+
+static void look_at_tags(const struct run *r, u32 sender)
+{
+	u64 v = r->c.vars.v;
+	u32 number;
+
+	(void)sender;
+	for (number = 0; number < FLOWS; number++) {
+		u64 tag = r->c.vars.flows[number].tag;
+
+		CHECK(tag <= v, "flow %u: %llu > %llu", number, tag, v);
+		CHECK(!backlogged(r, number) || v - tag <= r->largest[number],
+		      "flow %u: %llu < %llu - %u", number, tag, v,
+		      r->largest[number]);
+	}
+}
+
+static void scfq_any_interval(void **state)
+{
+	(void)state;
+	CHECK(measure(DRR_FQ_SCFQ, look_at_tags) >= 95, "never near it");
+}
+
+static void look_away(const struct run *r, u32 sender)
+{
+	(void)r;
+	(void)sender;
+}
+
+static void rr_any_interval(void **state)
+{
+	(void)state;
+	CHECK(measure(DRR_FQ_RR, look_away) == 100, "no turns");
+}
+
+/*
+ * In flows that are always backlogged, each round gives each flow a Quantum:
+ * sent and kept, all have had as many, or one more. With a Quantum that is never
+ * in vain turns can be seen in the departures: one after another from the same
+ * flow; and each flow sends m Quantum in m turns, give or take less than Max.
+ */
+static void drr_round_by_round(void **state)
+{
+	u32 round, i;
+
+	(void)state;
+	for (round = 0; round < 60; round++) {
+		u64 sent[FLOWS] = { 0 }, turns[FLOWS] = { 0 };
+		u32 sender, length, last = DRR_FQ_NONE, number, quantum;
+		bool seen;
+		struct run r;
+
+		begin(&r, DRR_FQ_DRR, true);
+		quantum = r.c.params.quantum;
+		seen = quantum >= r.length_max;
+		for (i = 0; i < 10000; i++, unit_step++) {
+			u64 least = ~0ULL, most = 0;
+
+			come_and_go(&r, true);
+			sender = serve(&r, &length);
+			if (sender != last) {
+				turns[sender]++;
+				if (seen && last != DRR_FQ_NONE) {
+					u64 due = turns[last] * quantum;
+
+					CHECK(sent[last] + r.largest[last] >
+							      due &&
+						      sent[last] <
+							      due + r.largest[last],
+					      "flow %u: %llu, due %llu", last,
+					      sent[last], due);
+				}
+			}
+			last = sender;
+			sent[sender] += length;
+
+			for (number = 0; number < FLOWS; number++) {
+				u64 had = sent[number] +
+					  r.c.vars.flows[number].deficit;
+
+				CHECK(had % quantum == 0,
+				      "flow %u: %llu of %u each", number, had,
+				      quantum);
+				least = fp_min64(least, had / quantum);
+				most = fp_max64(most, had / quantum);
+			}
+			CHECK(most - least <= 1, "%llu to %llu turns", least,
+			      most);
+			for (number = 0; seen && number < FLOWS; number++)
+				CHECK(turns[number] + 1 >= turns[sender] &&
+					      turns[number] <=
+						      turns[sender] + 1,
+				      "flow %u: %llu turns, %u: %llu", number,
+				      turns[number], sender, turns[sender]);
+		}
+		caller_end(&r.c);
+	}
+}
+
+/*
+ * How often a decision looks at a packet. With a Quantum not smaller than any
+ * packet: at the one that ends a turn, and at the first of the next turn; and
+ * once more if it is the same flow's. With a smaller one: at most three times at
+ * each backlogged flow, however small it is.
+ */
+static void drr_decides_at_once(void **state)
+{
+	u32 round, i, most = 0;
+
+	(void)state;
+	for (round = 0; round < 60; round++) {
+		bool more = true;
+		struct run r;
+
+		begin(&r, DRR_FQ_DRR, false);
+		for (i = 0; i < 10000; i++, unit_step++) {
+			u64 before, asked;
+			u32 active, length;
+
+			if (one_in(1000))
+				more = !more;
+			come_and_go(&r, more);
+			active = r.c.vars.active;
+			before = lengths_asked;
+			caller_next(&r.c);
+			asked = lengths_asked - before;
+			CHECK(asked <= 3 * active, "%llu of %u", asked, active);
+			if (active > 1)
+				most = fp_max(most, 10 * (u32)asked / active);
+			if (r.c.params.quantum >= r.length_max)
+				CHECK(asked <= 2 || (asked == 3 && active == 1),
+				      "%llu of %u", asked, active);
+			serve(&r, &length);
+		}
+		caller_end(&r.c);
+	}
+	CHECK(most >= 25, "never more than %u tenths", most);
+}
+
+#define SEEN 100000
+#define STAY 100
+
+static void poison(const void *from, size_t size)
+{
+	__asan_poison_memory_region(from, size);
+}
+
+static void allow(const void *from, size_t size)
+{
+	__asan_unpoison_memory_region(from, size);
+}
+
+/*
+ * After 100,000 flows were seen and 100 are backlogged, the sanitizer is told
+ * that the memory of the others and of the heaps beyond 100 is not to be
+ * touched.
+ */
+static void idle_flows_cost_nothing(void **state)
+{
+	u32 scheduler, number, i;
+
+	(void)state;
+	for (scheduler = 0; scheduler <= DRR_FQ_SCHEDULER_MAX; scheduler++) {
+		const struct fp_heap *heaps[2];
+		struct drr_fq_vars *v;
+		u32 stay[STAY];
+		struct caller c;
+
+		caller_begin(&c, SEEN, 1514, scheduler);
+		v = &c.vars;
+		for (number = 0; number < SEEN; number++)
+			caller_arrive(&c, number, 0, rnd_in(64, 1514));
+		CHECK(v->active == SEEN, "%u", v->active);
+		while (v->active > STAY)
+			caller_send(&c, caller_next(&c));
+
+		number = v->first;
+		for (i = 0; i < STAY; i++, number = v->flows[number].next)
+			stay[i] = number;
+		CHECK(number == v->first, "more than %u", STAY);
+
+		poison(c.table, drr_fq_table_size(&c.params));
+		heaps[0] = &v->longest;
+		heaps[1] = drr_fq_has_order(&c.params) ? &v->order : heaps[0];
+		for (i = 0; i < STAY; i++) {
+			u32 pair = stay[i] & ~1U;
+
+			allow(&v->flows[stay[i]], sizeof(v->flows[0]));
+			/* It knows no less than eight bytes. */
+			allow(&heaps[0]->where[pair], 8);
+			allow(&heaps[1]->where[pair], 8);
+		}
+		allow(heaps[0]->nodes, STAY * sizeof(struct fp_heap_node));
+		allow(heaps[1]->nodes, STAY * sizeof(struct fp_heap_node));
+
+		for (i = 0; i < 100000; i++, unit_step++) {
+			number = stay[rnd_in(0, STAY - 1)];
+			caller_arrive(&c, number, 0, rnd_in(64, 9000));
+			if (one_in(2))
+				caller_drop(&c, drr_fq_longest(v));
+			else
+				caller_send(&c, caller_next(&c));
+			CHECK(v->active <= STAY, "%u", v->active);
+		}
+		CHECK(v->active > STAY / 2, "%u", v->active);
+		allow(c.table, drr_fq_table_size(&c.params));
+		caller_end(&c);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(drr_any_interval),	UNIT_TEST(scfq_any_interval),
+	UNIT_TEST(rr_any_interval),	UNIT_TEST(drr_round_by_round),
+	UNIT_TEST(drr_decides_at_once), UNIT_TEST(idle_flows_cost_nothing),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * heap.h and drr_fq_core.h: how much an operation costs, counted.
+ *
+ * Not in time, which depends on what else the machine does, but in steps: the
+ * compiler is told to call a function in each basic block of this program
+ * (-fsanitize-coverage=trace-pc in the Makefile). A block is a few instructions;
+ * the child that a heap looks at takes two. What is allowed for an operation is a
+ * number of blocks and another for each level of a heap, some twice what was
+ * counted; one look at each of a million flows would be a million.
+ */
+#include <string.h>
+
+#include "unit.h"
+
+#include <sch_drr_fq/drr_fq_core.h>
+
+/* Changes behind the compiler's back. */
+static volatile u64 blocks;
+
+void __sanitizer_cov_trace_pc(void);
+
+__attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void)
+{
+	blocks++;
+}
+
+/* The blocks that a statement takes go to the most that any has taken. */
+#define COST(most, statement)                           \
+	do {                                            \
+		u64 before = blocks;                    \
+		statement;                              \
+		most = fp_max64(most, blocks - before); \
+		unit_step++;                            \
+	} while (0)
+
+static const u32 sizes[] = { 1,	    10,	    100,     1000,
+			     10000, 100000, 1000000, DRR_FQ_FLOWS_MAX };
+
+/* Nodes from the top to the bottom of a heap. */
+static u32 levels_of(u32 count)
+{
+	u32 levels = 1, end;
+
+	for (end = 1; end < count; end = end * FP_HEAP_ARITY + 1)
+		levels++;
+	return levels;
+}
+
+static void within(const char *what, u32 size, u64 most, u64 allowed)
+{
+	if (size == DRR_FQ_FLOWS_MAX)
+		print_message("# %s: %llu of %llu blocks\n", what, most,
+			      allowed);
+	CHECK(most && most <= allowed, "%u %s: %llu, allowed %llu", size, what,
+	      most, allowed);
+}
+
+static void heap_costs_its_depth(void **state)
+{
+	u32 i, k;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		u32 size = sizes[i], levels = levels_of(size), thing;
+		u64 rise = 0, sink = 0, gone = 0, back = 0, any = 0;
+		void *memory = malloc(fp_heap_size(size));
+		struct fp_heap heap;
+
+		fp_heap_init(&heap, memory, size);
+		for (thing = 0; thing < size; thing++)
+			fp_heap_set(&heap, thing, rnd());
+		for (k = 0; k < 2000; k++) {
+			/* From the bottom to the top, from the top to the bottom. */
+			thing = heap.nodes[heap.count - 1].thing;
+			COST(rise, fp_heap_set(&heap, thing, ~0ULL - k));
+			thing = fp_heap_top(&heap);
+			COST(sink, fp_heap_set(&heap, thing, k));
+			thing = fp_heap_top(&heap);
+			COST(gone, fp_heap_remove(&heap, thing));
+			COST(back, fp_heap_set(&heap, thing, rnd()));
+			thing = rnd_in(0, size - 1);
+			COST(any, fp_heap_set(&heap, thing, rnd()));
+			COST(any, fp_heap_remove(&heap, thing));
+			fp_heap_set(&heap, thing, rnd());
+		}
+		within("rise", size, rise, 10 + 6 * levels);
+		within("sink", size, sink, 10 + 20 * levels);
+		within("remove", size, gone, 10 + 20 * levels);
+		within("come back", size, back, 10 + 6 * levels);
+		within("any", size, any, 10 + 20 * levels);
+		free(memory);
+	}
+}
+
+static u32 length_of(const struct drr_fq_flow *flow)
+{
+	return *(const u32 *)flow->head;
+}
+
+/* The core does not look at packets, so one stands for all of a flow's. */
+static const u32 lengths[] = { 64, 576, 1000, 1514 };
+
+static void core_costs_its_heaps(void **state)
+{
+	u32 i, k;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(sizes) * 3; i++) {
+		u32 size = sizes[i / 3], levels = levels_of(size);
+		u64 arrive = 0, next = 0, send = 0, drop = 0;
+		u64 heaps = i % 3 == DRR_FQ_SCFQ ? 2 : 1;
+		struct drr_fq_params p = { .limit = ~0U,
+					   .limit_bytes = ~0U,
+					   .flows = size,
+					   .quantum = 1514,
+					   .scheduler = i % 3 };
+		struct drr_fq_stats s = { 0 };
+		struct drr_fq_vars v;
+		void *table = calloc(1, drr_fq_table_size(&p));
+		u32 number, length;
+
+		drr_fq_table_init(&p, &v, table);
+		for (number = 0; number < size; number++) {
+			length = number % ARRAY_SIZE(lengths);
+			v.flows[number].head = (void *)&lengths[length];
+			length = lengths[length];
+			COST(arrive,
+			     drr_fq_arrive(&p, &v, &s, number, 0, length));
+		}
+		/* To flows that have some, and to those that a drop emptied. */
+		for (k = 0; k < 10000; k++) {
+			number = rnd_in(0, size - 1);
+			length = length_of(&v.flows[number]);
+			COST(arrive,
+			     drr_fq_arrive(&p, &v, &s, number, 0, length));
+
+			COST(next, number = drr_fq_next(&p, &v, length_of));
+			CHECK(number < size, "%u of %u", number, size);
+			length = length_of(&v.flows[number]);
+			COST(send,
+			     drr_fq_sent(&p, &v, number, length, length_of));
+
+			COST(next, number = drr_fq_longest(&v));
+			if (number == DRR_FQ_NONE || one_in(2))
+				continue;
+			length = length_of(&v.flows[number]);
+			COST(drop, drr_fq_discarded(&p, &v, number, length,
+						    length_of));
+		}
+		within("arrive", size, arrive, 20 + heaps * 6 * levels);
+		within("next", size, next, 20);
+		within("send", size, send, 20 + heaps * 20 * levels);
+		within("drop", size, drop, 20 + heaps * 20 * levels);
+		free(table);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(heap_costs_its_depth),
+	UNIT_TEST(core_costs_its_heaps),
+};
+
+UNIT_MAIN(tests)
