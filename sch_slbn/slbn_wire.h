@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Reading and rewriting SLBN's control packets.
+ *
+ * <uapi/fairpath/slbn.h> has the grammar. Kernel, agent and simulator read by
+ * this one parser, which trusts nothing: it is given the octets that are there,
+ * reads none beyond, and accepts a packet only if every field is in its range,
+ * so that the algorithm behind it needs no check.
+ *
+ * A link reads the header and the one tag that is its own, and writes back only
+ * what it may change: the cost does not depend on the length of the path.
+ */
+#ifndef SLBN_WIRE_H
+#define SLBN_WIRE_H
+
+#include "slbn_core.h"
+
+#define SLBN_HEADER_LENGTH ((u32)sizeof(struct slbn_header))
+#define SLBN_AUTH_LENGTH 8U
+#define SLBN_OPTION_HEAD 2U
+
+/* The longest packet that is sent: all tags, and the options that are known. */
+#define SLBN_LENGTH_MAX                                              \
+	(SLBN_HEADER_LENGTH + 2 * SLBN_HOPS_MAX + SLBN_OPTION_HEAD + \
+	 SLBN_AUTH_LENGTH)
+
+/**
+ * enum slbn_flaw - why a packet is none
+ * @SLBN_SOUND: it is one
+ * @SLBN_SHORT: it ends before its header, tags or options do
+ * @SLBN_STRANGE: magic or version are not SLBN's
+ * @SLBN_BAD_TYPE: no such type
+ * @SLBN_BAD_HOPS: room, hop, b or B are not in their ranges
+ * @SLBN_BAD_RATE: a rate above SLBN_RATE_MAX, or no demand
+ * @SLBN_BAD_OPTION: an option that is known has the wrong length, or is twice
+ */
+enum slbn_flaw {
+	SLBN_SOUND,
+	SLBN_SHORT,
+	SLBN_STRANGE,
+	SLBN_BAD_TYPE,
+	SLBN_BAD_HOPS,
+	SLBN_BAD_RATE,
+	SLBN_BAD_OPTION,
+};
+
+/**
+ * struct slbn_layout - where things stand in a packet
+ * @length: octets of the packet, at most those that were given
+ * @auth: offset of the value of SLBN_OPTION_AUTH, or 0
+ */
+struct slbn_layout {
+	u32 length;
+	u32 auth;
+};
+
+static inline u16 slbn_get16(const u8 *at)
+{
+	return (u16)at[0] << 8 | at[1];
+}
+
+static inline u32 slbn_get32(const u8 *at)
+{
+	return (u32)slbn_get16(at) << 16 | slbn_get16(at + 2);
+}
+
+static inline u64 slbn_get64(const u8 *at)
+{
+	return (u64)slbn_get32(at) << 32 | slbn_get32(at + 4);
+}
+
+static inline void slbn_put16(u8 *at, u16 value)
+{
+	at[0] = value >> 8;
+	at[1] = (u8)value;
+}
+
+static inline void slbn_put32(u8 *at, u32 value)
+{
+	slbn_put16(at, value >> 16);
+	slbn_put16(at + 2, (u16)value);
+}
+
+static inline void slbn_put64(u8 *at, u64 value)
+{
+	slbn_put32(at, value >> 32);
+	slbn_put32(at + 4, (u32)value);
+}
+
+#define SLBN_AT(field) offsetof(struct slbn_header, field)
+
+static inline u32 slbn_tag_at(u8 hop)
+{
+	return SLBN_HEADER_LENGTH + 2U * hop;
+}
+
+/* Walk the options from @at to the end; every octet belongs to one. */
+static inline enum slbn_flaw slbn_read_options(const u8 *data, u32 at,
+					       struct slbn_layout *layout)
+{
+	while (at < layout->length) {
+		u32 value = at + SLBN_OPTION_HEAD;
+		u32 end;
+
+		if (value > layout->length)
+			return SLBN_SHORT;
+		end = value + data[at + 1];
+		if (end > layout->length)
+			return SLBN_SHORT;
+		if (data[at] == SLBN_OPTION_AUTH) {
+			if (layout->auth || data[at + 1] != SLBN_AUTH_LENGTH)
+				return SLBN_BAD_OPTION;
+			layout->auth = value;
+		}
+		at = end;
+	}
+	return SLBN_SOUND;
+}
+
+/**
+ * slbn_read() - read a packet
+ * @data: the datagram's payload; any alignment
+ * @given: octets in it
+ * @pkt: set to what it says, if it is sound
+ * @layout: set to where things stand, if it is sound
+ *
+ * Return: SLBN_SOUND, or what is wrong.
+ */
+static inline enum slbn_flaw slbn_read(const u8 *data, u32 given,
+				       struct slbn_packet *pkt,
+				       struct slbn_layout *layout)
+{
+	u32 tags;
+
+	if (given < SLBN_HEADER_LENGTH)
+		return SLBN_SHORT;
+	if (slbn_get32(data + SLBN_AT(magic)) != SLBN_MAGIC ||
+	    data[SLBN_AT(version)] != SLBN_VERSION)
+		return SLBN_STRANGE;
+
+	pkt->type = data[SLBN_AT(type)];
+	pkt->seq = slbn_get32(data + SLBN_AT(seq));
+	pkt->hop = data[SLBN_AT(hop)];
+	pkt->room = data[SLBN_AT(room)];
+	pkt->b = data[SLBN_AT(b)];
+	pkt->id[0] = slbn_get64(data + SLBN_AT(id));
+	pkt->id[1] = slbn_get64(data + SLBN_AT(id) + 8);
+	pkt->bw2 = slbn_get64(data + SLBN_AT(bw2));
+	pkt->bw1 = slbn_get64(data + SLBN_AT(bw1));
+	pkt->bw = slbn_get64(data + SLBN_AT(bw));
+	pkt->demand = slbn_get64(data + SLBN_AT(demand));
+	pkt->B = slbn_get64(data + SLBN_AT(B));
+
+	if (!pkt->type || pkt->type > SLBN_TYPE_MAX)
+		return SLBN_BAD_TYPE;
+	if (pkt->room < 2 || pkt->room > SLBN_HOPS_MAX || pkt->room % 2 ||
+	    pkt->hop > pkt->room ||
+	    (pkt->b != SLBN_NO_HOP && pkt->b >= pkt->room) ||
+	    (pkt->room < 64 && pkt->B >> pkt->room))
+		return SLBN_BAD_HOPS;
+	if (!pkt->demand || pkt->demand > SLBN_RATE_MAX ||
+	    pkt->bw2 > SLBN_RATE_MAX || pkt->bw1 > SLBN_RATE_MAX ||
+	    pkt->bw > SLBN_RATE_MAX)
+		return SLBN_BAD_RATE;
+
+	layout->length = slbn_get16(data + SLBN_AT(length));
+	layout->auth = 0;
+	tags = slbn_tag_at(pkt->room);
+	if (layout->length > given || layout->length < tags)
+		return SLBN_SHORT;
+	return slbn_read_options(data, tags, layout);
+}
+
+/**
+ * slbn_read_tag() - the tag of a hop
+ * @data: a packet that slbn_read() found sound
+ * @hop: below its room
+ *
+ * Return: the tag.
+ */
+static inline u16 slbn_read_tag(const u8 *data, u8 hop)
+{
+	return slbn_get16(data + slbn_tag_at(hop));
+}
+
+/**
+ * slbn_rewrite() - write back what a link may change, but tags
+ * @data: a packet that slbn_read() found sound
+ * @pkt: what it is to say
+ */
+static inline void slbn_rewrite(u8 *data, const struct slbn_packet *pkt)
+{
+	data[SLBN_AT(type)] = pkt->type;
+	data[SLBN_AT(hop)] = pkt->hop;
+	data[SLBN_AT(b)] = pkt->b;
+	slbn_put64(data + SLBN_AT(bw), pkt->bw);
+	slbn_put64(data + SLBN_AT(B), pkt->B);
+}
+
+/**
+ * slbn_rewrite_tag() - write back a tag
+ * @data: a packet that slbn_read() found sound
+ * @hop: below its room
+ * @tag: the tag
+ */
+static inline void slbn_rewrite_tag(u8 *data, u8 hop, u16 tag)
+{
+	slbn_put16(data + slbn_tag_at(hop), tag);
+}
+
+/**
+ * slbn_write() - write a packet
+ * @data: SLBN_LENGTH_MAX octets
+ * @pkt: what it is to say, all in its range
+ * @tags: pkt->room of them
+ * @auth: make room for SLBN_OPTION_AUTH, its value zeros
+ *
+ * Return: the packet's length in octets; the authentication, if there is one,
+ * is its last 8.
+ */
+static inline u32 slbn_write(u8 *data, const struct slbn_packet *pkt,
+			     const u16 *tags, bool auth)
+{
+	u32 length = slbn_tag_at(pkt->room);
+	u8 hop;
+	u32 at;
+
+	for (hop = 0; hop < pkt->room; hop++)
+		slbn_rewrite_tag(data, hop, tags[hop]);
+	if (auth) {
+		data[length] = SLBN_OPTION_AUTH;
+		data[length + 1] = SLBN_AUTH_LENGTH;
+		for (at = 0; at < SLBN_AUTH_LENGTH; at++)
+			data[length + SLBN_OPTION_HEAD + at] = 0;
+		length += SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH;
+	}
+	slbn_put32(data + SLBN_AT(magic), SLBN_MAGIC);
+	data[SLBN_AT(version)] = SLBN_VERSION;
+	slbn_put16(data + SLBN_AT(length), (u16)length);
+	slbn_put32(data + SLBN_AT(seq), pkt->seq);
+	data[SLBN_AT(room)] = pkt->room;
+	data[SLBN_AT(reserved)] = 0;
+	slbn_put64(data + SLBN_AT(id), pkt->id[0]);
+	slbn_put64(data + SLBN_AT(id) + 8, pkt->id[1]);
+	slbn_put64(data + SLBN_AT(bw2), pkt->bw2);
+	slbn_put64(data + SLBN_AT(bw1), pkt->bw1);
+	slbn_put64(data + SLBN_AT(demand), pkt->demand);
+	slbn_rewrite(data, pkt);
+	return length;
+}
+
+#endif /* SLBN_WIRE_H */

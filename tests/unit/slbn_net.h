@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A network in which SLBN's tasks run, event by event, for tests: sessions with
+ * fixed paths over links with delays, control packets only, that may be lost.
+ *
+ *	source --- hop 0 --- hop 1 ... hop n-1 --- destination
+ *
+ * A packet takes each link's task when it is sent onto the link, and takes it
+ * again when it comes back over the same hop. What is lost is sent again after
+ * NET_RETRY, the same. Between two cycles a source pauses for a random time.
+ *
+ * net_solve() is the exact solution, by filling: the most restrictive link or
+ * demand is found, its sessions are fixed at that rate, and so on. It computes
+ * in long double, with errors far below 1 bit/s.
+ */
+#ifndef SLBN_NET_H
+#define SLBN_NET_H
+
+#include <math.h>
+#include <string.h>
+
+#include "sch_slbn/slbn_core.h"
+#include "sch_slbn/slbn_wire.h"
+
+#define NET_LINKS 64
+#define NET_SESSIONS 1024
+#define NET_HOPS 16
+
+#define NET_MS 1000000ULL
+#define NET_RETRY (150 * NET_MS)
+
+enum net_event_kind {
+	NET_JOIN,
+	NET_CHANGE,
+	NET_LEAVE,
+	NET_DIE,
+	NET_ARRIVE,
+	NET_SEND,
+	NET_GIVE_UP,
+};
+
+struct net_event {
+	u64 time;
+	u64 order;
+	enum net_event_kind kind;
+	u32 session;
+	u64 value;
+	struct slbn_packet pkt;
+	u16 tags[NET_HOPS];
+};
+
+struct net_link {
+	struct slbn_link_params params;
+	struct slbn_link_vars vars;
+	struct slbn_link_stats stats;
+	u64 delay;
+};
+
+struct net_session {
+	struct slbn_source src;
+	u32 hops;
+	u32 path[NET_HOPS];
+	/* The retry that is waited for; older ones are void. */
+	u64 attempt;
+	bool joined;
+	bool gone;
+	bool dead;
+	long double fair;
+};
+
+static struct {
+	struct net_link links[NET_LINKS];
+	struct net_session sessions[NET_SESSIONS];
+	u32 link_count;
+	u32 session_count;
+	u64 now;
+	/* When a rate last changed. */
+	u64 settled;
+	u64 packets;
+	/* Of a packet on a hop, in millionths. */
+	u32 loss;
+	/* Mean pause, ns. */
+	u64 pause;
+	/* What a link does with a packet: the core, or what a test compares. */
+	enum slbn_verdict (*visit)(struct net_link *link, u32 session,
+				   struct slbn_packet *pkt, u16 *tag, u64 now);
+	struct net_event *heap[1 << 17];
+	u32 heap_count;
+	u64 order;
+} net;
+
+static bool net_before(const struct net_event *a, const struct net_event *b)
+{
+	return a->time < b->time || (a->time == b->time && a->order < b->order);
+}
+
+static struct net_event *net_schedule(u64 time, enum net_event_kind kind,
+				      u32 session)
+{
+	struct net_event *event = calloc(1, sizeof(*event));
+	u32 at = net.heap_count++;
+
+	assert_non_null(event);
+	assert_true(net.heap_count < ARRAY_SIZE(net.heap));
+	event->time = time;
+	event->order = net.order++;
+	event->kind = kind;
+	event->session = session;
+	while (at && net_before(event, net.heap[(at - 1) / 2])) {
+		net.heap[at] = net.heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	net.heap[at] = event;
+	return event;
+}
+
+static struct net_event *net_next(void)
+{
+	struct net_event *first = net.heap[0];
+	struct net_event *last = net.heap[--net.heap_count];
+	u32 at = 0;
+
+	for (;;) {
+		u32 child = 2 * at + 1;
+
+		if (child >= net.heap_count)
+			break;
+		if (child + 1 < net.heap_count &&
+		    net_before(net.heap[child + 1], net.heap[child]))
+			child++;
+		if (!net_before(net.heap[child], last))
+			break;
+		net.heap[at] = net.heap[child];
+		at = child;
+	}
+	net.heap[at] = last;
+	return first;
+}
+
+static enum slbn_verdict net_core_visit(struct net_link *link, u32 session,
+					struct slbn_packet *pkt, u16 *tag,
+					u64 now)
+{
+	(void)session;
+	return slbn_link_visit(&link->params, &link->vars, &link->stats, pkt,
+			       tag, now);
+}
+
+/* Put an event's packet on its next hop, unless it is lost there. */
+static void net_carry(const struct net_event *event, u64 delay)
+{
+	struct net_event *next;
+
+	if (net.loss && rnd_in(1, 1000000) <= net.loss)
+		return;
+	next = net_schedule(event->time + delay, NET_ARRIVE, event->session);
+	next->pkt = event->pkt;
+	memcpy(next->tags, event->tags, sizeof(next->tags));
+}
+
+static void net_send(u32 number)
+{
+	struct net_session *session = &net.sessions[number];
+	struct net_event *event = net_schedule(net.now, NET_ARRIVE, number);
+
+	event->pkt = session->src.pkt;
+	memcpy(event->tags, session->src.tags, sizeof(event->tags));
+	event = net_schedule(net.now + NET_RETRY, NET_GIVE_UP, number);
+	event->value = ++session->attempt;
+}
+
+static void net_answered(struct net_event *event)
+{
+	struct net_session *session = &net.sessions[event->session];
+	u64 rate = session->src.rate;
+
+	if (session->dead)
+		return;
+	switch (slbn_source_answer(&session->src, &event->pkt, event->tags)) {
+	case SLBN_CYCLE:
+		session->attempt++;
+		if (session->src.rate != rate)
+			net.settled = net.now;
+		net_schedule(net.now + net.pause / 2 +
+				     (net.pause ? rnd() % net.pause : 0),
+			     NET_SEND, event->session);
+		break;
+	case SLBN_GONE:
+		session->attempt++;
+		session->gone = true;
+		break;
+	default:
+		break;
+	}
+}
+
+/* A packet stands before a hop, or at one of its path's ends. */
+static void net_arrive(struct net_event *event)
+{
+	struct net_session *session = &net.sessions[event->session];
+	bool up = slbn_goes_up(&event->pkt);
+	struct net_link *link;
+	u8 hop;
+
+	net.packets++;
+	if (up && !event->pkt.hop) {
+		net_answered(event);
+		return;
+	}
+	if (!up && event->pkt.hop == session->hops) {
+		assert_true(slbn_destination_answer(&event->pkt));
+		up = true;
+	}
+	hop = slbn_hop_here(&event->pkt);
+	link = &net.links[session->path[hop]];
+	if (net.visit(link, event->session, &event->pkt, &event->tags[hop],
+		      net.now) == SLBN_FORWARD)
+		net_carry(event, link->delay);
+}
+
+static void net_handle(struct net_event *event)
+{
+	struct net_session *session = &net.sessions[event->session];
+	u64 id[2];
+
+	switch (event->kind) {
+	case NET_JOIN:
+		id[0] = rnd();
+		id[1] = rnd();
+		slbn_source_join(&session->src, id, event->value, NET_HOPS);
+		session->joined = true;
+		net_send(event->session);
+		break;
+	case NET_CHANGE:
+		slbn_source_change(&session->src, event->value);
+		break;
+	case NET_LEAVE:
+		slbn_source_leave(&session->src);
+		break;
+	case NET_DIE:
+		session->dead = true;
+		break;
+	case NET_ARRIVE:
+		net_arrive(event);
+		break;
+	case NET_SEND:
+		if (!session->dead)
+			net_send(event->session);
+		break;
+	case NET_GIVE_UP:
+		if (!session->dead && event->value == session->attempt)
+			net_send(event->session);
+		break;
+	}
+}
+
+static void net_run(u64 until)
+{
+	while (net.heap_count && net.heap[0]->time <= until) {
+		struct net_event *event = net_next();
+
+		net.now = event->time;
+		net_handle(event);
+		free(event);
+		unit_step++;
+	}
+	net.now = until;
+}
+
+static void net_clear(void)
+{
+	u32 n;
+
+	while (net.heap_count)
+		free(net_next());
+	for (n = 0; n < net.link_count; n++)
+		free(net.links[n].vars.memory);
+	memset(&net, 0, sizeof(net));
+	net.visit = net_core_visit;
+	net.pause = 5 * NET_MS;
+}
+
+static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
+{
+	struct net_link *link = &net.links[net.link_count++];
+
+	link->params.C = capacity;
+	link->params.epoch = epoch;
+	link->params.rows = rows;
+	link->params.salt = rnd();
+	if (rows) {
+		link->vars.memory = calloc(rows * SLBN_MEMORY_WAYS,
+					   sizeof(struct slbn_visit));
+		assert_non_null(link->vars.memory);
+	}
+	slbn_link_init(&link->vars, net.now, (u32)rnd());
+	link->delay = delay;
+}
+
+/* A session over random links, none twice. */
+static void net_add_session(u32 hops)
+{
+	struct net_session *session = &net.sessions[net.session_count++];
+	bool used[NET_LINKS] = { false };
+
+	while (session->hops < hops) {
+		u32 link = rnd_in(0, net.link_count - 1);
+
+		if (used[link])
+			continue;
+		used[link] = true;
+		session->path[session->hops++] = link;
+	}
+}
+
+static bool net_counts(const struct net_session *session)
+{
+	return session->joined && !session->gone && !session->dead &&
+	       !session->src.leaving;
+}
+
+static void net_solve(void)
+{
+	long double left[NET_LINKS];
+	u32 open[NET_LINKS] = { 0 };
+	bool fixed[NET_SESSIONS];
+	u32 n, hop, todo = 0;
+
+	for (n = 0; n < net.link_count; n++)
+		left[n] = net.links[n].params.C;
+	for (n = 0; n < net.session_count; n++) {
+		const struct net_session *session = &net.sessions[n];
+
+		fixed[n] = !net_counts(session);
+		todo += !fixed[n];
+		for (hop = 0; !fixed[n] && hop < session->hops; hop++)
+			open[session->path[hop]]++;
+	}
+	while (todo) {
+		long double level = INFINITY;
+
+		for (n = 0; n < net.link_count; n++)
+			if (open[n])
+				level = fminl(level, left[n] / open[n]);
+		for (n = 0; n < net.session_count; n++)
+			if (!fixed[n])
+				level = fminl(level, net.sessions[n].src.D);
+		for (n = 0; n < net.session_count; n++) {
+			struct net_session *session = &net.sessions[n];
+			bool here = session->src.D <= level;
+
+			if (fixed[n])
+				continue;
+			for (hop = 0; hop < session->hops; hop++) {
+				u32 link = session->path[hop];
+
+				here |= left[link] / open[link] <=
+					level * (1 + 1e-15L);
+			}
+			if (!here)
+				continue;
+			fixed[n] = true;
+			todo--;
+			session->fair = level;
+			for (hop = 0; hop < session->hops; hop++) {
+				left[session->path[hop]] -= level;
+				open[session->path[hop]]--;
+			}
+		}
+	}
+}
+
+/**
+ * struct net_error - how far the sessions' rates are from the exact ones
+ * @bits: the largest difference, bit/s
+ * @part: the largest, relative to the exact rate
+ */
+struct net_error {
+	double bits;
+	double part;
+};
+
+static struct net_error net_error(void)
+{
+	struct net_error worst = { 0 };
+	u32 n;
+
+	net_solve();
+	for (n = 0; n < net.session_count; n++) {
+		const struct net_session *session = &net.sessions[n];
+		double difference;
+
+		if (!net_counts(session))
+			continue;
+		difference = (double)fabsl(session->src.rate - session->fair);
+		worst.bits = fmax(worst.bits, difference);
+		worst.part =
+			fmax(worst.part, difference / (double)session->fair);
+	}
+	return worst;
+}
+
+#endif /* SLBN_NET_H */

@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SLBN's tasks in whole networks, against the exact max-min rates, and against
+ * the paper's own words.
+ */
+#include "unit.h"
+
+#include "slbn_net.h"
+
+#define MEGA 1000000ULL
+#define UNLIMITED SLBN_RATE_MAX
+
+/* How far integer rates may be off: what divisions leave over wanders. */
+#define CLOSE_BITS 64
+
+static u64 some_demand(void)
+{
+	return one_in(3) ? rnd_in(1, 90) * MEGA + rnd_in(0, 999999) : UNLIMITED;
+}
+
+/* A random network; every session joins within @spread ns. */
+static void make_network(u32 links, u32 sessions, u32 hops, u64 epoch, u32 rows,
+			 u64 spread)
+{
+	u32 n;
+
+	net_clear();
+	for (n = 0; n < links; n++)
+		net_add_link(rnd_in(100, 1000) * MEGA + rnd_in(0, 999999),
+			     rnd_in(1000000, 10000000), epoch, rows);
+	for (n = 0; n < sessions; n++) {
+		net_add_session(rnd_in(1, hops < links ? hops : links));
+		net_schedule(rnd() % spread, NET_JOIN, n)->value =
+			some_demand();
+	}
+}
+
+/* Half of the sessions leave or ask for another rate, within @spread ns. */
+static void churn(u64 spread)
+{
+	u32 n;
+
+	for (n = 0; n < net.session_count; n++) {
+		u64 when = net.now + rnd() % spread;
+
+		if (one_in(4))
+			net_schedule(when, NET_LEAVE, n);
+		else if (one_in(3))
+			net_schedule(when, NET_CHANGE, n)->value =
+				some_demand();
+	}
+}
+
+/*
+ * Figure 2 as it is printed, with the corrections that slbn_core.h states: B of
+ * the packet as a set, BF that may fall below zero, no ledgers.
+ */
+static struct paper_link {
+	s64 BF, NR, N;
+} paper[NET_LINKS];
+
+static s64 paper_share(const struct paper_link *link, u64 C)
+{
+	s64 restricted = ((s64)C - link->BF) / link->NR;
+	s64 equal = (s64)C / link->N;
+
+	return (s64)C > link->BF && restricted > equal ? restricted : equal;
+}
+
+static void paper_visit(struct paper_link *link, u64 C, struct slbn_packet *pkt)
+{
+	bool up = slbn_goes_up(pkt);
+	u8 e = up ? pkt->hop - 1 : pkt->hop;
+	bool in_B = pkt->B >> e & 1;
+	s64 share;
+
+	pkt->hop = up ? e : e + 1;
+	switch (pkt->type) {
+	case SLBN_JOIN:
+		link->N++;
+		link->NR++;
+		share = paper_share(link, C);
+		if ((s64)pkt->bw > share) {
+			pkt->B |= 1ULL << e;
+			pkt->b = e;
+		} else {
+			link->NR--;
+		}
+		break;
+	case SLBN_PROBE:
+	case SLBN_PROBE_ACK:
+		if (in_B) {
+			pkt->B -= 1ULL << e;
+		} else {
+			link->BF -= up ? pkt->bw1 : pkt->bw2;
+			link->NR++;
+		}
+		share = paper_share(link, C);
+		if (pkt->b == e || (s64)pkt->bw > share) {
+			pkt->B |= 1ULL << e;
+			pkt->bw = share;
+			pkt->b = e;
+		} else {
+			link->BF += pkt->bw1;
+			link->NR--;
+		}
+		break;
+	case SLBN_LEAVE:
+		if (in_B) {
+			pkt->B -= 1ULL << e;
+			link->NR--;
+		} else {
+			link->BF -= pkt->bw1;
+		}
+		link->N--;
+		break;
+	default:
+		break;
+	}
+}
+
+static enum slbn_verdict visit_both(struct net_link *link, u32 session,
+				    struct slbn_packet *pkt, u16 *tag, u64 now)
+{
+	struct paper_link *printed = &paper[link - net.links];
+	struct slbn_packet copy = *pkt;
+
+	assert_int_equal(net_core_visit(link, session, pkt, tag, now),
+			 SLBN_FORWARD);
+	paper_visit(printed, link->params.C, &copy);
+	CHECK(copy.hop == pkt->hop && copy.b == pkt->b && copy.B == pkt->B &&
+		      copy.bw == pkt->bw,
+	      "type %u hop %u: b %u B %llx bw %llu, printed: %u %llx %llu",
+	      pkt->type, pkt->hop, pkt->b, pkt->B, pkt->bw, copy.b, copy.B,
+	      copy.bw);
+	CHECK((u64)printed->BF == link->vars.now.BF &&
+		      (u64)printed->NR == link->vars.now.NR &&
+		      (u64)printed->N == link->vars.now.N,
+	      "BF %llu NR %llu N %llu, printed: %lld %lld %lld",
+	      link->vars.now.BF, link->vars.now.NR, link->vars.now.N,
+	      printed->BF, printed->NR, printed->N);
+	return SLBN_FORWARD;
+}
+
+/* Without epoch and memory, each step is the paper's. */
+static void paper_form_is_the_paper(void **state)
+{
+	u32 round;
+
+	(void)state;
+	for (round = 0; round < 40; round++) {
+		make_network(rnd_in(1, 20), rnd_in(1, 100), 7, 0, 0,
+			     300 * NET_MS);
+		net.visit = visit_both;
+		memset(paper, 0, sizeof(paper));
+		net_run(1000 * NET_MS);
+		churn(1000 * NET_MS);
+		net_run(3000 * NET_MS);
+	}
+	net_clear();
+}
+
+static void expect_exact(const char *when, double part)
+{
+	struct net_error error = net_error();
+
+	CHECK(error.bits <= CLOSE_BITS || error.part <= part,
+	      "%s: %g bit/s, %g of the rate", when, error.bits, error.part);
+}
+
+static void expect_empty_links(void)
+{
+	u32 n;
+
+	for (n = 0; n < net.link_count; n++) {
+		const struct slbn_link_vars *vars = &net.links[n].vars;
+
+		CHECK(!(vars->now.BF | vars->now.NR | vars->now.N |
+			vars->before.BF | vars->before.NR | vars->before.N),
+		      "link %u is not empty", n);
+		CHECK(!net.links[n].stats.clamped, "link %u was clamped", n);
+	}
+}
+
+/* Joins, leaves, changes; then quiet, and the rates are exact in both forms. */
+static void rates_are_max_min(void **state)
+{
+	u32 round, n;
+
+	(void)state;
+	for (round = 0; round < 120; round++) {
+		bool healing = round % 2;
+
+		make_network(rnd_in(1, 12), rnd_in(1, 60), 6,
+			     healing ? 1000 * NET_MS : 0, healing ? 64 : 0,
+			     300 * NET_MS);
+		net_run(2500 * NET_MS);
+		expect_exact("joined", 0);
+		churn(500 * NET_MS);
+		net_run(5500 * NET_MS);
+		expect_exact("churned", 0);
+		for (n = 0; n < net.session_count; n++)
+			if (net_counts(&net.sessions[n]))
+				net_schedule(net.now, NET_LEAVE, n);
+		net_run(8000 * NET_MS);
+		expect_empty_links();
+	}
+	net_clear();
+}
+
+/* With losses all the time, rates stay where they belong once they are there. */
+static void losses_change_nothing(void **state)
+{
+	static const u32 losses[] = { 1000, 10000, 50000 };
+	u32 n, second;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(losses); n++) {
+		make_network(40, 300, 7, 1000 * NET_MS, 256, 300 * NET_MS);
+		net.loss = losses[n];
+		net_run(8000 * NET_MS);
+		for (second = 0; second < 10; second++) {
+			expect_exact("with losses", 1e-4);
+			net_run(net.now + 1000 * NET_MS);
+		}
+	}
+	net_clear();
+}
+
+/* The paper's form does not survive that: this is what the ledgers are for. */
+static void losses_ruin_the_paper_form(void **state)
+{
+	(void)state;
+	make_network(40, 300, 7, 0, 0, 300 * NET_MS);
+	net.loss = 10000;
+	net_run(8000 * NET_MS);
+	net.loss = 0;
+	net_run(12000 * NET_MS);
+	assert_true(net_error().part > 0.1);
+	net_clear();
+}
+
+static void some_die(void)
+{
+	u32 n;
+
+	for (n = 0; n < net.session_count; n += 10)
+		net_schedule(net.now, NET_DIE, n);
+}
+
+static void some_links_restart(void)
+{
+	u32 n;
+
+	for (n = 0; n < net.link_count; n += 4) {
+		struct net_link *link = &net.links[n];
+
+		slbn_link_init(&link->vars, net.now, (u32)rnd());
+		memset(link->vars.memory, 0,
+		       link->params.rows * SLBN_MEMORY_WAYS *
+			       sizeof(struct slbn_visit));
+	}
+}
+
+static void some_are_rerouted(void)
+{
+	u32 n;
+
+	for (n = 0; n < net.session_count; n += 10) {
+		struct net_session *session = &net.sessions[n];
+		u32 hop = rnd_in(0, session->hops - 1);
+		u32 link = rnd_in(0, net.link_count - 1);
+		u32 other;
+
+		for (other = 0; other < session->hops; other++)
+			if (session->path[other] == link)
+				break;
+		if (other == session->hops)
+			session->path[hop] = link;
+	}
+}
+
+static void states_are_forged(void)
+{
+	u32 n;
+
+	for (n = 0; n < net.link_count; n += 3) {
+		struct slbn_ledger *ledger = one_in(2) ?
+						     &net.links[n].vars.now :
+						     &net.links[n].vars.before;
+
+		ledger->BF = one_in(2) ? 0 : rnd() % SLBN_RATE_MAX;
+		ledger->NR = rnd_size(0, 1000000);
+		ledger->N = rnd_size(0, 1000000);
+	}
+}
+
+/* Whatever happens, after two epochs and some cycles the rates are exact. */
+static void faults_heal(void **state)
+{
+	static void (*const faults[])(void) = {
+		some_die,
+		some_links_restart,
+		some_are_rerouted,
+		states_are_forged,
+	};
+	u32 n, round;
+
+	(void)state;
+	for (round = 0; round < 6; round++) {
+		make_network(rnd_in(8, 40), rnd_in(20, 200), 7, 1000 * NET_MS,
+			     256, 300 * NET_MS);
+		net_run(3000 * NET_MS);
+		for (n = 0; n < ARRAY_SIZE(faults); n++) {
+			faults[n]();
+			net_run(net.now + 4500 * NET_MS);
+			expect_exact("healed", 0);
+		}
+	}
+	net_clear();
+}
+
+static struct slbn_packet some_packet(u16 *tags)
+{
+	struct slbn_packet pkt = {
+		.id = { rnd(), rnd() },
+		.seq = (u32)rnd(),
+		.type = rnd_in(1, SLBN_TYPE_MAX),
+		.room = 2 * rnd_in(1, SLBN_HOPS_MAX / 2),
+		.bw2 = rnd() % (SLBN_RATE_MAX + 1),
+		.bw1 = rnd() % (SLBN_RATE_MAX + 1),
+		.bw = rnd() % (SLBN_RATE_MAX + 1),
+		.demand = 1 + rnd() % SLBN_RATE_MAX,
+	};
+	u32 n;
+
+	pkt.hop = rnd_in(0, pkt.room);
+	pkt.b = one_in(3) ? SLBN_NO_HOP : rnd_in(0, pkt.room - 1U);
+	pkt.B = rnd() >> (64 - pkt.room);
+	for (n = 0; n < pkt.room; n++)
+		tags[n] = (u16)rnd();
+	return pkt;
+}
+
+/* A copy of its own, so that the sanitizer sees a read beyond its end. */
+static enum slbn_flaw read_alone(const u8 *data, u32 length,
+				 struct slbn_packet *pkt,
+				 struct slbn_layout *layout)
+{
+	u8 *copy = malloc(length ? length : 1);
+	enum slbn_flaw flaw;
+
+	assert_non_null(copy);
+	memcpy(copy, data, length);
+	flaw = slbn_read(length ? copy : copy + 1, length, pkt, layout);
+	free(copy);
+	return flaw;
+}
+
+static void what_is_written_is_read(void **state)
+{
+	(void)state;
+	for (; unit_step < 200000; unit_step++) {
+		u16 tags[SLBN_HOPS_MAX];
+		u8 data[SLBN_LENGTH_MAX];
+		bool auth = one_in(2);
+		struct slbn_packet pkt = some_packet(tags);
+		struct slbn_packet got = { .seq = 0 };
+		struct slbn_layout layout;
+		u32 length = slbn_write(data, &pkt, tags, auth);
+		u8 hop;
+
+		assert_int_equal(length, 72 + 2 * pkt.room + 10 * auth);
+		assert_int_equal(read_alone(data, length, &got, &layout),
+				 SLBN_SOUND);
+		assert_memory_equal(got.id, pkt.id, sizeof(pkt.id));
+		assert_true(got.seq == pkt.seq && got.type == pkt.type &&
+			    got.hop == pkt.hop && got.room == pkt.room &&
+			    got.b == pkt.b && got.B == pkt.B &&
+			    got.bw2 == pkt.bw2 && got.bw1 == pkt.bw1 &&
+			    got.bw == pkt.bw && got.demand == pkt.demand);
+		assert_int_equal(layout.length, length);
+		assert_int_equal(layout.auth, auth ? length - 8 : 0);
+		for (hop = 0; hop < pkt.room; hop++)
+			assert_int_equal(slbn_read_tag(data, hop), tags[hop]);
+	}
+}
+
+/* Cut, lengthened, and with octets changed: refused, or within all ranges. */
+static void what_is_read_is_sound(void **state)
+{
+	u32 sound = 0;
+
+	(void)state;
+	for (; unit_step < 1000000; unit_step++) {
+		u16 tags[SLBN_HOPS_MAX];
+		u8 data[SLBN_LENGTH_MAX + 64];
+		struct slbn_packet pkt = some_packet(tags);
+		struct slbn_layout layout;
+		u32 length = slbn_write(data, &pkt, tags, one_in(2));
+		u32 changes = rnd_in(0, 3);
+
+		while (length < sizeof(data) && one_in(2))
+			data[length++] = (u8)rnd();
+		if (one_in(2))
+			slbn_put16(data + SLBN_AT(length), (u16)length);
+		while (changes--)
+			data[rnd_in(0, length - 1)] = (u8)rnd_size(0, 255);
+		if (one_in(4))
+			length = rnd_in(0, length);
+		if (read_alone(data, length, &pkt, &layout) != SLBN_SOUND)
+			continue;
+		sound++;
+		assert_in_range(pkt.type, 1, SLBN_TYPE_MAX);
+		assert_in_range(pkt.room, 2, SLBN_HOPS_MAX);
+		assert_true(pkt.hop <= pkt.room && pkt.room % 2 == 0);
+		assert_true(pkt.b < pkt.room || pkt.b == SLBN_NO_HOP);
+		assert_true(pkt.room == 64 || pkt.B >> pkt.room == 0);
+		assert_true(pkt.demand && pkt.demand <= SLBN_RATE_MAX);
+		assert_true(pkt.bw <= SLBN_RATE_MAX &&
+			    pkt.bw1 <= SLBN_RATE_MAX &&
+			    pkt.bw2 <= SLBN_RATE_MAX);
+		assert_true(layout.length <= length);
+		assert_true(layout.auth + 8 <= layout.length);
+	}
+	assert_in_range(sound, 100000, 900000);
+}
+
+/* Any sound packets at all: a link survives, and is exact again afterwards. */
+static void forged_packets_do_no_lasting_harm(void **state)
+{
+	u32 round, n;
+
+	(void)state;
+	for (round = 0; round < 4; round++) {
+		make_network(6, 30, 4, 1000 * NET_MS, 64, 100 * NET_MS);
+		net_run(1500 * NET_MS);
+		for (n = 0; n < 100000; n++, unit_step++) {
+			struct net_link *link =
+				&net.links[rnd_in(0, net.link_count - 1)];
+			u16 tags[SLBN_HOPS_MAX];
+			struct slbn_packet pkt = some_packet(tags);
+			u16 tag = one_in(2) ? link->vars.tag : tags[0];
+
+			if (one_in(4))
+				pkt.id[0] = pkt.id[1] = rnd_in(0, 99);
+			slbn_link_visit(&link->params, &link->vars,
+					&link->stats, &pkt, &tag, net.now);
+			assert_true(
+				slbn_link_share(&link->params, &link->vars) <=
+				link->params.C);
+		}
+		net_run(net.now + 4500 * NET_MS);
+		expect_exact("after forgery", 0);
+	}
+	net_clear();
+}
+
+/* 10^6 sessions of 1 Tbit/s each: nothing overflows, and all of it goes again. */
+static void a_million_sessions_fit(void **state)
+{
+	const struct slbn_link_params p = { .C = 1000000000000ULL };
+	struct slbn_link_stats s = { 0 };
+	struct slbn_link_vars v = { .memory = NULL };
+	u32 n;
+
+	(void)state;
+	slbn_link_init(&v, 0, 1);
+	for (n = 0; n < 1000000; n++, unit_step++) {
+		struct slbn_packet pkt = {
+			.id = { n, 0 },
+			.type = SLBN_PROBE,
+			.room = 2,
+			.b = SLBN_NO_HOP,
+			.bw1 = p.C,
+			.bw = 0,
+			.demand = p.C,
+		};
+		u16 tag = SLBN_NO_TAG;
+
+		assert_int_equal(slbn_link_visit(&p, &v, &s, &pkt, &tag, 0),
+				 SLBN_FORWARD);
+		assert_int_equal(tag, v.tag);
+	}
+	assert_int_equal(v.now.BF, 1000000 * p.C);
+	assert_int_equal(slbn_link_share(&p, &v), 1000000);
+	for (n = 0; n < 1000000; n++, unit_step++) {
+		struct slbn_packet pkt = {
+			.id = { n, 0 },
+			.type = SLBN_LEAVE,
+			.room = 2,
+			.b = SLBN_NO_HOP,
+			.bw1 = p.C,
+			.demand = p.C,
+		};
+		u16 tag = v.tag;
+
+		slbn_link_visit(&p, &v, &s, &pkt, &tag, 0);
+	}
+	assert_true(!v.now.BF && !v.now.NR && !v.now.N && !s.clamped);
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(paper_form_is_the_paper),
+	UNIT_TEST(rates_are_max_min),
+	UNIT_TEST(losses_change_nothing),
+	UNIT_TEST(losses_ruin_the_paper_form),
+	UNIT_TEST(faults_heal),
+	UNIT_TEST(what_is_written_is_read),
+	UNIT_TEST(what_is_read_is_sound),
+	UNIT_TEST(forged_packets_do_no_lasting_harm),
+	UNIT_TEST(a_million_sessions_fit),
+};
+
+UNIT_MAIN(tests)
