@@ -268,8 +268,7 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 	if (IS_ERR_OR_NULL(segs))
 		return qdisc_drop(skb, sch, to_free);
 
-	skb_list_walk_safe(segs, segs, next)
-	{
+	skb_list_walk_safe(segs, segs, next) {
 		skb_mark_not_on_list(segs);
 		fp_qdisc_set_segment(segs);
 		if (segs->len > q->params.limit_bytes) {
