@@ -29,7 +29,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # Targets in their order; what they call may still run in parallel.
 .NOTPARALLEL:
 
-ROOMS := tcp_bic tcp_gaimd sch_drr_fq
+ROOMS := tcp_bic tcp_gaimd sch_drr_fq sch_slbn
 SOURCES := Kbuild $(wildcard $(ROOMS:%=%/Kbuild) $(ROOMS:%=%/*.[ch])) \
 	$(shell find include -type f)
 

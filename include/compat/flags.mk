@@ -36,6 +36,11 @@ ifneq ($(call fp-has,net/pkt_cls.h,tcf_classify_qdisc),)
 ccflags-y += -DFP_HAVE_TCF_CLASSIFY_QDISC
 endif
 
+# By 7.2: devices have locks of their own.
+ifneq ($(call fp-has,linux/ethtool.h,netif_get_link_ksettings),)
+ccflags-y += -DFP_HAVE_NETIF_GET_LINK_KSETTINGS
+endif
+
 # By 7.2: the length of a queue is read without its lock.
 ifneq ($(call fp-has,net/sch_generic.h,qdisc_qlen_inc),)
 ccflags-y += -DFP_HAVE_QDISC_QLEN_INC

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from linux_source import TOP
 
-ROOMS = ["tcp_bic", "tcp_gaimd", "sch_drr_fq"]
+ROOMS = ["tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"]
 
 
 def make(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,7 @@ CHECKPATCH_IGNORES = {
     "compat/oldest.h": "LINUX_VERSION_CODE,CONSTANT_COMPARISON",
     # struct Qdisc is mainline's name.
     "sch_drr_fq.c": "CAMELCASE",
+    "sch_slbn/slbn_qdisc.c": "CAMELCASE",
     "compat/net/sch_generic.h": "CAMELCASE",
 }
 

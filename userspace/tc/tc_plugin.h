@@ -105,6 +105,14 @@ static inline bool tc_plugin_u32(const struct rtattr *attr, __u32 *value)
 	return true;
 }
 
+static inline bool tc_plugin_u64(const struct rtattr *attr, __u64 *value)
+{
+	if (!attr || RTA_PAYLOAD(attr) < sizeof(*value))
+		return false;
+	memcpy(value, RTA_DATA(attr), sizeof(*value));
+	return true;
+}
+
 static inline bool tc_plugin_u8(const struct rtattr *attr, __u8 *value)
 {
 	if (!attr || RTA_PAYLOAD(attr) < sizeof(*value))
@@ -152,26 +160,29 @@ static inline bool tc_plugin_count(const char *text, const char *unit,
 }
 
 /**
- * tc_plugin_size() - read a number of bytes, in the units of tc(8)
+ * struct tc_plugin_unit - a unit that may follow a number
+ * @name: what it is called, in any case
+ * @times: how many of the smallest it is
+ */
+struct tc_plugin_unit {
+	const char *name;
+	double times;
+};
+
+/**
+ * tc_plugin_quantity() - read a number with a unit
  * @text: a decimal number, then perhaps a unit
- * @value: set if @text is a size; parts of a byte are left out
+ * @units: those that there are, up to one without a name
+ * @value: set if @text is such a number; parts of the smallest are left out
  *
  * Return: whether it is one. One that is too large for 64 bits is the largest.
  */
-static inline bool tc_plugin_size(const char *text, __u64 *value)
+static inline bool tc_plugin_quantity(const char *text,
+				      const struct tc_plugin_unit *units,
+				      __u64 *value)
 {
-	static const struct {
-		const char *name;
-		__u32 bytes;
-	} units[] = {
-		{ "", 1 },	     { "b", 1 },	  { "k", 1 << 10 },
-		{ "kb", 1 << 10 },   { "m", 1 << 20 },	  { "mb", 1 << 20 },
-		{ "g", 1 << 30 },    { "gb", 1 << 30 },	  { "kbit", 1 << 7 },
-		{ "mbit", 1 << 17 }, { "gbit", 1 << 27 },
-	};
 	size_t length = strspn(text, "0123456789.");
 	double number;
-	size_t i;
 	char *end;
 
 	/* strtod() takes a sign, an exponent, hexadecimals, "inf" and "nan". */
@@ -180,14 +191,74 @@ static inline bool tc_plugin_size(const char *text, __u64 *value)
 	number = strtod(text, &end);
 	if (end != text + length)
 		return false;
-	for (i = 0; i < sizeof(units) / sizeof(*units); i++) {
-		if (strcasecmp(end, units[i].name))
+	for (; units->name; units++) {
+		if (strcasecmp(end, units->name))
 			continue;
-		number *= units[i].bytes;
+		number *= units->times;
 		*value = number < 0x1p64 ? (__u64)number : UINT64_MAX;
 		return true;
 	}
 	return false;
+}
+
+/**
+ * tc_plugin_size() - read a number of bytes, in the units of tc(8)
+ * @text: a decimal number, then perhaps a unit
+ * @value: set if @text is a size
+ *
+ * Return: whether it is one.
+ */
+static inline bool tc_plugin_size(const char *text, __u64 *value)
+{
+	static const struct tc_plugin_unit units[] = {
+		{ "", 1 },	     { "b", 1 },	  { "k", 1 << 10 },
+		{ "kb", 1 << 10 },   { "m", 1 << 20 },	  { "mb", 1 << 20 },
+		{ "g", 1 << 30 },    { "gb", 1 << 30 },	  { "kbit", 1 << 7 },
+		{ "mbit", 1 << 17 }, { "gbit", 1 << 27 }, {},
+	};
+
+	return tc_plugin_quantity(text, units, value);
+}
+
+/**
+ * tc_plugin_rate() - read a rate, in the units of tc(8)
+ * @text: a decimal number, then perhaps a unit
+ * @value: set if @text is a rate; bit/s
+ *
+ * Return: whether it is one.
+ */
+static inline bool tc_plugin_rate(const char *text, __u64 *value)
+{
+	static const struct tc_plugin_unit units[] = {
+		{ "", 1 },	 { "bit", 1 },	   { "kbit", 1e3 },
+		{ "mbit", 1e6 }, { "gbit", 1e9 },  { "tbit", 1e12 },
+		{ "bps", 8 },	 { "kbps", 8e3 },  { "mbps", 8e6 },
+		{ "gbps", 8e9 }, { "tbps", 8e12 }, {},
+	};
+
+	return tc_plugin_quantity(text, units, value);
+}
+
+/**
+ * tc_plugin_time() - read a time, in the units of tc(8)
+ * @text: a decimal number, then perhaps a unit; without one, microseconds
+ * @value: set if @text is a time; ns
+ *
+ * Return: whether it is one.
+ */
+static inline bool tc_plugin_time(const char *text, __u64 *value)
+{
+	static const struct tc_plugin_unit units[] = {
+		{ "", 1e3 },	  { "s", 1e9 },
+		{ "sec", 1e9 },	  { "secs", 1e9 },
+		{ "ms", 1e6 },	  { "msec", 1e6 },
+		{ "msecs", 1e6 }, { "us", 1e3 },
+		{ "usec", 1e3 },  { "usecs", 1e3 },
+		{ "ns", 1 },	  { "nsec", 1 },
+		{ "nsecs", 1 },	  {},
+	};
+
+	return tc_plugin_quantity(text, units, value);
 }
 
 /* Room for any number as text, with its unit. */
@@ -234,6 +305,78 @@ static inline const char *tc_plugin_size_rounded(char *text, __u64 bytes)
 	else
 		snprintf(text, TC_PLUGIN_NUMBER_TEXT, "%llub",
 			 (unsigned long long)bytes);
+	return text;
+}
+
+/* @value as a number of the largest of @units that divides it. */
+static inline const char *
+tc_plugin_quantity_exact(char *text, const struct tc_plugin_unit *units,
+			 __u64 value)
+{
+	while (units[1].name && value % (__u64)units->times)
+		units++;
+	snprintf(text, TC_PLUGIN_NUMBER_TEXT, "%llu%s",
+		 (unsigned long long)(value / (__u64)units->times),
+		 units->name);
+	return text;
+}
+
+/**
+ * tc_plugin_rate_exact() - write a rate as tc_plugin_rate() reads it
+ * @text: TC_PLUGIN_NUMBER_TEXT bytes
+ * @rate: the rate, bit/s, not 0
+ *
+ * Return: @text
+ */
+static inline const char *tc_plugin_rate_exact(char *text, __u64 rate)
+{
+	static const struct tc_plugin_unit units[] = {
+		{ "Gbit", 1e9 },
+		{ "Mbit", 1e6 },
+		{ "Kbit", 1e3 },
+		{ "bit", 1 },
+		{},
+	};
+
+	return tc_plugin_quantity_exact(text, units, rate);
+}
+
+/**
+ * tc_plugin_time_exact() - write a time as tc_plugin_time() reads it
+ * @text: TC_PLUGIN_NUMBER_TEXT bytes
+ * @time: the time, ns, not 0
+ *
+ * Return: @text
+ */
+static inline const char *tc_plugin_time_exact(char *text, __u64 time)
+{
+	static const struct tc_plugin_unit units[] = {
+		{ "s", 1e9 }, { "ms", 1e6 }, { "us", 1e3 }, { "ns", 1 }, {},
+	};
+
+	return tc_plugin_quantity_exact(text, units, time);
+}
+
+/**
+ * tc_plugin_rate_rounded() - write a measured rate for a person
+ * @text: TC_PLUGIN_NUMBER_TEXT bytes
+ * @rate: the rate, bit/s
+ *
+ * Return: @text
+ */
+static inline const char *tc_plugin_rate_rounded(char *text, __u64 rate)
+{
+	static const char *const units[] = { "bit", "Kbit", "Mbit", "Gbit",
+					     "Tbit" };
+	double number = rate;
+	size_t unit = 0;
+
+	while (number >= 1000 && unit + 1 < sizeof(units) / sizeof(*units)) {
+		number /= 1000;
+		unit++;
+	}
+	snprintf(text, TC_PLUGIN_NUMBER_TEXT, unit ? "%.6g%s" : "%.0f%s",
+		 number, units[unit]);
 	return text;
 }
 

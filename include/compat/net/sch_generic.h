@@ -20,6 +20,16 @@ static inline void qdisc_qlen_dec(struct Qdisc *sch)
 }
 #endif
 
+/* Count @length more as queued. */
+static inline void fp_qdisc_backlog_add(struct Qdisc *sch, u32 length)
+{
+#ifdef FP_HAVE_QDISC_QLEN_INC
+	qstats_backlog_add(sch, length);
+#else
+	sch->qstats.backlog += length;
+#endif
+}
+
 /* What @skb is to a qdisc that made it, by segmenting another. */
 static inline void fp_qdisc_set_segment(struct sk_buff *skb)
 {

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * By 7.2 some devices have a lock of their own beside RTNL, and there are two
+ * ways to ask for the speed: with it held, and without.
+ */
+#ifndef FAIRPATH_COMPAT_LINUX_ETHTOOL_H
+#define FAIRPATH_COMPAT_LINUX_ETHTOOL_H
+
+#include_next <linux/ethtool.h>
+
+#ifndef FP_HAVE_NETIF_GET_LINK_KSETTINGS
+#define netif_get_link_ksettings __ethtool_get_link_ksettings
+#endif
+
+#endif /* FAIRPATH_COMPAT_LINUX_ETHTOOL_H */

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Control packets of SLBN as they pass: found, checked, taken to the link's
+ * task, written back.
+ *
+ * Nothing that a packet holds is trusted: its lengths are compared with what is
+ * there, its UDP checksum is verified unless the device did, then the parser of
+ * slbn_wire.h decides whether it is one, and the key, if there is one, whether
+ * it is authentic. Whatever fails is dropped and counted before the link's state
+ * is touched. Only what the link's task changed is written back, and the
+ * checksum is corrected by the difference, so it stays as right or wrong as it
+ * was for all the rest.
+ *
+ * A packet of another protocol costs a look at its headers, no more.
+ */
+#include <linux/if_vlan.h>
+#include <linux/math64.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <net/checksum.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ipv6.h>
+#include <net/sch_generic.h>
+
+#include "slbn.h"
+
+/**
+ * struct slbn_place - where a control packet is in an skb
+ * @udp: offset of the UDP header from skb->data
+ * @length: octets of UDP's payload
+ * @v6: it came by IPv6
+ * @fragment: it is only the first part
+ */
+struct slbn_place {
+	u32 udp;
+	u32 length;
+	bool v6;
+	bool fragment;
+};
+
+static bool slbn_find_v4(const struct sk_buff *skb, u32 at,
+			 struct slbn_place *place)
+{
+	struct iphdr buffer;
+	const struct iphdr *ip;
+
+	ip = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+	if (!ip || ip->protocol != IPPROTO_UDP || ip->version != 4 ||
+	    ip->ihl < 5)
+		return false;
+	/* Later fragments do not tell their ports. */
+	if (ip->frag_off & htons(IP_OFFSET))
+		return false;
+	place->fragment = ip->frag_off & htons(IP_MF);
+	place->udp = at + ip->ihl * 4;
+	place->v6 = false;
+	return true;
+}
+
+static bool slbn_find_v6(const struct sk_buff *skb, u32 at,
+			 struct slbn_place *place)
+{
+	struct ipv6hdr buffer;
+	const struct ipv6hdr *ip;
+	__be16 frag_off = 0;
+	u8 next;
+	int udp;
+
+	ip = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+	if (!ip || ip->version != 6)
+		return false;
+	next = ip->nexthdr;
+	udp = at + sizeof(*ip);
+	if (next != IPPROTO_UDP) {
+		if (!ipv6_ext_hdr(next))
+			return false;
+		udp = ipv6_skip_exthdr(skb, udp, &next, &frag_off);
+		if (udp < 0 || next != IPPROTO_UDP ||
+		    frag_off & htons(IP6_OFFSET))
+			return false;
+	}
+	place->fragment = frag_off & htons(IP6_MF);
+	place->udp = udp;
+	place->v6 = true;
+	return true;
+}
+
+/* Is it sent to SLBN's port? Looks at headers only, and changes nothing. */
+static bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
+{
+	u32 at = skb_network_offset(skb);
+	struct udphdr buffer;
+	const struct udphdr *udp;
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP):
+		if (!slbn_find_v4(skb, at, place))
+			return false;
+		break;
+	case htons(ETH_P_IPV6):
+		if (!slbn_find_v6(skb, at, place))
+			return false;
+		break;
+	default:
+		return false;
+	}
+	udp = skb_header_pointer(skb, place->udp, sizeof(buffer), &buffer);
+	if (!udp || udp->dest != htons(SLBN_PORT))
+		return false;
+	place->length = ntohs(udp->len) - sizeof(*udp);
+	return true;
+}
+
+static __sum16 slbn_pseudo_header(const struct sk_buff *skb,
+				  const struct slbn_place *place, __wsum csum)
+{
+	u32 length = place->length + sizeof(struct udphdr);
+
+	if (place->v6)
+		return csum_ipv6_magic(&ipv6_hdr(skb)->saddr,
+				       &ipv6_hdr(skb)->daddr, length,
+				       IPPROTO_UDP, csum);
+	return csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, length,
+				 IPPROTO_UDP, csum);
+}
+
+/* The packet is linear as far as it goes. */
+static bool slbn_checksum_is_right(const struct sk_buff *skb,
+				   const struct slbn_place *place)
+{
+	const struct udphdr *udp = (void *)(skb->data + place->udp);
+	u32 length = place->length + sizeof(*udp);
+
+	if (skb->ip_summed == CHECKSUM_PARTIAL || skb_csum_unnecessary(skb))
+		return true;
+	if (!udp->check)
+		return !place->v6;
+	return !slbn_pseudo_header(skb, place, csum_partial(udp, length, 0));
+}
+
+/* What the authentication should be; its value in the packet is not looked at. */
+static u64 slbn_authentication(const struct slbn_link *link, u8 *data,
+			       const struct slbn_layout *layout)
+{
+	u64 given = slbn_get64(data + layout->auth);
+	u64 right;
+
+	slbn_put64(data + layout->auth, 0);
+	right = siphash(data, layout->length, &link->key);
+	slbn_put64(data + layout->auth, given);
+	return right;
+}
+
+/* What is authentic to others could not be rewritten here, so it is not ours. */
+static bool slbn_is_authentic(const struct slbn_link *link, u8 *data,
+			      const struct slbn_layout *layout)
+{
+	if (!link->keyed)
+		return !layout->auth;
+	return layout->auth && slbn_get64(data + layout->auth) ==
+				       slbn_authentication(link, data, layout);
+}
+
+/* The link's task, with the tag that belongs to it. */
+static bool slbn_visit(struct slbn_link *link, u8 *data,
+		       struct slbn_packet *pkt, u64 now)
+{
+	u8 hop = slbn_hop_here(pkt);
+	u16 tag = hop < pkt->room ? slbn_read_tag(data, hop) : SLBN_NO_TAG;
+
+	if (slbn_link_visit(&link->params, &link->vars, &link->stats, pkt, &tag,
+			    now) != SLBN_FORWARD)
+		return false;
+	slbn_rewrite_tag(data, hop, tag);
+	return true;
+}
+
+/* Tell of the share when it has moved, but not at once: others will follow. */
+static void slbn_watch_share(struct slbn_link *link)
+{
+	u64 share = slbn_link_share(&link->params, &link->vars);
+	u64 moved =
+		share > link->told ? share - link->told : link->told - share;
+
+	if (moved > div_u64(link->told, 1000) * link->threshold)
+		schedule_delayed_work(&link->teller, SLBN_TELL_DELAY);
+}
+
+/* May so many bits of control packets go out now? */
+static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
+{
+	u64 rate = div_u64(link->params.C, 1000) * link->control;
+	/* A tenth of a second's worth, but never less than some packets. */
+	u64 depth = max_t(u64, div_u64(rate, 10), 64 * 1024);
+	u64 past = div_u64(now - link->filled, NSEC_PER_USEC);
+
+	link->filled += past * NSEC_PER_USEC;
+	past = min_t(u64, past, USEC_PER_SEC);
+	link->tokens += div_u64(past * rate, USEC_PER_SEC);
+	link->tokens = min(link->tokens, depth);
+	if (link->tokens < bits)
+		return false;
+	link->tokens -= bits;
+	return true;
+}
+
+/*
+ * Take a packet to the link's task and write back what it changed. With @turn,
+ * it goes on as its own answer.
+ */
+static enum slbn_fate slbn_task(struct slbn_link *link, struct sk_buff *skb,
+				const struct slbn_place *place,
+				struct slbn_packet *pkt,
+				const struct slbn_layout *layout, bool turn,
+				u64 now)
+{
+	struct udphdr *udp = (void *)(skb->data + place->udp);
+	u8 *data = (u8 *)(udp + 1);
+	__wsum before = csum_partial(data, layout->length, 0);
+	enum slbn_fate fate;
+	__wsum sum;
+
+	if (!slbn_visit(link, data, pkt, now))
+		return SLBN_DROP;
+	if (turn && (!slbn_destination_answer(pkt) ||
+		     !slbn_visit(link, data, pkt, now)))
+		return SLBN_DROP;
+	slbn_rewrite(data, pkt);
+	if (layout->auth)
+		slbn_put64(data + layout->auth,
+			   slbn_authentication(link, data, layout));
+	slbn_watch_share(link);
+
+	/*
+	 * A checksum yet to be made covers what will stand here then. And one
+	 * of the whole packet that the device made (CHECKSUM_COMPLETE) stays
+	 * right if the UDP checksum takes up the difference.
+	 */
+	fate = turn ? SLBN_ANSWERED : SLBN_CONTROL;
+	if (skb->ip_summed == CHECKSUM_PARTIAL)
+		return fate;
+	sum = csum_sub(csum_partial(data, layout->length, 0), before);
+	if (udp->check) {
+		udp->check = csum_fold(csum_add(csum_unfold(~udp->check), sum));
+		if (!udp->check)
+			udp->check = CSUM_MANGLED_0;
+	} else if (skb->ip_summed == CHECKSUM_COMPLETE) {
+		skb->csum = csum_add(skb->csum, sum);
+	}
+	return fate;
+}
+
+static enum slbn_fate slbn_count(u64 *counter)
+{
+	(*counter)++;
+	return SLBN_DROP;
+}
+
+/*
+ * Read and check a packet that goes this link's way, and take it there. What
+ * goes the other way is not this link's business: the link that it is on looks
+ * at it.
+ */
+static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
+				   const struct slbn_place *place, bool up)
+{
+	struct slbn_counters *counters = &link->counters;
+	u32 end = place->udp + sizeof(struct udphdr) + place->length;
+	bool turn = link->edge && !up;
+	struct slbn_layout layout;
+	struct slbn_packet pkt;
+	enum slbn_flaw flaw;
+	u64 now = ktime_get_ns();
+	u8 *data;
+
+	if (place->fragment)
+		return slbn_count(&counters->fragments);
+	/* Also if UDP's length is less than that of its header. */
+	if (end > skb->len || place->length > skb->len || skb_shared(skb) ||
+	    skb_ensure_writable(skb, end))
+		return slbn_count(&counters->malformed);
+	data = skb->data + place->udp + sizeof(struct udphdr);
+	flaw = slbn_read(data, place->length, &pkt, &layout);
+	if (flaw == SLBN_STRANGE)
+		return SLBN_DATA;
+	if (flaw != SLBN_SOUND)
+		return slbn_count(&counters->malformed);
+	if (slbn_goes_up(&pkt) != up)
+		return SLBN_CONTROL;
+	if (!slbn_checksum_is_right(skb, place))
+		return slbn_count(&counters->bad_checksum);
+	if (!slbn_is_authentic(link, data, &layout))
+		return slbn_count(&counters->bad_key);
+	if (!up && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
+		return slbn_count(&counters->over_rate);
+	return slbn_task(link, skb, place, &pkt, &layout, turn, now);
+}
+
+/*
+ * Send a packet back as if the host behind this device had answered: it comes in
+ * where it was to go out. Filters and our own hook do not look at it, which
+ * would take it for a host's.
+ */
+static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
+			   const struct slbn_place *place)
+{
+	struct udphdr *udp = (void *)(skb->data + place->udp);
+
+	swap(udp->source, udp->dest);
+	if (place->v6) {
+		struct ipv6hdr *ip = ipv6_hdr(skb);
+
+		swap(ip->saddr, ip->daddr);
+		ip->hop_limit = IPDEFTTL;
+		skb->protocol = htons(ETH_P_IPV6);
+	} else {
+		struct iphdr *ip = ip_hdr(skb);
+
+		swap(ip->saddr, ip->daddr);
+		ip->ttl = IPDEFTTL;
+		ip_send_check(ip);
+		skb->protocol = htons(ETH_P_IP);
+	}
+	skb_orphan(skb);
+	skb_scrub_packet(skb, true);
+	__skb_pull(skb, skb_network_offset(skb));
+	skb->dev = dev;
+	skb->tc_skip_classify = 1;
+	netif_rx(skb);
+}
+
+/**
+ * slbn_leaves() - a packet is about to leave through a link's device
+ * @link: the link
+ * @skb: the packet; data points to the link header; rewritten if it is ours
+ *
+ * Called with bottom halves disabled.
+ *
+ * Return: what it is, or was.
+ */
+enum slbn_fate slbn_leaves(struct slbn_link *link, struct sk_buff *skb)
+{
+	struct slbn_place place;
+	enum slbn_fate fate;
+	bool turned;
+
+	if (likely(!slbn_find(skb, &place)))
+		return SLBN_DATA;
+	spin_lock(&link->lock);
+	fate = slbn_process(link, skb, &place, false);
+	turned = fate == SLBN_ANSWERED;
+	link->counters.answered += turned;
+	spin_unlock(&link->lock);
+	if (turned)
+		slbn_send_back(skb, link->dev, &place);
+	return fate;
+}
+
+/**
+ * slbn_enters() - a packet has come in through a link's device
+ * @link: the link
+ * @skb: the packet; data points to the network header; rewritten if it is ours
+ *
+ * Called with bottom halves disabled.
+ *
+ * Return: what it is, or was.
+ */
+enum slbn_fate slbn_enters(struct slbn_link *link, struct sk_buff *skb)
+{
+	struct slbn_place place;
+	enum slbn_fate fate;
+
+	if (likely(!slbn_find(skb, &place)))
+		return SLBN_DATA;
+	spin_lock(&link->lock);
+	if (link->edge)
+		fate = slbn_count(&link->counters.from_hosts);
+	else
+		fate = slbn_process(link, skb, &place, true);
+	spin_unlock(&link->lock);
+	return fate;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SLBN as a qdisc: "slbn".
+ *
+ * It stands where packets leave through a link's device. Control packets that go
+ * down are taken to the link's task (slbn_packet.c) as they are queued; what
+ * comes up is seen as it enters by the same device (slbn_link.c).
+ *
+ * There are two classes, each with a qdisc of the user's choice:
+ *
+ *	MAJOR:1	control packets: always sent first, by default a fifo of
+ *		SLBN_CONTROL_PACKETS; what they may take of the rate is bounded
+ *		before they get there
+ *	MAJOR:2	all others, by default a fifo of the device's tx_queue_len
+ *
+ * The qdisc does not shape: rate is what the link can carry, and is told apart
+ * to those who share it.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/module.h>
+#include <linux/rtnetlink.h>
+#include <net/netlink.h>
+#include <net/pkt_cls.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+
+#include "slbn.h"
+
+#define SLBN_CONTROL_PACKETS 256
+
+enum slbn_class {
+	SLBN_CLASS_CONTROL,
+	SLBN_CLASS_DATA,
+	SLBN_CLASSES,
+};
+
+/**
+ * struct slbn_sched - one slbn qdisc
+ * @link: what it is a part of
+ * @queues: the classes' qdiscs
+ */
+struct slbn_sched {
+	struct slbn_link *link;
+	struct Qdisc *queues[SLBN_CLASSES];
+};
+
+static int slbn_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			struct sk_buff **to_free)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	u32 length = qdisc_pkt_len(skb);
+	struct Qdisc *queue;
+	int ret;
+
+	switch (slbn_leaves(q->link, skb)) {
+	case SLBN_DATA:
+		queue = q->queues[SLBN_CLASS_DATA];
+		break;
+	case SLBN_CONTROL:
+		queue = q->queues[SLBN_CLASS_CONTROL];
+		break;
+	case SLBN_ANSWERED:
+		return NET_XMIT_SUCCESS | __NET_XMIT_STOLEN;
+	default:
+		return qdisc_drop(skb, sch, to_free);
+	}
+
+	ret = qdisc_enqueue(skb, queue, to_free);
+	if (ret == NET_XMIT_SUCCESS) {
+		fp_qdisc_backlog_add(sch, length);
+		qdisc_qlen_inc(sch);
+	} else if (net_xmit_drop_count(ret)) {
+		qdisc_qstats_drop(sch);
+	}
+	return ret;
+}
+
+static struct sk_buff *slbn_dequeue(struct Qdisc *sch)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	int i;
+
+	for (i = 0; i < SLBN_CLASSES; i++) {
+		struct sk_buff *skb = qdisc_dequeue_peeked(q->queues[i]);
+
+		if (skb) {
+			qdisc_bstats_update(sch, skb);
+			qdisc_qstats_backlog_dec(sch, skb);
+			qdisc_qlen_dec(sch);
+			return skb;
+		}
+	}
+	return NULL;
+}
+
+static struct sk_buff *slbn_peek(struct Qdisc *sch)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	int i;
+
+	for (i = 0; i < SLBN_CLASSES; i++) {
+		struct sk_buff *skb = q->queues[i]->ops->peek(q->queues[i]);
+
+		if (skb)
+			return skb;
+	}
+	return NULL;
+}
+
+static void slbn_reset(struct Qdisc *sch)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	int i;
+
+	for (i = 0; i < SLBN_CLASSES; i++)
+		qdisc_reset(q->queues[i]);
+}
+
+/* A class's own qdisc, if the user gives none. */
+static struct Qdisc *slbn_default_queue(struct Qdisc *sch, u32 class,
+					struct netlink_ext_ack *extack)
+{
+	u32 id = TC_H_MAKE(sch->handle, class + 1);
+
+	if (class == SLBN_CLASS_CONTROL)
+		return fifo_create_dflt(sch, &pfifo_qdisc_ops,
+					SLBN_CONTROL_PACKETS, extack);
+	return qdisc_create_dflt(sch->dev_queue, &pfifo_qdisc_ops, id, extack);
+}
+
+static int slbn_parse(struct nlattr *opt, struct slbn_config *config,
+		      struct netlink_ext_ack *extack)
+{
+	struct nlattr *tb[SLBN_A_MAX + 1];
+	int err;
+
+	err = nla_parse_nested(tb, SLBN_A_MAX, opt, slbn_link_policy, extack);
+	if (err < 0)
+		return err;
+	return slbn_config_parse(config, tb, extack);
+}
+
+static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
+		       struct netlink_ext_ack *extack)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	struct slbn_config config = q->link->config;
+	int err;
+
+	err = slbn_parse(opt, &config, extack);
+	if (err)
+		return err;
+	return slbn_link_reconfigure(q->link, &config, extack);
+}
+
+static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
+		     struct netlink_ext_ack *extack)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	struct slbn_config config;
+	struct slbn_link *link;
+	int err;
+	int i;
+
+	for (i = 0; i < SLBN_CLASSES; i++)
+		q->queues[i] = &noop_qdisc;
+	slbn_config_init(&config);
+	if (opt) {
+		err = slbn_parse(opt, &config, extack);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < SLBN_CLASSES; i++) {
+		struct Qdisc *queue = slbn_default_queue(sch, i, extack);
+
+		if (IS_ERR_OR_NULL(queue))
+			return -ENOMEM;
+		q->queues[i] = queue;
+		qdisc_hash_add(queue, true);
+	}
+	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config, extack);
+	if (IS_ERR(link))
+		return PTR_ERR(link);
+	q->link = link;
+	return 0;
+}
+
+/* Runs after an init() that failed, too. */
+static void slbn_destroy(struct Qdisc *sch)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	int i;
+
+	for (i = 0; i < SLBN_CLASSES; i++)
+		qdisc_put(q->queues[i]);
+	if (q->link)
+		slbn_link_put(q->link);
+}
+
+static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+	struct nlattr *opts;
+
+	opts = nla_nest_start(skb, TCA_OPTIONS);
+	if (!opts)
+		return -EMSGSIZE;
+	if (slbn_config_put(q->link, skb)) {
+		nla_nest_cancel(skb, opts);
+		return -EMSGSIZE;
+	}
+	return nla_nest_end(skb, opts);
+}
+
+static int slbn_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+	struct slbn_link_state state;
+
+	slbn_link_read(q->link, &state);
+	return gnet_stats_copy_app(d, &state, sizeof(state));
+}
+
+static int slbn_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
+		      struct Qdisc **old, struct netlink_ext_ack *extack)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+
+	if (!new) {
+		new = slbn_default_queue(sch, cl - 1, extack);
+		if (IS_ERR_OR_NULL(new))
+			new = &noop_qdisc;
+		else
+			qdisc_hash_add(new, true);
+	}
+	*old = qdisc_replace(sch, new, &q->queues[cl - 1]);
+	return 0;
+}
+
+static struct Qdisc *slbn_leaf(struct Qdisc *sch, unsigned long cl)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+
+	return q->queues[cl - 1];
+}
+
+static unsigned long slbn_class_find(struct Qdisc *sch, u32 classid)
+{
+	u32 class = TC_H_MIN(classid);
+
+	return class <= SLBN_CLASSES ? class : 0;
+}
+
+static int slbn_dump_class(struct Qdisc *sch, unsigned long cl,
+			   struct sk_buff *skb, struct tcmsg *tcm)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+
+	tcm->tcm_handle |= TC_H_MIN(cl);
+	tcm->tcm_info = q->queues[cl - 1]->handle;
+	return 0;
+}
+
+static int slbn_dump_class_stats(struct Qdisc *sch, unsigned long cl,
+				 struct gnet_dump *d)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+	struct Qdisc *queue = q->queues[cl - 1];
+
+	if (gnet_stats_copy_basic(d, queue->cpu_bstats, &queue->bstats, true) <
+		    0 ||
+	    qdisc_qstats_copy(d, queue) < 0)
+		return -1;
+	return 0;
+}
+
+static void slbn_walk(struct Qdisc *sch, struct qdisc_walker *arg)
+{
+	unsigned long cl;
+
+	if (arg->stop)
+		return;
+	for (cl = 1; cl <= SLBN_CLASSES; cl++)
+		if (!tc_qdisc_stats_dump(sch, cl, arg))
+			break;
+}
+
+static const struct Qdisc_class_ops slbn_class_ops = {
+	.graft = slbn_graft,
+	.leaf = slbn_leaf,
+	.find = slbn_class_find,
+	.walk = slbn_walk,
+	.dump = slbn_dump_class,
+	.dump_stats = slbn_dump_class_stats,
+};
+
+static struct Qdisc_ops slbn_qdisc_ops __read_mostly = {
+	.cl_ops = &slbn_class_ops,
+	.id = "slbn",
+	.priv_size = sizeof(struct slbn_sched),
+	.enqueue = slbn_enqueue,
+	.dequeue = slbn_dequeue,
+	.peek = slbn_peek,
+	.init = slbn_init,
+	.reset = slbn_reset,
+	.destroy = slbn_destroy,
+	.change = slbn_change,
+	.dump = slbn_dump,
+	.dump_stats = slbn_dump_stats,
+	.owner = THIS_MODULE,
+};
+MODULE_ALIAS_NET_SCH("slbn");
+
+static int __init slbn_module_init(void)
+{
+	int err;
+
+	err = slbn_link_watch();
+	if (err)
+		return err;
+	err = slbn_genl_init();
+	if (err)
+		goto unwatch;
+	err = register_qdisc(&slbn_qdisc_ops);
+	if (err)
+		goto genl;
+	return 0;
+
+genl:
+	slbn_genl_exit();
+unwatch:
+	slbn_link_unwatch();
+	return err;
+}
+
+static void __exit slbn_module_exit(void)
+{
+	unregister_qdisc(&slbn_qdisc_ops);
+	slbn_genl_exit();
+	slbn_link_unwatch();
+}
+
+module_init(slbn_module_init);
+module_exit(slbn_module_exit);
+MODULE_DESCRIPTION("SLBN: explicit max-min fair rates");
+MODULE_LICENSE("GPL");
