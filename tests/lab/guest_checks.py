@@ -13,18 +13,22 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fairlab import analysis, flows, host, measure, preflight, validity
 from fairlab.analysis import Measurement
+from fairlab.background import PACKETS, Background
 from fairlab.errors import CannotRunError, LabError, UsageError
 from fairlab.network import Laboratory
 from fairlab.progress import Progress
-from fairlab.scenario import Scenario, parse_buffer, parse_flows
+from fairlab.qdisc import parse_buffer, parse_qdisc
+from fairlab.scenario import Scenario, parse_flows
 from fairlab.tracing import Tracer, parse
 from labtools import FAIRLAB, assert_refused, run_fairlab, scenario
 
 QUIET = Progress("none")
+TRAFFIC = ("iperf3", "ping", host.TRAFFIC)
 
 
 def small(**changes: object) -> Scenario:
@@ -37,6 +41,7 @@ def small(**changes: object) -> Scenario:
 @contextlib.contextmanager
 def built(what: Scenario) -> Iterator[Laboratory]:
     host.complete_path()
+    host.find_plugins()
     with measure.laboratory(what) as lab:
         lab.add_queues()
         yield lab
@@ -56,8 +61,11 @@ def leftovers() -> list[str]:
     ours = os.stat("/proc/self/ns/net").st_ino
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
+            name = (entry / "comm").read_text().strip()
+            if name.startswith("ksoftirqd"):
+                found.append(f"{name} has policy {os.sched_getscheduler(int(entry.name))}")
             command = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            if (entry / "ns" / "net").stat().st_ino != ours or command[0] in ("iperf3", "ping"):
+            if (entry / "ns" / "net").stat().st_ino != ours or Path(command[0]).name in TRAFFIC:
                 found.append(f"process {' '.join(command)}")
     found.append(f"backlog {host.BACKLOG.read_text().strip()}")
     return found
@@ -86,6 +94,18 @@ def _nothing_is_left() -> Iterator[None]:
         ("--flows gaimd:x", 2, ("'gaimd' has no preset 'x'; there are: gaimd, tcp, aimd32",)),
         ("--flows cubic:paper", 2, ("'cubic' of this kernel has no presets",)),
         ("--flows gaimd:td-friendly_1000000", 2, ("'gaimd' has no preset",)),
+        (
+            "--flows reno --qdisc pfifo,limit=40,frob=3",
+            2,
+            ("qdisc 'pfifo limit 40 frob 3' is refused on left: ", 'unknown parameter "frob"'),
+        ),
+        (
+            "--flows reno --qdisc reverse:frob,a=1",
+            2,
+            ("qdisc 'frob a 1' is refused on right: ", 'Unknown qdisc "frob"'),
+        ),
+        # The kernel's own words.
+        ("--flows reno --qdisc senders:frob", 2, ("refused on s1: ", "qdisc kind is unknown")),
         ("--flows reno --netem-limit 5", 2, ("netem limit of 5 packets at", "is too small")),
         (
             "--flows reno --rate 600mbit",
@@ -146,6 +166,7 @@ def test_a_kernel_without_the_queues() -> None:
 def test_what_there_is() -> None:
     done = run_fairlab("list", "--engine", "host")
     assert done.returncode == 0
+    assert "  senders      each sender to left\n" in done.stdout
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert lines["topologies:"] == "topologies: dumbbell"
     assert "presets: paper, linux" in lines["bic"]
@@ -208,8 +229,13 @@ def test_the_right_one_is_seen_as_right() -> None:
         assert preflight.running(lab, what, 0) == "bic"
 
 
-def test_the_readings_of_queues_are_those_of_tc() -> None:
-    with built(small(ecn=True)) as lab:
+@pytest.mark.parametrize(
+    "text", ["", "fq_codel,target=1ms", "codel,ecn,target=1ms", "drr_fq", "sfq"]
+)
+def test_the_readings_of_queues_are_those_of_tc(text: str) -> None:
+    asked = parse_qdisc(f"{text},limit=20" if text else "red")
+    what = small(ecn=True, qdiscs=(asked,) if text else ())
+    with built(what) as lab:
         start_flow(lab, "reno", seconds=1)
         time.sleep(4)
         shown = json.loads(lab.shell("left", "tc -s -j qdisc show"))
@@ -225,10 +251,13 @@ def test_the_readings_of_queues_are_those_of_tc() -> None:
             assert state.sent_packets == queue["packets"]
             assert (state.drops, state.backlog_bytes) == (queue["drops"], queue["backlog"])
             assert state.backlog_packets == queue["qlen"]
-            if queue["kind"] == "red":
-                assert state.marks == queue["marked"]
+            if queue["kind"] != "tbf":
+                marks = queue.get("marked", queue.get("ecn_mark", 0))
+                assert state.marks == marks
+                assert state.drops if asked.kind in ("drr_fq", "sfq") else marks
             checked.append(queue["kind"])
-        assert checked == ["tbf", "red"]
+        assert checked == ["tbf", asked.kind]
+        assert lab.shown_queue(lab.network.bottleneck)["kind"] == asked.kind
 
 
 # --- by what happens during a run ---------------------------------------------------------------
@@ -268,6 +297,115 @@ def test_ecn_and_large_packets_and_late_starts(tmp_path: Path) -> None:
     times = measurement.times
     assert 0.3 < times[second] - times[first] < 0.9
     assert measurement.document["settings"][1]["gaimd_preset"] == "tcp"
+
+
+# --- the background -----------------------------------------------------------------------------
+
+
+def studied(**changes: object) -> Scenario:
+    """As the fair queueing study, but smaller and sooner over."""
+    rate, rtt = 20_000_000, 20_000
+    plain = {"rate": rate, "rtt": rtt, "mtu": 1000, "buffer": parse_buffer("20p", rate, rtt)}
+    beside = {"background": Background(0.5), "flows": parse_flows("cubic")}
+    return small(**(plain | beside | {"seconds": 8, "warmup_seconds": 1.0} | changes))
+
+
+def measured(directory: Path, what: Scenario) -> tuple[Measurement, dict[str, Any]]:
+    directory.mkdir(exist_ok=True)
+    write_scenario(directory, what)
+    measure.measure(directory, QUIET)
+    measurement = Measurement.read(directory)
+    validity.check(measurement)
+    return measurement, analysis.evaluate(measurement)
+
+
+def test_fair_queueing_protects_the_background(tmp_path: Path) -> None:
+    """The study's point: with small buffers, one large flow costs the small ones packets in a FIFO,
+    and none with fair queueing that drops from the front of the longest queue."""
+    found = {}
+    for kind in ("pfifo", "drr_fq"):
+        what = studied(qdiscs=(parse_qdisc(f"{kind},limit=20"),))
+        measurement, result = measured(tmp_path / kind, what)
+        found[kind] = result["background"]
+        (queue,) = measurement.document["queues"]
+        assert (queue["asked"], queue["shown"]["kind"]) == (f"{kind} limit 20", kind)
+        assert queue["shown"]["drops"] == measurement.samples.drops[-1] > 0
+        assert result["total"]["utilisation"] > 0.6
+    fifo, fair = found["pfifo"], found["drr_fq"]
+    assert fifo["flows"] == fair["flows"] > 50  # the same, by their seed
+    assert fifo["lost"] > 20
+    assert fair["lost"] <= fifo["lost"] / 10
+    assert fair["loss"] < 0.0005
+
+
+def test_the_background_is_what_was_planned(tmp_path: Path) -> None:
+    """Nothing in its way: what is offered comes through, when fairtraffic's plan has it."""
+    roomy = parse_buffer("500p", 20_000_000, 20_000)
+    fair = (parse_qdisc("drr_fq,limit=500"),)
+    what = studied(buffer=roomy, qdiscs=fair, background=Background(0.4), seconds=5)
+    measurement, result = measured(tmp_path, what)
+    found, report = result["background"], measurement.background
+    assert report
+    words = flows.source_options(what, "10.0.0.1")
+    options = words[words.index("--seed") : words.index("--peak")]
+    plan = host.run(host.traffic_program(), "plan", *options, "--time", "9").splitlines()[1:]
+    events = [tuple(map(int, line.split(","))) for line in plan]
+    for flow, (when, size) in zip(report.flows, events, strict=False):
+        assert flow.size == size
+        assert -1e-5 <= flow.start - report.began - when / 1e9 < 0.02
+        # Faster than its peak and a round-trip it cannot be.
+        if flow.took is not None:
+            assert flow.took > 8 * size / 10**6 * 0.95 + 0.02
+    due = [when / 1e9 for when, _ in events]
+    assert len(report.flows) == len([t for t in due if t < report.ended - report.began])
+    assert found["lost"] == 0
+    ended = [flow for flow in report.flows if flow.took is not None]
+    assert len(ended) > 30
+    sent = sum(flow.size for flow in ended)
+    assert report.received_bytes > sent
+    assert sum(flow.segments for flow in ended) == pytest.approx(sent / what.payload, rel=0.02)
+
+
+def test_packets_as_background(tmp_path: Path) -> None:
+    what = studied(background=Background(0.5, PACKETS), seconds=5)
+    measurement, result = measured(tmp_path, what)
+    found = result["background"]
+    assert found["offered"] == pytest.approx(0.5, rel=0.08)
+    assert found["carried"] == pytest.approx(found["offered"] * (1 - found["loss"]), rel=0.02)
+    assert 0 < found["loss"] < 0.2
+    full = 20 * what.frame * 8 / what.rate * 1000
+    assert 10 < found["delay_ms"]["mean"] < found["delay_ms"]["max"] < 10 + full + 3
+    # What source and sink count as lost is what the bottleneck dropped, less what the flow lost.
+    assert measurement.background
+    lost = sum(one.sent - one.received for one in measurement.background.bins)
+    drops = measurement.samples.drops[-1] - measurement.samples.drops[0]
+    assert lost < drops
+    assert lost + result["total"]["retransmits"] == pytest.approx(drops, rel=0.1)
+
+
+def test_a_source_that_falls_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that is too busy: it is stopped for a while."""
+    alive = flows.BackgroundTraffic.check_alive
+    calls = []
+
+    def hold_up(traffic: flows.BackgroundTraffic) -> None:
+        alive(traffic)
+        if "source" in traffic.running:
+            calls.append(0)
+            if len(calls) in (30, 35):
+                number = signal.SIGSTOP if len(calls) == 30 else signal.SIGCONT
+                traffic.running["source"].send_signal(number)
+
+    monkeypatch.setattr(flows.BackgroundTraffic, "check_alive", hold_up)
+    with pytest.raises(CannotRunError, match=r"ms at worst: this machine was too slow or too busy"):
+        measured(tmp_path, studied(seconds=4))
+
+
+def test_a_source_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "source_options", lambda *_: ["--to", "10.9.9.9"])
+    write_scenario(tmp_path, studied(seconds=4))
+    with pytest.raises(LabError, match="the background's source: fairtraffic: source needs --load"):
+        measure.measure(tmp_path, QUIET)
 
 
 def test_packets_lost_in_a_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

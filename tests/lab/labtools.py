@@ -13,9 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairlab import topology
+from fairlab.background import FLOWS
 from fairlab.flows import ports
-from fairlab.measure import MEASUREMENT, PING, SCENARIO, TRACE
-from fairlab.scenario import Scenario, parse_buffer, parse_flows
+from fairlab.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, SCENARIO, TRACE
+from fairlab.qdisc import parse_buffer
+from fairlab.scenario import Scenario, parse_flows
 
 TOP = Path(__file__).resolve().parents[2]
 FAIRLAB = TOP / "scripts" / "fairlab"
@@ -131,7 +134,7 @@ def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
     full = what.buffer.bytes_at_most(what.frame)
     packets = [[round(share * what.rate * t / 8 / what.frame) for t in at] for share in shares]
     total = [sum(column) for column in zip(*packets, strict=True)]
-    samples = {
+    samples: dict[str, Any] = {
         "time": [BEGIN - 0.5 + t for t in at],
         "backlog_bytes": [full // 2] * count,
         "backlog_packets": [full // 2 // what.frame] * count,
@@ -143,6 +146,14 @@ def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
         "flow_bytes": [[what.frame * n for n in column] for column in packets],
         "flow_packets": packets,
     }
+    if what.background:
+        rest = what.background.fraction
+        column = [round(rest * what.rate * t / 8 / what.frame) for t in at]
+        samples["background_packets"] = column
+        samples["background_bytes"] = [what.frame * n for n in column]
+        samples["sent_packets"] = [a + b for a, b in zip(total, column, strict=True)]
+        samples["sent_bytes"] = [what.frame * n for n in samples["sent_packets"]]
+    queue = what.qdisc("bottleneck") or topology.default_qdisc(what)
     return {
         "scenario": what.to_json(),
         "begin": BEGIN,
@@ -172,7 +183,53 @@ def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
         "tools": {"iperf3": "iperf 3.12"},
         "modules": {flow.cc: {"module": f"tcp_{flow.cc}"} for flow in what.flows},
         "settings": [{} for _ in what.flows],
+        "queues": [
+            {
+                "link": "bottleneck",
+                "interface": "left-right",
+                "asked": str(queue),
+                "shown": {
+                    "kind": queue.kind,
+                    "handle": "10:",
+                    "parent": "1:1",
+                    "options": dict(zip(queue.words[::2], queue.words[1::2], strict=False)),
+                },
+            }
+        ],
     }
+
+
+# Each of the made-up background's flows has so many segments.
+FLOW_SEGMENTS = 50
+
+
+def made_up_background(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What fairtraffic would have written at both ends of that run.
+
+    Of flows, one arrives every tenth of a second and takes two seconds; each tenth loses a segment.
+     Of packets, 100 are sent every tenth of a second, one is lost, and each takes 52 ms.
+    """
+    what = document["scenario"]
+    seconds = what["seconds"] + 3
+    began, ended = BEGIN - 2, document["end"] + 0.5
+    samples, background = document["samples"], what["background"]
+    plan = {"began": began, "ended": ended, "late_mean_us": 90, "late_max_us": 1500}
+    source: dict[str, Any] = {"kind": background["kind"], **plan}
+    headers = 66 if background["kind"] == FLOWS else 42
+    payload = samples["background_bytes"][-1] - headers * samples["background_packets"][-1]
+    sink: dict[str, Any] = {"bytes": payload}
+    if background["kind"] == FLOWS:
+        source["flows"] = []
+        for n in range(10 * seconds):
+            over = n >= 10 * what["seconds"]
+            took = None if over else 2_000_000
+            lost = None if over else int(n % 10 == 0)
+            source["flows"].append([n * 100_000, background["mean"], took, FLOW_SEGMENTS, 1, lost])
+    else:
+        bins = {"bin": 0.1, "first_bin": round(10 * began)}
+        source |= bins | {"bins": [[100]] * (10 * seconds)}
+        sink |= bins | {"no_room": 0, "bins": [[99, 99 * 52_000, 60_000]] * (10 * seconds)}
+    return source, sink
 
 
 def write_raw(directory: Path, document: dict[str, Any], trace: str) -> None:
@@ -189,5 +246,8 @@ def write_raw(directory: Path, document: dict[str, Any], trace: str) -> None:
     (directory / PING).write_text(
         "PING 10.1.1.2 56(84) bytes of data.\n" + "\n".join(replies) + "\n"
     )
+    if document["scenario"]["background"]:
+        for name, end in zip(BACKGROUND_REPORTS, made_up_background(document), strict=True):
+            (directory / name).write_text(json.dumps(end))
     for name in ("client-1.json", "server-1.json"):
         (directory / name).write_text("{}")

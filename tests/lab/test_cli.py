@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
+COMMANDS = ("run", "check", "demo", "list", "plot", "compare")
 RUN = ("run", "dumbbell", "--flows", "reno")
 
 
-@pytest.mark.parametrize("words", [(), ("run",), ("check",), ("demo",), ("list",), ("plot",)])
+@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS)])
 def test_help(words: tuple[str, ...]) -> None:
     done = run_fairlab(*words, "--help")
     assert done.returncode == 0 and done.stderr == ""
@@ -24,10 +25,10 @@ def test_help(words: tuple[str, ...]) -> None:
 
 def test_every_option_is_in_the_manual() -> None:
     page = (TOP / "docs" / "man" / "fairlab.1").read_text().replace("\\-", "-")
-    for command in ("run", "check", "demo", "list", "plot"):
+    for command in COMMANDS:
         text = run_fairlab(command, "--help").stdout
         options = set(re.findall(r"--[a-z-]+", text)) - {"--help"}
-        assert command in ("list", "plot") or len(options) >= 3
+        assert command in ("list", "plot", "compare") or len(options) >= 3
         for option in options:
             assert option in page, option
 
@@ -53,6 +54,31 @@ def test_every_option_is_in_the_manual() -> None:
         ((*RUN, "--time", "2.5"), ("must be whole seconds",)),
         ((*RUN, "--time", "10", "--warmup", "9.5"), ("warm-up 9.5 s",)),
         ((*RUN, "--seed", "x"), ("invalid int value: 'x'",)),
+        ((*RUN, "--qdisc", "left:fq"), ("no link 'left'; there are: bottleneck, reverse",)),
+        ((*RUN, "--qdisc", "fq,;"), ("';' must be KEY=VALUE or a word",)),
+        ((*RUN, "--qdisc", "prio"), ("not known how to limit a prio at the bottleneck",)),
+        (
+            (*RUN, "--qdisc", "sfq", "--qdisc", "drr_fq"),
+            ("more than one qdisc for the link 'bottleneck'",),
+        ),
+        (
+            (*RUN, "--buffer", "50p", "--qdisc", "drr_fq,limit=100p"),
+            ("'drr_fq limit 100' has limit 100, which is not the buffer 50p",),
+        ),
+        ((*RUN, "--qdisc", "bfifo,limit=100"), ("buffer limit 100 is 100 bytes: must hold",)),
+        ((*RUN, "--background", "half"), ("background 'half': must be a fraction",)),
+        ((*RUN, "--background", "0"), ("background 0: must be above 0 and at most 0.95",)),
+        ((*RUN, "--background", "0.96"), ("must be above 0 and at most 0.95",)),
+        ((*RUN, "--background-mean", "9kb"), ("--background-mean needs --background",)),
+        (
+            (*RUN, "--background", "0.5", "--background-sizes", "pareto:1"),
+            ("the mean size is infinite",),
+        ),
+        (
+            (*RUN, "--background", "0.5", "--background-kind", "packets", "--background-peak", "1"),
+            ("--background-peak is for the background kind flows",),
+        ),
+        ((*RUN, "--background", "0.5", "--background-mean", "10"), ("size '10': needs a unit",)),
         ((*RUN, "--engine", "cloud"), ("no engine 'cloud'; there are: vm, host",)),
         (
             (*RUN, "--engine", "host", "--kernel", "6.1"),

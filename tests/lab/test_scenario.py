@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 from fairlab import topology
+from fairlab.background import Background
 from fairlab.errors import UsageError
+from fairlab.qdisc import BUFFER_TEXTS, Buffer, parse_buffer, parse_qdisc
 from fairlab.scenario import (
-    BUFFER_TEXTS,
     TOPOLOGIES,
-    Buffer,
     Flow,
     Scenario,
     default_warmup,
     flow_labels,
-    parse_buffer,
     parse_flows,
 )
 from hypothesis import given
@@ -113,6 +112,12 @@ def test_a_buffer_in_bdp_is_the_product(thousandths: int, rate: int, rtt: int) -
         ({"warmup_seconds": -1.0}, "warm-up"),
         ({"start_gap": 8_000_000}, "the last flow starts after 8 s"),
         ({"seed": -1}, "seed"),
+        ({"seed": 2**64}, "seed 18446744073709551616: must be 0 to 2^64 - 1"),
+        (
+            {"qdiscs": (parse_qdisc("drr_fq"), parse_qdisc("sfq"))},
+            "more than one qdisc for the link 'bottleneck'",
+        ),
+        ({"background": Background(1.0)}, "background 1: must be above 0 and at most 0.95"),
     ],
 )
 def test_limits(changes: dict[str, Any], message: str) -> None:
@@ -130,11 +135,27 @@ def test_every_topology_can_be_built() -> None:
     rate=st.integers(10**6, 10**9),
     seconds=st.integers(10, 1000),
     ecn=st.booleans(),
+    beside=st.one_of(
+        st.none(),
+        st.builds(
+            Background,
+            fraction=st.floats(0.01, 0.95),
+            kind=st.sampled_from(["flows", "packets"]),
+            sizes=st.sampled_from(["exp", "pareto:1.5"]),
+        ),
+    ),
 )
 def test_json_gives_the_same_scenario(
-    flows: list[Flow], rate: int, seconds: int, ecn: bool
+    flows: list[Flow], rate: int, seconds: int, ecn: bool, beside: Background | None
 ) -> None:
-    before = scenario(flows=tuple(flows), rate=rate, seconds=seconds, ecn=ecn)
+    before = scenario(
+        flows=tuple(flows),
+        rate=rate,
+        seconds=seconds,
+        ecn=ecn,
+        qdiscs=(parse_qdisc("drr_fq,limit=9,split-gso"), parse_qdisc("senders:fq")),
+        background=beside,
+    )
     assert Scenario.from_json(json.loads(json.dumps(before.to_json()))) == before
 
 

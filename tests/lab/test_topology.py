@@ -3,15 +3,17 @@
 
 import ipaddress
 
-from fairlab import topology
+from fairlab import background, topology
+from fairlab.background import Background
 from fairlab.network import queue_commands
-from fairlab.scenario import Buffer, parse_flows
-from fairlab.topology import Bottleneck, Delay
+from fairlab.qdisc import Buffer, parse_qdisc
+from fairlab.scenario import parse_flows
+from fairlab.topology import Bottleneck, Delay, Pacing
 from hypothesis import given
 from hypothesis import strategies as st
 from labtools import scenario
 
-MANY = topology.build(scenario(flows=parse_flows("100*reno")))
+MANY = topology.build(scenario(flows=parse_flows("100*reno"), background=Background(0.5)))
 
 
 def ends(network: topology.Network) -> list[topology.End]:
@@ -20,7 +22,7 @@ def ends(network: topology.Network) -> list[topology.End]:
 
 def test_names_and_addresses_are_unique_and_fit() -> None:
     everything = ends(MANY)
-    assert len(everything) == 2 * (2 * 100 + 1)
+    assert len(everything) == 2 * (2 * 101 + 1)
     for values in (
         [end.interface for end in everything],
         [end.address for end in everything],
@@ -54,7 +56,8 @@ def test_routes_lead_to_the_other_end() -> None:
             hops.append(next_hop(hops[-1], ipaddress.IPv4Address(address)))
         return hops
 
-    for flow in MANY.paths:
+    assert MANY.background
+    for flow in (*MANY.paths, MANY.background):
         source = next(end.address for end, _ in MANY.ends_of(flow.sender))
         assert path(flow.sender, flow.address) == [
             flow.sender,
@@ -72,7 +75,9 @@ def test_routes_lead_to_the_other_end() -> None:
 
 def test_nothing_is_delayed_on_a_host_or_at_the_bottleneck() -> None:
     for end in ends(MANY):
-        if end.node in MANY.hosts or end.interface == "right-left":
+        if end.interface == "sb-left":
+            assert end.queue == Pacing(10**6)
+        elif end.node in MANY.hosts or end.interface == "right-left":
             assert end.queue is None
         elif end is MANY.bottleneck:
             assert isinstance(end.queue, Bottleneck)
@@ -110,3 +115,37 @@ def test_what_tc_is_told() -> None:
     marking = queue_commands(topology.build(scenario(ecn=True)).bottleneck, 1514)[1]
     assert "red limit 375000 min 62500 max 187500 avpkt 1514" in marking
     assert marking.endswith(" ecn")
+
+
+def test_a_small_buffer_has_a_small_burst() -> None:
+    """What may leave at once comes on top of it."""
+    small = scenario(buffer=Buffer("20p", packets=20), mtu=1000)
+    assert topology.burst(small) == 2 * 1014
+    assert topology.burst(scenario()) == 25_000
+
+
+def test_qdiscs_stand_where_they_are_wanted() -> None:
+    texts = ("drr_fq,limit=20p", "reverse:fq_codel", "senders:fq", "receivers:pfifo,limit=9")
+    what = scenario(qdiscs=tuple(map(parse_qdisc, texts)), background=Background(0.5))
+    network = topology.build(what)
+    commands = [c for end in ends(network) for c in queue_commands(end, 1514)]
+    told = {c.split()[3]: c.partition(": ")[2] for c in commands if "netem" not in c}
+    assert told == {
+        "left-right": "drr_fq limit 20",
+        "right-left": "fq_codel",
+        "s1-left": "fq",
+        "s2-left": "fq",
+        "d1-right": "pfifo limit 9",
+        "d2-right": "pfifo limit 9",
+        "sb-left": "fq maxrate 1000000bit quantum 1514 initial_quantum 1514"
+        " limit 100000 flow_limit 10000",
+    }
+    for qdisc in what.qdiscs:
+        found = [end.interface for end in topology.ends_with(network, qdisc)]
+        assert all(told[interface] == str(qdisc) for interface in found)
+        assert len(found) == (1 if qdisc.link in ("bottleneck", "reverse") else 2)
+
+
+def test_packets_of_a_poisson_process_are_not_spaced_out() -> None:
+    what = scenario(background=Background(0.5, background.PACKETS))
+    assert {end.interface: end.queue for end in ends(topology.build(what))}["sb-left"] is None

@@ -12,6 +12,7 @@ import pytest
 from fairlab import validity
 from fairlab.analysis import Measurement
 from fairlab.errors import LabError
+from fairlab.qdisc import Buffer
 from labtools import BEGIN, made_up, saw_tooth, scenario, write_raw
 
 Document = dict[str, Any]
@@ -110,6 +111,15 @@ def test_an_empty_queue_says_nothing_about_the_machine(tmp_path: Path) -> None:
     document = made_up(what, (0.3, 0.2))
     document["samples"]["backlog_bytes"] = [0] * len(document["samples"]["time"])
     write_raw(tmp_path, document, saw_tooth(what))
+    measurement = Measurement.read(tmp_path)
+    assert validity.busy_rate(measurement) is None
+    validity.check(measurement)
+
+
+def test_a_short_queue_says_nothing_either(tmp_path: Path) -> None:
+    """It is empty now and then between two samples, however long it is at these."""
+    what = scenario(seconds=10, warmup_seconds=2.5, buffer=Buffer("20p", packets=20))
+    write_raw(tmp_path, made_up(what, (0.5, 0.3)), saw_tooth(what))
     measurement = Measurement.read(tmp_path)
     assert validity.busy_rate(measurement) is None
     validity.check(measurement)

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlab import headers
+from fairlab.background import FLOWS, Background, BackgroundReport, FlowRecord, read_report
 from fairlab.flows import Report, parse_ping, ports
-from fairlab.measure import MEASUREMENT, PING, TRACE
+from fairlab.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
 from fairlab.queues import Samples
-from fairlab.scenario import ETHERNET_HEADER, SEGMENT_HEADERS, Scenario
+from fairlab.scenario import Scenario
 from fairlab.tracing import StateEvent, WindowEvent, parse
 
 # Points of a window's curve closer than this (in seconds) are left out unless it jumps.
@@ -85,6 +87,7 @@ class Measurement:
     reports: list[Report]
     events: list[WindowEvent | StateEvent]
     ping: list[tuple[float, float]]  # seconds from the beginning, ms
+    background: BackgroundReport | None
 
     @classmethod
     def read(cls, directory: Path) -> "Measurement":
@@ -97,6 +100,11 @@ class Measurement:
             samples=Samples.from_json(document["samples"]),
             reports=[Report(**report) for report in document["reports"]],
             events=list(parse((directory / TRACE).read_text())),
+            background=(
+                read_report(*(directory / name for name in BACKGROUND_REPORTS))
+                if document["scenario"].get("background")
+                else None
+            ),
             ping=[(when - document["clock_offset"] - begin, took) for when, took in replies],
         )
 
@@ -111,10 +119,14 @@ class Measurement:
 
     def goodput(self, number: int) -> list[float]:
         """Bits that flow NUMBER had delivered at each sample."""
-        headers = ETHERNET_HEADER + SEGMENT_HEADERS
+        header = headers.ETHERNET + headers.SEGMENT
         s = self.samples
         columns = zip(s.flow_bytes[number], s.flow_packets[number], strict=True)
-        return [8.0 * (size - headers * packets) for size, packets in columns]
+        return [8.0 * (size - header * packets) for size, packets in columns]
+
+    def carried(self) -> list[int]:
+        """Bytes of the background that had come through at each sample, headers included."""
+        return self.samples.background_bytes or [0] * len(self.samples.time)
 
     def within(self, column: Sequence[float]) -> list[float]:
         """Those of a column's values that were sampled in the window."""
@@ -256,11 +268,15 @@ def total_results(m: Measurement, flows: list[dict[str, Any]]) -> dict[str, Any]
     throughputs = [flow["throughput_bps"] for flow in flows]
     first, last = m.window()
     sent, drops = m.growth(m.samples.sent_packets), m.growth(m.samples.drops)
+    # What the background leaves.
+    left = scenario.rate - 8 * m.growth(m.carried()) / (last - first)
+    available = left * scenario.payload / scenario.frame
     delays = [1000 * 8 * size / scenario.rate for size in m.within(m.samples.backlog_bytes)]
     pings = [took for when, took in m.ping if first <= when <= last]
     return {
         "throughput_bps": sum(throughputs),
-        "fair_share_bps": round(scenario.rate * scenario.payload / scenario.frame / len(flows)),
+        "available_bps": round(available),
+        "fair_share_bps": round(available / len(flows)),
         "utilisation": round(
             8 * m.growth(m.samples.sent_bytes) / (last - first) / scenario.rate, 4
         ),
@@ -283,14 +299,103 @@ def total_results(m: Measurement, flows: list[dict[str, Any]]) -> dict[str, Any]
     }
 
 
+def background_results(m: Measurement) -> dict[str, Any] | None:
+    """The figures of the background; of its flows, those that began after the warm-up."""
+    what, report = m.scenario.background, m.background
+    if not what or not report:
+        return None
+    first, last = m.window()
+    begin, rate, mtu = m.document["begin"], m.scenario.rate, m.scenario.mtu
+    if what.kind == FLOWS:
+        flows = [flow for flow in report.flows if first <= flow.start - begin < last]
+        offered = sum(what.wire_bytes(flow.size, mtu) for flow in flows)
+        details = flow_details(flows, counts_in_progress(m, first, last))
+    else:
+        bins = [one for one in report.bins if first <= one.start - begin < last]
+        sent, received = (sum(getattr(b, name) for b in bins) for name in ("sent", "received"))
+        offered = sent * what.wire_bytes(what.payload(mtu), mtu)
+        details = {
+            "packets": sent,
+            "lost": sent - received,
+            "delay_ms": {
+                "mean": round(1000 * sum(b.delay for b in bins) / received, 3),
+                "max": round(1000 * max(b.longest for b in bins), 3),
+            }
+            if received
+            else None,
+        }
+    packets = details["packets"]
+    return {
+        "asked": what.fraction,
+        "offered": round(8 * offered / (last - first) / rate, 4),
+        "carried": round(8 * m.growth(m.carried()) / (last - first) / rate, 4),
+        **details,
+        "loss": round(details["lost"] / packets, 6) if packets else 0.0,
+        "late_ms": {"mean": 1000 * report.late_mean, "max": 1000 * report.late_max},
+    }
+
+
+def flow_details(flows: list[FlowRecord], in_progress: list[float]) -> dict[str, Any]:
+    """Of flows that began in a time: how many, how long, and what was lost of those that ended."""
+    ended = [flow for flow in flows if flow.took is not None]
+    took = [1000 * flow.took for flow in ended if flow.took is not None]
+    return {
+        "flows": len(flows),
+        "ended": len(ended),
+        "in_progress": {"mean": round(statistics.fmean(in_progress), 2), "max": max(in_progress)},
+        "completion_ms": {
+            f"p{round(100 * share)}": round(percentile(took, share), 1)
+            for share in (0.5, 0.95, 0.99)
+        }
+        if took
+        else None,
+        "packets": sum(flow.segments for flow in ended),
+        "lost": sum(flow.lost or 0 for flow in ended),
+        "retransmits": sum(flow.retransmits for flow in ended),
+    }
+
+
+def counts_in_progress(m: Measurement, first: float, last: float) -> list[float]:
+    """How many of the background's flows were in progress, at every tenth of a second."""
+    assert m.background
+    begin = m.document["begin"]
+    starts = sorted(flow.start - begin for flow in m.background.flows)
+    ends = sorted(f.start + f.took - begin for f in m.background.flows if f.took is not None)
+    steps = round(10 * (last - first))
+    moments = [first + n / 10 for n in range(steps)]
+    return [float(bisect.bisect(starts, t) - bisect.bisect(ends, t)) for t in moments]
+
+
+def background_series(
+    m: Measurement, what: Background, edges: Sequence[float], step: float
+) -> dict[str, Any]:
+    """The background's curves: what came through, and the flows in progress (means of STEP)."""
+    found: dict[str, Any] = {
+        "bps": [round(8 * rate) for rate in rates(m.times, m.carried(), edges)]
+    }
+    if what.kind == FLOWS:
+        counts = counts_in_progress(m, edges[0], edges[-1])
+        each = round(10 * step)
+        found["in_progress"] = [
+            round(statistics.fmean(counts[n * each : (n + 1) * each]), 2)
+            for n in range(len(edges) - 1)
+        ]
+    return found
+
+
 def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
     """The curves, for the figures."""
     scenario, times = m.scenario, m.times
     step = plot_interval(scenario.seconds)
     edges = [n * step for n in range(int(scenario.seconds / step) + 1)]
     shown = [n for n, t in enumerate(times) if 0 <= t <= scenario.seconds]
+    what = scenario.background
     return {
         "interval": step,
+        "utilisation": [
+            round(8 * rate / scenario.rate, 4) for rate in rates(times, m.samples.sent_bytes, edges)
+        ],
+        "background": background_series(m, what, edges, step) if what else None,
         "throughput": {
             "time": [round(edge + step / 2, 3) for edge in edges[:-1]],
             "bps": [
@@ -328,5 +433,6 @@ def evaluate(m: Measurement) -> dict[str, Any]:
         "window_seconds": [first, last],
         "flows": flows,
         "total": total_results(m, flows),
+        "background": background_results(m),
         "series": series(m, of_windows),
     }

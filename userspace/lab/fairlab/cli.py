@@ -17,11 +17,15 @@ from typing import Any, NoReturn
 
 from fairlab import (
     __version__,
+    background,
+    comparison,
     congestion,
     engine,
     figures,
+    headers,
     host,
     measure,
+    qdisc,
     report,
     results,
     scenario,
@@ -89,18 +93,31 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
     add("--flows", required=True, metavar="LIST", help="CC, CC:PRESET, N*CC with commas between")
     add("--rate", default="50mbit", metavar="RATE", help="of the bottleneck (50mbit)")
     add("--rtt", default="60ms", metavar="TIME", help="round-trip without queues (60ms)")
-    add("--buffer", default="1bdp", metavar="SIZE", help="1bdp (default), 100p (packets), 64kb")
+    add("--buffer", metavar="SIZE", help="1bdp (default), 100p (packets), 64kb")
+    add(
+        "--qdisc",
+        action="append",
+        default=[],
+        metavar="[LINK:]SPEC",
+        help="at the bottleneck (a FIFO), or another link: drr_fq,limit=100p or senders:fq;"
+        " repeatable",
+    )
     add("--time", default="30", metavar="SECONDS", help="how long (30)")
     add("--warmup", metavar="SECONDS", help="left out of means (a quarter, at most 10 s)")
     add("--start-gap", default="0", metavar="SECONDS", help="between the starts of flows (0)")
     add(
         "--ecn",
         action="store_true",
-        help="hosts speak ECN, the bottleneck marks (RED) before it drops",
+        help="hosts speak ECN; without --qdisc the bottleneck marks (RED) before it drops",
     )
+    add("--background", metavar="FRACTION", help="of the link, by many small flows (none)")
+    add("--background-kind", metavar="KIND", help="flows (default), or packets")
+    add("--background-sizes", metavar="SIZES", help="of the flows: exp (default), pareto:SHAPE")
+    add("--background-mean", metavar="SIZE", help="of a flow (100kb)")
+    add("--background-peak", metavar="RATE", help="of a flow (1mbit)")
     add("--mtu", type=int, default=1500, metavar="BYTES", help="of all links (1500)")
     add("--netem-limit", type=int, default=0, metavar="PACKETS", help="of the delays (ample)")
-    add("--seed", type=int, default=1, metavar="N", help="of the flows' exact starts (1)")
+    add("--seed", type=int, default=1, metavar="N", help="of all that is random (1)")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -125,10 +142,18 @@ def build_parser() -> argparse.ArgumentParser:
     demo = command("demo", f"see five flows share 50 Mbit/s: {DEMO}, and what came of it in words")
     add_where(demo)
     add_output(demo)
-    listing = command("list", "topologies, and the congestion controls and presets of a kernel")
+    listing = command(
+        "list", "topologies, their links, and the congestion controls and presets of a kernel"
+    )
     add_where(listing)
     plot = command("plot", "draw the figures of a stored result again")
     plot.add_argument("directory", type=Path, metavar="DIR", help="a result's directory")
+
+    compare = command("compare", "draw stored results side by side: windows, and use of the link")
+    compare.add_argument("directories", type=Path, nargs="+", metavar="DIR", help="results")
+    compare.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the figure: .png or .svg"
+    )
 
     # Not for people: what `run` and `check` start in a guest.
     inner = commands.add_parser("measure")
@@ -136,6 +161,37 @@ def build_parser() -> argparse.ArgumentParser:
     inner.add_argument("--check", action="store_true")
     inner.add_argument("--progress", choices=STYLES, default="none")
     return parser
+
+
+def parse_background(arguments: argparse.Namespace) -> background.Background | None:
+    """The background that the command line describes."""
+    options = ("kind", "sizes", "mean", "peak")
+    given = {name: getattr(arguments, f"background_{name}") for name in options}
+    given = {name: value for name, value in given.items() if value is not None}
+    if arguments.background is None:
+        if given:
+            raise UsageError(f"--background-{next(iter(given))} needs --background")
+        return None
+    kind = given.get("kind", background.FLOWS)
+    lost = [name for name in given if name != "kind"]
+    if kind == background.PACKETS and lost:
+        raise UsageError(f"--background-{lost[0]} is for the background kind flows")
+    parsers = {"mean": units.parse_size, "peak": units.parse_rate}
+    parsed: dict[str, Any] = {name: parsers.get(name, str)(value) for name, value in given.items()}
+    return background.Background(background.parse_fraction(arguments.background), **parsed)
+
+
+def parse_qdiscs(
+    arguments: argparse.Namespace, rate: int, rtt: int
+) -> tuple[tuple[qdisc.Qdisc, ...], qdisc.Buffer]:
+    """The qdiscs that the command line describes, and the buffer that the bottleneck has."""
+    buffer = qdisc.parse_buffer(arguments.buffer or qdisc.DEFAULT_BUFFER, rate, rtt)
+    found = [qdisc.parse_qdisc(text) for text in arguments.qdisc]
+    frame = arguments.mtu + headers.ETHERNET
+    for n, one in enumerate(found):
+        if one.link == qdisc.BOTTLENECK:
+            found[n], buffer = qdisc.settle_limit(one, buffer, bool(arguments.buffer), frame)
+    return tuple(found), buffer
 
 
 def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
@@ -150,12 +206,13 @@ def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
         warmup = scenario.default_warmup(seconds, len(flows), gap)
     else:
         warmup = units.parse_seconds(arguments.warmup) / 10**6
+    qdiscs, buffer = parse_qdiscs(arguments, rate, rtt)
     return scenario.Scenario(
         topology=arguments.topology,
         flows=flows,
         rate=rate,
         rtt=rtt,
-        buffer=scenario.parse_buffer(arguments.buffer, rate, rtt),
+        buffer=buffer,
         seconds=seconds,
         warmup_seconds=warmup,
         start_gap=gap,
@@ -163,6 +220,8 @@ def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
         mtu=arguments.mtu,
         ecn=arguments.ecn,
         netem_limit=arguments.netem_limit,
+        qdiscs=qdiscs,
+        background=parse_background(arguments),
     )
 
 
@@ -182,6 +241,7 @@ def do_run(arguments: argparse.Namespace, what: scenario.Scenario) -> tuple[Path
     """Measure, evaluate, store; where it is, and what."""
     vm = parse_where(arguments)
     figures.require()
+    engine.build_programs(what)
     if vm is None:
         host.require_root()
         host.require_tools()
@@ -197,7 +257,7 @@ def do_run(arguments: argparse.Namespace, what: scenario.Scenario) -> tuple[Path
         else:
             measure.measure(work, progress)
         progress.step("evaluating")
-        result = results.evaluate(work, date, engine.tree())
+        result = results.evaluate(work, date, host.tree())
         results.write_flent(work, result)
         directory = results.publish(work, parent, date, result)
         figures.draw(directory, result)
@@ -239,7 +299,7 @@ def demo(arguments: argparse.Namespace) -> None:
     directory, result = do_run(arguments, what)
     show(arguments, directory, result)
     if not arguments.json:
-        for name in figures.NAMES:
+        for name in figures.names(result):
             print(f"  {_short(directory / name)}.png")
         print("\nWhat is to be seen:")
         for sentence in report.sentences(result):
@@ -249,6 +309,7 @@ def demo(arguments: argparse.Namespace) -> None:
 def check(arguments: argparse.Namespace) -> None:
     what = parse_scenario(arguments)
     vm = parse_where(arguments)
+    engine.build_programs(what)
     if vm:
         with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
             results.write_scenario(Path(scratch), what)
@@ -261,6 +322,8 @@ def print_fitness(what: scenario.Scenario) -> None:
     fitness = measure.check(what, Progress("none"))
     kinds = ", ".join(dict.fromkeys(map(str, what.flows)))
     print(f"congestion controls: {kinds}")
+    for one in what.qdiscs:
+        print(f"qdisc: {one.link}: {one}")
     print("offloads: off on every link")
     print(f"forwarding: {fitness.capacity / 1e6:.0f} Mbit/s, for {units.format_rate(what.rate)}")
     print(f"round-trip: {fitness.round_trip_ms:.2f} ms, for {units.format_time(what.rtt)}")
@@ -278,6 +341,9 @@ def list_all(arguments: argparse.Namespace) -> None:
         for cc in congestion.loadable():
             congestion.load(cc)
     print(f"topologies: {', '.join(scenario.TOPOLOGIES)}")
+    print("links for --qdisc:")
+    for link, text in qdisc.LINKS.items():
+        print(f"  {link:12} {text}")
     print(f"congestion controls of Linux {os.uname().release}:")
     ready = congestion.registered()
     for cc in sorted({*ready, *congestion.loadable()}):
@@ -291,6 +357,13 @@ def plot(arguments: argparse.Namespace) -> None:
     figures.require()
     for path in figures.draw(arguments.directory, results.read(arguments.directory)):
         print(path)
+
+
+def compare_runs(arguments: argparse.Namespace) -> None:
+    figures.require()
+    found = [results.read(directory) for directory in arguments.directories]
+    comparison.draw(found, arguments.out)
+    print(arguments.out)
 
 
 def measure_here(arguments: argparse.Namespace) -> None:
@@ -309,6 +382,7 @@ COMMANDS = {
     "demo": demo,
     "list": list_all,
     "plot": plot,
+    "compare": compare_runs,
     "measure": measure_here,
 }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fairlab import host
 from fairlab.errors import CannotRunError, ReportedError
+from fairlab.scenario import Scenario
 
 ENGINES = ("vm", "host")
 DEFAULT_KERNEL = "6.1"
@@ -28,10 +29,17 @@ VM_USAGE, VM_SPLAT, VM_TIMEOUT, VM_BROKEN = 2, 70, 124, 125
 BOOT_TIMEOUT, SECONDS_PER_SECOND = 600, 60
 
 
-def tree() -> Path | None:
-    """The project's tree, if we run from it."""
-    top = Path(__file__).resolve().parents[3]
-    return top if (top / "scripts" / "vm").exists() else None
+def build_programs(scenario: Scenario) -> None:
+    """Build what a scenario needs of the tree's own programs, where there is a tree."""
+    top = host.tree()
+    if top is None:
+        return
+    targets = ["traffic"] if scenario.background else []
+    kinds = {qdisc.kind for qdisc in scenario.qdiscs}
+    if any((top / "userspace" / "tc" / f"q_{kind}.c").exists() for kind in kinds):
+        targets.append("tc-plugins")
+    if targets:
+        host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Vm:
     steady: bool | None  # None: if it needs to be
 
     def _script(self, name: str) -> str:
-        top = tree()
+        top = host.tree()
         if top is None:
             raise CannotRunError(
                 "the engine 'vm' is part of the project's tree: run its scripts/fairlab,"
@@ -76,6 +84,8 @@ class Vm:
         command = [self._script("vm"), "--kernel", self.kernel]
         command += ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
         command += ["--steady"] if self._steady() else []
+        # So that packets need not wait until a program's long system call is over.
+        command += ["--append", "preempt=full"]
         command += ["--rw", str(writable)] if writable else []
         if sys.version_info < (3, 12):
             # Mininet imports distutils, in whose place setuptools puts its own, and itself: in an

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures of a result: throughput, cwnd and queue over time, as PNG and SVG.
+"""Figures of a result: throughput, cwnd, queue, background over time, as PNG and SVG.
 
 They are drawn from result.json alone, so they can be drawn again and differently from stored data.
 
@@ -19,7 +19,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 GREY = "#777777"
 
-NAMES = ("throughput", "cwnd", "queue")
 FORMATS = ("png", "svg")
 WIDTH, HEIGHT, PANEL_HEIGHT = 9.0, 4.4, 1.25
 DPI = 150
@@ -47,7 +46,7 @@ def require() -> None:
         raise CannotRunError("matplotlib is missing; install the package python3-matplotlib")
 
 
-def _looks(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def looks(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Colour and dashes of each flow."""
     kinds: dict[tuple[str, str], int] = {}
     looks = []
@@ -79,7 +78,9 @@ def _new(result: dict[str, Any], height: float, panels: int = 1) -> tuple[Any, l
 def _title(figure: Any, result: dict[str, Any], what: str) -> None:
     first, _ = result["window_seconds"]
     figure.suptitle(what, fontsize=12, fontweight="bold", x=0.01, ha="left")
-    where = f"{results.describe(result)}\ngrey: warm-up, the first {first:g} s, left out of means"
+    more = results.describe_more(result)
+    lines = [results.describe(result), *([more] if more else [])]
+    where = "\n".join([*lines, f"grey: warm-up, the first {first:g} s, left out of means"])
     figure.axes[0].set_title(where, fontsize=8, color=GREY, loc="left")
 
 
@@ -94,9 +95,18 @@ def draw_throughput(result: dict[str, Any]) -> Any:
     """What each flow delivers, and what it would if all got the same."""
     figure, (axis,) = _new(result, HEIGHT)
     curve = result["series"]["throughput"]
-    for flow, bps, look in zip(result["flows"], curve["bps"], _looks(result["flows"]), strict=True):
+    for flow, bps, look in zip(result["flows"], curve["bps"], looks(result["flows"]), strict=True):
         label = f"{flow['label']}  ({flow['throughput_bps'] / 1e6:.1f})"
         axis.plot(curve["time"], [value / 1e6 for value in bps], label=label, linewidth=1.6, **look)
+    if result.get("background"):
+        carried = result["background"]["carried"] * result["scenario"]["rate"] / 1e6
+        axis.plot(
+            curve["time"],
+            [value / 1e6 for value in result["series"]["background"]["bps"]],
+            label=f"background  ({carried:.1f})",
+            linewidth=1.2,
+            color=GREY,
+        )
     fair = result["total"]["fair_share_bps"] / 1e6
     axis.axhline(fair, color="black", linewidth=1, linestyle=":", label=f"fair share  ({fair:.1f})")
     axis.set_ylim(bottom=0)
@@ -120,7 +130,7 @@ def draw_cwnd(result: dict[str, Any]) -> Any:
     height = HEIGHT if together else 1.1 + PANEL_HEIGHT * len(flows)
     figure, axes = _new(result, height, 1 if together else len(flows))
     end = result["scenario"]["seconds"]
-    for n, (flow, window, look) in enumerate(zip(flows, windows, _looks(flows), strict=True)):
+    for n, (flow, window, look) in enumerate(zip(flows, windows, looks(flows), strict=True)):
         axis = axes[0 if together else n]
         times, packets = window["time"], window["packets"]
         if not times:
@@ -187,7 +197,51 @@ def draw_queue(result: dict[str, Any]) -> Any:
     return figure
 
 
+def draw_background(result: dict[str, Any]) -> Any:
+    """What the background gets through, and how many flows of it are in progress."""
+    found, curves = result["background"], result["series"]["background"]
+    rate = result["scenario"]["rate"]
+    counted = "in_progress" in curves
+    figure, axes = _new(result, HEIGHT, 2 if counted else 1)
+    times = result["series"]["throughput"]["time"]
+    axes[0].plot(
+        times,
+        [bps / 1e6 for bps in curves["bps"]],
+        color=COLOURS[0],
+        linewidth=1.2,
+        label=f"came through  ({found['carried'] * rate / 1e6:.1f})",
+    )
+    asked = found["asked"] * rate / 1e6
+    axes[0].axhline(
+        asked, color="black", linestyle=":", linewidth=1, label=f"asked for  ({asked:.1f})"
+    )
+    axes[0].set_ylabel("Mbit/s")
+    axes[0].set_ylim(bottom=0)
+    _legend(axes[0], "Mbit/s, with headers")
+    if counted:
+        mean = found["in_progress"]["mean"]
+        axes[1].plot(
+            times, curves["in_progress"], color=COLOURS[2], linewidth=1.2, label=f"mean {mean:.1f}"
+        )
+        axes[1].set_ylabel("flows in progress")
+        axes[1].set_ylim(bottom=0)
+        _legend(axes[1], "flows")
+    _title(figure, result, f"Background: {100 * found['loss']:.3f} % of its packets lost")
+    return figure
+
+
 DRAWERS = {"throughput": draw_throughput, "cwnd": draw_cwnd, "queue": draw_queue}
+
+
+def drawers(result: dict[str, Any]) -> dict[str, Any]:
+    """What draws each figure that this result has."""
+    more = {"background": draw_background} if result.get("background") else {}
+    return DRAWERS | more
+
+
+def names(result: dict[str, Any]) -> list[str]:
+    """The figures that a result has."""
+    return list(drawers(result))
 
 
 def draw(directory: Path, result: dict[str, Any]) -> list[Path]:
@@ -197,7 +251,7 @@ def draw(directory: Path, result: dict[str, Any]) -> list[Path]:
 
     files = []
     with rc_context(STYLE):
-        for name, drawer in DRAWERS.items():
+        for name, drawer in drawers(result).items():
             figure = drawer(result)
             for form in FORMATS:
                 path = directory / f"{name}.{form}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.analysis import interpolate
+from fairlab.qdisc import BOTTLENECK
 
 FILE_FORMAT = 4  # of Flent's data files
 # The version of Flent that this form of them was seen in.
@@ -26,8 +27,17 @@ def _at(times: list[float], values: list[Any], when: float) -> Any:
     return values[n - 1] if n else None
 
 
-def document(result: dict[str, Any]) -> dict[str, Any]:
-    """The result of a run as Flent stores it."""
+def _egress(result: dict[str, Any]) -> dict[str, Any]:
+    """The bottleneck's qdisc, as Flent keeps those of an interface."""
+    queue = next(q for q in result["queues"] if q["link"] == BOTTLENECK)
+    shown = queue["shown"]
+    words = {name: str(value) for name, value in shown.get("options", {}).items()}
+    qdisc = {"name": shown["kind"], "id": shown["handle"], "parent": shown["parent"]}
+    return {"iface": queue["interface"], "qdiscs": [qdisc | {"params": words}]}
+
+
+def document(result: dict[str, Any], note_more: str = "") -> dict[str, Any]:
+    """The result of a run as Flent stores it; NOTE_MORE: what else to say about it."""
     scenario, curves = result["scenario"], result["series"]
     begin = datetime.fromisoformat(result["date"]).astimezone(UTC)
     step = curves["interval"]
@@ -70,11 +80,13 @@ def document(result: dict[str, Any]) -> dict[str, Any]:
             "FLOW": flow["label"],
             "CONG_CONTROL": flow["cc"],
         }
+    note = f"fairlab {result['fairlab']}"
     when = begin.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     metadata = {
         "NAME": TEST,
         "TITLE": f"{scenario['topology']} {', '.join(labels)}",
-        "NOTE": f"fairlab {result['fairlab']}",
+        "NOTE": f"{note}; {note_more}" if note_more else note,
+        "EGRESS_INFO": _egress(result),
         "TIME": when,
         "T0": when,
         "HOST": "d1",
@@ -99,7 +111,7 @@ def document(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write(result: dict[str, Any], path: Path) -> None:
+def write(result: dict[str, Any], path: Path, note_more: str = "") -> None:
     """Store the result of a run for Flent; PATH ends in .flent.gz."""
     with gzip.open(path, "wt", encoding="utf-8") as file:
-        json.dump(document(result), file, indent=1, sort_keys=True)
+        json.dump(document(result, note_more), file, indent=1, sort_keys=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The traffic: one iperf3 for each flow, with its own ports, and a ping beside.
+"""The traffic: one iperf3 for each flow, with its own ports, a ping beside, and the background.
 
 iperf3 sends as much as TCP takes, sets the congestion control itself and says at the end what was
 in use, how much arrived and how much was sent again.  Throughput over time comes from elsewhere
@@ -7,6 +7,9 @@ in use, how much arrived and how much was sent again.  Throughput over time come
 
 The ping runs from the first sender to the first receiver, through the bottleneck: it sees the
 round-trip as the flows do, and tells that apart from what the queue's length makes one believe.
+
+The background, if there is one, comes from fairtraffic: a source and a sink, which run until they
+are stopped, and then write what happened.
 """
 
 import json
@@ -18,18 +21,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlab import background, host
 from fairlab.errors import LabError
 from fairlab.network import Laboratory
 from fairlab.scenario import Scenario
 
 FIRST_SERVER_PORT, FIRST_CLIENT_PORT = 5201, 50001
+BACKGROUND_PORT = 5000
 PING_INTERVAL = 0.2
 
 # Generous, since an emulated machine may take long for what has nothing to do with the network.
 START_PATIENCE, END_PATIENCE = 120, 120
 
 _REPLY = re.compile(r"^\[(\d+\.\d+)\] .* time=([\d.]+) ms", re.M)
-_LISTENING = "0A"
+# As the kernel has it in /proc/net: TCP_LISTEN, and TCP_CLOSE for a UDP socket without a peer.
+_LISTENING = {"tcp": "0A", "udp": "07"}
 
 
 def ports(number: int) -> tuple[int, int]:
@@ -52,17 +58,30 @@ def client_command(
 
 
 def wait_listening(
-    lab: Laboratory, node: str, process: subprocess.Popen[bytes], port: int, output: Path
-) -> None:
-    """Wait until PROCESS on NODE listens on PORT."""
+    lab: Laboratory,
+    node: str,
+    process: subprocess.Popen[bytes],
+    port: int,
+    protocol: str = "tcp",
+) -> bool:
+    """Wait until PROCESS on NODE listens on PORT; False if it does not."""
     deadline = time.monotonic() + START_PATIENCE
-    table = Path(f"/proc/{lab.pid(node)}/net/tcp")
+    table = Path(f"/proc/{lab.pid(node)}/net/{protocol}")
     while process.poll() is None and time.monotonic() < deadline:
         rows = [line.split() for line in table.read_text().splitlines()[1:]]
-        if any(int(row[1].split(":")[1], 16) == port and row[3] == _LISTENING for row in rows):
-            return
+        listening = _LISTENING[protocol]
+        if any(int(row[1].split(":")[1], 16) == port and row[3] == listening for row in rows):
+            return True
         time.sleep(0.02)
-    raise LabError(f"iperf3 does not listen on port {port}: {iperf_error(output)}")
+    return False
+
+
+def wait_server(
+    lab: Laboratory, node: str, process: subprocess.Popen[bytes], port: int, output: Path
+) -> None:
+    """Wait until iperf3 on NODE listens on PORT."""
+    if not wait_listening(lab, node, process, port):
+        raise LabError(f"iperf3 does not listen on port {port}: {iperf_error(output)}")
 
 
 def iperf_error(output: Path) -> str:
@@ -128,7 +147,7 @@ class Traffic:
                 self.servers.append(self.lab.start(path.receiver, command, output))
         for number, server in enumerate(self.servers):
             node, port = self.lab.network.paths[number].receiver, ports(number)[1]
-            wait_listening(self.lab, node, server, port, self.output(f"server-{number + 1}.json"))
+            wait_server(self.lab, node, server, port, self.output(f"server-{number + 1}.json"))
 
     def start_client(self, number: int, seconds: int) -> None:
         """Start flow NUMBER, to send for SECONDS."""
@@ -171,6 +190,76 @@ class Traffic:
             )
             for number, label in enumerate(self.scenario.labels, 1)
         ]
+
+
+class BackgroundTraffic:
+    """The background of a scenario on its network."""
+
+    def __init__(self, lab: Laboratory, scenario: Scenario) -> None:
+        self.lab = lab
+        self.scenario = scenario
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def report(self, end: str) -> Path:
+        """Where source or sink writes its report."""
+        return self.lab.scratch / f"background-{end}.json"
+
+    def _said(self, end: str) -> Path:
+        return self.lab.scratch / f"background-{end}.txt"
+
+    def _start(self, end: str, node: str, words: list[str]) -> None:
+        command = [host.traffic_program(), end, "--port", str(BACKGROUND_PORT)]
+        with self._said(end).open("wb") as said:
+            self.running[end] = self.lab.start(
+                node, [*command, "--output", str(self.report(end)), *words], said
+            )
+
+    def start(self) -> None:
+        """Begin, if there is a background."""
+        what, path = self.scenario.background, self.lab.network.background
+        if not what or not path:
+            return
+        self._start("sink", path.receiver, ["--kind", what.kind])
+        protocol = "tcp" if what.kind == background.FLOWS else "udp"
+        sink = self.running["sink"]
+        if not wait_listening(self.lab, path.receiver, sink, BACKGROUND_PORT, protocol):
+            self.check_alive()
+            raise LabError("the background's sink does not listen")
+        self._start("source", path.sender, source_options(self.scenario, path.address))
+
+    def check_alive(self) -> None:
+        """Neither ends by itself, unless it has failed."""
+        for end, process in self.running.items():
+            if process.poll() is not None:
+                said = self._said(end).read_text(errors="replace").strip()
+                raise LabError(f"the background's {end}: {said or f'exit {process.returncode}'}")
+
+    def stop(self, end: str) -> None:
+        """Stop source or sink, which then writes its report."""
+        process = self.running.get(end)
+        if process:
+            self.check_alive()
+            process.terminate()
+            process.wait(END_PATIENCE)
+            if process.returncode:
+                self.check_alive()
+            del self.running[end]
+
+    def reports(self) -> list[Path]:
+        """What they wrote."""
+        return sorted(self.lab.scratch.glob("background-*.json"))
+
+
+def source_options(scenario: Scenario, address: str) -> list[str]:
+    """What the background's source is told."""
+    what = scenario.background
+    assert what
+    load = what.offered_load(scenario.rate, scenario.mtu)
+    options = ["--to", address, "--kind", what.kind, "--seed", str(scenario.seed)]
+    options += ["--load", f"{load:.3f}", "--mean", str(what.mean_size(scenario.mtu))]
+    if what.kind == background.FLOWS:
+        options += ["--sizes", what.sizes, "--peak", str(what.peak)]
+    return options
 
 
 def parse_ping(text: str) -> list[tuple[float, float]]:

@@ -33,6 +33,9 @@ PROGRAMS = {
     "modprobe": "kmod",
 }
 
+# Our own, from userspace/traffic.
+TRAFFIC = "fairtraffic"
+
 BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
 LARGE_BACKLOG = 100_000
 BUILD_ID_BYTES = 20
@@ -55,6 +58,7 @@ def require_root() -> None:
 def require_tools() -> None:
     """Everything that measuring uses, before anything is begun."""
     complete_path()
+    find_plugins()
     missing = {
         program: package for program, package in PROGRAMS.items() if not shutil.which(program)
     }
@@ -67,6 +71,30 @@ def require_tools() -> None:
         packages = " ".join(sorted(set(missing.values())))
         names = ", ".join(missing)
         raise CannotRunError(f"missing: {names}; install the packages: {packages}")
+
+
+def tree() -> Path | None:
+    """The project's tree, if we run from it."""
+    top = Path(__file__).resolve().parents[3]
+    return top if (top / "scripts" / "vm").exists() else None
+
+
+def traffic_program() -> str:
+    """Where the program is that makes the background: the tree's own, or an installed one."""
+    top = tree()
+    own = top / "build" / "traffic" / TRAFFIC if top else Path()
+    found = str(own) if own.is_file() else shutil.which(TRAFFIC)
+    if not found:
+        raise CannotRunError(f"missing: {TRAFFIC}; in the project's tree: make traffic")
+    return found
+
+
+def find_plugins() -> None:
+    """Let tc find the plugins of the tree's own qdiscs, unless the user says where they are."""
+    top = tree()
+    plugins = top / "build" / "tc" if top else Path()
+    if next(plugins.glob("q_*.so"), None) if top else None:
+        os.environ.setdefault("TC_LIB_DIR", str(plugins))
 
 
 def run(*command: str) -> str:
@@ -122,7 +150,7 @@ def in_namespace(pid: int, action: Callable[[], Any]) -> Any:
 def large_backlog() -> Iterator[None]:
     """A long queue for packets between namespaces, or bursts would be lost where there is no link.
 
-    This is the one setting of the machine itself (not of a namespace) that a run changes.
+    With forwarding_first(), this is all that a run changes of the machine itself.
     """
     before = int(BACKLOG.read_text())
     BACKLOG.write_text(str(max(before, LARGE_BACKLOG)))
@@ -130,6 +158,29 @@ def large_backlog() -> Iterator[None]:
         yield
     finally:
         BACKLOG.write_text(str(before))
+
+
+@contextlib.contextmanager
+def forwarding_first() -> Iterator[None]:
+    """Let the kernel's threads that forward packets go before every program.
+
+    When there is much to do the kernel leaves packets to these threads, which then take turns with
+    programs, for milliseconds each: queues would see packets in clumps that no network made, and a
+    link would pause.
+    """
+    before = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "comm").read_text().startswith("ksoftirqd/"):
+                thread = int(entry.name)
+                before[thread] = os.sched_getscheduler(thread), os.sched_getparam(thread)
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        for thread, (policy, parameter) in before.items():
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(thread, policy, parameter)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ It begins with a directory with a scenario.json in it, and leaves raw data there
     measurement.json        what ran where, and the samples (queues.py)
     client-N.json           iperf3's account of flow N, from both ends
     server-N.json
+    background-*.json       fairtraffic's account of the background, from both ends
     ping.txt, trace.txt     as the tools wrote them
 
 While the flows run nothing is written but memory: in an emulated machine, writing to the user's
@@ -29,16 +30,21 @@ from fairlab import flows, host, preflight, topology
 from fairlab.errors import LabError
 from fairlab.network import Laboratory
 from fairlab.progress import Progress
+from fairlab.qdisc import Qdisc
 from fairlab.queues import INTERVAL, Sampler
 from fairlab.scenario import Scenario
 from fairlab.tracing import Tracer, buffer_size
 
 SCENARIO, MEASUREMENT, TRACE, PING = "scenario.json", "measurement.json", "trace.txt", "ping.txt"
+# What fairtraffic leaves: of the source, of the sink.
+BACKGROUND_REPORTS = ("background-source.json", "background-sink.json")
 
 # A flow counts as started when this many packets have arrived: more than iperf3's own talk
 # beforehand.
 STARTED_PACKETS = 30
 QUIET_BEFORE = 0.5  # seconds of sampling before the first flow
+# Seconds that the background has to itself.
+BACKGROUND_BEFORE = 2.0
 
 
 class Stopped(Exception):
@@ -77,6 +83,7 @@ class Fitness:
 def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> Fitness:
     """Set the network up for the scenario, checking each step."""
     preflight.choose(lab, scenario)
+    preflight.qdiscs(lab, scenario)
     preflight.offloads(lab)
     progress.step("measuring how fast this machine forwards")
     capacity = preflight.capacity(lab, scenario)
@@ -112,6 +119,22 @@ def settings_in_force(lab: Laboratory, scenario: Scenario) -> list[dict[str, str
     return found
 
 
+def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
+    """The qdiscs of the bottleneck and of the scenario's choice, with their own statistics."""
+    network = lab.network
+    own = [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Qdisc)]
+    found = []
+    for end in (network.bottleneck, *own):
+        queue = end.queue.qdisc if isinstance(end.queue, topology.Bottleneck) else end.queue
+        assert isinstance(queue, Qdisc)
+        shown = lab.shown_queue(end)
+        # What was asked for, where, what came of it.
+        found.append(
+            {"link": queue.link, "interface": end.interface, "asked": str(queue), "shown": shown}
+        )
+    return found
+
+
 def environment() -> dict[str, Any]:
     """What the run ran on."""
     return {
@@ -142,6 +165,7 @@ class Run:
         self.sampler = sampler
         self.progress = progress
         self.traffic = flows.Traffic(lab, scenario)
+        self.background = flows.BackgroundTraffic(lab, scenario)
         self.starts = dict(enumerate(scenario.starts()))
         # By the monotonic clock:
         self.launch = 0.0
@@ -165,6 +189,7 @@ class Run:
                 # A second more than needed, so that all are at it until the end.
                 self.traffic.start_client(number, math.ceil(self.scenario.seconds - start) + 1)
         self.traffic.check_alive()
+        self.background.check_alive()
         if not self.begin:
             if any(map(self._started, range(len(self.scenario.flows)))):
                 self.begin = now
@@ -200,13 +225,16 @@ class Run:
         """From the first server's start to the last client's end."""
         self.traffic.start_servers()
         self.traffic.start_ping()
+        self.background.start()
         self.sampler.next = time.monotonic()
-        self.sampler.wait(time.monotonic() + QUIET_BEFORE)
+        alone = BACKGROUND_BEFORE if self.scenario.background else QUIET_BEFORE
+        self.sampler.wait(time.monotonic() + alone)
         self.launch = time.monotonic()
         while not self.begin or time.monotonic() < self.begin + self.scenario.seconds:
             self.sampler.wait(time.monotonic() + INTERVAL, self._each_time)
         self.end = time.monotonic()
         self.load = host.Load.now().since(self.load)
+        self.background.stop("source")
         if len(self.controls) < len(self.scenario.flows):
             late = self.scenario.labels[len(self.controls)]
             raise LabError(
@@ -217,6 +245,7 @@ class Run:
             if time.monotonic() > self.end + flows.END_PATIENCE:
                 raise LabError("the flows do not end")
         self.sampler.take()
+        self.background.stop("sink")
         self.traffic.stop_ping()
 
 
@@ -226,6 +255,8 @@ def measure(directory: Path, progress: Progress) -> None:
     host.require_root()
     host.require_tools()
     preflight.look_up(scenario)
+    if scenario.background:
+        host.traffic_program()
     progress.step("building the network")
     connections = [(flow.cc, *flows.ports(n)) for n, flow in enumerate(scenario.flows)]
     with laboratory(scenario) as lab:
@@ -247,12 +278,13 @@ def measure(directory: Path, progress: Progress) -> None:
             run.execute()
             tracer.stop()
             reports = run.traffic.reports()
+            queues = shown_queues(lab)
             for label, flow, report in zip(scenario.labels, scenario.flows, reports, strict=True):
                 preflight.require_same(label, flow.cc, report.cc)
             progress.step("collecting what was measured")
             (directory / TRACE).write_text(tracer.read())
             trace_lost = tracer.lost()
-        for output in sorted(lab.scratch.glob("*-[0-9]*.json")):
+        for output in (*sorted(lab.scratch.glob("*-[0-9]*.json")), *run.background.reports()):
             shutil.copy(output, directory)
         shutil.copy(lab.scratch / PING, directory)
     document = around | {
@@ -265,6 +297,7 @@ def measure(directory: Path, progress: Progress) -> None:
         "capacity": fitness.capacity,
         "round_trip_ms": fitness.round_trip_ms,
         "trace_lost": trace_lost,
+        "queues": queues,
         "reports": [vars(report) for report in reports],
     }
     # Written last: where it is, everything is.

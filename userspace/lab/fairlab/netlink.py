@@ -31,7 +31,9 @@ ATTRIBUTE = struct.Struct("=HH")
 TCMSG = struct.Struct("=BBHiIII")
 BASIC = struct.Struct("=QI")
 QUEUE = struct.Struct("=IIIII")
-RED_XSTATS = struct.Struct("=IIII")
+# Where the statistics of a qdisc's own have the packets that it marked (linux/pkt_sched.h).
+MARKS = {"choke": 12, "codel": 24, "fq_codel": 12, "fq_pie": 16, "pie": 36, "red": 12}
+MARK_COUNT = struct.Struct("=I")
 PORTS = struct.Struct("!HH")
 
 RECEIVE = 1 << 18
@@ -126,8 +128,8 @@ def parse_queue(message: bytes) -> tuple[str, QueueState]:
                     sent_bytes, sent_packets = BASIC.unpack_from(value)
                 elif part == TCA_STATS_QUEUE:
                     length, backlog, drops, _, _ = QUEUE.unpack_from(value)
-                elif part == TCA_STATS_APP and kind == "red":
-                    _, _, _, marks = RED_XSTATS.unpack_from(value)
+                elif part == TCA_STATS_APP and kind in MARKS:
+                    (marks,) = MARK_COUNT.unpack_from(value, MARKS[kind])
     return kind, QueueState(sent_bytes, sent_packets, drops, marks, backlog, length)
 
 

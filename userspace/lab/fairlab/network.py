@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from fairlab import host
+from fairlab import background, headers, host
 from fairlab.errors import CannotRunError, LabError
 from fairlab.netlink import ConnectionReader, QueueReader
-from fairlab.scenario import ETHERNET_HEADER
-from fairlab.topology import Bottleneck, Delay, End, Network
+from fairlab.qdisc import Qdisc
+from fairlab.topology import Bottleneck, Delay, End, Network, Pacing
 
 # What a network card may do to packets, by ethtool's short names: all of it would have the queues
 # see many packets as one.
@@ -38,6 +38,13 @@ OFFLOADS = {
 # Major numbers of the handles that queues get: netem; the bottleneck's shaper, and what waits for
 # it.
 NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
+
+# Where the background comes from: ports for many flows, to be used again when a flow is over.
+BACKGROUND_SETTINGS = {
+    "tcp_congestion_control": background.CONGESTION_CONTROL,
+    "ip_local_port_range": "10000 65000",
+    "tcp_tw_reuse": "1",
+}
 
 MIN_WINDOW_MEMORY = 32 * 2**20
 PATIENCE = 10  # seconds that a process has to end by itself
@@ -53,25 +60,20 @@ def queue_commands(end: End, frame: int) -> list[str]:
         ]
     if isinstance(end.queue, Bottleneck):
         queue = end.queue
-        size = queue.limit_bytes or queue.limit_packets * frame
-        if queue.ecn:
-            # As tc-red(8) advises, the thresholds apart by more than a burst; beyond the upper one
-            # everything is marked.
-            low, high = max(frame, size // 6), max(2 * frame, size // 2)
-            child = (
-                f"red limit {size} min {low} max {high} avpkt {frame}"
-                f" burst {(2 * low + high) // (3 * frame) + 1} probability 0.1"
-                f" bandwidth {queue.rate}bit ecn"
-            )
-        elif queue.limit_packets:
-            child = f"pfifo limit {queue.limit_packets}"
-        else:
-            child = f"bfifo limit {queue.limit_bytes}"
-        shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {size}"
+        shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {queue.size}"
         return [
             f"qdisc replace {device} root handle {SHAPER:x}: {shaper}",
-            f"qdisc replace {device} parent {SHAPER:x}:1 handle {QUEUE:x}: {child}",
+            f"qdisc replace {device} parent {SHAPER:x}:1 handle {QUEUE:x}: {queue.qdisc}",
         ]
+    if isinstance(end.queue, Pacing):
+        # TCP paces by itself, but not the first ten packets; and each packet by itself, without
+        # credit from when a flow was idle.
+        return [
+            f"qdisc replace {device} root handle {QUEUE:x}: fq maxrate {end.queue.peak}bit"
+            f" quantum {frame} initial_quantum {frame} limit 100000 flow_limit 10000"
+        ]
+    if isinstance(end.queue, Qdisc):
+        return [f"qdisc replace {device} root handle {QUEUE:x}: {end.queue}"]
     return []
 
 
@@ -92,7 +94,7 @@ class Laboratory:
     def __init__(self, network: Network, window_memory: int, ecn: bool) -> None:
         self.network = network
         self.settings = host_settings(max(MIN_WINDOW_MEMORY, window_memory), ecn)
-        self.frame = network.mtu + ETHERNET_HEADER
+        self.frame = network.mtu + headers.ETHERNET
         self.scratch = Path()
         self._mininet: Any = None
         self._children: list[subprocess.Popen[bytes]] = []
@@ -103,6 +105,7 @@ class Laboratory:
             self.scratch = Path(tempfile.mkdtemp(prefix="fairlab-"))
             stack.callback(shutil.rmtree, self.scratch)
             stack.enter_context(host.large_backlog())
+            stack.enter_context(host.forwarding_first())
             self._start(stack)
             stack.callback(self._stop_children)
             for node in (*self.network.hosts, *self.network.routers):
@@ -162,17 +165,22 @@ class Laboratory:
         if node in self.network.routers:
             script.append("echo 1 >$net/ipv4/ip_forward")
         else:
-            for name, value in self.settings.items():
+            settings = dict(self.settings)
+            if self.network.background and node == self.network.background.sender:
+                settings |= BACKGROUND_SETTINGS
+            for name, value in settings.items():
                 script.append(f"echo '{value}' >$net/ipv4/{name}")
         text = "\n".join(batch)
         self.shell(node, "\n".join([*script, f"ip -batch - <<'END'\n{text}\nEND"]))
 
     def add_queues(self) -> None:
         """Put the topology's queues in place."""
-        for node in self.network.routers:
+        for node in (*self.network.routers, *self.network.hosts):
             commands: list[str] = []
             for end, _ in self.network.ends_of(node):
                 commands += queue_commands(end, self.frame)
+            if not commands:
+                continue
             text = "\n".join(commands)
             try:
                 self.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
@@ -246,6 +254,17 @@ class Laboratory:
             f"echo '@ {end.interface}'; ethtool -k {end.interface}" for end, _ in ends
         )
         return parse_offloads(self.shell(node, script))
+
+    def try_qdisc(self, end: End, qdisc: Qdisc) -> None:
+        """Put a qdisc at an interface and take it away again: can it be?"""
+        device = f"dev {end.interface}"
+        self.shell(end.node, f"tc qdisc add {device} root {qdisc}; tc qdisc del {device} root")
+
+    def shown_queue(self, end: End) -> dict[str, Any]:
+        """What `tc -s` shows of what waits at an interface, as tc's JSON."""
+        shown = json.loads(self.shell(end.node, f"tc -s -j qdisc show dev {end.interface}"))
+        found: dict[str, Any] = next(q for q in shown if q["handle"] == f"{QUEUE:x}:")
+        return found
 
     def netem_limits(self, node: str) -> dict[str, int]:
         """How many packets the delays of NODE can hold, by interface, as the kernel has it."""

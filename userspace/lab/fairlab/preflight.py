@@ -46,6 +46,17 @@ def choose(lab: Laboratory, scenario: Scenario) -> None:
                 raise UsageError(f"'{flow.cc}' refuses the preset '{flow.preset}'") from None
 
 
+def qdiscs(lab: Laboratory, scenario: Scenario) -> None:
+    """Does tc, and this kernel, take each qdisc that was asked for?"""
+    for qdisc in scenario.qdiscs:
+        try:
+            lab.try_qdisc(topology.ends_with(lab.network, qdisc)[0], qdisc)
+        except LabError as error:
+            # What follows is tc's help for a kind that it knows.
+            reason, _, _ = str(error).partition("; Usage:")
+            raise UsageError(f"qdisc '{qdisc}' is refused {reason}") from None
+
+
 def offloads(lab: Laboratory) -> None:
     """Is every offload off, at every interface?"""
     for node in (*lab.network.hosts, *lab.network.routers):
@@ -95,7 +106,7 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
     with outputs[0].open("wb") as output:
         command = flows.server_command(path.address, ports[1])
         server = lab.start(path.receiver, command, output)
-    flows.wait_listening(lab, path.receiver, server, ports[1], outputs[0])
+    flows.wait_server(lab, path.receiver, server, ports[1], outputs[0])
     with outputs[1].open("wb") as output:
         command = flows.client_command(path.address, ports, TRIAL_CC, TRIAL_SECONDS)
         client = lab.start(path.sender, command, output)

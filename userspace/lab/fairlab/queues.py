@@ -2,9 +2,10 @@
 """Sampling queues while a run goes on.
 
 Two kinds of queue are read, at the same moments: the bottleneck's, for its length, drops and what
-it sent; and each delay in front of a receiver, whose counters say how much of each flow has come
-through.  Both are counted by the kernel on one clock, so throughput, queue and windows can be laid
-over one another, which the programs' own reports (each begins when it begins) cannot.
+it sent; and each delay in front of a receiver, whose counters say how much of each flow, or of the
+background, has come through.  Both are counted by the kernel on one clock, so throughput, queue and
+windows can be laid over one another, which the programs' own reports (each begins when it begins)
+cannot.
 """
 
 import time
@@ -34,6 +35,8 @@ class Samples:
     delay_drops: list[int] = field(default_factory=list)  # of all delays together: should be none
     flow_bytes: list[list[int]] = field(default_factory=list)  # per flow
     flow_packets: list[list[int]] = field(default_factory=list)
+    background_bytes: list[int] = field(default_factory=list)  # empty if there is none
+    background_packets: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -51,6 +54,8 @@ class Sampler:
         self.left, self.right = left, right
         self.bottleneck = lab.interface_index(network.bottleneck)
         self.arrivals = [lab.interface_index(path.last) for path in network.paths]
+        beside = network.background
+        self.beside = lab.interface_index(beside.last) if beside else None
         self.samples = Samples()
         self.samples.flow_bytes = [[] for _ in self.arrivals]
         self.samples.flow_packets = [[] for _ in self.arrivals]
@@ -75,6 +80,10 @@ class Sampler:
             arrived = right.get((index, NETEM), NOTHING)
             s.flow_bytes[n].append(arrived.sent_bytes)
             s.flow_packets[n].append(arrived.sent_packets)
+        if self.beside is not None:
+            arrived = right.get((self.beside, NETEM), NOTHING)
+            s.background_bytes.append(arrived.sent_bytes)
+            s.background_packets.append(arrived.sent_packets)
 
     def wait(self, until: float, each_time: Callable[[], None] | None = None) -> None:
         """Sample until the monotonic clock shows UNTIL, calling EACH_TIME after each sample."""

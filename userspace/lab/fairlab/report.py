@@ -47,8 +47,10 @@ def table(result: dict[str, Any]) -> str:
     rows.append(["all", _mbits(total["throughput_bps"]), "", str(total["retransmits"]), "", "", ""])
     delay, ping = total["queue_delay_ms"], total["ping_ms"]
     marks = f", {total['marks']} marked" if result["scenario"]["ecn"] else ""
+    more = results.describe_more(result)
     lines = [
         results.describe(result),
+        *([more] if more else []),
         "",
         *_table(rows),
         "",
@@ -60,6 +62,7 @@ def table(result: dict[str, Any]) -> str:
     ]
     if ping:
         lines.append(f"ping          mean {ping['mean']:.1f} ms, max {ping['max']:.1f} ms")
+    lines += _background(result)
     lines.append(
         f"(throughput as received, without headers; from {first:g} s to {last:g} s,"
         " retransmits of the whole run)"
@@ -70,6 +73,41 @@ def table(result: dict[str, Any]) -> str:
             f"note: {lost} window events had no room in the trace; cwnd is missing at the start"
         )
     return "\n".join(lines)
+
+
+def _background(result: dict[str, Any]) -> list[str]:
+    """The lines about the background."""
+    found = result.get("background")
+    if not found:
+        return []
+    share = {name: f"{100 * found[name]:.1f} %" for name in ("asked", "offered", "carried")}
+    lines = [
+        f"background    {share['asked']} of the link asked for, {share['offered']} offered,"
+        f" {share['carried']} came through",
+        f"              {found['lost']} of {found['packets']} packets lost"
+        f" ({100 * found['loss']:.3f} %)",
+    ]
+    if "flows" in found:
+        going, took = found["in_progress"], found["completion_ms"]
+        lines[-1] += f", {found['retransmits']} sent again"
+        lines.append(
+            f"              {found['flows']} flows, {found['ended']} ended; in progress: mean"
+            f" {going['mean']:.1f}, max {going['max']:.0f}"
+        )
+        if took:
+            lines.append(
+                f"              half done within {took['p50']:.0f} ms, 95 % {took['p95']:.0f} ms,"
+                f" 99 % {took['p99']:.0f} ms"
+            )
+    elif found["delay_ms"]:
+        delay = found["delay_ms"]
+        lines.append(f"              delay mean {delay['mean']:.1f} ms, max {delay['max']:.1f} ms")
+    available = result["total"]["available_bps"]
+    used = result["total"]["throughput_bps"] / available if available > 0 else 0
+    lines.append(
+        f"available     {_mbits(available)} Mbit/s beside it; the flows use {100 * used:.0f} %"
+    )
+    return lines
 
 
 def _throughput(flow: dict[str, Any]) -> int:

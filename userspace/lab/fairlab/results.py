@@ -4,7 +4,7 @@
     results/2026-11-20T114500-dumbbell-2bic-gaimd-cubic-reno/
         result.json     the figures, the curves, and everything that they depend on
         *.flent.gz      the same for Flent
-        *.png *.svg     throughput, cwnd, queue
+        *.png *.svg     throughput, cwnd, queue, background
         raw/            what was measured, as it was measured
 
 A run works in a hidden directory beside, which gets its name when everything is in it: so a
@@ -28,6 +28,7 @@ from typing import Any
 from fairlab import __version__, analysis, flentfile, units, validity
 from fairlab.errors import CannotRunError, UsageError
 from fairlab.measure import MEASUREMENT, PING, SCENARIO, TRACE
+from fairlab.qdisc import BOTTLENECK
 from fairlab.scenario import Scenario
 
 RESULT, RAW = "result.json", "raw"
@@ -35,9 +36,10 @@ LONGEST_NAME = 60
 
 
 def flow_set_name(scenario: Scenario) -> str:
-    """The flows in a few letters, such as 2bic-gaimd-cubic."""
+    """The flows in a few letters, such as 2bic-gaimd-cubic, and the qdisc if one was asked for."""
     count = Counter(str(flow) for flow in scenario.flows)
     words = [f"{n if n > 1 else ''}{name}" for name, n in count.items()]
+    words += [qdisc.kind for qdisc in scenario.qdiscs]
     return re.sub(r"[^a-z0-9-]+", "_", "-".join(words).lower())[:LONGEST_NAME]
 
 
@@ -91,6 +93,7 @@ def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
         "name": flow_set_name(measurement.scenario),
         **{name: document[name] for name in ("scenario", "kernel", "engine", "tools", "modules")},
         "settings": document["settings"],
+        "queues": document["queues"],
         "checks": {
             "capacity_bps": round(document["capacity"]),
             "round_trip_ms": document["round_trip_ms"],
@@ -112,16 +115,16 @@ def _keep_raw(work: Path) -> None:
     with (work / TRACE).open("rb") as source, gzip.open(raw / f"{TRACE}.gz", "wb", 6) as target:
         shutil.copyfileobj(source, target)
     (work / TRACE).unlink()
-    for name in (MEASUREMENT, PING, *(path.name for path in work.glob("*-[0-9]*.json"))):
+    reports = [*work.glob("*-[0-9]*.json"), *work.glob("background-*.json")]
+    for name in (MEASUREMENT, PING, *(path.name for path in reports)):
         (work / name).rename(raw / name)
     (work / SCENARIO).unlink()
 
 
 def write_flent(directory: Path, result: dict[str, Any]) -> None:
     """Store the flow set for Flent."""
-    flentfile.write(
-        result, directory / f"{result['scenario']['topology']}-{result['name']}.flent.gz"
-    )
+    name = f"{result['scenario']['topology']}-{result['name']}.flent.gz"
+    flentfile.write(result, directory / name, describe_more(result))
 
 
 def publish(work: Path, parent: Path, date: datetime, result: dict[str, Any]) -> Path:
@@ -166,3 +169,15 @@ def describe(result: dict[str, Any]) -> str:
     if engine["accelerator"]:
         where += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
     return f"{', '.join(words)}; Linux {result['kernel']['release']}, {where}"
+
+
+def describe_more(result: dict[str, Any]) -> str:
+    """What else was asked for, in a line: qdiscs, the background; empty if nothing."""
+    scenario = Scenario.from_json(result["scenario"])
+    words = [
+        f"{'' if qdisc.link == BOTTLENECK else f'{qdisc.link}: '}{qdisc}"
+        for qdisc in scenario.qdiscs
+    ]
+    if scenario.background:
+        words.append(f"background {scenario.background}")
+    return "; ".join(words)

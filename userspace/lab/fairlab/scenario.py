@@ -13,8 +13,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from fairlab import units
+from fairlab import headers, units
+from fairlab.background import Background
 from fairlab.errors import UsageError
+from fairlab.qdisc import Buffer, Qdisc
 
 TOPOLOGIES = ("dumbbell",)
 
@@ -24,16 +26,11 @@ MAX_RTT = 10 * 10**6
 MIN_TIME, MAX_TIME = 2, 24 * 3600
 MIN_MTU, MAX_MTU = 576, 9000
 MAX_QUEUE = 2**30
-BUFFER_TEXTS = "1bdp, 100p (packets) or 64kb"
-
-ETHERNET_HEADER = 14
-# IPv4, TCP, and TCP's timestamps, which every data segment carries.
-SEGMENT_HEADERS = 20 + 20 + 12
+MAX_SEED = 2**64 - 1
 
 _FLOW = re.compile(
     r"(?:(\d{1,3})\*)?([a-z][a-z0-9_-]{0,14})(?::([A-Za-z0-9_. -]{1,40}))?", re.ASCII
 )
-_BUFFER = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)bdp|(\d{1,9})p", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -77,33 +74,6 @@ def flow_labels(flows: tuple[Flow, ...]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Buffer:
-    """How much the bottleneck holds: in bytes, or in packets if that is what was asked for."""
-
-    text: str
-    size: int = 0
-    packets: int = 0
-
-    def bytes_at_most(self, frame: int) -> int:
-        """Its size in bytes when it is full of FRAMEs."""
-        return self.size or self.packets * frame
-
-
-def parse_buffer(text: str, rate: int, rtt: int) -> Buffer:
-    """A buffer such as `1bdp` (of rate x rtt), `100p` (packets) or `64kb`."""
-    match = _BUFFER.fullmatch(text.strip().lower())
-    if match and match[2]:
-        return Buffer(text, packets=int(match[2]))
-    if match:
-        factor, _ = units.split_quantity(match[1])
-        return Buffer(text, size=round(factor * rate * rtt / (8 * 10**6)))
-    try:
-        return Buffer(text, size=units.parse_size(text))
-    except UsageError:
-        raise UsageError(f"buffer '{text}': must be like {BUFFER_TEXTS}") from None
-
-
-@dataclass(frozen=True)
 class Scenario:
     """One experiment.  Times in microseconds where not in seconds by their name, rates in bit/s."""
 
@@ -119,6 +89,8 @@ class Scenario:
     mtu: int = 1500
     ecn: bool = False
     netem_limit: int = 0  # 0: as large as it takes
+    qdiscs: tuple[Qdisc, ...] = ()  # at most one for a link; what limits them is settled
+    background: Background | None = None
 
     def __post_init__(self) -> None:
         if self.topology not in TOPOLOGIES:
@@ -139,8 +111,14 @@ class Scenario:
             )
         if self.netem_limit < 0:
             raise UsageError(f"netem limit {self.netem_limit}: must be at least 1 packet")
-        if self.seed < 0:
-            raise UsageError(f"seed {self.seed}: must be at least 0")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise UsageError(f"seed {self.seed}: must be 0 to 2^64 - 1")
+        links = [qdisc.link for qdisc in self.qdiscs]
+        twice = {link for link in links if links.count(link) > 1}
+        if twice:
+            raise UsageError(f"more than one qdisc for the link '{twice.pop()}'")
+        if self.background:
+            self.background.check(self.rate)
         last_start = self.start_gap * (len(self.flows) - 1) / 10**6
         if not 0 <= self.warmup_seconds < self.seconds - 1:
             raise UsageError(
@@ -156,12 +134,12 @@ class Scenario:
     @property
     def frame(self) -> int:
         """The largest packet as the queues count it: without preamble and checksum."""
-        return self.mtu + ETHERNET_HEADER
+        return self.mtu + headers.ETHERNET
 
     @property
     def payload(self) -> int:
         """How much of such a packet is the user's data."""
-        return self.mtu - SEGMENT_HEADERS
+        return self.mtu - headers.SEGMENT
 
     @property
     def bdp(self) -> int:
@@ -172,6 +150,10 @@ class Scenario:
     def labels(self) -> list[str]:
         """A name for each flow."""
         return flow_labels(self.flows)
+
+    def qdisc(self, link: str) -> Qdisc | None:
+        """What was asked for at a link."""
+        return next((qdisc for qdisc in self.qdiscs if qdisc.link == link), None)
 
     def starts(self) -> list[float]:
         """When each flow starts, in seconds.
@@ -189,8 +171,17 @@ class Scenario:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Scenario":
         """The scenario that to_json() was made of."""
-        flows = tuple(Flow(**flow) for flow in data["flows"])
-        fields: dict[str, Any] = {**data, "flows": flows, "buffer": Buffer(**data["buffer"])}
+        background = data.get("background")
+        fields: dict[str, Any] = {
+            **data,
+            "flows": tuple(Flow(**flow) for flow in data["flows"]),
+            "buffer": Buffer(**data["buffer"]),
+            "qdiscs": tuple(
+                Qdisc(qdisc["link"], qdisc["kind"], tuple(qdisc["words"]))
+                for qdisc in data.get("qdiscs", [])
+            ),
+            "background": background and Background(**background),
+        }
         return cls(**fields)
 
 

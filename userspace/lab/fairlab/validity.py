@@ -8,26 +8,34 @@ looked for in the raw data, and a run that shows one is refused with the reason.
 
 from itertools import pairwise
 
-from fairlab import units
+from fairlab import headers, units
 from fairlab.analysis import Measurement
+from fairlab.background import PACKETS
 from fairlab.errors import CannotRunError, LabError
 
 # While packets wait, the bottleneck sends at its rate.  Seen from samples, which come a little
 # early or late, over all the time that the queue was never near empty.
 RATE_TOLERANCE = 0.02
 SURELY_WAITING = 0.25  # of the buffer, at both ends of an interval
+# A buffer that empties sooner [s] may well do so between two samples.
+SHORTEST_BUFFER = 0.02
 ENOUGH_INTERVALS = 10
 
 MIN_IDLE = 0.05
 MAX_STOLEN = 0.05
 LONGEST_PAUSE = 1.0  # seconds without a sample
 COUNTER_TOLERANCE = 0.03
+# How late the background's source may be for its plan, on average and at worst [s].
+MAX_LATE_MEAN, MAX_LATE = 0.005, 0.25
 
 
 def busy_rate(m: Measurement) -> float | None:
     """The rate at which the bottleneck sent while packets waited [bit/s]; None if too rare."""
     s, times = m.samples, m.times
-    enough = SURELY_WAITING * m.scenario.buffer.bytes_at_most(m.scenario.frame)
+    buffer = m.scenario.buffer.bytes_at_most(m.scenario.frame)
+    if 8 * buffer < SHORTEST_BUFFER * m.scenario.rate:
+        return None
+    enough = SURELY_WAITING * buffer
     took = sent = 0.0
     intervals = 0
     for a, b in pairwise(range(len(times))):
@@ -80,14 +88,17 @@ def check_hidden_losses(m: Measurement) -> None:
 
 def check_packets(m: Measurement) -> None:
     """No packet may have been larger than the network's."""
-    for label, sizes, packets in zip(
-        m.scenario.labels, m.samples.flow_bytes, m.samples.flow_packets, strict=True
-    ):
+    s = m.samples
+    labels = [f"flow {label}" for label in m.scenario.labels]
+    columns = list(zip(labels, s.flow_bytes, s.flow_packets, strict=True))
+    if m.background:
+        columns.append(("the background", s.background_bytes, s.background_packets))
+    for label, sizes, packets in columns:
         count = packets[-1] - packets[0]
         mean = (sizes[-1] - sizes[0]) / count if count else 0
         if mean > m.scenario.frame:
             raise CannotRunError(
-                f"flow {label} sent packets of {mean:.0f} bytes on average, on links for"
+                f"{label} sent packets of {mean:.0f} bytes on average, on links for"
                 f" {m.scenario.frame}: an offload was on"
             )
 
@@ -108,10 +119,43 @@ def check_accounts(m: Measurement) -> None:
             )
 
 
+def check_background(m: Measurement) -> None:
+    """The background must have been offered when it was due, and counted in full."""
+    report, what = m.background, m.scenario.background
+    if not report or not what:
+        return
+    if report.late_mean > MAX_LATE_MEAN or report.late_max > MAX_LATE:
+        raise CannotRunError(
+            f"the background's source was {1000 * report.late_mean:.0f} ms behind its plan on"
+            f" average and {1000 * report.late_max:.0f} ms at worst: this machine was too slow or"
+            " too busy"
+        )
+    if report.no_room:
+        raise CannotRunError(
+            f"the background's sink had no room for {report.no_room} packets: this machine was too"
+            " slow or too busy"
+        )
+    if report.ended < m.document["end"]:
+        raise LabError("the background ended before the run")
+    s = m.samples
+    header = headers.DATAGRAM if what.kind == PACKETS else headers.SEGMENT
+    packets = s.background_packets[-1] - s.background_packets[0]
+    carried = s.background_bytes[-1] - s.background_bytes[0]
+    ours, theirs = carried - packets * (header + headers.ETHERNET), report.received_bytes
+    # Here and there a segment comes twice, or is on its way when its flow is aborted.
+    under_way = 2 * (m.scenario.bdp + m.scenario.buffer.bytes_at_most(m.scenario.frame))
+    if abs(ours - theirs) > COUNTER_TOLERANCE * theirs + under_way:
+        raise LabError(
+            f"the background's sink received {theirs / 1e6:.2f} MB, but {ours / 1e6:.2f} MB came"
+            " through the network"
+        )
+
+
 def check(m: Measurement) -> None:
     """Raise the reason if the run cannot be trusted.  Causes come before what they lead to."""
     check_hidden_losses(m)
     check_packets(m)
     check_load(m)
+    check_background(m)
     check_rate(m)
     check_accounts(m)
