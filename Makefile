@@ -38,6 +38,7 @@ help:
 	@echo 'make demo            BIC, GAIMD, CUBIC and Reno share a bottleneck, on a stock kernel in a VM'
 	@echo 'make test            all tests, on Linux 6.1 and 6.12'
 	@echo 'make test-matrix     the kernel tests on every supported kernel (6.1, 6.12, 7.2)'
+	@echo 'make test-debug      the tests of the qdiscs in a kernel that checks itself (KASAN, lockdep, UBSAN)'
 	@echo 'make modules         build the modules [KERNELDIR=$(KERNELDIR)]'
 	@echo 'make tc-plugins      build what tc needs to understand the qdiscs (build/tc)'
 	@echo 'make install         install both, the modules for that kernel, over its own [DESTDIR=, DEPMOD=]'
@@ -160,6 +161,10 @@ test: deps
 .PHONY: test-matrix
 test-matrix: deps
 	@tests/run --stage kernel --kernel 6.1 --kernel 6.12 --kernel 7.2
+
+.PHONY: test-debug
+test-debug: deps
+	@tests/run --stage debug
 
 .PHONY: clean
 clean:

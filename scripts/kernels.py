@@ -17,6 +17,7 @@ A kernel in the cache is a directory D:
     D/lib/modules/RELEASE  its own modules, indexed by depmod
     D/packages             which packages it was made of
     D/suite                and from which suite of Debian
+    D/make                 what else to tell make when modules are built (see uml.py)
 
 A series such as 6.12 is a name for the newest release of it that Debian has when it is first
 fetched; after that the cached one is used, without the network, until `get --refresh`.
@@ -174,6 +175,17 @@ class Kernel:
     def modules(self) -> Path:
         return self.directory / "lib/modules" / self.release
 
+    @property
+    def is_program(self) -> bool:
+        """Is it User-Mode Linux?"""
+        return "ARCH=um" in self.make_variables
+
+    @property
+    def make_variables(self) -> list[str]:
+        """What make has to be told when a module is built for it."""
+        path = self.directory / "make"
+        return path.read_text().split() if path.exists() else []
+
 
 # --- Debian's archive ---------------------------------------------------------------------------
 
@@ -247,6 +259,10 @@ class Archive:
         # Releases of one series differ in numbers, which decide, and in suffixes, which do not.
         releases.sort(key=lambda release: [int(n) for n in re.findall("[0-9]+", release)])
         return f"linux-image-{releases[-1]}" if releases else None
+
+    def has(self, name: str) -> bool:
+        """Is there a package NAME?"""
+        return name in run([self._apt_cache, *self._options(), "pkgnames", name]).split()
 
     def describe(self, name: str) -> dict[str, str]:
         """The fields of the newest version of package NAME."""
@@ -471,7 +487,7 @@ def _fetch_image(series: str, archive: Archive, image: str) -> Kernel:
     if not _is_complete(directory):
         packages = archive.kernel_packages([image, f"linux-headers-{release}"])
         say(f"fetching Linux {release} from {archive.label} ({len(packages)} packages)")
-        with _staging(directory) as new:
+        with staging(directory) as new:
             debs = archive.download(list(packages), new / "debs")
             unpack(debs, new)
             (new / "debs").rmdir()
@@ -484,7 +500,7 @@ def _fetch_image(series: str, archive: Archive, image: str) -> Kernel:
 
 
 @contextlib.contextmanager
-def _staging(directory: Path) -> Iterator[Path]:
+def staging(directory: Path) -> Iterator[Path]:
     """A directory that becomes DIRECTORY when all went well, and vanishes when not."""
     new = directory.with_name(f".new-{directory.name}")
     shutil.rmtree(new, ignore_errors=True)
@@ -582,7 +598,7 @@ def _adopt(image: Path, content: bytes, release: str, modules: Path) -> Kernel:
     directory = kernels_dir() / f"path-{release}-{key}"
     with locked(cache_dir() / "lock"):
         if not _is_complete(directory):
-            with _staging(directory) as new:
+            with staging(directory) as new:
                 (new / "kernel").write_bytes(bootable(content))
                 (new / "release").write_text(release + "\n")
                 # Copies, since the guest will not see /lib/modules/RELEASE of the host: the tree
@@ -666,7 +682,7 @@ class Toolchain:
             archive = Archive(self.suites)
             archive.update()
             say(f"fetching {self.compiler} from {archive.label} (about 300 MB unpacked)")
-            with _staging(self.root) as new:
+            with staging(self.root) as new:
                 scratch = new / "debs"
                 packages = archive.closure([self.compiler, *self.TOOLS], scratch)
                 # First the one that says that /bin is /usr/bin.
@@ -733,7 +749,7 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
     toolchain = toolchain_for(kernel)
     with locked(build / f".lock-{release}"):
         command = ["make", "--no-print-directory", "-C", str(TOP), "modules"]
-        command.append(f"KERNELDIR={kernel.headers.resolve()}")
+        command += [f"KERNELDIR={kernel.headers.resolve()}", *kernel.make_variables]
         if toolchain:
             toolchain.make()
             command = toolchain.wrap(command)
@@ -768,7 +784,7 @@ def _assemble(kernel: Kernel, ours: list[Path]) -> Path:
     stamp = root / "stamp"
     # Leave the tree alone when it is right: a running guest may be looking at it.
     if not stamp.exists() or stamp.read_text() != state.hexdigest():
-        with _staging(root) as new:
+        with staging(root) as new:
             tree = new / "lib/modules" / release
             (tree / "updates").mkdir(parents=True)
             link_modules(kernel.modules, tree)

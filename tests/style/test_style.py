@@ -76,7 +76,7 @@ def scripts(interpreter: str) -> list[str]:
     return found
 
 
-KERNEL_C = files("tcp_*/*.[ch]", "sch_*/*.[ch]", "include/*.h", "userspace/*.[ch]")
+KERNEL_C = files("tcp_*/*.[ch]", "sch_*/*.[ch]", "include/*.h", "userspace/tc/*.[ch]")
 
 
 @pytest.mark.parametrize("name", KERNEL_C)
@@ -138,7 +138,10 @@ def test_mypy_scripts(script: str) -> None:
     mypy(script)
 
 
-@pytest.mark.parametrize("room", ["kernel", "unit", "vm", "lab", "style", "install", "bench"])
+ROOMS = ["kernel", "unit", "tc", "vm", "debug", "lab", "style", "install", "bench"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_mypy_tests(room: str) -> None:
     mypy(*files(f"tests/{room}/*.py"))
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make bench in a few seconds, to see that it measures what it says, and knows when it does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP / "tests/bench"))
+
+import measure  # noqa: E402
+
+CANDIDATES = {candidate.name: candidate for candidate in measure.CANDIDATES}
+
+
+def test_smoke(tmp_path: Path) -> None:
+    """All candidates, all loads, in one boot; data, table and figure."""
+    command = [str(TOP / "tests/bench/bench"), "--smoke", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "bench-drr_fq.json").read_text())
+    points = {
+        (point["candidate"], point["load"], point["hashed"]): point for point in result["points"]
+    }
+    assert len(points) == len(CANDIDATES) * len(measure.KINDS) * 2
+    for (name, kind, _), point in points.items():
+        load = measure.Load(kind, 20)
+        if kind == "overload":
+            assert point["shown"]["drops"] > 0
+        elif name != "sfq":
+            assert point["shown"] == {
+                "qlen": load.packets,
+                "drops": 0,
+                "queues": point["shown"]["queues"],
+            }
+        if CANDIDATES[name].buckets:
+            assert 17 <= point["shown"]["queues"] <= 20
+    # Whatever the machine: what looks at a packet costs more than what does not.
+    for name in ("drr_fq", "fq_codel", "sfq"):
+        work = points[name, "short", False]["nanoseconds"]["median"]
+        assert work > points["pfifo", "short", False]["nanoseconds"]["median"] > -5
+    # And to know the hash already saves something, if it is used.
+    with_hash, without = points["fq_codel", "short", True], points["fq_codel", "short", False]
+    assert with_hash["nanoseconds"]["median"] < without["nanoseconds"]["median"]
+
+    table = (tmp_path / "bench-drr_fq.md").read_text()
+    for name in CANDIDATES:
+        assert f"| `{name}` | " in table
+    assert result["conditions"]["kernel"] in table
+    assert (tmp_path / "bench-drr_fq.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / "bench-drr_fq.svg").read_bytes()
+
+
+def guest(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script of Python in a guest with qbench."""
+    modules = sorted((TOP / "build/bench").glob("6.1.*-um/qbench.ko"))
+    assert modules, "test_smoke builds it"
+    setup = f"import sys; sys.path.insert(0, '{TOP}/tests/bench'); import measure\n"
+    command = ["sh", "-c", f'insmod {modules[-1]} && exec /usr/bin/python3 -c "$0"', setup + script]
+    vm = [str(TOP / "scripts/vm"), "--engine", "native", "--no-modules", "--", *command]
+    return subprocess.run(vm, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_wrong_qdisc() -> None:
+    """A qdisc that drops at its output, stops sending, or has no room, is not measured."""
+    script = """
+bad = {
+    "drops": "codel limit 1000000 target 1us interval 1us noecn",
+    "stops": "tbf rate 8bit burst 20000 limit 100000000",
+    "small": "pfifo limit 50",
+    "big": "pfifo limit 100000",
+}
+for name, options in bad.items():
+    kind = "overload" if name == "big" else "short"
+    candidate = measure.Candidate(name, lambda load, truesize: options, buckets=0)
+    try:
+        bed = measure.Bed(candidate, measure.Load(kind, 10), name)
+        for _ in range(20):
+            bed.turn(10, False)
+        print(name, "was measured")
+    except measure.WrongError as error:
+        print(name, "is wrong:", error)
+"""
+    done = guest(script)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in said] == [
+        f"{name} is wrong" for name in ("drops", "stops", "small", "big")
+    ], done.stdout
+    assert "Protocol error" in said[0]
+    assert "No data available" in said[1]
+    assert "dropped" in said[2]
+
+
+def test_module_refuses() -> None:
+    """qbench takes no command that makes no sense, and survives it."""
+    script = """
+import subprocess
+subprocess.run("ip link add d9 type dummy; ip link set d9 up", shell=True, check=True)
+bad = ["", "nonsense", "fill 1", "steady 1 1 hashed", "open nodev 1 1 100", "open d9 0 1 100",
+       "open d9 1 0 100", "open d9 1 1 10", "open d9 1 1 100000", "open d9 99999999 1 100",
+       "clock 0 1", "clock 9999 1", "x" * 1000]
+for command in bad:
+    try:
+        print(command, measure.Session().ask(command))
+    except measure.WrongError:
+        pass
+session = measure.Session()
+print(len(session.ask("open d9 10 2 100")))
+for command in ["open d9 10 2 100", "fill 1", "steady 1 1 hashed", "fill 21", "steady 0 1 hashed",
+                "steady 1 0 hashed", "steady 1 1 both", "steady 70000 1 hashed", "overload 1 1"]:
+    try:
+        print(command, session.ask(command))
+    except measure.WrongError:
+        pass
+subprocess.run("tc qdisc add dev d9 root pfifo", shell=True, check=True)
+print(len(session.ask("fill 10")))
+"""
+    done = guest(script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "2\n12\n"
+
+
+def bed(name: str, kind: str) -> measure.Bed:
+    """A bed as it would be in the guest, without the guest."""
+    made = measure.Bed.__new__(measure.Bed)
+    made.candidate, made.load, made.device = CANDIDATES[name], measure.Load(kind, 1000), "none"
+    return made
+
+
+STEADY = measure.State(3000, 3000 * 1514, 500, 500, 0, 1000, [1])
+OVERLOAD = measure.State(30000, 30000 * 1514, 500, 0, 500, 1000, [1])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "state"),
+    [
+        ("drr_fq", "short", replace(STEADY, drops=1)),
+        ("drr_fq", "short", replace(STEADY, qlen=2999)),
+        ("drr_fq", "overload", replace(OVERLOAD, qlen=29999)),
+        ("drr_fq", "overload", replace(OVERLOAD, qlen=30001)),
+        ("drr_fq", "overload", replace(OVERLOAD, drops=499)),
+        ("fq_codel", "overload", replace(OVERLOAD, drops=400)),
+        ("fq_codel", "overload", replace(OVERLOAD, qlen=29900)),
+        ("drr + filter", "overload", replace(OVERLOAD, qlen=20000)),
+    ],
+)
+def test_check_finds(name: str, kind: str, state: measure.State) -> None:
+    with pytest.raises(measure.WrongError, match=f"{name.replace('+', '.')}, 1000 flows, {kind}"):
+        bed(name, kind).check(state)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "state"),
+    [
+        ("drr_fq", "short", STEADY),
+        ("drr_fq", "overload", OVERLOAD),
+        ("fq_codel", "overload", replace(OVERLOAD, drops=450, qlen=29950)),
+    ],
+)
+def test_check_lets_pass(name: str, kind: str, state: measure.State) -> None:
+    bed(name, kind).check(state)
+
+
+@pytest.mark.parametrize(
+    ("flows", "buckets", "expected"),
+    [(1, 16384, 1.0), (10000, 16384, 7484.0), (10000, 1024, 1023.9)],
+)
+def test_occupied(flows: int, buckets: int, expected: float) -> None:
+    occupied: Callable[[int, int], float] = measure.occupied
+    assert occupied(flows, buckets) == pytest.approx(expected, rel=1e-3)

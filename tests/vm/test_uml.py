@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/vm --engine native and virtual: the same promises as the engine vm, kept by a program.
+
+What both have in common (the command line, the time-out, the outputs' way) is tested with qemu in
+test_vm.py; here is what is User-Mode Linux's own: its build, its root file system, and the walls
+between the guest and the host, since it is a program of the host.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_vm import KERNEL, NOBODY, TOP, VM, Done, children, link_or_copy, state, wait_for
+
+NATIVE = ["--engine", "native"]
+BUILD_SECONDS = 3600  # at first: on a busy machine it takes a while
+
+
+def vm(*arguments: str, limit: float = 120, own_modules: bool = False) -> Done:
+    options = [] if own_modules else ["--no-modules"]
+    done: Done = subprocess.run(
+        [VM, *options, *arguments], capture_output=True, timeout=limit, check=False
+    )
+    return done
+
+
+def get(*arguments: str) -> Path:
+    """The directory of a kernel, built if need be."""
+    done = subprocess.run(
+        [KERNEL, "get", *arguments, "6.1"],
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.rstrip("\n"))
+
+
+def build_splat(directory: Path, copy: Path) -> Path:
+    """The module that misbehaves, for the kernel in DIRECTORY."""
+    shutil.copytree(TOP / "tests/vm/splat", copy)
+    variables = (directory / "make").read_text().split()
+    command = ["make", "-C", str(directory / "headers"), f"M={copy}", *variables, "modules"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return copy / "splat.ko"
+
+
+@pytest.fixture(scope="module")
+def directory() -> Path:
+    return get(*NATIVE)
+
+
+@pytest.fixture(scope="module")
+def splat(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_splat(directory, tmp_path_factory.mktemp("splat") / "module")
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below PID."""
+    return [found for child in children(pid) for found in [child, *descendants(child)]]
+
+
+@pytest.fixture
+def sleeping(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A guest that says `here` and sleeps."""
+    command = [VM, *NATIVE, "--no-modules", "--", "sh", "-c", "printf here; sleep 1000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert os.read(process.stdout.fileno(), 100) == b"here"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_guest(directory: Path, tmp_path: Path) -> None:
+    """Output, exit status, surroundings, and what becomes of written files."""
+    kept = tmp_path / "kept, with a comma and a 'quote'"
+    kept.mkdir()
+    noise = random.Random(1).randbytes(3 << 20)
+    (tmp_path / "noise").write_bytes(noise)
+    every_byte = bytes(range(256)) * 64
+    (tmp_path / "bytes").write_bytes(every_byte)
+    marker = Path(f"/etc/fairpath-test-{os.getpid()}")
+    script = tmp_path / "script"
+    script.write_text(f"""
+        facts() {{
+            echo "user $(id -u)"
+            echo "pwd $(pwd)"
+            echo "colour $COLOUR"
+            echo "engine $FAIRPATH_ENGINE $FAIRPATH_STEADY"
+            echo "stdin $(wc -c)"
+            echo "release $(uname -r)"
+            echo "arguments $#: $1, $2"
+            ping -c 1 -W 5 127.0.0.1 >/dev/null && echo "lo up"
+            for path in /proc/self /proc/config.gz /sys/kernel/debug \
+                /sys/kernel/tracing/events/tcp \
+                /sys/fs/bpf /sys/fs/cgroup/cgroup.procs /dev/pts/ptmx /dev/shm /dev/null; do
+                [ -e "$path" ] || echo "no $path"
+            done
+            modprobe sch_netem && grep -o ^sch_netem /proc/modules
+            tc qdisc add dev lo clsact && echo clsact
+            ip netns add one && ip -n one link add type veth && echo veth
+            nft add table netdev t && echo nft
+        }}
+        facts "$@" > {shlex.quote(str(kept))}/facts
+        touch {marker} /usr/bin/written && rm -f {TOP}/Makefile
+        [ -e {marker} ] && [ ! -e {TOP}/Makefile ] && echo changed >> {shlex.quote(str(kept))}/facts
+        cat {tmp_path}/noise
+        cat {tmp_path}/bytes > /dev/stderr
+        sleep 300 &
+        exit 3
+        """)
+    before = time.time()
+    options = [*NATIVE, "--rw", str(kept), "--env", "COLOUR=dark red"]
+    done = vm(*options, "--", "bash", str(script), "one two", "$HOME 'x' \\")
+    assert done.returncode == 3, done.stderr[-2000:]
+    assert done.stdout == noise
+    assert done.stderr == every_byte
+    assert (kept / "facts").read_text().splitlines() == [
+        "user 0",
+        f"pwd {Path.cwd()}",
+        "colour dark red",
+        "engine native 0",
+        "stdin 0",
+        f"release {(directory / 'release').read_text().strip()}",
+        "arguments 2: one two, $HOME 'x' \\",
+        "lo up",
+        "sch_netem",
+        "clsact",
+        "veth",
+        "nft",
+        "changed",
+    ]
+    assert not marker.exists()
+    assert not Path("/usr/bin/written").exists()
+    assert (TOP / "Makefile").exists()
+    assert before - 5 < (kept / "facts").stat().st_mtime < time.time() + 5
+
+
+def test_walls(directory: Path, tmp_path: Path) -> None:
+    """The guest's root can mount any of the host's directories, but not write to them."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "precious").write_text("as it was")
+    script = f"""
+        mkdir /run/host
+        mount -t hostfs -o / none /run/host || exit 1
+        here=/run/host{tmp_path}
+        echo spoilt > $here/precious
+        rm $here/precious
+        touch $here/new /run/host/dev/shm/new /run/host/etc/new
+        ls /run/host/etc > /dev/null && cat $here/precious
+        echo fine > $here/shared/file
+        """
+    done = vm(*NATIVE, "--rw", str(tmp_path / "shared"), "--", "sh", "-c", script)
+    assert done.stdout == b"as it was", done.stderr
+    assert done.stderr.count(b"Read-only file system") >= 3
+    assert (tmp_path / "precious").read_text() == "as it was"
+    assert (tmp_path / "shared/file").read_text() == "fine\n"
+    assert not (tmp_path / "new").exists()
+    # That one was written, to a /dev/shm of its own.
+    assert not Path("/dev/shm/new").exists()
+    assert not Path("/etc/new").exists()
+
+
+def test_own_modules(directory: Path) -> None:
+    """modprobe finds the project's modules, and the mainline module that one of them replaces."""
+    script = "uname -r; modinfo -F filename tcp_bic; modprobe tcp_bic; modprobe tcp_gaimd; lsmod"
+    done = vm(*NATIVE, "--", "sh", "-c", script, own_modules=True, limit=600)
+    assert done.returncode == 0, done.stderr
+    release, filename, *modules = done.stdout.decode().splitlines()
+    assert filename == f"/lib/modules/{release}/updates/tcp_bic.ko"
+    assert {line.split()[0] for line in modules} >= {"tcp_bic", "tcp_gaimd"}
+
+
+def test_warning(splat: Path) -> None:
+    done = vm(*NATIVE, "--", "sh", "-c", f"insmod {splat} kind=warn && echo loaded")
+    assert done.stdout == b"loaded\n"
+    assert done.returncode == 70, done.stderr
+    assert b"splat: a warning on purpose" in done.stderr
+
+
+def test_no_splat(splat: Path) -> None:
+    """A module that only taints is fine, and so is a process that crashes."""
+    commands = f"insmod {splat}; sh -c 'kill -SEGV $$'; echo 'WARNING: a test' >&2; true"
+    done = vm(*NATIVE, "--", "bash", "-c", commands)
+    assert done.returncode == 0, done.stderr
+    assert b"splatted" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("insmod {} kind=oops", b"splat_oops"),
+        ("echo c > /proc/sysrq-trigger", b"sysrq triggered crash"),
+    ],
+)
+def test_death(splat: Path, how: str, said: bytes) -> None:
+    """A kernel that dies takes the command along at once."""
+    start = time.monotonic()
+    done = vm(*NATIVE, "--", "sh", "-c", f"echo before; {how.format(splat)}; sleep 1000")
+    assert done.returncode == 70, done.stderr
+    assert done.stdout == b"before\n"
+    assert said in done.stderr
+    assert time.monotonic() - start < 60
+
+
+def test_timeout(splat: Path) -> None:
+    """A guest that hangs with interrupts off is stopped in time."""
+    done = vm(*NATIVE, "--timeout", "8", "--", "insmod", str(splat), "kind=hang")
+    assert done.returncode == 124
+    assert b"time-out after 8 s: the command was still running" in done.stderr
+
+
+def test_killed(sleeping: subprocess.Popen[bytes]) -> None:
+    """All of the guest's processes, which are the host's, end with us even if we cannot help it."""
+    processes = descendants(sleeping.pid)
+    assert len(processes) > 2
+    sleeping.kill()
+    assert wait_for(lambda: all(state(pid) in "XZ" for pid in processes), 10)
+
+
+def test_stopped(sleeping: subprocess.Popen[bytes]) -> None:
+    processes = descendants(sleeping.pid)
+    sleeping.send_signal(signal.SIGTERM)
+    _, complaint = sleeping.communicate(timeout=10)
+    assert sleeping.returncode == 128 + signal.SIGTERM
+    assert complaint == b"vm: stopped by SIGTERM\n"
+    assert wait_for(lambda: all(state(pid) in "XZ" for pid in processes), 10)
+
+
+def test_virtual(directory: Path, tmp_path: Path) -> None:
+    """The clock jumps over idle time and stands still while there is work."""
+    start = time.monotonic()
+    script = f"""
+        echo $FAIRPATH_ENGINE $FAIRPATH_STEADY
+        date +%s%N; sleep 10000; date +%s%N
+        for i in 1 2 3 4 5; do sha256sum /bin/bash; done > /dev/null; date +%s%N
+        head -c 3M {VM} /dev/zero > {tmp_path}/kept
+        head -c 3M /dev/zero
+        """
+    options = ["--engine", "virtual", "--rw", str(tmp_path), "--timeout", "100"]
+    done = vm(*options, "--", "bash", "-c", script)
+    assert done.returncode == 0, done.stderr
+    engine, before, after, later, zeros = done.stdout.split(b"\n", 4)
+    assert engine == b"virtual 1"
+    assert 10_000_000_000_000 <= int(after) - int(before) < 10_001_000_000_000
+    assert int(later) - int(after) < 1_000_000_000
+    assert zeros == bytes(3 << 20)
+    assert (tmp_path / "kept").stat().st_size > 3 << 20
+    assert time.monotonic() - start < 100
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="this user is not root: all the other tests show it")
+def test_without_root(directory: Path) -> None:
+    """No root is needed on the host, and none of the host's root's rights are had."""
+    with tempfile.TemporaryDirectory() as scratch:
+        top = Path(scratch)
+        top.chmod(0o755)
+        shutil.copytree(TOP / "scripts", top / "scripts")
+        shutil.copytree(
+            directory,
+            top / "cache/uml" / directory.name,
+            symlinks=True,
+            ignore=shutil.ignore_patterns("tree"),
+            copy_function=link_or_copy,
+        )
+        for path in (top, *top.glob("**/")):
+            os.chown(path, NOBODY, NOBODY)
+        script = f"id -u; cat /etc/shadow; modprobe sch_netem; echo hello > {top}/kept; touch /new"
+        done = subprocess.run(
+            [
+                top / "scripts/vm",
+                *NATIVE,
+                "--no-modules",
+                "--rw",
+                scratch,
+                "--",
+                "sh",
+                "-c",
+                script,
+            ],
+            env={"HOME": scratch, "FAIRPATH_CACHE": str(top / "cache"), "PATH": "/usr/bin:/bin"},
+            cwd=scratch,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "0\n"
+        assert "/etc/shadow: Permission denied" in done.stderr
+        assert (top / "kept").read_text() == "hello\n"
+        assert (top / "kept").stat().st_uid == NOBODY
+
+
+def test_kernel_directory(directory: Path) -> None:
+    """What uml.py promises about D; and nothing is built twice."""
+    release = (directory / "release").read_text().strip()
+    assert release.startswith("6.1.")
+    assert release.endswith("-um")
+    assert (directory / "headers/include/generated/utsrelease.h").exists()
+    assert (directory / "lib/modules" / release / "modules.dep").exists()
+    assert (directory / "source").read_text().startswith("linux-source-6.1 6.1.")
+    start = time.monotonic()
+    assert get(*NATIVE) == directory
+    assert time.monotonic() - start < 10
+    listed = subprocess.run([KERNEL, "list"], capture_output=True, text=True, check=True)
+    assert f"{release}  {directory}" in listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--debug", "--", "true"], ["--debug", "--engine native"]),
+        ([*NATIVE, "--smp", "2", "--", "true"], ["--smp", "native"]),
+        ([*NATIVE, "--accel", "kvm", "--", "true"], ["--accel", "native"]),
+        ([*NATIVE, "--steady", "--", "true"], ["--steady", "--engine virtual"]),
+        ([*NATIVE, "--kernel", "host", "--", "true"], ["host", "6.1", "6.12", "7.2"]),
+        (["--engine", "virtual", "--kernel", "5.4", "--", "true"], ["5.4", "6.1"]),
+    ],
+)
+def test_refused(arguments: list[str], named: list[str]) -> None:
+    done = vm(*arguments)
+    assert done.returncode == 2
+    message = done.stderr.decode()
+    assert message.count("\n") == 1, message
+    for word in named:
+        assert word in message
