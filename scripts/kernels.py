@@ -740,6 +740,14 @@ def toolchain_for(kernel: Kernel) -> Toolchain | None:
     return None
 
 
+def build_plugins() -> Path:
+    """Build what makes tc understand the project's qdiscs; the directory of these plugins."""
+    need("make", "make")
+    with locked(TOP / "build" / ".lock-tc"):
+        run(["make", "--no-print-directory", "-C", str(TOP), "tc-plugins"])
+    return TOP / "build" / "tc"
+
+
 def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
     """Build the project's modules for KERNEL; the root of a complete tree of modules."""
     release = kernel.release
