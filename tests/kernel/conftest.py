@@ -22,7 +22,9 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def modules() -> None:
-    sh("modprobe tcp_bic && modprobe tcp_gaimd")
+    sh("modprobe tcp_bic && modprobe tcp_gaimd && modprobe sch_drr_fq && modprobe sch_slbn")
+    # Else a CPU drops what a queue sends all at once, before anything can see it.
+    Path("/proc/sys/net/core/netdev_max_backlog").write_text("1000000")
 
 
 @pytest.fixture

@@ -9,20 +9,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from net import Pair, connection, namespace, read_sysctl, sh
+from drr_fq import batch, link
+from net import Pair, connection, namespace, read_sysctl, sh, unnamed_namespace, wait_for
 
 MODULES = {"tcp_bic": "bic", "tcp_gaimd": "gaimd"}
+ALL = [*MODULES, "sch_drr_fq"]
 
 
 @pytest.fixture
 def unloaded() -> Iterator[None]:
     """Without the modules; the ones that the other tests need are back afterwards."""
-    sh("modprobe -r tcp_bic tcp_gaimd")
+    # What earlier tests left in namespaces that are still dying holds a module for a while.
+    wait_for(lambda: sh(f"modprobe -r {' '.join(ALL)}", check=False).returncode == 0)
     yield
-    sh("modprobe -r tcp_bic tcp_gaimd && modprobe tcp_bic && modprobe tcp_gaimd")
+    sh(f"modprobe -r {' '.join(ALL)} && modprobe -a {' '.join(ALL)}")
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", ALL)
 def test_modprobe_finds_ours(module: str) -> None:
     found = sh(f"modinfo -F filename {module}").stdout
     assert "/updates/" in found
@@ -36,6 +39,7 @@ def test_registered_for_all_users(cc: str) -> None:
 
 @pytest.mark.usefixtures("unloaded")
 def test_clean_after_unload() -> None:
+    assert not Path("/sys/module/sch_drr_fq").exists()
     for module, cc in MODULES.items():
         assert not Path(f"/sys/module/{module}").exists()
         assert not Path(f"/sys/kernel/tracing/events/{module}").exists()
@@ -62,6 +66,29 @@ def test_stays_while_in_use(net: Pair, module: str, cc: str) -> None:
         assert "in use" in refused.stdout
         assert flow.cc == cc
         flow.pump(10000)
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_qdisc_comes_when_it_is_asked_for() -> None:
+    with unnamed_namespace():
+        batch("ip", "link add a0 type dummy\nlink set a0 up\n")
+        for _ in range(10):
+            assert not Path("/sys/module/sch_drr_fq").exists()
+            batch("tc", "qdisc add dev a0 root handle 1: drr_fq\nqdisc del dev a0 root\n")
+            sh("modprobe -r sch_drr_fq")
+
+
+def test_qdisc_module_stays_while_one_is_attached() -> None:
+    with link("qdisc add dev a0 root handle 10: drr_fq") as on:
+        for _ in range(3):
+            refused = sh("rmmod sch_drr_fq", check=False)
+            assert refused.returncode != 0
+            assert "in use" in refused.stdout
+            on.send(1, 100, 5, classes=False)
+        assert len(on.drain()) == 15
+        batch("tc", "qdisc del dev a0 root\n")
+        wait_for(lambda: sh("rmmod sch_drr_fq", check=False).returncode == 0)
+    sh("modprobe sch_drr_fq")
 
 
 @pytest.mark.usefixtures("unloaded")

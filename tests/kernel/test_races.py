@@ -7,19 +7,37 @@ This file also runs alone on two CPUs; there the VM's failing on any splat is ha
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import random
+import socket
+import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from net import connection, namespace, pair, read_sysctl, sh, write_sysctl
+import pytest
+from drr_fq import DRR, PORT, RR, SCFQ, SOL_UDP, UDP_SEGMENT, link, options, valved
+from net import connection, namespace, pair, read_sysctl, sh, wait_for, write_sysctl
+from rtnetlink import (
+    NLM_F_CREATE,
+    NLM_F_REPLACE,
+    RTM_DELQDISC,
+    RTM_DELTFILTER,
+    RTM_NEWTFILTER,
+    TCA_KIND,
+    Refused,
+    Rtnetlink,
+    attribute,
+    handle,
+)
 
 SECONDS = 8
+SIOCSIFFLAGS, SIOCSIFMTU, SIOCSIFNAME, IFF_UP = 0x8914, 0x8922, 0x8923, 0x1
 
 
-def together(*jobs: Callable[[], None]) -> None:
+def together(*jobs: Callable[[], None], seconds: float = SECONDS) -> None:
     """Repeat each job in a thread of its own for some seconds; fail if one raises."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + seconds
     errors: list[BaseException] = []
 
     def repeat(job: Callable[[], None]) -> None:
@@ -81,3 +99,166 @@ def test_modules_come_and_go_while_namespaces_do() -> None:
 
     together(module, spaces, spaces)
     sh("modprobe tcp_bic && modprobe tcp_gaimd")
+
+
+# --- drr_fq, on a link whose packets come from threads of their own
+
+UNDER = {
+    "root": "qdisc add dev a0 root handle 10: drr_fq limit 50",
+    "htb": """qdisc add dev a0 root handle 1: htb default 1
+        class add dev a0 parent 1: classid 1:1 htb rate 50mbit
+        qdisc add dev a0 parent 1:1 handle 10: drr_fq limit 50""",
+    "mq": """qdisc add dev a0 root handle 1: mq
+        qdisc add dev a0 parent 1:1 handle 10: drr_fq limit 50
+        qdisc add dev a0 parent 1:2 handle 20: drr_fq limit 50""",
+}
+
+
+@contextlib.contextmanager
+def senders(count: int) -> Iterator[list[Callable[[], None]]]:
+    """So many jobs that send to 10.0.0.2, each by sockets with and without offloaded segmentation.
+
+    Whether there is a device and what it makes of the packets is no matter.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def made() -> Callable[[], None]:
+            sockets = [
+                stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                for _ in range(4)
+            ]
+            for each in sockets:
+                each.setblocking(False)
+                each.connect(("10.0.0.2", PORT))
+            sockets[-1].setsockopt(SOL_UDP, UDP_SEGMENT, 1000)
+
+            def send() -> None:
+                for each in sockets:
+                    for _ in range(20):
+                        size = 16_000 if each is sockets[-1] else random.randrange(1, 1400)
+                        with contextlib.suppress(OSError):
+                            each.send(bytes(size))
+
+            return send
+
+        yield [made() for _ in range(count)]
+
+
+def looker(index: int) -> Callable[[], None]:
+    rtnetlink = Rtnetlink()
+
+    def look() -> None:
+        rtnetlink.qdiscs(index)
+        rtnetlink.classes(index)
+
+    return look
+
+
+def asker(ask: Callable[[Rtnetlink], None]) -> Callable[[], None]:
+    """A job that asks something of the kernel, which may refuse it."""
+    rtnetlink = Rtnetlink()
+
+    def run() -> None:
+        with contextlib.suppress(Refused):
+            ask(rtnetlink)
+
+    return run
+
+
+def random_options() -> bytes:
+    choices = {
+        "limit": (1, 10, 50, 1000),
+        "limit_bytes": (1514, 20_000, 1 << 20),
+        "flows": (1, 7, 1024, 65536),
+        "quantum": (1, 300, 1514, 1 << 20),
+        "scheduler": (DRR, RR, SCFQ),
+        "split_gso": (0, 1),
+    }
+    names = random.sample(sorted(choices), random.randrange(1, 4))
+    return options(**{name: random.choice(choices[name]) for name in names})
+
+
+@pytest.mark.parametrize("under", UNDER)
+def test_drr_fq_changes_and_filters_while_packets_pass(under: str) -> None:
+    with link(UNDER[under], queues=2) as on, senders(2) as sending:
+        parent = on.shown("10:").parent
+
+        def change(rtnetlink: Rtnetlink) -> None:
+            content = attribute(TCA_KIND, b"drr_fq\0") + random_options()
+            rtnetlink.change_qdisc(on.index, handle("10:"), parent, content)
+
+        def filters(rtnetlink: Rtnetlink) -> None:
+            for kind in (RTM_NEWTFILTER, RTM_DELTFILTER):
+                classid = random.choice((handle("10:3"), handle("10:500"), handle("11:1")))
+                rtnetlink.change_filter(on.index, handle("10:"), kind, classid)
+
+        together(*sending, looker(on.index), asker(change), asker(filters), seconds=4)
+        with contextlib.suppress(Refused):
+            on.rtnetlink.change_filter(on.index, handle("10:"), RTM_DELTFILTER, 0)
+        wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
+        on.check_empty()
+
+
+@pytest.mark.parametrize("under", ["root", "htb"])
+def test_drr_fq_comes_and_goes_while_packets_pass(under: str) -> None:
+    """Attached, replaced and taken away; the device down, up, of another MTU and name."""
+    with link(UNDER[under]) as on, senders(2) as sending:
+        parent = on.shown("10:").parent
+
+        def attach(rtnetlink: Rtnetlink) -> None:
+            flags = NLM_F_CREATE | NLM_F_REPLACE
+            where = random.choice((handle("10:"), handle("20:")))
+            kind = attribute(TCA_KIND, random.choice((b"drr_fq\0", b"drr_fq\0", b"pfifo\0")))
+            rtnetlink.change_qdisc(on.index, where, parent, kind, flags)
+            if random.randrange(3) == 0:
+                rtnetlink.change_qdisc(on.index, where, parent, b"", kind=RTM_DELQDISC)
+
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+        def interface() -> None:
+            flags = random.choice((0, IFF_UP, IFF_UP))
+            fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"a0", flags))
+            mtu = random.choice((1000, 1500, 9000))
+            fcntl.ioctl(control, SIOCSIFMTU, struct.pack("16si12x", b"a0", mtu))
+            # Refused by older kernels while the device is up.
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(control, SIOCSIFNAME, struct.pack("16s16s8x", b"a0", b"c0"))
+                fcntl.ioctl(control, SIOCSIFNAME, struct.pack("16s16s8x", b"c0", b"a0"))
+
+        def unload() -> None:
+            # Refused, or done in a moment without any; then the next one has it loaded again.
+            sh("rmmod sch_drr_fq", check=False)
+            time.sleep(0.05)
+
+        with control:
+            jobs = [*sending, looker(on.index), asker(attach), interface, unload]
+            together(*jobs, seconds=4)
+    sh("modprobe sch_drr_fq")
+
+
+def test_devices_and_namespaces_with_drr_fq_die_under_load() -> None:
+    def once() -> None:
+        with link(UNDER[random.choice(("root", "htb"))]) as on, senders(1) as sending:
+            stop = threading.Event()
+
+            def send() -> None:
+                while not stop.is_set():
+                    sending[0]()
+
+            thread = threading.Thread(target=send)
+            thread.start()
+            try:
+                wait_for(lambda: on.shown("10:").sent_packets > 50)
+                if random.randrange(2):
+                    on.rtnetlink.delete_link(on.index)
+            finally:
+                stop.set()
+                thread.join()
+
+    def waiting() -> None:
+        """What waits behind a closed valve goes with its namespace."""
+        with valved(parent=random.choice(("tbf", "htb", "drr"))) as on:
+            for flow in range(20):
+                on.send(flow, 500, 5, classes=False)
+
+    together(once, waiting, seconds=4)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Speaking rtnetlink byte by byte.
+
+tc refuses nonsense before the kernel sees it, and takes as long to start in an emulated
+machine as a thousand packets to send.  So messages that tc would not send, and what is asked
+again and again, go through here.  A message is as long and as wrong as one likes; a refusal
+comes with the kernel's explanation (extack).  See rtnetlink(7), tc's struct tcmsg, and
+include/uapi/fairpath/drr_fq.h.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
+NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
+NLM_F_CAPPED, NLM_F_ACK_TLVS = 0x100, 0x200
+NLMSGERR_ATTR_MSG, NLMSGERR_ATTR_OFFS = 1, 2
+SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
+RTM_DELLINK = 17
+RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC, RTM_GETTCLASS = 36, 37, 38, 42
+RTM_NEWTFILTER, RTM_DELTFILTER = 44, 45
+NLA_F_NESTED = 0x8000
+
+TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
+TCA_MATCHALL_CLASSID = 1
+TC_H_ROOT = 0xFFFFFFFF
+ETH_P_ALL = 0x0003
+
+HEADER = struct.Struct("=IHHII")
+ATTRIBUTE = struct.Struct("=HH")
+TCMSG = struct.Struct("=BBHiIII")
+IFINFOMSG = struct.Struct("=BBHiII")
+BASIC = struct.Struct("=QI")
+QUEUE = struct.Struct("=IIIII")
+
+
+def attribute(kind: int, content: bytes) -> bytes:
+    head = ATTRIBUTE.pack(ATTRIBUTE.size + len(content), kind)
+    return head + content + bytes(-len(content) % 4)
+
+
+def u8(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=B", value))
+
+
+def u32(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=I", value))
+
+
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes in DATA: (type, content)."""
+    offset = 0
+    while offset + ATTRIBUTE.size <= len(data):
+        length, kind = ATTRIBUTE.unpack_from(data, offset)
+        assert length >= ATTRIBUTE.size, "an attribute without a length"
+        yield kind & ~NLA_F_NESTED, data[offset + ATTRIBUTE.size : offset + length]
+        offset += (length + 3) & ~3
+
+
+def handle(text: str) -> int:
+    """`10:3` as a number; both parts are hexadecimal, as in tc."""
+    major, _, minor = text.partition(":")
+    return int(major, 16) << 16 | int(minor or "0", 16)
+
+
+class Refused(OSError):
+    """The kernel's refusal: its number, and what it says."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(number, message)
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A qdisc or a class as a dump shows it."""
+
+    kind: str
+    handle: int
+    parent: int
+    options: bytes
+    sent_bytes: int
+    sent_packets: int
+    qlen: int
+    backlog: int
+    drops: int
+    application: bytes
+
+
+class Rtnetlink:
+    """A socket in the network namespace where it is made."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
+        self.sequence = itertools.count(1)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def ask(self, kind: int, flags: int, body: bytes) -> Iterator[bytes]:
+        """Send a message; what answers it, until an acknowledgement or the end of a dump."""
+        sequence = next(self.sequence)
+        flags |= NLM_F_REQUEST
+        self.socket.send(HEADER.pack(HEADER.size + len(body), kind, flags, sequence, 0) + body)
+        while True:
+            data = self.socket.recv(1 << 20)
+            offset = 0
+            while offset < len(data):
+                length, answer, answered, number, _ = HEADER.unpack_from(data, offset)
+                content = data[offset + HEADER.size : offset + length]
+                offset += (length + 3) & ~3
+                if number != sequence:
+                    continue
+                if answer == NLMSG_ERROR:
+                    refuse(content, answered)
+                if answer in (NLMSG_ERROR, NLMSG_DONE):
+                    return
+                yield content
+
+    def change_qdisc(
+        self,
+        index: int,
+        handle: int,
+        parent: int,
+        attributes: bytes,
+        flags: int = 0,
+        kind: int = RTM_NEWQDISC,
+    ) -> None:
+        body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, handle, parent, 0) + attributes
+        for _ in self.ask(kind, flags | NLM_F_ACK, body):
+            pass
+
+    def change_filter(self, index: int, parent: int, kind: int, classid: int) -> None:
+        """Add or delete a filter that matches all, of priority 1."""
+        info = 1 << 16 | socket.htons(ETH_P_ALL)
+        body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, parent, info)
+        body += attribute(TCA_KIND, b"matchall\0")
+        flags = NLM_F_ACK
+        if kind == RTM_NEWTFILTER:
+            body += attribute(TCA_OPTIONS, u32(TCA_MATCHALL_CLASSID, classid))
+            flags |= NLM_F_CREATE | NLM_F_EXCL
+        for _ in self.ask(kind, flags, body):
+            pass
+
+    def delete_link(self, index: int) -> None:
+        body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0)
+        for _ in self.ask(RTM_DELLINK, NLM_F_ACK, body):
+            pass
+
+    def dump(self, kind: int, index: int) -> list[Shown]:
+        body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0, 0)
+        answers = [parse(message) for message in self.ask(kind, NLM_F_DUMP, body)]
+        return [shown for where, shown in answers if where == index]
+
+    def qdiscs(self, index: int) -> list[Shown]:
+        return self.dump(RTM_GETQDISC, index)
+
+    def classes(self, index: int) -> list[Shown]:
+        return self.dump(RTM_GETTCLASS, index)
+
+
+def refuse(content: bytes, flags: int) -> None:
+    """Raise what a message of type NLMSG_ERROR says, unless it is an acknowledgement."""
+    (error,) = struct.unpack_from("=i", content)
+    if not error:
+        return
+    assert flags & NLM_F_CAPPED, "the refused message is repeated"
+    message = ""
+    if flags & NLM_F_ACK_TLVS:
+        found = dict(attributes(content[4 + HEADER.size :]))
+        message = found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
+    raise Refused(-error, message)
+
+
+def parse(message: bytes) -> tuple[int, Shown]:
+    """The device's index, and what is shown."""
+    _, _, _, index, handle, parent, _ = TCMSG.unpack_from(message)
+    top = dict(attributes(message[TCMSG.size :]))
+    statistics = dict(attributes(top.get(TCA_STATS2, b"")))
+    queue = QUEUE.unpack_from(statistics.get(TCA_STATS_QUEUE, bytes(QUEUE.size)))
+    basic = BASIC.unpack_from(statistics.get(TCA_STATS_BASIC, bytes(BASIC.size)))
+    return index, Shown(
+        kind=top.get(TCA_KIND, b"").rstrip(b"\0").decode(),
+        handle=handle,
+        parent=parent,
+        options=top.get(TCA_OPTIONS, b""),
+        sent_bytes=basic[0],
+        sent_packets=basic[1],
+        qlen=queue[0],
+        backlog=queue[1],
+        drops=queue[2],
+        application=statistics.get(TCA_STATS_APP, b""),
+    )

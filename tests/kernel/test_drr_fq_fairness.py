@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Who gets how much, in the order in which packets came out of the queues.
+
+Shreedhar and Varghese, SIGCOMM 1995: what DRR has sent for any two flows that were backlogged
+all the time differs by less than Quantum + Max since the beginning (each flow has had k or k + 1
+turns, and is short of k Quantum by less than Max), and by no more than Quantum + 2 Max in any
+interval.  Golestani, INFOCOM 1994: with SCFQ by no more than the largest packets of both.  With
+round robin the numbers of packets differ by no more than one.
+
+None of this knows a clock.  Either all packets wait behind a closed valve before the first may
+leave, or the valve lets out some bytes (its burst) whenever it is told so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import socket
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from drr_fq import (
+    HEADER,
+    HEADERS,
+    MTU,
+    NUMBERED,
+    PORT,
+    SMALLEST,
+    SO_SNDBUFFORCE,
+    Arrival,
+    GsoSocket,
+    Link,
+    valved,
+)
+from net import connection, pair, sh
+
+FULL = MTU + HEADER
+LARGE_BURST = 70_000
+SIZES = {1: 64, 2: 576 + HEADER, 3: FULL}
+GSO_FLOW, GSO_SEGMENTS = 4, 4
+ENOUGH = "limit 1000000 limit_bytes 1gb"
+
+
+def while_all_wait(arrivals: list[Arrival]) -> list[Arrival]:
+    """The departures up to the last one of the flow that is through first."""
+    last = {each.flow: place for place, each in enumerate(arrivals)}
+    return arrivals[: min(last.values()) + 1]
+
+
+def check_spread(
+    arrivals: list[Arrival],
+    amount: Callable[[Arrival], int],
+    since_start: int,
+    any_interval: Callable[[int, int], int],
+) -> None:
+    """That what any two flows have sent never differs by more than these bounds."""
+    flows = sorted({each.flow for each in arrivals})
+    sent: Counter[int] = Counter()
+    most: dict[tuple[int, int], int] = Counter()
+    least: dict[tuple[int, int], int] = Counter()
+    for each in arrivals:
+        sent[each.flow] += amount(each)
+        for pair_of in itertools.combinations(flows, 2):
+            apart = sent[pair_of[0]] - sent[pair_of[1]]
+            most[pair_of] = max(most[pair_of], apart)
+            least[pair_of] = min(least[pair_of], apart)
+    for pair_of in itertools.combinations(flows, 2):
+        assert max(most[pair_of], -least[pair_of]) <= since_start
+        assert most[pair_of] - least[pair_of] <= any_interval(*pair_of)
+
+
+def departures(words: str, volume: int, seed: int) -> list[Arrival]:
+    """Flows of small, medium, large, mixed and GSO packets, all queued before the first leaves."""
+    rng = random.Random(seed)
+    with valved(f"{ENOUGH} {words}", burst=LARGE_BURST) as on, GsoSocket(on, GSO_FLOW) as gso:
+        for flow, length in SIZES.items():
+            on.send(flow, length, volume // length)
+        left = volume
+        while left > 0:
+            length = rng.randrange(SMALLEST, FULL + 1)
+            on.send(5, length)
+            left -= length
+        left = volume
+        while left > 0:
+            segments = rng.randrange(1, 41)
+            gso.send(segments)
+            left -= segments * FULL
+        assert on.shown("10:").drops == 0
+        on.open_valve()
+        return while_all_wait(on.drain())
+
+
+@pytest.mark.parametrize("quantum", [1, 300, FULL, 20_000, 100_000])
+def test_drr_keeps_its_bounds(quantum: int) -> None:
+    arrivals = departures(f"quantum {quantum}", 300_000, quantum)
+    largest = max(each.length for each in arrivals)
+    assert largest > 30 * FULL
+    check_spread(
+        arrivals,
+        lambda each: each.length,
+        quantum + largest,
+        lambda first, second: quantum + 2 * largest,
+    )
+
+
+def test_scfq_keeps_its_bounds() -> None:
+    arrivals = departures("scheduler scfq", 300_000, 7)
+    largest = Counter[int]()
+    for each in arrivals:
+        largest[each.flow] = max(largest[each.flow], each.length)
+    check_spread(
+        arrivals,
+        lambda each: each.length,
+        max(largest.values()) * 2,
+        lambda first, second: largest[first] + largest[second],
+    )
+
+
+def test_rr_takes_turns_by_packets() -> None:
+    arrivals = departures("scheduler rr", 150_000, 8)
+    check_spread(arrivals, lambda each: 1, 1, lambda first, second: 1)
+
+
+class Flood:
+    """A UDP socket that sends more than its share, whenever it is told to."""
+
+    def __init__(self, on: Link, flow: int, length: int) -> None:
+        self.on = on
+        self.flow = flow
+        self.length = length
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 29)
+        self.socket.connect(("10.0.0.2", PORT))
+
+    def __enter__(self) -> Flood:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, volume: int) -> None:
+        for _ in range(-(-volume // self.length)):
+            number = self.on.next_number[self.flow]
+            self.on.next_number[self.flow] += 1
+            data = NUMBERED.pack(self.flow, number)
+            self.socket.send(data.ljust(self.length - HEADERS, b"\0"))
+
+
+@pytest.mark.parametrize("scheduler", ["drr", "scfq", "rr"])
+def test_floods_get_equal_shares(scheduler: str) -> None:
+    """Sockets with packets of 64, 576 and 1500 bytes and GSO send twice what the link carries.
+
+    The queue overflows all the time, and their shares are equal within 1 %; with rr, the numbers
+    of their packets are.
+    """
+    burst, steps = 20_000, 300 if scheduler == "drr" else 60
+    with (
+        valved(f"limit 400 flows 65536 scheduler {scheduler}", burst=burst) as on,
+        Flood(on, 1, SIZES[1]) as small,
+        Flood(on, 2, SIZES[2]) as medium,
+        Flood(on, 3, SIZES[3]) as large,
+        GsoSocket(on, GSO_FLOW) as gso,
+    ):
+        before = on.statistics.new_flows
+        received: Counter[int] = Counter()
+        packets: Counter[int] = Counter()
+        for _ in range(steps):
+            for flood in (small, medium, large):
+                flood.send(2 * burst // 4)
+            for _ in range(3):
+                gso.send(GSO_SEGMENTS)
+            on.valve(1)
+            on.let_go()
+            for each in on.arrivals():
+                received[each.flow] += each.length
+                packets[each.flow] += 1
+        statistics = on.statistics
+        assert statistics.new_flows == before + 4, "a flow's queue ran empty"
+        assert statistics.collisions == 0
+        assert statistics.drops_longest > 1000
+        counted = packets if scheduler == "rr" else received
+        tolerance = 0.01 if scheduler == "drr" else 0.03
+        mean = counted.total() / 4
+        assert counted == pytest.approx(dict.fromkeys(counted, mean), rel=tolerance)
+        assert len(counted) == 4
+
+
+@pytest.mark.parametrize("words", ["limit 30", "limit 30 split-gso", "limit_bytes 70000"])
+def test_tcp_arrives_intact(words: str) -> None:
+    """Two connections with segmentation offload on fill a short queue behind 50 Mbit/s."""
+    with pair("delay 5ms") as net:
+        net.a.sh("ethtool -K a0 tso on gso on >/dev/null")
+        sh(
+            f"""tc -n {net.a.name} -batch - <<E
+            qdisc add dev a0 root handle 1: htb default 1
+            class add dev a0 parent 1: classid 1:1 htb rate 50mbit
+            qdisc add dev a0 parent 1:1 handle 10: drr_fq {words}
+            """
+        )
+        with connection(net, "bic") as flow:
+            flow.pump(1_500_000)
+            flow.settle()
+        shown = sh(f"tc -n {net.a.name} -s qdisc show dev a0").stdout
+        assert "drops_longest" in shown

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What drr_fq makes of messages that tc would not send: refused with a reason, nothing changed."""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from drr_fq import (
+    FLOWS,
+    FLOWS_MAX,
+    HEADER,
+    LIMIT,
+    LIMIT_BYTES,
+    LIMIT_BYTES_MAX,
+    MTU,
+    QUANTUM,
+    QUANTUM_MAX,
+    SCHEDULER,
+    SPLIT_GSO,
+    Link,
+    Options,
+    link,
+    options,
+)
+from rtnetlink import (
+    NLA_F_NESTED,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    RTM_DELQDISC,
+    TC_H_ROOT,
+    TCA_KIND,
+    TCA_OPTIONS,
+    Refused,
+    attribute,
+    handle,
+    u8,
+    u32,
+)
+
+KIND = attribute(TCA_KIND, b"drr_fq\0")
+HANDLE = handle("10:")
+DEFAULTS = Options(1000, 32 << 20, 1024, MTU + HEADER, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def on() -> Iterator[Link]:
+    with link() as made:
+        yield made
+
+
+def nest(content: bytes, flag: int = NLA_F_NESTED) -> bytes:
+    return attribute(TCA_OPTIONS | flag, content)
+
+
+def add(on: Link, content: bytes) -> None:
+    flags = NLM_F_CREATE | NLM_F_EXCL
+    on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, KIND + content, flags)
+
+
+def change(on: Link, content: bytes) -> None:
+    on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, KIND + content)
+
+
+def delete(on: Link) -> None:
+    on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
+
+
+#: What is sent, and words that have to be in the answer.
+REFUSED = {
+    "limit 0": (options(limit=0), "limit must be at least 1 packet"),
+    "limit_bytes 0": (options(limit_bytes=0), "limit_bytes must be MTU + header to 2^30"),
+    "limit_bytes below a packet": (
+        options(limit_bytes=MTU + HEADER - 1),
+        "limit_bytes must be MTU + header to 2^30",
+    ),
+    "limit_bytes too large": (
+        options(limit_bytes=LIMIT_BYTES_MAX + 1),
+        "limit_bytes must be MTU + header to 2^30",
+    ),
+    "flows 0": (options(flows=0), "flows must be 1 to 1048576"),
+    "flows too many": (options(flows=FLOWS_MAX + 1), "flows must be 1 to 1048576"),
+    "flows -1": (options(flows=0xFFFFFFFF), "flows must be 1 to 1048576"),
+    "quantum 0": (options(quantum=0), "quantum must be 1 to 16777216 bytes"),
+    "quantum too large": (
+        options(quantum=QUANTUM_MAX + 1),
+        "quantum must be 1 to 16777216 bytes",
+    ),
+    "scheduler 3": (options(scheduler=3), "scheduler must be 0"),
+    "scheduler 255": (options(scheduler=255), "scheduler must be 0"),
+    "split-gso 2": (options(split_gso=2), "split-gso must be 0 or 1"),
+    "the last of many": (
+        options(limit=5, limit_bytes=5000, flows=7, quantum=8, scheduler=2, split_gso=2),
+        "split-gso must be 0 or 1",
+    ),
+    "one bad of the same twice": (
+        nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
+        "flows must be 1 to 1048576",
+    ),
+    "unknown attribute": (nest(u32(SPLIT_GSO + 1, 5)), "Unknown attribute type"),
+    "unknown attribute among others": (nest(u32(FLOWS, 7) + u32(99, 5)), "Unknown attribute type"),
+    "attribute 0": (nest(u32(0, 5)), "Unknown attribute type"),
+    "u32 of three bytes": (nest(attribute(FLOWS, b"\1\0\0")), "invalid attribute length"),
+    "u32 of eight bytes": (nest(attribute(LIMIT, bytes([9] * 8))), "invalid attribute length"),
+    "u32 of no bytes": (nest(attribute(QUANTUM, b"")), "invalid attribute length"),
+    "u8 of four bytes": (nest(u32(SCHEDULER, 1)), "invalid attribute length"),
+    "u8 of no bytes": (nest(attribute(SPLIT_GSO, b"")), "invalid attribute length"),
+    "attribute with a nest's flag": (nest(u32(FLOWS | NLA_F_NESTED, 7)), ""),
+    "attribute longer than the nest": (nest(b"\x40\0\x03\0\1\0\0\0"), ""),
+    "attribute shorter than its head": (nest(b"\x03\0\x03\0\1\0\0\0"), ""),
+    "bytes after the last": (nest(u32(FLOWS, 7) + b"\0\0\0"), ""),
+    "not marked as a nest": (nest(u32(FLOWS, 7), 0), "NLA_F_NESTED is missing"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(on: Link, name: str) -> None:
+    """With a message, when it is to be made and when it is to be changed."""
+    content, words = REFUSED[name]
+    with pytest.raises(Refused) as first:
+        add(on, content)
+    assert "10:" not in on.qdiscs()
+    before = {"limit": 50, "limit_bytes": 70000, "flows": 9, "quantum": 300, "scheduler": 1}
+    add(on, options(**before, split_gso=1))
+    try:
+        with pytest.raises(Refused) as second:
+            change(on, content)
+        assert on.options == Options(**before, split_gso=1)
+    finally:
+        delete(on)
+    for refused in (first.value, second.value):
+        assert refused.errno in (errno.EINVAL, errno.ERANGE)
+        assert refused.message and words in refused.message
+        if "must be" in words:
+            assert refused.message.startswith("sch_drr_fq: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "result"),
+    [
+        (b"", DEFAULTS),
+        (nest(b""), DEFAULTS),
+        (
+            options(limit=1, limit_bytes=MTU + HEADER, flows=1, quantum=1),
+            Options(1, MTU + HEADER, 1, 1, 0, 0),
+        ),
+        (
+            options(limit=0xFFFFFFFF, limit_bytes=LIMIT_BYTES_MAX, flows=FLOWS_MAX, scheduler=2),
+            Options(0xFFFFFFFF, LIMIT_BYTES_MAX, FLOWS_MAX, MTU + HEADER, 2, 0),
+        ),
+        (
+            nest(u8(SPLIT_GSO, 1) + u32(LIMIT_BYTES, 5000) + u32(LIMIT, 3) + u32(LIMIT, 4)),
+            Options(4, 5000, 1024, MTU + HEADER, 0, 1),
+        ),
+    ],
+    ids=["no options", "empty options", "smallest", "largest", "another order, one twice"],
+)
+def test_accepted(on: Link, content: bytes, result: Options) -> None:
+    add(on, content)
+    try:
+        assert on.options == result
+        change(on, content)
+        assert on.options == result
+    finally:
+        delete(on)
+
+
+def test_any_bytes(on: Link) -> None:
+    """Random options, whole or cut: taken if they make sense, refused if not, never in between."""
+    rng = random.Random(3)
+    add(on, b"")
+    accepted = refused = 0
+    try:
+        for _ in range(800):
+            content = b""
+            for _ in range(rng.randrange(5)):
+                kind = rng.choice((LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, 7))
+                sort = rng.randrange(20)
+                if sort == 0:
+                    content += rng.randbytes(rng.randrange(20))
+                elif sort == 1:
+                    content += attribute(kind, rng.randbytes(rng.randrange(12)))
+                elif kind >= SCHEDULER:
+                    content += u8(kind, rng.choice((0, 0, 0, 1, 1, 2, 3, 255)))
+                else:
+                    content += u32(kind, rng.choice((1, 7, 1000, 2000, 70000, 1 << 20, 1 << 31)))
+            if rng.randrange(15) == 0:
+                content = content[: rng.randrange(len(content) + 1)]
+            before = on.options
+            try:
+                rng.choice((change, change, replace))(on, nest(content))
+                accepted += 1
+            except Refused as error:
+                assert error.errno in (errno.EINVAL, errno.ERANGE)
+                assert error.message
+                refused += 1
+                assert on.options == before
+            now = on.options
+            assert now.limit >= 1 and MTU + HEADER <= now.limit_bytes <= LIMIT_BYTES_MAX
+            assert 1 <= now.flows <= FLOWS_MAX and 1 <= now.quantum <= QUANTUM_MAX
+            assert now.scheduler <= 2 and now.split_gso <= 1
+    finally:
+        with suppress(Refused):
+            delete(on)
+    assert accepted > 100 and refused > 100
+
+
+def replace(on: Link, content: bytes) -> None:
+    flags = NLM_F_CREATE | NLM_F_REPLACE
+    on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, KIND + content, flags)
