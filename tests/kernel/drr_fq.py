@@ -36,6 +36,7 @@ from rtnetlink import (
     TC_H_ROOT,
     TCA_KIND,
     TCA_OPTIONS,
+    Refused,
     Rtnetlink,
     Shown,
     attribute,
@@ -455,6 +456,10 @@ def link(tc: str = "", queues: int = 1, burst: int = BURST) -> Iterator[Link]:
         try:
             yield made
         finally:
+            # A socket lives as long as its packets, and the namespace as long as the socket: behind
+            # a closed valve that is for ever.
+            with contextlib.suppress(Refused):
+                made.rtnetlink.delete_link(made.index)
             made.rtnetlink.close()
             receiver.close()
             for sender in made.senders.values():
