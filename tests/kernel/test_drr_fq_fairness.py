@@ -17,7 +17,7 @@ import itertools
 import random
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from drr_fq import (
@@ -39,6 +39,8 @@ FULL = MTU + HEADER
 LARGE_BURST = 70_000
 SIZES = {1: 64, 2: 576 + HEADER, 3: FULL}
 GSO_FLOW, GSO_SEGMENTS = 4, 4
+MIXED_FLOW = 5
+FLOWS = (*SIZES, GSO_FLOW, MIXED_FLOW)
 ENOUGH = "limit 1000000 limit_bytes 1gb"
 
 
@@ -49,23 +51,25 @@ def while_all_wait(arrivals: list[Arrival]) -> list[Arrival]:
 
 
 def check_spread(
+    flows: Iterable[int],
     arrivals: list[Arrival],
     amount: Callable[[Arrival], int],
     since_start: int,
     any_interval: Callable[[int, int], int],
 ) -> None:
-    """That what any two flows have sent never differs by more than these bounds."""
-    flows = sorted({each.flow for each in arrivals})
+    """That what any two of the flows have sent never differs by more than these bounds."""
     sent: Counter[int] = Counter()
     most: dict[tuple[int, int], int] = Counter()
     least: dict[tuple[int, int], int] = Counter()
+    pairs = list(itertools.combinations(sorted(flows), 2))
+    assert pairs
     for each in arrivals:
         sent[each.flow] += amount(each)
-        for pair_of in itertools.combinations(flows, 2):
+        for pair_of in pairs:
             apart = sent[pair_of[0]] - sent[pair_of[1]]
             most[pair_of] = max(most[pair_of], apart)
             least[pair_of] = min(least[pair_of], apart)
-    for pair_of in itertools.combinations(flows, 2):
+    for pair_of in pairs:
         assert max(most[pair_of], -least[pair_of]) <= since_start
         assert most[pair_of] - least[pair_of] <= any_interval(*pair_of)
 
@@ -79,7 +83,7 @@ def departures(words: str, volume: int, seed: int) -> list[Arrival]:
         left = volume
         while left > 0:
             length = rng.randrange(SMALLEST, FULL + 1)
-            on.send(5, length)
+            on.send(MIXED_FLOW, length)
             left -= length
         left = volume
         while left > 0:
@@ -97,6 +101,7 @@ def test_drr_keeps_its_bounds(quantum: int) -> None:
     largest = max(each.length for each in arrivals)
     assert largest > 30 * FULL
     check_spread(
+        FLOWS,
         arrivals,
         lambda each: each.length,
         quantum + largest,
@@ -110,6 +115,7 @@ def test_scfq_keeps_its_bounds() -> None:
     for each in arrivals:
         largest[each.flow] = max(largest[each.flow], each.length)
     check_spread(
+        FLOWS,
         arrivals,
         lambda each: each.length,
         max(largest.values()) * 2,
@@ -119,7 +125,28 @@ def test_scfq_keeps_its_bounds() -> None:
 
 def test_rr_takes_turns_by_packets() -> None:
     arrivals = departures("scheduler rr", 150_000, 8)
-    check_spread(arrivals, lambda each: 1, 1, lambda first, second: 1)
+    check_spread(FLOWS, arrivals, lambda each: 1, 1, lambda first, second: 1)
+
+
+@pytest.mark.parametrize("scheduler", ["drr", "scfq", "rr"])
+def test_latecomers_are_owed_nothing(scheduler: str) -> None:
+    """From its first packet on a flow gets its share, however long it was silent before."""
+    with valved(f"scheduler {scheduler}", burst=20_000) as on:
+        on.send(1, 1000, 400)
+        for _ in range(15):
+            on.valve(1)
+            on.let_go()
+        first = on.arrivals()
+        assert len(first) > 200
+        on.send(2, 500, 100)
+        on.open_valve()
+        arrivals = while_all_wait(on.drain())
+        place = [each.flow for each in arrivals].index(2)
+        assert place <= 3, "it waited for more than a turn"
+        del arrivals[:place]
+        amount = (lambda each: 1) if scheduler == "rr" else (lambda each: each.length)
+        bound = 1 if scheduler == "rr" else FULL + 2 * 1000
+        check_spread((1, 2), arrivals, amount, bound, lambda first, second: bound)
 
 
 class Flood:

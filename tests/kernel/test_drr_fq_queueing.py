@@ -461,6 +461,18 @@ def test_split_gso(parent: str) -> None:
         on.check_empty()
 
 
+def test_split_gso_when_nothing_waits() -> None:
+    """An idle root lets packets pass by itself, but not those that it has to split."""
+    with link("qdisc add dev a0 root handle 10: drr_fq split-gso") as on, GsoSocket(on, 1) as gso:
+        for split in (1, 0, 1):
+            on.change(split_gso=split)
+            before = on.statistics.gso_split
+            gso.send(10)
+            arrived = on.drain()
+            assert len(arrived) == (10 if split else 1)
+            assert on.statistics.gso_split == before + split
+
+
 @pytest.mark.parametrize("parent", ["tbf", "htb", "prio/htb/drr", "hfsc", "ets", "qfq"])
 @pytest.mark.parametrize(
     ("words", "fit"), [("limit 4", 4), ("limit 1", 1), (f"limit_bytes {3 * FULL + 5}", 3)]
