@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from net import Pair, pair, sh
+from slbn import build_peer
 
 
 def pytest_configure() -> None:
@@ -31,3 +32,9 @@ def modules() -> None:
 def net() -> Iterator[Pair]:
     with pair() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program that speaks SLBN."""
+    return build_peer(tmp_path_factory.mktemp("slbn"))
