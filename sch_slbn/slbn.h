@@ -92,7 +92,8 @@ struct slbn_counters {
  * @filled: when @tokens was right, ns
  * @threshold: per mille by which the share moves before an event
  * @told: the share that was told last, bit/s
- * @teller: tells of a change, after a while
+ * @telling: @teller is about to tell
+ * @teller: tells of the share when it has moved; turns pages where no packet does
  */
 struct slbn_link {
 	struct list_head list;
@@ -116,6 +117,7 @@ struct slbn_link {
 	u64 tokens;
 	u64 filled;
 	u64 told;
+	bool telling;
 	struct delayed_work teller;
 };
 
@@ -139,6 +141,7 @@ enum slbn_fate slbn_enters(struct slbn_link *link, struct sk_buff *skb);
 
 /* slbn_link.c */
 extern struct list_head slbn_links;
+extern unsigned int slbn_links_changes;
 
 extern const struct nla_policy slbn_link_policy[SLBN_A_MAX + 1];
 
@@ -159,6 +162,7 @@ struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 void slbn_link_put(struct slbn_link *link);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
+void slbn_link_watch_share(struct slbn_link *link);
 int slbn_link_watch(void);
 void slbn_link_unwatch(void);
 

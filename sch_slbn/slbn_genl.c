@@ -47,7 +47,8 @@ static int slbn_put_state(struct slbn_link *link, struct sk_buff *skb)
 }
 
 static int slbn_put_link(struct slbn_link *link, struct sk_buff *skb,
-			 u32 portid, u32 seq, int flags)
+			 u32 portid, u32 seq, int flags,
+			 struct netlink_callback *cb)
 {
 	void *header;
 
@@ -60,6 +61,8 @@ static int slbn_put_link(struct slbn_link *link, struct sk_buff *skb,
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}
+	if (cb)
+		genl_dump_check_consistent(cb, header);
 	genlmsg_end(skb, header);
 	return 0;
 }
@@ -108,7 +111,7 @@ static int slbn_doit_get(struct sk_buff *request, struct genl_info *info)
 	err = PTR_ERR_OR_ZERO(link);
 	if (!err)
 		err = slbn_put_link(link, skb, info->snd_portid, info->snd_seq,
-				    0);
+				    0, NULL);
 	rtnl_unlock();
 	if (err) {
 		nlmsg_free(skb);
@@ -125,11 +128,12 @@ static int slbn_dumpit_get(struct sk_buff *skb, struct netlink_callback *cb)
 	long at = 0;
 
 	rtnl_lock();
+	cb->seq = slbn_links_changes;
 	list_for_each_entry(link, &slbn_links, list) {
 		if (!net_eq(dev_net(link->dev), net) || at++ < done)
 			continue;
 		if (slbn_put_link(link, skb, NETLINK_CB(cb->skb).portid,
-				  cb->nlh->nlmsg_seq, NLM_F_MULTI))
+				  cb->nlh->nlmsg_seq, NLM_F_MULTI, cb))
 			break;
 		done++;
 	}
@@ -224,11 +228,6 @@ void slbn_genl_tell(struct slbn_link *link)
 	struct net *net = dev_net(link->dev);
 	struct sk_buff *skb;
 	void *header;
-
-	spin_lock_bh(&link->lock);
-	link->told = slbn_link_share(&link->params, &link->vars);
-	link->counters.events++;
-	spin_unlock_bh(&link->lock);
 
 	if (!genl_has_listeners(&slbn_family, net, SLBN_GROUP_SHARE))
 		return;

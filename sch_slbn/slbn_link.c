@@ -24,8 +24,9 @@
 /* A control packet with 32 tags over IPv4 and Ethernet, to estimate rates by. */
 #define SLBN_TYPICAL_BITS ((14 + 20 + 8 + 72 + 64) * 8)
 
-/* All of them, in all namespaces; under RTNL. */
+/* All of them, in all namespaces, and how often one came or went; under RTNL. */
 LIST_HEAD(slbn_links);
+unsigned int slbn_links_changes;
 
 const struct nla_policy slbn_link_policy[SLBN_A_MAX + 1] = {
 	[SLBN_A_RATE] = { .type = NLA_U64 },
@@ -37,7 +38,6 @@ const struct nla_policy slbn_link_policy[SLBN_A_MAX + 1] = {
 	[SLBN_A_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
 	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
 	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
-	[SLBN_A_HANDLE] = { .type = NLA_U32 },
 	[SLBN_A_THRESHOLD] = { .type = NLA_U32 },
 };
 
@@ -270,6 +270,70 @@ static u64 slbn_speed_unlocked(struct net_device *dev)
 			  &settings);
 }
 
+/* When the next page is to be turned, in jiffies from now. */
+static unsigned long slbn_until_turn(const struct slbn_link *link)
+{
+	u64 turn = link->vars.page_start + link->params.epoch;
+	u64 now = ktime_get_ns();
+
+	return turn > now ? nsecs_to_jiffies(turn - now) + 1 : 1;
+}
+
+static bool slbn_share_has_moved(const struct slbn_link *link)
+{
+	u64 share = slbn_link_share(&link->params, &link->vars);
+	u64 moved =
+		share > link->told ? share - link->told : link->told - share;
+
+	return moved > div_u64(link->told, 1000) * link->threshold;
+}
+
+/**
+ * slbn_link_watch_share() - see to it that a move of the share will be told
+ * @link: the link
+ *
+ * Not at once, since others will follow. And sessions that die silently leave
+ * when the page is turned, if no packet comes any more by the teller.
+ *
+ * Context: the link's lock is held.
+ */
+void slbn_link_watch_share(struct slbn_link *link)
+{
+	const struct slbn_link_vars *vars = &link->vars;
+
+	if (link->telling)
+		return;
+	if (slbn_share_has_moved(link)) {
+		link->telling = true;
+		cancel_delayed_work(&link->teller);
+		schedule_delayed_work(&link->teller, SLBN_TELL_DELAY);
+	} else if (link->params.epoch && (vars->now.N || vars->before.N) &&
+		   !delayed_work_pending(&link->teller)) {
+		schedule_delayed_work(&link->teller, slbn_until_turn(link));
+	}
+}
+
+static void slbn_tell(struct work_struct *work)
+{
+	struct slbn_link *link =
+		container_of(to_delayed_work(work), struct slbn_link, teller);
+	bool moved;
+
+	spin_lock_bh(&link->lock);
+	slbn_link_turn(&link->params, &link->vars, ktime_get_ns());
+	moved = slbn_share_has_moved(link);
+	if (moved) {
+		link->told = slbn_link_share(&link->params, &link->vars);
+		link->counters.events++;
+	}
+	link->telling = false;
+	slbn_link_watch_share(link);
+	spin_unlock_bh(&link->lock);
+	if (moved)
+		slbn_genl_tell(link);
+}
+
+/* Put @config in force; 0, -EINVAL if there is no capacity, or -ENOMEM. */
 static int slbn_link_set(struct slbn_link *link,
 			 const struct slbn_config *config, u64 speed,
 			 struct netlink_ext_ack *extack)
@@ -287,6 +351,21 @@ static int slbn_link_set(struct slbn_link *link,
 	return slbn_link_apply(link, config, capacity, extack);
 }
 
+/* As slbn_link_set(), for a link that others may be watching. */
+static int slbn_link_change(struct slbn_link *link,
+			    const struct slbn_config *config, u64 speed,
+			    struct netlink_ext_ack *extack)
+{
+	int err = slbn_link_set(link, config, speed, extack);
+
+	if (err)
+		return err;
+	spin_lock_bh(&link->lock);
+	slbn_link_watch_share(link);
+	spin_unlock_bh(&link->lock);
+	return 0;
+}
+
 /**
  * slbn_link_configure() - put a configuration in force
  * @link: the link
@@ -300,8 +379,8 @@ int slbn_link_configure(struct slbn_link *link,
 			const struct slbn_config *config,
 			struct netlink_ext_ack *extack)
 {
-	return slbn_link_set(link, config, slbn_speed_unlocked(link->dev),
-			     extack);
+	return slbn_link_change(link, config, slbn_speed_unlocked(link->dev),
+				extack);
 }
 
 /**
@@ -317,8 +396,8 @@ int slbn_link_reconfigure(struct slbn_link *link,
 			  const struct slbn_config *config,
 			  struct netlink_ext_ack *extack)
 {
-	return slbn_link_set(link, config, slbn_speed_locked(link->dev),
-			     extack);
+	return slbn_link_change(link, config, slbn_speed_locked(link->dev),
+				extack);
 }
 
 static unsigned int slbn_hook(void *priv, struct sk_buff *skb,
@@ -331,14 +410,6 @@ static unsigned int slbn_hook(void *priv, struct sk_buff *skb,
 	    !netif_is_bridge_port(link->dev))
 		return NF_ACCEPT;
 	return slbn_enters(link, skb) == SLBN_DROP ? NF_DROP : NF_ACCEPT;
-}
-
-static void slbn_tell(struct work_struct *work)
-{
-	struct slbn_link *link =
-		container_of(to_delayed_work(work), struct slbn_link, teller);
-
-	slbn_genl_tell(link);
 }
 
 /**
@@ -398,6 +469,7 @@ static struct slbn_link *slbn_link_make(struct net_device *dev,
 		goto free;
 	}
 	list_add_tail(&link->list, &slbn_links);
+	slbn_links_changes++;
 	return link;
 
 free:
@@ -422,8 +494,7 @@ struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 	struct slbn_link *link = slbn_link_find(dev);
 
 	if (link) {
-		int err = slbn_link_set(link, config, slbn_speed_locked(dev),
-					extack);
+		int err = slbn_link_reconfigure(link, config, extack);
 
 		if (err)
 			return ERR_PTR(err);
@@ -448,6 +519,7 @@ void slbn_link_put(struct slbn_link *link)
 	if (--link->users)
 		return;
 	list_del(&link->list);
+	slbn_links_changes++;
 	nf_unregister_net_hook(dev_net(link->dev), &link->hook);
 	/* Until the last packet is out of the hook. */
 	synchronize_net();
@@ -477,6 +549,7 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	spin_lock_bh(&link->lock);
 	swap(link->vars.memory, memory);
 	slbn_link_init(&link->vars, ktime_get_ns(), get_random_u32());
+	slbn_link_watch_share(link);
 	spin_unlock_bh(&link->lock);
 	kvfree(memory);
 	return 0;

@@ -3,15 +3,20 @@
  * Control packets of SLBN as they pass: found, checked, taken to the link's
  * task, written back.
  *
- * Nothing that a packet holds is trusted: its lengths are compared with what is
- * there, its UDP checksum is verified unless the device did, then the parser of
- * slbn_wire.h decides whether it is one, and the key, if there is one, whether
- * it is authentic. Whatever fails is dropped and counted before the link's state
- * is touched. Only what the link's task changed is written back, and the
- * checksum is corrected by the difference, so it stays as right or wrong as it
- * was for all the rest.
+ * A control packet is known by its ports and its magic. Nothing else in it is
+ * trusted: its lengths are compared with what is there, the parser of
+ * slbn_wire.h decides whether it is one, its UDP checksum is verified unless the
+ * device did, and the key, if there is one, decides whether it is authentic.
+ * Whatever fails is dropped and counted before the link's state is touched. Only
+ * what the link's task changed is written back, and the checksum is corrected by
+ * the difference, so it stays as right or wrong as it was for all the rest.
  *
- * A packet of another protocol costs a look at its headers, no more.
+ * A link looks at what leaves through its device in either direction, since all
+ * of that takes part in its control share, but takes to its task only what goes
+ * down; and of what enters, only what comes up. What goes down as it enters is
+ * looked at by the link that it will leave by.
+ *
+ * Any other packet costs a look at its headers, and is not written to.
  */
 #include <linux/if_vlan.h>
 #include <linux/math64.h>
@@ -31,13 +36,13 @@
  * @udp: offset of the UDP header from skb->data
  * @length: octets of UDP's payload
  * @v6: it came by IPv6
- * @fragment: it is only the first part
+ * @partial: it is the first fragment of one, or several that were merged
  */
 struct slbn_place {
 	u32 udp;
 	u32 length;
 	bool v6;
-	bool fragment;
+	bool partial;
 };
 
 static bool slbn_find_v4(const struct sk_buff *skb, u32 at,
@@ -53,7 +58,7 @@ static bool slbn_find_v4(const struct sk_buff *skb, u32 at,
 	/* Later fragments do not tell their ports. */
 	if (ip->frag_off & htons(IP_OFFSET))
 		return false;
-	place->fragment = ip->frag_off & htons(IP_MF);
+	place->partial = ip->frag_off & htons(IP_MF);
 	place->udp = at + ip->ihl * 4;
 	place->v6 = false;
 	return true;
@@ -81,18 +86,20 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at,
 		    frag_off & htons(IP6_OFFSET))
 			return false;
 	}
-	place->fragment = frag_off & htons(IP6_MF);
+	place->partial = frag_off & htons(IP6_MF);
 	place->udp = udp;
 	place->v6 = true;
 	return true;
 }
 
-/* Is it sent to SLBN's port? Looks at headers only, and changes nothing. */
+/* Is it one of SLBN's? Looks at headers only, and changes nothing. */
 static bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 {
 	u32 at = skb_network_offset(skb);
 	struct udphdr buffer;
 	const struct udphdr *udp;
+	__be32 magic_buffer;
+	const __be32 *magic;
 
 	switch (skb_protocol(skb, true)) {
 	case htons(ETH_P_IP):
@@ -107,10 +114,17 @@ static bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 		return false;
 	}
 	udp = skb_header_pointer(skb, place->udp, sizeof(buffer), &buffer);
-	if (!udp || udp->dest != htons(SLBN_PORT))
+	if (!udp || udp->dest != htons(SLBN_PORT) ||
+	    udp->source != htons(SLBN_PORT))
 		return false;
 	place->length = ntohs(udp->len) - sizeof(*udp);
-	return true;
+	magic = skb_header_pointer(skb, place->udp + sizeof(*udp),
+				   sizeof(magic_buffer), &magic_buffer);
+	/* A fragment that is too short to tell is not given the benefit. */
+	if (!magic)
+		return place->partial;
+	place->partial |= skb_is_gso(skb);
+	return *magic == htonl(SLBN_MAGIC);
 }
 
 static __sum16 slbn_pseudo_header(const struct sk_buff *skb,
@@ -177,17 +191,6 @@ static bool slbn_visit(struct slbn_link *link, u8 *data,
 	return true;
 }
 
-/* Tell of the share when it has moved, but not at once: others will follow. */
-static void slbn_watch_share(struct slbn_link *link)
-{
-	u64 share = slbn_link_share(&link->params, &link->vars);
-	u64 moved =
-		share > link->told ? share - link->told : link->told - share;
-
-	if (moved > div_u64(link->told, 1000) * link->threshold)
-		schedule_delayed_work(&link->teller, SLBN_TELL_DELAY);
-}
-
 /* May so many bits of control packets go out now? */
 static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
 {
@@ -231,7 +234,7 @@ static enum slbn_fate slbn_task(struct slbn_link *link, struct sk_buff *skb,
 	if (layout->auth)
 		slbn_put64(data + layout->auth,
 			   slbn_authentication(link, data, layout));
-	slbn_watch_share(link);
+	slbn_link_watch_share(link);
 
 	/*
 	 * A checksum yet to be made covers what will stand here then. And one
@@ -258,26 +261,26 @@ static enum slbn_fate slbn_count(u64 *counter)
 	return SLBN_DROP;
 }
 
-/*
- * Read and check a packet that goes this link's way, and take it there. What
- * goes the other way is not this link's business: the link that it is on looks
- * at it.
- */
+/* Read and check a packet, and take it to the link's task if it is its turn. */
 static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
-				   const struct slbn_place *place, bool up)
+				   const struct slbn_place *place, bool leaves)
 {
 	struct slbn_counters *counters = &link->counters;
 	u32 end = place->udp + sizeof(struct udphdr) + place->length;
-	bool turn = link->edge && !up;
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
 	enum slbn_flaw flaw;
 	u64 now = ktime_get_ns();
 	u8 *data;
+	bool up;
 
-	if (place->fragment)
+	if (place->partial)
 		return slbn_count(&counters->fragments);
-	/* Also if UDP's length is less than that of its header. */
+	/*
+	 * Also if UDP's length is less than that of its header. What is shared
+	 * with others cannot be read in one piece, nor written to; nobody sends
+	 * such on purpose but pktgen.
+	 */
 	if (end > skb->len || place->length > skb->len || skb_shared(skb) ||
 	    skb_ensure_writable(skb, end))
 		return slbn_count(&counters->malformed);
@@ -287,15 +290,19 @@ static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
 		return SLBN_DATA;
 	if (flaw != SLBN_SOUND)
 		return slbn_count(&counters->malformed);
-	if (slbn_goes_up(&pkt) != up)
+	up = slbn_goes_up(&pkt);
+	if (!leaves && !up)
 		return SLBN_CONTROL;
 	if (!slbn_checksum_is_right(skb, place))
 		return slbn_count(&counters->bad_checksum);
 	if (!slbn_is_authentic(link, data, &layout))
 		return slbn_count(&counters->bad_key);
-	if (!up && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
+	if (leaves && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
 		return slbn_count(&counters->over_rate);
-	return slbn_task(link, skb, place, &pkt, &layout, turn, now);
+	if (leaves && up)
+		return SLBN_CONTROL;
+	return slbn_task(link, skb, place, &pkt, &layout, leaves && link->edge,
+			 now);
 }
 
 /*
@@ -349,7 +356,7 @@ enum slbn_fate slbn_leaves(struct slbn_link *link, struct sk_buff *skb)
 	if (likely(!slbn_find(skb, &place)))
 		return SLBN_DATA;
 	spin_lock(&link->lock);
-	fate = slbn_process(link, skb, &place, false);
+	fate = slbn_process(link, skb, &place, true);
 	turned = fate == SLBN_ANSWERED;
 	link->counters.answered += turned;
 	spin_unlock(&link->lock);
@@ -378,7 +385,7 @@ enum slbn_fate slbn_enters(struct slbn_link *link, struct sk_buff *skb)
 	if (link->edge)
 		fate = slbn_count(&link->counters.from_hosts);
 	else
-		fate = slbn_process(link, skb, &place, true);
+		fate = slbn_process(link, skb, &place, false);
 	spin_unlock(&link->lock);
 	return fate;
 }

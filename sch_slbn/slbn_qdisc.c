@@ -138,6 +138,11 @@ static int slbn_parse(struct nlattr *opt, struct slbn_config *config,
 	err = nla_parse_nested(tb, SLBN_A_MAX, opt, slbn_link_policy, extack);
 	if (err < 0)
 		return err;
+	if (tb[SLBN_A_IFINDEX] || tb[SLBN_A_IFNAME]) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "a qdisc's options do not name a device");
+		return -EINVAL;
+	}
 	return slbn_config_parse(config, tb, extack);
 }
 

@@ -3,9 +3,11 @@
  * SLBN on the wire: control packets of the protocol of Mozo, Lopez-Presa and
  * Fernandez Anta (NCA 2012), as fairpath's links, agents and simulator speak it.
  *
- * A control packet is a UDP datagram over IPv4 or IPv6 to or from port
- * SLBN_PORT. All numbers are in network byte order; rates are bit/s. It may not
- * be fragmented, since links rewrite it on its way.
+ * A control packet is a UDP datagram over IPv4 or IPv6 from port SLBN_PORT to
+ * port SLBN_PORT that begins with the magic. All numbers are in network byte
+ * order; rates are bit/s. It may be neither fragmented nor merged with others,
+ * since links rewrite it on its way. Links take one of another version for data,
+ * but at an edge.
  *
  *	packet  = header tags *option
  *	header  = struct slbn_header, 72 octets

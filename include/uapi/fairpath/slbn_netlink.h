@@ -54,8 +54,7 @@
  * @SLBN_A_KEYED: u8, shown: 1 if there is a key
  * @SLBN_A_IFINDEX: u32, family: the device
  * @SLBN_A_IFNAME: string, family: its name
- * @SLBN_A_HANDLE: u32, family: handle of the qdisc; may be left out if the
- *	device has one link only
+ * @SLBN_A_HANDLE: u32, family, shown: handle of the qdisc
  * @SLBN_A_STATE: struct slbn_link_state, family, shown
  * @SLBN_A_THRESHOLD: u32, per mille by which the fair share has to move before
  *	an event says so, 1 to 1000; default SLBN_THRESHOLD_DEFAULT
@@ -119,7 +118,8 @@ struct slbn_ledger_state {
  * @too_far: dropped: the path has more hops than the packet has room for
  * @malformed: dropped: not a packet by the grammar
  * @bad_checksum: dropped: the UDP checksum is wrong
- * @fragments: dropped: fragments of control packets
+ * @fragments: dropped: first fragments of control packets, or several that were
+ *	merged into one
  * @bad_key: dropped: not authentic, or authenticated where no key is known
  * @from_hosts: dropped: came from hosts at an edge
  * @answered: packets turned round at an edge
