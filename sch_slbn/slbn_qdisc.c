@@ -82,8 +82,12 @@ static struct sk_buff *slbn_dequeue(struct Qdisc *sch)
 	int i;
 
 	for (i = 0; i < SLBN_CLASSES; i++) {
-		struct sk_buff *skb = qdisc_dequeue_peeked(q->queues[i]);
+		struct sk_buff *skb;
 
+		/* Most of the time there is nothing but data. */
+		if (!qdisc_qlen(q->queues[i]))
+			continue;
+		skb = qdisc_dequeue_peeked(q->queues[i]);
 		if (skb) {
 			qdisc_bstats_update(sch, skb);
 			qdisc_qstats_backlog_dec(sch, skb);
