@@ -32,6 +32,7 @@
  *		-> state NS NS NS...	how long each slice took
  *	clock SLICES SIZE	SLICES times, read the clock SIZE times
  *		-> NS NS NS...	how long each slice took
+ *	slbn COMMAND		see sbench.c
  *
  * where the state is `qlen N backlog N arrivals N departures N drops N
  * flows N`: what the qdisc says that it holds, what happened in this command,
@@ -55,6 +56,8 @@
 #include <net/ip.h>
 #include <net/net_namespace.h>
 #include <net/sch_generic.h>
+
+#include "sbench.h"
 
 #define QBENCH_HEADERS (ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define QBENCH_FLOWS_MAX (1U << 24)
@@ -101,6 +104,7 @@ struct qbench_state {
  * @flows: how many flows
  * @seen: a bit for each flow that left
  * @state: of the last command
+ * @slbn: what is measured by its commands, if it is that
  * @answer: to the last command
  * @answered: its length
  */
@@ -113,6 +117,7 @@ struct qbench {
 	u32 flows;
 	unsigned long *seen;
 	struct qbench_state state;
+	struct sbench *slbn;
 	char *answer;
 	size_t answered;
 };
@@ -465,6 +470,12 @@ static int command(struct qbench *b, const char *line)
 	memset(&b->state, 0, sizeof(b->state));
 	if (b->seen)
 		bitmap_zero(b->seen, b->flows);
+	if (!strncmp(line, "slbn ", 5)) {
+		int ret = sbench_command(&b->slbn, line + 5, b->answer);
+
+		b->answered = max(ret, 0);
+		return min(ret, 0);
+	}
 	if (sscanf(line, "open %15s %u %u %u", name, &x, &y, &z) == 4)
 		return command_open(b, name, x, y, z);
 	if (sscanf(line, "fill %u", &x) == 1)
@@ -557,6 +568,7 @@ static int qbench_release(struct inode *inode, struct file *file)
 	if (b->page)
 		put_page(b->page);
 	dev_put(b->dev);
+	sbench_free(b->slbn);
 	kvfree(b->answer);
 	kfree(b);
 	return 0;

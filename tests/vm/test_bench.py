@@ -22,7 +22,7 @@ CANDIDATES = {candidate.name: candidate for candidate in measure.CANDIDATES}
 
 def test_smoke(tmp_path: Path) -> None:
     """All candidates, all loads, in one boot; data, table and figure."""
-    command = [str(TOP / "tests/bench/bench"), "--smoke", "--output", str(tmp_path)]
+    command = [str(TOP / "tests/bench/bench"), "drr_fq", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "bench-drr_fq.json").read_text())
@@ -58,9 +58,31 @@ def test_smoke(tmp_path: Path) -> None:
     assert b"<svg" in (tmp_path / "bench-drr_fq.svg").read_bytes()
 
 
+def test_smoke_slbn(tmp_path: Path) -> None:
+    """The same for slbn: measure_slbn.py fails unless every packet was what it should be."""
+    command = [str(TOP / "tests/bench/bench"), "slbn", "--smoke", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, done.stderr
+    points = json.loads((tmp_path / "bench-slbn.json").read_text())["points"]
+    kinds = [point["kind"] for point in points]
+    assert [kinds.count(kind) for kind in ("task", "control", "data", "route")] == [6, 6, 3, 3]
+    cost = {
+        (point["kind"], point["sessions"], point["entries"]): point["ns"]["median"]
+        for point in points
+        if "sessions" in point
+    }
+    # The qdisc has the task to do, and more.
+    for sessions in (1, 1000):
+        assert cost["control", sessions, 0] > cost["task", sessions, 0] > 0
+    table = (tmp_path / "bench-slbn.md").read_text()
+    for name in ("pfifo", "fq_codel", "drr_fq", "prio", "slbn"):
+        assert f"| `{name}` | " in table
+    assert (tmp_path / "bench-slbn.png").read_bytes().startswith(b"\x89PNG")
+
+
 def guest(script: str) -> subprocess.CompletedProcess[str]:
     """Run a script of Python in a guest with qbench."""
-    modules = sorted((TOP / "build/bench").glob("6.1.*-um/qbench.ko"))
+    modules = sorted((TOP / "build/bench").glob("6.1.*-um/fpbench.ko"))
     assert modules, "test_smoke builds it"
     setup = f"import sys; sys.path.insert(0, '{TOP}/tests/bench'); import measure\n"
     command = ["sh", "-c", f'insmod {modules[-1]} && exec /usr/bin/python3 -c "$0"', setup + script]
@@ -106,7 +128,8 @@ import subprocess
 subprocess.run("ip link add d9 type dummy; ip link set d9 up", shell=True, check=True)
 bad = ["", "nonsense", "fill 1", "steady 1 1 hashed", "open nodev 1 1 100", "open d9 0 1 100",
        "open d9 1 0 100", "open d9 1 1 10", "open d9 1 1 100000", "open d9 99999999 1 100",
-       "clock 0 1", "clock 9999 1", "x" * 1000]
+       "clock 0 1", "clock 9999 1", "slbn run 1 1", "slbn task 0 4", "slbn task 1 12",
+       "slbn control nodev 1", "slbn control d9 0", "slbn route nodev", "slbn", "x" * 1000]
 for command in bad:
     try:
         print(command, measure.Session().ask(command))

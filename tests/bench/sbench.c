@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Measures what SLBN costs, from inside the kernel: a link's task for one control
+ * packet, the same through the qdisc, and a routed data packet's whole path.
+ *
+ * These are commands of /dev/qbench, too (see qbench.c). One says what the open
+ * file measures from then on:
+ *
+ *	slbn task SESSIONS ENTRIES	the link's task alone, with so many entries of
+ *					memory; all sessions join
+ *		-> N N NR N BF N fresh N clamped N	the link's state then
+ *	slbn control DEVICE SESSIONS	through the device's root qdisc, which is to be
+ *					slbn; all sessions join
+ *		-> ready
+ *	slbn route DEVICE		packets come in by the device, for 192.0.2.1
+ *		-> ready
+ *
+ * and these measure, again and again:
+ *
+ *	slbn run SLICES SIZE	SLICES times, handle SIZE packets
+ *	slbn loop SLICES SIZE	the same, but without the thing that is measured: the
+ *				packet is prepared, and that is all
+ *		-> NS NS NS...	how long each slice took
+ *
+ * Each control packet is the Probe of another session, in turn, so with a million
+ * sessions a million others come before a session comes again: what the link
+ * remembers of it has left the CPU's caches. Every second session is restricted
+ * here, the others elsewhere. The packets are a ring, each comes out of the qdisc
+ * before the next goes in, and their checksums are said to have been verified by
+ * the device.
+ *
+ * Assumptions: test kernels, root, and devices without any other traffic.
+ */
+#include <linux/etherdevice.h>
+#include <linux/ip.h>
+#include <linux/netdevice.h>
+#include <linux/nsproxy.h>
+#include <linux/rtnetlink.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/net_namespace.h>
+#include <net/sch_generic.h>
+
+#include "sbench.h"
+#include "slbn_wire.h"
+
+#define SBENCH_RING 256U
+#define SBENCH_SLICES_MAX 256U
+#define SBENCH_HEADERS (ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr))
+#define SBENCH_DATA 64U
+
+/* Of sessions that are restricted elsewhere, bit/s: less than any share here. */
+#define SBENCH_RATE 1000U
+
+/**
+ * struct sbench - one measurement
+ * @one: handle one packet, or prepare it only
+ * @sessions: how many there are
+ * @count: packets so far
+ * @tag: the link's; its ledgers are never turned
+ * @params: of the link, for its task alone
+ * @vars: its state
+ * @stats: its account
+ * @dev: the device, referenced
+ * @ring: control packets
+ * @pkt: the last one
+ */
+struct sbench {
+	int (*one)(struct sbench *b, bool measured);
+	u32 sessions;
+	u64 count;
+	u16 tag;
+	struct slbn_link_params params;
+	struct slbn_link_vars vars;
+	struct slbn_link_stats stats;
+	struct net_device *dev;
+	struct sk_buff *ring[SBENCH_RING];
+	struct slbn_packet pkt;
+};
+
+/* The next session's packet, as it comes to its first link. */
+static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
+{
+	u64 turn = div_u64(b->count, b->sessions);
+	u64 session = b->count - turn * b->sessions;
+	bool here = session & 1;
+
+	b->count++;
+	pkt->id[0] = session * 0x9e3779b97f4a7c15ULL;
+	pkt->id[1] = session;
+	pkt->seq = turn;
+	pkt->type = turn ? SLBN_PROBE : SLBN_JOIN;
+	pkt->hop = 0;
+	pkt->room = SLBN_HOPS_DEFAULT;
+	pkt->B = turn && here;
+	pkt->b = turn && here ? 0 : SLBN_NO_HOP;
+	pkt->demand = here ? SLBN_RATE_MAX : SBENCH_RATE;
+	pkt->bw = pkt->demand;
+	/* A Join's rate is taken into the ledger as bw1. */
+	pkt->bw1 = here ? 0 : SBENCH_RATE;
+	pkt->bw2 = pkt->bw1;
+}
+
+static int sbench_task(struct sbench *b, bool measured)
+{
+	u16 tag = b->tag;
+
+	sbench_packet(b, &b->pkt);
+	if (!measured) {
+		OPTIMIZER_HIDE_VAR(tag);
+		barrier_data(&b->pkt);
+		return 0;
+	}
+	if (slbn_link_visit(&b->params, &b->vars, &b->stats, &b->pkt, &tag,
+			    0) != SLBN_FORWARD)
+		return -EPROTO;
+	b->tag = tag;
+	return 0;
+}
+
+static int sbench_control(struct sbench *b, bool measured)
+{
+	struct Qdisc *q =
+		rtnl_dereference(netdev_get_tx_queue(b->dev, 0)->qdisc);
+	struct sk_buff *skb = b->ring[b->count % SBENCH_RING];
+	u8 *data = skb->data + SBENCH_HEADERS;
+	struct sk_buff *to_free = NULL;
+
+	sbench_packet(b, &b->pkt);
+	slbn_rewrite(data, &b->pkt);
+	slbn_rewrite_tag(data, 0, b->tag);
+	slbn_put32(data + SLBN_AT(seq), b->pkt.seq);
+	slbn_put64(data + SLBN_AT(id), b->pkt.id[0]);
+	slbn_put64(data + SLBN_AT(id) + 8, b->pkt.id[1]);
+	slbn_put64(data + SLBN_AT(bw1), b->pkt.bw1);
+	slbn_put64(data + SLBN_AT(bw2), b->pkt.bw2);
+	skb->next = NULL;
+	qdisc_skb_cb(skb)->pkt_len = skb->len;
+	if (!measured)
+		return 0;
+	q->enqueue(skb, q, &to_free);
+	if (to_free || q->dequeue(q) != skb)
+		return -EPROTO;
+	b->tag = slbn_read_tag(data, 0);
+	return 0;
+}
+
+static void sbench_headers(struct sk_buff *skb, const struct net_device *dev,
+			   u16 port)
+{
+	u32 payload = skb->len - SBENCH_HEADERS;
+	struct udphdr *udp;
+	struct iphdr *ip;
+
+	skb_reset_mac_header(skb);
+	eth_hdr(skb)->h_proto = htons(ETH_P_IP);
+	ether_addr_copy(eth_hdr(skb)->h_dest, dev->dev_addr);
+	skb_set_network_header(skb, ETH_HLEN);
+	ip = ip_hdr(skb);
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->ttl = 64;
+	ip->protocol = IPPROTO_UDP;
+	ip->tot_len = htons(skb->len - ETH_HLEN);
+	ip->saddr = htonl(0x0a000001);
+	ip->daddr = htonl(0xc0000201); /* 192.0.2.1 */
+	ip_send_check(ip);
+	skb_set_transport_header(skb, ETH_HLEN + sizeof(*ip));
+	udp = udp_hdr(skb);
+	udp->source = htons(port);
+	udp->dest = htons(port);
+	udp->len = htons(payload + sizeof(*udp));
+	udp->check = htons(1);
+	skb->protocol = htons(ETH_P_IP);
+	skb->ip_summed = CHECKSUM_UNNECESSARY;
+}
+
+static struct sk_buff *sbench_skb(struct net_device *dev, u32 payload, u16 port)
+{
+	struct sk_buff *skb = netdev_alloc_skb(dev, SBENCH_HEADERS + payload);
+
+	if (!skb)
+		return NULL;
+	skb_put_zero(skb, SBENCH_HEADERS + payload);
+	sbench_headers(skb, dev, port);
+	return skb;
+}
+
+static int sbench_route(struct sbench *b, bool measured)
+{
+	struct sk_buff *skb = sbench_skb(b->dev, SBENCH_DATA, 443);
+
+	if (!skb)
+		return -ENOMEM;
+	if (!measured) {
+		kfree_skb(skb);
+		return 0;
+	}
+	skb->protocol = eth_type_trans(skb, b->dev);
+	skb_reset_network_header(skb);
+	netif_receive_skb(skb);
+	return 0;
+}
+
+static int sbench_many(struct sbench *b, u32 count, bool measured)
+{
+	int ret = 0;
+	u32 i;
+
+	for (i = 0; i < count && !ret; i++)
+		ret = b->one(b, measured);
+	return ret;
+}
+
+/* All sessions join, and send their first Probes, all packets of the ring, too. */
+static int sbench_join(struct sbench *b)
+{
+	u64 packets = 2 * max(b->sessions, SBENCH_RING);
+	int ret = 0;
+
+	while (packets && !ret) {
+		u32 some = min_t(u64, packets, 1024);
+
+		local_bh_disable();
+		ret = sbench_many(b, some, true);
+		local_bh_enable();
+		packets -= some;
+		cond_resched();
+	}
+	return ret;
+}
+
+static int command_task(struct sbench *b, u32 sessions, u32 entries,
+			char *answer)
+{
+	u32 rows = entries / SLBN_MEMORY_WAYS;
+
+	if (!sessions || rows & (rows - 1) || entries % SLBN_MEMORY_WAYS)
+		return -EINVAL;
+	if (entries) {
+		b->vars.memory =
+			kvcalloc(entries, sizeof(*b->vars.memory), GFP_KERNEL);
+		if (!b->vars.memory)
+			return -ENOMEM;
+	}
+	b->sessions = sessions;
+	b->params.C = 100000000000ULL;
+	b->params.rows = rows;
+	b->params.salt = 1;
+	slbn_link_init(&b->vars, 0, 1);
+	b->one = sbench_task;
+	if (sbench_join(b))
+		return -EPROTO;
+	return scnprintf(answer, PAGE_SIZE,
+			 "N %llu NR %llu BF %llu fresh %llu clamped %llu\n",
+			 b->vars.now.N, b->vars.now.NR, b->vars.now.BF,
+			 b->stats.fresh, b->stats.clamped);
+}
+
+static int command_device(struct sbench *b, const char *name)
+{
+	b->dev = dev_get_by_name(current->nsproxy->net_ns, name);
+	return b->dev ? 0 : -ENODEV;
+}
+
+static int command_control(struct sbench *b, const char *name, u32 sessions)
+{
+	static const u16 no_tags[SLBN_HOPS_DEFAULT];
+	u32 length;
+	u32 i;
+	int ret;
+
+	if (!sessions)
+		return -EINVAL;
+	ret = command_device(b, name);
+	if (ret)
+		return ret;
+	b->sessions = sessions;
+	sbench_packet(b, &b->pkt);
+	b->count = 0;
+	length = slbn_tag_at(SLBN_HOPS_DEFAULT);
+	for (i = 0; i < SBENCH_RING; i++) {
+		struct sk_buff *skb = sbench_skb(b->dev, length, SLBN_PORT);
+
+		if (!skb)
+			return -ENOMEM;
+		slbn_write(skb->data + SBENCH_HEADERS, &b->pkt, no_tags, false);
+		b->ring[i] = skb;
+	}
+	b->one = sbench_control;
+	return sbench_join(b);
+}
+
+static int command_run(struct sbench *b, u32 slices, u32 size, bool measured,
+		       char *answer)
+{
+	int length = 0;
+	u32 i;
+
+	if (!b->one || !slices || slices > SBENCH_SLICES_MAX || !size)
+		return -EINVAL;
+	for (i = 0; i < slices; i++) {
+		u64 start;
+		int ret;
+
+		local_bh_disable();
+		start = ktime_get_ns();
+		ret = sbench_many(b, size, measured);
+		start = ktime_get_ns() - start;
+		local_bh_enable();
+		cond_resched();
+		if (ret)
+			return ret;
+		length += scnprintf(answer + length, PAGE_SIZE - length,
+				    "%llu ", start);
+	}
+	answer[length - 1] = '\n';
+	return length;
+}
+
+static int command(struct sbench *b, const char *line, char *answer)
+{
+	char name[IFNAMSIZ];
+	int ret = -EINVAL;
+	u32 x, y;
+
+	if (sscanf(line, "run %u %u", &x, &y) == 2)
+		return command_run(b, x, y, true, answer);
+	if (sscanf(line, "loop %u %u", &x, &y) == 2)
+		return command_run(b, x, y, false, answer);
+	if (b->one || b->dev)
+		return -EINVAL;
+	if (sscanf(line, "task %u %u", &x, &y) == 2)
+		return command_task(b, x, y, answer);
+	if (sscanf(line, "control %15s %u", name, &x) == 2) {
+		ret = command_control(b, name, x);
+	} else if (sscanf(line, "route %15s", name) == 1) {
+		ret = command_device(b, name);
+		b->one = ret ? NULL : sbench_route;
+	}
+	return ret ?: scnprintf(answer, PAGE_SIZE, "ready\n");
+}
+
+/**
+ * sbench_command() - obey a command
+ * @b: the measurement; made by the first command
+ * @line: the command, without its first word
+ * @answer: PAGE_SIZE octets
+ *
+ * Context: RTNL is held.
+ * Return: length of the answer, or an error.
+ */
+int sbench_command(struct sbench **b, const char *line, char *answer)
+{
+	if (!*b)
+		*b = kvzalloc(sizeof(**b), GFP_KERNEL);
+	return *b ? command(*b, line, answer) : -ENOMEM;
+}
+
+/**
+ * sbench_free() - end a measurement
+ * @b: the measurement, or NULL
+ */
+void sbench_free(struct sbench *b)
+{
+	u32 i;
+
+	if (!b)
+		return;
+	for (i = 0; i < SBENCH_RING; i++)
+		kfree_skb(b->ring[i]);
+	kvfree(b->vars.memory);
+	dev_put(b->dev);
+	kvfree(b);
+}

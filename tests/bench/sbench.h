@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What qbench.c, which is the device, has to know of sbench.c.
+ */
+#ifndef SBENCH_H
+#define SBENCH_H
+
+struct sbench;
+
+int sbench_command(struct sbench **b, const char *line, char *answer);
+void sbench_free(struct sbench *b);
+
+#endif /* SBENCH_H */
