@@ -72,12 +72,27 @@ struct slbn_counters {
 };
 
 /**
+ * struct slbn_undo - what a link was before a qdisc joined it
+ * @config: its configuration
+ * @capacity: bit/s
+ * @handle: of the qdisc that had come last
+ * @version: of the configuration that the qdisc brought
+ */
+struct slbn_undo {
+	struct slbn_config config;
+	u64 capacity;
+	u32 handle;
+	u32 version;
+};
+
+/**
  * struct slbn_link - a link
  * @list: all links
  * @users: qdiscs
  * @dev: the device, which the qdiscs keep
  * @handle: of the qdisc that came last
  * @config: under RTNL; what packets need of it is copied below
+ * @version: how often @config was set
  * @hook: sees what comes in through the device
  * @lock: guards what follows
  * @params: the algorithm's parameters
@@ -101,6 +116,7 @@ struct slbn_link {
 	struct net_device *dev;
 	u32 handle;
 	struct slbn_config config;
+	u32 version;
 	struct nf_hook_ops hook;
 
 	/* Guards all that packets read and write. */
@@ -158,8 +174,9 @@ int slbn_link_reconfigure(struct slbn_link *link,
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 				const struct slbn_config *config,
+				struct slbn_undo *undo,
 				struct netlink_ext_ack *extack);
-void slbn_link_put(struct slbn_link *link);
+void slbn_link_put(struct slbn_link *link, const struct slbn_undo *undo);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
 void slbn_link_watch_share(struct slbn_link *link);

@@ -243,6 +243,7 @@ static int slbn_link_apply(struct slbn_link *link,
 	spin_unlock_bh(&link->lock);
 
 	link->config = *config;
+	link->version++;
 	kvfree(memory);
 	return 0;
 }
@@ -482,6 +483,7 @@ free:
  * @dev: the device
  * @handle: of the qdisc that asks
  * @config: how it is to be, checked
+ * @undo: set, for slbn_link_put()
  * @extack: told what is wrong
  *
  * Context: RTNL is held, and the device's own lock where it has one.
@@ -489,19 +491,28 @@ free:
  */
 struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 				const struct slbn_config *config,
+				struct slbn_undo *undo,
 				struct netlink_ext_ack *extack)
 {
 	struct slbn_link *link = slbn_link_find(dev);
 
-	if (link) {
-		int err = slbn_link_reconfigure(link, config, extack);
+	int err;
 
+	if (link) {
+		*undo = (struct slbn_undo){
+			.config = link->config,
+			.capacity = link->params.C,
+			.handle = link->handle,
+			.version = link->version + 1,
+		};
+		err = slbn_link_reconfigure(link, config, extack);
 		if (err)
 			return ERR_PTR(err);
 	} else {
 		link = slbn_link_make(dev, config, extack);
 		if (IS_ERR(link))
 			return link;
+		undo->version = 0;
 	}
 	link->users++;
 	link->handle = handle;
@@ -511,13 +522,21 @@ struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 /**
  * slbn_link_put() - a qdisc goes
  * @link: the link, which goes with its last qdisc
+ * @undo: as slbn_link_get() set it
+ *
+ * If the link is still as this qdisc configured it, it becomes what it was: the
+ * qdisc may go because the kernel refused it after it was made.
  *
  * Context: RTNL is held.
  */
-void slbn_link_put(struct slbn_link *link)
+void slbn_link_put(struct slbn_link *link, const struct slbn_undo *undo)
 {
-	if (--link->users)
+	if (--link->users) {
+		if (undo->version == link->version &&
+		    !slbn_link_apply(link, &undo->config, undo->capacity, NULL))
+			link->handle = undo->handle;
 		return;
+	}
 	list_del(&link->list);
 	slbn_links_changes++;
 	nf_unregister_net_hook(dev_net(link->dev), &link->hook);

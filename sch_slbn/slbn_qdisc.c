@@ -38,10 +38,12 @@ enum slbn_class {
 /**
  * struct slbn_sched - one slbn qdisc
  * @link: what it is a part of
+ * @undo: what the link was before
  * @queues: the classes' qdiscs
  */
 struct slbn_sched {
 	struct slbn_link *link;
+	struct slbn_undo undo;
 	struct Qdisc *queues[SLBN_CLASSES];
 };
 
@@ -188,7 +190,8 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 		q->queues[i] = queue;
 		qdisc_hash_add(queue, true);
 	}
-	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config, extack);
+	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config, &q->undo,
+			     extack);
 	if (IS_ERR(link))
 		return PTR_ERR(link);
 	q->link = link;
@@ -204,7 +207,7 @@ static void slbn_destroy(struct Qdisc *sch)
 	for (i = 0; i < SLBN_CLASSES; i++)
 		qdisc_put(q->queues[i]);
 	if (q->link)
-		slbn_link_put(q->link);
+		slbn_link_put(q->link, &q->undo);
 }
 
 static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
