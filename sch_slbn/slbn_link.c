@@ -12,6 +12,7 @@
  * memory from the capacity, is derived each time one or the other changes.
  */
 #include <linux/ethtool.h>
+#include <linux/if_vlan.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/netfilter_netdev.h>
@@ -406,9 +407,14 @@ static unsigned int slbn_hook(void *priv, struct sk_buff *skb,
 {
 	struct slbn_link *link = priv;
 
-	/* What a promiscuous device overhears is others' to handle. */
+	/*
+	 * What a promiscuous device overhears is others' to handle. But with a
+	 * handler (a bridge's, a macvlan's) or a tag it is for a device upon
+	 * this one to say whose it is.
+	 */
 	if (skb->pkt_type == PACKET_OTHERHOST &&
-	    !netif_is_bridge_port(link->dev))
+	    !rcu_access_pointer(link->dev->rx_handler) &&
+	    !skb_vlan_tag_present(skb))
 		return NF_ACCEPT;
 	return slbn_enters(link, skb) == SLBN_DROP ? NF_DROP : NF_ACCEPT;
 }

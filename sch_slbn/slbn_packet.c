@@ -18,6 +18,8 @@
  *
  * Any other packet costs a look at its headers, and is not written to.
  */
+#include <linux/etherdevice.h>
+#include <linux/if_arp.h>
 #include <linux/if_vlan.h>
 #include <linux/math64.h>
 #include <linux/ip.h>
@@ -31,27 +33,61 @@
 
 #include "slbn.h"
 
+/* So many VLAN tags in a row are more than anybody means. */
+#define SLBN_TAGS_MAX 8
+
 /**
  * struct slbn_place - where a control packet is in an skb
- * @udp: offset of the UDP header from skb->data
+ * @start: offset from skb->data of what follows the device's header
+ * @ip: of the IP header, behind VLAN tags if the data has some
+ * @udp: of the UDP header
  * @length: octets of UDP's payload
  * @v6: it came by IPv6
  * @partial: it is the first fragment of one, or several that were merged
  */
 struct slbn_place {
+	u32 start;
+	u32 ip;
 	u32 udp;
 	u32 length;
 	bool v6;
 	bool partial;
 };
 
-static bool slbn_find_v4(const struct sk_buff *skb, u32 at,
-			 struct slbn_place *place)
+/* Find the IP header. Returns the protocol. */
+static __be16 slbn_find_ip(const struct sk_buff *skb, struct slbn_place *place)
+{
+	__be16 protocol = skb->protocol;
+	int start = skb_network_offset(skb);
+	int tags;
+
+	/* With tags, the network header may be at the first or behind the last. */
+	if (eth_type_vlan(protocol))
+		start = skb_mac_header(skb) + ETH_HLEN - skb->data;
+	if (start < 0)
+		return 0;
+	place->start = start;
+	place->ip = start;
+	for (tags = 0; eth_type_vlan(protocol); tags++) {
+		struct vlan_hdr buffer;
+		const struct vlan_hdr *tag;
+
+		tag = skb_header_pointer(skb, place->ip, sizeof(buffer),
+					 &buffer);
+		if (!tag || tags == SLBN_TAGS_MAX)
+			return 0;
+		protocol = tag->h_vlan_encapsulated_proto;
+		place->ip += VLAN_HLEN;
+	}
+	return protocol;
+}
+
+static bool slbn_find_v4(const struct sk_buff *skb, struct slbn_place *place)
 {
 	struct iphdr buffer;
 	const struct iphdr *ip;
 
-	ip = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+	ip = skb_header_pointer(skb, place->ip, sizeof(buffer), &buffer);
 	if (!ip || ip->protocol != IPPROTO_UDP || ip->version != 4 ||
 	    ip->ihl < 5)
 		return false;
@@ -59,13 +95,12 @@ static bool slbn_find_v4(const struct sk_buff *skb, u32 at,
 	if (ip->frag_off & htons(IP_OFFSET))
 		return false;
 	place->partial = ip->frag_off & htons(IP_MF);
-	place->udp = at + ip->ihl * 4;
+	place->udp = place->ip + ip->ihl * 4;
 	place->v6 = false;
 	return true;
 }
 
-static bool slbn_find_v6(const struct sk_buff *skb, u32 at,
-			 struct slbn_place *place)
+static bool slbn_find_v6(const struct sk_buff *skb, struct slbn_place *place)
 {
 	struct ipv6hdr buffer;
 	const struct ipv6hdr *ip;
@@ -73,11 +108,11 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at,
 	u8 next;
 	int udp;
 
-	ip = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+	ip = skb_header_pointer(skb, place->ip, sizeof(buffer), &buffer);
 	if (!ip || ip->version != 6)
 		return false;
 	next = ip->nexthdr;
-	udp = at + sizeof(*ip);
+	udp = place->ip + sizeof(*ip);
 	if (next != IPPROTO_UDP) {
 		if (!ipv6_ext_hdr(next))
 			return false;
@@ -95,19 +130,18 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at,
 /* Is it one of SLBN's? Looks at headers only, and changes nothing. */
 static bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 {
-	u32 at = skb_network_offset(skb);
 	struct udphdr buffer;
 	const struct udphdr *udp;
 	__be32 magic_buffer;
 	const __be32 *magic;
 
-	switch (skb_protocol(skb, true)) {
+	switch (slbn_find_ip(skb, place)) {
 	case htons(ETH_P_IP):
-		if (!slbn_find_v4(skb, at, place))
+		if (!slbn_find_v4(skb, place))
 			return false;
 		break;
 	case htons(ETH_P_IPV6):
-		if (!slbn_find_v6(skb, at, place))
+		if (!slbn_find_v6(skb, place))
 			return false;
 		break;
 	default:
@@ -131,13 +165,14 @@ static __sum16 slbn_pseudo_header(const struct sk_buff *skb,
 				  const struct slbn_place *place, __wsum csum)
 {
 	u32 length = place->length + sizeof(struct udphdr);
+	const struct ipv6hdr *v6 = (void *)(skb->data + place->ip);
+	const struct iphdr *v4 = (void *)(skb->data + place->ip);
 
 	if (place->v6)
-		return csum_ipv6_magic(&ipv6_hdr(skb)->saddr,
-				       &ipv6_hdr(skb)->daddr, length,
+		return csum_ipv6_magic(&v6->saddr, &v6->daddr, length,
 				       IPPROTO_UDP, csum);
-	return csum_tcpudp_magic(ip_hdr(skb)->saddr, ip_hdr(skb)->daddr, length,
-				 IPPROTO_UDP, csum);
+	return csum_tcpudp_magic(v4->saddr, v4->daddr, length, IPPROTO_UDP,
+				 csum);
 }
 
 /* The packet is linear as far as it goes. */
@@ -307,8 +342,8 @@ static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
 
 /*
  * Send a packet back as if the host behind this device had answered: it comes in
- * where it was to go out. Filters and our own hook do not look at it, which
- * would take it for a host's.
+ * where it was to go out, from whom it was sent to, also for a bridge. Filters
+ * and our own hook do not look at it, which would take it for a host's.
  */
 static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
 			   const struct slbn_place *place)
@@ -317,22 +352,28 @@ static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
 
 	swap(udp->source, udp->dest);
 	if (place->v6) {
-		struct ipv6hdr *ip = ipv6_hdr(skb);
+		struct ipv6hdr *ip = (void *)(skb->data + place->ip);
 
 		swap(ip->saddr, ip->daddr);
 		ip->hop_limit = IPDEFTTL;
-		skb->protocol = htons(ETH_P_IPV6);
 	} else {
-		struct iphdr *ip = ip_hdr(skb);
+		struct iphdr *ip = (void *)(skb->data + place->ip);
 
 		swap(ip->saddr, ip->daddr);
 		ip->ttl = IPDEFTTL;
 		ip_send_check(ip);
-		skb->protocol = htons(ETH_P_IP);
+	}
+	if (dev->type == ARPHRD_ETHER) {
+		struct ethhdr *ether = eth_hdr(skb);
+		u8 address[ETH_ALEN];
+
+		ether_addr_copy(address, ether->h_dest);
+		ether_addr_copy(ether->h_dest, ether->h_source);
+		ether_addr_copy(ether->h_source, address);
 	}
 	skb_orphan(skb);
 	skb_scrub_packet(skb, true);
-	__skb_pull(skb, skb_network_offset(skb));
+	__skb_pull(skb, place->start);
 	skb->dev = dev;
 	skb->tc_skip_classify = 1;
 	netif_rx(skb);
