@@ -41,13 +41,14 @@ help:
 	@echo 'make test-debug      the tests of the qdiscs in a kernel that checks itself (KASAN, lockdep, UBSAN)'
 	@echo 'make modules         build the modules [KERNELDIR=$(KERNELDIR)]'
 	@echo 'make tc-plugins      build what tc needs to understand the qdiscs (build/tc)'
-	@echo 'make install         install both, the modules for that kernel, over its own [DESTDIR=, DEPMOD=]'
+	@echo 'make tools           build slbnctl, which looks after SLBN'"'"'s links (build/slbnctl)'
+	@echo 'make install         install all these, the modules for that kernel, over its own [DESTDIR=, DEPMOD=]'
 	@echo 'make uninstall       take them away again'
 	@echo 'make dkms-install    let DKMS build the modules for each kernel that comes, and install-tools'
 	@echo 'make dkms-uninstall  and stop that'
-	@echo 'make install-tools   only tc plugins and manual pages [DESTDIR=, TC_LIB_DIR=]'
+	@echo 'make install-tools   only tc plugins, slbnctl and manual pages [DESTDIR=, TC_LIB_DIR=]'
 	@echo 'make uninstall-tools take them away again'
-	@echo 'make bench           what drr_fq and mainline'"'"'s qdiscs cost per packet (a table and a figure)'
+	@echo 'make bench           what drr_fq, slbn and mainline'"'"'s qdiscs cost per packet (tables and figures)'
 	@echo 'make traffic         build the program that makes background load in the lab'
 	@echo 'make deps            install the packages that all of this needs (scripts/packages)'
 	@echo 'make clean           remove build/'
@@ -70,7 +71,7 @@ TC_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hid
 .PHONY: tc-plugins
 tc-plugins: $(TC_PLUGINS)
 
-build/tc/%.so: userspace/tc/%.c $(wildcard userspace/tc/*.h include/uapi/fairpath/*.h)
+build/tc/%.so: userspace/tc/%.c $(wildcard userspace/*.h userspace/tc/*.h include/uapi/fairpath/*.h)
 	@mkdir -p build/tc
 	$(CC) -Iinclude/uapi $(CPPFLAGS) $(TC_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
 
@@ -80,17 +81,37 @@ check-tc:
 		echo 'No tc that says where it looks for plugins: install iproute2, or set TC_LIB_DIR.' >&2; \
 		exit 2; }
 
+SLBNCTL := build/slbnctl/slbnctl
+TOOL_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror
+
+.PHONY: tools
+tools: $(SLBNCTL)
+
+.PHONY: check-tools
+check-tools:
+	@pkg-config --exists libmnl json-c || { \
+		echo 'slbnctl needs libmnl and json-c: install libmnl-dev, libjson-c-dev and pkgconf.' >&2; \
+		exit 2; }
+
+$(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/*.h include/uapi/fairpath/*.h) | check-tools
+	@mkdir -p $(@D)
+	$(CC) -Iinclude/uapi -DVERSION='"$(VERSION)"' $(CPPFLAGS) $(TOOL_CFLAGS) $(CFLAGS) \
+		$$(pkg-config --cflags libmnl json-c) $(LDFLAGS) -o $@ $(filter %.c,$^) \
+		$$(pkg-config --libs libmnl json-c)
+
 MANUAL := $(wildcard docs/man/*.8)
 
 .PHONY: install-tools
-install-tools: check-tc tc-plugins
-	install -d $(DESTDIR)$(TC_LIB_DIR) $(MAN_DIR)/man8
+install-tools: check-tc tc-plugins tools
+	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/sbin $(MAN_DIR)/man8
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
+	install -m 755 $(SLBNCTL) $(DESTDIR)/usr/sbin
 	install -m 644 $(MANUAL) $(MAN_DIR)/man8
 
 .PHONY: uninstall-tools
 uninstall-tools:
 	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
+	rm -f $(DESTDIR)/usr/sbin/slbnctl
 	rm -f $(MANUAL:docs/man/%=$(MAN_DIR)/man8/%)
 
 .PHONY: install

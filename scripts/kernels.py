@@ -748,6 +748,14 @@ def build_plugins() -> Path:
     return TOP / "build" / "tc"
 
 
+def build_tools() -> Path:
+    """Build slbnctl; the directory that it is in."""
+    need("make", "make")
+    with locked(TOP / "build" / ".lock-tools"):
+        run(["make", "--no-print-directory", "-C", str(TOP), "tools"])
+    return TOP / "build" / "slbnctl"
+
+
 def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
     """Build the project's modules for KERNEL; the root of a complete tree of modules."""
     release = kernel.release

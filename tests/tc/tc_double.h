@@ -7,6 +7,9 @@
  * Messages are made and read as netlink has it. What the plugin prints is kept:
  * the text, or each key of the JSON with its value; which of the two, the test
  * chooses. A key given twice, or none where JSON needs one, fails the test.
+ *
+ * Below that stand the calls into the plugin and the input that every plugin's
+ * test needs.
  */
 #ifndef TC_DOUBLE_H
 #define TC_DOUBLE_H
@@ -17,7 +20,8 @@
 
 #include "../../userspace/tc/tc_plugin.h"
 
-#define DOUBLE_FIELDS 32
+#define DOUBLE_FIELDS 40
+#define DOUBLE_WORDS 24
 
 /**
  * struct double_field - a key in the JSON, and its value
@@ -158,6 +162,131 @@ int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta,
 			tb[type] = rta;
 	}
 	return 0;
+}
+
+/**
+ * struct request - a message as tc has it when it calls the plugin
+ * @n: its head
+ * @room: and more than enough for the rest
+ */
+struct request {
+	struct nlmsghdr n;
+	char room[2 * TC_PLUGIN_ROOM];
+};
+
+/* What the plugin last said to stderr, and how much. */
+static char complaint[4096];
+static size_t complained;
+
+static int parse(struct qdisc_util *util, struct request *request, int argc,
+		 char **argv)
+{
+	FILE *shown = stderr;
+	char *said;
+	int err;
+
+	memset(request, 0, sizeof(*request));
+	request->n.nlmsg_len = NLMSG_LENGTH(0);
+	stderr = open_memstream(&said, &complained);
+	assert_non_null(stderr);
+	err = util->parse_qopt(util, argc, argv, &request->n, "eth0");
+	fclose(stderr);
+	stderr = shown;
+	snprintf(complaint, sizeof(complaint), "%s", said);
+	free(said);
+	return err;
+}
+
+/* The words of @text, which is cut into pieces. */
+static int parse_text(struct qdisc_util *util, struct request *request,
+		      char *text)
+{
+	char *argv[DOUBLE_WORDS];
+	int argc = 0;
+
+	for (text = strtok(text, " "); text; text = strtok(NULL, " "))
+		argv[argc++] = text;
+	return parse(util, request, argc, argv);
+}
+
+static struct rtattr *options_of(struct request *request)
+{
+	return NLMSG_DATA(&request->n);
+}
+
+/* An attribute among the options that the plugin made, or NULL. */
+static struct rtattr *attribute_in(struct request *request, int attribute)
+{
+	struct rtattr *tb[32];
+	struct rtattr *options = options_of(request);
+
+	assert_int_equal(options->rta_type, TCA_OPTIONS | NLA_F_NESTED);
+	assert_int_equal(NLMSG_LENGTH(options->rta_len), request->n.nlmsg_len);
+	parse_rtattr_flags(tb, ARRAY_SIZE(tb) - 1, RTA_DATA(options),
+			   RTA_PAYLOAD(options), 0);
+	return tb[attribute];
+}
+
+/* Bytes in a block of their own, most of them zero or near. */
+static struct rtattr *random_attribute(int type, size_t payload)
+{
+	struct rtattr *attr = malloc(RTA_LENGTH(payload));
+	size_t i;
+
+	attr->rta_type = type;
+	attr->rta_len = RTA_LENGTH(payload);
+	for (i = 0; i < payload; i++)
+		((__u8 *)RTA_DATA(attr))[i] = one_in(2) ? rnd() : rnd_in(0, 3);
+	return attr;
+}
+
+/*
+ * Options in a block of their own: mostly a chain of attributes, up to @max and
+ * some beyond, most of @usual bytes; the ends may be wrong.
+ */
+static struct rtattr *random_options_block(int max, size_t usual)
+{
+	struct rtattr *opt = random_attribute(TCA_OPTIONS, rnd_in(0, 96));
+	struct rtattr *attr = RTA_DATA(opt);
+	int left = RTA_PAYLOAD(opt);
+
+	while (left >= (int)sizeof(*attr) && !one_in(10)) {
+		size_t length =
+			RTA_LENGTH(one_in(2) ? usual : rnd_in(0, usual * 2));
+
+		attr->rta_len = length;
+		attr->rta_type = rnd_in(0, max + 2);
+		if (one_in(8))
+			attr->rta_type |= NLA_F_NESTED;
+		if (one_in(16))
+			attr->rta_len = rnd();
+		length = RTA_ALIGN(length);
+		left -= length;
+		attr = (void *)((char *)attr + length);
+	}
+	return opt;
+}
+
+/* @key was printed, with this value. */
+static void field_is(const char *key, s64 value)
+{
+	const struct double_field *field = double_find(key);
+
+	CHECK(field, "no %s", key);
+	CHECK(field->number == value, "%s is %lld", key, field->number);
+}
+
+/* What is printed of these statistics, in a message of its own. */
+static const char *statistics_text(struct qdisc_util *util, const void *st,
+				   size_t size)
+{
+	struct rtattr *xstats = random_attribute(TCA_XSTATS, size);
+
+	memcpy(RTA_DATA(xstats), st, size);
+	double_begin(false);
+	util->print_xstats(util, NULL, xstats);
+	free(xstats);
+	return double_output.text;
 }
 
 #endif /* TC_DOUBLE_H */

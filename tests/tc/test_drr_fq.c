@@ -14,74 +14,23 @@
 #include "../../userspace/tc/q_drr_fq.c"
 
 #define WORDS_MAX 12
-
-/**
- * struct request - a message as tc has it when it calls the plugin
- * @n: its head
- * @room: and more than enough for the rest
- */
-struct request {
-	struct nlmsghdr n;
-	char room[2 * TC_PLUGIN_ROOM];
-};
-
-/* How much the plugin said to stderr. */
-static size_t complained;
-
-static int parse(struct request *request, int argc, char **argv)
-{
-	FILE *shown = stderr;
-	char *complaint;
-	int err;
-
-	memset(request, 0, sizeof(*request));
-	request->n.nlmsg_len = NLMSG_LENGTH(0);
-	stderr = open_memstream(&complaint, &complained);
-	assert_non_null(stderr);
-	err = drr_fq_qdisc_util.parse_qopt(&drr_fq_qdisc_util, argc, argv,
-					   &request->n, "eth0");
-	fclose(stderr);
-	stderr = shown;
-	free(complaint);
-	return err;
-}
-
-/* The words of @text, which is cut into pieces. */
-static int parse_text(struct request *request, char *text)
-{
-	char *argv[WORDS_MAX * 2];
-	int argc = 0;
-
-	for (text = strtok(text, " "); text; text = strtok(NULL, " "))
-		argv[argc++] = text;
-	return parse(request, argc, argv);
-}
-
-static struct rtattr *options_of(struct request *request)
-{
-	return NLMSG_DATA(&request->n);
-}
+#define UTIL (&drr_fq_qdisc_util)
 
 /* An attribute of a message that the plugin made: it is there, it is right. */
 static bool value_of(struct request *request, int attribute, __u32 *value)
 {
-	struct rtattr *tb[TCA_DRR_FQ_MAX + 1];
-	struct rtattr *options = options_of(request);
+	struct rtattr *attr = attribute_in(request, attribute);
 	bool is_byte = attribute == TCA_DRR_FQ_SCHEDULER ||
 		       attribute == TCA_DRR_FQ_SPLIT_GSO;
 
-	assert_int_equal(options->rta_type, TCA_OPTIONS | NLA_F_NESTED);
-	assert_int_equal(NLMSG_LENGTH(options->rta_len), request->n.nlmsg_len);
-	parse_rtattr_flags(tb, TCA_DRR_FQ_MAX, RTA_DATA(options),
-			   RTA_PAYLOAD(options), 0);
-	if (!tb[attribute])
+	if (!attr)
 		return false;
 	*value = 0;
-	assert_int_equal(RTA_PAYLOAD(tb[attribute]), is_byte ? 1 : 4);
+	assert_int_equal(RTA_PAYLOAD(attr), is_byte ? 1 : 4);
 	if (is_byte)
-		*value = *(__u8 *)RTA_DATA(tb[attribute]);
+		*value = *(__u8 *)RTA_DATA(attr);
 	else
-		memcpy(value, RTA_DATA(tb[attribute]), sizeof(*value));
+		memcpy(value, RTA_DATA(attr), sizeof(*value));
 	return true;
 }
 
@@ -129,7 +78,7 @@ static void words_and_what_they_mean(void **state)
 		__u32 value;
 
 		strcpy(words, cases[unit_step].words);
-		CHECK(!parse_text(&request, words), "%s", words);
+		CHECK(!parse_text(UTIL, &request, words), "%s", words);
 		CHECK(value_of(&request, cases[unit_step].attribute, &value) ==
 			      (expected != NOTHING),
 		      "%s", cases[unit_step].words);
@@ -237,7 +186,7 @@ static void random_words(void **state)
 				random_value(text, sizeof(text));
 			argv[i] = strdup(text);
 		}
-		if (parse(&request, argc, argv)) {
+		if (parse(UTIL, &request, argc, argv)) {
 			CHECK(complained > 0, "refused without a word");
 		} else {
 			CHECK(!complained, "taken, with a complaint");
@@ -254,7 +203,7 @@ static void random_words(void **state)
 			}
 			double_begin(false);
 			drr_fq_print_opt(NULL, NULL, options_of(&request));
-			CHECK(!parse_text(&again, double_output.text),
+			CHECK(!parse_text(UTIL, &again, double_output.text),
 			      "not taken back");
 			assert_memory_equal(&again, &request, sizeof(request));
 		}
@@ -265,45 +214,14 @@ static void random_words(void **state)
 	assert_in_range(taken, 10000, 190000);
 }
 
-/* Bytes in a block of their own, most of them zero or near. */
-static struct rtattr *random_attribute(int type, size_t payload)
-{
-	struct rtattr *attr = malloc(RTA_LENGTH(payload));
-	size_t i;
-
-	attr->rta_type = type;
-	attr->rta_len = RTA_LENGTH(payload);
-	for (i = 0; i < payload; i++)
-		((__u8 *)RTA_DATA(attr))[i] = one_in(2) ? rnd() : rnd_in(0, 3);
-	return attr;
-}
-
 static void random_options(void **state)
 {
 	u32 printed = 0;
 
 	(void)state;
 	for (; unit_step < 500000; unit_step++) {
-		struct rtattr *opt =
-			random_attribute(TCA_OPTIONS, rnd_in(0, 96));
-		int left = RTA_PAYLOAD(opt);
-		struct rtattr *attr = RTA_DATA(opt);
+		struct rtattr *opt = random_options_block(TCA_DRR_FQ_MAX, 4);
 
-		/* Mostly a chain of attributes, whose ends may be wrong. */
-		while (left >= (int)sizeof(*attr) && !one_in(10)) {
-			size_t length =
-				RTA_LENGTH(one_in(2) ? 4 : rnd_in(0, 8));
-
-			attr->rta_len = length;
-			attr->rta_type = rnd_in(0, TCA_DRR_FQ_MAX + 2);
-			if (one_in(8))
-				attr->rta_type |= NLA_F_NESTED;
-			if (one_in(16))
-				attr->rta_len = rnd();
-			length = RTA_ALIGN(length);
-			left -= length;
-			attr = (void *)((char *)attr + length);
-		}
 		double_begin(one_in(2));
 		assert_int_equal(drr_fq_print_opt(NULL, NULL, opt), 0);
 		printed += double_output.length || double_output.count;
@@ -311,15 +229,6 @@ static void random_options(void **state)
 	}
 	assert_in_range(printed, 100000, 500000);
 	assert_int_equal(drr_fq_print_opt(NULL, NULL, NULL), 0);
-}
-
-/* @key was printed, with this value. */
-static void field_is(const char *key, s64 value)
-{
-	const struct double_field *field = double_find(key);
-
-	CHECK(field, "no %s", key);
-	CHECK(field->number == value, "%s is %lld", key, field->number);
 }
 
 static void check_qdisc_fields(const struct tc_drr_fq_qdisc_stats *st)
@@ -383,16 +292,9 @@ static void random_statistics(void **state)
 	assert_int_equal(drr_fq_print_xstats(NULL, NULL, NULL), 0);
 }
 
-/* What is printed of @st, in a message of its own. */
 static const char *text_of(const struct tc_drr_fq_xstats *st)
 {
-	struct rtattr *xstats = random_attribute(TCA_XSTATS, sizeof(*st));
-
-	memcpy(RTA_DATA(xstats), st, sizeof(*st));
-	double_begin(false);
-	drr_fq_print_xstats(NULL, NULL, xstats);
-	free(xstats);
-	return double_output.text;
+	return statistics_text(UTIL, st, sizeof(*st));
 }
 
 static void statistics_as_text(void **state)
@@ -478,15 +380,15 @@ static void sizes_for_people(void **state)
 		{ 1073741824, "1024Mb", "1024.00Mb" },
 		{ UINT64_MAX, "18446744073709551615b", "17592186044416.00Mb" },
 	};
-	char text[TC_PLUGIN_NUMBER_TEXT];
+	char text[UNITS_TEXT];
 
 	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 bytes = cases[unit_step].bytes;
 
-		assert_string_equal(tc_plugin_size_exact(text, bytes),
+		assert_string_equal(units_size_exact(text, bytes),
 				    cases[unit_step].exact);
-		assert_string_equal(tc_plugin_size_rounded(text, bytes),
+		assert_string_equal(units_size_rounded(text, bytes),
 				    cases[unit_step].rounded);
 	}
 }

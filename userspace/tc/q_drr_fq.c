@@ -88,9 +88,9 @@ static int parse_number(const struct drr_fq_number *number, const char *text,
 	__u64 given = 0;
 
 	if (number->is_size)
-		understood = tc_plugin_size(text, &given);
+		understood = units_size(text, &given);
 	else
-		understood = tc_plugin_count(text, number->unit, &given);
+		understood = units_count(text, number->unit, &given);
 	if (!understood || given < number->min || given > number->max) {
 		fprintf(stderr, "drr_fq: %s \"%s\": must be %s\n", number->word,
 			text, number->takes);
@@ -225,17 +225,15 @@ static int drr_fq_parse_opt(struct qdisc_util *util, int argc, char **argv,
 	return 0;
 }
 
-static void print_number(const struct drr_fq_number *number, __u32 value)
+static void print_parameter(const struct drr_fq_number *number, __u32 value)
 {
-	char text[TC_PLUGIN_NUMBER_TEXT];
+	char text[UNITS_TEXT];
 
-	print_color_uint(PRINT_JSON, COLOR_NONE, number->word, NULL, value);
 	if (number->is_size)
-		tc_plugin_size_exact(text, value);
+		units_size_exact(text, value);
 	else
 		snprintf(text, sizeof(text), "%u%s", value, number->unit);
-	print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s ", number->word);
-	print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s ", text);
+	print_option(number->word, value, text);
 }
 
 static void print_scheduler(__u8 scheduler)
@@ -266,7 +264,7 @@ static int drr_fq_print_opt(struct qdisc_util *util, FILE *f,
 
 	for (i = 0; i < NUMBERS; i++) {
 		if (tc_plugin_u32(tb[numbers[i].attribute], &value32))
-			print_number(&numbers[i], value32);
+			print_parameter(&numbers[i], value32);
 	}
 	if (tc_plugin_u8(tb[TCA_DRR_FQ_SCHEDULER], &value8))
 		print_scheduler(value8);
@@ -279,28 +277,17 @@ static int drr_fq_print_opt(struct qdisc_util *util, FILE *f,
 	return 0;
 }
 
-/* Statistics: as numbers in JSON, and as @format has it in text. */
-static void print_count(const char *key, const char *format, __u64 count)
-{
-	char text[TC_PLUGIN_NUMBER_TEXT];
-
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)count);
-	print_color_u64(PRINT_JSON, COLOR_NONE, key, NULL, count);
-	print_color_string(PRINT_FP, COLOR_NONE, NULL, format, text);
-}
-
 static void print_bytes(const char *key, const char *format, __u64 bytes)
 {
-	char text[TC_PLUGIN_NUMBER_TEXT];
+	char text[UNITS_TEXT];
 
-	tc_plugin_size_rounded(text, bytes);
-	print_color_u64(PRINT_JSON, COLOR_NONE, key, NULL, bytes);
-	print_color_string(PRINT_FP, COLOR_NONE, NULL, format, text);
+	units_size_rounded(text, bytes);
+	print_number(key, format, bytes, text);
 }
 
 static void print_signed_bytes(const char *key, const char *format, __s64 bytes)
 {
-	char text[TC_PLUGIN_NUMBER_TEXT];
+	char text[UNITS_TEXT];
 
 	snprintf(text, sizeof(text), "%lldb", (long long)bytes);
 	print_color_s64(PRINT_JSON, COLOR_NONE, key, NULL, bytes);

@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnctl and the kernel: the same links and numbers as tc shows, changed, refused and watched.
+
+A link with `epoch 0` forgets nothing, so when its sources are gone its numbers stand still, and can
+be compared one by one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from net import Namespace, namespace, sh, wait_for
+from slbn import MEGA, Chain, chain, sources
+
+KEY = "000102030405060708090a0b0c0d0e0f"
+NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
+#: What tc tells of each qdisc, and what stands elsewhere in slbnctl's output.
+OF_TC = {
+    "kind", "root", "refcnt", "handle", "options",
+    "bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen",
+}  # fmt: skip
+#: Those that only grow.
+COUNTERS = {
+    "joins", "probes", "acks", "leaves", "answered", "fresh", "carried", "recalled", "clamped",
+    "stale", "foreign", "too_far", "malformed", "bad_checksum", "fragments", "bad_key",
+    "from_hosts", "over_rate", "events",
+}  # fmt: skip
+
+
+def slbnctl(ns: Namespace, words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return sh(f"ip netns exec {ns.name} slbnctl {words}", check)
+
+
+def listed(ns: Namespace, words: str = "list") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(slbnctl(ns, f"--json link {words}").stdout)
+    return found
+
+
+def shown(ns: Namespace, device: str) -> dict[str, Any]:
+    (link,) = listed(ns, f"show {device}")
+    return link
+
+
+def dummy(ns: Namespace, device: str, words: str = "rate 10mbit epoch 0") -> None:
+    sh(f"ip -n {ns.name} link add {device} type dummy && ip -n {ns.name} link set {device} up")
+    sh(f"tc -n {ns.name} qdisc add dev {device} root handle 1: slbn {words}")
+
+
+@pytest.fixture
+def ns() -> Iterator[Namespace]:
+    """A namespace with a link, d0, at which nothing happens."""
+    with namespace() as made:
+        dummy(made, "d0")
+        yield made
+
+
+def run_sessions(peer: str, net: Chain, seconds: float, leave: float = 0) -> None:
+    sessions = [f"10.0.0.2 {demand} 0.05 {leave}" for demand in (0, 0, 3 * MEGA)]
+    with sources(peer, net, "10.0.0.1", sessions, seconds) as process:
+        assert process.stdout
+        assert process.stdout.read().count("\n") == 3
+
+
+# --- shown ---------------------------------------------------------------------------------------
+
+
+def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
+    state = {key: value for key, value in of_tc.items() if key not in OF_TC}
+    assert {key: value for key, value in of_slbnctl.items() if key in state} == state
+    assert set(of_slbnctl) - set(state) == {"ifindex", "dev", "handle", "options"}
+    options = dict(of_slbnctl["options"])
+    assert 1 <= options.pop("threshold") <= 1000
+    assert options == of_tc["options"]
+    assert of_slbnctl["handle"] == of_tc["handle"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rate 20mbit epoch 0 edge",
+        f"rate 20mbit epoch 0 edge memory 100 control 12.5% key {KEY}",
+        "rate 123456789bit epoch 0 edge memory 1500ms",
+    ],
+)
+def test_numbers_and_text_are_those_of_tc(peer: str, words: str) -> None:
+    with chain(1) as net:
+        net.attach(0, words)
+        run_sessions(peer, net, 1.5, leave=1)
+        here, device = net.nodes[0], net.device(0)
+        same_numbers(net.shown(0), shown(here, device))
+        assert shown(here, device)["probes" if KEY not in words else "bad_key"] > 0
+
+        by_tc = net.tc(0, f"-s qdisc show dev {device}").stdout.splitlines()
+        text = slbnctl(here, f"link show {device}").stdout.splitlines()
+        assert text[1:] == by_tc[3:]
+        options = re.fullmatch(r"qdisc (slbn 1: )root refcnt \d+ (.*)", by_tc[0])
+        assert options
+        assert text[0] == f"{device}: {options[1]}{options[2]}threshold 1.0% "
+
+
+def test_numbers_are_those_of_tc_while_sessions_run(peer: str) -> None:
+    with chain(1) as net:
+        net.attach(0, "rate 20mbit epoch 0 edge")
+        sessions = [f"10.0.0.2 {demand} 0.05 0" for demand in (0, 0, 3 * MEGA)]
+        with sources(peer, net, "10.0.0.1", sessions, 6) as process:
+            wait_for(lambda: net.shown(0)["share"] == 8500000)
+            for _ in range(5):
+                before = net.shown(0)
+                between = shown(net.nodes[0], net.device(0))
+                after = net.shown(0)
+                assert set(between) > COUNTERS
+                for key in COUNTERS:
+                    assert before[key] <= between[key] <= after[key], key
+                assert (between["sessions"], between["capacity"]) == (3, 20 * MEGA)
+            assert process.poll() is None
+            assert process.stdout
+            process.stdout.read()
+
+
+def test_links_of_this_namespace_only() -> None:
+    with chain(2) as net, namespace() as empty:
+        net.attach(0, "rate 20mbit")
+        net.attach(1, "rate 30mbit")
+        net.tc(1, "qdisc add dev w0 root handle ab: slbn rate 40mbit edge")
+        assert [link["dev"] for link in listed(net.nodes[0])] == ["e0"]
+        found = {link["dev"]: link for link in listed(net.nodes[1])}
+        assert {name: link["options"]["rate"] for name, link in found.items()} == {
+            "e1": 30 * MEGA,
+            "w0": 40 * MEGA,
+        }
+        assert (found["w0"]["handle"], found["w0"]["options"]["edge"]) == ("ab:", True)
+        text = slbnctl(net.nodes[1], "link list").stdout
+        assert sorted(re.findall(r"^(\S+): slbn \w+: ", text, re.MULTILINE)) == ["e1", "w0"]
+        assert (listed(empty), slbnctl(empty, "link list").stdout) == ([], "")
+
+
+MANY = 200
+
+
+@pytest.fixture
+def crowd(tmp_path: Path) -> Iterator[Namespace]:
+    """A namespace with more links than one message can describe."""
+    links, qdiscs = tmp_path / "links", tmp_path / "qdiscs"
+    links.write_text("".join(f"link add d{n} up type dummy\n" for n in range(MANY)))
+    qdiscs.write_text(
+        "".join(f"qdisc add dev d{n} root slbn rate {n + 1}mbit\n" for n in range(MANY))
+    )
+    with namespace() as ns:
+        sh(f"ip -n {ns.name} -batch {links} && tc -n {ns.name} -batch {qdiscs}")
+        yield ns
+
+
+def test_many_links(crowd: Namespace) -> None:
+    found = {link["dev"]: link["capacity"] for link in listed(crowd)}
+    assert found == {f"d{n}": (n + 1) * MEGA for n in range(MANY)}
+
+
+# --- changed -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ("rate 5mbit", {"rate": 5 * MEGA}),
+        ("epoch 250ms edge", {"epoch": 250 * MEGA, "edge": True}),
+        ("epoch 1s control 10%", {"epoch": 10**9, "control": 100}),
+        ("memory 2s", {"memory_time": 2 * 10**9}),
+        ("threshold 12.3", {"threshold": 123}),
+        (f"key {KEY}", {"keyed": True}),
+    ],
+)
+def test_set_changes_what_is_named(ns: Namespace, words: str, changes: dict[str, Any]) -> None:
+    before = shown(ns, "d0")["options"]
+    assert slbnctl(ns, f"link set d0 {words}").stdout == ""
+    assert shown(ns, "d0")["options"] == before | changes
+
+
+def test_visits_instead_of_a_time(ns: Namespace) -> None:
+    slbnctl(ns, "link set d0 memory 300")
+    options = shown(ns, "d0")["options"]
+    assert options["memory"] == 300 and "memory_time" not in options
+    assert shown(ns, "d0")["memory_entries"] == 512
+
+
+def test_a_key_from_a_file(peer: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    with chain(1) as net:
+        net.attach(0, "rate 20mbit epoch 0 edge")
+        here = net.nodes[0]
+        for words in (f"link set e0 key @{file}", f"link set e0 key - <{file}"):
+            slbnctl(here, words)
+            assert shown(here, "e0")["options"]["keyed"]
+            assert KEY not in slbnctl(here, "--json link list").stdout
+            # The sources have no key.
+            before = shown(here, "e0")["bad_key"]
+            run_sessions(peer, net, 0.5)
+            after = shown(here, "e0")
+            assert after["bad_key"] > before and after["sessions"] == 0
+            slbnctl(here, "link set e0 key none")
+            assert not shown(here, "e0")["options"]["keyed"]
+
+
+def test_reset_forgets_sessions_only(peer: str) -> None:
+    with chain(1) as net:
+        net.attach(0, "rate 20mbit epoch 0 edge")
+        run_sessions(peer, net, 1)
+        before = shown(net.nodes[0], "e0")
+        assert before["sessions"] == 3 and before["BF"] == 3 * MEGA
+        assert slbnctl(net.nodes[0], "link reset e0").stdout == ""
+        after = shown(net.nodes[0], "e0")
+        for key in ("N", "NR", "BF", "sessions", "restricted"):
+            assert after[key] == 0
+        assert after["share"] == 20 * MEGA
+        assert after["options"] == before["options"]
+        # The move of the share may have been told in the meantime.
+        for key in COUNTERS - {"events"}:
+            assert after[key] == before[key], key
+
+
+# --- refused -------------------------------------------------------------------------------------
+
+
+NO_DEVICE = "nowhere: no such device"
+NO_LINK = "lo: the device has no slbn qdisc"
+
+
+def test_refusals_have_the_kernels_words(ns: Namespace) -> None:
+    before = listed(ns)
+    for words, says in (
+        ("link show nowhere", NO_DEVICE),
+        ("--json link show lo", NO_LINK),
+        ("link set nowhere rate 5mbit", NO_DEVICE),
+        ("--json link set lo rate 5mbit", NO_LINK),
+        ("link set d0 edge rate auto", "d0: sch_slbn: the device tells no speed: give a rate"),
+        ("--json link reset nowhere", NO_DEVICE),
+        ("link reset lo", NO_LINK),
+        ("link monitor nowhere", NO_DEVICE),
+        ("--json link monitor lo", NO_LINK),
+    ):
+        done = slbnctl(ns, words, check=False)
+        assert (words, done.returncode, done.stdout) == (words, 1, f"slbnctl: {says}\n")
+    assert listed(ns) == before
+
+
+def test_nonsense_is_not_sent(ns: Namespace) -> None:
+    before = listed(ns)
+    assert slbnctl(ns, "link set d0 edge rate 1", check=False).returncode == 2
+    assert listed(ns) == before
+
+
+def test_who_may_do_what(ns: Namespace) -> None:
+    before = listed(ns)
+    unprivileged = f"ip netns exec {ns.name} {NOBODY} slbnctl"
+    assert json.loads(sh(f"{unprivileged} -j link list").stdout) == before
+    assert json.loads(sh(f"{unprivileged} -j link show d0").stdout) == before
+    for words in ("set d0 rate 5mbit", "set d0 edge", "reset d0"):
+        done = sh(f"{unprivileged} link {words}", check=False)
+        assert (done.returncode, done.stdout) == (1, "slbnctl: d0: Operation not permitted\n")
+    assert listed(ns) == before
+
+
+def test_root_of_its_own_namespaces(ns: Namespace) -> None:
+    """Who is root in a user namespace is so over the network namespaces made there, not in ours."""
+    before = listed(ns)
+    root = f"{NOBODY} unshare --user --map-root-user"
+    done = sh(f"ip netns exec {ns.name} {root} slbnctl link set d0 rate 5mbit", check=False)
+    assert (done.returncode, done.stdout) == (1, "slbnctl: d0: Operation not permitted\n")
+    assert listed(ns) == before
+
+    own = """set -e
+        ip link add o0 type dummy
+        tc qdisc add dev o0 root slbn rate 1mbit
+        slbnctl link set o0 rate 7mbit threshold 3%
+        slbnctl link reset o0
+        slbnctl --json link list"""
+    (link,) = json.loads(sh(f"{root} --net sh -c '{own}'").stdout)
+    assert (link["dev"], link["capacity"]) == ("o0", 7 * MEGA)
+    assert link["options"]["threshold"] == 30
+
+
+def test_what_cannot_be_written_is_told(ns: Namespace) -> None:
+    for option in ("", "--json"):
+        done = slbnctl(ns, f"{option} link list >/dev/full", check=False)
+        assert done.returncode == 1 and "No space left" in done.stdout
+
+
+# --- monitored -----------------------------------------------------------------------------------
+
+
+class Monitor:
+    """slbnctl link monitor, and its lines as they come."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.errors: queue.SimpleQueue[str] = queue.SimpleQueue()
+        for stream, lines in ((process.stdout, self.lines), (process.stderr, self.errors)):
+            assert stream
+            threading.Thread(target=self._read, args=(stream, lines), daemon=True).start()
+
+    @staticmethod
+    def _read(stream: Iterator[str], lines: queue.SimpleQueue[str]) -> None:
+        for line in stream:
+            lines.put(line)
+
+    def line(self) -> str:
+        return self.lines.get(timeout=30)
+
+    def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """The first event that is wanted; earlier ones are left out."""
+        while True:
+            event: dict[str, Any] = json.loads(self.line())
+            if wanted(event):
+                return event
+
+    def listens(self) -> bool:
+        """It has joined the group: its socket is in the kernel's list."""
+        rows = Path(f"/proc/{self.process.pid}/net/netlink").read_text().splitlines()[1:]
+        return any(
+            int(row.split()[1]) == 16 and int(row.split()[2]) == self.process.pid
+            for row in rows
+            if int(row.split()[3], 16)
+        )
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+
+@contextlib.contextmanager
+def monitor(ns: Namespace, words: str) -> Iterator[Monitor]:
+    # ip turns into slbnctl, so signals reach it.
+    command = ["ip", "netns", "exec", ns.name, "slbnctl", *words.split()]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        made = Monitor(process)
+        try:
+            wait_for(made.listens)
+            yield made
+        finally:
+            process.kill()
+
+
+def test_monitor_sees_sessions_come_and_go(peer: str) -> None:
+    with chain(1) as net:
+        net.attach(0, "rate 20mbit epoch 200ms edge")
+        here = net.nodes[0]
+        with monitor(here, "--json link monitor e0") as watch:
+            run_sessions(peer, net, 2)
+            fair = watch.until(lambda event: event["share"] == 8500000)
+            assert (fair["dev"], fair["handle"], fair["capacity"]) == ("e0", "1:", 20 * MEGA)
+            assert (fair["sessions"], fair["restricted"]) == (3, 2)
+            # They went without a word, and are not counted any more two epochs later.
+            gone = watch.until(lambda event: event["share"] == 20 * MEGA)
+            assert gone["sessions"] == 0 and gone["events"] > fair["events"]
+            # All that show has, but for the options.
+            assert set(gone) == set(shown(here, "e0")) - {"options"}
+            assert watch.stop() == 0
+            assert watch.errors.empty()
+
+
+def test_monitor_in_text_of_one_device_or_all(ns: Namespace) -> None:
+    dummy(ns, "d1", "rate 30mbit epoch 0")
+    with monitor(ns, "link monitor") as both, monitor(ns, "link monitor d1") as one:
+        for device in ("d0", "d1"):
+            before = shown(ns, device)["events"]
+            slbnctl(ns, f"link set {device} rate 50mbit")
+            # One that told of the link as it was made may still have been on its way.
+            while (
+                not (
+                    found := re.fullmatch(
+                        rf"{device}: slbn 1:  capacity (\w+) share (\w+) sessions 0 restricted 0"
+                        r" events (\d+)\n",
+                        both.line(),
+                    )
+                )
+                or found[1] != "50Mbit"
+            ):
+                pass
+            assert found[2] == "50Mbit" and int(found[3]) > before
+        while not (line := one.line()).startswith("d1: slbn 1:  capacity 50Mbit"):
+            assert line.startswith("d1: ")
+        assert both.stop(signal.SIGTERM) == one.stop(signal.SIGINT) == 0
+
+
+def test_monitor_says_that_it_missed_events(crowd: Namespace) -> None:
+    memory = Path("/proc/sys/net/core/rmem_default")
+    before = memory.read_text()
+    memory.write_text("4608")
+    try:
+        with monitor(crowd, "--json link monitor") as watch:
+            memory.write_text(before)
+            os.kill(watch.process.pid, signal.SIGSTOP)
+            told = {link["dev"]: link["events"] for link in listed(crowd)}
+            batch = "; ".join(f"slbnctl link set d{n} rate 5gbit" for n in range(60))
+            sh(f"ip netns exec {crowd.name} sh -c '{batch}'")
+
+            def all_told() -> bool:
+                more = [link for link in listed(crowd) if link["events"] > told[link["dev"]]]
+                return len(more) == 60
+
+            wait_for(all_told)
+            os.kill(watch.process.pid, signal.SIGCONT)
+            assert watch.errors.get(timeout=30) == (
+                "slbnctl: events were lost: they came faster than they could be written\n"
+            )
+            # It goes on.
+            slbnctl(crowd, "link set d70 rate 6gbit")
+            watch.until(lambda event: event["dev"] == "d70" and event["share"] == 6000 * MEGA)
+            assert watch.stop() == 0
+    finally:
+        memory.write_text(before)
+
+
+# --- the module ----------------------------------------------------------------------------------
+
+
+def test_without_the_module() -> None:
+    # Namespaces go some time after their last user.
+    wait_for(lambda: sh("rmmod sch_slbn", check=False).returncode == 0)
+    try:
+        for words in ("link list", "-j link show lo", "link set lo edge", "link monitor"):
+            done = sh(f"slbnctl {words}", check=False)
+            assert done.returncode == 1
+            assert done.stdout == (
+                "slbnctl: the module sch_slbn is not loaded; to load it: modprobe sch_slbn,"
+                " or: tc qdisc add dev DEV root slbn rate RATE\n"
+            )
+        assert sh("slbnctl link list all", check=False).returncode == 2
+    finally:
+        sh("modprobe sch_slbn")

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnctl as far as it goes without the module: words, help, the manual; nonsense from the kernel.
+
+A request that makes no sense ends with status 2 before anything is sent. One that does make sense
+is sent, and fails here with status 1: there is no module, or at least no such device. What it does
+with links is tested in the VM.
+
+test_messages.c is another program, which holds slbnctl's reader of messages and the sanitizers.
+Each of its tests is one pytest test here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from linux_source import TOP
+
+HERE = Path(__file__).resolve().parent
+SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"
+PAGE = TOP / "docs" / "man" / "slbnctl.8"
+DEVICE = "no-such-device"
+KEY = "00112233445566778899aAbBcCdDeEfF"
+
+
+def run(
+    *command: str | Path, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=TOP,
+        env={**os.environ, **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+        input=stdin,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    done = run("make", "--no-print-directory", "tools")
+    assert done.returncode == 0, done.stderr
+
+
+def slbnctl(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return run(SLBNCTL, *words, stdin=stdin)
+
+
+def sent(done: subprocess.CompletedProcess[str]) -> bool:
+    """The kernel was asked, and said no."""
+    said = done.stderr
+    of_kernel = "the module sch_slbn is not loaded" in said or f"{DEVICE}: no such device" in said
+    assert done.returncode == (1 if of_kernel else 2)
+    assert done.stdout == ""
+    assert said.startswith("slbnctl: ") and said.count("\n") == 1
+    return of_kernel
+
+
+# --- installed -----------------------------------------------------------------------------------
+
+
+def test_installed_and_taken_away(tmp_path: Path) -> None:
+    installed = tmp_path / "usr/sbin/slbnctl"
+    arguments = ["--no-print-directory", f"DESTDIR={tmp_path}"]
+    assert run("make", *arguments, "install-tools").returncode == 0
+    assert run(installed, "--version").returncode == 0
+    assert (tmp_path / "usr/share/man/man8/slbnctl.8").is_file()
+    assert run("make", *arguments, "uninstall-tools").returncode == 0
+    assert not installed.exists()
+
+
+def test_missing_libraries_are_one_clear_line() -> None:
+    done = run("make", "--no-print-directory", "tools", PKG_CONFIG_LIBDIR="/nonexistent")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == (
+        "slbnctl needs libmnl and json-c: install libmnl-dev, libjson-c-dev and pkgconf."
+    )
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"link show {DEVICE}",
+        f"link reset {DEVICE}",
+        f"link monitor {DEVICE}",
+        f"--json link show {DEVICE}",
+        f"link --json show {DEVICE}",
+        f"link show --json {DEVICE}",
+        f"-j link show -- {DEVICE}",
+        f"link set {DEVICE} rate auto",
+        f"link set {DEVICE} rate 1.5gbit epoch 0 memory 5 control 5% edge threshold 2.5%",
+        f"link set {DEVICE} no-edge key none memory 500ms",
+        f"link set {DEVICE} key {KEY}",
+    ],
+)
+def test_understood(words: str) -> None:
+    assert sent(slbnctl(*words.split()))
+
+
+RANGES = {
+    "rate": "1kbit to 1tbit, or auto: the device's speed",
+    "epoch": "10ms to 3600s, or 0: never",
+    "memory": "0 to 4194304 visits, or a time up to 60s",
+    "control": "0.1% to 100% of the rate",
+    "key": "32 hexadecimal digits, none, @FILE, or - for standard input",
+    "threshold": "0.1% to 100% of the share",
+}
+NO_NUMBERS = ["-1", "+1", "", "x", "0x10", "1e3", "nan", "inf", "1 ", " 1", "1.2.3"]
+REFUSED = {
+    "rate": [*NO_NUMBERS, "0", "999", "1001gbit", "none", "1mb"],
+    "epoch": [*NO_NUMBERS, "0s", "9ms", "3601s", "1h", "9999"],
+    "memory": [*NO_NUMBERS, "4194305", "61s", "5.5", "5."],
+    "control": [*NO_NUMBERS, "0", "0.09", "101%", "5%%", "5p"],
+    "threshold": [*NO_NUMBERS, "0", "0.09%", "100.1"],
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [(word, value) for word, values in REFUSED.items() for value in values]
+)
+def test_refused(word: str, value: str) -> None:
+    done = slbnctl("link", "set", DEVICE, word, value)
+    assert not sent(done)
+    assert done.stderr == f'slbnctl: {word} "{value}": must be {RANGES[word]}\n'
+
+
+@pytest.mark.parametrize("word", RANGES)
+def test_value_missing(word: str) -> None:
+    done = slbnctl("link", "set", DEVICE, "edge", word)
+    assert not sent(done)
+    assert done.stderr == f'slbnctl: "{word}" needs a value: {RANGES[word]}\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("rate auto rate auto", '"rate" is given twice'),
+        ("memory 5 memory 1s", '"memory" is given twice'),
+        ("memory 1s memory 5", '"memory" is given twice'),
+        ("edge no-edge", '"no-edge" contradicts "edge"'),
+        ("threshold 1 threshold 1", '"threshold" is given twice'),
+        ("rate 1mbit quantum 5", 'set has no word "quantum"; see --help'),
+        ("help", 'set has no word "help"; see --help'),
+    ],
+)
+def test_what_contradicts_itself(words: str, complaint: str) -> None:
+    done = slbnctl("link", "set", DEVICE, *words.split())
+    assert not sent(done)
+    assert done.stderr == f"slbnctl: {complaint}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "nonsense",
+        "--nonsense",
+        "link nonsense",
+        "link -x list",
+        "link list all",
+        "link show",
+        f"link show {DEVICE} 2",
+        "link set",
+        f"link set {DEVICE}",
+        "link reset",
+        f"link reset {DEVICE} now",
+        f"link monitor {DEVICE} 2",
+        f"link show {DEVICE} --json",
+    ],
+)
+def test_usage(words: str) -> None:
+    assert not sent(slbnctl(*words.split()))
+
+
+def test_a_name_that_no_device_can_have() -> None:
+    done = slbnctl("link", "show", "x" * 4000)
+    assert done.returncode == 1 and "no such device" in done.stderr
+
+
+# --- keys ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [KEY, f"{KEY}\n", f"  {KEY}\r\n\n", "none\n"])
+def test_a_key_from_elsewhere(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    assert sent(slbnctl("link", "set", DEVICE, "edge", "key", f"@{file}", "rate", "auto"))
+    assert sent(slbnctl("link", "set", DEVICE, "key", "-", stdin=text))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", KEY[1:], KEY + "0", f"{KEY}\n{KEY}", f"{KEY}\0", KEY + " " * 300, "g" * 32]
+)
+def test_a_wrong_key_is_not_repeated(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    for done in (
+        slbnctl("link", "set", DEVICE, "key", f"@{file}"),
+        slbnctl("link", "set", DEVICE, "key", "-", stdin=text),
+    ):
+        assert not sent(done)
+        assert done.stderr == f'slbnctl: key "...": must be {RANGES["key"]}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("nothing", "No such file or directory"), ("", "Is a directory")]
+)
+def test_no_key_to_read(name: str, says: str, tmp_path: Path) -> None:
+    done = slbnctl("link", "set", DEVICE, "key", f"@{tmp_path / name}")
+    assert not sent(done)
+    assert done.stderr == f"slbnctl: key: {tmp_path / name}: {says}\n"
+
+
+# --- help ----------------------------------------------------------------------------------------
+
+COMMANDS = ["list", "show", "set", "reset", "monitor"]
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+@pytest.mark.parametrize("words", ["", "link", *(f"link {command}" for command in COMMANDS)])
+def test_help(words: str, option: str) -> None:
+    done = slbnctl(*words.split(), option)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: slbnctl [OPTION]... ")
+    assert max(len(line) for line in done.stdout.splitlines()) < 80
+    last = words.split()[-1:]
+    assert all(word in done.stdout.splitlines()[0] for word in last)
+
+
+@pytest.mark.parametrize("words", ["", "link", "--json"])
+def test_no_command_is_helped(words: str) -> None:
+    done = slbnctl(*words.split())
+    helped = slbnctl(*words.split(), "--help")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", helped.stdout)
+
+
+def test_help_has_every_word() -> None:
+    text = slbnctl("link", "set", "--help").stdout
+    for word in (*RANGES, "edge", "no-edge"):
+        assert f"[ {word} " in text or f"| {word} " in text, word
+        assert word == "no-edge" or re.search(rf"^  {word} ", text, re.MULTILINE), word
+    listed = slbnctl("link", "--help").stdout
+    assert all(re.search(rf"^  {command} ", listed, re.MULTILINE) for command in COMMANDS)
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_version(option: str) -> None:
+    version = re.search(r"^VERSION := (\S+)$", (TOP / "Makefile").read_text(), re.MULTILINE)
+    assert version
+    assert slbnctl(option).stdout == f"slbnctl {version[1]}\n"
+
+
+def test_what_cannot_be_written_is_told() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [SLBNCTL, "--help"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1 and "No space left" in done.stderr
+
+
+# --- the manual ----------------------------------------------------------------------------------
+
+
+def as_read() -> str:
+    done = run("man", "-l", PAGE, MANWIDTH="100", MAN_KEEP_FORMATTING="", LC_ALL="C.UTF-8")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_page_is_well_formed() -> None:
+    lint = run("mandoc", "-Tlint", "-Wwarning", PAGE)
+    assert (lint.returncode, lint.stdout) == (0, "")
+    formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", PAGE)
+    assert (formatted.returncode, formatted.stderr) == (0, "")
+
+
+def test_page_has_every_word() -> None:
+    text = as_read()
+    for command in COMMANDS:
+        assert re.search(rf"^ +link {command}\b", text, re.MULTILINE), command
+    for word, takes in RANGES.items():
+        assert re.search(rf"^ +{word} ", text, re.MULTILINE), word
+        for bound in re.findall(r"[0-9.]+(?:\w+|%)", takes):
+            assert bound in text, (word, bound)
+    for word in ("edge", "no-edge", "-j", "--json", "-h", "--help", "-V", "--version"):
+        assert re.search(rf"(?<!\S){word}\b", text), word
+
+
+# --- messages ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = tmp_path_factory.mktemp("slbnctl") / "test_messages"
+    flags = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer"]
+    flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    flags += ["-Iinclude", "-Iinclude/uapi", "-Itests/unit"]
+    libraries = run("pkg-config", "--cflags", "--libs", "libmnl", "json-c").stdout.split()
+    source = HERE / "test_messages.c"
+    done = run("gcc", *flags, "-o", built, source, "-lcmocka", *libraries)
+    assert done.returncode == 0, done.stderr
+    return built
+
+
+@pytest.mark.parametrize(
+    "name", re.findall(r"UNIT_TEST\((\w+)\)", (HERE / "test_messages.c").read_text())
+)
+def test_messages(program: Path, name: str) -> None:
+    done = run(program, name, CMOCKA_MESSAGE_OUTPUT="TAP")
+    print(done.stdout[-2000:], done.stderr[-2000:])
+    assert done.returncode == 0
+    # cmocka is content with a name that names no test.
+    assert f"ok 1 - {name}\n" in done.stdout

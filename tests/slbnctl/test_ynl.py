@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""docs/netlink/slbn.yaml tried with the kernel's own ynl, in a VM, beside slbnctl.
+
+ynl came to the kernel's tree after 6.1, and no package of the distribution has it but that of a
+newer kernel's source: it is taken from there once and kept in the cache of kernels.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from linux_source import TOP
+
+sys.path.insert(0, str(TOP / "scripts"))
+
+import kernels
+import uml
+
+SERIES = "6.12"
+PARTS = ["tools/net/ynl", "Documentation/netlink"]
+
+
+@pytest.fixture(scope="module")
+def ynl() -> Path:
+    """A directory with these parts of the kernel's source."""
+    directory = kernels.cache_dir() / f"ynl-{SERIES}"
+    with kernels.locked(directory.with_name(f".lock-{directory.name}")):
+        if not directory.exists():
+            package = f"linux-source-{SERIES}"
+            with kernels.staging(directory) as new:
+                tarball = uml.find_tarball(Path("/"), package)
+                if tarball is None:
+                    uml.fetch_source(SERIES, package, new / "package")
+                    tarball = uml.find_tarball(new / "package", package)
+                command = ["tar", "-C", str(new), "--strip-components=1", "-xf", str(tarball)]
+                kernels.run([*command, *(f"{package}/{part}" for part in PARTS)])
+                kernels.run(["rm", "-rf", str(new / "package")])
+    return directory
+
+
+def test_ynl_and_slbnctl_say_the_same(ynl: Path) -> None:
+    guest = Path(__file__).with_name("ynl_guest.py")
+    command = [str(TOP / "scripts/vm"), "--kernel", "6.1", "--steady", "--timeout", "240"]
+    spec = TOP / "docs/netlink/slbn.yaml"
+    done = subprocess.run(
+        [*command, "--", "/usr/bin/python3", str(guest), str(ynl), str(spec)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same: " in done.stdout

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tc's plugin for slbn, with input that nobody would think of, as test_drr_fq.c
+ * does it: words as users mistype them, options and statistics as no kernel
+ * sends them, in blocks of memory of just their size, under the sanitizers.
+ *
+ * What it made of the input is checked as well: whatever is taken from the
+ * user stands in the message, within its range; printed, it can be given back,
+ * and makes the same message again; each statistic is printed as it is. And a
+ * key that was mistyped is not repeated, for those who look on.
+ */
+#include "tc_double.h"
+
+#include "../../userspace/tc/q_slbn.c"
+
+#define WORDS_MAX 14
+#define UTIL (&slbn_qdisc_util)
+#define KEY "00112233445566778899aabbccddeeff"
+
+static const struct {
+	size_t size;
+	u64 min;
+	u64 max;
+	bool zero;
+} ranges[] = {
+	[SLBN_A_RATE] = { 8, SLBN_LINK_RATE_MIN, SLBN_LINK_RATE_MAX, true },
+	[SLBN_A_EPOCH] = { 8, SLBN_EPOCH_MIN, SLBN_EPOCH_MAX, true },
+	[SLBN_A_MEMORY] = { 4, 0, SLBN_MEMORY_MAX, true },
+	[SLBN_A_MEMORY_TIME] = { 8, 0, SLBN_MEMORY_TIME_MAX, true },
+	[SLBN_A_CONTROL] = { 4, 1, SLBN_CONTROL_MAX, false },
+	[SLBN_A_EDGE] = { 1, 0, 1, true },
+};
+
+/* A number in the options that the plugin made: it is there, it is right. */
+static bool value_of(struct request *request, int attribute, u64 *value)
+{
+	struct rtattr *attr = attribute_in(request, attribute);
+
+	if (!attr)
+		return false;
+	*value = 0;
+	assert_int_equal(RTA_PAYLOAD(attr), ranges[attribute].size);
+	memcpy(value, RTA_DATA(attr), ranges[attribute].size);
+	assert_true((!*value && ranges[attribute].zero) ||
+		    (*value >= ranges[attribute].min &&
+		     *value <= ranges[attribute].max));
+	return true;
+}
+
+#define NOTHING UINT64_MAX
+
+static void words_and_what_they_mean(void **state)
+{
+	static const struct {
+		const char *words;
+		int attribute;
+		u64 value;
+	} cases[] = {
+		{ "", SLBN_A_RATE, NOTHING },
+		{ "edge", SLBN_A_RATE, NOTHING },
+		{ "rate auto", SLBN_A_RATE, 0 },
+		{ "rate 1kbit", SLBN_A_RATE, 1000 },
+		{ "rate 1000", SLBN_A_RATE, 1000 },
+		{ "rate 1000bit", SLBN_A_RATE, 1000 },
+		{ "rate 1.0009Kbit", SLBN_A_RATE, 1000 },
+		{ "rate 2.5Gbit", SLBN_A_RATE, 2500000000 },
+		{ "rate 125mbps", SLBN_A_RATE, 1000000000 },
+		{ "rate 1tbit", SLBN_A_RATE, SLBN_LINK_RATE_MAX },
+		{ "rate 125gbps", SLBN_A_RATE, SLBN_LINK_RATE_MAX },
+		{ "epoch 0", SLBN_A_EPOCH, 0 },
+		{ "epoch 10ms", SLBN_A_EPOCH, SLBN_EPOCH_MIN },
+		{ "epoch 10000", SLBN_A_EPOCH, SLBN_EPOCH_MIN },
+		{ "epoch 10000us", SLBN_A_EPOCH, SLBN_EPOCH_MIN },
+		{ "epoch 1.5s", SLBN_A_EPOCH, 1500000000 },
+		{ "epoch 3600secs", SLBN_A_EPOCH, SLBN_EPOCH_MAX },
+		{ "epoch 1000000001ns", SLBN_A_EPOCH, 1000000001 },
+		{ "memory 0", SLBN_A_MEMORY, 0 },
+		{ "memory 0", SLBN_A_MEMORY_TIME, NOTHING },
+		{ "memory 010", SLBN_A_MEMORY, 10 },
+		{ "memory 4194304", SLBN_A_MEMORY, SLBN_MEMORY_MAX },
+		{ "memory 0ns", SLBN_A_MEMORY_TIME, 0 },
+		{ "memory 0ns", SLBN_A_MEMORY, NOTHING },
+		{ "memory 5us", SLBN_A_MEMORY_TIME, 5000 },
+		{ "memory 250ms", SLBN_A_MEMORY_TIME, 250000000 },
+		{ "memory 60s", SLBN_A_MEMORY_TIME, SLBN_MEMORY_TIME_MAX },
+		{ "control 0.1%", SLBN_A_CONTROL, 1 },
+		{ "control 0.1", SLBN_A_CONTROL, 1 },
+		{ "control 2.54%", SLBN_A_CONTROL, 25 },
+		{ "control 5%", SLBN_A_CONTROL, 50 },
+		{ "control 100%", SLBN_A_CONTROL, 1000 },
+		{ "edge", SLBN_A_EDGE, 1 },
+		{ "no-edge rate auto", SLBN_A_EDGE, 0 },
+		{ "key none", SLBN_A_EDGE, NOTHING },
+	};
+	struct request request;
+
+	(void)state;
+	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
+		u64 expected = cases[unit_step].value;
+		char words[64];
+		u64 value;
+
+		strcpy(words, cases[unit_step].words);
+		CHECK(!parse_text(UTIL, &request, words), "%s",
+		      cases[unit_step].words);
+		CHECK(value_of(&request, cases[unit_step].attribute, &value) ==
+			      (expected != NOTHING),
+		      "%s", cases[unit_step].words);
+		if (expected != NOTHING)
+			CHECK(value == expected, "%s: %llu",
+			      cases[unit_step].words, value);
+	}
+}
+
+/* Sent as octets, and as none; never shown, not even to who mistyped it. */
+static void keys(void **state)
+{
+	static const char *const wrong[] = {
+		"",
+		"0",
+		"00112233445566778899aabbccddeef",
+		"00112233445566778899aabbccddeeff0",
+		"00112233445566778899aabbccddeefg",
+		"0x112233445566778899aabbccddeeff",
+		"-0112233445566778899aabbccddeeff",
+		" 0112233445566778899aabbccddeeff",
+		"None",
+	};
+	__u8 key[SLBN_KEY_LENGTH];
+	struct request request;
+	char words[64];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(key); i++)
+		key[i] = 0x11 * i;
+	strcpy(words, "key " KEY);
+	assert_int_equal(parse_text(UTIL, &request, words), 0);
+	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)),
+			 sizeof(key));
+	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
+			    sizeof(key));
+	strcpy(words, "key 00112233445566778899AABBCCDDEEFF");
+	assert_int_equal(parse_text(UTIL, &request, words), 0);
+	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
+			    sizeof(key));
+	strcpy(words, "key none");
+	assert_int_equal(parse_text(UTIL, &request, words), 0);
+	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)), 0);
+
+	for (; unit_step < ARRAY_SIZE(wrong); unit_step++) {
+		char *argv[] = { "key", (char *)wrong[unit_step] };
+
+		assert_int_equal(parse(UTIL, &request, 2, argv), -1);
+		assert_string_equal(complaint, "slbn: key \"...\": must be "
+					       "32 hexadecimal digits, or "
+					       "none\n");
+	}
+}
+
+/* A value as a user might type it, or something that looks like one. */
+static void random_value(char *text, size_t size)
+{
+	static const char *const strange[] = {
+		"",
+		"-1",
+		"+1",
+		"0x10",
+		"1e3",
+		"1e3s",
+		"nan",
+		"nan%",
+		"inf",
+		".5%",
+		"5.",
+		"1.2.3",
+		"s",
+		"%",
+		"5%%",
+		"kbit",
+		"1 s",
+		"1ss",
+		"1,5s",
+		"0",
+		"0s",
+		"0bit",
+		"0%",
+		"000001s",
+		"0.1",
+		"0.09999999",
+		"100.000001%",
+		"999bit",
+		"1.000000000001tbit",
+		"1001gbit",
+		"9999999ns",
+		"3600.0000001s",
+		"3601s",
+		"60.1s",
+		"4194305",
+		"4294967296",
+		"18446744073709551616",
+		"-18446744073709551615",
+		"99999999999999999999999999999999tbit",
+		"auto",
+		"none",
+		"edge",
+		"1s ",
+		"1S",
+		"1GBIT",
+		KEY,
+		KEY "0",
+	};
+	static const char *const units[] = {
+		"",  "bit", "kbit", "mbit", "gbit", "tbit", "bps", "gbps",
+		"s", "ms",  "us",   "ns",   "secs", "%",    "x",
+	};
+
+	if (one_in(3))
+		snprintf(text, size, "%s",
+			 strange[rnd() % ARRAY_SIZE(strange)]);
+	else
+		snprintf(text, size, "%u%s", rnd_size(0, UINT32_MAX),
+			 units[rnd() % ARRAY_SIZE(units)]);
+	if (one_in(20))
+		text[rnd() % size] = rnd();
+	text[size - 1] = '\0';
+}
+
+/* What stands after @word most often. */
+static void likely_value(const char *word, char *text, size_t size)
+{
+	static const char *const times[] = { "s", "ms", "us", "ns" };
+	static const char *const rates[] = { "bit", "kbit", "mbit", "gbit" };
+
+	if (!strcmp(word, "rate"))
+		snprintf(text, size, "%u%s", rnd_size(1, 100000),
+			 rates[rnd_in(0, 3)]);
+	else if (!strcmp(word, "epoch"))
+		snprintf(text, size, "%u%s", rnd_size(10, 100000),
+			 times[rnd_in(0, 2)]);
+	else if (!strcmp(word, "memory"))
+		snprintf(text, size, "%u%s", rnd_size(0, 70000),
+			 one_in(2) ? "" : times[rnd_in(1, 3)]);
+	else if (!strcmp(word, "control"))
+		snprintf(text, size, "%u.%u%%", rnd_in(0, 100), rnd_in(0, 9));
+	else if (!strcmp(word, "key"))
+		snprintf(text, size, "%s", one_in(2) ? "none" : KEY);
+	else
+		random_value(text, size);
+}
+
+/* All but the key, which is not printed, are the same in both. */
+static void check_taken_back(struct request *request)
+{
+	struct request again;
+	int attribute;
+
+	double_begin(false);
+	slbn_print_opt(NULL, NULL, options_of(request));
+	CHECK(!parse_text(UTIL, &again, double_output.text), "not taken back");
+	for (attribute = 1; attribute < (int)ARRAY_SIZE(ranges); attribute++) {
+		u64 value = 0, value_again = 0;
+
+		if (!ranges[attribute].size)
+			continue;
+		assert_int_equal(value_of(request, attribute, &value),
+				 value_of(&again, attribute, &value_again));
+		CHECK(value == value_again, "attribute %d: %llu, then %llu",
+		      attribute, value, value_again);
+	}
+}
+
+static void random_words(void **state)
+{
+	static const char *const words[] = {
+		"rate",	   "epoch", "memory", "control", "key",
+		"no-edge", "edge",  "auto",   "help",	 "Rate",
+	};
+	u32 taken = 0;
+
+	(void)state;
+	for (; unit_step < 200000; unit_step++) {
+		struct request request;
+		int argc = rnd_in(0, WORDS_MAX);
+		char *argv[WORDS_MAX + 1] = { 0 };
+		int i;
+
+		for (i = 0; i < argc; i++) {
+			char text[64] = "";
+
+			/* Most often in turn what may stand there. */
+			if (one_in(20) || (i % 2 == 0) == !one_in(20))
+				strcpy(text,
+				       words[rnd_in(0, one_in(8) ? 9 : 4)]);
+			else if (i && !one_in(8))
+				likely_value(argv[i - 1], text, sizeof(text));
+			else
+				random_value(text, sizeof(text));
+			argv[i] = strdup(text);
+		}
+		if (parse(UTIL, &request, argc, argv)) {
+			CHECK(complained > 0, "refused without a word");
+		} else {
+			CHECK(!complained, "taken, with a complaint");
+			taken++;
+			check_taken_back(&request);
+		}
+		for (i = 0; i < argc; i++)
+			free(argv[i]);
+	}
+	/* Else nothing was tested. */
+	assert_in_range(taken, 10000, 190000);
+}
+
+static void random_options(void **state)
+{
+	u32 printed = 0;
+
+	(void)state;
+	for (; unit_step < 500000; unit_step++) {
+		struct rtattr *opt = random_options_block(SLBN_A_MAX, 8);
+
+		double_begin(one_in(2));
+		assert_int_equal(slbn_print_opt(NULL, NULL, opt), 0);
+		printed += double_output.length || double_output.count;
+		free(opt);
+	}
+	assert_in_range(printed, 100000, 500000);
+	assert_int_equal(slbn_print_opt(NULL, NULL, NULL), 0);
+}
+
+static void check_fields(const struct slbn_link_state *st)
+{
+	static const struct {
+		const char *key;
+		size_t at;
+	} counters[] = {
+#define FIELD(field) { #field, offsetof(struct slbn_link_state, field) }
+		FIELD(capacity),  FIELD(share),	    FIELD(memory_bytes),
+		FIELD(joins),	  FIELD(probes),    FIELD(acks),
+		FIELD(leaves),	  FIELD(fresh),	    FIELD(carried),
+		FIELD(recalled),  FIELD(clamped),   FIELD(stale),
+		FIELD(foreign),	  FIELD(too_far),   FIELD(malformed),
+		FIELD(fragments), FIELD(bad_key),   FIELD(bad_checksum),
+		FIELD(answered),  FIELD(over_rate), FIELD(from_hosts),
+		FIELD(events),
+#undef FIELD
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(counters); i++)
+		field_is(counters[i].key,
+			 *(const __u64 *)((const char *)st + counters[i].at));
+	field_is("N", st->now.N);
+	field_is("NR", st->now.NR);
+	field_is("BF", st->now.BF);
+	field_is("tag", st->tag);
+	field_is("before_N", st->before.N);
+	field_is("before_NR", st->before.NR);
+	field_is("before_BF", st->before.BF);
+	field_is("before_tag", st->before_tag);
+	field_is("sessions", st->now.N + st->before.N);
+	field_is("restricted", st->now.NR + st->before.NR);
+	field_is("memory_entries", st->memory_entries);
+	assert_int_equal(double_output.count, ARRAY_SIZE(counters) + 11);
+}
+
+static void random_statistics(void **state)
+{
+	(void)state;
+	for (; unit_step < 100000; unit_step++) {
+		struct slbn_link_state st = { 0 };
+		size_t size =
+			one_in(2) ? sizeof(st) : rnd_in(0, 2 * sizeof(st));
+		struct rtattr *xstats = random_attribute(TCA_XSTATS, size);
+
+		memcpy(&st, RTA_DATA(xstats), fp_min(size, sizeof(st)));
+		double_begin(false);
+		slbn_print_xstats(NULL, NULL, xstats);
+		assert_true(double_output.length > 0);
+		/* tc ends the last line. */
+		assert_true(double_output.text[double_output.length - 1] !=
+			    '\n');
+		double_begin(true);
+		slbn_print_xstats(NULL, NULL, xstats);
+		check_fields(&st);
+		free(xstats);
+	}
+	double_begin(false);
+	assert_int_equal(slbn_print_xstats(NULL, NULL, NULL), 0);
+	assert_int_equal(double_output.length, 0);
+}
+
+static void statistics_as_text(void **state)
+{
+	static const char text[] =
+		"  capacity 50Mbit share 5Mbit sessions 11 restricted 9\n"
+		"  now N 10 NR 8 BF 10Mbit tag 21173"
+		"  before N 1 NR 1 BF 999bit tag 21172\n"
+		"  joins 12 probes 3388 acks 3400 leaves 2 answered 7\n"
+		"  fresh 13 carried 44 recalled 6 clamped 5"
+		" memory 1024 visits 32768 bytes events 3\n"
+		"  dropped: stale 21 foreign 22 too_far 23 malformed 24"
+		" bad_checksum 25\n"
+		"   fragments 26 bad_key 27 from_hosts 28 over_rate 29";
+	static const struct slbn_link_state st = {
+		.capacity = 50000000,
+		.share = 5000000,
+		.now = { .BF = 10000000, .NR = 8, .N = 10 },
+		.before = { .BF = 999, .NR = 1, .N = 1 },
+		.tag = 21173,
+		.before_tag = 21172,
+		.memory_entries = 1024,
+		.memory_bytes = 32768,
+		.joins = 12,
+		.probes = 3388,
+		.acks = 3400,
+		.leaves = 2,
+		.fresh = 13,
+		.carried = 44,
+		.recalled = 6,
+		.clamped = 5,
+		.stale = 21,
+		.foreign = 22,
+		.too_far = 23,
+		.malformed = 24,
+		.bad_checksum = 25,
+		.fragments = 26,
+		.bad_key = 27,
+		.from_hosts = 28,
+		.answered = 7,
+		.over_rate = 29,
+		.events = 3,
+	};
+
+	(void)state;
+	assert_string_equal(statistics_text(UTIL, &st, sizeof(st)), text);
+}
+
+/* Everything that the kernel may send, as text and as JSON. */
+static void options_as_text(void **state)
+{
+	struct request message = { .n.nlmsg_len = NLMSG_LENGTH(0) };
+	struct nlmsghdr *n = &message.n;
+	struct rtattr *opt;
+
+	(void)state;
+#define PUT(attribute, type, value) \
+	addattr_l(n, sizeof(message), attribute, &(type){ value }, sizeof(type))
+	opt = addattr_nest(n, sizeof(message), TCA_OPTIONS | NLA_F_NESTED);
+	PUT(SLBN_A_RATE, __u64, 2500000000);
+	PUT(SLBN_A_EPOCH, __u64, 1500000000);
+	PUT(SLBN_A_MEMORY, __u32, 1000);
+	PUT(SLBN_A_CONTROL, __u32, 57);
+	PUT(SLBN_A_EDGE, __u8, 1);
+	PUT(SLBN_A_KEYED, __u8, 1);
+	addattr_nest_end(n, opt);
+	double_begin(false);
+	slbn_print_opt(NULL, NULL, opt);
+	assert_string_equal(double_output.text,
+			    "rate 2500Mbit epoch 1500ms memory 1000 "
+			    "control 5.7% edge keyed ");
+	double_begin(true);
+	slbn_print_opt(NULL, NULL, opt);
+	assert_int_equal(double_output.count, 6);
+	field_is("rate", 2500000000);
+	field_is("epoch", 1500000000);
+	field_is("memory", 1000);
+	field_is("control", 57);
+	field_is("edge", 1);
+	field_is("keyed", 1);
+
+	n->nlmsg_len = NLMSG_LENGTH(0);
+	opt = addattr_nest(n, sizeof(message), TCA_OPTIONS | NLA_F_NESTED);
+	PUT(SLBN_A_RATE, __u64, 0);
+	PUT(SLBN_A_EPOCH, __u64, 0);
+	PUT(SLBN_A_MEMORY_TIME, __u64, 60000000000);
+	PUT(SLBN_A_CONTROL, __u32, 1000);
+	PUT(SLBN_A_EDGE, __u8, 0);
+	PUT(SLBN_A_KEYED, __u8, 0);
+	addattr_nest_end(n, opt);
+#undef PUT
+	double_begin(false);
+	slbn_print_opt(NULL, NULL, opt);
+	assert_string_equal(double_output.text, "rate auto epoch 0 memory 60s "
+						"control 100.0% no-edge ");
+	double_begin(true);
+	slbn_print_opt(NULL, NULL, opt);
+	assert_int_equal(double_output.count, 6);
+	field_is("memory_time", 60000000000);
+	field_is("keyed", 0);
+}
+
+static void rates_and_times_for_people(void **state)
+{
+	static const struct {
+		u64 value;
+		const char *rate;
+		const char *rounded;
+		const char *time;
+	} cases[] = {
+		{ 1, "1bit", "1bit", "1ns" },
+		{ 999, "999bit", "999bit", "999ns" },
+		{ 1000, "1Kbit", "1Kbit", "1us" },
+		{ 1001, "1001bit", "1.001Kbit", "1001ns" },
+		{ 15000000, "15Mbit", "15Mbit", "15ms" },
+		{ 16666666, "16666666bit", "16.6667Mbit", "16666666ns" },
+		{ 2500000000, "2500Mbit", "2.5Gbit", "2500ms" },
+		{ 999999999, "999999999bit", "1000Mbit", "999999999ns" },
+		{ 60000000000, "60Gbit", "60Gbit", "60s" },
+		{ 1000000000000, "1000Gbit", "1Tbit", "1000s" },
+		{ UINT64_MAX, "18446744073709551615bit", "1.84467e+07Tbit",
+		  "18446744073709551615ns" },
+	};
+	char text[UNITS_TEXT];
+
+	(void)state;
+	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
+		u64 value = cases[unit_step].value;
+
+		assert_string_equal(units_rate_exact(text, value),
+				    cases[unit_step].rate);
+		assert_string_equal(units_rate_rounded(text, value),
+				    cases[unit_step].rounded);
+		assert_string_equal(units_time_exact(text, value),
+				    cases[unit_step].time);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(words_and_what_they_mean),
+	UNIT_TEST(keys),
+	UNIT_TEST(random_words),
+	UNIT_TEST(random_options),
+	UNIT_TEST(random_statistics),
+	UNIT_TEST(statistics_as_text),
+	UNIT_TEST(options_as_text),
+	UNIT_TEST(rates_and_times_for_people),
+};
+
+UNIT_MAIN(tests)

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * slbnctl: looks after SLBN's links.
+ *
+ * A command line is options, a word, options, a word and so on, down a tree of
+ * struct command whose leaves do something; this is what walks it. Each branch
+ * has a file of its own, link.c for "slbnctl link"; genl.c speaks with the
+ * kernel, show.c prints.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "slbnctl.h"
+
+bool json;
+
+static const struct command top_commands[] = {
+	{
+		.word = "link",
+		.usage =
+			"Usage: slbnctl [OPTION]... link COMMAND ...\n"
+			"\n"
+			"Commands:\n"
+			"  list               all links of this network namespace\n"
+			"  show DEV           one of them\n"
+			"  set DEV WORD...    change it\n"
+			"  reset DEV          forget its sessions\n"
+			"  monitor [DEV]      tell when a fair share moves\n",
+		.commands = link_commands,
+	},
+	{},
+};
+
+static const struct command top = {
+	.word = "slbnctl",
+	.usage =
+		"Usage: slbnctl [OPTION]... COMMAND ...\n"
+		"\n"
+		"Commands:\n"
+		"  link       list, show, set, reset and monitor the links of SLBN\n"
+		"\n"
+		"Options, before any of the words:\n"
+		"  -j, --json     print JSON\n"
+		"  -h, --help     say what there is; after a command, more of it\n"
+		"  -V, --version  say which version this is\n"
+		"\n"
+		"Exit status: 0 fine, 1 the kernel refused or there is no such link,\n"
+		"2 the request makes no sense.\n",
+	.commands = top_commands,
+};
+
+/* Whether nothing is left to do after this option. */
+static bool take_option(const struct command *command, const char *text,
+			enum status *status)
+{
+	*status = STATUS_FINE;
+	if (!strcmp(text, "-j") || !strcmp(text, "--json")) {
+		json = true;
+		return false;
+	}
+	if (!strcmp(text, "-h") || !strcmp(text, "--help")) {
+		fputs(command->usage, stdout);
+	} else if (!strcmp(text, "-V") || !strcmp(text, "--version")) {
+		puts("slbnctl " VERSION);
+	} else {
+		complain("there is no option \"%s\"; see --help", text);
+		*status = STATUS_USAGE;
+	}
+	return true;
+}
+
+static enum status walk(const struct command *command, int argc, char **argv)
+{
+	const struct command *next;
+	enum status status;
+
+	for (; argc && **argv == '-'; argc--, argv++) {
+		if (!strcmp(*argv, "--")) {
+			argc--;
+			argv++;
+			break;
+		}
+		if (take_option(command, *argv, &status))
+			return status;
+	}
+	if (command->run)
+		return command->run(argc, argv);
+	if (!argc) {
+		fputs(command->usage, stderr);
+		return STATUS_USAGE;
+	}
+	for (next = command->commands; next->word; next++)
+		if (!strcmp(*argv, next->word))
+			return walk(next, argc - 1, argv + 1);
+	complain("there is no command \"%s\"; see --help", *argv);
+	return STATUS_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	enum status status = walk(&top, argc - !!argc, argv + !!argc);
+
+	/* What was not written was not told. */
+	if (fflush(stdout) || ferror(stdout)) {
+		complain("standard output: %s", strerror(errno));
+		return STATUS_REFUSED;
+	}
+	return status;
+}
