@@ -282,12 +282,12 @@ slbn_memory_row(const struct slbn_link_params *p,
 	return &v->memory[(u32)(mix >> 32 & (p->rows - 1)) * SLBN_MEMORY_WAYS];
 }
 
-/* What is remembered of the session, put first in its row; or NULL. */
-static inline struct slbn_visit *slbn_recall(const struct slbn_link_params *p,
-					     struct slbn_link_vars *v,
-					     const struct slbn_packet *pkt)
+/* What is remembered of the session, or NULL. */
+static inline const struct slbn_visit *
+slbn_recall(const struct slbn_link_params *p, const struct slbn_link_vars *v,
+	    const struct slbn_packet *pkt)
 {
-	struct slbn_visit *row, found;
+	const struct slbn_visit *row;
 	u32 way;
 
 	if (!p->rows)
@@ -295,14 +295,8 @@ static inline struct slbn_visit *slbn_recall(const struct slbn_link_params *p,
 	row = slbn_memory_row(p, v, pkt);
 	for (way = 0; way < SLBN_MEMORY_WAYS; way++)
 		if (slbn_same_session(&row[way], pkt))
-			break;
-	if (way == SLBN_MEMORY_WAYS)
-		return NULL;
-	found = row[way];
-	for (; way; way--)
-		row[way] = row[way - 1];
-	row[0] = found;
-	return row;
+			return &row[way];
+	return NULL;
 }
 
 static inline void slbn_remember(const struct slbn_link_params *p,
@@ -316,9 +310,12 @@ static inline void slbn_remember(const struct slbn_link_params *p,
 	if (!p->rows)
 		return;
 	row = slbn_memory_row(p, v, pkt);
-	if (!slbn_same_session(&row[0], pkt))
-		for (way = SLBN_MEMORY_WAYS - 1; way; way--)
-			row[way] = row[way - 1];
+	/* It goes first, in its own place or in that of the oldest. */
+	for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)
+		if (slbn_same_session(&row[way], pkt))
+			break;
+	for (; way; way--)
+		row[way] = row[way - 1];
 	row[0].id[0] = pkt->id[0];
 	row[0].id[1] = pkt->id[1];
 	row[0].rate = rate;
@@ -383,7 +380,7 @@ slbn_link_visit(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	bool up = slbn_goes_up(pkt);
 	u8 hop = slbn_hop_here(pkt);
 	struct slbn_ledger *ledger;
-	struct slbn_visit *visit;
+	const struct slbn_visit *visit;
 	bool in_R;
 	u64 rate;
 	u64 sh;
