@@ -45,8 +45,10 @@ CHILDREN = {
     "drr_fq": "drr_fq limit 1000000 limit_bytes 1gb flows 16384",
 }
 #: What a link counts when something is not as it is meant here.
-FAULTS = ("recalled", "clamped", "stale", "foreign", "too_far", "malformed", "bad_checksum")
-FAULTS += ("fragments", "bad_key", "from_hosts", "over_rate")
+FAULTS = [
+    *("recalled", "clamped", "stale", "foreign", "too_far", "malformed", "bad_checksum"),
+    *("fragments", "bad_key", "from_hosts", "over_rate"),
+]
 
 Costs = dict[str, list[float]]
 
@@ -120,7 +122,7 @@ def measure_task(sessions: list[int], turns: int, slices: int) -> list[dict[str,
 def measure_control(sessions: list[int], turns: int, slices: int) -> list[dict[str, Any]]:
     points = []
     for entries in ENTRIES:
-        opened = {}
+        opened: dict[int, Session] = {}
         for count in sessions:
             name = device(f"c{count}")
             slbn(name, f"memory {entries}")
@@ -147,7 +149,7 @@ def data_cost(session: Session, mode: str, slices: int) -> float:
 
 
 def measure_data(turns: int, slices: int) -> list[dict[str, Any]]:
-    opened = {}
+    opened: dict[str, Session] = {}
     for child, options in CHILDREN.items():
         for around in ("", "slbn "):
             name = device(f"d{len(opened)}")
@@ -225,6 +227,10 @@ def measure_route(turns: int, slices: int) -> list[dict[str, Any]]:
     ]
 
 
+def say(what: str) -> None:
+    print(f"bench: {what}", file=sys.stderr, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--sessions", type=int, action="append", help="(repeatable)")
@@ -234,15 +240,14 @@ def main() -> int:
     sessions = arguments.sessions or [1, 1000, 1_000_000]
     turns, slices = arguments.turns, arguments.slices
     try:
-        points = []
-        for name, part in (
-            ("the link's task", lambda: measure_task(sessions, turns, slices)),
-            ("control packets", lambda: measure_control(sessions, turns, slices)),
-            ("data packets", lambda: measure_data(turns, slices)),
-            ("routed packets", lambda: measure_route(turns, slices)),
-        ):
-            print(f"bench: {name}", file=sys.stderr, flush=True)
-            points += part()
+        say("the link's task")
+        points = measure_task(sessions, turns, slices)
+        say("control packets")
+        points += measure_control(sessions, turns, slices)
+        say("data packets")
+        points += measure_data(turns, slices)
+        say("routed packets")
+        points += measure_route(turns, slices)
     except WrongError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

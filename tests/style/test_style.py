@@ -24,6 +24,11 @@ CHECKPATCH_IGNORES = {
     "sch_drr_fq.c": "CAMELCASE",
     "sch_slbn/slbn_qdisc.c": "CAMELCASE",
     "compat/net/sch_generic.h": "CAMELCASE",
+    # Programs of any kind are to include it.
+    "slbnctl/session.c": "PREFER_KERNEL_TYPES",
+    "libslbn/libslbn.h": "PREFER_KERNEL_TYPES",
+    "libslbn/libslbn.c": "PREFER_KERNEL_TYPES",
+    "libslbn/protocol.h": "PREFER_KERNEL_TYPES",
 }
 
 
@@ -43,10 +48,13 @@ def files(*patterns: str) -> list[str]:
 IMPORTS = (
     "tests",
     "tests/kernel",
+    "tests/slbnctl",
+    "tests/fuzz",
     "tests/lab",
     "tests/vm",
     "tests/bench",
     "userspace/lab",
+    "userspace/libslbn",
     "scripts",
 )
 
@@ -76,7 +84,15 @@ def scripts(interpreter: str) -> list[str]:
     return found
 
 
-KERNEL_C = files("tcp_*/*.[ch]", "sch_*/*.[ch]", "include/*.h", "userspace/tc/*.[ch]")
+KERNEL_C = files(
+    "tcp_*/*.[ch]",
+    "sch_*/*.[ch]",
+    "include/*.h",
+    ":(glob)userspace/*.h",
+    "userspace/tc/*.[ch]",
+    "userspace/slbn*/*.[ch]",
+    "userspace/libslbn/*.[ch]",
+)
 
 
 @pytest.mark.parametrize("name", KERNEL_C)
@@ -138,7 +154,8 @@ def test_mypy_scripts(script: str) -> None:
     mypy(script)
 
 
-ROOMS = ["kernel", "unit", "tc", "vm", "debug", "lab", "style", "install", "bench"]
+ROOMS = ["kernel", "unit", "tc", "slbnctl", "fuzz", "vm", "debug", "lab"]
+ROOMS += ["style", "install", "bench"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the parser of SLBN's packets says of files: each has a datagram's
+ * payload, and for each is printed what is wrong with it, in a line.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sch_slbn/slbn_wire.h"
+
+static const char *const flaws[] = {
+	[SLBN_SOUND] = "sound",	      [SLBN_SHORT] = "short",
+	[SLBN_STRANGE] = "strange",   [SLBN_BAD_TYPE] = "type",
+	[SLBN_BAD_HOPS] = "hops",     [SLBN_BAD_RATE] = "rate",
+	[SLBN_BAD_OPTION] = "option",
+};
+
+int main(int argc, char **argv)
+{
+	for (argv++; argc > 1; argc--, argv++) {
+		static u8 data[1 << 16];
+		FILE *file = fopen(*argv, "rb");
+		struct slbn_layout layout;
+		struct slbn_packet pkt;
+		size_t size;
+
+		if (!file) {
+			perror(*argv);
+			return 1;
+		}
+		size = fread(data, 1, sizeof(data), file);
+		fclose(file);
+		puts(flaws[slbn_read(data, size, &pkt, &layout)]);
+	}
+	return 0;
+}

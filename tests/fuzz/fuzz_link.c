@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fuzzes the link's task of SLBN: one link, some sessions, and whatever happens
+ * to their packets.
+ *
+ *	sources --- elsewhere --- the link --- elsewhere --- destinations
+ *
+ * The octets become operations: sessions join, send, change and leave; their
+ * packets are put down or up the link, turned round, taken to the source, and
+ * copied and lost in any order; other links write into them; time passes,
+ * epochs turn, parameters change; and lies are told: packets with any contents.
+ *
+ * After every operation the state is one that can be: no number has wrapped,
+ * the share is between C / N and C, memory is in order, what goes on is sound.
+ * What is dropped has changed nothing. And as long as nobody lied and memory
+ * holds all sessions, the ledgers are exact: N, NR and BF are the sums over what
+ * the link wrote for each session last, and nothing was clamped.
+ */
+#include "fuzz.h"
+
+#define MS 1000000ULL
+#define ROWS_MAX 4U
+/* As many as a row of memory holds, so that it always holds all. */
+#define SESSIONS SLBN_MEMORY_WAYS
+#define FLIGHTS 6U
+#define ROOM 8U
+
+enum operation {
+	JOIN,
+	SEND,
+	VISIT,
+	TURN_ROUND,
+	ANSWER,
+	ROUND_TRIP,
+	COPY,
+	ELSEWHERE,
+	WAIT,
+	CHANGE,
+	LEAVE,
+	SET_RATE,
+	SET_EPOCH,
+	RESET,
+	LIE,
+	OPERATIONS,
+};
+
+/**
+ * struct flight - a packet somewhere
+ * @pkt: what it says
+ * @tags: its tags
+ * @session: whose it is
+ */
+struct flight {
+	struct slbn_packet pkt;
+	u16 tags[SLBN_HOPS_MAX];
+	u8 session;
+};
+
+/**
+ * struct session - a session, and what the link wrote for it last
+ * @src: its source
+ * @tag: the ledger in which it stands, or SLBN_NO_TAG
+ * @in_R: it is in R there
+ * @rate: what it adds to BF there, if not
+ * @seen: the link wrote something
+ * @seq: into this packet
+ */
+struct session {
+	struct slbn_source src;
+	u16 tag;
+	bool in_R;
+	u64 rate;
+	bool seen;
+	u32 seq;
+};
+
+/**
+ * struct world - everything
+ * @in: what is left of the input
+ * @p: parameters
+ * @v: state
+ * @s: statistics
+ * @memory: the link's, a block of just its size
+ * @now: time, ns
+ * @visits: packets that the link has seen
+ * @resets: times that it began anew
+ * @lied: the link has been told what is not true
+ * @flooded: more so than packets could do in so short a time
+ * @sessions: the sessions; hop n is the link's number on the path of session n
+ * @flights: packets
+ */
+struct world {
+	struct octets in;
+	struct slbn_link_params p;
+	struct slbn_link_vars v;
+	struct slbn_link_stats s;
+	struct slbn_visit *memory;
+	u64 now;
+	u64 visits;
+	u32 resets;
+	bool lied;
+	bool flooded;
+	struct session sessions[SESSIONS];
+	struct flight flights[FLIGHTS];
+};
+
+/* Places in memory. */
+static u32 places(const struct world *w)
+{
+	return w->p.rows * SLBN_MEMORY_WAYS;
+}
+
+/* --- what holds --------------------------------------------------------- */
+
+static void check_ledger(const struct world *w,
+			 const struct slbn_ledger *ledger, u16 tag)
+{
+	struct slbn_ledger sum = { 0 };
+	u32 i;
+
+	HOLDS(ledger->N <= w->visits);
+	HOLDS(ledger->NR <= w->visits);
+	HOLDS(w->flooded || ledger->BF <= w->visits * SLBN_RATE_MAX);
+	if (w->lied)
+		return;
+	for (i = 0; i < SESSIONS; i++) {
+		const struct session *session = &w->sessions[i];
+
+		if (session->tag == SLBN_NO_TAG || session->tag != tag)
+			continue;
+		sum.N++;
+		sum.NR += session->in_R;
+		sum.BF += session->rate;
+	}
+	HOLDS(ledger->N == sum.N);
+	HOLDS(ledger->NR == sum.NR);
+	HOLDS(ledger->BF == sum.BF);
+}
+
+/* Used places of a row come first, and each session has one, in its own row. */
+static void check_row(const struct world *w, const struct slbn_visit *row)
+{
+	u32 way, other;
+
+	for (way = 0; way < SLBN_MEMORY_WAYS && row[way].used; way++) {
+		struct slbn_packet pkt = {
+			.id = { row[way].id[0], row[way].id[1] },
+		};
+
+		HOLDS(row[way].used == 1);
+		HOLDS(slbn_memory_row(&w->p, &w->v, &pkt) == row);
+		HOLDS(row[way].in_R <= 1);
+		HOLDS(row[way].rate <= SLBN_RATE_MAX);
+		HOLDS(!row[way].rate ||
+		      (!row[way].in_R && row[way].tag != SLBN_NO_TAG));
+		for (other = 0; other < way; other++)
+			HOLDS(!slbn_same_session(&row[other], &pkt));
+	}
+	for (; way < SLBN_MEMORY_WAYS; way++)
+		HOLDS(!row[way].used);
+}
+
+static void check_link(const struct world *w)
+{
+	u64 share = slbn_link_share(&w->p, &w->v);
+	u64 N = fp_max64(w->v.now.N + w->v.before.N, 1);
+	u32 at;
+
+	check_ledger(w, &w->v.now, w->v.tag);
+	check_ledger(w, &w->v.before, w->v.before_tag);
+	HOLDS(share <= w->p.C);
+	HOLDS(share >= w->p.C / N);
+	HOLDS(w->v.tag != SLBN_NO_TAG && w->v.tag != w->v.before_tag);
+	for (at = 0; at < places(w); at += SLBN_MEMORY_WAYS)
+		check_row(w, &w->memory[at]);
+	HOLDS(w->lied || !w->s.clamped);
+}
+
+/* Older than the last of its session that the link took? */
+static bool is_old(const struct world *w, const struct flight *flight)
+{
+	const struct session *session = &w->sessions[flight->session];
+
+	return session->seen && (s32)(flight->pkt.seq - session->seq) < 0;
+}
+
+static void check_dropped(const struct world *w, const struct world *before,
+			  const struct slbn_visit *memory,
+			  const struct flight *flight,
+			  const struct flight *flight_before)
+{
+	struct slbn_link_vars expected = before->v;
+
+	HOLDS(!memcmp(flight, flight_before, sizeof(*flight)));
+	HOLDS(w->lied || (w->s.stale > before->s.stale) == is_old(w, flight));
+	/* Time goes on all the same, unless nobody looked at the clock. */
+	if (w->s.too_far == before->s.too_far && w->v.tag != before->v.tag)
+		slbn_link_turn(&w->p, &expected, w->now);
+	HOLDS(!memcmp(&w->v, &expected, sizeof(expected)));
+	HOLDS(!memcmp(w->memory, memory, places(w) * sizeof(*memory)));
+	HOLDS(w->s.joins == before->s.joins &&
+	      w->s.probes == before->s.probes && w->s.acks == before->s.acks &&
+	      w->s.leaves == before->s.leaves &&
+	      w->s.fresh == before->s.fresh &&
+	      w->s.carried == before->s.carried &&
+	      w->s.clamped == before->s.clamped);
+	HOLDS(w->s.stale + w->s.foreign + w->s.too_far ==
+	      before->s.stale + before->s.foreign + before->s.too_far + 1);
+}
+
+static void check_forwarded(const struct world *w, const struct world *before,
+			    const struct flight *flight,
+			    const struct flight *flight_before, u8 hop)
+{
+	const struct slbn_packet *was = &flight_before->pkt;
+	const struct slbn_packet *pkt = &flight->pkt;
+	u64 e = 1ULL << hop;
+	u8 i;
+
+	HOLDS(w->lied || !is_old(w, flight));
+	HOLDS(travels(pkt, flight->tags));
+	HOLDS(slbn_goes_up(was) ? pkt->hop == hop : pkt->hop == hop + 1);
+	HOLDS(!((pkt->B ^ was->B) & ~e));
+	for (i = 0; i < pkt->room; i++)
+		HOLDS(i == hop || flight->tags[i] == flight_before->tags[i]);
+	HOLDS(pkt->type == was->type && pkt->seq == was->seq &&
+	      pkt->bw1 == was->bw1 && pkt->bw2 == was->bw2 &&
+	      pkt->demand == was->demand && pkt->room == was->room);
+	HOLDS(pkt->b == was->b || pkt->b == hop);
+	HOLDS(w->s.joins + w->s.probes + w->s.acks + w->s.leaves ==
+	      before->s.joins + before->s.probes + before->s.acks +
+		      before->s.leaves + (was->type != SLBN_LEAVE_ACK));
+	switch (was->type) {
+	case SLBN_LEAVE_ACK:
+		HOLDS(flight->tags[hop] == flight_before->tags[hop]);
+		return;
+	case SLBN_LEAVE:
+		HOLDS(flight->tags[hop] == SLBN_NO_TAG && !(pkt->B & e));
+		return;
+	}
+	HOLDS(flight->tags[hop] == w->v.tag);
+	if (pkt->B & e) {
+		HOLDS(pkt->b == hop);
+		HOLDS(was->type == SLBN_JOIN ? pkt->bw == was->bw :
+					       pkt->bw <= w->p.C);
+	} else {
+		HOLDS(pkt->bw == was->bw && pkt->b == was->b);
+	}
+}
+
+/* --- what happens ------------------------------------------------------- */
+
+static void visit(struct world *w, struct flight *flight)
+{
+	struct session *session = &w->sessions[flight->session];
+	struct slbn_visit memory[ROWS_MAX * SLBN_MEMORY_WAYS];
+	u8 hop = slbn_hop_here(&flight->pkt);
+	struct flight flight_before;
+	struct world before;
+	u16 none = SLBN_NO_TAG;
+	enum slbn_verdict verdict;
+
+	/* Whose path crosses the link twice, or at another place, lies. */
+	if (hop != flight->session)
+		w->lied = true;
+	memcpy(&before, w, sizeof(before));
+	memcpy(&flight_before, flight, sizeof(flight_before));
+	memcpy(memory, w->memory, places(w) * sizeof(*memory));
+	w->visits++;
+	verdict = slbn_link_visit(
+		&w->p, &w->v, &w->s, &flight->pkt,
+		hop < flight->pkt.room ? &flight->tags[hop] : &none, w->now);
+	HOLDS(none == SLBN_NO_TAG);
+	if (verdict != SLBN_FORWARD) {
+		check_dropped(w, &before, memory, flight, &flight_before);
+		return;
+	}
+	check_forwarded(w, &before, flight, &flight_before, hop);
+	if (flight->pkt.type == SLBN_LEAVE_ACK)
+		return;
+	session->seen = true;
+	session->seq = flight->pkt.seq;
+	session->tag = flight->tags[hop];
+	session->in_R = flight->pkt.B >> hop & 1;
+	session->rate = session->tag == SLBN_NO_TAG || session->in_R ?
+				0 :
+				flight->pkt.bw1;
+}
+
+/* Tags that were given before a reset are not met again: there are enough. */
+static void reset(struct world *w)
+{
+	u32 i;
+
+	slbn_link_init(&w->v, w->now, w->resets++ * 4096);
+	if (w->resets > 15)
+		w->lied = true;
+	w->v.memory = w->memory;
+	memset(w->memory, 0, places(w) * sizeof(*w->memory));
+	for (i = 0; i < SESSIONS; i++) {
+		w->sessions[i].seen = false;
+		w->sessions[i].tag = SLBN_NO_TAG;
+	}
+}
+
+/* Other links take less, and account for the session in their own hops. */
+static void elsewhere(struct world *w, struct flight *flight)
+{
+	u8 hop = draw(&w->in, 0, ROOM - 1);
+	u64 rate = draw_rate(&w->in);
+
+	if (hop == flight->session || hop >= flight->pkt.room)
+		return;
+	flight->tags[hop] = draw(&w->in, 0, 0xffff);
+	flight->pkt.B ^= 1ULL << hop;
+	if (rate < flight->pkt.bw || flight->pkt.b == hop) {
+		flight->pkt.bw = rate;
+		flight->pkt.b = hop;
+	}
+}
+
+/* Any contents, as long as they are sound. */
+static void lie(struct world *w, struct flight *flight)
+{
+	struct slbn_packet *pkt = &flight->pkt;
+
+	w->lied = true;
+	switch (draw(&w->in, 0, 10)) {
+	case 0:
+		pkt->type = draw(&w->in, 1, SLBN_TYPE_MAX);
+		break;
+	case 1:
+		pkt->hop = draw(&w->in, 0, pkt->room);
+		break;
+	case 2:
+		pkt->b = draw(&w->in, 0, pkt->room);
+		if (pkt->b == pkt->room)
+			pkt->b = SLBN_NO_HOP;
+		break;
+	case 3:
+		pkt->B = draw64(&w->in) &
+			 (pkt->room == 64 ? ~0ULL : (1ULL << pkt->room) - 1);
+		break;
+	case 4:
+		pkt->bw2 = draw_rate(&w->in);
+		break;
+	case 5:
+		pkt->bw1 = draw_rate(&w->in);
+		break;
+	case 6:
+		pkt->bw = draw_rate(&w->in);
+		break;
+	case 7:
+		pkt->seq += draw64(&w->in);
+		break;
+	case 8:
+		pkt->id[draw8(&w->in) % 2] += draw8(&w->in);
+		break;
+	case 9:
+		w->flooded = true;
+		w->v.now.BF = ~draw_rate(&w->in);
+		break;
+	default:
+		flight->tags[draw(&w->in, 0, pkt->room - 1)] =
+			w->v.tag - draw8(&w->in) % 4;
+	}
+}
+
+static void operate(struct world *w)
+{
+	u8 operation = draw8(&w->in);
+	u8 which = draw8(&w->in);
+	struct flight *flight = &w->flights[which % FLIGHTS];
+	struct session *session = &w->sessions[which / FLIGHTS % SESSIONS];
+	u8 at = session - w->sessions;
+	/* Sessions join once: another time they are others, with another id. */
+	bool joined = session->src.pkt.type != 0;
+	u64 id[2] = { at, which };
+
+	switch (operation % OPERATIONS) {
+	case JOIN:
+		if (!joined)
+			slbn_source_join(&session->src, id,
+					 fp_max64(draw_rate(&w->in), 1), ROOM);
+		break;
+	case SEND:
+	case ROUND_TRIP:
+		if (!joined)
+			break;
+		memset(flight, 0, sizeof(*flight));
+		flight->pkt = session->src.pkt;
+		memcpy(flight->tags, session->src.tags, sizeof(flight->tags));
+		flight->session = at;
+		flight->pkt.hop = at;
+		if (operation % OPERATIONS == SEND)
+			break;
+		visit(w, flight);
+		slbn_destination_answer(&flight->pkt);
+		visit(w, flight);
+		slbn_source_answer(&session->src, &flight->pkt, flight->tags);
+		break;
+	case VISIT:
+		if (flight->pkt.type)
+			visit(w, flight);
+		break;
+	case TURN_ROUND:
+		slbn_destination_answer(&flight->pkt);
+		break;
+	case ANSWER:
+		slbn_source_answer(&w->sessions[flight->session].src,
+				   &flight->pkt, flight->tags);
+		break;
+	case COPY:
+		memcpy(&w->flights[draw8(&w->in) % FLIGHTS], flight,
+		       sizeof(*flight));
+		break;
+	case ELSEWHERE:
+		if (flight->pkt.type)
+			elsewhere(w, flight);
+		break;
+	case WAIT:
+		w->now += draw(&w->in, 0, 3000) * MS;
+		break;
+	case CHANGE:
+		slbn_source_change(&session->src,
+				   fp_max64(draw_rate(&w->in), 1));
+		break;
+	case LEAVE:
+		slbn_source_leave(&session->src);
+		break;
+	case SET_RATE:
+		w->p.C = fp_min64(fp_max64(draw_rate(&w->in), 1000),
+				  1000000000000);
+		break;
+	case SET_EPOCH:
+		w->p.epoch = draw(&w->in, 0, 100) * 10 * MS;
+		break;
+	case RESET:
+		reset(w);
+		break;
+	case LIE:
+		if (flight->pkt.type)
+			lie(w, flight);
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct world w;
+
+	memset(&w, 0, sizeof(w));
+	w.in.at = data;
+	w.in.left = size;
+	w.p.rows = "\0\1\2\4"[draw8(&w.in) % 4];
+	w.p.C = 100000000;
+	w.p.epoch = 1000 * MS;
+	w.p.salt = draw8(&w.in);
+	w.now = 1000 * MS;
+	/* Without memory what comes twice is counted twice. */
+	w.lied = !w.p.rows;
+	w.memory = calloc(places(&w), sizeof(*w.memory));
+	reset(&w);
+	check_link(&w);
+	while (w.in.left) {
+		operate(&w);
+		check_link(&w);
+	}
+	free(w.memory);
+	return 0;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fuzzes the source's task of SLBN: a session that gets answers from anybody,
+ * by any rules or none, while its demand changes and its application goes.
+ *
+ * Answers are sound packets, else the parser would have refused them; but
+ * everything that they say may be a lie. The session must never take more than
+ * it asked for, nor send what is not sound, and what does not answer the packet
+ * that is on its way must change nothing.
+ */
+#include "fuzz.h"
+
+enum operation {
+	ANSWER,
+	ANSWER_ANY,
+	CHANGE,
+	LEAVE,
+	OPERATIONS,
+};
+
+/* The packet on its way comes back with other contents. */
+static void draw_answer(struct octets *in, const struct slbn_source *src,
+			struct slbn_packet *ack)
+{
+	*ack = src->pkt;
+	slbn_destination_answer(ack);
+	ack->hop = draw(in, 0, ack->room);
+	ack->b = draw8(in);
+	if (ack->b >= ack->room)
+		ack->b = SLBN_NO_HOP;
+	ack->bw = draw_rate(in);
+	ack->bw1 = draw_rate(in);
+	ack->B = draw(in, 0, ack->room == 64 ? ~0ULL : (1ULL << ack->room) - 1);
+}
+
+/* Another one: in one or more ways it is not what is waited for, or it is. */
+static void draw_any(struct octets *in, struct slbn_packet *ack)
+{
+	u8 which = draw8(in);
+
+	if (which & 1)
+		ack->type = draw(in, 1, SLBN_TYPE_MAX);
+	if (which & 2)
+		ack->seq += draw8(in) - 128;
+	if (which & 4)
+		ack->id[0] ^= 1ULL << draw(in, 0, 63);
+	if (which & 8)
+		ack->id[1] ^= 1ULL << draw(in, 0, 63);
+	if (which & 16) {
+		ack->room = 64;
+		ack->B |= 1ULL << draw(in, 0, 63);
+		ack->b = draw(in, 0, 63);
+	}
+}
+
+static void check(const struct slbn_source *before,
+		  const struct slbn_source *src, const struct slbn_packet *ack,
+		  enum slbn_progress progress)
+{
+	const struct slbn_packet *pkt = &src->pkt;
+
+	if (progress != SLBN_CYCLE) {
+		HOLDS(!memcmp(before, src, sizeof(*src)));
+		HOLDS((progress == SLBN_GONE) ==
+		      (before->pkt.type == SLBN_LEAVE &&
+		       ack->type == SLBN_LEAVE_ACK &&
+		       ack->seq == before->pkt.seq &&
+		       ack->id[0] == pkt->id[0] && ack->id[1] == pkt->id[1] &&
+		       ack->room == pkt->room));
+		return;
+	}
+	HOLDS(before->pkt.type != SLBN_LEAVE && ack->type == SLBN_PROBE_ACK);
+	HOLDS(ack->seq == before->pkt.seq && pkt->seq == ack->seq + 1);
+	HOLDS(pkt->id[0] == ack->id[0] && pkt->id[1] == ack->id[1]);
+	HOLDS(pkt->hop == 0 && pkt->room == ack->room);
+	HOLDS(pkt->demand == src->D && src->D == before->D);
+	HOLDS(pkt->B == ack->B && src->leaving == before->leaving);
+	if (src->leaving) {
+		HOLDS(pkt->type == SLBN_LEAVE && src->rate == before->rate);
+		return;
+	}
+	HOLDS(pkt->type == SLBN_PROBE);
+	HOLDS(src->rate <= src->D && src->rate <= ack->bw);
+	HOLDS(src->rate == src->D || src->rate == ack->bw);
+	/* What was bw' on the way that is over is bw'' on the next. */
+	HOLDS(pkt->bw1 == src->rate && pkt->bw2 == before->pkt.bw1);
+	HOLDS(pkt->bw <= src->D && pkt->bw >= src->rate);
+	HOLDS(pkt->b == SLBN_NO_HOP ? pkt->bw == src->D : pkt->b == ack->b);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct octets in = { data, size };
+	u64 id[2] = { draw8(&in), draw8(&in) };
+	struct slbn_source src;
+
+	memset(&src, 0, sizeof(src));
+	slbn_source_join(&src, id, fp_max64(draw_rate(&in), 1),
+			 2 * draw(&in, 1, SLBN_HOPS_MAX / 2));
+	while (in.left) {
+		struct slbn_source before;
+		u16 tags[SLBN_HOPS_MAX];
+		struct slbn_packet ack;
+		u8 operation = draw8(&in);
+		enum slbn_progress progress;
+		u8 hop;
+
+		HOLDS(travels(&src.pkt, src.tags));
+		switch (operation % OPERATIONS) {
+		case CHANGE:
+			slbn_source_change(&src, fp_max64(draw_rate(&in), 1));
+			continue;
+		case LEAVE:
+			slbn_source_leave(&src);
+			continue;
+		default:
+			break;
+		}
+		draw_answer(&in, &src, &ack);
+		if (operation % OPERATIONS == ANSWER_ANY)
+			draw_any(&in, &ack);
+		for (hop = 0; hop < ack.room; hop++)
+			tags[hop] = operation * (hop + 1);
+		HOLDS(travels(&ack, tags));
+		memcpy(&before, &src, sizeof(src));
+		progress = slbn_source_answer(&src, &ack, tags);
+		check(&before, &src, &ack, progress);
+		if (progress == SLBN_CYCLE)
+			HOLDS(!memcmp(src.tags, tags,
+				      ack.room * sizeof(*tags)));
+	}
+	return 0;
+}

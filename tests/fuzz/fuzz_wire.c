@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fuzzes the parser of SLBN's packets, sch_slbn/slbn_wire.h: octets, as they
+ * could come from anybody.
+ *
+ * The parser is held against the grammar, which is written down here once more,
+ * as the header in include/uapi has it, on the struct itself; both must agree
+ * on which packets are sound. What is sound must then read the same when it is
+ * cut to its length, rewritten, or written anew. Every buffer has just the
+ * octets that there are, so that one beyond them is noticed.
+ */
+#include <endian.h>
+
+#include "fuzz.h"
+
+/* A copy of its own, with nothing behind it. */
+static u8 *copy(const u8 *data, size_t size)
+{
+	u8 *own = malloc(size);
+
+	memcpy(own, data, size);
+	return own;
+}
+
+static bool options_are_sound(const u8 *data, size_t length)
+{
+	bool authenticated = false;
+
+	while (length) {
+		if (length < 2 || length - 2 < data[1])
+			return false;
+		if (data[0] == SLBN_OPTION_AUTH) {
+			if (data[1] != 8 || authenticated)
+				return false;
+			authenticated = true;
+		}
+		length -= 2 + data[1];
+		data += 2 + data[1];
+	}
+	return true;
+}
+
+static bool rate_is_sound(u64 rate)
+{
+	return be64toh(rate) <= SLBN_RATE_MAX;
+}
+
+/* The grammar. */
+static bool is_sound(const u8 *data, size_t size)
+{
+	struct slbn_header header;
+	size_t length, tags;
+
+	if (size < sizeof(header))
+		return false;
+	memcpy(&header, data, sizeof(header));
+	length = be16toh(header.length);
+	tags = sizeof(header) + 2 * header.room;
+	return be32toh(header.magic) == SLBN_MAGIC &&
+	       header.version == SLBN_VERSION && header.type >= SLBN_JOIN &&
+	       header.type <= SLBN_LEAVE_ACK && header.room >= 2 &&
+	       header.room <= SLBN_HOPS_MAX && header.room % 2 == 0 &&
+	       header.hop <= header.room &&
+	       (header.b < header.room || header.b == SLBN_NO_HOP) &&
+	       (header.room == 64 || be64toh(header.B) < 1ULL << header.room) &&
+	       header.demand && rate_is_sound(header.demand) &&
+	       rate_is_sound(header.bw2) && rate_is_sound(header.bw1) &&
+	       rate_is_sound(header.bw) && length <= size && length >= tags &&
+	       options_are_sound(data + tags, length - tags);
+}
+
+/* The options are where the layout says. */
+static void check_layout(const u8 *data, size_t size,
+			 const struct slbn_packet *pkt,
+			 const struct slbn_layout *layout)
+{
+	HOLDS(layout->length <= size);
+	HOLDS(layout->length >= slbn_tag_at(pkt->room));
+	if (!layout->auth)
+		return;
+	HOLDS(layout->auth >= slbn_tag_at(pkt->room) + SLBN_OPTION_HEAD);
+	HOLDS(layout->auth + SLBN_AUTH_LENGTH <= layout->length);
+	HOLDS(data[layout->auth - 2] == SLBN_OPTION_AUTH);
+	HOLDS(data[layout->auth - 1] == SLBN_AUTH_LENGTH);
+}
+
+/* What follows the packet in the datagram is no part of it; all else is. */
+static void check_length(const u8 *data, const struct slbn_packet *pkt,
+			 const struct slbn_layout *layout)
+{
+	u8 *cut = copy(data, layout->length);
+	struct slbn_layout again;
+	struct slbn_packet same;
+
+	HOLDS(slbn_read(cut, layout->length, &same, &again) == SLBN_SOUND);
+	HOLDS(same_packet(&same, pkt));
+	HOLDS(again.length == layout->length && again.auth == layout->auth);
+	free(cut);
+
+	cut = copy(data, layout->length - 1);
+	HOLDS(slbn_read(cut, layout->length - 1, &same, &again) == SLBN_SHORT);
+	free(cut);
+}
+
+/* A link changes what it may, as it goes up and down, and nothing else. */
+static void check_rewriting(const u8 *data, size_t size,
+			    const struct slbn_packet *pkt)
+{
+	u8 *own = copy(data, size);
+	struct slbn_packet changed = *pkt;
+	struct slbn_packet again;
+	struct slbn_layout layout;
+	struct slbn_header header;
+	u8 hop = pkt->seq % pkt->room;
+	u16 tag = slbn_read_tag(data, hop);
+
+	slbn_rewrite(own, pkt);
+	slbn_rewrite_tag(own, hop, tag);
+	HOLDS(!memcmp(own, data, size));
+
+	slbn_destination_answer(&changed);
+	changed.hop = hop + 1;
+	changed.b = hop;
+	changed.B ^= 1ULL << hop;
+	changed.bw = SLBN_RATE_MAX - pkt->bw;
+	slbn_rewrite(own, &changed);
+	slbn_rewrite_tag(own, hop, tag ^ 0xffff);
+	HOLDS(slbn_read(own, size, &again, &layout) == SLBN_SOUND);
+	HOLDS(same_packet(&again, &changed));
+	HOLDS(slbn_read_tag(own, hop) == (tag ^ 0xffff));
+
+	/* Back again, octet by octet. */
+	memcpy(&header, data, sizeof(header));
+	own[offsetof(struct slbn_header, type)] = header.type;
+	own[offsetof(struct slbn_header, hop)] = header.hop;
+	own[offsetof(struct slbn_header, b)] = header.b;
+	memcpy(own + offsetof(struct slbn_header, bw), &header.bw, 8);
+	memcpy(own + offsetof(struct slbn_header, B), &header.B, 8);
+	memcpy(own + sizeof(header) + 2 * hop, data + sizeof(header) + 2 * hop,
+	       2);
+	HOLDS(!memcmp(own, data, size));
+	free(own);
+}
+
+static void check_writing(const u8 *data, const struct slbn_packet *pkt,
+			  bool auth)
+{
+	u32 length = slbn_tag_at(pkt->room) + (auth ? 10 : 0);
+	u8 *own = malloc(length);
+	u16 tags[SLBN_HOPS_MAX];
+	struct slbn_layout layout;
+	struct slbn_packet again;
+	u8 hop;
+
+	for (hop = 0; hop < pkt->room; hop++)
+		tags[hop] = slbn_read_tag(data, hop);
+	HOLDS(slbn_write(own, pkt, tags, auth) == length);
+	HOLDS(slbn_read(own, length, &again, &layout) == SLBN_SOUND);
+	HOLDS(same_packet(&again, pkt));
+	HOLDS(layout.length == length);
+	HOLDS(layout.auth == (auth ? length - SLBN_AUTH_LENGTH : 0));
+	HOLDS(!memcmp(own + sizeof(struct slbn_header),
+		      data + sizeof(struct slbn_header), 2 * pkt->room));
+	free(own);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	u8 *own = copy(data, size);
+	struct slbn_layout layout;
+	struct slbn_packet pkt;
+	bool sound = slbn_read(own, size, &pkt, &layout) == SLBN_SOUND;
+
+	HOLDS(!memcmp(own, data, size));
+	HOLDS(sound == is_sound(data, size));
+	if (sound) {
+		check_layout(own, size, &pkt, &layout);
+		check_length(own, &pkt, &layout);
+		check_rewriting(own, size, &pkt);
+		check_writing(own, &pkt, layout.auth);
+	}
+	free(own);
+	return 0;
+}

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Packets by hand: of each kind and with each flaw, at the edge of what is sound and beyond it.
+
+The fuzzer of the parser starts from them, and the tests know what is to be said of each.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kernel"))
+
+from slbn_wire import (
+    AUTH,
+    HEADER,
+    JOIN,
+    LEAVE,
+    LEAVE_ACK,
+    MAGIC,
+    NO_HOP,
+    PAD,
+    PROBE,
+    PROBE_ACK,
+    RATE_MAX,
+    Packet,
+    option,
+)
+
+PACKET = Packet(
+    type=PROBE,
+    seq=7,
+    hop=2,
+    room=4,
+    b=1,
+    bw2=16 * 10**6,
+    bw1=15 * 10**6,
+    bw=15 * 10**6,
+    demand=10**9,
+    B=0b10,
+    tags={0: 21173, 1: 1, 3: 0xFFFF},
+    id=bytes(range(16)),
+)
+FULL = replace(PACKET, room=64, hop=64, b=63, B=1 << 63 | 1, tags={hop: hop for hop in range(64)})
+AUTHENTIC = option(AUTH, bytes(range(8)))
+
+SOUND = {
+    "join": Packet(type=JOIN, id=PACKET.id),
+    "probe": PACKET,
+    "answer": replace(PACKET, type=PROBE_ACK, seq=0xFFFFFFFF),
+    "leave": replace(PACKET, type=LEAVE),
+    "last answer": replace(PACKET, type=LEAVE_ACK, hop=0),
+    "all hops": FULL,
+    "no hop": replace(PACKET, b=NO_HOP, B=0),
+    "every hop": replace(FULL, B=(1 << 64) - 1),
+    "room 2": replace(PACKET, room=2, B=3, hop=2),
+    "largest rates": replace(PACKET, bw=RATE_MAX, bw1=RATE_MAX, bw2=RATE_MAX, demand=RATE_MAX),
+    "smallest rates": replace(PACKET, bw=0, bw1=0, bw2=0, demand=1),
+    "authentic": replace(PACKET, options=AUTHENTIC),
+    "padded": replace(PACKET, options=option(PAD, b"") + AUTHENTIC + option(PAD, bytes(255))),
+    "of a later version": replace(
+        PACKET, options=option(2, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
+    ),
+    "reserved": replace(PACKET, reserved=0xAB),
+}
+
+#: By flaw, as enum slbn_flaw has them.
+FLAWED: dict[str, dict[str, bytes]] = {
+    "short": {
+        "nothing": b"",
+        "magic only": PACKET.pack()[:4],
+        "half a header": PACKET.pack()[:36],
+        "almost a header": PACKET.pack()[: HEADER.size - 1],
+        "half the tags": PACKET.pack()[: HEADER.size + 4],
+        "length beyond the end": replace(PACKET, length=81).pack(),
+        "length before the tags": replace(PACKET, length=HEADER.size).pack(),
+        "length within the tags": replace(PACKET, length=HEADER.size + 7).pack(),
+        "length 0": replace(PACKET, length=0).pack(),
+        "half an option": replace(PACKET, length=81).pack() + bytes([PAD]),
+        "option beyond the end": replace(PACKET, length=84).pack() + bytes([7, 3, 1, 2]),
+        "authentication beyond the end": replace(PACKET, options=AUTHENTIC).pack()[:-1],
+    },
+    "strange": {
+        "no magic": replace(PACKET, magic=MAGIC + 1).pack(),
+        "version 0": replace(PACKET, version=0).pack(),
+        "version 2": replace(PACKET, version=2).pack(),
+    },
+    "type": {f"type {kind}": replace(PACKET, type=kind).pack() for kind in (0, 6, 255)},
+    "hops": {
+        "room 0": replace(PACKET, room=0, hop=0, b=NO_HOP, B=0).pack(),
+        "room 3": replace(PACKET, room=3).pack(),
+        "room 66": replace(FULL, room=66, tags={}).pack(),
+        "room 254": replace(FULL, room=254, tags={}).pack(),
+        "hop beyond room": replace(PACKET, hop=5).pack(),
+        "hop 255": replace(PACKET, hop=255).pack(),
+        "b is room": replace(PACKET, b=4).pack(),
+        "b 254": replace(FULL, b=254).pack(),
+        "B beyond room": replace(PACKET, B=1 << 4).pack(),
+        "B far beyond room": replace(PACKET, B=1 << 63).pack(),
+    },
+    "rate": {
+        "bw too large": replace(PACKET, bw=RATE_MAX + 1).pack(),
+        "bw' too large": replace(PACKET, bw1=RATE_MAX + 1).pack(),
+        "bw'' too large": replace(PACKET, bw2=(1 << 64) - 1).pack(),
+        "demand too large": replace(PACKET, demand=RATE_MAX + 1).pack(),
+        "no demand": replace(PACKET, demand=0).pack(),
+    },
+    "option": {
+        "authentication too short": replace(PACKET, options=option(AUTH, bytes(7))).pack(),
+        "authentication too long": replace(PACKET, options=option(AUTH, bytes(9))).pack(),
+        "authentication empty": replace(PACKET, options=option(AUTH, b"")).pack(),
+        "authentication twice": replace(
+            PACKET, options=AUTHENTIC + option(PAD, b"x") + AUTHENTIC
+        ).pack(),
+    },
+}
+
+#: Name, flaw ("sound": none) and octets of each.
+SEEDS: list[tuple[str, str, bytes]] = [
+    *((name, "sound", packet.pack()) for name, packet in SOUND.items()),
+    *((name, flaw, octets) for flaw, packets in FLAWED.items() for name, octets in packets.items()),
+    # What follows a packet in its datagram is no part of it.
+    ("trailer", "sound", PACKET.pack() + b"\xff" * 30),
+]

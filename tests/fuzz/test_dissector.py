@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The dissector finds wrong what the parser finds wrong, and nothing else.
+
+It is given all that the parser is tried with: the packets that were made by hand, and what the
+fuzzer found. Each is the payload of a datagram in one capture. For each the parser's verdict must
+be among the dissector's expert informations, and there is none for what is sound; nor is there
+ever an error of the script itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from fuzzers import TOP, corpus, write_seeds
+from seeds import SEEDS, SOUND
+from slbn_wire import (
+    AUTH,
+    JOIN,
+    LEAVE,
+    LEAVE_ACK,
+    MAGIC,
+    PORT,
+    PROBE,
+    PROBE_ACK,
+    Datagram,
+    Packet,
+    read_packet,
+)
+from tshark import ALL, DISSECTOR, fields, tshark
+
+FLAWS = ["short", "strange", "type", "hops", "rate", "option"]
+MS = 10**6
+
+
+@dataclass(frozen=True)
+class Case:
+    """A datagram's payload, and what the parser says of it."""
+
+    name: str
+    octets: bytes
+    flaw: str
+
+    @property
+    def is_ours(self) -> bool:
+        return self.octets[:4] == MAGIC.to_bytes(4, "big")
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    directory = tmp_path_factory.mktemp("cases")
+    program = directory / "flaw"
+    flags = ["-std=gnu11", "-O1", f"-I{TOP}", f"-I{TOP}/include"]
+    subprocess.run(["gcc", *flags, "-o", program, TOP / "tests/fuzz/flaw.c"], check=True)
+    files = [*write_seeds("wire", directory / "seeds"), *sorted(corpus("wire").iterdir())]
+    said = subprocess.run([program, *files], check=True, capture_output=True, text=True).stdout
+    return [
+        Case(file.name, file.read_bytes(), flaw)
+        for file, flaw in zip(files, said.split(), strict=True)
+    ]
+
+
+def frames(payloads: Iterable[bytes]) -> list[tuple[int, bytes]]:
+    """Datagrams with these payloads, one a millisecond."""
+    return [(n * MS, Datagram(payload).frame()) for n, payload in enumerate(payloads)]
+
+
+def errors_of_the_script(
+    seen: list[tuple[int, bytes]], captured: int = ALL, dissector: Path = DISSECTOR
+) -> list[str]:
+    names = ["_ws.lua.error", "_ws.lua.text", "_ws.expert.message"]
+    found = []
+    for row in fields(seen, *names, captured=captured, dissector=dissector):
+        found += row["_ws.lua.error"] + row["_ws.lua.text"]
+        found += [text for text in row["_ws.expert.message"] if "Lua" in text]
+    return found
+
+
+def test_flaws(cases: list[Case]) -> None:
+    assert {case.flaw for case in cases} == {"sound", *FLAWS}
+    assert len(cases) > len(SEEDS) + 20
+    seen = frames(case.octets for case in cases)
+    names = ["slbn.magic", *(f"slbn.flaw.{flaw}" for flaw in FLAWS)]
+    wrong = []
+    for case, row in zip(cases, fields(seen, *names), strict=True):
+        shown = {flaw for flaw in FLAWS if row[f"slbn.flaw.{flaw}"]}
+        if not case.is_ours:
+            right = not row["slbn.magic"] and case.flaw in ("short", "strange")
+        elif case.flaw == "sound":
+            right = bool(row["slbn.magic"]) and not shown
+        else:
+            right = case.flaw in shown
+        if not right:
+            wrong.append((case.name, case.flaw, shown))
+    assert wrong == []
+    assert errors_of_the_script(seen) == []
+
+
+@pytest.mark.parametrize("captured", [42 + 4, 42 + 5, 42 + 20, 42 + 60, 42 + 72, 42 + 77, 42 + 90])
+def test_cut_captures(cases: list[Case], captured: int) -> None:
+    """What the capture does not have is not missed in the packet."""
+    seen = frames(case.octets for case in cases)
+    assert errors_of_the_script(seen, captured) == []
+    rows = fields(seen, "slbn.magic", "slbn.flaw.short", captured=captured)
+    for case, row in zip(cases, rows, strict=True):
+        assert bool(row["slbn.magic"]) == case.is_ours
+        if case.flaw == "sound":
+            assert not row["slbn.flaw.short"]
+
+
+def test_errors_of_the_script_are_seen(cases: list[Case], tmp_path: Path) -> None:
+    """Else the tests above say nothing."""
+    careless = tmp_path / "careless.lua"
+    check = "if at + 2 + size > length then"
+    text = DISSECTOR.read_text()
+    assert text.count(check) == 1
+    careless.write_text(text.replace(check, "if false then"))
+    assert errors_of_the_script(frames(case.octets for case in cases), dissector=careless)
+
+
+def options_in(packet: Packet) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at < len(packet.options):
+        end = at + 2 + packet.options[at + 1]
+        yield packet.options[at], packet.options[at + 2 : end]
+        at = end
+
+
+#: How a field is shown, from the packet.
+SHOWN: dict[str, Callable[[Packet], list[str]]] = {
+    "slbn.type": lambda p: [str(p.type)],
+    "slbn.seq": lambda p: [str(p.seq)],
+    "slbn.hop": lambda p: [str(p.hop)],
+    "slbn.room": lambda p: [str(p.room)],
+    "slbn.b": lambda p: [str(p.b)],
+    "slbn.session": lambda p: [p.id.hex()],
+    "slbn.bw2": lambda p: [str(p.bw2)],
+    "slbn.bw1": lambda p: [str(p.bw1)],
+    "slbn.bw": lambda p: [str(p.bw)],
+    "slbn.demand": lambda p: [str(p.demand)],
+    "slbn.B": lambda p: [f"0x{p.B:016x}"],
+    "slbn.B.hop": lambda p: [str(hop) for hop in range(64) if p.B >> hop & 1],
+    "slbn.tag": lambda p: [str(p.tags.get(hop, 0)) for hop in range(p.room)],
+    "slbn.option.type": lambda p: [str(kind) for kind, _ in options_in(p)],
+    "slbn.option.length": lambda p: [str(len(value)) for _, value in options_in(p)],
+    "slbn.option.value": lambda p: [v.hex() for kind, v in options_in(p) if kind != AUTH and v],
+    "slbn.auth": lambda p: [f"0x{v.hex()}" for kind, v in options_in(p) if kind == AUTH],
+}
+
+
+def test_fields(cases: list[Case]) -> None:
+    sound = [case for case in cases if case.flaw == "sound"]
+    rows = fields(frames(case.octets for case in sound), *SHOWN)
+    for case, row in zip(sound, rows, strict=True):
+        packet = read_packet(case.octets)
+        assert row == {name: shown(packet) for name, shown in SHOWN.items()}, case.name
+
+
+def test_text() -> None:
+    probe = SOUND["probe"]
+    packets = [
+        probe,
+        SOUND["join"],
+        replace(SOUND["every hop"], B=0b1011101, bw=16666666),
+        replace(probe, demand=999, bw=0),
+    ]
+    seen = frames(packet.pack() for packet in packets)
+    shown = tshark(seen, "-V")
+    for line in (
+        "    Type: Probe (2)",
+        "    bw'': 16000000 (16 Mbit/s)",
+        "    Demand: 1000000000 (1 Gbit/s)",
+        "    B: 0x0000000000000002 (hop 1)",
+        "    Tags: at 3 of 4 hops",
+        "        Hop 0: 21173",
+        "        Hop 1: 1, in B",
+        "        Hop 2: not counted",
+        "    b: 255 (only the demand)",
+        "    Demand: 1000000000000000 (1000 Tbit/s), no limit",
+        "    B: 0x0000000000000000 (no hop)",
+        "    B: 0x000000000000005d (hops 0, 2-4, 6)",
+        "    bw: 16666666 (16.6667 Mbit/s)",
+        "    Demand: 999 (999 bit/s)",
+        "    bw: 0 (0 bit/s)",
+    ):
+        assert f"\n{line}\n" in shown, line
+    summary = tshark(seen, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
+    assert summary.splitlines()[:2] == [
+        "SLBN\tProbe session 00010203… seq 7 hop 2 bw 15 Mbit/s b 1",
+        "SLBN\tJoin session 00010203… seq 0 hop 0 bw 1000 Tbit/s b -",
+    ]
+
+
+@pytest.mark.parametrize("ports", [(PORT, PORT), (PORT, 40000), (40000, PORT), (40000, 40001)])
+def test_found_by_port_or_magic(ports: tuple[int, int]) -> None:
+    others = [b"", b"SLB", b"SLBO" * 40, b"LBN" + bytes(80)]
+    payloads = [SOUND["probe"].pack(), *others]
+    sport, dport = ports
+    datagrams = [Datagram(each, sport=sport, dport=dport).frame() for each in payloads]
+    seen = [row["slbn.seq"] for row in fields(list(enumerate(datagrams)), "slbn.seq")]
+    assert seen == [["7"], *[[]] * len(others)]
+
+
+def test_filters() -> None:
+    seen = frames(packet.pack() for packet in SOUND.values())
+    names = list(SOUND)
+
+    def found(expression: str) -> set[str]:
+        numbers = tshark(seen, "-Y", expression, "-T", "fields", "-e", "frame.number").split()
+        return {names[int(number) - 1] for number in numbers}
+
+    assert found("slbn.type == 1") == {"join"}
+    assert found("slbn.bw < 1000") == {"smallest rates"}
+    assert found("slbn.B.hop == 63") == {"all hops", "every hop"}
+    assert found("slbn.auth") == {"authentic", "padded", "of a later version"}
+    assert found("slbn.option.type == 200") == {"of a later version"}
+    assert found("slbn.session == 00:01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f") == set(names)
+
+
+def test_answers_are_matched() -> None:
+    """By session, sequence and hop; what was sent again counts from the last time."""
+    a, b = SOUND["probe"], replace(SOUND["probe"], id=bytes(16))
+    sent = [
+        (0, replace(a, type=JOIN)),
+        (1, b),
+        (3, replace(a, type=JOIN, hop=3)),
+        (5, replace(a, type=PROBE_ACK, hop=3)),
+        (8, replace(a, type=PROBE_ACK)),
+        (10, replace(a, type=PROBE, seq=8)),
+        (20, replace(a, type=PROBE, seq=8)),
+        (21, replace(a, type=PROBE_ACK, seq=9)),
+        (22, replace(a, type=PROBE_ACK, seq=8)),
+        (23, replace(b, type=LEAVE, seq=8)),
+        (1024, replace(b, type=LEAVE_ACK, seq=8)),
+    ]
+    seen = [(ms * MS, Datagram(packet.pack()).frame()) for ms, packet in sent]
+    rows = fields(seen, "slbn.response_to", "slbn.time")
+    found = {
+        n: (int(row["slbn.response_to"][0]), round(float(row["slbn.time"][0]), 6))
+        for n, row in enumerate(rows, 1)
+        if row["slbn.response_to"]
+    }
+    assert found == {4: (3, 0.002), 5: (1, 0.008), 9: (7, 0.002), 11: (10, 1.001)}
+    # What comes later is known when a file is read twice.
+    options = ["-2", "-T", "fields", "-e", "slbn.response_in"]
+    said = tshark(seen, *options).split("\n")
+    assert {n: int(line) for n, line in enumerate(said, 1) if line} == {1: 5, 3: 4, 7: 9, 10: 11}

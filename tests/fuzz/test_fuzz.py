@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The fuzzers find nothing in what they found before, nor in some seconds more.
+
+Each starts from its corpus, always with the same random numbers and as many inputs, so that the
+verdict does not depend on the machine. `make fuzz` searches for longer.
+
+Whether they would find something is tried as well: in copies of the sources each time one check
+is missing or one line wrong, and the fuzzer has to notice.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from fuzzers import LONGEST, NAMES, TOP, build, corpus, write_seeds
+from seeds import SEEDS
+
+#: Inputs that each makes, in some seconds.
+RUNS = {"wire": 1_500_000, "link": 100_000, "source": 150_000}
+#: Within these a planted bug is found.
+PLANTED_RUNS = 100_000
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the fuzzers are."""
+    directory = tmp_path_factory.mktemp("fuzz")
+    for name in NAMES:
+        build(name, directory)
+    return directory
+
+
+def run(program: Path, work: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A fuzzer, on a copy of its corpus in `work`, which gets what it finds, too."""
+    name = program.name.removeprefix("fuzz_")
+    inputs = work / "inputs"
+    shutil.copytree(corpus(name), inputs)
+    write_seeds(name, inputs)
+    command = [str(program), f"-artifact_prefix={work}/", f"-max_len={LONGEST[name]}", *arguments]
+    return subprocess.run(
+        [*command, inputs], check=False, capture_output=True, text=True, errors="replace"
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_corpus(programs: Path, tmp_path: Path, name: str) -> None:
+    count = len(list(corpus(name).iterdir()))
+    assert count > 20
+    done = run(programs / f"fuzz_{name}", tmp_path, "-runs=0")
+    assert done.returncode == 0, done.stderr
+    seeds = len(SEEDS) if name == "wire" else 0
+    # The empty input is one more; it may be among the seeds.
+    made = re.search(r"^Done (\d+) runs", done.stderr, re.MULTILINE)
+    assert made and count + seeds <= int(made[1]) <= count + seeds + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_some_more(programs: Path, tmp_path: Path, name: str) -> None:
+    done = run(programs / f"fuzz_{name}", tmp_path, f"-runs={RUNS[name]}", "-seed=1")
+    assert done.returncode == 0, done.stderr
+
+
+def test_seeds(tmp_path: Path) -> None:
+    """The parser says of each packet what it is there for."""
+    program = tmp_path / "flaw"
+    flags = ["-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    flags += [f"-I{TOP}", f"-I{TOP}/include"]
+    subprocess.run(["gcc", *flags, "-o", program, TOP / "tests/fuzz/flaw.c"], check=True)
+    said = subprocess.run(
+        [program, *write_seeds("wire", tmp_path / "seeds")],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    wrong = [
+        (name, flaw, verdict)
+        for (name, flaw, _), verdict in zip(SEEDS, said, strict=True)
+        if flaw != verdict
+    ]
+    assert wrong == []
+    assert {flaw for _, flaw, _ in SEEDS} == {
+        *("sound", "short", "strange", "type", "hops", "rate", "option")
+    }
+
+
+#: Fuzzer, file, what stands there and what stands there instead.
+PLANTED = {
+    "header beyond the end": (
+        "wire",
+        "slbn_wire.h",
+        "if (given < SLBN_HEADER_LENGTH)",
+        "if (given < SLBN_HEADER_LENGTH - 1)",
+    ),
+    "packet beyond the end": ("wire", "slbn_wire.h", "layout->length > given || ", ""),
+    "option beyond the end": ("wire", "slbn_wire.h", "if (end > layout->length)", "if (0)"),
+    "too many hops": ("wire", "slbn_wire.h", "pkt->room > SLBN_HOPS_MAX || ", ""),
+    "B beyond room": ("wire", "slbn_wire.h", "(pkt->room < 64 && pkt->B >> pkt->room)", "0"),
+    "authentication twice": ("wire", "slbn_wire.h", "if (layout->auth || ", "if ("),
+    "tag of the next hop": (
+        "wire",
+        "slbn_wire.h",
+        "slbn_put16(data + slbn_tag_at(hop), tag)",
+        "slbn_put16(data + slbn_tag_at(hop + 1), tag)",
+    ),
+    "a number that wraps": ("link", "slbn_core.h", "if (from >= amount)", "if (1)"),
+    "nothing is stale": (
+        "link",
+        "slbn_core.h",
+        "if ((s32)(pkt->seq - visit->seq) < 0)",
+        "if (0)",
+    ),
+    "memory is not believed": ("link", "slbn_core.h", "\tif (visit) {", "\tif (visit && 0) {"),
+    "R is forgotten": ("link", "slbn_core.h", "= visit->in_R;", "= pkt->B & e;"),
+    "dropped after the fact": (
+        "link",
+        "slbn_core.h",
+        "if (pkt->type != SLBN_LEAVE_ACK) {\n",
+        "if (pkt->type != SLBN_LEAVE_ACK) {\n\t\t\tv->now.N++;\n",
+    ),
+    "a page is not turned": ("link", "slbn_core.h", "pages == 1 ? v->tag : SLBN_NO_TAG", "v->tag"),
+    "a session twice in memory": (
+        "link",
+        "slbn_core.h",
+        "for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)",
+        "for (way = SLBN_MEMORY_WAYS - 1; 0;)",
+    ),
+    "more than was asked for": (
+        "source",
+        "slbn_core.h",
+        "fp_min64(ack->bw, src->D)",
+        "ack->bw",
+    ),
+    "another's answer": ("source", "slbn_core.h", "ack->id[0] != pkt->id[0] ||", ""),
+    "an answer of another size": (
+        "source",
+        "slbn_core.h",
+        "ack->id[1] != pkt->id[1] || ack->room != pkt->room)",
+        "ack->id[1] != pkt->id[1])",
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted(tmp_path: Path, bug: str) -> None:
+    name, file, right, wrong = PLANTED[bug]
+    tree = tmp_path / "tree"
+    shutil.copytree(TOP / "sch_slbn", tree / "sch_slbn")
+    planted = tree / "sch_slbn" / file
+    text = planted.read_text()
+    assert text.count(right) == 1, "the line has changed: plant the bug anew"
+    planted.write_text(text.replace(right, wrong))
+    program = build(name, tmp_path, tree)
+    done = run(program, tmp_path, f"-runs={PLANTED_RUNS}", "-seed=1")
+    assert done.returncode, "not noticed"
+    assert "does not hold" in done.stderr or "Sanitizer" in done.stderr, done.stderr

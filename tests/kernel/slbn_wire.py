@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0
+"""SLBN's packets octet by octet, the IP packets that carry them, and the state of a link.
+
+include/uapi/fairpath/slbn.h has the grammar of the packets, slbn_netlink.h the state. All of it is
+written again here, in another language and from those texts alone, checksums and SipHash (Aumasson,
+Bernstein 2012) included: what agrees with this does not agree because it is the same code. A packet
+can be as wrong as one likes: every field can be set to anything.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+PORT, MAGIC, VERSION = 49470, 0x534C424E, 1
+JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK = range(1, 6)
+NO_HOP, RATE_MAX = 255, 10**15
+PAD, AUTH = 0, 1
+HEADER = struct.Struct("!IBBHIBBBB16s5Q")
+
+ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q, ETH_P_8021AD = 0x800, 0x86DD, 0x8100, 0x88A8
+IPPROTO_UDP, IPPROTO_FRAGMENT = 17, 44
+IP_MF, IP6_MF = 0x2000, 0x1
+MAC_A, MAC_B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+
+# --- SLBN
+
+
+def siphash(data: bytes, key: bytes) -> int:
+    """SipHash-2-4."""
+    mask = (1 << 64) - 1
+    k0, k1 = struct.unpack("<QQ", key)
+    v: list[int] = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D]
+    v += [k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+
+    def rotate(x: int, bits: int) -> int:
+        return (x << bits | x >> 64 - bits) & mask
+
+    def rounds(count: int) -> None:
+        a, b, c, d = v
+        for _ in range(count):
+            a, c = a + b & mask, c + d & mask
+            b, d = rotate(b, 13) ^ a, rotate(d, 16) ^ c
+            a = rotate(a, 32)
+            c, a = c + b & mask, a + d & mask
+            b, d = rotate(b, 17) ^ c, rotate(d, 21) ^ a
+            c = rotate(c, 32)
+        v[:] = a, b, c, d
+
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) & 0xFF])
+    for (word,) in struct.iter_unpack("<Q", padded):
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def option(kind: int, value: bytes) -> bytes:
+    return bytes([kind, len(value)]) + value
+
+
+@dataclass(frozen=True)
+class Packet:
+    """A control packet; `length` and `auth` are made as they should be unless they are given."""
+
+    type: int = PROBE
+    seq: int = 0
+    hop: int = 0
+    room: int = 32
+    b: int = NO_HOP
+    id: bytes = bytes(16)
+    bw2: int = 0
+    bw1: int = 0
+    bw: int = RATE_MAX
+    demand: int = RATE_MAX
+    B: int = 0
+    #: Tags by hop; those that are not named are 0.
+    tags: dict[int, int] = field(default_factory=dict)
+    #: Octets between the tags and the authentication.
+    options: bytes = b""
+    key: bytes | None = None
+    #: Octets behind the packet in the datagram.
+    trailer: bytes = b""
+    magic: int = MAGIC
+    version: int = VERSION
+    reserved: int = 0
+    length: int | None = None
+
+    def pack(self) -> bytes:
+        tags = b"".join(struct.pack("!H", self.tags.get(hop, 0)) for hop in range(self.room))
+        options = self.options + (option(AUTH, bytes(8)) if self.key else b"")
+        length = HEADER.size + len(tags) + len(options)
+        head = HEADER.pack(
+            self.magic,
+            self.version,
+            self.type,
+            length if self.length is None else self.length,
+            self.seq,
+            self.hop,
+            self.room,
+            self.b,
+            self.reserved,
+            self.id,
+            self.bw2,
+            self.bw1,
+            self.bw,
+            self.demand,
+            self.B,
+        )
+        data = head + tags + options
+        if self.key:
+            data = data[:-8] + struct.pack("!Q", siphash(data, self.key))
+        return data + self.trailer
+
+    def answer(self) -> Packet:
+        """As the destination turns it round."""
+        return replace(self, type=LEAVE_ACK if self.type == LEAVE else PROBE_ACK)
+
+
+def read_packet(data: bytes) -> Packet:
+    """What a datagram says, authentication left among the options."""
+    magic, version, kind, length, seq, hop, room, b, reserved, *rest = HEADER.unpack_from(data)
+    identity, bw2, bw1, bw, demand, B = rest
+    end = HEADER.size + 2 * room
+    tags = struct.unpack_from(f"!{room}H", data, HEADER.size)
+    return Packet(
+        type=kind,
+        seq=seq,
+        hop=hop,
+        room=room,
+        b=b,
+        id=identity,
+        bw2=bw2,
+        bw1=bw1,
+        bw=bw,
+        demand=demand,
+        B=B,
+        tags={hop: tag for hop, tag in enumerate(tags) if tag},
+        options=data[end:length],
+        trailer=data[length:],
+        magic=magic,
+        version=version,
+        reserved=reserved,
+    )
+
+
+def is_authentic(data: bytes, key: bytes) -> bool:
+    """Of a packet whose last option is the authentication."""
+    right = siphash(data[:-8] + bytes(8), key)
+    return data[-10:] == option(AUTH, right.to_bytes(8, "big"))
+
+
+# --- IP
+
+
+def internet_sum(data: bytes) -> int:
+    """The Internet checksum of RFC 1071."""
+    data += bytes(len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+@dataclass(frozen=True)
+class Datagram:
+    """A UDP datagram in an Ethernet frame; what is not given is made as it should be."""
+
+    payload: bytes = b""
+    v6: bool = False
+    source: str = ""
+    destination: str = ""
+    sport: int = PORT
+    dport: int = PORT
+    #: UDP's checksum: 0 for none, a number for a wrong one.
+    check: int | None = None
+    udp_length: int | None = None
+    #: IPv4 options, or IPv6 extension headers, which then say what follows them.
+    extra: bytes = b""
+    next_header: int = IPPROTO_UDP
+    ttl: int = 60
+    #: Flags and offset, IPv4.
+    fragment: int = 0
+    #: (protocol, tag) of VLANs, the outermost first.
+    vlans: tuple[tuple[int, int], ...] = ()
+    from_mac: bytes = MAC_A
+    to_mac: bytes = MAC_B
+    #: How many octets of it are in this packet, from the UDP header on.
+    octets: int | None = None
+    #: Octets behind the IP packet in the frame.
+    padding: bytes = b""
+
+    def addresses(self) -> bytes:
+        default = ("fd00::1", "fd00::2") if self.v6 else ("10.0.0.1", "10.0.0.2")
+        pair = (self.source or default[0], self.destination or default[1])
+        return b"".join(ipaddress.ip_address(text).packed for text in pair)
+
+    def udp(self) -> bytes:
+        length = 8 + len(self.payload) if self.udp_length is None else self.udp_length
+        head = struct.pack("!HHH", self.sport, self.dport, length)
+        check = self.check
+        if check is None:
+            pseudo = self.addresses() + struct.pack("!IHBB", length & 0xFFFF, 0, 0, IPPROTO_UDP)
+            check = internet_sum(pseudo + head + bytes(2) + self.payload) or 0xFFFF
+        return head + struct.pack("!H", check) + self.payload
+
+    def ip(self) -> bytes:
+        content = self.udp()[: self.octets]
+        if self.v6:
+            length = len(self.extra) + len(content)
+            head = struct.pack("!IHBB", 6 << 28, length, self.next_header, self.ttl)
+            return head + self.addresses() + self.extra + content
+        words = 5 + len(self.extra) // 4
+        total = 4 * words + len(content)
+        head = struct.pack("!BBHHHBB", 0x40 | words, 0, total, 7, self.fragment, self.ttl, 17)
+        check = internet_sum(head + bytes(2) + self.addresses() + self.extra)
+        return head + struct.pack("!H", check) + self.addresses() + self.extra + content
+
+    def frame(self) -> bytes:
+        tags = b"".join(struct.pack("!HH", *vlan) for vlan in self.vlans)
+        kind = struct.pack("!H", ETH_P_IPV6 if self.v6 else ETH_P_IP)
+        return self.to_mac + self.from_mac + tags + kind + self.ip() + self.padding
+
+    def back(self) -> Datagram:
+        """The same content on its way back."""
+        default = ("fd00::1", "fd00::2") if self.v6 else ("10.0.0.1", "10.0.0.2")
+        return replace(
+            self,
+            source=self.destination or default[1],
+            destination=self.source or default[0],
+            sport=self.dport,
+            dport=self.sport,
+            from_mac=self.to_mac,
+            to_mac=self.from_mac,
+        )
+
+
+def read_udp(frame: bytes) -> tuple[bytes, bool]:
+    """The payload of a UDP datagram in a frame without extension headers; is its sum right?
+
+    No payload if it is something else.
+    """
+    at = 12
+    while frame[at : at + 2] in (b"\x81\x00", b"\x88\xa8"):
+        at += 4
+    kind = int.from_bytes(frame[at : at + 2], "big")
+    ip = frame[at + 2 :]
+    if kind == ETH_P_IP and ip[9] == IPPROTO_UDP:
+        addresses, udp = ip[12:20], ip[4 * (ip[0] & 15) :]
+    elif kind == ETH_P_IPV6 and ip[6] == IPPROTO_UDP:
+        addresses, udp = ip[8:40], ip[40:]
+    else:
+        return b"", False
+    (length,) = struct.unpack_from("!H", udp, 4)
+    udp = udp[:length]
+    pseudo = addresses + struct.pack("!IHBB", length, 0, 0, IPPROTO_UDP)
+    return udp[8:], internet_sum(pseudo + udp) == 0
+
+
+# --- links
+
+
+@dataclass(frozen=True)
+class State:
+    """struct slbn_link_state."""
+
+    capacity: int
+    share: int
+    BF: int
+    NR: int
+    N: int
+    before_BF: int
+    before_NR: int
+    before_N: int
+    tag: int
+    before_tag: int
+    memory_entries: int
+    memory_bytes: int
+    joins: int
+    probes: int
+    acks: int
+    leaves: int
+    fresh: int
+    carried: int
+    recalled: int
+    clamped: int
+    stale: int
+    foreign: int
+    too_far: int
+    malformed: int
+    bad_checksum: int
+    fragments: int
+    bad_key: int
+    from_hosts: int
+    answered: int
+    over_rate: int
+    events: int
+
+    @classmethod
+    def read(cls, data: bytes) -> State:
+        return cls(*struct.unpack("=8QHHI20Q", data))
+
+    def plus(self, **more: int) -> State:
+        """The same but for what is named, which has grown by so much."""
+        changes: dict[str, Any] = {name: getattr(self, name) + n for name, n in more.items()}
+        return replace(self, **changes)
+
+    def changes(self, later: State) -> dict[str, int]:
+        """What has grown by how much."""
+        differences = {
+            each.name: getattr(later, each.name) - getattr(self, each.name)
+            for each in fields(State)
+        }
+        return {name: n for name, n in differences.items() if n}

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tshark makes of frames with our dissector, scripts/slbn.lua.
+
+The frames are written to a file as captures are. Newer versions of tshark run no scripts for root,
+so tests that are root's give up their rights for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+DISSECTOR = Path(__file__).resolve().parents[1] / "scripts" / "slbn.lua"
+#: Octets of a frame that a capture has unless somebody wants fewer.
+ALL = 1 << 16
+
+
+def write_capture(path: str, frames: Sequence[tuple[int, bytes]], captured: int) -> None:
+    """Ethernet frames with their times [ns] in the format of libpcap."""
+    with open(path, "wb") as file:
+        file.write(struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, ALL, 1))
+        for ns, content in frames:
+            there = content[:captured]
+            head = (ns // 10**9, ns % 10**9, len(there), len(content))
+            file.write(struct.pack("=IIII", *head) + there)
+
+
+def tshark(
+    frames: Sequence[tuple[int, bytes]],
+    *options: str,
+    captured: int = ALL,
+    dissector: Path = DISSECTOR,
+) -> str:
+    """Run tshark over frames, each with its time [ns]; what it prints."""
+    with tempfile.TemporaryDirectory(prefix="tshark-") as place:
+        os.chmod(place, 0o755)
+        script = shutil.copyfile(dissector, f"{place}/slbn.lua")
+        capture = f"{place}/capture"
+        write_capture(capture, frames, captured)
+        unprivileged: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            unprivileged = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            ["tshark", "-n", "-X", f"lua_script:{script}", "-r", capture, *options],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"], "HOME": place, "LC_ALL": "C.UTF-8"},
+            **unprivileged,
+        )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def fields(
+    frames: Sequence[tuple[int, bytes]],
+    *names: str,
+    captured: int = ALL,
+    dissector: Path = DISSECTOR,
+) -> list[dict[str, list[str]]]:
+    """For each frame and field all its values, as they are shown."""
+    options = ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|"]
+    for name in names:
+        options += ["-e", name]
+    shown = tshark(frames, *options, captured=captured, dissector=dissector)
+    return [
+        {
+            name: [value for value in column.split("|") if value]
+            for name, column in zip(names, line.split("\t"), strict=True)
+        }
+        for line in shown.split("\n")[:-1]
+    ]
