@@ -457,8 +457,7 @@ static struct slbn_link *slbn_link_make(struct net_device *dev,
 	INIT_DELAYED_WORK(&link->teller, slbn_tell);
 	link->dev = dev;
 	link->params.salt = get_random_u64();
-	link->filled = ktime_get_ns();
-	slbn_link_init(&link->vars, link->filled, get_random_u32());
+	slbn_link_init(&link->vars, ktime_get_ns(), get_random_u32());
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
 	if (err)
 		goto free;

@@ -41,6 +41,7 @@
  * @start: offset from skb->data of what follows the device's header
  * @ip: of the IP header, behind VLAN tags if the data has some
  * @udp: of the UDP header
+ * @end: of what follows the IP packet: a frame may be padded
  * @length: octets of UDP's payload
  * @v6: it came by IPv6
  * @partial: it is the first fragment of one, or several that were merged
@@ -49,6 +50,7 @@ struct slbn_place {
 	u32 start;
 	u32 ip;
 	u32 udp;
+	u32 end;
 	u32 length;
 	bool v6;
 	bool partial;
@@ -96,6 +98,7 @@ static bool slbn_find_v4(const struct sk_buff *skb, struct slbn_place *place)
 		return false;
 	place->partial = ip->frag_off & htons(IP_MF);
 	place->udp = place->ip + ip->ihl * 4;
+	place->end = place->ip + ntohs(ip->tot_len);
 	place->v6 = false;
 	return true;
 }
@@ -123,6 +126,7 @@ static bool slbn_find_v6(const struct sk_buff *skb, struct slbn_place *place)
 	}
 	place->partial = frag_off & htons(IP6_MF);
 	place->udp = udp;
+	place->end = place->ip + sizeof(*ip) + ntohs(ip->payload_len);
 	place->v6 = true;
 	return true;
 }
@@ -316,8 +320,8 @@ static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
 	 * with others cannot be read in one piece, nor written to; nobody sends
 	 * such on purpose but pktgen.
 	 */
-	if (end > skb->len || place->length > skb->len || skb_shared(skb) ||
-	    skb_ensure_writable(skb, end))
+	if (end > place->end || end > skb->len || place->length > skb->len ||
+	    skb_shared(skb) || skb_ensure_writable(skb, end))
 		return slbn_count(&counters->malformed);
 	data = skb->data + place->udp + sizeof(struct udphdr);
 	flaw = slbn_read(data, place->length, &pkt, &layout);
