@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from net import Namespace, namespace, sh
+from net import Namespace, sh
 
 TOP = Path(__file__).resolve().parents[2]
 MEGA = 10**6
@@ -54,33 +54,48 @@ class Chain:
         return found
 
 
+def ip(commands: list[str], node: Namespace | None = None) -> None:
+    """Commands of ip, without the first word, in one process: it takes long to start one in an
+    emulated machine."""
+    program = ["ip", *(["-n", node.name] if node else []), "-batch", "-"]
+    subprocess.run(program, input="\n".join(commands), text=True, check=True)
+
+
+_chains = itertools.count()
+
+
 @contextlib.contextmanager
 def chain(links: int) -> Iterator[Chain]:
-    with contextlib.ExitStack() as stack:
-        nodes = [stack.enter_context(namespace()) for _ in range(links + 1)]
-        for n, (a, b) in enumerate(itertools.pairwise(nodes)):
-            sh(
-                f"""set -e
-                ip link add e{n} netns {a.name} type veth peer name w{n} netns {b.name}
-                ip -n {a.name} addr add 10.0.{n}.1/24 dev e{n}
-                ip -n {b.name} addr add 10.0.{n}.2/24 dev w{n}
-                ip -n {a.name} addr add fd00:{n}::1/64 dev e{n} nodad
-                ip -n {b.name} addr add fd00:{n}::2/64 dev w{n} nodad
-                ip -n {a.name} link set e{n} up
-                ip -n {b.name} link set w{n} up"""
-            )
-        for n, node in enumerate(nodes):
-            node.sh("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1")
-            for m in range(links):
-                hop4, hop6 = (
-                    (f"10.0.{n}.2", f"fd00:{n}::2")
-                    if m > n
-                    else (f"10.0.{n - 1}.1", f"fd00:{n - 1}::1")
-                )
-                if m not in (n, n - 1):
-                    sh(f"ip -n {node.name} route add 10.0.{m}.0/24 via {hop4}")
-                    sh(f"ip -n {node.name} route add fd00:{m}::/64 via {hop6}")
+    number = next(_chains)
+    nodes = [Namespace(f"c{number}n{n}") for n in range(links + 1)]
+    commands = [f"netns add {node.name}" for node in nodes]
+    inside = {node.name: ["link set lo up"] for node in nodes}
+    for n, (a, b) in enumerate(itertools.pairwise(nodes)):
+        commands.append(f"link add e{n} netns {a.name} type veth peer name w{n} netns {b.name}")
+        for node, device, last in ((a, f"e{n}", 1), (b, f"w{n}", 2)):
+            inside[node.name] += [
+                f"addr add 10.0.{n}.{last}/24 dev {device}",
+                f"addr add fd00:{n}::{last}/64 dev {device} nodad",
+                f"link set {device} up",
+            ]
+    for n, node in enumerate(nodes):
+        for m in range(links):
+            right = (f"10.0.{n}.2", f"fd00:{n}::2")
+            left = (f"10.0.{n - 1}.1", f"fd00:{n - 1}::1")
+            if m not in (n, n - 1):
+                hop4, hop6 = right if m > n else left
+                inside[node.name].append(f"route add 10.0.{m}.0/24 via {hop4}")
+                inside[node.name].append(f"route add fd00:{m}::/64 via {hop6}")
+    try:
+        ip(commands)
+        for node in nodes:
+            ip(inside[node.name], node)
+            with node.entered():
+                for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+                    (Path("/proc/sys/net") / name).write_text("1")
         yield Chain(nodes)
+    finally:
+        ip([f"netns del {node.name}" for node in nodes])
 
 
 @contextlib.contextmanager
@@ -103,3 +118,50 @@ def rates(process: subprocess.Popen[str]) -> list[int]:
     assert process.stdout
     lines = process.stdout.read().splitlines()
     return [0 if "gone" in line else int(line.split()[0]) for line in lines]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What an agent says of a session."""
+
+    rate: int
+    cycles: int
+    retries: int
+    #: busy, idle or gone
+    state: str
+
+
+@dataclass
+class Agent:
+    """Speaks for all hosts of a node, as source and as destination, and does as it is told."""
+
+    process: subprocess.Popen[str]
+
+    def tell(self, *lines: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("".join(line + "\n" for line in lines))
+        self.process.stdin.flush()
+
+    def show(self) -> list[Session]:
+        self.tell("show")
+        assert self.process.stdout
+        found = []
+        for line in iter(self.process.stdout.readline, ".\n"):
+            rate, cycles, retries, state = line.split()
+            found.append(Session(int(rate), int(cycles), int(retries), state))
+        return found
+
+
+@contextlib.contextmanager
+def agents(peer: str, nodes: list[Namespace], key: str = "") -> Iterator[list[Agent]]:
+    """One on each node."""
+    with contextlib.ExitStack() as stack:
+        made = []
+        for node in nodes:
+            command = ["ip", "netns", "exec", node.name, peer, "agent", *key.split()]
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            # It ends with its input.
+            made.append(Agent(stack.enter_context(process)))
+        yield made

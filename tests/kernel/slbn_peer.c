@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Speaks SLBN for tests: many sources in one process, or a destination.
+ * Speaks SLBN for tests: many sources in one process, or a destination, or both.
  *
  *	slbn_peer destination ADDRESS
  *	slbn_peer source ADDRESS SECONDS < sessions
+ *	slbn_peer agent [KEY]
  *
  * A line of sessions is DESTINATION DEMAND JOIN LEAVE: the rate in bit/s (0: no
  * limit), the times in seconds (0: never). At the end each session's rate is
  * printed, in the order of the lines: bit/s, cycles and packets sent again.
+ *
+ * An agent has no address of its own: it answers what comes to any of its host,
+ * IPv4 and IPv6, and its sessions go out by whatever way there is. It does what
+ * it is told line by line, so that a test can wait for a state of the network
+ * rather than for a time:
+ *
+ *	join DESTINATION DEMAND		sessions are numbered from 0
+ *	change SESSION DEMAND
+ *	leave SESSION
+ *	cycles NUMBER			so many more for each, then they wait; until
+ *					told, they have no end
+ *	show				each session: rate, cycles, packets sent again,
+ *					and busy, idle or gone; then a line with a dot
+ *
+ * KEY, 32 hexadecimal digits, authenticates what is sent; without the right
+ * authentication nothing is taken.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,6 +36,8 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <uapi/fairpath/slbn_netlink.h>
 
 #include "sch_slbn/slbn_wire.h"
 
@@ -33,11 +52,14 @@ struct session {
 	u64 demand, join, leave;
 	u64 due;
 	bool joined, waiting, gone;
-	u32 cycles, retries;
+	u32 cycles, retries, left;
 };
 
 static struct session sessions[SESSIONS_MAX];
 static u32 count;
+static u32 allowance = ~0U;
+static bool keyed;
+static u64 key[2];
 
 static u64 now(void)
 {
@@ -84,70 +106,212 @@ static int open_socket(const char *text)
 	return fd;
 }
 
-static void destination(const char *text)
+static u64 rotate(u64 x, int bits)
 {
-	int fd = open_socket(text);
+	return x << bits | x >> (64 - bits);
+}
 
-	for (;;) {
-		u8 data[2048];
-		struct sockaddr_storage from;
-		socklen_t length = sizeof(from);
-		struct slbn_packet pkt;
-		struct slbn_layout layout;
-		ssize_t got = recvfrom(fd, data, sizeof(data), 0, (void *)&from,
-				       &length);
-
-		if (got < 0)
-			die("recvfrom");
-		if (slbn_read(data, got, &pkt, &layout) != SLBN_SOUND ||
-		    !slbn_destination_answer(&pkt))
-			continue;
-		slbn_rewrite(data, &pkt);
-		sendto(fd, data, layout.length, 0, (void *)&from, length);
+static void sip_rounds(u64 v[4], int rounds)
+{
+	while (rounds--) {
+		v[0] += v[1];
+		v[2] += v[3];
+		v[1] = rotate(v[1], 13) ^ v[0];
+		v[3] = rotate(v[3], 16) ^ v[2];
+		v[0] = rotate(v[0], 32);
+		v[2] += v[1];
+		v[0] += v[3];
+		v[1] = rotate(v[1], 17) ^ v[2];
+		v[3] = rotate(v[3], 21) ^ v[0];
+		v[2] = rotate(v[2], 32);
 	}
+}
+
+/* SipHash-2-4, Aumasson and Bernstein 2012. */
+static u64 siphash(const u8 *data, u32 length)
+{
+	u64 v[4] = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
+		     key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573 };
+	u64 word = 0;
+	u32 at;
+
+	for (at = 0; at < length; at++) {
+		word |= (u64)data[at] << 8 * (at % 8);
+		if (at % 8 == 7) {
+			v[3] ^= word;
+			sip_rounds(v, 2);
+			v[0] ^= word;
+			word = 0;
+		}
+	}
+	word |= (u64)length << 56;
+	v[3] ^= word;
+	sip_rounds(v, 2);
+	v[0] ^= word;
+	v[2] ^= 0xff;
+	sip_rounds(v, 4);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* Write the authentication; return whether the right one was there. */
+static bool authenticate(u8 *data, const struct slbn_layout *layout)
+{
+	u64 given;
+
+	if (!keyed || !layout->auth)
+		return keyed == !!layout->auth;
+	given = slbn_get64(data + layout->auth);
+	slbn_put64(data + layout->auth, 0);
+	slbn_put64(data + layout->auth, siphash(data, layout->length));
+	return given == slbn_get64(data + layout->auth);
 }
 
 static void send_packet(int fd, struct session *s)
 {
 	u8 data[SLBN_LENGTH_MAX];
-	u32 length = slbn_write(data, &s->src.pkt, s->src.tags, false);
+	struct slbn_layout layout;
 
-	sendto(fd, data, length, 0, (void *)&s->to, sizeof(s->to));
+	layout.length = slbn_write(data, &s->src.pkt, s->src.tags, keyed);
+	layout.auth = keyed ? layout.length - SLBN_AUTH_LENGTH : 0;
+	authenticate(data, &layout);
+	sendto(fd, data, layout.length, 0, (void *)&s->to, sizeof(s->to));
 	s->due = now() + RETRY;
 	s->waiting = true;
+}
+
+/* A session's packet has come back. */
+static void answered(const struct slbn_packet *pkt, const u8 *data)
+{
+	u32 n = pkt->id[1] & 0xffffffff;
+	u16 tags[SLBN_HOPS_MAX];
+	struct session *s;
+	u8 hop;
+
+	if (n >= count)
+		return;
+	s = &sessions[n];
+	for (hop = 0; hop < pkt->room; hop++)
+		tags[hop] = slbn_read_tag(data, hop);
+	switch (slbn_source_answer(&s->src, pkt, tags)) {
+	case SLBN_CYCLE:
+		s->cycles++;
+		s->waiting = false;
+		s->due = now() + PAUSE / 2 + rand() % PAUSE;
+		if (s->left != ~0U)
+			s->left--;
+		break;
+	case SLBN_GONE:
+		s->waiting = false;
+		s->gone = true;
+		break;
+	default:
+		break;
+	}
 }
 
 static void receive(int fd)
 {
 	u8 data[2048];
-	u16 tags[SLBN_HOPS_MAX];
+	struct sockaddr_storage from;
 	struct slbn_packet pkt;
 	struct slbn_layout layout;
-	ssize_t got;
-	u32 n;
-	u8 hop;
 
-	while ((got = recv(fd, data, sizeof(data), MSG_DONTWAIT)) >= 0) {
-		if (slbn_read(data, got, &pkt, &layout) != SLBN_SOUND)
+	for (;;) {
+		socklen_t length = sizeof(from);
+		ssize_t got = recvfrom(fd, data, sizeof(data), MSG_DONTWAIT,
+				       (void *)&from, &length);
+
+		if (got < 0)
+			return;
+		if (slbn_read(data, got, &pkt, &layout) != SLBN_SOUND ||
+		    !authenticate(data, &layout))
 			continue;
-		for (hop = 0; hop < pkt.room; hop++)
-			tags[hop] = slbn_read_tag(data, hop);
-		n = pkt.id[1] & 0xffffffff;
-		if (n >= count)
+		if (!slbn_destination_answer(&pkt)) {
+			answered(&pkt, data);
 			continue;
-		switch (slbn_source_answer(&sessions[n].src, &pkt, tags)) {
-		case SLBN_CYCLE:
-			sessions[n].cycles++;
-			sessions[n].waiting = false;
-			sessions[n].due = now() + PAUSE / 2 + rand() % PAUSE;
-			break;
-		case SLBN_GONE:
-			sessions[n].gone = true;
-			break;
-		default:
-			break;
 		}
+		slbn_rewrite(data, &pkt);
+		authenticate(data, &layout);
+		sendto(fd, data, layout.length, 0, (void *)&from, length);
 	}
+}
+
+static void destination(const char *text)
+{
+	int fd = open_socket(text);
+
+	for (;;) {
+		struct pollfd wait = { .fd = fd, .events = POLLIN };
+
+		poll(&wait, 1, -1);
+		receive(fd);
+	}
+}
+
+static void join_session(int fd, struct session *s)
+{
+	u64 id[2];
+
+	if (getrandom(id, sizeof(id), 0) < 0)
+		die("getrandom");
+	id[1] = (id[1] & ~0xffffffffULL) | (u32)(s - sessions);
+	slbn_source_join(&s->src, id, s->demand, SLBN_HOPS_DEFAULT);
+	s->joined = true;
+	s->left = allowance;
+	send_packet(fd, s);
+}
+
+/* Is a packet on its way, or will one be? */
+static bool is_busy(const struct session *s)
+{
+	return !s->gone &&
+	       (s->waiting || s->left || s->src.pkt.type == SLBN_LEAVE);
+}
+
+/* Do what is due; return when something will be. */
+static u64 tick(int fd)
+{
+	u64 next = ~0ULL;
+	u32 n;
+
+	for (n = 0; n < count; n++) {
+		struct session *s = &sessions[n];
+		u64 t = now();
+
+		if (s->gone)
+			continue;
+		if (!s->joined && t >= s->join) {
+			join_session(fd, s);
+		} else if (s->joined && t >= s->due && is_busy(s)) {
+			s->retries += s->waiting;
+			send_packet(fd, s);
+		}
+		if (t >= s->leave)
+			slbn_source_leave(&s->src);
+		if (!s->joined)
+			next = fp_min64(next, s->join);
+		else if (is_busy(s))
+			next = fp_min64(next, s->due);
+	}
+	return next;
+}
+
+static void show(void)
+{
+	u32 n;
+
+	for (n = 0; n < count; n++) {
+		const struct session *s = &sessions[n];
+		const char *how = is_busy(s) ? "busy" : "idle";
+
+		printf("%llu %u %u %s\n", s->src.rate, s->cycles, s->retries,
+		       s->gone ? "gone" : how);
+	}
+}
+
+static u64 demanded(double demand)
+{
+	return demand ? (u64)demand : SLBN_RATE_MAX;
 }
 
 static void source(const char *text, double seconds)
@@ -156,13 +320,12 @@ static void source(const char *text, double seconds)
 	u64 start = now(), end = start + (u64)(seconds * 1e9);
 	char to[64];
 	double demand, join, leave;
-	u32 n;
 
 	while (scanf("%63s %lf %lf %lf", to, &demand, &join, &leave) == 4) {
 		struct session *s = &sessions[count++];
 
 		address(to, &s->to);
-		s->demand = demand ? (u64)demand : SLBN_RATE_MAX;
+		s->demand = demanded(demand);
 		s->join = start + (u64)(join * 1e9);
 		s->leave = leave ? start + (u64)(leave * 1e9) : ~0ULL;
 	}
@@ -171,34 +334,89 @@ static void source(const char *text, double seconds)
 
 		poll(&wait, 1, 1);
 		receive(fd);
-		for (n = 0; n < count; n++) {
-			struct session *s = &sessions[n];
-			u64 t = now();
-
-			if (s->gone)
-				continue;
-			if (!s->joined && t >= s->join) {
-				u64 id[2];
-
-				if (getrandom(id, sizeof(id), 0) < 0)
-					die("getrandom");
-				id[1] = (id[1] & ~0xffffffffULL) | n;
-				slbn_source_join(&s->src, id, s->demand,
-						 SLBN_HOPS_DEFAULT);
-				s->joined = true;
-				send_packet(fd, s);
-			} else if (s->joined && t >= s->due) {
-				s->retries += s->waiting;
-				send_packet(fd, s);
-			}
-			if (t >= s->leave)
-				slbn_source_leave(&s->src);
-		}
+		tick(fd);
 	}
-	for (n = 0; n < count; n++)
-		printf("%llu %u %u%s\n", sessions[n].src.rate,
-		       sessions[n].cycles, sessions[n].retries,
-		       sessions[n].gone ? " gone" : "");
+	show();
+}
+
+/* IPv4 addresses are written as IPv6's: one socket is for both. */
+static void destination_of(const char *text, struct sockaddr_storage *to)
+{
+	char mapped[80];
+
+	snprintf(mapped, sizeof(mapped), "%s%s",
+		 strchr(text, ':') ? "" : "::ffff:", text);
+	address(mapped, to);
+}
+
+static void obey(int fd, const char *line)
+{
+	struct session *s = &sessions[count];
+	double demand;
+	char to[64];
+	u32 n;
+
+	if (sscanf(line, "join %63s %lf", to, &demand) == 2 &&
+	    count < SESSIONS_MAX) {
+		destination_of(to, &s->to);
+		s->demand = demanded(demand);
+		s->leave = ~0ULL;
+		count++;
+		join_session(fd, s);
+	} else if (sscanf(line, "change %u %lf", &n, &demand) == 2 &&
+		   n < count) {
+		slbn_source_change(&sessions[n].src, demanded(demand));
+	} else if (sscanf(line, "leave %u", &n) == 1 && n < count) {
+		slbn_source_leave(&sessions[n].src);
+	} else if (sscanf(line, "cycles %u", &allowance) == 1) {
+		for (n = 0; n < count; n++)
+			sessions[n].left = allowance;
+	} else if (!strcmp(line, "show\n")) {
+		show();
+		printf(".\n");
+		fflush(stdout);
+	} else {
+		fprintf(stderr, "what is %s", line);
+		exit(2);
+	}
+}
+
+static void agent(const char *digits)
+{
+	const struct sockaddr_in6 any = { .sin6_family = AF_INET6,
+					  .sin6_port = htons(SLBN_PORT) };
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+	u64 next = 0;
+	u32 n;
+
+	if (fd < 0 || bind(fd, (void *)&any, sizeof(any)))
+		die("bind");
+	for (n = 0; digits && n < SLBN_KEY_LENGTH; n++) {
+		unsigned int octet;
+
+		if (sscanf(digits + 2 * n, "%2x", &octet) != 1)
+			die("key");
+		key[n / 8] |= (u64)octet << 8 * (n % 8);
+	}
+	keyed = digits;
+	setvbuf(stdin, NULL, _IONBF, 0);
+	for (;;) {
+		struct pollfd wait[] = { { .fd = fd, .events = POLLIN },
+					 { .fd = 0, .events = POLLIN } };
+		u64 t = now();
+		char line[128];
+
+		/* Rounded up, or it would spin for the last millisecond. */
+		t = next > t ? next - t + MS - 1 : 0;
+		poll(wait, 2, fp_min64(fp_div(t, MS), 1000));
+		receive(fd);
+		if (wait[1].revents) {
+			if (!fgets(line, sizeof(line), stdin))
+				return;
+			obey(fd, line);
+		}
+		next = tick(fd);
+	}
 }
 
 int main(int argc, char **argv)
@@ -207,7 +425,10 @@ int main(int argc, char **argv)
 		destination(argv[2]);
 	else if (argc == 4 && !strcmp(argv[1], "source"))
 		source(argv[2], atof(argv[3]));
-	fprintf(stderr,
-		"usage: slbn_peer destination ADDRESS | source ADDRESS SECONDS\n");
-	return argc == 4 ? 0 : 2;
+	else if ((argc == 2 || argc == 3) && !strcmp(argv[1], "agent"))
+		agent(argv[2]);
+	else
+		fprintf(stderr,
+			"usage: slbn_peer destination ADDRESS | source ADDRESS SECONDS | agent [KEY]\n");
+	return argc < 2 || argc > 4 ? 2 : 0;
 }

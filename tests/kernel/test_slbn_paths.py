@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: GPL-2.0
+"""SLBN on the ways that packets really take: VLANs, bridges, bonds, offloads, one way and another.
+
+Wherever a device is a link, a session's packet is changed there and nowhere else, arrives as if no
+link had been there but for that, with a right checksum, and comes up through the same link.  So
+each case sends a Join down and its ProbeAck up, octet by octet what they must be, and looks at the
+books of every link on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from net import Pair, connection, sh, wait_for
+from slbn import MEGA, agents, chain
+from slbn_tap import Tap, Vlans, Wire, state_in, wire
+from slbn_wire import (
+    ETH_P_8021AD,
+    ETH_P_8021Q,
+    JOIN,
+    MAGIC,
+    PORT,
+    PROBE_ACK,
+    Datagram,
+    Packet,
+    is_authentic,
+    read_packet,
+    read_udp,
+)
+
+SOL_UDP, UDP_SEGMENT = 17, 103
+KEY = bytes(range(16))
+FAMILIES = pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
+JOINED_IN_F = {"joins": 1, "fresh": 1, "N": 1}
+JOINED = {"joins": 1, "fresh": 1, "N": 1, "NR": 1}
+
+
+def check_path(made: Wire, links: list[str], v6: bool) -> None:
+    """A session over these links, in their order down, all of the same rate."""
+    vlans = made.vlans
+    before = {link: made.state(link) for link in links}
+    join = Packet(JOIN, id=bytes([3]) * 16)
+    sent = Datagram(join.pack(), v6)
+    # Each restricts it, as far as they know.
+    last = len(links) - 1
+    tags = {hop: before[link].tag for hop, link in enumerate(links)}
+    came = replace(join, hop=last + 1, B=2 ** len(links) - 1, b=last, tags=tags)
+    below = replace(sent, payload=came.pack(), vlans=vlans)
+    assert made.down(sent.frame()) == [below.frame()]
+    for link in links:
+        assert before[link].changes(made.state(link)) == JOINED
+
+    # The last gives it all of its rate, which is no more than the others would give.
+    ack = Datagram(came.answer().pack(), v6, vlans=vlans).back()
+    given = replace(came.answer(), hop=0, B=1 << last, bw=100 * MEGA)
+    assert made.up(ack.frame()) == [Datagram(given.pack(), v6).back().frame()]
+    for link in links[:-1]:
+        assert before[link].changes(made.state(link)) == {**JOINED_IN_F, "acks": 1}
+    assert before[links[-1]].changes(made.state(links[-1])) == {**JOINED, "acks": 1}
+
+    # All else passes as it is.
+    data = Datagram(bytes(range(256)), v6, sport=PORT, dport=9)
+    assert made.down(data.frame()) == [replace(data, vlans=vlans).frame()]
+    assert made.up(replace(data, vlans=vlans).back().frame()) == [data.back().frame()]
+
+
+# --- VLANs
+
+VLAN = "\nip link add link {} name {} {} type vlan proto {} id {} {}\nip link set {} up"
+ONE = VLAN.format("a0", "v5", "", "802.1Q", 5, "", "v5")
+OUTER = VLAN.format("a0", "v7", "", "802.1ad", 7, "", "v7")
+INNER = VLAN.format("v7", "v75", "", "802.1Q", 5, "", "v75")
+TAG5, TAG7 = (ETH_P_8021Q, 5), (ETH_P_8021AD, 7)
+
+#: What is made, where its packets enter, their tags, and the links that they cross.
+TAGGED: dict[str, tuple[str, str, Vlans, list[str]]] = {
+    "on the trunk": (ONE, "v5", (TAG5,), ["a0"]),
+    "on the vlan": (ONE, "v5", (TAG5,), ["v5"]),
+    "on both": (ONE, "v5", (TAG5,), ["v5", "a0"]),
+    "802.1ad, on both": (OUTER, "v7", (TAG7,), ["v7", "a0"]),
+    "two tags, on the trunk": (OUTER + INNER, "v75", (TAG7, TAG5), ["a0"]),
+    "two tags, on all": (OUTER + INNER, "v75", (TAG7, TAG5), ["v75", "v7", "a0"]),
+}
+
+
+@FAMILIES
+@pytest.mark.parametrize("case", TAGGED)
+def test_vlans(case: str, v6: bool) -> None:
+    more, device, vlans, links = TAGGED[case]
+    with wire(more, on="", above=device, vlans=vlans) as made:
+        for link in links:
+            made.attach(link)
+        check_path(made, links, v6)
+
+
+@FAMILIES
+@pytest.mark.parametrize("vlans", [(TAG5,), (TAG7,), (TAG7, TAG5)], ids=["Q", "ad", "ad+Q"])
+def test_tags_that_the_frame_has_already(vlans: Vlans, v6: bool) -> None:
+    """As a bridge's port sees what another has tagged, or a device that cannot do it itself."""
+    with wire() as made:
+        before = made.state()
+        join = Packet(JOIN, id=bytes([3]) * 16)
+        sent = Datagram(join.pack(), v6, vlans=vlans)
+        came = replace(join, hop=1, B=1, b=0, tags={0: before.tag})
+        assert made.down(sent.frame()) == [replace(sent, payload=came.pack()).frame()]
+        assert before.changes(made.state()) == JOINED
+
+
+@FAMILIES
+@pytest.mark.parametrize("case", TAGGED)
+def test_an_edge_with_vlans(case: str, v6: bool) -> None:
+    """The answer comes from where the host would have sent it: the VLAN that the packet was in."""
+    more, device, vlans, links = TAGGED[case]
+    with wire(more, on="", above=device, vlans=vlans) as made:
+        for link in links:
+            made.attach(link, edge=int(link == links[-1]))
+        last = len(links) - 1
+        tags = {hop: made.state(link).tag for hop, link in enumerate(links)}
+        sent = Datagram(Packet(JOIN, id=bytes([3]) * 16).pack(), v6)
+        given = Packet(PROBE_ACK, id=bytes([3]) * 16, b=last, B=1 << last, bw=100 * MEGA, tags=tags)
+        answer = replace(sent, payload=given.pack()).back()
+        host, back = made.both(sent.frame())
+        assert host == []
+        assert [frame[14:] for frame in back] == [replace(answer, ttl=64).ip()]
+        assert made.state(links[-1]).answered == 1
+        # What hosts send, tagged as it is, comes no further.
+        forged = Datagram(given.pack(), v6, vlans=vlans).back()
+        assert made.up(forged.frame()) == []
+        assert made.state(links[-1]).from_hosts == 1
+
+
+# --- other devices in front of a link, or above it
+
+#: a0 ---- p0 (br0) p1 ---- b0
+BRIDGE = """
+    ip link del a0
+    ip link add a0 address 02:00:00:00:00:01 type veth peer p0
+    ip link add b0 address 02:00:00:00:00:02 type veth peer p1
+    ip link add br0 type bridge mcast_snooping 0
+    ip link set p0 master br0
+    ip link set p1 master br0
+    for device in a0 b0 p0 p1 br0; do ip link set $device up; done"""
+BOND = """
+    ip link add bond0 address 02:00:00:00:00:01 type bond mode active-backup
+    ip link set a0 down
+    ip link set a0 master bond0
+    ip link set bond0 up"""
+MACVLAN = """
+    ip link set a0 address 02:00:00:00:00:0a
+    ip link add link a0 name m0 address 02:00:00:00:00:01 type macvlan mode {}
+    ip link set m0 up"""
+OWN_ADDRESS = """
+    ip link set a0 address 02:00:00:00:00:0a""" + VLAN.format(
+    "a0", "v5", "address 02:00:00:00:00:01", "802.1Q", 5, "", "v5"
+)
+
+ABOVE: dict[str, tuple[str, str, Vlans, list[str]]] = {
+    "a bond": (BOND, "bond0", (), ["bond0"]),
+    "a bond's port": (BOND, "bond0", (), ["a0"]),
+    "a bond and its port": (BOND, "bond0", (), ["bond0", "a0"]),
+    "a macvlan": (MACVLAN.format("bridge"), "m0", (), ["m0"]),
+    "below a macvlan": (MACVLAN.format("bridge"), "m0", (), ["a0"]),
+    "a macvlan and below": (MACVLAN.format("vepa"), "m0", (), ["m0", "a0"]),
+    "below a vlan with an address of its own": (OWN_ADDRESS, "v5", (TAG5,), ["v5", "a0"]),
+}
+
+
+@FAMILIES
+@pytest.mark.parametrize("case", ABOVE)
+def test_devices_upon_devices(case: str, v6: bool) -> None:
+    more, device, vlans, links = ABOVE[case]
+    with wire(more, on="", above=device, vlans=vlans) as made:
+        for link in links:
+            made.attach(link)
+        check_path(made, links, v6)
+
+
+@FAMILIES
+def test_a_bridge_that_nobody_sees(v6: bool) -> None:
+    """Both of its ports are links, one for each direction."""
+    with wire(BRIDGE, on="") as made:
+        made.attach("p0")
+        made.attach("p1")
+        other = made.state("p0")
+        check_path(made, ["p1"], v6)
+        assert made.state("p0") == other
+        # And the other way.
+        this = made.state("p1")
+        join = Packet(JOIN, id=bytes([4]) * 16)
+        sent = Datagram(join.pack(), v6).back()
+        came = replace(join, hop=1, B=1, b=0, tags={0: other.tag})
+        assert made.up(sent.frame()) == [replace(sent, payload=came.pack()).frame()]
+        assert other.changes(made.state("p0")) == JOINED
+        given = replace(came.answer(), hop=0, bw=100 * MEGA)
+        ack = Datagram(came.answer().pack(), v6)
+        assert made.down(ack.frame()) == [replace(ack, payload=given.pack()).frame()]
+        assert other.changes(made.state("p0")) == {**JOINED, "acks": 1}
+        assert made.state("p1") == this
+
+
+@FAMILIES
+def test_an_edge_of_a_bridge(v6: bool) -> None:
+    """Only a frame to whom asked, from whom it was asked, finds its way over a bridge."""
+    with wire(BRIDGE, on="") as made:
+        made.attach("p1", edge=1)
+        # The bridge knows both.
+        data = Datagram(b"data", v6, sport=9)
+        assert made.down(data.frame()) == [data.frame()]
+        assert made.up(data.back().frame()) == [data.back().frame()]
+        tag = made.state("p1").tag
+        sent = Datagram(Packet(JOIN, id=bytes([3]) * 16).pack(), v6)
+        given = Packet(PROBE_ACK, id=bytes([3]) * 16, b=0, B=1, bw=100 * MEGA, tags={0: tag})
+        answer = replace(sent.back(), payload=given.pack(), ttl=64)
+        assert made.both(sent.frame()) == ([], [answer.frame()])
+        # And knows still where they are.
+        assert made.up(data.back().frame()) == [data.back().frame()]
+        assert made.down(data.frame()) == [data.frame()]
+
+
+# --- offloads
+
+ADDRESSED = """
+    ip addr add 10.0.0.1/24 dev a0
+    ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a0"""
+
+
+def test_packets_that_were_merged_are_refused() -> None:
+    """The link cannot write to each of several packets in one; other data may be merged."""
+    packets = [Packet(JOIN, id=bytes([n]) * 16).pack() for n in range(3)]
+    with wire(ADDRESSED) as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        before = made.state()
+        sender.bind(("10.0.0.1", PORT))
+        sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(packets[0]))
+        with contextlib.suppress(OSError):
+            sender.sendto(b"".join(packets), ("10.0.0.2", PORT))
+        assert made.down() == []
+        assert before.changes(made.state()) == {"fragments": 1}
+        sender.sendto(b"".join(packets), ("10.0.0.2", PORT + 1))
+        assert b"".join(made.down()).endswith(b"".join(packets)[-len(packets[-1]) :])
+        sender.sendto(packets[0], ("10.0.0.2", PORT))
+        assert len(made.down()) == 1
+        assert before.changes(made.state()) == {"fragments": 1, **JOINED}
+
+
+def test_a_stream_of_large_packets_stays_as_it_is() -> None:
+    """TCP with all offloads: packets of 64 KB, in pages that are not ours to write to."""
+    with chain(1) as net:
+        net.attach(0, "rate 1gbit epoch 0")
+        before = state_in(net.nodes[0], "e0")
+        with net.nodes[1].entered():
+            tap = Tap("w0")
+        with connection(Pair(*net.nodes)) as stream:
+            stream.pump(8 * MEGA)
+        assert max(map(len, tap.frames())) > 10_000
+        tap.socket.close()
+        assert state_in(net.nodes[0], "e0") == before
+
+
+#: Which devices leave checksums to the next: all, none, or those of hosts alone.
+OFFLOADS = {"everywhere": "", "nowhere": "e0 w0 e1 w1", "at hosts": "w0 e1"}
+
+
+@pytest.mark.parametrize("offloads", OFFLOADS)
+def test_checksums_that_are_left_to_the_device(peer: str, offloads: str) -> None:
+    """From sockets over two links and back: the sum is right where there is one, the key always."""
+    complete = OFFLOADS[offloads].split()
+    with chain(2) as net, agents(peer, net.nodes, KEY.hex()) as (first, _, _):
+        where = {"e0": 0, "w0": 1, "e1": 1, "w1": 2}
+        for device in complete:
+            net.nodes[where[device]].sh(f"ethtool -K {device} tx off rx off")
+        for link, rate in enumerate(("100mbit", "60mbit")):
+            net.attach(link, f"rate {rate} key {KEY.hex()}")
+        taps = {}
+        for device, node in where.items():
+            with net.nodes[node].entered():
+                taps[device] = Tap(device)
+        first.tell("join fd00:1::2 0", "join 10.0.1.2 0")
+        wait_for(lambda: [session.rate for session in first.show()] == [30 * MEGA] * 2)
+        first.tell("cycles 2")
+        wait_for(lambda: all(session.state == "idle" for session in first.show()))
+        # Seen at a device is what the other end of the wire has sent, with this hop.
+        for device, (sent_by, hop) in {
+            "w0": ("e0", 1),
+            "w1": ("e1", 2),
+            "e1": ("w1", 2),
+            "e0": ("w0", 1),
+        }.items():
+            frames = taps[device].frames()
+            found = [(frame[12:14], *read_udp(frame)) for frame in frames]
+            ours = [each for each in found if each[1].startswith(MAGIC.to_bytes(4, "big"))]
+            assert min(Counter(kind for kind, _, _ in ours).values()) >= 3
+            assert {(kind, right) for kind, _, right in ours} == {
+                (kind, sent_by in complete) for kind in (b"\x08\x00", b"\x86\xdd")
+            }
+            assert {read_packet(payload).hop for _, payload, _ in ours} == {hop}
+            assert all(is_authentic(payload, KEY) for _, payload, _ in ours)
+            taps[device].socket.close()
+        for node, device in enumerate(("e0", "e1")):
+            state = state_in(net.nodes[node], device)
+            assert state.bad_checksum == state.bad_key == state.malformed == 0
+
+
+# --- there and back by other ways
+
+SHORTCUT = """set -e
+    ip link add s0 netns {0} type veth peer name s2 netns {2}
+    ip -n {0} addr add 10.1.0.1/24 dev s0
+    ip -n {2} addr add 10.1.0.2/24 dev s2
+    ip -n {0} link set s0 up
+    ip -n {2} link set s2 up"""
+
+
+def test_ways_that_part(peer: str) -> None:
+    """Down by one way, up by another: nothing is counted but that; then the session heals.
+
+    node 0 -- e0 -- node 1 -- e1 -- node 2, and s0 -- s2 from node 0 to node 2
+    """
+    with chain(2) as net, agents(peer, net.nodes) as (source, _, _):
+        first, _, last = net.nodes
+        sh(SHORTCUT.format(*(node.name for node in net.nodes)))
+        net.attach(0, "rate 100mbit")
+        net.attach(1, "rate 60mbit")
+        sh(f"tc -n {first.name} qdisc add dev s0 root handle 1: slbn rate 30mbit")
+        source.tell("join 10.0.1.2 0", "join 10.0.1.2 10000000")
+
+        def has(*rates: int) -> bool:
+            return [session.rate for session in source.show()] == [n * MEGA for n in rates]
+
+        wait_for(lambda: has(50, 10))
+
+        sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.1.0.1")
+        wait_for(lambda: state_in(first, "s0").foreign >= 6)
+        found = state_in(first, "s0")
+        assert found == replace(found, N=0, NR=0, BF=0, before_N=0, share=30 * MEGA, clamped=0)
+        assert found.acks == found.fresh == found.carried == 0
+        # Sent again and again, the sessions are counted once where they still go down.
+        for node, device in enumerate(("e0", "e1")):
+            state = state_in(net.nodes[node], device)
+            assert (state.N + state.before_N, state.clamped) == (2, 0)
+
+        sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.0.1.1")
+        done = [session.cycles for session in source.show()]
+
+        def healed() -> bool:
+            cycles = [session.cycles for session in source.show()]
+            return all(now > then + 3 for now, then in zip(cycles, done, strict=True))
+
+        wait_for(healed)
+        wait_for(lambda: has(50, 10))
+
+        # And over the shortcut in both directions, a link that has never seen them.
+        sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.1.0.1")
+        sh(f"ip -n {first.name} route replace 10.0.1.0/24 via 10.1.0.2")
+        wait_for(lambda: has(20, 10))
+        # Two epochs later the others have forgotten them.
+        wait_for(lambda: state_in(first, "e0").share == 100 * MEGA)
+        state = state_in(first, "e0")
+        assert state.N + state.before_N == 0

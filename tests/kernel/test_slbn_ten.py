@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One, three and ten routers in a row: every session gets its max-min rate, and all books agree.
+
+    node 0 ==== node 1 ==== node 2 ==== ... ==== node 10      each ==== is a link to the right (e)
+                                                              and another to the left (w)
+
+A parking lot: sessions enter and leave at all nodes, IPv4 and IPv6, both ways, so that each link
+has its own company and its own rate, and bottlenecks depend on bottlenecks.  The sessions join,
+change and leave in phases.  After each, each rate is compared with what a solver in fractions
+finds: the links divide integers, and rates may differ by 1 bit/s for each level of bottlenecks.
+
+Then the last cycles are run under the eyes of packet sockets.  What those see on the wires must be
+what the links have counted and have in their books, by each way that tells it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import socket
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from genetlink import Genetlink
+from net import Namespace, wait_for
+from rtnetlink import Rtnetlink
+from slbn import MEGA, Agent, Chain, agents, chain
+from slbn_tap import Tap, attach, state_of, tops
+from slbn_wire import (
+    JOIN,
+    LEAVE,
+    LEAVE_ACK,
+    MAGIC,
+    PROBE,
+    PROBE_ACK,
+    Packet,
+    State,
+    read_packet,
+    read_udp,
+)
+
+#: bit/s, to the right and to the left; odd enough that divisions leave a remainder.
+RIGHT = [97_000_001, 61_000_003, 43_000_007, 71_000_009, 89_000_011]
+RIGHT += [53_000_013, 101_000_017, 37_000_019, 67_000_023, 83_000_027]
+LEFT = [79_000_001, 41_000_003, 59_000_007, 73_000_009, 47_000_011]
+LEFT += [31_000_013, 91_000_017, 63_000_019, 57_000_023, 77_000_027]
+
+
+@dataclass(eq=False)
+class Session:
+    """From node to node; a demand of 0 is without limit."""
+
+    start: int
+    end: int
+    demand: int
+    #: Its number at the agent of its first node.
+    number: int = -1
+
+    @property
+    def path(self) -> list[str]:
+        """The devices that it leaves nodes by."""
+        if self.start < self.end:
+            return [f"e{n}" for n in range(self.start, self.end)]
+        return [f"w{n}" for n in range(self.start - 1, self.end - 1, -1)]
+
+    def address(self, v6: bool) -> str:
+        """Of its last node, on the device that it comes in by."""
+        if self.start < self.end:
+            return f"fd00:{self.end - 1}::2" if v6 else f"10.0.{self.end - 1}.2"
+        return f"fd00:{self.end}::1" if v6 else f"10.0.{self.end}.1"
+
+
+def max_min(capacities: dict[str, int], sessions: Sequence[Session]) -> dict[Session, Fraction]:
+    """The max-min fair rates: fill all alike, and stop whom a link or its own demand stops."""
+    rates: dict[Session, Fraction] = {}
+    left = {link: Fraction(capacity) for link, capacity in capacities.items()}
+    while len(rates) < len(sessions):
+        waiting = [session for session in sessions if session not in rates]
+        users = Counter(link for session in waiting for link in session.path)
+        shares = {link: left[link] / number for link, number in users.items()}
+        demands = [Fraction(session.demand) for session in waiting if session.demand]
+        level = min([*shares.values(), *demands])
+        for session in waiting:
+            if session.demand == level or any(shares[link] == level for link in session.path):
+                rates[session] = level
+                for link in session.path:
+                    left[link] -= level
+    return rates
+
+
+def test_the_solver() -> None:
+    """On the textbook's parking lot, whose rates are known."""
+    through, first, second = Session(0, 2, 0), Session(0, 1, 0), Session(1, 2, 0)
+    capacities = {"e0": 10, "e1": 4}
+    found = max_min(capacities, [through, first, second])
+    assert found == {through: 2, first: 8, second: 2}
+    first.demand = 3
+    through.demand = 1
+    assert max_min(capacities, [through, first, second]) == {through: 1, first: 3, second: 3}
+    assert max_min({"e0": 10}, [Session(0, 1, 0) for _ in range(3)]).popitem()[1] == Fraction(10, 3)
+
+
+@dataclass
+class Row:
+    """The routers, what speaks for their hosts, and the sessions that there are."""
+
+    net: Chain
+    agents: list[Agent]
+    capacities: dict[str, int]
+    #: Of each link: a socket in its namespace, and its device's number.
+    places: dict[str, tuple[Rtnetlink, int]]
+    sessions: list[Session] = field(default_factory=list)
+    joined: Counter[int] = field(default_factory=Counter)
+
+    # --- links
+
+    def node(self, link: str) -> Namespace:
+        """Where a link begins."""
+        return self.net.nodes[int(link[1:]) + (link[0] == "w")]
+
+    @property
+    def edge(self) -> str:
+        """The last to the right, beyond which are hosts, for whom it answers."""
+        return f"e{len(self.net.nodes) - 2}"
+
+    def change_links(self, **given: int) -> None:
+        for netlink, index in self.places.values():
+            attach(netlink, index, **given)
+
+    def states(self) -> dict[str, State]:
+        return {link: state_of(*place) for link, place in self.places.items()}
+
+    # --- sessions
+
+    def join(self, *sessions: Session) -> None:
+        for session in sessions:
+            session.number = self.joined[session.start]
+            self.joined[session.start] += 1
+            # Every other one by IPv6.
+            address = session.address(v6=sum(self.joined.values()) % 2 == 0)
+            self.agents[session.start].tell(f"join {address} {session.demand}")
+            self.sessions.append(session)
+
+    def change(self, session: Session, demand: int) -> None:
+        session.demand = demand
+        self.agents[session.start].tell(f"change {session.number} {demand}")
+
+    def leave(self, *sessions: Session) -> None:
+        for session in sessions:
+            self.agents[session.start].tell(f"leave {session.number}")
+            self.sessions.remove(session)
+
+    def run(self, cycles: int) -> None:
+        """Let each session go on for so many cycles, and wait until all stand still."""
+        for agent in self.agents:
+            agent.tell(f"cycles {cycles}")
+        wait_for(lambda: all(s.state != "busy" for agent in self.agents for s in agent.show()))
+        # Until the last that was sent again has come back, too.
+        seen = [self.states()]
+
+        def quiet() -> bool:
+            seen.append(self.states())
+            return seen[-1] == seen[-2]
+
+        wait_for(quiet)
+
+    def shown(self) -> dict[Session, tuple[int, int]]:
+        """The rate and the cycles of each session."""
+        told = [agent.show() for agent in self.agents]
+        found = {session: told[session.start][session.number] for session in self.sessions}
+        return {session: (said.rate, said.cycles) for session, said in found.items()}
+
+    def check_rates(self) -> None:
+        """That all get what they should, and keep it."""
+        exact = max_min(self.capacities, self.sessions)
+        bounds = {session: levels(session, exact) for session in self.sessions}
+
+        def right() -> bool:
+            shown = self.shown()
+            return all(abs(shown[each][0] - exact[each]) <= bounds[each] for each in exact)
+
+        wait_for(right, seconds=60)
+        then = self.shown()
+
+        def gone_on() -> bool:
+            return all(cycles > then[each][1] + 3 for each, (_, cycles) in self.shown().items())
+
+        wait_for(gone_on, seconds=60)
+        shown = self.shown()
+        off = {each: float(shown[each][0] - rate) for each, rate in exact.items()}
+        assert right(), off
+        print(f"{len(exact)} sessions, largest difference {max(map(abs, off.values())):.2f} bit/s")
+
+
+def levels(session: Session, exact: dict[Session, Fraction]) -> int:
+    """Of bottlenecks on its path, up to its own; none if it gets what it asks for."""
+    if session.demand == exact[session]:
+        return 0
+    links = set(session.path)
+    met = {rate for each, rate in exact.items() if links & set(each.path)}
+    return sum(rate <= exact[session] for rate in met)
+
+
+@contextlib.contextmanager
+def row(peer: str, routers: int) -> Iterator[Row]:
+    with chain(routers) as net, agents(peer, net.nodes) as made, contextlib.ExitStack() as stack:
+        capacities = {f"e{n}": RIGHT[n] for n in range(routers)}
+        capacities |= {f"w{n}": LEFT[n] for n in range(routers)}
+        found = Row(net, made, capacities, {})
+        for link, capacity in capacities.items():
+            with found.node(link).entered():
+                netlink = stack.enter_context(contextlib.closing(Rtnetlink()))
+                found.places[link] = (netlink, socket.if_nametoindex(link))
+            # As many control packets as there are: the machine may stand still and then hurry.
+            edge = int(link == found.edge)
+            attach(*found.places[link], rate=capacity, control=1000, edge=edge)
+        yield found
+
+
+def company(routers: int, number: int, generator: random.Random) -> list[Session]:
+    """Sessions of all lengths; to the right, or to the left from where no edge is in between."""
+    found: list[Session] = []
+    while len(found) < number:
+        start, end = generator.sample(range(routers + 1), 2)
+        if start > end and start == routers:
+            start, end = end, start
+        demand = generator.choice([0, 0, 0, 2 * MEGA, 5 * MEGA, 11 * MEGA, 30 * MEGA])
+        found.append(Session(start, end, demand))
+    return found
+
+
+# --- what is on the wires
+
+
+@dataclass
+class Watch:
+    """Of a link: what has left by it, and what has come up behind it."""
+
+    below: Tap
+    above: list[Tap]
+
+
+def packets(tap: Tap) -> list[Packet]:
+    found = (read_udp(frame)[0] for frame in tap.frames())
+    return [read_packet(data) for data in found if data.startswith(MAGIC.to_bytes(4, "big"))]
+
+
+def watch(row: Row, link: str) -> Watch:
+    other = ("w" if link[0] == "e" else "e") + link[1:]
+    with row.node(other).entered():
+        below = Tap(other)
+    with row.node(link).entered():
+        return Watch(below, tops(link))
+
+
+def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) -> None:
+    """That a link's counters and books follow from the packets alone."""
+    down = [each for each in packets(seen.below) if each.type in (JOIN, PROBE, LEAVE)]
+    up = [each for tap in seen.above for each in packets(tap)]
+    up = [each for each in up if each.type in (PROBE_ACK, LEAVE_ACK)]
+    kinds = Counter(each.type for each in down + up)
+    grown = before.changes(after)
+    counted = {kind: grown.get(name, 0) for kind, name in COUNTERS.items()}
+    if link == row.edge:
+        # Nothing goes further down, but each comes back.
+        assert down == []
+        assert counted[JOIN] + counted[PROBE] == counted[PROBE_ACK] == kinds[PROBE_ACK]
+        assert counted[LEAVE] == kinds[LEAVE_ACK]
+        assert grown.get("answered", 0) == len(up)
+    else:
+        assert counted == {kind: kinds[kind] for kind in COUNTERS}
+        assert grown.get("fresh", 0) == len({each.id for each in down if each.type == JOIN})
+    for name in REFUSALS:
+        assert name not in grown
+    # Whoever stood on the old page has come by.
+    assert (grown.get("carried", 0), after.before_N) == (before.before_N, 0)
+
+    gone = {each.id for each in down + up if each.type in (LEAVE, LEAVE_ACK)}
+    last = {each.id: each for each in up if each.id not in gone}
+    restricted = [each for each in last.values() if each.B >> each.hop & 1]
+    elsewhere = [each for each in last.values() if not each.B >> each.hop & 1]
+    ledger = (len(last), len(restricted), sum(each.bw1 for each in elsewhere))
+    assert ledger == (after.N, after.NR, after.BF)
+    assert all(each.tags[each.hop] == after.tag for each in last.values())
+    capacity = row.capacities[link]
+    share = max(max(capacity - after.BF, 0) // max(after.NR, 1), capacity // max(after.N, 1))
+    assert (after.capacity, after.share) == (capacity, share)
+
+
+COUNTERS = {JOIN: "joins", PROBE: "probes", PROBE_ACK: "acks", LEAVE: "leaves"}
+REFUSALS = (
+    *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "over_rate"),
+    *("too_far", "foreign", "clamped"),
+)
+
+
+def check_tellers(row: Row) -> None:
+    """That tc, the family and slbnctl tell what the qdisc tells, number for number."""
+    for node in row.net.nodes:
+        ours = {link: place for link, place in row.places.items() if row.node(link) is node}
+        for _ in range(20):
+            before = {link: state_of(*place) for link, place in ours.items()}
+            with node.entered(), contextlib.closing(Genetlink()) as family:
+                dumped = {each.name: each.state for each in family.dump_links()}
+            commands = ("tc -j -s qdisc show", "slbnctl --json link list")
+            said = [json.loads(node.sh(command).stdout) for command in commands]
+            # A move of the share is counted a little later than the packet that made it.
+            if before == {link: state_of(*place) for link, place in ours.items()}:
+                break
+        else:
+            raise AssertionError("the links do not come to rest")
+        assert dumped == before
+        for teller in said:
+            shown: dict[str, dict[str, Any]] = {
+                each.get("dev", ""): each for each in teller if each.get("kind", "slbn") == "slbn"
+            }
+            assert shown.keys() == before.keys()
+            for link, state in before.items():
+                numbers = asdict(state)
+                assert {name: shown[link][name] for name in numbers} == numbers
+
+
+@pytest.mark.parametrize(("routers", "number"), [(1, 6), (3, 12), (10, 26)])
+def test_rates_and_books(peer: str, routers: int, number: int) -> None:
+    generator = random.Random(routers)
+    with row(peer, routers) as made:
+        made.join(*company(routers, number, generator))
+        made.check_rates()
+
+        for session in generator.sample(made.sessions, number // 2):
+            made.change(session, generator.choice([0, 3 * MEGA, 8 * MEGA]))
+        made.check_rates()
+
+        made.leave(*generator.sample(made.sessions, number // 3))
+        made.join(*company(routers, number // 3, generator))
+        made.check_rates()
+
+        # From now on nothing moves but by packets: no page is turned.
+        made.change_links(epoch=0)
+        made.run(0)
+        before = made.states()
+        watches = {link: watch(made, link) for link in made.capacities}
+        made.leave(made.sessions[0])
+        made.join(*company(routers, 1, generator))
+        made.run(4)
+        after = made.states()
+        for link, seen in watches.items():
+            check_wire(made, link, seen, before[link], after[link])
+        check_tellers(made)
