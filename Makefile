@@ -41,14 +41,15 @@ help:
 	@echo 'make test-debug      the tests of the qdiscs in a kernel that checks itself (KASAN, lockdep, UBSAN)'
 	@echo 'make modules         build the modules [KERNELDIR=$(KERNELDIR)]'
 	@echo 'make tc-plugins      build what tc needs to understand the qdiscs (build/tc)'
-	@echo 'make tools           build slbnctl, which looks after SLBN'"'"'s links (build/slbnctl)'
+	@echo 'make tools           build slbnctl, slbnd and libslbn, SLBN'"'"'s programs (build/)'
 	@echo 'make install         install all these, the modules for that kernel, over its own [DESTDIR=, DEPMOD=]'
 	@echo 'make uninstall       take them away again'
 	@echo 'make dkms-install    let DKMS build the modules for each kernel that comes, and install-tools'
 	@echo 'make dkms-uninstall  and stop that'
-	@echo 'make install-tools   only tc plugins, slbnctl and manual pages [DESTDIR=, TC_LIB_DIR=]'
+	@echo 'make install-tools   only tc plugins, programs and manual pages [DESTDIR=, TC_LIB_DIR=]'
 	@echo 'make uninstall-tools take them away again'
 	@echo 'make bench           what drr_fq, slbn and mainline'"'"'s qdiscs cost per packet (tables and figures)'
+	@echo 'make fuzz            look for what breaks SLBN'"'"'s parser and tasks, and keep what was found [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo 'make traffic         build the program that makes background load in the lab'
 	@echo 'make deps            install the packages that all of this needs (scripts/packages)'
 	@echo 'make clean           remove build/'
@@ -84,8 +85,13 @@ check-tc:
 SLBNCTL := build/slbnctl/slbnctl
 TOOL_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror
 
+SLBND := build/slbnd/slbnd
+LIBSLBN := build/libslbn/libslbn.so.0
+# Where this compiler's programs look for libraries.
+LIB_DIR = $(DESTDIR)/usr/lib/$(shell $(CC) -print-multiarch)
+
 .PHONY: tools
-tools: $(SLBNCTL)
+tools: $(SLBNCTL) $(SLBND) $(LIBSLBN)
 
 .PHONY: check-tools
 check-tools:
@@ -93,25 +99,49 @@ check-tools:
 		echo 'slbnctl needs libmnl and json-c: install libmnl-dev, libjson-c-dev and pkgconf.' >&2; \
 		exit 2; }
 
-$(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/*.h include/uapi/fairpath/*.h) | check-tools
+$(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/libslbn/*.[ch] userspace/*.h \
+		include/uapi/fairpath/*.h) | check-tools
 	@mkdir -p $(@D)
 	$(CC) -Iinclude/uapi -DVERSION='"$(VERSION)"' $(CPPFLAGS) $(TOOL_CFLAGS) $(CFLAGS) \
 		$$(pkg-config --cflags libmnl json-c) $(LDFLAGS) -o $@ $(filter %.c,$^) \
 		$$(pkg-config --libs libmnl json-c)
 
+$(SLBND): $(wildcard userspace/slbnd/*.[ch] userspace/libslbn/*.h userspace/*.h \
+		sch_slbn/slbn_core.h sch_slbn/slbn_wire.h include/fairpath/*.h include/uapi/fairpath/*.h)
+	@mkdir -p $(@D)
+	$(CC) -Iinclude -Iinclude/uapi -I. -D_GNU_SOURCE -DVERSION='"$(VERSION)"' $(CPPFLAGS) \
+		$(TOOL_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
+
+$(LIBSLBN): $(wildcard userspace/libslbn/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(TOOL_CFLAGS) -fPIC -shared -Wl,-soname,$(@F) \
+		$(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
+
 MANUAL := $(wildcard docs/man/*.8)
+UNIT_DIR = $(DESTDIR)/usr/lib/systemd/system
+PYTHON_DIR = $(DESTDIR)/usr/lib/python3/dist-packages
 
 .PHONY: install-tools
 install-tools: check-tc tc-plugins tools
-	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/sbin $(MAN_DIR)/man8
+	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/sbin $(MAN_DIR)/man8 $(UNIT_DIR) \
+		$(LIB_DIR)/pkgconfig $(DESTDIR)/usr/include $(PYTHON_DIR)
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
-	install -m 755 $(SLBNCTL) $(DESTDIR)/usr/sbin
+	install -m 755 $(SLBNCTL) $(SLBND) $(DESTDIR)/usr/sbin
+	sed 's,@SBINDIR@,/usr/sbin,' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
+	install -m 644 $(LIBSLBN) $(LIB_DIR)
+	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
+	install -m 644 userspace/libslbn/libslbn.h $(DESTDIR)/usr/include
+	sed 's,@VERSION@,$(VERSION),; s,@LIBDIR@,$(LIB_DIR:$(DESTDIR)%=%),; s,@INCLUDEDIR@,/usr/include,' \
+		userspace/libslbn/libslbn.pc.in > $(LIB_DIR)/pkgconfig/libslbn.pc
+	install -m 644 userspace/libslbn/libslbn.py $(PYTHON_DIR)
 	install -m 644 $(MANUAL) $(MAN_DIR)/man8
 
 .PHONY: uninstall-tools
 uninstall-tools:
 	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
-	rm -f $(DESTDIR)/usr/sbin/slbnctl
+	rm -f $(DESTDIR)/usr/sbin/slbnctl $(DESTDIR)/usr/sbin/slbnd $(UNIT_DIR)/slbnd.service
+	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
+	rm -f $(DESTDIR)/usr/include/libslbn.h $(PYTHON_DIR)/libslbn.py
 	rm -f $(MANUAL:docs/man/%=$(MAN_DIR)/man8/%)
 
 .PHONY: install
@@ -169,6 +199,13 @@ $(TRAFFIC): userspace/traffic/fairtraffic.c userspace/traffic/draw.h
 demo:
 	@scripts/install-deps build vm lab
 	@scripts/fairlab demo
+
+FUZZ_SECONDS ?= 600
+
+.PHONY: fuzz
+fuzz:
+	@scripts/install-deps build tests
+	@/usr/bin/python3 tests/fuzz/fuzzers.py --seconds $(FUZZ_SECONDS)
 
 .PHONY: bench
 bench:

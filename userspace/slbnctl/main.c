@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnctl: looks after SLBN's links.
+ * slbnctl: looks after SLBN's links, and this router's sessions.
  *
  * A command line is options, a word, options, a word and so on, down a tree of
  * struct command whose leaves do something; this is what walks it. Each branch
  * has a file of its own, link.c for "slbnctl link"; genl.c speaks with the
- * kernel, show.c prints.
+ * kernel, libslbn with slbnd, show.c prints.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "slbnctl.h"
 
 bool json;
+const char *slbnd_socket;
 
 static const struct command top_commands[] = {
 	{
@@ -29,6 +30,19 @@ static const struct command top_commands[] = {
 			"  monitor [DEV]      tell when a fair share moves\n",
 		.commands = link_commands,
 	},
+	{
+		.word = "session",
+		.usage =
+			"Usage: slbnctl [OPTION]... session COMMAND ...\n"
+			"\n"
+			"Commands:\n"
+			"  join DESTINATION WORD...      begin one\n"
+			"  change SESSION demand RATE    ask for another rate\n"
+			"  leave SESSION                 end one\n"
+			"  list                          all sessions of this router's agent\n"
+			"  watch [SESSION]               tell when a rate moves\n",
+		.commands = session_commands,
+	},
 	{},
 };
 
@@ -39,14 +53,17 @@ static const struct command top = {
 		"\n"
 		"Commands:\n"
 		"  link       list, show, set, reset and monitor the links of SLBN\n"
+		"  session    join, change, leave, list and watch the sessions of slbnd\n"
 		"\n"
 		"Options, before any of the words:\n"
 		"  -j, --json     print JSON\n"
+		"  -s, --socket PATH\n"
+		"                 where slbnd is (/run/slbnd/socket)\n"
 		"  -h, --help     say what there is; after a command, more of it\n"
 		"  -V, --version  say which version this is\n"
 		"\n"
-		"Exit status: 0 fine, 1 the kernel refused or there is no such link,\n"
-		"2 the request makes no sense.\n",
+		"Exit status: 0 fine, 1 the kernel or slbnd refused, or there is no such link\n"
+		"or session, 2 the request makes no sense.\n",
 	.commands = top_commands,
 };
 
@@ -80,6 +97,15 @@ static enum status walk(const struct command *command, int argc, char **argv)
 			argc--;
 			argv++;
 			break;
+		}
+		if (!strcmp(*argv, "-s") || !strcmp(*argv, "--socket")) {
+			if (argc < 2) {
+				complain("\"%s\" needs a path", *argv);
+				return STATUS_USAGE;
+			}
+			slbnd_socket = *++argv;
+			argc--;
+			continue;
 		}
 		if (take_option(command, *argv, &status))
 			return status;

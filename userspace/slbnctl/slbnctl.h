@@ -16,7 +16,7 @@
 /**
  * enum status - how slbnctl exits
  * @STATUS_FINE: it was done
- * @STATUS_REFUSED: the kernel refused, or there is no such link
+ * @STATUS_REFUSED: the kernel or slbnd refused, or there is no such thing
  * @STATUS_USAGE: the request makes no sense; nothing was sent
  */
 enum status {
@@ -42,6 +42,10 @@ struct command {
 /* JSON was asked for. */
 extern bool json;
 
+/* Where slbnd is; NULL: where it is by default. */
+extern const char *slbnd_socket;
+
 extern const struct command link_commands[];
+extern const struct command session_commands[];
 
 #endif /* FAIRPATH_SLBNCTL_H */

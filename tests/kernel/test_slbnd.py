@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnd, the agent of an access router, on real links: Join, Leave, Change, Rate, and what goes
+wrong.
+
+Programs speak to it by libslbn (through its binding for Python), people by slbnctl.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from net import Namespace, sh, wait_for
+from slbn import MEGA, Chain, chain
+
+TOP = Path(__file__).resolve().parents[2]
+SLBND = TOP / "build/slbnd/slbnd"
+SLBNCTL = TOP / "build/slbnctl/slbnctl"
+os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
+sys.path.insert(0, str(TOP / "userspace/libslbn"))
+
+import libslbn  # noqa: E402
+
+KEY = "000102030405060708090a0b0c0d0e0f"
+
+
+class Agent:
+    """slbnd in a namespace."""
+
+    def __init__(self, where: Namespace, directory: Path, *options: str) -> None:
+        self.socket = str(directory / f"{where.name}.socket")
+        if "--config" not in options:
+            options = ("--config", "/dev/null", *options)
+        command = [SLBND, "--socket", self.socket, *options]
+        self.process = subprocess.Popen(["ip", "netns", "exec", where.name, *map(str, command)])
+        wait_for(self.answers)
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None
+        with contextlib.suppress(OSError):
+            self.connect().close()
+            return True
+        return False
+
+    def connect(self) -> libslbn.Connection:
+        return libslbn.Connection(self.socket)
+
+    def ctl(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command: list[str | Path] = [SLBNCTL, "--socket", self.socket, "session", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def agent(where: Namespace, directory: Path, *options: str) -> Iterator[Agent]:
+    made = Agent(where, directory, *options)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(3) as made:
+        made.attach(0, "rate 100mbit")
+        made.attach(1, "rate 50mbit")
+        made.attach(2, "rate 80mbit edge")
+        yield made
+
+
+def rates(connection: libslbn.Connection) -> dict[int, int]:
+    return {session.id: session.rate for session in connection.list()}
+
+
+def come_to(connection: libslbn.Connection, expected: dict[int, int]) -> None:
+    """All sessions, and no others, have these rates: 64 bit/s are what divisions leave over."""
+
+    def there() -> bool:
+        seen = rates(connection)
+        return set(seen) == set(expected) and all(
+            abs(seen[number] - rate) <= 64 for number, rate in expected.items()
+        )
+
+    try:
+        wait_for(there)
+    except AssertionError:
+        seen = rates(connection)
+        wrong = [(seen.get(n), rate) for n, rate in expected.items() if seen.get(n) != rate]
+        raise AssertionError(f"{len(wrong)} of {len(seen)} (is, should be): {wrong[:5]}") from None
+
+
+@pytest.mark.parametrize("destination", ["10.0.2.2", "fd00:2::2"])
+def test_join_change_leave_and_rates(net: Chain, tmp_path: Path, destination: str) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        greedy = [us.join(destination) for _ in range(3)]
+        modest = us.join(destination, 5 * MEGA)
+        come_to(us, {**dict.fromkeys(greedy, 15 * MEGA), modest: 5 * MEGA})
+        us.change(modest, 100 * MEGA)
+        come_to(us, dict.fromkeys([*greedy, modest], 50 * MEGA // 4))
+        us.change(modest, 8 * MEGA)
+        come_to(us, {**dict.fromkeys(greedy, 14 * MEGA), modest: 8 * MEGA})
+        us.leave(greedy.pop())
+        come_to(us, {**dict.fromkeys(greedy, 21 * MEGA), modest: 8 * MEGA})
+        told = {}
+        while (event := us.next(0)) is not None:
+            told[event.id] = event.rate
+        assert {number: rate for number, rate in told.items() if rate} == rates(us)
+        session = next(session for session in us.list() if session.id == modest)
+        assert (session.hops, session.bottleneck, session.destination) == (3, None, destination)
+        assert session.rtt > 0
+        assert net.shown(1)["share"] == 21 * MEGA
+        assert slbnd.end() == 0
+        # Those that leave in order are gone at once, not two epochs later.
+        shown = net.shown(1)
+        assert (shown["sessions"], shown["leaves"] >= 4) == (0, True)
+
+
+def test_slbnctl(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd:
+        first = slbnd.ctl("join", "10.0.2.2", "protocol", "tcp", "dport", "80").stdout.strip()
+        second = slbnd.ctl("join", "10.0.2.2", "demand", "10mbit").stdout.strip()
+
+        def listed() -> dict[str, int]:
+            done = subprocess.run(
+                [SLBNCTL, "--json", "--socket", slbnd.socket, "session", "list"],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            return {session["id"]: session["rate"] for session in json.loads(done.stdout)}
+
+        wait_for(lambda: listed() == {first: 40 * MEGA, second: 10 * MEGA})
+        assert f"{first} 10.0.2.2 tcp dport 80 demand unlimited rate 40Mbit" in (
+            slbnd.ctl("list").stdout
+        )
+        slbnd.ctl("change", second, "demand", "20mbit")
+        wait_for(lambda: listed() == {first: 30 * MEGA, second: 20 * MEGA})
+        slbnd.ctl("leave", first)
+        wait_for(lambda: listed() == {second: 20 * MEGA})
+        for words, status, says in (
+            (("leave", first), 1, "no such session"),
+            (("leave", "xyz"), 2, "no number of a session"),
+            (("join", "224.0.0.1"), 1, "not one host"),
+            (("join", "nowhere"), 2, "must be an address"),
+            (("join", "10.0.2.2", "source", "fd00::1"), 2, "of the destination's kind"),
+            (("join", "10.0.2.2", "demand", "0"), 2, "must be 1bit"),
+            (("join", "10.0.2.2", "dport", "80"), 1, "need a protocol"),
+        ):
+            done = slbnd.ctl(*words, check=False)
+            assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+
+
+def test_sessions_end_with_their_connection_or_stay(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        with slbnd.connect() as other:
+            other.join("10.0.2.2")
+            stays = other.join("10.0.2.2", stays=True)
+            wait_for(lambda: len(us.list()) == 2)
+        come_to(us, {stays: 50 * MEGA})
+
+
+def test_an_agent_that_is_killed_leaves_no_ghosts(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        assert slbnd.end(signal.SIGKILL) == -signal.SIGKILL
+    # Its socket is still there; the next one takes the place.
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        assert net.shown(1)["sessions"] == 1
+
+
+def test_a_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd:
+        command = f"{SLBND} --config /dev/null --socket {slbnd.socket}"
+        done = net.nodes[0].sh(command, check=False)
+        assert done.returncode == 1 and "Address already in use" in done.stdout
+        assert slbnd.answers()
+
+
+def test_a_restarted_link_is_right_again(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        sessions = [us.join("10.0.2.2") for _ in range(5)]
+        come_to(us, dict.fromkeys(sessions, 10 * MEGA))
+        net.tc(1, "qdisc del dev e1 root")
+        come_to(us, dict.fromkeys(sessions, 16 * MEGA))
+        net.attach(1, "rate 25mbit")
+        come_to(us, dict.fromkeys(sessions, 5 * MEGA))
+
+
+def test_a_network_that_does_not_answer(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        session = us.join("10.0.2.2")
+        come_to(us, {session: 50 * MEGA})
+        sh(f"ip -n {net.nodes[1].name} link set e1 down")
+        wait_for(lambda: bool(us.list()[0].flags & libslbn.STALLED), 40)
+        sh(f"ip -n {net.nodes[1].name} link set e1 up")
+        sh(f"ip -n {net.nodes[1].name} route replace 10.0.2.0/24 via 10.0.1.2")
+        wait_for(lambda: not us.list()[0].flags & libslbn.STALLED, 40)
+        come_to(us, {session: 50 * MEGA})
+        us.leave(session)
+        come_to(us, {})
+
+
+def test_the_key_keeps_others_out(net: Chain, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text(f"{KEY}\n")
+    for link, words in enumerate(("rate 100mbit", "rate 50mbit", "rate 80mbit edge")):
+        net.attach(link, f"{words} key {KEY}")
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        us.join("10.0.2.2")
+        wait_for(lambda: bool(us.list()[0].flags & libslbn.STALLED), 40)
+        assert net.shown(0)["bad_key"] > 0 and net.shown(0)["sessions"] == 0
+    with agent(net.nodes[0], tmp_path, "--key-file", str(key)) as slbnd, slbnd.connect() as us:
+        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+
+
+def test_an_agent_answers_as_a_destination(net: Chain, tmp_path: Path) -> None:
+    net.attach(2, "rate 80mbit no-edge")
+    with (
+        agent(net.nodes[0], tmp_path) as near,
+        agent(net.nodes[3], tmp_path),
+        near.connect() as us,
+    ):
+        sessions = [us.join("10.0.2.2"), us.join("fd00:2::2")]
+        come_to(us, dict.fromkeys(sessions, 25 * MEGA))
+        us.leave(sessions.pop())
+        come_to(us, {sessions[0]: 50 * MEGA})
+
+
+def test_a_thousand_join_at_once(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        # Fewer bits for each, and control packets would be more than links let through.
+        for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
+            net.attach(link, f"rate {rate}" + " edge" * (link == 2))
+        sessions = [us.join("10.0.2.2") for _ in range(1000)]
+        come_to(us, dict.fromkeys(sessions, MEGA))
+        assert net.shown(1)["clamped"] == 0
+
+
+def test_who_reads_slowly_misses_steps_but_not_the_end(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us, slbnd.connect() as slow:
+        slow.watch()
+        for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
+            net.attach(link, f"rate {rate}" + " edge" * (link == 2))
+        sessions = [us.join("10.0.2.2") for _ in range(600)]
+        come_to(us, dict.fromkeys(sessions, 1000 * MEGA // 600))
+        final = rates(us)
+        seen: dict[int, int] = {}
+
+        def caught_up() -> bool:
+            while (event := slow.next(0)) is not None:
+                seen[event.id] = event.rate
+            return set(seen) == set(final) and all(
+                abs(seen[n] - final[n]) <= max(64, final[n] >> 16) for n in final
+            )
+
+        wait_for(caught_up)
+        assert slbnd.end() == 0
+
+
+def test_others_sessions_are_not_for_everybody(net: Chain, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with agent(net.nodes[0], tmp_path, "--group", "nogroup") as slbnd:
+        for parent in tmp_path.parents:
+            if parent != Path("/"):
+                parent.chmod(parent.stat().st_mode | 0o055)
+        ours = slbnd.ctl("join", "10.0.2.2").stdout.strip()
+
+        def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
+            drop = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
+            command: list[str | Path] = [
+                *drop,
+                SLBNCTL,
+                "--socket",
+                slbnd.socket,
+                "session",
+                *words,
+            ]
+            return subprocess.run(command, capture_output=True, text=True, check=False)
+
+        assert ours in as_nobody("list").stdout
+        refused = as_nobody("leave", ours)
+        assert refused.returncode == 1 and "another user's" in refused.stderr
+        theirs = as_nobody("join", "10.0.2.2").stdout.strip()
+        assert as_nobody("leave", theirs).returncode == 0
+        slbnd.ctl("leave", ours)
+
+
+def test_reload_keeps_sessions_and_refuses_nonsense(net: Chain, tmp_path: Path) -> None:
+    file = tmp_path / "slbnd.conf"
+    file.write_text("# nothing yet\n")
+    with agent(net.nodes[0], tmp_path, "--config", str(file)) as slbnd, slbnd.connect() as us:
+        session = us.join("10.0.2.2")
+        come_to(us, {session: 50 * MEGA})
+        for text in ("pause = 50ms\n", "pause = never\n"):
+            file.write_text(text)
+            slbnd.process.send_signal(signal.SIGHUP)
+            enough = us.list()[0].cycles + 3
+
+            def goes_on(enough: int = enough) -> bool:
+                return us.list()[0].cycles > enough
+
+            wait_for(goes_on)
+        come_to(us, {session: 50 * MEGA})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--pause", "0"], "must be 1us to 1s"),
+        (["--pause"], "needs a value"),
+        (["--nonsense", "1"], "no such word"),
+        (["nonsense"], "what is"),
+        (["--hops", "33"], "even number"),
+        (["--group", "no-such-group"], "no such group"),
+        (["--key-file", "/etc/passwd"], "32 hexadecimal digits"),
+        (["--control", "1e1"], "0.1% to 100%"),
+        (["--socket", "relative"], "absolute path"),
+        (["--config", "/no/such/file"], "No such file"),
+    ],
+)
+def test_options_that_make_no_sense(options: list[str], says: str) -> None:
+    command = [str(SLBND), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+
+
+def test_nothing_that_a_client_says_harms(net: Chain, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    message = struct.Struct("=HHIII")
+    length = 16 + 96 + 96
+
+    def random_message() -> bytes:
+        if chance.random() < 0.3:
+            return chance.randbytes(chance.randrange(1, 400))
+        head = message.pack(1, chance.randrange(12), chance.randrange(3), 0, 0)
+        body = bytearray(length - len(head))
+        for _ in range(chance.randrange(20)):
+            body[chance.randrange(len(body))] = chance.randrange(256)
+        return bytes(head + body)
+
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        session = us.join("10.0.2.2")
+        for _ in range(40):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(slbnd.socket)
+                client.setblocking(False)
+                for _ in range(50):
+                    with contextlib.suppress(BlockingIOError):
+                        client.send(random_message())
+        come_to(us, {session: 50 * MEGA})
+
+
+def test_nothing_that_comes_by_udp_harms(net: Chain, tmp_path: Path) -> None:
+    chance = random.Random(6)
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        session = us.join("10.0.2.2")
+        come_to(us, {session: 50 * MEGA})
+        with net.nodes[0].entered():
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with sender:
+            for _ in range(2000):
+                octets = bytearray(chance.randbytes(chance.randrange(1, 300)))
+                if chance.random() < 0.8:
+                    octets[:6] = b"SLBN\x01" + bytes([chance.randrange(7)])
+                sender.sendto(octets, ("10.0.0.1", 49470))
+        come_to(us, {session: 50 * MEGA})

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""libslbn for Python: a program asks for a rate, and is told what it may send.
+
+    with libslbn.Connection() as connection:
+        session = connection.join("198.51.100.7", demand=10_000_000)
+        for event in connection.events():
+            print(event.rate)
+
+Nothing is done here that libslbn does not do: libslbn.h says what there is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+UNLIMITED = 10**15
+STAYS, DETECTED, STALLED, LEAVING = 1, 2, 4, 8
+
+
+class _Flow(ctypes.Structure):
+    _fields_ = (
+        ("source", ctypes.c_uint8 * 16),
+        ("destination", ctypes.c_uint8 * 16),
+        ("family", ctypes.c_uint16),
+        ("source_port", ctypes.c_uint16),
+        ("destination_port", ctypes.c_uint16),
+        ("protocol", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8),
+    )
+
+
+class _Session(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_uint64),
+        ("demand", ctypes.c_uint64),
+        ("rate", ctypes.c_uint64),
+        ("cycles", ctypes.c_uint64),
+        ("retries", ctypes.c_uint64),
+        ("rtt", ctypes.c_uint64),
+        ("flow", _Flow),
+        ("flags", ctypes.c_uint32),
+        ("hops", ctypes.c_uint8),
+        ("bottleneck", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint8 * 2),
+    )
+
+
+_EACH = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Session), ctypes.c_void_p)
+
+
+def _load() -> ctypes.CDLL:
+    library = ctypes.CDLL(os.environ.get("LIBSLBN", "libslbn.so.0"), use_errno=True)
+    handle, number = ctypes.c_void_p, ctypes.c_uint64
+    library.slbn_open.restype = handle
+    library.slbn_open.argtypes = [ctypes.c_char_p]
+    library.slbn_close.restype = None
+    library.slbn_close.argtypes = [handle]
+    library.slbn_reason.restype = ctypes.c_char_p
+    library.slbn_reason.argtypes = [handle]
+    to_number = ctypes.POINTER(number)
+    library.slbn_join.argtypes = [
+        handle, ctypes.POINTER(_Flow), number, ctypes.c_uint32, to_number
+    ]  # fmt: skip
+    library.slbn_change.argtypes = [handle, number, number]
+    library.slbn_leave.argtypes = [handle, number]
+    library.slbn_watch.argtypes = [handle]
+    library.slbn_list.argtypes = [handle, _EACH, ctypes.c_void_p]
+    library.slbn_fd.argtypes = [handle]
+    library.slbn_next.argtypes = [handle, ctypes.c_int, ctypes.POINTER(_Session)]
+    return library
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session as it was when it was told; rates in bit/s, the round-trip time in ns."""
+
+    id: int
+    demand: int
+    rate: int
+    cycles: int
+    retries: int
+    rtt: int
+    source: str
+    destination: str
+    protocol: int
+    source_port: int
+    destination_port: int
+    flags: int
+    hops: int
+    bottleneck: int | None
+
+    @property
+    def over(self) -> bool:
+        return bool(self.flags & LEAVING) and not self.rate
+
+
+def _address(octets: bytes, family: int) -> str:
+    return str(ipaddress.ip_address(octets[: 4 if family == socket.AF_INET else 16]))
+
+
+def _session(raw: _Session) -> Session:
+    flow = raw.flow
+    return Session(
+        id=raw.id,
+        demand=raw.demand,
+        rate=raw.rate,
+        cycles=raw.cycles,
+        retries=raw.retries,
+        rtt=raw.rtt,
+        source=_address(bytes(flow.source), flow.family),
+        destination=_address(bytes(flow.destination), flow.family),
+        protocol=flow.protocol,
+        source_port=flow.source_port,
+        destination_port=flow.destination_port,
+        flags=raw.flags,
+        hops=raw.hops,
+        bottleneck=None if raw.bottleneck == 255 else raw.bottleneck,
+    )
+
+
+class Connection:
+    """A connection to slbnd; its sessions end with it, but those that stay."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self._library = _load()
+        self._handle = self._library.slbn_open(path.encode() if path else None)
+        if not self._handle:
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error), path or "slbnd")
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._library.slbn_close(self._handle)
+        self._handle = None
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            raise OSError(-status, self._library.slbn_reason(self._handle).decode())
+        return status
+
+    def join(
+        self,
+        destination: str,
+        demand: int = UNLIMITED,
+        *,
+        source: str | None = None,
+        protocol: int = 0,
+        source_port: int = 0,
+        destination_port: int = 0,
+        stays: bool = False,
+    ) -> int:
+        """Begin a session; its number."""
+        there = ipaddress.ip_address(destination)
+        flow = _Flow(
+            family=socket.AF_INET if there.version == 4 else socket.AF_INET6,
+            source_port=source_port,
+            destination_port=destination_port,
+            protocol=protocol,
+        )
+        ctypes.memmove(flow.destination, there.packed, len(there.packed))
+        if source is not None:
+            here = ipaddress.ip_address(source)
+            if here.version != there.version:
+                raise ValueError(f"{source} and {destination} are of different kinds")
+            ctypes.memmove(flow.source, here.packed, len(here.packed))
+        number = ctypes.c_uint64()
+        status = self._library.slbn_join(
+            self._handle, ctypes.byref(flow), demand, STAYS * stays, ctypes.byref(number)
+        )
+        self._check(status)
+        return number.value
+
+    def change(self, session: int, demand: int) -> None:
+        self._check(self._library.slbn_change(self._handle, session, demand))
+
+    def leave(self, session: int) -> None:
+        self._check(self._library.slbn_leave(self._handle, session))
+
+    def watch(self) -> None:
+        """Be told of all sessions, others' too."""
+        self._check(self._library.slbn_watch(self._handle))
+
+    def list(self) -> list[Session]:
+        """All sessions as they are now."""
+        found: list[Session] = []
+        each = _EACH(lambda raw, _context: found.append(_session(raw.contents)))
+        self._check(self._library.slbn_list(self._handle, each, None))
+        return found
+
+    def fileno(self) -> int:
+        """What to poll for."""
+        return int(self._library.slbn_fd(self._handle))
+
+    def next(self, timeout: float | None = None) -> Session | None:
+        """The next event within so many seconds."""
+        raw = _Session()
+        wait = -1 if timeout is None else max(0, round(timeout * 1000))
+        if not self._check(self._library.slbn_next(self._handle, wait, ctypes.byref(raw))):
+            return None
+        return _session(raw)
+
+    def events(self) -> Iterator[Session]:
+        while (event := self.next()) is not None:
+            yield event

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * slbnd: the agent of an access router.
+ *
+ * In the paper (NCA 2012) hosts ask for rates themselves. Here the first router
+ * does it for them: slbnd runs the source's task for each session (agent.c),
+ * speaks to the links (wire.c), and tells programs their rates (api.c). One
+ * thread waits for packets, clients and the next session's time.
+ *
+ * SIGTERM and SIGINT end all sessions, wait for their Leaves to be answered, or
+ * for GOODBYE, and end slbnd. SIGHUP reads the configuration again; sessions stay.
+ * With a supervisor that wants to know (NOTIFY_SOCKET), it is told.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api.h"
+#include "options.h"
+
+/* Longer than the Leaves of sessions that nobody answers are tried, ns. */
+#define GOODBYE 3000000000ULL
+#define EVENTS 64
+/* Batches of packets before others have their turn. */
+#define TURN 16
+
+/**
+ * struct slbnd - all of it
+ * @options: what the user chooses
+ * @wire: packets
+ * @agent: sessions
+ * @api: clients
+ * @signals: signals
+ * @ending: when it is to end at the latest, ns; 0: it is not
+ */
+struct slbnd {
+	struct options options;
+	struct wire wire;
+	struct agent agent;
+	struct api api;
+	int signals;
+	u64 ending;
+};
+
+static struct slbnd slbnd;
+
+static u64 clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/* Tell a supervisor, as sd_notify(3) does. */
+static void notify(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	socklen_t length;
+	int fd;
+
+	if (!path || strlen(path) >= sizeof(address.sun_path))
+		return;
+	strcpy(address.sun_path, path);
+	length = offsetof(struct sockaddr_un, sun_path) + strlen(path);
+	if (*path == '@')
+		address.sun_path[0] = 0;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	sendto(fd, state, strlen(state), MSG_NOSIGNAL, (void *)&address,
+	       length);
+	close(fd);
+}
+
+static void moved(struct agent *agent, struct session *session)
+{
+	(void)agent;
+	api_tell(&slbnd.api, session, SLBN_SAY_SESSION);
+}
+
+static void gone(struct agent *agent, struct session *session)
+{
+	(void)agent;
+	api_tell(&slbnd.api, session, SLBN_SAY_GONE);
+}
+
+static const struct agent_events events = {
+	.moved = moved,
+	.gone = gone,
+};
+
+static void received(void *context, u8 *data, size_t length,
+		     const struct wire_peer *from)
+{
+	(void)context;
+	agent_receive(&slbnd.agent, data, length, from, clock_now());
+}
+
+static void reload(int argc, char **argv)
+{
+	struct options options;
+
+	notify("RELOADING=1");
+	if (options_read(&options, argc, argv) != OPTIONS_RUN) {
+		fprintf(stderr, "slbnd: all stays as it was\n");
+	} else {
+		/* Paths with room for so many hops, and clients, stay. */
+		slbnd.agent.config = options.agent;
+		slbnd.wire.keyed = options.keyed;
+		memcpy(slbnd.wire.key, options.key, sizeof(options.key));
+	}
+	notify("READY=1");
+}
+
+static void end(u64 now)
+{
+	struct agent *agent = &slbnd.agent;
+	u32 n;
+
+	if (slbnd.ending)
+		return;
+	notify("STOPPING=1");
+	slbnd.ending = now + GOODBYE;
+	for (n = 0; n < agent->places; n++)
+		if (agent->sessions[n]->used)
+			agent_leave(agent, agent->sessions[n], now);
+}
+
+static void signalled(int argc, char **argv)
+{
+	struct signalfd_siginfo info;
+
+	while (read(slbnd.signals, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP)
+			reload(argc, argv);
+		else
+			end(clock_now());
+	}
+}
+
+static bool watch(int fd, void *data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
+
+	return fd < 0 || !epoll_ctl(slbnd.api.epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+static bool watch_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	slbnd.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return slbnd.signals >= 0 && watch(slbnd.signals, &slbnd.signals);
+}
+
+static bool start(void)
+{
+	int error;
+
+	slbnd.wire.keyed = slbnd.options.keyed;
+	memcpy(slbnd.wire.key, slbnd.options.key, sizeof(slbnd.wire.key));
+	error = wire_open(&slbnd.wire);
+	if (error) {
+		fprintf(stderr, "slbnd: UDP port %d: %s\n", SLBN_PORT,
+			strerror(error));
+		return false;
+	}
+	agent_init(&slbnd.agent, &slbnd.options.agent, &events, &slbnd.wire);
+	slbnd.api.agent = &slbnd.agent;
+	slbnd.api.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (slbnd.api.epoll < 0 || !watch_signals() ||
+	    !watch(slbnd.wire.fd[0], &slbnd.wire) ||
+	    !watch(slbnd.wire.fd[1], &slbnd.wire)) {
+		fprintf(stderr, "slbnd: %s\n", strerror(errno));
+		return false;
+	}
+	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
+	if (error) {
+		fprintf(stderr, "slbnd: %s: %s\n", slbnd.options.socket,
+			strerror(-error));
+		return false;
+	}
+	return true;
+}
+
+/* Wait for something to happen until @until at the latest, ns; ~0: for ever. */
+static int wait_for_events(struct epoll_event *happened, u64 until)
+{
+	u64 now = clock_now();
+	u64 left = until > now ? until - now : 0;
+	struct timespec timeout = {
+		.tv_sec = left / 1000000000,
+		.tv_nsec = left % 1000000000,
+	};
+
+	return epoll_pwait2(slbnd.api.epoll, happened, EVENTS,
+			    until == ~0ULL ? NULL : &timeout, NULL);
+}
+
+static bool over(u64 now)
+{
+	return slbnd.ending && (!slbnd.agent.count || now >= slbnd.ending);
+}
+
+static void run(int argc, char **argv)
+{
+	while (!over(clock_now())) {
+		struct epoll_event happened[EVENTS];
+		u64 until = agent_due(&slbnd.agent);
+		int count, n, turn;
+
+		if (slbnd.ending)
+			until = fp_min64(until, slbnd.ending);
+		count = wait_for_events(happened, until);
+		for (n = 0; n < count; n++) {
+			void *what = happened[n].data.ptr;
+
+			if (what == &slbnd.signals) {
+				signalled(argc, argv);
+			} else if (what == &slbnd.wire) {
+				for (turn = 0; turn < TURN; turn++)
+					if (!wire_receive(&slbnd.wire, received,
+							  NULL))
+						break;
+			} else if (what == &slbnd.api) {
+				api_accept(&slbnd.api);
+			} else {
+				api_serve(&slbnd.api, what, happened[n].events,
+					  clock_now());
+			}
+		}
+		agent_run(&slbnd.agent, clock_now());
+		wire_flush(&slbnd.wire);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	switch (options_read(&slbnd.options, argc, argv)) {
+	case OPTIONS_HELP:
+		options_help();
+		return 0;
+	case OPTIONS_VERSION:
+		puts("slbnd " VERSION);
+		return 0;
+	case OPTIONS_WRONG:
+		return 2;
+	case OPTIONS_RUN:
+		break;
+	}
+	if (!start())
+		return 1;
+	notify("READY=1");
+	run(argc, argv);
+	api_close(&slbnd.api, slbnd.options.socket);
+	agent_free(&slbnd.agent);
+	wire_close(&slbnd.wire);
+	return 0;
+}
