@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from drr_fq import DRR, PORT, RR, SCFQ, SOL_UDP, UDP_SEGMENT, link, options, valved
+from drr_fq import DRR, PORT, RR, SCFQ, SOL_UDP, UDP_SEGMENT, Link, link, options, valved
+from genetlink import MS, SECOND, Genetlink, control_frame, given
+from genetlink import options as slbn_options
 from net import connection, namespace, pair, read_sysctl, sh, wait_for, write_sysctl
 from rtnetlink import (
     NLM_F_CREATE,
@@ -30,6 +32,7 @@ from rtnetlink import (
     attribute,
     handle,
 )
+from slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
 
 SECONDS = 8
 SIOCSIFFLAGS, SIOCSIFMTU, SIOCSIFNAME, IFF_UP = 0x8914, 0x8922, 0x8923, 0x1
@@ -262,3 +265,191 @@ def test_devices_and_namespaces_with_drr_fq_die_under_load() -> None:
                 on.send(flow, 500, 5, classes=False)
 
     together(once, waiting, seconds=4)
+
+
+# --- slbn: one state, reached from the queue, from what comes in, and by two kinds of netlink
+
+SLBN_UNDER = {
+    "root": "qdisc add dev a0 root handle 10: slbn rate 1gbit control 100%",
+    "mq": """qdisc add dev a0 root handle 1: mq
+        qdisc add dev a0 parent 1:1 handle 10: slbn rate 1gbit control 100%
+        qdisc add dev a0 parent 1:2 handle 20: slbn rate 1gbit control 100%""",
+    "htb": """qdisc add dev a0 root handle 1: htb default 1
+        class add dev a0 parent 1: classid 1:1 htb rate 50mbit
+        qdisc add dev a0 parent 1:1 handle 10: slbn rate 1gbit control 100%
+        qdisc add dev a0 parent 10:2 handle 11: fq_codel""",
+}
+
+
+@contextlib.contextmanager
+def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
+    """Jobs that send control packets down through a0, and up into it."""
+
+    def sender(device: str) -> socket.socket:
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        made.bind((device, 0))
+        made.setblocking(False)
+        return made
+
+    with sender("a0") as below, sender("b0") as above:
+        tags: list[int] = [0]
+
+        def down() -> None:
+            for _ in range(20):
+                session = random.randrange(40)
+                kind = random.choice((JOIN, PROBE, PROBE, LEAVE))
+                source = f"10.0.1.{session}"
+                with contextlib.suppress(OSError):
+                    below.send(control_frame(session, kind, random.randrange(4), source))
+
+        def up() -> None:
+            for _ in range(20):
+                packet = Packet(
+                    type=PROBE_ACK,
+                    seq=random.randrange(4),
+                    hop=1,
+                    room=2,
+                    id=random.randrange(40).to_bytes(16, "big"),
+                    tags={0: tags[0]},
+                )
+                with contextlib.suppress(OSError):
+                    above.send(Datagram(packet.pack(), check=0).back().frame())
+            with contextlib.suppress(StopIteration):
+                shown = next(q for q in rtnetlink.qdiscs(on.index) if q.kind == "slbn")
+                tags[0] = State.read(shown.application).tag
+
+        rtnetlink = Rtnetlink()
+        yield [down, up]
+
+
+def family_asker(ask: Callable[[Genetlink], object]) -> Callable[[], None]:
+    """A job that asks the family, which may refuse it, or be another since the module came back."""
+
+    def run() -> None:
+        with contextlib.suppress(Refused, ValueError):
+            family = Genetlink()
+            with contextlib.closing(family):
+                for _ in range(20):
+                    ask(family)
+
+    return run
+
+
+def random_config() -> dict[str, int | bytes]:
+    choices: dict[str, list[int | bytes]] = {
+        "rate": [10**6, 10**9, 0],
+        "epoch": [0, 10 * MS, 100 * MS],
+        "memory": [0, 8, 5000],
+        "memory_time": [MS, SECOND],
+        "control": [1, 1000],
+        "edge": [0, 0, 1],
+        "key": [b"", b"", b"", bytes(16)],
+        "threshold": [1, 1000],
+    }
+    names = random.sample(sorted(choices), random.randrange(1, 4))
+    return {name: random.choice(choices[name]) for name in names}
+
+
+def asks_of_a_link(index: int) -> list[Callable[[], None]]:
+    def change(family: Genetlink) -> None:
+        family.set(given(ifindex=index) + given(**random_config()))
+
+    def reset(family: Genetlink) -> None:
+        family.reset(given(ifindex=index))
+
+    def look(family: Genetlink) -> None:
+        family.dump_links()
+        family.get(given(ifindex=index))
+
+    return [family_asker(each) for each in (change, reset, look)]
+
+
+@pytest.mark.parametrize("under", SLBN_UNDER)
+def test_slbn_changes_while_packets_pass(under: str) -> None:
+    with link(SLBN_UNDER[under], queues=2) as on, senders(1) as sending, slbn_traffic(on) as both:
+        parent = on.shown("10:").parent
+
+        def change(rtnetlink: Rtnetlink) -> None:
+            content = attribute(TCA_KIND, b"slbn\0") + slbn_options(**random_config())
+            rtnetlink.change_qdisc(on.index, handle("10:"), parent, content)
+
+        def child(rtnetlink: Rtnetlink) -> None:
+            kind = attribute(TCA_KIND, random.choice((b"pfifo\0", b"fq_codel\0", b"drr_fq\0")))
+            where = random.choice(("10:1", "10:2"))
+            flags = NLM_F_CREATE | NLM_F_REPLACE
+            rtnetlink.change_qdisc(on.index, handle("30:"), handle(where), kind, flags)
+            rtnetlink.change_qdisc(on.index, handle("30:"), handle(where), b"", kind=RTM_DELQDISC)
+
+        jobs = [*sending, *both, looker(on.index), asker(change), asker(child)]
+        together(*jobs, *asks_of_a_link(on.index), seconds=4)
+        wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
+        assert not any(each.backlog for each in on.qdiscs().values())
+        # Whatever it was told, with a sound configuration it does its work.
+        family = Genetlink()
+        where = given(ifindex=on.index)
+        sound = {"rate": 10**8, "epoch": 0, "memory": 64, "edge": 0, "control": 1000}
+        family.set(where + given(**sound, key=b""))
+        family.reset(where)
+        before = family.get(where).state
+        assert before.joins > 20 and before.probes > 20
+        for session in range(5):
+            assert on.inject(control_frame(1000 + session))
+        wait_for(lambda: family.get(where).state.joins == before.joins + 5)
+        now = family.get(where).state
+        assert (now.N, now.share) == (5, 10**8 // 5)
+        family.close()
+
+
+@pytest.mark.parametrize("under", ["root", "htb"])
+def test_slbn_comes_and_goes_while_packets_pass(under: str) -> None:
+    """Attached, replaced and taken away, the device down and up, the module out and in."""
+    with link(SLBN_UNDER[under]) as on, senders(1) as sending, slbn_traffic(on) as both:
+        parent = on.shown("10:").parent
+
+        def attach(rtnetlink: Rtnetlink) -> None:
+            flags = NLM_F_CREATE | NLM_F_REPLACE
+            where = random.choice((handle("10:"), handle("20:")))
+            content = attribute(TCA_KIND, b"slbn\0") + slbn_options(**random_config())
+            rtnetlink.change_qdisc(on.index, where, parent, content, flags)
+            if random.randrange(2) == 0:
+                rtnetlink.change_qdisc(on.index, where, parent, b"", kind=RTM_DELQDISC)
+
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+        def interface() -> None:
+            flags = random.choice((0, IFF_UP, IFF_UP))
+            fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"a0", flags))
+            time.sleep(0.01)
+
+        def unload() -> None:
+            sh("rmmod sch_slbn", check=False)
+            time.sleep(0.05)
+
+        with control:
+            jobs = [*sending, *both, looker(on.index), asker(attach), interface, unload]
+            together(*jobs, *asks_of_a_link(on.index), seconds=4)
+    sh("modprobe sch_slbn")
+
+
+def test_devices_and_namespaces_with_slbn_die_under_load() -> None:
+    def once() -> None:
+        with link(SLBN_UNDER[random.choice(("root", "htb"))]) as on, slbn_traffic(on) as both:
+            stop = threading.Event()
+
+            def send(job: Callable[[], None]) -> None:
+                while not stop.is_set():
+                    job()
+
+            threads = [threading.Thread(target=send, args=(job,)) for job in both]
+            for thread in threads:
+                thread.start()
+            try:
+                wait_for(lambda: on.shown("10:").sent_packets > 50)
+                if random.randrange(2):
+                    on.rtnetlink.delete_link(on.index)
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
+
+    together(once, seconds=4)

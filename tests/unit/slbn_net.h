@@ -9,6 +9,9 @@
  * again when it comes back over the same hop. What is lost is sent again after
  * NET_RETRY, the same. Between two cycles a source pauses for a random time.
  *
+ * tiny_run() does the same, without losses and changes, for networks so small
+ * that one runs in a tenth of a millisecond: there, all of them can be tried.
+ *
  * net_solve() is the exact solution, by filling: the most restrictive link or
  * demand is found, its sessions are fixed at that rate, and so on. It computes
  * in long double, with errors far below 1 bit/s.
@@ -66,6 +69,8 @@ struct net_session {
 	bool gone;
 	bool dead;
 	long double fair;
+	/* Levels of bottlenecks that its rate depends on; 0: its demand. */
+	u32 depth;
 };
 
 static struct {
@@ -323,8 +328,9 @@ static void net_solve(void)
 {
 	long double left[NET_LINKS];
 	u32 open[NET_LINKS] = { 0 };
+	u32 depth[NET_LINKS] = { 0 };
 	bool fixed[NET_SESSIONS];
-	u32 n, hop, todo = 0;
+	u32 n, hop, first, todo = 0;
 
 	for (n = 0; n < net.link_count; n++)
 		left[n] = net.links[n].params.C;
@@ -336,8 +342,9 @@ static void net_solve(void)
 		for (hop = 0; !fixed[n] && hop < session->hops; hop++)
 			open[session->path[hop]]++;
 	}
-	while (todo) {
+	for (first = todo; todo; first = todo) {
 		long double level = INFINITY;
+		u32 round[NET_SESSIONS];
 
 		for (n = 0; n < net.link_count; n++)
 			if (open[n])
@@ -351,20 +358,36 @@ static void net_solve(void)
 
 			if (fixed[n])
 				continue;
+			session->depth = 0;
 			for (hop = 0; hop < session->hops; hop++) {
 				u32 link = session->path[hop];
 
-				here |= left[link] / open[link] <=
-					level * (1 + 1e-15L);
+				if (left[link] / open[link] >
+				    level * (1 + 1e-15L))
+					continue;
+				here = true;
+				session->depth = fp_max64(session->depth,
+							  depth[link] + 1);
 			}
 			if (!here)
 				continue;
 			fixed[n] = true;
-			todo--;
+			round[first - todo--] = n;
 			session->fair = level;
 			for (hop = 0; hop < session->hops; hop++) {
 				left[session->path[hop]] -= level;
 				open[session->path[hop]]--;
+			}
+		}
+		/* Those of one level do not depend on each other. */
+		for (n = 0; n < first - todo; n++) {
+			struct net_session *session = &net.sessions[round[n]];
+
+			for (hop = 0; hop < session->hops; hop++) {
+				u32 link = session->path[hop];
+
+				depth[link] =
+					fp_max64(depth[link], session->depth);
 			}
 		}
 	}
@@ -398,6 +421,156 @@ static struct net_error net_error(void)
 			fmax(worst.part, difference / (double)session->fair);
 	}
 	return worst;
+}
+
+/* A tiny network is at rest when no rate has changed for so many cycles; */
+#define TINY_QUIET 12
+/* when none of its sessions has made so many and it is not, it never will be. */
+#define TINY_CYCLES 400
+
+/**
+ * struct tiny_session - where a session of a tiny network is in its cycle
+ * @due: when it goes on, ns
+ * @sent: its packet is on the way; else it pauses
+ * @pkt: the packet
+ * @tags: its tags
+ * @cycles: that it has completed
+ * @changed: the cycle in which its rate changed last
+ */
+struct tiny_session {
+	u64 due;
+	bool sent;
+	struct slbn_packet pkt;
+	u16 tags[NET_HOPS];
+	u32 cycles;
+	u32 changed;
+};
+
+/**
+ * struct tiny_result - how a tiny network ended
+ * @rests: all rates stand still
+ * @bits: the largest difference from an exact rate, bit/s: at rest, or in the
+ *	second half of the time that it was watched
+ * @per_level: the largest for each level of bottlenecks that the rate depends on
+ */
+struct tiny_result {
+	bool rests;
+	double bits;
+	double per_level;
+};
+
+static void tiny_note(struct tiny_result *result,
+		      const struct net_session *session)
+{
+	double bits = (double)fabsl(session->src.rate - session->fair);
+
+	result->bits = fmax(result->bits, bits);
+	/* A demand may be next to a share that is off by as much. */
+	result->per_level =
+		fmax(result->per_level, bits / fmax(session->depth, 1));
+}
+
+/* Let a session go on to its next hop, or end, or cycle. */
+static void tiny_step(u32 number, struct tiny_session *t)
+{
+	struct net_session *session = &net.sessions[number];
+	struct net_link *link;
+	u64 rate = session->src.rate;
+	u8 hop;
+
+	net.now = t->due;
+	if (!t->sent) {
+		t->pkt = session->src.pkt;
+		memcpy(t->tags, session->src.tags, sizeof(t->tags));
+		t->sent = true;
+	} else if (slbn_goes_up(&t->pkt) && !t->pkt.hop) {
+		assert_int_equal(
+			slbn_source_answer(&session->src, &t->pkt, t->tags),
+			SLBN_CYCLE);
+		t->cycles++;
+		if (session->src.rate != rate)
+			t->changed = t->cycles;
+		t->due += net.pause / 2 + (net.pause ? rnd() % net.pause : 0);
+		t->sent = false;
+		return;
+	}
+	if (!slbn_goes_up(&t->pkt) && t->pkt.hop == session->hops)
+		slbn_destination_answer(&t->pkt);
+	hop = slbn_hop_here(&t->pkt);
+	link = &net.links[session->path[hop]];
+	assert_int_equal(
+		net.visit(link, number, &t->pkt, &t->tags[hop], net.now),
+		SLBN_FORWARD);
+	t->due += link->delay;
+}
+
+/* A link of a tiny network, which keeps nothing of the network before. */
+static void tiny_link(u32 number, u64 capacity, u64 delay, bool heals)
+{
+	static struct slbn_visit memory[NET_LINKS][SLBN_MEMORY_WAYS];
+	struct net_link *link = &net.links[number];
+
+	link->params.C = capacity;
+	link->params.epoch = heals ? 100 * NET_MS : 0;
+	link->params.rows = heals;
+	memset(&link->stats, 0, sizeof(link->stats));
+	memset(memory[number], 0, sizeof(memory[number]));
+	slbn_link_init(&link->vars, 0, (u32)rnd());
+	link->vars.memory = memory[number];
+	link->delay = delay;
+}
+
+/*
+ * Run net's sessions, which have their paths and nothing else, until all rates
+ * stand still or it is plain that they never will. They join in their order,
+ * @apart ns one after the other, with these demands.
+ */
+static struct tiny_result tiny_run(const u64 *demands, u64 apart)
+{
+	struct tiny_session tiny[NET_LINKS] = { 0 };
+	struct tiny_result result = { .rests = false };
+	u32 least, quiet, n;
+
+	assert_true(net.session_count <= ARRAY_SIZE(tiny));
+	for (n = 0; n < net.session_count; n++) {
+		const u64 id[2] = { n, 0 };
+
+		slbn_source_join(&net.sessions[n].src, id, demands[n],
+				 NET_HOPS);
+		net.sessions[n].joined = true;
+		tiny[n].due = n * apart;
+	}
+	net_solve();
+	do {
+		u32 next = 0;
+
+		for (n = 1; n < net.session_count; n++)
+			if (tiny[n].due < tiny[next].due)
+				next = n;
+		tiny_step(next, &tiny[next]);
+		unit_step++;
+		if (tiny[next].sent)
+			continue;
+		if (tiny[next].cycles > TINY_CYCLES / 2)
+			tiny_note(&result, &net.sessions[next]);
+		least = ~0U;
+		quiet = ~0U;
+		for (n = 0; n < net.session_count; n++) {
+			least = fp_min64(least, tiny[n].cycles);
+			quiet = fp_min64(quiet,
+					 tiny[n].cycles - tiny[n].changed);
+		}
+		result.rests = quiet >= TINY_QUIET;
+		if (result.rests || least >= TINY_CYCLES)
+			break;
+	} while (true);
+	if (result.rests) {
+		result.bits = 0;
+		result.per_level = 0;
+		for (n = 0; n < net.session_count; n++)
+			tiny_note(&result, &net.sessions[n]);
+	}
+	return result;
 }
 
 #endif /* SLBN_NET_H */

@@ -208,6 +208,206 @@ static void rates_are_max_min(void **state)
 	net_clear();
 }
 
+/**
+ * struct tally - what came of many tiny networks
+ * @networks: that were run
+ * @moving: whose rates never stood still
+ * @far: of these, with a rate further off than a bit/s for each session
+ * @bits: the largest difference of those that did, bit/s
+ * @per_level: for each level of bottlenecks that a rate depends on
+ * @per_session: for each session that is there
+ * @moving_bits: the largest of those that move, but not of the far
+ */
+struct tally {
+	u32 networks;
+	u32 moving;
+	u32 far;
+	double bits;
+	double per_level;
+	double per_session;
+	double moving_bits;
+};
+
+static void tally_add(struct tally *tally, struct tiny_result result)
+{
+	tally->networks++;
+	if (!result.rests) {
+		tally->moving++;
+		if (result.bits > net.session_count)
+			tally->far++;
+		else
+			tally->moving_bits =
+				fmax(tally->moving_bits, result.bits);
+		return;
+	}
+	tally->bits = fmax(tally->bits, result.bits);
+	tally->per_level = fmax(tally->per_level, result.per_level);
+	tally->per_session =
+		fmax(tally->per_session, result.bits / net.session_count);
+}
+
+static void tally_print(const char *what, const struct tally *tally)
+{
+	printf("# %-36s %8u %6.2f %7.2f %9.2f %6u %9.2f %4u\n", what,
+	       tally->networks, tally->bits, tally->per_level,
+	       tally->per_session, tally->moving, tally->moving_bits,
+	       tally->far);
+}
+
+static void tally_head(void)
+{
+	printf("# %-36s %8s %6s %7s %9s %6s %9s %4s\n", "", "networks", "bit/s",
+	       "a level", "a session", "moving", "by bit/s", "far");
+}
+
+/* Every network of so many links and sessions, and every order to join in. */
+static void every_network(struct tally *tally, u32 links, u32 sessions,
+			  bool heals)
+{
+	static const u64 capacities[] = { 100, 101, 250 };
+	static const u64 asked[] = { UNLIMITED, 33, 50 };
+	u32 paths = (1U << links) - 1;
+	u64 count = 1, number;
+	u32 n, link;
+
+	for (n = 0; n < links; n++)
+		count *= ARRAY_SIZE(capacities);
+	for (n = 0; n < sessions; n++)
+		count *= paths * ARRAY_SIZE(asked);
+	for (number = 0; number < count; number++) {
+		u64 wants[NET_LINKS];
+		u64 rest = number;
+
+		for (n = 0; n < links; n++) {
+			tiny_link(n, capacities[rest % ARRAY_SIZE(capacities)],
+				  NET_MS, heals);
+			rest /= ARRAY_SIZE(capacities);
+		}
+		for (n = 0; n < sessions; n++) {
+			struct net_session *session = &net.sessions[n];
+			u32 path = rest % paths + 1;
+
+			rest /= paths;
+			wants[n] = asked[rest % ARRAY_SIZE(asked)];
+			rest /= ARRAY_SIZE(asked);
+			session->hops = 0;
+			for (link = 0; link < links; link++)
+				if (path >> link & 1)
+					session->path[session->hops++] = link;
+		}
+		net.link_count = links;
+		net.session_count = sessions;
+		tally_add(tally, tiny_run(wants, NET_MS * 3 / 10));
+	}
+	net.link_count = 0;
+}
+
+/* All networks up to three links and three sessions, in any order of joining. */
+static void small_networks_are_exact(void **state)
+{
+	static const struct {
+		const char *name;
+		u64 pause;
+		bool heals;
+	} ways[] = {
+		{ "the paper's form, no pause", 0, false },
+		{ "the paper's form, random pause", 5 * NET_MS, false },
+		{ "ledgers and memory, random pause", 5 * NET_MS, true },
+	};
+	u32 n, links, sessions;
+
+	(void)state;
+	tally_head();
+	for (n = 0; n < ARRAY_SIZE(ways); n++) {
+		struct tally tally = { 0 };
+
+		net_clear();
+		net.pause = ways[n].pause;
+		for (links = 1; links <= 3; links++)
+			for (sessions = 1; sessions <= 3; sessions++)
+				every_network(&tally, links, sessions,
+					      ways[n].heals);
+		tally_print(ways[n].name, &tally);
+		assert_int_equal(tally.moving, 0);
+		CHECK(tally.bits <= 1, "%s: %g bit/s", ways[n].name,
+		      tally.bits);
+	}
+	net_clear();
+}
+
+/* 2 to 6 links, 2 to 10 sessions, and many ties. */
+static void some_tiny_network(struct tally *tally, u64 unit, bool heals)
+{
+	u64 wants[NET_LINKS];
+	u64 choice[3];
+	bool alike = one_in(2);
+	u32 n;
+
+	for (n = 0; n < ARRAY_SIZE(choice); n++)
+		choice[n] =
+			rnd_in(10, 1000) * unit + (unit > 1 ? rnd() % unit : 0);
+	net.link_count = rnd_in(2, 6);
+	for (n = 0; n < net.link_count; n++)
+		tiny_link(n, choice[rnd_in(0, ARRAY_SIZE(choice) - 1)],
+			  alike ? 2 * NET_MS : rnd_in(1000000, 10000000),
+			  heals);
+	memset(net.sessions, 0, 10 * sizeof(*net.sessions));
+	net.session_count = 0;
+	for (n = rnd_in(2, 10); n; n--) {
+		wants[net.session_count] =
+			one_in(4) ? choice[0] / rnd_in(2, 8) + 1 : UNLIMITED;
+		net_add_session(rnd_in(1, net.link_count));
+	}
+	tally_add(tally, tiny_run(wants, one_in(2) ? 0 : rnd_in(0, NET_MS)));
+	net.link_count = 0;
+}
+
+/*
+ * How often rates never stand still, and how far they are from the exact ones;
+ * SLBN_NETWORKS in the environment is of how many networks. Without a pause two
+ * sessions can hold each other off for ever; docs/slbn-accuracy.md tells more.
+ */
+static void tiny_networks_jitter_by_a_few_bits(void **state)
+{
+	static const struct {
+		const char *name;
+		u64 unit;
+		u64 pause;
+		bool heals;
+	} ways[] = {
+		{ "10 to 1000 bit/s, no pause", 1, 0, false },
+		{ "10 to 1000 bit/s, random pause", 1, 5 * NET_MS, false },
+		{ "10 Mbit/s to 1 Gbit/s, no pause", MEGA, 0, false },
+		{ "10 Mbit/s to 1 Gbit/s, random pause", MEGA, 5 * NET_MS,
+		  false },
+		{ "the same, with ledgers and memory", MEGA, 5 * NET_MS, true },
+	};
+	const char *text = getenv("SLBN_NETWORKS");
+	u32 networks = text ? (u32)strtoul(text, NULL, 0) : 20000;
+	u32 n;
+
+	(void)state;
+	tally_head();
+	for (n = 0; n < ARRAY_SIZE(ways); n++) {
+		struct tally tally = { 0 };
+
+		net_clear();
+		net.pause = ways[n].pause;
+		while (tally.networks < networks)
+			some_tiny_network(&tally, ways[n].unit, ways[n].heals);
+		tally_print(ways[n].name, &tally);
+		/* What is off is what divisions left over, of all sessions. */
+		CHECK(tally.per_session < 1, "%s: %g bit/s", ways[n].name,
+		      tally.bits);
+		if (!ways[n].pause)
+			continue;
+		CHECK(tally.moving <= networks / 1000 && !tally.far,
+		      "%s: %u move, %u are far", ways[n].name, tally.moving,
+		      tally.far);
+	}
+	net_clear();
+}
+
 /* With losses all the time, rates stay where they belong once they are there. */
 static void losses_change_nothing(void **state)
 {
@@ -503,6 +703,8 @@ static void a_million_sessions_fit(void **state)
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(paper_form_is_the_paper),
 	UNIT_TEST(rates_are_max_min),
+	UNIT_TEST(small_networks_are_exact),
+	UNIT_TEST(tiny_networks_jitter_by_a_few_bits),
 	UNIT_TEST(losses_change_nothing),
 	UNIT_TEST(losses_ruin_the_paper_form),
 	UNIT_TEST(faults_heal),

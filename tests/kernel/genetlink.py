@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Speaking generic netlink byte by byte, and the family "slbn" by it.
+
+rtnetlink.py beside this has what all netlink is made of: messages, attributes, refusals. Here are
+the second header of generic netlink, the controller that knows the families' numbers and groups,
+and what include/uapi/fairpath/slbn_netlink.h says of links. Nothing is checked before it is sent.
+See genetlink.h of <linux>.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from rtnetlink import (
+    HEADER,
+    NETLINK_CAP_ACK,
+    NETLINK_EXT_ACK,
+    NLA_F_NESTED,
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    SOL_NETLINK,
+    TCA_OPTIONS,
+    Rtnetlink,
+    attribute,
+    attributes,
+    u8,
+    u32,
+)
+from slbn_wire import JOIN, Datagram, Packet, State
+
+NETLINK_GENERIC, GENL_ID_CTRL, NETLINK_ADD_MEMBERSHIP = 16, 16, 1
+CTRL_CMD_GETFAMILY = 3
+CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_MCAST_GROUPS = 1, 2, 7
+CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 1, 2
+GENL = struct.Struct("=BBH")
+
+UAPI = Path(__file__).resolve().parents[2] / "include/uapi/fairpath/slbn_netlink.h"
+
+
+def _counted(enum: str) -> list[str]:
+    """The names of an enum of the header, in their order."""
+    body = re.search(rf"enum {enum} {{(.*?)}}", UAPI.read_text(), re.DOTALL)
+    assert body
+    return re.findall(r"SLBN_[AC]_(\w+),", body[1])
+
+
+#: Numbers of attributes and commands by their names; the header is the contract.
+A = {name: number for number, name in enumerate(_counted("slbn_link_attribute"))}
+C = {name: number for number, name in enumerate(_counted("slbn_command"))}
+A_MAX = max(A.values())
+
+MS, SECOND = 10**6, 10**9
+MEGA = 10**6
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is shown of a link's configuration; rates in bit/s, times in ns."""
+
+    rate: int = 0
+    epoch: int = SECOND
+    memory: int | None = None
+    memory_time: int | None = SECOND
+    control: int = 50
+    edge: int = 0
+    keyed: int = 0
+    threshold: int = 10
+
+    @classmethod
+    def read(cls, content: bytes) -> Config:
+        found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
+        return cls(
+            rate=found[A["RATE"]],
+            epoch=found[A["EPOCH"]],
+            memory=found.get(A["MEMORY"]),
+            memory_time=found.get(A["MEMORY_TIME"]),
+            control=found[A["CONTROL"]],
+            edge=found[A["EDGE"]],
+            keyed=found[A["KEYED"]],
+            threshold=found[A["THRESHOLD"]],
+        )
+
+
+def u64(kind: int, value: int) -> bytes:
+    return attribute(kind, struct.pack("=Q", value))
+
+
+#: How the numbers of a link are written, where not as a u32.
+WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8}
+
+
+def given(**values: int | str | bytes) -> bytes:
+    """Attributes of a link: numbers, a name, a key."""
+    content = b""
+    for name, value in values.items():
+        kind = A[name.upper()]
+        if isinstance(value, str):
+            content += attribute(kind, value.encode() + b"\0")
+        elif isinstance(value, bytes):
+            content += attribute(kind, value)
+        else:
+            content += WRITERS.get(name, u32)(kind, value)
+    return content
+
+
+def options(**values: int | str | bytes) -> bytes:
+    """TCA_OPTIONS of the qdisc."""
+    return attribute(TCA_OPTIONS | NLA_F_NESTED, given(**values))
+
+
+@dataclass(frozen=True)
+class Told:
+    """A link as the family shows it, or an event of it."""
+
+    command: int
+    index: int
+    name: str
+    handle: int
+    state: State
+    raw: bytes
+
+    @classmethod
+    def read(cls, message: bytes) -> Told:
+        command, version, _ = GENL.unpack_from(message)
+        assert version == 1
+        content = message[GENL.size :]
+        found = dict(attributes(content))
+        return cls(
+            command=command,
+            index=int.from_bytes(found[A["IFINDEX"]], "little"),
+            name=found[A["IFNAME"]].rstrip(b"\0").decode(),
+            handle=int.from_bytes(found[A["HANDLE"]], "little"),
+            state=State.read(found[A["STATE"]]),
+            raw=content,
+        )
+
+    @property
+    def config(self) -> Config:
+        return Config.read(self.raw)
+
+
+class Genetlink(Rtnetlink):
+    """A socket of the family "slbn" in the network namespace where it is made."""
+
+    def __init__(self) -> None:
+        # Another protocol, the same messages.
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
+        self.sequence = itertools.count(1)
+        name = attribute(CTRL_ATTR_FAMILY_NAME, b"slbn\0")
+        body = GENL.pack(CTRL_CMD_GETFAMILY, 1, 0) + name
+        (answer,) = self.ask(GENL_ID_CTRL, NLM_F_ACK, body)
+        found = dict(attributes(answer[GENL.size :]))
+        self.family = int.from_bytes(found[CTRL_ATTR_FAMILY_ID], "little")
+        groups = [dict(attributes(g)) for _, g in attributes(found[CTRL_ATTR_MCAST_GROUPS])]
+        self.groups = {
+            group[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode(): int.from_bytes(
+                group[CTRL_ATTR_MCAST_GRP_ID], "little"
+            )
+            for group in groups
+        }
+
+    def say(self, command: str | int, content: bytes = b"", flags: int = NLM_F_ACK) -> list[bytes]:
+        """Send a command with attributes; the answers."""
+        number = C[command] if isinstance(command, str) else command
+        return list(self.ask(self.family, flags, GENL.pack(number, 1, 0) + content))
+
+    def get(self, content: bytes) -> Told:
+        (answer,) = self.say("LINK_GET", content)
+        return Told.read(answer)
+
+    def dump_links(self) -> list[Told]:
+        return [Told.read(answer) for answer in self.say("LINK_GET", flags=NLM_F_DUMP)]
+
+    def set(self, content: bytes) -> None:
+        assert self.say("LINK_SET", content) == []
+
+    def reset(self, content: bytes) -> None:
+        assert self.say("LINK_RESET", content) == []
+
+    def listen(self) -> None:
+        """Join the group of events; it is this socket's only use from now on."""
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups["share"])
+        self.socket.setblocking(False)
+
+    def events(self) -> list[Told]:
+        """What was told since this was asked last."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                data = self.socket.recv(1 << 16)
+                length, kind, _, _, _ = HEADER.unpack_from(data)
+                assert (length, kind) == (len(data), self.family)
+                found.append(Told.read(data[HEADER.size :]))
+        return found
+
+
+def control_frame(session: int, kind: int = JOIN, seq: int = 0, source: str = "") -> bytes:
+    """A frame with a packet that goes down, of a session without a limit, and no checksum."""
+    packet = Packet(type=kind, seq=seq, room=2, id=session.to_bytes(16, "big"))
+    return Datagram(packet.pack(), source=source, check=0).frame()

@@ -1,0 +1,393 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The two queues of slbn, whatever they are, and slbn in the queues of others.
+
+    prio 1: -> tbf 2: -> (a parent under test, 3:) -> slbn 20: -+-> control, in 20:1
+                                                                +-> data, in 20:2; 22: if given
+
+The tbf is drr_fq.py's valve: closed, nothing leaves, and what waits where can be told to the
+packet; opened, it lets out what was queued in the order in which slbn chose.  Control packets here
+are Joins of ever new sessions, so each that passes is counted by the link, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from drr_fq import (
+    BURST,
+    HEADERS,
+    NUMBERED,
+    PARENTS,
+    PORT,
+    PRIMER,
+    Link,
+    Parent,
+    batch,
+    link,
+    numbered_frame,
+)
+from genetlink import MEGA, Genetlink, control_frame, given
+from net import sh, wait_for
+from rtnetlink import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    RTM_NEWTFILTER,
+    TCA_KIND,
+    Refused,
+    Shown,
+    attribute,
+    handle,
+)
+from slbn_wire import PORT as SLBN_PORT
+from slbn_wire import State
+
+#: Data queues, in tc's words; deep enough for what the tests send, unless they say otherwise.
+CHILDREN = {
+    "its own": "",
+    "pfifo": "qdisc add dev a0 parent 20:2 handle 22: pfifo limit 1000",
+    "bfifo": "qdisc add dev a0 parent 20:2 handle 22: bfifo limit 1mb",
+    "fq_codel": "qdisc add dev a0 parent 20:2 handle 22: fq_codel limit 1000 target 100s",
+    "drr_fq": "qdisc add dev a0 parent 20:2 handle 22: drr_fq limit 1000",
+    "htb": """qdisc add dev a0 parent 20:2 handle 22: htb default 1
+        class add dev a0 parent 22: classid 22:f htb rate 8gbit burst 1mb quantum 60000
+        class add dev a0 parent 22:f classid 22:1 htb rate 8gbit burst 1mb quantum 60000
+        qdisc add dev a0 parent 22:1 handle 23: pfifo limit 1000""",
+    "netem": "qdisc add dev a0 parent 20:2 handle 22: netem limit 1000",
+    "netem, late": "qdisc add dev a0 parent 20:2 handle 22: netem limit 1000 delay 1ms",
+    "tbf": "qdisc add dev a0 parent 20:2 handle 22: tbf rate 8gbit burst 1mb limit 1mb",
+    "prio": "qdisc add dev a0 parent 20:2 handle 22: prio",
+}
+#: Data queues that are full with a few packets of 1000 octets: 10, if it is not said otherwise.
+FULL = {
+    "pfifo": "pfifo limit 10",
+    "pfifo_head_drop": "pfifo_head_drop limit 10",
+    "bfifo": "bfifo limit 10000",
+    "fq_codel": "fq_codel limit 10",
+    "drr_fq": "drr_fq limit 10p",
+    "netem": "netem limit 10",
+    "tbf": "tbf rate 8gbit burst 1mb limit 10000",
+    "sfq": "sfq limit 10",
+}
+
+
+@dataclass
+class Queues:
+    """slbn 20: on a0, and the sockets around it."""
+
+    on: Link
+    family: Genetlink
+    sessions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def state(self) -> State:
+        return self.family.get(given(ifindex=self.on.index)).state
+
+    def control(self, count: int = 1) -> int:
+        """Send Joins; how many the queues took."""
+        return sum(self.on.inject(control_frame(next(self.sessions))) for _ in range(count))
+
+    def data(self, count: int = 1, flow: int = 1, length: int = 1000) -> int:
+        return self.on.send(flow, length, count, classes=False)
+
+    def received(self) -> list[str]:
+        """What has come out: `c` a control packet, `FLOW.NUMBER` one of data."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                frame = self.on.receiver.recv(1 << 17)
+                if frame[23] != socket.IPPROTO_UDP:
+                    continue
+                (port,) = struct.unpack_from("!H", frame, 36)
+                if port == SLBN_PORT:
+                    found.append("c")
+                elif port == PORT:
+                    flow, number = NUMBERED.unpack_from(frame, HEADERS)
+                    if flow != PRIMER:
+                        found.append(f"{flow}.{number}")
+        return found
+
+    def drained(self, count: int) -> list[str]:
+        """All that was queued, when it has come out: COUNT packets."""
+        wait_for(lambda: not any(each.qlen for each in self.on.qdiscs().values()))
+        found: list[str] = []
+
+        def complete() -> bool:
+            found.extend(self.received())
+            return len(found) >= count
+
+        wait_for(complete)
+        assert len(found) == count, found
+        return found
+
+    def lengths(self) -> tuple[int, int]:
+        """Packets in the control queue and the data queue, which together are slbn's."""
+        shown = self.on.qdiscs()
+        classes = {each.handle: each for each in self.on.rtnetlink.classes(self.on.index)}
+        control, data = classes[handle("20:1")], classes[handle("20:2")]
+        slbn = shown["20:"]
+        assert (control.qlen + data.qlen, control.backlog + data.backlog) == (
+            slbn.qlen,
+            slbn.backlog,
+        )
+        # A class tells what its queue tells. Its own queues are not listed.
+        for queue in shown.values():
+            if queue.parent in (control.handle, data.handle):
+                tells = classes[queue.parent]
+                for name in ("qlen", "backlog", "drops", "sent_packets", "sent_bytes"):
+                    assert getattr(tells, name) == getattr(queue, name)
+        return control.qlen, data.qlen
+
+    def check_empty(self) -> None:
+        for name, each in self.on.qdiscs().items():
+            assert (name, each.qlen, each.backlog) == (name, 0, 0)
+
+
+@contextlib.contextmanager
+def queues(
+    commands: str = "", parent: Parent | str = "tbf", closed: bool = True
+) -> Iterator[Queues]:
+    """slbn with what COMMANDS put in its classes, behind a closed valve."""
+    if isinstance(parent, str):
+        parent = PARENTS[parent]
+    tc = f"""qdisc add dev a0 root handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+    filter add dev a0 parent 1: protocol 0x88b5 matchall action drop
+    qdisc add dev a0 parent 1:1 handle 2: tbf rate 8bit burst {BURST} limit 100mb
+    {parent.commands}
+    qdisc add dev a0 parent {parent.place} handle 20: slbn rate 1tbit epoch 0 control 100%
+    {commands}"""
+    with link(tc) as made:
+        if closed:
+            made.close_valve()
+        family = Genetlink()
+        try:
+            yield Queues(made, family)
+        finally:
+            family.close()
+
+
+@pytest.mark.parametrize("child", CHILDREN)
+def test_control_goes_first_and_data_keep_their_order(child: str) -> None:
+    with queues(CHILDREN[child]) as at:
+        sent = 0
+        for _ in range(10):
+            assert at.data(3) == 3
+            assert at.control(2) == 2
+            sent += 5
+            at.lengths()
+        control, data = at.lengths()
+        # One of the data keeps the valve closed, unless it was late and another does now.
+        assert control == 20 and data in ((30, 31) if child == "netem, late" else (31,))
+        at.on.open_valve()
+        out = at.drained(sent)
+        at.check_empty()
+        assert out[:20] == ["c"] * 20
+        assert out[20:] == [f"1.{n}" for n in range(30)]
+        assert at.state.joins == at.state.N == 20
+
+
+@pytest.mark.parametrize("child", FULL)
+def test_lengths_are_right_when_a_child_drops(child: str) -> None:
+    with queues(f"qdisc add dev a0 parent 20:2 handle 22: {FULL[child]}") as at:
+        shown = at.on.shown("22:")
+        sent = 0
+        for _ in range(30):
+            for flow in (1, 2, 3):
+                at.data(1, flow)
+                sent += 1
+                at.control()
+                at.lengths()
+        control, data = at.lengths()
+        assert control == 90
+        assert 5 <= data <= 11
+        shown = at.on.shown("22:")
+        assert shown.drops >= 90 - data
+        # What the child dropped, slbn and all above it tell, too.
+        assert at.on.shown("20:").drops >= shown.drops
+        at.on.open_valve()
+        wait_for(lambda: not any(each.qlen for each in at.on.qdiscs().values()))
+        at.check_empty()
+        wait_for(lambda: at.on.shown("20:").sent_packets >= 90)
+        out: list[str] = []
+
+        def complete() -> bool:
+            out.extend(at.received())
+            return len(out) >= at.on.shown("1:").sent_packets - 2
+
+        wait_for(complete)
+        assert out[:90] == ["c"] * 90
+        for flow in (1, 2, 3):
+            numbers = [int(each[2:]) for each in out[90:] if each.startswith(f"{flow}.")]
+            assert numbers == sorted(set(numbers))
+        assert at.state.joins == 90
+
+
+def test_a_child_that_loses_packets() -> None:
+    """What netem loses is its own; the rest is counted through."""
+    with queues("qdisc add dev a0 parent 20:2 handle 22: netem limit 1000 loss 30%") as at:
+        taken = at.data(200)
+        assert taken == 200
+        before = at.on.shown("20:").sent_packets
+        control, data = at.lengths()
+        assert control == 0 and 80 <= data <= 190
+        at.on.open_valve()
+        wait_for(lambda: not any(each.qlen for each in at.on.qdiscs().values()))
+        at.check_empty()
+        sent = at.on.shown("20:").sent_packets
+        assert sent - before == data
+        assert at.on.shown("22:").sent_packets == sent
+
+
+@pytest.mark.parametrize("child", ["its own", "drr_fq", "netem", "htb"])
+def test_children_come_and_go_while_packets_wait(child: str) -> None:
+    """What waits in a child goes with it, and in the other class nothing changes."""
+    with queues(CHILDREN[child]) as at:
+        at.data(20)
+        at.control(5)
+        assert at.lengths() == (5, 21)
+        place = at.on.shown("22:").handle if "22:" in at.on.qdiscs() else 0
+        batch("tc", "qdisc replace dev a0 parent 20:2 handle 24: pfifo limit 7\n")
+        assert at.lengths() == (5, 0)
+        at.data(20)
+        assert at.lengths() == (5, 7)
+        batch("tc", "qdisc del dev a0 parent 20:2 handle 24:\n")
+        # Its own is back.
+        assert at.lengths() == (5, 0)
+        assert at.data(100) == 100
+        batch("tc", "qdisc replace dev a0 parent 20:1 handle 25: bfifo limit 700\n")
+        assert at.lengths() == (0, 100)
+        assert at.control(10) == 5
+        assert at.lengths() == (5, 100)
+        assert at.on.shown("20:").drops >= 5
+        at.on.open_valve()
+        out = at.drained(105)
+        assert out[:5] == ["c"] * 5 and out[5:] == [f"1.{n}" for n in range(40, 140)]
+        at.check_empty()
+        assert place == 0 or place == handle("22:")
+
+
+def test_the_control_queue_is_bounded() -> None:
+    with queues() as at:
+        assert at.control(400) == 256
+        assert at.lengths() == (256, 1)
+        assert at.on.shown("20:").drops == 400 - 256
+        # The link has seen them all the same: their sources will send them again.
+        assert at.state.joins == 400
+        assert at.data(50) == 50
+        at.on.open_valve()
+        out = at.drained(306)
+        assert out[:256] == ["c"] * 256 and "c" not in out[256:]
+
+
+def test_control_beyond_its_share_is_dropped_and_data_are_not() -> None:
+    with queues() as at:
+        before = at.control()
+        batch("tc", "qdisc change dev a0 parent 2:1 handle 20: slbn rate 1mbit control 0.1%\n")
+        # A share of a kbit/s: after a burst of a few, hardly any.
+        taken = before + at.control(300)
+        state = at.state
+        assert taken == state.joins == 301 - state.over_rate
+        assert 100 <= state.over_rate <= 299
+        assert at.on.shown("20:").drops == state.over_rate
+        assert at.lengths() == (min(taken, 256), 1)
+        assert at.data(300) == 300
+        at.on.open_valve()
+        assert at.drained(taken + 300)[:taken] == ["c"] * taken
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_slbn_in_the_queues_of_others(parent: str) -> None:
+    """As a child: all lengths are right, nothing is lost, and the link is there all the same."""
+    with queues(parent=parent) as at:
+        sent = 0
+        for _ in range(20):
+            sent += at.data(2) + at.control()
+            at.lengths()
+        assert sent == 60
+        shown = at.on.qdiscs()
+        # All of them know of all packets but those that wait above them already.
+        assert [each.qlen for name, each in sorted(shown.items()) if name in ("1:", "2:")] == [
+            61,
+            61,
+        ]
+        assert shown["20:"].qlen >= (0 if PARENTS[parent].waits else 59)
+        at.on.open_valve()
+        out = at.drained(60)
+        at.check_empty()
+        assert [each for each in out if each != "c"] == [f"1.{n}" for n in range(40)]
+        assert at.state.joins == 20
+
+
+def test_over_a_device_without_a_queue() -> None:
+    """On a VLAN, and beneath it slbn once more: each device is a link of its own."""
+    with link("qdisc add dev a0 root handle 30: slbn rate 1gbit epoch 0") as on:
+        batch(
+            "ip",
+            """link add link a0 name a0.5 address 02:00:00:00:00:01 type vlan id 5
+            link set a0.5 up
+            """,
+        )
+        batch("tc", "qdisc add dev a0.5 root handle 20: slbn rate 10mbit epoch 0 control 100%\n")
+        family = Genetlink()
+        vlan = socket.if_nametoindex("a0.5")
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("a0.5", 0))
+            for session in range(20):
+                raw.send(control_frame(session))
+                raw.send(numbered_frame(1, session, 500))
+        for index, capacity in ((vlan, 10 * MEGA), (on.index, 1000 * MEGA)):
+            state = family.get(given(ifindex=index)).state
+            assert (state.joins, state.N, state.capacity) == (20, 20, capacity)
+            (root,) = (each for each in on.rtnetlink.qdiscs(index) if each.kind == "slbn")
+            assert (root.sent_packets, root.qlen, root.backlog, root.drops) == (40, 0, 0, 0)
+        family.close()
+
+
+def test_classes() -> None:
+    with queues() as at:
+        text = sh("tc -s class show dev a0 parent 20:").stdout
+        assert [line.split()[:3] for line in text.splitlines() if line.startswith("class")] == [
+            ["class", "slbn", "20:1"],
+            ["class", "slbn", "20:2"],
+        ]
+        # No class can be made, changed or deleted: there are two.
+        for words in ("add dev a0 parent 20: classid 20:3", "change dev a0 classid 20:1"):
+            assert sh(f"tc class {words} slbn", check=False).returncode
+        assert sh("tc class del dev a0 classid 20:1", check=False).returncode
+
+        netlink = at.on.rtnetlink
+        for place in ("20:3", "20:ff", "20:ffff"):
+            with pytest.raises(Refused) as caught:
+                netlink.change_qdisc(
+                    at.on.index,
+                    handle("26:"),
+                    handle(place),
+                    attribute(TCA_KIND, b"pfifo\0"),
+                    NLM_F_CREATE | NLM_F_EXCL,
+                )
+            assert caught.value.errno == errno.ENOENT
+        # What a packet is decides its class, and no filter.
+        with pytest.raises(Refused) as caught:
+            netlink.change_filter(at.on.index, handle("20:"), RTM_NEWTFILTER, handle("20:1"))
+        assert caught.value.errno == errno.EOPNOTSUPP
+        assert caught.value.message
+        at.data(3)
+        assert at.lengths() == (0, 4)
+
+
+def test_tc_shows_the_same() -> None:
+    with queues() as at:
+        at.data(5)
+        at.control(3)
+        shown = json.loads(sh("tc -j -s qdisc show dev a0").stdout)
+        slbn = next(each for each in shown if each["kind"] == "slbn")
+        raw: Shown = at.on.shown("20:")
+        assert (slbn["qlen"], slbn["backlog"]) == (raw.qlen, raw.backlog) == (9, raw.backlog)
+        assert (slbn["N"], slbn["joins"]) == (3, 3)

@@ -1,0 +1,530 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sch_slbn in its surroundings: devices, namespaces and modules that come, change and go.
+
+    a0 with slbn ---------------- veth ---------------- b0
+    sources, and a flood of data  |  a destination that turns packets round
+
+Sessions are slbn_peer's: they join and then probe for ever.  What is expected of them is told by
+the link: once its sums are what they should be, and stay so while each session comes by another
+time, its sessions have the rates that they should have; the sources print them in the end.  Nothing
+is asked after a time, but when the link has seen so many packets or turned so many pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from drr_fq import batch
+from genetlink import MEGA, MS, SECOND, Genetlink, control_frame, given, options
+from net import Namespace, namespace, sh, unnamed_namespace, wait_for
+from rtnetlink import (
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    RTM_DELQDISC,
+    TC_H_ROOT,
+    TCA_KIND,
+    Refused,
+    Rtnetlink,
+    attribute,
+    handle,
+)
+from slbn_wire import State
+
+KIND = attribute(TCA_KIND, b"slbn\0")
+RATE = 100 * MEGA
+#: Of one session the demand; the others want all that there is.
+MODEST = 5 * MEGA
+SESSIONS = 5
+
+
+@dataclass
+class Lane:
+    """The drawing above, in two namespaces."""
+
+    a: Namespace
+    b: Namespace
+    peer: str
+    rtnetlink: Rtnetlink
+    family: Genetlink
+    #: Of the device that has slbn, in the namespace where it began.
+    index: int
+
+    # --- configuration
+
+    def qdisc(
+        self, content: bytes, flags: int = 0, where: str = "1:", parent: int = TC_H_ROOT
+    ) -> None:
+        self.rtnetlink.change_qdisc(self.index, handle(where), parent, KIND + content, flags)
+
+    def attach(self, **values: int | str | bytes) -> None:
+        self.qdisc(options(**values), NLM_F_CREATE | NLM_F_REPLACE)
+
+    def change(self, **values: int | str | bytes) -> None:
+        self.qdisc(options(**values))
+
+    def detach(self, where: str = "1:") -> None:
+        self.rtnetlink.change_qdisc(self.index, handle(where), TC_H_ROOT, b"", kind=RTM_DELQDISC)
+
+    # --- what there is to see
+
+    @property
+    def state(self) -> State:
+        return self.family.get(given(ifindex=self.index)).state
+
+    def settled(self, capacity: int) -> Callable[[], bool]:
+        """Whether the link counts all sessions and each of them as it should be."""
+
+        def look() -> bool:
+            state = self.state
+            rest = capacity - MODEST
+            return (
+                state.capacity == capacity
+                and state.N + state.before_N == SESSIONS
+                and state.NR + state.before_NR == SESSIONS - 1
+                and state.BF + state.before_BF == MODEST
+                and state.share == rest // (SESSIONS - 1)
+            )
+
+        return look
+
+    def cycles(self, count: int, meanwhile: Callable[[], bool] = lambda: True) -> None:
+        """Wait until each session has come by so often, and see that something is so all the time.
+
+        That each has, and not one for all, is because none can be more than three times as fast as
+        another: a cycle is a pause of 5 to 15 ms and little else.
+        """
+        first = self.state.acks
+
+        def seen() -> bool:
+            assert meanwhile()
+            return self.state.acks - first >= 3 * count * SESSIONS
+
+        wait_for(seen, 60)
+
+    # --- packets
+
+    @contextlib.contextmanager
+    def sessions(self, seconds: float = 3600) -> Iterator[subprocess.Popen[str]]:
+        """Sources; they do not say goodbye."""
+        demands = [0] * (SESSIONS - 1) + [MODEST]
+        command = ["ip", "netns", "exec", self.a.name, self.peer]
+        with subprocess.Popen(
+            [*command, "source", "10.0.0.1", str(seconds)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin
+            process.stdin.write("\n".join(f"10.0.0.2 {demand} 0.05 0" for demand in demands))
+            process.stdin.close()
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextlib.contextmanager
+    def flood(self) -> Iterator[None]:
+        """Data all the time, both ways."""
+        stop = threading.Event()
+
+        def send(ns: Namespace, to: str) -> None:
+            with ns.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as data:
+                data.setblocking(False)
+                while not stop.is_set():
+                    for size in (10, 1400, 8000):
+                        # The device may be down, or gone, or its queue full.
+                        with contextlib.suppress(OSError):
+                            data.sendto(bytes(size), (to, 9))
+                    stop.wait(0.005)
+
+        threads = [
+            threading.Thread(target=send, args=to)
+            for to in ((self.a, "10.0.0.2"), (self.b, "10.0.0.1"))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
+
+@contextlib.contextmanager
+def lane(peer: str, queues: int = 1) -> Iterator[Lane]:
+    with namespace() as a, namespace() as b:
+        sizes = f"numtxqueues {queues} numrxqueues {queues}"
+        batch(
+            "ip",
+            f"""link add a0 netns {a.name} {sizes} type veth peer name b0 netns {b.name} {sizes}
+            netns exec {a.name} ip addr add 10.0.0.1/24 dev a0
+            netns exec {a.name} ip link set a0 up
+            netns exec {b.name} ip addr add 10.0.0.2/24 dev b0
+            netns exec {b.name} ip link set b0 up
+            """,
+        )
+        with a.entered():
+            made = Lane(a, b, peer, Rtnetlink(), Genetlink(), socket.if_nametoindex("a0"))
+        command = ["ip", "netns", "exec", b.name, peer, "destination", "10.0.0.2"]
+        with subprocess.Popen(command) as process:
+            try:
+                yield made
+            finally:
+                process.kill()
+                made.rtnetlink.close()
+                made.family.close()
+
+
+@pytest.fixture(scope="module")
+def base(peer: str) -> Iterator[Lane]:
+    with lane(peer) as made:
+        yield made
+
+
+@pytest.fixture
+def on(base: Lane) -> Iterator[Lane]:
+    yield base
+    with contextlib.suppress(Refused):
+        base.detach()
+
+
+def references() -> int:
+    """How many use the module."""
+    return int(Path("/sys/module/sch_slbn/refcnt").read_text())
+
+
+def pages(before: State, now: State) -> int:
+    """Turned since then, as the tags tell."""
+    return (now.tag - before.tag) % 0xFFFF
+
+
+def test_rates_follow_what_is_done_to_the_link(on: Lane) -> None:
+    """Under load: attached, changed, replaced, reset, deleted and attached again."""
+    on.attach(rate=RATE)
+    with on.flood(), on.sessions(12) as process:
+        wait_for(on.settled(RATE))
+        on.change(rate=RATE // 2)
+        wait_for(on.settled(RATE // 2))
+        # Another qdisc on the same device takes over the link as it is.
+        before = on.state
+        on.qdisc(options(rate=RATE), NLM_F_CREATE | NLM_F_REPLACE, where="2:")
+        wait_for(on.settled(RATE))
+        assert on.state.fresh == before.fresh
+
+        def exact_again() -> None:
+            """Two epochs and some cycles later nothing is left of it."""
+            first = on.state
+            wait_for(lambda: pages(first, on.state) >= 2)
+            on.cycles(10)
+            on.cycles(5, on.settled(RATE))
+            assert on.state.clamped == 0
+
+        on.family.reset(given(ifname="a0"))
+        exact_again()
+        on.detach("2:")
+        assert on.family.dump_links() == []
+        on.attach(rate=RATE)
+        exact_again()
+        shown = on.rtnetlink.qdiscs(on.index)
+        assert sum(each.sent_packets for each in shown) > 100
+        assert process.stdout
+        rates = [int(line.split()[0]) for line in process.stdout.read().splitlines()]
+        assert rates == [(RATE - MODEST) // (SESSIONS - 1)] * (SESSIONS - 1) + [MODEST]
+    # They died silently.
+    wait_for(lambda: on.state.N + on.state.before_N == 0)
+
+
+def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
+    on.attach(rate=RATE, epoch=300 * MS)
+
+    def turned(count: int) -> None:
+        first = on.state
+        wait_for(lambda: pages(first, on.state) >= count)
+
+    with on.flood(), on.sessions():
+        wait_for(on.settled(RATE))
+        settled = on.settled(RATE)
+        fresh = on.state.fresh
+        for values in (
+            {"epoch": 0},
+            {"epoch": 300 * MS},
+            {"epoch": SECOND},
+            {"epoch": 0, "memory": 0},
+            {"memory": 7},
+            {"epoch": 200 * MS, "memory_time": SECOND},
+            {"memory": 0},
+            {"memory": 100000},
+        ):
+            on.change(**values)
+            on.cycles(3, settled)
+            if values.get("epoch"):
+                turned(2)
+                on.cycles(1, settled)
+        assert on.state.fresh == fresh
+        assert on.state.clamped == 0
+        on.change(epoch=0)
+        on.cycles(2, settled)
+    # Whoever dies now is counted for ever, until there are epochs again.
+    first = on.state
+    assert settled()
+    for _ in range(20):
+        assert on.state == first
+    on.change(epoch=10 * MS)
+    wait_for(lambda: on.state.N + on.state.before_N == 0)
+    assert on.state.share == RATE
+
+
+def test_the_device_is_renamed_goes_down_and_loses_its_carrier(on: Lane) -> None:
+    on.attach(rate=RATE, epoch=200 * MS)
+
+    def all_gone() -> bool:
+        return on.state.N + on.state.before_N == 0
+
+    with on.flood(), on.sessions():
+        wait_for(on.settled(RATE))
+        for mtu in (1400, 9000, 576, 1500):
+            on.a.sh(f"ip link set a0 mtu {mtu}")
+            on.cycles(2, on.settled(RATE))
+        for down, up in (
+            ("ip link set a0 down", "ip link set a0 name x0; ip link set x0 up"),
+            ("ip link set x0 down", "ip link set x0 name a0; ip link set a0 up"),
+        ):
+            on.a.sh(down)
+            wait_for(all_gone)
+            on.a.sh(up)
+            wait_for(on.settled(RATE))
+            name = "x0" if "x0 up" in up else "a0"
+            assert on.family.get(given(ifname=name)).index == on.index
+        # The other end goes down.
+        on.b.sh("ip link set b0 down")
+        wait_for(all_gone)
+        on.b.sh("ip link set b0 up")
+        wait_for(on.settled(RATE))
+        on.cycles(5, on.settled(RATE))
+        assert on.state.clamped == 0
+
+
+def test_the_device_moves_to_another_namespace_and_back(on: Lane) -> None:
+    used = references()
+    on.attach(rate=RATE)
+    assert references() > used
+    with namespace() as c, on.flood(), on.sessions():
+        wait_for(on.settled(RATE))
+        for here, there in ((on.a, c), (c, on.a)):
+            sh(f"ip -n {here.name} link set a0 netns {there.name}")
+            with there.entered():
+                moved, family = Rtnetlink(), Genetlink()
+                on.index = socket.if_nametoindex("a0")
+            # It is left without a qdisc of ours, and nobody holds on to one.
+            assert family.dump_links() == on.family.dump_links() == []
+            assert not any(each.kind == "slbn" for each in moved.qdiscs(on.index))
+            assert references() == used
+            flags = NLM_F_CREATE | NLM_F_EXCL
+            content = KIND + options(rate=RATE)
+            moved.change_qdisc(on.index, handle("1:"), TC_H_ROOT, content, flags)
+            (link,) = family.dump_links()
+            assert (link.name, link.state.N, link.state.joins) == ("a0", 0, 0)
+            moved.close()
+            family.close()
+        on.a.sh("ip addr replace 10.0.0.1/24 dev a0; ip link set a0 up")
+        wait_for(on.settled(RATE))
+    on.detach()
+    assert references() == used
+
+
+def vanished(ns: Namespace, name: str) -> bool:
+    with ns.entered():
+        return name not in [each for _, each in socket.if_nameindex()]
+
+
+@pytest.mark.parametrize("what", ["device", "namespace"])
+def test_it_dies_with_sessions_on_and_packets_waiting(peer: str, what: str) -> None:
+    used = references()
+    with lane(peer) as on:
+        on.attach(rate=RATE)
+        with on.flood(), on.sessions():
+            wait_for(on.settled(RATE))
+            # Not before, or the neighbours would not find each other.
+            child = "parent 1:2 handle 2: netem delay 2s limit 10000"
+            sh(f"tc -n {on.a.name} qdisc add dev a0 {child}")
+            wait_for(lambda: max(each.qlen for each in on.rtnetlink.qdiscs(on.index)) > 20)
+            if what == "device":
+                sh(f"ip -n {on.a.name} link del a0")
+                assert references() == used
+            else:
+                # It lives on in those who are in it, and their packets, though nobody finds it.
+                sh(f"ip netns del {on.a.name}")
+                on.cycles(2, on.settled(RATE))
+                on.rtnetlink.close()
+                on.family.close()
+        # With it goes its end of the link, and so the other.
+        wait_for(lambda: vanished(on.b, "b0"))
+        wait_for(lambda: references() == used)
+
+
+def test_the_module_goes_while_packets_are_in_flight(on: Lane) -> None:
+    sh(f"tc -n {on.b.name} qdisc add dev b0 root netem delay 2ms")
+    with on.flood(), on.sessions():
+        for edge in (0, 1, 0):
+            on.attach(rate=RATE, edge=edge)
+            wait_for(on.settled(RATE))
+            refused = sh("rmmod sch_slbn", check=False)
+            assert refused.returncode and "in use" in refused.stdout
+            assert on.settled(RATE)()
+            on.detach()
+            sh("rmmod sch_slbn")
+            sh("modprobe sch_slbn")
+            on.family.close()
+            with on.a.entered():
+                on.family = Genetlink()
+    sh(f"tc -n {on.b.name} qdisc del dev b0 root")
+
+
+def test_it_comes_and_goes_often_and_nothing_is_left(peer: str) -> None:
+    used = references()
+    with unnamed_namespace():
+        batch("ip", "link add a0 type dummy\nlink set a0 up\n")
+        rtnetlink, family = Rtnetlink(), Genetlink()
+        index = socket.if_nametoindex("a0")
+        for cycle in range(50):
+            content = KIND + options(rate=RATE, memory=cycle)
+            flags = NLM_F_CREATE | NLM_F_EXCL
+            rtnetlink.change_qdisc(index, handle("1:"), TC_H_ROOT, content, flags)
+            assert references() == used + 1
+            (link,) = family.dump_links()
+            assert link.state.memory_entries >= cycle
+            rtnetlink.change_qdisc(index, handle("1:"), TC_H_ROOT, b"", kind=RTM_DELQDISC)
+            assert references() == used
+            assert family.dump_links() == []
+        rtnetlink.close()
+        family.close()
+    with namespace() as outside:
+        for _ in range(2):
+            with namespace() as inside:
+                sh(
+                    f"""set -e
+                    ip link add a0 netns {inside.name} type veth peer b0 netns {outside.name}
+                    ip -n {inside.name} link set a0 up
+                    tc -n {inside.name} qdisc add dev a0 root slbn rate 1gbit"""
+                )
+                assert references() == used + 1
+            wait_for(lambda: vanished(outside, "b0"))
+            assert references() == used
+
+
+def test_links_in_several_namespaces_are_apart(on: Lane, peer: str) -> None:
+    on.attach(rate=RATE)
+    with lane(peer) as other, on.flood(), on.sessions(), other.sessions():
+        other.attach(rate=3 * RATE)
+        wait_for(on.settled(RATE))
+        wait_for(other.settled(3 * RATE))
+        other.family.reset(given(ifname="a0"))
+        other.change(rate=RATE // 2)
+        on.cycles(5, on.settled(RATE))
+        wait_for(other.settled(RATE // 2))
+        other.detach()
+        on.cycles(5, on.settled(RATE))
+
+
+def test_the_qdiscs_of_a_device_are_one_link(peer: str) -> None:
+    with lane(peer, queues=4) as on:
+        queues = range(1, 5)
+        with on.a.entered():
+            places = "".join(
+                f"qdisc add dev a0 parent 10:{n} handle {n}: slbn rate {RATE} epoch 0\n"
+                for n in queues
+            )
+            batch("tc", f"qdisc add dev a0 root handle 10: mq\n{places}")
+        with on.flood(), on.sessions():
+            wait_for(on.settled(RATE))
+            assert len(on.family.dump_links()) == 1
+            # Through one queue, all are changed.
+            on.qdisc(options(rate=RATE // 2), where="3:", parent=handle("10:3"))
+            wait_for(on.settled(RATE // 2))
+            on.cycles(5, on.settled(RATE // 2))
+        before = on.state
+        with on.a.entered(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("a0", 0))
+            for session in range(64):
+                raw.send(control_frame(session, source=f"10.0.1.{session}"))
+        wait_for(lambda: on.state.joins == before.joins + 64)
+        shown = [each for each in on.rtnetlink.qdiscs(on.index) if each.kind == "slbn"]
+        assert len(shown) == 4
+        # Each took some of them, and all tell of all of them.
+        assert sum(each.sent_packets > 0 for each in shown) >= 3
+        now = on.state
+        assert {State.read(each.application) for each in shown} == {now}
+        assert now.N + now.before_N == SESSIONS + 64
+        # It lasts as long as the last of them.
+        for n in queues:
+            assert on.state == now
+            on.rtnetlink.change_qdisc(
+                on.index, handle(f"{n}:"), handle(f"10:{n}"), b"", kind=RTM_DELQDISC
+            )
+        assert on.family.dump_links() == []
+
+
+TUNSETIFF, TUNSETCARRIER, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x400454E2, 0x2, 0x1000
+
+
+def test_the_speed_of_a_device_is_followed() -> None:
+    sh("modprobe tun")
+    with unnamed_namespace(), open("/dev/net/tun", "r+b", buffering=0) as tap:
+        fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", b"t0", IFF_TAP | IFF_NO_PI))
+        batch("ip", "link set t0 up\n")
+        rtnetlink, family = Rtnetlink(), Genetlink()
+        index = socket.if_nametoindex("t0")
+
+        def attached(**values: int) -> None:
+            content = KIND + options(**values)
+            flags = NLM_F_CREATE | NLM_F_REPLACE
+            rtnetlink.change_qdisc(index, handle("1:"), TC_H_ROOT, content, flags)
+
+        def capacity() -> int:
+            return family.get(given(ifname="t0")).state.capacity
+
+        def becomes(speed: int) -> None:
+            wait_for(lambda: capacity() == speed * MEGA)
+
+        def plugged(speed: int) -> None:
+            """The cable is drawn and put in again; the speed is another."""
+            sh(f"ethtool -s t0 speed {speed}")
+            for carrier in (0, 1):
+                fcntl.ioctl(tap, TUNSETCARRIER, struct.pack("i", carrier))
+
+        sh("ethtool -s t0 speed 100")
+        attached()
+        assert capacity() == 100 * MEGA
+        for speed in (1000, 10, 25000):
+            plugged(speed)
+            becomes(speed)
+        # The share and the memory, whose size follows from the rate, go with it.
+        state = family.get(given(ifname="t0")).state
+        assert state.share == 25000 * MEGA
+        attached(rate=RATE)
+        assert capacity() == RATE
+        assert family.get(given(ifname="t0")).state.memory_entries < state.memory_entries
+        plugged(2500)
+        batch("ip", "link set t0 down\nlink set t0 up\n")
+        assert capacity() == RATE
+        attached(rate=0)
+        assert capacity() == 2500 * MEGA
+        # Being down and up it may have become another, too.
+        batch("ip", "link set t0 down\n")
+        sh("ethtool -s t0 speed 40000")
+        assert capacity() == 2500 * MEGA
+        batch("ip", "link set t0 up\n")
+        becomes(40000)
+        rtnetlink.close()
+        family.close()

@@ -1,0 +1,758 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What sch_slbn makes of messages, byte by byte: over rtnetlink and by the family "slbn".
+
+Whatever tc and slbnctl would not send is sent here: a refusal says why and leaves the link's
+configuration and state as they were. Everybody may read; to write takes CAP_NET_ADMIN over the
+namespace in which the link is, which is another namespace's to see. Events are asked for by the
+group "share"; how many there are is compared with the link's own count and with what made them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import random
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drr_fq import Link, batch, link
+from genetlink import (
+    A_MAX,
+    GENL,
+    MEGA,
+    MS,
+    SECOND,
+    A,
+    C,
+    Config,
+    Genetlink,
+    Told,
+    control_frame,
+    given,
+    options,
+    u64,
+)
+from net import CLONE_NEWNET, unnamed_namespace, wait_for
+from rtnetlink import (
+    ATTRIBUTE,
+    HEADER,
+    NLA_F_NESTED,
+    NLM_F_ACK,
+    NLM_F_CREATE,
+    NLM_F_DUMP,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    RTM_DELQDISC,
+    TC_H_ROOT,
+    TCA_KIND,
+    TCA_OPTIONS,
+    Refused,
+    Rtnetlink,
+    attribute,
+    handle,
+    u8,
+    u32,
+)
+from slbn_wire import JOIN, LEAVE, State
+
+KIND = attribute(TCA_KIND, b"slbn\0")
+HANDLE = handle("10:")
+RATE = 100 * MEGA
+KEY = bytes(range(16))
+TCA_RATE, NLM_F_DUMP_INTR = 5, 0x10
+NOBODY, CLONE_NEWUSER = 65534, 0x10000000
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def nest(content: bytes) -> bytes:
+    return attribute(TCA_OPTIONS | NLA_F_NESTED, content)
+
+
+@dataclass
+class Slbn:
+    """A link a0 with slbn 10:, some sessions on it, and both ways to speak to it."""
+
+    on: Link
+    family: Genetlink
+
+    @property
+    def told(self) -> Told:
+        return self.family.get(given(ifindex=self.on.index))
+
+    def rtnetlink(self, content: bytes, flags: int = 0) -> None:
+        kind = KIND + content
+        self.on.rtnetlink.change_qdisc(self.on.index, HANDLE, TC_H_ROOT, kind, flags)
+
+    def add(self, content: bytes) -> None:
+        self.rtnetlink(content, NLM_F_CREATE | NLM_F_EXCL)
+
+    def delete(self) -> None:
+        self.on.rtnetlink.change_qdisc(self.on.index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
+
+    def change(self, content: bytes) -> None:
+        """A change over rtnetlink."""
+        self.rtnetlink(nest(content))
+
+    def set(self, content: bytes) -> None:
+        """A change by the family."""
+        self.family.set(given(ifindex=self.on.index) + content)
+
+    @property
+    def kept(self) -> tuple[object, ...]:
+        """What a refusal must not change; events are told in their own time."""
+        told = self.told
+        return told.handle, told.config, replace(told.state, events=0)
+
+    def set_of(self, name: str, content: bytes) -> None:
+        self.family.set(given(ifname=name) + content)
+
+    def join(self, *sessions: int) -> None:
+        for session in sessions:
+            assert self.on.inject(control_frame(session))
+
+    def leave(self, *sessions: int) -> None:
+        for session in sessions:
+            assert self.on.inject(control_frame(session, LEAVE, seq=1))
+
+
+def sessions(state: State) -> int:
+    return state.N + state.before_N
+
+
+@pytest.fixture(scope="module")
+def slbn() -> Iterator[Slbn]:
+    """Without epochs, so that nothing changes by itself; two sessions are on it."""
+    with link() as on:
+        made = Slbn(on, Genetlink())
+        made.add(options(rate=RATE, epoch=0, key=b""))
+        made.join(1, 2)
+        assert sessions(made.told.state) == 2
+        yield made
+        made.family.close()
+
+
+#: Configurations that are refused, and words that have to be in the answer.
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "rate too small": (given(rate=999), "rate must be 1 kbit/s to 1 Tbit/s, or 0"),
+    "rate too large": (given(rate=10**12 + 1), "rate must be 1 kbit/s to 1 Tbit/s, or 0"),
+    "rate -1": (given(rate=2**64 - 1), "rate must be 1 kbit/s to 1 Tbit/s, or 0"),
+    "epoch too short": (given(epoch=10 * MS - 1), "epoch must be 10 ms to 1 h, or 0"),
+    "epoch too long": (given(epoch=3600 * SECOND + 1), "epoch must be 10 ms to 1 h, or 0"),
+    "memory too large": (given(memory=4194305), "memory must be 0 to 4194304 entries"),
+    "memory_time too long": (given(memory_time=60 * SECOND + 1), "memory must be 0 to 60 s"),
+    "memory twice": (given(memory=7, memory_time=SECOND), "memory is either entries or a time"),
+    "control 0": (given(control=0), "control must be 0.1 to 100 %"),
+    "control too large": (given(control=1001), "control must be 0.1 to 100 %"),
+    "edge 2": (given(edge=2), "edge must be 0 or 1"),
+    "edge 255": (given(edge=255), "edge must be 0 or 1"),
+    "key of 15": (given(key=KEY[1:]), "key must be 16 octets, or 0"),
+    "key of 1": (given(key=b"k"), "key must be 16 octets, or 0"),
+    "key of 17": (given(key=KEY + b"k"), ""),
+    "threshold 0": (given(threshold=0), "threshold must be 1 to 1000 per mille"),
+    "threshold too large": (given(threshold=1001), "threshold must be 1 to 1000 per mille"),
+    "the last of many": (
+        given(rate=5 * MEGA, epoch=SECOND, memory=9, control=7, edge=1, key=KEY, threshold=1001),
+        "threshold must be 1 to 1000 per mille",
+    ),
+    "the second of two bad": (given(rate=5 * MEGA) + given(rate=5), "rate must be"),
+    "shown only: keyed": (u8(A["KEYED"], 1), ""),
+    "shown only: state": (attribute(A["STATE"], bytes(240)), ""),
+    "shown only: handle": (u32(A["HANDLE"], HANDLE), ""),
+    "attribute 0": (u32(0, 5), ""),
+    "padding": (attribute(A["PAD"], b""), ""),
+    "unknown attribute": (u32(A_MAX + 1, 5), ""),
+    "unknown attribute among others": (given(rate=5 * MEGA) + u32(999, 5), ""),
+    "attribute with a nest's flag": (u64(A["RATE"] | NLA_F_NESTED, 5 * MEGA), ""),
+    "attribute longer than the message": (b"\x40\0" + struct.pack("=HQ", A["RATE"], 5 * MEGA), ""),
+    "attribute shorter than its head": (b"\x03\0" + struct.pack("=HQ", A["RATE"], 5 * MEGA), ""),
+    "bytes after the last": (given(rate=5 * MEGA) + b"\0\0\0", ""),
+    "a nest in it": (attribute(A["RATE"], given(rate=5 * MEGA)), ""),
+}
+#: Each number too short, too long, and without any content.
+REFUSED |= {
+    f"{name} of {length} octets": (attribute(A[name.upper()], bytes([1] * length)), "")
+    for name, size in {
+        "rate": 8,
+        "epoch": 8,
+        "memory": 4,
+        "memory_time": 8,
+        "control": 4,
+        "edge": 1,
+        "threshold": 4,
+    }.items()
+    for length in (0, size - 1, size + 1, 2 * size)
+    if length != size
+}
+
+WAYS: dict[str, Callable[[Slbn, bytes], None]] = {"qdisc": Slbn.change, "family": Slbn.set}
+
+
+def unchanged(slbn: Slbn, what: Callable[..., object], *arguments: object) -> Refused:
+    """That WHAT is refused with a reason and leaves all as it was."""
+    before = slbn.kept
+    with pytest.raises(Refused) as caught:
+        what(*arguments)
+    assert slbn.kept == before
+    assert caught.value.message
+    return caught.value
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bad_configurations_are_refused(slbn: Slbn, way: str) -> None:
+    for name, (content, words) in REFUSED.items():
+        refused = unchanged(slbn, WAYS[way], slbn, content)
+        assert refused.errno in (errno.EINVAL, errno.ERANGE), name
+        assert words in refused.message, name
+        if words:
+            assert refused.message.startswith("sch_slbn: "), name
+
+
+def test_a_link_that_would_be_bad_is_not_made() -> None:
+    with link() as on:
+        slbn = Slbn(on, Genetlink())
+        refused = {name: nest(content) for name, (content, _) in REFUSED.items()}
+        refused["not marked as a nest"] = attribute(TCA_OPTIONS, given(rate=RATE))
+        for name, content in refused.items():
+            with pytest.raises(Refused) as caught:
+                slbn.add(content)
+            assert caught.value.message, name
+            assert "10:" not in on.qdiscs() and slbn.family.dump_links() == [], name
+        slbn.family.close()
+
+
+def test_a_qdisc_does_not_name_a_device(slbn: Slbn) -> None:
+    for content in (given(ifindex=slbn.on.index), given(ifname="a0")):
+        unchanged(slbn, slbn.change, content)
+
+
+def test_good_configurations_are_taken(slbn: Slbn) -> None:
+    default = Config(rate=RATE, epoch=0)
+    extremes: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"rate": 1000, "epoch": 10 * MS, "control": 1, "threshold": 1}, {}),
+        ({"rate": 10**12, "epoch": 3600 * SECOND, "control": 1000, "threshold": 1000}, {}),
+        ({"memory": 0}, {"memory_time": None}),
+        ({"memory": 70000}, {"memory_time": None}),
+        ({"memory_time": 0}, {"memory": 0, "memory_time": None}),
+        ({"memory_time": 60 * SECOND}, {"memory": None}),
+        ({"edge": 1}, {}),
+        ({}, {}),
+    ]
+    restore = given(rate=RATE, epoch=0, memory_time=SECOND, control=50, edge=0, threshold=10)
+    for way in WAYS.values():
+        for values, besides in extremes:
+            way(slbn, given(**values))
+            assert slbn.told.config == replace(default, **(values | besides))
+            shown = slbn.on.shown("10:")
+            assert Config.read(shown.options) == slbn.told.config
+            way(slbn, restore)
+            assert slbn.told.config == default
+        # Of the same attribute twice, the last.
+        way(slbn, given(control=7) + given(control=50))
+        assert slbn.told.config == default
+    assert sessions(slbn.told.state) == 2
+
+
+def test_a_key_is_never_shown(slbn: Slbn) -> None:
+    for way in WAYS.values():
+        way(slbn, given(key=KEY))
+        told = slbn.told
+        (dumped,) = slbn.family.dump_links()
+        shown = slbn.on.shown("10:")
+        assert told.config.keyed == dumped.config.keyed == Config.read(shown.options).keyed == 1
+        for content in (told.raw, dumped.raw, shown.options, shown.application):
+            assert KEY not in content and KEY[:8] not in content and KEY[:8][::-1] not in content
+        way(slbn, given(key=b""))
+        assert slbn.told.config.keyed == 0
+
+
+@pytest.mark.parametrize(
+    ("parent", "besides"),
+    [("10:3", b""), ("10:ffff", b""), ("ffff:ffff", attribute(TCA_RATE, b"\x64\x01"))],
+    ids=["no such class", "nor such", "a bad estimator"],
+)
+def test_an_add_that_is_refused_leaves_the_link(slbn: Slbn, parent: str, besides: bytes) -> None:
+    """A device is one link: a second qdisc on it is made before it turns out to be refused."""
+    kind = KIND + options(rate=5 * MEGA) + besides
+    flags = NLM_F_CREATE | NLM_F_REPLACE
+    change = slbn.on.rtnetlink.change_qdisc
+    try:
+        unchanged(slbn, change, slbn.on.index, handle("11:"), handle(parent), kind, flags)
+    finally:
+        # For the tests that follow.
+        slbn.set(given(rate=RATE, epoch=0))
+
+
+#: Requests that are refused whatever the command is, and how.
+BAD_NAMES: dict[str, tuple[bytes, int]] = {
+    "no device": (b"", errno.EINVAL),
+    "ifindex unknown": (given(ifindex=999), errno.ENODEV),
+    "ifindex 0": (given(ifindex=0), errno.ENODEV),
+    "ifindex -1": (given(ifindex=0xFFFFFFFF), errno.ENODEV),
+    "ifname unknown": (given(ifname="nope"), errno.ENODEV),
+    "ifname empty": (given(ifname=""), errno.ENODEV),
+    "a device without slbn": (given(ifname="b0"), errno.ENOENT),
+    "ifindex of 2 octets": (attribute(A["IFINDEX"], b"\1\0"), errno.EINVAL),
+    "ifindex of 8 octets": (attribute(A["IFINDEX"], bytes(8)), errno.EINVAL),
+    "ifname without an end": (attribute(A["IFNAME"], b"a" * 16), errno.EINVAL),
+    "ifname too long": (given(ifname="a" * 16), errno.ERANGE),
+}
+
+
+@pytest.mark.parametrize("command", ["LINK_GET", "LINK_SET", "LINK_RESET"])
+def test_requests_that_name_no_link(slbn: Slbn, command: str) -> None:
+    for name, (content, number) in BAD_NAMES.items():
+        refused = unchanged(slbn, slbn.family.say, command, content)
+        assert refused.errno in (number, errno.EINVAL) and refused.errno, name
+        if number in (errno.ENODEV, errno.ENOENT) and "empty" not in name:
+            assert refused.errno == number, name
+    by_name = slbn.family.get(given(ifname="a0"))
+    assert by_name == slbn.told
+
+
+@pytest.mark.parametrize("command", ["LINK_GET", "LINK_RESET"])
+def test_what_reads_or_resets_takes_no_parameters(slbn: Slbn, command: str) -> None:
+    where = given(ifindex=slbn.on.index)
+    for content in (given(rate=RATE), given(key=KEY), u32(A_MAX + 1, 1), b"\0\0\0"):
+        unchanged(slbn, slbn.family.say, command, where + content)
+
+
+def test_commands_that_are_none(slbn: Slbn) -> None:
+    where = given(ifindex=slbn.on.index)
+    before = slbn.kept
+    for command in (0, C["SHARE_EVENT"], max(C.values()) + 1, 255):
+        for flags in (NLM_F_ACK, NLM_F_ACK | NLM_F_DUMP):
+            with pytest.raises(Refused) as caught:
+                slbn.family.say(command, where, flags)
+            assert caught.value.errno == errno.EOPNOTSUPP
+    for change in ("LINK_SET", "LINK_RESET"):
+        with pytest.raises(Refused) as caught:
+            slbn.family.say(change, where, NLM_F_ACK | NLM_F_DUMP)
+        assert caught.value.errno == errno.EOPNOTSUPP
+    # Too short for the second header.
+    with pytest.raises(Refused) as caught:
+        list(slbn.family.ask(slbn.family.family, NLM_F_ACK, b"\1"))
+    assert caught.value.errno == errno.EINVAL
+    assert slbn.kept == before
+
+
+def test_reset(slbn: Slbn) -> None:
+    before = slbn.told.state
+    assert sessions(before) == 2
+    slbn.family.reset(given(ifname="a0"))
+    now = slbn.told.state
+    assert (sessions(now), now.share, now.BF) == (0, RATE, 0)
+    assert now.tag != before.tag
+    # What happened remains counted.
+    assert now.joins == before.joins == 2
+    slbn.join(1, 2)
+    assert sessions(slbn.told.state) == 2
+
+
+# --- any bytes
+
+
+def some_content(rng: random.Random) -> bytes:
+    """Attributes, most of them sound."""
+    content = b""
+    values = {
+        "rate": (1000, MEGA, RATE, 10**12, 0, 999, 2**63),
+        "epoch": (0, 3000 * SECOND, 3600 * SECOND, 1, 2**64 - 1),
+        "memory": (0, 1, 63, 5000, 2**32 - 1),
+        "memory_time": (0, MS, SECOND, 61 * SECOND),
+        "control": (1, 50, 1000, 0, 1001),
+        "edge": (0, 1, 2),
+        "threshold": (1, 10, 1000, 0),
+    }
+    for _ in range(rng.randrange(5)):
+        sort = rng.randrange(24)
+        if sort == 0:
+            content += rng.randbytes(rng.randrange(24))
+        elif sort == 1:
+            content += attribute(rng.randrange(A_MAX + 3), rng.randbytes(rng.randrange(20)))
+        elif sort == 2:
+            content += ATTRIBUTE.pack(rng.randrange(40), rng.randrange(A_MAX + 2)) + bytes(8)
+        elif sort == 3:
+            content += given(key=rng.choice((b"", KEY, KEY[1:])))
+        else:
+            name = rng.choice(sorted(values))
+            choice = values[name]
+            # The first three of each are sound.
+            content += given(**{name: choice[min(rng.randrange(8), len(choice) - 1) % 3]})
+    if rng.randrange(15) == 0:
+        content = content[: rng.randrange(len(content) + 1)]
+    if rng.randrange(15) == 0 and content:
+        at = rng.randrange(len(content))
+        content = content[:at] + rng.randbytes(1) + content[at + 1 :]
+    return content
+
+
+#: A device may be named among the rest, too.
+REASONS = (errno.EINVAL, errno.ERANGE, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOENT)
+
+
+@pytest.mark.parametrize("way", ["qdisc", "replace", "family", "anything"])
+def test_any_bytes(slbn: Slbn, way: str) -> None:
+    """Taken if they make sense, refused with a reason if not, never in between."""
+    rng = random.Random(way)
+    accepted = refused = 0
+
+    def say(content: bytes) -> None:
+        if way == "qdisc":
+            slbn.change(content)
+        elif way == "replace":
+            slbn.rtnetlink(nest(content), NLM_F_CREATE | NLM_F_REPLACE)
+        elif way == "family":
+            slbn.set(content)
+        else:
+            where = rng.choice((given(ifindex=slbn.on.index), given(ifname="a0"), b""))
+            command = rng.choice((C["LINK_GET"], C["LINK_SET"], rng.randrange(256)))
+            if command != C["LINK_RESET"]:
+                slbn.family.say(command, where + content)
+
+    for _ in range(1200):
+        content = some_content(rng)
+        before = slbn.kept
+        try:
+            say(content)
+            accepted += 1
+        except Refused as error:
+            refused += 1
+            assert error.errno in REASONS
+            assert error.message or error.errno == errno.EOPNOTSUPP, content
+            assert slbn.kept == before, content
+        now = slbn.told
+        config = now.config
+        assert config.rate == 0 or 1000 <= config.rate <= 10**12
+        assert config.epoch == 0 or 10 * MS <= config.epoch <= 3600 * SECOND
+        assert 1 <= config.control <= 1000 and 1 <= config.threshold <= 1000
+        assert (config.memory is None) != (config.memory_time is None)
+        assert config.edge <= 1 and config.keyed <= 1
+        assert now.state.capacity == (config.rate or now.state.capacity)
+    slbn.set(
+        given(rate=RATE, epoch=0, memory_time=SECOND, edge=0, key=b"", threshold=10, control=50)
+    )
+    slbn.family.reset(given(ifname="a0"))
+    slbn.join(1, 2)
+    assert sessions(slbn.told.state) == 2
+    assert accepted > 100 and refused > 100
+
+
+# --- who may
+
+
+def in_child(what: Callable[[], object]) -> str:
+    """What WHAT returns, or the error that it raises, in a process that may give up its rights."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            said = str(what())
+        except BaseException as error:
+            said = f"{error!r} after {error.__context__!r}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+def give_up_rights() -> None:
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def own_user_namespace() -> None:
+    """Be root, but only there."""
+    if libc.unshare(CLONE_NEWUSER):
+        raise OSError(ctypes.get_errno(), "unshare")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text("0 0 1")
+    Path("/proc/self/gid_map").write_text("0 0 1")
+
+
+@pytest.mark.parametrize("less", [give_up_rights, own_user_namespace])
+def test_everybody_reads_and_few_write(slbn: Slbn, less: Callable[[], None]) -> None:
+    where = given(ifindex=slbn.on.index)
+
+    def read() -> str:
+        less()
+        family = Genetlink()
+        family.get(where)
+        told = [each.name for each in family.dump_links()]
+        shown = [each.kind for each in Rtnetlink().qdiscs(slbn.on.index)]
+        family.listen()
+        return f"{told} {shown.count('slbn')}"
+
+    def write(how: Callable[[Slbn], object]) -> Callable[[], str]:
+        def attempt() -> str:
+            less()
+            mine = replace(slbn, family=Genetlink(), on=replace(slbn.on, rtnetlink=Rtnetlink()))
+            try:
+                return f"done: {how(mine)}"
+            except Refused as refused:
+                return errno.errorcode[refused.errno]
+
+        return attempt
+
+    before = slbn.kept
+    assert in_child(read) == "['a0'] 1"
+    content = given(rate=7 * MEGA)
+    writes: list[Callable[[Slbn], object]] = [
+        lambda mine: mine.set(content),
+        lambda mine: mine.change(content),
+        lambda mine: mine.family.reset(where),
+        lambda mine: mine.delete(),
+    ]
+    for how in writes:
+        assert in_child(write(how)) == "EPERM"
+    assert slbn.kept == before
+
+
+def test_root_of_a_user_namespace_writes_in_its_own_network() -> None:
+    def work() -> str:
+        own_user_namespace()
+        # There is no way back: what is made goes when the process ends.
+        if libc.unshare(CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "unshare")
+        batch("ip", "link add d0 type dummy\n")
+        on = Link(Rtnetlink(), socket.if_nametoindex("d0"), socket.socket(), burst=0)
+        mine = Slbn(on, Genetlink())
+        mine.add(options(rate=RATE))
+        mine.set(given(rate=7 * MEGA, key=KEY))
+        mine.change(given(epoch=0))
+        mine.family.reset(given(ifname="d0"))
+        return f"{mine.told.config.rate} {mine.told.config.epoch} {mine.told.config.keyed}"
+
+    assert in_child(work) == f"{7 * MEGA} 0 1"
+
+
+def test_links_of_other_namespaces_are_out_of_sight(slbn: Slbn) -> None:
+    with link() as on:
+        other = Slbn(on, Genetlink())
+        where = given(ifindex=on.index)
+        # The same number and the same name, but not that device.
+        assert on.index == slbn.on.index
+        assert other.family.dump_links() == []
+        before = slbn.kept
+        for command in ("LINK_GET", "LINK_SET", "LINK_RESET"):
+            with pytest.raises(Refused) as caught:
+                other.family.say(command, where)
+            assert caught.value.errno == errno.ENOENT
+        other.add(options(rate=5 * MEGA))
+        other.set(given(control=77))
+        other.family.reset(where)
+        assert [each.config.rate for each in other.family.dump_links()] == [5 * MEGA]
+        assert [each.config.rate for each in slbn.family.dump_links()] == [RATE]
+        assert slbn.kept == before
+        other.family.close()
+
+
+# --- many links
+
+
+@pytest.fixture(scope="module")
+def many() -> Iterator[dict[str, int]]:
+    """The indexes of many links, by their names; they have no speed to tell."""
+    with unnamed_namespace():
+        names = [f"d{n}" for n in range(300)]
+        batch("ip", "".join(f"link add {name} type dummy\n" for name in names))
+        found = {name: socket.if_nametoindex(name) for name in names}
+        rtnetlink = Rtnetlink()
+        flags = NLM_F_CREATE | NLM_F_EXCL
+        for name, index in found.items():
+            with pytest.raises(Refused) as caught:
+                rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, KIND, flags)
+            assert "give a rate" in caught.value.message
+            edge = int(name[1:]) % 2
+            content = KIND + options(rate=1000 + index, epoch=0, memory=0, edge=edge)
+            rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, content, flags)
+        yield found
+        rtnetlink.close()
+
+
+def test_all_links_are_listed(many: dict[str, int]) -> None:
+    family = Genetlink()
+    links = family.dump_links()
+    # Far more than one message holds.
+    assert sum(len(each.raw) for each in links) > 1 << 16
+    assert {each.name: each.index for each in links} == many
+    assert len(links) == len(many)
+    for each in links:
+        assert each == family.get(given(ifindex=each.index))
+        expected = Config(rate=1000 + each.index, epoch=0, memory=0, memory_time=None)
+        assert each.config == replace(expected, edge=int(each.name[1:]) % 2)
+        assert (each.state.capacity, each.state.share) == (1000 + each.index, 1000 + each.index)
+    family.close()
+
+
+def test_a_list_that_changes_while_it_is_read_says_so(many: dict[str, int]) -> None:
+    family, rtnetlink = Genetlink(), Rtnetlink()
+    body = GENL.pack(C["LINK_GET"], 1, 0)
+
+    def flags_while(happens: Callable[[], None]) -> int:
+        """Of all the answers together; something happens when the first is made."""
+        flags = NLM_F_REQUEST | NLM_F_DUMP
+        size = HEADER.size + len(body)
+        family.socket.send(HEADER.pack(size, family.family, flags, 99, 0) + body)
+        happens()
+        found = kind = 0
+        while kind != NLMSG_DONE:
+            data = family.socket.recv(1 << 16)
+            while data:
+                length, kind, flags, _, _ = HEADER.unpack_from(data)
+                found |= flags
+                data = data[(length + 3) & ~3 :]
+        return found
+
+    def remove() -> None:
+        index = many.pop("d0")
+        rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
+
+    assert not flags_while(lambda: None) & NLM_F_DUMP_INTR
+    assert flags_while(remove) & NLM_F_DUMP_INTR
+    assert {each.name for each in family.dump_links()} == set(many)
+    family.close()
+    rtnetlink.close()
+
+
+# --- events
+
+
+@pytest.fixture
+def heard() -> Iterator[tuple[Slbn, Genetlink]]:
+    """A link that nobody knows yet, and one who listens."""
+    with link() as on:
+        made = Slbn(on, Genetlink())
+        listener = Genetlink()
+        listener.listen()
+        made.add(options(rate=RATE, epoch=0, control=1000))
+        yield made, listener
+        made.family.close()
+        listener.close()
+
+
+def await_event(listener: Genetlink) -> Told:
+    found: list[Told] = []
+
+    def told() -> bool:
+        found.extend(listener.events())
+        return bool(found)
+
+    wait_for(told)
+    (event,) = found
+    return event
+
+
+def test_events_tell_of_moves_of_the_share(heard: tuple[Slbn, Genetlink]) -> None:
+    slbn, listener = heard
+    seen = 0
+
+    def moves_to(share: int, what: Callable[[], None]) -> None:
+        nonlocal seen
+        seen += 1
+        what()
+        event = await_event(listener)
+        assert (event.command, event.name, event.index) == (C["SHARE_EVENT"], "a0", slbn.on.index)
+        assert (event.state.share, event.state.events) == (share, seen)
+        assert event.handle == HANDLE
+        assert slbn.told.state == event.state
+
+    slbn.join(1)
+    moves_to(RATE // 2, lambda: slbn.join(2))
+    moves_to(RATE // 5, lambda: slbn.join(3, 4, 5))
+    moves_to(RATE // 2, lambda: slbn.leave(3, 4, 5))
+    moves_to(RATE, lambda: slbn.set(given(rate=2 * RATE)))
+    moves_to(RATE // 4, lambda: slbn.change(given(rate=RATE // 2)))
+    moves_to(RATE // 2, lambda: slbn.family.reset(given(ifname="a0")))
+    # Both are silent, and nothing else comes: it takes the end of two epochs to see it.
+    moves_to(RATE // 4, lambda: slbn.join(6, 7))
+    moves_to(RATE // 2, lambda: slbn.set(given(epoch=100 * MS)))
+
+
+def test_no_event_below_the_threshold(heard: tuple[Slbn, Genetlink]) -> None:
+    slbn, listener = heard
+    slbn.on.rtnetlink.change_qdisc(
+        socket.if_nametoindex("b0"),
+        HANDLE,
+        TC_H_ROOT,
+        KIND + options(rate=RATE, epoch=0),
+        NLM_F_CREATE,
+    )
+
+    def told_by(what: Callable[[], None]) -> int:
+        """How many events; one of b0, that is brought about later, comes later."""
+        before = slbn.told.state.events
+        what()
+        share = slbn.family.get(given(ifname="b0")).state.share
+        slbn.set_of("b0", given(rate=share // 2))
+        names: list[str] = []
+
+        def passed() -> bool:
+            names.extend(each.name for each in listener.events())
+            return "b0" in names
+
+        wait_for(passed)
+        assert names.count("a0") == slbn.told.state.events - before
+        return names.count("a0")
+
+    assert told_by(lambda: slbn.join(*range(200))) >= 1
+    slbn.set(given(threshold=50))
+    # 1/205 and 1/210 of it less are below 5 %, 1/212 is not.
+    assert told_by(lambda: slbn.join(*range(200, 205))) == 0
+    assert told_by(lambda: slbn.join(*range(205, 210))) == 0
+    assert told_by(lambda: slbn.join(*range(210, 212))) == 1
+    assert told_by(lambda: slbn.leave(*range(205, 212))) == 0
+    assert told_by(lambda: slbn.leave(*range(200, 205))) == 1
+    assert told_by(lambda: slbn.set(given(rate=RATE + RATE // 21))) == 0
+    assert told_by(lambda: slbn.set(given(rate=RATE + RATE // 19))) == 1
+
+
+def test_events_are_few(heard: tuple[Slbn, Genetlink]) -> None:
+    """However often the share moves, there are ten in a second."""
+    slbn, listener = heard
+    slbn.join(1)
+    started = time.monotonic()
+    told = moves = seq = 0
+    while time.monotonic() - started < 2:
+        for _ in range(20):
+            slbn.on.inject(control_frame(2, JOIN, seq))
+            slbn.on.inject(control_frame(2, LEAVE, seq + 1))
+            seq += 2
+            moves += 2
+        told += len(listener.events())
+    seconds = time.monotonic() - started
+    told += len(listener.events())
+    state = slbn.told.state
+    assert state.joins + state.leaves == moves + 1
+    # A delay may be a tick shorter than it says.
+    assert 1 <= told <= seconds / 0.095 + 1
+    assert moves > 10 * told
+
+
+def test_events_stay_in_their_namespace(heard: tuple[Slbn, Genetlink]) -> None:
+    slbn, listener = heard
+    slbn.join(1)
+    with link() as on:
+        other, other_listener = Slbn(on, Genetlink()), Genetlink()
+        other_listener.listen()
+        other.add(options(rate=RATE // 10, epoch=0, control=1000))
+        other.join(1, 2)
+        assert await_event(other_listener).state.share == RATE // 20
+        slbn.join(2)
+        assert await_event(listener).state.share == RATE // 2
+        # What the one heard, the other has not, though it is older.
+        assert listener.events() == other_listener.events() == []
+        other.family.close()
+        other_listener.close()
