@@ -40,6 +40,7 @@
 #include <uapi/fairpath/slbn_netlink.h>
 
 #include "sch_slbn/slbn_wire.h"
+#include "userspace/siphash.h"
 
 #define MS 1000000ULL
 #define RETRY (200 * MS)
@@ -59,7 +60,7 @@ static struct session sessions[SESSIONS_MAX];
 static u32 count;
 static u32 allowance = ~0U;
 static bool keyed;
-static u64 key[2];
+static u8 key[SIPHASH_KEY_LENGTH];
 
 static u64 now(void)
 {
@@ -106,53 +107,6 @@ static int open_socket(const char *text)
 	return fd;
 }
 
-static u64 rotate(u64 x, int bits)
-{
-	return x << bits | x >> (64 - bits);
-}
-
-static void sip_rounds(u64 v[4], int rounds)
-{
-	while (rounds--) {
-		v[0] += v[1];
-		v[2] += v[3];
-		v[1] = rotate(v[1], 13) ^ v[0];
-		v[3] = rotate(v[3], 16) ^ v[2];
-		v[0] = rotate(v[0], 32);
-		v[2] += v[1];
-		v[0] += v[3];
-		v[1] = rotate(v[1], 17) ^ v[2];
-		v[3] = rotate(v[3], 21) ^ v[0];
-		v[2] = rotate(v[2], 32);
-	}
-}
-
-/* SipHash-2-4, Aumasson and Bernstein 2012. */
-static u64 siphash(const u8 *data, u32 length)
-{
-	u64 v[4] = { key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
-		     key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573 };
-	u64 word = 0;
-	u32 at;
-
-	for (at = 0; at < length; at++) {
-		word |= (u64)data[at] << 8 * (at % 8);
-		if (at % 8 == 7) {
-			v[3] ^= word;
-			sip_rounds(v, 2);
-			v[0] ^= word;
-			word = 0;
-		}
-	}
-	word |= (u64)length << 56;
-	v[3] ^= word;
-	sip_rounds(v, 2);
-	v[0] ^= word;
-	v[2] ^= 0xff;
-	sip_rounds(v, 4);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
 /* Write the authentication; return whether the right one was there. */
 static bool authenticate(u8 *data, const struct slbn_layout *layout)
 {
@@ -162,7 +116,7 @@ static bool authenticate(u8 *data, const struct slbn_layout *layout)
 		return keyed == !!layout->auth;
 	given = slbn_get64(data + layout->auth);
 	slbn_put64(data + layout->auth, 0);
-	slbn_put64(data + layout->auth, siphash(data, layout->length));
+	slbn_put64(data + layout->auth, siphash24(data, layout->length, key));
 	return given == slbn_get64(data + layout->auth);
 }
 
@@ -396,7 +350,7 @@ static void agent(const char *digits)
 
 		if (sscanf(digits + 2 * n, "%2x", &octet) != 1)
 			die("key");
-		key[n / 8] |= (u64)octet << 8 * (n % 8);
+		key[n] = octet;
 	}
 	keyed = digits;
 	setvbuf(stdin, NULL, _IONBF, 0);
