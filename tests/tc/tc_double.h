@@ -267,6 +267,25 @@ static struct rtattr *random_options_block(int max, size_t usual)
 	return opt;
 }
 
+/* Options of any content are printed, or left out. */
+static void print_random_options(const struct qdisc_util *util, int max,
+				 size_t usual)
+{
+	u32 printed = 0;
+
+	for (; unit_step < 500000; unit_step++) {
+		struct rtattr *opt = random_options_block(max, usual);
+
+		double_begin(one_in(2));
+		assert_int_equal(util->print_qopt(NULL, NULL, opt), 0);
+		printed += double_output.length || double_output.count;
+		free(opt);
+	}
+	/* Else nothing was tested. */
+	assert_in_range(printed, 100000, 500000);
+	assert_int_equal(util->print_qopt(NULL, NULL, NULL), 0);
+}
+
 /* @key was printed, with this value. */
 static void field_is(const char *key, s64 value)
 {

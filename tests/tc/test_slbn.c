@@ -314,19 +314,8 @@ static void random_words(void **state)
 
 static void random_options(void **state)
 {
-	u32 printed = 0;
-
 	(void)state;
-	for (; unit_step < 500000; unit_step++) {
-		struct rtattr *opt = random_options_block(SLBN_A_MAX, 8);
-
-		double_begin(one_in(2));
-		assert_int_equal(slbn_print_opt(NULL, NULL, opt), 0);
-		printed += double_output.length || double_output.count;
-		free(opt);
-	}
-	assert_in_range(printed, 100000, 500000);
-	assert_int_equal(slbn_print_opt(NULL, NULL, NULL), 0);
+	print_random_options(UTIL, SLBN_A_MAX, 8);
 }
 
 static void check_fields(const struct slbn_link_state *st)
