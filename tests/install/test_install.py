@@ -102,6 +102,37 @@ def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_programs_are_built_with_libslbn(tmp_path: Path) -> None:
+    """By what pkg-config says of an installed libslbn; and the binding finds the library."""
+    make("install-tools", f"DESTDIR={tmp_path}")
+    (found,) = tmp_path.rglob("libslbn.pc")
+    source = tmp_path / "try.c"
+    source.write_text(
+        "#include <errno.h>\n#include <libslbn.h>\n"
+        'int main(void) { return slbn_open("/nowhere") || errno != ENOENT; }\n'
+    )
+    environment = dict(
+        os.environ, PKG_CONFIG_PATH=str(found.parent), PKG_CONFIG_SYSROOT_DIR=str(tmp_path)
+    )
+    script = f"gcc -Wall -Werror {source} -o {tmp_path}/try $(pkg-config --cflags --libs libslbn)"
+    subprocess.run(script, shell=True, check=True, env=environment)
+    library = {"LD_LIBRARY_PATH": str(found.parent.parent)}
+    subprocess.run([tmp_path / "try"], check=True, env=dict(os.environ, **library))
+    (binding,) = tmp_path.rglob("libslbn.py")
+    python = f"import sys; sys.path.insert(0, '{binding.parent}'); import libslbn\n"
+    python += (
+        "try:\n    libslbn.Connection('/nowhere')\nexcept FileNotFoundError:\n    print('fine')\n"
+    )
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", python],
+        check=True,
+        env=dict(os.environ, **library),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "fine\n"
+
+
 def test_no_tc_is_one_clear_line(tmp_path: Path) -> None:
     done = make("--no-print-directory", "install-tools", "TC=", f"DESTDIR={tmp_path}", check=False)
     assert done.returncode != 0
@@ -186,5 +217,5 @@ def test_help_names_each_target() -> None:
         for line in (TOP / "Makefile").read_text().splitlines()
         if line.startswith(".PHONY:")
     }
-    for target in phony - {"help", "check-kernel", "check-tc", "dkms-tree"}:
+    for target in phony - {"help", "check-kernel", "check-tc", "check-tools", "dkms-tree"}:
         assert f"make {target} " in listed
