@@ -48,7 +48,7 @@ help:
 	@echo 'make dkms-uninstall  and stop that'
 	@echo 'make install-tools   only tc plugins, programs and manual pages [DESTDIR=, TC_LIB_DIR=]'
 	@echo 'make uninstall-tools take them away again'
-	@echo 'make bench           what drr_fq, slbn and mainline'"'"'s qdiscs cost per packet (tables and figures)'
+	@echo 'make bench           what drr_fq, slbn, slbnd and mainline'"'"'s qdiscs cost (tables and figures)'
 	@echo 'make fuzz            look for what breaks SLBN'"'"'s parser and tasks, and keep what was found [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo 'make traffic         build the program that makes background load in the lab'
 	@echo 'make deps            install the packages that all of this needs (scripts/packages)'

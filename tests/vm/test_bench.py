@@ -80,6 +80,19 @@ def test_smoke_slbn(tmp_path: Path) -> None:
     assert (tmp_path / "bench-slbn.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_smoke_slbnd(tmp_path: Path) -> None:
+    """And for slbnd, on this machine's own kernel."""
+    command = [str(TOP / "tests/bench/bench"), "slbnd", "--smoke", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    paced, full = json.loads((tmp_path / "bench-slbnd.json").read_text())["points"]
+    assert (paced["kind"], full["kind"]) == ("paced", "full")
+    # 100 sessions of 1 Mbit/s: 1 % are 700 cycles a second; the machine may be busy.
+    assert 0 < paced["packets_per_second"] < 1.2 * 2 * 702
+    assert full["packets_per_second"] > paced["packets_per_second"]
+    assert "| 100 | " in (tmp_path / "bench-slbnd.md").read_text()
+
+
 def guest(script: str) -> subprocess.CompletedProcess[str]:
     """Run a script of Python in a guest with qbench."""
     modules = sorted((TOP / "build/bench").glob("6.1.*-um/fpbench.ko"))

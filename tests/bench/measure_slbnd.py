@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What slbnd costs: sessions, packets and CPU time of one agent.
+
+Run in a network namespace of its own (as root of it), on this machine's own kernel: no module is
+needed.  An agent there has sessions to a destination in a second namespace, over a veth, where
+another agent answers; there are no links on the way, so every session gets what it demands.
+
+A point is a number of sessions and what they demand:
+
+    paced   1 Mbit/s each: control packets take 1 % of that
+    full    no limit, and no pause but the shortest: as many packets as one CPU can handle
+
+The agent's CPU time is what /proc says of it, packets are those that it has sent and those that
+answered them.  Each point begins when all sessions have had their first answer.
+
+Prints JSON.  The run fails if an agent ends, or a session has not got what it demands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parent.parent.parent
+SLBND = TOP / "build/slbnd/slbnd"
+os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
+sys.path.insert(0, str(TOP / "userspace/libslbn"))
+
+import libslbn  # noqa: E402
+
+DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED}
+PAUSES = {"paced": "5ms", "full": "1us"}
+PATIENCE = 60  # seconds until all have had an answer
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class WrongError(Exception):
+    """What was measured is not what was meant."""
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WrongError(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def agent(socket: Path, options: list[str], prefix: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    command = [*prefix, str(SLBND), "--config", "/dev/null", "--socket", str(socket), *options]
+    with subprocess.Popen(command) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def connect(socket: Path) -> libslbn.Connection:
+    end = time.monotonic() + 10
+    while True:
+        try:
+            return libslbn.Connection(str(socket))
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def cpu_seconds(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def packets(connection: libslbn.Connection) -> int:
+    """Sent, and answered."""
+    sessions = connection.list()
+    return sum(2 * session.cycles + session.retries for session in sessions)
+
+
+def point(kind: str, count: int, seconds: float, scratch: Path) -> dict[str, Any]:
+    socket = scratch / f"{kind}-{count}"
+    with agent(socket, ["--pause", PAUSES[kind]], []) as process, connect(socket) as us:
+        empty = resident_bytes(process.pid)
+        demand = DEMANDS[kind]
+        for _ in range(count):
+            us.join("10.0.0.2", demand)
+        end = time.monotonic() + PATIENCE
+        while any(session.rate != demand for session in us.list()):
+            if time.monotonic() > end or process.poll() is not None:
+                raise WrongError(f"{count} sessions, {kind}: not all have got their rate")
+            time.sleep(0.1)
+        first, cpu, start = packets(us), cpu_seconds(process.pid), time.monotonic()
+        time.sleep(seconds)
+        last, took = packets(us), time.monotonic() - start
+        cpu = cpu_seconds(process.pid) - cpu
+        return {
+            "kind": kind,
+            "sessions": count,
+            "packets_per_second": (last - first) / took,
+            "cpu_share": cpu / took,
+            "packets_per_cpu_second": (last - first) / cpu if cpu else None,
+            "bytes_per_session": (resident_bytes(process.pid) - empty) / count,
+        }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--sessions", type=int, action="append", help="(repeatable)")
+    parser.add_argument("--seconds", type=float, default=10)
+    arguments = parser.parse_args()
+    # The second namespace is that of a process, and goes with it.
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) as there,
+    ):
+        try:
+            own = os.stat("/proc/self/ns/net").st_ino
+            while os.stat(f"/proc/{there.pid}/ns/net").st_ino == own:
+                time.sleep(0.01)
+            inside = ["nsenter", f"--net=/proc/{there.pid}/ns/net"]
+            run("ip", "link", "add", "near", "type", "veth", "peer", "name", "far")
+            run("ip", "link", "set", "far", "netns", str(there.pid))
+            for prefix, name, address in (([], "near", "10.0.0.1"), (inside, "far", "10.0.0.2")):
+                run(*prefix, "ip", "address", "add", f"{address}/24", "dev", name)
+                run(*prefix, "ip", "link", "set", name, "up")
+            points = []
+            with agent(Path(scratch) / "destination", [], inside):
+                for kind in DEMANDS:
+                    for count in arguments.sessions or [100, 1000, 10000]:
+                        print(f"bench: {count} sessions, {kind}", file=sys.stderr, flush=True)
+                        points.append(point(kind, count, arguments.seconds, Path(scratch)))
+        except (WrongError, OSError) as error:
+            print(f"bench: {error}", file=sys.stderr)
+            return 1
+        finally:
+            there.terminate()
+    json.dump({"seconds": arguments.seconds, "points": points}, sys.stdout)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
