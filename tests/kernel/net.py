@@ -78,7 +78,7 @@ class Namespace:
             return read_sysctl(name)
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
+def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     # A steady machine's clock jumps while it waits for its host: time alone says little.
     tries = 20

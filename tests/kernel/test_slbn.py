@@ -35,7 +35,7 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
             gone = shown["leaves"] and shown["sessions"] == 4
             return gone and (restricted, elsewhere, shown["share"]) == (3, 5 * MEGA, 15 * MEGA)
 
-        with sources(peer, net, source, sessions, 8) as process:
+        with sources(peer, net, source, sessions, 12) as process:
             wait_for(settled)
             assert rates(process) == [15 * MEGA] * 3 + [5 * MEGA, 0]
         shown = net.shown(1)

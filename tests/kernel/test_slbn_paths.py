@@ -357,6 +357,10 @@ def test_ways_that_part(peer: str) -> None:
         sh(f"ip -n {first.name} route replace 10.0.1.0/24 via 10.1.0.2")
         wait_for(lambda: has(20, 10))
         # Two epochs later the others have forgotten them.
-        wait_for(lambda: state_in(first, "e0").share == 100 * MEGA)
-        state = state_in(first, "e0")
-        assert state.N + state.before_N == 0
+
+        def forgotten() -> bool:
+            state = state_in(first, "e0")
+            return state.N + state.before_N == 0
+
+        wait_for(forgotten)
+        assert state_in(first, "e0").share == 100 * MEGA

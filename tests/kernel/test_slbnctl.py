@@ -113,7 +113,7 @@ def test_numbers_are_those_of_tc_while_sessions_run(peer: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit epoch 0 edge")
         sessions = [f"10.0.0.2 {demand} 0.05 0" for demand in (0, 0, 3 * MEGA)]
-        with sources(peer, net, "10.0.0.1", sessions, 6) as process:
+        with sources(peer, net, "10.0.0.1", sessions, 600) as process:
             wait_for(lambda: net.shown(0)["share"] == 8500000)
             for _ in range(5):
                 before = net.shown(0)
@@ -124,8 +124,7 @@ def test_numbers_are_those_of_tc_while_sessions_run(peer: str) -> None:
                     assert before[key] <= between[key] <= after[key], key
                 assert (between["sessions"], between["capacity"]) == (3, 20 * MEGA)
             assert process.poll() is None
-            assert process.stdout
-            process.stdout.read()
+            process.kill()
 
 
 def test_links_of_this_namespace_only() -> None:
