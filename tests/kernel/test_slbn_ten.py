@@ -43,6 +43,7 @@ from slbn_wire import (
     read_packet,
     read_udp,
 )
+from tshark import fields
 
 #: bit/s, to the right and to the left; odd enough that divisions leave a remainder.
 RIGHT = [97_000_001, 61_000_003, 43_000_007, 71_000_009, 89_000_011]
@@ -243,11 +244,17 @@ class Watch:
 
     below: Tap
     above: list[Tap]
+    #: Control packets that were read, as they were on the wire.
+    frames: list[bytes] = field(default_factory=list)
 
-
-def packets(tap: Tap) -> list[Packet]:
-    found = (read_udp(frame)[0] for frame in tap.frames())
-    return [read_packet(data) for data in found if data.startswith(MAGIC.to_bytes(4, "big"))]
+    def packets(self, tap: Tap) -> list[Packet]:
+        found = []
+        for frame in tap.frames():
+            data = read_udp(frame)[0]
+            if data.startswith(MAGIC.to_bytes(4, "big")):
+                found.append(read_packet(data))
+                self.frames.append(frame)
+        return found
 
 
 def watch(row: Row, link: str) -> Watch:
@@ -260,8 +267,8 @@ def watch(row: Row, link: str) -> Watch:
 
 def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) -> None:
     """That a link's counters and books follow from the packets alone."""
-    down = [each for each in packets(seen.below) if each.type in (JOIN, PROBE, LEAVE)]
-    up = [each for tap in seen.above for each in packets(tap)]
+    down = [each for each in seen.packets(seen.below) if each.type in (JOIN, PROBE, LEAVE)]
+    up = [each for tap in seen.above for each in seen.packets(tap)]
     up = [each for each in up if each.type in (PROBE_ACK, LEAVE_ACK)]
     kinds = Counter(each.type for each in down + up)
     grown = before.changes(after)
@@ -297,6 +304,20 @@ REFUSALS = (
     *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "over_rate"),
     *("too_far", "foreign", "clamped"),
 )
+
+
+def check_tshark(frames: list[bytes]) -> None:
+    """That tshark shows of each packet what the links' books were checked with."""
+    names = ("type", "seq", "hop", "b", "bw1", "bw2", "bw", "demand")
+    wanted = [f"slbn.{name}" for name in ("session", "B.hop", *names)]
+    shown = fields([(n, frame) for n, frame in enumerate(frames)], *wanted)
+    for frame, row in zip(frames, shown, strict=True):
+        packet = read_packet(read_udp(frame)[0])
+        assert row["slbn.session"] == [packet.id.hex()]
+        assert row["slbn.B.hop"] == [str(hop) for hop in range(64) if packet.B >> hop & 1]
+        assert {name: row[f"slbn.{name}"] for name in names} == {
+            name: [str(getattr(packet, name))] for name in names
+        }
 
 
 def check_tellers(row: Row) -> None:
@@ -352,3 +373,4 @@ def test_rates_and_books(peer: str, routers: int, number: int) -> None:
         for link, seen in watches.items():
             check_wire(made, link, seen, before[link], after[link])
         check_tellers(made)
+        check_tshark([frame for seen in watches.values() for frame in seen.frames])
