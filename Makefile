@@ -86,6 +86,7 @@ SLBNCTL := build/slbnctl/slbnctl
 TOOL_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror
 
 SLBND := build/slbnd/slbnd
+SLBND_LIBRARIES := libmnl libbpf libnetfilter_conntrack libnftables
 LIBSLBN := build/libslbn/libslbn.so.0
 # Where this compiler's programs look for libraries.
 LIB_DIR = $(DESTDIR)/usr/lib/$(shell $(CC) -print-multiarch)
@@ -95,8 +96,13 @@ tools: $(SLBNCTL) $(SLBND) $(LIBSLBN)
 
 .PHONY: check-tools
 check-tools:
-	@pkg-config --exists libmnl json-c || { \
-		echo 'slbnctl needs libmnl and json-c: install libmnl-dev, libjson-c-dev and pkgconf.' >&2; \
+	@pkg-config --exists libmnl json-c libbpf && command -v clang >/dev/null && \
+		command -v $(BPFTOOL) >/dev/null || { \
+		echo 'slbnctl and slbnd need libmnl, json-c, libbpf, clang and bpftool: install libmnl-dev,' \
+			'libjson-c-dev, libbpf-dev, clang, bpftool (in Ubuntu 24.04, linux-tools-generic) and pkgconf.' >&2; \
+		exit 2; }
+	@pkg-config --exists libnetfilter_conntrack libnftables || { \
+		echo 'slbnd needs libnetfilter-conntrack-dev and libnftables-dev: install these.' >&2; \
 		exit 2; }
 
 $(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/libslbn/*.[ch] userspace/*.h \
@@ -106,11 +112,26 @@ $(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/libslbn/*.[ch] userspa
 		$$(pkg-config --cflags libmnl json-c) $(LDFLAGS) -o $@ $(filter %.c,$^) \
 		$$(pkg-config --libs libmnl json-c)
 
-$(SLBND): $(wildcard userspace/slbnd/*.[ch] userspace/libslbn/*.h userspace/*.h \
-		sch_slbn/slbn_core.h sch_slbn/slbn_wire.h include/fairpath/*.h include/uapi/fairpath/*.h)
+# What slbnd loads into the kernel, and the header by which it does.
+RATES := build/slbnd/rates.skel.h
+# Ubuntu's bpftool in the path only works if it is that of the running kernel.
+BPFTOOL = $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool) bpftool)
+
+$(RATES): userspace/slbnd/rates.bpf.c userspace/slbnd/rates.h userspace/slbnd/enforce.h \
+		$(wildcard userspace/libslbn/*.h include/fairpath/*.h include/uapi/fairpath/*.h) | check-tools
 	@mkdir -p $(@D)
-	$(CC) -Iinclude -Iinclude/uapi -I. -D_GNU_SOURCE -DVERSION='"$(VERSION)"' $(CPPFLAGS) \
-		$(TOOL_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
+	clang -target bpf -O2 -g -ffreestanding -Wall -Wextra -Werror -Iinclude -Iinclude/uapi \
+		-I/usr/include/$(shell $(CC) -print-multiarch) -c $< -o $(@:.skel.h=.o)
+	$(BPFTOOL) gen skeleton $(@:.skel.h=.o) name rates > $@.new
+	mv $@.new $@
+
+$(SLBND): $(filter-out %.bpf.c,$(wildcard userspace/slbnd/*.[ch])) $(RATES) $(wildcard userspace/libslbn/*.h \
+		userspace/*.h include/fairpath/*.h include/uapi/fairpath/*.h) \
+		sch_slbn/slbn_core.h sch_slbn/slbn_wire.h | check-tools
+	@mkdir -p $(@D)
+	$(CC) -Iinclude -Iinclude/uapi -I. -I$(dir $(RATES)) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' $(CPPFLAGS) \
+		$(TOOL_CFLAGS) $(CFLAGS) $$(pkg-config --cflags $(SLBND_LIBRARIES)) $(LDFLAGS) -o $@ $(filter %.c,$^) \
+		$$(pkg-config --libs $(SLBND_LIBRARIES))
 
 $(LIBSLBN): $(wildcard userspace/libslbn/*.[ch])
 	@mkdir -p $(@D)

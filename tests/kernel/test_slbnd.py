@@ -9,71 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import signal
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from net import Namespace, sh, wait_for
+from net import sh, wait_for
 from slbn import MEGA, Chain, chain
-
-TOP = Path(__file__).resolve().parents[2]
-SLBND = TOP / "build/slbnd/slbnd"
-SLBNCTL = TOP / "build/slbnctl/slbnctl"
-os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
-sys.path.insert(0, str(TOP / "userspace/libslbn"))
-
-import libslbn  # noqa: E402
+from slbnd import SLBNCTL, SLBND, agent, libslbn
 
 KEY = "000102030405060708090a0b0c0d0e0f"
-
-
-class Agent:
-    """slbnd in a namespace."""
-
-    def __init__(self, where: Namespace, directory: Path, *options: str) -> None:
-        self.socket = str(directory / f"{where.name}.socket")
-        if "--config" not in options:
-            options = ("--config", "/dev/null", *options)
-        command = [SLBND, "--socket", self.socket, *options]
-        self.process = subprocess.Popen(["ip", "netns", "exec", where.name, *map(str, command)])
-        wait_for(self.answers)
-
-    def answers(self) -> bool:
-        assert self.process.poll() is None
-        with contextlib.suppress(OSError):
-            self.connect().close()
-            return True
-        return False
-
-    def connect(self) -> libslbn.Connection:
-        return libslbn.Connection(self.socket)
-
-    def ctl(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        command: list[str | Path] = [SLBNCTL, "--socket", self.socket, "session", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert not check or done.returncode == 0, done.stderr
-        return done
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(timeout=60)
-
-
-@contextlib.contextmanager
-def agent(where: Namespace, directory: Path, *options: str) -> Iterator[Agent]:
-    made = Agent(where, directory, *options)
-    try:
-        yield made
-    finally:
-        if made.process.poll() is None:
-            made.end(signal.SIGKILL)
 
 
 @pytest.fixture

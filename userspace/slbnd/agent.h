@@ -38,6 +38,8 @@ struct agent_config {
 	u8 hops;
 };
 
+struct found;
+
 /**
  * struct session - a session
  * @number: its place in the agent's table
@@ -52,6 +54,7 @@ struct agent_config {
  * @retries: packets that were sent again
  * @owner: who has joined it; NULL: nobody who is still there
  * @uid: of who has joined it
+ * @found: what flows.c knows of it; NULL: it was not found by that
  * @flow: which packets it is about
  * @flags: SLBN_STAYS and so on
  * @hops: links on its path, by the last answer
@@ -71,6 +74,7 @@ struct session {
 	u64 retries;
 	void *owner;
 	uid_t uid;
+	struct found *found;
 	struct slbn_flow flow;
 	u32 flags;
 	u8 hops;

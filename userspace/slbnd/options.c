@@ -2,8 +2,10 @@
 /*
  * What the user chooses: options.h says how.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,8 @@
 #include "../units.h"
 #include "options.h"
 
-#define LINE_LENGTH 512
+/* A line may hold all prefixes that there is room for. */
+#define LINE_LENGTH 4096
 
 /* Where a word stands, for complaints. */
 struct place {
@@ -115,6 +118,144 @@ static bool read_key(struct options *options, const char *path)
 	return true;
 }
 
+/* Read the parts of a list, "PART,PART", one by one. */
+static bool read_list(struct options *options, const char *text,
+		      bool (*read)(struct options *options, char *part))
+{
+	char copy[LINE_LENGTH];
+	char *rest = copy, *part;
+	bool fine = true;
+
+	if (strlen(text) >= sizeof(copy))
+		return false;
+	strcpy(copy, text);
+	while (fine && (part = strsep(&rest, ",")))
+		fine = read(options, part);
+	return fine;
+}
+
+static bool zeros_after(const u8 *address, u32 bits, u32 all)
+{
+	for (; bits < all; bits++)
+		if (address[bits / 8] & 0x80 >> bits % 8)
+			return false;
+	return true;
+}
+
+static bool read_prefix(struct options *options, char *part)
+{
+	struct flows_config *flows = &options->flows;
+	struct flows_prefix prefix = { .family = AF_INET };
+	char *slash = strchr(part, '/');
+	__u64 length, all = 32;
+
+	if (slash)
+		*slash++ = 0;
+	if (inet_pton(AF_INET, part, prefix.address) != 1) {
+		prefix.family = AF_INET6;
+		all = 128;
+		if (inet_pton(AF_INET6, part, prefix.address) != 1)
+			return false;
+	}
+	length = all;
+	if (slash && (!units_count(slash, "", &length) || length > all))
+		return false;
+	/* What stands behind the prefix is most likely a mistake. */
+	if (!zeros_after(prefix.address, length, all) ||
+	    flows->host_count == FLOWS_PREFIXES)
+		return false;
+	prefix.length = length;
+	flows->hosts[flows->host_count++] = prefix;
+	return true;
+}
+
+static bool read_hosts(struct options *options, const char *text)
+{
+	options->flows.host_count = 0;
+	return read_list(options, text, read_prefix);
+}
+
+static bool read_range(struct options *options, char *part)
+{
+	struct flows_config *flows = &options->flows;
+	char *dash = strchr(part, '-');
+	__u64 first, last;
+
+	if (dash)
+		*dash++ = 0;
+	if (!units_count(part, "", &first) ||
+	    !units_count(dash ?: part, "", &last) || !first || first > last ||
+	    last > 65535 || flows->port_count == FLOWS_PORTS)
+		return false;
+	flows->ports[flows->port_count++] =
+		(struct flows_ports){ .first = first, .last = last };
+	return true;
+}
+
+static bool read_ports(struct options *options, const char *text)
+{
+	options->flows.port_count = 0;
+	return read_list(options, text, read_range);
+}
+
+static bool read_protocol(struct options *options, char *part)
+{
+	const struct protoent *entry;
+	__u64 number;
+
+	if (!units_count(part, "", &number)) {
+		entry = getprotobyname(part);
+		number = entry ? entry->p_proto : 0;
+	}
+	if (!number || number > 255)
+		return false;
+	options->flows.protocols[number] = true;
+	return true;
+}
+
+static bool read_only(struct options *options, const char *text)
+{
+	memset(options->flows.protocols, 0, sizeof(options->flows.protocols));
+	options->flows.chosen = true;
+	return read_list(options, text, read_protocol);
+}
+
+static bool read_sessions(struct options *options, const char *text)
+{
+	options->flows.pairs = !strcmp(text, "pair");
+	return options->flows.pairs || !strcmp(text, "flow");
+}
+
+static bool read_idle(struct options *options, const char *text)
+{
+	return units_time(text, &options->flows.idle) &&
+	       options->flows.idle >= 1000000000 &&
+	       options->flows.idle <= 3600000000000ULL;
+}
+
+static bool read_initial(struct options *options, const char *text)
+{
+	return units_rate(text, &options->flows.initial) &&
+	       options->flows.initial &&
+	       options->flows.initial <= SLBN_RATE_MAX;
+}
+
+static bool read_device(struct options *options, char *part)
+{
+	if (!*part || strlen(part) >= IFNAMSIZ ||
+	    options->device_count == ENFORCE_DEVICES)
+		return false;
+	strcpy(options->devices[options->device_count++], part);
+	return true;
+}
+
+static bool read_devices(struct options *options, const char *text)
+{
+	options->device_count = 0;
+	memset(options->devices, 0, sizeof(options->devices));
+	return read_list(options, text, read_device);
+}
+
 static const struct {
 	const char *word;
 	bool (*read)(struct options *options, const char *text);
@@ -137,6 +278,22 @@ static const struct {
 	{ "key-file", read_key,
 	  "must be a file with 32 hexadecimal digits, or none",
 	  "PATH   the domain's key (none)" },
+	{ "hosts", read_hosts,
+	  "must be prefixes, such as 10.1.0.0/16,2001:db8::/32, at most 64",
+	  "PREFIX,.. own hosts, whose flows are found (none are)" },
+	{ "only", read_only, "must be protocols, such as tcp,udp",
+	  "NAME,..    flows of these protocols (all)" },
+	{ "ports", read_ports,
+	  "must be ports, such as 80,443,5000-5100, at most 64",
+	  "PORTS,..  flows with one of these ports at either end (all)" },
+	{ "sessions", read_sessions, "must be flow or pair",
+	  "KIND   a session for each flow, or pair of hosts (flow)" },
+	{ "idle", read_idle, "must be 1s to 3600s",
+	  "TIME       silent for so long, a flow is over (10s)" },
+	{ "initial", read_initial, "must be 1bit to 1000tbit",
+	  "RATE    what a flow asks for at first (1mbit)" },
+	{ "devices", read_devices, "must be names of devices, at most 16",
+	  "NAME,.. flows that leave by these are held to their rates" },
 };
 
 static bool read_word(struct options *options, const struct place *place,
@@ -240,6 +397,7 @@ enum options_want options_read(struct options *options, int argc, char **argv)
 			.hops = SLBN_HOPS_DEFAULT,
 		},
 		.socket = SLBN_SOCKET,
+		.flows = { .idle = 10000000000, .initial = 1000000 },
 	};
 	for (n = 1; n < argc; n++) {
 		if (!strcmp(argv[n], "--help") || !strcmp(argv[n], "-h"))
@@ -279,7 +437,8 @@ void options_help(void)
 	puts("Usage: slbnd [OPTION VALUE]...\n"
 	     "\n"
 	     "Speaks SLBN for the sessions of this access router: asks the links on each\n"
-	     "one's path for its rate, again and again, and tells who has asked for it.\n");
+	     "one's path for its rate, again and again, and tells who has asked for it.\n"
+	     "Finds flows of own hosts, makes them sessions, and holds them to their rates.\n");
 	for (n = 0; n < sizeof(words) / sizeof(*words); n++)
 		printf("  --%s %s\n", words[n].word, words[n].help);
 	puts("  --config PATH     read these from a file first, \"word = value\" in each line\n"

@@ -9,9 +9,11 @@
 #ifndef SLBND_OPTIONS_H
 #define SLBND_OPTIONS_H
 
+#include <net/if.h>
 #include <sys/types.h>
 
 #include "agent.h"
+#include "flows.h"
 
 #define OPTIONS_FILE "/etc/slbnd.conf"
 
@@ -22,6 +24,9 @@
  * @group: who may, besides root
  * @keyed: control packets are authenticated
  * @key: by this
+ * @flows: which flows are found, and what becomes of them
+ * @devices: by which flows leave that are held to their rates
+ * @device_count: of @devices
  */
 struct options {
 	struct agent_config agent;
@@ -29,6 +34,9 @@ struct options {
 	gid_t group;
 	bool keyed;
 	u8 key[SIPHASH_KEY_LENGTH];
+	struct flows_config flows;
+	char devices[ENFORCE_DEVICES][IFNAMSIZ];
+	u32 device_count;
 };
 
 enum options_want {

@@ -4,8 +4,10 @@
  *
  * In the paper (NCA 2012) hosts ask for rates themselves. Here the first router
  * does it for them: slbnd runs the source's task for each session (agent.c),
- * speaks to the links (wire.c), and tells programs their rates (api.c). One
- * thread waits for packets, clients and the next session's time.
+ * speaks to the links (wire.c), and tells programs their rates (api.c). It finds
+ * the flows of hosts that know nothing of all this (flows.c), and holds flows to
+ * their rates where they leave (enforce.c). One thread waits for packets,
+ * connections, clients and the next session's time.
  *
  * SIGTERM and SIGINT end all sessions, wait for their Leaves to be answered, or
  * for GOODBYE, and end slbnd. SIGHUP reads the configuration again; sessions stay.
@@ -24,6 +26,8 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "enforce.h"
+#include "flows.h"
 #include "options.h"
 
 /* Longer than the Leaves of sessions that nobody answers are tried, ns. */
@@ -38,6 +42,9 @@
  * @wire: packets
  * @agent: sessions
  * @api: clients
+ * @flows: flows that were found
+ * @enforce: holds flows to their rates; NULL: nothing does
+ * @full: there were too many for that, which was said
  * @signals: signals
  * @ending: when it is to end at the latest, ns; 0: it is not
  */
@@ -46,6 +53,9 @@ struct slbnd {
 	struct wire wire;
 	struct agent agent;
 	struct api api;
+	struct flows flows;
+	struct enforce *enforce;
+	bool full;
 	int signals;
 	u64 ending;
 };
@@ -82,15 +92,36 @@ static void notify(const char *state)
 	close(fd);
 }
 
+/* Sessions that stall, or leave, keep the rate that they had last. */
+static void hold(const struct session *session)
+{
+	int error = 0;
+
+	if (slbnd.enforce && session->source.rate)
+		error = enforce_set(slbnd.enforce, &session->flow,
+				    session->source.rate);
+	if (error && !slbnd.full) {
+		fprintf(stderr,
+			"slbnd: a flow cannot be held to its rate: %s\n",
+			strerror(-error));
+		slbnd.full = true;
+	}
+}
+
 static void moved(struct agent *agent, struct session *session)
 {
 	(void)agent;
+	hold(session);
 	api_tell(&slbnd.api, session, SLBN_SAY_SESSION);
 }
 
 static void gone(struct agent *agent, struct session *session)
 {
 	(void)agent;
+	flows_gone(session);
+	/* The flow may have come back before its first session was over. */
+	if (slbnd.enforce && !flows_know(&slbnd.flows, &session->flow))
+		enforce_remove(slbnd.enforce, &session->flow);
 	api_tell(&slbnd.api, session, SLBN_SAY_GONE);
 }
 
@@ -106,19 +137,86 @@ static void received(void *context, u8 *data, size_t length,
 	agent_receive(&slbnd.agent, data, length, from, clock_now());
 }
 
+static bool watch(int fd, void *data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
+
+	return fd < 0 || !epoll_ctl(slbnd.api.epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+/* Without connection tracking there is still what programs ask for. */
+static void find_flows(const struct flows_config *config)
+{
+	int error = flows_open(&slbnd.flows, config, &slbnd.agent,
+			       slbnd.enforce, clock_now());
+
+	if (error) {
+		fprintf(stderr,
+			"slbnd: no flows are found: connection tracking: %s\n",
+			strerror(-error));
+		return;
+	}
+	watch(track_fd(&slbnd.flows.track, false), &slbnd.flows);
+	watch(track_fd(&slbnd.flows.track, true), &slbnd.flows);
+}
+
+static void hold_flows(const struct options *options)
+{
+	const char *devices[ENFORCE_DEVICES];
+	char reason[256] = "";
+	u32 n;
+
+	for (n = 0; n < options->device_count; n++)
+		devices[n] = options->devices[n];
+	if (n)
+		slbnd.enforce =
+			enforce_open(devices, n, reason, sizeof(reason));
+	if (slbnd.enforce)
+		return;
+	if (n)
+		fprintf(stderr, "slbnd: devices: %s\n", reason);
+	if (n || options->flows.host_count)
+		fprintf(stderr,
+			"slbnd: rates are told, but nothing is held to them\n");
+}
+
+/* Devices keep what stands on them: another choice needs another slbnd. */
+static bool same_devices(const struct options *options)
+{
+	return options->device_count == slbnd.options.device_count &&
+	       !memcmp(options->devices, slbnd.options.devices,
+		       sizeof(options->devices));
+}
+
+static void configure(const struct options *options)
+{
+	/* Paths with room for so many hops, and clients, stay. */
+	slbnd.agent.config = options->agent;
+	slbnd.wire.keyed = options->keyed;
+	memcpy(slbnd.wire.key, options->key, sizeof(options->key));
+	if (!options->flows.host_count)
+		flows_close(&slbnd.flows, clock_now());
+	else if (slbnd.flows.open)
+		flows_configure(&slbnd.flows, &options->flows, clock_now());
+	else
+		find_flows(&options->flows);
+}
+
 static void reload(int argc, char **argv)
 {
 	struct options options;
+	bool fine = options_read(&options, argc, argv) == OPTIONS_RUN;
 
 	notify("RELOADING=1");
-	if (options_read(&options, argc, argv) != OPTIONS_RUN) {
-		fprintf(stderr, "slbnd: all stays as it was\n");
-	} else {
-		/* Paths with room for so many hops, and clients, stay. */
-		slbnd.agent.config = options.agent;
-		slbnd.wire.keyed = options.keyed;
-		memcpy(slbnd.wire.key, options.key, sizeof(options.key));
+	if (fine && !same_devices(&options)) {
+		fprintf(stderr,
+			"slbnd: devices cannot change while slbnd runs\n");
+		fine = false;
 	}
+	if (!fine)
+		fprintf(stderr, "slbnd: all stays as it was\n");
+	else if (!slbnd.ending)
+		configure(&options);
 	notify("READY=1");
 }
 
@@ -131,6 +229,7 @@ static void end(u64 now)
 		return;
 	notify("STOPPING=1");
 	slbnd.ending = now + GOODBYE;
+	flows_close(&slbnd.flows, now);
 	for (n = 0; n < agent->places; n++)
 		if (agent->sessions[n]->used)
 			agent_leave(agent, agent->sessions[n], now);
@@ -146,13 +245,6 @@ static void signalled(int argc, char **argv)
 		else
 			end(clock_now());
 	}
-}
-
-static bool watch(int fd, void *data)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
-
-	return fd < 0 || !epoll_ctl(slbnd.api.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
 static bool watch_signals(void)
@@ -189,10 +281,15 @@ static bool start(void)
 		fprintf(stderr, "slbnd: %s\n", strerror(errno));
 		return false;
 	}
+	hold_flows(&slbnd.options);
+	if (slbnd.options.flows.host_count)
+		find_flows(&slbnd.options.flows);
+	/* Who can connect finds all the rest at work. */
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {
 		fprintf(stderr, "slbnd: %s: %s\n", slbnd.options.socket,
 			strerror(-error));
+		enforce_close(slbnd.enforce);
 		return false;
 	}
 	return true;
@@ -221,7 +318,8 @@ static void run(int argc, char **argv)
 {
 	while (!over(clock_now())) {
 		struct epoll_event happened[EVENTS];
-		u64 until = agent_due(&slbnd.agent);
+		u64 until = fp_min64(agent_due(&slbnd.agent),
+				     flows_due(&slbnd.flows));
 		int count, n, turn;
 
 		if (slbnd.ending)
@@ -237,6 +335,8 @@ static void run(int argc, char **argv)
 					if (!wire_receive(&slbnd.wire, received,
 							  NULL))
 						break;
+			} else if (what == &slbnd.flows) {
+				flows_serve(&slbnd.flows, clock_now());
 			} else if (what == &slbnd.api) {
 				api_accept(&slbnd.api);
 			} else {
@@ -244,6 +344,7 @@ static void run(int argc, char **argv)
 					  clock_now());
 			}
 		}
+		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
 		wire_flush(&slbnd.wire);
 	}
@@ -268,6 +369,7 @@ int main(int argc, char **argv)
 	notify("READY=1");
 	run(argc, argv);
 	api_close(&slbnd.api, slbnd.options.socket);
+	enforce_close(slbnd.enforce);
 	agent_free(&slbnd.agent);
 	wire_close(&slbnd.wire);
 	return 0;

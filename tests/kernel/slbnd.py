@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnd in a network namespace, as tests start, ask and end it.
+
+It has the rights that its unit gives it, and no others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from net import Namespace, wait_for
+
+TOP = Path(__file__).resolve().parents[2]
+SLBND = TOP / "build/slbnd/slbnd"
+SLBNCTL = TOP / "build/slbnctl/slbnctl"
+os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
+sys.path.insert(0, str(TOP / "userspace/libslbn"))
+
+import libslbn  # noqa: E402
+
+UNIT = (TOP / "userspace/slbnd/slbnd.service.in").read_text()
+
+__all__ = ["SLBNCTL", "SLBND", "Agent", "agent", "libslbn"]
+
+
+def rights(groups: list[str]) -> list[str]:
+    """What takes all other rights away.  It is in the group that may connect."""
+    (line,) = re.findall(r"^CapabilityBoundingSet=(.*)$", UNIT, re.MULTILINE)
+    kept = ",".join(name.lower().replace("cap_", "+") for name in line.split())
+    words = [f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs"]
+    return ["setpriv", *words, f"--groups={','.join(groups or ['root'])}"]
+
+
+class Agent:
+    """slbnd in a namespace."""
+
+    def __init__(self, where: Namespace, directory: Path, *options: str) -> None:
+        self.socket = str(directory / f"{where.name}.socket")
+        if "--config" not in options:
+            options = ("--config", "/dev/null", *options)
+        groups = [options[n + 1] for n, word in enumerate(options) if word == "--group"]
+        command = [*rights(groups), str(SLBND), "--socket", self.socket, *options]
+        self.process = subprocess.Popen(["ip", "netns", "exec", where.name, *command])
+        wait_for(self.answers)
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None
+        with contextlib.suppress(OSError):
+            self.connect().close()
+            return True
+        return False
+
+    def connect(self) -> libslbn.Connection:
+        return libslbn.Connection(self.socket)
+
+    def ctl(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command: list[str | Path] = [
+            SLBNCTL,
+            "--socket",
+            self.socket,
+            "session",
+            *words,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def agent(where: Namespace, directory: Path, *options: str) -> Iterator[Agent]:
+    made = Agent(where, directory, *options)
+    try:
+        yield made
+    finally:
+        if made.process.poll() is None:
+            made.end(signal.SIGKILL)

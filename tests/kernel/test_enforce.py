@@ -1,0 +1,838 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Flows are held to their rates where they leave: slbnd's BPF program, with fq behind it.
+
+    node 0 ---- node 1 ---- node 2
+                     e1: fq at the root, or below slbn; the program at its egress
+
+The program is run on single packets too, by the kernel's own means, so that what it notes of them
+can be told exactly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from net import Namespace, sh, wait_for
+from slbn import MEGA, Chain, chain
+
+TOP = Path(__file__).resolve().parents[2]
+
+#: Python does not have these.
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+
+#: What the program may say of a packet.
+PASS, DROP = -1, 2
+
+#: ENFORCE_QUEUE, BURST [ns]; ENFORCE_FLOWS
+QUEUE, BURST, FLOWS = 100_000_000, 2_000_000, 65536
+
+PREFERENCE = 49470
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a session says of its packets."""
+
+    destination: str
+    source: str = "-"
+    protocol: int = 0
+    sport: int = 0
+    dport: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.destination} {self.protocol} {self.sport} {self.dport}"
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a flow has done."""
+
+    bytes: int
+    packets: int
+    drops: int
+    last: int
+    departure: int
+
+
+class Enforcer:
+    """enforce_try in a namespace."""
+
+    def __init__(self, where: Namespace, program: str, prefix: str = "") -> None:
+        command = ["ip", "netns", "exec", where.name, *prefix.split(), program]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, *lines: str) -> list[str]:
+        assert self.process.stdin and self.process.stdout
+        answers = []
+        # As many as both pipes surely hold.
+        for start in range(0, len(lines), 256):
+            some = lines[start : start + 256]
+            self.process.stdin.write("".join(line + "\n" for line in some))
+            self.process.stdin.flush()
+            answers += [self.process.stdout.readline().strip() for _ in some]
+        return answers
+
+    def open(self, *devices: str) -> None:
+        assert self.ask(f"open {' '.join(devices)}") == ["ok"]
+
+    def close(self) -> None:
+        assert self.ask("close") == ["ok"]
+
+    def set(self, flow: Flow, rate: int) -> None:
+        assert self.ask(f"set {flow} {rate}") == ["0"]
+
+    def remove(self, flow: Flow) -> None:
+        assert self.ask(f"remove {flow}") == ["ok"]
+
+    def read(self, flow: Flow) -> Use:
+        return Use(*map(int, self.ask(f"read {flow}")[0].split()))
+
+    def run(self, packet: bytes, length: int = 0, times: int = 1) -> tuple[int, int]:
+        verdict, departure = self.ask(f"run {times} {length} {packet.hex()}")[0].split()
+        return int(verdict), int(departure)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    made = tmp_path_factory.mktemp("enforce") / "enforce_try"
+    where = "-Iinclude -Iinclude/uapi -I. -Iuserspace/slbnd -Ibuild/slbnd"
+    source = "tests/kernel/enforce_try.c"
+    sh(f"cd {TOP} && gcc -O1 -Wall -D_GNU_SOURCE {where} {source} -o {made} -lmnl -lbpf")
+    return str(made)
+
+
+@contextlib.contextmanager
+def enforcer(where: Namespace, program: str, prefix: str = "") -> Iterator[Enforcer]:
+    made = Enforcer(where, program, prefix)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(2) as made:
+        yield made
+
+
+Fq = Callable[..., None]
+
+
+def fq_at_root(net: Chain, words: str = "") -> None:
+    net.tc(1, f"qdisc replace dev e1 root fq {words}")
+
+
+def fq_below_slbn(net: Chain, words: str = "") -> None:
+    net.attach(1, "rate 100mbit")
+    net.tc(1, f"qdisc replace dev e1 parent 1:2 fq {words}")
+
+
+# --- single packets -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def alone(program: str) -> Iterator[Enforcer]:
+    """The program alone; nothing is sent."""
+    with chain(1) as net:
+        net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
+        with enforcer(net.nodes[0], program) as made:
+            made.open("e0")
+            yield made
+
+
+ETHERNET = bytes(12)
+V4, V6 = b"\x08\x00", b"\x86\xdd"
+TCP, UDP, ICMP, SCTP, AH = 6, 17, 1, 132, 51
+HOPS, ROUTING, FRAGMENT, OPTIONS = 0, 43, 44, 60
+SOURCE4, DESTINATION4 = "10.0.0.1", "10.0.0.2"
+SOURCE6, DESTINATION6 = "fd00::1", "fd00::2"
+
+
+def ports(source: int = 1000, destination: int = 80) -> bytes:
+    return struct.pack(">HH", source, destination) + bytes(16)
+
+
+def v4(protocol: int, payload: bytes, options: bytes = b"", fragment: int = 0) -> bytes:
+    head = bytes([0x45 + len(options) // 4, 0])
+    head += struct.pack(">HHHBBH", 20 + len(options) + len(payload), 1, fragment, 64, protocol, 0)
+    head += socket.inet_aton(SOURCE4) + socket.inet_aton(DESTINATION4)
+    return head + options + payload
+
+
+def v6(following: int, payload: bytes) -> bytes:
+    head = struct.pack(">IHBB", 6 << 28, len(payload), following, 64)
+    head += socket.inet_pton(socket.AF_INET6, SOURCE6)
+    return head + socket.inet_pton(socket.AF_INET6, DESTINATION6) + payload
+
+
+def extension(following: int, length: int = 0) -> bytes:
+    return bytes([following, length]) + bytes(6 + length * 8)
+
+
+def fragment6(following: int, field: int) -> bytes:
+    return struct.pack(">BBHI", following, 0, field, 7)
+
+
+def full(protocol: int = TCP, six: bool = False) -> Flow:
+    source, destination = (SOURCE6, DESTINATION6) if six else (SOURCE4, DESTINATION4)
+    return Flow(destination, source, protocol, 1000, 80)
+
+
+PLAIN4 = ETHERNET + V4 + v4(TCP, ports())
+PLAIN6 = ETHERNET + V6 + v6(TCP, ports())
+TAG = b"\x81\x00\x00\x05"
+OUTER_TAG = b"\x88\xa8\x00\x06"
+
+#: Packets and the session of all fields that each belongs to; None: none.
+SHAPES = {
+    "IPv4": (PLAIN4, full()),
+    "IPv4 UDP": (ETHERNET + V4 + v4(UDP, ports()), full(UDP)),
+    "IPv4 SCTP": (ETHERNET + V4 + v4(SCTP, ports()), full(SCTP)),
+    "IPv4 options": (ETHERNET + V4 + v4(TCP, ports(), bytes([1] * 40)), full()),
+    "IPv4 tag": (ETHERNET + TAG + V4 + v4(TCP, ports()), full()),
+    "IPv4 tags": (ETHERNET + OUTER_TAG + TAG + V4 + v4(TCP, ports()), full()),
+    "IPv4 three tags": (ETHERNET + OUTER_TAG + TAG + TAG + V4 + v4(TCP, ports()), None),
+    "IPv4 first fragment": (ETHERNET + V4 + v4(UDP, ports(), fragment=0x2000), full(UDP)),
+    "IPv4 later fragment": (ETHERNET + V4 + v4(UDP, ports(), fragment=0x0100), None),
+    "IPv4 no ports": (ETHERNET + V4 + v4(ICMP, ports()), None),
+    "IPv4 other port": (ETHERNET + V4 + v4(TCP, ports(1000, 81)), None),
+    "IPv6": (PLAIN6, full(six=True)),
+    "IPv6 UDP tag": (ETHERNET + TAG + V6 + v6(UDP, ports()), full(UDP, True)),
+    "IPv6 extensions": (
+        ETHERNET
+        + V6
+        + v6(
+            HOPS,
+            extension(ROUTING, 1)
+            + extension(OPTIONS, 2)
+            + extension(AH)
+            + bytes([TCP, 4])
+            + bytes(22)
+            + ports(),
+        ),
+        full(six=True),
+    ),
+    "IPv6 first fragment": (
+        ETHERNET + V6 + v6(FRAGMENT, fragment6(UDP, 1) + ports()),
+        full(UDP, True),
+    ),
+    "IPv6 later fragment": (ETHERNET + V6 + v6(FRAGMENT, fragment6(UDP, 0x101) + ports()), None),
+    "IPv6 too many extensions": (
+        ETHERNET + V6 + v6(OPTIONS, extension(OPTIONS) * 6 + extension(TCP) + ports()),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_packet_belongs_to_its_session(alone: Enforcer, name: str) -> None:
+    packet, expected = SHAPES[name]
+    sessions = [full(p, six) for p in (TCP, UDP, SCTP, ICMP) for six in (False, True)]
+    for session in sessions:
+        alone.set(session, 0)
+    assert alone.run(packet)[0] == PASS
+    counted = {session for session in sessions if alone.read(session).packets}
+    used = [alone.read(session).bytes for session in counted]
+    for session in sessions:
+        alone.remove(session)
+    assert (counted, used) == (({expected}, [len(packet)]) if expected else (set(), []))
+
+
+def test_later_fragments_belong_to_who_asks_for_no_ports(alone: Enforcer) -> None:
+    packets = [ETHERNET + V4 + v4(UDP, ports(), fragment=0x0100)]
+    packets.append(ETHERNET + V6 + v6(FRAGMENT, fragment6(UDP, 0x101) + ports()))
+    sessions = [Flow(DESTINATION4, protocol=UDP), Flow(DESTINATION6, protocol=UDP)]
+    for session, packet in zip(sessions, packets, strict=True):
+        alone.set(session, 0)
+        alone.run(packet)
+        assert alone.read(session).packets == 1
+        alone.remove(session)
+
+
+def test_who_says_the_most_has_the_packet(alone: Enforcer) -> None:
+    fields = {"source": SOURCE4, "protocol": TCP, "sport": 1000, "dport": 80}
+    known = [
+        *("source protocol sport dport", "source sport dport", "source protocol dport"),
+        *("source protocol sport", "protocol sport dport", "source dport", "source sport"),
+        *("source protocol", "sport dport", "protocol dport", "protocol sport"),
+        *("source", "dport", "sport", "protocol", ""),
+    ]
+    sessions = [
+        Flow(DESTINATION4, **{name: fields[name] for name in said.split()})  # type: ignore[arg-type]
+        for said in known
+    ]
+    assert len(set(sessions)) == 16
+    for session in random.Random(1).sample(sessions, len(sessions)):
+        alone.set(session, 0)
+    for number, session in enumerate(sessions):
+        alone.run(PLAIN4)
+        counts = [alone.read(other).packets for other in sessions[number:]]
+        assert counts == [1] + [0] * (len(sessions) - number - 1), known[number]
+        alone.remove(session)
+    assert alone.ask(f"read {sessions[0]}") == ["unknown"]
+
+
+def test_others_are_not_touched(alone: Enforcer) -> None:
+    session = Flow(DESTINATION4, SOURCE4, UDP)
+    alone.set(session, 1)
+    control = ETHERNET + V4 + v4(UDP, ports(49470, 49470))
+    for packet in (control, PLAIN4, PLAIN6, ETHERNET + b"\x08\x06" + bytes(40)):
+        for _ in range(3):
+            assert alone.run(packet) == (PASS, 0)
+    assert alone.read(session).packets == 0
+    verdicts = [
+        alone.run(ETHERNET + V4 + v4(UDP, ports(*nearly)))[0]
+        for nearly in ((49470, 49471), (49471, 49470))
+    ]
+    assert verdicts == [PASS, DROP]
+    use = alone.read(session)
+    assert (use.packets, use.drops) == (1, 1)
+    alone.remove(session)
+
+
+@pytest.mark.parametrize("name", ["IPv4", "IPv4 tag", "IPv4 tags", "IPv6", "IPv6 UDP tag"])
+def test_the_departure_is_in_the_packet(alone: Enforcer, name: str) -> None:
+    packet, session = SHAPES[name]
+    assert session
+    alone.set(session, MEGA)
+    verdict, departure = alone.run(packet, 1000, 3)
+    use = alone.read(session)
+    alone.remove(session)
+    assert (verdict, departure) == (PASS, use.departure)
+    assert departure > use.last
+
+
+@pytest.mark.parametrize("rate", [3 * 10**9, 7 * 10**9 + 1, 10**9 // 7, 10 * MEGA + 1])
+def test_departures_are_exact(alone: Enforcer, rate: int) -> None:
+    """What divisions leave over is not lost."""
+    session = full()
+    length, times = 30_011 if rate > 10**9 else 311, 100
+    took = length * 8 * 10**9 / rate
+    assert times * took < QUEUE / 2
+
+    def exact() -> bool:
+        # So far ahead that it need not be quick.
+        alone.set(session, rate)
+        alone.run(PLAIN4, length, int(QUEUE / 2 / took))
+        first = alone.read(session)
+        alone.run(PLAIN4, length, times)
+        then = alone.read(session)
+        alone.remove(session)
+        assert then.drops == 0 and then.packets == first.packets + times
+        assert then.bytes == then.packets * length
+        passed = then.departure - first.departure - times * length * 8 * 10**9 // rate
+        return then.last < first.departure and passed in (0, 1)
+
+    wait_for(exact)
+
+
+def test_what_is_left_over_is_not_for_another_rate(alone: Enforcer) -> None:
+    session = full()
+
+    def exact() -> bool:
+        alone.set(session, 10**9 + 7)
+        alone.run(PLAIN4, 65000, 100)
+        alone.run(PLAIN4)
+        first = alone.read(session)
+        alone.set(session, 10**5)
+        alone.run(PLAIN4)
+        then = alone.read(session)
+        alone.remove(session)
+        passed = then.departure - first.departure - len(PLAIN4) * 8 * 10**4
+        return then.last < first.departure and passed == 0
+
+    wait_for(exact)
+
+
+def test_slow_and_fast(alone: Enforcer) -> None:
+    """From 1 bit/s to 1 Tbit/s, and back, at once."""
+    session = full()
+    alone.set(session, 1)
+    assert alone.run(PLAIN4, 65000) == (PASS, 0)
+    assert alone.run(PLAIN4, 65000)[0] == DROP
+    # At this rate it would have left more than half an hour later.
+    alone.set(session, 10**12)
+    before = alone.read(session)
+    assert alone.run(PLAIN4, 65000, 100)[0] == PASS
+    use = alone.read(session)
+    assert (use.packets, use.drops) == (101, 1), use
+    assert before.departure < use.departure <= use.last
+    # 250 ms for each: one goes, by what has been saved, or waits; no other does.
+    alone.set(session, 65000 * 8 * 4)
+    alone.run(PLAIN4, 65000, 10)
+    after = alone.read(session)
+    assert 101 <= after.packets <= 102 and after.drops >= 10
+    # Not held, but counted.
+    alone.set(session, 0)
+    assert alone.run(PLAIN4, 65000, 100)[0] == PASS
+    assert alone.read(session).packets == after.packets + 100
+    alone.remove(session)
+
+
+def test_a_pause_saves_no_more_than_the_burst(alone: Enforcer) -> None:
+    session = full()
+    alone.set(session, MEGA)
+    alone.run(PLAIN4, 125)
+    time.sleep(0.1)
+    verdict, departure = alone.run(PLAIN4, 125)
+    use = alone.read(session)
+    assert (verdict, departure, use.departure) == (PASS, 0, use.last - BURST)
+    # A millisecond each; the first is ahead.
+    time.sleep(0.1)
+    verdict, departure = alone.run(PLAIN4, 125, 51)
+    use = alone.read(session)
+    assert (verdict, departure) == (PASS, use.departure)
+    assert 40 * 10**6 < use.departure - use.last < 50 * 10**6 - BURST
+    alone.remove(session)
+
+
+def test_malformed_packets_harm_nobody(alone: Enforcer) -> None:
+    chance = random.Random(3)
+    sessions = [full(), full(six=True), Flow(DESTINATION4), Flow(DESTINATION6)]
+    for session in sessions:
+        alone.set(session, MEGA)
+    whole = [packet for packet, _ in SHAPES.values()]
+    lines = []
+    for _ in range(3000):
+        packet = bytearray(chance.choice(whole))
+        for _ in range(chance.randrange(4)):
+            packet[chance.randrange(12, len(packet))] = chance.randrange(256)
+        if chance.random() < 0.5:
+            del packet[chance.randrange(14, len(packet)) :]
+        lines.append(f"run 1 0 {packet.hex()}")
+    verdicts = [int(answer.split()[0]) for answer in alone.ask(*lines)]
+    # The kernel does not run it on all that is too short.
+    assert set(verdicts) <= {PASS, DROP, -22}
+    ran = len([verdict for verdict in verdicts if verdict != -22])
+    counted = sum(alone.read(s).packets + alone.read(s).drops for s in sessions)
+    assert 1000 < counted < ran
+    for session in sessions:
+        alone.remove(session)
+
+
+def test_a_full_table_is_said_and_room_comes_back(alone: Enforcer) -> None:
+    flows = [Flow(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}") for n in range(FLOWS + 1)]
+    answers = alone.ask(*(f"set {flow} 1000" for flow in flows))
+    assert answers == ["0"] * FLOWS + ["-28"]
+    assert alone.ask(f"set {flows[0]} 2000") == ["0"]
+    assert set(alone.ask(*(f"remove {flow}" for flow in flows))) == {"ok"}
+    alone.set(flows[-1], 1000)
+    use = alone.read(flows[-1])
+    assert (use.packets, use.departure) == (0, 0)
+    alone.remove(flows[-1])
+
+
+# --- devices ------------------------------------------------------------------------------------
+
+
+def attached(where: Namespace, device: str) -> tuple[str, str]:
+    """All that tc shows of a device's qdiscs and filters."""
+    filters = "".join(
+        where.sh(f"tc filter show dev {device} {hook}").stdout for hook in ("ingress", "egress")
+    )
+    return where.sh(f"tc qdisc show dev {device}").stdout, filters
+
+
+@pytest.mark.parametrize(
+    ("setup", "says"),
+    [
+        ("", "e1: its packets must go through fq: tc qdisc replace dev e1 root fq"),
+        ("qdisc add dev e1 root pfifo", "below its qdisc pfifo or instead of it"),
+        (
+            "qdisc add dev e1 root handle 7: slbn rate 1gbit",
+            "e1: slbn's data must go through fq: tc qdisc replace dev e1 parent 7:2 fq",
+        ),
+        ("qdisc add dev e1 ingress", "tc qdisc replace dev e1 clsact"),
+    ],
+    ids=["noqueue", "pfifo", "slbn", "ingress"],
+)
+def test_a_device_that_will_not_do(net: Chain, program: str, setup: str, says: str) -> None:
+    """The other one, which would do, is not touched either."""
+    node = net.nodes[1]
+    node.sh("tc qdisc add dev w0 root fq")
+    if setup:
+        node.sh(f"tc {setup}")
+    before = attached(node, "w0"), attached(node, "e1")
+    with enforcer(node, program) as made:
+        answer = made.ask("open w0 e1")[0]
+        assert answer.startswith("refused: ") and says in answer
+        assert (attached(node, "w0"), attached(node, "e1")) == before
+        assert made.ask("open w0 nothing") == ["refused: nothing: there is no such device"]
+        assert made.ask("open") == ["refused: devices: 1 to 16 are possible"]
+        made.open("w0")
+
+
+@pytest.mark.parametrize("fq", [fq_at_root, fq_below_slbn])
+def test_closing_leaves_a_device_as_it_was(net: Chain, program: str, fq: Fq) -> None:
+    node = net.nodes[1]
+    fq(net)
+    before = attached(node, "e1")
+    with enforcer(node, program) as made:
+        made.open("e1")
+        assert "slbnd_rates" in attached(node, "e1")[1]
+        made.close()
+        assert attached(node, "e1") == before
+    # A clsact that was there stays, and so do filters in it.
+    node.sh("tc qdisc add dev e1 clsact")
+    with enforcer(node, program) as made:
+        empty = attached(node, "e1")
+        made.open("e1")
+        made.close()
+        assert attached(node, "e1") == empty
+        node.sh("tc filter add dev e1 egress pref 10 protocol ip matchall action ok")
+        node.sh("tc filter add dev e1 ingress pref 10 protocol ip matchall action ok")
+        others = attached(node, "e1")
+        made.open("e1")
+        made.close()
+        assert attached(node, "e1") == others
+    # One that is ours stays if somebody else uses it by then.
+    node.sh("tc qdisc del dev e1 clsact")
+    with enforcer(node, program) as made:
+        made.open("e1")
+        node.sh("tc filter add dev e1 egress pref 10 protocol ip matchall action ok")
+        node.sh("tc filter add dev e1 ingress pref 10 protocol ip matchall action ok")
+        made.close()
+        assert attached(node, "e1")[1] == others[1]
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_a_successor_takes_over(net: Chain, program: str, theirs: bool) -> None:
+    node = net.nodes[1]
+    fq_at_root(net)
+    if theirs:
+        node.sh("tc qdisc add dev e1 clsact")
+    before = attached(node, "e1")
+    session = Flow("10.0.1.2", protocol=UDP)
+    with enforcer(node, program) as first:
+        first.open("e1")
+        first.set(session, MEGA)
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    # What it has left goes on.
+    left = attached(node, "e1")
+    assert left != before
+    with enforcer(node, program) as second:
+        second.open("e1")
+        now = attached(node, "e1")
+        assert now[1].count("slbnd_rates:") == 1 and now[1] != left[1]
+        assert second.ask(f"read {session}") == ["unknown"]
+        second.close()
+    assert attached(node, "e1") == before
+
+
+def test_another_filter_at_our_place_is_respected(net: Chain, program: str) -> None:
+    node = net.nodes[1]
+    fq_at_root(net)
+    node.sh("tc qdisc add dev e1 clsact")
+    node.sh(f"tc filter add dev e1 egress pref {PREFERENCE} protocol all matchall action ok")
+    before = attached(node, "e1")
+    with enforcer(node, program) as made:
+        assert "another's filter" in made.ask("open e1")[0]
+    assert attached(node, "e1") == before
+
+
+def test_which_capabilities_it_needs(net: Chain, program: str) -> None:
+    fq_at_root(net)
+    few = "setpriv --bounding-set -all,+net_admin"
+    with enforcer(net.nodes[1], program, f"{few},+bpf") as made:
+        made.open("e1")
+        made.set(full(), MEGA)
+        made.close()
+    with enforcer(net.nodes[1], program, few) as made:
+        assert "it needs CAP_BPF and CAP_NET_ADMIN" in made.ask("open e1")[0]
+
+
+# --- traffic ------------------------------------------------------------------------------------
+
+#: Octets of a datagram's payload, and of what is added on the wire.
+DATAGRAM = 1400
+ADDED = {socket.AF_INET: 14 + 20 + 8, socket.AF_INET6: 14 + 40 + 8}
+
+#: Where both ends of a flow are, by node.
+PLACES = {
+    (0, socket.AF_INET): "10.0.0.1",
+    (0, socket.AF_INET6): "fd00:0::1",
+    (1, socket.AF_INET): "10.0.1.1",
+    (1, socket.AF_INET6): "fd00:1::1",
+    (2, socket.AF_INET): "10.0.1.2",
+    (2, socket.AF_INET6): "fd00:1::2",
+}
+
+ROOM = bytearray(1 << 20)
+
+
+@dataclass
+class Sender:
+    """Both ends of a flow: it sends as much as it can, or datagrams at a rate."""
+
+    near: socket.socket
+    far: socket.socket
+    #: Datagrams, bit/s on the wire; 0: TCP
+    offered: int
+    sent: int = 0
+    received: int = 0
+    #: How long datagrams were on their way [ns].
+    delays: list[int] = field(default_factory=list)
+
+    @property
+    def session(self) -> Flow:
+        source, sport = self.near.getsockname()[:2]
+        destination, dport = self.far.getsockname()[:2]
+        return Flow(destination, source, UDP if self.offered else TCP, sport, dport)
+
+    @property
+    def on_wire(self) -> int:
+        return DATAGRAM + ADDED[self.near.family]
+
+    def send(self, age: float) -> None:
+        if not self.offered:
+            with contextlib.suppress(BlockingIOError):
+                self.near.send(bytes(65536))
+            return
+        for _ in range(20):
+            if self.sent * self.on_wire * 8 > age * self.offered:
+                return
+            with contextlib.suppress(BlockingIOError):
+                self.near.send(struct.pack("=Q", time.monotonic_ns()) + bytes(DATAGRAM - 8))
+            self.sent += 1
+
+    def receive(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                if self.offered:
+                    data = self.far.recv(2048)
+                    then = struct.unpack_from("=Q", data)[0]
+                    self.delays.append(time.monotonic_ns() - then)
+                    self.received += self.on_wire
+                else:
+                    self.received += self.far.recv_into(ROOM, 0, socket.MSG_TRUNC)
+
+
+def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0) -> Sender:
+    family = socket.AF_INET6 if six else socket.AF_INET
+    kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+    with net.nodes[b].entered():
+        far = socket.socket(family, kind)
+        far.bind((PLACES[b, family], 0))
+    with net.nodes[a].entered():
+        near = socket.socket(family, kind)
+        near.bind((PLACES[a, family], 0))
+    if udp:
+        far.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
+        near.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22)
+        far.connect(near.getsockname())
+        near.connect(far.getsockname())
+    else:
+        far.listen()
+        near.connect(far.getsockname())
+        listener, (far, _) = far, far.accept()
+        listener.close()
+    for end in (near, far):
+        end.setblocking(False)
+    return Sender(near, far, udp)
+
+
+class Traffic:
+    """Some flows at the same time."""
+
+    def __init__(self, *senders: Sender) -> None:
+        self.senders = senders
+        self.started = time.monotonic()
+
+    def settle(self, seconds: float = 0.5) -> None:
+        """Until neighbours have found each other, and queues are as they will be."""
+        wait_for(lambda: min(self.run(0.1)) > 0)
+        self.run(seconds)
+        for sender in self.senders:
+            sender.delays.clear()
+
+    def run(self, seconds: float) -> list[float]:
+        """What has come of each meanwhile, bit/s."""
+        began = now = time.monotonic()
+        before = [sender.received for sender in self.senders]
+        while now < began + seconds:
+            for sender in self.senders:
+                sender.send(now - self.started)
+                sender.receive()
+            now = time.monotonic()
+        return [
+            (sender.received - was) * 8 / (now - began)
+            for sender, was in zip(self.senders, before, strict=True)
+        ]
+
+
+def goodput(rate: float, mss: int = 1448, family: int = socket.AF_INET) -> float:
+    """What a TCP flow of this rate on the wire carries, with timestamps."""
+    mss -= 20 * (family == socket.AF_INET6)
+    return rate * mss / 1514
+
+
+def close_to(seen: float, rate: float, within: float) -> bool:
+    return abs(seen / rate - 1) <= within
+
+
+@pytest.mark.parametrize("fq", [fq_at_root, fq_below_slbn])
+@pytest.mark.parametrize("start", [0, 1], ids=["forwarded", "local"])
+@pytest.mark.parametrize("six", [False, True], ids=["IPv4", "IPv6"])
+def test_a_flood_is_held(net: Chain, program: str, fq: Fq, start: int, six: bool) -> None:
+    fq(net)
+    rate = 6 * MEGA
+    flood = sender(net, start, 2, six, udp=2 * rate)
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1")
+        made.set(flood.session, rate)
+        traffic = Traffic(flood)
+        traffic.settle()
+        [seen] = traffic.run(3)
+        assert close_to(seen, rate, 0.01), seen
+        # It waits as long as it may, and no longer.
+        waits = sorted(flood.delays)
+        assert 0.9 * QUEUE < waits[len(waits) // 20] <= waits[-len(waits) // 20] < 1.05 * QUEUE
+        use = made.read(flood.session)
+        assert use.drops > 0 and use.bytes == use.packets * flood.on_wire
+        assert close_to(use.bytes, flood.received, 0.05)
+        # So that what it has in fq can leave.
+        made.close()
+
+
+@pytest.mark.parametrize("fq", [fq_at_root, fq_below_slbn])
+@pytest.mark.parametrize("start", [0, 1], ids=["forwarded", "local"])
+def test_many_flows_each_at_its_rate(net: Chain, program: str, fq: Fq, start: int) -> None:
+    """TCP in large segments, UDP, both kinds of IP; and some that nobody holds."""
+    fq(net)
+    held = [
+        (sender(net, start, 2, six, udp), rate)
+        for six, udp, rate in (
+            (False, 0, 1 * MEGA),
+            (True, 0, 3 * MEGA),
+            (False, 0, 9 * MEGA),
+            (False, 3 * MEGA, 2 * MEGA),
+            (True, 6 * MEGA, 4 * MEGA),
+        )
+    ]
+    free = sender(net, start, 2, udp=5 * MEGA)
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1")
+        for flow, rate in held:
+            made.set(flow.session, rate)
+        traffic = Traffic(*(flow for flow, _ in held), free)
+        traffic.settle(2)
+        seen = traffic.run(4)
+        wanted = [
+            rate if flow.offered else goodput(rate, family=flow.near.family) for flow, rate in held
+        ]
+        assert all(map(lambda a, b: close_to(a, b, 0.02), seen, [*wanted, 5 * MEGA])), (
+            seen,
+            wanted,
+        )
+        assert sorted(free.delays)[-len(free.delays) // 20] < QUEUE / 4
+        assert made.ask(f"read {free.session}") == ["unknown"]
+
+
+def test_a_new_rate_comes_at_once(net: Chain, program: str) -> None:
+    fq_below_slbn(net)
+    flood = sender(net, 0, 2, udp=20 * MEGA)
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1")
+        made.set(flood.session, MEGA)
+        traffic = Traffic(flood)
+        traffic.settle()
+        counted = 0
+        for rate in (MEGA, 12 * MEGA, 4 * MEGA, 8 * MEGA):
+            made.set(flood.session, rate)
+            # What is in fq goes by the old one.
+            traffic.run(0.2)
+            [seen] = traffic.run(2)
+            assert close_to(seen, rate, 0.015), (rate, seen)
+            use = made.read(flood.session)
+            assert use.packets > counted
+            counted = use.packets
+        made.set(flood.session, 0)
+        traffic.run(1)
+        [seen] = traffic.run(2)
+        assert close_to(seen, 20 * MEGA, 0.02), seen
+        made.remove(flood.session)
+        [seen] = traffic.run(2)
+        assert close_to(seen, 20 * MEGA, 0.02), seen
+
+
+def test_a_tcp_flow_follows_its_rate(net: Chain, program: str) -> None:
+    fq_below_slbn(net)
+    flow = sender(net, 0, 2)
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1")
+        traffic = Traffic(flow)
+        for rate in (5 * MEGA, 20 * MEGA, 2 * MEGA):
+            made.set(flow.session, rate)
+            traffic.run(2)
+            [seen] = traffic.run(3)
+            assert close_to(seen, goodput(rate), 0.02), (rate, seen)
+
+
+def test_fq_is_not_given_more_than_it_takes(net: Chain, program: str) -> None:
+    """At this rate more packets could wait than fq takes of one flow; if it had to drop them, they
+    would be missing from the rate."""
+    fq_below_slbn(net, "flow_limit 40")
+    rate = 12 * MEGA
+    flood = sender(net, 0, 2, udp=2 * rate)
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1")
+        made.set(flood.session, rate)
+        traffic = Traffic(flood)
+        traffic.settle()
+        [seen] = traffic.run(3)
+        assert close_to(seen, rate, 0.01), seen
+    shown = json.loads(net.tc(1, "-s -j qdisc show dev e1").stdout)
+    fq = next(qdisc for qdisc in shown if qdisc["kind"] == "fq")
+    assert fq["drops"] == 0
+
+
+def test_a_session_of_many_flows(net: Chain, program: str) -> None:
+    """They share its rate; the one that has its own session has that."""
+    fq_below_slbn(net)
+    flows = [sender(net, 0, 2, udp=4 * MEGA) for _ in range(3)]
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1")
+        made.set(Flow("10.0.1.2", "10.0.0.1"), 6 * MEGA)
+        made.set(flows[0].session, MEGA)
+        traffic = Traffic(*flows)
+        traffic.settle()
+        seen = traffic.run(3)
+        assert close_to(seen[0], MEGA, 0.02) and close_to(seen[1] + seen[2], 6 * MEGA, 0.01), seen
+        made.remove(flows[0].session)
+        traffic.run(0.2)
+        seen = traffic.run(3)
+        assert close_to(sum(seen), 6 * MEGA, 0.01), seen
+
+
+def test_two_devices(net: Chain, program: str) -> None:
+    fq_below_slbn(net)
+    net.tc(1, "qdisc replace dev w0 root fq")
+    down, up = sender(net, 0, 2, udp=8 * MEGA), sender(net, 2, 0, udp=8 * MEGA)
+    with enforcer(net.nodes[1], program) as made:
+        made.open("e1", "w0")
+        made.set(down.session, 4 * MEGA)
+        made.set(up.session, 2 * MEGA)
+        traffic = Traffic(down, up)
+        traffic.settle()
+        seen = traffic.run(3)
+        assert close_to(seen[0], 4 * MEGA, 0.01) and close_to(seen[1], 2 * MEGA, 0.01), seen
+        made.close()
+    for device in ("e1", "w0"):
+        qdiscs, filters = attached(net.nodes[1], device)
+        assert "clsact" not in qdiscs and not filters
