@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 
 from fairlab import (
     __version__,
+    backbone,
+    backbone_report,
     background,
     comparison,
     congestion,
@@ -142,6 +144,19 @@ def build_parser() -> argparse.ArgumentParser:
     demo = command("demo", f"see five flows share 50 Mbit/s: {DEMO}, and what came of it in words")
     add_where(demo)
     add_output(demo)
+    network = command(
+        "backbone", "flows come and go on a backbone: with SLBN, with fair queueing, with FIFOs"
+    )
+    network.add_argument("--rate", default="6mbit", metavar="RATE", help="of each wire (6mbit)")
+    network.add_argument("--time", default="60", metavar="SECONDS", help="how long (60)")
+    network.add_argument(
+        "--variants",
+        default=",".join(backbone.VARIANTS),
+        metavar="LIST",
+        help=f"of {', '.join(backbone.VARIANTS)} (all)",
+    )
+    add_where(network)
+    add_output(network)
     listing = command(
         "list", "topologies, their links, and the congestion controls and presets of a kernel"
     )
@@ -159,6 +174,7 @@ def build_parser() -> argparse.ArgumentParser:
     inner = commands.add_parser("measure")
     inner.add_argument("directory", type=Path)
     inner.add_argument("--check", action="store_true")
+    inner.add_argument("--backbone", action="store_true")
     inner.add_argument("--progress", choices=STYLES, default="none")
     return parser
 
@@ -366,7 +382,54 @@ def compare_runs(arguments: argparse.Namespace) -> None:
     print(arguments.out)
 
 
+def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
+    """What is to be measured on the backbone."""
+    seconds, rest = divmod(units.parse_seconds(arguments.time), 10**6)
+    if rest or not 20 <= seconds <= 3600:
+        raise UsageError(f"time '{arguments.time}': must be whole seconds, 20 to 3600")
+    variants = tuple(arguments.variants.split(","))
+    for name in variants:
+        if name not in backbone.VARIANTS:
+            raise UsageError(f"no variant '{name}'; there are: {', '.join(backbone.VARIANTS)}")
+    return backbone.Plan(units.parse_rate(arguments.rate), seconds, variants)
+
+
+def run_backbone(arguments: argparse.Namespace) -> None:
+    plan = parse_plan(arguments)
+    vm = parse_where(arguments)
+    figures.require()
+    backbone.build_programs()
+    if vm is None:
+        host.require_root()
+        host.require_tools()
+    style = style_here(arguments.quiet)
+    progress = Progress(style)
+    parent: Path = arguments.out.absolute()
+    date = datetime.now().astimezone()
+    with contextlib.closing(_Line(progress)), results.working_directory(parent) as work:
+        (work / backbone.PLAN).write_text(json.dumps(plan.to_json()))
+        if vm:
+            progress.step("booting a virtual machine")
+            words = ["measure", str(work), "--backbone", "--progress", style]
+            vm.fairlab(words, work, plan.seconds * len(plan.variants))
+        else:
+            backbone.measure_all(work, progress)
+        progress.step("evaluating")
+        found = backbone_report.store(work)
+        directory = results.name(work, parent, f"{date.strftime('%Y-%m-%dT%H%M%S')}-backbone")
+    if arguments.json:
+        print(json.dumps(found | {"directory": str(directory)}, indent=2))
+        return
+    print(backbone_report.table(plan, found["variants"]))
+    print(f"\nresults and figures: {_short(directory)}/")
+
+
 def measure_here(arguments: argparse.Namespace) -> None:
+    if arguments.backbone:
+        progress = Progress(arguments.progress)
+        with contextlib.closing(_Line(progress)):
+            backbone.measure_all(arguments.directory, progress)
+        return
     if arguments.check:
         text = (arguments.directory / measure.SCENARIO).read_text()
         print_fitness(scenario.Scenario.from_json(json.loads(text)))
@@ -383,6 +446,7 @@ COMMANDS = {
     "list": list_all,
     "plot": plot,
     "compare": compare_runs,
+    "backbone": run_backbone,
     "measure": measure_here,
 }
 

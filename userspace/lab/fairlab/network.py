@@ -24,7 +24,7 @@ from fairlab import background, headers, host
 from fairlab.errors import CannotRunError, LabError
 from fairlab.netlink import ConnectionReader, QueueReader
 from fairlab.qdisc import Qdisc
-from fairlab.topology import Bottleneck, Delay, End, Network, Pacing
+from fairlab.topology import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 
 # What a network card may do to packets, by ethtool's short names: all of it would have the queues
 # see many packets as one.
@@ -38,6 +38,10 @@ OFFLOADS = {
 # Major numbers of the handles that queues get: netem; the bottleneck's shaper, and what waits for
 # it.
 NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
+SLBN, CONTROL = 0x2, 0x21
+
+# What a trunk can hold up in all, in bytes: more than its queues ever do.
+TRUNK_LIMIT = 32 * 2**20
 
 # Where the background comes from: ports for many flows, to be used again when a flow is over.
 BACKGROUND_SETTINGS = {
@@ -72,9 +76,32 @@ def queue_commands(end: End, frame: int) -> list[str]:
             f"qdisc replace {device} root handle {QUEUE:x}: fq maxrate {end.queue.peak}bit"
             f" quantum {frame} initial_quantum {frame} limit 100000 flow_limit 10000"
         ]
+    if isinstance(end.queue, Trunk):
+        return trunk_commands(device, end.queue, frame)
+    if isinstance(end.queue, Edge):
+        return [f"qdisc replace {device} root handle {SLBN:x}: slbn edge"]
     if isinstance(end.queue, Qdisc):
         return [f"qdisc replace {device} root handle {QUEUE:x}: {end.queue}"]
     return []
+
+
+def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
+    """A wire: packets are delayed, then wait for it, control packets before all others."""
+    shaper = f"tbf rate {trunk.rate}bit burst {2 * frame} limit {TRUNK_LIMIT}"
+    delay = f"netem delay {trunk.delay}us limit {TRUNK_LIMIT // frame}"
+    commands = [f"qdisc replace {device} root handle {SHAPER:x}: {shaper}"]
+    parent = f"{SHAPER:x}:1"
+    if trunk.slbn:
+        commands += [
+            f"qdisc replace {device} parent {parent} handle {SLBN:x}: slbn rate {trunk.rate}bit",
+            f"qdisc replace {device} parent {SLBN:x}:1 handle {CONTROL:x}: {delay}",
+        ]
+        parent = f"{SLBN:x}:2"
+    return [
+        *commands,
+        f"qdisc replace {device} parent {parent} handle {NETEM:x}: {delay}",
+        f"qdisc replace {device} parent {NETEM:x}:1 handle {QUEUE:x}: {trunk.data}",
+    ]
 
 
 def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:

@@ -130,6 +130,11 @@ def write_flent(directory: Path, result: dict[str, Any]) -> None:
 def publish(work: Path, parent: Path, date: datetime, result: dict[str, Any]) -> Path:
     """Give WORK, which is complete, a name that nothing has yet."""
     base = f"{date.strftime('%Y-%m-%dT%H%M%S')}-{result['scenario']['topology']}-{result['name']}"
+    return name(work, parent, base)
+
+
+def name(work: Path, parent: Path, base: str) -> Path:
+    """Call WORK by BASE, or with a number if that is taken."""
     number = 1
     while True:
         final = parent / (base if number == 1 else f"{base}-{number}")

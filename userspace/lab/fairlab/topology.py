@@ -8,6 +8,7 @@ link has two ends, an end is an interface of a node with its own address and, pe
   RED, which marks early, with ECN) unless the scenario has another;
 - a Delay holds each packet back for a fixed time;
 - a Pacing lets no flow of a host send faster than its peak, from its first packet on;
+- a Trunk does both, as a backbone's wire; an Edge is where SLBN ends;
 - any other qdisc stands where the scenario wants it.
 
 Delays are never on the host that sends: there, packets held back by netem count as unsent for TCP's
@@ -61,7 +62,25 @@ class Pacing:
     peak: int
 
 
-Queue = Bottleneck | Delay | Pacing | Qdisc
+@dataclass(frozen=True)
+class Trunk:
+    """A wire of a backbone: of a fixed rate [bit/s] and delay [µs], DATA waiting before it.
+
+    With SLBN, it is one of SLBN's links, whose control packets wait for the wire as others do.
+    """
+
+    rate: int
+    delay: int
+    data: Qdisc
+    slbn: bool
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where SLBN ends: hosts are behind it."""
+
+
+Queue = Bottleneck | Delay | Pacing | Qdisc | Trunk | Edge
 
 
 @dataclass(frozen=True)
