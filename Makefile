@@ -96,13 +96,11 @@ tools: $(SLBNCTL) $(SLBND) $(LIBSLBN)
 
 .PHONY: check-tools
 check-tools:
-	@pkg-config --exists libmnl json-c libbpf && command -v clang >/dev/null && \
+	@pkg-config --exists json-c $(SLBND_LIBRARIES) && command -v clang >/dev/null && \
 		command -v $(BPFTOOL) >/dev/null || { \
-		echo 'slbnctl and slbnd need libmnl, json-c, libbpf, clang and bpftool: install libmnl-dev,' \
-			'libjson-c-dev, libbpf-dev, clang, bpftool (in Ubuntu 24.04, linux-tools-generic) and pkgconf.' >&2; \
-		exit 2; }
-	@pkg-config --exists libnetfilter_conntrack libnftables || { \
-		echo 'slbnd needs libnetfilter-conntrack-dev and libnftables-dev: install these.' >&2; \
+		echo 'slbnctl and slbnd need some packages: install libmnl-dev, libjson-c-dev, libbpf-dev,' \
+			'libnetfilter-conntrack-dev, libnftables-dev, clang, pkgconf and bpftool' \
+			'(in Ubuntu 24.04, linux-tools-generic).' >&2; \
 		exit 2; }
 
 $(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/libslbn/*.[ch] userspace/*.h \

@@ -78,7 +78,9 @@ def test_missing_libraries_are_one_clear_line() -> None:
     done = run("make", "--no-print-directory", "tools", PKG_CONFIG_LIBDIR="/nonexistent")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == (
-        "slbnctl needs libmnl and json-c: install libmnl-dev, libjson-c-dev and pkgconf."
+        "slbnctl and slbnd need some packages: install libmnl-dev, libjson-c-dev, libbpf-dev,"
+        " libnetfilter-conntrack-dev, libnftables-dev, clang, pkgconf and bpftool"
+        " (in Ubuntu 24.04, linux-tools-generic)."
     )
 
 
