@@ -151,7 +151,8 @@ static void answered(const struct slbn_packet *pkt, const u8 *data)
 		s->cycles++;
 		s->waiting = false;
 		s->due = now() + PAUSE / 2 + rand() % PAUSE;
-		if (s->left != ~0U)
+		/* Its last cycle may have been under way when it was told to wait. */
+		if (s->left && s->left != ~0U)
 			s->left--;
 		break;
 	case SLBN_GONE:
