@@ -15,14 +15,10 @@
 #define MS 1000000ULL
 #define SECOND (1000 * MS)
 
-/* How often use is looked at, where packets are counted as they leave. */
-#define STEP (250 * MS)
-/* And at least, where conntrack's table has to be read for it. */
+/* How often use is looked at, at least, where conntrack's table is read for it. */
 #define TABLE_STEP SECOND
-/* So long must use be low. */
-#define LOW SECOND
-/* No demand is lower: a packet or two in each step. */
-#define LEAST 64000ULL
+/* What conntrack does not tell: how long packets are, octets. */
+#define PACKET 1500
 /* Idle times after which silent TCP is taken for dead. */
 #define TCP_IDLE 30
 
@@ -240,7 +236,7 @@ static void add_connection(struct flows *flows, const struct half_key *key,
 	/* Of the table: it may be long dead, so see soon whether it sends more. */
 	connection->bytes = half->bytes;
 	connection->active = flows->now;
-	flows->list_at = fp_min64(flows->list_at, flows->now + STEP);
+	flows->list_at = fp_min64(flows->list_at, flows->now + DEMAND_STEP);
 }
 
 static void remove_connection(struct flows *flows,
@@ -304,59 +300,43 @@ static void seen(void *context, const struct track_connection *connection)
 	}
 }
 
-/* A session has used so many bytes since it began, or since some time after. */
-static void follow(struct flows *flows, struct found *found, u64 bytes)
+/* A session has done so much since it began, or since some time after. */
+static void follow(struct flows *flows, struct found *found,
+		   const struct enforce_use *use)
 {
 	struct session *session = found->session;
-	u64 now = flows->now;
 	u64 rate = session->source.rate, demand = session->source.D;
-	u64 before = found->bytes, since = found->step;
-	u64 wanted = demand;
-	double used;
+	struct demand_seen seen = {
+		.now = flows->now,
+		.bytes = use->bytes,
+		.drops = use->drops,
+		.packet = use->packets ? use->bytes / use->packets : PACKET,
+		.rtt = session->rtt,
+		.rate = rate,
+		.demand = demand,
+		/* More is to be had only if no link restricts it. */
+		.restricted =
+			session->source.pkt.b == SLBN_NO_HOP && rate >= demand,
+	};
+	u64 wanted = demand_follow(&found->demand, &seen);
 
-	found->bytes = bytes;
-	found->step = now;
-	if (!since || now <= since || bytes < before || !rate) {
-		found->low = 0;
-		return;
-	}
-	used = (double)(bytes - before) * 8 * SECOND / (double)(now - since);
-	if (used >= (double)rate / 2)
-		found->low = 0;
-	if (used > (double)rate * 0.9) {
-		/* More is to be had only if no link, but the demand restricts it. */
-		if (session->source.pkt.b == SLBN_NO_HOP && rate >= demand)
-			wanted = fp_max64(2 * demand, used * 1.5);
-	} else if (used < (double)rate / 2) {
-		if (!found->low) {
-			found->low = since;
-			found->low_bytes = before;
-		}
-		if (now - found->low < LOW)
-			return;
-		used = (double)(bytes - found->low_bytes) * 8 * SECOND /
-		       (double)(now - found->low);
-		found->low = 0;
-		wanted = fp_min64(demand, fp_max64(used * 1.5, LEAST));
-	}
 	wanted = fp_min64(wanted, SLBN_RATE_MAX);
 	if (wanted != demand)
-		agent_change(flows->agent, session, wanted, now);
+		agent_change(flows->agent, session, wanted, flows->now);
 }
 
 static void follow_all(struct flows *flows)
 {
-	struct enforce_use use;
 	struct found *found;
 
 	LIST_FOREACH(found, &flows->found, list)
 	{
-		if (!found->session)
-			continue;
-		if (!flows->enforce)
-			follow(flows, found, found->counted);
-		else if (enforce_read(flows->enforce, &found->flow, &use))
-			follow(flows, found, use.bytes);
+		struct enforce_use use = { .bytes = found->counted };
+
+		if (found->session &&
+		    (!flows->enforce ||
+		     enforce_read(flows->enforce, &found->flow, &use)))
+			follow(flows, found, &use);
 	}
 }
 
@@ -510,7 +490,7 @@ void flows_run(struct flows *flows, u64 now)
 		return;
 	flows->now = now;
 	if (flows->enforce && now >= flows->step_at) {
-		flows->step_at = now + STEP;
+		flows->step_at = now + DEMAND_STEP;
 		follow_all(flows);
 	}
 	if (now < flows->list_at || flows->track.listing)

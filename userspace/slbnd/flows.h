@@ -14,11 +14,7 @@
  * nothing for some time. TCP that has been silent for much longer is taken for dead
  * (conntrack believes in it for days); as others, it is back when it sends.
  *
- * Change: demand follows use. What a session uses is looked at in steps. If less
- * than half of its rate for a second, its demand becomes what it used in that time
- * and half as much again. If nearly all, and it could have more if it only asked
- * for it, the demand is doubled in each step. In between nothing changes, so that
- * use that is steady leaves links alone.
+ * Change: demand follows use, which is looked at in steps (demand.h).
  *
  * What is missed, because events were lost or slbnd was restarted, is found in
  * conntrack's table, which is read twice in each idle time. But connections that
@@ -31,6 +27,7 @@
 #include <sys/queue.h>
 
 #include "agent.h"
+#include "demand.h"
 #include "enforce.h"
 #include "track.h"
 
@@ -92,10 +89,7 @@ struct connection;
  * @connections: how many belong to it
  * @session: its session; NULL: somebody has ended that
  * @counted: bytes of its connections, as conntrack has them
- * @bytes: used up to the last step
- * @step: when that was, ns; 0: there was none
- * @low: since when it has used little, ns; 0: it does not
- * @low_bytes: used up to then
+ * @demand: what it uses, and is to ask for
  */
 struct found {
 	struct slbn_flow flow;
@@ -104,10 +98,7 @@ struct found {
 	u32 connections;
 	struct session *session;
 	u64 counted;
-	u64 bytes;
-	u64 step;
-	u64 low;
-	u64 low_bytes;
+	struct demand demand;
 };
 
 /**

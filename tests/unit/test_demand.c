@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * demand.h: demand follows use, on flows that are simulated.
+ *
+ * A flow offers packets, is held to its rate (what would wait for longer than
+ * 100 ms is dropped, what waits is counted, as rates.bpf.c does), and is looked at
+ * in steps that are a little late at times. Its rate is the lower of its demand
+ * and what the link has, and follows with a delay. So what the rule does has its
+ * effect on what it sees next. What counts is how often it changes the demand, and
+ * whether that comes to what the flow can use.
+ */
+#include <math.h>
+
+#include "unit.h"
+
+#include "userspace/slbnd/demand.h"
+
+#define SECONDS 1000000000.0
+#define TICK (DEMAND_MS)
+#define QUEUE 0.1
+
+struct flow {
+	/* What it does: bits that it offers in a tick that begins at @now. */
+	double (*offer)(struct flow *flow);
+	double rate_wanted;
+	double packet;
+	double on, off;
+	double noise;
+	/* TCP: packets, round trip in seconds, what is left of cwnd after a loss. */
+	double cwnd, rtt, beta, next_rtt, ssthresh;
+	bool lost;
+
+	/* The link, and how long it takes to tell, ns. */
+	double share;
+	u64 delay;
+
+	u64 now;
+	double credit;
+	double backlog;
+	double bytes;
+	u64 drops;
+	double rate;
+	u64 demand;
+	u64 moves_at;
+	u64 next_step;
+	struct demand d;
+	u64 changes;
+};
+
+static void start(struct flow *flow, u64 initial)
+{
+	flow->now = 5 * SECONDS + rnd_in(0, 1000) * DEMAND_MS;
+	flow->next_step = flow->now;
+	flow->demand = initial;
+	flow->rate = fmin(initial, flow->share);
+	flow->delay = rnd_in(1, 80) * DEMAND_MS;
+}
+
+static double granted(const struct flow *flow)
+{
+	return fmin((double)flow->demand, flow->share);
+}
+
+static void step(struct flow *flow)
+{
+	struct demand_seen seen = {
+		.now = flow->now,
+		.bytes = flow->bytes,
+		.drops = flow->drops,
+		.packet = flow->packet / 8,
+		.rtt = flow->rtt * SECONDS,
+		.rate = flow->rate,
+		.demand = flow->demand,
+		.restricted = flow->rate >= (double)flow->demand,
+	};
+	u64 wanted = demand_follow(&flow->d, &seen);
+
+	unit_step++;
+	CHECK(wanted >= 1, "no demand at all");
+	if (wanted == flow->demand)
+		return;
+	flow->changes++;
+	flow->demand = wanted;
+	flow->moves_at = flow->now + flow->delay;
+}
+
+static void tick(struct flow *flow)
+{
+	double seconds = TICK / SECONDS;
+
+	if (flow->moves_at && flow->now >= flow->moves_at) {
+		flow->rate = granted(flow);
+		flow->moves_at = 0;
+	}
+	flow->credit += flow->offer(flow);
+	flow->lost = false;
+	for (; flow->credit >= flow->packet; flow->credit -= flow->packet) {
+		if (flow->backlog > QUEUE * flow->rate) {
+			flow->drops++;
+			flow->lost = true;
+			continue;
+		}
+		flow->backlog += flow->packet;
+		flow->bytes += flow->packet / 8;
+	}
+	flow->backlog = fmax(flow->backlog - flow->rate * seconds, 0);
+	flow->now += TICK;
+	if (flow->now < flow->next_step)
+		return;
+	step(flow);
+	flow->next_step += DEMAND_STEP;
+	if (one_in(20))
+		flow->next_step += rnd_in(0, 30) * DEMAND_MS;
+}
+
+/* Returns how often the demand was changed. */
+static u64 run(struct flow *flow, double seconds)
+{
+	u64 end = flow->now + seconds * SECONDS;
+	u64 before = flow->changes;
+
+	while (flow->now < end)
+		tick(flow);
+	return flow->changes - before;
+}
+
+/* --- sources --------------------------------------------------------------- */
+
+static double noisy(const struct flow *flow, double bits)
+{
+	u32 permille = flow->noise * 1000;
+
+	return bits * (1 + ((double)rnd_in(0, 2 * permille) - permille) / 1000);
+}
+
+static double steady(struct flow *flow)
+{
+	return noisy(flow, flow->rate_wanted * TICK / SECONDS);
+}
+
+static double on_off(struct flow *flow)
+{
+	double at = fmod(flow->now / SECONDS, flow->on + flow->off);
+
+	return at < flow->on ? steady(flow) : 0;
+}
+
+/*
+ * TCP that has always more to say: slow start, then a packet more in each round
+ * trip; after a loss, beta of its window.
+ */
+static double tcp(struct flow *flow)
+{
+	double seconds = TICK / SECONDS;
+	double rtt = flow->rtt + flow->backlog / fmax(flow->rate, 1);
+	double growth = flow->cwnd < flow->ssthresh ? flow->cwnd : 1;
+
+	if (flow->lost && flow->now / SECONDS >= flow->next_rtt) {
+		flow->cwnd = fmax(flow->cwnd * flow->beta, 2);
+		flow->ssthresh = flow->cwnd;
+		flow->next_rtt = flow->now / SECONDS + rtt;
+		growth = 0;
+	}
+	flow->cwnd += growth * seconds / rtt;
+	return flow->cwnd * flow->packet * seconds / rtt;
+}
+
+static struct flow steady_flow(double rate, double packet)
+{
+	return (struct flow){
+		.offer = steady,
+		.rate_wanted = rate,
+		.packet = packet,
+		.share = 1e12,
+	};
+}
+
+static struct flow tcp_flow(double share, double rtt, double beta)
+{
+	return (struct flow){
+		.offer = tcp,
+		.packet = 12112,
+		.share = share,
+		.rtt = rtt,
+		.beta = beta,
+		.cwnd = 10,
+		.ssthresh = 1e9,
+	};
+}
+
+/* Any rate from 100 kbit/s to 1 Gbit/s, all magnitudes equally likely. */
+static double any_rate(void)
+{
+	return 1e5 * pow(10, rnd_in(0, 4000) / 1000.0);
+}
+
+/* --- tests ----------------------------------------------------------------- */
+
+static void steady_flows_are_let_alone(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		double rate = any_rate(), packet = 8 * rnd_in(60, 1514);
+		struct flow flow = steady_flow(rate, packet);
+		/* It sends at least some packets in each step. */
+		double told = fmax(rate, 40 * packet);
+
+		flow.rate_wanted = told;
+		start(&flow, told / (rnd_in(20, 80) / 100.0));
+		run(&flow, 3);
+		CHECK(flow.changes && flow.changes <= 2, "%.0f: %llu changes",
+		      told, flow.changes);
+		CHECK((double)flow.demand > 1.08 * told &&
+			      (double)flow.demand < 1.27 * told,
+		      "%.0f: demand %llu", told, flow.demand);
+		CHECK(run(&flow, 300) <= 1, "%.0f, packet %.0f: %llu changes",
+		      told, packet, flow.changes);
+	}
+}
+
+/* However small a demand was at first, and whatever was doubled too much. */
+static void demand_comes_to_what_is_used(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		struct flow flow = steady_flow(any_rate() + 5e5, 8000);
+		double doublings;
+
+		start(&flow, rnd_in(64, 2000) * 1000);
+		flow.noise = 0.3;
+		doublings = fmax(log2(flow.rate_wanted / flow.demand), 0);
+		run(&flow, 6 + 0.6 * doublings);
+		CHECK((double)flow.demand > flow.rate_wanted &&
+			      (double)flow.demand < 1.35 * flow.rate_wanted,
+		      "%.0f: demand %llu", flow.rate_wanted, flow.demand);
+		CHECK(run(&flow, 300) <= 2, "%.0f: %llu changes",
+		      flow.rate_wanted, flow.changes);
+	}
+}
+
+static void greedy_flows_ask_for_all(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 30; n++) {
+		struct flow flow = steady_flow(1e10, 12112);
+		u64 share = any_rate();
+
+		flow.share = share;
+		start(&flow, 64000);
+		run(&flow, 10);
+		CHECK(flow.demand >= share, "%llu of %llu", flow.demand, share);
+		CHECK(!run(&flow, 300), "%llu: %llu changes", share,
+		      flow.changes);
+		/* There is more: it is asked for when the rate is at the demand. */
+		flow.share = 8 * share;
+		flow.moves_at = flow.now;
+		run(&flow, 3);
+		CHECK(flow.demand >= 8 * share, "%llu of %llu", flow.demand,
+		      8 * share);
+	}
+}
+
+/* As of the modules and mainline's: 0.875 and 0.5 (gaimd), 0.8 (bic), 0.7 (cubic). */
+static const double betas[] = { 0.875, 0.8, 0.7, 0.5 };
+
+static void tcp_that_is_held_does_not_use_little(void **state)
+{
+	static const double rtts[] = { 0.002, 0.01, 0.04, 0.08 };
+	u32 b, r, n;
+
+	(void)state;
+	for (b = 0; b < ARRAY_SIZE(betas); b++) {
+		for (r = 0; r < ARRAY_SIZE(rtts); r++) {
+			for (n = 0; n < 8; n++) {
+				double share = 5e5 * pow(2, n);
+				struct flow flow =
+					tcp_flow(share, rtts[r], betas[b]);
+
+				start(&flow, 2 * share);
+				run(&flow, 20);
+				CHECK((double)flow.demand >= share,
+				      "%.0f, rtt %.3f, beta %.3f: demand %llu",
+				      share, rtts[r], betas[b], flow.demand);
+				CHECK(!run(&flow, 300),
+				      "%.0f, rtt %.3f, beta %.3f: %llu changes",
+				      share, rtts[r], betas[b], flow.changes);
+			}
+		}
+	}
+}
+
+/* With a first demand that lies far above: slow start is not little use. */
+static void slow_start_is_let_go_on(void **state)
+{
+	static const double rtts[] = { 0.02, 0.05, 0.1, 0.2, 0.4 };
+	u32 r, n;
+
+	(void)state;
+	for (r = 0; r < ARRAY_SIZE(rtts); r++) {
+		for (n = 0; n < 20; n++) {
+			struct flow flow = tcp_flow(50e6, rtts[r], 0.7);
+
+			start(&flow, 100000000);
+			/* Its window is that of 50 Mbit/s. */
+			while (flow.cwnd * flow.packet < 50e6 * flow.rtt)
+				run(&flow, 0.01);
+			CHECK(!flow.changes, "rtt %.1f: %llu changes", rtts[r],
+			      flow.changes);
+		}
+	}
+}
+
+static void acknowledgments_give_back_soon(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		double rate = 0.022 * fmax(any_rate(), 1e7);
+		struct flow flow = steady_flow(rate, 8 * 66);
+
+		flow.noise = 0.5;
+		start(&flow, 1000000000);
+		run(&flow, 0.8);
+		CHECK((double)flow.demand < 1.35 * rate, "%.0f: demand %llu",
+		      rate, flow.demand);
+		CHECK(run(&flow, 100) <= 5, "%.0f: %llu changes", rate,
+		      flow.changes);
+	}
+}
+
+/*
+ * Faster than we look it keeps what it needs; slower, it is followed. In both cases
+ * there are few that are changed often.
+ */
+static void sources_that_go_on_and_off(void **state)
+{
+	u64 changes = 0, dropped;
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		struct flow flow = steady_flow(any_rate() + 1e6, 8000);
+		double period = rnd_in(100, 1100) / 1000.0;
+		double offered = flow.rate_wanted / 2;
+
+		flow.offer = on_off;
+		flow.on = period / 2;
+		flow.off = period / 2;
+		start(&flow, flow.rate_wanted);
+		run(&flow, 30);
+		dropped = flow.drops;
+		changes += run(&flow, 300);
+		CHECK((double)(flow.drops - dropped) * flow.packet <
+			      0.01 * offered * 300,
+		      "%.0f, %.3f: %llu drops", flow.rate_wanted, period,
+		      flow.drops - dropped);
+	}
+	CHECK(changes < 60 * 300 / 15, "%llu changes", changes);
+	for (n = 0; n < 60; n++) {
+		struct flow flow = steady_flow(any_rate() + 1e6, 8000);
+		double period = rnd_in(1, 30);
+
+		flow.offer = on_off;
+		flow.on = period / 2;
+		flow.off = period / 2;
+		start(&flow, flow.rate_wanted);
+		CHECK(run(&flow, 300) <= 4 + 300 / fmax(period, 6) * 4,
+		      "%.0f, %.1f: %llu changes", flow.rate_wanted, period,
+		      flow.changes);
+	}
+}
+
+static void who_has_paused_is_back_at_once(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		struct flow flow = steady_flow(any_rate() + 1e6, 12112);
+
+		start(&flow, flow.rate_wanted * 2);
+		run(&flow, 5);
+		flow.offer = on_off;
+		flow.off = 1e9;
+		run(&flow, rnd_in(3, 60));
+		CHECK(flow.demand == DEMAND_LEAST, "%llu", flow.demand);
+		flow.offer = steady;
+		run(&flow, 0.6);
+		CHECK((double)flow.demand >= flow.rate_wanted,
+		      "%.0f: demand %llu", flow.rate_wanted, flow.demand);
+		run(&flow, 5);
+		CHECK((double)flow.demand < 1.27 * flow.rate_wanted,
+		      "%.0f: demand %llu", flow.rate_wanted, flow.demand);
+	}
+}
+
+static void few_packets_are_no_reason(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		/* Two to ten packets in each second. */
+		struct flow flow =
+			steady_flow(12112 * rnd_in(20, 100) / 10.0, 12112);
+
+		start(&flow, 1000000);
+		CHECK(run(&flow, 300) <= 60, "%.0f: %llu changes",
+		      flow.rate_wanted, flow.changes);
+	}
+}
+
+static void what_cannot_be_is_no_use(void **state)
+{
+	struct demand d = {};
+	struct demand_seen seen = {
+		.now = SECONDS,
+		.bytes = 1000000,
+		.rate = 1000000,
+		.demand = 1000000,
+		.restricted = true,
+	};
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 100; n++) {
+		assert_int_equal(demand_follow(&d, &seen), 1000000);
+		switch (n % 4) {
+		case 0: /* no time has passed */
+			seen.bytes += 1000000;
+			break;
+		case 1: /* counters began anew */
+			seen.now += DEMAND_STEP;
+			seen.bytes = 0;
+			break;
+		case 2: /* it has no rate yet */
+			seen.now += DEMAND_STEP;
+			seen.bytes += 1000000;
+			seen.rate = 0;
+			break;
+		default: /* it has one now */
+			seen.now += DEMAND_STEP;
+			seen.rate = 1000000;
+			seen.bytes = 0;
+		}
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(steady_flows_are_let_alone),
+	UNIT_TEST(demand_comes_to_what_is_used),
+	UNIT_TEST(greedy_flows_ask_for_all),
+	UNIT_TEST(tcp_that_is_held_does_not_use_little),
+	UNIT_TEST(slow_start_is_let_go_on),
+	UNIT_TEST(acknowledgments_give_back_soon),
+	UNIT_TEST(sources_that_go_on_and_off),
+	UNIT_TEST(who_has_paused_is_back_at_once),
+	UNIT_TEST(few_packets_are_no_reason),
+	UNIT_TEST(what_cannot_be_is_no_use),
+};
+
+UNIT_MAIN(tests)
