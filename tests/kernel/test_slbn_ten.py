@@ -20,12 +20,13 @@ import json
 import random
 import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from fair import max_min, remainders
 from genetlink import Genetlink
 from net import Namespace, wait_for
 from rtnetlink import Rtnetlink
@@ -74,24 +75,6 @@ class Session:
         if self.start < self.end:
             return f"fd00:{self.end - 1}::2" if v6 else f"10.0.{self.end - 1}.2"
         return f"fd00:{self.end}::1" if v6 else f"10.0.{self.end}.1"
-
-
-def max_min(capacities: dict[str, int], sessions: Sequence[Session]) -> dict[Session, Fraction]:
-    """The max-min fair rates: fill all alike, and stop whom a link or its own demand stops."""
-    rates: dict[Session, Fraction] = {}
-    left = {link: Fraction(capacity) for link, capacity in capacities.items()}
-    while len(rates) < len(sessions):
-        waiting = [session for session in sessions if session not in rates]
-        users = Counter(link for session in waiting for link in session.path)
-        shares = {link: left[link] / number for link, number in users.items()}
-        demands = [Fraction(session.demand) for session in waiting if session.demand]
-        level = min([*shares.values(), *demands])
-        for session in waiting:
-            if session.demand == level or any(shares[link] == level for link in session.path):
-                rates[session] = level
-                for link in session.path:
-                    left[link] -= level
-    return rates
 
 
 def test_the_solver() -> None:
@@ -179,7 +162,7 @@ class Row:
     def check_rates(self) -> None:
         """That all get what they should, and keep it."""
         exact = max_min(self.capacities, self.sessions)
-        bounds = {session: levels(session, exact) for session in self.sessions}
+        bounds = remainders(exact)
 
         def right() -> bool:
             shown = self.shown()
@@ -196,15 +179,6 @@ class Row:
         off = {each: float(shown[each][0] - rate) for each, rate in exact.items()}
         assert right(), off
         print(f"{len(exact)} sessions, largest difference {max(map(abs, off.values())):.2f} bit/s")
-
-
-def levels(session: Session, exact: dict[Session, Fraction]) -> int:
-    """Of bottlenecks on its path, up to its own; none if it gets what it asks for."""
-    if session.demand == exact[session]:
-        return 0
-    links = set(session.path)
-    met = {rate for each, rate in exact.items() if links & set(each.path)}
-    return sum(rate <= exact[session] for rate in met)
 
 
 @contextlib.contextmanager
