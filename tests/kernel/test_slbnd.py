@@ -8,18 +8,23 @@ Programs speak to it by libslbn (through its binding for Python), people by slbn
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import random
+import resource
 import signal
 import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from net import sh, wait_for
 from slbn import MEGA, Chain, chain
+from slbn_tap import Tap, close
+from slbn_wire import PORT, Datagram, Packet, read_packet, read_udp
 from slbnd import SLBNCTL, SLBND, agent, libslbn
 
 KEY = "000102030405060708090a0b0c0d0e0f"
@@ -38,13 +43,13 @@ def rates(connection: libslbn.Connection) -> dict[int, int]:
     return {session.id: session.rate for session in connection.list()}
 
 
-def come_to(connection: libslbn.Connection, expected: dict[int, int]) -> None:
-    """All sessions, and no others, have these rates: 64 bit/s are what divisions leave over."""
+def come_to(connection: libslbn.Connection, expected: dict[int, int], within: int = 64) -> None:
+    """All sessions, and no others, have these rates, but for what divisions leave over."""
 
     def there() -> bool:
         seen = rates(connection)
         return set(seen) == set(expected) and all(
-            abs(seen[number] - rate) <= 64 for number, rate in expected.items()
+            abs(seen[number] - rate) <= within for number, rate in expected.items()
         )
 
     try:
@@ -191,14 +196,23 @@ def test_an_agent_answers_as_a_destination(net: Chain, tmp_path: Path) -> None:
         come_to(us, {sessions[0]: 50 * MEGA})
 
 
-def test_a_thousand_join_at_once(net: Chain, tmp_path: Path) -> None:
+def test_a_thousand_join_and_leave_at_once(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         # Fewer bits for each, and control packets would be more than links let through.
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
             net.attach(link, f"rate {rate}" + " edge" * (link == 2))
-        sessions = [us.join("10.0.2.2") for _ in range(1000)]
-        come_to(us, dict.fromkeys(sessions, MEGA))
-        assert net.shown(1)["clamped"] == 0
+        modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(300)]
+        greedy = [us.join("10.0.2.2") for _ in range(700)]
+        # Integers leave over a bit/s at most, at one bottleneck.
+        expected = dict.fromkeys(modest, MEGA // 2) | dict.fromkeys(greedy, 850 * MEGA // 700)
+        come_to(us, expected, within=1)
+        for session in expected:
+            us.leave(session)
+        come_to(us, {})
+        shown = net.shown(1)
+        assert (shown["sessions"], shown["NR"], shown["BF"], shown["clamped"]) == (0, 0, 0, 0)
+        # Not by an epoch's end.
+        assert shown["leaves"] >= 1000
 
 
 def test_who_reads_slowly_misses_steps_but_not_the_end(net: Chain, tmp_path: Path) -> None:
@@ -315,17 +329,141 @@ def test_nothing_that_a_client_says_harms(net: Chain, tmp_path: Path) -> None:
         come_to(us, {session: 50 * MEGA})
 
 
+def test_what_is_no_request_is_refused(net: Chain, tmp_path: Path) -> None:
+    """With what is wrong with it, to whoever said it, who may go on."""
+    head, length = struct.Struct("=HHIII"), 16 + 96 + 96
+
+    def message(protocol: int, kind: int, request: int, rest: bytes = bytes(96)) -> bytes:
+        return head.pack(protocol, kind, request, 0, 0) + rest + bytes(96)
+
+    # Its flow is of no family.
+    join = message(1, 1, 9)
+    with (
+        agent(net.nodes[0], tmp_path) as slbnd,
+        slbnd.connect() as us,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client,
+    ):
+        client.connect(slbnd.socket)
+        client.settimeout(60)
+        for sent, error, says in (
+            (b"?", errno.EPROTONOSUPPORT, "speaks protocol 1"),
+            (message(2, 1, 7), errno.EPROTONOSUPPORT, "speaks protocol 1"),
+            (join[:-1], errno.EPROTO, "this is no request"),
+            (join + b"?", errno.EPROTO, "this is no request"),
+            (message(1, 1, 0), errno.EPROTO, "this is no request"),
+            (message(1, 99, 8), errno.EPROTO, "there is no such request"),
+            (join, errno.EINVAL, "neither of IPv4 nor of IPv6"),
+            (message(1, 3, 10), errno.ENOENT, "there is no such session"),
+        ):
+            client.send(sent)
+            answer = client.recv(1000)
+            protocol, kind, _, number, _ = head.unpack_from(answer)
+            assert (len(answer), protocol, kind, number) == (length, 1, 7, error), (sent, answer)
+            assert says in answer[16 + 96 :].decode()
+        client.send(message(1, 5, 11))
+        assert head.unpack_from(client.recv(1000))[:3] == (1, 6, 11)
+        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+
+
+def test_no_memory_for_another_session(net: Chain, tmp_path: Path) -> None:
+    for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
+        net.attach(link, f"rate {rate}" + " edge" * (link == 2))
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        ours = us.join("10.0.2.2", 700 * MEGA)
+        process = slbnd.process.pid
+        status = Path(f"/proc/{process}/status").read_text()
+        (pages,) = (line.split()[1] for line in status.splitlines() if line.startswith("VmSize"))
+        before = resource.prlimit(process, resource.RLIMIT_AS)
+        resource.prlimit(process, resource.RLIMIT_AS, (int(pages) << 10, before[1]))
+        sessions: list[int] = []
+        with pytest.raises(OSError, match="no memory for another session") as refusal:
+            while len(sessions) < 10000:
+                sessions.append(us.join("10.0.2.2", 1000))
+        assert refusal.value.errno == errno.ENOMEM
+        come_to(us, {ours: 700 * MEGA, **dict.fromkeys(sessions, 1000)})
+        resource.prlimit(process, resource.RLIMIT_AS, before)
+        sessions += [us.join("10.0.2.2", 1000) for _ in range(200)]
+        come_to(us, {ours: 700 * MEGA, **dict.fromkeys(sessions, 1000)})
+
+
+def test_a_destination_that_nobody_knows(net: Chain, tmp_path: Path) -> None:
+    """Who asked for it is told that it does not answer; others do not notice."""
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        lost = [us.join("192.0.2.1"), us.join("2001:db8::1")]
+        ours = us.join("10.0.2.2")
+        told: dict[int, int] = {}
+
+        def all_told() -> bool:
+            while (event := us.next(0)) is not None:
+                told[event.id] = event.flags & libslbn.STALLED
+            return all(told.get(number) for number in lost)
+
+        wait_for(all_told)
+        come_to(us, {ours: 50 * MEGA, **dict.fromkeys(lost, 0)})
+        for number in lost:
+            us.leave(number)
+        come_to(us, {ours: 50 * MEGA})
+
+
+def test_a_device_that_there_is_not(
+    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with agent(net.nodes[0], tmp_path, "--devices", "nothing") as slbnd, slbnd.connect() as us:
+        said = capfd.readouterr().err
+        assert "devices: nothing: there is no such device" in said
+        assert "rates are told, but nothing is held to them" in said
+        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+
+
+def local(payload: bytes, sport: int) -> bytes:
+    """A datagram to the agent, as an IP packet."""
+    return Datagram(payload, source="10.0.2.2", destination="10.0.0.1", sport=sport).ip()
+
+
+def test_an_answer_from_another_port_is_none(net: Chain, tmp_path: Path) -> None:
+    """No edge would stop it, so a host could answer in the network's name."""
+    sh(f"ip -n {net.nodes[1].name} link set e1 down")
+    with (
+        agent(net.nodes[0], tmp_path) as slbnd,
+        slbnd.connect() as us,
+        net.nodes[0].entered(),
+        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as out,
+        net.nodes[1].entered(),
+    ):
+        tap = Tap("w0")
+        us.join("10.0.2.2")
+        heard: list[Packet] = []
+
+        def joined() -> bool:
+            payloads = [read_udp(frame)[0] for frame in tap.frames()]
+            heard.extend(read_packet(each) for each in payloads if each.startswith(b"SLBN"))
+            return bool(heard)
+
+        wait_for(joined)
+        for sport, rate in ((9, 666), (PORT, 777)):
+            answer = replace(heard[0].answer(), bw=rate, b=0).pack()
+            out.sendto(local(answer, sport), ("10.0.0.1", 0))
+
+        def told() -> bool:
+            return us.list()[0].rate > 0
+
+        wait_for(told)
+        assert us.list()[0].rate == 777
+        close([tap])
+
+
 def test_nothing_that_comes_by_udp_harms(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(6)
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         session = us.join("10.0.2.2")
         come_to(us, {session: 50 * MEGA})
         with net.nodes[0].entered():
-            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sender = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
         with sender:
             for _ in range(2000):
                 octets = bytearray(chance.randbytes(chance.randrange(1, 300)))
                 if chance.random() < 0.8:
                     octets[:6] = b"SLBN\x01" + bytes([chance.randrange(7)])
-                sender.sendto(octets, ("10.0.0.1", 49470))
+                sport = chance.choice([PORT, PORT, PORT, 9])
+                sender.sendto(local(bytes(octets), sport), ("10.0.0.1", 0))
         come_to(us, {session: 50 * MEGA})
