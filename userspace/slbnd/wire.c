@@ -341,6 +341,18 @@ static void get_local(struct msghdr *header, struct wire_peer *peer)
 	}
 }
 
+/*
+ * Links look at what is from this port to this port, and so keep out what hosts
+ * say; from another one it comes past them.
+ */
+static bool from_an_agent(const struct wire_peer *peer, int n)
+{
+	in_port_t port = n == V4 ? peer->address.v4.sin_port :
+				   peer->address.v6.sin6_port;
+
+	return port == htons(SLBN_PORT);
+}
+
 static bool receive_some(struct wire *wire, int n,
 			 void (*each)(void *context, u8 *data, size_t length,
 				      const struct wire_peer *from),
@@ -370,6 +382,8 @@ static bool receive_some(struct wire *wire, int n,
 		struct msghdr *header = &messages[i].msg_hdr;
 
 		in[i].peer.length = header->msg_namelen;
+		if (!from_an_agent(&in[i].peer, n))
+			continue;
 		get_local(header, &in[i].peer);
 		wire->counters.received++;
 		each(context, in[i].data, messages[i].msg_len, &in[i].peer);
