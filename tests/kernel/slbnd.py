@@ -42,6 +42,7 @@ class Agent:
     """slbnd in a namespace."""
 
     def __init__(self, where: Namespace, directory: Path, *options: str) -> None:
+        self.where = where
         self.socket = str(directory / f"{where.name}.socket")
         if "--config" not in options:
             options = ("--config", "/dev/null", *options)
@@ -71,6 +72,13 @@ class Agent:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert not check or done.returncode == 0, done.stderr
         return done
+
+    def follow(self, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+        """slbnctl in the agent's namespace, going on until it is interrupted."""
+        command = ["ip", "netns", "exec", self.where.name, str(SLBNCTL), "--socket", self.socket]
+        return subprocess.Popen(
+            [*command, *words], stdout=stdout, stderr=subprocess.PIPE, text=True
+        )
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)

@@ -547,6 +547,12 @@ def test_what_is_not_used_is_others(net: Chain, tmp_path: Path) -> None:
             except AssertionError:
                 raise AssertionError(f"{rates()}") from None
             wait_for(stays, 40)
+            # What is used is told, too; of ours nothing is.
+            ours = us.join("10.0.3.2", 64000, protocol=UDP, destination_port=9)
+            wait_for(lambda: all(session.used is not None for session in us.list()))
+            used = {s.source_port: s.used for s in us.list() if s.protocol == UDP}
+            assert used[0] == 0 and 300000 < (used[6000] or 0) < 900000
+            us.leave(ours)
     attach(net, RATES)
 
 

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
+import os
+import pty
 import random
 import resource
+import re
+import select
 import signal
 import socket
 import struct
 import subprocess
+import termios
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from net import sh, wait_for
@@ -117,6 +124,136 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
         ):
             done = slbnd.ctl(*words, check=False)
             assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+
+
+def interrupted(process: subprocess.Popen[str]) -> int:
+    process.send_signal(signal.SIGINT)
+    return process.wait(timeout=60)
+
+
+def come_to_tell(process: subprocess.Popen[str], number: int, rate: int) -> dict[str, Any]:
+    """It tells, an object a line, that this session has this rate."""
+    assert process.stdout
+    told: list[tuple[str, int]] = []
+    for line in process.stdout:
+        session: dict[str, Any] = json.loads(line)
+        told.append((session["id"], session["rate"]))
+        if told[-1] == (f"{number:016x}", rate):
+            return session
+    raise AssertionError(f"{rate} was not told, only {told}")
+
+
+def test_hold(net: Chain, tmp_path: Path) -> None:
+    """It tells the session's rates, and the session ends with it; or it with the session."""
+    words = ("session", "join", "10.0.2.2", "demand", "80mbit", "hold")
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        with slbnd.follow(*words) as text, slbnd.follow("-j", *words) as process:
+            wait_for(lambda: len(us.list()) == 2)
+            first, second = sorted(us.list(), key=lambda session: session.id)
+            assert text.stdout
+            line = text.stdout.readline()
+            ours, other = (first, second) if f"{first.id:016x}" in line else (second, first)
+            assert line.startswith(f"{ours.id:016x} 10.0.2.2 demand 80Mbit rate ")
+            come_to_tell(process, other.id, 25 * MEGA)
+            assert interrupted(text) == 0
+            come_to_tell(process, other.id, 50 * MEGA)
+            us.leave(other.id)
+            assert come_to_tell(process, other.id, 0)["leaving"]
+            assert process.wait(timeout=60) == 0
+        with slbnd.follow(*words) as process:
+            wait_for(lambda: len(us.list()) == 1)
+            assert slbnd.end() == 0
+            assert process.wait(timeout=60) in (0, 1)
+
+
+def test_watch(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        first = us.join("10.0.2.2")
+        come_to(us, {first: 50 * MEGA})
+        with (
+            slbnd.follow("-j", "session", "watch") as everything,
+            slbnd.follow("-j", "session", "watch", f"{first:x}") as one,
+        ):
+            for process in (everything, one):
+                demands = itertools.cycle((10 * MEGA, 20 * MEGA))
+                # What happens before it listens it is not told.
+                while not select.select([process.stdout], [], [], 0.2)[0]:
+                    demand = next(demands)
+                    us.change(first, demand)
+                    come_to(us, {first: demand})
+            us.change(first, libslbn.UNLIMITED)
+            come_to_tell(one, first, 50 * MEGA)
+            session = come_to_tell(everything, first, 50 * MEGA)
+            assert (session["destination"], session["demand"]) == ("10.0.2.2", 10**15)
+            assert (session["bottleneck"], session["hops"], session["device"]) == (1, 3, "e0")
+            assert "used" not in session and "link" not in session
+            us.leave(first)
+            assert come_to_tell(one, first, 0)["leaving"]
+            assert one.wait(timeout=60) == 0
+            assert interrupted(everything) == 0
+
+
+def test_top(net: Chain, tmp_path: Path) -> None:
+    """An object a line; tables where there is no terminal; and what it says when slbnd goes."""
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        few = us.join("10.0.2.2", 5 * MEGA, protocol=17, destination_port=7000)
+        many = us.join("10.0.2.2")
+        net.attach(0, "rate 30mbit")
+        come_to(us, {few: 5 * MEGA, many: 25 * MEGA})
+        with slbnd.follow("-j", "top", "interval", "100ms", "count", "2") as process:
+            tables = [json.loads(line) for line in process.communicate()[0].splitlines()]
+        assert process.returncode == 0 and len(tables) == 2
+        assert tables[0]["time"] < tables[1]["time"]
+        for table in tables:
+            largest, smallest = table["sessions"]
+            assert (largest["id"], smallest["id"]) == (f"{many:016x}", f"{few:016x}")
+            assert (largest["bottleneck"], largest["link"], largest["device"]) == (0, "e0", "e0")
+            assert "bottleneck" not in smallest
+        with slbnd.follow("top", "interval", "100ms") as process:
+            assert process.stdout
+            for _ in range(2):
+                lines = [process.stdout.readline() for _ in range(5)]
+                assert lines[0].startswith("2 sessions, rates 30Mbit") and lines[4] == "\n"
+                assert lines[1].split() == "SESSION RATE USED BOTTLENECK PATH FLOW".split()
+                assert lines[2].split() == [f"{many:016x}", "25Mbit", *"? e0 e0 3 10.0.2.2".split()]
+                assert lines[3].split() == [
+                    f"{few:016x}", *"5Mbit ? demand e0 3 udp 10.0.2.2:7000".split()
+                ]  # fmt: skip
+            slbnd.end(signal.SIGKILL)
+            said = process.communicate()[1]
+        assert (process.returncode, "slbnd has gone" in said) == (1, True), said
+
+
+def test_top_on_a_terminal(net: Chain, tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+
+    def frame(rows: int) -> list[str]:
+        """A table that fills so many rows of the terminal."""
+        text = ""
+        while True:
+            text += os.read(ours, 65536).decode()
+            whole = re.findall(r"\x1b\[H([^\x1b]*(?:\x1b\[K[^\x1b]*)*)\x1b\[J", text)
+            for table in whole:
+                lines: list[str] = table.replace("\x1b[K", "").split("\r\n")
+                if len(lines) == rows:
+                    return lines
+
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        for _ in range(20):
+            us.join("10.0.2.2", MEGA)
+        termios.tcsetwinsize(theirs, (10, 60))
+        with slbnd.follow("top", "interval", "3600s", stdout=theirs) as process:
+            lines = frame(10)
+            assert max(map(len, lines)) == 60
+            assert lines[-2:] == ["... and 14 more", ""]
+            assert lines[0].startswith("20 sessions")
+            termios.tcsetwinsize(theirs, (50, 132))
+            process.send_signal(signal.SIGWINCH)
+            lines = frame(23)
+            assert lines[-1] == "" and lines[-2].endswith("10.0.2.2")
+            assert interrupted(process) == 0
+    os.close(ours)
+    os.close(theirs)
 
 
 def test_sessions_end_with_their_connection_or_stay(net: Chain, tmp_path: Path) -> None:
@@ -306,7 +443,7 @@ def test_options_that_make_no_sense(options: list[str], says: str) -> None:
 def test_nothing_that_a_client_says_harms(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(5)
     message = struct.Struct("=HHIII")
-    length = 16 + 96 + 96
+    length = 16 + 128 + 96
 
     def random_message() -> bytes:
         if chance.random() < 0.3:

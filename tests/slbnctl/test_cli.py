@@ -21,7 +21,8 @@ from linux_source import TOP
 
 HERE = Path(__file__).resolve().parent
 SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"
-PAGE = TOP / "docs" / "man" / "slbnctl.8"
+PAGES = TOP / "docs" / "man"
+PAGE = PAGES / "slbnctl.8"
 DEVICE = "no-such-device"
 KEY = "00112233445566778899aAbBcCdDeEfF"
 
@@ -186,6 +187,59 @@ def test_a_name_that_no_device_can_have() -> None:
     assert done.returncode == 1 and "no such device" in done.stderr
 
 
+# --- sessions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "session list",
+        "session watch",
+        "session watch 1f",
+        "session join 192.0.2.1 source 192.0.2.2 protocol tcp sport 1 dport 65535 demand 1kbit",
+        "session join 2001:db8::1 hold",
+        "session change 0123456789abcdef demand unlimited",
+        "session leave 1",
+        "top",
+        "-j top count 1",
+        "top by use interval 100ms count 3",
+    ],
+)
+def test_slbnd_is_asked(words: str) -> None:
+    done = slbnctl("--socket", "/nonexistent", *words.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "slbnctl: slbnd cannot be reached: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("session list all", "what is"),
+        ("session watch x", "no number of a session"),
+        ("session watch 1 2", "one session, or all?"),
+        ("session join", "which destination?"),
+        ("session join 192.0.2.1 protocol", "needs a value"),
+        ("session join 192.0.2.1 protocol 256", "must be a name"),
+        ("session join 192.0.2.1 dport 0", "must be 1 to 65535"),
+        ("session change 1 20mbit", "which session, and what demand?"),
+        ("session change 1 demand 0", "must be 1bit"),
+        ("session leave", "which session?"),
+        ("session leave 11111111111111111", "no number of a session"),
+        ("top fast", "what is"),
+        ("top interval", "needs a value"),
+        ("top interval 99ms", "must be 100ms to 3600s"),
+        ("top interval 3601s", "must be 100ms to 3600s"),
+        ("top count 0", "must be 1 or more"),
+        ("top count -1", "must be 1 or more"),
+        ("top by name", "must be rate or use"),
+    ],
+)
+def test_slbnd_is_not_asked(words: str, says: str) -> None:
+    done = slbnctl("--socket", "/nonexistent", *words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("slbnctl: ") and says in done.stderr
+
+
 # --- keys ----------------------------------------------------------------------------------------
 
 
@@ -223,10 +277,16 @@ def test_no_key_to_read(name: str, says: str, tmp_path: Path) -> None:
 # --- help ----------------------------------------------------------------------------------------
 
 COMMANDS = ["list", "show", "set", "reset", "monitor"]
+SESSION_COMMANDS = ["join", "change", "leave", "list", "watch"]
+HELPED = [
+    *("", "link", "session", "top"),
+    *(f"link {command}" for command in COMMANDS),
+    *(f"session {command}" for command in SESSION_COMMANDS),
+]
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-@pytest.mark.parametrize("words", ["", "link", *(f"link {command}" for command in COMMANDS)])
+@pytest.mark.parametrize("words", HELPED)
 def test_help(words: str, option: str) -> None:
     done = slbnctl(*words.split(), option)
     assert (done.returncode, done.stderr) == (0, "")
@@ -236,7 +296,7 @@ def test_help(words: str, option: str) -> None:
     assert all(word in done.stdout.splitlines()[0] for word in last)
 
 
-@pytest.mark.parametrize("words", ["", "link", "--json"])
+@pytest.mark.parametrize("words", ["", "link", "session", "--json"])
 def test_no_command_is_helped(words: str) -> None:
     done = slbnctl(*words.split())
     helped = slbnctl(*words.split(), "--help")
@@ -248,8 +308,9 @@ def test_help_has_every_word() -> None:
     for word in (*RANGES, "edge", "no-edge"):
         assert f"[ {word} " in text or f"| {word} " in text, word
         assert word == "no-edge" or re.search(rf"^  {word} ", text, re.MULTILINE), word
-    listed = slbnctl("link", "--help").stdout
-    assert all(re.search(rf"^  {command} ", listed, re.MULTILINE) for command in COMMANDS)
+    for branch, commands in ("link", COMMANDS), ("session", SESSION_COMMANDS):
+        listed = slbnctl(branch, "--help").stdout
+        assert all(re.search(rf"^  {command} ", listed, re.MULTILINE) for command in commands)
 
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
@@ -270,16 +331,17 @@ def test_what_cannot_be_written_is_told() -> None:
 # --- the manual ----------------------------------------------------------------------------------
 
 
-def as_read() -> str:
-    done = run("man", "-l", PAGE, MANWIDTH="100", MAN_KEEP_FORMATTING="", LC_ALL="C.UTF-8")
+def as_read(page: Path = PAGE) -> str:
+    done = run("man", "-l", page, MANWIDTH="100", MAN_KEEP_FORMATTING="", LC_ALL="C.UTF-8")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_page_is_well_formed() -> None:
-    lint = run("mandoc", "-Tlint", "-Wwarning", PAGE)
+@pytest.mark.parametrize("name", ["slbnctl.8", "slbnd.8"])
+def test_page_is_well_formed(name: str) -> None:
+    lint = run("mandoc", "-Tlint", "-Wwarning", PAGES / name)
     assert (lint.returncode, lint.stdout) == (0, "")
-    formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", PAGE)
+    formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", PAGES / name)
     assert (formatted.returncode, formatted.stderr) == (0, "")
 
 
@@ -287,6 +349,8 @@ def test_page_has_every_word() -> None:
     text = as_read()
     for command in COMMANDS:
         assert re.search(rf"^ +link {command}\b", text, re.MULTILINE), command
+    for words in HELPED:
+        assert re.search(rf"^ +{words}", text, re.MULTILINE), words
     for word, takes in RANGES.items():
         assert re.search(rf"^ +{word} ", text, re.MULTILINE), word
         for bound in re.findall(r"[0-9.]+(?:\w+|%)", takes):

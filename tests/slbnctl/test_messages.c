@@ -12,6 +12,10 @@
 #include "../../userspace/slbnctl/show.c"
 #include "../../userspace/slbnctl/link.c"
 
+void end_when_interrupted(void)
+{
+}
+
 bool json;
 
 #define FAMILY 33

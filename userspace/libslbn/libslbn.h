@@ -35,6 +35,7 @@ extern "C" {
 #define SLBN_DETECTED 2 /* slbnd found it by itself */
 #define SLBN_STALLED 4 /* the network has not answered for some seconds */
 #define SLBN_LEAVING 8 /* its Leave is on the way */
+#define SLBN_MEASURED 16 /* what its packets use is known */
 
 /**
  * struct slbn_flow - which packets a session is about
@@ -69,6 +70,10 @@ struct slbn_flow {
  * @hops: links on its path
  * @bottleneck: the hop that restricts it, from 0; 255: its own demand does
  * @reserved: 0
+ * @used: what its packets took lately, bit/s; only with SLBN_MEASURED
+ * @device: where its path begins: index of the device by which the network's
+ *	answers come, in slbnd's network namespace; 0: not known yet
+ * @later: 0; for later versions
  */
 struct slbn_session {
 	uint64_t id;
@@ -82,6 +87,9 @@ struct slbn_session {
 	uint8_t hops;
 	uint8_t bottleneck;
 	uint8_t reserved[2];
+	uint64_t used;
+	uint32_t device;
+	uint32_t later[5];
 };
 
 struct slbn;

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 UNLIMITED = 10**15
-STAYS, DETECTED, STALLED, LEAVING = 1, 2, 4, 8
+STAYS, DETECTED, STALLED, LEAVING, MEASURED = 1, 2, 4, 8, 16
 
 
 class _Flow(ctypes.Structure):
@@ -48,6 +48,9 @@ class _Session(ctypes.Structure):
         ("hops", ctypes.c_uint8),
         ("bottleneck", ctypes.c_uint8),
         ("reserved", ctypes.c_uint8 * 2),
+        ("used", ctypes.c_uint64),
+        ("device", ctypes.c_uint32),
+        ("later", ctypes.c_uint32 * 5),
     )
 
 
@@ -78,7 +81,10 @@ def _load() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Session:
-    """A session as it was when it was told; rates in bit/s, the round-trip time in ns."""
+    """A session as it was when it was told; rates in bit/s, the round-trip time in ns.
+
+    `device` is an index in slbnd's network namespace.
+    """
 
     id: int
     demand: int
@@ -94,6 +100,8 @@ class Session:
     flags: int
     hops: int
     bottleneck: int | None
+    used: int | None
+    device: int
 
     @property
     def over(self) -> bool:
@@ -121,6 +129,8 @@ def _session(raw: _Session) -> Session:
         flags=raw.flags,
         hops=raw.hops,
         bottleneck=None if raw.bottleneck == 255 else raw.bottleneck,
+        used=raw.used if raw.flags & MEASURED else None,
+        device=raw.device,
     )
 
 

@@ -17,8 +17,9 @@
  * never the last one.
  *
  * @protocol is the first field for all time, and the length says the rest: a
- * later version may add fields at the end. slbnd answers a protocol that it does
- * not speak by REFUSED in its own.
+ * later version may add fields at the end, and who does not know them does not
+ * look at them. slbnd answers a protocol that it does not speak by REFUSED in its
+ * own.
  */
 #ifndef SLBN_PROTOCOL_H
 #define SLBN_PROTOCOL_H

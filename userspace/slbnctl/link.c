@@ -11,10 +11,10 @@
 #include <errno.h>
 #include <linux/genetlink.h>
 #include <linux/if.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "genl.h"
@@ -214,6 +214,44 @@ static enum status ask_about(const char *name, int command,
 	return status;
 }
 
+/**
+ * link_known() - does a device lead onto a link of SLBN?
+ * @device: its index
+ *
+ * Nothing is complained of, for this is asked by the way. What was asked last is
+ * not asked again at once: most sessions of a router begin at the same few devices.
+ *
+ * Return: whether it is known to.
+ */
+bool link_known(unsigned int device)
+{
+	static struct {
+		unsigned int device;
+		bool known;
+		time_t asked;
+	} places[16];
+	size_t n = device % (sizeof(places) / sizeof(*places));
+	struct genl_room room;
+	struct nlmsghdr *message;
+	time_t now = time(NULL);
+	struct genl genl;
+
+	if (!device || access("/sys/module/sch_slbn", F_OK))
+		return false;
+	if (places[n].device == device && places[n].asked == now)
+		return places[n].known;
+	places[n].device = device;
+	places[n].asked = now;
+	places[n].known = false;
+	if (!genl_open(&genl))
+		return false;
+	message = genl_message(&genl, &room, SLBN_C_LINK_GET, 0);
+	mnl_attr_put_u32(message, SLBN_A_IFINDEX, device);
+	places[n].known = genl_ask(&genl, message, NULL, NULL, NULL);
+	genl_close(&genl);
+	return places[n].known;
+}
+
 /* The only word, or NULL if there is none or another one. */
 static const char *only_device(int argc, char **argv, const char *command)
 {
@@ -339,21 +377,12 @@ static int show_event(const struct nlmsghdr *message, void *data)
 	return fflush(stdout) ? MNL_CB_ERROR : MNL_CB_OK;
 }
 
-/* All that was heard has been written: a signal may end it at any time. */
-static void interrupt(int number)
-{
-	(void)number;
-	_exit(STATUS_FINE);
-}
-
 /* Until something else goes wrong than that events were lost. */
 static enum status listen_until_interrupted(struct monitor *monitor)
 {
-	struct sigaction action = { .sa_handler = interrupt };
 	int err;
 
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	end_when_interrupted();
 	do {
 		err = genl_hear(&monitor->genl, show_event, monitor);
 		if (err == -ENOBUFS)

@@ -4,12 +4,14 @@
  *
  * A command line is options, a word, options, a word and so on, down a tree of
  * struct command whose leaves do something; this is what walks it. Each branch
- * has a file of its own, link.c for "slbnctl link"; genl.c speaks with the
- * kernel, libslbn with slbnd, show.c prints.
+ * has a file of its own, link.c for "slbnctl link", session.c and top.c; genl.c
+ * speaks with the kernel, libslbn with slbnd, show.c prints.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "slbnctl.h"
 
@@ -43,6 +45,18 @@ static const struct command top_commands[] = {
 			"  watch [SESSION]               tell when a rate moves\n",
 		.commands = session_commands,
 	},
+	{
+		.word = "top",
+		.usage =
+			"Usage: slbnctl [OPTION]... top [interval TIME] [count NUMBER] [by ORDER]\n"
+			"\n"
+			"Shows all sessions, what they may and what they do, again and again.\n"
+			"\n"
+			"  interval  between two tables; 100ms to 3600s (1s)\n"
+			"  count     so many tables (until interrupted)\n"
+			"  by        rate: what may use most comes first (rate); use: what does\n",
+		.run = run_top,
+	},
 	{},
 };
 
@@ -54,6 +68,7 @@ static const struct command top = {
 		"Commands:\n"
 		"  link       list, show, set, reset and monitor the links of SLBN\n"
 		"  session    join, change, leave, list and watch the sessions of slbnd\n"
+		"  top        a table of them that is always fresh\n"
 		"\n"
 		"Options, before any of the words:\n"
 		"  -j, --json     print JSON\n"
@@ -66,6 +81,26 @@ static const struct command top = {
 		"or session, 2 the request makes no sense.\n",
 	.commands = top_commands,
 };
+
+static void interrupt(int number)
+{
+	(void)number;
+	_exit(STATUS_FINE);
+}
+
+/**
+ * end_when_interrupted() - let a signal end slbnctl, and let that be fine
+ *
+ * For commands that go on until then, and have written all there is to say
+ * whenever they wait.
+ */
+void end_when_interrupted(void)
+{
+	struct sigaction action = { .sa_handler = interrupt };
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
 
 /* Whether nothing is left to do after this option. */
 static bool take_option(const struct command *command, const char *text,

@@ -10,20 +10,25 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../libslbn/libslbn.h"
 #include "../units.h"
+#include "session.h"
 #include "show.h"
-#include "slbnctl.h"
 
 #define DEMAND_TAKES "1bit to 1000tbit, or unlimited"
 #define ADDRESS_TAKES "an address of IPv4 or IPv6"
 
-static struct slbn *connect_to_slbnd(void)
+/**
+ * connect_to_slbnd() - where --socket says
+ *
+ * Return: the connection; NULL: it has been told why.
+ */
+struct slbn *connect_to_slbnd(void)
 {
 	struct slbn *slbn = slbn_open(slbnd_socket);
 
@@ -32,8 +37,14 @@ static struct slbn *connect_to_slbnd(void)
 	return slbn;
 }
 
-/* End with what a function of libslbn returned. */
-static enum status finish(struct slbn *slbn, int ret)
+/**
+ * finish() - end with what a function of libslbn returned
+ * @slbn: the connection
+ * @ret: negative: why is told
+ *
+ * Return: how slbnctl exits.
+ */
+enum status finish(struct slbn *slbn, int ret)
 {
 	if (ret < 0)
 		complain("%s", slbn_reason(slbn));
@@ -67,7 +78,69 @@ static void show_protocol(const struct slbn_flow *flow)
 		print_count("dport", " dport %s", flow->destination_port);
 }
 
-static void show_session(const struct slbn_session *session)
+/**
+ * device_text() - what a device is called
+ * @text: UNITS_TEXT bytes
+ * @device: its index; 0: none is known
+ *
+ * Return: @text
+ */
+const char *device_text(char *text, unsigned int device)
+{
+	if (!device)
+		strcpy(text, "?");
+	else if (!if_indextoname(device, text))
+		snprintf(text, UNITS_TEXT, "if%u", device);
+	return text;
+}
+
+static int put_end(char *text, size_t room, int family, const __u8 *address,
+		   __u16 port)
+{
+	const char *before = family == AF_INET6 && port ? "[" : "";
+	const char *behind = family == AF_INET6 && port ? "]" : "";
+	char octets[INET6_ADDRSTRLEN], number[8] = "";
+
+	inet_ntop(family, address, octets, sizeof(octets));
+	if (port)
+		snprintf(number, sizeof(number), ":%u", port);
+	return snprintf(text, room, "%s%s%s%s", before, octets, behind, number);
+}
+
+/**
+ * flow_text() - a flow in a few words
+ * @text: FLOW_TEXT bytes
+ * @flow: the flow
+ *
+ * Return: @text
+ */
+const char *flow_text(char *text, const struct slbn_flow *flow)
+{
+	static const __u8 anybody[16];
+	const struct protoent *entry = NULL;
+	int n = 0;
+
+	if (flow->protocol)
+		entry = getprotobynumber(flow->protocol);
+	if (entry)
+		n = snprintf(text, FLOW_TEXT, "%.16s ", entry->p_name);
+	else if (flow->protocol)
+		n = snprintf(text, FLOW_TEXT, "%u ", flow->protocol);
+	if (flow->source_port || memcmp(flow->source, anybody, 16)) {
+		n += put_end(text + n, FLOW_TEXT - n, flow->family,
+			     flow->source, flow->source_port);
+		n += snprintf(text + n, FLOW_TEXT - n, " > ");
+	}
+	put_end(text + n, FLOW_TEXT - n, flow->family, flow->destination,
+		flow->destination_port);
+	return text;
+}
+
+/**
+ * show_session() - all of it, in a line that does not end, or as an object
+ * @session: the session
+ */
+void show_session(const struct slbn_session *session)
 {
 	static const __u8 anybody[16];
 	const struct slbn_flow *flow = &session->flow;
@@ -88,9 +161,18 @@ static void show_session(const struct slbn_session *session)
 			     units_rate_rounded(text, session->demand));
 	print_number("rate", " rate %s", session->rate,
 		     units_rate_rounded(text, session->rate));
+	if (flags & SLBN_MEASURED)
+		print_number("used", " used %s", session->used,
+			     units_rate_rounded(text, session->used));
 	if (session->bottleneck != 255)
 		print_count("bottleneck", " bottleneck %s",
 			    session->bottleneck);
+	if (!session->bottleneck && link_known(session->device))
+		show_string("link", " link %s",
+			    device_text(text, session->device));
+	if (session->device)
+		show_string("device", " device %s",
+			    device_text(text, session->device));
 	print_count("hops", " hops %s", session->hops);
 	snprintf(text, sizeof(text), "%.3gms", (double)session->rtt / 1e6);
 	print_number("rtt", " rtt %s", session->rtt, text);
@@ -232,6 +314,7 @@ static int follow(struct slbn *slbn, __u64 id)
 	struct slbn_session session;
 	int ret;
 
+	end_when_interrupted();
 	while ((ret = slbn_next(slbn, -1, &session)) == 1) {
 		if (id && session.id != id)
 			continue;

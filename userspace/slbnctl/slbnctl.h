@@ -48,4 +48,8 @@ extern const char *slbnd_socket;
 extern const struct command link_commands[];
 extern const struct command session_commands[];
 
+enum status run_top(int argc, char **argv);
+bool link_known(unsigned int device);
+void end_when_interrupted(void);
+
 #endif /* FAIRPATH_SLBNCTL_H */

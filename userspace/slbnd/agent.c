@@ -168,9 +168,13 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		.flags = session->flags,
 		.hops = session->hops,
 		.bottleneck = source->pkt.b,
+		.used = session->use.used,
+		.device = session->device,
 	};
 	if (source->leaving)
 		to->flags |= SLBN_LEAVING;
+	if (session->use.look)
+		to->flags |= SLBN_MEASURED;
 }
 
 static void set_due(struct agent *agent, const struct session *session, u64 due)
@@ -363,7 +367,7 @@ static bool worth_telling(const struct session *session)
 }
 
 static void answered(struct agent *agent, const struct slbn_packet *ack,
-		     const u16 *tags, u64 now)
+		     const u16 *tags, u32 device, u64 now)
 {
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_progress progress;
@@ -384,6 +388,7 @@ static void answered(struct agent *agent, const struct slbn_packet *ack,
 		return;
 	}
 	session->cycles++;
+	session->device = device;
 	for (session->hops = 0; session->hops < ack->room; session->hops++)
 		if (tags[session->hops] == SLBN_NO_TAG)
 			break;
@@ -432,5 +437,5 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 	}
 	for (hop = 0; hop < pkt.room; hop++)
 		tags[hop] = slbn_read_tag(data, hop);
-	answered(agent, &pkt, tags, now);
+	answered(agent, &pkt, tags, from->device, now);
 }

@@ -21,6 +21,7 @@
 #include <fairpath/heap.h>
 
 #include "../libslbn/protocol.h"
+#include "demand.h"
 #include "sch_slbn/slbn_core.h"
 #include "wire.h"
 
@@ -58,6 +59,8 @@ struct found;
  * @flow: which packets it is about
  * @flags: SLBN_STAYS and so on
  * @hops: links on its path, by the last answer
+ * @device: index of the device by which that came
+ * @use: what its packets use; who sets it, knows (flows.c)
  * @unused: the next place that is free; -1: none
  * @source: its task
  */
@@ -78,6 +81,8 @@ struct session {
 	struct slbn_flow flow;
 	u32 flags;
 	u8 hops;
+	u32 device;
+	struct demand use;
 	s32 unused;
 	struct slbn_source source;
 };

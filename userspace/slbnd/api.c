@@ -282,7 +282,7 @@ static void serve_request(struct api *api, struct client *client,
 	if (length < sizeof(asked->protocol) ||
 	    asked->protocol != SLBN_PROTOCOL) {
 		refuse(&said, EPROTONOSUPPORT, "slbnd speaks protocol 1");
-	} else if (length != sizeof(*asked) || !asked->request) {
+	} else if (length < sizeof(*asked) || !asked->request) {
 		refuse(&said, EPROTO, "this is no request");
 	} else if (asked->type == SLBN_ASK_JOIN) {
 		join(api, client, asked, &said, now);

@@ -301,10 +301,9 @@ static void seen(void *context, const struct track_connection *connection)
 }
 
 /* A session has done so much since it began, or since some time after. */
-static void follow(struct flows *flows, struct found *found,
+static void follow(struct flows *flows, struct session *session,
 		   const struct enforce_use *use)
 {
-	struct session *session = found->session;
 	u64 rate = session->source.rate, demand = session->source.D;
 	struct demand_seen seen = {
 		.now = flows->now,
@@ -318,14 +317,31 @@ static void follow(struct flows *flows, struct found *found,
 		.restricted =
 			session->source.pkt.b == SLBN_NO_HOP && rate >= demand,
 	};
-	u64 wanted = demand_follow(&found->demand, &seen);
+	u64 wanted = demand_follow(&session->use, &seen);
 
 	wanted = fp_min64(wanted, SLBN_RATE_MAX);
-	if (wanted != demand)
+	if (session->found && wanted != demand)
 		agent_change(flows->agent, session, wanted, flows->now);
 }
 
+/* By packets as they left. */
 static void follow_all(struct flows *flows)
+{
+	const struct agent *agent = flows->agent;
+	struct enforce_use use;
+	u32 n;
+
+	for (n = 0; n < agent->places; n++) {
+		struct session *session = agent->sessions[n];
+
+		if (session->used &&
+		    enforce_read(flows->enforce, &session->flow, &use))
+			follow(flows, session, &use);
+	}
+}
+
+/* By what conntrack has counted. */
+static void follow_found(struct flows *flows)
 {
 	struct found *found;
 
@@ -333,10 +349,8 @@ static void follow_all(struct flows *flows)
 	{
 		struct enforce_use use = { .bytes = found->counted };
 
-		if (found->session &&
-		    (!flows->enforce ||
-		     enforce_read(flows->enforce, &found->flow, &use)))
-			follow(flows, found, &use);
+		if (found->session)
+			follow(flows, found->session, &use);
 	}
 }
 
@@ -358,7 +372,7 @@ static void listed(void *context)
 			end(flows, connection);
 	}
 	if (!flows->enforce)
-		follow_all(flows);
+		follow_found(flows);
 }
 
 static void lost(void *context)
@@ -375,27 +389,31 @@ static const struct track_events events = {
 };
 
 /**
- * flows_open() - begin to look for flows
+ * flows_init() - look for no flows yet
  * @flows: all of it is set
- * @config: what the user chooses; there are own hosts
  * @agent: who looks after the sessions
  * @enforce: who holds them to their rates; NULL: nobody
+ */
+void flows_init(struct flows *flows, struct agent *agent,
+		struct enforce *enforce)
+{
+	*flows = (struct flows){ .agent = agent, .enforce = enforce };
+}
+
+/**
+ * flows_open() - begin to look for flows
+ * @flows: the flows, not open
+ * @config: what the user chooses; there are own hosts
  * @now: ns
  *
  * Return: 0, or a negative error of errno.h: then there is nothing to close.
  */
-int flows_open(struct flows *flows, const struct flows_config *config,
-	       struct agent *agent, struct enforce *enforce, u64 now)
+int flows_open(struct flows *flows, const struct flows_config *config, u64 now)
 {
 	int error;
 
-	*flows = (struct flows){
-		.config = *config,
-		.agent = agent,
-		.enforce = enforce,
-		.list_at = now,
-		.step_at = now,
-	};
+	flows->config = *config;
+	flows->list_at = now;
 	error = track_open(&flows->track, &events, flows);
 	flows->open = !error;
 	return error;
@@ -468,11 +486,9 @@ u64 flows_due(const struct flows *flows)
 {
 	u64 due = ~0ULL;
 
-	if (!flows->open)
-		return due;
-	if (!flows->track.listing)
+	if (flows->open && !flows->track.listing)
 		due = flows->list_at;
-	if (flows->enforce && !LIST_EMPTY(&flows->found))
+	if (flows->enforce && flows->agent->count)
 		due = fp_min64(due, flows->step_at);
 	return due;
 }
@@ -486,13 +502,13 @@ void flows_run(struct flows *flows, u64 now)
 {
 	u64 pause = flows->config.idle / 2;
 
-	if (!flows->open)
-		return;
 	flows->now = now;
 	if (flows->enforce && now >= flows->step_at) {
 		flows->step_at = now + DEMAND_STEP;
 		follow_all(flows);
 	}
+	if (!flows->open)
+		return;
 	if (now < flows->list_at || flows->track.listing)
 		return;
 	if (!flows->enforce)

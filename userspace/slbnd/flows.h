@@ -14,7 +14,9 @@
  * nothing for some time. TCP that has been silent for much longer is taken for dead
  * (conntrack believes in it for days); as others, it is back when it sends.
  *
- * Change: demand follows use, which is looked at in steps (demand.h).
+ * Change: demand follows use, which is looked at in steps (demand.h). Where packets
+ * are counted as they leave, that is done for all sessions, so that it can be told;
+ * but what a program has asked for is its own affair.
  *
  * What is missed, because events were lost or slbnd was restarted, is found in
  * conntrack's table, which is read twice in each idle time. But connections that
@@ -27,7 +29,6 @@
 #include <sys/queue.h>
 
 #include "agent.h"
-#include "demand.h"
 #include "enforce.h"
 #include "track.h"
 
@@ -89,7 +90,6 @@ struct connection;
  * @connections: how many belong to it
  * @session: its session; NULL: somebody has ended that
  * @counted: bytes of its connections, as conntrack has them
- * @demand: what it uses, and is to ask for
  */
 struct found {
 	struct slbn_flow flow;
@@ -98,7 +98,6 @@ struct found {
 	u32 connections;
 	struct session *session;
 	u64 counted;
-	struct demand demand;
 };
 
 /**
@@ -133,8 +132,9 @@ struct flows {
 	u64 now;
 };
 
-int flows_open(struct flows *flows, const struct flows_config *config,
-	       struct agent *agent, struct enforce *enforce, u64 now);
+void flows_init(struct flows *flows, struct agent *agent,
+		struct enforce *enforce);
+int flows_open(struct flows *flows, const struct flows_config *config, u64 now);
 void flows_close(struct flows *flows, u64 now);
 void flows_configure(struct flows *flows, const struct flows_config *config,
 		     u64 now);

@@ -147,8 +147,7 @@ static bool watch(int fd, void *data)
 /* Without connection tracking there is still what programs ask for. */
 static void find_flows(const struct flows_config *config)
 {
-	int error = flows_open(&slbnd.flows, config, &slbnd.agent,
-			       slbnd.enforce, clock_now());
+	int error = flows_open(&slbnd.flows, config, clock_now());
 
 	if (error) {
 		fprintf(stderr,
@@ -282,6 +281,7 @@ static bool start(void)
 		return false;
 	}
 	hold_flows(&slbnd.options);
+	flows_init(&slbnd.flows, &slbnd.agent, slbnd.enforce);
 	if (slbnd.options.flows.host_count)
 		find_flows(&slbnd.options.flows);
 	/* Who can connect finds all the rest at work. */

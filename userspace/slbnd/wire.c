@@ -323,6 +323,7 @@ static void get_local(struct msghdr *header, struct wire_peer *peer)
 	struct cmsghdr *message;
 
 	memset(&peer->local, 0, sizeof(peer->local));
+	peer->device = 0;
 	for (message = CMSG_FIRSTHDR(header); message;
 	     message = CMSG_NXTHDR(header, message)) {
 		if (message->cmsg_level == IPPROTO_IP &&
@@ -331,12 +332,14 @@ static void get_local(struct msghdr *header, struct wire_peer *peer)
 
 			memcpy(&info, CMSG_DATA(message), sizeof(info));
 			peer->local.v4 = info.ipi_spec_dst;
+			peer->device = info.ipi_ifindex;
 		} else if (message->cmsg_level == IPPROTO_IPV6 &&
 			   message->cmsg_type == IPV6_PKTINFO) {
 			struct in6_pktinfo info;
 
 			memcpy(&info, CMSG_DATA(message), sizeof(info));
 			peer->local.v6 = info.ipi6_addr;
+			peer->device = info.ipi6_ifindex;
 		}
 	}
 }

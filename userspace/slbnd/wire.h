@@ -27,6 +27,7 @@
  * @address: the other end
  * @length: of @address
  * @local: our address, to which it came; all zeros: whichever fits
+ * @device: index of the device by which it came
  */
 struct wire_peer {
 	union {
@@ -39,6 +40,7 @@ struct wire_peer {
 		struct in_addr v4;
 		struct in6_addr v6;
 	} local;
+	u32 device;
 };
 
 /**

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * slbnctl top: a table of this router's sessions that is always fresh.
+ *
+ * In each interval slbnd is asked for all sessions (it looks at what they use four
+ * times a second). On a terminal the table stands in one place and has as many
+ * rows as fit; elsewhere each is printed below the last, whole. With --json each
+ * is an object in a line.
+ *
+ * Where a session is restricted is told as far as its packets tell it: by the
+ * number of the hop. Names of others' links are not in them. The first link is our
+ * own, if the device by which the path begins is one.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../units.h"
+#include "session.h"
+
+#define MS 1000000ULL
+#define SHORTEST (100 * MS)
+#define LONGEST (3600000 * MS)
+/* A row is cut where the terminal ends, and ends here if there is none. */
+#define WIDTH 256
+
+/**
+ * struct top - what is asked for, and what is there
+ * @interval: between two tables, ms
+ * @count: tables; 0: until interrupted
+ * @by_use: what uses most comes first, not what may
+ * @terminal: there is one
+ * @signals: interruptions, and that the terminal has another size
+ * @sessions: as they were told
+ * @told: how many
+ * @room: in @sessions
+ */
+struct top {
+	int interval;
+	__u64 count;
+	bool by_use;
+	bool terminal;
+	int signals;
+	struct slbn_session *sessions;
+	size_t told;
+	size_t room;
+};
+
+static void collect(const struct slbn_session *session, void *context)
+{
+	struct top *top = context;
+
+	if (top->told == top->room) {
+		top->room = top->room ? 2 * top->room : 64;
+		top->sessions = reallocarray(top->sessions, top->room,
+					     sizeof(*session));
+		/* A table of some of them would deceive. */
+		if (!top->sessions) {
+			complain("out of memory");
+			exit(STATUS_REFUSED);
+		}
+	}
+	top->sessions[top->told++] = *session;
+}
+
+static int compare(__u64 a, __u64 b)
+{
+	return (a < b) - (a > b);
+}
+
+static int by_rate(const void *a, const void *b)
+{
+	const struct slbn_session *x = a, *y = b;
+
+	return compare(x->rate, y->rate) ?: -compare(x->id, y->id);
+}
+
+static int by_use(const void *a, const void *b)
+{
+	const struct slbn_session *x = a, *y = b;
+
+	return compare(x->used, y->used) ?: by_rate(a, b);
+}
+
+static const char *use_text(char *text, const struct slbn_session *session)
+{
+	char rate[UNITS_TEXT];
+
+	if (!(session->flags & SLBN_MEASURED))
+		return "?";
+	units_rate_rounded(rate, session->used);
+	if (session->rate)
+		snprintf(text, 2 * UNITS_TEXT, "%s %3.0f%%", rate,
+			 (double)session->used * 100 / (double)session->rate);
+	else
+		snprintf(text, 2 * UNITS_TEXT, "%s", rate);
+	return text;
+}
+
+static const char *bottleneck_text(char *text,
+				   const struct slbn_session *session)
+{
+	if (session->flags & SLBN_STALLED)
+		return "no answer";
+	if (!session->rate)
+		return "?";
+	if (session->bottleneck == 255)
+		return "demand";
+	if (!session->bottleneck && link_known(session->device))
+		return device_text(text, session->device);
+	snprintf(text, UNITS_TEXT, "hop %u", session->bottleneck);
+	return text;
+}
+
+static const char *path_text(char *text, const struct slbn_session *session)
+{
+	char device[UNITS_TEXT];
+
+	snprintf(text, 2 * UNITS_TEXT, "%s %u",
+		 device_text(device, session->device), session->hops);
+	return text;
+}
+
+/* Cut to the terminal, and clear what was there. */
+static void put_row(const struct top *top, unsigned int width, const char *row)
+{
+	printf("%.*s%s\n", (int)width, row, top->terminal ? "\033[K" : "");
+}
+
+static void put_session(const struct top *top, unsigned int width,
+			const struct slbn_session *session)
+{
+	char use[2 * UNITS_TEXT], rate[UNITS_TEXT], bottleneck[UNITS_TEXT];
+	char path[2 * UNITS_TEXT], flow[FLOW_TEXT], row[WIDTH + 1];
+
+	snprintf(row, sizeof(row), "%016llx %12s %17s  %-12s %-12s %s",
+		 (unsigned long long)session->id,
+		 units_rate_rounded(rate, session->rate),
+		 use_text(use, session), bottleneck_text(bottleneck, session),
+		 path_text(path, session), flow_text(flow, &session->flow));
+	put_row(top, width, row);
+}
+
+static void put_summary(const struct top *top, unsigned int width)
+{
+	char rates[UNITS_TEXT], uses[UNITS_TEXT], row[WIDTH + 1];
+	__u64 rate = 0, used = 0;
+	size_t n;
+
+	for (n = 0; n < top->told; n++) {
+		rate += top->sessions[n].rate;
+		used += top->sessions[n].used;
+	}
+	snprintf(row, sizeof(row), "%zu sessions, rates %s, used %s", top->told,
+		 units_rate_rounded(rates, rate),
+		 units_rate_rounded(uses, used));
+	put_row(top, width, row);
+}
+
+static void put_table(const struct top *top)
+{
+	static const char head[] =
+		"SESSION                  RATE              USED  BOTTLENECK   PATH         FLOW";
+	size_t n, rows = top->told;
+	unsigned int width = WIDTH;
+	struct winsize size;
+	char more[WIDTH];
+
+	if (top->terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) &&
+	    size.ws_row && size.ws_col) {
+		/* Besides the summary, the head, and where the cursor stays. */
+		size_t fit = size.ws_row > 3 ? size.ws_row - 3 : 0;
+
+		if (rows > fit)
+			rows = fit ? fit - 1 : 0;
+		if (width > size.ws_col)
+			width = size.ws_col;
+	}
+	if (top->terminal)
+		fputs("\033[H", stdout);
+	put_summary(top, width);
+	put_row(top, width, head);
+	for (n = 0; n < rows; n++)
+		put_session(top, width, &top->sessions[n]);
+	if (rows < top->told) {
+		snprintf(more, sizeof(more), "... and %zu more",
+			 top->told - rows);
+		put_row(top, width, more);
+	}
+	fputs(top->terminal ? "\033[J" : "\n", stdout);
+}
+
+static void put_json(const struct top *top)
+{
+	struct timespec t;
+	size_t n;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	printf("{\"time\":%lld.%03ld,\"sessions\":[", (long long)t.tv_sec,
+	       t.tv_nsec / 1000000);
+	for (n = 0; n < top->told; n++) {
+		if (n)
+			putchar(',');
+		show_session(&top->sessions[n]);
+	}
+	puts("]}");
+}
+
+static long long clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+/*
+ * Until the next table is due, or the terminal has another size. Returns 0; 1 if
+ * interrupted; or what a function of libslbn returned.
+ */
+static int wait_for_next(const struct top *top, struct slbn *slbn)
+{
+	long long until = clock_ms() + top->interval, left;
+	struct pollfd fds[] = {
+		{ .fd = top->signals, .events = POLLIN },
+		{ .fd = slbn_fd(slbn), .events = POLLIN },
+	};
+	struct signalfd_siginfo info;
+	struct slbn_session session;
+	int ret;
+
+	while ((left = until - clock_ms()) > 0) {
+		if (poll(fds, 2, (int)left) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[0].revents &&
+		    read(top->signals, &info, sizeof(info)) == sizeof(info))
+			return info.ssi_signo != SIGWINCH;
+		/* Nothing is said to us: slbnd is going. */
+		if (fds[1].revents) {
+			ret = slbn_next(slbn, 0, &session);
+			if (ret < 0)
+				return ret;
+		}
+	}
+	return 0;
+}
+
+static int show_tables(struct top *top, struct slbn *slbn)
+{
+	__u64 tables = 0;
+	int ret;
+
+	for (;;) {
+		top->told = 0;
+		ret = slbn_list(slbn, collect, top);
+		if (ret)
+			return ret;
+		if (top->told)
+			qsort(top->sessions, top->told, sizeof(*top->sessions),
+			      top->by_use ? by_use : by_rate);
+		if (json)
+			put_json(top);
+		else
+			put_table(top);
+		/* Who reads it is not to wait until a buffer is full. */
+		if (fflush(stdout) || ++tables == top->count)
+			return 0;
+		ret = wait_for_next(top, slbn);
+		if (ret)
+			return ret < 0 ? ret : 0;
+	}
+}
+
+static bool read_interval(const char *text, int *interval)
+{
+	__u64 time;
+
+	if (units_time(text, &time) && time >= SHORTEST && time <= LONGEST) {
+		*interval = (int)(time / MS);
+		return true;
+	}
+	complain("interval \"%s\": must be 100ms to 3600s", text);
+	return false;
+}
+
+static bool read_count(const char *text, __u64 *count)
+{
+	if (units_count(text, "", count) && *count)
+		return true;
+	complain("count \"%s\": must be 1 or more", text);
+	return false;
+}
+
+static bool read_order(const char *text, bool *use)
+{
+	*use = !strcmp(text, "use");
+	if (*use || !strcmp(text, "rate"))
+		return true;
+	complain("by \"%s\": must be rate or use", text);
+	return false;
+}
+
+static bool read_words(struct top *top, int argc, char **argv)
+{
+	for (; argc; argc -= 2, argv += 2) {
+		const char *word = argv[0], *value = argv[1];
+		bool fine;
+
+		if (strcmp(word, "interval") && strcmp(word, "count") &&
+		    strcmp(word, "by")) {
+			complain("what is \"%s\"? See --help", word);
+			return false;
+		}
+		if (argc == 1) {
+			complain("\"%s\" needs a value", word);
+			return false;
+		}
+		if (!strcmp(word, "interval"))
+			fine = read_interval(value, &top->interval);
+		else if (!strcmp(word, "count"))
+			fine = read_count(value, &top->count);
+		else
+			fine = read_order(value, &top->by_use);
+		if (!fine)
+			return false;
+	}
+	return true;
+}
+
+/**
+ * run_top() - the command
+ * @argc: words
+ * @argv: the words
+ *
+ * Return: how slbnctl exits.
+ */
+enum status run_top(int argc, char **argv)
+{
+	struct top top = { .interval = 1000 };
+	struct slbn *slbn;
+	sigset_t set;
+	int ret;
+
+	if (!read_words(&top, argc, argv))
+		return STATUS_USAGE;
+	slbn = connect_to_slbnd();
+	if (!slbn)
+		return STATUS_REFUSED;
+	top.terminal = !json && isatty(STDOUT_FILENO);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (top.terminal)
+		sigaddset(&set, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	top.signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (top.terminal)
+		fputs("\033[2J", stdout);
+	ret = show_tables(&top, slbn);
+	free(top.sessions);
+	return finish(slbn, ret);
+}
