@@ -104,11 +104,8 @@ static int receive(struct slbn *slbn, int timeout, struct slbn_message *message)
 {
 	struct pollfd readable = { .fd = slbn->fd, .events = POLLIN };
 	ssize_t length;
-	int ready;
+	int ready = poll(&readable, 1, timeout);
 
-	do {
-		ready = poll(&readable, 1, timeout);
-	} while (ready < 0 && errno == EINTR && timeout < 0);
 	if (ready < 0)
 		return fail(slbn, errno, "waiting for slbnd");
 	if (!ready)
@@ -164,7 +161,10 @@ static int ask(struct slbn *slbn, struct slbn_message *message,
 	if (send(slbn->fd, message, sizeof(*message), MSG_NOSIGNAL) < 0)
 		return fail(slbn, errno, "slbnd");
 	for (;;) {
-		ret = receive(slbn, PATIENCE, message);
+		/* What is asked has been asked, whatever signals come. */
+		do {
+			ret = receive(slbn, PATIENCE, message);
+		} while (ret == -EINTR);
 		if (ret < 0)
 			return ret;
 		if (!ret)

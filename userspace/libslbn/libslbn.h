@@ -189,7 +189,7 @@ int slbn_fd(const struct slbn *slbn);
  * @session: set to the session that it is about; the rate of one that is over is 0
  *	and its flag SLBN_LEAVING is set
  *
- * Return: 1; 0 if there was none; or an error.
+ * Return: 1; 0 if there was none; or an error: -EINTR if a signal was caught.
  */
 int slbn_next(struct slbn *slbn, int timeout, struct slbn_session *session);
 

@@ -11,10 +11,12 @@ Nothing is done here that libslbn does not do: libslbn.h says what there is.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ipaddress
 import os
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -220,10 +222,13 @@ class Connection:
     def next(self, timeout: float | None = None) -> Session | None:
         """The next event within so many seconds."""
         raw = _Session()
-        wait = -1 if timeout is None else max(0, round(timeout * 1000))
-        if not self._check(self._library.slbn_next(self._handle, wait, ctypes.byref(raw))):
-            return None
-        return _session(raw)
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            wait = -1 if end is None else max(0, round((end - time.monotonic()) * 1000))
+            # Signals are handled as it returns; then it is waited for again.
+            with contextlib.suppress(InterruptedError):
+                told = self._library.slbn_next(self._handle, wait, ctypes.byref(raw))
+                return _session(raw) if self._check(told) else None
 
     def events(self) -> Iterator[Session]:
         while (event := self.next()) is not None:
