@@ -136,13 +136,15 @@ $(LIBSLBN): $(wildcard userspace/libslbn/*.[ch])
 	$(CC) $(CPPFLAGS) $(TOOL_CFLAGS) -fPIC -shared -Wl,-soname,$(@F) \
 		$(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
 
-MANUAL := $(wildcard docs/man/*.8)
+MANUAL := $(wildcard docs/man/*.[38])
+# docs/man/NAME.8 is to be in man8/NAME.8.
+MANUAL_INSTALLED = $(foreach page,$(MANUAL),$(MAN_DIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 UNIT_DIR = $(DESTDIR)/usr/lib/systemd/system
 PYTHON_DIR = $(DESTDIR)/usr/lib/python3/dist-packages
 
 .PHONY: install-tools
 install-tools: check-tc tc-plugins tools
-	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/sbin $(MAN_DIR)/man8 $(UNIT_DIR) \
+	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/sbin $(sort $(dir $(MANUAL_INSTALLED))) $(UNIT_DIR) \
 		$(LIB_DIR)/pkgconfig $(DESTDIR)/usr/include $(PYTHON_DIR)
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
 	install -m 755 $(SLBNCTL) $(SLBND) $(DESTDIR)/usr/sbin
@@ -153,7 +155,7 @@ install-tools: check-tc tc-plugins tools
 	sed 's,@VERSION@,$(VERSION),; s,@LIBDIR@,$(LIB_DIR:$(DESTDIR)%=%),; s,@INCLUDEDIR@,/usr/include,' \
 		userspace/libslbn/libslbn.pc.in > $(LIB_DIR)/pkgconfig/libslbn.pc
 	install -m 644 userspace/libslbn/libslbn.py $(PYTHON_DIR)
-	install -m 644 $(MANUAL) $(MAN_DIR)/man8
+	$(foreach page,$(MANUAL_INSTALLED),install -m 644 docs/man/$(notdir $(page)) $(page) &&) :
 
 .PHONY: uninstall-tools
 uninstall-tools:
@@ -161,7 +163,7 @@ uninstall-tools:
 	rm -f $(DESTDIR)/usr/sbin/slbnctl $(DESTDIR)/usr/sbin/slbnd $(UNIT_DIR)/slbnd.service
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
 	rm -f $(DESTDIR)/usr/include/libslbn.h $(PYTHON_DIR)/libslbn.py
-	rm -f $(MANUAL:docs/man/%=$(MAN_DIR)/man8/%)
+	rm -f $(MANUAL_INSTALLED)
 
 .PHONY: install
 install: modules install-tools

@@ -96,8 +96,11 @@ def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
     make("install-tools", *arguments)
     plugin = tmp_path / directory.lstrip("/") / "q_drr_fq.so"
     assert plugin.is_file()
-    pages = {page.name for page in (tmp_path / "usr" / "share" / "man" / "man8").iterdir()}
-    assert pages == {page.name for page in (TOP / "docs" / "man").glob("*.8")}
+    pages = {str(page.relative_to(tmp_path)) for page in tmp_path.glob("usr/share/man/*/*")}
+    assert pages == {
+        f"usr/share/man/man{page.suffix[1:]}/{page.name}"
+        for page in (TOP / "docs" / "man").glob("*.[38]")
+    }
     make("uninstall-tools", *arguments)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

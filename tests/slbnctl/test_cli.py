@@ -337,12 +337,27 @@ def as_read(page: Path = PAGE) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["slbnctl.8", "slbnd.8"])
+@pytest.mark.parametrize("name", ["slbnctl.8", "slbnd.8", "libslbn.3"])
 def test_page_is_well_formed(name: str) -> None:
     lint = run("mandoc", "-Tlint", "-Wwarning", PAGES / name)
     assert (lint.returncode, lint.stdout) == (0, "")
     formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", PAGES / name)
     assert (formatted.returncode, formatted.stderr) == (0, "")
+
+
+def test_library_page_has_all_that_the_header_has() -> None:
+    header = (TOP / "userspace/libslbn/libslbn.h").read_text()
+    source = (PAGES / "libslbn.3").read_text()
+    names = re.search(r"^\.SH NAME\n(.*) \\- ", source, re.MULTILINE)
+    functions = re.findall(r"^\w.*?\b(slbn_\w+)\(", header, re.MULTILINE)
+    assert names and names[1].split(", ") == functions
+    text = as_read(PAGES / "libslbn.3")
+    for name in functions:
+        assert len(re.findall(rf"\b{name}\(", text)) >= 2, name
+    assert all(flag in text for flag in re.findall(r"^#define (SLBN_\w+)", header, re.MULTILINE))
+    fields = re.findall(r"^\t(?:uint\w+|struct \w+) (\w+)(?:\[\d+\])?;", header, re.MULTILINE)
+    assert len(fields) == 21
+    assert all(re.search(rf"^ +(?:uint\w+|struct \w+) +{f}\b", text, re.MULTILINE) for f in fields)
 
 
 def test_page_has_every_word() -> None:
