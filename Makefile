@@ -207,14 +207,14 @@ deps:
 	@scripts/install-deps
 
 # Makes the background load of the lab's experiments.
-TRAFFIC := build/traffic/fairtraffic
+TRAFFIC := build/traffic/fairtraffic build/traffic/fairflow
 
 .PHONY: traffic
 traffic: $(TRAFFIC)
 
-$(TRAFFIC): userspace/traffic/fairtraffic.c userspace/traffic/draw.h
+build/traffic/%: userspace/traffic/%.c $(wildcard userspace/traffic/*.h)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O2 -g -Wall -Wextra $(CFLAGS) -o $@ $< -lm
+	$(CC) -std=gnu11 -O2 -g -Wall -Wextra $(CFLAGS) -o $@ $< -lm -lpthread
 
 .PHONY: demo
 demo:

@@ -42,33 +42,22 @@
  */
 #define _GNU_SOURCE
 
-#include <arpa/inet.h>
 #include <endian.h>
-#include <errno.h>
 #include <getopt.h>
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
+#define PROGRAM "fairtraffic"
+
+#include "common.h"
 #include "draw.h"
 
 #define VERSION "1"
 
-#define NSEC_PER_SEC 1000000000ULL
 #define BIN_NSEC (NSEC_PER_SEC / 10)
 
 #define MAX_EVENTS 64
@@ -106,83 +95,8 @@ struct options {
 /* Shared by all sends and receives: nobody looks at what is in it. */
 static char nothing[256 << 10];
 
-static volatile sig_atomic_t stopped;
-
 /* ------------------------------------------------------------------------ */
-/* Ends, time, memory                                                       */
-
-static void __attribute__((noreturn, format(printf, 2, 3)))
-end(int status, const char *format, ...)
-{
-	va_list arguments;
-
-	fputs("fairtraffic: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputc('\n', stderr);
-	exit(status);
-}
-
-#define refuse(...) end(2, __VA_ARGS__)
-#define broken(...) end(1, __VA_ARGS__)
-
-static uint64_t now(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
-}
-
-/* An array that grows, by doubling, so that it has room for one more. */
-static void *grow(void *array, size_t count, size_t size)
-{
-	if (count & (count - 1))
-		return array;
-	array = reallocarray(array, count ? 2 * count : 1, size);
-	if (!array)
-		broken("out of memory");
-	return array;
-}
-
-static void on_signal(int number)
-{
-	(void)number;
-	stopped = 1;
-}
-
-/* Signals are let in only while we wait, so that none comes unnoticed. */
-static sigset_t while_waiting;
-
-static void prepare(void)
-{
-	struct sigaction action = { .sa_handler = on_signal };
-	struct rlimit files;
-	sigset_t ours;
-
-	sigemptyset(&ours);
-	sigaddset(&ours, SIGTERM);
-	sigaddset(&ours, SIGINT);
-	sigprocmask(SIG_BLOCK, &ours, &while_waiting);
-	sigdelset(&while_waiting, SIGTERM);
-	sigdelset(&while_waiting, SIGINT);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-
-	/* A file for each flow in progress. */
-	if (!getrlimit(RLIMIT_NOFILE, &files)) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
-	/*
-	 * Never wait for a page of our own program to come from a file, in the
-	 * middle of a run. If it may not be, it may not.
-	 */
-	mlockall(MCL_CURRENT | MCL_FUTURE);
-	/* Wake us on time, not up to 50 us later. */
-	prctl(PR_SET_TIMERSLACK, 1);
-}
+/* Waiting                                                                  */
 
 static int new_set(void)
 {
@@ -353,12 +267,6 @@ static void write_lateness(FILE *file, const struct lateness *late)
 
 /* ------------------------------------------------------------------------ */
 /* Source of flows                                                          */
-
-/* What the sink says when it has everything; in network order. */
-struct answer {
-	uint64_t bytes;
-	uint64_t segments;
-};
 
 /* What is known of a flow. Times in ns from the beginning. */
 struct record {
@@ -1007,42 +915,6 @@ static const unsigned int needed[] = {
 	[PLAN] = BIT(O_LOAD) | BIT(O_MEAN) | BIT(O_TIME),
 };
 
-/* A number from LOW to HIGH; only digits and one point, no sign, no exponent. */
-static double number(const char *name, const char *text, double low,
-		     double high)
-{
-	size_t length = strspn(text, "0123456789.");
-	char *rest;
-	double value = strtod(text, &rest);
-
-	if (!length || text[length] || *rest || *text == '.')
-		refuse("--%s '%s': not a number", name, text);
-	if (!(value >= low && value <= high))
-		refuse("--%s %s: must be %.15g to %.15g", name, text, low,
-		       high);
-	return value;
-}
-
-static double whole_number(const char *name, const char *text, double low,
-			   double high)
-{
-	if (strchr(text, '.'))
-		refuse("--%s '%s': not a whole number", name, text);
-	return number(name, text, low, high);
-}
-
-static uint64_t seed_number(const char *text)
-{
-	unsigned long long value;
-	char *rest;
-
-	errno = 0;
-	value = strtoull(text, &rest, 10);
-	if (*text < '0' || *text > '9' || *rest || errno)
-		refuse("--seed '%s': must be 0 to 18446744073709551615", text);
-	return value;
-}
-
 static enum kind kind_named(const char *text)
 {
 	if (!strcmp(text, kinds[FLOWS]))
@@ -1061,21 +933,12 @@ static double shape_named(const char *text)
 		return 0;
 	if (strncmp(text, "pareto:", 7))
 		refuse("--sizes '%s': must be exp or pareto:SHAPE", text);
-	shape = number("sizes pareto", text + 7, 0, 100);
+	shape = number("--sizes pareto", text + 7, 0, 100);
 	/* Near 1 nearly all of the mean is in flows that never happen. */
 	if (shape < 1.01)
 		refuse("--sizes %s: the mean is finite only for a shape above 1 (at least 1.01, please)",
 		       text);
 	return shape;
-}
-
-static struct in_addr address_named(const char *name, const char *text)
-{
-	struct in_addr address;
-
-	if (inet_pton(AF_INET, text, &address) != 1)
-		refuse("--%s '%s': not an IPv4 address", name, text);
-	return address;
 }
 
 static void take_option(struct options *o, int which, const char *text)
@@ -1088,10 +951,10 @@ static void take_option(struct options *o, int which, const char *text)
 		o->output = text;
 		break;
 	case O_LOAD:
-		o->load = number("load", text, 1, 1e12);
+		o->load = number("--load", text, 1, 1e12);
 		break;
 	case O_MEAN:
-		o->mean = whole_number("mean", text, MIN_PACKET, 1e12);
+		o->mean = whole_number("--mean", text, MIN_PACKET, 1e12);
 		break;
 	case O_SIZES:
 		o->shape = shape_named(text);
@@ -1100,22 +963,22 @@ static void take_option(struct options *o, int which, const char *text)
 		o->seed = seed_number(text);
 		break;
 	case O_TIME:
-		o->seconds = number("time", text, 0.001, 86400);
+		o->seconds = number("--time", text, 0.001, 86400);
 		break;
 	case O_TO:
-		o->address = address_named("to", text);
+		o->address = address_named("--to", text);
 		break;
 	case O_BIND:
-		o->address = address_named("bind", text);
+		o->address = address_named("--bind", text);
 		break;
 	case O_PORT:
-		o->port = whole_number("port", text, 1, 65535);
+		o->port = whole_number("--port", text, 1, 65535);
 		break;
 	case O_PEAK:
-		o->peak = number("peak", text, 8, 1e12);
+		o->peak = number("--peak", text, 8, 1e12);
 		break;
 	case O_PORTS:
-		o->ports = whole_number("ports", text, 1, MAX_PORTS);
+		o->ports = whole_number("--ports", text, 1, MAX_PORTS);
 		break;
 	}
 }
