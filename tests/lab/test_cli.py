@@ -79,7 +79,7 @@ def test_every_option_is_in_the_manual() -> None:
             ("--background-peak is for the background kind flows",),
         ),
         ((*RUN, "--background", "0.5", "--background-mean", "10"), ("size '10': needs a unit",)),
-        ((*RUN, "--engine", "cloud"), ("no engine 'cloud'; there are: vm, host",)),
+        ((*RUN, "--engine", "cloud"), ("no engine 'cloud'; there are: vm, virtual, host",)),
         (
             (*RUN, "--engine", "host", "--kernel", "6.1"),
             ("--kernel is for the engine vm",),

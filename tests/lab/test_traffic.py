@@ -8,6 +8,7 @@ sanitizers here.  That it does what it plans, over a real network, is seen in gu
 
 import itertools
 import math
+import shutil
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -298,9 +299,8 @@ def test_an_output_that_is_full() -> None:
 
 def test_a_program_that_make_built(tmp_path: Path) -> None:
     """make traffic, which fairlab calls, in a tree of its own."""
-    for name in ("Makefile", "userspace/traffic/fairtraffic.c", "userspace/traffic/draw.h"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes((TOP / name).read_bytes())
+    shutil.copy(TOP / "Makefile", tmp_path)
+    shutil.copytree(SOURCE.parent, tmp_path / "userspace/traffic")
     subprocess.run(["make", "--silent", "-C", tmp_path, "traffic"], check=True)
     built = tmp_path / "build" / "traffic" / "fairtraffic"
     done = subprocess.run([built, "--help"], check=True, capture_output=True, text=True)

@@ -3,7 +3,7 @@
  * fairflow - a few flows, exactly as an experiment wants them, and watched
  *
  *	fairtraffic sink --port 5000 --output sink.json
- *	fairflow --output flows.fair --every 0.1
+ *	fairflow --every 0.1 --output flows.fair
  *		 to=10.0.0.2,port=5000,cc=bic,start=0,stop=60
  *		 to=10.0.0.2,port=5000,cc=reno,start=10,stop=60,bytes=1e9
  *
@@ -463,7 +463,7 @@ static void write_flow(FILE *file, const struct flow *flow)
 
 static void write_all(const char *path, const struct rows *rows, double every)
 {
-	FILE *file = fopen(path, "we");
+	FILE *file = path ? fopen(path, "we") : stdout;
 	unsigned int n;
 
 	if (!file)
@@ -479,18 +479,18 @@ static void write_all(const char *path, const struct rows *rows, double every)
 		row_fields);
 	fwrite(rows->row, sizeof(*rows->row), rows->count, file);
 	if (ferror(file) | fclose(file))
-		broken("%s: %m", path);
+		broken("%s: %m", path ?: "stdout");
 }
 
 /* ------------------------------------------------------------------------ */
 /* Arguments                                                                */
 
 static const char usage[] =
-	"usage: fairflow --output FILE [--every SECONDS] [--begin SECONDS] [--seed N] FLOW...\n"
+	"usage: fairflow [--output FILE] [--every SECONDS] [--begin SECONDS] [--seed N] FLOW...\n"
 	"\n"
 	"Send flows to sinks (fairtraffic sink), look at them, and write what was seen.\n"
 	"\n"
-	"  --output FILE     what was seen: a line of JSON, then rows as it says\n"
+	"  --output FILE     what was seen: a line of JSON, then rows as it says (stdout)\n"
 	"  --every SECONDS   between two looks (0.1)\n"
 	"  --begin SECONDS   when times begin, by CLOCK_MONOTONIC (now)\n"
 	"  --seed N          of what is drawn at random (1)\n"
@@ -641,8 +641,6 @@ int main(int argc, char **argv)
 			       argv[optind - 1]);
 		}
 	}
-	if (!output)
-		refuse("--output is needed; see --help");
 	if (optind == argc)
 		refuse("no flows; see --help");
 	while (optind < argc)

@@ -265,7 +265,7 @@ class Run:
                     ]
                 )
             except (ValueError, KeyError):
-                reason = flows.iperf_error(self.output(f"server-{n}.json"))
+                reason = flows.said_error(self.output(f"server-{n}.json"))
                 raise LabError(f"flow {flow.label}: iperf3: {reason}") from None
         return found
 

@@ -62,11 +62,16 @@ class Parser(argparse.ArgumentParser):
 def add_where(parser: argparse.ArgumentParser) -> None:
     """The options that say on which kernel."""
     add = parser.add_argument
-    add("--engine", default="vm", metavar="vm|host", help="in a virtual machine (default), or here")
+    add(
+        "--engine",
+        default=engine.VM,
+        metavar="|".join(engine.ENGINES),
+        help="in a virtual machine (default), in virtual time, or here",
+    )
     add(
         "--kernel",
         metavar="VERSION",
-        help="kernel of the vm: 6.1 (default), 6.12, 7.2, host, a path",
+        help="kernel: 6.1 (default), 6.12, 7.2; of the vm also host, a path",
     )
     add(
         "--steady",
@@ -112,6 +117,7 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="hosts speak ECN; without --qdisc the bottleneck marks (RED) before it drops",
     )
+    add("--sender", metavar="PROGRAM", help="iperf3 (default), or fairflow (in virtual time)")
     add("--background", metavar="FRACTION", help="of the link, by many small flows (none)")
     add("--background-kind", metavar="KIND", help="flows (default), or packets")
     add("--background-sizes", metavar="SIZES", help="of the flows: exp (default), pareto:SHAPE")
@@ -223,6 +229,7 @@ def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
     else:
         warmup = units.parse_seconds(arguments.warmup) / 10**6
     qdiscs, buffer = parse_qdiscs(arguments, rate, rtt)
+    usual = scenario.FAIRFLOW if arguments.engine == engine.VIRTUAL else scenario.IPERF3
     return scenario.Scenario(
         topology=arguments.topology,
         flows=flows,
@@ -238,6 +245,7 @@ def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
         netem_limit=arguments.netem_limit,
         qdiscs=qdiscs,
         background=parse_background(arguments),
+        sender=arguments.sender or usual,
     )
 
 
@@ -245,8 +253,11 @@ def parse_where(arguments: argparse.Namespace) -> engine.Vm | None:
     """The virtual machine to use, or None for this one."""
     if arguments.engine not in engine.ENGINES:
         raise UsageError(f"no engine '{arguments.engine}'; there are: {', '.join(engine.ENGINES)}")
-    if arguments.engine == "vm":
-        return engine.Vm(arguments.kernel or engine.DEFAULT_KERNEL, arguments.steady)
+    if arguments.engine == engine.VIRTUAL and arguments.steady is not None:
+        raise UsageError("--steady is for the engine vm: virtual time is steady by itself")
+    if arguments.engine != engine.HOST:
+        kernel = arguments.kernel or engine.DEFAULT_KERNEL
+        return engine.Vm(arguments.engine, kernel, arguments.steady)
     for option, value in (("--kernel", arguments.kernel), ("--steady", arguments.steady)):
         if value is not None:
             raise UsageError(f"{option} is for the engine vm: the engine host runs on this kernel")
@@ -341,7 +352,11 @@ def print_fitness(what: scenario.Scenario) -> None:
     for one in what.qdiscs:
         print(f"qdisc: {one.link}: {one}")
     print("offloads: off on every link")
-    print(f"forwarding: {fitness.capacity / 1e6:.0f} Mbit/s, for {units.format_rate(what.rate)}")
+    if fitness.capacity is None:
+        print("forwarding: takes no time here")
+    else:
+        speed = f"{fitness.capacity / 1e6:.0f} Mbit/s"
+        print(f"forwarding: {speed}, for {units.format_rate(what.rate)}")
     print(f"round-trip: {fitness.round_trip_ms:.2f} ms, for {units.format_time(what.rtt)}")
     print("this experiment can run here")
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """Where a run is measured.
 
-`host`: here, by measure.py.  `vm`: by the same code in a guest of scripts/vm, which is given the
-directory to write to; everything else of the guest is lost with it.
+`host`: here, by measure.py.  `vm` and `virtual`: by the same code in a guest of scripts/vm, which
+is given the directory to write to; everything else of the guest is lost with it.
 
-In a guest that is emulated, time passes differently from here, and unevenly if this machine is
-busy.  So there the guest's clock is made to count instructions (--steady) unless the user wants
-otherwise.
+`vm` is a kernel as distributions have it.  If it is emulated, time passes differently from here,
+and unevenly if this machine is busy.  So there the guest's clock is made to count instructions
+(--steady) unless the user wants otherwise.
+
+`virtual` is the same version as a program, whose clock stands still while there is work.  Nothing
+takes time there but what is meant to, at any rate, on any machine.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,9 +21,9 @@ from pathlib import Path
 
 from fairlab import host
 from fairlab.errors import CannotRunError, ReportedError
-from fairlab.scenario import Scenario
+from fairlab.scenario import FAIRFLOW, Scenario
 
-ENGINES = ("vm", "host")
+VM, VIRTUAL, HOST = ENGINES = ("vm", "virtual", "host")
 DEFAULT_KERNEL = "6.1"
 
 # What scripts/vm exits with when it is not the command's own status.
@@ -29,12 +33,17 @@ VM_USAGE, VM_SPLAT, VM_TIMEOUT, VM_BROKEN = 2, 70, 124, 125
 BOOT_TIMEOUT, SECONDS_PER_SECOND = 600, 60
 
 
+def is_virtual() -> bool:
+    """Are we in virtual time?"""
+    return os.environ.get("FAIRPATH_ENGINE") == VIRTUAL
+
+
 def build_programs(scenario: Scenario) -> None:
     """Build what a scenario needs of the tree's own programs, where there is a tree."""
     top = host.tree()
     if top is None:
         return
-    targets = ["traffic"] if scenario.background else []
+    targets = ["traffic"] if scenario.background or scenario.sender == FAIRFLOW else []
     kinds = {qdisc.kind for qdisc in scenario.qdiscs}
     if any((top / "userspace" / "tc" / f"q_{kind}.c").exists() for kind in kinds):
         targets.append("tc-plugins")
@@ -46,6 +55,7 @@ def build_programs(scenario: Scenario) -> None:
 class Vm:
     """A guest with a kernel of the user's choice."""
 
+    engine: str
     kernel: str
     steady: bool | None  # None: if it needs to be
 
@@ -53,15 +63,15 @@ class Vm:
         top = host.tree()
         if top is None:
             raise CannotRunError(
-                "the engine 'vm' is part of the project's tree: run its scripts/fairlab,"
-                " or use --engine host"
+                f"the engine '{self.engine}' is part of the project's tree:"
+                " run its scripts/fairlab, or use --engine host"
             )
         return str(top / "scripts" / name)
 
     def _steady(self) -> bool:
         """Does the guest's clock have to be made steady?  Not if KVM works here, which is tried."""
-        if self.steady is not None:
-            return self.steady
+        if self.engine == VIRTUAL or self.steady is not None:
+            return bool(self.steady)
         # Fetches the kernel if need be, and says so; the trial below is quiet.
         fetched = subprocess.run(
             [self._script("kernel"), "get", self.kernel],
@@ -81,11 +91,11 @@ class Vm:
 
     def fairlab(self, arguments: Sequence[str], writable: Path | None, seconds: float = 0) -> None:
         """Run fairlab in the guest, and come back if it went well."""
-        command = [self._script("vm"), "--kernel", self.kernel]
+        command = [self._script("vm"), "--engine", self.engine, "--kernel", self.kernel]
         command += ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
         command += ["--steady"] if self._steady() else []
         # So that packets need not wait until a program's long system call is over.
-        command += ["--append", "preempt=full"]
+        command += ["--append", "preempt=full"] if self.engine == VM else []
         command += ["--rw", str(writable)] if writable else []
         if sys.version_info < (3, 12):
             # Mininet imports distutils, in whose place setuptools puts its own, and itself: in an

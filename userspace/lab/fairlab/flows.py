@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The traffic: one iperf3 for each flow, with its own ports, a ping beside, and the background.
+"""The traffic: one sender for each flow, with its own ports, a ping beside, and the background.
 
-iperf3 sends as much as TCP takes, sets the congestion control itself and says at the end what was
-in use, how much arrived and how much was sent again.  Throughput over time comes from elsewhere
-(queues.py); iperf3's own account is kept, and compared.
+The sender, iperf3 or fairflow, sends as much as TCP takes, sets the congestion control itself and
+says at the end what was in use, how much arrived and how much was sent again.  Throughput over time
+comes from elsewhere (queues.py); the sender's own account is kept, and compared.  fairflow, whose
+other end is fairtraffic's sink, makes far fewer system calls, and looks at its flow often.
 
 The ping runs from the first sender to the first receiver, through the bottleneck: it sees the
 round-trip as the flows do, and tells that apart from what the queue's length makes one believe.
@@ -21,14 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab import background, host
+from fairlab import background, host, samples
 from fairlab.errors import LabError
 from fairlab.network import Laboratory
-from fairlab.scenario import Scenario
+from fairlab.scenario import FAIRFLOW, Scenario
 
 FIRST_SERVER_PORT, FIRST_CLIENT_PORT = 5201, 50001
 BACKGROUND_PORT = 5000
 PING_INTERVAL = 0.2
+# Between two of fairflow's looks at its flow.
+LOOK_INTERVAL = 0.1
 
 # Generous, since an emulated machine may take long for what has nothing to do with the network.
 START_PATIENCE, END_PATIENCE = 120, 120
@@ -79,13 +82,13 @@ def wait_listening(
 def wait_server(
     lab: Laboratory, node: str, process: subprocess.Popen[bytes], port: int, output: Path
 ) -> None:
-    """Wait until iperf3 on NODE listens on PORT."""
+    """Wait until a flow's other end on NODE listens on PORT."""
     if not wait_listening(lab, node, process, port):
-        raise LabError(f"iperf3 does not listen on port {port}: {iperf_error(output)}")
+        raise LabError(f"nobody listens on port {port}: {said_error(output)}")
 
 
-def iperf_error(output: Path) -> str:
-    """What iperf3 says went wrong, from its output."""
+def said_error(output: Path) -> str:
+    """What a sender or its other end says went wrong, from its output."""
     text = output.read_text(errors="replace").strip()
     try:
         return str(json.loads(text).get("error", "no reason given"))
@@ -102,6 +105,16 @@ class Report:
     cc: str
 
 
+def parse_fairflow(label: str, client: Path, server: Path) -> Report:
+    """Read what fairflow and its sink wrote."""
+    try:
+        sent, received = samples.read_head(client)["flows"][0], json.loads(server.read_text())
+        return Report(received["bytes"], sent["retransmits"], sent["kind"])
+    except (ValueError, KeyError, TypeError) as error:
+        reason = said_error(client) if isinstance(error, ValueError) else repr(error)
+        raise LabError(f"flow {label}: fairflow broke: {reason}") from None
+
+
 def parse_report(label: str, client: Path, server: Path) -> Report:
     """Read what iperf3 wrote at both ends."""
     documents: list[dict[str, Any]] = []
@@ -109,7 +122,7 @@ def parse_report(label: str, client: Path, server: Path) -> Report:
         try:
             document = json.loads(end.read_text())
         except ValueError:
-            raise LabError(f"flow {label}: iperf3 broke: {iperf_error(end)}") from None
+            raise LabError(f"flow {label}: iperf3 broke: {said_error(end)}") from None
         if "error" in document:
             raise LabError(f"flow {label}: iperf3: {document['error']}")
         documents.append(document)
@@ -134,27 +147,50 @@ class Traffic:
         self.clients: dict[int, subprocess.Popen[bytes]] = {}
         self.pinging: subprocess.Popen[bytes] | None = None
 
+    @property
+    def ours(self) -> bool:
+        """Is the sender our own?"""
+        return self.scenario.sender == FAIRFLOW
+
     def output(self, name: str) -> Path:
         """Where a program's output goes: the measuring machine's memory, until the run is over."""
         return self.lab.scratch / name
 
+    def client_output(self, number: int) -> Path:
+        return self.output(f"client-{number + 1}.{'fair' if self.ours else 'json'}")
+
+    def server_output(self, number: int) -> Path:
+        return self.output(f"server-{number + 1}.json")
+
+    def outputs(self) -> list[Path]:
+        """What all of them wrote."""
+        numbers = range(len(self.scenario.flows))
+        return [path(n) for path in (self.client_output, self.server_output) for n in numbers]
+
     def start_servers(self) -> None:
-        """Start a server for each flow, and wait until all are ready."""
+        """Start the other end of each flow, and wait until all are ready."""
         for number, path in enumerate(self.lab.network.paths):
             _, port = ports(number)
-            with self.output(f"server-{number + 1}.json").open("wb") as output:
-                command = server_command(path.address, port)
+            command = server_command(path.address, port)
+            if self.ours:
+                command = [host.traffic_program(), "sink", "--bind", path.address]
+                command += ["--port", str(port)]
+            with self.server_output(number).open("wb") as output:
                 self.servers.append(self.lab.start(path.receiver, command, output))
         for number, server in enumerate(self.servers):
             node, port = self.lab.network.paths[number].receiver, ports(number)[1]
-            wait_server(self.lab, node, server, port, self.output(f"server-{number + 1}.json"))
+            wait_server(self.lab, node, server, port, self.server_output(number))
 
     def start_client(self, number: int, seconds: int) -> None:
         """Start flow NUMBER, to send for SECONDS."""
         path = self.lab.network.paths[number]
         cc = self.scenario.flows[number].cc
-        with self.output(f"client-{number + 1}.json").open("wb") as output:
-            command = client_command(path.address, ports(number), cc, seconds)
+        command = client_command(path.address, ports(number), cc, seconds)
+        if self.ours:
+            own, port = ports(number)
+            words = f"to={path.address},port={port},from={own},cc={cc},stop={seconds}"
+            command = [host.traffic_program(host.FLOW), "--every", str(LOOK_INTERVAL), words]
+        with self.client_output(number).open("wb") as output:
             self.clients[number] = self.lab.start(path.sender, command, output)
 
     def start_ping(self) -> None:
@@ -173,22 +209,26 @@ class Traffic:
         """A client that has ended early has failed, whatever status iperf3 ends with."""
         for number, client in self.clients.items():
             if client.poll() is not None:
-                reason = iperf_error(self.output(f"client-{number + 1}.json"))
-                raise LabError(f"flow {self.scenario.labels[number]}: iperf3: {reason}")
+                reason = said_error(self.client_output(number))
+                sender = self.scenario.sender
+                raise LabError(f"flow {self.scenario.labels[number]}: {sender}: {reason}")
 
     def running(self) -> bool:
-        everybody = [*self.clients.values(), *self.servers]
-        return any(process.poll() is None for process in everybody)
+        """Are some not at their end yet?"""
+        if any(client.poll() is None for client in self.clients.values()):
+            return True
+        # A sink would go on for ever; iperf3's end comes by itself.
+        if self.ours:
+            for server in self.servers:
+                server.terminate()
+        return any(server.poll() is None for server in self.servers)
 
     def reports(self) -> list[Report]:
-        """What iperf3 has to say about each flow, when all are over."""
+        """What the ends have to say about each flow, when all are over."""
+        parse = parse_fairflow if self.ours else parse_report
         return [
-            parse_report(
-                label,
-                self.output(f"client-{number}.json"),
-                self.output(f"server-{number}.json"),
-            )
-            for number, label in enumerate(self.scenario.labels, 1)
+            parse(label, self.client_output(n), self.server_output(n))
+            for n, label in enumerate(self.scenario.labels)
         ]
 
 

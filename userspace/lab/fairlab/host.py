@@ -33,8 +33,8 @@ PROGRAMS = {
     "modprobe": "kmod",
 }
 
-# Our own, from userspace/traffic.
-TRAFFIC = "fairtraffic"
+# Our own, from userspace/traffic: many small flows and what takes all, and a few large ones.
+TRAFFIC, FLOW = "fairtraffic", "fairflow"
 
 BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
 LARGE_BACKLOG = 100_000
@@ -79,13 +79,13 @@ def tree() -> Path | None:
     return top if (top / "scripts" / "vm").exists() else None
 
 
-def traffic_program() -> str:
-    """Where the program is that makes the background: the tree's own, or an installed one."""
+def traffic_program(name: str = TRAFFIC) -> str:
+    """Where a program is that makes traffic: the tree's own, or an installed one."""
     top = tree()
-    own = top / "build" / "traffic" / TRAFFIC if top else Path()
-    found = str(own) if own.is_file() else shutil.which(TRAFFIC)
+    own = top / "build" / "traffic" / name if top else Path()
+    found = str(own) if own.is_file() else shutil.which(name)
     if not found:
-        raise CannotRunError(f"missing: {TRAFFIC}; in the project's tree: make traffic")
+        raise CannotRunError(f"missing: {name}; in the project's tree: make traffic")
     return found
 
 

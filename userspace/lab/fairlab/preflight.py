@@ -114,7 +114,7 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
     # iperf3 ends with 0 even when it has failed, if it could say so.
     end = json.loads(outputs[1].read_text() or "{}").get("end", {})
     if "sum_received" not in end or server.wait():
-        raise LabError(f"iperf3: {flows.iperf_error(outputs[1])}")
+        raise LabError(f"iperf3: {flows.said_error(outputs[1])}")
     return float(end["sum_received"]["bits_per_second"]) * scenario.frame / scenario.payload
 
 

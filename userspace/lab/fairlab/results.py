@@ -95,7 +95,7 @@ def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
         "settings": document["settings"],
         "queues": document["queues"],
         "checks": {
-            "capacity_bps": round(document["capacity"]),
+            "capacity_bps": document["capacity"] and round(document["capacity"]),
             "round_trip_ms": document["round_trip_ms"],
             "idle_share": round(document["load"]["idle_share"], 3),
             "rate_while_busy_bps": busy_rate and round(busy_rate),
@@ -115,7 +115,7 @@ def _keep_raw(work: Path) -> None:
     with (work / TRACE).open("rb") as source, gzip.open(raw / f"{TRACE}.gz", "wb", 6) as target:
         shutil.copyfileobj(source, target)
     (work / TRACE).unlink()
-    reports = [*work.glob("*-[0-9]*.json"), *work.glob("background-*.json")]
+    reports = [*work.glob("*-[0-9]*.json"), *work.glob("*.fair"), *work.glob("background-*.json")]
     for name in (MEASUREMENT, PING, *(path.name for path in reports)):
         (work / name).rename(raw / name)
     (work / SCENARIO).unlink()
@@ -171,7 +171,7 @@ def describe(result: dict[str, Any]) -> str:
     words = [s["topology"], units.format_rate(s["rate"]), f"rtt {units.format_time(s['rtt'])}"]
     words += [f"buffer {s['buffer']['text']}", f"{s['seconds']} s"]
     where = engine["name"]
-    if engine["accelerator"]:
+    if engine["name"] == "vm":
         where += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
     return f"{', '.join(words)}; Linux {result['kernel']['release']}, {where}"
 

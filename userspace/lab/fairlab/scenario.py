@@ -19,6 +19,8 @@ from fairlab.errors import UsageError
 from fairlab.qdisc import Buffer, Qdisc
 
 TOPOLOGIES = ("dumbbell",)
+# What makes the flows: whatever users know, or our own.
+IPERF3, FAIRFLOW = SENDERS = ("iperf3", "fairflow")
 
 MAX_FLOWS = 100
 MIN_RATE, MAX_RATE = 10**6, 10**11
@@ -91,6 +93,7 @@ class Scenario:
     netem_limit: int = 0  # 0: as large as it takes
     qdiscs: tuple[Qdisc, ...] = ()  # at most one for a link; what limits them is settled
     background: Background | None = None
+    sender: str = IPERF3
 
     def __post_init__(self) -> None:
         if self.topology not in TOPOLOGIES:
@@ -119,6 +122,8 @@ class Scenario:
             raise UsageError(f"more than one qdisc for the link '{twice.pop()}'")
         if self.background:
             self.background.check(self.rate)
+        if self.sender not in SENDERS:
+            raise UsageError(f"no sender '{self.sender}'; there are: {', '.join(SENDERS)}")
         last_start = self.start_gap * (len(self.flows) - 1) / 10**6
         if not 0 <= self.warmup_seconds < self.seconds - 1:
             raise UsageError(

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0
+"""fairflow does what it says: run in virtual time by test_fairflow.py, where all can be told.
+
+a (fairflow) ---- r ---- 10 Mbit/s, 60 kB, 20 ms there and back ---- b (fairtraffic sink)
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "userspace/lab"))
+
+from fairlab import samples  # noqa: E402
+
+RATE, SEGMENT = 10_000_000, 1448
+#: What the rate is for a user: timestamps, IP, Ethernet.
+GOODPUT = RATE * SEGMENT / (SEGMENT + 32 + 20 + 14)
+PROGRAMS = str(TOP / "build/traffic")
+SETUP = """
+for n in a r b; do ip netns add $n; ip -n $n link set lo up; done
+ip link add e0 netns a type veth peer name r0 netns r
+ip link add e1 netns b type veth peer name r1 netns r
+ip -n a addr add 10.0.1.1/24 dev e0; ip -n r addr add 10.0.1.254/24 dev r0
+ip -n b addr add 10.0.0.2/24 dev e1; ip -n r addr add 10.0.0.254/24 dev r1
+for n in 'a e0' 'r r0' 'r r1' 'b e1'; do
+	ip -n ${n% *} link set ${n#* } up
+	ip netns exec ${n% *} ethtool -K ${n#* } tso off gso off gro off >/dev/null
+done
+ip -n a route add default via 10.0.1.254; ip -n b route add default via 10.0.0.254
+ip netns exec r sysctl -qw net.ipv4.ip_forward=1
+tc -n r qdisc add dev r1 root tbf rate 10mbit burst 1600 limit 60000
+tc -n b qdisc add dev e1 root netem delay 20ms limit 10000
+ip netns exec a ping -qc 1 10.0.0.2 >/dev/null
+modprobe tcp_bic
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _network() -> None:
+    subprocess.run(["sh", "-ec", SETUP], check=True)
+
+
+@contextmanager
+def sink(directory: Path, *words: str) -> Iterator[dict[str, Any]]:
+    """A sink; what it has written is there when it has ended."""
+    output = directory / "sink.json"
+    command = ["ip", "netns", "exec", "b", f"{PROGRAMS}/fairtraffic", "sink", "--port", "5000"]
+    process = subprocess.Popen([*command, "--output", str(output), *words])
+    time.sleep(0.5)
+    said: dict[str, Any] = {}
+    yield said
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 0
+    said.update(json.loads(output.read_text()))
+
+
+def fairflow(directory: Path, *flows: str) -> tuple[dict[str, Any], Any]:
+    output = directory / "flows.fair"
+    words = [f"to=10.0.0.2,port=5000,{flow}" for flow in flows]
+    command = ["ip", "netns", "exec", "a", f"{PROGRAMS}/fairflow", "--output", str(output)]
+    subprocess.run([*command, "--every", "0.05", *words], check=True)
+    return samples.read(output)
+
+
+def test_a_flow_starts_and_stops(tmp_path: Path) -> None:
+    with sink(tmp_path) as said:
+        head, rows = fairflow(tmp_path, "cc=bic,from=4000,start=1,stop=6")
+    (flow,) = head["flows"]
+    assert (flow["kind"], flow["from"], flow["to"]) == ("bic", 4000, "10.0.0.2")
+    # It takes a round trip to open, and a tick of the kernel to be woken at the end.
+    assert flow["began"] == pytest.approx(1.02, abs=0.001)
+    assert flow["ended"] == pytest.approx(6, abs=0.02)
+    # The first row is of the first look after that, and one comes every 50 ms.
+    assert rows["time"][0] == pytest.approx(1.05e9, abs=1e5)
+    gaps = (rows["time"][1:] - rows["time"][:-1]).astype(float)
+    assert gaps == pytest.approx(50e6, abs=1000)
+    assert len(rows) == pytest.approx(5 / 0.05, abs=1)
+    assert said["bytes"] <= flow["sent"]
+    assert said["bytes"] == pytest.approx(GOODPUT / 8 * 5, rel=0.02)
+    assert flow["acked"] == pytest.approx(said["bytes"], rel=0.02)
+
+
+def test_rows_tell_what_tcp_does(tmp_path: Path) -> None:
+    with sink(tmp_path):
+        head, rows = fairflow(tmp_path, "cc=bic,stop=10")
+    busy = rows[rows["time"] > 3e9]
+    got = float(busy["acked"][-1] - busy["acked"][0]) * 8
+    took = float(busy["time"][-1] - busy["time"][0]) / 1e9
+    assert got / took == pytest.approx(GOODPUT, rel=0.01)
+    assert min(rows["rtt_min"]) == pytest.approx(20_000, abs=50)
+    # The queue is full when it cuts its window, and it never cuts by more than BIC does.
+    assert 40_000 < max(busy["rtt"]) < 20_000 + 60_000 * 8 / 10 + 3000
+    # In recovery it also counts what has arrived behind a gap.
+    usual = busy[busy["state"] == 0]
+    assert len(usual) > 50 and (usual["unacked"] <= usual["cwnd"] + 3).all()
+    assert rows["retransmits"][-1] > 0
+    assert head["flows"][0]["retransmits"] >= rows["retransmits"][-1]
+    cuts = sum(
+        after < before for before, after in zip(busy["cwnd"], busy["cwnd"][1:], strict=False)
+    )
+    assert cuts > 2
+
+
+def test_a_flow_of_some_bytes(tmp_path: Path) -> None:
+    size = 1_000_000
+    with sink(tmp_path) as said:
+        head, _ = fairflow(
+            tmp_path, f"cc=reno,stop=60,bytes={size}", f"stop=60,bytes={size},start=9"
+        )
+    assert said["bytes"] == 2 * size
+    for flow, start in zip(head["flows"], (0, 9), strict=True):
+        # The SYN counts as one, and the FIN.
+        assert flow["acked"] == size + 2 and flow["sent"] == size
+        least = size * 8 / GOODPUT + 0.04
+        assert least < flow["ended"] - start < 2 * least
+        assert flow["lost"] <= flow["retransmits"]
+        assert flow["segments"] >= size // SEGMENT
+
+
+def test_a_limited_flow(tmp_path: Path) -> None:
+    with sink(tmp_path):
+        _, rows = fairflow(tmp_path, "cc=reno,rate=2000000,stop=11")
+    later = rows[rows["time"] > 1e9]
+    rate = (
+        float(later["acked"][-1] - later["acked"][0])
+        * 8e9
+        / (float(later["time"][-1]) - float(later["time"][0]))
+    )
+    # Pacing counts headers.
+    assert 0.9 * 2e6 < rate <= 2e6
+
+
+def test_pauses(tmp_path: Path) -> None:
+    """0.5 s on, 0.5 s off."""
+    with sink(tmp_path):
+        head, rows = fairflow(tmp_path, "cc=reno,stop=8,on=0.5,off=0.5,rate=1000000")
+    # What is in the queue goes on for a while: the kernel takes more than it can send in that time.
+    assert head["flows"][0]["ended"] == pytest.approx(8, abs=0.05)
+    assert len(rows)
+
+
+def test_packets_of_a_source_that_pauses(tmp_path: Path) -> None:
+    with sink(tmp_path, "--kind", "packets") as said:
+        head, rows = fairflow(
+            tmp_path,
+            "udp=500000,size=1000,stop=10",
+            "udp=500000,size=1000,stop=40,on=0.25,off=0.75",
+            "udp=500000,size=1000,stop=300,on=exp:1,off=pareto:1.5:2",
+        )
+    always, quarter, third = (flow["sent"] for flow in head["flows"])
+    assert always == pytest.approx(500_000 / 8 * 10, abs=1000)
+    # Each time on begins with a packet.
+    assert quarter == pytest.approx(500_000 / 8 * 10, rel=0.05)
+    assert 0.15 < third / (500_000 / 8 * 300) < 0.6
+    assert said["bytes"] == always + quarter + third
+    assert len(rows) == 0
+
+
+def test_a_signal_ends_it(tmp_path: Path) -> None:
+    output = tmp_path / "flows.fair"
+    with sink(tmp_path):
+        words = ["to=10.0.0.2,port=5000,stop=1000", "to=10.0.0.2,port=5000,start=900,stop=1000"]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            "a",
+            f"{PROGRAMS}/fairflow",
+            "--output",
+            str(output),
+            *words,
+        ]
+        process = subprocess.Popen(command)
+        time.sleep(3)
+        process.terminate()
+        assert process.wait() == 0
+    head, rows = samples.read(output)
+    assert head["flows"][0]["ended"] == pytest.approx(3, abs=0.2)
+    assert head["flows"][0]["acked"] > GOODPUT / 8 * 2
+    assert head["flows"][1]["sent"] == 0
+    assert set(rows["flow"]) == {0}
+
+
+def test_what_breaks_is_said(tmp_path: Path) -> None:
+    def said(*words: str) -> str:
+        command = ["ip", "netns", "exec", "a", f"{PROGRAMS}/fairflow", "--output", "/dev/null"]
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        return str(done.stderr)
+
+    assert "connect: Connection refused" in said("to=10.0.0.2,port=5999,stop=5")
+    assert "flow 2: nonsense: No such file" in said(
+        "to=10.0.0.2,port=5999,stop=5,start=3", "to=10.0.0.2,port=5999,stop=5,cc=nonsense"
+    )
