@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Holding flows to their rates: a BPF program where they leave by a device, and
- * fq behind it.
- *
- * The program (rates.bpf.c) looks up each packet's flow in a map, and writes into
- * the packet the time at which it may leave by the flow's rate; fq sends it then
- * (earliest departure time). What would have to wait for longer than
- * ENFORCE_QUEUE is dropped, so that the queue of a flow that does not listen is
- * bounded. The map also counts what a flow sends, and when it last did.
+ * Holding flows to their rates where they leave by a device. What stands on the
+ * device decides how: a BPF program and fq behind it (edt.h), or htb (htb.h). What
+ * would have to wait for longer than ENFORCE_QUEUE is dropped, so that the queue of
+ * a flow that does not listen is bounded; and what a flow sends is counted.
  *
  * A session's flow may leave open what it does not care for (struct slbn_flow):
  * among sessions that fit, a packet belongs to that which says the most.
@@ -36,7 +32,8 @@
  * @bytes: sent, with headers, dropped ones not counted
  * @packets: the same
  * @drops: packets that would have had to wait for too long
- * @last: when it last sent, ns, CLOCK_MONOTONIC; 0: never
+ * @last: when it last sent, or with htb, was seen to have sent, ns,
+ *	CLOCK_MONOTONIC; 0: never
  */
 struct enforce_use {
 	u64 bytes;
@@ -54,8 +51,8 @@ struct enforce;
  * @reason: set if it fails: a line for a person
  * @room: of @reason
  *
- * Each device must have fq where its data packets pass: as its root, or as the
- * data class of slbn.
+ * Each device must have fq or htb where its data packets pass: as its root, or as
+ * the data class of slbn.
  *
  * Return: what the others take; NULL if it cannot be: nothing has changed.
  */

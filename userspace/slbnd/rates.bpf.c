@@ -74,13 +74,6 @@ u32 kinds;
 /* How many packets of a flow fq takes. */
 u32 room;
 
-/*
- * Kinds in the order in which they are looked for, a digit each. Those that say
- * more things come first; among those that say as many, an address says more than
- * a port, and the destination's more than the source's.
- */
-#define ORDER 0xfedb7ca965384210ULL
-
 /**
  * struct packet - what is read of a packet
  * @from: what @offset counts from: the start of a header
@@ -258,7 +251,7 @@ static struct rates_flow *find_flow(const struct packet *packet)
 
 #pragma unroll
 	for (n = 0; n < RATES_KINDS; n++) {
-		u8 kind = ORDER >> (4 * (RATES_KINDS - 1 - n)) & 15;
+		int kind = rates_kind(n);
 		bool source = kind & RATES_SOURCE;
 		struct rates_key key = {
 			.source[0] = source ? packet->source[0] : 0,

@@ -47,6 +47,19 @@ static inline u64 rates_rest(u8 version, u8 protocol, __be16 source_port,
 #define RATES_SOURCE 8
 #define RATES_KINDS 16
 
+/*
+ * Kinds in the order in which they are looked for, a digit each. Those that say
+ * more things come first; among those that say as many, an address says more than
+ * a port, and the destination's more than the source's.
+ */
+#define RATES_ORDER 0xfedb7ca965384210ULL
+
+/* Which kind is the n-th to be looked for, from 0. */
+static inline int rates_kind(int n)
+{
+	return RATES_ORDER >> (4 * (RATES_KINDS - 1 - n)) & 15;
+}
+
 /* What of rates_rest() a session of some kind says, as a mask. */
 static inline u64 rates_said(int kind)
 {

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Holding flows to their rates by HTB, where BPF is not to be had: below the htb of
+ * each device, a flow has a class of its own, and filters that lead its packets
+ * there.
+ */
+#ifndef SLBND_HTB_H
+#define SLBND_HTB_H
+
+#include "enforce.h"
+#include "rates.h"
+#include "tc.h"
+
+struct htb;
+
+struct htb *htb_open(const struct tc_report *report);
+bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
+		const struct tc_report *report);
+void htb_close(struct htb *htb);
+int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate);
+void htb_remove(struct htb *htb, const struct rates_key *key);
+bool htb_read(struct htb *htb, const struct rates_key *key,
+	      struct enforce_use *use);
+
+#endif /* SLBND_HTB_H */
