@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from enforcer import build_enforcer
 from net import Pair, pair, sh
 from slbn import build_peer
 
@@ -38,3 +39,9 @@ def net() -> Iterator[Pair]:
 def peer(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The program that speaks SLBN."""
     return build_peer(tmp_path_factory.mktemp("slbn"))
+
+
+@pytest.fixture(scope="session")
+def enforce_try(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """slbnd's enforcement, alone."""
+    return build_enforcer(tmp_path_factory.mktemp("enforce"))

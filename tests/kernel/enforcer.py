@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnd's enforcement in a namespace, done as tests say (enforce_try.c), and the qdiscs that it may
+stand on."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from net import Namespace, sh
+from slbn import Chain
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a session says of its packets."""
+
+    destination: str
+    source: str = "-"
+    protocol: int = 0
+    sport: int = 0
+    dport: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.destination} {self.protocol} {self.sport} {self.dport}"
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a flow has done."""
+
+    bytes: int
+    packets: int
+    drops: int
+    last: int
+    departure: int
+
+
+class Enforcer:
+    """enforce_try in a namespace."""
+
+    def __init__(self, where: Namespace, program: str, prefix: str = "") -> None:
+        command = ["ip", "netns", "exec", where.name, *prefix.split(), program]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, *lines: str) -> list[str]:
+        assert self.process.stdin and self.process.stdout
+        answers = []
+        # As many as both pipes surely hold.
+        for start in range(0, len(lines), 256):
+            some = lines[start : start + 256]
+            self.process.stdin.write("".join(line + "\n" for line in some))
+            self.process.stdin.flush()
+            answers += [self.process.stdout.readline().strip() for _ in some]
+        return answers
+
+    def open(self, *devices: str) -> None:
+        assert self.ask(f"open {' '.join(devices)}") == ["ok"]
+
+    def close(self) -> None:
+        assert self.ask("close") == ["ok"]
+
+    def set(self, flow: Flow, rate: int) -> None:
+        assert self.ask(f"set {flow} {rate}") == ["0"]
+
+    def remove(self, flow: Flow) -> None:
+        assert self.ask(f"remove {flow}") == ["ok"]
+
+    def read(self, flow: Flow) -> Use:
+        return Use(*map(int, self.ask(f"read {flow}")[0].split()))
+
+    def run(self, packet: bytes, length: int = 0, times: int = 1) -> tuple[int, int]:
+        verdict, departure = self.ask(f"run {times} {length} {packet.hex()}")[0].split()
+        return int(verdict), int(departure)
+
+
+def build_enforcer(directory: Path) -> str:
+    """Compile enforce_try."""
+    made = directory / "enforce_try"
+    where = "-Iinclude -Iinclude/uapi -I. -Iuserspace/slbnd -Ibuild/slbnd"
+    source = "tests/kernel/enforce_try.c"
+    sh(f"cd {TOP} && gcc -O1 -Wall -D_GNU_SOURCE {where} {source} -o {made} -lmnl -lbpf")
+    return str(made)
+
+
+@contextlib.contextmanager
+def enforcer(where: Namespace, program: str, prefix: str = "") -> Iterator[Enforcer]:
+    made = Enforcer(where, program, prefix)
+    try:
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+
+
+Setup = Callable[[Chain], None]
+
+
+def fq_at_root(net: Chain, words: str = "") -> None:
+    net.tc(1, f"qdisc replace dev e1 root fq {words}")
+
+
+def fq_below_slbn(net: Chain, words: str = "") -> None:
+    net.attach(1, "rate 100mbit")
+    net.tc(1, f"qdisc replace dev e1 parent 1:2 fq {words}")
+
+
+def htb_at_root(net: Chain) -> None:
+    net.tc(1, "qdisc replace dev e1 root handle 7: htb")
+
+
+def htb_below_slbn(net: Chain) -> None:
+    net.attach(1, "rate 100mbit")
+    net.tc(1, "qdisc replace dev e1 parent 1:2 handle 7: htb")
+
+
+def without_counters(shown: str) -> str:
+    """What tc shows, but for what changes by itself."""
+    return re.sub(r"direct_packets_stat \d+", "", shown)

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Flows are held to their rates by htb, where BPF is not to be had: which packets are whose, and
+what is left on a device.
+
+    node 0 ---- node 1 ---- node 2
+                     e1: htb at the root
+
+That rates are kept is tested in test_enforce.py, for both ways.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from enforcer import (
+    Enforcer,
+    Flow,
+    Setup,
+    enforcer,
+    fq_at_root,
+    htb_at_root,
+    htb_below_slbn,
+    without_counters,
+)
+from net import Namespace, wait_for
+from slbn import MEGA, Chain, chain
+
+TCP, UDP, UDPLITE = 6, 17, 136
+
+#: A datagram's headers, on the wire.
+HEADERS4, HEADERS6 = 14 + 20 + 8, 14 + 40 + 8
+
+NEAR4, FAR4 = "10.0.1.1", "10.0.1.2"
+NEAR6, FAR6 = "fd00:1::1", "fd00:1::2"
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(2) as made:
+        yield made
+
+
+def stands(node: Namespace, device: str = "e1", handle: str = "7:") -> str:
+    """All that is on a device."""
+    shown = node.sh(
+        f"tc qdisc show dev {device}; tc class show dev {device};"
+        f" tc filter show dev {device} parent {handle}"
+    ).stdout
+    return without_counters(shown)
+
+
+@contextlib.contextmanager
+def ends(net: Chain, near: str, far: str, sport: int, dport: int) -> Iterator[list[socket.socket]]:
+    """Sockets at nodes 1 and 2."""
+    family = socket.AF_INET6 if ":" in near else socket.AF_INET
+    made = []
+    for node, address in ((1, (near, sport)), (2, (far, dport))):
+        with net.nodes[node].entered():
+            made.append(socket.socket(family, socket.SOCK_DGRAM))
+        made[-1].bind(address)
+        made[-1].settimeout(20)
+    made[0].connect((far, dport))
+    try:
+        yield made
+    finally:
+        for end in made:
+            end.close()
+
+
+def packets(made: Enforcer, flow: Flow) -> int:
+    return made.read(flow).packets
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "headers"), [(NEAR4, FAR4, HEADERS4), (NEAR6, FAR6, HEADERS6)]
+)
+def test_who_says_the_most_has_the_packet(
+    net: Chain, enforce_try: str, near: str, far: str, headers: int
+) -> None:
+    htb_at_root(net)
+    fields = {"source": near, "protocol": UDP, "sport": 1000, "dport": 80}
+    known = [
+        *("source protocol sport dport", "source sport dport", "source protocol dport"),
+        *("source protocol sport", "protocol sport dport", "source dport", "source sport"),
+        *("source protocol", "sport dport", "protocol dport", "protocol sport"),
+        *("source", "dport", "sport", "protocol", ""),
+    ]
+    sessions = [
+        Flow(far, **{name: fields[name] for name in said.split()})  # type: ignore[arg-type]
+        for said in known
+    ]
+    assert len(set(sessions)) == 16
+    with enforcer(net.nodes[1], enforce_try) as made, ends(net, near, far, 1000, 80) as (a, b):
+        made.open("e1")
+        before = stands(net.nodes[1])
+        for session in random.Random(1).sample(sessions, len(sessions)):
+            made.set(session, 0)
+        for number, session in enumerate(sessions):
+            a.send(bytes(100))
+            assert b.recv(200) == bytes(100)
+            wait_for(lambda s=session: packets(made, s) > 0)  # type: ignore[misc]
+            counts = [packets(made, other) for other in sessions[number:]]
+            assert counts == [1] + [0] * (len(sessions) - number - 1), known[number]
+            assert made.read(session).bytes == 100 + headers
+            made.remove(session)
+        assert made.ask(f"read {sessions[0]}") == ["unknown"]
+
+        def all_gone() -> bool:
+            # It is looked whenever there is something to do.
+            made.ask(f"read {sessions[0]}")
+            return stands(net.nodes[1]) == before
+
+        # Their classes go a while later.
+        wait_for(all_gone)
+
+
+def test_ports_without_a_protocol_are_of_all(net: Chain, enforce_try: str) -> None:
+    """But not of those that flower does not know."""
+    htb_at_root(net)
+    session = Flow(FAR4, dport=80)
+    with net.nodes[2].entered():
+        server = socket.create_server((FAR4, 80))
+    with (
+        enforcer(net.nodes[1], enforce_try) as made,
+        server,
+        ends(net, NEAR4, FAR4, 0, 80) as (a, b),
+    ):
+        made.open("e1")
+        made.set(session, 0)
+        a.send(b"x")
+        assert b.recv(9) == b"x"
+        wait_for(lambda: packets(made, session) == 1)
+        with net.nodes[1].entered():
+            client = socket.socket()
+        with client:
+            client.connect((FAR4, 80))
+            # SYN and ACK.
+            wait_for(lambda: packets(made, session) == 3)
+        assert made.ask(f"set {Flow(FAR4, protocol=UDPLITE, dport=80)} 1000") == ["-93"]
+        made.set(Flow(FAR4, protocol=UDPLITE), 1000)
+
+
+def test_others_are_not_touched(net: Chain, enforce_try: str) -> None:
+    """SLBN's own packets, those of no session, and what another's filter has decided."""
+    node = net.nodes[1]
+    node.sh(
+        """set -e
+        tc qdisc add dev e1 root handle 7: htb default 20
+        tc class add dev e1 parent 7: classid 7:10 htb rate 50mbit
+        tc class add dev e1 parent 7: classid 7:20 htb rate 50mbit
+        tc filter add dev e1 parent 7: pref 5 protocol ip u32 \\
+            match ip dport 99 0xffff flowid 7:10"""
+    )
+    before = stands(node)
+
+    def sent(number: int) -> int:
+        words = node.sh(f"tc -s class show dev e1 classid 7:{number}").stdout.split()
+        return int(words[words.index("Sent") + 3])
+
+    with enforcer(node, enforce_try) as made:
+        made.open("e1")
+        session = Flow(FAR4)
+        made.set(session, 8)
+        for sport, dport, number in ((49470, 49470, 20), (50000, 99, 10)):
+            with ends(net, NEAR4, FAR4, sport, dport) as (a, b):
+                was = sent(number)
+                for _ in range(3):
+                    a.send(b"x")
+                    assert b.recv(9) == b"x"
+                assert sent(number) >= was + 3
+        with ends(net, NEAR6, FAR6, 50000, 80) as (a, b):
+            was = sent(20)
+            a.send(b"x")
+            assert b.recv(9) == b"x"
+            assert sent(20) > was
+        assert packets(made, session) == 0
+        for sport, dport in ((49470, 49471), (49471, 49470)):
+            with ends(net, NEAR4, FAR4, sport, dport) as (a, _):
+                a.send(b"x")
+        # The first goes, by what is saved; the other has to wait for it.
+        wait_for(lambda: packets(made, session) == 1)
+        time.sleep(0.2)
+        assert packets(made, session) == 1
+        made.close()
+    assert stands(node) == before
+
+
+def test_tags_are_looked_behind(net: Chain, enforce_try: str) -> None:
+    htb_at_root(net)
+    for node, device, last in ((1, "e1", 1), (2, "w1", 2)):
+        net.nodes[node].sh(
+            f"ip link add link {device} name tag type vlan id 5;"
+            f" ip addr add 10.5.0.{last}/24 dev tag; ip link set tag up"
+        )
+    session = Flow("10.5.0.2", "10.5.0.1", UDP, 1000, 80)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set(session, MEGA)
+        with ends(net, "10.5.0.1", "10.5.0.2", 1000, 80) as (a, b):
+            a.send(b"x")
+            assert b.recv(9) == b"x"
+        wait_for(lambda: packets(made, session) == 1)
+
+
+def test_what_waits_still_leaves(net: Chain, enforce_try: str) -> None:
+    """A flow that is forgotten loses nothing."""
+    htb_at_root(net)
+    session = Flow(FAR4, NEAR4, UDP, 1000, 80)
+    with enforcer(net.nodes[1], enforce_try) as made, ends(net, NEAR4, FAR4, 1000, 80) as (a, b):
+        made.open("e1")
+        made.set(session, MEGA)
+        # Some 240 ms.
+        for _ in range(30):
+            a.send(bytes(1000))
+        assert packets(made, session) < 25
+        made.remove(session)
+        for _ in range(30):
+            assert len(b.recv(2000)) == 1000
+
+
+@pytest.mark.parametrize("setup", [htb_at_root, htb_below_slbn])
+def test_closing_and_a_successor(net: Chain, enforce_try: str, setup: Setup) -> None:
+    """One that was killed leaves what it made; both end with a device as it was found."""
+    setup(net)
+    node = net.nodes[1]
+    node.sh(
+        """set -e
+        tc class add dev e1 parent 7: classid 7:10 htb rate 50mbit
+        tc qdisc add dev e1 parent 7:10 handle 1000: pfifo
+        tc filter add dev e1 parent 7: pref 50000 protocol ip matchall classid 7:10"""
+    )
+    before = stands(node)
+    flows = [Flow(FAR4, protocol=TCP), Flow(FAR6, dport=80), Flow(FAR4)]
+    with enforcer(node, enforce_try) as first:
+        first.open("e1")
+        for flow in flows:
+            first.set(flow, MEGA)
+        # It also leaves one that is forgotten.
+        first.remove(flows[0])
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    left = stands(node)
+    assert left.count("class htb") == 4 and left.count("dst_port") == 5
+    with enforcer(node, enforce_try) as second:
+        second.open("e1")
+        assert stands(node).count("class htb") == 1
+        assert second.ask(f"read {flows[1]}") == ["unknown"]
+        for flow in flows:
+            second.set(flow, MEGA)
+        second.close()
+        assert stands(node) == before
+
+
+def test_a_predecessor_with_bpf(net: Chain, enforce_try: str) -> None:
+    """Its program would still hold flows to what it last knew."""
+    fq_at_root(net)
+    node = net.nodes[1]
+    with enforcer(node, enforce_try) as first:
+        first.open("e1")
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    htb_at_root(net)
+    assert "slbnd_rates" in node.sh("tc filter show dev e1 egress").stdout
+    with enforcer(node, enforce_try) as second:
+        # Who names a device twice has it once.
+        second.open("e1", "e1")
+        assert "clsact" not in stands(node)
+        second.set(Flow(FAR4), MEGA)
+        assert packets(second, Flow(FAR4)) == 0
+
+
+def test_another_filter_at_our_place_is_respected(net: Chain, enforce_try: str) -> None:
+    htb_at_root(net)
+    node = net.nodes[1]
+    node.sh("tc filter add dev e1 parent 7: pref 49480 protocol all matchall classid 7:1")
+    before = stands(node)
+    with enforcer(node, enforce_try) as made:
+        [answer] = made.ask("open e1")
+        assert answer == (
+            "refused: e1: another's filter has a preference from 49470 to 49486 below 7:"
+        )
+    assert stands(node) == before
+
+
+def test_a_full_table_is_said_and_room_comes_back(net: Chain, enforce_try: str) -> None:
+    htb_at_root(net)
+    node = net.nodes[1]
+    with enforcer(node, enforce_try) as made:
+        made.open("e1")
+        made.ask("crowd 20")
+        assert made.ask("fill 21 1000") == ["20 -28"]
+        made.set(Flow("10.0.0.0"), 2000)
+        # The classes of those that are forgotten are in nobody's way.
+        assert made.ask("empty 20", "fill 20 1000", "empty 20") == ["ok", "20 0", "ok"]
+        made.set(Flow(FAR6), 1000)
+        assert packets(made, Flow(FAR6)) == 0
+        # Its htb is gone: a new flow is told so, and none of it stays.
+        net.tc(1, "qdisc del dev e1 root")
+        assert int(made.ask(f"set {Flow(FAR4)} 1000")[0]) < 0
+        assert made.ask(f"read {Flow(FAR4)}") == ["unknown"]
+        # It may go with the device.
+        node.sh("ip link del e1")
+        made.set(Flow(FAR4), 1000)
+        made.close()
