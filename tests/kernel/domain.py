@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A domain: routers with slbn on their links, slbnd on some of them, and wires that do harm.
+
+A link is a device that leads from one router to the next, and is named after both: `x-y`. What
+leaves by it crosses a namespace of its own, in which its wire is the device of that name; whatever
+netem can do to packets is done to them there, behind one router's qdisc and before the next one's
+hook, as on a real wire. Nodes have one address of each kind, and reach each other by the shortest
+paths. Where a router leads to a host it is an edge; hosts themselves are ordinary.
+
+The rates that sessions should have are exact (fair.py). When nothing but an epoch's end can heal a
+fault, time is counted in epochs, as the tags of the links' ledgers tell it: a clock that jumps does
+not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from fair import max_min, remainders
+from net import Namespace, wait_for
+from rtnetlink import RTM_DELQDISC, TC_H_ROOT, Rtnetlink
+from slbn import ip
+from slbn_tap import attach, state_of
+from slbn_wire import State
+from slbnd import Agent, libslbn
+
+#: How agents work here: sessions rest a little longer, so that a slow machine can look after all.
+AGENTS = ("--pause", "20ms", "--control", "0.5%")
+
+
+def link_local(plan: Plan, node: str) -> str:
+    return f"fe80::{plan.nodes.index(node) + 1:x}"
+
+
+def devices(path: Sequence[str]) -> list[str]:
+    """The links on a path of nodes."""
+    return [f"{a}-{b}" for a, b in itertools.pairwise(path)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The nodes; what each link can carry, bit/s; which paths are longer than others."""
+
+    links: Mapping[str, int]
+    agents: Sequence[str]
+    hosts: Sequence[str] = ()
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    #: Of links.
+    keys: Mapping[str, bytes] = field(default_factory=dict)
+    #: Of agents.
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[str]:
+        return sorted({node for link in self.links for node in link.split("-")})
+
+    def address(self, node: str, six: bool) -> str:
+        number = self.nodes.index(node) + 1
+        return f"fd01::{number:x}" if six else f"10.1.{number}.1"
+
+    def edge(self, link: str) -> bool:
+        return link.split("-")[1] in self.hosts
+
+    def paths(self, source: str, down: frozenset[str] = frozenset()) -> dict[str, list[str]]:
+        """The shortest ones from a node to all others, without the links that are down."""
+        found: dict[str, list[str]] = {}
+        waiting = [(0, [source])]
+        while waiting:
+            length, path = heapq.heappop(waiting)
+            if path[-1] in found:
+                continue
+            found[path[-1]] = path
+            for link in self.links.keys() - down:
+                here, there = link.split("-")
+                if here == path[-1]:
+                    heapq.heappush(waiting, (length + self.length(link), [*path, there]))
+        return found
+
+    def length(self, link: str) -> int:
+        back = "-".join(reversed(link.split("-")))
+        return self.lengths.get(link, self.lengths.get(back, 1))
+
+
+@dataclass(eq=False)
+class Session:
+    """From a node with an agent; a demand of 0 is without limit."""
+
+    source: str
+    destination: str
+    demand: int = 0
+    six: bool = False
+    path: list[str] = field(default_factory=list)
+    number: int = -1
+
+
+@dataclass
+class Domain:
+    """What there is of it."""
+
+    plan: Plan
+    nodes: dict[str, Namespace]
+    directory: Path
+    #: What its links can carry now.
+    capacities: dict[str, int]
+    #: Of each link: a socket in its namespace, and its device's number.
+    places: dict[str, tuple[Rtnetlink, int]]
+    agents: dict[str, Agent] = field(default_factory=dict)
+    clients: dict[str, libslbn.Connection] = field(default_factory=dict)
+    sessions: list[Session] = field(default_factory=list)
+    down: frozenset[str] = frozenset()
+    #: From each node: how to go to an address.
+    routes: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    # --- links
+
+    @property
+    def wires(self) -> Namespace:
+        return self.nodes["wires"]
+
+    def attach(self, *links: str, **given: Any) -> None:
+        """Make devices links, or change what is given."""
+        for link in links:
+            attach(*self.places[link], **given)
+
+    def begin(self, link: str) -> None:
+        """As it is from the beginning."""
+        given: dict[str, Any] = {"rate": self.capacities[link], "edge": int(self.plan.edge(link))}
+        if link in self.plan.keys:
+            given["key"] = self.plan.keys[link]
+        self.attach(link, **given)
+
+    def detach(self, link: str) -> None:
+        netlink, index = self.places[link]
+        netlink.change_qdisc(index, 0, TC_H_ROOT, b"", kind=RTM_DELQDISC)
+
+    def carry(self, rates: Mapping[str, int]) -> None:
+        """What links can carry from now on."""
+        for link, rate in rates.items():
+            self.capacities[link] = rate
+            self.attach(link, rate=rate)
+
+    def state(self, link: str) -> State:
+        return state_of(*self.places[link])
+
+    def states(self) -> dict[str, State]:
+        return {link: self.state(link) for link in self.places if link in self.capacities}
+
+    @contextlib.contextmanager
+    def harm(self, what: str, *links: str) -> Iterator[None]:
+        """What netem does to packets on these wires, or on all, meanwhile."""
+        chosen = links or tuple(self.plan.links)
+        self.tc(self.wires, [f"qdisc replace dev {link} root netem {what}" for link in chosen])
+        try:
+            yield
+        finally:
+            self.tc(self.wires, [f"qdisc del dev {link} root" for link in chosen])
+
+    @staticmethod
+    def tc(node: Namespace, commands: Sequence[str]) -> None:
+        """Without the first word, in one process."""
+        program = ["tc", "-n", node.name, "-batch", "-"]
+        subprocess.run(program, input="\n".join(commands), text=True, check=True)
+
+    # --- paths
+
+    def route(self) -> None:
+        """Let all packets go the shortest way that is up."""
+        for source in self.plan.nodes:
+            if source in self.plan.hosts:
+                continue
+            routes = {
+                there: route
+                for destination, path in self.plan.paths(source, self.down).items()
+                for six in (False, True)
+                if destination != source
+                for there, route in [self.toward(source, destination, path[1], six)]
+            }
+            known = self.routes.get(source, {})
+            new = [f"{there} {way}" for there, way in routes.items() if known.get(there) != way]
+            if new:
+                ip([f"route replace {each}" for each in new], self.nodes[source])
+            self.routes[source] = routes
+        for session in self.sessions:
+            session.path = self.path(session.source, session.destination)
+
+    def toward(self, here: str, there: str, following: str, six: bool) -> tuple[str, str]:
+        """Where a packet wants to go, and how it does."""
+        hop = link_local(self.plan, following) if six else self.plan.address(following, six)
+        way = f"via {hop} dev {following} onlink src {self.plan.address(here, six)}"
+        return self.plan.address(there, six), way
+
+    def path(self, source: str, destination: str) -> list[str]:
+        return devices(self.plan.paths(source, self.down)[destination])
+
+    @contextlib.contextmanager
+    def broken(self, *links: str) -> Iterator[None]:
+        """These are down, and packets go another way if there is one, meanwhile."""
+        pairs = {frozenset(link.split("-")) for link in links}
+        ends = [tuple(pair)[::order] for pair in pairs for order in (1, -1)]
+
+        def put(state: str) -> None:
+            for here, there in ends:
+                ip([f"link set dev {there} {state}"], self.nodes[here])
+
+        put("down")
+        self.down = frozenset("-".join(end) for end in ends)
+        self.route()
+        try:
+            yield
+        finally:
+            put("up")
+            for here, there in ends:
+                # Devices forget it while they are down.
+                own = f"{link_local(self.plan, here)}/64"
+                ip([f"addr replace {own} dev {there} nodad"], self.nodes[here])
+            self.down = frozenset()
+            self.route()
+
+    # --- sessions
+
+    def join(self, *sessions: Session) -> None:
+        for each in sessions:
+            each.path = self.path(each.source, each.destination)
+            there = self.plan.address(each.destination, each.six)
+            each.number = self.clients[each.source].join(there, each.demand or libslbn.UNLIMITED)
+        self.sessions += sessions
+
+    def leave(self, *sessions: Session) -> None:
+        for each in sessions:
+            self.clients[each.source].leave(each.number)
+        gone = set(sessions)
+        self.sessions = [each for each in self.sessions if each not in gone]
+
+    def told(self) -> dict[Session, libslbn.Session]:
+        """What the agents tell of the sessions that there are."""
+        listed = {
+            (node, said.id): said for node, client in self.clients.items() for said in client.list()
+        }
+        return {each: listed[each.source, each.number] for each in self.sessions}
+
+    def exact(self) -> dict[Session, Fraction]:
+        return max_min(self.capacities, self.sessions)
+
+    def wrong(self, exact: Mapping[Session, Fraction]) -> dict[Session, Fraction]:
+        """By how much rates are wrong, bit/s, but for what integers leave over."""
+        bounds = remainders(exact)
+        off = {each: abs(said.rate - exact[each]) for each, said in self.told().items()}
+        return {each: by for each, by in off.items() if by > bounds[each]}
+
+    def crossing(self, link: str) -> int:
+        return sum(link in each.path for each in self.sessions)
+
+    # --- agents
+
+    def start(self, node: str) -> None:
+        options = self.plan.options.get(node, ())
+        made = Agent(self.nodes[node], self.directory, *AGENTS, *options)
+        self.agents[node] = made
+        self.clients[node] = made.connect()
+
+    def kill(self, node: str) -> list[Session]:
+        """It has no time to say anything; the sessions that it had are no more."""
+        assert self.agents.pop(node).end(signal.SIGKILL) == -signal.SIGKILL
+        self.clients.pop(node).close()
+        gone = [each for each in self.sessions if each.source == node]
+        self.sessions = [each for each in self.sessions if each.source != node]
+        return gone
+
+    # --- what comes of it
+
+    def come_to_rest(self, since: Mapping[str, State] | None = None) -> int:
+        """Wait until all rates are exact, and see that they stay so.
+
+        Whatever is wrong in a link's books is gone two epochs later, so nothing may be there then
+        that does not belong there.  Return how many epochs of a link have ended since then, at
+        most.
+        """
+        since = since or self.states()
+        exact = self.exact()
+        counted = {link: self.crossing(link) for link in since}
+        off: dict[Session, Fraction] = {}
+        epochs = 0
+
+        def right() -> bool:
+            nonlocal epochs, off
+            began = time.monotonic()
+            states = {link: self.state(link) for link in since}
+            for link, state in states.items():
+                ended = pages(since[link], state)
+                epochs = max(epochs, ended)
+                there = state.N + state.before_N
+                assert ended < 2 or there <= counted[link], (link, ended, there, counted[link])
+            off = self.wrong(exact)
+            # Agents need the machine, too.
+            time.sleep(time.monotonic() - began)
+            return not off and all(
+                state.N + state.before_N == counted[link] for link, state in states.items()
+            )
+
+        try:
+            wait_for(right)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; {epochs} epochs; wrong by {off}") from None
+        needed = epochs
+        then = self.told()
+        wait_for(
+            lambda: all(said.cycles > then[each].cycles + 5 for each, said in self.told().items())
+        )
+        assert right(), off
+        return needed
+
+    def deviation(self, epochs: int) -> float:
+        """How wrong rates are at worst in so many epochs, relatively."""
+        exact = self.exact()
+        since = self.states()
+        worst = Fraction(0)
+
+        def over() -> bool:
+            nonlocal worst
+            wrong = self.wrong(exact)
+            worst = max([worst, *(by / exact[each] for each, by in wrong.items())])
+            return any(pages(since[link], self.state(link)) >= epochs for link in since)
+
+        wait_for(over)
+        return float(worst)
+
+
+def pages(before: State, now: State) -> int:
+    """Epochs that have ended since then, as a link's tags tell."""
+    return (now.tag - before.tag) % 0xFFFF
+
+
+_domains = itertools.count()
+
+
+@contextlib.contextmanager
+def domain(
+    plan: Plan, directory: Path, prepare: Callable[[Domain], None] = lambda _: None
+) -> Iterator[Domain]:
+    """All of it; what is prepared is there before agents are."""
+    number = next(_domains)
+    names = {name: Namespace(f"d{number}{name}") for name in [*plan.nodes, "wires"]}
+    wires = names["wires"].name
+    commands = [f"netns add {each.name}" for each in names.values()]
+    inside: dict[str, list[str]] = {name: ["link set lo up"] for name in names}
+    redirections = []
+    for link in plan.links:
+        here, there = link.split("-")
+        back = f"{there}-{here}"
+        # What leaves by x-y comes in at the wires by y-x: that is where x is.
+        where = f"netns {names[here].name} type veth peer name {back} netns {wires}"
+        commands.append(f"link add name {there} {where}")
+        own = f"{link_local(plan, here)}/64"
+        inside[here] += [f"addr add {own} dev {there} nodad", f"link set dev {there} up"]
+        inside["wires"] += [f"link set dev {back} up"]
+        redirections += [
+            f"qdisc add dev {back} clsact",
+            f"filter add dev {back} ingress matchall action mirred egress redirect dev {link}",
+        ]
+    for name in plan.nodes:
+        inside[name] += [f"addr add {plan.address(name, False)}/32 dev lo"]
+        inside[name] += [f"addr add {plan.address(name, True)}/128 dev lo nodad"]
+    with contextlib.ExitStack() as stack:
+        stack.callback(ip, [f"netns del {each.name}" for each in names.values()])
+        ip(commands)
+        for name, orders in inside.items():
+            with names[name].entered():
+                Path("/proc/sys/net/ipv6/conf/default/dad_transmits").write_text("0")
+                if name == "wires":
+                    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+                else:
+                    for file in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+                        (Path("/proc/sys/net") / file).write_text("1")
+            ip(orders, names[name])
+        Domain.tc(names["wires"], redirections)
+        places = {}
+        for node in plan.nodes:
+            with names[node].entered():
+                netlink = stack.enter_context(contextlib.closing(Rtnetlink()))
+                for link in plan.links:
+                    if link.startswith(f"{node}-"):
+                        there = link.split("-")[1]
+                        places[link] = (netlink, socket.if_nametoindex(there))
+        managed = {
+            link: rate for link, rate in plan.links.items() if link.split("-")[0] not in plan.hosts
+        }
+        made = Domain(plan, names, directory, managed, places)
+        made.route()
+        for link in managed:
+            made.begin(link)
+        for host in plan.hosts:
+            (link,) = (link for link in plan.links if link.startswith(f"{host}-"))
+            ways = [made.toward(host, host, link.split("-")[1], six)[1] for six in (False, True)]
+            ip([f"route add default {way}" for way in ways], names[host])
+        prepare(made)
+        try:
+            for node in plan.agents:
+                made.start(node)
+            yield made
+        finally:
+            for node in list(made.agents):
+                made.kill(node)
