@@ -105,6 +105,16 @@ def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_the_unit_is_well_formed_and_caged(tmp_path: Path) -> None:
+    make("install-tools", f"DESTDIR={tmp_path}")
+    (unit,) = tmp_path.rglob("slbnd.service")
+    unit.write_text(unit.read_text().replace("ExecStart=", f"ExecStart={tmp_path}"))
+    for words in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=22"]):
+        command = ["systemd-analyze", "--no-pager", *words, str(unit)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+
 def test_programs_are_built_with_libslbn(tmp_path: Path) -> None:
     """By what pkg-config says of an installed libslbn; and the binding finds the library."""
     make("install-tools", f"DESTDIR={tmp_path}")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnd under systemd, by its own unit: with the rights and in the cage that users run it in.
+
+A systemd of our own is the first process of a PID namespace; what it sees of the network is node 0
+of a chain of routers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from net import wait_for
+from slbn import MEGA, Chain, chain
+from slbnd import SLBND, UNIT, libslbn
+
+CONFIG = Path("/etc/slbnd.conf")
+
+#: Boots it, with nothing to start by itself. Its /run is its own, and has slbnd.
+BOOT = """
+set -e
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 tmpfs /mnt
+mkdir -p /mnt/fairpath /mnt/systemd/system
+cp {directory}/slbnd /mnt/fairpath
+cp {directory}/slbnd.service {directory}/*.target /mnt/systemd/system
+mount -n --move /mnt /run
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 none /sys/fs/cgroup
+export container=test SYSTEMD_UNIT_PATH=/run/systemd/system
+exec /lib/systemd/systemd --system --unit=nothing.target --show-status=no --log-target=kmsg
+"""
+
+
+@dataclass
+class Systemd:
+    """A systemd, and slbnd under it."""
+
+    pid: int
+    directory: Path
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        inside = ["nsenter", "-t", str(self.pid), "-m", "-p", "-C", "-n"]
+        done = subprocess.run(
+            [*inside, *command], check=False, capture_output=True, text=True, timeout=120
+        )
+        assert not check or done.returncode == 0, done.stderr + done.stdout
+        return done
+
+    def ctl(self, *words: str) -> str:
+        return self.run("systemctl", *words).stdout
+
+    def is_now(self, **expected: str) -> bool:
+        shown = self.ctl("show", "slbnd", *(f"--property={name}" for name in expected))
+        return dict(line.split("=", 1) for line in shown.splitlines()) == expected
+
+    def connect(self) -> libslbn.Connection:
+        return libslbn.Connection(f"/proc/{self.pid}/root/run/slbnd/socket")
+
+
+def children(pid: int) -> list[int]:
+    return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@contextlib.contextmanager
+def systemd(net: Chain, directory: Path) -> Iterator[Systemd]:
+    shutil.copy(SLBND, directory)
+    (directory / "slbnd.service").write_text(UNIT.replace("@SBINDIR@", "/run/fairpath"))
+    # There are no other units. What slbnd has to come after has been done before all this.
+    for target in ("nothing", "sysinit", "basic", "shutdown", "network", "multi-user"):
+        (directory / f"{target}.target").write_text("[Unit]\nDefaultDependencies=no\n")
+    (directory / "boot").write_text(BOOT.format(directory=directory))
+    apart = ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "--cgroup"]
+    process = subprocess.Popen(
+        ["ip", "netns", "exec", net.nodes[0].name, *apart, "sh", str(directory / "boot")]
+    )
+    try:
+        wait_for(lambda: bool(children(process.pid)))
+        (pid,) = children(process.pid)
+        made = Systemd(pid, directory)
+        wait_for(Path(f"/proc/{pid}/root/run/systemd/private").exists)
+        wait_for(
+            lambda: made.run("systemctl", "is-system-running", check=False).stdout == "running\n"
+        )
+        yield made
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(3) as made:
+        made.attach(0, "rate 100mbit")
+        made.tc(0, "qdisc replace dev e0 parent 1:2 fq")
+        made.attach(1, "rate 50mbit")
+        made.attach(2, "rate 80mbit edge")
+        yield made
+
+
+def held(net: Chain) -> bool:
+    """The BPF program is there."""
+    return "slbnd_rates" in net.tc(0, "filter show dev e0 egress").stdout
+
+
+def rates(us: libslbn.Connection) -> list[int]:
+    return [session.rate for session in us.list()]
+
+
+def test_a_life(net: Chain, tmp_path: Path) -> None:
+    CONFIG.write_text("hosts = 192.0.2.0/24\ndevices = e0\n")
+    try:
+        with systemd(net, tmp_path) as init:
+            # It returns when slbnd says that it is ready.
+            init.ctl("start", "slbnd")
+            assert init.is_now(ActiveState="active", NRestarts="0")
+            assert held(net)
+            status = Path(
+                f"/proc/{init.pid}/root/proc/{init.ctl('show', '-PMainPID', 'slbnd').strip()}"
+            )
+            rights = re.search(r"^CapEff:\s*(\w+)$", (status / "status").read_text(), re.MULTILINE)
+            # CAP_NET_ADMIN and CAP_BPF.
+            assert rights and int(rights[1], 16) == 1 << 12 | 1 << 39
+            with init.connect() as us:
+                us.join("10.0.2.2", stays=True)
+                wait_for(lambda: rates(us) == [50 * MEGA])
+                (before,) = us.list()
+                init.ctl("reload", "slbnd")
+                wait_for(lambda: us.list()[0].cycles > before.cycles + 3)
+                assert us.list()[0].id == before.id
+            init.ctl("kill", "--signal=KILL", "slbnd")
+            wait_for(lambda: init.is_now(ActiveState="active", NRestarts="1"))
+            assert held(net)
+            with init.connect() as us:
+                us.join("10.0.2.2", stays=True)
+                # What was killed is forgotten.
+                wait_for(lambda: rates(us) == [50 * MEGA])
+                wait_for(lambda: net.shown(1)["sessions"] == 1)
+            leaves = net.shown(1)["leaves"]
+            init.ctl("stop", "slbnd")
+            assert init.is_now(ActiveState="inactive", Result="success")
+            assert net.shown(1)["leaves"] > leaves and net.shown(1)["sessions"] == 0
+            assert not held(net)
+            CONFIG.write_text("nonsense = 1\n")
+            assert init.run("systemctl", "start", "slbnd", check=False).returncode == 1
+            # It is not tried again and again.
+            assert init.is_now(ActiveState="failed", NRestarts="0")
+    finally:
+        CONFIG.unlink()
