@@ -35,7 +35,7 @@ SOURCES := Kbuild $(wildcard $(ROOMS:%=%/Kbuild) $(ROOMS:%=%/*.[ch])) \
 
 .PHONY: help
 help:
-	@echo 'make demo            BIC, GAIMD, CUBIC and Reno share a bottleneck, on a stock kernel in a VM'
+	@echo 'make demo            flows come and go on a backbone with SLBN and without, on a stock kernel in a VM'
 	@echo 'make test            all tests, on Linux 6.1 and 6.12'
 	@echo 'make test-matrix     the kernel tests on every supported kernel (6.1, 6.12, 7.2)'
 	@echo 'make test-debug      the tests of the qdiscs in a kernel that checks itself (KASAN, lockdep, UBSAN)'
@@ -219,7 +219,7 @@ build/traffic/%: userspace/traffic/%.c $(wildcard userspace/traffic/*.h)
 .PHONY: demo
 demo:
 	@scripts/install-deps build vm lab
-	@scripts/fairlab demo
+	@scripts/fairlab backbone
 
 FUZZ_SECONDS ?= 600
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
-COMMANDS = ("run", "check", "demo", "list", "plot", "compare")
+COMMANDS = ("run", "check", "five", "list", "plot", "compare")
 RUN = ("run", "dumbbell", "--flows", "reno")
 
 
@@ -37,7 +37,7 @@ def test_every_option_is_in_the_manual() -> None:
     ("arguments", "fragments"),
     [
         ((), ("required: COMMAND",)),
-        (("fly",), ("invalid choice: 'fly'", "run", "check", "demo", "list", "plot")),
+        (("fly",), ("invalid choice: 'fly'", "run", "check", "five", "list", "plot")),
         ((*RUN, "--fast"), ("unrecognized arguments: --fast",)),
         ((*RUN, "--rat", "5mbit"), ("unrecognized arguments: --rat",)),
         (("run", "dumbbell"), ("required: --flows",)),

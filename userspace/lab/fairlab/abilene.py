@@ -8,7 +8,9 @@ in glass over the distance between the cities, and half as much again for the de
     host ── access router ══ node ══ node ══ … ══ node ══ access router ── host
 
 Each of six nodes has an access router, which has hosts behind it.  Where there is ══, there is a
-wire of a fixed rate and delay, and the queue of the variant that is tried.
+wire of a fixed rate and delay, and the queue of the variant that is tried.  But the delay of an
+access router's wire is all on the way to it: what slbnd holds to a rate waits in fq, and must
+come to the wire right when fq lets it go.
 """
 
 import heapq
@@ -43,7 +45,10 @@ ACCESS = ("sea", "lax", "hou", "chi", "atl", "nyc")
 EARTH_RADIUS_KM = 6371
 US_PER_KM = 5 * 1.5
 ACCESS_DELAY = 500  # µs
-NETEM_LIMIT = 10_000
+# What SLBN's links hand out of a wire: the rest is what their control packets may take at most.
+SLBN_SHARE = 0.95
+# As slbnd(8) advises.
+FQ = ("limit", "100000", "flow_limit", "10000")
 
 
 def distance_km(a: str, b: str) -> float:
@@ -76,6 +81,10 @@ class Variant:
     name: str
     data: Qdisc
     slbn: bool = False
+
+    def capacity(self, rate: int) -> int:
+        """What sessions can have of a wire's RATE [bit/s]."""
+        return round(SLBN_SHARE * rate) if self.slbn else rate
 
 
 def neighbours() -> dict[str, dict[str, int]]:
@@ -116,6 +125,12 @@ def path(source: str, destination: str) -> list[tuple[str, str]]:
     return found
 
 
+def round_trip_us(source: str, destination: str) -> int:
+    """From one node's hosts to another's and back, without queues."""
+    near = neighbours()
+    return 2 * sum(near[a][b] for a, b in path(source, destination))
+
+
 def wire(a: str, b: str) -> str:
     """The name of a wire: its device."""
     return f"{a}.{b}"
@@ -137,16 +152,18 @@ def build(rate: int, variant: Variant, mtu: int = 1500) -> Network:
         links.append(Link(ends[0], ends[1]))
         subnets[f"{a} {b}"] = f"10.{n}.0.0/24"
 
+    handed_out = variant.capacity(rate) if variant.slbn else 0
+
     def trunk(delay: int, uplink: bool = False) -> Trunk:
         # Where a session begins, its packets wait for their times.
-        data = Qdisc(variant.data.link, "fq", ()) if uplink and variant.slbn else variant.data
-        return Trunk(rate, delay, data, variant.slbn)
+        data = Qdisc(variant.data.link, "fq", FQ) if uplink and variant.slbn else variant.data
+        return Trunk(rate, delay, data, handed_out)
 
     for a, b in LINKS:
         connect(a, b, (trunk(delay_us(a, b)), trunk(delay_us(a, b))))
     for node in ACCESS:
         own = access(node)
-        connect(own, node, (trunk(ACCESS_DELAY, uplink=True), trunk(ACCESS_DELAY)))
+        connect(own, node, (trunk(0, uplink=True), trunk(2 * ACCESS_DELAY)))
         connect(own, host(node), (Edge() if variant.slbn else None, None))
 
     routes: dict[str, list[tuple[str, str]]] = {node: [] for node in neighbours()}

@@ -5,71 +5,107 @@ The network is abilene.py's.  Hosts send with iperf3, unchanged, TCP under sever
 controls and UDP; each runs for its own part of the time.  With SLBN, an agent (slbnd) on each
 access router finds the flows, asks the links for their rates and holds them to these.
 
-What is recorded, in the guest and in memory: what slbnd tells of each flow's rate, what each
-receiver got in each second, and what each wire sent and held, twice a second.
+What is recorded, in the guest and in memory: what the agents tell of every session, when they tell
+it; what each receiver got in each second; and what each wire sent and holds, four times a second.
+backbone_line.py works out from that what the agents should have told, backbone_report.py what came
+of it all.
 """
 
 import json
-import math
 import os
+import select
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlab import abilene, congestion, flows, host, maxmin, measure, preflight
+from fairlab import abilene, congestion, flows, headers, host, measure, preflight
 from fairlab.errors import CannotRunError, LabError
+from fairlab.netlink import QueueState
 from fairlab.network import NETEM, QUEUE, SHAPER, Laboratory
 from fairlab.progress import Progress
 from fairlab.qdisc import BOTTLENECK, Qdisc
-from fairlab.topology import Network
+from fairlab.topology import End, Network
 
 PLAN, DATA = "backbone.json", "backbone-data.json"
 UDP = "udp"
-INTERVAL = 0.5
+UDP_PAYLOAD = 1400
 MTU = 1500
+TICK, INTERVAL = 0.05, 0.25
 #: Seconds before the first flow.
 QUIET = 1.0
+#: Seconds that a run takes at least, so that there is some rest between two changes.
+SHORTEST = 35
+#: Seconds by which a flow's part ends before the next begins.
+GAP = 1
+#: Packets that each wire's queue holds.
+LIMIT = ("limit", "64")
 
 VARIANTS = {
-    "slbn": abilene.Variant("slbn", Qdisc(BOTTLENECK, "drr_fq", ("limit", "100")), slbn=True),
-    "drr_fq": abilene.Variant("drr_fq", Qdisc(BOTTLENECK, "drr_fq", ("limit", "100"))),
-    "pfifo": abilene.Variant("pfifo", Qdisc(BOTTLENECK, "pfifo", ("limit", "100"))),
+    "slbn": abilene.Variant("slbn", Qdisc(BOTTLENECK, "drr_fq", LIMIT), slbn=True),
+    "drr_fq": abilene.Variant("drr_fq", Qdisc(BOTTLENECK, "drr_fq", LIMIT)),
+    "pfifo": abilene.Variant("pfifo", Qdisc(BOTTLENECK, "pfifo", LIMIT)),
 }
+
+# Of slbnd.  At these rates one in a hundred would be a packet in a tenth of a second; at those of
+# a real backbone it would be one in each round-trip, as here.
+CONTROL, PAUSE, IDLE = "10%", "2ms", "2s"
+# Links on the longest path, and one for the number to be even.
+HOPS = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the time (0 to 1) in which a flow sends; UDP so much of a wire's rate."""
+
+    start: float = 0.0
+    stop: float = 1.0
+    share: float = 0.0
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow: from whose host to whose, under what, and its part of the time (0 to 1)."""
+    """A flow: from whose host to whose, under what, and when."""
 
     source: str
     destination: str
     kind: str  # a congestion control, or UDP
-    start: float = 0.0
-    stop: float = 1.0
-    share: float = 0.0  # what UDP sends, as a part of a wire's rate
+    parts: tuple[Part, ...] = (Part(),)
 
     @property
     def label(self) -> str:
         return f"{self.source}-{self.destination} {self.kind}"
 
+    @property
+    def wires(self) -> list[str]:
+        """The wires on its way."""
+        return [abilene.wire(*hop) for hop in abilene.path(self.source, self.destination)]
+
+    @property
+    def wires_back(self) -> list[str]:
+        return [abilene.wire(*hop) for hop in abilene.path(self.destination, self.source)]
+
+    @property
+    def payload_part(self) -> float:
+        """Of what it sends, frames and all, what is goodput."""
+        if self.kind == UDP:
+            return UDP_PAYLOAD / (UDP_PAYLOAD + headers.DATAGRAM + headers.ETHERNET)
+        return (MTU - headers.SEGMENT) / (MTU + headers.ETHERNET)
+
 
 FLOWS = (
-    Flow("sea", "nyc", "bic"),
+    Flow("sea", "nyc", "bic", (Part(0, 5 / 7),)),
     Flow("lax", "nyc", "cubic"),
     Flow("hou", "chi", "gaimd"),
-    Flow("sea", "atl", "cubic", 0.1),
-    Flow("lax", "chi", "bic", 0.1, 0.7),
-    Flow("chi", "nyc", UDP, 0.2, 0.8, 1.2),
-    Flow("atl", "nyc", "gaimd", 0.3),
-    Flow("chi", "nyc", "cubic", 0.3, 0.7),
-    Flow("hou", "atl", UDP, 0.4, 0.9, 0.2),
-    Flow("nyc", "lax", "bic", 0.4),
-    Flow("sea", "chi", "cubic", 0.5),
-    Flow("chi", "atl", "gaimd", 0.5, 0.9),
+    Flow("hou", "atl", UDP, (Part(0, 2 / 7, 0.2), Part(2 / 7, 1, 0.45))),
+    Flow("nyc", "lax", "bic"),
+    Flow("sea", "atl", "cubic", (Part(1 / 7),)),
+    Flow("chi", "nyc", UDP, (Part(3 / 7, 6 / 7, 1.2),)),
+    Flow("atl", "nyc", "gaimd", (Part(4 / 7),)),
 )
 
 
@@ -88,186 +124,326 @@ class Plan:
     def from_json(cls, data: dict[str, Any]) -> "Plan":
         return cls(data["rate"], data["seconds"], tuple(data["variants"]))
 
+    def times(self, part: Part) -> tuple[int, int]:
+        """When a part begins and ends."""
+        return round(part.start * self.seconds), round(part.stop * self.seconds)
 
-def times(flow: Flow, seconds: int) -> tuple[float, float]:
-    """When a flow starts and stops."""
-    return flow.start * seconds, flow.stop * seconds
-
-
-def demand(flow: Flow, rate: int) -> int | None:
-    """What a flow can use [bit/s]; None: whatever there is."""
-    return round(flow.share * rate) if flow.kind == UDP else None
-
-
-def exact(plan: Plan, when: float) -> dict[int, float]:
-    """The max-min fair rates of the flows that run then [bit/s]."""
-    running = {
-        str(n): maxmin.Session(
-            [abilene.wire(*hop) for hop in abilene.path(flow.source, flow.destination)],
-            demand(flow, plan.rate),
-        )
-        for n, flow in enumerate(FLOWS)
-        if times(flow, plan.seconds)[0] <= when < times(flow, plan.seconds)[1]
-    }
-    wires = {link for session in running.values() for link in session.path}
-    found = maxmin.rates(dict.fromkeys(wires, plan.rate), running)
-    return {int(name): float(rate) for name, rate in found.items()}
+    def sends(self, flow: Flow, when: float) -> int | None:
+        """What a flow sends then, if it may [bit/s]; None: whatever there is."""
+        if flow.kind != UDP:
+            return None
+        shares = [part.share for part in flow.parts if self.times(part)[0] <= when]
+        return round((shares or [flow.parts[0].share])[-1] * self.rate)
 
 
-def changes(plan: Plan) -> list[float]:
-    """When flows start or stop."""
-    return sorted({when for flow in FLOWS for when in times(flow, plan.seconds)})
+@dataclass
+class Told:
+    """What the agents tell of sessions, with times by the monotonic clock."""
+
+    #: time, router, id, source port, destination port, demand, rate, round-trip [ns], over
+    events: list[tuple[float, str, int, int, int, int, int, int, bool]] = field(
+        default_factory=list
+    )
+    #: time, router, id, demand: where that is another than before
+    demands: list[tuple[float, str, int, int]] = field(default_factory=list)
 
 
-@contextmanager
-def agents(lab: Laboratory) -> Iterator[dict[str, Any]]:
-    """slbnd on each access router, and a connection to each that watches."""
+class Listener(threading.Thread):
+    """Hears what the agents tell, at the time."""
+
+    def __init__(self, watching: dict[str, Any], asking: dict[str, Any]) -> None:
+        super().__init__(daemon=True)
+        self.watching, self.asking = watching, asking
+        self.told = Told()
+        self.ending = threading.Event()
+        self.error: Exception | None = None
+        self._known: dict[tuple[str, int], int] = {}
+
+    def _hear(self, node: str) -> None:
+        while (event := self.watching[node].next(0)) is not None:
+            ports = event.source_port, event.destination_port
+            rest = event.demand, event.rate, event.rtt, event.over
+            self.told.events.append((time.monotonic(), node, event.id, *ports, *rest))
+
+    def _ask(self) -> None:
+        """Of a demand that does not restrict anybody nobody tells: so it is asked for."""
+        for node, connection in self.asking.items():
+            now = time.monotonic()
+            for session in connection.list():
+                if self._known.get((node, session.id)) != session.demand:
+                    self._known[node, session.id] = session.demand
+                    self.told.demands.append((now, node, session.id, session.demand))
+
+    def run(self) -> None:
+        poll = select.poll()
+        nodes = {}
+        for node, connection in self.watching.items():
+            nodes[connection.fileno()] = node
+            poll.register(connection.fileno(), select.POLLIN)
+        due = time.monotonic()
+        try:
+            while not self.ending.is_set():
+                for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000):
+                    self._hear(nodes[fd])
+                if time.monotonic() >= due:
+                    self._ask()
+                    due = max(due + INTERVAL, time.monotonic())
+        except OSError as error:
+            self.error = error
+
+    def stop(self) -> Told:
+        self.ending.set()
+        self.join()
+        if self.error:
+            raise LabError(f"an agent: {self.error}")
+        return self.told
+
+
+def agent_command(network: Network, node: str, socket: Path, rate: int) -> list[str]:
+    """slbnd for the access router of a node."""
     top = host.tree()
     if top is None:
         raise CannotRunError("slbnd is part of the project's tree: run its scripts/fairlab")
+    uplink = abilene.wire(abilene.access(node), node)
+    # iperf3's own talk is no flow of ours.
+    last = flows.FIRST_CLIENT_PORT + len(FLOWS) - 1
+    options = {
+        "config": "/dev/null",
+        "socket": str(socket),
+        "hosts": f"{abilene.address_of(network, node)}/32",
+        "devices": uplink,
+        "ports": f"{flows.FIRST_CLIENT_PORT}-{last}",
+        "initial": f"{rate}bit",
+        "control": CONTROL,
+        "pause": PAUSE,
+        "idle": IDLE,
+        "hops": str(HOPS),
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return [str(top / "build/slbnd/slbnd"), *words]
+
+
+@contextmanager
+def agents(lab: Laboratory, rate: int) -> Iterator[Listener]:
+    """slbnd on each access router, and somebody who listens to them."""
+    top = host.tree() or Path()
     os.environ.setdefault("LIBSLBN", str(top / "build/libslbn/libslbn.so.0"))
     sys.path.insert(0, str(top / "userspace/libslbn"))
     import libslbn
 
     with ExitStack() as stack:
-        watching = {}
-        last = flows.FIRST_CLIENT_PORT + len(FLOWS) - 1
+        processes = {}
         for node in abilene.ACCESS:
             router = abilene.access(node)
-            socket = lab.scratch / f"{router}.socket"
-            address = abilene.address_of(lab.network, node)
-            command = [str(top / "build/slbnd/slbnd"), "--config", "/dev/null"]
-            command += ["--socket", str(socket), "--hosts", f"{address}/32"]
-            command += ["--devices", abilene.wire(router, node)]
-            # iperf3's own talk is no flow of ours.
-            command += ["--ports", f"{flows.FIRST_CLIENT_PORT}-{last}"]
-            said = lab.scratch / f"{router}.txt"
-            with said.open("wb") as output:
-                process = lab.start(router, command, output)
-            deadline = time.monotonic() + flows.START_PATIENCE
+            with (lab.scratch / f"{router}.txt").open("wb") as output:
+                command = agent_command(lab.network, node, lab.scratch / f"{router}.socket", rate)
+                processes[node] = lab.start(router, command, output)
+        watching, asking = {}, {}
+        deadline = time.monotonic() + flows.START_PATIENCE
+        for node, process in processes.items():
+            socket = str(lab.scratch / f"{abilene.access(node)}.socket")
             while True:
                 try:
-                    connection = stack.enter_context(libslbn.Connection(str(socket)))
+                    watching[node] = stack.enter_context(libslbn.Connection(socket))
+                    asking[node] = stack.enter_context(libslbn.Connection(socket))
                     break
                 except OSError:
                     if process.poll() is not None or time.monotonic() > deadline:
-                        raise LabError(f"slbnd on {router}: {said.read_text()}") from None
+                        raise LabError(f"slbnd at {node}: {agent_said(lab, node)}") from None
                     time.sleep(0.05)
-            connection.watch()
-            watching[node] = connection
-        yield watching
+            watching[node].watch()
+        listener = Listener(watching, asking)
+        listener.start()
+        try:
+            yield listener
+        finally:
+            listener.ending.set()
+            listener.join()
+        # What is wrong with an agent but lets it go on, it says.
+        for node in abilene.ACCESS:
+            if said := agent_said(lab, node):
+                raise CannotRunError(f"slbnd at {node}: {said}")
 
 
-class Run:
-    """One variant."""
+def agent_said(lab: Laboratory, node: str) -> str:
+    return (lab.scratch / f"{abilene.access(node)}.txt").read_text().strip().replace("\n", "; ")
 
-    def __init__(
-        self, lab: Laboratory, plan: Plan, watching: dict[str, Any], progress: Progress
-    ) -> None:
-        self.lab, self.plan, self.progress = lab, plan, progress
-        self.watching = watching
-        self.clients: dict[int, Any] = {}
-        self.begin = 0.0
-        self.rates: list[tuple[float, int, int]] = []
-        self.times: list[float] = []
-        self.wires: dict[str, dict[str, list[int]]] = {}
 
-    def output(self, name: str) -> Path:
-        return self.lab.scratch / name
+class Sender:
+    """A flow: a server and a client of iperf3 for each of its parts, one after the other."""
 
-    def start_servers(self) -> None:
-        servers = []
-        for n, flow in enumerate(FLOWS):
-            node = abilene.host(flow.destination)
-            address = abilene.address_of(self.lab.network, flow.destination)
-            _, port = flows.ports(n)
-            with self.output(f"server-{n}.json").open("wb") as output:
-                command = flows.server_command(address, port)
-                servers.append((self.lab.start(node, command, output), node, port, n))
-        for process, node, port, n in servers:
-            flows.wait_server(self.lab, node, process, port, self.output(f"server-{n}.json"))
-        self.servers = [process for process, *_ in servers]
+    def __init__(self, lab: Laboratory, plan: Plan, number: int) -> None:
+        self.lab, self.plan, self.number = lab, plan, number
+        self.flow = FLOWS[number]
+        self.ports = flows.ports(number)
+        self.server: Any = None
+        self.client: Any = None
+        self.served = self.begun = 0
+        #: When each part's first packets could be sent.
+        self.started: list[float] = []
 
-    def start_client(self, n: int) -> None:
-        flow = FLOWS[n]
-        start, stop = times(flow, self.plan.seconds)
-        address = abilene.address_of(self.lab.network, flow.destination)
-        own, port = flows.ports(n)
-        command = ["iperf3", "--client", address, "--port", str(port), "--cport", str(own)]
-        command += ["--time", str(math.ceil(stop - start)), "--json"]
-        if flow.kind == UDP:
-            command += ["--udp", "--bitrate", str(demand(flow, self.plan.rate))]
-            command += ["--length", "1400"]
-        else:
-            command += ["--congestion", flow.kind]
-        with self.output(f"client-{n}.json").open("wb") as output:
-            self.clients[n] = self.lab.start(abilene.host(flow.source), command, output)
+    def output(self, end: str, part: int) -> Path:
+        return self.lab.scratch / f"{end}-{self.number}-{part}.json"
 
-    def take(self, readers: dict[str, Any], indices: dict[str, tuple[str, int]]) -> None:
-        """A sample of all wires, and of what the agents have told since the last."""
-        now = time.monotonic() - self.begin
-        self.times.append(round(now, 3))
-        states = {node: reader.read() for node, reader in readers.items()}
-        for wire, (node, index) in indices.items():
-            kept = self.wires.setdefault(wire, {"sent": [], "held": [], "drops": []})
-            queue = states[node].get((index, QUEUE))
-            # netem holds what is on its way, too; what waits is in the data qdisc.
-            kept["sent"].append(states[node][index, SHAPER].sent_bytes)
-            kept["held"].append(queue.backlog_bytes if queue else 0)
-            kept["drops"].append(
-                sum(states[node][index, major].drops for major in (QUEUE, NETEM, SHAPER)
-                    if (index, major) in states[node])
-            )  # fmt: skip
-        for connection in self.watching.values():
-            while (event := connection.next(0)) is not None:
-                n = event.source_port - flows.FIRST_CLIENT_PORT
-                if 0 <= n < len(FLOWS):
-                    self.rates.append((round(now, 3), n, event.rate))
+    def serve(self) -> None:
+        """Be ready for the next part, if the one before is over."""
+        if self.served == len(self.flow.parts) or (self.server and self.server.poll() is None):
+            return
+        address = abilene.address_of(self.lab.network, self.flow.destination)
+        with self.output("server", self.served).open("wb") as output:
+            command = flows.server_command(address, self.ports[1])
+            node = abilene.host(self.flow.destination)
+            self.server = self.lab.start(node, command, output)
+        self.served += 1
 
-    def execute(self) -> None:
-        network = self.lab.network
-        with ExitStack() as stack:
-            readers = {
-                node: stack.enter_context(self.lab.queue_reader(node)) for node in network.routers
-            }
-            indices = {
-                end.interface: (end.node, self.lab.interface_index(end))
-                for end in abilene.wires(network)
-            }
-            self.start_servers()
-            due = sorted(range(len(FLOWS)), key=lambda n: FLOWS[n].start)
-            self.begin = time.monotonic() + QUIET
-            while (now := time.monotonic() - self.begin) < self.plan.seconds:
-                while due and times(FLOWS[due[0]], self.plan.seconds)[0] <= now:
-                    self.start_client(due.pop(0))
-                self.take(readers, indices)
-                if self.progress.due():
-                    self.progress.update(f"{now:3.0f} of {self.plan.seconds} s")
-                time.sleep(max(0.0, INTERVAL - (time.monotonic() - self.begin - now)))
-            deadline = time.monotonic() + flows.END_PATIENCE
-            while any(p.poll() is None for p in (*self.clients.values(), *self.servers)):
-                if time.monotonic() > deadline:
-                    raise LabError("the flows do not end")
-                time.sleep(0.1)
+    def wait_server(self) -> None:
+        node = abilene.host(self.flow.destination)
+        output = self.output("server", self.served - 1)
+        flows.wait_server(self.lab, node, self.server, self.ports[1], output)
 
-    def goodputs(self) -> list[list[tuple[float, float]]]:
-        """Of each flow: (when, bit/s) for each second, as the receiver saw it."""
+    def is_due(self, now: float) -> bool:
+        """Should the next part begin, and can it?"""
+        if self.begun == len(self.flow.parts) or self.served == self.begun:
+            return False
+        return now >= self.plan.times(self.flow.parts[self.begun])[0]
+
+    def begin(self) -> None:
+        self.wait_server()
+        part = self.flow.parts[self.begun]
+        start, stop = self.plan.times(part)
+        seconds = stop - start - (GAP if self.begun + 1 < len(self.flow.parts) else 0)
+        address = abilene.address_of(self.lab.network, self.flow.destination)
+        command = flows.client_command(address, self.ports, self.flow.kind, seconds)
+        if self.flow.kind == UDP:
+            at = command.index("--congestion")
+            bits = round(part.share * self.plan.rate * self.flow.payload_part)
+            command[at : at + 2] = ["--udp", "--bitrate", str(bits), "--length", str(UDP_PAYLOAD)]
+        with self.output("client", self.begun).open("wb") as output:
+            self.client = self.lab.start(abilene.host(self.flow.source), command, output)
+        self.begun += 1
+
+    def look(self, now: float) -> None:
+        """Has the part that was begun come so far that it sends?"""
+        if len(self.started) == self.begun:
+            return
+        kind = "udp" if self.flow.kind == UDP else "tcp"
+        pid = self.lab.pid(abilene.host(self.flow.source))
+        table = Path(f"/proc/{pid}/net/{kind}").read_text()
+        if f":{self.ports[0]:04X} " in table:
+            self.started.append(now)
+        elif self.client.poll() is not None:
+            reason = flows.said_error(self.output("client", self.begun - 1))
+            raise LabError(f"flow {self.flow.label}: iperf3: {reason}")
+
+    def running(self) -> bool:
+        return any(process and process.poll() is None for process in (self.client, self.server))
+
+    def goodput(self) -> list[tuple[float, float, float]]:
+        """(from, to, bit/s), second by second, as the receiver saw it."""
         found = []
-        for n, flow in enumerate(FLOWS):
-            text = self.output(f"server-{n}.json").read_text()
+        for number, started in enumerate(self.started):
             try:
-                document = json.loads(text)
-                start, _ = times(flow, self.plan.seconds)
-                found.append(
-                    [
-                        (start + part["sum"]["end"], part["sum"]["bits_per_second"])
-                        for part in document["intervals"]
-                    ]
-                )
+                document = json.loads(self.output("server", number).read_text())
+                found += [
+                    (started + sums["start"], started + sums["end"], sums["bits_per_second"])
+                    for sums in (part["sum"] for part in document["intervals"])
+                ]
             except (ValueError, KeyError):
-                reason = flows.said_error(self.output(f"server-{n}.json"))
-                raise LabError(f"flow {flow.label}: iperf3: {reason}") from None
+                reason = flows.said_error(self.output("server", number))
+                raise LabError(f"flow {self.flow.label}: iperf3: {reason}") from None
         return found
+
+    def retransmits(self) -> int:
+        """How many segments TCP sent again."""
+        if self.flow.kind == UDP:
+            return 0
+        flow = flows.parse_report(
+            self.flow.label, self.output("client", 0), self.output("server", 0)
+        )
+        if flow.cc != self.flow.kind:
+            raise CannotRunError(f"flow {self.flow.label} ran with '{flow.cc}'")
+        return flow.retransmits
+
+
+NOTHING = QueueState(0, 0, 0, 0, 0, 0)
+
+
+class Sampler:
+    """Reads the wires that flows use."""
+
+    def __init__(self, lab: Laboratory, stack: ExitStack) -> None:
+        used = {wire for flow in FLOWS for wire in (*flow.wires, *flow.wires_back)}
+        ends: list[End] = [end for end in abilene.wires(lab.network) if end.interface in used]
+        self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
+        nodes = sorted({end.node for end in ends})
+        self.readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
+        self.times: list[float] = []
+        columns = ("sent", "packets", "held", "drops", "hidden")
+        self.wires: dict[str, dict[str, list[int]]] = {
+            wire: {column: [] for column in columns} for wire in self.places
+        }
+
+    def take(self) -> None:
+        self.times.append(time.monotonic())
+        states = {node: reader.read() for node, reader in self.readers.items()}
+        for wire, (node, index) in self.places.items():
+            queue, delay, shaper = (
+                states[node].get((index, major), NOTHING) for major in (QUEUE, NETEM, SHAPER)
+            )
+            kept = self.wires[wire]
+            kept["sent"].append(shaper.sent_bytes)
+            kept["packets"].append(shaper.sent_packets)
+            # netem holds what is on its way, too; what waits is in the data qdisc.
+            kept["held"].append(queue.backlog_bytes)
+            kept["drops"].append(queue.drops)
+            # netem counts what it loses, and what the queue behind it refuses.
+            kept["hidden"].append(max(0, delay.drops - queue.drops))
+
+
+def run_flows(
+    lab: Laboratory, plan: Plan, listener: Listener | None, progress: Progress
+) -> dict[str, Any]:
+    """Let the flows run; what was seen, with times from the first flow's start on."""
+    senders = [Sender(lab, plan, number) for number in range(len(FLOWS))]
+    with ExitStack() as stack:
+        sampler = Sampler(lab, stack)
+        for sender in senders:
+            sender.serve()
+        for sender in senders:
+            sender.wait_server()
+        load = host.Load.now()
+        begin = time.monotonic() + QUIET
+        next_sample = time.monotonic()
+        while (now := time.monotonic() - begin) < plan.seconds:
+            for sender in senders:
+                sender.serve()
+                if sender.is_due(now):
+                    sender.begin()
+                sender.look(now)
+            if time.monotonic() >= next_sample:
+                sampler.take()
+                next_sample = max(next_sample + INTERVAL, time.monotonic())
+            if progress.due():
+                running = sum(bool(s.client and s.client.poll() is None) for s in senders)
+                progress.update(f"{max(now, 0):3.0f} of {plan.seconds} s: {running} flows")
+            time.sleep(TICK)
+        load = host.Load.now().since(load)
+        told = listener.stop() if listener else Told()
+        deadline = time.monotonic() + flows.END_PATIENCE
+        while any(sender.running() for sender in senders):
+            if time.monotonic() > deadline:
+                raise LabError("the flows do not end")
+            time.sleep(0.1)
+    return {
+        "started": [sender.started for sender in senders],
+        "goodput": [sender.goodput() for sender in senders],
+        "retransmits": [sender.retransmits() for sender in senders],
+        "events": [(round(when - begin, 4), *rest) for when, *rest in told.events],
+        "demands": [(round(when - begin, 4), *rest) for when, *rest in told.demands],
+        "times": [round(when - begin, 3) for when in sampler.times],
+        "wires": sampler.wires,
+        "load": vars(load) | {"idle_share": load.idle_share},
+    }
 
 
 def build_programs() -> None:
@@ -278,21 +454,14 @@ def build_programs() -> None:
 
 
 def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]:
-    network: Network = abilene.build(plan.rate, VARIANTS[name], MTU)
+    network = abilene.build(plan.rate, VARIANTS[name], MTU)
     progress.step(f"{name}: building the network")
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
         preflight.offloads(lab)
         lab.add_queues()
-        watching = stack.enter_context(agents(lab)) if VARIANTS[name].slbn else {}
+        listener = stack.enter_context(agents(lab, plan.rate)) if VARIANTS[name].slbn else None
         progress.step(f"{name}: {len(FLOWS)} flows in {plan.seconds} s")
-        run = Run(lab, plan, watching, progress)
-        run.execute()
-        return {
-            "goodput": run.goodputs(),
-            "rates": run.rates,
-            "times": run.times,
-            "wires": run.wires,
-        }
+        return run_flows(lab, plan, listener, progress)
 
 
 def measure_all(directory: Path, progress: Progress) -> None:
@@ -300,6 +469,8 @@ def measure_all(directory: Path, progress: Progress) -> None:
     plan = Plan.from_json(json.loads((directory / PLAN).read_text()))
     host.require_root()
     host.require_tools()
+    # Else the listener would be late by what another thread is at.
+    sys.setswitchinterval(0.001)
     for cc in sorted({flow.kind for flow in FLOWS} - {UDP}):
         congestion.load(cc)
     data = {name: measure_variant(plan, name, progress) for name in plan.variants}

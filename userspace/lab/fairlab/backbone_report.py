@@ -1,173 +1,436 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What came of a run on the backbone: each flow's goodput beside the exact max-min rate.
+"""What came of a run on the backbone, and whether SLBN kept its promise.
 
-Flows need some time to come to rest after others have come or gone: figures are of the times when
-nothing has changed for SETTLE seconds.  A rate is of frames on the wire; what of it is goodput
-depends on the headers, so the exact rate is turned into the goodput that it allows.
+The promise is the paper's (NCA 2012, sections I and V), on real flows: sessions are told their
+max-min rates within a few round-trips of each change; no link is given more than it has, on
+average; queues stay short; and who keeps to a rate gets the goodput that it allows.
+
+Rates are compared with the moving line of backbone_line.py.  They are at rest when that has not
+moved for SETTLE seconds; TCP needs some of that, and iperf3 tells goodput by the second.  A rate is
+of frames on the wire; what of it is goodput depends on the headers.
+
+Before anything is evaluated, the run has to show that it was the network that was measured, and
+not the machine.
 """
 
 import json
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fairlab import abilene, backbone, figures, results
-from fairlab.backbone import FLOWS, UDP, Flow, Plan
-from fairlab.headers import ETHERNET
+from fairlab import abilene, backbone, backbone_figures, backbone_line, headers, results, units
+from fairlab.backbone import FLOWS, MTU, VARIANTS, Plan
+from fairlab.backbone_line import Line, Moment, Session
+from fairlab.errors import CannotRunError, LabError
+from fairlab.validity import LONGEST_PAUSE, MAX_STOLEN, MIN_IDLE
 
-SETTLE = 4.0  # seconds
-TCP_HEADERS, UDP_HEADERS, UDP_PAYLOAD = 20 + 20 + 12, 20 + 8, 1400
-COLOURS = {"slbn": "#D55E00", "drr_fq": "#0072B2", "pfifo": "#777777"}
+SETTLE = 2.0  # seconds
+#: The longest path's round-trip without queues [s].
+LONGEST = max(abilene.round_trip_us(flow.source, flow.destination) for flow in FLOWS) / 1e6
+
+# What is promised.
+TOLD, GOODPUT, BOOKED = 0.01, 0.05, 1.0
+CLOSE, THERE = 0.05, 0.01
+CLOSE_RTTS, THERE_RTTS = 10, 20
+QUEUE = LONGEST
+
+# What shows that a wire was held up by the machine: packets wait, and it does not send its rate.
+SURELY_WAITING = 4 * (MTU + headers.ETHERNET)
+RATE_TOLERANCE = 0.03
+ENOUGH_INTERVALS = 20
 
 
-def payload_part(flow: Flow) -> float:
-    """Of a frame, what is goodput."""
-    if flow.kind == UDP:
-        return UDP_PAYLOAD / (UDP_PAYLOAD + UDP_HEADERS + ETHERNET)
-    return (backbone.MTU - TCP_HEADERS) / (backbone.MTU + ETHERNET)
+def check(plan: Plan, name: str, measured: dict[str, Any]) -> None:
+    """Raise the reason if the run cannot be trusted."""
+    load = measured["load"]
+    wires = measured["wires"]
+    if load["backlog_drops"]:
+        raise CannotRunError(
+            f"{name}: {load['backlog_drops']} packets were lost between namespaces, where there is"
+            " no link"
+        )
+    if hidden := sum(kept["hidden"][-1] for kept in wires.values()):
+        raise CannotRunError(f"{name}: {hidden} packets were lost in the delays")
+    for wire, kept in wires.items():
+        count = kept["packets"][-1] - kept["packets"][0]
+        if count and (kept["sent"][-1] - kept["sent"][0]) / count > MTU + headers.ETHERNET:
+            raise CannotRunError(f"{name}: {wire} sent packets beyond its MTU: an offload was on")
+    if load["idle_share"] < MIN_IDLE:
+        raise CannotRunError(
+            f"{name}: this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the"
+            " run: it may have been the limit; use a lower --rate"
+        )
+    if load["stolen"] > MAX_STOLEN * load["total"]:
+        raise CannotRunError(f"{name}: the host took this machine's CPU away; use --steady")
+    pause = max(b - a for a, b in pairwise(measured["times"]))
+    if pause > LONGEST_PAUSE:
+        raise CannotRunError(f"{name}: this machine stood still for {pause:.1f} s: too busy")
+    seen = busy_rate(measured)
+    if seen is not None and abs(seen / plan.rate - 1) > RATE_TOLERANCE:
+        raise CannotRunError(
+            f"{name}: wires sent {seen / 1e6:.2f} Mbit/s while packets waited, instead of"
+            f" {units.format_rate(plan.rate)}: this machine was too slow or too busy"
+        )
 
 
-def at_rest(plan: Plan, when: float) -> bool:
-    """Has nothing changed for a while, up to a second before WHEN?"""
-    return all(not 0 <= when - change < SETTLE + 1 for change in backbone.changes(plan))
+def busy_rate(measured: dict[str, Any]) -> float | None:
+    """The rate at which wires sent while packets waited [bit/s]; None if they hardly ever did.
+
+    What waits for its time, in fq, does not count.
+    """
+    times = measured["times"]
+    took = sent = 0.0
+    intervals = 0
+    for wire, kept in measured["wires"].items():
+        if is_uplink(wire):
+            continue
+        for a, b in pairwise(range(len(times))):
+            if min(kept["held"][a], kept["held"][b]) >= SURELY_WAITING:
+                took += times[b] - times[a]
+                sent += 8 * (kept["sent"][b] - kept["sent"][a])
+                intervals += 1
+    return sent / took if intervals >= ENOUGH_INTERVALS else None
+
+
+def is_uplink(wire: str) -> bool:
+    """Is it an access router's, where with SLBN packets wait for their times?"""
+    return any(wire.startswith(f"{abilene.access(node)}.") for node in abilene.ACCESS)
 
 
 def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
-    """For each variant: each flow's mean goodput to the exact one, what agents told, the wires."""
-    variants = {}
-    for name, measured in data.items():
-        found = []
-        for n, flow in enumerate(FLOWS):
-            part = payload_part(flow)
-            got, due = [], []
-            for when, goodput in measured["goodput"][n]:
-                rates = backbone.exact(plan, when - 0.5)
-                if at_rest(plan, when) and n in rates:
-                    got.append(goodput)
-                    due.append(rates[n] * part)
-            told = [
-                (rate, exact)
-                for when, rate, exact in told_beside_exact(plan, measured, n)
-                if at_rest(plan, when)
-            ]
-            found.append(
-                {
-                    "flow": flow.label,
-                    "goodput": statistics.mean(got) if got else None,
-                    "exact": statistics.mean(due) if due else None,
-                    # Who uses less than it could is given room to grow.
-                    "told_error": statistics.mean(abs(r / e - 1) for r, e in told)
-                    if told and flow.kind != UDP
-                    else None,
-                }
-            )
-        variants[name] = {"flows": found, "wires": wires(plan, measured)}
-    return variants
+    """What came of each variant."""
+    return {name: evaluate_variant(plan, name, measured) for name, measured in data.items()}
 
 
-def told_beside_exact(
-    plan: Plan, measured: dict[str, Any], n: int
-) -> list[tuple[float, float, float]]:
-    """What the agent held flow N to, twice a second, beside the exact rate."""
-    events = [(when, rate) for when, number, rate in measured["rates"] if number == n]
-    found = []
-    current = 0
-    for when in measured["times"]:
-        while events and events[0][0] <= when:
-            current = events.pop(0)[1]
-        rates = backbone.exact(plan, when)
-        if n in rates and current:
-            found.append((when, float(current), rates[n]))
-    return found
-
-
-def wires(plan: Plan, measured: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Use (0 to 1) and queue (ms, 95 % are below) of each wire."""
-    took = measured["times"][-1] - measured["times"][0]
-    found = {}
-    for wire, kept in measured["wires"].items():
-        held = sorted(size * 8 / plan.rate * 1000 for size in kept["held"])
-        found[wire] = {
-            "use": (kept["sent"][-1] - kept["sent"][0]) * 8 / took / plan.rate,
-            "queue_ms": held[int(0.95 * (len(held) - 1))],
-            "drops": kept["drops"][-1] - kept["drops"][0],
+def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, Any]:
+    line, sessions = backbone_line.build(plan, name, measured)
+    rests = backbone_line.rests(line, SETTLE, plan.seconds)
+    moments = (
+        list(backbone_line.history(line, sessions, plan.seconds)) if VARIANTS[name].slbn else []
+    )
+    found: dict[str, Any] = {
+        "flows": [
+            evaluate_flow(plan, number, measured["goodput"][number], line, moments, rests)
+            for number in range(len(FLOWS))
+        ],
+        "wires": wires(plan, name, measured),
+        "retransmits": sum(measured["retransmits"]),
+        "idle_share": measured["load"]["idle_share"],
+    }
+    if VARIANTS[name].slbn:
+        at_rest = [moment for a, b in rests for moment in cut(moments, a, b)]
+        found |= {
+            "sessions": len(sessions),
+            "told_off": mean_off(at_rest),
+            "told_off_most": max((moment.off for moment in at_rest), default=None),
+            "booked": bookings(plan, name, sessions),
+            "changes": changes(plan, line, moments),
         }
     return found
 
 
-def error(flow: dict[str, Any]) -> float:
-    """How far a flow's goodput is from the exact one."""
-    return float(flow["goodput"] / flow["exact"] - 1)
+def cut(moments: list[Moment], begin: float, end: float) -> list[Moment]:
+    """The part of MOMENTS from BEGIN to END."""
+    return [
+        Moment(max(m.begin, begin), min(m.end, end), m.beside)
+        for m in moments
+        if m.begin < end and m.end > begin
+    ]
 
 
-def table(plan: Plan, variants: dict[str, Any]) -> str:
-    names = list(variants)
-    head = f"{'flow':15} {'exact':>7}" + "".join(f" {name:>16}" for name in names)
-    lines = [f"{len(FLOWS)} flows on {len(abilene.NODES)} nodes, {plan.seconds} s", "", head]
-    for n, flow in enumerate(FLOWS):
-        rows = [variants[name]["flows"][n] for name in names]
-        if not all(row["exact"] for row in rows):
+def mean_off(moments: list[Moment]) -> float | None:
+    """How far what was told is off, on average over all flows and all the time."""
+    took = total = 0.0
+    for moment in moments:
+        for told, due in moment.beside.values():
+            took += moment.end - moment.begin
+            total += (moment.end - moment.begin) * abs(told / due - 1)
+    return total / took if took else None
+
+
+def evaluate_flow(
+    plan: Plan,
+    number: int,
+    goodput: list[tuple[float, float, float]],
+    line: Line,
+    moments: list[Moment],
+    rests: list[tuple[float, float]],
+) -> dict[str, Any]:
+    """A flow at rest: what it was told, what it should be, what it got, what is fair to get."""
+    flow = FLOWS[number]
+    got, allowed, exact, told, told_off = [], [], [], [], []
+    for begin, end, rate in goodput:
+        if not any(a <= begin and end <= b for a, b in rests):
             continue
-        text = f"{flow.label:15} {rows[0]['exact'] / 1e6:7.3f}"
-        for row in rows:
-            text += f" {row['goodput'] / 1e6:7.3f} {100 * error(row):+6.1f} %"
+        due = line.mean(number, begin, end)
+        if not due:
+            continue
+        now = [m for m in cut(moments, begin, end) if number in m.beside]
+        may = due
+        if moments:
+            may = sum((m.end - m.begin) * m.beside[number][0] for m in now) / (end - begin)
+            told_off.append(abs(may / due - 1))
+            told.append(may)
+        sends = plan.sends(flow, begin)
+        got.append(rate)
+        exact.append(due)
+        allowed.append(flow.payload_part * (may if sends is None else min(may, sends)))
+    mean = statistics.mean
+    return {
+        "flow": flow.label,
+        "seconds": len(got),
+        "told": mean(told) if told else None,
+        "told_off": mean(told_off) if told_off else None,
+        "exact": mean(exact) if exact else None,
+        "allowed": mean(allowed) if allowed else None,
+        "goodput": mean(got) if got else None,
+        "off": mean(got) / mean(allowed) - 1 if allowed and mean(allowed) else None,
+    }
+
+
+def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Of each wire: use (1: all of it) and queue in seconds, of samples."""
+    times = measured["times"]
+    second = round(1 / backbone.INTERVAL)
+    found = {}
+    for wire, kept in measured["wires"].items():
+        held = sorted(size * 8 / plan.rate for size in kept["held"])
+        sent = [8 * size / plan.rate for size in kept["sent"]]
+        windows = [
+            (sent[n + second] - sent[n]) / (times[n + second] - times[n])
+            for n in range(len(times) - second)
+        ]
+        found[wire] = {
+            "use": (sent[-1] - sent[0]) / (times[-1] - times[0]),
+            "use_most": max(windows),
+            "queue": held[int(0.95 * (len(held) - 1))],
+            "queue_most": held[-1],
+            "drops": kept["drops"][-1] - kept["drops"][0],
+            "waits_for_time": VARIANTS[name].slbn and is_uplink(wire),
+        }
+    return found
+
+
+def bookings(plan: Plan, name: str, sessions: list[Session]) -> dict[str, dict[str, float]]:
+    """Of each wire: the sum of the rates that sessions were told, as a part of what it has."""
+    capacity = VARIANTS[name].capacity(plan.rate)
+    found = {}
+    for wire in sorted({wire for session in sessions for wire in session.wires}):
+        own = [session for session in sessions if wire in session.wires]
+        times = {when for session in own for when, _ in session.told}
+        times |= {min(session.until, plan.seconds) for session in own} | {plan.seconds}
+        took = total = most = 0.0
+        for a, b in pairwise(sorted(when for when in times if when <= plan.seconds)):
+            sums = sum(backbone_line.last(s.told, a) for s in own if s.since <= a < s.until)
+            took += b - a
+            total += (b - a) * sums / capacity
+            most = max(most, sums / capacity)
+        found[wire] = {"mean": total / took, "most": most}
+    return found
+
+
+def planned_changes(plan: Plan) -> list[tuple[int, str]]:
+    """When flows come, change and go, and which."""
+    found: dict[int, list[str]] = {}
+    for flow in FLOWS:
+        times = [plan.times(part) for part in flow.parts]
+        found.setdefault(times[0][0], []).append(f"{flow.label} joins")
+        for begin, _ in times[1:]:
+            found.setdefault(begin, []).append(f"{flow.label} changes")
+        if times[-1][1] < plan.seconds:
+            found.setdefault(times[-1][1], []).append(f"{flow.label} leaves")
+    return [
+        (when, f"{len(what)} flows join" if len(what) > 2 else ", ".join(what))
+        for when, what in sorted(found.items())
+    ]
+
+
+def changes(plan: Plan, line: Line, moments: list[Moment]) -> list[dict[str, Any]]:
+    """How long after each change somebody was told a rate that is off.
+
+    An episode begins when the line moves (or a rate leaves it), and ends when all are told the new
+    line, wherever it has gone meanwhile.
+    """
+    planned = planned_changes(plan)
+    found = []
+    for (when, what), (until, _) in zip(planned, [*planned[1:], (plan.seconds, "")], strict=True):
+        row: dict[str, Any] = {"when": when, "what": what}
+        row["moves"] = [move for move in line.moves() if when <= move < until]
+        for key, tolerance in (("close", CLOSE), ("there", THERE)):
+            own = [
+                (b - a, b)
+                for a, b in backbone_line.episodes(moments, tolerance)
+                if when <= a < until
+            ]
+            row[key] = max((took for took, _ in own), default=0.0)
+            row[f"{key}_since"] = max((b for _, b in own), default=None)
+        found.append(row)
+    return found
+
+
+def quiet(found: dict[str, Any], key: str) -> float:
+    """The largest of KEY of wires where nothing waits for its time."""
+    return float(max(w[key] for w in found["wires"].values() if not w["waits_for_time"]))
+
+
+def verdicts(found: dict[str, Any]) -> list[tuple[bool, str]]:
+    """Each promise, and whether it was kept."""
+    flows = [flow for flow in found["flows"] if flow["off"] is not None]
+    if not flows or found["told_off"] is None:
+        raise LabError("nothing was ever at rest; use a longer --time")
+    worst = max(flows, key=lambda flow: abs(flow["off"]))
+    booked = max(wire["mean"] for wire in found["booked"].values())
+    close = max(change["close"] for change in found["changes"])
+    there = max(change["there"] for change in found["changes"])
+    queue = quiet(found, "queue_most")
+    return [
+        (
+            found["told_off"] <= TOLD,
+            f"rates that are told, at rest: {percent(found['told_off'], 2)} off the exact line on"
+            f" average (at most {percent(TOLD)})",
+        ),
+        (
+            abs(worst["off"]) <= GOODPUT,
+            f"goodput, at rest: at most {percent(abs(worst['off']))} off what the rate allows"
+            f" ({worst['flow']}; at most {percent(GOODPUT)})",
+        ),
+        (
+            booked <= BOOKED,
+            f"no link is given more than it has, on average: at most {percent(booked)}",
+        ),
+        (
+            queue <= QUEUE,
+            f"links' queues: {1000 * queue:.0f} ms at most (the longest path's round-trip,"
+            f" {1000 * QUEUE:.0f} ms)",
+        ),
+        (
+            close <= CLOSE_RTTS * LONGEST and there <= THERE_RTTS * LONGEST,
+            f"after each change all are told within {percent(CLOSE, 0)} of the line in"
+            f" {rtts(close)} round-trips, within {percent(THERE, 0)} in {rtts(there)}"
+            f" (at most {CLOSE_RTTS} and {THERE_RTTS})",
+        ),
+    ]
+
+
+def percent(part: float, digits: int = 1) -> str:
+    return f"{100 * part:.{digits}f} %"
+
+
+def rtts(seconds: float) -> str:
+    return f"{seconds / LONGEST:.1f}"
+
+
+def flow_table(variants: dict[str, Any]) -> list[str]:
+    """Each flow: with SLBN all there is to tell, without it only what came of it."""
+    slbn = variants.get("slbn")
+    others = [name for name in variants if name != "slbn"]
+    head = f"{'Mbit/s, at rest':16}"
+    if slbn:
+        head += f"{'told':>8}{'exact':>8}{'off':>8}{'allows':>9}{'goodput':>9}{'off':>8}"
+    head += "".join(f"{name:>10}{'off':>8}" for name in others)
+    lines = [head]
+
+    def rate(value: float | None, width: int) -> str:
+        return f"{'-':>{width}}" if value is None else f"{value / 1e6:{width}.3f}"
+
+    def part(value: float | None, sign: str = "+") -> str:
+        return f"{'-':>8}" if value is None else f"{100 * value:{sign}6.1f} %"
+
+    for number, flow in enumerate(FLOWS):
+        text = f"{flow.label:16}"
+        if slbn:
+            row = slbn["flows"][number]
+            text += rate(row["told"], 8) + rate(row["exact"], 8) + part(row["told_off"], "")
+            text += rate(row["allowed"], 9) + rate(row["goodput"], 9) + part(row["off"])
+        for name in others:
+            row = variants[name]["flows"][number]
+            text += rate(row["goodput"], 10) + part(row["off"])
         lines.append(text)
-    lines.append("")
-    for name in names:
-        rows = [row for row in variants[name]["flows"] if row["exact"]]
-        mean = statistics.mean(abs(error(row)) for row in rows)
-        worst = max(abs(error(row)) for row in rows)
-        used = [wire for wire in variants[name]["wires"].values() if wire["use"] > 0.05]
-        queue = max(wire["queue_ms"] for wire in used)
-        drops = sum(wire["drops"] for wire in used)
-        lines.append(
-            f"{name:8} off by {100 * mean:.1f} % (mean), {100 * worst:.1f} % (most); longest queue"
-            f" {queue:.0f} ms (95 % of the time), {drops} packets lost"
-        )
-    if "slbn" in variants:
-        told = [row["told_error"] for row in variants["slbn"]["flows"] if row["told_error"]]
-        mean = statistics.mean(told) if told else 0
-        lines.append(
-            f"\nWhat slbnd told TCP's flows was off the exact rate by {100 * mean:.1f} % (mean)."
-        )
-    lines.append("(Mbit/s of goodput, at rest; exact: what the exact max-min rate allows)")
-    return "\n".join(lines)
+    return lines
 
 
-def draw(plan: Plan, data: dict[str, Any], directory: Path) -> list[Path]:
-    """Each flow's goodput over time, against the exact rate, for all variants."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+def variant_table(variants: dict[str, Any]) -> list[str]:
+    """The variants side by side."""
+    rows: dict[str, list[str]] = {
+        "goodput off what is fair, mean": [],
+        "                          most": [],
+        "links: use, busiest, mean": [],
+        "                     1 s": [],
+        "       queue, 95 % below": [],
+        "              longest": [],
+        "       packets lost": [],
+        "sent again by TCP": [],
+    }
+    for found in variants.values():
+        off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
+        every = found["wires"].values()
+        values = [
+            percent(statistics.mean(off)) if off else "-",
+            percent(max(off)) if off else "-",
+            percent(max(wire["use"] for wire in every)),
+            percent(max(wire["use_most"] for wire in every)),
+            f"{1000 * quiet(found, 'queue'):.0f} ms",
+            f"{1000 * quiet(found, 'queue_most'):.0f} ms",
+            str(sum(wire["drops"] for wire in every)),
+            str(found["retransmits"]),
+        ]
+        for column, value in zip(rows.values(), values, strict=True):
+            column.append(value)
+    lines = [" " * 32 + "".join(f"{name:>10}" for name in variants)]
+    return lines + [f"{name:32}" + "".join(f"{v:>10}" for v in row) for name, row in rows.items()]
 
-    with mpl.rc_context(figures.STYLE | {"font.size": 8}):
-        figure = Figure(figsize=(12, 8), dpi=130, layout="constrained")
-        axes = figure.subplots(4, 3, sharex=True, sharey=True).flat
-        moments = [t / 4 for t in range(4 * plan.seconds)]
-        due = [backbone.exact(plan, when) for when in moments]
-        for n, (flow, axis) in enumerate(zip(FLOWS, axes, strict=True)):
-            part = payload_part(flow)
-            line = [rates[n] * part / 1e6 if n in rates else float("nan") for rates in due]
-            axis.plot(moments, line, color="black", linewidth=1.2, label="exact max-min")
-            for name, measured in data.items():
-                points = measured["goodput"][n]
-                axis.plot(
-                    [when - 0.5 for when, _ in points],
-                    [rate / 1e6 for _, rate in points],
-                    color=COLOURS[name],
-                    linewidth=1,
-                    alpha=0.9,
-                    label=name,
-                )
-            axis.set_title(flow.label, fontsize=8)
-        figure.supxlabel("seconds", fontsize=9)
-        figure.supylabel("goodput [Mbit/s]", fontsize=9)
-        handles = figure.axes[0].get_legend_handles_labels()
-        figure.legend(*handles, ncol=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-        paths = [directory / f"backbone.{ending}" for ending in ("png", "svg")]
-        for path in paths:
-            date = {"Date": None} if path.suffix == ".svg" else None
-            figure.savefig(path, metadata=date, bbox_inches="tight")
-    return paths
+
+def change_table(found: dict[str, Any]) -> list[str]:
+    """How fast all were told what is new."""
+    lines = [f"{'all are told the new line':32}{'within 5 %':>20}{'within 1 %':>20}"]
+    for row in found["changes"]:
+        text = f"{row['when']:3} s  {row['what']:26}"
+        for key in ("close", "there"):
+            text += f"{1000 * row[key]:8.0f} ms {rtts(row[key]):>5} RTT"
+        lines.append(text)
+    return lines
+
+
+def table(plan: Plan, document: dict[str, Any]) -> str:
+    """All that there is to say, for people."""
+    variants = document["variants"]
+    engine = document["engine"]
+    where = engine["name"]
+    if engine["accelerator"]:
+        where += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
+    blocks = [
+        [
+            f"{len(FLOWS)} flows on Abilene's {len(abilene.NODES)} nodes, links of"
+            f" {units.format_rate(plan.rate)}, {plan.seconds} s;"
+            f" Linux {document['kernel']['release']}, {where}"
+        ],
+        flow_table(variants),
+        variant_table(variants),
+    ]
+    slbn = variants.get("slbn")
+    if slbn:
+        acks = slbn["sessions"] - len(FLOWS)
+        blocks += [
+            change_table(slbn),
+            [
+                "told: by slbnd. exact: max-min rates of the sessions that there were; TCP's"
+                " acknowledgements",
+                f"are some, too ({acks} are what flows back), with the demands that their agents"
+                " have for them.",
+                f"Links hand out {percent(abilene.SLBN_SHARE, 0)}. RTT: {1000 * LONGEST:.0f} ms,"
+                " of the longest path. What waits at access routers for",
+                "its time is no link's queue; what would wait there for too long, TCP sends again.",
+            ],
+            [f"{'kept  ' if kept else 'BROKEN'}  {text}" for kept, text in verdicts(slbn)],
+        ]
+    return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def broken(found: dict[str, Any]) -> list[str]:
+    """The promises that were not kept."""
+    slbn = found["variants"].get("slbn")
+    return [text for kept, text in verdicts(slbn) if not kept] if slbn else []
 
 
 def store(directory: Path) -> dict[str, Any]:
@@ -175,8 +438,10 @@ def store(directory: Path) -> dict[str, Any]:
     document = json.loads((directory / backbone.DATA).read_text())
     plan = Plan.from_json(document["plan"])
     data = document.pop("variants")
+    for name, measured in data.items():
+        check(plan, name, measured)
     found = document | {"variants": evaluate(plan, data)}
     (directory / results.RESULT).write_text(json.dumps(found) + "\n")
-    draw(plan, data, directory)
+    backbone_figures.draw(plan, data, directory)
     (directory / backbone.PLAN).unlink()
     return dict(found)

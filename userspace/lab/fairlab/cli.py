@@ -33,7 +33,7 @@ from fairlab import (
     scenario,
     units,
 )
-from fairlab.errors import LabError, ReportedError, UsageError
+from fairlab.errors import BrokenPromiseError, LabError, ReportedError, UsageError
 from fairlab.progress import STYLES, Progress, style_here
 
 EXIT_STATUS = """exit status:
@@ -41,9 +41,10 @@ EXIT_STATUS = """exit status:
   1  it broke: the reason is on stderr
   2  what was asked for does not exist or makes no sense
   3  it cannot be done here, or this machine disturbed the measurement
+  4  SLBN did not keep what it promises (backbone)
   128 + N  stopped by signal N"""
 
-DEMO = (
+FIVE = (
     "run dumbbell --flows bic,bic,gaimd,cubic,reno --rate 50mbit --rtt 60ms --buffer 1bdp --time 40"
 )
 
@@ -147,13 +148,13 @@ def build_parser() -> argparse.ArgumentParser:
     check = command("check", "see whether an experiment could run, without running it")
     add_scenario(check)
     add_where(check)
-    demo = command("demo", f"see five flows share 50 Mbit/s: {DEMO}, and what came of it in words")
-    add_where(demo)
-    add_output(demo)
+    five = command("five", f"see five flows share 50 Mbit/s: {FIVE}, and what came of it in words")
+    add_where(five)
+    add_output(five)
     network = command(
         "backbone", "flows come and go on a backbone: with SLBN, with fair queueing, with FIFOs"
     )
-    network.add_argument("--rate", default="6mbit", metavar="RATE", help="of each wire (6mbit)")
+    network.add_argument("--rate", default="4mbit", metavar="RATE", help="of each wire (4mbit)")
     network.add_argument("--time", default="60", metavar="SECONDS", help="how long (60)")
     network.add_argument(
         "--variants",
@@ -321,8 +322,8 @@ def show(arguments: argparse.Namespace, directory: Path, result: dict[str, Any])
     print(f"\nresults and figures: {_short(directory)}/")
 
 
-def demo(arguments: argparse.Namespace) -> None:
-    what = parse_scenario(build_parser().parse_args(DEMO.split()))
+def five(arguments: argparse.Namespace) -> None:
+    what = parse_scenario(build_parser().parse_args(FIVE.split()))
     directory, result = do_run(arguments, what)
     show(arguments, directory, result)
     if not arguments.json:
@@ -400,8 +401,10 @@ def compare_runs(arguments: argparse.Namespace) -> None:
 def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
     """What is to be measured on the backbone."""
     seconds, rest = divmod(units.parse_seconds(arguments.time), 10**6)
-    if rest or not 20 <= seconds <= 3600:
-        raise UsageError(f"time '{arguments.time}': must be whole seconds, 20 to 3600")
+    if rest or not backbone.SHORTEST <= seconds <= 3600:
+        raise UsageError(
+            f"time '{arguments.time}': must be whole seconds, {backbone.SHORTEST} to 3600"
+        )
     variants = tuple(arguments.variants.split(","))
     for name in variants:
         if name not in backbone.VARIANTS:
@@ -434,9 +437,13 @@ def run_backbone(arguments: argparse.Namespace) -> None:
         directory = results.name(work, parent, f"{date.strftime('%Y-%m-%dT%H%M%S')}-backbone")
     if arguments.json:
         print(json.dumps(found | {"directory": str(directory)}, indent=2))
-        return
-    print(backbone_report.table(plan, found["variants"]))
-    print(f"\nresults and figures: {_short(directory)}/")
+    else:
+        print(backbone_report.table(plan, found))
+        print(f"\nresults and figures: {_short(directory)}/")
+        for path in sorted(directory.glob("*.png")):
+            print(f"  {_short(path)}")
+    if broken := backbone_report.broken(found):
+        raise BrokenPromiseError(f"SLBN did not keep its promise: {'; '.join(broken)}")
 
 
 def measure_here(arguments: argparse.Namespace) -> None:
@@ -457,7 +464,7 @@ def measure_here(arguments: argparse.Namespace) -> None:
 COMMANDS = {
     "run": run,
     "check": check,
-    "demo": demo,
+    "five": five,
     "list": list_all,
     "plot": plot,
     "compare": compare_runs,

@@ -2,7 +2,8 @@
 """Why a run ends without a result.
 
 Each is one line for the user, and an exit status for scripts: 2 is for what a different command
-line would cure, 3 for what another or a quieter machine would, 1 for a run that broke.
+line would cure, 3 for what another or a quieter machine would, 4 if what was to be shown is not so,
+1 for a run that broke.
 """
 
 
@@ -22,6 +23,12 @@ class CannotRunError(LabError):
     """It cannot be done here, or what was measured here cannot be trusted."""
 
     status = 3
+
+
+class BrokenPromiseError(LabError):
+    """All went well, and what it was to show is not so."""
+
+    status = 4
 
 
 class ReportedError(LabError):

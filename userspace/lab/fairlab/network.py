@@ -87,21 +87,24 @@ def queue_commands(end: End, frame: int) -> list[str]:
 
 def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
     """A wire: packets are delayed, then wait for it, control packets before all others."""
+    commands: list[str] = []
+
+    def add(parent: str, handle: int, what: str) -> str:
+        commands.append(f"qdisc replace {device} {parent} handle {handle:x}: {what}")
+        return f"parent {handle:x}:"
+
     shaper = f"tbf rate {trunk.rate}bit burst {2 * frame} limit {TRUNK_LIMIT}"
     delay = f"netem delay {trunk.delay}us limit {TRUNK_LIMIT // frame}"
-    commands = [f"qdisc replace {device} root handle {SHAPER:x}: {shaper}"]
-    parent = f"{SHAPER:x}:1"
+    parent = add("root", SHAPER, shaper) + "1"
     if trunk.slbn:
-        commands += [
-            f"qdisc replace {device} parent {parent} handle {SLBN:x}: slbn rate {trunk.rate}bit",
-            f"qdisc replace {device} parent {SLBN:x}:1 handle {CONTROL:x}: {delay}",
-        ]
-        parent = f"{SLBN:x}:2"
-    return [
-        *commands,
-        f"qdisc replace {device} parent {parent} handle {NETEM:x}: {delay}",
-        f"qdisc replace {device} parent {NETEM:x}:1 handle {QUEUE:x}: {trunk.data}",
-    ]
+        link = add(parent, SLBN, f"slbn rate {trunk.slbn}bit")
+        if trunk.delay:
+            add(link + "1", CONTROL, delay)
+        parent = link + "2"
+    if trunk.delay:
+        parent = add(parent, NETEM, delay) + "1"
+    add(parent, QUEUE, str(trunk.data))
+    return commands
 
 
 def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:

@@ -66,13 +66,14 @@ class Pacing:
 class Trunk:
     """A wire of a backbone: of a fixed rate [bit/s] and delay [µs], DATA waiting before it.
 
-    With SLBN, it is one of SLBN's links, whose control packets wait for the wire as others do.
+    If SLBN has some of the rate to hand out [bit/s], it is one of SLBN's links, whose control
+    packets wait for the wire as others do.
     """
 
     rate: int
     delay: int
     data: Qdisc
-    slbn: bool
+    slbn: int = 0
 
 
 @dataclass(frozen=True)
