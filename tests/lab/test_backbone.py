@@ -234,6 +234,7 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "held": [1514 * (n % 3) for n in range(count)],
         "drops": [0] * count,
         "hidden": [0] * count,
+        "control": [n // 50 * 1514 for n in packets],
     }
     return {
         "started": [[float(PLAN.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS],
@@ -313,6 +314,7 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
     assert all(row["off"] < -0.45 for row in plain["flows"])
     wire = slbn["wires"]["ksc.ipl"]
     assert wire["use"] == pytest.approx(0.5, abs=1e-3)
+    assert wire["control"] == pytest.approx(0.01, rel=0.02)
     assert wire["queue_most"] == pytest.approx(2 * 1514 * 8 / PLAN.rate)
 
 
@@ -454,5 +456,7 @@ def test_a_real_run_keeps_the_promise(run: Done) -> None:
     assert all(flow["seconds"] > 0 for flow in found["flows"])
     assert sum(wire["drops"] for wire in found["wires"].values()) == 0
     assert max(wire["use"] for wire in found["wires"].values()) > 0.8
+    # In both directions of a session, and there are several.
+    assert 0.005 < max(wire["control"] for wire in found["wires"].values()) < 0.05
     assert found["retransmits"] > 0
     assert 0.2 < found["idle_share"] < 1

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
-COMMANDS = ("run", "check", "five", "list", "plot", "compare")
+COMMANDS = ("run", "check", "five", "backbone", "list", "plot", "compare")
 RUN = ("run", "dumbbell", "--flows", "reno")
 
 
@@ -38,6 +38,8 @@ def test_every_option_is_in_the_manual() -> None:
     [
         ((), ("required: COMMAND",)),
         (("fly",), ("invalid choice: 'fly'", "run", "check", "five", "list", "plot")),
+        (("backbone", "--time", "34"), ("time '34': must be whole seconds, 35 to 3600",)),
+        (("backbone", "--variants", "slbn,red"), ("no variant 'red'; there are: slbn, drr_fq, pf",)),
         ((*RUN, "--fast"), ("unrecognized arguments: --fast",)),
         ((*RUN, "--rat", "5mbit"), ("unrecognized arguments: --rat",)),
         (("run", "dumbbell"), ("required: --flows",)),

@@ -26,7 +26,7 @@ from typing import Any
 from fairlab import abilene, congestion, flows, headers, host, measure, preflight
 from fairlab.errors import CannotRunError, LabError
 from fairlab.netlink import QueueState
-from fairlab.network import NETEM, QUEUE, SHAPER, Laboratory
+from fairlab.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
 from fairlab.progress import Progress
 from fairlab.qdisc import BOTTLENECK, Qdisc
 from fairlab.topology import End, Network
@@ -53,7 +53,7 @@ VARIANTS = {
 
 # Of slbnd.  At these rates one in a hundred would be a packet in a tenth of a second; at those of
 # a real backbone it would be one in each round-trip, as here.
-CONTROL, PAUSE, IDLE = "10%", "2ms", "2s"
+CONTROL_SHARE, PAUSE, IDLE = "10%", "2ms", "2s"
 # Links on the longest path, and one for the number to be even.
 HOPS = 8
 
@@ -214,7 +214,7 @@ def agent_command(network: Network, node: str, socket: Path, rate: int) -> list[
         "devices": uplink,
         "ports": f"{flows.FIRST_CLIENT_PORT}-{last}",
         "initial": f"{rate}bit",
-        "control": CONTROL,
+        "control": CONTROL_SHARE,
         "pause": PAUSE,
         "idle": IDLE,
         "hops": str(HOPS),
@@ -378,7 +378,7 @@ class Sampler:
         nodes = sorted({end.node for end in ends})
         self.readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
         self.times: list[float] = []
-        columns = ("sent", "packets", "held", "drops", "hidden")
+        columns = ("sent", "packets", "held", "drops", "hidden", "control")
         self.wires: dict[str, dict[str, list[int]]] = {
             wire: {column: [] for column in columns} for wire in self.places
         }
@@ -387,12 +387,14 @@ class Sampler:
         self.times.append(time.monotonic())
         states = {node: reader.read() for node, reader in self.readers.items()}
         for wire, (node, index) in self.places.items():
-            queue, delay, shaper = (
-                states[node].get((index, major), NOTHING) for major in (QUEUE, NETEM, SHAPER)
+            queue, delay, shaper, control = (
+                states[node].get((index, major), NOTHING)
+                for major in (QUEUE, NETEM, SHAPER, CONTROL)
             )
             kept = self.wires[wire]
             kept["sent"].append(shaper.sent_bytes)
             kept["packets"].append(shaper.sent_packets)
+            kept["control"].append(control.sent_bytes)
             # netem holds what is on its way, too; what waits is in the data qdisc.
             kept["held"].append(queue.backlog_bytes)
             kept["drops"].append(queue.drops)
@@ -444,6 +446,16 @@ def run_flows(
         "wires": sampler.wires,
         "load": vars(load) | {"idle_share": load.idle_share},
     }
+
+
+def use(plan: Plan, measured: dict[str, Any], wire: str) -> list[float]:
+    """How much of a wire was used (1: all of it) in the second before each sample but the first."""
+    times, sent = measured["times"], measured["wires"][wire]["sent"]
+    second = round(1 / INTERVAL)
+    return [
+        8 * (sent[n] - sent[n - second]) / plan.rate / (times[n] - times[n - second])
+        for n in range(second, len(times))
+    ]
 
 
 def build_programs() -> None:

@@ -41,8 +41,7 @@ def save(figure: Any, directory: Path, name: str) -> list[Path]:
 
 
 def name_of(flow: Flow) -> str:
-    kind = flow.kind if flow.kind == "gaimd" else flow.kind.upper()
-    return f"{flow.source} → {flow.destination}, {kind.upper()}"
+    return f"{flow.source} → {flow.destination}, {flow.kind.upper()}"
 
 
 def mark_changes(plan: Plan, axis: Any) -> None:
@@ -89,11 +88,11 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
         )
         axis.set_title(name_of(flow), fontsize=9, loc="left", fontweight="bold")
     axes[0, 0].set_xlim(0, plan.seconds)
-    axes[0, 0].set_ylim(0, 1.03 * plan.rate / 1e6)
+    axes[0, 0].set_ylim(0, 1.15 * plan.rate / 1e6)
     figure.supxlabel("time (s)", fontsize=9)
     figure.supylabel("Mbit/s", fontsize=9)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, ncol=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, ncol=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
 
 
@@ -126,7 +125,6 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
     figure = Figure(figsize=(3.1 * len(data) + 2, 7.2), dpi=110, layout="constrained")
     axes = figure.subplots(3, len(data), sharex=True, sharey="row", squeeze=False)
     wires = busiest(data)
-    second = round(1 / backbone.INTERVAL)
     for column, (name, measured) in enumerate(data.items()):
         fair, use, queue = axes[:, column]
         line, _ = backbone_line.build(plan, name, measured)
@@ -142,13 +140,9 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
         times = measured["times"]
         for wire, colour in zip(wires, COLOURS[2:], strict=False):
             kept = measured["wires"][wire]
-            sent = [8 * size / plan.rate for size in kept["sent"]]
-            windows = [
-                (sent[n + second] - sent[n]) / (times[n + second] - times[n])
-                for n in range(len(times) - second)
-            ]
             label = wire.replace("a-", "access ").replace(".", " → ")
-            use.plot(times[second:], windows, color=colour, linewidth=1.1, label=label)
+            windows = backbone.use(plan, measured, wire)
+            use.plot(times[-len(windows) :], windows, color=colour, linewidth=1.1, label=label)
             held = [8000 * size / plan.rate for size in kept["held"]]
             queue.plot(times, held, color=colour, linewidth=1.1, label=label)
         if VARIANTS[name].slbn:
@@ -172,7 +166,8 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
     left[2].set_ylim(bottom=0)
     left[2].set_xlim(0, plan.seconds)
     for row in (0, 1):
-        axes[row, -1].legend(loc="upper left", bbox_to_anchor=(1.02, 1), fontsize=8)
+        handles = axes[row, 0].get_legend_handles_labels()
+        axes[row, -1].legend(*handles, loc="upper left", bbox_to_anchor=(1.02, 1), fontsize=8)
     figure.supxlabel("time (s)", fontsize=9)
     return figure
 
