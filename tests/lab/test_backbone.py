@@ -293,7 +293,7 @@ def test_acknowledgements_have_their_share() -> None:
 
 def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
     data = {"slbn": fake_run(), "pfifo": fake_run(Fake(got=-0.5))}
-    assert kept(data["slbn"]) == [True] * 5
+    assert kept(data["slbn"]) == [True] * 6
     document = {"plan": PLAN.to_json(), "variants": data}
     document |= {"kernel": {"release": "6.1"}, "engine": {"name": "vm", "accelerator": ""}}
     (tmp_path / backbone.DATA).write_text(json.dumps(document))
@@ -304,7 +304,7 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
     for name in ("rates", "variants"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     text = backbone_report.table(PLAN, found)
-    assert "BROKEN" not in text and text.count("kept ") == 5
+    assert "BROKEN" not in text and text.count("kept ") == 6
     # 100 ms after each change, of 72 ms each.
     assert text.count("100 ms   1.4 RTT") == 2 * 7
     slbn, plain = (found["variants"][name] for name in ("slbn", "pfifo"))
@@ -321,11 +321,11 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fake", "expected"),
     [
-        (Fake(told=0.02), [False, True, False, True, False]),
-        (Fake(told=-0.02), [False, True, True, True, False]),
-        (Fake(got=0.06), [True, False, True, True, True]),
-        (Fake(got=-0.06), [True, False, True, True, True]),
-        (Fake(late=1.5), [True, True, True, True, False]),
+        (Fake(told=0.02), [True, False, True, False, True, False]),
+        (Fake(told=-0.02), [True, False, True, True, True, False]),
+        (Fake(got=0.06), [True, True, False, True, True, True]),
+        (Fake(got=-0.06), [True, True, False, True, True, True]),
+        (Fake(late=1.5), [True, True, True, True, True, False]),
     ],
     ids=str,
 )
@@ -336,7 +336,7 @@ def test_a_broken_promise_is_found(fake: Fake, expected: list[bool]) -> None:
 def test_a_long_queue_is_found() -> None:
     measured = fake_run()
     measured["wires"]["ksc.ipl"]["held"][99] = 30 * 1514
-    assert kept(measured) == [True, True, True, False, True]
+    assert kept(measured) == [True, True, True, True, False, True]
     # But not where packets wait for their times.
     measured = fake_run()
     measured["wires"]["a-sea.sea"]["held"][99] = 30 * 1514
@@ -353,7 +353,14 @@ def test_one_rate_that_is_off_is_found() -> None:
     rest[5] = round(rest[5] / 1.2)
     measured["events"].insert(place + 2, (when + 6.0, *rest))
     measured["events"].sort()
-    assert kept(measured)[4] is False
+    assert kept(measured)[5] is False
+
+
+def test_a_flow_that_is_not_found_is_missed() -> None:
+    measured = fake_run()
+    own, _ = flows.ports(3)
+    measured["events"] = [event for event in measured["events"] if event[3] != own]
+    assert kept(measured)[0] is False
 
 
 def stand_still(measured: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ def test_every_option_is_in_the_manual() -> None:
         ((), ("required: COMMAND",)),
         (("fly",), ("invalid choice: 'fly'", "run", "check", "five", "list", "plot")),
         (("backbone", "--time", "34"), ("time '34': must be whole seconds, 35 to 3600",)),
-        (("backbone", "--variants", "slbn,red"), ("no variant 'red'; there are: slbn, drr_fq, pf",)),
+        (("backbone", "--variants", "slbn,red"), ("no variant 'red'; there are: slbn, drr_fq",)),
         ((*RUN, "--fast"), ("unrecognized arguments: --fast",)),
         ((*RUN, "--rat", "5mbit"), ("unrecognized arguments: --rat",)),
         (("run", "dumbbell"), ("required: --flows",)),

@@ -13,7 +13,7 @@ flow back is a part of what it gets itself.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -131,6 +131,11 @@ class Line:
     times: list[float]
     rates: list[Rates]
 
+    @property
+    def flows(self) -> set[int]:
+        """Those that there ever were."""
+        return {number for rates in self.rates for number in rates}
+
     def at(self, when: float) -> Rates:
         place = bisect_right(self.times, when)
         return self.rates[place - 1] if place else {}
@@ -141,16 +146,17 @@ class Line:
         total = sum((b - a) * self.at(a).get(number, 0.0) for a, b in pairwise(cuts))
         return total / (end - begin)
 
-    def moves(self) -> list[float]:
-        """When it moved, or flows came and went."""
+    def moves(self, numbers: Collection[int], by: float = STILL) -> list[float]:
+        """When one of these flows came or went, or its rate had moved by so much."""
         found: list[float] = []
         before: Rates = {}
         for when, rates in zip(self.times, self.rates, strict=True):
-            if rates.keys() != before.keys() or any(
-                abs(rate / before[number] - 1) > STILL for number, rate in rates.items()
+            own = {number: rate for number, rate in rates.items() if number in numbers}
+            if own.keys() != before.keys() or any(
+                abs(rate / before[number] - 1) > by for number, rate in own.items()
             ):
                 found.append(when)
-                before = rates
+                before = own
         return found
 
 
@@ -247,21 +253,26 @@ def history(line: Line, sessions: list[Session], end: float) -> Iterator[Moment]
         yield Moment(begin, until, beside)
 
 
-def episodes(moments: list[Moment], tolerance: float) -> list[tuple[float, float]]:
-    """From when to when somebody was told a rate that is off by more than TOLERANCE."""
+def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[float, float]]:
+    """Whiles in which somebody was told a rate that is off by more than TOLERANCE.
+
+    Each begins when the line has moved (or a rate has left it), and ends when all are told the new
+    line, or when that moves on.
+    """
+    moves = set(line.moves(range(len(FLOWS)), tolerance))
     found: list[tuple[float, float]] = []
     for moment in moments:
         if moment.off <= tolerance:
             continue
-        if found and found[-1][1] == moment.begin:
+        if found and found[-1][1] == moment.begin and moment.begin not in moves:
             found[-1] = (found[-1][0], moment.end)
         else:
             found.append((moment.begin, moment.end))
     return found
 
 
-def rests(line: Line, settle: float, end: float) -> list[tuple[float, float]]:
-    """From when to when nothing had moved for a while."""
-    moves = [when for when in line.moves() if when < end]
+def rests(line: Line, number: int, settle: float, end: float) -> list[tuple[float, float]]:
+    """From when to when a flow's rate had not moved for a while."""
+    moves = [when for when in line.moves([number]) if when < end]
     found = [(a + settle, b) for a, b in pairwise([*moves, end])]
-    return [(a, b) for a, b in found if a < b]
+    return [(a, b) for a, b in found if a < b and number in line.at(a)]
