@@ -14,8 +14,8 @@ import json
 import os
 import pty
 import random
-import resource
 import re
+import resource
 import select
 import signal
 import socket
