@@ -326,15 +326,15 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
     others = [name for name in variants if name != "slbn"]
     head = f"{'Mbit/s, at rest':16}"
     if slbn:
-        head += f"{'told':>8}{'exact':>8}{'off':>8}{'allows':>9}{'goodput':>9}{'off':>8}"
-    head += "".join(f"{name:>10}{'off':>8}" for name in others)
+        head += f"{'told':>8}{'exact':>8}{'off':>9}{'allows':>9}{'goodput':>9}{'off':>9}"
+    head += "".join(f"{name:>10}{'off':>9}" for name in others)
     lines = [head]
 
     def rate(value: float | None, width: int) -> str:
         return f"{'-':>{width}}" if value is None else f"{value / 1e6:{width}.3f}"
 
     def part(value: float | None, sign: str = "+") -> str:
-        return f"{'-':>8}" if value is None else f"{100 * value:{sign}6.1f} %"
+        return f"{'-':>9}" if value is None else f"{100 * value:{sign}7.1f} %"
 
     for number, flow in enumerate(FLOWS):
         text = f"{flow.label:16}"
@@ -421,7 +421,8 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
                 " have for them.",
                 f"Links hand out {percent(abilene.SLBN_SHARE, 0)}. RTT: {1000 * LONGEST:.0f} ms,"
                 " of the longest path. What waits at access routers for",
-                "its time is no link's queue; what would wait there for too long, TCP sends again.",
+                "its time is no link's queue; what is dropped there, as it would wait for too long,"
+                " no link's loss.",
             ],
             [f"{'kept  ' if kept else 'BROKEN'}  {text}" for kept, text in verdicts(slbn)],
         ]
