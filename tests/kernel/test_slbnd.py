@@ -440,16 +440,59 @@ def test_options_that_make_no_sense(options: list[str], says: str) -> None:
     assert (done.returncode, says in done.stderr) == (2, True), done.stderr
 
 
+#: What struct slbn_message begins with, and its length.
+HEAD = struct.Struct("=HHIII")
+LENGTH = HEAD.size + 128 + 96
+
+
+def test_what_other_versions_say(net: Chain, tmp_path: Path) -> None:
+    """What is added at the end does not matter; what is too short, or another protocol, does."""
+    ask_list, done, refused = 4, 6, 7
+    with (
+        agent(net.nodes[0], tmp_path) as slbnd,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client,
+    ):
+        client.connect(slbnd.socket)
+        for protocol, length, expected in (
+            (1, LENGTH, (1, done, 9, 0)),
+            (1, LENGTH + 24, (1, done, 9, 0)),
+            (1, LENGTH - 1, (1, refused, 9, errno.EPROTO)),
+            (2, LENGTH, (1, refused, 9, errno.EPROTONOSUPPORT)),
+        ):
+            head = HEAD.pack(protocol, ask_list, 9, 0, 0)
+            client.send(head.ljust(length, b"\xff" if length > LENGTH else b"\0"))
+            answer = client.recv(1024)
+            assert (len(answer), HEAD.unpack_from(answer)[:4]) == (LENGTH, expected)
+
+
+def test_a_signal_ends_waiting(net: Chain, tmp_path: Path) -> None:
+    def interrupt(number: int, _frame: object) -> None:
+        caught.append(number)
+        if len(caught) == 2:
+            raise KeyboardInterrupt
+
+    caught: list[int] = []
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+            signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                us.next()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert us.list() == []
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_nothing_that_a_client_says_harms(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(5)
-    message = struct.Struct("=HHIII")
-    length = 16 + 128 + 96
 
     def random_message() -> bytes:
         if chance.random() < 0.3:
             return chance.randbytes(chance.randrange(1, 400))
-        head = message.pack(1, chance.randrange(12), chance.randrange(3), 0, 0)
-        body = bytearray(length - len(head))
+        head = HEAD.pack(1, chance.randrange(12), chance.randrange(3), 0, 0)
+        body = bytearray(LENGTH - len(head))
         for _ in range(chance.randrange(20)):
             body[chance.randrange(len(body))] = chance.randrange(256)
         return bytes(head + body)
