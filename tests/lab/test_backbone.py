@@ -422,7 +422,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """As short as can be, and only with SLBN."""
     out = tmp_path_factory.mktemp("results")
     words = ["backbone", "--variants", "slbn", "--time", str(backbone.SHORTEST), "--steady"]
-    done = run_fairlab(*words, "--out", str(out), "--json", timeout=900)
+    done = run_fairlab(*words, "--out", str(out), "--json", timeout=1500)
     assert done.returncode == 0, done.stderr
     (directory,) = out.iterdir()
     return Done(json.loads(done.stdout), done.stderr.splitlines(), directory)
