@@ -401,6 +401,25 @@ static void who_has_paused_is_back_at_once(void **state)
 	}
 }
 
+static void who_is_silent_first_begins_as_others(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		struct flow flow = steady_flow(1e10, 12112);
+
+		start(&flow, 20000000);
+		flow.offer = on_off;
+		flow.off = 1e9;
+		run(&flow, rnd_in(2, 60));
+		CHECK(flow.demand == DEMAND_LEAST, "%llu", flow.demand);
+		flow.offer = steady;
+		run(&flow, 0.4);
+		CHECK(flow.demand >= 20000000, "%llu", flow.demand);
+	}
+}
+
 static void few_packets_are_no_reason(void **state)
 {
 	u32 n;
@@ -462,6 +481,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(acknowledgments_give_back_soon),
 	UNIT_TEST(sources_that_go_on_and_off),
 	UNIT_TEST(who_has_paused_is_back_at_once),
+	UNIT_TEST(who_is_silent_first_begins_as_others),
 	UNIT_TEST(few_packets_are_no_reason),
 	UNIT_TEST(what_cannot_be_is_no_use),
 };

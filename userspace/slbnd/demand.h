@@ -132,6 +132,9 @@ static inline u64 demand_lower(struct demand *d, const struct demand_seen *s)
 	/* Links may have lowered it since. */
 	bool little = (double)d->peak < (double)s->rate * 0.85;
 
+	/* What has said next to nothing yet shall begin as if it began now. */
+	if (d->look == DEMAND_FIRST_LOOK && wanted == DEMAND_LEAST)
+		d->proven = s->demand;
 	d->look = fp_max64(d->look, DEMAND_LOOK);
 	demand_look_anew(d, s->now);
 	if (!little || wanted >= s->demand)
