@@ -29,6 +29,9 @@ CHECKPATCH_IGNORES = {
     "libslbn/libslbn.h": "PREFER_KERNEL_TYPES",
     "libslbn/libslbn.c": "PREFER_KERNEL_TYPES",
     "libslbn/protocol.h": "PREFER_KERNEL_TYPES",
+    # Macros for attributes are the kernel's.
+    "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
 }
 
 

@@ -158,6 +158,8 @@ static int look_for_filters(u32 index, u32 minor, struct filters *filters)
 static bool choose_handle(struct edt_device *device, const char *name,
 			  bool clsact, const struct tc_report *report)
 {
+	static const char taken[] =
+		"%s: another's filter has the preference %u at egress";
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = device->index,
 		    .attach_point = BPF_TC_EGRESS);
 	struct filters filters;
@@ -176,10 +178,7 @@ static bool choose_handle(struct edt_device *device, const char *name,
 		return tc_refuse(report, "%s: its filters: %s", name,
 				 strerror(-error));
 	if (filters.others)
-		return tc_refuse(
-			report,
-			"%s: another's filter has the preference %u at egress",
-			name, TC_PREFERENCE);
+		return tc_refuse(report, taken, name, TC_PREFERENCE);
 	device->handle = filters.handle ?: CLSACT_WAS_THERE;
 	return true;
 }

@@ -114,6 +114,7 @@ struct held {
 	u64 rate;
 	bool taken;
 	u64 until;
+
 	STAILQ_ENTRY(held) old;
 	struct enforce_use use;
 };
@@ -137,6 +138,7 @@ struct htb {
 	size_t count;
 	struct held flows[NUMBERS];
 	void *by_key;
+
 	STAILQ_HEAD(, held) old;
 	u32 next;
 	u64 read_at;
@@ -601,6 +603,8 @@ static int prepare(struct htb *htb, const struct htb_device *device)
 bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 		const struct tc_report *report)
 {
+	static const char taken[] =
+		"%s: another's filter has a preference from %u to %u below %x:";
 	struct htb_device *device = &htb->devices[htb->count];
 	size_t n;
 	int error;
@@ -612,11 +616,8 @@ bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 	*device = (struct htb_device){ .index = index, .handle = handle };
 	error = sweep(htb, device, true);
 	if (error == -EEXIST)
-		return tc_refuse(
-			report,
-			"%s: another's filter has a preference from %u to %u below %x:",
-			name, TC_PREFERENCE, TC_PREFERENCE + RATES_KINDS,
-			handle >> 16);
+		return tc_refuse(report, taken, name, TC_PREFERENCE,
+				 TC_PREFERENCE + RATES_KINDS, handle >> 16);
 	if (!error) {
 		device->seen = calloc(NUMBERS, sizeof(*device->seen));
 		error = device->seen ? 0 : -ENOMEM;
