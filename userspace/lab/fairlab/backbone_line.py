@@ -25,6 +25,8 @@ from fairlab.backbone import FLOWS, MTU, UDP, Plan
 NEVER = float("inf")
 #: A line that moves by less is at rest.
 STILL = 0.05
+#: One that moves by more is another line, and to be told anew.
+MOVED = 0.01
 #: An acknowledgement for two full segments.
 ACK_PART = (headers.SEGMENT + headers.ETHERNET) / (2 * (MTU + headers.ETHERNET))
 
@@ -259,7 +261,7 @@ def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[
     Each begins when the line has moved (or a rate has left it), and ends when all are told the new
     line, or when that moves on.
     """
-    moves = set(line.moves(range(len(FLOWS)), tolerance))
+    moves = set(line.moves(range(len(FLOWS)), MOVED))
     found: list[tuple[float, float]] = []
     for moment in moments:
         if moment.off <= tolerance:
