@@ -396,15 +396,11 @@ def change_table(found: dict[str, Any]) -> list[str]:
 def table(plan: Plan, document: dict[str, Any]) -> str:
     """All that there is to say, for people."""
     variants = document["variants"]
-    engine = document["engine"]
-    where = engine["name"]
-    if engine["accelerator"]:
-        where += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
     blocks = [
         [
             f"{len(FLOWS)} flows on Abilene's {len(abilene.NODES)} nodes, links of"
             f" {units.format_rate(plan.rate)}, {plan.seconds} s;"
-            f" Linux {document['kernel']['release']}, {where}"
+            f" Linux {document['kernel']['release']}, {results.where(document['engine'])}"
         ],
         flow_table(variants),
         variant_table(variants),

@@ -170,10 +170,16 @@ def describe(result: dict[str, Any]) -> str:
     s, engine = result["scenario"], result["engine"]
     words = [s["topology"], units.format_rate(s["rate"]), f"rtt {units.format_time(s['rtt'])}"]
     words += [f"buffer {s['buffer']['text']}", f"{s['seconds']} s"]
-    where = engine["name"]
-    if engine["name"] == "vm":
-        where += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
-    return f"{', '.join(words)}; Linux {result['kernel']['release']}, {where}"
+    return f"{', '.join(words)}; Linux {result['kernel']['release']}, {where(engine)}"
+
+
+def where(engine: dict[str, Any]) -> str:
+    """On what it ran, in words."""
+    name = str(engine["name"])
+    # Virtual time is neither emulated nor anything but steady.
+    if name == "vm":
+        name += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
+    return name
 
 
 def describe_more(result: dict[str, Any]) -> str:
