@@ -23,9 +23,9 @@ import pytest
 from domain import Domain, Plan, domain
 from fair import max_min
 from net import TCP_CONGESTION, write_sysctl
+from senders import Sender, Traffic, close_to
 from slbn import MEGA
 from slbnd import libslbn
-from test_enforce import Sender, Traffic, close_to
 
 HOSTS = {"p": "a", "q": "b", "r": "c"}
 RATES = {"a-n": 10 * MEGA, "n-c": 6 * MEGA}
