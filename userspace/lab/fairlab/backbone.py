@@ -485,6 +485,11 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
         return run_flows(lab, plan, listener, progress)
 
 
+def write_plan(directory: Path, plan: Plan) -> None:
+    """Say what is to be measured."""
+    (directory / PLAN).write_text(json.dumps(plan.to_json()))
+
+
 def measure_all(directory: Path, progress: Progress) -> None:
     """Do what DIRECTORY's plan says, and leave the data there."""
     plan = Plan.from_json(json.loads((directory / PLAN).read_text()))

@@ -10,7 +10,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -265,29 +266,53 @@ def parse_where(arguments: argparse.Namespace) -> engine.Vm | None:
     return None
 
 
-def do_run(arguments: argparse.Namespace, what: scenario.Scenario) -> tuple[Path, dict[str, Any]]:
-    """Measure, evaluate, store; where it is, and what."""
+@dataclass(frozen=True)
+class Job:
+    """Something to be measured, here or in a guest."""
+
+    build: Callable[[], None]  # the programs that it takes
+    write: Callable[[Path], None]  # says in a directory what it is
+    measure: Callable[[Path, Progress], None]  # does what is said there
+    seconds: float
+    guest: tuple[str, ...] = ()  # more words for fairlab in a guest
+
+
+@contextlib.contextmanager
+def measured(arguments: argparse.Namespace, job: Job) -> Iterator[Path]:
+    """Measure; a directory with the data, to be evaluated there and given a name."""
     vm = parse_where(arguments)
     figures.require()
-    engine.build_programs(what)
+    job.build()
     if vm is None:
         host.require_root()
         host.require_tools()
     style = style_here(arguments.quiet)
     progress = Progress(style)
     parent: Path = arguments.out.absolute()
-    date = datetime.now().astimezone()
     with contextlib.closing(_Line(progress)), results.working_directory(parent) as work:
-        results.write_scenario(work, what)
+        job.write(work)
         if vm:
             progress.step("booting a virtual machine")
-            vm.fairlab(["measure", str(work), "--progress", style], work, what.seconds)
+            vm.fairlab(["measure", str(work), *job.guest, "--progress", style], work, job.seconds)
         else:
-            measure.measure(work, progress)
+            job.measure(work, progress)
         progress.step("evaluating")
+        yield work
+
+
+def do_run(arguments: argparse.Namespace, what: scenario.Scenario) -> tuple[Path, dict[str, Any]]:
+    """Measure, evaluate, store; where it is, and what."""
+    date = datetime.now().astimezone()
+    job = Job(
+        build=lambda: engine.build_programs(what),
+        write=lambda work: results.write_scenario(work, what),
+        measure=measure.measure,
+        seconds=what.seconds,
+    )
+    with measured(arguments, job) as work:
         result = results.evaluate(work, date, host.tree())
         results.write_flent(work, result)
-        directory = results.publish(work, parent, date, result)
+        directory = results.publish(work, arguments.out.absolute(), date, result)
         figures.draw(directory, result)
         return directory, result
 
@@ -414,27 +439,18 @@ def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
 
 def run_backbone(arguments: argparse.Namespace) -> None:
     plan = parse_plan(arguments)
-    vm = parse_where(arguments)
-    figures.require()
-    backbone.build_programs()
-    if vm is None:
-        host.require_root()
-        host.require_tools()
-    style = style_here(arguments.quiet)
-    progress = Progress(style)
-    parent: Path = arguments.out.absolute()
     date = datetime.now().astimezone()
-    with contextlib.closing(_Line(progress)), results.working_directory(parent) as work:
-        (work / backbone.PLAN).write_text(json.dumps(plan.to_json()))
-        if vm:
-            progress.step("booting a virtual machine")
-            words = ["measure", str(work), "--backbone", "--progress", style]
-            vm.fairlab(words, work, plan.seconds * len(plan.variants))
-        else:
-            backbone.measure_all(work, progress)
-        progress.step("evaluating")
+    job = Job(
+        build=backbone.build_programs,
+        write=lambda work: backbone.write_plan(work, plan),
+        measure=backbone.measure_all,
+        seconds=plan.seconds * len(plan.variants),
+        guest=("--backbone",),
+    )
+    with measured(arguments, job) as work:
         found = backbone_report.store(work)
-        directory = results.name(work, parent, f"{date.strftime('%Y-%m-%dT%H%M%S')}-backbone")
+        name = f"{date.strftime('%Y-%m-%dT%H%M%S')}-backbone"
+        directory = results.name(work, arguments.out.absolute(), name)
     if arguments.json:
         print(json.dumps(found | {"directory": str(directory)}, indent=2))
     else:
