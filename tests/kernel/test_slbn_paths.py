@@ -293,9 +293,10 @@ def test_checksums_that_are_left_to_the_device(peer: str, offloads: str) -> None
             found = [(frame[12:14], *read_udp(frame)) for frame in frames]
             ours = [each for each in found if each[1].startswith(MAGIC.to_bytes(4, "big"))]
             assert min(Counter(kind for kind, _, _ in ours).values()) >= 3
-            assert {(kind, right) for kind, _, right in ours} == {
-                (kind, sent_by in complete) for kind in (b"\x08\x00", b"\x86\xdd")
-            }
+            assert {kind for kind, _, _ in ours} == {b"\x08\x00", b"\x86\xdd"}
+            right = sum(right for _, _, right in ours)
+            # What is not complete is right by chance in one of 65536 packets.
+            assert right == len(ours) if sent_by in complete else right <= 1
             assert {read_packet(payload).hop for _, payload, _ in ours} == {hop}
             assert all(is_authentic(payload, KEY) for _, payload, _ in ours)
             taps[device].socket.close()

@@ -215,16 +215,17 @@ class Run:
 
 @pytest.mark.parametrize("queue", ["drr_fq limit 100", "pfifo limit 100"])
 def test_flows_share_two_bottlenecks(tmp_path: Path, queue: str) -> None:
-    with network(tmp_path, queue) as net:
-        run = Run(
-            net,
-            {
-                "both": connect(net, "p", "r", "bic"),
-                "first": connect(net, "p", "q", "cubic", six=True),
-                "second": connect(net, "q", "r", "gaimd"),
-                "modest": connect(net, "p", "r"),
-            },
-        )
+    with network(tmp_path, queue) as net, contextlib.ExitStack() as stack:
+        flows = {
+            "both": connect(net, "p", "r", "bic"),
+            "first": connect(net, "p", "q", "cubic", six=True),
+            "second": connect(net, "q", "r", "gaimd"),
+            "modest": connect(net, "p", "r"),
+        }
+        for flow in flows.values():
+            # Or its congestion control could not be unloaded for minutes.
+            stack.callback(flow.abort)
+        run = Run(net, flows)
         run.settle()
         run.check(3)
         before = run.rates()

@@ -248,7 +248,9 @@ def test_bic_preset_linux_is_mainline() -> None:
     ours = window_by_bytes("bic", size, "linux")
     release = os.uname().release
     theirs = next(Path(f"/lib/modules/{release}/kernel/net/ipv4").glob("tcp_bic.ko*"))
-    sh(f"modprobe -r tcp_bic && insmod {theirs}")
+    # Connections of other tests go some time after their namespaces.
+    wait_for(lambda: sh("modprobe -r tcp_bic", check=False).returncode == 0)
+    sh(f"insmod {theirs}")
     try:
         assert_same_course(ours, window_by_bytes("bic", size))
     finally:
