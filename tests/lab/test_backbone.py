@@ -295,7 +295,7 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
     data = {"slbn": fake_run(), "pfifo": fake_run(Fake(got=-0.5))}
     assert kept(data["slbn"]) == [True] * 6
     document = {"plan": PLAN.to_json(), "variants": data}
-    document |= {"kernel": {"release": "6.1"}, "engine": {"name": "vm", "accelerator": ""}}
+    document |= {"kernel": {"release": "6.1"}, "engine": {"name": "virtual"}}
     (tmp_path / backbone.DATA).write_text(json.dumps(document))
     (tmp_path / backbone.PLAN).write_text("{}")
     found = backbone_report.store(tmp_path)
