@@ -139,15 +139,6 @@ def test_a_limited_flow(tmp_path: Path) -> None:
     assert 0.9 * 2e6 < rate <= 2e6
 
 
-def test_pauses(tmp_path: Path) -> None:
-    """0.5 s on, 0.5 s off."""
-    with sink(tmp_path):
-        head, rows = fairflow(tmp_path, "cc=reno,stop=8,on=0.5,off=0.5,rate=1000000")
-    # What is in the queue goes on for a while: the kernel takes more than it can send in that time.
-    assert head["flows"][0]["ended"] == pytest.approx(8, abs=0.05)
-    assert len(rows)
-
-
 def test_packets_of_a_source_that_pauses(tmp_path: Path) -> None:
     with sink(tmp_path, "--kind", "packets") as said:
         head, rows = fairflow(
