@@ -771,7 +771,12 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
             command = toolchain.wrap(command)
         else:
             need("make", "make")
-        if quiet and not (build / "modules" / release).exists():
+        # A release may be another kernel than the last time: configured otherwise, or rebuilt.
+        modules, headers = build / "modules" / release, str(kernel.headers.resolve())
+        built_for = modules / ".built-for"
+        if modules.exists() and not (built_for.exists() and built_for.read_text() == headers):
+            shutil.rmtree(modules)
+        if quiet and not modules.exists():
             say(f"building the modules for {release}")
         done = subprocess.run(
             command,
@@ -787,7 +792,8 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
                 how = ", which needs user namespaces or root" if os.getuid() else ""
                 where = f" (in {toolchain.root}{how})"
             raise KernelError(f"the modules could not be built for {release}{where}")
-        return _assemble(kernel, sorted((build / "modules" / release).glob("*/*.ko")))
+        built_for.write_text(headers)
+        return _assemble(kernel, sorted(modules.glob("*/*.ko")))
 
 
 def _assemble(kernel: Kernel, ours: list[Path]) -> Path:

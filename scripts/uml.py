@@ -13,6 +13,9 @@ kernels.py fetches kernels.  The result is a kernel directory as described there
     D/make     what to tell make when a module is built against D/headers
     D/source   the package and version that it was built from
 
+The source is built as it is, but for what would keep it from running on today's processors: see
+MENDS.
+
 D is named after the series and a hash of the configuration, so that another configuration is
 another kernel.  As with a series there, a newer source is looked for only when one asks for it.
 What modules do not need of the tree is thrown away after the build.
@@ -28,6 +31,7 @@ import re
 import shutil
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import kernels
@@ -43,6 +47,37 @@ OPTION = re.compile(r"CONFIG_(\w+)=(.+)")
 SECONDS_BETWEEN_REPORTS = 20
 
 
+@dataclass(frozen=True)
+class Mend:
+    """A change to the source: in file PATH, the text OLD (which must be there) becomes NEW."""
+
+    path: str
+    old: str
+    new: str
+    config: str = ""  # what it takes
+
+
+# Until 6.13, User-Mode Linux has room for 2696 bytes of a processor's registers, which is all that
+# AVX-512 needs.  Where there is AMX too it is 11008, the host takes no less back (ptrace(2),
+# PTRACE_SETREGSET: EFAULT), and no process of the guest ever starts.  Such sets of registers are on
+# the kernel's stacks as well, twice at worst.
+REGISTERS = Mend(
+    "arch/x86/um/user-offsets.c",
+    "DEFINE_LONGS(HOST_FP_SIZE, 2696);",
+    "DEFINE_LONGS(HOST_FP_SIZE, 12288);",
+    "CONFIG_KERNEL_STACK_ORDER=4\n",
+)
+# In virtual time that is done for each timer, and twice if the compiler does it too: one cycle in
+# seven of a flow's run.
+ALARM = Mend(
+    "arch/um/os-Linux/signal.c",
+    "memset(&regs, 0, sizeof(regs));",
+    "memset(&regs, 0, __builtin_offsetof(struct uml_pt_regs, fp)), regs.is_user = 0;",
+    "CONFIG_INIT_STACK_NONE=y\n",
+)
+MENDS = {"6.1": (REGISTERS, ALARM), "6.12": (REGISTERS, ALARM)}
+
+
 def directory_for(series: str, debug: bool) -> Path:
     """Where that kernel lies in the cache."""
     if series not in kernels.SERIES:
@@ -50,12 +85,16 @@ def directory_for(series: str, debug: bool) -> Path:
         raise kernels.UsageError(
             f"no source for a kernel '{series}' as a program; only for {known}"
         )
-    key = hashlib.sha256(wanted_config(debug).encode()).hexdigest()[:12]
+    key = hashlib.sha256(wanted_config(series, debug).encode()).hexdigest()[:12]
     return kernels.cache_dir() / "uml" / f"{series}{'-debug' if debug else ''}-{key}"
 
 
-def wanted_config(debug: bool) -> str:
-    return CONFIG.read_text() + (DEBUG_CONFIG.read_text() if debug else "")
+def wanted_config(series: str, debug: bool) -> str:
+    text = CONFIG.read_text() + (DEBUG_CONFIG.read_text() if debug else "")
+    # Each change is told, so that another one is another kernel.
+    return text + "".join(
+        f"# {mend.path}: {mend.new}\n{mend.config}" for mend in MENDS.get(series, ())
+    )
 
 
 def is_complete(directory: Path) -> bool:
@@ -87,7 +126,9 @@ def build(series: str, debug: bool, directory: Path) -> None:
         version = unpack_source(series, tree, new / "scratch")
         flavour = "with checks of itself" if debug else "for speed"
         kernels.say(f"building Linux {version} as a program, {flavour} (some minutes)")
-        configure(tree, wanted_config(debug))
+        for mend in MENDS.get(series, ()):
+            apply(mend, tree)
+        configure(tree, wanted_config(series, debug))
         compile_all(tree, kernels.TOP / "build/uml" / f"{directory.name}.log")
         release = (tree / "include/config/kernel.release").read_text().strip()
         install = ["make", "-C", str(tree), "ARCH=um", f"INSTALL_MOD_PATH={new}"]
@@ -139,6 +180,15 @@ def fetch_source(series: str, package: str, scratch: Path) -> str:
         kernels.unpack(archive.download([package], scratch), scratch)
         return version
     raise KernelError(f"Debian has no {package} any more: install the package linux-source")
+
+
+def apply(mend: Mend, tree: Path) -> None:
+    """Make a change to the source; it is an error if there is nothing to change any more."""
+    path = tree / mend.path
+    text = path.read_text()
+    if mend.old not in text:
+        raise KernelError(f"the source's {mend.path} has no '{mend.old}' to be changed any more")
+    path.write_text(text.replace(mend.old, mend.new))
 
 
 # --- building -----------------------------------------------------------------------------------

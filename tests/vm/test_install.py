@@ -100,6 +100,18 @@ def test_alternative_is_there(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_optional(tmp_path: Path, absent: str) -> None:
+    """What can be done without is installed where apt knows it, and not missed elsewhere."""
+    some = packages(tmp_path, "no-such-thing | nor-this | - # what for", "coreutils | - # is there")
+    for arguments in (["--check"], []):
+        done = install_deps(*arguments, "--list", some)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    some = packages(tmp_path, f"no-such-thing | {absent} | - # says hello")
+    dry = install_deps("--dry-run", "--list", some)
+    assert dry.returncode == 0, dry.stderr
+    assert dry.stdout.splitlines()[-1].endswith(f" install {absent}")
+
+
 def test_unknown_package(tmp_path: Path, absent: str) -> None:
     """A name that apt does not know stops all of it."""
     some = packages(tmp_path, f"{absent} # says hello", "no-such-thing | nor-this # what for")

@@ -184,6 +184,18 @@ def test_own_modules(directory: Path) -> None:
     assert {line.split()[0] for line in modules} >= {"tcp_bic", "tcp_gaimd"}
 
 
+def test_modules_of_another_configuration(directory: Path) -> None:
+    """The same release, configured otherwise, is another kernel: its modules are of no use."""
+    built = TOP / "build" / "modules" / (directory / "release").read_text().strip()
+    vm(*NATIVE, "--", "true", own_modules=True)
+    (built / ".built-for").write_text("/another/kernel")
+    (built / "left").touch()
+    done = vm(*NATIVE, "--", "modprobe", "tcp_bic", own_modules=True)
+    assert done.returncode == 0, done.stderr
+    assert not (built / "left").exists()
+    assert (built / ".built-for").read_text() == str((directory / "headers").resolve())
+
+
 def test_warning(splat: Path) -> None:
     done = vm(*NATIVE, "--", "sh", "-c", f"insmod {splat} kind=warn && echo loaded")
     assert done.stdout == b"loaded\n"
@@ -260,6 +272,16 @@ def test_virtual(directory: Path, tmp_path: Path) -> None:
     assert zeros == bytes(3 << 20)
     assert (tmp_path / "kept").stat().st_size > 3 << 20
     assert time.monotonic() - start < 100
+
+
+def test_the_users_temporary_directory(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is none of a guest's business, which could not write there."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = vm(*NATIVE, "--", "sh", "-c", "echo $TMPDIR; mktemp")
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="this user is not root: all the other tests show it")
