@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,10 +105,41 @@ def test_rows_tell_what_tcp_does(tmp_path: Path) -> None:
     assert len(usual) > 50 and (usual["unacked"] <= usual["cwnd"] + 3).all()
     assert rows["retransmits"][-1] > 0
     assert head["flows"][0]["retransmits"] >= rows["retransmits"][-1]
+    assert head["flows"][0]["segments"] >= rows["segments"][-1]
+    # It sends what arrives and what is lost.
+    arrived = rows["acked"][-1] / SEGMENT + rows["retransmits"][-1]
+    assert rows["segments"][-1] == pytest.approx(arrived + rows["unacked"][-1], rel=0.01)
+    # Linux waits for at least 200 ms more than a round-trip; nothing was as late as that.
+    assert (rows["rto"] >= rows["rtt"] + 200_000).all() and not rows["timeouts"].any()
     cuts = sum(
         after < before for before, after in zip(busy["cwnd"], busy["cwnd"][1:], strict=False)
     )
     assert cuts > 2
+
+
+def test_timeouts_are_counted_until_an_ack_comes(tmp_path: Path) -> None:
+    def acks(loss: str) -> None:
+        words = ["tc", "-n", "b", "qdisc", "change", "dev", "e1", "root", "netem"]
+        subprocess.run([*words, *f"delay 20ms limit 10000 {loss}".split()], check=True)
+
+    cut = threading.Timer(4, acks, ["loss 100%"])
+    mended = threading.Timer(5.5, acks, ["loss 0%"])
+    with sink(tmp_path):
+        for timer in (cut, mended):
+            timer.start()
+        _, rows = fairflow(tmp_path, "cc=reno,stop=10")
+    times = rows["time"] / 1e9
+    without = rows[(times > 4.5) & (times < 5.4)]
+    assert without["acked"][0] == without["acked"][-1]
+    seen = rows["timeouts"]
+    assert 2 <= max(seen) <= 5
+    assert not seen[times < 3.9].any() and not seen[times > 8].any()
+    # Each is twice as long as the one before.
+    first, last = rows[seen == 1]["rto"], rows[seen == max(seen)]["rto"]
+    assert last[0] == pytest.approx(float(first[0]) * 2 ** (float(max(seen)) - 1), rel=0.01)
+    # All that was sent again had arrived, and the other end says so.
+    assert rows["duplicates"][times < 3.9][-1] == 0 < rows["duplicates"][-1]
+    assert rows["duplicates"][-1] <= rows["retransmits"][-1]
 
 
 def test_a_flow_of_some_bytes(tmp_path: Path) -> None:

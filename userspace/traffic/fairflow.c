@@ -113,15 +113,21 @@ struct row {
 	uint32_t unacked;
 	uint32_t rtt; /* us, smoothed */
 	uint32_t rtt_min;
-	uint32_t retransmits; /* segments, all so far */
 	uint32_t state; /* enum tcp_ca_state */
+	uint32_t segments; /* with data, sent so far */
+	uint32_t retransmits; /* of these, sent again */
+	uint32_t duplicates; /* of these, that the other end had (D-SACK) */
+	uint32_t rto; /* us */
+	uint32_t timeouts; /* since anything was acked */
 };
 
 static const char row_fields[] =
 	"[[\"time\", \"<u8\"], [\"acked\", \"<u8\"], [\"delivery\", \"<u8\"],"
 	" [\"flow\", \"<u4\"], [\"cwnd\", \"<u4\"], [\"ssthresh\", \"<u4\"],"
 	" [\"unacked\", \"<u4\"], [\"rtt\", \"<u4\"], [\"rtt_min\", \"<u4\"],"
-	" [\"retransmits\", \"<u4\"], [\"state\", \"<u4\"]]";
+	" [\"state\", \"<u4\"], [\"segments\", \"<u4\"],"
+	" [\"retransmits\", \"<u4\"], [\"duplicates\", \"<u4\"],"
+	" [\"rto\", \"<u4\"], [\"timeouts\", \"<u4\"]]";
 
 static struct flow flows[FLOWS_MAX];
 static unsigned int count;
@@ -406,8 +412,12 @@ static void take_row(struct rows *rows, struct flow *flow, uint64_t time)
 			.unacked = htole32(info.tcpi_unacked),
 			.rtt = htole32(info.tcpi_rtt),
 			.rtt_min = htole32(info.tcpi_min_rtt),
-			.retransmits = htole32(info.tcpi_total_retrans),
 			.state = htole32(info.tcpi_ca_state),
+			.segments = htole32(info.tcpi_data_segs_out),
+			.retransmits = htole32(info.tcpi_total_retrans),
+			.duplicates = htole32(info.tcpi_dsack_dups),
+			.rto = htole32(info.tcpi_rto),
+			.timeouts = htole32(info.tcpi_retransmits),
 		};
 	}
 	pthread_mutex_unlock(&flow->lock);
