@@ -36,20 +36,24 @@ SOURCES := Kbuild $(wildcard $(ROOMS:%=%/Kbuild) $(ROOMS:%=%/*.[ch])) \
 .PHONY: help
 help:
 	@echo 'make demo            flows come and go on a backbone with SLBN and without, on a stock kernel in a VM'
+	@echo 'make figures         the published figures again, in virtual time: hours [FIGURES=, KERNEL=, JOBS=, OUT=]'
+	@echo 'make figures-quick   the same with few and short runs: minutes'
+	@echo 'make report          one page with all figures that are there (make figures does that, too)'
 	@echo 'make test            all tests, on Linux 6.1 and 6.12'
-	@echo 'make test-matrix     the kernel tests on every supported kernel (6.1, 6.12, 7.2)'
+	@echo 'make test-matrix     the kernel tests, and virtual time, on every supported kernel (6.1, 6.12, 7.2)'
 	@echo 'make test-debug      the tests of the qdiscs in a kernel that checks itself (KASAN, lockdep, UBSAN)'
 	@echo 'make modules         build the modules [KERNELDIR=$(KERNELDIR)]'
 	@echo 'make tc-plugins      build what tc needs to understand the qdiscs (build/tc)'
 	@echo 'make tools           build slbnctl, slbnd and libslbn, SLBN'"'"'s programs (build/)'
+	@echo 'make slbnsim         build the simulator for networks too large to emulate (build/slbnsim)'
 	@echo 'make install         install all these, the modules for that kernel, over its own [DESTDIR=, DEPMOD=]'
 	@echo 'make uninstall       take them away again'
 	@echo 'make dkms-install    let DKMS build the modules for each kernel that comes, and install-tools'
 	@echo 'make dkms-uninstall  and stop that'
 	@echo 'make install-tools   only tc plugins, programs and manual pages [DESTDIR=, TC_LIB_DIR=]'
 	@echo 'make uninstall-tools take them away again'
-	@echo 'make bench           what drr_fq, slbn, slbnd and mainline'"'"'s qdiscs cost (tables and figures)'
-	@echo 'make fuzz            look for what breaks SLBN'"'"'s parser and tasks, and keep what was found [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
+	@echo 'make bench           what our qdiscs and mainline'"'"'s, slbnd, the lab and slbnsim cost (tables)'
+	@echo 'make fuzz            look for what breaks SLBN'"'"'s parser and tasks and slbnsim'"'"'s readers, and keep what was found [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo 'make traffic         build the program that makes background load in the lab'
 	@echo 'make deps            install the packages that all of this needs (scripts/packages)'
 	@echo 'make clean           remove build/'
@@ -136,18 +140,36 @@ $(LIBSLBN): $(wildcard userspace/libslbn/*.[ch])
 	$(CC) $(CPPFLAGS) $(TOOL_CFLAGS) -fPIC -shared -Wl,-soname,$(@F) \
 		$(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
 
-MANUAL := $(wildcard docs/man/*.[38])
+SLBNSIM := build/slbnsim/slbnsim
+SLBNSIM_LIBRARIES := json-c yajl expat
+
+.PHONY: slbnsim
+slbnsim: $(SLBNSIM)
+
+$(SLBNSIM): $(wildcard userspace/slbnsim/*.[ch] userspace/*.h include/fairpath/*.h) sch_slbn/slbn_core.h \
+		sch_slbn/slbn_wire.h include/uapi/fairpath/slbn.h
+	@pkg-config --exists $(SLBNSIM_LIBRARIES) || { \
+		echo 'slbnsim needs some packages: install libjson-c-dev, libyajl-dev, libexpat1-dev and pkgconf.' >&2; \
+		exit 2; }
+	@mkdir -p $(@D)
+	$(CC) -Iinclude -Iinclude/uapi -I. -DVERSION='"$(VERSION)"' $(CPPFLAGS) $(TOOL_CFLAGS) $(CFLAGS) \
+		$$(pkg-config --cflags $(SLBNSIM_LIBRARIES)) $(LDFLAGS) -o $@ $(filter %.c,$^) \
+		$$(pkg-config --libs $(SLBNSIM_LIBRARIES)) -lm
+
+# fairlab runs from the tree.
+MANUAL := $(filter-out docs/man/fairlab.1,$(wildcard docs/man/*.[138]))
 # docs/man/NAME.8 is to be in man8/NAME.8.
 MANUAL_INSTALLED = $(foreach page,$(MANUAL),$(MAN_DIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 UNIT_DIR = $(DESTDIR)/usr/lib/systemd/system
 PYTHON_DIR = $(DESTDIR)/usr/lib/python3/dist-packages
 
 .PHONY: install-tools
-install-tools: check-tc tc-plugins tools
-	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/sbin $(sort $(dir $(MANUAL_INSTALLED))) $(UNIT_DIR) \
+install-tools: check-tc tc-plugins tools slbnsim
+	install -d $(DESTDIR)$(TC_LIB_DIR) $(DESTDIR)/usr/bin $(DESTDIR)/usr/sbin $(sort $(dir $(MANUAL_INSTALLED))) $(UNIT_DIR) \
 		$(LIB_DIR)/pkgconfig $(DESTDIR)/usr/include $(PYTHON_DIR)
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
 	install -m 755 $(SLBNCTL) $(SLBND) $(DESTDIR)/usr/sbin
+	install -m 755 $(SLBNSIM) $(DESTDIR)/usr/bin
 	sed 's,@SBINDIR@,/usr/sbin,' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
 	install -m 644 $(LIBSLBN) $(LIB_DIR)
 	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
@@ -160,7 +182,7 @@ install-tools: check-tc tc-plugins tools
 .PHONY: uninstall-tools
 uninstall-tools:
 	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
-	rm -f $(DESTDIR)/usr/sbin/slbnctl $(DESTDIR)/usr/sbin/slbnd $(UNIT_DIR)/slbnd.service
+	rm -f $(DESTDIR)/usr/sbin/slbnctl $(DESTDIR)/usr/sbin/slbnd $(DESTDIR)/usr/bin/slbnsim $(UNIT_DIR)/slbnd.service
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
 	rm -f $(DESTDIR)/usr/include/libslbn.h $(PYTHON_DIR)/libslbn.py
 	rm -f $(MANUAL_INSTALLED)
@@ -221,6 +243,28 @@ demo:
 	@scripts/install-deps build vm lab
 	@scripts/fairlab backbone
 
+FIGURES ?= *
+KERNEL ?= 6.1
+JOBS ?= $(shell nproc)
+OUT ?= $(if $(filter figures-quick,$(MAKECMDGOALS)),results/figures-quick,results/figures)
+# Guests are not to need more memory than there is.
+MEMORY = $(shell awk '/^MemTotal/ { print int($$2 / 1024) }' /proc/meminfo)
+# Runs are complete or not there, so neither locks nor marks of unfinished ones are needed.
+SNAKEMAKE = PYTHONDONTWRITEBYTECODE=1 snakemake --snakefile userspace/lab/Snakefile --cores '$(JOBS)' \
+	--resources mem_mb=$(MEMORY) --rerun-triggers mtime --rerun-incomplete --nolock --keep-going
+QUICK = $(if $(filter figures-quick,$@),--quick)
+
+# Where something fails, a page of what is there tells what.
+.PHONY: figures figures-quick
+figures figures-quick:
+	@scripts/install-deps build vm lab figures
+	@$(SNAKEMAKE) --config 'quick=$(if $(QUICK),true,false)' 'kernel=$(KERNEL)' 'figures=$(FIGURES)' 'out=$(OUT)' || \
+		{ scripts/fairlab report $(QUICK) --kernel '$(KERNEL)' --out '$(OUT)'; exit 1; }
+
+.PHONY: report
+report:
+	@scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)'
+
 FUZZ_SECONDS ?= 600
 
 .PHONY: fuzz
@@ -239,7 +283,7 @@ test: deps
 
 .PHONY: test-matrix
 test-matrix: deps
-	@tests/run --stage kernel --kernel 6.1 --kernel 6.12 --kernel 7.2
+	@tests/run --stage virtual --stage kernel --kernel 6.1 --kernel 6.12 --kernel 7.2
 
 .PHONY: test-debug
 test-debug: deps

@@ -3,9 +3,9 @@
 
 A fuzzer is a file fuzz_NAME.c and what it found worth keeping, the files in corpus/NAME: inputs of
 which each reaches something that no other does. `make fuzz` runs this as a program: each fuzzer
-starts from its corpus (the parser's from the packets in seeds.py, too), works for some minutes,
-and adds to the corpus what is new. What it finds to be wrong is left in build/fuzz, and the
-fuzzer, run with that file as its argument, shows it again.
+starts from its corpus (parsers and readers from inputs by hand, too, seeds.py, reader_seeds.py),
+works for some minutes, and adds to the corpus what is new. What it finds to be wrong is left in
+build/fuzz, and the fuzzer, run with that file as its argument, shows it again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+from reader_seeds import READER_SEEDS
 from seeds import SEEDS
 
 TOP = Path(__file__).resolve().parents[2]
@@ -25,8 +26,10 @@ HERE = TOP / "tests" / "fuzz"
 BUILD = TOP / "build" / "fuzz"
 
 #: The longest input of each [octets]: what is longer tells nothing new.
-LONGEST = {"wire": 400, "link": 768, "source": 400}
+LONGEST = {"wire": 400, "link": 768, "source": 400, "json": 500, "csv": 400, "graphml": 1200}
 NAMES = sorted(LONGEST)
+#: What some are linked with.
+LIBRARIES = {name: ("-lyajl", "-lexpat", "-lm") for name in READER_SEEDS}
 FLAGS = [
     *("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"),
     *("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"),
@@ -38,20 +41,28 @@ def corpus(name: str) -> Path:
 
 
 def build(name: str, directory: Path, tree: Path = TOP) -> Path:
-    """Compile a fuzzer, with the cores that are in `tree`."""
+    """Compile a fuzzer, with the cores and readers that are in `tree`."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / f"fuzz_{name}"
     source = HERE / f"fuzz_{name}.c"
     includes = [f"-I{tree}", f"-I{TOP}/include"]
-    subprocess.run(["clang", *FLAGS, *includes, "-o", program, source], check=True)
+    command = ["clang", *FLAGS, *includes, "-o", program, source, *LIBRARIES.get(name, ())]
+    subprocess.run(command, check=True)
     return program
 
 
+def seeds(name: str) -> list[bytes]:
+    """The inputs that were made by hand."""
+    if name == "wire":
+        return [octets for _, _, octets in SEEDS]
+    return READER_SEEDS.get(name, [])
+
+
 def write_seeds(name: str, directory: Path) -> list[Path]:
-    """The inputs that were made by hand, as files."""
+    """Those as files."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
-    for number, (_, _, octets) in enumerate(SEEDS if name == "wire" else []):
+    for number, octets in enumerate(seeds(name)):
         path = directory / f"seed-{number:03}"
         path.write_bytes(octets)
         written.append(path)

@@ -16,11 +16,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fuzzers import LONGEST, NAMES, TOP, build, corpus, write_seeds
+from fuzzers import LONGEST, NAMES, TOP, build, corpus, seeds, write_seeds
+from reader_seeds import READER_SEEDS
 from seeds import SEEDS
 
 #: Inputs that each makes, in some seconds.
-RUNS = {"wire": 1_500_000, "link": 100_000, "source": 150_000}
+RUNS = {
+    **{"wire": 1_500_000, "link": 100_000, "source": 150_000},
+    **{"json": 60_000, "csv": 60_000, "graphml": 60_000},
+}
 #: Within these a planted bug is found.
 PLANTED_RUNS = 100_000
 
@@ -52,10 +56,10 @@ def test_corpus(programs: Path, tmp_path: Path, name: str) -> None:
     assert count > 20
     done = run(programs / f"fuzz_{name}", tmp_path, "-runs=0")
     assert done.returncode == 0, done.stderr
-    seeds = len(SEEDS) if name == "wire" else 0
     # The empty input is one more; it may be among the seeds.
     made = re.search(r"^Done (\d+) runs", done.stderr, re.MULTILINE)
-    assert made and count + seeds <= int(made[1]) <= count + seeds + 1
+    given = count + len(seeds(name))
+    assert made and given <= int(made[1]) <= given + 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -141,15 +145,57 @@ PLANTED = {
         "ack->id[1] != pkt->id[1] || ack->room != pkt->room)",
         "ack->id[1] != pkt->id[1])",
     ),
+    "a name that JSON cannot hold": (
+        "csv",
+        "text.c",
+        "if (is_control(name[n]))",
+        "if (0)",
+    ),
+    "a path too long": ("csv", "read.c", "if (count > NET_HOPS_MAX)", "if (0)"),
+    "a path that comes back": (
+        "csv",
+        "net.c",
+        "if (net->links[links[m]].from != link->to)",
+        "if (1)",
+    ),
+    "a column too many": ("csv", "read.c", "|| count > COLUMNS)", ")"),
+    "two ways that differ": ("json", "write.c", "there->rate == back->rate &&", ""),
+    "no delay at all": ("json", "read.c", "value >= 0 && value <= NET_DELAY", "value <= NET_DELAY"),
+    "a line too far": (
+        "json",
+        "text.c",
+        "return text->lines + 1;",
+        "return text->lines + 2;",
+    ),
+    "what is told is not cleaned": ("json", "text.c", "if (is_control(*at))", "if (0)"),
+    "memory that stays": ("json", "read.c", "\tfree(r.wishes);\n", ""),
+    "a value too long": (
+        "graphml",
+        "graphml.c",
+        "if (map->value_length + length >= NAME_ROOM)",
+        "if (0)",
+    ),
+    "a link to oneself": ("graphml", "graphml.c", "if (knots[0] == knots[1]) {", "if (0) {"),
+    "too much together": ("graphml", "graphml.c", "if (first->rate > NET_RATE_MAX)", "if (0)"),
+    "a node that was left out": (
+        "graphml",
+        "graphml.c",
+        "if (knots[0]->node == NET_NONE || knots[1]->node == NET_NONE)",
+        "if (0)",
+    ),
 }
+
+#: Where they are.
+PLACES = {name: "userspace/slbnsim" if name in READER_SEEDS else "sch_slbn" for name in NAMES}
 
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted(tmp_path: Path, bug: str) -> None:
     name, file, right, wrong = PLANTED[bug]
     tree = tmp_path / "tree"
-    shutil.copytree(TOP / "sch_slbn", tree / "sch_slbn")
-    planted = tree / "sch_slbn" / file
+    for place in set(PLACES.values()):
+        shutil.copytree(TOP / place, tree / place)
+    planted = tree / PLACES[name] / file
     text = planted.read_text()
     assert text.count(right) == 1, "the line has changed: plant the bug anew"
     planted.write_text(text.replace(right, wrong))

@@ -99,8 +99,13 @@ def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
     pages = {str(page.relative_to(tmp_path)) for page in tmp_path.glob("usr/share/man/*/*")}
     assert pages == {
         f"usr/share/man/man{page.suffix[1:]}/{page.name}"
-        for page in (TOP / "docs" / "man").glob("*.[38]")
+        for page in (TOP / "docs" / "man").glob("*.[138]")
+        if page.name != "fairlab.1"
     }
+    said = subprocess.run(
+        [tmp_path / "usr/bin/slbnsim", "--version"], check=True, capture_output=True, text=True
+    )
+    assert said.stdout.startswith("slbnsim ")
     make("uninstall-tools", *arguments)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

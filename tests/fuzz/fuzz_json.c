@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Fuzzes slbnsim's reader of topologies as JSON: any octets. A network that is
+ * taken has to be sound, and the same when it is written and read again.
+ */
+#include "fuzz_reader.h"
+
+static void read_it(struct net *net)
+{
+	const struct zoo zoo = { .delay = NET_NEVER };
+
+	read_topology(net, "input", &zoo);
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct net net = {}, again = {};
+
+	if (!taken(&net, data, size, read_it))
+		return 0;
+	check_topology(&net);
+	check_again(&net, &again, read_it, write_net, same_topology);
+	return 0;
+}

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the tests of slbnsim share: the program, and running it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+PROGRAM = TOP / "build/tests/slbnsim"
+SECONDS = 120
+
+
+def slbnsim(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )

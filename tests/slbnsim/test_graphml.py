@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnsim reads GraphML as the Topology Zoo has it: delays, names, what is missing or wrong.
+
+What was read is seen by `topology file`, which writes it as JSON. Networks here are made up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simtools import TOP, slbnsim
+
+sys.path.insert(0, str(TOP / "userspace/lab"))
+from fairlab.mesh import delay_us
+
+KEYS = {
+    "net": ("Network", "string", "graph"),
+    "d0": ("label", "string", "graph"),
+    "d1": ("Internal", "int", "node"),
+    "d2": ("Latitude", "double", "node"),
+    "d3": ("Longitude", "double", "node"),
+    "d4": ("label", "string", "node"),
+    "d5": ("Country", "string", "node"),
+    "d6": ("LinkSpeedRaw", "double", "edge"),
+    "d7": ("LinkLabel", "string", "edge"),
+}
+BERLIN, MADRID, OSLO = (52.52437, 13.41053), (40.4165, -3.70256), (59.91273, 10.74609)
+
+
+def data(**values: object) -> str:
+    return "".join(f'      <data key="{key}">{value}</data>\n' for key, value in values.items())
+
+
+def node(
+    number: int, label: str = "", place: tuple[float, float] | None = None, inside: int = 1
+) -> str:
+    values: dict[str, object] = {"d1": inside, "d5": "Somewhere"}
+    if place:
+        values["d2"], values["d3"] = place
+    if label:
+        values["d4"] = label
+    return f'    <node id="{number}">\n{data(**values)}    </node>\n'
+
+
+def edge(a: int, b: int, speed: str = "", words: str = "") -> str:
+    values: dict[str, object] = {"d6": speed} if speed else {}
+    inner = data(**values, d7="&lt;fibre&gt;")
+    return f'    <edge source="{a}" target="{b}"{words}>\n{inner}    </edge>\n'
+
+
+def graph(*parts: str, way: str = "undirected") -> str:
+    keys = "".join(
+        f'  <key attr.name="{name}" attr.type="{kind}" for="{what}" id="{key}" />\n'
+        for key, (name, kind, what) in KEYS.items()
+    )
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>'
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"\n'
+        '  xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">\n'
+        f'{keys}  <graph edgedefault="{way}">\n    <data key="net">Made up</data>\n'
+        f"{''.join(parts)}  </graph>\n</graphml>\n"
+    )
+
+
+#: Three cities; one link has no speed.
+CITIES = (node(0, "Berlin", BERLIN), node(1, "Madrid", MADRID), node(2, "Oslo", OSLO))
+SOUND = graph(*CITIES, edge(0, 1, "10000000000.0"), edge(1, 2, "2.5E9"), edge(0, 2, "622080000"))
+
+
+def read(directory: Path, text: str | bytes, *options: str) -> tuple[dict[str, Any], str]:
+    """What came of it as JSON, and what was said."""
+    file = directory / "net.graphml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = slbnsim("topology", "file", "--topology", str(file), *options)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found, done.stderr
+
+
+def refused(directory: Path, text: str | bytes, *options: str) -> str:
+    file = directory / "net.graphml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    done = slbnsim("topology", "file", "--topology", str(file), *options)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert done.stderr.startswith(f"slbnsim: {file}:")
+    return done.stderr.removeprefix(f"slbnsim: {file}:").rstrip()
+
+
+def line_of(text: str, what: str, nth: int = 0) -> int:
+    """In which line the nth of these stands."""
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if what in line]
+    return lines[nth]
+
+
+def test_cities(tmp_path: Path) -> None:
+    found, said = read(tmp_path, SOUND)
+    assert said == ""
+    assert found["nodes"] == ["Berlin", "Madrid", "Oslo"]
+    wanted = [(BERLIN, MADRID, 10**10), (MADRID, OSLO, 2.5e9), (BERLIN, OSLO, 622_080_000)]
+    for one, (a, b, rate) in zip(found["links"], wanted, strict=True):
+        assert one["rate"] == rate and one["duplex"]
+        assert one["delay"] == delay_us(a, b) / 1e6
+    # 1870 km of great circle are 14 ms.
+    assert found["links"][0]["delay"] == pytest.approx(0.014, rel=0.01)
+
+
+def test_run_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "net").write_text(SOUND)
+    (tmp_path / "sessions").write_text(
+        "id,source,destination,join,leave,demand,bytes\ns,Berlin,Oslo,0,,,\nt,Berlin,Madrid,0,,,\n"
+    )
+    files = ("--topology", str(tmp_path / "net"), "--sessions", str(tmp_path / "sessions"))
+    done = slbnsim("run", *files, "--json")
+    assert done.returncode == 0, done.stderr
+    rates = [one["rate"] for one in json.loads(done.stdout)["sessions"]]
+    assert rates == [622_080_000, 10**10]
+    # From standard input, too.
+    again = slbnsim("run", "--topology", "-", *files[2:], "--json", stdin=SOUND)
+    assert json.loads(again.stdout)["sessions"] == json.loads(done.stdout)["sessions"]
+
+
+def test_what_is_missing_needs_an_option(tmp_path: Path) -> None:
+    text = graph(*CITIES, node(3, "Rome"), edge(0, 1), edge(2, 3, "1e9"))
+    where = line_of(text, "<edge")
+    said = refused(tmp_path, text)
+    assert said.startswith(f"{where}: the link from 'Berlin' to 'Madrid' has no speed")
+    assert "needs --link-rate" in said
+    said = refused(tmp_path, text, "--link-rate", "2.5gbit")
+    assert said.startswith(f"{line_of(text, '<edge', 1)}: the link from 'Oslo' to 'Rome'")
+    assert "where is 'Rome'?" in said and "needs --link-delay" in said
+    found, _ = read(tmp_path, text, "--link-rate", "2.5gbit", "--link-delay", "3ms")
+    assert [one["rate"] for one in found["links"]] == [2.5e9, 1e9]
+    assert [one["delay"] for one in found["links"]] == [delay_us(BERLIN, MADRID) / 1e6, 0.003]
+
+
+def test_nodes_of_other_networks(tmp_path: Path) -> None:
+    text = graph(*CITIES, node(3, "Customer", inside=0), edge(0, 1, "1e9"), edge(2, 3, "1e6"))
+    assert "needs --link-delay, or --inside" in refused(tmp_path, text)
+    found, said = read(tmp_path, text, "--link-delay", "1ms")
+    assert said == ""
+    assert found["nodes"][3] == "Customer" and len(found["links"]) == 2
+    found, said = read(tmp_path, text, "--inside")
+    assert "1 nodes of other networks" in said
+    assert found["nodes"] == ["Berlin", "Madrid", "Oslo"] and len(found["links"]) == 1
+    assert read(tmp_path, text, "--inside", "--quiet")[1] == ""
+
+
+def test_names(tmp_path: Path) -> None:
+    """Labels that two have get their ids; nodes without one are called by theirs."""
+    text = graph(
+        *(node(0, "None", BERLIN), node(7, "None", OSLO), node(8), node(9, "  New\n\t  York ")),
+        *(node(10, "São Paulo, &quot;SP&quot;"), edge(0, 7, "1e9")),
+    )
+    found, _ = read(tmp_path, text)
+    assert found["nodes"] == ["None#0", "None#7", "8", "New York", 'São Paulo, "SP"']
+    # The other's label is the same, but it is not there.
+    text = graph(node(0, "A"), node(1, "A", inside=0), node(2, "B"), edge(0, 2, "1"))
+    assert read(tmp_path, text, "--inside", "--link-delay", "0")[0]["nodes"] == ["A", "B"]
+    text = graph(node(0, "1"), node(1))
+    assert "two nodes would be called '1'" in refused(tmp_path, text)
+
+
+def test_links_between_the_same_nodes_are_one(tmp_path: Path) -> None:
+    text = graph(*CITIES, edge(0, 1, "1e9"), edge(1, 0, "2e9"), edge(0, 1, "4e9"), edge(1, 2, "1"))
+    found, said = read(tmp_path, text)
+    assert "put together with others between the same nodes: 2 links" in said
+    assert [one["rate"] for one in found["links"]] == [7e9, 1]
+    assert all(one["duplex"] for one in found["links"])
+    too_much = graph(*CITIES, edge(0, 1, "6e11"), edge(0, 1, "6e11"))
+    assert "more than 1e12 bit/s together" in refused(tmp_path, too_much)
+
+
+def test_what_leads_nowhere(tmp_path: Path) -> None:
+    """Links to oneself are left out, lonely nodes stay; sessions from there are refused."""
+    text = graph(*CITIES, edge(0, 0, "1e9"), edge(0, 1, "1e9"))
+    found, said = read(tmp_path, text)
+    assert "1 links from a node to itself" in said
+    assert len(found["links"]) == 1 and "Oslo" in found["nodes"]
+    sessions = tmp_path / "sessions.csv"
+    sessions.write_text("id,source,destination,join,leave,demand,bytes\ns,Oslo,Berlin,0,,,\n")
+    done = slbnsim(
+        *("maxmin", "--quiet", "--topology", str(tmp_path / "net.graphml")),
+        *("--sessions", str(sessions)),
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"slbnsim: {sessions}:2: no path from 'Oslo' to 'Berlin'\n"
+
+
+def test_directed(tmp_path: Path) -> None:
+    text = graph(
+        *CITIES,
+        *(edge(0, 1, "1e9"), edge(1, 0, "2e9"), edge(1, 2, "3e9", ' directed="false"')),
+        way="directed",
+    )
+    found, said = read(tmp_path, text)
+    assert said == ""
+    links = [(one["from"], one["rate"], one.get("duplex", False)) for one in found["links"]]
+    assert links == [("Berlin", 1e9, False), ("Madrid", 2e9, False), ("Madrid", 3e9, True)]
+
+
+def test_what_is_passed_over(tmp_path: Path) -> None:
+    """Prefixes, descriptions, defaults of attributes, what other programs keep in their data."""
+    text = """<?xml version="1.0" encoding="ISO-8859-1"?>
+    <!-- <graph> --><g:graphml xmlns:g="x" xmlns:y="y">
+    <g:key id="a" for="all" attr.name="LABEL"/>
+    <g:key id="s" for="edge" attr.name="LinkSpeedRaw"><g:default> 1e6 </g:default></g:key>
+    <g:key id="z" for="node" yfiles.type="nodegraphics"/>
+    <g:graph edgedefault="undirected"><g:desc>words</g:desc>
+    <g:edge source="x" target="y"/>
+    <g:node id="x"><g:data key="a">M\u00fcnchen</g:data><g:data key="z"><y:graph><g:node/></y:graph>
+    </g:data><g:port name="p"/></g:node><g:node id="y"/>
+    </g:graph></g:graphml>"""
+    found, _ = read(tmp_path, text.encode("latin-1"), "--link-delay", "2ms")
+    assert found["nodes"] == ["München", "y"]
+    assert found["links"] == [
+        {"from": "München", "to": "y", "rate": 10**6, "delay": 0.002, "duplex": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "message"),
+    [
+        ('<node id="1">', "<node>", '<node id="1">', "<node> without id"),
+        ('<node id="1">', '<node id="0">', '<node id="1">', "two nodes '0'"),
+        ('<node id="1">', '<node id="">', '<node id="1">', "id of <node>: a name has 1 to 255"),
+        ('source="1"', "", 'source="1"', "<edge> without source"),
+        ('source="1"', 'source="9"', 'source="1"', "no node '9'"),
+        ("40.4165", "91", "40.4165", "Latitude '91': must be -90 to 90 degrees"),
+        ("40.4165", "north", "40.4165", "Latitude 'north': must be"),
+        ("-3.70256", "-180.1", "-3.70256", "Longitude '-180.1': must be -180 to 180 degrees"),
+        ("2.5E9", "-2.5E9", "2.5E9", "LinkSpeedRaw '-2.5E9': must be 1 to 1e+12 bit/s"),
+        ("2.5E9", "0", "2.5E9", "LinkSpeedRaw '0': must be"),
+        ("2.5E9", "1e13", "2.5E9", "LinkSpeedRaw '1e13': must be"),
+        ("2.5E9", "10 Gbps", "2.5E9", "LinkSpeedRaw '10 Gbps': must be"),
+        ("2.5E9", "1" * 300, "2.5E9", "LinkSpeedRaw is too long"),
+        ("2.5E9", "nan", "2.5E9", "LinkSpeedRaw 'nan': must be"),
+        ('"undirected"', '"both"', '"undirected"', "edgedefault must be directed or undirected"),
+        ('id="d4"', 'id="d3"', 'id="d4"', "two keys 'd3'"),
+        ('"Country"', '"label"', '"Country"', "two keys are called label"),
+        ("<graphml", "<html", "<graphml", "<html>: expected <graphml>"),
+        ("    <edge", "    <hyperedge/><edge", "<edge", "<hyperedge> here is too much"),
+        ("    <edge", "    <graph/><edge", "<edge", "<graph> here is too much"),
+        ("    </node>", '<graph id="g"/></node>', "</node>", "<graph> here is too much"),
+        ("  </graph>", "  </graph><graph/>", "</graph>", "a second graph"),
+        ("  </graph>", "  ", "</graphml>", "mismatched tag"),
+        ("Oslo", "Os\0lo", "Oslo", "not well-formed (invalid token)"),
+        ("Oslo", "&oslo;", "Oslo", "undefined entity"),
+    ],
+)
+def test_what_makes_no_sense(tmp_path: Path, old: str, new: str, where: str, message: str) -> None:
+    assert old in SOUND
+    said = refused(tmp_path, SOUND.replace(old, new, 1))
+    assert said.startswith(f"{line_of(SOUND, where)}: {message}"), said
+
+
+def test_what_is_no_text(tmp_path: Path) -> None:
+    where = line_of(SOUND, "Oslo")
+    said = refused(tmp_path, SOUND.encode().replace(b"Oslo", b"Os\xfflo"))
+    assert said == f"{where}: not well-formed (invalid token)"
+    # A name with an escape sequence would act on a terminal.
+    assert "not well-formed" in refused(tmp_path, SOUND.replace("Oslo", "Os\x1b[2Jlo"))
+
+
+def test_entities_do_not_grow(tmp_path: Path) -> None:
+    laughs = '<!DOCTYPE graphml [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
+    said = refused(tmp_path, SOUND.replace("?><graphml", f"?>\n{laughs}\n<graphml"))
+    assert said == "2: entities ('a') are not read"
+
+
+@pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.999])
+def test_a_file_that_ends_too_soon(tmp_path: Path, part: float) -> None:
+    text = SOUND[: int(part * (len(SOUND) - 12))]
+    said = refused(tmp_path, text)
+    assert said.startswith(f"{text.count(chr(10)) + 1}: "), said
+    assert "no element found" in said or "unclosed token" in said
+
+
+def test_without_a_graph(tmp_path: Path) -> None:
+    assert refused(tmp_path, "<graphml>\n</graphml>\n") == "3: there is no <graph> in it"
+
+
+def test_lines_end_as_they_like(tmp_path: Path) -> None:
+    text = SOUND.replace("2.5E9", "-1").replace("\n", "\r\n")
+    assert refused(tmp_path, text).startswith(f"{line_of(SOUND, '2.5E9')}: ")
+    found, _ = read(tmp_path, b"\xef\xbb\xbf" + SOUND.replace("\n", "\r\n").encode())
+    assert found["nodes"] == ["Berlin", "Madrid", "Oslo"]
+
+
+def test_its_options_are_for_it(tmp_path: Path) -> None:
+    said = refused(tmp_path, '{"nodes": [], "links": []}', "--inside")
+    assert said.startswith("1: for GraphML only")

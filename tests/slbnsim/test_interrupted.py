@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A run that takes long tells how it is going, and what it has when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from simtools import PROGRAM, SECONDS, slbnsim
+
+#: Some minutes of work: sessions that never pause, for a virtual day.
+LONG = ("--until", "86400s", "--pause", "0", "--control", "0")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    net, sessions = str(tmp_path / "net.json"), str(tmp_path / "sessions.csv")
+    words = ("topology", "parking-lot", "--nodes", "5", "--rate", "1gbit")
+    assert slbnsim(*words, "--out", net, "--sessions-out", sessions).returncode == 0
+    return ["--topology", net, "--sessions", sessions]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_what_it_has(files: list[str], number: signal.Signals) -> None:
+    command = [str(PROGRAM), "run", *files, *LONG, "--json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        # Its first word of how it is going.
+        assert "of 86400.00 s" in process.stderr.readline()
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + number
+    found = json.loads(output)
+    assert found["interrupted"]
+    assert 0.1 < found["time"] < 86400
+    assert found["configuration"]["until_ns"] == 86400 * 10**9
+    assert found["events"] > 1000
+    # They have long been at rest.
+    assert [one["rate"] for one in found["sessions"]] == [5 * 10**8] * 5
+    assert [one["exact"] for one in found["sessions"]] == [5 * 10**8] * 5
+    # The run is the same whichever steps it was done in.
+    whole = slbnsim("run", *files, *LONG[2:], "--until", f"{found['time']:.9f}s", "--json")
+    again = json.loads(whole.stdout)
+    assert not again["interrupted"] and again["time"] == found["time"]
+    for name in ("events", "cycles", "control_packets", "last_change", "links"):
+        assert again[name] == found[name], name
+
+
+def test_as_a_table(files: list[str]) -> None:
+    with subprocess.Popen(
+        [str(PROGRAM), "run", *files, *LONG],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "\nStopped at " in output and " of 86400.000000 s." in output
+
+
+def test_on_a_terminal_progress_stays_in_a_line(files: list[str]) -> None:
+    ours, its = pty.openpty()
+    with subprocess.Popen(
+        [str(PROGRAM), "run", *files, *LONG], stdout=subprocess.PIPE, stderr=its
+    ) as process:
+        os.close(its)
+        said = b""
+        while said.count(b"\r") < 2:
+            said += os.read(ours, 1000)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=SECONDS)
+    assert b"million events" in said and b"\n" not in said
+    os.close(ours)
+
+
+def test_short_runs_and_quiet_ones_say_nothing(files: list[str]) -> None:
+    done = slbnsim("run", *files)
+    assert (done.returncode, done.stderr) == (0, "")
+    with subprocess.Popen(
+        [str(PROGRAM), "run", *files, *LONG, "--quiet"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.communicate(timeout=4)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=SECONDS)
+    assert said == ""

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnsim's help of each command, its manual page beside it, and what lists tell as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from simtools import TOP, slbnsim
+
+PAGE = TOP / "docs" / "man" / "slbnsim.1"
+COMMANDS = ("run", "maxmin", "experiment", "topology", "algorithms", "experiments")
+#: Of each command one option that it has and one that it has not.
+TELLING = {
+    "run": ("--algorithm", "--percent"),
+    "maxmin": ("--link-rate", "--seed"),
+    "experiment": ("--every", "--sessions FILE"),
+    "topology": ("--degree", "--pause"),
+}
+
+
+def options(*words: str) -> set[str]:
+    """Those that its help tells of."""
+    done = slbnsim(*words, "--help")
+    assert (done.returncode, done.stderr) == (0, ""), words
+    # What the summary of all commands has is not of this one.
+    _, _, own = done.stdout.partition("\n\n")
+    return set(re.findall(r"--[a-z-]+", own)) - {"--help"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str) -> None:
+    done = slbnsim(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: slbnsim ")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    if command in TELLING:
+        has, has_not = TELLING[command]
+        own = done.stdout.partition("\n\n")[2]
+        assert has in own and has_not not in own
+
+
+def test_help_of_all() -> None:
+    text = slbnsim("--help").stdout
+    assert all(re.search(rf"\b{command}\b", text) for command in COMMANDS)
+    assert "Exit status" in text
+    everything = options()
+    assert everything >= options("run") | options("maxmin") | options("experiment")
+
+
+def formatted() -> str:
+    done = subprocess.run(
+        ["man", "-l", PAGE],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
+    )
+    return done.stdout
+
+
+def test_page_has_every_option() -> None:
+    text = formatted()
+    for command in COMMANDS:
+        assert re.search(rf"^ +(?:slbnsim )?{command}\b", text, re.MULTILINE), command
+    everything = set.union(*(options(command) for command in COMMANDS))
+    assert len(everything) > 30
+    for option in everything | {"--help", "--version"}:
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), option
+    # And none that there is not.
+    told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--help", "--version"}
+    assert told <= everything
+
+
+def test_page_is_well_formed() -> None:
+    lint = subprocess.run(
+        ["mandoc", "-Tlint", "-Wwarning", PAGE], check=False, capture_output=True, text=True
+    )
+    assert (lint.returncode, lint.stdout) == (0, "")
+    man = ["man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", str(PAGE)]
+    done = subprocess.run(man, check=False, capture_output=True, text=True, errors="replace")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["algorithms", "experiments"])
+def test_lists(command: str) -> None:
+    lines = slbnsim(command).stdout.splitlines()
+    found = json.loads(slbnsim(command, "--json").stdout)
+    assert [line.split(maxsplit=1) for line in lines] == [
+        [one["name"], one["about"]] for one in found
+    ]
+    for words in ([command, "more"], [command, "--json", "more"]):
+        done = slbnsim(*words)
+        assert done.returncode == 2 and "'more' is one word too many" in done.stderr

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What goes wrong in slbnsim: packets that are lost, sessions that die, a link that is cut.
+
+By hand where that can be done; and what the kernel's algorithm promises: after two epochs of a
+second all is as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simtools import slbnsim
+from test_slbnsim import EXACT, LINE, Case, link, random_network
+
+#: b ─ c and the way round by e, which is longer and has less.
+AROUND: dict[str, list[Any]] = {
+    "nodes": ["a", "b", "c", "d", "e"],
+    "links": [
+        link("a", "b", 1e9, 0.001),
+        link("b", "c", 1e8, 0.001),
+        link("c", "d", 1e9, 0.001),
+        link("b", "e", 4e7, 0.003),
+        link("e", "c", 4e7, 0.003),
+    ],
+}
+
+
+def rates(answer: dict[str, Any]) -> dict[str, int]:
+    return {one["id"]: one["rate"] for one in answer["sessions"]}
+
+
+def exact(answer: dict[str, Any]) -> dict[str, float]:
+    return {one["id"]: one["exact"] for one in answer["sessions"]}
+
+
+def error(answer: dict[str, Any]) -> float:
+    """The largest, of what it should be."""
+    there = [one for one in answer["sessions"] if one["exact"]]
+    return max(abs(float(one["rate"]) / float(one["exact"]) - 1) for one in there)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--loss 101", "--loss '101': must be 0 to 100 percent"),
+        ("--loss -1", "--loss '-1'"),
+        ("--memory some", "--memory 'some'"),
+        ("--dead 5", "needs @ and a time"),
+        ("--dead 0@2s", "must be 0.0001 to 100 percent"),
+        ("--dead 5@soon", "--dead 'soon'"),
+        ("--dead 1@1 " * 9, "at most 8 times"),
+        ("--cut b>c", "needs @ and a time"),
+        ("--cut b>x@1", "--cut b>x: there is no such link"),
+        ("--cut a>c@1", "--cut a>c: there is no such link"),
+        ("--cut b@1", "--cut b: there is no such link"),
+        ("--silent", "--silent is for --cut"),
+        ("--round 1s", "slbn has no rounds"),
+        ("--count 5", "--count is for experiment"),
+    ],
+)
+def test_words_that_make_no_sense(tmp_path: Path, words: str, message: str) -> None:
+    done = Case(tmp_path, LINE, "s,a,d,0,,,").run("run", *words.split())
+    assert done.returncode == 2 and message in done.stderr and not done.stdout
+    if not words.startswith("--count"):
+        done = Case(tmp_path, LINE, "s,a,d,0,,,").run("maxmin", *words.split())
+        assert done.returncode == 2 and not done.stdout
+
+
+# --- loss ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", EXACT)
+def test_time_outs_by_hand(tmp_path: Path, algorithm: str) -> None:
+    """All is lost on the first link: the source, which knows of no round-trip, asks each 200 ms."""
+    case = Case(tmp_path, LINE, "s,a,d,0,,,")
+    found = case.answer("run", "--algorithm", algorithm, "--loss", "100", "--until", "1.05")
+    packets = {"sent": 6, "again": 5, "answered": 0, "lost": 6, "under_way": 0}
+    assert found["packets"] == packets
+    assert found["control_packets"] == 6
+    assert rates(found) == {"s": 0}
+    used = {(one["from"], one["to"]) for one in found["links"] if one["control_bytes"]}
+    assert used == {("a", "b")}
+    assert found["configuration"]["loss_percent"] == 100
+
+
+@pytest.mark.parametrize("algorithm", EXACT)
+def test_no_packet_is_lost_or_made_unless_it_is_counted(tmp_path: Path, algorithm: str) -> None:
+    """All leave: what was sent has been answered, or lost.  A link at a time, all adds up."""
+    topology = {"nodes": ["a", "b"], "links": [link("a", "b", 1e9, 0.005)]}
+    rows = [f"s{n},a,b,{n * 0.01},{2 + n * 0.01},," for n in range(20)]
+    case = Case(tmp_path, topology, *rows)
+    words = ("run", "--algorithm", algorithm, "--until", "9")
+    for loss in ("0", "2"):
+        found = case.answer(*words, "--loss", loss)
+        packets = found["packets"]
+        assert packets["sent"] == packets["answered"] + packets["lost"]
+        assert packets["under_way"] == 0
+        # Each that is lost is sent again, but for goodbyes that were given up.
+        assert 0 <= packets["lost"] - packets["again"] <= 1
+        there, back = (one["control_bytes"] for one in found["links"])
+        size = there // packets["sent"]
+        assert there == packets["sent"] * size
+        assert found["control_packets"] == (there + back) // size
+        # Those that came to b went back from there.
+        lost_there = packets["sent"] - back // size
+        assert 0 <= lost_there <= packets["lost"]
+        if loss == "0":
+            assert packets["lost"] == 0 == packets["again"]
+        else:
+            # The standard deviation is the root of what is expected.
+            expected = 0.02 * found["control_packets"]
+            assert abs(packets["lost"] - expected) < 4 * expected**0.5
+            assert case.answer(*words, "--loss", loss) == found
+            assert case.answer(*words, "--loss", loss, "--seed", "2") != found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_packets_tell_twice_is_known(tmp_path: Path, seed: int) -> None:
+    """Exact with losses going on, thanks to the memory of visits; as printed, it is not."""
+    topology, rows = random_network(random.Random(seed), sessions=60)
+    case = Case(tmp_path, topology, *rows)
+    words = ("run", "--until", "6", "--control", "0", "--loss", "2")
+    assert error(case.answer(*words)) < 0.001
+    others = [
+        error(case.answer(*words, *more))
+        for more in (("--memory", "0"), ("--algorithm", "slbn-paper"))
+    ]
+    assert max(others) > 0.01
+
+
+# --- dead ---------------------------------------------------------------------------------------
+
+
+def test_the_dead_are_counted_for_two_epochs(tmp_path: Path) -> None:
+    rows = [f"s{n},a,d,{n * 0.001},,," for n in range(40)]
+    case = Case(tmp_path, LINE, *rows, "late,a,d,2.5,,,", "gone,a,d,0,1,,")
+    dead = ("--dead", "50@2s")
+    soon = case.answer("run", *dead, "--until", "2.4")
+    left = [name for name, rate in exact(soon).items() if rate]
+    assert 8 < len(left) < 32
+    assert all(exact(soon)[name] == pytest.approx(1e8 / len(left), abs=0.001) for name in left)
+    # They are still counted.
+    assert {rates(soon)[name] for name in left} == {10**8 // 40}
+    assert {rate for name, rate in rates(soon).items() if name not in left} == {0}
+    # Later, with the one who came after.
+    healed = case.answer("run", *dead, "--until", "5")
+    assert sorted(name for name, rate in rates(healed).items() if rate) == sorted([*left, "late"])
+    assert set(rates(healed).values()) == {0, 10**8 // (len(left) + 1)}
+    # As printed they are, for ever.
+    paper = case.answer("run", *dead, "--until", "20", "--algorithm", "slbn-paper")
+    assert set(rates(paper).values()) == {0, 10**8 // 41}
+    # Each is drawn for itself.
+    again = case.answer("run", *dead, "--until", "2.4", "--seed", "2")
+    assert {name for name, rate in rates(again).items() if rate} != set(left)
+    more = case.answer("run", *dead, "--dead", "100@3", "--until", "4")
+    assert set(rates(more).values()) == {0} == set(exact(more).values())
+    assert more["packets"]["under_way"] == 0
+    assert more["configuration"]["dead"] == [
+        {"percent": 50.0, "time_ns": 2 * 10**9},
+        {"percent": 100.0, "time_ns": 3 * 10**9},
+    ]
+
+
+# --- a link that is cut --------------------------------------------------------------------------
+
+MOVING = ("s,a,d,0,,,", "t,b,c,0,0.5,,", "u,a,b,0,,,", "v,c,d,0,,,", "w,d,b,2,,,")
+
+
+@pytest.mark.parametrize("algorithm", ["slbn", "bfyz", "sperc"])
+def test_sessions_move_to_another_path(tmp_path: Path, algorithm: str) -> None:
+    case = Case(tmp_path, AROUND, *MOVING)
+    words = ("run", "--algorithm", algorithm)
+    assert rates(case.answer(*words, "--until", "1"))["s"] == 10**8
+    cut = (*words, "--cut", "b>c@1s", "--until")
+    for silent in ((), ("--silent",)):
+        found = case.answer(*cut, "8", *silent)
+        # w, who joined later, found the other path by itself, the other way round.
+        at_rest = {"s": 0, "s'": 4 * 10**7, "t": 0, "w": 4 * 10**7}
+        assert {name: exact(found)[name] for name in at_rest} == at_rest
+        assert exact(found)["u"] == exact(found)["v"] == 960_000_000
+        assert {name: rates(found)[name] for name in at_rest} == at_rest
+        if algorithm == "slbn":
+            assert rates(found) == exact(found)
+        crossed = next(one for one in found["links"] if (one["from"], one["to"]) == ("b", "c"))
+        assert crossed["assigned"] == 0
+        assert found["configuration"]["silent"] == bool(silent)
+
+
+def test_nobody_tells_the_old_path(tmp_path: Path) -> None:
+    """What has moved is counted twice where both paths run, for two epochs; as printed, for ever.
+
+    But not by a link that remembers it.
+    """
+    rows = ("s,a,d,0,,,", "t,b,d,0,,5e7,")
+    links = [*AROUND["links"][:2], link("c", "d", 6e7, 0.001), *AROUND["links"][3:]]
+    topology = {**AROUND, "links": links}
+    # Both paths end with c > d, which is another hop then, of which packets have no tag.
+    case = Case(tmp_path, topology, *rows)
+    words = ("run", "--cut", "b>c@1s", "--silent", "--until")
+    assert set(case.answer("run", "--until", "0.9")["sessions"][0].values()) >= {3 * 10**7}
+    moved = ("s'", "t'")
+    remembered = case.answer(*words, "1.5")
+    assert {rates(remembered)[name] for name in moved} == {20_000_000}
+    soon, healed = (case.answer(*words, until, "--memory", "0") for until in ("1.5", "5"))
+    # 60 Mbit/s for four.
+    assert {rates(soon)[name] for name in moved} == {15_000_000}
+    assert {rates(healed)[name] for name in moved} == {20_000_000}
+    assert rates(healed) == exact(healed)
+    paper = case.answer(*words, "20", "--algorithm", "slbn-paper")
+    assert {rates(paper)[name] for name in moved} == {15_000_000}
+
+
+def test_what_is_lost_on_a_cut_link(tmp_path: Path) -> None:
+    """Long pauses: a goodbye is sent at once and ten times more, and is lost there each time."""
+    case = Case(tmp_path, AROUND, "s,a,d,0,,,")
+    words = ("run", "--cut", "b>c@1s", "--pause", "2s", "--control", "0", "--until", "1.9")
+    found = case.answer(*words)
+    sent = {(one["from"], one["to"]): one["control_bytes"] for one in found["links"]}
+    # A cycle, goodbyes (18 ms apart, but no less than 20), and the cycle of the new session.
+    assert found["packets"] == {
+        "sent": 13, "again": 10, "answered": 2, "lost": 11, "under_way": 0
+    }  # fmt: skip
+    size = sent["c", "d"] - sent["e", "c"]
+    assert size > 0
+    assert sent["b", "c"] == 12 * size
+    assert sent["c", "b"] == size
+
+
+def test_a_link_that_cannot_be_done_without(tmp_path: Path) -> None:
+    case = Case(tmp_path, AROUND, *MOVING)
+    for where in ("a>b", "c>d", "d>c"):
+        done = case.run("run", "--cut", f"{where}@1")
+        assert done.returncode == 2
+        assert f"--cut {where}: a session there has no other path" in done.stderr
+    found = case.answer("run", "--cut", "busiest@1", "--until", "8")
+    assert rates(found)["s'"] == 4 * 10**7
+    assert (
+        "no link can be done without"
+        in Case(tmp_path, LINE, "s,a,d,0,,,").run("run", "--cut", "busiest@1").stderr
+    )
+    sized = Case(tmp_path, AROUND, "s,a,d,0,,,100000000")
+    done = sized.run("run", "--cut", "b>c@1", "--data", "fluid")
+    assert "cannot have an end" in done.stderr
+
+
+# --- experiments ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trouble", ["--loss 1", "--dead 10@1.5s", "--cut busiest@1.5s", "--cut busiest@1.5s --silent"]
+)
+def test_experiments_recover(trouble: str) -> None:
+    words = "experiment 1a --percent 2 --quiet --json --until 7s --every 100ms"
+    done = slbnsim(*words.split(), *trouble.split())
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    after = [one["astray"] for one in found["series"] if one["time"] > 1.5]
+    assert max(after) > 20
+    assert after[-1] == 0
+    packets = found["packets"]
+    assert packets["sent"] == packets["answered"] + packets["lost"] + packets["under_way"]
+    assert packets["lost"] > 0 and packets["under_way"] <= found["sessions"]

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * slbnsim's maxmin.c: rates are max-min fair, on networks of all kinds, while
+ * sessions come and go: one oracle that is asked again and again.
+ *
+ * Against filling as it is told in books, which looks at all links and sessions
+ * in each of its steps. And by what makes a bottleneck: each session has its
+ * demand, or crosses a link that is full, on which none has more.
+ */
+#include "unit.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "userspace/slbnsim/net.c"
+#include "userspace/slbnsim/maxmin.c"
+
+#define NODES 12U
+#define SESSIONS 40U
+
+static double wanted[SESSIONS];
+
+static bool crosses(const struct net *net, u32 session, u32 link)
+{
+	const struct session *one = &net->sessions[session];
+	u32 hop;
+
+	for (hop = 0; hop < one->hops; hop++)
+		if (net->hops[one->path + hop] == link)
+			return true;
+	return false;
+}
+
+/* What a link has left for each that has no rate yet; INFINITY if none has. */
+static double share_of(const struct net *net, const bool *there,
+		       const bool *done, u32 link)
+{
+	double left = net->links[link].rate;
+	u32 n, count = 0;
+
+	for (n = 0; n < net->session_count; n++) {
+		if (!there[n] || !crosses(net, n, link))
+			continue;
+		if (done[n])
+			left -= wanted[n];
+		else
+			count++;
+	}
+	return count ? left / count : INFINITY;
+}
+
+static void fill(const struct net *net, const bool *there)
+{
+	bool done[SESSIONS];
+	u32 left = 0, n, link;
+
+	for (n = 0; n < net->session_count; n++) {
+		wanted[n] = 0;
+		done[n] = !there[n];
+		left += there[n];
+	}
+	while (left) {
+		double least = INFINITY;
+		u32 where = NET_NONE, who = NET_NONE;
+
+		for (link = 0; link < net->link_count; link++) {
+			double share = share_of(net, there, done, link);
+
+			if (share < least) {
+				least = share;
+				where = link;
+			}
+		}
+		for (n = 0; n < net->session_count; n++) {
+			if (done[n] || net->sessions[n].demand > least)
+				continue;
+			least = net->sessions[n].demand;
+			who = n;
+		}
+		for (n = 0; n < net->session_count; n++) {
+			bool stops = who == NET_NONE ? crosses(net, n, where) :
+						       n == who;
+
+			if (done[n] || !stops)
+				continue;
+			done[n] = true;
+			wanted[n] = least;
+			left--;
+		}
+	}
+}
+
+static bool alike(double a, double b)
+{
+	return fabs(a - b) <= 1e-9 * fmax(a, b);
+}
+
+/* A link is full, and none has more there than SESSION. */
+static bool is_bottleneck(const struct maxmin *mm, u32 link, u32 session)
+{
+	double sum = 0, most = 0;
+	u32 n;
+
+	for (n = 0; n < mm->net->session_count; n++) {
+		if (!crosses(mm->net, n, link))
+			continue;
+		sum += mm->rate[n];
+		most = fmax(most, mm->rate[n]);
+	}
+	return alike(sum, mm->net->links[link].rate) &&
+	       alike(most, mm->rate[session]);
+}
+
+static void check(const struct maxmin *mm, const bool *there)
+{
+	const struct net *net = mm->net;
+	bool found[4 * NODES * NODES] = {};
+	u32 n, hop, link;
+
+	for (n = 0; n < net->session_count; n++) {
+		const struct session *session = &net->sessions[n];
+		bool restricted = !there[n] || mm->rate[n] == session->demand;
+
+		if (!alike(mm->rate[n], wanted[n]))
+			fail_msg("session %u: %.17g, not %.17g", n, mm->rate[n],
+				 wanted[n]);
+		for (hop = 0; there[n] && hop < session->hops; hop++) {
+			link = net->hops[session->path + hop];
+			if (!mm->restricts[link] || !is_bottleneck(mm, link, n))
+				continue;
+			restricted = true;
+			found[link] = true;
+		}
+		assert_true(restricted);
+	}
+	for (link = 0; link < net->link_count; link++)
+		assert_int_equal(mm->restricts[link], found[link]);
+}
+
+static void draw_net(struct net *net)
+{
+	u32 n, other, which;
+	char name[8];
+
+	for (n = 0; n < NODES; n++) {
+		snprintf(name, sizeof(name), "n%u", n);
+		name_add(&net->nodes, name);
+	}
+	for (n = 1; n < NODES; n++) {
+		/* Few rates, so that links are alike; or many. */
+		u64 rate = rnd() % 2 ? 1000 * (1 + rnd() % 3) :
+				       1 + rnd() % 1000000;
+
+		other = rnd() % n;
+		net_add_link(net, n, other, rate, 1);
+		net_add_link(net, other, n, rate, 1);
+	}
+	assert_null(net_index(net));
+	for (n = 0; n < SESSIONS; n++) {
+		struct session *session = net_add_session(net);
+
+		session->from = rnd() % NODES;
+		session->to = (session->from + 1 + rnd() % (NODES - 1)) % NODES;
+		if (rnd() % 3 == 0)
+			session->demand = 1 + rnd() % 3000;
+	}
+	assert_null(net_route(net, &which));
+}
+
+static void coming_and_going(void **state)
+{
+	u32 round, turn, n, changes;
+
+	(void)state;
+	for (round = 0; round < 2000; round++) {
+		bool there[SESSIONS] = {};
+		struct net net = {};
+		struct maxmin mm;
+
+		draw_net(&net);
+		maxmin_init(&mm, &net);
+		for (turn = 0; turn < 12; turn++) {
+			fill(&net, there);
+			maxmin_compute(&mm, there);
+			check(&mm, there);
+			unit_step++;
+			/* Nobody, one, some, or nearly all come or go. */
+			changes = rnd() % 4;
+			changes = changes == 3 ? 2 * SESSIONS : changes * 3;
+			for (n = 0; n < changes; n++)
+				there[rnd() % SESSIONS] ^= true;
+		}
+		maxmin_free(&mm);
+		net_free(&net);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(coming_and_going),
+};
+
+UNIT_MAIN(tests)

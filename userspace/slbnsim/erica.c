@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ERICA+: Kalyanaraman, Jain, Fahmy, Goyal, Vandalore, "The ERICA switch
+ * algorithm for ABR traffic management in ATM networks", ToN 8(1), 2000.
+ *
+ * Each interval a link compares what came in with its target, for a load factor
+ * z, and divides the target among the active sessions for a fair share. A cell
+ * on its way back is told the larger of the fair share and what the session
+ * would have if all were scaled by 1/z; and while z is at most 1 + delta, at
+ * least as much as the most that anybody was told in the interval before, so
+ * that all come to the same.
+ *
+ * The target is ERICA+'s: a little more than the link's rate when nothing
+ * waits, less when more waits than is sent in T0.
+ *
+ * delta 0.1, 5 ms and the least fraction of a half are the authors', and a, b as
+ * they are commonly told. T0 is not: with their 0.5 to 1.5 ms, rates and queues
+ * swing on paths of more than 6 to 18 ms. For where a queue of T0 waits, the
+ * target falls by (a - 1) / a for each T0 that more waits. So a queue of w
+ * seconds moves with
+ *
+ *	w'(t) = -(a - 1) / (a T0) (w(t - tau) - T0)
+ *
+ * where tau is how long it takes for what sources are told to come back as
+ * data, and such a loop is stable if its gain times tau is below pi / 2: if T0
+ * is more than tau / 12. 30 ms are enough for 0.36 s, a long round-trip of the
+ * experiments and the wait for the next cell.
+ *
+ * Theirs has a cell after 31 of data, so a link tells each session in each
+ * interval; here there is one in a round-trip. A session is active from when its
+ * first cell comes until it says goodbye, and the interval before is the latest
+ * in which anybody was told. Still, sessions are told at different loads, and
+ * what they get differs the more, the longer the round-trip.
+ */
+#include "stamp.h"
+
+#define INTERVAL 5000000ULL
+#define DELTA 0.1
+#define T0 0.03
+#define A 1.15
+#define B 1.05
+#define LEAST_FRACTION 0.5
+
+enum cell {
+	FIRST,
+	NEXT,
+	GOODBYE,
+};
+
+struct erica_packet {
+	struct stamp stamp;
+	enum cell cell;
+};
+
+struct erica_wire {
+	u64 active;
+	double arrived; /* bits, at the latest look */
+	double target;
+	double z;
+	double fair_share;
+	double most; /* told in this interval, */
+	double most_before; /* and in the one before */
+	bool told; /* somebody was, in this interval */
+};
+
+static size_t packet_memory(u32 hops)
+{
+	(void)hops;
+	return sizeof(struct erica_packet);
+}
+
+static void look(struct erica_wire *own, double input, double target)
+{
+	own->target = target;
+	own->z = input / target;
+	own->fair_share = target / fp_max64(own->active, 1);
+	if (!own->told)
+		return;
+	own->told = false;
+	own->most_before = own->most;
+	own->most = own->fair_share;
+}
+
+static void wire_init(struct sim *sim, u32 link)
+{
+	struct wire *wire = sim_wire(sim, link);
+
+	look(SIM_OWN(wire), 0, wire->rate);
+}
+
+static void timer(struct sim *sim, u32 link)
+{
+	struct wire *wire = sim_wire(sim, link);
+	struct erica_wire *own = SIM_OWN(wire);
+	double input = stamp_measure(sim, link, &own->arrived, INTERVAL / 1e9);
+	double q = sim_waiting(sim, link), Q0 = T0 * wire->rate;
+	double fraction = q <= Q0 ? B * Q0 / ((B - 1) * q + Q0) :
+				    A * Q0 / ((A - 1) * q + Q0);
+
+	if (fraction < LEAST_FRACTION)
+		fraction = LEAST_FRACTION;
+	look(own, input, fraction * wire->rate);
+}
+
+static void join(struct sim *sim, struct packet *packet)
+{
+	struct erica_packet *own = SIM_OWN(packet);
+
+	stamp_join(sim, packet);
+	own->cell = FIRST;
+}
+
+static void down(struct sim *sim, struct packet *packet, u32 link)
+{
+	struct erica_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct erica_packet *cell = SIM_OWN(packet);
+
+	own->active += cell->cell == FIRST;
+	own->active -= cell->cell == GOODBYE;
+}
+
+static void up(struct sim *sim, struct packet *packet, u32 link)
+{
+	struct erica_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct erica_packet *cell = SIM_OWN(packet);
+	/* CCR and ER, the fields of the cell. */
+	double ccr = cell->stamp.now, er;
+
+	if (cell->cell == GOODBYE)
+		return;
+	er = own->z > 0 ? ccr / own->z : 0;
+	if (er < own->fair_share)
+		er = own->fair_share;
+	if (own->z <= 1 + DELTA && er < own->most_before)
+		er = own->most_before;
+	own->told = true;
+	if (er > own->target)
+		er = own->target;
+	if (own->most < er)
+		own->most = er;
+	/* A source that is at the fair share may be below by rounding. */
+	if (er > own->fair_share && ccr + 1 < own->fair_share)
+		er = own->fair_share;
+	cell->stamp.rate = fp_min64(cell->stamp.rate, (u64)er);
+}
+
+static bool answer(struct sim *sim, struct packet *packet)
+{
+	struct erica_packet *own = SIM_OWN(packet);
+
+	if (own->cell == GOODBYE)
+		return false;
+	own->cell = NEXT;
+	if (!stamp_answer(sim, packet))
+		own->cell = GOODBYE;
+	return true;
+}
+
+const struct algorithm erica_algorithm = {
+	.name = "erica",
+	.about = "ERICA+, 5 ms, delta 0.1",
+	.wire_memory = sizeof(struct erica_wire),
+	.packet_memory = packet_memory,
+	.packet_bytes = stamp_bytes,
+	.wire_init = wire_init,
+	.join = join,
+	.down = down,
+	.turn = stamp_turn,
+	.up = up,
+	.answer = answer,
+	.measures = true,
+	.timer = timer,
+	.interval = INTERVAL,
+};

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The experiments of Mozo, Lopez-Presa, Fernandez Anta, "SLBN", NCA 2012,
+ * section IV: tens of thousands of sessions join transit-stub networks of 1,100
+ * and 11,000 routers within a second, some leave and others join, and at each
+ * moment the rates that sources have been told are held against the exact ones
+ * of the sessions that are there just then.
+ *
+ *	Es = 100 (rate - exact) / exact            at a source
+ *	Ee = 100 (sum of rates - C) / C            at a link that restricts some
+ *
+ * The paper's parameters for GT-ITM are not known. Of those that give its
+ * numbers of routers, these are ten transit routers to a domain, two stub
+ * domains of five to each, and ten domains or a hundred. Each stub router has
+ * 200 hosts, of which only those that are used are made.
+ *
+ * Sources and destinations are hosts evenly drawn, no host is source of two
+ * sessions, and paths are the shortest by delay.
+ *
+ * lan and wan are ours: the same leaves and spines with links of a microsecond
+ * or two, and of 5 to 10 ms; half of the hosts join at once, and when all is
+ * quiet, a tenth of them leave and as many others join.
+ */
+#include "experiment.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+
+#define MSEC 1000000ULL
+#define SEC (1000 * MSEC)
+#define HOSTS 200
+#define HOST_RATE 100000000ULL
+#define HOST_DELAY 1000ULL
+/* Data of a session: Pareto, in packets of 2000 bytes, 300 on average. */
+#define PACKET 2000
+#define SHAPE 4.0
+#define LEAST_PACKETS 225.0
+
+#define MEDIUM                              \
+	{                                   \
+		10, 10, 2, 5, 500, 500, 420 \
+	}
+#define LARGE                                \
+	{                                    \
+		100, 10, 2, 5, 150, 500, 420 \
+	}
+
+#define FABRIC(delay)                                              \
+	{                                                          \
+		16, 8, 64, 10000000000ULL, 100000000000ULL, delay, \
+	}
+
+const struct experiment experiments[] = {
+	{
+		.name = "1a",
+		.about =
+			"1,100 routers: 50,000 join; 10,000 join and 10,000 leave",
+		.network = MEDIUM,
+		.joins = 50000,
+		.joins_until = 500 * MSEC,
+		.more = 10000,
+		.leaves = 10000,
+		.churn_from = 500 * MSEC,
+		.churn_until = 700 * MSEC,
+		.until = 2 * SEC,
+	},
+	{
+		.name = "1b",
+		.about =
+			"1,100 routers: 50,000 join, send what they have, and go",
+		.network = MEDIUM,
+		.joins = 50000,
+		.joins_until = 500 * MSEC,
+		.sized = true,
+		.until = 6 * SEC,
+	},
+	{
+		.name = "2a",
+		.about = "11,000 routers: 180,000 join",
+		.network = LARGE,
+		.joins = 180000,
+		.joins_until = SEC,
+		.until = 2 * SEC,
+	},
+	{
+		.name = "2b",
+		.about =
+			"11,000 routers: 100,000 join; 50,000 join and 50,000 leave",
+		.network = LARGE,
+		.joins = 100000,
+		.joins_until = SEC,
+		.more = 50000,
+		.leaves = 50000,
+		.churn_from = 9 * SEC,
+		.churn_until = 10 * SEC,
+		.from = 9 * SEC,
+		.until = 11 * SEC,
+	},
+	{
+		.name = "lan",
+		.about =
+			"leaves and spines, 10 and 100 Gbit/s, us: 512 join; 51 join and 51 leave",
+		.fabric = FABRIC(1000),
+		.joins = 512,
+		.joins_until = 20 * 1000,
+		.more = 51,
+		.leaves = 51,
+		.churn_from = 6 * MSEC,
+		.churn_until = 6 * MSEC + 20 * 1000,
+		.until = 12 * MSEC,
+	},
+	{
+		.name = "wan",
+		.about =
+			"leaves and spines, 10 and 100 Gbit/s, ms: 512 join; 51 join and 51 leave",
+		.fabric = FABRIC(5 * MSEC),
+		.joins = 512,
+		.joins_until = 100 * MSEC,
+		.more = 51,
+		.leaves = 51,
+		.churn_from = 5 * SEC,
+		.churn_until = 5 * SEC + 100 * MSEC,
+		.until = 10 * SEC,
+	},
+};
+
+const u32 experiment_count = sizeof(experiments) / sizeof(*experiments);
+
+static void *array(size_t count, size_t size)
+{
+	void *memory = calloc(count + 1, size);
+
+	if (!memory) {
+		fputs("slbnsim: out of memory\n", stderr);
+		exit(1);
+	}
+	return memory;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sessions                                                                 */
+
+struct hosts {
+	const struct drawn *drawn;
+	u32 each; /* router's */
+	u64 rate;
+	u64 delay;
+	u32 *nodes; /* by host; NET_NONE: it has not been made */
+	bool *sources; /* it is one */
+};
+
+static u32 any_host(const struct hosts *hosts, u64 *random)
+{
+	return draw_below(random, (u64)hosts->drawn->count * hosts->each);
+}
+
+static u32 node_of(struct net *net, struct hosts *hosts, u32 host)
+{
+	u32 router = hosts->drawn->stubs[host / hosts->each];
+	char name[80];
+
+	if (hosts->nodes[host] != NET_NONE)
+		return hosts->nodes[host];
+	snprintf(name, sizeof(name), "%s.h%u", name_of(&net->nodes, router),
+		 host % hosts->each);
+	hosts->nodes[host] = name_add(&net->nodes, name);
+	net_add_link(net, hosts->nodes[host], router, hosts->rate,
+		     hosts->delay);
+	net_add_link(net, router, hosts->nodes[host], hosts->rate,
+		     hosts->delay);
+	return hosts->nodes[host];
+}
+
+static void draw_session(struct net *net, struct hosts *hosts, u64 from,
+			 u64 until, bool sized, u64 *random)
+{
+	struct session *session = net_add_session(net);
+	u32 source, destination;
+	char name[16];
+
+	snprintf(name, sizeof(name), "%u", net->session_count);
+	session->id = name_add(&net->ids, name);
+	do {
+		source = any_host(hosts, random);
+	} while (hosts->sources[source]);
+	hosts->sources[source] = true;
+	do {
+		destination = any_host(hosts, random);
+	} while (destination == source);
+	session->from = node_of(net, hosts, source);
+	session->to = node_of(net, hosts, destination);
+	session->join = from + draw_below(random, until - from);
+	if (sized)
+		session->bytes =
+			PACKET * llround(LEAST_PACKETS *
+					 pow(draw_part(random), -1 / SHAPE));
+}
+
+/* Leaves and spines; hosts are at leaves. */
+static struct drawn draw_fabric(struct net *net, const struct fabric *wanted,
+				u64 *random)
+{
+	struct drawn drawn = {
+		.stubs = array(wanted->leaves, sizeof(u32)),
+		.count = wanted->leaves,
+	};
+	u32 leaf, spine, node;
+	char name[16];
+	u64 delay;
+
+	for (leaf = 0; leaf < wanted->leaves; leaf++) {
+		snprintf(name, sizeof(name), "l%u", leaf);
+		drawn.stubs[leaf] = name_add(&net->nodes, name);
+	}
+	for (spine = 0; spine < wanted->spines; spine++) {
+		snprintf(name, sizeof(name), "s%u", spine);
+		node = name_add(&net->nodes, name);
+		for (leaf = 0; leaf < wanted->leaves; leaf++) {
+			delay = wanted->delay +
+				draw_below(random, wanted->delay + 1);
+			net_add_link(net, drawn.stubs[leaf], node, wanted->rate,
+				     delay);
+			net_add_link(net, node, drawn.stubs[leaf], wanted->rate,
+				     delay);
+		}
+	}
+	return drawn;
+}
+
+/**
+ * experiment_draw() - the network of an experiment, with its sessions
+ * @net: empty
+ * @experiment: which
+ * @joins: sessions that join at first, at least 1; others in proportion
+ * @seed: decides all of it
+ */
+void experiment_draw(struct net *net, const struct experiment *experiment,
+		     u32 joins, u64 seed)
+{
+	const struct fabric *fabric = &experiment->fabric;
+	u32 leaves = (u64)experiment->leaves * joins / experiment->joins;
+	u32 later = (u64)experiment->more * joins / experiment->joins;
+	u64 random = seed, span;
+	struct drawn drawn =
+		fabric->leaves ?
+			draw_fabric(net, fabric, &random) :
+			draw_transit_stub(net, &experiment->network, &random);
+	struct hosts hosts = {
+		.drawn = &drawn,
+		.each = fabric->leaves ? fabric->hosts : HOSTS,
+		.rate = fabric->leaves ? fabric->host_rate : HOST_RATE,
+		.delay = fabric->leaves ? fabric->delay / 2 : HOST_DELAY,
+	};
+	size_t count = (size_t)drawn.count * hosts.each;
+	const char *wrong;
+	u32 n, which;
+
+	if ((u64)joins + later > count) {
+		fprintf(stderr,
+			"slbnsim: %s: only %zu hosts, and each is source of one session\n",
+			experiment->name, count);
+		exit(2);
+	}
+	hosts.nodes = array(count, sizeof(u32));
+	hosts.sources = array(count, sizeof(bool));
+	memset(hosts.nodes, 0xff, count * sizeof(u32));
+	for (n = 0; n < joins; n++)
+		draw_session(net, &hosts, 0, experiment->joins_until,
+			     experiment->sized, &random);
+	for (n = 0; n < later; n++)
+		draw_session(net, &hosts, experiment->churn_from,
+			     experiment->churn_until, experiment->sized,
+			     &random);
+	for (n = 0; n < leaves; n++) {
+		span = experiment->churn_until - experiment->churn_from;
+		do {
+			which = draw_below(&random, joins);
+		} while (net->sessions[which].leave != NET_NEVER);
+		net->sessions[which].leave =
+			experiment->churn_from + draw_below(&random, span);
+	}
+	free(hosts.nodes);
+	free(hosts.sources);
+	free(drawn.stubs);
+	wrong = net_index(net);
+	if (!wrong)
+		wrong = net_route(net, &which);
+	if (wrong) {
+		fprintf(stderr, "slbnsim: %s: %s\n", experiment->name, wrong);
+		exit(1);
+	}
+}
+
+/**
+ * experiment_round_trip() - by delays alone
+ * @net: a network, with paths of all sessions
+ *
+ * Return: the mean over all sessions, ns.
+ */
+u64 experiment_round_trip(const struct net *net)
+{
+	u64 sum = 0;
+	u32 n, hop;
+
+	for (n = 0; n < net->session_count; n++) {
+		const struct session *session = &net->sessions[n];
+
+		for (hop = 0; hop < session->hops; hop++) {
+			const struct link *link =
+				&net->links[net->hops[session->path + hop]];
+
+			sum += link->delay + net->links[link->back].delay;
+		}
+	}
+	return net->session_count ? sum / net->session_count : 0;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Looking at a run                                                         */
+
+/**
+ * watch_init() - begin to look at runs on a network
+ * @watch: all of it is set
+ * @net: the network
+ * @exact: its oracle
+ */
+void watch_init(struct watch *watch, const struct net *net,
+		struct maxmin *exact)
+{
+	size_t most = fp_max(net->session_count, net->link_count);
+
+	*watch = (struct watch){
+		.exact = exact,
+		.there = array(net->session_count, sizeof(bool)),
+		.before = array(net->session_count, sizeof(bool)),
+		.values = array(most, sizeof(double)),
+		.fresh = true,
+	};
+}
+
+void watch_free(struct watch *watch)
+{
+	free(watch->there);
+	free(watch->before);
+	free(watch->values);
+}
+
+static int compare_values(const void *a, const void *b)
+{
+	double one = *(const double *)a, other = *(const double *)b;
+
+	return (one > other) - (one < other);
+}
+
+static struct spread spread_of(double *values, u32 count)
+{
+	struct spread spread = { .count = count };
+	double sum = 0;
+	u32 n;
+
+	if (!count)
+		return spread;
+	qsort(values, count, sizeof(*values), compare_values);
+	for (n = 0; n < count; n++)
+		sum += values[n];
+	spread.mean = sum / count;
+	/* The least value that so many do not exceed. */
+	spread.p10 = values[(count + 9) / 10 - 1];
+	spread.p90 = values[(9 * (u64)count + 9) / 10 - 1];
+	spread.least = values[0];
+	spread.most = values[count - 1];
+	return spread;
+}
+
+static u32 who_is_there(struct watch *watch, const struct sim *sim)
+{
+	const struct net *net = sim->net;
+	u32 n, present = 0;
+
+	for (n = 0; n < net->session_count; n++) {
+		watch->there[n] = net->sessions[n].join <= sim->now &&
+				  net->sessions[n].leave > sim->now &&
+				  !sim_source(sim, n)->leaving;
+		present += watch->there[n];
+	}
+	if (watch->fresh || memcmp(watch->there, watch->before,
+				   net->session_count * sizeof(bool))) {
+		maxmin_compute(watch->exact, watch->there);
+		memcpy(watch->before, watch->there,
+		       net->session_count * sizeof(bool));
+		watch->fresh = false;
+	}
+	return present;
+}
+
+/**
+ * watch_look() - how it stands now
+ * @watch: who looks
+ * @sim: the run
+ *
+ * Return: what there is to be seen. The longest waits begin again.
+ */
+struct moment watch_look(struct watch *watch, struct sim *sim)
+{
+	const struct net *net = sim->net;
+	struct moment moment = {
+		.time = sim->now,
+		.present = who_is_there(watch, sim),
+	};
+	u32 n, count = 0;
+	double error;
+
+	for (n = 0; n < net->session_count; n++) {
+		const struct source *source = sim_source(sim, n);
+		double exact = watch->exact->rate[n];
+
+		if (!watch->there[n])
+			continue;
+		if (!source->told) {
+			moment.astray++;
+			continue;
+		}
+		error = 100 * (source->rate - exact) / exact;
+		moment.astray += fabs(error) > 1;
+		watch->values[count++] = error;
+	}
+	moment.sources = spread_of(watch->values, count);
+	count = 0;
+	for (n = 0; n < net->link_count; n++) {
+		struct wire *wire = sim_wire(sim, n);
+		double C = wire->rate;
+
+		if (watch->exact->restricts[n])
+			watch->values[count++] =
+				100 * (sim->loads[n].assigned - C) / C;
+		moment.wait = fp_max64(moment.wait, wire->longest);
+		moment.queue = fp_max64(moment.queue, wire->longest / 8e9 * C);
+		wire->longest = 0;
+	}
+	moment.links = spread_of(watch->values, count);
+	return moment;
+}

@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Networks and sessions that are drawn at random, or by a ruler.
+ *
+ * Transit-stub networks: Zegura, Calvert, Bhattacharjee, "How to Model an
+ * Internetwork", INFOCOM 1996, as their program GT-ITM draws them.
+ *
+ * Transit domains are the nodes of a random graph; so are the routers of each,
+ * and of each stub domain. In such a graph any two nodes have a link with a
+ * given probability, and it is drawn again until it is connected. Two domains
+ * that are neighbours have two links between routers drawn from each. A stub
+ * domain hangs by one link from a router of its own at its transit router.
+ * Sizes of domains are moved about their mean, one router at a time, so that
+ * the sum stays: there are T Nt (1 + K Ns) routers.
+ *
+ * Rates and delays are those of the paper on SLBN: 5 Gbit/s between transit
+ * routers, 1 Gbit/s between stub routers, and where it does not say, between the
+ * two, 1 Gbit/s; 1 to 10 ms, evenly drawn.
+ *
+ * Random graphs: Waxman, "Routing of multipoint connections", IEEE JSAC 6(9),
+ * 1988. Routers are strewn evenly over a square, and two of them at distance d
+ * have a link with probability beta exp(-d / (alpha L)), L being the longest
+ * distance that there can be. Here beta follows from the mean number of links of
+ * a router that is asked for. Such a graph is rarely connected, and waiting for
+ * one that is would change its degrees; so what hangs together with the first
+ * router is given the shortest link to a router that does not, until all do.
+ */
+#include "generate.h"
+#include "random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRANSIT_RATE 5000000000ULL
+#define STUB_RATE 1000000000ULL
+#define DELAY_LEAST 1000000ULL
+#define DELAY_MOST 10000000ULL
+/* So often a graph is drawn again until it is connected. */
+#define DRAWS 1000
+/* Moves of a router from a domain to another, for each domain. */
+#define MOVES 3
+
+static bool happens(u64 *random, u32 thousandths)
+{
+	return draw_below(random, 1000) < thousandths;
+}
+
+static void *array(size_t count, size_t size)
+{
+	void *memory = calloc(count + 1, size);
+
+	if (!memory) {
+		fputs("slbnsim: out of memory\n", stderr);
+		exit(1);
+	}
+	return memory;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Random graphs                                                            */
+
+struct edges {
+	u32 (*ends)[2];
+	u32 count;
+	u32 room;
+};
+
+static void add_edge(struct edges *edges, u32 a, u32 b)
+{
+	edges->ends = more(edges->ends, edges->count, &edges->room,
+			   sizeof(*edges->ends));
+	edges->ends[edges->count][0] = a;
+	edges->ends[edges->count++][1] = b;
+}
+
+/* The one that stands for all that NODE is connected with. */
+static u32 root_of(u32 *parents, u32 node)
+{
+	while (parents[node] != node) {
+		parents[node] = parents[parents[node]];
+		node = parents[node];
+	}
+	return node;
+}
+
+/* A connected graph of COUNT nodes, if there is to be one. */
+static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
+		       u64 *random)
+{
+	u32 *parents = array(count, sizeof(u32)), parts, a, b, draws = 0;
+
+	do {
+		if (draws++ == DRAWS) {
+			fprintf(stderr,
+				"slbnsim: %u nodes with a link between two of them in %u of 1000 cases are not connected; %u times tried\n",
+				count, thousandths, DRAWS);
+			exit(2);
+		}
+		edges->count = 0;
+		parts = count;
+		for (a = 0; a < count; a++)
+			parents[a] = a;
+		for (a = 0; a < count; a++) {
+			for (b = a + 1; b < count; b++) {
+				u32 one, other;
+
+				if (!happens(random, thousandths))
+					continue;
+				add_edge(edges, a, b);
+				one = root_of(parents, a);
+				other = root_of(parents, b);
+				parts -= one != other;
+				parents[one] = other;
+			}
+		}
+	} while (parts > 1);
+	free(parents);
+}
+
+/* How large each of COUNT domains is. */
+static u32 *draw_sizes(u32 count, u32 mean, u64 *random)
+{
+	u32 *sizes = array(count, sizeof(u32)), n;
+
+	for (n = 0; n < count; n++)
+		sizes[n] = mean;
+	for (n = 0; n < MOVES * count; n++) {
+		u32 from = draw_below(random, count);
+		u32 to = draw_below(random, count);
+
+		if (sizes[from] > 1) {
+			sizes[from]--;
+			sizes[to]++;
+		}
+	}
+	return sizes;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Networks                                                                 */
+
+static void add_duplex(struct net *net, u32 a, u32 b, u64 rate, u64 delay)
+{
+	net_add_link(net, a, b, rate, delay);
+	net_add_link(net, b, a, rate, delay);
+}
+
+static void connect(struct net *net, u32 a, u32 b, u64 rate, u64 *random)
+{
+	u64 delay =
+		DELAY_LEAST + draw_below(random, DELAY_MOST - DELAY_LEAST + 1);
+
+	add_duplex(net, a, b, rate, delay);
+}
+
+/* Routers that are connected among themselves; the first one's number. */
+static u32 draw_domain(struct net *net, const char *name, u32 count,
+		       u32 thousandths, u64 rate, u64 *random)
+{
+	struct edges edges = {};
+	u32 first = net->nodes.count, n;
+	char text[64];
+
+	for (n = 0; n < count; n++) {
+		snprintf(text, sizeof(text), "%s.%u", name, n);
+		name_add(&net->nodes, text);
+	}
+	draw_graph(&edges, count, thousandths, random);
+	for (n = 0; n < edges.count; n++)
+		connect(net, first + edges.ends[n][0], first + edges.ends[n][1],
+			rate, random);
+	free(edges.ends);
+	return first;
+}
+
+/* Two links between two domains, unless both would be the same. */
+static void join_domains(struct net *net, const u32 firsts[2],
+			 const u32 sizes[2], u64 *random)
+{
+	u32 ends[2][2], n;
+
+	for (n = 0; n < 2; n++) {
+		ends[n][0] = firsts[0] + draw_below(random, sizes[0]);
+		ends[n][1] = firsts[1] + draw_below(random, sizes[1]);
+		if (!n || memcmp(ends[0], ends[1], sizeof(*ends)))
+			connect(net, ends[n][0], ends[n][1], TRANSIT_RATE,
+				random);
+	}
+}
+
+/* The stub domains of a transit router. */
+static void draw_stubs(struct net *net, struct drawn *drawn, u32 router,
+		       const struct transit_stub *wanted, const u32 *sizes,
+		       u64 *random)
+{
+	char name[64];
+	u32 n, stub, first;
+
+	for (n = 0; n < wanted->stubs; n++) {
+		snprintf(name, sizeof(name), "%s.s%u",
+			 name_of(&net->nodes, router), n);
+		first = draw_domain(net, name, sizes[n], wanted->stub_links,
+				    STUB_RATE, random);
+		connect(net, router, first + draw_below(random, sizes[n]),
+			STUB_RATE, random);
+		for (stub = 0; stub < sizes[n]; stub++)
+			drawn->stubs[drawn->count++] = first + stub;
+	}
+}
+
+/**
+ * draw_transit_stub() - a network, without hosts
+ * @net: empty; routers are named t0.1, and t0.1.s2.3 in stub domains
+ * @wanted: what it is to be like
+ * @random: the state
+ *
+ * Return: its stub routers, to be freed.
+ */
+struct drawn draw_transit_stub(struct net *net,
+			       const struct transit_stub *wanted, u64 *random)
+{
+	u32 domains = wanted->domains, transits = domains * wanted->transit;
+	u32 *sizes = draw_sizes(domains, wanted->transit, random);
+	u32 *stub_sizes =
+		draw_sizes(transits * wanted->stubs, wanted->stub, random);
+	u32 *firsts = array(domains, sizeof(u32)), n, router, at = 0;
+	struct edges edges = {};
+	struct drawn drawn = {
+		.stubs = array((size_t)transits * wanted->stubs * wanted->stub,
+			       sizeof(u32)),
+	};
+	char name[32];
+
+	for (n = 0; n < domains; n++) {
+		snprintf(name, sizeof(name), "t%u", n);
+		firsts[n] =
+			draw_domain(net, name, sizes[n], wanted->transit_links,
+				    TRANSIT_RATE, random);
+	}
+	draw_graph(&edges, domains, wanted->top_links, random);
+	for (n = 0; n < edges.count; n++) {
+		const u32 *ends = edges.ends[n];
+		const u32 both[2] = { firsts[ends[0]], firsts[ends[1]] };
+		const u32 large[2] = { sizes[ends[0]], sizes[ends[1]] };
+
+		join_domains(net, both, large, random);
+	}
+	for (router = 0; router < transits; router++, at += wanted->stubs)
+		draw_stubs(net, &drawn, router, wanted, stub_sizes + at,
+			   random);
+	free(edges.ends);
+	free(firsts);
+	free(stub_sizes);
+	free(sizes);
+	return drawn;
+}
+
+/* Any of what a link may have, in whole nanoseconds. */
+static u64 draw_delay(const struct links *links, u64 *random)
+{
+	u64 span = links->delay_most - links->delay_least;
+
+	/* 2^32 ns is less than a delay may be. */
+	return links->delay_least +
+	       (span ? llround(draw_part(random) * span) : 0);
+}
+
+static void add_nodes(struct net *net, u32 count)
+{
+	char name[16];
+	u32 n;
+
+	for (n = 0; n < count; n++) {
+		snprintf(name, sizeof(name), "n%u", net->nodes.count);
+		name_add(&net->nodes, name);
+	}
+}
+
+/**
+ * draw_line() - routers one behind the other
+ * @net: empty; they are named n0, n1, ...
+ * @count: routers, 2 or more
+ * @links: what links are like
+ * @random: the state
+ */
+void draw_line(struct net *net, u32 count, const struct links *links,
+	       u64 *random)
+{
+	u32 n;
+
+	add_nodes(net, count);
+	for (n = 1; n < count; n++)
+		add_duplex(net, n - 1, n, links->rate,
+			   draw_delay(links, random));
+}
+
+/**
+ * draw_star() - routers around one
+ * @net: empty; they are named n0, in the middle, n1, ...
+ * @count: routers, with that in the middle; 2 or more
+ * @links: what links are like
+ * @random: the state
+ */
+void draw_star(struct net *net, u32 count, const struct links *links,
+	       u64 *random)
+{
+	u32 n;
+
+	add_nodes(net, count);
+	for (n = 1; n < count; n++)
+		add_duplex(net, 0, n, links->rate, draw_delay(links, random));
+}
+
+struct spot {
+	double x;
+	double y;
+};
+
+static double distance(const struct spot *a, const struct spot *b)
+{
+	return hypot(a->x - b->x, a->y - b->y);
+}
+
+static double nearness(const struct spot *a, const struct spot *b, double alpha)
+{
+	return exp(-distance(a, b) / (alpha * M_SQRT2));
+}
+
+/* Give all that the first router cannot reach the shortest link to what it can. */
+static void connect_all(struct edges *edges, const struct spot *spots,
+			u32 count, u32 *parents)
+{
+	double *far = array(count, sizeof(double)); /* from what is reached */
+	u32 *near = array(count, sizeof(u32)); /* the one that is so far */
+	u32 *reached = array(count, sizeof(u32)), n, node, in, next = 0, root;
+
+	for (n = 0; n < count; n++)
+		far[n] = INFINITY;
+	for (in = 0, node = 0;;) {
+		/* All that NODE is connected with is reached, too. */
+		root = root_of(parents, node);
+		for (n = 0; n < count; n++)
+			if (root_of(parents, n) == root)
+				reached[in++] = n;
+		for (; next < in; next++) {
+			far[reached[next]] = -1;
+			for (n = 0; n < count; n++) {
+				double d = distance(&spots[reached[next]],
+						    &spots[n]);
+
+				if (d >= far[n])
+					continue;
+				far[n] = d;
+				near[n] = reached[next];
+			}
+		}
+		if (in == count)
+			break;
+		node = NET_NONE;
+		for (n = 0; n < count; n++)
+			if (far[n] >= 0 &&
+			    (node == NET_NONE || far[n] < far[node]))
+				node = n;
+		add_edge(edges, near[node], node);
+	}
+	free(far);
+	free(near);
+	free(reached);
+}
+
+/**
+ * draw_random() - routers here and there
+ * @net: empty; they are named n0, n1, ...
+ * @count: routers, 2 or more
+ * @degree: links of a router on average
+ * @alpha: how far links reach
+ * @links: what links are like; the delay grows with the distance
+ * @random: the state
+ */
+void draw_random(struct net *net, u32 count, double degree, double alpha,
+		 const struct links *links, u64 *random)
+{
+	struct spot *spots = array(count, sizeof(*spots));
+	u32 *parents = array(count, sizeof(u32)), a, b, n;
+	struct edges edges = {};
+	double sum = 0, beta;
+
+	add_nodes(net, count);
+	for (n = 0; n < count; n++) {
+		parents[n] = n;
+		spots[n].x = draw_part(random);
+		spots[n].y = draw_part(random);
+	}
+	for (a = 0; a < count; a++)
+		for (b = a + 1; b < count; b++)
+			sum += nearness(&spots[a], &spots[b], alpha);
+	beta = degree * count / 2 / sum;
+	for (a = 0; a < count; a++) {
+		for (b = a + 1; b < count; b++) {
+			if (draw_part(random) >
+			    beta * nearness(&spots[a], &spots[b], alpha))
+				continue;
+			add_edge(&edges, a, b);
+			parents[root_of(parents, a)] = root_of(parents, b);
+		}
+	}
+	connect_all(&edges, spots, count, parents);
+	for (n = 0; n < edges.count; n++) {
+		u32 *ends = edges.ends[n];
+		double part =
+			distance(&spots[ends[0]], &spots[ends[1]]) / M_SQRT2;
+		u64 span = links->delay_most - links->delay_least;
+
+		add_duplex(net, ends[0], ends[1], links->rate,
+			   links->delay_least + llround(part * span));
+	}
+	free(edges.ends);
+	free(parents);
+	free(spots);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sessions                                                                 */
+
+/* A host of its own for the end of a session, behind a router. */
+static u32 add_host(struct net *net, u32 router, const struct links *links,
+		    u64 *random)
+{
+	u32 number = net->nodes.count, host;
+	char name[256];
+
+	/* Routers of files may be called like hosts. */
+	do {
+		snprintf(name, sizeof(name), "%.230s.h%u",
+			 name_of(&net->nodes, router), number++);
+		host = name_add(&net->nodes, name);
+	} while (host == NET_NONE);
+	add_duplex(net, host, router, links->rate, draw_delay(links, random));
+	return host;
+}
+
+static void draw_session(struct net *net, const struct wish_list *wanted,
+			 u32 from, u32 to, u64 *random)
+{
+	struct session *session = net_add_session(net);
+	char name[16];
+
+	snprintf(name, sizeof(name), "s%u", net->session_count);
+	session->id = name_add(&net->ids, name);
+	session->from = from;
+	session->to = to;
+	if (wanted->hosts.rate) {
+		session->from = add_host(net, from, &wanted->hosts, random);
+		session->to = add_host(net, to, &wanted->hosts, random);
+	}
+	if (wanted->within)
+		session->join = llround(draw_part(random) * wanted->within);
+}
+
+/**
+ * draw_sessions() - sessions between any two of some routers
+ * @net: the topology
+ * @wanted: what they are to be like
+ * @ends: the routers, two or more
+ * @end_count: how many
+ * @random: the state
+ */
+void draw_sessions(struct net *net, const struct wish_list *wanted,
+		   const u32 *ends, u32 end_count, u64 *random)
+{
+	u32 n, from, to;
+
+	for (n = 0; n < wanted->count; n++) {
+		from = draw_below(random, end_count);
+		to = draw_below(random, end_count - 1);
+		to += to >= from;
+		draw_session(net, wanted, ends[from], ends[to], random);
+	}
+}
+
+/**
+ * draw_parking_lot() - a session over all links of a line, and one over each
+ * @net: what draw_line() has drawn
+ * @wanted: what they are to be like; the count follows from the line
+ * @random: the state
+ */
+void draw_parking_lot(struct net *net, const struct wish_list *wanted,
+		      u64 *random)
+{
+	u32 count = net->nodes.count, n;
+
+	draw_session(net, wanted, 0, count - 1, random);
+	for (n = 1; n < count; n++)
+		draw_session(net, wanted, n - 1, n, random);
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Exact max-min fair rates by filling, in O(hops of all sessions) and what it
+ * takes to keep the links in order.
+ */
+#include "maxmin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void *array(size_t count, size_t size)
+{
+	void *memory = calloc(count + 1, size);
+
+	if (!memory) {
+		fputs("slbnsim: out of memory\n", stderr);
+		exit(1);
+	}
+	return memory;
+}
+
+static const double *sorting;
+
+static int compare_most(const void *a, const void *b)
+{
+	u32 one = *(const u32 *)a, other = *(const u32 *)b;
+
+	if (sorting[one] != sorting[other])
+		return sorting[one] < sorting[other] ? -1 : 1;
+	return one < other ? -1 : one > other;
+}
+
+/* The numbers of links that are shared, by link; NET_NONE: it is not. */
+static u32 *find_shared(struct maxmin *mm)
+{
+	const struct net *net = mm->net;
+	u32 *number = array(net->link_count, sizeof(u32)), n, hop;
+
+	for (n = 0; n < net->session_count; n++) {
+		const struct session *session = &net->sessions[n];
+
+		for (hop = 0; hop < session->hops; hop++)
+			number[net->hops[session->path + hop]]++;
+	}
+	for (n = 0; n < net->link_count; n++)
+		mm->shared_count += number[n] > 1;
+	mm->shared = array(mm->shared_count, sizeof(*mm->shared));
+	mm->first = array(mm->shared_count + 1UL, sizeof(u32));
+	mm->shared_count = 0;
+	for (n = 0; n < net->link_count; n++) {
+		u32 crossing = number[n];
+
+		number[n] = NET_NONE;
+		if (crossing < 2)
+			continue;
+		number[n] = mm->shared_count++;
+		mm->shared[number[n]].link = n;
+		mm->first[mm->shared_count] =
+			mm->first[mm->shared_count - 1] + crossing;
+	}
+	return number;
+}
+
+/* What a session meets on its way. */
+static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
+			u32 *count)
+{
+	const struct net *net = mm->net;
+	const struct session *session = &net->sessions[which];
+	u32 hop;
+
+	mm->path[which] = *count;
+	mm->own[which] = NET_NONE;
+	mm->most[which] = session->demand;
+	for (hop = 0; hop < session->hops; hop++) {
+		u32 link = net->hops[session->path + hop];
+
+		if (number[link] != NET_NONE) {
+			mm->hops[(*count)++] = number[link];
+		} else if (net->links[link].rate < mm->most[which]) {
+			mm->own[which] = link;
+			mm->most[which] = net->links[link].rate;
+		}
+	}
+	if (mm->own[which] != NET_NONE || session->demand < NET_RATE_MAX ||
+	    mm->path[which] == *count)
+		mm->by_most[mm->most_count++] = which;
+}
+
+/**
+ * maxmin_init() - get to know a network
+ * @mm: all of it is set
+ * @net: the network with all its sessions; it must stay as it is
+ */
+void maxmin_init(struct maxmin *mm, const struct net *net)
+{
+	u32 sessions = net->session_count, count = 0, *number, *at, n, hop;
+
+	*mm = (struct maxmin){
+		.net = net,
+		.rate = array(sessions, sizeof(double)),
+		.restricts = array(net->link_count, sizeof(bool)),
+		.path = array(sessions + 1UL, sizeof(u32)),
+		.most = array(sessions, sizeof(double)),
+		.own = array(sessions, sizeof(u32)),
+		.by_most = array(sessions, sizeof(u32)),
+		.there = array(sessions, sizeof(bool)),
+		.done = array(sessions, sizeof(bool)),
+		.fresh = true,
+	};
+	number = find_shared(mm);
+	mm->hops = array(mm->first[mm->shared_count], sizeof(u32));
+	mm->crossing = array(mm->first[mm->shared_count], sizeof(u32));
+	mm->heap = array(mm->shared_count, sizeof(u32));
+	for (n = 0; n < sessions; n++)
+		find_limits(mm, n, number, &count);
+	mm->path[sessions] = count;
+	free(number);
+	at = array(mm->shared_count, sizeof(u32));
+	memcpy(at, mm->first, mm->shared_count * sizeof(u32));
+	for (n = 0; n < sessions; n++)
+		for (hop = mm->path[n]; hop < mm->path[n + 1]; hop++)
+			mm->crossing[at[mm->hops[hop]]++] = n;
+	free(at);
+	sorting = mm->most;
+	qsort(mm->by_most, mm->most_count, sizeof(u32), compare_most);
+}
+
+static void sift_down(struct maxmin *mm, u32 at)
+{
+	const struct shared *shared = mm->shared;
+	u32 link = mm->heap[at], child;
+
+	while ((child = 2 * at + 1) < mm->heap_count) {
+		if (child + 1 < mm->heap_count &&
+		    shared[mm->heap[child + 1]].key <
+			    shared[mm->heap[child]].key)
+			child++;
+		if (shared[mm->heap[child]].key >= shared[link].key)
+			break;
+		mm->heap[at] = mm->heap[child];
+		at = child;
+	}
+	mm->heap[at] = link;
+}
+
+/* The link that has least for each: it is first, up to date, or there is none. */
+static bool find_least(struct maxmin *mm)
+{
+	while (mm->heap_count) {
+		u32 first = mm->heap[0];
+		struct shared *shared = &mm->shared[first];
+		double share;
+
+		if (!shared->count) {
+			mm->heap[0] = mm->heap[--mm->heap_count];
+			sift_down(mm, 0);
+			continue;
+		}
+		share = shared->left / shared->count;
+		if (share <= shared->key)
+			return true;
+		shared->key = share;
+		sift_down(mm, 0);
+		if (mm->heap[0] == first)
+			return true;
+	}
+	return false;
+}
+
+/* A session's rate is known. */
+static void settle(struct maxmin *mm, u32 number, double rate)
+{
+	u32 hop;
+
+	mm->done[number] = true;
+	mm->rate[number] = rate;
+	for (hop = mm->path[number]; hop < mm->path[number + 1]; hop++) {
+		struct shared *shared = &mm->shared[mm->hops[hop]];
+
+		shared->left -= rate;
+		shared->count--;
+	}
+}
+
+/*
+ * The next whose own limit is not above SHARE, if there is one: it is not the
+ * links' turn then, for what is left of them for each has become more.
+ */
+static bool settle_limited(struct maxmin *mm, u32 *next, double share)
+{
+	for (; *next < mm->most_count; (*next)++) {
+		u32 number = mm->by_most[*next];
+
+		if (mm->done[number])
+			continue;
+		if (mm->most[number] > share)
+			return false;
+		settle(mm, number, mm->most[number]);
+		if (mm->own[number] != NET_NONE)
+			mm->restricts[mm->own[number]] = true;
+		(*next)++;
+		return true;
+	}
+	return false;
+}
+
+/* Count who has come and gone; whether anybody has. */
+static bool take_changes(struct maxmin *mm, const bool *there)
+{
+	bool changed = mm->fresh;
+	u32 n, hop;
+
+	mm->fresh = false;
+	for (n = 0; n < mm->net->session_count; n++) {
+		if (there[n] == mm->there[n])
+			continue;
+		changed = true;
+		mm->there[n] = there[n];
+		for (hop = mm->path[n]; hop < mm->path[n + 1]; hop++)
+			mm->shared[mm->hops[hop]].there += there[n] ? 1 : -1;
+	}
+	return changed;
+}
+
+/**
+ * maxmin_compute() - the rates of the sessions that are there
+ * @mm: the oracle; @mm->rate and @mm->restricts are set
+ * @there: by session, whether it is; the rate of one that is not is 0
+ */
+void maxmin_compute(struct maxmin *mm, const bool *there)
+{
+	const struct net *net = mm->net;
+	u32 n, link, at, next = 0;
+
+	if (!take_changes(mm, there))
+		return;
+	memset(mm->restricts, 0, net->link_count * sizeof(bool));
+	for (n = 0; n < net->session_count; n++) {
+		mm->rate[n] = 0;
+		mm->done[n] = !there[n];
+	}
+	mm->heap_count = 0;
+	for (link = 0; link < mm->shared_count; link++) {
+		struct shared *shared = &mm->shared[link];
+
+		shared->count = shared->there;
+		if (!shared->count)
+			continue;
+		shared->left = net->links[shared->link].rate;
+		shared->key = shared->left / shared->count;
+		mm->heap[mm->heap_count++] = link;
+	}
+	for (at = mm->heap_count / 2; at--;)
+		sift_down(mm, at);
+
+	while (find_least(mm)) {
+		u32 least = mm->heap[0];
+		double share = mm->shared[least].key;
+
+		if (settle_limited(mm, &next, share))
+			continue;
+		mm->restricts[mm->shared[least].link] = true;
+		for (at = mm->first[least]; at < mm->first[least + 1]; at++)
+			if (!mm->done[mm->crossing[at]])
+				settle(mm, mm->crossing[at], share);
+	}
+	/* Those that share no link with anybody. */
+	while (settle_limited(mm, &next, NET_RATE_MAX))
+		;
+}
+
+void maxmin_free(struct maxmin *mm)
+{
+	free(mm->rate);
+	free(mm->restricts);
+	free(mm->shared);
+	free(mm->first);
+	free(mm->crossing);
+	free(mm->path);
+	free(mm->hops);
+	free(mm->most);
+	free(mm->own);
+	free(mm->by_most);
+	free(mm->there);
+	free(mm->done);
+	free(mm->heap);
+}

@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Building a network: names, links, paths.
+ *
+ * Functions that can be given something impossible return what is wrong with
+ * it, in words, or NULL; who called knows in which line of which file it stood.
+ */
+#include "net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/**
+ * more() - room for one more thing
+ * @memory: an array that realloc() knows
+ * @count: things in it
+ * @room: how many there is room for; changed with it
+ * @size: of a thing
+ *
+ * Return: the array, which may have moved. Without memory the program ends.
+ */
+void *more(void *memory, u32 count, u32 *room, size_t size)
+{
+	u64 wanted = *room ? 2ULL * *room : 64;
+
+	if (count < *room)
+		return memory;
+	if (wanted > NET_NONE - 1ULL)
+		wanted = NET_NONE - 1;
+	memory = wanted > *room ? realloc(memory, wanted * size) : NULL;
+	if (!memory) {
+		fputs("slbnsim: out of memory\n", stderr);
+		exit(1);
+	}
+	*room = wanted;
+	return memory;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Names                                                                    */
+
+const char *name_of(const struct names *names, u32 number)
+{
+	return names->text + names->begins[number];
+}
+
+static u32 name_place(const struct names *names, const char *text)
+{
+	u64 hash = 14695981039346656037ULL;
+	const char *at;
+	u32 place;
+
+	for (at = text; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * 1099511628211ULL;
+	place = (hash ^ hash >> 32) & (names->table_size - 1);
+	while (names->table[place] &&
+	       strcmp(name_of(names, names->table[place] - 1), text))
+		place = (place + 1) & (names->table_size - 1);
+	return place;
+}
+
+/**
+ * name_find() - which is it?
+ * @names: where to look
+ * @text: the name
+ *
+ * Return: its number, or NET_NONE.
+ */
+u32 name_find(const struct names *names, const char *text)
+{
+	return names->table_size ? names->table[name_place(names, text)] - 1 :
+				   NET_NONE;
+}
+
+/**
+ * name_add() - one more
+ * @names: where to
+ * @text: the name
+ *
+ * Return: its number, or NET_NONE if it is there already.
+ */
+u32 name_add(struct names *names, const char *text)
+{
+	size_t length = strlen(text) + 1;
+	u32 number, place;
+
+	if (2 * names->count >= names->table_size) {
+		u32 size = names->table_size ? 2 * names->table_size : 64;
+
+		free(names->table);
+		names->table = calloc(size, sizeof(u32));
+		if (!names->table) {
+			fputs("slbnsim: out of memory\n", stderr);
+			exit(1);
+		}
+		names->table_size = size;
+		for (number = 0; number < names->count; number++) {
+			place = name_place(names, name_of(names, number));
+			names->table[place] = number + 1;
+		}
+	}
+	place = name_place(names, text);
+	if (names->table[place])
+		return NET_NONE;
+	if (names->length + length > names->room) {
+		size_t room = 2 * (names->room + length);
+		char *bigger = realloc(names->text, room);
+
+		if (!bigger || room > NET_NONE) {
+			fputs("slbnsim: out of memory\n", stderr);
+			exit(1);
+		}
+		names->text = bigger;
+		names->room = room;
+	}
+	names->begins = more(names->begins, names->count, &names->begins_room,
+			     sizeof(u32));
+	memcpy(names->text + names->length, text, length);
+	names->begins[names->count] = names->length;
+	names->length += length;
+	names->table[place] = ++names->count;
+	return names->count - 1;
+}
+
+static void names_free(struct names *names)
+{
+	free(names->text);
+	free(names->begins);
+	free(names->table);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Links                                                                    */
+
+/**
+ * net_add_link() - one more link
+ * @net: the network
+ * @from: node
+ * @to: node
+ * @rate: bit/s, 1 to NET_RATE_MAX
+ * @delay: ns, at most NET_DELAY_MAX
+ *
+ * Return: its number.
+ */
+u32 net_add_link(struct net *net, u32 from, u32 to, u64 rate, u64 delay)
+{
+	net->links = more(net->links, net->link_count, &net->link_room,
+			  sizeof(*net->links));
+	net->links[net->link_count] = (struct link){
+		.from = from,
+		.to = to,
+		.back = NET_NONE,
+		.rate = rate,
+		.delay = delay,
+	};
+	return net->link_count++;
+}
+
+/**
+ * net_link_between() - the link from one node to another
+ * @net: the network, with its index
+ * @from: node
+ * @to: node
+ *
+ * Return: its number, or NET_NONE.
+ */
+u32 net_link_between(const struct net *net, u32 from, u32 to)
+{
+	u32 low = net->out[from], high = net->out[from + 1], middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (net->links[net->out_sorted[middle]].to < to)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < net->out[from + 1] &&
+	    net->links[net->out_sorted[low]].to == to)
+		return net->out_sorted[low];
+	return NET_NONE;
+}
+
+/*
+ * Put links in order of one of their nodes; of the same, they stay as they are.
+ * PLACES has for each node where its links begin, and is moved on to where they
+ * end.
+ */
+static void sort_links(const struct net *net, const u32 *from, u32 *to,
+		       u32 *places, bool by_to)
+{
+	u32 n;
+
+	for (n = 0; n < net->link_count; n++) {
+		u32 number = from ? from[n] : n;
+		const struct link *link = &net->links[number];
+
+		to[places[by_to ? link->to : link->from]++] = number;
+	}
+}
+
+/*
+ * Links by the node that they leave: as they are numbered, and by the node that
+ * they lead to.
+ */
+static bool index_links(struct net *net)
+{
+	u32 nodes = net->nodes.count, n;
+	u32 *places = calloc(nodes + 2UL, sizeof(u32));
+	u32 *by_to = calloc(net->link_count + 1UL, sizeof(u32));
+
+	net->out = calloc(nodes + 2UL, sizeof(u32));
+	net->out_links = calloc(net->link_count + 1UL, sizeof(u32));
+	net->out_sorted = calloc(net->link_count + 1UL, sizeof(u32));
+	if (!places || !by_to || !net->out || !net->out_links ||
+	    !net->out_sorted) {
+		free(places);
+		free(by_to);
+		return false;
+	}
+	for (n = 0; n < net->link_count; n++) {
+		net->out[net->links[n].from + 1]++;
+		places[net->links[n].to + 1]++;
+	}
+	for (n = 1; n <= nodes; n++) {
+		net->out[n] += net->out[n - 1];
+		places[n] += places[n - 1];
+	}
+	sort_links(net, NULL, by_to, places, true);
+	memcpy(places, net->out, (nodes + 1UL) * sizeof(u32));
+	sort_links(net, NULL, net->out_links, places, false);
+	memcpy(places, net->out, (nodes + 1UL) * sizeof(u32));
+	sort_links(net, by_to, net->out_sorted, places, false);
+	free(places);
+	free(by_to);
+	return true;
+}
+
+/**
+ * net_index() - find things by their nodes from now on; no more links come
+ * @net: the network
+ *
+ * Return: what is wrong, or NULL.
+ */
+const char *net_index(struct net *net)
+{
+	static char reason[512];
+	struct link *link;
+	u32 n, at;
+
+	free(net->out);
+	free(net->out_links);
+	free(net->out_sorted);
+	if (!index_links(net))
+		return "out of memory";
+	for (n = 0; n < net->link_count; n++) {
+		link = &net->links[n];
+		at = net_link_between(net, link->from, link->to);
+		if (at != n) {
+			snprintf(reason, sizeof(reason),
+				 "two links from '%.200s' to '%.200s'",
+				 name_of(&net->nodes, link->from),
+				 name_of(&net->nodes, link->to));
+			return reason;
+		}
+		link->back = net_link_between(net, link->to, link->from);
+	}
+	return NULL;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sessions and their paths                                                 */
+
+/**
+ * net_add_session() - one more session
+ * @net: the network
+ *
+ * Return: it, to be filled in; it may move when another is added.
+ */
+struct session *net_add_session(struct net *net)
+{
+	struct session *session;
+
+	net->sessions = more(net->sessions, net->session_count,
+			     &net->session_room, sizeof(*net->sessions));
+	session = &net->sessions[net->session_count++];
+	*session = (struct session){
+		.path = NET_NONE,
+		.leave = NET_NEVER,
+		.demand = NET_RATE_MAX,
+	};
+	return session;
+}
+
+/**
+ * net_set_path() - where a session runs
+ * @net: the network, with its index
+ * @session: the session
+ * @links: the links, each beginning where the one before ends
+ * @count: how many
+ *
+ * Return: what is wrong, or NULL.
+ */
+const char *net_set_path(struct net *net, struct session *session,
+			 const u32 *links, u32 count)
+{
+	static char reason[512];
+	u32 n, m;
+
+	if (!count)
+		return "a path needs a link";
+	if (count > NET_HOPS_MAX)
+		return "a path has at most 64 links";
+	for (n = 0; n < count; n++) {
+		const struct link *link = &net->links[links[n]];
+
+		if (link->back == NET_NONE) {
+			snprintf(reason, sizeof(reason),
+				 "no link leads back from '%.200s' to '%.200s'",
+				 name_of(&net->nodes, link->to),
+				 name_of(&net->nodes, link->from));
+			return reason;
+		}
+		for (m = 0; m <= n; m++) {
+			if (net->links[links[m]].from != link->to)
+				continue;
+			snprintf(reason, sizeof(reason),
+				 "the path comes to '%.200s' twice",
+				 name_of(&net->nodes, link->to));
+			return reason;
+		}
+	}
+	session->path = net->hop_count;
+	session->hops = count;
+	for (n = 0; n < count; n++) {
+		net->hops = more(net->hops, net->hop_count, &net->hop_room,
+				 sizeof(u32));
+		net->hops[net->hop_count++] = links[n];
+	}
+	return NULL;
+}
+
+/*
+ * A large network is a tree at its edges: hosts have one link, and so has many a
+ * domain of routers to the rest. A path that comes back over such a link is not
+ * a shortest one. So the network is cut at its bridges (Tarjan, "A note on
+ * finding the bridges of a graph", 1974). What is left are parts, which hang on
+ * each other as a tree; each but the first has a top, where its bridge leads up.
+ * A path climbs from both ends to the part that they have in common: in each
+ * part on its way the path to or from the top is the same for all. Only in the
+ * common part is there something to look for, with one search for all sessions
+ * that come to it at the same node. Transit-stub networks have a tenth of their
+ * routers there, and no hosts.
+ */
+struct road {
+	u32 link;
+	u32 to;
+	u64 there; /* delays, ns */
+	u64 back;
+};
+
+/**
+ * struct ways - how to get about in a network
+ * @top: by node, the top of its part
+ * @first_top: by node, the top of the first part of all that it is joined to
+ * @depth: by top, parts above it
+ * @bridge: by top, the link from above, or NET_NONE
+ * @up: by node, the next link on the shortest path to the top
+ * @down: by node, the last link on the shortest path from the top
+ * @first: by node, its first road in @roads; one more than nodes
+ * @roads: links inside of parts
+ */
+struct ways {
+	u32 *top;
+	u32 *first_top;
+	u32 *depth;
+	u32 *bridge;
+	u32 *up;
+	u32 *down;
+	u32 *first;
+	struct road *roads;
+};
+
+/* What the search for shortest paths in a part from one node knows. */
+struct search {
+	u64 *distance; /* by node; NET_NEVER: not seen */
+	u32 *via; /* by node, the last link */
+	u32 *heap; /* nodes, nearest first */
+	u32 *where; /* by node, its place there */
+	u32 count;
+	u32 *seen; /* nodes */
+	u32 seen_count;
+};
+
+static u32 *numbers(size_t count)
+{
+	u32 *memory = calloc(count + 1, sizeof(u32));
+
+	if (!memory) {
+		fputs("slbnsim: out of memory\n", stderr);
+		exit(1);
+	}
+	return memory;
+}
+
+/*
+ * Walk through all of the network, depth first: who is seen from below again has
+ * another way there. Each node's parent is at the other end of its BRIDGE.
+ */
+static void find_parts(const struct net *net, struct ways *w)
+{
+	u32 nodes = net->nodes.count, count = 0, n, node, root;
+	u32 *seen = numbers(nodes), *low = numbers(nodes);
+	u32 *at = numbers(nodes), *order = numbers(nodes);
+
+	memcpy(at, net->out, nodes * sizeof(u32));
+	for (root = 0; root < nodes; root++) {
+		if (seen[root])
+			continue;
+		w->bridge[root] = NET_NONE;
+		order[count++] = root;
+		seen[root] = count;
+		low[root] = count;
+		node = root;
+		while (node != root || at[node] < net->out[node + 1]) {
+			const struct link *link;
+			u32 number;
+
+			if (at[node] == net->out[node + 1]) {
+				n = net->links[w->bridge[node]].from;
+				low[n] = fp_min(low[n], low[node]);
+				node = n;
+				continue;
+			}
+			number = net->out_links[at[node]++];
+			link = &net->links[number];
+			if (link->back == NET_NONE ||
+			    link->back == w->bridge[node])
+				continue;
+			if (seen[link->to]) {
+				low[node] = fp_min(low[node], seen[link->to]);
+				continue;
+			}
+			node = link->to;
+			w->bridge[node] = number;
+			order[count++] = node;
+			seen[node] = count;
+			low[node] = count;
+		}
+	}
+	for (n = 0; n < nodes; n++) {
+		u32 parent;
+
+		node = order[n];
+		if (w->bridge[node] == NET_NONE) {
+			w->top[node] = node;
+			w->first_top[node] = node;
+			continue;
+		}
+		parent = net->links[w->bridge[node]].from;
+		w->top[node] = w->top[parent];
+		w->first_top[node] = w->first_top[parent];
+		if (low[node] < seen[node])
+			continue;
+		w->top[node] = node;
+		w->depth[node] = w->depth[w->top[parent]] + 1;
+	}
+	free(seen);
+	free(low);
+	free(at);
+	free(order);
+}
+
+static void find_roads(const struct net *net, struct ways *w)
+{
+	u32 nodes = net->nodes.count, count = 0, node, at;
+
+	for (node = 0; node < nodes; node++) {
+		w->first[node] = count;
+		for (at = net->out[node]; at < net->out[node + 1]; at++) {
+			u32 number = net->out_links[at];
+			const struct link *link = &net->links[number];
+
+			if (link->back == NET_NONE ||
+			    w->top[link->to] != w->top[node])
+				continue;
+			w->roads[count++] = (struct road){
+				.link = number,
+				.to = link->to,
+				.there = link->delay,
+				.back = net->links[link->back].delay,
+			};
+		}
+	}
+	w->first[nodes] = count;
+}
+
+static void sift_up(struct search *s, u32 at)
+{
+	u32 node = s->heap[at], parent;
+
+	for (; at; at = parent) {
+		parent = (at - 1) / 4;
+		if (s->distance[s->heap[parent]] <= s->distance[node])
+			break;
+		s->heap[at] = s->heap[parent];
+		s->where[s->heap[at]] = at;
+	}
+	s->heap[at] = node;
+	s->where[node] = at;
+}
+
+static u32 take_nearest(struct search *s)
+{
+	u32 nearest = s->heap[0], last = s->heap[--s->count], at = 0, child, n;
+
+	for (;;) {
+		u32 first = 4 * at + 1;
+
+		if (first >= s->count)
+			break;
+		child = first;
+		for (n = first + 1; n < first + 4 && n < s->count; n++)
+			if (s->distance[s->heap[n]] <
+			    s->distance[s->heap[child]])
+				child = n;
+		if (s->distance[s->heap[child]] >= s->distance[last])
+			break;
+		s->heap[at] = s->heap[child];
+		s->where[s->heap[at]] = at;
+		at = child;
+	}
+	s->heap[at] = last;
+	s->where[last] = at;
+	return nearest;
+}
+
+/* Shortest paths from a node to all others of its part; or BACKWARDS, to it. */
+static void search_from(const struct ways *w, struct search *s, u32 from,
+			bool backwards)
+{
+	u32 n;
+
+	while (s->seen_count)
+		s->distance[s->seen[--s->seen_count]] = NET_NEVER;
+	s->distance[from] = 0;
+	s->via[from] = NET_NONE;
+	s->heap[0] = from;
+	s->where[from] = 0;
+	s->count = 1;
+	s->seen[s->seen_count++] = from;
+	while (s->count) {
+		u32 node = take_nearest(s);
+
+		for (n = w->first[node]; n < w->first[node + 1]; n++) {
+			const struct road *road = &w->roads[n];
+			u64 far = s->distance[node] +
+				  (backwards ? road->back : road->there);
+
+			if (far >= s->distance[road->to])
+				continue;
+			if (s->distance[road->to] == NET_NEVER) {
+				s->seen[s->seen_count++] = road->to;
+				s->where[road->to] = s->count;
+				s->heap[s->count++] = road->to;
+			}
+			s->distance[road->to] = far;
+			s->via[road->to] = road->link;
+			sift_up(s, s->where[road->to]);
+		}
+	}
+}
+
+/* The shortest paths between each part's nodes and its top. */
+static void find_climbs(const struct net *net, struct ways *w, struct search *s)
+{
+	u32 top, n;
+
+	for (top = 0; top < net->nodes.count; top++) {
+		if (w->top[top] != top || w->first[top] == w->first[top + 1])
+			continue;
+		search_from(w, s, top, false);
+		for (n = 1; n < s->seen_count; n++)
+			w->down[s->seen[n]] = s->via[s->seen[n]];
+		search_from(w, s, top, true);
+		for (n = 1; n < s->seen_count; n++)
+			w->up[s->seen[n]] = net->links[s->via[s->seen[n]]].back;
+	}
+}
+
+/* A path that is being made, from both ends. */
+struct climb {
+	u32 head; /* a node: so far from the source, */
+	u32 tail; /* and this far from the destination */
+	u32 ahead[NET_HOPS_MAX]; /* links from the source */
+	u32 ahead_count;
+	u32 behind[NET_HOPS_MAX]; /* and from the destination, backwards */
+	u32 behind_count;
+};
+
+static bool step_ahead(const struct net *net, struct climb *c, u32 link)
+{
+	if (c->ahead_count + c->behind_count == NET_HOPS_MAX)
+		return false;
+	c->ahead[c->ahead_count++] = link;
+	c->head = net->links[link].to;
+	return true;
+}
+
+static bool step_behind(const struct net *net, struct climb *c, u32 link)
+{
+	if (c->ahead_count + c->behind_count == NET_HOPS_MAX)
+		return false;
+	c->behind[c->behind_count++] = link;
+	c->tail = net->links[link].from;
+	return true;
+}
+
+static const char too_long[] = "the shortest path has more than 64 links";
+
+/* Climb from both ends, until both are in one part. */
+static const char *climb(const struct net *net, const struct ways *w,
+			 const struct session *session, struct climb *c)
+{
+	static char reason[512];
+	bool fits = true;
+	u32 link;
+
+	c->head = session->from;
+	c->tail = session->to;
+	c->ahead_count = 0;
+	c->behind_count = 0;
+	if (w->first_top[c->head] != w->first_top[c->tail]) {
+		snprintf(reason, sizeof(reason),
+			 "no path from '%.200s' to '%.200s'",
+			 name_of(&net->nodes, session->from),
+			 name_of(&net->nodes, session->to));
+		return reason;
+	}
+	while (fits && w->top[c->head] != w->top[c->tail]) {
+		u32 one = w->top[c->head], other = w->top[c->tail];
+
+		if (w->depth[one] >= w->depth[other]) {
+			link = c->head == one ?
+				       net->links[w->bridge[one]].back :
+				       w->up[c->head];
+			fits = step_ahead(net, c, link);
+		} else {
+			link = c->tail == other ? w->bridge[other] :
+						  w->down[c->tail];
+			fits = step_behind(net, c, link);
+		}
+	}
+	return fits ? NULL : too_long;
+}
+
+/* The common part's links, which are known now, and all of the path. */
+static const char *finish(struct net *net, const struct search *s,
+			  struct session *session, struct climb *c)
+{
+	while (c->tail != c->head)
+		if (!step_behind(net, c, s->via[c->tail]))
+			return too_long;
+	while (c->behind_count)
+		c->ahead[c->ahead_count++] = c->behind[--c->behind_count];
+	return net_set_path(net, session, c->ahead, c->ahead_count);
+}
+
+/**
+ * net_route() - give each session that has no path the shortest
+ * @net: the network, with its index
+ * @which: set to the session that has none, if there is one
+ *
+ * Return: what is wrong, or NULL.
+ */
+const char *net_route(struct net *net, u32 *which)
+{
+	u32 nodes = net->nodes.count, *first, *next, n, node;
+	const char *wrong = NULL;
+	struct climb c;
+	struct ways w = {
+		.top = numbers(nodes),
+		.first_top = numbers(nodes),
+		.depth = numbers(nodes),
+		.bridge = numbers(nodes),
+		.up = numbers(nodes),
+		.down = numbers(nodes),
+		.first = numbers(nodes + 1UL),
+		.roads = malloc((net->link_count + 1UL) * sizeof(*w.roads)),
+	};
+	struct search s = {
+		.distance = malloc((nodes + 1UL) * sizeof(u64)),
+		.via = numbers(nodes),
+		.heap = numbers(nodes),
+		.where = numbers(nodes),
+		.seen = numbers(nodes),
+	};
+
+	first = numbers(nodes);
+	next = numbers(net->session_count);
+	if (!w.roads || !s.distance) {
+		wrong = "out of memory";
+		goto out;
+	}
+	memset(s.distance, 0xff, nodes * sizeof(u64));
+	find_parts(net, &w);
+	find_roads(net, &w);
+	find_climbs(net, &w, &s);
+	/* By the node at which they come to the common part. */
+	memset(first, 0xff, nodes * sizeof(u32));
+	for (n = net->session_count; n-- && !wrong;) {
+		if (net->sessions[n].path != NET_NONE)
+			continue;
+		*which = n;
+		wrong = climb(net, &w, &net->sessions[n], &c);
+		next[n] = first[c.head];
+		first[c.head] = n;
+	}
+	for (node = 0; node < nodes && !wrong; node++) {
+		if (first[node] == NET_NONE)
+			continue;
+		search_from(&w, &s, node, false);
+		for (n = first[node]; n != NET_NONE && !wrong; n = next[n]) {
+			*which = n;
+			climb(net, &w, &net->sessions[n], &c);
+			wrong = finish(net, &s, &net->sessions[n], &c);
+		}
+	}
+out:
+	free(w.top);
+	free(w.first_top);
+	free(w.depth);
+	free(w.bridge);
+	free(w.up);
+	free(w.down);
+	free(w.first);
+	free(w.roads);
+	free(s.distance);
+	free(s.via);
+	free(s.heap);
+	free(s.where);
+	free(s.seen);
+	free(first);
+	free(next);
+	return wrong;
+}
+
+void net_free(struct net *net)
+{
+	names_free(&net->nodes);
+	names_free(&net->ids);
+	free(net->links);
+	free(net->sessions);
+	free(net->hops);
+	free(net->out);
+	free(net->out_links);
+	free(net->out_sorted);
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * RCP: Dukkipati, Kobayashi, Zhang-Shen, McKeown, "Processor Sharing Flows in
+ * the Internet", IWQoS 2005.
+ *
+ * A link has one rate R for all, and no idea of who they are. Each T it looks
+ * at what came in (y) and what waits (Q), and moves R:
+ *
+ *	R <- R (1 + T/d (alpha (C - y) - beta Q/d) / C)
+ *
+ * d is the mean round-trip of what crosses it, by bytes, as packets tell.
+ *
+ * alpha is 0.1 and beta 1, as the paper on SLBN has them, and after it the one
+ * on RCP. T of 10 ms, the first d, the mean of d, and the least R, a tenth of a
+ * packet in a round-trip, are those of the authors' router for ns-2. That also
+ * begins with R at a twentieth of C; here a link has been idle for long, and
+ * has come to C by the rule itself (stamp.h).
+ *
+ * RCP's fields ride on data packets. Here there is one packet with them for
+ * each session at a time, which speaks for all data of its round-trip; a source
+ * hears once in that time, so on average half of it later than it would. It is
+ * stamped before it waits, where a router fills in the fields of what leaves: in
+ * a long queue news are older than they would be.
+ */
+#include <math.h>
+
+#include "stamp.h"
+
+#define ALPHA 0.1
+#define BETA 1.0
+#define INTERVAL 10000000ULL
+#define FIRST_RTT 0.2
+
+struct rcp_wire {
+	struct common common;
+	double d; /* s */
+	double bits; /* that those speak for who told their round-trip */
+	double rtts; /* these, by bits */
+};
+
+static void wire_init(struct sim *sim, u32 link)
+{
+	struct rcp_wire *own = SIM_OWN(sim_wire(sim, link));
+
+	common_start(sim, link);
+	own->d = FIRST_RTT;
+}
+
+static void down(struct sim *sim, struct packet *packet, u32 link)
+{
+	struct rcp_wire *own = SIM_OWN(sim_wire(sim, link));
+	const struct stamp *stamp = SIM_OWN(packet);
+	double rtt = stamp->rtt / 1e9;
+
+	common_stamp(sim, packet, link);
+	own->bits += stamp->now * rtt;
+	own->rtts += stamp->now * rtt * rtt;
+}
+
+static void timer(struct sim *sim, u32 link)
+{
+	const double T = INTERVAL / 1e9;
+	struct wire *wire = sim_wire(sim, link);
+	struct rcp_wire *own = SIM_OWN(wire);
+	double y = stamp_measure(sim, link, &own->common.arrived, T);
+	double C = wire->rate, Q = sim_waiting(sim, link);
+	double mean, part;
+
+	if (own->bits > 0) {
+		mean = own->rtts / own->bits;
+		/* Shorter ones are believed more slowly. */
+		part = T / own->d;
+		if (mean < own->d)
+			part *= own->common.R / C * mean / own->d;
+		own->d += fmin(part, 1) * (mean - own->d);
+		own->rtts = 0;
+		own->bits = 0;
+	}
+	part = fmin(T / own->d, 1) * (ALPHA * (C - y) - BETA * Q / own->d) / C;
+	common_set(&own->common, own->common.R * (1 + part), own->d, C);
+}
+
+const struct algorithm rcp_algorithm = {
+	.name = "rcp",
+	.about = "RCP, alpha 0.1, beta 1",
+	.wire_memory = sizeof(struct rcp_wire),
+	.packet_memory = stamp_memory,
+	.packet_bytes = stamp_bytes,
+	.wire_init = wire_init,
+	.join = stamp_join,
+	.down = down,
+	.turn = stamp_turn,
+	.up = stamp_pass,
+	.answer = stamp_answer,
+	.measures = true,
+	.rides = true,
+	.timer = timer,
+	.interval = INTERVAL,
+};

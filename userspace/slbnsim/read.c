@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reading topologies and sessions.
+ *
+ * JSON is parsed by yajl, which hands over each value as it comes and knows
+ * where it is: so a link that cannot be is told with its line. Links may stand
+ * before the nodes that they join; they are kept until all is read.
+ */
+#include "read.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_parse.h>
+
+#include "graphml.h"
+#include "text.h"
+
+/* ------------------------------------------------------------------------ */
+/* Topologies                                                               */
+
+enum key {
+	KEY_NONE,
+	KEY_NODES,
+	KEY_LINKS,
+	KEY_ABOUT,
+	KEY_FROM,
+	KEY_TO,
+	KEY_RATE,
+	KEY_DELAY,
+	KEY_DUPLEX,
+	KEYS
+};
+
+static const char *const keys[KEYS] = {
+	"", "nodes", "links", "about", "from", "to", "rate", "delay", "duplex",
+};
+
+/* A link as it stands in the file. */
+struct wish {
+	u32 line;
+	u32 from; /* names, in reader->names */
+	u32 to;
+	u64 rate;
+	u64 delay;
+	bool duplex;
+};
+
+enum where {
+	OUTSIDE, /* before and after all */
+	TOP, /* in the object that is all */
+	IN_NODES,
+	IN_LINKS,
+	IN_LINK,
+};
+
+struct reader {
+	struct net *net;
+	struct text text;
+	yajl_handle yajl;
+	enum where where;
+	enum key key;
+	u32 seen; /* keys of the top, bit by bit */
+	u32 link_seen; /* keys of a link */
+	struct wish link;
+	struct wish *wishes;
+	u32 wish_count;
+	u32 wish_room;
+	struct names names;
+};
+
+static u32 here(struct reader *r)
+{
+	return line_at(&r->text, yajl_get_bytes_consumed(r->yajl));
+}
+
+static int unexpected(struct reader *r)
+{
+	static const char *const wanted[] = {
+		[OUTSIDE] = "an object with \"nodes\" and \"links\"",
+		[TOP] = "\"nodes\" and \"links\" to be arrays, \"about\" a text",
+		[IN_NODES] = "a name",
+		[IN_LINKS] = "an object for each link",
+		[IN_LINK] = "something else",
+	};
+
+	if (r->where == IN_LINK)
+		refuse_line(r->text.file, here(r), "\"%s\" cannot be that",
+			    keys[r->key]);
+	refuse_line(r->text.file, here(r), "expected %s", wanted[r->where]);
+}
+
+static void take_name(struct reader *r, const unsigned char *text,
+		      size_t length, char name[NAME_ROOM])
+{
+	const char *wrong = wrong_name((const char *)text, length);
+
+	if (wrong)
+		refuse_line(r->text.file, here(r), "%s", wrong);
+	memcpy(name, text, length);
+	name[length] = '\0';
+}
+
+static int on_string(void *context, const unsigned char *text, size_t length)
+{
+	struct reader *r = context;
+	char name[NAME_ROOM];
+	u32 which;
+
+	if (r->where == IN_NODES) {
+		take_name(r, text, length, name);
+		if (name_add(&r->net->nodes, name) == NET_NONE)
+			refuse_line(r->text.file, here(r), "two nodes '%s'",
+				    name);
+		return 1;
+	}
+	/* Whatever somebody has to say about it is for people. */
+	if (r->where == TOP && r->key == KEY_ABOUT)
+		return 1;
+	if (r->where != IN_LINK || (r->key != KEY_FROM && r->key != KEY_TO))
+		return unexpected(r);
+	take_name(r, text, length, name);
+	which = name_add(&r->names, name);
+	if (which == NET_NONE)
+		which = name_find(&r->names, name);
+	if (r->key == KEY_FROM)
+		r->link.from = which;
+	else
+		r->link.to = which;
+	return 1;
+}
+
+static int on_number(void *context, const char *text, size_t length)
+{
+	struct reader *r = context;
+	char word[64] = "";
+	double value;
+
+	if (r->where != IN_LINK || (r->key != KEY_RATE && r->key != KEY_DELAY))
+		return unexpected(r);
+	if (length < sizeof(word))
+		memcpy(word, text, length);
+	value = number_in(word);
+	if (r->key == KEY_RATE) {
+		if (!(value >= 1 && value <= NET_RATE_MAX))
+			refuse_line(r->text.file, here(r),
+				    "rate %.40s: must be 1 to 1e12 bit/s",
+				    word);
+		r->link.rate = llround(value);
+	} else {
+		if (!(value >= 0 && value <= NET_DELAY_MAX / 1e9))
+			refuse_line(r->text.file, here(r),
+				    "delay %.40s: must be 0 to 10 seconds",
+				    word);
+		r->link.delay = llround(value * 1e9);
+	}
+	return 1;
+}
+
+static int on_boolean(void *context, int value)
+{
+	struct reader *r = context;
+
+	if (r->where != IN_LINK || r->key != KEY_DUPLEX)
+		return unexpected(r);
+	r->link.duplex = value;
+	return 1;
+}
+
+static int on_null(void *context)
+{
+	return unexpected(context);
+}
+
+static int on_key(void *context, const unsigned char *text, size_t length)
+{
+	struct reader *r = context;
+	bool top = r->where == TOP;
+	u32 *seen = top ? &r->seen : &r->link_seen;
+	enum key key;
+
+	for (key = top ? KEY_NODES : KEY_FROM; key < (top ? KEY_FROM : KEYS);
+	     key++)
+		if (strlen(keys[key]) == length &&
+		    !memcmp(keys[key], text, length))
+			break;
+	if (key == (top ? KEY_FROM : KEYS))
+		refuse_line(r->text.file, here(r),
+			    "no such key as '%.*s'; there are %s",
+			    (int)(length < 40 ? length : 40),
+			    (const char *)text,
+			    top ? "nodes, links, about" :
+				  "from, to, rate, delay, duplex");
+	if (*seen & 1U << key)
+		refuse_line(r->text.file, here(r), "two \"%s\"", keys[key]);
+	*seen |= 1U << key;
+	r->key = key;
+	return 1;
+}
+
+static int on_map(void *context)
+{
+	struct reader *r = context;
+
+	if (r->where == OUTSIDE && !r->seen) {
+		r->where = TOP;
+	} else if (r->where == IN_LINKS) {
+		r->where = IN_LINK;
+		r->link_seen = 0;
+		r->link = (struct wish){ .line = here(r) };
+	} else {
+		return unexpected(r);
+	}
+	return 1;
+}
+
+static int on_map_end(void *context)
+{
+	struct reader *r = context;
+	enum key key;
+
+	if (r->where == TOP) {
+		r->where = OUTSIDE;
+		return 1;
+	}
+	for (key = KEY_FROM; key < KEY_DUPLEX; key++)
+		if (!(r->link_seen & 1U << key))
+			refuse_line(r->text.file, r->link.line,
+				    "the link has no \"%s\"", keys[key]);
+	r->wishes = more(r->wishes, r->wish_count, &r->wish_room,
+			 sizeof(*r->wishes));
+	r->wishes[r->wish_count++] = r->link;
+	r->where = IN_LINKS;
+	return 1;
+}
+
+static int on_array(void *context)
+{
+	struct reader *r = context;
+
+	if (r->where != TOP || r->key == KEY_ABOUT)
+		return unexpected(r);
+	r->where = r->key == KEY_NODES ? IN_NODES : IN_LINKS;
+	return 1;
+}
+
+static int on_array_end(void *context)
+{
+	struct reader *r = context;
+
+	r->where = TOP;
+	return 1;
+}
+
+static const yajl_callbacks callbacks = {
+	.yajl_null = on_null,
+	.yajl_boolean = on_boolean,
+	.yajl_number = on_number,
+	.yajl_string = on_string,
+	.yajl_map_key = on_key,
+	.yajl_start_map = on_map,
+	.yajl_end_map = on_map_end,
+	.yajl_start_array = on_array,
+	.yajl_end_array = on_array_end,
+};
+
+/* The line of the link that comes second where two lead the same way. */
+static u32 line_of_second(const struct reader *r)
+{
+	const struct net *net = r->net;
+	u32 n, at = 0, link;
+
+	for (n = 0; n < r->wish_count; n++) {
+		for (link = 0; link < 1U + r->wishes[n].duplex; link++, at++)
+			if (net_link_between(net, net->links[at].from,
+					     net->links[at].to) != at)
+				return r->wishes[n].line;
+	}
+	return 1;
+}
+
+static void join_up(struct reader *r)
+{
+	const char *file = r->text.file, *wrong;
+	u32 n;
+
+	for (n = 0; n < r->wish_count; n++) {
+		const struct wish *wish = &r->wishes[n];
+		const char *names[2] = { name_of(&r->names, wish->from),
+					 name_of(&r->names, wish->to) };
+		u32 ends[2], side;
+
+		for (side = 0; side < 2; side++) {
+			ends[side] = name_find(&r->net->nodes, names[side]);
+			if (ends[side] == NET_NONE)
+				refuse_line(file, wish->line, "no node '%s'",
+					    names[side]);
+		}
+		if (ends[0] == ends[1])
+			refuse_line(file, wish->line,
+				    "a link from '%s' to itself", names[0]);
+		net_add_link(r->net, ends[0], ends[1], wish->rate, wish->delay);
+		if (wish->duplex)
+			net_add_link(r->net, ends[1], ends[0], wish->rate,
+				     wish->delay);
+	}
+	wrong = net_index(r->net);
+	if (wrong)
+		refuse_line(file, line_of_second(r), "%s", wrong);
+}
+
+static void read_json(struct net *net, struct text text)
+{
+	struct reader r = { .net = net, .text = text };
+	const unsigned char *data = (const unsigned char *)r.text.data;
+	const char *file = text.file;
+	yajl_status status;
+	size_t at;
+
+	r.yajl = yajl_alloc(&callbacks, NULL, &r);
+	if (!r.yajl)
+		refuse_line(file, 1, "out of memory");
+	status = yajl_parse(r.yajl, data, r.text.length);
+	at = yajl_get_bytes_consumed(r.yajl);
+	if (status == yajl_status_ok) {
+		status = yajl_complete_parse(r.yajl);
+		at = r.text.length;
+	}
+	if (status != yajl_status_ok) {
+		unsigned char *why = yajl_get_error(r.yajl, 0, NULL, 0);
+
+		why[strcspn((char *)why, "\n")] = '\0';
+		refuse_line(file, line_at(&r.text, at), "%s", why);
+	}
+	yajl_free(r.yajl);
+	if (!(r.seen & 1U << KEY_NODES) || !(r.seen & 1U << KEY_LINKS))
+		refuse_line(file, line_at(&r.text, r.text.length),
+			    "a topology has \"nodes\" and \"links\"");
+	join_up(&r);
+	free(r.wishes);
+	free(r.names.text);
+	free(r.names.begins);
+	free(r.names.table);
+}
+
+/**
+ * read_topology() - nodes and links
+ * @net: empty
+ * @file: its name; "-" is standard input
+ * @zoo: what GraphML does not say itself
+ *
+ * JSON begins with a brace, GraphML with an angle bracket.
+ */
+void read_topology(struct net *net, const char *file, const struct zoo *zoo)
+{
+	struct text text = read_text(file);
+
+	if (text.data[strspn(text.data, " \t\r\n")] == '<') {
+		read_graphml(net, &text, zoo);
+	} else {
+		if (zoo->rate || zoo->delay != NET_NEVER || zoo->inside)
+			refuse_line(file, 1,
+				    "for GraphML only: --link-rate and such");
+		read_json(net, text);
+	}
+	free(text.data);
+}
+
+/* ------------------------------------------------------------------------ */
+/* Sessions                                                                 */
+
+enum column {
+	COLUMN_ID,
+	COLUMN_SOURCE,
+	COLUMN_DESTINATION,
+	COLUMN_JOIN,
+	COLUMN_LEAVE,
+	COLUMN_DEMAND,
+	COLUMN_BYTES,
+	COLUMN_PATH,
+	COLUMNS
+};
+
+static const char *const columns[COLUMNS] = {
+	"id",	 "source", "destination", "join",
+	"leave", "demand", "bytes",	  "path",
+};
+
+/*
+ * A line's fields, cut apart in place; quotes are taken away. One more than
+ * there are columns: too many; 0: a quote has no end.
+ */
+static u32 cut(char *line, char *fields[COLUMNS + 1])
+{
+	u32 count = 0;
+	char *to;
+
+	for (;;) {
+		bool quoted = *line == '"';
+
+		line += quoted;
+		to = line;
+		fields[count++] = to;
+		while (*line && (quoted || *line != ',')) {
+			if (quoted && *line == '"') {
+				if (line[1] != '"') {
+					quoted = false;
+					line++;
+					continue;
+				}
+				line++;
+			}
+			*to++ = *line++;
+		}
+		if (quoted || !*line || count > COLUMNS) {
+			*to = '\0';
+			return quoted ? 0 : count;
+		}
+		*to = '\0';
+		line++;
+	}
+}
+
+static u64 time_named(const char *file, u32 line, enum column column,
+		      const char *text)
+{
+	double value;
+
+	if (!*text)
+		return NET_NEVER;
+	value = number_in(text);
+	if (!(value >= 0 && value <= 1e9))
+		refuse_line(file, line, "%s '%.40s': must be 0 to 1e9 seconds",
+			    columns[column], text);
+	return llround(value * 1e9);
+}
+
+static u32 node_named(const struct net *net, const char *file, u32 line,
+		      const char *name)
+{
+	u32 node = name_find(&net->nodes, name);
+
+	if (node == NET_NONE)
+		refuse_line(file, line, "no node '%.200s'", name);
+	return node;
+}
+
+static void take_path(struct net *net, struct session *session,
+		      const char *file, u32 line, char *text)
+{
+	u32 links[NET_HOPS_MAX + 1], count = 0, from = NET_NONE, to;
+	const char *wrong;
+	char *name;
+
+	while ((name = strsep(&text, ">"))) {
+		to = node_named(net, file, line, name);
+		if (from == NET_NONE && to != session->from)
+			refuse_line(file, line,
+				    "the path does not begin at '%s'",
+				    name_of(&net->nodes, session->from));
+		if (from != NET_NONE) {
+			if (count > NET_HOPS_MAX)
+				break;
+			links[count] = net_link_between(net, from, to);
+			if (links[count++] == NET_NONE)
+				refuse_line(file, line,
+					    "no link from '%s' to '%s'",
+					    name_of(&net->nodes, from),
+					    name_of(&net->nodes, to));
+		}
+		from = to;
+	}
+	if (from != session->to && count <= NET_HOPS_MAX)
+		refuse_line(file, line, "the path does not end at '%s'",
+			    name_of(&net->nodes, session->to));
+	wrong = net_set_path(net, session, links, count);
+	if (wrong)
+		refuse_line(file, line, "%s", wrong);
+}
+
+static void take_session(struct net *net, const char *file, u32 line,
+			 char *fields[], u32 *lines)
+{
+	struct session *session = net_add_session(net);
+	const char *wrong =
+		wrong_name(fields[COLUMN_ID], strlen(fields[COLUMN_ID]));
+	double value;
+
+	if (wrong)
+		refuse_line(file, line, "id: %s", wrong);
+	session->id = name_add(&net->ids, fields[COLUMN_ID]);
+	if (session->id == NET_NONE)
+		refuse_line(file, line,
+			    "two sessions '%s', the other in line %u",
+			    fields[COLUMN_ID],
+			    lines[name_find(&net->ids, fields[COLUMN_ID])]);
+	session->from = node_named(net, file, line, fields[COLUMN_SOURCE]);
+	session->to = node_named(net, file, line, fields[COLUMN_DESTINATION]);
+	if (session->from == session->to)
+		refuse_line(file, line, "a session from '%s' to itself",
+			    fields[COLUMN_SOURCE]);
+	session->join =
+		time_named(file, line, COLUMN_JOIN, fields[COLUMN_JOIN]);
+	session->leave =
+		time_named(file, line, COLUMN_LEAVE, fields[COLUMN_LEAVE]);
+	if (session->leave <= session->join && session->join != NET_NEVER)
+		refuse_line(file, line, "it leaves before it has joined");
+	if (*fields[COLUMN_DEMAND]) {
+		value = number_in(fields[COLUMN_DEMAND]);
+		if (!(value >= 1 && value <= NET_RATE_MAX))
+			refuse_line(file, line,
+				    "demand '%.40s': must be 1 to 1e12 bit/s",
+				    fields[COLUMN_DEMAND]);
+		session->demand = llround(value);
+	}
+	if (*fields[COLUMN_BYTES]) {
+		value = number_in(fields[COLUMN_BYTES]);
+		if (!(value >= 1 && value <= 1e15))
+			refuse_line(file, line,
+				    "bytes '%.40s': must be 1 to 1e15",
+				    fields[COLUMN_BYTES]);
+		session->bytes = llround(value);
+	}
+	if (fields[COLUMN_PATH] && *fields[COLUMN_PATH])
+		take_path(net, session, file, line, fields[COLUMN_PATH]);
+}
+
+static const char bad_head[] =
+	"the first line must be id,source,destination,join,leave,demand,bytes and perhaps ,path";
+
+static u32 take_head(const char *file, char *fields[], u32 count)
+{
+	u32 n;
+
+	for (n = 0; n < count && n < COLUMNS; n++)
+		if (strcmp(fields[n], columns[n]))
+			break;
+	if (n != count || n < COLUMN_PATH)
+		refuse_line(file, 1, bad_head);
+	return count;
+}
+
+/**
+ * read_sessions() - who joins and leaves when
+ * @net: with its topology
+ * @file: its name; "-" is standard input
+ *
+ * Sessions without a path get the shortest.
+ */
+void read_sessions(struct net *net, const char *file)
+{
+	struct text text = read_text(file);
+	char *fields[COLUMNS + 1], *rest = text.data, *row;
+	u32 line = 0, wanted = 0, count, room = 0, which = 0, *lines = NULL;
+	const char *wrong;
+
+	if (strlen(text.data) != text.length)
+		refuse_line(file, line_at(&text, strlen(text.data)),
+			    "a 0 in the text");
+	if (text.length && text.data[text.length - 1] != '\n')
+		refuse_line(file, line_at(&text, text.length),
+			    "the last line has no end: is the file whole?");
+	while ((row = strsep(&rest, "\n")) && rest) {
+		size_t length = strlen(row);
+
+		line++;
+		if (length && row[length - 1] == '\r')
+			row[length - 1] = '\0';
+		if (!*row)
+			continue;
+		fields[COLUMN_PATH] = NULL;
+		count = cut(row, fields);
+		if (!count)
+			refuse_line(file, line,
+				    "a quotation mark has no second one here");
+		if (!wanted) {
+			wanted = take_head(file, fields, count);
+			continue;
+		}
+		if (count > COLUMNS)
+			refuse_line(file, line, "more than %u fields", COLUMNS);
+		if (count != wanted)
+			refuse_line(file, line, "%u fields instead of %u",
+				    count, wanted);
+		lines = more(lines, net->session_count, &room, sizeof(u32));
+		lines[net->session_count] = line;
+		take_session(net, file, line, fields, lines);
+	}
+	if (!wanted)
+		take_head(file, fields, 0);
+	wrong = net_route(net, &which);
+	if (wrong)
+		refuse_line(file, lines ? lines[which] : 1, "%s", wrong);
+	free(lines);
+	free(text.data);
+}

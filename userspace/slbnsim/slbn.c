@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * SLBN, as the kernel's sch_slbn and slbnd run it: this is only what hands
+ * their packets to the tasks of sch_slbn/slbn_core.h, which are compiled here
+ * as they are there.
+ *
+ * slbn-paper is the algorithm as printed (with the corrections that the core
+ * tells of): three integers for each link, and nothing is forgotten. slbn heals
+ * too: ledgers and epochs of a second, in each of which a link hears of a
+ * session, as slbnd sees to. The memory of recent visits only matters when
+ * packets are lost, and is left out where none is. The kernel's has room for all
+ * packets that can come in a second, 35 for each Mbit/s; this one for sixteen
+ * times the sessions that ever cross the link, if it may: with but twice as many,
+ * rows run over here and there, and rates are off again and again.
+ *
+ * What a link drops, since it knows nothing of it, its source sends again.
+ */
+#include <stdio.h>
+
+#include "random.h"
+#include "sim.h"
+
+#include <sch_slbn/slbn_core.h>
+#include <sch_slbn/slbn_wire.h>
+
+/* IPv4 and UDP; Ethernet, as queues count it. */
+#define BELOW (20 + 8 + 14)
+
+struct slbn_memory {
+	struct slbn_packet pkt;
+	u16 tags[];
+};
+
+struct slbn_wire {
+	struct slbn_link_vars vars;
+	u32 rows;
+};
+
+/* One for all links. */
+static struct slbn_link_stats stats;
+
+static size_t packet_memory(u32 hops)
+{
+	return sizeof(struct slbn_memory) + hops * sizeof(u16);
+}
+
+static u32 packet_bytes(u32 hops)
+{
+	return BELOW + slbn_tag_at(hops);
+}
+
+static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
+{
+	struct wire *wire = sim_wire(sim, link);
+	struct slbn_wire *own = SIM_OWN(wire);
+	struct slbn_memory *memory = SIM_OWN(packet);
+	const struct slbn_link_params params = {
+		.C = wire->rate,
+		.epoch = epoch,
+		.rows = own->rows,
+		.salt = link,
+	};
+	u16 *tag = &memory->tags[slbn_hop_here(&memory->pkt)];
+
+	packet->lost =
+		slbn_link_visit(&params, &own->vars, &stats, &memory->pkt, tag,
+				sim->now) != SLBN_FORWARD;
+}
+
+#define EPOCH 1000000000ULL
+/* Visits that a link can remember, for each session that crosses it. */
+#define ROOM 16ULL
+
+static void visit_healing(struct sim *sim, struct packet *packet, u32 link)
+{
+	visit(sim, packet, link, EPOCH);
+}
+
+static void visit_plain(struct sim *sim, struct packet *packet, u32 link)
+{
+	visit(sim, packet, link, 0);
+}
+
+static void wire_init(struct sim *sim, u32 link)
+{
+	struct slbn_wire *own = SIM_OWN(sim_wire(sim, link));
+
+	slbn_link_init(&own->vars, 0, draw(&sim->random));
+}
+
+static void wire_init_healing(struct sim *sim, u32 link)
+{
+	struct slbn_wire *own = SIM_OWN(sim_wire(sim, link));
+	u64 visits;
+
+	wire_init(sim, link);
+	if (!sim_may_lose(sim))
+		return;
+	visits = fp_min64(ROOM * sim->crossing[link], sim->options.memory);
+	if (!visits)
+		return;
+	for (own->rows = 1; own->rows * SLBN_MEMORY_WAYS < visits;)
+		own->rows *= 2;
+	own->vars.memory = calloc((size_t)own->rows * SLBN_MEMORY_WAYS,
+				  sizeof(struct slbn_visit));
+	if (!own->vars.memory) {
+		fputs("slbnsim: out of memory\n", stderr);
+		exit(1);
+	}
+}
+
+static void wire_end(struct sim *sim, u32 link)
+{
+	struct slbn_wire *own = SIM_OWN(sim_wire(sim, link));
+
+	free(own->vars.memory);
+}
+
+/* The packet that stands ready at the source, on its way. */
+static void again(struct sim *sim, struct packet *packet)
+{
+	const struct slbn_source *source =
+		SIM_OWN(sim_source(sim, packet->session));
+	struct slbn_memory *own = SIM_OWN(packet);
+
+	own->pkt = source->pkt;
+	memcpy(own->tags, source->tags, source->pkt.room * sizeof(u16));
+}
+
+static void join(struct sim *sim, struct packet *packet)
+{
+	const struct session *session = &sim->net->sessions[packet->session];
+	struct slbn_source *source = SIM_OWN(sim_source(sim, packet->session));
+	const u64 id[2] = { 0, packet->session };
+
+	slbn_source_join(source, id, session->demand, session->hops);
+	again(sim, packet);
+}
+
+/* The path is another, and nobody has told the source. */
+static void move(struct sim *sim, struct packet *packet, u32 was)
+{
+	const struct session *session = &sim->net->sessions[packet->session];
+	struct slbn_source *source = SIM_OWN(sim_source(sim, packet->session));
+
+	*source = *(struct slbn_source *)SIM_OWN(sim_source(sim, was));
+	/* Of as many hops as both paths have; without tags so far. */
+	source->pkt.room = fp_max(source->pkt.room, session->hops);
+	again(sim, packet);
+}
+
+static void turn(struct sim *sim, struct packet *packet)
+{
+	struct slbn_memory *own = SIM_OWN(packet);
+
+	(void)sim;
+	slbn_destination_answer(&own->pkt);
+}
+
+static bool answer(struct sim *sim, struct packet *packet)
+{
+	struct source *source = sim_source(sim, packet->session);
+	struct slbn_source *own = SIM_OWN(source);
+	struct slbn_memory *ack = SIM_OWN(packet);
+
+	if (source->leaving)
+		slbn_source_leave(own);
+	if (slbn_source_answer(own, &ack->pkt, ack->tags) != SLBN_CYCLE)
+		return false;
+	if (!source->leaving)
+		sim_set_rate(sim, packet->session, own->rate);
+	ack->pkt = own->pkt;
+	return true;
+}
+
+const struct algorithm slbn_algorithm = {
+	.name = "slbn",
+	.about = "SLBN with healing, as the kernel runs it",
+	.wire_memory = sizeof(struct slbn_wire),
+	.source_memory = sizeof(struct slbn_source),
+	.packet_memory = packet_memory,
+	.packet_bytes = packet_bytes,
+	.wire_init = wire_init_healing,
+	.wire_end = wire_end,
+	.join = join,
+	.move = move,
+	.again = again,
+	.down = visit_healing,
+	.turn = turn,
+	.up = visit_healing,
+	.answer = answer,
+	.longest = EPOCH / 4,
+};
+
+const struct algorithm slbn_paper_algorithm = {
+	.name = "slbn-paper",
+	.about = "SLBN as in the paper, with three integers for each link",
+	.wire_memory = sizeof(struct slbn_wire),
+	.source_memory = sizeof(struct slbn_source),
+	.packet_memory = packet_memory,
+	.packet_bytes = packet_bytes,
+	.wire_init = wire_init,
+	.join = join,
+	.move = move,
+	.again = again,
+	.down = visit_plain,
+	.turn = turn,
+	.up = visit_plain,
+	.answer = answer,
+};

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * s-PERC: Jose, Ibanez, Alizadeh, McKeown, "A Distributed Algorithm to
+ * Calculate Max-Min Fair Rates Without Per-Flow State", SIGMETRICS 2019.
+ *
+ * Of the same class as SLBN: links have a constant state, and packets carry for
+ * each hop what the session is counted with there. A link counts a session as
+ * bottlenecked here (B) or elsewhere (E), with its limit e, and offers
+ *
+ *	b = (C - SumE) / NumB
+ *
+ * An offer can be too low for a while, because someone is still counted with
+ * too large an e. So a link remembers the largest e of late (MaxE, over two
+ * rounds), and an offer below that is marked to be ignored by the other links:
+ * that is what makes it converge, in 6 N rounds at most.
+ *
+ * The round must be longer than the time between two visits of a session. It is
+ * 250 ms here, or another that is asked for: more than any round-trip of the
+ * experiments, though not than the time between packets of a session of some
+ * 1 Mbit/s or less, whose control packets may not take more than 1 % of that. A
+ * round of a second makes all wait: offers are ignored for up to two.
+ *
+ * Rates are integers; a demand is an offer that is never ignored. What the
+ * source sends at is the least of what it has been counted with.
+ */
+#include "hops.h"
+
+#define ROUND 250000000ULL
+
+struct sperc_wire {
+	struct counts counts; /* SumE and NumB */
+	u64 MaxE;
+	u64 next_MaxE;
+};
+
+static void visit(struct sim *sim, struct packet *packet, u32 link)
+{
+	struct wire *wire = sim_wire(sim, link);
+	struct sperc_wire *own = SIM_OWN(wire);
+	struct hops_packet *cell = SIM_OWN(packet);
+	struct row *row = &cell->rows[packet->hop];
+	u64 e = hops_elsewhere(sim, packet), b;
+
+	hops_take_out(&own->counts, row);
+	if (cell->goodbye)
+		return;
+	b = hops_left(&own->counts, wire->rate);
+	hops_put_in(&own->counts, row, e, b);
+	/* By what it was before this one. */
+	row->ignore = own->MaxE > b;
+	if (row->elsewhere) {
+		own->MaxE = fp_max64(own->MaxE, e);
+		own->next_MaxE = fp_max64(own->next_MaxE, e);
+	}
+}
+
+static void timer(struct sim *sim, u32 link)
+{
+	struct sperc_wire *own = SIM_OWN(sim_wire(sim, link));
+
+	own->MaxE = own->next_MaxE;
+	own->next_MaxE = 0;
+}
+
+const struct algorithm sperc_algorithm = {
+	.name = "sperc",
+	.about = "s-PERC, rounds of 250 ms",
+	.wire_memory = sizeof(struct sperc_wire),
+	.packet_memory = hops_memory,
+	.packet_bytes = hops_bytes,
+	.join = hops_join,
+	.down = visit,
+	.turn = hops_turn,
+	.up = visit,
+	.answer = hops_answer,
+	.timer = timer,
+	.interval = ROUND,
+	.rounds = true,
+};

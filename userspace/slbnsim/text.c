@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Files as text, and words in them. See text.h.
+ *
+ * What a file says may be told again, in an error and in an answer. So no text
+ * of a file comes to a terminal with its control characters, and names are UTF-8
+ * without any: JSON could not hold others.
+ */
+#include "text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_MAX 1000000000UL
+
+static bool is_control(char letter)
+{
+	return (unsigned char)letter < 0x20 || letter == 0x7f;
+}
+
+/**
+ * refuse_line() - say what is wrong in a file, and end the program
+ * @file: its name
+ * @line: where
+ * @format: what, in a line
+ */
+void refuse_line(const char *file, u32 line, const char *format, ...)
+{
+	char reason[1024], *at;
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reason, sizeof(reason), format, arguments);
+	va_end(arguments);
+	for (at = reason; *at; at++)
+		if (is_control(*at))
+			*at = '?';
+	fprintf(stderr, "slbnsim: %s:%u: %s\n", file, line, reason);
+	exit(2);
+}
+
+static void __attribute__((noreturn))
+refuse_file(const char *file, const char *why)
+{
+	fprintf(stderr, "slbnsim: %s: %s\n", file, why);
+	exit(2);
+}
+
+/**
+ * read_text() - all of a file
+ * @file: its name; "-" is standard input
+ *
+ * Return: it, without the mark that some programs begin UTF-8 with; its data is
+ * to be freed.
+ */
+struct text read_text(const char *file)
+{
+	struct text text = { .file = file };
+	size_t room = 1 << 12, got;
+	FILE *from = strcmp(file, "-") ? fopen(file, "re") : stdin;
+
+	if (!from)
+		refuse_file(file, strerror(errno));
+	do {
+		char *bigger = realloc(text.data, room + 1);
+
+		if (!bigger || room > 2 * FILE_MAX)
+			refuse_file(file, "too large");
+		text.data = bigger;
+		got = fread(text.data + text.length, 1, room - text.length,
+			    from);
+		text.length += got;
+		if (text.length == room)
+			room *= 2;
+	} while (got);
+	if (ferror(from))
+		refuse_file(file, strerror(errno));
+	if (from != stdin)
+		fclose(from);
+	if (text.length >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3)) {
+		text.length -= 3;
+		memmove(text.data, text.data + 3, text.length);
+	}
+	text.data[text.length] = '\0';
+	return text;
+}
+
+/**
+ * line_at() - the line of a place
+ * @text: the file
+ * @offset: the place; not before the one that was asked for last
+ *
+ * Return: its line, from 1.
+ */
+u32 line_at(struct text *text, size_t offset)
+{
+	for (; text->counted < offset && text->counted < text->length;
+	     text->counted++)
+		text->lines += text->data[text->counted] == '\n';
+	return text->lines + 1;
+}
+
+/**
+ * number_in() - a decimal number and nothing else
+ * @text: a word
+ *
+ * Return: the number; NAN if it is none.
+ */
+double number_in(const char *text)
+{
+	char *end;
+	double value;
+
+	if (!*text || strspn(text, "+-0123456789.eE") != strlen(text))
+		return NAN;
+	value = strtod(text, &end);
+	return *end ? NAN : value;
+}
+
+/* How many bytes the first character has; 0 if it is not UTF-8 (RFC 3629). */
+static size_t utf8_length(const unsigned char *at, size_t left)
+{
+	static const u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t length, n;
+	u32 code;
+
+	if (*at < 0x80)
+		return 1;
+	if (*at < 0xc2 || *at > 0xf4)
+		return 0;
+	length = 2 + (*at >= 0xe0) + (*at >= 0xf0);
+	if (length > left)
+		return 0;
+	code = *at & (0x7f >> length);
+	for (n = 1; n < length; n++) {
+		if ((at[n] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (at[n] & 0x3f);
+	}
+	if (code < least[length] || code > 0x10ffff ||
+	    (code >= 0xd800 && code < 0xe000))
+		return 0;
+	return length;
+}
+
+/**
+ * wrong_name() - can this be a name?
+ * @name: what is to be one
+ * @length: its bytes
+ *
+ * Return: why not, or NULL.
+ */
+const char *wrong_name(const char *name, size_t length)
+{
+	size_t n, step;
+
+	if (!length || length >= NAME_ROOM)
+		return "a name has 1 to 255 bytes";
+	for (n = 0; n < length; n += step) {
+		if (is_control(name[n]))
+			return "a name has no control characters, and no 0";
+		step = utf8_length((const unsigned char *)name + n, length - n);
+		if (!step)
+			return "a name that is not UTF-8";
+	}
+	return NULL;
+}

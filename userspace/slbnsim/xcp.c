@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * XCP: Katabi, Handley, Rohrs, "Congestion control for high bandwidth-delay
+ * product networks", SIGCOMM 2002.
+ *
+ * Each interval d, the mean round-trip, a link works out by how many bytes all
+ * that its sources have under way should become more or less,
+ *
+ *	phi = alpha d (C - y) - beta Q
+ *
+ * and shares that out: more, evenly to all; less, in proportion to what they
+ * have. Packets tell a link their round-trip and window, and take the feedback
+ * along, the least of all links'. Some is always shuffled from the large to the
+ * small.
+ *
+ * XCP's fields ride on data packets. Here a packet with them speaks for all
+ * packets of a window: it takes the feedback of a whole round-trip at once. The
+ * source sends its window in a round-trip, evenly; the round-trip is that of a
+ * data packet, which takes its time on each link, else one packet would be more
+ * than a link has where there is hardly a delay.
+ *
+ * alpha 0.4, beta 0.226 and gamma 0.1 are the authors', and d is the mean over
+ * sessions, as in their router for ns-2. An interval does not end before
+ * somebody has told something in it, for there would be nobody to share with.
+ */
+#include "stamp.h"
+
+#define ALPHA 0.4
+#define BETA 0.226
+#define GAMMA 0.1
+#define TICK 5000000ULL
+#define FIRST_RTT 0.1
+#define PACKET 2000.0
+
+struct xcp_packet {
+	double feedback; /* bytes */
+	double cwnd; /* bytes */
+	double rtt; /* s; 0: not known yet */
+	double sending; /* a data packet, at all links, s */
+};
+
+struct xcp_source {
+	double cwnd;
+};
+
+struct xcp_wire {
+	double begun; /* this interval, s */
+	double d; /* of this interval, s */
+	double arrived; /* bits, when it began */
+	double least; /* that waited in it, bits */
+	double xi_p; /* as of the interval before */
+	double xi_n;
+	double pool_p; /* of what may be given and taken, bytes */
+	double pool_n;
+	double rtts; /* sums of what packets tell, s */
+	double squares; /* of these, s^2 */
+	double windows; /* bytes */
+};
+
+static size_t packet_memory(u32 hops)
+{
+	(void)hops;
+	return sizeof(struct xcp_packet);
+}
+
+static void wire_init(struct sim *sim, u32 link)
+{
+	struct xcp_wire *own = SIM_OWN(sim_wire(sim, link));
+
+	own->d = FIRST_RTT;
+}
+
+static void end_interval(struct xcp_wire *own, double C, double y)
+{
+	/* A session tells the oftener, the shorter its round-trip. */
+	double d = own->squares / own->rtts;
+	double phi = (ALPHA * d * (C - y) - BETA * own->least) / 8;
+	double h = GAMMA * y * d / 8 - (phi < 0 ? -phi : phi);
+
+	if (h < 0)
+		h = 0;
+	own->pool_p = h + (phi > 0 ? phi : 0);
+	own->pool_n = h + (phi < 0 ? -phi : 0);
+	/* Of a packet that is all of a window: s = cwnd. */
+	own->xi_p = own->pool_p / (own->rtts * d);
+	own->xi_n = own->pool_n / (own->windows * d);
+	own->d = d;
+	own->rtts = 0;
+	own->squares = 0;
+	own->windows = 0;
+}
+
+static void timer(struct sim *sim, u32 link)
+{
+	struct wire *wire = sim_wire(sim, link);
+	struct xcp_wire *own = SIM_OWN(wire);
+	double now = sim->now / 1e9, waiting = sim_waiting(sim, link);
+
+	if (waiting < own->least)
+		own->least = waiting;
+	if (now - own->begun < own->d || own->rtts == 0)
+		return;
+	end_interval(own, wire->rate,
+		     stamp_measure(sim, link, &own->arrived, now - own->begun));
+	own->begun = now;
+	own->least = waiting;
+}
+
+static void join(struct sim *sim, struct packet *packet)
+{
+	struct xcp_source *source = SIM_OWN(sim_source(sim, packet->session));
+	struct xcp_packet *own = SIM_OWN(packet);
+
+	source->cwnd = PACKET;
+	*own = (struct xcp_packet){ .feedback = 1e18, .cwnd = PACKET };
+}
+
+static void down(struct sim *sim, struct packet *packet, u32 link)
+{
+	struct wire *wire = sim_wire(sim, link);
+	struct xcp_wire *own = SIM_OWN(wire);
+	struct xcp_packet *pkt = SIM_OWN(packet);
+	double rtt = pkt->rtt > 0 ? pkt->rtt : own->d;
+	double more = own->xi_p * rtt * rtt;
+	double less = own->xi_n * rtt * pkt->cwnd;
+
+	own->rtts += rtt;
+	own->squares += rtt * rtt;
+	own->windows += pkt->cwnd;
+	pkt->sending += 8 * PACKET / wire->rate;
+	if (more > own->pool_p)
+		more = own->pool_p;
+	if (less > own->pool_n)
+		less = own->pool_n;
+	own->pool_p -= more;
+	own->pool_n -= less;
+	if (more - less < pkt->feedback)
+		pkt->feedback = more - less;
+}
+
+static bool answer(struct sim *sim, struct packet *packet)
+{
+	struct xcp_source *source = SIM_OWN(sim_source(sim, packet->session));
+	struct xcp_packet *own = SIM_OWN(packet);
+	double rtt = sim_since_asked(sim, packet->session) / 1e9 + own->sending;
+	double most = sim_demand(sim, packet->session) * rtt / 8;
+
+	if (sim_source(sim, packet->session)->leaving)
+		return false;
+	source->cwnd += own->feedback;
+	if (source->cwnd < PACKET)
+		source->cwnd = PACKET;
+	if (source->cwnd > most)
+		source->cwnd = most;
+	sim_set_rate(sim, packet->session, (u64)(8 * source->cwnd / rtt));
+	*own = (struct xcp_packet){
+		.feedback = 1e18,
+		.cwnd = source->cwnd,
+		.rtt = rtt,
+	};
+	return true;
+}
+
+const struct algorithm xcp_algorithm = {
+	.name = "xcp",
+	.about = "XCP, a control packet for each window",
+	.wire_memory = sizeof(struct xcp_wire),
+	.source_memory = sizeof(struct xcp_source),
+	.packet_memory = packet_memory,
+	.packet_bytes = stamp_bytes,
+	.wire_init = wire_init,
+	.join = join,
+	.down = down,
+	.turn = stamp_turn,
+	.up = stamp_pass,
+	.answer = answer,
+	.measures = true,
+	.rides = true,
+	.timer = timer,
+	.interval = TICK,
+};
