@@ -335,7 +335,8 @@ def test_fair_queueing_protects_the_background(tmp_path: Path) -> None:
         assert queue["shown"]["drops"] == measurement.samples.drops[-1] > 0
         assert result["total"]["utilisation"] > 0.6
     fifo, fair = found["pfifo"], found["drr_fq"]
-    assert fifo["flows"] == fair["flows"] > 50  # the same, by their seed
+    # The same, by their seed, but for those that begin just when the measuring does, or ends.
+    assert fair["flows"] > 50 and abs(fifo["flows"] - fair["flows"]) <= 2
     assert fifo["lost"] > 20
     assert fair["lost"] <= fifo["lost"] / 10
     assert fair["loss"] < 0.0005
@@ -349,7 +350,8 @@ def test_the_background_is_what_was_planned(tmp_path: Path) -> None:
     measurement, result = measured(tmp_path, what)
     found, report = result["background"], measurement.background
     assert report
-    words = flows.source_options(what, "10.0.0.1")
+    assert what.background
+    words = flows.source_options(what.background, what.rate, what.mtu, what.seed, "10.0.0.1")
     options = words[words.index("--seed") : words.index("--peak")]
     plan = host.run(host.traffic_program(), "plan", *options, "--time", "9").splitlines()[1:]
     events = [tuple(map(int, line.split(","))) for line in plan]

@@ -103,6 +103,13 @@ def test_a_session_without_a_limit_is_refused() -> None:
         maxmin.rates({}, {"x": Session([])})
 
 
+def test_a_link_without_a_capacity_is_no_limit() -> None:
+    sessions = {"x": Session(["a", "b"]), "y": Session(["b"], 3)}
+    assert maxmin.rates({"a": 10}, sessions) == {"x": 10, "y": 3}
+    with pytest.raises(ValueError, match="no limit"):
+        maxmin.rates({"a": 10}, {"x": Session(["b"])})
+
+
 def test_ways_there_and_back_are_the_same() -> None:
     for a in abilene.ACCESS:
         for b in abilene.ACCESS:

@@ -112,13 +112,20 @@ def test_the_load_is_the_fraction_with_its_headers(fraction: float, mean: int, m
     )
 
 
+def source_words(what: Scenario) -> str:
+    assert what.background
+    return " ".join(
+        flows.source_options(what.background, what.rate, what.mtu, what.seed, "10.1.200.2")
+    )
+
+
 def test_what_the_source_is_told() -> None:
     what = with_background(Background(0.5, sizes="pareto:1.5"), mtu=1000, seed=7)
-    words = " ".join(flows.source_options(what, "10.1.200.2"))
+    words = source_words(what)
     assert words.startswith("--to 10.1.200.2 --kind flows --seed 7 --load 23")
     assert words.endswith("--mean 102400 --sizes pareto:1.5 --peak 1000000")
     what = with_background(Background(0.5, background.PACKETS), mtu=1000)
-    words = " ".join(flows.source_options(what, "10.1.200.2"))
+    words = source_words(what)
     assert words.endswith(f"--load {25e6 * 972 / 1014:.3f} --mean 972")
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
-COMMANDS = ("run", "check", "five", "backbone", "list", "plot", "compare")
+COMMANDS = (
+    *("run", "check", "five", "backbone", "list", "plot", "compare", "figure", "report", "flent"),
+)
 RUN = ("run", "dumbbell", "--flows", "reno")
 
 

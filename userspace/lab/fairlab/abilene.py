@@ -13,11 +13,10 @@ access router's wire is all on the way to it: what slbnd holds to a rate waits i
 come to the wire right when fq lets it go.
 """
 
-import heapq
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fairlab import mesh
 from fairlab.qdisc import Qdisc
 from fairlab.topology import Edge, End, Link, Network, Queue, Trunk
 
@@ -42,8 +41,6 @@ LINKS = (
 )  # fmt: skip
 ACCESS = ("sea", "lax", "hou", "chi", "atl", "nyc")
 
-EARTH_RADIUS_KM = 6371
-US_PER_KM = 5 * 1.5
 ACCESS_DELAY = 500  # µs
 # What SLBN's links hand out of a wire: the rest is what their control packets may take at most.
 SLBN_SHARE = 0.95
@@ -51,17 +48,17 @@ SLBN_SHARE = 0.95
 FQ = ("limit", "100000", "flow_limit", "10000")
 
 
-def distance_km(a: str, b: str) -> float:
-    """Along the great circle."""
-    (lat1, long1), (lat2, long2) = (map(math.radians, NODES[node]) for node in (a, b))
-    cosine = math.sin(lat1) * math.sin(lat2)
-    cosine += math.cos(lat1) * math.cos(lat2) * math.cos(long1 - long2)
-    return EARTH_RADIUS_KM * math.acos(cosine)
+PLACES: dict[str, mesh.Place] = {node: (north, -west) for node, (north, west) in NODES.items()}
 
 
 def delay_us(a: str, b: str) -> int:
     """Of a link, one way."""
-    return round(distance_km(a, b) * US_PER_KM)
+    return mesh.delay_us(PLACES[a], PLACES[b])
+
+
+def backbone(rate: int) -> mesh.Mesh:
+    """The nodes and links alone, with RATE [bit/s] on each."""
+    return mesh.of_places("abilene", PLACES, ((a, b, rate) for a, b in LINKS))
 
 
 def access(node: str) -> str:
@@ -100,18 +97,7 @@ def neighbours() -> dict[str, dict[str, int]]:
 
 def next_hops(to: str) -> dict[str, str]:
     """From each router, the next one on the shortest way TO a router."""
-    near = neighbours()
-    known: dict[str, int] = {}
-    hops: dict[str, str] = {}
-    queue = [(0, to, to)]
-    while queue:
-        time, node, hop = heapq.heappop(queue)
-        if node in known:
-            continue
-        known[node], hops[node] = time, hop
-        for other, delay in near[node].items():
-            heapq.heappush(queue, (time + delay, other, node))
-    return hops
+    return mesh.next_hops(neighbours(), to)
 
 
 def path(source: str, destination: str) -> list[tuple[str, str]]:
@@ -133,7 +119,7 @@ def round_trip_us(source: str, destination: str) -> int:
 
 def wire(a: str, b: str) -> str:
     """The name of a wire: its device."""
-    return f"{a}.{b}"
+    return mesh.link_name(a, b)
 
 
 def build(rate: int, variant: Variant, mtu: int = 1500) -> Network:

@@ -201,20 +201,23 @@ class Listener(threading.Thread):
         return self.told
 
 
-def agent_command(network: Network, node: str, socket: Path, rate: int) -> list[str]:
-    """slbnd for the access router of a node."""
+def own_ports() -> str:
+    """The ports of the flows' own ends; iperf3's own talk is no flow of ours."""
+    return f"{flows.FIRST_CLIENT_PORT}-{flows.FIRST_CLIENT_PORT + len(FLOWS) - 1}"
+
+
+def agent_command(network: Network, node: str, socket: Path, rate: int, ports: str) -> list[str]:
+    """slbnd for the access router of a node, for flows with one of these PORTS."""
     top = host.tree()
     if top is None:
         raise CannotRunError("slbnd is part of the project's tree: run its scripts/fairlab")
     uplink = abilene.wire(abilene.access(node), node)
-    # iperf3's own talk is no flow of ours.
-    last = flows.FIRST_CLIENT_PORT + len(FLOWS) - 1
     options = {
         "config": "/dev/null",
         "socket": str(socket),
         "hosts": f"{abilene.address_of(network, node)}/32",
         "devices": uplink,
-        "ports": f"{flows.FIRST_CLIENT_PORT}-{last}",
+        "ports": ports,
         "initial": f"{rate}bit",
         "control": CONTROL_SHARE,
         "pause": PAUSE,
@@ -226,7 +229,7 @@ def agent_command(network: Network, node: str, socket: Path, rate: int) -> list[
 
 
 @contextmanager
-def agents(lab: Laboratory, rate: int) -> Iterator[Listener]:
+def agents(lab: Laboratory, rate: int, ports: str) -> Iterator[Listener]:
     """slbnd on each access router, and somebody who listens to them."""
     top = host.tree() or Path()
     os.environ.setdefault("LIBSLBN", str(top / "build/libslbn/libslbn.so.0"))
@@ -238,16 +241,17 @@ def agents(lab: Laboratory, rate: int) -> Iterator[Listener]:
         for node in abilene.ACCESS:
             router = abilene.access(node)
             with (lab.scratch / f"{router}.txt").open("wb") as output:
-                command = agent_command(lab.network, node, lab.scratch / f"{router}.socket", rate)
+                socket = lab.scratch / f"{router}.socket"
+                command = agent_command(lab.network, node, socket, rate, ports)
                 processes[node] = lab.start(router, command, output)
         watching, asking = {}, {}
         deadline = time.monotonic() + flows.START_PATIENCE
         for node, process in processes.items():
-            socket = str(lab.scratch / f"{abilene.access(node)}.socket")
+            path = str(lab.scratch / f"{abilene.access(node)}.socket")
             while True:
                 try:
-                    watching[node] = stack.enter_context(libslbn.Connection(socket))
-                    asking[node] = stack.enter_context(libslbn.Connection(socket))
+                    watching[node] = stack.enter_context(libslbn.Connection(path))
+                    asking[node] = stack.enter_context(libslbn.Connection(path))
                     break
                 except OSError:
                     if process.poll() is not None or time.monotonic() > deadline:
@@ -480,7 +484,9 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
         preflight.offloads(lab)
         lab.add_queues()
-        listener = stack.enter_context(agents(lab, plan.rate)) if VARIANTS[name].slbn else None
+        listener = None
+        if VARIANTS[name].slbn:
+            listener = stack.enter_context(agents(lab, plan.rate, own_ports()))
         progress.step(f"{name}: {len(FLOWS)} flows in {plan.seconds} s")
         return run_flows(lab, plan, listener, progress)
 

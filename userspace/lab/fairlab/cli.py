@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +24,10 @@ from fairlab import (
     comparison,
     congestion,
     engine,
+    experiment_guest,
     figures,
+    flenttest,
+    gallery_cli,
     headers,
     host,
     measure,
@@ -32,6 +35,8 @@ from fairlab import (
     report,
     results,
     scenario,
+    sessions_guest,
+    sessions_tcp_guest,
     units,
 )
 from fairlab.errors import BrokenPromiseError, LabError, ReportedError, UsageError
@@ -42,8 +47,18 @@ EXIT_STATUS = """exit status:
   1  it broke: the reason is on stderr
   2  what was asked for does not exist or makes no sense
   3  it cannot be done here, or this machine disturbed the measurement
-  4  SLBN did not keep what it promises (backbone)
+  4  SLBN did not keep what it promises (backbone), a published claim does not hold (figure)
   128 + N  stopped by signal N"""
+
+# What can be measured, and by what.
+MEASURERS = {
+    "scenario": measure.measure,
+    "backbone": backbone.measure_all,
+    "experiment": experiment_guest.measure,
+    "sessions": sessions_guest.measure,
+    "sessions-tcp": sessions_tcp_guest.measure,
+    "flent": flenttest.measure_request,
+}
 
 FIVE = (
     "run dumbbell --flows bic,bic,gaimd,cubic,reno --rate 50mbit --rtt 60ms --buffer 1bdp --time 40"
@@ -130,6 +145,41 @@ def add_scenario(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=1, metavar="N", help="of all that is random (1)")
 
 
+def add_flent(parser: argparse.ArgumentParser) -> None:
+    """A test of Flent's, and the network; what follows `--` is for Flent."""
+    add = parser.add_argument
+    add("test", metavar="TEST", help="such as tcp_download, rrul_be: flent --list-tests")
+    add("--cc", default="", metavar="NAME", help="congestion control (the test's, or the kernel's)")
+    add("--rate", default="50mbit", metavar="RATE", help="of both bottlenecks (50mbit)")
+    add("--rtt", default="60ms", metavar="TIME", help="round-trip without queues (60ms)")
+    add("--buffer", metavar="SIZE", help="1bdp (default), 100p (packets), 64kb")
+    add(
+        "--qdisc",
+        action="append",
+        default=[],
+        metavar="[LINK:]SPEC",
+        help="at the bottlenecks (a FIFO), or reverse: at the one of the other direction",
+    )
+    add("--time", default="60", metavar="SECONDS", help="the test's length (60)")
+    add("--ecn", action="store_true", help="hosts speak ECN")
+    add("--mtu", type=int, default=1500, metavar="BYTES", help="of all links (1500)")
+    add("--netem-limit", type=int, default=0, metavar="PACKETS", help="of the delays (ample)")
+    # What an experiment has besides: no flows but the test's.
+    parser.set_defaults(
+        topology="dumbbell",
+        start_gap="0",
+        warmup=None,
+        seed=1,
+        sender=None,
+        background=None,
+        background_kind=None,
+        background_sizes=None,
+        background_mean=None,
+        background_peak=None,
+        options=[],
+    )
+
+
 def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="fairlab",
@@ -178,11 +228,20 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, required=True, metavar="FILE", help="the figure: .png or .svg"
     )
 
+    gallery_cli.add_figure(command("figure", "make published figures again, in virtual time"))
+    gallery_cli.add_report(
+        command("report", "put all figures on one page, beside what was published")
+    )
+    test = command("flent", "run a test of Flent's on the network of an experiment: [-- OPTION...]")
+    add_flent(test)
+    add_where(test)
+    add_output(test)
+
     # Not for people: what `run` and `check` start in a guest.
     inner = commands.add_parser("measure")
     inner.add_argument("directory", type=Path)
     inner.add_argument("--check", action="store_true")
-    inner.add_argument("--backbone", action="store_true")
+    inner.add_argument("--kind", choices=MEASURERS, default="scenario")
     inner.add_argument("--progress", choices=STYLES, default="none")
     return parser
 
@@ -445,7 +504,7 @@ def run_backbone(arguments: argparse.Namespace) -> None:
         write=lambda work: backbone.write_plan(work, plan),
         measure=backbone.measure_all,
         seconds=plan.seconds * len(plan.variants),
-        guest=("--backbone",),
+        guest=("--kind", "backbone"),
     )
     with measured(arguments, job) as work:
         found = backbone_report.store(work)
@@ -462,19 +521,45 @@ def run_backbone(arguments: argparse.Namespace) -> None:
         raise BrokenPromiseError(f"SLBN did not keep its promise: {'; '.join(broken)}")
 
 
-def measure_here(arguments: argparse.Namespace) -> None:
-    if arguments.backbone:
-        progress = Progress(arguments.progress)
-        with contextlib.closing(_Line(progress)):
-            backbone.measure_all(arguments.directory, progress)
+def run_flent(arguments: argparse.Namespace) -> None:
+    flenttest.require()
+    flenttest.require_test(arguments.test)
+    # A flow stands for the two hosts that there are.
+    arguments.flows = arguments.cc or "cubic"
+    what = parse_scenario(arguments)
+    request = flenttest.Request(arguments.test, tuple(arguments.options), arguments.cc, what)
+    date = datetime.now().astimezone()
+    job = Job(
+        build=lambda: engine.build_programs(what),
+        write=lambda work: flenttest.write_request(work, request),
+        measure=flenttest.measure_request,
+        seconds=what.seconds,
+        guest=("--kind", "flent"),
+    )
+    with measured(arguments, job) as work:
+        about = {
+            "fairlab": __version__,
+            "project": results.project_version(host.tree()),
+            "date": date.astimezone(UTC).isoformat(timespec="seconds"),
+        }
+        result = flenttest.store(work, about)
+        name = f"{date.strftime('%Y-%m-%dT%H%M%S')}-flent-{request.test}"
+        directory = results.name(work, arguments.out.absolute(), name)
+    if arguments.json:
+        print(json.dumps(result | {"directory": str(directory)}, indent=2))
         return
+    print(flenttest.table(result, directory))
+    print(f"\nresult and figure: {_short(directory)}/")
+
+
+def measure_here(arguments: argparse.Namespace) -> None:
     if arguments.check:
         text = (arguments.directory / measure.SCENARIO).read_text()
         print_fitness(scenario.Scenario.from_json(json.loads(text)))
         return
     progress = Progress(arguments.progress)
     with contextlib.closing(_Line(progress)):
-        measure.measure(arguments.directory, progress)
+        MEASURERS[arguments.kind](arguments.directory, progress)
 
 
 COMMANDS = {
@@ -485,14 +570,26 @@ COMMANDS = {
     "plot": plot,
     "compare": compare_runs,
     "backbone": run_backbone,
+    "flent": run_flent,
     "measure": measure_here,
+    **gallery_cli.COMMANDS,
 }
+
+
+def parse_words(words: Sequence[str]) -> argparse.Namespace:
+    """The command line; behind `--` is what is for Flent."""
+    if list(words[:1]) != ["flent"] or "--" not in words:
+        return build_parser().parse_args(words)
+    end = list(words).index("--")
+    arguments = build_parser().parse_args(words[:end])
+    arguments.options = list(words[end + 1 :])
+    return arguments
 
 
 def main(words: Sequence[str] | None = None) -> int:
     measure.stop_on_signals()
     try:
-        arguments = build_parser().parse_args(words)
+        arguments = parse_words(sys.argv[1:] if words is None else words)
         COMMANDS[arguments.command](arguments)
     except LabError as error:
         if not isinstance(error, ReportedError):

@@ -15,7 +15,7 @@ takes time there but what is meant to, at any rate, on any machine.
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +40,17 @@ def is_virtual() -> bool:
 
 def build_programs(scenario: Scenario) -> None:
     """Build what a scenario needs of the tree's own programs, where there is a tree."""
+    targets = ["traffic"] if scenario.background or scenario.sender == FAIRFLOW else []
+    make(targets, {qdisc.kind for qdisc in scenario.qdiscs})
+
+
+def make(targets: list[str], kinds: Collection[str]) -> None:
+    """Build TARGETS, and what tc needs for these KINDS of qdisc, where there is a tree."""
     top = host.tree()
     if top is None:
         return
-    targets = ["traffic"] if scenario.background or scenario.sender == FAIRFLOW else []
-    kinds = {qdisc.kind for qdisc in scenario.qdiscs}
     if any((top / "userspace" / "tc" / f"q_{kind}.c").exists() for kind in kinds):
-        targets.append("tc-plugins")
+        targets = [*targets, "tc-plugins"]
     if targets:
         host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
 
@@ -89,14 +93,21 @@ class Vm:
         )
         return done.returncode != 0
 
-    def fairlab(self, arguments: Sequence[str], writable: Path | None, seconds: float = 0) -> None:
-        """Run fairlab in the guest, and come back if it went well."""
+    def fairlab(
+        self,
+        arguments: Sequence[str],
+        writable: Path | None,
+        seconds: float = 0,
+        memory: int = 0,
+    ) -> None:
+        """Run fairlab in the guest, and come back if it went well; MEMORY is in MiB."""
         command = [self._script("vm"), "--engine", self.engine, "--kernel", self.kernel]
         command += ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
         command += ["--steady"] if self._steady() else []
         # So that packets need not wait until a program's long system call is over.
         command += ["--append", "preempt=full"] if self.engine == VM else []
         command += ["--rw", str(writable)] if writable else []
+        command += ["--mem", f"{memory}M"] if memory else []
         if sys.version_info < (3, 12):
             # Mininet imports distutils, in whose place setuptools puts its own, and itself: in an
             # emulated machine that takes five seconds.

@@ -265,7 +265,9 @@ class BackgroundTraffic:
         if not wait_listening(self.lab, path.receiver, sink, BACKGROUND_PORT, protocol):
             self.check_alive()
             raise LabError("the background's sink does not listen")
-        self._start("source", path.sender, source_options(self.scenario, path.address))
+        s = self.scenario
+        options = source_options(what, s.rate, s.mtu, s.seed, path.address)
+        self._start("source", path.sender, options)
 
     def check_alive(self) -> None:
         """Neither ends by itself, unless it has failed."""
@@ -290,13 +292,13 @@ class BackgroundTraffic:
         return sorted(self.lab.scratch.glob("background-*.json"))
 
 
-def source_options(scenario: Scenario, address: str) -> list[str]:
-    """What the background's source is told."""
-    what = scenario.background
-    assert what
-    load = what.offered_load(scenario.rate, scenario.mtu)
-    options = ["--to", address, "--kind", what.kind, "--seed", str(scenario.seed)]
-    options += ["--load", f"{load:.3f}", "--mean", str(what.mean_size(scenario.mtu))]
+def source_options(
+    what: background.Background, rate: int, mtu: int, seed: int, address: str
+) -> list[str]:
+    """What the background's source is told, before a link of RATE."""
+    load = what.offered_load(rate, mtu)
+    options = ["--to", address, "--kind", what.kind, "--seed", str(seed)]
+    options += ["--load", f"{load:.3f}", "--mean", str(what.mean_size(mtu))]
     if what.kind == background.FLOWS:
         options += ["--sizes", what.sizes, "--peak", str(what.peak)]
     return options

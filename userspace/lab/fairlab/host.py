@@ -36,6 +36,7 @@ PROGRAMS = {
 # Our own, from userspace/traffic: many small flows and what takes all, and a few large ones.
 TRAFFIC, FLOW = "fairtraffic", "fairflow"
 
+TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
 LARGE_BACKLOG = 100_000
 BUILD_ID_BYTES = 20
@@ -158,6 +159,22 @@ def large_backlog() -> Iterator[None]:
         yield
     finally:
         BACKLOG.write_text(str(before))
+
+
+@contextlib.contextmanager
+def ample_tcp_memory() -> Iterator[None]:
+    """Let TCP have most of the memory that is free, not a sixteenth of it.
+
+    Packets are small and their buffers are not, and all hosts share one limit.  Past it TCP throws
+    away what has arrived, which looks like losses where no link is.
+    """
+    before = TCP_MEMORY.read_text()
+    pages = os.sysconf("SC_AVPHYS_PAGES") * 3 // 4
+    TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
+    try:
+        yield
+    finally:
+        TCP_MEMORY.write_text(before)
 
 
 @contextlib.contextmanager

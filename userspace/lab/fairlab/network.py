@@ -58,10 +58,10 @@ def queue_commands(end: End, frame: int) -> list[str]:
     """What tc has to do at one interface."""
     device = f"dev {end.interface}"
     if isinstance(end.queue, Delay):
-        delay, limit = end.queue.time, end.queue.limit
-        return [
-            f"qdisc replace {device} root handle {NETEM:x}: netem delay {delay}us limit {limit}"
-        ]
+        netem = f"netem delay {end.queue.time}us limit {end.queue.limit}"
+        if end.queue.loss:
+            netem += f" loss random {100 * end.queue.loss:.8f}%"
+        return [f"qdisc replace {device} root handle {NETEM:x}: {netem}"]
     if isinstance(end.queue, Bottleneck):
         queue = end.queue
         shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {queue.size}"
@@ -97,7 +97,7 @@ def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
     delay = f"netem delay {trunk.delay}us limit {TRUNK_LIMIT // frame}"
     parent = add("root", SHAPER, shaper) + "1"
     if trunk.slbn:
-        link = add(parent, SLBN, f"slbn rate {trunk.slbn}bit")
+        link = add(parent, SLBN, f"slbn rate {trunk.slbn}bit {trunk.slbn_words}".rstrip())
         if trunk.delay:
             add(link + "1", CONTROL, delay)
         parent = link + "2"

@@ -49,10 +49,14 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class Delay:
-    """Packets are held back for this long [µs]; at most LIMIT of them at a time."""
+    """Packets are held back for this long [µs]; at most LIMIT of them at a time.
+
+    LOSS is the fraction that it loses, at random.
+    """
 
     time: int
     limit: int
+    loss: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,14 @@ class Trunk:
     """A wire of a backbone: of a fixed rate [bit/s] and delay [µs], DATA waiting before it.
 
     If SLBN has some of the rate to hand out [bit/s], it is one of SLBN's links, whose control
-    packets wait for the wire as others do.
+    packets wait for the wire as others do; SLBN_WORDS is what else it is told.
     """
 
     rate: int
     delay: int
     data: Qdisc
     slbn: int = 0
+    slbn_words: str = ""
 
 
 @dataclass(frozen=True)

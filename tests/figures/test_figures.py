@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All published figures, quick: `make figures-quick`, as it is for a person.
+
+Each must be drawn, with its claims.  Whether these hold is looked at in the full set: with one seed
+and a few short runs, chance may break one; but not many.
+"""
+
+import json
+import struct
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairlab import gallery
+from fairlab.gallery import Gallery
+from fairlab.simulated import Simulated
+from fairlab.studies import ALL
+from fairlab.study import Study
+
+TOP = Path(__file__).resolve().parents[2]
+OUT = TOP / "build" / "tests" / "figures"
+# Of the claims, how many may not hold in the quick set.
+MAY_BREAK = 0.2
+
+
+@pytest.fixture(scope="module")
+def made() -> str:
+    """What `make figures-quick` said.
+
+    Into a directory that stays: only what has changed since the last time is run again.
+    """
+    command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
+    done = subprocess.run(
+        command,
+        cwd=TOP,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def document(study: Study) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((OUT / f"{study.name}.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
+def test_each_is_drawn(study: Study, made: str) -> None:
+    place = Gallery(OUT, quick=True)
+    runs = place.runs(study)
+    found = document(study)
+    assert all(map(place.is_current, runs))
+    assert found["quick"] and found["stale"] == 0 and found["runs"] == len(runs)
+    assert found["fingerprint"] == place.fingerprint(runs)
+    for claim in found["claims"]:
+        for name in ("text", "published", "ours", "tolerance"):
+            assert claim[name].strip(), name
+    if any(isinstance(run.case.what, Simulated) for run in runs):
+        assert found["conditions"]["engine"]["name"] == "slbnsim"
+    else:
+        assert found["conditions"]["engine"]["name"] == "virtual"
+        assert found["conditions"]["kernel"]["release"].startswith("6.1.")
+    png = (OUT / f"{study.name}.png").read_bytes()
+    width, height = struct.unpack(">II", png[16:24])
+    assert png.startswith(b"\x89PNG") and width >= 800 and height >= 300
+    svg = ET.parse(OUT / f"{study.name}.svg").getroot()
+    # More than axes: what was measured is on it.
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}path"))) > 20
+
+
+def test_the_page_has_them_all(made: str) -> None:
+    page = (OUT / "report.html").read_text()
+    assert page.count("<img ") == len(ALL) and "Not drawn" not in page
+    for study in ALL:
+        assert f'id="{study.name}"' in page
+    assert len(page) < 8_000_000
+    assert f"{len(ALL)} of {len(ALL)} figures" in made or "Nothing to be done" in made
+
+
+def test_hardly_a_claim_breaks(made: str) -> None:
+    claims = [(study.name, claim) for study in ALL for claim in document(study)["claims"]]
+    broken = [(name, claim["text"], claim["ours"]) for name, claim in claims if not claim["holds"]]
+    assert len(broken) <= MAY_BREAK * len(claims), broken
+
+
+def test_nothing_is_left_to_be_done(made: str) -> None:
+    command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Nothing to be done" in done.stderr, done.stderr
+
+
+def test_families_have_names() -> None:
+    from fairlab.gallery_report import FAMILIES
+
+    assert {gallery.family(study) for study in ALL} <= FAMILIES.keys()

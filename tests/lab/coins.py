@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Studies for test_gallery.py: coins are tossed, which takes no guest.
+
+A study counts how often there are heads.  What a coin does besides (be refused, break, take long)
+is for the gallery to get along with.
+"""
+
+import dataclasses
+import json
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlab.engine import Vm
+from fairlab.errors import CannotRunError
+from fairlab.progress import Progress
+from fairlab.study import Case, Claim, Data, Numbers, Study, Table
+
+TOSSES = 1000
+SCALE = 100
+FAIR, TRICKY = 0.5, 0.7
+EDGE = "it stood on its edge"
+
+
+@dataclass(frozen=True)
+class Coin:
+    """One that shows heads with this CHANCE."""
+
+    chance: float
+    seed: int
+    trouble: str = ""
+
+    memory = 100
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def sources(self) -> tuple[str, ...]:
+        # Beside this file, as a test may want to change it.
+        return (str(Path(__file__).with_name("mint.c")),)
+
+    def run(self, work: Path, vm: Vm | None, progress: Progress) -> int:
+        assert vm and vm.engine == "virtual" and work.is_dir()
+        if self.trouble == "refused":
+            raise CannotRunError(EDGE)
+        if self.trouble == "broken":
+            raise ZeroDivisionError("no coin")
+        if self.trouble == "slow" and self.seed > 1:
+            time.sleep(60)
+        (work / "tossed").write_text("yes")
+        draw = random.Random(self.seed)
+        return sum(draw.random() < self.chance for _ in range(TOSSES))
+
+    def conditions(self, work: Path) -> dict[str, Any]:
+        assert (work / "tossed").read_text() == "yes"
+        return {"kernel": {"release": "6.1-coin"}, "table": f"number {self.seed}"}
+
+
+def share(heads: int) -> float:
+    """Of all tosses, in percent."""
+    return SCALE * heads / TOSSES
+
+
+class Coins(Study):
+    """How often there are heads."""
+
+    title = "Heads & <tails>"
+    source = "Bernoulli: Ars conjectandi (1713)"
+    setting = "A table, a coin."
+    assumptions: tuple[str, ...] = ("The coin is <thin>.",)
+
+    def __init__(self, name: str, trouble: str = "", due: float = 50.0) -> None:
+        self.name = name
+        self.trouble = trouble
+        self.due = due
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        tricky = [] if quick else [Case("tricky", Coin(TRICKY, seed))]
+        return [Case("fair", Coin(FAIR, seed, self.trouble)), *tricky]
+
+    def reduce(self, case: Case, outcome: int) -> Numbers:
+        return {"share": share(outcome)}
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        ours = sum(numbers["share"] for numbers in data["fair"]) / len(data["fair"])
+        holds = abs(ours - self.due) < 5
+        text = f"{'quick ' if quick else ''}heads come up half of the time"
+        told = f"{self.due:g} %", f"{ours:.1f} %", "within 5 %"
+        return [Claim(text, *told, holds, "" if holds else "The coin is <bent>.")]
+
+    def draw(self, figure: Any, data: Data) -> None:
+        axis = figure.subplots()
+        for name, runs in data.items():
+            axis.plot([numbers["share"] for numbers in runs], label=name)
+        axis.legend()
+
+    def table(self, data: Data) -> Table | None:
+        rows = tuple((name, json.dumps([n["share"] for n in own])) for name, own in data.items())
+        return Table(("coin", "heads <%>"), rows)
+
+
+STUDIES = (
+    Coins("fair-coin"),
+    Coins("bent-coin", due=90.0),
+    Coins("edge-coin", "refused"),
+    Coins("lost-coin", "broken"),
+    Coins("slow-coin", "slow"),
+)

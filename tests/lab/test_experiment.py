@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Experiments: what makes no sense, the network that they get, what is refused of what came out (of
+made-up data in which everything is known), and whole ones in virtual time.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from fairlab import experiment, outcome
+from fairlab.background import PACKETS, Background
+from fairlab.engine import VIRTUAL, Vm
+from fairlab.errors import CannotRunError, ReportedError, UsageError
+from fairlab.experiment import EXPERIMENT, UDP, Experiment, Group, Stream
+from fairlab.measure import MEASUREMENT
+from fairlab.outcome import Outcome
+from fairlab.progress import Progress
+from fairlab.topology import Bottleneck, Delay
+
+GUEST = Vm(VIRTUAL, "6.1", None)
+QUIET = Progress("none")
+
+
+def plain(**changes: Any) -> Experiment:
+    what = Experiment(
+        rate=10_000_000,
+        buffer=50,
+        groups=(Group("a", 20_000, (Stream("reno", count=2),)),),
+        seconds=10.0,
+        warmup=2.0,
+        seed=1,
+    )
+    return dataclasses.replace(what, **changes)
+
+
+def group(**changes: Any) -> tuple[Group, ...]:
+    return (dataclasses.replace(Group("a", 20_000, (Stream("reno"),)), **changes),)
+
+
+# --- what is asked for --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups": ()}, "needs groups"),
+        ({"groups": group() * 2}, "a name of its own"),
+        ({"groups": group(name="Group 1")}, "1 to 5 letters"),
+        ({"groups": group(rtt=10**8)}, "at most 10 s"),
+        ({"groups": group(streams=())}, "has no flows"),
+        ({"groups": group(background=Background(0.99))}, "at most 0.95"),
+        ({"groups": group(streams=(Stream("reno", count=0),))}, "must be 1 to 1000"),
+        ({"groups": group(streams=(Stream(UDP),))}, "needs a rate"),
+        ({"groups": group(streams=(Stream("reno", start=9.5),))}, "before it stops"),
+        ({"groups": group(streams=(Stream("reno", stop=11),))}, "stop by the end"),
+        ({"rate": 10}, "1mbit to 100gbit"),
+        ({"warmup": 10.0}, "must be less than 10 s"),
+        ({"buffer": 0}, "holds a packet"),
+        ({"loss": 1.0}, "a fraction below 1"),
+        ({"mtu": 100}, "mtu 100"),
+    ],
+)
+def test_what_makes_no_sense(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        plain(**changes)
+
+
+def test_as_json_and_back() -> None:
+    groups = (
+        Group("a", 5, (Stream("bic"), Stream(UDP, rate=9, on="exp:1", off="1")), reverse=True),
+        Group("b", 6, settings=(("tcp_sack", "0"),), background=Background(0.5, PACKETS)),
+    )
+    what = plain(groups=groups, queue="drr_fq limit 50", loss=0.01)
+    assert Experiment.from_json(json.loads(json.dumps(what.to_json()))) == what
+
+
+def test_the_seed_decides_when_flows_begin() -> None:
+    what = plain(groups=group(streams=(Stream("reno", count=50, start=3, spread=2),)))
+    starts = what.starts()["a"]
+    assert len(starts) == 50
+    assert all(3 <= start < 5 for start in starts)
+    assert max(starts) - min(starts) > 1
+    assert starts == what.starts()["a"]
+    assert starts != dataclasses.replace(what, seed=2).starts()["a"]
+
+
+def test_what_a_result_depends_on() -> None:
+    groups = group(streams=(Stream("bic"), Stream("reno")))
+    sources = plain(groups=groups, queue="drr_fq limit 5").sources()
+    assert {"tcp_bic", "sch_drr_fq", "userspace/traffic"} < set(sources)
+    assert not any("reno" in source or "gaimd" in source for source in sources)
+
+
+# --- the network --------------------------------------------------------------------------------
+
+
+def test_a_group_in_each_direction() -> None:
+    groups = (
+        Group("a", 30_001, (Stream("reno"),)),
+        Group("r", 50_000, (Stream("reno"),), reverse=True),
+    )
+    network = experiment.network(plain(groups=groups))
+    forth, back = network.links[0].a, network.links[0].b
+    for end in (forth, back):
+        assert isinstance(end.queue, Bottleneck)
+        assert str(end.queue.qdisc) == "pfifo limit 50"
+        assert end.queue.rate == 10_000_000
+    a, r = network.paths
+    assert (a.sender, a.receiver, a.address) == ("s-a", "d-a", "10.1.1.2")
+    assert (r.sender, r.receiver, r.address) == ("s-r", "d-r", "10.0.2.2")
+    # Each way has its delays, which make up the round-trip, and none is at a host.
+    delays = {e.interface: e.queue.time for link in network.links for e in (link.a, link.b)
+              if isinstance(e.queue, Delay)}  # fmt: skip
+    assert delays == {
+        "right-d-a": 15_000,
+        "left-s-a": 15_001,
+        "left-d-r": 25_000,
+        "right-s-r": 25_000,
+    }
+
+
+def test_without_data_on_the_way_back_nothing_waits_there() -> None:
+    network = experiment.network(plain(loss=0.25))
+    assert network.links[0].b.queue is None
+    losses = {e.interface: e.queue.loss for link in network.links for e in (link.a, link.b)
+              if isinstance(e.queue, Delay)}  # fmt: skip
+    assert losses == {"right-d-a": 0.25, "left-s-a": 0.0}
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+def made_up() -> Outcome:
+    """Two flows of 4 Mbit/s each; the queue holds 100 packets all the time."""
+    what = plain(buffer=200)
+    times = [round(0.1 * n, 6) for n in range(101)]
+    sent = [round(1_250_000 * when) for when in times]
+    columns = {
+        "time": times,
+        "backlog_bytes": [100 * what.frame] * 101,
+        "backlog_packets": [100] * 101,
+        "sent_bytes": sent,
+        "sent_packets": [-(-size // what.frame) for size in sent],
+        "drops": [n // 10 for n in range(101)],
+        "marks": [0] * 101,
+        "back_bytes": [0] * 101,
+        "back_drops": [0] * 101,
+        "delay_drops": [0] * 101,
+        "arrived_bytes": {"a": list(sent)},
+        "arrived_packets": {"a": [-(-size // what.frame) for size in sent]},
+    }
+    fields = ["time", "acked", "cwnd", "ssthresh", "rtt", "retransmits", "flow"]
+    rows = numpy.zeros(202, dtype=[(name, "<u8") for name in fields])
+    rows["time"] = [round(1e9 * when) for when in times for _ in (0, 1)]
+    rows["flow"] = [0, 1] * 101
+    rows["acked"] = [round(500_000 * when) for when in times for _ in (0, 1)]
+    rows["cwnd"] = [10, 20] * 101
+    flow = {"kind": "reno", "sent": 5_000_000}
+    return Outcome(
+        what=what,
+        document={
+            "columns": columns,
+            "backlog_drops": 0,
+            "out_of_memory": {"TCPOFODrop": 0, "TCPMemoryPressures": 0},
+            "acks": {"a": sent[-1] // what.frame // 2},
+            "begin": 1000.0,
+        },
+        heads={"a": {"flows": [flow, flow]}},
+        rows={"a": rows},
+        backgrounds={},
+    )
+
+
+def test_what_is_made_of_the_data() -> None:
+    seen = made_up()
+    outcome.check(seen)
+    assert seen.utilisation == pytest.approx(1.0)
+    assert seen.growth("drops") == pytest.approx(8)
+    assert seen.loss == pytest.approx(8 / (8 + 10_000_000 / 8 / seen.what.frame * 8), rel=0.01)
+    assert seen.goodputs("a") == pytest.approx([4e6, 4e6])
+    assert seen.goodputs("a", "bic") == []
+    assert seen.goodput("a", 0, 0.0, 1.0) == pytest.approx(4e6)
+    assert seen.mean_cwnd("a", 1) == 20
+    edges, rates = seen.rates("a", 0, 0.5)
+    assert list(edges) == pytest.approx([2.5 + 0.5 * n for n in range(16)])
+    assert list(rates) == pytest.approx([4e6] * 16)
+    assert seen.arrived("a") == pytest.approx(1e7)
+
+
+def late(seen: Outcome) -> None:
+    seen.columns["time"][50] += 0.06
+
+
+def lost_between(seen: Outcome) -> None:
+    seen.document["backlog_drops"] = 3
+
+
+def short_of_memory(seen: Outcome) -> None:
+    seen.document["out_of_memory"]["TCPOFODrop"] = 5
+
+
+def lost_in_a_delay(seen: Outcome) -> None:
+    seen.columns["delay_drops"][-1] = 2
+
+
+def large_packets(seen: Outcome) -> None:
+    seen.columns["arrived_packets"]["a"][-1] //= 2
+
+
+def too_slow(seen: Outcome) -> None:
+    seen.columns["sent_bytes"][:] = [0.9 * size for size in seen.columns["sent_bytes"]]
+
+
+def too_fast(seen: Outcome) -> None:
+    seen.columns["backlog_bytes"][:] = [0] * 101
+    seen.columns["sent_bytes"][50:] = [size + 300_000 for size in seen.columns["sent_bytes"][50:]]
+
+
+def replaced(seen: Outcome) -> None:
+    seen.heads["a"]["flows"] = [{"kind": "reno", "sent": 1}, {"kind": "cubic", "sent": 1}]
+
+
+def silent(seen: Outcome) -> None:
+    seen.heads["a"]["flows"] = [{"kind": "reno", "sent": 1}, {"kind": "reno", "sent": 0}]
+
+
+def seldom_acknowledged(seen: Outcome) -> None:
+    (group,) = seen.what.groups
+    object.__setattr__(seen.what, "groups", (dataclasses.replace(group, ack_each=True),))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (late, "60 ms late after 5.1 s"),
+        (lost_between, "3 packets were lost between namespaces"),
+        (short_of_memory, "too little memory, .*: TCPOFODrop 5$"),
+        (lost_in_a_delay, "2 packets were lost in the delays"),
+        (large_packets, "an offload was on"),
+        (too_slow, r"sent 9\.0 Mbit/s while packets waited, not 10"),
+        (too_fast, "for a moment: more than its 10"),
+        (replaced, "flow 2 of group a was cubic instead of reno"),
+        (silent, "flow 2 of group a did not get through"),
+        (seldom_acknowledged, "to have each packet acknowledged; for 82[0-9]+ .* sent 41[0-9]+$"),
+    ],
+)
+def test_what_is_not_to_be_trusted(spoil: Callable[[Outcome], None], message: str) -> None:
+    seen = made_up()
+    spoil(seen)
+    with pytest.raises(CannotRunError, match=message):
+        outcome.check(seen)
+
+
+# --- whole ones ---------------------------------------------------------------------------------
+
+
+def test_everything_at_once(tmp_path: Path) -> None:
+    """Both directions, several congestion controls, UDP that pauses, a background, settings."""
+    on_off = Stream(UDP, count=4, rate=500_000, on="pareto:1.5:0.5", off="exp:0.5")
+    what = Experiment(
+        rate=20_000_000,
+        buffer=60,
+        groups=(
+            Group("a", 20_000, (Stream("gaimd"),), settings=(("gaimd_preset", "tcp"),)),
+            Group("b", 60_000, (Stream("bic"), Stream("reno"))),
+            Group("r", 20_000, (Stream("cubic"),), reverse=True),
+            Group("u", 20_000, (on_off,)),
+            Group("w", 20_000, background=Background(0.1)),
+        ),
+        seconds=12.0,
+        warmup=4.0,
+        seed=7,
+        queue="drr_fq limit 60",
+    )
+    seen = what.run(tmp_path, GUEST, QUIET)
+    assert 0.95 < seen.utilisation <= 1.001
+    assert 0 < seen.loss < 0.1
+    # What came through the bottleneck is what arrived, and acknowledgements of the way back.
+    arrived = {name: seen.arrived(name) for name in ("a", "b", "u", "w")}
+    assert 0.96 < sum(arrived.values()) / (seen.utilisation * what.rate) < 1
+    assert 0.3e6 < arrived["u"] < 2.1e6
+    assert 0.5e6 < arrived["w"] < 4e6
+    # The three TCP flows share evenly: that is what drr_fq is for.
+    flows = [*seen.goodputs("a"), *seen.goodputs("b")]
+    assert max(flows) < 1.3 * min(flows)
+    assert seen.goodputs("r")[0] > 10e6
+    assert seen.series("b", 0).rtt.min() >= 60
+    conditions = what.conditions(tmp_path)
+    assert conditions["engine"]["name"] == VIRTUAL
+    assert conditions["modules"]["bic"]["module"] == "tcp_bic"
+    assert set(conditions["modules"]) == {"gaimd", "bic", "reno", "cubic"}
+
+
+def test_each_packet_acknowledged(tmp_path: Path) -> None:
+    """Where that is asked for, and elsewhere not."""
+    flows = (Stream("reno"),)
+    groups = (Group("a", 20_000, flows), Group("b", 20_000, flows, ack_each=True))
+    seen = plain(rate=100_000_000, buffer=500, groups=groups, seconds=5.0).run(
+        tmp_path, GUEST, QUIET
+    )
+    packets = {name: column[-1] for name, column in seen.columns["arrived_packets"].items()}
+    acks = {name: seen.document["acks"][name] / packets[name] for name in ("a", "b")}
+    assert min(packets.values()) > 5000
+    assert acks["a"] < 0.9 and 0.98 < acks["b"] < 1.05
+
+
+def test_a_loss_that_was_asked_for(tmp_path: Path) -> None:
+    what = plain(rate=100_000_000, buffer=1000, loss=0.01, seconds=20.0)
+    seen = what.run(tmp_path, GUEST, QUIET)
+    lost, arrived = seen.columns["delay_drops"][-1], seen.columns["arrived_packets"]["a"][-1]
+    # Some ten thousand packets: three standard deviations are a tenth.
+    assert lost / (lost + arrived) == pytest.approx(0.01, rel=0.2)
+    assert seen.columns["drops"][-1] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups": group(streams=(Stream("swift"),))}, "no congestion control 'swift'"),
+        (
+            {"groups": group(settings=(("gaimd_beta", "1001"),), streams=(Stream("gaimd"),))},
+            "'gaimd_beta' refuses '1001'",
+        ),
+        ({"queue": "pfifo limit many"}, "does not have the queues needed"),
+    ],
+)
+def test_what_a_kernel_refuses(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ReportedError):
+        plain(**changes).run(tmp_path, GUEST, QUIET)
+    assert message in capfd.readouterr().err
+    assert not (tmp_path / MEASUREMENT).exists()
+    assert (tmp_path / EXPERIMENT).exists()

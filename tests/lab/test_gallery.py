@@ -1,0 +1,489 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The gallery: runs are kept, done again when they would differ, refused; figures, claims, a page.
+
+Studies are of coins (coins.py), which need no guest, and one of a real experiment of a few seconds
+in virtual time.  The project's own are looked at here, and run by tests/figures.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairlab import gallery, gallery_report, gallery_sources
+from fairlab.errors import LabError
+from fairlab.gallery import Gallery
+from fairlab.studies import ALL
+from fairlab.study import Study
+from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
+
+COINS = TOP / "tests" / "lab" / "coins.py"
+MINT = "int mint(void)\n{\n\treturn 1; /* a coin */\n}\n"
+
+
+@pytest.fixture
+def coins(tmp_path: Path) -> Path:
+    """A copy of the studies of coins that may be changed."""
+    (tmp_path / "mint.c").write_text(MINT)
+    return Path(shutil.copy(COINS, tmp_path))
+
+
+def figure(coins: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    where = ("--studies", str(coins), "--out", str(coins.parent / "out"))
+    return run_fairlab("figure", *words, *where, **options)
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1, old
+    path.write_text(text.replace(old, new))
+
+
+def fingerprints(coins: Path, name: str = "fair-coin", kernel: str = "6.1") -> dict[str, str]:
+    """Of each run of a study, as it is now in the file."""
+    gallery_sources.forget()
+    place = Gallery(coins.parent / "out", quick=False, kernel=kernel, studies=coins)
+    (study,) = gallery.choose(gallery.load(coins), [name])
+    return {run.name: run.fingerprint for run in place.runs(study)}
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    assert before.keys() == after.keys()
+    return {name for name in before if before[name] != after[name]}
+
+
+RUNS = {"fair@1", "fair@2", "fair@3", "tricky@1", "tricky@2", "tricky@3"}
+
+
+# --- what is run again --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "again"),
+    [
+        # What is run.
+        (
+            "FAIR, TRICKY = 0.5, 0.7",
+            "FAIR, TRICKY = 0.5, 0.8",
+            {"tricky@1", "tricky@2", "tricky@3"},
+        ),
+        # What is kept of a run, however far from reduce() it is.
+        ("SCALE = 100", "SCALE = 1", RUNS),
+        ("return SCALE * heads", "return 2 * SCALE * heads", RUNS),
+        ('return {"share": share(outcome)}', 'return {"portion": share(outcome)}', RUNS),
+        # What is only said of it, or drawn.
+        ("< 5\n", "< 6\n", set()),
+        ("axis.legend()", "axis.grid()", set()),
+        ("Bernoulli:", "Jakob Bernoulli:", set()),
+        # How it is written.
+        ('"""Of all tosses, in percent."""', '"""In percent."""  # of all', set()),
+        ("return SCALE * heads / TOSSES", "return (SCALE * heads) / TOSSES", set()),
+    ],
+)
+def test_only_what_would_differ_is_run_again(
+    coins: Path, old: str, new: str, again: set[str]
+) -> None:
+    before = fingerprints(coins)
+    assert before.keys() == RUNS and len(set(before.values())) == len(RUNS)
+    assert fingerprints(coins) == before
+    change(coins, old, new)
+    assert changed(before, fingerprints(coins)) == again
+
+
+def test_sources_that_a_run_names_count(coins: Path) -> None:
+    before, mint = fingerprints(coins), coins.with_name("mint.c")
+    change(mint, "/* a coin */", "// a coin,\n\t// or two")
+    assert changed(before, fingerprints(coins)) == set()
+    mint.write_text('#include "press.h"\n' + mint.read_text())
+    (coins.parent / "press.h").write_text('#define SAYS "/* no comment */"\n')
+    included = fingerprints(coins)
+    assert changed(before, included) == RUNS
+    change(coins.parent / "press.h", "no comment", "a text")
+    assert changed(included, fingerprints(coins)) == RUNS
+    mint.unlink()
+    with pytest.raises(LabError, match="mint.c, which is not there"):
+        fingerprints(coins)
+
+
+def test_the_kernel_counts(coins: Path) -> None:
+    assert changed(fingerprints(coins), fingerprints(coins, kernel="7.2")) == RUNS
+
+
+def test_a_fingerprint_is_the_same_in_each_process(coins: Path) -> None:
+    def told(seed: str) -> str:
+        done = figure(coins, "--plan", before=("env", f"PYTHONHASHSEED={seed}"))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert told("1") == told("2")
+    plan = {one["name"]: one for one in json.loads(told("3"))}
+    runs = {run["run"]: run["fingerprint"] for run in plan["fair-coin"]["runs"]}
+    assert runs == fingerprints(coins)
+    assert not any(run["current"] for one in plan.values() for run in one["runs"])
+
+
+def test_the_same_in_other_words() -> None:
+    meaning = gallery_sources.meaning_of_python
+    assert meaning("x = 1 # one\n\n\ny = 'a'") == meaning('"""Doc."""\nx = 1\ny = "a"')
+    assert meaning("def f():\n    'doc'\n    return 1") == meaning("def f():\n    return 1")
+    assert meaning("x = 1") != meaning("x = 2") != meaning("x = '2'") != meaning("x = b'2'")
+    assert meaning("x = 1") != meaning("x = True")
+    c = gallery_sources.meaning_of_c
+    assert c('puts("// no"); // yes\n') == c('puts("// no"); /* yes */')
+    assert c('puts("// no");') != c('puts("// yes");')
+    assert c("char a = '\"'; // \"\nint b;") == c("char a = '\"'; int b;")
+
+
+# --- runs and figures ---------------------------------------------------------------------------
+
+
+def test_runs_are_kept_and_drawn(coins: Path) -> None:
+    out = coins.parent / "out"
+    done = figure(coins, "fair-coin")
+    assert done.returncode == 0, done.stderr
+    assert "6 of 6 runs are to be done" in done.stderr and "(6 of 6)" in done.stderr
+    assert "holds   heads come up half of the time" in done.stdout
+    assert "published 50 %; here" in done.stdout
+    files = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+    data = {f"data/fair-coin/{name}.json" for name in RUNS}
+    assert files == data | {"fair-coin.png", "fair-coin.svg", "fair-coin.json"}
+
+    run = json.loads((out / "data/fair-coin/tricky@2.json").read_text())
+    assert run["what"] == {"chance": 0.7, "seed": 2, "trouble": ""}
+    assert (run["study"], run["case"], run["seed"], run["quick"]) == (
+        "fair-coin", "tricky", 2, False,
+    )  # fmt: skip
+    assert run["conditions"]["kernel"] == {"release": "6.1-coin"}
+    assert run["conditions"]["fairlab"] and run["conditions"]["project"]
+    assert 60 < run["numbers"]["share"] < 80
+    assert run["fingerprint"] == fingerprints(coins)["tricky@2"]
+
+    document = json.loads((out / "fair-coin.json").read_text())
+    assert document["seeds"] == [1, 2, 3] and document["runs"] == 6 and document["stale"] == 0
+    assert [claim["holds"] for claim in document["claims"]] == [True]
+    # Where runs differ, all that there was.
+    assert document["conditions"]["table"] == ["number 1", "number 2", "number 3"]
+    assert document["conditions"]["kernel"] == {"release": "6.1-coin"}
+    assert document["table"]["columns"] == ["coin", "heads <%>"]
+
+    # Again: nothing is run, and all is the same to the byte.
+    kept = {name: (out / name).read_bytes() for name in files}
+    ages = {name: (out / name).stat().st_mtime_ns for name in data}
+    again = figure(coins, "fair-coin")
+    assert again.returncode == 0 and again.stderr == "" and again.stdout == done.stdout
+    assert {name: (out / name).read_bytes() for name in files} == kept
+    assert {name: (out / name).stat().st_mtime_ns for name in data} == ages
+
+    # One is gone, one is damaged: these two are done.
+    (out / "data/fair-coin/fair@1.json").unlink()
+    (out / "data/fair-coin/fair@2.json").write_text('{"study": "fair-coin", "num')
+    again = figure(coins, "fair-coin", "--json")
+    assert again.returncode == 0 and "2 of 6 runs are to be done" in again.stderr
+    assert json.loads(again.stdout) == [document]
+    assert {name: (out / name).read_bytes() for name in files} == kept
+
+    listed = figure(coins)
+    assert re.search(r"^fair-coin +6/6 +1/1  Heads & <tails>$", listed.stdout, re.MULTILINE)
+    assert re.search(r"^bent-coin +0/6 +-  ", listed.stdout, re.MULTILINE)
+
+
+def test_a_claim_that_does_not_hold_is_a_finding(coins: Path) -> None:
+    done = figure(coins, "bent-*", "--quick", "--quiet")
+    assert done.returncode == 4
+    assert done.stderr == "fairlab: 1 of 1 claims do not hold\n"
+    assert "NOT SO  quick heads come up" in done.stdout and "The coin is <bent>." in done.stdout
+    assert (coins.parent / "out/bent-coin.png").exists()
+
+
+def test_one_run_and_drawing_only(coins: Path) -> None:
+    out = coins.parent / "out"
+    done = figure(coins, "fair-coin", "--run", "fair@2")
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert [path.name for path in out.rglob("*.*")] == ["fair@2.json"]
+    done = figure(coins, "fair-coin", "--draw")
+    assert_refused(done, 3, "fair-coin: 5 of 6 runs are missing (fair@1, tricky@1, tricky@2, ...)")
+    assert not (out / "fair-coin.png").exists()
+
+
+def test_what_is_drawn_of_other_sources_is_told(coins: Path) -> None:
+    out = coins.parent / "out"
+    assert figure(coins, "fair-coin", "--quiet").returncode == 0
+    change(coins, "FAIR, TRICKY = 0.5, 0.7", "FAIR, TRICKY = 0.5, 0.8")
+    done = figure(coins, "fair-coin", "--draw")
+    assert done.returncode == 0 and "3 of 6 runs are of other sources than these" in done.stdout
+    assert json.loads((out / "fair-coin.json").read_text())["stale"] == 3
+    page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
+    assert "drawn from other sources than these: fair-coin" in page.stdout
+    assert "Drawn from other sources" in (out / "report.html").read_text()
+    done = figure(coins, "fair-coin")
+    assert "3 of 6 runs are to be done" in done.stderr and "other sources" not in done.stdout
+
+
+def test_a_refused_run_is_never_drawn(coins: Path) -> None:
+    out = coins.parent / "out"
+    done = figure(coins, "edge-coin", "fair-coin")
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1] == (
+        "fairlab: 3 runs were refused, so edge-coin cannot be drawn:"
+        " edge-coin fair@1: it stood on its edge"
+    )
+    assert "fair-coin:" in done.stdout and "edge-coin:" not in done.stdout
+    assert {path.name for path in out.glob("*.png")} == {"fair-coin.png"}
+    refused = json.loads((out / "data/edge-coin/fair@1.refused").read_text())
+    assert refused["reason"] == "it stood on its edge"
+    assert not (out / "data/edge-coin/fair@1.json").exists()
+    done = figure(coins, "edge-coin", "--draw")
+    assert_refused(done, 3, "3 of 6 runs were refused: fair@1: it stood on its edge")
+    # What made it stand there is cured; so is the run.
+    change(coins, 'self.trouble == "refused"', 'self.trouble == "never"')
+    assert figure(coins, "edge-coin", "--quiet").returncode == 0
+    assert list(out.rglob("*.refused")) == []
+
+
+def test_a_run_that_was_good_and_is_refused_is_not_kept(coins: Path) -> None:
+    out = coins.parent / "out"
+    assert figure(coins, "fair-coin", "--quiet").returncode == 0
+    change(coins, 'self.trouble == "refused"', "self.seed == 3")
+    change(coins.with_name("mint.c"), "return 1", "return 2")
+    assert figure(coins, "fair-coin", "--quiet").returncode == 3
+    left = {path.name for path in (out / "data/fair-coin").iterdir()}
+    assert left == {
+        "fair@1.json", "fair@2.json", "tricky@1.json", "tricky@2.json",
+        "fair@3.refused", "tricky@3.refused",
+    }  # fmt: skip
+    # The figure of the time before is there, and not on the page.
+    page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
+    assert page.returncode == 2 and "no figures in" in page.stderr
+
+
+def test_a_run_that_breaks_takes_none_with_it(coins: Path) -> None:
+    out = coins.parent / "out"
+    done = figure(coins, "lost-coin", "--jobs", "1")
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("fairlab: 3 runs came to nothing, so lost-coin cannot be drawn")
+    assert last.endswith("ZeroDivisionError: no coin")
+    names = {path.name for path in out.rglob("*.*")}
+    assert names == {"tricky@1.json", "tricky@2.json", "tricky@3.json"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_done_is_kept_when_stopped(coins: Path, number: signal.Signals) -> None:
+    out = coins.parent / "out"
+    words = ("figure", "slow-coin", "--jobs", "2", "--studies", str(coins), "--out", str(out))
+    process = subprocess.Popen(
+        [str(FAIRLAB), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list(out.rglob("*.json"))) < 2:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert complaint.splitlines()[-1] == f"fairlab: stopped by {number.name}"
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    # Nothing in part, and nothing to tidy up.
+    names = {path.name for path in out.rglob("*") if path.is_file()}
+    assert {"fair@1.json", "tricky@1.json"} <= names
+    assert not any(name.startswith(".") or name.startswith("fair@2") for name in names)
+    for path in out.rglob("*.json"):
+        assert json.loads(path.read_text())["numbers"]
+    change(coins, "time.sleep(60)", "time.sleep(0)")
+    done = figure(coins, "slow-coin")
+    assert done.returncode == 0
+    assert f"{6 - len(names)} of 6 runs are to be done" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "fragments"),
+    [
+        (("coin",), ("no figure 'coin'; there are: fair-coin, bent-coin",)),
+        (("fair-coin", "--run", "fair@9"), ("no run 'fair@9' of fair-coin; there are: fair@1",)),
+        (("--run", "fair@1"), ("--run needs one figure",)),
+        (("*", "--run", "fair@1"), ("--run needs one figure",)),
+        (("--draw",), ("--draw needs figures",)),
+        (("fair-coin", "--draw", "--run", "fair@1"), ("--run and --draw exclude each other",)),
+        (("fair-coin", "--jobs", "0"), ("jobs 0: must be at least 1",)),
+        (("fair-coin", "--fast"), ("unrecognized arguments: --fast",)),
+    ],
+)
+def test_bad_input(coins: Path, words: tuple[str, ...], fragments: tuple[str, ...]) -> None:
+    assert_refused(figure(coins, *words), 2, *fragments)
+    assert not (coins.parent / "out").exists()
+
+
+def test_bad_places(coins: Path, tmp_path: Path) -> None:
+    assert_refused(run_fairlab("figure", "--studies", "/no/such.py"), 2, "/no/such.py: no Python")
+    (tmp_path / "wrong.py").write_text("STUDIES = (1,\n")
+    wrong = run_fairlab("figure", "--studies", str(tmp_path / "wrong.py"))
+    assert_refused(wrong, 2, "wrong.py: SyntaxError")
+    (tmp_path / "out").write_text("in the way")
+    assert_refused(figure(coins, "fair-coin", "--run", "fair@1"), 2, "cannot write")
+    assert_refused(
+        run_fairlab("report", "--out", str(tmp_path / "new")), 2, "no figures in", "fairlab figure"
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_unknown_kernel_is_told_before_anything_is_run(coins: Path) -> None:
+    done = figure(coins, "fair-coin", "--kernel", "1.2", "--quiet")
+    assert done.returncode == 2 and "1.2" in done.stderr
+    assert not (coins.parent / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["Fair", "a/b", "", ".hidden", "a b"])
+def test_names_are_names_of_files(coins: Path, tmp_path: Path, name: str) -> None:
+    (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
+    study.name = name
+    with pytest.raises(LabError, match="is no name for a study"):
+        Gallery(tmp_path, quick=True).runs(study)
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What is on a page, as a browser takes it."""
+
+    VOID = frozenset({"meta", "img", "br", "link"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: set[str] = set()
+        self.images: list[dict[str, str | None]] = []
+        self.links: list[str] = []
+        self.addresses: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = dict(attrs)
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if "id" in own:
+            assert own["id"] and own["id"] not in self.ids
+            self.ids.add(own["id"])
+        if tag == "img":
+            self.images.append(own)
+        if tag == "a":
+            self.links.append(own["href"] or "")
+        self.addresses += [own[name] or "" for name in ("src", "href", "data") if name in own]
+        assert not any(name.startswith("on") for name in own)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.text += data
+
+
+def test_the_page(coins: Path) -> None:
+    out = coins.parent / "out"
+    where = ("--studies", str(coins), "--out", str(out))
+    figure(coins, "fair-coin", "bent-coin", "edge-coin", "--quiet")
+    done = run_fairlab("report", *where)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 5 figures, 1 of 2 claims hold" in done.stdout
+    assert "does not hold: bent-coin: heads come up half of the time: published 90 %" in done.stdout
+    assert "not drawn: edge-coin: runs were refused: fair@1: it stood on its edge" in done.stdout
+    assert "not drawn: slow-coin: 6 of 6 runs are missing" in done.stdout
+
+    text = (out / "report.html").read_text()
+    page = Page(text)
+    names = {"fair-coin", "bent-coin", "edge-coin", "lost-coin", "slow-coin"}
+    assert page.ids == names
+    assert {link.removeprefix("#") for link in page.links} == names
+    # Everything is in it: no other file, no script, no other machine.
+    assert len(page.images) == 2 and "script" not in page.tags and "link" not in page.tags
+    for address in page.addresses:
+        assert address.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,", "#"))
+    assert "@import" not in text and "url(" not in text
+    assert all("heads come up half" in (image["alt"] or "") for image in page.images)
+    # What is on it, whatever is in that.
+    for words in (
+        "1of 2 claims hold", "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
+        "The coin is <thin>.", "The coin is <bent>.", "heads <%>", "within 5 %", "✗ does not hold",
+        "✓ holds", "kernel release: 6.1-coin", "seeds 1, 2, 3", "it stood on its edge",
+        "6 of 6 runs are missing",
+    ):  # fmt: skip
+        assert words in page.text, words
+    assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+    assert len(text) < 300_000
+
+    assert run_fairlab("report", *where).returncode == 0
+    assert (out / "report.html").read_text() == text
+    summary = json.loads(run_fairlab("report", *where, "--json").stdout)
+    assert (summary["claims"], summary["hold"], summary["drawn"]) == (2, 1, 2)
+    assert [claim["figure"] for claim in summary["broken"]] == ["bent-coin"]
+
+
+def test_the_page_in_words(coins: Path) -> None:
+    out = coins.parent / "out"
+    figure(coins, "fair-coin", "bent-coin", "edge-coin", "--quiet")
+    where = ("--studies", str(coins), "--out", str(out))
+    assert run_fairlab("report", *where).returncode == 0
+    lines = (out / "report.md").read_text().splitlines()
+    assert any(line.startswith("1 of 2 claims hold; 2 of 5 figures") for line in lines)
+    (fair,) = (line for line in lines if line.startswith("### fair-coin: "))
+    assert fair == "### fair-coin: Heads & &lt;tails>"
+    tables = [line for line in lines if line.startswith("| heads come up half")]
+    assert [line.split(" | ")[-1] for line in tables] == ["holds |", "does NOT |"]
+    assert any(line.endswith(": The coin is &lt;bent>.") for line in lines)
+    # Each row has as many cells as its head, whatever is in them.
+    for above, line in pairwise(lines):
+        if above.startswith("|") and line.startswith("|"):
+            bars = [row.replace("\\|", "").count("|") for row in (above, line)]
+            assert bars[0] == bars[1], line
+
+
+def test_the_smaller_form_of_a_figure_is_on_the_page(coins: Path) -> None:
+    out = coins.parent / "out"
+    figure(coins, "fair-coin", "--quiet")
+    place = Gallery(out, quick=False, studies=coins)
+    (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
+    sizes = {form: (out / f"fair-coin.{form}").stat().st_size for form in ("svg", "png")}
+    assert gallery_report.image(place, study).startswith(f"data:image/{min(sizes, key=sizes.get)}")  # type: ignore[arg-type]
+    (out / "fair-coin.svg").write_text("<svg>" + " " * 10**6 + "</svg>")
+    assert gallery_report.image(place, study).startswith("data:image/png;base64,")
+
+
+# --- the project's own --------------------------------------------------------------------------
+
+
+def test_studies_have_names_of_their_own() -> None:
+    names = [study.name for study in ALL]
+    assert len(set(names)) == len(names) > 0
+
+
+@pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
+def test_a_study_says_what_it_is(study: Study, tmp_path: Path) -> None:
+    for text in (study.title, study.source, study.setting, *study.assumptions):
+        assert text and text == text.strip()
+    quick = Gallery(tmp_path, quick=True).runs(study)
+    full = Gallery(tmp_path, quick=False).runs(study)
+    assert 0 < len(quick) <= len(full)
+    assert len({run.seed for run in full}) > 1, "one seed shows no spread"
+    assert len({run.fingerprint for run in full}) == len(full)
+    for run in full:
+        assert json.loads(json.dumps(run.case.what.to_json()))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The workflow: what Snakemake does of the coins of test_gallery.py, here and on clusters.
+
+The clusters are of this file's own: commands by the names of Slurm's and Kubernetes', which start
+at once what they are given, and remember how it ended.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from labtools import TOP, run_fairlab
+from test_gallery import COINS, MINT, change
+
+SNAKEFILE = TOP / "userspace" / "lab" / "Snakefile"
+PROFILES = TOP / "userspace" / "lab" / "profiles"
+LOCAL = ("--cores", "2", "--rerun-triggers", "mtime", "--rerun-incomplete", "--nolock")
+
+# What all three commands of a cluster share: jobs are directories with their state in them.
+JOBS = """#!/bin/sh
+set -eu
+jobs={jobs}
+start() {{
+	number=$(ls "$jobs" | wc -l) && job=$jobs/$number && mkdir "$job" && echo running >"$job/state"
+	( if "$@" >"$job/said" 2>&1; then echo good; else echo bad; fi >"$job/new"
+	mv "$job/new" "$job/state" ) </dev/null >/dev/null 2>&1 &
+}}
+"""
+SBATCH = """
+for word; do script=$word; done
+echo "$*" >>"$jobs.asked"
+start sh "$script"
+echo "$number"
+"""
+SCONTROL = """
+[ "$1 $2 $3" = '-o show job' ]
+case $(cat "$jobs/$4/state") in
+good) state=COMPLETED ;; bad) state=TIMEOUT ;; *) state=RUNNING ;;
+esac
+echo "JobId=$4 JobName=run JobState=$state Reason=None"
+"""
+KUBECTL = """
+case $1 in
+create)
+	manifest=$(cat)
+	echo "$manifest" >>"$jobs.asked"
+	cd "$(echo "$manifest" | sed -n 's/^ *workingDir: "\\(.*\\)"/\\1/p')"
+	start sh "$(echo "$manifest" | sed -n 's,^ *command: ."/bin/sh"\\, "\\(.*\\)".,\\1,p')"
+	echo "job.batch/$number"
+	;;
+get)
+	case $(cat "$jobs/${2#job.batch/}/state") in good) echo Complete ;; bad) echo Failed ;; esac
+	;;
+esac
+"""
+
+
+@pytest.fixture
+def coins(tmp_path: Path) -> Path:
+    (tmp_path / "mint.c").write_text(MINT)
+    return Path(shutil.copy(COINS, tmp_path))
+
+
+def snakemake(
+    coins: Path, figures: str, *words: str, **config: str
+) -> subprocess.CompletedProcess[str]:
+    settings = {"out": str(coins.parent / "out"), "studies": str(coins), "figures": figures}
+    given = [f"{name}={value}" for name, value in (settings | config).items()]
+    return subprocess.run(
+        ["snakemake", "--snakefile", str(SNAKEFILE), *words, "--config", *given],
+        cwd=coins.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def jobs(said: str, figure: str = "fair-coin") -> set[str]:
+    """The runs that Snakemake says it does."""
+    return {
+        line.rpartition(" ")[2]
+        for line in said.splitlines()
+        if line.startswith("Job ") and f": {figure} " in line
+    }
+
+
+def test_only_what_changed_is_run_again(coins: Path) -> None:
+    out = coins.parent / "out"
+    runs = {f"{name}@{seed}" for name in ("fair", "tricky") for seed in (1, 2, 3)}
+    done = snakemake(coins, "fair-coin", *LOCAL, "--dry-run")
+    assert done.returncode == 0, done.stdout
+    assert jobs(done.stdout) == runs and re.search(r"^total +9 ", done.stdout, re.MULTILINE)
+    assert not (out / "data").exists() and not (out / "report.html").exists()
+
+    done = snakemake(coins, "fair-coin", *LOCAL)
+    assert done.returncode == 0, done.stdout
+    assert jobs(done.stdout) == runs and "9 of 9 steps (100%) done" in done.stdout
+    assert {path.stem for path in (out / "data/fair-coin").iterdir()} == runs
+    for name in ("fair-coin.png", "fair-coin.svg", "fair-coin.json", "report.html"):
+        assert (out / name).stat().st_size > 0
+    assert "1 of 5 figures, 1 of 1 claims hold" in done.stdout
+
+    done = snakemake(coins, "fair-coin", *LOCAL)
+    assert done.returncode == 0 and "Nothing to be done" in done.stdout, done.stdout
+
+    # A parameter of one case; then the same again, done without Snakemake.
+    for chance, by_hand in (("0.8", False), ("0.6", True)):
+        old = "0.7" if not by_hand else "0.8"
+        change(coins, f"FAIR, TRICKY = 0.5, {old}", f"FAIR, TRICKY = 0.5, {chance}")
+        planned = snakemake(coins, "fair-coin", *LOCAL, "--dry-run")
+        assert jobs(planned.stdout) == {"tricky@1", "tricky@2", "tricky@3"}, planned.stdout
+        if by_hand:
+            where = ("--studies", str(coins), "--out", str(out))
+            assert run_fairlab("figure", "fair-coin", *where).returncode == 0
+        done = snakemake(coins, "fair-coin", *LOCAL)
+        assert done.returncode == 0, done.stdout
+        assert jobs(done.stdout) == (set() if by_hand else jobs(planned.stdout))
+
+    # What is only drawn differently: no run.
+    change(coins, "axis.legend()", "axis.grid()")
+    done = snakemake(coins, "fair-coin", *LOCAL)
+    assert done.returncode == 0 and "fair-coin: drawing" in done.stdout, done.stdout
+    assert not jobs(done.stdout)
+
+
+def test_what_fails_does_not_stop_the_rest(coins: Path) -> None:
+    out = coins.parent / "out"
+    done = snakemake(coins, "edge-coin,bent-coin", *LOCAL, "--keep-going", quick="true")
+    assert done.returncode == 1
+    assert "fairlab: it stood on its edge" in done.stdout
+    # A claim that does not hold is no failure; a run that is refused is.
+    assert (out / "bent-coin.png").exists() and not (out / "edge-coin.png").exists()
+    assert not (out / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"fast": "yes"}, "no configuration fast; there are: quick, out, kernel, figures"),
+        ({"figures": "coin"}, "no figure 'coin'; there are: fair-coin"),
+    ],
+)
+def test_bad_configuration(coins: Path, config: dict[str, str], told: str) -> None:
+    done = snakemake(coins, config.pop("figures", "*"), *LOCAL, **config)
+    assert done.returncode == 1 and told in done.stdout
+    assert not (coins.parent / "out").exists()
+
+
+def cluster(directory: Path, **commands: str) -> Path:
+    """A directory with these commands, and where their jobs are."""
+    place, found = directory / "bin", directory / "jobs"
+    place.mkdir()
+    found.mkdir()
+    for name, text in commands.items():
+        (place / name).write_text(JOBS.format(jobs=found) + text)
+        (place / name).chmod(0o755)
+    return found
+
+
+def test_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
+    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
+    profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
+    done = snakemake(coins, "fair-coin", *profile, quick="true")
+    assert done.returncode == 0, done.stdout
+    assert "Submitted job" in done.stdout and (coins.parent / "out/report.html").exists()
+    # Drawing is too little for a job of its own.
+    asked = (coins.parent / "jobs.asked").read_text().splitlines()
+    assert len(asked) == len(list(place.iterdir())) == 1
+    for word in ("--parsable", "--job-name=run", "--cpus-per-task=1", "--mem=612", "--time=240"):
+        assert word in asked[0].split()
+
+
+def test_slurm_ends_a_job(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the job says so, and Snakemake does not wait for ever."""
+    place = cluster(coins.parent, scontrol=SCONTROL, sacct="exit 1\n")
+    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
+
+    def status(number: str) -> str:
+        command = [str(PROFILES / "slurm" / "status"), number]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout
+
+    for state, told in (("running", "running"), ("good", "success"), ("bad", "failed")):
+        (place / "0").mkdir(exist_ok=True)
+        (place / "0" / "state").write_text(state)
+        assert status("0") == f"{told}\n"
+
+
+def test_on_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = cluster(coins.parent, kubectl=KUBECTL)
+    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAIRPATH_MOUNT", str(coins.parent))
+    profile = ("--profile", str(PROFILES / "kubernetes"), "--latency-wait", "5")
+    done = snakemake(coins, "fair-coin", *profile, quick="true")
+    assert done.returncode != 0 and "FAIRPATH_IMAGE: the image of the pods" in done.stdout
+    assert list(place.iterdir()) == []
+
+    monkeypatch.setenv("FAIRPATH_IMAGE", "registry.example/fairpath:1")
+    monkeypatch.setenv("FAIRPATH_CLAIM", "work")
+    done = snakemake(coins, "fair-coin", *profile, quick="true")
+    assert done.returncode == 0, done.stdout
+    assert (coins.parent / "out/report.html").exists()
+    manifest = yaml.safe_load((coins.parent / "jobs.asked").read_text())
+    assert (manifest["kind"], manifest["metadata"]["generateName"]) == ("Job", "fairpath-run-")
+    assert manifest["spec"]["activeDeadlineSeconds"] == 240 * 60
+    pod = manifest["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"] == "registry.example/fairpath:1"
+    assert container["resources"]["requests"] == {"cpu": "1", "memory": "612Mi"}
+    assert container["volumeMounts"] == [{"name": "work", "mountPath": str(coins.parent)}]
+    assert pod["volumes"] == [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}]
+
+
+def test_a_job_that_fails_on_a_cluster(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
+    monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
+    profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
+    done = snakemake(coins, "edge-coin", *profile, quick="true")
+    assert done.returncode == 1, done.stdout
+    assert (place / "0" / "state").read_text() == "bad\n"
+    assert "it stood on its edge" in (place / "0" / "said").read_text()

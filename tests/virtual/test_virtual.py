@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The engine `virtual` with one kernel: that of $FAIRPATH_KERNEL, by default the oldest.
+
+`make test` runs this with the oldest, `make test-matrix` with each.  A kernel that is not in the
+cache is built first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent.parent
+KERNEL = os.environ.get("FAIRPATH_KERNEL", "6.1")
+BUILD_SECONDS = 5400
+WHERE = ["--engine", "virtual", "--kernel", KERNEL]
+MODULES = ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn")
+
+
+def guest(script: str) -> list[str]:
+    done = subprocess.run(
+        [TOP / "scripts/vm", *WHERE, "--", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_modules_and_clock() -> None:
+    """The kernel is of the series, our modules load into it, and its clock jumps over idle time."""
+    release, *rest = guest(f"""
+        uname -r
+        for module in {" ".join(MODULES)}; do modprobe $module || exit; done
+        cut -d' ' -f1 /proc/modules
+        date +%s; sleep 10000; date +%s
+        """)
+    assert release.startswith(f"{KERNEL}.")
+    assert release.endswith("-um")
+    *loaded, before, after = rest
+    assert set(MODULES) <= set(loaded)
+    assert int(after) - int(before) in (10000, 10001)
+
+
+def test_registers() -> None:
+    """Threads that take turns keep their vector registers, whatever the host's processor has."""
+    threads = """
+import hashlib, threading
+data = bytes(range(256)) * 4000
+right = hashlib.sha512(data).hexdigest()
+found = []
+def work():
+    found.extend(hashlib.sha512(data).hexdigest() == right for _ in range(20))
+all = [threading.Thread(target=work) for _ in range(4)]
+[t.start() for t in all]; [t.join() for t in all]
+print(len(found), set(found))
+"""
+    assert guest(f'/usr/bin/python3 -c "{threads}"') == ["80 {True}"]
+
+
+def test_run(tmp_path: Path) -> None:
+    """Flows of ours fill a bottleneck, by our modules, whatever the round-trip."""
+    for rtt in ("5ms", "20ms", "80ms"):
+        words = ["run", "dumbbell", "--flows", "bic,gaimd", "--rate", "50mbit", "--rtt", rtt]
+        done = subprocess.run(
+            [TOP / "scripts/fairlab", *words, "--time", "12", *WHERE, "--json", "--out", tmp_path],
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert result["kernel"]["release"].startswith(f"{KERNEL}.")
+        assert result["modules"]["bic"]["file"].endswith("updates/tcp_bic.ko")
+        total = sum(flow["throughput_bps"] for flow in result["flows"])
+        # All of the link but headers.
+        assert 0.93 * 50e6 < total < 0.957 * 50e6, rtt

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Backbones as plain data: routers, wires between them, and the shortest way from one to another.
+
+Wires carry both ways, each with its own rate and delay.  A session runs from one router to a host
+behind another, along the path of the least delay.  SLBN needs the way back to be the way there, so
+a mesh in which two paths tie is refused: nothing would say which of them is meant.
+
+Delays of real networks are those of light in glass over the distance between the cities, and half
+as much again for the detours of cables.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+EARTH_RADIUS_KM = 6371
+US_PER_KM = 5 * 1.5
+
+# Degrees north, degrees east.
+Place = tuple[float, float]
+
+
+def distance_km(a: Place, b: Place) -> float:
+    """Along the great circle."""
+    (lat1, long1), (lat2, long2) = (tuple(map(math.radians, place)) for place in (a, b))
+    cosine = math.sin(lat1) * math.sin(lat2)
+    cosine += math.cos(lat1) * math.cos(lat2) * math.cos(long1 - long2)
+    return EARTH_RADIUS_KM * math.acos(min(1.0, cosine))
+
+
+def delay_us(a: Place, b: Place) -> int:
+    """Of a wire between two places, one way."""
+    return round(distance_km(a, b) * US_PER_KM)
+
+
+def next_hops(near: Mapping[str, Mapping[str, int]], to: str) -> dict[str, str]:
+    """From each router, the next one on the shortest way TO a router; NEAR: how far neighbours are.
+
+    ValueError if two ways are equally short.
+    """
+    known: dict[str, int] = {}
+    hops: dict[str, str] = {}
+    queue = [(0, to, to)]
+    while queue:
+        time, node, hop = heapq.heappop(queue)
+        if node in known:
+            if known[node] == time and hops[node] != hop:
+                raise ValueError(f"two ways from {node} to {to} are equally short")
+            continue
+        known[node], hops[node] = time, hop
+        for other, delay in near[node].items():
+            heapq.heappush(queue, (time + delay, other, node))
+    return hops
+
+
+def link_name(a: str, b: str) -> str:
+    """The name of one direction of a wire: its device."""
+    return f"{a}.{b}"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Two routers, and what is between them: bit/s, and µs one way."""
+
+    a: str
+    b: str
+    rate: int
+    delay: int
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Routers and wires."""
+
+    name: str
+    nodes: tuple[str, ...]
+    wires: tuple[Wire, ...]
+
+    @cached_property
+    def near(self) -> dict[str, dict[str, int]]:
+        """Each router with those next to it, and how far they are [µs]."""
+        found: dict[str, dict[str, int]] = {node: {} for node in self.nodes}
+        for wire in self.wires:
+            found[wire.a][wire.b] = found[wire.b][wire.a] = wire.delay
+        return found
+
+    @cached_property
+    def hops(self) -> dict[str, dict[str, str]]:
+        """To each router: the next hop from each other."""
+        return {node: next_hops(self.near, node) for node in self.nodes}
+
+    @cached_property
+    def rates(self) -> dict[str, int]:
+        """What each direction of each wire carries [bit/s]."""
+        found = {}
+        for wire in self.wires:
+            found[link_name(wire.a, wire.b)] = found[link_name(wire.b, wire.a)] = wire.rate
+        return found
+
+    def path(self, source: str, destination: str) -> list[str]:
+        """The links from one router to another, in their order."""
+        found = []
+        at = source
+        while at != destination:
+            hop = self.hops[destination][at]
+            found.append(link_name(at, hop))
+            at = hop
+        return found
+
+    def round_trip_us(self, source: str, destination: str) -> int:
+        """There and back, without queues."""
+        ends = (link.split(".") for link in self.path(source, destination))
+        return 2 * sum(self.near[a][b] for a, b in ends)
+
+
+def of_places(
+    name: str, places: Mapping[str, Place], links: Iterable[tuple[str, str, int]]
+) -> Mesh:
+    """A mesh on the ground: LINKS have the two ends and the rate [bit/s]."""
+    wires = [Wire(a, b, rate, delay_us(places[a], places[b])) for a, b, rate in links]
+    return Mesh(name, tuple(places), tuple(wires))
