@@ -93,6 +93,44 @@ def test_smoke_slbnd(tmp_path: Path) -> None:
     assert "| 100 | " in (tmp_path / "bench-slbnd.md").read_text()
 
 
+def test_smoke_virtual(tmp_path: Path) -> None:
+    """And for the lab's engines: a guest's CPU time and clock are seen from outside."""
+    command = [str(TOP / "tests/bench/bench"), "virtual", "--smoke", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
+    assert done.returncode == 0, done.stderr
+    points = json.loads((tmp_path / "bench-virtual.json").read_text())["points"]
+    assert [point["engine"] for point in points] == ["virtual"] * len(points)
+    assert points[0]["kernel"] == "6.1"
+    for point in points:
+        (run,) = point["runs"]
+        assert run["release"].startswith(f"{point['kernel']}.")
+        # A second of 100 Mbit/s is 8257 packets of 1514 bytes, and costs more than nothing.
+        assert abs(run["packets"] / run["seconds"] / 8257 - 1) < 0.01
+        assert 0.5 < run["us_per_packet"] < 200
+        assert run["start"] > 0.5
+    assert "| 100 Mbit/s |" in (tmp_path / "bench-virtual.md").read_text()
+
+
+def test_smoke_slbnsim(tmp_path: Path) -> None:
+    """And for the simulator: events, memory and exact rates of two networks."""
+    command = [str(TOP / "tests/bench/bench"), "slbnsim", "--smoke", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    points = json.loads((tmp_path / "bench-slbnsim.json").read_text())["points"]
+    assert [point["sessions"] for point in points] == [1000, 10000]
+    for point in points:
+        (run,) = point["runs"]
+        # A hundred events for each session at least: each has some cycles of some hops.
+        assert run["events"] > 100 * point["sessions"]
+        assert 5 < run["ns_per_event"] < 5000
+        # It has to have a packet, a source, a path, and two hosts.
+        assert 400 < run["bytes_per_session"] < 20_000
+        assert run["maxmin_seconds"] > 0
+    table = (tmp_path / "bench-slbnsim.md").read_text()
+    assert "| 1,000 | " in table
+    assert "| 10,000 | " in table
+
+
 def guest(script: str) -> subprocess.CompletedProcess[str]:
     """Run a script of Python in a guest with qbench."""
     modules = sorted((TOP / "build/bench").glob("6.1.*-um/fpbench.ko"))

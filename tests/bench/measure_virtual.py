@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the lab's engines cost: one TCP flow through two routers.
+
+The network is the lab's own dumbbell: sender - router - bottleneck - router - receiver, packets of
+1500 bytes, no offloads, half of the round-trip's delay in each direction, a drop-tail buffer of one
+bandwidth-delay product.  The flow is the lab's own, too (fairflow), with Linux's default congestion
+control, which keeps such a bottleneck busy.  Nothing else is going on: no trace, no samples.
+
+A point is an engine, a kernel and a rate, and each is a boot of its own.  How long it takes is not
+for the guest to say, whose clock may be virtual.  It tells on stdout what just happened, a line of
+JSON each, and the host looks at its own clock, and at the CPU time of all processes of the guest:
+
+    {"event": "sent", ...}   the flow's first packets have come through the network
+    {"event": "begin", ...}  its bottleneck has been busy for a while: count from here
+    {"event": "end", ...}    ... to here
+
+with the packets and seconds in between, as the guest's kernel and clock have them: packets of data
+that were handed to the receiver, so that their acknowledgements are part of their cost.  A run
+fails if the bottleneck was not busy in between, or a packet was lost where there is none.
+
+Without --inside this boots the guests, and prints JSON; turns go round all points, so that what
+else the machine is doing hits all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(TOP / "userspace/lab"))
+
+from fairlab import flows, host, measure, network, qdisc, units  # noqa: E402
+from fairlab.errors import LabError  # noqa: E402
+from fairlab.scenario import FAIRFLOW, Flow, Scenario  # noqa: E402
+
+CC = "cubic"
+RTT = "20ms"
+POLL = 0.001  # seconds between looks for the first packet
+LEAST_USE = 0.97  # of the bottleneck
+
+
+# --- inside -------------------------------------------------------------------------------------
+
+
+def say(event: str, **what: Any) -> None:
+    print(json.dumps({"event": event, **what}), flush=True)
+
+
+def scenario(rate: int, seconds: int) -> Scenario:
+    rtt = units.parse_time(RTT)
+    return Scenario(
+        topology="dumbbell",
+        flows=(Flow(CC),),
+        rate=rate,
+        rtt=rtt,
+        buffer=qdisc.parse_buffer("1bdp", rate, rtt),
+        seconds=seconds,
+        warmup_seconds=0.0,
+        sender=FAIRFLOW,
+    )
+
+
+def run(what: Scenario, warmup: float, seconds: float) -> None:
+    """Measure SECONDS after a WARMUP."""
+    with measure.laboratory(what) as lab:
+        lab.add_queues()
+        path = lab.network.paths[0]
+        arrival = (lab.interface_index(path.last), network.NETEM)
+        with lab.queue_reader(path.last.node) as reader:
+
+            def arrived() -> tuple[float, int, int, int]:
+                state = reader.read()[arrival]
+                return time.monotonic(), state.sent_packets, state.sent_bytes, state.drops
+
+            traffic = flows.Traffic(lab, what)
+            traffic.start_servers()
+            before = host.Load.now()
+            traffic.start_client(0, round(what.seconds))
+            while arrived()[1] < measure.STARTED_PACKETS:
+                traffic.check_alive()
+                time.sleep(POLL)
+            say("sent", release=platform.release())
+            time.sleep(warmup)
+            start = arrived()
+            say("begin")
+            time.sleep(seconds)
+            end = arrived()
+            took, packets, size, drops = (b - a for a, b in zip(start, end, strict=True))
+            say("end", seconds=took, packets=packets)
+            traffic.check_alive()
+            if drops or host.Load.now().since(before).backlog_drops:
+                raise LabError("packets were lost where there is no bottleneck")
+            use = 8 * size / took / what.rate
+            if use < LEAST_USE:
+                raise LabError(f"the bottleneck was busy only {100 * use:.1f} % of the time")
+
+
+# --- outside ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is measured: seconds by the guest's clock."""
+
+    engine: str
+    kernel: str
+    rate: str
+    seconds: float
+
+    @property
+    def command(self) -> list[str]:
+        vm = [str(TOP / "scripts/vm"), "--engine", self.engine, "--kernel", self.kernel]
+        # As fairlab runs it by default where there is no KVM.
+        vm += ["--steady", "--append", "preempt=full"] if self.engine == "vm" else []
+        vm += ["--timeout", str(PATIENCE), "--env", "PYTHONDONTWRITEBYTECODE=1"]
+        if sys.version_info < (3, 12):
+            vm += ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"]  # see fairlab's engine.py
+        inside = ["/usr/bin/python3", str(Path(__file__).resolve()), "--inside", self.rate]
+        return [*vm, "--", *inside, "--seconds", str(self.seconds)]
+
+
+# In the virtual engine, so many seconds that each is about a million packets and the slowest rate
+# still takes a second or so.
+SECONDS = {"100mbit": 20.0, "1gbit": 10.0, "2.5gbit": 5.0, "10gbit": 2.0}
+VM_RATES = {"100mbit": 10.0}
+PATIENCE = 900
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(root: int) -> float:
+    """CPU time of process ROOT, of all below it, and of those that they have waited for."""
+    children: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # just gone
+        children.setdefault(int(words[1]), []).append(int(entry.name))
+        used[int(entry.name)] = sum(map(int, words[11:15]))
+    total, todo = 0, [root]
+    while todo:
+        pid = todo.pop()
+        total += used.get(pid, 0)
+        todo += children.get(pid, [])
+    return total / TICKS
+
+
+def measure_point(point: Point) -> dict[str, Any]:
+    """Boot, and watch."""
+    start = time.monotonic()
+    seen: dict[str, dict[str, Any]] = {}
+    with subprocess.Popen(point.command, cwd=TOP, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            now, used = time.monotonic(), cpu_seconds(process.pid)
+            event = json.loads(line)
+            seen[event["event"]] = event | {"wall": now - start, "cpu": used}
+    if process.returncode or "end" not in seen:
+        raise LabError(f"{point.engine} {point.kernel}, {point.rate}: not measured")
+    begin, end = seen["begin"], seen["end"]
+    cpu, wall = end["cpu"] - begin["cpu"], end["wall"] - begin["wall"]
+    return {
+        "release": seen["sent"]["release"],
+        "packets": end["packets"],
+        "seconds": end["seconds"],
+        "us_per_packet": 1e6 * cpu / end["packets"],
+        "cpu_per_second": cpu / end["seconds"],
+        "wall_per_second": wall / end["seconds"],
+        "start": seen["sent"]["wall"],
+        "start_cpu": seen["sent"]["cpu"],
+    }
+
+
+def measure_all(points: list[Point], turns: int) -> dict[str, Any]:
+    found: list[list[dict[str, Any]]] = [[] for _ in points]
+    for turn in range(turns):
+        for point, runs in zip(points, found, strict=True):
+            what = f"{point.engine} {point.kernel}, {point.rate}"
+            print(f"bench: turn {turn + 1} of {turns}: {what}", file=sys.stderr, flush=True)
+            runs.append(measure_point(point))
+    told = [{**asdict(p), "runs": runs} for p, runs in zip(points, found, strict=True)]
+    return {"turns": turns, "rtt": RTT, "cc": CC, "points": told}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    add = parser.add_argument
+    add("--inside", metavar="RATE", help="measure here and now; otherwise boot guests that do")
+    add("--seconds", type=float, metavar="SECONDS", help="to measure (by the rate)")
+    add("--warmup", type=float, default=2.0, metavar="SECONDS", help="before (2)")
+    add("--kernel", action="append", default=[], metavar="SERIES", help="(repeatable)")
+    add("--rate", action="append", default=[], choices=SECONDS, help="only this (repeatable)")
+    add("--turns", type=int, default=3, metavar="N", help="how often each (3)")
+    add("--no-vm", action="store_true", help="only in virtual time")
+    arguments = parser.parse_args()
+    try:
+        if arguments.inside:
+            host.complete_path()
+            rate = units.parse_rate(arguments.inside)
+            long_enough = round(arguments.warmup + arguments.seconds) + 60
+            run(scenario(rate, long_enough), arguments.warmup, arguments.seconds)
+            return 0
+        kernels = arguments.kernel or ["6.1"]
+        host.run("make", "-s", "-C", str(TOP), "traffic")
+        points = [
+            Point("virtual", kernel, rate, arguments.seconds or seconds)
+            for kernel in kernels
+            for rate, seconds in SECONDS.items()
+            if rate in (arguments.rate or SECONDS)
+        ]
+        points += [
+            Point("vm", kernels[0], rate, arguments.seconds or seconds)
+            for rate, seconds in VM_RATES.items()
+            if not arguments.no_vm and rate in (arguments.rate or SECONDS)
+        ]
+        json.dump(measure_all(points, arguments.turns), sys.stdout)
+        print()
+    except LabError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
