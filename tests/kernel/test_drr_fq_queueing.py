@@ -295,7 +295,9 @@ def test_nothing_is_left_behind(under: str) -> None:
             in_order(on.arrivals())
         on.drain()
         on.check_empty()
-        assert on.shown("10:").sent_packets > 100
+        # Under mq there are two, and which flows are whose is the kernel's to choose.
+        ours = [each for each in on.qdiscs().values() if each.kind == "drr_fq"]
+        assert sum(each.sent_packets for each in ours) > 100
 
 
 def test_netem_on_the_next_hop() -> None:

@@ -24,6 +24,8 @@ CHECKPATCH_IGNORES = {
     "sch_drr_fq.c": "CAMELCASE",
     "sch_slbn/slbn_qdisc.c": "CAMELCASE",
     "compat/net/sch_generic.h": "CAMELCASE",
+    # The paper's names.
+    "slbnsim/sperc.c": "CAMELCASE",
     # Programs of any kind are to include it.
     "slbnctl/session.c": "PREFER_KERNEL_TYPES",
     "libslbn/libslbn.h": "PREFER_KERNEL_TYPES",
@@ -32,6 +34,11 @@ CHECKPATCH_IGNORES = {
     # Macros for attributes are the kernel's.
     "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/arguments.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/slbnsim.c": "VOLATILE",
+    "slbnsim/text.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/text.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/topology.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
 }
 
 
@@ -52,8 +59,10 @@ IMPORTS = (
     "tests",
     "tests/kernel",
     "tests/slbnctl",
+    "tests/slbnsim",
     "tests/fuzz",
     "tests/lab",
+    "tests/figures",
     "tests/vm",
     "tests/bench",
     "userspace/lab",
@@ -158,7 +167,7 @@ def test_mypy_scripts(script: str) -> None:
 
 
 ROOMS = ["kernel", "unit", "tc", "slbnctl", "fuzz", "vm", "debug", "lab"]
-ROOMS += ["style", "install", "bench"]
+ROOMS += ["style", "install", "bench", "figures", "slbnsim", "virtual"]
 
 
 @pytest.mark.parametrize("room", ROOMS)
