@@ -76,6 +76,9 @@ class Coins(Study):
         self.trouble = trouble
         self.due = due
 
+    def seeds(self, quick: bool) -> range:
+        return range(1, 2 if quick else 4)
+
     def cases(self, quick: bool, seed: int) -> list[Case]:
         tricky = [] if quick else [Case("tricky", Coin(TRICKY, seed))]
         return [Case("fair", Coin(FAIR, seed, self.trouble)), *tricky]

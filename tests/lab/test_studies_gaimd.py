@@ -154,7 +154,7 @@ def kinds(what: Experiment) -> dict[str, tuple[str, int]]:
 def test_studies_are_whole(study: Study) -> None:
     assert re.fullmatch(r"gaimd-[a-z]+", study.name)
     assert study.title and study.source and study.setting and study.assumptions
-    assert len(list(study.seeds(False))) == 3
+    assert len(list(study.seeds(False))) > 1
     for quick in (True, False):
         names = [case.name for case in study.cases(quick, 1)]
         assert names and len(set(names)) == len(names)

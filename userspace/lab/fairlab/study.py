@@ -88,7 +88,7 @@ class Study(ABC):
 
     def seeds(self, quick: bool) -> range:
         """With which seeds."""
-        return range(1, 2 if quick else 4)
+        return range(1, 2 if quick else 3)
 
     @abstractmethod
     def reduce(self, case: Case, outcome: Any) -> Numbers:

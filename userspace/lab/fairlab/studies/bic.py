@@ -186,8 +186,8 @@ class Utilisation(Study):
     )
     # Rate [Mbit/s] -> how long [s], and with how many seeds.
     RATES: ClassVar[dict[int, tuple[int, int]]] = {
-        155: (100, 3),
-        622: (100, 3),
+        155: (100, 2),
+        622: (100, 2),
         2500: (100, 1),
         5000: (20, 1),
         10000: (12, 1),
@@ -330,7 +330,6 @@ class RttFairness(Study):
     RATIOS = (1, 3, 6)
     SECONDS, WARMUP, QUICK_WARMUP = 80, 40, 10
     QUICK_SECONDS = 20
-    SEEDS = 2
     BESIDE = 0.1
     assumptions = (
         "Round-trips of 40 ms and of 40, 120, 240 ms: not on the slides, the paper's as far as we"
@@ -363,9 +362,6 @@ class RttFairness(Study):
         "aimd": "with 32 packets more in each round-trip the losses at a full buffer are many, and"
         " not always of both flows",
     }
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 1 + self.SEEDS)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         mega = self.QUICK_RATE if quick else self.RATE

@@ -234,9 +234,6 @@ class Large(Errors):
     algorithms = ("slbn", "bfyz", "sperc")
     quick_percent = 5
 
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 3)
-
     def overshoot(self, data: Data, name: str) -> float:
         """By how much bottlenecks were promised away at most, on average [%]."""
         return max(one[LINKS][0] for one in self.series(data[name], self.begin, self.end))
@@ -315,9 +312,6 @@ class OneB(Study):
     quick_percent = 20
     bound = 30  # ms: 3 % of a link's bits per second
     classes = (225, 250, 275, 300, 350, 400, 500, 600, 1_000_000)  # packets
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 3)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         percent, until = (self.quick_percent, 3000) if quick else (100, 10_000)
@@ -548,9 +542,6 @@ class Loss(Astray):
     until = 8  # s
     quick_count, count = 2000, 20_000
 
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 3)
-
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count = self.quick_count if quick else self.count
         return [
@@ -671,9 +662,6 @@ class Dead(Astray):
     heals = 3.0
     #: A source says goodbye when its cycle is over, and gives up after ten tries, two seconds.
     heals_told = 5.0
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 3)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count = self.quick_count if quick else self.count
@@ -955,9 +943,6 @@ class Scale(Astray):
 
     def counts(self, quick: bool) -> tuple[int, ...]:
         return (1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000)
-
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 3)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         return [

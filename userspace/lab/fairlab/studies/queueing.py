@@ -548,9 +548,6 @@ class Insensitivity(Study):
             look=1.0,
         )
 
-    def seeds(self, quick: bool) -> range:
-        return range(1, 2 if quick else 4)
-
     def reduce(self, case: Case, outcome: Outcome) -> Numbers:
         flows, at_least = in_progress(outcome)
         return {

@@ -406,10 +406,6 @@ class Levels(Study):
             *((f"rtt-{ms}ms", own, ms) for ms in trips),
         ]
 
-    def seeds(self, quick: bool) -> range:
-        """Each run has several turns, with draws of their own."""
-        return range(1, 2 if quick else 3)
-
     def cases(self, quick: bool, seed: int) -> list[Case]:
         turns = 3 if quick else 8
         found = []
