@@ -38,6 +38,7 @@ help:
 	@echo 'make demo            flows come and go on a backbone with SLBN and without, on a stock kernel in a VM'
 	@echo 'make figures         the published figures again, in virtual time: hours [FIGURES=, KERNEL=, JOBS=, OUT=]'
 	@echo 'make figures-quick   the same with few and short runs: minutes'
+	@echo 'make published-figures  take the numbers of our own runs (docs/figures), and draw them'
 	@echo 'make report          one page with all figures that are there (make figures does that, too)'
 	@echo 'make test            all tests, on Linux 6.1 and 6.12'
 	@echo 'make test-matrix     the kernel tests, and virtual time, on every supported kernel (6.1, 6.12, 7.2)'
@@ -263,6 +264,25 @@ figures figures-quick:
 
 .PHONY: report
 report:
+	@scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)'
+
+# The numbers of all runs, and the page, as they are in docs/figures.
+PUBLISHED := docs/figures
+FIGURES_DATA := $(PUBLISHED)/data.tar.xz
+
+.PHONY: publish-figures
+publish-figures: report
+	install -d $(PUBLISHED)
+	install -m 644 $(OUT)/report.html $(OUT)/report.md $(PUBLISHED)
+	tar -C $(OUT) --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+		--exclude='.*' -cf - data | xz -9e > $(FIGURES_DATA)
+
+# What is there already stays.
+.PHONY: published-figures
+published-figures:
+	install -d $(OUT)
+	tar -C $(OUT) --skip-old-files -xJf $(FIGURES_DATA)
+	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' '$(FIGURES)' || test $$? = 4
 	@scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)'
 
 FUZZ_SECONDS ?= 600

@@ -155,7 +155,7 @@ def test_utilisation_is_as_published() -> None:
             assert [(s.cc, s.count) for s in group.streams] == [(cc, 5)]
     assert experiment("bic-utilisation", "bic-622").seconds == 100
     # The fastest are run less often.
-    assert len(study("bic-utilisation").cases(False, 3)) == 10
+    assert len(study("bic-utilisation").cases(False, 2)) == 10
 
 
 @pytest.mark.parametrize("ratio", [1, 3, 6])
