@@ -8,6 +8,7 @@ between the guest and the host, since it is a program of the host.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shlex
@@ -72,16 +73,24 @@ def descendants(pid: int) -> list[int]:
     return [found for child in children(pid) for found in [child, *descendants(child)]]
 
 
-@pytest.fixture
-def sleeping(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+@contextlib.contextmanager
+def asleep() -> Iterator[subprocess.Popen[bytes]]:
     """A guest that says `here` and sleeps."""
     command = [VM, *NATIVE, "--no-modules", "--", "sh", "-c", "printf here; sleep 1000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert os.read(process.stdout.fileno(), 100) == b"here"
-    yield process
-    process.kill()
-    process.communicate()
+    try:
+        assert process.stdout is not None
+        assert os.read(process.stdout.fileno(), 100) == b"here"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def sleeping(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with asleep() as process:
+        yield process
 
 
 def test_guest(directory: Path, tmp_path: Path) -> None:
@@ -250,6 +259,22 @@ def test_stopped(sleeping: subprocess.Popen[bytes]) -> None:
     assert sleeping.returncode == 128 + signal.SIGTERM
     assert complaint == b"vm: stopped by SIGTERM\n"
     assert wait_for(lambda: all(state(pid) in "XZ" for pid in processes), 10)
+
+
+def test_each_has_a_cpu(sleeping: subprocess.Popen[bytes]) -> None:
+    """A guest's processes stay on one CPU, another's on another; when all are taken, on any."""
+    there = os.sched_getaffinity(0)
+    with contextlib.ExitStack() as stack:
+        guests = [sleeping] + [stack.enter_context(asleep()) for _ in there]
+        found = []
+        for guest in guests:
+            (places,) = {frozenset(os.sched_getaffinity(pid)) for pid in descendants(guest.pid)}
+            found.append(places)
+    # Guests of others may run on this machine.
+    alone = [next(iter(places)) for places in found if len(places) == 1]
+    assert len(set(alone)) == len(alone) <= len(there)
+    assert all(places == there for places in found if len(places) > 1)
+    assert found[-1] == there
 
 
 def test_virtual(directory: Path, tmp_path: Path) -> None:
