@@ -294,7 +294,7 @@ fuzz:
 
 .PHONY: bench
 bench:
-	@scripts/install-deps build vm lab
+	@scripts/install-deps build vm lab bench
 	@tests/bench/bench
 
 .PHONY: test

@@ -122,7 +122,8 @@ def test_checkpatch(name: str) -> None:
 
 
 def test_clang_format() -> None:
-    run(VENV / "clang-format", "--dry-run", "--Werror", "--style=file", *files("*.c", "*.h"))
+    sources = files("*.c", "*.cc", "*.h")
+    run(VENV / "clang-format", "--dry-run", "--Werror", "--style=file", *sources)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ TOP = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(TOP / "tests/bench"))
 
 import measure  # noqa: E402
+import measure_slbnsim  # noqa: E402
+import report_slbnsim  # noqa: E402
 
 CANDIDATES = {candidate.name: candidate for candidate in measure.CANDIDATES}
 
@@ -112,12 +115,15 @@ def test_smoke_virtual(tmp_path: Path) -> None:
 
 
 def test_smoke_slbnsim(tmp_path: Path) -> None:
-    """And for the simulator: events, memory and exact rates of two networks."""
+    """And for the simulator: events, memory and exact rates of two networks, and ns-3."""
     command = [str(TOP / "tests/bench/bench"), "slbnsim", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
-    points = json.loads((tmp_path / "bench-slbnsim.json").read_text())["points"]
+    data = json.loads((tmp_path / "bench-slbnsim.json").read_text())
+    points = data["points"]
     assert [point["sessions"] for point in points] == [1000, 10000]
+    version = said("pkg-config", "--modversion", "ns3-core")
+    assert (data["ns3"]["version"] or "") == version, data["ns3"]["why"]
     for point in points:
         (run,) = point["runs"]
         # A hundred events for each session at least: each has some cycles of some hops.
@@ -126,9 +132,70 @@ def test_smoke_slbnsim(tmp_path: Path) -> None:
         # It has to have a packet, a source, a path, and two hosts.
         assert 400 < run["bytes_per_session"] < 20_000
         assert run["maxmin_seconds"] > 0
+        assert 1 < run["hold_wheel"] < 5000
+        if version:
+            for name in (*measure_slbnsim.SCHEDULERS, "Simulator"):
+                assert 5 < run[f"hold_{name}"] < 100_000
+            # For each link a packet has to be sent and to arrive; routers have work to do.
+            assert 2 <= run["forward_events_per_hop"] < 3
+            assert run["forward_ns_per_hop"] > 2 * run["hold_MapScheduler"]
+            assert 5000 < run["forward_bytes_per_flow"] < 500_000
     table = (tmp_path / "bench-slbnsim.md").read_text()
     assert "| 1,000 | " in table
     assert "| 10,000 | " in table
+    if version:
+        assert f"ns-3 {version}, as it is packaged" in table
+        for what in (*(f"`{name}`" for name in measure_slbnsim.SCHEDULERS), "10,000 flows |"):
+            assert f"| ns-3's {what}" in table or f"| ns-3, {what}" in table
+
+
+def test_without_ns3(tmp_path: Path) -> None:
+    """Where it is not, all else is measured, and the report says how to get it."""
+    subprocess.run(["make", "-s", "-C", str(TOP), "slbnsim"], check=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(TOP / "tests/bench/measure_slbnsim.py"),
+            "--sessions=1000",
+            "--turns=1",
+        ],
+        env={**os.environ, "PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "without ns-3: pkg-config does not know it" in done.stderr
+    data = json.loads(done.stdout)
+    (run,) = data["points"][0]["runs"]
+    assert [name for name in run if name.startswith(("hold", "forward"))] == ["hold_wheel"]
+    table = "\n".join(report_slbnsim.beside(data))
+    assert "There was no ns-3 to compare with: pkg-config does not know it." in table
+    assert "`scripts/install-deps bench`" in table
+    assert "|" not in table
+
+
+def test_ns3_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its libraries may have other names; if its headers do not fit, it is as good as absent."""
+    lines = ["Name: none", "Description: none", "Version: 9", "Libs: /no/such/library.so"]
+    for module in measure_slbnsim.MODULES:
+        path = tmp_path / f"libns9-ns3.99-{module}-release.pc"
+        path.write_text("\n".join([*lines, "Cflags: -DSOME -I/no/such"]) + "\n")
+    monkeypatch.setenv("PKG_CONFIG_LIBDIR", str(tmp_path))
+    monkeypatch.setattr(measure_slbnsim, "HERE", tmp_path)
+    monkeypatch.setattr(measure_slbnsim, "NS3", tmp_path / "bench_ns3")
+    (tmp_path / "bench_ns3.cc").write_text('#include "ns3/no-such.h"\n')
+    with pytest.raises(measure_slbnsim.NoNs3Error, match="cannot be compiled"):
+        measure_slbnsim.build_ns3()
+    (tmp_path / "bench_ns3.cc").write_text("int main() { return 0; }\n")
+    assert measure_slbnsim.build_ns3() == "9"
+
+
+def said(*command: str) -> str:
+    """What it says, if it works."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode else done.stdout.strip()
 
 
 def guest(script: str) -> subprocess.CompletedProcess[str]:
