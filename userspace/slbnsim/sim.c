@@ -273,16 +273,21 @@ static void send_packet(struct sim *sim, u32 number)
 	go_down(sim, packet);
 }
 
-static char *kept(const struct sim *sim, u32 number)
+static struct packet *kept(const struct sim *sim, u32 number)
 {
-	return sim->kept + number * sim->packet_size;
+	return (struct packet *)(sim->kept + number * sim->packet_size);
 }
 
-static void ask(struct sim *sim, u32 number)
+/* Its source has made a packet, which may have to be sent again. */
+static void keep(struct sim *sim, u32 number)
 {
 	if (sim->kept)
 		memcpy(kept(sim, number), sim_packet(sim, number),
 		       sim->packet_size);
+}
+
+static void ask(struct sim *sim, u32 number)
+{
 	sim_source(sim, number)->tries = 0;
 	send_packet(sim, number);
 }
@@ -290,9 +295,7 @@ static void ask(struct sim *sim, u32 number)
 /* The same once more. */
 static void ask_again(struct sim *sim, u32 number)
 {
-	const struct algorithm *algorithm = sim->options.algorithm;
 	struct source *source = sim_source(sim, number);
-	struct packet *packet = sim_packet(sim, number);
 
 	if (source->leaving && source->tries >= LEAVE_TRIES) {
 		source->stage = STAGE_AFTER;
@@ -301,10 +304,7 @@ static void ask_again(struct sim *sim, u32 number)
 	if (source->tries < LEAVE_TRIES)
 		source->tries++;
 	sim->counts.again++;
-	if (algorithm->again)
-		algorithm->again(sim, packet);
-	else
-		memcpy(packet, kept(sim, number), sim->packet_size);
+	memcpy(sim_packet(sim, number), kept(sim, number), sim->packet_size);
 	send_packet(sim, number);
 }
 
@@ -347,6 +347,7 @@ static void hear(struct sim *sim, u32 number)
 		source->stage = STAGE_AFTER;
 		return;
 	}
+	keep(sim, number);
 	source->stage = STAGE_PAUSE;
 	source->due = sim->now + (source->leaving ? 0 : pause_of(sim, number));
 	wheel_add(&sim->wheel, source->due, event(EVENT_CYCLE, number, 0));
@@ -594,12 +595,14 @@ static void join(struct sim *sim, u32 number)
 	if (was && sim->options.algorithm->move) {
 		rate = sim_source(sim, was - 1)->rate;
 		leave(sim, was - 1);
-		sim->options.algorithm->move(sim, packet, was - 1);
+		sim->options.algorithm->move(sim, packet,
+					     kept(sim, was - 1));
 		if (rate)
 			sim_set_rate(sim, number, rate);
 	} else {
 		sim->options.algorithm->join(sim, packet);
 	}
+	keep(sim, number);
 	ask(sim, number);
 }
 
@@ -837,8 +840,7 @@ void sim_init(struct sim *sim, const struct net *net,
 	sim->joins = array(net->session_count, sizeof(u32));
 	sim->leaves = array(net->session_count, sizeof(u32));
 	if (sim_may_lose(sim)) {
-		if (!algorithm->again)
-			sim->kept = array(net->session_count, sim->packet_size);
+		sim->kept = array(net->session_count, sim->packet_size);
 		sim->crossing = array(net->link_count, sizeof(u32));
 		for (n = 0; n < net->hop_count; n++)
 			sim->crossing[net->hops[n]]++;

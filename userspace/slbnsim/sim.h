@@ -161,8 +161,8 @@ struct packet {
  * @wire_init: a link begins; may be NULL
  * @wire_end: and ends; may be NULL
  * @join: a session begins, with this packet
- * @move: it goes on from what it was on another path; NULL: it begins anew
- * @again: makes the packet as it was last sent; NULL: a copy has been kept
+ * @move: it goes on from the packet that it made last on another path; NULL: it
+ *	begins anew
  * @down: a packet is about to be sent on a link, down
  * @turn: it is at the destination
  * @up: it has come back over that link
@@ -188,8 +188,8 @@ struct algorithm {
 	void (*wire_init)(struct sim *sim, u32 link);
 	void (*wire_end)(struct sim *sim, u32 link);
 	void (*join)(struct sim *sim, struct packet *packet);
-	void (*move)(struct sim *sim, struct packet *packet, u32 was);
-	void (*again)(struct sim *sim, struct packet *packet);
+	void (*move)(struct sim *sim, struct packet *packet,
+		     const struct packet *was);
 	void (*down)(struct sim *sim, struct packet *packet, u32 link);
 	void (*turn)(struct sim *sim, struct packet *packet);
 	void (*up)(struct sim *sim, struct packet *packet, u32 link);
@@ -275,7 +275,7 @@ struct sim {
 	char *wires;
 	char *sources;
 	char *packets;
-	char *kept; /* packets as they were sent, if they may be lost */
+	char *kept; /* packets as sources made them, if they may be lost */
 	u32 *crossing; /* by link, sessions; if packets may be lost */
 	struct load *loads; /* by link */
 	struct stream *streams; /* by link; NULL without data */

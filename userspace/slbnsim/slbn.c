@@ -14,6 +14,10 @@
  * rows run over here and there, and rates are off again and again.
  *
  * What a link drops, since it knows nothing of it, its source sends again.
+ *
+ * A source keeps nothing. All that slbnd's does its packet has, too: links only
+ * rewrite what an answer rewrites, and the demand does not change. So with many
+ * sessions there is less memory to go through.
  */
 #include <stdio.h>
 
@@ -116,11 +120,9 @@ static void wire_end(struct sim *sim, u32 link)
 	free(own->vars.memory);
 }
 
-/* The packet that stands ready at the source, on its way. */
-static void again(struct sim *sim, struct packet *packet)
+/* The packet that stands ready at the source. */
+static void set_out(struct packet *packet, const struct slbn_source *source)
 {
-	const struct slbn_source *source =
-		SIM_OWN(sim_source(sim, packet->session));
 	struct slbn_memory *own = SIM_OWN(packet);
 
 	own->pkt = source->pkt;
@@ -130,23 +132,23 @@ static void again(struct sim *sim, struct packet *packet)
 static void join(struct sim *sim, struct packet *packet)
 {
 	const struct session *session = &sim->net->sessions[packet->session];
-	struct slbn_source *source = SIM_OWN(sim_source(sim, packet->session));
 	const u64 id[2] = { 0, packet->session };
+	struct slbn_source source;
 
-	slbn_source_join(source, id, session->demand, session->hops);
-	again(sim, packet);
+	slbn_source_join(&source, id, session->demand, session->hops);
+	set_out(packet, &source);
 }
 
 /* The path is another, and nobody has told the source. */
-static void move(struct sim *sim, struct packet *packet, u32 was)
+static void move(struct sim *sim, struct packet *packet,
+		 const struct packet *was)
 {
 	const struct session *session = &sim->net->sessions[packet->session];
-	struct slbn_source *source = SIM_OWN(sim_source(sim, packet->session));
+	struct slbn_memory *own = SIM_OWN(packet);
 
-	*source = *(struct slbn_source *)SIM_OWN(sim_source(sim, was));
+	memcpy(own, SIM_OWN(was), sim->packet_size - sizeof(*packet));
 	/* Of as many hops as both paths have; without tags so far. */
-	source->pkt.room = fp_max(source->pkt.room, session->hops);
-	again(sim, packet);
+	own->pkt.room = fp_max(own->pkt.room, session->hops);
 }
 
 static void turn(struct sim *sim, struct packet *packet)
@@ -159,17 +161,21 @@ static void turn(struct sim *sim, struct packet *packet)
 
 static bool answer(struct sim *sim, struct packet *packet)
 {
-	struct source *source = sim_source(sim, packet->session);
-	struct slbn_source *own = SIM_OWN(source);
 	struct slbn_memory *ack = SIM_OWN(packet);
+	bool left = ack->pkt.type == SLBN_LEAVE_ACK;
+	struct slbn_source source;
 
-	if (source->leaving)
-		slbn_source_leave(own);
-	if (slbn_source_answer(own, &ack->pkt, ack->tags) != SLBN_CYCLE)
+	/* What it sent, but for what becomes another now. */
+	source.D = sim_demand(sim, packet->session);
+	source.leaving = sim_source(sim, packet->session)->leaving;
+	source.pkt = ack->pkt;
+	source.pkt.type = left ? SLBN_LEAVE : SLBN_PROBE;
+	if (slbn_source_answer(&source, &ack->pkt, ack->tags) != SLBN_CYCLE)
 		return false;
-	if (!source->leaving)
-		sim_set_rate(sim, packet->session, own->rate);
-	ack->pkt = own->pkt;
+	if (!source.leaving)
+		sim_set_rate(sim, packet->session, source.rate);
+	/* The tags are those that came back. */
+	ack->pkt = source.pkt;
 	return true;
 }
 
@@ -177,14 +183,12 @@ const struct algorithm slbn_algorithm = {
 	.name = "slbn",
 	.about = "SLBN with healing, as the kernel runs it",
 	.wire_memory = sizeof(struct slbn_wire),
-	.source_memory = sizeof(struct slbn_source),
 	.packet_memory = packet_memory,
 	.packet_bytes = packet_bytes,
 	.wire_init = wire_init_healing,
 	.wire_end = wire_end,
 	.join = join,
 	.move = move,
-	.again = again,
 	.down = visit_healing,
 	.turn = turn,
 	.up = visit_healing,
@@ -196,13 +200,11 @@ const struct algorithm slbn_paper_algorithm = {
 	.name = "slbn-paper",
 	.about = "SLBN as in the paper, with three integers for each link",
 	.wire_memory = sizeof(struct slbn_wire),
-	.source_memory = sizeof(struct slbn_source),
 	.packet_memory = packet_memory,
 	.packet_bytes = packet_bytes,
 	.wire_init = wire_init,
 	.join = join,
 	.move = move,
-	.again = again,
 	.down = visit_plain,
 	.turn = turn,
 	.up = visit_plain,
