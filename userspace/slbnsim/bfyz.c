@@ -27,7 +27,7 @@ struct bfyz_wire {
 static void visit(struct sim *sim, struct packet *packet, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct bfyz_wire *own = SIM_OWN(wire);
+	struct bfyz_wire *own = sim_own(sim, link);
 	struct hops_packet *cell = SIM_OWN(packet);
 	struct row *row = &cell->rows[packet->hop];
 	u64 limit = hops_elsewhere(sim, packet), v;

@@ -38,7 +38,7 @@ struct cobb_wire {
 static void wire_init(struct sim *sim, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct cobb_wire *own = SIM_OWN(wire);
+	struct cobb_wire *own = sim_own(sim, link);
 
 	own->A = wire->rate;
 	own->before = wire->rate;
@@ -46,7 +46,7 @@ static void wire_init(struct sim *sim, u32 link)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct cobb_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct cobb_wire *own = sim_own(sim, link);
 	struct stamp *stamp = SIM_OWN(packet);
 
 	/* Who has not been granted anything yet wants as much as there is. */
@@ -62,7 +62,7 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 static void timer(struct sim *sim, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct cobb_wire *own = SIM_OWN(wire);
+	struct cobb_wire *own = sim_own(sim, link);
 	u64 left = wire->rate > own->S ? wire->rate - own->S : 0;
 
 	own->before = own->A;

@@ -85,13 +85,13 @@ static void wire_init(struct sim *sim, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
 
-	look(SIM_OWN(wire), 0, wire->rate);
+	look(sim_own(sim, link), 0, wire->rate);
 }
 
 static void timer(struct sim *sim, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct erica_wire *own = SIM_OWN(wire);
+	struct erica_wire *own = sim_own(sim, link);
 	double input = stamp_measure(sim, link, &own->arrived, INTERVAL / 1e9);
 	double q = sim_waiting(sim, link), Q0 = T0 * wire->rate;
 	double fraction = q <= Q0 ? B * Q0 / ((B - 1) * q + Q0) :
@@ -112,7 +112,7 @@ static void join(struct sim *sim, struct packet *packet)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct erica_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct erica_wire *own = sim_own(sim, link);
 	struct erica_packet *cell = SIM_OWN(packet);
 
 	own->active += cell->cell == FIRST;
@@ -121,7 +121,7 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 
 static void up(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct erica_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct erica_wire *own = sim_own(sim, link);
 	struct erica_packet *cell = SIM_OWN(packet);
 	/* CCR and ER, the fields of the cell. */
 	double ccr = cell->stamp.now, er;

@@ -435,7 +435,7 @@ struct moment watch_look(struct watch *watch, struct sim *sim)
 
 		if (watch->exact->restricts[n])
 			watch->values[count++] =
-				100 * (sim->loads[n].assigned - C) / C;
+				100 * (sim_load(sim, n)->assigned - C) / C;
 		moment.wait = fp_max64(moment.wait, wire->longest);
 		moment.queue = fp_max64(moment.queue, wire->longest / 8e9 * C);
 		wire->longest = 0;

@@ -31,7 +31,7 @@ struct piqi_wire {
 
 static void wire_init(struct sim *sim, u32 link)
 {
-	struct piqi_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct piqi_wire *own = sim_own(sim, link);
 
 	common_start(sim, link);
 	own->rtt = FIRST_RTT;
@@ -39,7 +39,7 @@ static void wire_init(struct sim *sim, u32 link)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct piqi_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct piqi_wire *own = sim_own(sim, link);
 	const struct stamp *stamp = SIM_OWN(packet);
 
 	common_stamp(sim, packet, link);
@@ -51,7 +51,7 @@ static void timer(struct sim *sim, u32 link)
 {
 	const double T = INTERVAL / 1e9;
 	struct wire *wire = sim_wire(sim, link);
-	struct piqi_wire *own = SIM_OWN(wire);
+	struct piqi_wire *own = sim_own(sim, link);
 	double y = stamp_measure(sim, link, &own->common.arrived, T);
 	double C = wire->rate, kappa = T / (2 * (T + own->rtt));
 	double R = own->common.R * (1 + kappa * (C - y) / C);

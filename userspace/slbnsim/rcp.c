@@ -40,7 +40,7 @@ struct rcp_wire {
 
 static void wire_init(struct sim *sim, u32 link)
 {
-	struct rcp_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct rcp_wire *own = sim_own(sim, link);
 
 	common_start(sim, link);
 	own->d = FIRST_RTT;
@@ -48,7 +48,7 @@ static void wire_init(struct sim *sim, u32 link)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct rcp_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct rcp_wire *own = sim_own(sim, link);
 	const struct stamp *stamp = SIM_OWN(packet);
 	double rtt = stamp->rtt / 1e9;
 
@@ -61,7 +61,7 @@ static void timer(struct sim *sim, u32 link)
 {
 	const double T = INTERVAL / 1e9;
 	struct wire *wire = sim_wire(sim, link);
-	struct rcp_wire *own = SIM_OWN(wire);
+	struct rcp_wire *own = sim_own(sim, link);
 	double y = stamp_measure(sim, link, &own->common.arrived, T);
 	double C = wire->rate, Q = sim_waiting(sim, link);
 	double mean, part;

@@ -548,7 +548,7 @@ void sim_set_rate(struct sim *sim, u32 session, u64 rate)
 	sim->counts.changes++;
 	sim->counts.last_change = sim->now;
 	for (hop = 0; hop < plan->hops; hop++) {
-		struct load *load = &sim->loads[hops[hop]];
+		struct load *load = sim_load(sim, hops[hop]);
 
 		load->assigned += rate - before;
 		load->most_assigned =
@@ -655,9 +655,10 @@ static void happen(struct sim *sim, u64 what)
 }
 
 /* How many places before its turn memory is asked for, in this order. */
-#define FETCH_PACKET 24U
-#define FETCH_PATH 16U
-#define FETCH_WIRES 8U
+#define FETCH_PACKET 32U
+#define FETCH_PATH 24U
+#define FETCH_WIRES 16U
+#define FETCH_LOAD 8U
 
 /* To be inline: gcc leaves out calls of functions that do nothing but this. */
 static __always_inline void fetch(const void *memory, size_t size)
@@ -688,24 +689,43 @@ static __always_inline void fetch_path(const struct sim *sim, u64 what)
 		fetch(sim_source(sim, packet->session), sim->source_size);
 }
 
+/* The link that a packet is to be dealt with at, or NET_NONE. */
+static __always_inline u32 link_next(const struct sim *sim,
+				     const struct packet *packet)
+{
+	if (packet->up)
+		return packet->hop ? link_at(sim, packet, packet->hop - 1) :
+				     NET_NONE;
+	return packet->hop < packet->hops ?
+		       link_at(sim, packet, packet->hop) :
+		       NET_NONE;
+}
+
 static __always_inline void fetch_wires(const struct sim *sim, u64 what)
 {
 	const struct packet *packet = sim_packet(sim, number_of(what));
-	u32 hop = packet->hop, link;
+	u32 link = link_next(sim, packet), hop = packet->hop;
 
-	if (packet->up && hop) {
+	if (link != NET_NONE)
+		fetch(sim_wire(sim, link), sizeof(struct wire));
+	if (packet->up && hop)
 		hop--;
-		fetch(sim_wire(sim, link_at(sim, packet, hop)), sim->wire_size);
-	} else if (!packet->up && hop < packet->hops) {
-		fetch(sim_wire(sim, link_at(sim, packet, hop)), sim->wire_size);
+	else if (link != NET_NONE)
 		return;
-	}
 	if (!hop)
 		return;
 	/* The next on the way back, whose other way is mostly beside it. */
 	link = link_at(sim, packet, hop - 1);
 	__builtin_prefetch(sim_wire(sim, link));
 	__builtin_prefetch(sim_wire(sim, link ^ 1));
+}
+
+static __always_inline void fetch_load(const struct sim *sim, u64 what)
+{
+	u32 link = link_next(sim, sim_packet(sim, number_of(what)));
+
+	if (link != NET_NONE)
+		fetch(sim_load(sim, link), sim->load_size);
 }
 
 /*
@@ -727,6 +747,9 @@ static void fetch_ahead(struct sim *sim)
 	while ((what = wheel_ahead(&sim->wheel, 2, FETCH_WIRES)))
 		if (is_about_packet(what))
 			fetch_wires(sim, what);
+	while ((what = wheel_ahead(&sim->wheel, 3, FETCH_LOAD)))
+		if (is_about_packet(what))
+			fetch_load(sim, what);
 }
 
 /* When the next session joins or leaves, and which. */
@@ -801,6 +824,37 @@ static size_t aligned(size_t size)
 	return (size + 7) & ~(size_t)7;
 }
 
+static void init_links(struct sim *sim)
+{
+	const struct algorithm *algorithm = sim->options.algorithm;
+	const struct net *net = sim->net;
+	u32 n, count = 1;
+
+	sim->wires = array(net->link_count, sizeof(*sim->wires));
+	sim->crossing = array(net->link_count, sizeof(u32));
+	for (n = 0; n < net->hop_count; n++)
+		sim->crossing[net->hops[n]]++;
+	for (n = 0; n < net->link_count; n++)
+		sim->wires[n] = (struct wire){
+			.rate = net->links[n].rate,
+			.delay = net->links[n].delay,
+			.back = net->links[n].back,
+			.load = sim->crossing[n] ? count++ : 0,
+		};
+	sim->loads = array(count, sim->load_size);
+	for (n = 0; n < net->link_count; n++) {
+		if (algorithm->wire_init)
+			algorithm->wire_init(sim, n);
+		if (algorithm->interval)
+			wheel_add(&sim->wheel,
+				  1 + draw(&sim->random) %
+						  interval_of(&sim->options),
+				  event(EVENT_TIMER, n, 0));
+	}
+	free(sim->crossing);
+	sim->crossing = NULL;
+}
+
 /**
  * sim_init() - a network at time 0
  * @sim: all of it is set
@@ -819,8 +873,8 @@ void sim_init(struct sim *sim, const struct net *net,
 		.net = net,
 		.options = *options,
 		.random = options->seed,
-		.wire_size =
-			aligned(sizeof(struct wire) + algorithm->wire_memory),
+		.load_size =
+			aligned(sizeof(struct load) + algorithm->wire_memory),
 		.source_size = aligned(sizeof(struct source) +
 				       algorithm->source_memory),
 		.packet_size = aligned(sizeof(struct packet) +
@@ -828,10 +882,8 @@ void sim_init(struct sim *sim, const struct net *net,
 	};
 	sim->front_free = NET_NONE;
 	wheel_init(&sim->wheel);
-	sim->wires = array(net->link_count, sim->wire_size);
 	sim->sources = array(net->session_count, sim->source_size);
 	sim->packets = array(net->session_count, sim->packet_size);
-	sim->loads = array(net->link_count, sizeof(*sim->loads));
 	if (options->fluid || options->data_bytes) {
 		sim->streams = array(net->link_count, sizeof(*sim->streams));
 		sim->sendings =
@@ -839,25 +891,9 @@ void sim_init(struct sim *sim, const struct net *net,
 	}
 	sim->joins = array(net->session_count, sizeof(u32));
 	sim->leaves = array(net->session_count, sizeof(u32));
-	if (sim_may_lose(sim)) {
+	if (sim_may_lose(sim))
 		sim->kept = array(net->session_count, sim->packet_size);
-		sim->crossing = array(net->link_count, sizeof(u32));
-		for (n = 0; n < net->hop_count; n++)
-			sim->crossing[net->hops[n]]++;
-	}
-	for (n = 0; n < net->link_count; n++) {
-		struct wire *wire = sim_wire(sim, n);
-
-		wire->rate = net->links[n].rate;
-		wire->delay = net->links[n].delay;
-		wire->back = net->links[n].back;
-		if (algorithm->wire_init)
-			algorithm->wire_init(sim, n);
-		if (algorithm->interval)
-			wheel_add(&sim->wheel,
-				  1 + draw(&sim->random) % interval_of(options),
-				  event(EVENT_TIMER, n, 0));
-	}
+	init_links(sim);
 	for (n = 0; n < net->session_count; n++) {
 		sim_packet(sim, n)->session = n;
 		if (sim->sendings && net->sessions[n].bytes)
@@ -881,7 +917,6 @@ void sim_free(struct sim *sim)
 			sim->options.algorithm->wire_end(sim, n);
 	wheel_destroy(&sim->wheel);
 	free(sim->kept);
-	free(sim->crossing);
 	free(sim->fronts);
 	free(sim->wires);
 	free(sim->sources);

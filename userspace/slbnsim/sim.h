@@ -37,17 +37,17 @@
 struct sim;
 
 /**
- * struct wire - a link at work; the algorithm's memory follows
+ * struct wire - a link at work
  * @rate: bit/s
  * @delay: ns
  * @free_at: when all that waits will have been sent, ns
  * @longest: the longest that a packet, or a drop of fluid, had to wait, ns
  * @control: bytes of control packets, in both roles
  * @back: the link the other way
+ * @load: which of the loads is its
  *
- * This is all that a control packet has to do with. What else there is of a
- * link is kept apart, for the more of them fit in a processor's caches, the
- * faster it is.
+ * This is all that a packet needs to get over a link. What else there is of it is
+ * kept apart, for the more of them fit in a processor's caches, the faster it is.
  */
 struct wire {
 	u64 rate;
@@ -56,12 +56,18 @@ struct wire {
 	u64 longest;
 	u64 control;
 	u32 back;
+	u32 load;
 };
 
 /**
- * struct load - what a link's sessions have been told
+ * struct load - what a link has for its sessions; the algorithm's memory follows
  * @assigned: sum of the rates of the sessions that cross it, bit/s
  * @most_assigned: the largest that this has been
+ *
+ * Half of a network's links lead to a host that is only a source, or away from
+ * one that is only a destination: control packets come back there, and algorithms
+ * have nothing to do with them. All links that no path crosses share one load,
+ * and what is written there does not matter.
  */
 struct load {
 	u64 assigned;
@@ -158,7 +164,7 @@ struct packet {
  * @source_memory: bytes at each source
  * @packet_memory: bytes in each packet, of a path of so many links
  * @packet_bytes: how long a packet of such a path is on the wire
- * @wire_init: a link begins; may be NULL
+ * @wire_init: a link begins, or again all that no path crosses; may be NULL
  * @wire_end: and ends; may be NULL
  * @join: a session begins, with this packet
  * @move: it goes on from the packet that it made last on another path; NULL: it
@@ -272,15 +278,15 @@ struct sim {
 	struct wheel wheel;
 	u64 now;
 	u64 random;
-	char *wires;
+	struct wire *wires;
+	char *loads; /* the first is that of links that no path crosses */
 	char *sources;
 	char *packets;
 	char *kept; /* packets as sources made them, if they may be lost */
-	u32 *crossing; /* by link, sessions; if packets may be lost */
-	struct load *loads; /* by link */
+	u32 *crossing; /* by link, sessions; only while links begin */
 	struct stream *streams; /* by link; NULL without data */
 	struct sending *sendings; /* by session; NULL without data */
-	size_t wire_size;
+	size_t load_size;
 	size_t source_size;
 	size_t packet_size;
 	struct front *fronts;
@@ -295,7 +301,14 @@ struct sim {
 
 static inline struct wire *sim_wire(const struct sim *sim, u32 link)
 {
-	return (struct wire *)(sim->wires + link * sim->wire_size);
+	return &sim->wires[link];
+}
+
+static inline struct load *sim_load(const struct sim *sim, u32 link)
+{
+	size_t at = sim->wires[link].load * sim->load_size;
+
+	return (struct load *)(sim->loads + at);
 }
 
 static inline struct source *sim_source(const struct sim *sim, u32 session)
@@ -310,6 +323,12 @@ static inline struct packet *sim_packet(const struct sim *sim, u32 number)
 
 /* The algorithm's own memory. */
 #define SIM_OWN(thing) ((void *)((thing) + 1))
+
+/* That at a link. */
+static inline void *sim_own(const struct sim *sim, u32 link)
+{
+	return SIM_OWN(sim_load(sim, link));
+}
 
 void sim_init(struct sim *sim, const struct net *net,
 	      const struct sim_options *options);

@@ -56,7 +56,7 @@ static u32 packet_bytes(u32 hops)
 static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct slbn_wire *own = SIM_OWN(wire);
+	struct slbn_wire *own = sim_own(sim, link);
 	struct slbn_memory *memory = SIM_OWN(packet);
 	const struct slbn_link_params params = {
 		.C = wire->rate,
@@ -87,14 +87,14 @@ static void visit_plain(struct sim *sim, struct packet *packet, u32 link)
 
 static void wire_init(struct sim *sim, u32 link)
 {
-	struct slbn_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct slbn_wire *own = sim_own(sim, link);
 
 	slbn_link_init(&own->vars, 0, draw(&sim->random));
 }
 
 static void wire_init_healing(struct sim *sim, u32 link)
 {
-	struct slbn_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct slbn_wire *own = sim_own(sim, link);
 	u64 visits;
 
 	wire_init(sim, link);
@@ -115,7 +115,7 @@ static void wire_init_healing(struct sim *sim, u32 link)
 
 static void wire_end(struct sim *sim, u32 link)
 {
-	struct slbn_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct slbn_wire *own = sim_own(sim, link);
 
 	free(own->vars.memory);
 }

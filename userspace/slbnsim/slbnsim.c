@@ -496,7 +496,7 @@ static json_object *link_json(struct sim *sim, u32 number)
 {
 	const struct net *net = sim->net;
 	const struct wire *wire = sim_wire(sim, number);
-	const struct load *load = &sim->loads[number];
+	const struct load *load = sim_load(sim, number);
 	json_object *one = json_object_new_object();
 	double over = (double)load->most_assigned / wire->rate - 1;
 	/* First of all: fluid has flowed until now. */
@@ -532,7 +532,7 @@ static double largest_overshoot(const struct sim *sim)
 	u32 n;
 
 	for (n = 0; n < sim->net->link_count; n++) {
-		double assigned = sim->loads[n].most_assigned;
+		double assigned = sim_load(sim, n)->most_assigned;
 
 		most = fmax(most, assigned / sim_wire(sim, n)->rate - 1);
 	}

@@ -36,7 +36,7 @@ struct sperc_wire {
 static void visit(struct sim *sim, struct packet *packet, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct sperc_wire *own = SIM_OWN(wire);
+	struct sperc_wire *own = sim_own(sim, link);
 	struct hops_packet *cell = SIM_OWN(packet);
 	struct row *row = &cell->rows[packet->hop];
 	u64 e = hops_elsewhere(sim, packet), b;
@@ -56,7 +56,7 @@ static void visit(struct sim *sim, struct packet *packet, u32 link)
 
 static void timer(struct sim *sim, u32 link)
 {
-	struct sperc_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct sperc_wire *own = sim_own(sim, link);
 
 	own->MaxE = own->next_MaxE;
 	own->next_MaxE = 0;

@@ -107,7 +107,7 @@ struct common {
 static inline void common_start(struct sim *sim, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct common *own = SIM_OWN(wire);
+	struct common *own = sim_own(sim, link);
 
 	own->R = wire->rate;
 }
@@ -115,7 +115,7 @@ static inline void common_start(struct sim *sim, u32 link)
 static inline void common_stamp(struct sim *sim, struct packet *packet,
 				u32 link)
 {
-	struct common *own = SIM_OWN(sim_wire(sim, link));
+	struct common *own = sim_own(sim, link);
 	struct stamp *stamp = SIM_OWN(packet);
 
 	stamp->rate = fp_min64(stamp->rate, (u64)own->R);

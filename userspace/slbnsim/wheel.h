@@ -102,7 +102,7 @@ struct wheel {
 	u32 now_at;
 	struct wheel_words sorted;
 	struct wheel_words dealt;
-	u32 ahead[3];
+	u32 ahead[4];
 };
 
 static inline void *wheel_grow(void *memory, u32 *room, u64 wanted, size_t size)
@@ -434,7 +434,7 @@ static inline void wheel_take(struct wheel *w)
 /**
  * wheel_ahead() - an event that will come soon
  * @w: the wheel
- * @who: 0 to 2: who asks
+ * @who: 0 to 3: who asks
  * @places: at most so many after the next
  *
  * Each is shown once to each, but for some that come late, and so are not.

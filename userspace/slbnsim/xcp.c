@@ -65,7 +65,7 @@ static size_t packet_memory(u32 hops)
 
 static void wire_init(struct sim *sim, u32 link)
 {
-	struct xcp_wire *own = SIM_OWN(sim_wire(sim, link));
+	struct xcp_wire *own = sim_own(sim, link);
 
 	own->d = FIRST_RTT;
 }
@@ -93,7 +93,7 @@ static void end_interval(struct xcp_wire *own, double C, double y)
 static void timer(struct sim *sim, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct xcp_wire *own = SIM_OWN(wire);
+	struct xcp_wire *own = sim_own(sim, link);
 	double now = sim->now / 1e9, waiting = sim_waiting(sim, link);
 
 	if (waiting < own->least)
@@ -118,7 +118,7 @@ static void join(struct sim *sim, struct packet *packet)
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
 	struct wire *wire = sim_wire(sim, link);
-	struct xcp_wire *own = SIM_OWN(wire);
+	struct xcp_wire *own = sim_own(sim, link);
 	struct xcp_packet *pkt = SIM_OWN(packet);
 	double rtt = pkt->rtt > 0 ? pkt->rtt : own->d;
 	double more = own->xi_p * rtt * rtt;
