@@ -120,6 +120,7 @@ struct session *net_add_session(struct net *net);
 const char *net_set_path(struct net *net, struct session *session,
 			 const u32 *links, u32 count);
 const char *net_route(struct net *net, u32 *which);
+void net_seal(struct net *net);
 void net_free(struct net *net);
 
 #endif /* SLBNSIM_NET_H */

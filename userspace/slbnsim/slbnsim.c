@@ -783,6 +783,7 @@ static void experiment(struct command *command)
 	until = command->options.until;
 	experiment_draw(&net, what, joins_of(command), command->options.seed);
 	plan_trouble(command, &net);
+	net_seal(&net);
 	maxmin_init(&exact, &net);
 	watch_init(&watch, &net, &exact);
 	sim_init(&sim, &net, &command->options);
@@ -978,6 +979,7 @@ int main(int argc, char **argv)
 	read_topology(&net, command.topology, &command.zoo);
 	read_sessions(&net, command.sessions);
 	plan_trouble(&command, &net);
+	net_seal(&net);
 	maxmin_init(&exact, &net);
 	if (!strcmp(argv[1], "run"))
 		run(&command, &net, &exact);
