@@ -26,7 +26,7 @@ struct bfyz_wire {
 
 static void visit(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct bfyz_wire *own = sim_own(sim, link);
 	struct hops_packet *cell = SIM_OWN(packet);
 	struct row *row = &cell->rows[packet->hop];
@@ -36,8 +36,8 @@ static void visit(struct sim *sim, struct packet *packet, u32 link)
 	if (cell->goodbye)
 		return;
 	own->N++;
-	v = fp_max64(hops_left(&own->counts, wire->rate),
-		     fp_div(wire->rate, own->N));
+	v = fp_max64(hops_left(&own->counts, here->rate),
+		     fp_div(here->rate, own->N));
 	hops_put_in(&own->counts, row, limit, v);
 	row->ignore = false;
 }

@@ -37,11 +37,11 @@ struct cobb_wire {
 
 static void wire_init(struct sim *sim, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct cobb_wire *own = sim_own(sim, link);
 
-	own->A = wire->rate;
-	own->before = wire->rate;
+	own->A = here->rate;
+	own->before = here->rate;
 }
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
@@ -61,9 +61,9 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 
 static void timer(struct sim *sim, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct cobb_wire *own = sim_own(sim, link);
-	u64 left = wire->rate > own->S ? wire->rate - own->S : 0;
+	u64 left = here->rate > own->S ? here->rate - own->S : 0;
 
 	own->before = own->A;
 	own->A = own->n ? fp_div(left, own->n) : left + own->most;

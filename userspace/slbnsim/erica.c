@@ -83,23 +83,23 @@ static void look(struct erica_wire *own, double input, double target)
 
 static void wire_init(struct sim *sim, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 
-	look(sim_own(sim, link), 0, wire->rate);
+	look(sim_own(sim, link), 0, here->rate);
 }
 
 static void timer(struct sim *sim, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct erica_wire *own = sim_own(sim, link);
 	double input = stamp_measure(sim, link, &own->arrived, INTERVAL / 1e9);
-	double q = sim_waiting(sim, link), Q0 = T0 * wire->rate;
+	double q = sim_waiting(sim, link), Q0 = T0 * here->rate;
 	double fraction = q <= Q0 ? B * Q0 / ((B - 1) * q + Q0) :
 				    A * Q0 / ((A - 1) * q + Q0);
 
 	if (fraction < LEAST_FRACTION)
 		fraction = LEAST_FRACTION;
-	look(own, input, fraction * wire->rate);
+	look(own, input, fraction * here->rate);
 }
 
 static void join(struct sim *sim, struct packet *packet)

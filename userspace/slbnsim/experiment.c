@@ -129,17 +129,6 @@ const struct experiment experiments[] = {
 
 const u32 experiment_count = sizeof(experiments) / sizeof(*experiments);
 
-static void *array(size_t count, size_t size)
-{
-	void *memory = calloc(count + 1, size);
-
-	if (!memory) {
-		fputs("slbnsim: out of memory\n", stderr);
-		exit(1);
-	}
-	return memory;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Sessions                                                                 */
 
@@ -431,7 +420,7 @@ struct moment watch_look(struct watch *watch, struct sim *sim)
 	count = 0;
 	for (n = 0; n < net->link_count; n++) {
 		struct wire *wire = sim_wire(sim, n);
-		double C = wire->rate;
+		double C = net->links[n].rate;
 
 		if (watch->exact->restricts[n])
 			watch->values[count++] =

@@ -46,17 +46,6 @@ static bool happens(u64 *random, u32 thousandths)
 	return draw_below(random, 1000) < thousandths;
 }
 
-static void *array(size_t count, size_t size)
-{
-	void *memory = calloc(count + 1, size);
-
-	if (!memory) {
-		fputs("slbnsim: out of memory\n", stderr);
-		exit(1);
-	}
-	return memory;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Random graphs                                                            */
 

@@ -8,17 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *array(size_t count, size_t size)
-{
-	void *memory = calloc(count + 1, size);
-
-	if (!memory) {
-		fputs("slbnsim: out of memory\n", stderr);
-		exit(1);
-	}
-	return memory;
-}
-
 static const double *sorting;
 
 static int compare_most(const void *a, const void *b)

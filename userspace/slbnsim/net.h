@@ -107,6 +107,7 @@ struct net {
 	u32 *out_sorted;
 };
 
+void *array(size_t count, size_t size);
 void *more(void *memory, u32 count, u32 *room, size_t size);
 
 const char *name_of(const struct names *names, u32 number);

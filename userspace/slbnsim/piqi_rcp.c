@@ -50,10 +50,10 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 static void timer(struct sim *sim, u32 link)
 {
 	const double T = INTERVAL / 1e9;
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct piqi_wire *own = sim_own(sim, link);
 	double y = stamp_measure(sim, link, &own->common.arrived, T);
-	double C = wire->rate, kappa = T / (2 * (T + own->rtt));
+	double C = here->rate, kappa = T / (2 * (T + own->rtt));
 	double R = own->common.R * (1 + kappa * (C - y) / C);
 
 	own->rtt *= 1 - FORGET;

@@ -60,10 +60,10 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 static void timer(struct sim *sim, u32 link)
 {
 	const double T = INTERVAL / 1e9;
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct rcp_wire *own = sim_own(sim, link);
 	double y = stamp_measure(sim, link, &own->common.arrived, T);
-	double C = wire->rate, Q = sim_waiting(sim, link);
+	double C = here->rate, Q = sim_waiting(sim, link);
 	double mean, part;
 
 	if (own->bits > 0) {

@@ -49,17 +49,6 @@ static bool is_about_packet(u64 what)
 	return kind_of(what) == EVENT_CONTROL || kind_of(what) == EVENT_CYCLE;
 }
 
-static void *array(size_t count, size_t size)
-{
-	void *memory = calloc(count ? count : 1, size);
-
-	if (!memory) {
-		fputs("slbnsim: out of memory\n", stderr);
-		exit(1);
-	}
-	return memory;
-}
-
 /* ------------------------------------------------------------------------ */
 /* Links                                                                    */
 
@@ -68,23 +57,24 @@ static struct stream *flow(struct sim *sim, u32 link)
 {
 	struct stream *stream = &sim->streams[link];
 	struct wire *wire = sim_wire(sim, link);
+	u64 rate = sim_link(sim, link)->rate;
 	double seconds = (sim->now - stream->fluid_at) / 1e9;
 	double more = stream->fluid * seconds;
 
 	stream->fluid_at = sim->now;
 	stream->fluid_in += more;
-	stream->pool += more - wire->rate * seconds;
+	stream->pool += more - rate * seconds;
 	if (stream->pool < 0)
 		stream->pool = 0;
-	wire->longest = fp_max64(wire->longest,
-				 stream->pool / wire->rate * NSEC_PER_SEC);
+	wire->longest =
+		fp_max64(wire->longest, stream->pool / rate * NSEC_PER_SEC);
 	return stream;
 }
 
 /* How long a drop of fluid waits that comes just now, ns. */
 static u64 wait_of(const struct sim *sim, u32 link)
 {
-	return sim->streams[link].pool / sim_wire(sim, link)->rate *
+	return sim->streams[link].pool / sim_link(sim, link)->rate *
 	       NSEC_PER_SEC;
 }
 
@@ -130,7 +120,8 @@ double sim_waiting(struct sim *sim, u32 link)
 	double bits = 0;
 
 	if (wire->free_at > sim->now)
-		bits = (wire->free_at - sim->now) / 1e9 * wire->rate;
+		bits = (wire->free_at - sim->now) / 1e9 *
+		       sim_link(sim, link)->rate;
 	return sim->streams ? bits + flow(sim, link)->pool : bits;
 }
 
@@ -155,6 +146,7 @@ u64 sim_sent(const struct sim *sim, u32 session)
 /* BYTES go onto a link; when they are at its other end. */
 static u64 transmit(struct sim *sim, u32 link, u64 bytes)
 {
+	const struct link *here = sim_link(sim, link);
 	struct wire *wire = sim_wire(sim, link);
 	u64 begin = fp_max64(wire->free_at, sim->now);
 
@@ -162,13 +154,13 @@ static u64 transmit(struct sim *sim, u32 link, u64 bytes)
 		const struct stream *stream = flow(sim, link);
 
 		/* Behind the fluid, and never before another packet. */
-		begin = fp_max64(begin, sim->now + stream->pool / wire->rate *
+		begin = fp_max64(begin, sim->now + stream->pool / here->rate *
 							   NSEC_PER_SEC);
 	}
 
 	wire->longest = fp_max64(wire->longest, begin - sim->now);
-	wire->free_at = begin + bytes * 8 * NSEC_PER_SEC / wire->rate;
-	return wire->free_at + wire->delay;
+	wire->free_at = begin + bytes * 8 * NSEC_PER_SEC / here->rate;
+	return wire->free_at + here->delay;
 }
 
 /* ------------------------------------------------------------------------ */
@@ -210,7 +202,7 @@ static bool loses(struct sim *sim, u32 link)
 	u32 cut = options->cut - 1;
 
 	if (options->cut && sim->now >= options->cut_at &&
-	    (link == cut || link == sim_wire(sim, cut)->back))
+	    (link == cut || link == sim_link(sim, cut)->back))
 		return true;
 	return options->loss &&
 	       draw_below(&sim->random, MILLION) < options->loss;
@@ -252,7 +244,7 @@ static void go_up(struct sim *sim, struct packet *packet)
 {
 	u32 link = link_at(sim, packet, packet->hop - 1);
 
-	move_on(sim, packet, sim_wire(sim, link)->back);
+	move_on(sim, packet, sim_link(sim, link)->back);
 }
 
 static void send_packet(struct sim *sim, u32 number)
@@ -418,7 +410,7 @@ static void advance(struct sim *sim, u32 number)
 	sim->counts.data++;
 	front->hop++;
 	wheel_add(&sim->wheel,
-		  sim->now + sim_wire(sim, link)->delay + wait_of(sim, link),
+		  sim->now + sim_link(sim, link)->delay + wait_of(sim, link),
 		  event(EVENT_FRONT, number, 0));
 }
 
@@ -575,7 +567,7 @@ static void empty(struct sim *sim, u32 number)
 		u32 link = sim->net->hops[session->path + hop];
 
 		flow(sim, link);
-		there += sim_wire(sim, link)->delay + wait_of(sim, link);
+		there += sim_link(sim, link)->delay + wait_of(sim, link);
 	}
 	leave(sim, number);
 	sending->arrived = session->bytes;
@@ -595,8 +587,7 @@ static void join(struct sim *sim, u32 number)
 	if (was && sim->options.algorithm->move) {
 		rate = sim_source(sim, was - 1)->rate;
 		leave(sim, was - 1);
-		sim->options.algorithm->move(sim, packet,
-					     kept(sim, was - 1));
+		sim->options.algorithm->move(sim, packet, kept(sim, was - 1));
 		if (rate)
 			sim_set_rate(sim, number, rate);
 	} else {
@@ -696,28 +687,31 @@ static __always_inline u32 link_next(const struct sim *sim,
 	if (packet->up)
 		return packet->hop ? link_at(sim, packet, packet->hop - 1) :
 				     NET_NONE;
-	return packet->hop < packet->hops ?
-		       link_at(sim, packet, packet->hop) :
-		       NET_NONE;
+	return packet->hop < packet->hops ? link_at(sim, packet, packet->hop) :
+					    NET_NONE;
+}
+
+/* A link, whose other way is mostly beside it. */
+static __always_inline void fetch_link(const struct sim *sim, u32 link)
+{
+	__builtin_prefetch(sim_link(sim, link));
+	__builtin_prefetch(sim_wire(sim, link));
 }
 
 static __always_inline void fetch_wires(const struct sim *sim, u64 what)
 {
 	const struct packet *packet = sim_packet(sim, number_of(what));
-	u32 link = link_next(sim, packet), hop = packet->hop;
+	u32 hop = packet->hop;
 
-	if (link != NET_NONE)
-		fetch(sim_wire(sim, link), sizeof(struct wire));
-	if (packet->up && hop)
-		hop--;
-	else if (link != NET_NONE)
+	if (!packet->up && hop < packet->hops) {
+		fetch_link(sim, link_at(sim, packet, hop));
 		return;
-	if (!hop)
-		return;
-	/* The next on the way back, whose other way is mostly beside it. */
-	link = link_at(sim, packet, hop - 1);
-	__builtin_prefetch(sim_wire(sim, link));
-	__builtin_prefetch(sim_wire(sim, link ^ 1));
+	}
+	if (hop)
+		fetch_link(sim, link_at(sim, packet, hop - 1));
+	/* The next on the way back. */
+	if (packet->up && hop > 1)
+		fetch_link(sim, link_at(sim, packet, hop - 2));
 }
 
 static __always_inline void fetch_load(const struct sim *sim, u64 what)
@@ -835,12 +829,8 @@ static void init_links(struct sim *sim)
 	for (n = 0; n < net->hop_count; n++)
 		sim->crossing[net->hops[n]]++;
 	for (n = 0; n < net->link_count; n++)
-		sim->wires[n] = (struct wire){
-			.rate = net->links[n].rate,
-			.delay = net->links[n].delay,
-			.back = net->links[n].back,
-			.load = sim->crossing[n] ? count++ : 0,
-		};
+		if (sim->crossing[n])
+			sim->wires[n].load = count++;
 	sim->loads = array(count, sim->load_size);
 	for (n = 0; n < net->link_count; n++) {
 		if (algorithm->wire_init)

@@ -38,24 +38,19 @@ struct sim;
 
 /**
  * struct wire - a link at work
- * @rate: bit/s
- * @delay: ns
  * @free_at: when all that waits will have been sent, ns
  * @longest: the longest that a packet, or a drop of fluid, had to wait, ns
  * @control: bytes of control packets, in both roles
- * @back: the link the other way
  * @load: which of the loads is its
  *
- * This is all that a packet needs to get over a link. What else there is of it is
- * kept apart, for the more of them fit in a processor's caches, the faster it is.
+ * With struct link, this is all that a packet needs to get over a link. What else
+ * there is of it is kept apart, for the more of them fit in a processor's caches,
+ * the faster it is.
  */
 struct wire {
-	u64 rate;
-	u64 delay;
 	u64 free_at;
 	u64 longest;
 	u64 control;
-	u32 back;
 	u32 load;
 };
 
@@ -298,6 +293,11 @@ struct sim {
 	u32 next_join;
 	u32 next_leave;
 };
+
+static inline const struct link *sim_link(const struct sim *sim, u32 link)
+{
+	return &sim->net->links[link];
+}
 
 static inline struct wire *sim_wire(const struct sim *sim, u32 link)
 {

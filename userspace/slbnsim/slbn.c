@@ -55,11 +55,11 @@ static u32 packet_bytes(u32 hops)
 
 static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct slbn_wire *own = sim_own(sim, link);
 	struct slbn_memory *memory = SIM_OWN(packet);
 	const struct slbn_link_params params = {
-		.C = wire->rate,
+		.C = here->rate,
 		.epoch = epoch,
 		.rows = own->rows,
 		.salt = link,

@@ -21,6 +21,7 @@
  */
 #include <getopt.h>
 #include <json-c/json.h>
+#include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <time.h>
@@ -498,7 +499,7 @@ static json_object *link_json(struct sim *sim, u32 number)
 	const struct wire *wire = sim_wire(sim, number);
 	const struct load *load = sim_load(sim, number);
 	json_object *one = json_object_new_object();
-	double over = (double)load->most_assigned / wire->rate - 1;
+	double over = (double)load->most_assigned / net->links[number].rate - 1;
 	/* First of all: fluid has flowed until now. */
 	u64 data = sim_data(sim, number) / 8;
 
@@ -534,7 +535,7 @@ static double largest_overshoot(const struct sim *sim)
 	for (n = 0; n < sim->net->link_count; n++) {
 		double assigned = sim_load(sim, n)->most_assigned;
 
-		most = fmax(most, assigned / sim_wire(sim, n)->rate - 1);
+		most = fmax(most, assigned / sim_link(sim, n)->rate - 1);
 	}
 	return most;
 }
@@ -971,6 +972,8 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "run") && strcmp(argv[1], "maxmin") &&
 	    strcmp(argv[1], "experiment"))
 		refuse("no command '%s'; see --help", argv[1]);
+	/* What is large goes back to the system when it is freed. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 17);
 	command = parse(argc, argv);
 	if (command.experiment) {
 		experiment(&command);

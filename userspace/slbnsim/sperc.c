@@ -35,7 +35,7 @@ struct sperc_wire {
 
 static void visit(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct sperc_wire *own = sim_own(sim, link);
 	struct hops_packet *cell = SIM_OWN(packet);
 	struct row *row = &cell->rows[packet->hop];
@@ -44,7 +44,7 @@ static void visit(struct sim *sim, struct packet *packet, u32 link)
 	hops_take_out(&own->counts, row);
 	if (cell->goodbye)
 		return;
-	b = hops_left(&own->counts, wire->rate);
+	b = hops_left(&own->counts, here->rate);
 	hops_put_in(&own->counts, row, e, b);
 	/* By what it was before this one. */
 	row->ignore = own->MaxE > b;

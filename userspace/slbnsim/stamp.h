@@ -106,10 +106,10 @@ struct common {
  */
 static inline void common_start(struct sim *sim, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct common *own = sim_own(sim, link);
 
-	own->R = wire->rate;
+	own->R = here->rate;
 }
 
 static inline void common_stamp(struct sim *sim, struct packet *packet,

@@ -92,7 +92,7 @@ static void end_interval(struct xcp_wire *own, double C, double y)
 
 static void timer(struct sim *sim, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct xcp_wire *own = sim_own(sim, link);
 	double now = sim->now / 1e9, waiting = sim_waiting(sim, link);
 
@@ -100,7 +100,7 @@ static void timer(struct sim *sim, u32 link)
 		own->least = waiting;
 	if (now - own->begun < own->d || own->rtts == 0)
 		return;
-	end_interval(own, wire->rate,
+	end_interval(own, here->rate,
 		     stamp_measure(sim, link, &own->arrived, now - own->begun));
 	own->begun = now;
 	own->least = waiting;
@@ -117,7 +117,7 @@ static void join(struct sim *sim, struct packet *packet)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct wire *wire = sim_wire(sim, link);
+	const struct link *here = sim_link(sim, link);
 	struct xcp_wire *own = sim_own(sim, link);
 	struct xcp_packet *pkt = SIM_OWN(packet);
 	double rtt = pkt->rtt > 0 ? pkt->rtt : own->d;
@@ -127,7 +127,7 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 	own->rtts += rtt;
 	own->squares += rtt * rtt;
 	own->windows += pkt->cwnd;
-	pkt->sending += 8 * PACKET / wire->rate;
+	pkt->sending += 8 * PACKET / here->rate;
 	if (more > own->pool_p)
 		more = own->pool_p;
 	if (less > own->pool_n)
