@@ -93,12 +93,25 @@ static u32 name_place(const struct names *names, const char *text)
  * @names: where to look
  * @text: the name
  *
+ * Most often it is the one after that which was asked for last, for files are in
+ * order: then nothing has to be looked for in a large table.
+ *
  * Return: its number, or NET_NONE.
  */
-u32 name_find(const struct names *names, const char *text)
+u32 name_find(struct names *names, const char *text)
 {
-	return names->table_size ? names->table[name_place(names, text)] - 1 :
-				   NET_NONE;
+	u32 next = names->latest + 1, found;
+
+	if (next < names->count && !strcmp(name_of(names, next), text)) {
+		names->latest = next;
+		return next;
+	}
+	if (!names->table_size)
+		return NET_NONE;
+	found = names->table[name_place(names, text)] - 1;
+	if (found != NET_NONE)
+		names->latest = found;
+	return found;
 }
 
 /**
@@ -397,23 +410,31 @@ struct road {
 };
 
 /**
+ * struct site - where a node is
+ * @top: the top of its part
+ * @first_top: the top of the first part of all that it is joined to
+ * @depth: of a top, parts above it
+ * @bridge: of a top, the link from above, or NET_NONE
+ * @up: the next link on the shortest path to the top
+ * @down: the last link on the shortest path from the top
+ */
+struct site {
+	u32 top;
+	u32 first_top;
+	u32 depth;
+	u32 bridge;
+	u32 up;
+	u32 down;
+};
+
+/**
  * struct ways - how to get about in a network
- * @top: by node, the top of its part
- * @first_top: by node, the top of the first part of all that it is joined to
- * @depth: by top, parts above it
- * @bridge: by top, the link from above, or NET_NONE
- * @up: by node, the next link on the shortest path to the top
- * @down: by node, the last link on the shortest path from the top
+ * @sites: by node
  * @first: by node, its first road in @roads; one more than nodes
  * @roads: links inside of parts
  */
 struct ways {
-	u32 *top;
-	u32 *first_top;
-	u32 *depth;
-	u32 *bridge;
-	u32 *up;
-	u32 *down;
+	struct site *sites;
 	u32 *first;
 	struct road *roads;
 };
@@ -454,7 +475,7 @@ static void find_parts(const struct net *net, struct ways *w)
 	for (root = 0; root < nodes; root++) {
 		if (seen[root])
 			continue;
-		w->bridge[root] = NET_NONE;
+		w->sites[root].bridge = NET_NONE;
 		order[count++] = root;
 		seen[root] = count;
 		low[root] = count;
@@ -464,7 +485,7 @@ static void find_parts(const struct net *net, struct ways *w)
 			u32 number;
 
 			if (at[node] == net->out[node + 1]) {
-				n = net->links[w->bridge[node]].from;
+				n = net->links[w->sites[node].bridge].from;
 				low[n] = fp_min(low[n], low[node]);
 				node = n;
 				continue;
@@ -472,14 +493,14 @@ static void find_parts(const struct net *net, struct ways *w)
 			number = net->out_links[at[node]++];
 			link = &net->links[number];
 			if (link->back == NET_NONE ||
-			    link->back == w->bridge[node])
+			    link->back == w->sites[node].bridge)
 				continue;
 			if (seen[link->to]) {
 				low[node] = fp_min(low[node], seen[link->to]);
 				continue;
 			}
 			node = link->to;
-			w->bridge[node] = number;
+			w->sites[node].bridge = number;
 			order[count++] = node;
 			seen[node] = count;
 			low[node] = count;
@@ -489,18 +510,18 @@ static void find_parts(const struct net *net, struct ways *w)
 		u32 parent;
 
 		node = order[n];
-		if (w->bridge[node] == NET_NONE) {
-			w->top[node] = node;
-			w->first_top[node] = node;
+		if (w->sites[node].bridge == NET_NONE) {
+			w->sites[node].top = node;
+			w->sites[node].first_top = node;
 			continue;
 		}
-		parent = net->links[w->bridge[node]].from;
-		w->top[node] = w->top[parent];
-		w->first_top[node] = w->first_top[parent];
+		parent = net->links[w->sites[node].bridge].from;
+		w->sites[node].top = w->sites[parent].top;
+		w->sites[node].first_top = w->sites[parent].first_top;
 		if (low[node] < seen[node])
 			continue;
-		w->top[node] = node;
-		w->depth[node] = w->depth[w->top[parent]] + 1;
+		w->sites[node].top = node;
+		w->sites[node].depth = w->sites[w->sites[parent].top].depth + 1;
 	}
 	free(seen);
 	free(low);
@@ -519,7 +540,7 @@ static void find_roads(const struct net *net, struct ways *w)
 			const struct link *link = &net->links[number];
 
 			if (link->back == NET_NONE ||
-			    w->top[link->to] != w->top[node])
+			    w->sites[link->to].top != w->sites[node].top)
 				continue;
 			w->roads[count++] = (struct road){
 				.link = number,
@@ -614,14 +635,16 @@ static void find_climbs(const struct net *net, struct ways *w, struct search *s)
 	u32 top, n;
 
 	for (top = 0; top < net->nodes.count; top++) {
-		if (w->top[top] != top || w->first[top] == w->first[top + 1])
+		if (w->sites[top].top != top ||
+		    w->first[top] == w->first[top + 1])
 			continue;
 		search_from(w, s, top, false);
 		for (n = 1; n < s->seen_count; n++)
-			w->down[s->seen[n]] = s->via[s->seen[n]];
+			w->sites[s->seen[n]].down = s->via[s->seen[n]];
 		search_from(w, s, top, true);
 		for (n = 1; n < s->seen_count; n++)
-			w->up[s->seen[n]] = net->links[s->via[s->seen[n]]].back;
+			w->sites[s->seen[n]].up =
+				net->links[s->via[s->seen[n]]].back;
 	}
 }
 
@@ -667,24 +690,24 @@ static const char *climb(const struct net *net, const struct ways *w,
 	c->tail = session->to;
 	c->ahead_count = 0;
 	c->behind_count = 0;
-	if (w->first_top[c->head] != w->first_top[c->tail]) {
+	if (w->sites[c->head].first_top != w->sites[c->tail].first_top) {
 		snprintf(reason, sizeof(reason),
 			 "no path from '%.200s' to '%.200s'",
 			 name_of(&net->nodes, session->from),
 			 name_of(&net->nodes, session->to));
 		return reason;
 	}
-	while (fits && w->top[c->head] != w->top[c->tail]) {
-		u32 one = w->top[c->head], other = w->top[c->tail];
+	while (fits && w->sites[c->head].top != w->sites[c->tail].top) {
+		u32 one = w->sites[c->head].top, other = w->sites[c->tail].top;
 
-		if (w->depth[one] >= w->depth[other]) {
+		if (w->sites[one].depth >= w->sites[other].depth) {
 			link = c->head == one ?
-				       net->links[w->bridge[one]].back :
-				       w->up[c->head];
+				       net->links[w->sites[one].bridge].back :
+				       w->sites[c->head].up;
 			fits = step_ahead(net, c, link);
 		} else {
-			link = c->tail == other ? w->bridge[other] :
-						  w->down[c->tail];
+			link = c->tail == other ? w->sites[other].bridge :
+						  w->sites[c->tail].down;
 			fits = step_behind(net, c, link);
 		}
 	}
@@ -716,12 +739,7 @@ const char *net_route(struct net *net, u32 *which)
 	const char *wrong = NULL;
 	struct climb c;
 	struct ways w = {
-		.top = numbers(nodes),
-		.first_top = numbers(nodes),
-		.depth = numbers(nodes),
-		.bridge = numbers(nodes),
-		.up = numbers(nodes),
-		.down = numbers(nodes),
+		.sites = array(nodes, sizeof(*w.sites)),
 		.first = numbers(nodes + 1UL),
 		.roads = malloc((net->link_count + 1UL) * sizeof(*w.roads)),
 	};
@@ -764,12 +782,7 @@ const char *net_route(struct net *net, u32 *which)
 		}
 	}
 out:
-	free(w.top);
-	free(w.first_top);
-	free(w.depth);
-	free(w.bridge);
-	free(w.up);
-	free(w.down);
+	free(w.sites);
 	free(w.first);
 	free(w.roads);
 	free(s.distance);

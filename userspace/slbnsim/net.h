@@ -77,6 +77,7 @@ struct names {
 	u32 begins_room;
 	u32 *table; /* open addressing; number + 1 */
 	u32 table_size; /* power of 2 */
+	u32 latest; /* that was found */
 };
 
 /**
@@ -111,7 +112,7 @@ void *array(size_t count, size_t size);
 void *more(void *memory, u32 count, u32 *room, size_t size);
 
 const char *name_of(const struct names *names, u32 number);
-u32 name_find(const struct names *names, const char *text);
+u32 name_find(struct names *names, const char *text);
 u32 name_add(struct names *names, const char *text);
 
 u32 net_add_link(struct net *net, u32 from, u32 to, u64 rate, u64 delay);

@@ -36,11 +36,17 @@ static const char *const keys[KEYS] = {
 	"", "nodes", "links", "about", "from", "to", "rate", "delay", "duplex",
 };
 
+/* A link's end: a node, or a name if there is no such node yet. */
+struct end {
+	u32 node; /* or NET_NONE */
+	u32 name; /* in reader->names */
+};
+
 /* A link as it stands in the file. */
 struct wish {
 	u32 line;
-	u32 from; /* names, in reader->names */
-	u32 to;
+	struct end from;
+	struct end to;
 	u64 rate;
 	u64 delay;
 	bool duplex;
@@ -101,11 +107,23 @@ static void take_name(struct reader *r, const unsigned char *text,
 	name[length] = '\0';
 }
 
+/* The end of a link that has such a name. */
+static struct end end_named(struct reader *r, const char *name)
+{
+	struct end end = { .node = name_find(&r->net->nodes, name) };
+
+	if (end.node != NET_NONE)
+		return end;
+	end.name = name_add(&r->names, name);
+	if (end.name == NET_NONE)
+		end.name = name_find(&r->names, name);
+	return end;
+}
+
 static int on_string(void *context, const unsigned char *text, size_t length)
 {
 	struct reader *r = context;
 	char name[NAME_ROOM];
-	u32 which;
 
 	if (r->where == IN_NODES) {
 		take_name(r, text, length, name);
@@ -120,13 +138,10 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 	if (r->where != IN_LINK || (r->key != KEY_FROM && r->key != KEY_TO))
 		return unexpected(r);
 	take_name(r, text, length, name);
-	which = name_add(&r->names, name);
-	if (which == NET_NONE)
-		which = name_find(&r->names, name);
 	if (r->key == KEY_FROM)
-		r->link.from = which;
+		r->link.from = end_named(r, name);
 	else
-		r->link.to = which;
+		r->link.to = end_named(r, name);
 	return 1;
 }
 
@@ -279,6 +294,22 @@ static u32 line_of_second(const struct reader *r)
 	return 1;
 }
 
+/* The node at a link's end, now that all are known. */
+static u32 node_at(const struct reader *r, const struct wish *wish,
+		   const struct end *end)
+{
+	const char *name;
+	u32 node;
+
+	if (end->node != NET_NONE)
+		return end->node;
+	name = name_of(&r->names, end->name);
+	node = name_find(&r->net->nodes, name);
+	if (node == NET_NONE)
+		refuse_line(r->text.file, wish->line, "no node '%s'", name);
+	return node;
+}
+
 static void join_up(struct reader *r)
 {
 	const char *file = r->text.file, *wrong;
@@ -286,23 +317,16 @@ static void join_up(struct reader *r)
 
 	for (n = 0; n < r->wish_count; n++) {
 		const struct wish *wish = &r->wishes[n];
-		const char *names[2] = { name_of(&r->names, wish->from),
-					 name_of(&r->names, wish->to) };
-		u32 ends[2], side;
+		u32 from = node_at(r, wish, &wish->from);
+		u32 to = node_at(r, wish, &wish->to);
 
-		for (side = 0; side < 2; side++) {
-			ends[side] = name_find(&r->net->nodes, names[side]);
-			if (ends[side] == NET_NONE)
-				refuse_line(file, wish->line, "no node '%s'",
-					    names[side]);
-		}
-		if (ends[0] == ends[1])
+		if (from == to)
 			refuse_line(file, wish->line,
-				    "a link from '%s' to itself", names[0]);
-		net_add_link(r->net, ends[0], ends[1], wish->rate, wish->delay);
+				    "a link from '%s' to itself",
+				    name_of(&r->net->nodes, from));
+		net_add_link(r->net, from, to, wish->rate, wish->delay);
 		if (wish->duplex)
-			net_add_link(r->net, ends[1], ends[0], wish->rate,
-				     wish->delay);
+			net_add_link(r->net, to, from, wish->rate, wish->delay);
 	}
 	wrong = net_index(r->net);
 	if (wrong)
@@ -435,7 +459,7 @@ static u64 time_named(const char *file, u32 line, enum column column,
 	return llround(value * 1e9);
 }
 
-static u32 node_named(const struct net *net, const char *file, u32 line,
+static u32 node_named(struct net *net, const char *file, u32 line,
 		      const char *name)
 {
 	u32 node = name_find(&net->nodes, name);

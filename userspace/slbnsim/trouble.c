@@ -157,7 +157,7 @@ static u32 busiest(struct net *net, u64 time)
 	return best;
 }
 
-static u32 link_named(const struct net *net, const char *text)
+static u32 link_named(struct net *net, const char *text)
 {
 	const char *arrow = strchr(text, '>');
 	char name[256] = "";
