@@ -373,6 +373,8 @@ class Two(Shares):
                     f"{fair:.2f} times Reno's throughput, {fifo:.2f} with a FIFO",
                     "0.8 to 1.5 times",
                     0.8 <= fair <= 1.5,
+                    "a fair queue shares what comes; with room for few packets neither window keeps"
+                    " it busy, and HSTCP's is back sooner",
                 ),
             ]
         if quick:
