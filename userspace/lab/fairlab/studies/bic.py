@@ -1035,12 +1035,13 @@ class Response(Study):
     )
     REGIME: ClassVar[dict[str, float]] = {"bic": 1.5e-4}
     STEPS = (
-        "mainline's table rounds up: from 39 packets on it grows by two a round-trip, which RFC 3649"
-        " does at 118. Dice with that table come to 55 packets at p = 0.001 and 291 at 0.0001"
+        "mainline's table rounds up: from 39 packets on it grows by two a round-trip, which"
+        " RFC 3649 does at 118. Dice with that table come to 55 packets at p = 0.001 and 291 at"
+        " 0.0001"
     )
     FAR = (
-        "losses at random moments: many come when the window is far from Wmax, and then BIC grows by"
-        " more than in the even intervals of the formula; with dice its rules do so, too"
+        "losses at random moments: many come when the window is far from Wmax, and then BIC grows"
+        " by more than in the even intervals of the formula; with dice its rules do so, too"
     )
 
     def cases(self, quick: bool, seed: int) -> list[Case]:

@@ -768,8 +768,8 @@ class BesideTcp(Study):
                 "each from -25 to +5 %: 5 % are not handed out, control and acknowledgements take"
                 " their part, and TCP is not always quick to fill what it is let",
                 min(errors) >= -25 and max(errors) <= 5,
-                "a flow that TCP keeps below its rate is given a lower demand by its agent, and what"
-                " it leaves is told to others, who then have more than if each wanted all",
+                "a flow that TCP keeps below its rate is given a lower demand by its agent, and"
+                " what it leaves is told to others, who then have more than if each wanted all",
             ),
             Claim(
                 "TCP alone in FIFOs is much less fair",
