@@ -64,6 +64,24 @@ class Result:
         return float(self.points[name, flows, kind, hashed]["ratio"]["median"])
 
 
+def here(known: dict[str, Any], *more: str) -> str:
+    """The conditions of what was measured on this machine: a line."""
+    made = "; ".join([f"{known['date']}, fairpath {known['project']}", *more, known["processor"]])
+    cpus, load = known["processors"], known["load"][0]
+    return f"{made}, {cpus} CPUs, Linux {known['host']}, load {load:.1f} at the start."
+
+
+def inside(known: dict[str, Any]) -> list[str]:
+    """Of what was measured in a kernel that is a program: lines of a list."""
+    return [
+        f"- {known['date']}, fairpath {known['project']}, Linux {known['kernel']} as a program"
+        f" (User-Mode Linux, native code, one CPU) built from {known['source']} with"
+        f" `scripts/uml.config` and {known['compiler']}; {known['iproute2']}.",
+        f"- {known['processor']}, {known['processors']} CPUs, host Linux {known['host']}, load"
+        f" {known['load'][0]:.1f} at the start.",
+    ]
+
+
 def table(result: Result, kind: str, hashed: bool) -> list[str]:
     lines = ["| | " + " | ".join(f"{flows:,}" for flows in result.flows) + " |"]
     lines.append("| --- |" + " ---: |" * len(result.flows))
@@ -150,11 +168,7 @@ def text(result: Result) -> str:
     clock = data["clock"]["median"]
     loops = [point["loop"]["median"] for point in data["points"]]
     lines += [
-        f"- {known['date']}, fairpath {known['project']}, Linux {known['kernel']} as a program"
-        f" (User-Mode Linux, native code, one CPU) built from {known['source']} with"
-        f" `scripts/uml.config` and {known['compiler']}; {known['iproute2']}.",
-        f"- {known['processor']}, {known['processors']} CPUs, host Linux {known['host']}, load"
-        f" {known['load'][0]:.1f} at the start.",
+        *inside(known),
         f"- UDP over IPv4, {data['length']} bytes each, quanta of as much. {data['turns']} turns of"
         f" {data['slices']} slices of {data['slice']} packets; the value of a turn is the median of"
         f" its slices less that of the loop without a qdisc ({min(loops):.0f} to {max(loops):.0f}"

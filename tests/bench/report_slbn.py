@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import STYLE
+from report import STYLE, inside
 
 COLOURS = ("#777777", "#0072B2", "#D55E00")
 DATA = "100 flows of UDP, backlogged, three packets each, hash not known"
@@ -89,11 +89,7 @@ def text(data: dict[str, Any]) -> str:
         "",
         "## Conditions",
         "",
-        f"- {known['date']}, fairpath {known['project']}, Linux {known['kernel']} as a program"
-        f" (User-Mode Linux, native code, one CPU) built from {known['source']} with"
-        f" `scripts/uml.config` and {known['compiler']}; {known['iproute2']}.",
-        f"- {known['processor']}, {known['processors']} CPUs, host Linux {known['host']}, load"
-        f" {known['load'][0]:.1f} at the start.",
+        *inside(known),
         f"- {data['turns']} turns of {data['slices']} slices of {data['slice']} packets; the value"
         " of a turn is the median of its slices, less that of the same loop without what is"
         " measured; of a routed packet nothing is taken off.",

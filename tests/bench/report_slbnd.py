@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from report import here
+
 KINDS = {
     "paced": "1 Mbit/s each, 1 % of it for control packets",
     "full": "as many packets as one CPU can handle",
@@ -45,9 +47,7 @@ def text(data: dict[str, Any]) -> str:
         " them on another CPU; the CPU time is that of the first, with what the kernel does for"
         f" it in sending. {data['seconds']:.0f} s each.",
         "",
-        f"{known['date']}, fairpath {known['project']}; {known['processor']},"
-        f" {known['processors']} CPUs, Linux {known['host']}, load {known['load'][0]:.1f} at the"
-        " start.",
+        here(known),
     ]
     return "\n".join(lines) + "\n"
 

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from report import here
+
 # The aims: events a second, bytes for each session, and how much more an event may cost with many.
 AIM_EVENTS, AIM_BYTES, AIM_GROWTH = 10e6, 1000, 2.0
 #: The number of sessions for which they are.
@@ -176,9 +178,7 @@ def text(data: dict[str, Any]) -> str:
         "",
         *beside(data),
         "",
-        f"{known['date']}, fairpath {known['project']}; {known['compiler']}; {known['processor']},"
-        f" {known['processors']} CPUs, Linux {known['host']}, load {known['load'][0]:.1f} at the"
-        " start.",
+        here(known, known["compiler"]),
     ]
     return "\n".join(lines) + "\n"
 

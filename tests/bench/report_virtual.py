@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from report import here
+
 # The aims: this rate faster than real time, and the first packet after so many seconds.
 AIM_RATE, AIM_START = "2.5gbit", 5.0
 
@@ -87,9 +89,7 @@ def text(data: dict[str, Any]) -> str:
         " the machine has other things to do. The engine `vm` has no virtual time: there, with"
         " `--steady`, the guest's second is one of its emulated CPU's instructions.",
         "",
-        f"{known['date']}, fairpath {known['project']}; {known['processor']},"
-        f" {known['processors']} CPUs, Linux {known['host']}, load {known['load'][0]:.1f} at the"
-        " start.",
+        here(known),
     ]
     return "\n".join(lines) + "\n"
 
