@@ -36,7 +36,7 @@ SOURCES := Kbuild $(wildcard $(ROOMS:%=%/Kbuild) $(ROOMS:%=%/*.[ch])) \
 .PHONY: help
 help:
 	@echo 'make demo            flows come and go on a backbone with SLBN and without, on a stock kernel in a VM'
-	@echo 'make figures         the published figures again, in virtual time: hours [FIGURES=, KERNEL=, JOBS=, OUT=]'
+	@echo 'make figures         the published figures again, in virtual time: hours [FIGURES=, SEEDS=, KERNEL=, JOBS=, OUT=]'
 	@echo 'make figures-quick   the same with few and short runs: minutes'
 	@echo 'make published-figures  take the numbers of our own runs (docs/figures), and draw them'
 	@echo 'make report          one page with all figures that are there (make figures does that, too)'
@@ -254,24 +254,28 @@ MEMORY = $(shell awk '/^MemTotal/ { print int($$2 / 1024) }' /proc/meminfo)
 SNAKEMAKE = PYTHONDONTWRITEBYTECODE=1 snakemake --snakefile userspace/lab/Snakefile --cores '$(JOBS)' \
 	--resources mem_mb=$(MEMORY) --rerun-triggers mtime --rerun-incomplete --nolock --keep-going
 QUICK = $(if $(filter figures-quick,$@),--quick)
+REPORT = scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)' $(if $(SEEDS),--seeds '$(SEEDS)')
 
 # Where something fails, a page of what is there tells what.
 .PHONY: figures figures-quick
 figures figures-quick:
 	@scripts/install-deps build vm lab figures
-	@$(SNAKEMAKE) --config 'quick=$(if $(QUICK),true,false)' 'kernel=$(KERNEL)' 'figures=$(FIGURES)' 'out=$(OUT)' || \
-		{ scripts/fairlab report $(QUICK) --kernel '$(KERNEL)' --out '$(OUT)'; exit 1; }
+	@$(SNAKEMAKE) --config 'quick=$(if $(QUICK),true,false)' 'kernel=$(KERNEL)' 'figures=$(FIGURES)' 'out=$(OUT)' \
+		'seeds=$(or $(SEEDS),0)' || { $(REPORT) $(QUICK); exit 1; }
 
 .PHONY: report
 report:
-	@scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)'
+	@$(REPORT)
 
-# The numbers of all runs, and the page, as they are in docs/figures.
+# The numbers of all runs, and the page, as they are in docs/figures: with so many seeds.
 PUBLISHED := docs/figures
+publish-figures published-figures: SEEDS = 1
 FIGURES_DATA := $(PUBLISHED)/data.tar.xz
 
 .PHONY: publish-figures
-publish-figures: report
+publish-figures:
+	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' --seeds '$(SEEDS)' '*' >/dev/null || test $$? = 4
+	@$(REPORT)
 	install -d $(PUBLISHED)
 	install -m 644 $(OUT)/report.html $(OUT)/report.md $(PUBLISHED)
 	tar -C $(OUT) --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
@@ -282,8 +286,8 @@ publish-figures: report
 published-figures:
 	install -d $(OUT)
 	tar -C $(OUT) --skip-old-files -xJf $(FIGURES_DATA)
-	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' '$(FIGURES)' || test $$? = 4
-	@scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)'
+	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' --seeds '$(SEEDS)' '*' || test $$? = 4
+	@$(REPORT)
 
 FUZZ_SECONDS ?= 600
 

@@ -113,6 +113,19 @@ def test_sources_that_a_run_names_count(coins: Path) -> None:
         fingerprints(coins)
 
 
+def test_fewer_seeds(coins: Path) -> None:
+    """They are the first ones, and the same runs."""
+    place = Gallery(coins.parent / "out", quick=False, studies=coins, seeds=2)
+    (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
+    runs = {run.name: run.fingerprint for run in place.runs(study)}
+    assert runs == {n: mark for n, mark in fingerprints(coins).items() if not n.endswith("@3")}
+    done = figure(coins, "fair-coin", "--seeds", "1")
+    assert done.returncode in (0, 4), done.stderr
+    assert json.loads((coins.parent / "out/fair-coin.json").read_text())["seeds"] == [1]
+    done = figure(coins, "fair-coin", "--seeds", "0")
+    assert done.returncode == 2 and "seeds 0: must be at least 1" in done.stderr
+
+
 def test_the_kernel_counts(coins: Path) -> None:
     assert changed(fingerprints(coins), fingerprints(coins, kernel="7.2")) == RUNS
 

@@ -153,6 +153,7 @@ class Gallery:
     quick: bool
     kernel: str = engine.DEFAULT_KERNEL
     studies: Path | None = None  # a file of the user's, instead of the lab's own
+    seeds: int | None = None  # so many at most, the first ones
 
     # Runs
 
@@ -160,7 +161,7 @@ class Gallery:
         """What a figure is made of."""
         found = []
         kept = gallery_sources.reduction(study)
-        for seed in study.seeds(self.quick):
+        for seed in study.seeds(self.quick)[: self.seeds]:
             for case in study.cases(self.quick, seed):
                 mark = gallery_sources.fingerprint(case, seed, self.kernel, kept)
                 found.append(Run(study, case, seed, mark))

@@ -50,6 +50,7 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         help="where figures go (results/figures, or with --quick results/figures-quick)",
     )
     add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
+    add("--seeds", type=int, metavar="N", help="with so many seeds at most (two; --quick: one)")
     add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
 
 
@@ -58,7 +59,11 @@ def _gallery(arguments: argparse.Namespace) -> Any:
 
     out = arguments.out or (gallery.QUICK if arguments.quick else gallery.FULL)
     studies = arguments.studies.absolute() if arguments.studies else None
-    return gallery.Gallery(out.absolute(), arguments.quick, arguments.kernel, studies)
+    if arguments.seeds is not None and arguments.seeds < 1:
+        raise UsageError(f"seeds {arguments.seeds}: must be at least 1")
+    return gallery.Gallery(
+        out.absolute(), arguments.quick, arguments.kernel, studies, arguments.seeds
+    )
 
 
 def _check(arguments: argparse.Namespace) -> None:

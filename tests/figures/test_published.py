@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is in docs/figures: the numbers of whole runs, and the page that was made of them.
+
+The page must be what these numbers make today: who rewords a claim, or draws otherwise, is to
+publish again (`make publish-figures`, which takes a minute; runs are not needed for it).
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fairlab.studies import ALL
+from fairlab.study import Study
+
+TOP = Path(__file__).resolve().parents[2]
+PUBLISHED = TOP / "docs" / "figures"
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All figures, drawn anew of the published numbers."""
+    out = tmp_path_factory.mktemp("published")
+    command = ["make", "--no-print-directory", "published-figures", f"OUT={out}"]
+    done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+def claims(drawn: Path, study: Study) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((drawn / f"{study.name}.json").read_text())["claims"]
+    return found
+
+
+def test_the_page_is_of_these_numbers(drawn: Path) -> None:
+    assert (drawn / "report.md").read_text() == (PUBLISHED / "report.md").read_text()
+    page = (PUBLISHED / "report.html").read_text()
+    assert page.count("<img ") == len(ALL) and "Not drawn" not in page
+
+
+@pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
+def test_what_does_not_hold_has_a_reason(study: Study, drawn: Path) -> None:
+    """A claim that we could not reproduce is told with the likely reason."""
+    broken = [claim for claim in claims(drawn, study) if not claim["holds"]]
+    assert [claim["text"] for claim in broken if not claim["reason"].strip()] == []
