@@ -69,6 +69,14 @@ static void *list_malloc(size_t size)
 	return list_realloc(NULL, size);
 }
 
+/* Aligned as all memory is: that much is for speed alone. */
+static int list_memalign(void **memory, size_t alignment, size_t size)
+{
+	(void)alignment;
+	*memory = list_malloc(size);
+	return 0;
+}
+
 static void *list_calloc(size_t count, size_t size)
 {
 	return memset(list_malloc(count * size), 0, count * size);
@@ -144,6 +152,8 @@ static void __attribute__((noreturn)) leave(int status)
 #define malloc(size) list_malloc(size)
 #define calloc(count, size) list_calloc(count, size)
 #define realloc(memory, size) list_realloc(memory, size)
+#define posix_memalign(memory, alignment, size) \
+	list_memalign(memory, alignment, size)
 #define free(memory) list_free(memory)
 #define yajl_alloc(calls, memory, context) \
 	yajl_alloc(calls, &yajl_memory, context)
