@@ -143,7 +143,7 @@ def test_what_fails_does_not_stop_the_rest(coins: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ({"fast": "yes"}, "no configuration fast; there are: quick, out, kernel, figures"),
+        ({"fast": "yes"}, "no configuration fast; there are: quick, out, kernel, seeds, figures"),
         ({"figures": "coin"}, "no figure 'coin'; there are: fair-coin"),
     ],
 )

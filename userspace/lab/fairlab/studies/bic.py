@@ -330,7 +330,6 @@ class RttFairness(Study):
     RATIOS = (1, 3, 6)
     SECONDS, WARMUP, QUICK_WARMUP = 80, 40, 10
     QUICK_SECONDS = 20
-    SEEDS = 1  # a run takes some minutes
     BESIDE = 0.1
     assumptions = (
         "Round-trips of 40 ms and of 40, 120, 240 ms: not on the slides, the paper's as far as we"
