@@ -83,7 +83,8 @@ def cells(points: list[dict[str, Any]], name: str) -> str:
 def ratios(points: list[dict[str, Any]]) -> list[str]:
     """How many times as much ns-3 takes, with the most sessions that there are."""
     most = points[-1]
-    best = min(SCHEDULERS, key=lambda name: median(most, f"hold_{name}"))
+    measured = [name for name in SCHEDULERS if f"hold_{name}" in most["runs"][0]]
+    best = min(measured, key=lambda name: median(most, f"hold_{name}"))
     ratio = median(most, f"hold_{best}") / median(most, "hold_wheel")
     lines = [
         f"- With {most['sessions']:,} events pending the fastest of ns-3's schedulers, `{best}`,"
