@@ -268,7 +268,7 @@ figures figures-quick:
 report:
 	@$(REPORT)
 
-# The numbers of all runs, and the page, as they are in docs/figures: with so many seeds.
+# The numbers of all runs, and what came of them in words, as they are in docs/figures: with so many seeds.
 PUBLISHED := docs/figures
 publish-figures published-figures: SEEDS = 1
 FIGURES_DATA := $(PUBLISHED)/data.tar.xz
@@ -278,7 +278,7 @@ publish-figures:
 	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' --seeds '$(SEEDS)' '*' >/dev/null || test $$? = 4
 	@$(REPORT)
 	install -d $(PUBLISHED)
-	install -m 644 $(OUT)/report.html $(OUT)/report.md $(PUBLISHED)
+	install -m 644 $(OUT)/report.md $(PUBLISHED)
 	tar -C $(OUT) --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
 		--exclude='.*' -cf - data | xz -9e > $(FIGURES_DATA)
 
