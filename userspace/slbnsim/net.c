@@ -73,19 +73,29 @@ const char *name_of(const struct names *names, u32 number)
 	return names->text + names->begins[number];
 }
 
-static u32 name_place(const struct names *names, const char *text)
+static u32 hash_of(const char *text)
 {
 	u64 hash = 14695981039346656037ULL;
-	const char *at;
-	u32 place;
 
-	for (at = text; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * 1099511628211ULL;
-	place = (hash ^ hash >> 32) & (names->table_size - 1);
-	while (names->table[place] &&
-	       strcmp(name_of(names, names->table[place] - 1), text))
-		place = (place + 1) & (names->table_size - 1);
-	return place;
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 1099511628211ULL;
+	return hash ^ hash >> 32;
+}
+
+/*
+ * Where a name is, or where it would be. A text is far away in memory: one is
+ * looked at only if its hash is right.
+ */
+static struct slot *name_slot(const struct names *names, const char *text,
+			      u32 hash)
+{
+	u32 mask = names->table_size - 1, at = hash & mask;
+
+	while (names->table[at].number &&
+	       (names->table[at].hash != hash ||
+		strcmp(name_of(names, names->table[at].number - 1), text)))
+		at = (at + 1) & mask;
+	return &names->table[at];
 }
 
 /**
@@ -93,25 +103,49 @@ static u32 name_place(const struct names *names, const char *text)
  * @names: where to look
  * @text: the name
  *
- * Most often it is the one after that which was asked for last, for files are in
- * order: then nothing has to be looked for in a large table.
+ * Files are in order, and so are each link's two ends: most often it is the one
+ * after that which was asked for last, or before. Then nothing has to be looked
+ * for in a large table.
  *
  * Return: its number, or NET_NONE.
  */
 u32 name_find(struct names *names, const char *text)
 {
-	u32 next = names->latest + 1, found;
+	u32 *latest = names->latest, n, found = NET_NONE;
 
-	if (next < names->count && !strcmp(name_of(names, next), text)) {
-		names->latest = next;
-		return next;
+	for (n = 0; n < 2 && found == NET_NONE; n++) {
+		u32 next = latest[n] + 1;
+
+		if (next < names->count && !strcmp(name_of(names, next), text))
+			found = next;
 	}
-	if (!names->table_size)
+	if (found == NET_NONE && names->table_size)
+		found = name_slot(names, text, hash_of(text))->number - 1;
+	if (found == NET_NONE)
 		return NET_NONE;
-	found = names->table[name_place(names, text)] - 1;
-	if (found != NET_NONE)
-		names->latest = found;
+	/* One that follows the last takes its place. */
+	if (found != latest[0] + 1)
+		latest[1] = latest[0];
+	latest[0] = found;
 	return found;
+}
+
+static void more_slots(struct names *names)
+{
+	u32 old_size = names->table_size, n, at;
+	struct slot *old = names->table;
+
+	names->table_size = old_size ? 2 * old_size : 64;
+	names->table = array(names->table_size, sizeof(*names->table));
+	for (n = 0; n < old_size; n++) {
+		if (!old[n].number)
+			continue;
+		at = old[n].hash & (names->table_size - 1);
+		while (names->table[at].number)
+			at = (at + 1) & (names->table_size - 1);
+		names->table[at] = old[n];
+	}
+	free(old);
 }
 
 /**
@@ -124,25 +158,13 @@ u32 name_find(struct names *names, const char *text)
 u32 name_add(struct names *names, const char *text)
 {
 	size_t length = strlen(text) + 1;
-	u32 number, place;
+	u32 hash = hash_of(text);
+	struct slot *slot;
 
-	if (2 * names->count >= names->table_size) {
-		u32 size = names->table_size ? 2 * names->table_size : 64;
-
-		free(names->table);
-		names->table = calloc(size, sizeof(u32));
-		if (!names->table) {
-			fputs("slbnsim: out of memory\n", stderr);
-			exit(1);
-		}
-		names->table_size = size;
-		for (number = 0; number < names->count; number++) {
-			place = name_place(names, name_of(names, number));
-			names->table[place] = number + 1;
-		}
-	}
-	place = name_place(names, text);
-	if (names->table[place])
+	if (2 * names->count >= names->table_size)
+		more_slots(names);
+	slot = name_slot(names, text, hash);
+	if (slot->number)
 		return NET_NONE;
 	if (names->length + length > names->room) {
 		size_t room = 2 * (names->room + length);
@@ -160,7 +182,7 @@ u32 name_add(struct names *names, const char *text)
 	memcpy(names->text + names->length, text, length);
 	names->begins[names->count] = names->length;
 	names->length += length;
-	names->table[place] = ++names->count;
+	*slot = (struct slot){ .hash = hash, .number = ++names->count };
 	return names->count - 1;
 }
 

@@ -67,6 +67,12 @@ struct session {
 	u64 bytes;
 };
 
+/* Where a name may be found. */
+struct slot {
+	u32 hash;
+	u32 number; /* + 1; 0: nothing is here */
+};
+
 /* Names of one kind, each once; and which of them a text is. */
 struct names {
 	char *text; /* all of them, each with its 0 */
@@ -75,9 +81,9 @@ struct names {
 	u32 *begins; /* by number */
 	u32 count;
 	u32 begins_room;
-	u32 *table; /* open addressing; number + 1 */
+	struct slot *table; /* open addressing */
 	u32 table_size; /* power of 2 */
-	u32 latest; /* that was found */
+	u32 latest[2]; /* that were found, the last first */
 };
 
 /**
