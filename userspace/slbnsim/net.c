@@ -423,6 +423,11 @@ const char *net_set_path(struct net *net, struct session *session,
  * common part is there something to look for, with one search for all sessions
  * that come to it at the same node. Transit-stub networks have a tenth of their
  * routers there, and no hosts.
+ *
+ * Where there are many sessions there are many hosts, all over memory for who
+ * comes from their routers. So the walk that finds bridges leaves out those that
+ * are known to have one, and paths are put together in the order of sessions,
+ * which most often is that of their hosts.
  */
 struct road {
 	u32 link;
@@ -436,15 +441,15 @@ struct road {
  * @top: the top of its part
  * @first_top: the top of the first part of all that it is joined to
  * @depth: of a top, parts above it
- * @bridge: of a top, the link from above, or NET_NONE
- * @up: the next link on the shortest path to the top
- * @down: the last link on the shortest path from the top
+ * @up: the next link on the shortest path to the top; of a top, the bridge to
+ *      the part above
+ * @down: the last link on the shortest path from the top; of a top, the bridge
+ *        from above
  */
 struct site {
 	u32 top;
 	u32 first_top;
 	u32 depth;
-	u32 bridge;
 	u32 up;
 	u32 down;
 };
@@ -484,8 +489,61 @@ static u32 *numbers(size_t count)
 }
 
 /*
- * Walk through all of the network, depth first: who is seen from below again has
- * another way there. Each node's parent is at the other end of its BRIDGE.
+ * Which nodes have nothing but a bridge: one link, to a node before them. So the
+ * first of nodes that are joined is never one. Of others, UP is not known yet.
+ */
+static void find_ends(const struct net *net, struct ways *w)
+{
+	u32 node;
+
+	memset(w->sites, 0xff, net->nodes.count * sizeof(*w->sites));
+	for (node = 0; node < net->nodes.count; node++) {
+		u32 first = net->out[node], number;
+
+		if (net->out[node + 1] - first != 1)
+			continue;
+		number = net->out_sorted[first];
+		if (net->links[number].back == NET_NONE ||
+		    net->links[number].to > node)
+			continue;
+		w->sites[node].up = number;
+		w->sites[node].down = net->links[number].back;
+	}
+}
+
+static bool is_road(const struct ways *w, const struct link *link)
+{
+	return link->back != NET_NONE && w->sites[link->from].up == NET_NONE &&
+	       w->sites[link->to].up == NET_NONE;
+}
+
+/* All links there and back, but for those of ends. */
+static void find_roads(const struct net *net, struct ways *w)
+{
+	/* Where the next road of the node before goes; at last, its end. */
+	u32 *at = w->first + 1, n;
+
+	for (n = 0; n < net->link_count; n++)
+		if (is_road(w, &net->links[n]))
+			at[net->links[n].from + 1]++;
+	for (n = 0; n < net->nodes.count; n++)
+		at[n + 1] += at[n];
+	for (n = 0; n < net->link_count; n++) {
+		const struct link *link = &net->links[n];
+
+		if (is_road(w, link))
+			w->roads[at[link->from]++] = (struct road){
+				.link = n,
+				.to = link->to,
+				.there = link->delay,
+				.back = net->links[link->back].delay,
+			};
+	}
+}
+
+/*
+ * Walk along all roads, depth first: who is seen from below again has another
+ * way there. Each node's parent is at the other end of its DOWN.
  */
 static void find_parts(const struct net *net, struct ways *w)
 {
@@ -493,57 +551,58 @@ static void find_parts(const struct net *net, struct ways *w)
 	u32 *seen = numbers(nodes), *low = numbers(nodes);
 	u32 *at = numbers(nodes), *order = numbers(nodes);
 
-	memcpy(at, net->out, nodes * sizeof(u32));
+	memcpy(at, w->first, nodes * sizeof(u32));
 	for (root = 0; root < nodes; root++) {
-		if (seen[root])
+		if (seen[root] || w->sites[root].up != NET_NONE)
 			continue;
-		w->sites[root].bridge = NET_NONE;
 		order[count++] = root;
 		seen[root] = count;
 		low[root] = count;
 		node = root;
-		while (node != root || at[node] < net->out[node + 1]) {
-			const struct link *link;
-			u32 number;
+		while (node != root || at[node] < w->first[node + 1]) {
+			const struct road *road;
 
-			if (at[node] == net->out[node + 1]) {
-				n = net->links[w->sites[node].bridge].from;
+			if (at[node] == w->first[node + 1]) {
+				n = net->links[w->sites[node].down].from;
 				low[n] = fp_min(low[n], low[node]);
 				node = n;
 				continue;
 			}
-			number = net->out_links[at[node]++];
-			link = &net->links[number];
-			if (link->back == NET_NONE ||
-			    link->back == w->sites[node].bridge)
+			road = &w->roads[at[node]++];
+			if (net->links[road->link].back == w->sites[node].down)
 				continue;
-			if (seen[link->to]) {
-				low[node] = fp_min(low[node], seen[link->to]);
+			if (seen[road->to]) {
+				low[node] = fp_min(low[node], seen[road->to]);
 				continue;
 			}
-			node = link->to;
-			w->sites[node].bridge = number;
+			node = road->to;
+			w->sites[node].down = road->link;
 			order[count++] = node;
 			seen[node] = count;
 			low[node] = count;
 		}
 	}
+	for (node = 0; node < nodes; node++)
+		if (!seen[node])
+			order[count++] = node;
 	for (n = 0; n < nodes; n++) {
-		u32 parent;
+		struct site *site = &w->sites[order[n]], *parent;
 
 		node = order[n];
-		if (w->sites[node].bridge == NET_NONE) {
-			w->sites[node].top = node;
-			w->sites[node].first_top = node;
+		site->top = node;
+		if (site->down == NET_NONE) {
+			site->first_top = node;
+			site->depth = 0;
 			continue;
 		}
-		parent = net->links[w->sites[node].bridge].from;
-		w->sites[node].top = w->sites[parent].top;
-		w->sites[node].first_top = w->sites[parent].first_top;
-		if (low[node] < seen[node])
+		parent = &w->sites[net->links[site->down].from];
+		site->first_top = parent->first_top;
+		if (low[node] < seen[node]) {
+			site->top = parent->top;
 			continue;
-		w->sites[node].top = node;
-		w->sites[node].depth = w->sites[w->sites[parent].top].depth + 1;
+		}
+		site->depth = w->sites[parent->top].depth + 1;
+		site->up = net->links[site->down].back;
 	}
 	free(seen);
 	free(low);
@@ -551,26 +610,16 @@ static void find_parts(const struct net *net, struct ways *w)
 	free(order);
 }
 
-static void find_roads(const struct net *net, struct ways *w)
+/* Bridges are not for searches. */
+static void leave_bridges(const struct net *net, struct ways *w)
 {
-	u32 nodes = net->nodes.count, count = 0, node, at;
+	u32 nodes = net->nodes.count, count = 0, at = 0, node;
 
 	for (node = 0; node < nodes; node++) {
 		w->first[node] = count;
-		for (at = net->out[node]; at < net->out[node + 1]; at++) {
-			u32 number = net->out_links[at];
-			const struct link *link = &net->links[number];
-
-			if (link->back == NET_NONE ||
-			    w->sites[link->to].top != w->sites[node].top)
-				continue;
-			w->roads[count++] = (struct road){
-				.link = number,
-				.to = link->to,
-				.there = link->delay,
-				.back = net->links[link->back].delay,
-			};
-		}
+		for (; at < w->first[node + 1]; at++)
+			if (w->sites[w->roads[at].to].top == w->sites[node].top)
+				w->roads[count++] = w->roads[at];
 	}
 	w->first[nodes] = count;
 }
@@ -680,22 +729,16 @@ struct climb {
 	u32 behind_count;
 };
 
-static bool step_ahead(const struct net *net, struct climb *c, u32 link)
+static void step_ahead(const struct net *net, struct climb *c, u32 link)
 {
-	if (c->ahead_count + c->behind_count == NET_HOPS_MAX)
-		return false;
 	c->ahead[c->ahead_count++] = link;
 	c->head = net->links[link].to;
-	return true;
 }
 
-static bool step_behind(const struct net *net, struct climb *c, u32 link)
+static void step_behind(const struct net *net, struct climb *c, u32 link)
 {
-	if (c->ahead_count + c->behind_count == NET_HOPS_MAX)
-		return false;
 	c->behind[c->behind_count++] = link;
 	c->tail = net->links[link].from;
-	return true;
 }
 
 static const char too_long[] = "the shortest path has more than 64 links";
@@ -705,8 +748,6 @@ static const char *climb(const struct net *net, const struct ways *w,
 			 const struct session *session, struct climb *c)
 {
 	static char reason[512];
-	bool fits = true;
-	u32 link;
 
 	c->head = session->from;
 	c->tail = session->to;
@@ -719,30 +760,63 @@ static const char *climb(const struct net *net, const struct ways *w,
 			 name_of(&net->nodes, session->to));
 		return reason;
 	}
-	while (fits && w->sites[c->head].top != w->sites[c->tail].top) {
+	while (w->sites[c->head].top != w->sites[c->tail].top) {
 		u32 one = w->sites[c->head].top, other = w->sites[c->tail].top;
 
-		if (w->sites[one].depth >= w->sites[other].depth) {
-			link = c->head == one ?
-				       net->links[w->sites[one].bridge].back :
-				       w->sites[c->head].up;
-			fits = step_ahead(net, c, link);
-		} else {
-			link = c->tail == other ? w->sites[other].bridge :
-						  w->sites[c->tail].down;
-			fits = step_behind(net, c, link);
-		}
+		if (c->ahead_count + c->behind_count == NET_HOPS_MAX)
+			return too_long;
+		if (w->sites[one].depth >= w->sites[other].depth)
+			step_ahead(net, c, w->sites[c->head].up);
+		else
+			step_behind(net, c, w->sites[c->tail].down);
 	}
-	return fits ? NULL : too_long;
+	return NULL;
 }
 
-/* The common part's links, which are known now, and all of the path. */
-static const char *finish(struct net *net, const struct search *s,
+/**
+ * struct trip - a session's way through the common part
+ * @tail: the node where it leaves it
+ * @room: most links that it may have there
+ * @middle: where its links begin, the last first
+ * @next: the next trip that begins at the same node, or NET_NONE
+ */
+struct trip {
+	u32 tail;
+	u32 room;
+	u32 middle;
+	u32 next;
+};
+
+/* Links of all trips. */
+struct middles {
+	u32 *links;
+	u32 count;
+	u32 room;
+};
+
+/* A trip's links, once the search from where it begins knows them. */
+static const char *cross(const struct net *net, const struct search *s,
+			 struct trip *trip, struct middles *m)
+{
+	u32 node, link;
+
+	trip->middle = m->count;
+	for (node = trip->tail; (link = s->via[node]) != NET_NONE;
+	     node = net->links[link].from) {
+		if (m->count - trip->middle == trip->room)
+			return too_long;
+		m->links = more(m->links, m->count, &m->room, sizeof(u32));
+		m->links[m->count++] = link;
+	}
+	return NULL;
+}
+
+/* All of a path, now that its middle is known. */
+static const char *finish(struct net *net, const struct middles *m, u32 middle,
 			  struct session *session, struct climb *c)
 {
 	while (c->tail != c->head)
-		if (!step_behind(net, c, s->via[c->tail]))
-			return too_long;
+		step_behind(net, c, m->links[middle++]);
 	while (c->behind_count)
 		c->ahead[c->ahead_count++] = c->behind[--c->behind_count];
 	return net_set_path(net, session, c->ahead, c->ahead_count);
@@ -757,8 +831,10 @@ static const char *finish(struct net *net, const struct search *s,
  */
 const char *net_route(struct net *net, u32 *which)
 {
-	u32 nodes = net->nodes.count, *first, *next, n, node;
+	u32 nodes = net->nodes.count, *first, n, node;
 	const char *wrong = NULL;
+	struct middles m = {};
+	struct trip *trips;
 	struct climb c;
 	struct ways w = {
 		.sites = array(nodes, sizeof(*w.sites)),
@@ -774,14 +850,16 @@ const char *net_route(struct net *net, u32 *which)
 	};
 
 	first = numbers(nodes);
-	next = numbers(net->session_count);
-	if (!w.roads || !s.distance) {
+	trips = malloc((net->session_count + 1UL) * sizeof(*trips));
+	if (!w.roads || !s.distance || !trips) {
 		wrong = "out of memory";
 		goto out;
 	}
 	memset(s.distance, 0xff, nodes * sizeof(u64));
-	find_parts(net, &w);
+	find_ends(net, &w);
 	find_roads(net, &w);
+	find_parts(net, &w);
+	leave_bridges(net, &w);
 	find_climbs(net, &w, &s);
 	/* By the node at which they come to the common part. */
 	memset(first, 0xff, nodes * sizeof(u32));
@@ -790,18 +868,27 @@ const char *net_route(struct net *net, u32 *which)
 			continue;
 		*which = n;
 		wrong = climb(net, &w, &net->sessions[n], &c);
-		next[n] = first[c.head];
+		trips[n].tail = c.tail;
+		trips[n].room = NET_HOPS_MAX - c.ahead_count - c.behind_count;
+		trips[n].next = first[c.head];
 		first[c.head] = n;
 	}
 	for (node = 0; node < nodes && !wrong; node++) {
 		if (first[node] == NET_NONE)
 			continue;
 		search_from(&w, &s, node, false);
-		for (n = first[node]; n != NET_NONE && !wrong; n = next[n]) {
+		for (n = first[node]; n != NET_NONE && !wrong;
+		     n = trips[n].next) {
 			*which = n;
-			climb(net, &w, &net->sessions[n], &c);
-			wrong = finish(net, &s, &net->sessions[n], &c);
+			wrong = cross(net, &s, &trips[n], &m);
 		}
+	}
+	for (n = 0; n < net->session_count && !wrong; n++) {
+		if (net->sessions[n].path != NET_NONE)
+			continue;
+		*which = n;
+		climb(net, &w, &net->sessions[n], &c);
+		wrong = finish(net, &m, trips[n].middle, &net->sessions[n], &c);
 	}
 out:
 	free(w.sites);
@@ -813,7 +900,8 @@ out:
 	free(s.where);
 	free(s.seen);
 	free(first);
-	free(next);
+	free(trips);
+	free(m.links);
 	return wrong;
 }
 
