@@ -246,14 +246,14 @@ u32 net_link_between(const struct net *net, u32 from, u32 to)
 
 	while (low < high) {
 		middle = low + (high - low) / 2;
-		if (net->links[net->out_sorted[middle]].to < to)
+		if (net->links[net->out_links[middle]].to < to)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	if (low < net->out[from + 1] &&
-	    net->links[net->out_sorted[low]].to == to)
-		return net->out_sorted[low];
+	    net->links[net->out_links[low]].to == to)
+		return net->out_links[low];
 	return NET_NONE;
 }
 
@@ -275,10 +275,7 @@ static void sort_links(const struct net *net, const u32 *from, u32 *to,
 	}
 }
 
-/*
- * Links by the node that they leave: as they are numbered, and by the node that
- * they lead to.
- */
+/* Links by the node that they leave, and then by the node that they lead to. */
 static bool index_links(struct net *net)
 {
 	u32 nodes = net->nodes.count, n;
@@ -287,9 +284,7 @@ static bool index_links(struct net *net)
 
 	net->out = calloc(nodes + 2UL, sizeof(u32));
 	net->out_links = calloc(net->link_count + 1UL, sizeof(u32));
-	net->out_sorted = calloc(net->link_count + 1UL, sizeof(u32));
-	if (!places || !by_to || !net->out || !net->out_links ||
-	    !net->out_sorted) {
+	if (!places || !by_to || !net->out || !net->out_links) {
 		free(places);
 		free(by_to);
 		return false;
@@ -304,12 +299,36 @@ static bool index_links(struct net *net)
 	}
 	sort_links(net, NULL, by_to, places, true);
 	memcpy(places, net->out, (nodes + 1UL) * sizeof(u32));
-	sort_links(net, NULL, net->out_links, places, false);
-	memcpy(places, net->out, (nodes + 1UL) * sizeof(u32));
-	sort_links(net, by_to, net->out_sorted, places, false);
+	sort_links(net, by_to, net->out_links, places, false);
 	free(places);
 	free(by_to);
 	return true;
+}
+
+/* The first link that leads where one before it does, or NET_NONE. */
+static u32 find_second(const struct net *net)
+{
+	u32 second = NET_NONE, n;
+
+	for (n = 1; n < net->link_count; n++) {
+		const struct link *one = &net->links[net->out_links[n - 1]];
+		const struct link *other = &net->links[net->out_links[n]];
+
+		if (one->to == other->to && one->from == other->from)
+			second = fp_min(second, net->out_links[n]);
+	}
+	return second;
+}
+
+/* A link's other way, which most often is the next link. */
+static u32 find_back(const struct net *net, u32 number)
+{
+	const struct link *link = &net->links[number], *next = link + 1;
+
+	if (number + 1 < net->link_count && next->from == link->to &&
+	    next->to == link->from)
+		return number + 1;
+	return net_link_between(net, link->to, link->from);
 }
 
 /**
@@ -321,25 +340,28 @@ static bool index_links(struct net *net)
 const char *net_index(struct net *net)
 {
 	static char reason[512];
-	struct link *link;
-	u32 n, at;
+	u32 n, back, second;
 
 	free(net->out);
 	free(net->out_links);
-	free(net->out_sorted);
 	if (!index_links(net))
 		return "out of memory";
+	second = find_second(net);
+	if (second != NET_NONE) {
+		snprintf(reason, sizeof(reason),
+			 "two links from '%.200s' to '%.200s'",
+			 name_of(&net->nodes, net->links[second].from),
+			 name_of(&net->nodes, net->links[second].to));
+		return reason;
+	}
 	for (n = 0; n < net->link_count; n++) {
-		link = &net->links[n];
-		at = net_link_between(net, link->from, link->to);
-		if (at != n) {
-			snprintf(reason, sizeof(reason),
-				 "two links from '%.200s' to '%.200s'",
-				 name_of(&net->nodes, link->from),
-				 name_of(&net->nodes, link->to));
-			return reason;
-		}
-		link->back = net_link_between(net, link->to, link->from);
+		if (net->links[n].back != NET_NONE)
+			continue;
+		back = find_back(net, n);
+		if (back == NET_NONE)
+			continue;
+		net->links[n].back = back;
+		net->links[back].back = n;
 	}
 	return NULL;
 }
@@ -506,7 +528,7 @@ static void find_ends(const struct net *net, struct ways *w)
 
 		if (net->out[node + 1] - first != 1)
 			continue;
-		number = net->out_sorted[first];
+		number = net->out_links[first];
 		if (net->links[number].back == NET_NONE ||
 		    net->links[number].to > node)
 			continue;
@@ -929,10 +951,8 @@ void net_seal(struct net *net)
 	names_seal(&net->ids);
 	free(net->out);
 	free(net->out_links);
-	free(net->out_sorted);
 	net->out = NULL;
 	net->out_links = NULL;
-	net->out_sorted = NULL;
 }
 
 void net_free(struct net *net)
@@ -944,5 +964,4 @@ void net_free(struct net *net)
 	free(net->hops);
 	free(net->out);
 	free(net->out_links);
-	free(net->out_sorted);
 }

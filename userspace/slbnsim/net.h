@@ -94,8 +94,8 @@ struct names {
  * @sessions: by number
  * @hops: links of all paths
  * @out: by node, its first link in @out_links; one more than nodes
- * @out_links: links by the node that they leave
- * @out_sorted: the same, of each node by the node that they lead to
+ * @out_links: links by the node that they leave, and then by the node that they
+ *	lead to
  */
 struct net {
 	struct names nodes;
@@ -111,7 +111,6 @@ struct net {
 	u32 hop_room;
 	u32 *out;
 	u32 *out_links;
-	u32 *out_sorted;
 };
 
 void *array(size_t count, size_t size);
