@@ -209,6 +209,19 @@ static void names_free(struct names *names)
 /* Links                                                                    */
 
 /**
+ * net_expect_links() - how many there will be
+ * @net: the network, without any
+ * @count: links
+ *
+ * They need not move then.
+ */
+void net_expect_links(struct net *net, u32 count)
+{
+	net->links = array(count, sizeof(*net->links));
+	net->link_room = count;
+}
+
+/**
  * net_add_link() - one more link
  * @net: the network
  * @from: node
@@ -940,13 +953,13 @@ out:
  */
 void net_seal(struct net *net)
 {
-	struct link *links = array(net->link_count, sizeof(*links));
+	struct link *links = net->links;
 
-	if (net->link_count)
-		memcpy(links, net->links, net->link_count * sizeof(*links));
-	free(net->links);
-	net->links = links;
-	net->link_room = net->link_count;
+	if (links && (size_t)links % LINE) {
+		net_expect_links(net, net->link_count);
+		memcpy(net->links, links, net->link_count * sizeof(*links));
+		free(links);
+	}
 	names_seal(&net->nodes);
 	names_seal(&net->ids);
 	free(net->out);

@@ -120,6 +120,7 @@ const char *name_of(const struct names *names, u32 number);
 u32 name_find(struct names *names, const char *text);
 u32 name_add(struct names *names, const char *text);
 
+void net_expect_links(struct net *net, u32 count);
 u32 net_add_link(struct net *net, u32 from, u32 to, u64 rate, u64 delay);
 const char *net_index(struct net *net);
 u32 net_link_between(const struct net *net, u32 from, u32 to);

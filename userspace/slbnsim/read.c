@@ -313,8 +313,11 @@ static u32 node_at(const struct reader *r, const struct wish *wish,
 static void join_up(struct reader *r)
 {
 	const char *file = r->text.file, *wrong;
-	u32 n;
+	u32 count = r->wish_count, n;
 
+	for (n = 0; n < r->wish_count; n++)
+		count += r->wishes[n].duplex;
+	net_expect_links(r->net, count);
 	for (n = 0; n < r->wish_count; n++) {
 		const struct wish *wish = &r->wishes[n];
 		u32 from = node_at(r, wish, &wish->from);
