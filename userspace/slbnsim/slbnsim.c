@@ -547,6 +547,18 @@ static void stop(int number)
 	stopped = number;
 }
 
+/*
+ * An exact rate in a table. It takes printf() long to find three decimals of a
+ * double, but a long double holds a thousand times as much without rounding.
+ */
+static void end_line(double rate)
+{
+	u64 thousandths = llrintl(1000.0L * rate);
+
+	printf("%16llu.%03llu\n", (unsigned long long)thousandths / 1000,
+	       (unsigned long long)thousandths % 1000);
+}
+
 static void tell_run(const struct command *command, struct sim *sim,
 		     const struct maxmin *exact)
 {
@@ -557,11 +569,12 @@ static void tell_run(const struct command *command, struct sim *sim,
 
 	if (!command->json) {
 		printf("%-24s %20s %20s\n", "session", "rate (bit/s)", "exact");
-		for (n = 0; n < net->session_count; n++)
-			printf("%-24s %20llu %20.3f\n",
+		for (n = 0; n < net->session_count; n++) {
+			printf("%-24s %20llu ",
 			       name_of(&net->ids, net->sessions[n].id),
-			       (unsigned long long)sim_source(sim, n)->rate,
-			       exact->rate[n]);
+			       (unsigned long long)sim_source(sim, n)->rate);
+			end_line(exact->rate[n]);
+		}
 		if (stopped)
 			printf("\nStopped at %.6f of %.6f s.\n", sim->now / 1e9,
 			       command->options.until / 1e9);
@@ -601,10 +614,11 @@ static void tell_maxmin(const struct command *command, const struct net *net,
 
 	if (!command->json) {
 		printf("%-24s %20s\n", "session", "exact (bit/s)");
-		for (n = 0; n < net->session_count; n++)
-			printf("%-24s %20.3f\n",
-			       name_of(&net->ids, net->sessions[n].id),
-			       exact->rate[n]);
+		for (n = 0; n < net->session_count; n++) {
+			printf("%-24s ",
+			       name_of(&net->ids, net->sessions[n].id));
+			end_line(exact->rate[n]);
+		}
 		return;
 	}
 	all = json_object_new_object();
