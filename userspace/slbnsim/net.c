@@ -814,16 +814,16 @@ static const char *climb(const struct net *net, const struct ways *w,
 
 /**
  * struct trip - a session's way through the common part
- * @tail: the node where it leaves it
- * @room: most links that it may have there
- * @middle: where its links begin, the last first
- * @next: the next trip that begins at the same node, or NET_NONE
+ * @head: the node where it begins
+ * @tail: and where it ends
+ * @room: most links that it may have
+ * @middle: where these begin, the last first
  */
 struct trip {
+	u32 head;
 	u32 tail;
 	u32 room;
 	u32 middle;
-	u32 next;
 };
 
 /* Links of all trips. */
@@ -832,6 +832,25 @@ struct middles {
 	u32 count;
 	u32 room;
 };
+
+/* Sessions that have no path, by the node where their trips begin. */
+static u32 sort_trips(const struct net *net, const struct trip *trips,
+		      u32 *order)
+{
+	u32 nodes = net->nodes.count, *at = numbers(nodes + 1UL), n;
+
+	for (n = 0; n < net->session_count; n++)
+		if (net->sessions[n].path == NET_NONE)
+			at[trips[n].head + 1]++;
+	for (n = 0; n < nodes; n++)
+		at[n + 1] += at[n];
+	for (n = 0; n < net->session_count; n++)
+		if (net->sessions[n].path == NET_NONE)
+			order[at[trips[n].head]++] = n;
+	n = at[nodes];
+	free(at);
+	return n;
+}
 
 /* A trip's links, once the search from where it begins knows them. */
 static const char *cross(const struct net *net, const struct search *s,
@@ -870,7 +889,7 @@ static const char *finish(struct net *net, const struct middles *m, u32 middle,
  */
 const char *net_route(struct net *net, u32 *which)
 {
-	u32 nodes = net->nodes.count, *first, n, node;
+	u32 nodes = net->nodes.count, *order, count, n, at;
 	const char *wrong = NULL;
 	struct middles m = {};
 	struct trip *trips;
@@ -888,7 +907,7 @@ const char *net_route(struct net *net, u32 *which)
 		.seen = numbers(nodes),
 	};
 
-	first = numbers(nodes);
+	order = numbers(net->session_count);
 	trips = malloc((net->session_count + 1UL) * sizeof(*trips));
 	if (!w.roads || !s.distance || !trips) {
 		wrong = "out of memory";
@@ -900,27 +919,23 @@ const char *net_route(struct net *net, u32 *which)
 	find_parts(net, &w);
 	leave_bridges(net, &w);
 	find_climbs(net, &w, &s);
-	/* By the node at which they come to the common part. */
-	memset(first, 0xff, nodes * sizeof(u32));
 	for (n = net->session_count; n-- && !wrong;) {
 		if (net->sessions[n].path != NET_NONE)
 			continue;
 		*which = n;
 		wrong = climb(net, &w, &net->sessions[n], &c);
+		trips[n].head = c.head;
 		trips[n].tail = c.tail;
 		trips[n].room = NET_HOPS_MAX - c.ahead_count - c.behind_count;
-		trips[n].next = first[c.head];
-		first[c.head] = n;
 	}
-	for (node = 0; node < nodes && !wrong; node++) {
-		if (first[node] == NET_NONE)
-			continue;
-		search_from(&w, &s, node, false);
-		for (n = first[node]; n != NET_NONE && !wrong;
-		     n = trips[n].next) {
-			*which = n;
-			wrong = cross(net, &s, &trips[n], &m);
-		}
+	count = wrong ? 0 : sort_trips(net, trips, order);
+	for (at = 0; at < count && !wrong; at++) {
+		struct trip *trip = &trips[order[at]];
+
+		if (!at || trip->head != trips[order[at - 1]].head)
+			search_from(&w, &s, trip->head, false);
+		*which = order[at];
+		wrong = cross(net, &s, trip, &m);
 	}
 	for (n = 0; n < net->session_count && !wrong; n++) {
 		if (net->sessions[n].path != NET_NONE)
@@ -938,7 +953,7 @@ out:
 	free(s.heap);
 	free(s.where);
 	free(s.seen);
-	free(first);
+	free(order);
 	free(trips);
 	free(m.links);
 	return wrong;
