@@ -680,15 +680,14 @@ static __always_inline void fetch_path(const struct sim *sim, u64 what)
 		fetch(sim_source(sim, packet->session), sim->source_size);
 }
 
-/* The link that a packet is to be dealt with at, or NET_NONE. */
-static __always_inline u32 link_next(const struct sim *sim,
-				     const struct packet *packet)
+/*
+ * Which of its path's links a packet comes to next, on its way down; on its way
+ * back, the one whose other end it is at. A processor guesses badly which way a
+ * packet goes, so that is reckoned here, not decided.
+ */
+static __always_inline u8 hop_next(const struct packet *packet)
 {
-	if (packet->up)
-		return packet->hop ? link_at(sim, packet, packet->hop - 1) :
-				     NET_NONE;
-	return packet->hop < packet->hops ? link_at(sim, packet, packet->hop) :
-					    NET_NONE;
+	return packet->hop - (packet->up | (packet->hop == packet->hops));
 }
 
 /* A link, whose other way is mostly beside it. */
@@ -701,25 +700,20 @@ static __always_inline void fetch_link(const struct sim *sim, u32 link)
 static __always_inline void fetch_wires(const struct sim *sim, u64 what)
 {
 	const struct packet *packet = sim_packet(sim, number_of(what));
-	u32 hop = packet->hop;
+	u8 hop = hop_next(packet);
 
-	if (!packet->up && hop < packet->hops) {
-		fetch_link(sim, link_at(sim, packet, hop));
-		return;
-	}
-	if (hop)
-		fetch_link(sim, link_at(sim, packet, hop - 1));
-	/* The next on the way back. */
-	if (packet->up && hop > 1)
-		fetch_link(sim, link_at(sim, packet, hop - 2));
+	fetch_link(sim, link_at(sim, packet, hop));
+	/* On its way back it goes on over another; if not, the same again. */
+	hop -= packet->up & (hop > 0);
+	fetch_link(sim, link_at(sim, packet, hop));
 }
 
 static __always_inline void fetch_load(const struct sim *sim, u64 what)
 {
-	u32 link = link_next(sim, sim_packet(sim, number_of(what)));
+	const struct packet *packet = sim_packet(sim, number_of(what));
+	u32 link = link_at(sim, packet, hop_next(packet));
 
-	if (link != NET_NONE)
-		fetch(sim_load(sim, link), sim->load_size);
+	fetch(sim_load(sim, link), sim->load_size);
 }
 
 /*
