@@ -275,6 +275,8 @@ class One(Shares):
                 f"{100 * lost_share(fair):.4f} % lost instead of {100 * lost_share(small):.4f} %",
                 "a tenth of the FIFO's loss at most",
                 saved,
+                "who has most in the queue loses; with 20 packets for all, that may be a"
+                " background flow, which begins with ten at once",
             ),
             Claim(
                 "and has little effect on the large flow",

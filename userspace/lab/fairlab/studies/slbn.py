@@ -349,6 +349,9 @@ class Research(Backbone):
             f"90th percentile of bottlenecks {high:+.1f} % at most, until 0.5 s after the churn",
             "below +5 %",
             high < 5,
+            "whoever gives way hears of it up to a round-trip after those who take its place"
+            " have their rates, and within this second half of all sessions change; that it"
+            " comes to so much is one of sixty looks, 50 ms apart, at two runs",
         )
         return [
             *self.transient_claims(runs, begin, end),
