@@ -255,7 +255,9 @@ MEMORY = $(shell awk '/^MemTotal/ { print int($$2 / 1024) }' /proc/meminfo)
 SNAKEMAKE = PYTHONDONTWRITEBYTECODE=1 snakemake --snakefile userspace/lab/Snakefile --cores '$(JOBS)' \
 	--resources mem_mb=$(MEMORY) --rerun-triggers mtime --rerun-incomplete --nolock --keep-going
 QUICK = $(if $(filter figures-quick,$@),--quick)
-REPORT = scripts/fairlab report --kernel '$(KERNEL)' --out '$(OUT)' $(if $(SEEDS),--seeds '$(SEEDS)')
+DRAWN = --kernel '$(KERNEL)' --out '$(OUT)' $(if $(SEEDS),--seeds '$(SEEDS)')
+REPORT = scripts/fairlab report $(DRAWN)
+DRAW = scripts/fairlab figure --draw $(DRAWN) '*'
 
 # Where something fails, a page of what is there tells what.
 .PHONY: figures figures-quick
@@ -268,14 +270,13 @@ figures figures-quick:
 report:
 	@$(REPORT)
 
-# The numbers of all runs, and what came of them in words, as they are in docs/figures: with so many seeds.
+# The numbers of all runs, and what came of them in words, as they are in docs/figures.
 PUBLISHED := docs/figures
-publish-figures published-figures: SEEDS = 1
 FIGURES_DATA := $(PUBLISHED)/data.tar.xz
 
 .PHONY: publish-figures
 publish-figures:
-	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' --seeds '$(SEEDS)' '*' >/dev/null || test $$? = 4
+	@$(DRAW) >/dev/null || test $$? = 4
 	@$(REPORT)
 	install -d $(PUBLISHED)
 	install -m 644 $(OUT)/report.md $(PUBLISHED)
@@ -287,7 +288,7 @@ publish-figures:
 published-figures:
 	install -d $(OUT)
 	tar -C $(OUT) --skip-old-files -xJf $(FIGURES_DATA)
-	@scripts/fairlab figure --draw --kernel '$(KERNEL)' --out '$(OUT)' --seeds '$(SEEDS)' '*' || test $$? = 4
+	@$(DRAW) || test $$? = 4
 	@$(REPORT)
 
 FUZZ_SECONDS ?= 600
