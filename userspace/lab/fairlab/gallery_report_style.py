@@ -62,6 +62,7 @@ th { color: var(--faint); font-weight: 600; }
 .numbers :is(td, th):not(:first-child) { text-align: right; font-variant-numeric: tabular-nums; }
 .families { max-width: 34rem; }
 .numbers td, .numbers th { white-space: nowrap; }
+.families tbody th { white-space: normal; }
 .claims td:nth-child(1) { min-width: 14rem; }
 .reason { margin: .25rem 0 0; color: var(--faint); font-size: .9rem; }
 details { margin: .75rem 0 0; } summary { cursor: pointer; color: var(--faint); }
