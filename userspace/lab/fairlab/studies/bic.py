@@ -96,9 +96,11 @@ def of(data: Data, case: str, key: str) -> list[float]:
     return [float(run[key]) for run in data.get(case, ())]
 
 
-def shown(values: Sequence[float], digits: int = 2) -> str:
+def shown(
+    values: Sequence[float], digits: int = 2, mean: Callable[[Sequence[float]], float] = fmean
+) -> str:
     """The mean, and how far the runs go from there."""
-    text = f"{fmean(values):.{digits}f}"
+    text = f"{mean(values):.{digits}f}"
     if len(values) > 1:
         text += f" ({min(values):.{digits}f} to {max(values):.{digits}f})"
     return text
@@ -417,7 +419,7 @@ class RttFairness(Study):
                     Claim(
                         f"{kind.label}, round-trips 1 : {ratio}",
                         f"{published}",
-                        shown(of(data, f"{kind.key}-{ratio}", "ratio"), 1),
+                        shown(of(data, f"{kind.key}-{ratio}", "ratio"), 1, geometric_mean),
                         f"a factor of {self.FACTOR:g}",
                         1 / self.FACTOR <= here / published <= self.FACTOR,
                         self.REASONS[kind.key]
@@ -491,7 +493,7 @@ class RttFairness(Study):
                         f"1 : {ratio}",
                         kind.label,
                         f"{self.PUBLISHED[kind.key][ratio]}",
-                        shown([run["ratio"] for run in runs], 1),
+                        shown([run["ratio"] for run in runs], 1, geometric_mean),
                         "∞" if math.isinf(theory) else f"{theory:.3g}",
                         f"{fmean(run['near'] for run in runs) / 1e6:.0f}",
                         f"{fmean(run['far'] for run in runs) / 1e6:.1f}",

@@ -425,9 +425,9 @@ class OneB(Study):
         names = [f"{a}-{b - 1}" for a, b in itertools.pairwise(self.classes)]
         names[-1] = f"from {self.classes[-2]}"
         for name, runs in data.items():
-            look = {"color": COLOURS[name], "lw": 1.3}
             for n, run in enumerate(runs):
                 label = NAMES[name] if not n else None
+                look = {"color": COLOURS[name], "lw": 1.3, "alpha": 0.35 if n else 1.0}
                 means = [mean for _, mean in run["sizes"]]
                 x = [at for at, mean in enumerate(means) if mean is not None]
                 times.plot(x, [means[at] for at in x], "o-", ms=3, label=label, **look)
@@ -443,6 +443,7 @@ class OneB(Study):
         queues.axhline(self.bound, color="black", lw=0.8, ls=":")
         queues.set_yscale("log")
         queues.set(xlabel="seconds", ylabel="longest wait in a queue, ms")
+        times.set_title("Paler: another seed", fontsize=9, loc="left")
         queues.set_title("Dotted: 3 % of a link's capacity", fontsize=9, loc="left")
         for axis in (times, queues):
             axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
