@@ -78,7 +78,7 @@ TC_CFLAGS := -std=gnu11 -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hid
 .PHONY: tc-plugins
 tc-plugins: $(TC_PLUGINS)
 
-build/tc/%.so: userspace/tc/%.c $(wildcard userspace/*.h userspace/tc/*.h include/uapi/fairpath/*.h)
+build/tc/%.so: userspace/tc/%.c $(wildcard userspace/common/*.h userspace/tc/*.h include/uapi/fairpath/*.h)
 	@mkdir -p build/tc
 	$(CC) -Iinclude/uapi $(CPPFLAGS) $(TC_CFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
 
@@ -109,7 +109,7 @@ check-tools:
 			'(in Ubuntu 24.04, linux-tools-generic).' >&2; \
 		exit 2; }
 
-$(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/libslbn/*.[ch] userspace/*.h \
+$(SLBNCTL): $(wildcard userspace/slbnctl/*.[ch] userspace/libslbn/*.[ch] userspace/common/*.h \
 		include/uapi/fairpath/*.h) | check-tools
 	@mkdir -p $(@D)
 	$(CC) -Iinclude/uapi -DVERSION='"$(VERSION)"' $(CPPFLAGS) $(TOOL_CFLAGS) $(CFLAGS) \
@@ -130,8 +130,8 @@ $(RATES): userspace/slbnd/rates.bpf.c userspace/slbnd/rates.h userspace/slbnd/en
 	mv $@.new $@
 
 $(SLBND): $(filter-out %.bpf.c,$(wildcard userspace/slbnd/*.[ch])) $(RATES) $(wildcard userspace/libslbn/*.h \
-		userspace/*.h include/fairpath/*.h include/uapi/fairpath/*.h) \
-		sch_slbn/slbn_core.h sch_slbn/slbn_wire.h | check-tools
+		userspace/common/*.h include/fairpath/*.h include/uapi/fairpath/*.h) \
+		include/fairpath/slbn/slbn_core.h include/fairpath/slbn/slbn_wire.h | check-tools
 	@mkdir -p $(@D)
 	$(CC) -Iinclude -Iinclude/uapi -I. -I$(dir $(RATES)) -D_GNU_SOURCE -DVERSION='"$(VERSION)"' $(CPPFLAGS) \
 		$(TOOL_CFLAGS) $(CFLAGS) $$(pkg-config --cflags $(SLBND_LIBRARIES)) $(LDFLAGS) -o $@ $(filter %.c,$^) \
@@ -148,8 +148,8 @@ SLBNSIM_LIBRARIES := json-c yajl expat
 .PHONY: slbnsim
 slbnsim: $(SLBNSIM)
 
-$(SLBNSIM): $(wildcard userspace/slbnsim/*.[ch] userspace/*.h include/fairpath/*.h) sch_slbn/slbn_core.h \
-		sch_slbn/slbn_wire.h include/uapi/fairpath/slbn.h
+$(SLBNSIM): $(wildcard userspace/slbnsim/*.[ch] userspace/common/*.h include/fairpath/*.h) include/fairpath/slbn/slbn_core.h \
+		include/fairpath/slbn/slbn_wire.h include/uapi/fairpath/slbn.h
 	@pkg-config --exists $(SLBNSIM_LIBRARIES) || { \
 		echo 'slbnsim needs some packages: install libjson-c-dev, libyajl-dev, libexpat1-dev and pkgconf.' >&2; \
 		exit 2; }

@@ -26,8 +26,8 @@
 
 #include <uapi/fairpath/slbn_netlink.h>
 
-#include "slbn_core.h"
-#include "slbn_wire.h"
+#include <fairpath/slbn/slbn_core.h>
+#include <fairpath/slbn/slbn_wire.h>
 
 /* Changes of the share are collected for so long before they are told. */
 #define SLBN_TELL_DELAY (HZ / 10)

@@ -16,7 +16,7 @@
 -- from which packet it is one (slbn.response_to, slbn.time), by session,
 -- sequence and hop, so that a capture of several links can be one file.
 --
--- What slbn_read() in sch_slbn/slbn_wire.h would refuse has an expert
+-- What slbn_read() in include/fairpath/slbn/slbn_wire.h would refuse has an expert
 -- information for the reason, slbn.flaw.*; beside it is shown what can be.
 --
 -- Works in Lua 5.2 (Wireshark 4.0) and 5.4 (4.4): numbers are taken apart by

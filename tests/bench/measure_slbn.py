@@ -33,7 +33,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from measure import LENGTH, Session, State, WrongError, run, spread
+from tests.bench.measure import LENGTH, Session, State, WrongError, run, spread
 
 SLICE = 1000  # packets timed together
 FLOWS = 100

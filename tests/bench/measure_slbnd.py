@@ -30,12 +30,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import libslbn
+
 TOP = Path(__file__).resolve().parent.parent.parent
 SLBND = TOP / "build/slbnd/slbnd"
-os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
-sys.path.insert(0, str(TOP / "userspace/libslbn"))
-
-import libslbn  # noqa: E402
 
 DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED}
 PAUSES = {"paced": "5ms", "full": "1us"}

@@ -35,12 +35,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(TOP / "userspace/lab"))
+from fairlab import flows, host, measure, network, qdisc, units
+from fairlab.errors import LabError
+from fairlab.scenario import FAIRFLOW, Flow, Scenario
 
-from fairlab import flows, host, measure, network, qdisc, units  # noqa: E402
-from fairlab.errors import LabError  # noqa: E402
-from fairlab.scenario import FAIRFLOW, Flow, Scenario  # noqa: E402
+TOP = Path(__file__).resolve().parent.parent.parent
 
 CC = "cubic"
 RTT = "20ms"

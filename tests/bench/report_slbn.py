@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import STYLE, inside
+from tests.bench.report import STYLE, inside
 
 COLOURS = ("#777777", "#0072B2", "#D55E00")
 DATA = "100 flows of UDP, backlogged, three packets each, hash not known"

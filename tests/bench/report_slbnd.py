@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import here
+from tests.bench.report import here
 
 KINDS = {
     "paced": "1 Mbit/s each, 1 % of it for control packets",

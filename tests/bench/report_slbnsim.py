@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import here
+from tests.bench.report import here
 
 # The aims: events a second, bytes for each session, and how much more an event may cost with many.
 AIM_EVENTS, AIM_BYTES, AIM_GROWTH = 10e6, 1000, 2.0

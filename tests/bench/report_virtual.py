@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import here
+from tests.bench.report import here
 
 # The aims: this rate faster than real time, and the first packet after so many seconds.
 AIM_RATE, AIM_START = "2.5gbit", 5.0

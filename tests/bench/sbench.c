@@ -42,7 +42,7 @@
 #include <net/sch_generic.h>
 
 #include "sbench.h"
-#include "slbn_wire.h"
+#include <fairpath/slbn/slbn_wire.h>
 
 #define SBENCH_RING 256U
 #define SBENCH_SLICES_MAX 256U

@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_uml import NATIVE, build_splat, get, vm
+
+from tests.vm.test_uml import NATIVE, build_splat, get, vm
 
 DEBUG = [*NATIVE, "--debug"]
 

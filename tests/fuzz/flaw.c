@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sch_slbn/slbn_wire.h"
+#include <fairpath/slbn/slbn_wire.h>
 
 static const char *const flaws[] = {
 	[SLBN_SOUND] = "sound",	      [SLBN_SHORT] = "short",

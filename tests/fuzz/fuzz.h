@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sch_slbn/slbn_wire.h"
+#include <fairpath/slbn/slbn_wire.h>
 
 #define HOLDS(condition)                                              \
 	do {                                                          \

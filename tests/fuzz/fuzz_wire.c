@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes the parser of SLBN's packets, sch_slbn/slbn_wire.h: octets, as they
+ * Fuzzes the parser of SLBN's packets, include/fairpath/slbn/slbn_wire.h: octets, as they
  * could come from anybody.
  *
  * The parser is held against the grammar, which is written down here once more,

@@ -18,8 +18,8 @@ import sys
 import time
 from pathlib import Path
 
-from reader_seeds import READER_SEEDS
-from seeds import SEEDS
+from tests.fuzz.reader_seeds import READER_SEEDS
+from tests.fuzz.seeds import SEEDS
 
 TOP = Path(__file__).resolve().parents[2]
 HERE = TOP / "tests" / "fuzz"
@@ -45,7 +45,7 @@ def build(name: str, directory: Path, tree: Path = TOP) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / f"fuzz_{name}"
     source = HERE / f"fuzz_{name}.c"
-    includes = [f"-I{tree}", f"-I{TOP}/include"]
+    includes = [f"-I{tree}", f"-I{tree}/include", f"-I{TOP}/include"]
     command = ["clang", *FLAGS, *includes, "-o", program, source, *LIBRARIES.get(name, ())]
     subprocess.run(command, check=True)
     return program

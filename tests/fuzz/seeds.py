@@ -6,13 +6,9 @@ The fuzzer of the parser starts from them, and the tests know what is to be said
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "kernel"))
-
-from slbn_wire import (
+from tests.kernel.slbn_wire import (
     AUTH,
     HEADER,
     JOIN,

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from fuzzers import TOP, corpus, write_seeds
-from seeds import SEEDS, SOUND
-from slbn_wire import (
+
+from tests.fuzz.fuzzers import TOP, corpus, write_seeds
+from tests.fuzz.seeds import SEEDS, SOUND
+from tests.kernel.slbn_wire import (
     AUTH,
     JOIN,
     LEAVE,
@@ -30,7 +31,7 @@ from slbn_wire import (
     Packet,
     read_packet,
 )
-from tshark import ALL, DISSECTOR, fields, tshark
+from tests.tshark import ALL, DISSECTOR, fields, tshark
 
 FLAWS = ["short", "strange", "type", "hops", "rate", "option"]
 MS = 10**6

@@ -16,9 +16,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fuzzers import LONGEST, NAMES, TOP, build, corpus, seeds, write_seeds
-from reader_seeds import READER_SEEDS
-from seeds import SEEDS
+
+from tests.fuzz.fuzzers import LONGEST, NAMES, TOP, build, corpus, seeds, write_seeds
+from tests.fuzz.reader_seeds import READER_SEEDS
+from tests.fuzz.seeds import SEEDS
 
 #: Inputs that each makes, in some seconds.
 RUNS = {
@@ -186,7 +187,9 @@ PLANTED = {
 }
 
 #: Where they are.
-PLACES = {name: "userspace/slbnsim" if name in READER_SEEDS else "sch_slbn" for name in NAMES}
+PLACES = {
+    name: "userspace/slbnsim" if name in READER_SEEDS else "include/fairpath/slbn" for name in NAMES
+}
 
 
 @pytest.mark.parametrize("bug", PLANTED)

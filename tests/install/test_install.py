@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from linux_source import TOP
+
+from tests.linux_source import TOP
 
 ROOMS = ["tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"]
 

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from enforcer import build_enforcer
-from net import Pair, pair, sh
-from slbn import build_peer
+from tests.kernel.enforcer import build_enforcer
+from tests.kernel.net import Pair, pair, sh
+from tests.kernel.slbn import build_peer
 
 
 def pytest_configure() -> None:

@@ -27,13 +27,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fair import max_min, remainders
-from net import Namespace, wait_for
-from rtnetlink import RTM_DELQDISC, TC_H_ROOT, Rtnetlink
-from slbn import ip
-from slbn_tap import attach, state_of
-from slbn_wire import State
-from slbnd import Agent, libslbn
+from tests.kernel.fair import max_min, remainders
+from tests.kernel.net import Namespace, wait_for
+from tests.kernel.rtnetlink import RTM_DELQDISC, TC_H_ROOT, Rtnetlink
+from tests.kernel.slbn import ip
+from tests.kernel.slbn_tap import attach, state_of
+from tests.kernel.slbn_wire import State
+from tests.kernel.slbnd import Agent, libslbn
 
 #: How agents work here: sessions rest a little longer, so that a slow machine can look after all.
 AGENTS = ("--pause", "20ms", "--control", "0.5%")

@@ -30,8 +30,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
-from net import unnamed_namespace, wait_for
-from rtnetlink import (
+from tests.kernel.net import unnamed_namespace, wait_for
+from tests.kernel.rtnetlink import (
     NLA_F_NESTED,
     TC_H_ROOT,
     TCA_KIND,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from net import Namespace, sh
-from slbn import Chain
+from tests.kernel.net import Namespace, sh
+from tests.kernel.slbn import Chain
 
 TOP = Path(__file__).resolve().parents[2]
 

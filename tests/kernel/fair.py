@@ -6,14 +6,10 @@ The solver is the lab's.
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Protocol, TypeVar
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "userspace/lab"))
 
 from fairlab import maxmin
 

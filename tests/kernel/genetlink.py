@@ -17,7 +17,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtnetlink import (
+from tests.kernel.rtnetlink import (
     HEADER,
     NETLINK_CAP_ACK,
     NETLINK_EXT_ACK,
@@ -32,7 +32,7 @@ from rtnetlink import (
     u8,
     u32,
 )
-from slbn_wire import JOIN, Datagram, Packet, State
+from tests.kernel.slbn_wire import JOIN, Datagram, Packet, State
 
 NETLINK_GENERIC, GENL_ID_CTRL, NETLINK_ADD_MEMBERSHIP = 16, 16, 1
 CTRL_CMD_GETFAMILY = 3

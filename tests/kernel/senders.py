@@ -13,9 +13,9 @@ import struct
 import time
 from dataclasses import dataclass, field
 
-from enforcer import Flow
-from net import wait_for
-from slbn import Chain
+from tests.kernel.enforcer import Flow
+from tests.kernel.net import wait_for
+from tests.kernel.slbn import Chain
 
 #: Python does not have these.
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from net import Namespace, sh
+from tests.kernel.net import Namespace, sh
 
 TOP = Path(__file__).resolve().parents[2]
 MEGA = 10**6

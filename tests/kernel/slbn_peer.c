@@ -39,8 +39,8 @@
 
 #include <uapi/fairpath/slbn_netlink.h>
 
-#include "sch_slbn/slbn_wire.h"
-#include "userspace/siphash.h"
+#include <fairpath/slbn/slbn_wire.h>
+#include "userspace/common/siphash.h"
 
 #define MS 1000000ULL
 #define RETRY (200 * MS)

@@ -22,10 +22,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from genetlink import MEGA, SECOND, options
-from net import Namespace, sh, unnamed_namespace, wait_for
-from rtnetlink import NLM_F_CREATE, NLM_F_REPLACE, TC_H_ROOT, TCA_KIND, Rtnetlink, attribute, handle
-from slbn_wire import ETH_P_IP, ETH_P_IPV6, Datagram, State
+from tests.kernel.genetlink import MEGA, SECOND, options
+from tests.kernel.net import Namespace, sh, unnamed_namespace, wait_for
+from tests.kernel.rtnetlink import (
+    NLM_F_CREATE,
+    NLM_F_REPLACE,
+    TC_H_ROOT,
+    TCA_KIND,
+    Rtnetlink,
+    attribute,
+    handle,
+)
+from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, Datagram, State
 
 #: (protocol, tag), the outermost first.
 Vlans = tuple[tuple[int, int], ...]

@@ -7,23 +7,19 @@ It has the rights that its unit gives it, and no others.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from net import Namespace, wait_for
+import libslbn
+
+from tests.kernel.net import Namespace, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 SLBND = TOP / "build/slbnd/slbnd"
 SLBNCTL = TOP / "build/slbnctl/slbnctl"
-os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
-sys.path.insert(0, str(TOP / "userspace/libslbn"))
-
-import libslbn  # noqa: E402
 
 UNIT = (TOP / "userspace/slbnd/slbnd.service.in").read_text()
 

@@ -30,8 +30,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drr_fq import batch
-from net import unnamed_namespace
+
+from tests.kernel.drr_fq import batch
+from tests.kernel.net import unnamed_namespace
 
 Case = dict[str, Any]
 KEYS = {

@@ -14,8 +14,9 @@ import struct
 from contextlib import suppress
 
 import pytest
-from drr_fq import HEADER, MTU, SMALLEST, Link, numbered_frame, valved
-from net import wait_for
+
+from tests.kernel.drr_fq import HEADER, MTU, SMALLEST, Link, numbered_frame, valved
+from tests.kernel.net import wait_for
 
 MACS = bytes.fromhex("020000000002020000000001")
 SOL_PACKET, PACKET_VNET_HDR = 263, 15

@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 import pytest
-from drr_fq import (
+
+from tests.kernel.drr_fq import (
     HEADER,
     HEADERS,
     MTU,
@@ -33,7 +34,7 @@ from drr_fq import (
     Link,
     valved,
 )
-from net import connection, pair, sh
+from tests.kernel.net import connection, pair, sh
 
 FULL = MTU + HEADER
 LARGE_BURST = 70_000

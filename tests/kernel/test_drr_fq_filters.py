@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from drr_fq import Link, batch, link, valved
-from rtnetlink import handle
+from tests.kernel.drr_fq import Link, batch, link, valved
+from tests.kernel.rtnetlink import handle
 
 ROOT = "qdisc add dev a0 root handle 10: drr_fq"
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from drr_fq import (
+
+from tests.kernel.drr_fq import (
     FLOWS,
     FLOWS_MAX,
     HEADER,
@@ -26,7 +27,7 @@ from drr_fq import (
     link,
     options,
 )
-from rtnetlink import (
+from tests.kernel.rtnetlink import (
     NLA_F_NESTED,
     NLM_F_CREATE,
     NLM_F_EXCL,

@@ -11,7 +11,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 
 import pytest
-from drr_fq import (
+
+from tests.kernel.drr_fq import (
     DRR,
     HEADER,
     MTU,

@@ -20,7 +20,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from enforcer import (
+
+from tests.kernel.enforcer import (
     Enforcer,
     Flow,
     Setup,
@@ -31,9 +32,9 @@ from enforcer import (
     htb_below_slbn,
     without_counters,
 )
-from net import Namespace, wait_for
-from senders import BURST, Traffic, close_to, sender
-from slbn import MEGA, Chain, chain
+from tests.kernel.net import Namespace, wait_for
+from tests.kernel.senders import BURST, Traffic, close_to, sender
+from tests.kernel.slbn import MEGA, Chain, chain
 
 #: What the program may say of a packet.
 PASS, DROP = -1, 2

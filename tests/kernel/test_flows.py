@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from net import Namespace, sh, wait_for
-from slbn import MEGA, Chain, chain
-from slbnd import SLBND, Agent, agent, libslbn
+
+from tests.kernel.net import Namespace, sh, wait_for
+from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbnd import SLBND, Agent, agent, libslbn
 
 HOSTS = "10.0.0.0/24,fd00:0::/64"
 TCP, UDP = socket.IPPROTO_TCP, socket.IPPROTO_UDP

@@ -18,7 +18,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from enforcer import (
+
+from tests.kernel.enforcer import (
     Enforcer,
     Flow,
     Setup,
@@ -28,8 +29,8 @@ from enforcer import (
     htb_below_slbn,
     without_counters,
 )
-from net import Namespace, wait_for
-from slbn import MEGA, Chain, chain
+from tests.kernel.net import Namespace, wait_for
+from tests.kernel.slbn import MEGA, Chain, chain
 
 TCP, UDP, UDPLITE = 6, 17, 136
 

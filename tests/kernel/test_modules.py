@@ -9,8 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from drr_fq import batch, link
-from net import Pair, connection, namespace, read_sysctl, sh, unnamed_namespace, wait_for
+
+from tests.kernel.drr_fq import batch, link
+from tests.kernel.net import (
+    Pair,
+    connection,
+    namespace,
+    read_sysctl,
+    sh,
+    unnamed_namespace,
+    wait_for,
+)
 
 MODULES = {"tcp_bic": "bic", "tcp_gaimd": "gaimd"}
 ALL = [*MODULES, "sch_drr_fq"]

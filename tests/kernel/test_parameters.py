@@ -7,7 +7,8 @@ import errno
 from collections.abc import Iterator
 
 import pytest
-from net import Namespace, Pair, connection, namespace, read_sysctl, write_sysctl
+
+from tests.kernel.net import Namespace, Pair, connection, namespace, read_sysctl, write_sysctl
 
 
 @pytest.fixture

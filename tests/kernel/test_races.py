@@ -16,11 +16,23 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from drr_fq import DRR, PORT, RR, SCFQ, SOL_UDP, UDP_SEGMENT, Link, link, options, valved
-from genetlink import MS, SECOND, Genetlink, control_frame, given
-from genetlink import options as slbn_options
-from net import connection, namespace, pair, read_sysctl, sh, wait_for, write_sysctl
-from rtnetlink import (
+
+from tests.kernel.drr_fq import (
+    DRR,
+    PORT,
+    RR,
+    SCFQ,
+    SOL_UDP,
+    UDP_SEGMENT,
+    Link,
+    link,
+    options,
+    valved,
+)
+from tests.kernel.genetlink import MS, SECOND, Genetlink, control_frame, given
+from tests.kernel.genetlink import options as slbn_options
+from tests.kernel.net import connection, namespace, pair, read_sysctl, sh, wait_for, write_sysctl
+from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_REPLACE,
     RTM_DELQDISC,
@@ -32,7 +44,7 @@ from rtnetlink import (
     attribute,
     handle,
 )
-from slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
+from tests.kernel.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
 
 SECONDS = 8
 SIOCSIFFLAGS, SIOCSIFMTU, SIOCSIFNAME, IFF_UP = 0x8914, 0x8922, 0x8923, 0x1

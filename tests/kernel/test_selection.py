@@ -8,7 +8,8 @@ import socket
 from multiprocessing import get_context
 
 import pytest
-from net import TCP_CONGESTION, Pair, connection, read_sysctl, sh, write_sysctl
+
+from tests.kernel.net import TCP_CONGESTION, Pair, connection, read_sysctl, sh, write_sysctl
 
 CCS = ["bic", "gaimd"]
 

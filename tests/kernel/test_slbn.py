@@ -13,8 +13,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from net import namespace, sh, wait_for
-from slbn import MEGA, chain, rates, sources
+
+from tests.kernel.net import namespace, sh, wait_for
+from tests.kernel.slbn import MEGA, chain, rates, sources
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from drr_fq import (
+
+from tests.kernel.drr_fq import (
     BURST,
     HEADERS,
     NUMBERED,
@@ -34,9 +35,9 @@ from drr_fq import (
     link,
     numbered_frame,
 )
-from genetlink import MEGA, Genetlink, control_frame, given
-from net import sh, wait_for
-from rtnetlink import (
+from tests.kernel.genetlink import MEGA, Genetlink, control_frame, given
+from tests.kernel.net import sh, wait_for
+from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
     RTM_NEWTFILTER,
@@ -46,8 +47,8 @@ from rtnetlink import (
     attribute,
     handle,
 )
-from slbn_wire import PORT as SLBN_PORT
-from slbn_wire import State
+from tests.kernel.slbn_wire import PORT as SLBN_PORT
+from tests.kernel.slbn_wire import State
 
 #: Data queues, in tc's words; deep enough for what the tests send, unless they say otherwise.
 CHILDREN = {

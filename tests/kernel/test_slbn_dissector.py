@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from net import Namespace, wait_for
-from slbn import MEGA, chain, rates, sources
-from slbn_tap import ETH_P_ALL, SO_RCVBUFFORCE
-from slbn_wire import (
+
+from tests.kernel.net import Namespace, wait_for
+from tests.kernel.slbn import MEGA, chain, rates, sources
+from tests.kernel.slbn_tap import ETH_P_ALL, SO_RCVBUFFORCE
+from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
     LEAVE_ACK,
@@ -35,7 +36,7 @@ from slbn_wire import (
     read_packet,
     read_udp,
 )
-from tshark import fields
+from tests.tshark import fields
 
 SO_TIMESTAMPNS = 35
 #: All sessions of either protocol: what they ask for and when they leave [s].

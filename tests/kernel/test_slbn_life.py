@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from drr_fq import batch
-from genetlink import MEGA, MS, SECOND, Genetlink, control_frame, given, options
-from net import Namespace, namespace, sh, unnamed_namespace, wait_for
-from rtnetlink import (
+
+from tests.kernel.drr_fq import batch
+from tests.kernel.genetlink import MEGA, MS, SECOND, Genetlink, control_frame, given, options
+from tests.kernel.net import Namespace, namespace, sh, unnamed_namespace, wait_for
+from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
     NLM_F_REPLACE,
@@ -38,7 +39,7 @@ from rtnetlink import (
     attribute,
     handle,
 )
-from slbn_wire import State
+from tests.kernel.slbn_wire import State
 
 KIND = attribute(TCA_KIND, b"slbn\0")
 RATE = 100 * MEGA

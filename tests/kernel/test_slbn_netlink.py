@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drr_fq import Link, batch, link
-from genetlink import (
+
+from tests.kernel.drr_fq import Link, batch, link
+from tests.kernel.genetlink import (
     A_MAX,
     GENL,
     MEGA,
@@ -39,8 +40,8 @@ from genetlink import (
     options,
     u64,
 )
-from net import CLONE_NEWNET, unnamed_namespace, wait_for
-from rtnetlink import (
+from tests.kernel.net import CLONE_NEWNET, unnamed_namespace, wait_for
+from tests.kernel.rtnetlink import (
     ATTRIBUTE,
     HEADER,
     NLA_F_NESTED,
@@ -62,7 +63,7 @@ from rtnetlink import (
     u8,
     u32,
 )
-from slbn_wire import JOIN, LEAVE, State
+from tests.kernel.slbn_wire import JOIN, LEAVE, State
 
 KIND = attribute(TCA_KIND, b"slbn\0")
 HANDLE = handle("10:")

@@ -21,10 +21,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from net import wait_for
-from slbn import MEGA
-from slbn_tap import Wire, wire
-from slbn_wire import (
+
+from tests.kernel.net import wait_for
+from tests.kernel.slbn import MEGA
+from tests.kernel.slbn_tap import Wire, wire
+from tests.kernel.slbn_wire import (
     AUTH,
     IP6_MF,
     IP_MF,

@@ -15,10 +15,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from net import Pair, connection, sh, wait_for
-from slbn import MEGA, agents, chain
-from slbn_tap import Tap, Vlans, Wire, state_in, wire
-from slbn_wire import (
+
+from tests.kernel.net import Pair, connection, sh, wait_for
+from tests.kernel.slbn import MEGA, agents, chain
+from tests.kernel.slbn_tap import Tap, Vlans, Wire, state_in, wire
+from tests.kernel.slbn_wire import (
     ETH_P_8021AD,
     ETH_P_8021Q,
     JOIN,

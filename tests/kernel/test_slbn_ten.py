@@ -26,13 +26,14 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from fair import max_min, remainders
-from genetlink import Genetlink
-from net import Namespace, wait_for
-from rtnetlink import Rtnetlink
-from slbn import MEGA, Agent, Chain, agents, chain
-from slbn_tap import Tap, attach, state_of, tops
-from slbn_wire import (
+
+from tests.kernel.fair import max_min, remainders
+from tests.kernel.genetlink import Genetlink
+from tests.kernel.net import Namespace, wait_for
+from tests.kernel.rtnetlink import Rtnetlink
+from tests.kernel.slbn import MEGA, Agent, Chain, agents, chain
+from tests.kernel.slbn_tap import Tap, attach, state_of, tops
+from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
     LEAVE_ACK,
@@ -44,7 +45,7 @@ from slbn_wire import (
     read_packet,
     read_udp,
 )
-from tshark import fields
+from tests.tshark import fields
 
 #: bit/s, to the right and to the left; odd enough that divisions leave a remainder.
 RIGHT = [97_000_001, 61_000_003, 43_000_007, 71_000_009, 89_000_011]

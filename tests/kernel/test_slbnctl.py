@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from net import Namespace, namespace, sh, wait_for
-from slbn import MEGA, Chain, chain, sources
+
+from tests.kernel.net import Namespace, namespace, sh, wait_for
+from tests.kernel.slbn import MEGA, Chain, chain, sources
 
 KEY = "000102030405060708090a0b0c0d0e0f"
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"

@@ -28,11 +28,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from net import sh, wait_for
-from slbn import MEGA, Chain, chain
-from slbn_tap import Tap, close
-from slbn_wire import PORT, Datagram, Packet, read_packet, read_udp
-from slbnd import SLBNCTL, SLBND, agent, libslbn
+
+from tests.kernel.net import sh, wait_for
+from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbn_tap import Tap, close
+from tests.kernel.slbn_wire import PORT, Datagram, Packet, read_packet, read_udp
+from tests.kernel.slbnd import SLBNCTL, SLBND, agent, libslbn
 
 KEY = "000102030405060708090a0b0c0d0e0f"
 

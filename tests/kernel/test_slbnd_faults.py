@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from domain import Domain, Plan, Session, domain
-from net import Namespace, wait_for
-from slbn import MEGA
-from slbn_tap import Tap, close, send, sender
-from slbn_wire import (
+
+from tests.kernel.domain import Domain, Plan, Session, domain
+from tests.kernel.net import Namespace, wait_for
+from tests.kernel.slbn import MEGA
+from tests.kernel.slbn_tap import Tap, close, send, sender
+from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
     LEAVE_ACK,
@@ -42,7 +43,7 @@ from slbn_wire import (
     read_packet,
     read_udp,
 )
-from slbnd import libslbn
+from tests.kernel.slbnd import libslbn
 
 SIOCGIFHWADDR = 0x8927
 

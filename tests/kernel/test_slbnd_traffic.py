@@ -20,12 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from domain import Domain, Plan, domain
-from fair import max_min
-from net import TCP_CONGESTION, write_sysctl
-from senders import Sender, Traffic, close_to
-from slbn import MEGA
-from slbnd import libslbn
+
+from tests.kernel.domain import Domain, Plan, domain
+from tests.kernel.fair import max_min
+from tests.kernel.net import TCP_CONGESTION, write_sysctl
+from tests.kernel.senders import Sender, Traffic, close_to
+from tests.kernel.slbn import MEGA
+from tests.kernel.slbnd import libslbn
 
 HOSTS = {"p": "a", "q": "b", "r": "c"}
 RATES = {"a-n": 10 * MEGA, "n-c": 6 * MEGA}

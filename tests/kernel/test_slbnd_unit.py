@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from net import wait_for
-from slbn import MEGA, Chain, chain
-from slbnd import SLBND, UNIT, libslbn
+
+from tests.kernel.net import wait_for
+from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbnd import SLBND, UNIT, libslbn
 
 CONFIG = Path("/etc/slbnd.conf")
 

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from net import Connection, Pair, connection, pair, read_trace, sh, tracing, wait_for
+
+from tests.kernel.net import Connection, Pair, connection, pair, read_trace, sh, tracing, wait_for
 
 VARIANTS = [
     ("bic", "paper"),

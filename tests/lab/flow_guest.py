@@ -7,7 +7,6 @@ a (fairflow) ---- r ---- 10 Mbit/s, 60 kB, 20 ms there and back ---- b (fairtraf
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairlab import samples
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "userspace/lab"))
-
-from fairlab import samples  # noqa: E402
 
 RATE, SEGMENT = 10_000_000, 1448
 #: What the rate is for a user: timestamps, IP, Ethernet.

@@ -25,7 +25,8 @@ from fairlab.progress import Progress
 from fairlab.qdisc import parse_buffer, parse_qdisc
 from fairlab.scenario import Scenario, parse_flows
 from fairlab.tracing import Tracer, parse
-from labtools import FAIRLAB, assert_refused, run_fairlab, scenario
+
+from tests.lab.labtools import FAIRLAB, assert_refused, run_fairlab, scenario
 
 QUIET = Progress("none")
 TRAFFIC = ("iperf3", "ping", host.TRAFFIC)

@@ -12,7 +12,8 @@ from fairlab.scenario import parse_flows
 from fairlab.tracing import parse
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from labtools import bic_window, made_up, probe, saw_tooth, scenario, state, write_raw
+
+from tests.lab.labtools import bic_window, made_up, probe, saw_tooth, scenario, state, write_raw
 
 POSITIVE = st.floats(1e-3, 1e9)
 

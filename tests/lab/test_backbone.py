@@ -29,7 +29,8 @@ from fairlab.errors import CannotRunError
 from fairlab.maxmin import Session
 from hypothesis import given
 from hypothesis import strategies as st
-from labtools import run_fairlab
+
+from tests.lab.labtools import run_fairlab
 
 PLAN = backbone.Plan(4_000_000, 70, ("slbn",))
 

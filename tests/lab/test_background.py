@@ -32,7 +32,8 @@ from fairlab.qdisc import Buffer, parse_qdisc
 from fairlab.scenario import Scenario, parse_flows
 from hypothesis import given
 from hypothesis import strategies as st
-from labtools import (
+
+from tests.lab.labtools import (
     BEGIN,
     FLOW_SEGMENTS,
     made_up,

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
+
+from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
 COMMANDS = (
     *("run", "check", "five", "backbone", "list", "plot", "compare", "figure", "report", "flent"),

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from labtools import TOP, assert_refused, run_fairlab
+
+from tests.lab.labtools import TOP, assert_refused, run_fairlab
 
 SOURCE = TOP / "userspace/traffic/fairflow.c"
 PROGRAM = TOP / "build/tests/fairflow"

@@ -15,7 +15,8 @@ from fairlab import flenttest, qdisc
 from fairlab.errors import CannotRunError, LabError, UsageError
 from fairlab.scenario import Flow, Scenario
 from fairlab.topology import Bottleneck
-from labtools import assert_refused, run_fairlab
+
+from tests.lab.labtools import assert_refused, run_fairlab
 
 NETPERF = shutil.which("netperf") is not None
 

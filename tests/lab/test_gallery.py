@@ -23,7 +23,8 @@ from fairlab.errors import LabError
 from fairlab.gallery import Gallery
 from fairlab.studies import ALL
 from fairlab.study import Study
-from labtools import FAIRLAB, TOP, assert_refused, run_fairlab
+
+from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
 COINS = TOP / "tests" / "lab" / "coins.py"
 MINT = "int mint(void)\n{\n\treturn 1; /* a coin */\n}\n"

@@ -16,7 +16,8 @@ from fairlab import figures, flentfile, report, results
 from fairlab.errors import CannotRunError, UsageError
 from fairlab.measure import TRACE
 from fairlab.scenario import parse_flows
-from labtools import FAIRLAB, made_up, run_fairlab, saw_tooth, scenario, write_raw
+
+from tests.lab.labtools import FAIRLAB, made_up, run_fairlab, saw_tooth, scenario, write_raw
 
 DATE = datetime(2026, 11, 20, 11, 45, 0, tzinfo=UTC)
 SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)

@@ -20,7 +20,8 @@ from fairlab.scenario import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from labtools import scenario
+
+from tests.lab.labtools import scenario
 
 FLOWS = st.builds(
     Flow,

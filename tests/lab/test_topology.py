@@ -11,7 +11,8 @@ from fairlab.scenario import parse_flows
 from fairlab.topology import Bottleneck, Delay, Pacing
 from hypothesis import given
 from hypothesis import strategies as st
-from labtools import scenario
+
+from tests.lab.labtools import scenario
 
 MANY = topology.build(scenario(flows=parse_flows("100*reno"), background=Background(0.5)))
 

@@ -6,7 +6,8 @@ from fairlab.errors import CannotRunError
 from fairlab.tracing import StateEvent, WindowEvent, parse, parse_line
 from hypothesis import given
 from hypothesis import strategies as st
-from labtools import bic_window, probe, state
+
+from tests.lab.labtools import bic_window, probe, state
 
 PORTS = st.integers(1, 65535)
 WINDOWS = st.integers(1, 2**31 - 1)

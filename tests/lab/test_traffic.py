@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labtools import TOP
+
+from tests.lab.labtools import TOP
 
 SOURCE = TOP / "userspace" / "traffic" / "fairtraffic.c"
 PROGRAM = TOP / "build" / "tests" / "fairtraffic"

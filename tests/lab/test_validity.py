@@ -13,7 +13,8 @@ from fairlab import validity
 from fairlab.analysis import Measurement
 from fairlab.errors import LabError
 from fairlab.qdisc import Buffer
-from labtools import BEGIN, made_up, saw_tooth, scenario, write_raw
+
+from tests.lab.labtools import BEGIN, made_up, saw_tooth, scenario, write_raw
 
 Document = dict[str, Any]
 

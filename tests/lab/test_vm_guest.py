@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from labtools import TOP
+
+from tests.lab.labtools import TOP
 
 CHECKS = Path(__file__).resolve().parent / "guest_checks.py"
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from fairlab import results
 from fairlab.tracing import WindowEvent, parse
-from labtools import run_fairlab
+
+from tests.lab.labtools import run_fairlab
 
 FLOWS = ["bic", "gaimd", "cubic", "reno"]
 RATE = 10_000_000

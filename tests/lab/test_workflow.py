@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from labtools import TOP, run_fairlab
-from test_gallery import COINS, MINT, change
+
+from tests.lab.labtools import TOP, run_fairlab
+from tests.lab.test_gallery import COINS, MINT, change
 
 SNAKEFILE = TOP / "userspace" / "lab" / "Snakefile"
 PROFILES = TOP / "userspace" / "lab" / "profiles"

@@ -17,7 +17,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from linux_source import TOP
+
+from tests.linux_source import TOP
 
 HERE = Path(__file__).resolve().parent
 SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from linux_source import TOP
+
+from tests.linux_source import TOP
 
 HEADER = (TOP / "include/uapi/fairpath/slbn_netlink.h").read_text()
 SPEC: dict[str, Any] = yaml.safe_load((TOP / "docs/netlink/slbn.yaml").read_text())

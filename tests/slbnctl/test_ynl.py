@@ -8,16 +8,13 @@ newer kernel's source: it is taken from there once and kept in the cache of kern
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-from linux_source import TOP
-
-sys.path.insert(0, str(TOP / "scripts"))
-
 import kernels
+import pytest
 import uml
+
+from tests.linux_source import TOP
 
 SERIES = "6.12"
 PARTS = ["tools/net/ynl", "Documentation/netlink"]
@@ -45,8 +42,9 @@ def test_ynl_and_slbnctl_say_the_same(ynl: Path) -> None:
     guest = Path(__file__).with_name("ynl_guest.py")
     command = [str(TOP / "scripts/vm"), "--kernel", "6.1", "--steady", "--timeout", "240"]
     spec = TOP / "docs/netlink/slbn.yaml"
+    environment = ["env", f"PYTHONPATH={ynl}/tools/net/ynl"]
     done = subprocess.run(
-        [*command, "--", "/usr/bin/python3", str(guest), str(ynl), str(spec)],
+        [*command, "--", *environment, "/usr/bin/python3", str(guest), str(ynl), str(spec)],
         check=False,
         capture_output=True,
         text=True,

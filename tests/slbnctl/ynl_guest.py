@@ -3,7 +3,8 @@
 
     ynl_guest.py YNL SPEC
 
-YNL is a directory with tools/net/ynl and Documentation/netlink of a kernel's source.
+YNL is a directory with tools/net/ynl, which is on PYTHONPATH, and Documentation/netlink of a
+kernel's source.
 """
 
 from __future__ import annotations
@@ -53,7 +54,6 @@ def refusal(error: type[Exception], request: Callable[[], object]) -> str:
 
 def main() -> None:
     ynl_directory, spec = Path(sys.argv[1]), sys.argv[2]
-    sys.path.insert(0, str(ynl_directory / "tools/net/ynl"))
     from lib import NlError, YnlFamily  # type: ignore[import-not-found]
 
     sh("modprobe sch_slbn")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from simtools import PROGRAM, TOP
+
+from tests.slbnsim.simtools import PROGRAM, TOP
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_slbnsim import Case, filled, link, random_network
+
+from tests.slbnsim.test_slbnsim import Case, filled, link, random_network
 
 Row = dict[str, Any]
 C = 100_000_000

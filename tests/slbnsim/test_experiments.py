@@ -10,7 +10,8 @@ import subprocess
 from typing import Any
 
 import pytest
-from simtools import PROGRAM, SECONDS, slbnsim
+
+from tests.slbnsim.simtools import PROGRAM, SECONDS, slbnsim
 
 SMALL = ("--percent", "4", "--quiet")
 

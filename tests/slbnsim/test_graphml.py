@@ -7,15 +7,13 @@ What was read is seen by `topology file`, which writes it as JSON. Networks here
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from simtools import TOP, slbnsim
-
-sys.path.insert(0, str(TOP / "userspace/lab"))
 from fairlab.mesh import delay_us
+
+from tests.slbnsim.simtools import slbnsim
 
 KEYS = {
     "net": ("Network", "string", "graph"),

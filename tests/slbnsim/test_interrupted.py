@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from simtools import PROGRAM, SECONDS, slbnsim
+
+from tests.slbnsim.simtools import PROGRAM, SECONDS, slbnsim
 
 #: Some minutes of work: sessions that never pause, for a virtual day.
 LONG = ("--until", "86400s", "--pause", "0", "--control", "0")

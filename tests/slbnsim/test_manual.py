@@ -8,7 +8,8 @@ import re
 import subprocess
 
 import pytest
-from simtools import TOP, slbnsim
+
+from tests.slbnsim.simtools import TOP, slbnsim
 
 PAGE = TOP / "docs" / "man" / "slbnsim.1"
 COMMANDS = ("run", "maxmin", "experiment", "topology", "algorithms", "experiments")

@@ -11,16 +11,14 @@ import json
 import math
 import random
 import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from simtools import TOP, slbnsim
-
-sys.path.insert(0, str(TOP / "userspace/lab"))
 from fairlab import maxmin
+
+from tests.slbnsim.simtools import slbnsim
 
 HEAD = "id,source,destination,join,leave,demand,bytes"
 #: Those that promise exact rates, and those that look at data and come near.

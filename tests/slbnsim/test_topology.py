@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simtools import slbnsim
+
+from tests.slbnsim.simtools import slbnsim
 
 KINDS = ("line", "star", "parking-lot", "random", "transit-stub")
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simtools import slbnsim
-from test_slbnsim import EXACT, LINE, Case, link, random_network
+
+from tests.slbnsim.simtools import slbnsim
+from tests.slbnsim.test_slbnsim import EXACT, LINE, Case, link, random_network
 
 #: b ─ c and the way round by e, which is longer and has less.
 AROUND: dict[str, list[Any]] = {

@@ -12,7 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from linux_source import TOP, linux_source
+
+from tests.linux_source import TOP, linux_source
 
 VENV = TOP / "build" / "venv" / "bin"
 
@@ -54,21 +55,8 @@ def files(*patterns: str) -> list[str]:
     return [name for name in listed if (TOP / name).exists()]
 
 
-#: Where imports are looked for: what conftest.py files and scripts put on their path.
-IMPORTS = (
-    "tests",
-    "tests/kernel",
-    "tests/slbnctl",
-    "tests/slbnsim",
-    "tests/fuzz",
-    "tests/lab",
-    "tests/figures",
-    "tests/vm",
-    "tests/bench",
-    "userspace/lab",
-    "userspace/libslbn",
-    "scripts",
-)
+#: Where imports are looked for: what tests/pytest.ini and scripts have on their path.
+IMPORTS = (".", "userspace/lab", "userspace/libslbn", "scripts")
 
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from linux_source import TOP
+
+from tests.linux_source import TOP
 
 HERE = Path(__file__).resolve().parent
 BUILT = TOP / "build" / "tc"
@@ -182,7 +183,7 @@ PLUGINS = {
         ],
         defaults=["auto*", "no-edge*", "none*", "(* 1s)", "(* 5%)", "(* auto", "(* none)"],
         unknown=["foo", "Rate", "rat", "keyed", "100", "threshold", ""],
-        shown_in="userspace/slbn_link.h",
+        shown_in="userspace/common/link_options.h",
     ),
 }
 KINDS = sorted(PLUGINS)

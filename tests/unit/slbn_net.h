@@ -22,8 +22,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "sch_slbn/slbn_core.h"
-#include "sch_slbn/slbn_wire.h"
+#include <fairpath/slbn/slbn_core.h>
+#include <fairpath/slbn/slbn_wire.h>
 
 #define NET_LINKS 64
 #define NET_SESSIONS 1024

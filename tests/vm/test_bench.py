@@ -13,12 +13,9 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(TOP / "tests/bench"))
+from tests.bench import measure, measure_slbnsim, report_slbnsim
 
-import measure  # noqa: E402
-import measure_slbnsim  # noqa: E402
-import report_slbnsim  # noqa: E402
+TOP = Path(__file__).resolve().parent.parent.parent
 
 CANDIDATES = {candidate.name: candidate for candidate in measure.CANDIDATES}
 
@@ -155,10 +152,12 @@ def test_without_ns3(tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable,
-            str(TOP / "tests/bench/measure_slbnsim.py"),
+            "-m",
+            "tests.bench.measure_slbnsim",
             "--sessions=1000",
             "--turns=1",
         ],
+        cwd=TOP,
         env={**os.environ, "PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": ""},
         capture_output=True,
         text=True,
@@ -202,8 +201,9 @@ def guest(script: str) -> subprocess.CompletedProcess[str]:
     """Run a script of Python in a guest with qbench."""
     modules = sorted((TOP / "build/bench").glob("6.1.*-um/fpbench.ko"))
     assert modules, "test_smoke builds it"
-    setup = f"import sys; sys.path.insert(0, '{TOP}/tests/bench'); import measure\n"
-    command = ["sh", "-c", f'insmod {modules[-1]} && exec /usr/bin/python3 -c "$0"', setup + script]
+    setup = "from tests.bench import measure\n"
+    start = f'insmod {modules[-1]} && PYTHONPATH="$1" exec /usr/bin/python3 -c "$0"'
+    command = ["sh", "-c", start, setup + script, str(TOP)]
     vm = [str(TOP / "scripts/vm"), "--engine", "native", "--no-modules", "--", *command]
     return subprocess.run(vm, capture_output=True, text=True, timeout=300, check=False)
 

@@ -21,7 +21,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_vm import KERNEL, TOP, VM, Done, children, link_or_copy, state, unprivileged, wait_for
+
+from tests.vm.test_vm import (
+    KERNEL,
+    TOP,
+    VM,
+    Done,
+    children,
+    link_or_copy,
+    state,
+    unprivileged,
+    wait_for,
+)
 
 NATIVE = ["--engine", "native"]
 BUILD_SECONDS = 3600  # at first: on a busy machine it takes a while

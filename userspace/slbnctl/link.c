@@ -3,7 +3,7 @@
  * slbnctl link: lists, shows, sets, resets and monitors the links of SLBN in
  * the network namespace in which it runs.
  *
- * Words and numbers are those of slbn_link.h, which tc's plugin has, too. What
+ * Words and numbers are those of link_options.h, which tc's plugin has, too. What
  * only the kernel can judge is left to it. Whatever it sends may be of another
  * version: attributes may be missing, and the state may be longer or shorter
  * than the one known here.
@@ -24,7 +24,7 @@
 #define SLBN_WHO "slbnctl"
 #define SLBN_KEY_TAKES \
 	"32 hexadecimal digits, none, @FILE, or - for standard input"
-#include "../slbn_link.h"
+#include "../common/link_options.h"
 
 /* How often a list may change while it is read, one after the other. */
 #define LIST_TRIES 10

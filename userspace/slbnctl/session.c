@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../units.h"
+#include "../common/units.h"
 #include "session.h"
 #include "show.h"
 

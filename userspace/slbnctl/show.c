@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../units.h"
+#include "../common/units.h"
 #include "show.h"
 #include "slbnctl.h"
 

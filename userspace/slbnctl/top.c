@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../units.h"
+#include "../common/units.h"
 #include "session.h"
 
 #define MS 1000000ULL

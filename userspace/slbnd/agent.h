@@ -3,7 +3,7 @@
  * Sessions: the source's task for each of them, when its packets are sent, and
  * what comes of the answers.
  *
- * The task itself is that of sch_slbn/slbn_core.h. Around it stands what a real
+ * The task itself is that of include/fairpath/slbn/slbn_core.h. Around it stands what a real
  * network needs (docs/slbn.md): of each session at most one packet is on its way,
  * and the same one is sent again until it is answered; between two cycles there
  * is a pause, long enough to keep control packets near a given part of the
@@ -22,7 +22,7 @@
 
 #include "../libslbn/protocol.h"
 #include "demand.h"
-#include "sch_slbn/slbn_core.h"
+#include <fairpath/slbn/slbn_core.h>
 #include "wire.h"
 
 /**

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../units.h"
+#include "../common/units.h"
 #include "options.h"
 
 /* A line may hold all prefixes that there is room for. */

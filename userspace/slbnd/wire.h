@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 
 #include "../libslbn/libslbn.h"
-#include "../siphash.h"
-#include "sch_slbn/slbn_wire.h"
+#include "../common/siphash.h"
+#include <fairpath/slbn/slbn_wire.h>
 
 #define WIRE_BATCH 64
 

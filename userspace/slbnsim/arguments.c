@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-#include "../units.h"
+#include "../common/units.h"
 #include "net.h"
 
 /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * SLBN, as the kernel's sch_slbn and slbnd run it: this is only what hands
- * their packets to the tasks of sch_slbn/slbn_core.h, which are compiled here
+ * their packets to the tasks of include/fairpath/slbn/slbn_core.h, which are compiled here
  * as they are there.
  *
  * slbn-paper is the algorithm as printed (with the corrections that the core
@@ -24,8 +24,8 @@
 #include "random.h"
 #include "sim.h"
 
-#include <sch_slbn/slbn_core.h>
-#include <sch_slbn/slbn_wire.h>
+#include <fairpath/slbn/slbn_core.h>
+#include <fairpath/slbn/slbn_wire.h>
 
 /* IPv4 and UDP; Ethernet, as queues count it. */
 #define BELOW (20 + 8 + 14)

@@ -5,14 +5,14 @@
  *
  * include/uapi/fairpath/slbn_netlink.h is the contract with the kernel,
  * tc_plugin.h the one with tc. The words and what is printed are those of
- * slbn_link.h; this is what stands between it and tc. What depends on the device
+ * link_options.h; this is what stands between it and tc. What depends on the device
  * (whether it tells its speed) is the kernel's to judge.
  */
 #include "tc_plugin.h"
 
 #define SLBN_WHO "slbn"
 #define SLBN_KEY_TAKES "32 hexadecimal digits, or none"
-#include "../slbn_link.h"
+#include "../common/link_options.h"
 
 static void explain(void)
 {

@@ -29,7 +29,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../units.h"
+#include "../common/units.h"
 
 /**
  * struct qdisc_util - how tc handles one kind of qdisc

@@ -49,7 +49,7 @@ class Simulated:
         return (
             "userspace/slbnsim",
             "include/fairpath",
-            *(f"sch_slbn/{name}" for name in core),
+            *(f"include/fairpath/slbn/{name}" for name in core),
             "userspace/lab/fairlab/simulated.py",
         )
 

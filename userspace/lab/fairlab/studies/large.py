@@ -4,8 +4,8 @@
 Mozo, López-Presa, Fernández Anta: "SLBN: A Scalable Max-min Fair Algorithm for Rate-Based Explicit
 Congestion Control", NCA 2012, section IV: tens of thousands of sessions join and leave on
 transit-stub networks of 1,100 and 11,000 routers.  Links run the kernel's own algorithm
-(sch_slbn/slbn_core.h); the others are what could be made of their papers, which slbnsim's files
-tell of each.
+(include/fairpath/slbn/slbn_core.h); the others are what could be made of their papers, which
+slbnsim's files tell of each.
 
 Errors are those of the paper: at a source, how far the rate that it has been told is from the exact
 max-min one of the sessions that are there just then; at a link that restricts some, how far the sum

@@ -13,7 +13,7 @@
 #ifndef SLBN_WIRE_H
 #define SLBN_WIRE_H
 
-#include "slbn_core.h"
+#include <fairpath/slbn/slbn_core.h>
 
 #define SLBN_HEADER_LENGTH ((u32)sizeof(struct slbn_header))
 #define SLBN_AUTH_LENGTH 8U
