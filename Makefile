@@ -194,7 +194,7 @@ install: modules install-tools
 	install -d $(MODULES_DIR)
 	install -m 644 $(foreach room,$(ROOMS),$(BUILD)/$(room)/$(room).ko) $(MODULES_DIR)
 	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(KERNELRELEASE)
-	@scripts/whose-bic $(if $(DESTDIR),--root $(DESTDIR)) $(KERNELRELEASE)
+	@scripts/check-bic-module $(if $(DESTDIR),--root $(DESTDIR)) $(KERNELRELEASE)
 
 .PHONY: uninstall
 uninstall: check-kernel uninstall-tools
@@ -215,7 +215,7 @@ dkms-tree:
 dkms-install: check-kernel dkms-uninstall dkms-tree install-tools
 ifeq ($(DESTDIR),)
 	dkms install fairpath/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR)
-	@scripts/whose-bic $(KERNELRELEASE)
+	@scripts/check-bic-module $(KERNELRELEASE)
 endif
 
 .PHONY: dkms-uninstall

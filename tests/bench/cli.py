@@ -28,8 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kernels
-import uml
+from fairvm import host, uml
+from fairvm.archive import SERIES
+from fairvm.cache import Kernel
+from fairvm.errors import UsageError, VmError
 
 from tests.bench import report, report_slbn, report_slbnd, report_slbnsim, report_virtual
 
@@ -82,31 +84,31 @@ MEMORY = "4G"
 SECONDS = 1800
 
 
-def build(kernel: kernels.Kernel) -> Path:
+def build(kernel: Kernel) -> Path:
     """The measuring module for KERNEL, and tc's plugins."""
     directory = TOP / "build/bench" / kernel.release
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("Kbuild", "qbench.c", "sbench.c", "sbench.h"):
         shutil.copy2(HERE / name, directory)
     make = ["make", "-s", *kernel.make_variables]
-    kernels.run(
+    host.run(
         [*make, "-C", str(kernel.headers.resolve()), f"M={directory}", f"FAIRPATH={TOP}", "modules"]
     )
-    kernels.run(["make", "-s", "-C", str(TOP), "tc-plugins"])
+    host.run(["make", "-s", "-C", str(TOP), "tc-plugins"])
     return directory / "fpbench.ko"
 
 
 def ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """What was measured."""
     if done.returncode:
-        raise kernels.KernelError(f"not measured: it ended with status {done.returncode}")
+        raise VmError(f"not measured: it ended with status {done.returncode}")
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
 def measure_here(program: str, arguments: list[str]) -> dict[str, Any]:
     """Measure in a network namespace of this machine."""
-    kernels.run(["make", "-s", "-C", str(TOP), "tools"])
+    host.run(["make", "-s", "-C", str(TOP), "tools"])
     command = ["unshare", "--map-root-user", "--net", "--"]
     command += ["/usr/bin/python3", "-m", f"tests.bench.{program}", *arguments]
     return ended(subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False))
@@ -114,7 +116,7 @@ def measure_here(program: str, arguments: list[str]) -> dict[str, Any]:
 
 def measure_outside(series: str, program: str, arguments: list[str]) -> dict[str, Any]:
     """Measure guests from here: of SERIES, and of the newest series if its kernel is there."""
-    newest = list(kernels.SERIES)[-1]
+    newest = list(SERIES)[-1]
     there = uml.is_complete(uml.directory_for(newest, debug=False))
     for kernel in dict.fromkeys([series, *([newest] if there else [])]):
         uml.get(kernel)
@@ -125,7 +127,7 @@ def measure_outside(series: str, program: str, arguments: list[str]) -> dict[str
 
 def measure_plain(program: str, arguments: list[str]) -> dict[str, Any]:
     """Measure a program that asks nothing of its machine."""
-    kernels.run(["make", "-s", "-C", str(TOP), "slbnsim"])
+    host.run(["make", "-s", "-C", str(TOP), "slbnsim"])
     command = ["/usr/bin/python3", "-m", f"tests.bench.{program}", *arguments]
     return ended(subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False))
 
@@ -164,7 +166,7 @@ def conditions() -> dict[str, Any]:
     }
 
 
-def conditions_inside(kernel: kernels.Kernel) -> dict[str, Any]:
+def conditions_inside(kernel: Kernel) -> dict[str, Any]:
     return {
         "kernel": kernel.release,
         "source": (kernel.directory / "source").read_text().strip(),
@@ -213,9 +215,9 @@ def main() -> int:
                 for made in output.glob(f"bench-{name}.*"):
                     if made.suffix != ".svg":
                         shutil.copyfile(made, TOP / "docs" / made.name)
-    except (kernels.KernelError, OSError) as error:
+    except (VmError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
-        return 2 if isinstance(error, kernels.UsageError) else 1
+        return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         return 130
     print(f"bench: all of it is in {output}", file=sys.stderr)

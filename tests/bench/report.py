@@ -76,7 +76,7 @@ def inside(known: dict[str, Any]) -> list[str]:
     return [
         f"- {known['date']}, fairpath {known['project']}, Linux {known['kernel']} as a program"
         f" (User-Mode Linux, native code, one CPU) built from {known['source']} with"
-        f" `scripts/uml.config` and {known['compiler']}; {known['iproute2']}.",
+        f" `userspace/vm/fairvm/uml.config` and {known['compiler']}; {known['iproute2']}.",
         f"- {known['processor']}, {known['processors']} CPUs, host Linux {known['host']}, load"
         f" {known['load'][0]:.1f} at the start.",
     ]

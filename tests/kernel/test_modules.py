@@ -152,7 +152,7 @@ def test_second_bic_is_told() -> None:
     theirs = next(Path(f"/lib/modules/{release}/kernel/net/ipv4").glob("tcp_bic.ko*"))
     sh(f"insmod {theirs}")
     assert not Path("/sys/module/tcp_bic/parameters/preset").exists()
-    assert "Mainline's tcp_bic is loaded now" in sh(f"scripts/whose-bic {release}").stdout
+    assert "Mainline's tcp_bic is loaded now" in sh(f"scripts/check-bic-module {release}").stdout
     sh("rmmod tcp_bic")
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import kernels
 import pytest
-import uml
+from fairvm import uml
+from fairvm.cache import cache_dir, locked, staging
+from fairvm.host import run
 
 from tests.linux_source import TOP
 
@@ -23,18 +24,18 @@ PARTS = ["tools/net/ynl", "Documentation/netlink"]
 @pytest.fixture(scope="module")
 def ynl() -> Path:
     """A directory with these parts of the kernel's source."""
-    directory = kernels.cache_dir() / f"ynl-{SERIES}"
-    with kernels.locked(directory.with_name(f".lock-{directory.name}")):
+    directory = cache_dir() / f"ynl-{SERIES}"
+    with locked(directory.with_name(f".lock-{directory.name}")):
         if not directory.exists():
             package = f"linux-source-{SERIES}"
-            with kernels.staging(directory) as new:
+            with staging(directory) as new:
                 tarball = uml.find_tarball(Path("/"), package)
                 if tarball is None:
                     uml.fetch_source(SERIES, package, new / "package")
                     tarball = uml.find_tarball(new / "package", package)
                 command = ["tar", "-C", str(new), "--strip-components=1", "-xf", str(tarball)]
-                kernels.run([*command, *(f"{package}/{part}" for part in PARTS)])
-                kernels.run(["rm", "-rf", str(new / "package")])
+                run([*command, *(f"{package}/{part}" for part in PARTS)])
+                run(["rm", "-rf", str(new / "package")])
     return directory
 
 

@@ -56,7 +56,7 @@ def files(*patterns: str) -> list[str]:
 
 
 #: Where imports are looked for: what tests/pytest.ini and scripts have on their path.
-IMPORTS = (".", "userspace/lab", "userspace/libslbn", "scripts")
+IMPORTS = (".", "userspace/lab", "userspace/libslbn", "userspace/vm")
 
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:
@@ -148,6 +148,10 @@ def mypy(*arguments: str) -> None:
 
 def test_mypy_lab() -> None:
     mypy("userspace/lab/fairlab")
+
+
+def test_mypy_vm() -> None:
+    mypy("userspace/vm/fairvm")
 
 
 @pytest.mark.parametrize("script", scripts("/usr/bin/python3"))

@@ -229,7 +229,7 @@ def test_hidden_warning(splat: Path) -> None:
     done = vm("--", "sh", "-c", hide)
     assert done.returncode == 4, done.stderr
     assert b"the kernel splatted" in done.stderr
-    assert b"taint flags say: warning" in done.stderr
+    assert b"taint flags show it: warning" in done.stderr
 
 
 def test_no_splat(splat: Path) -> None:
@@ -264,7 +264,7 @@ def test_timeout(splat: Path, running: Callable[..., subprocess.Popen[bytes]]) -
     qemu = qemu_of(process)
     _, complaint = process.communicate(timeout=seconds + 30)
     assert process.returncode == 124
-    assert f"time-out after {seconds} s: the command was still running".encode() in complaint
+    assert f"timeout after {seconds} s: the command was still running".encode() in complaint
     assert seconds < time.monotonic() - start < seconds + 5
     assert state(qemu) == "X"
 
@@ -362,7 +362,8 @@ def test_without_root(directory: Path) -> None:
         # Not below pytest's own directory, which others may not enter.
         top = Path(scratch)
         top.chmod(0o755)
-        shutil.copytree(TOP / "scripts", top / "scripts")
+        for part in ("scripts", "userspace/vm"):
+            shutil.copytree(TOP / part, top / part)
         shutil.copytree(
             directory,
             top / "cache/kernels" / directory.name,
@@ -396,7 +397,7 @@ def test_without_root(directory: Path) -> None:
 def test_guest_that_does_not_come_up() -> None:
     done = vm("--append", "rdinit=/nothing root=/dev/nothing", "--", "true")
     assert done.returncode == 125
-    assert b"the guest did not come up" in done.stderr
+    assert b"the guest did not boot" in done.stderr
     assert b"Kernel panic" in done.stderr
 
 

@@ -36,7 +36,7 @@ from fairlab.study import Case, Study
 
 DIGITS = 16
 
-EVERY_RUN = ("scripts/uml.config", "scripts/guest-init")
+EVERY_RUN = ("userspace/vm/fairvm/uml.config", "userspace/vm/fairvm/guest-init")
 INCLUDE_DIRECTORIES = ("include/compat", "include/uapi", "include", ".")
 C_ENDINGS = (".c", ".h", ".S")
 C_PARTS = re.compile(

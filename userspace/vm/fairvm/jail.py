@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A view of the host in which nothing can be written but chosen directories.
+"""Namespaces in which only chosen directories of the host can be written.
 
-User-Mode Linux is a program, and its root user can mount hostfs with any path of the host.  What
-keeps the host safe is therefore not how we mount it in the guest, but what its process may do:
-it runs in a mount namespace of its own, where every file system is read-only (mount_setattr with
-AT_RECURSIVE, Linux 5.12) except the directories to be shared, and /dev/shm is a new tmpfs, which
-holds the guest's memory.  It runs in a process namespace of its own, too: the guest's processes
-are the host's, and end with the first of them whatever happens.
+User-Mode Linux is a program, and its root user can mount hostfs with any path of the host, however
+we mount it in the guest.  To protect the host, the program itself runs in a new mount namespace,
+where all file systems are read-only (mount_setattr with AT_RECURSIVE, Linux 5.12) except the shared
+directories, and /dev/shm is a new tmpfs, which holds the guest's memory.  It runs in a new PID
+namespace, too: the guest's processes are processes of the host, and the kernel kills them when the
+first one ends.
 
-Root makes these namespaces directly.  Any other user needs a user namespace, in which root is
-that user: the guest then can read what the user can, and files that it writes are the user's.
+Root creates these namespaces directly.  Other users need a user namespace, in which root is mapped
+to that user: the guest can read the files that the user can, and the user owns the files it writes.
 
-Assumptions: Linux 5.12 or newer; for users who are not root, user namespaces.
+Requires Linux 5.12; for users other than root, user namespaces.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCRATCH = Path("/dev/shm")
 
 
 class Jail:
-    """The namespaces, to be entered by a child process before it starts its program."""
+    """The namespaces; a child process enters them before it executes its program."""
 
     def __init__(self, writable: list[Path]) -> None:
         self.writable = [os.fsencode(path) for path in writable]
@@ -40,10 +40,10 @@ class Jail:
         self.group = os.getgid()
 
     def enter(self) -> None:
-        """Go in; processes born from here on are in the new process namespace."""
+        """Enter them; new children of this process are in the new PID namespace."""
         self._check(
             self.libc.unshare(CLONE_NEWNS | CLONE_NEWPID | (CLONE_NEWUSER if self.user else 0)),
-            "cannot have namespaces of its own (no root, and user namespaces are not allowed?)",
+            "cannot create namespaces (not root, and user namespaces are disabled?)",
         )
         if self.user:
             Path("/proc/self/setgroups").write_text("deny")
@@ -55,7 +55,7 @@ class Jail:
         self._set_read_only(b"/", True)
         for path in self.writable:
             self._set_read_only(path, False)
-        # In huge pages where the host has them, as a kernel on real hardware maps its memory.
+        # Huge pages if the host has them, as a kernel on real hardware maps its memory.
         options = b"mode=1777,size=100%"
         try:
             self._mount(b"tmpfs", os.fsencode(SCRATCH), b"tmpfs", 0, options + b",huge=always")
@@ -71,10 +71,10 @@ class Jail:
         data: bytes | None = None,
     ) -> None:
         done = self.libc.mount(source, target, kind, ctypes.c_ulong(flags), data)
-        self._check(done, f"cannot mount {os.fsdecode(target)} in a namespace of its own")
+        self._check(done, f"cannot mount {os.fsdecode(target)} in the new mount namespace")
 
     def _set_read_only(self, path: bytes, value: bool) -> None:
-        # struct mount_attr: what to set, what to clear, propagation, user namespace
+        # struct mount_attr: flags to set, flags to clear, propagation, user namespace
         change = (MOUNT_ATTR_RDONLY, 0) if value else (0, MOUNT_ATTR_RDONLY)
         attributes = struct.pack("=QQQQ", *change, 0, 0)
         done = self.libc.syscall(
@@ -94,8 +94,8 @@ class Jail:
             raise OSError(ctypes.get_errno(), complaint)
 
 
-def telling(step: Callable[[], None], status: int) -> Callable[[], None]:
-    """STEP for a child process: should it fail, the child says so on stderr and ends."""
+def reporting(step: Callable[[], None], status: int) -> Callable[[], None]:
+    """STEP for a child process; if it fails, the child prints the error and exits with STATUS."""
 
     def guarded() -> None:
         try:

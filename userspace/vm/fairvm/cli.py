@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/vm: run a command as root inside a kernel of one's choice, over the host's own files.
+
+It boots a kernel, with the project's modules where modprobe finds them, its plugins where tc does
+and its programs in the PATH, and runs COMMAND in it.  There are three engines:
+
+    vm       a stock distribution kernel in qemu
+    native   User-Mode Linux of the same version, built from Debian's source (uml.py): a kernel that
+             is a program, so its code runs at the machine's own speed; with --debug, one with
+             KASAN, lockdep and other checks
+    virtual  the same program in virtual time: the clock stops while there is work, and jumps to the
+             next timer when there is none
+
+The guest's root is the host's, read-only (over 9p or hostfs) with a tmpfs on top.  So every program
+of the host has its own path in the guest, and only files in directories given with --rw survive.
+(The guest caches what it has read: it may miss later changes of the host's files.)  stdout and
+stderr of the command are copied to ours byte for byte as they are written; its stdin is empty.
+There is no network to the outside.
+
+A run fails if the kernel reported an error: a splat (BUG, WARNING, Oops, ...) in its log, or its
+taint flag, is shown and makes the exit status 70 even if the command succeeded.
+
+The engine vm uses KVM if a short trial boot shows that it works, else qemu's emulation (TCG).  With
+--steady the guest's clock counts instructions instead of following the host's, so that measurements
+do not depend on the host's load; that implies emulation and one CPU.
+
+The machine never outlives us.  No root is needed on the host; the guest can read the files that the
+user can.  (User-Mode Linux then needs user namespaces, see jail.py; files of other users appear as
+nobody's in it.)
+
+Requires Linux on x86-64, qemu 7.2 or newer, static busybox.
+
+Exit status: the command's; 124 after the timeout; 125 if the machine itself failed; 70 for a splat;
+2 for an invalid request; 128 + N if stopped by signal N.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from fairvm import host, kernels, modules, uml
+from fairvm.errors import EXIT_MACHINE, EXIT_SPLAT, EXIT_TIMEOUT, EXIT_USAGE, UsageError, VmError
+from fairvm.initrd import base_initrd, run_files
+from fairvm.machine import STOPPING, Machine, Outcome
+from fairvm.qemu import Qemu, choose_accelerator
+from fairvm.request import Request, complain, parse
+from fairvm.splat import find_splat
+from fairvm.uml_machine import Uml
+
+KEPT_LOGS = 30
+
+
+class Stopped(Exception):
+    """A signal terminates us."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def judge(request: Request, outcome: Outcome, log: Path) -> int:
+    """Report the result of a run; return our exit status."""
+    try:
+        console = log.read_text(errors="replace")
+        with log.open("a") as handle:
+            handle.write("\n--- dmesg ---\n" + outcome.dmesg)
+    except FileNotFoundError:
+        console = ""
+    # With --debug, User-Mode Linux fails one of its own checks while it boots (in 6.1, a use of a
+    # maple tree without RCU), which is unrelated to the command.
+    splat = find_splat(console, outcome.dmesg, outcome.taint, from_start=not request.debug)
+    if splat:
+        complain(f"the kernel splatted (full log: {log})")
+        print("\n".join(f"  {line}" for line in splat), file=sys.stderr, flush=True)
+    if outcome.output_closed:
+        return 128 + signal.SIGPIPE
+    if outcome.timed_out:
+        doing = "the command was still running" if outcome.ready else "the guest was still booting"
+        complain(f"timeout after {request.timeout:g} s: {doing} (kernel log: {log})")
+        return EXIT_TIMEOUT
+    if outcome.status is not None:
+        return EXIT_SPLAT if splat and outcome.status == 0 else outcome.status
+    if splat and outcome.ready:
+        complain("the kernel died during the command")
+        return EXIT_SPLAT
+    if outcome.failure:
+        raise VmError(f"{outcome.failure} (kernel log: {log})")
+    if outcome.ready:
+        raise VmError(f"the guest ended before the command (kernel log: {log})")
+    last = [line for line in (outcome.errors or console).splitlines() if line.strip()][-3:]
+    raise VmError("; ".join(["the guest did not boot", *last, f"kernel log: {log}"]))
+
+
+def new_log() -> Path:
+    """The path for this run's kernel log; deletes the oldest logs."""
+    directory = host.top() / "build/vm"
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in sorted(directory.glob("*.log"))[:-KEPT_LOGS]:
+        old.unlink(missing_ok=True)
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return directory / f"{now}-{os.getpid()}.log"
+
+
+def execute(request: Request) -> int:
+    """Build everything that REQUEST needs, run it, return the exit status."""
+    host.progress = not request.quiet
+    if request.engine == "vm":
+        kernel = kernels.get(request.kernel)
+    else:
+        kernel = uml.get(request.kernel, request.debug)
+    root = kernel.directory
+    if request.own_modules:
+        root = modules.build_modules(kernel, quiet=not request.verbose)
+        request.environment.setdefault("TC_LIB_DIR", str(modules.build_plugins()))
+        path = request.environment["PATH"]
+        request.environment["PATH"] = f"{modules.build_tools()}:{path}"
+    accelerator = choose_accelerator(request, kernel) if request.engine == "vm" else "none"
+    request.environment |= {
+        "FAIRPATH_ENGINE": request.engine,
+        "FAIRPATH_ACCEL": accelerator,
+        "FAIRPATH_STEADY": str(int(request.steady or request.engine == "virtual")),
+    }
+    log = new_log()
+    initrd = base_initrd(kernel) + run_files(request, kernel, root)
+    machine: Machine
+    if request.engine == "vm":
+        machine = Qemu(kernel, initrd, log, request.memory, request.writable, request.append)
+        machine.accelerator, machine.smp = accelerator, request.smp
+        machine.steady = request.steady
+    else:
+        machine = Uml(kernel, initrd, log, request.memory, request.writable, request.append)
+        machine.virtual = request.engine == "virtual"
+    return judge(request, machine.run(request.timeout, request.trace), log)
+
+
+def stop(number: int, _frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def main() -> int:
+    for number in STOPPING:
+        signal.signal(number, stop)
+    try:
+        return execute(parse(sys.argv[1:]))
+    except UsageError as error:
+        complain(str(error))
+        return EXIT_USAGE
+    except (VmError, OSError) as error:
+        complain(str(error))
+        return EXIT_MACHINE
+    except Stopped as error:
+        complain(f"stopped by {error}")
+        return 128 + error.number

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The host: its programs, the project's source tree, and progress messages."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from fairvm.errors import UsageError, VmError
+
+progress = True
+
+
+def say(text: str) -> None:
+    """Report progress on stderr, unless `progress` is off; stdout is for results."""
+    if progress:
+        print(f"kernel: {text}", file=sys.stderr, flush=True)
+
+
+@functools.cache
+def top() -> Path:
+    """The top of the source tree: this file's, or if installed, the one around the working
+    directory."""
+    here = Path.cwd()
+    for directory in (Path(__file__).resolve().parents[3], here, *here.parents):
+        if (directory / "userspace/vm/fairvm").is_dir():
+            return directory
+    raise UsageError(f"{here} is not in fairpath's source tree, whose modules are to be built")
+
+
+def need(program: str, package: str) -> str:
+    """The path of PROGRAM; if it is missing, the error names the PACKAGE to install."""
+    path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if path is None:
+        raise VmError(f"{program} is missing (package {package}): run scripts/install-deps")
+    return path
+
+
+def run(command: list[str], cwd: Path | None = None) -> str:
+    """Run COMMAND and return its output; if it fails, raise its error messages."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith(("E:", "W:"))] or lines
+        reason = "; ".join(errors[-3:]) or f"exit status {done.returncode}"
+        raise VmError(f"{Path(command[0]).name} failed: {reason}")
+    return done.stdout
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Hard-link a file where that is allowed, else copy it."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The initrd: busybox, guest-init, the modules to reach the host's files, and the run's files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+from fairvm.cache import Kernel
+from fairvm.errors import VmError
+from fairvm.host import need, top
+from fairvm.request import Request
+
+# What the guest needs to mount the host's files; all other modules are loaded from there.
+INITRD_MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay")
+
+
+def cpio(files: dict[str, tuple[int, bytes]]) -> bytes:
+    """A cpio archive (format newc) of FILES: path -> (mode, content)."""
+    parts = []
+    for number, (name, (mode, content)) in enumerate([*files.items(), ("TRAILER!!!", (0, b""))], 1):
+        path = os.fsencode(name) + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(path), 0)
+        head = b"070701" + b"".join(b"%08X" % value for value in fields) + path
+        parts += [head, bytes(-len(head) % 4), content, bytes(-len(content) % 4)]
+    return b"".join(parts)
+
+
+def initrd_modules(kernel: Kernel) -> list[Path]:
+    """The modules for the initrd with their dependencies, in the order to load them."""
+    files: dict[str, str] = {}
+    needs: dict[str, list[str]] = {}
+    for line in (kernel.modules / "modules.dep").read_text().splitlines():
+        path, _, rest = line.partition(":")
+        files[Path(path).name.split(".ko")[0].replace("-", "_")] = path
+        needs[path] = rest.split()
+    builtin = (kernel.modules / "modules.builtin").read_text()
+    order: list[str] = []
+
+    def add(path: str) -> None:
+        for other in needs[path]:
+            add(other)
+        if path not in order:
+            order.append(path)
+
+    for name in INITRD_MODULES:
+        if name in files:
+            add(files[name])
+        elif not re.search(rf"/{name.replace('_', '[-_]')}[.]ko$", builtin, re.MULTILINE):
+            raise VmError(
+                f"the kernel {kernel.release} lacks the module {name}, which the guest needs"
+            )
+    return [kernel.modules / path for path in order]
+
+
+def module_content(path: Path) -> bytes:
+    """The content of a module file, decompressed."""
+    content = path.read_bytes()
+    if path.suffix == ".ko":
+        return content
+    tools = {".xz": ("xz", "xz-utils"), ".zst": ("zstd", "zstd"), ".gz": ("gzip", "gzip")}
+    tool = need(*tools[path.suffix])
+    return subprocess.run([tool, "-dc"], input=content, stdout=subprocess.PIPE, check=True).stdout
+
+
+def base_initrd(kernel: Kernel) -> bytes:
+    """The part of the initrd that is the same in all runs; cached beside the kernel."""
+    busybox = Path(need("busybox", "busybox-static"))
+    modules = [] if kernel.is_uml else initrd_modules(kernel)
+    init = Path(__file__).resolve().parent / "guest-init"
+    key = hashlib.sha256(init.read_bytes() + repr(INITRD_MODULES).encode())
+    key.update(f"{busybox}{busybox.stat().st_mtime_ns}".encode())
+    kept = kernel.directory / f"initrd-{key.hexdigest()[:12]}"
+    if kept.exists():
+        return kept.read_bytes()
+    program = busybox.read_bytes()
+    if b"/ld-linux" in program[:4096]:
+        raise VmError(f"{busybox} is not static: run scripts/install-deps (package busybox-static)")
+    directories = ("bin", "dev", "proc", "sys", "modules", "lower", "upper", "new", "vm")
+    files = {name: (0o040755, b"") for name in directories}
+    files["init"] = (0o100755, b"#!/bin/busybox sh\n" + init.read_bytes())
+    files["bin/busybox"] = (0o100755, program)
+    for number, path in enumerate(modules):
+        name = f"modules/{number:02}-{path.name.split('.ko')[0]}"
+        files[name] = (0o100644, module_content(path))
+    archive = cpio(files)
+    # A concurrent run may write the same content: either rename may be the last.
+    new = kept.with_name(f".{kept.name}-{os.getpid()}")
+    new.write_bytes(archive)
+    new.rename(kept)
+    return archive
+
+
+def run_files(request: Request, kernel: Kernel, modules: Path) -> bytes:
+    """The part of the initrd with this run's configuration and command."""
+
+    def quoted(*arguments: str | Path) -> str:
+        return " ".join(shlex.quote(str(argument)) for argument in arguments)
+
+    here = Path.cwd()
+    config = [quoted("see", path) for path in (here, top(), kernel.directory)]
+    for number, path in enumerate(request.writable):
+        config.append(quoted("share", f"rw{number}", path))
+    config.append(quoted("modules", modules))
+    variables = [f"{name}={value}" for name, value in request.environment.items()]
+    # By its full path: busybox's shell prefers its own applets to programs of the same name.
+    command = [
+        quoted("cd", here),
+        quoted("exec", "/usr/bin/env", "-i", *variables, *request.command),
+    ]
+    texts = {"vm/config": config, "vm/command": command}
+    return cpio(
+        {name: (0o100644, os.fsencode("\n".join(lines) + "\n")) for name, lines in texts.items()}
+    )

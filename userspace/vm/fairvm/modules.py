@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Building the project's modules and tools for a kernel, with the tree's Makefile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from fairvm.cache import Kernel, locked, staging
+from fairvm.errors import VmError
+from fairvm.host import need, run, say, top
+from fairvm.toolchain import toolchain_for
+
+INDEX = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
+
+
+def link_modules(source: Path, target: Path) -> None:
+    """Link the modules of the tree SOURCE into TARGET, without depmod's index."""
+    for entry in source.iterdir():
+        if entry.is_dir() and entry.name not in ("build", "source"):
+            (target / entry.name).symlink_to(entry.resolve())
+    for name in INDEX:
+        if (source / name).exists():
+            shutil.copyfile(source / name, target / name)
+
+
+def build_plugins() -> Path:
+    """Build the plugins of tc for the project's qdiscs; return their directory."""
+    need("make", "make")
+    with locked(top() / "build" / ".lock-tc"):
+        run(["make", "--no-print-directory", "-C", str(top()), "tc-plugins"])
+    return top() / "build" / "tc"
+
+
+def build_tools() -> Path:
+    """Build the programs; return the directory of slbnctl."""
+    need("make", "make")
+    with locked(top() / "build" / ".lock-tools"):
+        run(["make", "--no-print-directory", "-C", str(top()), "tools"])
+    return top() / "build" / "slbnctl"
+
+
+def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
+    """Build the project's modules for KERNEL; return the root of a complete module tree."""
+    release = kernel.release
+    if not kernel.headers.exists():
+        raise VmError(f"no headers for {release}: its modules cannot be built")
+    build = top() / "build"
+    toolchain = toolchain_for(kernel)
+    with locked(build / f".lock-{release}"):
+        command = ["make", "--no-print-directory", "-C", str(top()), "modules"]
+        command += [f"KERNELDIR={kernel.headers.resolve()}", *kernel.make_variables]
+        if toolchain:
+            toolchain.create()
+            command = toolchain.wrap(command)
+        else:
+            need("make", "make")
+        # The same release may have been another kernel last time: another configuration or build.
+        modules, headers = build / "modules" / release, str(kernel.headers.resolve())
+        built_for = modules / ".built-for"
+        if modules.exists() and not (built_for.exists() and built_for.read_text() == headers):
+            shutil.rmtree(modules)
+        if quiet and not modules.exists():
+            say(f"building the modules for {release}")
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if quiet else sys.stderr.fileno(),
+            stderr=subprocess.STDOUT if quiet else None,
+            check=False,
+        )
+        if done.returncode:
+            sys.stderr.write((done.stdout or b"").decode(errors="replace"))
+            where = ""
+            if toolchain:
+                how = ", which needs user namespaces or root" if os.getuid() else ""
+                where = f" (in {toolchain.root}{how})"
+            raise VmError(f"the modules could not be built for {release}{where}")
+        built_for.write_text(headers)
+        return _assemble(kernel, sorted(modules.glob("*/*.ko")))
+
+
+def _assemble(kernel: Kernel, ours: list[Path]) -> Path:
+    """A tree of the kernel's own modules, and ours in updates/, which modprobe prefers."""
+    release = kernel.release
+    root = top() / "build/root" / release
+    state = hashlib.sha256(f"1 {kernel.directory}".encode())
+    for module in ours:
+        state.update(f"\0{module.name}\0".encode() + module.read_bytes())
+    stamp = root / "stamp"
+    # Do not touch an up-to-date tree: a running guest may be using it.
+    if not stamp.exists() or stamp.read_text() != state.hexdigest():
+        with staging(root) as new:
+            tree = new / "lib/modules" / release
+            (tree / "updates").mkdir(parents=True)
+            link_modules(kernel.modules, tree)
+            for module in ours:
+                shutil.copy2(module, tree / "updates")
+            run([need("depmod", "kmod"), "-b", str(new), release])
+            (new / "stamp").write_text(state.hexdigest())
+    return root

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Splats: the kernel's reports of its own errors, found in its log and taint flags."""
+
+from __future__ import annotations
+
+import re
+
+# How a kernel's error messages begin.  Matched at the start of a message only: harmless ones have
+# such words inside (and a module that taints the kernel is not a splat).
+SPLAT = re.compile(
+    r"""^(?:<\d+>)?(?:\[\s*\d+[.]\d+\])?(?:\[\s*[TC]\d+\])?\s*(?:
+      BUG:|WARNING:|UBSAN:|KASAN:|KFENCE:|Oops\b|kernel\ BUG\ at|Kernel\ panic|Call\ Trace:
+    | general\ protection\ fault|stack\ segment:|divide\ error:|invalid\ opcode:|double\ fault
+    | Unable\ to\ handle|refcount_t:|list_(?:add|del)\ corruption|page_owner
+    | INFO:\ (?:task\ .*\ blocked|possible\ |suspicious\ |lockdep|trying\ to\ register|rcu)
+    | (?:rcu:\ )?INFO:\ rcu\w*\ .*stall|rcu:\ .*(?:detected\ stall|self-detected)
+    | watchdog:\ BUG:|unregister_netdevice:\ waiting|Modules\ linked\ in:
+    )""",
+    re.VERBOSE,
+)
+# Taint flags that only a splat sets: bad page, died, warned, soft lockup.
+SPLAT_TAINTS = {5: "bad page", 7: "oops", 9: "warning", 14: "soft lockup"}
+SPLAT_LINES = 60
+# Logged by guest-init right before the command starts.
+BEGINS = "fairpath: the command begins"
+
+
+def splat_in(log: str) -> list[str]:
+    """The first splat in LOG, with the line before it; at most SPLAT_LINES lines."""
+    lines = log.splitlines()
+    for number, line in enumerate(lines):
+        if SPLAT.match(line):
+            first = max(0, number - 1)
+            return lines[first : first + SPLAT_LINES]
+    return []
+
+
+def find_splat(console: str, dmesg: str, taint: int, from_start: bool) -> list[str]:
+    """The lines of a run's splat, from its two logs and TAINT; [] if there is none.
+
+    Messages of the boot count only if FROM_START.
+    """
+    logs = [console, dmesg]
+    if not from_start:
+        logs = [log.partition(BEGINS)[2] or log for log in logs]
+    splat = splat_in(logs[0]) or splat_in(logs[1])
+    marks = [name for bit, name in SPLAT_TAINTS.items() if taint >> bit & 1]
+    if marks and not splat:
+        return [f"(only the kernel's taint flags show it: {', '.join(marks)})"]
+    return splat
