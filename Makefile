@@ -40,6 +40,7 @@ help:
 	@echo 'make figures-quick   the same with few and short runs: minutes'
 	@echo 'make published-figures  draw the figures of the numbers of our own runs (docs/figures): a minute'
 	@echo 'make publish-figures put the figures and numbers that are there in docs/figures'
+	@echo 'make restamp-figures accept docs/figures as current, after changes that cannot change a number'
 	@echo 'make report          one page with all figures that are there (make figures does that, too)'
 	@echo 'make test            all tests, on Linux 6.1 and 6.12'
 	@echo 'make test-matrix     the kernel tests, and virtual time, on every supported kernel (6.1, 6.12, 7.2)'
@@ -282,6 +283,14 @@ publish-figures:
 	install -m 644 $(OUT)/report.md $(PUBLISHED)
 	tar -C $(OUT) --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
 		--exclude='.*' -cf - data | xz -9e > $(FIGURES_DATA)
+
+# Only after changes of sources that cannot change a number (a renamed file, a comment): the published
+# runs get the fingerprints of today's sources, and report.md is written again.
+.PHONY: restamp-figures
+restamp-figures:
+	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; tar -C "$$out" -xJf $(FIGURES_DATA); \
+	scripts/fairlab figure --restamp --out "$$out" '*'; \
+	$(MAKE) --silent --no-print-directory publish-figures OUT="$$out"
 
 # What is there already stays.
 .PHONY: published-figures

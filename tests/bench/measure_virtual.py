@@ -35,9 +35,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab import flows, host, measure, network, qdisc, units
-from fairlab.errors import LabError
-from fairlab.scenario import FAIRFLOW, Flow, Scenario
+from fairlab.model import qdisc, units
+from fairlab.model.errors import LabError
+from fairlab.model.scenario import FAIRFLOW, Flow, Scenario
+from fairlab.net import host, network
+from fairlab.run import flows, measure
 
 TOP = Path(__file__).resolve().parent.parent.parent
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import gallery
-from fairlab.gallery import Gallery
-from fairlab.simulated import Simulated
-from fairlab.studies import ALL
-from fairlab.study import Study
+from fairlab.figures import gallery
+from fairlab.figures.gallery import Gallery
+from fairlab.figures.studies import ALL
+from fairlab.figures.study import Study
+from fairlab.slbn.simulated import Simulated
 
 TOP = Path(__file__).resolve().parents[2]
 OUT = TOP / "build" / "tests" / "figures"
@@ -96,6 +96,6 @@ def test_nothing_is_left_to_be_done(made: str) -> None:
 
 
 def test_families_have_names() -> None:
-    from fairlab.gallery_report import FAMILIES
+    from fairlab.figures.webpage import FAMILIES
 
     assert {gallery.family(study) for study in ALL} <= FAMILIES.keys()

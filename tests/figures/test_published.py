@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.studies import ALL
-from fairlab.study import Study
+from fairlab.figures.studies import ALL
+from fairlab.figures.study import Study
 
 TOP = Path(__file__).resolve().parents[2]
 PUBLISHED = TOP / "docs" / "figures"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Protocol, TypeVar
 
-from fairlab import maxmin
+from fairlab.slbn import maxmin
 
 
 class Asks(Protocol):

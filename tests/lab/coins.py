@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab.engine import Vm
-from fairlab.errors import CannotRunError
-from fairlab.progress import Progress
-from fairlab.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.model.errors import CannotRunError
+from fairlab.run.engine import Vm
+from fairlab.run.progress import Progress
 
 TOSSES = 1000
 SCALE = 100

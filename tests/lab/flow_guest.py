@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import samples
+from fairlab.run import samples
 
 TOP = Path(__file__).resolve().parents[2]
 

@@ -16,15 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import analysis, flows, host, measure, preflight, validity
-from fairlab.analysis import Measurement
-from fairlab.background import PACKETS, Background
-from fairlab.errors import CannotRunError, LabError, UsageError
-from fairlab.network import Laboratory
-from fairlab.progress import Progress
-from fairlab.qdisc import parse_buffer, parse_qdisc
-from fairlab.scenario import Scenario, parse_flows
-from fairlab.tracing import Tracer, parse
+from fairlab.model.background import PACKETS, Background
+from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.model.qdisc import parse_buffer, parse_qdisc
+from fairlab.model.scenario import Scenario, parse_flows
+from fairlab.net import host
+from fairlab.net.network import Laboratory
+from fairlab.net.tracing import Tracer, parse
+from fairlab.results import analysis, validity
+from fairlab.results.analysis import Measurement
+from fairlab.run import flows, measure, preflight
+from fairlab.run.progress import Progress
 
 from tests.lab.labtools import FAIRLAB, assert_refused, run_fairlab, scenario
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab import topology
-from fairlab.background import FLOWS
-from fairlab.flows import ports
-from fairlab.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, SCENARIO, TRACE
-from fairlab.qdisc import parse_buffer
-from fairlab.scenario import Scenario, parse_flows
+from fairlab.model import topology
+from fairlab.model.background import FLOWS
+from fairlab.model.qdisc import parse_buffer
+from fairlab.model.scenario import Scenario, parse_flows
+from fairlab.run.flows import ports
+from fairlab.run.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, SCENARIO, TRACE
 
 TOP = Path(__file__).resolve().parents[2]
 FAIRLAB = TOP / "scripts" / "fairlab"

@@ -6,10 +6,10 @@ import statistics
 from pathlib import Path
 
 import pytest
-from fairlab import analysis
-from fairlab.analysis import Cut, Measurement, follow_window
-from fairlab.scenario import parse_flows
-from fairlab.tracing import parse
+from fairlab.model.scenario import parse_flows
+from fairlab.net.tracing import parse
+from fairlab.results import analysis
+from fairlab.results.analysis import Cut, Measurement, follow_window
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -15,18 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import (
-    abilene,
-    backbone,
-    backbone_line,
-    backbone_report,
-    flows,
-    maxmin,
-    network,
-    topology,
-)
-from fairlab.errors import CannotRunError
-from fairlab.maxmin import Session
+from fairlab.model import topology
+from fairlab.model.errors import CannotRunError
+from fairlab.net import network
+from fairlab.run import flows
+from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_report, maxmin
+from fairlab.slbn.maxmin import Session
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -192,17 +186,17 @@ class Fake:
     late: float = 0.1  # seconds until agents tell
 
 
-def sessions_of(plan: backbone.Plan) -> list[backbone_line.Session]:
+def sessions_of(plan: backbone.Plan) -> list[backbone_analysis.Session]:
     started = [[float(plan.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS]
-    return backbone_line.planned_sessions(plan, {"started": started})
+    return backbone_analysis.planned_sessions(plan, {"started": started})
 
 
-def exact_line(plan: backbone.Plan) -> backbone_line.Line:
-    oracle = backbone_line.Oracle(plan, backbone.VARIANTS["slbn"])
+def exact_line(plan: backbone.Plan) -> backbone_analysis.Line:
+    oracle = backbone_analysis.Oracle(plan, backbone.VARIANTS["slbn"])
     return oracle.line(sessions_of(plan), acks=False)
 
 
-def fake_events(fake: Fake, line: backbone_line.Line) -> list[tuple[Any, ...]]:
+def fake_events(fake: Fake, line: backbone_analysis.Line) -> list[tuple[Any, ...]]:
     """What agents tell: each flow's rate whenever the line has moved, and when flows are gone."""
     found: list[tuple[Any, ...]] = []
     for session in sessions_of(PLAN):
@@ -211,7 +205,7 @@ def fake_events(fake: Fake, line: backbone_line.Line) -> list[tuple[Any, ...]]:
             if not session.since <= moved < session.until:
                 continue
             rate = round((1 + fake.told) * line.at(moved)[session.flow])
-            demand = backbone_line.last(session.demands, moved) or PLAN.rate
+            demand = backbone_analysis.last(session.demands, moved) or PLAN.rate
             rtt = round(1e9 * fake.late)
             when = moved + fake.late
             found.append((when, flow.source, session.flow, own, port, demand, rate, rtt, False))
@@ -292,7 +286,7 @@ def test_exact_rates_by_hand() -> None:
 
 def test_acknowledgements_have_their_share() -> None:
     """They take from the flow the other way, and it from them."""
-    oracle = backbone_line.Oracle(PLAN, backbone.VARIANTS["pfifo"])
+    oracle = backbone_analysis.Oracle(PLAN, backbone.VARIANTS["pfifo"])
     rates = oracle.with_acks(frozenset({(1, False, None), (4, False, None)}))
     part = 66 / 3028
     assert rates[1] == pytest.approx(4e6 / (1 + part), rel=1e-4)
@@ -306,7 +300,7 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
     document |= {"kernel": {"release": "6.1"}, "engine": {"name": "virtual"}}
     (tmp_path / backbone.DATA).write_text(json.dumps(document))
     (tmp_path / backbone.PLAN).write_text("{}")
-    found = backbone_report.store(tmp_path)
+    found = backbone_report.write_results(tmp_path)
     assert backbone_report.broken(found) == []
     assert json.loads((tmp_path / "result.json").read_text()) == json.loads(json.dumps(found))
     for name in ("rates", "variants"):
@@ -411,9 +405,9 @@ def test_a_run_that_cannot_be_trusted(plant: Callable[[dict[str, Any]], None], r
 
 def test_who_is_whose() -> None:
     own, port = flows.ports(2)
-    assert backbone_line.which("hou", own, port) == (2, False)
-    assert backbone_line.which("chi", port, own) == (2, True)
-    assert backbone_line.which("chi", own, port) is None
+    assert backbone_analysis.which("hou", own, port) == (2, False)
+    assert backbone_analysis.which("chi", port, own) == (2, True)
+    assert backbone_analysis.which("chi", own, port) is None
 
 
 @dataclass(frozen=True)
@@ -452,7 +446,7 @@ def test_a_real_run_is_of_all_sessions(run: Done) -> None:
     document = json.loads((run.directory / backbone.DATA).read_text())
     measured = document["variants"]["slbn"]
     plan = backbone.Plan.from_json(document["plan"])
-    sessions = backbone_line.told_sessions(plan, measured)
+    sessions = backbone_analysis.told_sessions(plan, measured)
     for number, flow in enumerate(backbone.FLOWS):
         own = [session for session in sessions if session.flow == number and not session.back]
         assert len(own) == 1
@@ -461,7 +455,7 @@ def test_a_real_run_is_of_all_sessions(run: Done) -> None:
         assert flow.kind == backbone.UDP or len(back) == 1
     # TCP says when it ends; UDP is missed after a while.
     ends = {session.flow: session.until for session in sessions if not session.back}
-    stop = {n: backbone_line.stops(plan, n, measured["started"][n]) for n in range(8)}
+    stop = {n: backbone_analysis.stops(plan, n, measured["started"][n]) for n in range(8)}
     assert ends[0] == pytest.approx(stop[0], abs=0.5)
     assert stop[6] + 1 < ends[6] < stop[6] + 4
 

@@ -13,23 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import (
-    analysis,
-    background,
-    comparison,
-    figures,
-    flentfile,
-    flows,
-    host,
-    report,
-    results,
-    validity,
-)
-from fairlab.analysis import Measurement
-from fairlab.background import Background, parse_fraction
-from fairlab.errors import CannotRunError, LabError, UsageError
-from fairlab.qdisc import Buffer, parse_qdisc
-from fairlab.scenario import Scenario, parse_flows
+from fairlab.model import background
+from fairlab.model.background import Background, parse_fraction
+from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.model.qdisc import Buffer, parse_qdisc
+from fairlab.model.scenario import Scenario, parse_flows
+from fairlab.net import host
+from fairlab.results import analysis, comparison, flentfile, plots, report, store, validity
+from fairlab.results.analysis import Measurement
+from fairlab.run import flows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -263,7 +255,7 @@ def test_an_offload_of_the_backgrounds_hosts(tmp_path: Path) -> None:
 
 def evaluated(work: Path, what: Scenario, share: float = 0.4) -> dict[str, Any]:
     written(work, what, share)
-    return results.evaluate(work, DATE, None)
+    return store.evaluate(work, DATE, None)
 
 
 def test_the_table_and_the_figures(tmp_path: Path) -> None:
@@ -285,14 +277,14 @@ def test_the_table_and_the_figures(tmp_path: Path) -> None:
         "background-source.json",
         "background-sink.json",
     }
-    names = [f"{name}.{f}" for name in figures.names(result) for f in figures.FORMATS]
+    names = [f"{name}.{f}" for name in plots.names(result) for f in plots.FORMATS]
     assert len(names) == 8
-    assert [path.name for path in figures.draw(work, result)] == names
+    assert [path.name for path in plots.draw(work, result)] == names
     assert ET.parse(work / "background.svg").getroot().tag.endswith("svg")
-    upper, lower = figures.draw_background(result).axes
+    upper, lower = plots.draw_background(result).axes
     assert list(lower.lines[0].get_ydata()) == result["series"]["background"]["in_progress"]
     assert list(upper.lines[1].get_ydata()) == [25, 25]
-    labels = [line.get_label() for line in figures.draw_throughput(result).axes[0].lines]
+    labels = [line.get_label() for line in plots.draw_throughput(result).axes[0].lines]
     assert labels[1] == "background  (25.0)"
 
 
@@ -302,19 +294,19 @@ def test_the_table_and_the_figures_for_packets(tmp_path: Path) -> None:
     assert "background 50 % Poisson packets\n" in text
     assert "              90 of 9000 packets lost (1.000 %)\n" in text
     assert "              delay mean 52.0 ms, max 60.0 ms" in text
-    assert len(figures.draw_background(result).axes) == 1
+    assert len(plots.draw_background(result).axes) == 1
 
 
 def test_without_a_background_nothing_is_said_of_it(tmp_path: Path) -> None:
     result = evaluated(tmp_path / "work", scenario(flows=parse_flows("reno"), seconds=12), share=1)
     assert "background" not in report.table(result)
-    assert figures.names(result) == ["throughput", "cwnd", "queue"]
+    assert plots.names(result) == ["throughput", "cwnd", "queue"]
     assert result["queues"][0]["asked"] == "bfifo limit 375000"
 
 
 def test_flent_knows_the_qdisc(tmp_path: Path) -> None:
     result = evaluated(tmp_path / "work", with_background(Background(0.5)))
-    results.write_flent(tmp_path, result)
+    store.write_flent(tmp_path, result)
     with gzip.open(tmp_path / "dumbbell-reno-fq_codel.flent.gz", "rt") as file:
         metadata = json.load(file)["metadata"]
     assert metadata["NOTE"].startswith(f"fairlab {result['fairlab']}; fq_codel limit 20; backgr")
@@ -337,7 +329,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout == f"{picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
 
-    drawing = comparison.figure([results.read(tmp_path / name) for name in ("one", "two")])
+    drawing = comparison.figure([store.read(tmp_path / name) for name in ("one", "two")])
     left, right = drawing.axes[:2]
     assert left.get_title(loc="left") == "pfifo limit 20"
     assert right.get_title(loc="left") == "fq_codel limit 20"

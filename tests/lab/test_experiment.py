@@ -11,15 +11,16 @@ from typing import Any
 
 import numpy
 import pytest
-from fairlab import experiment, outcome
-from fairlab.background import PACKETS, Background
-from fairlab.engine import VIRTUAL, Vm
-from fairlab.errors import CannotRunError, ReportedError, UsageError
-from fairlab.experiment import EXPERIMENT, UDP, Experiment, Group, Stream
-from fairlab.measure import MEASUREMENT
-from fairlab.outcome import Outcome
-from fairlab.progress import Progress
-from fairlab.topology import Bottleneck, Delay
+from fairlab.model.background import PACKETS, Background
+from fairlab.model.errors import CannotRunError, ReportedError, UsageError
+from fairlab.model.topology import Bottleneck, Delay
+from fairlab.results import outcome
+from fairlab.results.outcome import Outcome
+from fairlab.run import experiment
+from fairlab.run.engine import VIRTUAL, Vm
+from fairlab.run.experiment import EXPERIMENT, UDP, Experiment, Group, Stream
+from fairlab.run.measure import MEASUREMENT
+from fairlab.run.progress import Progress
 
 GUEST = Vm(VIRTUAL, "6.1", None)
 QUIET = Progress("none")

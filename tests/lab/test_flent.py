@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import flenttest, qdisc
-from fairlab.errors import CannotRunError, LabError, UsageError
-from fairlab.scenario import Flow, Scenario
-from fairlab.topology import Bottleneck
+from fairlab.model import qdisc
+from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.model.scenario import Flow, Scenario
+from fairlab.model.topology import Bottleneck
+from fairlab.run import flenttest
 
 from tests.lab.labtools import assert_refused, run_fairlab
 

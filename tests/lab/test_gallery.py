@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import gallery, gallery_report, gallery_sources
-from fairlab.errors import LabError
-from fairlab.gallery import Gallery
-from fairlab.studies import ALL
-from fairlab.study import Study
+from fairlab.figures import fingerprints, gallery, webpage
+from fairlab.figures.gallery import Gallery
+from fairlab.figures.studies import ALL
+from fairlab.figures.study import Study
+from fairlab.model.errors import LabError
 
 from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
@@ -48,9 +48,9 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def fingerprints(coins: Path, name: str = "fair-coin", kernel: str = "6.1") -> dict[str, str]:
+def fingerprints_of(coins: Path, name: str = "fair-coin", kernel: str = "6.1") -> dict[str, str]:
     """Of each run of a study, as it is now in the file."""
-    gallery_sources.forget()
+    fingerprints.forget()
     place = Gallery(coins.parent / "out", quick=False, kernel=kernel, studies=coins)
     (study,) = gallery.choose(gallery.load(coins), [name])
     return {run.name: run.fingerprint for run in place.runs(study)}
@@ -92,26 +92,26 @@ RUNS = {"fair@1", "fair@2", "fair@3", "tricky@1", "tricky@2", "tricky@3"}
 def test_only_what_would_differ_is_run_again(
     coins: Path, old: str, new: str, again: set[str]
 ) -> None:
-    before = fingerprints(coins)
+    before = fingerprints_of(coins)
     assert before.keys() == RUNS and len(set(before.values())) == len(RUNS)
-    assert fingerprints(coins) == before
+    assert fingerprints_of(coins) == before
     change(coins, old, new)
-    assert changed(before, fingerprints(coins)) == again
+    assert changed(before, fingerprints_of(coins)) == again
 
 
 def test_sources_that_a_run_names_count(coins: Path) -> None:
-    before, mint = fingerprints(coins), coins.with_name("mint.c")
+    before, mint = fingerprints_of(coins), coins.with_name("mint.c")
     change(mint, "/* a coin */", "// a coin,\n\t// or two")
-    assert changed(before, fingerprints(coins)) == set()
+    assert changed(before, fingerprints_of(coins)) == set()
     mint.write_text('#include "press.h"\n' + mint.read_text())
     (coins.parent / "press.h").write_text('#define SAYS "/* no comment */"\n')
-    included = fingerprints(coins)
+    included = fingerprints_of(coins)
     assert changed(before, included) == RUNS
     change(coins.parent / "press.h", "no comment", "a text")
-    assert changed(included, fingerprints(coins)) == RUNS
+    assert changed(included, fingerprints_of(coins)) == RUNS
     mint.unlink()
     with pytest.raises(LabError, match="mint.c, which is not there"):
-        fingerprints(coins)
+        fingerprints_of(coins)
 
 
 def test_fewer_seeds(coins: Path) -> None:
@@ -119,7 +119,7 @@ def test_fewer_seeds(coins: Path) -> None:
     place = Gallery(coins.parent / "out", quick=False, studies=coins, seeds=2)
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     runs = {run.name: run.fingerprint for run in place.runs(study)}
-    assert runs == {n: mark for n, mark in fingerprints(coins).items() if not n.endswith("@3")}
+    assert runs == {n: mark for n, mark in fingerprints_of(coins).items() if not n.endswith("@3")}
     done = figure(coins, "fair-coin", "--seeds", "1")
     assert done.returncode in (0, 4), done.stderr
     assert json.loads((coins.parent / "out/fair-coin.json").read_text())["seeds"] == [1]
@@ -128,7 +128,7 @@ def test_fewer_seeds(coins: Path) -> None:
 
 
 def test_the_kernel_counts(coins: Path) -> None:
-    assert changed(fingerprints(coins), fingerprints(coins, kernel="7.2")) == RUNS
+    assert changed(fingerprints_of(coins), fingerprints_of(coins, kernel="7.2")) == RUNS
 
 
 def test_a_fingerprint_is_the_same_in_each_process(coins: Path) -> None:
@@ -140,17 +140,17 @@ def test_a_fingerprint_is_the_same_in_each_process(coins: Path) -> None:
     assert told("1") == told("2")
     plan = {one["name"]: one for one in json.loads(told("3"))}
     runs = {run["run"]: run["fingerprint"] for run in plan["fair-coin"]["runs"]}
-    assert runs == fingerprints(coins)
+    assert runs == fingerprints_of(coins)
     assert not any(run["current"] for one in plan.values() for run in one["runs"])
 
 
 def test_the_same_in_other_words() -> None:
-    meaning = gallery_sources.meaning_of_python
+    meaning = fingerprints.meaning_of_python
     assert meaning("x = 1 # one\n\n\ny = 'a'") == meaning('"""Doc."""\nx = 1\ny = "a"')
     assert meaning("def f():\n    'doc'\n    return 1") == meaning("def f():\n    return 1")
     assert meaning("x = 1") != meaning("x = 2") != meaning("x = '2'") != meaning("x = b'2'")
     assert meaning("x = 1") != meaning("x = True")
-    c = gallery_sources.meaning_of_c
+    c = fingerprints.meaning_of_c
     assert c('puts("// no"); // yes\n') == c('puts("// no"); /* yes */')
     assert c('puts("// no");') != c('puts("// yes");')
     assert c("char a = '\"'; // \"\nint b;") == c("char a = '\"'; int b;")
@@ -178,7 +178,7 @@ def test_runs_are_kept_and_drawn(coins: Path) -> None:
     assert run["conditions"]["kernel"] == {"release": "6.1-coin"}
     assert run["conditions"]["fairlab"] and run["conditions"]["project"]
     assert 60 < run["numbers"]["share"] < 80
-    assert run["fingerprint"] == fingerprints(coins)["tricky@2"]
+    assert run["fingerprint"] == fingerprints_of(coins)["tricky@2"]
 
     document = json.loads((out / "fair-coin.json").read_text())
     assert document["seeds"] == [1, 2, 3] and document["runs"] == 6 and document["stale"] == 0
@@ -239,6 +239,22 @@ def test_what_is_drawn_of_other_sources_is_told(coins: Path) -> None:
     assert "Drawn from other sources" in (out / "report.html").read_text()
     done = figure(coins, "fair-coin")
     assert "3 of 6 runs are to be done" in done.stderr and "other sources" not in done.stdout
+
+
+def test_restamped_runs_are_current(coins: Path) -> None:
+    data = coins.parent / "out/data/fair-coin"
+    assert figure(coins, "fair-coin", "--quiet").returncode == 0
+    before = {path.name: json.loads(path.read_text()) for path in data.iterdir()}
+    change(coins, "return SCALE * heads", "return heads * SCALE")
+    done = figure(coins, "*", "--restamp")
+    assert (done.returncode, done.stdout) == (0, "6 of 6 stored runs have a new fingerprint\n")
+    for path in data.iterdir():
+        after = json.loads(path.read_text())
+        assert after.pop("fingerprint") != before[path.name].pop("fingerprint")
+        assert after == before[path.name]
+    done = figure(coins, "fair-coin")
+    assert done.returncode == 0 and done.stderr == "" and "other sources" not in done.stdout
+    assert "0 of 6 stored runs" in figure(coins, "fair-coin", "--restamp").stdout
 
 
 def test_a_refused_run_is_never_drawn(coins: Path) -> None:
@@ -331,6 +347,7 @@ def test_what_is_done_is_kept_when_stopped(coins: Path, number: signal.Signals) 
         (("--run", "fair@1"), ("--run needs one figure",)),
         (("*", "--run", "fair@1"), ("--run needs one figure",)),
         (("--draw",), ("--draw needs figures",)),
+        (("--restamp",), ("--restamp needs figures",)),
         (("fair-coin", "--draw", "--run", "fair@1"), ("--run and --draw exclude each other",)),
         (("fair-coin", "--jobs", "0"), ("jobs 0: must be at least 1",)),
         (("fair-coin", "--fast"), ("unrecognized arguments: --fast",)),
@@ -477,9 +494,9 @@ def test_the_smaller_form_of_a_figure_is_on_the_page(coins: Path) -> None:
     place = Gallery(out, quick=False, studies=coins)
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     sizes = {form: (out / f"fair-coin.{form}").stat().st_size for form in ("svg", "png")}
-    assert gallery_report.image(place, study).startswith(f"data:image/{min(sizes, key=sizes.get)}")  # type: ignore[arg-type]
+    assert webpage.image(place, study).startswith(f"data:image/{min(sizes, key=sizes.get)}")  # type: ignore[arg-type]
     (out / "fair-coin.svg").write_text("<svg>" + " " * 10**6 + "</svg>")
-    assert gallery_report.image(place, study).startswith("data:image/png;base64,")
+    assert webpage.image(place, study).startswith("data:image/png;base64,")
 
 
 # --- the project's own --------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 from dataclasses import replace
 
 import pytest
-from fairlab.errors import UsageError
-from fairlab.qdisc import (
+from fairlab.model.errors import UsageError
+from fairlab.model.qdisc import (
     BOTTLENECK,
     LIMITS,
     LINKS,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import figures, flentfile, report, results
-from fairlab.errors import CannotRunError, UsageError
-from fairlab.measure import TRACE
-from fairlab.scenario import parse_flows
+from fairlab.model.errors import CannotRunError, UsageError
+from fairlab.model.scenario import parse_flows
+from fairlab.results import flentfile, plots, report, store
+from fairlab.run.measure import TRACE
 
 from tests.lab.labtools import FAIRLAB, made_up, run_fairlab, saw_tooth, scenario, write_raw
 
@@ -28,13 +28,13 @@ def evaluated(tmp_path: Path, flows: str = "bic,bic,gaimd:aimd32,cubic,reno") ->
     shares = SHARES if len(what.flows) == len(SHARES) else [1 / len(what.flows)] * len(what.flows)
     work = tmp_path / "work"
     write_raw(work, made_up(what, shares), saw_tooth(what))
-    return work, results.evaluate(work, DATE, FAIRLAB.parents[1])
+    return work, store.evaluate(work, DATE, FAIRLAB.parents[1])
 
 
 def test_the_directory_of_a_result(tmp_path: Path) -> None:
     work, result = evaluated(tmp_path)
-    results.write_flent(work, result)
-    final = results.publish(work, tmp_path, DATE, result)
+    store.write_flent(work, result)
+    final = store.publish(work, tmp_path, DATE, result)
     name = "2026-11-20T114500-dumbbell-2bic-gaimd_aimd32-cubic-reno"
     assert final == tmp_path / name and not work.exists()
     assert {path.name for path in final.iterdir()} == {
@@ -51,7 +51,7 @@ def test_the_directory_of_a_result(tmp_path: Path) -> None:
     }
     with gzip.open(final / "raw" / f"{TRACE}.gz", "rt") as trace:
         assert trace.readline() == "# tracer: nop\n"
-    stored = results.read(final)
+    stored = store.read(final)
     assert stored == json.loads(json.dumps(result))
     for needed in (
         "fairlab",
@@ -65,7 +65,7 @@ def test_the_directory_of_a_result(tmp_path: Path) -> None:
     ):
         assert stored[needed]
     assert stored["scenario"]["seed"] == 1
-    assert "series" not in results.without_curves(stored)
+    assert "series" not in store.without_curves(stored)
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
@@ -75,23 +75,23 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         work = tmp_path / f"again-{n}"
         work.mkdir()
         (work / "mark").write_text(str(n))
-        names.append(results.publish(work, tmp_path, DATE, result))
+        names.append(store.publish(work, tmp_path, DATE, result))
     assert [(name / "mark").read_text() for name in names] == ["0", "1", "2"]
     assert names[1].name == f"{names[0].name}-2" and names[2].name == f"{names[0].name}-3"
 
 
 def test_a_working_directory_is_gone_unless_published(tmp_path: Path) -> None:
-    with results.working_directory(tmp_path / "new") as work:
+    with store.working_directory(tmp_path / "new") as work:
         assert work.parent == tmp_path / "new"
         (work / "file").write_text("")
     assert list((tmp_path / "new").iterdir()) == []
     with (
         pytest.raises(RuntimeError),
-        results.working_directory(tmp_path / "new") as work,
+        store.working_directory(tmp_path / "new") as work,
     ):
         raise RuntimeError
     assert list((tmp_path / "new").iterdir()) == []
-    with results.working_directory(tmp_path / "new") as work:
+    with store.working_directory(tmp_path / "new") as work:
         work.rename(work.with_name("kept"))
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["kept"]
 
@@ -100,17 +100,17 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(UsageError, match="cannot write results to"),
-        results.working_directory(tmp_path / "file"),
+        store.working_directory(tmp_path / "file"),
     ):
         pass
 
 
 def test_what_is_no_result(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no result there"):
-        results.read(tmp_path)
+        store.read(tmp_path)
     (tmp_path / "result.json").write_text('{"half')
     with pytest.raises(CannotRunError, match="is damaged"):
-        results.read(tmp_path)
+        store.read(tmp_path)
 
 
 # --- Flent --------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def png_size(path: Path) -> tuple[int, int]:
 @pytest.mark.parametrize("flows", ["bic,bic,gaimd:aimd32,cubic,reno", "reno", "13*cubic"])
 def test_figures(tmp_path: Path, flows: str) -> None:
     work, result = evaluated(tmp_path, flows)
-    files = figures.draw(work, result)
+    files = plots.draw(work, result)
     assert {path.name for path in files} == {
         f"{name}.{form}" for name in ("throughput", "cwnd", "queue") for form in ("png", "svg")
     }
@@ -206,7 +206,7 @@ def test_figures(tmp_path: Path, flows: str) -> None:
 
 def test_figures_from_stored_data_are_the_same(tmp_path: Path) -> None:
     work, result = evaluated(tmp_path)
-    before = {path: path.read_bytes() for path in figures.draw(work, result)}
+    before = {path: path.read_bytes() for path in plots.draw(work, result)}
     for path in before:
         path.unlink()
     done = run_fairlab("plot", str(work))
@@ -218,7 +218,7 @@ def test_figures_from_stored_data_are_the_same(tmp_path: Path) -> None:
 def test_each_flow_is_in_each_figure_as_stored(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     labels = [flow["label"] for flow in result["flows"]]
-    axis = figures.draw_throughput(result).axes[0]
+    axis = plots.draw_throughput(result).axes[0]
     lines = {line.get_label().split("  ")[0]: line for line in axis.lines}
     assert list(lines) == [*labels, "fair share"]
     for label, bps in zip(labels, result["series"]["throughput"]["bps"], strict=True):
@@ -227,13 +227,13 @@ def test_each_flow_is_in_each_figure_as_stored(tmp_path: Path) -> None:
     assert len(looks) == len(axis.lines)
     assert "Mbit/s" in axis.get_ylabel() and axis.get_xlabel() == "time (s)"
 
-    panels = figures.draw_cwnd(result).axes
+    panels = plots.draw_cwnd(result).axes
     assert len(panels) == len(labels)
     for panel, label, window in zip(panels, labels, result["series"]["cwnd"], strict=True):
         assert panel.texts[0].get_text() == label
         assert list(panel.lines[0].get_ydata())[:-1] == window["packets"]
 
-    queue = figures.draw_queue(result).axes[0]
+    queue = plots.draw_queue(result).axes[0]
     assert list(queue.lines[0].get_ydata()) == pytest.approx([30] * len(queue.lines[0].get_ydata()))
     assert queue.get_ylabel() == "queue delay (ms)"
     assert list(queue.lines[2].get_ydata()) == [60.0, 60.0]
@@ -241,7 +241,7 @@ def test_each_flow_is_in_each_figure_as_stored(tmp_path: Path) -> None:
 
 def test_the_legend_is_beside_the_plot(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path, "9*cubic")
-    for drawer in (figures.draw_throughput, figures.draw_queue):
+    for drawer in (plots.draw_throughput, plots.draw_queue):
         figure = drawer(result)
         figure.draw_without_rendering()
         axis = figure.axes[0]

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
-from fairlab import topology
-from fairlab.background import Background
-from fairlab.errors import UsageError
-from fairlab.qdisc import BUFFER_TEXTS, Buffer, parse_buffer, parse_qdisc
-from fairlab.scenario import (
+from fairlab.model import topology
+from fairlab.model.background import Background
+from fairlab.model.errors import UsageError
+from fairlab.model.qdisc import BUFFER_TEXTS, Buffer, parse_buffer, parse_qdisc
+from fairlab.model.scenario import (
     TOPOLOGIES,
     Flow,
     Scenario,

@@ -14,16 +14,16 @@ import statistics
 from pathlib import Path
 
 import pytest
-from fairlab import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
-from fairlab.engine import VIRTUAL, Vm
-from fairlab.errors import CannotRunError, ReportedError
-from fairlab.mesh import Mesh, Wire
-from fairlab.progress import Progress
-from fairlab.sessions import Loss, Plan, Session, Told
-from fairlab.sessions_line import Line, quantile, summary
-from fairlab.sessions_plan import Churn
-from fairlab.studies import slbn
-from fairlab.study import Claim, Data
+from fairlab.figures.studies import slbn
+from fairlab.figures.study import Claim, Data
+from fairlab.model.errors import CannotRunError, ReportedError
+from fairlab.run.engine import VIRTUAL, Vm
+from fairlab.run.progress import Progress
+from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
+from fairlab.slbn.mesh import Mesh, Wire
+from fairlab.slbn.sessions import Loss, Plan, Session, Told
+from fairlab.slbn.sessions_analysis import Line, quantile, summary
+from fairlab.slbn.sessions_plan import Churn
 from matplotlib.figure import Figure
 
 GUEST = Vm(VIRTUAL, "6.1", None)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy
 import pytest
-from fairlab.experiment import Experiment
-from fairlab.studies import ALL, bic
-from fairlab.study import Claim, Data, Study
+from fairlab.figures.studies import ALL, bic
+from fairlab.figures.study import Claim, Data, Study
+from fairlab.run.experiment import Experiment
 
 FRAME = 1514
 

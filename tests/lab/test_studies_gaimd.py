@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy
 import pytest
-from fairlab.errors import CannotRunError
-from fairlab.experiment import Experiment
-from fairlab.outcome import Outcome
-from fairlab.studies import gaimd
-from fairlab.studies.gaimd import GAIMD, TCP
-from fairlab.study import Claim, Study
+from fairlab.figures.studies import gaimd
+from fairlab.figures.studies.gaimd import GAIMD, TCP
+from fairlab.figures.study import Claim, Study
+from fairlab.model.errors import CannotRunError
+from fairlab.results.outcome import Outcome
+from fairlab.run.experiment import Experiment
 
 SECOND = 10**9
 

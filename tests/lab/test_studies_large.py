@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import host
-from fairlab.errors import CannotRunError, LabError
-from fairlab.progress import Progress
-from fairlab.simulated import Simulated
-from fairlab.studies import large
-from fairlab.study import Data
+from fairlab.figures.studies import large
+from fairlab.figures.study import Data
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.net import host
+from fairlab.run.progress import Progress
+from fairlab.slbn.simulated import Simulated
 from matplotlib.figure import Figure
 
 QUIET = Progress("none")

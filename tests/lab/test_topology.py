@@ -3,12 +3,12 @@
 
 import ipaddress
 
-from fairlab import background, topology
-from fairlab.background import Background
-from fairlab.network import queue_commands
-from fairlab.qdisc import Buffer, parse_qdisc
-from fairlab.scenario import parse_flows
-from fairlab.topology import Bottleneck, Delay, Pacing
+from fairlab.model import background, topology
+from fairlab.model.background import Background
+from fairlab.model.qdisc import Buffer, parse_qdisc
+from fairlab.model.scenario import parse_flows
+from fairlab.model.topology import Bottleneck, Delay, Pacing
+from fairlab.net.network import queue_commands
 from hypothesis import given
 from hypothesis import strategies as st
 

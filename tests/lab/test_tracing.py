@@ -2,8 +2,8 @@
 """Reading traces: the lines of each tracepoint, and what must not be taken for one."""
 
 import pytest
-from fairlab.errors import CannotRunError
-from fairlab.tracing import StateEvent, WindowEvent, parse, parse_line
+from fairlab.model.errors import CannotRunError
+from fairlab.net.tracing import StateEvent, WindowEvent, parse, parse_line
 from hypothesis import given
 from hypothesis import strategies as st
 

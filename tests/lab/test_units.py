@@ -2,8 +2,8 @@
 """Quantities: what is written is read back, and what is ambiguous is refused."""
 
 import pytest
-from fairlab import units
-from fairlab.errors import UsageError
+from fairlab.model import units
+from fairlab.model.errors import UsageError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import validity
-from fairlab.analysis import Measurement
-from fairlab.errors import LabError
-from fairlab.qdisc import Buffer
+from fairlab.model.errors import LabError
+from fairlab.model.qdisc import Buffer
+from fairlab.results import validity
+from fairlab.results.analysis import Measurement
 
 from tests.lab.labtools import BEGIN, made_up, saw_tooth, scenario, write_raw
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import results
-from fairlab.tracing import WindowEvent, parse
+from fairlab.net.tracing import WindowEvent, parse
+from fairlab.results import store
 
 from tests.lab.labtools import run_fairlab
 
@@ -39,13 +39,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
     done = run_fairlab(*words, "--out", str(out), "--json", timeout=600)
     assert done.returncode == 0, done.stderr
     (directory,) = out.iterdir()
-    return Done(
-        json.loads(done.stdout), done.stderr.splitlines(), directory, results.read(directory)
-    )
+    return Done(json.loads(done.stdout), done.stderr.splitlines(), directory, store.read(directory))
 
 
 def test_what_it_prints(run: Done) -> None:
-    assert run.printed == results.without_curves(run.result) | {"directory": str(run.directory)}
+    assert run.printed == store.without_curves(run.result) | {"directory": str(run.directory)}
     assert "fairlab: running 4 flows for 10 s" in run.complaints
     assert any(line.startswith(" 5 of 10 s:") for line in (c[1:] for c in run.complaints))
 

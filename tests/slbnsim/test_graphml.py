@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.mesh import delay_us
+from fairlab.slbn.mesh import delay_us
 
 from tests.slbnsim.simtools import slbnsim
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab import maxmin
+from fairlab.slbn import maxmin
 
 from tests.slbnsim.simtools import slbnsim
 

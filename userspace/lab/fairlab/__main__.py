@@ -3,6 +3,6 @@
 
 import sys
 
-from fairlab.cli import main
+from fairlab.cli.main import main
 
 sys.exit(main())

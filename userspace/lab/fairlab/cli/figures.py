@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands `figure` and `report`.
+
+`figure` without a name lists; with names, or patterns of names, it does the runs that are missing
+or not what they would be now, draws, and says which of the published claims hold.  A claim that
+does not hold is a finding, not a failure: the figure is there all the same, and the exit status
+(4) tells a script.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairlab.model.errors import BrokenPromiseError, LabError, UsageError
+from fairlab.results import plots
+from fairlab.run import engine
+from fairlab.run.progress import Progress, style_here
+
+# The code of a gallery is loaded with the command: the others do without it.
+
+
+def add_figure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "names", nargs="*", metavar="NAME", help="a figure, or a pattern ('bic-*'); none: list them"
+    )
+    add_where(parser)
+    add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
+    add("--run", metavar="CASE@SEED", help="only do this run of the figure, again if it is there")
+    add("--draw", action="store_true", help="only draw, of the runs that are there")
+    add("--plan", action="store_true", help="only tell the runs, as JSON, and which are missing")
+    add(
+        "--restamp",
+        action="store_true",
+        help="accept stored runs as current, after changes that cannot change a number",
+    )
+    add("--json", action="store_true", help="the result as JSON")
+    add("--quiet", action="store_true", help="no progress")
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    add_where(parser)
+    parser.add_argument("--json", action="store_true", help="the summary as JSON")
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--quick", action="store_true", help="few runs, short ones: minutes instead of hours")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where figures go (results/figures, or with --quick results/figures-quick)",
+    )
+    add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
+    add("--seeds", type=int, metavar="N", help="with so many seeds at most (two; --quick: one)")
+    add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
+
+
+def _gallery(arguments: argparse.Namespace) -> Any:
+    from fairlab.figures import gallery
+
+    out = arguments.out or (gallery.QUICK if arguments.quick else gallery.FULL)
+    studies = arguments.studies.absolute() if arguments.studies else None
+    if arguments.seeds is not None and arguments.seeds < 1:
+        raise UsageError(f"seeds {arguments.seeds}: must be at least 1")
+    return gallery.Gallery(
+        out.absolute(), arguments.quick, arguments.kernel, studies, arguments.seeds
+    )
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    asked = [name for name in ("run", "draw", "plan", "restamp") if getattr(arguments, name)]
+    if len(asked) > 1:
+        raise UsageError(f"--{asked[0]} and --{asked[1]} exclude each other")
+    if arguments.run and len(arguments.names) != 1:
+        raise UsageError("--run needs one figure")
+    for option in ("draw", "restamp"):
+        if getattr(arguments, option) and not arguments.names:
+            raise UsageError(f"--{option} needs figures")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise UsageError(f"jobs {arguments.jobs}: must be at least 1")
+
+
+def figure(arguments: argparse.Namespace) -> None:
+    from fairlab.figures import gallery
+
+    _check(arguments)
+    place = _gallery(arguments)
+    studies = gallery.load(place.studies)
+    if not arguments.names and not arguments.plan:
+        _list(arguments, place, studies)
+        return
+    chosen = gallery.choose(studies, arguments.names or ["*"])
+    if arguments.plan:
+        print(json.dumps([_plan(place, study) for study in chosen], indent=1))
+        return
+    if arguments.restamp:
+        counts = [place.restamp(study) for study in chosen]
+        changed, stored = (sum(column) for column in zip(*counts, strict=True))
+        print(f"{changed} of {stored} stored runs have a new fingerprint")
+        return
+    if arguments.run:
+        if len(chosen) != 1:
+            raise UsageError("--run needs one figure")
+        with gallery.ended_line(Progress(style_here(arguments.quiet))) as progress:
+            place.execute(_find(place.runs(chosen[0]), arguments.run), progress)
+        return
+    _make(arguments, place, chosen)
+
+
+def _find(runs: Sequence[Any], name: str) -> Any:
+    for run in runs:
+        if run.name == name:
+            return run
+    names = ", ".join(run.name for run in runs)
+    raise UsageError(f"no run '{name}' of {runs[0].study.name}; there are: {names}")
+
+
+def _plan(place: Any, study: Any) -> dict[str, Any]:
+    """For a workflow: what a figure is made of, and what is there."""
+    from fairlab.figures import fingerprints
+
+    return {
+        "name": study.name,
+        "title": study.title,
+        "sources": [str(path) for path in fingerprints.drawing(study)],
+        "runs": [
+            {
+                "run": run.name,
+                "fingerprint": run.fingerprint,
+                "file": str(place.path(run)),
+                "memory": run.memory,
+                "current": place.is_current(run),
+            }
+            for run in place.runs(study)
+        ],
+    }
+
+
+def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> None:
+    from fairlab.figures import gallery
+
+    rows = []
+    for study in studies:
+        runs = place.runs(study)
+        drawn = gallery.read_json(place.out / f"{study.name}.json")
+        claims = drawn["claims"] if drawn else None
+        rows.append(
+            {
+                "name": study.name,
+                "title": study.title,
+                "source": study.source,
+                "runs": len(runs),
+                "current": sum(map(place.is_current, runs)),
+                "claims": claims and len(claims),
+                "hold": claims and sum(claim["holds"] for claim in claims),
+            }
+        )
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    width = max((len(row["name"]) for row in rows), default=0)
+    print(f"{'':{width}}     runs  claims")
+    for row in rows:
+        there = f"{row['current']}/{row['runs']}"
+        held = f"{row['hold']}/{row['claims']}" if row["claims"] else "-"
+        print(f"{row['name']:{width}}  {there:>7}  {held:>6}  {row['title']}")
+
+
+def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> None:
+    """Run what is missing, draw, say what holds."""
+    from fairlab.figures import gallery
+
+    plots.require()
+    progress = Progress(style_here(arguments.quiet))
+    failures: list[Any] = []
+    with gallery.ended_line(progress):
+        if not arguments.draw:
+            runs = [run for study in chosen for run in place.runs(study)]
+            todo = [run for run in runs if not place.is_current(run)]
+            if todo:
+                count = f"{len(todo)} of {len(runs)} runs are to be done"
+                progress.step(f"{count}, {_jobs(arguments)} at a time")
+                pool = gallery.Pool(place, _jobs(arguments), progress)
+                pool.prepare(todo)
+                failures = pool.work(todo)
+        documents, errors = [], []
+        for study in chosen:
+            lost = [failure for failure in failures if failure.run.study is study]
+            if lost:
+                continue
+            try:
+                documents.append(place.draw(study))
+            except LabError as error:
+                errors.append(error)
+    if arguments.json:
+        print(json.dumps(documents, indent=1))
+    else:
+        for document in documents:
+            print(_told(place.out, document))
+    if failures:
+        _tell_failures(failures)
+    if errors:
+        raise errors[0] if len(errors) == 1 else type(errors[0])("; ".join(map(str, errors)))
+    claims = [claim for document in documents for claim in document["claims"]]
+    broken = sum(not claim["holds"] for claim in claims)
+    if broken:
+        raise BrokenPromiseError(f"{broken} of {len(claims)} claims do not hold")
+
+
+def _jobs(arguments: argparse.Namespace) -> int:
+    return arguments.jobs or len(os.sched_getaffinity(0))
+
+
+def _tell_failures(failures: Sequence[Any]) -> None:
+    """Each in a line, and end with the status of the first."""
+    names = list(dict.fromkeys(failure.run.study.name for failure in failures))
+    first = failures[0]
+    refused = [f for f in failures if f.status == 3]
+    how = "were refused" if len(refused) == len(failures) else "came to nothing"
+    error = LabError(
+        f"{len(failures)} runs {how}, so {', '.join(names)} cannot be drawn:"
+        f" {first.run.label}: {first.reason}"
+    )
+    error.status = 3 if refused and first.status == 3 else 1
+    raise error
+
+
+def _told(out: Path, document: dict[str, Any]) -> str:
+    """A figure's claims, in words."""
+    lines = [f"{document['name']}: {document['title']}"]
+    if document["stale"]:
+        lines.append(
+            f"  {document['stale']} of {document['runs']} runs are of other sources than these"
+        )
+    for claim in document["claims"]:
+        lines.append(f"  {'holds  ' if claim['holds'] else 'NOT SO '} {claim['text']}")
+        told = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
+        lines.append(f"          {told}")
+        if not claim["holds"] and claim["reason"]:
+            lines.append(f"          {claim['reason']}")
+    return "\n".join([*lines, f"  {short(out / document['name'])}.png"])
+
+
+def short(path: Path) -> str:
+    """PATH from here if it is below, else in full."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    from fairlab.figures import gallery, webpage
+
+    place = _gallery(arguments)
+    path, summary = webpage.write(place, gallery.load(place.studies))
+    if arguments.json:
+        print(json.dumps(summary | {"report": str(path)}, indent=1))
+        return
+    print(webpage.told(summary))
+    print(short(path))
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {"figure": figure, "report": report}

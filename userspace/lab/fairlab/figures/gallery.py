@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The gallery: makes the published figures again, and keeps what they are made of.
+
+    OUT/data/NAME/CASE@SEED.json     one run of the study NAME: what was run, on what, the numbers
+    OUT/data/NAME/CASE@SEED.refused  instead of that: why the run could not be trusted
+    OUT/NAME.png  .svg  .json        the figure; the json has the claims, and what they rest on
+    OUT/report.html                  all of it on one page (webpage.py)
+
+A run is a process of its own, `fairlab figure NAME --run CASE@SEED`, so that several can go on at
+a time, a scheduler of a cluster can start them, and one that breaks takes none with it.  Its file
+appears complete or not at all.  So whatever ends the whole, what is there can be used, and what is
+not is made the next time.
+
+Each file has a fingerprint of all that decides its numbers (fingerprints.py).  Where that is
+not what it would be now, the run is done again.
+
+A figure is drawn when all its runs are there: one that lacks some would show less than it says.  A
+run that is refused is never drawn; so neither is its figure, and the reason is told instead.  With
+the same data and the same matplotlib, a figure is the same file to the byte.
+"""
+
+import contextlib
+import dataclasses
+import fnmatch
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from fairlab import __version__
+from fairlab.figures import fingerprints
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study
+from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
+from fairlab.net import host
+from fairlab.results import plots, store
+from fairlab.run import engine
+from fairlab.run.progress import Progress
+
+FULL, QUICK = Path("results/figures"), Path("results/figures-quick")
+NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*")
+SIZE = (8.0, 4.8)
+POLL = 0.1  # seconds
+DEFAULT_MEMORY = 2048  # MiB, of a run that does not say
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: a case of a study under a seed."""
+
+    study: Study
+    case: Case
+    seed: int
+    fingerprint: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.name}@{self.seed}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.study.name} {self.name}"
+
+    @property
+    def memory(self) -> int:
+        """What its guest takes, in MiB."""
+        return int(getattr(self.case.what, "memory", DEFAULT_MEMORY))
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is never there in part."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Beside it: only there can it be renamed.
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def to_json(value: Any, what: str) -> str:
+    """JSON that any reader takes."""
+    try:
+        return json.dumps(value, indent=1, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise LabError(f"{what} cannot be told as JSON: {error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What is in a file of ours; None if there is none, or not all of it."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+# Studies
+
+
+def load(file: Path | None) -> tuple[Study, ...]:
+    """The studies there are: the lab's own, or those of a file of the user's."""
+    if file is None:
+        from fairlab.figures.studies import ALL
+
+        return tuple(ALL)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise UsageError(f"{file}: no Python file with studies")
+    module = importlib.util.module_from_spec(spec)
+    # Where inspect looks for the sources of what is in it.
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+        return tuple(module.STUDIES)
+    except Exception as error:
+        raise UsageError(f"{file}: {type(error).__name__}: {error}") from None
+
+
+def choose(studies: Sequence[Study], words: Sequence[str]) -> list[Study]:
+    """The studies that WORDS name; a word may be a pattern, as of files."""
+    chosen: list[Study] = []
+    for word in words:
+        matching = [study for study in studies if fnmatch.fnmatchcase(study.name, word)]
+        if not matching:
+            names = ", ".join(study.name for study in studies)
+            raise UsageError(f"no figure '{word}'; there are: {names}")
+        chosen += [study for study in matching if study not in chosen]
+    return chosen
+
+
+def family(study: Study) -> str:
+    """Which studies belong together: those of a module."""
+    return type(study).__module__.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Where the figures are, and how they are made."""
+
+    out: Path
+    quick: bool
+    kernel: str = engine.DEFAULT_KERNEL
+    studies: Path | None = None  # a file of the user's, instead of the lab's own
+    seeds: int | None = None  # so many at most, the first ones
+
+    # Runs
+
+    def runs(self, study: Study) -> list[Run]:
+        """What a figure is made of."""
+        found = []
+        kept = fingerprints.reduction(study)
+        for seed in study.seeds(self.quick)[: self.seeds]:
+            for case in study.cases(self.quick, seed):
+                mark = fingerprints.fingerprint(case, seed, self.kernel, kept)
+                found.append(Run(study, case, seed, mark))
+        names = [run.name for run in found]
+        # They become names of files.
+        for name in (study.name, *(run.case.name for run in found)):
+            if not NAME.fullmatch(name):
+                raise LabError(f"study {study.name}: '{name}' is no name for a study or a case")
+        if not names or len(set(names)) < len(names):
+            raise LabError(f"study {study.name}: needs cases, each with a name of its own")
+        return found
+
+    def fingerprint(self, runs: Sequence[Run]) -> str:
+        """Of a figure: of all that it is made of."""
+        marks = " ".join(f"{run.name} {run.fingerprint}" for run in runs)
+        return hashlib.sha256(marks.encode()).hexdigest()[: fingerprints.DIGITS]
+
+    def path(self, run: Run) -> Path:
+        return self.out / "data" / run.study.name / f"{run.name}.json"
+
+    def stored(self, run: Run) -> dict[str, Any] | None:
+        """What is there of a run, of whatever sources."""
+        found = read_json(self.path(run))
+        return found if found and {"numbers", "fingerprint", "conditions"} <= found.keys() else None
+
+    def is_current(self, run: Run) -> bool:
+        """Is a run there, and what it would be now?"""
+        found = self.stored(run)
+        return found is not None and found["fingerprint"] == run.fingerprint
+
+    def refusal(self, run: Run) -> str | None:
+        """Why a run as it would be now was refused, if it was."""
+        found = read_json(self.path(run).with_suffix(".refused"))
+        return str(found["reason"]) if found and found["fingerprint"] == run.fingerprint else None
+
+    def restamp(self, study: Study) -> tuple[int, int]:
+        """Give the stored runs of STUDY the fingerprints of today's sources; changed, stored.
+
+        Only for changes of sources that cannot change a number: a renamed file, a comment.
+        """
+        changed, runs = 0, [(run, old) for run in self.runs(study) if (old := self.stored(run))]
+        for run, old in runs:
+            if old["fingerprint"] != run.fingerprint:
+                old["fingerprint"] = run.fingerprint
+                write_whole(self.path(run), to_json(old, run.label))
+                changed += 1
+        return changed, len(runs)
+
+    def execute(self, run: Run, progress: Progress) -> dict[str, Any]:
+        """Do a run, here and now, and store it."""
+        vm = engine.Vm(engine.VIRTUAL, self.kernel, None)
+        head = {
+            "study": run.study.name,
+            "case": run.case.name,
+            "seed": run.seed,
+            "quick": self.quick,
+            "fingerprint": run.fingerprint,
+        }
+        path = self.path(run)
+        refused = path.with_suffix(".refused")
+        try:
+            # Not below OUT: on a cluster that is far away.
+            with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
+                outcome = run.case.what.run(Path(scratch), vm, progress)
+                numbers = run.study.reduce(run.case, outcome)
+                conditions = run.case.what.conditions(Path(scratch))
+        except CannotRunError as error:
+            path.unlink(missing_ok=True)
+            write_whole(refused, to_json(head | {"reason": str(error)}, "a reason"))
+            raise
+        ours = {"fairlab": __version__, "project": store.project_version(host.tree())}
+        found = head | {
+            "conditions": conditions | ours,
+            "what": run.case.what.to_json(),
+            "numbers": numbers,
+        }
+        write_whole(path, to_json(found, f"what came of {run.label}"))
+        refused.unlink(missing_ok=True)
+        return found
+
+    def command(self, run: Run) -> list[str]:
+        """What does a run in a process of its own."""
+        words = [sys.executable, "-m", "fairlab", "figure", run.study.name, "--run", run.name]
+        words += ["--out", str(self.out), "--kernel", self.kernel]
+        words += ["--quick"] if self.quick else []
+        words += ["--studies", str(self.studies)] if self.studies else []
+        return words
+
+    # Figures
+
+    def draw(self, study: Study) -> dict[str, Any]:
+        """Draw a figure, if its runs are there; its document."""
+        plots.require()
+        runs = self.runs(study)
+        found = [(run, self.stored(run)) for run in runs]
+        missing = [run for run, stored in found if stored is None]
+        if missing:
+            reasons = [f"{run.name}: {why}" for run in missing if (why := self.refusal(run))]
+            count = f"{len(missing)} of {len(runs)} runs"
+            if reasons:
+                raise CannotRunError(f"{study.name}: {count} were refused: {'; '.join(reasons)}")
+            some = ", ".join(run.name for run in missing[:3])
+            some += ", ..." if len(missing) > 3 else ""
+            raise CannotRunError(f"{study.name}: {count} are missing ({some})")
+        there = [(run, stored) for run, stored in found if stored is not None]
+        data: dict[str, list[Numbers]] = {}
+        for run, stored in there:
+            data.setdefault(run.case.name, []).append(stored["numbers"])
+        document = {
+            "name": study.name,
+            "family": family(study),
+            "title": study.title,
+            "source": study.source,
+            "setting": study.setting,
+            "assumptions": list(study.assumptions),
+            "quick": self.quick,
+            "runs": len(runs),
+            "stale": sum(stored["fingerprint"] != run.fingerprint for run, stored in there),
+            "fingerprint": self.fingerprint(
+                [dataclasses.replace(run, fingerprint=old["fingerprint"]) for run, old in there]
+            ),
+            "seeds": sorted({run.seed for run in runs}),
+            "claims": [dataclasses.asdict(claim) for claim in self.claims(study, data)],
+            "conditions": merged([stored["conditions"] for _, stored in there]),
+        }
+        table = study.table(data)
+        if table:
+            document["table"] = dataclasses.asdict(table)
+        self._save(study, data)
+        # Last: where it is, the figure is.
+        write_whole(self.out / f"{study.name}.json", to_json(document, study.name))
+        return document
+
+    def claims(self, study: Study, data: Data) -> list[Claim]:
+        found = study.claims(data, self.quick)
+        if not found:
+            raise LabError(f"study {study.name}: says nothing that could be so or not")
+        return found
+
+    def _save(self, study: Study, data: Data) -> None:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+
+        # The names of elements in an SVG are made from this: of two figures on a page, different.
+        style = plots.STYLE | {"svg.hashsalt": f"fairlab {study.name}"}
+        with rc_context(style), tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
+            figure = Figure(figsize=SIZE, dpi=plots.DPI, layout="constrained")
+            study.draw(figure, data)
+            for form in plots.FORMATS:
+                path = Path(scratch) / f"figure.{form}"
+                # Neither the date nor the version of what drew it.
+                unsaid = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+                figure.savefig(path, metadata=unsaid[form])
+                write_whole(self.out / f"{study.name}.{form}", path.read_bytes())
+
+
+def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The conditions of several runs: as each has them, or a list where they differ."""
+    together: dict[str, Any] = {}
+    for name in dict.fromkeys(name for one in found for name in one):
+        values = [one.get(name) for one in found]
+        if all(isinstance(value, dict) for value in values):
+            together[name] = merged([value for value in values if isinstance(value, dict)])
+            continue
+        different: list[Any] = []
+        for value in values:
+            if value is not None and value not in different:
+                different.append(value)
+        together[name] = different[0] if len(different) == 1 else different
+    return together
+
+
+# Several at a time
+
+
+@dataclass
+class Child:
+    """A run that is going on."""
+
+    run: Run
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    since: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that came to nothing: how it ended, and its last words."""
+
+    run: Run
+    status: int
+    reason: str
+
+
+def _last_line(said: IO[bytes]) -> str:
+    said.seek(0)
+    lines = [line for line in said.read().decode(errors="replace").splitlines() if line.strip()]
+    return re.sub(r"^fairlab: ", "", lines[-1]) if lines else "it said nothing"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
+
+
+class Pool:
+    """Does runs, several at a time."""
+
+    def __init__(self, gallery: Gallery, jobs: int, progress: Progress) -> None:
+        self.gallery = gallery
+        self.jobs = jobs
+        self.progress = progress
+        self.going: list[Child] = []
+        self.failures: list[Failure] = []
+        self.ended = 0
+        self.begin = time.monotonic()
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.memory = pages >> 20
+
+    def _has_room(self, run: Run) -> bool:
+        """May another run begin?  One always may."""
+        used = sum(child.run.memory for child in self.going)
+        return not self.going or (len(self.going) < self.jobs and used + run.memory <= self.memory)
+
+    def prepare(self, runs: Sequence[Run]) -> None:
+        """Build what takes long, the kernel, and what each run would build at the same time."""
+        top = host.tree()
+        if top is None:
+            raise CannotRunError("figures are made in the project's tree: run its scripts/fairlab")
+        slbn = any("userspace/slbnd" in run.case.what.sources() for run in runs)
+        targets = ["traffic", "tc-plugins", "slbnsim", *(["tools"] if slbn else [])]
+        host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
+        get = [str(top / "scripts" / "kernel"), "get", "--engine", "native", self.gallery.kernel]
+        done = subprocess.run(get, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            usage = done.returncode == engine.VM_USAGE
+            raise ReportedError(UsageError.status if usage else CannotRunError.status)
+
+    def _start(self, run: Run) -> None:
+        package = str(Path(__file__).resolve().parents[2])
+        path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+        said = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the child has ended)
+        process = subprocess.Popen(
+            [*self.gallery.command(run), "--quiet"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            env=os.environ | {"PYTHONPATH": path},
+            preexec_fn=host.die_with_parent,  # noqa: PLW1509 (we have no threads)
+        )
+        self.going.append(Child(run, process, said, time.monotonic()))
+
+    def _collect(self, total: int) -> None:
+        for child in list(self.going):
+            status = child.process.poll()
+            if status is None:
+                continue
+            self.going.remove(child)
+            self.ended += 1
+            took = _seconds(time.monotonic() - child.since)
+            with child.said:
+                if status:
+                    failure = Failure(child.run, status, _last_line(child.said))
+                    self.failures.append(failure)
+                    self.progress.step(f"{child.run.label}: {failure.reason}")
+                elif self.progress.style == "lines":
+                    self.progress.step(f"{child.run.label}: {took} ({self.ended} of {total})")
+
+    def _how_it_goes(self, total: int) -> str:
+        now = time.monotonic()
+        text = f"{self.ended} of {total} runs"
+        if self.ended >= self.jobs:
+            left = (total - self.ended) * (now - self.begin) / self.ended
+            text += f", about {_seconds(left)} left"
+        for child in self.going:
+            text += f"; {child.run.label} {_seconds(now - child.since)}"
+        return text
+
+    def work(self, runs: Sequence[Run]) -> list[Failure]:
+        """Do all of RUNS; those that came to nothing."""
+        todo = list(runs)
+        try:
+            while todo or self.going:
+                while todo and self._has_room(todo[0]):
+                    self._start(todo.pop(0))
+                self._collect(len(runs))
+                if self.progress.style == "terminal" and self.progress.due():
+                    self.progress.update(self._how_it_goes(len(runs)))
+                time.sleep(POLL)
+        finally:
+            for child in self.going:
+                child.process.terminate()
+            for child in self.going:
+                child.process.wait()
+                child.said.close()
+        return self.failures
+
+
+@contextlib.contextmanager
+def ended_line(progress: Progress) -> Iterator[Progress]:
+    """Ends the line of a progress, whatever comes."""
+    try:
+        yield progress
+    finally:
+        progress.done()

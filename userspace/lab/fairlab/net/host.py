@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The machine that measures: what it must have, what it is, how busy it is.
+
+All of this is about the kernel that we run on right now, which may be a guest's.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlab.model.errors import CannotRunError
+
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+# Program -> the package that has it, in Debian and Ubuntu.
+PROGRAMS = {
+    "mnexec": "mininet",
+    "ifconfig": "net-tools",
+    "iperf3": "iperf3",
+    "ethtool": "ethtool",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ping": "iputils-ping",
+    "modprobe": "kmod",
+}
+
+# Our own, from userspace/traffic: many small flows and what takes all, and a few large ones.
+TRAFFIC, FLOW = "fairtraffic", "fairflow"
+
+TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
+BACKLOG = Path("/proc/sys/net/core/netdev_max_backlog")
+LARGE_BACKLOG = 100_000
+BUILD_ID_BYTES = 20
+
+
+def complete_path() -> None:
+    """Let the system's programs be found even if the user's PATH lacks their directories."""
+    path = os.environ.get("PATH", "/usr/bin:/bin").split(":")
+    os.environ["PATH"] = ":".join([*path, *(place for place in SBIN if place not in path)])
+
+
+def require_root() -> None:
+    """Namespaces and queues are root's."""
+    if os.geteuid() != 0:
+        raise CannotRunError(
+            "the engine 'host' needs root: use sudo, or --engine vm, which does not"
+        )
+
+
+def require_tools() -> None:
+    """Everything that measuring uses, before anything is begun."""
+    complete_path()
+    find_plugins()
+    missing = {
+        program: package for program, package in PROGRAMS.items() if not shutil.which(program)
+    }
+    # Imported rather than looked for: it may be there and not go with this Python.
+    try:
+        importlib.import_module("mininet.net")
+    except ImportError:
+        missing["Mininet's Python modules"] = "mininet"
+    if missing:
+        packages = " ".join(sorted(set(missing.values())))
+        names = ", ".join(missing)
+        raise CannotRunError(f"missing: {names}; install the packages: {packages}")
+
+
+def tree() -> Path | None:
+    """The project's tree, if we run from it."""
+    top = Path(__file__).resolve().parents[4]
+    return top if (top / "scripts" / "vm").exists() else None
+
+
+def traffic_program(name: str = TRAFFIC) -> str:
+    """Where a program is that makes traffic: the tree's own, or an installed one."""
+    top = tree()
+    own = top / "build" / "traffic" / name if top else Path()
+    found = str(own) if own.is_file() else shutil.which(name)
+    if not found:
+        raise CannotRunError(f"missing: {name}; in the project's tree: make traffic")
+    return found
+
+
+def find_plugins() -> None:
+    """Let tc find the plugins of the tree's own qdiscs, unless the user says where they are."""
+    top = tree()
+    plugins = top / "build" / "tc" if top else Path()
+    if next(plugins.glob("q_*.so"), None) if top else None:
+        os.environ.setdefault("TC_LIB_DIR", str(plugins))
+
+
+def run(*command: str) -> str:
+    """Run a command that must succeed; its output."""
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr or done.stdout).strip().replace("\n", "; ")
+        raise CannotRunError(f"{' '.join(command)}: {reason or f'exit status {done.returncode}'}")
+    return done.stdout
+
+
+def die_with_parent() -> None:
+    """What a child does first, so that it goes when we are killed and cannot clean up."""
+    set_death_signal = 1
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
+
+
+def become_traffic() -> None:
+    """What a program that makes traffic does first: packets under way go before new ones.
+
+    The kernel forwards in a thread of ordinary priority when there is much to do, and on a single
+    CPU waits for the programs that send, which holds up the bottleneck.
+    """
+    die_with_parent()
+    os.nice(10)
+
+
+def in_namespace(pid: int, action: Callable[[], Any]) -> Any:
+    """Do ACTION in the network namespace of process PID.
+
+    Sockets belong for ever to the namespace that they are made in, so this is how we get one in a
+    host of the network without starting a process there.  Only the calling thread moves, and it
+    must not be the main one: it never moves back.
+    """
+    # Imported here, since only measuring needs threads.
+    from concurrent.futures import ThreadPoolExecutor
+
+    def enter_and_act() -> Any:
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open(f"/proc/{pid}/ns/net", "rb") as namespace:
+            clone_newnet = 0x40000000
+            if libc.setns(namespace.fileno(), clone_newnet):
+                raise OSError(ctypes.get_errno(), "setns")
+        return action()
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(enter_and_act).result()
+
+
+@contextlib.contextmanager
+def large_backlog() -> Iterator[None]:
+    """A long queue for packets between namespaces, or bursts would be lost where there is no link.
+
+    With forwarding_first(), this is all that a run changes of the machine itself.
+    """
+    before = int(BACKLOG.read_text())
+    BACKLOG.write_text(str(max(before, LARGE_BACKLOG)))
+    try:
+        yield
+    finally:
+        BACKLOG.write_text(str(before))
+
+
+@contextlib.contextmanager
+def ample_tcp_memory() -> Iterator[None]:
+    """Let TCP have most of the memory that is free, not a sixteenth of it.
+
+    Packets are small and their buffers are not, and all hosts share one limit.  Past it TCP throws
+    away what has arrived, which looks like losses where no link is.
+    """
+    before = TCP_MEMORY.read_text()
+    pages = os.sysconf("SC_AVPHYS_PAGES") * 3 // 4
+    TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
+    try:
+        yield
+    finally:
+        TCP_MEMORY.write_text(before)
+
+
+@contextlib.contextmanager
+def forwarding_first() -> Iterator[None]:
+    """Let the kernel's threads that forward packets go before every program.
+
+    When there is much to do the kernel leaves packets to these threads, which then take turns with
+    programs, for milliseconds each: queues would see packets in clumps that no network made, and a
+    link would pause.
+    """
+    before = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (entry / "comm").read_text().startswith("ksoftirqd/"):
+                thread = int(entry.name)
+                before[thread] = os.sched_getscheduler(thread), os.sched_getparam(thread)
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+    try:
+        yield
+    finally:
+        for thread, (policy, parameter) in before.items():
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(thread, policy, parameter)
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy the machine has been since it booted."""
+
+    idle: float  # seconds, all CPUs
+    total: float
+    stolen: float
+    backlog_drops: int
+
+    @classmethod
+    def now(cls) -> "Load":
+        with open("/proc/stat", encoding="ascii") as stat:
+            ticks = [int(word) for word in stat.readline().split()[1:9]]
+        with open("/proc/net/softnet_stat", encoding="ascii") as softnet:
+            drops = sum(int(line.split()[1], 16) for line in softnet)
+        second = os.sysconf("SC_CLK_TCK")
+        idle, waiting, stolen = ticks[3], ticks[4], ticks[7]
+        return cls((idle + waiting) / second, sum(ticks) / second, stolen / second, drops)
+
+    def since(self, before: "Load") -> "Load":
+        return Load(
+            self.idle - before.idle,
+            self.total - before.total,
+            self.stolen - before.stolen,
+            self.backlog_drops - before.backlog_drops,
+        )
+
+    @property
+    def idle_share(self) -> float:
+        return self.idle / self.total if self.total else 1.0
+
+
+def module_version(cc: str) -> dict[str, str]:
+    """Which module a congestion control came from, as far as the kernel tells."""
+    name = f"tcp_{cc}"
+    directory = Path("/sys/module") / name
+    if not directory.is_dir():
+        return {"module": "built in"}
+    found = {"module": name}
+    for key in ("srcversion", "version"):
+        with contextlib.suppress(OSError):
+            found[key] = (directory / key).read_text().strip()
+    with contextlib.suppress(OSError):
+        note = (directory / "notes" / ".note.gnu.build-id").read_bytes()
+        found["build_id"] = note[-BUILD_ID_BYTES:].hex()
+    with contextlib.suppress(CannotRunError):
+        found["file"] = run("modinfo", "-F", "filename", name).strip()
+    return found
+
+
+def tool_versions() -> dict[str, str]:
+    """The versions of what measured."""
+    # Only there where measuring is done.
+    from mininet.net import VERSION
+
+    return {
+        "iperf3": run("iperf3", "--version").splitlines()[0],
+        "tc": run("tc", "-V").strip(),
+        "ethtool": run("ethtool", "--version").strip(),
+        "mininet": VERSION,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reading queues and connections over netlink.
+
+The same as `tc -s qdisc` and `ss -i` show, without starting a program each time: in an emulated
+machine that takes as long as forwarding hundreds of packets, and a sampler must not disturb what
+it measures.  Only dumps are needed, and of each answer only a few fields; see rtnetlink(7),
+sock_diag(7).
+"""
+
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fairlab.model.errors import LabError
+from fairlab.net import host
+
+NETLINK_SOCK_DIAG = 4
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+NLM_F_REQUEST, NLM_F_DUMP = 0x1, 0x300
+RTM_GETQDISC = 38
+SOCK_DIAG_BY_FAMILY = 20
+
+TCA_KIND, TCA_XSTATS, TCA_STATS2 = 1, 4, 7
+TCA_STATS_BASIC, TCA_STATS_QUEUE, TCA_STATS_APP = 1, 3, 4
+INET_DIAG_CONG = 4
+TCP_ESTABLISHED = 1
+
+HEADER = struct.Struct("=IHHII")
+ATTRIBUTE = struct.Struct("=HH")
+TCMSG = struct.Struct("=BBHiIII")
+BASIC = struct.Struct("=QI")
+QUEUE = struct.Struct("=IIIII")
+# Where the statistics of a qdisc's own have the packets that it marked (linux/pkt_sched.h).
+MARKS = {"choke": 12, "codel": 24, "fq_codel": 12, "fq_pie": 16, "pie": 36, "red": 12}
+MARK_COUNT = struct.Struct("=I")
+PORTS = struct.Struct("!HH")
+
+RECEIVE = 1 << 18
+NESTED = 0x8000
+
+
+def attributes(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """The attributes in DATA from OFFSET on: (type, content)."""
+    while offset + ATTRIBUTE.size <= len(data):
+        length, kind = ATTRIBUTE.unpack_from(data, offset)
+        if length < ATTRIBUTE.size:
+            raise LabError("netlink: an attribute without a length")
+        yield kind & ~NESTED, data[offset + ATTRIBUTE.size : offset + length]
+        offset += (length + 3) & ~3
+
+
+class Reader:
+    """A netlink socket in the network namespace of process PID."""
+
+    def __init__(self, pid: int, protocol: int) -> None:
+        self.socket: socket.socket = host.in_namespace(
+            pid,
+            lambda: socket.socket(
+                socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol
+            ),
+        )
+        self.sequence = 0
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def dump(self, kind: int, request: bytes) -> Iterator[bytes]:
+        """The messages that answer REQUEST, without their headers."""
+        self.sequence += 1
+        length = HEADER.size + len(request)
+        flags = NLM_F_REQUEST | NLM_F_DUMP
+        self.socket.send(HEADER.pack(length, kind, flags, self.sequence, 0) + request)
+        while True:
+            data = self.socket.recv(RECEIVE)
+            offset = 0
+            while offset < len(data):
+                length, answer, _, sequence, _ = HEADER.unpack_from(data, offset)
+                if sequence == self.sequence:
+                    if answer == NLMSG_DONE:
+                        return
+                    if answer == NLMSG_ERROR:
+                        (error,) = struct.unpack_from("=i", data, offset + HEADER.size)
+                        raise LabError(f"netlink: error {-error}")
+                    yield data[offset + HEADER.size : offset + length]
+                offset += (length + 3) & ~3
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """A queue at one moment.  Bytes and packets are those that it has sent."""
+
+    sent_bytes: int
+    sent_packets: int
+    drops: int
+    marks: int
+    backlog_bytes: int
+    backlog_packets: int
+
+
+class QueueReader(Reader):
+    """Reads the queues of the interfaces of one namespace."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid, socket.NETLINK_ROUTE)
+
+    def read(self) -> dict[tuple[int, int], QueueState]:
+        """All queues: (interface's index, handle's major number) -> state."""
+        found = {}
+        for message in self.dump(RTM_GETQDISC, TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0)):
+            _, _, _, index, handle, _, _ = TCMSG.unpack_from(message)
+            kind, state = parse_queue(message)
+            if kind != "noqueue":
+                found[index, handle >> 16] = state
+        return found
+
+
+def parse_queue(message: bytes) -> tuple[str, QueueState]:
+    """The kind of queue, and its state, from the kernel's message about it."""
+    kind = ""
+    sent_bytes = sent_packets = drops = marks = backlog = length = 0
+    for attribute, content in attributes(message, TCMSG.size):
+        if attribute == TCA_KIND:
+            kind = content.rstrip(b"\0").decode()
+        elif attribute == TCA_STATS2:
+            for part, value in attributes(content, 0):
+                if part == TCA_STATS_BASIC:
+                    sent_bytes, sent_packets = BASIC.unpack_from(value)
+                elif part == TCA_STATS_QUEUE:
+                    length, backlog, drops, _, _ = QUEUE.unpack_from(value)
+                elif part == TCA_STATS_APP and kind in MARKS:
+                    (marks,) = MARK_COUNT.unpack_from(value, MARKS[kind])
+    return kind, QueueState(sent_bytes, sent_packets, drops, marks, backlog, length)
+
+
+class ConnectionReader(Reader):
+    """Reads the TCP connections of one namespace."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid, NETLINK_SOCK_DIAG)
+
+    def congestion_controls(self) -> dict[tuple[int, int], str]:
+        """Established connections: (source port, destination port) -> congestion control in use."""
+        # struct inet_diag_req_v2: family, protocol, extensions, padding, states, and an empty
+        # socket id.
+        request = struct.pack(
+            "=BBBBI",
+            socket.AF_INET,
+            socket.IPPROTO_TCP,
+            1 << (INET_DIAG_CONG - 1),
+            0,
+            1 << TCP_ESTABLISHED,
+        ) + bytes(48)
+        found = {}
+        for message in self.dump(SOCK_DIAG_BY_FAMILY, request):
+            # struct inet_diag_msg: four bytes, the socket id (which begins with the ports), 20
+            # bytes.
+            sport, dport = PORTS.unpack_from(message, 4)
+            for attribute, content in attributes(message, 4 + 48 + 20):
+                if attribute == INET_DIAG_CONG:
+                    found[sport, dport] = content.rstrip(b"\0").decode()
+        return found

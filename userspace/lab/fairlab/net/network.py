@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A network of topology.py, built on this machine with Mininet.
+
+Every node, routers included, is a Mininet node: a shell in a network namespace of its own.  There
+is no switch and no controller.  All that exists is inside the namespaces; leaving the `with`
+block ends the processes in them, and with these the kernel takes back the rest.
+
+Building is in two steps, since between them preflight.py measures how fast this machine forwards
+when no queue holds it back: first nodes, links and routes, then the queues.
+"""
+
+import contextlib
+import json
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from fairlab.model import background, headers
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.qdisc import Qdisc
+from fairlab.model.topology import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
+from fairlab.net import host
+from fairlab.net.netlink import ConnectionReader, QueueReader
+
+# What a network card may do to packets, by ethtool's short names: all of it would have the queues
+# see many packets as one.
+OFFLOADS = {
+    "gso": "generic-segmentation-offload",
+    "tso": "tcp-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+}
+
+# Major numbers of the handles that queues get: netem; the bottleneck's shaper, and what waits for
+# it.
+NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
+SLBN, CONTROL = 0x2, 0x21
+
+# What a trunk can hold up in all, in bytes: more than its queues ever do.
+TRUNK_LIMIT = 32 * 2**20
+
+# Where the background comes from: ports for many flows, to be used again when a flow is over.
+BACKGROUND_SETTINGS = {
+    "tcp_congestion_control": background.CONGESTION_CONTROL,
+    "ip_local_port_range": "10000 65000",
+    "tcp_tw_reuse": "1",
+}
+
+MIN_WINDOW_MEMORY = 32 * 2**20
+PATIENCE = 10  # seconds that a process has to end by itself
+
+
+def queue_commands(end: End, frame: int) -> list[str]:
+    """What tc has to do at one interface."""
+    device = f"dev {end.interface}"
+    if isinstance(end.queue, Delay):
+        netem = f"netem delay {end.queue.time}us limit {end.queue.limit}"
+        if end.queue.loss:
+            netem += f" loss random {100 * end.queue.loss:.8f}%"
+        return [f"qdisc replace {device} root handle {NETEM:x}: {netem}"]
+    if isinstance(end.queue, Bottleneck):
+        queue = end.queue
+        shaper = f"tbf rate {queue.rate}bit burst {queue.burst} limit {queue.size}"
+        return [
+            f"qdisc replace {device} root handle {SHAPER:x}: {shaper}",
+            f"qdisc replace {device} parent {SHAPER:x}:1 handle {QUEUE:x}: {queue.qdisc}",
+        ]
+    if isinstance(end.queue, Pacing):
+        # TCP paces by itself, but not the first ten packets; and each packet by itself, without
+        # credit from when a flow was idle.
+        return [
+            f"qdisc replace {device} root handle {QUEUE:x}: fq maxrate {end.queue.peak}bit"
+            f" quantum {frame} initial_quantum {frame} limit 100000 flow_limit 10000"
+        ]
+    if isinstance(end.queue, Trunk):
+        return trunk_commands(device, end.queue, frame)
+    if isinstance(end.queue, Edge):
+        return [f"qdisc replace {device} root handle {SLBN:x}: slbn edge"]
+    if isinstance(end.queue, Qdisc):
+        return [f"qdisc replace {device} root handle {QUEUE:x}: {end.queue}"]
+    return []
+
+
+def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
+    """A wire: packets are delayed, then wait for it, control packets before all others."""
+    commands: list[str] = []
+
+    def add(parent: str, handle: int, what: str) -> str:
+        commands.append(f"qdisc replace {device} {parent} handle {handle:x}: {what}")
+        return f"parent {handle:x}:"
+
+    shaper = f"tbf rate {trunk.rate}bit burst {2 * frame} limit {TRUNK_LIMIT}"
+    delay = f"netem delay {trunk.delay}us limit {TRUNK_LIMIT // frame}"
+    parent = add("root", SHAPER, shaper) + "1"
+    if trunk.slbn:
+        link = add(parent, SLBN, f"slbn rate {trunk.slbn}bit {trunk.slbn_words}".rstrip())
+        if trunk.delay:
+            add(link + "1", CONTROL, delay)
+        parent = link + "2"
+    if trunk.delay:
+        parent = add(parent, NETEM, delay) + "1"
+    add(parent, QUEUE, str(trunk.data))
+    return commands
+
+
+def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:
+    """The sysctls of an end host: windows are to be limited by the network only, and each run is to
+    know nothing of those before."""
+    return {
+        "tcp_rmem": f"4096 131072 {2 * window_memory}",
+        "tcp_wmem": f"4096 131072 {window_memory}",
+        "tcp_no_metrics_save": "1",
+        "tcp_ecn": "1" if ecn else "0",
+    }
+
+
+class Laboratory:
+    """A network that exists, for the length of a `with` block."""
+
+    def __init__(self, network: Network, window_memory: int, ecn: bool) -> None:
+        self.network = network
+        self.settings = host_settings(max(MIN_WINDOW_MEMORY, window_memory), ecn)
+        self.frame = network.mtu + headers.ETHERNET
+        self.scratch = Path()
+        self._mininet: Any = None
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._cleanup = contextlib.ExitStack()
+
+    def __enter__(self) -> "Laboratory":
+        with contextlib.ExitStack() as stack:
+            self.scratch = Path(tempfile.mkdtemp(prefix="fairlab-"))
+            stack.callback(shutil.rmtree, self.scratch)
+            stack.enter_context(host.large_backlog())
+            stack.enter_context(host.forwarding_first())
+            self._start(stack)
+            stack.callback(self._stop_children)
+            for node in (*self.network.hosts, *self.network.routers):
+                self._configure(node)
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        """Nodes and links."""
+        # Only there where measuring is done.
+        from mininet.log import setLogLevel
+        from mininet.net import Mininet
+
+        setLogLevel("error")
+        # Else Mininet raises limits of the whole machine, for good; what a run needs, it sets
+        # itself.
+        Mininet.inited = True
+        self._mininet = Mininet(build=False, controller=None, switch=None)
+        stack.callback(self._stop_nodes)
+        for node in (*self.network.hosts, *self.network.routers):
+            self._mininet.addHost(node, ip=None)
+        for link in self.network.links:
+            a, b = link.a, link.b
+            self._mininet.addLink(
+                a.node,
+                b.node,
+                intfName1=a.interface,
+                intfName2=b.interface,
+                addr1=a.mac,
+                addr2=b.mac,
+                up=None,  # later, with all the rest
+            )
+
+    def _stop_nodes(self) -> None:
+        # The links go with the namespaces; deleting each by a command would take long.
+        self._mininet.links = []
+        self._mininet.stop()
+
+    def _configure(self, node: str) -> None:
+        """Addresses, neighbours, routes and sysctls of a node."""
+        ipv6 = "$net/ipv6/conf/all/disable_ipv6"
+        script = ["net=/proc/sys/net", f"[ ! -e {ipv6} ] || echo 1 >{ipv6}"]
+        batch = ["link set dev lo up"]
+        switches = " ".join(f"{name} off" for name in OFFLOADS)
+        for end, peer in self.network.ends_of(node):
+            device = f"dev {end.interface}"
+            batch += [
+                f"link set {device} mtu {self.network.mtu} up",
+                f"address add {end.address}/24 {device}",
+                f"neighbour replace {peer.address} lladdr {peer.mac} {device} nud permanent",
+            ]
+            script.append(f"ethtool -K {end.interface} {switches} >/dev/null")
+        batch += [f"route add {to} via {via}" for to, via in self.network.routes[node]]
+        if node in self.network.routers:
+            script.append("echo 1 >$net/ipv4/ip_forward")
+        else:
+            settings = dict(self.settings)
+            if self.network.background and node == self.network.background.sender:
+                settings |= BACKGROUND_SETTINGS
+            for name, value in settings.items():
+                script.append(f"echo '{value}' >$net/ipv4/{name}")
+        text = "\n".join(batch)
+        self.shell(node, "\n".join([*script, f"ip -batch - <<'END'\n{text}\nEND"]))
+
+    def add_queues(self) -> None:
+        """Put the topology's queues in place."""
+        for node in (*self.network.routers, *self.network.hosts):
+            commands: list[str] = []
+            for end, _ in self.network.ends_of(node):
+                commands += queue_commands(end, self.frame)
+            if not commands:
+                continue
+            text = "\n".join(commands)
+            try:
+                self.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
+            except LabError as error:
+                raise CannotRunError(
+                    f"this kernel does not have the queues needed: {error}"
+                ) from None
+
+    def pid(self, node: str) -> int:
+        """A process in the namespace of NODE."""
+        return int(self._mininet[node].pid)
+
+    def shell(self, node: str, script: str) -> str:
+        """Run a script on NODE; it stops at the first command that fails, and that is an error."""
+        process = self._mininet[node].popen(
+            ["sh", "-ec", script],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        output, complaint = process.communicate()
+        if process.returncode:
+            reason = re.sub(r"\s*\n\s*", "; ", complaint.strip()) or f"exit {process.returncode}"
+            raise LabError(f"on {node}: {reason}")
+        return str(output)
+
+    def start(self, node: str, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start a program on NODE that ends with the network if not before."""
+        process: subprocess.Popen[bytes] = self._mininet[node].popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=host.become_traffic,
+        )
+        self._children.append(process)
+        return process
+
+    def _stop_children(self) -> None:
+        running = [process for process in self._children if process.poll() is None]
+        for process in running:
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    @contextlib.contextmanager
+    def queue_reader(self, node: str) -> Iterator[QueueReader]:
+        """Read the queues of NODE."""
+        with contextlib.closing(QueueReader(self.pid(node))) as reader:
+            yield reader
+
+    def congestion_controls(self, node: str) -> dict[tuple[int, int], str]:
+        """What the connections of NODE are controlled by, by their ports."""
+        with contextlib.closing(ConnectionReader(self.pid(node))) as reader:
+            return reader.congestion_controls()
+
+    def interface_index(self, end: End) -> int:
+        """The number by which the kernel calls an interface."""
+        index = host.in_namespace(self.pid(end.node), lambda: socket.if_nametoindex(end.interface))
+        return int(index)
+
+    def offloads_on(self, node: str) -> list[str]:
+        """Offloads that are on: each as `interface: feature`."""
+        ends = self.network.ends_of(node)
+        script = "\n".join(
+            f"echo '@ {end.interface}'; ethtool -k {end.interface}" for end, _ in ends
+        )
+        return parse_offloads(self.shell(node, script))
+
+    def try_qdisc(self, end: End, qdisc: Qdisc) -> None:
+        """Put a qdisc at an interface and take it away again: can it be?"""
+        device = f"dev {end.interface}"
+        self.shell(end.node, f"tc qdisc add {device} root {qdisc}; tc qdisc del {device} root")
+
+    def shown_queue(self, end: End) -> dict[str, Any]:
+        """What `tc -s` shows of what waits at an interface, as tc's JSON."""
+        shown = json.loads(self.shell(end.node, f"tc -s -j qdisc show dev {end.interface}"))
+        found: dict[str, Any] = next(q for q in shown if q["handle"] == f"{QUEUE:x}:")
+        return found
+
+    def netem_limits(self, node: str) -> dict[str, int]:
+        """How many packets the delays of NODE can hold, by interface, as the kernel has it."""
+        queues = json.loads(self.shell(node, "tc -j qdisc show"))
+        return {q["dev"]: int(q["options"]["limit"]) for q in queues if q["kind"] == "netem"}
+
+
+def parse_offloads(text: str) -> list[str]:
+    """What is on, from the output of `ethtool -k` for interfaces, each after a line `@ NAME`."""
+    interface = ""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("@ "):
+            interface = line[2:]
+        name, _, state = line.strip().partition(": ")
+        if name in OFFLOADS.values() and state.startswith("on"):
+            found.append(f"{interface}: {name}")
+    return found

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sampling queues while a run goes on.
+
+Two kinds of queue are read, at the same moments: the bottleneck's, for its length, drops and what
+it sent; and each delay in front of a receiver, whose counters say how much of each flow, or of the
+background, has come through.  Both are counted by the kernel on one clock, so throughput, queue and
+windows can be laid over one another, which the programs' own reports (each begins when it begins)
+cannot.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairlab.net.netlink import QueueReader, QueueState
+from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
+
+INTERVAL = 0.1  # seconds
+
+NOTHING = QueueState(0, 0, 0, 0, 0, 0)
+
+
+@dataclass
+class Samples:
+    """Columns of one length: when (monotonic clock, seconds), and what."""
+
+    time: list[float] = field(default_factory=list)
+    backlog_bytes: list[int] = field(default_factory=list)
+    backlog_packets: list[int] = field(default_factory=list)
+    sent_bytes: list[int] = field(default_factory=list)
+    sent_packets: list[int] = field(default_factory=list)
+    drops: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    delay_drops: list[int] = field(default_factory=list)  # of all delays together: should be none
+    flow_bytes: list[list[int]] = field(default_factory=list)  # per flow
+    flow_packets: list[list[int]] = field(default_factory=list)
+    background_bytes: list[int] = field(default_factory=list)  # empty if there is none
+    background_packets: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Samples":
+        return cls(**data)
+
+
+class Sampler:
+    """Takes a sample every INTERVAL seconds, when its owner calls wait()."""
+
+    def __init__(self, lab: Laboratory, left: QueueReader, right: QueueReader) -> None:
+        network = lab.network
+        self.left, self.right = left, right
+        self.bottleneck = lab.interface_index(network.bottleneck)
+        self.arrivals = [lab.interface_index(path.last) for path in network.paths]
+        beside = network.background
+        self.beside = lab.interface_index(beside.last) if beside else None
+        self.samples = Samples()
+        self.samples.flow_bytes = [[] for _ in self.arrivals]
+        self.samples.flow_packets = [[] for _ in self.arrivals]
+        self.next = time.monotonic()
+
+    def take(self) -> None:
+        """One sample, now."""
+        s = self.samples
+        s.time.append(round(time.monotonic(), 6))
+        left, right = self.left.read(), self.right.read()
+        queue = left.get((self.bottleneck, QUEUE), NOTHING)
+        shaper = left.get((self.bottleneck, SHAPER), NOTHING)
+        s.backlog_bytes.append(queue.backlog_bytes)
+        s.backlog_packets.append(queue.backlog_packets)
+        s.sent_bytes.append(shaper.sent_bytes)
+        s.sent_packets.append(shaper.sent_packets)
+        s.drops.append(queue.drops)
+        s.marks.append(queue.marks)
+        delays = [*left.items(), *right.items()]
+        s.delay_drops.append(sum(state.drops for (_, major), state in delays if major == NETEM))
+        for n, index in enumerate(self.arrivals):
+            arrived = right.get((index, NETEM), NOTHING)
+            s.flow_bytes[n].append(arrived.sent_bytes)
+            s.flow_packets[n].append(arrived.sent_packets)
+        if self.beside is not None:
+            arrived = right.get((self.beside, NETEM), NOTHING)
+            s.background_bytes.append(arrived.sent_bytes)
+            s.background_packets.append(arrived.sent_packets)
+
+    def wait(self, until: float, each_time: Callable[[], None] | None = None) -> None:
+        """Sample until the monotonic clock shows UNTIL, calling EACH_TIME after each sample."""
+        while self.next < until:
+            time.sleep(max(0.0, self.next - time.monotonic()))
+            self.take()
+            if each_time:
+                each_time()
+            # After a long pause there is nothing to catch up with.
+            self.next = max(self.next + INTERVAL, time.monotonic())
+        time.sleep(max(0.0, until - time.monotonic()))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Windows over time, from the kernel's tracepoints.
+
+The project's modules tell each change of a window and each loss by tracepoints of their own
+(tcp_bic:bic_window, tcp_gaimd:gaimd_window).  For every other congestion control there are the
+stack's: tcp:tcp_probe tells the window before each arriving segment is dealt with, and
+tcp:tcp_cong_state_set that a loss was noticed.  All give the ports, by which flows are told apart.
+
+The trace goes to a buffer of its own (a tracefs instance), so nobody else's tracing is disturbed or
+seen, and it is read once, after the run, so that reading does not disturb the run.  If it was too
+small the oldest events are lost; how many is told.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlab.model.errors import CannotRunError
+
+TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+OWN_EVENTS = {"bic": "tcp_bic/bic_window", "gaimd": "tcp_gaimd/gaimd_window"}
+COMMON_EVENT = "tcp/tcp_probe"
+STATE_EVENT = "tcp/tcp_cong_state_set"  # from Linux 5.19 on
+
+# What an event takes in the buffer, at most; and how much of the free memory a buffer may take.
+EVENT_BYTES = 160
+MEMORY_SHARE = 4
+MIN_BUFFER, MAX_BUFFER = 2**20, 2**30
+
+_LINE = re.compile(
+    r"^.{16,}?-\d+\s.*?\s(?P<time>\d+\.\d+): (?P<event>\w+): (?P<rest>.*)$", re.ASCII
+)
+_FIELD = re.compile(r"(\w+)=(\S+)")
+
+
+@dataclass(frozen=True)
+class WindowEvent:
+    """A connection's window at a moment: in packets; monotonic clock, seconds."""
+
+    time: float
+    sport: int
+    dport: int
+    cwnd: int
+    ssthresh: int
+    phase: str  # empty if the congestion control does not tell
+
+
+@dataclass(frozen=True)
+class StateEvent:
+    """A connection enters a state of loss recovery (enum tcp_ca_state)."""
+
+    time: float
+    sport: int
+    dport: int
+    state: int
+
+
+def parse_line(line: str) -> WindowEvent | StateEvent | None:
+    """The event on a line of the trace, or None if there is none."""
+    match = _LINE.match(line)
+    if not match:
+        return None
+    fields = dict(_FIELD.findall(match["rest"]))
+    when = float(match["time"])
+    try:
+        if match["event"] == "tcp_cong_state_set":
+            sport, dport = int(fields["sport"]), int(fields["dport"])
+            return StateEvent(when, sport, dport, int(fields["cong_state"]))
+        if match["event"] == "tcp_probe":
+            # The ports are at the end of the addresses: src=10.0.1.2:50001 dest=10.1.1.2:5201.
+            fields["sport"] = fields["src"].rpartition(":")[2]
+            fields["dport"] = fields["dest"].rpartition(":")[2]
+            fields["cwnd"] = fields["snd_cwnd"]
+        return WindowEvent(
+            time=when,
+            sport=int(fields["sport"]),
+            dport=int(fields["dport"]),
+            cwnd=int(fields["cwnd"]),
+            ssthresh=int(fields["ssthresh"]),
+            phase=fields.get("phase", ""),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def parse(text: str) -> Iterator[WindowEvent | StateEvent]:
+    """The events of a whole trace; a line that is neither event nor comment is an error."""
+    for line in text.splitlines():
+        event = parse_line(line)
+        if event:
+            yield event
+        elif line.strip() and not line.startswith(("#", "CPU:")):
+            raise CannotRunError(f"cannot read this kernel's trace: {line.strip()}")
+
+
+def tracefs() -> Path:
+    """Where the kernel's tracing is."""
+    for place in TRACEFS:
+        if (place / "instances").is_dir():
+            return place
+    raise CannotRunError(
+        "no tracefs in /sys/kernel/tracing: mount -t tracefs tracefs /sys/kernel/tracing"
+    )
+
+
+def buffer_size(rate: int, frame: int, seconds: float) -> int:
+    """Bytes of buffer for a run: at most an event for each packet, from two ends, and some more."""
+    packets = rate * seconds / (8 * frame)
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most = min(MAX_BUFFER, available // MEMORY_SHARE)
+    return max(MIN_BUFFER, min(most, round(2 * packets * EVENT_BYTES)))
+
+
+class Tracer:
+    """Records windows for the length of a `with` block."""
+
+    def __init__(self, connections: list[tuple[str, int, int]], size: int) -> None:
+        """CONNECTIONS: the congestion control, the sender's and the receiver's port of each."""
+        self.root = tracefs()
+        self.instance = self.root / "instances" / f"fairlab-{os.getpid()}"
+        self.filters = self._filters(connections)
+        self.size = size
+        self._cleanup = contextlib.ExitStack()
+
+    def _filters(self, connections: list[tuple[str, int, int]]) -> dict[str, str]:
+        """For each event that is needed, of which connections."""
+        wanted: dict[str, list[str]] = {}
+        for cc, sport, dport in connections:
+            own = OWN_EVENTS.get(cc, "")
+            events = [own] if own and self._has(own) else [COMMON_EVENT, STATE_EVENT]
+            for event in events:
+                wanted.setdefault(event, []).append(f"(sport == {sport} && dport == {dport})")
+        if COMMON_EVENT in wanted and not self._has(COMMON_EVENT):
+            raise CannotRunError(f"this kernel has no tracepoint {COMMON_EVENT}")
+        return {event: " || ".join(words) for event, words in wanted.items() if self._has(event)}
+
+    def _has(self, event: str) -> bool:
+        return (self.root / "events" / event).is_dir()
+
+    def __enter__(self) -> "Tracer":
+        with contextlib.ExitStack() as stack:
+            self.instance.mkdir()
+            stack.callback(self.instance.rmdir)
+            stack.callback(self._write, "events/enable", "0")
+            self._write("trace_clock", "mono")
+            cpus = os.cpu_count() or 1
+            # Flows wander between the CPUs, but no more than all of them are on one.
+            self._write("buffer_size_kb", str(max(8, self.size // 1024 // max(1, cpus // 2))))
+            for event, text in self.filters.items():
+                self._write(f"events/{event}/filter", text)
+                self._write(f"events/{event}/enable", "1")
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    def _write(self, name: str, text: str) -> None:
+        (self.instance / name).write_text(text)
+
+    def stop(self) -> None:
+        """Record no more."""
+        self._write("tracing_on", "0")
+
+    def read(self) -> str:
+        """Everything recorded."""
+        return (self.instance / "trace").read_text()
+
+    def lost(self) -> int:
+        """How many events had no room."""
+        total = 0
+        for stats in self.instance.glob("per_cpu/cpu*/stats"):
+            for line in stats.read_text().splitlines():
+                name, _, value = line.partition(":")
+                if name in ("overrun", "dropped events"):
+                    total += int(value)
+        return total

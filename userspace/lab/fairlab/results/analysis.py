@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the raw data says.  Everything here is a function of the directory that measure.py left.
+
+Times are counted from when the first flow's data came through.  Means are over the time after the
+warm-up, until the scenario's time is over.  Throughput is what TCP delivered to the receiver
+(goodput): the bytes that passed the last link, without headers.
+"""
+
+import bisect
+import json
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlab.model import headers
+from fairlab.model.background import FLOWS, Background, BackgroundReport, FlowRecord, read_report
+from fairlab.model.scenario import Scenario
+from fairlab.net.queues import Samples
+from fairlab.net.tracing import StateEvent, WindowEvent, parse
+from fairlab.run.flows import Report, parse_ping, ports
+from fairlab.run.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
+
+# Points of a window's curve closer than this (in seconds) are left out unless it jumps.
+CURVE_STEP, CURVE_JUMP = 0.02, 0.1
+# The states in which the kernel holds the window down (enum tcp_ca_state): CWR, Recovery, Loss.
+HELD_DOWN = (2, 3, 4)
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's fairness index: 1 when all are equal, 1/n when one has everything."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least SHARE of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def interpolate(times: Sequence[float], values: Sequence[float], when: float) -> float:
+    """The value at WHEN, on straight lines between what is known."""
+    right = bisect.bisect_left(times, when)
+    if right == 0:
+        return values[0]
+    if right == len(times):
+        return values[-1]
+    t0, t1 = times[right - 1], times[right]
+    return values[right - 1] + (values[right] - values[right - 1]) * (when - t0) / (t1 - t0)
+
+
+def rates(times: Sequence[float], total: Sequence[float], edges: Sequence[float]) -> list[float]:
+    """How fast TOTAL grew between one edge and the next."""
+    at = [interpolate(times, total, edge) for edge in edges]
+    return [(at[n + 1] - at[n]) / (edges[n + 1] - edges[n]) for n in range(len(edges) - 1)]
+
+
+def step_mean(
+    times: Sequence[float], values: Sequence[float], begin: float, end: float
+) -> float | None:
+    """The mean over time of something that keeps each value until the next; None if unknown."""
+    area = known = 0.0
+    for n, value in enumerate(values):
+        until = times[n + 1] if n + 1 < len(times) else end
+        span = min(until, end) - max(times[n], begin)
+        if span > 0:
+            area += value * span
+            known += span
+    return area / known if known else None
+
+
+def plot_interval(seconds: float) -> float:
+    """Over how many seconds to average for a curve: about sixty points."""
+    return next((step for step in (0.2, 0.5) if seconds / step <= 60), 1.0)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A directory of raw data, read."""
+
+    document: dict[str, Any]
+    scenario: Scenario
+    samples: Samples
+    reports: list[Report]
+    events: list[WindowEvent | StateEvent]
+    ping: list[tuple[float, float]]  # seconds from the beginning, ms
+    background: BackgroundReport | None
+
+    @classmethod
+    def read(cls, directory: Path) -> "Measurement":
+        document = json.loads((directory / MEASUREMENT).read_text())
+        begin = document["begin"]
+        replies = parse_ping((directory / PING).read_text())
+        return cls(
+            document=document,
+            scenario=Scenario.from_json(document["scenario"]),
+            samples=Samples.from_json(document["samples"]),
+            reports=[Report(**report) for report in document["reports"]],
+            events=list(parse((directory / TRACE).read_text())),
+            background=(
+                read_report(*(directory / name for name in BACKGROUND_REPORTS))
+                if document["scenario"].get("background")
+                else None
+            ),
+            ping=[(when - document["clock_offset"] - begin, took) for when, took in replies],
+        )
+
+    @property
+    def times(self) -> list[float]:
+        """When the samples were taken, counted from the beginning."""
+        return [when - self.document["begin"] for when in self.samples.time]
+
+    def window(self) -> tuple[float, float]:
+        """The time that means are taken over."""
+        return self.scenario.warmup_seconds, float(self.scenario.seconds)
+
+    def goodput(self, number: int) -> list[float]:
+        """Bits that flow NUMBER had delivered at each sample."""
+        header = headers.ETHERNET + headers.SEGMENT
+        s = self.samples
+        columns = zip(s.flow_bytes[number], s.flow_packets[number], strict=True)
+        return [8.0 * (size - header * packets) for size, packets in columns]
+
+    def carried(self) -> list[int]:
+        """Bytes of the background that had come through at each sample, headers included."""
+        return self.samples.background_bytes or [0] * len(self.samples.time)
+
+    def within(self, column: Sequence[float]) -> list[float]:
+        """Those of a column's values that were sampled in the window."""
+        first, last = self.window()
+        return [value for t, value in zip(self.times, column, strict=True) if first <= t <= last]
+
+    def growth(self, column: Sequence[float]) -> float:
+        """By how much a counter grew in the window."""
+        first, last = self.window()
+        times = self.times
+        return interpolate(times, column, last) - interpolate(times, column, first)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A window taken back at a loss: when, from how many packets, to how many."""
+
+    time: float
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """A flow's window over time: the points of a curve, which keeps each value until the next."""
+
+    time: list[float]
+    cwnd: list[int]
+    cuts: list[Cut]
+
+
+class WindowFollower:
+    """Makes a Window of the events about one connection."""
+
+    def __init__(self, begin: float) -> None:
+        self.begin = begin
+        self.curve: list[tuple[float, int]] = []
+        self.left_out: tuple[float, int] | None = None  # the latest point, if it was
+        self.cuts: list[Cut] = []
+        self.cwnd: int | None = None
+        self.held_down = False
+        self.noticed: tuple[float, int] | None = None  # a loss: when, and the window before it
+
+    def add(self, event: WindowEvent | StateEvent) -> None:
+        when = round(event.time - self.begin, 4)
+        if isinstance(event, StateEvent):
+            held_down = event.state in HELD_DOWN
+            if held_down and not self.held_down and self.cwnd:
+                self.noticed = when, self.cwnd
+            self.held_down = held_down
+            return
+        if event.phase == "loss":
+            self.cuts.append(Cut(when, event.cwnd, event.ssthresh))
+            self.curve += [(when, event.cwnd), (when, event.ssthresh)]
+            self.left_out = None
+            self.cwnd = event.ssthresh
+        else:
+            if self.noticed:
+                # While the window is held down tcp_probe tells the exact threshold; else, if that
+                # is over already, the window itself has come down to it (or back up: no cut).
+                after = event.ssthresh if self.held_down else event.cwnd
+                if after < self.noticed[1]:
+                    self.cuts.append(Cut(*self.noticed, after))
+                self.noticed = None
+            if event.cwnd != self.cwnd:
+                self._draw(when, event.cwnd)
+            self.cwnd = event.cwnd
+
+    def _draw(self, when: float, cwnd: int) -> None:
+        """Add a point to the curve if it shows."""
+        if self.curve:
+            then, before = self.curve[-1]
+            if when - then < CURVE_STEP and abs(cwnd / before - 1) < CURVE_JUMP:
+                self.left_out = when, cwnd
+                return
+        # A jump starts from where the window was, not from where it was last drawn.
+        if self.left_out:
+            self.curve.append(self.left_out)
+            self.left_out = None
+        self.curve.append((when, cwnd))
+
+    def window(self) -> Window:
+        points = self.curve + ([self.left_out] if self.left_out else [])
+        return Window([when for when, _ in points], [cwnd for _, cwnd in points], self.cuts)
+
+
+def follow_window(events: Iterable[WindowEvent | StateEvent], begin: float) -> Window:
+    """The window of one connection from the events about it."""
+    follower = WindowFollower(begin)
+    for event in events:
+        follower.add(event)
+    return follower.window()
+
+
+def windows(measurement: Measurement) -> list[Window]:
+    """The window of each flow."""
+    by_ports: dict[tuple[int, int], list[WindowEvent | StateEvent]] = {}
+    for event in measurement.events:
+        by_ports.setdefault((event.sport, event.dport), []).append(event)
+    begin = measurement.document["begin"]
+    flows = range(len(measurement.scenario.flows))
+    return [follow_window(by_ports.get(ports(n), []), begin) for n in flows]
+
+
+def flow_results(m: Measurement, of_windows: list[Window]) -> list[dict[str, Any]]:
+    """The figures of each flow."""
+    first, last = m.window()
+    throughputs = [m.growth(m.goodput(n)) / (last - first) for n in range(len(m.scenario.flows))]
+    everything = sum(throughputs)
+    found = []
+    for n, flow in enumerate(m.scenario.flows):
+        window = of_windows[n]
+        cuts = [cut for cut in window.cuts if first <= cut.time <= last]
+        mean = step_mean(window.time, window.cwnd, first, last)
+        found.append(
+            {
+                "label": m.scenario.labels[n],
+                "cc": flow.cc,
+                "preset": flow.preset,
+                "throughput_bps": round(throughputs[n]),
+                "share": round(throughputs[n] / everything, 4) if everything else 0.0,
+                "retransmits": m.reports[n].retransmits,
+                "received_bytes": m.reports[n].received_bytes,
+                "cwnd_mean": None if mean is None else round(mean, 1),
+                "cuts": len(cuts),
+                "cut_keeps": (
+                    round(statistics.median(cut.after / cut.before for cut in cuts), 3)
+                    if cuts
+                    else None
+                ),
+            }
+        )
+    return found
+
+
+def total_results(m: Measurement, flows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of the bottleneck and of all flows together."""
+    scenario = m.scenario
+    throughputs = [flow["throughput_bps"] for flow in flows]
+    first, last = m.window()
+    sent, drops = m.growth(m.samples.sent_packets), m.growth(m.samples.drops)
+    # What the background leaves.
+    left = scenario.rate - 8 * m.growth(m.carried()) / (last - first)
+    available = left * scenario.payload / scenario.frame
+    delays = [1000 * 8 * size / scenario.rate for size in m.within(m.samples.backlog_bytes)]
+    pings = [took for when, took in m.ping if first <= when <= last]
+    return {
+        "throughput_bps": sum(throughputs),
+        "available_bps": round(available),
+        "fair_share_bps": round(available / len(flows)),
+        "utilisation": round(
+            8 * m.growth(m.samples.sent_bytes) / (last - first) / scenario.rate, 4
+        ),
+        "jain": round(jain(throughputs), 4),
+        "drops": round(drops),
+        "marks": round(m.growth(m.samples.marks)),
+        "loss": round(drops / (sent + drops), 6) if sent + drops else 0.0,
+        "retransmits": sum(flow["retransmits"] for flow in flows),
+        "queue_delay_ms": {
+            "mean": round(statistics.fmean(delays), 2),
+            "p95": round(percentile(delays, 0.95), 2),
+            "max": round(max(delays), 2),
+            "full": round(
+                1000 * 8 * scenario.buffer.bytes_at_most(scenario.frame) / scenario.rate, 2
+            ),
+        },
+        "ping_ms": {"mean": round(statistics.fmean(pings), 2), "max": max(pings)}
+        if pings
+        else None,
+    }
+
+
+def background_results(m: Measurement) -> dict[str, Any] | None:
+    """The figures of the background; of its flows, those that began after the warm-up."""
+    what, report = m.scenario.background, m.background
+    if not what or not report:
+        return None
+    first, last = m.window()
+    begin, rate, mtu = m.document["begin"], m.scenario.rate, m.scenario.mtu
+    if what.kind == FLOWS:
+        flows = [flow for flow in report.flows if first <= flow.start - begin < last]
+        offered = sum(what.wire_bytes(flow.size, mtu) for flow in flows)
+        details = flow_details(flows, counts_in_progress(m, first, last))
+    else:
+        bins = [one for one in report.bins if first <= one.start - begin < last]
+        sent, received = (sum(getattr(b, name) for b in bins) for name in ("sent", "received"))
+        offered = sent * what.wire_bytes(what.payload(mtu), mtu)
+        details = {
+            "packets": sent,
+            "lost": sent - received,
+            "delay_ms": {
+                "mean": round(1000 * sum(b.delay for b in bins) / received, 3),
+                "max": round(1000 * max(b.longest for b in bins), 3),
+            }
+            if received
+            else None,
+        }
+    packets = details["packets"]
+    return {
+        "asked": what.fraction,
+        "offered": round(8 * offered / (last - first) / rate, 4),
+        "carried": round(8 * m.growth(m.carried()) / (last - first) / rate, 4),
+        **details,
+        "loss": round(details["lost"] / packets, 6) if packets else 0.0,
+        "late_ms": {"mean": 1000 * report.late_mean, "max": 1000 * report.late_max},
+    }
+
+
+def flow_details(flows: list[FlowRecord], in_progress: list[float]) -> dict[str, Any]:
+    """Of flows that began in a time: how many, how long, and what was lost of those that ended."""
+    ended = [flow for flow in flows if flow.took is not None]
+    took = [1000 * flow.took for flow in ended if flow.took is not None]
+    return {
+        "flows": len(flows),
+        "ended": len(ended),
+        "in_progress": {"mean": round(statistics.fmean(in_progress), 2), "max": max(in_progress)},
+        "completion_ms": {
+            f"p{round(100 * share)}": round(percentile(took, share), 1)
+            for share in (0.5, 0.95, 0.99)
+        }
+        if took
+        else None,
+        "packets": sum(flow.segments for flow in ended),
+        "lost": sum(flow.lost or 0 for flow in ended),
+        "retransmits": sum(flow.retransmits for flow in ended),
+    }
+
+
+def counts_in_progress(m: Measurement, first: float, last: float) -> list[float]:
+    """How many of the background's flows were in progress, at every tenth of a second."""
+    assert m.background
+    begin = m.document["begin"]
+    starts = sorted(flow.start - begin for flow in m.background.flows)
+    ends = sorted(f.start + f.took - begin for f in m.background.flows if f.took is not None)
+    steps = round(10 * (last - first))
+    moments = [first + n / 10 for n in range(steps)]
+    return [float(bisect.bisect(starts, t) - bisect.bisect(ends, t)) for t in moments]
+
+
+def background_series(
+    m: Measurement, what: Background, edges: Sequence[float], step: float
+) -> dict[str, Any]:
+    """The background's curves: what came through, and the flows in progress (means of STEP)."""
+    found: dict[str, Any] = {
+        "bps": [round(8 * rate) for rate in rates(m.times, m.carried(), edges)]
+    }
+    if what.kind == FLOWS:
+        counts = counts_in_progress(m, edges[0], edges[-1])
+        each = round(10 * step)
+        found["in_progress"] = [
+            round(statistics.fmean(counts[n * each : (n + 1) * each]), 2)
+            for n in range(len(edges) - 1)
+        ]
+    return found
+
+
+def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
+    """The curves, for the figures."""
+    scenario, times = m.scenario, m.times
+    step = plot_interval(scenario.seconds)
+    edges = [n * step for n in range(int(scenario.seconds / step) + 1)]
+    shown = [n for n, t in enumerate(times) if 0 <= t <= scenario.seconds]
+    what = scenario.background
+    return {
+        "interval": step,
+        "utilisation": [
+            round(8 * rate / scenario.rate, 4) for rate in rates(times, m.samples.sent_bytes, edges)
+        ],
+        "background": background_series(m, what, edges, step) if what else None,
+        "throughput": {
+            "time": [round(edge + step / 2, 3) for edge in edges[:-1]],
+            "bps": [
+                [round(rate) for rate in rates(times, m.goodput(n), edges)]
+                for n in range(len(scenario.flows))
+            ],
+        },
+        "queue": {
+            "time": [round(times[n], 4) for n in shown],
+            "bytes": [m.samples.backlog_bytes[n] for n in shown],
+            "packets": [m.samples.backlog_packets[n] for n in shown],
+            "drops": [m.samples.drops[n] for n in shown],
+        },
+        "ping": {
+            "time": [round(when, 4) for when, _ in m.ping if 0 <= when <= scenario.seconds],
+            "ms": [took for when, took in m.ping if 0 <= when <= scenario.seconds],
+        },
+        "cwnd": [
+            {
+                "time": window.time,
+                "packets": window.cwnd,
+                "cuts": [[cut.time, cut.before, cut.after] for cut in window.cuts],
+            }
+            for window in of_windows
+        ],
+    }
+
+
+def evaluate(m: Measurement) -> dict[str, Any]:
+    """The figures of a run, and the curves."""
+    of_windows = windows(m)
+    flows = flow_results(m, of_windows)
+    first, last = m.window()
+    return {
+        "window_seconds": [first, last],
+        "flows": flows,
+        "total": total_results(m, flows),
+        "background": background_results(m),
+        "series": series(m, of_windows),
+    }

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures of a result: throughput, cwnd, queue, background over time, as PNG and SVG.
+
+They are drawn from result.json alone, so they can be drawn again and differently from stored data.
+
+A congestion control has one colour in all figures, from the palette of Okabe and Ito, which
+people with any colour vision can tell apart; several flows of one differ by the dashes of their
+lines.  What a line is stands beside the plot, never on it.
+"""
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from fairlab.model.errors import CannotRunError
+from fairlab.results import store
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+GREY = "#777777"
+
+FORMATS = ("png", "svg")
+WIDTH, HEIGHT, PANEL_HEIGHT = 9.0, 4.4, 1.25
+DPI = 150
+MAX_PANELS = 10
+SLOW_START_SHARE = 1 / 20  # of the time, at its beginning
+
+STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    # So that two drawings of the same data are the same file.
+    "svg.hashsalt": "fairlab",
+}
+
+
+def require() -> None:
+    """Can figures be drawn here?  Known before a run, rather than after it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CannotRunError("matplotlib is missing; install the package python3-matplotlib")
+
+
+def looks(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Colour and dashes of each flow."""
+    kinds: dict[tuple[str, str], int] = {}
+    looks = []
+    for flow in flows:
+        kind = (flow["cc"], flow["preset"])
+        kinds.setdefault(kind, 0)
+        colour = COLOURS[list(kinds).index(kind) % len(COLOURS)]
+        looks.append({"color": colour, "linestyle": DASHES[kinds[kind] % len(DASHES)]})
+        kinds[kind] += 1
+    return looks
+
+
+def _new(result: dict[str, Any], height: float, panels: int = 1) -> tuple[Any, list[Any]]:
+    """A figure with panels one above the other, and its title."""
+    # Drawing is the only thing that needs matplotlib, which takes long to load.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained")
+    axes = figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]
+    bottom = axes[-1]
+    bottom.set_xlabel("time (s)")
+    bottom.set_xlim(0, result["scenario"]["seconds"])
+    first, _ = result["window_seconds"]
+    for axis in axes:
+        axis.axvspan(0, first, color="#f3f3f3", zorder=0, linewidth=0)
+    return figure, list(axes)
+
+
+def _title(figure: Any, result: dict[str, Any], what: str) -> None:
+    first, _ = result["window_seconds"]
+    figure.suptitle(what, fontsize=12, fontweight="bold", x=0.01, ha="left")
+    more = store.describe_more(result)
+    lines = [store.describe(result), *([more] if more else [])]
+    where = "\n".join([*lines, f"grey: warm-up, the first {first:g} s, left out of means"])
+    figure.axes[0].set_title(where, fontsize=8, color=GREY, loc="left")
+
+
+def _legend(axis: Any, title: str) -> None:
+    """Beside the plot, from its top downwards."""
+    axis.legend(
+        title=title, loc="upper left", bbox_to_anchor=(1.01, 1.02), alignment="left", borderpad=0
+    )
+
+
+def draw_throughput(result: dict[str, Any]) -> Any:
+    """What each flow delivers, and what it would if all got the same."""
+    figure, (axis,) = _new(result, HEIGHT)
+    curve = result["series"]["throughput"]
+    for flow, bps, look in zip(result["flows"], curve["bps"], looks(result["flows"]), strict=True):
+        label = f"{flow['label']}  ({flow['throughput_bps'] / 1e6:.1f})"
+        axis.plot(curve["time"], [value / 1e6 for value in bps], label=label, linewidth=1.6, **look)
+    if result.get("background"):
+        carried = result["background"]["carried"] * result["scenario"]["rate"] / 1e6
+        axis.plot(
+            curve["time"],
+            [value / 1e6 for value in result["series"]["background"]["bps"]],
+            label=f"background  ({carried:.1f})",
+            linewidth=1.2,
+            color=GREY,
+        )
+    fair = result["total"]["fair_share_bps"] / 1e6
+    axis.axhline(fair, color="black", linewidth=1, linestyle=":", label=f"fair share  ({fair:.1f})")
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel(f"throughput (Mbit/s, means of {result['series']['interval']:g} s)")
+    _legend(axis, "flow  (mean, Mbit/s)")
+    _title(figure, result, f"Throughput: Jain's index {result['total']['jain']:.3f}")
+    return figure
+
+
+def _scale_past_slow_start(axis: Any, window: dict[str, Any], seconds: int) -> None:
+    """Let all but the first burst fill the panel: beside that, the rest would be hard to see."""
+    times, packets = window["time"], window["packets"]
+    rest = [w for t, w in zip(times, packets, strict=True) if t >= SLOW_START_SHARE * seconds]
+    axis.set_ylim(0, 1.15 * max(rest, default=max(packets)))
+
+
+def draw_cwnd(result: dict[str, Any]) -> Any:
+    """The window of each flow: a panel with its own scale for each, or all in one if many."""
+    flows, windows = result["flows"], result["series"]["cwnd"]
+    together = len(flows) > MAX_PANELS
+    height = HEIGHT if together else 1.1 + PANEL_HEIGHT * len(flows)
+    figure, axes = _new(result, height, 1 if together else len(flows))
+    end = result["scenario"]["seconds"]
+    for n, (flow, window, look) in enumerate(zip(flows, windows, looks(flows), strict=True)):
+        axis = axes[0 if together else n]
+        times, packets = window["time"], window["packets"]
+        if not times:
+            continue
+        axis.plot(
+            [*times, max(end, times[-1])],
+            [*packets, packets[-1]],
+            drawstyle="steps-post",
+            linewidth=1.1,
+            color=look["color"],
+            linestyle=look["linestyle"] if together else "-",
+            label=flow["label"],
+        )
+        if not together:
+            _scale_past_slow_start(axis, window, end)
+            words = f"mean {flow['cwnd_mean']:.0f}\npeak {max(packets)}"
+            side = {"transform": axis.transAxes, "color": look["color"]}
+            axis.text(1.01, 0.62, flow["label"], va="bottom", fontweight="bold", **side)
+            axis.text(1.01, 0.55, words, va="top", fontsize=9, **side)
+    if together:
+        axes[0].set_ylim(bottom=0)
+        _legend(axes[0], "flow")
+    figure.supylabel("congestion window (packets)", fontsize=10)
+    _title(figure, result, "Congestion windows" + ("" if together else ", each on its own scale"))
+    return figure
+
+
+def draw_queue(result: dict[str, Any]) -> Any:
+    """How long packets wait at the bottleneck."""
+    figure, (axis,) = _new(result, HEIGHT)
+    scenario, queue, ping = result["scenario"], result["series"]["queue"], result["series"]["ping"]
+    to_ms = 8000 / scenario["rate"]
+    delay = result["total"]["queue_delay_ms"]
+    axis.plot(
+        queue["time"],
+        [size * to_ms for size in queue["bytes"]],
+        color=COLOURS[0],
+        linewidth=1.1,
+        label=f"queue  (mean {delay['mean']:.1f})",
+    )
+    base = scenario["rtt"] / 1000
+    axis.plot(
+        ping["time"],
+        [took - base for took in ping["ms"]],
+        ".",
+        color=COLOURS[1],
+        markersize=3,
+        label=f"ping, less {base:g}",
+    )
+    axis.axhline(
+        delay["full"],
+        color="black",
+        linestyle=":",
+        linewidth=1,
+        label=f"buffer full  ({delay['full']:.1f})",
+    )
+    axis.set_ylim(0, 1.08 * max(delay["full"], delay["max"]))
+    axis.set_ylabel("queue delay (ms)")
+    _legend(axis, "ms")
+    total = result["total"]
+    _title(
+        figure, result, f"Queue at the bottleneck: {100 * total['loss']:.3f} % of the packets lost"
+    )
+    return figure
+
+
+def draw_background(result: dict[str, Any]) -> Any:
+    """What the background gets through, and how many flows of it are in progress."""
+    found, curves = result["background"], result["series"]["background"]
+    rate = result["scenario"]["rate"]
+    counted = "in_progress" in curves
+    figure, axes = _new(result, HEIGHT, 2 if counted else 1)
+    times = result["series"]["throughput"]["time"]
+    axes[0].plot(
+        times,
+        [bps / 1e6 for bps in curves["bps"]],
+        color=COLOURS[0],
+        linewidth=1.2,
+        label=f"came through  ({found['carried'] * rate / 1e6:.1f})",
+    )
+    asked = found["asked"] * rate / 1e6
+    axes[0].axhline(
+        asked, color="black", linestyle=":", linewidth=1, label=f"asked for  ({asked:.1f})"
+    )
+    axes[0].set_ylabel("Mbit/s")
+    axes[0].set_ylim(bottom=0)
+    _legend(axes[0], "Mbit/s, with headers")
+    if counted:
+        mean = found["in_progress"]["mean"]
+        axes[1].plot(
+            times, curves["in_progress"], color=COLOURS[2], linewidth=1.2, label=f"mean {mean:.1f}"
+        )
+        axes[1].set_ylabel("flows in progress")
+        axes[1].set_ylim(bottom=0)
+        _legend(axes[1], "flows")
+    _title(figure, result, f"Background: {100 * found['loss']:.3f} % of its packets lost")
+    return figure
+
+
+DRAWERS = {"throughput": draw_throughput, "cwnd": draw_cwnd, "queue": draw_queue}
+
+
+def drawers(result: dict[str, Any]) -> dict[str, Any]:
+    """What draws each figure that this result has."""
+    more = {"background": draw_background} if result.get("background") else {}
+    return DRAWERS | more
+
+
+def names(result: dict[str, Any]) -> list[str]:
+    """The figures that a result has."""
+    return list(drawers(result))
+
+
+def draw(directory: Path, result: dict[str, Any]) -> list[Path]:
+    """Draw all figures of a result into its directory; their files."""
+    require()
+    from matplotlib import rc_context
+
+    files = []
+    with rc_context(STYLE):
+        for name, drawer in drawers(result).items():
+            figure = drawer(result)
+            for form in FORMATS:
+                path = directory / f"{name}.{form}"
+                figure.savefig(path, metadata={"Date": None} if form == "svg" else None)
+                files.append(path)
+    return files

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A result in words: the table, and what is to be seen in it.
+
+Every number comes from the result; so do the words that compare them.
+"""
+
+import statistics
+from typing import Any
+
+from fairlab.results import store
+
+
+def _mbits(bps: float) -> str:
+    return f"{bps / 1e6:.2f}"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    """Rows in columns, the first to the left and the others to the right."""
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if n == 0 else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def table(result: dict[str, Any]) -> str:
+    """The figures of a run."""
+    flows, total = result["flows"], result["total"]
+    first, last = result["window_seconds"]
+    rows = [["flow", "Mbit/s", "share", "retransmits", "mean cwnd", "window cuts", "kept"]]
+    for flow in flows:
+        mean, keeps = flow["cwnd_mean"], flow["cut_keeps"]
+        rows.append(
+            [
+                flow["label"],
+                _mbits(flow["throughput_bps"]),
+                f"{100 * flow['share']:.1f} %",
+                str(flow["retransmits"]),
+                "-" if mean is None else f"{mean:.0f}",
+                str(flow["cuts"]),
+                "-" if keeps is None else f"{100 * keeps:.0f} %",
+            ]
+        )
+    rows.append(["all", _mbits(total["throughput_bps"]), "", str(total["retransmits"]), "", "", ""])
+    delay, ping = total["queue_delay_ms"], total["ping_ms"]
+    marks = f", {total['marks']} marked" if result["scenario"]["ecn"] else ""
+    more = store.describe_more(result)
+    lines = [
+        store.describe(result),
+        *([more] if more else []),
+        "",
+        *_table(rows),
+        "",
+        f"fair share    {_mbits(total['fair_share_bps'])} Mbit/s; Jain's index {total['jain']:.3f}",
+        f"bottleneck    busy {100 * total['utilisation']:.1f} %;"
+        f" {total['drops']} packets lost ({100 * total['loss']:.3f} %){marks}",
+        f"queue delay   mean {delay['mean']:.1f} ms, 95 % below {delay['p95']:.1f} ms,"
+        f" max {delay['max']:.1f} ms; a full queue is {delay['full']:.1f} ms",
+    ]
+    if ping:
+        lines.append(f"ping          mean {ping['mean']:.1f} ms, max {ping['max']:.1f} ms")
+    lines += _background(result)
+    lines.append(
+        f"(throughput as received, without headers; from {first:g} s to {last:g} s,"
+        " retransmits of the whole run)"
+    )
+    lost = result["checks"]["trace_events_lost"]
+    if lost:
+        lines.append(
+            f"note: {lost} window events had no room in the trace; cwnd is missing at the start"
+        )
+    return "\n".join(lines)
+
+
+def _background(result: dict[str, Any]) -> list[str]:
+    """The lines about the background."""
+    found = result.get("background")
+    if not found:
+        return []
+    share = {name: f"{100 * found[name]:.1f} %" for name in ("asked", "offered", "carried")}
+    lines = [
+        f"background    {share['asked']} of the link asked for, {share['offered']} offered,"
+        f" {share['carried']} came through",
+        f"              {found['lost']} of {found['packets']} packets lost"
+        f" ({100 * found['loss']:.3f} %)",
+    ]
+    if "flows" in found:
+        going, took = found["in_progress"], found["completion_ms"]
+        lines[-1] += f", {found['retransmits']} sent again"
+        lines.append(
+            f"              {found['flows']} flows, {found['ended']} ended; in progress: mean"
+            f" {going['mean']:.1f}, max {going['max']:.0f}"
+        )
+        if took:
+            lines.append(
+                f"              half done within {took['p50']:.0f} ms, 95 % {took['p95']:.0f} ms,"
+                f" 99 % {took['p99']:.0f} ms"
+            )
+    elif found["delay_ms"]:
+        delay = found["delay_ms"]
+        lines.append(f"              delay mean {delay['mean']:.1f} ms, max {delay['max']:.1f} ms")
+    available = result["total"]["available_bps"]
+    used = result["total"]["throughput_bps"] / available if available > 0 else 0
+    lines.append(
+        f"available     {_mbits(available)} Mbit/s beside it; the flows use {100 * used:.0f} %"
+    )
+    return lines
+
+
+def _throughput(flow: dict[str, Any]) -> int:
+    return int(flow["throughput_bps"])
+
+
+def _by_cc(flows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The flows of each congestion control with its preset, best mean first."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for flow in flows:
+        name = f"{flow['cc']}:{flow['preset']}" if flow["preset"] else flow["cc"]
+        groups.setdefault(name, []).append(flow)
+
+    def mean(name: str) -> float:
+        return statistics.fmean(flow["throughput_bps"] for flow in groups[name])
+
+    return {name: groups[name] for name in sorted(groups, key=mean, reverse=True)}
+
+
+def sentences(result: dict[str, Any]) -> list[str]:
+    """What is to be seen in the figures."""
+    flows, total = result["flows"], result["total"]
+    fair = total["fair_share_bps"]
+    delay = total["queue_delay_ms"]
+    found = []
+    ordered = sorted(flows, key=_throughput)
+    worst, best = ordered[0], ordered[-1]
+    if len(flows) > 1:
+        most, least = best["throughput_bps"], worst["throughput_bps"]
+        found.append(
+            f"{best['label']} gets the most, {_mbits(most)} Mbit/s or {most / fair:.2f} times the"
+            f" fair share; {worst['label']} the least, {_mbits(least)} Mbit/s or"
+            f" {least / fair:.2f} times.  Jain's index is {total['jain']:.3f}"
+            f" (1 is equal, {1 / len(flows):.2f} one flow alone)."
+        )
+    groups = _by_cc(flows)
+    if len(groups) > 1:
+        means = [
+            f"{name} {_mbits(statistics.fmean(flow['throughput_bps'] for flow in its))}"
+            for name, its in groups.items()
+        ]
+        found.append(f"Mean of a flow, by congestion control: {', '.join(means)} Mbit/s.")
+    kept = {
+        name: statistics.median(values)
+        for name, its in groups.items()
+        if (values := [flow["cut_keeps"] for flow in its if flow["cut_keeps"] is not None])
+    }
+    if kept:
+        words = [f"{name} {100 * keep:.0f} %" for name, keep in kept.items()]
+        found.append(f"Of its window a flow keeps at a loss: {', '.join(words)}.")
+    never = [flow["label"] for flow in flows if not flow["cuts"]]
+    if never and total["drops"]:
+        found.append(f"No loss after the warm-up for {', '.join(never)}.")
+    found.append(
+        f"The queue delays packets by {delay['mean']:.0f} ms on average,"
+        f" {100 * delay['mean'] / delay['full']:.0f} % of what a full one would; the link is busy"
+        f" {100 * total['utilisation']:.1f} % of the time, and"
+        + (
+            f" {100 * total['loss']:.3f} % of the packets are lost."
+            if total["drops"]
+            else " nothing is lost."
+        )
+    )
+    return found

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where results go.
+
+    results/2026-11-20T114500-dumbbell-2bic-gaimd-cubic-reno/
+        result.json     the figures, the curves, and everything that they depend on
+        *.flent.gz      the same for Flent
+        *.png *.svg     throughput, cwnd, queue, background
+        raw/            what was measured, as it was measured
+
+A run works in a hidden directory beside, which gets its name when everything is in it: so a
+directory with a date is complete, and a run that is refused or stopped leaves nothing.  None is
+ever overwritten.
+"""
+
+import contextlib
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fairlab import __version__
+from fairlab.model import units
+from fairlab.model.errors import CannotRunError, UsageError
+from fairlab.model.qdisc import BOTTLENECK
+from fairlab.model.scenario import Scenario
+from fairlab.results import analysis, flentfile, validity
+from fairlab.run.measure import MEASUREMENT, PING, SCENARIO, TRACE
+
+RESULT, RAW = "result.json", "raw"
+LONGEST_NAME = 60
+
+
+def flow_set_name(scenario: Scenario) -> str:
+    """The flows in a few letters, such as 2bic-gaimd-cubic, and the qdisc if one was asked for."""
+    count = Counter(str(flow) for flow in scenario.flows)
+    words = [f"{n if n > 1 else ''}{name}" for name, n in count.items()]
+    words += [qdisc.kind for qdisc in scenario.qdiscs]
+    return re.sub(r"[^a-z0-9-]+", "_", "-".join(words).lower())[:LONGEST_NAME]
+
+
+def project_version(tree: Path | None) -> str:
+    """Which state of the project this is, as far as git can tell."""
+    if tree is None or not (tree / ".git").exists():
+        return ""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(tree), "describe", "--always", "--dirty", "--tags"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+@contextlib.contextmanager
+def working_directory(parent: Path) -> Iterator[Path]:
+    """A directory beside the results that is gone afterwards, unless publish() gave it a name."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=".fairlab-", dir=parent))
+    except OSError as error:
+        raise UsageError(f"cannot write results to {parent}: {error.strerror}") from None
+    work.chmod(0o755)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def write_scenario(work: Path, scenario: Scenario) -> None:
+    """Say what is to be measured."""
+    (work / SCENARIO).write_text(json.dumps(scenario.to_json()))
+
+
+def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
+    """Judge and evaluate the raw data in WORK, and store it all there."""
+    measurement = analysis.Measurement.read(work)
+    validity.check(measurement)
+    document = measurement.document
+    busy_rate = validity.busy_rate(measurement)
+    result = {
+        "fairlab": __version__,
+        "project": project_version(tree),
+        "date": date.astimezone(UTC).isoformat(timespec="seconds"),
+        "name": flow_set_name(measurement.scenario),
+        **{name: document[name] for name in ("scenario", "kernel", "engine", "tools", "modules")},
+        "settings": document["settings"],
+        "queues": document["queues"],
+        "checks": {
+            "capacity_bps": document["capacity"] and round(document["capacity"]),
+            "round_trip_ms": document["round_trip_ms"],
+            "idle_share": round(document["load"]["idle_share"], 3),
+            "rate_while_busy_bps": busy_rate and round(busy_rate),
+            "trace_events_lost": document["trace_lost"],
+        },
+        **analysis.evaluate(measurement),
+    }
+    (work / RESULT).write_text(json.dumps(result) + "\n")
+    _keep_raw(work)
+    return result
+
+
+def _keep_raw(work: Path) -> None:
+    """Put the raw data out of the way, the trace compressed."""
+    raw = work / RAW
+    raw.mkdir()
+    with (work / TRACE).open("rb") as source, gzip.open(raw / f"{TRACE}.gz", "wb", 6) as target:
+        shutil.copyfileobj(source, target)
+    (work / TRACE).unlink()
+    reports = [*work.glob("*-[0-9]*.json"), *work.glob("*.fair"), *work.glob("background-*.json")]
+    for name in (MEASUREMENT, PING, *(path.name for path in reports)):
+        (work / name).rename(raw / name)
+    (work / SCENARIO).unlink()
+
+
+def write_flent(directory: Path, result: dict[str, Any]) -> None:
+    """Store the flow set for Flent."""
+    name = f"{result['scenario']['topology']}-{result['name']}.flent.gz"
+    flentfile.write(result, directory / name, describe_more(result))
+
+
+def publish(work: Path, parent: Path, date: datetime, result: dict[str, Any]) -> Path:
+    """Give WORK, which is complete, a name that nothing has yet."""
+    base = f"{date.strftime('%Y-%m-%dT%H%M%S')}-{result['scenario']['topology']}-{result['name']}"
+    return name(work, parent, base)
+
+
+def name(work: Path, parent: Path, base: str) -> Path:
+    """Call WORK by BASE, or with a number if that is taken."""
+    number = 1
+    while True:
+        final = parent / (base if number == 1 else f"{base}-{number}")
+        try:
+            final.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        # Over the empty directory that nobody else has.
+        return work.rename(final)
+
+
+def read(directory: Path) -> dict[str, Any]:
+    """The result stored in a directory."""
+    try:
+        text = (directory / RESULT).read_text()
+    except OSError as error:
+        raise UsageError(f"{directory}: no result there: {error.strerror}") from None
+    try:
+        result: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise CannotRunError(f"{directory / RESULT} is damaged: {error}") from None
+    return result
+
+
+def without_curves(result: dict[str, Any]) -> dict[str, Any]:
+    """The result without what is only needed to draw."""
+    return {name: value for name, value in result.items() if name != "series"}
+
+
+def describe(result: dict[str, Any]) -> str:
+    """The scenario in a line."""
+    s, engine = result["scenario"], result["engine"]
+    words = [s["topology"], units.format_rate(s["rate"]), f"rtt {units.format_time(s['rtt'])}"]
+    words += [f"buffer {s['buffer']['text']}", f"{s['seconds']} s"]
+    return f"{', '.join(words)}; Linux {result['kernel']['release']}, {where(engine)}"
+
+
+def where(engine: dict[str, Any]) -> str:
+    """On what it ran, in words."""
+    name = str(engine["name"])
+    # Virtual time is neither emulated nor anything but steady.
+    if name == "vm":
+        name += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
+    return name
+
+
+def describe_more(result: dict[str, Any]) -> str:
+    """What else was asked for, in a line: qdiscs, the background; empty if nothing."""
+    scenario = Scenario.from_json(result["scenario"])
+    words = [
+        f"{'' if qdisc.link == BOTTLENECK else f'{qdisc.link}: '}{qdisc}"
+        for qdisc in scenario.qdiscs
+    ]
+    if scenario.background:
+        words.append(f"background {scenario.background}")
+    return "; ".join(words)

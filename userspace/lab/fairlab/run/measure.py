@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The run itself, on the kernel that we are on, as root.
+
+It begins with a directory with a scenario.json in it, and leaves raw data there:
+
+    measurement.json        what ran where, and the samples (queues.py)
+    client-N.json           the sender's account of flow N, from both ends
+    server-N.json
+    client-N.fair           the same if it is fairflow's (samples.py)
+    background-*.json       fairtraffic's account of the background, from both ends
+    ping.txt, trace.txt     as the tools wrote them
+
+While the flows run nothing is written but memory: in an emulated machine, writing to the user's
+disk takes time that belongs to the run.  This thread sleeps between samples and does all of it:
+starts each flow when it is due, samples, says how it goes.
+"""
+
+import json
+import math
+import os
+import platform
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from fairlab.model import topology
+from fairlab.model.errors import LabError
+from fairlab.model.qdisc import Qdisc
+from fairlab.model.scenario import FAIRFLOW, Scenario
+from fairlab.net import host
+from fairlab.net.network import Laboratory
+from fairlab.net.queues import INTERVAL, Sampler
+from fairlab.net.tracing import Tracer, buffer_size
+from fairlab.run import engine, flows, preflight
+from fairlab.run.progress import Progress
+
+SCENARIO, MEASUREMENT, TRACE, PING = "scenario.json", "measurement.json", "trace.txt", "ping.txt"
+# What fairtraffic leaves: of the source, of the sink.
+BACKGROUND_REPORTS = ("background-source.json", "background-sink.json")
+
+# A flow counts as started when this many packets have arrived: more than iperf3's own talk
+# beforehand.
+STARTED_PACKETS = 30
+QUIET_BEFORE = 0.5  # seconds of sampling before the first flow
+# Seconds that the background has to itself.
+BACKGROUND_BEFORE = 2.0
+
+
+class Stopped(Exception):
+    """A signal asks us to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def stop_on_signals() -> None:
+    """Turn the signals that mean `stop` into an exception, once: cleaning up is not stopped."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(other, signal.SIG_IGN)
+        raise Stopped(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+
+
+def windows_memory(scenario: Scenario) -> int:
+    """Socket buffers that never limit a flow: several times what can be under way."""
+    return 4 * (scenario.bdp + scenario.buffer.bytes_at_most(scenario.frame))
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """What the checks before a run measured."""
+
+    capacity: float | None  # bit/s; None: there is no limit
+    round_trip_ms: float
+
+
+def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> Fitness:
+    """Set the network up for the scenario, checking each step."""
+    preflight.choose(lab, scenario)
+    preflight.qdiscs(lab, scenario)
+    preflight.offloads(lab)
+    capacity = None
+    # In virtual time it forwards infinitely fast, and would never come to an end.
+    if not engine.is_virtual():
+        progress.step("measuring how fast this machine forwards")
+        capacity = preflight.capacity(lab, scenario)
+    lab.add_queues()
+    preflight.delays(lab, scenario)
+    return Fitness(capacity, preflight.round_trip(lab, scenario))
+
+
+def check(scenario: Scenario, progress: Progress) -> Fitness:
+    """Everything that can be known before a run."""
+    host.require_root()
+    host.require_tools()
+    preflight.look_up(scenario)
+    progress.step("building the network")
+    with laboratory(scenario) as lab:
+        return prepare(lab, scenario, progress)
+
+
+def laboratory(scenario: Scenario) -> Laboratory:
+    """The network of a scenario, to be entered."""
+    return Laboratory(topology.build(scenario), windows_memory(scenario), scenario.ecn)
+
+
+def settings_in_force(lab: Laboratory, scenario: Scenario) -> list[dict[str, str]]:
+    """For each flow, the parameters of its congestion control in its sender's namespace."""
+    found = []
+    for flow, path in zip(scenario.flows, lab.network.paths, strict=True):
+        script = (
+            f"cd /proc/sys/net/ipv4; for f in {flow.cc}_*; do [ ! -e $f ] || grep -H . $f; done"
+        )
+        lines = [line.partition(":") for line in lab.shell(path.sender, script).splitlines()]
+        found.append({name: value for name, _, value in lines if "available" not in name})
+    return found
+
+
+def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
+    """The qdiscs of the bottleneck and of the scenario's choice, with their own statistics."""
+    network = lab.network
+    own = [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Qdisc)]
+    found = []
+    for end in (network.bottleneck, *own):
+        queue = end.queue.qdisc if isinstance(end.queue, topology.Bottleneck) else end.queue
+        assert isinstance(queue, Qdisc)
+        shown = lab.shown_queue(end)
+        # What was asked for, where, what came of it.
+        found.append(
+            {"link": queue.link, "interface": end.interface, "asked": str(queue), "shown": shown}
+        )
+    return found
+
+
+def environment() -> dict[str, Any]:
+    """What the run ran on."""
+    return {
+        "kernel": {
+            "release": platform.release(),
+            "version": platform.version(),
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+        },
+        # Told by scripts/vm to whatever runs in a guest.
+        "engine": {
+            "name": os.environ.get("FAIRPATH_ENGINE", "host"),
+            "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
+            "steady": os.environ.get("FAIRPATH_STEADY") == "1",
+        },
+        "tools": host.tool_versions(),
+    }
+
+
+class Run:
+    """The part of a run while flows are running."""
+
+    def __init__(
+        self, lab: Laboratory, scenario: Scenario, sampler: Sampler, progress: Progress
+    ) -> None:
+        self.lab = lab
+        self.scenario = scenario
+        self.sampler = sampler
+        self.progress = progress
+        self.traffic = flows.Traffic(lab, scenario)
+        self.background = flows.BackgroundTraffic(lab, scenario)
+        self.starts = dict(enumerate(scenario.starts()))
+        # By the monotonic clock:
+        self.launch = 0.0
+        self.begin = 0.0  # when the first flow's data came through
+        self.end = 0.0
+        # What the machine did between the two.
+        self.load = host.Load.now()
+        self.controls: dict[int, str] = {}
+
+    def _started(self, number: int) -> bool:
+        packets = self.sampler.samples.flow_packets[number]
+        return packets[-1] - packets[0] > STARTED_PACKETS
+
+    def _each_time(self) -> None:
+        """After each sample: whatever is due."""
+        now = time.monotonic()
+        since = now - self.launch
+        for number, start in list(self.starts.items()):
+            if since >= start:
+                del self.starts[number]
+                # A second more than needed, so that all are at it until the end.
+                self.traffic.start_client(number, math.ceil(self.scenario.seconds - start) + 1)
+        self.traffic.check_alive()
+        self.background.check_alive()
+        if not self.begin:
+            if any(map(self._started, range(len(self.scenario.flows)))):
+                self.begin = now
+                self.load = host.Load.now()
+            elif since > flows.START_PATIENCE:
+                raise LabError("no data comes through the network")
+        elif len(self.controls) < len(self.scenario.flows):
+            number = len(self.controls)
+            if self._started(number):
+                self.controls[number] = preflight.running(self.lab, self.scenario, number)
+        if self.progress.due():
+            self.progress.update(self._how_it_goes(now))
+
+    def _how_it_goes(self, now: float) -> str:
+        s = self.sampler.samples
+        back = min(len(s.time) - 1, round(1 / INTERVAL))
+        if not self.begin or not back:
+            return "starting the flows"
+        took = s.time[-1] - s.time[-1 - back]
+
+        def mbits(column: list[int]) -> float:
+            return (column[-1] - column[-1 - back]) * 8 / took / 1e6
+
+        queue = s.backlog_bytes[-1] * 8 / self.scenario.rate * 1000
+        each = "  ".join(
+            f"{label} {mbits(column):.1f}"
+            for label, column in zip(self.scenario.labels, s.flow_bytes, strict=True)
+        )
+        seconds = f"{now - self.begin:3.0f} of {self.scenario.seconds} s"
+        return f"{seconds}: {each} = {mbits(s.sent_bytes):.1f} Mbit/s, queue {queue:.0f} ms"
+
+    def execute(self) -> None:
+        """From the first server's start to the last client's end."""
+        self.traffic.start_servers()
+        self.traffic.start_ping()
+        self.background.start()
+        self.sampler.next = time.monotonic()
+        alone = BACKGROUND_BEFORE if self.scenario.background else QUIET_BEFORE
+        self.sampler.wait(time.monotonic() + alone)
+        self.launch = time.monotonic()
+        while not self.begin or time.monotonic() < self.begin + self.scenario.seconds:
+            self.sampler.wait(time.monotonic() + INTERVAL, self._each_time)
+        self.end = time.monotonic()
+        self.load = host.Load.now().since(self.load)
+        self.background.stop("source")
+        if len(self.controls) < len(self.scenario.flows):
+            late = self.scenario.labels[len(self.controls)]
+            raise LabError(
+                f"flow {late} did not get through: after {self.scenario.seconds} s hardly any data"
+            )
+        while self.traffic.running():
+            self.sampler.wait(time.monotonic() + INTERVAL)
+            if time.monotonic() > self.end + flows.END_PATIENCE:
+                raise LabError("the flows do not end")
+        self.sampler.take()
+        self.background.stop("sink")
+        self.traffic.stop_ping()
+
+
+def measure(directory: Path, progress: Progress) -> None:
+    """Do what DIRECTORY's scenario says, and leave the raw data there."""
+    scenario = Scenario.from_json(json.loads((directory / SCENARIO).read_text()))
+    host.require_root()
+    host.require_tools()
+    preflight.look_up(scenario)
+    if scenario.background or scenario.sender == FAIRFLOW:
+        host.traffic_program()
+    progress.step("building the network")
+    connections = [(flow.cc, *flows.ports(n)) for n, flow in enumerate(scenario.flows)]
+    with laboratory(scenario) as lab:
+        fitness = prepare(lab, scenario, progress)
+        around = environment() | {
+            "modules": {flow.cc: host.module_version(flow.cc) for flow in scenario.flows},
+            "settings": settings_in_force(lab, scenario),
+        }
+        size = buffer_size(scenario.rate, scenario.frame, scenario.seconds + 5)
+        bottleneck, last = lab.network.bottleneck.node, lab.network.paths[0].last.node
+        with (
+            lab.queue_reader(bottleneck) as left,
+            lab.queue_reader(last) as right,
+            Tracer(connections, size) as tracer,
+        ):
+            progress.step(f"running {len(scenario.flows)} flows for {scenario.seconds} s")
+            run = Run(lab, scenario, Sampler(lab, left, right), progress)
+            clock_offset = time.time() - time.monotonic()
+            run.execute()
+            tracer.stop()
+            reports = run.traffic.reports()
+            queues = shown_queues(lab)
+            for label, flow, report in zip(scenario.labels, scenario.flows, reports, strict=True):
+                preflight.require_same(label, flow.cc, report.cc)
+            progress.step("collecting what was measured")
+            (directory / TRACE).write_text(tracer.read())
+            trace_lost = tracer.lost()
+        for output in (*run.traffic.outputs(), *run.background.reports()):
+            shutil.copy(output, directory)
+        shutil.copy(lab.scratch / PING, directory)
+    document = around | {
+        "scenario": scenario.to_json(),
+        "begin": run.begin,
+        "end": run.end,
+        "clock_offset": clock_offset,
+        "samples": run.sampler.samples.to_json(),
+        "load": vars(run.load) | {"idle_share": run.load.idle_share},
+        "capacity": fitness.capacity,
+        "round_trip_ms": fitness.round_trip_ms,
+        "trace_lost": trace_lost,
+        "queues": queues,
+        "reports": [vars(report) for report in reports],
+    }
+    # Written last: where it is, everything is.
+    (directory / MEASUREMENT).write_text(json.dumps(document))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Experiments with SLBN: sessions, backbones, the max-min reference, the simulator."""

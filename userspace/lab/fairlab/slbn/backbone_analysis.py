@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The moving line: what each flow of a run on the backbone should have had, at each moment.
+
+With SLBN it is worked out from when sessions really joined and left, as their agents said, and
+not from when that was planned.  A flow that always has something to send (TCP's, and UDP beyond a
+wire's rate) has no other limit than the network, whatever its agent makes of it.  All others are
+sessions with the demand that their agent has: UDP that sends less than it may, and what flows back,
+above all TCP's acknowledgements.  Each has to have its share of the wires, so the line moves with
+these demands, too.
+
+Without SLBN there are no agents to ask, and a flow counts from when it could send; what it makes
+flow back is a part of what it gets itself.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from fairlab.model import headers
+from fairlab.run import flows
+from fairlab.slbn import backbone, maxmin
+from fairlab.slbn.abilene import Variant
+from fairlab.slbn.backbone import FLOWS, MTU, UDP, Plan
+
+NEVER = float("inf")
+#: A line that moves by less is at rest.
+STILL = 0.05
+#: One that moves by more is another line, and to be told anew.
+MOVED = 0.01
+#: An acknowledgement for two full segments.
+ACK_PART = (headers.SEGMENT + headers.ETHERNET) / (2 * (MTU + headers.ETHERNET))
+
+
+@dataclass
+class Session:
+    """A session of a flow, or of what flows back."""
+
+    flow: int
+    back: bool
+    since: float
+    until: float = NEVER
+    #: from when to when it takes all that it can get
+    greedy: tuple[float, float] = (NEVER, NEVER)
+    demands: list[tuple[float, int]] = field(default_factory=list)
+    told: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def wires(self) -> list[str]:
+        flow = FLOWS[self.flow]
+        return flow.wires_back if self.back else flow.wires
+
+
+def last(steps: list[tuple[float, int]], when: float) -> int:
+    """What STEPS have come to WHEN; before the first, 0."""
+    place = bisect_right(steps, when, key=lambda step: step[0])
+    return steps[place - 1][1] if place else 0
+
+
+def greedy(plan: Plan, number: int) -> bool:
+    """Does this flow take all that it can get?"""
+    flow = FLOWS[number]
+    return flow.kind != UDP or min(part.share for part in flow.parts) >= 1
+
+
+def which(node: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
+    """The flow of a session, and whether it is what flows back."""
+    for number, flow in enumerate(FLOWS):
+        own, port = flows.ports(number)
+        if (node, source_port, destination_port) == (flow.source, own, port):
+            return number, False
+        if (node, source_port, destination_port) == (flow.destination, port, own):
+            return number, True
+    return None
+
+
+def stops(plan: Plan, number: int, started: list[float]) -> float:
+    """When a flow stops to send."""
+    flow = FLOWS[number]
+    begin, end = plan.times(flow.parts[-1])
+    return started[-1] + end - begin if len(started) == len(flow.parts) else NEVER
+
+
+def told_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
+    """The sessions that the agents told of."""
+    found: dict[tuple[str, int], Session] = {}
+    for when, node, number, source_port, port, demand, rate, rtt, over in measured["events"]:
+        whose = which(node, source_port, port)
+        # It is told of when its first packet is back.
+        sent = when - rtt / 1e9
+        session = found.get((node, number))
+        if over:
+            if session:
+                session.until = sent
+        elif whose:
+            if not session:
+                session = found[node, number] = Session(*whose, since=sent)
+                flow, back = whose
+                if not back and greedy(plan, flow):
+                    session.greedy = sent, stops(plan, flow, measured["started"][flow])
+            session.demands.append((sent, demand))
+            session.told.append((when, rate))
+    for when, node, number, demand in measured["demands"]:
+        if session := found.get((node, number)):
+            session.demands.append((max(when, session.since), demand))
+    for session in found.values():
+        session.demands.sort(key=lambda step: step[0])
+    return list(found.values())
+
+
+def planned_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
+    """The sessions that flows would be, by when they could send."""
+    found = []
+    for number, (flow, started) in enumerate(zip(FLOWS, measured["started"], strict=True)):
+        since, until = started[0], stops(plan, number, started)
+        session = Session(number, False, since, until)
+        if greedy(plan, number):
+            session.greedy = since, until
+        session.demands = [
+            (when, round(part.share * plan.rate))
+            for when, part in zip(started, flow.parts, strict=True)
+        ]
+        found.append(session)
+    return found
+
+
+Rates = dict[int, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Each flow's rate [bit/s] from each of some moments on."""
+
+    times: list[float]
+    rates: list[Rates]
+
+    @property
+    def flows(self) -> set[int]:
+        """Those that there ever were."""
+        return {number for rates in self.rates for number in rates}
+
+    def at(self, when: float) -> Rates:
+        place = bisect_right(self.times, when)
+        return self.rates[place - 1] if place else {}
+
+    def mean(self, number: int, begin: float, end: float) -> float:
+        """A flow's mean rate."""
+        cuts = [begin, *(t for t in self.times if begin < t < end), end]
+        total = sum((b - a) * self.at(a).get(number, 0.0) for a, b in pairwise(cuts))
+        return total / (end - begin)
+
+    def moves(self, numbers: Collection[int], by: float = STILL) -> list[float]:
+        """When one of these flows came or went, or its rate had moved by so much."""
+        found: list[float] = []
+        before: Rates = {}
+        for when, rates in zip(self.times, self.rates, strict=True):
+            own = {number: rate for number, rate in rates.items() if number in numbers}
+            if own.keys() != before.keys() or any(
+                abs(rate / before[number] - 1) > by for number, rate in own.items()
+            ):
+                found.append(when)
+                before = own
+        return found
+
+
+class Oracle:
+    """Works out exact rates, each only once."""
+
+    def __init__(self, plan: Plan, variant: Variant) -> None:
+        self.plan = plan
+        used = {wire for flow in FLOWS for wire in (*flow.wires, *flow.wires_back)}
+        self.capacity = dict.fromkeys(used, variant.capacity(plan.rate))
+        self._known: dict[frozenset[tuple[int, bool, int | None]], Rates] = {}
+
+    def rates(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
+        """Of flows that want so much: (flow, flows back, demand)."""
+        if wanted not in self._known:
+            sessions = {
+                f"{number} {back}": maxmin.Session(Session(number, back, 0).wires, demand)
+                for number, back, demand in wanted
+            }
+            found = maxmin.rates(self.capacity, sessions)
+            self._known[wanted] = {
+                number: float(found[f"{number} {back}"]) for number, back, _ in wanted if not back
+            }
+        return self._known[wanted]
+
+    def with_acks(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
+        """The same, with what each TCP flow makes flow back, which depends on what it gets."""
+        rates = self.rates(wanted)
+        for _ in range(5):
+            acks = {
+                (number, True, max(1, round(ACK_PART * rate)))
+                for number, rate in rates.items()
+                if FLOWS[number].kind != UDP
+            }
+            rates = self.rates(wanted | acks)
+        return rates
+
+    def line(self, sessions: list[Session], acks: bool) -> Line:
+        """The line of these sessions; ACKS: what they make flow back is to be added."""
+        moments = {when for s in sessions for when in (s.since, s.until, *s.greedy)}
+        moments |= {when for s in sessions for when, _ in s.demands}
+        moments.discard(NEVER)
+        times, rates = [], []
+        for when in sorted(moments):
+            wanted = frozenset(
+                (
+                    session.flow,
+                    session.back,
+                    None
+                    if session.greedy[0] <= when < session.greedy[1]
+                    else max(1, last(session.demands, when)),
+                )
+                for session in sessions
+                if session.since <= when < session.until
+            )
+            times.append(when)
+            rates.append(self.with_acks(wanted) if acks else self.rates(wanted))
+        return Line(times, rates)
+
+
+def build(plan: Plan, name: str, measured: dict[str, Any]) -> tuple[Line, list[Session]]:
+    """The line of a variant, and the sessions that it is of."""
+    variant = backbone.VARIANTS[name]
+    sessions = told_sessions(plan, measured) if variant.slbn else planned_sessions(plan, measured)
+    return Oracle(plan, variant).line(sessions, acks=not variant.slbn), sessions
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A while in which nothing moved: each flow's rate as told, and as it should be."""
+
+    begin: float
+    end: float
+    beside: dict[int, tuple[float, float]]
+
+    @property
+    def off(self) -> float:
+        """How far the farthest is off."""
+        return max((abs(told / due - 1) for told, due in self.beside.values()), default=0.0)
+
+
+def history(line: Line, sessions: list[Session], end: float) -> Iterator[Moment]:
+    """What was told beside the line, until END."""
+    own = [session for session in sessions if not session.back]
+    times = {*line.times, *(when for session in own for when, _ in session.told)}
+    for begin, until in pairwise(sorted({when for when in times if when < end} | {end})):
+        rates = line.at(begin)
+        told = {
+            session.flow: float(last(session.told, begin))
+            for session in own
+            if session.since <= begin < session.until
+        }
+        beside = {number: (told.get(number, 0.0), rate) for number, rate in rates.items()}
+        yield Moment(begin, until, beside)
+
+
+def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[float, float]]:
+    """Whiles in which somebody was told a rate that is off by more than TOLERANCE.
+
+    Each begins when the line has moved (or a rate has left it), and ends when all are told the new
+    line, or when that moves on.
+    """
+    moves = set(line.moves(range(len(FLOWS)), MOVED))
+    found: list[tuple[float, float]] = []
+    for moment in moments:
+        if moment.off <= tolerance:
+            continue
+        if found and found[-1][1] == moment.begin and moment.begin not in moves:
+            found[-1] = (found[-1][0], moment.end)
+        else:
+            found.append((moment.begin, moment.end))
+    return found
+
+
+def rests(line: Line, number: int, settle: float, end: float) -> list[tuple[float, float]]:
+    """From when to when a flow's rate had not moved for a while."""
+    moves = [when for when in line.moves([number]) if when < end]
+    found = [(a + settle, b) for a, b in pairwise([*moves, end])]
+    return [(a, b) for a, b in found if a < b and number in line.at(a)]

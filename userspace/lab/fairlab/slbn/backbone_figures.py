@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures of a run on the backbone.
+
+rates      with SLBN: what each flow was told and what it got, against the exact line
+variants   with SLBN and without, side by side: what each flow got of what is fair, how much of the
+           busiest links was used, and what waited there
+
+Goodput is drawn with its headers, so that it can be laid over rates.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from fairlab.results import plots
+from fairlab.results.plots import COLOURS, DASHES, GREY
+from fairlab.slbn import backbone, backbone_analysis
+from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Plan
+
+TITLES = {"slbn": "SLBN, with drr_fq", "drr_fq": "drr_fq alone", "pfifo": "pfifo"}
+LINE, TOLD, GOT = "#c9c9c9", COLOURS[0], COLOURS[1]
+LEAST, MOST = 0.05, 5.0  # of what is fair
+
+
+def draw(plan: Plan, data: dict[str, Any], directory: Path) -> list[Path]:
+    """All figures, as PNG and SVG."""
+    import matplotlib as mpl
+
+    paths = []
+    with mpl.rc_context(plots.STYLE | {"font.size": 9}):
+        if "slbn" in data:
+            paths += save(rates(plan, data["slbn"]), directory, "rates")
+        paths += save(variants(plan, data), directory, "variants")
+    return paths
+
+
+def save(figure: Any, directory: Path, name: str) -> list[Path]:
+    paths = [directory / f"{name}.{ending}" for ending in plots.FORMATS]
+    for path in paths:
+        date = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, metadata=date, bbox_inches="tight")
+    return paths
+
+
+def name_of(flow: Flow) -> str:
+    return f"{flow.source} → {flow.destination}, {flow.kind.upper()}"
+
+
+def mark_changes(plan: Plan, axis: Any) -> None:
+    for flow in FLOWS:
+        for part in flow.parts:
+            for when in plan.times(part):
+                if 0 < when < plan.seconds:
+                    axis.axvline(when, color="#e4e4e4", linewidth=0.8, zorder=0)
+
+
+def rates(plan: Plan, measured: dict[str, Any]) -> Any:
+    """A panel for each flow: the exact line, what it was told, what it got."""
+    from matplotlib.figure import Figure
+
+    line, sessions = backbone_analysis.build(plan, "slbn", measured)
+    moments = list(backbone_analysis.history(line, sessions, plan.seconds))
+    figure = Figure(figsize=(9, 8), dpi=110, layout="constrained")
+    axes = figure.subplots(len(FLOWS) // 2, 2, sharex=True, sharey=True)
+    for number, (flow, axis) in enumerate(zip(FLOWS, axes.flat, strict=True)):
+        axis.grid(visible=False, axis="x")
+        mark_changes(plan, axis)
+        times: list[float] = []
+        due: list[float] = []
+        told: list[float] = []
+        for moment in moments:
+            rate, exact = moment.beside.get(number, (float("nan"), float("nan")))
+            times += [moment.begin, moment.end]
+            due += [exact / 1e6] * 2
+            told += [(rate or float("nan")) / 1e6] * 2
+        axis.plot(times, due, color=LINE, linewidth=5, solid_capstyle="butt", label="exact max-min")
+        axis.plot(times, told, color=TOLD, linewidth=1.1, label="told by slbnd")
+        points = [
+            ((begin + end) / 2, rate / flow.payload_part / 1e6)
+            for begin, end, rate in measured["goodput"][number]
+        ]
+        axis.plot(
+            [when for when, _ in points],
+            [rate for _, rate in points],
+            color=GOT,
+            marker="o",
+            markersize=2.6,
+            linestyle="none",
+            label="received, each second",
+        )
+        axis.set_title(name_of(flow), fontsize=9, loc="left", fontweight="bold")
+    axes[0, 0].set_xlim(0, plan.seconds)
+    axes[0, 0].set_ylim(0, 1.15 * plan.rate / 1e6)
+    figure.supxlabel("time (s)", fontsize=9)
+    figure.supylabel("Mbit/s", fontsize=9)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, ncol=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return figure
+
+
+def busiest(data: dict[str, Any]) -> list[str]:
+    """On each flow's way, the wire that sent the most, beyond the access router's own."""
+    first = next(iter(data.values()))["wires"]
+    found = []
+    for flow in FLOWS:
+        sent = {wire: first[wire]["sent"][-1] - first[wire]["sent"][0] for wire in flow.wires[1:]}
+        found.append(max(sent, key=lambda wire: sent[wire]))
+    return sorted(set(found))
+
+
+def looks() -> list[dict[str, Any]]:
+    """Colour and dashes of each flow: a colour for each kind."""
+    kinds = list(dict.fromkeys(flow.kind for flow in FLOWS))
+    found = []
+    for number, flow in enumerate(FLOWS):
+        same = sum(other.kind == flow.kind for other in FLOWS[:number])
+        colour = GREY if flow.kind == UDP else COLOURS[kinds.index(flow.kind)]
+        found.append({"color": colour, "linestyle": DASHES[same]})
+    return found
+
+
+def variants(plan: Plan, data: dict[str, Any]) -> Any:
+    """A column for each variant: goodput of what is fair, use, queues."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    figure = Figure(figsize=(3.1 * len(data) + 2, 7.2), dpi=110, layout="constrained")
+    axes = figure.subplots(3, len(data), sharex=True, sharey="row", squeeze=False)
+    wires = busiest(data)
+    for column, (name, measured) in enumerate(data.items()):
+        fair, use, queue = axes[:, column]
+        line, _ = backbone_analysis.build(plan, name, measured)
+        for flow, look, points, number in zip(
+            FLOWS, looks(), measured["goodput"], range(len(FLOWS)), strict=True
+        ):
+            shown = [
+                ((begin + end) / 2, max(LEAST, rate / flow.payload_part / due))
+                for begin, end, rate in points
+                if (due := share(plan, name, number, line, begin, end))
+            ]
+            fair.plot(*zip(*shown, strict=True), linewidth=1.1, label=name_of(flow), **look)
+        times = measured["times"]
+        for wire, colour in zip(wires, COLOURS[2:], strict=False):
+            kept = measured["wires"][wire]
+            label = wire.replace("a-", "access ").replace(".", " → ")
+            windows = backbone.use(plan, measured, wire)
+            use.plot(times[-len(windows) :], windows, color=colour, linewidth=1.1, label=label)
+            held = [8000 * size / plan.rate for size in kept["held"]]
+            queue.plot(times, held, color=colour, linewidth=1.1, label=label)
+        if VARIANTS[name].slbn:
+            handed = VARIANTS[name].capacity(plan.rate) / plan.rate
+            use.axhline(handed, color=GREY, linewidth=0.8, linestyle=":", label="handed out")
+        for axis in (fair, use, queue):
+            axis.grid(visible=False, axis="x")
+            mark_changes(plan, axis)
+        fair.set_title(TITLES[name], fontsize=10, fontweight="bold")
+    left = axes[:, 0]
+    left[0].set_yscale("log")
+    left[0].set_ylim(LEAST, MOST)
+    left[0].set_yticks(
+        [0.05, 0.1, 0.2, 0.5, 1, 2, 5], ["5 %", "10 %", "20 %", "50 %", "100 %", "200 %", "500 %"]
+    )
+    left[0].set_ylabel("received, of what is fair")
+    left[1].yaxis.set_major_formatter(PercentFormatter(1))
+    left[1].set_ylim(0, 1.05)
+    left[1].set_ylabel("use of links, 1 s")
+    left[2].set_ylabel("queues of links (ms)")
+    left[2].set_ylim(bottom=0)
+    left[2].set_xlim(0, plan.seconds)
+    for row in (0, 1):
+        handles = axes[row, 0].get_legend_handles_labels()
+        axes[row, -1].legend(*handles, loc="upper left", bbox_to_anchor=(1.02, 1), fontsize=8)
+    figure.supxlabel("time (s)", fontsize=9)
+    return figure
+
+
+def share(
+    plan: Plan, name: str, number: int, line: backbone_analysis.Line, begin: float, end: float
+) -> float:
+    """What it was fair that a flow got, which may be less than it asked for."""
+    due = line.mean(number, begin, end)
+    sends = plan.sends(FLOWS[number], begin)
+    return due if sends is None else min(due, sends)

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs a plan of sessions.py on the kernel that we are on, as root.
+
+One thread does it all: asks agents when sessions are due, hears what they are told, sends their
+data and looks at queues.  It is meant for virtual time, where none of this takes any; elsewhere
+it would be late, and says so by refusing the run.
+"""
+
+import ctypes
+import heapq
+import json
+import os
+import select
+import socket
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.qdisc import BOTTLENECK, Qdisc
+from fairlab.model.topology import End, Link, Network, Trunk
+from fairlab.net import host
+from fairlab.net.netlink import QueueState
+from fairlab.net.network import CONTROL, QUEUE, SLBN, TRUNK_LIMIT, Laboratory
+from fairlab.run import flows, preflight
+from fairlab.run.measure import environment
+from fairlab.run.progress import Progress
+from fairlab.slbn.mesh import Mesh, link_name
+from fairlab.slbn.sessions import DATA, DATA_HEADERS, PLAN, Plan, Told
+
+#: Seconds between the network's being there and the first event.
+QUIET = 0.2
+#: By how much an event may be late [s].
+LATE = 0.002
+#: Larger than any queue will be: the paper's have no limit.
+UNLIMITED = ("limit", "1000000")
+DISCARD = 9
+DEFAULT_MTU = 1500
+NOTHING = QueueState(0, 0, 0, 0, 0, 0)
+# What can only be there if somebody else speaks SLBN, or something is broken.
+NEVER_DROPPED = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_far")
+
+
+def prefix(mesh: Mesh, node: str) -> str:
+    """The first two octets of the addresses behind a router."""
+    return f"10.{100 + mesh.nodes.index(node)}"
+
+
+def own_address(mesh: Mesh, node: str) -> str:
+    """Of the router itself."""
+    return f"{prefix(mesh, node)}.255.254"
+
+
+def address(mesh: Mesh, node: str, number: int) -> str:
+    """Of the host of session NUMBER."""
+    return f"{prefix(mesh, node)}.{number // 250}.{1 + number % 250}"
+
+
+def network(plan: Plan) -> Network:
+    """The mesh, as the laboratory builds it.  Hosts, and routes to them, come later."""
+    links = []
+    capacity = plan.capacity()
+    data = Qdisc(BOTTLENECK, "pfifo", UNLIMITED)
+    epoch = f"{plan.epoch_ms}ms" if plan.epoch_ms else "0"
+    words = f"epoch {epoch} memory {plan.visits}"
+    for n, wire in enumerate(plan.mesh.wires, 1):
+        ends = []
+        for side, (own, other) in enumerate(((wire.a, wire.b), (wire.b, wire.a)), 1):
+            name = link_name(own, other)
+            trunk = Trunk(wire.rate, wire.delay, data, capacity[name], words)
+            mac = f"02:00:00:00:{n:02x}:{side:02x}"
+            ends.append(End(own, name, f"10.{n}.0.{side}", mac, trunk))
+        links.append(Link(ends[0], ends[1]))
+    return Network(
+        hosts=(),
+        routers=plan.mesh.nodes,
+        links=tuple(links),
+        routes={node: () for node in plan.mesh.nodes},
+        paths=(),
+        bottleneck=links[0].a,
+        mtu=max(DEFAULT_MTU, plan.packet),
+    )
+
+
+def finish_router(lab: Laboratory, plan: Plan, node: str) -> None:
+    """The hosts behind a router, and the ways to others'."""
+    mesh = plan.mesh
+    ends = lab.network.ends_of(node)
+    peers = {peer.node: peer.address for _, peer in ends}
+    batch = [
+        "link add hosts type dummy",
+        f"address add {own_address(mesh, node)}/16 dev hosts",
+        f"link set hosts mtu {lab.network.mtu} up",
+    ]
+    for other in mesh.nodes:
+        if other != node:
+            via = peers[mesh.hops[other][node]]
+            source = own_address(mesh, node)
+            batch.append(f"route add {prefix(mesh, other)}.0.0/16 via {via} src {source}")
+    # What it is turned round at has no share of its own, and needs no memory.
+    queue = f"qdisc add dev hosts root handle {SLBN:x}: slbn rate 1tbit memory 0 edge"
+    lines = "\n".join(batch)
+    lab.shell(node, f"ip -batch - <<'END'\n{lines}\nEND\ntc {queue}")
+
+
+def set_loss(lab: Laboratory, plan: Plan, part: float) -> None:
+    """All wires lose PART of the control packets from now on."""
+    for node in plan.mesh.nodes:
+        lines = []
+        for end, _ in lab.network.ends_of(node):
+            assert isinstance(end.queue, Trunk)
+            lines.append(
+                f"qdisc change dev {end.interface} parent {SLBN:x}:1 handle {CONTROL:x}:"
+                f" netem delay {end.queue.delay}us limit {TRUNK_LIMIT // lab.frame}"
+                f" loss {100 * part:g}%"
+            )
+        text = "\n".join(lines)
+        lab.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
+
+
+def agent_command(plan: Plan, path: Path) -> list[str]:
+    top = host.tree()
+    if top is None:
+        raise CannotRunError("slbnd is part of the project's tree: run its scripts/fairlab")
+    options = {
+        "config": "/dev/null",
+        "socket": str(path),
+        "control": f"{plan.control:g}%",
+        "pause": f"{plan.pause_ms:g}ms",
+        "hops": str(plan.hops),
+    }
+    # Without an epoch links wait for nobody, but an agent has to have one for its retries.
+    if plan.epoch_ms:
+        options["epoch"] = f"{plan.epoch_ms}ms"
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return [str(top / "build/slbnd/slbnd"), *words]
+
+
+@dataclass
+class Sender:
+    """A session's data: its socket, where it goes, how far apart its packets are."""
+
+    to: tuple[str, int]
+    rate: int = 0
+    last: float = 0.0
+    #: of the entry in the heap that counts
+    version: int = 0
+
+
+class Driver:
+    """The run, while it is running."""
+
+    def __init__(self, lab: Laboratory, plan: Plan, stack: ExitStack) -> None:
+        self.lab, self.plan = lab, plan
+        self.told = Told(plan)
+        self.begin = 0.0
+        self.connections: dict[str, Any] = {}
+        self.processes: dict[str, Any] = {}
+        self.sockets: dict[str, socket.socket] = {}
+        #: (router, slbnd's number) -> ours, and back
+        self.numbers: dict[tuple[str, int], int] = {}
+        self.ids: dict[int, int] = {}
+        self.senders: dict[int, Sender] = {}
+        #: routers whose agents were asked something, so that events may wait in the library
+        self.asked: set[str] = set()
+        #: (when, order, what is due, of which)
+        self.due: list[tuple[float, int, str, Any]] = []
+        self.order = 0
+        self.payload = bytes(max(0, plan.packet - 28))
+        self.gap_bits = 8 * (plan.packet - 28 + DATA_HEADERS) if plan.packet else 0
+        #: control packets take their part of a session's rate, data the rest
+        self.data_part = 1 - plan.control / 100
+        self.late = 0.0
+        self._start_agents(stack)
+        self._find_queues(stack)
+
+    # --- before ---------------------------------------------------------------------------------
+
+    def _start_agents(self, stack: ExitStack) -> None:
+        import libslbn
+
+        for node in self.plan.mesh.nodes:
+            path = self.lab.scratch / f"{node}.socket"
+            with (self.lab.scratch / f"{node}.txt").open("wb") as output:
+                self.processes[node] = self.lab.start(node, agent_command(self.plan, path), output)
+        deadline = time.monotonic() + flows.START_PATIENCE
+        for node, process in self.processes.items():
+            path = self.lab.scratch / f"{node}.socket"
+            while True:
+                try:
+                    connection = libslbn.Connection(str(path))
+                    break
+                except OSError:
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        raise LabError(f"slbnd at {node}: {self._said(node)}") from None
+                    time.sleep(0.01)
+            self.connections[node] = stack.enter_context(connection)
+        if self.plan.packet:
+            for node in {session.source for session in self.plan.sessions}:
+                self.sockets[node] = host.in_namespace(
+                    self.lab.pid(node), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                )
+                stack.callback(self.sockets[node].close)
+
+    def _said(self, node: str) -> str:
+        return (self.lab.scratch / f"{node}.txt").read_text().strip().replace("\n", "; ")
+
+    def _find_queues(self, stack: ExitStack) -> None:
+        self.places: dict[str, list[tuple[str, int]]] = {}
+        self.readers = {}
+        for node in self.plan.mesh.nodes:
+            ends = [end for end, _ in self.lab.network.ends_of(node)]
+            self.places[node] = [(end.interface, self.lab.interface_index(end)) for end in ends]
+            self.readers[node] = stack.enter_context(self.lab.queue_reader(node))
+        columns = ("control", "held")
+        for link in self.plan.mesh.rates:
+            self.told.links[link] = {column: [] for column in columns}
+
+    # --- what is due ------------------------------------------------------------------------------
+
+    def at(self, when: float, what: str, which: Any = None) -> None:
+        self.order += 1
+        heapq.heappush(self.due, (when, self.order, what, which))
+
+    def now(self) -> float:
+        return time.monotonic() - self.begin
+
+    def join(self, number: int) -> None:
+        import libslbn
+
+        session = self.plan.sessions[number]
+        if session.source not in self.connections:
+            return
+        to = address(self.plan.mesh, session.destination, number)
+        demand = libslbn.UNLIMITED if session.demand is None else session.demand
+        own = self.connections[session.source].join(to, demand)
+        self.asked.add(session.source)
+        self.numbers[session.source, own] = number
+        self.ids[number] = own
+        self.told.asked.append((self.now(), number, session.demand))
+        if self.plan.packet:
+            self.senders[number] = Sender((to, DISCARD))
+
+    def change(self, which: tuple[int, int | None]) -> None:
+        import libslbn
+
+        number, demand = which
+        session = self.plan.sessions[number]
+        if session.source in self.connections:
+            asked = libslbn.UNLIMITED if demand is None else demand
+            self.connections[session.source].change(self.ids[number], asked)
+            self.asked.add(session.source)
+            self.told.asked.append((self.now(), number, demand))
+
+    def leave(self, number: int) -> None:
+        session = self.plan.sessions[number]
+        if session.source in self.connections:
+            self.connections[session.source].leave(self.ids[number])
+            self.asked.add(session.source)
+            self.told.asked.append((self.now(), number, 0))
+        self.senders.pop(number, None)
+
+    def kill(self, node: str) -> None:
+        """An agent goes without a word, and its sessions with it."""
+        self.processes[node].kill()
+        self.processes[node].wait()
+        del self.connections[node]
+        self.told.died.append((self.now(), node))
+        for number, session in enumerate(self.plan.sessions):
+            if session.source == node:
+                self.senders.pop(number, None)
+
+    def lose(self, part: float) -> None:
+        set_loss(self.lab, self.plan, part)
+
+    def look(self, _: None) -> None:
+        """At all queues."""
+        told = self.told
+        told.times.append(self.now())
+        for node, reader in self.readers.items():
+            states = reader.read()
+            for link, index in self.places[node]:
+                kept = told.links[link]
+                kept["control"].append(states.get((index, CONTROL), NOTHING).sent_bytes)
+                # netem holds what is on its way, too; what waits is in the data qdisc.
+                kept["held"].append(states.get((index, QUEUE), NOTHING).backlog_bytes)
+        self.at(told.times[-1] + self.plan.every, "look")
+
+    def send(self, which: tuple[int, int]) -> None:
+        """The next data packet of a session, if its rate is still the one that set this time."""
+        number, version = which
+        sender = self.senders.get(number)
+        if sender is None or sender.version != version:
+            return
+        node = self.plan.sessions[number].source
+        self.sockets[node].sendto(self.payload, sender.to)
+        self.told.sent += 1
+        # By the plan and not by the clock, so that no gap is longer than it should be.
+        sender.last = max(sender.last + self.gap_bits / sender.rate, self.now() - LATE)
+        self.at(sender.last + self.gap_bits / sender.rate, "send", which)
+
+    # --- what is heard ----------------------------------------------------------------------------
+
+    def hear(self, node: str) -> None:
+        connection = self.connections[node]
+        while (event := connection.next(0)) is not None:
+            number = self.numbers.get((node, event.id))
+            if number is None or event.over:
+                continue
+            now = self.now()
+            self.told.rates.append((now, number, event.rate))
+            sender = self.senders.get(number)
+            rate = round(event.rate * self.data_part)
+            if sender is None or rate == 0:
+                continue
+            if not sender.rate:
+                sender.last = now
+            sender.rate = rate
+            sender.version += 1
+            when = max(now, sender.last + self.gap_bits / rate)
+            sender.last = when - self.gap_bits / rate
+            self.at(when, "send", (number, sender.version))
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        for number, session in enumerate(self.plan.sessions):
+            self.at(session.join, "join", number)
+            for when, demand in session.changes:
+                self.at(when, "change", (number, demand))
+            if session.leave is not None:
+                self.at(session.leave, "leave", number)
+        for loss in self.plan.losses:
+            self.at(loss.begin, "lose", loss.part)
+            self.at(loss.end, "lose", 0.0)
+        for when, node in self.plan.deaths:
+            self.at(when, "kill", node)
+        self.at(0, "look")
+
+    def run(self, progress: Progress) -> None:
+        self.schedule()
+        load = host.Load.now()
+        self.begin = time.monotonic() + QUIET
+        while (now := self.now()) < self.plan.seconds:
+            while self.due and self.due[0][0] <= now:
+                when, _, what, which = heapq.heappop(self.due)
+                self.late = max(self.late, self.now() - when)
+                getattr(self, what)(which)
+            for node in self.asked & self.connections.keys():
+                self.hear(node)
+            self.asked.clear()
+            nodes = {connection.fileno(): node for node, connection in self.connections.items()}
+            wait = min(self.plan.seconds, self.due[0][0]) - self.now()
+            readable, _, _ = select.select(list(nodes), [], [], max(0.0, wait))
+            for fd in readable:
+                if nodes[fd] in self.connections:
+                    self.hear(nodes[fd])
+            if progress.due():
+                there = len(self.ids)
+                progress.update(f"{now:4.1f} of {self.plan.seconds:g} s: {there} sessions joined")
+        self.look(None)
+        self.finish(host.Load.now().since(load))
+
+    def finish(self, load: host.Load) -> None:
+        """What can only be known at the end; and whether the run can be trusted."""
+        for node, connection in self.connections.items():
+            for session in connection.list():
+                number = self.numbers.get((node, session.id))
+                if number is not None and not session.over:
+                    self.told.last[number] = (
+                        session.rate, session.cycles, session.retries, session.rtt, session.hops
+                    )  # fmt: skip
+        self.refuse_dead_agents()
+        slbnctl = (host.tree() or Path()) / "build/slbnctl/slbnctl"
+        for node in self.plan.mesh.nodes:
+            for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
+                if link["dev"] != "hosts":
+                    self.told.counters[link["dev"]] = link
+                self.refuse_drops(node, link)
+        if load.backlog_drops:
+            raise CannotRunError(f"{load.backlog_drops} packets were lost between namespaces")
+        for node, reader in self.readers.items():
+            states = reader.read()
+            for link, index in self.places[node]:
+                queue = states.get((index, QUEUE), NOTHING)
+                control = states.get((index, CONTROL), NOTHING)
+                if queue.drops:
+                    raise CannotRunError(f"{queue.drops} data packets were lost at {link}")
+                if control.drops and not self.plan.losses:
+                    raise CannotRunError(f"{control.drops} control packets were lost at {link}")
+        if self.late > LATE:
+            raise CannotRunError(f"an event was {self.late * 1000:.1f} ms late: not in this engine")
+
+    def refuse_dead_agents(self) -> None:
+        for node in self.connections:
+            if self.processes[node].poll() is not None or self._said(node):
+                raise CannotRunError(f"slbnd at {node}: {self._said(node) or 'it has ended'}")
+
+    @staticmethod
+    def refuse_drops(node: str, link: dict[str, Any]) -> None:
+        for kind in NEVER_DROPPED:
+            if link[kind]:
+                raise CannotRunError(f"{link[kind]} packets were dropped at {node} as {kind}")
+
+
+def measure(directory: Path, progress: Progress) -> None:
+    """Run DIRECTORY's plan, and leave what came of it there."""
+    plan = Plan.from_json(json.loads((directory / PLAN).read_text()))
+    host.require_root()
+    host.require_tools()
+    top = host.tree() or Path()
+    os.environ.setdefault("LIBSLBN", str(top / "build/libslbn/libslbn.so.0"))
+    sys.path.insert(0, str(top / "userspace/libslbn"))
+    # The kernel may wake a sleeper so much later [ns]: not at all.
+    set_timer_slack = 29
+    ctypes.CDLL(None).prctl(set_timer_slack, 1, 0, 0, 0)
+    progress.step(f"building {plan.mesh.name}: {len(plan.mesh.nodes)} routers")
+    with Laboratory(network(plan), 0, ecn=False) as lab, ExitStack() as stack:
+        preflight.offloads(lab)
+        lab.add_queues()
+        for node in plan.mesh.nodes:
+            finish_router(lab, plan, node)
+        driver = Driver(lab, plan, stack)
+        progress.step(f"{len(plan.sessions)} sessions in {plan.seconds:g} s")
+        try:
+            driver.run(progress)
+        except OSError as error:
+            # An agent that has gone, as nobody wanted it to: what it said is the reason.
+            driver.refuse_dead_agents()
+            raise LabError(f"an agent: {error}") from None
+        driver.told.environment = environment()
+        (directory / DATA).write_text(json.dumps(driver.told.to_json()))

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The same TCP flows on Abilene with SLBN, in fair queues, and in FIFOs, beside max-min fair rates.
+
+The network is abilene.py's, with hosts that know nothing of SLBN; flows come and go at times that
+a seed draws.  With SLBN, slbnd on each access router finds them and holds them to their rates, as
+in the demo (backbone.py); here there are more of them, and they are fairflow's.
+
+What is fair is worked out from the wires' full rates and the flows' own times.  SLBN hands out less
+than a wire, and TCP's acknowledgements need some of it in all variants: neither is taken into
+account, so a flow can be a little below what is fair even if all is well.
+"""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fairlab.model import headers
+from fairlab.model.errors import CannotRunError
+from fairlab.run import samples
+from fairlab.run.engine import Vm
+from fairlab.run.progress import Progress
+from fairlab.slbn import abilene, backbone, maxmin, sessions
+
+PLAN, DATA = "sessions-tcp.json", "sessions-tcp-data.json"
+MTU = 1500
+#: Of what is sent, frames and all, what is goodput.
+PAYLOAD_PART = (MTU - headers.SEGMENT) / (MTU + headers.ETHERNET)
+#: A flow counts when nothing has come or gone for so long [s].
+SETTLE = 3.0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """From whose host to whose, under what, from when to when [s]."""
+
+    source: str
+    destination: str
+    cc: str
+    start: float
+    stop: float
+
+    @property
+    def wires(self) -> list[str]:
+        return [abilene.wire(*hop) for hop in abilene.path(self.source, self.destination)]
+
+
+def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flow, ...]:
+    """COUNT flows, a third of which ends after a third of SECONDS; others come after two."""
+    draw = random.Random(seed)
+    third = count // 3
+    found = []
+    for n in range(count + third):
+        source, destination = draw.sample(abilene.ACCESS, 2)
+        start, stop = draw.uniform(0, 1), seconds
+        if n < third:
+            stop = seconds / 3
+        elif n >= count:
+            start += 2 * seconds / 3
+        found.append(Flow(source, destination, ccs[n % len(ccs)], round(start, 4), round(stop, 4)))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class TcpPlan:
+    """What is to be run: VARIANT is one of backbone.VARIANTS."""
+
+    variant: str
+    rate: int
+    flows: tuple[Flow, ...]
+    seconds: float
+    look: float = 0.25
+
+    # --- as study.Runnable has it ---------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "TcpPlan":
+        return cls(**{**data, "flows": tuple(Flow(**flow) for flow in data["flows"])})
+
+    def sources(self) -> tuple[str, ...]:
+        lab = "userspace/lab/fairlab"
+        code = ("sessions_tcp", "sessions_tcp_guest", "backbone", "abilene", "maxmin")
+        own = ("sch_slbn", "userspace/slbnd") if self.variant == "slbn" else ()
+        return (
+            "include/fairpath",
+            "sch_drr_fq",
+            "userspace/traffic",
+            *own,
+            *(f"{lab}/slbn/{name}.py" for name in code),
+            f"{lab}/net/network.py",
+        )
+
+    def run(self, work: Path, vm: Vm | None, progress: Progress) -> "TcpOutcome":
+        if vm is None:
+            raise CannotRunError("sessions need virtual time: use --engine virtual")
+        sessions.build_programs("traffic")
+        (work / PLAN).write_text(json.dumps(self.to_json()))
+        words = ["measure", str(work), "--kind", "sessions-tcp", "--progress", progress.style]
+        vm.fairlab(words, work, self.seconds)
+        return read(work)
+
+    def conditions(self, work: Path) -> dict[str, Any]:
+        found = json.loads((work / DATA).read_text())["environment"]
+        return {name: found[name] for name in ("kernel", "engine", "tools", "modules")}
+
+
+@dataclass(frozen=True)
+class TcpOutcome:
+    """What came of it.  WIRES: of each, at TIMES, octets that wait, packets lost so far."""
+
+    plan: TcpPlan
+    times: list[float]
+    wires: dict[str, dict[str, list[int]]]
+    #: of each flow: times, and octets that had arrived then
+    acked: list[tuple[Any, Any]]
+    retransmits: int
+    agents_found: int
+
+    @cached_property
+    def moments(self) -> list[float]:
+        """When flows come or go."""
+        return sorted({when for flow in self.plan.flows for when in (flow.start, flow.stop)})
+
+    def fair(self, when: float) -> dict[int, float]:
+        """The max-min fair goodput of each flow that there is [bit/s]."""
+        there = {
+            str(n): maxmin.Session(flow.wires)
+            for n, flow in enumerate(self.plan.flows)
+            if flow.start <= when < flow.stop
+        }
+        used = {wire for one in there.values() for wire in one.path}
+        found = maxmin.rates(dict.fromkeys(used, self.plan.rate), there)
+        return {int(n): float(rate) * PAYLOAD_PART for n, rate in found.items()}
+
+    def goodput(self, number: int, begin: float, end: float) -> float:
+        """What a flow got [bit/s]."""
+        import numpy
+
+        times, acked = self.acked[number]
+        if not len(times):
+            return 0.0
+        first, last = numpy.interp((begin, end), times, acked, left=0)
+        return float(8 * (last - first) / (end - begin))
+
+    def rests(self) -> list[tuple[float, float]]:
+        """From when to when nothing has come or gone for a while."""
+        cuts = [*(when for when in self.moments if when < self.plan.seconds), self.plan.seconds]
+        return [(a + SETTLE, b) for a, b in pairwise(cuts) if a + SETTLE < b]
+
+    def errors(self, begin: float, end: float) -> list[float]:
+        """Each flow's goodput beside what is fair [%]; nothing may come or go in between."""
+        return [
+            100 * (self.goodput(number, begin, end) / fair - 1)
+            for number, fair in self.fair(begin).items()
+        ]
+
+    def queues(self) -> list[list[float]]:
+        """At each look: of all wires' queues, how long each takes to be sent [ms].
+
+        With SLBN what waits in an access router waits for its own time, and not for the wire.
+        """
+        own = {abilene.wire(abilene.access(node), node) for node in abilene.ACCESS}
+        names = [wire for wire in self.wires if not (self.plan.variant == "slbn" and wire in own)]
+        return [
+            [8000 * self.wires[wire]["held"][n] / self.plan.rate for wire in names]
+            for n in range(len(self.times))
+        ]
+
+    @property
+    def lost(self) -> int:
+        return sum(kept["drops"][-1] for kept in self.wires.values())
+
+
+def read(work: Path) -> TcpOutcome:
+    """What sessions_tcp_guest left in WORK; CannotRunError if it is not to be trusted."""
+    plan = TcpPlan.from_json(json.loads((work / PLAN).read_text()))
+    document = json.loads((work / DATA).read_text())
+    acked: list[tuple[Any, Any]] = [((), ())] * len(plan.flows)
+    retransmits = 0
+    for node, numbers in by_source(plan).items():
+        head, rows = samples.read(work / f"{node}.fair")
+        for n, number in enumerate(numbers):
+            if head["flows"][n]["kind"] != plan.flows[number].cc:
+                raise CannotRunError(f"a flow ran under {head['flows'][n]['kind']}")
+            own = rows[rows["flow"] == n]
+            if not len(own) or not own["acked"][-1]:
+                raise CannotRunError(f"flow {number} from {node} did not get through")
+            acked[number] = own["time"] / 1e9, own["acked"].astype(float)
+            retransmits += int(own["retransmits"][-1])
+    hidden = sum(kept["hidden"][-1] for kept in document["wires"].values())
+    if hidden or document["backlog_drops"]:
+        count = hidden + document["backlog_drops"]
+        raise CannotRunError(f"{count} packets were lost where no queue is")
+    found = document["found"]
+    if plan.variant == backbone.VARIANTS["slbn"].name and found < len(plan.flows):
+        raise CannotRunError(f"agents found {found} of {len(plan.flows)} flows")
+    return TcpOutcome(plan, document["times"], document["wires"], acked, retransmits, found)
+
+
+def by_source(plan: TcpPlan) -> dict[str, list[int]]:
+    """The flows of each node's host, by number."""
+    found: dict[str, list[int]] = {}
+    for number, flow in enumerate(plan.flows):
+        found.setdefault(flow.source, []).append(number)
+    return found

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A run of slbnsim, for studies of networks that no kernel can hold.
+
+It needs no guest: slbnsim is a program of its own, and depends on nothing but its options.
+"""
+
+import dataclasses
+import json
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.net import host
+from fairlab.run.engine import Vm
+from fairlab.run.progress import Progress
+
+ENGINE = "slbnsim"
+FLUID = "fluid"
+ANSWER = "answer.json"
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """One of slbnsim's experiments with an algorithm; times in ms."""
+
+    experiment: str
+    algorithm: str
+    seed: int
+    percent: int = 100  # of its sessions
+    every: float = 10
+    until: int = 0  # 0: the experiment's own end
+    data: str = FLUID  # "": control packets only
+    count: int = 0  # of sessions that join at first, instead of PERCENT
+    options: tuple[str, ...] = ()  # more words for slbnsim
+
+    @property
+    def memory(self) -> int:
+        """What it takes, in MiB: about two kilobytes for a session, with what it answers."""
+        return max(1024, self.count // 500)
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def sources(self) -> tuple[str, ...]:
+        core = ("slbn_core.h", "slbn_wire.h")
+        return (
+            "userspace/slbnsim",
+            "include/fairpath",
+            *(f"include/fairpath/slbn/{name}" for name in core),
+            "userspace/lab/fairlab/slbn/simulated.py",
+        )
+
+    def run(self, work: Path, vm: Vm | None, progress: Progress) -> dict[str, Any]:
+        del vm
+        progress.step(f"simulating {self.experiment} with {self.algorithm}")
+        command = [program(), "experiment", self.experiment, "--algorithm", self.algorithm]
+        command += ["--seed", str(self.seed), "--percent", str(self.percent)]
+        command += ["--every", f"{self.every:f}ms", "--json", "--quiet", *self.options]
+        command += ["--until", f"{self.until}ms"] if self.until else []
+        command += ["--data", self.data] if self.data else []
+        command += ["--count", str(self.count)] if self.count else []
+        # In a process group of ours: it ends with us, by the same signals.
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            reason = done.stderr.strip() or signal.strsignal(-done.returncode) or "it broke"
+            raise LabError(f"slbnsim: {reason}")
+        (work / ANSWER).write_text(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def conditions(self, work: Path) -> dict[str, Any]:
+        configuration = json.loads((work / ANSWER).read_text())["configuration"]
+        return {"engine": {"name": ENGINE}, "tools": {ENGINE: configuration["version"]}}
+
+
+def program() -> str:
+    """Where slbnsim is: the tree's own."""
+    top = host.tree()
+    found = top / "build" / ENGINE / ENGINE if top else None
+    if found is None or not found.is_file():
+        raise CannotRunError("missing: slbnsim; in the project's tree: make slbnsim")
+    return str(found)
