@@ -144,7 +144,7 @@ $(LIBSLBN): $(wildcard userspace/libslbn/*.[ch])
 		$(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
 
 SLBNSIM := build/slbnsim/slbnsim
-SLBNSIM_LIBRARIES := json-c yajl expat
+SLBNSIM_LIBRARIES := json-c yajl
 
 .PHONY: slbnsim
 slbnsim: $(SLBNSIM)
@@ -152,7 +152,7 @@ slbnsim: $(SLBNSIM)
 $(SLBNSIM): $(wildcard userspace/slbnsim/*.[ch] userspace/common/*.h include/fairpath/*.h) include/fairpath/slbn/slbn_core.h \
 		include/fairpath/slbn/slbn_wire.h include/uapi/fairpath/slbn.h
 	@pkg-config --exists $(SLBNSIM_LIBRARIES) || { \
-		echo 'slbnsim needs some packages: install libjson-c-dev, libyajl-dev, libexpat1-dev and pkgconf.' >&2; \
+		echo 'slbnsim needs some packages: install libjson-c-dev, libyajl-dev and pkgconf.' >&2; \
 		exit 2; }
 	@mkdir -p $(@D)
 	$(CC) -Iinclude -Iinclude/uapi -I. -DVERSION='"$(VERSION)"' $(CPPFLAGS) $(TOOL_CFLAGS) $(CFLAGS) \
@@ -173,6 +173,7 @@ install-tools: check-tc tc-plugins tools slbnsim
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
 	install -m 755 $(SLBNCTL) $(SLBND) $(DESTDIR)/usr/sbin
 	install -m 755 $(SLBNSIM) $(DESTDIR)/usr/bin
+	install -m 755 userspace/slbnsim/graphml.py $(DESTDIR)/usr/bin/slbnsim-graphml
 	sed 's,@SBINDIR@,/usr/sbin,' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
 	install -m 644 $(LIBSLBN) $(LIB_DIR)
 	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
@@ -185,7 +186,8 @@ install-tools: check-tc tc-plugins tools slbnsim
 .PHONY: uninstall-tools
 uninstall-tools:
 	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
-	rm -f $(DESTDIR)/usr/sbin/slbnctl $(DESTDIR)/usr/sbin/slbnd $(DESTDIR)/usr/bin/slbnsim $(UNIT_DIR)/slbnd.service
+	rm -f $(DESTDIR)/usr/sbin/slbnctl $(DESTDIR)/usr/sbin/slbnd $(DESTDIR)/usr/bin/slbnsim $(DESTDIR)/usr/bin/slbnsim-graphml \
+		$(UNIT_DIR)/slbnd.service
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
 	rm -f $(DESTDIR)/usr/include/libslbn.h $(PYTHON_DIR)/libslbn.py
 	rm -f $(MANUAL_INSTALLED)

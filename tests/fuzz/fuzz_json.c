@@ -7,9 +7,7 @@
 
 static void read_it(struct net *net)
 {
-	const struct zoo zoo = { .delay = NET_NEVER };
-
-	read_topology(net, "input", &zoo);
+	read_topology(net, "input");
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)

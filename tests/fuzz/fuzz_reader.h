@@ -14,7 +14,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <expat.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,12 +119,6 @@ static yajl_alloc_funcs yajl_memory = {
 	.free = yajl_list_free,
 };
 
-static const XML_Memory_Handling_Suite xml_memory = {
-	.malloc_fcn = list_malloc,
-	.realloc_fcn = list_realloc,
-	.free_fcn = list_free,
-};
-
 /* ------------------------------------------------------------------------ */
 /* The world                                                                */
 
@@ -157,12 +150,9 @@ static void __attribute__((noreturn)) leave(int status)
 #define free(memory) list_free(memory)
 #define yajl_alloc(calls, memory, context) \
 	yajl_alloc(calls, &yajl_memory, context)
-#define XML_ParserCreate(encoding) \
-	XML_ParserCreate_MM(encoding, &xml_memory, NULL)
 
 #include "userspace/slbnsim/text.c"
 #include "userspace/slbnsim/net.c"
-#include "userspace/slbnsim/graphml.c"
 #include "userspace/slbnsim/read.c"
 #include "userspace/slbnsim/write.c"
 

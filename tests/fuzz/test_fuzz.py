@@ -24,7 +24,7 @@ from tests.fuzz.seeds import SEEDS
 #: Inputs that each makes, in some seconds.
 RUNS = {
     **{"wire": 1_500_000, "link": 100_000, "source": 150_000},
-    **{"json": 60_000, "csv": 60_000, "graphml": 60_000},
+    **{"json": 60_000, "csv": 60_000},
 }
 #: Within these a planted bug is found.
 PLANTED_RUNS = 100_000
@@ -170,20 +170,6 @@ PLANTED = {
     ),
     "what is told is not cleaned": ("json", "text.c", "if (is_control(*at))", "if (0)"),
     "memory that stays": ("json", "read.c", "\tfree(r.wishes);\n", ""),
-    "a value too long": (
-        "graphml",
-        "graphml.c",
-        "if (map->value_length + length >= NAME_ROOM)",
-        "if (0)",
-    ),
-    "a link to oneself": ("graphml", "graphml.c", "if (knots[0] == knots[1]) {", "if (0) {"),
-    "too much together": ("graphml", "graphml.c", "if (first->rate > NET_RATE_MAX)", "if (0)"),
-    "a node that was left out": (
-        "graphml",
-        "graphml.c",
-        "if (knots[0]->node == NET_NONE || knots[1]->node == NET_NONE)",
-        "if (0)",
-    ),
 }
 
 #: Where they are.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of slbnsim share: the program, and running it."""
+"""Runs slbnsim and its converter for the tests."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ SECONDS = 120
 def slbnsim(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [PROGRAM, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def slbnsim_graphml(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOP / "userspace/slbnsim/graphml.py", *arguments],
         input=stdin,
         capture_output=True,
         text=True,

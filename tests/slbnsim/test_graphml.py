@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnsim reads GraphML as the Topology Zoo has it: delays, names, what is missing or wrong.
+"""slbnsim-graphml converts networks of the Topology Zoo: delays, names, missing and invalid values.
 
-What was read is seen by `topology file`, which writes it as JSON. Networks here are made up.
+The networks here are invented.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fairlab.slbn.mesh import delay_us
 
-from tests.slbnsim.simtools import slbnsim
+from tests.slbnsim.simtools import slbnsim, slbnsim_graphml
 
 KEYS = {
     "net": ("Network", "string", "graph"),
@@ -69,23 +70,26 @@ CITIES = (node(0, "Berlin", BERLIN), node(1, "Madrid", MADRID), node(2, "Oslo", 
 SOUND = graph(*CITIES, edge(0, 1, "10000000000.0"), edge(1, 2, "2.5E9"), edge(0, 2, "622080000"))
 
 
-def read(directory: Path, text: str | bytes, *options: str) -> tuple[dict[str, Any], str]:
-    """What came of it as JSON, and what was said."""
+def convert(directory: Path, text: str | bytes, *options: str) -> subprocess.CompletedProcess[str]:
     file = directory / "net.graphml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    done = slbnsim("topology", "file", "--topology", str(file), *options)
+    return slbnsim_graphml(str(file), *options)
+
+
+def read(directory: Path, text: str | bytes, *options: str) -> tuple[dict[str, Any], str]:
+    """The topology, and standard error."""
+    done = convert(directory, text, *options)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found, done.stderr
 
 
 def refused(directory: Path, text: str | bytes, *options: str) -> str:
-    file = directory / "net.graphml"
-    file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    done = slbnsim("topology", "file", "--topology", str(file), *options)
+    done = convert(directory, text, *options)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert done.stderr.startswith(f"slbnsim: {file}:")
-    return done.stderr.removeprefix(f"slbnsim: {file}:").rstrip()
+    start = f"slbnsim-graphml: {directory / 'net.graphml'}:"
+    assert done.stderr.startswith(start)
+    return done.stderr.removeprefix(start).rstrip()
 
 
 def line_of(text: str, what: str, nth: int = 0) -> int:
@@ -106,22 +110,34 @@ def test_cities(tmp_path: Path) -> None:
     assert found["links"][0]["delay"] == pytest.approx(0.014, rel=0.01)
 
 
-def test_run_reads_it(tmp_path: Path) -> None:
-    (tmp_path / "net").write_text(SOUND)
-    (tmp_path / "sessions").write_text(
+def test_slbnsim_reads_the_topology(tmp_path: Path) -> None:
+    net, sessions = tmp_path / "net.json", tmp_path / "sessions.csv"
+    net.write_text(convert(tmp_path, SOUND).stdout)
+    sessions.write_text(
         "id,source,destination,join,leave,demand,bytes\ns,Berlin,Oslo,0,,,\nt,Berlin,Madrid,0,,,\n"
     )
-    files = ("--topology", str(tmp_path / "net"), "--sessions", str(tmp_path / "sessions"))
-    done = slbnsim("run", *files, "--json")
+    done = slbnsim("run", "--topology", str(net), "--sessions", str(sessions), "--json")
     assert done.returncode == 0, done.stderr
     rates = [one["rate"] for one in json.loads(done.stdout)["sessions"]]
     assert rates == [622_080_000, 10**10]
-    # From standard input, too.
-    again = slbnsim("run", "--topology", "-", *files[2:], "--json", stdin=SOUND)
-    assert json.loads(again.stdout)["sessions"] == json.loads(done.stdout)["sessions"]
+    # It writes the same nodes and links.
+    done = slbnsim("topology", "file", "--topology", str(net))
+    written = json.loads(done.stdout)
+    assert {**written, "about": ""} == {**json.loads(net.read_text()), "about": ""}
+    # The converter reads standard input, too.
+    done = slbnsim_graphml("-", stdin=SOUND)
+    assert json.loads(done.stdout)["links"] == written["links"]
 
 
-def test_what_is_missing_needs_an_option(tmp_path: Path) -> None:
+def test_slbnsim_refuses_graphml(tmp_path: Path) -> None:
+    file = tmp_path / "net.graphml"
+    file.write_text(SOUND)
+    done = slbnsim("topology", "file", "--topology", str(file))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"slbnsim: {file}:1: not JSON; convert GraphML with slbnsim-graphml\n"
+
+
+def test_missing_values_need_an_option(tmp_path: Path) -> None:
     text = graph(*CITIES, node(3, "Rome"), edge(0, 1), edge(2, 3, "1e9"))
     where = line_of(text, "<edge")
     said = refused(tmp_path, text)
@@ -129,7 +145,7 @@ def test_what_is_missing_needs_an_option(tmp_path: Path) -> None:
     assert "needs --link-rate" in said
     said = refused(tmp_path, text, "--link-rate", "2.5gbit")
     assert said.startswith(f"{line_of(text, '<edge', 1)}: the link from 'Oslo' to 'Rome'")
-    assert "where is 'Rome'?" in said and "needs --link-delay" in said
+    assert "'Rome' has no coordinates" in said and "needs --link-delay" in said
     found, _ = read(tmp_path, text, "--link-rate", "2.5gbit", "--link-delay", "3ms")
     assert [one["rate"] for one in found["links"]] == [2.5e9, 1e9]
     assert [one["delay"] for one in found["links"]] == [delay_us(BERLIN, MADRID) / 1e6, 0.003]
@@ -142,48 +158,46 @@ def test_nodes_of_other_networks(tmp_path: Path) -> None:
     assert said == ""
     assert found["nodes"][3] == "Customer" and len(found["links"]) == 2
     found, said = read(tmp_path, text, "--inside")
-    assert "1 nodes of other networks" in said
+    assert "1 nodes of other networks dropped" in said
     assert found["nodes"] == ["Berlin", "Madrid", "Oslo"] and len(found["links"]) == 1
     assert read(tmp_path, text, "--inside", "--quiet")[1] == ""
 
 
 def test_names(tmp_path: Path) -> None:
-    """Labels that two have get their ids; nodes without one are called by theirs."""
+    """Nodes with the same label get their ids appended; those without one are named by their id."""
     text = graph(
         *(node(0, "None", BERLIN), node(7, "None", OSLO), node(8), node(9, "  New\n\t  York ")),
         *(node(10, "São Paulo, &quot;SP&quot;"), edge(0, 7, "1e9")),
     )
     found, _ = read(tmp_path, text)
     assert found["nodes"] == ["None#0", "None#7", "8", "New York", 'São Paulo, "SP"']
-    # The other's label is the same, but it is not there.
+    # A dropped node with the same label does not count.
     text = graph(node(0, "A"), node(1, "A", inside=0), node(2, "B"), edge(0, 2, "1"))
     assert read(tmp_path, text, "--inside", "--link-delay", "0")[0]["nodes"] == ["A", "B"]
     text = graph(node(0, "1"), node(1))
     assert "two nodes would be called '1'" in refused(tmp_path, text)
 
 
-def test_links_between_the_same_nodes_are_one(tmp_path: Path) -> None:
+def test_parallel_links_are_merged(tmp_path: Path) -> None:
     text = graph(*CITIES, edge(0, 1, "1e9"), edge(1, 0, "2e9"), edge(0, 1, "4e9"), edge(1, 2, "1"))
     found, said = read(tmp_path, text)
-    assert "put together with others between the same nodes: 2 links" in said
+    assert "2 parallel links merged" in said
     assert [one["rate"] for one in found["links"]] == [7e9, 1]
     assert all(one["duplex"] for one in found["links"])
     too_much = graph(*CITIES, edge(0, 1, "6e11"), edge(0, 1, "6e11"))
     assert "more than 1e12 bit/s together" in refused(tmp_path, too_much)
 
 
-def test_what_leads_nowhere(tmp_path: Path) -> None:
-    """Links to oneself are left out, lonely nodes stay; sessions from there are refused."""
+def test_self_loops_and_isolated_nodes(tmp_path: Path) -> None:
+    """Self-loops are dropped, nodes without links kept; slbnsim refuses sessions from there."""
     text = graph(*CITIES, edge(0, 0, "1e9"), edge(0, 1, "1e9"))
     found, said = read(tmp_path, text)
-    assert "1 links from a node to itself" in said
+    assert "1 self-loops dropped" in said
     assert len(found["links"]) == 1 and "Oslo" in found["nodes"]
-    sessions = tmp_path / "sessions.csv"
+    sessions, net = tmp_path / "sessions.csv", tmp_path / "net.json"
+    net.write_text(json.dumps(found))
     sessions.write_text("id,source,destination,join,leave,demand,bytes\ns,Oslo,Berlin,0,,,\n")
-    done = slbnsim(
-        *("maxmin", "--quiet", "--topology", str(tmp_path / "net.graphml")),
-        *("--sessions", str(sessions)),
-    )
+    done = slbnsim("maxmin", "--topology", str(net), "--sessions", str(sessions))
     assert done.returncode == 2
     assert done.stderr == f"slbnsim: {sessions}:2: no path from 'Oslo' to 'Berlin'\n"
 
@@ -200,8 +214,8 @@ def test_directed(tmp_path: Path) -> None:
     assert links == [("Berlin", 1e9, False), ("Madrid", 2e9, False), ("Madrid", 3e9, True)]
 
 
-def test_what_is_passed_over(tmp_path: Path) -> None:
-    """Prefixes, descriptions, defaults of attributes, what other programs keep in their data."""
+def test_other_elements_are_ignored(tmp_path: Path) -> None:
+    """Namespaces, descriptions, defaults of attributes, elements of other programs in data."""
     text = """<?xml version="1.0" encoding="ISO-8859-1"?>
     <!-- <graph> --><g:graphml xmlns:g="x" xmlns:y="y">
     <g:key id="a" for="all" attr.name="LABEL"/>
@@ -234,28 +248,28 @@ def test_what_is_passed_over(tmp_path: Path) -> None:
         ("2.5E9", "0", "2.5E9", "LinkSpeedRaw '0': must be"),
         ("2.5E9", "1e13", "2.5E9", "LinkSpeedRaw '1e13': must be"),
         ("2.5E9", "10 Gbps", "2.5E9", "LinkSpeedRaw '10 Gbps': must be"),
-        ("2.5E9", "1" * 300, "2.5E9", "LinkSpeedRaw is too long"),
+        ("2.5E9", "1" * 300, "2.5E9", "LinkSpeedRaw '1111111"),
         ("2.5E9", "nan", "2.5E9", "LinkSpeedRaw 'nan': must be"),
         ('"undirected"', '"both"', '"undirected"', "edgedefault must be directed or undirected"),
         ('id="d4"', 'id="d3"', 'id="d4"', "two keys 'd3'"),
         ('"Country"', '"label"', '"Country"', "two keys are called label"),
         ("<graphml", "<html", "<graphml", "<html>: expected <graphml>"),
-        ("    <edge", "    <hyperedge/><edge", "<edge", "<hyperedge> here is too much"),
-        ("    <edge", "    <graph/><edge", "<edge", "<graph> here is too much"),
-        ("    </node>", '<graph id="g"/></node>', "</node>", "<graph> here is too much"),
-        ("  </graph>", "  </graph><graph/>", "</graph>", "a second graph"),
+        ("    <edge", "    <hyperedge/><edge", "<edge", "<hyperedge> here is not supported"),
+        ("    <edge", "    <graph/><edge", "<edge", "<graph> here is not supported"),
+        ("    </node>", '<graph id="g"/></node>', "</node>", "<graph> here is not supported"),
+        ("  </graph>", "  </graph><graph/>", "</graph>", "a second <graph>"),
         ("  </graph>", "  ", "</graphml>", "mismatched tag"),
         ("Oslo", "Os\0lo", "Oslo", "not well-formed (invalid token)"),
         ("Oslo", "&oslo;", "Oslo", "undefined entity"),
     ],
 )
-def test_what_makes_no_sense(tmp_path: Path, old: str, new: str, where: str, message: str) -> None:
+def test_invalid_files(tmp_path: Path, old: str, new: str, where: str, message: str) -> None:
     assert old in SOUND
     said = refused(tmp_path, SOUND.replace(old, new, 1))
     assert said.startswith(f"{line_of(SOUND, where)}: {message}"), said
 
 
-def test_what_is_no_text(tmp_path: Path) -> None:
+def test_invalid_encoding(tmp_path: Path) -> None:
     where = line_of(SOUND, "Oslo")
     said = refused(tmp_path, SOUND.encode().replace(b"Oslo", b"Os\xfflo"))
     assert said == f"{where}: not well-formed (invalid token)"
@@ -263,14 +277,14 @@ def test_what_is_no_text(tmp_path: Path) -> None:
     assert "not well-formed" in refused(tmp_path, SOUND.replace("Oslo", "Os\x1b[2Jlo"))
 
 
-def test_entities_do_not_grow(tmp_path: Path) -> None:
+def test_entities_are_refused(tmp_path: Path) -> None:
     laughs = '<!DOCTYPE graphml [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
     said = refused(tmp_path, SOUND.replace("?><graphml", f"?>\n{laughs}\n<graphml"))
-    assert said == "2: entities ('a') are not read"
+    assert said == "2: entities ('a') are not supported"
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.999])
-def test_a_file_that_ends_too_soon(tmp_path: Path, part: float) -> None:
+def test_truncated_file(tmp_path: Path, part: float) -> None:
     text = SOUND[: int(part * (len(SOUND) - 12))]
     said = refused(tmp_path, text)
     assert said.startswith(f"{text.count(chr(10)) + 1}: "), said
@@ -278,16 +292,33 @@ def test_a_file_that_ends_too_soon(tmp_path: Path, part: float) -> None:
 
 
 def test_without_a_graph(tmp_path: Path) -> None:
-    assert refused(tmp_path, "<graphml>\n</graphml>\n") == "3: there is no <graph> in it"
+    assert refused(tmp_path, "<graphml>\n</graphml>\n") == "1: there is no <graph>"
 
 
-def test_lines_end_as_they_like(tmp_path: Path) -> None:
+def test_line_endings_and_byte_order_mark(tmp_path: Path) -> None:
     text = SOUND.replace("2.5E9", "-1").replace("\n", "\r\n")
     assert refused(tmp_path, text).startswith(f"{line_of(SOUND, '2.5E9')}: ")
     found, _ = read(tmp_path, b"\xef\xbb\xbf" + SOUND.replace("\n", "\r\n").encode())
     assert found["nodes"] == ["Berlin", "Madrid", "Oslo"]
 
 
-def test_its_options_are_for_it(tmp_path: Path) -> None:
-    said = refused(tmp_path, '{"nodes": [], "links": []}', "--inside")
-    assert said.startswith("1: for GraphML only")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--link-rate", "0"), "'0': must be 1bit to 1tbit"),
+        (("--link-rate", "2tbit"), "'2tbit': must be"),
+        (("--link-rate", "fast"), "'fast': must be"),
+        (("--link-delay", "11s"), "'11s': must be 0 to 10, such as 5ms"),
+        (("--link-delay", "-1"), "'-1': must be"),
+    ],
+)
+def test_invalid_options(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    done = convert(tmp_path, SOUND, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    done = slbnsim_graphml(str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert done.stderr == f"slbnsim-graphml: {tmp_path / 'none'}: No such file or directory\n"

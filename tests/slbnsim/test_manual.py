@@ -9,14 +9,14 @@ import subprocess
 
 import pytest
 
-from tests.slbnsim.simtools import TOP, slbnsim
+from tests.slbnsim.simtools import TOP, slbnsim, slbnsim_graphml
 
 PAGE = TOP / "docs" / "man" / "slbnsim.1"
 COMMANDS = ("run", "maxmin", "experiment", "topology", "algorithms", "experiments")
 #: Of each command one option that it has and one that it has not.
 TELLING = {
     "run": ("--algorithm", "--percent"),
-    "maxmin": ("--link-rate", "--seed"),
+    "maxmin": ("--sessions", "--seed"),
     "experiment": ("--every", "--sessions FILE"),
     "topology": ("--degree", "--pause"),
 }
@@ -67,6 +67,7 @@ def test_page_has_every_option() -> None:
     for command in COMMANDS:
         assert re.search(rf"^ +(?:slbnsim )?{command}\b", text, re.MULTILINE), command
     everything = set.union(*(options(command) for command in COMMANDS))
+    everything |= set(re.findall(r"--[a-z-]+", slbnsim_graphml("--help").stdout)) - {"--help"}
     assert len(everything) > 30
     for option in everything | {"--help", "--version"}:
         assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), option

@@ -147,7 +147,7 @@ def mypy(*arguments: str) -> None:
 
 
 def test_mypy_lab() -> None:
-    mypy("userspace/lab/fairlab")
+    mypy("userspace/lab/fairlab", "userspace/slbnsim/graphml.py")
 
 
 def test_mypy_vm() -> None:

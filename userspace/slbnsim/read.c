@@ -13,7 +13,6 @@
 #include <string.h>
 #include <yajl/yajl_parse.h>
 
-#include "graphml.h"
 #include "text.h"
 
 /* ------------------------------------------------------------------------ */
@@ -374,22 +373,15 @@ static void read_json(struct net *net, struct text text)
  * read_topology() - nodes and links
  * @net: empty
  * @file: its name; "-" is standard input
- * @zoo: what GraphML does not say itself
- *
- * JSON begins with a brace, GraphML with an angle bracket.
  */
-void read_topology(struct net *net, const char *file, const struct zoo *zoo)
+void read_topology(struct net *net, const char *file)
 {
 	struct text text = read_text(file);
 
-	if (text.data[strspn(text.data, " \t\r\n")] == '<') {
-		read_graphml(net, &text, zoo);
-	} else {
-		if (zoo->rate || zoo->delay != NET_NEVER || zoo->inside)
-			refuse_line(file, 1,
-				    "for GraphML only: --link-rate and such");
-		read_json(net, text);
-	}
+	if (text.data[strspn(text.data, " \t\r\n")] == '<')
+		refuse_line(file, 1,
+			    "not JSON; convert GraphML with slbnsim-graphml");
+	read_json(net, text);
 	free(text.data);
 }
 

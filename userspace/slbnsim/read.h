@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reading what users write: a topology as JSON (or GraphML, graphml.h), sessions
- * as CSV.
+ * Reading what users write: a topology as JSON, sessions as CSV.
  *
  *	{"nodes": ["a", "b"],
  *	 "links": [{"from": "a", "to": "b", "rate": 1e9, "delay": 0.005,
@@ -19,10 +18,9 @@
 #ifndef SLBNSIM_READ_H
 #define SLBNSIM_READ_H
 
-#include "graphml.h"
 #include "net.h"
 
-void read_topology(struct net *net, const char *file, const struct zoo *zoo);
+void read_topology(struct net *net, const char *file);
 void read_sessions(struct net *net, const char *file);
 
 #endif /* SLBNSIM_READ_H */

@@ -63,15 +63,12 @@ static const char usage[] =
 	"  algorithms, experiments  which there are\n";
 
 static const char usage_files[] =
-	"  --topology FILE    nodes and links, as JSON or GraphML (- for standard input)\n"
-	"  --sessions FILE    who joins and leaves when, as CSV\n"
-	"  --link-rate RATE   of links of GraphML without LinkSpeedRaw (refused)\n"
-	"  --link-delay TIME  of links of GraphML without coordinates (refused)\n"
-	"  --inside           of GraphML, leave out nodes with Internal 0\n";
+	"  --topology FILE    nodes and links, as JSON (- for standard input)\n"
+	"  --sessions FILE    who joins and leaves when, as CSV\n";
 
 static const char usage_answer[] =
 	"  --json             the answer as JSON instead of a table\n"
-	"  --quiet            no word of how it is going, or of what was left out\n";
+	"  --quiet            no progress reports\n";
 
 static const char usage_run[] =
 	"  --algorithm NAME   what links and sources do (slbn)\n"
@@ -135,7 +132,6 @@ struct command {
 	bool json;
 	bool quiet;
 	bool until_given;
-	struct zoo zoo;
 	u64 every;
 	u32 percent;
 	u32 count;
@@ -223,9 +219,6 @@ static struct command parse(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ "topology", required_argument, NULL, 't' },
 		{ "sessions", required_argument, NULL, 's' },
-		{ "link-rate", required_argument, NULL, 'L' },
-		{ "link-delay", required_argument, NULL, 'D' },
-		{ "inside", no_argument, NULL, 'I' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "algorithm", required_argument, NULL, 'a' },
 		{ "until", required_argument, NULL, 'u' },
@@ -248,7 +241,6 @@ static struct command parse(int argc, char **argv)
 	struct command command = {
 		.every = 10 * MSEC,
 		.percent = 100,
-		.zoo = { .delay = NET_NEVER },
 		.options = {
 			.algorithm = &slbn_algorithm,
 			.seed = 1,
@@ -273,7 +265,7 @@ static struct command parse(int argc, char **argv)
 			refuse("--%s is for run", names[at].name);
 		if (strchr("enN", which) && !experiment)
 			refuse("--%s is for experiment", names[at].name);
-		if (strchr("tsLDI", which) && experiment)
+		if (strchr("ts", which) && experiment)
 			refuse("--%s: an experiment has a network of its own",
 			       names[at].name);
 		switch (which) {
@@ -285,16 +277,6 @@ static struct command parse(int argc, char **argv)
 			break;
 		case 's':
 			command.sessions = optarg;
-			break;
-		case 'L':
-			command.zoo.rate = rate_named("--link-rate", optarg);
-			break;
-		case 'D':
-			command.zoo.delay = time_named("--link-delay", optarg,
-						       NET_DELAY_MAX);
-			break;
-		case 'I':
-			command.zoo.inside = true;
 			break;
 		case 'j':
 			command.json = true;
@@ -336,7 +318,6 @@ static struct command parse(int argc, char **argv)
 			break;
 		case 'q':
 			command.quiet = true;
-			command.zoo.quiet = true;
 			break;
 		case 'o':
 			options->round =
@@ -453,13 +434,6 @@ static json_object *configuration(const struct command *command)
 	} else {
 		put_name(all, "topology", command->topology);
 		put_name(all, "sessions", command->sessions);
-		if (command->zoo.rate)
-			put_number(all, "link_rate", command->zoo.rate);
-		if (command->zoo.delay != NET_NEVER)
-			put_number(all, "link_delay_ns", command->zoo.delay);
-		if (command->zoo.inside)
-			json_object_object_add(all, "inside",
-					       json_object_new_boolean(true));
 	}
 	put_number(all, "seed", options->seed);
 	put_number(all, "until_ns", options->until);
@@ -993,7 +967,7 @@ int main(int argc, char **argv)
 		experiment(&command);
 		return stopped ? 128 + stopped : 0;
 	}
-	read_topology(&net, command.topology, &command.zoo);
+	read_topology(&net, command.topology);
 	read_sessions(&net, command.sessions);
 	plan_trouble(&command, &net);
 	net_seal(&net);

@@ -62,8 +62,7 @@ const char topology_usage[] =
 	"1a, 1b, 2a, 2b, lan, wan:\n"
 	"  --percent N        of the sessions, 1 to 100 (100)\n"
 	"file:\n"
-	"  --topology FILE    JSON, or GraphML with --link-rate, --link-delay, --inside\n"
-	"                     and --quiet as for run\n"
+	"  --topology FILE    nodes and links, as JSON (- for standard input)\n"
 	"sessions (not of experiments; their number not in a parking lot):\n"
 	"  --sessions N       how many, between two routers each (10)\n"
 	"  --within TIME      they join from 0 to then (1s; parking-lot: 0)\n"
@@ -116,10 +115,6 @@ enum choice {
 	STUB_LINKS,
 	PERCENT,
 	TOPOLOGY,
-	LINK_RATE,
-	LINK_DELAY,
-	INSIDE,
-	QUIET,
 	SESSIONS,
 	WITHIN,
 	HOST_RATE,
@@ -148,10 +143,6 @@ static const struct option names[CHOICES + 1] = {
 	[STUB_LINKS] = { "stub-links", required_argument, NULL, STUB_LINKS },
 	[PERCENT] = { "percent", required_argument, NULL, PERCENT },
 	[TOPOLOGY] = { "topology", required_argument, NULL, TOPOLOGY },
-	[LINK_RATE] = { "link-rate", required_argument, NULL, LINK_RATE },
-	[LINK_DELAY] = { "link-delay", required_argument, NULL, LINK_DELAY },
-	[INSIDE] = { "inside", no_argument, NULL, INSIDE },
-	[QUIET] = { "quiet", no_argument, NULL, QUIET },
 	[SESSIONS] = { "sessions", required_argument, NULL, SESSIONS },
 	[WITHIN] = { "within", required_argument, NULL, WITHIN },
 	[HOST_RATE] = { "host-rate", required_argument, NULL, HOST_RATE },
@@ -177,10 +168,6 @@ static const u32 meant_for[CHOICES] = {
 	[STUB_LINKS] = TRANSIT_STUB,
 	[PERCENT] = EXPERIMENT,
 	[TOPOLOGY] = FROM_FILE,
-	[LINK_RATE] = FROM_FILE,
-	[LINK_DELAY] = FROM_FILE,
-	[INSIDE] = FROM_FILE,
-	[QUIET] = FROM_FILE,
 	[SESSIONS] = ANY & ~(EXPERIMENT | PARKING_LOT),
 	[WITHIN] = ANY & ~EXPERIMENT,
 	[HOST_RATE] = ANY & ~EXPERIMENT,
@@ -201,7 +188,6 @@ struct plan {
 	u32 percent;
 	struct links links;
 	struct transit_stub network;
-	struct zoo zoo;
 	struct wish_list sessions;
 	u32 given; /* choices that were, as bits */
 };
@@ -311,18 +297,6 @@ static void take(struct plan *plan, enum choice choice, char *text)
 	case TOPOLOGY:
 		plan->file = text;
 		break;
-	case LINK_RATE:
-		plan->zoo.rate = rate_named(name, text);
-		break;
-	case LINK_DELAY:
-		plan->zoo.delay = time_named(name, text, NET_DELAY_MAX);
-		break;
-	case INSIDE:
-		plan->zoo.inside = true;
-		break;
-	case QUIET:
-		plan->zoo.quiet = true;
-		break;
 	case SESSIONS:
 		plan->sessions.count =
 			number_named(name, text, 1, SESSIONS_MAX);
@@ -373,7 +347,6 @@ static struct plan parse(int argc, char **argv)
 		.percent = 100,
 		.links = { 1000000000, MSEC, MSEC },
 		.network = { 10, 10, 2, 5, 500, 500, 420 },
-		.zoo = { .delay = NET_NEVER },
 		.sessions = { 10, SEC, { 0, 1000, 1000 } },
 	};
 	int which;
@@ -440,7 +413,7 @@ static void draw_all(struct net *net, const struct plan *plan)
 		experiment_draw(net, plan->experiment, count, plan->seed);
 		return;
 	case FROM_FILE:
-		read_topology(net, plan->file, &plan->zoo);
+		read_topology(net, plan->file);
 		break;
 	case TRANSIT_STUB:
 		drawn = draw_transit_stub(net, &plan->network, &random);
@@ -544,17 +517,8 @@ static void describe(struct line *line, const struct plan *plan)
 		    network->transit_links / 10.0, network->stub_links / 10.0);
 	if (plan->kind == EXPERIMENT)
 		add(line, " --percent %u", plan->percent);
-	if (plan->kind == FROM_FILE) {
+	if (plan->kind == FROM_FILE)
 		add(line, " --topology %s", plan->file);
-		if (plan->zoo.rate)
-			add(line, " --link-rate %llubit",
-			    (unsigned long long)plan->zoo.rate);
-		if (plan->zoo.delay != NET_NEVER)
-			add(line, " --link-delay %lluns",
-			    (unsigned long long)plan->zoo.delay);
-		if (plan->zoo.inside)
-			add(line, " --inside");
-	}
 	if (plan->sessions_out)
 		add(line, " --sessions-out %s", plan->sessions_out);
 	if (!plan->sessions_out || plan->kind == EXPERIMENT)
