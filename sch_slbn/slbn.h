@@ -30,7 +30,7 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 /* Changes of the share are collected for so long before they are told. */
-#define SLBN_TELL_DELAY (HZ / 10)
+#define SLBN_NOTIFY_DELAY (HZ / 10)
 
 /**
  * struct slbn_config - what the user chooses
@@ -67,7 +67,7 @@ struct slbn_counters {
 	u64 bad_key;
 	u64 from_hosts;
 	u64 answered;
-	u64 over_rate;
+	u64 rate_limited;
 	u64 events;
 };
 
@@ -138,13 +138,13 @@ struct slbn_link {
 };
 
 /**
- * enum slbn_fate - what a packet is, or was
+ * enum slbn_action - what a packet is, or was
  * @SLBN_DATA: not ours; not touched
  * @SLBN_CONTROL: a control packet, which may go on
  * @SLBN_DROP: a control packet that may not
  * @SLBN_ANSWERED: it was turned round, and is gone
  */
-enum slbn_fate {
+enum slbn_action {
 	SLBN_DATA,
 	SLBN_CONTROL,
 	SLBN_DROP,
@@ -152,8 +152,8 @@ enum slbn_fate {
 };
 
 /* slbn_packet.c */
-enum slbn_fate slbn_leaves(struct slbn_link *link, struct sk_buff *skb);
-enum slbn_fate slbn_enters(struct slbn_link *link, struct sk_buff *skb);
+enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
+enum slbn_action slbn_ingress(struct slbn_link *link, struct sk_buff *skb);
 
 /* slbn_link.c */
 extern struct list_head slbn_links;
@@ -186,6 +186,6 @@ void slbn_link_unwatch(void);
 /* slbn_genl.c */
 int slbn_genl_init(void);
 void slbn_genl_exit(void);
-void slbn_genl_tell(struct slbn_link *link);
+void slbn_genl_notify_share(struct slbn_link *link);
 
 #endif /* SLBN_H */

@@ -218,12 +218,12 @@ static struct genl_family slbn_family __ro_after_init = {
 };
 
 /**
- * slbn_genl_tell() - tell who listens that a link's share has moved
+ * slbn_genl_notify_share() - tell who listens that a link's share has moved
  * @link: the link
  *
  * Context: may sleep; RTNL is not needed: the link waits for this to end.
  */
-void slbn_genl_tell(struct slbn_link *link)
+void slbn_genl_notify_share(struct slbn_link *link)
 {
 	struct net *net = dev_net(link->dev);
 	struct sk_buff *skb;

@@ -56,7 +56,7 @@ void slbn_config_init(struct slbn_config *config)
 	};
 }
 
-#define SLBN_SAY(extack, attr, text) \
+#define SLBN_EXTACK(extack, attr, text) \
 	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
 
 /**
@@ -77,8 +77,8 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		config->rate = nla_get_u64(attr);
 		if (config->rate && (config->rate < SLBN_LINK_RATE_MIN ||
 				     config->rate > SLBN_LINK_RATE_MAX)) {
-			SLBN_SAY(extack, attr,
-				 "rate must be 1 kbit/s to 1 Tbit/s, or 0");
+			SLBN_EXTACK(extack, attr,
+				    "rate must be 1 kbit/s to 1 Tbit/s, or 0");
 			return -EINVAL;
 		}
 	}
@@ -87,14 +87,14 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		config->epoch = nla_get_u64(attr);
 		if (config->epoch && (config->epoch < SLBN_EPOCH_MIN ||
 				      config->epoch > SLBN_EPOCH_MAX)) {
-			SLBN_SAY(extack, attr,
-				 "epoch must be 10 ms to 1 h, or 0: never");
+			SLBN_EXTACK(extack, attr,
+				    "epoch must be 10 ms to 1 h, or 0: never");
 			return -EINVAL;
 		}
 	}
 	if (tb[SLBN_A_MEMORY] && tb[SLBN_A_MEMORY_TIME]) {
-		SLBN_SAY(extack, tb[SLBN_A_MEMORY],
-			 "memory is either entries or a time");
+		SLBN_EXTACK(extack, tb[SLBN_A_MEMORY],
+			    "memory is either entries or a time");
 		return -EINVAL;
 	}
 	attr = tb[SLBN_A_MEMORY];
@@ -102,8 +102,8 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		config->memory = nla_get_u32(attr);
 		config->memory_time = 0;
 		if (config->memory > SLBN_MEMORY_MAX) {
-			SLBN_SAY(extack, attr,
-				 "memory must be 0 to 4194304 entries");
+			SLBN_EXTACK(extack, attr,
+				    "memory must be 0 to 4194304 entries");
 			return -EINVAL;
 		}
 	}
@@ -112,7 +112,7 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		config->memory = 0;
 		config->memory_time = nla_get_u64(attr);
 		if (config->memory_time > SLBN_MEMORY_TIME_MAX) {
-			SLBN_SAY(extack, attr, "memory must be 0 to 60 s");
+			SLBN_EXTACK(extack, attr, "memory must be 0 to 60 s");
 			return -EINVAL;
 		}
 	}
@@ -120,14 +120,15 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 	if (attr) {
 		config->control = nla_get_u32(attr);
 		if (!config->control || config->control > SLBN_CONTROL_MAX) {
-			SLBN_SAY(extack, attr, "control must be 0.1 to 100 %");
+			SLBN_EXTACK(extack, attr,
+				    "control must be 0.1 to 100 %");
 			return -EINVAL;
 		}
 	}
 	attr = tb[SLBN_A_EDGE];
 	if (attr) {
 		if (nla_get_u8(attr) > 1) {
-			SLBN_SAY(extack, attr, "edge must be 0 or 1");
+			SLBN_EXTACK(extack, attr, "edge must be 0 or 1");
 			return -EINVAL;
 		}
 		config->edge = nla_get_u8(attr);
@@ -135,7 +136,8 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 	attr = tb[SLBN_A_KEY];
 	if (attr) {
 		if (nla_len(attr) && nla_len(attr) != SLBN_KEY_LENGTH) {
-			SLBN_SAY(extack, attr, "key must be 16 octets, or 0");
+			SLBN_EXTACK(extack, attr,
+				    "key must be 16 octets, or 0");
 			return -EINVAL;
 		}
 		config->keyed = nla_len(attr);
@@ -148,8 +150,8 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 	if (attr) {
 		config->threshold = nla_get_u32(attr);
 		if (!config->threshold || config->threshold > 1000) {
-			SLBN_SAY(extack, attr,
-				 "threshold must be 1 to 1000 per mille");
+			SLBN_EXTACK(extack, attr,
+				    "threshold must be 1 to 1000 per mille");
 			return -EINVAL;
 		}
 	}
@@ -195,10 +197,10 @@ static u32 slbn_memory_entries(const struct slbn_config *config, u64 capacity)
 	return clamp_t(u64, packets, 64, SLBN_MEMORY_MAX);
 }
 
-static struct slbn_visit *slbn_memory_make(u32 rows,
-					   struct netlink_ext_ack *extack)
+static struct slbn_memory_entry *
+slbn_memory_make(u32 rows, struct netlink_ext_ack *extack)
 {
-	struct slbn_visit *memory;
+	struct slbn_memory_entry *memory;
 
 	memory = kvcalloc(rows * SLBN_MEMORY_WAYS, sizeof(*memory), GFP_KERNEL);
 	if (!memory)
@@ -212,7 +214,7 @@ static int slbn_link_apply(struct slbn_link *link,
 			   struct netlink_ext_ack *extack)
 {
 	u32 entries = slbn_memory_entries(config, capacity);
-	struct slbn_visit *memory = NULL;
+	struct slbn_memory_entry *memory = NULL;
 	bool resize;
 	u32 rows;
 
@@ -233,7 +235,7 @@ static int slbn_link_apply(struct slbn_link *link,
 	}
 	/* Ledgers of another length of time, or of none, begin afresh now. */
 	if (link->params.epoch != config->epoch)
-		link->vars.page_start = ktime_get_ns();
+		link->vars.epoch_start = ktime_get_ns();
 	link->params.C = capacity;
 	link->params.epoch = config->epoch;
 	link->control = config->control;
@@ -275,7 +277,7 @@ static u64 slbn_speed_unlocked(struct net_device *dev)
 /* When the next page is to be turned, in jiffies from now. */
 static unsigned long slbn_until_turn(const struct slbn_link *link)
 {
-	u64 turn = link->vars.page_start + link->params.epoch;
+	u64 turn = link->vars.epoch_start + link->params.epoch;
 	u64 now = ktime_get_ns();
 
 	return turn > now ? nsecs_to_jiffies(turn - now) + 1 : 1;
@@ -308,8 +310,8 @@ void slbn_link_watch_share(struct slbn_link *link)
 	if (slbn_share_has_moved(link)) {
 		link->telling = true;
 		cancel_delayed_work(&link->teller);
-		schedule_delayed_work(&link->teller, SLBN_TELL_DELAY);
-	} else if (link->params.epoch && (vars->now.N || vars->before.N) &&
+		schedule_delayed_work(&link->teller, SLBN_NOTIFY_DELAY);
+	} else if (link->params.epoch && (vars->cur.N || vars->prev.N) &&
 		   !delayed_work_pending(&link->teller)) {
 		schedule_delayed_work(&link->teller, slbn_until_turn(link));
 	}
@@ -322,7 +324,7 @@ static void slbn_tell(struct work_struct *work)
 	bool moved;
 
 	spin_lock_bh(&link->lock);
-	slbn_link_turn(&link->params, &link->vars, ktime_get_ns());
+	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
 	moved = slbn_share_has_moved(link);
 	if (moved) {
 		link->told = slbn_link_share(&link->params, &link->vars);
@@ -332,7 +334,7 @@ static void slbn_tell(struct work_struct *work)
 	slbn_link_watch_share(link);
 	spin_unlock_bh(&link->lock);
 	if (moved)
-		slbn_genl_tell(link);
+		slbn_genl_notify_share(link);
 }
 
 /* Put @config in force; 0, -EINVAL if there is no capacity, or -ENOMEM. */
@@ -416,7 +418,7 @@ static unsigned int slbn_hook(void *priv, struct sk_buff *skb,
 	    !rcu_access_pointer(link->dev->rx_handler) &&
 	    !skb_vlan_tag_present(skb))
 		return NF_ACCEPT;
-	return slbn_enters(link, skb) == SLBN_DROP ? NF_DROP : NF_ACCEPT;
+	return slbn_ingress(link, skb) == SLBN_DROP ? NF_DROP : NF_ACCEPT;
 }
 
 /**
@@ -563,7 +565,7 @@ void slbn_link_put(struct slbn_link *link, const struct slbn_undo *undo)
  */
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 {
-	struct slbn_visit *memory = NULL;
+	struct slbn_memory_entry *memory = NULL;
 
 	if (link->params.rows) {
 		memory = slbn_memory_make(link->params.rows, extack);
@@ -601,34 +603,34 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 
 	memset(state, 0, sizeof(*state));
 	spin_lock_bh(&link->lock);
-	slbn_link_turn(&link->params, &link->vars, ktime_get_ns());
+	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
 	entries = link->params.rows * SLBN_MEMORY_WAYS;
 	state->capacity = link->params.C;
 	state->share = slbn_link_share(&link->params, vars);
-	slbn_ledger_read(&state->now, &vars->now);
-	slbn_ledger_read(&state->before, &vars->before);
+	slbn_ledger_read(&state->cur, &vars->cur);
+	slbn_ledger_read(&state->prev, &vars->prev);
 	state->tag = vars->tag;
-	state->before_tag = vars->before_tag;
+	state->prev_tag = vars->prev_tag;
 	state->memory_entries = entries;
-	state->memory_bytes = (u64)entries * sizeof(struct slbn_visit);
+	state->memory_bytes = (u64)entries * sizeof(struct slbn_memory_entry);
 	state->joins = stats->joins;
 	state->probes = stats->probes;
 	state->acks = stats->acks;
 	state->leaves = stats->leaves;
-	state->fresh = stats->fresh;
-	state->carried = stats->carried;
-	state->recalled = stats->recalled;
+	state->new_sessions = stats->new_sessions;
+	state->migrated = stats->migrated;
+	state->corrected = stats->corrected;
 	state->clamped = stats->clamped;
 	state->stale = stats->stale;
-	state->foreign = stats->foreign;
-	state->too_far = stats->too_far;
+	state->wrong_path = stats->wrong_path;
+	state->too_many_hops = stats->too_many_hops;
 	state->malformed = counters->malformed;
 	state->bad_checksum = counters->bad_checksum;
 	state->fragments = counters->fragments;
 	state->bad_key = counters->bad_key;
 	state->from_hosts = counters->from_hosts;
 	state->answered = counters->answered;
-	state->over_rate = counters->over_rate;
+	state->rate_limited = counters->rate_limited;
 	state->events = counters->events;
 	spin_unlock_bh(&link->lock);
 }

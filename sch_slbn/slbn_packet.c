@@ -220,13 +220,13 @@ static bool slbn_is_authentic(const struct slbn_link *link, u8 *data,
 static bool slbn_visit(struct slbn_link *link, u8 *data,
 		       struct slbn_packet *pkt, u64 now)
 {
-	u8 hop = slbn_hop_here(pkt);
-	u16 tag = hop < pkt->room ? slbn_read_tag(data, hop) : SLBN_NO_TAG;
+	u8 hop = slbn_current_hop(pkt);
+	u16 tag = hop < pkt->slots ? slbn_get_tag(data, hop) : SLBN_NO_TAG;
 
-	if (slbn_link_visit(&link->params, &link->vars, &link->stats, pkt, &tag,
-			    now) != SLBN_FORWARD)
+	if (slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
+			      &tag, now) != SLBN_FORWARD)
 		return false;
-	slbn_rewrite_tag(data, hop, tag);
+	slbn_set_tag(data, hop, tag);
 	return true;
 }
 
@@ -252,24 +252,24 @@ static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
  * Take a packet to the link's task and write back what it changed. With @turn,
  * it goes on as its own answer.
  */
-static enum slbn_fate slbn_task(struct slbn_link *link, struct sk_buff *skb,
-				const struct slbn_place *place,
-				struct slbn_packet *pkt,
-				const struct slbn_layout *layout, bool turn,
-				u64 now)
+static enum slbn_action slbn_task(struct slbn_link *link, struct sk_buff *skb,
+				  const struct slbn_place *place,
+				  struct slbn_packet *pkt,
+				  const struct slbn_layout *layout, bool turn,
+				  u64 now)
 {
 	struct udphdr *udp = (void *)(skb->data + place->udp);
 	u8 *data = (u8 *)(udp + 1);
 	__wsum before = csum_partial(data, layout->length, 0);
-	enum slbn_fate fate;
+	enum slbn_action fate;
 	__wsum sum;
 
 	if (!slbn_visit(link, data, pkt, now))
 		return SLBN_DROP;
-	if (turn && (!slbn_destination_answer(pkt) ||
-		     !slbn_visit(link, data, pkt, now)))
+	if (turn &&
+	    (!slbn_destination_reply(pkt) || !slbn_visit(link, data, pkt, now)))
 		return SLBN_DROP;
-	slbn_rewrite(data, pkt);
+	slbn_update_packet(data, pkt);
 	if (layout->auth)
 		slbn_put64(data + layout->auth,
 			   slbn_authentication(link, data, layout));
@@ -294,21 +294,23 @@ static enum slbn_fate slbn_task(struct slbn_link *link, struct sk_buff *skb,
 	return fate;
 }
 
-static enum slbn_fate slbn_count(u64 *counter)
+static enum slbn_action slbn_count(u64 *counter)
 {
 	(*counter)++;
 	return SLBN_DROP;
 }
 
 /* Read and check a packet, and take it to the link's task if it is its turn. */
-static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
-				   const struct slbn_place *place, bool leaves)
+static enum slbn_action slbn_process(struct slbn_link *link,
+				     struct sk_buff *skb,
+				     const struct slbn_place *place,
+				     bool leaves)
 {
 	struct slbn_counters *counters = &link->counters;
 	u32 end = place->udp + sizeof(struct udphdr) + place->length;
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
-	enum slbn_flaw flaw;
+	enum slbn_parse_result flaw;
 	u64 now = ktime_get_ns();
 	u8 *data;
 	bool up;
@@ -324,12 +326,12 @@ static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
 	    skb_shared(skb) || skb_ensure_writable(skb, end))
 		return slbn_count(&counters->malformed);
 	data = skb->data + place->udp + sizeof(struct udphdr);
-	flaw = slbn_read(data, place->length, &pkt, &layout);
-	if (flaw == SLBN_STRANGE)
+	flaw = slbn_parse_packet(data, place->length, &pkt, &layout);
+	if (flaw == SLBN_PARSE_NOT_SLBN)
 		return SLBN_DATA;
-	if (flaw != SLBN_SOUND)
+	if (flaw != SLBN_PARSE_OK)
 		return slbn_count(&counters->malformed);
-	up = slbn_goes_up(&pkt);
+	up = slbn_is_upstream(&pkt);
 	if (!leaves && !up)
 		return SLBN_CONTROL;
 	if (!slbn_checksum_is_right(skb, place))
@@ -337,7 +339,7 @@ static enum slbn_fate slbn_process(struct slbn_link *link, struct sk_buff *skb,
 	if (!slbn_is_authentic(link, data, &layout))
 		return slbn_count(&counters->bad_key);
 	if (leaves && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
-		return slbn_count(&counters->over_rate);
+		return slbn_count(&counters->rate_limited);
 	if (leaves && up)
 		return SLBN_CONTROL;
 	return slbn_task(link, skb, place, &pkt, &layout, leaves && link->edge,
@@ -384,7 +386,7 @@ static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
 }
 
 /**
- * slbn_leaves() - a packet is about to leave through a link's device
+ * slbn_egress() - a packet is about to leave through a link's device
  * @link: the link
  * @skb: the packet; data points to the link header; rewritten if it is ours
  *
@@ -392,10 +394,10 @@ static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
  *
  * Return: what it is, or was.
  */
-enum slbn_fate slbn_leaves(struct slbn_link *link, struct sk_buff *skb)
+enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 {
 	struct slbn_place place;
-	enum slbn_fate fate;
+	enum slbn_action fate;
 	bool turned;
 
 	if (likely(!slbn_find(skb, &place)))
@@ -411,7 +413,7 @@ enum slbn_fate slbn_leaves(struct slbn_link *link, struct sk_buff *skb)
 }
 
 /**
- * slbn_enters() - a packet has come in through a link's device
+ * slbn_ingress() - a packet has come in through a link's device
  * @link: the link
  * @skb: the packet; data points to the network header; rewritten if it is ours
  *
@@ -419,10 +421,10 @@ enum slbn_fate slbn_leaves(struct slbn_link *link, struct sk_buff *skb)
  *
  * Return: what it is, or was.
  */
-enum slbn_fate slbn_enters(struct slbn_link *link, struct sk_buff *skb)
+enum slbn_action slbn_ingress(struct slbn_link *link, struct sk_buff *skb)
 {
 	struct slbn_place place;
-	enum slbn_fate fate;
+	enum slbn_action fate;
 
 	if (likely(!slbn_find(skb, &place)))
 		return SLBN_DATA;

@@ -55,7 +55,7 @@ static int slbn_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	struct Qdisc *queue;
 	int ret;
 
-	switch (slbn_leaves(q->link, skb)) {
+	switch (slbn_egress(q->link, skb)) {
 	case SLBN_DATA:
 		queue = q->queues[SLBN_CLASS_DATA];
 		break;

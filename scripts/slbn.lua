@@ -16,7 +16,7 @@
 -- from which packet it is one (slbn.response_to, slbn.time), by session,
 -- sequence and hop, so that a capture of several links can be one file.
 --
--- What slbn_read() in include/fairpath/slbn/slbn_wire.h would refuse has an expert
+-- What slbn_parse_packet() in include/fairpath/slbn/slbn_wire.h would refuse has an expert
 -- information for the reason, slbn.flaw.*; beside it is shown what can be.
 --
 -- Works in Lua 5.2 (Wireshark 4.0) and 5.4 (4.4): numbers are taken apart by
@@ -55,8 +55,8 @@ local f = {
 	length = ProtoField.uint16("slbn.length", "Length"),
 	seq = ProtoField.uint32("slbn.seq", "Sequence"),
 	hop = ProtoField.uint8("slbn.hop", "Hop"),
-	room = ProtoField.uint8("slbn.room", "Room"),
-	b = ProtoField.uint8("slbn.b", "b"),
+	slots = ProtoField.uint8("slbn.slots", "Hop slots"),
+	bottleneck = ProtoField.uint8("slbn.bottleneck", "Bottleneck (b)"),
 	reserved = ProtoField.uint8("slbn.reserved", "Reserved", base.HEX),
 	session = ProtoField.bytes("slbn.session", "Session"),
 	bw2 = ProtoField.uint64("slbn.bw2", "bw''"),
@@ -86,12 +86,12 @@ local function malformed(name, text)
 		expert.severity.ERROR)
 end
 
--- As enum slbn_flaw has them.
+-- As enum slbn_parse_result has them.
 local flaws = {
 	short = malformed("short", "Ends before its header, tags or options do"),
 	strange = malformed("strange", "Not a version that is known"),
 	type = malformed("type", "No such type"),
-	hops = malformed("hops", "Room, hop, b or B out of range"),
+	hops = malformed("hops", "Hop slots, hop, bottleneck or B out of range"),
 	rate = malformed("rate", "A rate out of range"),
 	option = malformed("option", "An option of the wrong length, or twice"),
 }
@@ -103,8 +103,8 @@ local header = {
 	{ "length", 6, 2 },
 	{ "seq", 8, 4 },
 	{ "hop", 12, 1 },
-	{ "room", 13, 1 },
-	{ "b", 14, 1 },
+	{ "slots", 13, 1 },
+	{ "bottleneck", 14, 1 },
 	{ "reserved", 15, 1 },
 	{ "session", 16, 16 },
 	{ "bw2", 32, 8 },
@@ -184,12 +184,12 @@ local function show_match(tree, pinfo)
 	end
 end
 
-local function show_tags(tree, tvb, room, in_B)
-	local range = tvb(HEADER_LENGTH, 2 * room)
+local function show_tags(tree, tvb, slots, in_B)
+	local range = tvb(HEADER_LENGTH, 2 * slots)
 	local counted = 0
 	local tags = tree:add(f.tags, range)
 
-	for hop = 0, room - 1 do
+	for hop = 0, slots - 1 do
 		local tag = range(2 * hop, 2)
 		local text = string.format("Hop %d: not counted", hop)
 
@@ -202,7 +202,7 @@ local function show_tags(tree, tvb, room, in_B)
 		end
 		tags:add(f.tag, tag):set_text(text)
 	end
-	tags:append_text(string.format(": at %d of %d hops", counted, room))
+	tags:append_text(string.format(": at %d of %d hops", counted, slots))
 end
 
 -- All options from `at` on; what is wrong with them, or nil.
@@ -290,7 +290,7 @@ local function dissect(tvb, pinfo, root)
 
 	local kind = at.type:uint()
 	local length, seq = at.length:uint(), at.seq:uint()
-	local hop, room, b = at.hop:uint(), at.room:uint(), at.b:uint()
+	local hop, slots, b = at.hop:uint(), at.slots:uint(), at.bottleneck:uint()
 	local session = tostring(at.session:bytes())
 	local B, in_B, B_text = hops_in(at.B)
 
@@ -302,13 +302,13 @@ local function dissect(tvb, pinfo, root)
 		item.demand:append_text(", no limit")
 	end
 	if b == NO_HOP then
-		item.b:append_text(" (only the demand)")
+		item.bottleneck:append_text(" (none: limited by its demand)")
 	end
 	item.B:append_text(" (" .. B_text .. ")")
 	for _, each in ipairs(B) do
 		item.B:add(f.B_hop, at.B, each)
 	end
-	local text = string.format("%s session %s… seq %d hop %d bw %s b %s",
+	local text = string.format("%s session %s… seq %d hop %d bw %s bottleneck %s",
 		types[kind] or "Type " .. kind, session:sub(1, 8):lower(), seq, hop,
 		rate_text(at.bw:uint64():tonumber()), b == NO_HOP and "-" or b)
 
@@ -319,19 +319,19 @@ local function dissect(tvb, pinfo, root)
 	if not types[kind] then
 		flaw("type", string.format("type %d", kind))
 	end
-	local room_is_sound = room >= 2 and room <= HOPS_MAX and room % 2 == 0
+	local slots_are_valid = slots >= 2 and slots <= HOPS_MAX and slots % 2 == 0
 
-	if not room_is_sound then
-		flaw("hops", string.format("room %d", room))
+	if not slots_are_valid then
+		flaw("hops", string.format("slots %d", slots))
 	end
-	if hop > room then
-		flaw("hops", string.format("hop %d of %d", hop, room))
+	if hop > slots then
+		flaw("hops", string.format("hop %d of %d", hop, slots))
 	end
-	if b ~= NO_HOP and b >= room then
-		flaw("hops", string.format("b %d of %d", b, room))
+	if b ~= NO_HOP and b >= slots then
+		flaw("hops", string.format("bottleneck %d of %d", b, slots))
 	end
-	if #B > 0 and B[#B] >= room then
-		flaw("hops", string.format("hop %d of %d in B", B[#B], room))
+	if #B > 0 and B[#B] >= slots then
+		flaw("hops", string.format("hop %d of %d in B", B[#B], slots))
 	end
 	for _, name in ipairs(rates) do
 		if at[name]:uint64():tonumber() > RATE_MAX then
@@ -346,12 +346,12 @@ local function dissect(tvb, pinfo, root)
 	end
 
 	-- Tags and options can be found only if their lengths are right.
-	local tags_end = HEADER_LENGTH + 2 * room
+	local tags_end = HEADER_LENGTH + 2 * slots
 
-	if room_is_sound and length < tags_end then
+	if slots_are_valid and length < tags_end then
 		flaw("short", string.format("%d octets, and tags to %d", length, tags_end))
-	elseif room_is_sound and length <= captured then
-		show_tags(tree, tvb, room, in_B)
+	elseif slots_are_valid and length <= captured then
+		show_tags(tree, tvb, slots, in_B)
 		local name, reason = show_options(tree, tvb, tags_end, length)
 
 		if name then

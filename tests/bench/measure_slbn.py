@@ -46,8 +46,8 @@ CHILDREN = {
 }
 #: What a link counts when something is not as it is meant here.
 FAULTS = [
-    *("recalled", "clamped", "stale", "foreign", "too_far", "malformed", "bad_checksum"),
-    *("fragments", "bad_key", "from_hosts", "over_rate"),
+    *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed", "bad_checksum"),
+    *("fragments", "bad_key", "from_hosts", "rate_limited"),
 ]
 
 Costs = dict[str, list[float]]
@@ -107,7 +107,7 @@ def measure_task(sessions: list[int], turns: int, slices: int) -> list[dict[str,
         for count, session in opened.items():
             words = session.ask(f"slbn task {count} {entries}")
             state = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-            if (state["N"], state["fresh"], state["clamped"]) != (count, count, 0):
+            if (state["N"], state["new_sessions"], state["clamped"]) != (count, count, 0):
                 raise WrongError(f"task: {count} sessions: {state}")
         beds = {str(count): net_cost(session, slices) for count, session in opened.items()}
         for name, costs in in_turn(beds, turns).items():

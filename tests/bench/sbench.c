@@ -91,9 +91,9 @@ static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 	pkt->seq = turn;
 	pkt->type = turn ? SLBN_PROBE : SLBN_JOIN;
 	pkt->hop = 0;
-	pkt->room = SLBN_HOPS_DEFAULT;
+	pkt->slots = SLBN_HOPS_DEFAULT;
 	pkt->B = turn && here;
-	pkt->b = turn && here ? 0 : SLBN_NO_HOP;
+	pkt->bottleneck = turn && here ? 0 : SLBN_NO_HOP;
 	pkt->demand = here ? SLBN_RATE_MAX : SBENCH_RATE;
 	pkt->bw = pkt->demand;
 	/* A Join's rate is taken into the ledger as bw1. */
@@ -111,8 +111,8 @@ static int sbench_task(struct sbench *b, bool measured)
 		barrier_data(&b->pkt);
 		return 0;
 	}
-	if (slbn_link_visit(&b->params, &b->vars, &b->stats, &b->pkt, &tag,
-			    0) != SLBN_FORWARD)
+	if (slbn_link_process(&b->params, &b->vars, &b->stats, &b->pkt, &tag,
+			      0) != SLBN_FORWARD)
 		return -EPROTO;
 	b->tag = tag;
 	return 0;
@@ -127,8 +127,8 @@ static int sbench_control(struct sbench *b, bool measured)
 	struct sk_buff *to_free = NULL;
 
 	sbench_packet(b, &b->pkt);
-	slbn_rewrite(data, &b->pkt);
-	slbn_rewrite_tag(data, 0, b->tag);
+	slbn_update_packet(data, &b->pkt);
+	slbn_set_tag(data, 0, b->tag);
 	slbn_put32(data + SLBN_AT(seq), b->pkt.seq);
 	slbn_put64(data + SLBN_AT(id), b->pkt.id[0]);
 	slbn_put64(data + SLBN_AT(id) + 8, b->pkt.id[1]);
@@ -141,7 +141,7 @@ static int sbench_control(struct sbench *b, bool measured)
 	q->enqueue(skb, q, &to_free);
 	if (to_free || q->dequeue(q) != skb)
 		return -EPROTO;
-	b->tag = slbn_read_tag(data, 0);
+	b->tag = slbn_get_tag(data, 0);
 	return 0;
 }
 
@@ -253,8 +253,8 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 		return -EPROTO;
 	return scnprintf(answer, PAGE_SIZE,
 			 "N %llu NR %llu BF %llu fresh %llu clamped %llu\n",
-			 b->vars.now.N, b->vars.now.NR, b->vars.now.BF,
-			 b->stats.fresh, b->stats.clamped);
+			 b->vars.cur.N, b->vars.cur.NR, b->vars.cur.BF,
+			 b->stats.new_sessions, b->stats.clamped);
 }
 
 static int command_device(struct sbench *b, const char *name)
@@ -284,7 +284,8 @@ static int command_control(struct sbench *b, const char *name, u32 sessions)
 
 		if (!skb)
 			return -ENOMEM;
-		slbn_write(skb->data + SBENCH_HEADERS, &b->pkt, no_tags, false);
+		slbn_build_packet(skb->data + SBENCH_HEADERS, &b->pkt, no_tags,
+				  false);
 		b->ring[i] = skb;
 	}
 	b->one = sbench_control;

@@ -9,10 +9,10 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 static const char *const flaws[] = {
-	[SLBN_SOUND] = "sound",	      [SLBN_SHORT] = "short",
-	[SLBN_STRANGE] = "strange",   [SLBN_BAD_TYPE] = "type",
-	[SLBN_BAD_HOPS] = "hops",     [SLBN_BAD_RATE] = "rate",
-	[SLBN_BAD_OPTION] = "option",
+	[SLBN_PARSE_OK] = "sound",	    [SLBN_PARSE_TRUNCATED] = "short",
+	[SLBN_PARSE_NOT_SLBN] = "strange",  [SLBN_PARSE_BAD_TYPE] = "type",
+	[SLBN_PARSE_BAD_HOPS] = "hops",	    [SLBN_PARSE_BAD_RATE] = "rate",
+	[SLBN_PARSE_BAD_OPTION] = "option",
 };
 
 int main(int argc, char **argv)
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 		}
 		size = fread(data, 1, sizeof(data), file);
 		fclose(file);
-		puts(flaws[slbn_read(data, size, &pkt, &layout)]);
+		puts(flaws[slbn_parse_packet(data, size, &pkt, &layout)]);
 	}
 	return 0;
 }

@@ -92,9 +92,9 @@ static inline bool same_packet(const struct slbn_packet *a,
 {
 	return a->id[0] == b->id[0] && a->id[1] == b->id[1] &&
 	       a->seq == b->seq && a->type == b->type && a->hop == b->hop &&
-	       a->room == b->room && a->b == b->b && a->B == b->B &&
-	       a->bw2 == b->bw2 && a->bw1 == b->bw1 && a->bw == b->bw &&
-	       a->demand == b->demand;
+	       a->slots == b->slots && a->bottleneck == b->bottleneck &&
+	       a->B == b->B && a->bw2 == b->bw2 && a->bw1 == b->bw1 &&
+	       a->bw == b->bw && a->demand == b->demand;
 }
 
 /* It can be sent, and says the same when it is read. */
@@ -103,9 +103,10 @@ static inline bool travels(const struct slbn_packet *pkt, const u16 *tags)
 	u8 data[SLBN_LENGTH_MAX];
 	struct slbn_layout layout;
 	struct slbn_packet again;
-	u32 length = slbn_write(data, pkt, tags, false);
+	u32 length = slbn_build_packet(data, pkt, tags, false);
 
-	return slbn_read(data, length, &again, &layout) == SLBN_SOUND &&
+	return slbn_parse_packet(data, length, &again, &layout) ==
+		       SLBN_PARSE_OK &&
 	       layout.length == length && same_packet(&again, pkt);
 }
 

@@ -94,7 +94,7 @@ struct world {
 	struct slbn_link_params p;
 	struct slbn_link_vars v;
 	struct slbn_link_stats s;
-	struct slbn_visit *memory;
+	struct slbn_memory_entry *memory;
 	u64 now;
 	u64 visits;
 	u32 resets;
@@ -138,7 +138,8 @@ static void check_ledger(const struct world *w,
 }
 
 /* Used places of a row come first, and each session has one, in its own row. */
-static void check_row(const struct world *w, const struct slbn_visit *row)
+static void check_row(const struct world *w,
+		      const struct slbn_memory_entry *row)
 {
 	u32 way, other;
 
@@ -154,7 +155,7 @@ static void check_row(const struct world *w, const struct slbn_visit *row)
 		HOLDS(!row[way].rate ||
 		      (!row[way].in_R && row[way].tag != SLBN_NO_TAG));
 		for (other = 0; other < way; other++)
-			HOLDS(!slbn_same_session(&row[other], &pkt));
+			HOLDS(!slbn_memory_matches(&row[other], &pkt));
 	}
 	for (; way < SLBN_MEMORY_WAYS; way++)
 		HOLDS(!row[way].used);
@@ -163,14 +164,14 @@ static void check_row(const struct world *w, const struct slbn_visit *row)
 static void check_link(const struct world *w)
 {
 	u64 share = slbn_link_share(&w->p, &w->v);
-	u64 N = fp_max64(w->v.now.N + w->v.before.N, 1);
+	u64 N = fp_max64(w->v.cur.N + w->v.prev.N, 1);
 	u32 at;
 
-	check_ledger(w, &w->v.now, w->v.tag);
-	check_ledger(w, &w->v.before, w->v.before_tag);
+	check_ledger(w, &w->v.cur, w->v.tag);
+	check_ledger(w, &w->v.prev, w->v.prev_tag);
 	HOLDS(share <= w->p.C);
 	HOLDS(share >= w->p.C / N);
-	HOLDS(w->v.tag != SLBN_NO_TAG && w->v.tag != w->v.before_tag);
+	HOLDS(w->v.tag != SLBN_NO_TAG && w->v.tag != w->v.prev_tag);
 	for (at = 0; at < places(w); at += SLBN_MEMORY_WAYS)
 		check_row(w, &w->memory[at]);
 	HOLDS(w->lied || !w->s.clamped);
@@ -185,7 +186,7 @@ static bool is_old(const struct world *w, const struct flight *flight)
 }
 
 static void check_dropped(const struct world *w, const struct world *before,
-			  const struct slbn_visit *memory,
+			  const struct slbn_memory_entry *memory,
 			  const struct flight *flight,
 			  const struct flight *flight_before)
 {
@@ -194,18 +195,20 @@ static void check_dropped(const struct world *w, const struct world *before,
 	HOLDS(!memcmp(flight, flight_before, sizeof(*flight)));
 	HOLDS(w->lied || (w->s.stale > before->s.stale) == is_old(w, flight));
 	/* Time goes on all the same, unless nobody looked at the clock. */
-	if (w->s.too_far == before->s.too_far && w->v.tag != before->v.tag)
-		slbn_link_turn(&w->p, &expected, w->now);
+	if (w->s.too_many_hops == before->s.too_many_hops &&
+	    w->v.tag != before->v.tag)
+		slbn_link_rotate(&w->p, &expected, w->now);
 	HOLDS(!memcmp(&w->v, &expected, sizeof(expected)));
 	HOLDS(!memcmp(w->memory, memory, places(w) * sizeof(*memory)));
 	HOLDS(w->s.joins == before->s.joins &&
 	      w->s.probes == before->s.probes && w->s.acks == before->s.acks &&
 	      w->s.leaves == before->s.leaves &&
-	      w->s.fresh == before->s.fresh &&
-	      w->s.carried == before->s.carried &&
+	      w->s.new_sessions == before->s.new_sessions &&
+	      w->s.migrated == before->s.migrated &&
 	      w->s.clamped == before->s.clamped);
-	HOLDS(w->s.stale + w->s.foreign + w->s.too_far ==
-	      before->s.stale + before->s.foreign + before->s.too_far + 1);
+	HOLDS(w->s.stale + w->s.wrong_path + w->s.too_many_hops ==
+	      before->s.stale + before->s.wrong_path + before->s.too_many_hops +
+		      1);
 }
 
 static void check_forwarded(const struct world *w, const struct world *before,
@@ -219,14 +222,14 @@ static void check_forwarded(const struct world *w, const struct world *before,
 
 	HOLDS(w->lied || !is_old(w, flight));
 	HOLDS(travels(pkt, flight->tags));
-	HOLDS(slbn_goes_up(was) ? pkt->hop == hop : pkt->hop == hop + 1);
+	HOLDS(slbn_is_upstream(was) ? pkt->hop == hop : pkt->hop == hop + 1);
 	HOLDS(!((pkt->B ^ was->B) & ~e));
-	for (i = 0; i < pkt->room; i++)
+	for (i = 0; i < pkt->slots; i++)
 		HOLDS(i == hop || flight->tags[i] == flight_before->tags[i]);
 	HOLDS(pkt->type == was->type && pkt->seq == was->seq &&
 	      pkt->bw1 == was->bw1 && pkt->bw2 == was->bw2 &&
-	      pkt->demand == was->demand && pkt->room == was->room);
-	HOLDS(pkt->b == was->b || pkt->b == hop);
+	      pkt->demand == was->demand && pkt->slots == was->slots);
+	HOLDS(pkt->bottleneck == was->bottleneck || pkt->bottleneck == hop);
 	HOLDS(w->s.joins + w->s.probes + w->s.acks + w->s.leaves ==
 	      before->s.joins + before->s.probes + before->s.acks +
 		      before->s.leaves + (was->type != SLBN_LEAVE_ACK));
@@ -240,11 +243,11 @@ static void check_forwarded(const struct world *w, const struct world *before,
 	}
 	HOLDS(flight->tags[hop] == w->v.tag);
 	if (pkt->B & e) {
-		HOLDS(pkt->b == hop);
+		HOLDS(pkt->bottleneck == hop);
 		HOLDS(was->type == SLBN_JOIN ? pkt->bw == was->bw :
 					       pkt->bw <= w->p.C);
 	} else {
-		HOLDS(pkt->bw == was->bw && pkt->b == was->b);
+		HOLDS(pkt->bw == was->bw && pkt->bottleneck == was->bottleneck);
 	}
 }
 
@@ -253,8 +256,8 @@ static void check_forwarded(const struct world *w, const struct world *before,
 static void visit(struct world *w, struct flight *flight)
 {
 	struct session *session = &w->sessions[flight->session];
-	struct slbn_visit memory[ROWS_MAX * SLBN_MEMORY_WAYS];
-	u8 hop = slbn_hop_here(&flight->pkt);
+	struct slbn_memory_entry memory[ROWS_MAX * SLBN_MEMORY_WAYS];
+	u8 hop = slbn_current_hop(&flight->pkt);
 	struct flight flight_before;
 	struct world before;
 	u16 none = SLBN_NO_TAG;
@@ -267,9 +270,9 @@ static void visit(struct world *w, struct flight *flight)
 	memcpy(&flight_before, flight, sizeof(flight_before));
 	memcpy(memory, w->memory, places(w) * sizeof(*memory));
 	w->visits++;
-	verdict = slbn_link_visit(
+	verdict = slbn_link_process(
 		&w->p, &w->v, &w->s, &flight->pkt,
-		hop < flight->pkt.room ? &flight->tags[hop] : &none, w->now);
+		hop < flight->pkt.slots ? &flight->tags[hop] : &none, w->now);
 	HOLDS(none == SLBN_NO_TAG);
 	if (verdict != SLBN_FORWARD) {
 		check_dropped(w, &before, memory, flight, &flight_before);
@@ -309,13 +312,13 @@ static void elsewhere(struct world *w, struct flight *flight)
 	u8 hop = draw(&w->in, 0, ROOM - 1);
 	u64 rate = draw_rate(&w->in);
 
-	if (hop == flight->session || hop >= flight->pkt.room)
+	if (hop == flight->session || hop >= flight->pkt.slots)
 		return;
 	flight->tags[hop] = draw(&w->in, 0, 0xffff);
 	flight->pkt.B ^= 1ULL << hop;
-	if (rate < flight->pkt.bw || flight->pkt.b == hop) {
+	if (rate < flight->pkt.bw || flight->pkt.bottleneck == hop) {
 		flight->pkt.bw = rate;
-		flight->pkt.b = hop;
+		flight->pkt.bottleneck = hop;
 	}
 }
 
@@ -330,16 +333,16 @@ static void lie(struct world *w, struct flight *flight)
 		pkt->type = draw(&w->in, 1, SLBN_TYPE_MAX);
 		break;
 	case 1:
-		pkt->hop = draw(&w->in, 0, pkt->room);
+		pkt->hop = draw(&w->in, 0, pkt->slots);
 		break;
 	case 2:
-		pkt->b = draw(&w->in, 0, pkt->room);
-		if (pkt->b == pkt->room)
-			pkt->b = SLBN_NO_HOP;
+		pkt->bottleneck = draw(&w->in, 0, pkt->slots);
+		if (pkt->bottleneck == pkt->slots)
+			pkt->bottleneck = SLBN_NO_HOP;
 		break;
 	case 3:
 		pkt->B = draw64(&w->in) &
-			 (pkt->room == 64 ? ~0ULL : (1ULL << pkt->room) - 1);
+			 (pkt->slots == 64 ? ~0ULL : (1ULL << pkt->slots) - 1);
 		break;
 	case 4:
 		pkt->bw2 = draw_rate(&w->in);
@@ -358,10 +361,10 @@ static void lie(struct world *w, struct flight *flight)
 		break;
 	case 9:
 		w->flooded = true;
-		w->v.now.BF = ~draw_rate(&w->in);
+		w->v.cur.BF = ~draw_rate(&w->in);
 		break;
 	default:
-		flight->tags[draw(&w->in, 0, pkt->room - 1)] =
+		flight->tags[draw(&w->in, 0, pkt->slots - 1)] =
 			w->v.tag - draw8(&w->in) % 4;
 	}
 }
@@ -395,20 +398,20 @@ static void operate(struct world *w)
 		if (operation % OPERATIONS == SEND)
 			break;
 		visit(w, flight);
-		slbn_destination_answer(&flight->pkt);
+		slbn_destination_reply(&flight->pkt);
 		visit(w, flight);
-		slbn_source_answer(&session->src, &flight->pkt, flight->tags);
+		slbn_source_ack(&session->src, &flight->pkt, flight->tags);
 		break;
 	case VISIT:
 		if (flight->pkt.type)
 			visit(w, flight);
 		break;
 	case TURN_ROUND:
-		slbn_destination_answer(&flight->pkt);
+		slbn_destination_reply(&flight->pkt);
 		break;
 	case ANSWER:
-		slbn_source_answer(&w->sessions[flight->session].src,
-				   &flight->pkt, flight->tags);
+		slbn_source_ack(&w->sessions[flight->session].src, &flight->pkt,
+				flight->tags);
 		break;
 	case COPY:
 		memcpy(&w->flights[draw8(&w->in) % FLIGHTS], flight,

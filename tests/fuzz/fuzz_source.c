@@ -23,14 +23,15 @@ static void draw_answer(struct octets *in, const struct slbn_source *src,
 			struct slbn_packet *ack)
 {
 	*ack = src->pkt;
-	slbn_destination_answer(ack);
-	ack->hop = draw(in, 0, ack->room);
-	ack->b = draw8(in);
-	if (ack->b >= ack->room)
-		ack->b = SLBN_NO_HOP;
+	slbn_destination_reply(ack);
+	ack->hop = draw(in, 0, ack->slots);
+	ack->bottleneck = draw8(in);
+	if (ack->bottleneck >= ack->slots)
+		ack->bottleneck = SLBN_NO_HOP;
 	ack->bw = draw_rate(in);
 	ack->bw1 = draw_rate(in);
-	ack->B = draw(in, 0, ack->room == 64 ? ~0ULL : (1ULL << ack->room) - 1);
+	ack->B = draw(in, 0,
+		      ack->slots == 64 ? ~0ULL : (1ULL << ack->slots) - 1);
 }
 
 /* Another one: in one or more ways it is not what is waited for, or it is. */
@@ -47,32 +48,32 @@ static void draw_any(struct octets *in, struct slbn_packet *ack)
 	if (which & 8)
 		ack->id[1] ^= 1ULL << draw(in, 0, 63);
 	if (which & 16) {
-		ack->room = 64;
+		ack->slots = 64;
 		ack->B |= 1ULL << draw(in, 0, 63);
-		ack->b = draw(in, 0, 63);
+		ack->bottleneck = draw(in, 0, 63);
 	}
 }
 
 static void check(const struct slbn_source *before,
 		  const struct slbn_source *src, const struct slbn_packet *ack,
-		  enum slbn_progress progress)
+		  enum slbn_source_event progress)
 {
 	const struct slbn_packet *pkt = &src->pkt;
 
-	if (progress != SLBN_CYCLE) {
+	if (progress != SLBN_CYCLE_DONE) {
 		HOLDS(!memcmp(before, src, sizeof(*src)));
-		HOLDS((progress == SLBN_GONE) ==
+		HOLDS((progress == SLBN_SESSION_OVER) ==
 		      (before->pkt.type == SLBN_LEAVE &&
 		       ack->type == SLBN_LEAVE_ACK &&
 		       ack->seq == before->pkt.seq &&
 		       ack->id[0] == pkt->id[0] && ack->id[1] == pkt->id[1] &&
-		       ack->room == pkt->room));
+		       ack->slots == pkt->slots));
 		return;
 	}
 	HOLDS(before->pkt.type != SLBN_LEAVE && ack->type == SLBN_PROBE_ACK);
 	HOLDS(ack->seq == before->pkt.seq && pkt->seq == ack->seq + 1);
 	HOLDS(pkt->id[0] == ack->id[0] && pkt->id[1] == ack->id[1]);
-	HOLDS(pkt->hop == 0 && pkt->room == ack->room);
+	HOLDS(pkt->hop == 0 && pkt->slots == ack->slots);
 	HOLDS(pkt->demand == src->D && src->D == before->D);
 	HOLDS(pkt->B == ack->B && src->leaving == before->leaving);
 	if (src->leaving) {
@@ -85,7 +86,9 @@ static void check(const struct slbn_source *before,
 	/* What was bw' on the way that is over is bw'' on the next. */
 	HOLDS(pkt->bw1 == src->rate && pkt->bw2 == before->pkt.bw1);
 	HOLDS(pkt->bw <= src->D && pkt->bw >= src->rate);
-	HOLDS(pkt->b == SLBN_NO_HOP ? pkt->bw == src->D : pkt->b == ack->b);
+	HOLDS(pkt->bottleneck == SLBN_NO_HOP ?
+		      pkt->bw == src->D :
+		      pkt->bottleneck == ack->bottleneck);
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
@@ -102,7 +105,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		u16 tags[SLBN_HOPS_MAX];
 		struct slbn_packet ack;
 		u8 operation = draw8(&in);
-		enum slbn_progress progress;
+		enum slbn_source_event progress;
 		u8 hop;
 
 		HOLDS(travels(&src.pkt, src.tags));
@@ -119,15 +122,15 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		draw_answer(&in, &src, &ack);
 		if (operation % OPERATIONS == ANSWER_ANY)
 			draw_any(&in, &ack);
-		for (hop = 0; hop < ack.room; hop++)
+		for (hop = 0; hop < ack.slots; hop++)
 			tags[hop] = operation * (hop + 1);
 		HOLDS(travels(&ack, tags));
 		memcpy(&before, &src, sizeof(src));
-		progress = slbn_source_answer(&src, &ack, tags);
+		progress = slbn_source_ack(&src, &ack, tags);
 		check(&before, &src, &ack, progress);
-		if (progress == SLBN_CYCLE)
+		if (progress == SLBN_CYCLE_DONE)
 			HOLDS(!memcmp(src.tags, tags,
-				      ack.room * sizeof(*tags)));
+				      ack.slots * sizeof(*tags)));
 	}
 	return 0;
 }

@@ -55,14 +55,16 @@ static bool is_sound(const u8 *data, size_t size)
 		return false;
 	memcpy(&header, data, sizeof(header));
 	length = be16toh(header.length);
-	tags = sizeof(header) + 2 * header.room;
+	tags = sizeof(header) + 2 * header.slots;
 	return be32toh(header.magic) == SLBN_MAGIC &&
 	       header.version == SLBN_VERSION && header.type >= SLBN_JOIN &&
-	       header.type <= SLBN_LEAVE_ACK && header.room >= 2 &&
-	       header.room <= SLBN_HOPS_MAX && header.room % 2 == 0 &&
-	       header.hop <= header.room &&
-	       (header.b < header.room || header.b == SLBN_NO_HOP) &&
-	       (header.room == 64 || be64toh(header.B) < 1ULL << header.room) &&
+	       header.type <= SLBN_LEAVE_ACK && header.slots >= 2 &&
+	       header.slots <= SLBN_HOPS_MAX && header.slots % 2 == 0 &&
+	       header.hop <= header.slots &&
+	       (header.bottleneck < header.slots ||
+		header.bottleneck == SLBN_NO_HOP) &&
+	       (header.slots == 64 ||
+		be64toh(header.B) < 1ULL << header.slots) &&
 	       header.demand && rate_is_sound(header.demand) &&
 	       rate_is_sound(header.bw2) && rate_is_sound(header.bw1) &&
 	       rate_is_sound(header.bw) && length <= size && length >= tags &&
@@ -75,10 +77,10 @@ static void check_layout(const u8 *data, size_t size,
 			 const struct slbn_layout *layout)
 {
 	HOLDS(layout->length <= size);
-	HOLDS(layout->length >= slbn_tag_at(pkt->room));
+	HOLDS(layout->length >= slbn_tag_at(pkt->slots));
 	if (!layout->auth)
 		return;
-	HOLDS(layout->auth >= slbn_tag_at(pkt->room) + SLBN_OPTION_HEAD);
+	HOLDS(layout->auth >= slbn_tag_at(pkt->slots) + SLBN_OPTION_HEAD);
 	HOLDS(layout->auth + SLBN_AUTH_LENGTH <= layout->length);
 	HOLDS(data[layout->auth - 2] == SLBN_OPTION_AUTH);
 	HOLDS(data[layout->auth - 1] == SLBN_AUTH_LENGTH);
@@ -92,13 +94,15 @@ static void check_length(const u8 *data, const struct slbn_packet *pkt,
 	struct slbn_layout again;
 	struct slbn_packet same;
 
-	HOLDS(slbn_read(cut, layout->length, &same, &again) == SLBN_SOUND);
+	HOLDS(slbn_parse_packet(cut, layout->length, &same, &again) ==
+	      SLBN_PARSE_OK);
 	HOLDS(same_packet(&same, pkt));
 	HOLDS(again.length == layout->length && again.auth == layout->auth);
 	free(cut);
 
 	cut = copy(data, layout->length - 1);
-	HOLDS(slbn_read(cut, layout->length - 1, &same, &again) == SLBN_SHORT);
+	HOLDS(slbn_parse_packet(cut, layout->length - 1, &same, &again) ==
+	      SLBN_PARSE_TRUNCATED);
 	free(cut);
 }
 
@@ -111,29 +115,29 @@ static void check_rewriting(const u8 *data, size_t size,
 	struct slbn_packet again;
 	struct slbn_layout layout;
 	struct slbn_header header;
-	u8 hop = pkt->seq % pkt->room;
-	u16 tag = slbn_read_tag(data, hop);
+	u8 hop = pkt->seq % pkt->slots;
+	u16 tag = slbn_get_tag(data, hop);
 
-	slbn_rewrite(own, pkt);
-	slbn_rewrite_tag(own, hop, tag);
+	slbn_update_packet(own, pkt);
+	slbn_set_tag(own, hop, tag);
 	HOLDS(!memcmp(own, data, size));
 
-	slbn_destination_answer(&changed);
+	slbn_destination_reply(&changed);
 	changed.hop = hop + 1;
-	changed.b = hop;
+	changed.bottleneck = hop;
 	changed.B ^= 1ULL << hop;
 	changed.bw = SLBN_RATE_MAX - pkt->bw;
-	slbn_rewrite(own, &changed);
-	slbn_rewrite_tag(own, hop, tag ^ 0xffff);
-	HOLDS(slbn_read(own, size, &again, &layout) == SLBN_SOUND);
+	slbn_update_packet(own, &changed);
+	slbn_set_tag(own, hop, tag ^ 0xffff);
+	HOLDS(slbn_parse_packet(own, size, &again, &layout) == SLBN_PARSE_OK);
 	HOLDS(same_packet(&again, &changed));
-	HOLDS(slbn_read_tag(own, hop) == (tag ^ 0xffff));
+	HOLDS(slbn_get_tag(own, hop) == (tag ^ 0xffff));
 
 	/* Back again, octet by octet. */
 	memcpy(&header, data, sizeof(header));
 	own[offsetof(struct slbn_header, type)] = header.type;
 	own[offsetof(struct slbn_header, hop)] = header.hop;
-	own[offsetof(struct slbn_header, b)] = header.b;
+	own[offsetof(struct slbn_header, bottleneck)] = header.bottleneck;
 	memcpy(own + offsetof(struct slbn_header, bw), &header.bw, 8);
 	memcpy(own + offsetof(struct slbn_header, B), &header.B, 8);
 	memcpy(own + sizeof(header) + 2 * hop, data + sizeof(header) + 2 * hop,
@@ -145,22 +149,22 @@ static void check_rewriting(const u8 *data, size_t size,
 static void check_writing(const u8 *data, const struct slbn_packet *pkt,
 			  bool auth)
 {
-	u32 length = slbn_tag_at(pkt->room) + (auth ? 10 : 0);
+	u32 length = slbn_tag_at(pkt->slots) + (auth ? 10 : 0);
 	u8 *own = malloc(length);
 	u16 tags[SLBN_HOPS_MAX];
 	struct slbn_layout layout;
 	struct slbn_packet again;
 	u8 hop;
 
-	for (hop = 0; hop < pkt->room; hop++)
-		tags[hop] = slbn_read_tag(data, hop);
-	HOLDS(slbn_write(own, pkt, tags, auth) == length);
-	HOLDS(slbn_read(own, length, &again, &layout) == SLBN_SOUND);
+	for (hop = 0; hop < pkt->slots; hop++)
+		tags[hop] = slbn_get_tag(data, hop);
+	HOLDS(slbn_build_packet(own, pkt, tags, auth) == length);
+	HOLDS(slbn_parse_packet(own, length, &again, &layout) == SLBN_PARSE_OK);
 	HOLDS(same_packet(&again, pkt));
 	HOLDS(layout.length == length);
 	HOLDS(layout.auth == (auth ? length - SLBN_AUTH_LENGTH : 0));
 	HOLDS(!memcmp(own + sizeof(struct slbn_header),
-		      data + sizeof(struct slbn_header), 2 * pkt->room));
+		      data + sizeof(struct slbn_header), 2 * pkt->slots));
 	free(own);
 }
 
@@ -169,7 +173,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u8 *own = copy(data, size);
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
-	bool sound = slbn_read(own, size, &pkt, &layout) == SLBN_SOUND;
+	bool sound =
+		slbn_parse_packet(own, size, &pkt, &layout) == SLBN_PARSE_OK;
 
 	HOLDS(!memcmp(own, data, size));
 	HOLDS(sound == is_sound(data, size));

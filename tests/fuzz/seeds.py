@@ -28,8 +28,8 @@ PACKET = Packet(
     type=PROBE,
     seq=7,
     hop=2,
-    room=4,
-    b=1,
+    slots=4,
+    bottleneck=1,
     bw2=16 * 10**6,
     bw1=15 * 10**6,
     bw=15 * 10**6,
@@ -38,7 +38,9 @@ PACKET = Packet(
     tags={0: 21173, 1: 1, 3: 0xFFFF},
     id=bytes(range(16)),
 )
-FULL = replace(PACKET, room=64, hop=64, b=63, B=1 << 63 | 1, tags={hop: hop for hop in range(64)})
+FULL = replace(
+    PACKET, slots=64, hop=64, bottleneck=63, B=1 << 63 | 1, tags={hop: hop for hop in range(64)}
+)
 AUTHENTIC = option(AUTH, bytes(range(8)))
 
 SOUND = {
@@ -48,9 +50,9 @@ SOUND = {
     "leave": replace(PACKET, type=LEAVE),
     "last answer": replace(PACKET, type=LEAVE_ACK, hop=0),
     "all hops": FULL,
-    "no hop": replace(PACKET, b=NO_HOP, B=0),
+    "no hop": replace(PACKET, bottleneck=NO_HOP, B=0),
     "every hop": replace(FULL, B=(1 << 64) - 1),
-    "room 2": replace(PACKET, room=2, B=3, hop=2),
+    "slots 2": replace(PACKET, slots=2, B=3, hop=2),
     "largest rates": replace(PACKET, bw=RATE_MAX, bw1=RATE_MAX, bw2=RATE_MAX, demand=RATE_MAX),
     "smallest rates": replace(PACKET, bw=0, bw1=0, bw2=0, demand=1),
     "authentic": replace(PACKET, options=AUTHENTIC),
@@ -61,7 +63,7 @@ SOUND = {
     "reserved": replace(PACKET, reserved=0xAB),
 }
 
-#: By flaw, as enum slbn_flaw has them.
+#: By flaw, as enum slbn_parse_result has them.
 FLAWED: dict[str, dict[str, bytes]] = {
     "short": {
         "nothing": b"",
@@ -84,16 +86,16 @@ FLAWED: dict[str, dict[str, bytes]] = {
     },
     "type": {f"type {kind}": replace(PACKET, type=kind).pack() for kind in (0, 6, 255)},
     "hops": {
-        "room 0": replace(PACKET, room=0, hop=0, b=NO_HOP, B=0).pack(),
-        "room 3": replace(PACKET, room=3).pack(),
-        "room 66": replace(FULL, room=66, tags={}).pack(),
-        "room 254": replace(FULL, room=254, tags={}).pack(),
-        "hop beyond room": replace(PACKET, hop=5).pack(),
+        "slots 0": replace(PACKET, slots=0, hop=0, bottleneck=NO_HOP, B=0).pack(),
+        "slots 3": replace(PACKET, slots=3).pack(),
+        "slots 66": replace(FULL, slots=66, tags={}).pack(),
+        "slots 254": replace(FULL, slots=254, tags={}).pack(),
+        "hop beyond slots": replace(PACKET, hop=5).pack(),
         "hop 255": replace(PACKET, hop=255).pack(),
-        "b is room": replace(PACKET, b=4).pack(),
-        "b 254": replace(FULL, b=254).pack(),
-        "B beyond room": replace(PACKET, B=1 << 4).pack(),
-        "B far beyond room": replace(PACKET, B=1 << 63).pack(),
+        "bottleneck is slots": replace(PACKET, bottleneck=4).pack(),
+        "bottleneck 254": replace(FULL, bottleneck=254).pack(),
+        "B beyond slots": replace(PACKET, B=1 << 4).pack(),
+        "B far beyond slots": replace(PACKET, B=1 << 63).pack(),
     },
     "rate": {
         "bw too large": replace(PACKET, bw=RATE_MAX + 1).pack(),

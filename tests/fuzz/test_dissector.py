@@ -135,8 +135,8 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.type": lambda p: [str(p.type)],
     "slbn.seq": lambda p: [str(p.seq)],
     "slbn.hop": lambda p: [str(p.hop)],
-    "slbn.room": lambda p: [str(p.room)],
-    "slbn.b": lambda p: [str(p.b)],
+    "slbn.slots": lambda p: [str(p.slots)],
+    "slbn.bottleneck": lambda p: [str(p.bottleneck)],
     "slbn.session": lambda p: [p.id.hex()],
     "slbn.bw2": lambda p: [str(p.bw2)],
     "slbn.bw1": lambda p: [str(p.bw1)],
@@ -144,7 +144,7 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.demand": lambda p: [str(p.demand)],
     "slbn.B": lambda p: [f"0x{p.B:016x}"],
     "slbn.B.hop": lambda p: [str(hop) for hop in range(64) if p.B >> hop & 1],
-    "slbn.tag": lambda p: [str(p.tags.get(hop, 0)) for hop in range(p.room)],
+    "slbn.tag": lambda p: [str(p.tags.get(hop, 0)) for hop in range(p.slots)],
     "slbn.option.type": lambda p: [str(kind) for kind, _ in options_in(p)],
     "slbn.option.length": lambda p: [str(len(value)) for _, value in options_in(p)],
     "slbn.option.value": lambda p: [v.hex() for kind, v in options_in(p) if kind != AUTH and v],
@@ -179,7 +179,7 @@ def test_text() -> None:
         "        Hop 0: 21173",
         "        Hop 1: 1, in B",
         "        Hop 2: not counted",
-        "    b: 255 (only the demand)",
+        "    Bottleneck (b): 255 (none: limited by its demand)",
         "    Demand: 1000000000000000 (1000 Tbit/s), no limit",
         "    B: 0x0000000000000000 (no hop)",
         "    B: 0x000000000000005d (hops 0, 2-4, 6)",
@@ -190,8 +190,8 @@ def test_text() -> None:
         assert f"\n{line}\n" in shown, line
     summary = tshark(seen, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
     assert summary.splitlines()[:2] == [
-        "SLBN\tProbe session 00010203… seq 7 hop 2 bw 15 Mbit/s b 1",
-        "SLBN\tJoin session 00010203… seq 0 hop 0 bw 1000 Tbit/s b -",
+        "SLBN\tProbe session 00010203… seq 7 hop 2 bw 15 Mbit/s bottleneck 1",
+        "SLBN\tJoin session 00010203… seq 0 hop 0 bw 1000 Tbit/s bottleneck -",
     ]
 
 

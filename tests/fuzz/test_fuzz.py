@@ -102,8 +102,8 @@ PLANTED = {
     ),
     "packet beyond the end": ("wire", "slbn_wire.h", "layout->length > given || ", ""),
     "option beyond the end": ("wire", "slbn_wire.h", "if (end > layout->length)", "if (0)"),
-    "too many hops": ("wire", "slbn_wire.h", "pkt->room > SLBN_HOPS_MAX || ", ""),
-    "B beyond room": ("wire", "slbn_wire.h", "(pkt->room < 64 && pkt->B >> pkt->room)", "0"),
+    "too many hops": ("wire", "slbn_wire.h", "pkt->slots > SLBN_HOPS_MAX || ", ""),
+    "B beyond room": ("wire", "slbn_wire.h", "(pkt->slots < 64 && pkt->B >> pkt->slots)", "0"),
     "authentication twice": ("wire", "slbn_wire.h", "if (layout->auth || ", "if ("),
     "tag of the next hop": (
         "wire",
@@ -124,7 +124,7 @@ PLANTED = {
         "link",
         "slbn_core.h",
         "if (pkt->type != SLBN_LEAVE_ACK) {\n",
-        "if (pkt->type != SLBN_LEAVE_ACK) {\n\t\t\tv->now.N++;\n",
+        "if (pkt->type != SLBN_LEAVE_ACK) {\n\t\t\tv->cur.N++;\n",
     ),
     "a page is not turned": ("link", "slbn_core.h", "pages == 1 ? v->tag : SLBN_NO_TAG", "v->tag"),
     "a session twice in memory": (
@@ -143,7 +143,7 @@ PLANTED = {
     "an answer of another size": (
         "source",
         "slbn_core.h",
-        "ack->id[1] != pkt->id[1] || ack->room != pkt->room)",
+        "ack->id[1] != pkt->id[1] || ack->slots != pkt->slots)",
         "ack->id[1] != pkt->id[1])",
     ),
     "a name that JSON cannot hold": (

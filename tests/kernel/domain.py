@@ -299,13 +299,13 @@ class Domain:
             for link, state in states.items():
                 ended = pages(since[link], state)
                 epochs = max(epochs, ended)
-                there = state.N + state.before_N
+                there = state.N + state.previous_N
                 assert ended < 2 or there <= counted[link], (link, ended, there, counted[link])
             off = self.wrong(exact)
             # Agents need the machine, too.
             time.sleep(time.monotonic() - began)
             return not off and all(
-                state.N + state.before_N == counted[link] for link, state in states.items()
+                state.N + state.previous_N == counted[link] for link, state in states.items()
             )
 
         try:

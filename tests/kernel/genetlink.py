@@ -204,5 +204,5 @@ class Genetlink(Rtnetlink):
 
 def control_frame(session: int, kind: int = JOIN, seq: int = 0, source: str = "") -> bytes:
     """A frame with a packet that goes down, of a session without a limit, and no checksum."""
-    packet = Packet(type=kind, seq=seq, room=2, id=session.to_bytes(16, "big"))
+    packet = Packet(type=kind, seq=seq, slots=2, id=session.to_bytes(16, "big"))
     return Datagram(packet.pack(), source=source, check=0).frame()

@@ -125,7 +125,8 @@ static void send_packet(int fd, struct session *s)
 	u8 data[SLBN_LENGTH_MAX];
 	struct slbn_layout layout;
 
-	layout.length = slbn_write(data, &s->src.pkt, s->src.tags, keyed);
+	layout.length =
+		slbn_build_packet(data, &s->src.pkt, s->src.tags, keyed);
 	layout.auth = keyed ? layout.length - SLBN_AUTH_LENGTH : 0;
 	authenticate(data, &layout);
 	sendto(fd, data, layout.length, 0, (void *)&s->to, sizeof(s->to));
@@ -144,10 +145,10 @@ static void answered(const struct slbn_packet *pkt, const u8 *data)
 	if (n >= count)
 		return;
 	s = &sessions[n];
-	for (hop = 0; hop < pkt->room; hop++)
-		tags[hop] = slbn_read_tag(data, hop);
-	switch (slbn_source_answer(&s->src, pkt, tags)) {
-	case SLBN_CYCLE:
+	for (hop = 0; hop < pkt->slots; hop++)
+		tags[hop] = slbn_get_tag(data, hop);
+	switch (slbn_source_ack(&s->src, pkt, tags)) {
+	case SLBN_CYCLE_DONE:
 		s->cycles++;
 		s->waiting = false;
 		s->due = now() + PAUSE / 2 + rand() % PAUSE;
@@ -155,7 +156,7 @@ static void answered(const struct slbn_packet *pkt, const u8 *data)
 		if (s->left && s->left != ~0U)
 			s->left--;
 		break;
-	case SLBN_GONE:
+	case SLBN_SESSION_OVER:
 		s->waiting = false;
 		s->gone = true;
 		break;
@@ -178,14 +179,15 @@ static void receive(int fd)
 
 		if (got < 0)
 			return;
-		if (slbn_read(data, got, &pkt, &layout) != SLBN_SOUND ||
+		if (slbn_parse_packet(data, got, &pkt, &layout) !=
+			    SLBN_PARSE_OK ||
 		    !authenticate(data, &layout))
 			continue;
-		if (!slbn_destination_answer(&pkt)) {
+		if (!slbn_destination_reply(&pkt)) {
 			answered(&pkt, data);
 			continue;
 		}
-		slbn_rewrite(data, &pkt);
+		slbn_update_packet(data, &pkt);
 		authenticate(data, &layout);
 		sendto(fd, data, layout.length, 0, (void *)&from, length);
 	}

@@ -70,8 +70,8 @@ class Packet:
     type: int = PROBE
     seq: int = 0
     hop: int = 0
-    room: int = 32
-    b: int = NO_HOP
+    slots: int = 32
+    bottleneck: int = NO_HOP
     id: bytes = bytes(16)
     bw2: int = 0
     bw1: int = 0
@@ -91,7 +91,7 @@ class Packet:
     length: int | None = None
 
     def pack(self) -> bytes:
-        tags = b"".join(struct.pack("!H", self.tags.get(hop, 0)) for hop in range(self.room))
+        tags = b"".join(struct.pack("!H", self.tags.get(hop, 0)) for hop in range(self.slots))
         options = self.options + (option(AUTH, bytes(8)) if self.key else b"")
         length = HEADER.size + len(tags) + len(options)
         head = HEADER.pack(
@@ -101,8 +101,8 @@ class Packet:
             length if self.length is None else self.length,
             self.seq,
             self.hop,
-            self.room,
-            self.b,
+            self.slots,
+            self.bottleneck,
             self.reserved,
             self.id,
             self.bw2,
@@ -123,16 +123,16 @@ class Packet:
 
 def read_packet(data: bytes) -> Packet:
     """What a datagram says, authentication left among the options."""
-    magic, version, kind, length, seq, hop, room, b, reserved, *rest = HEADER.unpack_from(data)
+    magic, version, kind, length, seq, hop, slots, b, reserved, *rest = HEADER.unpack_from(data)
     identity, bw2, bw1, bw, demand, B = rest
-    end = HEADER.size + 2 * room
-    tags = struct.unpack_from(f"!{room}H", data, HEADER.size)
+    end = HEADER.size + 2 * slots
+    tags = struct.unpack_from(f"!{slots}H", data, HEADER.size)
     return Packet(
         type=kind,
         seq=seq,
         hop=hop,
-        room=room,
-        b=b,
+        slots=slots,
+        bottleneck=b,
         id=identity,
         bw2=bw2,
         bw1=bw1,
@@ -273,31 +273,31 @@ class State:
     BF: int
     NR: int
     N: int
-    before_BF: int
-    before_NR: int
-    before_N: int
+    previous_BF: int
+    previous_NR: int
+    previous_N: int
     tag: int
-    before_tag: int
+    prev_tag: int
     memory_entries: int
     memory_bytes: int
     joins: int
     probes: int
     acks: int
     leaves: int
-    fresh: int
-    carried: int
-    recalled: int
+    new_sessions: int
+    migrated: int
+    corrected: int
     clamped: int
     stale: int
-    foreign: int
-    too_far: int
+    wrong_path: int
+    too_many_hops: int
     malformed: int
     bad_checksum: int
     fragments: int
     bad_key: int
     from_hosts: int
     answered: int
-    over_rate: int
+    rate_limited: int
     events: int
 
     @classmethod

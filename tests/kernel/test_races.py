@@ -320,7 +320,7 @@ def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
                     type=PROBE_ACK,
                     seq=random.randrange(4),
                     hop=1,
-                    room=2,
+                    slots=2,
                     id=random.randrange(40).to_bytes(16, "big"),
                     tags={0: tags[0]},
                 )

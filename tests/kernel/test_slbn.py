@@ -31,8 +31,8 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
 
         def settled() -> bool:
             shown = net.shown(1)
-            restricted = shown["NR"] + shown["before_NR"]
-            elsewhere = shown["BF"] + shown["before_BF"]
+            restricted = shown["NR"] + shown["previous_NR"]
+            elsewhere = shown["BF"] + shown["previous_BF"]
             gone = shown["leaves"] and shown["sessions"] == 4
             return gone and (restricted, elsewhere, shown["share"]) == (3, 5 * MEGA, 15 * MEGA)
 
@@ -42,7 +42,7 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
         shown = net.shown(1)
         # A Join that is sent again counts again.
         assert shown["joins"] >= 5 and shown["leaves"] >= 1
-        assert shown["clamped"] == shown["foreign"] == shown["malformed"] == 0
+        assert shown["clamped"] == shown["wrong_path"] == shown["malformed"] == 0
         assert net.shown(2)["answered"] >= 10
         # The sources are gone without a word: two epochs later nobody counts them.
         wait_for(lambda: net.shown(1)["sessions"] == 0)

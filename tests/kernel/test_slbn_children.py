@@ -294,9 +294,9 @@ def test_control_beyond_its_share_is_dropped_and_data_are_not() -> None:
         # A share of a kbit/s: after a burst of a few, hardly any.
         taken = before + at.control(300)
         state = at.state
-        assert taken == state.joins == 301 - state.over_rate
-        assert 100 <= state.over_rate <= 299
-        assert at.on.shown("20:").drops == state.over_rate
+        assert taken == state.joins == 301 - state.rate_limited
+        assert 100 <= state.rate_limited <= 299
+        assert at.on.shown("20:").drops == state.rate_limited
         assert at.lengths() == (min(taken, 256), 1)
         assert at.data(300) == 300
         at.on.open_valve()

@@ -47,7 +47,7 @@ ASKED: dict[str, tuple[str, list[tuple[int, float]]]] = {
 #: On 50 Mbit/s, in the end, 5 go to one and the rest to three.
 FAIR = 15 * MEGA
 
-NUMBERS = ("type", "seq", "hop", "room", "b", "bw2", "bw1", "bw", "demand")
+NUMBERS = ("type", "seq", "hop", "slots", "bottleneck", "bw2", "bw1", "bw", "demand")
 SHOWN = (
     *("frame.number", "ip.src", "ipv6.src", "slbn.session", "slbn.B.hop", "slbn.tag"),
     *("slbn.response_to", "slbn.time", "_ws.expert", "_ws.lua.error"),
@@ -132,7 +132,7 @@ def test_every_field(record: Record) -> None:
         assert row["_ws.expert"] == row["_ws.lua.error"] == []
         assert row["slbn.session"] == [packet.id.hex()]
         assert row["slbn.B.hop"] == [str(hop) for hop in range(64) if packet.B >> hop & 1]
-        assert row["slbn.tag"] == [str(packet.tags.get(hop, 0)) for hop in range(packet.room)]
+        assert row["slbn.tag"] == [str(packet.tags.get(hop, 0)) for hop in range(packet.slots)]
         for name in NUMBERS:
             assert row[f"slbn.{name}"] == [str(getattr(packet, name))], name
     by_protocol = Counter(bool(row["ipv6.src"]) for row in shown.values())
@@ -143,8 +143,8 @@ def test_counters(record: Record) -> None:
     """What passed on the link is what the link counted."""
     seen = Counter(int(row["slbn.type"][0]) for row in record.shown.values())
     link = record.links[0]
-    refused = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "over_rate")
-    assert [link[name] for name in (*refused, "too_far", "foreign", "clamped")] == [0] * 9
+    refused = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited")
+    assert [link[name] for name in (*refused, "too_many_hops", "wrong_path", "clamped")] == [0] * 9
     assert (seen[JOIN], seen[PROBE], seen[LEAVE]) == (link["joins"], link["probes"], link["leaves"])
     # An answer that comes too late is seen here before the link drops it.
     assert link["acks"] <= seen[PROBE_ACK] <= link["acks"] + link["stale"]
@@ -177,7 +177,7 @@ def test_rates_hops_and_tags(record: Record) -> None:
     for row in answers:
         limited = row["slbn.demand"] != [str(RATE_MAX)]
         assert row["slbn.bw"] == [str(5 * MEGA if limited else edge["share"])]
-        assert row["slbn.b"] == ["255" if limited else "1"]
+        assert row["slbn.bottleneck"] == ["255" if limited else "1"]
         assert row["slbn.B.hop"] == ([] if limited else ["1"])
         # Seen before the first link writes again, which it has nothing to change.
         assert row["slbn.tag"][:3] == [str(first["tag"]), str(edge["tag"]), "0"]

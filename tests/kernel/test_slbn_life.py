@@ -90,9 +90,9 @@ class Lane:
             rest = capacity - MODEST
             return (
                 state.capacity == capacity
-                and state.N + state.before_N == SESSIONS
-                and state.NR + state.before_NR == SESSIONS - 1
-                and state.BF + state.before_BF == MODEST
+                and state.N + state.previous_N == SESSIONS
+                and state.NR + state.previous_NR == SESSIONS - 1
+                and state.BF + state.previous_BF == MODEST
                 and state.share == rest // (SESSIONS - 1)
             )
 
@@ -221,7 +221,7 @@ def test_rates_follow_what_is_done_to_the_link(on: Lane) -> None:
         before = on.state
         on.qdisc(options(rate=RATE), NLM_F_CREATE | NLM_F_REPLACE, where="2:")
         wait_for(on.settled(RATE))
-        assert on.state.fresh == before.fresh
+        assert on.state.new_sessions == before.new_sessions
 
         def exact_again() -> None:
             """Two epochs and some cycles later nothing is left of it."""
@@ -243,7 +243,7 @@ def test_rates_follow_what_is_done_to_the_link(on: Lane) -> None:
         rates = [int(line.split()[0]) for line in process.stdout.read().splitlines()]
         assert rates == [(RATE - MODEST) // (SESSIONS - 1)] * (SESSIONS - 1) + [MODEST]
     # They died silently.
-    wait_for(lambda: on.state.N + on.state.before_N == 0)
+    wait_for(lambda: on.state.N + on.state.previous_N == 0)
 
 
 def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
@@ -256,7 +256,7 @@ def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
     with on.flood(), on.sessions():
         wait_for(on.settled(RATE))
         settled = on.settled(RATE)
-        fresh = on.state.fresh
+        fresh = on.state.new_sessions
         for values in (
             {"epoch": 0},
             {"epoch": 300 * MS},
@@ -272,7 +272,7 @@ def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
             if values.get("epoch"):
                 turned(2)
                 on.cycles(1, settled)
-        assert on.state.fresh == fresh
+        assert on.state.new_sessions == fresh
         assert on.state.clamped == 0
         on.change(epoch=0)
         on.cycles(2, settled)
@@ -282,7 +282,7 @@ def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
     for _ in range(20):
         assert on.state == first
     on.change(epoch=10 * MS)
-    wait_for(lambda: on.state.N + on.state.before_N == 0)
+    wait_for(lambda: on.state.N + on.state.previous_N == 0)
     assert on.state.share == RATE
 
 
@@ -290,7 +290,7 @@ def test_the_device_is_renamed_goes_down_and_loses_its_carrier(on: Lane) -> None
     on.attach(rate=RATE, epoch=200 * MS)
 
     def all_gone() -> bool:
-        return on.state.N + on.state.before_N == 0
+        return on.state.N + on.state.previous_N == 0
 
     with on.flood(), on.sessions():
         wait_for(on.settled(RATE))
@@ -466,7 +466,7 @@ def test_the_qdiscs_of_a_device_are_one_link(peer: str) -> None:
         assert sum(each.sent_packets > 0 for each in shown) >= 3
         now = on.state
         assert {State.read(each.application) for each in shown} == {now}
-        assert now.N + now.before_N == SESSIONS + 64
+        assert now.N + now.previous_N == SESSIONS + 64
         # It lasts as long as the last of them.
         for n in queues:
             assert on.state == now

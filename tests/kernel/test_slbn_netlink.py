@@ -126,7 +126,7 @@ class Slbn:
 
 
 def sessions(state: State) -> int:
-    return state.N + state.before_N
+    return state.N + state.previous_N
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ class Books:
         older = replace(self.retried, seq=0)
         # By its own account the packet that is sent again has put nothing in BF yet.
         assert len(self.wire.down(*map(self.frame, (self.retried, older)))) == 1
-        assert before.changes(self.wire.state()) == {"probes": 1, "recalled": 1, "stale": 1}
+        assert before.changes(self.wire.state()) == {"probes": 1, "corrected": 1, "stale": 1}
 
 
 @pytest.fixture
@@ -150,10 +150,10 @@ def test_only_what_may_change_has_changed(carrier: str, key: bytes | None) -> No
         sent = Packet(
             JOIN,
             hop=1,
-            room=6,
+            slots=6,
             id=NEW,
             B=1,
-            b=0,
+            bottleneck=0,
             bw=70 * MEGA,
             tags={0: 7, 1: 0xBAD, 5: 9},
             options=OPTIONS,
@@ -164,16 +164,16 @@ def test_only_what_may_change_has_changed(carrier: str, key: bytes | None) -> No
         # A Join is put in R, but its bw is not lowered: 70 Mbit/s is below 100, so it is in F.
         tags = {**sent.tags, 1: tag}
         came = replace(sent, hop=2, tags=tags)
-        changes = {"N": 1, "joins": 1, "fresh": 1}
+        changes = {"N": 1, "joins": 1, "new_sessions": 1}
         expect(made, "down", frame(sent), frame(came), **changes)
 
         # Up again, and more is asked for than the link has: in R.
         sent = replace(came, type=PROBE_ACK, bw=200 * MEGA)
-        came = replace(sent, hop=1, b=1, B=0b11, bw=100 * MEGA)
+        came = replace(sent, hop=1, bottleneck=1, B=0b11, bw=100 * MEGA)
         expect(made, "up", back(sent), back(came), acks=1, NR=1)
 
         # The next cycle brings less: in F, with what the source then has.
-        sent = replace(came, type=PROBE, seq=1, b=0, bw1=60 * MEGA, bw=60 * MEGA)
+        sent = replace(came, type=PROBE, seq=1, bottleneck=0, bw1=60 * MEGA, bw=60 * MEGA)
         came = replace(sent, hop=2, B=1)
         expect(made, "down", frame(sent), frame(came), probes=1, NR=-1, BF=60 * MEGA)
 
@@ -279,13 +279,13 @@ FLAWS: dict[str, Flaw] = {
     "type 0": flaw(type=0),
     "type 6": flaw(type=6),
     "type 255": flaw(type=255),
-    "room for none": flaw(room=0),
-    "room for one": flaw(room=1),
-    "odd room": flaw(room=33),
-    "too much room": flaw(room=66),
+    "room for none": flaw(slots=0),
+    "room for one": flaw(slots=1),
+    "odd room": flaw(slots=33),
+    "too much room": flaw(slots=66),
     "hop beyond its room": flaw(hop=33),
-    "b without a tag": flaw(b=32),
-    "b far away": flaw(b=254),
+    "b without a tag": flaw(bottleneck=32),
+    "b far away": flaw(bottleneck=254),
     "B beyond its room": flaw(B=1 << 32),
     "no demand": flaw(demand=0),
     "demand too high": flaw(demand=RATE_MAX + 1),
@@ -329,7 +329,7 @@ def check_good(books: Books, way: str) -> None:
     else:
         assert len(books.wire.up(books.datagram(books.ack()).back().frame())) == 1
         # It answers a Probe that the link has not seen.
-        counted = {"acks": 1, "recalled": 1}
+        counted = {"acks": 1, "corrected": 1}
     moved = {"BF": 10 * MEGA, "share": -10 * MEGA}
     assert before.changes(books.wire.state()) == {**counted, **moved}
 
@@ -439,11 +439,11 @@ def test_over_rate() -> None:
         while made.down(frame):
             pass
         start = made.state()
-        assert start.over_rate == 1
+        assert start.rate_limited == 1
         ack = books.frame(books.ack())
         leave = books.frame(replace(books.probe(), type=LEAVE))
         assert made.down(*[books.frame(books.probe()), ack, leave] * 20) == []
-        assert start.changes(made.state()) == {"over_rate": 60}
+        assert start.changes(made.state()) == {"rate_limited": 60}
         # What comes up takes nothing from those who go down.
         made.up(books.datagram(replace(books.retried, type=PROBE_ACK, hop=1)).back().frame())
         data = Datagram(b"data", sport=9, dport=9).frame()
@@ -460,10 +460,10 @@ def test_too_far(books: Books) -> None:
         for v6 in (False, True):
             frame = Datagram(books.probe(type=kind, hop=32).pack(), v6).frame()
             assert books.wire.down(frame) == []
-        assert start.changes(books.wire.state()) == {"too_far": 2 * number}
+        assert start.changes(books.wire.state()) == {"too_many_hops": 2 * number}
     books.check_memory()
     # The last one for which there is room.
-    frame = books.frame(Packet(JOIN, id=NEW, hop=63, room=64, bw=MEGA))
+    frame = books.frame(Packet(JOIN, id=NEW, hop=63, slots=64, bw=MEGA))
     assert len(books.wire.down(frame)) == 1
 
 
@@ -482,7 +482,7 @@ def test_foreign(books: Books) -> None:
     ]
     for number, packet in enumerate(foreign, 1):
         assert books.wire.up(books.datagram(packet).back().frame()) == []
-        assert start.changes(books.wire.state()) == {"foreign": number}
+        assert start.changes(books.wire.state()) == {"wrong_path": number}
     books.check_memory()
     # Who knows a ledger is believed: that is what authentication is against.
     frame = books.datagram(books.ack(id=NEW)).back().frame()
@@ -499,7 +499,7 @@ def test_stale_and_recalled(books: Books) -> None:
     # However often it is sent, by the same account: what the link wrote the first time counts.
     assert first == again == third == books.frame(replace(probe, hop=1))
     grown = {"BF": 10 * MEGA, "share": -10 * MEGA}
-    assert start.changes(books.wire.state()) == {"probes": 3, "recalled": 2, **grown}
+    assert start.changes(books.wire.state()) == {"probes": 3, "corrected": 2, **grown}
     # The numbers begin again from 0 behind the last; half of them are older.
     assert books.wire.down(books.frame(replace(probe, seq=1))) == []
     assert books.wire.down(books.frame(replace(probe, seq=(2 + 2**31) % 2**32))) == []
@@ -512,15 +512,19 @@ def test_stale_and_recalled(books: Books) -> None:
     before = books.wire.state()
     books.wire.down(*[books.frame(Packet(JOIN, id=NEW))] * 3)
     after = books.wire.state()
-    assert (after.N - before.N, after.fresh - before.fresh, after.joins - before.joins) == (1, 1, 3)
+    assert (
+        after.N - before.N,
+        after.new_sessions - before.new_sessions,
+        after.joins - before.joins,
+    ) == (1, 1, 3)
     # And a Leave that comes again takes away once.
-    leave = Packet(LEAVE, id=NEW, seq=1, B=1, b=0, tags={0: after.tag})
+    leave = Packet(LEAVE, id=NEW, seq=1, B=1, bottleneck=0, tags={0: after.tag})
     assert len(books.wire.down(*[books.frame(leave)] * 3)) == 3
     gone = books.wire.state()
     assert (gone.N, gone.NR, gone.BF) == (before.N, before.NR, before.BF)
     assert (gone.leaves, gone.clamped) == (3, 0)
     # Its Probe that was on its way longer does not bring it back.
-    late = Packet(PROBE, id=NEW, seq=0, B=1, b=0, tags={0: after.tag})
+    late = Packet(PROBE, id=NEW, seq=0, B=1, bottleneck=0, tags={0: after.tag})
     assert books.wire.down(books.frame(late)) == []
     assert gone.changes(books.wire.state()) == {"stale": 1}
 
@@ -552,8 +556,8 @@ def test_fresh(books: Books) -> None:
         packet = books.probe(id=bytes([number]) * 16, tags={0: tag}, bw=MEGA, bw1=MEGA, bw2=9)
         books.wire.down(books.frame(packet))
         after = books.wire.state()
-        assert (after.N - state.N, after.fresh - state.fresh) == (1, 1)
-        assert (after.BF - state.BF, after.clamped, after.recalled) == (MEGA, 0, 0)
+        assert (after.N - state.N, after.new_sessions - state.new_sessions) == (1, 1)
+        assert (after.BF - state.BF, after.clamped, after.corrected) == (MEGA, 0, 0)
         state = after
     # Nobody leaves who has not come.
     before = books.wire.state()
@@ -572,7 +576,7 @@ def turned() -> Iterator[Books]:
                 time.sleep(0.001)
             made.change(epoch=3600 * 10**9)
             # Unless the machine stood still for two epochs.
-            if made.state().before_tag == books.tag:
+            if made.state().prev_tag == books.tag:
                 yield books
                 return
     raise AssertionError("no page is turned without another")
@@ -583,21 +587,21 @@ def test_carried() -> None:
         made = books.wire
         start = made.state()
         assert (start.N, start.NR, start.BF) == (0, 0, 0)
-        assert (start.before_N, start.before_NR, start.before_BF) == (2, 1, 20 * MEGA)
+        assert (start.previous_N, start.previous_NR, start.previous_BF) == (2, 1, 20 * MEGA)
         probe = books.probe()
         came = replace(probe, hop=1, tags={0: start.tag})
-        moved = {"before_N": -1, "before_BF": -20 * MEGA, "N": 1, "BF": 30 * MEGA}
-        moved |= {"share": -10 * MEGA, "probes": 1, "carried": 1}
+        moved = {"previous_N": -1, "previous_BF": -20 * MEGA, "N": 1, "BF": 30 * MEGA}
+        moved |= {"share": -10 * MEGA, "probes": 1, "migrated": 1}
         expect(made, "down", books.frame(probe), books.frame(came), **moved)
         # Who is in R is carried over, too, by whatever comes first.
-        ack = Packet(PROBE_ACK, id=GREEDY, hop=1, b=0, B=1, tags={0: books.tag})
+        ack = Packet(PROBE_ACK, id=GREEDY, hop=1, bottleneck=0, B=1, tags={0: books.tag})
         came = replace(ack, hop=0, bw=70 * MEGA, tags={0: start.tag})
-        moved = {"before_N": -1, "before_NR": -1, "N": 1, "NR": 1, "acks": 1, "carried": 1}
+        moved = {"previous_N": -1, "previous_NR": -1, "N": 1, "NR": 1, "acks": 1, "migrated": 1}
         up, risen = (books.datagram(each).back().frame() for each in (ack, came))
         expect(made, "up", up, risen, **moved)
         # On its new page nobody is carried over again, but by its memory the link knows this one.
         came = replace(probe, hop=1, tags={0: start.tag})
-        expect(made, "down", books.frame(probe), books.frame(came), probes=1, recalled=1)
+        expect(made, "down", books.frame(probe), books.frame(came), probes=1, corrected=1)
 
 
 def test_events() -> None:
@@ -631,14 +635,14 @@ def test_an_edge_answers_for_the_host(carrier: str, key: bytes | None) -> None:
     how = {"ttl": 1, **CARRIERS[carrier]}
     with wire(edge=1, key=key or b"") as made:
         tag = made.state().tag
-        packet = Packet(JOIN, id=NEW, room=4, hop=2, options=OPTIONS, key=key, trailer=b"and")
+        packet = Packet(JOIN, id=NEW, slots=4, hop=2, options=OPTIONS, key=key, trailer=b"and")
         # Both visits at once: down, where it is put in R, and up, where it is given a rate.
-        came = replace(packet, type=PROBE_ACK, b=2, B=4, bw=100 * MEGA, tags={2: tag})
-        changes = {"joins": 1, "fresh": 1, "acks": 1, "N": 1, "NR": 1}
+        came = replace(packet, type=PROBE_ACK, bottleneck=2, B=4, bw=100 * MEGA, tags={2: tag})
+        changes = {"joins": 1, "new_sessions": 1, "acks": 1, "N": 1, "NR": 1}
         for kind in (JOIN, PROBE, LEAVE):
             before = made.state()
             if kind == PROBE:
-                packet = replace(came, type=PROBE, seq=1, bw1=60 * MEGA, bw=60 * MEGA, b=0)
+                packet = replace(came, type=PROBE, seq=1, bw1=60 * MEGA, bw=60 * MEGA, bottleneck=0)
                 came = replace(packet, type=PROBE_ACK, B=0)
                 changes = {"probes": 1, "acks": 1, "NR": -1, "BF": 60 * MEGA}
             elif kind == LEAVE:
@@ -691,7 +695,7 @@ def test_an_edge_answers_no_answer_and_nothing_that_is_wrong(v6: bool) -> None:
             "bad_key": replace(good, payload=Packet(JOIN, key=KEY).pack()),
             "malformed": replace(good, payload=Packet(JOIN, demand=0).pack()),
             "fragments": fragments(good, 80),
-            "too_far": replace(good, payload=Packet(JOIN, hop=4, room=4).pack()),
+            "too_many_hops": replace(good, payload=Packet(JOIN, hop=4, slots=4).pack()),
         }
         for datagram in refused.values():
             assert made.both(datagram.frame()) == ([], [])

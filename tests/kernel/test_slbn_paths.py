@@ -36,8 +36,8 @@ from tests.kernel.slbn_wire import (
 SOL_UDP, UDP_SEGMENT = 17, 103
 KEY = bytes(range(16))
 FAMILIES = pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
-JOINED_IN_F = {"joins": 1, "fresh": 1, "N": 1}
-JOINED = {"joins": 1, "fresh": 1, "N": 1, "NR": 1}
+JOINED_IN_F = {"joins": 1, "new_sessions": 1, "N": 1}
+JOINED = {"joins": 1, "new_sessions": 1, "N": 1, "NR": 1}
 
 
 def check_path(made: Wire, links: list[str], v6: bool) -> None:
@@ -49,7 +49,7 @@ def check_path(made: Wire, links: list[str], v6: bool) -> None:
     # Each restricts it, as far as they know.
     last = len(links) - 1
     tags = {hop: before[link].tag for hop, link in enumerate(links)}
-    came = replace(join, hop=last + 1, B=2 ** len(links) - 1, b=last, tags=tags)
+    came = replace(join, hop=last + 1, B=2 ** len(links) - 1, bottleneck=last, tags=tags)
     below = replace(sent, payload=came.pack(), vlans=vlans)
     assert made.down(sent.frame()) == [below.frame()]
     for link in links:
@@ -106,7 +106,7 @@ def test_tags_that_the_frame_has_already(vlans: Vlans, v6: bool) -> None:
         before = made.state()
         join = Packet(JOIN, id=bytes([3]) * 16)
         sent = Datagram(join.pack(), v6, vlans=vlans)
-        came = replace(join, hop=1, B=1, b=0, tags={0: before.tag})
+        came = replace(join, hop=1, B=1, bottleneck=0, tags={0: before.tag})
         assert made.down(sent.frame()) == [replace(sent, payload=came.pack()).frame()]
         assert before.changes(made.state()) == JOINED
 
@@ -122,7 +122,9 @@ def test_an_edge_with_vlans(case: str, v6: bool) -> None:
         last = len(links) - 1
         tags = {hop: made.state(link).tag for hop, link in enumerate(links)}
         sent = Datagram(Packet(JOIN, id=bytes([3]) * 16).pack(), v6)
-        given = Packet(PROBE_ACK, id=bytes([3]) * 16, b=last, B=1 << last, bw=100 * MEGA, tags=tags)
+        given = Packet(
+            PROBE_ACK, id=bytes([3]) * 16, bottleneck=last, B=1 << last, bw=100 * MEGA, tags=tags
+        )
         answer = replace(sent, payload=given.pack()).back()
         host, back = made.both(sent.frame())
         assert host == []
@@ -193,7 +195,7 @@ def test_a_bridge_that_nobody_sees(v6: bool) -> None:
         this = made.state("p1")
         join = Packet(JOIN, id=bytes([4]) * 16)
         sent = Datagram(join.pack(), v6).back()
-        came = replace(join, hop=1, B=1, b=0, tags={0: other.tag})
+        came = replace(join, hop=1, B=1, bottleneck=0, tags={0: other.tag})
         assert made.up(sent.frame()) == [replace(sent, payload=came.pack()).frame()]
         assert other.changes(made.state("p0")) == JOINED
         given = replace(came.answer(), hop=0, bw=100 * MEGA)
@@ -214,7 +216,9 @@ def test_an_edge_of_a_bridge(v6: bool) -> None:
         assert made.up(data.back().frame()) == [data.back().frame()]
         tag = made.state("p1").tag
         sent = Datagram(Packet(JOIN, id=bytes([3]) * 16).pack(), v6)
-        given = Packet(PROBE_ACK, id=bytes([3]) * 16, b=0, B=1, bw=100 * MEGA, tags={0: tag})
+        given = Packet(
+            PROBE_ACK, id=bytes([3]) * 16, bottleneck=0, B=1, bw=100 * MEGA, tags={0: tag}
+        )
         answer = replace(sent.back(), payload=given.pack(), ttl=64)
         assert made.both(sent.frame()) == ([], [answer.frame()])
         # And knows still where they are.
@@ -335,14 +339,14 @@ def test_ways_that_part(peer: str) -> None:
         wait_for(lambda: has(50, 10))
 
         sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.1.0.1")
-        wait_for(lambda: state_in(first, "s0").foreign >= 6)
+        wait_for(lambda: state_in(first, "s0").wrong_path >= 6)
         found = state_in(first, "s0")
-        assert found == replace(found, N=0, NR=0, BF=0, before_N=0, share=30 * MEGA, clamped=0)
-        assert found.acks == found.fresh == found.carried == 0
+        assert found == replace(found, N=0, NR=0, BF=0, previous_N=0, share=30 * MEGA, clamped=0)
+        assert found.acks == found.new_sessions == found.migrated == 0
         # Sent again and again, the sessions are counted once where they still go down.
         for node, device in enumerate(("e0", "e1")):
             state = state_in(net.nodes[node], device)
-            assert (state.N + state.before_N, state.clamped) == (2, 0)
+            assert (state.N + state.previous_N, state.clamped) == (2, 0)
 
         sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.0.1.1")
         done = [session.cycles for session in source.show()]
@@ -362,7 +366,7 @@ def test_ways_that_part(peer: str) -> None:
 
         def forgotten() -> bool:
             state = state_in(first, "e0")
-            return state.N + state.before_N == 0
+            return state.N + state.previous_N == 0
 
         wait_for(forgotten)
         assert state_in(first, "e0").share == 100 * MEGA

@@ -256,11 +256,11 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
         assert grown.get("answered", 0) == len(up)
     else:
         assert counted == {kind: kinds[kind] for kind in COUNTERS}
-        assert grown.get("fresh", 0) == len({each.id for each in down if each.type == JOIN})
+        assert grown.get("new_sessions", 0) == len({each.id for each in down if each.type == JOIN})
     for name in REFUSALS:
         assert name not in grown
     # Whoever stood on the old page has come by.
-    assert (grown.get("carried", 0), after.before_N) == (before.before_N, 0)
+    assert (grown.get("migrated", 0), after.previous_N) == (before.previous_N, 0)
 
     gone = {each.id for each in down + up if each.type in (LEAVE, LEAVE_ACK)}
     last = {each.id: each for each in up if each.id not in gone}
@@ -276,14 +276,14 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
 
 COUNTERS = {JOIN: "joins", PROBE: "probes", PROBE_ACK: "acks", LEAVE: "leaves"}
 REFUSALS = (
-    *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "over_rate"),
-    *("too_far", "foreign", "clamped"),
+    *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited"),
+    *("too_many_hops", "wrong_path", "clamped"),
 )
 
 
 def check_tshark(frames: list[bytes]) -> None:
     """That tshark shows of each packet what the links' books were checked with."""
-    names = ("type", "seq", "hop", "b", "bw1", "bw2", "bw", "demand")
+    names = ("type", "seq", "hop", "bottleneck", "bw1", "bw2", "bw", "demand")
     wanted = [f"slbn.{name}" for name in ("session", "B.hop", *names)]
     shown = fields([(n, frame) for n, frame in enumerate(frames)], *wanted)
     for frame, row in zip(frames, shown, strict=True):

@@ -33,9 +33,9 @@ OF_TC = {
 }  # fmt: skip
 #: Those that only grow.
 COUNTERS = {
-    "joins", "probes", "acks", "leaves", "answered", "fresh", "carried", "recalled", "clamped",
-    "stale", "foreign", "too_far", "malformed", "bad_checksum", "fragments", "bad_key",
-    "from_hosts", "over_rate", "events",
+    "joins", "probes", "acks", "leaves", "answered", "new_sessions", "migrated", "corrected",
+    "clamped", "stale", "wrong_path", "too_many_hops", "malformed", "bad_checksum", "fragments",
+    "bad_key", "from_hosts", "rate_limited", "events",
 }  # fmt: skip
 
 

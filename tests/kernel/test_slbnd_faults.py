@@ -234,7 +234,7 @@ def forgeries(heard: list[Packet], number: int, chance: random.Random) -> Iterat
             "type": chance.choice([JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK]),
             "seq": packet.seq + chance.choice([0, 1, 2, 1000, -1]) & 0xFFFFFFFF,
             "hop": chance.randrange(7),
-            "b": chance.choice([NO_HOP, 0, 1, 2, 3]),
+            "bottleneck": chance.choice([NO_HOP, 0, 1, 2, 3]),
             "bw": chance.choice([1, packet.bw, RATE_MAX]),
             "bw1": chance.choice([1, packet.bw1, RATE_MAX]),
             "bw2": chance.choice([0, packet.bw2, RATE_MAX]),
@@ -266,7 +266,15 @@ def frames(
 
 
 #: What a link counts of packets that are not as they should be.
-REFUSED = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_far", "foreign")
+REFUSED = (
+    "malformed",
+    "bad_checksum",
+    "fragments",
+    "bad_key",
+    "from_hosts",
+    "too_many_hops",
+    "wrong_path",
+)
 
 
 def refused(before: dict[str, State], after: dict[str, State]) -> dict[str, dict[str, int]]:

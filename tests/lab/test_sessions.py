@@ -280,7 +280,7 @@ def test_nothing_is_run_without_virtual_time(tmp_path: Path) -> None:
     ("changes", "reason"),
     [
         # A path that is longer than packets have room for.
-        ({"hops": 2}, "dropped at r2 as too_far"),
+        ({"hops": 2}, "dropped at r2 as too_many_hops"),
         # An agent that does not even start.
         ({"pause_ms": 2000}, "slbnd: --pause: must be 1us to 1s"),
     ],

@@ -91,10 +91,10 @@ static void text_and_json_have_each_number(void **state)
 	(void)state;
 	sent.capacity = ~0ULL;
 	sent.share = 1;
-	sent.now.N = 3;
-	sent.before.N = 4;
+	sent.cur.N = 3;
+	sent.prev.N = 4;
 	sent.tag = 65535;
-	sent.over_rate = 1ULL << 63;
+	sent.rate_limited = 1ULL << 63;
 	message = described(&sent, sizeof(sent));
 	assert_true(read_link(message, &link));
 	/* It may be called what it likes. */
@@ -112,7 +112,7 @@ static void text_and_json_have_each_number(void **state)
 	assert_true(NUMBER("capacity") == ~0ULL);
 	assert_int_equal(NUMBER("sessions"), 7);
 	assert_int_equal(NUMBER("tag"), 65535);
-	assert_true(NUMBER("over_rate") == 1ULL << 63);
+	assert_true(NUMBER("rate_limited") == 1ULL << 63);
 	assert_string_equal(
 		json_object_get_string(json_object_object_get(read, "dev")),
 		link.name);
@@ -127,7 +127,7 @@ static void text_and_json_have_each_number(void **state)
 	assert_int_equal(strncmp(text, "\"\\e%s\n: slbn 1: rate 5Mbit", 25), 0);
 	assert_non_null(strstr(text, "capacity 1.84467e+07Tbit share 1bit"));
 	assert_non_null(strstr(text, " sessions 7 "));
-	assert_non_null(strstr(text, " over_rate 9223372036854775808\n"));
+	assert_non_null(strstr(text, " rate_limited 9223372036854775808\n"));
 	free(text);
 	free(message);
 }

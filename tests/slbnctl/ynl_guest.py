@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SHOWN_BY_FAMILY = {"now-n": "N", "now-nr": "NR", "now-bf": "BF", "before-n": "before_N"}
-SHOWN_BY_FAMILY |= {"before-nr": "before_NR", "before-bf": "before_BF"}
+SHOWN_BY_FAMILY = {"cur-n": "N", "cur-nr": "NR", "cur-bf": "BF", "prev-n": "previous_N"}
+SHOWN_BY_FAMILY |= {"prev-nr": "previous_NR", "prev-bf": "previous_BF"}
 KEY = "000102030405060708090a0b0c0d0e0f"
 
 
@@ -31,8 +31,8 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
     state = {SHOWN_BY_FAMILY.get(k, k.replace("-", "_")): v for k, v in link["state"].items()}
     named = {"ifindex": link["ifindex"], "dev": link["ifname"]}
     sums = {
-        "sessions": state["N"] + state["before_N"],
-        "restricted": state["NR"] + state["before_NR"],
+        "sessions": state["N"] + state["previous_N"],
+        "restricted": state["NR"] + state["previous_NR"],
     }
     options = {
         key.replace("-", "_"): value

@@ -325,13 +325,13 @@ static void check_fields(const struct slbn_link_state *st)
 		size_t at;
 	} counters[] = {
 #define FIELD(field) { #field, offsetof(struct slbn_link_state, field) }
-		FIELD(capacity),  FIELD(share),	    FIELD(memory_bytes),
-		FIELD(joins),	  FIELD(probes),    FIELD(acks),
-		FIELD(leaves),	  FIELD(fresh),	    FIELD(carried),
-		FIELD(recalled),  FIELD(clamped),   FIELD(stale),
-		FIELD(foreign),	  FIELD(too_far),   FIELD(malformed),
-		FIELD(fragments), FIELD(bad_key),   FIELD(bad_checksum),
-		FIELD(answered),  FIELD(over_rate), FIELD(from_hosts),
+		FIELD(capacity),   FIELD(share),	 FIELD(memory_bytes),
+		FIELD(joins),	   FIELD(probes),	 FIELD(acks),
+		FIELD(leaves),	   FIELD(new_sessions),	 FIELD(migrated),
+		FIELD(corrected),  FIELD(clamped),	 FIELD(stale),
+		FIELD(wrong_path), FIELD(too_many_hops), FIELD(malformed),
+		FIELD(fragments),  FIELD(bad_key),	 FIELD(bad_checksum),
+		FIELD(answered),   FIELD(rate_limited),	 FIELD(from_hosts),
 		FIELD(events),
 #undef FIELD
 	};
@@ -340,16 +340,16 @@ static void check_fields(const struct slbn_link_state *st)
 	for (i = 0; i < ARRAY_SIZE(counters); i++)
 		field_is(counters[i].key,
 			 *(const __u64 *)((const char *)st + counters[i].at));
-	field_is("N", st->now.N);
-	field_is("NR", st->now.NR);
-	field_is("BF", st->now.BF);
+	field_is("N", st->cur.N);
+	field_is("NR", st->cur.NR);
+	field_is("BF", st->cur.BF);
 	field_is("tag", st->tag);
-	field_is("before_N", st->before.N);
-	field_is("before_NR", st->before.NR);
-	field_is("before_BF", st->before.BF);
-	field_is("before_tag", st->before_tag);
-	field_is("sessions", st->now.N + st->before.N);
-	field_is("restricted", st->now.NR + st->before.NR);
+	field_is("previous_N", st->prev.N);
+	field_is("previous_NR", st->prev.NR);
+	field_is("previous_BF", st->prev.BF);
+	field_is("prev_tag", st->prev_tag);
+	field_is("sessions", st->cur.N + st->prev.N);
+	field_is("restricted", st->cur.NR + st->prev.NR);
 	field_is("memory_entries", st->memory_entries);
 	assert_int_equal(double_output.count, ARRAY_SIZE(counters) + 11);
 }
@@ -384,41 +384,41 @@ static void statistics_as_text(void **state)
 {
 	static const char text[] =
 		"  capacity 50Mbit share 5Mbit sessions 11 restricted 9\n"
-		"  now N 10 NR 8 BF 10Mbit tag 21173"
-		"  before N 1 NR 1 BF 999bit tag 21172\n"
+		"  current N 10 NR 8 BF 10Mbit tag 21173"
+		"  previous N 1 NR 1 BF 999bit tag 21172\n"
 		"  joins 12 probes 3388 acks 3400 leaves 2 answered 7\n"
-		"  fresh 13 carried 44 recalled 6 clamped 5"
+		"  new 13 migrated 44 corrected 6 clamped 5"
 		" memory 1024 visits 32768 bytes events 3\n"
-		"  dropped: stale 21 foreign 22 too_far 23 malformed 24"
+		"  dropped: stale 21 wrong_path 22 too_many_hops 23 malformed 24"
 		" bad_checksum 25\n"
-		"   fragments 26 bad_key 27 from_hosts 28 over_rate 29";
+		"   fragments 26 bad_key 27 from_hosts 28 rate_limited 29";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
 		.share = 5000000,
-		.now = { .BF = 10000000, .NR = 8, .N = 10 },
-		.before = { .BF = 999, .NR = 1, .N = 1 },
+		.cur = { .BF = 10000000, .NR = 8, .N = 10 },
+		.prev = { .BF = 999, .NR = 1, .N = 1 },
 		.tag = 21173,
-		.before_tag = 21172,
+		.prev_tag = 21172,
 		.memory_entries = 1024,
 		.memory_bytes = 32768,
 		.joins = 12,
 		.probes = 3388,
 		.acks = 3400,
 		.leaves = 2,
-		.fresh = 13,
-		.carried = 44,
-		.recalled = 6,
+		.new_sessions = 13,
+		.migrated = 44,
+		.corrected = 6,
 		.clamped = 5,
 		.stale = 21,
-		.foreign = 22,
-		.too_far = 23,
+		.wrong_path = 22,
+		.too_many_hops = 23,
 		.malformed = 24,
 		.bad_checksum = 25,
 		.fragments = 26,
 		.bad_key = 27,
 		.from_hosts = 28,
 		.answered = 7,
-		.over_rate = 29,
+		.rate_limited = 29,
 		.events = 3,
 	};
 

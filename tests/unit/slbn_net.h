@@ -147,8 +147,8 @@ static enum slbn_verdict net_core_visit(struct net_link *link, u32 session,
 					u64 now)
 {
 	(void)session;
-	return slbn_link_visit(&link->params, &link->vars, &link->stats, pkt,
-			       tag, now);
+	return slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
+				 tag, now);
 }
 
 /* Put an event's packet on its next hop, unless it is lost there. */
@@ -181,8 +181,8 @@ static void net_answered(struct net_event *event)
 
 	if (session->dead)
 		return;
-	switch (slbn_source_answer(&session->src, &event->pkt, event->tags)) {
-	case SLBN_CYCLE:
+	switch (slbn_source_ack(&session->src, &event->pkt, event->tags)) {
+	case SLBN_CYCLE_DONE:
 		session->attempt++;
 		if (session->src.rate != rate)
 			net.settled = net.now;
@@ -190,7 +190,7 @@ static void net_answered(struct net_event *event)
 				     (net.pause ? rnd() % net.pause : 0),
 			     NET_SEND, event->session);
 		break;
-	case SLBN_GONE:
+	case SLBN_SESSION_OVER:
 		session->attempt++;
 		session->gone = true;
 		break;
@@ -203,7 +203,7 @@ static void net_answered(struct net_event *event)
 static void net_arrive(struct net_event *event)
 {
 	struct net_session *session = &net.sessions[event->session];
-	bool up = slbn_goes_up(&event->pkt);
+	bool up = slbn_is_upstream(&event->pkt);
 	struct net_link *link;
 	u8 hop;
 
@@ -213,10 +213,10 @@ static void net_arrive(struct net_event *event)
 		return;
 	}
 	if (!up && event->pkt.hop == session->hops) {
-		assert_true(slbn_destination_answer(&event->pkt));
+		assert_true(slbn_destination_reply(&event->pkt));
 		up = true;
 	}
-	hop = slbn_hop_here(&event->pkt);
+	hop = slbn_current_hop(&event->pkt);
 	link = &net.links[session->path[hop]];
 	if (net.visit(link, event->session, &event->pkt, &event->tags[hop],
 		      net.now) == SLBN_FORWARD)
@@ -295,7 +295,7 @@ static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 	link->params.salt = rnd();
 	if (rows) {
 		link->vars.memory = calloc(rows * SLBN_MEMORY_WAYS,
-					   sizeof(struct slbn_visit));
+					   sizeof(struct slbn_memory_entry));
 		assert_non_null(link->vars.memory);
 	}
 	slbn_link_init(&link->vars, net.now, (u32)rnd());
@@ -483,10 +483,10 @@ static void tiny_step(u32 number, struct tiny_session *t)
 		t->pkt = session->src.pkt;
 		memcpy(t->tags, session->src.tags, sizeof(t->tags));
 		t->sent = true;
-	} else if (slbn_goes_up(&t->pkt) && !t->pkt.hop) {
+	} else if (slbn_is_upstream(&t->pkt) && !t->pkt.hop) {
 		assert_int_equal(
-			slbn_source_answer(&session->src, &t->pkt, t->tags),
-			SLBN_CYCLE);
+			slbn_source_ack(&session->src, &t->pkt, t->tags),
+			SLBN_CYCLE_DONE);
 		t->cycles++;
 		if (session->src.rate != rate)
 			t->changed = t->cycles;
@@ -494,9 +494,9 @@ static void tiny_step(u32 number, struct tiny_session *t)
 		t->sent = false;
 		return;
 	}
-	if (!slbn_goes_up(&t->pkt) && t->pkt.hop == session->hops)
-		slbn_destination_answer(&t->pkt);
-	hop = slbn_hop_here(&t->pkt);
+	if (!slbn_is_upstream(&t->pkt) && t->pkt.hop == session->hops)
+		slbn_destination_reply(&t->pkt);
+	hop = slbn_current_hop(&t->pkt);
 	link = &net.links[session->path[hop]];
 	assert_int_equal(
 		net.visit(link, number, &t->pkt, &t->tags[hop], net.now),
@@ -507,7 +507,7 @@ static void tiny_step(u32 number, struct tiny_session *t)
 /* A link of a tiny network, which keeps nothing of the network before. */
 static void tiny_link(u32 number, u64 capacity, u64 delay, bool heals)
 {
-	static struct slbn_visit memory[NET_LINKS][SLBN_MEMORY_WAYS];
+	static struct slbn_memory_entry memory[NET_LINKS][SLBN_MEMORY_WAYS];
 	struct net_link *link = &net.links[number];
 
 	link->params.C = capacity;

@@ -69,7 +69,7 @@ static s64 paper_share(const struct paper_link *link, u64 C)
 
 static void paper_visit(struct paper_link *link, u64 C, struct slbn_packet *pkt)
 {
-	bool up = slbn_goes_up(pkt);
+	bool up = slbn_is_upstream(pkt);
 	u8 e = up ? pkt->hop - 1 : pkt->hop;
 	bool in_B = pkt->B >> e & 1;
 	s64 share;
@@ -82,7 +82,7 @@ static void paper_visit(struct paper_link *link, u64 C, struct slbn_packet *pkt)
 		share = paper_share(link, C);
 		if ((s64)pkt->bw > share) {
 			pkt->B |= 1ULL << e;
-			pkt->b = e;
+			pkt->bottleneck = e;
 		} else {
 			link->NR--;
 		}
@@ -96,10 +96,10 @@ static void paper_visit(struct paper_link *link, u64 C, struct slbn_packet *pkt)
 			link->NR++;
 		}
 		share = paper_share(link, C);
-		if (pkt->b == e || (s64)pkt->bw > share) {
+		if (pkt->bottleneck == e || (s64)pkt->bw > share) {
 			pkt->B |= 1ULL << e;
 			pkt->bw = share;
-			pkt->b = e;
+			pkt->bottleneck = e;
 		} else {
 			link->BF += pkt->bw1;
 			link->NR--;
@@ -128,16 +128,16 @@ static enum slbn_verdict visit_both(struct net_link *link, u32 session,
 	assert_int_equal(net_core_visit(link, session, pkt, tag, now),
 			 SLBN_FORWARD);
 	paper_visit(printed, link->params.C, &copy);
-	CHECK(copy.hop == pkt->hop && copy.b == pkt->b && copy.B == pkt->B &&
-		      copy.bw == pkt->bw,
+	CHECK(copy.hop == pkt->hop && copy.bottleneck == pkt->bottleneck &&
+		      copy.B == pkt->B && copy.bw == pkt->bw,
 	      "type %u hop %u: b %u B %llx bw %llu, printed: %u %llx %llu",
-	      pkt->type, pkt->hop, pkt->b, pkt->B, pkt->bw, copy.b, copy.B,
-	      copy.bw);
-	CHECK((u64)printed->BF == link->vars.now.BF &&
-		      (u64)printed->NR == link->vars.now.NR &&
-		      (u64)printed->N == link->vars.now.N,
+	      pkt->type, pkt->hop, pkt->bottleneck, pkt->B, pkt->bw,
+	      copy.bottleneck, copy.B, copy.bw);
+	CHECK((u64)printed->BF == link->vars.cur.BF &&
+		      (u64)printed->NR == link->vars.cur.NR &&
+		      (u64)printed->N == link->vars.cur.N,
 	      "BF %llu NR %llu N %llu, printed: %lld %lld %lld",
-	      link->vars.now.BF, link->vars.now.NR, link->vars.now.N,
+	      link->vars.cur.BF, link->vars.cur.NR, link->vars.cur.N,
 	      printed->BF, printed->NR, printed->N);
 	return SLBN_FORWARD;
 }
@@ -175,8 +175,8 @@ static void expect_empty_links(void)
 	for (n = 0; n < net.link_count; n++) {
 		const struct slbn_link_vars *vars = &net.links[n].vars;
 
-		CHECK(!(vars->now.BF | vars->now.NR | vars->now.N |
-			vars->before.BF | vars->before.NR | vars->before.N),
+		CHECK(!(vars->cur.BF | vars->cur.NR | vars->cur.N |
+			vars->prev.BF | vars->prev.NR | vars->prev.N),
 		      "link %u is not empty", n);
 		CHECK(!net.links[n].stats.clamped, "link %u was clamped", n);
 	}
@@ -458,7 +458,7 @@ static void some_links_restart(void)
 		slbn_link_init(&link->vars, net.now, (u32)rnd());
 		memset(link->vars.memory, 0,
 		       link->params.rows * SLBN_MEMORY_WAYS *
-			       sizeof(struct slbn_visit));
+			       sizeof(struct slbn_memory_entry));
 	}
 }
 
@@ -486,8 +486,8 @@ static void states_are_forged(void)
 
 	for (n = 0; n < net.link_count; n += 3) {
 		struct slbn_ledger *ledger = one_in(2) ?
-						     &net.links[n].vars.now :
-						     &net.links[n].vars.before;
+						     &net.links[n].vars.cur :
+						     &net.links[n].vars.prev;
 
 		ledger->BF = one_in(2) ? 0 : rnd() % SLBN_RATE_MAX;
 		ledger->NR = rnd_size(0, 1000000);
@@ -526,7 +526,7 @@ static struct slbn_packet some_packet(u16 *tags)
 		.id = { rnd(), rnd() },
 		.seq = (u32)rnd(),
 		.type = rnd_in(1, SLBN_TYPE_MAX),
-		.room = 2 * rnd_in(1, SLBN_HOPS_MAX / 2),
+		.slots = 2 * rnd_in(1, SLBN_HOPS_MAX / 2),
 		.bw2 = rnd() % (SLBN_RATE_MAX + 1),
 		.bw1 = rnd() % (SLBN_RATE_MAX + 1),
 		.bw = rnd() % (SLBN_RATE_MAX + 1),
@@ -534,25 +534,25 @@ static struct slbn_packet some_packet(u16 *tags)
 	};
 	u32 n;
 
-	pkt.hop = rnd_in(0, pkt.room);
-	pkt.b = one_in(3) ? SLBN_NO_HOP : rnd_in(0, pkt.room - 1U);
-	pkt.B = rnd() >> (64 - pkt.room);
-	for (n = 0; n < pkt.room; n++)
+	pkt.hop = rnd_in(0, pkt.slots);
+	pkt.bottleneck = one_in(3) ? SLBN_NO_HOP : rnd_in(0, pkt.slots - 1U);
+	pkt.B = rnd() >> (64 - pkt.slots);
+	for (n = 0; n < pkt.slots; n++)
 		tags[n] = (u16)rnd();
 	return pkt;
 }
 
 /* A copy of its own, so that the sanitizer sees a read beyond its end. */
-static enum slbn_flaw read_alone(const u8 *data, u32 length,
-				 struct slbn_packet *pkt,
-				 struct slbn_layout *layout)
+static enum slbn_parse_result read_alone(const u8 *data, u32 length,
+					 struct slbn_packet *pkt,
+					 struct slbn_layout *layout)
 {
 	u8 *copy = malloc(length ? length : 1);
-	enum slbn_flaw flaw;
+	enum slbn_parse_result flaw;
 
 	assert_non_null(copy);
 	memcpy(copy, data, length);
-	flaw = slbn_read(length ? copy : copy + 1, length, pkt, layout);
+	flaw = slbn_parse_packet(length ? copy : copy + 1, length, pkt, layout);
 	free(copy);
 	return flaw;
 }
@@ -567,22 +567,23 @@ static void what_is_written_is_read(void **state)
 		struct slbn_packet pkt = some_packet(tags);
 		struct slbn_packet got = { .seq = 0 };
 		struct slbn_layout layout;
-		u32 length = slbn_write(data, &pkt, tags, auth);
+		u32 length = slbn_build_packet(data, &pkt, tags, auth);
 		u8 hop;
 
-		assert_int_equal(length, 72 + 2 * pkt.room + 10 * auth);
+		assert_int_equal(length, 72 + 2 * pkt.slots + 10 * auth);
 		assert_int_equal(read_alone(data, length, &got, &layout),
-				 SLBN_SOUND);
+				 SLBN_PARSE_OK);
 		assert_memory_equal(got.id, pkt.id, sizeof(pkt.id));
 		assert_true(got.seq == pkt.seq && got.type == pkt.type &&
-			    got.hop == pkt.hop && got.room == pkt.room &&
-			    got.b == pkt.b && got.B == pkt.B &&
-			    got.bw2 == pkt.bw2 && got.bw1 == pkt.bw1 &&
-			    got.bw == pkt.bw && got.demand == pkt.demand);
+			    got.hop == pkt.hop && got.slots == pkt.slots &&
+			    got.bottleneck == pkt.bottleneck &&
+			    got.B == pkt.B && got.bw2 == pkt.bw2 &&
+			    got.bw1 == pkt.bw1 && got.bw == pkt.bw &&
+			    got.demand == pkt.demand);
 		assert_int_equal(layout.length, length);
 		assert_int_equal(layout.auth, auth ? length - 8 : 0);
-		for (hop = 0; hop < pkt.room; hop++)
-			assert_int_equal(slbn_read_tag(data, hop), tags[hop]);
+		for (hop = 0; hop < pkt.slots; hop++)
+			assert_int_equal(slbn_get_tag(data, hop), tags[hop]);
 	}
 }
 
@@ -597,7 +598,7 @@ static void what_is_read_is_sound(void **state)
 		u8 data[SLBN_LENGTH_MAX + 64];
 		struct slbn_packet pkt = some_packet(tags);
 		struct slbn_layout layout;
-		u32 length = slbn_write(data, &pkt, tags, one_in(2));
+		u32 length = slbn_build_packet(data, &pkt, tags, one_in(2));
 		u32 changes = rnd_in(0, 3);
 
 		while (length < sizeof(data) && one_in(2))
@@ -608,14 +609,15 @@ static void what_is_read_is_sound(void **state)
 			data[rnd_in(0, length - 1)] = (u8)rnd_size(0, 255);
 		if (one_in(4))
 			length = rnd_in(0, length);
-		if (read_alone(data, length, &pkt, &layout) != SLBN_SOUND)
+		if (read_alone(data, length, &pkt, &layout) != SLBN_PARSE_OK)
 			continue;
 		sound++;
 		assert_in_range(pkt.type, 1, SLBN_TYPE_MAX);
-		assert_in_range(pkt.room, 2, SLBN_HOPS_MAX);
-		assert_true(pkt.hop <= pkt.room && pkt.room % 2 == 0);
-		assert_true(pkt.b < pkt.room || pkt.b == SLBN_NO_HOP);
-		assert_true(pkt.room == 64 || pkt.B >> pkt.room == 0);
+		assert_in_range(pkt.slots, 2, SLBN_HOPS_MAX);
+		assert_true(pkt.hop <= pkt.slots && pkt.slots % 2 == 0);
+		assert_true(pkt.bottleneck < pkt.slots ||
+			    pkt.bottleneck == SLBN_NO_HOP);
+		assert_true(pkt.slots == 64 || pkt.B >> pkt.slots == 0);
 		assert_true(pkt.demand && pkt.demand <= SLBN_RATE_MAX);
 		assert_true(pkt.bw <= SLBN_RATE_MAX &&
 			    pkt.bw1 <= SLBN_RATE_MAX &&
@@ -644,8 +646,8 @@ static void forged_packets_do_no_lasting_harm(void **state)
 
 			if (one_in(4))
 				pkt.id[0] = pkt.id[1] = rnd_in(0, 99);
-			slbn_link_visit(&link->params, &link->vars,
-					&link->stats, &pkt, &tag, net.now);
+			slbn_link_process(&link->params, &link->vars,
+					  &link->stats, &pkt, &tag, net.now);
 			assert_true(
 				slbn_link_share(&link->params, &link->vars) <=
 				link->params.C);
@@ -670,34 +672,34 @@ static void a_million_sessions_fit(void **state)
 		struct slbn_packet pkt = {
 			.id = { n, 0 },
 			.type = SLBN_PROBE,
-			.room = 2,
-			.b = SLBN_NO_HOP,
+			.slots = 2,
+			.bottleneck = SLBN_NO_HOP,
 			.bw1 = p.C,
 			.bw = 0,
 			.demand = p.C,
 		};
 		u16 tag = SLBN_NO_TAG;
 
-		assert_int_equal(slbn_link_visit(&p, &v, &s, &pkt, &tag, 0),
+		assert_int_equal(slbn_link_process(&p, &v, &s, &pkt, &tag, 0),
 				 SLBN_FORWARD);
 		assert_int_equal(tag, v.tag);
 	}
-	assert_int_equal(v.now.BF, 1000000 * p.C);
+	assert_int_equal(v.cur.BF, 1000000 * p.C);
 	assert_int_equal(slbn_link_share(&p, &v), 1000000);
 	for (n = 0; n < 1000000; n++, unit_step++) {
 		struct slbn_packet pkt = {
 			.id = { n, 0 },
 			.type = SLBN_LEAVE,
-			.room = 2,
-			.b = SLBN_NO_HOP,
+			.slots = 2,
+			.bottleneck = SLBN_NO_HOP,
 			.bw1 = p.C,
 			.demand = p.C,
 		};
 		u16 tag = v.tag;
 
-		slbn_link_visit(&p, &v, &s, &pkt, &tag, 0);
+		slbn_link_process(&p, &v, &s, &pkt, &tag, 0);
 	}
-	assert_true(!v.now.BF && !v.now.NR && !v.now.N && !s.clamped);
+	assert_true(!v.cur.BF && !v.cur.NR && !v.cur.N && !s.clamped);
 }
 
 static const struct CMUnitTest tests[] = {

@@ -382,9 +382,9 @@ static void slbn_show_summary(const struct slbn_link_state *state)
 {
 	slbn_show_rate("capacity", "  capacity %s", state->capacity);
 	slbn_show_rate("share", " share %s", state->share);
-	print_count("sessions", " sessions %s", state->now.N + state->before.N);
+	print_count("sessions", " sessions %s", state->cur.N + state->prev.N);
 	print_count("restricted", " restricted %s",
-		    state->now.NR + state->before.NR);
+		    state->cur.NR + state->prev.NR);
 }
 
 /**
@@ -393,14 +393,14 @@ static void slbn_show_summary(const struct slbn_link_state *state)
  */
 static void slbn_show_details(const struct slbn_link_state *state)
 {
-	print_count("N", "  now N %s", state->now.N);
-	print_count("NR", " NR %s", state->now.NR);
-	slbn_show_rate("BF", " BF %s", state->now.BF);
+	print_count("N", "  current N %s", state->cur.N);
+	print_count("NR", " NR %s", state->cur.NR);
+	slbn_show_rate("BF", " BF %s", state->cur.BF);
 	print_count("tag", " tag %s", state->tag);
-	print_count("before_N", "  before N %s", state->before.N);
-	print_count("before_NR", " NR %s", state->before.NR);
-	slbn_show_rate("before_BF", " BF %s", state->before.BF);
-	print_count("before_tag", " tag %s", state->before_tag);
+	print_count("previous_N", "  previous N %s", state->prev.N);
+	print_count("previous_NR", " NR %s", state->prev.NR);
+	slbn_show_rate("previous_BF", " BF %s", state->prev.BF);
+	print_count("prev_tag", " tag %s", state->prev_tag);
 	print_nl();
 	print_count("joins", "  joins %s", state->joins);
 	print_count("probes", " probes %s", state->probes);
@@ -408,9 +408,9 @@ static void slbn_show_details(const struct slbn_link_state *state)
 	print_count("leaves", " leaves %s", state->leaves);
 	print_count("answered", " answered %s", state->answered);
 	print_nl();
-	print_count("fresh", "  fresh %s", state->fresh);
-	print_count("carried", " carried %s", state->carried);
-	print_count("recalled", " recalled %s", state->recalled);
+	print_count("new_sessions", "  new %s", state->new_sessions);
+	print_count("migrated", " migrated %s", state->migrated);
+	print_count("corrected", " corrected %s", state->corrected);
 	print_count("clamped", " clamped %s", state->clamped);
 	print_count("memory_entries", " memory %s visits",
 		    state->memory_entries);
@@ -418,15 +418,15 @@ static void slbn_show_details(const struct slbn_link_state *state)
 	print_count("events", " events %s", state->events);
 	print_nl();
 	print_count("stale", "  dropped: stale %s", state->stale);
-	print_count("foreign", " foreign %s", state->foreign);
-	print_count("too_far", " too_far %s", state->too_far);
+	print_count("wrong_path", " wrong_path %s", state->wrong_path);
+	print_count("too_many_hops", " too_many_hops %s", state->too_many_hops);
 	print_count("malformed", " malformed %s", state->malformed);
 	print_count("bad_checksum", " bad_checksum %s", state->bad_checksum);
 	print_nl();
 	print_count("fragments", "   fragments %s", state->fragments);
 	print_count("bad_key", " bad_key %s", state->bad_key);
 	print_count("from_hosts", " from_hosts %s", state->from_hosts);
-	print_count("over_rate", " over_rate %s", state->over_rate);
+	print_count("rate_limited", " rate_limited %s", state->rate_limited);
 }
 
 #endif /* FAIRPATH_SLBN_LINK_H */

@@ -167,7 +167,7 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		.flow = session->flow,
 		.flags = session->flags,
 		.hops = session->hops,
-		.bottleneck = source->pkt.b,
+		.bottleneck = source->pkt.bottleneck,
 		.used = session->use.used,
 		.device = session->device,
 	};
@@ -370,26 +370,26 @@ static void answered(struct agent *agent, const struct slbn_packet *ack,
 		     const u16 *tags, u32 device, u64 now)
 {
 	struct session *session = agent_find(agent, ack->id[1]);
-	enum slbn_progress progress;
+	enum slbn_source_event event;
 
 	if (!session || !session->waiting) {
 		agent->strays++;
 		return;
 	}
-	progress = slbn_source_answer(&session->source, ack, tags);
-	if (progress == SLBN_NOTHING) {
+	event = slbn_source_ack(&session->source, ack, tags);
+	if (event == SLBN_ACK_IGNORED) {
 		agent->strays++;
 		return;
 	}
 	agent->answers++;
 	measure(session, now);
-	if (progress == SLBN_GONE) {
+	if (event == SLBN_SESSION_OVER) {
 		over(agent, session);
 		return;
 	}
 	session->cycles++;
 	session->device = device;
-	for (session->hops = 0; session->hops < ack->room; session->hops++)
+	for (session->hops = 0; session->hops < ack->slots; session->hops++)
 		if (tags[session->hops] == SLBN_NO_TAG)
 			break;
 	if (session->source.leaving) {
@@ -424,18 +424,18 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 	u16 tags[SLBN_HOPS_MAX];
 	u8 hop;
 
-	if (slbn_read(data, length, &pkt, &layout) != SLBN_SOUND ||
+	if (slbn_parse_packet(data, length, &pkt, &layout) != SLBN_PARSE_OK ||
 	    !wire_authentic(agent->wire, data, &layout)) {
 		agent->strays++;
 		return;
 	}
-	if (slbn_destination_answer(&pkt)) {
+	if (slbn_destination_reply(&pkt)) {
 		agent->turned++;
-		slbn_rewrite(data, &pkt);
+		slbn_update_packet(data, &pkt);
 		wire_return(agent->wire, data, &layout, from);
 		return;
 	}
-	for (hop = 0; hop < pkt.room; hop++)
-		tags[hop] = slbn_read_tag(data, hop);
+	for (hop = 0; hop < pkt.slots; hop++)
+		tags[hop] = slbn_get_tag(data, hop);
 	answered(agent, &pkt, tags, from->device, now);
 }

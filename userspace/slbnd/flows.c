@@ -316,8 +316,8 @@ static void follow(struct flows *flows, struct session *session,
 		.rate = rate,
 		.demand = demand,
 		/* More is to be had only if no link restricts it. */
-		.restricted =
-			session->source.pkt.b == SLBN_NO_HOP && rate >= demand,
+		.restricted = session->source.pkt.bottleneck == SLBN_NO_HOP &&
+			      rate >= demand,
 	};
 	u64 wanted = demand_follow(&session->use, &seen);
 

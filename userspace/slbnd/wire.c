@@ -123,7 +123,7 @@ u32 wire_length(const struct wire *wire, const struct slbn_flow *flow,
 		const struct slbn_packet *pkt)
 {
 	return (flow->family == AF_INET ? HEADERS_V4 : HEADERS_V6) +
-	       slbn_tag_at(pkt->room) +
+	       slbn_tag_at(pkt->slots) +
 	       (wire->keyed ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH : 0);
 }
 
@@ -142,7 +142,7 @@ static u64 authentication(const struct wire *wire, u8 *data,
 /**
  * wire_authentic() - does a packet come from the domain?
  * @wire: the wire
- * @data: a packet that slbn_read() found sound
+ * @data: a packet that slbn_parse_packet() found sound
  * @layout: as it said
  *
  * Return: whether it does; without a key, whether it does not claim to.
@@ -286,7 +286,7 @@ void wire_send(struct wire *wire, const struct slbn_flow *flow,
 		memcpy(&slot->peer.address.v6.sin6_addr, flow->destination, 16);
 		slot->peer.length = sizeof(slot->peer.address.v6);
 	}
-	slot->length = slbn_write(slot->data, pkt, tags, wire->keyed);
+	slot->length = slbn_build_packet(slot->data, pkt, tags, wire->keyed);
 	layout.length = slot->length;
 	layout.auth = wire->keyed ? slot->length - SLBN_AUTH_LENGTH : 0;
 	sign(wire, slot->data, &layout);

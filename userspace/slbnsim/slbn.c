@@ -64,11 +64,11 @@ static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 		.rows = own->rows,
 		.salt = link,
 	};
-	u16 *tag = &memory->tags[slbn_hop_here(&memory->pkt)];
+	u16 *tag = &memory->tags[slbn_current_hop(&memory->pkt)];
 
 	packet->lost =
-		slbn_link_visit(&params, &own->vars, &stats, &memory->pkt, tag,
-				sim->now) != SLBN_FORWARD;
+		slbn_link_process(&params, &own->vars, &stats, &memory->pkt,
+				  tag, sim->now) != SLBN_FORWARD;
 }
 
 #define EPOCH 1000000000ULL
@@ -106,7 +106,7 @@ static void wire_init_healing(struct sim *sim, u32 link)
 	for (own->rows = 1; own->rows * SLBN_MEMORY_WAYS < visits;)
 		own->rows *= 2;
 	own->vars.memory = calloc((size_t)own->rows * SLBN_MEMORY_WAYS,
-				  sizeof(struct slbn_visit));
+				  sizeof(struct slbn_memory_entry));
 	if (!own->vars.memory) {
 		fputs("slbnsim: out of memory\n", stderr);
 		exit(1);
@@ -126,7 +126,7 @@ static void set_out(struct packet *packet, const struct slbn_source *source)
 	struct slbn_memory *own = SIM_OWN(packet);
 
 	own->pkt = source->pkt;
-	memcpy(own->tags, source->tags, source->pkt.room * sizeof(u16));
+	memcpy(own->tags, source->tags, source->pkt.slots * sizeof(u16));
 }
 
 static void join(struct sim *sim, struct packet *packet)
@@ -148,7 +148,7 @@ static void move(struct sim *sim, struct packet *packet,
 
 	memcpy(own, SIM_OWN(was), sim->packet_size - sizeof(*packet));
 	/* Of as many hops as both paths have; without tags so far. */
-	own->pkt.room = fp_max(own->pkt.room, session->hops);
+	own->pkt.slots = fp_max(own->pkt.slots, session->hops);
 }
 
 static void turn(struct sim *sim, struct packet *packet)
@@ -156,7 +156,7 @@ static void turn(struct sim *sim, struct packet *packet)
 	struct slbn_memory *own = SIM_OWN(packet);
 
 	(void)sim;
-	slbn_destination_answer(&own->pkt);
+	slbn_destination_reply(&own->pkt);
 }
 
 static bool answer(struct sim *sim, struct packet *packet)
@@ -170,7 +170,7 @@ static bool answer(struct sim *sim, struct packet *packet)
 	source.leaving = sim_source(sim, packet->session)->leaving;
 	source.pkt = ack->pkt;
 	source.pkt.type = left ? SLBN_LEAVE : SLBN_PROBE;
-	if (slbn_source_answer(&source, &ack->pkt, ack->tags) != SLBN_CYCLE)
+	if (slbn_source_ack(&source, &ack->pkt, ack->tags) != SLBN_CYCLE_DONE)
 		return false;
 	if (!source.leaving)
 		sim_set_rate(sim, packet->session, source.rate);

@@ -52,8 +52,8 @@
  * @seq: sequence; a packet that is sent again keeps it
  * @type: enum slbn_type
  * @hop: links passed on the way down, not yet passed again on the way up
- * @room: hops for which there are tags, at most SLBN_HOPS_MAX
- * @b: the hop that set @bw last, or SLBN_NO_HOP: only the demand restricts it
+ * @slots: hops for which there are tags, at most SLBN_HOPS_MAX
+ * @bottleneck: the paper's b: the hop that set @bw last, or SLBN_NO_HOP: only the demand restricts it
  * @B: the hops at which the session is in R, bit by bit
  * @bw2: bw'', bit/s
  * @bw1: bw', bit/s
@@ -65,8 +65,8 @@ struct slbn_packet {
 	u32 seq;
 	u8 type;
 	u8 hop;
-	u8 room;
-	u8 b;
+	u8 slots;
+	u8 bottleneck;
 	u64 B;
 	u64 bw2;
 	u64 bw1;
@@ -87,7 +87,7 @@ struct slbn_ledger {
 };
 
 /**
- * struct slbn_visit - what a link wrote for a session at its last visit
+ * struct slbn_memory_entry - what a link wrote for a session at its last visit
  * @id: the session
  * @rate: what was added to BF, if it is in F
  * @seq: the packet
@@ -95,7 +95,7 @@ struct slbn_ledger {
  * @in_R: the session was put in R
  * @used: 0: nothing is remembered here
  */
-struct slbn_visit {
+struct slbn_memory_entry {
 	u64 id[2];
 	u64 rate;
 	u32 seq;
@@ -123,20 +123,20 @@ struct slbn_link_params {
 
 /**
  * struct slbn_link_vars - a link's state
- * @now: the current ledger
- * @before: the previous one
- * @page_start: when @now was opened, ns
- * @tag: of @now
- * @before_tag: of @before
+ * @cur: the current ledger
+ * @prev: the previous one
+ * @epoch_start: when @cur became the current ledger, ns
+ * @tag: of @cur
+ * @prev_tag: of @prev
  * @memory: rows * SLBN_MEMORY_WAYS visits, the most recent of a row first
  */
 struct slbn_link_vars {
-	struct slbn_ledger now;
-	struct slbn_ledger before;
-	u64 page_start;
+	struct slbn_ledger cur;
+	struct slbn_ledger prev;
+	u64 epoch_start;
 	u16 tag;
-	u16 before_tag;
-	struct slbn_visit *memory;
+	u16 prev_tag;
+	struct slbn_memory_entry *memory;
 };
 
 /**
@@ -145,12 +145,12 @@ struct slbn_link_vars {
  * @probes: each kind counts what was processed
  * @acks: ProbeAck
  * @leaves: Leave
- * @fresh: sessions counted as new, joins included
- * @carried: sessions carried over from the previous ledger
- * @recalled: visits at which memory was believed and the packet said otherwise
+ * @new_sessions: sessions counted as new, joins included
+ * @migrated: sessions carried over from the previous ledger
+ * @corrected: visits at which memory was believed and the packet said otherwise
  * @stale: packets older than what memory has of their session
- * @foreign: packets that came up and know none of this link's ledgers
- * @too_far: packets without room for another hop
+ * @wrong_path: packets that came up and know none of this link's ledgers
+ * @too_many_hops: packets without room for another hop
  * @clamped: subtractions from a ledger that did not have as much, and sums that
  *	did not fit
  */
@@ -159,12 +159,12 @@ struct slbn_link_stats {
 	u64 probes;
 	u64 acks;
 	u64 leaves;
-	u64 fresh;
-	u64 carried;
-	u64 recalled;
+	u64 new_sessions;
+	u64 migrated;
+	u64 corrected;
 	u64 stale;
-	u64 foreign;
-	u64 too_far;
+	u64 wrong_path;
+	u64 too_many_hops;
 	u64 clamped;
 };
 
@@ -172,14 +172,14 @@ struct slbn_link_stats {
  * enum slbn_verdict - what is to become of a packet
  * @SLBN_FORWARD: send it on, as it now is
  * @SLBN_DROP_STALE: drop it: its session has gone on
- * @SLBN_DROP_FOREIGN: drop it: it did not come down here
- * @SLBN_DROP_TOO_FAR: drop it: the path is longer than it has room for
+ * @SLBN_DROP_WRONG_PATH: drop it: it did not come down here
+ * @SLBN_DROP_TOO_MANY_HOPS: drop it: the path is longer than it has room for
  */
 enum slbn_verdict {
 	SLBN_FORWARD,
 	SLBN_DROP_STALE,
-	SLBN_DROP_FOREIGN,
-	SLBN_DROP_TOO_FAR,
+	SLBN_DROP_WRONG_PATH,
+	SLBN_DROP_TOO_MANY_HOPS,
 };
 
 static inline u64 slbn_add(struct slbn_link_stats *s, u64 to, u64 amount)
@@ -190,7 +190,7 @@ static inline u64 slbn_add(struct slbn_link_stats *s, u64 to, u64 amount)
 	return ~0ULL;
 }
 
-static inline u64 slbn_take(struct slbn_link_stats *s, u64 from, u64 amount)
+static inline u64 slbn_sub(struct slbn_link_stats *s, u64 from, u64 amount)
 {
 	if (from >= amount)
 		return from - amount;
@@ -213,34 +213,34 @@ static inline void slbn_link_init(struct slbn_link_vars *v, u64 now, u32 random)
 {
 	const struct slbn_ledger empty = { 0 };
 
-	v->now = empty;
-	v->before = empty;
-	v->page_start = now;
+	v->cur = empty;
+	v->prev = empty;
+	v->epoch_start = now;
 	v->tag = slbn_next_tag(random % 0xffff);
-	v->before_tag = SLBN_NO_TAG;
+	v->prev_tag = SLBN_NO_TAG;
 }
 
 /**
- * slbn_link_turn() - turn the page if an epoch is over
+ * slbn_link_rotate() - turn the page if an epoch is over
  * @p: parameters
  * @v: state
  * @now: ns, not before the last call's
  *
- * Called by slbn_link_visit(); others who read the state call it before.
+ * Called by slbn_link_process(); others who read the state call it before.
  */
-static inline void slbn_link_turn(const struct slbn_link_params *p,
-				  struct slbn_link_vars *v, u64 now)
+static inline void slbn_link_rotate(const struct slbn_link_params *p,
+				    struct slbn_link_vars *v, u64 now)
 {
 	const struct slbn_ledger empty = { 0 };
 	u64 pages;
 
-	if (!p->epoch || now - v->page_start < p->epoch)
+	if (!p->epoch || now - v->epoch_start < p->epoch)
 		return;
-	pages = fp_div(now - v->page_start, p->epoch);
-	v->page_start += pages * p->epoch;
-	v->before = pages == 1 ? v->now : empty;
-	v->before_tag = pages == 1 ? v->tag : SLBN_NO_TAG;
-	v->now = empty;
+	pages = fp_div(now - v->epoch_start, p->epoch);
+	v->epoch_start += pages * p->epoch;
+	v->prev = pages == 1 ? v->cur : empty;
+	v->prev_tag = pages == 1 ? v->tag : SLBN_NO_TAG;
+	v->cur = empty;
 	/* Skipped ones are not given again soon, though nobody has them. */
 	v->tag = slbn_next_tag(v->tag);
 }
@@ -258,21 +258,21 @@ static inline u64 slbn_link_share(const struct slbn_link_params *p,
 				  const struct slbn_link_vars *v)
 {
 	/* Each is far below 2^63 but after errors. */
-	u64 BF = fp_max64(v->now.BF + v->before.BF, v->now.BF);
-	u64 NR = fp_max64(v->now.NR + v->before.NR, 1);
-	u64 N = fp_max64(v->now.N + v->before.N, 1);
+	u64 BF = fp_max64(v->cur.BF + v->prev.BF, v->cur.BF);
+	u64 NR = fp_max64(v->cur.NR + v->prev.NR, 1);
+	u64 N = fp_max64(v->cur.N + v->prev.N, 1);
 
 	return fp_max64(p->C > BF ? fp_div(p->C - BF, NR) : 0, fp_div(p->C, N));
 }
 
-static inline bool slbn_same_session(const struct slbn_visit *visit,
-				     const struct slbn_packet *pkt)
+static inline bool slbn_memory_matches(const struct slbn_memory_entry *visit,
+				       const struct slbn_packet *pkt)
 {
 	return visit->used && visit->id[0] == pkt->id[0] &&
 	       visit->id[1] == pkt->id[1];
 }
 
-static inline struct slbn_visit *
+static inline struct slbn_memory_entry *
 slbn_memory_row(const struct slbn_link_params *p,
 		const struct slbn_link_vars *v, const struct slbn_packet *pkt)
 {
@@ -283,28 +283,28 @@ slbn_memory_row(const struct slbn_link_params *p,
 }
 
 /* What is remembered of the session, or NULL. */
-static inline const struct slbn_visit *
-slbn_recall(const struct slbn_link_params *p, const struct slbn_link_vars *v,
-	    const struct slbn_packet *pkt)
+static inline const struct slbn_memory_entry *
+slbn_memory_find(const struct slbn_link_params *p,
+		 const struct slbn_link_vars *v, const struct slbn_packet *pkt)
 {
-	const struct slbn_visit *row;
+	const struct slbn_memory_entry *row;
 	u32 way;
 
 	if (!p->rows)
 		return NULL;
 	row = slbn_memory_row(p, v, pkt);
 	for (way = 0; way < SLBN_MEMORY_WAYS; way++)
-		if (slbn_same_session(&row[way], pkt))
+		if (slbn_memory_matches(&row[way], pkt))
 			return &row[way];
 	return NULL;
 }
 
-static inline void slbn_remember(const struct slbn_link_params *p,
-				 struct slbn_link_vars *v,
-				 const struct slbn_packet *pkt, u16 tag,
-				 bool in_R, u64 rate)
+static inline void slbn_memory_store(const struct slbn_link_params *p,
+				     struct slbn_link_vars *v,
+				     const struct slbn_packet *pkt, u16 tag,
+				     bool in_R, u64 rate)
 {
-	struct slbn_visit *row;
+	struct slbn_memory_entry *row;
 	u32 way;
 
 	if (!p->rows)
@@ -312,7 +312,7 @@ static inline void slbn_remember(const struct slbn_link_params *p,
 	row = slbn_memory_row(p, v, pkt);
 	/* It goes first, in its own place or in that of the oldest. */
 	for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)
-		if (slbn_same_session(&row[way], pkt))
+		if (slbn_memory_matches(&row[way], pkt))
 			break;
 	for (; way; way--)
 		row[way] = row[way - 1];
@@ -332,76 +332,76 @@ static inline struct slbn_ledger *slbn_ledger_of(struct slbn_link_vars *v,
 	if (tag == SLBN_NO_TAG)
 		return NULL;
 	if (tag == v->tag)
-		return &v->now;
-	return tag == v->before_tag ? &v->before : NULL;
+		return &v->cur;
+	return tag == v->prev_tag ? &v->prev : NULL;
 }
 
 /**
- * slbn_goes_up() - which way does a packet go?
+ * slbn_is_upstream() - which way does a packet go?
  * @pkt: the packet
  *
  * Return: true if it goes back to the source.
  */
-static inline bool slbn_goes_up(const struct slbn_packet *pkt)
+static inline bool slbn_is_upstream(const struct slbn_packet *pkt)
 {
 	return pkt->type == SLBN_PROBE_ACK || pkt->type == SLBN_LEAVE_ACK;
 }
 
 /**
- * slbn_hop_here() - the hop that a packet is about to pass
+ * slbn_current_hop() - the hop that a packet is about to pass
  * @pkt: the packet
  *
- * Return: its number; not below pkt->room if there is none.
+ * Return: its number; not below pkt->slots if there is none.
  */
-static inline u8 slbn_hop_here(const struct slbn_packet *pkt)
+static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
 {
-	return slbn_goes_up(pkt) ? (u8)(pkt->hop - 1) : pkt->hop;
+	return slbn_is_upstream(pkt) ? (u8)(pkt->hop - 1) : pkt->hop;
 }
 
 /**
- * slbn_link_visit() - the link's task: figure 2, for every type of packet
+ * slbn_link_process() - the link's task: figure 2, for every type of packet
  * @p: parameters
  * @v: state
  * @s: statistics
  * @pkt: the packet, which is rewritten; down unless it is an acknowledgment
- * @tag: the packet's tag of slbn_hop_here(), which is rewritten
+ * @tag: the packet's tag of slbn_current_hop(), which is rewritten
  * @now: ns
  *
- * The packet is sound (slbn_read()). If it is dropped, nothing has changed.
+ * The packet is sound (slbn_parse_packet()). If it is dropped, nothing has changed.
  *
  * Return: what is to become of the packet.
  */
 static inline enum slbn_verdict
-slbn_link_visit(const struct slbn_link_params *p, struct slbn_link_vars *v,
-		struct slbn_link_stats *s, struct slbn_packet *pkt, u16 *tag,
-		u64 now)
+slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
+		  struct slbn_link_stats *s, struct slbn_packet *pkt, u16 *tag,
+		  u64 now)
 {
 	bool joins = pkt->type == SLBN_JOIN;
-	bool up = slbn_goes_up(pkt);
-	u8 hop = slbn_hop_here(pkt);
+	bool up = slbn_is_upstream(pkt);
+	u8 hop = slbn_current_hop(pkt);
 	struct slbn_ledger *ledger;
-	const struct slbn_visit *visit;
+	const struct slbn_memory_entry *visit;
 	bool in_R;
 	u64 rate;
 	u64 sh;
 	u64 e;
 
-	if (hop >= pkt->room) {
+	if (hop >= pkt->slots) {
 		if (up) {
-			s->foreign++;
-			return SLBN_DROP_FOREIGN;
+			s->wrong_path++;
+			return SLBN_DROP_WRONG_PATH;
 		}
-		s->too_far++;
-		return SLBN_DROP_TOO_FAR;
+		s->too_many_hops++;
+		return SLBN_DROP_TOO_MANY_HOPS;
 	}
 	e = 1ULL << hop;
-	slbn_link_turn(p, v, now);
+	slbn_link_rotate(p, v, now);
 
 	/* Where does the session stand here: by the packet, or by memory? */
 	ledger = joins ? NULL : slbn_ledger_of(v, *tag);
 	in_R = pkt->B & e;
 	rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
-	visit = slbn_recall(p, v, pkt);
+	visit = slbn_memory_find(p, v, pkt);
 	if (visit) {
 		struct slbn_ledger *known = slbn_ledger_of(v, visit->tag);
 
@@ -409,9 +409,9 @@ slbn_link_visit(const struct slbn_link_params *p, struct slbn_link_vars *v,
 			s->stale++;
 			return SLBN_DROP_STALE;
 		}
-		s->recalled += known != ledger ||
-			       (known && (in_R != visit->in_R ||
-					  (!in_R && rate != visit->rate)));
+		s->corrected += known != ledger ||
+				(known && (in_R != visit->in_R ||
+					   (!in_R && rate != visit->rate)));
 		ledger = known;
 		in_R = visit->in_R;
 		rate = visit->rate;
@@ -420,8 +420,8 @@ slbn_link_visit(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	if (up && !ledger) {
 		/* After a Leave there is nothing to find, and nothing to do. */
 		if (pkt->type != SLBN_LEAVE_ACK) {
-			s->foreign++;
-			return SLBN_DROP_FOREIGN;
+			s->wrong_path++;
+			return SLBN_DROP_WRONG_PATH;
 		}
 	}
 	pkt->hop = up ? hop : hop + 1;
@@ -430,39 +430,39 @@ slbn_link_visit(const struct slbn_link_params *p, struct slbn_link_vars *v,
 
 	/* Take the session out of its ledger. */
 	if (ledger) {
-		ledger->N = slbn_take(s, ledger->N, 1);
+		ledger->N = slbn_sub(s, ledger->N, 1);
 		if (in_R)
-			ledger->NR = slbn_take(s, ledger->NR, 1);
+			ledger->NR = slbn_sub(s, ledger->NR, 1);
 		else
-			ledger->BF = slbn_take(s, ledger->BF, rate);
-		s->carried += ledger == &v->before;
+			ledger->BF = slbn_sub(s, ledger->BF, rate);
+		s->migrated += ledger == &v->prev;
 	} else if (pkt->type != SLBN_LEAVE) {
-		s->fresh++;
+		s->new_sessions++;
 	}
 	pkt->B &= ~e;
 	if (pkt->type == SLBN_LEAVE) {
 		s->leaves++;
 		*tag = SLBN_NO_TAG;
-		slbn_remember(p, v, pkt, SLBN_NO_TAG, false, 0);
+		slbn_memory_store(p, v, pkt, SLBN_NO_TAG, false, 0);
 		return SLBN_FORWARD;
 	}
 
 	/* Count it as in R in the current one, and see whether it belongs there. */
-	v->now.N++;
-	v->now.NR++;
+	v->cur.N++;
+	v->cur.NR++;
 	sh = slbn_link_share(p, v);
-	in_R = pkt->b == hop || pkt->bw > sh;
+	in_R = pkt->bottleneck == hop || pkt->bw > sh;
 	if (in_R) {
 		pkt->B |= e;
-		pkt->b = hop;
+		pkt->bottleneck = hop;
 		if (!joins)
 			pkt->bw = sh;
 	} else {
-		v->now.NR--;
-		v->now.BF = slbn_add(s, v->now.BF, pkt->bw1);
+		v->cur.NR--;
+		v->cur.BF = slbn_add(s, v->cur.BF, pkt->bw1);
 	}
 	*tag = v->tag;
-	slbn_remember(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1);
+	slbn_memory_store(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1);
 	s->joins += joins;
 	s->probes += pkt->type == SLBN_PROBE;
 	s->acks += up;
@@ -486,15 +486,15 @@ struct slbn_source {
 };
 
 /**
- * enum slbn_progress - what an answer meant to the source
- * @SLBN_NOTHING: nothing: it answers no packet that is on its way
- * @SLBN_CYCLE: a cycle is over; @rate is set, and the next packet stands ready
- * @SLBN_GONE: the session is over
+ * enum slbn_source_event - what an answer meant to the source
+ * @SLBN_ACK_IGNORED: nothing: it answers no packet that is on its way
+ * @SLBN_CYCLE_DONE: a cycle is over; @rate is set, and the next packet stands ready
+ * @SLBN_SESSION_OVER: the session is over
  */
-enum slbn_progress {
-	SLBN_NOTHING,
-	SLBN_CYCLE,
-	SLBN_GONE,
+enum slbn_source_event {
+	SLBN_ACK_IGNORED,
+	SLBN_CYCLE_DONE,
+	SLBN_SESSION_OVER,
 };
 
 /**
@@ -502,18 +502,18 @@ enum slbn_progress {
  * @src: all of it is set
  * @id: random
  * @D: demand, bit/s, at least 1
- * @room: hops for which the packets have tags, 2 to SLBN_HOPS_MAX
+ * @slots: hops for which the packets have tags, 2 to SLBN_HOPS_MAX
  */
 static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
-				    u64 D, u8 room)
+				    u64 D, u8 slots)
 {
 	const struct slbn_source fresh = {
 		.D = D,
 		.pkt = {
 			.id = { id[0], id[1] },
 			.type = SLBN_JOIN,
-			.room = room,
-			.b = SLBN_NO_HOP,
+			.slots = slots,
+			.bottleneck = SLBN_NO_HOP,
 			.bw = D,
 			.demand = D,
 		},
@@ -542,19 +542,19 @@ static inline void slbn_source_leave(struct slbn_source *src)
 }
 
 /**
- * slbn_source_answer() - an acknowledgment came back
+ * slbn_source_ack() - an acknowledgment came back
  * @src: the session
  * @ack: the packet
- * @tags: its tags, src->pkt.room of them
+ * @tags: its tags, src->pkt.slots of them
  *
  * The next packet, @src->pkt, may be sent at once or, better, after a random
  * pause. Until an answer to it comes, the same is sent again.
  *
  * Return: what it meant.
  */
-static inline enum slbn_progress
-slbn_source_answer(struct slbn_source *src, const struct slbn_packet *ack,
-		   const u16 *tags)
+static inline enum slbn_source_event
+slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
+		const u16 *tags)
 {
 	struct slbn_packet *pkt = &src->pkt;
 	bool left = pkt->type == SLBN_LEAVE;
@@ -562,43 +562,43 @@ slbn_source_answer(struct slbn_source *src, const struct slbn_packet *ack,
 
 	if (ack->type != (left ? SLBN_LEAVE_ACK : SLBN_PROBE_ACK) ||
 	    ack->seq != pkt->seq || ack->id[0] != pkt->id[0] ||
-	    ack->id[1] != pkt->id[1] || ack->room != pkt->room)
-		return SLBN_NOTHING;
+	    ack->id[1] != pkt->id[1] || ack->slots != pkt->slots)
+		return SLBN_ACK_IGNORED;
 	if (left)
-		return SLBN_GONE;
+		return SLBN_SESSION_OVER;
 
 	pkt->seq++;
 	pkt->hop = 0;
 	pkt->B = ack->B;
-	pkt->b = ack->b;
+	pkt->bottleneck = ack->bottleneck;
 	pkt->demand = src->D;
-	for (hop = 0; hop < pkt->room; hop++)
+	for (hop = 0; hop < pkt->slots; hop++)
 		src->tags[hop] = tags[hop];
 	if (src->leaving) {
 		pkt->type = SLBN_LEAVE;
-		return SLBN_CYCLE;
+		return SLBN_CYCLE_DONE;
 	}
 	src->rate = fp_min64(ack->bw, src->D);
 	pkt->type = SLBN_PROBE;
 	pkt->bw2 = pkt->bw1;
 	pkt->bw1 = src->rate;
-	if (ack->b == SLBN_NO_HOP || ack->bw >= src->D) {
+	if (ack->bottleneck == SLBN_NO_HOP || ack->bw >= src->D) {
 		/* The demand is what restricts: it is the link above hop 0. */
-		pkt->b = SLBN_NO_HOP;
+		pkt->bottleneck = SLBN_NO_HOP;
 		pkt->bw = src->D;
 	} else {
 		pkt->bw = ack->bw;
 	}
-	return SLBN_CYCLE;
+	return SLBN_CYCLE_DONE;
 }
 
 /**
- * slbn_destination_answer() - the destination's task: turn a packet round
+ * slbn_destination_reply() - the destination's task: turn a packet round
  * @pkt: the packet
  *
  * Return: whether it was one that goes down; others are not touched.
  */
-static inline bool slbn_destination_answer(struct slbn_packet *pkt)
+static inline bool slbn_destination_reply(struct slbn_packet *pkt)
 {
 	switch (pkt->type) {
 	case SLBN_JOIN:

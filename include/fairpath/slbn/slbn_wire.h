@@ -25,23 +25,23 @@
 	 SLBN_AUTH_LENGTH)
 
 /**
- * enum slbn_flaw - why a packet is none
- * @SLBN_SOUND: it is one
- * @SLBN_SHORT: it ends before its header, tags or options do
- * @SLBN_STRANGE: magic or version are not SLBN's
- * @SLBN_BAD_TYPE: no such type
- * @SLBN_BAD_HOPS: room, hop, b or B are not in their ranges
- * @SLBN_BAD_RATE: a rate above SLBN_RATE_MAX, or no demand
- * @SLBN_BAD_OPTION: an option that is known has the wrong length, or is twice
+ * enum slbn_parse_result - why a packet is none
+ * @SLBN_PARSE_OK: it is one
+ * @SLBN_PARSE_TRUNCATED: it ends before its header, tags or options do
+ * @SLBN_PARSE_NOT_SLBN: magic or version are not SLBN's
+ * @SLBN_PARSE_BAD_TYPE: no such type
+ * @SLBN_PARSE_BAD_HOPS: room, hop, b or B are not in their ranges
+ * @SLBN_PARSE_BAD_RATE: a rate above SLBN_RATE_MAX, or no demand
+ * @SLBN_PARSE_BAD_OPTION: an option that is known has the wrong length, or is twice
  */
-enum slbn_flaw {
-	SLBN_SOUND,
-	SLBN_SHORT,
-	SLBN_STRANGE,
-	SLBN_BAD_TYPE,
-	SLBN_BAD_HOPS,
-	SLBN_BAD_RATE,
-	SLBN_BAD_OPTION,
+enum slbn_parse_result {
+	SLBN_PARSE_OK,
+	SLBN_PARSE_TRUNCATED,
+	SLBN_PARSE_NOT_SLBN,
+	SLBN_PARSE_BAD_TYPE,
+	SLBN_PARSE_BAD_HOPS,
+	SLBN_PARSE_BAD_RATE,
+	SLBN_PARSE_BAD_OPTION,
 };
 
 /**
@@ -95,54 +95,54 @@ static inline u32 slbn_tag_at(u8 hop)
 }
 
 /* Walk the options from @at to the end; every octet belongs to one. */
-static inline enum slbn_flaw slbn_read_options(const u8 *data, u32 at,
-					       struct slbn_layout *layout)
+static inline enum slbn_parse_result
+slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
 {
 	while (at < layout->length) {
 		u32 value = at + SLBN_OPTION_HEAD;
 		u32 end;
 
 		if (value > layout->length)
-			return SLBN_SHORT;
+			return SLBN_PARSE_TRUNCATED;
 		end = value + data[at + 1];
 		if (end > layout->length)
-			return SLBN_SHORT;
+			return SLBN_PARSE_TRUNCATED;
 		if (data[at] == SLBN_OPTION_AUTH) {
 			if (layout->auth || data[at + 1] != SLBN_AUTH_LENGTH)
-				return SLBN_BAD_OPTION;
+				return SLBN_PARSE_BAD_OPTION;
 			layout->auth = value;
 		}
 		at = end;
 	}
-	return SLBN_SOUND;
+	return SLBN_PARSE_OK;
 }
 
 /**
- * slbn_read() - read a packet
+ * slbn_parse_packet() - read a packet
  * @data: the datagram's payload; any alignment
  * @given: octets in it
  * @pkt: set to what it says, if it is sound
  * @layout: set to where things stand, if it is sound
  *
- * Return: SLBN_SOUND, or what is wrong.
+ * Return: SLBN_PARSE_OK, or what is wrong.
  */
-static inline enum slbn_flaw slbn_read(const u8 *data, u32 given,
-				       struct slbn_packet *pkt,
-				       struct slbn_layout *layout)
+static inline enum slbn_parse_result
+slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
+		  struct slbn_layout *layout)
 {
 	u32 tags;
 
 	if (given < SLBN_HEADER_LENGTH)
-		return SLBN_SHORT;
+		return SLBN_PARSE_TRUNCATED;
 	if (slbn_get32(data + SLBN_AT(magic)) != SLBN_MAGIC ||
 	    data[SLBN_AT(version)] != SLBN_VERSION)
-		return SLBN_STRANGE;
+		return SLBN_PARSE_NOT_SLBN;
 
 	pkt->type = data[SLBN_AT(type)];
 	pkt->seq = slbn_get32(data + SLBN_AT(seq));
 	pkt->hop = data[SLBN_AT(hop)];
-	pkt->room = data[SLBN_AT(room)];
-	pkt->b = data[SLBN_AT(b)];
+	pkt->slots = data[SLBN_AT(slots)];
+	pkt->bottleneck = data[SLBN_AT(bottleneck)];
 	pkt->id[0] = slbn_get64(data + SLBN_AT(id));
 	pkt->id[1] = slbn_get64(data + SLBN_AT(id) + 8);
 	pkt->bw2 = slbn_get64(data + SLBN_AT(bw2));
@@ -152,81 +152,81 @@ static inline enum slbn_flaw slbn_read(const u8 *data, u32 given,
 	pkt->B = slbn_get64(data + SLBN_AT(B));
 
 	if (!pkt->type || pkt->type > SLBN_TYPE_MAX)
-		return SLBN_BAD_TYPE;
-	if (pkt->room < 2 || pkt->room > SLBN_HOPS_MAX || pkt->room % 2 ||
-	    pkt->hop > pkt->room ||
-	    (pkt->b != SLBN_NO_HOP && pkt->b >= pkt->room) ||
-	    (pkt->room < 64 && pkt->B >> pkt->room))
-		return SLBN_BAD_HOPS;
+		return SLBN_PARSE_BAD_TYPE;
+	if (pkt->slots < 2 || pkt->slots > SLBN_HOPS_MAX || pkt->slots % 2 ||
+	    pkt->hop > pkt->slots ||
+	    (pkt->bottleneck != SLBN_NO_HOP && pkt->bottleneck >= pkt->slots) ||
+	    (pkt->slots < 64 && pkt->B >> pkt->slots))
+		return SLBN_PARSE_BAD_HOPS;
 	if (!pkt->demand || pkt->demand > SLBN_RATE_MAX ||
 	    pkt->bw2 > SLBN_RATE_MAX || pkt->bw1 > SLBN_RATE_MAX ||
 	    pkt->bw > SLBN_RATE_MAX)
-		return SLBN_BAD_RATE;
+		return SLBN_PARSE_BAD_RATE;
 
 	layout->length = slbn_get16(data + SLBN_AT(length));
 	layout->auth = 0;
-	tags = slbn_tag_at(pkt->room);
+	tags = slbn_tag_at(pkt->slots);
 	if (layout->length > given || layout->length < tags)
-		return SLBN_SHORT;
-	return slbn_read_options(data, tags, layout);
+		return SLBN_PARSE_TRUNCATED;
+	return slbn_parse_options(data, tags, layout);
 }
 
 /**
- * slbn_read_tag() - the tag of a hop
- * @data: a packet that slbn_read() found sound
+ * slbn_get_tag() - the tag of a hop
+ * @data: a packet that slbn_parse_packet() found sound
  * @hop: below its room
  *
  * Return: the tag.
  */
-static inline u16 slbn_read_tag(const u8 *data, u8 hop)
+static inline u16 slbn_get_tag(const u8 *data, u8 hop)
 {
 	return slbn_get16(data + slbn_tag_at(hop));
 }
 
 /**
- * slbn_rewrite() - write back what a link may change, but tags
- * @data: a packet that slbn_read() found sound
+ * slbn_update_packet() - write back what a link may change, but tags
+ * @data: a packet that slbn_parse_packet() found sound
  * @pkt: what it is to say
  */
-static inline void slbn_rewrite(u8 *data, const struct slbn_packet *pkt)
+static inline void slbn_update_packet(u8 *data, const struct slbn_packet *pkt)
 {
 	data[SLBN_AT(type)] = pkt->type;
 	data[SLBN_AT(hop)] = pkt->hop;
-	data[SLBN_AT(b)] = pkt->b;
+	data[SLBN_AT(bottleneck)] = pkt->bottleneck;
 	slbn_put64(data + SLBN_AT(bw), pkt->bw);
 	slbn_put64(data + SLBN_AT(B), pkt->B);
 }
 
 /**
- * slbn_rewrite_tag() - write back a tag
- * @data: a packet that slbn_read() found sound
+ * slbn_set_tag() - write back a tag
+ * @data: a packet that slbn_parse_packet() found sound
  * @hop: below its room
  * @tag: the tag
  */
-static inline void slbn_rewrite_tag(u8 *data, u8 hop, u16 tag)
+static inline void slbn_set_tag(u8 *data, u8 hop, u16 tag)
 {
 	slbn_put16(data + slbn_tag_at(hop), tag);
 }
 
 /**
- * slbn_write() - write a packet
+ * slbn_build_packet() - write a packet
  * @data: SLBN_LENGTH_MAX octets
  * @pkt: what it is to say, all in its range
- * @tags: pkt->room of them
+ * @tags: pkt->slots of them
  * @auth: make room for SLBN_OPTION_AUTH, its value zeros
  *
  * Return: the packet's length in octets; the authentication, if there is one,
  * is its last 8.
  */
-static inline u32 slbn_write(u8 *data, const struct slbn_packet *pkt,
-			     const u16 *tags, bool auth)
+static inline u32 slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
+				    const u16 *tags, bool auth)
 {
-	u32 length = slbn_tag_at(pkt->room);
+	u32 length = slbn_tag_at(pkt->slots);
 	u8 hop;
 	u32 at;
 
-	for (hop = 0; hop < pkt->room; hop++)
-		slbn_rewrite_tag(data, hop, tags[hop]);
+	for (hop = 0; hop < pkt->slots; hop++)
+		slbn_set_tag(data, hop, tags[hop]);
 	if (auth) {
 		data[length] = SLBN_OPTION_AUTH;
 		data[length + 1] = SLBN_AUTH_LENGTH;
@@ -238,14 +238,14 @@ static inline u32 slbn_write(u8 *data, const struct slbn_packet *pkt,
 	data[SLBN_AT(version)] = SLBN_VERSION;
 	slbn_put16(data + SLBN_AT(length), (u16)length);
 	slbn_put32(data + SLBN_AT(seq), pkt->seq);
-	data[SLBN_AT(room)] = pkt->room;
+	data[SLBN_AT(slots)] = pkt->slots;
 	data[SLBN_AT(reserved)] = 0;
 	slbn_put64(data + SLBN_AT(id), pkt->id[0]);
 	slbn_put64(data + SLBN_AT(id) + 8, pkt->id[1]);
 	slbn_put64(data + SLBN_AT(bw2), pkt->bw2);
 	slbn_put64(data + SLBN_AT(bw1), pkt->bw1);
 	slbn_put64(data + SLBN_AT(demand), pkt->demand);
-	slbn_rewrite(data, pkt);
+	slbn_update_packet(data, pkt);
 	return length;
 }
 

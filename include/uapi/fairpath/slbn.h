@@ -11,7 +11,7 @@
  *
  *	packet  = header tags *option
  *	header  = struct slbn_header, 72 octets
- *	tags    = room * 2 octets; room is even
+ *	tags    = slots * 2 octets; slots is even
  *	option  = type:8 length:8 value:length*8
  *
  * header.length is that of the whole packet: what follows it in the datagram is
@@ -23,7 +23,7 @@
  *
  * Which fields may change on the way: type (a Join or Probe becomes a ProbeAck
  * where the destination, or the link before it, turns it round, a Leave becomes
- * a LeaveAck), hop, b, B, bw, the tag of the hop that is passed, and the value
+ * a LeaveAck), hop, bottleneck, B, bw, the tag of the hop that is passed, and the value
  * of SLBN_OPTION_AUTH.
  */
 #ifndef _UAPI_FAIRPATH_SLBN_H
@@ -44,7 +44,7 @@
 /* No rate may be larger, bit/s; as a demand it means: without limit. */
 #define SLBN_RATE_MAX 1000000000000000ULL
 
-/* As header.b: no hop restricts the session, only its demand does. */
+/* As header.bottleneck: no hop restricts the session, only its demand does. */
 #define SLBN_NO_HOP 255
 
 /**
@@ -86,8 +86,8 @@ enum slbn_option {
  *	that is sent again keeps it, and so does an answer
  * @hop: links passed on the way down and not yet passed again on the way up:
  *	the number of the next hop down
- * @room: hops for which there are tags, 2 to SLBN_HOPS_MAX, even
- * @b: hop that set bw last, or SLBN_NO_HOP
+ * @slots: hops for which there are tags, 2 to SLBN_HOPS_MAX, even
+ * @bottleneck: the paper's b: hop that set bw last, or SLBN_NO_HOP
  * @reserved: 0; not looked at
  * @id: the session, 128 random bits
  * @bw2: the paper's bw'': what hops that are not in B have in their BF before
@@ -104,8 +104,8 @@ struct slbn_header {
 	__be16 length;
 	__be32 seq;
 	__u8 hop;
-	__u8 room;
-	__u8 b;
+	__u8 slots;
+	__u8 bottleneck;
 	__u8 reserved;
 	__u8 id[16];
 	__be64 bw2;

@@ -99,23 +99,23 @@ struct slbn_ledger_state {
  *	the qdisc (TCA_STATS_APP)
  * @capacity: bit/s in force
  * @share: fair share of a session that the link restricts, bit/s
- * @now: the current ledger
- * @before: the previous one
+ * @cur: the current ledger
+ * @prev: the previous one
  * @tag: of the current ledger
- * @before_tag: of the previous one, or 0
+ * @prev_tag: of the previous one, or 0
  * @memory_entries: visits that can be remembered
  * @memory_bytes: what that takes
  * @joins: Join packets that were processed,
  * @probes: Probe packets,
  * @acks: ProbeAck packets,
  * @leaves: Leave packets
- * @fresh: sessions counted as new, joins included
- * @carried: sessions carried over into the current ledger
- * @recalled: visits at which memory corrected the packet
+ * @new_sessions: sessions counted as new, joins included
+ * @migrated: sessions carried over into the current ledger
+ * @corrected: visits at which memory corrected the packet
  * @clamped: subtractions that would have gone below zero, and sums beyond 2^64
  * @stale: dropped: older than what is remembered of the session
- * @foreign: dropped: came up through a link that it did not come down
- * @too_far: dropped: the path has more hops than the packet has room for
+ * @wrong_path: dropped: came up through a link that it did not come down
+ * @too_many_hops: dropped: the path has more hops than the packet has room for
  * @malformed: dropped: not a packet by the grammar
  * @bad_checksum: dropped: the UDP checksum is wrong
  * @fragments: dropped: first fragments of control packets, or several that were
@@ -123,36 +123,36 @@ struct slbn_ledger_state {
  * @bad_key: dropped: not authentic, or authenticated where no key is known
  * @from_hosts: dropped: came from hosts at an edge
  * @answered: packets turned round at an edge
- * @over_rate: dropped: beyond the share of control packets
+ * @rate_limited: dropped: beyond the share of control packets
  * @events: changes of the fair share that were told
  */
 struct slbn_link_state {
 	__u64 capacity;
 	__u64 share;
-	struct slbn_ledger_state now;
-	struct slbn_ledger_state before;
+	struct slbn_ledger_state cur;
+	struct slbn_ledger_state prev;
 	__u16 tag;
-	__u16 before_tag;
+	__u16 prev_tag;
 	__u32 memory_entries;
 	__u64 memory_bytes;
 	__u64 joins;
 	__u64 probes;
 	__u64 acks;
 	__u64 leaves;
-	__u64 fresh;
-	__u64 carried;
-	__u64 recalled;
+	__u64 new_sessions;
+	__u64 migrated;
+	__u64 corrected;
 	__u64 clamped;
 	__u64 stale;
-	__u64 foreign;
-	__u64 too_far;
+	__u64 wrong_path;
+	__u64 too_many_hops;
 	__u64 malformed;
 	__u64 bad_checksum;
 	__u64 fragments;
 	__u64 bad_key;
 	__u64 from_hosts;
 	__u64 answered;
-	__u64 over_rate;
+	__u64 rate_limited;
 	__u64 events;
 };
 

@@ -41,7 +41,7 @@ DISCARD = 9
 DEFAULT_MTU = 1500
 NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 # What can only be there if somebody else speaks SLBN, or something is broken.
-NEVER_DROPPED = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_far")
+NEVER_DROPPED = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_many_hops")
 
 
 def prefix(mesh: Mesh, node: str) -> str:
