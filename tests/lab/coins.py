@@ -39,7 +39,8 @@ class Coin:
 
     def sources(self) -> tuple[str, ...]:
         # Beside this file, as a test may want to change it.
-        return (str(Path(__file__).with_name("mint.c")),)
+        names = ("mint.c", "bend.c") if self.chance == TRICKY else ("mint.c",)
+        return tuple(str(Path(__file__).with_name(name)) for name in names)
 
     def run(self, work: Path, vm: Vm | None, progress: Progress) -> int:
         assert vm and vm.engine == "virtual" and work.is_dir()
@@ -47,7 +48,8 @@ class Coin:
             raise CannotRunError(EDGE)
         if self.trouble == "broken":
             raise ZeroDivisionError("no coin")
-        if self.trouble == "slow" and self.seed > 1:
+        hurry = Path(__file__).with_name("hurry").exists()
+        if self.trouble == "slow" and self.seed > 1 and not hurry:
             time.sleep(60)
         (work / "tossed").write_text("yes")
         draw = random.Random(self.seed)

@@ -5,6 +5,8 @@ Studies are of coins (coins.py), which need no guest, and one of a real experime
 in virtual time.  The project's own are looked at here, and run by tests/figures.
 """
 
+import ast
+import inspect
 import json
 import os
 import re
@@ -19,21 +21,25 @@ from typing import Any
 
 import pytest
 from fairlab.figures import fingerprints, gallery, webpage
+from fairlab.figures import study as study_module
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL
 from fairlab.figures.study import Study
 from fairlab.model.errors import LabError
+from fairlab.results import plots
 
 from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
 COINS = TOP / "tests" / "lab" / "coins.py"
+LAB = TOP / "userspace" / "lab"
 MINT = "int mint(void)\n{\n\treturn 1; /* a coin */\n}\n"
 
 
 @pytest.fixture
 def coins(tmp_path: Path) -> Path:
     """A copy of the studies of coins that may be changed."""
-    (tmp_path / "mint.c").write_text(MINT)
+    for name in ("mint.c", "bend.c"):
+        (tmp_path / name).write_text(MINT)
     return Path(shutil.copy(COINS, tmp_path))
 
 
@@ -70,23 +76,16 @@ RUNS = {"fair@1", "fair@2", "fair@3", "tricky@1", "tricky@2", "tricky@3"}
 @pytest.mark.parametrize(
     ("old", "new", "again"),
     [
-        # What is run.
-        (
-            "FAIR, TRICKY = 0.5, 0.7",
-            "FAIR, TRICKY = 0.5, 0.8",
-            {"tricky@1", "tricky@2", "tricky@3"},
-        ),
-        # What is kept of a run, however far from reduce() it is.
+        # What is run, and what is kept of a run.
+        ("FAIR, TRICKY = 0.5, 0.7", "FAIR, TRICKY = 0.5, 0.8", RUNS),
         ("SCALE = 100", "SCALE = 1", RUNS),
         ("return SCALE * heads", "return 2 * SCALE * heads", RUNS),
         ('return {"share": share(outcome)}', 'return {"portion": share(outcome)}', RUNS),
-        # What is only said of it, or drawn.
+        # Claims, drawing, texts.
         ("< 5\n", "< 6\n", set()),
         ("axis.legend()", "axis.grid()", set()),
         ("Bernoulli:", "Jakob Bernoulli:", set()),
-        # How it is written.
-        ('"""Of all tosses, in percent."""', '"""In percent."""  # of all', set()),
-        ("return SCALE * heads / TOSSES", "return (SCALE * heads) / TOSSES", set()),
+        ('("The coin is <thin>.",)', '("The coin is <thin>.", "Nobody cheats.")', set()),
     ],
 )
 def test_only_what_would_differ_is_run_again(
@@ -99,19 +98,25 @@ def test_only_what_would_differ_is_run_again(
     assert changed(before, fingerprints_of(coins)) == again
 
 
-def test_sources_that_a_run_names_count(coins: Path) -> None:
+def test_declared_sources_count(coins: Path) -> None:
     before, mint = fingerprints_of(coins), coins.with_name("mint.c")
-    change(mint, "/* a coin */", "// a coin,\n\t// or two")
-    assert changed(before, fingerprints_of(coins)) == set()
-    mint.write_text('#include "press.h"\n' + mint.read_text())
-    (coins.parent / "press.h").write_text('#define SAYS "/* no comment */"\n')
-    included = fingerprints_of(coins)
-    assert changed(before, included) == RUNS
-    change(coins.parent / "press.h", "no comment", "a text")
-    assert changed(included, fingerprints_of(coins)) == RUNS
+    change(mint, "return 1", "return 2")
+    assert changed(before, fingerprints_of(coins)) == RUNS
+    before = fingerprints_of(coins)
+    change(coins.with_name("bend.c"), "return 1", "return 2")
+    assert changed(before, fingerprints_of(coins)) == {"tricky@1", "tricky@2", "tricky@3"}
     mint.unlink()
     with pytest.raises(LabError, match="mint.c, which is not there"):
         fingerprints_of(coins)
+
+
+def test_directories_count_with_all_their_sources(tmp_path: Path) -> None:
+    names = ("a.c", "b.h", "Kbuild", "below/c.py")
+    for name in (*names, "README.md", "below/a.o"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = fingerprints.files(tmp_path, ["below", ".", "a.c"])
+    assert found == sorted(tmp_path / name for name in names)
 
 
 def test_fewer_seeds(coins: Path) -> None:
@@ -142,18 +147,6 @@ def test_a_fingerprint_is_the_same_in_each_process(coins: Path) -> None:
     runs = {run["run"]: run["fingerprint"] for run in plan["fair-coin"]["runs"]}
     assert runs == fingerprints_of(coins)
     assert not any(run["current"] for one in plan.values() for run in one["runs"])
-
-
-def test_the_same_in_other_words() -> None:
-    meaning = fingerprints.meaning_of_python
-    assert meaning("x = 1 # one\n\n\ny = 'a'") == meaning('"""Doc."""\nx = 1\ny = "a"')
-    assert meaning("def f():\n    'doc'\n    return 1") == meaning("def f():\n    return 1")
-    assert meaning("x = 1") != meaning("x = 2") != meaning("x = '2'") != meaning("x = b'2'")
-    assert meaning("x = 1") != meaning("x = True")
-    c = fingerprints.meaning_of_c
-    assert c('puts("// no"); // yes\n') == c('puts("// no"); /* yes */')
-    assert c('puts("// no");') != c('puts("// yes");')
-    assert c("char a = '\"'; // \"\nint b;") == c("char a = '\"'; int b;")
 
 
 # --- runs and figures ---------------------------------------------------------------------------
@@ -230,7 +223,7 @@ def test_one_run_and_drawing_only(coins: Path) -> None:
 def test_what_is_drawn_of_other_sources_is_told(coins: Path) -> None:
     out = coins.parent / "out"
     assert figure(coins, "fair-coin", "--quiet").returncode == 0
-    change(coins, "FAIR, TRICKY = 0.5, 0.7", "FAIR, TRICKY = 0.5, 0.8")
+    change(coins.with_name("bend.c"), "return 1", "return 2")
     done = figure(coins, "fair-coin", "--draw")
     assert done.returncode == 0 and "3 of 6 runs are of other sources than these" in done.stdout
     assert json.loads((out / "fair-coin.json").read_text())["stale"] == 3
@@ -333,7 +326,7 @@ def test_what_is_done_is_kept_when_stopped(coins: Path, number: signal.Signals) 
     assert not any(name.startswith(".") or name.startswith("fair@2") for name in names)
     for path in out.rglob("*.json"):
         assert json.loads(path.read_text())["numbers"]
-    change(coins, "time.sleep(60)", "time.sleep(0)")
+    coins.with_name("hurry").touch()
     done = figure(coins, "slow-coin")
     assert done.returncode == 0
     assert f"{6 - len(names)} of 6 runs are to be done" in done.stderr
@@ -518,3 +511,37 @@ def test_a_study_says_what_it_is(study: Study, tmp_path: Path) -> None:
     assert len({run.fingerprint for run in full}) == len(full)
     for run in full:
         assert json.loads(json.dumps(run.case.what.to_json()))
+
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+@pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
+def test_runs_declare_all_their_sources(study: Study) -> None:
+    """What declared C files include, and what the study's file imports to reduce a run."""
+    elsewhere = ("", "include/compat", "include/uapi", "include")
+    home = Path(inspect.getfile(type(study)))
+    for case in study.cases(quick=False, seed=1):
+        declared = {path.resolve() for path in fingerprints.files(TOP, case.what.sources())}
+        for path in declared:
+            if path.suffix in (".c", ".h"):
+                places = (path.parent, *(TOP / name for name in elsewhere))
+                for name in INCLUDE.findall(path.read_text()):
+                    found = [place / name for place in places if (place / name).is_file()][:1]
+                    assert {one.resolve() for one in found} <= declared, f"{path}: {name}"
+        assert imported(home) - declared <= imported_for_drawing(), case.name
+
+
+def imported(path: Path) -> set[Path]:
+    """The files of the modules of the lab that a file imports."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    files = (LAB / f"{name.replace('.', '/')}.py" for name in names)
+    return {path for path in files if path.is_file()}
+
+
+def imported_for_drawing() -> set[Path]:
+    """They describe a study, or draw it: no number of a run depends on them."""
+    return {Path(inspect.getfile(module)).resolve() for module in (plots, study_module)}

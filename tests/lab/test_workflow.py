@@ -62,7 +62,8 @@ esac
 
 @pytest.fixture
 def coins(tmp_path: Path) -> Path:
-    (tmp_path / "mint.c").write_text(MINT)
+    for name in ("mint.c", "bend.c"):
+        (tmp_path / name).write_text(MINT)
     return Path(shutil.copy(COINS, tmp_path))
 
 
@@ -111,10 +112,9 @@ def test_only_what_changed_is_run_again(coins: Path) -> None:
     done = snakemake(coins, "fair-coin", *LOCAL)
     assert done.returncode == 0 and "Nothing to be done" in done.stdout, done.stdout
 
-    # A parameter of one case; then the same again, done without Snakemake.
-    for chance, by_hand in (("0.8", False), ("0.6", True)):
-        old = "0.7" if not by_hand else "0.8"
-        change(coins, f"FAIR, TRICKY = 0.5, {old}", f"FAIR, TRICKY = 0.5, {chance}")
+    # A source of one case; then the same again, done without Snakemake.
+    for old, new, by_hand in (("1", "2", False), ("2", "3", True)):
+        change(coins.with_name("bend.c"), f"return {old}", f"return {new}")
         planned = snakemake(coins, "fair-coin", *LOCAL, "--dry-run")
         assert jobs(planned.stdout) == {"tricky@1", "tricky@2", "tricky@3"}, planned.stdout
         if by_hand:

@@ -164,10 +164,9 @@ class Gallery:
     def runs(self, study: Study) -> list[Run]:
         """What a figure is made of."""
         found = []
-        kept = fingerprints.reduction(study)
         for seed in study.seeds(self.quick)[: self.seeds]:
             for case in study.cases(self.quick, seed):
-                mark = fingerprints.fingerprint(case, seed, self.kernel, kept)
+                mark = fingerprints.fingerprint(study, case, seed, self.kernel)
                 found.append(Run(study, case, seed, mark))
         names = [run.name for run in found]
         # They become names of files.

@@ -29,6 +29,12 @@ DEFAULT_KERNEL = "6.1"
 # What scripts/vm exits with when it is not the command's own status.
 VM_USAGE, VM_SPLAT, VM_TIMEOUT, VM_BROKEN = 2, 70, 124, 125
 
+# The sources that every run in a guest depends on, in the project's tree.
+SOURCES = (
+    "include",
+    *(f"userspace/lab/fairlab/{package}" for package in ("model", "net", "run")),
+)
+
 # An emulated second can take many real ones; past this, something hangs.
 BOOT_TIMEOUT, SECONDS_PER_SECOND = 600, 60
 

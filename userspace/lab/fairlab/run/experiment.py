@@ -217,16 +217,12 @@ class Experiment:
         own = [f"tcp_{cc}" for cc in self.ccs]
         own += [f"sch_{word}" for word in self.queue.split()[:1]]
         lab = "userspace/lab/fairlab"
-        code = (
-            *("run/experiment", "run/experiment_guest", "results/outcome", "net/network"),
-            *("model/topology", "model/background", "run/flows", "run/samples"),
-            *("net/netlink", "model/headers"),
-        )
         return (
             *(name for name in own if top and (top / name).is_dir()),
-            "include/fairpath",
+            *engine.SOURCES,
             "userspace/traffic",
-            *(f"{lab}/{name}.py" for name in code),
+            f"{lab}/results/outcome.py",
+            f"{lab}/results/analysis.py",
         )
 
     def run(self, work: Path, vm: Vm | None, progress: Progress) -> "Outcome":

@@ -28,6 +28,9 @@ from fairlab.slbn.mesh import Mesh, Wire
 
 PLAN, DATA = "sessions.json", "sessions-data.json"
 
+# The sources of the agent and what it talks to, in the project's tree.
+AGENT_SOURCES = ("sch_slbn", *(f"userspace/{name}" for name in ("common", "libslbn", "slbnd")))
+
 #: Octets of a data packet that are not the user's: IP, UDP and Ethernet.
 DATA_HEADERS = 28 + 14
 
@@ -93,17 +96,7 @@ class Plan:
         return asdict(self)
 
     def sources(self) -> tuple[str, ...]:
-        lab = "userspace/lab/fairlab"
-        code = ("sessions", "sessions_guest", "sessions_analysis", "maxmin", "mesh")
-        return (
-            "include/fairpath",
-            "include/uapi/fairpath",
-            "sch_slbn",
-            "userspace/slbnd",
-            "userspace/libslbn",
-            *(f"{lab}/slbn/{name}.py" for name in code),
-            f"{lab}/net/network.py",
-        )
+        return (*engine.SOURCES, *AGENT_SOURCES, "userspace/lab/fairlab/slbn")
 
     def run(self, work: Path, vm: Vm | None, progress: Progress) -> "Told":
         build_programs()

@@ -21,7 +21,7 @@ from typing import Any
 
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
-from fairlab.run import samples
+from fairlab.run import engine, samples
 from fairlab.run.engine import Vm
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, backbone, maxmin, sessions
@@ -85,16 +85,12 @@ class TcpPlan:
         return cls(**{**data, "flows": tuple(Flow(**flow) for flow in data["flows"])})
 
     def sources(self) -> tuple[str, ...]:
-        lab = "userspace/lab/fairlab"
-        code = ("sessions_tcp", "sessions_tcp_guest", "backbone", "abilene", "maxmin")
-        own = ("sch_slbn", "userspace/slbnd") if self.variant == "slbn" else ()
         return (
-            "include/fairpath",
+            *engine.SOURCES,
             "sch_drr_fq",
             "userspace/traffic",
-            *own,
-            *(f"{lab}/slbn/{name}.py" for name in code),
-            f"{lab}/net/network.py",
+            *(sessions.AGENT_SOURCES if self.variant == "slbn" else ()),
+            "userspace/lab/fairlab/slbn",
         )
 
     def run(self, work: Path, vm: Vm | None, progress: Progress) -> "TcpOutcome":

@@ -45,11 +45,10 @@ class Simulated:
         return dataclasses.asdict(self)
 
     def sources(self) -> tuple[str, ...]:
-        core = ("slbn_core.h", "slbn_wire.h")
         return (
             "userspace/slbnsim",
-            "include/fairpath",
-            *(f"include/fairpath/slbn/{name}" for name in core),
+            "userspace/common",
+            "include",
             "userspace/lab/fairlab/slbn/simulated.py",
         )
 
