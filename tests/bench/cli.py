@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make bench: what drr_fq, slbn, slbnd and mainline's qdiscs cost, the lab, and the simulator.
+"""make bench: the performance of drr_fq, slbn, slbnd, mainline's qdiscs, the lab and slbnsim.
 
-Boots User-Mode Linux, whose code runs natively (scripts/vm --engine native), measures in it what
-is of the kernel (measure.py and measure_slbn.py, which say how), on this machine's own kernel what
-is not (measure_slbnd.py), from outside what a guest costs (measure_virtual.py), and what needs no
-kernel at all (measure_slbnsim.py), and leaves in results/ the data with all its conditions, tables
-and figures (report.py, report_slbn.py, report_slbnd.py, report_virtual.py, report_slbnsim.py).
-With --publish it copies them to docs/, to be committed.
+Each benchmark runs in one of four places:
 
-Exit status: 0; 1 when it could not be measured; 2 for a request that makes no sense.
+    guest       in User-Mode Linux, whose code runs natively (scripts/vm --engine native):
+                measure.py (drr_fq), measure_slbn.py
+    namespace   in a network namespace of this machine: measure_slbnd.py
+    boots       on this machine, booting the guests that it measures: measure_virtual.py
+    host        on this machine: measure_slbnsim.py
+
+The data with its conditions (JSON), tables and figures (report/) are written to results/;
+--publish copies them to docs/, to be committed.
+
+Exit status: 0; 1 if a measurement failed; 2 for an invalid request.
 """
 
 from __future__ import annotations
@@ -23,7 +27,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,50 +36,43 @@ from fairvm.archive import SERIES
 from fairvm.cache import Kernel
 from fairvm.errors import UsageError, VmError
 
-from tests.bench import report, report_slbn, report_slbnd, report_slbnsim, report_virtual
+from tests.bench import report
 
 TOP = Path(__file__).resolve().parent.parent.parent
 HERE = TOP / "tests/bench"
 
-# Where it is measured: in a kernel of its own, in a network namespace of this machine, from outside
-# of the guests that it boots itself, or simply here.
-INSIDE, HERE_ALONE, OUTSIDE, PLAIN = "inside", "here", "outside", "plain"
+GUEST, NAMESPACE, BOOTS, HOST = "guest", "namespace", "boots", "host"
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What can be measured."""
+    """A benchmark."""
 
-    program: str
-    write: Callable[[Path], None]  # the report
-    smoke: tuple[str, ...]  # a few seconds for each step
-    place: str = INSIDE
+    program: str  # a module of tests.bench
+    smoke: tuple[str, ...]  # options for a run of seconds
+    place: str = GUEST
 
 
 BENCHES = {
-    "drr_fq": Bench("measure", report.write, ("--flows", "20", "--turns", "2", "--slices", "3")),
+    "drr_fq": Bench("measure", ("--flows", "20", "--turns", "2", "--slices", "3")),
     "slbn": Bench(
         "measure_slbn",
-        report_slbn.write,
         ("--sessions", "1", "--sessions", "1000", "--turns", "2", "--slices", "3"),
     ),
     "slbnd": Bench(
         "measure_slbnd",
-        report_slbnd.write,
         ("--sessions", "100", "--seconds", "1"),
-        place=HERE_ALONE,
+        place=NAMESPACE,
     ),
     "virtual": Bench(
         "measure_virtual",
-        report_virtual.write,
         ("--no-vm", "--turns", "1", "--rate", "100mbit", "--seconds", "1"),
-        place=OUTSIDE,
+        place=BOOTS,
     ),
     "slbnsim": Bench(
         "measure_slbnsim",
-        report_slbnsim.write,
         ("--sessions", "1000", "--sessions", "10000", "--turns", "1"),
-        place=PLAIN,
+        place=HOST,
     ),
 }
 PLUGINS = TOP / "build/tc"
@@ -85,7 +81,7 @@ SECONDS = 1800
 
 
 def build(kernel: Kernel) -> Path:
-    """The measuring module for KERNEL, and tc's plugins."""
+    """Build the measuring module for KERNEL, and tc's plugins; return the module."""
     directory = TOP / "build/bench" / kernel.release
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("Kbuild", "qbench.c", "sbench.c", "sbench.h"):
@@ -98,51 +94,52 @@ def build(kernel: Kernel) -> Path:
     return directory / "fpbench.ko"
 
 
-def ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """What was measured."""
+def run(command: list[str]) -> dict[str, Any]:
+    """Run a measuring COMMAND; return its JSON."""
+    done = subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise VmError(f"not measured: it ended with status {done.returncode}")
+        raise VmError(f"the measurement failed with status {done.returncode}")
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
 
-def measure_here(program: str, arguments: list[str]) -> dict[str, Any]:
-    """Measure in a network namespace of this machine."""
+def program(name: str, arguments: list[str]) -> list[str]:
+    return ["/usr/bin/python3", "-m", f"tests.bench.{name}", *arguments]
+
+
+def measure_in_namespace(name: str, arguments: list[str]) -> dict[str, Any]:
     host.run(["make", "-s", "-C", str(TOP), "tools"])
-    command = ["unshare", "--map-root-user", "--net", "--"]
-    command += ["/usr/bin/python3", "-m", f"tests.bench.{program}", *arguments]
-    return ended(subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False))
+    return run(["unshare", "--map-root-user", "--net", "--", *program(name, arguments)])
 
 
-def measure_outside(series: str, program: str, arguments: list[str]) -> dict[str, Any]:
-    """Measure guests from here: of SERIES, and of the newest series if its kernel is there."""
+def measure_boots(series: str, name: str, arguments: list[str]) -> dict[str, Any]:
+    """Measure guests of SERIES, and of the newest series if its kernel is cached."""
     newest = list(SERIES)[-1]
-    there = uml.is_complete(uml.directory_for(newest, debug=False))
-    for kernel in dict.fromkeys([series, *([newest] if there else [])]):
+    cached = uml.is_complete(uml.directory_for(newest, debug=False))
+    for kernel in dict.fromkeys([series, *([newest] if cached else [])]):
         uml.get(kernel)
         arguments = [*arguments, "--kernel", kernel]
-    command = ["/usr/bin/python3", "-m", f"tests.bench.{program}", *arguments]
-    return ended(subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False))
+    return run(program(name, arguments))
 
 
-def measure_plain(program: str, arguments: list[str]) -> dict[str, Any]:
-    """Measure a program that asks nothing of its machine."""
+def measure_on_host(name: str, arguments: list[str]) -> dict[str, Any]:
     host.run(["make", "-s", "-C", str(TOP), "slbnsim"])
-    command = ["/usr/bin/python3", "-m", f"tests.bench.{program}", *arguments]
-    return ended(subprocess.run(command, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False))
+    return run(program(name, arguments))
 
 
-def measure(series: str, module: Path, program: str, arguments: list[str]) -> dict[str, Any]:
-    """Boot, and measure."""
-    command = ["/usr/bin/python3", "-m", f"tests.bench.{program}", *arguments]
-    script = f"insmod {shlex.quote(str(module))} && exec {shlex.join(command)}"
+def measure_in_guest(
+    series: str, kernel: Kernel, name: str, arguments: list[str]
+) -> dict[str, Any]:
+    """Boot KERNEL, of SERIES; load the measuring module and run the program."""
+    module = shlex.quote(str(build(kernel)))
+    script = f"insmod {module} && exec {shlex.join(program(name, arguments))}"
     vm = [str(TOP / "scripts/vm"), "--engine", "native", "--kernel", series, "--mem", MEMORY]
     vm += ["--timeout", str(SECONDS), "--env", f"TC_LIB_DIR={PLUGINS}"]
     vm += ["--env", "PYTHONDONTWRITEBYTECODE", "--env", "PYTHONPATH", "--", "sh", "-c", script]
-    return ended(subprocess.run(vm, cwd=TOP, stdout=subprocess.PIPE, text=True, check=False))
+    return run(vm)
 
 
-def said(*command: str) -> str:
+def output_of(*command: str) -> str:
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
@@ -153,12 +150,12 @@ def processor() -> str:
 
 
 def conditions() -> dict[str, Any]:
-    """What the result depends on."""
+    """The conditions that every result depends on."""
     return {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "project": said("git", "describe", "--always", "--dirty", "--tags"),
-        "compiler": said("gcc", "--version").partition("\n")[0],
-        "iproute2": said("tc", "-V"),
+        "project": output_of("git", "describe", "--always", "--dirty", "--tags"),
+        "compiler": output_of("gcc", "--version").partition("\n")[0],
+        "iproute2": output_of("tc", "-V"),
         "processor": processor(),
         "processors": os.cpu_count(),
         "host": platform.release(),
@@ -166,7 +163,7 @@ def conditions() -> dict[str, Any]:
     }
 
 
-def conditions_inside(kernel: Kernel) -> dict[str, Any]:
+def guest_conditions(kernel: Kernel) -> dict[str, Any]:
     return {
         "kernel": kernel.release,
         "source": (kernel.directory / "source").read_text().strip(),
@@ -174,53 +171,53 @@ def conditions_inside(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def run(what: Bench, series: str, smoke: bool) -> dict[str, Any]:
-    """Measure, and say under what conditions."""
-    arguments = list(what.smoke) if smoke else []
-    known = conditions()
-    if what.place == HERE_ALONE:
-        return {"conditions": known, **measure_here(what.program, arguments)}
-    if what.place == OUTSIDE:
-        return {"conditions": known, **measure_outside(series, what.program, arguments)}
-    if what.place == PLAIN:
-        return {"conditions": known, **measure_plain(what.program, arguments)}
+def measure(bench: Bench, series: str, smoke: bool) -> dict[str, Any]:
+    """Run a benchmark; its result with the conditions of the measurement."""
+    arguments = list(bench.smoke) if smoke else []
+    known = {"conditions": conditions()}
+    if bench.place == NAMESPACE:
+        return known | measure_in_namespace(bench.program, arguments)
+    if bench.place == BOOTS:
+        return known | measure_boots(series, bench.program, arguments)
+    if bench.place == HOST:
+        return known | measure_on_host(bench.program, arguments)
     kernel = uml.get(series)
-    known |= conditions_inside(kernel)
-    return {"conditions": known, **measure(series, build(kernel), what.program, arguments)}
+    known["conditions"] |= guest_conditions(kernel)
+    return known | measure_in_guest(series, kernel, bench.program, arguments)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "what", nargs="*", metavar="WHAT", help=f"of {', '.join(BENCHES)}; default: all"
+        "names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHES)}; default: all"
     )
     parser.add_argument("--kernel", default="6.1", metavar="SERIES", help="default 6.1")
-    parser.add_argument("--smoke", action="store_true", help="only see whether all of it works")
+    parser.add_argument("--smoke", action="store_true", help="a short run, only to test it")
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: a new one in results/")
-    parser.add_argument("--publish", action="store_true", help="copy the result to docs/, too")
+    parser.add_argument("--publish", action="store_true", help="copy the results to docs/, too")
     arguments = parser.parse_args()
-    if unknown := set(arguments.what) - set(BENCHES):
-        parser.error(f"{unknown.pop()}: not one of {', '.join(BENCHES)}")
+    if unknown := set(arguments.names) - set(BENCHES):
+        parser.error(f"no benchmark {unknown.pop()}; there are: {', '.join(BENCHES)}")
     now = datetime.datetime.now().strftime("%Y-%m-%dT%H%M%S")
     output = arguments.output or TOP / "results" / f"{now}-bench"
     try:
-        for name in arguments.what or BENCHES:
-            result = run(BENCHES[name], arguments.kernel, arguments.smoke)
+        for name in arguments.names or BENCHES:
+            result = measure(BENCHES[name], arguments.kernel, arguments.smoke)
             output.mkdir(parents=True, exist_ok=True)
             data = output / f"bench-{name}.json"
             data.write_text(json.dumps(result, indent=1) + "\n")
-            BENCHES[name].write(data)
+            report.write(data)
             print(data.with_suffix(".md").read_text())
             if arguments.publish:
-                for made in output.glob(f"bench-{name}.*"):
-                    if made.suffix != ".svg":
-                        shutil.copyfile(made, TOP / "docs" / made.name)
+                for path in output.glob(f"bench-{name}.*"):
+                    if path.suffix != ".svg":
+                        shutil.copyfile(path, TOP / "docs" / path.name)
     except (VmError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except KeyboardInterrupt:
         return 130
-    print(f"bench: all of it is in {output}", file=sys.stderr)
+    print(f"bench: results are in {output}", file=sys.stderr)
     return 0
 
 

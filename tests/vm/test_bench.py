@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import measure, measure_slbnsim, report_slbnsim
+from tests.bench import measure, measure_slbnsim
+from tests.bench.report import slbnsim as report_slbnsim
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
@@ -141,7 +142,7 @@ def test_smoke_slbnsim(tmp_path: Path) -> None:
     assert "| 1,000 | " in table
     assert "| 10,000 | " in table
     if version:
-        assert f"ns-3 {version}, as it is packaged" in table
+        assert f"package of ns-3 {version}" in table
         for what in (*(f"`{name}`" for name in measure_slbnsim.SCHEDULERS), "10,000 flows |"):
             assert f"| ns-3's {what}" in table or f"| ns-3, {what}" in table
 
@@ -169,8 +170,8 @@ def test_without_ns3(tmp_path: Path) -> None:
     data = json.loads(done.stdout)
     (run,) = data["points"][0]["runs"]
     assert [name for name in run if name.startswith(("hold", "forward"))] == ["hold_wheel"]
-    table = "\n".join(report_slbnsim.beside(data))
-    assert "There was no ns-3 to compare with: pkg-config does not know it." in table
+    table = "\n".join(report_slbnsim.comparison(data))
+    assert "ns-3 was not available: pkg-config does not know it." in table
     assert "`scripts/install-deps bench`" in table
     assert "|" not in table
 

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The result of a bench as a table (Markdown) and a figure (PNG, SVG), from its data alone.
-
-Run as a program with the data's path, it writes them anew.
-"""
+"""The report of the drr_fq benchmark."""
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-# Okabe and Ito's colours, which people with any colour vision can tell apart.
+from tests.bench.report.common import figure, guest_conditions, quartiles, table
+
+# Okabe and Ito's colours, which are distinct for people with any colour vision.
 LOOKS: dict[str, dict[str, Any]] = {
     "drr_fq": {"color": "#D55E00", "linewidth": 2.6},
     "drr_fq rr": {"color": "#D55E00", "linestyle": (0, (5, 1.5))},
@@ -24,29 +21,24 @@ LOOKS: dict[str, dict[str, Any]] = {
     "cake": {"color": "#CC79A7"},
     "drr + filter": {"color": "#E69F00"},
 }
-STYLE = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-    # So that two drawings of the same data are the same file.
-    "svg.hashsalt": "fairpath",
-}
-KINDS = {
+TITLES = {
     "short": "short queues",
     "long": "long queues",
-    "overload": "overload: each packet that comes costs one",
+    "overload": "overload: each new packet drops another",
 }
-COME = {False: "without a hash, as in a router", True: "with their hash, as from this host"}
+METHODS = {
+    "short": "Three packets of each flow are queued (a hundred of a single one).",
+    "long": "30,000 packets are queued, of any number of flows. They have left the CPU's caches"
+    " before they are dequeued: that is the cost of `pfifo` here.",
+    "overload": "The same long queue at its limit. No packet is sent.",
+}
+HASHES = {False: "without a hash, as in a router", True: "with their hash, as from this host"}
 REFERENCE, OURS = "fq_codel", "drr_fq"
-LEAST = 2.0  # nanoseconds; what is less is drawn as this
+LEAST = 2.0  # nanoseconds; the figure shows smaller costs as this
 
 
 class Result:
-    """The data, by candidate, flows, kind and whether packets come with their hash."""
+    """The data, indexed by candidate, flows, load and whether packets carry their hash."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -58,48 +50,25 @@ class Result:
         self.names = [candidate["name"] for candidate in data["candidates"]]
 
     def cost(self, name: str, flows: int, kind: str, hashed: bool) -> float:
+        """The median in nanoseconds per packet."""
         return float(self.points[name, flows, kind, hashed]["nanoseconds"]["median"])
 
-    def ratio(self, name: str, flows: int, kind: str, hashed: bool) -> float:
-        return float(self.points[name, flows, kind, hashed]["ratio"]["median"])
+    def cell(self, name: str, flows: int, kind: str, hashed: bool) -> str:
+        point = self.points[name, flows, kind, hashed]
+        ratio = "" if name == REFERENCE else f" ({point['ratio']['median']:.2f})"
+        return quartiles(point["nanoseconds"]) + ratio
 
 
-def here(known: dict[str, Any], *more: str) -> str:
-    """The conditions of what was measured on this machine: a line."""
-    made = "; ".join([f"{known['date']}, fairpath {known['project']}", *more, known["processor"]])
-    cpus, load = known["processors"], known["load"][0]
-    return f"{made}, {cpus} CPUs, Linux {known['host']}, load {load:.1f} at the start."
-
-
-def inside(known: dict[str, Any]) -> list[str]:
-    """Of what was measured in a kernel that is a program: lines of a list."""
-    return [
-        f"- {known['date']}, fairpath {known['project']}, Linux {known['kernel']} as a program"
-        f" (User-Mode Linux, native code, one CPU) built from {known['source']} with"
-        f" `userspace/vm/fairvm/uml.config` and {known['compiler']}; {known['iproute2']}.",
-        f"- {known['processor']}, {known['processors']} CPUs, host Linux {known['host']}, load"
-        f" {known['load'][0]:.1f} at the start.",
+def cost_table(result: Result, kind: str, hashed: bool) -> list[str]:
+    rows = [
+        [f"`{name}`", *(result.cell(name, flows, kind, hashed) for flows in result.flows)]
+        for name in result.names
     ]
+    return table(["", *(f"{flows:,}" for flows in result.flows)], rows)
 
 
-def table(result: Result, kind: str, hashed: bool) -> list[str]:
-    lines = ["| | " + " | ".join(f"{flows:,}" for flows in result.flows) + " |"]
-    lines.append("| --- |" + " ---: |" * len(result.flows))
-    for name in result.names:
-        cells = []
-        for flows in result.flows:
-            nanoseconds = result.points[name, flows, kind, hashed]["nanoseconds"]
-            half = (nanoseconds["high"] - nanoseconds["low"]) / 2
-            text = f"{nanoseconds['median']:.0f} ± {half:.0f}"
-            if name != REFERENCE:
-                text += f" ({result.ratio(name, flows, kind, hashed):.2f})"
-            cells.append(text)
-        lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
-    return lines
-
-
-def aims(result: Result) -> list[str]:
-    """What was aimed at, beside what came out."""
+def targets(result: Result) -> list[str]:
+    """The results beside their targets."""
     if OURS not in result.names or REFERENCE not in result.names:
         return []
     ratios = {
@@ -108,15 +77,14 @@ def aims(result: Result) -> list[str]:
         if point["candidate"] == OURS
     }
     (flows, kind, hashed), worst = max(ratios.items(), key=lambda item: item[1])
-    lines = [
-        f"- `{OURS}` to `{REFERENCE}`: at most {worst:.2f} ({KINDS[kind].partition(':')[0]},"
-        f" {flows:,} flows, packets {COME[hashed]}); the aim is below 1."
-    ]
     most = result.flows[-1]
     full = max(ratios[most, "overload", hashed] for hashed in (False, True))
-    lines.append(
-        f"- In overload with {most:,} flows: {full:.2f} of `{REFERENCE}`; the aim is 0.25."
-    )
+    lines = [
+        f"- Cost of `{OURS}` relative to `{REFERENCE}`: at most {worst:.2f}"
+        f" ({TITLES[kind].partition(':')[0]}, {flows:,} flows, packets {HASHES[hashed]}); the"
+        " target is below 1.",
+        f"- In overload with {most:,} flows: {full:.2f} of `{REFERENCE}`; the target is 0.25.",
+    ]
     if len(result.flows) > 1:
         first = result.flows[1] if len(result.flows) > 2 else result.flows[0]
         for kind in ("short", "long"):
@@ -125,77 +93,62 @@ def aims(result: Result) -> list[str]:
                 for name in (OURS, REFERENCE, "pfifo")
                 if name in result.names
             }
-            text = ", ".join(f"`{name}` {value:.1f}" for name, value in growth.items())
+            factors = ", ".join(f"`{name}` {value:.1f}" for name, value in growth.items())
             lines.append(
-                f"- From {first:,} to {most:,} flows, {KINDS[kind]}, the cost grows by a factor of:"
-                f" {text}; the aim is 1."
+                f"- From {first:,} to {most:,} flows, {TITLES[kind]}, the cost grows by a factor"
+                f" of: {factors}; the target is 1."
             )
     return lines
 
 
-def text(result: Result) -> str:
-    data, known = result.data, result.data["conditions"]
+def text(data: dict[str, Any]) -> list[str]:
+    result = Result(data)
     lines = [
-        "# What a packet costs",
+        "# Performance of drr_fq",
         "",
-        "Nanoseconds for one packet to be queued and sent (in overload: queued, and another one"
-        " dropped for it), and in brackets the ratio to `fq_codel` in the same turn."
-        " ± is half of what lies between the quartiles of the"
-        f" {data['turns']} turns. `make bench` measures it again; `tests/bench/measure.py`"
-        " says how, and what it checks before it believes a figure.",
+        "Nanoseconds to enqueue and dequeue a packet (in overload: to enqueue one and drop"
+        " another); in brackets, the ratio to `fq_codel` in the same turn. ± is half of the"
+        f" interquartile range over {data['turns']} turns. `make bench` repeats the measurement;"
+        " `tests/bench/measure.py` documents the method and its checks.",
         "",
         "![cost per packet over the number of flows](bench-drr_fq.png)",
         "",
+        *targets(result),
     ]
-    lines += aims(result)
-    for kind, title in KINDS.items():
-        lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
-        if kind == "short":
-            lines.append("Three packets of each flow are queued (a hundred of a single one).")
-        elif kind == "long":
-            lines.append(
-                "30,000 packets are queued, of however many flows. They are no longer in the"
-                " CPU's caches when their turn comes: what `pfifo` costs here is that."
-            )
-        else:
-            lines.append("The same long queue at its limit. Nothing is sent meanwhile.")
+    for kind, title in TITLES.items():
+        lines += ["", f"## {title[0].upper()}{title[1:]}", "", METHODS[kind]]
         for hashed in (False, True):
-            come = (
-                "with their hash, as from this host" if hashed else "without a hash, as in a router"
-            )
-            lines += ["", f"Backlogged flows; packets {come}:", "", *table(result, kind, hashed)]
-    lines += ["", "## Conditions", ""]
-    clock = data["clock"]["median"]
+            come = f"Backlogged flows; packets {HASHES[hashed]}:"
+            lines += ["", come, "", *cost_table(result, kind, hashed)]
     loops = [point["loop"]["median"] for point in data["points"]]
-    lines += [
-        *inside(known),
-        f"- UDP over IPv4, {data['length']} bytes each, quanta of as much. {data['turns']} turns of"
-        f" {data['slices']} slices of {data['slice']} packets; the value of a turn is the median of"
-        f" its slices less that of the loop without a qdisc ({min(loops):.0f} to {max(loops):.0f}"
-        " ns), which lets a qdisc that hardly touches a packet come out below 0. Packets are"
-        " neither made nor freed in it.",
-        f"- Reading the clock takes {clock:.0f} ns here (a vDSO call); `fq_codel`, `fq` and `cake`"
-        " read it twice for a packet that is sent, the others never.",
-        "- One CPU, so locks cost nothing, to any of them.",
-        "",
-        "| | set up as (1,000 flows, long queues) | |",
-        "| --- | --- | --- |",
+    candidates = [
+        [f"`{candidate['name']}`", f"`{candidate['options']}`", candidate["remark"]]
+        for candidate in data["candidates"]
     ]
-    for candidate in data["candidates"]:
-        lines.append(
-            f"| `{candidate['name']}` | `{candidate['options']}` | {candidate['remark']} |"
-        )
-    return "\n".join(lines) + "\n"
+    return [
+        *lines,
+        "",
+        "## Conditions",
+        "",
+        *guest_conditions(data["conditions"]),
+        f"- UDP over IPv4, {data['length']} bytes per packet and per quantum. {data['turns']} turns"
+        f" of {data['slices']} slices of {data['slice']} packets; the value of a turn is the median"
+        " of its slices minus the cost of the loop without a qdisc"
+        f" ({min(loops):.0f} to {max(loops):.0f} ns), so that a qdisc that hardly touches a packet"
+        " may cost less than 0. The loop neither allocates nor frees packets.",
+        f"- Reading the clock takes {data['clock']['median']:.0f} ns (a vDSO call); `fq_codel`,"
+        " `fq` and `cake` read it twice for each packet sent, the others never.",
+        "- One CPU: locks cost nothing in any of them.",
+        "",
+        *table(["", "options (1,000 flows, long queues)", "remarks"], candidates, left=3),
+    ]
 
 
-def draw(result: Result, path: Path) -> None:
-    import matplotlib as mpl  # takes long to load
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(12, 4.6), dpi=150, layout="constrained")
-        axes = figure.subplots(1, len(KINDS), sharey=True)
-        for axis, (kind, title) in zip(axes, KINDS.items(), strict=True):
+def draw(data: dict[str, Any], path: Path) -> None:
+    result = Result(data)
+    with figure(path, 12, 4.6) as drawing:
+        axes = drawing.subplots(1, len(TITLES), sharey=True)
+        for axis, (kind, title) in zip(axes, TITLES.items(), strict=True):
             for name in result.names:
                 costs = [max(result.cost(name, n, kind, False), LEAST) for n in result.flows]
                 label = name if axis is axes[0] else None
@@ -209,23 +162,8 @@ def draw(result: Result, path: Path) -> None:
         axes[-1].legend(
             *axes[0].get_legend_handles_labels(), loc="upper left", bbox_to_anchor=(1, 1)
         )
-        known = result.data["conditions"]
-        figure.suptitle(
+        known = data["conditions"]
+        drawing.suptitle(
             f"Cost per packet, hash not known; Linux {known['kernel']}, {known['processor']}",
             fontsize=11,
         )
-        for ending in ("png", "svg"):
-            figure.savefig(
-                path.with_suffix(f".{ending}"), metadata={"Date": None} if ending == "svg" else None
-            )
-
-
-def write(path: Path) -> None:
-    """The table and the figure, beside the data."""
-    result = Result(json.loads(path.read_text()))
-    draw(result, path)
-    path.with_suffix(".md").write_text(text(result))
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))
