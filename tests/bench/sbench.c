@@ -8,7 +8,7 @@
  *
  *	slbn task SESSIONS ENTRIES	the link's task alone, with so many entries of
  *					memory; all sessions join
- *		-> N N NR N BF N fresh N clamped N	the link's state then
+ *		-> N N NR N BF N new_sessions N clamped N	the link's state then
  *	slbn control DEVICE SESSIONS	through the device's root qdisc, which is to be
  *					slbn; all sessions join
  *		-> ready
@@ -252,7 +252,7 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 	if (sbench_join(b))
 		return -EPROTO;
 	return scnprintf(answer, PAGE_SIZE,
-			 "N %llu NR %llu BF %llu fresh %llu clamped %llu\n",
+			 "N %llu NR %llu BF %llu new_sessions %llu clamped %llu\n",
 			 b->vars.cur.N, b->vars.cur.NR, b->vars.cur.BF,
 			 b->stats.new_sessions, b->stats.clamped);
 }
