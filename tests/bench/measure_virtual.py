@@ -122,10 +122,17 @@ class Point:
         vm = [str(TOP / "scripts/vm"), "--engine", self.engine, "--kernel", self.kernel]
         # As fairlab runs it by default where there is no KVM.
         vm += ["--steady", "--append", "preempt=full"] if self.engine == "vm" else []
-        vm += ["--timeout", str(PATIENCE), "--env", "PYTHONDONTWRITEBYTECODE=1"]
+        vm += [
+            "--timeout",
+            str(PATIENCE),
+            "--env",
+            "PYTHONDONTWRITEBYTECODE=1",
+            "--env",
+            "PYTHONPATH",
+        ]
         if sys.version_info < (3, 12):
             vm += ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"]  # see fairlab's engine.py
-        inside = ["/usr/bin/python3", str(Path(__file__).resolve()), "--inside", self.rate]
+        inside = ["/usr/bin/python3", "-m", "tests.bench.measure_virtual", "--inside", self.rate]
         return [*vm, "--", *inside, "--seconds", str(self.seconds)]
 
 
