@@ -239,9 +239,12 @@ TRAFFIC := build/traffic/fairtraffic build/traffic/fairflow
 .PHONY: traffic
 traffic: $(TRAFFIC)
 
-build/traffic/%: userspace/traffic/%.c $(wildcard userspace/traffic/*.h)
+build/traffic/fairtraffic: $(addprefix userspace/traffic/,fairtraffic.c traffic_source.c traffic_sink.c traffic_io.c common.c)
+build/traffic/fairflow: $(addprefix userspace/traffic/,fairflow.c flow_send.c flow_samples.c common.c)
+
+$(TRAFFIC): $(wildcard userspace/traffic/*.h)
 	@mkdir -p $(@D)
-	$(CC) -std=gnu11 -O2 -g -Wall -Wextra $(CFLAGS) -o $@ $< -lm -lpthread
+	$(CC) -std=gnu11 -O2 -g -Wall -Wextra $(CFLAGS) -o $@ $(filter %.c,$^) -lm -lpthread
 
 .PHONY: demo
 demo:

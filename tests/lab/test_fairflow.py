@@ -12,7 +12,10 @@ import pytest
 
 from tests.lab.labtools import TOP, assert_refused, run_fairlab
 
-SOURCE = TOP / "userspace/traffic/fairflow.c"
+SOURCES = [
+    str(TOP / "userspace/traffic" / name)
+    for name in ("fairflow.c", "flow_send.c", "flow_samples.c", "common.c")
+]
 PROGRAM = TOP / "build/tests/fairflow"
 GOOD = "to=127.0.0.1,port=9,stop=1"
 
@@ -22,7 +25,7 @@ def _program() -> None:
     PROGRAM.parent.mkdir(parents=True, exist_ok=True)
     flags = "-std=gnu11 -O2 -g -Wall -Wextra -Werror -fsanitize=address,undefined"
     flags += " -fno-sanitize-recover"
-    command = ["gcc", *flags.split(), "-o", str(PROGRAM), str(SOURCE), "-lm", "-lpthread"]
+    command = ["gcc", *flags.split(), "-o", str(PROGRAM), *SOURCES, "-lm", "-lpthread"]
     subprocess.run(command, check=True)
 
 
@@ -43,7 +46,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (f"--begin yesterday {GOOD}", "--begin 'yesterday': not a number"),
         ("to=127.0.0.1", "flow 1: needs to=, port= and stop="),
         ("port=9,stop=1", "flow 1: needs to=, port= and stop="),
-        (f"{GOOD} {GOOD},fast=1", "'fast': no such word"),
+        (f"{GOOD} {GOOD},fast=1", "'fast': no such option"),
         (f"{GOOD} {GOOD},fast", "flow 2: 'fast' is not NAME=VALUE"),
         (f"{GOOD},", "flow 1: '' is not NAME=VALUE"),
         ("to=localhost,port=9,stop=1", "to 'localhost': not an IPv4 address"),

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Random draws that a seed repeats: uniform, exponential, Pareto; and a
- * Poisson process of arrivals made of them.
+ * Reproducible random numbers: uniform, exponential, Pareto; and a Poisson
+ * process of arrivals.
  *
  * The generator is splitmix64 (Steele, Lea, Flood 2014): a 64-bit counter with
- * a step of 2^64 divided by the golden ratio, each value of it scrambled by
- * two rounds of multiply and xor-shift. A seed has many streams, each begun at
- * a scrambled point of its own, so that when something happens and how large
- * it is do not depend on each other: the same seed gives the same arrivals
- * whatever the sizes are.
+ * a step of 2^64 divided by the golden ratio, whose values are scrambled by two
+ * rounds of multiply and xor-shift. A seed has many streams, each starting at a
+ * scrambled point of its own. Times and sizes use different streams: the same
+ * seed gives the same arrival times with any sizes.
  *
- * The rest is inversion of the distribution function, with u uniform in (0, 1]
- * in steps of 2^-53:
+ * Distributions are drawn by inversion, with u uniform in (0, 1] in steps of
+ * 2^-53:
  *
  *	exponential of mean m	-m ln u
  *	Pareto of mean m, a > 1	x u^(-1/a), x = m (a - 1) / a
  *
  * P(size > s) of the latter is (x / s)^a. Its variance is infinite if a <= 2:
- * a mean over a finite time may then be far from m, and that is as it should be.
+ * the mean of a finite sample may then be far from m.
  *
- * log() and pow() are the C library's; two of these may differ in the last
- * bit, which is lost when a time is rounded to nanoseconds and a size to bytes.
+ * C libraries may differ in the last bit of log() and pow(); rounding times to
+ * nanoseconds and sizes to bytes removes it.
  */
 #ifndef DRAW_H
 #define DRAW_H
@@ -28,7 +27,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* No flow is larger: it would take longer than anybody waits. */
+/* Upper bound of a flow's size. */
 #define DRAW_MAX_SIZE (1ULL << 50)
 
 /**
@@ -49,9 +48,9 @@ static inline uint64_t draw_bits(struct draw *draw)
 }
 
 /**
- * draw_start() - begin a stream
+ * draw_start() - start a stream
  * @seed: any number
- * @stream: which of this seed's streams
+ * @stream: number of the stream
  */
 static inline struct draw draw_start(uint64_t seed, uint64_t stream)
 {
@@ -62,7 +61,7 @@ static inline struct draw draw_start(uint64_t seed, uint64_t stream)
 	return draw;
 }
 
-/* In (0, 1]: its logarithm is finite. */
+/* Uniform in (0, 1], whose logarithm is finite. */
 static inline double draw_unit(struct draw *draw)
 {
 	return (double)((draw_bits(draw) >> 11) + 1) * 0x1p-53;
@@ -80,7 +79,7 @@ static inline double draw_pareto(struct draw *draw, double mean, double shape)
 	return smallest * pow(draw_unit(draw), -1 / shape);
 }
 
-/* One of 0 ... count - 1, for counts far below 2^32. */
+/* Uniform in 0 ... count - 1, for counts far below 2^32. */
 static inline uint32_t draw_below(struct draw *draw, uint32_t count)
 {
 	return (uint32_t)(((draw_bits(draw) >> 32) * count) >> 32);
@@ -92,8 +91,8 @@ static inline uint32_t draw_below(struct draw *draw, uint32_t count)
  * @sizes: the stream of the sizes
  * @interval: mean time between events, in ns
  * @mean: mean size, in bytes
- * @shape: of Pareto's distribution; 0: exponential; negative: always the mean
- * @next: when the next event is, in ns from the start
+ * @shape: of the Pareto distribution; 0: exponential; negative: always the mean
+ * @next: time of the next event, in ns since the start
  */
 struct arrivals {
 	struct draw times;
@@ -104,7 +103,7 @@ struct arrivals {
 	double next;
 };
 
-/* When the next event is, in ns from the start. */
+/* Time of the next event, in ns since the start. */
 static inline uint64_t arrivals_due(const struct arrivals *arrivals)
 {
 	return (uint64_t)arrivals->next;
@@ -117,10 +116,10 @@ static inline void arrivals_advance(struct arrivals *arrivals)
 }
 
 /**
- * arrivals_start() - set a process going
- * @arrivals: where it is kept
- * @seed: decides everything
- * @load: bytes that it offers in a second, on average
+ * arrivals_start() - start a process
+ * @arrivals: the process
+ * @seed: of its random numbers
+ * @load: mean offered load, in bytes per second
  * @mean: mean size of an event, in bytes
  * @shape: see struct arrivals
  */
@@ -137,7 +136,7 @@ static inline void arrivals_start(struct arrivals *arrivals, uint64_t seed,
 }
 
 /**
- * arrivals_take() - let the next event happen
+ * arrivals_take() - process the next event
  * @arrivals: the process
  *
  * Return: its size in whole bytes, at least 1.
