@@ -12,7 +12,7 @@ import pytest
 
 from tests.linux_source import TOP
 
-ROOMS = ["tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"]
+MODULES = ["tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"]
 
 
 def make(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -68,11 +68,40 @@ def found_by_modprobe(root: Path, release: str, module: str) -> str:
 def test_installed_modules_win_and_go(kernel: Path, release: str, root: Path) -> None:
     arguments = [f"KERNELDIR={kernel}/headers", f"DESTDIR={root}"]
     make("install", *arguments)
-    for module in ROOMS:
+    for module in MODULES:
         assert f"/updates/fairpath/{module}.ko" in found_by_modprobe(root, release, module)
     make("uninstall", *arguments)
     assert "/kernel/net/ipv4/tcp_bic.ko" in found_by_modprobe(root, release, "tcp_bic")
     assert not (root / "lib" / "modules" / release / "updates" / "fairpath").exists()
+
+
+@pytest.mark.parametrize("module", ["tcp_gaimd", "sch_drr_fq"])
+def test_one_module_alone(kernel: Path, release: str, root: Path, module: str) -> None:
+    """It needs kernel headers and nothing else; a qdisc brings its plugin of tc."""
+    arguments = [f"KERNELDIR={kernel}/headers", f"DESTDIR={root}", f"MODULES={module}"]
+    # No package of userspace is there to be found.
+    make("modules-install", *arguments, "PKG_CONFIG=false", "BPFTOOL=false")
+    modules = root / "lib" / "modules" / release / "updates" / "fairpath"
+    assert [path.name for path in modules.iterdir()] == [f"{module}.ko"]
+    plugins = [path.name for path in root.rglob("q_*.so")]
+    assert plugins == ([f"q_{module[4:]}.so"] if module.startswith("sch_") else [])
+    make("modules-uninstall", *arguments)
+    assert not modules.exists() and not list(root.rglob("q_*.so"))
+
+
+def test_an_unknown_module_is_one_clear_line() -> None:
+    done = make("modules", "MODULES=tcp_reno", check=False)
+    assert done.returncode != 0
+    assert "no module 'tcp_reno'; there are: tcp_bic" in done.stdout
+
+
+def test_prefix(tmp_path: Path) -> None:
+    """All but tc's plugins, whose place is compiled into tc, go below PREFIX."""
+    make("tools-install", f"DESTDIR={tmp_path}", "PREFIX=/opt/fairpath", "TC_LIB_DIR=/opt/tc")
+    assert [path.name for path in tmp_path.iterdir()] == ["opt"]
+    assert (tmp_path / "opt/fairpath/sbin/slbnd").is_file()
+    (unit,) = tmp_path.rglob("slbnd.service")
+    assert "ExecStart=/opt/fairpath/sbin/slbnd\n" in unit.read_text()
 
 
 def where_tc_looks() -> str:
@@ -94,25 +123,28 @@ def where_tc_looks() -> str:
 def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
     arguments = [f"DESTDIR={tmp_path}"] + ([f"TC_LIB_DIR={override}"] if override else [])
     directory = override or where_tc_looks()
-    make("install-tools", *arguments)
+    make("tools-install", *arguments)
     plugin = tmp_path / directory.lstrip("/") / "q_drr_fq.so"
     assert plugin.is_file()
-    pages = {str(page.relative_to(tmp_path)) for page in tmp_path.glob("usr/share/man/*/*")}
+    pages = {str(page.relative_to(tmp_path)) for page in tmp_path.glob("usr/local/share/man/*/*")}
     assert pages == {
-        f"usr/share/man/man{page.suffix[1:]}/{page.name}"
+        f"usr/local/share/man/man{page.suffix[1:]}/{page.name}"
         for page in (TOP / "docs" / "man").glob("*.[138]")
         if page.name != "fairlab.1"
     }
     said = subprocess.run(
-        [tmp_path / "usr/bin/slbnsim", "--version"], check=True, capture_output=True, text=True
+        [tmp_path / "usr/local/bin/slbnsim", "--version"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     assert said.stdout.startswith("slbnsim ")
-    make("uninstall-tools", *arguments)
+    make("tools-uninstall", *arguments)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_unit_is_well_formed_and_caged(tmp_path: Path) -> None:
-    make("install-tools", f"DESTDIR={tmp_path}")
+    make("tools-install", f"DESTDIR={tmp_path}")
     (unit,) = tmp_path.rglob("slbnd.service")
     unit.write_text(unit.read_text().replace("ExecStart=", f"ExecStart={tmp_path}"))
     for words in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=22"]):
@@ -123,7 +155,7 @@ def test_the_unit_is_well_formed_and_caged(tmp_path: Path) -> None:
 
 def test_programs_are_built_with_libslbn(tmp_path: Path) -> None:
     """By what pkg-config says of an installed libslbn; and the binding finds the library."""
-    make("install-tools", f"DESTDIR={tmp_path}")
+    make("tools-install", f"DESTDIR={tmp_path}")
     (found,) = tmp_path.rglob("libslbn.pc")
     source = tmp_path / "try.c"
     source.write_text(
@@ -153,7 +185,7 @@ def test_programs_are_built_with_libslbn(tmp_path: Path) -> None:
 
 
 def test_no_tc_is_one_clear_line(tmp_path: Path) -> None:
-    done = make("--no-print-directory", "install-tools", "TC=", f"DESTDIR={tmp_path}", check=False)
+    done = make("--no-print-directory", "tools-install", "TC=", f"DESTDIR={tmp_path}", check=False)
     assert done.returncode != 0
     assert done.stdout.splitlines()[0] == (
         "No tc that says where it looks for plugins: install iproute2, or set TC_LIB_DIR."
@@ -226,15 +258,19 @@ def test_dkms_builds_and_installs(kernel: Path, release: str, tmp_path: Path) ->
         )
         assert done.returncode == 0, done.stdout
     installed = {path.name.partition(".")[0] for path in (tmp_path / "modules").rglob("*.ko*")}
-    assert installed == set(ROOMS)
+    assert installed == set(MODULES)
 
 
 def test_help_names_each_target() -> None:
     listed = make("help").stdout
+    makefiles = (TOP / "Makefile", TOP / "userspace/build.mk")
     phony = {
-        line.split()[1]
-        for line in (TOP / "Makefile").read_text().splitlines()
+        target
+        for makefile in makefiles
+        for line in makefile.read_text().splitlines()
         if line.startswith(".PHONY:")
+        for target in line.split()[1:]
+        if not target.startswith("check-")
     }
-    for target in phony - {"help", "check-kernel", "check-tc", "check-tools", "dkms-tree"}:
+    for target in phony - {"help", "dkms-tree"}:
         assert f"make {target} " in listed

@@ -22,4 +22,7 @@ root in the kernel under test (in a virtual machine by default), the rest runs o
 as the user, where it is fast, and can be done again at any time from the raw data (`fairlab plot`).
 """
 
-__version__ = "0.1.0"
+from pathlib import Path
+
+# A link to the project's VERSION; in an installed package, a copy.
+__version__ = (Path(__file__).parent / "VERSION").read_text().strip()

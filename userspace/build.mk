@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# Userspace: the tc plugins, slbnctl, slbnd, libslbn, slbnsim and the lab's
+# traffic programs. Included by the top-level Makefile.
+#
+# Each program is linked from the objects of its directory and, for units, link
+# options and authentication, from build/common/libcommon.a. Objects are in
+# build/obj, with the dependencies that the compiler found (-MMD). CFLAGS,
+# CPPFLAGS and LDFLAGS are the user's; WERROR=-Werror is what the tests set.
+
+MULTIARCH = $(shell $(CC) -print-multiarch)
+BASE_CPPFLAGS = -Iinclude -Iinclude/uapi -Iuserspace -I. -Ibuild/slbnd -MMD -MP
+BASE_CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra $(WERROR)
+WERROR ?=
+
+objects = $(patsubst %.c,build/obj/%.o,$(1))
+# $(call pkg,--cflags,LIBRARIES): nothing for no libraries.
+pkg = $(if $(strip $(2)),$$(pkg-config $(1) $(2)))
+
+build/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CPPFLAGS) $(CPPFLAGS) $(BASE_CFLAGS) $(OBJECT_FLAGS) $(CFLAGS) \
+		$(call pkg,--cflags,$(LIBRARIES)) -c -o $@ $<
+
+LINK = $(CC) $(BASE_CFLAGS) $(CFLAGS) $(LDFLAGS)
+
+# What several programs share; position-independent, as tc's plugins have it too.
+COMMON := build/common/libcommon.a
+COMMON_OBJECTS := $(call objects,$(wildcard userspace/common/*.c))
+$(COMMON_OBJECTS): OBJECT_FLAGS = -fPIC
+$(COMMON): $(COMMON_OBJECTS)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# tc plugins: q_NAME.so, one for each qdisc.
+TC_PLUGINS := $(patsubst userspace/tc/%.c,build/tc/%.so,$(wildcard userspace/tc/q_*.c))
+TC_OBJECTS := $(call objects,$(wildcard userspace/tc/*.c))
+$(TC_OBJECTS): OBJECT_FLAGS = -fPIC -fvisibility=hidden
+build/tc/%.so: build/obj/userspace/tc/%.o $(COMMON)
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,--exclude-libs,ALL -o $@ $^
+
+# libslbn: the library by which programs ask the agent for a rate.
+LIBSLBN := build/libslbn/libslbn.so.0
+LIBSLBN_OBJECTS := $(call objects,$(wildcard userspace/libslbn/*.c))
+$(LIBSLBN_OBJECTS): OBJECT_FLAGS = -fPIC
+$(LIBSLBN): $(LIBSLBN_OBJECTS)
+	@mkdir -p $(@D)
+	$(LINK) -shared -Wl,-soname,$(@F) -o $@ $^
+
+SLBNCTL := build/slbnctl/slbnctl
+SLBNCTL_LIBRARIES := libmnl json-c
+SLBNCTL_OBJECTS := $(call objects,$(wildcard userspace/slbnctl/*.c))
+$(SLBNCTL_OBJECTS) $(SLBNCTL): LIBRARIES = $(SLBNCTL_LIBRARIES)
+$(SLBNCTL): $(SLBNCTL_OBJECTS) $(LIBSLBN_OBJECTS) $(COMMON)
+
+# slbnd: rates.bpf.c is compiled for the kernel, and becomes a header.
+SLBND := build/slbnd/slbnd
+SLBND_LIBRARIES := libmnl libbpf libnetfilter_conntrack libnftables
+SLBND_OBJECTS := $(call objects,$(filter-out %.bpf.c,$(wildcard userspace/slbnd/*.c)))
+$(SLBND_OBJECTS) $(SLBND): LIBRARIES = $(SLBND_LIBRARIES)
+$(SLBND): $(SLBND_OBJECTS) $(COMMON)
+
+RATES := build/slbnd/rates.skel.h
+# In Ubuntu, bpftool on the PATH works only if it is the running kernel's.
+BPFTOOL = $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool) bpftool)
+$(SLBND_OBJECTS): | $(RATES)
+
+build/obj/userspace/slbnd/rates.bpf.o: userspace/slbnd/rates.bpf.c | check-tools
+	@mkdir -p $(@D)
+	clang -target bpf -O2 -g -ffreestanding -Wall -Wextra $(WERROR) -Iinclude -Iinclude/uapi \
+		-Iuserspace -I/usr/include/$(MULTIARCH) -MMD -MP -c $< -o $@
+
+$(RATES): build/obj/userspace/slbnd/rates.bpf.o
+	@mkdir -p $(@D)
+	$(BPFTOOL) gen skeleton $< name rates > $@.new
+	mv $@.new $@
+
+SLBNSIM := build/slbnsim/slbnsim
+SLBNSIM_LIBRARIES := json-c yajl
+SLBNSIM_OBJECTS := $(call objects,$(wildcard userspace/slbnsim/*.c))
+$(SLBNSIM_OBJECTS) $(SLBNSIM): LIBRARIES = $(SLBNSIM_LIBRARIES)
+$(SLBNSIM): LDLIBS = -lm
+$(SLBNSIM): $(SLBNSIM_OBJECTS) $(COMMON)
+
+# The lab's senders and receivers.
+TRAFFIC := build/traffic/fairtraffic build/traffic/fairflow
+TRAFFIC_OBJECTS := $(call objects,$(wildcard userspace/traffic/*.c))
+$(TRAFFIC): LDLIBS = -lm -lpthread
+build/traffic/fairtraffic: $(patsubst %,build/obj/userspace/traffic/%.o, \
+	fairtraffic traffic_source traffic_sink traffic_io common)
+build/traffic/fairflow: $(patsubst %,build/obj/userspace/traffic/%.o, \
+	fairflow flow_send flow_samples common)
+
+$(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS): \
+	OBJECT_FLAGS = -D_GNU_SOURCE -DVERSION='"$(VERSION)"'
+
+$(SLBNCTL) $(SLBND) $(SLBNSIM) $(TRAFFIC):
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ $(call pkg,--libs,$(LIBRARIES)) $(LDLIBS)
+
+.PHONY: tc-plugins tools slbnsim traffic
+tc-plugins: $(TC_PLUGINS)
+tools: $(SLBNCTL) $(SLBND) $(LIBSLBN)
+slbnsim: $(SLBNSIM)
+traffic: $(TRAFFIC)
+
+.PHONY: check-tools check-slbnsim
+check-tools:
+	@pkg-config --exists $(SLBNCTL_LIBRARIES) $(SLBND_LIBRARIES) && \
+		command -v clang $(BPFTOOL) >/dev/null || { \
+		echo 'slbnctl and slbnd need some packages: scripts/install-deps tools' >&2; exit 2; }
+check-slbnsim:
+	@pkg-config --exists $(SLBNSIM_LIBRARIES) || { \
+		echo 'slbnsim needs some packages: scripts/install-deps slbnsim' >&2; exit 2; }
+$(SLBNCTL_OBJECTS) $(SLBND_OBJECTS): | check-tools
+$(SLBNSIM_OBJECTS): | check-slbnsim
+
+-include $(patsubst %.o,%.d,$(COMMON_OBJECTS) $(TC_OBJECTS) $(LIBSLBN_OBJECTS) \
+	$(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS) $(TRAFFIC_OBJECTS) \
+	build/obj/userspace/slbnd/rates.bpf.o)
