@@ -5,35 +5,34 @@
  * L. Xu, K. Harfoush, I. Rhee: Binary Increase Congestion Control (BIC) for
  * Fast Long-Distance Networks, INFOCOM 2004; and the authors' slides.
  *
- * BIC searches for the window that the path can bear. The last loss gave an
- * upper bound, Wmax; what was fine for a round-trip is a lower one, Wmin. Per
- * round-trip, the window moves to the middle of the two, but by no more than
- * Smax (far from Wmax: additive increase) and no less than Smin (the search is
- * over). Beyond Wmax the bound has proved wrong: max probing looks for a new
- * one, slowly at first (1, 2, 4 ... packets per round-trip), then by Smax. A
- * loss sets Wmax and multiplies the window by beta; if Wmax is lower than the
- * one before, somebody else is growing, and it is set lower still to make room
- * (fast convergence). Below low_window, BIC is Reno.
+ * BIC searches for the largest window that the path sustains, between Wmax,
+ * the window at the last loss, and Wmin, the window without loss in the last
+ * round-trip. Per round-trip, the window moves to the middle of the two, by at
+ * most Smax (far from Wmax: additive increase) and at least Smin (the search
+ * has converged). Above Wmax, max probing searches for a new maximum: slowly
+ * at first (1, 2, 4 ... packets per round-trip), then by Smax. A loss sets
+ * Wmax and multiplies the window by beta. If the new Wmax is below the
+ * previous one, another flow is growing, and Wmax is reduced further to make
+ * room (fast convergence). Below low_window, BIC behaves as Reno.
  *
- * Two forms of it are in use, and both are here:
+ * This file implements two variants:
  *
- * - BIC_FORM_PAPER is that text. growth.h counts the increase, so a fraction
- *   like Smin = 0.01 packet per round-trip is honoured.
- * - BIC_FORM_LINUX is what Linux has made of it since 2.6.6: a quarter of the
- *   distance to Wmax per round-trip instead of half, a flat zone of 4 packets
- *   on either side of Wmax, at least 5 % per round-trip while no loss was seen,
- *   integers rounded down, and growth scaled up for receivers that delay ACKs.
- *   With mainline's constants it computes the same window, ACK for ACK.
+ * - BIC_FORM_PAPER follows the paper. growth.h counts the increase, so
+ *   fractions like Smin = 0.01 packet per round-trip are exact.
+ * - BIC_FORM_LINUX follows Linux since 2.6.6: a quarter of the distance to
+ *   Wmax per round-trip instead of half, a flat zone of 4 packets on either
+ *   side of Wmax, at least 5 % per round-trip until the first loss, integers
+ *   rounded down, and growth scaled up for receivers that delay ACKs. With
+ *   mainline's constants it computes the same window, ACK for ACK.
  *
- * What the paper leaves open is decided so: a flow that lost while probing had
- * passed its Wmax, so that is no reason for fast convergence (the pseudo-code
- * sets Wmax to infinity when probing starts, which would always be one); a
- * time-out is a loss like another for Wmax, and slow start follows as in Reno;
- * when the stack finds that a loss was none, the search is taken up again where
- * it was left.
+ * Where the paper is ambiguous: a loss while probing does not trigger fast
+ * convergence, since the flow had passed its Wmax (the pseudo-code sets Wmax to
+ * infinity when probing starts, so it always would); a retransmission timeout
+ * sets Wmax as any other loss, and slow start follows as in Reno; when the
+ * stack undoes a spurious loss, the search resumes from its previous state.
  *
- * Rates of growth are in thousandths of a packet per round-trip; beta is in
- * units of 1/1024, in which both 7/8 and mainline's 819/1024 are exact.
+ * Growth rates are in thousandths of a packet per round-trip; beta is in units
+ * of 1/1024, in which both 7/8 and mainline's 819/1024 are exact.
  */
 #ifndef BIC_CORE_H
 #define BIC_CORE_H
@@ -42,7 +41,7 @@
 
 #define BIC_BETA_SCALE 1024U
 
-/* Mainline's constants that are no parameters: BICTCP_B, its ACK ratio. */
+/* Mainline's compile-time constants: BICTCP_B, the ACK ratio's shift. */
 #define BIC_LINUX_B 4U
 #define BIC_LINUX_ACK_SHIFT 4U
 #define BIC_LINUX_UNSEEN_CNT 20U
@@ -54,19 +53,19 @@ enum bic_form {
 
 enum bic_phase {
 	BIC_SLOW_START, /* set by the stack */
-	BIC_LOW_WINDOW, /* as Reno */
-	BIC_ADDITIVE, /* far below Wmax, or no Wmax known */
+	BIC_LOW_WINDOW, /* Reno */
+	BIC_ADDITIVE, /* far below Wmax, or Wmax unknown */
 	BIC_BINARY, /* halving the distance to Wmax */
 	BIC_PROBING, /* above Wmax */
 };
 
 /**
- * struct bic_params - what makes one BIC differ from another
+ * struct bic_params - parameters of the algorithm
  * @smax: largest increase per round-trip [1/1000 packet], 1 to 1000000
  * @smin: smallest increase per round-trip [1/1000 packet], 1 to @smax
- * @beta: part of the window kept after a loss [1/1024], 1 to 1023
- * @low_window: below this (Linux: up to this) be Reno [packets]
- * @fast_convergence: 1 to make room for growing flows, else 0
+ * @beta: window after a loss, relative to before [1/1024], 1 to 1023
+ * @low_window: use Reno below this window (Linux: up to it) [packets]
+ * @fast_convergence: 1 to enable fast convergence, else 0
  * @form: one of enum bic_form
  */
 struct bic_params {
@@ -79,10 +78,10 @@ struct bic_params {
 };
 
 /**
- * struct bic_search - what the paper's form knows of the path
+ * struct bic_search - search state of the paper's form
  * @wmax: window at the last loss [1/1000 packet], 0 before the first
- * @open: the window has left Wmax behind: there is no upper bound
- * @probe: step of max probing [1/1000 packet], 0 when not probing
+ * @open: max probing has ended above Wmax: no upper bound is known
+ * @probe: increment of max probing [1/1000 packet], 0 when not probing
  */
 struct bic_search {
 	u64 wmax;
@@ -93,8 +92,8 @@ struct bic_search {
 /**
  * struct bic_paper - state of the paper's form
  * @search: the search
- * @before_loss: the search as it was before the last loss
- * @growth: of the window in this round-trip
+ * @before_loss: copy of @search before the last loss, for undo
+ * @growth: growth of the window in this round-trip
  */
 struct bic_paper {
 	struct bic_search search;
@@ -107,7 +106,7 @@ struct bic_paper {
  * @cnt: packets acknowledged per packet of growth
  * @last_max: window at the last loss [packets], 0 before the first
  * @last_cwnd: window at which @cnt was computed [packets]
- * @last_time: and when [ticks]
+ * @last_time: time at which @cnt was computed [ticks]
  * @ack_ratio: packets per ACK, smoothed [1/16]
  */
 struct bic_linux {
@@ -119,10 +118,10 @@ struct bic_linux {
 };
 
 /**
- * struct bic_vars - a connection's state
+ * struct bic_vars - state of a connection
  * @phase: one of enum bic_phase
- * @paper: if params.form is BIC_FORM_PAPER
- * @linux_form: if it is BIC_FORM_LINUX
+ * @paper: state if params.form is BIC_FORM_PAPER
+ * @linux_form: state if params.form is BIC_FORM_LINUX
  */
 struct bic_vars {
 	u32 phase;
@@ -133,12 +132,13 @@ struct bic_vars {
 };
 
 /**
- * struct bic_ack - what an ACK brings
- * @cwnd: the window [packets], at least 1, not in slow start
- * @clamp: the window must not exceed this [packets]
+ * struct bic_ack - input of bic_increase() for an ACK
+ * @cwnd: current window [packets], at least 1, not in slow start
+ * @clamp: maximum window [packets]
  * @acked: packets newly acknowledged
- * @now: clock [ticks], used by Linux's form only, wraps
- * @recheck: ticks after which Linux's form looks again, though @cwnd is the same
+ * @now: current time [ticks]; Linux's form only; wraps
+ * @recheck: ticks after which Linux's form recomputes the growth for an
+ *	unchanged @cwnd
  */
 struct bic_ack {
 	u32 cwnd;
@@ -156,7 +156,7 @@ static inline void bic_linux_reset(struct bic_linux *l)
 }
 
 /**
- * bic_init() - a connection begins
+ * bic_init() - initialize a connection's state
  * @p: parameters
  * @v: state, all zero
  */
@@ -166,7 +166,7 @@ static inline void bic_init(const struct bic_params *p, struct bic_vars *v)
 		bic_linux_reset(&v->linux_form);
 }
 
-/* The step of the round-trip that begins at window w [1/1000 packet]. */
+/* The increment for a round-trip that starts at window w [1/1000 packet]. */
 static inline u32 bic_paper_step(const struct bic_params *p, u32 *phase,
 				 struct bic_search *s, u64 w)
 {
@@ -180,7 +180,7 @@ static inline u32 bic_paper_step(const struct bic_params *p, u32 *phase,
 	}
 
 	if (!s->open && s->wmax && w < s->wmax) {
-		/* Found to be wrong below Wmax: the search goes on there. */
+		/* Back below Wmax: resume the binary search. */
 		s->probe = 0;
 		distance = s->wmax - w;
 		step = (u32)fp_min64(fp_max64(distance / 2, p->smin), p->smax);
@@ -199,9 +199,9 @@ static inline u32 bic_paper_step(const struct bic_params *p, u32 *phase,
 	return p->smax;
 }
 
-/* A round of max probing is over without a loss: be bolder in the next. */
-static inline void bic_paper_probed(const struct bic_params *p,
-				    struct bic_search *s)
+/* A round of max probing ended without a loss: double the increment. */
+static inline void bic_paper_probe_done(const struct bic_params *p,
+					struct bic_search *s)
 {
 	if (!s->probe)
 		return;
@@ -230,7 +230,7 @@ static inline u32 bic_paper_increase(const struct bic_params *p,
 	if (fp_growth_sync(g, cnt, ack->cwnd))
 		bic_paper_round(p, v);
 	if (fp_growth_count(g, cnt, ack->acked)) {
-		bic_paper_probed(p, &v->paper.search);
+		bic_paper_probe_done(p, &v->paper.search);
 		bic_paper_round(p, v);
 	}
 	return fp_growth_window(g, *cnt, ack->clamp);
@@ -257,7 +257,7 @@ static inline u32 bic_paper_decrease(const struct bic_params *p,
 	return fp_max((u32)((u64)cwnd * p->beta / BIC_BETA_SCALE), 2);
 }
 
-/* Packets to be acknowledged for one packet of growth, as mainline has it. */
+/* Acknowledged packets per packet of growth, as computed by mainline. */
 static inline u32 bic_linux_cnt(const struct bic_params *p,
 				const struct bic_linux *l, u32 *phase, u32 cwnd)
 {
@@ -313,7 +313,7 @@ static inline u32 bic_linux_increase(const struct bic_params *p,
 		l->cnt = bic_linux_cnt(p, l, &v->phase, ack->cwnd);
 	}
 
-	/* A count from a larger window is worth one packet, not several. */
+	/* A count left from a larger window adds one packet, not several. */
 	if (*cnt >= l->cnt) {
 		*cnt = 0;
 		cwnd++;
@@ -340,13 +340,13 @@ static inline u32 bic_linux_decrease(const struct bic_params *p,
 }
 
 /**
- * bic_increase() - the window after packets were newly acknowledged
+ * bic_increase() - compute the window after an ACK
  * @p: parameters
  * @v: state
- * @cnt: packets acknowledged so far towards growth, kept by the caller
+ * @cnt: packets acknowledged towards growth (snd_cwnd_cnt)
  * @ack: the ACK
  *
- * Return: the window [packets].
+ * Return: the new window [packets].
  */
 static inline u32 bic_increase(const struct bic_params *p, struct bic_vars *v,
 			       u32 *cnt, const struct bic_ack *ack)
@@ -357,10 +357,10 @@ static inline u32 bic_increase(const struct bic_params *p, struct bic_vars *v,
 }
 
 /**
- * bic_decrease() - the window to go on with after a loss
+ * bic_decrease() - compute the window after a loss
  * @p: parameters
  * @v: state
- * @cwnd: the window at the loss [packets]
+ * @cwnd: window at the loss [packets]
  *
  * Return: the reduced window [packets], at least 2.
  */
@@ -373,12 +373,12 @@ static inline u32 bic_decrease(const struct bic_params *p, struct bic_vars *v,
 }
 
 /**
- * bic_timeout() - everything in flight is taken for lost
+ * bic_timeout() - handle a retransmission timeout
  * @p: parameters
  * @v: state
  *
- * Linux forgets all it knew. The paper's form has taken the loss already, in
- * bic_decrease(), and keeps its bound.
+ * Linux's form resets its state. The paper's form keeps Wmax: bic_decrease()
+ * has already handled the loss.
  */
 static inline void bic_timeout(const struct bic_params *p, struct bic_vars *v)
 {
@@ -387,11 +387,11 @@ static inline void bic_timeout(const struct bic_params *p, struct bic_vars *v)
 }
 
 /**
- * bic_undo() - the last loss was none
+ * bic_undo() - undo a spurious loss
  * @p: parameters
  * @v: state
  *
- * Linux's form keeps what it has learnt from the wrong loss, as mainline does.
+ * Linux's form keeps the state set by the spurious loss, as mainline does.
  */
 static inline void bic_undo(const struct bic_params *p, struct bic_vars *v)
 {
@@ -402,10 +402,10 @@ static inline void bic_undo(const struct bic_params *p, struct bic_vars *v)
 }
 
 /**
- * bic_count_ack() - follow how many packets an ACK covers
+ * bic_count_ack() - update the average number of packets per ACK
  * @p: parameters
  * @v: state
- * @packets: covered by the ACK that came in, with no loss under repair
+ * @packets: packets that the ACK covers, received in TCP_CA_Open
  */
 static inline void bic_count_ack(const struct bic_params *p, struct bic_vars *v,
 				 u32 packets)
@@ -417,9 +417,11 @@ static inline void bic_count_ack(const struct bic_params *p, struct bic_vars *v,
 }
 
 /**
- * bic_wmax() - the window that the search is about [packets], 0 if none
+ * bic_wmax() - report Wmax
  * @p: parameters
  * @v: state
+ *
+ * Return: Wmax [packets], 0 if unknown.
  */
 static inline u32 bic_wmax(const struct bic_params *p, const struct bic_vars *v)
 {
@@ -431,9 +433,11 @@ static inline u32 bic_wmax(const struct bic_params *p, const struct bic_vars *v)
 }
 
 /**
- * bic_step() - growth in this round-trip [1/1000 packet], 0 before the first
+ * bic_step() - report the growth in this round-trip
  * @p: parameters
  * @v: state
+ *
+ * Return: growth [1/1000 packet], 0 before the first round-trip.
  */
 static inline u32 bic_step(const struct bic_params *p, const struct bic_vars *v)
 {
@@ -446,10 +450,12 @@ static inline u32 bic_step(const struct bic_params *p, const struct bic_vars *v)
 }
 
 /**
- * bic_target() - where the search would like to be next [packets], 0 if unbounded
+ * bic_target() - report the window that the search moves to next
  * @p: parameters
  * @v: state
- * @cwnd: the window [packets]
+ * @cwnd: current window [packets]
+ *
+ * Return: target [packets], 0 if @cwnd is not below a known Wmax.
  */
 static inline u32 bic_target(const struct bic_params *p,
 			     const struct bic_vars *v, u32 cwnd)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoint bic_window: the window of a BIC connection has changed, or a loss
- * was taken. Windows in packets (wmax, target: 0 if there is none), inc is the
- * growth per round-trip in thousandths of a packet.
+ * Tracepoint bic_window: a BIC connection changed its window or reacted to a
+ * loss. Windows are in packets (wmax, target: 0 if unknown), inc is the growth
+ * per round-trip in thousandths of a packet.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM tcp_bic

@@ -2,16 +2,16 @@
 /*
  * BIC as a congestion control for Linux: "bic".
  *
- * bic_core.h has the algorithm, in the paper's form and in Linux's, and their
- * sources; this is the glue. It takes the name of mainline's tcp_bic, and its
- * place when installed: the preset "linux" behaves as that does, "paper" (the
- * default) is what the paper describes.
+ * bic_core.h implements the algorithm, in the paper's form and in Linux's;
+ * this file connects it to the stack. It replaces mainline's module of the same
+ * name: the preset "linux" behaves like mainline's, "paper" (the default)
+ * follows the paper.
  *
- * Parameters: cc_params.h. What ss(8) shows of it (ss -ti) uses the attribute
- * of DCTCP, the only one with four numbers to spare: ce_state is the phase (0
- * slow start, 1 low window, 2 additive, 3 binary, 4 max probing), alpha is the
- * growth per round-trip in thousandths of a packet, ab_ecn is Wmax and ab_tot
- * the middle that the search aims at, in packets, 0 if there is none.
+ * Parameters: cc_params.h. ss -ti shows the state in DCTCP's attribute, the
+ * only one with room for four numbers: ce_state is the phase (0 slow start, 1
+ * low window, 2 additive, 3 binary, 4 max probing), alpha is the growth per
+ * round-trip in thousandths of a packet, ab_ecn is Wmax and ab_tot the target
+ * of the search, both in packets, 0 if unknown.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -23,15 +23,15 @@
 
 #include "bic_core.h"
 
-/* Told by the tracepoint beside the phases of the algorithm. */
+/* Reported by the tracepoint in addition to the algorithm's phases. */
 #define BIC_LOSS (BIC_PROBING + 1)
 
 #define CREATE_TRACE_POINTS
 #include "bic_trace.h"
 
 /**
- * struct bic - a connection
- * @params: as they were when it started
+ * struct bic - private data of a connection
+ * @params: parameters, copied when the connection started
  * @vars: the algorithm's state
  */
 struct bic {
@@ -40,9 +40,9 @@ struct bic {
 };
 
 /**
- * struct bic_settings - a namespace's parameters
- * @params: of the algorithm
- * @initial_ssthresh: slow start ends at this window [packets], 0: at a loss
+ * struct bic_settings - parameters of a network namespace
+ * @params: parameters of the algorithm
+ * @initial_ssthresh: initial slow start threshold [packets], 0: unlimited
  */
 struct bic_settings {
 	struct bic_params params;
@@ -106,7 +106,7 @@ static const struct cc_param bic_params[] = {
 		.name = "bic_form",
 		.offset = offsetof(struct bic_settings, params.form),
 		.max = ARRAY_SIZE(bic_forms) - 1,
-		.words = bic_forms,
+		.names = bic_forms,
 	},
 	[BIC_INITIAL_SSTHRESH] = {
 		.family = &bic_family,
@@ -180,18 +180,19 @@ MODULE_PARM_DESC(smax, "largest increase per round-trip [1/1000 packet]");
 BIC_MODULE_PARAM(smin, BIC_SMIN);
 MODULE_PARM_DESC(smin, "smallest increase per round-trip [1/1000 packet]");
 BIC_MODULE_PARAM(beta, BIC_BETA);
-MODULE_PARM_DESC(beta, "part of the window kept after a loss [1/1024]");
+MODULE_PARM_DESC(beta, "window after a loss, relative to before [1/1024]");
 BIC_MODULE_PARAM(low_window, BIC_LOW);
-MODULE_PARM_DESC(low_window, "below this window be Reno [packets]");
+MODULE_PARM_DESC(low_window, "use Reno below this window [packets]");
 BIC_MODULE_PARAM(fast_convergence, BIC_FAST);
-MODULE_PARM_DESC(fast_convergence, "make room for growing flows, 0 or 1");
+MODULE_PARM_DESC(fast_convergence,
+		 "reduce Wmax further while other flows grow, 0 or 1");
 BIC_MODULE_PARAM(form, BIC_FORM);
-MODULE_PARM_DESC(form, "paper or linux");
+MODULE_PARM_DESC(form, "variant of the algorithm: paper or linux");
 BIC_MODULE_PARAM(initial_ssthresh, BIC_INITIAL_SSTHRESH);
 MODULE_PARM_DESC(initial_ssthresh,
-		 "slow start ends here [packets], 0: at a loss");
+		 "initial slow start threshold [packets], 0: unlimited");
 module_param_cb(preset, &bic_preset_ops, (void *)&bic_family, 0444);
-MODULE_PARM_DESC(preset, "paper (default) or linux; sets all of the above");
+MODULE_PARM_DESC(preset, "set all parameters: paper (default) or linux");
 
 static void bic_start(struct sock *sk)
 {
@@ -280,7 +281,7 @@ static size_t bic_get_info(struct sock *sk, u32 ext, int *attr,
 {
 	const struct bic *ca = inet_csk_ca(sk);
 
-	/* A request has too few bits to ask for DCTCP's: Vegas' stands for it. */
+	/* DCTCP's bit does not fit into a request's u8: accept Vegas', too. */
 	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) |
 		     1 << (INET_DIAG_VEGASINFO - 1))))
 		return 0;
@@ -336,7 +337,7 @@ static int __init bic_register(void)
 
 	err = bic_check(&bic_initial);
 	if (err) {
-		pr_err("smin must not exceed smax\n");
+		pr_err("smin exceeds smax: load with smin <= smax\n");
 		return err;
 	}
 
@@ -346,7 +347,7 @@ static int __init bic_register(void)
 
 	err = tcp_register_congestion_control(&bic_ops);
 	if (err == -EEXIST)
-		pr_err("this kernel has a bic already (mainline's, built in or under another name); it stays\n");
+		pr_err("a \"bic\" is already registered: unload it, or use a kernel without CONFIG_TCP_CONG_BIC=y\n");
 	if (err)
 		unregister_pernet_subsys(&bic_net_ops);
 	return err;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * GAIMD(alpha, beta): additive increase, multiplicative decrease, in general.
+ * GAIMD(alpha, beta): general additive increase, multiplicative decrease.
  *
  * Y. Richard Yang, Simon S. Lam: General AIMD Congestion Control, ICNP 2000.
- * In the paper's words, W being the congestion window in packets:
+ * With W the congestion window in packets, the paper defines:
  *
  *	for each packet newly acknowledged	W <- W + alpha / W
- *	for a loss seen by duplicate ACKs	W <- beta W
+ *	for a loss detected by duplicate ACKs	W <- beta W
  *	for a timeout				W <- 1
  *
- * and the rest as TCP Reno. Reno itself is (1, 1/2). growth.h counts the
- * increase, exact for any alpha, and for Reno's ACK for ACK what Linux does.
- * As packets are counted and not ACKs, a receiver's delaying its ACKs changes
- * nothing: b = 1 in the paper's formula for the send rate.
+ * and everything else as in TCP Reno, which is GAIMD(1, 1/2). growth.h counts
+ * the increase: exactly for any alpha, and as Linux's Reno, ACK for ACK, for
+ * alpha = 1. It counts packets, not ACKs, so delayed ACKs do not slow growth:
+ * b = 1 in the paper's formula for the send rate.
  *
- * The threshold of slow start after a timeout is beta W too: the paper leaves
- * it to Reno, whose 1/2 is its beta.
+ * ssthresh after a timeout is beta W, too: the paper leaves it to Reno, whose
+ * 1/2 is its beta.
  *
  * alpha is in thousandths of a packet per round-trip, beta in thousandths.
  */
@@ -30,9 +30,9 @@
 #define GAIMD_BETA_MAX 999U
 
 /**
- * struct gaimd_params - what makes one GAIMD differ from another
+ * struct gaimd_params - parameters of the algorithm
  * @alpha: increase per round-trip [1/1000 packet], 1 to 1000000
- * @beta: part of the window kept after a loss [1/1000], 1 to 999
+ * @beta: window after a loss, relative to before [1/1000], 1 to 999
  */
 struct gaimd_params {
 	u32 alpha;
@@ -40,23 +40,23 @@ struct gaimd_params {
 };
 
 /**
- * struct gaimd_vars - a connection's state
- * @growth: of the window in congestion avoidance
+ * struct gaimd_vars - state of a connection
+ * @growth: growth of the window in congestion avoidance
  */
 struct gaimd_vars {
 	struct fp_growth growth;
 };
 
 /**
- * gaimd_increase() - the window after packets were newly acknowledged
+ * gaimd_increase() - compute the window after an ACK
  * @p: parameters
  * @v: state
- * @cnt: packets acknowledged in this round, kept by the caller
- * @cwnd: the window [packets], at least 1, not in slow start
- * @clamp: the window must not exceed this [packets]
+ * @cnt: packets acknowledged in this round (snd_cwnd_cnt)
+ * @cwnd: current window [packets], at least 1, not in slow start
+ * @clamp: maximum window [packets]
  * @acked: packets newly acknowledged
  *
- * Return: the window [packets].
+ * Return: the new window [packets].
  */
 static inline u32 gaimd_increase(const struct gaimd_params *p,
 				 struct gaimd_vars *v, u32 *cnt, u32 cwnd,
@@ -69,12 +69,12 @@ static inline u32 gaimd_increase(const struct gaimd_params *p,
 }
 
 /**
- * gaimd_decrease() - the window to go on with after a loss
+ * gaimd_decrease() - compute the window after a loss
  * @p: parameters
  * @v: state
- * @cwnd: the window at the loss [packets]
+ * @cwnd: window at the loss [packets]
  *
- * Return: beta times the window [packets], at least 2 as for Reno.
+ * Return: beta times the window [packets], at least 2, as for Reno.
  */
 static inline u32 gaimd_decrease(const struct gaimd_params *p,
 				 struct gaimd_vars *v, u32 cwnd)
@@ -84,11 +84,11 @@ static inline u32 gaimd_decrease(const struct gaimd_params *p,
 }
 
 /**
- * gaimd_alpha_td() - alpha that is friendly to TCP while losses are rare
- * @beta: part of the window kept after a loss [1/1000], 1 to 999
+ * gaimd_alpha_td() - TCP-friendly alpha when most losses cause duplicate ACKs
+ * @beta: window after a loss, relative to before [1/1000], 1 to 999
  *
- * 3 (1 - beta) / (1 + beta) makes the term of the send rate that duplicate
- * ACKs cause ("TD") equal to TCP's.
+ * alpha = 3 (1 - beta) / (1 + beta) makes the triple-duplicate-ACK term ("TD")
+ * of the send rate equal to TCP's.
  *
  * Return: alpha [1/1000 packet], rounded to the nearest.
  */
@@ -101,11 +101,11 @@ static inline u32 gaimd_alpha_td(u32 beta)
 }
 
 /**
- * gaimd_alpha_to() - alpha that is friendly to TCP while time-outs rule
- * @beta: part of the window kept after a loss [1/1000], 1 to 999
+ * gaimd_alpha_to() - TCP-friendly alpha when timeouts dominate
+ * @beta: window after a loss, relative to before [1/1000], 1 to 999
  *
- * 4 (1 - beta^2) / 3 makes the term of the send rate that time-outs cause
- * ("TO") equal to TCP's.
+ * alpha = 4 (1 - beta^2) / 3 makes the timeout term ("TO") of the send rate
+ * equal to TCP's.
  *
  * Return: alpha [1/1000 packet], rounded to the nearest.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoint gaimd_window: the window of a GAIMD connection has changed, or a
- * loss was taken. Windows in packets, alpha and beta in thousandths.
+ * Tracepoint gaimd_window: a GAIMD connection changed its window or reacted to
+ * a loss. Windows are in packets, alpha and beta in thousandths.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM tcp_gaimd

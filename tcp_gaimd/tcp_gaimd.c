@@ -2,14 +2,14 @@
 /*
  * GAIMD(alpha, beta) as a congestion control for Linux: "gaimd".
  *
- * gaimd_core.h has the algorithm and its source; this is the glue. Slow start,
- * recovery (PRR), ECN, undo and idle restart are the stack's, as for Reno: all
- * that GAIMD changes is how much is added, and how much a loss takes.
+ * gaimd_core.h implements the algorithm; this file connects it to the stack.
+ * Slow start, recovery (PRR), ECN, undo and idle restart are the stack's, as
+ * for Reno: GAIMD only changes the increase and the decrease.
  *
- * Parameters: cc_params.h. What ss(8) shows of it (ss -ti) uses the attribute
- * of DCTCP, the only one with four numbers to spare: ce_state is the phase (0
- * slow start, 1 increase), alpha is alpha and ab_ecn is beta in thousandths,
- * ab_tot is the packets that the round-trip has acknowledged so far.
+ * Parameters: cc_params.h. ss -ti shows the state in DCTCP's attribute, the
+ * only one with room for four numbers: ce_state is the phase (0 slow start, 1
+ * increase), alpha and ab_ecn are alpha and beta in thousandths, ab_tot is the
+ * number of packets acknowledged in this round-trip.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -31,8 +31,8 @@ enum gaimd_phase {
 #include "gaimd_trace.h"
 
 /**
- * struct gaimd - a connection
- * @params: as they were when it started
+ * struct gaimd - private data of a connection
+ * @params: parameters, copied when the connection started
  * @vars: the algorithm's state
  */
 struct gaimd {
@@ -40,17 +40,23 @@ struct gaimd {
 	struct gaimd_vars vars;
 };
 
+/* Yang and Lam's choice: GAIMD(0.31, 7/8). */
+#define GAIMD_DEFAULT                     \
+	{                                 \
+		.alpha = 310, .beta = 875 \
+	}
+
 static const struct {
 	const char *name;
 	struct gaimd_params params;
 } gaimd_presets[] = {
-	{ "gaimd", { .alpha = 310, .beta = 875 } },
+	{ "gaimd", GAIMD_DEFAULT },
 	{ "tcp", { .alpha = 1000, .beta = 500 } },
 	{ "aimd32", { .alpha = 32000, .beta = 875 } },
 };
 
 static const struct cc_family gaimd_family;
-static struct gaimd_params gaimd_initial = { .alpha = 310, .beta = 875 };
+static struct gaimd_params gaimd_initial = GAIMD_DEFAULT;
 static unsigned int gaimd_net_id __read_mostly;
 
 static const struct cc_param gaimd_params[] = {
@@ -71,8 +77,8 @@ static const struct cc_param gaimd_params[] = {
 };
 
 /*
- * td-friendly and to-friendly derive alpha from beta: from the one in force, or
- * from one that follows in thousandths ("td-friendly 875").
+ * td-friendly and to-friendly compute alpha from beta: from the current beta,
+ * or from one given in thousandths ("td-friendly 875").
  */
 static int gaimd_preset_friendly(struct gaimd_params *params, const char *text)
 {
@@ -156,10 +162,10 @@ MODULE_PARM_DESC(alpha,
 		 "increase per round-trip [1/1000 packet], 1 to 1000000");
 module_param_cb(beta, &gaimd_value_ops, (void *)&gaimd_params[1], 0444);
 MODULE_PARM_DESC(beta,
-		 "part of the window kept after a loss [1/1000], 1 to 999");
+		 "window after a loss, relative to before [1/1000], 1 to 999");
 module_param_cb(preset, &gaimd_preset_ops, (void *)&gaimd_family, 0444);
 MODULE_PARM_DESC(preset,
-		 "gaimd (default), tcp, aimd32, td-friendly, to-friendly");
+		 "gaimd (default), tcp, aimd32, td-friendly or to-friendly");
 
 static void gaimd_init(struct sock *sk)
 {
@@ -207,7 +213,7 @@ static size_t gaimd_get_info(struct sock *sk, u32 ext, int *attr,
 	const struct gaimd *ca = inet_csk_ca(sk);
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	/* A request has too few bits to ask for DCTCP's: Vegas' stands for it. */
+	/* DCTCP's bit does not fit into a request's u8: accept Vegas', too. */
 	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) |
 		     1 << (INET_DIAG_VEGASINFO - 1))))
 		return 0;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Parameters of a congestion control, for each network namespace its own.
+ * Parameters of a congestion control, per network namespace.
  *
- * A congestion control has a struct of u32 parameters and a few named presets.
- * It describes them once, in a struct cc_family; from that come
+ * A congestion control has a struct of u32 parameters and a few named presets,
+ * described by a struct cc_family, which provides
  *
- * - module parameters: what each namespace starts with (read-only once the
- *   module is loaded; a value out of range fails the load);
- * - net.ipv4.NAME: one sysctl for each, in every namespace;
- * - net.ipv4.FAMILY_preset: sets all at once, and tells which preset they are
- *   ("custom" if none); net.ipv4.FAMILY_available_presets names those there are.
+ * - module parameters: the initial values of each namespace (read-only after
+ *   the module is loaded; an invalid value fails the load);
+ * - net.ipv4.NAME: a sysctl for each parameter, in every namespace;
+ * - net.ipv4.FAMILY_preset: sets all parameters, and reads as the preset that
+ *   they match or "custom"; net.ipv4.FAMILY_available_presets lists the
+ *   presets.
  *
- * A connection copies the parameters when it starts (cc_params_copy()) and
- * keeps them: it never sees half of a change, and flows with different
- * parameters can run side by side in one namespace.
+ * A connection copies the parameters when it starts (cc_params_copy()), so it
+ * never sees a partial change, and connections with different parameters can
+ * coexist in a namespace.
  *
- * Every value is text to one and the same parser, which takes all of it or
- * refuses it with -EINVAL and changes nothing.
+ * One parser reads all values: it rejects invalid text with -EINVAL and then
+ * changes nothing.
  */
 #ifndef FAIRPATH_CC_PARAMS_H
 #define FAIRPATH_CC_PARAMS_H
@@ -30,7 +31,7 @@
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
-/* The longest struct of parameters, and the longest text of a value. */
+/* Maximum size of the struct of parameters and of a value's text [bytes]. */
 #define CC_PARAMS_MAX 32
 #define CC_VALUE_MAX 96
 
@@ -38,12 +39,12 @@ struct cc_family;
 
 /**
  * struct cc_param - one parameter
- * @family: whose it is
- * @name: as a sysctl, under net.ipv4
- * @offset: of its u32 in the struct of parameters
- * @min: smallest value
- * @max: largest value
- * @words: names for the values from 0 to @max, NULL if it is a number
+ * @family: the family that it belongs to
+ * @name: name of its sysctl, under net.ipv4
+ * @offset: offset of its u32 in the struct of parameters
+ * @min: minimum value
+ * @max: maximum value
+ * @names: names of the values 0 to @max, NULL for a number
  */
 struct cc_param {
 	const struct cc_family *family;
@@ -51,22 +52,22 @@ struct cc_param {
 	u32 offset;
 	u32 min;
 	u32 max;
-	const char *const *words;
+	const char *const *names;
 };
 
 /**
  * struct cc_family - the parameters of a congestion control
- * @initial: what a new namespace starts with; module parameters write here
- * @size: of the struct of parameters
- * @params: the parameters, without the two for presets
- * @count: their number
+ * @initial: initial values of a new namespace, set by module parameters
+ * @size: size of the struct of parameters [bytes]
+ * @params: the parameters, without the two presets
+ * @count: number of @params
  * @preset_sysctl: name of the sysctl that sets a preset
  * @available_sysctl: name of the sysctl that lists the presets
- * @available: the list
- * @preset_set: set all to the preset in the text, or -EINVAL
- * @preset_name: name of the preset that they are, or "custom"
- * @check: -EINVAL if the values do not go together; may be NULL
- * @net_id: of the per-namespace state
+ * @available: the list of presets
+ * @preset_set: set all parameters to a preset, or return -EINVAL
+ * @preset_name: return the name of the matching preset, or "custom"
+ * @check: return -EINVAL if the values are inconsistent; may be NULL
+ * @net_id: net_generic() id of the per-namespace state
  */
 struct cc_family {
 	void *initial;
@@ -83,11 +84,11 @@ struct cc_family {
 };
 
 /**
- * struct cc_net - a namespace's parameters
- * @lock: held to read or to write @params
- * @family: which congestion control
- * @header: of the registered sysctls
- * @table: the sysctls
+ * struct cc_net - parameters of a network namespace
+ * @lock: protects @params
+ * @family: the congestion control
+ * @header: the registered sysctls
+ * @table: table of the sysctls
  * @params: the family's struct of parameters
  */
 struct cc_net {
@@ -105,8 +106,8 @@ static inline int cc_param_set(const struct cc_param *param, void *params,
 	u32 v;
 	int err;
 
-	if (param->words) {
-		err = match_string(param->words, param->max + 1, text);
+	if (param->names) {
+		err = match_string(param->names, param->max + 1, text);
 		if (err < 0)
 			return -EINVAL;
 		*value = err;
@@ -127,8 +128,8 @@ static inline void cc_param_show(const struct cc_param *param,
 {
 	const u32 *value = params + param->offset;
 
-	if (param->words)
-		strscpy(text, param->words[*value], CC_VALUE_MAX);
+	if (param->names)
+		strscpy(text, param->names[*value], CC_VALUE_MAX);
 	else
 		snprintf(text, CC_VALUE_MAX, "%u", *value);
 }
@@ -139,7 +140,7 @@ static inline int cc_params_check(const struct cc_family *family,
 	return family->check ? family->check(params) : 0;
 }
 
-/* The sysctls. extra1 is the parameter, or NULL for the two about presets. */
+/* Handler of all sysctls; extra1 is the parameter, NULL for the presets. */
 static inline int cc_sysctl(ctl_table_const struct ctl_table *table, int write,
 			    void *buffer, size_t *lenp, loff_t *ppos)
 {
@@ -166,7 +167,7 @@ static inline int cc_sysctl(ctl_table_const struct ctl_table *table, int write,
 	err = proc_dostring(&string, write, buffer, lenp, ppos);
 	if (err || !write)
 		return err;
-	/* As long as fits may mean that its end was cut off. */
+	/* A full buffer may hold truncated text. */
 	if (strlen(text) == sizeof(text) - 1)
 		return -EINVAL;
 
@@ -185,7 +186,7 @@ static inline int cc_sysctl(ctl_table_const struct ctl_table *table, int write,
 }
 
 /**
- * cc_net_init() - give a new namespace its parameters and sysctls
+ * cc_net_init() - set up the parameters and sysctls of a new namespace
  * @net: the namespace
  * @family: the parameters
  *
@@ -197,7 +198,7 @@ static inline int cc_net_init(struct net *net, const struct cc_family *family)
 	unsigned int i, n = family->count;
 	struct ctl_table *table;
 
-	/* One for each parameter, two for presets, an empty one: see compat. */
+	/* Parameters, two presets, a sentinel for old kernels (compat). */
 	table = kcalloc(n + 3, sizeof(*table), GFP_KERNEL);
 	if (!table)
 		return -ENOMEM;
@@ -236,10 +237,10 @@ static inline void cc_net_exit(struct net *net, const struct cc_family *family)
 }
 
 /**
- * cc_params_copy() - take the parameters in force
+ * cc_params_copy() - copy a namespace's current parameters
  * @net: the connection's namespace
- * @family: which parameters
- * @params: copied to here
+ * @family: the parameters' family
+ * @params: destination, @family->size bytes
  */
 static inline void cc_params_copy(const struct net *net,
 				  const struct cc_family *family, void *params)
@@ -251,7 +252,7 @@ static inline void cc_params_copy(const struct net *net,
 	spin_unlock_bh(&cc->lock);
 }
 
-/* Module parameters: kp->arg is the parameter, or the family for a preset. */
+/* For module parameters, kp->arg is the parameter; for presets, the family. */
 static inline int cc_module_param_set(const char *text,
 				      const struct kernel_param *kp)
 {

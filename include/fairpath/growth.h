@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Additive growth of a congestion window: so much per round-trip time, exactly.
+ * Exact additive growth of a congestion window per round-trip time.
  *
- * Papers state growth per round-trip time ("W + alpha") or, which they mean to
- * be the same, per packet acknowledged ("W + alpha / W"). A kernel has whole
- * packets and sees ACKs that cover one packet or a hundred. Two shortcuts are
- * common and both are inexact: dividing by the window of the moment (as it
- * grows within the round-trip, a large alpha earns visibly less than alpha),
- * and rounding W / alpha to a whole number of packets (at W = 31, alpha = 16,
- * the window doubles).
+ * Papers define growth per round-trip time ("W + alpha") or, meant to be
+ * equivalent, per acknowledged packet ("W + alpha / W"). A kernel counts whole
+ * packets, and an ACK may cover one packet or a hundred. Two common shortcuts
+ * are inexact: dividing by the current window (which grows within the
+ * round-trip, so a large alpha adds visibly less than alpha), and rounding
+ * W / alpha to whole packets (at W = 31, alpha = 16, the window doubles).
  *
- * Here growth is counted in rounds. A round is as many newly acknowledged
- * packets as the window had at its start: those that were in flight then, so
- * one round-trip. After n of them, the window is
+ * Here, growth is counted in rounds. A round is as many newly acknowledged
+ * packets as the window had at its start: those in flight then, so one
+ * round-trip. After n of them, the window is
  *
  *	start + floor((frac + inc * n / start) / 1000)
  *
- * and after the last exactly inc thousandths more than at the start; what is
- * not a whole packet is carried over. ACKs may come one by one or in stretches
- * up to a window long, with the same result. With inc = 1000 it is Reno as
- * Linux counts it (tcp_cong_avoid_ai()), ACK for ACK: that function counts
- * packets up to the window, adds one and starts again.
+ * and at the end of the round exactly inc thousandths more than at the start;
+ * the fraction of a packet carries over. Single and stretch ACKs up to a window
+ * long give the same result. With inc = 1000, this is Linux's Reno
+ * (tcp_cong_avoid_ai()), ACK for ACK: that function counts packets up to the
+ * window, adds one and restarts.
  *
- * The count of packets is the caller's (in Linux tp->snd_cwnd_cnt), for the
- * stack clears it when it takes the window back, as it does for Reno.
+ * The caller owns the count of packets (in Linux tp->snd_cwnd_cnt), since the
+ * stack clears it when it reduces the window, as for Reno.
  */
 #ifndef FAIRPATH_GROWTH_H
 #define FAIRPATH_GROWTH_H
@@ -33,9 +32,9 @@
 /**
  * struct fp_growth - a round of additive growth
  * @start: window at the start of the round [packets], 0 before the first
- * @grown: whole packets that the window has grown since
+ * @grown: growth of the window since [packets]
  * @inc: growth in this round [1/1000 packet]
- * @frac: growth earned in earlier rounds, not yet a packet [1/1000 packet]
+ * @frac: fraction carried over from earlier rounds [1/1000 packet]
  */
 struct fp_growth {
 	u32 start;
@@ -44,7 +43,7 @@ struct fp_growth {
 	u32 frac;
 };
 
-/* Forget the round: after a loss nothing earned before it counts any more. */
+/* Start over after a loss: growth earned before it is discarded. */
 static inline void fp_growth_reset(struct fp_growth *g)
 {
 	g->start = 0;
@@ -53,16 +52,16 @@ static inline void fp_growth_reset(struct fp_growth *g)
 }
 
 /**
- * fp_growth_sync() - take note of a window that others have set
+ * fp_growth_sync() - start a new round if the stack has changed the window
  * @g: the growth
  * @cnt: packets counted in this round
- * @cwnd: the window now [packets], at least 1
+ * @cwnd: current window [packets], at least 1
  *
- * Slow start, recovery, undo and idle restart set the window behind our back.
- * A new round starts from what they set. What was counted and earned so far
- * still counts, as it does for Reno, unless the window grew on its account.
+ * Slow start, recovery, undo and idle restart set the window. A new round then
+ * starts from that window. Packets counted and growth earned so far are kept,
+ * as for Reno, unless they have already grown the window.
  *
- * Return: true if a new round starts, and the caller has to set @g->inc.
+ * Return: true if a new round starts; the caller then sets @g->inc.
  */
 static inline bool fp_growth_sync(struct fp_growth *g, u32 *cnt, u32 cwnd)
 {
@@ -79,21 +78,21 @@ static inline bool fp_growth_sync(struct fp_growth *g, u32 *cnt, u32 cwnd)
 }
 
 /**
- * fp_growth_count() - count packets newly acknowledged
- * @g: the growth, in sync with the window
+ * fp_growth_count() - count newly acknowledged packets
+ * @g: the growth, synchronized by fp_growth_sync()
  * @cnt: packets counted in this round
  * @acked: packets newly acknowledged
  *
- * Return: true if that ended a round; the next has begun at the window that
- * this one earned, and the caller may set another @g->inc for it.
+ * Return: true if this ended a round; the next starts at the resulting window,
+ * and the caller may change @g->inc for it.
  */
 static inline bool fp_growth_count(struct fp_growth *g, u32 *cnt, u32 acked)
 {
 	u64 counted, earned, rounds = 0, start;
-	/* No ACK covers more than a window, but for one that follows a cut. */
+	/* An ACK covers more than a window only after a window reduction. */
 	bool stretched = acked > g->start + g->grown;
 
-	/* A count from a larger window is worth one round, not several. */
+	/* A count left from a larger window ends one round, not several. */
 	if (*cnt >= g->start) {
 		*cnt = 0;
 		rounds = 1;
@@ -119,10 +118,10 @@ static inline bool fp_growth_count(struct fp_growth *g, u32 *cnt, u32 acked)
 }
 
 /**
- * fp_growth_window() - the window that the count so far has earned
+ * fp_growth_window() - compute the window after the packets counted so far
  * @g: the growth
  * @cnt: packets counted in this round
- * @clamp: the window must not exceed this [packets]
+ * @clamp: maximum window [packets]
  *
  * Return: the window [packets].
  */
@@ -131,7 +130,7 @@ static inline u32 fp_growth_window(struct fp_growth *g, u32 cnt, u32 clamp)
 	u64 packet = (u64)g->start * FP_PACKET;
 	u64 earned = (u64)g->start * g->frac + (u64)g->inc * cnt;
 
-	/* Most ACKs earn no further packet: tell so without a division. */
+	/* Avoid the division for the many ACKs that add no whole packet. */
 	if (earned >= packet * ((u64)g->grown + 1))
 		g->grown = (u32)fp_div(earned, packet);
 

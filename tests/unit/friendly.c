@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prints what GAIMD takes for friendly to TCP, for test_cores.py to check with
+ * Prints GAIMD's TCP-friendly alphas, which test_cores.py checks with
  * fractions: for each beta a line "beta alpha_td alpha_to", all in thousandths.
  */
 #include <stdio.h>

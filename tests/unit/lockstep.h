@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two sockets that live through the same: one has mainline's congestion
- * control, the other one of our cores, and after each event they must be equal.
+ * Two sockets with the same events: one uses mainline's congestion control, the
+ * other one of our cores. They must be equal after each event.
  *
- * The events are what net/ipv4/tcp_input.c and tcp_output.c do to a congestion
- * control: ACKs (one packet, stretches, more than a window), recovery down to
- * ssthresh, time-outs, undo, restart after idling, and a change of the clamp;
- * besides, windows and counts from nowhere. Here they come in any order, which
- * on a real connection they do not: a core must not depend on their order.
+ * The events are those that net/ipv4/tcp_input.c and tcp_output.c cause: ACKs
+ * (one packet, stretch ACKs, more than a window), recovery to ssthresh,
+ * timeouts, undo, restart after idle, changes of the clamp; and arbitrary
+ * windows and counts. Their order is random, unlike that of a connection: a
+ * core must not depend on it.
  *
- * The glue between a core and the socket is the test's, in the modules' words.
+ * The tests connect a core to its socket as the modules do.
  */
 #ifndef LOCKSTEP_H
 #define LOCKSTEP_H
@@ -33,10 +33,10 @@ enum event_kind {
 };
 
 /**
- * struct event - something that happens to both sockets
- * @kind: before the ACK
- * @value: a window, a count or a clamp
- * @acked: packets that the ACK covers, 0 if none comes
+ * struct event - an event for both sockets
+ * @kind: event before the ACK
+ * @value: its window, count or clamp
+ * @acked: packets that the ACK covers, 0 without an ACK
  */
 struct event {
 	enum event_kind kind;
@@ -69,7 +69,7 @@ static struct event event_random(const struct sock *sk, u32 window_max)
 	case 1:
 		e.acked = cwnd;
 		break;
-	case 2: /* what was in flight before a cut */
+	case 2: /* packets in flight before a window reduction */
 		e.acked = cwnd * rnd_in(1, 8) + rnd_in(0, 1);
 		break;
 	case 3:
@@ -82,8 +82,8 @@ static struct event event_random(const struct sock *sk, u32 window_max)
 	return e;
 }
 
-static void event_happens(const struct event *e, struct sock *sk,
-			  const struct tcp_congestion_ops *ops)
+static void event_apply(const struct event *e, struct sock *sk,
+			const struct tcp_congestion_ops *ops)
 {
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The exact model of growth per round-trip, slow and in rational numbers.
+ * Exact model of growth per round-trip, slow and in rational numbers.
  *
- * It follows the definition, not growth.h. The window W is a rational number.
- * A round is as many packets as W had whole ones when it began. Each packet
- * acknowledged adds step / round to W, so the whole round adds step. What the
- * stack is told is W without its fraction. No state but W, the step, and the
- * packets of the round counted so far, from which W is worked out each time.
+ * It implements the definition independently of growth.h. The window W is a
+ * rational number. A round is as many packets as the integer part of W at its
+ * start. Each acknowledged packet adds step / round to W, so a whole round adds
+ * step. The stack gets the integer part of W. The state is W, the step and the
+ * packets counted in the round, from which W is computed each time.
  *
- * What the definition leaves open is decided as growth.h says, or as Reno does
- * in Linux, which the same code has to equal:
- * - a window set by others begins a new round. The fraction earned in earlier
- *   rounds and the packets counted stay, unless W grew by a whole packet on
- *   their account: they are spent then, and neither may pay twice;
- * - a count as long as the round or longer, left from a larger window, is one
- *   round, and so is the rest of an ACK longer than the window, for each
- *   window's worth that it has at the window before that ACK;
- * - where a bound (clamp) cuts W, the fraction goes.
+ * Where the definition is ambiguous, the model follows growth.h or Linux's
+ * Reno, which the same code must match:
+ * - a window set by the stack starts a new round. The fraction from earlier
+ *   rounds and the count are kept, unless they have already grown W by a whole
+ *   packet: neither may count twice;
+ * - a count of at least the round, left from a larger window, is one round; the
+ *   rest of an ACK longer than the window is one round per window, with the
+ *   window before that ACK;
+ * - the clamp discards the fraction.
  *
- * Rationals are not reduced: those that are kept have the denominator 1000, as
- * steps are whole thousandths, and others live for a few operations only, which
- * 128 bits bear for windows below 2^32.
+ * Rationals are not reduced: stored ones have the denominator 1000, as steps
+ * are whole thousandths, and intermediate ones take few operations, for which
+ * 128 bits suffice with windows below 2^32.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -73,7 +73,7 @@ static inline u64 rat_floor(struct rat a)
 	return (u64)(a.n / a.d);
 }
 
-/* The largest number of thousandths that is not above a. */
+/* Round down to thousandths. */
 static inline struct rat rat_thousandths(struct rat a)
 {
 	return rat(a.n * 1000 / a.d, 1000);
@@ -85,7 +85,7 @@ static inline struct rat rat_thousandths(struct rat a)
  * @step: growth in this round, in thousandths
  * @round: packets in this round, 0 before the first
  * @counted: packets acknowledged in this round
- * @shown: what the stack was told last
+ * @shown: window last returned to the stack
  */
 struct model {
 	struct rat window;
@@ -95,7 +95,7 @@ struct model {
 	u64 shown;
 };
 
-/* A loss: nothing earned before it counts. */
+/* A loss: discard the growth earned before it. */
 static inline void model_forget(struct model *m)
 {
 	m->window = rat(0, 1000);
@@ -103,7 +103,7 @@ static inline void model_forget(struct model *m)
 	m->shown = 0;
 }
 
-/* The stack's window. Return: it was set by others, so a new round begins. */
+/* Set the stack's window. Returns true if it starts a new round. */
 static inline bool model_see(struct model *m, u32 cwnd)
 {
 	struct rat fraction;
@@ -122,7 +122,7 @@ static inline bool model_see(struct model *m, u32 cwnd)
 	return true;
 }
 
-/* Packets acknowledged. Return: rounds that this ended. */
+/* Acknowledge packets. Returns the number of rounds completed. */
 static inline u64 model_ack(struct model *m, u64 acked)
 {
 	bool as_reno = acked > m->shown;
@@ -149,13 +149,13 @@ static inline u64 model_ack(struct model *m, u64 acked)
 	return ended;
 }
 
-/* What the stack is told. */
+/* The window returned to the stack. */
 static inline u64 model_window(struct model *m, u32 clamp)
 {
 	struct rat earned = rat(m->step.n * m->counted, m->step.d * m->round);
 	u64 window = rat_floor(rat_add(m->window, earned));
 
-	/* When the stack clears the count, the window does not shrink. */
+	/* A cleared count must not shrink the window. */
 	if (m->shown < window)
 		m->shown = window;
 	if (m->shown > clamp) {

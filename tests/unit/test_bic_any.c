@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bic_core.h, both forms: any parameters, any calls in any order.
+ * bic_core.h, both forms: random parameters and random calls.
  *
- * Whatever a stack does, and whatever an administrator sets within the bounds
- * that the module checks: no division by zero, no undefined operation, always a
- * window from 1 to the clamp, no step backwards on an ACK, none forwards on a
- * loss.
+ * For any calls and any parameters within the ranges that the module accepts:
+ * no division by zero, no undefined behaviour, a window from 1 to the clamp,
+ * ACKs never reduce the window, losses never increase it.
  */
 #include "unit.h"
 
 #include <tcp_bic/bic_core.h>
 
-static struct bic_params any_params(u32 form)
+static struct bic_params random_params(u32 form)
 {
 	struct bic_params p = {
 		.smax = rnd_size(1, 1000000),
@@ -25,7 +24,7 @@ static struct bic_params any_params(u32 form)
 	return p;
 }
 
-static void any_calls(u32 form)
+static void random_calls(u32 form)
 {
 	struct bic_params p = { 0 };
 	struct bic_vars v = { 0 };
@@ -34,7 +33,7 @@ static void any_calls(u32 form)
 
 	for (; unit_step < 5000000; unit_step++) {
 		if (unit_step % 100 == 0) {
-			p = any_params(form);
+			p = random_params(form);
 			v = (struct bic_vars){ 0 };
 			bic_init(&p, &v);
 			window_max = one_in(2) ? ~0U : rnd_size(1, ~0U);
@@ -65,7 +64,7 @@ static void any_calls(u32 form)
 		case 6:
 			bic_count_ack(&p, &v, rnd_size(0, ~0U));
 			break;
-		case 7: /* down to 0, as only a wrong count could do */
+		case 7: /* down to 0, which needs a wrong count */
 			ratio = v.linux_form.ack_ratio;
 			bic_count_ack(&p, &v, (ratio >> 4) - ratio);
 			break;
@@ -101,13 +100,13 @@ static void any_calls(u32 form)
 static void paper_form(void **state)
 {
 	(void)state;
-	any_calls(BIC_FORM_PAPER);
+	random_calls(BIC_FORM_PAPER);
 }
 
 static void linux_form(void **state)
 {
 	(void)state;
-	any_calls(BIC_FORM_LINUX);
+	random_calls(BIC_FORM_LINUX);
 }
 
 static const struct CMUnitTest tests[] = {

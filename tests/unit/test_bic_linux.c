@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bic_core.h, Linux's form: mainline's tcp_bic, event for event.
+ * bic_core.h, Linux's form, against mainline's tcp_bic, event for event.
  *
- * Windows, ssthresh, the stack's count and all private state that mainline uses
- * must be equal after each event, with mainline's constants and with any others
- * that both can express. Time passes between the events, at several rates of
- * ticks, through the wrap of the clock.
+ * Windows, ssthresh, snd_cwnd_cnt and all private state that mainline uses must
+ * be equal after each event, with mainline's constants and with random ones
+ * that both can represent. Time passes between the events, with several values
+ * of HZ and across the wrap of jiffies.
  *
  * Windows stay below 2^21: mainline multiplies them by up to 2047 in 32 bits.
- * Beyond, where it overflows, ours must be right instead.
+ * For larger ones, where mainline overflows, the exact results are tested.
  */
 #include "lockstep.h"
 
@@ -18,7 +18,7 @@
 
 #define WINDOW_MAX (1U << 21)
 
-/* Mainline's constants in our units, as the preset "linux" has them. */
+/* Mainline's constants in our units: the preset "linux". */
 static const struct bic_params mainline = {
 	.smax = 16000,
 	.smin = 200,
@@ -30,12 +30,12 @@ static const struct bic_params mainline = {
 
 static struct bic_params params;
 
-static void bic_begin(struct sock *sk)
+static void test_init(struct sock *sk)
 {
 	bic_init(&params, inet_csk_ca(sk));
 }
 
-static void bic_avoid(struct sock *sk, u32 ack, u32 acked)
+static void test_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bic_ack now = {
@@ -55,36 +55,36 @@ static void bic_avoid(struct sock *sk, u32 ack, u32 acked)
 					  &tp->snd_cwnd_cnt, &now));
 }
 
-static u32 bic_cut(struct sock *sk)
+static u32 test_ssthresh(struct sock *sk)
 {
 	return bic_decrease(&params, inet_csk_ca(sk), tcp_snd_cwnd(tcp_sk(sk)));
 }
 
-static void bic_state(struct sock *sk, u8 new_state)
+static void test_set_state(struct sock *sk, u8 new_state)
 {
 	if (new_state == TCP_CA_Loss)
 		bic_timeout(&params, inet_csk_ca(sk));
 }
 
-static u32 bic_undone(struct sock *sk)
+static u32 test_undo_cwnd(struct sock *sk)
 {
 	bic_undo(&params, inet_csk_ca(sk));
 	return tcp_reno_undo_cwnd(sk);
 }
 
-static void bic_acked(struct sock *sk, const struct ack_sample *sample)
+static void test_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	if (inet_csk(sk)->icsk_ca_state == TCP_CA_Open)
 		bic_count_ack(&params, inet_csk_ca(sk), sample->pkts_acked);
 }
 
 static const struct tcp_congestion_ops ours = {
-	.init = bic_begin,
-	.ssthresh = bic_cut,
-	.cong_avoid = bic_avoid,
-	.set_state = bic_state,
-	.undo_cwnd = bic_undone,
-	.pkts_acked = bic_acked,
+	.init = test_init,
+	.ssthresh = test_ssthresh,
+	.cong_avoid = test_cong_avoid,
+	.set_state = test_set_state,
+	.undo_cwnd = test_undo_cwnd,
+	.pkts_acked = test_pkts_acked,
 };
 
 static void private_state_equal(struct sock *theirs, struct sock *sk)
@@ -105,7 +105,7 @@ static void private_state_equal(struct sock *theirs, struct sock *sk)
 	      b->ack_ratio, a->delayed_ack);
 }
 
-/* Events for a connection's life; near Wmax, where the formula has its corners. */
+/* Random events of a connection, often near Wmax, where the formula changes. */
 static void connection(u32 events)
 {
 	static const u32 rates[] = { 100, 250, 300, 1000 };
@@ -132,14 +132,14 @@ static void connection(u32 events)
 			mainline_now += one_in(50) ? rnd_size(0, 1U << 31) :
 						     rnd_in(0, 40);
 
-		event_happens(&e, &a, &bictcp);
-		event_happens(&e, &b, &ours);
+		event_apply(&e, &a, &bictcp);
+		event_apply(&e, &b, &ours);
 		sockets_equal(&e, &a, &b);
 		private_state_equal(&a, &b);
 	}
 }
 
-static void mainline_event_for_event(void **state)
+static void matches_mainline(void **state)
 {
 	(void)state;
 	params = mainline;
@@ -147,7 +147,7 @@ static void mainline_event_for_event(void **state)
 		connection(2000);
 }
 
-static void mainline_event_for_event_whatever_its_parameters(void **state)
+static void matches_mainline_for_random_parameters(void **state)
 {
 	/* 4 / smooth_part is a whole number of thousandths. */
 	static const int smooth[] = { 4, 5, 8, 10, 16, 20, 25, 40, 100, 400 };
@@ -171,8 +171,8 @@ static void mainline_event_for_event_whatever_its_parameters(void **state)
 	}
 }
 
-/* What ss(8) and the tracepoint show. */
-static void figures_shown(void **state)
+/* The values that ss(8) and the tracepoint show. */
+static void reported_values(void **state)
 {
 	struct bic_vars v = { 0 };
 	struct bic_ack ack = { .cwnd = 800, .clamp = ~0U, .acked = 1 };
@@ -210,7 +210,7 @@ static void figures_shown(void **state)
 	}
 }
 
-/* Where mainline's 32 bits do not suffice. */
+/* Windows for which mainline's 32 bits overflow. */
 static void large_windows(void **state)
 {
 	u32 bit;
@@ -230,13 +230,13 @@ static void large_windows(void **state)
 		assert_int_equal(v.linux_form.last_max,
 				 ((u64)cwnd - 1) * 1843 / 2048);
 
-		/* In the flat zone: 0.2 packets, doubled for delayed ACKs. */
+		/* Flat zone: 0.2 packets, doubled for delayed ACKs. */
 		ack.cwnd = v.linux_form.last_max;
 		bic_increase(&mainline, &v, &cnt, &ack);
 		assert_int_equal(v.linux_form.cnt,
 				 fp_min64((u64)ack.cwnd * 5 / 2, ~0U));
 
-		/* Beyond it: a third of 30 packets, doubled. */
+		/* Above it: a third of 30 packets, doubled. */
 		ack.cwnd = v.linux_form.last_max + 30;
 		bic_increase(&mainline, &v, &cnt, &ack);
 		assert_int_equal(v.linux_form.cnt,
@@ -245,7 +245,7 @@ static void large_windows(void **state)
 	}
 }
 
-/* The same for counts, and for the step that is shown. */
+/* The same for counts and the reported step. */
 static void large_counts(void **state)
 {
 	struct bic_vars v = { 0 };
@@ -259,7 +259,7 @@ static void large_counts(void **state)
 	assert_int_equal(v.linux_form.cnt, ~0U);
 	assert_int_equal(cnt, 2);
 
-	/* ACKs of so many packets that each counts for itself. */
+	/* ACKs of so many packets that each one grows the window. */
 	bic_init(&mainline, &v);
 	bic_count_ack(&mainline, &v, 1U << 20);
 	bic_increase(&mainline, &v, &cnt, &ack);
@@ -268,9 +268,9 @@ static void large_counts(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(mainline_event_for_event),
-	UNIT_TEST(mainline_event_for_event_whatever_its_parameters),
-	UNIT_TEST(figures_shown),
+	UNIT_TEST(matches_mainline),
+	UNIT_TEST(matches_mainline_for_random_parameters),
+	UNIT_TEST(reported_values),
 	UNIT_TEST(large_windows),
 	UNIT_TEST(large_counts),
 };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * bic_core.h, the paper's form: against an exact model, and against what the
- * paper says of it in formulas.
+ * bic_core.h, the paper's form, against an exact model and the paper's
+ * formulas.
  *
- * The model below says per round-trip what the paper and the head of
- * bic_core.h say, on model.h's rational windows. All growth in it is rounded
- * down to thousandths of a packet per round-trip, the unit of the parameters.
+ * The model below implements the paper and the head of bic_core.h per
+ * round-trip, with model.h's rational windows. It rounds growth down to
+ * thousandths of a packet per round-trip, the unit of the parameters.
  */
 #include <math.h>
 
@@ -13,7 +13,7 @@
 
 #include <tcp_bic/bic_core.h>
 
-/* The paper's: S_max 32, S_min 0.01, a cut by 1/8, Reno below 14 packets. */
+/* The paper's: Smax 32, Smin 0.01, reduction by 1/8, Reno below 14 packets. */
 static const struct bic_params paper = {
 	.smax = 32000,
 	.smin = 10,
@@ -24,17 +24,17 @@ static const struct bic_params paper = {
 };
 
 /**
- * struct search - what is known of the path
- * @wmax: window at the last loss, 0 if there was none
- * @proved_wrong: max probing found nothing: there is no upper bound
- * @probing: this round-trip is one of max probing
- * @tries: round-trips of max probing without a loss before this one
+ * struct search - state of the search
+ * @wmax: window at the last loss, 0 before the first
+ * @unbounded: max probing ended without a loss: there is no upper bound
+ * @probing: this round-trip belongs to max probing
+ * @probes: previous round-trips of max probing without a loss
  */
 struct search {
 	struct rat wmax;
-	bool proved_wrong;
+	bool unbounded;
 	bool probing;
-	u32 tries;
+	u32 probes;
 };
 
 struct bic_model {
@@ -55,7 +55,7 @@ static void bic_model_begin(struct bic_model *b, const struct bic_params *p)
 	model_forget(&b->m);
 }
 
-/* How far the window is to move in the round-trip that begins. */
+/* The increment for the round-trip that starts. */
 static struct rat bic_model_step(struct bic_model *b)
 {
 	struct rat smax = rat(b->p.smax, 1000), smin = rat(b->p.smin, 1000);
@@ -69,7 +69,7 @@ static struct rat bic_model_step(struct bic_model *b)
 		return rat(1, 1);
 	}
 
-	if (!s->wmax.n || s->proved_wrong) {
+	if (!s->wmax.n || s->unbounded) {
 		b->phase = BIC_ADDITIVE;
 		return smax;
 	}
@@ -83,10 +83,10 @@ static struct rat bic_model_step(struct bic_model *b)
 	}
 
 	if (!probing)
-		s->tries = 0;
+		s->probes = 0;
 	s->probing = true;
 	b->phase = BIC_PROBING;
-	return rat_min(rat((u128)1 << s->tries, 1), smax);
+	return rat_min(rat((u128)1 << s->probes, 1), smax);
 }
 
 static void bic_model_round(struct bic_model *b)
@@ -99,12 +99,13 @@ static u64 bic_model_ack(struct bic_model *b, const struct bic_ack *ack)
 	if (model_see(&b->m, ack->cwnd))
 		bic_model_round(b);
 	if (model_ack(&b->m, ack->acked)) {
-		if (b->now.probing && !rat_less(rat((u128)2 << b->now.tries, 1),
-						rat(b->p.smax, 1000))) {
-			b->now.proved_wrong = true;
+		if (b->now.probing &&
+		    !rat_less(rat((u128)2 << b->now.probes, 1),
+			      rat(b->p.smax, 1000))) {
+			b->now.unbounded = true;
 			b->now.probing = false;
 		}
-		b->now.tries++;
+		b->now.probes++;
 		bic_model_round(b);
 	}
 	return model_window(&b->m, ack->clamp);
@@ -117,7 +118,7 @@ static u64 bic_model_loss(struct bic_model *b, u32 cwnd)
 
 	b->before_loss = b->now;
 	model_forget(&b->m);
-	b->now.proved_wrong = false;
+	b->now.unbounded = false;
 	b->now.probing = false;
 	if (cwnd < b->p.low_window)
 		return rat_floor(rat_max(rat(cwnd, 2), rat(2, 1)));
@@ -138,7 +139,7 @@ static void bic_model_undo(struct bic_model *b)
 	model_forget(&b->m);
 }
 
-/* Any legal parameters: those in use, near them, or anywhere. */
+/* Valid parameters: the defaults, near them, or random. */
 static struct bic_params random_params(void)
 {
 	struct bic_params p = paper;
@@ -164,7 +165,7 @@ static void exact_model(void **state)
 	(void)state;
 	for (; unit_step < 10000000; unit_step++) {
 		if (!left--) {
-			/* Another connection. */
+			/* New connection. */
 			left = rnd_size(1, 5000);
 			bic_model_begin(&b, &(struct bic_params){ 0 });
 			b.p = random_params();
@@ -223,7 +224,7 @@ static void exact_model(void **state)
 		}
 
 		ack.cwnd = cwnd;
-		/* Whole round-trips often, to see many of them. */
+		/* Often a whole window, to test many round-trips. */
 		ack.acked = one_in(2) ? cwnd : rnd_size(1, cwnd);
 		if (one_in(100))
 			ack.acked += rnd_in(0, 3) * cwnd / 2;
@@ -241,13 +242,13 @@ static void exact_model(void **state)
 		CHECK(v.phase == b.phase, "at window %u: phase %u, model %u",
 		      cwnd, v.phase, b.phase);
 		CHECK(bic_wmax(&b.p, &v) ==
-			      (b.now.proved_wrong ? 0 : rat_floor(b.now.wmax)),
+			      (b.now.unbounded ? 0 : rat_floor(b.now.wmax)),
 		      "wmax %u, model %llu", bic_wmax(&b.p, &v),
 		      rat_floor(b.now.wmax));
 	}
 }
 
-/* A connection that is driven round-trip by round-trip. */
+/* A connection that advances by round-trips. */
 struct flow {
 	struct bic_params p;
 	struct bic_vars v;
@@ -270,7 +271,7 @@ static void flow_ack(struct flow *f, u32 acked)
 	f->cwnd = bic_increase(&f->p, &f->v, &f->cnt, &ack);
 }
 
-/* All that is in flight is acknowledged. */
+/* Acknowledge a whole window. */
 static void flow_trip(struct flow *f)
 {
 	flow_ack(f, f->cwnd);
@@ -283,8 +284,8 @@ static void flow_loss(struct flow *f)
 	f->cnt = 0;
 }
 
-/* One ACK per packet, and ACKs of up to a window: the same. */
-static void same_however_acks_are_split(void **state)
+/* One ACK per packet and stretch ACKs up to a window give the same result. */
+static void stretch_acks_equal_single_acks(void **state)
 {
 	(void)state;
 	while (unit_step < 20000000) {
@@ -309,7 +310,7 @@ static void same_however_acks_are_split(void **state)
 			CHECK(single.cwnd == stretched.cwnd &&
 				      single.cnt == stretched.cnt &&
 				      single.v.phase == stretched.v.phase,
-			      "one by one %u+%u, last in one %u: %u+%u",
+			      "single ACKs %u+%u, stretch ACKs, last of %u: %u+%u",
 			      single.cwnd, single.cnt, acked, stretched.cwnd,
 			      stretched.cnt);
 		}
@@ -317,17 +318,17 @@ static void same_however_acks_are_split(void **state)
 }
 
 /*
- * From beta Wmax back to Wmax. The paper counts, for a cut that leaves the
- * distance D = (1 - beta) Wmax,
+ * From beta Wmax back to Wmax. For a reduction by D = (1 - beta) Wmax, the
+ * paper computes
  *
  *	N1 = max(ceil(D / Smax) - 2, 0)		of additive increase, then
  *	N2 = log2((D - N1 Smax) / Smin) + 2	of binary search
  *
  * round-trips. Here: additive while half of the distance is Smax or more, that
- * is N1 round-trips (one more where Smax divides D). Then the distance d halves
+ * is N1 round-trips (one more if Smax divides D). Then the distance d halves
  * until half of it is below Smin, in ceil(log2(d / Smin)) - 1 round-trips; one
- * of Smin follows, and one for what is left, if any is. That is N2 less 1 or 2,
- * and rounding d / 2 down makes it less still by no more than one.
+ * round-trip of Smin follows, and one for the rest, if any. That is N2 minus 1
+ * or 2; rounding d / 2 down can save at most one more.
  */
 static void round_trips_to_wmax(void **state)
 {
@@ -361,7 +362,7 @@ static void round_trips_to_wmax(void **state)
 	}
 }
 
-/* The numbers of the slides' parameters, to be checked by hand. */
+/* The slides' parameters, with numbers that can be verified by hand. */
 static void round_trips_to_wmax_of_1024(void **state)
 {
 	static const u32 halves[] = { 64000, 32000, 16000, 8000, 4000,
@@ -375,8 +376,8 @@ static void round_trips_to_wmax_of_1024(void **state)
 	assert_int_equal(f.cwnd, 896);
 
 	/*
-	 * 128 packets away: 32, 32, 32 (half of 64), 16, 8 ... down to 0.016
-	 * away, from where it moves by Smin, 0.010, and by the rest.
+	 * Distance 128 packets: steps of 32, 32, 32 (half of 64), 16, 8 ...
+	 * down to a distance of 0.016, then Smin, 0.010, and the rest.
 	 */
 	flow_trip(&f);
 	assert_int_equal(f.cwnd, 928);
@@ -396,8 +397,8 @@ static void round_trips_to_wmax_of_1024(void **state)
 	}
 }
 
-/* Not by rounding up, and not by rounding to nothing. */
-static void smin_is_honoured_over_thousands_of_round_trips(void **state)
+/* Fractional steps are neither rounded up nor lost. */
+static void fractional_smin_is_exact(void **state)
 {
 	static const u32 smins[] = { 1, 3, 10, 37, 999 };
 	struct bic_params p = paper;
@@ -429,8 +430,8 @@ static void smin_is_honoured_over_thousands_of_round_trips(void **state)
 	}
 }
 
-/* Up, never beyond Wmax, and exactly to it. */
-static void search_rises_to_wmax_and_stops(void **state)
+/* The search never decreases, never exceeds Wmax, and reaches it exactly. */
+static void search_converges_to_wmax(void **state)
 {
 	(void)state;
 	while (unit_step < 5000000) {
@@ -461,7 +462,7 @@ static void search_rises_to_wmax_and_stops(void **state)
 	}
 }
 
-/* 1, 2, 4, 8, 16 packets per round-trip, and 32 from there. */
+/* 1, 2, 4, 8, 16 packets per round-trip, then 32. */
 static void max_probing(void **state)
 {
 	static const u32 steps[] = { 1, 2, 4, 8, 16, 32, 32, 32, 32 };
@@ -482,15 +483,15 @@ static void max_probing(void **state)
 		assert_int_equal(f.cwnd - before, steps[i]);
 	}
 
-	/* A loss beyond Wmax sets it, and is no reason for fast convergence. */
+	/* A loss above Wmax sets it, without fast convergence. */
 	before = f.cwnd;
 	flow_loss(&f);
 	assert_int_equal(bic_wmax(&f.p, &f.v), before);
 	assert_int_equal(f.cwnd, before * 7 / 8);
 }
 
-/* Before the first loss that slow start leaves without one: Smax. */
-static void additive_without_a_bound(void **state)
+/* Before the first loss, after slow start ended without one: Smax. */
+static void additive_without_wmax(void **state)
 {
 	struct flow f = flow_begin(&paper, 14);
 	u32 n;
@@ -503,7 +504,7 @@ static void additive_without_a_bound(void **state)
 	}
 }
 
-/* A lower Wmax than before: somebody grows, aim at 0.9375 of the window. */
+/* Wmax below the previous one: another flow grows; set 0.9375 of the window. */
 static void fast_convergence(void **state)
 {
 	struct bic_params never = paper;
@@ -527,7 +528,7 @@ static void fast_convergence(void **state)
 	flow_loss(&f);
 	assert_int_equal(f.v.paper.search.wmax, 750000);
 
-	/* 750 is known, and this is more. */
+	/* Above the previous Wmax of 750. */
 	f.cwnd = 751;
 	flow_loss(&f);
 	assert_int_equal(f.v.paper.search.wmax, 751000);
@@ -540,7 +541,7 @@ static void fast_convergence(void **state)
 	assert_int_equal(f.v.paper.search.wmax, 800000);
 }
 
-/* Below 14 packets: one per round-trip, half at a loss, nothing learnt. */
+/* Below 14 packets: 1 packet per round-trip, halve at a loss, keep Wmax. */
 static void reno_below_the_low_window(void **state)
 {
 	struct flow f = flow_begin(&paper, 100);
@@ -570,10 +571,10 @@ static void reno_below_the_low_window(void **state)
 }
 
 /*
- * Idle in the middle of max probing, restart from 10 packets: the round-trips
- * below the low window try nothing, and Wmax still stands.
+ * A restart during max probing: round-trips below the low window are no probes,
+ * and Wmax is kept.
  */
-static void reno_rounds_are_no_probes(void **state)
+static void reno_rounds_do_not_probe(void **state)
 {
 	struct flow f = flow_begin(&paper, 400);
 	u32 before;
@@ -597,7 +598,7 @@ static void reno_rounds_are_no_probes(void **state)
 	assert_int_equal(f.cwnd, before + 1);
 }
 
-/* A time-out is a loss like another: Wmax stays, and is searched again. */
+/* A timeout sets Wmax like any other loss, and the search resumes. */
 static void timeout_keeps_wmax(void **state)
 {
 	struct flow f = flow_begin(&paper, 1000);
@@ -616,8 +617,8 @@ static void timeout_keeps_wmax(void **state)
 	assert_int_equal(bic_target(&f.p, &f.v, f.cwnd), 907 + 93 / 2);
 }
 
-/* A loss that was none, while probing: probing goes on as if nothing had been. */
-static void undo_takes_up_the_search(void **state)
+/* After a spurious loss while probing, probing continues unchanged. */
+static void undo_resumes_the_search(void **state)
 {
 	struct flow f = flow_begin(&paper, 400), g;
 	u32 n;
@@ -644,11 +645,11 @@ static void undo_takes_up_the_search(void **state)
 }
 
 /*
- * The response function, for a loss every so many packets, and nothing else:
+ * The response function, for one loss per @packets packets:
  *
  *	Wmax = (-b + root) / 2 a,	root = sqrt(b^2 + 4 a (c + packets)),
  *	a = d (2 - d) / 2 Smax,		b = log2(Smax / Smin) + (2 - d) / 2,
- *	c = Smax - Smin, with the cut d = 1 - beta, for d Wmax > 2 Smax
+ *	c = Smax - Smin, with the reduction d = 1 - beta, for d Wmax > 2 Smax
  *
  * and the mean window, in packets per round-trip,
  *
@@ -667,9 +668,9 @@ static double response(double packets, double *wmax)
 }
 
 /*
- * The formula knows no round-trip but whole ones and has the loss come as Wmax
- * is reached. It comes as much as a round-trip later, so that the truth is
- * between the formula's values for all packets and for a window fewer.
+ * The formula assumes whole round-trips and a loss exactly when Wmax is
+ * reached. The loss is up to a round-trip later, so the result lies between the
+ * formula's values for all packets and for one window fewer.
  */
 static void response_function(void **state)
 {
@@ -729,18 +730,18 @@ static void response_function(void **state)
 
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(exact_model),
-	UNIT_TEST(same_however_acks_are_split),
+	UNIT_TEST(stretch_acks_equal_single_acks),
 	UNIT_TEST(round_trips_to_wmax),
 	UNIT_TEST(round_trips_to_wmax_of_1024),
-	UNIT_TEST(smin_is_honoured_over_thousands_of_round_trips),
-	UNIT_TEST(search_rises_to_wmax_and_stops),
+	UNIT_TEST(fractional_smin_is_exact),
+	UNIT_TEST(search_converges_to_wmax),
 	UNIT_TEST(max_probing),
-	UNIT_TEST(additive_without_a_bound),
+	UNIT_TEST(additive_without_wmax),
 	UNIT_TEST(fast_convergence),
 	UNIT_TEST(reno_below_the_low_window),
-	UNIT_TEST(reno_rounds_are_no_probes),
+	UNIT_TEST(reno_rounds_do_not_probe),
 	UNIT_TEST(timeout_keeps_wmax),
-	UNIT_TEST(undo_takes_up_the_search),
+	UNIT_TEST(undo_resumes_the_search),
 	UNIT_TEST(response_function),
 };
 

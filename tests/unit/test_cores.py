@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The unit tests of the algorithms' cores, as pytest sees them.
+"""Run the unit tests of the algorithms' cores.
 
-They are C programs on cmocka, built with the address and undefined-behaviour
-sanitizers by the Makefile beside this file. Each cmocka test is one pytest test
-and a process of its own, so that a crash or a hang fails that test alone and
-shows what that test printed. FAIRPATH_SEED in the environment makes them draw
-other random numbers.
+They are C programs that use cmocka, built with AddressSanitizer and UndefinedBehaviorSanitizer
+by the Makefile in this directory. Each cmocka test is one pytest test in a separate process, so
+that a crash or a hang fails only that test. The environment variable FAIRPATH_SEED changes the
+random numbers.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def run(command: list[str], **environment: str) -> str:
 
 
 def build(program: str) -> str:
-    """Build a program unless it is up to date."""
+    """Build a program if it is out of date; return its path."""
     run(["make", "--no-print-directory", "-C", str(HERE), f"../../build/unit/{program}"])
     return str(BUILD / program)
 
@@ -57,16 +56,16 @@ def build(program: str) -> str:
 def test_core(program: str, name: str) -> None:
     output = run([build(program), name], CMOCKA_MESSAGE_OUTPUT="TAP")
     print(output)
-    # cmocka is content with a name that names no test.
+    # cmocka succeeds if no test matches the name.
     assert f"ok 1 - {name}\n" in output
 
 
 def nearest(value: Fraction) -> int:
-    """To the nearest whole number, halves up."""
+    """Round to the nearest integer, halves up."""
     return int(value + Fraction(1, 2))
 
 
-def test_gaimd_is_friendly_for_every_beta() -> None:
+def test_gaimd_is_tcp_friendly_for_every_beta() -> None:
     """Both terms of the send rate, TD and TO, equal TCP's at these alphas."""
     rows = [tuple(map(int, line.split())) for line in run([build("friendly")]).splitlines()]
     assert [row[0] for row in rows] == list(range(1, 1000))
@@ -78,5 +77,5 @@ def test_gaimd_is_friendly_for_every_beta() -> None:
 
     table = {beta: (alpha_td, alpha_to) for beta, alpha_td, alpha_to in rows}
     assert table[875] == (200, 313)  # the paper: 0.2, 0.3125
-    assert table[500] == (1000, 1000)  # TCP itself, and the only one that is both
+    assert table[500] == (1000, 1000)  # TCP itself, the only beta with equal alphas
     assert [beta for beta, alphas in table.items() if alphas[0] == alphas[1]] == [500]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gaimd_core.h: Reno when it should be, alpha and beta exactly when not.
+ * gaimd_core.h: GAIMD(1, 1/2) equals Reno; other alpha and beta are exact.
  *
- * growth.h, which counts the increase, has tests of its own. Here: (1, 1/2)
- * against mainline's Reno, event for event; the increase through GAIMD's own
- * door; the cut, for every beta; and any calls in any order. The presets that
- * are friendly to TCP are checked in test_cores.py, with fractions.
+ * test_growth.c tests the increase in detail. Here: (1, 1/2) against mainline's
+ * Reno, event for event; the increase through GAIMD's interface; the decrease
+ * for every beta; and random calls. test_cores.py checks the TCP-friendly
+ * presets, with fractions.
  */
 #include "lockstep.h"
 
@@ -16,14 +16,14 @@ struct gaimd {
 	struct gaimd_vars vars;
 };
 
-static void gaimd_begin(struct sock *sk)
+static void test_init(struct sock *sk)
 {
 	struct gaimd *ca = inet_csk_ca(sk);
 
 	ca->params = (struct gaimd_params){ .alpha = 1000, .beta = 500 };
 }
 
-static void gaimd_avoid(struct sock *sk, u32 ack, u32 acked)
+static void test_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct gaimd *ca = inet_csk_ca(sk);
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -38,7 +38,7 @@ static void gaimd_avoid(struct sock *sk, u32 ack, u32 acked)
 						tp->snd_cwnd_clamp, acked));
 }
 
-static u32 gaimd_cut(struct sock *sk)
+static u32 test_ssthresh(struct sock *sk)
 {
 	struct gaimd *ca = inet_csk_ca(sk);
 
@@ -46,9 +46,9 @@ static u32 gaimd_cut(struct sock *sk)
 }
 
 static const struct tcp_congestion_ops ours = {
-	.init = gaimd_begin,
-	.ssthresh = gaimd_cut,
-	.cong_avoid = gaimd_avoid,
+	.init = test_init,
+	.ssthresh = test_ssthresh,
+	.cong_avoid = test_cong_avoid,
 	.undo_cwnd = tcp_reno_undo_cwnd,
 };
 
@@ -58,7 +58,7 @@ static const struct tcp_congestion_ops reno = {
 	.undo_cwnd = tcp_reno_undo_cwnd,
 };
 
-static void reno_event_for_event(void **state)
+static void matches_mainline_reno(void **state)
 {
 	struct sock a, b;
 	u32 window_max = 0;
@@ -72,13 +72,13 @@ static void reno_event_for_event(void **state)
 			sockets_begin(&a, &b, &reno, &ours, window_max);
 		}
 		e = event_random(&a, window_max);
-		event_happens(&e, &a, &reno);
-		event_happens(&e, &b, &ours);
+		event_apply(&e, &a, &reno);
+		event_apply(&e, &b, &ours);
 		sockets_equal(&e, &a, &b);
 	}
 }
 
-/* One round-trip after another, in random stretches, with losses between. */
+/* Round-trips with random stretch ACKs, and losses in between. */
 static void alpha_per_round_trip(void **state)
 {
 	(void)state;
@@ -124,7 +124,7 @@ static void beta_for_every_window(void **state)
 		struct gaimd_vars v = { 0 };
 		u32 kept = gaimd_decrease(&p, &v, cwnd);
 
-		/* The largest whole number that is not above beta W, and 2. */
+		/* floor(beta W), at least 2. */
 		CHECK(kept >= 2, "%u x %u/1000: %u", cwnd, p.beta, kept);
 		CHECK(((u64)kept + 1) * 1000 > (u64)cwnd * p.beta,
 		      "%u x %u/1000: %u", cwnd, p.beta, kept);
@@ -133,8 +133,8 @@ static void beta_for_every_window(void **state)
 	}
 }
 
-/* Seven rounds short of a packet, then a loss: seven more are as short. */
-static void loss_forgets_what_was_earned(void **state)
+/* Seven rounds earn less than a packet, and so do seven more after a loss. */
+static void loss_clears_the_fraction(void **state)
 {
 	struct gaimd_params p = { .alpha = 130, .beta = 999 };
 	struct gaimd_vars v = { 0 };
@@ -151,8 +151,8 @@ static void loss_forgets_what_was_earned(void **state)
 	assert_int_equal(gaimd_increase(&p, &v, &cnt, 100, ~0U, 100), 101);
 }
 
-/* Whatever comes: a window from 1 to the clamp, and no step backwards. */
-static void any_calls_in_any_order(void **state)
+/* The window stays from 1 to the clamp, and ACKs never reduce it. */
+static void random_calls(void **state)
 {
 	struct gaimd_params p = { 0 };
 	struct gaimd_vars v = { 0 };
@@ -191,11 +191,9 @@ static void any_calls_in_any_order(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(reno_event_for_event),
-	UNIT_TEST(alpha_per_round_trip),
-	UNIT_TEST(beta_for_every_window),
-	UNIT_TEST(loss_forgets_what_was_earned),
-	UNIT_TEST(any_calls_in_any_order),
+	UNIT_TEST(matches_mainline_reno), UNIT_TEST(alpha_per_round_trip),
+	UNIT_TEST(beta_for_every_window), UNIT_TEST(loss_clears_the_fraction),
+	UNIT_TEST(random_calls),
 };
 
 UNIT_MAIN(tests)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * growth.h: growth per round-trip, exactly.
+ * growth.h: exact growth per round-trip.
  *
- * Against the exact model over random ACKs and whatever else the stack does to
- * a window; against its own promises: the same result however the same packets
- * are split over ACKs, exactly the increase per round-trip, nothing earned is
- * paid twice; and at the ends of its ranges.
+ * Compared with the exact model for random ACKs and all changes that the stack
+ * makes to a window; the documented properties: the result does not depend on
+ * how packets are split into ACKs, growth per round-trip is exact and counted
+ * once; and the limits of its ranges.
  */
 #include "model.h"
 
@@ -21,7 +21,7 @@ struct flow {
 	u32 clamp;
 };
 
-/* As the cores call it, with the same increase for ever. */
+/* As called by the cores, with a constant increase. */
 static void flow_ack(struct flow *f, u32 inc, u32 acked)
 {
 	f->growth.inc = inc;
@@ -41,7 +41,7 @@ static void exact_model(void **state)
 		u32 acked, inc;
 
 		if (unit_step % 500 == 0) {
-			/* Another connection. */
+			/* New connection. */
 			m = (struct model){ 0 };
 			model_forget(&m);
 			f = (struct flow){ 0 };
@@ -52,25 +52,25 @@ static void exact_model(void **state)
 		}
 
 		switch (rnd_in(0, 79)) {
-		case 0: /* recovery, restart, undo, slow start: the window */
+		case 0: /* recovery, restart, undo, slow start */
 			set = rnd_size(1, window_max);
 			f.cwnd = set;
 			break;
-		case 1: /* a little off, as after recovery or probing the MTU */
+		case 1: /* small changes, as after recovery or MTU probing */
 			f.cwnd = fp_max(f.cwnd - rnd_in(0, 2), 1);
 			break;
 		case 2:
 			f.cwnd = fp_min(f.cwnd + rnd_in(1, 2), window_max);
 			break;
-		case 3: /* the count */
+		case 3: /* count cleared */
 			f.cnt = 0;
 			m.counted = 0;
 			break;
-		case 4: /* a loss */
+		case 4: /* loss */
 			fp_growth_reset(&f.growth);
 			model_forget(&m);
 			break;
-		case 5: /* the bound */
+		case 5: /* clamp changed */
 			f.clamp = one_in(2) ? window_max :
 					      rnd_size(1, window_max);
 			break;
@@ -78,7 +78,7 @@ static void exact_model(void **state)
 			break;
 		}
 
-		/* Up to the window; rarely, beyond it. */
+		/* Up to a window; rarely, more. */
 		acked = one_in(4) ? f.cwnd : rnd_size(1, f.cwnd);
 		if (one_in(100))
 			acked += rnd_in(0, 3) * f.cwnd / 2;
@@ -109,8 +109,8 @@ static void exact_model(void **state)
 	}
 }
 
-/* One ACK per packet, and ACKs of up to a window: the same. */
-static void same_however_acks_are_split(void **state)
+/* One ACK per packet and stretch ACKs up to a window give the same result. */
+static void stretch_acks_equal_single_acks(void **state)
 {
 	(void)state;
 	while (unit_step < 20000000) {
@@ -130,15 +130,15 @@ static void same_however_acks_are_split(void **state)
 			flow_ack(&stretched, inc, acked);
 			CHECK(single.cwnd == stretched.cwnd &&
 				      single.cnt == stretched.cnt,
-			      "from %u by %u/1000: one by one %u+%u, last in one %u: %u+%u",
+			      "from %u by %u/1000: single ACKs %u+%u, stretch ACKs, last of %u: %u+%u",
 			      cwnd, inc, single.cwnd, single.cnt, acked,
 			      stretched.cwnd, stretched.cnt);
 		}
 	}
 }
 
-/* The same, at a size that can be followed by hand. */
-static void a_window_long_ack_late_in_a_doubling_round(void **state)
+/* The same, with numbers that can be verified by hand. */
+static void window_long_ack_late_in_doubling_round(void **state)
 {
 	struct flow single = { .cwnd = 100, .clamp = ~0U };
 	struct flow stretched;
@@ -160,8 +160,8 @@ static void a_window_long_ack_late_in_a_doubling_round(void **state)
 }
 
 /*
- * A round-trip acknowledges what was in flight at its start: a window. After
- * any number of them, the window is larger by exactly as often the increase.
+ * A round-trip acknowledges the packets in flight at its start: a window. After
+ * n round-trips, the window has grown by exactly n times the increase.
  */
 static void increase_per_round_trip_is_exact(void **state)
 {
@@ -196,8 +196,8 @@ static void increase_per_round_trip_is_exact(void **state)
 	}
 }
 
-/* Within the round too: after n packets, n / start of the increase. */
-static void increase_is_even_within_a_round_trip(void **state)
+/* Within a round: after n packets, n / start of the increase. */
+static void increase_is_linear_within_round_trip(void **state)
 {
 	u32 inc, n;
 
@@ -213,8 +213,8 @@ static void increase_is_even_within_a_round_trip(void **state)
 	}
 }
 
-/* An ACK of several windows is worth as many rounds, like Reno's. */
-static void long_stretches_count_in_full(void **state)
+/* An ACK of n windows counts as n rounds, as in Reno. */
+static void ack_of_several_windows(void **state)
 {
 	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
@@ -230,10 +230,10 @@ static void long_stretches_count_in_full(void **state)
 }
 
 /*
- * Somebody sets the window back whenever it has grown. What has been earned is
- * spent then: the window must not grow more often than packets pay for.
+ * The stack resets the window whenever it has grown. The growth is then used
+ * up: acknowledged packets must not grow the window twice.
  */
-static void growth_is_not_paid_twice(void **state)
+static void growth_is_counted_once(void **state)
 {
 	struct flow f = { .cwnd = 10, .clamp = ~0U };
 	u32 i, grown = 0;
@@ -249,8 +249,8 @@ static void growth_is_not_paid_twice(void **state)
 	CHECK(grown >= 800, "grew by %u packets only", grown);
 }
 
-/* Packets counted in slow start or before a restart count on, as for Reno. */
-static void count_outlives_a_window_set_by_others(void **state)
+/* The count is kept across slow start and restart, as in Reno. */
+static void count_is_kept_when_the_stack_sets_the_window(void **state)
 {
 	struct flow f = { .cwnd = 100, .clamp = ~0U };
 
@@ -264,7 +264,7 @@ static void count_outlives_a_window_set_by_others(void **state)
 	assert_int_equal(f.cwnd, 81);
 	assert_int_equal(f.cnt, 0);
 
-	/* Left from a far larger window: one round. */
+	/* A count left from a far larger window: one round. */
 	flow_ack(&f, 1000, 70);
 	f.cwnd = 10;
 	flow_ack(&f, 1000, 1);
@@ -272,8 +272,8 @@ static void count_outlives_a_window_set_by_others(void **state)
 	assert_int_equal(f.cnt, 1);
 }
 
-/* A loss takes the fraction too. */
-static void reset_forgets_the_fraction(void **state)
+/* A loss clears the fraction. */
+static void reset_clears_the_fraction(void **state)
 {
 	struct flow f = { .cwnd = 10, .clamp = ~0U };
 
@@ -287,8 +287,8 @@ static void reset_forgets_the_fraction(void **state)
 	assert_int_equal(f.cwnd, 11);
 }
 
-/* Windows as far as 32 bits go: exact, and they stop at the clamp. */
-static void largest_numbers(void **state)
+/* Windows up to 2^32 - 1 are exact and limited by the clamp. */
+static void maximum_windows(void **state)
 {
 	static const u32 windows[] = { 0x7fffffff, 0x80000000, 0xfffffc00,
 				       0xfffffffe, 0xffffffff };
@@ -311,7 +311,7 @@ static void largest_numbers(void **state)
 		flow_ack(&f, INC_MAX, ~0U);
 		assert_int_equal(f.cwnd, 77);
 
-		/* From 1 to the end: a round for every packet. */
+		/* From 1 to the maximum: a round for every packet. */
 		f = (struct flow){ .cwnd = 1, .clamp = windows[i] };
 		flow_ack(&f, INC_MAX, ~0U);
 		assert_int_equal(f.cwnd, windows[i]);
@@ -320,15 +320,15 @@ static void largest_numbers(void **state)
 
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(exact_model),
-	UNIT_TEST(same_however_acks_are_split),
-	UNIT_TEST(a_window_long_ack_late_in_a_doubling_round),
+	UNIT_TEST(stretch_acks_equal_single_acks),
+	UNIT_TEST(window_long_ack_late_in_doubling_round),
 	UNIT_TEST(increase_per_round_trip_is_exact),
-	UNIT_TEST(increase_is_even_within_a_round_trip),
-	UNIT_TEST(long_stretches_count_in_full),
-	UNIT_TEST(growth_is_not_paid_twice),
-	UNIT_TEST(count_outlives_a_window_set_by_others),
-	UNIT_TEST(reset_forgets_the_fraction),
-	UNIT_TEST(largest_numbers),
+	UNIT_TEST(increase_is_linear_within_round_trip),
+	UNIT_TEST(ack_of_several_windows),
+	UNIT_TEST(growth_is_counted_once),
+	UNIT_TEST(count_is_kept_when_the_stack_sets_the_window),
+	UNIT_TEST(reset_clears_the_fraction),
+	UNIT_TEST(maximum_windows),
 };
 
 UNIT_MAIN(tests)

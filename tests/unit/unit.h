@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What every unit test here needs: cmocka, random numbers, and checks.
+ * Common parts of the unit tests: cmocka, random numbers, and checks.
  *
- * Random tests draw all they do from one generator (splitmix64). Each test
- * starts it anew from the seed, so that a test does the same whether it runs
- * alone or with others. The seed is always the same, unless FAIRPATH_SEED in
- * the environment holds another; each test prints the one that it used, and
- * how many random steps it made.
+ * Random tests use one generator (splitmix64), which each test seeds, so that a
+ * test does the same whether it runs alone or with others. The seed is fixed
+ * unless the environment variable FAIRPATH_SEED sets another; each test prints
+ * its seed and its number of random steps.
  *
- * A program runs all its tests, or those that its argument (a pattern) names.
+ * A program runs all its tests, or those that match its argument (a pattern).
  */
 #ifndef UNIT_H
 #define UNIT_H
@@ -40,13 +39,13 @@ static u64 rnd(void)
 	return z ^ (z >> 31);
 }
 
-/* Any of from ... to, all equally likely. */
+/* Uniformly distributed from @from to @to. */
 static inline u32 rnd_in(u32 from, u32 to)
 {
 	return from + (u32)(rnd() % ((u64)to - from + 1));
 }
 
-/* Any of from ... to, all magnitudes equally likely, the ends more than most. */
+/* From @from to @to, uniform in magnitude, with both ends more likely. */
 static inline u32 rnd_size(u32 from, u32 to)
 {
 	u32 size = (u32)(rnd() >> 32) >> rnd_in(0, 31);
@@ -66,7 +65,7 @@ static inline bool one_in(u32 n)
 	return rnd_in(1, n) == 1;
 }
 
-/* Fail unless the condition holds; the rest is printf()'s: the circumstances. */
+/* Fail unless the condition holds; the other arguments are for printf(). */
 #define CHECK(condition, ...)                                  \
 	do {                                                   \
 		if (!(condition)) {                            \
@@ -110,7 +109,7 @@ static int unit_teardown(void **state)
 #define UNIT_MAIN(tests)                                          \
 	int main(int argc, char **argv)                           \
 	{                                                         \
-		/* In order with stderr, wherever they go. */     \
+		/* Keep the order of stdout and stderr. */        \
 		setvbuf(stdout, NULL, _IOLBF, 0);                 \
 		if (argc > 1)                                     \
 			cmocka_set_test_filter(argv[1]);          \

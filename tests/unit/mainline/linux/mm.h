@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Included by mainline's tcp_bic.c, which takes nothing from it. */
+/* Empty: mainline's tcp_bic.c includes it but does not use it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What mainline's congestion controls say of themselves as modules: nothing
- * that matters to their windows. Each becomes a declaration without effect.
+ * Module macros of mainline's congestion controls, defined as declarations
+ * without effect.
  */
 #ifndef MAINLINE_LINUX_MODULE_H
 #define MAINLINE_LINUX_MODULE_H

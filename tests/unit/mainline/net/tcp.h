@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * As much of a kernel as mainline's Reno and BIC need to be compiled here: the
- * members of a socket that they read and write, under their own names, and a
- * clock that the test sets.
+ * The part of the kernel that mainline's Reno and BIC need to compile: the
+ * members of a socket that they access, and a clock that the test sets.
  */
 #ifndef MAINLINE_NET_TCP_H
 #define MAINLINE_NET_TCP_H
@@ -57,7 +56,7 @@ static inline u32 tcp_snd_cwnd(const struct tcp_sock *tp)
 	return tp->snd_cwnd;
 }
 
-/* The kernel warns of a window below 1, and a test must not get there. */
+/* The kernel warns if a window is below 1; tests must not cause that. */
 static inline void tcp_snd_cwnd_set(struct tcp_sock *tp, u32 window)
 {
 	if ((int)window <= 0)
@@ -70,7 +69,7 @@ static inline bool tcp_in_slow_start(const struct tcp_sock *tp)
 	return tp->snd_cwnd < tp->snd_ssthresh;
 }
 
-/* Always: the stack does not ask for growth of a window that is not used. */
+/* Always true: the stack calls for growth only if the window is used. */
 static inline bool tcp_is_cwnd_limited(const struct sock *sk)
 {
 	(void)sk;
@@ -106,7 +105,7 @@ tcp_unregister_congestion_control(struct tcp_congestion_ops *o)
 	(void)o;
 }
 
-/* Mainline's functions, out of its tcp_cong.c. */
+/* Functions of mainline's tcp_cong.c. */
 u32 tcp_slow_start(struct tcp_sock *tp, u32 acked);
 void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked);
 void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked);
