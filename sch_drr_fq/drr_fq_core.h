@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Fair queueing per flow, with the drop taken from the longest queue: the
- * algorithm, without packets.
+ * Per-flow fair queueing with drop from the longest queue: the algorithm,
+ * independent of packets.
  *
- * Flows have numbers (the caller's hash or filters choose them). Of each flow
- * this keeps how much is queued; the packets are the caller's, who tells what
- * arrives, asks which flow sends next or which is the longest, and tells what
- * became of its oldest packet. Only backlogged flows cost anything: they stand
- * in a ring, the ActiveList, and in a heap by their backlog.
+ * The caller maps packets to flow numbers, by hash or filter, and keeps the
+ * packets; this file keeps the backlog of each flow. The caller reports
+ * arrivals, asks which flow to send from or to drop from, and reports what
+ * happened to its oldest packet. Only backlogged flows take part: they are in a
+ * ring, the ActiveList, and in a heap ordered by backlog.
  *
- * Who sends next is decided by one of
+ * The schedulers are:
  *
  * DRR, Shreedhar and Varghese, "Efficient Fair Queuing using Deficit Round
  *	Robin", SIGCOMM 1995, section 3. Each round adds Quantum to a flow's
- *	DeficitCounter; it sends while its oldest packet is not larger than
- *	that, and keeps what is left only while it stays backlogged. In any time
- *	in which two flows stay backlogged, what they sent differs by no more
- *	than Quantum + 2 Max. The work per packet is O(1) if no packet is larger
- *	than Quantum. If some are, a round may pass in vain; this is noticed, and
- *	all the rounds in vain that would follow are made up for at once, so that
- *	a small Quantum cannot make one decision take forever.
+ *	DeficitCounter; the flow sends while its oldest packet is not larger
+ *	than that, and keeps the rest while it stays backlogged. Over any
+ *	interval in which two flows stay backlogged, the bytes that they send
+ *	differ by at most Quantum + 2 Max. The work per packet is O(1) if no
+ *	packet is larger than Quantum. Otherwise no flow may be able to send in
+ *	a round; the rounds until one can are then added at once, so that a
+ *	small Quantum cannot stall the dequeue.
  *
  * RR: each backlogged flow in turn sends one packet.
  *
  * SCFQ, Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband
  *	Applications", INFOCOM 1994. A packet of length L has the tag
- *	F = max(F of the flow's packet before it, v) + L, where the virtual time
+ *	F = max(F of the flow's previous packet, v) + L, where the virtual time
  *	v is the tag of the packet in service; the smallest tag is next, found
- *	in O(log n). All weights are 1, so tags are bytes; 64 bits last for
- *	years at 1 Tbit/s, and are not reset when the system goes idle, which
- *	makes no difference to any difference. A flow's tags beyond that of its
- *	oldest packet follow from it, so one is kept per flow. A packet that is
- *	dropped gives its share back: the one behind it is tagged as if it had
- *	come in its place, or a flow that loses half of its packets would be
- *	charged twice.
+ *	in O(log n). All weights are 1, so tags are in bytes; 64 bits last for
+ *	years at 1 Tbit/s. Tags are not reset when the system goes idle, as only
+ *	differences matter. One tag per flow is stored, since the tags of later
+ *	packets follow from that of the oldest. A dropped packet returns its
+ *	share: the packet behind it gets the tag that it would have had in its
+ *	place, or a flow that loses half of its packets would be charged twice.
  *
- * When a limit is passed, the oldest packet of the flow with the longest
- * backlog in bytes goes, until the limit holds: the heap's top, O(log n).
+ * When a limit is exceeded, the oldest packet of the flow with the longest
+ * backlog in bytes is dropped until the limit holds, in O(log n).
  */
 #ifndef DRR_FQ_CORE_H
 #define DRR_FQ_CORE_H
@@ -48,11 +47,11 @@
 #define DRR_FQ_NONE FP_HEAP_ABSENT
 
 /**
- * struct drr_fq_params - what the user chooses
- * @limit: packets in all queues together, at least 1
- * @limit_bytes: bytes in all queues together, at least 1
- * @flows: 1 to DRR_FQ_FLOWS_MAX
- * @quantum: the paper's Quantum, bytes, 1 to DRR_FQ_QUANTUM_MAX
+ * struct drr_fq_params - configuration
+ * @limit: total packets in all queues, at least 1
+ * @limit_bytes: total bytes in all queues, at least 1
+ * @flows: number of queues, 1 to DRR_FQ_FLOWS_MAX
+ * @quantum: the paper's Quantum [bytes], 1 to DRR_FQ_QUANTUM_MAX
  * @scheduler: enum drr_fq_scheduler
  */
 struct drr_fq_params {
@@ -64,20 +63,20 @@ struct drr_fq_params {
 };
 
 /**
- * struct drr_fq_flow - one queue; a cache line where pointers have 64 bits
- * @head: the oldest packet, and
- * @tail: the newest: the caller's, never looked at here; NULL at first
- * @tag: SCFQ: the finishing tag of the packet sent last, or v when the flow
- *	became backlogged: where its oldest packet starts
- * @next: the ActiveList,
- * @prev: a ring
+ * struct drr_fq_flow - one queue; a cache line on 64-bit machines
+ * @head: oldest packet; owned by the caller, not accessed here, initially NULL
+ * @tail: newest packet, like @head
+ * @tag: SCFQ: starting tag of the oldest packet: the finishing tag of the
+ *	packet sent last, or v when the flow became backlogged
+ * @next: next flow in the ActiveList, a ring
+ * @prev: previous flow in the ActiveList
  * @backlog: bytes queued
  * @qlen: packets queued
- * @deficit: the paper's DeficitCounter, bytes; the Quantum of its coming turn
- *	is already in it
- * @hash: of the flow that made the queue backlogged
- * @bytes: sent from this queue since the table was made,
- * @packets: and packets, modulo 2^32
+ * @deficit: the paper's DeficitCounter [bytes], including the Quantum of the
+ *	next turn
+ * @hash: hash of the flow that made the queue backlogged
+ * @bytes: bytes sent from this queue since the table was allocated
+ * @packets: packets sent, modulo 2^32
  * @drops: packets dropped from its front, modulo 2^32
  */
 struct drr_fq_flow {
@@ -96,16 +95,16 @@ struct drr_fq_flow {
 };
 
 /**
- * struct drr_fq_vars - the state
- * @flows: params.flows of them
- * @longest: the backlogged flows by backlog
- * @order: SCFQ: the backlogged flows by the tags of their oldest packets,
- *	smallest first; not there for others
- * @first: whose turn it is in the ActiveList, or DRR_FQ_NONE
+ * struct drr_fq_vars - state
+ * @flows: the queues, params.flows of them
+ * @longest: backlogged flows by backlog, largest first
+ * @order: SCFQ only: backlogged flows by the tags of their oldest packets,
+ *	smallest first
+ * @first: flow in the ActiveList whose turn it is, or DRR_FQ_NONE
  * @active: length of the ActiveList
  * @qlen: packets in all queues
  * @backlog: bytes in all queues
- * @v: SCFQ: virtual time, bytes
+ * @v: SCFQ: virtual time [bytes]
  */
 struct drr_fq_vars {
 	struct drr_fq_flow *flows;
@@ -119,10 +118,10 @@ struct drr_fq_vars {
 };
 
 /**
- * struct drr_fq_stats - what happened
- * @new_flows: how often a flow became backlogged
- * @collisions: packets queued in a queue that another hash had made backlogged
- * @active_max: the longest that the ActiveList has been
+ * struct drr_fq_stats - statistics
+ * @new_flows: number of times that a flow became backlogged
+ * @collisions: packets queued in a queue made backlogged by another hash
+ * @active_max: maximum length of the ActiveList
  */
 struct drr_fq_stats {
 	u64 new_flows;
@@ -130,7 +129,7 @@ struct drr_fq_stats {
 	u32 active_max;
 };
 
-/* The length of a flow's oldest packet in bytes, at least 1; asked of the caller. */
+/* Callback: length of a flow's oldest packet [bytes], at least 1. */
 typedef u32 (*drr_fq_length)(const struct drr_fq_flow *flow);
 
 static inline bool drr_fq_has_order(const struct drr_fq_params *p)
@@ -139,10 +138,10 @@ static inline bool drr_fq_has_order(const struct drr_fq_params *p)
 }
 
 /**
- * drr_fq_table_size() - the memory that the queues need
- * @p: parameters; flows and scheduler matter
+ * drr_fq_table_size() - compute the memory that the queues need
+ * @p: parameters, of which it uses flows and scheduler
  *
- * Return: bytes: 84 for each flow, 104 with SCFQ, and less than 256 besides.
+ * Return: size [bytes]: 84 per flow, 104 with SCFQ, plus less than 256.
  */
 static inline u64 drr_fq_table_size(const struct drr_fq_params *p)
 {
@@ -155,10 +154,10 @@ static inline u64 drr_fq_table_size(const struct drr_fq_params *p)
 }
 
 /**
- * drr_fq_table_init() - begin with empty queues
+ * drr_fq_table_init() - initialize empty queues
  * @p: parameters
- * @v: state, all of which is set
- * @memory: drr_fq_table_size() bytes of zeros, aligned to 64 if speed matters
+ * @v: state to initialize
+ * @memory: drr_fq_table_size() zeroed bytes, 64-byte aligned for speed
  */
 static inline void drr_fq_table_init(const struct drr_fq_params *p,
 				     struct drr_fq_vars *v, void *memory)
@@ -179,18 +178,19 @@ static inline void drr_fq_table_init(const struct drr_fq_params *p,
 }
 
 /**
- * drr_fq_flow_of() - the queue that a hash chooses
+ * drr_fq_flow_of() - map a hash to a queue
  * @p: parameters
- * @hash: evenly spread over 32 bits
+ * @hash: uniformly distributed over 32 bits
  *
- * Return: 0 to flows - 1, each for as many hashes as any other, or one more.
+ * Return: queue, 0 to flows - 1. The numbers of hashes per queue differ by at
+ * most one.
  */
 static inline u32 drr_fq_flow_of(const struct drr_fq_params *p, u32 hash)
 {
 	return (u64)hash * p->flows >> 32;
 }
 
-/* To the end of the ActiveList: before the first, as it is a ring. */
+/* Append to the ActiveList: in the ring, before the first. */
 static inline void drr_fq_activate(struct drr_fq_vars *v, u32 number)
 {
 	struct drr_fq_flow *flow = &v->flows[number];
@@ -232,13 +232,13 @@ static inline void drr_fq_set_order(struct drr_fq_vars *v, u32 number,
 }
 
 /**
- * drr_fq_arrive() - a packet was put at the end of a queue
+ * drr_fq_arrive() - account for a packet appended to a queue
  * @p: parameters
  * @v: state
  * @s: statistics
- * @number: the flow, 0 to flows - 1
- * @hash: tells the flow apart from others in the same queue
- * @length: bytes, at least 1
+ * @number: flow number, 0 to flows - 1
+ * @hash: identifies the flow among those with the same queue
+ * @length: packet length [bytes], at least 1
  */
 static inline void drr_fq_arrive(const struct drr_fq_params *p,
 				 struct drr_fq_vars *v, struct drr_fq_stats *s,
@@ -267,8 +267,8 @@ static inline void drr_fq_arrive(const struct drr_fq_params *p,
 }
 
 /*
- * A whole round passed in vain: every flow's oldest packet is larger than its
- * DeficitCounter. Add what all rounds in vain that follow would add.
+ * In a whole round, no flow could send: each one's oldest packet is larger than
+ * its DeficitCounter. Add the Quanta of all further rounds without a sender.
  */
 static inline void drr_fq_skip_rounds(const struct drr_fq_params *p,
 				      struct drr_fq_vars *v,
@@ -296,32 +296,32 @@ static inline void drr_fq_skip_rounds(const struct drr_fq_params *p,
 static inline u32 drr_fq_next_drr(const struct drr_fq_params *p,
 				  struct drr_fq_vars *v, drr_fq_length length)
 {
-	u32 visits = 0;
+	u32 turns = 0;
 
 	for (;;) {
 		struct drr_fq_flow *flow = &v->flows[v->first];
 
-		/* With nothing left there is no need to look at the packet. */
+		/* Without a deficit, avoid touching the packet's cache line. */
 		if (flow->deficit && length(flow) <= flow->deficit)
 			return v->first;
 		flow->deficit += p->quantum;
 		v->first = flow->next;
-		/* No more than once: then the next round is not in vain. */
-		if (++visits == v->active)
+		/* At most once: a flow can send in the round after it. */
+		if (++turns == v->active)
 			drr_fq_skip_rounds(p, v, length);
 	}
 }
 
 /**
- * drr_fq_next() - whose oldest packet is to be sent now?
+ * drr_fq_next() - choose the flow to send from
  * @p: parameters
- * @v: state; a turn that is over is ended
- * @length: tells the length of a flow's oldest packet
+ * @v: state; turns that are over are ended
+ * @length: callback for the length of a flow's oldest packet
  *
- * Once the packet is sent, call drr_fq_sent(). Asking again before gives the
- * same answer.
+ * Call drr_fq_sent() when its oldest packet is sent. Repeated calls before that
+ * return the same flow.
  *
- * Return: the flow, or DRR_FQ_NONE if nothing is queued.
+ * Return: flow number, or DRR_FQ_NONE if no packet is queued.
  */
 static inline u32 drr_fq_next(const struct drr_fq_params *p,
 			      struct drr_fq_vars *v, drr_fq_length length)
@@ -339,10 +339,10 @@ static inline u32 drr_fq_next(const struct drr_fq_params *p,
 }
 
 /**
- * drr_fq_emptied() - all packets of a flow are gone, unsent
+ * drr_fq_emptied() - account for the removal of all packets of a flow
  * @p: parameters
  * @v: state
- * @number: the flow, of those that are backlogged
+ * @number: number of a backlogged flow
  */
 static inline void drr_fq_emptied(const struct drr_fq_params *p,
 				  struct drr_fq_vars *v, u32 number)
@@ -360,7 +360,7 @@ static inline void drr_fq_emptied(const struct drr_fq_params *p,
 	drr_fq_deactivate(v, number);
 }
 
-/* The oldest packet left the queue, and flow->head is the one after it. */
+/* The oldest packet left the queue; flow->head is the one behind it. */
 static inline void drr_fq_leave(const struct drr_fq_params *p,
 				struct drr_fq_vars *v, u32 number, u32 length,
 				drr_fq_length next_length)
@@ -381,12 +381,12 @@ static inline void drr_fq_leave(const struct drr_fq_params *p,
 }
 
 /**
- * drr_fq_sent() - the oldest packet of the flow that drr_fq_next() named was sent
+ * drr_fq_sent() - account for a packet sent from the flow of drr_fq_next()
  * @p: parameters
  * @v: state
- * @number: that flow; its head is already the packet after the one sent
- * @length: of the packet sent, bytes
- * @next_length: tells the length of a flow's oldest packet
+ * @number: flow number; its head is already the packet behind the one sent
+ * @length: length of the packet sent [bytes]
+ * @next_length: callback for the length of a flow's oldest packet
  */
 static inline void drr_fq_sent(const struct drr_fq_params *p,
 			       struct drr_fq_vars *v, u32 number, u32 length,
@@ -402,7 +402,7 @@ static inline void drr_fq_sent(const struct drr_fq_params *p,
 		break;
 	case DRR_FQ_SCFQ:
 		flow->tag += length;
-		/* A drop can give the packet behind it a tag of the past. */
+		/* After a drop, the next packet's tag may be below v. */
 		v->v = fp_max64(v->v, flow->tag);
 		break;
 	default:
@@ -412,27 +412,27 @@ static inline void drr_fq_sent(const struct drr_fq_params *p,
 }
 
 /**
- * drr_fq_over() - is a limit passed?
+ * drr_fq_over_limit() - check the limits
  * @p: parameters
  * @qlen: packets in all queues
  * @backlog: bytes in all queues
  *
- * The caller names the amounts, since it may hold packets that it took out but
+ * The caller passes the amounts, since it may hold packets that it dequeued but
  * has not sent.
  *
- * Return: true if drr_fq_longest() has to lose a packet.
+ * Return: true if a limit is exceeded: drop from drr_fq_longest().
  */
-static inline bool drr_fq_over(const struct drr_fq_params *p, u32 qlen,
-			       u32 backlog)
+static inline bool drr_fq_over_limit(const struct drr_fq_params *p, u32 qlen,
+				     u32 backlog)
 {
 	return qlen > p->limit || backlog > p->limit_bytes;
 }
 
 /**
- * drr_fq_longest() - the flow with the longest backlog in bytes
+ * drr_fq_longest() - find the flow with the longest backlog in bytes
  * @v: state
  *
- * Return: one of the longest, or DRR_FQ_NONE if nothing is queued.
+ * Return: number of such a flow, or DRR_FQ_NONE if no packet is queued.
  */
 static inline u32 drr_fq_longest(const struct drr_fq_vars *v)
 {
@@ -440,17 +440,17 @@ static inline u32 drr_fq_longest(const struct drr_fq_vars *v)
 }
 
 /**
- * drr_fq_discarded() - the oldest packet of a flow was dropped
+ * drr_fq_dropped() - account for a drop of a flow's oldest packet
  * @p: parameters
  * @v: state
- * @number: the flow, of those that are backlogged; its head is already the
- *	packet after the one dropped
- * @length: of the packet dropped, bytes
- * @next_length: tells the length of a flow's oldest packet
+ * @number: number of a backlogged flow; its head is already the packet behind
+ *	the one dropped
+ * @length: length of the packet dropped [bytes]
+ * @next_length: callback for the length of a flow's oldest packet
  */
-static inline void drr_fq_discarded(const struct drr_fq_params *p,
-				    struct drr_fq_vars *v, u32 number,
-				    u32 length, drr_fq_length next_length)
+static inline void drr_fq_dropped(const struct drr_fq_params *p,
+				  struct drr_fq_vars *v, u32 number, u32 length,
+				  drr_fq_length next_length)
 {
 	v->flows[number].drops++;
 	drr_fq_leave(p, v, number, length, next_length);

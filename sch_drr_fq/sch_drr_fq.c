@@ -1,34 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fair queueing per flow as a qdisc: "drr_fq".
+ * Per-flow fair queueing as a qdisc: "drr_fq".
  *
- * drr_fq_core.h has the algorithm and its sources; this gives it packets.
- * Each queue is a list of packets by their next pointers. A packet's queue is
+ * drr_fq_core.h implements the algorithm; this file manages the packets. Each
+ * queue is a list of packets linked by their next pointers. A packet's queue is
  * chosen by, in this order,
  *
- *	skb->priority	naming one of this qdisc's classes, MAJOR:1 to MAJOR:flows;
- *	tc filters	attached to the qdisc, naming such a class;
- *	its hash	by the kernel's flow dissector, whose secret no sender
- *			knows, mixed with a random number of this qdisc, so that
- *			flows that meet in one queue here do not meet again in
- *			the next such qdisc on the same machine.
+ *	skb->priority	if it is a class of this qdisc, MAJOR:1 to MAJOR:flows;
+ *	tc filters	attached to the qdisc, if they return such a class;
+ *	its hash	by the kernel's flow dissector, keyed with a secret that
+ *			senders cannot know, mixed with a random number of this
+ *			qdisc, so that flows that collide here do not collide
+ *			again in the next such qdisc on the same machine.
  *
- * A hash serves also those that filters leave undecided, or send to a class
- * that is not there. The class is kept with the packet, so that packets find
- * their queues again when the number of queues changes.
+ * The hash is also used if filters return no class or a class that does not
+ * exist. The class is stored with the packet, to find its queue again when the
+ * number of queues changes.
  *
- * Lengths are qdisc_pkt_len(): what the packet takes on the wire, the headers
- * of each segment of a GSO packet included, and what a parent's stab adds.
+ * Lengths are qdisc_pkt_len(): the length on the wire, including the headers of
+ * each segment of a GSO packet, plus the overhead of a parent's stab.
  *
- * Every packet that a limit costs is told to the parents. The rule that they
- * rely on: NET_XMIT_CN says that a packet of the same flow was lost, and that
- * the packet just queued need not be counted; and it is never said for the one
- * that ends an empty qdisc's idleness, since a parent would then not know that
- * there is something to send.
+ * Parents are notified of every packet dropped at a limit, by these rules:
+ * NET_XMIT_CN means that a packet of the same flow was dropped and the packet
+ * just queued must not be counted. It must not be returned for the packet that
+ * ends an idle period, as a parent would not learn that there is a backlog.
  *
- * All of it runs under the qdisc's lock. Configuration holds RTNL as well, so
- * that it may allocate before it takes that lock; nothing is changed until all
- * that is asked for is known to be possible.
+ * All functions run under the qdisc's lock. Configuration also holds RTNL, so
+ * it can allocate memory before it takes that lock; it changes nothing until
+ * the whole request is known to succeed.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -43,23 +42,23 @@
 
 #include "drr_fq_core.h"
 
-/* Class numbers are 16 bits; queues beyond have none, and are not shown. */
+/* Class numbers have 16 bits; higher queues have no class. */
 #define DRR_FQ_CLASSES_MAX 0xffffU
 
 /**
  * struct drr_fq_sched - one drr_fq qdisc
- * @params: what the user chose
- * @vars: the algorithm's state, of which the queues are in @table
- * @stats: the algorithm's account
- * @table: drr_fq_table_size() bytes
- * @perturbation: random, makes this qdisc's choice of queues its own
- * @split_gso: segment packets before they are queued
- * @max_packet: largest packet seen, bytes
- * @drops_longest: packets lost because a limit was passed
- * @drops_oversize: packets larger than the limit alone
+ * @params: configuration
+ * @vars: the algorithm's state; its queues are in @table
+ * @stats: the algorithm's statistics
+ * @table: memory of the queues, drr_fq_table_size() bytes
+ * @perturbation: random number mixed into the hash
+ * @split_gso: segment GSO packets before they are queued
+ * @max_packet: length of the largest packet so far [bytes]
+ * @drops_longest: packets dropped because a limit was exceeded
+ * @drops_oversize: packets dropped because they are larger than limit_bytes
  * @gso_split: packets segmented
- * @filter_list: the filters that choose queues
- * @block: what they belong to
+ * @filter_list: filters that choose queues
+ * @block: block of @filter_list
  */
 struct drr_fq_sched {
 	struct drr_fq_params params;
@@ -77,8 +76,8 @@ struct drr_fq_sched {
 };
 
 /**
- * struct drr_fq_skb_cb - what is kept with a packet
- * @class: number of the class that it was sent to, or 0: its hash decides
+ * struct drr_fq_skb_cb - data stored with a packet
+ * @class: minor number of its class, or 0 to use its hash
  */
 struct drr_fq_skb_cb {
 	u32 class;
@@ -91,8 +90,8 @@ static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
 }
 
 /*
- * Note the packet's class, if it has one. Returns false if a filter wants it
- * gone, which it then is; @ret is what enqueue is to return.
+ * Store the packet's class, if it has one. Returns false if a filter consumed
+ * or dropped the packet; @ret is then the return value of enqueue.
  */
 static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 			    struct sk_buff **to_free, int *ret)
@@ -102,7 +101,7 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	struct tcf_result res = {};
 	u32 class = 0;
 
-	/* One that was not asked for has no handle, nor classes to be named. */
+	/* A default qdisc has no handle, so no classes that could be named. */
 	if (sch->handle && TC_H_MAJ(skb->priority) == sch->handle) {
 		class = TC_H_MIN(skb->priority);
 	} else if (filter) {
@@ -131,8 +130,8 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 }
 
 /*
- * The queue for a packet that was classified, perhaps when there were more of
- * them, and what tells its flow apart from others in that queue.
+ * Map a classified packet to a queue; its class may have been stored when there
+ * were more queues. Sets @flow to identify its flow within the queue.
  */
 static u32 drr_fq_queue_of(const struct drr_fq_sched *q,
 			   const struct drr_fq_params *p, struct sk_buff *skb,
@@ -172,7 +171,7 @@ static struct sk_buff *drr_fq_pop(struct drr_fq_flow *flow)
 	return skb;
 }
 
-/* Put a packet at the end of its queue, and return that queue. */
+/* Append a packet to its queue. Returns the queue. */
 static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
@@ -190,8 +189,8 @@ static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 
 /*
  * Drop from the front of the longest queue until the limits hold. A packet that
- * a parent has peeked at counts for them but cannot be dropped. Returns whether
- * @queue lost a packet.
+ * a parent has peeked at counts but cannot be dropped. Returns whether a packet
+ * of @queue was dropped.
  */
 static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
 			  struct sk_buff **to_free)
@@ -199,15 +198,16 @@ static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	bool lost = false;
 
-	while (drr_fq_over(&q->params, sch->q.qlen, sch->qstats.backlog)) {
+	while (drr_fq_over_limit(&q->params, sch->q.qlen,
+				 sch->qstats.backlog)) {
 		u32 longest = drr_fq_longest(&q->vars);
 		struct sk_buff *skb;
 
 		if (longest == DRR_FQ_NONE)
 			break;
 		skb = drr_fq_pop(&q->vars.flows[longest]);
-		drr_fq_discarded(&q->params, &q->vars, longest,
-				 qdisc_pkt_len(skb), drr_fq_head_length);
+		drr_fq_dropped(&q->params, &q->vars, longest,
+			       qdisc_pkt_len(skb), drr_fq_head_length);
 		qdisc_qstats_backlog_dec(sch, skb);
 		qdisc_qlen_dec(sch);
 		qdisc_qstats_drop(sch);
@@ -219,8 +219,8 @@ static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
 }
 
 /*
- * A packet of @length has come to @queue, and the qdisc was @idle before it: if
- * that is too much, drop, and tell the parents.
+ * A packet of @length bytes was queued in @queue; @idle: the qdisc was empty.
+ * If a limit is exceeded, drop packets and notify the parents.
  */
 static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
 			    struct sk_buff **to_free)
@@ -230,7 +230,7 @@ static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
 	u32 backlog = sch->qstats.backlog;
 	bool lost;
 
-	if (likely(!drr_fq_over(&q->params, qlen, backlog)))
+	if (likely(!drr_fq_over_limit(&q->params, qlen, backlog)))
 		return NET_XMIT_SUCCESS;
 	lost = drr_fq_shrink(sch, queue, to_free);
 	qlen -= sch->q.qlen;
@@ -243,8 +243,8 @@ static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
 	return NET_XMIT_SUCCESS;
 }
 
-static int drr_fq_refuse(struct Qdisc *sch, struct sk_buff *skb,
-			 struct sk_buff **to_free)
+static int drr_fq_drop_oversize(struct Qdisc *sch, struct sk_buff *skb,
+				struct sk_buff **to_free)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 
@@ -272,7 +272,7 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 		skb_mark_not_on_list(segs);
 		fp_qdisc_set_segment(segs);
 		if (segs->len > q->params.limit_bytes) {
-			drr_fq_refuse(sch, segs, to_free);
+			drr_fq_drop_oversize(sch, segs, to_free);
 			continue;
 		}
 		queue = drr_fq_append(sch, segs);
@@ -286,7 +286,7 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 	}
 	consume_skb(skb);
 
-	/* The parents will count one packet of @length. */
+	/* The parents will count one packet of @length bytes. */
 	qdisc_tree_reduce_backlog(sch, 1 - count, length - sum);
 	return drr_fq_make_room(sch, queue, length, idle, to_free);
 }
@@ -304,7 +304,7 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	if (q->split_gso && skb_is_gso(skb))
 		return drr_fq_enqueue_segments(sch, skb, to_free);
 	if (unlikely(length > q->params.limit_bytes))
-		return drr_fq_refuse(sch, skb, to_free);
+		return drr_fq_drop_oversize(sch, skb, to_free);
 
 	queue = drr_fq_append(sch, skb);
 	return drr_fq_make_room(sch, queue, length, false, to_free);
@@ -355,19 +355,19 @@ static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 };
 
 /**
- * struct drr_fq_config - what a message asks for
- * @params: the algorithm's parameters
- * @split_gso: segment packets before they are queued
+ * struct drr_fq_config - configuration requested by a message
+ * @params: parameters of the algorithm
+ * @split_gso: segment GSO packets before they are queued
  */
 struct drr_fq_config {
 	struct drr_fq_params params;
 	bool split_gso;
 };
 
-#define DRR_FQ_SAY(extack, attr, text) \
+#define DRR_FQ_ERR(extack, attr, text) \
 	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
 
-/* Overlay on @config what the message has to say, and check it. */
+/* Validate the attributes of a message and store them in @config. */
 static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 			struct drr_fq_config *config,
 			struct netlink_ext_ack *extack)
@@ -385,7 +385,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	if (attr) {
 		p->limit = nla_get_u32(attr);
 		if (!p->limit) {
-			DRR_FQ_SAY(extack, attr,
+			DRR_FQ_ERR(extack, attr,
 				   "limit must be at least 1 packet");
 			return -EINVAL;
 		}
@@ -395,7 +395,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 		p->limit_bytes = nla_get_u32(attr);
 		if (p->limit_bytes < psched_mtu(qdisc_dev(sch)) ||
 		    p->limit_bytes > DRR_FQ_LIMIT_BYTES_MAX) {
-			DRR_FQ_SAY(extack, attr,
+			DRR_FQ_ERR(extack, attr,
 				   "limit_bytes must be MTU + header to 2^30");
 			return -EINVAL;
 		}
@@ -404,7 +404,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	if (attr) {
 		p->flows = nla_get_u32(attr);
 		if (!p->flows || p->flows > DRR_FQ_FLOWS_MAX) {
-			DRR_FQ_SAY(extack, attr, "flows must be 1 to 1048576");
+			DRR_FQ_ERR(extack, attr, "flows must be 1 to 1048576");
 			return -EINVAL;
 		}
 	}
@@ -412,7 +412,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	if (attr) {
 		p->quantum = nla_get_u32(attr);
 		if (!p->quantum || p->quantum > DRR_FQ_QUANTUM_MAX) {
-			DRR_FQ_SAY(extack, attr,
+			DRR_FQ_ERR(extack, attr,
 				   "quantum must be 1 to 16777216 bytes");
 			return -EINVAL;
 		}
@@ -421,7 +421,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	if (attr) {
 		p->scheduler = nla_get_u8(attr);
 		if (p->scheduler > DRR_FQ_SCHEDULER_MAX) {
-			DRR_FQ_SAY(extack, attr,
+			DRR_FQ_ERR(extack, attr,
 				   "scheduler must be 0 drr, 1 rr or 2 scfq");
 			return -EINVAL;
 		}
@@ -429,7 +429,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	attr = tb[TCA_DRR_FQ_SPLIT_GSO];
 	if (attr) {
 		if (nla_get_u8(attr) > 1) {
-			DRR_FQ_SAY(extack, attr, "split-gso must be 0 or 1");
+			DRR_FQ_ERR(extack, attr, "split-gso must be 0 or 1");
 			return -EINVAL;
 		}
 		config->split_gso = nla_get_u8(attr);
@@ -438,14 +438,15 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 }
 
 /*
- * Put all packets into the empty queues of @to, which are those of @p. Each
- * flow's packets keep their order, and flows are taken up as their turns come.
+ * Move all packets to the empty queues of @to, which has the parameters @p.
+ * Each flow's packets stay in order; flows are moved in the order of the
+ * ActiveList.
  */
 static void drr_fq_move(struct drr_fq_sched *q, const struct drr_fq_params *p,
 			struct drr_fq_vars *to)
 {
 	struct drr_fq_vars *from = &q->vars;
-	struct drr_fq_stats again = {};
+	struct drr_fq_stats ignored = {};
 
 	while (from->first != DRR_FQ_NONE) {
 		u32 first = from->first;
@@ -457,14 +458,14 @@ static void drr_fq_move(struct drr_fq_sched *q, const struct drr_fq_params *p,
 
 			queue = drr_fq_queue_of(q, p, skb, &id);
 			drr_fq_push(&to->flows[queue], skb);
-			drr_fq_arrive(p, to, &again, queue, id,
+			drr_fq_arrive(p, to, &ignored, queue, id,
 				      qdisc_pkt_len(skb));
 		}
 		drr_fq_emptied(&q->params, from, first);
 	}
 }
 
-/* Put @config in force. Fails only for want of memory, and changes nothing then. */
+/* Apply @config. Returns -ENOMEM without any change if allocation fails. */
 static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 			struct netlink_ext_ack *extack)
 {
@@ -480,7 +481,7 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 		table = kvzalloc(drr_fq_table_size(p), GFP_KERNEL);
 		if (!table) {
 			NL_SET_ERR_MSG_MOD(extack,
-					   "no memory for so many flows");
+					   "not enough memory: reduce flows");
 			return -ENOMEM;
 		}
 		drr_fq_table_init(p, &vars, table);
@@ -496,7 +497,7 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	q->params = *p;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
-	/* An idle qdisc may be passed by, unless it has to look at packets. */
+	/* Bypassing an idle qdisc would bypass its filters and segmentation. */
 	if (q->split_gso || rcu_access_pointer(q->filter_list))
 		sch->flags &= ~TCQ_F_CAN_BYPASS;
 	else
@@ -505,7 +506,7 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	qlen = sch->q.qlen;
 	backlog = sch->qstats.backlog;
 	drr_fq_shrink(sch, DRR_FQ_NONE, &to_free);
-	/* While it is being made, its parent is not yet to be found. */
+	/* During init, its parent cannot be found yet: call only for drops. */
 	if (to_free)
 		qdisc_tree_reduce_backlog(sch, qlen - sch->q.qlen,
 					  backlog - sch->qstats.backlog);
@@ -561,7 +562,7 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 	return drr_fq_apply(sch, &config, extack);
 }
 
-/* Runs after an init() that failed, too. */
+/* Also called when init() has failed. */
 static void drr_fq_destroy(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
@@ -617,7 +618,7 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
-/* Classes stand for queues, numbered from 1; they hold no qdiscs. */
+/* Classes represent queues, numbered from 1; they have no child qdiscs. */
 static struct Qdisc *drr_fq_leaf(struct Qdisc *sch, unsigned long cl)
 {
 	return NULL;

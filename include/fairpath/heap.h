@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A heap over numbered things: which of them has the largest key?
+ * An indexed 4-ary max-heap: find the item with the largest key.
  *
- * Each thing is a number below the heap's capacity and is in the heap at most
- * once. Its key can be set again at any time, in O(log n) steps, because the
- * heap remembers where each thing stands. A smallest key is had by storing
- * complements (~key).
+ * Items are numbers below the heap's capacity, each in the heap at most once.
+ * A key can be changed at any time in O(log n), because the heap records the
+ * position of each item. For a min-heap, store complements (~key).
  *
- * A node has four children. They fill one cache line of 64 bytes, since node 0
- * is put at the end of the first line; so a step down costs one line where a
- * binary heap's two steps cost two.
+ * The four children of a node fill one cache line of 64 bytes, since node 0 is
+ * at the end of the first line: a level costs one line, where two levels of a
+ * binary heap cost two.
  *
- * The memory is the caller's: fp_heap_size() bytes, aligned to a cache line if
- * speed matters, of any content.
+ * The caller allocates fp_heap_size() bytes, uninitialized, cache-aligned for
+ * speed.
  */
 #ifndef FAIRPATH_HEAP_H
 #define FAIRPATH_HEAP_H
@@ -24,30 +23,30 @@
 
 struct fp_heap_node {
 	u64 key;
-	u32 thing;
+	u32 item;
 	u32 unused;
 };
 
 /**
  * struct fp_heap - a heap
- * @nodes: the heap proper, the largest key first
- * @where: for each thing its place in @nodes, or FP_HEAP_ABSENT
- * @count: nodes in use
+ * @nodes: the nodes, the largest key first
+ * @position: by item, its index in @nodes, or FP_HEAP_ABSENT
+ * @count: number of nodes in use
  */
 struct fp_heap {
 	struct fp_heap_node *nodes;
-	u32 *where;
+	u32 *position;
 	u32 count;
 };
 
-/* Before node 0, so that its children start a cache line. */
+/* Unused nodes before node 0, so that its children start a cache line. */
 #define FP_HEAP_LEAD (FP_HEAP_ARITY - 1)
 
 /**
- * fp_heap_size() - the memory that a heap needs
- * @capacity: how many things there are, at most 2^29
+ * fp_heap_size() - compute the memory that a heap needs
+ * @capacity: number of items, at most 2^29
  *
- * Return: bytes, a multiple of 64.
+ * Return: size [bytes], a multiple of 64.
  */
 static inline u64 fp_heap_size(u32 capacity)
 {
@@ -59,46 +58,46 @@ static inline u64 fp_heap_size(u32 capacity)
 }
 
 /**
- * fp_heap_init() - make an empty heap
+ * fp_heap_init() - initialize an empty heap
  * @heap: the heap
  * @memory: fp_heap_size(@capacity) bytes
- * @capacity: how many things there are
+ * @capacity: number of items
  */
 static inline void fp_heap_init(struct fp_heap *heap, void *memory,
 				u32 capacity)
 {
 	struct fp_heap_node *nodes = memory;
-	u32 thing;
+	u32 item;
 
 	heap->nodes = nodes + FP_HEAP_LEAD;
-	heap->where = (u32 *)(heap->nodes + capacity);
+	heap->position = (u32 *)(heap->nodes + capacity);
 	heap->count = 0;
-	for (thing = 0; thing < capacity; thing++)
-		heap->where[thing] = FP_HEAP_ABSENT;
+	for (item = 0; item < capacity; item++)
+		heap->position[item] = FP_HEAP_ABSENT;
 }
 
 /**
- * fp_heap_top() - the thing with the largest key
+ * fp_heap_top() - find the item with the largest key
  * @heap: the heap
  *
- * Return: one of those with the largest key, or FP_HEAP_ABSENT if it is empty.
+ * Return: an item with the largest key, or FP_HEAP_ABSENT if the heap is empty.
  */
 static inline u32 fp_heap_top(const struct fp_heap *heap)
 {
-	return heap->count ? heap->nodes[0].thing : FP_HEAP_ABSENT;
+	return heap->count ? heap->nodes[0].item : FP_HEAP_ABSENT;
 }
 
 static inline void fp_heap_put(struct fp_heap *heap, u32 place, u64 key,
-			       u32 thing)
+			       u32 item)
 {
 	heap->nodes[place].key = key;
-	heap->nodes[place].thing = thing;
-	heap->where[thing] = place;
+	heap->nodes[place].item = item;
+	heap->position[item] = place;
 }
 
-/* Let larger keys sink below @place until @key fits there. */
+/* Store @item at @place or at an ancestor of it, moving smaller keys down. */
 static inline void fp_heap_rise(struct fp_heap *heap, u32 place, u64 key,
-				u32 thing)
+				u32 item)
 {
 	while (place) {
 		u32 parent = (place - 1) / FP_HEAP_ARITY;
@@ -106,14 +105,15 @@ static inline void fp_heap_rise(struct fp_heap *heap, u32 place, u64 key,
 
 		if (node->key >= key)
 			break;
-		fp_heap_put(heap, place, node->key, node->thing);
+		fp_heap_put(heap, place, node->key, node->item);
 		place = parent;
 	}
-	fp_heap_put(heap, place, key, thing);
+	fp_heap_put(heap, place, key, item);
 }
 
+/* Store @item at @place or at a descendant of it, moving larger keys up. */
 static inline void fp_heap_sink(struct fp_heap *heap, u32 place, u64 key,
-				u32 thing)
+				u32 item)
 {
 	for (;;) {
 		u32 child = place * FP_HEAP_ARITY + 1;
@@ -128,52 +128,52 @@ static inline void fp_heap_sink(struct fp_heap *heap, u32 place, u64 key,
 		if (heap->nodes[best].key <= key)
 			break;
 		fp_heap_put(heap, place, heap->nodes[best].key,
-			    heap->nodes[best].thing);
+			    heap->nodes[best].item);
 		place = best;
 	}
-	fp_heap_put(heap, place, key, thing);
+	fp_heap_put(heap, place, key, item);
 }
 
 /**
- * fp_heap_set() - put a thing into the heap, or change its key
+ * fp_heap_set() - insert an item, or change its key
  * @heap: the heap
- * @thing: its number, below the capacity
- * @key: its key from now on
+ * @item: the item, below the capacity
+ * @key: its new key
  */
-static inline void fp_heap_set(struct fp_heap *heap, u32 thing, u64 key)
+static inline void fp_heap_set(struct fp_heap *heap, u32 item, u64 key)
 {
-	u32 place = heap->where[thing];
+	u32 place = heap->position[item];
 
 	if (place == FP_HEAP_ABSENT)
-		fp_heap_rise(heap, heap->count++, key, thing);
+		fp_heap_rise(heap, heap->count++, key, item);
 	else if (key >= heap->nodes[place].key)
-		fp_heap_rise(heap, place, key, thing);
+		fp_heap_rise(heap, place, key, item);
 	else
-		fp_heap_sink(heap, place, key, thing);
+		fp_heap_sink(heap, place, key, item);
 }
 
 /**
- * fp_heap_remove() - take a thing out of the heap
+ * fp_heap_remove() - remove an item
  * @heap: the heap
- * @thing: its number; nothing happens if it is not in the heap
+ * @item: the item; no effect if it is not in the heap
  */
-static inline void fp_heap_remove(struct fp_heap *heap, u32 thing)
+static inline void fp_heap_remove(struct fp_heap *heap, u32 item)
 {
-	u32 place = heap->where[thing];
+	u32 place = heap->position[item];
 	const struct fp_heap_node *last;
-	u64 gone;
+	u64 removed;
 
 	if (place == FP_HEAP_ABSENT)
 		return;
-	gone = heap->nodes[place].key;
-	heap->where[thing] = FP_HEAP_ABSENT;
+	removed = heap->nodes[place].key;
+	heap->position[item] = FP_HEAP_ABSENT;
 	last = &heap->nodes[--heap->count];
 	if (place == heap->count)
 		return;
-	if (last->key >= gone)
-		fp_heap_rise(heap, place, last->key, last->thing);
+	if (last->key >= removed)
+		fp_heap_rise(heap, place, last->key, last->item);
 	else
-		fp_heap_sink(heap, place, last->key, last->thing);
+		fp_heap_sink(heap, place, last->key, last->item);
 }
 
 #endif /* FAIRPATH_HEAP_H */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * drr_fq_core.h with packets: what the module does for it in the kernel, this
- * does in the tests.
+ * A caller of drr_fq_core.h that manages packets, as the module in the kernel.
  *
- * The memory of the queues is exactly as large as the core says, and packets
- * are freed as they go, so that the sanitizer sees what should not be touched.
+ * The queues' memory has exactly the size that the core requests, and packets
+ * are freed when they leave, so that AddressSanitizer detects invalid accesses.
  */
 #ifndef CALLER_DRR_FQ_H
 #define CALLER_DRR_FQ_H
@@ -19,12 +18,12 @@ struct caller {
 	u64 packets;
 };
 
-/* How often a core asked for the length of a packet. */
-static u64 lengths_asked;
+/* Number of times that the core read the length of a packet. */
+static u64 length_reads;
 
 static inline u32 head_length(const struct drr_fq_flow *flow)
 {
-	lengths_asked++;
+	length_reads++;
 	return ((const struct packet *)flow->head)->length;
 }
 
@@ -41,7 +40,7 @@ static inline void caller_begin(struct caller *c, u32 flows, u32 quantum,
 	size = drr_fq_table_size(&c->params);
 	assert_int_equal(posix_memalign(&c->table, 64, size), 0);
 	memset(c->table, 0, size);
-	/* Init is to set all of it. */
+	/* drr_fq_table_init() must initialize all of it. */
 	memset(&c->vars, 0xa5, sizeof(c->vars));
 	drr_fq_table_init(&c->params, &c->vars, c->table);
 }
@@ -76,7 +75,7 @@ static inline u32 caller_next(struct caller *c)
 	return drr_fq_next(&c->params, &c->vars, head_length);
 }
 
-/* From the flow that the core named as the next; returns the packet's number. */
+/* Send from the flow of drr_fq_next(). Returns the packet's number. */
 static inline u64 caller_send(struct caller *c, u32 number)
 {
 	struct packet *packet = caller_pop(c, number);
@@ -92,8 +91,8 @@ static inline u64 caller_drop(struct caller *c, u32 number)
 	struct packet *packet = caller_pop(c, number);
 	u64 which = packet->number;
 
-	drr_fq_discarded(&c->params, &c->vars, number, packet->length,
-			 head_length);
+	drr_fq_dropped(&c->params, &c->vars, number, packet->length,
+		       head_length);
 	free(packet);
 	return which;
 }

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The reference for drr_fq_core.h: what the papers say, the obvious way.
+ * Reference model of drr_fq_core.h: the papers' algorithms, implemented simply.
  *
- * Packets in lists, flows in an array, everything found by looking at all of
- * it, counts in 64 bits.
+ * Packets in lists, flows in an array, linear searches, 64-bit counters.
  *
- * DRR is the pseudo-code of Shreedhar and Varghese: the flow in service is taken
- * from the head of the ActiveList, its DeficitCounter grows by Quantum as its turn
- * begins, it sends while its oldest packet is not larger, and goes to the tail
- * or, with nothing left, out, its DeficitCounter 0. There is one visit after
- * another, however many are in vain. Where the paper is silent: a new Quantum
- * holds for flows that enter the ActiveList after it, new ones or those whose
- * turn is over.
+ * DRR is the pseudo-code of Shreedhar and Varghese: the flow in service is
+ * removed from the head of the ActiveList, its DeficitCounter grows by Quantum
+ * as its turn starts, it sends while its oldest packet is not larger, and is
+ * then appended to the list or, if empty, removed with a DeficitCounter of 0.
+ * Each turn is simulated, even if the flow cannot send. Where the paper is
+ * silent: a changed Quantum applies to flows that enter the ActiveList after
+ * it, new flows and those whose turn has ended.
  *
- * RR: from the head of the list, one packet, to its tail.
+ * RR: the flow at the head of the list sends one packet and is appended.
  *
- * SCFQ is Golestani's: a tag for each packet when it arrives, the virtual time
- * is the tag of the packet in service, and the smallest is next. There may be
- * several; the model says whether a flow is one of them. Where the paper is
- * silent, for it drops nothing: a packet lost from the front takes its length
- * off the tags behind it, a packet behind others is tagged from the one before
- * it, and virtual time stands while tags lie in its past. Until the first drop
- * this must not differ from the paper, which is checked.
+ * SCFQ is Golestani's: each packet gets a tag on arrival, the virtual time is
+ * the tag of the packet in service, and the smallest tag is next. Several flows
+ * may have it; the model checks that a flow is one of them. The paper has no
+ * drops. Here, a drop from the front subtracts the packet's length from the
+ * tags behind it, a packet behind others is tagged from the one before it, and
+ * virtual time does not advance for tags below it. Until the first drop, this
+ * must equal the paper's algorithm, which is checked.
  *
- * Which of the longest flows loses its oldest packet is the core's choice, too.
+ * The model also leaves the choice among equally long flows to the core.
  */
 #ifndef MODEL_DRR_FQ_H
 #define MODEL_DRR_FQ_H
@@ -34,7 +33,7 @@
 
 #include <sch_drr_fq/drr_fq_core.h>
 
-/* In the core's lists and, another one with the same number, in the model's. */
+/* The core and the model have separate packets with the same number. */
 struct packet {
 	struct packet *next;
 	u64 number;
@@ -65,20 +64,20 @@ struct model_flow {
 };
 
 /**
- * struct model - all of it
- * @params: as the core's
- * @flows: params->flows of them
+ * struct model - state of the model
+ * @params: the core's parameters
+ * @flows: the flows, params->flows of them
  * @list: the ActiveList, without the flow in service
- * @listed: its length
+ * @listed: length of @list
  * @serving: the flow in service, or DRR_FQ_NONE
- * @qlen: packets
- * @backlog: bytes
+ * @qlen: packets queued
+ * @backlog: bytes queued
  * @v: virtual time
- * @new_flows: as the core's
- * @collisions: as the core's
- * @active_max: as the core's
- * @visits: turns begun
- * @dropped: a packet was
+ * @new_flows: as in the core
+ * @collisions: as in the core
+ * @active_max: as in the core
+ * @turns: turns started
+ * @dropped: a packet has been dropped
  */
 struct model {
 	const struct drr_fq_params *params;
@@ -92,7 +91,7 @@ struct model {
 	u64 new_flows;
 	u64 collisions;
 	u64 active_max;
-	u64 visits;
+	u64 turns;
 	bool dropped;
 };
 
@@ -129,7 +128,7 @@ static inline u32 model_active(const struct model *m)
 	return m->listed + (m->serving != DRR_FQ_NONE);
 }
 
-/* Who is to be served as the @i-th flow from now, if none comes or goes. */
+/* The flow that gets the @i-th next turn if the ActiveList does not change. */
 static inline u32 model_in_turn(const struct model *m, u32 i)
 {
 	if (m->serving == DRR_FQ_NONE)
@@ -196,7 +195,7 @@ static inline u32 model_next_drr(struct model *m)
 				--m->listed * sizeof(*m->list));
 			flow = &m->flows[m->serving];
 			flow->deficit += flow->quantum;
-			m->visits++;
+			m->turns++;
 		}
 		flow = &m->flows[m->serving];
 		if (flow->head->length <= flow->deficit)
@@ -206,7 +205,7 @@ static inline u32 model_next_drr(struct model *m)
 	}
 }
 
-/* Is it right to send from this flow now? DRR_FQ_NONE: that nothing is sent? */
+/* Whether this flow (or none: DRR_FQ_NONE) may be next. */
 static inline bool model_is_next(struct model *m, u32 number)
 {
 	u32 i;
@@ -241,7 +240,7 @@ static inline bool model_is_longest(const struct model *m, u32 number)
 	return true;
 }
 
-/* Take the oldest packet out, and the flow if that was all; its number. */
+/* Remove the oldest packet, and the flow if empty. Returns packet->number. */
 static inline u64 model_leave(struct model *m, u32 number)
 {
 	struct model_flow *flow = &m->flows[number];
@@ -297,7 +296,7 @@ static inline u64 model_drop(struct model *m, u32 number)
 	return model_leave(m, number);
 }
 
-/* Of all packets the first was tagged from here, or the next will be. */
+/* The starting tag of the flow's oldest packet, or of its next one. */
 static inline u64 model_start(const struct model_flow *flow)
 {
 	return flow->head ? flow->head->tag - flow->head->length : flow->tag;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * drr_fq_core.h: packet for packet what the reference model sends, and drops.
+ * drr_fq_core.h against the reference model: same packets sent and dropped.
  *
- * Each scheduler in lockstep with the model through anything that can happen
- * to a qdisc; DRR's decisions at the ends of all ranges, where a loop that
- * visits flows one by one would take for ever, against a formula; limits; and
- * how hashes spread over flows. test_drr_fq_fair.c has what the papers promise,
- * test_drr_fq_work.c what it costs.
+ * Each scheduler in lockstep with the model for random events; DRR's decisions
+ * at the limits of all ranges, where simulating single turns would take too
+ * long, against a formula; limits; and the distribution of hashes.
+ * test_drr_fq_fair.c tests the papers' fairness bounds, test_drr_fq_work.c the
+ * cost.
  */
 #include "caller_drr_fq.h"
 
-/* The core and the model, and what comes to them for a while. */
+/* The core and the model, and the current parameters of random events. */
 struct both {
 	struct caller c;
 	struct model m;
@@ -39,10 +39,10 @@ static void flow_equal(const struct both *b, u32 number)
 	      number, flow->hash, model->hash);
 
 	if (!flow->qlen) {
-		CHECK(v->longest.where[number] == FP_HEAP_ABSENT, "flow %u",
+		CHECK(v->longest.position[number] == FP_HEAP_ABSENT, "flow %u",
 		      number);
 	} else {
-		u32 place = v->longest.where[number];
+		u32 place = v->longest.position[number];
 
 		CHECK(place < v->active, "flow %u: %u", number, place);
 		CHECK(v->longest.nodes[place].key == model->backlog,
@@ -64,10 +64,10 @@ static void flow_equal(const struct both *b, u32 number)
 		      "flow %u: %llu, model %llu", number, flow->tag,
 		      model_start(model));
 		if (!flow->qlen) {
-			CHECK(v->order.where[number] == FP_HEAP_ABSENT,
+			CHECK(v->order.position[number] == FP_HEAP_ABSENT,
 			      "flow %u", number);
 		} else {
-			u64 key = v->order.nodes[v->order.where[number]].key;
+			u64 key = v->order.nodes[v->order.position[number]].key;
 
 			CHECK(~key == model->head->tag,
 			      "flow %u: %llu, model %llu", number, ~key,
@@ -116,7 +116,6 @@ static void all_equal(const struct both *b)
 	totals_equal(b);
 	for (i = 0; i < b->c.params.flows; i++)
 		flow_equal(b, i);
-	/* SCFQ's turns are not in the list. */
 	CHECK((number == DRR_FQ_NONE) == !v->active, "first %u of %u", number,
 	      v->active);
 	for (i = 0; i < v->active; i++) {
@@ -146,12 +145,12 @@ static void drop_longest(struct both *b)
 	flow_equal(b, number);
 }
 
-/* As the module does when it was given a packet, or other limits. */
+/* As the module does after a packet was queued or limits have changed. */
 static void shrink(struct both *b)
 {
 	const struct drr_fq_params *p = &b->c.params;
 
-	while (drr_fq_over(p, b->c.vars.qlen, b->c.vars.backlog)) {
+	while (drr_fq_over_limit(p, b->c.vars.qlen, b->c.vars.backlog)) {
 		CHECK(b->m.qlen > p->limit || b->m.backlog > p->limit_bytes,
 		      "%llu of %u, %llu of %u", b->m.qlen, p->limit,
 		      b->m.backlog, p->limit_bytes);
@@ -162,7 +161,7 @@ static void shrink(struct both *b)
 	      p->limit_bytes);
 }
 
-static u32 any_length(const struct both *b)
+static u32 random_length(const struct both *b)
 {
 	static const u32 usual[] = { 64, 576, 1514, 65535 };
 
@@ -183,7 +182,7 @@ static void arrive(struct both *b)
 	u32 last = b->c.params.flows - 1;
 	u32 number = rnd_in(0, one_in(2) ? last : fp_min(last, 3));
 	u32 hash = one_in(8) ? rnd_in(0, 3) : number;
-	u32 length = any_length(b);
+	u32 length = random_length(b);
 	u64 which = caller_arrive(&b->c, number, hash, length);
 
 	model_arrive(&b->m, number, hash, packet_new(which, length));
@@ -215,7 +214,7 @@ static void serve(struct both *b)
 
 static const u32 quanta[] = { 1, 7, 256, 1514, 65536, 1U << 24 };
 
-/* A Quantum with which the model's loop is done before long, and any limits. */
+/* Random limits, and a Quantum for which the model's loop ends soon. */
 static void other_params(struct both *b)
 {
 	struct drr_fq_params *p = &b->c.params;
@@ -231,7 +230,7 @@ static void other_params(struct both *b)
 				     rnd_size(b->length_max, (u32)most);
 }
 
-static void something(struct both *b)
+static void random_event(struct both *b)
 {
 	u32 number;
 
@@ -256,7 +255,7 @@ static void something(struct both *b)
 	case 4 ... 13:
 		drop_longest(b);
 		break;
-	case 14 ... 23: /* a peek, and then perhaps something else */
+	case 14 ... 23: /* peek */
 		next(b);
 		break;
 	default:
@@ -283,8 +282,8 @@ static void in_lockstep(enum drr_fq_scheduler scheduler)
 		caller_begin(&b.c, flows, 1, scheduler);
 		other_params(&b);
 		model_begin(&b.m, &b.c.params);
-		for (i = 0; i < 6000 && b.m.visits < 5000000; i++) {
-			something(&b);
+		for (i = 0; i < 6000 && b.m.turns < 5000000; i++) {
+			random_event(&b);
 			if (i % often)
 				totals_equal(&b);
 			else
@@ -300,26 +299,26 @@ static void in_lockstep(enum drr_fq_scheduler scheduler)
 	}
 }
 
-static void drr_is_the_papers(void **state)
+static void drr_matches_the_paper(void **state)
 {
 	(void)state;
 	in_lockstep(DRR_FQ_DRR);
 }
 
-static void rr_is_round_robin(void **state)
+static void rr_matches_round_robin(void **state)
 {
 	(void)state;
 	in_lockstep(DRR_FQ_RR);
 }
 
-static void scfq_is_golestanis(void **state)
+static void scfq_matches_the_paper(void **state)
 {
 	(void)state;
 	in_lockstep(DRR_FQ_SCFQ);
 }
 
-/* The rounds in vain before a flow may send: it needs so many Quanta more. */
-static u64 rounds_in_vain(const struct caller *c, u32 number)
+/* Rounds until a flow can send: the number of Quanta that it needs. */
+static u64 rounds_until_send(const struct caller *c, u32 number)
 {
 	const struct drr_fq_flow *flow = &c->vars.flows[number];
 	u64 quantum = c->params.quantum;
@@ -331,11 +330,11 @@ static u64 rounds_in_vain(const struct caller *c, u32 number)
 }
 
 /*
- * Lengths and Quanta as different as can be. The first flow, from the one whose
- * turn it is, of those with the fewest rounds in vain before it is next. All
- * before it in the ring have had one Quantum more than those after.
+ * Extreme lengths and Quanta. Next is the flow that needs the fewest rounds
+ * until it can send; among equals, the first in the ring from the current turn.
+ * Flows before it in the ring have received one Quantum more than those after.
  */
-static void drr_at_the_ends(void **state)
+static void drr_at_range_limits(void **state)
 {
 	static const u32 ends[] = { 1, 2, 3, 1514, (1U << 24) - 1, 1U << 24 };
 	u32 round, i;
@@ -347,7 +346,7 @@ static void drr_at_the_ends(void **state)
 
 		caller_begin(&c, flows, 1, DRR_FQ_DRR);
 		for (i = 0; i < 100; i++, unit_step++) {
-			u64 want[5], rounds = ~0ULL, vain;
+			u64 want[5], rounds = ~0ULL, wait;
 			u32 number = rnd_in(0, flows - 1), winner, next, k;
 			bool before = true;
 
@@ -355,8 +354,8 @@ static void drr_at_the_ends(void **state)
 				ends[rnd_in(0, ARRAY_SIZE(ends) - 1)];
 			caller_arrive(&c, number, 0,
 				      rnd_size(1, DRR_FQ_LIMIT_BYTES_MAX));
-			while (drr_fq_over(&c.params, c.vars.qlen,
-					   c.vars.backlog))
+			while (drr_fq_over_limit(&c.params, c.vars.qlen,
+						 c.vars.backlog))
 				caller_drop(&c, drr_fq_longest(&c.vars));
 			if (one_in(3) || !c.vars.active)
 				continue;
@@ -364,9 +363,9 @@ static void drr_at_the_ends(void **state)
 			winner = c.vars.first;
 			number = c.vars.first;
 			for (k = 0; k < c.vars.active; k++) {
-				vain = rounds_in_vain(&c, number);
-				if (vain < rounds) {
-					rounds = vain;
+				wait = rounds_until_send(&c, number);
+				if (wait < rounds) {
+					rounds = wait;
 					winner = number;
 				}
 				number = c.vars.flows[number].next;
@@ -394,7 +393,7 @@ static void drr_at_the_ends(void **state)
 	}
 }
 
-static void limits_hold_what_they_say(void **state)
+static void over_limit(void **state)
 {
 	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
@@ -405,7 +404,7 @@ static void limits_hold_what_they_say(void **state)
 		u32 qlen = p.limit - 1 + rnd_in(0, p.limit == ~0U ? 1 : 2);
 		u32 backlog = p.limit_bytes - 1 + rnd_in(0, 2);
 
-		CHECK(drr_fq_over(&p, qlen, backlog) ==
+		CHECK(drr_fq_over_limit(&p, qlen, backlog) ==
 			      (qlen > p.limit || backlog > p.limit_bytes),
 		      "%u of %u, %u of %u", qlen, p.limit, backlog,
 		      p.limit_bytes);
@@ -413,10 +412,10 @@ static void limits_hold_what_they_say(void **state)
 }
 
 /*
- * Larger hashes never choose smaller flows, and it is known which hash is the
- * first of each flow; so it is known how many each has.
+ * The mapping is monotonic, so the first hash of each flow determines the
+ * number of hashes per flow.
  */
-static void hashes_are_spread_evenly(void **state)
+static void hashes_are_uniform(void **state)
 {
 	static const u32 sizes[] = { 1,	   2,	  3,	   1000,
 				     1024, 65537, 1048575, DRR_FQ_FLOWS_MAX };
@@ -452,8 +451,8 @@ static void hashes_are_spread_evenly(void **state)
 	}
 }
 
-/* All queues and heaps in use at once, in memory that is not a byte larger. */
-static void table_is_what_it_needs(void **state)
+/* All queues and heaps in use at once, in memory of exactly that size. */
+static void table_size(void **state)
 {
 	static const u32 sizes[] = { 1, 2, 3, 4, 20, 36, 100, 1000, 1028 };
 	u32 i, number, scheduler;
@@ -462,7 +461,7 @@ static void table_is_what_it_needs(void **state)
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
 		for (scheduler = 0; scheduler <= DRR_FQ_SCHEDULER_MAX;
 		     scheduler++) {
-			/* A line for the queue, 20 bytes for each heap. */
+			/* 64 bytes for the queue, 20 for each heap. */
 			u64 each = scheduler == DRR_FQ_SCFQ ? 104 : 84, size;
 			u32 turns = 0;
 			struct caller c;
@@ -494,13 +493,13 @@ static void table_is_what_it_needs(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(drr_is_the_papers),
-	UNIT_TEST(rr_is_round_robin),
-	UNIT_TEST(scfq_is_golestanis),
-	UNIT_TEST(drr_at_the_ends),
-	UNIT_TEST(limits_hold_what_they_say),
-	UNIT_TEST(hashes_are_spread_evenly),
-	UNIT_TEST(table_is_what_it_needs),
+	UNIT_TEST(drr_matches_the_paper),
+	UNIT_TEST(rr_matches_round_robin),
+	UNIT_TEST(scfq_matches_the_paper),
+	UNIT_TEST(drr_at_range_limits),
+	UNIT_TEST(over_limit),
+	UNIT_TEST(hashes_are_uniform),
+	UNIT_TEST(table_size),
 };
 
 UNIT_MAIN(tests)

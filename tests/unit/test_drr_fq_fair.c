@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * drr_fq_core.h: what the papers promise, measured on long random runs.
+ * drr_fq_core.h: the papers' fairness bounds, measured on long random runs.
  *
  * "In any interval in which two flows are backlogged" is checked for each pair
- * of flows and all intervals at once: what one sent since both are backlogged,
- * less what the other did, lies between a lowest and a highest value, and no
- * interval differs by more than these two do. The bounds are sharp to the byte,
- * and each test asks that runs come near them, so that it is known to measure
- * something.
+ * of flows and all intervals at once: the difference of what the two sent since
+ * both became backlogged has a minimum and a maximum, and no interval differs
+ * by more than their distance. The bounds are sharp to the byte; each test
+ * requires that runs come close to them, which shows that it measures them.
  *
- * DRR: Shreedhar and Varghese show, in this order: after a turn a flow keeps
- *	0 <= DeficitCounter < Max; so in m turns it sends m Quantum, give or take
- *	less than Max; so two flows differ by at most Quantum + 2 Max. In whole
- *	bytes and with each flow's own largest packet that is
- *	Quantum + Max_f - 1 + Max_g - 1.
+ * DRR: Shreedhar and Varghese prove: after a turn, 0 <= DeficitCounter < Max;
+ *	so in m turns a flow sends m Quantum, plus or minus less than Max; so
+ *	two flows differ by at most Quantum + 2 Max. In whole bytes and with
+ *	each flow's own largest packet, Quantum + Max_f - 1 + Max_g - 1.
  *
  * SCFQ: Golestani's measure of fairness, with weights of 1: Max_f + Max_g. He
- *	proves it without drops. Here packets are dropped from the front and give
- *	back their share, and the bound is the same. Let T_f be where the tag of
- *	flow f's oldest packet starts. While f stays backlogged, only sending
- *	moves T_f, by what is sent. And v - Max_f <= T_f <= v: v is at least each
- *	tag that was sent, and T_f is such a tag or was v itself; on the other
- *	hand, when v was set to a tag F while f was backlogged, F was the
- *	smallest, F <= T_f + Max_f, and T_f never falls; if f was not, it began
- *	at that v or a later one. So T_f - T_g is never above Max_g nor below
- *	-Max_f, and changes by no more than Max_f + Max_g.
+ *	proves it without drops. Here packets are dropped from the front and
+ *	return their share, and the bound is the same. Let T_f be the starting
+ *	tag of flow f's oldest packet. While f stays backlogged, only sending
+ *	changes T_f, by the bytes sent. And v - Max_f <= T_f <= v: v is at least
+ *	each tag that was sent, and T_f is such a tag or was v itself; on the
+ *	other hand, when v was set to a tag F while f was backlogged, F was the
+ *	smallest, F <= T_f + Max_f, and T_f never decreases; if f was not
+ *	backlogged, it started at that v or a later one. So T_f - T_g is never
+ *	above Max_g nor below -Max_f, and changes by at most Max_f + Max_g.
  *
  * RR: two flows differ by one packet.
  *
- * Limits and drops from the front, of the longest and of any flow, go on all the
- * while.
+ * Limits and drops from the front, of the longest and of random flows, occur
+ * throughout.
  */
 #include "caller_drr_fq.h"
 
@@ -38,10 +36,10 @@
 #define FLOWS 7
 
 /**
- * struct gap - what two flows sent since both are backlogged, one less the other
- * @now: bytes, or packets
- * @low: the least that it was
- * @high: the most
+ * struct gap - difference of two flows' service since both became backlogged
+ * @now: current difference [bytes], for RR [packets]
+ * @low: minimum of @now
+ * @high: maximum of @now
  */
 struct gap {
 	s64 now;
@@ -50,15 +48,15 @@ struct gap {
 };
 
 /**
- * struct run - flows and what is measured of them
+ * struct run - flows and their measurements
  * @c: the core
- * @gaps: for each pair
- * @largest: of each flow: the largest packet since it is backlogged
- * @length: of each flow: packets up to this
- * @constant: of each flow: all packets are as large
- * @length_max: the largest of @length
- * @always: flows never get idle
- * @reached: gaps in hundredths of what is allowed, the largest
+ * @gaps: by pair of flows
+ * @largest: by flow: largest packet since it became backlogged
+ * @length: by flow: maximum length of packets
+ * @constant: by flow: all packets have the maximum length
+ * @length_max: maximum of @length
+ * @always: flows never become idle
+ * @reached: largest gap, in percent of the bound
  * @departures: packets sent
  */
 struct run {
@@ -125,7 +123,7 @@ static void arrive(struct run *r, u32 number)
 	caller_arrive(&r->c, number, number, length);
 }
 
-/* The flow is to lose a packet; if it must not get idle, it gets another first. */
+/* Before a packet leaves: queue another if the flow must not become idle. */
 static void refill(struct run *r, u32 number)
 {
 	if (r->always && r->c.vars.flows[number].qlen == 1)
@@ -136,17 +134,17 @@ static void shrink(struct run *r)
 {
 	const struct drr_fq_vars *v = &r->c.vars;
 
-	while (drr_fq_over(&r->c.params, v->qlen, v->backlog)) {
+	while (drr_fq_over_limit(&r->c.params, v->qlen, v->backlog)) {
 		u32 number = drr_fq_longest(v);
 
-		/* The longest of so few: it is not its only packet. */
+		/* Keep the only packet of a flow that must not become idle. */
 		if (r->always && v->flows[number].qlen == 1)
 			break;
 		caller_drop(&r->c, number);
 	}
 }
 
-/* Returns who sent, or DRR_FQ_NONE; and how much. */
+/* Returns the sending flow, or DRR_FQ_NONE, and sets the bytes sent. */
 static u32 serve(struct run *r, u32 *length)
 {
 	u32 number = caller_next(&r->c), other;
@@ -182,7 +180,7 @@ static void begin(struct run *r, enum drr_fq_scheduler scheduler, bool always)
 		r->constant[number] = one_in(3);
 		r->length_max = fp_max(r->length_max, r->length[number]);
 	}
-	/* Larger than any packet, or with rounds in vain. */
+	/* Larger than any packet, or so small that rounds pass without one. */
 	quantum = one_in(2) ? r->length_max + rnd_size(0, 100000) :
 			      rnd_size(1, r->length_max);
 	if (one_in(8))
@@ -195,13 +193,13 @@ static void begin(struct run *r, enum drr_fq_scheduler scheduler, bool always)
 		arrive(r, number);
 }
 
-/* More comes than goes, and some is lost; or for a while, less. */
-static void come_and_go(struct run *r, bool more)
+/* Arrivals, more or fewer than departures, and drops. */
+static void arrive_and_drop(struct run *r, bool more)
 {
 	u32 number, packets = more ? rnd_in(0, 3) : one_in(3);
 
 	while (packets--)
-		/* The first flows get most. */
+		/* Most packets belong to the first flows. */
 		arrive(r, rnd_in(0, rnd_in(0, FLOWS - 1)));
 	if (one_in(20)) {
 		number = rnd_in(0, FLOWS - 1);
@@ -212,10 +210,10 @@ static void come_and_go(struct run *r, bool more)
 	shrink(r);
 }
 
-typedef void (*look)(const struct run *r, u32 sender);
+typedef void (*check)(const struct run *r, u32 sender);
 
-/* Returns the most that was reached of what is allowed, in hundredths. */
-static u64 measure(enum drr_fq_scheduler scheduler, look each_time)
+/* Returns the largest gap, in percent of the bound. */
+static u64 measure(enum drr_fq_scheduler scheduler, check each_time)
 {
 	u64 reached = 0;
 	u32 round, i;
@@ -230,7 +228,7 @@ static u64 measure(enum drr_fq_scheduler scheduler, look each_time)
 
 			if (one_in(1000))
 				more = !more;
-			come_and_go(&r, more);
+			arrive_and_drop(&r, more);
 			sender = serve(&r, &length);
 			if (sender != DRR_FQ_NONE)
 				each_time(&r, sender);
@@ -243,8 +241,8 @@ static u64 measure(enum drr_fq_scheduler scheduler, look each_time)
 	return reached;
 }
 
-/* Off turn, the Quantum of the next turn is already in it. */
-static void look_at_deficits(const struct run *r, u32 sender)
+/* Before a flow's turn, its deficit includes that turn's Quantum. */
+static void check_deficits(const struct run *r, u32 sender)
 {
 	u32 quantum = r->c.params.quantum;
 	u32 number;
@@ -264,13 +262,14 @@ static void look_at_deficits(const struct run *r, u32 sender)
 	}
 }
 
-static void drr_any_interval(void **state)
+static void drr_fairness_bound(void **state)
 {
 	(void)state;
-	CHECK(measure(DRR_FQ_DRR, look_at_deficits) >= 95, "never near it");
+	CHECK(measure(DRR_FQ_DRR, check_deficits) >= 95,
+	      "bound not approached");
 }
 
-static void look_at_tags(const struct run *r, u32 sender)
+static void check_tags(const struct run *r, u32 sender)
 {
 	u64 v = r->c.vars.v;
 	u32 number;
@@ -286,29 +285,29 @@ static void look_at_tags(const struct run *r, u32 sender)
 	}
 }
 
-static void scfq_any_interval(void **state)
+static void scfq_fairness_bound(void **state)
 {
 	(void)state;
-	CHECK(measure(DRR_FQ_SCFQ, look_at_tags) >= 95, "never near it");
+	CHECK(measure(DRR_FQ_SCFQ, check_tags) >= 95, "bound not approached");
 }
 
-static void look_away(const struct run *r, u32 sender)
+static void check_nothing(const struct run *r, u32 sender)
 {
 	(void)r;
 	(void)sender;
 }
 
-static void rr_any_interval(void **state)
+static void rr_fairness_bound(void **state)
 {
 	(void)state;
-	CHECK(measure(DRR_FQ_RR, look_away) == 100, "no turns");
+	CHECK(measure(DRR_FQ_RR, check_nothing) == 100, "not round robin");
 }
 
 /*
- * In flows that are always backlogged, each round gives each flow a Quantum:
- * sent and kept, all have had as many, or one more. With a Quantum that is never
- * in vain turns can be seen in the departures: one after another from the same
- * flow; and each flow sends m Quantum in m turns, give or take less than Max.
+ * If flows are always backlogged, each round adds a Quantum to each flow: bytes
+ * sent plus deficit differ by at most one Quantum. If each flow can send in
+ * each turn, consecutive departures of a flow are a turn; and each flow sends m
+ * Quantum in m turns, plus or minus less than Max.
  */
 static void drr_round_by_round(void **state)
 {
@@ -327,7 +326,7 @@ static void drr_round_by_round(void **state)
 		for (i = 0; i < 10000; i++, unit_step++) {
 			u64 least = ~0ULL, most = 0;
 
-			come_and_go(&r, true);
+			arrive_and_drop(&r, true);
 			sender = serve(&r, &length);
 			if (sender != last) {
 				turns[sender]++;
@@ -369,12 +368,12 @@ static void drr_round_by_round(void **state)
 }
 
 /*
- * How often a decision looks at a packet. With a Quantum not smaller than any
- * packet: at the one that ends a turn, and at the first of the next turn; and
- * once more if it is the same flow's. With a smaller one: at most three times at
- * each backlogged flow, however small it is.
+ * Number of packets read per decision. If no packet is larger than the Quantum:
+ * the one that ends a turn and the first of the next turn, and another if the
+ * same flow is next. With any smaller Quantum: at most three per backlogged
+ * flow.
  */
-static void drr_decides_at_once(void **state)
+static void drr_work_per_decision(void **state)
 {
 	u32 round, i, most = 0;
 
@@ -385,22 +384,22 @@ static void drr_decides_at_once(void **state)
 
 		begin(&r, DRR_FQ_DRR, false);
 		for (i = 0; i < 10000; i++, unit_step++) {
-			u64 before, asked;
+			u64 before, reads;
 			u32 active, length;
 
 			if (one_in(1000))
 				more = !more;
-			come_and_go(&r, more);
+			arrive_and_drop(&r, more);
 			active = r.c.vars.active;
-			before = lengths_asked;
+			before = length_reads;
 			caller_next(&r.c);
-			asked = lengths_asked - before;
-			CHECK(asked <= 3 * active, "%llu of %u", asked, active);
+			reads = length_reads - before;
+			CHECK(reads <= 3 * active, "%llu of %u", reads, active);
 			if (active > 1)
-				most = fp_max(most, 10 * (u32)asked / active);
+				most = fp_max(most, 10 * (u32)reads / active);
 			if (r.c.params.quantum >= r.length_max)
-				CHECK(asked <= 2 || (asked == 3 && active == 1),
-				      "%llu of %u", asked, active);
+				CHECK(reads <= 2 || (reads == 3 && active == 1),
+				      "%llu of %u", reads, active);
 			serve(&r, &length);
 		}
 		caller_end(&r.c);
@@ -422,11 +421,10 @@ static void allow(const void *from, size_t size)
 }
 
 /*
- * After 100,000 flows were seen and 100 are backlogged, the sanitizer is told
- * that the memory of the others and of the heaps beyond 100 is not to be
- * touched.
+ * After 100,000 flows were active and 100 stay backlogged, the memory of the
+ * others and of the heaps beyond 100 is poisoned: no access is allowed.
  */
-static void idle_flows_cost_nothing(void **state)
+static void idle_flows_are_not_accessed(void **state)
 {
 	u32 scheduler, number, i;
 
@@ -457,9 +455,9 @@ static void idle_flows_cost_nothing(void **state)
 			u32 pair = stay[i] & ~1U;
 
 			allow(&v->flows[stay[i]], sizeof(v->flows[0]));
-			/* It knows no less than eight bytes. */
-			allow(&heaps[0]->where[pair], 8);
-			allow(&heaps[1]->where[pair], 8);
+			/* ASan's granularity is eight bytes. */
+			allow(&heaps[0]->position[pair], 8);
+			allow(&heaps[1]->position[pair], 8);
 		}
 		allow(heaps[0]->nodes, STAY * sizeof(struct fp_heap_node));
 		allow(heaps[1]->nodes, STAY * sizeof(struct fp_heap_node));
@@ -480,9 +478,12 @@ static void idle_flows_cost_nothing(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(drr_any_interval),	UNIT_TEST(scfq_any_interval),
-	UNIT_TEST(rr_any_interval),	UNIT_TEST(drr_round_by_round),
-	UNIT_TEST(drr_decides_at_once), UNIT_TEST(idle_flows_cost_nothing),
+	UNIT_TEST(drr_fairness_bound),
+	UNIT_TEST(scfq_fairness_bound),
+	UNIT_TEST(rr_fairness_bound),
+	UNIT_TEST(drr_round_by_round),
+	UNIT_TEST(drr_work_per_decision),
+	UNIT_TEST(idle_flows_are_not_accessed),
 };
 
 UNIT_MAIN(tests)

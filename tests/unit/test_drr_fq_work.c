@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * heap.h and drr_fq_core.h: how much an operation costs, counted.
+ * heap.h and drr_fq_core.h: the cost of operations, in basic blocks.
  *
- * Not in time, which depends on what else the machine does, but in steps: the
- * compiler is told to call a function in each basic block of this program
- * (-fsanitize-coverage=trace-pc in the Makefile). A block is a few instructions;
- * the child that a heap looks at takes two. What is allowed for an operation is a
- * number of blocks and another for each level of a heap, some twice what was
- * counted; one look at each of a million flows would be a million.
+ * Blocks do not depend on the machine's load, unlike time: the compiler calls a
+ * function in each basic block of this program (-fsanitize-coverage=trace-pc in
+ * the Makefile). A block is a few instructions; comparing a child in a heap
+ * takes two. The limit for an operation is a number of blocks plus another for
+ * each level of a heap, about twice the measured cost; a search through a
+ * million flows would take a million.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 #include <sch_drr_fq/drr_fq_core.h>
 
-/* Changes behind the compiler's back. */
+/* Volatile: incremented by code that the compiler inserts. */
 static volatile u64 blocks;
 
 void __sanitizer_cov_trace_pc(void);
@@ -25,7 +25,7 @@ __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void)
 	blocks++;
 }
 
-/* The blocks that a statement takes go to the most that any has taken. */
+/* Set @most to the maximum of itself and the blocks of @statement. */
 #define COST(most, statement)                           \
 	do {                                            \
 		u64 before = blocks;                    \
@@ -37,7 +37,7 @@ __attribute__((no_sanitize_coverage)) void __sanitizer_cov_trace_pc(void)
 static const u32 sizes[] = { 1,	    10,	    100,     1000,
 			     10000, 100000, 1000000, DRR_FQ_FLOWS_MAX };
 
-/* Nodes from the top to the bottom of a heap. */
+/* Number of levels of a heap. */
 static u32 levels_of(u32 count)
 {
 	u32 levels = 1, end;
@@ -56,33 +56,33 @@ static void within(const char *what, u32 size, u64 most, u64 allowed)
 	      most, allowed);
 }
 
-static void heap_costs_its_depth(void **state)
+static void heap_cost(void **state)
 {
 	u32 i, k;
 
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
-		u32 size = sizes[i], levels = levels_of(size), thing;
+		u32 size = sizes[i], levels = levels_of(size), item;
 		u64 rise = 0, sink = 0, gone = 0, back = 0, any = 0;
 		void *memory = malloc(fp_heap_size(size));
 		struct fp_heap heap;
 
 		fp_heap_init(&heap, memory, size);
-		for (thing = 0; thing < size; thing++)
-			fp_heap_set(&heap, thing, rnd());
+		for (item = 0; item < size; item++)
+			fp_heap_set(&heap, item, rnd());
 		for (k = 0; k < 2000; k++) {
-			/* From the bottom to the top, from the top to the bottom. */
-			thing = heap.nodes[heap.count - 1].thing;
-			COST(rise, fp_heap_set(&heap, thing, ~0ULL - k));
-			thing = fp_heap_top(&heap);
-			COST(sink, fp_heap_set(&heap, thing, k));
-			thing = fp_heap_top(&heap);
-			COST(gone, fp_heap_remove(&heap, thing));
-			COST(back, fp_heap_set(&heap, thing, rnd()));
-			thing = rnd_in(0, size - 1);
-			COST(any, fp_heap_set(&heap, thing, rnd()));
-			COST(any, fp_heap_remove(&heap, thing));
-			fp_heap_set(&heap, thing, rnd());
+			/* Bottom to top, then top to bottom. */
+			item = heap.nodes[heap.count - 1].item;
+			COST(rise, fp_heap_set(&heap, item, ~0ULL - k));
+			item = fp_heap_top(&heap);
+			COST(sink, fp_heap_set(&heap, item, k));
+			item = fp_heap_top(&heap);
+			COST(gone, fp_heap_remove(&heap, item));
+			COST(back, fp_heap_set(&heap, item, rnd()));
+			item = rnd_in(0, size - 1);
+			COST(any, fp_heap_set(&heap, item, rnd()));
+			COST(any, fp_heap_remove(&heap, item));
+			fp_heap_set(&heap, item, rnd());
 		}
 		within("rise", size, rise, 10 + 6 * levels);
 		within("sink", size, sink, 10 + 20 * levels);
@@ -98,10 +98,10 @@ static u32 length_of(const struct drr_fq_flow *flow)
 	return *(const u32 *)flow->head;
 }
 
-/* The core does not look at packets, so one stands for all of a flow's. */
+/* The core does not access packets, so one length per flow suffices. */
 static const u32 lengths[] = { 64, 576, 1000, 1514 };
 
-static void core_costs_its_heaps(void **state)
+static void core_cost(void **state)
 {
 	u32 i, k;
 
@@ -128,7 +128,7 @@ static void core_costs_its_heaps(void **state)
 			COST(arrive,
 			     drr_fq_arrive(&p, &v, &s, number, 0, length));
 		}
-		/* To flows that have some, and to those that a drop emptied. */
+		/* Arrivals at backlogged flows and at empty ones. */
 		for (k = 0; k < 10000; k++) {
 			number = rnd_in(0, size - 1);
 			length = length_of(&v.flows[number]);
@@ -145,8 +145,8 @@ static void core_costs_its_heaps(void **state)
 			if (number == DRR_FQ_NONE || one_in(2))
 				continue;
 			length = length_of(&v.flows[number]);
-			COST(drop, drr_fq_discarded(&p, &v, number, length,
-						    length_of));
+			COST(drop,
+			     drr_fq_dropped(&p, &v, number, length, length_of));
 		}
 		within("arrive", size, arrive, 20 + heaps * 6 * levels);
 		within("next", size, next, 20);
@@ -157,8 +157,8 @@ static void core_costs_its_heaps(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(heap_costs_its_depth),
-	UNIT_TEST(core_costs_its_heaps),
+	UNIT_TEST(heap_cost),
+	UNIT_TEST(core_cost),
 };
 
 UNIT_MAIN(tests)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * heap.h: the largest of an array of keys, found by looking at all of them.
+ * heap.h against a linear search for the largest key.
  *
- * Any operations in any order, with the whole heap looked at after each; what
- * comes off the top of a full heap is sorted; and the memory is as large as it
- * says, holds what it must, and has its children where they share a line.
+ * Random operations, with the whole heap checked after each; heap sort; the
+ * size of the memory; and the alignment of children to cache lines.
  */
 #include "unit.h"
 
@@ -12,7 +11,7 @@
 
 #include <fairpath/heap.h>
 
-/* 4, 20 and 1028: no byte is left over, so that one beyond is not ours. */
+/* For 4, 20 and 1028, there is no padding, so ASan finds any overrun. */
 static const u32 capacities[] = {
 	1, 2, 3, 4, 5, 6, 17, 20, 21, 22, 1000, 1028
 };
@@ -30,7 +29,7 @@ static void begin(struct fp_heap *heap, struct model *m, void **memory,
 	size_t size = fp_heap_size(capacity), i;
 
 	*memory = aligned_alloc(64, size);
-	/* Of any content. */
+	/* The heap must not rely on zeroed memory. */
 	for (i = 0; i < size; i++)
 		((u8 *)*memory)[i] = (u8)rnd();
 	fp_heap_init(heap, *memory, capacity);
@@ -47,27 +46,27 @@ static void end(struct model *m, void *memory)
 	free(memory);
 }
 
-static void set(struct fp_heap *heap, struct model *m, u32 thing, u64 key)
+static void set(struct fp_heap *heap, struct model *m, u32 item, u64 key)
 {
-	fp_heap_set(heap, thing, key);
-	m->count += !m->in[thing];
-	m->in[thing] = true;
-	m->keys[thing] = key;
+	fp_heap_set(heap, item, key);
+	m->count += !m->in[item];
+	m->in[item] = true;
+	m->keys[item] = key;
 }
 
-static void take(struct fp_heap *heap, struct model *m, u32 thing)
+static void take(struct fp_heap *heap, struct model *m, u32 item)
 {
-	fp_heap_remove(heap, thing);
-	m->count -= m->in[thing];
-	m->in[thing] = false;
+	fp_heap_remove(heap, item);
+	m->count -= m->in[item];
+	m->in[item] = false;
 }
 
 static void equal(const struct fp_heap *heap, const struct model *m)
 {
 	u32 top = fp_heap_top(heap);
-	u32 thing, place;
+	u32 item, place;
 
-	CHECK(heap->count == m->count, "%u things, model %u", heap->count,
+	CHECK(heap->count == m->count, "%u items, model %u", heap->count,
 	      m->count);
 	for (place = 1; place < heap->count; place++)
 		CHECK(heap->nodes[(place - 1) / FP_HEAP_ARITY].key >=
@@ -75,26 +74,26 @@ static void equal(const struct fp_heap *heap, const struct model *m)
 		      "%u of %u", place, heap->count);
 	CHECK((top == FP_HEAP_ABSENT) == !m->count, "top %u of %u", top,
 	      m->count);
-	for (thing = 0; thing < m->capacity; thing++) {
-		place = heap->where[thing];
-		CHECK((place != FP_HEAP_ABSENT) == m->in[thing], "thing %u",
-		      thing);
-		if (!m->in[thing])
+	for (item = 0; item < m->capacity; item++) {
+		place = heap->position[item];
+		CHECK((place != FP_HEAP_ABSENT) == m->in[item], "item %u",
+		      item);
+		if (!m->in[item])
 			continue;
-		CHECK(place < heap->count, "thing %u at %u", thing, place);
-		CHECK(heap->nodes[place].thing == thing, "thing %u at %u: %u",
-		      thing, place, heap->nodes[place].thing);
-		CHECK(heap->nodes[place].key == m->keys[thing],
-		      "thing %u: %llu, model %llu", thing,
-		      heap->nodes[place].key, m->keys[thing]);
-		CHECK(m->keys[top] >= m->keys[thing],
+		CHECK(place < heap->count, "item %u at %u", item, place);
+		CHECK(heap->nodes[place].item == item, "item %u at %u: %u",
+		      item, place, heap->nodes[place].item);
+		CHECK(heap->nodes[place].key == m->keys[item],
+		      "item %u: %llu, model %llu", item, heap->nodes[place].key,
+		      m->keys[item]);
+		CHECK(m->keys[top] >= m->keys[item],
 		      "%u (%llu) on top, not %u (%llu)", top, m->keys[top],
-		      thing, m->keys[thing]);
+		      item, m->keys[item]);
 	}
 }
 
-/* Few keys, so that most are equal; the ends; any; and a little off. */
-static u64 any_key(const struct model *m, u32 thing, u32 kind)
+/* By @kind: few distinct keys, extremes, small changes, or random keys. */
+static u64 random_key(const struct model *m, u32 item, u32 kind)
 {
 	switch (kind) {
 	case 0:
@@ -102,13 +101,13 @@ static u64 any_key(const struct model *m, u32 thing, u32 kind)
 	case 1:
 		return one_in(2) ? 0 : ~0ULL;
 	case 2:
-		return m->keys[thing] + rnd_in(0, 2) - 1;
+		return m->keys[item] + rnd_in(0, 2) - 1;
 	default:
 		return rnd();
 	}
 }
 
-static void any_operations(void **state)
+static void random_operations(void **state)
 {
 	u32 c, round;
 
@@ -128,19 +127,19 @@ static void any_operations(void **state)
 			equal(&heap, &m);
 			for (last = unit_step + steps; unit_step < last;
 			     unit_step++) {
-				u32 thing = rnd_in(0, capacity - 1);
+				u32 item = rnd_in(0, capacity - 1);
 
 				if (round == 4)
 					kind = rnd_in(0, 3);
 				if (one_in(3 * capacity))
 					fill = rnd_in(0, 9);
 				if (rnd_in(0, 9) < fill)
-					set(&heap, &m, thing,
-					    any_key(&m, thing, kind));
+					set(&heap, &m, item,
+					    random_key(&m, item, kind));
 				else if (one_in(2) && m.count)
 					take(&heap, &m, fp_heap_top(&heap));
 				else
-					take(&heap, &m, thing);
+					take(&heap, &m, item);
 				equal(&heap, &m);
 			}
 			end(&m, memory);
@@ -148,7 +147,7 @@ static void any_operations(void **state)
 	}
 }
 
-/* With each thing in it, and complements for the smallest first. */
+/* Heap sort, with complements for ascending order. */
 static void full_heap_is_sorted(void **state)
 {
 	u32 c;
@@ -159,29 +158,29 @@ static void full_heap_is_sorted(void **state)
 		struct fp_heap heap;
 		struct model m;
 		void *memory;
-		u32 thing;
+		u32 item;
 		u64 last;
 
 		begin(&heap, &m, &memory, capacities[c]);
-		for (thing = 0; thing < m.capacity; thing++, unit_step++)
-			set(&heap, &m, thing, flip ^ rnd_in(0, m.capacity));
+		for (item = 0; item < m.capacity; item++, unit_step++)
+			set(&heap, &m, item, flip ^ rnd_in(0, m.capacity));
 		equal(&heap, &m);
 
 		last = flip ^ m.keys[fp_heap_top(&heap)];
-		while ((thing = fp_heap_top(&heap)) != FP_HEAP_ABSENT) {
-			u64 key = flip ^ m.keys[thing];
+		while ((item = fp_heap_top(&heap)) != FP_HEAP_ABSENT) {
+			u64 key = flip ^ m.keys[item];
 
 			CHECK(flip ? key >= last : key <= last,
 			      "%llu after %llu", key, last);
 			last = key;
-			take(&heap, &m, thing);
+			take(&heap, &m, item);
 		}
 		CHECK(!m.count, "%u left", m.count);
 		end(&m, memory);
 	}
 }
 
-static void size_is_what_it_needs(void **state)
+static void heap_size(void **state)
 {
 	u32 capacity;
 
@@ -191,7 +190,7 @@ static void size_is_what_it_needs(void **state)
 
 		capacity = rnd_size(1, 1U << 30);
 		size = fp_heap_size(capacity);
-		/* Three nodes that are not used, nodes of 16 bytes, places. */
+		/* Three unused nodes, nodes of 16 bytes, positions. */
 		needed = 48 + 20ULL * capacity;
 		CHECK(size % 64 == 0 && size >= needed && size - needed < 64,
 		      "%u: %llu", capacity, size);
@@ -217,9 +216,9 @@ static void children_share_a_cache_line(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(any_operations),
+	UNIT_TEST(random_operations),
 	UNIT_TEST(full_heap_is_sorted),
-	UNIT_TEST(size_is_what_it_needs),
+	UNIT_TEST(heap_size),
 	UNIT_TEST(children_share_a_cache_line),
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * How drr_fq is configured and read over rtnetlink: the contract between the
- * kernel module, the tc plugin and whoever else speaks to it.
+ * rtnetlink interface of the qdisc drr_fq: attributes and statistics, shared by
+ * the kernel module, the tc plugin and other clients.
  *
- * All numbers are in the host's byte order, as everywhere in rtnetlink. The
- * attributes stand in TCA_OPTIONS (with NLA_F_NESTED); one that is left out
- * keeps its default when the qdisc is made, its value when it is changed. A
- * refused message changes nothing. Later versions append attributes and fields;
- * a reader of statistics fills up with zeros what a kernel did not send.
+ * Numbers are in host byte order, as usual in rtnetlink. The attributes are
+ * nested in TCA_OPTIONS (with NLA_F_NESTED). An omitted attribute takes its
+ * default when the qdisc is created and keeps its value when it is changed. A
+ * rejected message changes nothing. Later versions may append attributes and
+ * fields; readers zero statistics fields that the kernel did not send.
  */
 #ifndef _UAPI_FAIRPATH_DRR_FQ_H
 #define _UAPI_FAIRPATH_DRR_FQ_H
@@ -15,9 +15,9 @@
 #include <linux/types.h>
 
 /**
- * enum drr_fq_scheduler - which backlogged flow sends next
+ * enum drr_fq_scheduler - how to choose the next backlogged flow
  * @DRR_FQ_DRR: deficit round robin (Shreedhar, Varghese 1995)
- * @DRR_FQ_RR: round robin by packets
+ * @DRR_FQ_RR: round robin per packet
  * @DRR_FQ_SCFQ: self-clocked fair queueing (Golestani 1994)
  */
 enum drr_fq_scheduler {
@@ -33,26 +33,26 @@ enum drr_fq_scheduler {
 #define DRR_FQ_FLOWS_MAX 1048576
 #define DRR_FQ_QUANTUM_MAX 16777216
 
-/* What stands where the user said nothing and the device does not tell. */
+/* Defaults when neither user nor device gives a value. */
 #define DRR_FQ_LIMIT_DEFAULT 1000
 #define DRR_FQ_LIMIT_BYTES_DEFAULT 33554432
 #define DRR_FQ_FLOWS_DEFAULT 1024
 
 /**
  * enum drr_fq_attribute - attributes in TCA_OPTIONS
- * @TCA_DRR_FQ_UNSPEC: none
- * @TCA_DRR_FQ_LIMIT: u32, packets in all queues together, at least 1;
- *	default the device's tx_queue_len, or DRR_FQ_LIMIT_DEFAULT if that is 0
- * @TCA_DRR_FQ_LIMIT_BYTES: u32, bytes in all queues together, at least the
- *	device's MTU and link header, at most DRR_FQ_LIMIT_BYTES_MAX; default
+ * @TCA_DRR_FQ_UNSPEC: unused
+ * @TCA_DRR_FQ_LIMIT: u32, total packets in all queues, at least 1; default the
+ *	device's tx_queue_len, or DRR_FQ_LIMIT_DEFAULT if that is 0
+ * @TCA_DRR_FQ_LIMIT_BYTES: u32, total bytes in all queues, at least the
+ *	device's MTU plus link header, at most DRR_FQ_LIMIT_BYTES_MAX; default
  *	DRR_FQ_LIMIT_BYTES_DEFAULT
- * @TCA_DRR_FQ_FLOWS: u32, queues among which flows are spread, 1 to
+ * @TCA_DRR_FQ_FLOWS: u32, number of queues that flows are hashed to, 1 to
  *	DRR_FQ_FLOWS_MAX; default DRR_FQ_FLOWS_DEFAULT
- * @TCA_DRR_FQ_QUANTUM: u32, bytes that a flow may send in each round of
- *	DRR_FQ_DRR, 1 to DRR_FQ_QUANTUM_MAX; default MTU and link header
+ * @TCA_DRR_FQ_QUANTUM: u32, bytes that a flow may send per round of DRR_FQ_DRR,
+ *	1 to DRR_FQ_QUANTUM_MAX; default MTU plus link header
  * @TCA_DRR_FQ_SCHEDULER: u8, enum drr_fq_scheduler; default DRR_FQ_DRR
- * @TCA_DRR_FQ_SPLIT_GSO: u8, 1: packets that the device would segment are
- *	segmented before they are queued; default 0
+ * @TCA_DRR_FQ_SPLIT_GSO: u8, 1: segment GSO packets before they are queued;
+ *	default 0
  */
 enum drr_fq_attribute {
 	TCA_DRR_FQ_UNSPEC,
@@ -67,28 +67,27 @@ enum drr_fq_attribute {
 
 #define TCA_DRR_FQ_MAX (__TCA_DRR_FQ_MAX - 1)
 
-/* What @type of struct tc_drr_fq_xstats says. */
+/* Values of @type in struct tc_drr_fq_xstats. */
 enum drr_fq_xstats_type {
 	DRR_FQ_XSTATS_QDISC,
 	DRR_FQ_XSTATS_CLASS,
 };
 
 /**
- * struct tc_drr_fq_qdisc_stats - the qdisc's own statistics (TCA_STATS_APP)
- * @drops_longest: packets dropped from the front of the longest queue, because
- *	a limit was passed
- * @drops_oversize: packets refused because they alone are beyond limit_bytes
- * @collisions: packets queued behind another flow's, whose hash chose the same
- *	queue
- * @new_flows: how often a queue became backlogged
- * @gso_split: packets that were segmented before they were queued
- * @memory: bytes of the tables
- * @active_flows: queues that are backlogged now
- * @active_flows_max: the most that were so at any time
- * @longest_backlog: bytes in the longest queue now
- * @longest_flow: that queue's number, the minor number of its class; 0 if none
- *	is backlogged
- * @max_packet: bytes of the largest packet seen
+ * struct tc_drr_fq_qdisc_stats - statistics of the qdisc (TCA_STATS_APP)
+ * @drops_longest: packets dropped from the front of the longest queue because
+ *	a limit was exceeded
+ * @drops_oversize: packets dropped because they are larger than limit_bytes
+ * @collisions: packets queued behind those of another flow with the same queue
+ * @new_flows: number of times that an empty queue became backlogged
+ * @gso_split: packets segmented before they were queued
+ * @memory: size of the tables [bytes]
+ * @active_flows: backlogged queues
+ * @active_flows_max: maximum of @active_flows so far
+ * @longest_backlog: backlog of the longest queue [bytes]
+ * @longest_flow: number of the longest queue, the minor number of its class; 0
+ *	if no queue is backlogged
+ * @max_packet: size of the largest packet so far [bytes]
  * @unused: 0
  */
 struct tc_drr_fq_qdisc_stats {
@@ -107,12 +106,12 @@ struct tc_drr_fq_qdisc_stats {
 };
 
 /**
- * struct tc_drr_fq_class_stats - statistics of one backlogged queue
+ * struct tc_drr_fq_class_stats - statistics of a backlogged queue
  * @deficit: drr: bytes that it may still send in this round (before its turn:
  *	in its next)
- * @head_length: bytes of its oldest packet
- * @tag: scfq: bytes, its virtual finishing time: that of its oldest packet,
- *	counted from the packet that was sent last
+ * @head_length: size of its oldest packet [bytes]
+ * @tag: scfq: virtual finishing time of its oldest packet, relative to the
+ *	packet sent last [bytes]
  */
 struct tc_drr_fq_class_stats {
 	__u32 deficit;
@@ -121,11 +120,11 @@ struct tc_drr_fq_class_stats {
 };
 
 /**
- * struct tc_drr_fq_xstats - what a qdisc or a class has to say about itself
- * @type: enum drr_fq_xstats_type: which of the two follows
+ * struct tc_drr_fq_xstats - statistics of the qdisc or of a class
+ * @type: enum drr_fq_xstats_type, selects the member of the union
  * @unused: 0
- * @qdisc: of a qdisc
- * @queue: of a class
+ * @qdisc: statistics of the qdisc
+ * @queue: statistics of a class
  */
 struct tc_drr_fq_xstats {
 	__u32 type;
