@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Included ahead of every file of the modules. Nothing but this: a kernel that
- * is too old gets one clear error instead of a page of odd ones.
+ * Included ahead of every source file of the modules: report a kernel that is
+ * too old with one clear error.
  */
 #include <linux/version.h>
 

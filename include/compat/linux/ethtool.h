@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * By 7.2 some devices have a lock of their own beside RTNL, and there are two
- * ways to ask for the speed: with it held, and without.
+ * In 7.2, some devices have a lock in addition to RTNL, and link settings can
+ * be read with or without it held.
  */
 #ifndef FAIRPATH_COMPAT_LINUX_ETHTOOL_H
 #define FAIRPATH_COMPAT_LINUX_ETHTOOL_H

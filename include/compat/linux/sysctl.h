@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Handlers take a const table from 6.11 on: ctl_table_const is that, or not. */
+/* ctl_table_const is const where handlers take a const table (since 6.11). */
 #ifndef FAIRPATH_COMPAT_LINUX_SYSCTL_H
 #define FAIRPATH_COMPAT_LINUX_SYSCTL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* skb_gso_segment() stands in a header of its own since 6.5. */
+/* skb_gso_segment() is declared in net/gso.h since 6.5. */
 #ifndef FAIRPATH_COMPAT_NET_GSO_H
 #define FAIRPATH_COMPAT_NET_GSO_H
 

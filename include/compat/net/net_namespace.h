@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Up to 6.5 a table of sysctls ends in an empty entry; later its length is
- * told, and entries beyond it are not looked at. A table with one entry more
- * than it tells suits both.
+ * Up to 6.5, an empty entry ends a table of sysctls; later kernels take its
+ * size. A table with an empty entry after its last works with both.
  */
 #ifndef FAIRPATH_COMPAT_NET_NET_NAMESPACE_H
 #define FAIRPATH_COMPAT_NET_NET_NAMESPACE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A qdisc's filters cannot redirect packets: tcf_classify_qdisc() says so where
- * it exists, and tcf_classify() does all the rest.
+ * Filters of a qdisc must not redirect packets: tcf_classify_qdisc() drops such
+ * packets; this provides it on top of tcf_classify().
  */
 #ifndef FAIRPATH_COMPAT_NET_PKT_CLS_H
 #define FAIRPATH_COMPAT_NET_PKT_CLS_H

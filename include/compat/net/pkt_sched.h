@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Newer kernels load a qdisc by an alias. Before, it was the module's name that
- * had to be right; the alias does no harm.
+ * Newer kernels load a qdisc's module by alias. Older ones load it by name and
+ * ignore the alias.
  */
 #ifndef FAIRPATH_COMPAT_NET_PKT_SCHED_H
 #define FAIRPATH_COMPAT_NET_PKT_SCHED_H

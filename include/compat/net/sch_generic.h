@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Newer kernels read a queue's length without its lock, and count the segments
- * of each packet once, when it is queued first.
+ * Newer kernels read a queue's length locklessly, and count the segments of a
+ * packet once, when it is first queued.
  */
 #ifndef FAIRPATH_COMPAT_NET_SCH_GENERIC_H
 #define FAIRPATH_COMPAT_NET_SCH_GENERIC_H
@@ -20,7 +20,7 @@ static inline void qdisc_qlen_dec(struct Qdisc *sch)
 }
 #endif
 
-/* Count @length more as queued. */
+/* Add @length bytes to the backlog. */
 static inline void fp_qdisc_backlog_add(struct Qdisc *sch, u32 length)
 {
 #ifdef FP_HAVE_QDISC_QLEN_INC
@@ -30,7 +30,7 @@ static inline void fp_qdisc_backlog_add(struct Qdisc *sch, u32 length)
 #endif
 }
 
-/* What @skb is to a qdisc that made it, by segmenting another. */
+/* Initialize the control block of @skb, a segment made by the qdisc. */
 static inline void fp_qdisc_set_segment(struct sk_buff *skb)
 {
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
