@@ -23,7 +23,7 @@ static void hold_events(struct hold *hold, u64 count)
 
 	while (count-- && wheel_next(&wheel, ~0ULL, &next)) {
 		wheel_take(&wheel);
-		wheel_add(&wheel, next.time + hold_delay(hold), next.what);
+		wheel_add(&wheel, next.time + hold_delay(hold), next.payload);
 	}
 }
 

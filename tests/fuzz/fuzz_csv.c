@@ -43,7 +43,7 @@ static void check_path(const struct net *net, const struct session *session)
 	for (n = 0; n < session->hops; n++) {
 		const struct link *link = &net->links[hops[n]];
 
-		HOLDS(link->from == at && link->back != NET_NONE);
+		HOLDS(link->from == at && link->reverse != NET_NONE);
 		at = link->to;
 		HOLDS(!(seen & 1U << at));
 		seen |= 1U << at;
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct net net = {}, again = {};
 	u32 n;
 
-	if (!taken(&net, data, size, read_it))
+	if (!accepts(&net, data, size, read_it))
 		return 0;
 	check_names(&net.ids);
 	for (n = 0; n < net.session_count; n++) {

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct net net = {}, again = {};
 
-	if (!taken(&net, data, size, read_it))
+	if (!accepts(&net, data, size, read_it))
 		return 0;
 	check_topology(&net);
 	check_again(&net, &again, read_it, write_net, same_topology);

@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the fuzzers of slbnsim's readers have in common. A reader is compiled
- * into them as it is, but for what it asks of the world: its file is the input,
- * what it says goes to a buffer, its memory is on a list, and where it would end
- * the program it comes back here.
+ * Common parts of the fuzzers of slbnsim's readers. The readers' objects are
+ * compiled with reader_hooks.h, which redirects their system calls: the file is
+ * the input, messages go to a buffer, memory is kept on a list, and exit()
+ * returns to the fuzzer.
  *
- * Whatever the input is, it is either taken, and then nothing is left of it but
- * the network; or refused, with status 2 and one line that tells the file, a line
- * of it and the reason, and has no control characters.
+ * A reader accepts the input, and then no memory but the network's is left; or
+ * refuses it with status 2 and a line that has the file, the line number and the
+ * reason, and no control characters.
  */
 #ifndef FUZZ_READER_H
 #define FUZZ_READER_H
 
-#include <ctype.h>
-#include <errno.h>
-#include <math.h>
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <yajl/yajl_parse.h>
 
 #include "fuzz.h"
+#include "reader_hooks.h"
+
+#undef stderr
+#define stderr stderr
+#undef exit
+#undef fopen
+#undef malloc
+#undef calloc
+#undef realloc
+#undef posix_memalign
+#undef free
+#undef yajl_alloc
+
+#include "userspace/slbnsim/net.h"
+#include "userspace/slbnsim/read.h"
+#include "userspace/slbnsim/write.h"
 
 /* ------------------------------------------------------------------------ */
 /* Memory                                                                   */
@@ -51,7 +58,7 @@ static void take_from_list(struct block *block)
 		block->next->from = block->from;
 }
 
-static void *list_realloc(void *memory, size_t size)
+void *hook_realloc(void *memory, size_t size)
 {
 	struct block *block = memory ? (struct block *)memory - 1 : NULL;
 
@@ -63,25 +70,25 @@ static void *list_realloc(void *memory, size_t size)
 	return block + 1;
 }
 
-static void *list_malloc(size_t size)
+void *hook_malloc(size_t size)
 {
-	return list_realloc(NULL, size);
+	return hook_realloc(NULL, size);
 }
 
-/* Aligned as all memory is: that much is for speed alone. */
-static int list_memalign(void **memory, size_t alignment, size_t size)
+/* The alignment only matters for speed. */
+int hook_memalign(void **memory, size_t alignment, size_t size)
 {
 	(void)alignment;
-	*memory = list_malloc(size);
+	*memory = hook_malloc(size);
 	return 0;
 }
 
-static void *list_calloc(size_t count, size_t size)
+void *hook_calloc(size_t count, size_t size)
 {
-	return memset(list_malloc(count * size), 0, count * size);
+	return memset(hook_malloc(count * size), 0, count * size);
 }
 
-static void list_free(void *memory)
+void hook_free(void *memory)
 {
 	if (!memory)
 		return;
@@ -89,84 +96,65 @@ static void list_free(void *memory)
 	free((struct block *)memory - 1);
 }
 
-static void free_list(void)
+static void free_all(void)
 {
 	while (blocks)
-		list_free(blocks + 1);
+		hook_free(blocks + 1);
 }
 
 static void *yajl_malloc(void *context, size_t size)
 {
 	(void)context;
-	return list_malloc(size);
+	return hook_malloc(size);
 }
 
 static void *yajl_realloc(void *context, void *memory, size_t size)
 {
 	(void)context;
-	return list_realloc(memory, size);
+	return hook_realloc(memory, size);
 }
 
-static void yajl_list_free(void *context, void *memory)
+static void yajl_free_hook(void *context, void *memory)
 {
 	(void)context;
-	list_free(memory);
+	hook_free(memory);
 }
 
-static yajl_alloc_funcs yajl_memory = {
+yajl_alloc_funcs hook_yajl = {
 	.malloc = yajl_malloc,
 	.realloc = yajl_realloc,
-	.free = yajl_list_free,
+	.free = yajl_free_hook,
 };
 
 /* ------------------------------------------------------------------------ */
-/* The world                                                                */
+/* Files and messages                                                       */
+
+FILE *hook_stderr;
 
 static const u8 *input;
 static size_t input_size;
 static jmp_buf refused;
-static char said[4096];
-static FILE *said_to;
+static char message[4096];
 
-static FILE *open_input(void)
+FILE *hook_fopen(const char *name, const char *mode)
 {
+	(void)name;
+	(void)mode;
 	return fmemopen((void *)input, input_size, "r");
 }
 
-static void __attribute__((noreturn)) leave(int status)
+void hook_exit(int status)
 {
 	longjmp(refused, 1 + status);
 }
 
-#undef stderr
-#define stderr said_to
-#define exit(status) leave(status)
-#define fopen(name, mode) open_input()
-#define malloc(size) list_malloc(size)
-#define calloc(count, size) list_calloc(count, size)
-#define realloc(memory, size) list_realloc(memory, size)
-#define posix_memalign(memory, alignment, size) \
-	list_memalign(memory, alignment, size)
-#define free(memory) list_free(memory)
-#define yajl_alloc(calls, memory, context) \
-	yajl_alloc(calls, &yajl_memory, context)
-
-#include "userspace/slbnsim/text.c"
-#include "userspace/slbnsim/net.c"
-#include "userspace/slbnsim/read.c"
-#include "userspace/slbnsim/write.c"
-
-#undef stderr
-#define stderr stderr
-#undef exit
-#undef fopen
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
-
 /* ------------------------------------------------------------------------ */
-/* What has to hold                                                         */
+/* Checks                                                                   */
+
+static bool is_control(char letter)
+{
+	return (unsigned char)letter < 0x20 || letter == 0x7f;
+}
 
 static void check_refusal(int status)
 {
@@ -176,8 +164,8 @@ static void check_refusal(int status)
 	char *at;
 
 	HOLDS(status == 2);
-	HOLDS(!strncmp(said, begin, strlen(begin)));
-	line = strtoul(said + strlen(begin), &at, 10);
+	HOLDS(!strncmp(message, begin, strlen(begin)));
+	line = strtoul(message + strlen(begin), &at, 10);
 	for (n = 0; n < input_size; n++)
 		lines += input[n] == '\n' || input[n] == '\r';
 	HOLDS(line >= 1 && line <= lines);
@@ -189,25 +177,25 @@ static void check_refusal(int status)
 
 /*
  * Let READ take the input into a network. Return: whether it did; if not, what it
- * has said is as it should be, and nothing is left.
+ * has message is as it should be, and nothing is left.
  */
-static bool taken(struct net *net, const u8 *data, size_t size,
-		  void (*read)(struct net *net))
+static bool accepts(struct net *net, const u8 *data, size_t size,
+		    void (*read)(struct net *net))
 {
 	int status;
 
 	input = data;
 	input_size = size;
-	said_to = fmemopen(said, sizeof(said), "w");
-	HOLDS(said_to);
+	hook_stderr = fmemopen(message, sizeof(message), "w");
+	HOLDS(hook_stderr);
 	status = setjmp(refused);
 	if (!status)
 		read(net);
-	fclose(said_to);
+	fclose(hook_stderr);
 	if (!status)
 		return true;
 	check_refusal(status - 1);
-	free_list();
+	free_all();
 	return false;
 }
 
@@ -254,7 +242,7 @@ static inline bool same_topology(const struct net *a, const struct net *b)
 
 		if (one->from != other->from || one->to != other->to ||
 		    one->rate != other->rate || one->delay != other->delay ||
-		    one->back != other->back)
+		    one->reverse != other->reverse)
 			return false;
 	}
 	return true;
@@ -273,7 +261,7 @@ static void check_again(struct net *net, struct net *again,
 	HOLDS(to);
 	write(net, to);
 	fclose(to);
-	HOLDS(taken(again, (u8 *)text, size, read));
+	HOLDS(accepts(again, (u8 *)text, size, read));
 	HOLDS(same(net, again));
 	net_free(net);
 	net_free(again);

@@ -28,8 +28,11 @@ BUILD = TOP / "build" / "fuzz"
 #: The longest input of each [octets]: what is longer tells nothing new.
 LONGEST = {"wire": 400, "link": 768, "source": 400, "json": 500, "csv": 400}
 NAMES = sorted(LONGEST)
-#: What some are linked with.
-LIBRARIES = {name: ("-lyajl", "-lm") for name in READER_SEEDS}
+#: slbnsim's sources that its readers' fuzzers are linked with.
+READER = [
+    f"userspace/slbnsim/{name}.c"
+    for name in ("memory", "names", "net", "route", "text", "read", "write")
+]
 FLAGS = [
     *("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"),
     *("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"),
@@ -41,12 +44,15 @@ def corpus(name: str) -> Path:
 
 
 def build(name: str, directory: Path, tree: Path = TOP) -> Path:
-    """Compile a fuzzer, with the cores and readers that are in `tree`."""
+    """Compile a fuzzer, with the cores and readers of `tree`."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / f"fuzz_{name}"
     source = HERE / f"fuzz_{name}.c"
     includes = [f"-I{tree}", f"-I{tree}/include", f"-I{TOP}/include"]
-    command = ["clang", *FLAGS, *includes, "-o", program, source, *LIBRARIES.get(name, ())]
+    command = ["clang", *FLAGS, *includes, "-o", program, source]
+    if name in READER_SEEDS:
+        command += ["-include", HERE / "reader_hooks.h", *(tree / file for file in READER)]
+        command += ["-lyajl", "-lm"]
     subprocess.run(command, check=True)
     return program
 

@@ -169,7 +169,7 @@ PLANTED = {
         "return text->lines + 2;",
     ),
     "what is told is not cleaned": ("json", "text.c", "if (is_control(*at))", "if (0)"),
-    "memory that stays": ("json", "read.c", "\tfree(r.wishes);\n", ""),
+    "memory that stays": ("json", "read.c", "\tfree(r.links);\n", ""),
 }
 
 #: Where they are.

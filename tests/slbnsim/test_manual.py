@@ -95,4 +95,4 @@ def test_lists(command: str) -> None:
     ]
     for words in ([command, "more"], [command, "--json", "more"]):
         done = slbnsim(*words)
-        assert done.returncode == 2 and "'more' is one word too many" in done.stderr
+        assert done.returncode == 2 and "unexpected argument 'more'" in done.stderr

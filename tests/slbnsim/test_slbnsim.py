@@ -81,10 +81,10 @@ class Case:
         ("jump", "no command 'jump'"),
         ("run", "needs --topology and --sessions"),
         ("run --topology x --sessions y --fast", "unknown option --fast"),
-        ("run --topology x --sessions y more", "'more' is one word too many"),
+        ("run --topology x --sessions y more", "unexpected argument 'more'"),
         ("run --topology x --sessions", "--sessions needs a value"),
         ("run --topology - --sessions -", "cannot be the same file"),
-        ("maxmin --topology x --sessions y --seed 1", "--seed is for run"),
+        ("maxmin --topology x --sessions y --seed 1", "--seed is not an option of maxmin"),
         ("run --algorithm best", "no algorithm 'best'"),
         ("run --until 1h", "--until '1h': must be"),
         ("run --until -1s", "--until '-1s': must be"),
@@ -113,7 +113,7 @@ def test_help_and_algorithms() -> None:
     for algorithm in MEASURING:
         done = slbnsim("run", "--algorithm", algorithm, *files)
         assert done.returncode == 2
-        assert f"links of {algorithm} look at data: needs --data" in done.stderr
+        assert f"{algorithm} measures data: needs --data" in done.stderr
 
 
 # --- files that make no sense -------------------------------------------------------------------

@@ -35,8 +35,10 @@ CHECKPATCH_IGNORES = {
     # Macros for attributes are the kernel's.
     "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
-    "slbnsim/arguments.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
-    "slbnsim/slbnsim.c": "VOLATILE",
+    "slbnsim/command.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/options.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/memory.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/run.c": "VOLATILE",
     "slbnsim/text.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/text.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/topology.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",

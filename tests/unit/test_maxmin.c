@@ -12,8 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "userspace/slbnsim/net.c"
-#include "userspace/slbnsim/maxmin.c"
+#include "userspace/slbnsim/maxmin.h"
 
 #define NODES 12U
 #define SESSIONS 40U
@@ -32,14 +31,14 @@ static bool crosses(const struct net *net, u32 session, u32 link)
 }
 
 /* What a link has left for each that has no rate yet; INFINITY if none has. */
-static double share_of(const struct net *net, const bool *there,
+static double share_of(const struct net *net, const bool *present,
 		       const bool *done, u32 link)
 {
 	double left = net->links[link].rate;
 	u32 n, count = 0;
 
 	for (n = 0; n < net->session_count; n++) {
-		if (!there[n] || !crosses(net, n, link))
+		if (!present[n] || !crosses(net, n, link))
 			continue;
 		if (done[n])
 			left -= wanted[n];
@@ -49,22 +48,22 @@ static double share_of(const struct net *net, const bool *there,
 	return count ? left / count : INFINITY;
 }
 
-static void fill(const struct net *net, const bool *there)
+static void fill(const struct net *net, const bool *present)
 {
 	bool done[SESSIONS];
 	u32 left = 0, n, link;
 
 	for (n = 0; n < net->session_count; n++) {
 		wanted[n] = 0;
-		done[n] = !there[n];
-		left += there[n];
+		done[n] = !present[n];
+		left += present[n];
 	}
 	while (left) {
 		double least = INFINITY;
 		u32 where = NET_NONE, who = NET_NONE;
 
 		for (link = 0; link < net->link_count; link++) {
-			double share = share_of(net, there, done, link);
+			double share = share_of(net, present, done, link);
 
 			if (share < least) {
 				least = share;
@@ -95,7 +94,7 @@ static bool alike(double a, double b)
 	return fabs(a - b) <= 1e-9 * fmax(a, b);
 }
 
-/* A link is full, and none has more there than SESSION. */
+/* A link is full, and none has more present than SESSION. */
 static bool is_bottleneck(const struct maxmin *mm, u32 link, u32 session)
 {
 	double sum = 0, most = 0;
@@ -111,7 +110,7 @@ static bool is_bottleneck(const struct maxmin *mm, u32 link, u32 session)
 	       alike(most, mm->rate[session]);
 }
 
-static void check(const struct maxmin *mm, const bool *there)
+static void check(const struct maxmin *mm, const bool *present)
 {
 	const struct net *net = mm->net;
 	bool found[4 * NODES * NODES] = {};
@@ -119,14 +118,15 @@ static void check(const struct maxmin *mm, const bool *there)
 
 	for (n = 0; n < net->session_count; n++) {
 		const struct session *session = &net->sessions[n];
-		bool restricted = !there[n] || mm->rate[n] == session->demand;
+		bool restricted = !present[n] || mm->rate[n] == session->demand;
 
 		if (!alike(mm->rate[n], wanted[n]))
 			fail_msg("session %u: %.17g, not %.17g", n, mm->rate[n],
 				 wanted[n]);
-		for (hop = 0; there[n] && hop < session->hops; hop++) {
+		for (hop = 0; present[n] && hop < session->hops; hop++) {
 			link = net->hops[session->path + hop];
-			if (!mm->restricts[link] || !is_bottleneck(mm, link, n))
+			if (!mm->is_bottleneck[link] ||
+			    !is_bottleneck(mm, link, n))
 				continue;
 			restricted = true;
 			found[link] = true;
@@ -134,7 +134,7 @@ static void check(const struct maxmin *mm, const bool *there)
 		assert_true(restricted);
 	}
 	for (link = 0; link < net->link_count; link++)
-		assert_int_equal(mm->restricts[link], found[link]);
+		assert_int_equal(mm->is_bottleneck[link], found[link]);
 }
 
 static void draw_net(struct net *net)
@@ -173,22 +173,22 @@ static void coming_and_going(void **state)
 
 	(void)state;
 	for (round = 0; round < 2000; round++) {
-		bool there[SESSIONS] = {};
+		bool present[SESSIONS] = {};
 		struct net net = {};
 		struct maxmin mm;
 
 		draw_net(&net);
 		maxmin_init(&mm, &net);
 		for (turn = 0; turn < 12; turn++) {
-			fill(&net, there);
-			maxmin_compute(&mm, there);
-			check(&mm, there);
+			fill(&net, present);
+			maxmin_compute(&mm, present);
+			check(&mm, present);
 			unit_step++;
 			/* Nobody, one, some, or nearly all come or go. */
 			changes = rnd() % 4;
 			changes = changes == 3 ? 2 * SESSIONS : changes * 3;
 			for (n = 0; n < changes; n++)
-				there[rnd() % SESSIONS] ^= true;
+				present[rnd() % SESSIONS] ^= true;
 		}
 		maxmin_free(&mm);
 		net_free(&net);

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "userspace/slbnsim/net.c"
+#include "userspace/slbnsim/net.h"
 
 #define NODES 24U
 
@@ -30,7 +30,7 @@ static void find_distances(const struct net *net, u32 from)
 			u64 far = distance[link->from];
 
 			/* Control packets have to come back over it. */
-			if (link->back == NET_NONE || far == NET_NEVER ||
+			if (link->reverse == NET_NONE || far == NET_NEVER ||
 			    far + link->delay >= distance[link->to])
 				continue;
 			distance[link->to] = far + link->delay;

@@ -115,7 +115,7 @@ static void any_events(void **state)
 			}
 			assert_true(wheel_next(&wheel, until, &got));
 			assert_int_equal(got.time, list.events[first].time);
-			assert_int_equal(got.what, list.events[first].what);
+			assert_int_equal(got.payload, list.events[first].what);
 			now = got.time;
 			wheel_take(&wheel);
 			list.events[first] = list.events[--list.count];
@@ -124,7 +124,7 @@ static void any_events(void **state)
 	while (list.count) {
 		first = list_first(&list);
 		assert_true(wheel_next(&wheel, ~0ULL, &got));
-		assert_int_equal(got.what, list.events[first].what);
+		assert_int_equal(got.payload, list.events[first].what);
 		wheel_take(&wheel);
 		list.events[first] = list.events[--list.count];
 	}
@@ -138,7 +138,7 @@ static void large_words(void **state)
 {
 	static struct wheel wheel;
 	struct wheel_event got;
-	u64 what = (1ULL << WHEEL_WHAT_BITS) - 1;
+	u64 what = (1ULL << WHEEL_PAYLOAD_BITS) - 1;
 	u64 time = (1ULL << WHEEL_SLOT_BITS) - 1;
 
 	(void)state;
@@ -149,11 +149,11 @@ static void large_words(void **state)
 		assert_false(wheel_next(&wheel, time - 1, &got));
 		assert_true(wheel_next(&wheel, time, &got));
 		assert_int_equal(got.time, time);
-		assert_int_equal(got.what, what);
+		assert_int_equal(got.payload, what);
 		wheel_take(&wheel);
 		assert_true(wheel_next(&wheel, time, &got));
 		assert_int_equal(got.time, time);
-		assert_int_equal(got.what, 1);
+		assert_int_equal(got.payload, 1);
 		wheel_take(&wheel);
 		unit_step++;
 	}
@@ -178,16 +178,16 @@ static void a_slot_full(void **state)
 	for (n = 0; n < 5000; n++) {
 		assert_true(wheel_next(&wheel, ~0ULL, &got));
 		assert_true(got.time > last ||
-			    (got.time == last && got.what > last_what));
+			    (got.time == last && got.payload > last_what));
 		last = got.time;
-		last_what = got.what;
+		last_what = got.payload;
 		unit_step++;
 		/* All are shown before they come, and once. */
 		while ((what = wheel_ahead(&wheel, 1, 8))) {
 			assert_false(shown[what]);
 			shown[what] = true;
 		}
-		assert_true(shown[got.what]);
+		assert_true(shown[got.payload]);
 		wheel_take(&wheel);
 	}
 	assert_false(wheel_next(&wheel, ~0ULL, &got));

@@ -17,40 +17,40 @@
  *
  * Rates are integers, and a session is in F only if it has strictly less.
  */
-#include "hops.h"
+#include "perc_common.h"
 
-struct bfyz_wire {
-	struct counts counts; /* BF and NR */
+struct bfyz_link {
+	struct perc_counts counts; /* BF and NR */
 	u64 N;
 };
 
-static void visit(struct sim *sim, struct packet *packet, u32 link)
+static void process(struct sim *sim, struct packet *packet, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct bfyz_wire *own = sim_own(sim, link);
-	struct hops_packet *cell = SIM_OWN(packet);
-	struct row *row = &cell->rows[packet->hop];
-	u64 limit = hops_elsewhere(sim, packet), v;
+	struct bfyz_link *own = sim_link_priv(sim, link);
+	struct perc_packet *cell = SIM_PRIV(packet);
+	struct perc_hop *entry = &cell->entries[packet->hop];
+	u64 limit = perc_limit(sim, packet), v;
 
-	own->N = hops_take(own->N, hops_take_out(&own->counts, row));
-	if (cell->goodbye)
+	own->N = perc_subtract(own->N, perc_remove(&own->counts, entry));
+	if (cell->is_leave)
 		return;
 	own->N++;
-	v = fp_max64(hops_left(&own->counts, here->rate),
+	v = fp_max64(perc_offer(&own->counts, here->rate),
 		     fp_div(here->rate, own->N));
-	hops_put_in(&own->counts, row, limit, v);
-	row->ignore = false;
+	perc_add(&own->counts, entry, limit, v);
+	entry->ignore = false;
 }
 
 const struct algorithm bfyz_algorithm = {
 	.name = "bfyz",
 	.about = "a stand-in for BFYZ, with state for each session",
-	.wire_memory = sizeof(struct bfyz_wire),
-	.packet_memory = hops_memory,
-	.packet_bytes = hops_bytes,
-	.join = hops_join,
-	.down = visit,
-	.turn = hops_turn,
-	.up = visit,
-	.answer = hops_answer,
+	.link_memory = sizeof(struct bfyz_link),
+	.packet_memory = perc_memory,
+	.packet_bytes = perc_bytes,
+	.join = perc_join,
+	.down = process,
+	.at_destination = perc_at_destination,
+	.up = process,
+	.at_source = perc_at_source,
 };

@@ -23,11 +23,11 @@
  * abstract and the paper on SLBN tell of it. Neither was the T of the paper on
  * SLBN: it is 250 ms. Results are of something like it.
  */
-#include "stamp.h"
+#include "rate_stamp.h"
 
 #define ROUND 250000000ULL
 
-struct cobb_wire {
+struct cobb_link {
 	u64 A;
 	u64 before; /* what A was in the round before */
 	u64 S; /* what those have who are restricted elsewhere */
@@ -35,10 +35,10 @@ struct cobb_wire {
 	u64 most; /* that one has who is in S */
 };
 
-static void wire_init(struct sim *sim, u32 link)
+static void link_init(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct cobb_wire *own = sim_own(sim, link);
+	struct cobb_link *own = sim_link_priv(sim, link);
 
 	own->A = here->rate;
 	own->before = here->rate;
@@ -46,8 +46,8 @@ static void wire_init(struct sim *sim, u32 link)
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct cobb_wire *own = sim_own(sim, link);
-	struct stamp *stamp = SIM_OWN(packet);
+	struct cobb_link *own = sim_link_priv(sim, link);
+	struct rate_stamp *stamp = SIM_PRIV(packet);
 
 	/* Who has not been granted anything yet wants as much as there is. */
 	if (stamp->now && stamp->now < own->before) {
@@ -62,7 +62,7 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 static void timer(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct cobb_wire *own = sim_own(sim, link);
+	struct cobb_link *own = sim_link_priv(sim, link);
 	u64 left = here->rate > own->S ? here->rate - own->S : 0;
 
 	own->before = own->A;
@@ -77,16 +77,16 @@ static void timer(struct sim *sim, u32 link)
 const struct algorithm cobb_algorithm = {
 	.name = "cobb",
 	.about = "something like Cobb and Gouda's, T 250 ms",
-	.wire_memory = sizeof(struct cobb_wire),
-	.packet_memory = stamp_memory,
-	.packet_bytes = stamp_bytes,
-	.wire_init = wire_init,
-	.join = stamp_join,
+	.link_memory = sizeof(struct cobb_link),
+	.packet_memory = rate_stamp_memory,
+	.packet_bytes = rate_stamp_bytes,
+	.link_init = link_init,
+	.join = rate_stamp_join,
 	.down = down,
-	.turn = stamp_turn,
-	.up = stamp_pass,
-	.answer = stamp_answer,
-	.cycle = ROUND,
+	.at_destination = rate_stamp_at_destination,
+	.up = rate_stamp_pass,
+	.at_source = rate_stamp_at_source,
+	.min_interval = ROUND,
 	.timer = timer,
-	.interval = ROUND,
+	.timer_interval = ROUND,
 };

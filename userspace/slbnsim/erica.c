@@ -32,7 +32,7 @@
  * in which anybody was told. Still, sessions are told at different loads, and
  * what they get differs the more, the longer the round-trip.
  */
-#include "stamp.h"
+#include "rate_stamp.h"
 
 #define INTERVAL 5000000ULL
 #define DELTA 0.1
@@ -48,11 +48,11 @@ enum cell {
 };
 
 struct erica_packet {
-	struct stamp stamp;
+	struct rate_stamp stamp;
 	enum cell cell;
 };
 
-struct erica_wire {
+struct erica_link {
 	u64 active;
 	double arrived; /* bits, at the latest look */
 	double target;
@@ -69,7 +69,7 @@ static size_t packet_memory(u32 hops)
 	return sizeof(struct erica_packet);
 }
 
-static void look(struct erica_wire *own, double input, double target)
+static void look(struct erica_link *own, double input, double target)
 {
 	own->target = target;
 	own->z = input / target;
@@ -81,19 +81,20 @@ static void look(struct erica_wire *own, double input, double target)
 	own->most = own->fair_share;
 }
 
-static void wire_init(struct sim *sim, u32 link)
+static void link_init(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
 
-	look(sim_own(sim, link), 0, here->rate);
+	look(sim_link_priv(sim, link), 0, here->rate);
 }
 
 static void timer(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct erica_wire *own = sim_own(sim, link);
-	double input = stamp_measure(sim, link, &own->arrived, INTERVAL / 1e9);
-	double q = sim_waiting(sim, link), Q0 = T0 * here->rate;
+	struct erica_link *own = sim_link_priv(sim, link);
+	double input =
+		rate_stamp_measure(sim, link, &own->arrived, INTERVAL / 1e9);
+	double q = sim_queued_bits(sim, link), Q0 = T0 * here->rate;
 	double fraction = q <= Q0 ? B * Q0 / ((B - 1) * q + Q0) :
 				    A * Q0 / ((A - 1) * q + Q0);
 
@@ -104,16 +105,16 @@ static void timer(struct sim *sim, u32 link)
 
 static void join(struct sim *sim, struct packet *packet)
 {
-	struct erica_packet *own = SIM_OWN(packet);
+	struct erica_packet *own = SIM_PRIV(packet);
 
-	stamp_join(sim, packet);
+	rate_stamp_join(sim, packet);
 	own->cell = FIRST;
 }
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct erica_wire *own = sim_own(sim, link);
-	struct erica_packet *cell = SIM_OWN(packet);
+	struct erica_link *own = sim_link_priv(sim, link);
+	struct erica_packet *cell = SIM_PRIV(packet);
 
 	own->active += cell->cell == FIRST;
 	own->active -= cell->cell == GOODBYE;
@@ -121,8 +122,8 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 
 static void up(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct erica_wire *own = sim_own(sim, link);
-	struct erica_packet *cell = SIM_OWN(packet);
+	struct erica_link *own = sim_link_priv(sim, link);
+	struct erica_packet *cell = SIM_PRIV(packet);
 	/* CCR and ER, the fields of the cell. */
 	double ccr = cell->stamp.now, er;
 
@@ -146,12 +147,12 @@ static void up(struct sim *sim, struct packet *packet, u32 link)
 
 static bool answer(struct sim *sim, struct packet *packet)
 {
-	struct erica_packet *own = SIM_OWN(packet);
+	struct erica_packet *own = SIM_PRIV(packet);
 
 	if (own->cell == GOODBYE)
 		return false;
 	own->cell = NEXT;
-	if (!stamp_answer(sim, packet))
+	if (!rate_stamp_at_source(sim, packet))
 		own->cell = GOODBYE;
 	return true;
 }
@@ -159,16 +160,16 @@ static bool answer(struct sim *sim, struct packet *packet)
 const struct algorithm erica_algorithm = {
 	.name = "erica",
 	.about = "ERICA+, 5 ms, delta 0.1",
-	.wire_memory = sizeof(struct erica_wire),
+	.link_memory = sizeof(struct erica_link),
 	.packet_memory = packet_memory,
-	.packet_bytes = stamp_bytes,
-	.wire_init = wire_init,
+	.packet_bytes = rate_stamp_bytes,
+	.link_init = link_init,
 	.join = join,
 	.down = down,
-	.turn = stamp_turn,
+	.at_destination = rate_stamp_at_destination,
 	.up = up,
-	.answer = answer,
-	.measures = true,
+	.at_source = answer,
+	.needs_data = true,
 	.timer = timer,
-	.interval = INTERVAL,
+	.timer_interval = INTERVAL,
 };

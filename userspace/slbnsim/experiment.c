@@ -193,7 +193,7 @@ static struct drawn draw_fabric(struct net *net, const struct fabric *wanted,
 				u64 *random)
 {
 	struct drawn drawn = {
-		.stubs = array(wanted->leaves, sizeof(u32)),
+		.stubs = alloc_array(wanted->leaves, sizeof(u32)),
 		.count = wanted->leaves,
 	};
 	u32 leaf, spine, node;
@@ -253,8 +253,8 @@ void experiment_draw(struct net *net, const struct experiment *experiment,
 			experiment->name, count);
 		exit(2);
 	}
-	hosts.nodes = array(count, sizeof(u32));
-	hosts.sources = array(count, sizeof(bool));
+	hosts.nodes = alloc_array(count, sizeof(u32));
+	hosts.sources = alloc_array(count, sizeof(bool));
 	memset(hosts.nodes, 0xff, count * sizeof(u32));
 	for (n = 0; n < joins; n++)
 		draw_session(net, &hosts, 0, experiment->joins_until,
@@ -301,7 +301,7 @@ u64 experiment_round_trip(const struct net *net)
 			const struct link *link =
 				&net->links[net->hops[session->path + hop]];
 
-			sum += link->delay + net->links[link->back].delay;
+			sum += link->delay + net->links[link->reverse].delay;
 		}
 	}
 	return net->session_count ? sum / net->session_count : 0;
@@ -311,30 +311,30 @@ u64 experiment_round_trip(const struct net *net)
 /* Looking at a run                                                         */
 
 /**
- * watch_init() - begin to look at runs on a network
+ * monitor_init() - begin to look at runs on a network
  * @watch: all of it is set
  * @net: the network
  * @exact: its oracle
  */
-void watch_init(struct watch *watch, const struct net *net,
-		struct maxmin *exact)
+void monitor_init(struct monitor *monitor, const struct net *net,
+		  struct maxmin *exact)
 {
 	size_t most = fp_max(net->session_count, net->link_count);
 
-	*watch = (struct watch){
+	*monitor = (struct monitor){
 		.exact = exact,
-		.there = array(net->session_count, sizeof(bool)),
-		.before = array(net->session_count, sizeof(bool)),
-		.values = array(most, sizeof(double)),
+		.present = alloc_array(net->session_count, sizeof(bool)),
+		.before = alloc_array(net->session_count, sizeof(bool)),
+		.values = alloc_array(most, sizeof(double)),
 		.fresh = true,
 	};
 }
 
-void watch_free(struct watch *watch)
+void monitor_free(struct monitor *monitor)
 {
-	free(watch->there);
-	free(watch->before);
-	free(watch->values);
+	free(monitor->present);
+	free(monitor->before);
+	free(monitor->values);
 }
 
 static int compare_values(const void *a, const void *b)
@@ -364,71 +364,70 @@ static struct spread spread_of(double *values, u32 count)
 	return spread;
 }
 
-static u32 who_is_there(struct watch *watch, const struct sim *sim)
+static u32 update_present(struct monitor *monitor, const struct sim *sim)
 {
 	const struct net *net = sim->net;
 	u32 n, present = 0;
 
 	for (n = 0; n < net->session_count; n++) {
-		watch->there[n] = net->sessions[n].join <= sim->now &&
-				  net->sessions[n].leave > sim->now &&
-				  !sim_source(sim, n)->leaving;
-		present += watch->there[n];
+		monitor->present[n] = sim_is_present(sim, n);
+		present += monitor->present[n];
 	}
-	if (watch->fresh || memcmp(watch->there, watch->before,
-				   net->session_count * sizeof(bool))) {
-		maxmin_compute(watch->exact, watch->there);
-		memcpy(watch->before, watch->there,
+	if (monitor->fresh || memcmp(monitor->present, monitor->before,
+				     net->session_count * sizeof(bool))) {
+		maxmin_compute(monitor->exact, monitor->present);
+		memcpy(monitor->before, monitor->present,
 		       net->session_count * sizeof(bool));
-		watch->fresh = false;
+		monitor->fresh = false;
 	}
 	return present;
 }
 
 /**
- * watch_look() - how it stands now
+ * monitor_sample() - how it stands now
  * @watch: who looks
  * @sim: the run
  *
  * Return: what there is to be seen. The longest waits begin again.
  */
-struct moment watch_look(struct watch *watch, struct sim *sim)
+struct sample monitor_sample(struct monitor *monitor, struct sim *sim)
 {
 	const struct net *net = sim->net;
-	struct moment moment = {
+	struct sample sample = {
 		.time = sim->now,
-		.present = who_is_there(watch, sim),
+		.present = update_present(monitor, sim),
 	};
 	u32 n, count = 0;
 	double error;
 
 	for (n = 0; n < net->session_count; n++) {
 		const struct source *source = sim_source(sim, n);
-		double exact = watch->exact->rate[n];
+		double exact = monitor->exact->rate[n];
 
-		if (!watch->there[n])
+		if (!monitor->present[n])
 			continue;
-		if (!source->told) {
-			moment.astray++;
+		if (!source->has_rate) {
+			sample.off_count++;
 			continue;
 		}
 		error = 100 * (source->rate - exact) / exact;
-		moment.astray += fabs(error) > 1;
-		watch->values[count++] = error;
+		sample.off_count += fabs(error) > 1;
+		monitor->values[count++] = error;
 	}
-	moment.sources = spread_of(watch->values, count);
+	sample.sources = spread_of(monitor->values, count);
 	count = 0;
 	for (n = 0; n < net->link_count; n++) {
-		struct wire *wire = sim_wire(sim, n);
+		struct link_state *state = sim_link_state(sim, n);
 		double C = net->links[n].rate;
 
-		if (watch->exact->restricts[n])
-			watch->values[count++] =
-				100 * (sim_load(sim, n)->assigned - C) / C;
-		moment.wait = fp_max64(moment.wait, wire->longest);
-		moment.queue = fp_max64(moment.queue, wire->longest / 8e9 * C);
-		wire->longest = 0;
+		if (monitor->exact->is_bottleneck[n])
+			monitor->values[count++] =
+				100 * (sim_link_load(sim, n)->assigned - C) / C;
+		sample.wait = fp_max64(sample.wait, state->max_wait);
+		sample.queue =
+			fp_max64(sample.queue, state->max_wait / 8e9 * C);
+		state->max_wait = 0;
 	}
-	moment.links = spread_of(watch->values, count);
-	return moment;
+	sample.links = spread_of(monitor->values, count);
+	return sample;
 }

@@ -79,29 +79,29 @@ struct spread {
 };
 
 /**
- * struct moment - how it stood
+ * struct sample - how it stood
  * @time: when, ns
  * @present: sessions that were there
  * @sources: errors at sources that have been told a rate, percent
  * @links: errors at links that restrict some session, percent
- * @astray: sources whose error is more than one percent; those without a rate too
+ * @off_count: sources whose error is more than one percent; those without a rate too
  * @wait: the longest that a packet has had to wait since the moment before, ns
  * @queue: the longest that a queue has been since then, bytes
  */
-struct moment {
+struct sample {
 	u64 time;
 	u32 present;
 	struct spread sources;
 	struct spread links;
-	u32 astray;
+	u32 off_count;
 	u64 wait;
 	u64 queue;
 };
 
 /* What looks at a run now and then. */
-struct watch {
+struct monitor {
 	struct maxmin *exact;
-	bool *there; /* by session */
+	bool *present; /* by session */
 	bool *before; /* as it was when rates were last worked out */
 	double *values;
 	bool fresh; /* nothing has been worked out yet */
@@ -113,9 +113,9 @@ extern const u32 experiment_count;
 void experiment_draw(struct net *net, const struct experiment *experiment,
 		     u32 joins, u64 seed);
 u64 experiment_round_trip(const struct net *net);
-void watch_init(struct watch *watch, const struct net *net,
-		struct maxmin *exact);
-struct moment watch_look(struct watch *watch, struct sim *sim);
-void watch_free(struct watch *watch);
+void monitor_init(struct monitor *monitor, const struct net *net,
+		  struct maxmin *exact);
+struct sample monitor_sample(struct monitor *monitor, struct sim *sim);
+void monitor_free(struct monitor *monitor);
 
 #endif /* SLBNSIM_EXPERIMENT_H */

@@ -41,7 +41,7 @@
 /* Moves of a router from a domain to another, for each domain. */
 #define MOVES 3
 
-static bool happens(u64 *random, u32 thousandths)
+static bool chance(u64 *random, u32 thousandths)
 {
 	return draw_below(random, 1000) < thousandths;
 }
@@ -57,8 +57,8 @@ struct edges {
 
 static void add_edge(struct edges *edges, u32 a, u32 b)
 {
-	edges->ends = more(edges->ends, edges->count, &edges->room,
-			   sizeof(*edges->ends));
+	edges->ends = grow_array(edges->ends, edges->count, &edges->room,
+				 sizeof(*edges->ends));
 	edges->ends[edges->count][0] = a;
 	edges->ends[edges->count++][1] = b;
 }
@@ -77,7 +77,7 @@ static u32 root_of(u32 *parents, u32 node)
 static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
 		       u64 *random)
 {
-	u32 *parents = array(count, sizeof(u32)), parts, a, b, draws = 0;
+	u32 *parents = alloc_array(count, sizeof(u32)), parts, a, b, draws = 0;
 
 	do {
 		if (draws++ == DRAWS) {
@@ -94,7 +94,7 @@ static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
 			for (b = a + 1; b < count; b++) {
 				u32 one, other;
 
-				if (!happens(random, thousandths))
+				if (!chance(random, thousandths))
 					continue;
 				add_edge(edges, a, b);
 				one = root_of(parents, a);
@@ -110,7 +110,7 @@ static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
 /* How large each of COUNT domains is. */
 static u32 *draw_sizes(u32 count, u32 mean, u64 *random)
 {
-	u32 *sizes = array(count, sizeof(u32)), n;
+	u32 *sizes = alloc_array(count, sizeof(u32)), n;
 
 	for (n = 0; n < count; n++)
 		sizes[n] = mean;
@@ -213,11 +213,12 @@ struct drawn draw_transit_stub(struct net *net,
 	u32 *sizes = draw_sizes(domains, wanted->transit, random);
 	u32 *stub_sizes =
 		draw_sizes(transits * wanted->stubs, wanted->stub, random);
-	u32 *firsts = array(domains, sizeof(u32)), n, router, at = 0;
+	u32 *firsts = alloc_array(domains, sizeof(u32)), n, router, at = 0;
 	struct edges edges = {};
 	struct drawn drawn = {
-		.stubs = array((size_t)transits * wanted->stubs * wanted->stub,
-			       sizeof(u32)),
+		.stubs = alloc_array((size_t)transits * wanted->stubs *
+					     wanted->stub,
+				     sizeof(u32)),
 	};
 	char name[32];
 
@@ -246,12 +247,12 @@ struct drawn draw_transit_stub(struct net *net,
 }
 
 /* Any of what a link may have, in whole nanoseconds. */
-static u64 draw_delay(const struct links *links, u64 *random)
+static u64 draw_delay(const struct link_params *links, u64 *random)
 {
-	u64 span = links->delay_most - links->delay_least;
+	u64 span = links->delay_max - links->delay_min;
 
 	/* 2^32 ns is less than a delay may be. */
-	return links->delay_least +
+	return links->delay_min +
 	       (span ? llround(draw_part(random) * span) : 0);
 }
 
@@ -273,7 +274,7 @@ static void add_nodes(struct net *net, u32 count)
  * @links: what links are like
  * @random: the state
  */
-void draw_line(struct net *net, u32 count, const struct links *links,
+void draw_line(struct net *net, u32 count, const struct link_params *links,
 	       u64 *random)
 {
 	u32 n;
@@ -291,7 +292,7 @@ void draw_line(struct net *net, u32 count, const struct links *links,
  * @links: what links are like
  * @random: the state
  */
-void draw_star(struct net *net, u32 count, const struct links *links,
+void draw_star(struct net *net, u32 count, const struct link_params *links,
 	       u64 *random)
 {
 	u32 n;
@@ -301,28 +302,32 @@ void draw_star(struct net *net, u32 count, const struct links *links,
 		add_duplex(net, 0, n, links->rate, draw_delay(links, random));
 }
 
-struct spot {
+struct point {
 	double x;
 	double y;
 };
 
-static double distance(const struct spot *a, const struct spot *b)
+static double distance(const struct point *a, const struct point *b)
 {
 	return hypot(a->x - b->x, a->y - b->y);
 }
 
-static double nearness(const struct spot *a, const struct spot *b, double alpha)
+static double waxman_weight(const struct point *a, const struct point *b,
+			    double alpha)
 {
 	return exp(-distance(a, b) / (alpha * M_SQRT2));
 }
 
 /* Give all that the first router cannot reach the shortest link to what it can. */
-static void connect_all(struct edges *edges, const struct spot *spots,
+static void connect_all(struct edges *edges, const struct point *points,
 			u32 count, u32 *parents)
 {
-	double *far = array(count, sizeof(double)); /* from what is reached */
-	u32 *near = array(count, sizeof(u32)); /* the one that is so far */
-	u32 *reached = array(count, sizeof(u32)), n, node, in, next = 0, root;
+	double *far =
+		alloc_array(count, sizeof(double)); /* from what is reached */
+	u32 *near =
+		alloc_array(count, sizeof(u32)); /* the one that is so far */
+	u32 *reached = alloc_array(count, sizeof(u32)), n, node, in, next = 0,
+	    root;
 
 	for (n = 0; n < count; n++)
 		far[n] = INFINITY;
@@ -335,8 +340,8 @@ static void connect_all(struct edges *edges, const struct spot *spots,
 		for (; next < in; next++) {
 			far[reached[next]] = -1;
 			for (n = 0; n < count; n++) {
-				double d = distance(&spots[reached[next]],
-						    &spots[n]);
+				double d = distance(&points[reached[next]],
+						    &points[n]);
 
 				if (d >= far[n])
 					continue;
@@ -368,53 +373,53 @@ static void connect_all(struct edges *edges, const struct spot *spots,
  * @random: the state
  */
 void draw_random(struct net *net, u32 count, double degree, double alpha,
-		 const struct links *links, u64 *random)
+		 const struct link_params *links, u64 *random)
 {
-	struct spot *spots = array(count, sizeof(*spots));
-	u32 *parents = array(count, sizeof(u32)), a, b, n;
+	struct point *points = alloc_array(count, sizeof(*points));
+	u32 *parents = alloc_array(count, sizeof(u32)), a, b, n;
 	struct edges edges = {};
 	double sum = 0, beta;
 
 	add_nodes(net, count);
 	for (n = 0; n < count; n++) {
 		parents[n] = n;
-		spots[n].x = draw_part(random);
-		spots[n].y = draw_part(random);
+		points[n].x = draw_part(random);
+		points[n].y = draw_part(random);
 	}
 	for (a = 0; a < count; a++)
 		for (b = a + 1; b < count; b++)
-			sum += nearness(&spots[a], &spots[b], alpha);
+			sum += waxman_weight(&points[a], &points[b], alpha);
 	beta = degree * count / 2 / sum;
 	for (a = 0; a < count; a++) {
 		for (b = a + 1; b < count; b++) {
 			if (draw_part(random) >
-			    beta * nearness(&spots[a], &spots[b], alpha))
+			    beta * waxman_weight(&points[a], &points[b], alpha))
 				continue;
 			add_edge(&edges, a, b);
 			parents[root_of(parents, a)] = root_of(parents, b);
 		}
 	}
-	connect_all(&edges, spots, count, parents);
+	connect_all(&edges, points, count, parents);
 	for (n = 0; n < edges.count; n++) {
 		u32 *ends = edges.ends[n];
 		double part =
-			distance(&spots[ends[0]], &spots[ends[1]]) / M_SQRT2;
-		u64 span = links->delay_most - links->delay_least;
+			distance(&points[ends[0]], &points[ends[1]]) / M_SQRT2;
+		u64 span = links->delay_max - links->delay_min;
 
 		add_duplex(net, ends[0], ends[1], links->rate,
-			   links->delay_least + llround(part * span));
+			   links->delay_min + llround(part * span));
 	}
 	free(edges.ends);
 	free(parents);
-	free(spots);
+	free(points);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Sessions                                                                 */
 
 /* A host of its own for the end of a session, behind a router. */
-static u32 add_host(struct net *net, u32 router, const struct links *links,
-		    u64 *random)
+static u32 add_host(struct net *net, u32 router,
+		    const struct link_params *links, u64 *random)
 {
 	u32 number = net->nodes.count, host;
 	char name[256];
@@ -429,7 +434,7 @@ static u32 add_host(struct net *net, u32 router, const struct links *links,
 	return host;
 }
 
-static void draw_session(struct net *net, const struct wish_list *wanted,
+static void draw_session(struct net *net, const struct session_params *wanted,
 			 u32 from, u32 to, u64 *random)
 {
 	struct session *session = net_add_session(net);
@@ -455,7 +460,7 @@ static void draw_session(struct net *net, const struct wish_list *wanted,
  * @end_count: how many
  * @random: the state
  */
-void draw_sessions(struct net *net, const struct wish_list *wanted,
+void draw_sessions(struct net *net, const struct session_params *wanted,
 		   const u32 *ends, u32 end_count, u64 *random)
 {
 	u32 n, from, to;
@@ -474,7 +479,7 @@ void draw_sessions(struct net *net, const struct wish_list *wanted,
  * @wanted: what they are to be like; the count follows from the line
  * @random: the state
  */
-void draw_parking_lot(struct net *net, const struct wish_list *wanted,
+void draw_parking_lot(struct net *net, const struct session_params *wanted,
 		      u64 *random)
 {
 	u32 count = net->nodes.count, n;

@@ -38,41 +38,41 @@ struct drawn {
 };
 
 /**
- * struct links - what links are like
+ * struct link_params - what links are like
  * @rate: bit/s
- * @delay_least: ns
- * @delay_most: ns; between the two it is drawn evenly
+ * @delay_min: ns
+ * @delay_max: ns; between the two it is drawn evenly
  */
-struct links {
+struct link_params {
 	u64 rate;
-	u64 delay_least;
-	u64 delay_most;
+	u64 delay_min;
+	u64 delay_max;
 };
 
 /**
- * struct wish_list - what sessions are to be like
+ * struct session_params - what sessions are to be like
  * @count: how many
  * @within: they join evenly from 0 until then, ns
  * @hosts: links of the hosts at both their ends; without a rate, there are no
  *         hosts
  */
-struct wish_list {
+struct session_params {
 	u32 count;
 	u64 within;
-	struct links hosts;
+	struct link_params hosts;
 };
 
 struct drawn draw_transit_stub(struct net *net,
 			       const struct transit_stub *wanted, u64 *random);
-void draw_line(struct net *net, u32 count, const struct links *links,
+void draw_line(struct net *net, u32 count, const struct link_params *links,
 	       u64 *random);
-void draw_star(struct net *net, u32 count, const struct links *links,
+void draw_star(struct net *net, u32 count, const struct link_params *links,
 	       u64 *random);
 void draw_random(struct net *net, u32 count, double degree, double alpha,
-		 const struct links *links, u64 *random);
-void draw_sessions(struct net *net, const struct wish_list *wanted,
+		 const struct link_params *links, u64 *random);
+void draw_sessions(struct net *net, const struct session_params *wanted,
 		   const u32 *ends, u32 end_count, u64 *random);
-void draw_parking_lot(struct net *net, const struct wish_list *wanted,
+void draw_parking_lot(struct net *net, const struct session_params *wanted,
 		      u64 *random);
 
 #endif /* SLBNSIM_GENERATE_H */

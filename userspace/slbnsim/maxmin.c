@@ -10,7 +10,7 @@
 
 static const double *sorting;
 
-static int compare_most(const void *a, const void *b)
+static int compare_limits(const void *a, const void *b)
 {
 	u32 one = *(const u32 *)a, other = *(const u32 *)b;
 
@@ -23,7 +23,7 @@ static int compare_most(const void *a, const void *b)
 static u32 *find_shared(struct maxmin *mm)
 {
 	const struct net *net = mm->net;
-	u32 *number = array(net->link_count, sizeof(u32)), n, hop;
+	u32 *number = alloc_array(net->link_count, sizeof(u32)), n, hop;
 
 	for (n = 0; n < net->session_count; n++) {
 		const struct session *session = &net->sessions[n];
@@ -33,8 +33,8 @@ static u32 *find_shared(struct maxmin *mm)
 	}
 	for (n = 0; n < net->link_count; n++)
 		mm->shared_count += number[n] > 1;
-	mm->shared = array(mm->shared_count, sizeof(*mm->shared));
-	mm->first = array(mm->shared_count + 1UL, sizeof(u32));
+	mm->shared = alloc_array(mm->shared_count, sizeof(*mm->shared));
+	mm->first = alloc_array(mm->shared_count + 1UL, sizeof(u32));
 	mm->shared_count = 0;
 	for (n = 0; n < net->link_count; n++) {
 		u32 crossing = number[n];
@@ -59,21 +59,21 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
 	u32 hop;
 
 	mm->path[which] = *count;
-	mm->own[which] = NET_NONE;
-	mm->most[which] = session->demand;
+	mm->own_link[which] = NET_NONE;
+	mm->limit[which] = session->demand;
 	for (hop = 0; hop < session->hops; hop++) {
 		u32 link = net->hops[session->path + hop];
 
 		if (number[link] != NET_NONE) {
 			mm->hops[(*count)++] = number[link];
-		} else if (net->links[link].rate < mm->most[which]) {
-			mm->own[which] = link;
-			mm->most[which] = net->links[link].rate;
+		} else if (net->links[link].rate < mm->limit[which]) {
+			mm->own_link[which] = link;
+			mm->limit[which] = net->links[link].rate;
 		}
 	}
-	if (mm->own[which] != NET_NONE || session->demand < NET_RATE_MAX ||
+	if (mm->own_link[which] != NET_NONE || session->demand < NET_RATE_MAX ||
 	    mm->path[which] == *count)
-		mm->by_most[mm->most_count++] = which;
+		mm->by_limit[mm->limit_count++] = which;
 }
 
 /**
@@ -87,32 +87,32 @@ void maxmin_init(struct maxmin *mm, const struct net *net)
 
 	*mm = (struct maxmin){
 		.net = net,
-		.rate = array(sessions, sizeof(double)),
-		.restricts = array(net->link_count, sizeof(bool)),
-		.path = array(sessions + 1UL, sizeof(u32)),
-		.most = array(sessions, sizeof(double)),
-		.own = array(sessions, sizeof(u32)),
-		.by_most = array(sessions, sizeof(u32)),
-		.there = array(sessions, sizeof(bool)),
-		.done = array(sessions, sizeof(bool)),
+		.rate = alloc_array(sessions, sizeof(double)),
+		.is_bottleneck = alloc_array(net->link_count, sizeof(bool)),
+		.path = alloc_array(sessions + 1UL, sizeof(u32)),
+		.limit = alloc_array(sessions, sizeof(double)),
+		.own_link = alloc_array(sessions, sizeof(u32)),
+		.by_limit = alloc_array(sessions, sizeof(u32)),
+		.present = alloc_array(sessions, sizeof(bool)),
+		.assigned = alloc_array(sessions, sizeof(bool)),
 		.fresh = true,
 	};
 	number = find_shared(mm);
-	mm->hops = array(mm->first[mm->shared_count], sizeof(u32));
-	mm->crossing = array(mm->first[mm->shared_count], sizeof(u32));
-	mm->heap = array(mm->shared_count, sizeof(u32));
+	mm->hops = alloc_array(mm->first[mm->shared_count], sizeof(u32));
+	mm->crossing = alloc_array(mm->first[mm->shared_count], sizeof(u32));
+	mm->heap = alloc_array(mm->shared_count, sizeof(u32));
 	for (n = 0; n < sessions; n++)
 		find_limits(mm, n, number, &count);
 	mm->path[sessions] = count;
 	free(number);
-	at = array(mm->shared_count, sizeof(u32));
+	at = alloc_array(mm->shared_count, sizeof(u32));
 	memcpy(at, mm->first, mm->shared_count * sizeof(u32));
 	for (n = 0; n < sessions; n++)
 		for (hop = mm->path[n]; hop < mm->path[n + 1]; hop++)
 			mm->crossing[at[mm->hops[hop]]++] = n;
 	free(at);
-	sorting = mm->most;
-	qsort(mm->by_most, mm->most_count, sizeof(u32), compare_most);
+	sorting = mm->limit;
+	qsort(mm->by_limit, mm->limit_count, sizeof(u32), compare_limits);
 }
 
 static void sift_down(struct maxmin *mm, u32 at)
@@ -158,11 +158,11 @@ static bool find_least(struct maxmin *mm)
 }
 
 /* A session's rate is known. */
-static void settle(struct maxmin *mm, u32 number, double rate)
+static void assign(struct maxmin *mm, u32 number, double rate)
 {
 	u32 hop;
 
-	mm->done[number] = true;
+	mm->assigned[number] = true;
 	mm->rate[number] = rate;
 	for (hop = mm->path[number]; hop < mm->path[number + 1]; hop++) {
 		struct shared *shared = &mm->shared[mm->hops[hop]];
@@ -176,18 +176,18 @@ static void settle(struct maxmin *mm, u32 number, double rate)
  * The next whose own limit is not above SHARE, if there is one: it is not the
  * links' turn then, for what is left of them for each has become more.
  */
-static bool settle_limited(struct maxmin *mm, u32 *next, double share)
+static bool assign_limited(struct maxmin *mm, u32 *next, double share)
 {
-	for (; *next < mm->most_count; (*next)++) {
-		u32 number = mm->by_most[*next];
+	for (; *next < mm->limit_count; (*next)++) {
+		u32 number = mm->by_limit[*next];
 
-		if (mm->done[number])
+		if (mm->assigned[number])
 			continue;
-		if (mm->most[number] > share)
+		if (mm->limit[number] > share)
 			return false;
-		settle(mm, number, mm->most[number]);
-		if (mm->own[number] != NET_NONE)
-			mm->restricts[mm->own[number]] = true;
+		assign(mm, number, mm->limit[number]);
+		if (mm->own_link[number] != NET_NONE)
+			mm->is_bottleneck[mm->own_link[number]] = true;
 		(*next)++;
 		return true;
 	}
@@ -195,45 +195,46 @@ static bool settle_limited(struct maxmin *mm, u32 *next, double share)
 }
 
 /* Count who has come and gone; whether anybody has. */
-static bool take_changes(struct maxmin *mm, const bool *there)
+static bool update_present(struct maxmin *mm, const bool *present)
 {
 	bool changed = mm->fresh;
 	u32 n, hop;
 
 	mm->fresh = false;
 	for (n = 0; n < mm->net->session_count; n++) {
-		if (there[n] == mm->there[n])
+		if (present[n] == mm->present[n])
 			continue;
 		changed = true;
-		mm->there[n] = there[n];
+		mm->present[n] = present[n];
 		for (hop = mm->path[n]; hop < mm->path[n + 1]; hop++)
-			mm->shared[mm->hops[hop]].there += there[n] ? 1 : -1;
+			mm->shared[mm->hops[hop]].present +=
+				present[n] ? 1 : -1;
 	}
 	return changed;
 }
 
 /**
  * maxmin_compute() - the rates of the sessions that are there
- * @mm: the oracle; @mm->rate and @mm->restricts are set
+ * @mm: the oracle; @mm->rate and @mm->is_bottleneck are set
  * @there: by session, whether it is; the rate of one that is not is 0
  */
-void maxmin_compute(struct maxmin *mm, const bool *there)
+void maxmin_compute(struct maxmin *mm, const bool *present)
 {
 	const struct net *net = mm->net;
 	u32 n, link, at, next = 0;
 
-	if (!take_changes(mm, there))
+	if (!update_present(mm, present))
 		return;
-	memset(mm->restricts, 0, net->link_count * sizeof(bool));
+	memset(mm->is_bottleneck, 0, net->link_count * sizeof(bool));
 	for (n = 0; n < net->session_count; n++) {
 		mm->rate[n] = 0;
-		mm->done[n] = !there[n];
+		mm->assigned[n] = !present[n];
 	}
 	mm->heap_count = 0;
 	for (link = 0; link < mm->shared_count; link++) {
 		struct shared *shared = &mm->shared[link];
 
-		shared->count = shared->there;
+		shared->count = shared->present;
 		if (!shared->count)
 			continue;
 		shared->left = net->links[shared->link].rate;
@@ -247,31 +248,31 @@ void maxmin_compute(struct maxmin *mm, const bool *there)
 		u32 least = mm->heap[0];
 		double share = mm->shared[least].key;
 
-		if (settle_limited(mm, &next, share))
+		if (assign_limited(mm, &next, share))
 			continue;
-		mm->restricts[mm->shared[least].link] = true;
+		mm->is_bottleneck[mm->shared[least].link] = true;
 		for (at = mm->first[least]; at < mm->first[least + 1]; at++)
-			if (!mm->done[mm->crossing[at]])
-				settle(mm, mm->crossing[at], share);
+			if (!mm->assigned[mm->crossing[at]])
+				assign(mm, mm->crossing[at], share);
 	}
 	/* Those that share no link with anybody. */
-	while (settle_limited(mm, &next, NET_RATE_MAX))
+	while (assign_limited(mm, &next, NET_RATE_MAX))
 		;
 }
 
 void maxmin_free(struct maxmin *mm)
 {
 	free(mm->rate);
-	free(mm->restricts);
+	free(mm->is_bottleneck);
 	free(mm->shared);
 	free(mm->first);
 	free(mm->crossing);
 	free(mm->path);
 	free(mm->hops);
-	free(mm->most);
-	free(mm->own);
-	free(mm->by_most);
-	free(mm->there);
-	free(mm->done);
+	free(mm->limit);
+	free(mm->own_link);
+	free(mm->by_limit);
+	free(mm->present);
+	free(mm->assigned);
 	free(mm->heap);
 }

@@ -35,7 +35,7 @@
 struct shared {
 	double left; /* bit/s */
 	u32 count; /* sessions that are not done */
-	u32 there; /* sessions */
+	u32 present; /* sessions */
 	double key; /* its place in the order: bit/s for each */
 	u32 link;
 };
@@ -49,7 +49,7 @@ struct shared {
 struct maxmin {
 	const struct net *net;
 	double *rate;
-	bool *restricts;
+	bool *is_bottleneck;
 	/* Of no interest to others. */
 	struct shared *shared;
 	u32 shared_count;
@@ -57,19 +57,19 @@ struct maxmin {
 	u32 *crossing;
 	u32 *path; /* by session, its first link in hops; one more */
 	u32 *hops; /* shared links */
-	double *most; /* by session, bit/s: its demand, or a link of its own */
-	u32 *own; /* by session, that link, or NET_NONE: its demand is less */
-	u32 *by_most; /* sessions that have such a limit, the smallest first */
-	u32 most_count;
-	bool *there; /* by session, whether it was the last time */
-	bool *done; /* by session */
+	double *limit; /* by session, bit/s: its demand, or a link of its own */
+	u32 *own_link; /* by session, that link, or NET_NONE: its demand is less */
+	u32 *by_limit; /* sessions that have such a limit, the smallest first */
+	u32 limit_count;
+	bool *present; /* by session, whether it was the last time */
+	bool *assigned; /* by session */
 	u32 *heap; /* shared links */
 	u32 heap_count;
 	bool fresh; /* nothing has been computed yet */
 };
 
 void maxmin_init(struct maxmin *mm, const struct net *net);
-void maxmin_compute(struct maxmin *mm, const bool *there);
+void maxmin_compute(struct maxmin *mm, const bool *present);
 void maxmin_free(struct maxmin *mm);
 
 #endif /* SLBNSIM_MAXMIN_H */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A network and what is to happen on it, as plain data: nodes, links from one
- * to another, sessions with their paths. Nothing here moves; sim.h does that.
+ * A network and its sessions as plain data: nodes, one-way links, sessions with
+ * their paths. sim.h simulates it.
  *
- * A link is one-way. Control packets come back over the links that lead the
- * other way, so a session's path can only have links with such a twin.
+ * Control packets return over the reverse links of their path, so a path only
+ * has links that have one.
  *
- * Where no path is given it is the shortest by delay; of several, the one that
- * is found first, which depends on nothing but the order of the links.
+ * A session without a given path takes the one of the least delay; among equal
+ * ones, the first found, which depends on nothing but the order of the links.
  */
 #ifndef SLBNSIM_NET_H
 #define SLBNSIM_NET_H
@@ -16,42 +16,45 @@
 
 #include <fairpath/core.h>
 
+#include "memory.h"
+#include "names.h"
+
 #define NET_NONE (~0U)
 #define NET_NEVER (~0ULL)
-/* As many hops as a packet of SLBN can have tags for. */
+/* An SLBN packet has tags for as many hops. */
 #define NET_HOPS_MAX 64U
 #define NET_RATE_MAX 1000000000000ULL
 #define NET_DELAY_MAX 10000000000ULL
 
 /**
- * struct link - a wire, one way
+ * struct link - a one-way link
  * @from: node
  * @to: node
- * @back: the link the other way, or NET_NONE
+ * @reverse: the link from @to to @from, or NET_NONE
  * @rate: bit/s
  * @delay: ns
  */
 struct link {
 	u32 from;
 	u32 to;
-	u32 back;
+	u32 reverse;
 	u64 rate;
 	u64 delay;
 };
 
 /**
- * struct session - what is asked for
- * @id: its name: where it begins in @names
+ * struct session - a session's parameters
+ * @id: its name, in net->ids
  * @from: node
  * @to: node
- * @path: its first link, in net->hops
- * @hops: how many links
- * @silent: it leaves without a word, as one whose agent dies does
- * @was: 1 + the session that it was on another path, and goes on from; 0: none
- * @join: when, ns
- * @leave: when, ns, or NET_NEVER
- * @demand: bit/s, NET_RATE_MAX if it is not limited
- * @bytes: how much it has to send; 0: no end
+ * @path: where its path begins in net->hops
+ * @hops: links of its path
+ * @silent: it sends no Leave, like one whose agent crashes
+ * @moved_from: 1 + the session that it continues on another path; 0: none
+ * @join: ns, or NET_NEVER
+ * @leave: ns, or NET_NEVER
+ * @demand: bit/s; NET_RATE_MAX: unlimited
+ * @bytes: data to send; 0: unlimited
  */
 struct session {
 	u32 id;
@@ -60,42 +63,23 @@ struct session {
 	u32 path;
 	u8 hops;
 	bool silent;
-	u32 was;
+	u32 moved_from;
 	u64 join;
 	u64 leave;
 	u64 demand;
 	u64 bytes;
 };
 
-/* Where a name may be found. */
-struct slot {
-	u32 hash;
-	u32 number; /* + 1; 0: nothing is here */
-};
-
-/* Names of one kind, each once; and which of them a text is. */
-struct names {
-	char *text; /* all of them, each with its 0 */
-	size_t length;
-	size_t room;
-	u32 *begins; /* by number */
-	u32 count;
-	u32 begins_room;
-	struct slot *table; /* open addressing */
-	u32 table_size; /* power of 2 */
-	u32 latest[2]; /* that were found, the last first */
-};
-
 /**
- * struct net - all of it
- * @nodes: their names
- * @ids: of sessions
+ * struct net - a network
+ * @nodes: names of nodes
+ * @ids: names of sessions
  * @links: by number
  * @sessions: by number
- * @hops: links of all paths
- * @out: by node, its first link in @out_links; one more than nodes
- * @out_links: links by the node that they leave, and then by the node that they
- *	lead to
+ * @hops: the links of all paths
+ * @out: by node, its first link in @out_links; one element more than nodes
+ * @out_links: links, sorted by the node that they leave, then by the node that
+ *	they lead to
  */
 struct net {
 	struct names nodes;
@@ -113,14 +97,7 @@ struct net {
 	u32 *out_links;
 };
 
-void *array(size_t count, size_t size);
-void *more(void *memory, u32 count, u32 *room, size_t size);
-
-const char *name_of(const struct names *names, u32 number);
-u32 name_find(struct names *names, const char *text);
-u32 name_add(struct names *names, const char *text);
-
-void net_expect_links(struct net *net, u32 count);
+void net_reserve_links(struct net *net, u32 count);
 u32 net_add_link(struct net *net, u32 from, u32 to, u64 rate, u64 delay);
 const char *net_index(struct net *net);
 u32 net_link_between(const struct net *net, u32 from, u32 to);

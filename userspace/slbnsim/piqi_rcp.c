@@ -17,32 +17,32 @@
  *
  * Packets, the first R and the least one are as for RCP.
  */
-#include "stamp.h"
+#include "rate_stamp.h"
 
 #define INTERVAL 5000000ULL
 #define FIRST_RTT 0.2
 /* So much of the longest round-trip is forgotten at each look. */
 #define FORGET 0.001
 
-struct piqi_wire {
-	struct common common;
+struct piqi_link {
+	struct shared_rate shared;
 	double rtt; /* the longest, s */
 };
 
-static void wire_init(struct sim *sim, u32 link)
+static void link_init(struct sim *sim, u32 link)
 {
-	struct piqi_wire *own = sim_own(sim, link);
+	struct piqi_link *own = sim_link_priv(sim, link);
 
-	common_start(sim, link);
+	shared_rate_start(sim, link);
 	own->rtt = FIRST_RTT;
 }
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct piqi_wire *own = sim_own(sim, link);
-	const struct stamp *stamp = SIM_OWN(packet);
+	struct piqi_link *own = sim_link_priv(sim, link);
+	const struct rate_stamp *stamp = SIM_PRIV(packet);
 
-	common_stamp(sim, packet, link);
+	shared_rate_stamp(sim, packet, link);
 	if (stamp->rtt / 1e9 > own->rtt)
 		own->rtt = stamp->rtt / 1e9;
 }
@@ -51,29 +51,29 @@ static void timer(struct sim *sim, u32 link)
 {
 	const double T = INTERVAL / 1e9;
 	const struct link *here = sim_link(sim, link);
-	struct piqi_wire *own = sim_own(sim, link);
-	double y = stamp_measure(sim, link, &own->common.arrived, T);
+	struct piqi_link *own = sim_link_priv(sim, link);
+	double y = rate_stamp_measure(sim, link, &own->shared.arrived, T);
 	double C = here->rate, kappa = T / (2 * (T + own->rtt));
-	double R = own->common.R * (1 + kappa * (C - y) / C);
+	double R = own->shared.R * (1 + kappa * (C - y) / C);
 
 	own->rtt *= 1 - FORGET;
-	common_set(&own->common, R, own->rtt, C);
+	shared_rate_set(&own->shared, R, own->rtt, C);
 }
 
 const struct algorithm piqi_rcp_algorithm = {
 	.name = "piqi-rcp",
 	.about = "the queue-independent part of PIQI-RCP, T 5 ms",
-	.wire_memory = sizeof(struct piqi_wire),
-	.packet_memory = stamp_memory,
-	.packet_bytes = stamp_bytes,
-	.wire_init = wire_init,
-	.join = stamp_join,
+	.link_memory = sizeof(struct piqi_link),
+	.packet_memory = rate_stamp_memory,
+	.packet_bytes = rate_stamp_bytes,
+	.link_init = link_init,
+	.join = rate_stamp_join,
 	.down = down,
-	.turn = stamp_turn,
-	.up = stamp_pass,
-	.answer = stamp_answer,
-	.measures = true,
-	.rides = true,
+	.at_destination = rate_stamp_at_destination,
+	.up = rate_stamp_pass,
+	.at_source = rate_stamp_at_source,
+	.needs_data = true,
+	.piggybacks = true,
 	.timer = timer,
-	.interval = INTERVAL,
+	.timer_interval = INTERVAL,
 };

@@ -24,35 +24,35 @@
  */
 #include <math.h>
 
-#include "stamp.h"
+#include "rate_stamp.h"
 
 #define ALPHA 0.1
 #define BETA 1.0
 #define INTERVAL 10000000ULL
 #define FIRST_RTT 0.2
 
-struct rcp_wire {
-	struct common common;
+struct rcp_link {
+	struct shared_rate shared;
 	double d; /* s */
 	double bits; /* that those speak for who told their round-trip */
 	double rtts; /* these, by bits */
 };
 
-static void wire_init(struct sim *sim, u32 link)
+static void link_init(struct sim *sim, u32 link)
 {
-	struct rcp_wire *own = sim_own(sim, link);
+	struct rcp_link *own = sim_link_priv(sim, link);
 
-	common_start(sim, link);
+	shared_rate_start(sim, link);
 	own->d = FIRST_RTT;
 }
 
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
-	struct rcp_wire *own = sim_own(sim, link);
-	const struct stamp *stamp = SIM_OWN(packet);
+	struct rcp_link *own = sim_link_priv(sim, link);
+	const struct rate_stamp *stamp = SIM_PRIV(packet);
 	double rtt = stamp->rtt / 1e9;
 
-	common_stamp(sim, packet, link);
+	shared_rate_stamp(sim, packet, link);
 	own->bits += stamp->now * rtt;
 	own->rtts += stamp->now * rtt * rtt;
 }
@@ -61,9 +61,9 @@ static void timer(struct sim *sim, u32 link)
 {
 	const double T = INTERVAL / 1e9;
 	const struct link *here = sim_link(sim, link);
-	struct rcp_wire *own = sim_own(sim, link);
-	double y = stamp_measure(sim, link, &own->common.arrived, T);
-	double C = here->rate, Q = sim_waiting(sim, link);
+	struct rcp_link *own = sim_link_priv(sim, link);
+	double y = rate_stamp_measure(sim, link, &own->shared.arrived, T);
+	double C = here->rate, Q = sim_queued_bits(sim, link);
 	double mean, part;
 
 	if (own->bits > 0) {
@@ -71,29 +71,29 @@ static void timer(struct sim *sim, u32 link)
 		/* Shorter ones are believed more slowly. */
 		part = T / own->d;
 		if (mean < own->d)
-			part *= own->common.R / C * mean / own->d;
+			part *= own->shared.R / C * mean / own->d;
 		own->d += fmin(part, 1) * (mean - own->d);
 		own->rtts = 0;
 		own->bits = 0;
 	}
 	part = fmin(T / own->d, 1) * (ALPHA * (C - y) - BETA * Q / own->d) / C;
-	common_set(&own->common, own->common.R * (1 + part), own->d, C);
+	shared_rate_set(&own->shared, own->shared.R * (1 + part), own->d, C);
 }
 
 const struct algorithm rcp_algorithm = {
 	.name = "rcp",
 	.about = "RCP, alpha 0.1, beta 1",
-	.wire_memory = sizeof(struct rcp_wire),
-	.packet_memory = stamp_memory,
-	.packet_bytes = stamp_bytes,
-	.wire_init = wire_init,
-	.join = stamp_join,
+	.link_memory = sizeof(struct rcp_link),
+	.packet_memory = rate_stamp_memory,
+	.packet_bytes = rate_stamp_bytes,
+	.link_init = link_init,
+	.join = rate_stamp_join,
 	.down = down,
-	.turn = stamp_turn,
-	.up = stamp_pass,
-	.answer = stamp_answer,
-	.measures = true,
-	.rides = true,
+	.at_destination = rate_stamp_at_destination,
+	.up = rate_stamp_pass,
+	.at_source = rate_stamp_at_source,
+	.needs_data = true,
+	.piggybacks = true,
 	.timer = timer,
-	.interval = INTERVAL,
+	.timer_interval = INTERVAL,
 };

@@ -42,7 +42,7 @@ struct end {
 };
 
 /* A link as it stands in the file. */
-struct wish {
+struct json_link {
 	u32 line;
 	struct end from;
 	struct end to;
@@ -67,10 +67,10 @@ struct reader {
 	enum key key;
 	u32 seen; /* keys of the top, bit by bit */
 	u32 link_seen; /* keys of a link */
-	struct wish link;
-	struct wish *wishes;
-	u32 wish_count;
-	u32 wish_room;
+	struct json_link link;
+	struct json_link *links;
+	u32 link_count;
+	u32 link_room;
 	struct names names;
 };
 
@@ -95,10 +95,10 @@ static int unexpected(struct reader *r)
 	refuse_line(r->text.file, here(r), "expected %s", wanted[r->where]);
 }
 
-static void take_name(struct reader *r, const unsigned char *text,
+static void copy_name(struct reader *r, const unsigned char *text,
 		      size_t length, char name[NAME_ROOM])
 {
-	const char *wrong = wrong_name((const char *)text, length);
+	const char *wrong = name_error((const char *)text, length);
 
 	if (wrong)
 		refuse_line(r->text.file, here(r), "%s", wrong);
@@ -107,7 +107,7 @@ static void take_name(struct reader *r, const unsigned char *text,
 }
 
 /* The end of a link that has such a name. */
-static struct end end_named(struct reader *r, const char *name)
+static struct end find_end(struct reader *r, const char *name)
 {
 	struct end end = { .node = name_find(&r->net->nodes, name) };
 
@@ -125,7 +125,7 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 	char name[NAME_ROOM];
 
 	if (r->where == IN_NODES) {
-		take_name(r, text, length, name);
+		copy_name(r, text, length, name);
 		if (name_add(&r->net->nodes, name) == NET_NONE)
 			refuse_line(r->text.file, here(r), "two nodes '%s'",
 				    name);
@@ -136,11 +136,11 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 		return 1;
 	if (r->where != IN_LINK || (r->key != KEY_FROM && r->key != KEY_TO))
 		return unexpected(r);
-	take_name(r, text, length, name);
+	copy_name(r, text, length, name);
 	if (r->key == KEY_FROM)
-		r->link.from = end_named(r, name);
+		r->link.from = find_end(r, name);
 	else
-		r->link.to = end_named(r, name);
+		r->link.to = find_end(r, name);
 	return 1;
 }
 
@@ -154,7 +154,7 @@ static int on_number(void *context, const char *text, size_t length)
 		return unexpected(r);
 	if (length < sizeof(word))
 		memcpy(word, text, length);
-	value = number_in(word);
+	value = parse_decimal(word);
 	if (r->key == KEY_RATE) {
 		if (!(value >= 1 && value <= NET_RATE_MAX))
 			refuse_line(r->text.file, here(r),
@@ -221,7 +221,7 @@ static int on_map(void *context)
 	} else if (r->where == IN_LINKS) {
 		r->where = IN_LINK;
 		r->link_seen = 0;
-		r->link = (struct wish){ .line = here(r) };
+		r->link = (struct json_link){ .line = here(r) };
 	} else {
 		return unexpected(r);
 	}
@@ -241,9 +241,9 @@ static int on_map_end(void *context)
 		if (!(r->link_seen & 1U << key))
 			refuse_line(r->text.file, r->link.line,
 				    "the link has no \"%s\"", keys[key]);
-	r->wishes = more(r->wishes, r->wish_count, &r->wish_room,
-			 sizeof(*r->wishes));
-	r->wishes[r->wish_count++] = r->link;
+	r->links = grow_array(r->links, r->link_count, &r->link_room,
+			      sizeof(*r->links));
+	r->links[r->link_count++] = r->link;
 	r->where = IN_LINKS;
 	return 1;
 }
@@ -279,22 +279,22 @@ static const yajl_callbacks callbacks = {
 };
 
 /* The line of the link that comes second where two lead the same way. */
-static u32 line_of_second(const struct reader *r)
+static u32 line_of_duplicate(const struct reader *r)
 {
 	const struct net *net = r->net;
 	u32 n, at = 0, link;
 
-	for (n = 0; n < r->wish_count; n++) {
-		for (link = 0; link < 1U + r->wishes[n].duplex; link++, at++)
+	for (n = 0; n < r->link_count; n++) {
+		for (link = 0; link < 1U + r->links[n].duplex; link++, at++)
 			if (net_link_between(net, net->links[at].from,
 					     net->links[at].to) != at)
-				return r->wishes[n].line;
+				return r->links[n].line;
 	}
 	return 1;
 }
 
 /* The node at a link's end, now that all are known. */
-static u32 node_at(const struct reader *r, const struct wish *wish,
+static u32 node_at(const struct reader *r, const struct json_link *link,
 		   const struct end *end)
 {
 	const char *name;
@@ -305,34 +305,34 @@ static u32 node_at(const struct reader *r, const struct wish *wish,
 	name = name_of(&r->names, end->name);
 	node = name_find(&r->net->nodes, name);
 	if (node == NET_NONE)
-		refuse_line(r->text.file, wish->line, "no node '%s'", name);
+		refuse_line(r->text.file, link->line, "no node '%s'", name);
 	return node;
 }
 
-static void join_up(struct reader *r)
+static void build_links(struct reader *r)
 {
 	const char *file = r->text.file, *wrong;
-	u32 count = r->wish_count, n;
+	u32 count = r->link_count, n;
 
-	for (n = 0; n < r->wish_count; n++)
-		count += r->wishes[n].duplex;
-	net_expect_links(r->net, count);
-	for (n = 0; n < r->wish_count; n++) {
-		const struct wish *wish = &r->wishes[n];
-		u32 from = node_at(r, wish, &wish->from);
-		u32 to = node_at(r, wish, &wish->to);
+	for (n = 0; n < r->link_count; n++)
+		count += r->links[n].duplex;
+	net_reserve_links(r->net, count);
+	for (n = 0; n < r->link_count; n++) {
+		const struct json_link *link = &r->links[n];
+		u32 from = node_at(r, link, &link->from);
+		u32 to = node_at(r, link, &link->to);
 
 		if (from == to)
-			refuse_line(file, wish->line,
+			refuse_line(file, link->line,
 				    "a link from '%s' to itself",
 				    name_of(&r->net->nodes, from));
-		net_add_link(r->net, from, to, wish->rate, wish->delay);
-		if (wish->duplex)
-			net_add_link(r->net, to, from, wish->rate, wish->delay);
+		net_add_link(r->net, from, to, link->rate, link->delay);
+		if (link->duplex)
+			net_add_link(r->net, to, from, link->rate, link->delay);
 	}
 	wrong = net_index(r->net);
 	if (wrong)
-		refuse_line(file, line_of_second(r), "%s", wrong);
+		refuse_line(file, line_of_duplicate(r), "%s", wrong);
 }
 
 static void read_json(struct net *net, struct text text)
@@ -362,10 +362,10 @@ static void read_json(struct net *net, struct text text)
 	if (!(r.seen & 1U << KEY_NODES) || !(r.seen & 1U << KEY_LINKS))
 		refuse_line(file, line_at(&r.text, r.text.length),
 			    "a topology has \"nodes\" and \"links\"");
-	join_up(&r);
-	free(r.wishes);
+	build_links(&r);
+	free(r.links);
 	free(r.names.text);
-	free(r.names.begins);
+	free(r.names.offsets);
 	free(r.names.table);
 }
 
@@ -409,7 +409,7 @@ static const char *const columns[COLUMNS] = {
  * A line's fields, cut apart in place; quotes are taken away. One more than
  * there are columns: too many; 0: a quote has no end.
  */
-static u32 cut(char *line, char *fields[COLUMNS + 1])
+static u32 split_fields(char *line, char *fields[COLUMNS + 1])
 {
 	u32 count = 0;
 	char *to;
@@ -440,22 +440,22 @@ static u32 cut(char *line, char *fields[COLUMNS + 1])
 	}
 }
 
-static u64 time_named(const char *file, u32 line, enum column column,
-		      const char *text)
+static u64 parse_seconds(const char *file, u32 line, enum column column,
+			 const char *text)
 {
 	double value;
 
 	if (!*text)
 		return NET_NEVER;
-	value = number_in(text);
+	value = parse_decimal(text);
 	if (!(value >= 0 && value <= 1e9))
 		refuse_line(file, line, "%s '%.40s': must be 0 to 1e9 seconds",
 			    columns[column], text);
 	return llround(value * 1e9);
 }
 
-static u32 node_named(struct net *net, const char *file, u32 line,
-		      const char *name)
+static u32 find_node(struct net *net, const char *file, u32 line,
+		     const char *name)
 {
 	u32 node = name_find(&net->nodes, name);
 
@@ -464,15 +464,15 @@ static u32 node_named(struct net *net, const char *file, u32 line,
 	return node;
 }
 
-static void take_path(struct net *net, struct session *session,
-		      const char *file, u32 line, char *text)
+static void parse_path(struct net *net, struct session *session,
+		       const char *file, u32 line, char *text)
 {
 	u32 links[NET_HOPS_MAX + 1], count = 0, from = NET_NONE, to;
 	const char *wrong;
 	char *name;
 
 	while ((name = strsep(&text, ">"))) {
-		to = node_named(net, file, line, name);
+		to = find_node(net, file, line, name);
 		if (from == NET_NONE && to != session->from)
 			refuse_line(file, line,
 				    "the path does not begin at '%s'",
@@ -497,12 +497,12 @@ static void take_path(struct net *net, struct session *session,
 		refuse_line(file, line, "%s", wrong);
 }
 
-static void take_session(struct net *net, const char *file, u32 line,
-			 char *fields[], u32 *lines)
+static void parse_session(struct net *net, const char *file, u32 line,
+			  char *fields[], u32 *lines)
 {
 	struct session *session = net_add_session(net);
 	const char *wrong =
-		wrong_name(fields[COLUMN_ID], strlen(fields[COLUMN_ID]));
+		name_error(fields[COLUMN_ID], strlen(fields[COLUMN_ID]));
 	double value;
 
 	if (wrong)
@@ -513,19 +513,19 @@ static void take_session(struct net *net, const char *file, u32 line,
 			    "two sessions '%s', the other in line %u",
 			    fields[COLUMN_ID],
 			    lines[name_find(&net->ids, fields[COLUMN_ID])]);
-	session->from = node_named(net, file, line, fields[COLUMN_SOURCE]);
-	session->to = node_named(net, file, line, fields[COLUMN_DESTINATION]);
+	session->from = find_node(net, file, line, fields[COLUMN_SOURCE]);
+	session->to = find_node(net, file, line, fields[COLUMN_DESTINATION]);
 	if (session->from == session->to)
 		refuse_line(file, line, "a session from '%s' to itself",
 			    fields[COLUMN_SOURCE]);
 	session->join =
-		time_named(file, line, COLUMN_JOIN, fields[COLUMN_JOIN]);
+		parse_seconds(file, line, COLUMN_JOIN, fields[COLUMN_JOIN]);
 	session->leave =
-		time_named(file, line, COLUMN_LEAVE, fields[COLUMN_LEAVE]);
+		parse_seconds(file, line, COLUMN_LEAVE, fields[COLUMN_LEAVE]);
 	if (session->leave <= session->join && session->join != NET_NEVER)
 		refuse_line(file, line, "it leaves before it has joined");
 	if (*fields[COLUMN_DEMAND]) {
-		value = number_in(fields[COLUMN_DEMAND]);
+		value = parse_decimal(fields[COLUMN_DEMAND]);
 		if (!(value >= 1 && value <= NET_RATE_MAX))
 			refuse_line(file, line,
 				    "demand '%.40s': must be 1 to 1e12 bit/s",
@@ -533,7 +533,7 @@ static void take_session(struct net *net, const char *file, u32 line,
 		session->demand = llround(value);
 	}
 	if (*fields[COLUMN_BYTES]) {
-		value = number_in(fields[COLUMN_BYTES]);
+		value = parse_decimal(fields[COLUMN_BYTES]);
 		if (!(value >= 1 && value <= 1e15))
 			refuse_line(file, line,
 				    "bytes '%.40s': must be 1 to 1e15",
@@ -541,13 +541,13 @@ static void take_session(struct net *net, const char *file, u32 line,
 		session->bytes = llround(value);
 	}
 	if (fields[COLUMN_PATH] && *fields[COLUMN_PATH])
-		take_path(net, session, file, line, fields[COLUMN_PATH]);
+		parse_path(net, session, file, line, fields[COLUMN_PATH]);
 }
 
-static const char bad_head[] =
+static const char bad_header[] =
 	"the first line must be id,source,destination,join,leave,demand,bytes and perhaps ,path";
 
-static u32 take_head(const char *file, char *fields[], u32 count)
+static u32 check_header(const char *file, char *fields[], u32 count)
 {
 	u32 n;
 
@@ -555,7 +555,7 @@ static u32 take_head(const char *file, char *fields[], u32 count)
 		if (strcmp(fields[n], columns[n]))
 			break;
 	if (n != count || n < COLUMN_PATH)
-		refuse_line(file, 1, bad_head);
+		refuse_line(file, 1, bad_header);
 	return count;
 }
 
@@ -588,12 +588,12 @@ void read_sessions(struct net *net, const char *file)
 		if (!*row)
 			continue;
 		fields[COLUMN_PATH] = NULL;
-		count = cut(row, fields);
+		count = split_fields(row, fields);
 		if (!count)
 			refuse_line(file, line,
 				    "a quotation mark has no second one here");
 		if (!wanted) {
-			wanted = take_head(file, fields, count);
+			wanted = check_header(file, fields, count);
 			continue;
 		}
 		if (count > COLUMNS)
@@ -601,12 +601,13 @@ void read_sessions(struct net *net, const char *file)
 		if (count != wanted)
 			refuse_line(file, line, "%u fields instead of %u",
 				    count, wanted);
-		lines = more(lines, net->session_count, &room, sizeof(u32));
+		lines = grow_array(lines, net->session_count, &room,
+				   sizeof(u32));
 		lines[net->session_count] = line;
-		take_session(net, file, line, fields, lines);
+		parse_session(net, file, line, fields, lines);
 	}
 	if (!wanted)
-		take_head(file, fields, 0);
+		check_header(file, fields, 0);
 	wrong = net_route(net, &which);
 	if (wrong)
 		refuse_line(file, lines ? lines[which] : 1, "%s", wrong);

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A network at work: sessions join and leave, control packets go down their
- * paths and come back, links do what an algorithm has them do, sources send at
- * the rates that come out.
+ * The simulation of a network: sessions join and leave, control packets travel
+ * along their paths and back, links run an algorithm, and sources send at the
+ * rates that it assigns.
  *
- * Time is in whole nanoseconds. A link sends one packet after the other, each
- * taking its bits over the link's rate, and a link's delay later it is at the
- * other end; so all that has to be known of a queue is when its last packet
- * will have been sent. Nothing is lost there, however long it grows.
+ * Time is in whole nanoseconds. A link transmits one packet after another, each
+ * in its bits over the link's rate, and the packet arrives a link's delay
+ * later; so a queue's state is the time when its last packet will have been
+ * sent. Queues are unlimited, and drop nothing.
  *
- * Control packets are lost if that is asked for: by chance on each link, or all
- * on a link that is cut. A source whose packet is lost sends it again, as it was,
- * after a time-out like slbnd's; never before, for a simulator knows what is lost.
+ * Control packets are lost if an option says so: at random on each link, or all
+ * on a link that is cut. A source whose packet is lost retransmits it after a
+ * timeout like slbnd's; unlike slbnd it is never too early, since a simulator
+ * knows what is lost.
  *
- * Data comes in two kinds. As packets, each of which is an event at each link; or
- * as a fluid: what flows into a link is the sum of the rates of its sessions, and
- * a change of a rate travels down the path behind what waits there. A fluid takes
- * an event for each change, not for each packet, and differs in that a link on
- * which data waits passes on what comes in, not what goes out.
+ * Data is simulated as packets, each of which is an event at each link, or as a
+ * fluid: a link's input is the sum of the rates of its sessions, and a change of
+ * a rate travels down the path, behind what is queued. A fluid costs an event
+ * for each change instead of each packet, and differs in that a link with a
+ * queue passes on its input, not its output.
  *
- * An algorithm is a struct algorithm of functions, each in a file of its own.
- * It has some memory at each link, at each source and in each packet, and is
- * called where the papers have tasks: when a packet passes a link on its way
- * down, and on its way back; at the destination; at the source.
+ * An algorithm is a struct algorithm, in a file of its own. It has private
+ * memory at each link, at each source and in each packet, and is called where
+ * the papers have tasks: when a link processes a packet, downstream and
+ * upstream; at the destination; at the source.
  *
- * Down is from the source to the destination. On the way back a packet is
- * dealt with by the same links as on its way down, when it arrives there: that
- * is where the kernel's sch_slbn meets it, too.
+ * Downstream is from the source to the destination. Upstream, a packet is
+ * processed by the same links as downstream, when it arrives at their other end:
+ * that is where the kernel's sch_slbn sees it, too.
  */
 #ifndef SLBNSIM_SIM_H
 #define SLBNSIM_SIM_H
@@ -37,47 +38,47 @@
 struct sim;
 
 /**
- * struct wire - a link at work
- * @free_at: when all that waits will have been sent, ns
- * @longest: the longest that a packet, or a drop of fluid, had to wait, ns
- * @control: bytes of control packets, in both roles
- * @load: which of the loads is its
+ * struct link_state - the state of a link
+ * @free_at: when its queue will be empty, ns
+ * @max_wait: the longest that a packet or fluid had to wait, ns
+ * @control: bytes of control packets, downstream and upstream
+ * @load: the number of its struct link_load
  *
- * With struct link, this is all that a packet needs to get over a link. What else
- * there is of it is kept apart, for the more of them fit in a processor's caches,
- * the faster it is.
+ * With struct link this is all that a packet needs to cross a link. The rest of
+ * a link's state is elsewhere: the smaller this is, the more links fit in the
+ * caches.
  */
-struct wire {
+struct link_state {
 	u64 free_at;
-	u64 longest;
+	u64 max_wait;
 	u64 control;
 	u32 load;
 };
 
 /**
- * struct load - what a link has for its sessions; the algorithm's memory follows
+ * struct link_load - a link's sessions; the algorithm's private memory follows
  * @assigned: sum of the rates of the sessions that cross it, bit/s
- * @most_assigned: the largest that this has been
+ * @max_assigned: the largest that it has been, bit/s
  *
- * Half of a network's links lead to a host that is only a source, or away from
- * one that is only a destination: control packets come back there, and algorithms
- * have nothing to do with them. All links that no path crosses share one load,
- * and what is written there does not matter.
+ * Half of a network's links lead from a host that is only a destination, or to
+ * one that is only a source: only control packets that return use them, and
+ * algorithms do not process these there. All links that no path crosses share
+ * one load, whose contents do not matter.
  */
-struct load {
+struct link_load {
 	u64 assigned;
-	u64 most_assigned;
+	u64 max_assigned;
 };
 
 /**
- * struct stream - a link's data
+ * struct traffic - a link's data
  * @packets: bytes of data packets
- * @fluid: what flows in, bit/s
- * @pool: fluid that waits, bits, @fluid_at
- * @fluid_in: fluid that has come in, bits, until @fluid_at
+ * @fluid: the input rate, bit/s
+ * @pool: queued fluid at @fluid_at, bits
+ * @fluid_in: fluid that has arrived until @fluid_at, bits
  * @fluid_at: ns
  */
-struct stream {
+struct traffic {
 	u64 packets;
 	double fluid;
 	double pool;
@@ -86,44 +87,44 @@ struct stream {
 };
 
 enum stage {
-	STAGE_BEFORE, /* it has not joined */
-	STAGE_ASKING, /* a packet is on its way */
-	STAGE_PAUSE, /* the next packet is not due yet */
-	STAGE_LOST, /* the packet is lost, and not yet due again */
-	STAGE_AFTER, /* it has left, and all is done; or it is dead */
+	STAGE_NOT_JOINED,
+	STAGE_WAITING, /* for the answer to its packet */
+	STAGE_PAUSE, /* until its next packet */
+	STAGE_LOST, /* its packet is lost; until the timeout */
+	STAGE_GONE, /* it has left, or crashed */
 };
 
 /**
- * struct source - a session at work; the algorithm's memory follows
- * @rate: what it may send, bit/s; 0 before it is told
- * @due: when the next packet goes, in a pause, ns
- * @asked: when the latest went, ns
+ * struct source - a session's source; the algorithm's private memory follows
+ * @rate: the assigned rate, bit/s; 0 without one
+ * @due: when the next packet is sent, in a pause or after a loss, ns
+ * @sent_at: when the latest packet was sent, ns
  * @stage: enum stage
- * @leaving: it has nothing to send any more
- * @told: it has been told a rate
- * @tries: how often its packet was sent again
- * @rtt: the latest round-trip, us; 0: it knows of none
+ * @leaving: it has no more data
+ * @has_rate: a rate was assigned
+ * @tries: retransmissions of its packet
+ * @rtt: the latest round-trip time, us; 0: unknown
  */
 struct source {
 	u64 rate;
 	u64 due;
-	u64 asked;
+	u64 sent_at;
 	u8 stage;
 	bool leaving;
-	bool told;
+	bool has_rate;
 	u8 tries;
 	u32 rtt;
 };
 
 /**
- * struct sending - a session's data
- * @to_send: bytes; ~0: no end
- * @due: when the next packet goes, or when all fluid has been sent, ns
- * @sent: when the latest went, or the fluid changed, ns
+ * struct data_source - a session's data
+ * @to_send: bytes; ~0: unlimited
+ * @due: when the next packet is sent, or all fluid will have been sent, ns
+ * @sent: when the latest packet was sent, or the fluid changed, ns
  * @arrived: at the destination, bytes
- * @complete: when all was there, ns; 0: it is not
+ * @complete: when all had arrived, ns; 0: not yet
  */
-struct sending {
+struct data_source {
 	u64 to_send;
 	u64 due;
 	u64 sent;
@@ -132,14 +133,14 @@ struct sending {
 };
 
 /**
- * struct packet - a control packet; the algorithm's memory follows
- * @session: whose
- * @path: its first link, in net->hops
- * @bytes: how long it is on the wire
- * @hop: links passed on the way down, and not yet on the way back
+ * struct packet - a control packet; the algorithm's private memory follows
+ * @session: its session
+ * @path: where its path begins in net->hops
+ * @bytes: its length on the wire
+ * @hop: links passed downstream, or still to be passed upstream
  * @hops: links of its path
- * @up: on the way back
- * @lost: the link does not pass it on: set by the algorithm
+ * @up: it is on its way upstream
+ * @lost: set by the algorithm if the link drops it
  */
 struct packet {
 	u32 session;
@@ -152,79 +153,82 @@ struct packet {
 };
 
 /**
- * struct algorithm - what is different about one
- * @name: as users call it
+ * struct algorithm - an algorithm that assigns rates
+ * @name: as in --algorithm
  * @about: a line about it
- * @wire_memory: bytes at each link
- * @source_memory: bytes at each source
- * @packet_memory: bytes in each packet, of a path of so many links
- * @packet_bytes: how long a packet of such a path is on the wire
- * @wire_init: a link begins, or again all that no path crosses; may be NULL
- * @wire_end: and ends; may be NULL
- * @join: a session begins, with this packet
- * @move: it goes on from the packet that it made last on another path; NULL: it
- *	begins anew
- * @down: a packet is about to be sent on a link, down
- * @turn: it is at the destination
- * @up: it has come back over that link
- * @answer: it is at the source; says the rate by sim_set_rate() and makes the
- *	next packet of it; source->leaving tells whether that shall be the last
+ * @link_memory: private bytes at each link
+ * @source_memory: private bytes at each source
+ * @packet_memory: private bytes in each packet, for a path of so many links
+ * @packet_bytes: the length of such a packet on the wire
+ * @link_init: initialise a link, again for each link that no path crosses; may
+ *	be NULL
+ * @link_end: free a link's memory; may be NULL
+ * @join: make a session's first packet
+ * @move: make a session's packet on another path from the packet that it sent
+ *	last; NULL: it joins anew
+ * @down: a link is about to send a packet downstream
+ * @at_destination: turn a packet around
+ * @up: a packet has returned over that link
+ * @at_source: process an answer: assign a rate by sim_set_rate() and make the
+ *	next packet of it, the last one if source->leaving
  *	Return: whether there is a next packet
- * @cycle: least time between a source's packets, ns
- * @longest: most time, whatever part of the rate they take, ns; 0: any
- * @measures: links look at data, so there has to be some
- * @rides: data packets carry its fields, so the part of the rate that control
- *	packets may take does not bound them
- * @timer: called for each link at each interval, if there is one
- * @interval: ns
- * @rounds: it may be chosen
+ * @min_interval: the least time between a source's packets, ns
+ * @max_interval: the most time, whatever part of the rate the packets take, ns;
+ *	0: unlimited
+ * @needs_data: links measure data, so --data is required
+ * @piggybacks: data packets carry its fields, so that --control does not bound
+ *	them
+ * @timer: called for each link at each @timer_interval; may be NULL
+ * @timer_interval: ns
+ * @has_rounds: --round sets @timer_interval
  */
 struct algorithm {
 	const char *name;
 	const char *about;
-	size_t wire_memory;
+	size_t link_memory;
 	size_t source_memory;
 	size_t (*packet_memory)(u32 hops);
 	u32 (*packet_bytes)(u32 hops);
-	void (*wire_init)(struct sim *sim, u32 link);
-	void (*wire_end)(struct sim *sim, u32 link);
+	void (*link_init)(struct sim *sim, u32 link);
+	void (*link_end)(struct sim *sim, u32 link);
 	void (*join)(struct sim *sim, struct packet *packet);
 	void (*move)(struct sim *sim, struct packet *packet,
-		     const struct packet *was);
+		     const struct packet *sent);
 	void (*down)(struct sim *sim, struct packet *packet, u32 link);
-	void (*turn)(struct sim *sim, struct packet *packet);
+	void (*at_destination)(struct sim *sim, struct packet *packet);
 	void (*up)(struct sim *sim, struct packet *packet, u32 link);
-	bool (*answer)(struct sim *sim, struct packet *packet);
-	u64 cycle;
-	u64 longest;
-	bool measures;
-	bool rides;
+	bool (*at_source)(struct sim *sim, struct packet *packet);
+	u64 min_interval;
+	u64 max_interval;
+	bool needs_data;
+	bool piggybacks;
 	void (*timer)(struct sim *sim, u32 link);
-	u64 interval;
-	bool rounds;
+	u64 timer_interval;
+	bool has_rounds;
 };
 
 /**
- * struct sim_options - how a run is to be
- * @algorithm: what links and sources do
- * @seed: decides all that is random
+ * struct sim_options - the options of a run
+ * @algorithm: what links and sources run
+ * @seed: of all random numbers
  * @until: the end, ns
  * @pause: mean of the random pause between a source's cycles, ns
- * @share: most that control packets may take of a session's rate, 1/1000
- * @data_bytes: size of data packets; 0: there are none
+ * @control_share: the largest part of a session's rate that its control packets
+ *	may take, 1/1000; 0: unlimited
+ * @data_bytes: size of data packets; 0: none
  * @fluid: data is a fluid
- * @round: of algorithms that have rounds, ns; 0: their own
- * @loss: control packets that are lost on a link, 1/1000000
- * @cut: 1 + the link that passes nothing any more, nor does the one back
- * @cut_at: from then on, ns
- * @memory: most visits that a link remembers, if packets may be lost
+ * @round: of algorithms that have rounds, ns; 0: their default
+ * @loss: probability that a link loses a control packet, 1/1000000
+ * @cut: 1 + the link that fails, with its reverse; 0: none
+ * @cut_at: when, ns
+ * @memory: entries in the memory of an slbn link, if packets may be lost
  */
 struct sim_options {
 	const struct algorithm *algorithm;
 	u64 seed;
 	u64 until;
 	u64 pause;
-	u32 share;
+	u32 control_share;
 	u32 data_bytes;
 	bool fluid;
 	u64 round;
@@ -237,13 +241,13 @@ struct sim_options {
 /**
  * struct sim_counts - what happened
  * @events: all
- * @control: control packets that passed a link
- * @data: data packets that did, or changes of fluid
- * @sent: control packets that sources have sent
- * @again: of these, those that were sent again
- * @lost: control packets that were, or whose source is dead
- * @cycles: answers that came to sources
- * @changes: of rates
+ * @control: control packets, at each link
+ * @data: data packets at each link, or changes of fluid
+ * @sent: control packets that sources sent
+ * @retransmitted: of these, retransmissions
+ * @lost: control packets that were lost, or whose source has crashed
+ * @cycles: answers that arrived at sources
+ * @changes: of assigned rates
  * @last_change: when the latest was, ns
  */
 struct sim_counts {
@@ -251,21 +255,49 @@ struct sim_counts {
 	u64 control;
 	u64 data;
 	u64 sent;
-	u64 again;
+	u64 retransmitted;
 	u64 lost;
 	u64 cycles;
 	u64 changes;
 	u64 last_change;
 };
 
-/* A change of a session's fluid, on its way. */
+/* A change of a session's fluid that travels down its path. */
 struct front {
 	u32 session;
-	u32 next; /* that is free, if this is */
-	u8 hop; /* the link that it comes to */
+	u32 next; /* in the list of free fronts */
+	u8 hop; /* the next link */
 	double change; /* bit/s */
 };
 
+/**
+ * struct sim - a run
+ * @net: the network
+ * @options: of the run
+ * @counts: what has happened
+ * @wheel: pending events
+ * @now: ns
+ * @random: the state of the random numbers
+ * @link_states: by link
+ * @loads: struct link_load; the first is that of links that no path crosses
+ * @sources: struct source, by session
+ * @packets: struct packet, by session
+ * @sent_packets: packets as sources sent them, by session; NULL without losses
+ * @crossing: sessions, by link; during link_init() only
+ * @traffic: by link; NULL without data
+ * @data_sources: by session; NULL without data
+ * @load_size: bytes of each load, with the algorithm's memory
+ * @source_size: bytes of each source
+ * @packet_size: bytes of each packet
+ * @fronts: of changes of fluid
+ * @front_count: fronts in use or free
+ * @front_room: fronts allocated
+ * @front_free: the first free front, or NET_NONE
+ * @joins: sessions in the order in which they join
+ * @leaves: sessions in the order in which they leave
+ * @next_join: index in @joins
+ * @next_leave: index in @leaves
+ */
 struct sim {
 	const struct net *net;
 	struct sim_options options;
@@ -273,14 +305,14 @@ struct sim {
 	struct wheel wheel;
 	u64 now;
 	u64 random;
-	struct wire *wires;
-	char *loads; /* the first is that of links that no path crosses */
+	struct link_state *link_states;
+	char *loads;
 	char *sources;
 	char *packets;
-	char *kept; /* packets as sources made them, if they may be lost */
-	u32 *crossing; /* by link, sessions; only while links begin */
-	struct stream *streams; /* by link; NULL without data */
-	struct sending *sendings; /* by session; NULL without data */
+	char *sent_packets;
+	u32 *crossing;
+	struct traffic *traffic;
+	struct data_source *data_sources;
 	size_t load_size;
 	size_t source_size;
 	size_t packet_size;
@@ -288,8 +320,8 @@ struct sim {
 	u32 front_count;
 	u32 front_room;
 	u32 front_free;
-	u32 *joins; /* sessions in the order in which they join, */
-	u32 *leaves; /* and leave */
+	u32 *joins;
+	u32 *leaves;
 	u32 next_join;
 	u32 next_leave;
 };
@@ -299,16 +331,16 @@ static inline const struct link *sim_link(const struct sim *sim, u32 link)
 	return &sim->net->links[link];
 }
 
-static inline struct wire *sim_wire(const struct sim *sim, u32 link)
+static inline struct link_state *sim_link_state(const struct sim *sim, u32 link)
 {
-	return &sim->wires[link];
+	return &sim->link_states[link];
 }
 
-static inline struct load *sim_load(const struct sim *sim, u32 link)
+static inline struct link_load *sim_link_load(const struct sim *sim, u32 link)
 {
-	size_t at = sim->wires[link].load * sim->load_size;
+	size_t at = sim->link_states[link].load * sim->load_size;
 
-	return (struct load *)(sim->loads + at);
+	return (struct link_load *)(sim->loads + at);
 }
 
 static inline struct source *sim_source(const struct sim *sim, u32 session)
@@ -321,41 +353,50 @@ static inline struct packet *sim_packet(const struct sim *sim, u32 number)
 	return (struct packet *)(sim->packets + number * sim->packet_size);
 }
 
-/* The algorithm's own memory. */
-#define SIM_OWN(thing) ((void *)((thing) + 1))
+/* The algorithm's private memory behind a load, a source or a packet. */
+#define SIM_PRIV(thing) ((void *)((thing) + 1))
 
-/* That at a link. */
-static inline void *sim_own(const struct sim *sim, u32 link)
+/* The algorithm's private memory at a link. */
+static inline void *sim_link_priv(const struct sim *sim, u32 link)
 {
-	return SIM_OWN(sim_load(sim, link));
+	return SIM_PRIV(sim_link_load(sim, link));
 }
 
 void sim_init(struct sim *sim, const struct net *net,
 	      const struct sim_options *options);
 void sim_run(struct sim *sim, u64 until);
 void sim_set_rate(struct sim *sim, u32 session, u64 rate);
-double sim_arrived(struct sim *sim, u32 link);
-double sim_data(struct sim *sim, u32 link);
-double sim_waiting(struct sim *sim, u32 link);
-u64 sim_sent(const struct sim *sim, u32 session);
+double sim_arrived_bits(struct sim *sim, u32 link);
+double sim_data_bits(struct sim *sim, u32 link);
+double sim_queued_bits(struct sim *sim, u32 link);
+u64 sim_sent_bytes(const struct sim *sim, u32 session);
 void sim_free(struct sim *sim);
 
 /* May control packets be lost? */
-static inline bool sim_may_lose(const struct sim *sim)
+static inline bool sim_is_lossy(const struct sim *sim)
 {
 	return sim->options.loss || sim->options.cut;
 }
 
-/* What a session asks for, bit/s. */
+/* A session's demand, bit/s. */
 static inline u64 sim_demand(const struct sim *sim, u32 session)
 {
 	return sim->net->sessions[session].demand;
 }
 
-/* When its latest packet was sent, until now: when it is back, the round-trip. */
-static inline u64 sim_since_asked(const struct sim *sim, u32 session)
+/* Time since its latest packet was sent, ns: the RTT when the answer arrives. */
+static inline u64 sim_since_sent(const struct sim *sim, u32 session)
 {
-	return sim->now - sim_source(sim, session)->asked;
+	return sim->now - sim_source(sim, session)->sent_at;
+}
+
+/* Is the session present, and has it data left to send? */
+static inline bool sim_is_present(const struct sim *sim, u32 session)
+{
+	const struct session *plan = &sim->net->sessions[session];
+
+	return plan->join <= sim->now && plan->leave > sim->now &&
+	       !sim_source(sim, session)->leaving;
 }
 
 extern const struct algorithm slbn_algorithm, slbn_paper_algorithm;

@@ -35,7 +35,7 @@ struct slbn_memory {
 	u16 tags[];
 };
 
-struct slbn_wire {
+struct slbnsim_link {
 	struct slbn_link_vars vars;
 	u32 rows;
 };
@@ -56,8 +56,8 @@ static u32 packet_bytes(u32 hops)
 static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 {
 	const struct link *here = sim_link(sim, link);
-	struct slbn_wire *own = sim_own(sim, link);
-	struct slbn_memory *memory = SIM_OWN(packet);
+	struct slbnsim_link *own = sim_link_priv(sim, link);
+	struct slbn_memory *memory = SIM_PRIV(packet);
 	const struct slbn_link_params params = {
 		.C = here->rate,
 		.epoch = epoch,
@@ -85,20 +85,20 @@ static void visit_plain(struct sim *sim, struct packet *packet, u32 link)
 	visit(sim, packet, link, 0);
 }
 
-static void wire_init(struct sim *sim, u32 link)
+static void link_init(struct sim *sim, u32 link)
 {
-	struct slbn_wire *own = sim_own(sim, link);
+	struct slbnsim_link *own = sim_link_priv(sim, link);
 
 	slbn_link_init(&own->vars, 0, draw(&sim->random));
 }
 
-static void wire_init_healing(struct sim *sim, u32 link)
+static void link_init_healing(struct sim *sim, u32 link)
 {
-	struct slbn_wire *own = sim_own(sim, link);
+	struct slbnsim_link *own = sim_link_priv(sim, link);
 	u64 visits;
 
-	wire_init(sim, link);
-	if (!sim_may_lose(sim))
+	link_init(sim, link);
+	if (!sim_is_lossy(sim))
 		return;
 	visits = fp_min64(ROOM * sim->crossing[link], sim->options.memory);
 	if (!visits)
@@ -113,9 +113,9 @@ static void wire_init_healing(struct sim *sim, u32 link)
 	}
 }
 
-static void wire_end(struct sim *sim, u32 link)
+static void link_end(struct sim *sim, u32 link)
 {
-	struct slbn_wire *own = sim_own(sim, link);
+	struct slbnsim_link *own = sim_link_priv(sim, link);
 
 	free(own->vars.memory);
 }
@@ -123,7 +123,7 @@ static void wire_end(struct sim *sim, u32 link)
 /* The packet that stands ready at the source. */
 static void set_out(struct packet *packet, const struct slbn_source *source)
 {
-	struct slbn_memory *own = SIM_OWN(packet);
+	struct slbn_memory *own = SIM_PRIV(packet);
 
 	own->pkt = source->pkt;
 	memcpy(own->tags, source->tags, source->pkt.slots * sizeof(u16));
@@ -144,16 +144,16 @@ static void move(struct sim *sim, struct packet *packet,
 		 const struct packet *was)
 {
 	const struct session *session = &sim->net->sessions[packet->session];
-	struct slbn_memory *own = SIM_OWN(packet);
+	struct slbn_memory *own = SIM_PRIV(packet);
 
-	memcpy(own, SIM_OWN(was), sim->packet_size - sizeof(*packet));
+	memcpy(own, SIM_PRIV(was), sim->packet_size - sizeof(*packet));
 	/* Of as many hops as both paths have; without tags so far. */
 	own->pkt.slots = fp_max(own->pkt.slots, session->hops);
 }
 
 static void turn(struct sim *sim, struct packet *packet)
 {
-	struct slbn_memory *own = SIM_OWN(packet);
+	struct slbn_memory *own = SIM_PRIV(packet);
 
 	(void)sim;
 	slbn_destination_reply(&own->pkt);
@@ -161,7 +161,7 @@ static void turn(struct sim *sim, struct packet *packet)
 
 static bool answer(struct sim *sim, struct packet *packet)
 {
-	struct slbn_memory *ack = SIM_OWN(packet);
+	struct slbn_memory *ack = SIM_PRIV(packet);
 	bool left = ack->pkt.type == SLBN_LEAVE_ACK;
 	struct slbn_source source;
 
@@ -182,31 +182,31 @@ static bool answer(struct sim *sim, struct packet *packet)
 const struct algorithm slbn_algorithm = {
 	.name = "slbn",
 	.about = "SLBN with healing, as the kernel runs it",
-	.wire_memory = sizeof(struct slbn_wire),
+	.link_memory = sizeof(struct slbnsim_link),
 	.packet_memory = packet_memory,
 	.packet_bytes = packet_bytes,
-	.wire_init = wire_init_healing,
-	.wire_end = wire_end,
+	.link_init = link_init_healing,
+	.link_end = link_end,
 	.join = join,
 	.move = move,
 	.down = visit_healing,
-	.turn = turn,
+	.at_destination = turn,
 	.up = visit_healing,
-	.answer = answer,
-	.longest = EPOCH / 4,
+	.at_source = answer,
+	.max_interval = EPOCH / 4,
 };
 
 const struct algorithm slbn_paper_algorithm = {
 	.name = "slbn-paper",
 	.about = "SLBN as in the paper, with three integers for each link",
-	.wire_memory = sizeof(struct slbn_wire),
+	.link_memory = sizeof(struct slbnsim_link),
 	.packet_memory = packet_memory,
 	.packet_bytes = packet_bytes,
-	.wire_init = wire_init,
+	.link_init = link_init,
 	.join = join,
 	.move = move,
 	.down = visit_plain,
-	.turn = turn,
+	.at_destination = turn,
 	.up = visit_plain,
-	.answer = answer,
+	.at_source = answer,
 };

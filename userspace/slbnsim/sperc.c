@@ -23,32 +23,32 @@
  * Rates are integers; a demand is an offer that is never ignored. What the
  * source sends at is the least of what it has been counted with.
  */
-#include "hops.h"
+#include "perc_common.h"
 
 #define ROUND 250000000ULL
 
-struct sperc_wire {
-	struct counts counts; /* SumE and NumB */
+struct sperc_link {
+	struct perc_counts counts; /* SumE and NumB */
 	u64 MaxE;
 	u64 next_MaxE;
 };
 
-static void visit(struct sim *sim, struct packet *packet, u32 link)
+static void process(struct sim *sim, struct packet *packet, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct sperc_wire *own = sim_own(sim, link);
-	struct hops_packet *cell = SIM_OWN(packet);
-	struct row *row = &cell->rows[packet->hop];
-	u64 e = hops_elsewhere(sim, packet), b;
+	struct sperc_link *own = sim_link_priv(sim, link);
+	struct perc_packet *cell = SIM_PRIV(packet);
+	struct perc_hop *entry = &cell->entries[packet->hop];
+	u64 e = perc_limit(sim, packet), b;
 
-	hops_take_out(&own->counts, row);
-	if (cell->goodbye)
+	perc_remove(&own->counts, entry);
+	if (cell->is_leave)
 		return;
-	b = hops_left(&own->counts, here->rate);
-	hops_put_in(&own->counts, row, e, b);
+	b = perc_offer(&own->counts, here->rate);
+	perc_add(&own->counts, entry, e, b);
 	/* By what it was before this one. */
-	row->ignore = own->MaxE > b;
-	if (row->elsewhere) {
+	entry->ignore = own->MaxE > b;
+	if (entry->elsewhere) {
 		own->MaxE = fp_max64(own->MaxE, e);
 		own->next_MaxE = fp_max64(own->next_MaxE, e);
 	}
@@ -56,7 +56,7 @@ static void visit(struct sim *sim, struct packet *packet, u32 link)
 
 static void timer(struct sim *sim, u32 link)
 {
-	struct sperc_wire *own = sim_own(sim, link);
+	struct sperc_link *own = sim_link_priv(sim, link);
 
 	own->MaxE = own->next_MaxE;
 	own->next_MaxE = 0;
@@ -65,15 +65,15 @@ static void timer(struct sim *sim, u32 link)
 const struct algorithm sperc_algorithm = {
 	.name = "sperc",
 	.about = "s-PERC, rounds of 250 ms",
-	.wire_memory = sizeof(struct sperc_wire),
-	.packet_memory = hops_memory,
-	.packet_bytes = hops_bytes,
-	.join = hops_join,
-	.down = visit,
-	.turn = hops_turn,
-	.up = visit,
-	.answer = hops_answer,
+	.link_memory = sizeof(struct sperc_link),
+	.packet_memory = perc_memory,
+	.packet_bytes = perc_bytes,
+	.join = perc_join,
+	.down = process,
+	.at_destination = perc_at_destination,
+	.up = process,
+	.at_source = perc_at_source,
 	.timer = timer,
-	.interval = ROUND,
-	.rounds = true,
+	.timer_interval = ROUND,
+	.has_rounds = true,
 };

@@ -116,7 +116,7 @@ u32 line_at(struct text *text, size_t offset)
  * rounded once, and gives what strtod() does (Clinger, "How to read floating
  * point numbers accurately", 1990). NAN: it is not so easy, or no number.
  */
-static double easy_number_in(const char *text)
+static double parse_short_decimal(const char *text)
 {
 	static const double tens[] = {
 		1e0, 1e1, 1e2,	1e3,  1e4,  1e5,  1e6,	1e7,
@@ -139,14 +139,14 @@ static double easy_number_in(const char *text)
 }
 
 /**
- * number_in() - a decimal number and nothing else
+ * parse_decimal() - a decimal number and nothing else
  * @text: a word
  *
  * Return: the number; NAN if it is none.
  */
-double number_in(const char *text)
+double parse_decimal(const char *text)
 {
-	double value = easy_number_in(text);
+	double value = parse_short_decimal(text);
 	char *end;
 
 	if (!isnan(value))
@@ -184,13 +184,13 @@ static size_t utf8_length(const unsigned char *at, size_t left)
 }
 
 /**
- * wrong_name() - can this be a name?
+ * name_error() - can this be a name?
  * @name: what is to be one
  * @length: its bytes
  *
  * Return: why not, or NULL.
  */
-const char *wrong_name(const char *name, size_t length)
+const char *name_error(const char *name, size_t length)
 {
 	size_t n, step;
 

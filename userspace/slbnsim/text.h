@@ -34,7 +34,7 @@ void __attribute__((noreturn, format(printf, 3, 4)))
 refuse_line(const char *file, u32 line, const char *format, ...);
 struct text read_text(const char *file);
 u32 line_at(struct text *text, size_t offset);
-double number_in(const char *text);
-const char *wrong_name(const char *name, size_t length);
+double parse_decimal(const char *text);
+const char *name_error(const char *name, size_t length);
 
 #endif /* SLBNSIM_TEXT_H */

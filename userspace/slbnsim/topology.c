@@ -1,76 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The command topology: draws a network, and sessions on it, and writes both as
- * read.h has them, so that run reads just what has been drawn: the same nodes,
- * links and sessions in the same order. So a run of the files of an experiment is
- * a run of the experiment.
+ * The command topology: generate a network and sessions, and write them as files
+ * (read.h). A run reads the same nodes, links and sessions in the same order, so
+ * a run of an experiment's files is a run of the experiment.
  *
- * "about" in the topology is the command line that makes the same files again,
- * with all that was left to defaults.
+ * "about" in the topology is the command line that writes the same files, with
+ * all defaults.
  */
 #include "topology.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arguments.h"
 #include "experiment.h"
 #include "generate.h"
+#include "options.h"
 #include "read.h"
 #include "write.h"
 
-/* As many routers as are drawn at most; at random, each looks at each other. */
+/* The most routers; a random graph looks at all pairs of them. */
 #define NODES_MAX 1000000
 #define RANDOM_MAX 20000
 #define SESSIONS_MAX 10000000
+#define WITHIN_MAX (1000000 * SEC)
 
-const char topology_usage[] =
+static const char usage[] =
 	"usage: slbnsim topology KIND [OPTION]...\n"
 	"\n"
-	"Draws a network, and sessions on it, and writes them as files for run.\n"
+	"Generate a network and sessions as files for run and maxmin.\n"
 	"\n"
 	"  line, star         routers in a row, or around one\n"
-	"  parking-lot        a line, with a session over all links and one over each\n"
+	"  parking-lot        a line; a session over all links and one over each\n"
 	"  random             Waxman's random graph, connected\n"
-	"  transit-stub       as GT-ITM draws them\n"
+	"  transit-stub       two levels of domains, as GT-ITM generates them\n"
 	"  1a, 1b, 2a, 2b, lan, wan  an experiment's network with its sessions\n"
-	"  file               that of --topology\n"
+	"  file               the network of --topology\n"
 	"any kind:\n"
-	"  --seed N           decides all that is random (1)\n"
-	"  --out FILE         where the topology goes, as JSON (- for standard output)\n"
-	"  --sessions-out FILE  where sessions go, as CSV (they are not written)\n"
+	"  --seed N           seed of all random numbers (1)\n"
+	"  --out FILE         for the topology, as JSON (- for standard output)\n"
+	"  --sessions-out FILE  for the sessions, as CSV (they are not written)\n"
 	"line, star, parking-lot, random:\n"
-	"  --nodes N          how many routers (10)\n"
+	"  --nodes N          number of routers (10)\n"
 	"  --rate RATE        of links (1gbit)\n"
 	"  --delay TIME[-TIME]  of links, drawn between the two (1ms; random: 1ms-10ms,\n"
 	"                     by distance)\n"
 	"random:\n"
-	"  --degree N         links of a router on average (4)\n"
-	"  --alpha PERCENT    how far links reach (20)\n"
+	"  --degree N         mean number of a router's links (4)\n"
+	"  --alpha PERCENT    Waxman's alpha: the larger, the more long links (20)\n"
 	"transit-stub (defaults: 1,100 routers):\n"
 	"  --domains N        transit domains (10)\n"
-	"  --transit N        routers in each on average (10)\n"
+	"  --transit N        mean number of routers in each (10)\n"
 	"  --stubs N          stub domains at each of these routers (2)\n"
-	"  --stub N           routers in each on average (5)\n"
+	"  --stub N           mean number of routers in each (5)\n"
 	"  --top-links PERCENT, --transit-links PERCENT, --stub-links PERCENT\n"
-	"                     how likely two domains, or routers of a domain, are linked\n"
-	"                     (50, 50, 42)\n"
+	"                     probability that two domains, or two routers of a domain,\n"
+	"                     are linked (50, 50, 42)\n"
 	"1a, 1b, 2a, 2b, lan, wan:\n"
 	"  --percent N        of the sessions, 1 to 100 (100)\n"
 	"file:\n"
 	"  --topology FILE    nodes and links, as JSON (- for standard input)\n"
-	"sessions (not of experiments; their number not in a parking lot):\n"
-	"  --sessions N       how many, between two routers each (10)\n"
-	"  --within TIME      they join from 0 to then (1s; parking-lot: 0)\n"
-	"  --host-rate RATE   each begins and ends at a host with such a link (none;\n"
+	"sessions (not of experiments; --sessions not of parking-lot):\n"
+	"  --sessions N       number of sessions between two random routers (10)\n"
+	"  --within TIME      they join from 0 until then (1s; parking-lot: 0)\n"
+	"  --host-rate RATE   link of a host at each end of a session (no hosts;\n"
 	"                     transit-stub: 100mbit)\n"
 	"  --host-delay TIME[-TIME]  (1us)\n";
 
-/* Kinds, as bits: which options are for which. */
+/* Kinds, as bits. */
 enum kind {
 	LINE = 1,
 	STAR = 2,
@@ -81,8 +80,8 @@ enum kind {
 	FROM_FILE = 64,
 };
 
-#define RULED (LINE | STAR | PARKING_LOT | RANDOM)
-#define ANY (RULED | TRANSIT_STUB | EXPERIMENT | FROM_FILE)
+#define SIMPLE (LINE | STAR | PARKING_LOT | RANDOM)
+#define ANY (SIMPLE | TRANSIT_STUB | EXPERIMENT | FROM_FILE)
 
 static const struct {
 	const char *name;
@@ -96,87 +95,10 @@ static const struct {
 	{ "file", FROM_FILE },
 };
 
-enum choice {
-	HELP,
-	SEED,
-	OUT,
-	SESSIONS_OUT,
-	NODES,
-	RATE,
-	DELAY,
-	DEGREE,
-	ALPHA,
-	DOMAINS,
-	TRANSIT,
-	STUBS,
-	STUB,
-	TOP_LINKS,
-	TRANSIT_LINKS,
-	STUB_LINKS,
-	PERCENT,
-	TOPOLOGY,
-	SESSIONS,
-	WITHIN,
-	HOST_RATE,
-	HOST_DELAY,
-	CHOICES
-};
-
-static const struct option names[CHOICES + 1] = {
-	[HELP] = { "help", no_argument, NULL, HELP },
-	[SEED] = { "seed", required_argument, NULL, SEED },
-	[OUT] = { "out", required_argument, NULL, OUT },
-	[SESSIONS_OUT] = { "sessions-out", required_argument, NULL,
-			   SESSIONS_OUT },
-	[NODES] = { "nodes", required_argument, NULL, NODES },
-	[RATE] = { "rate", required_argument, NULL, RATE },
-	[DELAY] = { "delay", required_argument, NULL, DELAY },
-	[DEGREE] = { "degree", required_argument, NULL, DEGREE },
-	[ALPHA] = { "alpha", required_argument, NULL, ALPHA },
-	[DOMAINS] = { "domains", required_argument, NULL, DOMAINS },
-	[TRANSIT] = { "transit", required_argument, NULL, TRANSIT },
-	[STUBS] = { "stubs", required_argument, NULL, STUBS },
-	[STUB] = { "stub", required_argument, NULL, STUB },
-	[TOP_LINKS] = { "top-links", required_argument, NULL, TOP_LINKS },
-	[TRANSIT_LINKS] = { "transit-links", required_argument, NULL,
-			    TRANSIT_LINKS },
-	[STUB_LINKS] = { "stub-links", required_argument, NULL, STUB_LINKS },
-	[PERCENT] = { "percent", required_argument, NULL, PERCENT },
-	[TOPOLOGY] = { "topology", required_argument, NULL, TOPOLOGY },
-	[SESSIONS] = { "sessions", required_argument, NULL, SESSIONS },
-	[WITHIN] = { "within", required_argument, NULL, WITHIN },
-	[HOST_RATE] = { "host-rate", required_argument, NULL, HOST_RATE },
-	[HOST_DELAY] = { "host-delay", required_argument, NULL, HOST_DELAY },
-};
-
-static const u32 meant_for[CHOICES] = {
-	[HELP] = ANY,
-	[SEED] = ANY,
-	[OUT] = ANY,
-	[SESSIONS_OUT] = ANY,
-	[NODES] = RULED,
-	[RATE] = RULED,
-	[DELAY] = RULED,
-	[DEGREE] = RANDOM,
-	[ALPHA] = RANDOM,
-	[DOMAINS] = TRANSIT_STUB,
-	[TRANSIT] = TRANSIT_STUB,
-	[STUBS] = TRANSIT_STUB,
-	[STUB] = TRANSIT_STUB,
-	[TOP_LINKS] = TRANSIT_STUB,
-	[TRANSIT_LINKS] = TRANSIT_STUB,
-	[STUB_LINKS] = TRANSIT_STUB,
-	[PERCENT] = EXPERIMENT,
-	[TOPOLOGY] = FROM_FILE,
-	[SESSIONS] = ANY & ~(EXPERIMENT | PARKING_LOT),
-	[WITHIN] = ANY & ~EXPERIMENT,
-	[HOST_RATE] = ANY & ~EXPERIMENT,
-	[HOST_DELAY] = ANY & ~EXPERIMENT,
-};
-
+/* The options. */
 struct plan {
 	enum kind kind;
-	const char *name;
+	const char *name; /* of the kind */
 	const struct experiment *experiment;
 	const char *file;
 	const char *out;
@@ -186,16 +108,15 @@ struct plan {
 	u32 degree;
 	u32 alpha; /* thousandths */
 	u32 percent;
-	struct links links;
+	struct link_params links;
 	struct transit_stub network;
-	struct wish_list sessions;
-	u32 given; /* choices that were, as bits */
+	struct session_params sessions;
 };
 
 /* ------------------------------------------------------------------------ */
-/* Arguments                                                                */
+/* Options                                                                  */
 
-static void kind_named(struct plan *plan, const char *name)
+static void find_kind(struct plan *plan, const char *name)
 {
 	size_t n;
 
@@ -214,119 +135,111 @@ static void kind_named(struct plan *plan, const char *name)
 		       name);
 }
 
-/* One time, or two with - between. */
-static void delays_named(struct links *links, const char *name, char *text)
+static void parse_nodes(void *settings, const char *name, char *text)
+{
+	struct plan *plan = settings;
+	u32 min = plan->kind == STAR ? 3 : 2;
+	u32 max = plan->kind == RANDOM ? RANDOM_MAX : NODES_MAX;
+
+	plan->nodes = parse_number(name, text, min, max);
+}
+
+static void parse_alpha(void *settings, const char *name, char *text)
+{
+	struct plan *plan = settings;
+
+	plan->alpha = parse_per_mille(name, text);
+	if (!plan->alpha)
+		refuse("%s '%s': must be 0.1 to 100 percent", name, text);
+}
+
+/* TIME or TIME-TIME */
+static void parse_delays(struct link_params *links, const char *name,
+			 char *text)
 {
 	char *dash = strchr(text, '-');
 
 	if (dash)
 		*dash = '\0';
-	links->delay_least = time_named(name, text, NET_DELAY_MAX);
-	links->delay_most = links->delay_least;
+	links->delay_min = parse_time(name, text, 0, NET_DELAY_MAX);
+	links->delay_max = links->delay_min;
 	if (!dash)
 		return;
-	links->delay_most = time_named(name, dash + 1, NET_DELAY_MAX);
+	links->delay_max = parse_time(name, dash + 1, 0, NET_DELAY_MAX);
 	*dash = '-';
-	if (links->delay_most < links->delay_least)
+	if (links->delay_max < links->delay_min)
 		refuse("%s '%s': the second is less than the first", name,
 		       text);
 }
 
-static void take(struct plan *plan, enum choice choice, char *text)
+static void parse_link_delay(void *settings, const char *name, char *text)
 {
-	u32 least, most;
-	char name[32];
-
-	snprintf(name, sizeof(name), "--%s", names[choice].name);
-	if (!(meant_for[choice] & plan->kind))
-		refuse("%s is not for %s", name, plan->name);
-	plan->given |= 1U << choice;
-	switch (choice) {
-	case SEED:
-		plan->seed = number_named(name, text, 0, ~0ULL);
-		break;
-	case OUT:
-		plan->out = text;
-		break;
-	case SESSIONS_OUT:
-		plan->sessions_out = text;
-		break;
-	case NODES:
-		least = plan->kind == STAR ? 3 : 2;
-		most = plan->kind == RANDOM ? RANDOM_MAX : NODES_MAX;
-		plan->nodes = number_named(name, text, least, most);
-		break;
-	case RATE:
-		plan->links.rate = rate_named(name, text);
-		break;
-	case DELAY:
-		delays_named(&plan->links, name, text);
-		break;
-	case DEGREE:
-		plan->degree = number_named(name, text, 1, 1000);
-		break;
-	case ALPHA:
-		plan->alpha = share_named(name, text);
-		if (!plan->alpha)
-			refuse("%s: must be more than nothing", name);
-		break;
-	case DOMAINS:
-		plan->network.domains = number_named(name, text, 1, 1000);
-		break;
-	case TRANSIT:
-		plan->network.transit = number_named(name, text, 1, 1000);
-		break;
-	case STUBS:
-		plan->network.stubs = number_named(name, text, 1, 1000);
-		break;
-	case STUB:
-		plan->network.stub = number_named(name, text, 1, 1000);
-		break;
-	case TOP_LINKS:
-		plan->network.top_links = share_named(name, text);
-		break;
-	case TRANSIT_LINKS:
-		plan->network.transit_links = share_named(name, text);
-		break;
-	case STUB_LINKS:
-		plan->network.stub_links = share_named(name, text);
-		break;
-	case PERCENT:
-		plan->percent = number_named(name, text, 1, 100);
-		break;
-	case TOPOLOGY:
-		plan->file = text;
-		break;
-	case SESSIONS:
-		plan->sessions.count =
-			number_named(name, text, 1, SESSIONS_MAX);
-		break;
-	case WITHIN:
-		plan->sessions.within = time_named(name, text, 1000000 * SEC);
-		break;
-	case HOST_RATE:
-		plan->sessions.hosts.rate = rate_named(name, text);
-		break;
-	case HOST_DELAY:
-		delays_named(&plan->sessions.hosts, name, text);
-		break;
-	case HELP:
-	case CHOICES:
-		break;
-	}
+	parse_delays(&((struct plan *)settings)->links, name, text);
 }
 
-static void check(const struct plan *plan)
+static void parse_host_delay(void *settings, const char *name, char *text)
 {
-	const u32 about_sessions = 1U << SESSIONS | 1U << WITHIN |
-				   1U << HOST_RATE | 1U << HOST_DELAY;
+	parse_delays(&((struct plan *)settings)->sessions.hosts, name, text);
+}
+
+#define AT(field) offsetof(struct plan, field)
+
+static const struct option_spec specs[] = {
+	{ "seed", OPTION_U64, ANY, .at = AT(seed), .max = ~0ULL },
+	{ "out", OPTION_TEXT, ANY, .at = AT(out) },
+	{ "sessions-out", OPTION_TEXT, ANY, .at = AT(sessions_out) },
+	{ "nodes", OPTION_CALL, SIMPLE, .parse = parse_nodes },
+	{ "rate", OPTION_RATE, SIMPLE, .at = AT(links.rate) },
+	{ "delay", OPTION_CALL, SIMPLE, .parse = parse_link_delay },
+	{ "degree", OPTION_U32, RANDOM, .at = AT(degree), 1, 1000 },
+	{ "alpha", OPTION_CALL, RANDOM, .parse = parse_alpha },
+	{ "domains", OPTION_U32, TRANSIT_STUB, .at = AT(network.domains), 1,
+	  1000 },
+	{ "transit", OPTION_U32, TRANSIT_STUB, .at = AT(network.transit), 1,
+	  1000 },
+	{ "stubs", OPTION_U32, TRANSIT_STUB, .at = AT(network.stubs), 1, 1000 },
+	{ "stub", OPTION_U32, TRANSIT_STUB, .at = AT(network.stub), 1, 1000 },
+	{ "top-links", OPTION_PER_MILLE, TRANSIT_STUB,
+	  .at = AT(network.top_links) },
+	{ "transit-links", OPTION_PER_MILLE, TRANSIT_STUB,
+	  .at = AT(network.transit_links) },
+	{ "stub-links", OPTION_PER_MILLE, TRANSIT_STUB,
+	  .at = AT(network.stub_links) },
+	{ "percent", OPTION_U32, EXPERIMENT, .at = AT(percent), 1, 100 },
+	{ "topology", OPTION_TEXT, FROM_FILE, .at = AT(file) },
+	{ "sessions", OPTION_U32, ANY & ~(EXPERIMENT | PARKING_LOT),
+	  .at = AT(sessions.count), 1, SESSIONS_MAX },
+	{ "within", OPTION_TIME, ANY & ~EXPERIMENT, .at = AT(sessions.within),
+	  .max = WITHIN_MAX },
+	{ "host-rate", OPTION_RATE, ANY & ~EXPERIMENT,
+	  .at = AT(sessions.hosts.rate) },
+	{ "host-delay", OPTION_CALL, ANY & ~EXPERIMENT,
+	  .parse = parse_host_delay },
+};
+
+static const struct option_set option_set = {
+	.specs = specs,
+	.count = sizeof(specs) / sizeof(*specs),
+	.help = "slbnsim topology",
+};
+
+static bool is_given(u32 given, const char *name)
+{
+	return option_given(&option_set, given, name);
+}
+
+/* Refuse options that contradict each other. */
+static void check(const struct plan *plan, u32 given)
+{
 	const struct transit_stub *network = &plan->network;
 
 	if (plan->kind == FROM_FILE && !plan->file)
 		refuse("needs --topology; see slbnsim topology --help");
-	if (!plan->sessions_out && plan->given & about_sessions)
+	if (!plan->sessions_out &&
+	    (is_given(given, "sessions") || is_given(given, "within") ||
+	     is_given(given, "host-rate") || is_given(given, "host-delay")))
 		refuse("sessions need --sessions-out");
-	if (plan->given & 1U << HOST_DELAY && !plan->sessions.hosts.rate)
+	if (is_given(given, "host-delay") && !plan->sessions.hosts.rate)
 		refuse("--host-delay needs --host-rate");
 	if (plan->sessions_out && !strcmp(plan->out, plan->sessions_out))
 		refuse("topology and sessions cannot be the same file");
@@ -334,6 +247,12 @@ static void check(const struct plan *plan)
 		    (1 + (u64)network->stubs * network->stub) >
 	    NODES_MAX)
 		refuse("that would be more than %u routers", NODES_MAX);
+}
+
+static void __attribute__((noreturn)) print_topology_usage(void)
+{
+	fputs(usage, stdout);
+	exit(0);
 }
 
 static struct plan parse(int argc, char **argv)
@@ -349,38 +268,23 @@ static struct plan parse(int argc, char **argv)
 		.network = { 10, 10, 2, 5, 500, 500, 420 },
 		.sessions = { 10, SEC, { 0, 1000, 1000 } },
 	};
-	int which;
+	u32 given;
 
-	if (argc > 2 && !strcmp(argv[2], "--help")) {
-		fputs(topology_usage, stdout);
-		exit(0);
-	}
+	if (argc > 2 && !strcmp(argv[2], "--help"))
+		print_topology_usage();
 	if (argc < 3 || *argv[2] == '-')
 		refuse("needs a kind of topology; see slbnsim topology --help");
-	kind_named(&plan, argv[2]);
+	find_kind(&plan, argv[2]);
 	if (plan.kind == RANDOM)
-		plan.links.delay_most = 10 * MSEC;
+		plan.links.delay_max = 10 * MSEC;
 	if (plan.kind == TRANSIT_STUB)
 		plan.sessions.hosts.rate = 100000000;
 	if (plan.kind == PARKING_LOT)
 		plan.sessions.within = 0;
-	opterr = 0;
-	optind = 3;
-	while ((which = getopt_long(argc, argv, "+:", names, NULL)) != -1) {
-		if (which == HELP) {
-			fputs(topology_usage, stdout);
-			exit(0);
-		}
-		if (which == ':')
-			refuse("%s needs a value", argv[optind - 1]);
-		if (which >= CHOICES)
-			refuse("unknown option %s; see slbnsim topology --help",
-			       argv[optind - 1]);
-		take(&plan, which, optarg);
-	}
-	if (optind < argc)
-		refuse("'%s' is one word too many; see --help", argv[optind]);
-	check(&plan);
+	if (!parse_options(&option_set, plan.kind, plan.name, argv + 2, &plan,
+			   &given))
+		print_topology_usage();
+	check(&plan, given);
 	return plan;
 }
 
@@ -486,13 +390,13 @@ add(struct line *line, const char *format, ...)
 }
 
 static void add_links(struct line *line, const char *prefix,
-		      const struct links *links)
+		      const struct link_params *links)
 {
 	add(line, " --%srate %llubit --%sdelay %lluns", prefix,
 	    (unsigned long long)links->rate, prefix,
-	    (unsigned long long)links->delay_least);
-	if (links->delay_most != links->delay_least)
-		add(line, "-%lluns", (unsigned long long)links->delay_most);
+	    (unsigned long long)links->delay_min);
+	if (links->delay_max != links->delay_min)
+		add(line, "-%lluns", (unsigned long long)links->delay_max);
 }
 
 /* The command line that draws the same. */
@@ -502,7 +406,7 @@ static void describe(struct line *line, const struct plan *plan)
 
 	add(line, "slbnsim " VERSION " topology %s --seed %llu", plan->name,
 	    (unsigned long long)plan->seed);
-	if (plan->kind & RULED) {
+	if (plan->kind & SIMPLE) {
 		add(line, " --nodes %u", plan->nodes);
 		add_links(line, "", &plan->links);
 	}

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The command topology: networks and sessions as files.
+ * The command topology: generate a network and sessions as files.
  */
 #ifndef SLBNSIM_TOPOLOGY_H
 #define SLBNSIM_TOPOLOGY_H
-
-extern const char topology_usage[];
 
 void topology(int argc, char **argv);
 

@@ -35,13 +35,13 @@
 #define WHEEL_SLOTS (2U << WHEEL_PAGE_BITS)
 #define WHEEL_PAGES (2U << WHEEL_ERA_BITS)
 /* What is left of an event's word, for who adds it. */
-#define WHEEL_WHAT_BITS (64U - WHEEL_SLOT_BITS)
+#define WHEEL_PAYLOAD_BITS (64U - WHEEL_SLOT_BITS)
 #define WHEEL_LINE 8U /* words */
 #define WHEEL_NONE (~0U)
 
 struct wheel_event {
 	u64 time; /* ns */
-	u64 what;
+	u64 payload;
 };
 
 struct wheel_line {
@@ -139,7 +139,7 @@ static inline void wheel_destroy(struct wheel *w)
 /* Lists                                                                    */
 
 /* Lines are those of a processor's caches, and begin where these do. */
-static inline void wheel_more_lines(struct wheel *w)
+static inline void wheel_grow_lines(struct wheel *w)
 {
 	u64 room = w->line_room ? 2ULL * w->line_room : 256;
 	u64 size = room * sizeof(struct wheel_line);
@@ -166,7 +166,7 @@ static inline u32 wheel_new_line(struct wheel *w)
 		return line;
 	}
 	if (w->line_count == w->line_room)
-		wheel_more_lines(w);
+		wheel_grow_lines(w);
 	return w->line_count++;
 }
 
@@ -192,7 +192,7 @@ static inline void wheel_make_room(struct wheel_words *to, u32 count)
 }
 
 /* All that is in a list, in a row; it is empty then. */
-static inline void wheel_empty(struct wheel *w, struct wheel_list *list,
+static inline void wheel_drain(struct wheel *w, struct wheel_list *list,
 			       struct wheel_words *to)
 {
 	u32 left = list->count, line, before;
@@ -221,18 +221,18 @@ static inline void wheel_insert_now(struct wheel *w, u64 word)
 	u32 at = w->now.count++;
 
 	wheel_make_room(&w->now, w->now.count);
-	for (; at > w->now_at && w->now.words[at - 1] >> WHEEL_WHAT_BITS >
-					 word >> WHEEL_WHAT_BITS;
+	for (; at > w->now_at && w->now.words[at - 1] >> WHEEL_PAYLOAD_BITS >
+					 word >> WHEEL_PAYLOAD_BITS;
 	     at--)
 		w->now.words[at] = w->now.words[at - 1];
 	w->now.words[at] = word;
 }
 
 /* Where it belongs, as things stand. */
-static inline void wheel_put(struct wheel *w, u64 time, u64 what)
+static inline void wheel_put(struct wheel *w, u64 time, u64 payload)
 {
 	u64 slot = time >> WHEEL_SLOT_BITS, page = slot >> WHEEL_PAGE_BITS;
-	u64 word = time << WHEEL_WHAT_BITS | what;
+	u64 word = time << WHEEL_PAYLOAD_BITS | payload;
 	struct wheel_list *list;
 	u32 at;
 
@@ -250,7 +250,7 @@ static inline void wheel_put(struct wheel *w, u64 time, u64 what)
 			w->paged++;
 		}
 		wheel_push(w, list, time);
-		wheel_push(w, list, what);
+		wheel_push(w, list, payload);
 	}
 }
 
@@ -259,28 +259,28 @@ static inline void wheel_put(struct wheel *w, u64 time, u64 what)
  * @w: the wheel
  * @time: when, ns, not before the latest that wheel_next() was asked about or
  *	has told
- * @what: what; not 0, below 2^WHEEL_WHAT_BITS
+ * @payload: payload; not 0, below 2^WHEEL_PAYLOAD_BITS
  */
-static inline void wheel_add(struct wheel *w, u64 time, u64 what)
+static inline void wheel_add(struct wheel *w, u64 time, u64 payload)
 {
 	w->count++;
-	wheel_put(w, time, what);
+	wheel_put(w, time, payload);
 }
 
 /* ------------------------------------------------------------------------ */
 /* Taking                                                                   */
 
-static inline void wheel_deal(struct wheel *w, struct wheel_list *list)
+static inline void wheel_redistribute(struct wheel *w, struct wheel_list *list)
 {
 	u32 n;
 
-	wheel_empty(w, list, &w->dealt);
+	wheel_drain(w, list, &w->dealt);
 	for (n = 0; n < w->dealt.count; n += 2)
 		wheel_put(w, w->dealt.words[n], w->dealt.words[n + 1]);
 }
 
 /* Go on to the next page, or if nothing happens for long, nearly to LAST. */
-static inline void wheel_turn_page(struct wheel *w, u64 last)
+static inline void wheel_advance_page(struct wheel *w, u64 last)
 {
 	struct wheel_list *next;
 
@@ -288,10 +288,10 @@ static inline void wheel_turn_page(struct wheel *w, u64 last)
 		w->page = fp_min64(last - 1, w->page | (WHEEL_PAGES / 2 - 1));
 	w->page++;
 	if (!(w->page % (WHEEL_PAGES / 2)))
-		wheel_deal(w, &w->far);
+		wheel_redistribute(w, &w->far);
 	next = &w->pages[(w->page + 1) % WHEEL_PAGES];
 	w->paged -= next->count / 2;
-	wheel_deal(w, next);
+	wheel_redistribute(w, next);
 }
 
 /* The next slot that has events; some has, and it is in this page or the next. */
@@ -337,18 +337,18 @@ static inline void wheel_sort(struct wheel *w)
 	if (w->now.count > 16) {
 		wheel_make_room(&w->sorted, w->now.count);
 		w->sorted.count = w->now.count;
-		wheel_sort_by(&w->now, w->sorted.words, WHEEL_WHAT_BITS,
+		wheel_sort_by(&w->now, w->sorted.words, WHEEL_PAYLOAD_BITS,
 			      WHEEL_LOW_BITS);
 		wheel_sort_by(&w->sorted, words,
-			      WHEEL_WHAT_BITS + WHEEL_LOW_BITS,
+			      WHEEL_PAYLOAD_BITS + WHEEL_LOW_BITS,
 			      WHEEL_SLOT_BITS - WHEEL_LOW_BITS);
 		return;
 	}
 	for (at = 1; at < w->now.count; at++) {
 		u64 word = words[at];
 
-		for (to = at; to && words[to - 1] >> WHEEL_WHAT_BITS > word >>
-					    WHEEL_WHAT_BITS;
+		for (to = at; to && words[to - 1] >> WHEEL_PAYLOAD_BITS >
+					    word >> WHEEL_PAYLOAD_BITS;
 		     to--)
 			words[to] = words[to - 1];
 		words[to] = word;
@@ -368,7 +368,7 @@ static inline void wheel_fetch(const struct wheel *w,
 }
 
 /* Go on to the next slot that has events, if it begins until then. */
-static inline bool wheel_turn(struct wheel *w, u64 until)
+static inline bool wheel_advance(struct wheel *w, u64 until)
 {
 	u64 last = until >> WHEEL_SLOT_BITS, slot = ~0ULL;
 	u32 at;
@@ -380,7 +380,7 @@ static inline bool wheel_turn(struct wheel *w, u64 until)
 			break;
 		if (w->page >= last >> WHEEL_PAGE_BITS)
 			return false;
-		wheel_turn_page(w, last >> WHEEL_PAGE_BITS);
+		wheel_advance_page(w, last >> WHEEL_PAGE_BITS);
 		/* Nothing is left in pages before. */
 		w->slot = fp_max64(w->slot, (w->page << WHEEL_PAGE_BITS) - 1);
 	}
@@ -390,7 +390,7 @@ static inline bool wheel_turn(struct wheel *w, u64 until)
 	w->slot = slot;
 	w->near -= w->slots[at].count;
 	w->busy[at / 64] &= ~(1ULL << at % 64);
-	wheel_empty(w, &w->slots[at], &w->now);
+	wheel_drain(w, &w->slots[at], &w->now);
 	w->now_at = 0;
 	memset(w->ahead, 0, sizeof(w->ahead));
 	wheel_sort(w);
@@ -413,11 +413,12 @@ static inline bool wheel_next(struct wheel *w, u64 until,
 {
 	u64 word;
 
-	if (w->now_at == w->now.count && (!w->count || !wheel_turn(w, until)))
+	if (w->now_at == w->now.count &&
+	    (!w->count || !wheel_advance(w, until)))
 		return false;
 	word = w->now.words[w->now_at];
-	event->time = w->slot << WHEEL_SLOT_BITS | word >> WHEEL_WHAT_BITS;
-	event->what = word & ((1ULL << WHEEL_WHAT_BITS) - 1);
+	event->time = w->slot << WHEEL_SLOT_BITS | word >> WHEEL_PAYLOAD_BITS;
+	event->payload = word & ((1ULL << WHEEL_PAYLOAD_BITS) - 1);
 	return event->time <= until;
 }
 
@@ -448,7 +449,7 @@ static inline u64 wheel_ahead(struct wheel *w, u32 who, u32 places)
 	if (at >= w->now.count || at > w->now_at + places)
 		return 0;
 	w->ahead[who]++;
-	return w->now.words[at] & ((1ULL << WHEEL_WHAT_BITS) - 1);
+	return w->now.words[at] & ((1ULL << WHEEL_PAYLOAD_BITS) - 1);
 }
 
 #endif /* SLBNSIM_WHEEL_H */

@@ -23,7 +23,7 @@
  * sessions, as in their router for ns-2. An interval does not end before
  * somebody has told something in it, for there would be nobody to share with.
  */
-#include "stamp.h"
+#include "rate_stamp.h"
 
 #define ALPHA 0.4
 #define BETA 0.226
@@ -43,7 +43,7 @@ struct xcp_source {
 	double cwnd;
 };
 
-struct xcp_wire {
+struct xcp_link {
 	double begun; /* this interval, s */
 	double d; /* of this interval, s */
 	double arrived; /* bits, when it began */
@@ -63,14 +63,14 @@ static size_t packet_memory(u32 hops)
 	return sizeof(struct xcp_packet);
 }
 
-static void wire_init(struct sim *sim, u32 link)
+static void link_init(struct sim *sim, u32 link)
 {
-	struct xcp_wire *own = sim_own(sim, link);
+	struct xcp_link *own = sim_link_priv(sim, link);
 
 	own->d = FIRST_RTT;
 }
 
-static void end_interval(struct xcp_wire *own, double C, double y)
+static void end_interval(struct xcp_link *own, double C, double y)
 {
 	/* A session tells the oftener, the shorter its round-trip. */
 	double d = own->squares / own->rtts;
@@ -93,23 +93,24 @@ static void end_interval(struct xcp_wire *own, double C, double y)
 static void timer(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct xcp_wire *own = sim_own(sim, link);
-	double now = sim->now / 1e9, waiting = sim_waiting(sim, link);
+	struct xcp_link *own = sim_link_priv(sim, link);
+	double now = sim->now / 1e9, waiting = sim_queued_bits(sim, link);
 
 	if (waiting < own->least)
 		own->least = waiting;
 	if (now - own->begun < own->d || own->rtts == 0)
 		return;
-	end_interval(own, here->rate,
-		     stamp_measure(sim, link, &own->arrived, now - own->begun));
+	end_interval(
+		own, here->rate,
+		rate_stamp_measure(sim, link, &own->arrived, now - own->begun));
 	own->begun = now;
 	own->least = waiting;
 }
 
 static void join(struct sim *sim, struct packet *packet)
 {
-	struct xcp_source *source = SIM_OWN(sim_source(sim, packet->session));
-	struct xcp_packet *own = SIM_OWN(packet);
+	struct xcp_source *source = SIM_PRIV(sim_source(sim, packet->session));
+	struct xcp_packet *own = SIM_PRIV(packet);
 
 	source->cwnd = PACKET;
 	*own = (struct xcp_packet){ .feedback = 1e18, .cwnd = PACKET };
@@ -118,8 +119,8 @@ static void join(struct sim *sim, struct packet *packet)
 static void down(struct sim *sim, struct packet *packet, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct xcp_wire *own = sim_own(sim, link);
-	struct xcp_packet *pkt = SIM_OWN(packet);
+	struct xcp_link *own = sim_link_priv(sim, link);
+	struct xcp_packet *pkt = SIM_PRIV(packet);
 	double rtt = pkt->rtt > 0 ? pkt->rtt : own->d;
 	double more = own->xi_p * rtt * rtt;
 	double less = own->xi_n * rtt * pkt->cwnd;
@@ -140,9 +141,9 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 
 static bool answer(struct sim *sim, struct packet *packet)
 {
-	struct xcp_source *source = SIM_OWN(sim_source(sim, packet->session));
-	struct xcp_packet *own = SIM_OWN(packet);
-	double rtt = sim_since_asked(sim, packet->session) / 1e9 + own->sending;
+	struct xcp_source *source = SIM_PRIV(sim_source(sim, packet->session));
+	struct xcp_packet *own = SIM_PRIV(packet);
+	double rtt = sim_since_sent(sim, packet->session) / 1e9 + own->sending;
 	double most = sim_demand(sim, packet->session) * rtt / 8;
 
 	if (sim_source(sim, packet->session)->leaving)
@@ -164,18 +165,18 @@ static bool answer(struct sim *sim, struct packet *packet)
 const struct algorithm xcp_algorithm = {
 	.name = "xcp",
 	.about = "XCP, a control packet for each window",
-	.wire_memory = sizeof(struct xcp_wire),
+	.link_memory = sizeof(struct xcp_link),
 	.source_memory = sizeof(struct xcp_source),
 	.packet_memory = packet_memory,
-	.packet_bytes = stamp_bytes,
-	.wire_init = wire_init,
+	.packet_bytes = rate_stamp_bytes,
+	.link_init = link_init,
 	.join = join,
 	.down = down,
-	.turn = stamp_turn,
-	.up = stamp_pass,
-	.answer = answer,
-	.measures = true,
-	.rides = true,
+	.at_destination = rate_stamp_at_destination,
+	.up = rate_stamp_pass,
+	.at_source = answer,
+	.needs_data = true,
+	.piggybacks = true,
 	.timer = timer,
-	.interval = TICK,
+	.timer_interval = TICK,
 };

@@ -4,74 +4,76 @@
  * algorithms without state in packets have in common. The source asks for its
  * demand, and sends at what comes back.
  */
-#ifndef SLBNSIM_STAMP_H
-#define SLBNSIM_STAMP_H
+#ifndef SLBNSIM_RATE_STAMP_H
+#define SLBNSIM_RATE_STAMP_H
 
 #include "sim.h"
 
 /* A header of IPv4 and UDP, Ethernet's as queues count it, and 24 octets. */
-#define STAMP_BYTES (20 + 8 + 14 + 24)
+#define RATE_STAMP_BYTES (20 + 8 + 14 + 24)
 
 /**
- * struct stamp - such a packet
+ * struct rate_stamp - such a packet
  * @rate: the least so far, bit/s
  * @now: what the source sends at, bit/s
  * @rtt: its round-trip, ns; 0 if it does not know yet
  */
-struct stamp {
+struct rate_stamp {
 	u64 rate;
 	u64 now;
 	u64 rtt;
 };
 
-static inline size_t stamp_memory(u32 hops)
+static inline size_t rate_stamp_memory(u32 hops)
 {
 	(void)hops;
-	return sizeof(struct stamp);
+	return sizeof(struct rate_stamp);
 }
 
-static inline u32 stamp_bytes(u32 hops)
+static inline u32 rate_stamp_bytes(u32 hops)
 {
 	(void)hops;
-	return STAMP_BYTES;
+	return RATE_STAMP_BYTES;
 }
 
-static inline void stamp_join(struct sim *sim, struct packet *packet)
+static inline void rate_stamp_join(struct sim *sim, struct packet *packet)
 {
-	struct stamp *own = SIM_OWN(packet);
+	struct rate_stamp *own = SIM_PRIV(packet);
 
-	*own = (struct stamp){ .rate = sim_demand(sim, packet->session) };
+	*own = (struct rate_stamp){ .rate = sim_demand(sim, packet->session) };
 }
 
-static inline void stamp_pass(struct sim *sim, struct packet *packet, u32 link)
+static inline void rate_stamp_pass(struct sim *sim, struct packet *packet,
+				   u32 link)
 {
 	(void)sim;
 	(void)packet;
 	(void)link;
 }
 
-static inline void stamp_turn(struct sim *sim, struct packet *packet)
+static inline void rate_stamp_at_destination(struct sim *sim,
+					     struct packet *packet)
 {
 	(void)sim;
 	(void)packet;
 }
 
-static inline bool stamp_answer(struct sim *sim, struct packet *packet)
+static inline bool rate_stamp_at_source(struct sim *sim, struct packet *packet)
 {
-	struct stamp *own = SIM_OWN(packet);
+	struct rate_stamp *own = SIM_PRIV(packet);
 
 	/* Nobody has to be told that it goes. */
 	if (sim_source(sim, packet->session)->leaving)
 		return false;
 	sim_set_rate(sim, packet->session, own->rate);
 	own->now = own->rate;
-	own->rtt = sim_since_asked(sim, packet->session);
+	own->rtt = sim_since_sent(sim, packet->session);
 	own->rate = sim_demand(sim, packet->session);
 	return true;
 }
 
 /**
- * stamp_measure() - what came to a link since the latest look
+ * rate_stamp_measure() - what came to a link since the latest look
  * @sim: the run
  * @link: the link
  * @before: bits that had come then; they are brought up to date
@@ -79,10 +81,10 @@ static inline bool stamp_answer(struct sim *sim, struct packet *packet)
  *
  * Return: bit/s.
  */
-static inline double stamp_measure(struct sim *sim, u32 link, double *before,
-				   double seconds)
+static inline double rate_stamp_measure(struct sim *sim, u32 link,
+					double *before, double seconds)
 {
-	double arrived = sim_arrived(sim, link);
+	double arrived = sim_arrived_bits(sim, link);
 	double rate = (arrived - *before) / seconds;
 
 	*before = arrived;
@@ -90,11 +92,11 @@ static inline double stamp_measure(struct sim *sim, u32 link, double *before,
 }
 
 /**
- * struct common - a link that has one rate for all sessions
+ * struct shared_rate - a link that has one rate for all sessions
  * @R: the rate, bit/s
  * @arrived: bits, at the latest look
  */
-struct common {
+struct shared_rate {
 	double R;
 	double arrived;
 };
@@ -104,26 +106,26 @@ struct common {
  * RCP let the rate of an idle link grow up to what the link has, so that is
  * where it is when the first session comes.
  */
-static inline void common_start(struct sim *sim, u32 link)
+static inline void shared_rate_start(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
-	struct common *own = sim_own(sim, link);
+	struct shared_rate *own = sim_link_priv(sim, link);
 
 	own->R = here->rate;
 }
 
-static inline void common_stamp(struct sim *sim, struct packet *packet,
-				u32 link)
+static inline void shared_rate_stamp(struct sim *sim, struct packet *packet,
+				     u32 link)
 {
-	struct common *own = sim_own(sim, link);
-	struct stamp *stamp = SIM_OWN(packet);
+	struct shared_rate *own = sim_link_priv(sim, link);
+	struct rate_stamp *stamp = SIM_PRIV(packet);
 
 	stamp->rate = fp_min64(stamp->rate, (u64)own->R);
 }
 
 /* A tenth of a packet of 2000 bytes in a round-trip is the least, bit/s. */
-static inline void common_set(struct common *own, double rate, double rtt,
-			      double most)
+static inline void shared_rate_set(struct shared_rate *own, double rate,
+				   double rtt, double most)
 {
 	double least = 0.1 * 8 * 2000 / rtt;
 
@@ -132,4 +134,4 @@ static inline void common_set(struct common *own, double rate, double rtt,
 	own->R = rate < most ? rate : most;
 }
 
-#endif /* SLBNSIM_STAMP_H */
+#endif /* SLBNSIM_RATE_STAMP_H */

@@ -58,9 +58,9 @@ def error(answer: dict[str, Any]) -> float:
         ("--cut b>x@1", "--cut b>x: there is no such link"),
         ("--cut a>c@1", "--cut a>c: there is no such link"),
         ("--cut b@1", "--cut b: there is no such link"),
-        ("--silent", "--silent is for --cut"),
+        ("--silent", "--silent needs --cut"),
         ("--round 1s", "slbn has no rounds"),
-        ("--count 5", "--count is for experiment"),
+        ("--count 5", "--count is not an option of run"),
     ],
 )
 def test_words_that_make_no_sense(tmp_path: Path, words: str, message: str) -> None:

@@ -13,7 +13,7 @@
  * If it is to be the busiest link, it is the one that most paths cross of those
  * that can be done without.
  */
-#include "trouble.h"
+#include "faults.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +22,23 @@
 
 #define MILLION 1000000ULL
 
-static bool is_there(const struct session *session, u64 time)
+static bool is_present(const struct session *session, u64 time)
 {
 	return session->join <= time && session->leave > time;
 }
 
-static void die(struct net *net, const struct death *death, u64 *random)
+static void crash_sessions(struct net *net, const struct crash *crash,
+			   u64 *random)
 {
 	u32 n;
 
 	for (n = 0; n < net->session_count; n++) {
 		struct session *session = &net->sessions[n];
 
-		if (!is_there(session, death->time) ||
-		    draw_below(random, MILLION) >= death->part)
+		if (!is_present(session, crash->time) ||
+		    draw_below(random, MILLION) >= crash->part)
 			continue;
-		session->leave = death->time;
+		session->leave = crash->time;
 		session->silent = true;
 	}
 }
@@ -49,13 +50,14 @@ static bool crosses(const struct net *net, const struct session *session,
 	u32 hop;
 
 	for (hop = 0; hop < session->hops; hop++)
-		if (hops[hop] == link || hops[hop] == net->links[link].back)
+		if (hops[hop] == link || hops[hop] == net->links[link].reverse)
 			return true;
 	return false;
 }
 
 /* Session NUMBER goes on from TIME on, as another one that has no path yet. */
-static const char *follow_up(struct net *net, u32 number, u64 time, bool silent)
+static const char *move_session(struct net *net, u32 number, u64 time,
+				bool silent)
 {
 	struct session *next = net_add_session(net);
 	struct session *session = &net->sessions[number];
@@ -69,7 +71,7 @@ static const char *follow_up(struct net *net, u32 number, u64 time, bool silent)
 		return "the name of a session that moves, with a ', is taken";
 	next->join = time;
 	next->path = NET_NONE;
-	next->was = silent ? number + 1 : 0;
+	next->moved_from = silent ? number + 1 : 0;
 	session->leave = time;
 	session->silent = silent;
 	return NULL;
@@ -78,15 +80,15 @@ static const char *follow_up(struct net *net, u32 number, u64 time, bool silent)
 /* Are there, for sessions that have none, paths that do not cross a link? */
 static bool route_without(struct net *net, u32 link)
 {
-	u32 back = net->links[link].back, which, n;
+	u32 back = net->links[link].reverse, which, n;
 	bool found;
 
 	/* To the search, links without one that leads back are no links. */
-	net->links[link].back = NET_NONE;
-	net->links[back].back = NET_NONE;
+	net->links[link].reverse = NET_NONE;
+	net->links[back].reverse = NET_NONE;
 	found = !net_route(net, &which);
-	net->links[link].back = back;
-	net->links[back].back = link;
+	net->links[link].reverse = back;
+	net->links[back].reverse = link;
 	/* If it is a host's only one, paths end before it. */
 	for (n = 0; n < net->session_count && found; n++) {
 		const struct session *session = &net->sessions[n];
@@ -105,7 +107,7 @@ static u64 *count_crossing(const struct net *net, u64 time)
 	for (n = 0; count && n < net->session_count; n++) {
 		const struct session *session = &net->sessions[n];
 
-		if (!is_there(session, time))
+		if (!is_present(session, time))
 			continue;
 		for (hop = 0; hop < session->hops; hop++)
 			count[net->hops[session->path + hop]]++;
@@ -114,7 +116,7 @@ static u64 *count_crossing(const struct net *net, u64 time)
 }
 
 /* Can all sessions that cross it do without? Tries it, and takes it back. */
-static bool can_go(struct net *net, u32 link)
+static bool is_dispensable(struct net *net, u32 link)
 {
 	u32 sessions = net->session_count, hops = net->hop_count, n;
 	bool can;
@@ -147,11 +149,11 @@ static u32 busiest(struct net *net, u64 time)
 			if (count[n] &&
 			    (best == NET_NONE || count[n] > count[best]))
 				best = n;
-		if (best == NET_NONE || can_go(net, best))
+		if (best == NET_NONE || is_dispensable(net, best))
 			break;
 		/* Nor the other way. */
 		count[best] = 0;
-		count[net->links[best].back] = 0;
+		count[net->links[best].reverse] = 0;
 	}
 	free(count);
 	return best;
@@ -173,37 +175,36 @@ static u32 link_named(struct net *net, const char *text)
 	return net_link_between(net, from, to);
 }
 
-static const char *cut(struct net *net, const struct trouble *trouble,
-		       u32 *link)
+static const char *cut(struct net *net, const struct faults *faults, u32 *link)
 {
 	u32 sessions = net->session_count, n;
 	const char *wrong;
 
-	if (!strcmp(trouble->cut, TROUBLE_BUSIEST)) {
-		*link = busiest(net, trouble->cut_at);
+	if (!strcmp(faults->cut, FAULTS_BUSIEST)) {
+		*link = busiest(net, faults->cut_at);
 		if (*link == NET_NONE)
 			return "no link can be done without";
 	} else {
-		*link = link_named(net, trouble->cut);
+		*link = link_named(net, faults->cut);
 		if (*link == NET_NONE)
 			return "there is no such link";
-		if (net->links[*link].back == NET_NONE)
+		if (net->links[*link].reverse == NET_NONE)
 			return "no link leads back";
 	}
 	for (n = 0; n < sessions; n++) {
 		struct session *session = &net->sessions[n];
 
-		if (session->leave <= trouble->cut_at ||
+		if (session->leave <= faults->cut_at ||
 		    !crosses(net, session, *link))
 			continue;
-		if (session->join >= trouble->cut_at) {
+		if (session->join >= faults->cut_at) {
 			/* It finds the new path when it joins. */
 			session->path = NET_NONE;
 			continue;
 		}
 		if (session->bytes)
 			return "a session that moves cannot have an end";
-		wrong = follow_up(net, n, trouble->cut_at, trouble->silent);
+		wrong = move_session(net, n, faults->cut_at, faults->silent);
 		if (wrong)
 			return wrong;
 	}
@@ -213,7 +214,7 @@ static const char *cut(struct net *net, const struct trouble *trouble,
 }
 
 /**
- * trouble_plan() - write into a network what goes wrong there
+ * faults_apply() - write into a network what goes wrong there
  * @net: the network, with paths of all sessions
  * @trouble: what was asked for
  * @seed: decides who dies
@@ -221,14 +222,14 @@ static const char *cut(struct net *net, const struct trouble *trouble,
  *
  * Return: what is wrong, or NULL.
  */
-const char *trouble_plan(struct net *net, const struct trouble *trouble,
-			 u64 seed, u32 *link)
+const char *faults_apply(struct net *net, const struct faults *faults, u64 seed,
+			 u32 *link)
 {
 	u64 random = ~seed;
 	u32 n;
 
 	*link = NET_NONE;
-	for (n = 0; n < trouble->death_count; n++)
-		die(net, &trouble->deaths[n], &random);
-	return trouble->cut ? cut(net, trouble, link) : NULL;
+	for (n = 0; n < faults->crash_count; n++)
+		crash_sessions(net, &faults->crashes[n], &random);
+	return faults->cut ? cut(net, faults, link) : NULL;
 }

@@ -6,41 +6,41 @@
  * Both are written into the network before a run, as sessions that leave and
  * join: so whatever looks at sessions, the oracle too, knows of them.
  */
-#ifndef SLBNSIM_TROUBLE_H
-#define SLBNSIM_TROUBLE_H
+#ifndef SLBNSIM_FAULTS_H
+#define SLBNSIM_FAULTS_H
 
 #include "net.h"
 
-#define TROUBLE_DEATHS 8U
-#define TROUBLE_BUSIEST "busiest"
+#define FAULTS_CRASHES_MAX 8U
+#define FAULTS_BUSIEST "busiest"
 
 /**
- * struct death - when how many sessions die
+ * struct crash - when how many sessions die
  * @part: of those that are there, 1/1000000
  * @time: ns
  */
-struct death {
+struct crash {
 	u32 part;
 	u64 time;
 };
 
 /**
- * struct trouble - all that goes wrong, as it was asked for
- * @deaths: of sessions
- * @death_count: how many times
- * @cut: the link, FROM>TO or TROUBLE_BUSIEST; NULL: none
+ * struct faults - all that goes wrong, as it was asked for
+ * @crashes: of sessions
+ * @crash_count: how many times
+ * @cut: the link, FROM>TO or FAULTS_BUSIEST; NULL: none
  * @cut_at: when, ns
  * @silent: sessions move to another path without a word on the old one
  */
-struct trouble {
-	struct death deaths[TROUBLE_DEATHS];
-	u32 death_count;
+struct faults {
+	struct crash crashes[FAULTS_CRASHES_MAX];
+	u32 crash_count;
 	const char *cut;
 	u64 cut_at;
 	bool silent;
 };
 
-const char *trouble_plan(struct net *net, const struct trouble *trouble,
-			 u64 seed, u32 *link);
+const char *faults_apply(struct net *net, const struct faults *faults, u64 seed,
+			 u32 *link);
 
-#endif /* SLBNSIM_TROUBLE_H */
+#endif /* SLBNSIM_FAULTS_H */

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The options of the commands run, maxmin and experiment, and --help.
+ */
+#include "command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+const struct algorithm *const algorithms[] = {
+	&slbn_algorithm,  &slbn_paper_algorithm, &bfyz_algorithm,
+	&sperc_algorithm, &erica_algorithm,	 &cobb_algorithm,
+	&rcp_algorithm,	  &piqi_rcp_algorithm,	 &xcp_algorithm,
+};
+
+const u32 algorithm_count = sizeof(algorithms) / sizeof(*algorithms);
+
+static const char usage[] =
+	"usage: slbnsim run --topology FILE --sessions FILE [OPTION]...\n"
+	"       slbnsim maxmin --topology FILE --sessions FILE [OPTION]...\n"
+	"       slbnsim experiment NAME [OPTION]...\n"
+	"       slbnsim topology KIND [OPTION]...\n"
+	"       slbnsim algorithms | experiments [--json]\n"
+	"\n"
+	"Simulate explicit-rate protocols on networks too large to emulate.\n"
+	"\n"
+	"  run                simulate sessions; print their rates and max-min rates\n"
+	"  maxmin             print the max-min fair rates of all sessions\n"
+	"  experiment         run an experiment of SLBN's paper, or one of ours; print\n"
+	"                     the error of rates over time\n"
+	"  topology           generate a network and sessions as files\n"
+	"  algorithms, experiments  list them\n";
+
+static const char usage_files[] =
+	"  --topology FILE    nodes and links, as JSON (- for standard input)\n"
+	"  --sessions FILE    sessions, as CSV (- for standard input)\n";
+
+static const char usage_output[] =
+	"  --json             print JSON instead of a table\n"
+	"  --quiet            no progress reports\n";
+
+static const char usage_run[] =
+	"  --algorithm NAME   what links and sources run (slbn)\n"
+	"  --until TIME       the end, such as 2s (5 s after the last join or leave; an\n"
+	"                     experiment's own)\n"
+	"  --seed N           seed of all random numbers (1)\n"
+	"  --pause TIME       mean pause between a session's cycles (5ms)\n"
+	"  --control PERCENT  the largest part of its rate for control packets (1)\n"
+	"  --data BYTES|fluid send data packets of this size, or a fluid (no data)\n"
+	"  --round TIME       of algorithms that have rounds (their own)\n"
+	"  --loss PERCENT     loss of control packets on each link (0)\n"
+	"  --memory ENTRIES   memory of an slbn link, if packets may be lost (enough)\n"
+	"  --dead PERCENT@TIME  sessions that crash, without a Leave (none)\n"
+	"  --cut FROM>TO@TIME|busiest@TIME  a link fails; sessions are rerouted (none)\n"
+	"  --silent           rerouted sessions send no Leave on the old path\n";
+
+static const char usage_experiment[] =
+	"  --every TIME       between two samples (10ms)\n"
+	"  --percent N        of the sessions, 1 to 100 (100)\n"
+	"  --count N          sessions that join at first; others in proportion\n";
+
+static const char usage_status[] =
+	"\n"
+	"Exit status: 0; 1 out of memory; 2 invalid arguments or files; 128 + N stopped\n"
+	"by signal N, after printing the results so far.\n";
+
+/**
+ * print_usage() - print the usage and end the program
+ * @command: only its options; NULL: all of them
+ */
+void print_usage(const char *command)
+{
+	bool all = !command, run = all || !strcmp(command, "run");
+	bool maxmin = all || !strcmp(command, "maxmin");
+	bool experiment = all || !strcmp(command, "experiment");
+
+	fputs(usage, stdout);
+	if (run || maxmin) {
+		puts("run, maxmin:");
+		fputs(usage_files, stdout);
+	}
+	if (run || maxmin || experiment) {
+		puts("run, maxmin, experiment:");
+		fputs(usage_output, stdout);
+	}
+	if (run || experiment) {
+		puts("run, experiment:");
+		fputs(usage_run, stdout);
+	}
+	if (experiment) {
+		puts("experiment:");
+		fputs(usage_experiment, stdout);
+	}
+	if (all)
+		puts("topology: see slbnsim topology --help");
+	fputs(usage_status, stdout);
+	exit(0);
+}
+
+static void parse_algorithm(void *settings, const char *name, char *text)
+{
+	struct command *command = settings;
+	u32 n;
+
+	(void)name;
+	for (n = 0; n < algorithm_count; n++) {
+		if (!strcmp(algorithms[n]->name, text)) {
+			command->options.algorithm = algorithms[n];
+			return;
+		}
+	}
+	refuse("no algorithm '%s'; see slbnsim algorithms", text);
+}
+
+static void parse_data(void *settings, const char *name, char *text)
+{
+	struct sim_options *options = &((struct command *)settings)->options;
+
+	options->fluid = !strcmp(text, "fluid");
+	options->data_bytes =
+		options->fluid ? 0 : parse_number(name, text, 40, 65535);
+}
+
+/* Parse the time of WHAT@TIME, ns, and cut TEXT at the @. */
+static u64 split_time(const char *name, char *text)
+{
+	char *at = strrchr(text, '@');
+
+	if (!at)
+		refuse("%s '%s': needs @ and a time, such as @2s", name, text);
+	*at = 0;
+	return parse_time(name, at + 1, 0, UNTIL_MAX);
+}
+
+static void parse_dead(void *settings, const char *name, char *text)
+{
+	struct faults *faults = &((struct command *)settings)->faults;
+	struct crash *crash = &faults->crashes[faults->crash_count++];
+
+	if (faults->crash_count > FAULTS_CRASHES_MAX)
+		refuse("%s: at most %u times", name, FAULTS_CRASHES_MAX);
+	crash->time = split_time(name, text);
+	crash->part = parse_ppm(name, text, 1);
+}
+
+static void parse_cut(void *settings, const char *name, char *text)
+{
+	struct faults *faults = &((struct command *)settings)->faults;
+
+	faults->cut_at = split_time(name, text);
+	faults->cut = text;
+}
+
+#define FILES (COMMAND_RUN | COMMAND_MAXMIN)
+#define SIMULATION (COMMAND_RUN | COMMAND_EXPERIMENT)
+#define ANY (COMMAND_RUN | COMMAND_MAXMIN | COMMAND_EXPERIMENT)
+#define AT(field) offsetof(struct command, field)
+
+static const struct option_spec specs[] = {
+	{ "topology", OPTION_TEXT, FILES, .at = AT(topology) },
+	{ "sessions", OPTION_TEXT, FILES, .at = AT(sessions) },
+	{ "json", OPTION_FLAG, ANY, .at = AT(json) },
+	{ "quiet", OPTION_FLAG, ANY, .at = AT(quiet) },
+	{ "algorithm", OPTION_CALL, SIMULATION, .parse = parse_algorithm },
+	{ "until", OPTION_TIME, SIMULATION, .at = AT(options.until),
+	  .max = UNTIL_MAX },
+	{ "seed", OPTION_U64, SIMULATION, .at = AT(options.seed),
+	  .max = ~0ULL },
+	{ "pause", OPTION_TIME, SIMULATION, .at = AT(options.pause),
+	  .max = 10 * SEC },
+	{ "control", OPTION_PER_MILLE, SIMULATION,
+	  .at = AT(options.control_share) },
+	{ "data", OPTION_CALL, SIMULATION, .parse = parse_data },
+	{ "round", OPTION_TIME, SIMULATION, .at = AT(options.round),
+	  .max = 10 * SEC },
+	{ "loss", OPTION_PPM, SIMULATION, .at = AT(options.loss) },
+	{ "memory", OPTION_U32, SIMULATION, .at = AT(options.memory),
+	  .max = NET_NONE },
+	{ "dead", OPTION_CALL, SIMULATION, .parse = parse_dead },
+	{ "cut", OPTION_CALL, SIMULATION, .parse = parse_cut },
+	{ "silent", OPTION_FLAG, SIMULATION, .at = AT(faults.silent) },
+	{ "every", OPTION_TIME, COMMAND_EXPERIMENT, .at = AT(every), .min = 1,
+	  .max = 10 * SEC },
+	{ "percent", OPTION_U32, COMMAND_EXPERIMENT, .at = AT(percent),
+	  .min = 1, .max = 100 },
+	{ "count", OPTION_U32, COMMAND_EXPERIMENT, .at = AT(count), .min = 1,
+	  .max = 10000000 },
+};
+
+static const struct option_set option_set = {
+	.specs = specs,
+	.count = sizeof(specs) / sizeof(*specs),
+	.help = "slbnsim",
+};
+
+static const struct experiment *find_experiment(const char *name)
+{
+	u32 n;
+
+	for (n = 0; n < experiment_count; n++)
+		if (!strcmp(experiments[n].name, name))
+			return &experiments[n];
+	refuse("no experiment '%s'; see slbnsim experiments", name);
+}
+
+/* Refuse options that contradict each other. */
+static void check(const struct command *command)
+{
+	const struct sim_options *options = &command->options;
+	const struct experiment *experiment = command->experiment;
+	bool has_data = options->fluid || options->data_bytes;
+
+	if (command->type == COMMAND_EXPERIMENT && !experiment)
+		refuse("needs the name of an experiment; see slbnsim experiments");
+	if (command->type != COMMAND_MAXMIN && options->algorithm->needs_data &&
+	    !has_data)
+		refuse("%s measures data: needs --data fluid or --data BYTES",
+		       options->algorithm->name);
+	if (options->round && !options->algorithm->has_rounds)
+		refuse("%s has no rounds", options->algorithm->name);
+	if (command->faults.silent && !command->faults.cut)
+		refuse("--silent needs --cut");
+	if (experiment && experiment->sized && !has_data)
+		refuse("sessions of %s have data: needs --data fluid or --data BYTES",
+		       experiment->name);
+	if (experiment)
+		return;
+	if (!command->topology || !command->sessions)
+		refuse("needs --topology and --sessions; see --help");
+	if (!strcmp(command->topology, command->sessions))
+		refuse("topology and sessions cannot be the same file");
+}
+
+/**
+ * parse_command() - parse the command line
+ * @argc: number of arguments
+ * @argv: the program, run, maxmin or experiment, and options
+ *
+ * Return: the command. Invalid arguments end the program with status 2.
+ */
+struct command parse_command(int argc, char **argv)
+{
+	struct command command = {
+		.type = COMMAND_RUN,
+		.every = 10 * MSEC,
+		.percent = 100,
+		.options = {
+			.algorithm = &slbn_algorithm,
+			.seed = 1,
+			.until = NET_NEVER,
+			.pause = 5 * MSEC,
+			.control_share = 10,
+			.memory = NET_NONE,
+		},
+	};
+	char **arguments = argv + 1;
+	u32 given;
+
+	if (!strcmp(argv[1], "maxmin"))
+		command.type = COMMAND_MAXMIN;
+	if (!strcmp(argv[1], "experiment")) {
+		command.type = COMMAND_EXPERIMENT;
+		if (argc > 2 && *argv[2] != '-') {
+			command.experiment = find_experiment(argv[2]);
+			arguments++;
+		}
+	}
+	if (!parse_options(&option_set, command.type, argv[1], arguments,
+			   &command, &given))
+		print_usage(argv[1]);
+	check(&command);
+	return command;
+}
