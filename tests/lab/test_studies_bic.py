@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import pytest
 from fairlab.figures.studies import ALL, bic
+from fairlab.figures.studies.bic import common, convergence, rules
 from fairlab.figures.study import Claim, Data, Study
 from fairlab.run.experiment import Experiment
 
@@ -37,40 +38,42 @@ def claim(name: str, data: Data, text: str, quick: bool = False) -> Claim:
 
 def test_responses_of_the_text() -> None:
     """Numbers that were worked out by hand, or are in the slides."""
-    assert bic.aimd_response(1e-4) == pytest.approx(122.5, rel=1e-3)
+    assert rules.aimd_response(1e-4) == pytest.approx(122.5, rel=1e-3)
     for p in (1e-3, 1e-5, 1e-8):  # "about 13 times" at any p
-        assert bic.RESPONSES["aimd"](p) / bic.aimd_response(p) == pytest.approx(12.65, rel=1e-3)
-    assert bic.hstcp_response(1e-7) == pytest.approx(83000, rel=0.02)
-    assert bic.stcp_response(1e-5) == pytest.approx(8000)
+        assert rules.RESPONSES["aimd"](p) / rules.aimd_response(p) == pytest.approx(12.65, rel=1e-3)
+    assert rules.hstcp_response(1e-7) == pytest.approx(83000, rel=0.02)
+    assert rules.stcp_response(1e-5) == pytest.approx(8000)
     # A window of 100,000 packets needs a loss in 6.7e9 (slides 8, 10).
-    assert bic.aimd_response(1.5e-10) == pytest.approx(100_000)
+    assert rules.aimd_response(1.5e-10) == pytest.approx(100_000)
 
 
 @pytest.mark.parametrize(("p", "window"), [(6.5e-6, 4800), (5.9e-7, 18_900), (4.1e-8, 75_200)])
 def test_response_of_bic(p: float, window: float) -> None:
-    assert bic.bic_response(p) == pytest.approx(window, rel=0.01)
+    assert rules.bic_response(p) == pytest.approx(window, rel=0.01)
 
 
 def test_bic_is_like_aimd_in_large_windows() -> None:
-    assert bic.bic_response(1e-12) == pytest.approx(bic.aimd_response(1e-12, 32, 0.125), rel=0.01)
+    assert rules.bic_response(1e-12) == pytest.approx(
+        rules.aimd_response(1e-12, 32, 0.125), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("kind", ["reno", "aimd", "hstcp", "stcp"])
 def test_dice_and_formula_agree_where_both_are_right(kind: str) -> None:
     p = 1e-6
-    assert bic.play(bic.WINDOWS[kind](), p) == pytest.approx(bic.RESPONSES[kind](p), rel=0.15)
+    assert rules.play(rules.WINDOWS[kind](), p) == pytest.approx(rules.RESPONSES[kind](p), rel=0.15)
 
 
 def test_several_lost_packets_of_a_round_are_one_loss() -> None:
     """At p = 0.01, 15 times as many packets as in Reno's window would lose several at once."""
-    aimd = bic.play(bic.WINDOWS["aimd"](), 0.01)
-    assert aimd < 0.98 * bic.RESPONSES["aimd"](0.01)
+    aimd = rules.play(rules.WINDOWS["aimd"](), 0.01)
+    assert aimd < 0.98 * rules.RESPONSES["aimd"](0.01)
 
 
 def test_rfc_3649() -> None:
     """Rows of its table: window, increase, decrease."""
     for packets, increase, decrease in ((38, 1, 0.50), (1058, 8, 0.33), (10661, 30, 0.21)):
-        window = bic.HstcpWindow(packets)
+        window = rules.HstcpWindow(packets)
         assert window.decrease == pytest.approx(decrease, abs=0.006)
         window.grow()
         assert window.packets - packets == pytest.approx(increase, rel=0.06)
@@ -78,10 +81,10 @@ def test_rfc_3649() -> None:
 
 def test_steps_of_a_search() -> None:
     """By hand: 1000 was lost in 1100 before; so 875, and Wmax is in the middle of both."""
-    search = bic.BicWindow(1000.0, wmax=1100.0)
+    search = rules.BicWindow(1000.0, wmax=1100.0)
     search.cut()
     assert (search.packets, search.wmax) == (875, 937.5)
-    steps = bic.steps_from(875, 1003, 40)
+    steps = convergence.steps_from(875, 1003, 40)
     assert steps[1:6] == [907, 939, 971, 987, 995]
     assert steps[6:9] == [999, 1001, 1002]
     grown = numpy.diff(steps)
@@ -93,7 +96,7 @@ def test_steps_of_a_search() -> None:
 
 
 def test_a_search_in_small_windows_is_reno() -> None:
-    search = bic.BicWindow(12.0, wmax=20.0)
+    search = rules.BicWindow(12.0, wmax=20.0)
     search.grow()
     assert search.packets == 13
     search.cut()
@@ -104,7 +107,7 @@ def test_episodes_are_told_from_rows() -> None:
     """A repair from row 2 to 3, another in row 6; the windows at the losses were 1003 and 990."""
     state = numpy.array([0, 0, 3, 3, 0, 0, 3, 0, 0])
     ssthresh = numpy.array([2**31, 2**31, 877, 877, 877, 877, 866, 866, 866])
-    found = bic.episodes(state, ssthresh)
+    found = convergence.episodes(state, ssthresh)
     assert [(one.begin, one.end) for one in found] == [(4, 6), (7, 9)]
     assert found[0].wmax == pytest.approx(1003)
     assert found[1].wmax == pytest.approx((990 + 866.25) / 2)
@@ -184,10 +187,10 @@ def test_response_runs_see_their_losses() -> None:
         what = one.what
         kind = one.name.partition("-")[0]
         assert isinstance(what, Experiment)
-        packets = bic.RESPONSES[kind](what.loss) * (what.seconds - what.warmup) / 0.1
+        packets = rules.RESPONSES[kind](what.loss) * (what.seconds - what.warmup) / 0.1
         assert packets * what.loss >= 59.9
         # The link holds three times the window, or it would limit the flow.
-        assert bic.in_flight(what.rate, 100_000) > 3 * bic.RESPONSES[kind](what.loss)
+        assert common.in_flight(what.rate, 100_000) > 3 * rules.RESPONSES[kind](what.loss)
 
 
 # --- claims -------------------------------------------------------------------------------------
@@ -197,8 +200,8 @@ def utilisation(reno: Sequence[float], others: float) -> Data:
     rates = (155, 2500, 10000)
     data: dict[str, list[dict[str, Any]]] = {}
     for mega, share in zip(rates, reno, strict=True):
-        for kind in bic.KINDS:
-            used = share if kind is bic.RENO else others
+        for kind in common.KINDS:
+            used = share if kind is common.RENO else others
             data[f"{kind.key}-{mega}"] = [
                 {"utilisation": used - 0.01},
                 {"utilisation": used + 0.01},
@@ -238,9 +241,9 @@ def test_claims_of_rtt_fairness() -> None:
     data = rtt_fairness()
     data["bic-3"], data["stcp-3"] = data["stcp-3"], data["bic-3"]
     assert not claim("bic-rtt-fairness", data, "who is how unfair, round-trips 1 : 3").holds
-    assert one.theory(bic.BIC, 3) == pytest.approx(9)
-    assert one.theory(bic.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
-    assert math.isinf(one.theory(bic.STCP, 6))
+    assert one.theory(common.BIC, 3) == pytest.approx(9)
+    assert one.theory(common.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
+    assert math.isinf(one.theory(common.STCP, 6))
 
 
 def friendliness(**shares: float) -> Data:
@@ -268,7 +271,7 @@ def buffers(used: Sequence[float], queue: Sequence[float], most: str) -> Data:
             {"throughput": share, "queue": waiting, "filled": 0.5, "loss": losses[kind.key]}
         ]
         for part, share, waiting in zip((0.03, 0.1, 1), used, queue, strict=True)
-        for kind in bic.KINDS
+        for kind in common.KINDS
     }
 
 
@@ -283,12 +286,12 @@ def test_claims_of_buffers() -> None:
 def test_claims_of_responses() -> None:
     name = "bic-response"
     data = {
-        f"{kind.key}-0.0001": [{"p": 1e-4, "packets": bic.play(bic.WINDOWS[kind.key](), 1e-4)}]
-        for kind in bic.KINDS
+        f"{kind.key}-0.0001": [{"p": 1e-4, "packets": rules.play(rules.WINDOWS[kind.key](), 1e-4)}]
+        for kind in common.KINDS
     }
-    rules = [one for one in study(name).claims(data, False) if "by dice" in one.published]
-    assert len(rules) == len(bic.KINDS)
-    assert all(one.holds for one in rules)
+    by_dice = [one for one in study(name).claims(data, False) if "by dice" in one.published]
+    assert len(by_dice) == len(common.KINDS)
+    assert all(one.holds for one in by_dice)
     data["reno-0.0001"][0]["packets"] *= 1.4
     assert not claim(name, data, "Reno, p = 0.0001: the published rules").holds
     assert not claim(name, data, "Reno, p = 0.0001: the formula").holds
@@ -309,15 +312,15 @@ def search(off: float, highest: float) -> dict[str, Any]:
     }
 
 
-def convergence(off: float, highest: float, jain: float) -> Data:
+def converging(off: float, highest: float, jain: float) -> Data:
     share = {"time": [2, 4], "rates": [[150, 90], [0, 60]], "ends": [8e7, 6e7], "jain": jain}
     return {"search": [search(off, highest)], "share": [share]}
 
 
 def test_claims_of_convergence() -> None:
     one = study("bic-convergence")
-    assert [found.holds for found in one.claims(convergence(0.01, 1.5, 0.97), False)] == [True] * 4
-    assert not any(found.holds for found in one.claims(convergence(0.1, 1.1, 0.6), False))
+    assert [found.holds for found in one.claims(converging(0.01, 1.5, 0.97), False)] == [True] * 4
+    assert not any(found.holds for found in one.claims(converging(0.1, 1.1, 0.6), False))
 
 
 # --- drawing ------------------------------------------------------------------------------------
@@ -328,11 +331,11 @@ MADE_UP: dict[str, Data] = {
     "bic-friendliness": friendliness(reno=0.45, aimd=0.05, hstcp=0.4, stcp=0.3, bic=0.3),
     "bic-buffer": buffers((0.7, 0.8, 0.95), (0.01, 0.05, 0.5), "aimd"),
     "bic-response": {
-        f"{kind.key}-{p:g}": [{"p": p, "packets": bic.RESPONSES[kind.key](p)}]
-        for kind in bic.KINDS
+        f"{kind.key}-{p:g}": [{"p": p, "packets": rules.RESPONSES[kind.key](p)}]
+        for kind in common.KINDS
         for p in (1e-3, 1e-4)
     },
-    "bic-convergence": convergence(0.01, 1.5, 0.97),
+    "bic-convergence": converging(0.01, 1.5, 0.97),
 }
 
 
@@ -347,13 +350,13 @@ def test_all_is_in_the_figure(name: str) -> None:
     study(name).draw(figure, MADE_UP[name])
     canvas.draw()
     for axis in figure.axes:
-        texts = [text for text in axis.texts if text.get_text() in {k.label for k in bic.KINDS}]
+        texts = [text for text in axis.texts if text.get_text() in {k.label for k in common.KINDS}]
         boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
         for n, box in enumerate(boxes):
             assert not any(box.overlaps(other) for other in boxes[:n])
         if "-" in next(iter(MADE_UP[name])):
             assert {text.get_text() for text in texts} == {
-                kind.label for kind in bic.kinds_of(MADE_UP[name])
+                kind.label for kind in common.kinds_of(MADE_UP[name])
             }
     table = study(name).table(MADE_UP[name])
     assert name == "bic-convergence" or all(len(row) == len(table.columns) for row in table.rows)

@@ -12,7 +12,13 @@ from typing import Any
 import numpy
 import pytest
 from fairlab.figures.studies import gaimd
-from fairlab.figures.studies.gaimd import GAIMD, TCP
+from fairlab.figures.studies.gaimd import common, model
+from fairlab.figures.studies.gaimd.common import GAIMD, TCP
+from fairlab.figures.studies.gaimd.curves import Curves
+from fairlab.figures.studies.gaimd.fluctuation import Fluctuation
+from fairlab.figures.studies.gaimd.formula import AGGRESSIVE, Formula
+from fairlab.figures.studies.gaimd.friendliness import Friendliness, starved
+from fairlab.figures.studies.gaimd.window import Window, crossings
 from fairlab.figures.study import Claim, Study
 from fairlab.model.errors import CannotRunError
 from fairlab.results.outcome import Outcome
@@ -34,45 +40,45 @@ def padhye(p: float, rtt: float, t0: float, b: int) -> float:
 @pytest.mark.parametrize("p", [1e-5, 0.001, 0.02, 0.1, 0.3])
 @pytest.mark.parametrize("b", [1, 2])
 def test_reno_is_a_case_of_it(p: float, b: int) -> None:
-    assert gaimd.rate(p, 0.1, 0.4, 1.0, 0.5, b) == pytest.approx(padhye(p, 0.1, 0.4, b))
+    assert model.rate(p, 0.1, 0.4, 1.0, 0.5, b) == pytest.approx(padhye(p, 0.1, 0.4, b))
 
 
 def test_numbers_worked_out_by_hand() -> None:
     # 0.1 sqrt(0.02 / 3) is 8.165 ms, 0.4 * 3 sqrt(0.00375) * 0.01 * 1.0032 is 0.737 ms.
-    assert gaimd.rate(0.01, 0.1, 0.4) == pytest.approx(112.33, rel=1e-3)
+    assert model.rate(0.01, 0.1, 0.4) == pytest.approx(112.33, rel=1e-3)
     # All are timeouts: 0.1 sqrt(0.2) + 0.4 * 0.3 * 3.88.
-    assert gaimd.rate(0.3, 0.1, 0.4) == pytest.approx(1 / (0.0447214 + 0.4656), rel=1e-6)
+    assert model.rate(0.3, 0.1, 0.4) == pytest.approx(1 / (0.0447214 + 0.4656), rel=1e-6)
     # sqrt(1.5 / p) packets in a round-trip where timeouts cost nothing.
-    assert gaimd.rate(1e-4, 1, 0) == pytest.approx(math.sqrt(15000))
+    assert model.rate(1e-4, 1, 0) == pytest.approx(math.sqrt(15000))
 
 
 def test_friendly_curves() -> None:
-    assert gaimd.alpha_td(0.875) == pytest.approx(0.2)
-    assert gaimd.alpha_to(0.875) == pytest.approx(0.3125)
-    assert gaimd.alpha_td(0.5) == gaimd.alpha_to(0.5) == 1
+    assert model.alpha_td(0.875) == pytest.approx(0.2)
+    assert model.alpha_to(0.875) == pytest.approx(0.3125)
+    assert model.alpha_td(0.5) == model.alpha_to(0.5) == 1
     # What they are for: one term of the formula, and then the other, is TCP's.
     for beta in (0.25, 0.875):
-        td, to = gaimd.alpha_td(beta), gaimd.alpha_to(beta)
-        assert gaimd.rate(1e-3, 1, 0, td, beta) == pytest.approx(gaimd.rate(1e-3, 1, 0))
-        assert gaimd.rate(0.01, 0, 1, to, beta) == pytest.approx(gaimd.rate(0.01, 0, 1))
+        td, to = model.alpha_td(beta), model.alpha_to(beta)
+        assert model.rate(1e-3, 1, 0, td, beta) == pytest.approx(model.rate(1e-3, 1, 0))
+        assert model.rate(0.01, 0, 1, to, beta) == pytest.approx(model.rate(0.01, 0, 1))
 
 
 def test_the_least_error() -> None:
-    assert gaimd.error(1, 0.5, 0.2) == 0
-    assert gaimd.alpha_least(0.5, 0.2) == 1
-    least = gaimd.alpha_least(0.875, 0.2)
-    here = gaimd.error(least, 0.875, 0.2)
-    assert here < min(gaimd.error(least + d, 0.875, 0.2) for d in (-0.05, -0.002, 0.002, 0.05))
+    assert model.error(1, 0.5, 0.2) == 0
+    assert model.alpha_least(0.5, 0.2) == 1
+    least = model.alpha_least(0.875, 0.2)
+    here = model.error(least, 0.875, 0.2)
+    assert here < min(model.error(least + d, 0.875, 0.2) for d in (-0.05, -0.002, 0.002, 0.05))
     assert 0.2 < least < 0.3125
 
 
 def test_poisson_losses() -> None:
-    assert gaimd.steadiness(0.5) == pytest.approx(0.577, abs=5e-4)
-    assert gaimd.steadiness(0.875) == pytest.approx(0.258, abs=5e-4)
+    assert model.steadiness(0.5) == pytest.approx(0.577, abs=5e-4)
+    assert model.steadiness(0.875) == pytest.approx(0.258, abs=5e-4)
 
 
 def test_the_cycle_of_two_windows_that_lose_together() -> None:
-    *_, before, after = gaimd.synchronous((10, 1), 44.8, 60)
+    *_, before, after = model.synchronous((10, 1), 44.8, 60)
     # 2 : 2.48 and 1 : 2.17, scaled.
     assert list(before) == pytest.approx([20, 24.8]) and list(after) == pytest.approx([10, 21.7])
 
@@ -100,7 +106,7 @@ def test_indications_of_losses() -> None:
         ssthresh=[20, 10, 10, 10, 9, 9, 5, 5, 2, 2, 2, 2, 2, 2, 2],
         timeouts=[0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 0, 1, 0],
     )
-    found = gaimd.account(rows, 0, 100)
+    found = common.account(rows, 0, 100)
     assert (found.fast, found.timeouts, found.doubled) == (3, 2, 2)
     assert found.indications == 5
     assert found.segments == 140 and found.seconds == pytest.approx(0.7)
@@ -109,28 +115,28 @@ def test_indications_of_losses() -> None:
 
 def test_times_are_of_a_timer_at_rest() -> None:
     rows = looks(timeouts=[0, 1, 2, 0], rto=[300_000, 600_000, 1_200_000, 400_000])
-    found = gaimd.account(rows, 0, 100)
+    found = common.account(rows, 0, 100)
     assert found.rtt == pytest.approx(0.1) and found.t0 == pytest.approx(0.35)
 
 
 def test_only_looks_in_the_window_count() -> None:
     rows = looks(state=[3, 0, 3, 0, 3, 0, 3, 0])
-    assert gaimd.account(rows, 0.1, 0.25).fast == 1
+    assert common.account(rows, 0.1, 0.25).fast == 1
 
 
 def test_a_flow_that_was_not_there() -> None:
     with pytest.raises(CannotRunError, match="had not begun by 2 s"):
-        gaimd.account(looks(state=[0] * 20), 2, 10)
+        common.account(looks(state=[0] * 20), 2, 10)
 
 
 def test_flows_together() -> None:
-    one = gaimd.Account(4, 1, 0, 100, 10.0, 0.1, 0.3)
-    other = gaimd.Account(6, 1, 3, 300, 10.0, 0.2, 0.0)
-    both = gaimd.total([one, other])
+    one = common.Account(4, 1, 0, 100, 10.0, 0.1, 0.3)
+    other = common.Account(6, 1, 3, 300, 10.0, 0.2, 0.0)
+    both = common.total([one, other])
     assert (both.fast, both.timeouts, both.doubled, both.segments) == (10, 2, 3, 400)
     # Each sends 20 packets a second; the one that never was at rest has no timer to tell of.
     assert both.sent == pytest.approx(20) and both.rtt == pytest.approx(0.15) and both.t0 == 0.3
-    assert both.predicted(1, 0.5) == pytest.approx(gaimd.rate(12 / 400, 0.15, 0.3))
+    assert both.predicted(1, 0.5) == pytest.approx(model.rate(12 / 400, 0.15, 0.3))
     assert replace(both, fast=0, timeouts=0).predicted(1, 0.5) == 0
 
 
@@ -167,10 +173,10 @@ def test_studies_are_whole(study: Study) -> None:
 
 
 def test_the_setting_of_the_formula() -> None:
-    whole = experiments(gaimd.Formula(), False)
+    whole = experiments(Formula(), False)
     seen = set()
     for name, what in whole.items():
-        load = gaimd.Formula().load(name)
+        load = Formula().load(name)
         tcp, mine, udp = what.groups
         assert what.rate == 15_000_000 and what.mtu == 1000
         assert kinds(what) == {
@@ -194,7 +200,7 @@ def test_the_setting_of_the_formula() -> None:
 
 
 def test_the_setting_of_friendliness() -> None:
-    whole = experiments(gaimd.Friendliness(), False)
+    whole = experiments(Friendliness(), False)
     assert len(whole) == 4 * 7
     for name, what in whole.items():
         kbit, queue, n = name.split("-")
@@ -210,20 +216,20 @@ def test_the_setting_of_friendliness() -> None:
 
 
 def test_the_setting_of_the_others() -> None:
-    (what,) = experiments(gaimd.Fluctuation(), False).values()
+    (what,) = experiments(Fluctuation(), False).values()
     assert kinds(what) == {"tcp": ("reno", 4), "gaimd": ("gaimd", 4)}
     assert what.rate == 15_000_000 and what.look == 0.15 and what.queue.startswith("red ")
-    for what in experiments(gaimd.Window(), False).values():
+    for what in experiments(Window(), False).values():
         assert kinds(what) == {"tcp": ("reno", 1), "gaimd": ("gaimd", 1)}
-    curves = experiments(gaimd.Curves(), False)
+    curves = experiments(Curves(), False)
     assert dict(curves["b875-td-4"].groups[1].settings)["gaimd_alpha"] == "200"
     assert dict(curves["b875-to-32"].groups[1].settings)["gaimd_alpha"] in ("312", "313")
     assert dict(curves["b500-td-4"].groups[1].settings)["gaimd_alpha"] == "1000"
 
 
-@pytest.mark.parametrize("rate", gaimd.QUEUE_SIZES)
+@pytest.mark.parametrize("rate", common.QUEUE_SIZES)
 def test_the_weight_of_red(rate: int) -> None:
-    words = gaimd.red_words(rate).split()
+    words = common.red_words(rate).split()
     given = dict(zip(words[1::2], words[2::2], strict=True))
     packet = int(given["avpkt"])
     assert int(given["min"]) < int(given["max"]) < int(given["limit"])
@@ -234,10 +240,10 @@ def test_the_weight_of_red(rate: int) -> None:
     assert 2.0**-weight == pytest.approx(0.002, rel=0.03)
 
 
-@pytest.mark.parametrize("rate", gaimd.QUEUE_SIZES)
+@pytest.mark.parametrize("rate", common.QUEUE_SIZES)
 def test_tc_takes_the_words_of_red(rate: int) -> None:
     # With no such device, it has understood the words.
-    command = ["tc", "qdisc", "add", "dev", "none-such", "root", *gaimd.red_words(rate).split()]
+    command = ["tc", "qdisc", "add", "dev", "none-such", "root", *common.red_words(rate).split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Cannot find device" in done.stderr, done.stderr
 
@@ -267,19 +273,19 @@ def formula_data(**changes: float) -> dict[str, list[dict[str, Any]]]:
     base = {"good": 1.05, "beyond": 1.5, "bold": 1.2, "gaimd": 1.0, "red": 1.0, "low": 0.1}
     how = base | changes
     data = {}
-    for load in gaimd.Formula.loads:
+    for load in Formula.loads:
         loss = 0.05 if load.sources < 40 else 0.15 if load.sources < 100 else 0.3
         ratio = how["good"] if loss < 0.2 else how["beyond"]
         ratio *= how["red"] if load.queue == "red" else 1
         mine = ratio * how["gaimd"]
-        if (load.alpha, load.beta) == gaimd.AGGRESSIVE:
+        if (load.alpha, load.beta) == AGGRESSIVE:
             mine *= how["bold"]
         data[load.name] = [formula_run(loss, ratio, mine, how["low"] if loss < 0.1 else 0.4)]
     return data
 
 
 def test_claims_of_the_formula() -> None:
-    study = gaimd.Formula()
+    study = Formula()
     assert all(by_text(study.claims(formula_data(), False)).values())
     for change, broken in (
         (
@@ -297,19 +303,19 @@ def test_claims_of_the_formula() -> None:
     assert all(by_text(study.claims(quick, True)).values())
 
 
-def share_data(study: gaimd.Friendliness, quick: bool, mean: float) -> dict[str, Any]:
+def share_data(study: Friendliness, quick: bool, mean: float) -> dict[str, Any]:
     run = {"loss": 0.1, "utilisation": 1.0, TCP: [2 - mean], GAIMD: [mean]}
     return {case.name: [run, run] for case in study.cases(quick, 1)}
 
 
 @pytest.mark.parametrize("quick", [True, False])
 def test_claims_of_friendliness(quick: bool) -> None:
-    study = gaimd.Friendliness()
+    study = Friendliness()
     for mean, holds in ((1.0, True), (0.85, True), (1.19, True), (0.7, False), (1.3, False)):
         claims = by_text(study.claims(share_data(study, quick, mean), quick))
         assert len(claims) == (1 if quick else 4) and set(claims.values()) == {holds}
     runs = [{GAIMD: [0.0, 1.0, 2.0]}, {GAIMD: [0.01, 0.03, 2.9]}]
-    assert gaimd.starved(runs, GAIMD) == pytest.approx(100 / 3)
+    assert starved(runs, GAIMD) == pytest.approx(100 / 3)
     data = share_data(study, False, 1.0)
     # One n of one of the four is enough.
     data["15000-red-16"] = share_data(study, False, 0.5)["15000-red-16"]
@@ -322,12 +328,12 @@ def test_claims_of_friendliness(quick: bool) -> None:
 def curve_data(quick: bool, ratios: dict[str, float]) -> dict[str, Any]:
     return {
         case.name: [{"ratio": ratios[case.name.split("-")[1]], "loss": 0.05, "p": 0.03}]
-        for case in gaimd.Curves().cases(quick, 1)
+        for case in Curves().cases(quick, 1)
     }
 
 
 def test_claims_of_the_curves() -> None:
-    study = gaimd.Curves()
+    study = Curves()
     fair = {"td": 1.0, "least": 1.1, "to": 1.25}
     for quick in (True, False):
         assert all(by_text(study.claims(curve_data(quick, fair), quick)).values())
@@ -345,11 +351,11 @@ def test_claims_of_fluctuation() -> None:
         return {"red": [{"begin": 20.0, "rtt": 0.06, TCP: kind(tcp), GAIMD: kind(mine)}]}
 
     for mine, holds in ((0.2, True), (0.3, False), (0.1, False)):
-        assert list(by_text(gaimd.Fluctuation().claims(data(0.4, mine), False)).values()) == [holds]
+        assert list(by_text(Fluctuation().claims(data(0.4, mine), False)).values()) == [holds]
 
 
 def test_claims_of_windows() -> None:
-    study = gaimd.Window()
+    study = Window()
 
     def claims(reno: list[int], mine: list[int]) -> list[bool]:
         run = {"begin": 20.0, TCP: reno, GAIMD: mine, "timeouts": 0}
@@ -361,7 +367,7 @@ def test_claims_of_windows() -> None:
     # Never below; and as unsteady as the other.
     assert claims(saw, [20] * 500) == [False, True]
     assert claims(saw, saw[2:] + saw[:2]) == [True, False]
-    assert gaimd.crossings([1, 2, 2, 3], [2, 2, 1, 4]) == 2
+    assert crossings([1, 2, 2, 3], [2, 2, 1, 4]) == 2
 
 
 # --- drawing, and numbers of runs ---------------------------------------------------------------
@@ -415,7 +421,7 @@ def test_what_is_kept_can_be_told_and_drawn(study: Study, quick: bool) -> None:
 
 
 def test_a_red_that_does_not_see_it_is_idle_is_refused() -> None:
-    study = gaimd.Fluctuation()
+    study = Fluctuation()
     (case,) = study.cases(True, 1)
     assert isinstance(case.what, Experiment)
     seen = made_up_outcome(case.what)
@@ -426,7 +432,7 @@ def test_a_red_that_does_not_see_it_is_idle_is_refused() -> None:
 
 
 def test_numbers_of_a_run_of_the_formula() -> None:
-    study = gaimd.Formula()
+    study = Formula()
     case = next(c for c in study.cases(False, 1) if c.name == "a400-b750-tail-10")
     assert isinstance(case.what, Experiment)
     found = study.reduce(case, made_up_outcome(replace(case.what, seconds=22.0, warmup=2.0)))
@@ -437,7 +443,7 @@ def test_numbers_of_a_run_of_the_formula() -> None:
         assert one["p"] == pytest.approx(1 / 200, rel=0.06)
         assert one["lost"] == pytest.approx(0.05, rel=0.06)
         assert one["sent"] == pytest.approx(200, rel=0.001)
-        ratio = gaimd.rate(one["p"], 0.1, 0.3, *params) / 200
+        ratio = model.rate(one["p"], 0.1, 0.3, *params) / 200
         assert one["ratio"] == pytest.approx(ratio, rel=0.002)
         assert one["flows"] == pytest.approx([ratio] * 16, rel=0.002)
         assert one["ratio_lost"] < one["ratio"] == one["ratio_timeouts"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fairlab.figures.studies import large
+from fairlab.figures.studies.large import common, completion, recovery, settling
 from fairlab.figures.study import Data
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.net import host
@@ -61,7 +62,7 @@ def test_what_is_ours_says_so() -> None:
     """What nobody has published is told apart, with a tolerance as any claim."""
     for name in set(STUDIES) - set(PUBLISHED):
         claims = STUDIES[name].claims(beyond(name), quick=False)
-        assert any(claim.published == large.UNPUBLISHED for claim in claims), name
+        assert any(claim.published == common.UNPUBLISHED for claim in claims), name
         assert all(claim.tolerance for claim in claims)
 
 
@@ -134,7 +135,7 @@ def test_claims_of_large_networks(name: str) -> None:
 
 def sized(wait: float, mean: float, complete: float = 1.0, queue: int = 100) -> dict[str, Any]:
     """A run of 1b."""
-    sizes = [[10, mean] for _ in large.OneB.classes[1:]]
+    sizes = [[10, mean] for _ in completion.OneB.classes[1:]]
     queues = [[0.5, wait / 2, queue // 2], [1.0, wait, queue], [1.5, 0.0, 0]]
     return {"sizes": sizes, "mean": mean, "complete": complete, "queues": queues}
 
@@ -189,7 +190,7 @@ def astray(*parts: tuple[float, float], until: float = 15) -> dict[str, Any]:
     return {"series": rows, "packets": packets, "events": 10**6}
 
 
-def settling(first: float | None, over: float = 0.0, control: float = 0.01) -> dict[str, Any]:
+def settled(first: float | None, over: float = 0.0, control: float = 0.01) -> dict[str, Any]:
     """A run on leaves and spines."""
     series = [[1.0, 50.0], [10.0, 0.0]]
     phase = {"settled": first, "over": over, "most": 50.0, "series": series}
@@ -202,8 +203,8 @@ def beyond(name: str) -> dict[str, Any]:
     if name == "slbn-loss":
         return {
             f"{kind}-{loss}": [good if kind == "full" else bad]
-            for loss in large.Loss.losses
-            for kind in large.Loss.variants
+            for loss in recovery.Loss.losses
+            for kind in recovery.Loss.variants
         }
     if name == "slbn-dead":
         dead = astray((3, 10), (5.2, 0), (7, 60), (9.2, 0), (11, 75), (13.2, 0))
@@ -213,8 +214,8 @@ def beyond(name: str) -> dict[str, Any]:
     if name == "slbn-sperc":
         slow = {"slbn": 5.0, "sperc": 500.0, "bfyz": 4.0}
         return {
-            f"{place}-{kind}": [settling(when)]
-            for place in large.Near.places
+            f"{place}-{kind}": [settled(when)]
+            for place in settling.Near.places
             for kind, when in slow.items()
         }
     return {
@@ -254,11 +255,11 @@ def test_claims_of_sperc() -> None:
     data = beyond("slbn-sperc")
     assert holding("slbn-sperc", data) == [True] * 5
     worse = [
-        data | {"wan-sperc": [settling(500), settling(None)]},
-        data | {"wan-slbn": [settling(501)]},
-        data | {"lan-slbn": [settling(30)]},
-        data | {"lan-bfyz": [settling(4, control=0.012)]},
-        data | {"any-slbn": [settling(5, over=4)]},
+        data | {"wan-sperc": [settled(500), settled(None)]},
+        data | {"wan-slbn": [settled(501)]},
+        data | {"lan-slbn": [settled(30)]},
+        data | {"lan-bfyz": [settled(4, control=0.012)]},
+        data | {"any-slbn": [settled(5, over=4)]},
     ]
     for n, spoilt in enumerate(worse):
         assert not holding("slbn-sperc", spoilt)[n], n

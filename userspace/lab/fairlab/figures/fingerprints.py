@@ -6,8 +6,8 @@ the stored one are run again.  A fingerprint covers:
 
 - the case as JSON, the seed, the version of the kernel;
 - the bytes of the files that the case declares (Runnable.sources()) and of EVERY_RUN;
-- the bytes of the study's own file, but for its claims, its drawing and its texts, so that these
-  can be changed without a new run.
+- the bytes of the study's module, and of those of its package that it imports, but for claims,
+  plots and texts of studies, so that these can be changed without a new run.
 
 Sources are hashed, not what was built from them: another compiler gives the same fingerprint.
 After a change that cannot change a number, Gallery.restamp() accepts the stored runs as current.
@@ -73,8 +73,30 @@ def _is_presentation(node: ast.stmt) -> bool:
 
 
 @cache
+def _study_files(home: Path, package: str) -> tuple[Path, ...]:
+    """The module HOME, and the modules of PACKAGE that it imports, directly or not."""
+    found: set[Path] = set()
+    todo = [home]
+    while todo:
+        path = todo.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
+                todo.append(home.with_name(f"{node.module.removeprefix(package)}.py"))
+    return tuple(sorted(found))
+
+
+def study_files(study: Study) -> tuple[Path, ...]:
+    """The modules that define STUDY."""
+    package = type(study).__module__.rpartition(".")[0]
+    return _study_files(Path(inspect.getfile(type(study))), f"{package}.")
+
+
+@cache
 def _reduction(path: Path) -> str:
-    """The hash of a file with studies, without what only presents numbers."""
+    """The hash of a module of studies, without what only presents numbers."""
     text = path.read_text()
     lines = text.splitlines()
     for node in ast.parse(text).body:
@@ -88,14 +110,13 @@ def _reduction(path: Path) -> str:
 
 def forget() -> None:
     """Read all files anew the next time."""
-    _tree.cache_clear()
-    _reduction.cache_clear()
+    for cached in (_tree, _study_files, _reduction):
+        cached.cache_clear()
 
 
 def drawing(study: Study) -> list[Path]:
-    """The files that decide how a study is drawn, and what it claims."""
-    modules = (type(study), study_module, plots)
-    return sorted(Path(inspect.getfile(module)) for module in modules)
+    """The files that decide a study's plot and claims."""
+    return sorted((*study_files(study), *(Path(inspect.getfile(m)) for m in (study_module, plots))))
 
 
 def fingerprint(study: Study, case: Case, seed: int, kernel: str) -> str:
@@ -107,7 +128,7 @@ def fingerprint(study: Study, case: Case, seed: int, kernel: str) -> str:
             "case": case.name,
             "seed": seed,
             "kernel": kernel,
-            "reduce": _reduction(Path(inspect.getfile(type(study)))),
+            "reduce": [_reduction(path) for path in study_files(study)],
             "tree": _tree(top, case.what.sources()) if top else "",
         }
     )

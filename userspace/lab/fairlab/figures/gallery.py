@@ -145,8 +145,9 @@ def choose(studies: Sequence[Study], words: Sequence[str]) -> list[Study]:
 
 
 def family(study: Study) -> str:
-    """Which studies belong together: those of a module."""
-    return type(study).__module__.rpartition(".")[2]
+    """The package of fairlab.figures.studies that STUDY is in; of a user's, its module."""
+    module = type(study).__module__
+    return module.removeprefix("fairlab.figures.studies.").partition(".")[0]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The protocols, settings and plots that the studies of BIC share."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+from fairlab.figures.study import Data
+from fairlab.model import headers
+from fairlab.model.background import Background
+from fairlab.results.plots import COLOURS, GREY
+from fairlab.run.experiment import Group, Stream
+
+SLIDES = "I. Rhee, L. Xu: Congestion Control on High-Speed Networks (slides on BIC-TCP)"
+PAPER = "L. Xu, K. Harfoush, I. Rhee: Binary Increase Congestion Control, INFOCOM 2004"
+
+MTU = 1500
+FRAME = MTU + headers.ETHERNET
+RTT = 100_000  # µs, where nothing else is said
+MEGA = 1_000_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A protocol that is compared."""
+
+    key: str  # in the names of cases
+    label: str
+    cc: str
+    settings: tuple[tuple[str, str], ...]
+    colour: str
+    marker: str
+
+
+RENO = Kind("reno", "Reno", "reno", (), GREY, "o")
+AIMD = Kind("aimd", "AIMD(32, ⅛)", "gaimd", (("gaimd_preset", "aimd32"),), COLOURS[2], "s")
+HSTCP = Kind("hstcp", "HSTCP", "highspeed", (), COLOURS[1], "^")
+STCP = Kind("stcp", "STCP", "scalable", (), COLOURS[4], "v")
+BIC = Kind("bic", "BIC", "bic", (("bic_preset", "paper"),), COLOURS[0], "D")
+KINDS = (RENO, AIMD, HSTCP, STCP, BIC)
+FAST = (AIMD, HSTCP, STCP, BIC)
+
+
+def in_flight(rate: int, rtt: int) -> int:
+    """The packets that a path of RATE [bit/s] and RTT [µs] holds."""
+    return round(rate * rtt / 8e6 / FRAME)
+
+
+def many(kind: Kind, name: str, count: int, rtt: int = RTT) -> Group:
+    """A group of COUNT endless flows of a kind."""
+    return Group(
+        name, rtt, (Stream(kind.cc, count),), settings=kind.settings, ack_each=kind is HSTCP
+    )
+
+
+def beside(rtt: int, fraction: float, rate: int) -> tuple[Group, Group]:
+    """What else is on the line, in both directions: short TCP flows, as of the web."""
+    load = Background(fraction, sizes="pareto:1.5", mean=100_000, peak=min(rate // 4, 10 * MEGA))
+    return (
+        Group("web", rtt, background=load),
+        Group("back", rtt, reverse=True, background=load),
+    )
+
+
+def of(data: Data, case: str, key: str) -> list[float]:
+    """What the runs of a case have under KEY; nothing if there are none."""
+    return [float(run[key]) for run in data.get(case, ())]
+
+
+def shown(
+    values: Sequence[float], digits: int = 2, mean: Callable[[Sequence[float]], float] = fmean
+) -> str:
+    """The mean, and how far the runs go from there."""
+    text = f"{mean(values):.{digits}f}"
+    if len(values) > 1:
+        text += f" ({min(values):.{digits}f} to {max(values):.{digits}f})"
+    return text
+
+
+def axis_values(data: Data) -> list[float]:
+    """What cases called KIND-VALUE were run with, in order."""
+    return sorted({float(name.partition("-")[2]) for name in data})
+
+
+def kinds_of(data: Data) -> list[Kind]:
+    """The protocols among such cases, in our order."""
+    return [kind for kind in KINDS if any(name.startswith(f"{kind.key}-") for name in data)]
+
+
+WIDTH = 6.4  # inches: small, so that letters are large where it is shown on a phone
+LABEL_SPACE = 0.21  # inches from one to the next
+
+
+def curves(axis: Any, data: Data, key: str, scale: float = 1.0, floor: float = 0.0) -> None:
+    """A line for each protocol through the means, and a band from the least to the most.
+
+    What is less than FLOOR is drawn there, as logarithms have no place for 0.
+    """
+    ends = []
+    for kind in kinds_of(data):
+        points = [
+            (x, [max(scale * v, floor) for v in of(data, f"{kind.key}-{x:g}", key)])
+            for x in axis_values(data)
+        ]
+        points = [(x, values) for x, values in points if values]
+        xs = [x for x, _ in points]
+        means = [fmean(values) for _, values in points]
+        least, most = ([f(values) for _, values in points] for f in (min, max))
+        axis.fill_between(xs, least, most, color=kind.colour, alpha=0.2, linewidth=0)
+        axis.plot(xs, means, color=kind.colour, marker=kind.marker, markersize=5, linewidth=1.6)
+        ends.append((means[-1], kind))
+    name_ends(axis, ends)
+
+
+def name_ends(axis: Any, ends: Sequence[tuple[float, Kind]]) -> None:
+    """Write beside the panel which curve ends where; those that end together, one above another."""
+    panels = len(axis.figure.axes)
+    gap = LABEL_SPACE * panels / axis.figure.get_figheight() / 0.85
+    low, high = axis.get_ylim()
+    if axis.get_yscale() == "log":
+        low, high = math.log(low), math.log(high)
+        heights = [(math.log(y) - low) / (high - low) if y > 0 else 0.0 for y, _ in ends]
+    else:
+        heights = [(y - low) / (high - low) for y, _ in ends]
+    order = sorted(range(len(ends)), key=lambda n: heights[n])
+    places = [min(max(heights[n], 0.0), 1.0) for n in order]
+    # Those too near to each other part, by half of what is missing each, until all have room.
+    for _ in range(200):
+        for n, (low, high) in enumerate(pairwise(places)):
+            missing = gap - (high - low)
+            if missing > 0:
+                places[n] -= missing / 2
+                places[n + 1] += missing / 2
+    for n, place in zip(order, places, strict=True):
+        kind = ends[n][1]
+        look = {"color": kind.colour, "fontweight": "bold", "va": "center"}
+        axis.text(1.02, place, kind.label, transform=axis.transAxes, **look)
+
+
+def rate_label(mega: float) -> str:
+    return f"{mega:g} Mbit/s" if mega < 1000 else f"{mega / 1000:g} Gbit/s"

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-2.0
+"""BIC's binary search after a loss, and convergence of two flows."""
+
+import math
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from fairlab.figures.studies.bic.common import (
+    BIC,
+    FRAME,
+    MEGA,
+    MTU,
+    RTT,
+    SLIDES,
+    WIDTH,
+    in_flight,
+    many,
+    of,
+    shown,
+)
+from fairlab.figures.studies.bic.rules import CUT, BicWindow
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study
+from fairlab.model import headers
+from fairlab.model.errors import CannotRunError
+from fairlab.results.analysis import jain
+from fairlab.results.outcome import Outcome
+from fairlab.results.plots import COLOURS
+from fairlab.run.experiment import Experiment, Group, Stream
+
+# TCP's states, as TCP_INFO has them: from here on a loss is being repaired.
+RECOVERY = 3
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What came between two losses."""
+
+    begin: int  # the first row after the repair
+    end: int  # the row after the last before the next loss
+    wmax: float  # what the search was about
+
+
+def episodes(state: Any, ssthresh: Any) -> list[Episode]:
+    """The stretches without a loss of a BIC flow, from its rows.
+
+    A cut leaves 7/8 of the window, rounded down, as the slow start threshold: so that tells the
+    window in which the loss was.
+    """
+    found = []
+    search = BicWindow()
+    ends = [n for n in range(1, len(state)) if state[n] < RECOVERY <= state[n - 1]]
+    for at in ends:
+        search.packets = math.ceil(ssthresh[at] / (1 - CUT))
+        search.cut()
+        end = next((n for n in range(at, len(state)) if state[n] >= RECOVERY), len(state))
+        found.append(Episode(at, end, search.wmax))
+    return found
+
+
+def steps_from(window: float, wmax: float, rounds: int) -> list[float]:
+    """BIC's window at the beginning of each round after a loss, if there is no other."""
+    search = BicWindow(window, wmax)
+    found = [window]
+    for _ in range(rounds):
+        search.grow()
+        found.append(search.packets)
+    return found
+
+
+class Convergence(Study):
+    """Slides 31 to 33."""
+
+    name = "bic-convergence"
+    title = "BIC searches for its window, and for its share"
+    source = f"{SLIDES}, slides 28 to 33"
+    setting = (
+        "Sketches without numbers: after a loss the window grows by Smax (additive increase), then"
+        " by half of the distance to Wmax (binary search), down to Smin."
+    )
+    RATE = 155
+    OTHER = 60  # Mbit/s that somebody else has at first
+    LEAVES = 15  # s, when that ends
+    SEARCH_SECONDS = 30
+    JOINS = 20  # s, when the second flow comes
+    SHARE_SECONDS, QUICK_SHARE_SECONDS = 200, 70
+    BUFFER = 0.3
+    STEP = 2.0  # s
+    assumptions = (
+        "155 Mbit/s, round-trip 100 ms, drop-tail, a buffer of 0.3 bandwidth-delay products; "
+        " packets have 1500 bytes.",
+        "The search: one BIC flow beside UDP of 60 Mbit/s, which ends at 15 s, so that the window"
+        " has to find a new maximum. TCP_INFO is read every 20 ms. Rounds are time by TCP's own"
+        " round-trip; the steps expected are Smax 32, Smin 0.01, and above Wmax 1, 2, 4, 8, 16 and"
+        " then 32 packets (the paper's max probing).",
+        "The share: a BIC flow that has the link for itself, and a second one that begins at 20 s.",
+    )
+    WINDOW_TOLERANCE = 0.02
+    FAIR = 0.9  # Jain's index
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        seconds = self.QUICK_SHARE_SECONDS if quick else self.SHARE_SECONDS
+        return [Case("search", self.search(seed)), Case("share", self.share(seconds, seed))]
+
+    def search(self, seed: int) -> Experiment:
+        """A flow beside a constant load that leaves."""
+        rate = self.RATE * MEGA
+        packet = MTU - headers.DATAGRAM
+        other = Stream("udp", rate=self.OTHER * MEGA, packet=packet, stop=self.LEAVES)
+        return Experiment(
+            rate=rate,
+            buffer=round(self.BUFFER * in_flight(rate, RTT)),
+            groups=(many(BIC, "a", 1), Group("other", RTT, (other,))),
+            seconds=self.SEARCH_SECONDS,
+            warmup=5,
+            seed=seed,
+            mtu=MTU,
+            look=0.02,
+        )
+
+    def share(self, seconds: int, seed: int) -> Experiment:
+        """A flow, and then another."""
+        rate = self.RATE * MEGA
+        streams = (Stream(BIC.cc), Stream(BIC.cc, start=self.JOINS))
+        return Experiment(
+            rate=rate,
+            buffer=round(self.BUFFER * in_flight(rate, RTT)),
+            groups=(Group("a", RTT, streams, settings=BIC.settings),),
+            seconds=seconds,
+            warmup=5,
+            seed=seed,
+            mtu=MTU,
+        )
+
+    def reduce(self, case: Case, outcome: Outcome) -> Numbers:
+        if case.name == "search":
+            return self.reduce_search(outcome)
+        last = outcome.what.seconds
+        times, first = outcome.rates("a", 0, self.STEP)
+        _, second = outcome.rates("a", 1, self.STEP)
+        ends = [outcome.goodput("a", n, last - self.JOINS, last) for n in (0, 1)]
+        return {
+            "time": [round(float(t), 1) for t in times],
+            "rates": [[round(float(v) / 1e6, 2) for v in flow] for flow in (first, second)],
+            "ends": [round(value) for value in ends],
+            "jain": round(jain(ends), 4),
+        }
+
+    def reduce_search(self, outcome: Outcome) -> Numbers:
+        import numpy
+
+        rows = outcome.rows["a"]
+        time, cwnd = rows["time"] / 1e9, rows["cwnd"]
+        tries = []
+        for one in episodes(rows["state"], rows["ssthresh"]):
+            # What was cut off by the end of the run is a stretch as well; the shortest say little.
+            if one.end - one.begin < 10 or one.wmax <= cwnd[one.begin]:
+                continue
+            span = slice(one.begin, one.end)
+            took = numpy.diff(time[span]) / (rows["rtt"][span][1:] / 1e6)
+            rounds = numpy.concatenate([[0.0], numpy.cumsum(took)])
+            start = float(rows["ssthresh"][one.begin])
+            wanted = steps_from(start, one.wmax, math.ceil(rounds[-1]))
+            # A repair ends somewhere within a round: where the window was then, it begins.
+            begin = float(numpy.interp(cwnd[one.begin], wanted, range(len(wanted))))
+            expected = numpy.interp(rounds + begin, range(len(wanted)), wanted)
+            off = numpy.abs(cwnd[span] / expected - 1)
+            tries.append((one, rounds + begin, expected, float(off.max())))
+        # The one to show is of the time when the other flow left, and went furthest.
+        near = [found for found in tries if time[found[0].begin] < self.LEAVES + 2]
+        if not near:
+            raise CannotRunError(
+                "the flow lost nothing before the other one left: no search to see"
+            )
+        shown_one, rounds, expected, off = max(
+            near, key=lambda found: cwnd[found[0].begin : found[0].end].max()
+        )
+        span = slice(shown_one.begin, shown_one.end)
+        return {
+            "time": [round(float(t), 2) for t in time[::5]],
+            "cwnd": [int(value) for value in cwnd[::5]],
+            "span": [round(float(time[n]), 2) for n in (shown_one.begin, shown_one.end - 1)],
+            "wmax": round(shown_one.wmax, 1),
+            "rounds": [round(float(x), 2) for x in rounds],
+            "window": [int(value) for value in cwnd[span]],
+            "expected": [round(float(value), 1) for value in expected],
+            "off": round(off, 4),
+            "episodes": [round(found[3], 4) for found in tries],
+        }
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        runs = data["search"]
+        off = [run["off"] for run in runs]
+        all_off = [value for run in runs for value in run["episodes"]]
+        kept = sum(value <= self.WINDOW_TOLERANCE for value in all_off)
+        highest = [max(run["window"]) / run["wmax"] for run in runs]
+        fair = of(data, "share", "jain")
+        smaller = [min(run["ends"]) / max(run["ends"]) for run in data["share"]]
+        return [
+            Claim(
+                "the window after a loss, step by step, until the next",
+                "additive increase, binary search, Smax 32, Smin 0.01 (slides 31 to 33)",
+                f"at most {100 * max(off):.1f} % off the expected steps",
+                f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, at every moment",
+                max(off) <= self.WINDOW_TOLERANCE,
+            ),
+            Claim(
+                "and after all other losses",
+                "the same",
+                f"{kept} of {len(all_off)} stretches are within",
+                f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, in 9 of 10",
+                kept >= 0.9 * len(all_off),
+                "in a stretch in which the queue fills or empties, TCP's smoothed round-trip lags"
+                " behind the true one, by which rounds are counted",
+            ),
+            Claim(
+                "it finds a new maximum when there is more",
+                "max probing (the paper)",
+                f"to {min(highest):.2f} times the last maximum",
+                "1.3 times or more: 60 of 155 Mbit/s became free",
+                min(highest) >= 1.3,
+            ),
+            Claim(
+                "two flows come to share evenly",
+                "large windows give way to small ones (fast convergence)",
+                f"Jain's index {shown(fair)} in the last {self.JOINS} s, the smaller has"
+                f" {shown(smaller)} of the larger",
+                f"{self.FAIR:g} or more",
+                fmean(fair) >= self.FAIR,
+                "between losses of both at once, all that makes them even is that an eighth of the"
+                " larger window is more; at drop-tail they do not always lose together",
+            ),
+        ]
+
+    def draw(self, figure: Any, data: Data) -> None:
+        figure.set_size_inches(WIDTH, 8.0)
+        whole, step, share = figure.subplots(3, 1)
+        for behind, run in reversed(list(enumerate(data["search"]))):
+            look = {"alpha": 0.25} if behind else {}
+            whole.plot(run["time"], run["cwnd"], color=BIC.colour, linewidth=1.1, **look)
+        run = data["search"][0]
+        whole.axvspan(*run["span"], color="#f0e442", alpha=0.35, linewidth=0)
+        whole.set_ylim(0, 1.2 * max(run["window"]))
+        whole.axvline(self.LEAVES, color="black", linestyle=":", linewidth=1)
+        whole.annotate(
+            f"{self.OTHER} Mbit/s of UDP end", (self.LEAVES, 0), (4, 4),
+            textcoords="offset points", fontsize=9,
+        )  # fmt: skip
+        whole.set(xlabel="seconds", ylabel="window (packets)")
+        whole.set_title("one flow", fontsize=10, loc="left")
+
+        step.plot(run["rounds"], run["window"], color=BIC.colour, linewidth=2.4, alpha=0.6)
+        step.plot(run["rounds"], run["expected"], color="black", linewidth=1, linestyle="--")
+        step.axhline(run["wmax"], color="black", linestyle=":", linewidth=1)
+        step.annotate(
+            "Wmax", (run["rounds"][-1], run["wmax"]), (0, -12), textcoords="offset points",
+            ha="right", fontsize=9,
+        )  # fmt: skip
+        low, high = min(run["window"]), max(run["window"])
+        # With room for words below.
+        step.set_ylim(low - 0.2 * (high - low), high + 0.05 * (high - low))
+        passed = next(
+            (x for x, y in zip(run["rounds"], run["expected"], strict=True) if y > run["wmax"]),
+            run["rounds"][-1],
+        )
+        for x, ha, words in (
+            (passed - 1, "right", "binary search"),
+            (passed + 2, "left", "max probing"),
+        ):
+            step.annotate(
+                words, (x, run["wmax"]), (0, -12), textcoords="offset points", ha=ha,
+                va="top", fontsize=9,
+            )  # fmt: skip
+        step.set(xlabel="round-trips after a loss (yellow above)", ylabel="window (packets)")
+        step.set_title(
+            f"thick: measured; dashed: the rule, at most {100 * run['off']:.1f} % off",
+            fontsize=10, loc="left",
+        )  # fmt: skip
+
+        for behind, runs in reversed(list(enumerate(data["share"]))):
+            look = {"alpha": 0.25} if behind else {}
+            for flow, colour in zip(runs["rates"], (BIC.colour, COLOURS[1]), strict=True):
+                share.plot(runs["time"], flow, color=colour, linewidth=1.3, **look)
+        user = self.RATE * (MTU - headers.SEGMENT) / FRAME
+        share.axhline(user / 2, color="black", linestyle=":", linewidth=1)
+        share.set_ylim(0, 1.05 * self.RATE)
+        share.set_xlim(left=0)
+        share.set(xlabel="seconds", ylabel="throughput (Mbit/s)")
+        share.set_title(
+            f"two flows; the second begins at {self.JOINS} s; dotted: half of the link",
+            fontsize=10, loc="left",
+        )  # fmt: skip

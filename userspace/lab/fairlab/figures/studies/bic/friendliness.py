@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0
+"""TCP friendliness: two flows of each protocol beside two Reno flows."""
+
+from statistics import fmean
+from typing import Any, ClassVar
+
+from fairlab.figures.studies.bic.common import (
+    AIMD,
+    FAST,
+    HSTCP,
+    KINDS,
+    MEGA,
+    MTU,
+    RENO,
+    RTT,
+    SLIDES,
+    WIDTH,
+    Kind,
+    axis_values,
+    beside,
+    in_flight,
+    kinds_of,
+    many,
+    of,
+    rate_label,
+    shown,
+)
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results.outcome import Outcome
+from fairlab.results.plots import GREY
+from fairlab.run.experiment import Experiment
+
+
+class Friendliness(Study):
+    """Slide 40."""
+
+    name = "bic-friendliness"
+    title = "Two fast flows beside two Reno flows"
+    source = f"{SLIDES}, slides 15, 18, 36, 40"
+    setting = (
+        "ns-2: 20 Mbit/s, drop-tail, a buffer of the bandwidth-delay product, reverse traffic;"
+        " 2 TCP flows, 2 high-speed flows, and some background traffic."
+    )
+    RATES: ClassVar[dict[int, int]] = {20: 100, 100: 100, 500: 60}  # Mbit/s -> s
+    QUICK_SECONDS = 40
+    PUBLISHED_RATE = 20
+    WARMUP = 10
+    BESIDE = 0.1
+    FRIENDLY, UNFRIENDLY = 0.5, 0.25
+    assumptions = (
+        "Round-trip 100 ms for all. Packets of 1500 bytes; so at 20 Mbit/s a fair window is between"
+        " 41 and 83 packets.",
+        "Background and reverse traffic: TCP flows that arrive as a Poisson process, Pareto sizes"
+        " with shape 1.5, 100 kB on average, 10 % of the link in each direction.",
+        "100 and 500 Mbit/s are ours: the slide has 20 only.",
+        "How friendly a protocol is: what two Reno flows get beside two of its flows, by half of"
+        f" what four Reno flows get. The slides give no number; friendly is {FRIENDLY:g} or more"
+        f" here, not friendly less than {UNFRIENDLY:g}.",
+    )
+    REASONS: ClassVar[dict[str, str]] = {
+        "bic": "windows are 10 to 80 packets, and losses come at any moment: at the same p, BIC's"
+        " rules make 2 to 4 times Reno's window (dice, p = 0.013 to 0.001), as after a loss far"
+        " from Wmax it soon probes by up to 32 packets a round-trip. The published formula, for"
+        " losses that come when it is at Wmax, is between half of Reno's and twice",
+        "stcp": "its windows are below 100 packets, where mainline's scalable grows by a packet"
+        " a round-trip as Reno does, the published rule by 0.01 of the window; both cut by an"
+        " eighth only",
+    }
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        rates = {self.PUBLISHED_RATE: self.QUICK_SECONDS} if quick else self.RATES
+        return [
+            Case(f"{kind.key}-{mega}", self.experiment(kind, mega, seconds, seed))
+            for mega, seconds in rates.items()
+            for kind in ((RENO, AIMD, HSTCP) if quick else KINDS)
+        ]
+
+    def experiment(self, kind: Kind, mega: int, seconds: int, seed: int) -> Experiment:
+        rate = mega * MEGA
+        return Experiment(
+            rate=rate,
+            buffer=in_flight(rate, RTT),
+            groups=(
+                many(RENO, "tcp", 2),
+                many(kind, "fast", 2),
+                *beside(RTT, self.BESIDE, rate),
+            ),
+            seconds=seconds,
+            warmup=self.WARMUP,
+            seed=seed,
+            mtu=MTU,
+        )
+
+    def reduce(self, case: Case, outcome: Outcome) -> Numbers:
+        tcp, fast = sum(outcome.goodputs("tcp")), sum(outcome.goodputs("fast"))
+        rate = outcome.what.rate
+        return {
+            "tcp": round(tcp / rate, 4),
+            "fast": round(fast / rate, 4),
+            "web": round(outcome.arrived("web") / rate, 4),
+            "utilisation": round(outcome.utilisation, 4),
+            "loss": outcome.loss,
+        }
+
+    def friendliness(self, data: Data, kind: Kind, mega: float) -> float:
+        fair = fmean((run["tcp"] + run["fast"]) / 2 for run in data[f"{RENO.key}-{mega:g}"])
+        return float(fmean(of(data, f"{kind.key}-{mega:g}", "tcp")) / fair)
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        rate = self.PUBLISHED_RATE
+        words = {
+            "aimd": "not TCP-friendly (slide 15)",
+            "hstcp": "TCP-friendly (slide 18)",
+            "stcp": "TCP-friendly (slide 18)",
+            "bic": "a design goal (slide 26), by its Smin (slide 36); no values in the text",
+        }
+        found = []
+        seen = {k.key: self.friendliness(data, k, rate) for k in kinds_of(data) if k is not RENO}
+        for kind in FAST:
+            if kind.key not in seen:
+                continue
+            here = seen[kind.key]
+            bad = kind is AIMD
+            found.append(
+                Claim(
+                    f"{kind.label} at {rate_label(rate)}",
+                    words[kind.key],
+                    f"Reno keeps {100 * here:.0f} % of its share",
+                    f"below {100 * self.UNFRIENDLY:.0f} %"
+                    if bad
+                    else f"{100 * self.FRIENDLY:.0f} % or more",
+                    here < self.UNFRIENDLY if bad else here >= self.FRIENDLY,
+                    self.REASONS.get(kind.key, ""),
+                )
+            )
+        rest = [value for key, value in seen.items() if key != "aimd"]
+        found.append(
+            Claim(
+                f"AIMD(32, ⅛) is the least friendly at {rate_label(rate)}",
+                "13 times TCP's throughput at any loss (slide 14)",
+                ", ".join(
+                    f"{kind.label} {100 * seen[kind.key]:.0f} %"
+                    for kind in FAST
+                    if kind.key in seen
+                ),
+                "less than half of the next",
+                seen["aimd"] < min(rest) / 2,
+            )
+        )
+        return found
+
+    def draw(self, figure: Any, data: Data) -> None:
+        rates, kinds = axis_values(data), kinds_of(data)
+        figure.set_size_inches(WIDTH, 1.1 + 0.42 * len(kinds) * len(rates))
+        panels = figure.subplots(len(rates), 1, sharex=True, squeeze=False)[:, 0]
+        for axis, mega in zip(panels, rates, strict=True):
+            rows = [kind for kind in kinds if f"{kind.key}-{mega:g}" in data]
+            for at, kind in enumerate(reversed(rows)):
+                tcp = of(data, f"{kind.key}-{mega:g}", "tcp")
+                fast = of(data, f"{kind.key}-{mega:g}", "fast")
+                left = 100 * fmean(tcp)
+                axis.barh(at, left, 0.72, color=GREY, alpha=0.75, edgecolor="white")
+                part = 100 * fmean(fast)
+                look = {"color": kind.colour, "alpha": 0.75, "edgecolor": "white"}
+                axis.barh(at, part, 0.72, left=left, **look)
+                axis.plot([100 * min(tcp), 100 * max(tcp)], [at, at], color="black", linewidth=1.4)
+                axis.text(
+                    left + part - 1, at, kind.label, ha="right", va="center",
+                    color="white", fontweight="bold",
+                )  # fmt: skip
+                inside = left > 12
+                axis.text(
+                    left / 2 if inside else left + 1, at, f"{left:.0f} %", va="center",
+                    ha="center" if inside else "left", color="white", fontweight="bold",
+                )  # fmt: skip
+            axis.set_yticks([])
+            axis.set_xlim(0, 100)
+            axis.grid(False, axis="y")
+            axis.set_title(rate_label(mega), fontsize=10, loc="left", fontweight="bold")
+        panels[0].set_title("2 Reno flows in grey", fontsize=10, loc="right", color=GREY)
+        panels[-1].set_xlabel("part of the link (%); black: least to most of the seeds")
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for mega in axis_values(data):
+            for kind in kinds_of(data):
+                runs = data.get(f"{kind.key}-{mega:g}", ())
+                if runs:
+                    rows.append(
+                        (
+                            rate_label(mega),
+                            kind.label,
+                            shown([100 * run["tcp"] for run in runs], 1),
+                            shown([100 * run["fast"] for run in runs], 1),
+                            shown([100 * run["web"] for run in runs], 1),
+                            f"{100 * self.friendliness(data, kind, mega):.0f}",
+                        )
+                    )
+        columns = ("link", "beside", "2 Reno, %", "2 of it, %", "background, %", "Reno keeps, %")
+        return Table(columns, tuple(rows))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Response functions and window rules of the compared protocols, as published."""
+
+import functools
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+def aimd_response(p: float, increase: float = 1.0, decrease: float = 0.5) -> float:
+    """Packets per round-trip of AIMD(increase, decrease) that loses one of 1/p packets."""
+    return math.sqrt(increase * (2 - decrease) / (2 * decrease * p))
+
+
+def hstcp_response(p: float) -> float:
+    """HighSpeed TCP's (RFC 3649); Reno's in small windows."""
+    return max(aimd_response(p), 0.12 / math.pow(p, 0.835))
+
+
+def stcp_response(p: float) -> float:
+    """Scalable TCP's; Reno's in small windows."""
+    return max(aimd_response(p), 0.08 / p)
+
+
+SMAX, SMIN, CUT, LOW_WINDOW = 32.0, 0.01, 0.125, 14  # BIC's, as published
+
+
+def bic_response(p: float) -> float:
+    """BIC's, for windows above 2 Smax / CUT = 512, where growth begins with Smax."""
+    a = CUT * (2 - CUT) / (2 * SMAX)
+    b = math.log2(SMAX / SMIN) + (2 - CUT) / 2
+    root = math.sqrt(b * b + 4 * a * (SMAX - SMIN + 1 / p))
+    return (2 - CUT) / p / (root + (1 - CUT) * b + CUT * (2 - CUT) / 2)
+
+
+RESPONSES: dict[str, Callable[[float], float]] = {
+    "reno": aimd_response,
+    "aimd": lambda p: aimd_response(p, 32, 0.125),
+    "hstcp": hstcp_response,
+    "stcp": stcp_response,
+    "bic": bic_response,
+}
+
+
+class Window(Protocol):
+    """A protocol's window [packets], by its published rules."""
+
+    packets: float
+
+    def grow(self) -> None:
+        """A round-trip without a loss."""
+
+    def cut(self) -> None:
+        """A loss."""
+
+
+@dataclass
+class AimdWindow:
+    """AIMD(increase, decrease); Reno by default."""
+
+    packets: float = 2.0
+    increase: float = 1.0
+    decrease: float = 0.5
+
+    def grow(self) -> None:
+        self.packets += self.increase
+
+    def cut(self) -> None:
+        self.packets = max(self.packets * (1 - self.decrease), 2.0)
+
+
+@dataclass
+class HstcpWindow:
+    """HighSpeed TCP, with the formulas of RFC 3649."""
+
+    packets: float = 2.0
+    LOW, HIGH = 38.0, 83000.0
+    LOW_P, HIGH_P = 1.5 / 38**2, 1e-7
+    HIGH_DECREASE = 0.1
+
+    @property
+    def place(self) -> float:
+        """Where between the low and the high window: 0 to 1, in logarithms."""
+        return max(0.0, math.log(self.packets / self.LOW) / math.log(self.HIGH / self.LOW))
+
+    @property
+    def decrease(self) -> float:
+        return 0.5 + (self.HIGH_DECREASE - 0.5) * self.place
+
+    def grow(self) -> None:
+        p = self.LOW_P * (self.HIGH_P / self.LOW_P) ** self.place
+        b = self.decrease
+        a = max(1.0, 2 * self.packets**2 * p * b / (2 - b)) if self.place else 1.0
+        self.packets += a
+
+    def cut(self) -> None:
+        self.packets = max(self.packets * (1 - self.decrease), 2.0)
+
+
+@dataclass
+class StcpWindow:
+    """Scalable TCP; below 100 packets a packet per round-trip, as Linux has it."""
+
+    packets: float = 2.0
+
+    def grow(self) -> None:
+        self.packets += max(1.0, 0.01 * self.packets)
+
+    def cut(self) -> None:
+        self.packets = max(self.packets * (1 - 0.125), 2.0)
+
+
+@dataclass
+class BicWindow:
+    """BIC as in the paper, and where that is open as tcp_bic/bic_core.h has it."""
+
+    packets: float = 2.0
+    wmax: float = 0.0  # 0: no loss yet
+    probe: float = 0.0  # the step of max probing; 0: not probing
+    open: bool = False  # so far above Wmax that there is no bound
+
+    def grow(self) -> None:
+        if self.packets < LOW_WINDOW:
+            self.probe = 0.0
+            self.packets += 1
+        elif self.wmax and not self.open and self.packets < self.wmax:
+            self.probe = 0.0
+            distance = self.wmax - self.packets
+            self.packets += min(max(min(distance / 2, SMAX), SMIN), distance)
+        elif self.wmax and not self.open:
+            self.probe = self.probe or 1.0
+            self.packets += self.probe
+            self.probe *= 2
+            if self.probe >= SMAX:
+                self.probe, self.open = 0.0, True
+        else:
+            self.packets += SMAX
+
+    def cut(self) -> None:
+        lost, self.probe, self.open = self.packets, 0.0, False
+        if lost < LOW_WINDOW:
+            self.packets = max(lost / 2, 2.0)
+            return
+        self.packets = lost * (1 - CUT)
+        # Less than the last time: somebody else is growing.
+        self.wmax = (lost + self.packets) / 2 if lost < self.wmax else lost
+
+
+WINDOWS: dict[str, Callable[[], Window]] = {
+    "reno": AimdWindow,
+    "aimd": lambda: AimdWindow(increase=32, decrease=0.125),
+    "hstcp": HstcpWindow,
+    "stcp": StcpWindow,
+    "bic": BicWindow,
+}
+
+
+def play(window: Window, p: float, losses: int = 2000, seed: int = 1) -> float:
+    """Packets per round-trip if each packet is lost with probability P, by LOSSES throws that were.
+
+    Round after round: what is lost in one is noticed in the next, in which the window is repaired
+    and does not grow; several packets of a round are one loss.  The first tenth does not count.
+    """
+    dice = random.Random(seed)
+    spared = math.log1p(-p)
+    sent = rounds = 0.0
+    growing = True
+    for n in range(losses):
+        if n == losses // 10:
+            sent = rounds = 0.0
+        lost = False
+        while not lost:
+            sent += window.packets
+            rounds += 1
+            lost = dice.random() > math.exp(spared * window.packets)
+            if growing:
+                window.grow()
+            growing = True
+        window.cut()
+        growing = False
+    return sent / rounds
+
+
+@functools.cache
+def thrown(kind: str, p: float) -> float:
+    """What the dice make of a protocol."""
+    return play(WINDOWS[kind](), p)

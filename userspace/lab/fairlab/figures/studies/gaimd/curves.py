@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""TCP-friendly α by β."""
+
+import math
+import statistics
+from typing import Any
+
+from fairlab.figures.studies.gaimd.common import (
+    FAST,
+    GAIMD,
+    PLACE,
+    RED,
+    SOURCE,
+    STACK,
+    TCP,
+    WHOLE_PACKETS,
+    accounts_of,
+    check_use,
+    pair,
+    span,
+    total,
+)
+from fairlab.figures.studies.gaimd.model import alpha_least, alpha_td, alpha_to
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results.outcome import Outcome
+
+THRESHOLDS = (0.1, 0.2, 0.3)
+FEW, MANY = 4, 32
+TD, LEAST, TO = "td", "least", "to"
+WAYS = {TD: "TD-friendly", LEAST: "least error to p = 0.2", TO: "TO-friendly"}
+CURVE_BETAS = (0.25, 0.5, 0.75, 0.875)
+SHADES = {TD: "#0072B2", LEAST: "#D55E00", TO: "#009E73"}
+
+
+def alpha_by(way: str, beta: float) -> float:
+    if way == TD:
+        return alpha_td(beta)
+    return alpha_to(beta) if way == TO else alpha_least(beta, 0.2)
+
+
+class Curves(Study):
+    """Slides 17 to 22."""
+
+    name = "gaimd-curves"
+    title = "Which α goes with which β?"
+    source = f"{SOURCE}, slides 17 to 22"
+    setting = (
+        "α that makes GAIMD's rate Reno's: for losses told by acknowledgements, 3(1 − β)/(1 + β);"
+        " for those told by timeouts, 4(1 − β²)/3; and with the least mean error over p up to 0.1,"
+        " 0.2 or 0.3, T0 being 4 RTT. All three are computed."
+    )
+    assumptions = (
+        *PLACE,
+        *STACK,
+        "The error is weighed evenly up to the threshold; b is 1.",
+        f"Whether Linux shares evenly at these is our addition: {FEW} + {FEW} and {MANY} + {MANY}"
+        " flows over 15 Mbit/s, RED, 60 s, the first 15 s left out.",
+    )
+
+    def choices(self, quick: bool) -> list[tuple[float, str, int]]:
+        if quick:
+            return [(0.875, TD, FEW), (0.875, TO, FEW), (0.875, TO, MANY)]
+        return [
+            (beta, way, n)
+            for beta in CURVE_BETAS
+            for way in (WAYS if beta != 0.5 else (TD,))  # at 1/2 all are 1
+            for n in (FEW, MANY)
+        ]
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        seconds = 24.0 if quick else 60.0
+        return [
+            Case(
+                f"b{1000 * beta:.0f}-{way}-{n}",
+                pair(n, FAST, RED, seconds, seed, (alpha_by(way, beta), beta)),
+            )
+            for beta, way, n in self.choices(quick)
+        ]
+
+    def reduce(self, case: Case, outcome: Outcome) -> Numbers:
+        check_use(outcome)
+        rates = {kind: sum(outcome.goodputs(kind)) for kind in (TCP, GAIMD)}
+        accounts = accounts_of(outcome, TCP)
+        p = total(accounts)
+        return {
+            "ratio": round(rates[GAIMD] / rates[TCP], 4),
+            "loss": round(outcome.loss, 5),
+            "p": round(p.indications / p.segments, 5),
+        }
+
+    def ratios(self, data: Data, n: int, way: str | None = None) -> dict[tuple[float, str], float]:
+        """GAIMD's rate by Reno's, by β and way."""
+        found = {}
+        for name, runs in data.items():
+            beta, which, number = name.split("-")
+            if int(number) == n and way in (None, which):
+                found[int(beta[1:]) / 1000, which] = statistics.fmean(run["ratio"] for run in runs)
+        return found
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        ours = alpha_td(0.875), alpha_to(0.875)
+        least = [alpha_least(0.875, threshold) for threshold in THRESHOLDS]
+        claims = [
+            Claim(
+                "at β = 0.875 the two friendly curves are at",
+                "0.2 and 0.3125 (slide 22)",
+                f"{ours[0]:.4f} and {ours[1]:.4f}",
+                "equal",
+                math.isclose(ours[0], 0.2) and math.isclose(ours[1], 0.3125),
+            ),
+            Claim(
+                "the best α rises with the threshold, β = 0.875",
+                "rises from 0.1 to 0.3 (slide 21)",
+                ", ".join(f"{alpha:.3f}" for alpha in least),
+                "in this order, and between the friendly curves",
+                ours[0] < least[0] < least[1] < least[2] < ours[1],
+                "how errors are weighed is not published",
+            ),
+        ]
+        low, high = self.ratios(data, FEW), self.ratios(data, MANY)
+        td, to = low[0.875, TD], low[0.875, TO]
+        claims.append(
+            Claim(
+                "at little loss TO-friendly takes more than TD-friendly, β = 0.875",
+                f"by the formula {math.sqrt(0.3125 / 0.2):.2f} times as much (slides 18, 19)",
+                f"GAIMD / Reno: {to:.2f} and {td:.2f}: {to / td:.2f} times",
+                "1.1 to 1.4 times",
+                1.1 <= to / td <= 1.4,
+                "GAIMD's own share changes how much all lose",
+            )
+        )
+        if quick:
+            return claims
+        for n, found, word in ((FEW, low, "little"), (MANY, high, "much")):
+            only = {way: [v for (_, w), v in found.items() if w == way] for way in WAYS}
+            best = [found[beta, LEAST if beta != 0.5 else TD] for beta in CURVE_BETAS]
+            claims.append(
+                Claim(
+                    f"at the least error GAIMD shares evenly with Reno, {word} loss ({n} + {n})",
+                    "TCP-friendly (slides 17 to 22); not measured there for other β",
+                    f"GAIMD / Reno: {span(best)}; TD {span(only[TD])}, TO {span(only[TO])}",
+                    "0.75 to 1.33 for each β",
+                    all(0.75 <= value <= 4 / 3 for value in best),
+                    WHOLE_PACKETS,
+                )
+            )
+        return claims
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for name, runs in data.items():
+            beta, way, n = name.split("-")
+            value = int(beta[1:]) / 1000
+            rows.append(
+                (
+                    f"{value:g}",
+                    WAYS[way] if value != 0.5 else "any",
+                    f"{alpha_by(way, value):.3f}",
+                    f"{n} + {n}",
+                    f"{100 * statistics.fmean(run['p'] for run in runs):.1f} %",
+                    span([run["ratio"] for run in runs]),
+                )
+            )
+        return Table(("β", "α is", "α", "flows", "p of Reno", "GAIMD / Reno"), tuple(rows))
+
+    def draw(self, figure: Any, data: Data) -> None:
+        """The curves; below, what Linux's flows get."""
+        figure.set_size_inches(7, 9)
+        curves, *shares = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
+        betas = [0.2 + 0.025 * n for n in range(29)]
+        at = {TD: 0.24, TO: 0.215}
+        for way, law in ((TD, alpha_td), (TO, alpha_to)):
+            curves.plot(betas, [law(beta) for beta in betas], color=SHADES[way], lw=2)
+        for threshold, dashes in zip(THRESHOLDS, ((1, 1), (3, 1), (6, 1)), strict=True):
+            values = [alpha_least(beta, threshold) for beta in betas[::2]]
+            curves.plot(betas[::2], values, color=SHADES[LEAST], lw=1.3, ls=(0, dashes))
+        curves.text(at[TD] + 0.02, 1.85, "TD-friendly", color=SHADES[TD], va="center")
+        curves.text(0.22, 1.17, "TO-friendly", color=SHADES[TO], va="center")
+        curves.text(
+            0.41, 1.42, "least error, p to 0.1, 0.2, 0.3\n(longer dashes: more)",
+            color=SHADES[LEAST], va="center", fontsize=9,
+        )  # fmt: skip
+        for alpha, word in ((0.2, "0.2"), (0.3125, "0.3125")):
+            curves.plot([0.875], [alpha], "D", color="black", ms=5)
+            curves.annotate(
+                word, (0.875, alpha), (6, 0), textcoords="offset points", va="center", fontsize=9
+            )
+        curves.text(0.9, 0.52, "published", ha="right", fontsize=9)
+        curves.set_ylabel("α")
+        curves.set_xlabel("β")
+        curves.set_ylim(0, 2)
+        for axis, n in zip(shares, (FEW, MANY), strict=True):
+            self._draw_shares(axis, data, n)
+        shares[-1].set_xlabel("β")
+
+    def _draw_shares(self, axis: Any, data: Data, n: int) -> None:
+        p = []
+        for way, shift in zip(WAYS, (-0.012, 0, 0.012), strict=True):
+            for name, runs in data.items():
+                beta, which, number = name.split("-")
+                if which != way or int(number) != n:
+                    continue
+                value = int(beta[1:]) / 1000
+                p += [run["p"] for run in runs]
+                found = [run["ratio"] for run in runs]
+                x = value + (shift if value != 0.5 else 0)
+                look = {"color": SHADES[way] if value != 0.5 else "black"}
+                axis.plot([x] * len(found), found, "o", ms=4, alpha=0.5, mec="none", **look)
+                axis.plot([x], [statistics.fmean(found)], "_", ms=14, mew=2, **look)
+        axis.axhline(1, color="black", lw=1)
+        axis.set_ylim(0.4, 2)
+        axis.set_yscale("log", base=2)
+        ticks = (0.5, 0.75, 1, 1.33, 2)
+        axis.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+        axis.set_xlim(0.18, 0.92)
+        axis.set_ylabel("GAIMD / Reno")
+        where = f": p of Reno {100 * min(p):.1f} to {100 * max(p):.1f} %" if p else ""
+        axis.set_title(f"Linux, {n} + {n} flows{where}", loc="left", fontsize=10)

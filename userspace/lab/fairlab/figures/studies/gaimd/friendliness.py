@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""GAIMD(0.31, 0.875) against as many Reno flows."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from fairlab.figures.studies.gaimd.common import (
+    FAST,
+    GAIMD,
+    LOOKS,
+    MTU,
+    PLACE,
+    QUEUE_SIZES,
+    QUEUES,
+    RED,
+    RTT,
+    SLOW,
+    SOURCE,
+    STACK,
+    TCP,
+    WHOLE_PACKETS,
+    check_use,
+    pair,
+    span,
+    variation,
+)
+from fairlab.figures.studies.gaimd.model import CHOSEN, rate, synchronous
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.model import headers
+from fairlab.results.outcome import Outcome
+
+NUMBERS = (1, 2, 4, 8, 16, 32, 64)
+MOST_SHOWN = 2.5
+
+
+def normalised(outcome: Outcome) -> dict[str, list[float]]:
+    """Each flow's goodput, in parts of what the mean of all is."""
+    rates = {kind: outcome.goodputs(kind) for kind in (TCP, GAIMD)}
+    mean = statistics.fmean([*rates[TCP], *rates[GAIMD]])
+    return {kind: [round(one / mean, 4) for one in found] for kind, found in rates.items()}
+
+
+def starved(runs: Sequence[Numbers], kind: str) -> float:
+    """How many per cent of the flows of KIND have less than a fiftieth of their share.
+
+    A retransmission that comes by a timer finds a full queue full; those that come by ACKs, right
+    after a departure, do not.
+    """
+    flows: list[float] = [one for run in runs for one in run[kind]]
+    return 100 * sum(one < 0.02 for one in flows) / len(flows)
+
+
+class Friendliness(Study):
+    """Slides 25 to 29."""
+
+    name = "gaimd-friendliness"
+    title = "GAIMD(0.31, 0.875) against as many flows of Reno"
+    source = f"{SOURCE}, slides 25 to 29"
+    setting = (
+        "n flows of Reno and n of GAIMD(0.31, 0.875), n from 1 to 64, over 1.5 or 15 Mbit/s, with"
+        " drop-tail or RED; 120 s. Each flow's throughput, in parts of the mean of all."
+    )
+    assumptions = (
+        *PLACE,
+        *STACK,
+        "Throughput is what was acknowledged from 20 s on. With drop-tail and many flows some have"
+        " next to none: all that they retransmit by timer finds the queue full. The claim is about"
+        " means.",
+    )
+    quick_numbers = (1, 8, 32)
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        return [
+            Case(
+                self.case_name(bps, queue, n),
+                pair(n, bps, queue, 40.0 if quick else 120.0, seed),
+            )
+            for bps in ((SLOW,) if quick else (SLOW, FAST))
+            for queue in ((RED,) if quick else QUEUES)
+            for n in (self.quick_numbers if quick else NUMBERS)
+        ]
+
+    @staticmethod
+    def case_name(bps: int, queue: str, n: int) -> str:
+        return f"{bps // 1000}-{queue}-{n}"
+
+    def reduce(self, case: Case, outcome: Outcome) -> Numbers:
+        check_use(outcome)
+        found: Numbers = {"loss": round(outcome.loss, 5)}
+        found["utilisation"] = round(outcome.utilisation, 4)
+        return found | normalised(outcome)
+
+    def groups(self, data: Data) -> dict[tuple[int, str], dict[int, Sequence[Numbers]]]:
+        """The runs by link and queue, then by n."""
+        found: dict[tuple[int, str], dict[int, Sequence[Numbers]]] = {}
+        for name, runs in data.items():
+            kbit, queue, n = name.split("-")
+            found.setdefault((1000 * int(kbit), queue), {})[int(n)] = runs
+        return found
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        claims = []
+        for (bps, queue), by_n in self.groups(data).items():
+            means = {
+                n: statistics.fmean(one for run in runs for one in run[GAIMD])
+                for n, runs in by_n.items()
+            }
+            worst = max(means, key=lambda n, m=means: abs(m[n] - 1))  # type: ignore[misc]
+            claims.append(
+                Claim(
+                    f"they share closely: {bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
+                    "close to 1 each, n from 1 to 64 (slides 26 to 29)",
+                    f"GAIMD's mean: {span(list(means.values()))}, farthest from 1 at n = {worst}",
+                    "0.8 to 1.2 for each n",
+                    all(0.8 <= mean <= 1.2 for mean in means.values()),
+                    self.reason(bps, worst, means[worst]),
+                )
+            )
+        return claims
+
+    @staticmethod
+    def reason(bps: int, n: int, mean: float) -> str:
+        """Why GAIMD's MEAN may be off 1."""
+        if mean > 1:
+            _, before, after = synchronous((1, 1), 4.48, 99)[-3:]
+            together = (before[1] + after[1]) / (before[0] + after[0])
+            alone = rate(1e-6, 1, 4, *CHOSEN) / rate(1e-6, 1, 4)
+            return (
+                f"without timeouts the formula gives GAIMD {alone:.2f} of Reno's rate, and where a"
+                f" full queue makes all lose at once, their windows' cycle gives it {together:.2f}"
+            )
+        window = bps * RTT / 8e6 / (MTU + headers.ETHERNET) + QUEUE_SIZES[bps][0]
+        return (
+            f"at n = {n} the way and a full buffer hold {window / (2 * n):.1f} packets for each"
+            f" flow; {WHOLE_PACKETS}"
+        )
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for (bps, queue), by_n in self.groups(data).items():
+            for n, runs in by_n.items():
+                means = {
+                    kind: [statistics.fmean(run[kind]) for run in runs] for kind in (TCP, GAIMD)
+                }
+                spreads = {
+                    kind: statistics.fmean(variation(run[kind]) for run in runs)
+                    for kind in (TCP, GAIMD)
+                }
+                rows.append(
+                    (
+                        f"{bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
+                        f"{n} + {n}",
+                        f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
+                        span(means[TCP]),
+                        span(means[GAIMD]),
+                        f"{spreads[TCP]:.2f}",
+                        f"{spreads[GAIMD]:.2f}",
+                        f"{starved(runs, TCP):.0f} %, {starved(runs, GAIMD):.0f} %",
+                    )
+                )
+        columns = (
+            "bottleneck",
+            "flows",
+            "dropped",
+            "Reno",
+            "GAIMD",
+            "CoV, Reno",
+            "CoV, GAIMD",
+            "flows with next to nothing",
+        )
+        return Table(columns, tuple(rows))
+
+    def draw(self, figure: Any, data: Data) -> None:
+        """Each flow, and the means, over n: a panel for each link and queue."""
+        groups = self.groups(data)
+        width = 2 if len(groups) > 1 else 1
+        height = -(-len(groups) // width)
+        figure.set_size_inches(7.5, 0.6 + 3.1 * height)
+        panels = figure.subplots(height, width, sharex=True, sharey=True, squeeze=False)
+        for n, ((bps, queue), by_n) in enumerate(groups.items()):
+            axis = panels[n // width][n % width]
+            for kind, shift in ((TCP, 2**-0.16), (GAIMD, 2**0.16)):
+                look: dict[str, Any] = {"color": LOOKS[kind]}
+                for number, runs in by_n.items():
+                    flows = [one for run in runs for one in run[kind]]
+                    for mark, some in (
+                        ("o", [one for one in flows if one <= MOST_SHOWN]),
+                        ("^", [MOST_SHOWN for one in flows if one > MOST_SHOWN]),
+                    ):
+                        look |= {"ms": 3 if mark == "o" else 6, "alpha": 0.25, "mec": "none"}
+                        axis.plot([number * shift] * len(some), some, mark, zorder=1, **look)
+                means = [
+                    statistics.fmean(one for run in runs for one in run[kind])
+                    for runs in by_n.values()
+                ]
+                xs = [number * shift for number in by_n]
+                axis.plot(xs, means, "-", lw=1.8, zorder=3, color=LOOKS[kind])
+                axis.plot(xs, means, "o", ms=5, mec="white", zorder=3, color=LOOKS[kind])
+            axis.axhline(1, color="black", lw=1, zorder=2)
+            axis.axhspan(0.8, 1.2, color="#f1f1f1", zorder=0, lw=0)
+            axis.set_xscale("log", base=2)
+            axis.set_xticks(list(by_n), [str(number) for number in by_n])
+            axis.minorticks_off()
+            axis.set_title(f"{bps / 1e6:g} Mbit/s, {QUEUES[queue]}", loc="left", fontsize=10)
+            axis.set_ylim(0, MOST_SHOWN + 0.06)
+        for axis in panels[-1]:
+            axis.set_xlabel("n flows of each")
+        for row in panels:
+            row[0].set_ylabel("throughput / mean")
+        first = panels[0][0]
+        for n, (kind, words) in enumerate(((TCP, "Reno"), (GAIMD, "GAIMD(0.31, 0.875)"))):
+            first.text(0.03, 0.92 - 0.09 * n, words, color=LOOKS[kind], transform=first.transAxes)
+        first.text(
+            0.03,
+            0.74,
+            "lines: means; dots: flows\n(triangles: more than 2.5)",
+            transform=first.transAxes,
+            fontsize=8,
+        )

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Completion times and queues with data: experiment 1b."""
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, SOURCE
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.slbn.simulated import Simulated
+
+
+class OneB(Study):
+    """Figures 5 and 6."""
+
+    name = "slbn-1b"
+    title = "Experiment 1b: 50,000 sessions with data to send: how long they take, and queues"
+    source = f"{SOURCE}, figures 5 (completion times) and 6 (maximum queues)"
+    setting = (
+        "The network of 1a; 50,000 sessions join in 500 ms, each with a number of packets of 2000"
+        " bytes to send that is Pareto, 300 on average, shape 4."
+    )
+    assumptions = (
+        *ASSUMPTIONS,
+        "A queue is as long as the longest wait on the link says; 3 % of a link's capacity are 30"
+        " ms. Figure 5's classes of sizes are ours. XCP, which the paper does not have, is left"
+        " out.",
+    )
+    algorithms = tuple(name for name in NAMES if name != "xcp")
+    quick_percent = 20
+    bound = 30  # ms: 3 % of a link's bits per second
+    classes = (225, 250, 275, 300, 350, 400, 500, 600, 1_000_000)  # packets
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        percent, until = (self.quick_percent, 3000) if quick else (100, 10_000)
+        return [
+            Case(name, Simulated("1b", name, seed, percent, 50, until)) for name in self.algorithms
+        ]
+
+    def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
+        sizes = []
+        for low, high in itertools.pairwise(self.classes):
+            times = [took for size, took in outcome["completions"] if low <= size < high]
+            sizes.append([len(times), round(statistics.fmean(times), 4) if times else None])
+        times = [took for _, took in outcome["completions"]]
+        return {
+            "sizes": sizes,
+            "mean": round(statistics.fmean(times), 4) if times else None,
+            "complete": round(len(times) / outcome["sessions"], 5),
+            "queues": [
+                [
+                    round(one["time"], 3),
+                    round(1000 * one["longest_wait"], 2),
+                    one["longest_queue"] // 2000,
+                ]
+                for one in outcome["series"]
+            ],
+        }
+
+    def wait(self, runs: Sequence[Numbers]) -> float:
+        """The longest [ms]."""
+        return max(float(one[1]) for run in runs for one in run["queues"])
+
+    def packets(self, runs: Sequence[Numbers]) -> int:
+        """The longest queue."""
+        return int(max(one[2] for run in runs for one in run["queues"]))
+
+    def took(self, runs: Sequence[Numbers]) -> float:
+        """The mean of all that have finished [s]; for ever if none has."""
+        times = [run["mean"] for run in runs if run["mean"] is not None]
+        return statistics.fmean(times) if times else float("inf")
+
+    def complete(self, runs: Sequence[Numbers]) -> float:
+        """How many have, %."""
+        return 100 * statistics.fmean(run["complete"] for run in runs)
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        wait = {name: self.wait(runs) for name, runs in data.items()}
+        took = {name: self.took(runs) for name, runs in data.items()}
+        others = {name: wait[name] for name in wait if name not in ("slbn", "sperc")}
+        stress = {name: self.packets(data[name]) for name in data}
+        worst = min(stress[name] for name in ("cobb", "piqi-rcp"))
+        near = [took[name] / took["slbn"] for name in ("bfyz", "erica")]
+        weak = [took[name] / took["slbn"] for name in ("piqi-rcp", "cobb")]
+        done = {name: self.complete(runs) for name, runs in data.items()}
+        return [
+            Claim(
+                "SLBN's queues are bounded",
+                "at most 3 % of a link's capacity",
+                f"the longest wait is {wait['slbn']:.1f} ms, {wait['slbn'] / 10:.1f} %",
+                f"{self.bound} ms",
+                wait["slbn"] <= self.bound,
+            ),
+            Claim(
+                "and of those compared, only SLBN's are",
+                "SLBN is the only one that seems to keep the maximum size bounded",
+                f"the others' longest waits are {min(others.values()):.0f} to"
+                f" {max(others.values()):.0f} ms",
+                f"each of the others more than {self.bound} ms",
+                min(others.values()) > self.bound,
+                "with a part of the sessions, links between routers are not filled" * quick,
+            ),
+            Claim(
+                "COBB and PIQI-RCP impose the most on queues",
+                "COBB up to 8265 packets, PIQI-RCP's in figure 6 the longest",
+                f"{stress['cobb']} and {stress['piqi-rcp']} packets, SLBN {stress['slbn']}",
+                "more than ten times SLBN's, each",
+                worst > 10 * stress["slbn"],
+                "with a part of the sessions, links between routers are not filled" * quick,
+            ),
+            Claim(
+                "BFYZ and ERICA take as long as SLBN",
+                "similar completion times",
+                f"{near[0]:.2f} and {near[1]:.2f} times SLBN's {took['slbn']:.2f} s",
+                "0.85 to 1.15 times",
+                all(0.85 <= part <= 1.15 for part in near),
+            ),
+            Claim(
+                "PIQI-RCP and COBB do so too",
+                "similar completion times",
+                f"{weak[0]:.2f} and {weak[1]:.2f} times, of the {done['piqi-rcp']:.0f} and"
+                f" {done['cobb']:.0f} % that are complete",
+                "0.67 to 1.5 times, of 95 % at least",
+                all(0.67 <= part <= 1.5 for part in weak)
+                and min(done["piqi-rcp"], done["cobb"]) >= 95,
+                "of PIQI-RCP only a part is known, and of COBB not even its round: queues make"
+                " round-trips longer than ours",
+            ),
+            Claim(
+                "RCP takes longer",
+                "much worse completion times",
+                f"{took['rcp'] / took['slbn']:.2f} times SLBN's, of the {done['rcp']:.0f} % that"
+                " are complete",
+                "at least 1.25 times",
+                took["rcp"] >= 1.25 * took["slbn"],
+                "queues without end do what RCP leaves undone, as the paper says too",
+            ),
+        ]
+
+    def draw(self, figure: Any, data: Data) -> None:
+        figure.set_size_inches(9, 8)
+        times, queues = figure.subplots(2, 1)
+        names = [f"{a}-{b - 1}" for a, b in itertools.pairwise(self.classes)]
+        names[-1] = f"from {self.classes[-2]}"
+        for name, runs in data.items():
+            for n, run in enumerate(runs):
+                label = NAMES[name] if not n else None
+                look = {"color": COLOURS[name], "lw": 1.3, "alpha": 0.35 if n else 1.0}
+                means = [mean for _, mean in run["sizes"]]
+                x = [at for at, mean in enumerate(means) if mean is not None]
+                times.plot(x, [means[at] for at in x], "o-", ms=3, label=label, **look)
+                queues.plot(
+                    [one[0] for one in run["queues"]],
+                    [max(one[1], 0.1) for one in run["queues"]],
+                    label=label,
+                    **look,
+                )
+        times.set_xticks(range(len(names)), names)
+        times.set_ylim(bottom=0)
+        times.set(xlabel="packets of 2000 bytes to send", ylabel="seconds to completion, mean")
+        queues.axhline(self.bound, color="black", lw=0.8, ls=":")
+        queues.set_yscale("log")
+        queues.set(xlabel="seconds", ylabel="longest wait in a queue, ms")
+        times.set_title("Paler: another seed", fontsize=9, loc="left")
+        queues.set_title("Dotted: 3 % of a link's capacity", fontsize=9, loc="left")
+        for axis in (times, queues):
+            axis.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=8)
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for name, runs in data.items():
+            by_second = []
+            for second in range(3):
+                found = [
+                    one[2] for run in runs for one in run["queues"] if second < one[0] <= second + 1
+                ]
+                by_second.append(f"{max(found, default=0)}")
+            rows.append(
+                (
+                    NAMES[name],
+                    f"{self.took(runs):.2f} s",
+                    f"{self.complete(runs):.1f} %",
+                    f"{self.wait(runs):.1f} ms",
+                    *by_second,
+                )
+            )
+        columns = (
+            "", "mean time to completion", "complete", "longest wait",
+            "longest queue, packets: second 1", "second 2", "second 3",
+        )  # fmt: skip
+        return Table(columns, tuple(rows))

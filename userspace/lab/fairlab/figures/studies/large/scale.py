@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A thousand to a million sessions."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from fairlab.figures.studies.large.common import ASSUMPTIONS, UNPUBLISHED
+from fairlab.figures.studies.large.recovery import Astray, took
+from fairlab.figures.study import Case, Claim, Data, Numbers, Table
+from fairlab.results import plots
+from fairlab.slbn.simulated import Simulated
+
+
+class Scale(Astray):
+    """From a thousand sessions to a million."""
+
+    name = "slbn-scale"
+    title = "A thousand to a million sessions on 11,000 routers"
+    setting = (
+        "The network of 2a; 1,000 to 1,000,000 sessions join in the first second, and stay. SLBN as"
+        " the kernel runs it."
+    )
+    assumptions = (
+        *ASSUMPTIONS[:2],
+        "There are control packets only. A source is heard of at least each quarter of a second,"
+        " about, whatever part of its rate that takes: links forget who is not heard of for an"
+        " epoch.",
+    )
+    joined = 1  # s
+    until = 6
+
+    def counts(self, quick: bool) -> tuple[int, ...]:
+        return (1000, 4000) if quick else (1000, 10_000, 100_000, 1_000_000)
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        return [
+            Case(
+                str(count),
+                Simulated("2a", "slbn", seed, 100, 50, 1000 * self.until, "", count),
+            )
+            for count in self.counts(quick)
+        ]
+
+    def settled(self, runs: Sequence[Numbers]) -> float:
+        """When all but 1 % are, after the last has joined [s]."""
+        return self.after(runs, self.joined, float("inf"))
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        counts = sorted(map(int, data))
+        times = {count: self.settled(data[str(count)]) for count in counts}
+        events = {
+            count: statistics.fmean(run["events"] for run in data[str(count)]) / count / self.until
+            for count in counts
+        }
+        off = max(max(abs(one) for one in run["series"][-1][2:]) for runs in data.values()
+                  for run in runs)  # fmt: skip
+        return [
+            Claim(
+                "However many there are, rates come to the exact ones",
+                UNPUBLISHED,
+                f"{off:.2f} % off at most at the end (10th and 90th percentile)",
+                "1 %",
+                off <= 1,
+            ),
+            Claim(
+                "and hardly later",
+                "convergence in as many cycles as there are levels of bottlenecks",
+                "all but 1 % of the sources are there "
+                + ", ".join(f"{took(times[count])} ({count:,})" for count in counts),
+                "within 3 s of the last join",
+                max(times.values()) <= 3,
+            ),
+            Claim(
+                "The network's work for a session does not grow",
+                "a constant amount of work for a packet",
+                ", ".join(f"{events[count]:.0f} ({count:,})" for count in counts)
+                + " events a second for each session",
+                "with the most sessions at most 1.2 times that with the fewest",
+                events[counts[-1]] <= 1.2 * events[counts[0]],
+            ),
+        ]
+
+    def draw(self, figure: Any, data: Data) -> None:
+        figure.set_size_inches(9, 7)
+        over_time, cost = figure.subplots(2, 1)
+        for (count, runs), colour in zip(data.items(), plots.COLOURS, strict=False):
+            self.lines(over_time, runs, colour, f"{int(count):,} sessions")
+        over_time.axvline(self.joined, color="black", lw=0.8, ls=":")
+        over_time.set(ylim=(0, 100), xlabel="seconds", ylabel="sources astray, %")
+        over_time.legend(fontsize=8)
+        counts = sorted(map(int, data))
+        for look, label, values in (
+            ("o-", "events a second for each session", [
+                statistics.fmean(run["events"] for run in data[str(count)]) / count / self.until
+                for count in counts
+            ]),
+            ("s--", "ms until all but 1 % have settled", [
+                1000 * self.settled(data[str(count)]) for count in counts
+            ]),
+        ):  # fmt: skip
+            cost.plot(counts, values, look, label=label)
+        cost.set_xscale("log")
+        cost.set_ylim(bottom=0)
+        cost.set(xlabel="sessions")
+        cost.legend(fontsize=8)
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for count, runs in data.items():
+            when = [one for run in runs for one in run["series"] if one[0] == self.joined]
+            last = [run["series"][-1] for run in runs]
+            spread = (min(one[2] for one in when), max(one[3] for one in when))
+            rows.append(
+                (
+                    f"{int(count):,}",
+                    f"{statistics.fmean(run['events'] for run in runs) / 1e6:.1f} M",
+                    f"{spread[0]:+.1f} to {spread[1]:+.1f} %",
+                    took(self.settled(runs)),
+                    f"{min(one[2] for one in last):+.3f} to {max(one[3] for one in last):+.3f} %",
+                )
+            )
+        columns = (
+            "sessions", "events", "percentiles when the last joins", "all but 1 % settled",
+            "percentiles at the end",
+        )  # fmt: skip
+        return Table(columns, tuple(rows))

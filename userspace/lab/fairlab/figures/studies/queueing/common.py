@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Permanent flows beside background traffic: runs, numbers and plots."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairlab.figures.study import Case, Data, Numbers, Study, Table
+from fairlab.model.background import Background
+from fairlab.results import plots
+from fairlab.results.analysis import jain
+from fairlab.results.outcome import Outcome
+from fairlab.run.experiment import Experiment, Group, Stream
+
+SOURCE = "Roberts, Augé: Fair queueing and congestion control, slides (2005)"
+RENO, HSTCP = "reno", "highspeed"
+FIFO, FQ = "FIFO", "FQ"
+RATE, RTT, MTU = 50_000_000, 100_000, 1000
+BUFFERS = SMALL, MIDDLE, LARGE = 20, 100, 625
+NAMES = {RENO: "Reno", HSTCP: "HSTCP"}
+LOOKS = {RENO: plots.COLOURS[0], HSTCP: plots.COLOURS[1]}
+
+BIG, BESIDE = "big", "back"
+SETTING = (
+    "ns-2: a bottleneck of 50 Mbit/s, a round-trip of 100 ms, 25 Mbit/s of background, buffers of"
+    " 20, 100 and 625 packets (625 is rate times round-trip, so packets have 1000 bytes); FIFO with"
+    " drop-tail, or fair queueing with drop from the front of the longest queue; 100 s."
+)
+ASSUMPTIONS = (
+    "Packets of 1000 bytes including IP's header; Linux's TCP, with SACK, where the version of"
+    " ns-2's is not said. HSTCP, which counts acknowledgements, gets one for each packet, as from"
+    " ns-2's sinks.",
+    "FQ is drr_fq with DRR and a quantum of one packet: the slides say that any algorithm will do.",
+    "Means are from 10 s to 100 s. A share is of the capacity that the background leaves.",
+    "Large flows begin within the first second, at moments that the seed draws.",
+)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Large flows over a queue."""
+
+    flows: tuple[str, ...]
+    buffer: int
+    queue: str
+
+    @property
+    def name(self) -> str:
+        kinds = "-".join(f"{self.flows.count(cc)}{cc}" for cc in dict.fromkeys(self.flows))
+        return f"{kinds}-{self.buffer}-{self.queue.lower()}"
+
+    @property
+    def label(self) -> str:
+        kinds = [(self.flows.count(cc), NAMES[cc]) for cc in dict.fromkeys(self.flows)]
+        words = " + ".join(f"{n} {kind}" if n > 1 else kind for n, kind in kinds)
+        return f"{words}, {self.buffer} packets, {self.queue}"
+
+    def experiment(self, kind: str, seconds: float, seed: int) -> Experiment:
+        """Beside a background of KIND."""
+        words = {FIFO: f"pfifo limit {self.buffer}", FQ: f"drr_fq limit {self.buffer}"}
+        return Experiment(
+            rate=RATE,
+            buffer=self.buffer,
+            groups=(
+                Group(
+                    BIG,
+                    RTT,
+                    tuple(Stream(cc) for cc in self.flows),
+                    ack_each=HSTCP in self.flows,
+                ),
+                Group(BESIDE, RTT, background=Background(0.5, kind)),
+            ),
+            seconds=seconds,
+            warmup=min(10.0, seconds / 4),
+            seed=seed,
+            queue=words[self.queue],
+            mtu=MTU,
+        )
+
+
+def background_loss(outcome: Outcome) -> tuple[int, int]:
+    """Packets of the background that were sent, and those that the network lost."""
+    report = outcome.backgrounds[BESIDE]
+    first, last = outcome.window
+    begin = outcome.document["begin"]
+    flows = [
+        flow
+        for flow in report.flows
+        if flow.lost is not None and first <= flow.start - begin < last
+    ]
+    # Of packets that were under way at the end nobody knows.
+    bins = [one for one in report.bins if first <= one.start - begin < last - 1]
+    sent = sum(flow.segments for flow in flows) + sum(one.sent for one in bins)
+    arrived = sum(one.received for one in bins)
+    return sent, sum(flow.lost or 0 for flow in flows) + sum(one.sent for one in bins) - arrived
+
+
+def curve(times: Any, values: Any, step: float) -> list[float]:
+    """VALUES at every STEP seconds, as few digits as show."""
+    import numpy
+
+    return [
+        round(float(v), 1) for v in numpy.interp(numpy.arange(0, times[-1], step), times, values)
+    ]
+
+
+class Shares(Study):
+    """Large flows beside a background, in several mixes."""
+
+    source = SOURCE
+    assumptions: tuple[str, ...] = ASSUMPTIONS
+    kind: str
+    mixes: tuple[Mix, ...]
+    quick_mixes: tuple[int, ...]
+    step = 0.5
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        mixes = [self.mixes[n] for n in self.quick_mixes] if quick else self.mixes
+        seconds = 30.0 if quick else 100.0
+        return [Case(mix.name, mix.experiment(self.kind, seconds, seed)) for mix in mixes]
+
+    def reduce(self, case: Case, outcome: Outcome) -> Numbers:
+        import numpy
+
+        rates = outcome.goodputs(BIG)
+        left = RATE - outcome.arrived(BESIDE)
+        what = outcome.what
+        sent, lost = background_loss(outcome)
+        columns = outcome.columns
+        times = numpy.asarray(columns["time"])
+        edges = numpy.arange(0, what.seconds + 0.5)
+        used = numpy.diff(numpy.interp(edges, times, columns["sent_bytes"])) * 8 / what.rate
+        windows = [outcome.series(BIG, n) for n in range(len(rates))]
+        return {
+            "rates": [round(rate) for rate in rates],
+            "share": round(sum(rates) * what.frame / what.payload / left, 4),
+            "jain": round(jain(rates), 4),
+            "utilisation": round(outcome.utilisation, 4),
+            "background": [sent, lost],
+            "queue_ms": round(float(8000 * outcome.within("backlog_bytes").mean() / what.rate), 2),
+            "cwnd": [curve(seen.time, seen.cwnd, self.step) for seen in windows],
+            "used": [round(float(value), 3) for value in used],
+        }
+
+    # --- what claims are made of ----------------------------------------------------------------
+
+    def mix(self, name: str) -> Mix:
+        return next(mix for mix in self.mixes if mix.name == name)
+
+    def rate_of(self, numbers: Numbers, mix: Mix, cc: str) -> float:
+        """The mean rate of MIX's flows under CC."""
+        return statistics.fmean(
+            rate for rate, kind in zip(numbers["rates"], mix.flows, strict=True) if kind == cc
+        )
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for name, runs in data.items():
+            mix = self.mix(name)
+            rates = [rate for run in runs for rate in run["rates"]]
+            sent, lost = (sum(run["background"][n] for run in runs) for n in (0, 1))
+            rows.append(
+                (
+                    mix.label,
+                    spread([run["share"] for run in runs], 100, "%"),
+                    f"{min(rates) / 1e6:.1f} to {max(rates) / 1e6:.1f} Mbit/s",
+                    spread([run["jain"] for run in runs]) if len(mix.flows) > 1 else "",
+                    spread([run["utilisation"] for run in runs], 100, "%"),
+                    f"{lost} of {sent}",
+                )
+            )
+        columns = ("mix", "of what is left", "each flow", "Jain's index", "use", "background lost")
+        return Table(columns, tuple(rows))
+
+    def draw(self, figure: Any, data: Data) -> None:
+        """A pair of panels for each mix: windows, and below them the use of the link."""
+        names = list(data)
+        width = min(2, len(names))
+        height = -(-len(names) // width)
+        figure.set_size_inches(8, 0.6 + 2.3 * height)
+        outer = figure.add_gridspec(height, width)
+        for n, name in enumerate(names):
+            mix, runs = self.mix(name), data[name]
+            cells = outer[n // width, n % width].subgridspec(
+                2, 1, height_ratios=(3, 1), hspace=0.08
+            )
+            above = figure.add_subplot(cells[0])
+            below = figure.add_subplot(cells[1], sharex=above)
+            # The first seed's run, and those of the others paler behind it.
+            for behind, run in reversed(list(enumerate(runs))):
+                look = {"alpha": 0.25, "zorder": 1} if behind else {"zorder": 2}
+                for at, cc in enumerate(mix.flows):
+                    points = run["cwnd"][at]
+                    times = [self.step * i for i in range(len(points))]
+                    dashes = plots.DASHES[mix.flows[:at].count(cc) % len(plots.DASHES)]
+                    above.plot(times, points, color=LOOKS[cc], ls=dashes, lw=1.1, **look)
+                middles = [i + 0.5 for i in range(len(run["used"]))]
+                below.plot(middles, run["used"], color="black", lw=0.8, **look)
+            above.set_ylim(0, 1000)
+            above.tick_params(labelbottom=False)
+            above.set_title(mix.label, fontsize=9, loc="left")
+            share = spread([run["share"] for run in runs], 100, " % of what is left")
+            above.text(
+                0.99, 0.97, share, transform=above.transAxes, ha="right", va="top", fontsize=8
+            )
+            below.set_ylim(0, 1.05)
+            if n % width == 0:
+                above.set_ylabel("cwnd")
+                below.set_ylabel("use")
+            if n // width == height - 1:
+                below.set_xlabel("seconds")
+        kinds = dict.fromkeys(cc for name in names for cc in self.mix(name).flows)
+        first = figure.axes[0]
+        for cc in kinds:
+            first.plot([], [], color=LOOKS[cc], label=NAMES[cc])
+        first.legend(loc="upper left", fontsize=8)
+
+
+def spread(values: Sequence[float], scale: float = 1.0, unit: str = "") -> str:
+    """The mean of some values, and the smallest and the largest if there are several."""
+    digits = 0 if scale > 1 else 2
+    mean = f"{scale * statistics.fmean(values):.{digits}f}"
+    if len(values) > 1:
+        mean += f" ({scale * min(values):.{digits}f} to {scale * max(values):.{digits}f})"
+    return f"{mean} {unit.strip()}".strip()
+
+
+def mean(runs: Sequence[Numbers], key: str) -> float:
+    return statistics.fmean(run[key] for run in runs)
+
+
+def lost_share(runs: Sequence[Numbers]) -> float:
+    sent, lost = (sum(run["background"][n] for run in runs) for n in (0, 1))
+    return float(lost / sent) if sent else 0.0

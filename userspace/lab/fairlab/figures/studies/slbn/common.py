@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Numbers and plots that the studies of SLBN on the kernel share."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from fairlab.figures.study import Numbers
+from fairlab.slbn.mesh import Mesh
+from fairlab.slbn.sessions import Told
+from fairlab.slbn.sessions_analysis import Line, summary
+
+SOURCE = "Mozo, López-Presa, Fernández Anta: SLBN, NCA 2012"
+GBIT = 1_000_000_000
+STEP = 0.05
+#: Packets of the paper's experiment 1b.
+PACKET = 2000
+MEAN, LOW, HIGH, LEAST, MOST = range(5)
+
+RATES, QUEUES = "rates", "queues"
+COMMON = (
+    "Sessions begin at routers and end at hosts behind routers, ends drawn at random; shortest"
+    " paths by delay; delays are those of light in glass over 1.5 times the distance.",
+    "A pause of 2.5 to 7.5 ms, drawn at random, between two cycles of a session, and a demand that"
+    " is a link of its own (docs/slbn.md): the paper has neither, but allows for the first.",
+)
+
+
+def longest_ms(mesh: Mesh) -> float:
+    """The longest round-trip there can be."""
+    pairs = [(a, b) for a in mesh.nodes for b in mesh.nodes if a != b]
+    return max(mesh.round_trip_us(a, b) for a, b in pairs) / 1000
+
+
+def numbers_of(told: Told) -> Numbers:
+    """What all studies keep of a run."""
+    line, end = Line(told), told.plan.seconds
+    times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
+    seen = [line.errors(when) for when in times]
+    settled = line.settled(line.last_change, end)
+    queues, peaks = line.queue_ms(), line.control_peaks()
+    return {
+        "times": times,
+        "sources": [summary(errors.sessions) for errors in seen],
+        "links": [summary(errors.links) for errors in seen],
+        "waiting": [errors.waiting for errors in seen],
+        "sessions": len(told.last),
+        "last_change": round(line.last_change, 4),
+        "settled": None if settled is None else round(settled, 4),
+        "longest_ms": round(longest_ms(told.plan.mesh), 2),
+        "bits_off": round(line.bits_off, 2),
+        "part_off": line.part_off,
+        "bits_over": line.bits_over,
+        "control": round(line.control_share(end - 1, end), 5),
+        "peaks": [[round(when, 3), round(part, 5)] for when, part in peaks],
+        "link_control": round(max(part for _, part in peaks), 5),
+        "queue": [[round(when, 3), round(longest, 3)] for when, longest in queues],
+        "rate": round(statistics.fmean(rate for rate, _ in line.rest.values())),
+        "sent": told.sent,
+    }
+
+
+def panels(figure: Any, count: int) -> list[Any]:
+    """COUNT panels, one below the other, over one axis of time."""
+    figure.set_size_inches(8, 1 + 2.1 * count)
+    axes = figure.subplots(count, 1, sharex=True, squeeze=False)
+    found = [row[0] for row in axes]
+    found[-1].set_xlabel("seconds")
+    return found
+
+
+def draw_errors(axis: Any, runs: Sequence[Numbers], key: str, label: str, colour: str) -> None:
+    """The mean with bars from the 10th to the 90th percentile; a line for each run."""
+    for n, run in enumerate(runs):
+        points = [(t, one) for t, one in zip(run["times"], run[key], strict=True) if one]
+        times = [t for t, _ in points]
+        means = [one[MEAN] for _, one in points]
+        low = [one[MEAN] - one[LOW] for _, one in points]
+        high = [one[HIGH] - one[MEAN] for _, one in points]
+        # A mean may lie beyond a percentile.
+        bars = [[max(0, v) for v in low], [max(0, v) for v in high]]
+        axis.errorbar(
+            times, means, yerr=bars if n == 0 else None, color=colour, linewidth=1.2,
+            elinewidth=0.7, capsize=2, alpha=1 if n == 0 else 0.5,
+            label=label if n == 0 else None,
+        )  # fmt: skip
+    axis.axhline(0, color="grey", linewidth=0.6)
+    axis.grid(alpha=0.25)
+
+
+def worst(runs: Sequence[Numbers], key: str) -> float:
+    return max(float(run[key]) for run in runs)
+
+
+def within(run: Numbers, key: str, begin: float, end: float) -> list[list[float]]:
+    """The summaries of KEY from when to when."""
+    pairs = zip(run["times"], run[key], strict=True)
+    return [one for when, one in pairs if begin <= when <= end and one]
+
+
+def milliseconds(seconds: float | None) -> str:
+    return "not at all" if seconds is None else f"{1000 * seconds:.0f} ms"

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Convergence by levels of bottlenecks and by round-trip time."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from fairlab.figures.studies.slbn.common import SOURCE
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results import plots
+from fairlab.slbn import sessions_plan
+from fairlab.slbn.sessions import Plan, Told
+from fairlab.slbn.sessions_analysis import Line, quantile
+
+
+class Levels(Study):
+    """How long it takes, by levels of bottlenecks and by round-trip."""
+
+    name = "slbn-levels"
+    title = "Convergence by levels of bottlenecks, and by round-trip"
+    source = f"{SOURCE}, sections III and I: in words"
+    setting = (
+        "Said of the algorithm: it takes a number of cycles in the order of the levels of"
+        " bottlenecks, and does not depend on round-trips otherwise. No figure."
+    )
+    assumptions = (
+        "A line of routers on which the bottleneck of each wire depends on the wire before"
+        " (sessions_plan.py); the rates of the levels are 100, 200, 300 … Mbit/s.",
+        "All sessions join within a quarter of a round-trip; time is from the last join until their"
+        " rates are within 0.01 % of exact, and stay so. Then all leave, and it is done again.",
+        "A cycle is the round-trip over two wires, the longest, and a pause of 2 ms on average.",
+    )
+    pause_ms = 2.0
+    round_trip_ms = 40
+    count = 4
+
+    def wanted(self, quick: bool) -> list[tuple[str, int, int]]:
+        """Case, levels, round-trip [ms]."""
+        levels = (1, 3) if quick else range(1, 9)
+        trips = (10,) if quick else (5, 10, 20, 80, 160)
+        own = 3 if quick else self.count
+        return [
+            *((f"levels-{n}", n, self.round_trip_ms) for n in levels),
+            *((f"rtt-{ms}ms", own, ms) for ms in trips),
+        ]
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        turns = 3 if quick else 8
+        found = []
+        for name, levels, ms in self.wanted(quick):
+            gap = (ms + self.pause_ms) / 1000 * (8 + 2 * levels)
+            plan = Plan(
+                sessions_plan.line(levels, 1000 * ms),
+                sessions_plan.levels(levels, turns, gap, ms / 4000, seed),
+                seconds=round(1.5 * gap * turns, 3),
+                pause_ms=self.pause_ms,
+                hops=4,
+                every=0.5,
+            )
+            found.append(Case(name, plan))
+        return found
+
+    def reduce(self, case: Case, outcome: Told) -> Numbers:
+        plan = outcome.plan
+        line = Line(outcome)
+        leaves = sorted({session.leave for session in plan.sessions if session.leave})
+        took: list[float | None] = []
+        off = 0.0
+        for leave in leaves:
+            joins = [when for when, n, d in outcome.asked if d != 0 and self.of(plan, n) == leave]
+            last = max(joins)
+            took.append(line.settled(last, leave))
+            exact = line.exact(last).rates
+            off = max(off, *(abs(line.told_at(n, leave) - rate) for n, rate in exact.items()))
+        levels = len(plan.mesh.nodes) - 2
+        trip = 4 * plan.mesh.wires[0].delay / 1000
+        cycle = trip + plan.pause_ms
+        return {
+            "levels": levels,
+            "round_trip_ms": trip,
+            "seconds": [one if one is None else round(one, 5) for one in took],
+            "cycles": [one if one is None else round(1000 * one / cycle, 3) for one in took],
+            "bits_off": round(off, 2),
+        }
+
+    @staticmethod
+    def of(plan: Plan, number: int) -> float | None:
+        return plan.sessions[number].leave
+
+    @staticmethod
+    def cycles(runs: Sequence[Numbers]) -> list[float]:
+        return [one for run in runs for one in run["cycles"] if one is not None]
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        missing = sum(
+            one is None for runs in data.values() for run in runs for one in run["cycles"]
+        )
+        total = sum(len(run["cycles"]) for runs in data.values() for run in runs)
+        means = {
+            runs[0]["levels"]: statistics.fmean(self.cycles(runs))
+            for name, runs in data.items()
+            if name.startswith("levels-") and self.cycles(runs)
+        }
+        few, many = min(means), max(means)
+        slope = (means[many] - means[few]) / (many - few)
+        above = max(mean - (means[few] + 2 * (n - few)) for n, mean in means.items())
+        own = max(run["levels"] for name, runs in data.items() if "rtt" in name for run in runs)
+        trips = {
+            runs[0]["round_trip_ms"]: statistics.fmean(self.cycles(runs))
+            for runs in data.values()
+            if runs[0]["levels"] == own and self.cycles(runs)
+        }
+        middle = statistics.fmean(trips.values())
+        apart = max(abs(mean / middle - 1) for mean in trips.values())
+        return [
+            Claim(
+                "each line comes to the exact rates",
+                "converges to the max-min fair rates",
+                f"{total - missing} of {total} did",
+                "all of them",
+                not missing,
+            ),
+            Claim(
+                "cycles grow in proportion to the levels of bottlenecks",
+                "in the order of the number of levels (in words)",
+                f"{means[few]:.1f} cycles at {few}, {means[many]:.1f} at {many}:"
+                f" {slope:.2f} for each level more",
+                "at most 2 cycles for each level more, at every number of them",
+                above <= 0.5,
+            ),
+            Claim(
+                "counted in cycles, round-trips do not matter",
+                "converges independently of sessions' RTT",
+                f"{own} levels: "
+                + ", ".join(f"{cycles:.1f} at {ms:g} ms" for ms, cycles in sorted(trips.items())),
+                "each within 30 % of their mean",
+                apart <= 0.3,
+            ),
+        ]
+
+    def draw(self, figure: Any, data: Data) -> None:
+        figure.set_size_inches(8, 3.6)
+        left, right = figure.subplots(1, 2, sharey=True)
+        own = max(run["levels"] for name, runs in data.items() if "rtt" in name for run in runs)
+        by_levels = {name for name in data if name.startswith("levels-")}
+        by_trip = {name for name, runs in data.items() if runs[0]["levels"] == own}
+        for axis, key, wanted in ((left, "levels", by_levels), (right, "round_trip_ms", by_trip)):
+            rows = sorted((data[name][0][key], self.cycles(data[name])) for name in wanted)
+            for at, cycles in rows:
+                axis.plot([at] * len(cycles), cycles, ".", color=plots.COLOURS[0], alpha=0.3, ms=4)
+            axis.plot(
+                [at for at, _ in rows],
+                [statistics.fmean(cycles) for _, cycles in rows],
+                "o-", color=plots.COLOURS[0], label="mean",
+            )  # fmt: skip
+            axis.grid(alpha=0.25)
+            axis.set_ylim(bottom=0)
+            axis.set_xscale("log" if axis is right else "linear")
+            axis.set_xticks([at for at, _ in rows], [f"{at:g}" for at, _ in rows])
+            axis.minorticks_off()
+        left.set_xlabel("levels of bottlenecks")
+        left.set_ylabel("cycles until all rates are exact")
+        right.set_xlabel(f"round-trip, ms ({own} levels)")
+        left.legend(loc="upper left", fontsize=8)
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for runs in data.values():
+            cycles = self.cycles(runs)
+            seconds = [one for run in runs for one in run["seconds"] if one is not None]
+            rows.append(
+                (
+                    str(runs[0]["levels"]),
+                    f"{runs[0]['round_trip_ms']:g} ms",
+                    f"{statistics.fmean(cycles):.1f}",
+                    f"{quantile(cycles, 0.1):.1f} to {quantile(cycles, 0.9):.1f}",
+                    f"{1000 * statistics.fmean(seconds):.0f} ms",
+                )
+            )
+        columns = ("levels", "round-trip", "cycles, mean", "10th to 90th percentile", "time, mean")
+        return Table(columns, tuple(rows))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The same TCP flows with SLBN, drr_fq and pfifo."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from fairlab.figures.studies.slbn.common import SOURCE, draw_errors, worst
+from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results import plots
+from fairlab.slbn import abilene, sessions_tcp
+from fairlab.slbn.sessions_analysis import summary
+from fairlab.slbn.sessions_tcp import TcpOutcome, TcpPlan
+
+
+class BesideTcp(Study):
+    """The same flows with SLBN and without."""
+
+    name = "slbn-tcp"
+    title = "The same TCP flows with SLBN, in fair queues, and in FIFOs"
+    source = f"{SOURCE}, section I: in words"
+    setting = (
+        "Said of TCP: its loop makes it slow and unstable where sessions come and go, and loses"
+        " packets; explicit rates are to use links in full, without loss, and share them max-min"
+        " fairly. No figure compares them."
+    )
+    assumptions = (
+        "Abilene with six access routers and hosts (fairlab backbone), all links 8 Mbit/s, queues"
+        " of 64 packets; 24 TCP flows between hosts drawn at random, half under CUBIC, half under"
+        " Reno; after 8 s eight of them end, after 16 s eight others begin; 24 s.",
+        "With SLBN, slbnd finds the flows and holds them to their rates; hosts are unchanged. Links"
+        " hand out 95 %. Without it, links have drr_fq or pfifo.",
+        "What TCP sends beyond its rate waits in its access router, and is dropped there if it"
+        " would wait for more than 100 ms: that is no link's queue, nor a link's loss.",
+        "Fair is what is max-min fair of the wires' full rates, as goodput. Errors are over the"
+        " times in which nothing had come or gone for 3 s.",
+    )
+    variants = ("slbn", "drr_fq", "pfifo")
+    names: ClassVar = {"slbn": "SLBN", "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
+
+    def cases(self, quick: bool, seed: int) -> list[Case]:
+        count, rate, seconds = (12, 6_000_000, 15.0) if quick else (24, 8_000_000, 24.0)
+        drawn = sessions_tcp.draw(count, seconds, ("cubic", "reno"), seed)
+        return [Case(variant, TcpPlan(variant, rate, drawn, seconds)) for variant in self.variants]
+
+    def reduce(self, case: Case, outcome: TcpOutcome) -> Numbers:
+        at_rest = [error for span in outcome.rests() for error in outcome.errors(*span)]
+        starts = [flow.start for flow in outcome.plan.flows]
+        cuts = outcome.moments
+        steps = []
+        for second in range(1, round(outcome.plan.seconds)):
+            if any(second <= cut < second + 1 for cut in cuts):
+                continue
+            steps.append([second + 0.5, summary(outcome.errors(second, second + 1))])
+        queues = outcome.queues()
+        # Not of slow start, which comes to everybody once.
+        later = [q for when, q in zip(outcome.times, queues, strict=True) if when > 3]
+        every = [one for look in later for one in look]
+        longest = [max(look) for look in later]
+        return {
+            "at_rest": [round(error, 2) for error in at_rest],
+            "steps": steps,
+            "flows": len(starts),
+            "queue": [
+                [when, round(max(look), 2)]
+                for when, look in zip(outcome.times, queues, strict=True)
+            ],
+            "queue_mean": round(statistics.fmean(every), 3),
+            "queue_longest": round(max(longest), 2),
+            "queue_usual": round(statistics.fmean(longest), 2),
+            "lost": outcome.lost,
+            "retransmits": outcome.retransmits,
+            "round_trip_ms": max(
+                abilene.round_trip_us(a, b)
+                for a in abilene.ACCESS
+                for b in abilene.ACCESS
+                if a != b
+            )
+            / 1000,
+        }
+
+    @staticmethod
+    def off(runs: Sequence[Numbers]) -> float:
+        """How far flows are from what is fair, on average [%]."""
+        return statistics.fmean(abs(error) for run in runs for error in run["at_rest"])
+
+    def claims(self, data: Data, quick: bool) -> list[Claim]:
+        del quick
+        ours, fair, plain = (data[variant] for variant in self.variants)
+        errors = [error for run in ours for error in run["at_rest"]]
+        lost = sum(run["lost"] for run in ours)
+        queue = worst(ours, "queue_longest")
+        usual = {v: statistics.fmean(run["queue_usual"] for run in data[v]) for v in self.variants}
+        return [
+            Claim(
+                "with SLBN each flow gets what is max-min fair",
+                "max-min fair rates, with links used almost in full",
+                f"{min(errors):+.1f} to {max(errors):+.1f} %, by {self.off(ours):.1f} % on average",
+                "each from -25 to +5 %: 5 % are not handed out, control and acknowledgements take"
+                " their part, and TCP is not always quick to fill what it is let",
+                min(errors) >= -25 and max(errors) <= 5,
+                "a flow that TCP keeps below its rate is given a lower demand by its agent, and"
+                " what it leaves is told to others, who then have more than if each wanted all",
+            ),
+            Claim(
+                "TCP alone in FIFOs is much less fair",
+                "TCP is slow to come to its share (section I; no number)",
+                f"off by {self.off(plain):.0f} % on average, in drr_fq by {self.off(fair):.0f} %",
+                "in FIFOs at least three times as far off as with SLBN",
+                self.off(plain) >= 3 * self.off(ours),
+            ),
+            Claim(
+                "with SLBN no link loses a packet",
+                "closed loops have packets discarded and sent again; explicit rates need none",
+                f"{lost}; drr_fq {sum(run['lost'] for run in fair)},"
+                f" pfifo {sum(run['lost'] for run in plain)}",
+                "none",
+                lost == 0,
+            ),
+            Claim(
+                "and queues are short",
+                "the maximum of queue sizes is bounded by 3 % of the link capacity",
+                f"{queue:.0f} ms at most after the first 3 s; the longest of all is usually"
+                f" {usual['slbn']:.0f} ms, {usual['drr_fq']:.0f} in drr_fq,"
+                f" {usual['pfifo']:.0f} in pfifo",
+                "at most 30 ms",
+                queue <= 30,
+            ),
+        ]
+
+    def draw(self, figure: Any, data: Data) -> None:
+        figure.set_size_inches(8, 7.4)
+        axes = figure.subplots(4, 1, sharex=True)
+        for axis, variant, colour in zip(axes, self.variants, plots.COLOURS, strict=False):
+            runs = [
+                {
+                    "times": [when for when, _ in run["steps"]],
+                    "errors": [one for _, one in run["steps"]],
+                }
+                for run in data[variant]
+            ]
+            draw_errors(axis, runs, "errors", self.names[variant], colour)
+            axis.set_ylim(-100, 150)
+            axis.set_ylabel("error, %")
+            axis.legend(loc="upper right", fontsize=8)
+            times, longest = zip(*data[variant][0]["queue"], strict=True)
+            axes[3].plot(times, longest, color=colour, linewidth=1, label=self.names[variant])
+        axes[0].set_title(
+            "goodput of a second beside what is fair: mean, 10th and 90th percentile",
+            fontsize=9,
+            loc="left",
+        )
+        axes[3].set_ylabel("longest queue, ms")
+        axes[3].set_xlabel("seconds")
+        axes[3].grid(alpha=0.25)
+
+    def table(self, data: Data) -> Table:
+        rows = []
+        for variant, runs in data.items():
+            errors = [error for run in runs for error in run["at_rest"]]
+            rows.append(
+                (
+                    self.names[variant],
+                    f"{self.off(runs):.1f} %",
+                    f"{min(errors):+.0f} to {max(errors):+.0f} %",
+                    f"{statistics.fmean(run['queue_mean'] for run in runs):.1f} ms",
+                    f"{worst(runs, 'queue_longest'):.0f} ms",
+                    f"{sum(run['lost'] for run in runs)}",
+                    f"{sum(run['retransmits'] for run in runs)}",
+                )
+            )
+        columns = (
+            "", "off what is fair, mean", "flows", "queues, mean", "longest", "lost", "sent again",
+        )  # fmt: skip
+        return Table(columns, tuple(rows))
