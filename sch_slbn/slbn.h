@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of sch_slbn have in common: the link.
+ * Shared definitions of sch_slbn. Each file uses only those below it:
  *
- * slbn_core.h	the algorithm
- * slbn_wire.h	reading and rewriting packets
- * slbn_packet.c	finding control packets in an skb and taking them to the link
- * slbn_link.c	links: one for each device, their parameters, hooks and events
- * slbn_qdisc.c	the qdisc: what leaves through the device
- * slbn_genl.c	the netlink family: listing, setting, events
+ * slbn_qdisc.c		qdisc and module; connects the others (slbn_link_ops)
+ * slbn_genl.c		netlink family: get, set and reset links, share events
+ * slbn_packet.c	find control packets in skbs and process them
+ * slbn_link.c		links: one per device, their state and device's speed
+ * slbn_config.c	configuration: parse, check, dump
+ * slbn_wire.h		parse, build and update packets
+ * slbn_core.h		the algorithm
  *
- * A device is one link, however many qdiscs of ours stand on it (one for each
- * of its queues, or an old and a new one for a moment): they share its state.
- * The list of links and their parameters are changed under RTNL; the state is
- * under the link's own lock, as packets come from both sides at once.
+ * Each device with an slbn qdisc is one link. All slbn qdiscs of a device (one
+ * for each of its queues, or an old and a new one during a replacement) share
+ * the link's state. RTNL protects the list of links and their configuration;
+ * the link's own lock protects its state, since packets are processed in both
+ * directions at once.
  */
 #ifndef SLBN_H
 #define SLBN_H
@@ -29,19 +31,16 @@
 #include <fairpath/slbn/slbn_core.h>
 #include <fairpath/slbn/slbn_wire.h>
 
-/* Changes of the share are collected for so long before they are told. */
-#define SLBN_NOTIFY_DELAY (HZ / 10)
-
 /**
- * struct slbn_config - what the user chooses
- * @rate: bit/s, or 0: the device's speed
- * @epoch: ns, or 0
- * @memory: visits, used if @memory_time is 0
+ * struct slbn_config - configuration of a link
+ * @rate: capacity, bit/s; 0: the device's speed
+ * @epoch: ns; 0: never rotate the ledgers
+ * @memory: entries, used if @memory_time is 0
  * @memory_time: ns
- * @control: per mille of the rate
- * @threshold: per mille by which the share moves before an event
- * @edge: hosts are behind it
- * @keyed: @key authenticates
+ * @control: limit of control packets, per mille of the rate
+ * @threshold: change of the share that triggers an event, per mille
+ * @edge: hosts are behind the device
+ * @keyed: authenticate packets with @key
  * @key: the domain's key
  */
 struct slbn_config {
@@ -57,7 +56,7 @@ struct slbn_config {
 };
 
 /**
- * struct slbn_counters - packets that did not come to the algorithm, and others
+ * struct slbn_counters - packets that did not reach the algorithm, and others
  *	that it does not count; as in struct slbn_link_state
  */
 struct slbn_counters {
@@ -72,13 +71,14 @@ struct slbn_counters {
 };
 
 /**
- * struct slbn_undo - what a link was before a qdisc joined it
- * @config: its configuration
+ * struct slbn_rollback - state of a link before a qdisc joined it
+ * @config: configuration
  * @capacity: bit/s
- * @handle: of the qdisc that had come last
- * @version: of the configuration that the qdisc brought
+ * @handle: handle of the qdisc that joined before
+ * @version: version of the configuration that the new qdisc set; 0 if it
+ *	created the link
  */
-struct slbn_undo {
+struct slbn_rollback {
 	struct slbn_config config;
 	u64 capacity;
 	u32 handle;
@@ -86,29 +86,40 @@ struct slbn_undo {
 };
 
 /**
+ * struct slbn_link_ops - what a link calls in the files above
+ * @ingress: netfilter hook for packets that the device receives; its private
+ *	data is the link
+ * @notify: work function of @notify_work in struct slbn_link
+ */
+struct slbn_link_ops {
+	nf_hookfn *ingress;
+	work_func_t notify;
+};
+
+/**
  * struct slbn_link - a link
- * @list: all links
+ * @list: entry in slbn_links
  * @users: qdiscs
- * @dev: the device, which the qdiscs keep
- * @handle: of the qdisc that came last
- * @config: under RTNL; what packets need of it is copied below
- * @version: how often @config was set
- * @hook: sees what comes in through the device
- * @lock: guards what follows
- * @params: the algorithm's parameters
- * @vars: its state
- * @stats: its account
- * @counters: ours
- * @control: per mille of the rate that control packets may take
- * @edge: hosts are behind it
- * @keyed: @key authenticates
+ * @dev: device; the qdiscs hold a reference
+ * @handle: handle of the qdisc that joined last
+ * @config: under RTNL; what packet processing needs is copied below
+ * @version: incremented with each change of @config
+ * @hook: ingress hook of the device
+ * @lock: protects all fields below
+ * @params: parameters of the algorithm
+ * @vars: state of the algorithm
+ * @stats: counters of the algorithm
+ * @counters: other counters
+ * @control: limit of control packets, per mille of the rate
+ * @threshold: change of the share that triggers an event, per mille
+ * @edge: hosts are behind the device
+ * @keyed: authenticate packets with @key
  * @key: the domain's key
- * @tokens: bits that control packets may take at once
- * @filled: when @tokens was right, ns
- * @threshold: per mille by which the share moves before an event
- * @told: the share that was told last, bit/s
- * @telling: @teller is about to tell
- * @teller: tells of the share when it has moved; turns pages where no packet does
+ * @tokens: token bucket of outgoing control packets, bits
+ * @filled: time of the last refill of @tokens, ns
+ * @notified_share: share in the last event, bit/s
+ * @notify_pending: @notify_work is scheduled to send an event
+ * @notify_work: sends share events; rotates the ledgers when no packet does
  */
 struct slbn_link {
 	struct list_head list;
@@ -119,7 +130,7 @@ struct slbn_link {
 	u32 version;
 	struct nf_hook_ops hook;
 
-	/* Guards all that packets read and write. */
+	/* Protects all state that packet processing reads and writes. */
 	spinlock_t lock;
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
@@ -132,39 +143,39 @@ struct slbn_link {
 	siphash_key_t key;
 	u64 tokens;
 	u64 filled;
-	u64 told;
-	bool telling;
-	struct delayed_work teller;
+	u64 notified_share;
+	bool notify_pending;
+	struct delayed_work notify_work;
 };
 
 /**
- * enum slbn_action - what a packet is, or was
- * @SLBN_DATA: not ours; not touched
- * @SLBN_CONTROL: a control packet, which may go on
- * @SLBN_DROP: a control packet that may not
- * @SLBN_ANSWERED: it was turned round, and is gone
+ * enum slbn_action - what to do with a packet
+ * @SLBN_PASS_DATA: forward it; not a control packet, and unchanged
+ * @SLBN_PASS_CONTROL: forward it as a control packet
+ * @SLBN_DROP: drop it
+ * @SLBN_ANSWERED: nothing; the edge has consumed it and sent it back as a reply
  */
 enum slbn_action {
-	SLBN_DATA,
-	SLBN_CONTROL,
+	SLBN_PASS_DATA,
+	SLBN_PASS_CONTROL,
 	SLBN_DROP,
 	SLBN_ANSWERED,
 };
 
+/* slbn_genl.c */
+int slbn_genl_init(void);
+void slbn_genl_exit(void);
+void slbn_genl_notify(struct work_struct *work);
+
 /* slbn_packet.c */
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
-enum slbn_action slbn_ingress(struct slbn_link *link, struct sk_buff *skb);
+unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
+			  const struct nf_hook_state *state);
 
 /* slbn_link.c */
 extern struct list_head slbn_links;
 extern unsigned int slbn_links_changes;
 
-extern const struct nla_policy slbn_link_policy[SLBN_A_MAX + 1];
-
-void slbn_config_init(struct slbn_config *config);
-int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
-		      struct netlink_ext_ack *extack);
-int slbn_config_put(const struct slbn_link *link, struct sk_buff *skb);
 int slbn_link_configure(struct slbn_link *link,
 			const struct slbn_config *config,
 			struct netlink_ext_ack *extack);
@@ -174,18 +185,25 @@ int slbn_link_reconfigure(struct slbn_link *link,
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 				const struct slbn_config *config,
-				struct slbn_undo *undo,
+				const struct slbn_link_ops *ops,
+				struct slbn_rollback *rollback,
 				struct netlink_ext_ack *extack);
-void slbn_link_put(struct slbn_link *link, const struct slbn_undo *undo);
+void slbn_link_put(struct slbn_link *link,
+		   const struct slbn_rollback *rollback);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
-void slbn_link_watch_share(struct slbn_link *link);
-int slbn_link_watch(void);
-void slbn_link_unwatch(void);
+void slbn_link_check_share(struct slbn_link *link);
+bool slbn_link_take_share_event(struct slbn_link *link);
+int slbn_link_watch_speeds(void);
+void slbn_link_unwatch_speeds(void);
 
-/* slbn_genl.c */
-int slbn_genl_init(void);
-void slbn_genl_exit(void);
-void slbn_genl_notify_share(struct slbn_link *link);
+/* slbn_config.c */
+extern const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1];
+
+void slbn_config_init(struct slbn_config *config);
+int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
+		      struct netlink_ext_ack *extack);
+int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb);
+u32 slbn_config_memory_entries(const struct slbn_config *config, u64 capacity);
 
 #endif /* SLBN_H */

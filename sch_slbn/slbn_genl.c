@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The generic netlink family "slbn": links listed, set and reset, and told of
- * when their fair share moves.
+ * The generic netlink family "slbn": get, set and reset links, and events when
+ * the fair share of a link changes.
  *
- * Everybody may read. To set and reset takes CAP_NET_ADMIN over the network
- * namespace in which the device is. A key can be set, never read.
+ * Reading needs no privilege. Set and reset require CAP_NET_ADMIN in the user
+ * namespace of the device's network namespace. A key can be set, never read.
  */
 #include <linux/rtnetlink.h>
 #include <net/genetlink.h>
@@ -56,8 +56,8 @@ static int slbn_put_link(struct slbn_link *link, struct sk_buff *skb,
 			     SLBN_C_LINK_GET);
 	if (!header)
 		return -EMSGSIZE;
-	if (slbn_put_identity(link, skb) || slbn_config_put(link, skb) ||
-	    slbn_put_state(link, skb)) {
+	if (slbn_put_identity(link, skb) ||
+	    slbn_config_put(&link->config, skb) || slbn_put_state(link, skb)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}
@@ -67,8 +67,8 @@ static int slbn_put_link(struct slbn_link *link, struct sk_buff *skb,
 	return 0;
 }
 
-/* The link that a request names, in the namespace that it comes from. */
-static struct slbn_link *slbn_requested(struct genl_info *info)
+/* Find the link that a request names, in the namespace of its sender. */
+static struct slbn_link *slbn_requested_link(struct genl_info *info)
 {
 	struct net *net = genl_info_net(info);
 	struct net_device *dev;
@@ -82,7 +82,8 @@ static struct slbn_link *slbn_requested(struct genl_info *info)
 		dev = __dev_get_by_name(net,
 					nla_data(info->attrs[SLBN_A_IFNAME]));
 	} else {
-		GENL_SET_ERR_MSG(info, "say which device: ifindex or ifname");
+		GENL_SET_ERR_MSG(info,
+				 "no device given: set ifindex or ifname");
 		return ERR_PTR(-EINVAL);
 	}
 	if (!dev) {
@@ -91,7 +92,8 @@ static struct slbn_link *slbn_requested(struct genl_info *info)
 	}
 	link = slbn_link_find(dev);
 	if (!link) {
-		GENL_SET_ERR_MSG(info, "the device has no slbn qdisc");
+		GENL_SET_ERR_MSG(info,
+				 "the device has no slbn qdisc: add one first");
 		return ERR_PTR(-ENOENT);
 	}
 	return link;
@@ -107,7 +109,7 @@ static int slbn_doit_get(struct sk_buff *request, struct genl_info *info)
 	if (!skb)
 		return -ENOMEM;
 	rtnl_lock();
-	link = slbn_requested(info);
+	link = slbn_requested_link(info);
 	err = PTR_ERR_OR_ZERO(link);
 	if (!err)
 		err = slbn_put_link(link, skb, info->snd_portid, info->snd_seq,
@@ -149,7 +151,7 @@ static int slbn_doit_set(struct sk_buff *request, struct genl_info *info)
 	int err;
 
 	rtnl_lock();
-	link = slbn_requested(info);
+	link = slbn_requested_link(info);
 	err = PTR_ERR_OR_ZERO(link);
 	if (!err) {
 		config = link->config;
@@ -167,7 +169,7 @@ static int slbn_doit_reset(struct sk_buff *request, struct genl_info *info)
 	int err;
 
 	rtnl_lock();
-	link = slbn_requested(info);
+	link = slbn_requested_link(info);
 	err = PTR_ERR_OR_ZERO(link);
 	if (!err)
 		err = slbn_link_reset(link, info->extack);
@@ -192,7 +194,7 @@ static const struct genl_ops slbn_ops[] = {
 		.cmd = SLBN_C_LINK_SET,
 		.doit = slbn_doit_set,
 		.flags = GENL_UNS_ADMIN_PERM,
-		.policy = slbn_link_policy,
+		.policy = slbn_config_policy,
 		.maxattr = SLBN_A_MAX,
 	},
 	{
@@ -217,13 +219,7 @@ static struct genl_family slbn_family __ro_after_init = {
 	.resv_start_op = SLBN_C_LINK_GET,
 };
 
-/**
- * slbn_genl_notify_share() - tell who listens that a link's share has moved
- * @link: the link
- *
- * Context: may sleep; RTNL is not needed: the link waits for this to end.
- */
-void slbn_genl_notify_share(struct slbn_link *link)
+static void slbn_send_share_event(struct slbn_link *link)
 {
 	struct net *net = dev_net(link->dev);
 	struct sk_buff *skb;
@@ -246,9 +242,24 @@ void slbn_genl_notify_share(struct slbn_link *link)
 }
 
 /**
- * slbn_genl_init() - register the family
+ * slbn_genl_notify() - send a share event if the link's share has moved
+ * @work: notify_work of the link
  *
- * Return: 0, or an error.
+ * Context: may sleep. RTNL is not needed: slbn_link_put() waits for this work.
+ */
+void slbn_genl_notify(struct work_struct *work)
+{
+	struct slbn_link *link = container_of(to_delayed_work(work),
+					      struct slbn_link, notify_work);
+
+	if (slbn_link_take_share_event(link))
+		slbn_send_share_event(link);
+}
+
+/**
+ * slbn_genl_init() - register the netlink family
+ *
+ * Return: 0, or a negative error code.
  */
 int __init slbn_genl_init(void)
 {
@@ -256,7 +267,7 @@ int __init slbn_genl_init(void)
 }
 
 /**
- * slbn_genl_exit() - take it away again
+ * slbn_genl_exit() - unregister the netlink family
  */
 void slbn_genl_exit(void)
 {

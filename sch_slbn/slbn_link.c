@@ -2,17 +2,16 @@
 /*
  * Links: one for each device that has an slbn qdisc.
  *
- * A link is made by the first qdisc on a device and goes with the last. It sees
- * what comes in through the device by a netfilter hook at its ingress, where a
- * packet is seen before it is routed, bridged or delivered. A packet may still
- * be in the hook when the link goes: it is freed after a grace period.
+ * The first slbn qdisc of a device creates the link, the last one frees it. A
+ * netfilter hook at the device's ingress passes received packets to the link
+ * before they are routed, bridged or delivered. As a packet may still be in the
+ * hook when the link is removed, the link is freed after a grace period.
  *
- * What the user configures is kept as it was said (struct slbn_config). What
- * follows from it, the capacity from the device's speed and the size of the
- * memory from the capacity, is derived each time one or the other changes.
+ * struct slbn_config keeps the user's configuration. The values derived from it
+ * (the capacity from the device's speed, the size of the memory from the
+ * capacity) are computed again when the configuration or the speed changes.
  */
 #include <linux/ethtool.h>
-#include <linux/if_vlan.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/netfilter_netdev.h>
@@ -22,198 +21,30 @@
 
 #include "slbn.h"
 
-/* A control packet with 32 tags over IPv4 and Ethernet, to estimate rates by. */
-#define SLBN_TYPICAL_BITS ((14 + 20 + 8 + 72 + 64) * 8)
+/* Delay of a share event, jiffies; it covers all changes up to then. */
+#define SLBN_NOTIFY_DELAY (HZ / 10)
 
-/* All of them, in all namespaces, and how often one came or went; under RTNL. */
+/* Links of all namespaces, and a counter of its changes; under RTNL. */
 LIST_HEAD(slbn_links);
 unsigned int slbn_links_changes;
 
-const struct nla_policy slbn_link_policy[SLBN_A_MAX + 1] = {
-	[SLBN_A_RATE] = { .type = NLA_U64 },
-	[SLBN_A_EPOCH] = { .type = NLA_U64 },
-	[SLBN_A_MEMORY] = { .type = NLA_U32 },
-	[SLBN_A_MEMORY_TIME] = { .type = NLA_U64 },
-	[SLBN_A_CONTROL] = { .type = NLA_U32 },
-	[SLBN_A_EDGE] = { .type = NLA_U8 },
-	[SLBN_A_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
-	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
-	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
-	[SLBN_A_THRESHOLD] = { .type = NLA_U32 },
-};
-
-/**
- * slbn_config_init() - the defaults
- * @config: all of it is set
- */
-void slbn_config_init(struct slbn_config *config)
-{
-	*config = (struct slbn_config){
-		.epoch = SLBN_EPOCH_DEFAULT,
-		.memory_time = SLBN_MEMORY_TIME_DEFAULT,
-		.control = SLBN_CONTROL_DEFAULT,
-		.threshold = SLBN_THRESHOLD_DEFAULT,
-	};
-}
-
-#define SLBN_EXTACK(extack, attr, text) \
-	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
-
-/**
- * slbn_config_parse() - overlay what a message says, and check it
- * @config: the configuration
- * @tb: attributes by slbn_link_policy
- * @extack: told what is wrong
- *
- * Return: 0, or -EINVAL.
- */
-int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
-		      struct netlink_ext_ack *extack)
-{
-	struct nlattr *attr;
-
-	attr = tb[SLBN_A_RATE];
-	if (attr) {
-		config->rate = nla_get_u64(attr);
-		if (config->rate && (config->rate < SLBN_LINK_RATE_MIN ||
-				     config->rate > SLBN_LINK_RATE_MAX)) {
-			SLBN_EXTACK(extack, attr,
-				    "rate must be 1 kbit/s to 1 Tbit/s, or 0");
-			return -EINVAL;
-		}
-	}
-	attr = tb[SLBN_A_EPOCH];
-	if (attr) {
-		config->epoch = nla_get_u64(attr);
-		if (config->epoch && (config->epoch < SLBN_EPOCH_MIN ||
-				      config->epoch > SLBN_EPOCH_MAX)) {
-			SLBN_EXTACK(extack, attr,
-				    "epoch must be 10 ms to 1 h, or 0: never");
-			return -EINVAL;
-		}
-	}
-	if (tb[SLBN_A_MEMORY] && tb[SLBN_A_MEMORY_TIME]) {
-		SLBN_EXTACK(extack, tb[SLBN_A_MEMORY],
-			    "memory is either entries or a time");
-		return -EINVAL;
-	}
-	attr = tb[SLBN_A_MEMORY];
-	if (attr) {
-		config->memory = nla_get_u32(attr);
-		config->memory_time = 0;
-		if (config->memory > SLBN_MEMORY_MAX) {
-			SLBN_EXTACK(extack, attr,
-				    "memory must be 0 to 4194304 entries");
-			return -EINVAL;
-		}
-	}
-	attr = tb[SLBN_A_MEMORY_TIME];
-	if (attr) {
-		config->memory = 0;
-		config->memory_time = nla_get_u64(attr);
-		if (config->memory_time > SLBN_MEMORY_TIME_MAX) {
-			SLBN_EXTACK(extack, attr, "memory must be 0 to 60 s");
-			return -EINVAL;
-		}
-	}
-	attr = tb[SLBN_A_CONTROL];
-	if (attr) {
-		config->control = nla_get_u32(attr);
-		if (!config->control || config->control > SLBN_CONTROL_MAX) {
-			SLBN_EXTACK(extack, attr,
-				    "control must be 0.1 to 100 %");
-			return -EINVAL;
-		}
-	}
-	attr = tb[SLBN_A_EDGE];
-	if (attr) {
-		if (nla_get_u8(attr) > 1) {
-			SLBN_EXTACK(extack, attr, "edge must be 0 or 1");
-			return -EINVAL;
-		}
-		config->edge = nla_get_u8(attr);
-	}
-	attr = tb[SLBN_A_KEY];
-	if (attr) {
-		if (nla_len(attr) && nla_len(attr) != SLBN_KEY_LENGTH) {
-			SLBN_EXTACK(extack, attr,
-				    "key must be 16 octets, or 0");
-			return -EINVAL;
-		}
-		config->keyed = nla_len(attr);
-		memset(&config->key, 0, sizeof(config->key));
-		memcpy(&config->key, nla_data(attr), nla_len(attr));
-		le64_to_cpus(&config->key.key[0]);
-		le64_to_cpus(&config->key.key[1]);
-	}
-	attr = tb[SLBN_A_THRESHOLD];
-	if (attr) {
-		config->threshold = nla_get_u32(attr);
-		if (!config->threshold || config->threshold > 1000) {
-			SLBN_EXTACK(extack, attr,
-				    "threshold must be 1 to 1000 per mille");
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
-/**
- * slbn_config_put() - write a link's configuration to a message
- * @link: the link
- * @skb: the message
- *
- * Context: RTNL is held.
- * Return: 0, or -EMSGSIZE.
- */
-int slbn_config_put(const struct slbn_link *link, struct sk_buff *skb)
-{
-	const struct slbn_config *config = &link->config;
-
-	if (nla_put_u64_64bit(skb, SLBN_A_RATE, config->rate, SLBN_A_PAD) ||
-	    nla_put_u64_64bit(skb, SLBN_A_EPOCH, config->epoch, SLBN_A_PAD) ||
-	    nla_put_u32(skb, SLBN_A_CONTROL, config->control) ||
-	    nla_put_u8(skb, SLBN_A_EDGE, config->edge) ||
-	    nla_put_u8(skb, SLBN_A_KEYED, config->keyed) ||
-	    nla_put_u32(skb, SLBN_A_THRESHOLD, config->threshold))
-		return -EMSGSIZE;
-	if (config->memory_time)
-		return nla_put_u64_64bit(skb, SLBN_A_MEMORY_TIME,
-					 config->memory_time, SLBN_A_PAD);
-	return nla_put_u32(skb, SLBN_A_MEMORY, config->memory);
-}
-
-static u32 slbn_memory_entries(const struct slbn_config *config, u64 capacity)
-{
-	u64 packets;
-
-	if (!config->memory_time)
-		return config->memory;
-	/* At most 10^12 / 1000 * 1000 / 1424 per second, for 60 s: it fits. */
-	packets = div_u64(div_u64(capacity, 1000) * config->control,
-			  SLBN_TYPICAL_BITS);
-	packets = div_u64(packets * div_u64(config->memory_time, NSEC_PER_MSEC),
-			  MSEC_PER_SEC);
-	return clamp_t(u64, packets, 64, SLBN_MEMORY_MAX);
-}
-
 static struct slbn_memory_entry *
-slbn_memory_make(u32 rows, struct netlink_ext_ack *extack)
+slbn_memory_alloc(u32 rows, struct netlink_ext_ack *extack)
 {
 	struct slbn_memory_entry *memory;
 
 	memory = kvcalloc(rows * SLBN_MEMORY_WAYS, sizeof(*memory), GFP_KERNEL);
 	if (!memory)
-		NL_SET_ERR_MSG_MOD(extack, "no memory for so many visits");
+		NL_SET_ERR_MSG_MOD(extack, "out of memory: reduce memory");
 	return memory;
 }
 
-/* Put @capacity and @config in force; fails only for want of memory. */
+/* Apply @config with @capacity; returns 0, or -ENOMEM without a change. */
 static int slbn_link_apply(struct slbn_link *link,
 			   const struct slbn_config *config, u64 capacity,
 			   struct netlink_ext_ack *extack)
 {
-	u32 entries = slbn_memory_entries(config, capacity);
+	u32 entries = slbn_config_memory_entries(config, capacity);
 	struct slbn_memory_entry *memory = NULL;
 	bool resize;
 	u32 rows;
@@ -223,7 +54,7 @@ static int slbn_link_apply(struct slbn_link *link,
 		rows = roundup_pow_of_two(rows);
 	resize = rows != link->params.rows;
 	if (resize && rows) {
-		memory = slbn_memory_make(rows, extack);
+		memory = slbn_memory_alloc(rows, extack);
 		if (!memory)
 			return -ENOMEM;
 	}
@@ -233,7 +64,7 @@ static int slbn_link_apply(struct slbn_link *link,
 		swap(link->vars.memory, memory);
 		link->params.rows = rows;
 	}
-	/* Ledgers of another length of time, or of none, begin afresh now. */
+	/* An epoch of another length starts now. */
 	if (link->params.epoch != config->epoch)
 		link->vars.epoch_start = ktime_get_ns();
 	link->params.C = capacity;
@@ -258,7 +89,7 @@ static u64 slbn_speed(int err, const struct ethtool_link_ksettings *settings)
 	return min(settings->base.speed * 1000000ULL, SLBN_LINK_RATE_MAX);
 }
 
-/* Both: bit/s, or 0 if the device does not tell. */
+/* Both return bit/s, or 0 if the device reports no speed. */
 static u64 slbn_speed_locked(struct net_device *dev)
 {
 	struct ethtool_link_ksettings settings;
@@ -274,88 +105,97 @@ static u64 slbn_speed_unlocked(struct net_device *dev)
 			  &settings);
 }
 
-/* When the next page is to be turned, in jiffies from now. */
-static unsigned long slbn_until_turn(const struct slbn_link *link)
+/* Time to the next rotation, jiffies. */
+static unsigned long slbn_until_rotation(const struct slbn_link *link)
 {
-	u64 turn = link->vars.epoch_start + link->params.epoch;
+	u64 end = link->vars.epoch_start + link->params.epoch;
 	u64 now = ktime_get_ns();
 
-	return turn > now ? nsecs_to_jiffies(turn - now) + 1 : 1;
+	return end > now ? nsecs_to_jiffies(end - now) + 1 : 1;
 }
 
 static bool slbn_share_has_moved(const struct slbn_link *link)
 {
 	u64 share = slbn_link_share(&link->params, &link->vars);
-	u64 moved =
-		share > link->told ? share - link->told : link->told - share;
+	u64 moved = share > link->notified_share ?
+			    share - link->notified_share :
+			    link->notified_share - share;
 
-	return moved > div_u64(link->told, 1000) * link->threshold;
+	return moved > div_u64(link->notified_share, 1000) * link->threshold;
 }
 
 /**
- * slbn_link_watch_share() - see to it that a move of the share will be told
- * @link: the link
+ * slbn_link_check_share() - schedule a share event if the share has moved
+ * @link: link
  *
- * Not at once, since others will follow. And sessions that die silently leave
- * when the page is turned, if no packet comes any more by the teller.
+ * Also schedules the rotation of the ledgers while they count sessions: if no
+ * more packets arrive, it removes sessions that ended silently.
  *
  * Context: the link's lock is held.
  */
-void slbn_link_watch_share(struct slbn_link *link)
+void slbn_link_check_share(struct slbn_link *link)
 {
 	const struct slbn_link_vars *vars = &link->vars;
 
-	if (link->telling)
+	if (link->notify_pending)
 		return;
 	if (slbn_share_has_moved(link)) {
-		link->telling = true;
-		cancel_delayed_work(&link->teller);
-		schedule_delayed_work(&link->teller, SLBN_NOTIFY_DELAY);
+		link->notify_pending = true;
+		cancel_delayed_work(&link->notify_work);
+		schedule_delayed_work(&link->notify_work, SLBN_NOTIFY_DELAY);
 	} else if (link->params.epoch && (vars->cur.N || vars->prev.N) &&
-		   !delayed_work_pending(&link->teller)) {
-		schedule_delayed_work(&link->teller, slbn_until_turn(link));
+		   !delayed_work_pending(&link->notify_work)) {
+		schedule_delayed_work(&link->notify_work,
+				      slbn_until_rotation(link));
 	}
 }
 
-static void slbn_tell(struct work_struct *work)
+/**
+ * slbn_link_take_share_event() - rotate the ledgers and check for a share event
+ * @link: link
+ *
+ * Called by the link's notify_work, which this schedules again where necessary.
+ *
+ * Return: true if the share has moved by more than the threshold since the last
+ * event; the event is counted, and the caller sends it.
+ */
+bool slbn_link_take_share_event(struct slbn_link *link)
 {
-	struct slbn_link *link =
-		container_of(to_delayed_work(work), struct slbn_link, teller);
 	bool moved;
 
 	spin_lock_bh(&link->lock);
 	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
 	moved = slbn_share_has_moved(link);
 	if (moved) {
-		link->told = slbn_link_share(&link->params, &link->vars);
+		link->notified_share =
+			slbn_link_share(&link->params, &link->vars);
 		link->counters.events++;
 	}
-	link->telling = false;
-	slbn_link_watch_share(link);
+	link->notify_pending = false;
+	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
-	if (moved)
-		slbn_genl_notify_share(link);
+	return moved;
 }
 
-/* Put @config in force; 0, -EINVAL if there is no capacity, or -ENOMEM. */
+/* Apply @config; returns 0, -EINVAL if the capacity is unknown, or -ENOMEM. */
 static int slbn_link_set(struct slbn_link *link,
 			 const struct slbn_config *config, u64 speed,
 			 struct netlink_ext_ack *extack)
 {
 	u64 capacity = config->rate ?: speed;
 
-	/* One that is down now may have told before. */
+	/* A device that is down may have reported a speed before. */
 	if (!capacity && !link->config.rate)
 		capacity = link->params.C;
 	if (!capacity) {
 		NL_SET_ERR_MSG_MOD(extack,
-				   "the device tells no speed: give a rate");
+				   "the device reports no speed: set a rate");
 		return -EINVAL;
 	}
 	return slbn_link_apply(link, config, capacity, extack);
 }
 
-/* As slbn_link_set(), for a link that others may be watching. */
+/* slbn_link_set() for a link in use, whose share may move. */
 static int slbn_link_change(struct slbn_link *link,
 			    const struct slbn_config *config, u64 speed,
 			    struct netlink_ext_ack *extack)
@@ -365,19 +205,20 @@ static int slbn_link_change(struct slbn_link *link,
 	if (err)
 		return err;
 	spin_lock_bh(&link->lock);
-	slbn_link_watch_share(link);
+	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	return 0;
 }
 
 /**
- * slbn_link_configure() - put a configuration in force
- * @link: the link
- * @config: the configuration, checked
- * @extack: told what is wrong
+ * slbn_link_configure() - change the configuration of a link
+ * @link: link
+ * @config: valid configuration
+ * @extack: set to the reason of an error
  *
  * Context: RTNL is held, the device's own lock is not.
- * Return: 0; -EINVAL if there is no rate to be had, -ENOMEM: nothing changed.
+ * Return: 0; -EINVAL if neither configuration nor device give a rate, or
+ * -ENOMEM. On errors the link is unchanged.
  */
 int slbn_link_configure(struct slbn_link *link,
 			const struct slbn_config *config,
@@ -388,12 +229,12 @@ int slbn_link_configure(struct slbn_link *link,
 }
 
 /**
- * slbn_link_reconfigure() - slbn_link_configure() for the qdisc
- * @link: the link
- * @config: the configuration, checked
- * @extack: told what is wrong
+ * slbn_link_reconfigure() - slbn_link_configure() for qdisc operations
+ * @link: link
+ * @config: valid configuration
+ * @extack: set to the reason of an error
  *
- * Context: RTNL is held, and the device's own lock where it has one.
+ * Context: RTNL is held, and the device's own lock if it has one.
  * Return: as slbn_link_configure().
  */
 int slbn_link_reconfigure(struct slbn_link *link,
@@ -404,26 +245,9 @@ int slbn_link_reconfigure(struct slbn_link *link,
 				extack);
 }
 
-static unsigned int slbn_hook(void *priv, struct sk_buff *skb,
-			      const struct nf_hook_state *state)
-{
-	struct slbn_link *link = priv;
-
-	/*
-	 * What a promiscuous device overhears is others' to handle. But with a
-	 * handler (a bridge's, a macvlan's) or a tag it is for a device upon
-	 * this one to say whose it is.
-	 */
-	if (skb->pkt_type == PACKET_OTHERHOST &&
-	    !rcu_access_pointer(link->dev->rx_handler) &&
-	    !skb_vlan_tag_present(skb))
-		return NF_ACCEPT;
-	return slbn_ingress(link, skb) == SLBN_DROP ? NF_DROP : NF_ACCEPT;
-}
-
 /**
- * slbn_link_find() - the link that a device is
- * @dev: the device
+ * slbn_link_find() - find the link of a device
+ * @dev: device
  *
  * Context: RTNL is held.
  * Return: the link, or NULL.
@@ -445,9 +269,10 @@ static void slbn_link_free(struct slbn_link *link)
 	kfree(link);
 }
 
-static struct slbn_link *slbn_link_make(struct net_device *dev,
-					const struct slbn_config *config,
-					struct netlink_ext_ack *extack)
+static struct slbn_link *slbn_link_create(struct net_device *dev,
+					  const struct slbn_config *config,
+					  const struct slbn_link_ops *ops,
+					  struct netlink_ext_ack *extack)
 {
 	struct slbn_link *link;
 	int err;
@@ -456,16 +281,16 @@ static struct slbn_link *slbn_link_make(struct net_device *dev,
 	if (!link)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&link->lock);
-	INIT_DELAYED_WORK(&link->teller, slbn_tell);
+	INIT_DELAYED_WORK(&link->notify_work, ops->notify);
 	link->dev = dev;
 	link->params.salt = get_random_u64();
 	slbn_link_init(&link->vars, ktime_get_ns(), get_random_u32());
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
 	if (err)
 		goto free;
-	link->told = link->params.C;
+	link->notified_share = link->params.C;
 
-	link->hook.hook = slbn_hook;
+	link->hook.hook = ops->ingress;
 	link->hook.priv = link;
 	link->hook.dev = dev;
 	link->hook.pf = NFPROTO_NETDEV;
@@ -473,7 +298,7 @@ static struct slbn_link *slbn_link_make(struct net_device *dev,
 	err = nf_register_net_hook(dev_net(dev), &link->hook);
 	if (err) {
 		NL_SET_ERR_MSG_MOD(extack,
-				   "the kernel has no netfilter ingress hook");
+				   "kernel lacks CONFIG_NETFILTER_INGRESS");
 		goto free;
 	}
 	list_add_tail(&link->list, &slbn_links);
@@ -486,27 +311,28 @@ free:
 }
 
 /**
- * slbn_link_get() - make a device a link, or join the one that it is
- * @dev: the device
- * @handle: of the qdisc that asks
- * @config: how it is to be, checked
- * @undo: set, for slbn_link_put()
- * @extack: told what is wrong
+ * slbn_link_get() - create the link of a device, or join it
+ * @dev: device
+ * @handle: handle of the qdisc that joins
+ * @config: valid configuration, which replaces that of an existing link
+ * @ops: functions that a new link calls
+ * @rollback: set, for slbn_link_put()
+ * @extack: set to the reason of an error
  *
- * Context: RTNL is held, and the device's own lock where it has one.
- * Return: the link, to be given back by slbn_link_put(), or an ERR_PTR().
+ * Context: RTNL is held, and the device's own lock if it has one.
+ * Return: the link, to be released by slbn_link_put(), or an ERR_PTR().
  */
 struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 				const struct slbn_config *config,
-				struct slbn_undo *undo,
+				const struct slbn_link_ops *ops,
+				struct slbn_rollback *rollback,
 				struct netlink_ext_ack *extack)
 {
 	struct slbn_link *link = slbn_link_find(dev);
-
 	int err;
 
 	if (link) {
-		*undo = (struct slbn_undo){
+		*rollback = (struct slbn_rollback){
 			.config = link->config,
 			.capacity = link->params.C,
 			.handle = link->handle,
@@ -516,10 +342,10 @@ struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 		if (err)
 			return ERR_PTR(err);
 	} else {
-		link = slbn_link_make(dev, config, extack);
+		link = slbn_link_create(dev, config, ops, extack);
 		if (IS_ERR(link))
 			return link;
-		undo->version = 0;
+		rollback->version = 0;
 	}
 	link->users++;
 	link->handle = handle;
@@ -527,55 +353,56 @@ struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 }
 
 /**
- * slbn_link_put() - a qdisc goes
- * @link: the link, which goes with its last qdisc
- * @undo: as slbn_link_get() set it
+ * slbn_link_put() - release a qdisc's reference to a link
+ * @link: link, removed with its last reference
+ * @rollback: as set by slbn_link_get()
  *
- * If the link is still as this qdisc configured it, it becomes what it was: the
- * qdisc may go because the kernel refused it after it was made.
+ * If the configuration is still the one that this qdisc set, it is rolled back:
+ * the kernel may have rejected the qdisc after creating it.
  *
  * Context: RTNL is held.
  */
-void slbn_link_put(struct slbn_link *link, const struct slbn_undo *undo)
+void slbn_link_put(struct slbn_link *link, const struct slbn_rollback *rollback)
 {
 	if (--link->users) {
-		if (undo->version == link->version &&
-		    !slbn_link_apply(link, &undo->config, undo->capacity, NULL))
-			link->handle = undo->handle;
+		if (rollback->version == link->version &&
+		    !slbn_link_apply(link, &rollback->config,
+				     rollback->capacity, NULL))
+			link->handle = rollback->handle;
 		return;
 	}
 	list_del(&link->list);
 	slbn_links_changes++;
 	nf_unregister_net_hook(dev_net(link->dev), &link->hook);
-	/* Until the last packet is out of the hook. */
+	/* Wait for packets that are still in the hook. */
 	synchronize_net();
-	cancel_delayed_work_sync(&link->teller);
+	cancel_delayed_work_sync(&link->notify_work);
 	slbn_link_free(link);
 }
 
 /**
- * slbn_link_reset() - forget all sessions
- * @link: the link
- * @extack: told what is wrong
+ * slbn_link_reset() - clear the ledgers and the memory
+ * @link: link
+ * @extack: set to the reason of an error
  *
- * They are counted as new at their next visits, as after a restart.
+ * The next packet of each session counts it as new, as after a restart.
  *
  * Context: RTNL is held.
- * Return: 0, or -ENOMEM: nothing changed.
+ * Return: 0, or -ENOMEM without a change.
  */
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 {
 	struct slbn_memory_entry *memory = NULL;
 
 	if (link->params.rows) {
-		memory = slbn_memory_make(link->params.rows, extack);
+		memory = slbn_memory_alloc(link->params.rows, extack);
 		if (!memory)
 			return -ENOMEM;
 	}
 	spin_lock_bh(&link->lock);
 	swap(link->vars.memory, memory);
 	slbn_link_init(&link->vars, ktime_get_ns(), get_random_u32());
-	slbn_link_watch_share(link);
+	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	kvfree(memory);
 	return 0;
@@ -590,9 +417,9 @@ static void slbn_ledger_read(struct slbn_ledger_state *state,
 }
 
 /**
- * slbn_link_read() - a link's state and counters as of now
- * @link: the link
- * @state: all of it is set
+ * slbn_link_read() - read the current state and counters of a link
+ * @link: link
+ * @state: set, completely
  */
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 {
@@ -635,30 +462,29 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	spin_unlock_bh(&link->lock);
 }
 
-/* A device may have another speed now. */
-static void slbn_follow_speeds(struct work_struct *work)
+static void slbn_update_capacities(struct work_struct *work)
 {
 	struct slbn_link *link;
 
 	rtnl_lock();
 	list_for_each_entry(link, &slbn_links, list) {
-		struct slbn_config same = link->config;
+		struct slbn_config config = link->config;
 
-		/* What cannot be followed for want of memory stays as it was. */
-		if (!same.rate)
-			slbn_link_configure(link, &same, NULL);
+		/* On -ENOMEM the link keeps its capacity. */
+		if (!config.rate)
+			slbn_link_configure(link, &config, NULL);
 	}
 	rtnl_unlock();
 }
 
-static DECLARE_WORK(slbn_speed_work, slbn_follow_speeds);
+static DECLARE_WORK(slbn_speed_work, slbn_update_capacities);
 
 static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 			     void *info)
 {
 	const struct net_device *dev = netdev_notifier_info_to_dev(info);
 
-	/* Later, without the locks that are held now. */
+	/* In a work, as locks are held here that reading the speed takes. */
 	if ((event == NETDEV_UP || event == NETDEV_CHANGE) &&
 	    slbn_link_find(dev))
 		schedule_work(&slbn_speed_work);
@@ -670,21 +496,21 @@ static struct notifier_block slbn_device_notifier = {
 };
 
 /**
- * slbn_link_watch() - begin to follow the devices' speeds
+ * slbn_link_watch_speeds() - start to adapt capacities to the devices' speeds
  *
- * Return: 0, or an error.
+ * Return: 0, or a negative error code.
  */
-int slbn_link_watch(void)
+int slbn_link_watch_speeds(void)
 {
 	return register_netdevice_notifier(&slbn_device_notifier);
 }
 
 /**
- * slbn_link_unwatch() - end it
+ * slbn_link_unwatch_speeds() - stop to adapt capacities
  *
- * Called when there are no links any more.
+ * Context: all links have been removed.
  */
-void slbn_link_unwatch(void)
+void slbn_link_unwatch_speeds(void)
 {
 	unregister_netdevice_notifier(&slbn_device_notifier);
 	cancel_work_sync(&slbn_speed_work);

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Control packets of SLBN as they pass: found, checked, taken to the link's
- * task, written back.
+ * SLBN control packets in skbs: find, check, process and rewrite them.
  *
- * A control packet is known by its ports and its magic. Nothing else in it is
- * trusted: its lengths are compared with what is there, the parser of
- * slbn_wire.h decides whether it is one, its UDP checksum is verified unless the
- * device did, and the key, if there is one, decides whether it is authentic.
- * Whatever fails is dropped and counted before the link's state is touched. Only
- * what the link's task changed is written back, and the checksum is corrected by
- * the difference, so it stays as right or wrong as it was for all the rest.
+ * UDP ports and magic identify a control packet; nothing else in it is trusted.
+ * Its lengths are compared with the skb, slbn_parse_packet() checks the format,
+ * the UDP checksum is verified unless the device has done so, and the key, if
+ * one is configured, authenticates it. A packet that fails is dropped and
+ * counted before it can change the link's state. Only fields that the link
+ * changes are written, and the UDP checksum is updated incrementally, so that
+ * it still detects errors in all other fields.
  *
- * A link looks at what leaves through its device in either direction, since all
- * of that takes part in its control share, but takes to its task only what goes
- * down; and of what enters, only what comes up. What goes down as it enters is
- * looked at by the link that it will leave by.
+ * A link processes downstream packets as its device sends them, and upstream
+ * packets as its device receives them. Upstream packets that are sent are only
+ * checked and counted against the control limit; downstream packets that are
+ * received are processed by the link that sends them.
  *
- * Any other packet costs a look at its headers, and is not written to.
+ * For data packets the cost is a look at their headers; they are not changed.
  */
 #include <linux/etherdevice.h>
 #include <linux/if_arp.h>
@@ -33,18 +32,18 @@
 
 #include "slbn.h"
 
-/* So many VLAN tags in a row are more than anybody means. */
+/* Packets with more VLAN tags are treated as data. */
 #define SLBN_TAGS_MAX 8
 
 /**
- * struct slbn_place - where a control packet is in an skb
- * @start: offset from skb->data of what follows the device's header
- * @ip: of the IP header, behind VLAN tags if the data has some
- * @udp: of the UDP header
- * @end: of what follows the IP packet: a frame may be padded
- * @length: octets of UDP's payload
- * @v6: it came by IPv6
- * @partial: it is the first fragment of one, or several that were merged
+ * struct slbn_place - position of a control packet in an skb
+ * @start: offset from skb->data of the end of the link-layer header
+ * @ip: offset of the IP header, behind VLAN tags in the data
+ * @udp: offset of the UDP header
+ * @end: offset of the end of the IP packet; padding may follow
+ * @length: UDP payload, octets
+ * @v6: IPv6
+ * @partial: first fragment of a packet, or several merged packets (GSO)
  */
 struct slbn_place {
 	u32 start;
@@ -56,14 +55,14 @@ struct slbn_place {
 	bool partial;
 };
 
-/* Find the IP header. Returns the protocol. */
+/* Find the IP header; returns the protocol. */
 static __be16 slbn_find_ip(const struct sk_buff *skb, struct slbn_place *place)
 {
 	__be16 protocol = skb->protocol;
 	int start = skb_network_offset(skb);
 	int tags;
 
-	/* With tags, the network header may be at the first or behind the last. */
+	/* The network header may be at the first VLAN tag or behind the last. */
 	if (eth_type_vlan(protocol))
 		start = skb_mac_header(skb) + ETH_HLEN - skb->data;
 	if (start < 0)
@@ -93,7 +92,7 @@ static bool slbn_find_v4(const struct sk_buff *skb, struct slbn_place *place)
 	if (!ip || ip->protocol != IPPROTO_UDP || ip->version != 4 ||
 	    ip->ihl < 5)
 		return false;
-	/* Later fragments do not tell their ports. */
+	/* Later fragments have no ports. */
 	if (ip->frag_off & htons(IP_OFFSET))
 		return false;
 	place->partial = ip->frag_off & htons(IP_MF);
@@ -131,7 +130,7 @@ static bool slbn_find_v6(const struct sk_buff *skb, struct slbn_place *place)
 	return true;
 }
 
-/* Is it one of SLBN's? Looks at headers only, and changes nothing. */
+/* Find a control packet by its ports and magic; does not change the skb. */
 static bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 {
 	struct udphdr buffer;
@@ -158,7 +157,7 @@ static bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 	place->length = ntohs(udp->len) - sizeof(*udp);
 	magic = skb_header_pointer(skb, place->udp + sizeof(*udp),
 				   sizeof(magic_buffer), &magic_buffer);
-	/* A fragment that is too short to tell is not given the benefit. */
+	/* Treat a fragment too short for the magic as control, to drop it. */
 	if (!magic)
 		return place->partial;
 	place->partial |= skb_is_gso(skb);
@@ -179,8 +178,8 @@ static __sum16 slbn_pseudo_header(const struct sk_buff *skb,
 				 csum);
 }
 
-/* The packet is linear as far as it goes. */
-static bool slbn_checksum_is_right(const struct sk_buff *skb,
+/* The skb must be linear up to the end of the packet. */
+static bool slbn_checksum_is_valid(const struct sk_buff *skb,
 				   const struct slbn_place *place)
 {
 	const struct udphdr *udp = (void *)(skb->data + place->udp);
@@ -193,20 +192,20 @@ static bool slbn_checksum_is_right(const struct sk_buff *skb,
 	return !slbn_pseudo_header(skb, place, csum_partial(udp, length, 0));
 }
 
-/* What the authentication should be; its value in the packet is not looked at. */
+/* Compute the authentication of a packet; its current value is ignored. */
 static u64 slbn_authentication(const struct slbn_link *link, u8 *data,
 			       const struct slbn_layout *layout)
 {
-	u64 given = slbn_get64(data + layout->auth);
-	u64 right;
+	u64 current_value = slbn_get64(data + layout->auth);
+	u64 computed;
 
 	slbn_put64(data + layout->auth, 0);
-	right = siphash(data, layout->length, &link->key);
-	slbn_put64(data + layout->auth, given);
-	return right;
+	computed = siphash(data, layout->length, &link->key);
+	slbn_put64(data + layout->auth, current_value);
+	return computed;
 }
 
-/* What is authentic to others could not be rewritten here, so it is not ours. */
+/* Without a key, refuse authenticated packets: they could not be updated. */
 static bool slbn_is_authentic(const struct slbn_link *link, u8 *data,
 			      const struct slbn_layout *layout)
 {
@@ -216,9 +215,9 @@ static bool slbn_is_authentic(const struct slbn_link *link, u8 *data,
 				       slbn_authentication(link, data, layout);
 }
 
-/* The link's task, with the tag that belongs to it. */
-static bool slbn_visit(struct slbn_link *link, u8 *data,
-		       struct slbn_packet *pkt, u64 now)
+/* Process a packet with the tag of its current hop; false to drop it. */
+static bool slbn_process_hop(struct slbn_link *link, u8 *data,
+			     struct slbn_packet *pkt, u64 now)
 {
 	u8 hop = slbn_current_hop(pkt);
 	u16 tag = hop < pkt->slots ? slbn_get_tag(data, hop) : SLBN_NO_TAG;
@@ -230,17 +229,17 @@ static bool slbn_visit(struct slbn_link *link, u8 *data,
 	return true;
 }
 
-/* May so many bits of control packets go out now? */
+/* Take a control packet from the token bucket; false if above the limit. */
 static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
 {
 	u64 rate = div_u64(link->params.C, 1000) * link->control;
-	/* A tenth of a second's worth, but never less than some packets. */
+	/* 100 ms of the rate, but at least some packets. */
 	u64 depth = max_t(u64, div_u64(rate, 10), 64 * 1024);
-	u64 past = div_u64(now - link->filled, NSEC_PER_USEC);
+	u64 elapsed = div_u64(now - link->filled, NSEC_PER_USEC);
 
-	link->filled += past * NSEC_PER_USEC;
-	past = min_t(u64, past, USEC_PER_SEC);
-	link->tokens += div_u64(past * rate, USEC_PER_SEC);
+	link->filled += elapsed * NSEC_PER_USEC;
+	elapsed = min_t(u64, elapsed, USEC_PER_SEC);
+	link->tokens += div_u64(elapsed * rate, USEC_PER_SEC);
 	link->tokens = min(link->tokens, depth);
 	if (link->tokens < bits)
 		return false;
@@ -249,40 +248,38 @@ static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
 }
 
 /*
- * Take a packet to the link's task and write back what it changed. With @turn,
- * it goes on as its own answer.
+ * Process a packet and write the changed fields back. With @answer, turn it
+ * into its reply, as the destination would, and process that, too.
  */
-static enum slbn_action slbn_task(struct slbn_link *link, struct sk_buff *skb,
-				  const struct slbn_place *place,
-				  struct slbn_packet *pkt,
-				  const struct slbn_layout *layout, bool turn,
-				  u64 now)
+static enum slbn_action
+slbn_process_packet(struct slbn_link *link, struct sk_buff *skb,
+		    const struct slbn_place *place, struct slbn_packet *pkt,
+		    const struct slbn_layout *layout, bool answer, u64 now)
 {
 	struct udphdr *udp = (void *)(skb->data + place->udp);
 	u8 *data = (u8 *)(udp + 1);
 	__wsum before = csum_partial(data, layout->length, 0);
-	enum slbn_action fate;
+	enum slbn_action action = answer ? SLBN_ANSWERED : SLBN_PASS_CONTROL;
 	__wsum sum;
 
-	if (!slbn_visit(link, data, pkt, now))
+	if (!slbn_process_hop(link, data, pkt, now))
 		return SLBN_DROP;
-	if (turn &&
-	    (!slbn_destination_reply(pkt) || !slbn_visit(link, data, pkt, now)))
+	if (answer && (!slbn_destination_reply(pkt) ||
+		       !slbn_process_hop(link, data, pkt, now)))
 		return SLBN_DROP;
 	slbn_update_packet(data, pkt);
 	if (layout->auth)
 		slbn_put64(data + layout->auth,
 			   slbn_authentication(link, data, layout));
-	slbn_link_watch_share(link);
+	slbn_link_check_share(link);
 
 	/*
-	 * A checksum yet to be made covers what will stand here then. And one
-	 * of the whole packet that the device made (CHECKSUM_COMPLETE) stays
-	 * right if the UDP checksum takes up the difference.
+	 * CHECKSUM_PARTIAL: the checksum is computed after the changes.
+	 * CHECKSUM_COMPLETE: updating the UDP checksum keeps the sum of the
+	 * whole packet as the device computed it.
 	 */
-	fate = turn ? SLBN_ANSWERED : SLBN_CONTROL;
 	if (skb->ip_summed == CHECKSUM_PARTIAL)
-		return fate;
+		return action;
 	sum = csum_sub(csum_partial(data, layout->length, 0), before);
 	if (udp->check) {
 		udp->check = csum_fold(csum_add(csum_unfold(~udp->check), sum));
@@ -291,65 +288,62 @@ static enum slbn_action slbn_task(struct slbn_link *link, struct sk_buff *skb,
 	} else if (skb->ip_summed == CHECKSUM_COMPLETE) {
 		skb->csum = csum_add(skb->csum, sum);
 	}
-	return fate;
+	return action;
 }
 
-static enum slbn_action slbn_count(u64 *counter)
+static enum slbn_action slbn_count_drop(u64 *counter)
 {
 	(*counter)++;
 	return SLBN_DROP;
 }
 
-/* Read and check a packet, and take it to the link's task if it is its turn. */
-static enum slbn_action slbn_process(struct slbn_link *link,
-				     struct sk_buff *skb,
-				     const struct slbn_place *place,
-				     bool leaves)
+/* Parse and check a packet, and process it if this link is responsible. */
+static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
+				    const struct slbn_place *place, bool egress)
 {
 	struct slbn_counters *counters = &link->counters;
 	u32 end = place->udp + sizeof(struct udphdr) + place->length;
+	enum slbn_parse_result result;
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
-	enum slbn_parse_result flaw;
 	u64 now = ktime_get_ns();
+	bool upstream;
 	u8 *data;
-	bool up;
 
 	if (place->partial)
-		return slbn_count(&counters->fragments);
+		return slbn_count_drop(&counters->fragments);
 	/*
-	 * Also if UDP's length is less than that of its header. What is shared
-	 * with others cannot be read in one piece, nor written to; nobody sends
-	 * such on purpose but pktgen.
+	 * place->length has wrapped if UDP's length is below that of its header.
+	 * A shared skb cannot be made linear nor written; only pktgen sends such.
 	 */
 	if (end > place->end || end > skb->len || place->length > skb->len ||
 	    skb_shared(skb) || skb_ensure_writable(skb, end))
-		return slbn_count(&counters->malformed);
+		return slbn_count_drop(&counters->malformed);
 	data = skb->data + place->udp + sizeof(struct udphdr);
-	flaw = slbn_parse_packet(data, place->length, &pkt, &layout);
-	if (flaw == SLBN_PARSE_NOT_SLBN)
-		return SLBN_DATA;
-	if (flaw != SLBN_PARSE_OK)
-		return slbn_count(&counters->malformed);
-	up = slbn_is_upstream(&pkt);
-	if (!leaves && !up)
-		return SLBN_CONTROL;
-	if (!slbn_checksum_is_right(skb, place))
-		return slbn_count(&counters->bad_checksum);
+	result = slbn_parse_packet(data, place->length, &pkt, &layout);
+	if (result == SLBN_PARSE_NOT_SLBN)
+		return SLBN_PASS_DATA;
+	if (result != SLBN_PARSE_OK)
+		return slbn_count_drop(&counters->malformed);
+	upstream = slbn_is_upstream(&pkt);
+	if (!egress && !upstream)
+		return SLBN_PASS_CONTROL;
+	if (!slbn_checksum_is_valid(skb, place))
+		return slbn_count_drop(&counters->bad_checksum);
 	if (!slbn_is_authentic(link, data, &layout))
-		return slbn_count(&counters->bad_key);
-	if (leaves && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
-		return slbn_count(&counters->rate_limited);
-	if (leaves && up)
-		return SLBN_CONTROL;
-	return slbn_task(link, skb, place, &pkt, &layout, leaves && link->edge,
-			 now);
+		return slbn_count_drop(&counters->bad_key);
+	if (egress && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
+		return slbn_count_drop(&counters->rate_limited);
+	if (egress && upstream)
+		return SLBN_PASS_CONTROL;
+	return slbn_process_packet(link, skb, place, &pkt, &layout,
+				   egress && link->edge, now);
 }
 
 /*
- * Send a packet back as if the host behind this device had answered: it comes in
- * where it was to go out, from whom it was sent to, also for a bridge. Filters
- * and our own hook do not look at it, which would take it for a host's.
+ * Send a packet back as if the host behind this device had answered: swap its
+ * addresses and receive it from this device, also in a bridge. It bypasses tc
+ * filters and slbn_ingress(), which would drop it as a host's packet.
  */
 static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
 			   const struct slbn_place *place)
@@ -386,53 +380,63 @@ static void slbn_send_back(struct sk_buff *skb, struct net_device *dev,
 }
 
 /**
- * slbn_egress() - a packet is about to leave through a link's device
- * @link: the link
- * @skb: the packet; data points to the link header; rewritten if it is ours
+ * slbn_egress() - process a packet that the device is about to send
+ * @link: link
+ * @skb: packet, data at the link-layer header; control packets are updated
  *
- * Called with bottom halves disabled.
- *
- * Return: what it is, or was.
+ * Context: bottom halves are disabled.
+ * Return: what to do with the packet.
  */
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 {
+	enum slbn_action action;
 	struct slbn_place place;
-	enum slbn_action fate;
-	bool turned;
 
 	if (likely(!slbn_find(skb, &place)))
-		return SLBN_DATA;
+		return SLBN_PASS_DATA;
 	spin_lock(&link->lock);
-	fate = slbn_process(link, skb, &place, true);
-	turned = fate == SLBN_ANSWERED;
-	link->counters.answered += turned;
+	action = slbn_handle(link, skb, &place, true);
+	link->counters.answered += action == SLBN_ANSWERED;
 	spin_unlock(&link->lock);
-	if (turned)
+	if (action == SLBN_ANSWERED)
 		slbn_send_back(skb, link->dev, &place);
-	return fate;
+	return action;
 }
 
 /**
- * slbn_ingress() - a packet has come in through a link's device
- * @link: the link
- * @skb: the packet; data points to the network header; rewritten if it is ours
+ * slbn_ingress() - process a packet that the device has received
+ * @priv: link
+ * @skb: packet, data at the network header; control packets are updated
+ * @state: not used
  *
- * Called with bottom halves disabled.
+ * A netfilter ingress hook. At an edge it drops all control packets.
  *
- * Return: what it is, or was.
+ * Context: bottom halves are disabled.
+ * Return: NF_ACCEPT or NF_DROP.
  */
-enum slbn_action slbn_ingress(struct slbn_link *link, struct sk_buff *skb)
+unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
+			  const struct nf_hook_state *state)
 {
+	struct slbn_link *link = priv;
+	enum slbn_action action;
 	struct slbn_place place;
-	enum slbn_action fate;
 
+	/*
+	 * Ignore packets to other hosts that a promiscuous device receives,
+	 * unless a device on top of this one may be their destination: behind
+	 * an rx_handler (of a bridge or macvlan) or a VLAN tag.
+	 */
+	if (skb->pkt_type == PACKET_OTHERHOST &&
+	    !rcu_access_pointer(link->dev->rx_handler) &&
+	    !skb_vlan_tag_present(skb))
+		return NF_ACCEPT;
 	if (likely(!slbn_find(skb, &place)))
-		return SLBN_DATA;
+		return NF_ACCEPT;
 	spin_lock(&link->lock);
 	if (link->edge)
-		fate = slbn_count(&link->counters.from_hosts);
+		action = slbn_count_drop(&link->counters.from_hosts);
 	else
-		fate = slbn_process(link, skb, &place, false);
+		action = slbn_handle(link, skb, &place, false);
 	spin_unlock(&link->lock);
-	return fate;
+	return action == SLBN_DROP ? NF_DROP : NF_ACCEPT;
 }

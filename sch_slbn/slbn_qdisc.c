@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SLBN as a qdisc: "slbn".
+ * The qdisc "slbn", which makes its device a link of SLBN.
  *
- * It stands where packets leave through a link's device. Control packets that go
- * down are taken to the link's task (slbn_packet.c) as they are queued; what
- * comes up is seen as it enters by the same device (slbn_link.c).
+ * Downstream control packets are processed (slbn_packet.c) as the qdisc
+ * enqueues them, upstream ones as the device receives them, in an ingress hook.
  *
- * There are two classes, each with a qdisc of the user's choice:
+ * There are two classes; the user can choose the qdisc of each:
  *
- *	MAJOR:1	control packets: always sent first, by default a fifo of
- *		SLBN_CONTROL_PACKETS; what they may take of the rate is bounded
- *		before they get there
- *	MAJOR:2	all others, by default a fifo of the device's tx_queue_len
+ *	MAJOR:1	control packets, dequeued first; default: a pfifo of
+ *		SLBN_CONTROL_PACKETS. They are rate-limited before they are
+ *		enqueued
+ *	MAJOR:2	all other packets; default: a pfifo of the device's tx_queue_len
  *
- * The qdisc does not shape: rate is what the link can carry, and is told apart
- * to those who share it.
+ * The qdisc does not shape: the configured rate is the capacity that the link
+ * shares among its sessions.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -37,13 +36,13 @@ enum slbn_class {
 
 /**
  * struct slbn_sched - one slbn qdisc
- * @link: what it is a part of
- * @undo: what the link was before
- * @queues: the classes' qdiscs
+ * @link: link of its device
+ * @rollback: the link's state before this qdisc joined
+ * @queues: qdiscs of the classes
  */
 struct slbn_sched {
 	struct slbn_link *link;
-	struct slbn_undo undo;
+	struct slbn_rollback rollback;
 	struct Qdisc *queues[SLBN_CLASSES];
 };
 
@@ -56,10 +55,10 @@ static int slbn_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	int ret;
 
 	switch (slbn_egress(q->link, skb)) {
-	case SLBN_DATA:
+	case SLBN_PASS_DATA:
 		queue = q->queues[SLBN_CLASS_DATA];
 		break;
-	case SLBN_CONTROL:
+	case SLBN_PASS_CONTROL:
 		queue = q->queues[SLBN_CLASS_CONTROL];
 		break;
 	case SLBN_ANSWERED:
@@ -86,7 +85,7 @@ static struct sk_buff *slbn_dequeue(struct Qdisc *sch)
 	for (i = 0; i < SLBN_CLASSES; i++) {
 		struct sk_buff *skb;
 
-		/* Most of the time there is nothing but data. */
+		/* Usually the class of control packets is empty. */
 		if (!qdisc_qlen(q->queues[i]))
 			continue;
 		skb = qdisc_dequeue_peeked(q->queues[i]);
@@ -123,7 +122,7 @@ static void slbn_reset(struct Qdisc *sch)
 		qdisc_reset(q->queues[i]);
 }
 
-/* A class's own qdisc, if the user gives none. */
+/* Create the default qdisc of a class. */
 static struct Qdisc *slbn_default_queue(struct Qdisc *sch, u32 class,
 					struct netlink_ext_ack *extack)
 {
@@ -141,12 +140,12 @@ static int slbn_parse(struct nlattr *opt, struct slbn_config *config,
 	struct nlattr *tb[SLBN_A_MAX + 1];
 	int err;
 
-	err = nla_parse_nested(tb, SLBN_A_MAX, opt, slbn_link_policy, extack);
+	err = nla_parse_nested(tb, SLBN_A_MAX, opt, slbn_config_policy, extack);
 	if (err < 0)
 		return err;
 	if (tb[SLBN_A_IFINDEX] || tb[SLBN_A_IFNAME]) {
 		NL_SET_ERR_MSG_MOD(extack,
-				   "a qdisc's options do not name a device");
+				   "remove ifindex and ifname from options");
 		return -EINVAL;
 	}
 	return slbn_config_parse(config, tb, extack);
@@ -164,6 +163,11 @@ static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
 		return err;
 	return slbn_link_reconfigure(q->link, &config, extack);
 }
+
+static const struct slbn_link_ops slbn_link_ops = {
+	.ingress = slbn_ingress,
+	.notify = slbn_genl_notify,
+};
 
 static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 		     struct netlink_ext_ack *extack)
@@ -190,15 +194,15 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 		q->queues[i] = queue;
 		qdisc_hash_add(queue, true);
 	}
-	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config, &q->undo,
-			     extack);
+	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config,
+			     &slbn_link_ops, &q->rollback, extack);
 	if (IS_ERR(link))
 		return PTR_ERR(link);
 	q->link = link;
 	return 0;
 }
 
-/* Runs after an init() that failed, too. */
+/* Also called after a failed init(). */
 static void slbn_destroy(struct Qdisc *sch)
 {
 	struct slbn_sched *q = qdisc_priv(sch);
@@ -207,7 +211,7 @@ static void slbn_destroy(struct Qdisc *sch)
 	for (i = 0; i < SLBN_CLASSES; i++)
 		qdisc_put(q->queues[i]);
 	if (q->link)
-		slbn_link_put(q->link, &q->undo);
+		slbn_link_put(q->link, &q->rollback);
 }
 
 static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -218,7 +222,7 @@ static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
 	opts = nla_nest_start(skb, TCA_OPTIONS);
 	if (!opts)
 		return -EMSGSIZE;
-	if (slbn_config_put(q->link, skb)) {
+	if (slbn_config_put(&q->link->config, skb)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -328,7 +332,7 @@ static int __init slbn_module_init(void)
 {
 	int err;
 
-	err = slbn_link_watch();
+	err = slbn_link_watch_speeds();
 	if (err)
 		return err;
 	err = slbn_genl_init();
@@ -342,7 +346,7 @@ static int __init slbn_module_init(void)
 genl:
 	slbn_genl_exit();
 unwatch:
-	slbn_link_unwatch();
+	slbn_link_unwatch_speeds();
 	return err;
 }
 
@@ -350,10 +354,10 @@ static void __exit slbn_module_exit(void)
 {
 	unregister_qdisc(&slbn_qdisc_ops);
 	slbn_genl_exit();
-	slbn_link_unwatch();
+	slbn_link_unwatch_speeds();
 }
 
 module_init(slbn_module_init);
 module_exit(slbn_module_exit);
-MODULE_DESCRIPTION("SLBN: explicit max-min fair rates");
+MODULE_DESCRIPTION("SLBN: explicit max-min fair rate control");
 MODULE_LICENSE("GPL");

@@ -73,7 +73,7 @@ def test_a_device_without_a_speed_needs_a_rate() -> None:
     with namespace() as ns:
         sh(f"ip -n {ns.name} link add d0 type dummy")
         done = sh(f"tc -n {ns.name} qdisc add dev d0 root slbn", check=False)
-        assert done.returncode and "give a rate" in done.stdout
+        assert done.returncode and "set a rate" in done.stdout
         sh(f"tc -n {ns.name} qdisc add dev d0 root slbn rate 1gbit")
 
 

@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "epoch too long": (given(epoch=3600 * SECOND + 1), "epoch must be 10 ms to 1 h, or 0"),
     "memory too large": (given(memory=4194305), "memory must be 0 to 4194304 entries"),
     "memory_time too long": (given(memory_time=60 * SECOND + 1), "memory must be 0 to 60 s"),
-    "memory twice": (given(memory=7, memory_time=SECOND), "memory is either entries or a time"),
+    "memory twice": (given(memory=7, memory_time=SECOND), "memory must be entries or a time, not both"),
     "control 0": (given(control=0), "control must be 0.1 to 100 %"),
     "control too large": (given(control=1001), "control must be 0.1 to 100 %"),
     "edge 2": (given(edge=2), "edge must be 0 or 1"),
@@ -575,7 +575,7 @@ def many() -> Iterator[dict[str, int]]:
         for name, index in found.items():
             with pytest.raises(Refused) as caught:
                 rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, KIND, flags)
-            assert "give a rate" in caught.value.message
+            assert "set a rate" in caught.value.message
             edge = int(name[1:]) % 2
             content = KIND + options(rate=1000 + index, epoch=0, memory=0, edge=edge)
             rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, content, flags)

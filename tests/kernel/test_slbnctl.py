@@ -233,7 +233,7 @@ def test_reset_forgets_sessions_only(peer: str) -> None:
 
 
 NO_DEVICE = "nowhere: no such device"
-NO_LINK = "lo: the device has no slbn qdisc"
+NO_LINK = "lo: the device has no slbn qdisc: add one first"
 
 
 def test_refusals_have_the_kernels_words(ns: Namespace) -> None:
@@ -243,7 +243,7 @@ def test_refusals_have_the_kernels_words(ns: Namespace) -> None:
         ("--json link show lo", NO_LINK),
         ("link set nowhere rate 5mbit", NO_DEVICE),
         ("--json link set lo rate 5mbit", NO_LINK),
-        ("link set d0 edge rate auto", "d0: sch_slbn: the device tells no speed: give a rate"),
+        ("link set d0 edge rate auto", "d0: sch_slbn: the device reports no speed: set a rate"),
         ("--json link reset nowhere", NO_DEVICE),
         ("link reset lo", NO_LINK),
         ("link monitor nowhere", NO_DEVICE),

@@ -2,40 +2,40 @@
 /*
  * SLBN: explicit max-min fair rates with constant state per link.
  *
- * Mozo, Lopez-Presa, Fernandez Anta, "SLBN: A Scalable Max-min Fair Algorithm
- * for Rate-Based Explicit Congestion Control", NCA 2012, figures 1 and 2: the
- * tasks of the source, the link and the destination, and the names: a session's
- * packet travels down its path and back; a link counts the sessions that cross
- * it (N), those that it restricts itself (NR, the set R), and sums the rates of
- * the others, which are restricted elsewhere (BF, the set F). In which of the
- * two sets a session stands is not kept by the link but by the packet (the set
- * B of hops); so is the rate that is in BF: bw'' when the packet goes down, bw'
- * when it comes back. The link that lowered bw last is b.
+ * Source: Mozo, Lopez-Presa, Fernandez Anta, "SLBN: A Scalable Max-min Fair
+ * Algorithm for Rate-Based Explicit Congestion Control", NCA 2012, figures 1
+ * and 2 (the tasks of source, link and destination). Names follow the paper.
+ * A session's control packet travels down its path and back. A link counts the
+ * sessions that cross it (N) and those that it restricts (NR, the set R), and
+ * sums the rates of those that are restricted elsewhere (BF, the set F). It
+ * keeps no state per session: the packet carries the set B of hops at which
+ * its session is in R, and the rate that the other hops have in BF (bw'' before
+ * the packet passes downstream, bw' after it).
  *
- * Where the paper is silent or wrong:
- * - A joining session is counted in NR before its share is computed, so NR is
- *   never 0 there.
- * - The source's demand D is a link of its own, above hop 0. As printed, a
- *   session that is restricted by its demand alone can be put in R by a link
- *   that it does not fill, and never notices that its demand was raised.
- * - bw > share is strict and without tolerance: with any other rule rates were
- *   seen to oscillate.
+ * Corrections to the paper:
+ * - A joining session is added to NR before the share is computed, so NR is
+ *   never 0 in the division.
+ * - The source's demand D is treated as a link above hop 0. In the paper's form
+ *   a link can put a session in R that does not fill it, if only the demand
+ *   restricts the session, which then never notices that its demand was raised.
+ * - "bw > share" is strict and has no tolerance: with any other comparison that
+ *   was tried rates oscillated.
  *
- * The paper assumes that no packet is lost and that sources say goodbye. To
- * live without that, a link keeps its three integers twice, in a current and a
- * previous ledger, and turns the page each epoch; the packet carries for each
- * hop a tag that says in which ledger the session stands there. A live session
- * is carried over at its next visit; a dead one is gone with its ledger, as is
- * every error, after two epochs. A session whose tag the link does not know is
- * counted as new. And since a packet that is sent again tells of a time before
- * the link saw it first, a link remembers its most recent visits, and believes
- * its memory rather than the packet. With epoch 0 and no memory this is the
- * paper's algorithm.
+ * The paper assumes that no packet is lost and that every session leaves. To
+ * recover from losses and failures, a link keeps N, NR and BF twice, in a
+ * current and a previous ledger, and rotates them each epoch. The packet
+ * carries a tag per hop that names the ledger in which its session is counted.
+ * The next packet of a session migrates it to the current ledger; sessions that
+ * ended silently, and all errors, disappear with their ledger after two epochs.
+ * A session with an unknown tag is counted as new. A retransmitted packet
+ * carries the state from before the link processed it first; so a link keeps
+ * the state of recently processed sessions in a memory, which overrides the
+ * packet. With epoch 0 and no memory this is the paper's algorithm.
  *
- * Rates are integers, bit/s, and divisions round down: what is added is what
- * will be subtracted. BF is at most N times the largest rate, 10^18 for 10^6
- * sessions of 1 Tbit/s, which 64 bits hold. What would fall below zero, after
- * errors, is clamped and counted, and so is what would not fit.
+ * Rates are integers in bit/s and divisions round down, so that the link
+ * subtracts exactly what it added. BF is at most N times the largest rate:
+ * 10^18 for 10^6 sessions of 1 Tbit/s, which fits in 64 bits. Results below
+ * zero, which only errors cause, and overflows are clamped and counted.
  */
 #ifndef SLBN_CORE_H
 #define SLBN_CORE_H
@@ -43,22 +43,25 @@
 #include <fairpath/core.h>
 #include <uapi/fairpath/slbn.h>
 
-/* Tag of a hop at which the session is not counted; no ledger has it. */
+/* Tag of a hop that does not count the session; never the tag of a ledger. */
 #define SLBN_NO_TAG 0
 
 /**
- * struct slbn_packet - what a link has to know of a control packet
- * @id: the session
- * @seq: sequence; a packet that is sent again keeps it
+ * struct slbn_packet - fields of a control packet that the algorithm uses
+ * @id: session
+ * @seq: sequence number; retransmissions keep it
  * @type: enum slbn_type
- * @hop: links passed on the way down, not yet passed again on the way up
- * @slots: hops for which there are tags, at most SLBN_HOPS_MAX
- * @bottleneck: the paper's b: the hop that set @bw last, or SLBN_NO_HOP: only the demand restricts it
- * @B: the hops at which the session is in R, bit by bit
- * @bw2: bw'', bit/s
- * @bw1: bw', bit/s
+ * @hop: number of the next link downstream: links passed on the way down, less
+ *	those passed on the way back
+ * @slots: hops that have a tag, at most SLBN_HOPS_MAX
+ * @bottleneck: the paper's b: the hop that set @bw last, or SLBN_NO_HOP if only
+ *	the demand restricts the session
+ * @B: set of the hops at which the session is in R, bit n for hop n
+ * @bw2: bw'', rate in BF of hops not in @B that the packet has yet to reach on
+ *	its way down, bit/s
+ * @bw1: bw', rate in BF of hops not in @B that it has passed, bit/s
  * @bw: candidate for the session's rate, bit/s
- * @demand: what the session asks for, bit/s
+ * @demand: largest rate that the session asks for, bit/s
  */
 struct slbn_packet {
 	u64 id[2];
@@ -75,7 +78,7 @@ struct slbn_packet {
 };
 
 /**
- * struct slbn_ledger - the paper's three integers
+ * struct slbn_ledger - a link's state in the paper
  * @BF: sum of the rates of the sessions in F, bit/s
  * @NR: sessions in R
  * @N: sessions
@@ -87,13 +90,13 @@ struct slbn_ledger {
 };
 
 /**
- * struct slbn_memory_entry - what a link wrote for a session at its last visit
- * @id: the session
- * @rate: what was added to BF, if it is in F
- * @seq: the packet
- * @tag: the ledger, or SLBN_NO_TAG after a Leave
- * @in_R: the session was put in R
- * @used: 0: nothing is remembered here
+ * struct slbn_memory_entry - what a link recorded for a session last
+ * @id: session
+ * @rate: rate added to BF, bit/s; 0 if the session is in R
+ * @seq: sequence number of the packet
+ * @tag: tag of the ledger that counts the session, SLBN_NO_TAG after a Leave
+ * @in_R: the session is in R
+ * @used: 0 if the entry is free
  */
 struct slbn_memory_entry {
 	u64 id[2];
@@ -104,15 +107,15 @@ struct slbn_memory_entry {
 	u8 used;
 };
 
-/* A session is remembered in one of the places of its row; the oldest makes way. */
+/* Entries per row of the memory; a new session replaces its row's oldest. */
 #define SLBN_MEMORY_WAYS 4U
 
 /**
- * struct slbn_link_params - what the user chooses
- * @C: the link's capacity, bit/s, at most 10^12
- * @epoch: ns between pages; 0: never
- * @rows: rows of memory, a power of 2 or 0: no memory
- * @salt: random: makes rows unpredictable
+ * struct slbn_link_params - parameters of a link
+ * @C: capacity, bit/s, at most 10^12
+ * @epoch: time between rotations, ns; 0: never rotate
+ * @rows: rows of memory, a power of 2; 0: no memory
+ * @salt: random, makes the row of a session unpredictable
  */
 struct slbn_link_params {
 	u64 C;
@@ -122,13 +125,13 @@ struct slbn_link_params {
 };
 
 /**
- * struct slbn_link_vars - a link's state
- * @cur: the current ledger
- * @prev: the previous one
- * @epoch_start: when @cur became the current ledger, ns
- * @tag: of @cur
- * @prev_tag: of @prev
- * @memory: rows * SLBN_MEMORY_WAYS visits, the most recent of a row first
+ * struct slbn_link_vars - state of a link
+ * @cur: current ledger
+ * @prev: previous ledger
+ * @epoch_start: start of the epoch of @cur, ns
+ * @tag: tag of @cur
+ * @prev_tag: tag of @prev, or SLBN_NO_TAG
+ * @memory: rows * SLBN_MEMORY_WAYS entries, the most recent of a row first
  */
 struct slbn_link_vars {
 	struct slbn_ledger cur;
@@ -140,19 +143,18 @@ struct slbn_link_vars {
 };
 
 /**
- * struct slbn_link_stats - what happened
- * @joins: packets by type:
- * @probes: each kind counts what was processed
- * @acks: ProbeAck
- * @leaves: Leave
+ * struct slbn_link_stats - counters of a link
+ * @joins: Join packets processed
+ * @probes: Probe packets processed
+ * @acks: ProbeAck packets processed
+ * @leaves: Leave packets processed
  * @new_sessions: sessions counted as new, joins included
- * @migrated: sessions carried over from the previous ledger
- * @corrected: visits at which memory was believed and the packet said otherwise
- * @stale: packets older than what memory has of their session
- * @wrong_path: packets that came up and know none of this link's ledgers
- * @too_many_hops: packets without room for another hop
- * @clamped: subtractions from a ledger that did not have as much, and sums that
- *	did not fit
+ * @migrated: sessions migrated from the previous to the current ledger
+ * @corrected: packets whose state differed from memory, which overrode it
+ * @stale: dropped packets older than the newest one remembered of their session
+ * @wrong_path: dropped packets from downstream that this link did not count
+ * @too_many_hops: dropped packets without a slot for another hop
+ * @clamped: subtractions clamped to 0 and sums clamped to 2^64 - 1
  */
 struct slbn_link_stats {
 	u64 joins;
@@ -169,11 +171,11 @@ struct slbn_link_stats {
 };
 
 /**
- * enum slbn_verdict - what is to become of a packet
- * @SLBN_FORWARD: send it on, as it now is
- * @SLBN_DROP_STALE: drop it: its session has gone on
- * @SLBN_DROP_WRONG_PATH: drop it: it did not come down here
- * @SLBN_DROP_TOO_MANY_HOPS: drop it: the path is longer than it has room for
+ * enum slbn_verdict - result of processing a packet at a link
+ * @SLBN_FORWARD: forward it with the changes
+ * @SLBN_DROP_STALE: drop it: the link has processed a newer one of its session
+ * @SLBN_DROP_WRONG_PATH: drop it: it did not pass this link on its way down
+ * @SLBN_DROP_TOO_MANY_HOPS: drop it: its path has more hops than slots
  */
 enum slbn_verdict {
 	SLBN_FORWARD,
@@ -204,10 +206,10 @@ static inline u16 slbn_next_tag(u16 tag)
 }
 
 /**
- * slbn_link_init() - a link that no session crosses
- * @v: state; memory is set, and cleared, by the caller
- * @now: ns
- * @random: makes its tags differ from other links'
+ * slbn_link_init() - initialize the state of a link without sessions
+ * @v: state; the caller sets and clears the memory
+ * @now: time, ns
+ * @random: chooses the first tag, so that the tags of links differ
  */
 static inline void slbn_link_init(struct slbn_link_vars *v, u64 now, u32 random)
 {
@@ -221,43 +223,43 @@ static inline void slbn_link_init(struct slbn_link_vars *v, u64 now, u32 random)
 }
 
 /**
- * slbn_link_rotate() - turn the page if an epoch is over
+ * slbn_link_rotate() - rotate the ledgers if the epoch is over
  * @p: parameters
  * @v: state
- * @now: ns, not before the last call's
+ * @now: time, ns; never earlier than in the previous call
  *
- * Called by slbn_link_process(); others who read the state call it before.
+ * slbn_link_process() calls it; call it before reading the state otherwise.
  */
 static inline void slbn_link_rotate(const struct slbn_link_params *p,
 				    struct slbn_link_vars *v, u64 now)
 {
 	const struct slbn_ledger empty = { 0 };
-	u64 pages;
+	u64 epochs;
 
 	if (!p->epoch || now - v->epoch_start < p->epoch)
 		return;
-	pages = fp_div(now - v->epoch_start, p->epoch);
-	v->epoch_start += pages * p->epoch;
-	v->prev = pages == 1 ? v->cur : empty;
-	v->prev_tag = pages == 1 ? v->tag : SLBN_NO_TAG;
+	epochs = fp_div(now - v->epoch_start, p->epoch);
+	v->epoch_start += epochs * p->epoch;
+	v->prev = epochs == 1 ? v->cur : empty;
+	v->prev_tag = epochs == 1 ? v->tag : SLBN_NO_TAG;
 	v->cur = empty;
-	/* Skipped ones are not given again soon, though nobody has them. */
+	/* One tag per rotation, however many epochs it skips: none was used. */
 	v->tag = slbn_next_tag(v->tag);
 }
 
 /**
- * slbn_link_share() - what a session in R may have
+ * slbn_link_share() - fair share of a session in R
  * @p: parameters
  * @v: state
  *
- * The paper's share, max((C - BF) / NR, C / N), of both ledgers together.
+ * The paper's share, max((C - BF) / NR, C / N), over both ledgers.
  *
- * Return: bit/s; C if no session is there.
+ * Return: bit/s; C if the link counts no session.
  */
 static inline u64 slbn_link_share(const struct slbn_link_params *p,
 				  const struct slbn_link_vars *v)
 {
-	/* Each is far below 2^63 but after errors. */
+	/* The sum overflows only after errors. */
 	u64 BF = fp_max64(v->cur.BF + v->prev.BF, v->cur.BF);
 	u64 NR = fp_max64(v->cur.NR + v->prev.NR, 1);
 	u64 N = fp_max64(v->cur.N + v->prev.N, 1);
@@ -265,11 +267,11 @@ static inline u64 slbn_link_share(const struct slbn_link_params *p,
 	return fp_max64(p->C > BF ? fp_div(p->C - BF, NR) : 0, fp_div(p->C, N));
 }
 
-static inline bool slbn_memory_matches(const struct slbn_memory_entry *visit,
+static inline bool slbn_memory_matches(const struct slbn_memory_entry *entry,
 				       const struct slbn_packet *pkt)
 {
-	return visit->used && visit->id[0] == pkt->id[0] &&
-	       visit->id[1] == pkt->id[1];
+	return entry->used && entry->id[0] == pkt->id[0] &&
+	       entry->id[1] == pkt->id[1];
 }
 
 static inline struct slbn_memory_entry *
@@ -282,7 +284,7 @@ slbn_memory_row(const struct slbn_link_params *p,
 	return &v->memory[(u32)(mix >> 32 & (p->rows - 1)) * SLBN_MEMORY_WAYS];
 }
 
-/* What is remembered of the session, or NULL. */
+/* The entry of the packet's session, or NULL. */
 static inline const struct slbn_memory_entry *
 slbn_memory_find(const struct slbn_link_params *p,
 		 const struct slbn_link_vars *v, const struct slbn_packet *pkt)
@@ -310,7 +312,7 @@ static inline void slbn_memory_store(const struct slbn_link_params *p,
 	if (!p->rows)
 		return;
 	row = slbn_memory_row(p, v, pkt);
-	/* It goes first, in its own place or in that of the oldest. */
+	/* Replace the session's entry or the oldest; move it to the front. */
 	for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)
 		if (slbn_memory_matches(&row[way], pkt))
 			break;
@@ -325,7 +327,7 @@ static inline void slbn_memory_store(const struct slbn_link_params *p,
 	row[0].used = 1;
 }
 
-/* The ledger that a tag names, or NULL. */
+/* The ledger with this tag, or NULL. */
 static inline struct slbn_ledger *slbn_ledger_of(struct slbn_link_vars *v,
 						 u16 tag)
 {
@@ -337,10 +339,10 @@ static inline struct slbn_ledger *slbn_ledger_of(struct slbn_link_vars *v,
 }
 
 /**
- * slbn_is_upstream() - which way does a packet go?
- * @pkt: the packet
+ * slbn_is_upstream() - whether a packet travels back to its source
+ * @pkt: packet
  *
- * Return: true if it goes back to the source.
+ * Return: true for ProbeAck and LeaveAck.
  */
 static inline bool slbn_is_upstream(const struct slbn_packet *pkt)
 {
@@ -348,10 +350,10 @@ static inline bool slbn_is_upstream(const struct slbn_packet *pkt)
 }
 
 /**
- * slbn_current_hop() - the hop that a packet is about to pass
- * @pkt: the packet
+ * slbn_current_hop() - number of the link that a packet passes next
+ * @pkt: packet
  *
- * Return: its number; not below pkt->slots if there is none.
+ * Return: the hop; pkt->slots or more if the packet has no slot for it.
  */
 static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
 {
@@ -359,87 +361,138 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
 }
 
 /**
- * slbn_link_process() - the link's task: figure 2, for every type of packet
+ * struct slbn_membership - where a link counts a session
+ * @ledger: ledger that counts it, or NULL
+ * @in_R: in R, and not in F
+ * @rate: rate in BF if it is in F, bit/s
+ */
+struct slbn_membership {
+	struct slbn_ledger *ledger;
+	bool in_R;
+	u64 rate;
+};
+
+/* Find where the link counts the session; false if the packet is stale. */
+static inline bool slbn_find_session(const struct slbn_link_params *p,
+				     struct slbn_link_vars *v,
+				     struct slbn_link_stats *s,
+				     const struct slbn_packet *pkt, u8 hop,
+				     u16 tag, struct slbn_membership *found)
+{
+	const struct slbn_memory_entry *entry = slbn_memory_find(p, v, pkt);
+	struct slbn_ledger *ledger;
+
+	/* A Join cannot be counted yet, but by an earlier copy of it. */
+	found->ledger = pkt->type == SLBN_JOIN ? NULL : slbn_ledger_of(v, tag);
+	found->in_R = pkt->B & 1ULL << hop;
+	found->rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
+	if (!entry)
+		return true;
+	if ((s32)(pkt->seq - entry->seq) < 0) {
+		s->stale++;
+		return false;
+	}
+	ledger = slbn_ledger_of(v, entry->tag);
+	s->corrected +=
+		ledger != found->ledger ||
+		(ledger && (found->in_R != entry->in_R ||
+			    (!found->in_R && found->rate != entry->rate)));
+	found->ledger = ledger;
+	found->in_R = entry->in_R;
+	found->rate = entry->rate;
+	return true;
+}
+
+/* Remove a session from the ledger that counts it. */
+static inline void slbn_remove_session(const struct slbn_link_vars *v,
+				       struct slbn_link_stats *s,
+				       const struct slbn_membership *found)
+{
+	struct slbn_ledger *ledger = found->ledger;
+
+	ledger->N = slbn_sub(s, ledger->N, 1);
+	if (found->in_R)
+		ledger->NR = slbn_sub(s, ledger->NR, 1);
+	else
+		ledger->BF = slbn_sub(s, ledger->BF, found->rate);
+	s->migrated += ledger == &v->prev;
+}
+
+/*
+ * Add a session to the current ledger: compute the share with it in R, then
+ * move it to F if the link does not restrict it. Returns whether it is in R.
+ */
+static inline bool slbn_add_session(const struct slbn_link_params *p,
+				    struct slbn_link_vars *v,
+				    struct slbn_link_stats *s,
+				    struct slbn_packet *pkt, u8 hop)
+{
+	u64 share;
+
+	v->cur.N++;
+	v->cur.NR++;
+	share = slbn_link_share(p, v);
+	if (pkt->bottleneck == hop || pkt->bw > share) {
+		pkt->B |= 1ULL << hop;
+		pkt->bottleneck = hop;
+		if (pkt->type != SLBN_JOIN)
+			pkt->bw = share;
+		return true;
+	}
+	v->cur.NR--;
+	v->cur.BF = slbn_add(s, v->cur.BF, pkt->bw1);
+	return false;
+}
+
+/**
+ * slbn_link_process() - the link's task (figure 2), for all types of packets
  * @p: parameters
  * @v: state
- * @s: statistics
- * @pkt: the packet, which is rewritten; down unless it is an acknowledgment
- * @tag: the packet's tag of slbn_current_hop(), which is rewritten
- * @now: ns
+ * @s: counters
+ * @pkt: packet that slbn_parse_packet() accepted; updated
+ * @tag: the packet's tag for slbn_current_hop(); updated
+ * @now: time, ns; never earlier than in the previous call
  *
- * The packet is sound (slbn_parse_packet()). If it is dropped, nothing has changed.
+ * A packet that is to be dropped, and the ledgers and memory, are left
+ * unchanged, apart from a due rotation.
  *
- * Return: what is to become of the packet.
+ * Return: SLBN_FORWARD, or the reason to drop the packet.
  */
 static inline enum slbn_verdict
 slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		  struct slbn_link_stats *s, struct slbn_packet *pkt, u16 *tag,
 		  u64 now)
 {
-	bool joins = pkt->type == SLBN_JOIN;
-	bool up = slbn_is_upstream(pkt);
+	bool upstream = slbn_is_upstream(pkt);
 	u8 hop = slbn_current_hop(pkt);
-	struct slbn_ledger *ledger;
-	const struct slbn_memory_entry *visit;
+	struct slbn_membership found;
 	bool in_R;
-	u64 rate;
-	u64 sh;
-	u64 e;
 
 	if (hop >= pkt->slots) {
-		if (up) {
+		if (upstream) {
 			s->wrong_path++;
 			return SLBN_DROP_WRONG_PATH;
 		}
 		s->too_many_hops++;
 		return SLBN_DROP_TOO_MANY_HOPS;
 	}
-	e = 1ULL << hop;
 	slbn_link_rotate(p, v, now);
-
-	/* Where does the session stand here: by the packet, or by memory? */
-	ledger = joins ? NULL : slbn_ledger_of(v, *tag);
-	in_R = pkt->B & e;
-	rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
-	visit = slbn_memory_find(p, v, pkt);
-	if (visit) {
-		struct slbn_ledger *known = slbn_ledger_of(v, visit->tag);
-
-		if ((s32)(pkt->seq - visit->seq) < 0) {
-			s->stale++;
-			return SLBN_DROP_STALE;
-		}
-		s->corrected += known != ledger ||
-				(known && (in_R != visit->in_R ||
-					   (!in_R && rate != visit->rate)));
-		ledger = known;
-		in_R = visit->in_R;
-		rate = visit->rate;
+	if (!slbn_find_session(p, v, s, pkt, hop, *tag, &found))
+		return SLBN_DROP_STALE;
+	/* A LeaveAck finds its session removed by the Leave. */
+	if (upstream && !found.ledger && pkt->type != SLBN_LEAVE_ACK) {
+		s->wrong_path++;
+		return SLBN_DROP_WRONG_PATH;
 	}
-
-	if (up && !ledger) {
-		/* After a Leave there is nothing to find, and nothing to do. */
-		if (pkt->type != SLBN_LEAVE_ACK) {
-			s->wrong_path++;
-			return SLBN_DROP_WRONG_PATH;
-		}
-	}
-	pkt->hop = up ? hop : hop + 1;
+	pkt->hop = upstream ? hop : hop + 1;
 	if (pkt->type == SLBN_LEAVE_ACK)
 		return SLBN_FORWARD;
 
-	/* Take the session out of its ledger. */
-	if (ledger) {
-		ledger->N = slbn_sub(s, ledger->N, 1);
-		if (in_R)
-			ledger->NR = slbn_sub(s, ledger->NR, 1);
-		else
-			ledger->BF = slbn_sub(s, ledger->BF, rate);
-		s->migrated += ledger == &v->prev;
-	} else if (pkt->type != SLBN_LEAVE) {
+	if (found.ledger)
+		slbn_remove_session(v, s, &found);
+	else if (pkt->type != SLBN_LEAVE)
 		s->new_sessions++;
-	}
-	pkt->B &= ~e;
+	pkt->B &= ~(1ULL << hop);
 	if (pkt->type == SLBN_LEAVE) {
 		s->leaves++;
 		*tag = SLBN_NO_TAG;
@@ -447,35 +500,22 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		return SLBN_FORWARD;
 	}
 
-	/* Count it as in R in the current one, and see whether it belongs there. */
-	v->cur.N++;
-	v->cur.NR++;
-	sh = slbn_link_share(p, v);
-	in_R = pkt->bottleneck == hop || pkt->bw > sh;
-	if (in_R) {
-		pkt->B |= e;
-		pkt->bottleneck = hop;
-		if (!joins)
-			pkt->bw = sh;
-	} else {
-		v->cur.NR--;
-		v->cur.BF = slbn_add(s, v->cur.BF, pkt->bw1);
-	}
+	in_R = slbn_add_session(p, v, s, pkt, hop);
 	*tag = v->tag;
 	slbn_memory_store(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1);
-	s->joins += joins;
+	s->joins += pkt->type == SLBN_JOIN;
 	s->probes += pkt->type == SLBN_PROBE;
-	s->acks += up;
+	s->acks += upstream;
 	return SLBN_FORWARD;
 }
 
 /**
- * struct slbn_source - the source's task for one session
+ * struct slbn_source - state of a session at its source
  * @D: demand, bit/s, at least 1
- * @rate: the session's rate, bit/s; 0 before the first cycle is over
- * @leaving: the application is gone: Leave follows when the cycle is over
- * @pkt: the packet that is on its way, or to be sent next
- * @tags: its tags
+ * @rate: assigned rate, bit/s; 0 before the first cycle is done
+ * @leaving: send a Leave when the cycle is done
+ * @pkt: packet in flight, or the next to send
+ * @tags: tags of @pkt
  */
 struct slbn_source {
 	u64 D;
@@ -486,10 +526,11 @@ struct slbn_source {
 };
 
 /**
- * enum slbn_source_event - what an answer meant to the source
- * @SLBN_ACK_IGNORED: nothing: it answers no packet that is on its way
- * @SLBN_CYCLE_DONE: a cycle is over; @rate is set, and the next packet stands ready
- * @SLBN_SESSION_OVER: the session is over
+ * enum slbn_source_event - result of an acknowledgment at the source
+ * @SLBN_ACK_IGNORED: it does not acknowledge the packet in flight
+ * @SLBN_CYCLE_DONE: a cycle is done: the rate (unless leaving) and the next
+ *	packet are set
+ * @SLBN_SESSION_OVER: the Leave is acknowledged; the session has ended
  */
 enum slbn_source_event {
 	SLBN_ACK_IGNORED,
@@ -498,16 +539,16 @@ enum slbn_source_event {
 };
 
 /**
- * slbn_source_join() - begin a session: its first packet stands ready
- * @src: all of it is set
- * @id: random
- * @D: demand, bit/s, at least 1
- * @slots: hops for which the packets have tags, 2 to SLBN_HOPS_MAX
+ * slbn_source_join() - start a session and prepare its Join
+ * @src: session, initialized
+ * @id: 128 random bits
+ * @D: demand, bit/s, 1 to SLBN_RATE_MAX
+ * @slots: hops that have a tag in its packets, 2 to SLBN_HOPS_MAX, even
  */
 static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 				    u64 D, u8 slots)
 {
-	const struct slbn_source fresh = {
+	const struct slbn_source joining = {
 		.D = D,
 		.pkt = {
 			.id = { id[0], id[1] },
@@ -519,13 +560,13 @@ static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 		},
 	};
 
-	*src = fresh;
+	*src = joining;
 }
 
 /**
- * slbn_source_change() - another demand, from the next cycle on
- * @src: the session
- * @D: demand, bit/s, at least 1
+ * slbn_source_change() - change the demand from the next cycle on
+ * @src: session
+ * @D: demand, bit/s, 1 to SLBN_RATE_MAX
  */
 static inline void slbn_source_change(struct slbn_source *src, u64 D)
 {
@@ -533,8 +574,8 @@ static inline void slbn_source_change(struct slbn_source *src, u64 D)
 }
 
 /**
- * slbn_source_leave() - end the session when the running cycle is over
- * @src: the session; stop sending data at once
+ * slbn_source_leave() - leave when the current cycle is done
+ * @src: session, which must stop sending data now
  */
 static inline void slbn_source_leave(struct slbn_source *src)
 {
@@ -542,15 +583,15 @@ static inline void slbn_source_leave(struct slbn_source *src)
 }
 
 /**
- * slbn_source_ack() - an acknowledgment came back
- * @src: the session
- * @ack: the packet
- * @tags: its tags, src->pkt.slots of them
+ * slbn_source_ack() - process a received acknowledgment
+ * @src: session
+ * @ack: packet that slbn_parse_packet() accepted
+ * @tags: its tags, @ack->slots of them
  *
- * The next packet, @src->pkt, may be sent at once or, better, after a random
- * pause. Until an answer to it comes, the same is sent again.
+ * Send the next packet, @src->pkt, at once or, better, after a random pause,
+ * and retransmit it until it is acknowledged.
  *
- * Return: what it meant.
+ * Return: the event; @src is unchanged unless it is SLBN_CYCLE_DONE.
  */
 static inline enum slbn_source_event
 slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
@@ -583,7 +624,7 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 	pkt->bw2 = pkt->bw1;
 	pkt->bw1 = src->rate;
 	if (ack->bottleneck == SLBN_NO_HOP || ack->bw >= src->D) {
-		/* The demand is what restricts: it is the link above hop 0. */
+		/* The demand restricts the session, as the link above hop 0. */
 		pkt->bottleneck = SLBN_NO_HOP;
 		pkt->bw = src->D;
 	} else {
@@ -593,10 +634,10 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 }
 
 /**
- * slbn_destination_reply() - the destination's task: turn a packet round
- * @pkt: the packet
+ * slbn_destination_reply() - the destination's task: make a packet its reply
+ * @pkt: packet
  *
- * Return: whether it was one that goes down; others are not touched.
+ * Return: true for Join, Probe and Leave; others are left unchanged.
  */
 static inline bool slbn_destination_reply(struct slbn_packet *pkt)
 {

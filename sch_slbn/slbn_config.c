@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Configuration of a link: netlink attributes to struct slbn_config and back.
+ */
+#include <linux/math64.h>
+#include <net/netlink.h>
+
+#include "slbn.h"
+
+/* Control packet with 32 tags over IPv4 and Ethernet, to size the memory. */
+#define SLBN_TYPICAL_BITS ((14 + 20 + 8 + 72 + 64) * 8)
+
+/* Smallest memory that is derived from a time, entries. */
+#define SLBN_MEMORY_MIN 64
+
+const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1] = {
+	[SLBN_A_RATE] = { .type = NLA_U64 },
+	[SLBN_A_EPOCH] = { .type = NLA_U64 },
+	[SLBN_A_MEMORY] = { .type = NLA_U32 },
+	[SLBN_A_MEMORY_TIME] = { .type = NLA_U64 },
+	[SLBN_A_CONTROL] = { .type = NLA_U32 },
+	[SLBN_A_EDGE] = { .type = NLA_U8 },
+	[SLBN_A_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
+	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
+	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
+	[SLBN_A_THRESHOLD] = { .type = NLA_U32 },
+};
+
+/**
+ * slbn_config_init() - set the defaults
+ * @config: configuration
+ */
+void slbn_config_init(struct slbn_config *config)
+{
+	*config = (struct slbn_config){
+		.epoch = SLBN_EPOCH_DEFAULT,
+		.memory_time = SLBN_MEMORY_TIME_DEFAULT,
+		.control = SLBN_CONTROL_DEFAULT,
+		.threshold = SLBN_THRESHOLD_DEFAULT,
+	};
+}
+
+/* Set the error message of an invalid attribute. */
+#define SLBN_REJECT(extack, attr, text) \
+	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
+
+static int slbn_config_parse_memory(struct slbn_config *config,
+				    struct nlattr **tb,
+				    struct netlink_ext_ack *extack)
+{
+	struct nlattr *attr = tb[SLBN_A_MEMORY];
+
+	if (attr && tb[SLBN_A_MEMORY_TIME]) {
+		SLBN_REJECT(extack, attr,
+			    "memory must be entries or a time, not both");
+		return -EINVAL;
+	}
+	if (attr) {
+		config->memory = nla_get_u32(attr);
+		config->memory_time = 0;
+		if (config->memory > SLBN_MEMORY_MAX) {
+			SLBN_REJECT(extack, attr,
+				    "memory must be 0 to 4194304 entries");
+			return -EINVAL;
+		}
+	}
+	attr = tb[SLBN_A_MEMORY_TIME];
+	if (attr) {
+		config->memory = 0;
+		config->memory_time = nla_get_u64(attr);
+		if (config->memory_time > SLBN_MEMORY_TIME_MAX) {
+			SLBN_REJECT(extack, attr, "memory must be 0 to 60 s");
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+static int slbn_config_parse_key(struct slbn_config *config,
+				 const struct nlattr *attr,
+				 struct netlink_ext_ack *extack)
+{
+	if (nla_len(attr) && nla_len(attr) != SLBN_KEY_LENGTH) {
+		SLBN_REJECT(extack, attr, "key must be 16 octets, or 0: none");
+		return -EINVAL;
+	}
+	config->keyed = nla_len(attr);
+	memset(&config->key, 0, sizeof(config->key));
+	memcpy(&config->key, nla_data(attr), nla_len(attr));
+	le64_to_cpus(&config->key.key[0]);
+	le64_to_cpus(&config->key.key[1]);
+	return 0;
+}
+
+/**
+ * slbn_config_parse() - update a configuration from netlink attributes
+ * @config: configuration; fields without an attribute are kept
+ * @tb: attributes, validated against slbn_config_policy
+ * @extack: set to the invalid attribute and its valid range
+ *
+ * Return: 0, or -EINVAL; @config may then be updated in part.
+ */
+int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
+		      struct netlink_ext_ack *extack)
+{
+	struct nlattr *attr;
+	int err;
+
+	attr = tb[SLBN_A_RATE];
+	if (attr) {
+		config->rate = nla_get_u64(attr);
+		if (config->rate && (config->rate < SLBN_LINK_RATE_MIN ||
+				     config->rate > SLBN_LINK_RATE_MAX)) {
+			SLBN_REJECT(extack, attr,
+				    "rate must be 1 kbit/s to 1 Tbit/s, or 0");
+			return -EINVAL;
+		}
+	}
+	attr = tb[SLBN_A_EPOCH];
+	if (attr) {
+		config->epoch = nla_get_u64(attr);
+		if (config->epoch && (config->epoch < SLBN_EPOCH_MIN ||
+				      config->epoch > SLBN_EPOCH_MAX)) {
+			SLBN_REJECT(extack, attr,
+				    "epoch must be 10 ms to 1 h, or 0: never");
+			return -EINVAL;
+		}
+	}
+	err = slbn_config_parse_memory(config, tb, extack);
+	if (err)
+		return err;
+	attr = tb[SLBN_A_CONTROL];
+	if (attr) {
+		config->control = nla_get_u32(attr);
+		if (!config->control || config->control > SLBN_CONTROL_MAX) {
+			SLBN_REJECT(extack, attr,
+				    "control must be 0.1 to 100 %");
+			return -EINVAL;
+		}
+	}
+	attr = tb[SLBN_A_EDGE];
+	if (attr) {
+		if (nla_get_u8(attr) > 1) {
+			SLBN_REJECT(extack, attr, "edge must be 0 or 1");
+			return -EINVAL;
+		}
+		config->edge = nla_get_u8(attr);
+	}
+	attr = tb[SLBN_A_KEY];
+	if (attr) {
+		err = slbn_config_parse_key(config, attr, extack);
+		if (err)
+			return err;
+	}
+	attr = tb[SLBN_A_THRESHOLD];
+	if (attr) {
+		config->threshold = nla_get_u32(attr);
+		if (!config->threshold || config->threshold > 1000) {
+			SLBN_REJECT(extack, attr,
+				    "threshold must be 1 to 1000 per mille");
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+/**
+ * slbn_config_put() - add a configuration to a netlink message
+ * @config: configuration; the key is left out
+ * @skb: message
+ *
+ * Return: 0, or -EMSGSIZE.
+ */
+int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
+{
+	if (nla_put_u64_64bit(skb, SLBN_A_RATE, config->rate, SLBN_A_PAD) ||
+	    nla_put_u64_64bit(skb, SLBN_A_EPOCH, config->epoch, SLBN_A_PAD) ||
+	    nla_put_u32(skb, SLBN_A_CONTROL, config->control) ||
+	    nla_put_u8(skb, SLBN_A_EDGE, config->edge) ||
+	    nla_put_u8(skb, SLBN_A_KEYED, config->keyed) ||
+	    nla_put_u32(skb, SLBN_A_THRESHOLD, config->threshold))
+		return -EMSGSIZE;
+	if (config->memory_time)
+		return nla_put_u64_64bit(skb, SLBN_A_MEMORY_TIME,
+					 config->memory_time, SLBN_A_PAD);
+	return nla_put_u32(skb, SLBN_A_MEMORY, config->memory);
+}
+
+/**
+ * slbn_config_memory_entries() - size of a link's memory
+ * @config: configuration
+ * @capacity: bit/s, at most SLBN_LINK_RATE_MAX
+ *
+ * With a memory time this is the number of control packets of typical length
+ * that the control limit allows in that time.
+ *
+ * Return: entries, at most SLBN_MEMORY_MAX.
+ */
+u32 slbn_config_memory_entries(const struct slbn_config *config, u64 capacity)
+{
+	u64 packets;
+
+	if (!config->memory_time)
+		return config->memory;
+	/* At most 10^12 / 1000 * 1000 / 1424 per second for 60 s: no overflow. */
+	packets = div_u64(div_u64(capacity, 1000) * config->control,
+			  SLBN_TYPICAL_BITS);
+	packets = div_u64(packets * div_u64(config->memory_time, NSEC_PER_MSEC),
+			  MSEC_PER_SEC);
+	return clamp_t(u64, packets, SLBN_MEMORY_MIN, SLBN_MEMORY_MAX);
+}
