@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds the fuzzers and lets them run.
+"""Builds and runs the fuzzers.
 
-A fuzzer is a file fuzz_NAME.c and what it found worth keeping, the files in corpus/NAME: inputs of
-which each reaches something that no other does. `make fuzz` runs this as a program: each fuzzer
-starts from its corpus (parsers and readers from inputs by hand, too, seeds.py, reader_seeds.py),
-works for some minutes, and adds to the corpus what is new. What it finds to be wrong is left in
-build/fuzz, and the fuzzer, run with that file as its argument, shows it again.
+A fuzzer is a program of libFuzzer, fuzz_NAME.c, with a corpus: inputs each of which covers code
+that no other input does. The corpus is the archive corpus/NAME.tar.xz, packed reproducibly: sorted,
+without times and owners. List it with `tar -tf`.
+
+`make fuzz` runs this file as a program. It unpacks the corpus of each fuzzer into build/fuzz/NAME,
+adds the handwritten inputs (seeds.py, reader_seeds.py), runs the fuzzer for --seconds, and packs
+the corpus again with the inputs that cover more. An input that fails is left in build/fuzz;
+`build/fuzz/fuzz_NAME FILE` repeats the failure.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -25,7 +30,7 @@ TOP = Path(__file__).resolve().parents[2]
 HERE = TOP / "tests" / "fuzz"
 BUILD = TOP / "build" / "fuzz"
 
-#: The longest input of each [octets]: what is longer tells nothing new.
+#: Maximal length of the inputs of each fuzzer [octets]; longer ones cover nothing new.
 LONGEST = {"wire": 400, "link": 768, "source": 400, "json": 500, "csv": 400}
 NAMES = sorted(LONGEST)
 #: slbnsim's sources that its readers' fuzzers are linked with.
@@ -39,12 +44,42 @@ FLAGS = [
 ]
 
 
-def corpus(name: str) -> Path:
-    return HERE / "corpus" / name
+def archive(name: str) -> Path:
+    return HERE / "corpus" / f"{name}.tar.xz"
+
+
+def unpack_corpus(name: str, directory: Path) -> list[Path]:
+    """Write the inputs of a corpus to files in `directory`; their paths, sorted."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if not archive(name).exists():
+        return []
+    written = []
+    with tarfile.open(archive(name)) as tar:
+        for member in tar:
+            file = tar.extractfile(member)
+            assert file is not None
+            path = directory / Path(member.name).name
+            path.write_bytes(file.read())
+            written.append(path)
+    return sorted(written)
+
+
+def pack_corpus(name: str, directory: Path) -> int:
+    """Make the files in `directory` the corpus of a fuzzer; returns their number."""
+    archive(name).parent.mkdir(exist_ok=True)
+    paths = sorted(directory.iterdir())
+    with tarfile.open(archive(name), "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as tar:
+        for path in paths:
+            octets = path.read_bytes()
+            # All other fields of a new TarInfo are constants: mode 644, owner 0, time 0.
+            member = tarfile.TarInfo(path.name)
+            member.size = len(octets)
+            tar.addfile(member, io.BytesIO(octets))
+    return len(paths)
 
 
 def build(name: str, directory: Path, tree: Path = TOP) -> Path:
-    """Compile a fuzzer, with the cores and readers of `tree`."""
+    """Compile a fuzzer with the cores and readers of `tree`; returns the program."""
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / f"fuzz_{name}"
     source = HERE / f"fuzz_{name}.c"
@@ -58,14 +93,14 @@ def build(name: str, directory: Path, tree: Path = TOP) -> Path:
 
 
 def seeds(name: str) -> list[bytes]:
-    """The inputs that were made by hand."""
+    """The handwritten inputs of a fuzzer."""
     if name == "wire":
         return [octets for _, _, octets in SEEDS]
     return READER_SEEDS.get(name, [])
 
 
 def write_seeds(name: str, directory: Path) -> list[Path]:
-    """Those as files."""
+    """Write the handwritten inputs to files in `directory`; returns their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for number, octets in enumerate(seeds(name)):
@@ -76,14 +111,14 @@ def write_seeds(name: str, directory: Path) -> list[Path]:
 
 
 def fuzz(name: str, seconds: int) -> bool:
-    """Let a fuzzer work, then keep what is new; false if something is wrong."""
+    """Run a fuzzer, then add new inputs to its corpus; returns False if an input failed."""
     program = build(name, BUILD)
-    work = BUILD / name
-    shutil.rmtree(work, ignore_errors=True)
-    shutil.copytree(corpus(name), work) if corpus(name).exists() else work.mkdir()
+    work, kept = BUILD / name, BUILD / f"{name}-corpus"
+    for directory in (work, kept):
+        shutil.rmtree(directory, ignore_errors=True)
+        before = len(unpack_corpus(name, directory))
     write_seeds(name, work)
-    before = len(list(corpus(name).glob("*")))
-    print(f"{name}: {seconds} s, from {len(list(work.glob('*')))} inputs", flush=True)
+    print(f"{name}: {seconds} s, from {len(list(work.iterdir()))} inputs", flush=True)
     log = BUILD / f"{name}.log"
     command = [str(program), f"-max_total_time={seconds}", f"-max_len={LONGEST[name]}"]
     command += [f"-artifact_prefix={BUILD}/", "-print_final_stats=1", str(work)]
@@ -96,22 +131,25 @@ def fuzz(name: str, seconds: int) -> bool:
     if sys.stdout.isatty():
         print()
     if process.returncode:
-        print(f"{name}: something is wrong, see {log}", file=sys.stderr)
+        print(f"{name}: failed, see {log}", file=sys.stderr)
         return False
-    corpus(name).mkdir(parents=True, exist_ok=True)
-    merge = [str(program), "-set_cover_merge=1", str(corpus(name)), str(work)]
+    merge = [str(program), "-set_cover_merge=1", str(kept), str(work)]
     subprocess.run(merge, check=True, stderr=subprocess.DEVNULL)
-    print(f"{name}: corpus {before} -> {len(list(corpus(name).glob('*')))} inputs")
+    print(f"{name}: corpus {before} -> {pack_corpus(name, kept)} inputs")
     return True
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Fuzz for a while, and keep what is new.")
-    parser.add_argument("--seconds", type=int, default=600, help="for each fuzzer (%(default)s)")
-    parser.add_argument("name", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)} (all)")
+    parser = argparse.ArgumentParser(description="Run the fuzzers and extend their corpora.")
+    parser.add_argument(
+        "--seconds", type=int, default=600, help="for each fuzzer (default %(default)s)"
+    )
+    parser.add_argument(
+        "name", nargs="*", metavar="NAME", help=f"fuzzer: {', '.join(NAMES)} (default all)"
+    )
     args = parser.parse_args()
     if unknown := set(args.name) - set(NAMES):
-        parser.error(f"no such fuzzer: {', '.join(sorted(unknown))}")
+        parser.error(f"no fuzzer {', '.join(sorted(unknown))}: choose from {', '.join(NAMES)}")
     os.environ["LC_ALL"] = "C"
     return 0 if all([fuzz(name, args.seconds) for name in args.name or NAMES]) else 1
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.fuzzers import TOP, corpus, write_seeds
+from tests.fuzz.fuzzers import TOP, unpack_corpus, write_seeds
 from tests.fuzz.seeds import SEEDS, SOUND
 from tests.kernel.slbn_wire import (
     AUTH,
@@ -56,7 +56,10 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     program = directory / "flaw"
     flags = ["-std=gnu11", "-O1", f"-I{TOP}", f"-I{TOP}/include"]
     subprocess.run(["gcc", *flags, "-o", program, TOP / "tests/fuzz/flaw.c"], check=True)
-    files = [*write_seeds("wire", directory / "seeds"), *sorted(corpus("wire").iterdir())]
+    files = [
+        *write_seeds("wire", directory / "seeds"),
+        *unpack_corpus("wire", directory / "corpus"),
+    ]
     said = subprocess.run([program, *files], check=True, capture_output=True, text=True).stdout
     return [
         Case(file.name, file.read_bytes(), flaw)

@@ -10,6 +10,7 @@ is missing or one line wrong, and the fuzzer has to notice.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.fuzzers import LONGEST, NAMES, TOP, build, corpus, seeds, write_seeds
+from tests.fuzz.fuzzers import (
+    LONGEST,
+    NAMES,
+    TOP,
+    archive,
+    build,
+    pack_corpus,
+    seeds,
+    unpack_corpus,
+    write_seeds,
+)
 from tests.fuzz.reader_seeds import READER_SEEDS
 from tests.fuzz.seeds import SEEDS
 
@@ -43,7 +54,7 @@ def run(program: Path, work: Path, *arguments: str) -> subprocess.CompletedProce
     """A fuzzer, on a copy of its corpus in `work`, which gets what it finds, too."""
     name = program.name.removeprefix("fuzz_")
     inputs = work / "inputs"
-    shutil.copytree(corpus(name), inputs)
+    unpack_corpus(name, inputs)
     write_seeds(name, inputs)
     command = [str(program), f"-artifact_prefix={work}/", f"-max_len={LONGEST[name]}", *arguments]
     return subprocess.run(
@@ -53,7 +64,7 @@ def run(program: Path, work: Path, *arguments: str) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("name", NAMES)
 def test_corpus(programs: Path, tmp_path: Path, name: str) -> None:
-    count = len(list(corpus(name).iterdir()))
+    count = len(unpack_corpus(name, tmp_path / "corpus"))
     assert count > 20
     done = run(programs / f"fuzz_{name}", tmp_path, "-runs=0")
     assert done.returncode == 0, done.stderr
@@ -61,6 +72,24 @@ def test_corpus(programs: Path, tmp_path: Path, name: str) -> None:
     made = re.search(r"^Done (\d+) runs", done.stderr, re.MULTILINE)
     given = count + len(seeds(name))
     assert made and given <= int(made[1]) <= given + 1
+
+
+def test_corpus_packing_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive depends on names and contents of the inputs only."""
+    inputs = unpack_corpus("wire", tmp_path / "inputs")
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for path in reversed(inputs):
+        (copies / path.name).write_bytes(path.read_bytes())
+        os.utime(copies / path.name, (0, 0))
+        (copies / path.name).chmod(0o600)
+    monkeypatch.setattr("tests.fuzz.fuzzers.HERE", tmp_path)
+    packed = []
+    for directory in (tmp_path / "inputs", copies):
+        assert pack_corpus("wire", directory) == len(inputs)
+        packed.append(archive("wire").read_bytes())
+    assert packed[0] == packed[1]
+    assert len(unpack_corpus("wire", tmp_path / "again")) == len(inputs)
 
 
 @pytest.mark.parametrize("name", NAMES)
