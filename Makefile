@@ -204,7 +204,7 @@ checked = @scripts/install-deps --check $(1) || { \
 
 .PHONY: demo
 demo:
-	@scripts/install-deps build vm lab
+	@scripts/install-deps modules tc tools vm lab
 	@scripts/fairlab backbone
 
 FIGURES ?= *
@@ -224,7 +224,7 @@ DRAW = scripts/fairlab figure --draw $(DRAWN) '*'
 # If some runs fail, the report shows the others.
 .PHONY: figures figures-quick
 figures figures-quick:
-	@scripts/install-deps build vm lab figures
+	@scripts/install-deps modules tc tools slbnsim vm lab figures
 	@$(SNAKEMAKE) --config 'quick=$(if $(QUICK),true,false)' 'kernel=$(KERNEL)' 'figures=$(FIGURES)' 'out=$(OUT)' \
 		'seeds=$(or $(SEEDS),0)' || { $(REPORT) $(QUICK); exit 1; }
 
@@ -265,7 +265,7 @@ published-figures:
 
 .PHONY: check
 check:
-	$(call checked,build lab tests)
+	$(call checked,modules tc tools slbnsim lab fuzz tests)
 	@tests/run check
 
 .PHONY: test
@@ -279,19 +279,19 @@ test-all:
 
 .PHONY: test-debug
 test-debug:
-	$(call checked,build vm tests)
+	$(call checked,modules tc tools vm tests)
 	@tests/run debug
 
 FUZZ_SECONDS ?= 600
 
 .PHONY: fuzz
 fuzz:
-	$(call checked,build tests)
+	$(call checked,tools slbnsim fuzz)
 	@/usr/bin/python3 -m tests.fuzz.fuzzers --seconds $(FUZZ_SECONDS)
 
 .PHONY: bench
 bench:
-	$(call checked,build vm lab bench)
+	$(call checked,modules tc tools slbnsim vm lab bench)
 	@tests/bench/bench
 
 .PHONY: clean
