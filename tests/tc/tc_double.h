@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What tc gives to its plugins, for tests that run a plugin without tc: with
- * random input, and with the sanitizers, which tc is not built with. That the
- * plugin gets along with tc itself is for other tests.
+ * Test double of tc, to run its plugins with random input and with sanitizers,
+ * which tc is not built with. test_plugin.py tests the plugins with tc itself.
  *
- * Messages are made and read as netlink has it. What the plugin prints is kept:
- * the text, or each key of the JSON with its value; which of the two, the test
- * chooses. A key given twice, or none where JSON needs one, fails the test.
+ * get_qdisc_kind() loads a plugin with dlopen(), as tc does. The functions that
+ * tc exports write and parse netlink attributes, and record what the plugin
+ * prints: the text or, if the test asks for it, each key of the JSON and its
+ * value. Duplicate or missing JSON keys fail the test.
  *
- * Below that stand the calls into the plugin and the input that every plugin's
- * test needs.
+ * Helpers to call a plugin and to generate its input follow.
  */
 #ifndef TC_DOUBLE_H
 #define TC_DOUBLE_H
 
+#include <dlfcn.h>
 #include <inttypes.h>
 
 #include "unit.h"
@@ -21,13 +21,13 @@
 #include "../../userspace/tc/tc_plugin.h"
 
 #define DOUBLE_FIELDS 40
-#define DOUBLE_WORDS 24
+#define DOUBLE_ARGS 24
 
 /**
- * struct double_field - a key in the JSON, and its value
+ * struct double_field - a key of the JSON and its value
  * @key: the key
- * @number: the value, if it is a number, or a truth
- * @text: the value if it is a text, or else ""
+ * @number: the value, if it is a number or a boolean
+ * @text: the value, if it is a string, else ""
  */
 struct double_field {
 	char key[32];
@@ -35,7 +35,7 @@ struct double_field {
 	char text[32];
 };
 
-/* What the plugin printed since double_begin(). */
+/* Output of the plugin since double_begin(). */
 static struct {
 	bool json;
 	char text[4096];
@@ -97,7 +97,7 @@ static int double_text(enum output_type t, const char *format, ...)
 	return length;
 }
 
-/* COLOR_NONE: users who want no colors get none. */
+/* Plugins must not use colors. */
 #define DOUBLE_PRINT(name, type, number, string)                          \
 	int print_color_##name(enum output_type t, enum color_attr color, \
 			       const char *key, const char *format,       \
@@ -165,43 +165,64 @@ int parse_rtattr_flags(struct rtattr *tb[], int max, struct rtattr *rta,
 }
 
 /**
- * struct request - a message as tc has it when it calls the plugin
- * @n: its head
- * @room: and more than enough for the rest
+ * struct request - a message that tc passes to the plugin
+ * @n: its header
+ * @payload: space for the attributes
  */
 struct request {
 	struct nlmsghdr n;
-	char room[2 * TC_PLUGIN_ROOM];
+	char payload[2 * TC_PLUGIN_ROOM];
 };
 
-/* What the plugin last said to stderr, and how much. */
-static char complaint[4096];
-static size_t complained;
+/* The plugin's last error message on stderr, and its length. */
+static char error_text[4096];
+static size_t error_length;
+
+/* Load a plugin from $TC_LIB_DIR, as tc does. */
+static struct qdisc_util *get_qdisc_kind(const char *kind)
+{
+	static struct qdisc_util *util;
+	const char *directory = getenv("TC_LIB_DIR");
+	char name[256];
+	void *library;
+
+	if (util)
+		return util;
+	assert_non_null(directory);
+	snprintf(name, sizeof(name), "%s/q_%s.so", directory, kind);
+	library = dlopen(name, RTLD_LAZY);
+	CHECK(library, "%s", dlerror());
+	snprintf(name, sizeof(name), "%s_qdisc_util", kind);
+	util = dlsym(library, name);
+	CHECK(util, "%s", dlerror());
+	assert_string_equal(util->id, kind);
+	return util;
+}
 
 static int parse(struct qdisc_util *util, struct request *request, int argc,
 		 char **argv)
 {
-	FILE *shown = stderr;
-	char *said;
+	FILE *saved = stderr;
+	char *output;
 	int err;
 
 	memset(request, 0, sizeof(*request));
 	request->n.nlmsg_len = NLMSG_LENGTH(0);
-	stderr = open_memstream(&said, &complained);
+	stderr = open_memstream(&output, &error_length);
 	assert_non_null(stderr);
 	err = util->parse_qopt(util, argc, argv, &request->n, "eth0");
 	fclose(stderr);
-	stderr = shown;
-	snprintf(complaint, sizeof(complaint), "%s", said);
-	free(said);
+	stderr = saved;
+	snprintf(error_text, sizeof(error_text), "%s", output);
+	free(output);
 	return err;
 }
 
-/* The words of @text, which is cut into pieces. */
+/* Parse the arguments in @text, which is modified. */
 static int parse_text(struct qdisc_util *util, struct request *request,
 		      char *text)
 {
-	char *argv[DOUBLE_WORDS];
+	char *argv[DOUBLE_ARGS];
 	int argc = 0;
 
 	for (text = strtok(text, " "); text; text = strtok(NULL, " "))
@@ -214,7 +235,7 @@ static struct rtattr *options_of(struct request *request)
 	return NLMSG_DATA(&request->n);
 }
 
-/* An attribute among the options that the plugin made, or NULL. */
+/* An attribute in the message that the plugin wrote, or NULL. */
 static struct rtattr *attribute_in(struct request *request, int attribute)
 {
 	struct rtattr *tb[32];
@@ -227,7 +248,7 @@ static struct rtattr *attribute_in(struct request *request, int attribute)
 	return tb[attribute];
 }
 
-/* Bytes in a block of their own, most of them zero or near. */
+/* An attribute of random bytes, half of them small, allocated exactly. */
 static struct rtattr *random_attribute(int type, size_t payload)
 {
 	struct rtattr *attr = malloc(RTA_LENGTH(payload));
@@ -241,8 +262,8 @@ static struct rtattr *random_attribute(int type, size_t payload)
 }
 
 /*
- * Options in a block of their own: mostly a chain of attributes, up to @max and
- * some beyond, most of @usual bytes; the ends may be wrong.
+ * Random TCA_OPTIONS, allocated exactly: mostly well-formed attributes, with
+ * types up to @max + 2 and mostly @usual bytes; some lengths are invalid.
  */
 static struct rtattr *random_options_block(int max, size_t usual)
 {
@@ -267,7 +288,7 @@ static struct rtattr *random_options_block(int max, size_t usual)
 	return opt;
 }
 
-/* Options of any content are printed, or left out. */
+/* Random options are printed or ignored. */
 static void print_random_options(const struct qdisc_util *util, int max,
 				 size_t usual)
 {
@@ -281,12 +302,12 @@ static void print_random_options(const struct qdisc_util *util, int max,
 		printed += double_output.length || double_output.count;
 		free(opt);
 	}
-	/* Else nothing was tested. */
+	/* Both cases must occur often. */
 	assert_in_range(printed, 100000, 500000);
 	assert_int_equal(util->print_qopt(NULL, NULL, NULL), 0);
 }
 
-/* @key was printed, with this value. */
+/* Check that @key was printed with @value. */
 static void field_is(const char *key, s64 value)
 {
 	const struct double_field *field = double_find(key);
@@ -295,7 +316,7 @@ static void field_is(const char *key, s64 value)
 	CHECK(field->number == value, "%s is %lld", key, field->number);
 }
 
-/* What is printed of these statistics, in a message of its own. */
+/* The text printed for these statistics. */
 static const char *statistics_text(struct qdisc_util *util, const void *st,
 				   size_t size)
 {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tc's plugin for drr_fq, with input that nobody would think of: words as users
- * mistype them, attributes and statistics as no kernel sends them (short, long,
- * missing, twice). The sanitizers see that nothing is read beyond its end: what
- * the plugin is given stands in blocks of memory of just that size.
+ * tc plugin for drr_fq with random input: invalid arguments, and attributes and
+ * statistics that no kernel sends (too short, too long, missing, duplicate).
+ * All input is allocated with its exact size, so that the sanitizers detect
+ * reads beyond its end.
  *
- * What it made of the input is checked as well: whatever is taken from the
- * user stands in the message, within its range; printed, it can be given back,
- * and makes the same message again; each statistic is printed as it is.
+ * The results are checked, too: accepted options are in the message, within
+ * their ranges; parsing them again as printed gives the same message; each
+ * statistic is printed with its value.
  */
 #include "tc_double.h"
 
-#include "../../userspace/tc/q_drr_fq.c"
+#include <fairpath/drr_fq.h>
 
-#define WORDS_MAX 12
-#define UTIL (&drr_fq_qdisc_util)
+#define ARGS_MAX 12
+#define UTIL get_qdisc_kind("drr_fq")
 
-/* An attribute of a message that the plugin made: it is there, it is right. */
+static const char *const schedulers[] = { "drr", "rr", "scfq" };
+
+/* Read an attribute of the plugin's message. Returns whether it is present. */
 static bool value_of(struct request *request, int attribute, __u32 *value)
 {
 	struct rtattr *attr = attribute_in(request, attribute);
@@ -36,10 +38,10 @@ static bool value_of(struct request *request, int attribute, __u32 *value)
 
 #define NOTHING UINT64_MAX
 
-static void words_and_what_they_mean(void **state)
+static void valid_options(void **state)
 {
 	static const struct {
-		const char *words;
+		const char *options;
 		int attribute;
 		u64 value;
 	} cases[] = {
@@ -74,20 +76,21 @@ static void words_and_what_they_mean(void **state)
 	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 expected = cases[unit_step].value;
-		char words[64];
+		char text[64];
 		__u32 value;
 
-		strcpy(words, cases[unit_step].words);
-		CHECK(!parse_text(UTIL, &request, words), "%s", words);
+		strcpy(text, cases[unit_step].options);
+		CHECK(!parse_text(UTIL, &request, text), "%s",
+		      cases[unit_step].options);
 		CHECK(value_of(&request, cases[unit_step].attribute, &value) ==
 			      (expected != NOTHING),
-		      "%s", cases[unit_step].words);
+		      "%s", cases[unit_step].options);
 		if (expected != NOTHING)
 			assert_int_equal(value, expected);
 	}
 }
 
-/* A number as a user might type it, or something that looks like one. */
+/* A number, valid or malformed. */
 static void random_value(char *text, size_t size)
 {
 	static const char *const strange[] = {
@@ -150,9 +153,9 @@ static void random_value(char *text, size_t size)
 	text[size - 1] = '\0';
 }
 
-static void random_words(void **state)
+static void random_arguments(void **state)
 {
-	static const char *const words[] = {
+	static const char *const names[] = {
 		"limit",     "limit_bytes",  "flows", "quantum", "scheduler",
 		"split-gso", "no-split-gso", "drr",   "help",	 "Limit",
 	};
@@ -165,21 +168,21 @@ static void random_words(void **state)
 		[TCA_DRR_FQ_SPLIT_GSO] = 1,
 	};
 	struct request request, again;
-	u32 taken = 0;
+	u32 accepted = 0;
 
 	(void)state;
 	for (; unit_step < 200000; unit_step++) {
-		int argc = rnd_in(0, WORDS_MAX);
-		char *argv[WORDS_MAX + 1] = { 0 };
+		int argc = rnd_in(0, ARGS_MAX);
+		char *argv[ARGS_MAX + 1] = { 0 };
 		int attribute, i;
 
 		for (i = 0; i < argc; i++) {
 			char text[40] = "";
 
-			/* Most often in turn what may stand there. */
+			/* Mostly options and values in turn. */
 			if (one_in(8) || (i % 2 == 0) == !one_in(8))
 				strcpy(text,
-				       words[rnd_in(0, one_in(4) ? 9 : 4)]);
+				       names[rnd_in(0, one_in(4) ? 9 : 4)]);
 			else if (i && !strcmp(argv[i - 1], "scheduler"))
 				strcpy(text, schedulers[rnd_in(0, 2)]);
 			else
@@ -187,10 +190,10 @@ static void random_words(void **state)
 			argv[i] = strdup(text);
 		}
 		if (parse(UTIL, &request, argc, argv)) {
-			CHECK(complained > 0, "refused without a word");
+			CHECK(error_length > 0, "no error message");
 		} else {
-			CHECK(!complained, "taken, with a complaint");
-			taken++;
+			CHECK(!error_length, "accepted with an error");
+			accepted++;
 			for (attribute = 1; attribute <= TCA_DRR_FQ_MAX;
 			     attribute++) {
 				__u32 value;
@@ -202,16 +205,16 @@ static void random_words(void **state)
 					    attribute >= TCA_DRR_FQ_SCHEDULER);
 			}
 			double_begin(false);
-			drr_fq_print_opt(NULL, NULL, options_of(&request));
+			UTIL->print_qopt(UTIL, NULL, options_of(&request));
 			CHECK(!parse_text(UTIL, &again, double_output.text),
-			      "not taken back");
+			      "rejected its own output");
 			assert_memory_equal(&again, &request, sizeof(request));
 		}
 		for (i = 0; i < argc; i++)
 			free(argv[i]);
 	}
-	/* Else nothing was tested. */
-	assert_in_range(taken, 10000, 190000);
+	/* Both cases must occur often. */
+	assert_in_range(accepted, 10000, 190000);
 }
 
 static void random_options(void **state)
@@ -260,7 +263,7 @@ static void random_statistics(void **state)
 		memcpy(&st, RTA_DATA(xstats), fp_min(size, sizeof(st)));
 
 		double_begin(false);
-		drr_fq_print_xstats(NULL, NULL, xstats);
+		UTIL->print_xstats(UTIL, NULL, xstats);
 		assert_true((st.type <= DRR_FQ_XSTATS_CLASS) ==
 			    !!double_output.length);
 		/* tc ends the last line. */
@@ -269,7 +272,7 @@ static void random_statistics(void **state)
 			assert_true(double_output.text[length - 1] != '\n');
 
 		double_begin(true);
-		drr_fq_print_xstats(NULL, NULL, xstats);
+		UTIL->print_xstats(UTIL, NULL, xstats);
 		if (st.type == DRR_FQ_XSTATS_QDISC)
 			check_qdisc_fields(&st.qdisc);
 		else if (st.type == DRR_FQ_XSTATS_CLASS)
@@ -278,7 +281,7 @@ static void random_statistics(void **state)
 			assert_int_equal(double_output.count, 0);
 		free(xstats);
 	}
-	assert_int_equal(drr_fq_print_xstats(NULL, NULL, NULL), 0);
+	assert_int_equal(UTIL->print_xstats(UTIL, NULL, NULL), 0);
 }
 
 static const char *text_of(const struct tc_drr_fq_xstats *st)
@@ -327,7 +330,7 @@ static void statistics_as_text(void **state)
 	assert_non_null(strstr(text_of(&qdisc), "9084b drops"));
 }
 
-/* A later kernel's scheduler has no name here, but a number. */
+/* The scheduler of a newer kernel is printed as a number. */
 static void unknown_scheduler(void **state)
 {
 	struct {
@@ -343,14 +346,14 @@ static void unknown_scheduler(void **state)
 
 	(void)state;
 	double_begin(false);
-	drr_fq_print_opt(NULL, NULL, &message.options);
+	UTIL->print_qopt(UTIL, NULL, &message.options);
 	assert_string_equal(double_output.text, "scheduler 200 ");
 	double_begin(true);
-	drr_fq_print_opt(NULL, NULL, &message.options);
+	UTIL->print_qopt(UTIL, NULL, &message.options);
 	field_is("scheduler", 200);
 }
 
-static void sizes_for_people(void **state)
+static void formatted_sizes(void **state)
 {
 	static const struct {
 		u64 bytes;
@@ -383,10 +386,10 @@ static void sizes_for_people(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(words_and_what_they_mean), UNIT_TEST(random_words),
-	UNIT_TEST(random_options),	     UNIT_TEST(random_statistics),
-	UNIT_TEST(statistics_as_text),	     UNIT_TEST(unknown_scheduler),
-	UNIT_TEST(sizes_for_people),
+	UNIT_TEST(valid_options),      UNIT_TEST(random_arguments),
+	UNIT_TEST(random_options),     UNIT_TEST(random_statistics),
+	UNIT_TEST(statistics_as_text), UNIT_TEST(unknown_scheduler),
+	UNIT_TEST(formatted_sizes),
 };
 
 UNIT_MAIN(tests)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tc's plugins, as far as it goes without the modules.
+"""The tc plugins, without the kernel modules.
 
-The real tc loads the plugin. It calls its parser before it looks for the device, so with
-a device that does not exist the parser's verdict shows: either its complaint, or tc's
-about the device. What is printed about a qdisc needs one, and is tested in the VM.
+The installed tc loads the plugin and calls its parser before it looks up the device. With a
+device that does not exist, it reports either the parser's error or the missing device. Printing
+needs a qdisc and is tested in the VM.
 
-test_KIND.c is another program, which holds the plugin and the sanitizers, and stands in
-for tc to feed it nonsense. Each of its tests is one pytest test here.
+test_KIND.c is a test double of tc. It loads a build of the plugin with sanitizers and passes it
+random input. Each of its tests is one pytest test here.
 
-What is the same for every plugin stands in the tests; what a plugin takes, and what it does
-not, in PLUGINS.
+The tests apply to all plugins; PLUGINS has the options of each and the values that it rejects.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ BUILT = TOP / "build" / "tc"
 SOURCES = TOP / "userspace" / "tc"
 DEVICE = "no-such-device"
 
-#: What of tc a plugin may use: the same from iproute2 6.1 to 7.3.
+#: Symbols of tc that a plugin may use: those that are the same from iproute2 6.1 to 7.3.
 STABLE = {
     "addattr_l",
     "addattr_nest",
@@ -59,33 +58,34 @@ def plugins() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def tc(*words: str) -> subprocess.CompletedProcess[str]:
-    return run("tc", *words, TC_LIB_DIR=str(BUILT))
+def tc(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run("tc", *arguments, TC_LIB_DIR=str(BUILT))
 
 
-def add(kind: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return tc("qdisc", "add", "dev", DEVICE, "root", kind, *words)
+def add(kind: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return tc("qdisc", "add", "dev", DEVICE, "root", kind, *arguments)
 
 
-# --- what each plugin takes ----------------------------------------------------------------------
+# --- the options of each plugin ------------------------------------------------------------------
 
-#: Not a number that anything takes.
+#: Rejected as the value of any numeric option.
 NO_NUMBERS = ["-1", "+1", "", "x", "5x", "0x10", "1e3", "nan", "inf", "1 ", " 1", "1.2.3"]
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """What is particular to a plugin.
+    """Expected behaviour of a plugin.
 
-    `takes`: what the plugin says that a word's value must be; `refused`: values that are none;
-    `defaults`: how the help marks them; `usage`: how it begins; `shown_in`: the file that prints
-    statistics.
+    `valid`: accepted arguments; `ranges`: by option, the range that errors print; `invalid`: by
+    option, rejected values; `conflicts`: rejected arguments and their error; `unknown`: unknown
+    options; `usage`, `defaults`: the start of the help and its marks of defaults; `shown_in`: the
+    file that prints statistics.
     """
 
     usage: str
-    understood: list[str]
-    takes: dict[str, str]
-    refused: dict[str, list[str]]
+    valid: list[str]
+    ranges: dict[str, str]
+    invalid: dict[str, list[str]]
     conflicts: list[tuple[str, str]]
     defaults: list[str]
     unknown: list[str]
@@ -95,7 +95,7 @@ class Plugin:
 PLUGINS = {
     "drr_fq": Plugin(
         usage="[ limit PACKETS[p] ] ",
-        understood=[
+        valid=[
             "",
             "limit 1",
             "limit 100p",
@@ -107,14 +107,14 @@ PLUGINS = {
             "scheduler rr no-split-gso",
             "quantum 3028 scheduler scfq flows 4096 limit_bytes 1.5Mb limit 7",
         ],
-        takes={
+        ranges={
             "limit": "1 to 4294967295 packets",
             "limit_bytes": "1 to 1073741824 bytes",
             "flows": "1 to 1048576",
             "quantum": "1 to 16777216 bytes",
             "scheduler": "drr, rr or scfq",
         },
-        refused={
+        invalid={
             "limit": [
                 *("0", "1.5", "1b", "1kb", "p", "1pp", "4294967296", "9" * 30, "-1" + "0" * 19),
                 *NO_NUMBERS,
@@ -143,7 +143,7 @@ PLUGINS = {
     ),
     "slbn": Plugin(
         usage="[ rate RATE | rate auto* ] [ epoch TIME ]",
-        understood=[
+        valid=[
             "",
             "rate 1kbit",
             "rate 1tbit epoch 3600s memory 4194304 control 100%",
@@ -153,14 +153,14 @@ PLUGINS = {
             "memory 1.5ms",
             "key 00112233445566778899aAbBcCdDeEfF rate 1000",
         ],
-        takes={
+        ranges={
             "rate": "1kbit to 1tbit, or auto: the device's speed",
             "epoch": "10ms to 3600s, or 0: never",
             "memory": "0 to 4194304 visits, or a time up to 60s",
             "control": "0.1% to 100% of the rate",
             "key": "32 hexadecimal digits, or none",
         },
-        refused={
+        invalid={
             "rate": [
                 *("0", "999", "999bit", "1.1tbit", "1000000000001", "126gbps", "Auto", "5mb"),
                 *NO_NUMBERS,
@@ -193,11 +193,11 @@ def cases(what: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [(key, value) for key, values in what.items() for value in values]
 
 
-def test_no_plugin_is_forgotten() -> None:
+def test_all_plugins_are_tested() -> None:
     assert sorted(source.stem for source in SOURCES.glob("q_*.c")) == [f"q_{k}" for k in KINDS]
 
 
-# --- what is exported, and what is needed --------------------------------------------------------
+# --- symbols -------------------------------------------------------------------------------------
 
 
 def dynamic_symbols(file: Path | str, *options: str) -> set[str]:
@@ -218,104 +218,110 @@ def test_symbols(kind: str) -> None:
     assert of_tc <= dynamic_symbols(shutil.which("tc") or "tc", "--defined-only")
 
 
-# --- the words -----------------------------------------------------------------------------------
+# --- parsing of options --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), cases({kind: plugin.understood for kind, plugin in PLUGINS.items()})
+    ("kind", "arguments"), cases({kind: plugin.valid for kind, plugin in PLUGINS.items()})
 )
-def test_understood(kind: str, words: str) -> None:
-    done = add(kind, *words.split())
+def test_valid_options(kind: str, arguments: str) -> None:
+    done = add(kind, *arguments.split())
     assert done.stdout == ""
     assert done.stderr == f'Cannot find device "{DEVICE}"\n'
 
 
 @pytest.mark.parametrize(
-    ("kind", "word", "value"),
-    [(kind, *case) for kind, plugin in PLUGINS.items() for case in cases(plugin.refused)],
+    ("kind", "option", "value"),
+    [(kind, *case) for kind, plugin in PLUGINS.items() for case in cases(plugin.invalid)],
 )
-def test_refused(kind: str, word: str, value: str) -> None:
-    done = add(kind, word, value)
-    takes = PLUGINS[kind].takes[word]
+def test_invalid_value(kind: str, option: str, value: str) -> None:
+    done = add(kind, option, value)
+    ranges = PLUGINS[kind].ranges[option]
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f'{kind}: {word} "{value}": must be {takes}\n'
+    assert done.stderr == f'{kind}: {option} "{value}": must be {ranges}\n'
 
 
 @pytest.mark.parametrize("value", ["", "0", "0" * 31, "0" * 33, "g" * 32, "0x" + "0" * 30, "None"])
-def test_a_key_is_not_repeated(value: str) -> None:
+def test_errors_do_not_repeat_a_key(value: str) -> None:
     done = add("slbn", "key", value)
-    takes = PLUGINS["slbn"].takes["key"]
+    ranges = PLUGINS["slbn"].ranges["key"]
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f'slbn: key "...": must be {takes}\n'
+    assert done.stderr == f'slbn: key "...": must be {ranges}\n'
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), cases({kind: list(plugin.takes) for kind, plugin in PLUGINS.items()})
+    ("kind", "option"), cases({kind: list(plugin.ranges) for kind, plugin in PLUGINS.items()})
 )
-def test_value_missing(kind: str, word: str) -> None:
-    done = add(kind, word)
+def test_value_missing(kind: str, option: str) -> None:
+    done = add(kind, option)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f'{kind}: "{word}" needs a value: {PLUGINS[kind].takes[word]}\n'
+    assert done.stderr == f'{kind}: "{option}" needs a value: {PLUGINS[kind].ranges[option]}\n'
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "complaint"),
+    ("kind", "arguments", "error"),
     [(kind, *conflict) for kind, plugin in PLUGINS.items() for conflict in plugin.conflicts],
 )
-def test_given_twice(kind: str, words: str, complaint: str) -> None:
-    done = add(kind, *words.split())
+def test_conflicting_options(kind: str, arguments: str, error: str) -> None:
+    done = add(kind, *arguments.split())
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"{kind}: {complaint}\n"
+    assert done.stderr == f"{kind}: {error}\n"
 
 
 @pytest.mark.parametrize("command", ["add", "change", "replace"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_help(kind: str, command: str) -> None:
     plugin = PLUGINS[kind]
-    first = plugin.understood[1].split()
+    first = plugin.valid[1].split()
     done = tc("qdisc", command, "dev", DEVICE, "root", kind, *first, "help")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Usage: ... {kind} {plugin.usage}")
     assert max(len(line) for line in done.stderr.splitlines()) < 80
     usage, _, explained = done.stderr.partition("\n\n")
-    for word in plugin.takes:
-        assert f"[ {word} " in usage
-        assert f"\n  {word} " in f"\n{explained}"
+    for option in plugin.ranges:
+        assert f"[ {option} " in usage
+        assert f"\n  {option} " in f"\n{explained}"
     for default in plugin.defaults:
         assert default in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("kind", "word"), cases({kind: plugin.unknown for kind, plugin in PLUGINS.items()})
+    ("kind", "option"), cases({kind: plugin.unknown for kind, plugin in PLUGINS.items()})
 )
-def test_unknown_word(kind: str, word: str) -> None:
-    done = add(kind, *PLUGINS[kind].understood[1].split(), word, "5")
+def test_unknown_option(kind: str, option: str) -> None:
+    done = add(kind, *PLUGINS[kind].valid[1].split(), option, "5")
     assert (done.returncode, done.stdout) == (1, "")
     first, _, rest = done.stderr.partition("\n")
-    assert first == f'What is "{word}"?'
+    assert first == f'What is "{option}"?'
     assert rest == add(kind, "help").stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_classes_cannot_be_made(kind: str) -> None:
+def test_classes_cannot_be_added(kind: str) -> None:
     done = tc("class", "add", "dev", DEVICE, "parent", "1:", "classid", "1:1", kind)
     assert done.returncode == 1
     assert "classless" in done.stderr
 
 
-# --- with nonsense -------------------------------------------------------------------------------
+# --- with sanitizers and random input ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the programs are."""
+    """Build the plugins and their test programs with sanitizers; return their directory."""
     directory = tmp_path_factory.mktemp("tc")
     flags = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer"]
     flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover"]
     flags += ["-Iinclude", "-Iinclude/uapi", "-Itests/unit"]
+    common = sorted((TOP / "userspace" / "common").glob("*.c"))
     for kind in KINDS:
-        source = HERE / f"test_{kind}.c"
-        done = run("gcc", *flags, "-o", directory / kind, source, "-lcmocka")
+        plugin, program = directory / f"q_{kind}.so", directory / kind
+        shared: list[str | Path] = ["-shared", "-fPIC", "-fvisibility=hidden", "-o", plugin]
+        done = run("gcc", *flags, *shared, SOURCES / f"q_{kind}.c", *common)
+        assert done.returncode == 0, done.stderr
+        # The plugin calls functions of the program, as it does those of tc.
+        sources = [HERE / f"test_{kind}.c", *common]
+        done = run("gcc", *flags, "-rdynamic", "-o", program, *sources, "-lcmocka", "-ldl")
         assert done.returncode == 0, done.stderr
     return directory
 
@@ -325,47 +331,47 @@ def names_in(kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("kind", "name"), cases({kind: names_in(kind) for kind in KINDS}))
-def test_nonsense(programs: Path, kind: str, name: str) -> None:
-    done = run(programs / kind, name, CMOCKA_MESSAGE_OUTPUT="TAP")
+def test_with_sanitizers(programs: Path, kind: str, name: str) -> None:
+    done = run(programs / kind, name, TC_LIB_DIR=str(programs), CMOCKA_MESSAGE_OUTPUT="TAP")
     print(done.stdout, done.stderr)
     assert done.returncode == 0
-    # cmocka is content with a name that names no test.
+    # cmocka succeeds if no test matches the name.
     assert f"ok 1 - {name}\n" in done.stdout
 
 
-# --- the manual ----------------------------------------------------------------------------------
+# --- manual pages --------------------------------------------------------------------------------
 
 
-def page(kind: str) -> Path:
+def manual(kind: str) -> Path:
     return TOP / "docs" / "man" / f"tc-{kind}.8"
 
 
-def as_read(kind: str) -> str:
-    done = run("man", "-l", page(kind), MANWIDTH="100", MAN_KEEP_FORMATTING="", LC_ALL="C.UTF-8")
+def manual_text(kind: str) -> str:
+    done = run("man", "-l", manual(kind), MANWIDTH="100", MAN_KEEP_FORMATTING="", LC_ALL="C.UTF-8")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_page_is_well_formed(kind: str) -> None:
-    lint = run("mandoc", "-Tlint", "-Wwarning", page(kind))
+def test_manual_is_well_formed(kind: str) -> None:
+    lint = run("mandoc", "-Tlint", "-Wwarning", manual(kind))
     assert (lint.returncode, lint.stdout) == (0, "")
-    formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", page(kind))
+    formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", manual(kind))
     assert (formatted.returncode, formatted.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_page_has_every_word_and_statistic(kind: str) -> None:
-    text = as_read(kind)
-    for word, takes in PLUGINS[kind].takes.items():
-        assert re.search(rf"^ +{word} ", text, re.MULTILINE), word
-        for bound in re.findall(r"[0-9]+", takes):
+def test_manual_has_every_option_and_statistic(kind: str) -> None:
+    text = manual_text(kind)
+    for option, ranges in PLUGINS[kind].ranges.items():
+        assert re.search(rf"^ +{option} ", text, re.MULTILINE), option
+        for bound in re.findall(r"[0-9]+", ranges):
             assert bound in text
     source = (TOP / PLUGINS[kind].shown_in).read_text()
     shown = re.findall(r'(?:print|show)_\w+\(\s*"(\w+)",\s+"([^"]*)"', source)
     assert len(shown) > 11
     known = set(re.findall(r"\w+", text.lower()))
     for key, in_text in shown:
-        # Text and JSON may have different names for it; the page explains either.
+        # The page may explain the name in the text or the key in JSON.
         words = re.findall(r"[a-z]\w*", in_text.replace("%s", "").lower())
         assert key in known or (words and known.issuperset(words)), key

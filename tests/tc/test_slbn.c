@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tc's plugin for slbn, with input that nobody would think of, as test_drr_fq.c
- * does it: words as users mistype them, options and statistics as no kernel
- * sends them, in blocks of memory of just their size, under the sanitizers.
+ * tc plugin for slbn with random input, like test_drr_fq.c: invalid arguments,
+ * and options and statistics that no kernel sends, allocated with their exact
+ * size, under the sanitizers.
  *
- * What it made of the input is checked as well: whatever is taken from the
- * user stands in the message, within its range; printed, it can be given back,
- * and makes the same message again; each statistic is printed as it is. And a
- * key that was mistyped is not repeated, for those who look on.
+ * The results are checked, too: accepted options are in the message, within
+ * their ranges; parsing them again as printed gives the same message; each
+ * statistic is printed with its value; errors do not repeat a key, which is
+ * secret.
  */
 #include "tc_double.h"
 
-#include "../../userspace/tc/q_slbn.c"
+#include <fairpath/slbn_netlink.h>
 
-#define WORDS_MAX 14
-#define UTIL (&slbn_qdisc_util)
+#define ARGS_MAX 14
+#define UTIL get_qdisc_kind("slbn")
 #define KEY "00112233445566778899aabbccddeeff"
 
 static const struct {
@@ -31,7 +31,7 @@ static const struct {
 	[SLBN_A_EDGE] = { 1, 0, 1, true },
 };
 
-/* A number in the options that the plugin made: it is there, it is right. */
+/* Read a number of the plugin's message. Returns whether it is present. */
 static bool value_of(struct request *request, int attribute, u64 *value)
 {
 	struct rtattr *attr = attribute_in(request, attribute);
@@ -49,10 +49,10 @@ static bool value_of(struct request *request, int attribute, u64 *value)
 
 #define NOTHING UINT64_MAX
 
-static void words_and_what_they_mean(void **state)
+static void valid_options(void **state)
 {
 	static const struct {
-		const char *words;
+		const char *options;
 		int attribute;
 		u64 value;
 	} cases[] = {
@@ -97,22 +97,22 @@ static void words_and_what_they_mean(void **state)
 	(void)state;
 	for (; unit_step < ARRAY_SIZE(cases); unit_step++) {
 		u64 expected = cases[unit_step].value;
-		char words[64];
+		char text[64];
 		u64 value;
 
-		strcpy(words, cases[unit_step].words);
-		CHECK(!parse_text(UTIL, &request, words), "%s",
-		      cases[unit_step].words);
+		strcpy(text, cases[unit_step].options);
+		CHECK(!parse_text(UTIL, &request, text), "%s",
+		      cases[unit_step].options);
 		CHECK(value_of(&request, cases[unit_step].attribute, &value) ==
 			      (expected != NOTHING),
-		      "%s", cases[unit_step].words);
+		      "%s", cases[unit_step].options);
 		if (expected != NOTHING)
 			CHECK(value == expected, "%s: %llu",
-			      cases[unit_step].words, value);
+			      cases[unit_step].options, value);
 	}
 }
 
-/* Sent as octets, and as none; never shown, not even to who mistyped it. */
+/* Sent as octets, empty for none; never printed, not even in errors. */
 static void keys(void **state)
 {
 	static const char *const wrong[] = {
@@ -128,37 +128,37 @@ static void keys(void **state)
 	};
 	__u8 key[SLBN_KEY_LENGTH];
 	struct request request;
-	char words[64];
+	char text[64];
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(key); i++)
 		key[i] = 0x11 * i;
-	strcpy(words, "key " KEY);
-	assert_int_equal(parse_text(UTIL, &request, words), 0);
+	strcpy(text, "key " KEY);
+	assert_int_equal(parse_text(UTIL, &request, text), 0);
 	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)),
 			 sizeof(key));
 	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
 			    sizeof(key));
-	strcpy(words, "key 00112233445566778899AABBCCDDEEFF");
-	assert_int_equal(parse_text(UTIL, &request, words), 0);
+	strcpy(text, "key 00112233445566778899AABBCCDDEEFF");
+	assert_int_equal(parse_text(UTIL, &request, text), 0);
 	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
 			    sizeof(key));
-	strcpy(words, "key none");
-	assert_int_equal(parse_text(UTIL, &request, words), 0);
+	strcpy(text, "key none");
+	assert_int_equal(parse_text(UTIL, &request, text), 0);
 	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)), 0);
 
 	for (; unit_step < ARRAY_SIZE(wrong); unit_step++) {
 		char *argv[] = { "key", (char *)wrong[unit_step] };
 
 		assert_int_equal(parse(UTIL, &request, 2, argv), -1);
-		assert_string_equal(complaint, "slbn: key \"...\": must be "
-					       "32 hexadecimal digits, or "
-					       "none\n");
+		assert_string_equal(error_text, "slbn: key \"...\": must be "
+						"32 hexadecimal digits, or "
+						"none\n");
 	}
 }
 
-/* A value as a user might type it, or something that looks like one. */
+/* A value, valid or malformed. */
 static void random_value(char *text, size_t size)
 {
 	static const char *const strange[] = {
@@ -226,38 +226,39 @@ static void random_value(char *text, size_t size)
 	text[size - 1] = '\0';
 }
 
-/* What stands after @word most often. */
-static void likely_value(const char *word, char *text, size_t size)
+/* A plausible value for the option @option. */
+static void likely_value(const char *option, char *text, size_t size)
 {
 	static const char *const times[] = { "s", "ms", "us", "ns" };
 	static const char *const rates[] = { "bit", "kbit", "mbit", "gbit" };
 
-	if (!strcmp(word, "rate"))
+	if (!strcmp(option, "rate"))
 		snprintf(text, size, "%u%s", rnd_size(1, 100000),
 			 rates[rnd_in(0, 3)]);
-	else if (!strcmp(word, "epoch"))
+	else if (!strcmp(option, "epoch"))
 		snprintf(text, size, "%u%s", rnd_size(10, 100000),
 			 times[rnd_in(0, 2)]);
-	else if (!strcmp(word, "memory"))
+	else if (!strcmp(option, "memory"))
 		snprintf(text, size, "%u%s", rnd_size(0, 70000),
 			 one_in(2) ? "" : times[rnd_in(1, 3)]);
-	else if (!strcmp(word, "control"))
+	else if (!strcmp(option, "control"))
 		snprintf(text, size, "%u.%u%%", rnd_in(0, 100), rnd_in(0, 9));
-	else if (!strcmp(word, "key"))
+	else if (!strcmp(option, "key"))
 		snprintf(text, size, "%s", one_in(2) ? "none" : KEY);
 	else
 		random_value(text, size);
 }
 
-/* All but the key, which is not printed, are the same in both. */
-static void check_taken_back(struct request *request)
+/* All options but the key, which is not printed, survive a round trip. */
+static void check_round_trip(struct request *request)
 {
 	struct request again;
 	int attribute;
 
 	double_begin(false);
-	slbn_print_opt(NULL, NULL, options_of(request));
-	CHECK(!parse_text(UTIL, &again, double_output.text), "not taken back");
+	UTIL->print_qopt(UTIL, NULL, options_of(request));
+	CHECK(!parse_text(UTIL, &again, double_output.text),
+	      "rejected its own output");
 	for (attribute = 1; attribute < (int)ARRAY_SIZE(ranges); attribute++) {
 		u64 value = 0, value_again = 0;
 
@@ -270,28 +271,28 @@ static void check_taken_back(struct request *request)
 	}
 }
 
-static void random_words(void **state)
+static void random_arguments(void **state)
 {
-	static const char *const words[] = {
+	static const char *const names[] = {
 		"rate",	   "epoch", "memory", "control", "key",
 		"no-edge", "edge",  "auto",   "help",	 "Rate",
 	};
-	u32 taken = 0;
+	u32 accepted = 0;
 
 	(void)state;
 	for (; unit_step < 200000; unit_step++) {
 		struct request request;
-		int argc = rnd_in(0, WORDS_MAX);
-		char *argv[WORDS_MAX + 1] = { 0 };
+		int argc = rnd_in(0, ARGS_MAX);
+		char *argv[ARGS_MAX + 1] = { 0 };
 		int i;
 
 		for (i = 0; i < argc; i++) {
 			char text[64] = "";
 
-			/* Most often in turn what may stand there. */
+			/* Mostly options and values in turn. */
 			if (one_in(20) || (i % 2 == 0) == !one_in(20))
 				strcpy(text,
-				       words[rnd_in(0, one_in(8) ? 9 : 4)]);
+				       names[rnd_in(0, one_in(8) ? 9 : 4)]);
 			else if (i && !one_in(8))
 				likely_value(argv[i - 1], text, sizeof(text));
 			else
@@ -299,17 +300,17 @@ static void random_words(void **state)
 			argv[i] = strdup(text);
 		}
 		if (parse(UTIL, &request, argc, argv)) {
-			CHECK(complained > 0, "refused without a word");
+			CHECK(error_length > 0, "no error message");
 		} else {
-			CHECK(!complained, "taken, with a complaint");
-			taken++;
-			check_taken_back(&request);
+			CHECK(!error_length, "accepted with an error");
+			accepted++;
+			check_round_trip(&request);
 		}
 		for (i = 0; i < argc; i++)
 			free(argv[i]);
 	}
-	/* Else nothing was tested. */
-	assert_in_range(taken, 10000, 190000);
+	/* Both cases must occur often. */
+	assert_in_range(accepted, 10000, 190000);
 }
 
 static void random_options(void **state)
@@ -365,18 +366,18 @@ static void random_statistics(void **state)
 
 		memcpy(&st, RTA_DATA(xstats), fp_min(size, sizeof(st)));
 		double_begin(false);
-		slbn_print_xstats(NULL, NULL, xstats);
+		UTIL->print_xstats(UTIL, NULL, xstats);
 		assert_true(double_output.length > 0);
 		/* tc ends the last line. */
 		assert_true(double_output.text[double_output.length - 1] !=
 			    '\n');
 		double_begin(true);
-		slbn_print_xstats(NULL, NULL, xstats);
+		UTIL->print_xstats(UTIL, NULL, xstats);
 		check_fields(&st);
 		free(xstats);
 	}
 	double_begin(false);
-	assert_int_equal(slbn_print_xstats(NULL, NULL, NULL), 0);
+	assert_int_equal(UTIL->print_xstats(UTIL, NULL, NULL), 0);
 	assert_int_equal(double_output.length, 0);
 }
 
@@ -426,7 +427,7 @@ static void statistics_as_text(void **state)
 	assert_string_equal(statistics_text(UTIL, &st, sizeof(st)), text);
 }
 
-/* Everything that the kernel may send, as text and as JSON. */
+/* All options that the kernel sends, as text and as JSON. */
 static void options_as_text(void **state)
 {
 	struct request message = { .n.nlmsg_len = NLMSG_LENGTH(0) };
@@ -445,12 +446,12 @@ static void options_as_text(void **state)
 	PUT(SLBN_A_KEYED, __u8, 1);
 	addattr_nest_end(n, opt);
 	double_begin(false);
-	slbn_print_opt(NULL, NULL, opt);
+	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_string_equal(double_output.text,
 			    "rate 2500Mbit epoch 1500ms memory 1000 "
 			    "control 5.7% edge keyed ");
 	double_begin(true);
-	slbn_print_opt(NULL, NULL, opt);
+	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_int_equal(double_output.count, 6);
 	field_is("rate", 2500000000);
 	field_is("epoch", 1500000000);
@@ -470,17 +471,17 @@ static void options_as_text(void **state)
 	addattr_nest_end(n, opt);
 #undef PUT
 	double_begin(false);
-	slbn_print_opt(NULL, NULL, opt);
+	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_string_equal(double_output.text, "rate auto epoch 0 memory 60s "
 						"control 100.0% no-edge ");
 	double_begin(true);
-	slbn_print_opt(NULL, NULL, opt);
+	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_int_equal(double_output.count, 6);
 	field_is("memory_time", 60000000000);
 	field_is("keyed", 0);
 }
 
-static void rates_and_times_for_people(void **state)
+static void formatted_rates_and_times(void **state)
 {
 	static const struct {
 		u64 value;
@@ -517,14 +518,10 @@ static void rates_and_times_for_people(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(words_and_what_they_mean),
-	UNIT_TEST(keys),
-	UNIT_TEST(random_words),
-	UNIT_TEST(random_options),
-	UNIT_TEST(random_statistics),
-	UNIT_TEST(statistics_as_text),
-	UNIT_TEST(options_as_text),
-	UNIT_TEST(rates_and_times_for_people),
+	UNIT_TEST(valid_options),     UNIT_TEST(keys),
+	UNIT_TEST(random_arguments),  UNIT_TEST(random_options),
+	UNIT_TEST(random_statistics), UNIT_TEST(statistics_as_text),
+	UNIT_TEST(options_as_text),   UNIT_TEST(formatted_rates_and_times),
 };
 
 UNIT_MAIN(tests)

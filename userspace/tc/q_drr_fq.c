@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tc's plugin for the qdisc drr_fq: words into attributes, attributes and
- * statistics into text and JSON.
+ * tc plugin for the qdisc drr_fq: parse options into attributes, print
+ * attributes and statistics as text and JSON.
  *
- * include/uapi/fairpath/drr_fq.h is the contract with the kernel, tc_plugin.h
- * the one with tc. What depends on the device (that limit_bytes holds a packet,
- * the defaults) is the kernel's to judge, whose complaint tc prints. All else is
- * refused here, before anything is sent, in one line that names the word and
- * what it takes. Each attribute is sent only if its word was given, so that a
- * change leaves the others as they are.
+ * include/uapi/fairpath/drr_fq.h is the interface to the kernel, tc_plugin.h
+ * the one to tc. The kernel checks what depends on the device (the minimum of
+ * limit_bytes, the defaults), and tc prints its error. All other errors are
+ * reported here, before a message is sent, in one line with the option and its
+ * range. Only given options are sent, so that a change keeps the others.
  *
- * What is printed in the options can be given back to tc as it stands.
+ * tc can parse the options as they are printed.
  */
 #include <fairpath/drr_fq.h>
 
@@ -23,23 +22,23 @@ static const char *const schedulers[] = {
 };
 
 /**
- * struct drr_fq_number - a parameter that is a number
- * @word: what it is called
- * @attribute: in TCA_OPTIONS, u32
- * @is_size: it may have a unit of bytes
- * @unit: what may follow it otherwise
- * @min: the smallest
- * @max: and the largest that is taken
- * @takes: the same in words
+ * struct drr_fq_number - an option with a number
+ * @name: name of the option
+ * @attribute: its attribute in TCA_OPTIONS, u32
+ * @is_size: the number is a size, with a unit of bytes
+ * @unit: otherwise, optional suffix of the number
+ * @min: minimum
+ * @max: maximum
+ * @range: the range as text
  */
 struct drr_fq_number {
-	const char *word;
+	const char *name;
 	int attribute;
 	bool is_size;
 	const char *unit;
 	__u32 min;
 	__u32 max;
-	const char *takes;
+	const char *range;
 };
 
 static const struct drr_fq_number numbers[] = {
@@ -53,9 +52,9 @@ static const struct drr_fq_number numbers[] = {
 	  "1 to 16777216 bytes" },
 };
 
-#define SCHEDULER_TAKES "drr, rr or scfq"
+#define SCHEDULER_RANGE "drr, rr or scfq"
 
-/* Queues with higher numbers have no class. */
+/* Largest minor number of a class; higher queues have none. */
 #define CLASS_MAX 0xffff
 
 #define NUMBERS (sizeof(numbers) / sizeof(*numbers))
@@ -66,16 +65,16 @@ static void explain(void)
 	      "                  [ flows NUMBER ] [ scheduler drr*|rr|scfq ]\n"
 	      "                  [ quantum SIZE ] [ split-gso | no-split-gso* ]\n"
 	      "\n"
-	      "  limit        packets in all queues together; at least 1\n"
+	      "  limit        total packets in all queues; at least 1\n"
 	      "               (* the device's txqueuelen, or 1000 if that is 0)\n"
-	      "  limit_bytes  bytes in all queues together; at least the device's MTU and\n"
-	      "               link header, at most 1Gb (* 32Mb)\n"
-	      "  flows        queues among which flows are spread; 1 to 1048576 (* 1024)\n"
-	      "  scheduler    which queue sends next: drr*, deficit round robin; rr, round\n"
-	      "               robin by packets; scfq, self-clocked fair queueing\n"
-	      "  quantum      bytes that a queue may send in each round of drr; 1 to 16Mb\n"
-	      "               (* the device's MTU and link header)\n"
-	      "  split-gso    segment large packets before they are queued (* no-split-gso)\n"
+	      "  limit_bytes  total bytes in all queues; at least the device's MTU plus link\n"
+	      "               header, at most 1Gb (* 32Mb)\n"
+	      "  flows        number of queues that flows are hashed to; 1 to 1048576 (* 1024)\n"
+	      "  scheduler    drr*, deficit round robin; rr, round robin per packet; scfq,\n"
+	      "               self-clocked fair queueing\n"
+	      "  quantum      bytes that a queue may send per round of drr; 1 to 16Mb\n"
+	      "               (* the device's MTU plus link header)\n"
+	      "  split-gso    segment GSO packets before they are queued (* no-split-gso)\n"
 	      "\n"
 	      "A * marks the default. SIZE is in bytes, or with a unit: 1514b, 64kb, 32mb.\n",
 	      stderr);
@@ -84,19 +83,19 @@ static void explain(void)
 static int parse_number(const struct drr_fq_number *number, const char *text,
 			__u32 *value)
 {
-	bool understood;
-	__u64 given = 0;
+	bool valid;
+	__u64 parsed = 0;
 
 	if (number->is_size)
-		understood = units_size(text, &given);
+		valid = units_size(text, &parsed);
 	else
-		understood = units_count(text, number->unit, &given);
-	if (!understood || given < number->min || given > number->max) {
-		fprintf(stderr, "drr_fq: %s \"%s\": must be %s\n", number->word,
-			text, number->takes);
+		valid = units_count(text, number->unit, &parsed);
+	if (!valid || parsed < number->min || parsed > number->max) {
+		fprintf(stderr, "drr_fq: %s \"%s\": must be %s\n", number->name,
+			text, number->range);
 		return -1;
 	}
-	*value = given;
+	*value = parsed;
 	return 0;
 }
 
@@ -111,72 +110,72 @@ static int parse_scheduler(const char *text, __u32 *scheduler)
 		}
 	}
 	fprintf(stderr, "drr_fq: scheduler \"%s\": must be %s\n", text,
-		SCHEDULER_TAKES);
+		SCHEDULER_RANGE);
 	return -1;
 }
 
-/* Which attribute a word is about; 0 if none. @number is set if it is a number. */
-static int attribute_of(const char *word, const struct drr_fq_number **number)
+/* The attribute of an option, 0 if unknown. Sets @number if it has a number. */
+static int attribute_of(const char *option, const struct drr_fq_number **number)
 {
 	size_t i;
 
 	*number = NULL;
 	for (i = 0; i < NUMBERS; i++) {
-		if (!strcmp(word, numbers[i].word)) {
+		if (!strcmp(option, numbers[i].name)) {
 			*number = &numbers[i];
 			return numbers[i].attribute;
 		}
 	}
-	if (!strcmp(word, "scheduler"))
+	if (!strcmp(option, "scheduler"))
 		return TCA_DRR_FQ_SCHEDULER;
-	if (!strcmp(word, "split-gso") || !strcmp(word, "no-split-gso"))
+	if (!strcmp(option, "split-gso") || !strcmp(option, "no-split-gso"))
 		return TCA_DRR_FQ_SPLIT_GSO;
 	return 0;
 }
 
 /**
- * struct drr_fq_request - what the words ask for
- * @word: by attribute, the word that names it; NULL if none did
- * @value: by attribute
+ * struct drr_fq_request - parsed options
+ * @option: by attribute, the option that was given, or NULL
+ * @value: by attribute, its value
  */
 struct drr_fq_request {
-	const char *word[TCA_DRR_FQ_MAX + 1];
+	const char *option[TCA_DRR_FQ_MAX + 1];
 	__u32 value[TCA_DRR_FQ_MAX + 1];
 };
 
-/* Read one parameter. Returns how many words it took, or -1. */
-static int parse_word(struct drr_fq_request *request, int argc, char **argv)
+/* Parse one option. Returns the number of arguments used, or -1. */
+static int parse_option(struct drr_fq_request *request, int argc, char **argv)
 {
 	const struct drr_fq_number *number;
-	const char *word = argv[0];
-	int attribute = attribute_of(word, &number);
-	const char *before = request->word[attribute];
+	const char *option = argv[0];
+	int attribute = attribute_of(option, &number);
+	const char *before = request->option[attribute];
 	__u32 *value = &request->value[attribute];
 
 	if (!attribute) {
-		if (strcmp(word, "help"))
-			fprintf(stderr, "What is \"%s\"?\n", word);
+		if (strcmp(option, "help"))
+			fprintf(stderr, "What is \"%s\"?\n", option);
 		explain();
 		return -1;
 	}
 	if (before) {
-		if (strcmp(word, before))
+		if (strcmp(option, before))
 			fprintf(stderr, "drr_fq: \"%s\" contradicts \"%s\"\n",
-				word, before);
+				option, before);
 		else
 			fprintf(stderr, "drr_fq: \"%s\" is given twice\n",
-				word);
+				option);
 		return -1;
 	}
-	request->word[attribute] = word;
+	request->option[attribute] = option;
 
 	if (attribute == TCA_DRR_FQ_SPLIT_GSO) {
-		*value = !strcmp(word, "split-gso");
+		*value = !strcmp(option, "split-gso");
 		return 1;
 	}
 	if (argc < 2) {
-		fprintf(stderr, "drr_fq: \"%s\" needs a value: %s\n", word,
-			number ? number->takes : SCHEDULER_TAKES);
+		fprintf(stderr, "drr_fq: \"%s\" needs a value: %s\n", option,
+			number ? number->range : SCHEDULER_RANGE);
 		return -1;
 	}
 	if (number ? parse_number(number, argv[1], value) :
@@ -195,12 +194,12 @@ static int drr_fq_parse_opt(struct qdisc_util *util, int argc, char **argv,
 	(void)util;
 	(void)dev;
 	while (argc > 0) {
-		int taken = parse_word(&request, argc, argv);
+		int used = parse_option(&request, argc, argv);
 
-		if (taken < 0)
+		if (used < 0)
 			return -1;
-		argc -= taken;
-		argv += taken;
+		argc -= used;
+		argv += used;
 	}
 
 	options = addattr_nest(n, TC_PLUGIN_ROOM, TCA_OPTIONS | NLA_F_NESTED);
@@ -209,7 +208,7 @@ static int drr_fq_parse_opt(struct qdisc_util *util, int argc, char **argv,
 		__u8 value8 = value32;
 		int err;
 
-		if (!request.word[attribute])
+		if (!request.option[attribute])
 			continue;
 		if (attribute == TCA_DRR_FQ_SCHEDULER ||
 		    attribute == TCA_DRR_FQ_SPLIT_GSO)
@@ -233,12 +232,12 @@ static void print_parameter(const struct drr_fq_number *number, __u32 value)
 		units_size_exact(text, value);
 	else
 		snprintf(text, sizeof(text), "%u%s", value, number->unit);
-	print_option(number->word, value, text);
+	print_option(number->name, value, text);
 }
 
 static void print_scheduler(__u8 scheduler)
 {
-	/* A kernel later than this plugin may have more. */
+	/* A kernel newer than this plugin may have more. */
 	if (scheduler > DRR_FQ_SCHEDULER_MAX)
 		print_color_uint(PRINT_ANY, COLOR_NONE, "scheduler",
 				 "scheduler %u ", scheduler);
@@ -295,8 +294,8 @@ static void print_signed_bytes(const char *key, const char *format, __s64 bytes)
 }
 
 /*
- * Which queue is the longest: as tc writes the minor number of its class, or as
- * a number if it has none.
+ * Print the longest queue: the minor number of its class in tc's format, or its
+ * number if it has no class.
  */
 static void print_longest_flow(__u32 flow)
 {

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a plugin of tc stands on, without iproute2's headers, which
+ * Interface between tc and its plugins, without iproute2's headers, which
  * distributions do not package.
  *
- * To learn about a qdisc KIND that it does not know, tc loads q_KIND.so from
- * $TC_LIB_DIR or the one directory that it was compiled with, and takes from it
- * the object KIND_qdisc_util, a struct qdisc_util. The plugin in turn calls
- * functions that tc exports. The first half of this file declares those that
- * are the same from iproute2 6.1 to 7.3, and no other: a plugin must work
- * with the tc that is already there. Sizes are not among them, nor is anything
- * that checks what it reads, hence the second half: numbers in and out.
+ * For a qdisc KIND that it does not know, tc loads q_KIND.so from $TC_LIB_DIR
+ * or its built-in directory and looks up KIND_qdisc_util, a struct qdisc_util.
+ * The plugin calls functions that tc exports. The first half of this file
+ * declares only those that are the same from iproute2 6.1 to 7.3, since a
+ * plugin must work with the installed tc. They include neither sizes nor
+ * checked parsing of attributes, which the second half provides.
  *
- * The text that users read and the JSON that their programs read come from the
- * same calls, print_color_*(): with PRINT_ANY tc prints FMT or "KEY": VALUE,
- * with PRINT_FP only the text, with PRINT_JSON only the JSON.
+ * print_color_*() prints both text and JSON: with PRINT_ANY, FMT or "KEY":
+ * VALUE; with PRINT_FP, text only; with PRINT_JSON, JSON only.
  */
 #ifndef FAIRPATH_TC_PLUGIN_H
 #define FAIRPATH_TC_PLUGIN_H
@@ -32,15 +30,15 @@
 #include "../common/units.h"
 
 /**
- * struct qdisc_util - how tc handles one kind of qdisc
- * @next: tc's list
+ * struct qdisc_util - a kind of qdisc, as defined by tc
+ * @next: list of kinds
  * @id: the kind, at most 15 characters
- * @parse_qopt: turn words into attributes; called without words, too
- * @print_qopt: print TCA_OPTIONS; never NULL
+ * @parse_qopt: parse arguments into attributes; also called without arguments
+ * @print_qopt: print TCA_OPTIONS; must not be NULL
  * @print_xstats: print TCA_STATS_APP of a qdisc or of a class
- * @parse_copt: as @parse_qopt, for a class; NULL: users do not make classes
- * @print_copt: as @print_qopt, for a class; NULL: its classes have no options
- * @has_block: whether it has a block of filters of its own
+ * @parse_copt: like @parse_qopt, for a class; NULL: classes cannot be added
+ * @print_copt: like @print_qopt, for a class; NULL: classes have no options
+ * @has_block: whether the qdisc has a filter block
  */
 struct qdisc_util {
 	struct qdisc_util *next;
@@ -57,7 +55,7 @@ struct qdisc_util {
 			 __u32 block_index, bool *p_has);
 };
 
-/* The one symbol that a plugin exports; all else is hidden. */
+/* For the only symbol that a plugin exports. */
 #define TC_PLUGIN_EXPORT __attribute__((visibility("default")))
 
 int addattr_l(struct nlmsghdr *n, int maxlen, int type, const void *data,
@@ -89,15 +87,16 @@ int print_color_string(enum output_type t, enum color_attr color,
 int print_color_bool(enum output_type t, enum color_attr color, const char *key,
 		     const char *fmt, bool value);
 
-/* Bytes of a message that options may fill: tc's buffer has many more. */
+/* Maximum length of a message with options [bytes]; tc's buffer is larger. */
 #define TC_PLUGIN_ROOM 4096
 
 /**
- * tc_plugin_u32() - the number in an attribute that the kernel sent
- * @attr: an attribute, or NULL
- * @value: set if there is one
+ * tc_plugin_u32() - read a number from an attribute
+ * @attr: the attribute, or NULL
+ * @value: set to the number
  *
- * Return: whether there is one. A longer attribute is one of a later version.
+ * Return: false if @attr is NULL or too short. Longer attributes, of later
+ * versions, are accepted.
  */
 static inline bool tc_plugin_u32(const struct rtattr *attr, __u32 *value)
 {
@@ -124,13 +123,13 @@ static inline bool tc_plugin_u8(const struct rtattr *attr, __u8 *value)
 }
 
 /**
- * tc_plugin_xstats() - statistics that the kernel sent
+ * tc_plugin_xstats() - copy statistics from an attribute
  * @xstats: the attribute
- * @stats: where to put them
- * @size: bytes that this plugin knows of
+ * @stats: destination
+ * @size: size of @stats [bytes]
  *
- * An older kernel sends less, and the rest is zeros; a later one sends more,
- * which is left out.
+ * Fields that an older kernel did not send are set to 0; fields of a later one
+ * are ignored.
  */
 static inline void tc_plugin_xstats(const struct rtattr *xstats, void *stats,
 				    size_t size)
@@ -143,10 +142,10 @@ static inline void tc_plugin_xstats(const struct rtattr *xstats, void *stats,
 
 /**
  * print_number() - print a number
- * @key: its name in JSON, where it stands as it is
- * @format: with one %s, for a person
+ * @key: key in JSON, for @value
+ * @format: format of the text, with one %s for @text
  * @value: the number
- * @text: the number for a person
+ * @text: the number, formatted
  */
 static inline void print_number(const char *key, const char *format,
 				__u64 value, const char *text)
@@ -163,14 +162,14 @@ static inline void print_count(const char *key, const char *format, __u64 count)
 	print_number(key, format, count, text);
 }
 
-/* An option as users give it: its word, then its value. */
-static inline void print_option(const char *word, __u64 value, const char *text)
+/* Print an option and its value as tc parses them. */
+static inline void print_option(const char *name, __u64 value, const char *text)
 {
-	print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s ", word);
-	print_number(word, "%s ", value, text);
+	print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s ", name);
+	print_number(name, "%s ", value, text);
 }
 
-/* A flag in JSON; @text for a person, unless it is NULL. */
+/* Print a flag: @value in JSON, @text as text, unless it is NULL. */
 static inline void print_flag(const char *key, bool value, const char *text)
 {
 	print_color_bool(PRINT_JSON, COLOR_NONE, key, NULL, value);
