@@ -39,7 +39,7 @@ from fairlab.model import qdisc, units
 from fairlab.model.errors import LabError
 from fairlab.model.scenario import FAIRFLOW, Flow, Scenario
 from fairlab.net import host, network
-from fairlab.run import flows, measure
+from fairlab.run import dumbbell, flows
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
@@ -72,7 +72,7 @@ def scenario(rate: int, seconds: int) -> Scenario:
 
 def run(what: Scenario, warmup: float, seconds: float) -> None:
     """Measure SECONDS after a WARMUP."""
-    with measure.laboratory(what) as lab:
+    with dumbbell.laboratory(what) as lab:
         lab.add_queues()
         path = lab.network.paths[0]
         arrival = (lab.interface_index(path.last), network.NETEM)
@@ -86,7 +86,7 @@ def run(what: Scenario, warmup: float, seconds: float) -> None:
             traffic.start_servers()
             before = host.Load.now()
             traffic.start_client(0, round(what.seconds))
-            while arrived()[1] < measure.STARTED_PACKETS:
+            while arrived()[1] < dumbbell.STARTED_PACKETS:
                 traffic.check_alive()
                 time.sleep(POLL)
             say("sent", release=platform.release())

@@ -15,7 +15,7 @@ from typing import Any
 
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.model.errors import CannotRunError
-from fairlab.run.engine import Vm
+from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
 TOSSES = 1000
@@ -42,8 +42,8 @@ class Coin:
         names = ("mint.c", "bend.c") if self.chance == TRICKY else ("mint.c",)
         return tuple(str(Path(__file__).with_name(name)) for name in names)
 
-    def run(self, work: Path, vm: Vm | None, progress: Progress) -> int:
-        assert vm and vm.engine == "virtual" and work.is_dir()
+    def run(self, work: Path, engine: Engine, progress: Progress) -> int:
+        assert engine.engine == "virtual" and work.is_dir()
         if self.trouble == "refused":
             raise CannotRunError(EDGE)
         if self.trouble == "broken":

@@ -25,7 +25,7 @@ from fairlab.net.network import Laboratory
 from fairlab.net.tracing import Tracer, parse
 from fairlab.results import analysis, validity
 from fairlab.results.analysis import Measurement
-from fairlab.run import flows, measure, preflight
+from fairlab.run import dumbbell, flows, preflight
 from fairlab.run.progress import Progress
 
 from tests.lab.labtools import FAIRLAB, assert_refused, run_fairlab, scenario
@@ -45,7 +45,7 @@ def small(**changes: object) -> Scenario:
 def built(what: Scenario) -> Iterator[Laboratory]:
     host.complete_path()
     host.find_plugins()
-    with measure.laboratory(what) as lab:
+    with dumbbell.laboratory(what) as lab:
         lab.add_queues()
         yield lab
 
@@ -266,16 +266,11 @@ def test_the_readings_of_queues_are_those_of_tc(text: str) -> None:
 # --- by what happens during a run ---------------------------------------------------------------
 
 
-def write_scenario(directory: Path, what: Scenario) -> None:
-    (directory / measure.SCENARIO).write_text(json.dumps(what.to_json()))
-
-
 def measured(directory: Path, what: Scenario) -> tuple[Measurement, dict[str, Any]]:
     """A valid run and what it says.  One in which the machine stood still says nothing: again."""
     directory.mkdir(exist_ok=True)
-    write_scenario(directory, what)
     for attempt in range(3):
-        measure.measure(directory, QUIET)
+        dumbbell.measure(what, directory, QUIET)
         measurement = Measurement.read(directory)
         try:
             validity.check(measurement)
@@ -413,16 +408,14 @@ def test_a_source_that_falls_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_source_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "source_options", lambda *_: ["--to", "10.9.9.9"])
-    write_scenario(tmp_path, studied(seconds=4))
     with pytest.raises(LabError, match="the background's source: fairtraffic: source needs --load"):
-        measure.measure(tmp_path, QUIET)
+        dumbbell.measure(studied(seconds=4), tmp_path, QUIET)
 
 
 def test_packets_lost_in_a_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check beforehand would refuse this; without it, the one afterwards does."""
     monkeypatch.setattr(preflight, "delays", lambda *_: None)
-    write_scenario(tmp_path, small(netem_limit=5))
-    measure.measure(tmp_path, QUIET)
+    dumbbell.measure(small(netem_limit=5), tmp_path, QUIET)
     with pytest.raises(CannotRunError, match="packets were lost in the delays: netem's limit"):
         validity.check(Measurement.read(tmp_path))
 
@@ -431,10 +424,8 @@ def test_a_machine_that_is_too_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Without the check beforehand: the run that it would have refused is refused afterwards."""
     monkeypatch.setattr(preflight, "HEADROOM", 0)
     rate, rtt = 1_000_000_000, 1_000
-    write_scenario(
-        tmp_path, small(rate=rate, rtt=rtt, buffer=parse_buffer("1000p", rate, rtt), seconds=2)
-    )
-    measure.measure(tmp_path, QUIET)
+    what = small(rate=rate, rtt=rtt, buffer=parse_buffer("1000p", rate, rtt), seconds=2)
+    dumbbell.measure(what, tmp_path, QUIET)
     with pytest.raises(CannotRunError, match=r"CPU was idle for only|too slow or too busy"):
         validity.check(Measurement.read(tmp_path))
 

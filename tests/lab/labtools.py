@@ -17,8 +17,8 @@ from fairlab.model import topology
 from fairlab.model.background import FLOWS
 from fairlab.model.qdisc import parse_buffer
 from fairlab.model.scenario import Scenario, parse_flows
+from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import ports
-from fairlab.run.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, SCENARIO, TRACE
 
 TOP = Path(__file__).resolve().parents[2]
 FAIRLAB = TOP / "scripts" / "fairlab"
@@ -240,7 +240,6 @@ def write_raw(directory: Path, document: dict[str, Any], trace: str) -> None:
         for n in range(5 * document["scenario"]["seconds"])
     ]
     directory.mkdir(exist_ok=True)
-    (directory / SCENARIO).write_text(json.dumps(document["scenario"]))
     (directory / MEASUREMENT).write_text(json.dumps(document))
     (directory / TRACE).write_text(trace)
     (directory / PING).write_text(

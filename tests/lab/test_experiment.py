@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy
 import pytest
+from fairlab.model import experiment
 from fairlab.model.background import PACKETS, Background
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
+from fairlab.model.experiment import UDP
 from fairlab.model.topology import Bottleneck, Delay
 from fairlab.results import outcome
+from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
-from fairlab.run import experiment
 from fairlab.run.engine import VIRTUAL, Vm
-from fairlab.run.experiment import EXPERIMENT, UDP, Experiment, Group, Stream
-from fairlab.run.measure import MEASUREMENT
+from fairlab.run.experiment import MEASUREMENT
+from fairlab.run.job import JOB
 from fairlab.run.progress import Progress
 
 GUEST = Vm(VIRTUAL, "6.1", None)
@@ -336,4 +338,4 @@ def test_what_a_kernel_refuses(
         plain(**changes).run(tmp_path, GUEST, QUIET)
     assert message in capfd.readouterr().err
     assert not (tmp_path / MEASUREMENT).exists()
-    assert (tmp_path / EXPERIMENT).exists()
+    assert (tmp_path / JOB).exists()

@@ -15,6 +15,7 @@ from fairlab.model import qdisc
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.scenario import Flow, Scenario
 from fairlab.model.topology import Bottleneck
+from fairlab.results import flentresult
 from fairlab.run import flenttest
 
 from tests.lab.labtools import assert_refused, run_fairlab
@@ -86,8 +87,8 @@ def test_each_direction_may_have_a_qdisc_of_its_own() -> None:
 
 
 def test_a_good_run_passes() -> None:
-    flenttest.check(document(), data(), "bic")
-    flenttest.check(document(), data("cubic"), "")
+    flentresult.check(document(), data(), "bic")
+    flentresult.check(document(), data("cubic"), "")
 
 
 @pytest.mark.parametrize(
@@ -103,19 +104,19 @@ def test_a_disturbed_run_is_refused(where: str, name: str, value: float, reason:
     found = document()
     (found[where] if where else found)[name] = value
     with pytest.raises(CannotRunError, match=reason):
-        flenttest.check(found, data(), "bic")
+        flentresult.check(found, data(), "bic")
 
 
 def test_another_congestion_control_is_refused() -> None:
     with pytest.raises(CannotRunError, match="TCP upload runs with 'cubic' instead of 'bic'"):
-        flenttest.check(document(), data("cubic"), "bic")
+        flentresult.check(document(), data("cubic"), "bic")
 
 
 def test_an_empty_series_is_refused() -> None:
     found = data()
     found["results"]["TCP upload"] = [None, None]
     with pytest.raises(LabError, match="no data for TCP upload"):
-        flenttest.check(document(), found, "bic")
+        flentresult.check(document(), found, "bic")
 
 
 def test_missing_netperf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +140,7 @@ def test_a_test_of_flents(tmp_path: Path) -> None:
     result = json.loads((directory / "result.json").read_text())
     assert 7 < result["means"]["TCP download"] < 10
     assert 20 <= result["means"]["Ping (ms) ICMP"] < 45
-    assert (directory / flenttest.PICTURE).read_bytes().startswith(b"\x89PNG")
+    assert (directory / flentresult.PICTURE).read_bytes().startswith(b"\x89PNG")
     (path,) = directory.glob("*.flent.gz")
-    about = flenttest.read(path)["metadata"]["SERIES_META"]["TCP download"]
+    about = flentresult.read(path)["metadata"]["SERIES_META"]["TCP download"]
     assert about["CONG_CONTROL"] == "bic"

@@ -15,7 +15,7 @@ import pytest
 from fairlab.model.errors import CannotRunError, UsageError
 from fairlab.model.scenario import parse_flows
 from fairlab.results import flentfile, plots, report, store
-from fairlab.run.measure import TRACE
+from fairlab.run.dumbbell import TRACE
 
 from tests.lab.labtools import FAIRLAB, made_up, run_fairlab, saw_tooth, scenario, write_raw
 

@@ -17,7 +17,7 @@ import pytest
 from fairlab.figures.studies import slbn
 from fairlab.figures.study import Claim, Data
 from fairlab.model.errors import CannotRunError, ReportedError
-from fairlab.run.engine import VIRTUAL, Vm
+from fairlab.run.engine import VIRTUAL, Here, Vm
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
 from fairlab.slbn.mesh import Mesh, Wire
@@ -273,7 +273,7 @@ def test_queues_that_grow_are_seen(tmp_path: Path) -> None:
 
 def test_nothing_is_run_without_virtual_time(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="virtual"):
-        burst_plan().run(tmp_path, None, QUIET)
+        burst_plan().run(tmp_path, Here(lambda *_: None), QUIET)
 
 
 @pytest.mark.parametrize(

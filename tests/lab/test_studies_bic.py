@@ -10,7 +10,7 @@ import pytest
 from fairlab.figures.studies import ALL, bic
 from fairlab.figures.studies.bic import common, convergence, rules
 from fairlab.figures.study import Claim, Data, Study
-from fairlab.run.experiment import Experiment
+from fairlab.results.experiment import Experiment
 
 FRAME = 1514
 

@@ -21,8 +21,8 @@ from fairlab.figures.studies.gaimd.friendliness import Friendliness, starved
 from fairlab.figures.studies.gaimd.window import Window, crossings
 from fairlab.figures.study import Claim, Study
 from fairlab.model.errors import CannotRunError
+from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
-from fairlab.run.experiment import Experiment
 
 SECOND = 10**9
 

@@ -14,12 +14,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.model.errors import BrokenPromiseError, LabError, UsageError
+from fairlab.model.errors import CheckFailedError, LabError, UsageError
 from fairlab.results import plots
 from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
 # The code of a gallery is loaded with the command: the others do without it.
+
+
+def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    parser = command("figure", "run and draw published figures again, in virtual time")
+    add_figure(parser)
+    parser.set_defaults(handler=figure)
+    parser = command("report", "put all figures on one page, beside the published claims")
+    add_report(parser)
+    parser.set_defaults(handler=report)
 
 
 def add_figure(parser: argparse.ArgumentParser) -> None:
@@ -209,7 +218,7 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
     claims = [claim for document in documents for claim in document["claims"]]
     broken = sum(not claim["holds"] for claim in claims)
     if broken:
-        raise BrokenPromiseError(f"{broken} of {len(claims)} claims do not hold")
+        raise CheckFailedError(f"{broken} of {len(claims)} claims do not hold")
 
 
 def _jobs(arguments: argparse.Namespace) -> int:
@@ -262,6 +271,3 @@ def report(arguments: argparse.Namespace) -> None:
         return
     print(webpage.told(summary))
     print(short(path))
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {"figure": figure, "report": report}

@@ -469,4 +469,4 @@ def ended_line(progress: Progress) -> Iterator[Progress]:
     try:
         yield progress
     finally:
-        progress.done()
+        progress.close()

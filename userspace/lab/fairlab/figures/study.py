@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairlab.run.engine import Vm
+from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
 # Of one run: small, and as JSON can hold it.
@@ -35,7 +35,7 @@ class Runnable(Protocol):
     def sources(self) -> tuple[str, ...]:
         """What else decides it: files and directories of the project's tree."""
 
-    def run(self, work: Path, vm: Vm | None, progress: Progress) -> Any:
+    def run(self, work: Path, engine: Engine, progress: Progress) -> Any:
         """Run it, in a guest or here, with WORK to write to; what came out, for reduce().
 
         Raise CannotRunError if it is not to be trusted.

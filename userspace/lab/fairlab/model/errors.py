@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Why a run ends without a result.
-
-Each is one line for the user, and an exit status for scripts: 2 is for what a different command
-line would cure, 3 for what another or a quieter machine would, 4 if what was to be shown is not so,
-1 for a run that broke.
-"""
+"""Errors: each is one line for the user, and an exit status for scripts."""
 
 
 class LabError(Exception):
@@ -14,25 +9,25 @@ class LabError(Exception):
 
 
 class UsageError(LabError):
-    """What was asked for does not exist or makes no sense."""
+    """The request names something unknown or makes no sense: change the command line."""
 
     status = 2
 
 
 class CannotRunError(LabError):
-    """It cannot be done here, or what was measured here cannot be trusted."""
+    """The run is not possible here, or was disturbed: use another or a quieter machine."""
 
     status = 3
 
 
-class BrokenPromiseError(LabError):
-    """All went well, and what it was to show is not so."""
+class CheckFailedError(LabError):
+    """The run succeeded, but a check of its results failed."""
 
     status = 4
 
 
 class ReportedError(LabError):
-    """As said already by somebody else (scripts/vm, or ourselves in the guest)."""
+    """An error that scripts/vm or the guest has already printed."""
 
     def __init__(self, status: int) -> None:
         super().__init__("")

@@ -20,8 +20,8 @@ from fairlab.model.background import FLOWS, Background, BackgroundReport, FlowRe
 from fairlab.model.scenario import Scenario
 from fairlab.net.queues import Samples
 from fairlab.net.tracing import StateEvent, WindowEvent, parse
+from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import Report, parse_ping, ports
-from fairlab.run.measure import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
 
 # Points of a window's curve closer than this (in seconds) are left out unless it jumps.
 CURVE_STEP, CURVE_JUMP = 0.02, 0.1

@@ -18,9 +18,9 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.background import BackgroundReport, read_report
 from fairlab.model.errors import CannotRunError
+from fairlab.model.experiment import UDP, Layout, bottleneck, qdisc
 from fairlab.run import samples
-from fairlab.run.experiment import EXPERIMENT, UDP, Experiment, bottleneck, qdisc
-from fairlab.run.measure import MEASUREMENT
+from fairlab.run.experiment import MEASUREMENT
 
 # How far the bottleneck's rate while packets wait may be from what was asked.
 RATE_TOLERANCE = 0.02
@@ -48,7 +48,7 @@ class Series:
 class Outcome:
     """An experiment that was run."""
 
-    what: Experiment
+    what: Layout
     document: dict[str, Any]
     heads: dict[str, dict[str, Any]]  # by group: fairflow's first line
     rows: dict[str, Any]  # by group: fairflow's rows
@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The samples of the queues, as experiment_guest.Columns has them."""
+        """The samples of the queues, as Columns of run/experiment.py has them."""
         found: dict[str, Any] = self.document["columns"]
         return found
 
@@ -165,9 +165,8 @@ class Outcome:
         return float(seen.cwnd[inside].mean()) if inside.any() else 0.0
 
 
-def read(work: Path) -> Outcome:
-    """What experiment_guest left in WORK; CannotRunError if it is not to be trusted."""
-    what = Experiment.from_json(json.loads((work / EXPERIMENT).read_text()))
+def read(what: Layout, work: Path) -> Outcome:
+    """The outcome of an experiment whose raw data is in WORK; CannotRunError if it is disturbed."""
     heads, rows = {}, {}
     for group in what.groups:
         if group.streams:

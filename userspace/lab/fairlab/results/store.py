@@ -31,7 +31,8 @@ from fairlab.model.errors import CannotRunError, UsageError
 from fairlab.model.qdisc import BOTTLENECK
 from fairlab.model.scenario import Scenario
 from fairlab.results import analysis, flentfile, validity
-from fairlab.run.measure import MEASUREMENT, PING, SCENARIO, TRACE
+from fairlab.run.dumbbell import MEASUREMENT, PING, TRACE
+from fairlab.run.job import JOB
 
 RESULT, RAW = "result.json", "raw"
 LONGEST_NAME = 60
@@ -77,11 +78,6 @@ def working_directory(parent: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def write_scenario(work: Path, scenario: Scenario) -> None:
-    """Say what is to be measured."""
-    (work / SCENARIO).write_text(json.dumps(scenario.to_json()))
-
-
 def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
     """Judge and evaluate the raw data in WORK, and store it all there."""
     measurement = analysis.Measurement.read(work)
@@ -120,7 +116,6 @@ def _keep_raw(work: Path) -> None:
     reports = [*work.glob("*-[0-9]*.json"), *work.glob("*.fair"), *work.glob("background-*.json")]
     for name in (MEASUREMENT, PING, *(path.name for path in reports)):
         (work / name).rename(raw / name)
-    (work / SCENARIO).unlink()
 
 
 def write_flent(directory: Path, result: dict[str, Any]) -> None:
@@ -137,6 +132,7 @@ def publish(work: Path, parent: Path, date: datetime, result: dict[str, Any]) ->
 
 def name(work: Path, parent: Path, base: str) -> Path:
     """Call WORK by BASE, or with a number if that is taken."""
+    (work / JOB).unlink(missing_ok=True)
     number = 1
     while True:
         final = parent / (base if number == 1 else f"{base}-{number}")

@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where a run is measured.
+"""Engines: where a job is measured.
 
-`host`: here, by measure.py.  `vm` and `virtual`: by the same code in a guest of scripts/vm, which
-is given the directory to write to; everything else of the guest is lost with it.
+`host` measures on the kernel of this machine.  `vm` and `virtual` run the same code in a guest of
+scripts/vm, which can write only to the job's directory.
 
-`vm` is a kernel as distributions have it.  If it is emulated, time passes differently from here,
-and unevenly if this machine is busy.  So there the guest's clock is made to count instructions
-(--steady) unless the user wants otherwise.
+`vm` is a distribution's kernel in QEMU.  Without KVM, the guest's time would run unevenly when this
+machine is busy, so its clock counts instructions (--steady) unless the user wants otherwise.
 
-`virtual` is the same version as a program, whose clock stands still while there is work.  Nothing
-takes time there but what is meant to, at any rate, on any machine.
+`virtual` is the same version as User-Mode Linux in virtual time: the clock stands still while there
+is work, so processing takes no time, at any rate, on any machine.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from fairlab.model.errors import CannotRunError, ReportedError
-from fairlab.model.scenario import FAIRFLOW, Scenario
 from fairlab.net import host
+from fairlab.run.progress import Progress
 
 VM, VIRTUAL, HOST = ENGINES = ("vm", "virtual", "host")
 DEFAULT_KERNEL = "6.1"
 
-# What scripts/vm exits with when it is not the command's own status.
+# Exit statuses of scripts/vm itself.
 VM_USAGE, VM_SPLAT, VM_TIMEOUT, VM_BROKEN = 2, 70, 124, 125
 
 # The sources that every run in a guest depends on, in the project's tree.
@@ -35,23 +35,27 @@ SOURCES = (
     *(f"userspace/lab/fairlab/{package}" for package in ("model", "net", "run")),
 )
 
-# An emulated second can take many real ones; past this, something hangs.
+# An emulated second can take many real ones; after this time, something hangs.
 BOOT_TIMEOUT, SECONDS_PER_SECOND = 600, 60
 
 
+class Engine(Protocol):
+    """Measures jobs; ENGINE is one of ENGINES."""
+
+    @property
+    def engine(self) -> str: ...
+
+    def measure(self, directory: Path, seconds: float, memory: int, progress: Progress) -> None:
+        """Measure the job in DIRECTORY, and leave its raw data there; MEMORY is in MiB."""
+
+
 def is_virtual() -> bool:
-    """Are we in virtual time?"""
+    """Does this process run in virtual time?"""
     return os.environ.get("FAIRPATH_ENGINE") == VIRTUAL
 
 
-def build_programs(scenario: Scenario) -> None:
-    """Build what a scenario needs of the tree's own programs, where there is a tree."""
-    targets = ["traffic"] if scenario.background or scenario.sender == FAIRFLOW else []
-    make(targets, {qdisc.kind for qdisc in scenario.qdiscs})
-
-
 def make(targets: list[str], kinds: Collection[str]) -> None:
-    """Build TARGETS, and what tc needs for these KINDS of qdisc, where there is a tree."""
+    """Build TARGETS, and tc's plugins for these KINDS of qdisc, where there is a tree."""
     top = host.tree()
     if top is None:
         return
@@ -62,8 +66,20 @@ def make(targets: list[str], kinds: Collection[str]) -> None:
 
 
 @dataclass(frozen=True)
+class Here:
+    """The engine host: MEASURER measures in this process, which must be root."""
+
+    measurer: Callable[[Path, Progress], None]
+    engine: str = HOST
+
+    def measure(self, directory: Path, seconds: float, memory: int, progress: Progress) -> None:
+        del seconds, memory
+        self.measurer(directory, progress)
+
+
+@dataclass(frozen=True)
 class Vm:
-    """A guest with a kernel of the user's choice."""
+    """A guest with a kernel of the user's choice: the engines vm and virtual."""
 
     engine: str
     kernel: str
@@ -79,10 +95,10 @@ class Vm:
         return str(top / "scripts" / name)
 
     def _steady(self) -> bool:
-        """Does the guest's clock have to be made steady?  Not if KVM works here, which is tried."""
+        """Must the guest's clock count instructions?  Not if KVM works here, which is tried."""
         if self.engine == VIRTUAL or self.steady is not None:
             return bool(self.steady)
-        # Fetches the kernel if need be, and says so; the trial below is quiet.
+        # Fetches the kernel if need be, with progress; the trial below is quiet.
         fetched = subprocess.run(
             [self._script("kernel"), "get", self.kernel],
             stdin=subprocess.DEVNULL,
@@ -99,6 +115,10 @@ class Vm:
         )
         return done.returncode != 0
 
+    def measure(self, directory: Path, seconds: float, memory: int, progress: Progress) -> None:
+        words = ["measure", str(directory), "--progress", progress.style]
+        self.fairlab(words, directory, seconds, memory)
+
     def fairlab(
         self,
         arguments: Sequence[str],
@@ -106,11 +126,11 @@ class Vm:
         seconds: float = 0,
         memory: int = 0,
     ) -> None:
-        """Run fairlab in the guest, and come back if it went well; MEMORY is in MiB."""
+        """Run fairlab in the guest; MEMORY is in MiB.  Raise ReportedError if it fails."""
         command = [self._script("vm"), "--engine", self.engine, "--kernel", self.kernel]
         command += ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
         command += ["--steady"] if self._steady() else []
-        # So that packets need not wait until a program's long system call is over.
+        # Packets must not wait for the end of a program's long system call.
         command += ["--append", "preempt=full"] if self.engine == VM else []
         command += ["--rw", str(writable)] if writable else []
         command += ["--mem", f"{memory}M"] if memory else []
@@ -127,7 +147,7 @@ class Vm:
         try:
             status = process.wait()
         finally:
-            # On a signal: it ends its guest, and only then do we go on cleaning up.
+            # On a signal scripts/vm ends its guest; only then do we clean up.
             if process.poll() is None:
                 process.terminate()
                 process.wait()

@@ -1,325 +1,352 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An experiment of the kind that papers have: groups of flows over one bottleneck, as plain data.
+"""An experiment, run on the kernel that we are on, as root.
 
-`fairlab run` watches a few flows closely, each from a host of its own.  Here are hundreds of them,
-at gigabits, and what counts is how much each got and what the queue did.  So a group of flows has
-one pair of hosts and one program (fairflow), which looks at all of its flows now and then; there is
-no tracing.
+It begins with a directory with an experiment.json in it, and leaves there:
 
-    s-A ─┐                           ┌─ d-A     group A: data from left to right
-    s-B ─┤                           ├─ d-B     group B, with a round-trip of its own
-         ├─ left ══════════ right ───┤
-    d-C ─┘                           └─ s-C     group C, reverse: data from right to left
+    measurement.json        what ran where, and the samples
+    GROUP.fair              what fairflow saw of a group's flows (samples.py)
+    GROUP-PROTOCOL.json     what their other end got
+    GROUP-source.json       fairtraffic's account of a group's background, from both ends
+    GROUP-sink.json
 
-Half of a group's round-trip is a delay behind the bottleneck, the other half one for its
-acknowledgements on their way back (topology.py says why).  Where a group is in reverse, the way
-back is a bottleneck too, of the same rate and buffer: acknowledgements wait there with its data.
-
-It is made for the engine `virtual`, in which forwarding takes no time, so nothing but the
-bottleneck limits anything; whether that was so is looked at all the same (outcome.py).
+All of a group's times count from one moment, which comes when all programs are ready.  Until the
+end this thread only looks at the queues, at even intervals.
 """
 
-import dataclasses
+import contextlib
 import json
-import random
-import re
-from dataclasses import dataclass
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fairlab.model import headers, scenario
-from fairlab.model.background import FLOWS, Background
-from fairlab.model.errors import UsageError
-from fairlab.model.qdisc import Qdisc
-from fairlab.model.topology import Bottleneck, Delay, End, Link, Network, Pacing, Queue
-from fairlab.model.topology import Path as Way
-from fairlab.net import host
-from fairlab.run import engine, measure
-from fairlab.run.engine import Vm
+from fairlab.model import experiment, headers
+from fairlab.model.background import FLOWS as FLOWS_KIND
+from fairlab.model.background import PACKETS
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.experiment import UDP, Group, Layout, Stream
+from fairlab.model.scenario import Flow
+from fairlab.net import congestion, host
+from fairlab.net.netlink import QueueReader
+from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
+from fairlab.net.queues import NOTHING
+from fairlab.run import flows, preflight
+from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
-if TYPE_CHECKING:
-    from fairlab.results.outcome import Outcome
+MEASUREMENT = "measurement.json"
 
-UDP = "udp"
-MAX_STREAMS = 1000
-EXPERIMENT = "experiment.json"
-
-# More than anything here has in flight: netem only counts.
-AMPLE_PACKETS = 10**7
-
-# What may leave at once when the bottleneck's timer comes: little, for in virtual time it is never
-# late, but at gigabits a timer for each packet costs.
-BURST_SECONDS = 20e-6
-
-_NAME = re.compile(r"[a-z0-9]{1,5}", re.ASCII)
-_MEBI = 2**20
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Flows of one kind.  Times in seconds, rates in bit/s, sizes in bytes.
-
-    Each of them begins up to SPREAD later than START, as the seed decides.
-    """
-
-    cc: str  # a congestion control, or udp
-    count: int = 1
-    start: float = 0.0
-    spread: float = 1.0
-    stop: float = 0.0  # 0: at the end
-    size: int = 0  # of what TCP sends; 0: without end
-    rate: int = 0  # UDP's; 0: as much as TCP likes
-    packet: int = 1000  # UDP's user data
-    on: str = ""  # sends so long, then pauses so long: as fairflow has it
-    off: str = ""
+BACKGROUND_PORT, FLOW_PORT = 5000, 5001
+FIRST_OWN_PORT = 20000
+# From when all sinks are ready to the first flow; and how long the last may take to end.
+GET_READY, END_PATIENCE = 1.0, 120.0
+# More than fit into any run.
+SYNACK_RETRIES = 100
+# Where TCP counts what it threw away because there was no memory for it, and that memory got short.
+OUT_OF_MEMORY = (
+    "RcvPruned",
+    "OfoPruned",
+    "TCPBacklogDrop",
+    "TCPMemoryPressures",
+    "TCPOFODrop",
+    "TCPRcvQDrop",
+)
+# How much longer than asked for an empty way's round-trip may be [ms].
+RTT_SLACK = 0.5
 
 
-@dataclass(frozen=True)
-class Group:
-    """Flows with the same round-trip [µs], direction and settings (of net.ipv4).
+@dataclass
+class Columns:
+    """What is seen of the queues: columns of one length.  Times from the beginning, seconds."""
 
-    With ACK_EACH their other end acknowledges each packet, as ns-2's does unless told otherwise;
-    Linux's does so for every second one.  It makes a difference to what counts acknowledgements.
-    """
+    time: list[float] = field(default_factory=list)
+    backlog_bytes: list[int] = field(default_factory=list)
+    backlog_packets: list[int] = field(default_factory=list)
+    sent_bytes: list[int] = field(default_factory=list)
+    sent_packets: list[int] = field(default_factory=list)
+    drops: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    back_bytes: list[int] = field(default_factory=list)  # sent by the bottleneck of the way back
+    back_drops: list[int] = field(default_factory=list)
+    delay_drops: list[int] = field(default_factory=list)  # of all delays
+    arrived_bytes: dict[str, list[int]] = field(default_factory=dict)  # by group
+    arrived_packets: dict[str, list[int]] = field(default_factory=dict)
 
-    name: str
-    rtt: int
-    streams: tuple[Stream, ...] = ()
-    reverse: bool = False
-    settings: tuple[tuple[str, str], ...] = ()
-    background: Background | None = None
-    ack_each: bool = False
+
+class Watch:
+    """Looks at the queues."""
+
+    def __init__(
+        self, lab: Laboratory, what: Layout, left: QueueReader, right: QueueReader
+    ) -> None:
+        self.left, self.right = left, right
+        link = lab.network.links[0]
+        self.forth, self.back = lab.interface_index(link.a), lab.interface_index(link.b)
+        # Where each group's data arrives: behind the right router, or in reverse the left.
+        self.arrivals = {
+            group.name: (group.reverse, lab.interface_index(path.last))
+            for group, path in zip(what.groups, lab.network.paths, strict=True)
+        }
+        self.columns = Columns(
+            arrived_bytes={name: [] for name in self.arrivals},
+            arrived_packets={name: [] for name in self.arrivals},
+        )
+
+    def take(self, begin: float) -> None:
+        """One look, now."""
+        c = self.columns
+        c.time.append(round(time.monotonic() - begin, 6))
+        left, right = self.left.read(), self.right.read()
+        queue = left.get((self.forth, QUEUE), NOTHING)
+        shaper = left.get((self.forth, SHAPER), NOTHING)
+        c.backlog_bytes.append(queue.backlog_bytes)
+        c.backlog_packets.append(queue.backlog_packets)
+        c.sent_bytes.append(shaper.sent_bytes)
+        c.sent_packets.append(shaper.sent_packets)
+        c.drops.append(queue.drops)
+        c.marks.append(queue.marks)
+        c.back_bytes.append(right.get((self.back, SHAPER), NOTHING).sent_bytes)
+        c.back_drops.append(right.get((self.back, QUEUE), NOTHING).drops)
+        both = (*left.items(), *right.items())
+        c.delay_drops.append(sum(state.drops for (_, major), state in both if major == NETEM))
+        for name, (reverse, index) in self.arrivals.items():
+            arrived = (left if reverse else right).get((index, NETEM), NOTHING)
+            c.arrived_bytes[name].append(arrived.sent_bytes)
+            c.arrived_packets[name].append(arrived.sent_packets)
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """The whole of it.  BUFFER is in packets; QUEUE is tc's words for what holds it."""
+def words_of(stream: Stream, what: Layout, to: str, own_port: int, start: float) -> str:
+    """A flow as fairflow is told of it."""
+    words = [f"to={to}", f"port={FLOW_PORT}", f"start={start:.6f}"]
+    words += [f"stop={stream.stop or what.seconds:.6f}"]
+    if stream.cc == UDP:
+        words += [f"udp={stream.rate}", f"size={stream.packet}"]
+    else:
+        words += [f"cc={stream.cc}", f"from={own_port}"]
+        words += [f"bytes={stream.size}"] if stream.size else []
+        words += [f"rate={stream.rate}"] if stream.rate else []
+    if stream.on:
+        words += [f"on={stream.on}", f"off={stream.off}"]
+    return ",".join(words)
 
-    rate: int
-    buffer: int
-    groups: tuple[Group, ...]
-    seconds: float
-    warmup: float
-    seed: int
-    queue: str = ""  # a FIFO of BUFFER packets
-    mtu: int = 1500
-    loss: float = 0.0  # fraction of data packets lost at random behind the bottleneck
-    look: float = 0.1  # seconds between looks at flows and queues
 
-    def __post_init__(self) -> None:
-        names = [group.name for group in self.groups]
-        if not names or len(set(names)) < len(names):
-            raise UsageError("an experiment needs groups, each with a name of its own")
-        for group in self.groups:
-            if not _NAME.fullmatch(group.name):
-                raise UsageError(f"group '{group.name}': a name has 1 to 5 letters and digits")
-            if not 0 <= group.rtt <= scenario.MAX_RTT:
-                raise UsageError(f"group {group.name}: the round-trip must be at most 10 s")
-            if not group.streams and not group.background:
-                raise UsageError(f"group {group.name} has no flows")
+class Traffic:
+    """All groups' programs."""
+
+    def __init__(self, lab: Laboratory, what: Layout) -> None:
+        self.lab = lab
+        self.what = what
+        self.sinks: dict[str, subprocess.Popen[bytes]] = {}
+        self.sources: dict[str, subprocess.Popen[bytes]] = {}
+        self.flows: dict[str, subprocess.Popen[bytes]] = {}
+
+    def output(self, name: str) -> Path:
+        return self.lab.scratch / name
+
+    def _start(self, name: str, node: str, command: list[str]) -> subprocess.Popen[bytes]:
+        with self.output(f"{name}.txt").open("wb") as said:
+            return self.lab.start(node, command, said)
+
+    def _start_sink(self, name: str, node: str, address: str, port: int, kind: str) -> None:
+        command = [host.traffic_program(), "sink", "--kind", kind, "--port", str(port)]
+        command += ["--bind", address, "--output", str(self.output(f"{name}.json"))]
+        self.sinks[name] = sink = self._start(name, node, command)
+        protocol = "udp" if kind == PACKETS else "tcp"
+        if not flows.wait_listening(self.lab, node, sink, port, protocol):
+            self.check()
+            raise LabError(f"{name} does not listen on port {port}")
+
+    def start(self) -> float:
+        """Start everything; the moment from which all times count."""
+        pairs = list(zip(self.what.groups, self.lab.network.paths, strict=True))
+        for group, path in pairs:
+            if any(stream.cc != UDP for stream in group.streams):
+                self._start_sink(
+                    f"{group.name}-tcp", path.receiver, path.address, FLOW_PORT, FLOWS_KIND
+                )
+            if any(stream.cc == UDP for stream in group.streams):
+                self._start_sink(
+                    f"{group.name}-udp", path.receiver, path.address, FLOW_PORT, PACKETS
+                )
             if group.background:
-                group.background.check(self.rate)
-            for stream in group.streams:
-                self._check(group, stream)
-        if not scenario.MIN_RATE <= self.rate <= scenario.MAX_RATE:
-            raise UsageError(f"rate {self.rate}: must be 1mbit to 100gbit")
-        if not 0 <= self.warmup < self.seconds <= scenario.MAX_TIME:
-            raise UsageError(f"warm-up {self.warmup:g} s: must be less than {self.seconds:g} s")
-        if self.buffer < 1 or not 0 <= self.loss < 1 or self.look <= 0:
-            raise UsageError("a buffer holds a packet at least, and a loss is a fraction below 1")
-        if not scenario.MIN_MTU <= self.mtu <= scenario.MAX_MTU:
-            raise UsageError(f"mtu {self.mtu}: must be {scenario.MIN_MTU} to {scenario.MAX_MTU}")
+                self._start_sink(
+                    f"{group.name}-sink",
+                    path.receiver,
+                    path.address,
+                    BACKGROUND_PORT,
+                    group.background.kind,
+                )
+        begin = time.monotonic() + GET_READY
+        starts = self.what.starts()
+        for n, (group, path) in enumerate(pairs):
+            if group.streams:
+                self._start_flows(group, path.sender, path.address, starts[group.name], begin)
+            if group.background:
+                what = self.what
+                # Groups must not all draw the same.
+                seed = (what.seed + 1_000_003 * n) % 2**64
+                options = flows.source_options(
+                    group.background, what.rate, what.mtu, seed, path.address
+                )
+                name = f"{group.name}-source"
+                command = [host.traffic_program(), "source", "--port", str(BACKGROUND_PORT)]
+                command += ["--output", str(self.output(f"{name}.json")), *options]
+                self.sources[name] = self._start(name, path.sender, command)
+        return begin
 
-    def _check(self, group: Group, stream: Stream) -> None:
-        where = f"group {group.name}, {stream.cc}"
-        if not 1 <= stream.count <= MAX_STREAMS:
-            raise UsageError(f"{where}: {stream.count} flows: must be 1 to {MAX_STREAMS}")
-        if stream.cc == UDP and not stream.rate:
-            raise UsageError(f"{where}: needs a rate")
-        last = stream.stop or self.seconds
-        if not 0 <= stream.start + stream.spread < last <= self.seconds:
-            raise UsageError(f"{where}: must start before it stops, and stop by the end")
+    def _start_flows(
+        self, group: Group, sender: str, address: str, starts: list[float], begin: float
+    ) -> None:
+        streams = [stream for stream in group.streams for _ in range(stream.count)]
+        flow_words = [
+            words_of(stream, self.what, address, FIRST_OWN_PORT + n, start)
+            for n, (stream, start) in enumerate(zip(streams, starts, strict=True))
+        ]
+        command = [host.traffic_program(host.FLOW), "--begin", f"{begin:.9f}"]
+        command += ["--every", str(self.what.look), "--seed", str(self.what.seed)]
+        command += ["--output", str(self.output(f"{group.name}.fair")), *flow_words]
+        self.flows[group.name] = self._start(group.name, sender, command)
 
-    @property
-    def frame(self) -> int:
-        """The largest packet as the queues count it."""
-        return self.mtu + headers.ETHERNET
+    def check(self) -> None:
+        """A program that has failed is the end of all; only flows end by themselves."""
+        running = {**self.sinks, **self.sources, **self.flows}
+        for name, process in running.items():
+            status = process.poll()
+            if status or (status is not None and name not in self.flows):
+                said = self.output(f"{name}.txt").read_text(errors="replace").strip()
+                raise LabError(f"{name}: {said or f'exit status {status}'}")
 
-    @property
-    def payload(self) -> int:
-        """How much of such a packet is the user's data."""
-        return self.mtu - headers.SEGMENT
+    def finish(self) -> None:
+        """Wait until all flows have ended, and stop the rest."""
+        deadline = time.monotonic() + END_PATIENCE
+        for name, process in self.flows.items():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise LabError(f"the flows of {name} do not end") from None
+        self.check()
+        for processes in (self.sources, self.sinks):
+            for process in processes.values():
+                process.terminate()
+            for name, process in processes.items():
+                if process.wait(END_PATIENCE):
+                    said = self.output(f"{name}.txt").read_text(errors="replace").strip()
+                    raise LabError(f"{name}: {said or 'it broke'}")
 
-    @property
-    def buffer_bytes(self) -> int:
-        return self.buffer * self.frame
+    def outputs(self) -> list[Path]:
+        """What all of them wrote."""
+        return [*self.lab.scratch.glob("*.fair"), *self.lab.scratch.glob("*.json")]
 
-    @property
-    def in_flight(self) -> int:
-        """What can be under way at most, in bytes: on the longest way, and before it."""
-        longest = max(group.rtt for group in self.groups)
-        return round(self.rate * longest / 8e6) + self.buffer_bytes
 
-    @property
-    def memory(self) -> int:
-        """What a guest takes for it, in MiB: packets are held by both ends, and in between."""
-        return 1536 + 8 * self.in_flight // _MEBI
+def settle(lab: Laboratory, what: Layout) -> None:
+    """Set what groups want set, and see that it has been."""
+    for group, path in zip(what.groups, lab.network.paths, strict=True):
+        node = path.sender
+        # A connection counts as open where it came from, but for the other end it is not while all
+        # that it sends is lost: that is the flow's bad luck, and no reason to reset it.
+        lab.shell(path.receiver, f"echo {SYNACK_RETRIES} >/proc/sys/net/ipv4/tcp_synack_retries")
+        if group.ack_each:
+            ((to, via),) = lab.network.routes[path.receiver]
+            lab.shell(path.receiver, f"ip route change {to} via {via} quickack 1")
+        if group.background:
+            lab.shell(node, "echo reno >/proc/sys/net/ipv4/tcp_congestion_control")
+        for name, value in group.settings:
+            setting = f"/proc/sys/net/ipv4/{name}"
+            try:
+                lab.shell(node, f"echo '{value}' >{setting}")
+                seen = lab.shell(node, f"cat {setting}").split()
+            except LabError:
+                raise CannotRunError(f"group {group.name}: '{name}' refuses '{value}'") from None
+            if seen != value.split():
+                raise CannotRunError(f"group {group.name}: {name} is {' '.join(seen)}, not {value}")
 
-    @property
-    def ccs(self) -> list[str]:
-        """The congestion controls in use."""
-        found = [s.cc for group in self.groups for s in group.streams if s.cc != UDP]
-        return list(dict.fromkeys(found))
 
-    def starts(self) -> dict[str, list[float]]:
-        """When each flow of each group begins."""
-        draw = random.Random(self.seed)
-        return {
-            group.name: [
-                round(stream.start + stream.spread * draw.random(), 6)
-                for stream in group.streams
-                for _ in range(stream.count)
-            ]
-            for group in self.groups
-        }
+def acknowledged(lab: Laboratory, what: Layout) -> dict[str, int]:
+    """By group, the segments that its other end sent: acknowledgements, nearly all of them."""
+    sent = {}
+    for group, path in zip(what.groups, lab.network.paths, strict=True):
+        text = lab.shell(path.receiver, "grep ^Tcp: /proc/net/snmp")
+        heads, values = (line.split() for line in text.splitlines())
+        sent[group.name] = int(values[heads.index("OutSegs")])
+    return sent
 
-    def kinds(self) -> dict[str, list[str]]:
-        """What each flow of each group is: a congestion control, or udp."""
-        return {
-            group.name: [stream.cc for stream in group.streams for _ in range(stream.count)]
-            for group in self.groups
-        }
 
-    # --- as study.Runnable has it ---------------------------------------------------------------
+def tcp_counters(lab: Laboratory, names: Sequence[str]) -> dict[str, int]:
+    """Some of TCP's counters (TcpExt of /proc/net/netstat), of all hosts together."""
+    total = dict.fromkeys(names, 0)
+    for path in lab.network.paths:
+        for node in (path.sender, path.receiver):
+            lines = [line.split() for line in lab.shell(node, "cat /proc/net/netstat").splitlines()]
+            for heads, values in zip(lines[::2], lines[1::2], strict=True):
+                for name, value in zip(heads[1:], values[1:], strict=True):
+                    if name in total:
+                        total[name] += int(value)
+    return total
 
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Experiment":
-        """The experiment that to_json() was made of."""
-        groups = tuple(
-            Group(
-                **{
-                    **group,
-                    "streams": tuple(Stream(**stream) for stream in group["streams"]),
-                    "settings": tuple((name, value) for name, value in group["settings"]),
-                    "background": group["background"] and Background(**group["background"]),
-                }
+def check_round_trips(lab: Laboratory, what: Layout) -> None:
+    """Is each group's empty way as long as asked for, from where it sends?"""
+    for group, path in zip(what.groups, lab.network.paths, strict=True):
+        if what.loss:
+            return
+        text = lab.shell(path.sender, f"ping -n -D -i 0.1 -W 20 -c 2 {path.address}")
+        seen = min(took for _, took in flows.parse_ping(text))
+        asked = group.rtt / 1000
+        if not asked <= seen + 0.01 <= asked + RTT_SLACK + 1e6 * 8 * headers.ETHERNET / what.rate:
+            raise CannotRunError(
+                f"the empty way of group {group.name} has a round-trip of {seen:.2f} ms,"
+                f" not {asked:g} ms"
             )
-            for group in data["groups"]
-        )
-        return cls(**{**data, "groups": groups})
-
-    def sources(self) -> tuple[str, ...]:
-        top = host.tree()
-        own = [f"tcp_{cc}" for cc in self.ccs]
-        own += [f"sch_{word}" for word in self.queue.split()[:1]]
-        lab = "userspace/lab/fairlab"
-        return (
-            *(name for name in own if top and (top / name).is_dir()),
-            *engine.SOURCES,
-            "userspace/traffic",
-            f"{lab}/results/outcome.py",
-            f"{lab}/results/analysis.py",
-        )
-
-    def run(self, work: Path, vm: Vm | None, progress: Progress) -> "Outcome":
-        # These two need us.
-        from fairlab.results import outcome
-        from fairlab.run import experiment_guest
-
-        build_programs(self)
-        (work / EXPERIMENT).write_text(json.dumps(self.to_json()))
-        if vm:
-            vm.fairlab(
-                ["measure", str(work), "--kind", "experiment", "--progress", progress.style],
-                work,
-                self.seconds,
-                memory=self.memory,
-            )
-        else:
-            experiment_guest.measure(work, progress)
-        return outcome.read(work)
-
-    def conditions(self, work: Path) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((work / measure.MEASUREMENT).read_text())
-        return {name: document[name] for name in ("kernel", "engine", "tools", "modules")}
 
 
-def build_programs(what: Experiment) -> None:
-    """Build what it needs of the tree's own programs, where there is a tree."""
-    kinds = what.queue.split()[:1]
-    engine.make(["traffic"], kinds)
+def measure(what: Layout, directory: Path, progress: Progress) -> None:
+    """Run an experiment; the raw data is left in DIRECTORY."""
+    host.require_root()
+    host.require_tools()
+    for cc in what.ccs:
+        congestion.require(Flow(cc))
+    progress.step("building the network")
+    memory = 4 * what.in_flight
+    with (
+        host.ample_tcp_memory(),
+        Laboratory(experiment.network(what), memory, ecn=False) as lab,
+    ):
+        preflight.offloads(lab)
+        settle(lab, what)
+        lab.add_queues()
+        check_round_trips(lab, what)
+        load = host.Load.now()
+        with lab.queue_reader("left") as left, lab.queue_reader("right") as right:
+            traffic = Traffic(lab, what)
+            watch = Watch(lab, what, left, right)
+            progress.step(f"running for {what.seconds:g} s")
+            begin = traffic.start()
+            run(what, traffic, watch, begin, progress)
+        document: dict[str, Any] = environment() | {
+            "modules": {cc: host.module_version(cc) for cc in what.ccs},
+            "begin": begin,
+            "columns": vars(watch.columns),
+            "backlog_drops": host.Load.now().since(load).backlog_drops,
+            "out_of_memory": tcp_counters(lab, OUT_OF_MEMORY),
+            "acks": acknowledged(lab, what),
+        }
+        for output in traffic.outputs():
+            shutil.copy(output, directory)
+    # Written last: where it is, everything is.
+    (directory / MEASUREMENT).write_text(json.dumps(document))
 
 
-# --- the network --------------------------------------------------------------------------------
-
-
-def qdisc(what: Experiment) -> Qdisc:
-    """What stands at the bottleneck."""
-    words = what.queue.split() or ["pfifo", "limit", str(what.buffer)]
-    return Qdisc("bottleneck", words[0], tuple(words[1:]))
-
-
-def bottleneck(what: Experiment, queue: Qdisc) -> Bottleneck:
-    burst = min(what.rate / 8 * BURST_SECONDS, what.buffer_bytes / 50)
-    return Bottleneck(what.rate, max(2 * what.frame, round(burst)), queue, what.buffer_bytes)
-
-
-def network(what: Experiment) -> Network:
-    """The network of an experiment; its paths are the groups'."""
-    back: Queue | None = None
-    if any(group.reverse for group in what.groups):
-        back = bottleneck(what, Qdisc("reverse", "pfifo", ("limit", str(what.buffer))))
-    forth = bottleneck(what, qdisc(what))
-    links = [
-        Link(
-            End("left", "left-right", "10.255.0.1", "02:ff:00:00:00:01", forth),
-            End("right", "right-left", "10.255.0.2", "02:ff:00:00:00:02", back),
-        )
-    ]
-    routes: dict[str, tuple[tuple[str, str], ...]] = {
-        "left": (("10.1.0.0/16", "10.255.0.2"),),
-        "right": (("10.0.0.0/16", "10.255.0.1"),),
-    }
-    paths = [_add(what, group, n, links, routes) for n, group in enumerate(what.groups, 1)]
-    hosts = (*(path.sender for path in paths), *(path.receiver for path in paths))
-    return Network(
-        hosts=hosts,
-        routers=("left", "right"),
-        links=tuple(links),
-        routes=routes,
-        paths=tuple(paths),
-        bottleneck=links[0].a,
-        mtu=what.mtu,
-    )
-
-
-def _add(
-    what: Experiment,
-    group: Group,
-    n: int,
-    links: list[Link],
-    routes: dict[str, tuple[tuple[str, str], ...]],
-) -> Way:
-    """A group's hosts with their links and routes; N is in their addresses."""
-    there = Delay(group.rtt // 2, AMPLE_PACKETS, what.loss if group.streams else 0.0)
-    back = Delay(group.rtt - there.time, AMPLE_PACKETS)
-    beside = group.background
-    # Packets that arrive by a Poisson process must not be spaced out.
-    paced = Pacing(beside.peak) if beside and beside.kind == FLOWS else None
-    sides = (0, 1) if not group.reverse else (1, 0)
-    ends = []
-    for role, side, queue, own in (("s", sides[0], back, paced), ("d", sides[1], there, None)):
-        node, router = f"{role}-{group.name}", ("left", "right")[side]
-        mac = f"02:{side:02x}:00:00:{n:02x}"
-        link = Link(
-            End(node, f"{node}-0", f"10.{side}.{n}.2", f"{mac}:02", own),
-            End(router, f"{router}-{node}", f"10.{side}.{n}.1", f"{mac}:01", queue),
-        )
-        links.append(link)
-        routes[node] = (("default", link.b.address),)
-        ends.append(link)
-    return Way(ends[0].a.node, ends[1].a.node, ends[1].a.address, ends[1].b)
+def run(what: Layout, traffic: Traffic, watch: Watch, begin: float, progress: Progress) -> None:
+    """From the first look to the last."""
+    for n in range(round(what.seconds / what.look) + 1):
+        with contextlib.suppress(ValueError):
+            time.sleep(begin + n * what.look - time.monotonic())
+        watch.take(begin)
+        traffic.check()
+        if progress.due():
+            c = watch.columns
+            progress.update(f"{c.time[-1]:.0f} of {what.seconds:g} s, {c.drops[-1]} lost so far")
+    traffic.finish()

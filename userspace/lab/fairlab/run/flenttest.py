@@ -20,7 +20,6 @@ one asked for.
 """
 
 import contextlib
-import gzip
 import json
 import re
 import shutil
@@ -37,12 +36,11 @@ from fairlab.model.scenario import Scenario
 from fairlab.model.topology import Bottleneck, Network
 from fairlab.net import host
 from fairlab.net.network import Laboratory
-from fairlab.results import validity
-from fairlab.run import flows, measure, preflight
+from fairlab.run import dumbbell, flows, preflight
+from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
-REQUEST, MEASUREMENT, SAID = "request.json", "measurement.json", "flent.txt"
-PICTURE = "flent.png"
+MEASUREMENT, SAID = "measurement.json", "flent.txt"
 SERVER_PORT = 12865  # netperf's own
 # Seconds that a test may take beyond its length, by the guest's clock: it waits five before and
 # after it loads the network, and collects.
@@ -114,11 +112,6 @@ def require_test(name: str) -> None:
     known = re.findall(r"^\s+(\S+)\s+:", host.run("flent", "--list-tests"), re.M)
     if name not in known:
         raise UsageError(f"Flent has no test '{name}'; flent --list-tests shows them")
-
-
-def write_request(work: Path, request: Request) -> None:
-    """Say what is to be measured."""
-    (work / REQUEST).write_text(json.dumps(request.to_json()))
 
 
 def both_ways(scenario: Scenario) -> Network:
@@ -196,17 +189,16 @@ def lost_in_delays(lab: Laboratory) -> int:
     return total
 
 
-def measure_request(directory: Path, progress: Progress) -> None:
-    """Do what DIRECTORY's request says, and leave Flent's file and the conditions there."""
-    request = Request.from_json(json.loads((directory / REQUEST).read_text()))
+def measure(request: Request, directory: Path, progress: Progress) -> None:
+    """Run a test of Flent's; its data file and the conditions are left in DIRECTORY."""
     scenario = request.scenario
     host.require_root()
     host.require_tools()
     require()
     preflight.look_up(scenario)
     progress.step("building the network")
-    with Laboratory(both_ways(scenario), measure.windows_memory(scenario), scenario.ecn) as lab:
-        fitness = measure.prepare(lab, scenario, progress)
+    with Laboratory(both_ways(scenario), dumbbell.windows_memory(scenario), scenario.ecn) as lab:
+        fitness = dumbbell.prepare(lab, scenario, progress)
         if request.cc:
             set_congestion_control(lab, request.cc)
         with server(lab):
@@ -216,7 +208,7 @@ def measure_request(directory: Path, progress: Progress) -> None:
             load = host.Load.now().since(before)
         ends = lab.network.links[0]
         queues = [lab.shown_queue(end) for end in (ends.a, ends.b)]
-        document = measure.environment() | {
+        document = environment() | {
             "load": vars(load) | {"idle_share": load.idle_share},
             "capacity": fitness.capacity,
             "round_trip_ms": fitness.round_trip_ms,
@@ -226,91 +218,3 @@ def measure_request(directory: Path, progress: Progress) -> None:
         shutil.copy(data, directory)
         shutil.copy(lab.scratch / SAID, directory)
     (directory / MEASUREMENT).write_text(json.dumps(document))
-
-
-# --- judging ------------------------------------------------------------------------------------
-
-
-def check(document: dict[str, Any], data: dict[str, Any], cc: str) -> None:
-    """Raise the reason if the run cannot be trusted."""
-    load = document["load"]
-    if load["backlog_drops"]:
-        raise CannotRunError(
-            f"{load['backlog_drops']} packets were lost between namespaces, where there is no link"
-        )
-    if document["lost_in_delays"]:
-        raise CannotRunError(
-            f"{document['lost_in_delays']} packets were lost in the delays: netem's limit is too"
-            " small"
-        )
-    if load["idle_share"] < validity.MIN_IDLE:
-        raise CannotRunError(
-            f"this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the run:"
-            " it may have been the limit; use a lower rate"
-        )
-    if load["stolen"] > validity.MAX_STOLEN * load["total"]:
-        raise CannotRunError("the host took this machine's CPU away: it is too busy; use --steady")
-    empty = sorted(
-        name
-        for name, values in data["results"].items()
-        if not any(value is not None for value in values)
-    )
-    if empty:
-        raise LabError(f"flent has no data for {', '.join(empty)}")
-    for name, about in data["metadata"]["SERIES_META"].items():
-        seen = about.get("CONG_CONTROL")
-        if cc and seen and seen != cc:
-            raise CannotRunError(f"{name} runs with '{seen}' instead of '{cc}'")
-
-
-def read(path: Path) -> dict[str, Any]:
-    """Flent's data file."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
-
-
-def draw(path: Path, picture: Path) -> None:
-    """Let Flent draw the test's default plot."""
-    host.run("flent", "-r", "/dev/null", "-i", str(path), "-f", "plot", "-o", str(picture))
-    if not picture.exists():
-        raise LabError(f"flent drew nothing from {path.name}")
-
-
-def means(data: dict[str, Any]) -> dict[str, tuple[float, str]]:
-    """The mean of each of the test's series, and its unit."""
-    found = {}
-    for name, values in data["results"].items():
-        known = [value for value in values if value is not None]
-        unit = str(data["metadata"]["SERIES_META"].get(name, {}).get("UNITS", ""))
-        if known:
-            found[name] = (sum(known) / len(known), unit)
-    return found
-
-
-def store(work: Path, about: dict[str, Any]) -> dict[str, Any]:
-    """Judge what is in WORK and leave there what is to be kept; the result."""
-    request = Request.from_json(json.loads((work / REQUEST).read_text()))
-    document = json.loads((work / MEASUREMENT).read_text())
-    (path,) = work.glob("*.flent.gz")
-    data = read(path)
-    check(document, data, request.cc)
-    draw(path, work / PICTURE)
-    result: dict[str, Any] = (
-        about
-        | {"request": request.to_json(), "file": path.name}
-        | document
-        | {"means": {name: mean for name, (mean, _) in means(data).items()}}
-    )
-    (work / "result.json").write_text(json.dumps(result, indent=1) + "\n")
-    for name in (REQUEST, MEASUREMENT):
-        (work / name).unlink()
-    return result
-
-
-def table(result: dict[str, Any], directory: Path) -> str:
-    """What came of it, for people."""
-    data = read(directory / result["file"])
-    rows = [f"{name:24} {mean:10.2f} {unit}" for name, (mean, unit) in means(data).items()]
-    drops = ", ".join(f"{name} {shown['drops']}" for name, shown in result["queues"].items())
-    return "\n".join([f"{'series':24} {'mean':>10}", *rows, f"\npackets lost: {drops}"])

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Saying how far a run is: one line that changes on a terminal, a line now and then elsewhere.
+"""Progress of a run on stderr: one line that changes on a terminal, or a line every few seconds.
 
-Which of the two is decided where the terminal is, and told to the guest, whose own stderr is a pipe
-that ends at that terminal or not.
+The style is chosen on the user's machine and passed to the guest, whose own stderr is a pipe.
 """
 
 import sys
@@ -14,14 +13,14 @@ TERMINAL_EVERY = 1.0
 
 
 def style_here(quiet: bool) -> str:
-    """The style that fits our own stderr."""
+    """The style for our own stderr."""
     if quiet:
         return "none"
     return "terminal" if sys.stderr.isatty() else "lines"
 
 
 class Progress:
-    """Tells on stderr what happens."""
+    """Prints progress on stderr."""
 
     def __init__(self, style: str) -> None:
         self.style = style
@@ -29,19 +28,19 @@ class Progress:
         self.last = float("-inf")
 
     def step(self, text: str) -> None:
-        """Something new begins."""
+        """Print the beginning of a step."""
         if self.style != "none":
             self._close_line()
             print(f"fairlab: {text}", file=sys.stderr, flush=True)
             self.last = float("-inf")
 
     def due(self) -> bool:
-        """Is it time for another update()?"""
+        """Is the next update() due?"""
         every = TERMINAL_EVERY if self.style == "terminal" else LINES_EVERY
         return self.style != "none" and time.monotonic() - self.last >= every
 
     def update(self, text: str) -> None:
-        """How it is going."""
+        """Print how far the step is."""
         self.last = time.monotonic()
         if self.style == "terminal":
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
@@ -54,6 +53,6 @@ class Progress:
             print(file=sys.stderr)
             self.open_line = False
 
-    def done(self) -> None:
-        """Nothing more to say; whoever writes next begins a new line."""
+    def close(self) -> None:
+        """End an open line on the terminal."""
         self._close_line()

@@ -30,11 +30,12 @@ from fairlab.model.topology import End, Network
 from fairlab.net import congestion, host
 from fairlab.net.netlink import QueueState
 from fairlab.net.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
-from fairlab.run import flows, measure, preflight
+from fairlab.run import flows, preflight
+from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
 
-PLAN, DATA = "backbone.json", "backbone-data.json"
+DATA = "backbone-data.json"
 UDP = "udp"
 UDP_PAYLOAD = 1400
 MTU = 1500
@@ -474,13 +475,6 @@ def use(plan: Plan, measured: dict[str, Any], wire: str) -> list[float]:
     ]
 
 
-def build_programs() -> None:
-    """What the run needs of the tree's own programs."""
-    top = host.tree()
-    if top is not None:
-        host.run("make", "--silent", "--no-print-directory", "-C", str(top), "tc-plugins", "tools")
-
-
 def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]:
     network = abilene.build(plan.rate, VARIANTS[name], MTU)
     progress.step(f"{name}: building the network")
@@ -494,14 +488,8 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
         return run_flows(lab, plan, listener, progress)
 
 
-def write_plan(directory: Path, plan: Plan) -> None:
-    """Say what is to be measured."""
-    (directory / PLAN).write_text(json.dumps(plan.to_json()))
-
-
-def measure_all(directory: Path, progress: Progress) -> None:
-    """Do what DIRECTORY's plan says, and leave the data there."""
-    plan = Plan.from_json(json.loads((directory / PLAN).read_text()))
+def measure(plan: Plan, directory: Path, progress: Progress) -> None:
+    """Run a plan; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
     # Else the listener would be late by what another thread is at.
@@ -509,5 +497,5 @@ def measure_all(directory: Path, progress: Progress) -> None:
     for cc in sorted({flow.kind for flow in FLOWS} - {UDP}):
         congestion.load(cc)
     data = {name: measure_variant(plan, name, progress) for name in plan.variants}
-    document = measure.environment() | {"plan": plan.to_json(), "variants": data}
+    document = environment() | {"plan": plan.to_json(), "variants": data}
     (directory / DATA).write_text(json.dumps(document))

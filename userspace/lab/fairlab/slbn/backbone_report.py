@@ -23,6 +23,8 @@ from fairlab.model import headers, units
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.results import store
 from fairlab.results.validity import LONGEST_PAUSE, MAX_STOLEN, MIN_IDLE
+from fairlab.run import engine
+from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures
 from fairlab.slbn.backbone import FLOWS, MTU, VARIANTS, Plan
 from fairlab.slbn.backbone_analysis import Line, Moment, Session
@@ -427,10 +429,31 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
-def broken(found: dict[str, Any]) -> list[str]:
+def failed(found: dict[str, Any]) -> list[str]:
     """The promises that were not kept."""
     slbn = found["variants"].get("slbn")
     return [text for kept, text in verdicts(slbn) if not kept] if slbn else []
+
+
+class Backbone(Job[dict[str, Any]]):
+    """A run on the backbone, as a job."""
+
+    kind = "backbone"
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def to_json(self) -> dict[str, Any]:
+        return self.plan.to_json()
+
+    def duration(self) -> float:
+        return self.plan.seconds * len(self.plan.variants)
+
+    def build(self) -> None:
+        engine.make(["tc-plugins", "tools"], ())
+
+    def read(self, work: Path) -> dict[str, Any]:
+        return write_results(work)
 
 
 def write_results(directory: Path) -> dict[str, Any]:
@@ -443,5 +466,4 @@ def write_results(directory: Path) -> dict[str, Any]:
     found = document | {"variants": evaluate(plan, data)}
     (directory / store.RESULT).write_text(json.dumps(found) + "\n")
     backbone_figures.draw(plan, data, directory)
-    (directory / backbone.PLAN).unlink()
     return dict(found)

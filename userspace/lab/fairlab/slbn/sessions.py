@@ -22,11 +22,11 @@ from typing import Any
 from fairlab.model.errors import CannotRunError
 from fairlab.net import host
 from fairlab.run import engine
-from fairlab.run.engine import Vm
-from fairlab.run.progress import Progress
+from fairlab.run.engine import VIRTUAL, Engine
+from fairlab.run.job import Job
 from fairlab.slbn.mesh import Mesh, Wire
 
-PLAN, DATA = "sessions.json", "sessions-data.json"
+DATA = "sessions-data.json"
 
 # The sources of the agent and what it talks to, in the project's tree.
 AGENT_SOURCES = ("sch_slbn", *(f"userspace/{name}" for name in ("common", "libslbn", "slbnd")))
@@ -60,8 +60,10 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Job["Told"]):
     """What is to be run."""
+
+    kind = "sessions"
 
     mesh: Mesh
     sessions: tuple[Session, ...]
@@ -90,7 +92,7 @@ class Plan:
         """What sessions can have of each link [bit/s]."""
         return {link: round(self.handed_out * rate) for link, rate in self.mesh.rates.items()}
 
-    # --- as study.Runnable has it ---------------------------------------------------------------
+    # --- as a job -------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -98,13 +100,16 @@ class Plan:
     def sources(self) -> tuple[str, ...]:
         return (*engine.SOURCES, *AGENT_SOURCES, "userspace/lab/fairlab/slbn")
 
-    def run(self, work: Path, vm: Vm | None, progress: Progress) -> "Told":
+    def duration(self) -> float:
+        return self.seconds
+
+    def check_engine(self, engine: Engine) -> None:
+        require_virtual(engine)
+
+    def build(self) -> None:
         build_programs()
-        write(work, self)
-        if vm is None:
-            raise CannotRunError("sessions need virtual time: use --engine virtual")
-        words = ["measure", str(work), "--kind", "sessions", "--progress", progress.style]
-        vm.fairlab(words, work, self.seconds)
+
+    def read(self, work: Path) -> "Told":
         return read(work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
@@ -175,9 +180,10 @@ def build_programs(*more: str) -> None:
     engine.make(["tc-plugins", "tools", *more], ())
 
 
-def write(directory: Path, plan: Plan) -> None:
-    """Say what is to be run."""
-    (directory / PLAN).write_text(json.dumps(plan.to_json()))
+def require_virtual(engine: Engine) -> None:
+    """Raise CannotRunError on an engine in which events would be late."""
+    if engine.engine != VIRTUAL:
+        raise CannotRunError("sessions need virtual time: use --engine virtual")
 
 
 def read(directory: Path) -> Told:

@@ -26,10 +26,10 @@ from fairlab.net import host
 from fairlab.net.netlink import QueueState
 from fairlab.net.network import CONTROL, QUEUE, SLBN, TRUNK_LIMIT, Laboratory
 from fairlab.run import flows, preflight
-from fairlab.run.measure import environment
+from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn.mesh import Mesh, link_name
-from fairlab.slbn.sessions import DATA, DATA_HEADERS, PLAN, Plan, Told
+from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Told
 
 #: Seconds between the network's being there and the first event.
 QUIET = 0.2
@@ -406,9 +406,8 @@ class Driver:
                 raise CannotRunError(f"{link[kind]} packets were dropped at {node} as {kind}")
 
 
-def measure(directory: Path, progress: Progress) -> None:
-    """Run DIRECTORY's plan, and leave what came of it there."""
-    plan = Plan.from_json(json.loads((directory / PLAN).read_text()))
+def measure(plan: Plan, directory: Path, progress: Progress) -> None:
+    """Run a plan; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
     top = host.tree() or Path()

@@ -22,11 +22,11 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.run import engine, samples
-from fairlab.run.engine import Vm
-from fairlab.run.progress import Progress
+from fairlab.run.engine import Engine
+from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, maxmin, sessions
 
-PLAN, DATA = "sessions-tcp.json", "sessions-tcp-data.json"
+DATA = "sessions-tcp-data.json"
 MTU = 1500
 #: Of what is sent, frames and all, what is goodput.
 PAYLOAD_PART = (MTU - headers.SEGMENT) / (MTU + headers.ETHERNET)
@@ -66,8 +66,10 @@ def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flo
 
 
 @dataclass(frozen=True)
-class TcpPlan:
+class TcpPlan(Job["TcpOutcome"]):
     """What is to be run: VARIANT is one of backbone.VARIANTS."""
+
+    kind = "sessions-tcp"
 
     variant: str
     rate: int
@@ -75,7 +77,7 @@ class TcpPlan:
     seconds: float
     look: float = 0.25
 
-    # --- as study.Runnable has it ---------------------------------------------------------------
+    # --- as a job -------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -93,14 +95,17 @@ class TcpPlan:
             "userspace/lab/fairlab/slbn",
         )
 
-    def run(self, work: Path, vm: Vm | None, progress: Progress) -> "TcpOutcome":
-        if vm is None:
-            raise CannotRunError("sessions need virtual time: use --engine virtual")
+    def duration(self) -> float:
+        return self.seconds
+
+    def check_engine(self, engine: Engine) -> None:
+        sessions.require_virtual(engine)
+
+    def build(self) -> None:
         sessions.build_programs("traffic")
-        (work / PLAN).write_text(json.dumps(self.to_json()))
-        words = ["measure", str(work), "--kind", "sessions-tcp", "--progress", progress.style]
-        vm.fairlab(words, work, self.seconds)
-        return read(work)
+
+    def read(self, work: Path) -> "TcpOutcome":
+        return read(self, work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
         found = json.loads((work / DATA).read_text())["environment"]
@@ -174,9 +179,8 @@ class TcpOutcome:
         return sum(kept["drops"][-1] for kept in self.wires.values())
 
 
-def read(work: Path) -> TcpOutcome:
-    """What sessions_tcp_guest left in WORK; CannotRunError if it is not to be trusted."""
-    plan = TcpPlan.from_json(json.loads((work / PLAN).read_text()))
+def read(plan: TcpPlan, work: Path) -> TcpOutcome:
+    """The outcome of PLAN, whose raw data is in WORK; CannotRunError if it is disturbed."""
     document = json.loads((work / DATA).read_text())
     acked: list[tuple[Any, Any]] = [((), ())] * len(plan.flows)
     retransmits = 0

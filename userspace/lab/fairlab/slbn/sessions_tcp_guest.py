@@ -14,10 +14,10 @@ from fairlab.net import congestion, host
 from fairlab.net.netlink import QueueState
 from fairlab.net.network import NETEM, QUEUE, Laboratory
 from fairlab.run import flows, preflight
-from fairlab.run.measure import environment
+from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, backbone
-from fairlab.slbn.sessions_tcp import DATA, MTU, PLAN, TcpPlan, by_source
+from fairlab.slbn.sessions_tcp import DATA, MTU, TcpPlan, by_source
 
 PORT = 5000
 GET_READY = 0.5
@@ -86,9 +86,8 @@ def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> d
     return found
 
 
-def measure(directory: Path, progress: Progress) -> None:
-    """Run DIRECTORY's plan, and leave what came of it there."""
-    plan = TcpPlan.from_json(json.loads((directory / PLAN).read_text()))
+def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
+    """Run a plan; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
     ccs = sorted({flow.cc for flow in plan.flows})

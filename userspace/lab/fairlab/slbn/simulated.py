@@ -14,7 +14,7 @@ from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.net import host
-from fairlab.run.engine import Vm
+from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
 ENGINE = "slbnsim"
@@ -52,8 +52,8 @@ class Simulated:
             "userspace/lab/fairlab/slbn/simulated.py",
         )
 
-    def run(self, work: Path, vm: Vm | None, progress: Progress) -> dict[str, Any]:
-        del vm
+    def run(self, work: Path, engine: Engine | None, progress: Progress) -> dict[str, Any]:
+        del engine
         progress.step(f"simulating {self.experiment} with {self.algorithm}")
         command = [program(), "experiment", self.experiment, "--algorithm", self.algorithm]
         command += ["--seed", str(self.seed), "--percent", str(self.percent)]

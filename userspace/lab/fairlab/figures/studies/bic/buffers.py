@@ -25,8 +25,8 @@ from fairlab.figures.studies.bic.common import (
     shown,
 )
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
-from fairlab.run.experiment import Experiment
 
 
 class Buffer(Study):

@@ -11,8 +11,8 @@ from typing import Any
 from fairlab.figures.study import Data
 from fairlab.model import headers
 from fairlab.model.background import Background
+from fairlab.results.experiment import Group, Stream
 from fairlab.results.plots import COLOURS, GREY
-from fairlab.run.experiment import Group, Stream
 
 SLIDES = "I. Rhee, L. Xu: Congestion Control on High-Speed Networks (slides on BIC-TCP)"
 PAPER = "L. Xu, K. Harfoush, I. Rhee: Binary Increase Congestion Control, INFOCOM 2004"

@@ -24,9 +24,9 @@ from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.results.analysis import jain
+from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
 from fairlab.results.plots import COLOURS
-from fairlab.run.experiment import Experiment, Group, Stream
 
 # TCP's states, as TCP_INFO has them: from here on a loss is being repaired.
 RECOVERY = 3

@@ -28,8 +28,8 @@ from fairlab.figures.studies.bic.common import (
 )
 from fairlab.figures.studies.bic.rules import RESPONSES, thrown
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
-from fairlab.run.experiment import Experiment
 
 
 class Response(Study):

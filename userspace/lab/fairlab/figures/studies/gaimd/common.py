@@ -12,8 +12,8 @@ from fairlab.figures.studies.gaimd.model import CHOSEN, rate
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
 from fairlab.results import plots
+from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
-from fairlab.run.experiment import Experiment, Group, Stream
 
 SOURCE = "Yang, Lam: General AIMD Congestion Control (ICNP 2000), slides"
 TAIL, RED = "tail", "red"

@@ -30,8 +30,8 @@ from fairlab.figures.studies.gaimd.common import (
 )
 from fairlab.figures.studies.gaimd.model import alpha_to
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
-from fairlab.run.experiment import Experiment
 
 BETAS = (0.5, 0.75, 0.875)
 ALPHAS = (0.1, 0.4, 1.0)

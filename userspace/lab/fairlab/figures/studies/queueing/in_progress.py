@@ -8,8 +8,8 @@ from fairlab.figures.studies.queueing.common import BESIDE, RATE, SOURCE, mean, 
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.model.background import FLOWS, Background
 from fairlab.results import plots
+from fairlab.results.experiment import Experiment, Group
 from fairlab.results.outcome import Outcome
-from fairlab.run.experiment import Experiment, Group
 
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 SIZES = {"exp": "exponential", "pareto:2.2": "Pareto, shape 2.2"}

@@ -17,14 +17,10 @@ starts each flow when it is due, samples, says how it goes.
 
 import json
 import math
-import os
-import platform
 import shutil
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from fairlab.model import topology
@@ -36,9 +32,10 @@ from fairlab.net.network import Laboratory
 from fairlab.net.queues import INTERVAL, Sampler
 from fairlab.net.tracing import Tracer, buffer_size
 from fairlab.run import engine, flows, preflight
+from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
-SCENARIO, MEASUREMENT, TRACE, PING = "scenario.json", "measurement.json", "trace.txt", "ping.txt"
+MEASUREMENT, TRACE, PING = "measurement.json", "trace.txt", "ping.txt"
 # What fairtraffic leaves: of the source, of the sink.
 BACKGROUND_REPORTS = ("background-source.json", "background-sink.json")
 
@@ -48,26 +45,6 @@ STARTED_PACKETS = 30
 QUIET_BEFORE = 0.5  # seconds of sampling before the first flow
 # Seconds that the background has to itself.
 BACKGROUND_BEFORE = 2.0
-
-
-class Stopped(Exception):
-    """A signal asks us to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
-
-
-def stop_on_signals() -> None:
-    """Turn the signals that mean `stop` into an exception, once: cleaning up is not stopped."""
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(other, signal.SIG_IGN)
-        raise Stopped(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
 
 
 def windows_memory(scenario: Scenario) -> int:
@@ -139,25 +116,6 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
             {"link": queue.link, "interface": end.interface, "asked": str(queue), "shown": shown}
         )
     return found
-
-
-def environment() -> dict[str, Any]:
-    """What the run ran on."""
-    return {
-        "kernel": {
-            "release": platform.release(),
-            "version": platform.version(),
-            "machine": platform.machine(),
-            "cpus": os.cpu_count(),
-        },
-        # Told by scripts/vm to whatever runs in a guest.
-        "engine": {
-            "name": os.environ.get("FAIRPATH_ENGINE", "host"),
-            "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
-            "steady": os.environ.get("FAIRPATH_STEADY") == "1",
-        },
-        "tools": host.tool_versions(),
-    }
 
 
 class Run:
@@ -255,9 +213,8 @@ class Run:
         self.traffic.stop_ping()
 
 
-def measure(directory: Path, progress: Progress) -> None:
-    """Do what DIRECTORY's scenario says, and leave the raw data there."""
-    scenario = Scenario.from_json(json.loads((directory / SCENARIO).read_text()))
+def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
+    """Run a scenario; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
     preflight.look_up(scenario)

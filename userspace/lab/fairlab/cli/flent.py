@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command flent."""
+
+import argparse
+import json
+from collections.abc import Callable
+from datetime import datetime
+
+from fairlab.cli.options import add_network, add_output, add_where, parse_scenario
+from fairlab.cli.run import evaluated, short
+from fairlab.results import flentresult, store
+from fairlab.results.flentresult import FlentTest
+from fairlab.run import flenttest
+
+
+def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    parser = command("flent", "run a test of Flent's on the dumbbell: [-- OPTION...]")
+    add_argument = parser.add_argument
+    add_argument("test", metavar="TEST", help="such as tcp_download, rrul_be: flent --list-tests")
+    add_argument(
+        "--cc", default="", metavar="NAME", help="congestion control (the test's, or the kernel's)"
+    )
+    add_network(parser, seconds=60)
+    add_where(parser)
+    add_output(parser)
+    # A test has no flows of ours, and no background.
+    scenario_only = ("warmup", "sender", "background", "background_kind", "background_sizes")
+    parser.set_defaults(
+        **dict.fromkeys((*scenario_only, "background_mean", "background_peak")),
+        topology="dumbbell",
+        start_gap="0",
+        seed=1,
+        options=[],
+        handler=run_flent,
+    )
+
+
+def run_flent(arguments: argparse.Namespace) -> None:
+    flenttest.require()
+    flenttest.require_test(arguments.test)
+    # The scenario's one flow stands for the test's two hosts.
+    arguments.flows = arguments.cc or "cubic"
+    what = parse_scenario(arguments)
+    request = flenttest.Request(arguments.test, tuple(arguments.options), arguments.cc, what)
+    job = FlentTest(request, datetime.now().astimezone())
+    with evaluated(arguments, job) as (work, result):
+        name = f"{job.date.strftime('%Y-%m-%dT%H%M%S')}-flent-{request.test}"
+        directory = store.name(work, arguments.out.absolute(), name)
+    if arguments.json:
+        print(json.dumps(result | {"directory": str(directory)}, indent=2))
+        return
+    print(flentresult.table(result, directory))
+    print(f"\nresult and figure: {short(directory)}/")

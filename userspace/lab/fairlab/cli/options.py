@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Options that several commands share, and what they mean."""
+
+import argparse
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fairlab.cli import measure
+from fairlab.model import background, headers, qdisc, scenario, units
+from fairlab.model.errors import UsageError
+from fairlab.run import engine
+from fairlab.run.engine import Engine
+
+EXIT_STATUS = """exit status:
+  0  success
+  1  an error: the reason is on stderr
+  2  the request names something unknown or makes no sense
+  3  it cannot be done here, or this machine disturbed the measurement
+  4  a check of SLBN failed (backbone), a published claim does not hold (figure)
+  128 + N  stopped by signal N"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with one line for an error."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """The options that choose the kernel under test."""
+    add = parser.add_argument
+    add(
+        "--engine",
+        default=engine.VM,
+        metavar="|".join(engine.ENGINES),
+        help="a virtual machine (default), virtual time, or this machine",
+    )
+    add(
+        "--kernel",
+        metavar="VERSION",
+        help="kernel: 6.1 (default), 6.12, 7.2; with --engine vm also host, or a path",
+    )
+    add(
+        "--steady",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="the vm's clock counts instructions, so a busy machine does not distort it"
+        " (default: if KVM does not work)",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--out",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="directory for results (results)",
+    )
+    add("--json", action="store_true", help="print the result as JSON instead of a table")
+    add("--quiet", action="store_true", help="print no progress")
+
+
+def add_network(parser: argparse.ArgumentParser, seconds: int) -> None:
+    """The options of the dumbbell network, and the duration, by default SECONDS."""
+    add = parser.add_argument
+    add("--rate", default="50mbit", metavar="RATE", help="rate of the bottleneck (50mbit)")
+    add("--rtt", default="60ms", metavar="TIME", help="round-trip time without queues (60ms)")
+    add(
+        "--buffer",
+        metavar="SIZE",
+        help="buffer of the bottleneck: 1bdp (default), 100p (packets), 64kb",
+    )
+    add(
+        "--qdisc",
+        action="append",
+        default=[],
+        metavar="[LINK:]SPEC",
+        help="qdisc of the bottleneck (a FIFO) or of another link: drr_fq,limit=100p or"
+        " senders:fq; repeatable",
+    )
+    add("--time", default=str(seconds), metavar="SECONDS", help=f"duration ({seconds})")
+    add(
+        "--ecn",
+        action="store_true",
+        help="hosts negotiate ECN; without --qdisc the bottleneck marks (RED) before it drops",
+    )
+    add("--mtu", type=int, default=1500, metavar="BYTES", help="MTU of all links (1500)")
+    add(
+        "--netem-limit",
+        type=int,
+        default=0,
+        metavar="PACKETS",
+        help="queue limit of the netem delays (large enough for all packets)",
+    )
+
+
+def add_scenario(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("topology", metavar="TOPOLOGY", help=f"one of: {', '.join(scenario.TOPOLOGIES)}")
+    add("--flows", required=True, metavar="LIST", help="CC, CC:PRESET, N*CC, separated by commas")
+    add_network(parser, seconds=30)
+    add(
+        "--warmup",
+        metavar="SECONDS",
+        help="time before the steady state, left out of means (a quarter, at most 10 s)",
+    )
+    add("--start-gap", default="0", metavar="SECONDS", help="time between flow starts (0)")
+    add("--sender", metavar="PROGRAM", help="iperf3 (default), or fairflow (in virtual time)")
+    add(
+        "--background",
+        metavar="FRACTION",
+        help="background load of many small flows, as a fraction of the link (none)",
+    )
+    add("--background-kind", metavar="KIND", help="flows (default), or packets")
+    add(
+        "--background-sizes",
+        metavar="SIZES",
+        help="flow size distribution: exp (default), pareto:SHAPE",
+    )
+    add("--background-mean", metavar="SIZE", help="mean flow size (100kb)")
+    add("--background-peak", metavar="RATE", help="peak rate of a flow (1mbit)")
+    add("--seed", type=int, default=1, metavar="N", help="seed of all random choices (1)")
+
+
+def parse_background(arguments: argparse.Namespace) -> background.Background | None:
+    """The background load that the command line describes."""
+    options = ("kind", "sizes", "mean", "peak")
+    given = {name: getattr(arguments, f"background_{name}") for name in options}
+    given = {name: value for name, value in given.items() if value is not None}
+    if arguments.background is None:
+        if given:
+            raise UsageError(f"--background-{next(iter(given))} needs --background")
+        return None
+    kind = given.get("kind", background.FLOWS)
+    lost = [name for name in given if name != "kind"]
+    if kind == background.PACKETS and lost:
+        raise UsageError(f"--background-{lost[0]} is for the background kind flows")
+    parsers = {"mean": units.parse_size, "peak": units.parse_rate}
+    parsed: dict[str, Any] = {name: parsers.get(name, str)(value) for name, value in given.items()}
+    return background.Background(background.parse_fraction(arguments.background), **parsed)
+
+
+def parse_qdiscs(
+    arguments: argparse.Namespace, rate: int, rtt: int
+) -> tuple[tuple[qdisc.Qdisc, ...], qdisc.Buffer]:
+    """The qdiscs that the command line describes, and the buffer of the bottleneck."""
+    buffer = qdisc.parse_buffer(arguments.buffer or qdisc.DEFAULT_BUFFER, rate, rtt)
+    found = [qdisc.parse_qdisc(text) for text in arguments.qdisc]
+    frame = arguments.mtu + headers.ETHERNET
+    for n, one in enumerate(found):
+        if one.link == qdisc.BOTTLENECK:
+            found[n], buffer = qdisc.settle_limit(one, buffer, bool(arguments.buffer), frame)
+    return tuple(found), buffer
+
+
+def parse_scenario(arguments: argparse.Namespace) -> scenario.Scenario:
+    """The scenario that the command line describes."""
+    rate, rtt = units.parse_rate(arguments.rate), units.parse_time(arguments.rtt)
+    flows = scenario.parse_flows(arguments.flows)
+    time, gap = units.parse_seconds(arguments.time), units.parse_seconds(arguments.start_gap)
+    seconds, rest = divmod(time, 10**6)
+    if rest:
+        raise UsageError(f"time '{arguments.time}': must be whole seconds")
+    if arguments.warmup is None:
+        warmup = scenario.default_warmup(seconds, len(flows), gap)
+    else:
+        warmup = units.parse_seconds(arguments.warmup) / 10**6
+    qdiscs, buffer = parse_qdiscs(arguments, rate, rtt)
+    usual = scenario.FAIRFLOW if arguments.engine == engine.VIRTUAL else scenario.IPERF3
+    return scenario.Scenario(
+        topology=arguments.topology,
+        flows=flows,
+        rate=rate,
+        rtt=rtt,
+        buffer=buffer,
+        seconds=seconds,
+        warmup_seconds=warmup,
+        start_gap=gap,
+        seed=arguments.seed,
+        mtu=arguments.mtu,
+        ecn=arguments.ecn,
+        netem_limit=arguments.netem_limit,
+        qdiscs=qdiscs,
+        background=parse_background(arguments),
+        sender=arguments.sender or usual,
+    )
+
+
+def parse_where(arguments: argparse.Namespace) -> Engine:
+    """The engine that the command line asks for."""
+    if arguments.engine not in engine.ENGINES:
+        raise UsageError(f"no engine '{arguments.engine}'; there are: {', '.join(engine.ENGINES)}")
+    if arguments.engine == engine.VIRTUAL and arguments.steady is not None:
+        raise UsageError("--steady is for the engine vm: virtual time is steady by itself")
+    if arguments.engine != engine.HOST:
+        kernel = arguments.kernel or engine.DEFAULT_KERNEL
+        return engine.Vm(arguments.engine, kernel, arguments.steady)
+    for option, value in (("--kernel", arguments.kernel), ("--steady", arguments.steady)):
+        if value is not None:
+            raise UsageError(f"{option} is for the engine vm: the engine host runs on this kernel")
+    return engine.Here(measure.measure)

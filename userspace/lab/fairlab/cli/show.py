@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands that run nothing: list, plot, compare."""
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from fairlab.cli.options import add_where, parse_where
+from fairlab.model import qdisc, scenario
+from fairlab.net import congestion, host
+from fairlab.results import comparison, plots, store
+from fairlab.run import engine
+
+
+def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    listing = command(
+        "list", "list topologies, their links, and a kernel's congestion controls and presets"
+    )
+    add_where(listing)
+    listing.set_defaults(handler=list_all)
+    plot = command("plot", "draw the figures of a stored result again")
+    plot.add_argument("directory", type=Path, metavar="DIR", help="a result's directory")
+    plot.set_defaults(handler=plot_again)
+    compare = command(
+        "compare", "draw stored results side by side: windows and utilisation of the link"
+    )
+    compare.add_argument("directories", type=Path, nargs="+", metavar="DIR", help="results")
+    compare.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="the figure: .png or .svg"
+    )
+    compare.set_defaults(handler=compare_results)
+
+
+def list_all(arguments: argparse.Namespace) -> None:
+    where = parse_where(arguments)
+    if isinstance(where, engine.Vm):
+        where.fairlab(["list", "--engine", "host"], None)
+        return
+    host.complete_path()
+    # In a guest all modules can be loaded; on the host only `run` loads any.
+    if os.environ.get("FAIRPATH_ENGINE"):
+        for cc in congestion.loadable():
+            congestion.load(cc)
+    print(f"topologies: {', '.join(scenario.TOPOLOGIES)}")
+    print("links for --qdisc:")
+    for link, text in qdisc.LINKS.items():
+        print(f"  {link:12} {text}")
+    print(f"congestion controls of Linux {os.uname().release}:")
+    ready = congestion.registered()
+    for cc in sorted({*ready, *congestion.loadable()}):
+        presets = congestion.presets(cc)
+        notes = [f"presets: {', '.join(presets)}"] if presets else []
+        notes += [] if cc in ready else ["not loaded yet"]
+        print(f"  {cc:12} {'; '.join(notes)}".rstrip())
+
+
+def plot_again(arguments: argparse.Namespace) -> None:
+    plots.require()
+    for path in plots.draw(arguments.directory, store.read(arguments.directory)):
+        print(path)
+
+
+def compare_results(arguments: argparse.Namespace) -> None:
+    plots.require()
+    comparison.draw([store.read(directory) for directory in arguments.directories], arguments.out)
+    print(arguments.out)

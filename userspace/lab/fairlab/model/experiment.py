@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An experiment of the kind that papers have: groups of flows over one bottleneck, as plain data.
+
+`fairlab run` watches a few flows closely, each from a host of its own.  Here are hundreds of them,
+at gigabits, and what counts is how much each got and what the queue did.  So a group of flows has
+one pair of hosts and one program (fairflow), which looks at all of its flows now and then; there is
+no tracing.
+
+    s-A ─┐                           ┌─ d-A     group A: data from left to right
+    s-B ─┤                           ├─ d-B     group B, with a round-trip of its own
+         ├─ left ══════════ right ───┤
+    d-C ─┘                           └─ s-C     group C, reverse: data from right to left
+
+Half of a group's round-trip is a delay behind the bottleneck, the other half one for its
+acknowledgements on their way back (topology.py says why).  Where a group is in reverse, the way
+back is a bottleneck too, of the same rate and buffer: acknowledgements wait there with its data.
+
+It is made for the engine `virtual`, in which forwarding takes no time, so nothing but the
+bottleneck limits anything; whether that was so is looked at all the same (outcome.py).
+"""
+
+import dataclasses
+import random
+import re
+from dataclasses import dataclass
+from typing import Any, Self
+
+from fairlab.model import headers, scenario
+from fairlab.model.background import FLOWS, Background
+from fairlab.model.errors import UsageError
+from fairlab.model.qdisc import Qdisc
+from fairlab.model.topology import Bottleneck, Delay, End, Link, Network, Pacing, Queue
+from fairlab.model.topology import Path as Way
+
+UDP = "udp"
+MAX_STREAMS = 1000
+
+# More than anything here has in flight: netem only counts.
+AMPLE_PACKETS = 10**7
+
+# What may leave at once when the bottleneck's timer comes: little, for in virtual time it is never
+# late, but at gigabits a timer for each packet costs.
+BURST_SECONDS = 20e-6
+
+_NAME = re.compile(r"[a-z0-9]{1,5}", re.ASCII)
+_MEBI = 2**20
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Flows of one kind.  Times in seconds, rates in bit/s, sizes in bytes.
+
+    Each of them begins up to SPREAD later than START, as the seed decides.
+    """
+
+    cc: str  # a congestion control, or udp
+    count: int = 1
+    start: float = 0.0
+    spread: float = 1.0
+    stop: float = 0.0  # 0: at the end
+    size: int = 0  # of what TCP sends; 0: without end
+    rate: int = 0  # UDP's; 0: as much as TCP likes
+    packet: int = 1000  # UDP's user data
+    on: str = ""  # sends so long, then pauses so long: as fairflow has it
+    off: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Flows with the same round-trip [µs], direction and settings (of net.ipv4).
+
+    With ACK_EACH their other end acknowledges each packet, as ns-2's does unless told otherwise;
+    Linux's does so for every second one.  It makes a difference to what counts acknowledgements.
+    """
+
+    name: str
+    rtt: int
+    streams: tuple[Stream, ...] = ()
+    reverse: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
+    background: Background | None = None
+    ack_each: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Groups of flows over a bottleneck.  Rates in bit/s, BUFFER in packets.
+
+    QUEUE is the bottleneck's qdisc with its options, as tc takes them.
+    """
+
+    rate: int
+    buffer: int
+    groups: tuple[Group, ...]
+    seconds: float
+    warmup: float
+    seed: int
+    queue: str = ""  # a FIFO of BUFFER packets
+    mtu: int = 1500
+    loss: float = 0.0  # fraction of data packets lost at random behind the bottleneck
+    look: float = 0.1  # seconds between looks at flows and queues
+
+    def __post_init__(self) -> None:
+        names = [group.name for group in self.groups]
+        if not names or len(set(names)) < len(names):
+            raise UsageError("an experiment needs groups, each with a name of its own")
+        for group in self.groups:
+            if not _NAME.fullmatch(group.name):
+                raise UsageError(f"group '{group.name}': a name has 1 to 5 letters and digits")
+            if not 0 <= group.rtt <= scenario.MAX_RTT:
+                raise UsageError(f"group {group.name}: the round-trip must be at most 10 s")
+            if not group.streams and not group.background:
+                raise UsageError(f"group {group.name} has no flows")
+            if group.background:
+                group.background.check(self.rate)
+            for stream in group.streams:
+                self._check(group, stream)
+        if not scenario.MIN_RATE <= self.rate <= scenario.MAX_RATE:
+            raise UsageError(f"rate {self.rate}: must be 1mbit to 100gbit")
+        if not 0 <= self.warmup < self.seconds <= scenario.MAX_TIME:
+            raise UsageError(f"warm-up {self.warmup:g} s: must be less than {self.seconds:g} s")
+        if self.buffer < 1 or not 0 <= self.loss < 1 or self.look <= 0:
+            raise UsageError("a buffer holds a packet at least, and a loss is a fraction below 1")
+        if not scenario.MIN_MTU <= self.mtu <= scenario.MAX_MTU:
+            raise UsageError(f"mtu {self.mtu}: must be {scenario.MIN_MTU} to {scenario.MAX_MTU}")
+
+    def _check(self, group: Group, stream: Stream) -> None:
+        where = f"group {group.name}, {stream.cc}"
+        if not 1 <= stream.count <= MAX_STREAMS:
+            raise UsageError(f"{where}: {stream.count} flows: must be 1 to {MAX_STREAMS}")
+        if stream.cc == UDP and not stream.rate:
+            raise UsageError(f"{where}: needs a rate")
+        last = stream.stop or self.seconds
+        if not 0 <= stream.start + stream.spread < last <= self.seconds:
+            raise UsageError(f"{where}: must start before it stops, and stop by the end")
+
+    @property
+    def frame(self) -> int:
+        """The largest packet as the queues count it."""
+        return self.mtu + headers.ETHERNET
+
+    @property
+    def payload(self) -> int:
+        """How much of such a packet is the user's data."""
+        return self.mtu - headers.SEGMENT
+
+    @property
+    def buffer_bytes(self) -> int:
+        return self.buffer * self.frame
+
+    @property
+    def in_flight(self) -> int:
+        """What can be under way at most, in bytes: on the longest way, and before it."""
+        longest = max(group.rtt for group in self.groups)
+        return round(self.rate * longest / 8e6) + self.buffer_bytes
+
+    @property
+    def memory(self) -> int:
+        """What a guest takes for it, in MiB: packets are held by both ends, and in between."""
+        return 1536 + 8 * self.in_flight // _MEBI
+
+    @property
+    def ccs(self) -> list[str]:
+        """The congestion controls in use."""
+        found = [s.cc for group in self.groups for s in group.streams if s.cc != UDP]
+        return list(dict.fromkeys(found))
+
+    def starts(self) -> dict[str, list[float]]:
+        """When each flow of each group begins."""
+        draw = random.Random(self.seed)
+        return {
+            group.name: [
+                round(stream.start + stream.spread * draw.random(), 6)
+                for stream in group.streams
+                for _ in range(stream.count)
+            ]
+            for group in self.groups
+        }
+
+    def kinds(self) -> dict[str, list[str]]:
+        """What each flow of each group is: a congestion control, or udp."""
+        return {
+            group.name: [stream.cc for stream in group.streams for _ in range(stream.count)]
+            for group in self.groups
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """The description that to_json() was made of."""
+        groups = tuple(
+            Group(
+                **{
+                    **group,
+                    "streams": tuple(Stream(**stream) for stream in group["streams"]),
+                    "settings": tuple((name, value) for name, value in group["settings"]),
+                    "background": group["background"] and Background(**group["background"]),
+                }
+            )
+            for group in data["groups"]
+        )
+        return cls(**{**data, "groups": groups})
+
+
+# --- the network --------------------------------------------------------------------------------
+
+
+def qdisc(what: Layout) -> Qdisc:
+    """What stands at the bottleneck."""
+    words = what.queue.split() or ["pfifo", "limit", str(what.buffer)]
+    return Qdisc("bottleneck", words[0], tuple(words[1:]))
+
+
+def bottleneck(what: Layout, queue: Qdisc) -> Bottleneck:
+    burst = min(what.rate / 8 * BURST_SECONDS, what.buffer_bytes / 50)
+    return Bottleneck(what.rate, max(2 * what.frame, round(burst)), queue, what.buffer_bytes)
+
+
+def network(what: Layout) -> Network:
+    """The network of an experiment; its paths are the groups'."""
+    back: Queue | None = None
+    if any(group.reverse for group in what.groups):
+        back = bottleneck(what, Qdisc("reverse", "pfifo", ("limit", str(what.buffer))))
+    forth = bottleneck(what, qdisc(what))
+    links = [
+        Link(
+            End("left", "left-right", "10.255.0.1", "02:ff:00:00:00:01", forth),
+            End("right", "right-left", "10.255.0.2", "02:ff:00:00:00:02", back),
+        )
+    ]
+    routes: dict[str, tuple[tuple[str, str], ...]] = {
+        "left": (("10.1.0.0/16", "10.255.0.2"),),
+        "right": (("10.0.0.0/16", "10.255.0.1"),),
+    }
+    paths = [_add(what, group, n, links, routes) for n, group in enumerate(what.groups, 1)]
+    hosts = (*(path.sender for path in paths), *(path.receiver for path in paths))
+    return Network(
+        hosts=hosts,
+        routers=("left", "right"),
+        links=tuple(links),
+        routes=routes,
+        paths=tuple(paths),
+        bottleneck=links[0].a,
+        mtu=what.mtu,
+    )
+
+
+def _add(
+    what: Layout,
+    group: Group,
+    n: int,
+    links: list[Link],
+    routes: dict[str, tuple[tuple[str, str], ...]],
+) -> Way:
+    """A group's hosts with their links and routes; N is in their addresses."""
+    there = Delay(group.rtt // 2, AMPLE_PACKETS, what.loss if group.streams else 0.0)
+    back = Delay(group.rtt - there.time, AMPLE_PACKETS)
+    beside = group.background
+    # Packets that arrive by a Poisson process must not be spaced out.
+    paced = Pacing(beside.peak) if beside and beside.kind == FLOWS else None
+    sides = (0, 1) if not group.reverse else (1, 0)
+    ends = []
+    for role, side, queue, own in (("s", sides[0], back, paced), ("d", sides[1], there, None)):
+        node, router = f"{role}-{group.name}", ("left", "right")[side]
+        mac = f"02:{side:02x}:00:00:{n:02x}"
+        link = Link(
+            End(node, f"{node}-0", f"10.{side}.{n}.2", f"{mac}:02", own),
+            End(router, f"{router}-{node}", f"10.{side}.{n}.1", f"{mac}:01", queue),
+        )
+        links.append(link)
+        routes[node] = (("default", link.b.address),)
+        ends.append(link)
+    return Way(ends[0].a.node, ends[1].a.node, ends[1].a.address, ends[1].b)

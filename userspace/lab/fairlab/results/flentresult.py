@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The result of a test of Flent's: may it be trusted, its means, its plot."""
+
+import gzip
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fairlab import __version__
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.net import host
+from fairlab.results import store, validity
+from fairlab.results.dumbbell import build_programs
+from fairlab.run.flenttest import MEASUREMENT, Request
+from fairlab.run.job import Job
+
+PICTURE = "flent.png"
+
+
+@dataclass(frozen=True)
+class FlentTest(Job[dict[str, Any]]):
+    """A test of Flent's, started at DATE."""
+
+    request: Request
+    date: datetime
+
+    kind = "flent"
+
+    def to_json(self) -> dict[str, Any]:
+        return self.request.to_json()
+
+    def duration(self) -> float:
+        return self.request.scenario.seconds
+
+    def build(self) -> None:
+        build_programs(self.request.scenario)
+
+    def read(self, work: Path) -> dict[str, Any]:
+        about = {
+            "fairlab": __version__,
+            "project": store.project_version(host.tree()),
+            "date": self.date.astimezone(UTC).isoformat(timespec="seconds"),
+        }
+        return evaluate(work, self.request, about)
+
+
+def check(document: dict[str, Any], data: dict[str, Any], cc: str) -> None:
+    """Raise the reason if the run cannot be trusted."""
+    load = document["load"]
+    if load["backlog_drops"]:
+        raise CannotRunError(
+            f"{load['backlog_drops']} packets were lost between namespaces, where there is no link"
+        )
+    if document["lost_in_delays"]:
+        raise CannotRunError(
+            f"{document['lost_in_delays']} packets were lost in the delays: netem's limit is too"
+            " small"
+        )
+    if load["idle_share"] < validity.MIN_IDLE:
+        raise CannotRunError(
+            f"this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the run:"
+            " it may have been the limit; use a lower rate"
+        )
+    if load["stolen"] > validity.MAX_STOLEN * load["total"]:
+        raise CannotRunError("the host took this machine's CPU away: it is too busy; use --steady")
+    empty = sorted(
+        name
+        for name, values in data["results"].items()
+        if not any(value is not None for value in values)
+    )
+    if empty:
+        raise LabError(f"flent has no data for {', '.join(empty)}")
+    for name, about in data["metadata"]["SERIES_META"].items():
+        seen = about.get("CONG_CONTROL")
+        if cc and seen and seen != cc:
+            raise CannotRunError(f"{name} runs with '{seen}' instead of '{cc}'")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Flent's data file."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+def draw(path: Path, picture: Path) -> None:
+    """Let Flent draw the test's default plot."""
+    host.run("flent", "-r", "/dev/null", "-i", str(path), "-f", "plot", "-o", str(picture))
+    if not picture.exists():
+        raise LabError(f"flent drew nothing from {path.name}")
+
+
+def means(data: dict[str, Any]) -> dict[str, tuple[float, str]]:
+    """The mean of each of the test's series, and its unit."""
+    found = {}
+    for name, values in data["results"].items():
+        known = [value for value in values if value is not None]
+        unit = str(data["metadata"]["SERIES_META"].get(name, {}).get("UNITS", ""))
+        if known:
+            found[name] = (sum(known) / len(known), unit)
+    return found
+
+
+def evaluate(work: Path, request: Request, about: dict[str, Any]) -> dict[str, Any]:
+    """Check the raw data in WORK, leave there the files of the result, and return the result."""
+    document = json.loads((work / MEASUREMENT).read_text())
+    (path,) = work.glob("*.flent.gz")
+    data = read(path)
+    check(document, data, request.cc)
+    draw(path, work / PICTURE)
+    result: dict[str, Any] = (
+        about
+        | {"request": request.to_json(), "file": path.name}
+        | document
+        | {"means": {name: mean for name, (mean, _) in means(data).items()}}
+    )
+    (work / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    (work / MEASUREMENT).unlink()
+    return result
+
+
+def table(result: dict[str, Any], directory: Path) -> str:
+    """What came of it, for people."""
+    data = read(directory / result["file"])
+    rows = [f"{name:24} {mean:10.2f} {unit}" for name, (mean, unit) in means(data).items()]
+    drops = ", ".join(f"{name} {shown['drops']}" for name, shown in result["queues"].items())
+    return "\n".join([f"{'series':24} {'mean':>10}", *rows, f"\npackets lost: {drops}"])

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run ran on: kernel, engine, tools."""
+
+import os
+import platform
+from typing import Any
+
+from fairlab.net import host
+
+
+def environment() -> dict[str, Any]:
+    """The kernel that we are on, the engine, the versions of the tools."""
+    return {
+        "kernel": {
+            "release": platform.release(),
+            "version": platform.version(),
+            "machine": platform.machine(),
+            "cpus": os.cpu_count(),
+        },
+        # scripts/vm sets these for the command that it runs in a guest.
+        "engine": {
+            "name": os.environ.get("FAIRPATH_ENGINE", "host"),
+            "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
+            "steady": os.environ.get("FAIRPATH_STEADY") == "1",
+        },
+        "tools": host.tool_versions(),
+    }
