@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The ground that every NAME_core.h stands on.
+ * Types and helpers for the algorithms, NAME_core.h.
  *
- * A core is the algorithm alone: inline functions on plain structs. The kernel
+ * A core has the algorithm only: inline functions on plain structs. The kernel
  * module, the simulator and the unit tests compile the same file, so a core
- * may use only what this header offers: integer types, 64-bit division through
- * one wrapper, and a few helpers. No allocation, no lock, no clock, no floating
- * point: time and random numbers are passed in.
+ * uses nothing but this header: integer types, a wrapper of the 64-bit division
+ * and a few helpers. It does not allocate, lock, read clocks or use floating
+ * point; time and random numbers are arguments.
  */
 #ifndef FAIRPATH_CORE_H
 #define FAIRPATH_CORE_H
@@ -27,15 +27,15 @@ typedef __s32 s32;
 typedef __s64 s64;
 #endif
 
-/* Windows and their growth are counted in thousandths of a packet. */
+/* One packet: windows and their growth are in 1/1000 packet. */
 #define FP_PACKET 1000U
 
 /**
- * fp_div() - 64-bit quotient, rounded down
+ * fp_div() - 64-bit division, rounded down
  * @dividend: any value
  * @divisor: at least 1
  *
- * 32-bit kernels have no such operator, hence the wrapper.
+ * A wrapper, as 32-bit kernels have no such operator.
  *
  * Return: @dividend / @divisor.
  */

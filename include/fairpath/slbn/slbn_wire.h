@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reading and rewriting SLBN's control packets.
+ * Parse, update and build SLBN control packets.
  *
- * <uapi/fairpath/slbn.h> has the grammar. Kernel, agent and simulator read by
- * this one parser, which trusts nothing: it is given the octets that are there,
- * reads none beyond, and accepts a packet only if every field is in its range,
- * so that the algorithm behind it needs no check.
+ * <uapi/fairpath/slbn.h> defines the format. Kernel, agent and simulator share
+ * this parser. It trusts no field: it reads nothing beyond the given length and
+ * accepts a packet only if every field is in its range, so that the algorithm
+ * needs no further checks.
  *
- * A link reads the header and the one tag that is its own, and writes back only
- * what it may change: the cost does not depend on the length of the path.
+ * A link reads the header and one tag and writes only the fields that it may
+ * change: its cost does not depend on the length of the path.
  */
 #ifndef SLBN_WIRE_H
 #define SLBN_WIRE_H
@@ -19,20 +19,20 @@
 #define SLBN_AUTH_LENGTH 8U
 #define SLBN_OPTION_HEAD 2U
 
-/* The longest packet that is sent: all tags, and the options that are known. */
+/* Longest packet that is built: all tags and SLBN_OPTION_AUTH. */
 #define SLBN_LENGTH_MAX                                              \
 	(SLBN_HEADER_LENGTH + 2 * SLBN_HOPS_MAX + SLBN_OPTION_HEAD + \
 	 SLBN_AUTH_LENGTH)
 
 /**
- * enum slbn_parse_result - why a packet is none
- * @SLBN_PARSE_OK: it is one
- * @SLBN_PARSE_TRUNCATED: it ends before its header, tags or options do
- * @SLBN_PARSE_NOT_SLBN: magic or version are not SLBN's
- * @SLBN_PARSE_BAD_TYPE: no such type
- * @SLBN_PARSE_BAD_HOPS: room, hop, b or B are not in their ranges
- * @SLBN_PARSE_BAD_RATE: a rate above SLBN_RATE_MAX, or no demand
- * @SLBN_PARSE_BAD_OPTION: an option that is known has the wrong length, or is twice
+ * enum slbn_parse_result - result of parsing a packet
+ * @SLBN_PARSE_OK: valid
+ * @SLBN_PARSE_TRUNCATED: it ends within its header, tags or options
+ * @SLBN_PARSE_NOT_SLBN: unknown magic or version
+ * @SLBN_PARSE_BAD_TYPE: unknown type
+ * @SLBN_PARSE_BAD_HOPS: slots, hop, bottleneck or B out of range
+ * @SLBN_PARSE_BAD_RATE: a rate above SLBN_RATE_MAX, or a demand of 0
+ * @SLBN_PARSE_BAD_OPTION: a known option of the wrong length, or repeated
  */
 enum slbn_parse_result {
 	SLBN_PARSE_OK,
@@ -45,8 +45,8 @@ enum slbn_parse_result {
 };
 
 /**
- * struct slbn_layout - where things stand in a packet
- * @length: octets of the packet, at most those that were given
+ * struct slbn_layout - positions in a packet
+ * @length: octets of the packet, at most those of the datagram
  * @auth: offset of the value of SLBN_OPTION_AUTH, or 0
  */
 struct slbn_layout {
@@ -94,7 +94,7 @@ static inline u32 slbn_tag_at(u8 hop)
 	return SLBN_HEADER_LENGTH + 2U * hop;
 }
 
-/* Walk the options from @at to the end; every octet belongs to one. */
+/* Parse the options from @at to the end; every octet belongs to an option. */
 static inline enum slbn_parse_result
 slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
 {
@@ -118,13 +118,13 @@ slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
 }
 
 /**
- * slbn_parse_packet() - read a packet
- * @data: the datagram's payload; any alignment
- * @given: octets in it
- * @pkt: set to what it says, if it is sound
- * @layout: set to where things stand, if it is sound
+ * slbn_parse_packet() - parse and check a packet
+ * @data: UDP payload; no alignment needed
+ * @given: octets in @data
+ * @pkt: set to the packet's fields if it is valid
+ * @layout: set to the packet's layout if it is valid
  *
- * Return: SLBN_PARSE_OK, or what is wrong.
+ * Return: SLBN_PARSE_OK, or the first error found.
  */
 static inline enum slbn_parse_result
 slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
@@ -172,9 +172,9 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 }
 
 /**
- * slbn_get_tag() - the tag of a hop
- * @data: a packet that slbn_parse_packet() found sound
- * @hop: below its room
+ * slbn_get_tag() - read the tag of a hop
+ * @data: packet that slbn_parse_packet() accepted
+ * @hop: hop, less than its slots
  *
  * Return: the tag.
  */
@@ -184,9 +184,9 @@ static inline u16 slbn_get_tag(const u8 *data, u8 hop)
 }
 
 /**
- * slbn_update_packet() - write back what a link may change, but tags
- * @data: a packet that slbn_parse_packet() found sound
- * @pkt: what it is to say
+ * slbn_update_packet() - write the fields that a link may change, except tags
+ * @data: packet that slbn_parse_packet() accepted
+ * @pkt: new values
  */
 static inline void slbn_update_packet(u8 *data, const struct slbn_packet *pkt)
 {
@@ -198,10 +198,10 @@ static inline void slbn_update_packet(u8 *data, const struct slbn_packet *pkt)
 }
 
 /**
- * slbn_set_tag() - write back a tag
- * @data: a packet that slbn_parse_packet() found sound
- * @hop: below its room
- * @tag: the tag
+ * slbn_set_tag() - write the tag of a hop
+ * @data: packet that slbn_parse_packet() accepted
+ * @hop: hop, less than its slots
+ * @tag: tag
  */
 static inline void slbn_set_tag(u8 *data, u8 hop, u16 tag)
 {
@@ -209,14 +209,14 @@ static inline void slbn_set_tag(u8 *data, u8 hop, u16 tag)
 }
 
 /**
- * slbn_build_packet() - write a packet
- * @data: SLBN_LENGTH_MAX octets
- * @pkt: what it is to say, all in its range
- * @tags: pkt->slots of them
- * @auth: make room for SLBN_OPTION_AUTH, its value zeros
+ * slbn_build_packet() - build a packet
+ * @data: buffer of SLBN_LENGTH_MAX octets
+ * @pkt: fields, all in their ranges
+ * @tags: tags, @pkt->slots of them
+ * @auth: append SLBN_OPTION_AUTH with a value of zeros, to be computed
  *
- * Return: the packet's length in octets; the authentication, if there is one,
- * is its last 8.
+ * Return: length of the packet in octets; the last 8 of them are the value of
+ * SLBN_OPTION_AUTH if @auth is set.
  */
 static inline u32 slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 				    const u16 *tags, bool auth)

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * How links of SLBN are configured and read: over rtnetlink as the qdisc
- * "slbn", over generic netlink as the family "slbn".
+ * Configuration and state of SLBN links: over rtnetlink as the qdisc "slbn",
+ * over generic netlink as the family "slbn".
  *
- * All numbers are in the host's byte order. An attribute that is left out keeps
- * its default when a link is made, its value when it is changed. A refused
- * message changes nothing.
+ * Numbers are in host byte order. An attribute that a request leaves out gets
+ * its default when a link is created, and keeps its value when the link is
+ * changed. A rejected request changes nothing.
  */
 #ifndef _UAPI_FAIRPATH_SLBN_NETLINK_H
 #define _UAPI_FAIRPATH_SLBN_NETLINK_H
 
 #include <linux/types.h>
 
-/* bit/s: 1 kbit/s to 1 Tbit/s. */
+/* Capacity, bit/s: 1 kbit/s to 1 Tbit/s. */
 #define SLBN_LINK_RATE_MIN 1000ULL
 #define SLBN_LINK_RATE_MAX 1000000000000ULL
 
-/* ns; 0 besides: never. */
+/* Epoch, ns: 10 ms to 1 h; 0 is also valid: never rotate. */
 #define SLBN_EPOCH_MIN 10000000ULL
 #define SLBN_EPOCH_MAX 3600000000000ULL
 #define SLBN_EPOCH_DEFAULT 1000000000ULL
 
-/* Visits remembered. */
+/* Memory: entries, or ns. */
 #define SLBN_MEMORY_MAX 4194304
 #define SLBN_MEMORY_TIME_MAX 60000000000ULL
 #define SLBN_MEMORY_TIME_DEFAULT 1000000000ULL
 
-/* Per mille of the link's rate that control packets may take. */
+/* Limit of control packets, per mille of the link's rate. */
 #define SLBN_CONTROL_MAX 1000
 #define SLBN_CONTROL_DEFAULT 50
 
@@ -35,29 +35,30 @@
 /**
  * enum slbn_link_attribute - attributes of a link, in TCA_OPTIONS of the qdisc
  *	and in messages of the family
- * @SLBN_A_UNSPEC: none
- * @SLBN_A_PAD: pads
+ * @SLBN_A_UNSPEC: not used
+ * @SLBN_A_PAD: padding
  * @SLBN_A_RATE: u64, capacity in bit/s, SLBN_LINK_RATE_MIN to _MAX; 0: the
- *	device's speed, followed when it changes; default 0
- * @SLBN_A_EPOCH: u64, ns between turns of the ledgers, SLBN_EPOCH_MIN to _MAX;
- *	0: never, the paper's form; default SLBN_EPOCH_DEFAULT
- * @SLBN_A_MEMORY: u32, visits remembered, 0 to SLBN_MEMORY_MAX
- * @SLBN_A_MEMORY_TIME: u64, ns: as many as control packets may come in this
- *	time, 0 to SLBN_MEMORY_TIME_MAX; default SLBN_MEMORY_TIME_DEFAULT. Only
- *	one of the two can be given
- * @SLBN_A_CONTROL: u32, per mille of the rate that control packets may take, 1
+ *	device's speed, also when it changes; default 0
+ * @SLBN_A_EPOCH: u64, epoch in ns, after which the ledgers rotate,
+ *	SLBN_EPOCH_MIN to _MAX; 0: never, as in the paper; default
+ *	SLBN_EPOCH_DEFAULT
+ * @SLBN_A_MEMORY: u32, entries of the memory, 0 to SLBN_MEMORY_MAX, rounded up
+ * @SLBN_A_MEMORY_TIME: u64, ns, 0 to SLBN_MEMORY_TIME_MAX: as many entries as
+ *	control packets can arrive in this time; default
+ *	SLBN_MEMORY_TIME_DEFAULT. Mutually exclusive with SLBN_A_MEMORY
+ * @SLBN_A_CONTROL: u32, limit of sent control packets, per mille of the rate, 1
  *	to SLBN_CONTROL_MAX; default SLBN_CONTROL_DEFAULT
- * @SLBN_A_EDGE: u8, 1: hosts are behind it: their control packets are dropped,
- *	and it answers for them; default 0
- * @SLBN_A_KEY: SLBN_KEY_LENGTH octets, authenticates control packets; none: no
- *	authentication; never shown
- * @SLBN_A_KEYED: u8, shown: 1 if there is a key
- * @SLBN_A_IFINDEX: u32, family: the device
- * @SLBN_A_IFNAME: string, family: its name
- * @SLBN_A_HANDLE: u32, family, shown: handle of the qdisc
- * @SLBN_A_STATE: struct slbn_link_state, family, shown
- * @SLBN_A_THRESHOLD: u32, per mille by which the fair share has to move before
- *	an event says so, 1 to 1000; default SLBN_THRESHOLD_DEFAULT
+ * @SLBN_A_EDGE: u8, 1: hosts are behind the device: drop control packets that
+ *	they send, answer those sent to them; default 0
+ * @SLBN_A_KEY: binary, SLBN_KEY_LENGTH octets: authenticate control packets
+ *	with this key; 0 octets: no authentication, the default; never reported
+ * @SLBN_A_KEYED: u8, reported only: 1 if a key is set
+ * @SLBN_A_IFINDEX: u32, family only: index of the device
+ * @SLBN_A_IFNAME: string, family only: name of the device
+ * @SLBN_A_HANDLE: u32, family only, reported only: handle of the qdisc
+ * @SLBN_A_STATE: struct slbn_link_state, family only, reported only
+ * @SLBN_A_THRESHOLD: u32, change of the fair share since the last event that
+ *	triggers an event, per mille, 1 to 1000; default SLBN_THRESHOLD_DEFAULT
  */
 enum slbn_link_attribute {
 	SLBN_A_UNSPEC,
@@ -83,8 +84,8 @@ enum slbn_link_attribute {
 #define SLBN_THRESHOLD_DEFAULT 10
 
 /**
- * struct slbn_ledger_state - one ledger
- * @BF: sum of the rates of sessions that other links restrict, bit/s
+ * struct slbn_ledger_state - a ledger
+ * @BF: sum of the rates of sessions that this link does not restrict, bit/s
  * @NR: sessions that this link restricts
  * @N: sessions
  */
@@ -95,36 +96,36 @@ struct slbn_ledger_state {
 };
 
 /**
- * struct slbn_link_state - a link's state and counters; also the statistics of
- *	the qdisc (TCA_STATS_APP)
- * @capacity: bit/s in force
- * @share: fair share of a session that the link restricts, bit/s
- * @cur: the current ledger
- * @prev: the previous one
- * @tag: of the current ledger
- * @prev_tag: of the previous one, or 0
- * @memory_entries: visits that can be remembered
- * @memory_bytes: what that takes
- * @joins: Join packets that were processed,
- * @probes: Probe packets,
- * @acks: ProbeAck packets,
- * @leaves: Leave packets
+ * struct slbn_link_state - state and counters of a link; also the statistics of
+ *	the qdisc (TCA_STATS_APP). A later version may append fields
+ * @capacity: capacity, bit/s
+ * @share: fair share of a session that this link restricts, bit/s
+ * @cur: current ledger
+ * @prev: previous ledger
+ * @tag: tag of the current ledger
+ * @prev_tag: tag of the previous ledger, or 0
+ * @memory_entries: entries of the memory
+ * @memory_bytes: size of the memory, bytes
+ * @joins: Join packets processed
+ * @probes: Probe packets processed
+ * @acks: ProbeAck packets processed
+ * @leaves: Leave packets processed
  * @new_sessions: sessions counted as new, joins included
- * @migrated: sessions carried over into the current ledger
- * @corrected: visits at which memory corrected the packet
- * @clamped: subtractions that would have gone below zero, and sums beyond 2^64
- * @stale: dropped: older than what is remembered of the session
- * @wrong_path: dropped: came up through a link that it did not come down
- * @too_many_hops: dropped: the path has more hops than the packet has room for
- * @malformed: dropped: not a packet by the grammar
- * @bad_checksum: dropped: the UDP checksum is wrong
- * @fragments: dropped: first fragments of control packets, or several that were
- *	merged into one
- * @bad_key: dropped: not authentic, or authenticated where no key is known
- * @from_hosts: dropped: came from hosts at an edge
- * @answered: packets turned round at an edge
- * @rate_limited: dropped: beyond the share of control packets
- * @events: changes of the fair share that were told
+ * @migrated: sessions migrated from the previous to the current ledger
+ * @corrected: packets whose state differed from memory, which overrode it
+ * @clamped: subtractions clamped to 0 and sums clamped to 2^64 - 1: errors
+ * @stale: dropped, older than the newest packet remembered of the session
+ * @wrong_path: dropped, from downstream but not counted by this link: the path
+ *	back differs, or the packet was two epochs late
+ * @too_many_hops: dropped, the path has more hops than the packet has slots
+ * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>
+ * @bad_checksum: dropped, wrong UDP checksum
+ * @fragments: dropped, first fragments of control packets or merged ones (GSO)
+ * @bad_key: dropped, not authentic, or authenticated but the link has no key
+ * @from_hosts: dropped, from hosts at an edge
+ * @answered: packets answered at an edge
+ * @rate_limited: dropped, above the limit of control packets
+ * @events: share events, whether or not anyone listened
  */
 struct slbn_link_state {
 	__u64 capacity;
@@ -162,12 +163,18 @@ struct slbn_link_state {
 
 /**
  * enum slbn_command - commands of the family
- * @SLBN_C_UNSPEC: none
- * @SLBN_C_LINK_GET: get a link, or dump all of the namespace; the answer has
- *	the same number
- * @SLBN_C_LINK_SET: set parameters of a link
- * @SLBN_C_LINK_RESET: forget all sessions of a link, as after a restart
- * @SLBN_C_SHARE_EVENT: to the group "share": the fair share has moved
+ * @SLBN_C_UNSPEC: not used
+ * @SLBN_C_LINK_GET: get a link, or dump all links of the namespace; replies
+ *	have the same command
+ * @SLBN_C_LINK_SET: change the configuration of a link; needs CAP_NET_ADMIN
+ * @SLBN_C_LINK_RESET: clear ledgers and memory of a link, as after a restart;
+ *	needs CAP_NET_ADMIN
+ * @SLBN_C_SHARE_EVENT: to multicast group "share": the fair share has moved by
+ *	more than the threshold
+ *
+ * Requests name the device by SLBN_A_IFINDEX or SLBN_A_IFNAME. Errors: EINVAL
+ * (no device named, attribute out of range, or no rate), ENODEV (no such
+ * device), ENOENT (the device has no slbn qdisc), ENOMEM, EPERM.
  */
 enum slbn_command {
 	SLBN_C_UNSPEC,
