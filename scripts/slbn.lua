@@ -1,26 +1,27 @@
 -- SPDX-License-Identifier: GPL-2.0
 --
--- SLBN's control packets for Wireshark and tshark, by the grammar in
--- include/uapi/fairpath/slbn.h:
+-- Dissector of SLBN control packets for Wireshark and tshark. The format is
+-- defined in include/uapi/fairpath/slbn.h.
 --
 --	tshark -X lua_script:scripts/slbn.lua -r FILE -Y 'slbn.bw < 1000000'
 --	wireshark -X lua_script:scripts/slbn.lua FILE
 --
--- or for good, copied to where Wireshark looks for plugins: "Personal Lua
--- Plugins" in its dialog About, Folders. Root may have to give up its rights:
--- newer versions run no scripts for it.
+-- To install it, copy it to the folder "Personal Lua Plugins" (Help, About
+-- Wireshark, Folders). Newer versions of Wireshark run no Lua scripts for root:
+-- run tshark as another user.
 --
--- They are found at their port, and by their magic at any other. Rates are
--- filtered by in bit/s and shown in larger units, too. slbn.B.hop has each hop
--- of the set B, slbn.tag the tag of each hop, in their order. An answer is told
--- from which packet it is one (slbn.response_to, slbn.time), by session,
--- sequence and hop, so that a capture of several links can be one file.
+-- Packets are found at their UDP port, and by their magic at any other port.
+-- Rates are in bit/s in filters, and shown in larger units, too. slbn.B.hop is
+-- each hop of the set B, slbn.tag the tag of each hop, in order. Replies are
+-- matched with requests (slbn.response_to, slbn.time) by session, sequence
+-- number and hop, so that a capture of several links can be one file.
 --
--- What slbn_parse_packet() in include/fairpath/slbn/slbn_wire.h would refuse has an expert
--- information for the reason, slbn.flaw.*; beside it is shown what can be.
+-- A packet that slbn_parse_packet() in include/fairpath/slbn/slbn_wire.h
+-- rejects gets the expert information slbn.error.REASON, as in enum
+-- slbn_parse_result; fields are still shown as far as possible.
 --
--- Works in Lua 5.2 (Wireshark 4.0) and 5.4 (4.4): numbers are taken apart by
--- division, as the two have no operator for bits in common.
+-- Works with Lua 5.2 (Wireshark 4.0) and 5.4 (4.4), which have no common
+-- operators for bits: numbers are split by division.
 
 local PORT = 49470
 local MAGIC = 0x534c424e
@@ -39,14 +40,14 @@ local types = {
 	[4] = "Leave",
 	[5] = "LeaveAck",
 }
-local is_answer = { [3] = true, [5] = true }
+local is_reply = { [3] = true, [5] = true }
 
 local options = {
 	[0] = "Padding",
 	[OPTION_AUTH] = "Authentication",
 }
 
-local slbn = Proto("slbn", "SLBN, explicit max-min fair rates")
+local slbn = Proto("slbn", "SLBN explicit max-min fair rate control")
 
 local f = {
 	magic = ProtoField.uint32("slbn.magic", "Magic", base.HEX),
@@ -72,7 +73,7 @@ local f = {
 	option_length = ProtoField.uint8("slbn.option.length", "Length"),
 	option_value = ProtoField.bytes("slbn.option.value", "Value"),
 	auth = ProtoField.uint64("slbn.auth", "Authentication", base.HEX),
-	trailer = ProtoField.bytes("slbn.trailer", "Not part of the packet"),
+	trailer = ProtoField.bytes("slbn.trailer", "Trailer"),
 	response_in = ProtoField.framenum("slbn.response_in", "Response in",
 		base.NONE, frametype.RESPONSE),
 	response_to = ProtoField.framenum("slbn.response_to", "Response to",
@@ -82,20 +83,20 @@ local f = {
 slbn.fields = f
 
 local function malformed(name, text)
-	return ProtoExpert.new("slbn.flaw." .. name, text, expert.group.MALFORMED,
+	return ProtoExpert.new("slbn.error." .. name, text, expert.group.MALFORMED,
 		expert.severity.ERROR)
 end
 
--- As enum slbn_parse_result has them.
-local flaws = {
-	short = malformed("short", "Ends before its header, tags or options do"),
-	strange = malformed("strange", "Not a version that is known"),
-	type = malformed("type", "No such type"),
-	hops = malformed("hops", "Hop slots, hop, bottleneck or B out of range"),
-	rate = malformed("rate", "A rate out of range"),
-	option = malformed("option", "An option of the wrong length, or twice"),
+-- As in enum slbn_parse_result.
+local errors = {
+	truncated = malformed("truncated", "Ends within its header, tags or options"),
+	not_slbn = malformed("not_slbn", "Unknown version"),
+	bad_type = malformed("bad_type", "Unknown type"),
+	bad_hops = malformed("bad_hops", "Hop slots, hop, bottleneck or B out of range"),
+	bad_rate = malformed("bad_rate", "Rate out of range"),
+	bad_option = malformed("bad_option", "Option of wrong length, or repeated"),
 }
-slbn.experts = flaws
+slbn.experts = errors
 
 -- The header after its magic and version: fields, offsets and lengths.
 local header = {
@@ -126,7 +127,7 @@ local function rate_text(rate)
 	return string.format("%.6g %s", rate, units[unit])
 end
 
--- The hops in B: a list, a set, and in words. The set's first octet stands last.
+-- The hops in B as a list, a set and a text. Octet 0 of B has the highest hops.
 local function hops_in(B)
 	local list, set, ranges = {}, {}, {}
 	local from
@@ -150,30 +151,29 @@ local function hops_in(B)
 	return list, set, (#list == 1 and "hop " or "hops ") .. table.concat(ranges, ", ")
 end
 
--- Requests by what their answers have in common with them, and, by the number
--- of the frame, what was found out.
-local requests, answer_of, request_of
+-- Requests by session, sequence number and hop; matches by number of the frame.
+local requests, reply_of, request_of
 
 function slbn.init()
-	requests, answer_of, request_of = {}, {}, {}
+	requests, reply_of, request_of = {}, {}, {}
 end
 
-local function match(pinfo, key, answers)
+local function match(pinfo, key, replies)
 	local request = requests[key]
 
-	if not answers then
+	if not replies then
 		requests[key] = { frame = pinfo.number, time = pinfo.rel_ts }
 	elseif request then
-		answer_of[request.frame] = pinfo.number
+		reply_of[request.frame] = pinfo.number
 		request_of[pinfo.number] = request
 	end
 end
 
 local function show_match(tree, pinfo)
-	local answer, request = answer_of[pinfo.number], request_of[pinfo.number]
+	local reply, request = reply_of[pinfo.number], request_of[pinfo.number]
 
-	if answer then
-		tree:add(f.response_in, answer):set_generated()
+	if reply then
+		tree:add(f.response_in, reply):set_generated()
 	end
 	if request then
 		local ns = math.floor((pinfo.rel_ts - request.time) * 1e9 + 0.5)
@@ -205,19 +205,19 @@ local function show_tags(tree, tvb, slots, in_B)
 	tags:append_text(string.format(": at %d of %d hops", counted, slots))
 end
 
--- All options from `at` on; what is wrong with them, or nil.
+-- Show the options from `at` on; returns the first error and its text, or nil.
 local function show_options(tree, tvb, at, length)
 	local authenticated = false
 
 	while at < length do
 		if at + 2 > length then
-			return "short", "half an option"
+			return "truncated", "half an option"
 		end
 		local kind, size = tvb(at, 1):uint(), tvb(at + 1, 1):uint()
 
 		if at + 2 + size > length then
 			tree:add(f.option, tvb(at, length - at))
-			return "short", string.format("an option of %d octets", size)
+			return "truncated", string.format("an option of %d octets", size)
 		end
 		local option = tree:add(f.option, tvb(at, 2 + size))
 
@@ -225,7 +225,7 @@ local function show_options(tree, tvb, at, length)
 		option:add(f.option_type, tvb(at, 1))
 		option:add(f.option_length, tvb(at + 1, 1))
 		if kind == OPTION_AUTH and (authenticated or size ~= AUTH_LENGTH) then
-			return "option", authenticated and "authentication twice" or
+			return "bad_option", authenticated and "authentication twice" or
 				string.format("authentication of %d octets", size)
 		end
 		if kind == OPTION_AUTH then
@@ -250,9 +250,9 @@ local function dissect(tvb, pinfo, root)
 
 	local tree = root:add(slbn, tvb())
 
-	local function flaw(name, text)
+	local function report(name, text)
 		found = true
-		tree:add_proto_expert_info(flaws[name], text)
+		tree:add_proto_expert_info(errors[name], text)
 	end
 	local function done()
 		if found then
@@ -263,14 +263,14 @@ local function dissect(tvb, pinfo, root)
 
 	tree:add(f.magic, tvb(0, 4))
 	if given < HEADER_LENGTH then
-		flaw("short", string.format("%d octets, less than a header", given))
+		report("truncated", string.format("%d octets, less than the header", given))
 	end
 	if captured < 5 then
 		return done()
 	end
 	tree:add(f.version, tvb(4, 1))
 	if tvb(4, 1):uint() ~= VERSION then
-		flaw("strange", string.format("version %d", tvb(4, 1):uint()))
+		report("not_slbn", string.format("version %d", tvb(4, 1):uint()))
 		return done()
 	end
 
@@ -294,7 +294,7 @@ local function dissect(tvb, pinfo, root)
 	local session = tostring(at.session:bytes())
 	local B, in_B, B_text = hops_in(at.B)
 
-	-- What it says, in words.
+	-- Add texts to the numbers.
 	for _, name in ipairs(rates) do
 		item[name]:append_text(" (" .. rate_text(at[name]:uint64():tonumber()) .. ")")
 	end
@@ -315,47 +315,47 @@ local function dissect(tvb, pinfo, root)
 	pinfo.cols.info = text
 	tree:append_text(": " .. text)
 
-	-- Is that in order?
+	-- Check the ranges as slbn_parse_packet() does.
 	if not types[kind] then
-		flaw("type", string.format("type %d", kind))
+		report("bad_type", string.format("type %d", kind))
 	end
 	local slots_are_valid = slots >= 2 and slots <= HOPS_MAX and slots % 2 == 0
 
 	if not slots_are_valid then
-		flaw("hops", string.format("slots %d", slots))
+		report("bad_hops", string.format("slots %d", slots))
 	end
 	if hop > slots then
-		flaw("hops", string.format("hop %d of %d", hop, slots))
+		report("bad_hops", string.format("hop %d of %d", hop, slots))
 	end
 	if b ~= NO_HOP and b >= slots then
-		flaw("hops", string.format("bottleneck %d of %d", b, slots))
+		report("bad_hops", string.format("bottleneck %d of %d", b, slots))
 	end
 	if #B > 0 and B[#B] >= slots then
-		flaw("hops", string.format("hop %d of %d in B", B[#B], slots))
+		report("bad_hops", string.format("hop %d of %d in B", B[#B], slots))
 	end
 	for _, name in ipairs(rates) do
 		if at[name]:uint64():tonumber() > RATE_MAX then
-			flaw("rate", name .. " above 1000 Tbit/s")
+			report("bad_rate", name .. " above 1000 Tbit/s")
 		end
 	end
 	if at.demand:uint64():tonumber() == 0 then
-		flaw("rate", "no demand")
+		report("bad_rate", "demand 0")
 	end
 	if length > given then
-		flaw("short", string.format("%d octets, and %d are there", length, given))
+		report("truncated", string.format("length %d, but the datagram has %d octets", length, given))
 	end
 
-	-- Tags and options can be found only if their lengths are right.
+	-- Tags and options can be found only with valid slots and length.
 	local tags_end = HEADER_LENGTH + 2 * slots
 
 	if slots_are_valid and length < tags_end then
-		flaw("short", string.format("%d octets, and tags to %d", length, tags_end))
+		report("truncated", string.format("length %d, but the tags end at %d", length, tags_end))
 	elseif slots_are_valid and length <= captured then
 		show_tags(tree, tvb, slots, in_B)
 		local name, reason = show_options(tree, tvb, tags_end, length)
 
 		if name then
-			flaw(name, reason)
+			report(name, reason)
 		end
 	end
 	if length >= HEADER_LENGTH and captured > length then
@@ -364,14 +364,14 @@ local function dissect(tvb, pinfo, root)
 
 	if not found then
 		if not pinfo.visited then
-			match(pinfo, session .. "/" .. seq .. "/" .. hop, is_answer[kind])
+			match(pinfo, session .. "/" .. seq .. "/" .. hop, is_reply[kind])
 		end
 		show_match(tree, pinfo)
 	end
 	return done()
 end
 
-local function is_one(tvb, pinfo, root)
+local function dissect_heuristically(tvb, pinfo, root)
 	if tvb:len() < HEADER_LENGTH or tvb(0, 4):uint() ~= MAGIC then
 		return false
 	end
@@ -381,4 +381,4 @@ end
 
 slbn.dissector = dissect
 DissectorTable.get("udp.port"):add(PORT, slbn)
-slbn:register_heuristic("udp", is_one)
+slbn:register_heuristic("udp", dissect_heuristically)

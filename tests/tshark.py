@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tshark makes of frames with our dissector, scripts/slbn.lua.
+"""Run tshark on frames with the dissector scripts/slbn.lua.
 
-The frames are written to a file as captures are. Newer versions of tshark run no scripts for root,
-so tests that are root's give up their rights for it.
+The frames are written to a capture file. As newer versions of tshark run no Lua scripts for root,
+it runs as nobody if the tests run as root.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 DISSECTOR = Path(__file__).resolve().parents[1] / "scripts" / "slbn.lua"
-#: Octets of a frame that a capture has unless somebody wants fewer.
+#: Default of the captured octets of a frame (snaplen).
 ALL = 1 << 16
 
 
 def write_capture(path: str, frames: Sequence[tuple[int, bytes]], captured: int) -> None:
-    """Ethernet frames with their times [ns] in the format of libpcap."""
+    """Write Ethernet frames with their times [ns] to a pcap file."""
     with open(path, "wb") as file:
         file.write(struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, ALL, 1))
         for ns, content in frames:
-            there = content[:captured]
-            head = (ns // 10**9, ns % 10**9, len(there), len(content))
-            file.write(struct.pack("=IIII", *head) + there)
+            data = content[:captured]
+            head = (ns // 10**9, ns % 10**9, len(data), len(content))
+            file.write(struct.pack("=IIII", *head) + data)
 
 
 def tshark(
@@ -37,7 +37,7 @@ def tshark(
     captured: int = ALL,
     dissector: Path = DISSECTOR,
 ) -> str:
-    """Run tshark over frames, each with its time [ns]; what it prints."""
+    """Run tshark on frames with their times [ns]; returns its output."""
     with tempfile.TemporaryDirectory(prefix="tshark-") as place:
         os.chmod(place, 0o755)
         script = shutil.copyfile(dissector, f"{place}/slbn.lua")
@@ -64,7 +64,7 @@ def fields(
     captured: int = ALL,
     dissector: Path = DISSECTOR,
 ) -> list[dict[str, list[str]]]:
-    """For each frame and field all its values, as they are shown."""
+    """The values of the named fields in each frame, as tshark shows them."""
     options = ["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=|"]
     for name in names:
         options += ["-e", name]

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the fuzzers have in common: they are libFuzzer's, a function that is
- * given octets and must come back, whatever they are. What has to hold is said
- * by HOLDS(); beyond that the address and undefined-behaviour sanitizers look.
+ * Helpers of the fuzzers. libFuzzer calls LLVMFuzzerTestOneInput() with any
+ * octets. HOLDS() checks invariants; the address and undefined-behaviour
+ * sanitizers find other errors.
  *
- * Where octets are to become operations and numbers they are drawn one after
- * the other; when they are at an end, so is the run.
+ * Operations and numbers are drawn from the octets one after the other; the run
+ * ends with the octets.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -29,9 +29,9 @@
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 /**
- * struct octets - what is left of the input
- * @at: the next one
- * @left: how many there are
+ * struct octets - rest of the input
+ * @at: next octet
+ * @left: number of octets
  */
 struct octets {
 	const u8 *at;
@@ -56,7 +56,7 @@ static inline u64 draw64(struct octets *from)
 	return value;
 }
 
-/* Any of from ... to, chosen by as many octets as that takes. */
+/* Draw a number from @from to @to, from as few octets as it needs. */
 static inline u64 draw(struct octets *in, u64 from, u64 to)
 {
 	u64 span = to - from;
@@ -68,7 +68,7 @@ static inline u64 draw(struct octets *in, u64 from, u64 to)
 	return span == ~0ULL ? value : from + value % (span + 1);
 }
 
-/* A rate: of all magnitudes, 0 and the largest among them. */
+/* Draw a rate of any magnitude, including 0 and SLBN_RATE_MAX. */
 static inline u64 draw_rate(struct octets *in)
 {
 	u8 size = draw8(in);
@@ -80,7 +80,7 @@ static inline u64 draw_rate(struct octets *in)
 		return SLBN_RATE_MAX;
 	case 2:
 	case 3:
-		/* Round and small: sums of few come out even. */
+		/* Small and round: different sums become equal. */
 		return 1000 * (size / 8U);
 	default:
 		return draw(in, 0, SLBN_RATE_MAX) >> (size / 8 * 2 % 50);
@@ -97,8 +97,8 @@ static inline bool same_packet(const struct slbn_packet *a,
 	       a->bw == b->bw && a->demand == b->demand;
 }
 
-/* It can be sent, and says the same when it is read. */
-static inline bool travels(const struct slbn_packet *pkt, const u16 *tags)
+/* Whether a packet is valid: building and parsing it returns the same. */
+static inline bool is_valid(const struct slbn_packet *pkt, const u16 *tags)
 {
 	u8 data[SLBN_LENGTH_MAX];
 	struct slbn_layout layout;

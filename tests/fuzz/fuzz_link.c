@@ -1,54 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes the link's task of SLBN: one link, some sessions, and whatever happens
- * to their packets.
+ * Fuzz the link's task of SLBN: one link, some sessions and their packets.
  *
- *	sources --- elsewhere --- the link --- elsewhere --- destinations
+ *	sources --- other links --- the link --- other links --- destinations
  *
- * The octets become operations: sessions join, send, change and leave; their
- * packets are put down or up the link, turned round, taken to the source, and
- * copied and lost in any order; other links write into them; time passes,
- * epochs turn, parameters change; and lies are told: packets with any contents.
+ * The octets become operations: sessions join, send, change their demand and
+ * leave; the link processes their packets; destinations reply, sources receive
+ * acknowledgments; packets are copied, lost and reordered; other links update
+ * them; time passes, ledgers rotate, parameters change; and packets are forged.
  *
- * After every operation the state is one that can be: no number has wrapped,
- * the share is between C / N and C, memory is in order, what goes on is sound.
- * What is dropped has changed nothing. And as long as nobody lied and memory
- * holds all sessions, the ledgers are exact: N, NR and BF are the sums over what
- * the link wrote for each session last, and nothing was clamped.
+ * Invariants after each operation: no number wraps, the share is between C / N
+ * and C, the memory is consistent, forwarded packets are valid, and dropped
+ * ones have changed nothing. Without forged packets, and while the memory has
+ * all sessions, the ledgers are exact: N, NR and BF are the sums over what the
+ * link recorded last for each session, and nothing was clamped.
  */
 #include "fuzz.h"
 
 #define MS 1000000ULL
 #define ROWS_MAX 4U
-/* As many as a row of memory holds, so that it always holds all. */
+/* As many as a row of the memory has entries, so that it never evicts one. */
 #define SESSIONS SLBN_MEMORY_WAYS
 #define FLIGHTS 6U
-#define ROOM 8U
+#define SLOTS 8U
 
 enum operation {
 	JOIN,
 	SEND,
-	VISIT,
-	TURN_ROUND,
-	ANSWER,
+	PROCESS,
+	REPLY,
+	ACK,
 	ROUND_TRIP,
 	COPY,
-	ELSEWHERE,
+	OTHER_LINK,
 	WAIT,
 	CHANGE,
 	LEAVE,
 	SET_RATE,
 	SET_EPOCH,
 	RESET,
-	LIE,
+	FORGE,
 	OPERATIONS,
 };
 
 /**
- * struct flight - a packet somewhere
- * @pkt: what it says
+ * struct flight - a packet in flight
+ * @pkt: packet
  * @tags: its tags
- * @session: whose it is
+ * @session: its session
  */
 struct flight {
 	struct slbn_packet pkt;
@@ -57,13 +56,13 @@ struct flight {
 };
 
 /**
- * struct session - a session, and what the link wrote for it last
+ * struct session - a session, and what the link recorded for it last
  * @src: its source
- * @tag: the ledger in which it stands, or SLBN_NO_TAG
- * @in_R: it is in R there
- * @rate: what it adds to BF there, if not
- * @seen: the link wrote something
- * @seq: into this packet
+ * @tag: tag of the ledger that counts it, or SLBN_NO_TAG
+ * @in_R: it is in R
+ * @rate: its rate in BF if it is in F
+ * @seen: the link has processed a packet of it
+ * @seq: sequence number of that packet
  */
 struct session {
 	struct slbn_source src;
@@ -75,19 +74,19 @@ struct session {
 };
 
 /**
- * struct world - everything
- * @in: what is left of the input
- * @p: parameters
- * @v: state
- * @s: statistics
- * @memory: the link's, a block of just its size
+ * struct world - the link, sessions and packets
+ * @in: rest of the input
+ * @p: parameters of the link
+ * @v: state of the link
+ * @s: counters of the link
+ * @memory: memory of the link, allocated with its exact size
  * @now: time, ns
- * @visits: packets that the link has seen
- * @resets: times that it began anew
- * @lied: the link has been told what is not true
- * @flooded: more so than packets could do in so short a time
- * @sessions: the sessions; hop n is the link's number on the path of session n
- * @flights: packets
+ * @processed: packets that the link has processed
+ * @resets: resets of the link
+ * @forged: the link has processed forged packets, or may have
+ * @flooded: BF was set to a value that packets cannot reach so soon
+ * @sessions: sessions; the link is hop n of the path of session n
+ * @flights: packets in flight
  */
 struct world {
 	struct octets in;
@@ -96,21 +95,21 @@ struct world {
 	struct slbn_link_stats s;
 	struct slbn_memory_entry *memory;
 	u64 now;
-	u64 visits;
+	u64 processed;
 	u32 resets;
-	bool lied;
+	bool forged;
 	bool flooded;
 	struct session sessions[SESSIONS];
 	struct flight flights[FLIGHTS];
 };
 
-/* Places in memory. */
-static u32 places(const struct world *w)
+/* Entries of the memory. */
+static u32 entries(const struct world *w)
 {
 	return w->p.rows * SLBN_MEMORY_WAYS;
 }
 
-/* --- what holds --------------------------------------------------------- */
+/* --- invariants --------------------------------------------------------- */
 
 static void check_ledger(const struct world *w,
 			 const struct slbn_ledger *ledger, u16 tag)
@@ -118,10 +117,10 @@ static void check_ledger(const struct world *w,
 	struct slbn_ledger sum = { 0 };
 	u32 i;
 
-	HOLDS(ledger->N <= w->visits);
-	HOLDS(ledger->NR <= w->visits);
-	HOLDS(w->flooded || ledger->BF <= w->visits * SLBN_RATE_MAX);
-	if (w->lied)
+	HOLDS(ledger->N <= w->processed);
+	HOLDS(ledger->NR <= w->processed);
+	HOLDS(w->flooded || ledger->BF <= w->processed * SLBN_RATE_MAX);
+	if (w->forged)
 		return;
 	for (i = 0; i < SESSIONS; i++) {
 		const struct session *session = &w->sessions[i];
@@ -137,7 +136,7 @@ static void check_ledger(const struct world *w,
 	HOLDS(ledger->BF == sum.BF);
 }
 
-/* Used places of a row come first, and each session has one, in its own row. */
+/* Used entries come first in a row; a session has at most one, in its row. */
 static void check_row(const struct world *w,
 		      const struct slbn_memory_entry *row)
 {
@@ -172,12 +171,12 @@ static void check_link(const struct world *w)
 	HOLDS(share <= w->p.C);
 	HOLDS(share >= w->p.C / N);
 	HOLDS(w->v.tag != SLBN_NO_TAG && w->v.tag != w->v.prev_tag);
-	for (at = 0; at < places(w); at += SLBN_MEMORY_WAYS)
+	for (at = 0; at < entries(w); at += SLBN_MEMORY_WAYS)
 		check_row(w, &w->memory[at]);
-	HOLDS(w->lied || !w->s.clamped);
+	HOLDS(w->forged || !w->s.clamped);
 }
 
-/* Older than the last of its session that the link took? */
+/* Whether the link has processed a newer packet of the session. */
 static bool is_old(const struct world *w, const struct flight *flight)
 {
 	const struct session *session = &w->sessions[flight->session];
@@ -193,13 +192,13 @@ static void check_dropped(const struct world *w, const struct world *before,
 	struct slbn_link_vars expected = before->v;
 
 	HOLDS(!memcmp(flight, flight_before, sizeof(*flight)));
-	HOLDS(w->lied || (w->s.stale > before->s.stale) == is_old(w, flight));
-	/* Time goes on all the same, unless nobody looked at the clock. */
+	HOLDS(w->forged || (w->s.stale > before->s.stale) == is_old(w, flight));
+	/* A due rotation happens all the same, unless no slot was left. */
 	if (w->s.too_many_hops == before->s.too_many_hops &&
 	    w->v.tag != before->v.tag)
 		slbn_link_rotate(&w->p, &expected, w->now);
 	HOLDS(!memcmp(&w->v, &expected, sizeof(expected)));
-	HOLDS(!memcmp(w->memory, memory, places(w) * sizeof(*memory)));
+	HOLDS(!memcmp(w->memory, memory, entries(w) * sizeof(*memory)));
 	HOLDS(w->s.joins == before->s.joins &&
 	      w->s.probes == before->s.probes && w->s.acks == before->s.acks &&
 	      w->s.leaves == before->s.leaves &&
@@ -220,8 +219,8 @@ static void check_forwarded(const struct world *w, const struct world *before,
 	u64 e = 1ULL << hop;
 	u8 i;
 
-	HOLDS(w->lied || !is_old(w, flight));
-	HOLDS(travels(pkt, flight->tags));
+	HOLDS(w->forged || !is_old(w, flight));
+	HOLDS(is_valid(pkt, flight->tags));
 	HOLDS(slbn_is_upstream(was) ? pkt->hop == hop : pkt->hop == hop + 1);
 	HOLDS(!((pkt->B ^ was->B) & ~e));
 	for (i = 0; i < pkt->slots; i++)
@@ -251,9 +250,9 @@ static void check_forwarded(const struct world *w, const struct world *before,
 	}
 }
 
-/* --- what happens ------------------------------------------------------- */
+/* --- operations --------------------------------------------------------- */
 
-static void visit(struct world *w, struct flight *flight)
+static void process(struct world *w, struct flight *flight)
 {
 	struct session *session = &w->sessions[flight->session];
 	struct slbn_memory_entry memory[ROWS_MAX * SLBN_MEMORY_WAYS];
@@ -263,13 +262,13 @@ static void visit(struct world *w, struct flight *flight)
 	u16 none = SLBN_NO_TAG;
 	enum slbn_verdict verdict;
 
-	/* Whose path crosses the link twice, or at another place, lies. */
+	/* A path that crosses the link twice or at another hop counts as forged. */
 	if (hop != flight->session)
-		w->lied = true;
+		w->forged = true;
 	memcpy(&before, w, sizeof(before));
 	memcpy(&flight_before, flight, sizeof(flight_before));
-	memcpy(memory, w->memory, places(w) * sizeof(*memory));
-	w->visits++;
+	memcpy(memory, w->memory, entries(w) * sizeof(*memory));
+	w->processed++;
 	verdict = slbn_link_process(
 		&w->p, &w->v, &w->s, &flight->pkt,
 		hop < flight->pkt.slots ? &flight->tags[hop] : &none, w->now);
@@ -290,26 +289,26 @@ static void visit(struct world *w, struct flight *flight)
 				flight->pkt.bw1;
 }
 
-/* Tags that were given before a reset are not met again: there are enough. */
+/* Each reset starts at another tag, so that the tags before do not recur. */
 static void reset(struct world *w)
 {
 	u32 i;
 
 	slbn_link_init(&w->v, w->now, w->resets++ * 4096);
 	if (w->resets > 15)
-		w->lied = true;
+		w->forged = true;
 	w->v.memory = w->memory;
-	memset(w->memory, 0, places(w) * sizeof(*w->memory));
+	memset(w->memory, 0, entries(w) * sizeof(*w->memory));
 	for (i = 0; i < SESSIONS; i++) {
 		w->sessions[i].seen = false;
 		w->sessions[i].tag = SLBN_NO_TAG;
 	}
 }
 
-/* Other links take less, and account for the session in their own hops. */
-static void elsewhere(struct world *w, struct flight *flight)
+/* Another link updates the packet for its own hop. */
+static void other_link(struct world *w, struct flight *flight)
 {
-	u8 hop = draw(&w->in, 0, ROOM - 1);
+	u8 hop = draw(&w->in, 0, SLOTS - 1);
 	u64 rate = draw_rate(&w->in);
 
 	if (hop == flight->session || hop >= flight->pkt.slots)
@@ -322,12 +321,12 @@ static void elsewhere(struct world *w, struct flight *flight)
 	}
 }
 
-/* Any contents, as long as they are sound. */
-static void lie(struct world *w, struct flight *flight)
+/* Change a field to any valid value. */
+static void forge(struct world *w, struct flight *flight)
 {
 	struct slbn_packet *pkt = &flight->pkt;
 
-	w->lied = true;
+	w->forged = true;
 	switch (draw(&w->in, 0, 10)) {
 	case 0:
 		pkt->type = draw(&w->in, 1, SLBN_TYPE_MAX);
@@ -376,7 +375,7 @@ static void operate(struct world *w)
 	struct flight *flight = &w->flights[which % FLIGHTS];
 	struct session *session = &w->sessions[which / FLIGHTS % SESSIONS];
 	u8 at = session - w->sessions;
-	/* Sessions join once: another time they are others, with another id. */
+	/* A session joins once, with one of several ids. */
 	bool joined = session->src.pkt.type != 0;
 	u64 id[2] = { at, which };
 
@@ -384,7 +383,7 @@ static void operate(struct world *w)
 	case JOIN:
 		if (!joined)
 			slbn_source_join(&session->src, id,
-					 fp_max64(draw_rate(&w->in), 1), ROOM);
+					 fp_max64(draw_rate(&w->in), 1), SLOTS);
 		break;
 	case SEND:
 	case ROUND_TRIP:
@@ -397,19 +396,19 @@ static void operate(struct world *w)
 		flight->pkt.hop = at;
 		if (operation % OPERATIONS == SEND)
 			break;
-		visit(w, flight);
+		process(w, flight);
 		slbn_destination_reply(&flight->pkt);
-		visit(w, flight);
+		process(w, flight);
 		slbn_source_ack(&session->src, &flight->pkt, flight->tags);
 		break;
-	case VISIT:
+	case PROCESS:
 		if (flight->pkt.type)
-			visit(w, flight);
+			process(w, flight);
 		break;
-	case TURN_ROUND:
+	case REPLY:
 		slbn_destination_reply(&flight->pkt);
 		break;
-	case ANSWER:
+	case ACK:
 		slbn_source_ack(&w->sessions[flight->session].src, &flight->pkt,
 				flight->tags);
 		break;
@@ -417,9 +416,9 @@ static void operate(struct world *w)
 		memcpy(&w->flights[draw8(&w->in) % FLIGHTS], flight,
 		       sizeof(*flight));
 		break;
-	case ELSEWHERE:
+	case OTHER_LINK:
 		if (flight->pkt.type)
-			elsewhere(w, flight);
+			other_link(w, flight);
 		break;
 	case WAIT:
 		w->now += draw(&w->in, 0, 3000) * MS;
@@ -441,9 +440,9 @@ static void operate(struct world *w)
 	case RESET:
 		reset(w);
 		break;
-	case LIE:
+	case FORGE:
 		if (flight->pkt.type)
-			lie(w, flight);
+			forge(w, flight);
 		break;
 	}
 }
@@ -460,9 +459,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	w.p.epoch = 1000 * MS;
 	w.p.salt = draw8(&w.in);
 	w.now = 1000 * MS;
-	/* Without memory what comes twice is counted twice. */
-	w.lied = !w.p.rows;
-	w.memory = calloc(places(&w), sizeof(*w.memory));
+	/* Without memory, copies of packets are counted twice. */
+	w.forged = !w.p.rows;
+	w.memory = calloc(entries(&w), sizeof(*w.memory));
 	reset(&w);
 	check_link(&w);
 	while (w.in.left) {

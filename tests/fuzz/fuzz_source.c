@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes the source's task of SLBN: a session that gets answers from anybody,
- * by any rules or none, while its demand changes and its application goes.
+ * Fuzz the source's task of SLBN: a session receives arbitrary acknowledgments
+ * while its demand changes and it leaves.
  *
- * Answers are sound packets, else the parser would have refused them; but
- * everything that they say may be a lie. The session must never take more than
- * it asked for, nor send what is not sound, and what does not answer the packet
- * that is on its way must change nothing.
+ * Acknowledgments are valid packets, as the parser drops others, with any
+ * contents. The session must never use more than its demand nor send an invalid
+ * packet, and packets that do not acknowledge the one in flight must change
+ * nothing.
  */
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@ enum operation {
 	OPERATIONS,
 };
 
-/* The packet on its way comes back with other contents. */
+/* An acknowledgment of the packet in flight with any contents. */
 static void draw_answer(struct octets *in, const struct slbn_source *src,
 			struct slbn_packet *ack)
 {
@@ -34,7 +34,7 @@ static void draw_answer(struct octets *in, const struct slbn_source *src,
 		      ack->slots == 64 ? ~0ULL : (1ULL << ack->slots) - 1);
 }
 
-/* Another one: in one or more ways it is not what is waited for, or it is. */
+/* Make fields differ from those of the expected acknowledgment. */
 static void draw_any(struct octets *in, struct slbn_packet *ack)
 {
 	u8 which = draw8(in);
@@ -56,13 +56,13 @@ static void draw_any(struct octets *in, struct slbn_packet *ack)
 
 static void check(const struct slbn_source *before,
 		  const struct slbn_source *src, const struct slbn_packet *ack,
-		  enum slbn_source_event progress)
+		  enum slbn_source_event event)
 {
 	const struct slbn_packet *pkt = &src->pkt;
 
-	if (progress != SLBN_CYCLE_DONE) {
+	if (event != SLBN_CYCLE_DONE) {
 		HOLDS(!memcmp(before, src, sizeof(*src)));
-		HOLDS((progress == SLBN_SESSION_OVER) ==
+		HOLDS((event == SLBN_SESSION_OVER) ==
 		      (before->pkt.type == SLBN_LEAVE &&
 		       ack->type == SLBN_LEAVE_ACK &&
 		       ack->seq == before->pkt.seq &&
@@ -83,7 +83,7 @@ static void check(const struct slbn_source *before,
 	HOLDS(pkt->type == SLBN_PROBE);
 	HOLDS(src->rate <= src->D && src->rate <= ack->bw);
 	HOLDS(src->rate == src->D || src->rate == ack->bw);
-	/* What was bw' on the way that is over is bw'' on the next. */
+	/* bw' of the last packet is bw'' of the next. */
 	HOLDS(pkt->bw1 == src->rate && pkt->bw2 == before->pkt.bw1);
 	HOLDS(pkt->bw <= src->D && pkt->bw >= src->rate);
 	HOLDS(pkt->bottleneck == SLBN_NO_HOP ?
@@ -105,10 +105,10 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		u16 tags[SLBN_HOPS_MAX];
 		struct slbn_packet ack;
 		u8 operation = draw8(&in);
-		enum slbn_source_event progress;
+		enum slbn_source_event event;
 		u8 hop;
 
-		HOLDS(travels(&src.pkt, src.tags));
+		HOLDS(is_valid(&src.pkt, src.tags));
 		switch (operation % OPERATIONS) {
 		case CHANGE:
 			slbn_source_change(&src, fp_max64(draw_rate(&in), 1));
@@ -124,11 +124,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			draw_any(&in, &ack);
 		for (hop = 0; hop < ack.slots; hop++)
 			tags[hop] = operation * (hop + 1);
-		HOLDS(travels(&ack, tags));
+		HOLDS(is_valid(&ack, tags));
 		memcpy(&before, &src, sizeof(src));
-		progress = slbn_source_ack(&src, &ack, tags);
-		check(&before, &src, &ack, progress);
-		if (progress == SLBN_CYCLE_DONE)
+		event = slbn_source_ack(&src, &ack, tags);
+		check(&before, &src, &ack, event);
+		if (event == SLBN_CYCLE_DONE)
 			HOLDS(!memcmp(src.tags, tags,
 				      ack.slots * sizeof(*tags)));
 	}

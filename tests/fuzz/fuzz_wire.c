@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes the parser of SLBN's packets, include/fairpath/slbn/slbn_wire.h: octets, as they
- * could come from anybody.
+ * Fuzz the parser of SLBN packets, include/fairpath/slbn/slbn_wire.h, with any
+ * octets.
  *
- * The parser is held against the grammar, which is written down here once more,
- * as the header in include/uapi has it, on the struct itself; both must agree
- * on which packets are sound. What is sound must then read the same when it is
- * cut to its length, rewritten, or written anew. Every buffer has just the
- * octets that there are, so that one beyond them is noticed.
+ * packet_is_valid() implements the format of include/uapi/fairpath/slbn.h a
+ * second time, on struct slbn_header; both must accept the same packets. A
+ * valid packet must parse the same when it is truncated to its length, updated
+ * or built again. Every buffer is allocated with its exact size, so that the
+ * address sanitizer finds reads beyond its end.
  */
 #include <endian.h>
 
 #include "fuzz.h"
 
-/* A copy of its own, with nothing behind it. */
+/* An allocated copy of exact size. */
 static u8 *copy(const u8 *data, size_t size)
 {
 	u8 *own = malloc(size);
@@ -22,7 +22,7 @@ static u8 *copy(const u8 *data, size_t size)
 	return own;
 }
 
-static bool options_are_sound(const u8 *data, size_t length)
+static bool options_are_valid(const u8 *data, size_t length)
 {
 	bool authenticated = false;
 
@@ -40,13 +40,13 @@ static bool options_are_sound(const u8 *data, size_t length)
 	return true;
 }
 
-static bool rate_is_sound(u64 rate)
+static bool rate_is_valid(u64 rate)
 {
 	return be64toh(rate) <= SLBN_RATE_MAX;
 }
 
-/* The grammar. */
-static bool is_sound(const u8 *data, size_t size)
+/* Whether a packet conforms to the format. */
+static bool packet_is_valid(const u8 *data, size_t size)
 {
 	struct slbn_header header;
 	size_t length, tags;
@@ -65,13 +65,13 @@ static bool is_sound(const u8 *data, size_t size)
 		header.bottleneck == SLBN_NO_HOP) &&
 	       (header.slots == 64 ||
 		be64toh(header.B) < 1ULL << header.slots) &&
-	       header.demand && rate_is_sound(header.demand) &&
-	       rate_is_sound(header.bw2) && rate_is_sound(header.bw1) &&
-	       rate_is_sound(header.bw) && length <= size && length >= tags &&
-	       options_are_sound(data + tags, length - tags);
+	       header.demand && rate_is_valid(header.demand) &&
+	       rate_is_valid(header.bw2) && rate_is_valid(header.bw1) &&
+	       rate_is_valid(header.bw) && length <= size && length >= tags &&
+	       options_are_valid(data + tags, length - tags);
 }
 
-/* The options are where the layout says. */
+/* The layout has the position of the authentication. */
 static void check_layout(const u8 *data, size_t size,
 			 const struct slbn_packet *pkt,
 			 const struct slbn_layout *layout)
@@ -86,7 +86,7 @@ static void check_layout(const u8 *data, size_t size,
 	HOLDS(data[layout->auth - 1] == SLBN_AUTH_LENGTH);
 }
 
-/* What follows the packet in the datagram is no part of it; all else is. */
+/* Octets after the packet are ignored; a shorter packet is truncated. */
 static void check_length(const u8 *data, const struct slbn_packet *pkt,
 			 const struct slbn_layout *layout)
 {
@@ -106,7 +106,7 @@ static void check_length(const u8 *data, const struct slbn_packet *pkt,
 	free(cut);
 }
 
-/* A link changes what it may, as it goes up and down, and nothing else. */
+/* Updates change the fields that a link may change, and nothing else. */
 static void check_rewriting(const u8 *data, size_t size,
 			    const struct slbn_packet *pkt)
 {
@@ -133,7 +133,7 @@ static void check_rewriting(const u8 *data, size_t size,
 	HOLDS(same_packet(&again, &changed));
 	HOLDS(slbn_get_tag(own, hop) == (tag ^ 0xffff));
 
-	/* Back again, octet by octet. */
+	/* Restoring these fields restores all octets. */
 	memcpy(&header, data, sizeof(header));
 	own[offsetof(struct slbn_header, type)] = header.type;
 	own[offsetof(struct slbn_header, hop)] = header.hop;
@@ -173,12 +173,12 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u8 *own = copy(data, size);
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
-	bool sound =
+	bool valid =
 		slbn_parse_packet(own, size, &pkt, &layout) == SLBN_PARSE_OK;
 
 	HOLDS(!memcmp(own, data, size));
-	HOLDS(sound == is_sound(data, size));
-	if (sound) {
+	HOLDS(valid == packet_is_valid(data, size));
+	if (valid) {
 		check_layout(own, size, &pkt, &layout);
 		check_length(own, &pkt, &layout);
 		check_rewriting(own, size, &pkt);

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the parser of SLBN's packets says of files: each has a datagram's
- * payload, and for each is printed what is wrong with it, in a line.
+ * Print the parse result of SLBN packets: parse_result FILE... prints a line
+ * for each file, whose contents are the payload of a datagram.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <fairpath/slbn/slbn_wire.h>
 
-static const char *const flaws[] = {
-	[SLBN_PARSE_OK] = "sound",	    [SLBN_PARSE_TRUNCATED] = "short",
-	[SLBN_PARSE_NOT_SLBN] = "strange",  [SLBN_PARSE_BAD_TYPE] = "type",
-	[SLBN_PARSE_BAD_HOPS] = "hops",	    [SLBN_PARSE_BAD_RATE] = "rate",
-	[SLBN_PARSE_BAD_OPTION] = "option",
+static const char *const names[] = {
+	[SLBN_PARSE_OK] = "ok",
+	[SLBN_PARSE_TRUNCATED] = "truncated",
+	[SLBN_PARSE_NOT_SLBN] = "not_slbn",
+	[SLBN_PARSE_BAD_TYPE] = "bad_type",
+	[SLBN_PARSE_BAD_HOPS] = "bad_hops",
+	[SLBN_PARSE_BAD_RATE] = "bad_rate",
+	[SLBN_PARSE_BAD_OPTION] = "bad_option",
 };
 
 int main(int argc, char **argv)
@@ -30,7 +33,7 @@ int main(int argc, char **argv)
 		}
 		size = fread(data, 1, sizeof(data), file);
 		fclose(file);
-		puts(flaws[slbn_parse_packet(data, size, &pkt, &layout)]);
+		puts(names[slbn_parse_packet(data, size, &pkt, &layout)]);
 	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Packets by hand: of each kind and with each flaw, at the edge of what is sound and beyond it.
+"""Handwritten packets: valid ones of each type, and invalid ones for each parse result.
 
-The fuzzer of the parser starts from them, and the tests know what is to be said of each.
+The fuzzer of the parser starts from them; tests compare the parser and the dissector with them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ FULL = replace(
 )
 AUTHENTIC = option(AUTH, bytes(range(8)))
 
-SOUND = {
+#: Valid packets.
+VALID = {
     "join": Packet(type=JOIN, id=PACKET.id),
     "probe": PACKET,
-    "answer": replace(PACKET, type=PROBE_ACK, seq=0xFFFFFFFF),
+    "probe ack": replace(PACKET, type=PROBE_ACK, seq=0xFFFFFFFF),
     "leave": replace(PACKET, type=LEAVE),
-    "last answer": replace(PACKET, type=LEAVE_ACK, hop=0),
+    "leave ack": replace(PACKET, type=LEAVE_ACK, hop=0),
     "all hops": FULL,
     "no hop": replace(PACKET, bottleneck=NO_HOP, B=0),
     "every hop": replace(FULL, B=(1 << 64) - 1),
@@ -57,16 +58,16 @@ SOUND = {
     "smallest rates": replace(PACKET, bw=0, bw1=0, bw2=0, demand=1),
     "authentic": replace(PACKET, options=AUTHENTIC),
     "padded": replace(PACKET, options=option(PAD, b"") + AUTHENTIC + option(PAD, bytes(255))),
-    "of a later version": replace(
+    "unknown options": replace(
         PACKET, options=option(2, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
     ),
     "reserved": replace(PACKET, reserved=0xAB),
 }
 
-#: By flaw, as enum slbn_parse_result has them.
-FLAWED: dict[str, dict[str, bytes]] = {
-    "short": {
-        "nothing": b"",
+#: Invalid packets by parse result, as in enum slbn_parse_result.
+INVALID: dict[str, dict[str, bytes]] = {
+    "truncated": {
+        "empty": b"",
         "magic only": PACKET.pack()[:4],
         "half a header": PACKET.pack()[:36],
         "almost a header": PACKET.pack()[: HEADER.size - 1],
@@ -79,13 +80,13 @@ FLAWED: dict[str, dict[str, bytes]] = {
         "option beyond the end": replace(PACKET, length=84).pack() + bytes([7, 3, 1, 2]),
         "authentication beyond the end": replace(PACKET, options=AUTHENTIC).pack()[:-1],
     },
-    "strange": {
+    "not_slbn": {
         "no magic": replace(PACKET, magic=MAGIC + 1).pack(),
         "version 0": replace(PACKET, version=0).pack(),
         "version 2": replace(PACKET, version=2).pack(),
     },
-    "type": {f"type {kind}": replace(PACKET, type=kind).pack() for kind in (0, 6, 255)},
-    "hops": {
+    "bad_type": {f"type {kind}": replace(PACKET, type=kind).pack() for kind in (0, 6, 255)},
+    "bad_hops": {
         "slots 0": replace(PACKET, slots=0, hop=0, bottleneck=NO_HOP, B=0).pack(),
         "slots 3": replace(PACKET, slots=3).pack(),
         "slots 66": replace(FULL, slots=66, tags={}).pack(),
@@ -97,14 +98,14 @@ FLAWED: dict[str, dict[str, bytes]] = {
         "B beyond slots": replace(PACKET, B=1 << 4).pack(),
         "B far beyond slots": replace(PACKET, B=1 << 63).pack(),
     },
-    "rate": {
+    "bad_rate": {
         "bw too large": replace(PACKET, bw=RATE_MAX + 1).pack(),
         "bw' too large": replace(PACKET, bw1=RATE_MAX + 1).pack(),
         "bw'' too large": replace(PACKET, bw2=(1 << 64) - 1).pack(),
         "demand too large": replace(PACKET, demand=RATE_MAX + 1).pack(),
-        "no demand": replace(PACKET, demand=0).pack(),
+        "demand 0": replace(PACKET, demand=0).pack(),
     },
-    "option": {
+    "bad_option": {
         "authentication too short": replace(PACKET, options=option(AUTH, bytes(7))).pack(),
         "authentication too long": replace(PACKET, options=option(AUTH, bytes(9))).pack(),
         "authentication empty": replace(PACKET, options=option(AUTH, b"")).pack(),
@@ -114,10 +115,14 @@ FLAWED: dict[str, dict[str, bytes]] = {
     },
 }
 
-#: Name, flaw ("sound": none) and octets of each.
+#: Name, parse result and octets of each packet.
 SEEDS: list[tuple[str, str, bytes]] = [
-    *((name, "sound", packet.pack()) for name, packet in SOUND.items()),
-    *((name, flaw, octets) for flaw, packets in FLAWED.items() for name, octets in packets.items()),
-    # What follows a packet in its datagram is no part of it.
-    ("trailer", "sound", PACKET.pack() + b"\xff" * 30),
+    *((name, "ok", packet.pack()) for name, packet in VALID.items()),
+    *(
+        (name, result, octets)
+        for result, packets in INVALID.items()
+        for name, octets in packets.items()
+    ),
+    # Octets that follow the packet in its datagram are ignored.
+    ("trailer", "ok", PACKET.pack() + b"\xff" * 30),
 ]

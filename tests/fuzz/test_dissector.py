@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The dissector finds wrong what the parser finds wrong, and nothing else.
+"""The dissector rejects the same packets as the parser.
 
-It is given all that the parser is tried with: the packets that were made by hand, and what the
-fuzzer found. Each is the payload of a datagram in one capture. For each the parser's verdict must
-be among the dissector's expert informations, and there is none for what is sound; nor is there
-ever an error of the script itself.
+One capture has all handwritten packets and the corpus of the parser's fuzzer as payloads of
+datagrams. The dissector must show the parser's result of each as expert information, no expert
+information for valid packets, and no Lua error.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.fuzzers import TOP, unpack_corpus, write_seeds
-from tests.fuzz.seeds import SEEDS, SOUND
+from tests.fuzz.seeds import SEEDS, VALID
 from tests.kernel.slbn_wire import (
     AUTH,
     JOIN,
@@ -33,46 +32,46 @@ from tests.kernel.slbn_wire import (
 )
 from tests.tshark import ALL, DISSECTOR, fields, tshark
 
-FLAWS = ["short", "strange", "type", "hops", "rate", "option"]
+ERRORS = ["truncated", "not_slbn", "bad_type", "bad_hops", "bad_rate", "bad_option"]
 MS = 10**6
 
 
 @dataclass(frozen=True)
 class Case:
-    """A datagram's payload, and what the parser says of it."""
+    """The payload of a datagram and its parse result."""
 
     name: str
     octets: bytes
-    flaw: str
+    result: str
 
     @property
-    def is_ours(self) -> bool:
+    def has_magic(self) -> bool:
         return self.octets[:4] == MAGIC.to_bytes(4, "big")
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     directory = tmp_path_factory.mktemp("cases")
-    program = directory / "flaw"
+    program = directory / "parse_result"
     flags = ["-std=gnu11", "-O1", f"-I{TOP}", f"-I{TOP}/include"]
-    subprocess.run(["gcc", *flags, "-o", program, TOP / "tests/fuzz/flaw.c"], check=True)
+    subprocess.run(["gcc", *flags, "-o", program, TOP / "tests/fuzz/parse_result.c"], check=True)
     files = [
         *write_seeds("wire", directory / "seeds"),
         *unpack_corpus("wire", directory / "corpus"),
     ]
-    said = subprocess.run([program, *files], check=True, capture_output=True, text=True).stdout
+    results = subprocess.run([program, *files], check=True, capture_output=True, text=True).stdout
     return [
-        Case(file.name, file.read_bytes(), flaw)
-        for file, flaw in zip(files, said.split(), strict=True)
+        Case(file.name, file.read_bytes(), result)
+        for file, result in zip(files, results.split(), strict=True)
     ]
 
 
 def frames(payloads: Iterable[bytes]) -> list[tuple[int, bytes]]:
-    """Datagrams with these payloads, one a millisecond."""
+    """Frames of datagrams with these payloads, one per millisecond."""
     return [(n * MS, Datagram(payload).frame()) for n, payload in enumerate(payloads)]
 
 
-def errors_of_the_script(
+def lua_errors(
     seen: list[tuple[int, bytes]], captured: int = ALL, dissector: Path = DISSECTOR
 ) -> list[str]:
     names = ["_ws.lua.error", "_ws.lua.text", "_ws.expert.message"]
@@ -83,46 +82,46 @@ def errors_of_the_script(
     return found
 
 
-def test_flaws(cases: list[Case]) -> None:
-    assert {case.flaw for case in cases} == {"sound", *FLAWS}
+def test_dissector_reports_parse_result(cases: list[Case]) -> None:
+    assert {case.result for case in cases} == {"ok", *ERRORS}
     assert len(cases) > len(SEEDS) + 20
     seen = frames(case.octets for case in cases)
-    names = ["slbn.magic", *(f"slbn.flaw.{flaw}" for flaw in FLAWS)]
+    names = ["slbn.magic", *(f"slbn.error.{error}" for error in ERRORS)]
     wrong = []
     for case, row in zip(cases, fields(seen, *names), strict=True):
-        shown = {flaw for flaw in FLAWS if row[f"slbn.flaw.{flaw}"]}
-        if not case.is_ours:
-            right = not row["slbn.magic"] and case.flaw in ("short", "strange")
-        elif case.flaw == "sound":
+        shown = {error for error in ERRORS if row[f"slbn.error.{error}"]}
+        if not case.has_magic:
+            right = not row["slbn.magic"] and case.result in ("truncated", "not_slbn")
+        elif case.result == "ok":
             right = bool(row["slbn.magic"]) and not shown
         else:
-            right = case.flaw in shown
+            right = case.result in shown
         if not right:
-            wrong.append((case.name, case.flaw, shown))
+            wrong.append((case.name, case.result, shown))
     assert wrong == []
-    assert errors_of_the_script(seen) == []
+    assert lua_errors(seen) == []
 
 
 @pytest.mark.parametrize("captured", [42 + 4, 42 + 5, 42 + 20, 42 + 60, 42 + 72, 42 + 77, 42 + 90])
-def test_cut_captures(cases: list[Case], captured: int) -> None:
-    """What the capture does not have is not missed in the packet."""
+def test_truncated_capture_is_no_error(cases: list[Case], captured: int) -> None:
+    """A packet is not malformed because the capture has only its beginning."""
     seen = frames(case.octets for case in cases)
-    assert errors_of_the_script(seen, captured) == []
-    rows = fields(seen, "slbn.magic", "slbn.flaw.short", captured=captured)
+    assert lua_errors(seen, captured) == []
+    rows = fields(seen, "slbn.magic", "slbn.error.truncated", captured=captured)
     for case, row in zip(cases, rows, strict=True):
-        assert bool(row["slbn.magic"]) == case.is_ours
-        if case.flaw == "sound":
-            assert not row["slbn.flaw.short"]
+        assert bool(row["slbn.magic"]) == case.has_magic
+        if case.result == "ok":
+            assert not row["slbn.error.truncated"]
 
 
-def test_errors_of_the_script_are_seen(cases: list[Case], tmp_path: Path) -> None:
-    """Else the tests above say nothing."""
+def test_lua_errors_are_detected(cases: list[Case], tmp_path: Path) -> None:
+    """A planted error in the script is found, so the tests above can fail."""
     careless = tmp_path / "careless.lua"
     check = "if at + 2 + size > length then"
     text = DISSECTOR.read_text()
     assert text.count(check) == 1
     careless.write_text(text.replace(check, "if false then"))
-    assert errors_of_the_script(frames(case.octets for case in cases), dissector=careless)
+    assert lua_errors(frames(case.octets for case in cases), dissector=careless)
 
 
 def options_in(packet: Packet) -> Iterator[tuple[int, bytes]]:
@@ -133,7 +132,7 @@ def options_in(packet: Packet) -> Iterator[tuple[int, bytes]]:
         at = end
 
 
-#: How a field is shown, from the packet.
+#: Expected values of each field.
 SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.type": lambda p: [str(p.type)],
     "slbn.seq": lambda p: [str(p.seq)],
@@ -156,19 +155,19 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
 
 
 def test_fields(cases: list[Case]) -> None:
-    sound = [case for case in cases if case.flaw == "sound"]
-    rows = fields(frames(case.octets for case in sound), *SHOWN)
-    for case, row in zip(sound, rows, strict=True):
+    valid = [case for case in cases if case.result == "ok"]
+    rows = fields(frames(case.octets for case in valid), *SHOWN)
+    for case, row in zip(valid, rows, strict=True):
         packet = read_packet(case.octets)
         assert row == {name: shown(packet) for name, shown in SHOWN.items()}, case.name
 
 
-def test_text() -> None:
-    probe = SOUND["probe"]
+def test_texts_of_fields() -> None:
+    probe = VALID["probe"]
     packets = [
         probe,
-        SOUND["join"],
-        replace(SOUND["every hop"], B=0b1011101, bw=16666666),
+        VALID["join"],
+        replace(VALID["every hop"], B=0b1011101, bw=16666666),
         replace(probe, demand=999, bw=0),
     ]
     seen = frames(packet.pack() for packet in packets)
@@ -201,7 +200,7 @@ def test_text() -> None:
 @pytest.mark.parametrize("ports", [(PORT, PORT), (PORT, 40000), (40000, PORT), (40000, 40001)])
 def test_found_by_port_or_magic(ports: tuple[int, int]) -> None:
     others = [b"", b"SLB", b"SLBO" * 40, b"LBN" + bytes(80)]
-    payloads = [SOUND["probe"].pack(), *others]
+    payloads = [VALID["probe"].pack(), *others]
     sport, dport = ports
     datagrams = [Datagram(each, sport=sport, dport=dport).frame() for each in payloads]
     seen = [row["slbn.seq"] for row in fields(list(enumerate(datagrams)), "slbn.seq")]
@@ -209,8 +208,8 @@ def test_found_by_port_or_magic(ports: tuple[int, int]) -> None:
 
 
 def test_filters() -> None:
-    seen = frames(packet.pack() for packet in SOUND.values())
-    names = list(SOUND)
+    seen = frames(packet.pack() for packet in VALID.values())
+    names = list(VALID)
 
     def found(expression: str) -> set[str]:
         numbers = tshark(seen, "-Y", expression, "-T", "fields", "-e", "frame.number").split()
@@ -219,14 +218,14 @@ def test_filters() -> None:
     assert found("slbn.type == 1") == {"join"}
     assert found("slbn.bw < 1000") == {"smallest rates"}
     assert found("slbn.B.hop == 63") == {"all hops", "every hop"}
-    assert found("slbn.auth") == {"authentic", "padded", "of a later version"}
-    assert found("slbn.option.type == 200") == {"of a later version"}
+    assert found("slbn.auth") == {"authentic", "padded", "unknown options"}
+    assert found("slbn.option.type == 200") == {"unknown options"}
     assert found("slbn.session == 00:01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f") == set(names)
 
 
-def test_answers_are_matched() -> None:
-    """By session, sequence and hop; what was sent again counts from the last time."""
-    a, b = SOUND["probe"], replace(SOUND["probe"], id=bytes(16))
+def test_replies_are_matched_with_requests() -> None:
+    """By session, sequence number and hop; the time is since the last retransmission."""
+    a, b = VALID["probe"], replace(VALID["probe"], id=bytes(16))
     sent = [
         (0, replace(a, type=JOIN)),
         (1, b),
@@ -248,7 +247,7 @@ def test_answers_are_matched() -> None:
         if row["slbn.response_to"]
     }
     assert found == {4: (3, 0.002), 5: (1, 0.008), 9: (7, 0.002), 11: (10, 1.001)}
-    # What comes later is known when a file is read twice.
+    # The frame of the reply is known in the second pass.
     options = ["-2", "-T", "fields", "-e", "slbn.response_in"]
-    said = tshark(seen, *options).split("\n")
-    assert {n: int(line) for n, line in enumerate(said, 1) if line} == {1: 5, 3: 4, 7: 9, 10: 11}
+    output = tshark(seen, *options).split("\n")
+    assert {n: int(line) for n, line in enumerate(output, 1) if line} == {1: 5, 3: 4, 7: 9, 10: 11}
