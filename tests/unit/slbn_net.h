@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A network in which SLBN's tasks run, event by event, for tests: sessions with
- * fixed paths over links with delays, control packets only, that may be lost.
+ * Event-driven simulation of SLBN for tests: sessions with fixed paths over
+ * links with delays and losses; control packets only.
  *
  *	source --- hop 0 --- hop 1 ... hop n-1 --- destination
  *
- * A packet takes each link's task when it is sent onto the link, and takes it
- * again when it comes back over the same hop. What is lost is sent again after
- * NET_RETRY, the same. Between two cycles a source pauses for a random time.
+ * A link processes a packet when it is sent onto the link, and again when it
+ * returns over the same hop. A source retransmits its packet after NET_RETRY
+ * and pauses for a random time between cycles.
  *
- * tiny_run() does the same, without losses and changes, for networks so small
- * that one runs in a tenth of a millisecond: there, all of them can be tried.
+ * tiny_run() simulates networks without losses and changes, in about 0.1 ms
+ * each for the smallest, so that all of them can be tested.
  *
- * net_solve() is the exact solution, by filling: the most restrictive link or
- * demand is found, its sessions are fixed at that rate, and so on. It computes
- * in long double, with errors far below 1 bit/s.
+ * net_solve() computes the max-min reference by water filling: it finds the
+ * most restrictive link or demand, fixes its sessions at that rate, and repeats
+ * with the rest. It computes in long double, with errors far below 1 bit/s.
  */
 #ifndef SLBN_NET_H
 #define SLBN_NET_H
@@ -39,7 +39,7 @@ enum net_event_kind {
 	NET_DIE,
 	NET_ARRIVE,
 	NET_SEND,
-	NET_GIVE_UP,
+	NET_TIMEOUT,
 };
 
 struct net_event {
@@ -63,13 +63,13 @@ struct net_session {
 	struct slbn_source src;
 	u32 hops;
 	u32 path[NET_HOPS];
-	/* The retry that is waited for; older ones are void. */
+	/* Number of the current timeout; events of older ones are ignored. */
 	u64 attempt;
 	bool joined;
 	bool gone;
 	bool dead;
 	long double fair;
-	/* Levels of bottlenecks that its rate depends on; 0: its demand. */
+	/* Levels of bottlenecks that its rate depends on; 0: none, its demand. */
 	u32 depth;
 };
 
@@ -79,16 +79,17 @@ static struct {
 	u32 link_count;
 	u32 session_count;
 	u64 now;
-	/* When a rate last changed. */
+	/* Time of the last change of a rate, ns. */
 	u64 settled;
 	u64 packets;
-	/* Of a packet on a hop, in millionths. */
+	/* Probability that a hop loses a packet, 1e-6. */
 	u32 loss;
-	/* Mean pause, ns. */
+	/* Mean pause between cycles, ns. */
 	u64 pause;
-	/* What a link does with a packet: the core, or what a test compares. */
-	enum slbn_verdict (*visit)(struct net_link *link, u32 session,
-				   struct slbn_packet *pkt, u16 *tag, u64 now);
+	/* The link's task: net_core_process(), or a test's comparison with it. */
+	enum slbn_verdict (*process)(struct net_link *link, u32 session,
+				     struct slbn_packet *pkt, u16 *tag,
+				     u64 now);
 	struct net_event *heap[1 << 17];
 	u32 heap_count;
 	u64 order;
@@ -142,16 +143,16 @@ static struct net_event *net_next(void)
 	return first;
 }
 
-static enum slbn_verdict net_core_visit(struct net_link *link, u32 session,
-					struct slbn_packet *pkt, u16 *tag,
-					u64 now)
+static enum slbn_verdict net_core_process(struct net_link *link, u32 session,
+					  struct slbn_packet *pkt, u16 *tag,
+					  u64 now)
 {
 	(void)session;
 	return slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
 				 tag, now);
 }
 
-/* Put an event's packet on its next hop, unless it is lost there. */
+/* Send a packet over a hop, which may lose it. */
 static void net_carry(const struct net_event *event, u64 delay)
 {
 	struct net_event *next;
@@ -170,11 +171,11 @@ static void net_send(u32 number)
 
 	event->pkt = session->src.pkt;
 	memcpy(event->tags, session->src.tags, sizeof(event->tags));
-	event = net_schedule(net.now + NET_RETRY, NET_GIVE_UP, number);
+	event = net_schedule(net.now + NET_RETRY, NET_TIMEOUT, number);
 	event->value = ++session->attempt;
 }
 
-static void net_answered(struct net_event *event)
+static void net_receive_ack(struct net_event *event)
 {
 	struct net_session *session = &net.sessions[event->session];
 	u64 rate = session->src.rate;
@@ -199,7 +200,7 @@ static void net_answered(struct net_event *event)
 	}
 }
 
-/* A packet stands before a hop, or at one of its path's ends. */
+/* A packet arrives at its next hop, the destination or the source. */
 static void net_arrive(struct net_event *event)
 {
 	struct net_session *session = &net.sessions[event->session];
@@ -209,7 +210,7 @@ static void net_arrive(struct net_event *event)
 
 	net.packets++;
 	if (up && !event->pkt.hop) {
-		net_answered(event);
+		net_receive_ack(event);
 		return;
 	}
 	if (!up && event->pkt.hop == session->hops) {
@@ -218,8 +219,8 @@ static void net_arrive(struct net_event *event)
 	}
 	hop = slbn_current_hop(&event->pkt);
 	link = &net.links[session->path[hop]];
-	if (net.visit(link, event->session, &event->pkt, &event->tags[hop],
-		      net.now) == SLBN_FORWARD)
+	if (net.process(link, event->session, &event->pkt, &event->tags[hop],
+			net.now) == SLBN_FORWARD)
 		net_carry(event, link->delay);
 }
 
@@ -252,7 +253,7 @@ static void net_handle(struct net_event *event)
 		if (!session->dead)
 			net_send(event->session);
 		break;
-	case NET_GIVE_UP:
+	case NET_TIMEOUT:
 		if (!session->dead && event->value == session->attempt)
 			net_send(event->session);
 		break;
@@ -281,7 +282,7 @@ static void net_clear(void)
 	for (n = 0; n < net.link_count; n++)
 		free(net.links[n].vars.memory);
 	memset(&net, 0, sizeof(net));
-	net.visit = net_core_visit;
+	net.process = net_core_process;
 	net.pause = 5 * NET_MS;
 }
 
@@ -302,7 +303,7 @@ static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 	link->delay = delay;
 }
 
-/* A session over random links, none twice. */
+/* Add a session over random links, each at most once. */
 static void net_add_session(u32 hops)
 {
 	struct net_session *session = &net.sessions[net.session_count++];
@@ -379,7 +380,7 @@ static void net_solve(void)
 				open[session->path[hop]]--;
 			}
 		}
-		/* Those of one level do not depend on each other. */
+		/* Sessions fixed in one round do not depend on each other. */
 		for (n = 0; n < first - todo; n++) {
 			struct net_session *session = &net.sessions[round[n]];
 
@@ -394,9 +395,9 @@ static void net_solve(void)
 }
 
 /**
- * struct net_error - how far the sessions' rates are from the exact ones
- * @bits: the largest difference, bit/s
- * @part: the largest, relative to the exact rate
+ * struct net_error - deviation of rates from the max-min reference
+ * @bits: largest difference, bit/s
+ * @part: largest difference relative to the reference
  */
 struct net_error {
 	double bits;
@@ -423,19 +424,19 @@ static struct net_error net_error(void)
 	return worst;
 }
 
-/* A tiny network is at rest when no rate has changed for so many cycles; */
+/* A tiny network has settled when no rate has changed for so many cycles. */
 #define TINY_QUIET 12
-/* when none of its sessions has made so many and it is not, it never will be. */
+/* If all sessions have done so many cycles before that, it never settles. */
 #define TINY_CYCLES 400
 
 /**
- * struct tiny_session - where a session of a tiny network is in its cycle
- * @due: when it goes on, ns
- * @sent: its packet is on the way; else it pauses
- * @pkt: the packet
- * @tags: its tags
- * @cycles: that it has completed
- * @changed: the cycle in which its rate changed last
+ * struct tiny_session - state of a session of a tiny network
+ * @due: time of its next step, ns
+ * @sent: its packet is in flight; otherwise it pauses
+ * @pkt: packet
+ * @tags: tags of @pkt
+ * @cycles: completed cycles
+ * @changed: cycle in which its rate changed last
  */
 struct tiny_session {
 	u64 due;
@@ -447,14 +448,15 @@ struct tiny_session {
 };
 
 /**
- * struct tiny_result - how a tiny network ended
- * @rests: all rates stand still
- * @bits: the largest difference from an exact rate, bit/s: at rest, or in the
- *	second half of the time that it was watched
- * @per_level: the largest for each level of bottlenecks that the rate depends on
+ * struct tiny_result - result of a tiny network
+ * @settled: all rates are constant
+ * @bits: largest difference from the max-min reference, bit/s: when settled, or
+ *	in the second half of the run
+ * @per_level: largest difference divided by the levels of bottlenecks that the
+ *	rate depends on, bit/s
  */
 struct tiny_result {
-	bool rests;
+	bool settled;
 	double bits;
 	double per_level;
 };
@@ -465,12 +467,12 @@ static void tiny_note(struct tiny_result *result,
 	double bits = (double)fabsl(session->src.rate - session->fair);
 
 	result->bits = fmax(result->bits, bits);
-	/* A demand may be next to a share that is off by as much. */
+	/* A demand may be close to a share that differs by as much. */
 	result->per_level =
 		fmax(result->per_level, bits / fmax(session->depth, 1));
 }
 
-/* Let a session go on to its next hop, or end, or cycle. */
+/* Advance a session to its next hop, end of its path, or cycle. */
 static void tiny_step(u32 number, struct tiny_session *t)
 {
 	struct net_session *session = &net.sessions[number];
@@ -499,20 +501,20 @@ static void tiny_step(u32 number, struct tiny_session *t)
 	hop = slbn_current_hop(&t->pkt);
 	link = &net.links[session->path[hop]];
 	assert_int_equal(
-		net.visit(link, number, &t->pkt, &t->tags[hop], net.now),
+		net.process(link, number, &t->pkt, &t->tags[hop], net.now),
 		SLBN_FORWARD);
 	t->due += link->delay;
 }
 
-/* A link of a tiny network, which keeps nothing of the network before. */
-static void tiny_link(u32 number, u64 capacity, u64 delay, bool heals)
+/* Initialize a link of a tiny network. */
+static void tiny_link(u32 number, u64 capacity, u64 delay, bool ledgers)
 {
 	static struct slbn_memory_entry memory[NET_LINKS][SLBN_MEMORY_WAYS];
 	struct net_link *link = &net.links[number];
 
 	link->params.C = capacity;
-	link->params.epoch = heals ? 100 * NET_MS : 0;
-	link->params.rows = heals;
+	link->params.epoch = ledgers ? 100 * NET_MS : 0;
+	link->params.rows = ledgers;
 	memset(&link->stats, 0, sizeof(link->stats));
 	memset(memory[number], 0, sizeof(memory[number]));
 	slbn_link_init(&link->vars, 0, (u32)rnd());
@@ -521,14 +523,14 @@ static void tiny_link(u32 number, u64 capacity, u64 delay, bool heals)
 }
 
 /*
- * Run net's sessions, which have their paths and nothing else, until all rates
- * stand still or it is plain that they never will. They join in their order,
- * @apart ns one after the other, with these demands.
+ * Run the sessions of net, which have only paths, until all rates have
+ * settled or never will. They join in order, @apart ns after each other, with
+ * these demands.
  */
 static struct tiny_result tiny_run(const u64 *demands, u64 apart)
 {
 	struct tiny_session tiny[NET_LINKS] = { 0 };
-	struct tiny_result result = { .rests = false };
+	struct tiny_result result = { .settled = false };
 	u32 least, quiet, n;
 
 	assert_true(net.session_count <= ARRAY_SIZE(tiny));
@@ -560,11 +562,11 @@ static struct tiny_result tiny_run(const u64 *demands, u64 apart)
 			quiet = fp_min64(quiet,
 					 tiny[n].cycles - tiny[n].changed);
 		}
-		result.rests = quiet >= TINY_QUIET;
-		if (result.rests || least >= TINY_CYCLES)
+		result.settled = quiet >= TINY_QUIET;
+		if (result.settled || least >= TINY_CYCLES)
 			break;
 	} while (true);
-	if (result.rests) {
+	if (result.settled) {
 		result.bits = 0;
 		result.per_level = 0;
 		for (n = 0; n < net.session_count; n++)
