@@ -59,7 +59,7 @@ static bool grow(struct agent *agent)
 		return false;
 	fp_heap_init(&due, memory, room);
 	for (n = 0; n < agent->due.count; n++)
-		fp_heap_set(&due, agent->due.nodes[n].thing,
+		fp_heap_set(&due, agent->due.nodes[n].item,
 			    agent->due.nodes[n].key);
 	free(agent->due_memory);
 	agent->due_memory = memory;
