@@ -4,7 +4,7 @@
  * what comes of the answers.
  *
  * The task itself is that of include/fairpath/slbn/slbn_core.h. Around it stands what a real
- * network needs (docs/slbn.md): of each session at most one packet is on its way,
+ * network needs (docs/protocol.md): of each session at most one packet is on its way,
  * and the same one is sent again until it is answered; between two cycles there
  * is a pause, long enough to keep control packets near a given part of the
  * session's rate and short enough to be seen in each epoch, and random so that
