@@ -192,27 +192,9 @@ static bool slbn_checksum_is_valid(const struct sk_buff *skb,
 	return !slbn_pseudo_header(skb, place, csum_partial(udp, length, 0));
 }
 
-/* Compute the authentication of a packet; its current value is ignored. */
-static u64 slbn_authentication(const struct slbn_link *link, u8 *data,
-			       const struct slbn_layout *layout)
+static u64 slbn_siphash(const void *data, u32 length, const void *key)
 {
-	u64 current_value = slbn_get64(data + layout->auth);
-	u64 computed;
-
-	slbn_put64(data + layout->auth, 0);
-	computed = siphash(data, layout->length, &link->key);
-	slbn_put64(data + layout->auth, current_value);
-	return computed;
-}
-
-/* Without a key, refuse authenticated packets: they could not be updated. */
-static bool slbn_is_authentic(const struct slbn_link *link, u8 *data,
-			      const struct slbn_layout *layout)
-{
-	if (!link->keyed)
-		return !layout->auth;
-	return layout->auth && slbn_get64(data + layout->auth) ==
-				       slbn_authentication(link, data, layout);
+	return siphash(data, length, key);
 }
 
 /* Process a packet with the tag of its current hop; false to drop it. */
@@ -268,9 +250,7 @@ slbn_process_packet(struct slbn_link *link, struct sk_buff *skb,
 		       !slbn_process_hop(link, data, pkt, now)))
 		return SLBN_DROP;
 	slbn_update_packet(data, pkt);
-	if (layout->auth)
-		slbn_put64(data + layout->auth,
-			   slbn_authentication(link, data, layout));
+	slbn_authenticate(data, layout, slbn_siphash, &link->key);
 	slbn_link_check_share(link);
 
 	/*
@@ -330,7 +310,8 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 		return SLBN_PASS_CONTROL;
 	if (!slbn_checksum_is_valid(skb, place))
 		return slbn_count_drop(&counters->bad_checksum);
-	if (!slbn_is_authentic(link, data, &layout))
+	if (!slbn_is_authentic(data, &layout, slbn_siphash,
+			       link->keyed ? &link->key : NULL))
 		return slbn_count_drop(&counters->bad_key);
 	if (egress && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
 		return slbn_count_drop(&counters->rate_limited);

@@ -28,8 +28,8 @@ MEGA = 10**6
 def build_peer(directory: Path) -> str:
     """Compile slbn_peer."""
     program = directory / "slbn_peer"
-    source = TOP / "tests/kernel/slbn_peer.c"
-    sh(f"cd {TOP} && gcc -O1 -Wall -Wextra -Werror -Iinclude -I. {source} -o {program}")
+    sources = "tests/kernel/slbn_peer.c userspace/common/siphash.c"
+    sh(f"cd {TOP} && gcc -O1 -Wall -Wextra -Werror -Iinclude -I. {sources} -o {program}")
     return str(program)
 
 

@@ -107,19 +107,6 @@ static int open_socket(const char *text)
 	return fd;
 }
 
-/* Write the authentication; return whether the right one was there. */
-static bool authenticate(u8 *data, const struct slbn_layout *layout)
-{
-	u64 given;
-
-	if (!keyed || !layout->auth)
-		return keyed == !!layout->auth;
-	given = slbn_get64(data + layout->auth);
-	slbn_put64(data + layout->auth, 0);
-	slbn_put64(data + layout->auth, siphash24(data, layout->length, key));
-	return given == slbn_get64(data + layout->auth);
-}
-
 static void send_packet(int fd, struct session *s)
 {
 	u8 data[SLBN_LENGTH_MAX];
@@ -128,7 +115,7 @@ static void send_packet(int fd, struct session *s)
 	layout.length =
 		slbn_build_packet(data, &s->src.pkt, s->src.tags, keyed);
 	layout.auth = keyed ? layout.length - SLBN_AUTH_LENGTH : 0;
-	authenticate(data, &layout);
+	slbn_authenticate(data, &layout, siphash24, key);
 	sendto(fd, data, layout.length, 0, (void *)&s->to, sizeof(s->to));
 	s->due = now() + RETRY;
 	s->waiting = true;
@@ -181,14 +168,15 @@ static void receive(int fd)
 			return;
 		if (slbn_parse_packet(data, got, &pkt, &layout) !=
 			    SLBN_PARSE_OK ||
-		    !authenticate(data, &layout))
+		    !slbn_is_authentic(data, &layout, siphash24,
+				       keyed ? key : NULL))
 			continue;
 		if (!slbn_destination_reply(&pkt)) {
 			answered(&pkt, data);
 			continue;
 		}
 		slbn_update_packet(data, &pkt);
-		authenticate(data, &layout);
+		slbn_authenticate(data, &layout, siphash24, key);
 		sendto(fd, data, layout.length, 0, (void *)&from, length);
 	}
 }

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What slbnctl reads from the kernel, of other versions than its own and of no
- * version at all: structures that are longer or shorter, attributes that are
- * missing, twice, or too short; and plain nonsense. The sanitizers see that
- * nothing is read beyond its end: each message stands in a block of memory of
- * just its size.
+ * slbnctl's parser of messages from the kernel, of other versions or malformed:
+ * structures that are longer or shorter, attributes that are missing, duplicate
+ * or too short, and random octets. Each message is allocated with its exact size,
+ * so that the sanitizers find every read beyond its end.
  */
 #include "unit.h"
 
-#include "../../userspace/slbnctl/genl.c"
-#include "../../userspace/slbnctl/show.c"
-#include "../../userspace/slbnctl/link.c"
+#include <errno.h>
+#include <json-c/json.h>
+#include <linux/genetlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-void end_when_interrupted(void)
+#include "../../userspace/slbnctl/link.h"
+#include "../../userspace/slbnctl/show.h"
+#include "../../userspace/slbnctl/slbnctl.h"
+
+void exit_on_signal(void)
 {
 }
 
@@ -20,7 +26,7 @@ bool json;
 
 #define FAMILY 33
 
-/* @from in a block of its own size, to the next multiple of 4 as on a socket. */
+/* A copy of @from in a block of its size, padded to 4 octets as on a socket. */
 static struct nlmsghdr *copy_of(const struct nlmsghdr *from)
 {
 	struct nlmsghdr *message = calloc(1, MNL_ALIGN(from->nlmsg_len));
@@ -28,14 +34,14 @@ static struct nlmsghdr *copy_of(const struct nlmsghdr *from)
 	return memcpy(message, from, from->nlmsg_len);
 }
 
-/* A link that the kernel describes, with @size octets of its state. */
-static struct nlmsghdr *described(const void *state, size_t size)
+/* A message about a link, with @size octets of its state. */
+static struct nlmsghdr *link_message(const void *state, size_t size)
 {
-	struct genl_room room = {};
+	struct genl_buffer buffer = {};
 	const struct genl genl = { .family = FAMILY };
 	struct nlmsghdr *message;
 
-	message = genl_message(&genl, &room, SLBN_C_SHARE_EVENT, 0);
+	message = genl_message(&genl, &buffer, SLBN_C_SHARE_EVENT, 0);
 	mnl_attr_put_u32(message, SLBN_A_IFINDEX, 7);
 	mnl_attr_put_strz(message, SLBN_A_IFNAME, "eth7");
 	mnl_attr_put_u32(message, SLBN_A_HANDLE, 0x10000);
@@ -45,8 +51,8 @@ static struct nlmsghdr *described(const void *state, size_t size)
 	return copy_of(message);
 }
 
-/* Octets of the state that are known: the others are zeros or left out. */
-static void a_state_of_any_length(void **state)
+/* Missing octets of the state are read as 0, excess octets are ignored. */
+static void state_of_any_length(void **state)
 {
 	__u8 sent[sizeof(struct slbn_link_state) + 64];
 	size_t size;
@@ -54,22 +60,22 @@ static void a_state_of_any_length(void **state)
 	(void)state;
 	memset(sent, 0x5a, sizeof(sent));
 	for (size = 0; size <= sizeof(sent); size++) {
-		struct nlmsghdr *message = described(sent, size);
+		struct nlmsghdr *message = link_message(sent, size);
 		struct slbn_link_state expected = {};
 		struct link link;
 
 		memcpy(&expected, sent,
 		       size < sizeof(expected) ? size : sizeof(expected));
-		assert_true(read_link(message, &link));
+		assert_true(link_read(message, &link));
 		assert_memory_equal(&link.state, &expected, sizeof(expected));
 		assert_string_equal(link.name, "eth7");
-		assert_int_equal(link.options.value[SLBN_A_RATE], 5000000);
+		assert_int_equal(link.attributes.value[SLBN_A_RATE], 5000000);
 		free(message);
 	}
 }
 
-/* What is printed meanwhile goes here. */
-static FILE *output_to(char **text, size_t *length)
+/* Redirect standard output to memory; returns the previous one. */
+static FILE *redirect_stdout(char **text, size_t *length)
 {
 	FILE *before = stdout;
 
@@ -78,7 +84,7 @@ static FILE *output_to(char **text, size_t *length)
 	return before;
 }
 
-static void text_and_json_have_each_number(void **state)
+static void text_and_json_have_all_numbers(void **state)
 {
 	struct slbn_link_state sent = {};
 	struct nlmsghdr *message;
@@ -95,14 +101,14 @@ static void text_and_json_have_each_number(void **state)
 	sent.prev.N = 4;
 	sent.tag = 65535;
 	sent.rate_limited = 1ULL << 63;
-	message = described(&sent, sizeof(sent));
-	assert_true(read_link(message, &link));
-	/* It may be called what it likes. */
+	message = link_message(&sent, sizeof(sent));
+	assert_true(link_read(message, &link));
+	/* Device names may have any characters. */
 	strcpy(link.name, "\"\\e%s\n");
 
 	json = true;
-	before = output_to(&text, &length);
-	show_link(&link);
+	before = redirect_stdout(&text, &length);
+	link_show(&link);
 	fclose(stdout);
 	stdout = before;
 	read = json_tokener_parse(text);
@@ -120,8 +126,8 @@ static void text_and_json_have_each_number(void **state)
 	free(text);
 
 	json = false;
-	before = output_to(&text, &length);
-	show_link(&link);
+	before = redirect_stdout(&text, &length);
+	link_show(&link);
 	fclose(stdout);
 	stdout = before;
 	assert_int_equal(strncmp(text, "\"\\e%s\n: slbn 1: rate 5Mbit", 25), 0);
@@ -132,7 +138,7 @@ static void text_and_json_have_each_number(void **state)
 	free(message);
 }
 
-static void put_nonsense(struct nlmsghdr *message, u32 attributes)
+static void put_random_attributes(struct nlmsghdr *message, u32 attributes)
 {
 	u8 payload[400];
 	size_t i;
@@ -150,20 +156,20 @@ static void put_nonsense(struct nlmsghdr *message, u32 attributes)
 	}
 }
 
-/* Any type, any end: what one recv() may hold, read as an answer and an event. */
-static void nonsense(void **state)
+/* Random messages of any type, read as replies and as events. */
+static void random_messages(void **state)
 {
-	struct monitor monitor = { .genl.family = FAMILY };
-	FILE *shown = stdout, *complained = stderr;
-	u64 sound = 0;
+	struct link_monitor monitor = { .genl.family = FAMILY };
+	FILE *shown = stdout, *errors = stderr;
+	u64 valid = 0;
 
 	(void)state;
 	for (unit_step = 0; unit_step < 300000; unit_step++) {
-		struct genl_room room[4] = {};
+		struct genl_buffer buffer[4] = {};
 		struct links links = {};
-		struct asked asked = { "about", collect, &links };
-		struct nlmsghdr *message = mnl_nlmsg_put_header(room);
-		char *text, *said;
+		struct genl_call call = { "subject", link_collect, &links };
+		struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+		char *text, *error;
 		size_t length, size;
 
 		message->nlmsg_type = one_in(4) ? rnd_in(0, 5) : FAMILY;
@@ -183,8 +189,8 @@ static void nonsense(void **state)
 			err->error = -(int)rnd_in(0, 200);
 			err->msg.nlmsg_len = one_in(4) ? rnd() : rnd_in(0, 64);
 		}
-		put_nonsense(message, rnd_in(0, 8));
-		/* The head is the kernel's netlink's own, and libmnl trusts it. */
+		put_random_attributes(message, rnd_in(0, 8));
+		/* libmnl trusts the header, which the kernel's netlink writes. */
 		if (one_in(16))
 			message->nlmsg_len =
 				rnd_in(sizeof(*message), message->nlmsg_len);
@@ -192,44 +198,43 @@ static void nonsense(void **state)
 		message = copy_of(message);
 
 		json = one_in(2);
-		stderr = open_memstream(&said, &length);
+		stderr = open_memstream(&error, &length);
 		stdout = open_memstream(&text, &length);
-		mnl_cb_run2(message, size, 0, 0, answer, &asked, ends,
-			    NLMSG_MIN_TYPE);
-		show_links(&links);
-		sound += links.count;
-		mnl_cb_run2(message, size, 0, 0, show_event, &monitor, ends, 0);
-		mnl_cb_run2(message, size, 0, 0, describe, &monitor.genl, ends,
-			    0);
+		genl_process(message, size, 0, 0, &call);
+		links_show(&links);
+		valid += links.count;
+		mnl_cb_run(message, size, 0, 0, link_show_event, &monitor);
+		mnl_cb_run(message, size, 0, 0, genl_read_family,
+			   &monitor.genl);
 		monitor.genl.family = FAMILY;
 		fclose(stdout);
 		fclose(stderr);
 		stdout = shown;
-		stderr = complained;
+		stderr = errors;
 		free(text);
-		free(said);
+		free(error);
 		free(links.link);
 		free(message);
 	}
-	printf("# %llu were links\n", sound);
-	CHECK(sound > 10000, "%llu links", sound);
+	printf("# %llu links\n", valid);
+	CHECK(valid > 10000, "%llu links", valid);
 }
 
-/* The kernel's words, whether or not it repeats the request. */
-static void refusals(void **state)
+/* The kernel's explanation is printed, whether or not the ack has our request. */
+static void errors_are_explained(void **state)
 {
 	static const char *const flags[] = { "capped", "not capped" };
 	u32 capped;
 
 	(void)state;
 	for (capped = 0; capped < ARRAY_SIZE(flags); capped++) {
-		struct genl_room room = {};
-		struct nlmsghdr *message = mnl_nlmsg_put_header(&room);
-		struct asked asked = { "eth7", NULL, NULL };
+		struct genl_buffer buffer = {};
+		struct nlmsghdr *message = mnl_nlmsg_put_header(&buffer);
+		struct genl_call call = { "eth7", NULL, NULL };
 		FILE *before = stderr;
 		struct nlmsgerr *err;
 		size_t length;
-		char *said;
+		char *error;
 
 		message->nlmsg_type = NLMSG_ERROR;
 		message->nlmsg_flags =
@@ -242,22 +247,24 @@ static void refusals(void **state)
 		mnl_attr_put_u32(message, NLMSGERR_ATTR_OFFS, 5);
 		mnl_attr_put_strz(message, NLMSGERR_ATTR_MSG, "not like that");
 		message = copy_of(message);
-		stderr = open_memstream(&said, &length);
-		assert_int_equal(end(message, &asked), MNL_CB_ERROR);
+		stderr = open_memstream(&error, &length);
+		assert_int_equal(
+			genl_process(message, message->nlmsg_len, 0, 0, &call),
+			MNL_CB_ERROR);
 		fclose(stderr);
 		stderr = before;
 		assert_int_equal(errno, 0);
-		assert_string_equal(said, "slbnctl: eth7: not like that\n");
-		free(said);
+		assert_string_equal(error, "slbnctl: eth7: not like that\n");
+		free(error);
 		free(message);
 	}
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(a_state_of_any_length),
-	UNIT_TEST(text_and_json_have_each_number),
-	UNIT_TEST(nonsense),
-	UNIT_TEST(refusals),
+	UNIT_TEST(state_of_any_length),
+	UNIT_TEST(text_and_json_have_all_numbers),
+	UNIT_TEST(random_messages),
+	UNIT_TEST(errors_are_explained),
 };
 
 UNIT_MAIN(tests)

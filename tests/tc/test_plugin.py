@@ -156,7 +156,7 @@ PLUGINS = {
         ranges={
             "rate": "1kbit to 1tbit, or auto: the device's speed",
             "epoch": "10ms to 3600s, or 0: never",
-            "memory": "0 to 4194304 visits, or a time up to 60s",
+            "memory": "0 to 4194304 entries, or a time up to 60s",
             "control": "0.1% to 100% of the rate",
             "key": "32 hexadecimal digits, or none",
         },
@@ -183,7 +183,7 @@ PLUGINS = {
         ],
         defaults=["auto*", "no-edge*", "none*", "(* 1s)", "(* 5%)", "(* auto", "(* none)"],
         unknown=["foo", "Rate", "rat", "keyed", "100", "threshold", ""],
-        shown_in="userspace/common/link_options.h",
+        shown_in="userspace/common/link_options.c",
     ),
 }
 KINDS = sorted(PLUGINS)
@@ -368,7 +368,7 @@ def test_manual_has_every_option_and_statistic(kind: str) -> None:
         for bound in re.findall(r"[0-9]+", ranges):
             assert bound in text
     source = (TOP / PLUGINS[kind].shown_in).read_text()
-    shown = re.findall(r'(?:print|show)_\w+\(\s*"(\w+)",\s+"([^"]*)"', source)
+    shown = re.findall(r'print_\w+\((?:\s*out,)?\s*"(\w+)",\s+"([^"]*)"', source)
     assert len(shown) > 11
     known = set(re.findall(r"\w+", text.lower()))
     for key, in_text in shown:

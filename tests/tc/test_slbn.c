@@ -389,7 +389,7 @@ static void statistics_as_text(void **state)
 		"  previous N 1 NR 1 BF 999bit tag 21172\n"
 		"  joins 12 probes 3388 acks 3400 leaves 2 answered 7\n"
 		"  new 13 migrated 44 corrected 6 clamped 5"
-		" memory 1024 visits 32768 bytes events 3\n"
+		" memory 1024 entries 32768 bytes events 3\n"
 		"  dropped: stale 21 wrong_path 22 too_many_hops 23 malformed 24"
 		" bad_checksum 25\n"
 		"   fragments 26 bad_key 27 from_hosts 28 rate_limited 29";

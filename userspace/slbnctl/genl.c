@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Speaking with the family "slbn" of the kernel, over libmnl.
+ * Requests to the kernel's generic netlink family "slbn", over libmnl.
  *
- * One request is asked at a time and answered before the next. Whatever goes
- * wrong is told here, in the kernel's own words if it has any (extended
- * acknowledgments). Each length in an answer is checked before what it counts is
- * looked at.
+ * One request is outstanding at a time. Errors are printed here, with the
+ * kernel's extended acknowledgment if there is one. Messages may be malformed:
+ * each length is checked before its payload is read.
  */
 #include <errno.h>
 #include <linux/genetlink.h>
@@ -17,7 +16,7 @@
 #include "genl.h"
 #include "slbnctl.h"
 
-/* The kernel fills as much of it as it can with one piece of a list. */
+/* The kernel fills one such buffer with each part of a dump. */
 static union {
 	struct nlmsghdr first;
 	char octets[32768];
@@ -26,8 +25,8 @@ static union {
 #define NOT_LOADED \
 	"the module sch_slbn is not loaded; to load it: modprobe sch_slbn, or: tc qdisc add dev DEV root slbn rate RATE"
 
-/* The kernel's explanation, which ends @message from @offset on; or NULL. */
-static const char *explanation(const struct nlmsghdr *message, size_t offset)
+/* The extended acknowledgment's text among the attributes from @offset on. */
+static const char *extack_text(const struct nlmsghdr *message, size_t offset)
 {
 	const struct nlattr *attr;
 
@@ -41,14 +40,14 @@ static const char *explanation(const struct nlmsghdr *message, size_t offset)
 	return NULL;
 }
 
-/* Set errno: to 0 if the refusal of what is @about something has been told. */
-static int refused(const struct nlmsghdr *message, int error, size_t offset,
-		   const char *about)
+/* Print the kernel's explanation and clear errno, or set errno to @error. */
+static int report_error(const struct nlmsghdr *message, int error,
+			size_t offset, const char *subject)
 {
-	const char *text = explanation(message, offset);
+	const char *text = extack_text(message, offset);
 
-	if (text && about) {
-		complain("%s: %s", about, text);
+	if (text && subject) {
+		complain("%s: %s", subject, text);
 		errno = 0;
 	} else {
 		errno = -error;
@@ -56,30 +55,18 @@ static int refused(const struct nlmsghdr *message, int error, size_t offset,
 	return MNL_CB_ERROR;
 }
 
-/**
- * struct asked - a request that is being answered
- * @about: what it is about
- * @answer: called for each message of the answer
- * @data: what it is called with
- */
-struct asked {
-	const char *about;
-	mnl_cb_t answer;
-	void *data;
-};
-
-static int answer(const struct nlmsghdr *message, void *data)
+static int read_reply(const struct nlmsghdr *message, void *data)
 {
-	const struct asked *asked = data;
+	const struct genl_call *call = data;
 
-	return asked->answer ? asked->answer(message, asked->data) : MNL_CB_OK;
+	return call->reply ? call->reply(message, call->data) : MNL_CB_OK;
 }
 
-/* It ends a request that is not for a list: 0, or an error. */
-static int end(const struct nlmsghdr *message, void *data)
+/* NLMSG_ERROR: the result of a request, 0 if it succeeded. */
+static int read_ack(const struct nlmsghdr *message, void *data)
 {
 	const struct nlmsgerr *err = mnl_nlmsg_get_payload(message);
-	const struct asked *asked = data;
+	const struct genl_call *call = data;
 	size_t offset = sizeof(*err);
 
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(*err)) {
@@ -88,16 +75,16 @@ static int end(const struct nlmsghdr *message, void *data)
 	}
 	if (!err->error)
 		return MNL_CB_STOP;
-	/* Our request is repeated, unless it is capped. */
+	/* The message contains our request, unless it is capped. */
 	if (!(message->nlmsg_flags & NLM_F_CAPPED))
 		offset += err->msg.nlmsg_len - sizeof(err->msg);
-	return refused(message, err->error, offset, asked->about);
+	return report_error(message, err->error, offset, call->subject);
 }
 
-/* It ends a list, with what kept it from being complete, if something did. */
-static int end_of_list(const struct nlmsghdr *message, void *data)
+/* NLMSG_DONE: the end of a dump, with an error if it is incomplete. */
+static int read_done(const struct nlmsghdr *message, void *data)
 {
-	const struct asked *asked = data;
+	const struct genl_call *call = data;
 	int error;
 
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(error))
@@ -105,13 +92,31 @@ static int end_of_list(const struct nlmsghdr *message, void *data)
 	memcpy(&error, mnl_nlmsg_get_payload(message), sizeof(error));
 	if (error >= 0)
 		return MNL_CB_STOP;
-	return refused(message, error, sizeof(error), asked->about);
+	return report_error(message, error, sizeof(error), call->subject);
 }
 
-static mnl_cb_t ends[NLMSG_MIN_TYPE] = {
-	[NLMSG_ERROR] = end,
-	[NLMSG_DONE] = end_of_list,
-};
+/**
+ * genl_process() - process received messages
+ * @messages: the messages
+ * @length: octets of them
+ * @seq: expected sequence number; 0: any
+ * @port: expected port ID; 0: any
+ * @call: the request that they reply to
+ *
+ * Return: as mnl_cb_run(): MNL_CB_OK if more messages follow, MNL_CB_STOP after
+ * the last one, MNL_CB_ERROR with errno set, to 0 if the error was printed.
+ */
+int genl_process(const void *messages, size_t length, __u32 seq,
+		 unsigned int port, struct genl_call *call)
+{
+	static mnl_cb_t control[NLMSG_MIN_TYPE] = {
+		[NLMSG_ERROR] = read_ack,
+		[NLMSG_DONE] = read_done,
+	};
+
+	return mnl_cb_run2(messages, length, seq, port, read_reply, call,
+			   control, NLMSG_MIN_TYPE);
+}
 
 static bool connect_socket(struct genl *genl)
 {
@@ -123,7 +128,7 @@ static bool connect_socket(struct genl *genl)
 		complain("netlink: %s", strerror(errno));
 		return false;
 	}
-	/* Kernels without them explain less, or more than is needed. */
+	/* Optional: kernels without these explain less, or copy the request. */
 	mnl_socket_setsockopt(genl->socket, NETLINK_EXT_ACK, &one, sizeof(one));
 	mnl_socket_setsockopt(genl->socket, NETLINK_CAP_ACK, &one, sizeof(one));
 	genl->port = mnl_socket_get_portid(genl->socket);
@@ -131,48 +136,49 @@ static bool connect_socket(struct genl *genl)
 }
 
 /**
- * genl_message() - begin a message to the family
+ * genl_message() - begin a request
  * @genl: the connection
- * @room: where it is to be
- * @command: what is wanted
- * @flags: besides NLM_F_REQUEST
+ * @buffer: where to build it
+ * @command: command of the family
+ * @flags: in addition to NLM_F_REQUEST
  *
  * Return: the message, to which attributes may be added.
  */
-struct nlmsghdr *genl_message(const struct genl *genl, struct genl_room *room,
-			      int command, int flags)
+struct nlmsghdr *genl_message(const struct genl *genl,
+			      struct genl_buffer *buffer, int command,
+			      int flags)
 {
-	struct nlmsghdr *message = mnl_nlmsg_put_header(room);
-	struct genlmsghdr *head;
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	struct genlmsghdr *header;
 
 	message->nlmsg_type = genl->family;
 	message->nlmsg_flags = NLM_F_REQUEST | flags;
-	head = mnl_nlmsg_put_extra_header(message, sizeof(*head));
-	head->cmd = command;
-	head->version = SLBN_GENL_VERSION;
+	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
+	header->cmd = command;
+	header->version = SLBN_GENL_VERSION;
 	return message;
 }
 
 /**
- * genl_ask() - send a request and read the answer
+ * genl_request() - send a request and process its replies
  * @genl: the connection
  * @message: the request
- * @about: what it is about, in a complaint; NULL: an error is not told
- * @asked_answer: called for each message of the answer; may be NULL
- * @data: what it is called with
+ * @subject: prefix of error messages; NULL: errors are not printed
+ * @reply: called for each reply; may be NULL
+ * @data: passed to @reply
  *
- * Return: whether it was done. If not, errno says why: EINTR, if a list changed
- * while it was read (the rest of it may still be coming, so the connection is of
- * no use any more); all else has been told.
+ * Return: whether it succeeded. If not, the error has been printed, except
+ * errno EINTR: the list changed during a dump. Parts of that dump may still
+ * arrive, so the connection must be closed then.
  */
-bool genl_ask(struct genl *genl, struct nlmsghdr *message, const char *about,
-	      mnl_cb_t asked_answer, void *data)
+bool genl_request(struct genl *genl, struct nlmsghdr *message,
+		  const char *subject, mnl_cb_t reply, void *data)
 {
-	struct asked asked = { about, asked_answer, data };
+	struct genl_call call = { subject, reply, data };
 	ssize_t length;
 	int more = MNL_CB_OK;
 
-	/* Without this a request for one thing has no end that is told. */
+	/* Without it, nothing marks the end of the reply to a single object. */
 	message->nlmsg_flags |= NLM_F_ACK;
 	message->nlmsg_seq = ++genl->seq;
 	if (mnl_socket_sendto(genl->socket, message, message->nlmsg_len) < 0)
@@ -181,17 +187,16 @@ bool genl_ask(struct genl *genl, struct nlmsghdr *message, const char *about,
 		length = mnl_socket_recvfrom(genl->socket, &received,
 					     sizeof(received));
 		more = length < 0 ? MNL_CB_ERROR :
-				    mnl_cb_run2(&received, length, genl->seq,
-						genl->port, answer, &asked,
-						ends, NLMSG_MIN_TYPE);
+				    genl_process(&received, length, genl->seq,
+						 genl->port, &call);
 	}
-	if (more == MNL_CB_ERROR && about && errno && errno != EINTR)
-		complain("%s: %s", about, strerror(errno));
+	if (more == MNL_CB_ERROR && subject && errno && errno != EINTR)
+		complain("%s: %s", subject, strerror(errno));
 	return more != MNL_CB_ERROR;
 }
 
-/* The number of the group @name among @groups, or 0. */
-static __u32 group_called(const char *name, const struct nlattr *groups)
+/* The ID of the multicast group @name in CTRL_ATTR_MCAST_GROUPS; 0: none. */
+static __u32 find_group(const char *name, const struct nlattr *groups)
 {
 	const struct nlattr *group, *part;
 
@@ -215,8 +220,14 @@ static __u32 group_called(const char *name, const struct nlattr *groups)
 	return 0;
 }
 
-/* The family's number and that of its group, from the kernel's description. */
-static int describe(const struct nlmsghdr *message, void *data)
+/**
+ * genl_read_family() - read the IDs of the family and of its group
+ * @message: a reply to CTRL_CMD_GETFAMILY
+ * @data: the struct genl
+ *
+ * Return: MNL_CB_OK.
+ */
+int genl_read_family(const struct nlmsghdr *message, void *data)
 {
 	const struct nlattr *attr;
 	struct genl *genl = data;
@@ -228,7 +239,7 @@ static int describe(const struct nlmsghdr *message, void *data)
 		    mnl_attr_validate(attr, MNL_TYPE_U16) >= 0)
 			genl->family = mnl_attr_get_u16(attr);
 		if (type == CTRL_ATTR_MCAST_GROUPS)
-			genl->group = group_called(SLBN_GENL_GROUP_SHARE, attr);
+			genl->group = find_group(SLBN_GENL_GROUP_SHARE, attr);
 	}
 	return MNL_CB_OK;
 }
@@ -237,19 +248,19 @@ static int describe(const struct nlmsghdr *message, void *data)
  * genl_open() - connect to the family
  * @genl: the connection
  *
- * Return: whether it is there; if not, it has been told why.
+ * Return: whether it exists; if not, the error has been printed.
  */
 bool genl_open(struct genl *genl)
 {
-	struct genl_room room;
+	struct genl_buffer buffer;
 	struct nlmsghdr *message;
 
 	*genl = (struct genl){ .family = GENL_ID_CTRL };
 	if (!connect_socket(genl))
 		return false;
-	message = genl_message(genl, &room, CTRL_CMD_GETFAMILY, 0);
+	message = genl_message(genl, &buffer, CTRL_CMD_GETFAMILY, 0);
 	mnl_attr_put_strz(message, CTRL_ATTR_FAMILY_NAME, SLBN_GENL_NAME);
-	if (genl_ask(genl, message, NULL, describe, genl))
+	if (genl_request(genl, message, NULL, genl_read_family, genl))
 		return true;
 	if (errno == ENOENT)
 		complain(NOT_LOADED);
@@ -260,7 +271,7 @@ bool genl_open(struct genl *genl)
 }
 
 /**
- * genl_close() - give a connection back
+ * genl_close() - close a connection
  * @genl: the connection
  */
 void genl_close(struct genl *genl)
@@ -269,12 +280,12 @@ void genl_close(struct genl *genl)
 }
 
 /**
- * genl_listen() - have events told to this connection
- * @genl: the connection, which from now on is for nothing else
+ * genl_subscribe() - join the multicast group of share events
+ * @genl: the connection, which can send no requests from now on
  *
- * Return: whether they will be; if not, it has been told why.
+ * Return: whether it succeeded; if not, the error has been printed.
  */
-bool genl_listen(struct genl *genl)
+bool genl_subscribe(struct genl *genl)
 {
 	if (mnl_socket_setsockopt(genl->socket, NETLINK_ADD_MEMBERSHIP,
 				  &genl->group, sizeof(genl->group)) < 0) {
@@ -285,14 +296,14 @@ bool genl_listen(struct genl *genl)
 }
 
 /**
- * genl_hear() - read events that there are
+ * genl_receive_events() - wait for events and process them
  * @genl: the connection
  * @event: called for each
- * @data: what it is called with
+ * @data: passed to @event
  *
- * Return: 0, or an error: -ENOBUFS if some were lost.
+ * Return: 0, or a negative errno: -ENOBUFS if events were lost.
  */
-int genl_hear(struct genl *genl, mnl_cb_t event, void *data)
+int genl_receive_events(struct genl *genl, mnl_cb_t event, void *data)
 {
 	ssize_t length =
 		mnl_socket_recvfrom(genl->socket, &received, sizeof(received));

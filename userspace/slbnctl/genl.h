@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Speaking with the family "slbn" of the kernel.
+ * Requests to the kernel's generic netlink family "slbn".
  */
 #ifndef FAIRPATH_SLBNCTL_GENL_H
 #define FAIRPATH_SLBNCTL_GENL_H
@@ -10,22 +10,22 @@
 #include <stdbool.h>
 
 /**
- * struct genl_room - room for a message of ours
- * @head: its head
- * @rest: the name of a device, and all that can be set, fit
+ * struct genl_buffer - a buffer for one request
+ * @header: the message's header
+ * @rest: large enough for a device name and all attributes that can be set
  */
-struct genl_room {
-	struct nlmsghdr head;
+struct genl_buffer {
+	struct nlmsghdr header;
 	char rest[1024];
 };
 
 /**
  * struct genl - a connection
- * @socket: where it is
- * @port: what the kernel calls us
- * @seq: of the last request
- * @family: number of the family
- * @group: number of the group SLBN_GENL_GROUP_SHARE
+ * @socket: the netlink socket
+ * @port: our port ID
+ * @seq: sequence number of the last request
+ * @family: ID of the family
+ * @group: ID of its multicast group SLBN_GENL_GROUP_SHARE
  */
 struct genl {
 	struct mnl_socket *socket;
@@ -35,13 +35,30 @@ struct genl {
 	__u32 group;
 };
 
+/**
+ * struct genl_call - a request that waits for its replies
+ * @subject: prefix of error messages; NULL: errors are not printed
+ * @reply: called for each reply; may be NULL
+ * @data: passed to @reply
+ */
+struct genl_call {
+	const char *subject;
+	mnl_cb_t reply;
+	void *data;
+};
+
 bool genl_open(struct genl *genl);
 void genl_close(struct genl *genl);
-struct nlmsghdr *genl_message(const struct genl *genl, struct genl_room *room,
-			      int command, int flags);
-bool genl_ask(struct genl *genl, struct nlmsghdr *message, const char *about,
-	      mnl_cb_t answer, void *data);
-bool genl_listen(struct genl *genl);
-int genl_hear(struct genl *genl, mnl_cb_t event, void *data);
+struct nlmsghdr *genl_message(const struct genl *genl,
+			      struct genl_buffer *buffer, int command,
+			      int flags);
+bool genl_request(struct genl *genl, struct nlmsghdr *message,
+		  const char *subject, mnl_cb_t reply, void *data);
+bool genl_subscribe(struct genl *genl);
+int genl_receive_events(struct genl *genl, mnl_cb_t event, void *data);
+
+int genl_process(const void *messages, size_t length, __u32 seq,
+		 unsigned int port, struct genl_call *call);
+int genl_read_family(const struct nlmsghdr *message, void *data);
 
 #endif /* FAIRPATH_SLBNCTL_GENL_H */

@@ -1,62 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnctl link: lists, shows, sets, resets and monitors the links of SLBN in
- * the network namespace in which it runs.
+ * slbnctl link: lists, shows, sets, resets and monitors the SLBN links of the
+ * current network namespace.
  *
- * Words and numbers are those of link_options.h, which tc's plugin has, too. What
- * only the kernel can judge is left to it. Whatever it sends may be of another
- * version: attributes may be missing, and the state may be longer or shorter
- * than the one known here.
+ * Options and output are those of link_options.h, shared with tc's plugin. The
+ * kernel may be of another version: attributes may be missing, and the state
+ * may be longer or shorter than ours.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <linux/genetlink.h>
-#include <linux/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "genl.h"
+#include "../common/units.h"
+#include "link.h"
 #include "show.h"
 #include "slbnctl.h"
 
-#define SLBN_WHO "slbnctl"
-#define SLBN_KEY_TAKES \
-	"32 hexadecimal digits, none, @FILE, or - for standard input"
-#include "../common/link_options.h"
+#define KEY_SYNTAX "32 hexadecimal digits, none, @FILE, or - for standard input"
 
-/* How often a list may change while it is read, one after the other. */
+/* Attempts to list links while the list changes. */
 #define LIST_TRIES 10
-#define LIST_MOVES "links come and go faster than they can be listed"
+#define LIST_CHANGES "the list of links changes too often to be read"
 
-#define EVENTS_LOST \
-	"events were lost: they came faster than they could be written"
-
-/**
- * struct link - a link as the kernel described it
- * @name: of its device
- * @options: its attributes, the device's index and the handle among them
- * @state: its state and counters
- */
-struct link {
-	char name[IFNAMSIZ];
-	struct slbn_options options;
-	struct slbn_link_state state;
-};
+#define EVENTS_LOST "events were lost: they arrived faster than they were read"
 
 /**
- * struct links - some of them
- * @link: the first
- * @count: how many there are
+ * link_read() - parse a message about a link
+ * @message: the message
+ * @link: set from it
+ *
+ * Return: whether @message describes a link.
  */
-struct links {
-	struct link *link;
-	size_t count;
-};
-
-/* False if it is no message about a link. */
-static bool read_link(const struct nlmsghdr *message, struct link *link)
+bool link_read(const struct nlmsghdr *message, struct link *link)
 {
 	const struct nlattr *attr;
 
@@ -72,24 +52,31 @@ static bool read_link(const struct nlmsghdr *message, struct link *link)
 			snprintf(link->name, sizeof(link->name), "%.*s",
 				 (int)length, (const char *)payload);
 		else if (type == SLBN_A_STATE)
-			slbn_state_take(&link->state, payload, length);
+			link_state_read(&link->state, payload, length);
 		else
-			slbn_options_take(&link->options, type, payload,
-					  length);
+			link_attributes_read(&link->attributes, type, payload,
+					     length);
 	}
-	return link->options.there[SLBN_A_IFINDEX];
+	return link->attributes.present[SLBN_A_IFINDEX];
 }
 
-static int collect(const struct nlmsghdr *message, void *data)
+/**
+ * link_collect() - append a link to an array
+ * @message: a message about the link
+ * @data: the struct links
+ *
+ * Return: MNL_CB_OK, or MNL_CB_ERROR without memory.
+ */
+int link_collect(const struct nlmsghdr *message, void *data)
 {
 	struct links *links = data;
-	struct link *more;
+	struct link *larger;
 
-	more = reallocarray(links->link, links->count + 1, sizeof(*more));
-	if (!more)
+	larger = reallocarray(links->link, links->count + 1, sizeof(*larger));
+	if (!larger)
 		return MNL_CB_ERROR;
-	links->link = more;
-	links->count += read_link(message, &more[links->count]);
+	links->link = larger;
+	links->count += link_read(message, &larger[links->count]);
 	return MNL_CB_OK;
 }
 
@@ -98,37 +85,45 @@ static void show_identity(const struct link *link)
 	char handle[UNITS_TEXT];
 
 	snprintf(handle, sizeof(handle),
-		 "%llx:", link->options.value[SLBN_A_HANDLE] >> 16);
+		 "%llx:", link->attributes.value[SLBN_A_HANDLE] >> 16);
 	if (json)
-		print_count("ifindex", NULL,
-			    link->options.value[SLBN_A_IFINDEX]);
+		show_count("ifindex", NULL,
+			   link->attributes.value[SLBN_A_IFINDEX]);
 	show_string("dev", "%s: slbn ", link->name);
 	show_string("handle", "%s", handle);
 }
 
-static void show_link(const struct link *link)
+/**
+ * link_show() - print a link: options, state and counters
+ * @link: the link
+ */
+void link_show(const struct link *link)
 {
-	const struct slbn_options *options = &link->options;
+	const struct link_attributes *attributes = &link->attributes;
 
 	show_begin();
 	show_identity(link);
 	if (!json)
 		putchar(' ');
 	show_nested("options");
-	slbn_show_options(options);
-	if (options->there[SLBN_A_THRESHOLD])
-		slbn_show_permille("threshold",
-				   options->value[SLBN_A_THRESHOLD]);
+	link_print_options(&show_output, attributes);
+	if (attributes->present[SLBN_A_THRESHOLD])
+		link_print_permille(&show_output, "threshold",
+				    attributes->value[SLBN_A_THRESHOLD]);
 	show_nested_end();
-	print_nl();
-	slbn_show_summary(&link->state);
-	print_nl();
-	slbn_show_details(&link->state);
-	print_nl();
+	show_newline();
+	link_print_summary(&show_output, &link->state);
+	show_newline();
+	link_print_details(&show_output, &link->state);
+	show_newline();
 	show_end();
 }
 
-static void show_links(const struct links *links)
+/**
+ * links_show() - print links
+ * @links: the links
+ */
+void links_show(const struct links *links)
 {
 	size_t i;
 
@@ -137,16 +132,16 @@ static void show_links(const struct links *links)
 	for (i = 0; i < links->count; i++) {
 		if (json && i)
 			putchar(',');
-		show_link(&links->link[i]);
+		link_show(&links->link[i]);
 	}
 	if (json)
 		puts("]");
 }
 
-static enum status link_list(int argc, char **argv)
+static enum status run_list(int argc, char **argv)
 {
-	struct genl_room room;
-	enum status status = STATUS_REFUSED;
+	struct genl_buffer buffer;
+	enum status status = STATUS_FAILED;
 	struct nlmsghdr *message;
 	struct links links;
 	struct genl genl;
@@ -154,21 +149,22 @@ static enum status link_list(int argc, char **argv)
 	bool done;
 
 	if (argc) {
-		complain("list takes no \"%s\"; see --help", *argv);
+		complain("list takes no argument \"%s\"; see --help", *argv);
 		return STATUS_USAGE;
 	}
 	for (tries = LIST_TRIES; tries; tries--) {
 		links = (struct links){};
 		if (!genl_open(&genl))
-			return STATUS_REFUSED;
-		message =
-			genl_message(&genl, &room, SLBN_C_LINK_GET, NLM_F_DUMP);
-		done = genl_ask(&genl, message, "list", collect, &links);
+			return STATUS_FAILED;
+		message = genl_message(&genl, &buffer, SLBN_C_LINK_GET,
+				       NLM_F_DUMP);
+		done = genl_request(&genl, message, "list", link_collect,
+				    &links);
 		if (done) {
-			show_links(&links);
-			status = STATUS_FINE;
+			links_show(&links);
+			status = STATUS_OK;
 		} else if (errno == EINTR && tries == 1) {
-			complain(LIST_MOVES);
+			complain(LIST_CHANGES);
 		}
 		free(links.link);
 		genl_close(&genl);
@@ -178,12 +174,12 @@ static enum status link_list(int argc, char **argv)
 	return status;
 }
 
-/* Ask for something about one device; errors are told. */
-static enum status ask_about(const char *name, int command,
-			     const struct slbn_request *request,
-			     mnl_cb_t answer, void *data)
+/* Send a request about the link of the device @name; errors are printed. */
+static enum status request_link(const char *name, int command,
+				const struct link_request *request,
+				mnl_cb_t reply, void *data)
 {
-	struct genl_room room;
+	struct genl_buffer buffer;
 	struct nlmsghdr *message;
 	enum status status;
 	struct genl genl;
@@ -191,69 +187,70 @@ static enum status ask_about(const char *name, int command,
 
 	if (strlen(name) >= IFNAMSIZ) {
 		complain("%s: no such device", name);
-		return STATUS_REFUSED;
+		return STATUS_FAILED;
 	}
 	if (!genl_open(&genl))
-		return STATUS_REFUSED;
-	message = genl_message(&genl, &room, command, 0);
+		return STATUS_FAILED;
+	message = genl_message(&genl, &buffer, command, 0);
 	mnl_attr_put_strz(message, SLBN_A_IFNAME, name);
 	for (attribute = 1; request && attribute <= SLBN_A_MAX; attribute++) {
 		const void *payload;
 		size_t length;
 		__u64 number;
 
-		if (!request->word[attribute])
+		if (!request->option[attribute])
 			continue;
-		payload = slbn_request_payload(request, attribute, &number,
+		payload = link_request_payload(request, attribute, &number,
 					       &length);
 		mnl_attr_put(message, attribute, length, payload);
 	}
-	status = genl_ask(&genl, message, name, answer, data) ? STATUS_FINE :
-								STATUS_REFUSED;
+	status = genl_request(&genl, message, name, reply, data) ?
+			 STATUS_OK :
+			 STATUS_FAILED;
 	genl_close(&genl);
 	return status;
 }
 
 /**
- * link_known() - does a device lead onto a link of SLBN?
+ * is_link_device() - does a device have an SLBN link?
  * @device: its index
  *
- * Nothing is complained of, for this is asked by the way. What was asked last is
- * not asked again at once: most sessions of a router begin at the same few devices.
+ * Answers are cached for a second: most sessions of a router use the same few
+ * devices. Prints no errors.
  *
- * Return: whether it is known to.
+ * Return: whether it has one, as far as known.
  */
-bool link_known(unsigned int device)
+bool is_link_device(unsigned int device)
 {
 	static struct {
 		unsigned int device;
-		bool known;
-		time_t asked;
-	} places[16];
-	size_t n = device % (sizeof(places) / sizeof(*places));
-	struct genl_room room;
+		bool has_link;
+		time_t queried;
+	} cache[16];
+	size_t n = device % (sizeof(cache) / sizeof(*cache));
+	struct genl_buffer buffer;
 	struct nlmsghdr *message;
 	time_t now = time(NULL);
 	struct genl genl;
 
 	if (!device || access("/sys/module/sch_slbn", F_OK))
 		return false;
-	if (places[n].device == device && places[n].asked == now)
-		return places[n].known;
-	places[n].device = device;
-	places[n].asked = now;
-	places[n].known = false;
+	if (cache[n].device == device && cache[n].queried == now)
+		return cache[n].has_link;
+	cache[n].device = device;
+	cache[n].queried = now;
+	cache[n].has_link = false;
 	if (!genl_open(&genl))
 		return false;
-	message = genl_message(&genl, &room, SLBN_C_LINK_GET, 0);
+	message = genl_message(&genl, &buffer, SLBN_C_LINK_GET, 0);
 	mnl_attr_put_u32(message, SLBN_A_IFINDEX, device);
-	places[n].known = genl_ask(&genl, message, NULL, NULL, NULL);
+	cache[n].has_link = genl_request(&genl, message, NULL, NULL, NULL);
 	genl_close(&genl);
-	return places[n].known;
+	return cache[n].has_link;
 }
 
-/* The only word, or NULL if there is none or another one. */
-static const char *only_device(int argc, char **argv, const char *command)
+/* The only argument; NULL, with an error, if there are none or more. */
+static const char *single_device(int argc, char **argv, const char *command)
 {
 	if (argc == 1)
 		return *argv;
@@ -261,40 +258,41 @@ static const char *only_device(int argc, char **argv, const char *command)
 	return NULL;
 }
 
-static enum status link_show(int argc, char **argv)
+static enum status run_show(int argc, char **argv)
 {
-	const char *name = only_device(argc, argv, "show");
+	const char *name = single_device(argc, argv, "show");
 	struct links links = {};
 	enum status status;
 
 	if (!name)
 		return STATUS_USAGE;
-	status = ask_about(name, SLBN_C_LINK_GET, NULL, collect, &links);
-	if (status == STATUS_FINE)
-		show_links(&links);
+	status =
+		request_link(name, SLBN_C_LINK_GET, NULL, link_collect, &links);
+	if (status == STATUS_OK)
+		links_show(&links);
 	free(links.link);
 	return status;
 }
 
-static enum status link_reset(int argc, char **argv)
+static enum status run_reset(int argc, char **argv)
 {
-	const char *name = only_device(argc, argv, "reset");
+	const char *name = single_device(argc, argv, "reset");
 
 	if (!name)
 		return STATUS_USAGE;
-	return ask_about(name, SLBN_C_LINK_RESET, NULL, NULL, NULL);
+	return request_link(name, SLBN_C_LINK_RESET, NULL, NULL, NULL);
 }
 
-/* Room for a key in a file, for spaces around it, and to see that it is more. */
-#define KEY_ROOM 256
+/* Longest key file, white space included. */
+#define KEY_FILE_MAX 256
 
 /*
- * A key that is in a file: the process list is everybody's to read. @text is
- * replaced by its contents without spaces at the ends.
+ * Read a key from a file or standard input: command lines are visible in the
+ * process list. Replaces @text by the contents without surrounding white space.
  */
-static bool fetch_key(char **text)
+static bool read_key_file(char **text)
 {
-	static char key[KEY_ROOM];
+	static char key[KEY_FILE_MAX];
 	const char *name = **text == '@' ? *text + 1 : "standard input";
 	FILE *file = **text == '@' ? fopen(name, "re") : stdin;
 	size_t length = file ? fread(key, 1, sizeof(key) - 1, file) : 0;
@@ -305,7 +303,7 @@ static bool fetch_key(char **text)
 	}
 	if (file != stdin)
 		fclose(file);
-	/* Not a part of what may be something else. */
+	/* Too long or binary: not a key. */
 	if (length == sizeof(key) - 1 || memchr(key, 0, length))
 		length = 0;
 	while (length && isspace((unsigned char)key[length - 1]))
@@ -315,171 +313,174 @@ static bool fetch_key(char **text)
 	return true;
 }
 
-static enum status link_set(int argc, char **argv)
+static enum status run_set(int argc, char **argv)
 {
-	struct slbn_request request = { .family = true };
+	struct link_request request = {
+		.program = "slbnctl",
+		.key_syntax = KEY_SYNTAX,
+		.genetlink = true,
+	};
 	const char *name = *argv;
 
 	if (argc < 2) {
-		complain("set takes a device and what to change; see --help");
+		complain("set takes a device and options; see --help");
 		return STATUS_USAGE;
 	}
 	for (argc--, argv++; argc;) {
-		int taken;
+		int consumed;
 
 		if (!strcmp(*argv, "key") && argc > 1 &&
 		    (*argv[1] == '@' || !strcmp(argv[1], "-")) &&
-		    !fetch_key(&argv[1]))
+		    !read_key_file(&argv[1]))
 			return STATUS_USAGE;
-		taken = slbn_parse_word(&request, argc, argv);
-		if (!taken)
-			complain("set has no word \"%s\"; see --help", *argv);
-		if (taken < 1)
+		consumed = link_request_parse(&request, argc, argv);
+		if (!consumed)
+			complain("set has no option \"%s\"; see --help", *argv);
+		if (consumed < 1)
 			return STATUS_USAGE;
-		argc -= taken;
-		argv += taken;
+		argc -= consumed;
+		argv += consumed;
 	}
-	return ask_about(name, SLBN_C_LINK_SET, &request, NULL, NULL);
+	return request_link(name, SLBN_C_LINK_SET, &request, NULL, NULL);
 }
 
 /**
- * struct monitor - what is listened for
- * @genl: the connection
- * @ifindex: of one device, or 0: all of them
+ * link_show_event() - print a share event
+ * @message: the event; others are ignored
+ * @data: the struct link_monitor
+ *
+ * Return: MNL_CB_OK, or MNL_CB_ERROR if standard output fails.
  */
-struct monitor {
-	struct genl genl;
-	__u64 ifindex;
-};
-
-static int show_event(const struct nlmsghdr *message, void *data)
+int link_show_event(const struct nlmsghdr *message, void *data)
 {
 	const struct genlmsghdr *head = mnl_nlmsg_get_payload(message);
-	const struct monitor *monitor = data;
+	const struct link_monitor *monitor = data;
 	struct link link;
 
 	if (message->nlmsg_type != monitor->genl.family ||
-	    !read_link(message, &link) || head->cmd != SLBN_C_SHARE_EVENT)
+	    !link_read(message, &link) || head->cmd != SLBN_C_SHARE_EVENT)
 		return MNL_CB_OK;
 	if (monitor->ifindex &&
-	    link.options.value[SLBN_A_IFINDEX] != monitor->ifindex)
+	    link.attributes.value[SLBN_A_IFINDEX] != monitor->ifindex)
 		return MNL_CB_OK;
 	show_begin();
 	show_identity(&link);
-	slbn_show_summary(&link.state);
+	link_print_summary(&show_output, &link.state);
 	if (json)
-		slbn_show_details(&link.state);
+		link_print_details(&show_output, &link.state);
 	else
-		print_count("events", " events %s", link.state.events);
+		show_count("events", " events %s", link.state.events);
 	show_end();
 	putchar('\n');
-	/* Who reads it is not to wait until a buffer is full. */
+	/* Standard output may be a pipe: do not buffer events. */
 	return fflush(stdout) ? MNL_CB_ERROR : MNL_CB_OK;
 }
 
-/* Until something else goes wrong than that events were lost. */
-static enum status listen_until_interrupted(struct monitor *monitor)
+/* Returns only on errors other than lost events. */
+static enum status monitor_events(struct link_monitor *monitor)
 {
 	int err;
 
-	end_when_interrupted();
+	exit_on_signal();
 	do {
-		err = genl_hear(&monitor->genl, show_event, monitor);
+		err = genl_receive_events(&monitor->genl, link_show_event,
+					  monitor);
 		if (err == -ENOBUFS)
 			complain(EVENTS_LOST);
 	} while (!err || err == -ENOBUFS || err == -EINTR);
 	complain("monitor: %s", strerror(-err));
-	return STATUS_REFUSED;
+	return STATUS_FAILED;
 }
 
-static enum status link_monitor(int argc, char **argv)
+static enum status run_monitor(int argc, char **argv)
 {
-	struct monitor monitor = {};
+	struct link_monitor monitor = {};
 	struct links links = {};
 	enum status status;
 
 	if (argc > 1) {
-		complain("monitor takes one device, or none; see --help");
+		complain("monitor takes at most one device; see --help");
 		return STATUS_USAGE;
 	}
 	if (!genl_open(&monitor.genl))
-		return STATUS_REFUSED;
-	/* Before it is known which device it is, lest one is missed. */
-	status = genl_listen(&monitor.genl) ? STATUS_FINE : STATUS_REFUSED;
+		return STATUS_FAILED;
+	/* Before the device is looked up, so that no event is missed. */
+	status = genl_subscribe(&monitor.genl) ? STATUS_OK : STATUS_FAILED;
 	if (!status && argc) {
-		status = ask_about(*argv, SLBN_C_LINK_GET, NULL, collect,
-				   &links);
+		status = request_link(*argv, SLBN_C_LINK_GET, NULL,
+				      link_collect, &links);
 		if (links.count)
 			monitor.ifindex =
-				links.link->options.value[SLBN_A_IFINDEX];
+				links.link->attributes.value[SLBN_A_IFINDEX];
 		free(links.link);
 	}
 	if (!status)
-		status = listen_until_interrupted(&monitor);
+		status = monitor_events(&monitor);
 	genl_close(&monitor.genl);
 	return status;
 }
 
 const struct command link_commands[] = {
 	{
-		.word = "list",
+		.name = "list",
 		.usage =
 			"Usage: slbnctl [OPTION]... link list\n"
 			"\n"
-			"Show all links of this network namespace: their options, state and\n"
-			"counters, with the numbers of tc -s qdisc.\n",
-		.run = link_list,
+			"Show all links of this network namespace: options, state and counters, as\n"
+			"tc -s qdisc does.\n",
+		.run = run_list,
 	},
 	{
-		.word = "show",
+		.name = "show",
 		.usage =
 			"Usage: slbnctl [OPTION]... link show DEV\n"
 			"\n"
-			"Show the link that the device DEV leads onto, as list does.\n",
-		.run = link_show,
+			"Show the link of the device DEV, in the format of list.\n",
+		.run = run_show,
 	},
 	{
-		.word = "set",
+		.name = "set",
 		.usage =
 			"Usage: slbnctl [OPTION]... link set DEV [ rate RATE | rate auto ]\n"
-			"           [ epoch TIME ] [ memory VISITS | memory TIME ]\n"
+			"           [ epoch TIME ] [ memory ENTRIES | memory TIME ]\n"
 			"           [ control PERCENT ] [ edge | no-edge ]\n"
 			"           [ key HEX | key @FILE | key - | key none ]\n"
 			"           [ threshold PERCENT ]\n"
 			"\n"
-			"Change a link; what is not named stays as it is.\n"
+			"Change options of a link; the others keep their values.\n"
 			"\n"
-			"  rate       what the link carries; 1kbit to 1tbit; auto: the device's speed\n"
-			"  epoch      how long a session that is not heard of is counted, at least;\n"
-			"             10ms to 3600s; 0: for ever, as the paper has it\n"
-			"  memory     visits that are remembered, 0 to 4194304; or as many as control\n"
-			"             packets may come in this time, at most 60s\n"
-			"  control    of the rate that control packets may take; 0.1% to 100%\n"
-			"  edge       hosts are behind it: their control packets are dropped, and the\n"
-			"             link answers for them\n"
-			"  key        authenticates control packets: 32 hexadecimal digits, which with\n"
-			"             @FILE or - (standard input) do not show in the list of processes\n"
-			"  threshold  of the fair share, by how much it has to move before monitor is\n"
-			"             told; 0.1% to 100%\n",
-		.run = link_set,
+			"  rate       capacity of the link; 1kbit to 1tbit; auto: the device's speed\n"
+			"  epoch      how long a ledger is current: a session that sends no control\n"
+			"             packet is counted for one to two epochs; 10ms to 3600s; 0: for\n"
+			"             ever, as in the paper\n"
+			"  memory     memory of recent control packets, 0 to 4194304 entries; or a time\n"
+			"             up to 60s: enough for all control packets that can arrive in it\n"
+			"  control    limit of control packets, of the rate; 0.1% to 100%\n"
+			"  edge       hosts are behind this link: drop their control packets, and\n"
+			"             answer for them\n"
+			"  key        authenticate control packets; 32 hexadecimal digits. @FILE or -\n"
+			"             (standard input) hide them from the process list\n"
+			"  threshold  notify when the fair share has changed by more than this;\n"
+			"             0.1% to 100%\n",
+		.run = run_set,
 	},
 	{
-		.word = "reset",
+		.name = "reset",
 		.usage =
 			"Usage: slbnctl [OPTION]... link reset DEV\n"
 			"\n"
-			"Forget all sessions of a link, as if it were new. Those that live count\n"
-			"themselves again; options and counters stay.\n",
-		.run = link_reset,
+			"Forget all sessions of a link. Active ones are counted again with their next\n"
+			"control packets; options and counters keep their values.\n",
+		.run = run_reset,
 	},
 	{
-		.word = "monitor",
+		.name = "monitor",
 		.usage =
 			"Usage: slbnctl [OPTION]... link monitor [DEV]\n"
 			"\n"
-			"Print a line each time that the fair share of a link has moved by more than\n"
-			"its threshold, until interrupted. With --json, an object a line.\n",
-		.run = link_monitor,
+			"Print a line each time the fair share of a link has changed by more than its\n"
+			"threshold, until interrupted; with --json, an object per line.\n",
+		.run = run_monitor,
 	},
 	{},
 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnctl: looks after SLBN's links, and this router's sessions.
+ * slbnctl: controls SLBN's links, and the sessions of this router's agent.
  *
- * A command line is options, a word, options, a word and so on, down a tree of
- * struct command whose leaves do something; this is what walks it. Each branch
- * has a file of its own, link.c for "slbnctl link", session.c and top.c; genl.c
- * speaks with the kernel, libslbn with slbnd, show.c prints.
+ * Commands are a tree of struct command; options may precede any command. link.c
+ * implements "slbnctl link" over genl.c (the kernel), session.c and top.c the
+ * others over libslbn (slbnd); show.c prints.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,93 +19,95 @@ const char *slbnd_socket;
 
 static const struct command top_commands[] = {
 	{
-		.word = "link",
+		.name = "link",
 		.usage =
 			"Usage: slbnctl [OPTION]... link COMMAND ...\n"
 			"\n"
 			"Commands:\n"
-			"  list               all links of this network namespace\n"
-			"  show DEV           one of them\n"
-			"  set DEV WORD...    change it\n"
+			"  list               show all links of this network namespace\n"
+			"  show DEV           show one link\n"
+			"  set DEV OPTION...  change options of a link\n"
 			"  reset DEV          forget its sessions\n"
-			"  monitor [DEV]      tell when a fair share moves\n",
+			"  monitor [DEV]      print changes of the fair share\n",
 		.commands = link_commands,
 	},
 	{
-		.word = "session",
+		.name = "session",
 		.usage =
 			"Usage: slbnctl [OPTION]... session COMMAND ...\n"
 			"\n"
 			"Commands:\n"
-			"  join DESTINATION WORD...      begin one\n"
-			"  change SESSION demand RATE    ask for another rate\n"
-			"  leave SESSION                 end one\n"
-			"  list                          all sessions of this router's agent\n"
-			"  watch [SESSION]               tell when a rate moves\n",
+			"  join DESTINATION OPTION...    start a session\n"
+			"  change SESSION demand RATE    change its demand\n"
+			"  leave SESSION                 end it\n"
+			"  list                          show all sessions of this router's agent\n"
+			"  watch [SESSION]               print changes of rates\n",
 		.commands = session_commands,
 	},
 	{
-		.word = "top",
+		.name = "top",
 		.usage =
 			"Usage: slbnctl [OPTION]... top [interval TIME] [count NUMBER] [by ORDER]\n"
 			"\n"
-			"Shows all sessions, what they may and what they do, again and again.\n"
+			"Show a table of all sessions, with assigned rate, use and bottleneck, and\n"
+			"update it periodically.\n"
 			"\n"
-			"  interval  between two tables; 100ms to 3600s (1s)\n"
-			"  count     so many tables (until interrupted)\n"
-			"  by        rate: what may use most comes first (rate); use: what does\n",
+			"  interval  between updates; 100ms to 3600s (1s)\n"
+			"  count     number of tables (until interrupted)\n"
+			"  by        sort by rate (assigned rate) or use (measured rate), largest first\n"
+			"            (rate)\n",
 		.run = run_top,
 	},
 	{},
 };
 
 static const struct command top = {
-	.word = "slbnctl",
+	.name = "slbnctl",
 	.usage =
 		"Usage: slbnctl [OPTION]... COMMAND ...\n"
 		"\n"
 		"Commands:\n"
-		"  link       list, show, set, reset and monitor the links of SLBN\n"
-		"  session    join, change, leave, list and watch the sessions of slbnd\n"
-		"  top        a table of them that is always fresh\n"
+		"  link       list, show, set, reset and monitor SLBN links\n"
+		"  session    join, change, leave, list and watch sessions of slbnd\n"
+		"  top        show a live table of the sessions\n"
 		"\n"
-		"Options, before any of the words:\n"
+		"Options, before any of the commands:\n"
 		"  -j, --json     print JSON\n"
 		"  -s, --socket PATH\n"
-		"                 where slbnd is (/run/slbnd/socket)\n"
-		"  -h, --help     say what there is; after a command, more of it\n"
-		"  -V, --version  say which version this is\n"
+		"                 socket of slbnd (/run/slbnd/socket)\n"
+		"  -h, --help     show this help, or that of the command before it\n"
+		"  -V, --version  show the version\n"
 		"\n"
-		"Exit status: 0 fine, 1 the kernel or slbnd refused, or there is no such link\n"
-		"or session, 2 the request makes no sense.\n",
+		"Exit status: 0 success; 1 the kernel or slbnd refused the request or is not\n"
+		"available, or there is no such link or session; 2 invalid command line.\n",
 	.commands = top_commands,
 };
 
-static void interrupt(int number)
+static void handle_signal(int number)
 {
 	(void)number;
-	_exit(STATUS_FINE);
+	_exit(STATUS_OK);
 }
 
 /**
- * end_when_interrupted() - let a signal end slbnctl, and let that be fine
+ * exit_on_signal() - exit with success on SIGINT and SIGTERM
  *
- * For commands that go on until then, and have written all there is to say
- * whenever they wait.
+ * For commands that run until interrupted. They flush their output before they
+ * wait.
  */
-void end_when_interrupted(void)
+void exit_on_signal(void)
 {
-	struct sigaction action = { .sa_handler = interrupt };
+	struct sigaction action = { .sa_handler = handle_signal };
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 }
 
-/* Whether nothing is left to do after this option. */
-static bool take_option(const struct command *command, const char *text,
-			enum status *status)
+/* Process an option. Returns whether slbnctl is to exit, with *@status. */
+static bool process_option(const struct command *command, const char *text,
+			   enum status *status)
 {
-	*status = STATUS_FINE;
+	*status = STATUS_OK;
 	if (!strcmp(text, "-j") || !strcmp(text, "--json")) {
 		json = true;
 		return false;
@@ -116,13 +117,14 @@ static bool take_option(const struct command *command, const char *text,
 	} else if (!strcmp(text, "-V") || !strcmp(text, "--version")) {
 		puts("slbnctl " VERSION);
 	} else {
-		complain("there is no option \"%s\"; see --help", text);
+		complain("unknown option \"%s\"; see --help", text);
 		*status = STATUS_USAGE;
 	}
 	return true;
 }
 
-static enum status walk(const struct command *command, int argc, char **argv)
+static enum status run_command(const struct command *command, int argc,
+			       char **argv)
 {
 	const struct command *next;
 	enum status status;
@@ -142,7 +144,7 @@ static enum status walk(const struct command *command, int argc, char **argv)
 			argc--;
 			continue;
 		}
-		if (take_option(command, *argv, &status))
+		if (process_option(command, *argv, &status))
 			return status;
 	}
 	if (command->run)
@@ -151,21 +153,20 @@ static enum status walk(const struct command *command, int argc, char **argv)
 		fputs(command->usage, stderr);
 		return STATUS_USAGE;
 	}
-	for (next = command->commands; next->word; next++)
-		if (!strcmp(*argv, next->word))
-			return walk(next, argc - 1, argv + 1);
-	complain("there is no command \"%s\"; see --help", *argv);
+	for (next = command->commands; next->name; next++)
+		if (!strcmp(*argv, next->name))
+			return run_command(next, argc - 1, argv + 1);
+	complain("unknown command \"%s\"; see --help", *argv);
 	return STATUS_USAGE;
 }
 
 int main(int argc, char **argv)
 {
-	enum status status = walk(&top, argc - !!argc, argv + !!argc);
+	enum status status = run_command(&top, argc - !!argc, argv + !!argc);
 
-	/* What was not written was not told. */
 	if (fflush(stdout) || ferror(stdout)) {
 		complain("standard output: %s", strerror(errno));
-		return STATUS_REFUSED;
+		return STATUS_FAILED;
 	}
 	return status;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnctl session: joins, changes, ends, lists and watches the sessions of this
- * router's agent, slbnd, by libslbn.
+ * slbnctl session: joins, changes, ends, lists and watches sessions of slbnd, by
+ * libslbn.
  *
- * A session that is joined here stays when slbnctl ends, unless it is to be held:
- * then slbnctl tells its rates until it is interrupted, and the session ends with
- * it. Numbers of sessions are hexadecimal, and texts in JSON: some are larger than
- * what other languages keep exactly.
+ * A session that is joined here outlives slbnctl, except with "hold": then
+ * slbnctl prints its rates until interrupted, which ends the session. Session IDs
+ * are hexadecimal, and strings in JSON: many JSON readers keep only 53 bits of a
+ * number.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,36 +20,36 @@
 #include "session.h"
 #include "show.h"
 
-#define DEMAND_TAKES "1bit to 1000tbit, or unlimited"
-#define ADDRESS_TAKES "an address of IPv4 or IPv6"
+#define DEMAND_SYNTAX "1bit to 1000tbit, or unlimited"
+#define ADDRESS_SYNTAX "an IPv4 or IPv6 address"
 
 /**
- * connect_to_slbnd() - where --socket says
+ * connect_to_slbnd() - connect to the socket given by --socket
  *
- * Return: the connection; NULL: it has been told why.
+ * Return: the connection; NULL: failed, and the error has been printed.
  */
 struct slbn *connect_to_slbnd(void)
 {
 	struct slbn *slbn = slbn_open(slbnd_socket);
 
 	if (!slbn)
-		complain("slbnd cannot be reached: %s", strerror(errno));
+		complain("cannot connect to slbnd: %s", strerror(errno));
 	return slbn;
 }
 
 /**
- * finish() - end with what a function of libslbn returned
+ * disconnect() - close a connection, and print an error if there was one
  * @slbn: the connection
- * @ret: negative: why is told
+ * @ret: result of a function of libslbn; negative: an error
  *
- * Return: how slbnctl exits.
+ * Return: the exit status.
  */
-enum status finish(struct slbn *slbn, int ret)
+enum status disconnect(struct slbn *slbn, int ret)
 {
 	if (ret < 0)
 		complain("%s", slbn_reason(slbn));
 	slbn_close(slbn);
-	return ret < 0 ? STATUS_REFUSED : STATUS_FINE;
+	return ret < 0 ? STATUS_FAILED : STATUS_OK;
 }
 
 static void show_address(const char *key, const char *format, int family,
@@ -70,18 +70,18 @@ static void show_protocol(const struct slbn_flow *flow)
 		return;
 	entry = getprotobynumber(flow->protocol);
 	snprintf(text, sizeof(text), "%u", flow->protocol);
-	print_number("protocol", " %s", flow->protocol,
-		     entry ? entry->p_name : text);
+	show_number("protocol", " %s", flow->protocol,
+		    entry ? entry->p_name : text);
 	if (flow->source_port)
-		print_count("sport", " sport %s", flow->source_port);
+		show_count("sport", " sport %s", flow->source_port);
 	if (flow->destination_port)
-		print_count("dport", " dport %s", flow->destination_port);
+		show_count("dport", " dport %s", flow->destination_port);
 }
 
 /**
- * device_text() - what a device is called
+ * device_text() - format a device's name
  * @text: UNITS_TEXT bytes
- * @device: its index; 0: none is known
+ * @device: its index; 0: unknown
  *
  * Return: @text
  */
@@ -94,21 +94,21 @@ const char *device_text(char *text, unsigned int device)
 	return text;
 }
 
-static int put_end(char *text, size_t room, int family, const __u8 *address,
-		   __u16 port)
+static int put_endpoint(char *text, size_t room, int family,
+			const __u8 *address, __u16 port)
 {
-	const char *before = family == AF_INET6 && port ? "[" : "";
-	const char *behind = family == AF_INET6 && port ? "]" : "";
+	const char *open = family == AF_INET6 && port ? "[" : "";
+	const char *close = family == AF_INET6 && port ? "]" : "";
 	char octets[INET6_ADDRSTRLEN], number[8] = "";
 
 	inet_ntop(family, address, octets, sizeof(octets));
 	if (port)
 		snprintf(number, sizeof(number), ":%u", port);
-	return snprintf(text, room, "%s%s%s%s", before, octets, behind, number);
+	return snprintf(text, room, "%s%s%s%s", open, octets, close, number);
 }
 
 /**
- * flow_text() - a flow in a few words
+ * flow_text() - format a flow: [PROTOCOL] [SOURCE >] DESTINATION
  * @text: FLOW_TEXT bytes
  * @flow: the flow
  *
@@ -116,7 +116,7 @@ static int put_end(char *text, size_t room, int family, const __u8 *address,
  */
 const char *flow_text(char *text, const struct slbn_flow *flow)
 {
-	static const __u8 anybody[16];
+	static const __u8 any[16];
 	const struct protoent *entry = NULL;
 	int n = 0;
 
@@ -126,23 +126,23 @@ const char *flow_text(char *text, const struct slbn_flow *flow)
 		n = snprintf(text, FLOW_TEXT, "%.16s ", entry->p_name);
 	else if (flow->protocol)
 		n = snprintf(text, FLOW_TEXT, "%u ", flow->protocol);
-	if (flow->source_port || memcmp(flow->source, anybody, 16)) {
-		n += put_end(text + n, FLOW_TEXT - n, flow->family,
-			     flow->source, flow->source_port);
+	if (flow->source_port || memcmp(flow->source, any, 16)) {
+		n += put_endpoint(text + n, FLOW_TEXT - n, flow->family,
+				  flow->source, flow->source_port);
 		n += snprintf(text + n, FLOW_TEXT - n, " > ");
 	}
-	put_end(text + n, FLOW_TEXT - n, flow->family, flow->destination,
-		flow->destination_port);
+	put_endpoint(text + n, FLOW_TEXT - n, flow->family, flow->destination,
+		     flow->destination_port);
 	return text;
 }
 
 /**
- * show_session() - all of it, in a line that does not end, or as an object
+ * show_session() - print a session, in a line without its end, or as an object
  * @session: the session
  */
 void show_session(const struct slbn_session *session)
 {
-	static const __u8 anybody[16];
+	static const __u8 any[16];
 	const struct slbn_flow *flow = &session->flow;
 	__u32 flags = session->flags;
 	char text[UNITS_TEXT];
@@ -151,41 +151,40 @@ void show_session(const struct slbn_session *session)
 	snprintf(text, sizeof(text), "%016llx",
 		 (unsigned long long)session->id);
 	show_string("id", "%s", text);
-	if (memcmp(flow->source, anybody, sizeof(anybody)))
+	if (memcmp(flow->source, any, sizeof(any)))
 		show_address("source", " %s >", flow->family, flow->source);
 	show_address("destination", " %s", flow->family, flow->destination);
 	show_protocol(flow);
-	print_number("demand", " demand %s", session->demand,
-		     session->demand == SLBN_UNLIMITED ?
-			     "unlimited" :
-			     units_rate_rounded(text, session->demand));
-	print_number("rate", " rate %s", session->rate,
-		     units_rate_rounded(text, session->rate));
+	show_number("demand", " demand %s", session->demand,
+		    session->demand == SLBN_UNLIMITED ?
+			    "unlimited" :
+			    units_rate_rounded(text, session->demand));
+	show_number("rate", " rate %s", session->rate,
+		    units_rate_rounded(text, session->rate));
 	if (flags & SLBN_MEASURED)
-		print_number("used", " used %s", session->used,
-			     units_rate_rounded(text, session->used));
+		show_number("used", " used %s", session->used,
+			    units_rate_rounded(text, session->used));
 	if (session->bottleneck != 255)
-		print_count("bottleneck", " bottleneck %s",
-			    session->bottleneck);
-	if (!session->bottleneck && link_known(session->device))
+		show_count("bottleneck", " bottleneck %s", session->bottleneck);
+	if (!session->bottleneck && is_link_device(session->device))
 		show_string("link", " link %s",
 			    device_text(text, session->device));
 	if (session->device)
 		show_string("device", " device %s",
 			    device_text(text, session->device));
-	print_count("hops", " hops %s", session->hops);
+	show_count("hops", " hops %s", session->hops);
 	snprintf(text, sizeof(text), "%.3gms", (double)session->rtt / 1e6);
-	print_number("rtt", " rtt %s", session->rtt, text);
-	print_count("cycles", " cycles %s", session->cycles);
-	print_count("retries", " retries %s", session->retries);
-	print_flag("stays", flags & SLBN_STAYS,
-		   flags & SLBN_STAYS ? " stays" : NULL);
-	print_flag("detected", flags & SLBN_DETECTED,
-		   flags & SLBN_DETECTED ? " detected" : NULL);
-	print_flag("stalled", flags & SLBN_STALLED,
-		   flags & SLBN_STALLED ? " stalled" : NULL);
-	print_flag("leaving", flags & SLBN_LEAVING,
-		   flags & SLBN_LEAVING ? " leaving" : NULL);
+	show_number("rtt", " rtt %s", session->rtt, text);
+	show_count("cycles", " cycles %s", session->cycles);
+	show_count("retries", " retries %s", session->retries);
+	show_flag("stays", flags & SLBN_STAYS,
+		  flags & SLBN_STAYS ? " stays" : NULL);
+	show_flag("detected", flags & SLBN_DETECTED,
+		  flags & SLBN_DETECTED ? " detected" : NULL);
+	show_flag("stalled", flags & SLBN_STALLED,
+		  flags & SLBN_STALLED ? " stalled" : NULL);
+	show_flag("leaving", flags & SLBN_LEAVING,
+		  flags & SLBN_LEAVING ? " leaving" : NULL);
 	show_end();
 }
 
@@ -195,7 +194,7 @@ static bool read_demand(const char *text, __u64 *demand)
 
 	if (strcmp(text, "unlimited") &&
 	    (!units_rate(text, &value) || !value || value > SLBN_UNLIMITED)) {
-		complain("demand \"%s\": must be " DEMAND_TAKES, text);
+		complain("demand \"%s\": must be " DEMAND_SYNTAX, text);
 		return false;
 	}
 	*demand = value;
@@ -206,14 +205,15 @@ static bool read_id(const char *text, __u64 *id)
 {
 	if (!*text || strlen(text) > 16 ||
 	    text[strspn(text, "0123456789abcdefABCDEF")]) {
-		complain("\"%s\" is no number of a session", text);
+		complain("session \"%s\": must be 1 to 16 hexadecimal digits",
+			 text);
 		return false;
 	}
 	*id = strtoull(text, NULL, 16);
 	return true;
 }
 
-static bool read_address(const char *word, const char *text, __u16 *family,
+static bool read_address(const char *option, const char *text, __u16 *family,
 			 __u8 *address)
 {
 	__u16 other = *family;
@@ -222,14 +222,15 @@ static bool read_address(const char *word, const char *text, __u16 *family,
 	if (inet_pton(AF_INET, text, address) != 1) {
 		*family = AF_INET6;
 		if (inet_pton(AF_INET6, text, address) != 1) {
-			complain("%s \"%s\": must be " ADDRESS_TAKES, word,
+			complain("%s \"%s\": must be " ADDRESS_SYNTAX, option,
 				 text);
 			return false;
 		}
 	}
 	if (!other || other == *family)
 		return true;
-	complain("%s \"%s\": must be of the destination's kind", word, text);
+	complain("%s \"%s\": must be of the destination's address family",
+		 option, text);
 	return false;
 }
 
@@ -250,12 +251,12 @@ static bool read_protocol(const char *text, __u8 *protocol)
 	return false;
 }
 
-static bool read_port(const char *word, const char *text, __u16 *port)
+static bool read_port(const char *option, const char *text, __u16 *port)
 {
 	__u64 number;
 
 	if (!units_count(text, "", &number) || !number || number > 65535) {
-		complain("%s \"%s\": must be 1 to 65535", word, text);
+		complain("%s \"%s\": must be 1 to 65535", option, text);
 		return false;
 	}
 	*port = number;
@@ -263,58 +264,58 @@ static bool read_port(const char *word, const char *text, __u16 *port)
 }
 
 /**
- * struct wanted - a session to be joined
- * @flow: its packets
+ * struct join - a session to be joined
+ * @flow: its flow
  * @demand: bit/s
- * @hold: it ends with slbnctl
+ * @hold: end it with slbnctl
  */
-struct wanted {
+struct join {
 	struct slbn_flow flow;
 	__u64 demand;
 	bool hold;
 };
 
-/* One word, and its value if it has one: how many were read, or 0. */
-static int read_word(struct wanted *wanted, int argc, char **argv)
+/* Parse an option and its value. Returns the arguments consumed, 0: invalid. */
+static int read_option(struct join *join, int argc, char **argv)
 {
-	const char *word = argv[0], *value = argc > 1 ? argv[1] : NULL;
-	struct slbn_flow *flow = &wanted->flow;
+	const char *option = argv[0], *value = argc > 1 ? argv[1] : NULL;
+	struct slbn_flow *flow = &join->flow;
 	bool fine;
 
-	if (!strcmp(word, "hold")) {
-		wanted->hold = true;
+	if (!strcmp(option, "hold")) {
+		join->hold = true;
 		return 1;
 	}
-	if (strcmp(word, "demand") && strcmp(word, "source") &&
-	    strcmp(word, "protocol") && strcmp(word, "sport") &&
-	    strcmp(word, "dport")) {
-		complain("what is \"%s\"? See --help", word);
+	if (strcmp(option, "demand") && strcmp(option, "source") &&
+	    strcmp(option, "protocol") && strcmp(option, "sport") &&
+	    strcmp(option, "dport")) {
+		complain("unknown option \"%s\"; see --help", option);
 		return 0;
 	}
 	if (!value) {
-		complain("\"%s\" needs a value", word);
+		complain("\"%s\" needs a value", option);
 		return 0;
 	}
-	if (!strcmp(word, "demand"))
-		fine = read_demand(value, &wanted->demand);
-	else if (!strcmp(word, "source"))
-		fine = read_address(word, value, &flow->family, flow->source);
-	else if (!strcmp(word, "protocol"))
+	if (!strcmp(option, "demand"))
+		fine = read_demand(value, &join->demand);
+	else if (!strcmp(option, "source"))
+		fine = read_address(option, value, &flow->family, flow->source);
+	else if (!strcmp(option, "protocol"))
 		fine = read_protocol(value, &flow->protocol);
-	else if (!strcmp(word, "sport"))
-		fine = read_port(word, value, &flow->source_port);
+	else if (!strcmp(option, "sport"))
+		fine = read_port(option, value, &flow->source_port);
 	else
-		fine = read_port(word, value, &flow->destination_port);
+		fine = read_port(option, value, &flow->destination_port);
 	return fine ? 2 : 0;
 }
 
-/* Tell of @id, or with 0 of all, until it is over or nobody reads. */
-static int follow(struct slbn *slbn, __u64 id)
+/* Print changes of session @id (0: all) until it ends or output fails. */
+static int print_changes(struct slbn *slbn, __u64 id)
 {
 	struct slbn_session session;
 	int ret;
 
-	end_when_interrupted();
+	exit_on_signal();
 	while ((ret = slbn_next(slbn, -1, &session)) == 1) {
 		if (id && session.id != id)
 			continue;
@@ -330,30 +331,30 @@ static int follow(struct slbn *slbn, __u64 id)
 
 static enum status run_join(int argc, char **argv)
 {
-	struct wanted wanted = { .demand = SLBN_UNLIMITED };
+	struct join join = { .demand = SLBN_UNLIMITED };
 	struct slbn *slbn;
 	uint64_t id;
 	int ret;
 
 	if (!argc) {
-		complain("which destination? See --help");
+		complain("join takes a destination; see --help");
 		return STATUS_USAGE;
 	}
-	if (!read_address("destination", *argv, &wanted.flow.family,
-			  wanted.flow.destination))
+	if (!read_address("destination", *argv, &join.flow.family,
+			  join.flow.destination))
 		return STATUS_USAGE;
 	for (argc--, argv++; argc; argc -= ret, argv += ret) {
-		ret = read_word(&wanted, argc, argv);
+		ret = read_option(&join, argc, argv);
 		if (!ret)
 			return STATUS_USAGE;
 	}
 	slbn = connect_to_slbnd();
 	if (!slbn)
-		return STATUS_REFUSED;
-	ret = slbn_join(slbn, &wanted.flow, wanted.demand,
-			wanted.hold ? 0 : SLBN_STAYS, &id);
-	if (!ret && wanted.hold) {
-		ret = follow(slbn, id);
+		return STATUS_FAILED;
+	ret = slbn_join(slbn, &join.flow, join.demand,
+			join.hold ? 0 : SLBN_STAYS, &id);
+	if (!ret && join.hold) {
+		ret = print_changes(slbn, id);
 	} else if (!ret) {
 		char text[UNITS_TEXT];
 
@@ -363,7 +364,7 @@ static enum status run_join(int argc, char **argv)
 		show_end();
 		putchar('\n');
 	}
-	return finish(slbn, ret);
+	return disconnect(slbn, ret);
 }
 
 static enum status run_change(int argc, char **argv)
@@ -372,15 +373,16 @@ static enum status run_change(int argc, char **argv)
 	__u64 id, demand;
 
 	if (argc != 3 || strcmp(argv[1], "demand")) {
-		complain("which session, and what demand? See --help");
+		complain(
+			"change takes a session, \"demand\" and a rate; see --help");
 		return STATUS_USAGE;
 	}
 	if (!read_id(argv[0], &id) || !read_demand(argv[2], &demand))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
-		return STATUS_REFUSED;
-	return finish(slbn, slbn_change(slbn, id, demand));
+		return STATUS_FAILED;
+	return disconnect(slbn, slbn_change(slbn, id, demand));
 }
 
 static enum status run_leave(int argc, char **argv)
@@ -389,15 +391,15 @@ static enum status run_leave(int argc, char **argv)
 	__u64 id;
 
 	if (argc != 1) {
-		complain("which session? See --help");
+		complain("leave takes one session; see --help");
 		return STATUS_USAGE;
 	}
 	if (!read_id(argv[0], &id))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
-		return STATUS_REFUSED;
-	return finish(slbn, slbn_leave(slbn, id));
+		return STATUS_FAILED;
+	return disconnect(slbn, slbn_leave(slbn, id));
 }
 
 static void show_one(const struct slbn_session *session, void *context)
@@ -419,18 +421,18 @@ static enum status run_list(int argc, char **argv)
 	int ret;
 
 	if (argc) {
-		complain("what is \"%s\"? See --help", *argv);
+		complain("list takes no argument \"%s\"; see --help", *argv);
 		return STATUS_USAGE;
 	}
 	slbn = connect_to_slbnd();
 	if (!slbn)
-		return STATUS_REFUSED;
+		return STATUS_FAILED;
 	if (json)
 		putchar('[');
 	ret = slbn_list(slbn, show_one, &first);
 	if (json)
 		puts("]");
-	return finish(slbn, ret);
+	return disconnect(slbn, ret);
 }
 
 static enum status run_watch(int argc, char **argv)
@@ -440,63 +442,64 @@ static enum status run_watch(int argc, char **argv)
 	int ret;
 
 	if (argc > 1) {
-		complain("one session, or all? See --help");
+		complain("watch takes at most one session; see --help");
 		return STATUS_USAGE;
 	}
 	if (argc && !read_id(*argv, &id))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
-		return STATUS_REFUSED;
+		return STATUS_FAILED;
 	ret = slbn_watch(slbn);
 	if (!ret)
-		ret = follow(slbn, id);
-	return finish(slbn, ret);
+		ret = print_changes(slbn, id);
+	return disconnect(slbn, ret);
 }
 
 const struct command session_commands[] = {
 	{
-		.word = "join",
+		.name = "join",
 		.usage =
 			"Usage: slbnctl [OPTION]... session join DESTINATION [demand RATE]\n"
 			"         [source ADDRESS] [protocol NAME] [sport PORT] [dport PORT] [hold]\n"
 			"\n"
-			"Begins a session and shows its number.\n"
+			"Start a session and print its ID.\n"
 			"\n"
-			"  demand RATE      what it asks for (unlimited)\n"
+			"  demand RATE      largest rate that it asks for (unlimited)\n"
 			"  source, protocol, sport, dport\n"
-			"                   which packets to the destination it is about (all)\n"
-			"  hold             tell its rates, and end it when interrupted\n",
+			"                   limit it to these packets to the destination (all)\n"
+			"  hold             print its rates, and end it when interrupted\n",
 		.run = run_join,
 	},
 	{
-		.word = "change",
+		.name = "change",
 		.usage =
 			"Usage: slbnctl [OPTION]... session change SESSION demand RATE\n"
 			"\n"
-			"Asks for another rate, " DEMAND_TAKES ".\n",
+			"Change the demand of a session to " DEMAND_SYNTAX
+			".\n",
 		.run = run_change,
 	},
 	{
-		.word = "leave",
+		.name = "leave",
 		.usage = "Usage: slbnctl [OPTION]... session leave SESSION\n"
 			 "\n"
-			 "Ends a session.\n",
+			 "End a session.\n",
 		.run = run_leave,
 	},
 	{
-		.word = "list",
+		.name = "list",
 		.usage = "Usage: slbnctl [OPTION]... session list\n"
 			 "\n"
-			 "Shows all sessions.\n",
+			 "Show all sessions.\n",
 		.run = run_list,
 	},
 	{
-		.word = "watch",
+		.name = "watch",
 		.usage =
 			"Usage: slbnctl [OPTION]... session watch [SESSION]\n"
 			"\n"
-			"Tells when the rate of a session moves, of all or of this one, until\n"
+			"Print each change of the assigned rate of all sessions, or of this one, until\n"
 			"interrupted.\n",
 		.run = run_watch,
 	},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Output: text, or JSON if it was asked for, from the same calls.
+ * Output as text, or as JSON with --json. See show.h.
  *
- * Text goes out at once. JSON is collected in an object of json-c, which knows
- * how to escape what a device may be called.
+ * Text is printed at once. JSON is collected in a json-c object, which also
+ * escapes device names.
  */
 #include <json-c/json.h>
 #include <stdio.h>
@@ -15,36 +15,36 @@
 
 #define STYLE (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 
-/* What is being filled, and what it is in. */
+/* The object that is being filled, and the one that contains it. */
 static struct json_object *object, *outer;
 
-/* A program that shows part of what it was asked for would deceive. */
-static struct json_object *made(struct json_object *value)
+/* Exit rather than print an incomplete object. */
+static struct json_object *check_allocation(struct json_object *value)
 {
 	if (!value) {
 		complain("out of memory");
-		exit(STATUS_REFUSED);
+		exit(STATUS_FAILED);
 	}
 	return value;
 }
 
 static void add(const char *key, struct json_object *value)
 {
-	if (json_object_object_add(object, key, made(value)))
-		made(NULL);
+	if (json_object_object_add(object, key, check_allocation(value)))
+		check_allocation(NULL);
 }
 
 /**
- * show_begin() - begin to show a thing: an object
+ * show_begin() - begin an object
  */
 void show_begin(void)
 {
 	if (json)
-		object = made(json_object_new_object());
+		object = check_allocation(json_object_new_object());
 }
 
 /**
- * show_nested() - begin an object in the object
+ * show_nested() - begin an object inside the object
  * @key: its name
  */
 void show_nested(const char *key)
@@ -53,14 +53,14 @@ void show_nested(const char *key)
 
 	if (!json)
 		return;
-	inner = made(json_object_new_object());
+	inner = check_allocation(json_object_new_object());
 	add(key, inner);
 	outer = object;
 	object = inner;
 }
 
 /**
- * show_nested_end() - end it
+ * show_nested_end() - end the inner object
  */
 void show_nested_end(void)
 {
@@ -69,7 +69,7 @@ void show_nested_end(void)
 }
 
 /**
- * show_end() - end what is shown
+ * show_end() - end the object
  */
 void show_end(void)
 {
@@ -79,16 +79,16 @@ void show_end(void)
 		return;
 	text = json_object_to_json_string_ext(object, STYLE);
 	if (!text)
-		made(NULL);
+		check_allocation(NULL);
 	fputs(text, stdout);
 	json_object_put(object);
 }
 
 /**
- * show_string() - show a text
+ * show_string() - print a string
  * @key: its name in JSON
- * @format: with one %s, for a person
- * @text: the text
+ * @format: with one %s, for text
+ * @text: the string
  */
 void show_string(const char *key, const char *format, const char *text)
 {
@@ -99,14 +99,14 @@ void show_string(const char *key, const char *format, const char *text)
 }
 
 /**
- * print_number() - show a number
+ * show_number() - print a number
  * @key: its name in JSON
- * @format: with one %s, for a person
+ * @format: with one %s, for text
  * @value: the number
- * @text: the number for a person
+ * @text: the number with its unit, for text
  */
-void print_number(const char *key, const char *format, __u64 value,
-		  const char *text)
+void show_number(const char *key, const char *format, __u64 value,
+		 const char *text)
 {
 	if (json)
 		add(key, json_object_new_uint64(value));
@@ -115,39 +115,26 @@ void print_number(const char *key, const char *format, __u64 value,
 }
 
 /**
- * print_count() - show a number of things
+ * show_count() - print a number without a unit
  * @key: its name in JSON
- * @format: with one %s, for a person
+ * @format: with one %s, for text
  * @value: the number
  */
-void print_count(const char *key, const char *format, __u64 value)
+void show_count(const char *key, const char *format, __u64 value)
 {
 	char text[UNITS_TEXT];
 
 	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	print_number(key, format, value, text);
+	show_number(key, format, value, text);
 }
 
 /**
- * print_option() - show an option as users give it
- * @word: its word
- * @value: its value
- * @text: the same for a person
- */
-void print_option(const char *word, __u64 value, const char *text)
-{
-	if (!json)
-		printf("%s ", word);
-	print_number(word, "%s ", value, text);
-}
-
-/**
- * print_flag() - show what is so or not
+ * show_flag() - print a boolean
  * @key: its name in JSON
- * @value: whether it is
- * @text: for a person; or NULL
+ * @value: the boolean
+ * @text: for text; or NULL
  */
-void print_flag(const char *key, bool value, const char *text)
+void show_flag(const char *key, bool value, const char *text)
 {
 	if (json)
 		add(key, json_object_new_boolean(value));
@@ -156,10 +143,16 @@ void print_flag(const char *key, bool value, const char *text)
 }
 
 /**
- * print_nl() - a new line, for a person
+ * show_newline() - end a line of text
  */
-void print_nl(void)
+void show_newline(void)
 {
 	if (!json)
 		putchar('\n');
 }
+
+const struct link_output show_output = {
+	.number = show_number,
+	.flag = show_flag,
+	.newline = show_newline,
+};

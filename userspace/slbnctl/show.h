@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Output: text, or JSON if it was asked for, from the same calls.
+ * Output as text, or as JSON with --json, from the same calls.
  */
 #ifndef FAIRPATH_SLBNCTL_SHOW_H
 #define FAIRPATH_SLBNCTL_SHOW_H
@@ -8,17 +8,20 @@
 #include <linux/types.h>
 #include <stdbool.h>
 
+#include "../common/link_options.h"
+
+/* The functions below, for link_options.h. */
+extern const struct link_output show_output;
+
 void show_begin(void);
 void show_nested(const char *key);
 void show_nested_end(void);
 void show_end(void);
 void show_string(const char *key, const char *format, const char *text);
-
-void print_number(const char *key, const char *format, __u64 value,
-		  const char *text);
-void print_count(const char *key, const char *format, __u64 value);
-void print_option(const char *word, __u64 value, const char *text);
-void print_flag(const char *key, bool value, const char *text);
-void print_nl(void);
+void show_number(const char *key, const char *format, __u64 value,
+		 const char *text);
+void show_count(const char *key, const char *format, __u64 value);
+void show_flag(const char *key, bool value, const char *text);
+void show_newline(void);
 
 #endif /* FAIRPATH_SLBNCTL_SHOW_H */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnctl top: a table of this router's sessions that is always fresh.
+ * slbnctl top: a live table of this router's sessions.
  *
- * In each interval slbnd is asked for all sessions (it looks at what they use four
- * times a second). On a terminal the table stands in one place and has as many
- * rows as fit; elsewhere each is printed below the last, whole. With --json each
- * is an object in a line.
+ * slbnd is asked for all sessions in each interval (it measures their use four
+ * times a second). On a terminal the table is redrawn in place, with as many rows
+ * as fit; elsewhere tables follow each other. With --json each table is an object
+ * in one line.
  *
- * Where a session is restricted is told as far as its packets tell it: by the
- * number of the hop. Names of others' links are not in them. The first link is our
- * own, if the device by which the path begins is one.
+ * The bottleneck is a hop number: control packets carry no names of links. Hop 0
+ * is shown as a device if that device has an SLBN link, since the path then
+ * begins there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,30 +26,30 @@
 #include "session.h"
 
 #define MS 1000000ULL
-#define SHORTEST (100 * MS)
-#define LONGEST (3600000 * MS)
-/* A row is cut where the terminal ends, and ends here if there is none. */
+#define INTERVAL_MIN (100 * MS)
+#define INTERVAL_MAX (3600000 * MS)
+/* Longest row, without a terminal. */
 #define WIDTH 256
 
 /**
- * struct top - what is asked for, and what is there
+ * struct top - options and sessions
  * @interval: between two tables, ms
- * @count: tables; 0: until interrupted
- * @by_use: what uses most comes first, not what may
- * @terminal: there is one
- * @signals: interruptions, and that the terminal has another size
- * @sessions: as they were told
- * @told: how many
- * @room: in @sessions
+ * @tables: tables to print; 0: until interrupted
+ * @by_use: sort by measured rate, not by assigned rate
+ * @terminal: standard output is a terminal
+ * @signals: signalfd of SIGINT, SIGTERM and, on a terminal, SIGWINCH
+ * @sessions: the sessions, as slbnd reported them
+ * @count: sessions in it
+ * @room: allocated sessions
  */
 struct top {
 	int interval;
-	__u64 count;
+	__u64 tables;
 	bool by_use;
 	bool terminal;
 	int signals;
 	struct slbn_session *sessions;
-	size_t told;
+	size_t count;
 	size_t room;
 };
 
@@ -57,17 +57,17 @@ static void collect(const struct slbn_session *session, void *context)
 {
 	struct top *top = context;
 
-	if (top->told == top->room) {
+	if (top->count == top->room) {
 		top->room = top->room ? 2 * top->room : 64;
 		top->sessions = reallocarray(top->sessions, top->room,
 					     sizeof(*session));
-		/* A table of some of them would deceive. */
+		/* Exit rather than show an incomplete table. */
 		if (!top->sessions) {
 			complain("out of memory");
-			exit(STATUS_REFUSED);
+			exit(STATUS_FAILED);
 		}
 	}
-	top->sessions[top->told++] = *session;
+	top->sessions[top->count++] = *session;
 }
 
 static int compare(__u64 a, __u64 b)
@@ -113,7 +113,7 @@ static const char *bottleneck_text(char *text,
 		return "?";
 	if (session->bottleneck == 255)
 		return "demand";
-	if (!session->bottleneck && link_known(session->device))
+	if (!session->bottleneck && is_link_device(session->device))
 		return device_text(text, session->device);
 	snprintf(text, UNITS_TEXT, "hop %u", session->bottleneck);
 	return text;
@@ -128,7 +128,7 @@ static const char *path_text(char *text, const struct slbn_session *session)
 	return text;
 }
 
-/* Cut to the terminal, and clear what was there. */
+/* Truncate to the terminal, and clear the rest of its line. */
 static void put_row(const struct top *top, unsigned int width, const char *row)
 {
 	printf("%.*s%s\n", (int)width, row, top->terminal ? "\033[K" : "");
@@ -154,28 +154,28 @@ static void put_summary(const struct top *top, unsigned int width)
 	__u64 rate = 0, used = 0;
 	size_t n;
 
-	for (n = 0; n < top->told; n++) {
+	for (n = 0; n < top->count; n++) {
 		rate += top->sessions[n].rate;
 		used += top->sessions[n].used;
 	}
-	snprintf(row, sizeof(row), "%zu sessions, rates %s, used %s", top->told,
-		 units_rate_rounded(rates, rate),
+	snprintf(row, sizeof(row), "%zu sessions, rates %s, used %s",
+		 top->count, units_rate_rounded(rates, rate),
 		 units_rate_rounded(uses, used));
 	put_row(top, width, row);
 }
 
 static void put_table(const struct top *top)
 {
-	static const char head[] =
+	static const char header[] =
 		"SESSION                  RATE              USED  BOTTLENECK   PATH         FLOW";
-	size_t n, rows = top->told;
+	size_t n, rows = top->count;
 	unsigned int width = WIDTH;
 	struct winsize size;
 	char more[WIDTH];
 
 	if (top->terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) &&
 	    size.ws_row && size.ws_col) {
-		/* Besides the summary, the head, and where the cursor stays. */
+		/* Without the summary, the header and the cursor's line. */
 		size_t fit = size.ws_row > 3 ? size.ws_row - 3 : 0;
 
 		if (rows > fit)
@@ -186,12 +186,12 @@ static void put_table(const struct top *top)
 	if (top->terminal)
 		fputs("\033[H", stdout);
 	put_summary(top, width);
-	put_row(top, width, head);
+	put_row(top, width, header);
 	for (n = 0; n < rows; n++)
 		put_session(top, width, &top->sessions[n]);
-	if (rows < top->told) {
+	if (rows < top->count) {
 		snprintf(more, sizeof(more), "... and %zu more",
-			 top->told - rows);
+			 top->count - rows);
 		put_row(top, width, more);
 	}
 	fputs(top->terminal ? "\033[J" : "\n", stdout);
@@ -205,7 +205,7 @@ static void put_json(const struct top *top)
 	clock_gettime(CLOCK_REALTIME, &t);
 	printf("{\"time\":%lld.%03ld,\"sessions\":[", (long long)t.tv_sec,
 	       t.tv_nsec / 1000000);
-	for (n = 0; n < top->told; n++) {
+	for (n = 0; n < top->count; n++) {
 		if (n)
 			putchar(',');
 		show_session(&top->sessions[n]);
@@ -222,8 +222,8 @@ static long long clock_ms(void)
 }
 
 /*
- * Until the next table is due, or the terminal has another size. Returns 0; 1 if
- * interrupted; or what a function of libslbn returned.
+ * Wait until the next table is due or the terminal is resized. Returns 0; 1 if
+ * interrupted; or a negative error.
  */
 static int wait_for_next(const struct top *top, struct slbn *slbn)
 {
@@ -242,7 +242,7 @@ static int wait_for_next(const struct top *top, struct slbn *slbn)
 		if (fds[0].revents &&
 		    read(top->signals, &info, sizeof(info)) == sizeof(info))
 			return info.ssi_signo != SIGWINCH;
-		/* Nothing is said to us: slbnd is going. */
+		/* We watch no sessions: slbnd closed the connection. */
 		if (fds[1].revents) {
 			ret = slbn_next(slbn, 0, &session);
 			if (ret < 0)
@@ -258,19 +258,19 @@ static int show_tables(struct top *top, struct slbn *slbn)
 	int ret;
 
 	for (;;) {
-		top->told = 0;
+		top->count = 0;
 		ret = slbn_list(slbn, collect, top);
 		if (ret)
 			return ret;
-		if (top->told)
-			qsort(top->sessions, top->told, sizeof(*top->sessions),
+		if (top->count)
+			qsort(top->sessions, top->count, sizeof(*top->sessions),
 			      top->by_use ? by_use : by_rate);
 		if (json)
 			put_json(top);
 		else
 			put_table(top);
-		/* Who reads it is not to wait until a buffer is full. */
-		if (fflush(stdout) || ++tables == top->count)
+		/* Standard output may be a pipe: do not buffer tables. */
+		if (fflush(stdout) || ++tables == top->tables)
 			return 0;
 		ret = wait_for_next(top, slbn);
 		if (ret)
@@ -282,7 +282,8 @@ static bool read_interval(const char *text, int *interval)
 {
 	__u64 time;
 
-	if (units_time(text, &time) && time >= SHORTEST && time <= LONGEST) {
+	if (units_time(text, &time) && time >= INTERVAL_MIN &&
+	    time <= INTERVAL_MAX) {
 		*interval = (int)(time / MS);
 		return true;
 	}
@@ -307,25 +308,25 @@ static bool read_order(const char *text, bool *use)
 	return false;
 }
 
-static bool read_words(struct top *top, int argc, char **argv)
+static bool read_options(struct top *top, int argc, char **argv)
 {
 	for (; argc; argc -= 2, argv += 2) {
-		const char *word = argv[0], *value = argv[1];
+		const char *option = argv[0], *value = argv[1];
 		bool fine;
 
-		if (strcmp(word, "interval") && strcmp(word, "count") &&
-		    strcmp(word, "by")) {
-			complain("what is \"%s\"? See --help", word);
+		if (strcmp(option, "interval") && strcmp(option, "count") &&
+		    strcmp(option, "by")) {
+			complain("unknown option \"%s\"; see --help", option);
 			return false;
 		}
 		if (argc == 1) {
-			complain("\"%s\" needs a value", word);
+			complain("\"%s\" needs a value", option);
 			return false;
 		}
-		if (!strcmp(word, "interval"))
+		if (!strcmp(option, "interval"))
 			fine = read_interval(value, &top->interval);
-		else if (!strcmp(word, "count"))
-			fine = read_count(value, &top->count);
+		else if (!strcmp(option, "count"))
+			fine = read_count(value, &top->tables);
 		else
 			fine = read_order(value, &top->by_use);
 		if (!fine)
@@ -335,11 +336,11 @@ static bool read_words(struct top *top, int argc, char **argv)
 }
 
 /**
- * run_top() - the command
- * @argc: words
- * @argv: the words
+ * run_top() - run "slbnctl top"
+ * @argc: number of arguments
+ * @argv: the arguments
  *
- * Return: how slbnctl exits.
+ * Return: the exit status.
  */
 enum status run_top(int argc, char **argv)
 {
@@ -348,11 +349,11 @@ enum status run_top(int argc, char **argv)
 	sigset_t set;
 	int ret;
 
-	if (!read_words(&top, argc, argv))
+	if (!read_options(&top, argc, argv))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
-		return STATUS_REFUSED;
+		return STATUS_FAILED;
 	top.terminal = !json && isatty(STDOUT_FILENO);
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
@@ -365,5 +366,5 @@ enum status run_top(int argc, char **argv)
 		fputs("\033[2J", stdout);
 	ret = show_tables(&top, slbn);
 	free(top.sessions);
-	return finish(slbn, ret);
+	return disconnect(slbn, ret);
 }

@@ -102,15 +102,15 @@ static void give_back(struct agent *agent, struct session *session)
  * @agent: all of it is set
  * @config: what the user chooses
  * @events: who is told
- * @wire: where packets go
+ * @transport: where packets go
  */
 void agent_init(struct agent *agent, const struct agent_config *config,
-		const struct agent_events *events, struct wire *wire)
+		const struct agent_events *events, struct transport *transport)
 {
 	*agent = (struct agent){
 		.config = *config,
 		.events = events,
-		.wire = wire,
+		.transport = transport,
 		.unused = -1,
 	};
 }
@@ -201,8 +201,8 @@ static u64 timeout_of(const struct agent *agent, const struct session *session)
 /* The pause before the next cycle: random, half to one and a half of what is due. */
 static u64 pause_of(const struct agent *agent, const struct session *session)
 {
-	u64 bits = 8ULL * wire_length(agent->wire, &session->flow,
-				      &session->source.pkt);
+	u64 bits = 8ULL * transport_length(agent->transport, &session->flow,
+					   &session->source.pkt);
 	u64 rate = fp_max64(session->source.rate, 1);
 	u64 pause = bits * 1000000000000ULL / agent->config.control / rate;
 
@@ -216,8 +216,8 @@ static u64 pause_of(const struct agent *agent, const struct session *session)
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
 	session->tries++;
-	wire_send(agent->wire, &session->flow, &session->source.pkt,
-		  session->source.tags);
+	transport_send(agent->transport, &session->flow, &session->source.pkt,
+		       session->source.tags);
 	set_due(agent, session, now + timeout_of(agent, session));
 }
 
@@ -337,7 +337,7 @@ static void go_on(struct agent *agent, struct session *session, u64 now)
  * @agent: the agent
  * @now: ns
  *
- * Some of the packets may still be in the wire's hands: wire_flush().
+ * Some of the packets may still be in the wire's hands: transport_flush().
  */
 void agent_run(struct agent *agent, u64 now)
 {
@@ -417,7 +417,7 @@ static void answered(struct agent *agent, const struct slbn_packet *ack,
  * which turns it round.
  */
 void agent_receive(struct agent *agent, u8 *data, size_t length,
-		   const struct wire_peer *from, u64 now)
+		   const struct transport_peer *from, u64 now)
 {
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
@@ -425,14 +425,14 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 	u8 hop;
 
 	if (slbn_parse_packet(data, length, &pkt, &layout) != SLBN_PARSE_OK ||
-	    !wire_authentic(agent->wire, data, &layout)) {
+	    !transport_authentic(agent->transport, data, &layout)) {
 		agent->strays++;
 		return;
 	}
 	if (slbn_destination_reply(&pkt)) {
 		agent->turned++;
 		slbn_update_packet(data, &pkt);
-		wire_return(agent->wire, data, &layout, from);
+		transport_return(agent->transport, data, &layout, from);
 		return;
 	}
 	for (hop = 0; hop < pkt.slots; hop++)

@@ -23,7 +23,7 @@
 #include "../libslbn/protocol.h"
 #include "demand.h"
 #include <fairpath/slbn/slbn_core.h>
-#include "wire.h"
+#include "transport.h"
 
 /**
  * struct agent_config - what the user chooses
@@ -103,7 +103,7 @@ struct agent_events {
  * struct agent - all sessions
  * @config: what the user chooses
  * @events: who is told
- * @wire: where packets go
+ * @transport: where packets go
  * @sessions: the table
  * @room: places in it
  * @places: those that were ever used
@@ -118,7 +118,7 @@ struct agent_events {
 struct agent {
 	struct agent_config config;
 	const struct agent_events *events;
-	struct wire *wire;
+	struct transport *transport;
 	struct session **sessions;
 	u32 room;
 	u32 places;
@@ -132,7 +132,7 @@ struct agent {
 };
 
 void agent_init(struct agent *agent, const struct agent_config *config,
-		const struct agent_events *events, struct wire *wire);
+		const struct agent_events *events, struct transport *transport);
 void agent_free(struct agent *agent);
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 			   u64 demand, u64 now);
@@ -144,6 +144,6 @@ void agent_describe(const struct session *session, struct slbn_session *to);
 u64 agent_due(const struct agent *agent);
 void agent_run(struct agent *agent, u64 now);
 void agent_receive(struct agent *agent, u8 *data, size_t length,
-		   const struct wire_peer *from, u64 now);
+		   const struct transport_peer *from, u64 now);
 
 #endif /* SLBND_AGENT_H */

@@ -49,14 +49,11 @@ static bool read_pause(struct options *options, const char *text)
 
 static bool read_control(struct options *options, const char *text)
 {
-	char *end;
-	double percent = strtod(text, &end);
+	__u64 permille;
 
-	if (!isdigit((unsigned char)*text) ||
-	    end != text + strspn(text, "0123456789.") ||
-	    (*end && strcmp(end, "%")) || percent < 0.1 || percent > 100)
+	if (!units_permille(text, &permille))
 		return false;
-	options->agent.control = percent * 10 + 0.5;
+	options->agent.control = permille;
 	return true;
 }
 

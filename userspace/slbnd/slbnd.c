@@ -39,7 +39,7 @@
 /**
  * struct slbnd - all of it
  * @options: what the user chooses
- * @wire: packets
+ * @transport: packets
  * @agent: sessions
  * @api: clients
  * @flows: flows that were found
@@ -50,7 +50,7 @@
  */
 struct slbnd {
 	struct options options;
-	struct wire wire;
+	struct transport transport;
 	struct agent agent;
 	struct api api;
 	struct flows flows;
@@ -131,7 +131,7 @@ static const struct agent_events events = {
 };
 
 static void received(void *context, u8 *data, size_t length,
-		     const struct wire_peer *from)
+		     const struct transport_peer *from)
 {
 	(void)context;
 	agent_receive(&slbnd.agent, data, length, from, clock_now());
@@ -191,8 +191,8 @@ static void configure(const struct options *options)
 {
 	/* Paths with room for so many hops, and clients, stay. */
 	slbnd.agent.config = options->agent;
-	slbnd.wire.keyed = options->keyed;
-	memcpy(slbnd.wire.key, options->key, sizeof(options->key));
+	slbnd.transport.keyed = options->keyed;
+	memcpy(slbnd.transport.key, options->key, sizeof(options->key));
 	if (!options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
 	else if (slbnd.flows.open)
@@ -263,20 +263,22 @@ static bool start(void)
 {
 	int error;
 
-	slbnd.wire.keyed = slbnd.options.keyed;
-	memcpy(slbnd.wire.key, slbnd.options.key, sizeof(slbnd.wire.key));
-	error = wire_open(&slbnd.wire);
+	slbnd.transport.keyed = slbnd.options.keyed;
+	memcpy(slbnd.transport.key, slbnd.options.key,
+	       sizeof(slbnd.transport.key));
+	error = transport_open(&slbnd.transport);
 	if (error) {
 		fprintf(stderr, "slbnd: UDP port %d: %s\n", SLBN_PORT,
 			strerror(error));
 		return false;
 	}
-	agent_init(&slbnd.agent, &slbnd.options.agent, &events, &slbnd.wire);
+	agent_init(&slbnd.agent, &slbnd.options.agent, &events,
+		   &slbnd.transport);
 	slbnd.api.agent = &slbnd.agent;
 	slbnd.api.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (slbnd.api.epoll < 0 || !watch_signals() ||
-	    !watch(slbnd.wire.fd[0], &slbnd.wire) ||
-	    !watch(slbnd.wire.fd[1], &slbnd.wire)) {
+	    !watch(slbnd.transport.fd[0], &slbnd.transport) ||
+	    !watch(slbnd.transport.fd[1], &slbnd.transport)) {
 		fprintf(stderr, "slbnd: %s\n", strerror(errno));
 		return false;
 	}
@@ -330,10 +332,10 @@ static void run(int argc, char **argv)
 
 			if (what == &slbnd.signals) {
 				signalled(argc, argv);
-			} else if (what == &slbnd.wire) {
+			} else if (what == &slbnd.transport) {
 				for (turn = 0; turn < TURN; turn++)
-					if (!wire_receive(&slbnd.wire, received,
-							  NULL))
+					if (!transport_receive(&slbnd.transport,
+							       received, NULL))
 						break;
 			} else if (what == &slbnd.flows) {
 				flows_serve(&slbnd.flows, clock_now());
@@ -346,7 +348,7 @@ static void run(int argc, char **argv)
 		}
 		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
-		wire_flush(&slbnd.wire);
+		transport_flush(&slbnd.transport);
 	}
 }
 
@@ -371,6 +373,6 @@ int main(int argc, char **argv)
 	api_close(&slbnd.api, slbnd.options.socket);
 	enforce_close(slbnd.enforce);
 	agent_free(&slbnd.agent);
-	wire_close(&slbnd.wire);
+	transport_close(&slbnd.transport);
 	return 0;
 }

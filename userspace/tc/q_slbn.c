@@ -8,23 +8,26 @@
  * link_options.h; this is what stands between it and tc. What depends on the device
  * (whether it tells its speed) is the kernel's to judge.
  */
+#include "../common/link_options.h"
 #include "tc_plugin.h"
 
-#define SLBN_WHO "slbn"
-#define SLBN_KEY_TAKES "32 hexadecimal digits, or none"
-#include "../common/link_options.h"
+static const struct link_output output = {
+	.number = print_number,
+	.flag = print_flag,
+	.newline = print_nl,
+};
 
 static void explain(void)
 {
 	fputs("Usage: ... slbn [ rate RATE | rate auto* ] [ epoch TIME ]\n"
-	      "                [ memory VISITS | memory TIME ] [ control PERCENT ]\n"
+	      "                [ memory ENTRIES | memory TIME ] [ control PERCENT ]\n"
 	      "                [ edge | no-edge* ] [ key HEX | key none* ]\n"
 	      "\n"
 	      "  rate     what the link carries; 1kbit to 1tbit (* auto: the device's\n"
 	      "           speed, followed when it changes)\n"
 	      "  epoch    how long a session that is not heard of is counted, at least;\n"
 	      "           10ms to 3600s; 0: for ever, as the paper has it (* 1s)\n"
-	      "  memory   visits that are remembered, 0 to 4194304; or as many as control\n"
+	      "  memory   entries, 0 to 4194304; or as many as control\n"
 	      "           packets may come in this time, at most 60s (* 1s)\n"
 	      "  control  of the rate that control packets may take; 0.1% to 100% (* 5%)\n"
 	      "  edge     hosts are behind it: their control packets are dropped, and the\n"
@@ -38,7 +41,10 @@ static void explain(void)
 static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 			  struct nlmsghdr *n, const char *dev)
 {
-	struct slbn_request request = {};
+	struct link_request request = {
+		.program = "slbn",
+		.key_syntax = "32 hexadecimal digits, or none",
+	};
 	struct rtattr *options;
 	const void *payload;
 	size_t length;
@@ -48,7 +54,7 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 	(void)util;
 	(void)dev;
 	while (argc > 0) {
-		int taken = slbn_parse_word(&request, argc, argv);
+		int taken = link_request_parse(&request, argc, argv);
 
 		if (!taken) {
 			if (strcmp(*argv, "help"))
@@ -62,9 +68,9 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 	}
 	options = addattr_nest(n, TC_PLUGIN_ROOM, TCA_OPTIONS | NLA_F_NESTED);
 	for (attribute = 1; attribute <= SLBN_A_MAX; attribute++) {
-		if (!request.word[attribute])
+		if (!request.option[attribute])
 			continue;
-		payload = slbn_request_payload(&request, attribute, &number,
+		payload = link_request_payload(&request, attribute, &number,
 					       &length);
 		if (addattr_l(n, TC_PLUGIN_ROOM, attribute, payload, length))
 			return -1;
@@ -76,7 +82,7 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 static int slbn_print_opt(struct qdisc_util *util, FILE *f, struct rtattr *opt)
 {
 	struct rtattr *tb[SLBN_A_MAX + 1];
-	struct slbn_options options = {};
+	struct link_attributes attributes = {};
 	int attribute;
 
 	(void)util;
@@ -87,10 +93,10 @@ static int slbn_print_opt(struct qdisc_util *util, FILE *f, struct rtattr *opt)
 			   NLA_F_NESTED);
 	for (attribute = 1; attribute <= SLBN_A_MAX; attribute++)
 		if (tb[attribute])
-			slbn_options_take(&options, attribute,
-					  RTA_DATA(tb[attribute]),
-					  RTA_PAYLOAD(tb[attribute]));
-	slbn_show_options(&options);
+			link_attributes_read(&attributes, attribute,
+					     RTA_DATA(tb[attribute]),
+					     RTA_PAYLOAD(tb[attribute]));
+	link_print_options(&output, &attributes);
 	return 0;
 }
 
@@ -103,10 +109,10 @@ static int slbn_print_xstats(struct qdisc_util *util, FILE *f,
 	(void)f;
 	if (!xstats)
 		return 0;
-	slbn_state_take(&state, RTA_DATA(xstats), RTA_PAYLOAD(xstats));
-	slbn_show_summary(&state);
+	link_state_read(&state, RTA_DATA(xstats), RTA_PAYLOAD(xstats));
+	link_print_summary(&output, &state);
 	print_nl();
-	slbn_show_details(&state);
+	link_print_details(&output, &state);
 	return 0;
 }
 

@@ -249,4 +249,62 @@ static inline u32 slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 	return length;
 }
 
+/*
+ * The authentication is a keyed hash of the whole packet, options included, with
+ * 0 as the authentication itself. The hash is SipHash-2-4 with a key of 16
+ * octets; its implementations in kernel and userspace differ.
+ */
+static inline u64
+slbn_authentication(u8 *data, const struct slbn_layout *layout,
+		    u64 (*hash)(const void *data, u32 length, const void *key),
+		    const void *key)
+{
+	u64 saved = slbn_get64(data + layout->auth);
+	u64 auth;
+
+	slbn_put64(data + layout->auth, 0);
+	auth = hash(data, layout->length, key);
+	slbn_put64(data + layout->auth, saved);
+	return auth;
+}
+
+/**
+ * slbn_authenticate() - write the authentication of a packet
+ * @data: a packet that slbn_parse_packet() accepted
+ * @layout: its layout; without SLBN_OPTION_AUTH nothing is written
+ * @hash: the hash function
+ * @key: its key
+ */
+static inline void
+slbn_authenticate(u8 *data, const struct slbn_layout *layout,
+		  u64 (*hash)(const void *data, u32 length, const void *key),
+		  const void *key)
+{
+	if (layout->auth)
+		slbn_put64(data + layout->auth,
+			   slbn_authentication(data, layout, hash, key));
+}
+
+/**
+ * slbn_is_authentic() - check the authentication of a packet
+ * @data: a packet that slbn_parse_packet() accepted; unchanged on return
+ * @layout: its layout
+ * @hash: the hash function
+ * @key: its key; NULL: the domain has none
+ *
+ * Return: whether the authentication is right; without a key, whether the packet
+ * has none, since it could not be updated.
+ */
+static inline bool
+slbn_is_authentic(u8 *data, const struct slbn_layout *layout,
+		  u64 (*hash)(const void *data, u32 length, const void *key),
+		  const void *key)
+{
+	if (!key)
+		return !layout->auth;
+	return layout->auth &&
+	       slbn_get64(data + layout->auth) ==
+		       slbn_authentication(data, layout, hash, key);
+}
+
 #endif /* SLBN_WIRE_H */

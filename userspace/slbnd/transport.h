@@ -5,13 +5,13 @@
  * There is a socket for IPv4 and one for IPv6, each bound to SLBN_PORT of all
  * addresses: the routing table chooses by which link a session's packets go, as
  * it does for its data. What is to be sent is collected and goes out with one
- * system call when there are WIRE_BATCH packets, or by wire_flush().
+ * system call when there are TRANSPORT_BATCH packets, or by transport_flush().
  *
  * A packet that cannot be sent is a packet that is lost: nobody is told, it is
  * counted, and it will be sent again.
  */
-#ifndef SLBND_WIRE_H
-#define SLBND_WIRE_H
+#ifndef SLBND_TRANSPORT_H
+#define SLBND_TRANSPORT_H
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,16 +20,16 @@
 #include "../common/siphash.h"
 #include <fairpath/slbn/slbn_wire.h>
 
-#define WIRE_BATCH 64
+#define TRANSPORT_BATCH 64
 
 /**
- * struct wire_peer - at whose end a packet is
+ * struct transport_peer - at whose end a packet is
  * @address: the other end
  * @length: of @address
  * @local: our address, to which it came; all zeros: whichever fits
  * @device: index of the device by which it came
  */
-struct wire_peer {
+struct transport_peer {
 	union {
 		struct sockaddr any;
 		struct sockaddr_in v4;
@@ -44,31 +44,31 @@ struct wire_peer {
 };
 
 /**
- * struct wire_counters - what happened
+ * struct transport_counters - what happened
  * @sent: packets
  * @lost: that could not be sent
  * @received: packets
  */
-struct wire_counters {
+struct transport_counters {
 	u64 sent;
 	u64 lost;
 	u64 received;
 };
 
 /**
- * struct wire_slot - a packet in a batch
+ * struct transport_slot - a packet in a batch
  * @peer: where it goes, or came from
  * @data: the packet
  * @length: octets of it
  */
-struct wire_slot {
-	struct wire_peer peer;
+struct transport_slot {
+	struct transport_peer peer;
 	u8 data[SLBN_LENGTH_MAX + 64];
 	size_t length;
 };
 
 /**
- * struct wire - the sockets
+ * struct transport - the sockets
  * @fd: for IPv4 and IPv6; -1: this machine has no such
  * @keyed: packets are authenticated
  * @key: by this
@@ -76,29 +76,31 @@ struct wire_slot {
  * @waiting: packets collected for each socket
  * @out: these
  */
-struct wire {
+struct transport {
 	int fd[2];
 	bool keyed;
 	u8 key[SIPHASH_KEY_LENGTH];
-	struct wire_counters counters;
+	struct transport_counters counters;
 	u32 waiting[2];
-	struct wire_slot out[2][WIRE_BATCH];
+	struct transport_slot out[2][TRANSPORT_BATCH];
 };
 
-int wire_open(struct wire *wire);
-void wire_close(struct wire *wire);
-u32 wire_length(const struct wire *wire, const struct slbn_flow *flow,
-		const struct slbn_packet *pkt);
-void wire_send(struct wire *wire, const struct slbn_flow *flow,
-	       const struct slbn_packet *pkt, const u16 *tags);
-void wire_return(struct wire *wire, u8 *data, const struct slbn_layout *layout,
-		 const struct wire_peer *to);
-void wire_flush(struct wire *wire);
-bool wire_authentic(const struct wire *wire, u8 *data,
-		    const struct slbn_layout *layout);
-bool wire_receive(struct wire *wire,
-		  void (*each)(void *context, u8 *data, size_t length,
-			       const struct wire_peer *from),
-		  void *context);
+int transport_open(struct transport *transport);
+void transport_close(struct transport *transport);
+u32 transport_length(const struct transport *transport,
+		     const struct slbn_flow *flow,
+		     const struct slbn_packet *pkt);
+void transport_send(struct transport *transport, const struct slbn_flow *flow,
+		    const struct slbn_packet *pkt, const u16 *tags);
+void transport_return(struct transport *transport, u8 *data,
+		      const struct slbn_layout *layout,
+		      const struct transport_peer *to);
+void transport_flush(struct transport *transport);
+bool transport_authentic(const struct transport *transport, u8 *data,
+			 const struct slbn_layout *layout);
+bool transport_receive(struct transport *transport,
+		       void (*each)(void *context, u8 *data, size_t length,
+				    const struct transport_peer *from),
+		       void *context);
 
-#endif /* SLBND_WIRE_H */
+#endif /* SLBND_TRANSPORT_H */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "wire.h"
+#include "transport.h"
 
 /* Room for what comes while sessions are being looked after. */
 #define RECEIVE_BUFFER (4 << 20)
@@ -62,31 +62,31 @@ static bool prepare_v6(int fd)
 }
 
 /**
- * wire_open() - open the sockets
- * @wire: its key is set by the caller, all else here
+ * transport_open() - open the sockets
+ * @transport: its key is set by the caller, all else here
  *
  * Return: 0, or an error of errno.h.
  */
-int wire_open(struct wire *wire)
+int transport_open(struct transport *transport)
 {
 	static const int families[] = { AF_INET, AF_INET6 };
 	int n;
 
-	memset(&wire->counters, 0, sizeof(wire->counters));
+	memset(&transport->counters, 0, sizeof(transport->counters));
 	for (n = V4; n <= V6; n++) {
 		int fd = socket(families[n],
 				SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-		wire->waiting[n] = 0;
-		wire->fd[n] = fd;
+		transport->waiting[n] = 0;
+		transport->fd[n] = fd;
 		if (fd < 0 && n == V6 && errno == EAFNOSUPPORT)
 			continue;
 		if (fd < 0 || !(n == V4 ? prepare_v4(fd) : prepare_v6(fd))) {
 			int error = errno;
 
 			if (n == V4)
-				wire->fd[V6] = -1;
-			wire_close(wire);
+				transport->fd[V6] = -1;
+			transport_close(transport);
 			return error;
 		}
 		/* More than the system's limit, if we may. */
@@ -97,78 +97,58 @@ int wire_open(struct wire *wire)
 }
 
 /**
- * wire_close() - close the sockets; what was not flushed is lost
- * @wire: the wire
+ * transport_close() - close the sockets; what was not flushed is lost
+ * @transport: the sockets
  */
-void wire_close(struct wire *wire)
+void transport_close(struct transport *transport)
 {
 	int n;
 
 	for (n = V4; n <= V6; n++) {
-		if (wire->fd[n] >= 0)
-			close(wire->fd[n]);
-		wire->fd[n] = -1;
+		if (transport->fd[n] >= 0)
+			close(transport->fd[n]);
+		transport->fd[n] = -1;
 	}
 }
 
 /**
- * wire_length() - what a packet takes of a link
- * @wire: the wire
+ * transport_length() - what a packet takes of a link
+ * @transport: the sockets
  * @flow: where it goes
  * @pkt: the packet
  *
  * Return: octets, with headers.
  */
-u32 wire_length(const struct wire *wire, const struct slbn_flow *flow,
-		const struct slbn_packet *pkt)
+u32 transport_length(const struct transport *transport,
+		     const struct slbn_flow *flow,
+		     const struct slbn_packet *pkt)
 {
 	return (flow->family == AF_INET ? HEADERS_V4 : HEADERS_V6) +
 	       slbn_tag_at(pkt->slots) +
-	       (wire->keyed ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH : 0);
-}
-
-static u64 authentication(const struct wire *wire, u8 *data,
-			  const struct slbn_layout *layout)
-{
-	u64 given = slbn_get64(data + layout->auth);
-	u64 right;
-
-	slbn_put64(data + layout->auth, 0);
-	right = siphash24(data, layout->length, wire->key);
-	slbn_put64(data + layout->auth, given);
-	return right;
+	       (transport->keyed ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH : 0);
 }
 
 /**
- * wire_authentic() - does a packet come from the domain?
- * @wire: the wire
- * @data: a packet that slbn_parse_packet() found sound
- * @layout: as it said
+ * transport_authentic() - check the authentication of a received packet
+ * @transport: the sockets
+ * @data: a packet that slbn_parse_packet() accepted
+ * @layout: its layout
  *
- * Return: whether it does; without a key, whether it does not claim to.
+ * Return: whether a router of the domain sent it; without a key, whether it is
+ * not authenticated.
  */
-bool wire_authentic(const struct wire *wire, u8 *data,
-		    const struct slbn_layout *layout)
+bool transport_authentic(const struct transport *transport, u8 *data,
+			 const struct slbn_layout *layout)
 {
-	if (!wire->keyed)
-		return !layout->auth;
-	return layout->auth && slbn_get64(data + layout->auth) ==
-				       authentication(wire, data, layout);
-}
-
-static void sign(const struct wire *wire, u8 *data,
-		 const struct slbn_layout *layout)
-{
-	if (layout->auth)
-		slbn_put64(data + layout->auth,
-			   authentication(wire, data, layout));
+	return slbn_is_authentic(data, layout, siphash24,
+				 transport->keyed ? transport->key : NULL);
 }
 
 /* Say from which of our addresses a packet is to come, if that matters. */
 static void put_local(struct msghdr *header, union control *control,
-		      const struct wire_slot *slot, int n)
+		      const struct transport_slot *slot, int n)
 {
-	const struct wire_peer *peer = &slot->peer;
+	const struct transport_peer *peer = &slot->peer;
 	struct cmsghdr *message;
 
 	if (n == V4 ? !peer->local.v4.s_addr :
@@ -196,17 +176,17 @@ static void put_local(struct msghdr *header, union control *control,
 	}
 }
 
-static void flush_one(struct wire *wire, int n)
+static void flush_one(struct transport *transport, int n)
 {
-	struct mmsghdr messages[WIRE_BATCH] = {};
-	union control control[WIRE_BATCH];
-	struct iovec data[WIRE_BATCH];
-	u32 count = wire->waiting[n];
+	struct mmsghdr messages[TRANSPORT_BATCH] = {};
+	union control control[TRANSPORT_BATCH];
+	struct iovec data[TRANSPORT_BATCH];
+	u32 count = transport->waiting[n];
 	u32 done = 0;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
-		struct wire_slot *slot = &wire->out[n][i];
+		struct transport_slot *slot = &transport->out[n][i];
 		struct msghdr *header = &messages[i].msg_hdr;
 
 		data[i].iov_base = slot->data;
@@ -218,58 +198,58 @@ static void flush_one(struct wire *wire, int n)
 		put_local(header, &control[i], slot, n);
 	}
 	while (done < count) {
-		int sent =
-			sendmmsg(wire->fd[n], messages + done, count - done, 0);
+		int sent = sendmmsg(transport->fd[n], messages + done,
+				    count - done, 0);
 
 		if (sent > 0) {
-			wire->counters.sent += sent;
+			transport->counters.sent += sent;
 			done += sent;
 		} else {
 			/* The first one is what could not be sent. */
-			wire->counters.lost++;
+			transport->counters.lost++;
 			done++;
 		}
 	}
-	wire->waiting[n] = 0;
+	transport->waiting[n] = 0;
 }
 
 /**
- * wire_flush() - send what was collected
- * @wire: the wire
+ * transport_flush() - send what was collected
+ * @transport: the sockets
  */
-void wire_flush(struct wire *wire)
+void transport_flush(struct transport *transport)
 {
 	int n;
 
 	for (n = V4; n <= V6; n++)
-		if (wire->waiting[n])
-			flush_one(wire, n);
+		if (transport->waiting[n])
+			flush_one(transport, n);
 }
 
 /* A place in the batch; NULL if there is no such socket. */
-static struct wire_slot *take_slot(struct wire *wire, int n)
+static struct transport_slot *take_slot(struct transport *transport, int n)
 {
-	if (wire->fd[n] < 0) {
-		wire->counters.lost++;
+	if (transport->fd[n] < 0) {
+		transport->counters.lost++;
 		return NULL;
 	}
-	if (wire->waiting[n] == WIRE_BATCH)
-		flush_one(wire, n);
-	return &wire->out[n][wire->waiting[n]++];
+	if (transport->waiting[n] == TRANSPORT_BATCH)
+		flush_one(transport, n);
+	return &transport->out[n][transport->waiting[n]++];
 }
 
 /**
- * wire_send() - send a session's packet
- * @wire: the wire
+ * transport_send() - send a session's packet
+ * @transport: the sockets
  * @flow: its destination is where the packet goes
  * @pkt: what it is to say
  * @tags: its tags
  */
-void wire_send(struct wire *wire, const struct slbn_flow *flow,
-	       const struct slbn_packet *pkt, const u16 *tags)
+void transport_send(struct transport *transport, const struct slbn_flow *flow,
+		    const struct slbn_packet *pkt, const u16 *tags)
 {
 	int n = flow->family == AF_INET ? V4 : V6;
-	struct wire_slot *slot = take_slot(wire, n);
+	struct transport_slot *slot = take_slot(transport, n);
 	struct slbn_layout layout;
 
 	if (!slot)
@@ -286,39 +266,41 @@ void wire_send(struct wire *wire, const struct slbn_flow *flow,
 		memcpy(&slot->peer.address.v6.sin6_addr, flow->destination, 16);
 		slot->peer.length = sizeof(slot->peer.address.v6);
 	}
-	slot->length = slbn_build_packet(slot->data, pkt, tags, wire->keyed);
+	slot->length =
+		slbn_build_packet(slot->data, pkt, tags, transport->keyed);
 	layout.length = slot->length;
-	layout.auth = wire->keyed ? slot->length - SLBN_AUTH_LENGTH : 0;
-	sign(wire, slot->data, &layout);
+	layout.auth = transport->keyed ? slot->length - SLBN_AUTH_LENGTH : 0;
+	slbn_authenticate(slot->data, &layout, siphash24, transport->key);
 }
 
 /**
- * wire_return() - send a packet back to where it came from
- * @wire: the wire
+ * transport_return() - send a packet back to where it came from
+ * @transport: the sockets
  * @data: the packet; longer ones than slots have room for are lost
  * @layout: of the packet
  * @to: who sent it
  */
-void wire_return(struct wire *wire, u8 *data, const struct slbn_layout *layout,
-		 const struct wire_peer *to)
+void transport_return(struct transport *transport, u8 *data,
+		      const struct slbn_layout *layout,
+		      const struct transport_peer *to)
 {
 	int n = to->address.any.sa_family == AF_INET ? V4 : V6;
-	struct wire_slot *slot;
+	struct transport_slot *slot;
 
 	if (layout->length > sizeof(slot->data)) {
-		wire->counters.lost++;
+		transport->counters.lost++;
 		return;
 	}
-	slot = take_slot(wire, n);
+	slot = take_slot(transport, n);
 	if (!slot)
 		return;
-	sign(wire, data, layout);
+	slbn_authenticate(data, layout, siphash24, transport->key);
 	slot->peer = *to;
 	memcpy(slot->data, data, layout->length);
 	slot->length = layout->length;
 }
 
-static void get_local(struct msghdr *header, struct wire_peer *peer)
+static void get_local(struct msghdr *header, struct transport_peer *peer)
 {
 	struct cmsghdr *message;
 
@@ -348,7 +330,7 @@ static void get_local(struct msghdr *header, struct wire_peer *peer)
  * Links look at what is from this port to this port, and so keep out what hosts
  * say; from another one it comes past them.
  */
-static bool from_an_agent(const struct wire_peer *peer, int n)
+static bool from_an_agent(const struct transport_peer *peer, int n)
 {
 	in_port_t port = n == V4 ? peer->address.v4.sin_port :
 				   peer->address.v6.sin6_port;
@@ -356,19 +338,19 @@ static bool from_an_agent(const struct wire_peer *peer, int n)
 	return port == htons(SLBN_PORT);
 }
 
-static bool receive_some(struct wire *wire, int n,
+static bool receive_some(struct transport *transport, int n,
 			 void (*each)(void *context, u8 *data, size_t length,
-				      const struct wire_peer *from),
+				      const struct transport_peer *from),
 			 void *context)
 {
-	static struct wire_slot in[WIRE_BATCH];
-	struct mmsghdr messages[WIRE_BATCH] = {};
-	union control control[WIRE_BATCH];
-	struct iovec data[WIRE_BATCH];
+	static struct transport_slot in[TRANSPORT_BATCH];
+	struct mmsghdr messages[TRANSPORT_BATCH] = {};
+	union control control[TRANSPORT_BATCH];
+	struct iovec data[TRANSPORT_BATCH];
 	int count;
 	int i;
 
-	for (i = 0; i < WIRE_BATCH; i++) {
+	for (i = 0; i < TRANSPORT_BATCH; i++) {
 		struct msghdr *header = &messages[i].msg_hdr;
 
 		data[i].iov_base = in[i].data;
@@ -380,7 +362,7 @@ static bool receive_some(struct wire *wire, int n,
 		header->msg_control = &control[i];
 		header->msg_controllen = sizeof(control[i]);
 	}
-	count = recvmmsg(wire->fd[n], messages, WIRE_BATCH, 0, NULL);
+	count = recvmmsg(transport->fd[n], messages, TRANSPORT_BATCH, 0, NULL);
 	for (i = 0; i < count; i++) {
 		struct msghdr *header = &messages[i].msg_hdr;
 
@@ -388,30 +370,30 @@ static bool receive_some(struct wire *wire, int n,
 		if (!from_an_agent(&in[i].peer, n))
 			continue;
 		get_local(header, &in[i].peer);
-		wire->counters.received++;
+		transport->counters.received++;
 		each(context, in[i].data, messages[i].msg_len, &in[i].peer);
 	}
-	return count == WIRE_BATCH;
+	return count == TRANSPORT_BATCH;
 }
 
 /**
- * wire_receive() - take what has come, a batch of each family at most
- * @wire: the wire
+ * transport_receive() - take what has come, a batch of each family at most
+ * @transport: the sockets
  * @each: called for each packet; one that is longer than any known is cut
  * @context: handed to it
  *
  * Return: whether there may be more.
  */
-bool wire_receive(struct wire *wire,
-		  void (*each)(void *context, u8 *data, size_t length,
-			       const struct wire_peer *from),
-		  void *context)
+bool transport_receive(struct transport *transport,
+		       void (*each)(void *context, u8 *data, size_t length,
+				    const struct transport_peer *from),
+		       void *context)
 {
 	bool more = false;
 	int n;
 
 	for (n = V4; n <= V6; n++)
-		if (wire->fd[n] >= 0)
-			more |= receive_some(wire, n, each, context);
+		if (transport->fd[n] >= 0)
+			more |= receive_some(transport, n, each, context);
 	return more;
 }

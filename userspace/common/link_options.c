@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Options, state and counters of an SLBN link. See link_options.h.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link_options.h"
+#include "units.h"
+
+/* Octets of the numeric attributes. */
+static const __u8 width[SLBN_A_MAX + 1] = {
+	[SLBN_A_RATE] = sizeof(__u64),	  [SLBN_A_EPOCH] = sizeof(__u64),
+	[SLBN_A_MEMORY] = sizeof(__u32),  [SLBN_A_MEMORY_TIME] = sizeof(__u64),
+	[SLBN_A_CONTROL] = sizeof(__u32), [SLBN_A_EDGE] = sizeof(__u8),
+	[SLBN_A_KEYED] = sizeof(__u8),	  [SLBN_A_IFINDEX] = sizeof(__u32),
+	[SLBN_A_HANDLE] = sizeof(__u32),  [SLBN_A_THRESHOLD] = sizeof(__u32),
+};
+
+/* --- options ------------------------------------------------------------ */
+
+static const struct option {
+	const char *name;
+	int attribute;
+	const char *syntax; /* of its value */
+	bool genetlink;
+} options[] = {
+	{ "rate", SLBN_A_RATE, "1kbit to 1tbit, or auto: the device's speed",
+	  false },
+	{ "epoch", SLBN_A_EPOCH, "10ms to 3600s, or 0: never", false },
+	{ "memory", SLBN_A_MEMORY, "0 to 4194304 entries, or a time up to 60s",
+	  false },
+	{ "control", SLBN_A_CONTROL, "0.1% to 100% of the rate", false },
+	{ "edge", SLBN_A_EDGE, NULL, false },
+	{ "no-edge", SLBN_A_EDGE, NULL, false },
+	{ "key", SLBN_A_KEY, NULL, false },
+	{ "threshold", SLBN_A_THRESHOLD, "0.1% to 100% of the share", true },
+	{},
+};
+
+static bool parse_rate(const char *text, __u64 *value)
+{
+	if (!strcmp(text, "auto")) {
+		*value = 0;
+		return true;
+	}
+	return units_rate(text, value) && *value >= SLBN_LINK_RATE_MIN &&
+	       *value <= SLBN_LINK_RATE_MAX;
+}
+
+static bool parse_epoch(const char *text, __u64 *value)
+{
+	if (!strcmp(text, "0")) {
+		*value = 0;
+		return true;
+	}
+	return units_time(text, value) && *value >= SLBN_EPOCH_MIN &&
+	       *value <= SLBN_EPOCH_MAX;
+}
+
+/* Plain numbers count entries, numbers with a unit are times. */
+static bool parse_memory(const char *text, struct link_request *request)
+{
+	__u64 *entries = &request->value[SLBN_A_MEMORY];
+	__u64 *time = &request->value[SLBN_A_MEMORY_TIME];
+
+	if (units_count(text, "", entries) && *entries <= SLBN_MEMORY_MAX)
+		return true;
+	request->option[SLBN_A_MEMORY] = NULL;
+	request->option[SLBN_A_MEMORY_TIME] = "memory";
+	return isalpha((unsigned char)text[strlen(text) - !!*text]) &&
+	       units_time(text, time) && *time <= SLBN_MEMORY_TIME_MAX;
+}
+
+static bool parse_key(const char *text, struct link_request *request)
+{
+	size_t i;
+
+	if (!strcmp(text, "none"))
+		return true;
+	if (strlen(text) != 2 * SLBN_KEY_LENGTH ||
+	    strspn(text, "0123456789abcdefABCDEF") != 2 * SLBN_KEY_LENGTH)
+		return false;
+	for (i = 0; i < SLBN_KEY_LENGTH; i++) {
+		char octet[] = { text[2 * i], text[2 * i + 1], 0 };
+
+		request->key[i] = strtoul(octet, NULL, 16);
+	}
+	request->key_length = SLBN_KEY_LENGTH;
+	return true;
+}
+
+static bool parse_value(struct link_request *request, int attribute,
+			const char *text)
+{
+	__u64 *value = &request->value[attribute];
+
+	switch (attribute) {
+	case SLBN_A_RATE:
+		return parse_rate(text, value);
+	case SLBN_A_EPOCH:
+		return parse_epoch(text, value);
+	case SLBN_A_MEMORY:
+		return parse_memory(text, request);
+	case SLBN_A_KEY:
+		return parse_key(text, request);
+	default:
+		return units_permille(text, value);
+	}
+}
+
+/* The option that already set what @option sets; NULL: none. */
+static const char *earlier_option(const struct link_request *request,
+				  const struct option *option)
+{
+	const char *earlier = request->option[option->attribute];
+
+	if (option->attribute == SLBN_A_MEMORY && !earlier)
+		earlier = request->option[SLBN_A_MEMORY_TIME];
+	return earlier;
+}
+
+/**
+ * link_request_parse() - parse one option and its value
+ * @request: where to store it
+ * @argc: number of arguments, at least one
+ * @argv: the arguments
+ *
+ * Return: the number of arguments consumed; 0: unknown option; -1: invalid, and
+ * an error has been printed.
+ */
+int link_request_parse(struct link_request *request, int argc, char **argv)
+{
+	const char *name = *argv, *earlier, *syntax;
+	const struct option *option;
+
+	for (option = options; option->name; option++)
+		if (!strcmp(name, option->name))
+			break;
+	if (!option->name || option->genetlink > request->genetlink)
+		return 0;
+	earlier = earlier_option(request, option);
+	if (earlier) {
+		if (strcmp(name, earlier))
+			fprintf(stderr, "%s: \"%s\" contradicts \"%s\"\n",
+				request->program, name, earlier);
+		else
+			fprintf(stderr, "%s: \"%s\" is given twice\n",
+				request->program, name);
+		return -1;
+	}
+	request->option[option->attribute] = option->name;
+	if (option->attribute == SLBN_A_EDGE) {
+		request->value[SLBN_A_EDGE] = !strcmp(name, "edge");
+		return 1;
+	}
+	syntax = option->syntax ?: request->key_syntax;
+	if (argc < 2) {
+		fprintf(stderr, "%s: \"%s\" needs a value: %s\n",
+			request->program, name, syntax);
+		return -1;
+	}
+	if (!parse_value(request, option->attribute, argv[1])) {
+		/* A mistyped key is still a secret: do not print it. */
+		fprintf(stderr, "%s: %s \"%s\": must be %s\n", request->program,
+			name, option->attribute == SLBN_A_KEY ? "..." : argv[1],
+			syntax);
+		return -1;
+	}
+	return 2;
+}
+
+/**
+ * link_request_payload() - the payload of a requested attribute
+ * @request: the request
+ * @attribute: one whose option was given
+ * @number: buffer for a numeric payload
+ * @length: set to the payload's octets
+ *
+ * Return: the payload.
+ */
+const void *link_request_payload(const struct link_request *request,
+				 int attribute, __u64 *number, size_t *length)
+{
+	__u64 value = request->value[attribute];
+	__u32 value32 = value;
+	__u8 value8 = value;
+
+	*length = width[attribute];
+	switch (*length) {
+	case 0:
+		*length = request->key_length;
+		return request->key;
+	case sizeof(__u8):
+		memcpy(number, &value8, sizeof(value8));
+		break;
+	case sizeof(__u32):
+		memcpy(number, &value32, sizeof(value32));
+		break;
+	default:
+		*number = value;
+	}
+	return number;
+}
+
+/* --- attributes and state from the kernel ------------------------------- */
+
+/**
+ * link_attributes_read() - store an attribute if it is numeric
+ * @attributes: where to store it
+ * @attribute: its type; unknown types are ignored
+ * @payload: its payload
+ * @length: octets; shorter payloads are ignored, longer ones truncated
+ */
+void link_attributes_read(struct link_attributes *attributes,
+			  unsigned int attribute, const void *payload,
+			  size_t length)
+{
+	__u32 value32;
+	__u64 value64;
+
+	if (attribute > SLBN_A_MAX || !width[attribute] ||
+	    length < width[attribute])
+		return;
+	attributes->present[attribute] = true;
+	switch (width[attribute]) {
+	case sizeof(__u8):
+		attributes->value[attribute] = *(const __u8 *)payload;
+		break;
+	case sizeof(__u32):
+		memcpy(&value32, payload, sizeof(value32));
+		attributes->value[attribute] = value32;
+		break;
+	default:
+		memcpy(&value64, payload, sizeof(value64));
+		attributes->value[attribute] = value64;
+	}
+}
+
+/**
+ * link_state_read() - store a link's state
+ * @state: where to store it
+ * @payload: the state from the kernel
+ * @length: octets; of a shorter state (older kernel) the rest is 0, a longer
+ *	one (newer kernel) is truncated
+ */
+void link_state_read(struct slbn_link_state *state, const void *payload,
+		     size_t length)
+{
+	memset(state, 0, sizeof(*state));
+	memcpy(state, payload,
+	       length < sizeof(*state) ? length : sizeof(*state));
+}
+
+/* --- output ------------------------------------------------------------- */
+
+static void print_count(const struct link_output *out, const char *key,
+			const char *format, __u64 count)
+{
+	char text[UNITS_TEXT];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)count);
+	out->number(key, format, count, text);
+}
+
+static void print_rate(const struct link_output *out, const char *key,
+		       const char *format, __u64 rate)
+{
+	char text[UNITS_TEXT];
+
+	out->number(key, format, rate, units_rate_rounded(text, rate));
+}
+
+/* An option as users give it. */
+static void print_option(const struct link_output *out, const char *option,
+			 __u64 value, const char *text)
+{
+	char format[2 * UNITS_TEXT];
+
+	snprintf(format, sizeof(format), "%s %%s ", option);
+	out->number(option, format, value, text);
+}
+
+/**
+ * link_print_permille() - print an option that is a percentage
+ * @out: how
+ * @option: its name
+ * @permille: its value
+ */
+void link_print_permille(const struct link_output *out, const char *option,
+			 __u64 permille)
+{
+	char text[UNITS_TEXT];
+
+	print_option(out, option, permille,
+		     units_permille_exact(text, permille));
+}
+
+static const char *rate_text(char *text, __u64 rate)
+{
+	return rate ? units_rate_exact(text, rate) : "auto";
+}
+
+static const char *epoch_text(char *text, __u64 epoch)
+{
+	return epoch ? units_time_exact(text, epoch) : "0";
+}
+
+/**
+ * link_print_options() - print the options of the qdisc, in one line
+ * @out: how
+ * @attributes: their attributes
+ */
+void link_print_options(const struct link_output *out,
+			const struct link_attributes *attributes)
+{
+	const bool *present = attributes->present;
+	const __u64 *value = attributes->value;
+	char text[UNITS_TEXT];
+
+	if (present[SLBN_A_RATE])
+		print_option(out, "rate", value[SLBN_A_RATE],
+			     rate_text(text, value[SLBN_A_RATE]));
+	if (present[SLBN_A_EPOCH])
+		print_option(out, "epoch", value[SLBN_A_EPOCH],
+			     epoch_text(text, value[SLBN_A_EPOCH]));
+	if (present[SLBN_A_MEMORY])
+		print_count(out, "memory", "memory %s ", value[SLBN_A_MEMORY]);
+	if (present[SLBN_A_MEMORY_TIME])
+		out->number("memory_time", "memory %s ",
+			    value[SLBN_A_MEMORY_TIME],
+			    units_time_exact(text, value[SLBN_A_MEMORY_TIME]));
+	if (present[SLBN_A_CONTROL])
+		link_print_permille(out, "control", value[SLBN_A_CONTROL]);
+	if (present[SLBN_A_EDGE])
+		out->flag("edge", value[SLBN_A_EDGE],
+			  value[SLBN_A_EDGE] ? "edge " : "no-edge ");
+	if (present[SLBN_A_KEYED])
+		out->flag("keyed", value[SLBN_A_KEYED],
+			  value[SLBN_A_KEYED] ? "keyed " : NULL);
+}
+
+/**
+ * link_print_summary() - print capacity, fair share and sessions, in one line
+ * @out: how
+ * @state: the state
+ */
+void link_print_summary(const struct link_output *out,
+			const struct slbn_link_state *state)
+{
+	print_rate(out, "capacity", "  capacity %s", state->capacity);
+	print_rate(out, "share", " share %s", state->share);
+	print_count(out, "sessions", " sessions %s",
+		    state->cur.N + state->prev.N);
+	print_count(out, "restricted", " restricted %s",
+		    state->cur.NR + state->prev.NR);
+}
+
+/**
+ * link_print_details() - print ledgers, memory and counters
+ * @out: how
+ * @state: the state
+ */
+void link_print_details(const struct link_output *out,
+			const struct slbn_link_state *state)
+{
+	print_count(out, "N", "  current N %s", state->cur.N);
+	print_count(out, "NR", " NR %s", state->cur.NR);
+	print_rate(out, "BF", " BF %s", state->cur.BF);
+	print_count(out, "tag", " tag %s", state->tag);
+	print_count(out, "previous_N", "  previous N %s", state->prev.N);
+	print_count(out, "previous_NR", " NR %s", state->prev.NR);
+	print_rate(out, "previous_BF", " BF %s", state->prev.BF);
+	print_count(out, "prev_tag", " tag %s", state->prev_tag);
+	out->newline();
+	print_count(out, "joins", "  joins %s", state->joins);
+	print_count(out, "probes", " probes %s", state->probes);
+	print_count(out, "acks", " acks %s", state->acks);
+	print_count(out, "leaves", " leaves %s", state->leaves);
+	print_count(out, "answered", " answered %s", state->answered);
+	out->newline();
+	print_count(out, "new_sessions", "  new %s", state->new_sessions);
+	print_count(out, "migrated", " migrated %s", state->migrated);
+	print_count(out, "corrected", " corrected %s", state->corrected);
+	print_count(out, "clamped", " clamped %s", state->clamped);
+	print_count(out, "memory_entries", " memory %s entries",
+		    state->memory_entries);
+	print_count(out, "memory_bytes", " %s bytes", state->memory_bytes);
+	print_count(out, "events", " events %s", state->events);
+	out->newline();
+	print_count(out, "stale", "  dropped: stale %s", state->stale);
+	print_count(out, "wrong_path", " wrong_path %s", state->wrong_path);
+	print_count(out, "too_many_hops", " too_many_hops %s",
+		    state->too_many_hops);
+	print_count(out, "malformed", " malformed %s", state->malformed);
+	print_count(out, "bad_checksum", " bad_checksum %s",
+		    state->bad_checksum);
+	out->newline();
+	print_count(out, "fragments", "   fragments %s", state->fragments);
+	print_count(out, "bad_key", " bad_key %s", state->bad_key);
+	print_count(out, "from_hosts", " from_hosts %s", state->from_hosts);
+	print_count(out, "rate_limited", " rate_limited %s",
+		    state->rate_limited);
+}
