@@ -415,7 +415,7 @@ def test_monitor_says_that_it_missed_events(crowd: Namespace) -> None:
             wait_for(all_told)
             os.kill(watch.process.pid, signal.SIGCONT)
             assert watch.errors.get(timeout=30) == (
-                "slbnctl: events were lost: they came faster than they could be written\n"
+                "slbnctl: events were lost: they arrived faster than they were read\n"
             )
             # It goes on.
             slbnctl(crowd, "link set d70 rate 6gbit")
