@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.study import Basis, Case, Claim, Data, Numbers, Study, Table
 from fairlab.model.errors import CannotRunError
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
@@ -73,10 +73,13 @@ class Coins(Study):
     setting = "A table, a coin."
     assumptions: tuple[str, ...] = ("The coin is <thin>.",)
 
-    def __init__(self, name: str, trouble: str = "", due: float = 50.0) -> None:
+    def __init__(
+        self, name: str, trouble: str = "", due: float = 50.0, basis: Basis = "number"
+    ) -> None:
         self.name = name
         self.trouble = trouble
         self.due = due
+        self.basis = basis
 
     def seeds(self, quick: bool) -> range:
         return range(1, 2 if quick else 4)
@@ -92,8 +95,9 @@ class Coins(Study):
         ours = sum(numbers["share"] for numbers in data["fair"]) / len(data["fair"])
         holds = abs(ours - self.due) < 5
         text = f"{'quick ' if quick else ''}heads come up half of the time"
-        told = f"{self.due:g} %", f"{ours:.1f} %", "within 5 %"
-        return [Claim(text, *told, holds, "" if holds else "The coin is <bent>.")]
+        values = f"{self.due:g} %", f"{ours:.1f} %", "within 5 %"
+        reason = "" if holds else "The coin is <bent>."
+        return [Claim(text, *values, holds, reason, basis=self.basis)]
 
     def draw(self, figure: Any, data: Data) -> None:
         axis = figure.subplots()
@@ -108,7 +112,7 @@ class Coins(Study):
 
 STUDIES = (
     Coins("fair-coin"),
-    Coins("bent-coin", due=90.0),
+    Coins("bent-coin", due=90.0, basis="words"),
     Coins("edge-coin", "refused"),
     Coins("lost-coin", "broken"),
     Coins("slow-coin", "slow"),

@@ -175,7 +175,7 @@ def test_runs_are_kept_and_drawn(coins: Path) -> None:
 
     document = json.loads((out / "fair-coin.json").read_text())
     assert document["seeds"] == [1, 2, 3] and document["runs"] == 6 and document["stale"] == 0
-    assert [claim["holds"] for claim in document["claims"]] == [True]
+    assert [(c["holds"], c["basis"]) for c in document["claims"]] == [(True, "number")]
     # Where runs differ, all that there was.
     assert document["conditions"]["table"] == ["number 1", "number 2", "number 3"]
     assert document["conditions"]["kernel"] == {"release": "6.1-coin"}
@@ -225,13 +225,13 @@ def test_what_is_drawn_of_other_sources_is_told(coins: Path) -> None:
     assert figure(coins, "fair-coin", "--quiet").returncode == 0
     change(coins.with_name("bend.c"), "return 1", "return 2")
     done = figure(coins, "fair-coin", "--draw")
-    assert done.returncode == 0 and "3 of 6 runs are of other sources than these" in done.stdout
+    assert done.returncode == 0 and "3 of 6 runs are stale: made from other sources" in done.stdout
     assert json.loads((out / "fair-coin.json").read_text())["stale"] == 3
     page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
-    assert "drawn from other sources than these: fair-coin" in page.stdout
-    assert "Drawn from other sources" in (out / "report.html").read_text()
+    assert "stale, drawn from runs of other sources: fair-coin" in page.stdout
+    assert "drawn from runs of other sources" in (out / "report.html").read_text()
     done = figure(coins, "fair-coin")
-    assert "3 of 6 runs are to be done" in done.stderr and "other sources" not in done.stdout
+    assert "3 of 6 runs are to be done" in done.stderr and "stale" not in done.stdout
 
 
 def test_restamped_runs_are_current(coins: Path) -> None:
@@ -246,7 +246,7 @@ def test_restamped_runs_are_current(coins: Path) -> None:
         assert after.pop("fingerprint") != before[path.name].pop("fingerprint")
         assert after == before[path.name]
     done = figure(coins, "fair-coin")
-    assert done.returncode == 0 and done.stderr == "" and "other sources" not in done.stdout
+    assert done.returncode == 0 and done.stderr == "" and "stale" not in done.stdout
     assert "0 of 6 stored runs" in figure(coins, "fair-coin", "--restamp").stdout
 
 
@@ -352,7 +352,9 @@ def test_bad_input(coins: Path, words: tuple[str, ...], fragments: tuple[str, ..
 
 
 def test_bad_places(coins: Path, tmp_path: Path) -> None:
-    assert_refused(run_fairlab("figure", "--studies", "/no/such.py"), 2, "/no/such.py: no Python")
+    assert_refused(
+        run_fairlab("figure", "--studies", "/no/such.py"), 2, "/no/such.py: not a Python"
+    )
     (tmp_path / "wrong.py").write_text("STUDIES = (1,\n")
     wrong = run_fairlab("figure", "--studies", str(tmp_path / "wrong.py"))
     assert_refused(wrong, 2, "wrong.py: SyntaxError")
@@ -374,8 +376,14 @@ def test_an_unknown_kernel_is_told_before_anything_is_run(coins: Path) -> None:
 def test_names_are_names_of_files(coins: Path, tmp_path: Path, name: str) -> None:
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     study.name = name
-    with pytest.raises(LabError, match="is no name for a study"):
+    with pytest.raises(LabError, match="is not a valid name"):
         Gallery(tmp_path, quick=True).runs(study)
+
+
+def test_a_claim_needs_a_known_basis(coins: Path) -> None:
+    change(coins, 'Coins("fair-coin")', 'Coins("fair-coin", basis="hope")')
+    done = figure(coins, "fair-coin", "--quiet")
+    assert_refused(done, 1, "study fair-coin: 'hope' is not a basis (number, words, ours)")
 
 
 # --- the page -----------------------------------------------------------------------------------
@@ -446,7 +454,8 @@ def test_the_page(coins: Path) -> None:
     assert all("heads come up half" in (image["alt"] or "") for image in page.images)
     # What is on it, whatever is in that.
     for words in (
-        "1of 2 claims hold", "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
+        "1of 1 claims on published numbers", "0of 1 claims on published words",
+        "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
         "The coin is <thin>.", "The coin is <bent>.", "heads <%>", "within 5 %", "✗ does not hold",
         "✓ holds", "kernel release: 6.1-coin", "seeds 1, 2, 3", "it stood on its edge",
         "6 of 6 runs are missing",
@@ -459,6 +468,11 @@ def test_the_page(coins: Path) -> None:
     assert (out / "report.html").read_text() == text
     summary = json.loads(run_fairlab("report", *where, "--json").stdout)
     assert (summary["claims"], summary["hold"], summary["drawn"]) == (2, 1, 2)
+    assert summary["bases"] == {
+        "number": {"claims": 1, "hold": 1},
+        "words": {"claims": 1, "hold": 0},
+        "ours": {"claims": 0, "hold": 0},
+    }
     assert [claim["figure"] for claim in summary["broken"]] == ["bent-coin"]
 
 
@@ -468,11 +482,18 @@ def test_the_page_in_words(coins: Path) -> None:
     where = ("--studies", str(coins), "--out", str(out))
     assert run_fairlab("report", *where).returncode == 0
     lines = (out / "report.md").read_text().splitlines()
-    assert any(line.startswith("1 of 2 claims hold; 2 of 5 figures") for line in lines)
+    assert "- **1 of 1** claims on published numbers or formulas hold (`number`)." in lines
+    assert any(line.startswith("- **0 of 1** claims on published words") for line in lines)
+    assert any(line.startswith("- **0 of 0** claims on nothing published") for line in lines)
+    assert any(line.startswith("2 of 5 figures are drawn") for line in lines)
+    assert "| coins | 2 | 1 of 1 | 0 of 1 | 0 of 0 | 1 of 2 |" in lines
     (fair,) = (line for line in lines if line.startswith("### fair-coin: "))
     assert fair == "### fair-coin: Heads & &lt;tails>"
     tables = [line for line in lines if line.startswith("| heads come up half")]
-    assert [line.split(" | ")[-1] for line in tables] == ["holds |", "does NOT |"]
+    assert [line.split(" | ")[-2:] for line in tables] == [
+        ["number", "holds |"],
+        ["words", "does NOT |"],
+    ]
     assert any(line.endswith(": The coin is &lt;bent>.") for line in lines)
     # Each row has as many cells as its head, whatever is in them.
     for above, line in pairwise(lines):

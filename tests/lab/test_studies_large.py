@@ -81,13 +81,15 @@ def test_what_is_run(name: str) -> None:
     assert {what.experiment for what in full} == {name.removeprefix("slbn-")}
 
 
-def run(until: float, sources: tuple[float, ...], links: tuple[float, ...]) -> dict[str, Any]:
+def run(
+    until: float, sources: tuple[float, ...], links: tuple[float, ...], wait: float = 1.0
+) -> dict[str, Any]:
     """A run in which errors are the same all the time, but at rest in the last half second."""
     rows = []
     for n in range(1, round(until / 0.05) + 1):
         when = round(0.05 * n, 3)
         quiet = when > until - 0.6
-        rows.append([when, *((0, 0, 0, 0, 0, 0) if quiet else (*sources, *links)), 1.0])
+        rows.append([when, *((0, 0, 0, 0, 0, 0) if quiet else (*sources, *links)), wait])
     return {"series": rows, "events": 10**6, "overshoot": 0.5}
 
 
@@ -107,7 +109,7 @@ def holding(study: str, data: Data) -> list[bool]:
 
 def test_claims_of_1a() -> None:
     data = made_up()
-    assert holding("slbn-1a", data) == [True] * 6
+    assert holding("slbn-1a", data) == [True] * 7
     # Each can fail.
     worse = [
         data | {"bfyz": data["rcp"]},
@@ -116,6 +118,7 @@ def test_claims_of_1a() -> None:
         data | {"erica": [run(4, (-8, -20, 2), (5, -10, 15))]},
         data | {name: data["slbn"] for name in ("rcp", "piqi-rcp")},
         data | {"cobb": data["slbn"]},
+        data | {"slbn": [run(2, (1, -5, 5), (-5, -20, 1), wait=31)]},
     ]
     for n, spoilt in enumerate(worse):
         assert not holding("slbn-1a", spoilt)[n], n
@@ -127,10 +130,12 @@ def test_claims_of_large_networks(name: str) -> None:
     good, bad = run(until, (1, -5, 5), (-5, -20, 1)), run(until, (9, -50, 90), (6, -20, 40))
     restless = run(until + 2, (1, -5, 5), (-5, -20, 1))
     data = {"slbn": [good], "bfyz": [good], "sperc": [good]}
-    assert holding(name, data) == [True] * 3
+    assert holding(name, data) == [True] * 4
     assert holding(name, data | {"slbn": [bad]})[:2] == [False, False]
     restless["series"] = [one for one in restless["series"] if one[0] <= until]
     assert not holding(name, data | {"slbn": [restless]})[2]
+    queueing = run(until, (1, -5, 5), (-5, -20, 1), wait=31)
+    assert not holding(name, data | {"slbn": [good, queueing]})[3]
 
 
 def sized(wait: float, mean: float, complete: float = 1.0, queue: int = 100) -> dict[str, Any]:

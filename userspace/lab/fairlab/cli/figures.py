@@ -244,12 +244,12 @@ def _told(out: Path, document: dict[str, Any]) -> str:
     lines = [f"{document['name']}: {document['title']}"]
     if document["stale"]:
         lines.append(
-            f"  {document['stale']} of {document['runs']} runs are of other sources than these"
+            f"  {document['stale']} of {document['runs']} runs are stale: made from other sources"
         )
     for claim in document["claims"]:
         lines.append(f"  {'holds  ' if claim['holds'] else 'NOT SO '} {claim['text']}")
-        told = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
-        lines.append(f"          {told}")
+        details = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
+        lines.append(f"          {details}; evidence: {claim['basis']}")
         if not claim["holds"] and claim["reason"]:
             lines.append(f"          {claim['reason']}")
     return "\n".join([*lines, f"  {short(out / document['name'])}.png"])
@@ -269,5 +269,5 @@ def report(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print(json.dumps(summary | {"report": str(path)}, indent=1))
         return
-    print(webpage.told(summary))
+    print(webpage.in_words(summary))
     print(short(path))

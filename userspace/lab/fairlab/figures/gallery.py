@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The gallery: makes the published figures again, and keeps what they are made of.
+"""The gallery: runs the studies, stores their numbers, and draws their figures.
 
-    OUT/data/NAME/CASE@SEED.json     one run of the study NAME: what was run, on what, the numbers
-    OUT/data/NAME/CASE@SEED.refused  instead of that: why the run could not be trusted
-    OUT/NAME.png  .svg  .json        the figure; the json has the claims, and what they rest on
-    OUT/report.html                  all of it on one page (webpage.py)
+    OUT/data/NAME/CASE@SEED.json     one run of the study NAME: parameters, conditions, numbers
+    OUT/data/NAME/CASE@SEED.refused  instead: the reason why the run cannot be trusted
+    OUT/NAME.png  .svg  .json        the figure; the json has the claims and the conditions
+    OUT/report.html                  all figures and claims on one page (webpage.py)
 
-A run is a process of its own, `fairlab figure NAME --run CASE@SEED`, so that several can go on at
-a time, a scheduler of a cluster can start them, and one that breaks takes none with it.  Its file
-appears complete or not at all.  So whatever ends the whole, what is there can be used, and what is
-not is made the next time.
+Each run is a separate process, `fairlab figure NAME --run CASE@SEED`: runs are done in parallel, a
+cluster's scheduler can start them, and one that fails does not affect the others.  Files are
+written atomically, so an interrupted gallery continues where it stopped.
 
-Each file has a fingerprint of all that decides its numbers (fingerprints.py).  Where that is
-not what it would be now, the run is done again.
+Each file has a fingerprint of all that decides its numbers (fingerprints.py).  A run whose
+fingerprint has changed is stale, and is done again.
 
-A figure is drawn when all its runs are there: one that lacks some would show less than it says.  A
-run that is refused is never drawn; so neither is its figure, and the reason is told instead.  With
-the same data and the same matplotlib, a figure is the same file to the byte.
+A figure is drawn only when all its runs are stored: with some missing or refused it would show less
+than it claims, so the report gives the reason instead.  The same data and the same version of
+matplotlib give the same files, byte by byte.
 """
 
 import contextlib
@@ -38,7 +37,7 @@ from typing import IO, Any
 
 from fairlab import __version__
 from fairlab.figures import fingerprints
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study
+from fairlab.figures.study import BASES, Case, Claim, Data, Numbers, Study
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
 from fairlab.net import host
 from fairlab.results import plots, store
@@ -71,15 +70,15 @@ class Run:
 
     @property
     def memory(self) -> int:
-        """What its guest takes, in MiB."""
+        """The memory of its guest [MiB]."""
         return int(getattr(self.case.what, "memory", DEFAULT_MEMORY))
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is never there in part."""
+    """Write a file atomically."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Beside it: only there can it be renamed.
+        # In the same directory, so that os.replace() is atomic.
         handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
@@ -94,15 +93,15 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def to_json(value: Any, what: str) -> str:
-    """JSON that any reader takes."""
+    """VALUE as standard JSON, without NaN; WHAT names it in an error."""
     try:
         return json.dumps(value, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
-        raise LabError(f"{what} cannot be told as JSON: {error}") from None
+        raise LabError(f"{what} cannot be written as JSON: {error}") from None
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """What is in a file of ours; None if there is none, or not all of it."""
+    """The object in a JSON file; None if it is missing or damaged."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -114,16 +113,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def load(file: Path | None) -> tuple[Study, ...]:
-    """The studies there are: the lab's own, or those of a file of the user's."""
+    """The lab's studies, or those of the user's FILE."""
     if file is None:
         from fairlab.figures.studies import ALL
 
         return tuple(ALL)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise UsageError(f"{file}: no Python file with studies")
+        raise UsageError(f"{file}: not a Python file with studies")
     module = importlib.util.module_from_spec(spec)
-    # Where inspect looks for the sources of what is in it.
+    # inspect looks here for the source of its classes.
     sys.modules[file.stem] = module
     try:
         spec.loader.exec_module(module)
@@ -132,54 +131,56 @@ def load(file: Path | None) -> tuple[Study, ...]:
         raise UsageError(f"{file}: {type(error).__name__}: {error}") from None
 
 
-def choose(studies: Sequence[Study], words: Sequence[str]) -> list[Study]:
-    """The studies that WORDS name; a word may be a pattern, as of files."""
+def choose(studies: Sequence[Study], patterns: Sequence[str]) -> list[Study]:
+    """The studies whose names match PATTERNS (globs)."""
     chosen: list[Study] = []
-    for word in words:
-        matching = [study for study in studies if fnmatch.fnmatchcase(study.name, word)]
+    for pattern in patterns:
+        matching = [study for study in studies if fnmatch.fnmatchcase(study.name, pattern)]
         if not matching:
             names = ", ".join(study.name for study in studies)
-            raise UsageError(f"no figure '{word}'; there are: {names}")
+            raise UsageError(f"no figure '{pattern}'; there are: {names}")
         chosen += [study for study in matching if study not in chosen]
     return chosen
 
 
 def family(study: Study) -> str:
-    """The package of fairlab.figures.studies that STUDY is in; of a user's, its module."""
+    """The package of fairlab.figures.studies that has STUDY; for a user's, its module."""
     module = type(study).__module__
     return module.removeprefix("fairlab.figures.studies.").partition(".")[0]
 
 
 @dataclass(frozen=True)
 class Gallery:
-    """Where the figures are, and how they are made."""
+    """A directory of figures and runs, and the options for making them."""
 
     out: Path
     quick: bool
     kernel: str = engine.DEFAULT_KERNEL
-    studies: Path | None = None  # a file of the user's, instead of the lab's own
-    seeds: int | None = None  # so many at most, the first ones
+    studies: Path | None = None  # the user's studies instead of the lab's
+    seeds: int | None = None  # at most this many, the first ones
 
     # Runs
 
     def runs(self, study: Study) -> list[Run]:
-        """What a figure is made of."""
+        """The runs of a figure."""
         found = []
         for seed in study.seeds(self.quick)[: self.seeds]:
             for case in study.cases(self.quick, seed):
                 mark = fingerprints.fingerprint(study, case, seed, self.kernel)
                 found.append(Run(study, case, seed, mark))
         names = [run.name for run in found]
-        # They become names of files.
+        # They become file names.
         for name in (study.name, *(run.case.name for run in found)):
             if not NAME.fullmatch(name):
-                raise LabError(f"study {study.name}: '{name}' is no name for a study or a case")
+                raise LabError(
+                    f"study {study.name}: '{name}' is not a valid name of a study or case"
+                )
         if not names or len(set(names)) < len(names):
-            raise LabError(f"study {study.name}: needs cases, each with a name of its own")
+            raise LabError(f"study {study.name}: needs cases with unique names")
         return found
 
     def fingerprint(self, runs: Sequence[Run]) -> str:
-        """Of a figure: of all that it is made of."""
+        """The fingerprint of a figure: of all its runs."""
         marks = " ".join(f"{run.name} {run.fingerprint}" for run in runs)
         return hashlib.sha256(marks.encode()).hexdigest()[: fingerprints.DIGITS]
 
@@ -187,24 +188,25 @@ class Gallery:
         return self.out / "data" / run.study.name / f"{run.name}.json"
 
     def stored(self, run: Run) -> dict[str, Any] | None:
-        """What is there of a run, of whatever sources."""
+        """The stored run, even if stale; None if there is none."""
         found = read_json(self.path(run))
         return found if found and {"numbers", "fingerprint", "conditions"} <= found.keys() else None
 
     def is_current(self, run: Run) -> bool:
-        """Is a run there, and what it would be now?"""
+        """Whether a run is stored and its fingerprint is up to date."""
         found = self.stored(run)
         return found is not None and found["fingerprint"] == run.fingerprint
 
     def refusal(self, run: Run) -> str | None:
-        """Why a run as it would be now was refused, if it was."""
+        """The reason why a run with today's fingerprint was refused; None if it was not."""
         found = read_json(self.path(run).with_suffix(".refused"))
         return str(found["reason"]) if found and found["fingerprint"] == run.fingerprint else None
 
     def restamp(self, study: Study) -> tuple[int, int]:
-        """Give the stored runs of STUDY the fingerprints of today's sources; changed, stored.
+        """Give the stored runs of STUDY the fingerprints of today's sources.
 
-        Only for changes of sources that cannot change a number: a renamed file, a comment.
+        Valid only after changes that cannot change a number: a renamed file, a comment.
+        Return the numbers of changed and of stored runs.
         """
         changed, runs = 0, [(run, old) for run in self.runs(study) if (old := self.stored(run))]
         for run, old in runs:
@@ -215,7 +217,7 @@ class Gallery:
         return changed, len(runs)
 
     def execute(self, run: Run, progress: Progress) -> dict[str, Any]:
-        """Do a run, here and now, and store it."""
+        """Do a run in this process, and store it."""
         vm = engine.Vm(engine.VIRTUAL, self.kernel, None)
         head = {
             "study": run.study.name,
@@ -227,7 +229,7 @@ class Gallery:
         path = self.path(run)
         refused = path.with_suffix(".refused")
         try:
-            # Not below OUT: on a cluster that is far away.
+            # Not below OUT, which is on a network file system in a cluster.
             with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
                 outcome = run.case.what.run(Path(scratch), vm, progress)
                 numbers = run.study.reduce(run.case, outcome)
@@ -242,12 +244,12 @@ class Gallery:
             "what": run.case.what.to_json(),
             "numbers": numbers,
         }
-        write_whole(path, to_json(found, f"what came of {run.label}"))
+        write_whole(path, to_json(found, f"the result of {run.label}"))
         refused.unlink(missing_ok=True)
         return found
 
     def command(self, run: Run) -> list[str]:
-        """What does a run in a process of its own."""
+        """The command that does a run in a separate process."""
         words = [sys.executable, "-m", "fairlab", "figure", run.study.name, "--run", run.name]
         words += ["--out", str(self.out), "--kernel", self.kernel]
         words += ["--quick"] if self.quick else []
@@ -257,7 +259,10 @@ class Gallery:
     # Figures
 
     def draw(self, study: Study) -> dict[str, Any]:
-        """Draw a figure, if its runs are there; its document."""
+        """Draw a figure from its stored runs; return its document.
+
+        Raise CannotRunError if runs are missing.
+        """
         plots.require()
         runs = self.runs(study)
         found = [(run, self.stored(run)) for run in runs]
@@ -295,35 +300,39 @@ class Gallery:
         if table:
             document["table"] = dataclasses.asdict(table)
         self._save(study, data)
-        # Last: where it is, the figure is.
+        # Last: its existence means that the figure is complete.
         write_whole(self.out / f"{study.name}.json", to_json(document, study.name))
         return document
 
     def claims(self, study: Study, data: Data) -> list[Claim]:
         found = study.claims(data, self.quick)
         if not found:
-            raise LabError(f"study {study.name}: says nothing that could be so or not")
+            raise LabError(f"study {study.name}: has no claims")
+        for claim in found:
+            if claim.basis not in BASES:
+                known = ", ".join(BASES)
+                raise LabError(f"study {study.name}: '{claim.basis}' is not a basis ({known})")
         return found
 
     def _save(self, study: Study, data: Data) -> None:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
 
-        # The names of elements in an SVG are made from this: of two figures on a page, different.
+        # The ids of an SVG's elements are derived from this; they must differ on a page.
         style = plots.STYLE | {"svg.hashsalt": f"fairlab {study.name}"}
         with rc_context(style), tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
             figure = Figure(figsize=SIZE, dpi=plots.DPI, layout="constrained")
             study.draw(figure, data)
             for form in plots.FORMATS:
                 path = Path(scratch) / f"figure.{form}"
-                # Neither the date nor the version of what drew it.
+                # Without date and version of matplotlib: the same data, the same file.
                 unsaid = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
                 figure.savefig(path, metadata=unsaid[form])
                 write_whole(self.out / f"{study.name}.{form}", path.read_bytes())
 
 
 def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The conditions of several runs: as each has them, or a list where they differ."""
+    """The conditions of several runs; a list of values where they differ."""
     together: dict[str, Any] = {}
     for name in dict.fromkeys(name for one in found for name in one):
         values = [one.get(name) for one in found]
@@ -338,32 +347,32 @@ def merged(found: list[dict[str, Any]]) -> dict[str, Any]:
     return together
 
 
-# Several at a time
+# Parallel runs
 
 
 @dataclass
 class Child:
-    """A run that is going on."""
+    """The process of a run."""
 
     run: Run
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
+    output: IO[bytes]
     since: float
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that came to nothing: how it ended, and its last words."""
+    """A run that failed: its exit status, and the last line of its output."""
 
     run: Run
     status: int
     reason: str
 
 
-def _last_line(said: IO[bytes]) -> str:
-    said.seek(0)
-    lines = [line for line in said.read().decode(errors="replace").splitlines() if line.strip()]
-    return re.sub(r"^fairlab: ", "", lines[-1]) if lines else "it said nothing"
+def _last_line(output: IO[bytes]) -> str:
+    output.seek(0)
+    lines = [line for line in output.read().decode(errors="replace").splitlines() if line.strip()]
+    return re.sub(r"^fairlab: ", "", lines[-1]) if lines else "no output"
 
 
 def _seconds(value: float) -> str:
@@ -371,7 +380,7 @@ def _seconds(value: float) -> str:
 
 
 class Pool:
-    """Does runs, several at a time."""
+    """Does runs in parallel, as far as CPUs and memory allow."""
 
     def __init__(self, gallery: Gallery, jobs: int, progress: Progress) -> None:
         self.gallery = gallery
@@ -385,15 +394,15 @@ class Pool:
         self.memory = pages >> 20
 
     def _has_room(self, run: Run) -> bool:
-        """May another run begin?  One always may."""
+        """Whether another run may start; the first one always may."""
         used = sum(child.run.memory for child in self.going)
         return not self.going or (len(self.going) < self.jobs and used + run.memory <= self.memory)
 
     def prepare(self, runs: Sequence[Run]) -> None:
-        """Build what takes long, the kernel, and what each run would build at the same time."""
+        """Build the kernel and the programs once, before runs start in parallel."""
         top = host.tree()
         if top is None:
-            raise CannotRunError("figures are made in the project's tree: run its scripts/fairlab")
+            raise CannotRunError("figures need the project's tree: run its scripts/fairlab")
         slbn = any("userspace/slbnd" in run.case.what.sources() for run in runs)
         targets = ["traffic", "tc-plugins", "slbnsim", *(["tools"] if slbn else [])]
         host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
@@ -406,16 +415,16 @@ class Pool:
     def _start(self, run: Run) -> None:
         package = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-        said = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the child has ended)
+        output = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the child has ended)
         process = subprocess.Popen(
             [*self.gallery.command(run), "--quiet"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=output,
             env=os.environ | {"PYTHONPATH": path},
             preexec_fn=host.die_with_parent,  # noqa: PLW1509 (we have no threads)
         )
-        self.going.append(Child(run, process, said, time.monotonic()))
+        self.going.append(Child(run, process, output, time.monotonic()))
 
     def _collect(self, total: int) -> None:
         for child in list(self.going):
@@ -425,15 +434,15 @@ class Pool:
             self.going.remove(child)
             self.ended += 1
             took = _seconds(time.monotonic() - child.since)
-            with child.said:
+            with child.output:
                 if status:
-                    failure = Failure(child.run, status, _last_line(child.said))
+                    failure = Failure(child.run, status, _last_line(child.output))
                     self.failures.append(failure)
                     self.progress.step(f"{child.run.label}: {failure.reason}")
                 elif self.progress.style == "lines":
                     self.progress.step(f"{child.run.label}: {took} ({self.ended} of {total})")
 
-    def _how_it_goes(self, total: int) -> str:
+    def _status(self, total: int) -> str:
         now = time.monotonic()
         text = f"{self.ended} of {total} runs"
         if self.ended >= self.jobs:
@@ -444,7 +453,7 @@ class Pool:
         return text
 
     def work(self, runs: Sequence[Run]) -> list[Failure]:
-        """Do all of RUNS; those that came to nothing."""
+        """Do all RUNS; return those that failed."""
         todo = list(runs)
         try:
             while todo or self.going:
@@ -452,20 +461,20 @@ class Pool:
                     self._start(todo.pop(0))
                 self._collect(len(runs))
                 if self.progress.style == "terminal" and self.progress.due():
-                    self.progress.update(self._how_it_goes(len(runs)))
+                    self.progress.update(self._status(len(runs)))
                 time.sleep(POLL)
         finally:
             for child in self.going:
                 child.process.terminate()
             for child in self.going:
                 child.process.wait()
-                child.said.close()
+                child.output.close()
         return self.failures
 
 
 @contextlib.contextmanager
 def ended_line(progress: Progress) -> Iterator[Progress]:
-    """Ends the line of a progress, whatever comes."""
+    """End the progress line, also after an exception."""
     try:
         yield progress
     finally:

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report in words alone, as Markdown: what was claimed, what came out, what holds.
+"""OUT/report.md: all claims as Markdown, to be read in a repository browser or a terminal.
 
-OUT/report.md is for who reads the tree in a browser or a terminal, where a page of HTML is only
-its source.  Figures are not in it; it names their files.  As the page, it has no date.
+It has no figures and, like report.html, no date.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-# What would end a cell of a table, or be taken for markup.
+from fairlab.figures.study import BASES
+
+# Characters that would end a table cell or start markup.
 ESCAPED = str.maketrans({"\\": "\\\\", "|": "\\|", "<": "&lt;", "*": "\\*", "_": "\\_", "\n": " "})
 
 
@@ -27,22 +28,41 @@ def table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
     yield ""
 
 
+def ratio(counts: Mapping[str, Any]) -> str:
+    return f"{counts['hold']} of {counts['claims']}"
+
+
+def headline(summary: Mapping[str, Any]) -> list[str]:
+    """How many claims hold, by what they rest on, as a Markdown list."""
+    return [
+        f"- **{ratio(summary['bases'][basis])}** claims on {text} hold (`{basis}`)."
+        for basis, text in BASES.items()
+    ]
+
+
 def markdown(
     title: str, families: Mapping[str, Sequence[Any]], summary: Mapping[str, Any], quick: bool
 ) -> str:
-    """FAMILIES are webpage's entries by the names of their families."""
+    """The report; FAMILIES are the webpage's entries by the names of their families."""
     lines = [f"# {title}", ""]
     if quick:
-        lines += ["This is the quick set: a part of the cases, for a shorter time, one seed.", ""]
+        lines += ["This is the quick set: a part of the cases, shorter runs, one seed.", ""]
+    lines += [*headline(summary), ""]
     lines += [
-        f"{summary['hold']} of {summary['claims']} claims hold; {summary['drawn']} of"
-        f" {summary['figures']} figures are drawn. `report.html`, beside this, has them.",
+        f"{summary['drawn']} of {summary['figures']} figures are drawn. They are in `report.html`,"
+        " which is written with this file but not kept in the repository: `make published-figures`"
+        " draws it from the published numbers into `results/figures`.",
+        "",
+        "Claims that hold, by evidence:",
         "",
     ]
     counts = summary["families"].items()
     lines += table(
-        ("family", "figures", "hold", "do not"),
-        ((name, own["drawn"], own["hold"], own["claims"] - own["hold"]) for name, own in counts),
+        ("family", "figures", *BASES, "all"),
+        (
+            (name, own["drawn"], *(ratio(own["bases"][basis]) for basis in BASES), ratio(own))
+            for name, own in counts
+        ),
     )
     for name, entries in families.items():
         lines += [f"## {name}", ""]
@@ -60,8 +80,8 @@ def _section(entry: Any) -> Iterator[str]:
         yield f"Not drawn: {plain(entry.why_not)}."
         yield ""
         return
-    head = ("claim", "published", "here", "tolerance", "")
-    names = ("text", "published", "ours", "tolerance")
+    head = ("claim", "published", "here", "tolerance", "evidence", "")
+    names = ("text", "published", "ours", "tolerance", "basis")
     yield from table(
         head,
         (

@@ -1,53 +1,60 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A study: a published figure, and what it takes to see whether it comes out here too.
+"""A study: the runs, the data and the claims behind one published figure.
 
-A study has cases, each of which is run once for each seed.  Of each run only a few numbers are
-kept (reduce()); from those of all runs, claims are made and the figure is drawn, so both can be
-done again at any time without running anything.  Nothing here runs anything either: what a case
-is, it knows how to run itself (Runnable), and gallery.py does when.
+A study has cases; each is run once per seed.  reduce() keeps a few numbers of each run.  Claims and
+the plot are made from the stored numbers of all runs, so they can be made again without a run.
+This module runs nothing: a case can run itself (Runnable), and gallery.py decides when.
 
-A claim is what the source says, what came out here, and how far apart the two may be.  Where the
-source has a number the tolerance is one; where it only has the shape of a curve, or a word such as
-"fair", the tolerance is our reading of it, in words, and still can fail.
+A claim compares a statement of the source with our result, within a tolerance.  Its basis says what
+it rests on (BASES): where the source gives no number, the threshold is ours, and the claim is
+weaker evidence, though it still can fail.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
-# Of one run: small, and as JSON can hold it.
+# The stored numbers of one run: small, serialisable as JSON.
 Numbers = dict[str, Any]
-# Of all runs: a case's name -> its numbers, one for each seed.
+# Name of a case -> the numbers of its runs, one per seed.
 Data = Mapping[str, Sequence[Numbers]]
+
+# What a claim rests on.
+Basis = Literal["number", "words", "ours"]
+BASES: dict[Basis, str] = {
+    "number": "published numbers or formulas",
+    "words": "published words or figures without values, with a threshold of ours",
+    "ours": "nothing published: formulas or our simulations against our measurements, additions",
+}
 
 
 class Runnable(Protocol):
-    """One run, whole: with its seed."""
+    """One run, with its seed."""
 
     def to_json(self) -> dict[str, Any]:
-        """All that decides what comes out, but for the code."""
+        """All parameters that decide the result."""
 
     def sources(self) -> tuple[str, ...]:
-        """What else decides it: files and directories of the project's tree."""
+        """The code that decides the result: files and directories of the project's tree."""
 
     def run(self, work: Path, engine: Engine, progress: Progress) -> Any:
-        """Run it, in a guest or here, with WORK to write to; what came out, for reduce().
+        """Run in a guest or on this host, with the scratch directory WORK; the result for reduce().
 
-        Raise CannotRunError if it is not to be trusted.
+        Raise CannotRunError if the result cannot be trusted.
         """
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        """What the run in WORK ran on: kernel, modules, tools."""
+        """The kernel, modules and tools that the run in WORK used."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to be run, under a name that is its own within the study."""
+    """A run for each seed, with a name that is unique in the study."""
 
     name: str
     what: Runnable
@@ -55,19 +62,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the source says, and what is the case here."""
+    """A statement of the source, and our result."""
 
     text: str
     published: str
     ours: str
     tolerance: str
     holds: bool
-    reason: str = ""  # the likely one, if it does not hold
+    reason: str = ""  # the likely one why it does not hold
+    basis: Basis = field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers worth showing beside the figure."""
+    """A table of numbers below the figure."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -79,30 +87,30 @@ class Study(ABC):
     name: str
     title: str
     source: str  # where it is published
-    setting: str  # how it was made there
-    assumptions: tuple[str, ...] = ()  # where the source is silent
+    setting: str  # the published setting
+    assumptions: tuple[str, ...] = ()  # where the source does not give the setting
 
     @abstractmethod
     def cases(self, quick: bool, seed: int) -> list[Case]:
-        """What is to be run with a SEED; QUICK: enough of it to see that it works."""
+        """The cases for SEED; QUICK: a short subset that shows that the study works."""
 
     def seeds(self, quick: bool) -> range:
-        """With which seeds."""
+        """The seeds of the runs."""
         return range(1, 2 if quick else 3)
 
     @abstractmethod
     def reduce(self, case: Case, outcome: Any) -> Numbers:
-        """What is kept of a run."""
+        """The numbers of a run to store."""
 
     @abstractmethod
     def claims(self, data: Data, quick: bool) -> list[Claim]:
-        """What came out, beside what is published."""
+        """The published statements and our results."""
 
     @abstractmethod
     def draw(self, figure: Any, data: Data) -> None:
-        """Draw it all on a matplotlib Figure."""
+        """Draw the data on a matplotlib Figure."""
 
     def table(self, data: Data) -> Table | None:
-        """Numbers to be shown beside the figure."""
+        """Numbers to show below the figure."""
         del data
         return None

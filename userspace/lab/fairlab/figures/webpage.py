@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report: every figure on one page, beside what is published.
+"""The report: all figures and claims on one page.
 
-OUT/report.html is one file that needs nothing else, neither the network nor a script: figures are
-in it, as SVG or PNG, whichever is smaller.  It says at its top how many claims hold, in each family
-of studies and in all, and which do not; then, for each figure, what was published where and how it
-was made there, what had to be assumed, the figure, each claim beside ours with its tolerance, and
-what the runs ran on.  OUT/report.md has the same without the figures.
+OUT/report.html is self-contained: no other file, no network, no script; each figure is embedded as
+SVG or PNG, whichever is smaller.  At the top it counts the claims that hold, by what they rest on
+and by family of studies, and lists those that do not.  For each figure it has the source, the
+published setting, our assumptions, the plot, the claims with their tolerances, and the conditions
+of the runs.  OUT/report.md has the same without plots.
 
-A figure that was not drawn, since runs are missing or were refused, is told with the reason.  There
-is no date in it: the same figures make the same page.
+For a figure that is not drawn, since runs are missing or were refused, the page gives the reason.
+The page has no date: the same figures give the same page.
 """
 
 import base64
@@ -20,13 +20,13 @@ from typing import Any
 
 from fairlab.figures import gallery
 from fairlab.figures.gallery import Gallery, read_json, write_whole
-from fairlab.figures.markdown import markdown
-from fairlab.figures.study import Study
+from fairlab.figures.markdown import markdown, ratio
+from fairlab.figures.study import BASES, Study
 from fairlab.figures.webpage_style import CSS
 from fairlab.model.errors import UsageError
 
 REPORT, TEXT = "report.html", "report.md"
-TITLE = "Published figures, made again"
+TITLE = "Reproduction of published figures"
 FAMILIES = {
     "bic": "BIC-TCP",
     "gaimd": "General AIMD",
@@ -39,12 +39,12 @@ TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 @dataclass(frozen=True)
 class Entry:
-    """A study on the page: its figure's document, or why there is none."""
+    """A study on the page: the document of its figure, or the reason why it is not drawn."""
 
     study: Study
     document: dict[str, Any] | None
     why_not: str
-    old: bool  # drawn from other sources than there are now
+    stale: bool  # drawn from runs of other sources
 
     @property
     def claims(self) -> list[dict[str, Any]]:
@@ -61,7 +61,7 @@ class Entry:
 
 
 def collect(place: Gallery, studies: Iterable[Study]) -> list[Entry]:
-    """What there is of each study."""
+    """The entries of STUDIES."""
     return [_entry(place, study) for study in studies]
 
 
@@ -76,7 +76,7 @@ def _entry(place: Gallery, study: Study) -> Entry:
     document = read_json(place.out / f"{study.name}.json")
     images = [place.out / f"{study.name}{ending}" for ending in TYPES]
     if document is None or not all(image.is_file() for image in images):
-        return Entry(study, None, "its runs are there, but it is not drawn", False)
+        return Entry(study, None, "its runs are complete, but it is not drawn", False)
     return Entry(study, document, "", document.get("fingerprint") != place.fingerprint(runs))
 
 
@@ -89,6 +89,18 @@ def _counts(entries: Sequence[Entry]) -> dict[str, int]:
     }
 
 
+def _bases(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
+    """How many claims there are, and hold, by what they rest on."""
+    claims = [claim for entry in entries for claim in entry.claims]
+    return {
+        basis: {
+            "claims": sum(claim["basis"] == basis for claim in claims),
+            "hold": sum(claim["basis"] == basis and claim["holds"] for claim in claims),
+        }
+        for basis in BASES
+    }
+
+
 def by_family(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     found: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -97,9 +109,12 @@ def by_family(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 
 def summarise(entries: Sequence[Entry]) -> dict[str, Any]:
-    """All of it in numbers."""
+    """The counts and the findings of the whole report."""
     return _counts(entries) | {
-        "families": {name: _counts(own) for name, own in by_family(entries).items()},
+        "bases": _bases(entries),
+        "families": {
+            name: _counts(own) | {"bases": _bases(own)} for name, own in by_family(entries).items()
+        },
         "broken": [
             {"figure": entry.study.name, **claim}
             for entry in entries
@@ -107,12 +122,12 @@ def summarise(entries: Sequence[Entry]) -> dict[str, Any]:
             if not claim["holds"]
         ],
         "not_drawn": {e.study.name: e.why_not for e in entries if e.document is None},
-        "old": [entry.study.name for entry in entries if entry.old],
+        "stale": [entry.study.name for entry in entries if entry.stale],
     }
 
 
-def told(summary: dict[str, Any]) -> str:
-    """The summary in words."""
+def in_words(summary: dict[str, Any]) -> str:
+    """The summary as text."""
     lines = []
     width = max(map(len, summary["families"]), default=0)
     for name, counts in [*summary["families"].items(), ("all", summary)]:
@@ -120,16 +135,18 @@ def told(summary: dict[str, Any]) -> str:
             f"{name:{width}}  {counts['drawn']} of {counts['figures']} figures,"
             f" {counts['hold']} of {counts['claims']} claims hold"
         )
+    for basis, text in BASES.items():
+        lines.append(f"{ratio(summary['bases'][basis])} claims on {text} hold")
     for claim in summary["broken"]:
-        told = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
-        lines.append(f"does not hold: {claim['figure']}: {claim['text']}: {told}")
+        details = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
+        lines.append(f"does not hold: {claim['figure']}: {claim['text']}: {details}")
     lines += [f"not drawn: {name}: {why}" for name, why in summary["not_drawn"].items()]
-    lines += [f"drawn from other sources than these: {name}" for name in summary["old"]]
+    lines += [f"stale, drawn from runs of other sources: {name}" for name in summary["stale"]]
     return "\n".join(lines)
 
 
 def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any]]:
-    """Make the page; where it is, and the summary."""
+    """Write the page; return its path and the summary."""
     entries = collect(place, studies)
     summary = summarise(entries)
     if not summary["drawn"]:
@@ -155,10 +172,10 @@ def page(place: Gallery, entries: Sequence[Entry], summary: dict[str, Any]) -> s
         f"<title>fairpath: {TITLE.lower()}</title>",
         f"<style>{CSS}</style>\n</head>\n<body>\n<header>",
         f"<h1>{TITLE}</h1>",
-        "<p>What papers found in simulators and on their own machines, found again with fairpath’s"
-        " modules in Linux itself, in virtual time. Each claim stands beside what came out here,"
-        " and how far apart the two may be; where the source has no number, that is our reading of"
-        " its curve or of its words.</p>",
+        "<p>Results that were published from simulators and testbeds, reproduced with fairpath’s"
+        " modules in Linux, in virtual time, or with its simulator. Each claim shows the published"
+        " statement, our result and the tolerance. Where the source gives no number, the threshold"
+        " is ours: such claims are weaker evidence, and are counted apart.</p>",
         *_quick(place),
         "</header>\n<main>",
         *_summary(entries, summary),
@@ -174,30 +191,36 @@ def page(place: Gallery, entries: Sequence[Entry], summary: dict[str, Any]) -> s
 def _quick(place: Gallery) -> Iterator[str]:
     if place.quick:
         yield (
-            "<p><strong>This is the quick set</strong>: a part of the cases, for a shorter time,"
-            " with fewer seeds. It shows that everything works; for the figures themselves,"
-            " make the full set.</p>"
+            "<p><strong>This is the quick set</strong>: a part of the cases, shorter runs, fewer"
+            " seeds. It shows that everything works; the full set makes the figures.</p>"
         )
 
 
 def _summary(entries: Sequence[Entry], summary: dict[str, Any]) -> Iterator[str]:
-    lost = summary["claims"] - summary["hold"]
     yield '<ul class="counts">'
-    yield f'<li><b class="good">{summary["hold"]}</b>of {summary["claims"]} claims hold</li>'
-    yield f'<li><b class="{"bad" if lost else "none"}">{lost}</b>do not</li>'
+    for basis, text in BASES.items():
+        counts = summary["bases"][basis]
+        kind = "good" if counts["hold"] == counts["claims"] else "bad"
+        yield (
+            f'<li><b class="{kind if counts["claims"] else "none"}">{counts["hold"]}</b>'
+            f"of {counts['claims']} claims on {_e(text)} hold</li>"
+        )
     yield f"<li><b>{summary['drawn']}</b>of {summary['figures']} figures drawn</li>"
     yield "</ul>"
-    yield '<table class="numbers families"><thead><tr><th scope="col">Family</th>'
-    yield '<th scope="col">figures</th><th scope="col">hold</th><th scope="col">do not</th>'
+    heads = "".join(f'<th scope="col">{_e(head)}</th>' for head in ("figures", *BASES, "all"))
+    yield f'<table class="numbers families"><thead><tr><th scope="col">Claims that hold</th>{heads}'
     yield "</tr></thead><tbody>"
     for name, counts in summary["families"].items():
-        lost = counts["claims"] - counts["hold"]
-        cells = (f"{counts['drawn']}/{counts['figures']}", str(counts["hold"]), str(lost))
-        told = "".join(f"<td>{cell}</td>" for cell in cells)
-        yield f'<tr><th scope="row">{_e(name)}</th>{told}</tr>'
+        cells = [f"{counts['drawn']}/{counts['figures']}"]
+        cells += [
+            f"{one['hold']}/{one['claims']}"
+            for one in (*(counts["bases"][basis] for basis in BASES), counts)
+        ]
+        row = "".join(f"<td>{cell}</td>" for cell in cells)
+        yield f'<tr><th scope="row">{_e(name)}</th>{row}</tr>'
     yield "</tbody></table>"
     if summary["broken"]:
-        yield "<h2>What does not hold</h2>"
+        yield "<h2>Claims that do not hold</h2>"
         yield from _claims(summary["broken"], link=True)
     yield "<h2>Figures</h2>"
     yield '<ul class="toc">'
@@ -218,7 +241,7 @@ def _badge(entry: Entry) -> str:
 def _claims(claims: Sequence[dict[str, Any]], link: bool = False) -> Iterator[str]:
     yield '<table class="claims"><thead><tr><th scope="col">Claim</th>'
     yield '<th scope="col">published</th><th scope="col">here</th><th scope="col">tolerance</th>'
-    yield '<th scope="col">verdict</th></tr></thead><tbody>'
+    yield '<th scope="col">evidence</th><th scope="col">verdict</th></tr></thead><tbody>'
     for claim in claims:
         text = _e(claim["text"])
         if link:
@@ -230,6 +253,7 @@ def _claims(claims: Sequence[dict[str, Any]], link: bool = False) -> Iterator[st
             f'<tr><td>{text}</td><td data-label="published">{_cell(claim["published"])}</td>'
             f'<td data-label="here">{_cell(claim["ours"])}</td>'
             f'<td data-label="tolerance">{_cell(claim["tolerance"])}</td>'
+            f'<td data-label="evidence">{_cell(claim["basis"])}</td>'
             f'<td data-label="verdict"><span><span class="verdict {kind}">{verdict}</span></span>'
             "</td></tr>"
         )
@@ -237,7 +261,7 @@ def _claims(claims: Sequence[dict[str, Any]], link: bool = False) -> Iterator[st
 
 
 def _cell(text: Any) -> str:
-    # One element, so that beside its label it is one column of the grid.
+    # One element: one column of the grid on a phone.
     return f"<span>{_e(text)}</span>"
 
 
@@ -255,16 +279,16 @@ def _article(place: Gallery, entry: Entry) -> Iterator[str]:
         yield from _assumptions(study)
         yield "</article>"
         return
-    if entry.old:
-        yield "<p><strong>Drawn from other sources than these:</strong> to be made again.</p>"
+    if entry.stale:
+        yield "<p><strong>Stale:</strong> drawn from runs of other sources.</p>"
     yield f'<figure><img src="{image(place, study)}" alt="{_e(_alternative(entry))}"></figure>'
     yield from _claims(document["claims"])
     if document.get("table"):
         yield from _numbers(document["table"])
     yield from _assumptions(study)
     seeds = ", ".join(map(str, document["seeds"]))
-    told = f"{document['runs']} runs, seed{'s' if len(document['seeds']) > 1 else ''} {seeds}"
-    yield f"<details><summary>Conditions: {_e(told)}</summary>"
+    text = f"{document['runs']} runs, seed{'s' if len(document['seeds']) > 1 else ''} {seeds}"
+    yield f"<details><summary>Conditions: {_e(text)}</summary>"
     yield '<ul class="conditions">'
     for name, value in flat(document["conditions"]):
         yield f"<li>{_e(name)}: {_e(value)}</li>"
@@ -274,24 +298,24 @@ def _article(place: Gallery, entry: Entry) -> Iterator[str]:
 def _assumptions(study: Study) -> Iterator[str]:
     if study.assumptions:
         listed = "".join(f"<li>{_e(one)}</li>" for one in study.assumptions)
-        yield f"<dl><dt>Assumed, as the source does not say</dt><dd><ul>{listed}</ul></dd></dl>"
+        yield f"<dl><dt>Our assumptions</dt><dd><ul>{listed}</ul></dd></dl>"
 
 
 def _alternative(entry: Entry) -> str:
-    """The figure for who cannot see it: what was to be seen there."""
-    told = "; ".join(f"{claim['text']}: {claim['ours']}" for claim in entry.claims)
-    return f"{entry.study.title}. {told}"
+    """The alternative text of a figure."""
+    claims = "; ".join(f"{claim['text']}: {claim['ours']}" for claim in entry.claims)
+    return f"{entry.study.title}. {claims}"
 
 
 def image(place: Gallery, study: Study) -> str:
-    """The figure in an address of its own, in the form that is smaller."""
+    """The figure as a data URL, in the smaller format."""
     forms = {ending: (place.out / f"{study.name}{ending}").read_bytes() for ending in TYPES}
     ending = min(forms, key=lambda ending: len(forms[ending]))
     return f"data:{TYPES[ending]};base64,{base64.b64encode(forms[ending]).decode()}"
 
 
 def _numbers(table: dict[str, Any]) -> Iterator[str]:
-    # That can be moved sideways needs to be reached by the keyboard.
+    # Focusable, so that it can be scrolled with the keyboard.
     yield '<div class="scroll" tabindex="0"><table class="numbers"><thead><tr>'
     yield "".join(f'<th scope="col">{_e(name)}</th>' for name in table["columns"])
     yield "</tr></thead><tbody>"
@@ -301,7 +325,7 @@ def _numbers(table: dict[str, Any]) -> Iterator[str]:
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Conditions as lines: a name, and what it was."""
+    """Nested conditions as pairs of name and value."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from flat(inner, f"{name} {key}".strip())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How the page of figures looks: one style sheet, for wide and narrow screens, light and dark.
+"""The style sheet of the report, for wide and narrow screens, light and dark.
 
-Figures keep their white ground in the dark: their colours were chosen for it.  On a phone the rows
-of a table of claims become cards, each cell with its heading beside it; tables of numbers, which
-would lose their sense, move sideways within their own frame.  The page itself never does.
+Figures keep a white background in the dark scheme: their colours were chosen for it.  On a phone
+the rows of a table of claims become cards, each cell with its heading beside it; tables of numbers
+scroll sideways in their own frame, the page never does.
 """
 
 CSS = """

@@ -103,6 +103,7 @@ class Buffer(Study):
                     ", ".join(f"{100 * share:.0f} %" for share in used),
                     f"never less by more than {100 * self.LEEWAY:.0f} % of the link",
                     all(b >= a - self.LEEWAY for a, b in pairs),
+                    basis="words",
                 ),
                 Claim(
                     f"{kind.label}: a larger buffer, a longer queue",
@@ -111,6 +112,7 @@ class Buffer(Study):
                     "each longer than the one before",
                     all(b > a for a, b in pairwise(queue)),
                     self.SLOWLY if kind is RENO else "",
+                    basis="words",
                 ),
             ]
         for part in parts:
@@ -124,6 +126,7 @@ class Buffer(Study):
                     "in this order",
                     losses[most] == max(losses.values())
                     and losses[RENO.label] == min(losses.values()),
+                    basis="words",
                 )
             )
         return found

@@ -203,6 +203,7 @@ class Convergence(Study):
                 f"at most {100 * max(off):.1f} % off the expected steps",
                 f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, at every moment",
                 max(off) <= self.WINDOW_TOLERANCE,
+                basis="words",
             ),
             Claim(
                 "and after all other losses",
@@ -212,6 +213,7 @@ class Convergence(Study):
                 kept >= 0.9 * len(all_off),
                 "in a stretch in which the queue fills or empties, TCP's smoothed round-trip lags"
                 " behind the true one, by which rounds are counted",
+                basis="words",
             ),
             Claim(
                 "it finds a new maximum when there is more",
@@ -219,6 +221,7 @@ class Convergence(Study):
                 f"to {min(highest):.2f} times the last maximum",
                 "1.3 times or more: 60 of 155 Mbit/s became free",
                 min(highest) >= 1.3,
+                basis="words",
             ),
             Claim(
                 "two flows come to share evenly",
@@ -229,6 +232,7 @@ class Convergence(Study):
                 fmean(fair) >= self.FAIR,
                 "between losses of both at once, all that makes them even is that an eighth of the"
                 " larger window is more; at drop-tail they do not always lose together",
+                basis="words",
             ),
         ]
 

@@ -131,6 +131,7 @@ class Friendliness(Study):
                     else f"{100 * self.FRIENDLY:.0f} % or more",
                     here < self.UNFRIENDLY if bad else here >= self.FRIENDLY,
                     self.REASONS.get(kind.key, ""),
+                    basis="words",
                 )
             )
         rest = [value for key, value in seen.items() if key != "aimd"]
@@ -145,6 +146,7 @@ class Friendliness(Study):
                 ),
                 "less than half of the next",
                 seen["aimd"] < min(rest) / 2,
+                basis="words",
             )
         )
         return found

@@ -131,6 +131,7 @@ class Response(Study):
                         f"{100 * self.FORMULA:.0f} %",
                         abs(here / formula - 1) <= self.FORMULA,
                         why,
+                        basis="ours",
                     )
                 )
         return found
@@ -147,6 +148,7 @@ class Response(Study):
             f"{100 * self.DICE:.0f} %",
             abs(fmean(values) / dice - 1) <= self.DICE,
             reason,
+            basis="ours",
         )
 
     def draw(self, figure: Any, data: Data) -> None:

@@ -137,6 +137,7 @@ class RttFairness(Study):
                         self.REASONS[kind.key]
                         if ratio > 1
                         else "two flows of it hardly converge in so short a time",
+                        basis="number",
                     )
                 )
             if ratio == 1:
@@ -151,6 +152,7 @@ class RttFairness(Study):
                     "in this order",
                     seen == sorted(seen),
                     "mainline's HSTCP, see there: its second flow still falls when the run ends",
+                    basis="number",
                 )
             )
         return found

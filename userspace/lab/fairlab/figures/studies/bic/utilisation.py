@@ -109,6 +109,7 @@ class Utilisation(Study):
                         reno < self.FULL and reno < min(others.values()),
                         "Linux's recovery: SACK and PRR lose no time, nor the window, over the many"
                         " packets that slow start loses at once",
+                        basis="words",
                     )
                 )
             for label, share in others.items():
@@ -123,6 +124,7 @@ class Utilisation(Study):
                         " that cuts below the link's rate, and HSTCP cuts by up to half"
                         if label == HSTCP.label
                         else "",
+                        basis="words",
                     )
                 )
         if len(rates) > 1:
@@ -135,6 +137,7 @@ class Utilisation(Study):
                     f"{100 * first:.0f} % to {100 * last:.0f} %",
                     "less by 10 % of the link or more",
                     first - last >= 0.1,
+                    basis="words",
                 )
             )
         return found

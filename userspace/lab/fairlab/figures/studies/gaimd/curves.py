@@ -107,6 +107,7 @@ class Curves(Study):
                 f"{ours[0]:.4f} and {ours[1]:.4f}",
                 "equal",
                 math.isclose(ours[0], 0.2) and math.isclose(ours[1], 0.3125),
+                basis="number",
             ),
             Claim(
                 "the best α rises with the threshold, β = 0.875",
@@ -115,6 +116,7 @@ class Curves(Study):
                 "in this order, and between the friendly curves",
                 ours[0] < least[0] < least[1] < least[2] < ours[1],
                 "how errors are weighed is not published",
+                basis="words",
             ),
         ]
         low, high = self.ratios(data, FEW), self.ratios(data, MANY)
@@ -127,6 +129,7 @@ class Curves(Study):
                 "1.1 to 1.4 times",
                 1.1 <= to / td <= 1.4,
                 "GAIMD's own share changes how much all lose",
+                basis="ours",
             )
         )
         if quick:
@@ -142,6 +145,7 @@ class Curves(Study):
                     "0.75 to 1.33 for each β",
                     all(0.75 <= value <= 4 / 3 for value in best),
                     WHOLE_PACKETS,
+                    basis="ours",
                 )
             )
         return claims

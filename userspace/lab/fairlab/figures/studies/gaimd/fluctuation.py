@@ -97,6 +97,7 @@ class Fluctuation(Study):
                 "0.35 to 0.65",
                 0.35 <= cov[GAIMD] / cov[TCP] <= 0.65,
                 "part of what varies is when packets leave, which is the same for both",
+                basis="number",
             )
         ]
 

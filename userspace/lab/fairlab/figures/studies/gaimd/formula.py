@@ -167,6 +167,7 @@ class Formula(Study):
                 abs(mean_of(good) - 1) <= 0.25 and all(0.5 <= r <= 1.5 for r in good),
                 "without SACK, losses that come together are repaired one in a round-trip, and"
                 f" little is sent meanwhile: in the model that takes no time; and {WHOLE_PACKETS}",
+                basis="words",
             ),
             Claim(
                 "it is off by as much for Reno as for GAIMD",
@@ -175,6 +176,7 @@ class Formula(Study):
                 "mean within 15 % of 1",
                 abs(mean_of(apart) - 1) <= 0.15,
                 "what is off depends on α and β",
+                basis="words",
             ),
         ]
         if quick:
@@ -211,6 +213,7 @@ class Formula(Study):
                 "more than 1.1 on average, and more than below",
                 mean_of(beyond) > max(1.1, mean_of(below)),
                 "what Linux's flows wait for are not quite the model's timeouts",
+                basis="words",
             ),
             Claim(
                 "and where α and β are aggressive",
@@ -219,6 +222,7 @@ class Formula(Study):
                 "more for the first",
                 mean_of(bold) > mean_of(meek),
                 "the same loss is not the same p for both",
+                basis="words",
             ),
             Claim(
                 "drop-tail or RED matters little",
@@ -227,6 +231,7 @@ class Formula(Study):
                 "within 20 % of 1",
                 abs(patterns - 1) <= 0.2,
                 "RED's losses come one by one; the model has them come together",
+                basis="words",
             ),
             Claim(
                 "flows differ little while up to a tenth is lost",
@@ -235,6 +240,7 @@ class Formula(Study):
                 "0.2 or less on average, and less than beyond",
                 mean_of(low) <= 0.2 and mean_of(low) < mean_of(high),
                 "in 30 s a flow sees few losses, so its p is a guess",
+                basis="words",
             ),
         ]
 

@@ -115,6 +115,7 @@ class Friendliness(Study):
                     "0.8 to 1.2 for each n",
                     all(0.8 <= mean <= 1.2 for mean in means.values()),
                     self.reason(bps, worst, means[worst]),
+                    basis="words",
                 )
             )
         return claims

@@ -101,6 +101,7 @@ class Window(Study):
                     "where both lose whenever the queue is full, the model itself ends in a cycle"
                     " with GAIMD's window the larger (2 : 2.48 before, 1 : 2.17 after a loss);"
                     " they cross where losses come to one at a time",
+                    basis="words",
                 ),
                 Claim(
                     f"GAIMD's swings less, {QUEUES[queue]}",
@@ -110,6 +111,7 @@ class Window(Study):
                     "less than 0.8 of Reno's",
                     ratio < 0.8,
                     "the other flow's share changes slowly, and swings with both",
+                    basis="words",
                 ),
             ]
         return claims

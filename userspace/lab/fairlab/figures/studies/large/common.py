@@ -27,4 +27,6 @@ ASSUMPTIONS = (
 COLOURS = dict(zip(NAMES, (*plots.COLOURS, plots.GREY), strict=True))
 #: The source and the published side of what the paper does not have.
 OURS = "This project; not in a paper"
+#: 3 % of what a link sends in a second: our reading of the paper's bound on queues.
+QUEUE_BOUND_MS = 30
 UNPUBLISHED = "a claim of ours: nothing is published"

@@ -112,6 +112,7 @@ class Loss(Astray):
                 f"{text['full']} % of the sources are astray at the end, at a loss of {losses} %",
                 "up to 1 % of loss, 1 % of the sources more than 1 % off",
                 max(rest["full"][:2]) <= 1,
+                basis="ours",
             ),
             Claim(
                 "and nearly so when most cycles lose a packet",
@@ -121,6 +122,7 @@ class Loss(Astray):
                 rest["full"][2] <= 10,
                 "on a path of ten links a packet passes twenty: some sessions are not heard of for"
                 " an epoch",
+                basis="ours",
             ),
             Claim(
                 "As printed, SLBN needs channels that lose nothing",
@@ -128,6 +130,7 @@ class Loss(Astray):
                 f"{text['paper']} %",
                 "at least 20 % of the sources astray for good, at each loss",
                 min(rest["paper"]) >= 20,
+                basis="ours",
             ),
             Claim(
                 "Ledgers alone do not do while losses go on",
@@ -135,6 +138,7 @@ class Loss(Astray):
                 f"{text['ledgers']} %",
                 "from 1 % of loss on, at least 20 % of the sources astray",
                 min(rest["ledgers"][1:]) >= 20,
+                basis="ours",
             ),
         ]
 
@@ -244,6 +248,7 @@ class Dead(Astray):
                     f" are back {took(value)}",
                     f"within {limit:.0f} s, at epochs of one",
                     value <= limit,
+                    basis="ours",
                 )
             )
         found.append(
@@ -253,6 +258,7 @@ class Dead(Astray):
                 f"more than 1 % of the sources come back {' / '.join(map(took, paper))}",
                 "never, in each case",
                 all(value == float("inf") for value in paper),
+                basis="ours",
             )
         )
         return found

@@ -62,6 +62,7 @@ class Scale(Astray):
                 f"{off:.2f} % off at most at the end (10th and 90th percentile)",
                 "1 %",
                 off <= 1,
+                basis="ours",
             ),
             Claim(
                 "and hardly later",
@@ -70,6 +71,7 @@ class Scale(Astray):
                 + ", ".join(f"{took(times[count])} ({count:,})" for count in counts),
                 "within 3 s of the last join",
                 max(times.values()) <= 3,
+                basis="words",
             ),
             Claim(
                 "The network's work for a session does not grow",
@@ -78,6 +80,7 @@ class Scale(Astray):
                 + " events a second for each session",
                 "with the most sessions at most 1.2 times that with the fewest",
                 events[counts[-1]] <= 1.2 * events[counts[0]],
+                basis="words",
             ),
         ]
 

@@ -115,6 +115,7 @@ class Near(Study):
                 + " (microseconds with 1 % and with any, milliseconds)",
                 "all of them",
                 max(max(values) for values in slow.values()) < float("inf"),
+                basis="words",
             ),
             Claim(
                 "SLBN settles no later than s-PERC",
@@ -123,6 +124,7 @@ class Near(Study):
                 "in each case",
                 all(a <= b for a, b in zip(slow["slbn"], slow["sperc"], strict=True)),
                 "s-PERC waits for its rounds to end",
+                basis="ours",
             ),
             Claim(
                 "and not much later than what keeps each session's state",
@@ -130,6 +132,7 @@ class Near(Study):
                 f"{text['slbn']} round-trips; BFYZ's stand-in {text['bfyz']}",
                 "at most three times as many",
                 all(a <= 3 * b for a, b in zip(slow["slbn"], slow["bfyz"], strict=True)),
+                basis="ours",
             ),
             Claim(
                 "Control packets take what they may, and no more",
@@ -137,6 +140,7 @@ class Near(Study):
                 f"{limited:.2f} % at most, of all octets on short links",
                 "1.1 %",
                 limited <= 1.1,
+                basis="number",
             ),
             Claim(
                 "SLBN promises no more than there is, on average",
@@ -144,6 +148,7 @@ class Near(Study):
                 f"bottlenecks {over:+.1f} % at most in the churn, on average",
                 "at most +3 %",
                 over <= 3,
+                basis="words",
             ),
         ]
 

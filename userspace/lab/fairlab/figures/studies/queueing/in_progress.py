@@ -108,6 +108,7 @@ class Insensitivity(Study):
                         spread([run["flows"] for run in runs]),
                         f"within {100 * tolerance:.0f} %",
                         abs(flows / expected - 1) <= tolerance,
+                        basis="number",
                     )
                 )
         return found

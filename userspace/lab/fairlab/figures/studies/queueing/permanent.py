@@ -54,6 +54,7 @@ class One(Shares):
                 saved,
                 "who has most in the queue loses; with 20 packets for all, that may be a"
                 " background flow, which begins with ten at once",
+                basis="words",
             ),
             Claim(
                 "and has little effect on the large flow",
@@ -61,6 +62,7 @@ class One(Shares):
                 f"{impact:.2f} of what it has with a FIFO",
                 "0.7 to 1.3",
                 0.7 <= impact <= 1.3,
+                basis="words",
             ),
         ]
         if quick:
@@ -76,6 +78,7 @@ class One(Shares):
                 spread([run["share"] for run in small], 100, "%"),
                 "30 to 50 %",
                 0.3 <= shares[0] <= 0.5,
+                basis="number",
             ),
             Claim(
                 "a larger buffer, more throughput",
@@ -83,6 +86,7 @@ class One(Shares):
                 ", ".join(f"{100 * share:.0f} %" for share in shares),
                 "in this order, 625 at 80 % or more",
                 shares[0] < shares[1] < shares[2] and shares[2] >= 0.8,
+                basis="words",
             ),
             Claim(
                 "HSTCP uses more of the link than Reno, 100 packets",
@@ -90,6 +94,7 @@ class One(Shares):
                 f"{100 * mean(fast, 'share'):.0f} % instead of {100 * shares[1]:.0f} %",
                 "more",
                 mean(fast, "share") > shares[1],
+                basis="words",
             ),
             Claim(
                 "and background flows lose more",
@@ -97,6 +102,7 @@ class One(Shares):
                 f"{100 * lost_share(fast):.3f} % instead of {100 * lost_share(middle):.3f} %",
                 "more",
                 lost_share(fast) > lost_share(middle),
+                basis="words",
             ),
             *claims,
         ]
@@ -145,6 +151,7 @@ class Two(Shares):
                     "with so small a buffer no window comes to much more than a hundred packets,"
                     " where HSTCP's increase is two packets instead of Reno's one and it gives up"
                     " 44 % instead of 50 %: RFC 3649 makes it differ little there",
+                    basis="words",
                 ),
                 Claim(
                     f"FQ is effective, {buffer} packets",
@@ -154,6 +161,7 @@ class Two(Shares):
                     0.8 <= fair <= 1.5,
                     "a fair queue shares what comes; with room for few packets neither window keeps"
                     " it busy, and HSTCP's is back sooner",
+                    basis="words",
                 ),
             ]
         if quick:
@@ -167,6 +175,7 @@ class Two(Shares):
                     f"Jain's index {index:.3f}",
                     "0.9 or more",
                     index >= 0.9,
+                    basis="words",
                 )
             )
         return found
@@ -200,6 +209,7 @@ class Four(Shares):
                 f"Jain's index {mean(fair, 'jain'):.3f}, {mean(fast, 'jain'):.3f} with a FIFO",
                 "0.95 or more, and more than with a FIFO",
                 mean(fair, "jain") >= 0.95 and mean(fair, "jain") > mean(fast, "jain"),
+                basis="words",
             ),
             Claim(
                 "and preserves throughput",
@@ -208,6 +218,7 @@ class Four(Shares):
                 f" {100 * mean(fast, 'share'):.0f} % with a FIFO",
                 "95 % of the FIFO's or more",
                 mean(fair, "share") >= 0.95 * mean(fast, "share"),
+                basis="words",
             ),
         ]
         if quick:
@@ -222,6 +233,7 @@ class Four(Shares):
                 f"{100 * mean(four, 'share'):.0f} % instead of {100 * mean(one, 'share'):.0f} %",
                 "more",
                 mean(four, "share") > mean(one, "share"),
+                basis="words",
             ),
             *(
                 Claim(
@@ -230,6 +242,7 @@ class Four(Shares):
                     f"Jain's index {mean(runs, 'jain'):.3f}",
                     "0.9 or more",
                     mean(runs, "jain") >= 0.9,
+                    basis="words",
                 )
                 for buffer, slide, runs in ((SMALL, 31, four), (LARGE, 32, large))
             ),
@@ -241,6 +254,7 @@ class Four(Shares):
                 mean(fast, "jain") < 0.9,
                 "the flows begin within a second here, and Linux's HSTCP loses in turns; the slides"
                 " do not say when theirs began",
+                basis="words",
             ),
             Claim(
                 "and lose throughput",
@@ -251,6 +265,7 @@ class Four(Shares):
                 mean(fast, "share") < mean(alone, "share"),
                 "SACK repairs the losses of several flows at once within a round-trip; ns-2's"
                 " sources of the time lost more to each",
+                basis="words",
             ),
             *found,
         ]

@@ -52,6 +52,7 @@ class Backbone(Study):
                 f"off by {off:.1f} bit/s at most, of {runs[0]['rate'] / 1e6:.2f} Mbit/s on average",
                 f"1 bit/s for each session ({count}): divisions round down",
                 off <= count,
+                basis="words",
             ),
             Claim(
                 "and no link is promised away beyond its rate",
@@ -59,6 +60,7 @@ class Backbone(Study):
                 f"{over:+.0f} bit/s at the fullest link",
                 f"1 bit/s for each session ({count})",
                 over <= count,
+                basis="ours",
             ),
             Claim(
                 "how soon after the last change all rates are exact",
@@ -66,6 +68,7 @@ class Backbone(Study):
                 f"{milliseconds(took)} at worst{trips}",
                 f"at most {self.patience:g} s",
                 took is not None and took <= self.patience,
+                basis="words",
             ),
         ]
 
@@ -84,6 +87,7 @@ class Backbone(Study):
                 "mean within 20 % of exact, all percentiles within 60 %",
                 max(map(abs, mean_of)) <= 20
                 and all(one[LOW] >= -60 and one[HIGH] <= 60 for one in sources),
+                basis="words",
             ),
             Claim(
                 "and conservative: links are not overshot on average",
@@ -91,6 +95,7 @@ class Backbone(Study):
                 f"mean error at bottlenecks at most {max(one[MEAN] for one in links):+.2f} %",
                 "at most +2 % at any time",
                 max(one[MEAN] for one in links) <= 2,
+                basis="words",
             ),
         ]
 
@@ -104,6 +109,7 @@ class Backbone(Study):
                 f" {100 * most:.1f} % of the busiest link in its busiest quarter of a second",
                 "2 % (1 % each way), and 5 % of a link, which is where it drops more",
                 part <= 0.02 and most <= 0.05,
+                basis="number",
             )
         ]
 
@@ -207,6 +213,7 @@ class Abilene(Backbone):
                 f"{longest:.1f} ms, {longest / 10:.2f} % of what a link carries in a second",
                 "3 % of a second, 30 ms (our reading of the unit)",
                 longest <= 30,
+                basis="number",
             ),
         ]
 
@@ -264,6 +271,7 @@ class Research(Backbone):
             "whoever gives way hears of it up to a round-trip after those who take its place"
             " have their rates, and within this second half of all sessions change; that it"
             " comes to so much is one of sixty looks, 50 ms apart, at two runs",
+            basis="number",
         )
         return [
             *self.transient_claims(runs, begin, end),

@@ -110,6 +110,7 @@ class Healing(Study):
                     f"at the end the worst session of each run is {100 * least:.1f} % off or more",
                     "more than 1 % in every run",
                     least > 0.01,
+                    basis="ours",
                 ),
                 Claim(
                     f"after {words} ledgers come to the exact rates again",
@@ -120,6 +121,7 @@ class Healing(Study):
                     took is not None
                     and took <= 2.5
                     and all(run["bits_off"] <= run["sessions"] for run in ours),
+                    basis="ours",
                 ),
             ]
         return found

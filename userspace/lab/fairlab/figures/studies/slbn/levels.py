@@ -119,6 +119,7 @@ class Levels(Study):
                 f"{total - missing} of {total} did",
                 "all of them",
                 not missing,
+                basis="words",
             ),
             Claim(
                 "cycles grow in proportion to the levels of bottlenecks",
@@ -127,6 +128,7 @@ class Levels(Study):
                 f" {slope:.2f} for each level more",
                 "at most 2 cycles for each level more, at every number of them",
                 above <= 0.5,
+                basis="words",
             ),
             Claim(
                 "counted in cycles, round-trips do not matter",
@@ -135,6 +137,7 @@ class Levels(Study):
                 + ", ".join(f"{cycles:.1f} at {ms:g} ms" for ms, cycles in sorted(trips.items())),
                 "each within 30 % of their mean",
                 apart <= 0.3,
+                basis="words",
             ),
         ]
 

@@ -101,6 +101,7 @@ class BesideTcp(Study):
                 min(errors) >= -25 and max(errors) <= 5,
                 "a flow that TCP keeps below its rate is given a lower demand by its agent, and"
                 " what it leaves is told to others, who then have more than if each wanted all",
+                basis="words",
             ),
             Claim(
                 "TCP alone in FIFOs is much less fair",
@@ -108,6 +109,7 @@ class BesideTcp(Study):
                 f"off by {self.off(plain):.0f} % on average, in drr_fq by {self.off(fair):.0f} %",
                 "in FIFOs at least three times as far off as with SLBN",
                 self.off(plain) >= 3 * self.off(ours),
+                basis="words",
             ),
             Claim(
                 "with SLBN no link loses a packet",
@@ -116,6 +118,7 @@ class BesideTcp(Study):
                 f" pfifo {sum(run['lost'] for run in plain)}",
                 "none",
                 lost == 0,
+                basis="words",
             ),
             Claim(
                 "and queues are short",
@@ -125,6 +128,7 @@ class BesideTcp(Study):
                 f" {usual['pfifo']:.0f} in pfifo",
                 "at most 30 ms",
                 queue <= 30,
+                basis="number",
             ),
         ]
 
