@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What ns-3 costs where slbnsim does something alike.
+ * Measures ns-3 where it is comparable with slbnsim.
  *
  * usage: bench_ns3 hold SCHEDULER PENDING MEAN EVENTS
  *        bench_ns3 simulator PENDING MEAN EVENTS
  *        bench_ns3 forward FLOWS SECONDS
  *
- * `hold` is one of its schedulers alone, in the hold model, as bench_wheel.c
- * does it with slbnsim's. `simulator` is the same by way of Simulator::Schedule():
- * an event is an object then, with a function that is called.
+ * `hold` measures one of its schedulers in the hold model, as bench_wheel.c does
+ * for slbnsim's. `simulator` does the same through Simulator::Schedule(), where
+ * an event is an object with a function that is called.
  *
- * `forward` sends UDP packets through routers. Each flow has a host at either
- * end, and one packet in the network at a time: it comes back from its
- * destination, and after a pause the next one goes. That is what SLBN's control
- * packets do, with as many bytes, over as many links of the same delays. What ns-3
- * would do beyond that is left out as far as users can: there is no IPv6, no
- * queueing discipline, no checksum, no trace. Ten flows share a chain of routers,
- * which is a network of its own. So no router has more than a dozen routes, which
- * ns-3 looks through one by one, and no routes have to be computed. All is built, and
- * half a second simulated, before it is measured.
+ * `forward` sends UDP packets through routers. Each flow has two hosts, and one
+ * packet in the network at a time: the destination returns it, and after a pause
+ * the source sends the next one. SLBN's control packets do the same, with as many
+ * bytes over as many links of the same delays. Other parts of ns-3 are disabled
+ * as far as users can: no IPv6, queueing disciplines, checksums, traces. Ten
+ * flows share a chain of routers, which is a separate network, so that no router
+ * has more than a dozen routes (ns-3 searches them linearly), and no routes need
+ * to be computed. Setup and the first half second are not measured.
  *
- * Each says what it took in JSON.
+ * Each prints its CPU time as JSON.
  */
 #include <algorithm>
 #include <cinttypes>
@@ -80,11 +79,11 @@ int run_hold(const char *name, uint64_t pending, uint64_t mean, uint64_t events)
 	hold_events(*scheduler, hold, 3 * pending, added);
 	begin = cpu_time();
 	hold_events(*scheduler, hold, events, added);
-	hold_tell(events, cpu_time() - begin);
+	hold_print(events, cpu_time() - begin);
 	return 0;
 }
 
-/* Events that do nothing but schedule the next. */
+/* Events that only schedule the next one. */
 struct Holding {
 	struct hold hold;
 	uint64_t from;
@@ -118,7 +117,7 @@ int run_simulator(uint64_t pending, uint64_t mean, uint64_t events)
 		holding.Next();
 	Simulator::Run();
 	ns = cpu_time() - holding.begin;
-	hold_tell(events, ns);
+	hold_print(events, ns);
 	return 0;
 }
 
@@ -142,7 +141,7 @@ constexpr uint32_t BETWEEN = 0x0a030000;
 
 struct hold dice = hold_begin(0);
 
-/* A flow: its source, and at its destination what sends packets back. */
+/* A flow: its source, and its destination, which returns packets. */
 class Flow
 {
       public:
@@ -153,17 +152,17 @@ class Flow
 		this->source->SetRecvCallback(
 			MakeCallback(&Flow::Answer, this));
 		this->destination->SetRecvCallback(
-			MakeCallback(&Flow::Turn, this));
+			MakeCallback(&Flow::Return, this));
 		Simulator::ScheduleWithContext(
 			source->GetId(),
 			NanoSeconds(hold_between(&dice, 0, JOINED / 2)),
 			&Flow::Send, this);
 	}
 
-	/* Each is a way of HOPS links. */
-	uint64_t Ways() const
+	/* Trips of packets over HOPS links. */
+	uint64_t Trips() const
 	{
-		return ways;
+		return trips;
 	}
 
       private:
@@ -181,12 +180,12 @@ class Flow
 		source->Send(Create<Packet>(PAYLOAD));
 	}
 
-	void Turn(Ptr<Socket>)
+	void Return(Ptr<Socket>)
 	{
 		Address from;
 		Ptr<Packet> packet = destination->RecvFrom(from);
 
-		ways++;
+		trips++;
 		destination->SendTo(packet, 0, from);
 	}
 
@@ -195,16 +194,16 @@ class Flow
 		uint64_t pause = hold_between(&dice, PAUSE / 2, PAUSE * 3 / 2);
 
 		source->Recv();
-		ways++;
+		trips++;
 		Simulator::Schedule(NanoSeconds(pause), &Flow::Send, this);
 	}
 
 	Ptr<Socket> source;
 	Ptr<Socket> destination;
-	uint64_t ways = 0;
+	uint64_t trips = 0;
 };
 
-/* The number of an end's interface, whose address is BASE and its own number. */
+/* Add an interface with the address BASE to a node; return its number. */
 uint32_t join(Ptr<Node> node, Ptr<NetDevice> device, uint32_t base)
 {
 	Ptr<Ipv4> ipv4 = node->GetObject<Ipv4>();
@@ -237,7 +236,7 @@ struct Link {
 	}
 };
 
-/* Whatever goes to NETWORK leaves NODE there. */
+/* Add a route to NETWORK at NODE. */
 void route(Ptr<Node> node, uint32_t network, uint32_t mask, uint32_t interface)
 {
 	Ptr<Ipv4> ipv4 = node->GetObject<Ipv4>();
@@ -260,7 +259,7 @@ Ptr<Node> host(const InternetStackHelper &stack, Ptr<Node> router,
 	return node;
 }
 
-/* Routers in a row, with sources' hosts at one end, destinations' at the other. */
+/* A chain of routers, with sources at one end and destinations at the other. */
 void build_chain(const InternetStackHelper &stack, uint32_t count,
 		 std::vector<std::unique_ptr<Flow>> &flows)
 {
@@ -288,13 +287,13 @@ void build_chain(const InternetStackHelper &stack, uint32_t count,
 	}
 }
 
-uint64_t ways_of(const std::vector<std::unique_ptr<Flow>> &flows)
+uint64_t trips_of(const std::vector<std::unique_ptr<Flow>> &flows)
 {
-	uint64_t ways = 0;
+	uint64_t trips = 0;
 
 	for (const auto &flow : flows)
-		ways += flow->Ways();
-	return ways;
+		trips += flow->Trips();
+	return trips;
 }
 
 void run_until(uint64_t time)
@@ -306,7 +305,7 @@ void run_until(uint64_t time)
 int run_forward(uint64_t count, double seconds)
 {
 	std::vector<std::unique_ptr<Flow>> flows;
-	uint64_t begin, ways, events, ns;
+	uint64_t begin, trips, events, ns;
 	InternetStackHelper stack;
 
 	stack.SetRoutingHelper(Ipv4StaticRoutingHelper());
@@ -317,7 +316,7 @@ int run_forward(uint64_t count, double seconds)
 					       count - flows.size()),
 			    flows);
 	run_until(JOINED);
-	ways = ways_of(flows);
+	trips = trips_of(flows);
 	events = Simulator::GetEventCount();
 	begin = cpu_time();
 	run_until(JOINED + seconds * 1e9);
@@ -325,7 +324,7 @@ int run_forward(uint64_t count, double seconds)
 	std::printf("{\"events\": %" PRIu64 ", \"hops\": %" PRIu64
 		    ", \"ns\": %" PRIu64 "}\n",
 		    Simulator::GetEventCount() - events,
-		    HOPS * (ways_of(flows) - ways), ns);
+		    HOPS * (trips_of(flows) - trips), ns);
 	return 0;
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the events to come cost in slbnsim alone: its wheel.h in the hold model.
+ * Measures slbnsim's timer wheel (wheel.h) in the hold model.
  *
  * usage: bench_wheel PENDING MEAN EVENTS
  *
- * PENDING events, MEAN ns apart from their successors on average. Thrice as
- * many come before it is measured, so that the first are forgotten; then it says
- * in JSON how long EVENTS took.
+ * PENDING events, each with a mean delay of MEAN ns. After a warm-up of three
+ * times as many events, it prints the CPU time of EVENTS as JSON.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ int main(int argc, char **argv)
 	hold_events(&hold, 3 * pending);
 	begin = cpu_time();
 	hold_events(&hold, events);
-	hold_tell(events, cpu_time() - begin);
+	hold_print(events, cpu_time() - begin);
 	wheel_destroy(&wheel);
 	return 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The hold model: so many events are pending, and each that comes schedules
- * one. What slbnsim's wheel and ns-3's schedulers cost alone is measured with
- * the same events.
+ * The hold model: a constant number of pending events, each of which schedules
+ * another one. It measures slbnsim's timer wheel and ns-3's schedulers alone,
+ * with the same events.
  *
- * They are those of a session's control packet: over HOPS links down, over the
- * same back, and a pause. The links at its two ends take a microsecond, routers'
- * some milliseconds. They are drawn by chance, for a scheduler does not know
- * whose an event is.
+ * Delays are those of a session's control packet: HOPS links downstream, the
+ * same upstream, and a pause. The hosts' links take a microsecond, the routers'
+ * some milliseconds. They are drawn in random order, since schedulers do not
+ * distinguish sessions.
  */
 #ifndef HOLD_H
 #define HOLD_H
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Links from a source to its destination, of which two are hosts'. */
+/* Links from source to destination, including the two hosts' links. */
 #define HOPS 7U
 #define CYCLE (2U * HOPS + 1U) /* events */
 
@@ -29,7 +29,7 @@ struct hold {
 	unsigned long long pause; /* mean, ns */
 };
 
-/* Events are MEAN ns apart, on average; the pause is what is left for it. */
+/* @mean: mean delay of an event [ns]; the pause is chosen accordingly. */
 static inline struct hold hold_begin(unsigned long long mean)
 {
 	unsigned long long hosts = 4ULL * HOST_DELAY;
@@ -41,7 +41,7 @@ static inline struct hold hold_begin(unsigned long long mean)
 	return hold;
 }
 
-/* xorshift64*, but for its last steps: the upper half is random enough. */
+/* The upper half of xorshift64*. */
 static inline unsigned long long hold_random(struct hold *hold)
 {
 	hold->random ^= hold->random >> 12;
@@ -50,7 +50,7 @@ static inline unsigned long long hold_random(struct hold *hold)
 	return hold->random * 0x2545f4914f6cdd1dULL >> 32;
 }
 
-/* From @least to @most, these included. */
+/* Uniform in @least ... @most. */
 static inline unsigned long long hold_between(struct hold *hold,
 					      unsigned long long least,
 					      unsigned long long most)
@@ -58,7 +58,7 @@ static inline unsigned long long hold_between(struct hold *hold,
 	return least + (hold_random(hold) * (most - least + 1) >> 32);
 }
 
-/* How long after this event its successor is, ns. */
+/* The delay of the next event, ns. */
 static inline unsigned long long hold_delay(struct hold *hold)
 {
 	unsigned long long which = hold_between(hold, 0, CYCLE - 1);
@@ -80,8 +80,8 @@ static inline unsigned long long cpu_time(void)
 	return time.tv_sec * 1000000000ULL + time.tv_nsec;
 }
 
-/* In JSON. */
-static inline void hold_tell(unsigned long long events, unsigned long long ns)
+/* Print the result as JSON. */
+static inline void hold_print(unsigned long long events, unsigned long long ns)
 {
 	printf("{\"events\": %llu, \"ns\": %llu}\n", events, ns);
 }

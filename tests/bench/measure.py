@@ -1,31 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What queueing disciplines cost per packet, measured in one boot of one kernel, as root.
+"""The cost of queueing disciplines per packet, measured in one boot of one kernel, as root.
 
-Each candidate gets a dummy device of its own and is set up with tc, so that all flows fit and
-nothing but its own work is measured: no pacing, no early drops.  What differs between candidates
-that cannot be configured away is said in Candidate.remark.  The kernel module qbench, which
-explains itself, hands the packets in and takes them out.
+Each candidate has a dummy device and is configured with tc so that all flows fit and only its own
+work is measured: no pacing, no early drops.  Remaining differences are listed in Candidate.remark.
+The kernel module qbench (see there) enqueues and dequeues the packets.
 
-A point is a candidate, a number of flows, a load and whether packets come with their hash:
+A point is a candidate, a number of flows, a load, and whether packets carry their hash:
 
     short       one packet in, one out, with three packets of each flow queued (a hundred if there
-                is but one flow), so that all flows are backlogged all the time
-    long        the same with 30,000 packets queued, whatever the number of flows: then packets have
-                left the CPU's caches when their turn comes, and the number of flows is all that
-                differs from point to point
-    overload    the long queue is at its limit, and each packet that comes costs one
+                is only one flow), so that all flows are always backlogged
+    long        the same with 30,000 packets queued, for any number of flows: packets have left the
+                CPU's caches before they are dequeued, and points differ in the number of flows only
+    overload    the long queue is at its limit, and each new packet drops another
 
-All candidates stand ready side by side with the same number of flows, and are measured in turn,
-again and again: whatever else the machine does hits all of them.  A turn first handles as many
-packets as there are, untimed, then times short slices.  Its value is the median of these, less
-the cost of the same loop without a qdisc.  The ratio to fq_codel is taken within each turn.
+All candidates are set up at once with the same number of flows and measured in turn, repeatedly, so
+that other load of the machine affects all of them.  A turn first handles as many packets as there
+are, untimed, then times short slices.  Its value is the median of these minus the cost of the same
+loop without a qdisc.  The ratio to fq_codel is computed within each turn.
 
-A bench that measured something else than it says would be worse than none.  So the run fails
-unless the qdisc holds as many packets as were meant, has as many flows backlogged and sends as
-many as its hash allows, and dropped nothing, or in overload one for each that came.
+The run fails unless the measurement is what it claims to be: the qdisc must hold the intended
+number of packets, have as many flows backlogged and dequeue as many as its hash allows, and drop
+nothing, or in overload one packet for each new one.
 
-Prints JSON.  Assumptions: User-Mode Linux or any kernel with these qdiscs; an unloaded machine
-helps; tc knows drr_fq if that is to be measured.
+Prints JSON.  Requires User-Mode Linux or another kernel with these qdiscs, a tc that knows drr_fq
+if that is measured, and for exact results an idle machine.
 """
 
 from __future__ import annotations
@@ -41,11 +39,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LENGTH = 1514  # bytes of each packet, and of each quantum: every packet sent is a turn in the round
+LENGTH = 1514  # bytes of each packet and each quantum: each dequeue moves on to the next flow
 KINDS = ("short", "long", "overload")
 FEW = 1000  # flows
 LONG_QUEUE, LONG_POOL = 30_000, 10_000  # packets
-BUCKETS = 16384  # for all that can have so many
+BUCKETS = 16384  # for all candidates that support so many
 PLENTY = 1_000_000  # packets: a limit that is never reached
 SLICE = 500  # packets timed together
 CLOCK_SLICES = 200
@@ -54,12 +52,12 @@ FOR_EVER = "target 600s interval 700s"
 
 
 class WrongError(Exception):
-    """What was set up or measured is not what was meant."""
+    """A setup or a measurement is not as intended."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """How many flows are backlogged with how many packets, and what happens."""
+    """The number of backlogged flows and their packets, and the kind of load."""
 
     kind: str  # short, long, overload
     flows: int
@@ -75,7 +73,7 @@ class Load:
 
     @property
     def outside(self) -> int:
-        """Packets of each flow outside, on average."""
+        """Packets of each flow outside of the queue, on average."""
         return max(1, (0 if self.kind == "short" else LONG_POOL) // self.flows)
 
     @property
@@ -94,7 +92,7 @@ class Load:
 
 @dataclass(frozen=True)
 class ShallowLoad(Load):
-    """For a candidate that cannot hold more than so many packets of a flow."""
+    """The load for a candidate with a limit of packets per flow."""
 
     deepest: int
 
@@ -109,13 +107,13 @@ class ShallowLoad(Load):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A queueing discipline as it is to be set up."""
+    """A queueing discipline and its configuration."""
 
     name: str
-    options: Callable[[Load, int], str]  # of tc, for a load and the truesize of a packet
-    buckets: int = BUCKETS  # among which flows are hashed; 0: one queue
-    few_buckets: int = 0  # the same for few flows, where each is dear to make
-    deepest: int = 0  # packets that a flow can be sure of; 0: any number
+    options: Callable[[Load, int], str]  # for tc, by load and truesize of a packet
+    buckets: int = BUCKETS  # number of hash buckets; 0: one queue
+    few_buckets: int = 0  # the same for few flows, if buckets are expensive to create
+    deepest: int = 0  # guaranteed packets per flow; 0: no limit
     drops_in_batches: bool = False
     remark: str = ""
 
@@ -172,9 +170,9 @@ CANDIDATES = (
         fq_codel(1024),
         buckets=1024,
         drops_in_batches=True,
-        remark="its default number of queues: flows share them when there are more",
+        remark="its default number of queues, shared by more flows",
     ),
-    Candidate("fq", fq, remark="without pacing; when full, it refuses whatever comes"),
+    Candidate("fq", fq, remark="without pacing; when full, it drops arriving packets"),
     Candidate(
         "cake",
         cake,
@@ -213,7 +211,7 @@ class Session:
 
 @dataclass(frozen=True)
 class State:
-    """What qbench says after a command."""
+    """The state that qbench reports after a command."""
 
     qlen: int
     backlog: int
@@ -238,13 +236,13 @@ def run(*command: str, text: str | None = None) -> str:
 
 
 def occupied(flows: int, buckets: int) -> float:
-    """How many of so many buckets a perfect hash is expected to fill."""
+    """The expected number of buckets that a perfect hash fills."""
     return buckets * (1 - (1 - 1 / buckets) ** flows)
 
 
 @dataclass
 class Bed:
-    """A candidate on its device, with its packets."""
+    """A candidate on its device, with packets."""
 
     candidate: Candidate | None  # None: the loop alone
     load: Load
@@ -253,10 +251,10 @@ class Bed:
 
     def __post_init__(self) -> None:
         run("ip", "link", "add", self.device, "type", "dummy")
-        # Nothing but our packets: no neighbours are looked for, no address is announced.
+        # Suppress other packets: neighbour discovery, address announcements.
         if self.candidate and self.candidate.deepest:
             self.load = ShallowLoad(self.load.kind, self.load.flows, self.candidate.deepest)
-        # What a class of drr may hold: a flow's packets, or those of some that share it.
+        # The limit of a class of drr: the packets of a flow, or of some that share it.
         queued = (
             self.load.queued if self.load.overload else min(1000 + 2 * self.load.queued, 32_000)
         )
@@ -288,7 +286,7 @@ class Bed:
         run("tc", "-batch", "-", text="\n".join(lines) + "\n")
 
     def fill(self) -> None:
-        """Hand in what it is to hold; in overload all there is, since classes have limits, too."""
+        """Fill the queue; in overload with all packets, since classes have limits, too."""
         count = self.load.all_packets if self.load.overload else self.load.packets
         state = State.of(self.session.ask(f"fill {count}"))
         self.check(state, filling=True)
@@ -302,9 +300,9 @@ class Bed:
         state = State.of(self.session.ask(f"{mode} 1 {self.load.all_packets} {how}"))
         if self.candidate:
             self.check(state)
-            # Flows that share a queue share its turns, and may not come up in so short a time.
+            # Flows that share a queue may not all be dequeued in so short a time.
             if not self.load.overload and state.flows < 0.95 * self.expected() - 2:
-                self.wrong(f"{state.flows} flows were sent, not {self.load.flows}")
+                self.wrong(f"{state.flows} flows were dequeued, not {self.load.flows}")
         state = State.of(self.session.ask(f"{mode} {slices} {SLICE} {how}"))
         if self.candidate:
             self.check(state)
@@ -317,14 +315,14 @@ class Bed:
         )
 
     def check(self, state: State, filling: bool = False) -> None:
-        """Did the qdisc do what is to be measured?"""
+        """Check that the qdisc did what is to be measured."""
         assert self.candidate
         load = self.load
         if not load.overload:
             if (state.qlen, state.drops) != (load.packets, 0):
                 self.wrong(f"{state.qlen} packets queued, {state.drops} dropped")
             return
-        # fq_codel drops up to 64 at once, and then has room for as many.
+        # fq_codel drops up to 64 packets at once, and then accepts as many.
         spare = 64 if self.candidate.drops_in_batches else 0
         if load.packets < state.qlen or state.qlen < load.packets - self.shared() - spare:
             self.wrong(f"{state.qlen} packets queued, not {load.packets}")
@@ -332,7 +330,7 @@ class Bed:
             self.wrong(f"{state.arrivals} arrivals, but {state.drops} drops")
 
     def shared(self) -> int:
-        """Packets that find no room though there is some: flows that share a class of drr."""
+        """Packets that are dropped below the limit, since flows share a class of drr."""
         assert self.candidate
         if not self.candidate.name.startswith("drr +"):
             return 0
@@ -344,7 +342,7 @@ class Bed:
         return occupied(self.load.flows, buckets) if buckets else self.load.flows
 
     def backlogged(self) -> int | None:
-        """How many queues hold packets, as tc shows it; None: there is but one."""
+        """The number of backlogged queues, as tc shows it; None if there is only one queue."""
         assert self.candidate
         if not self.candidate.buckets:
             return None
@@ -352,18 +350,18 @@ class Bed:
             stats = run("tc", "-s", "qdisc", "show", "dev", self.device)
             match = re.search(r"flows (\d+) \(inactive (\d+)", stats)
             if match is None:
-                raise WrongError(f"tc says of fq: {stats}")
+                raise WrongError(f"unexpected output of tc for fq: {stats}")
             return int(match[1]) - int(match[2])
         classes = run("tc", "-s", "class", "show", "dev", self.device)
         return len(re.findall(r"^ backlog [1-9]", classes, re.MULTILINE))
 
     def check_with_tc(self) -> dict[str, object]:
-        """What tc shows of the filled qdisc; wrong if that is not what was meant."""
+        """Check and return the statistics that tc shows of the filled qdisc."""
         shown = json.loads(run("tc", "-s", "-j", "qdisc", "show", "dev", self.device))[0]
         if not self.load.overload and (shown["qlen"], shown["drops"]) != (self.load.packets, 0):
             self.wrong(f"tc shows {shown['qlen']} packets queued, {shown['drops']} dropped")
         queues = self.backlogged()
-        # cake looks for a free queue in its set of eight, so it fills more than chance would.
+        # cake searches a free queue in a set of eight, so it fills more than a plain hash.
         if queues is not None and not 0.95 * self.expected() - 2 <= queues <= self.load.flows:
             self.wrong(f"{queues} queues are backlogged, expected {self.expected():.0f}")
         return {"qlen": shown["qlen"], "drops": shown["drops"], "queues": queues}
@@ -381,10 +379,10 @@ def spread(values: list[float]) -> dict[str, float]:
 def measure(
     load: Load, candidates: list[Candidate], turns: int, slices: int
 ) -> list[dict[str, object]]:
-    """All points of one load."""
+    """Measure all points of one load."""
     beds = [Bed(candidate, load, f"c{i}") for i, candidate in enumerate(candidates)]
     names = [bed.candidate.name for bed in beds if bed.candidate]
-    # The loop alone goes through as many packets: fewer of them stay in the CPU's caches.
+    # The empty loop handles as many packets, with the same effect on the CPU's caches.
     loads = {bed.load.all_packets: bed.load for bed in beds}
     alone = {packets: Bed(None, load, f"alone{packets}") for packets, load in loads.items()}
     points: list[dict[str, object]] = []

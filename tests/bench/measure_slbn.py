@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What SLBN costs per packet, measured in one boot of one kernel, as root.
+"""The cost of SLBN per packet, measured in one boot of one kernel, as root.
 
 A point is one of
 
-    task        a link's task for one control packet, without anything around it, by sessions on the
-                link and entries of its memory
-    control     a control packet through the qdisc: found, checked, taken to the task, written back,
-                queued and sent
+    task        a link's task for one control packet alone, by sessions on the link and entries of
+                its memory
+    control     a control packet through the qdisc: classified, checked, processed by the task,
+                rewritten, enqueued and dequeued
     data        a data packet through slbn and a child, and through the same child without slbn,
-                by the child; a hundred flows, as in the bench of drr_fq (measure.py)
-    route       a data packet's whole path through a router, from being made to being freed; with
-                slbn where it enters and where it leaves; with prio instead, which has two classes,
-                too; and with pfifo, which the stack passes by as long as it is empty
+                by child; a hundred flows, as in the benchmark of drr_fq (measure.py)
+    route       a data packet's whole path through a router, with allocation and freeing; with slbn
+                on the input and the output device; with prio instead, which has two classes, too;
+                and with pfifo, which the stack bypasses while it is empty
 
-What is compared is measured in turn, again and again: whatever else the machine does hits all of
-it.  The value of a turn is the median of short slices, and but for the routed packet, less the cost
-of the same loop without what is measured.  The kernel module explains itself (sbench.c, qbench.c).
+Candidates are measured in turn, repeatedly, so that other load of the machine affects all of them.
+The value of a turn is the median of short slices, minus (except for routed packets) the cost of the
+same loop without the measured code.  For the kernel module see sbench.c and qbench.c.
 
-The run fails unless the link has counted as many sessions as were meant, corrected nothing and
-dropped nothing, and the qdiscs sent as many packets as were handed to them.
+The run fails unless the link has counted the intended number of sessions, corrected and dropped
+nothing, and the qdiscs have dequeued all packets.
 
-Prints JSON.  Assumptions: as measure.py.
+Prints JSON.  Requirements: as for measure.py.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CHILDREN = {
     "fq_codel": "fq_codel limit 1000000 flows 16384 memory_limit 2gb target 600s interval 700s",
     "drr_fq": "drr_fq limit 1000000 limit_bytes 1gb flows 16384",
 }
-#: What a link counts when something is not as it is meant here.
+#: Counters of a link that must stay 0.
 FAULTS = [
     *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed", "bad_checksum"),
     *("fragments", "bad_key", "from_hosts", "rate_limited"),
@@ -68,13 +68,13 @@ def slbn(name: str, options: str = "", child: str = "") -> None:
 
 
 def shown(name: str) -> dict[str, Any]:
-    """What tc shows of the root qdisc."""
+    """The root qdisc as tc shows it."""
     found: dict[str, Any] = json.loads(run("tc", "-s", "-j", "qdisc", "show", "dev", name))[0]
     return found
 
 
 def check_link(name: str, sessions: int) -> None:
-    """Has the link seen what was meant, and nothing else?"""
+    """Check the link's number of sessions, and that its error counters are 0."""
     state = shown(name)
     wrong = {fault: state[fault] for fault in FAULTS if state[fault]}
     if wrong or (state["N"], state["joins"]) != (sessions, sessions):
@@ -88,7 +88,7 @@ def timed(session: Session, mode: str, slices: int) -> float:
 
 
 def in_turn(beds: dict[str, Callable[[], float]], turns: int) -> Costs:
-    """What each costs in each turn."""
+    """The cost of each candidate in each turn."""
     costs: Costs = {name: [] for name in beds}
     for _ in range(turns):
         for name, bed in beds.items():

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What slbnd costs: sessions, packets and CPU time of one agent.
+"""The cost of slbnd: packets, CPU time and memory of one agent, by number of sessions.
 
-Run in a network namespace of its own (as root of it), on this machine's own kernel: no module is
-needed.  An agent there has sessions to a destination in a second namespace, over a veth, where
-another agent answers; there are no links on the way, so every session gets what it demands.
+Runs in a new network namespace (as its root) on the host's kernel, without any module.  The agent
+has sessions to a destination in a second namespace, over a veth, where another agent answers.
+There are no links on the path, so each session is assigned its demand.
 
-A point is a number of sessions and what they demand:
+A point is a number of sessions and their demand:
 
     paced   1 Mbit/s each: control packets take 1 % of that
-    full    no limit, and no pause but the shortest: as many packets as one CPU can handle
+    full    no limit, and the shortest pause: as many packets as one CPU can handle
 
-The agent's CPU time is what /proc says of it, packets are those that it has sent and those that
-answered them.  Each point begins when all sessions have had their first answer.
+CPU time is the agent's in /proc; packets are those that it sent and their answers.  Each point
+starts when all sessions have got their first answer.
 
-Prints JSON.  The run fails if an agent ends, or a session has not got what it demands.
+Prints JSON.  The run fails if an agent ends or a session is not assigned its demand.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SLBND = TOP / "build/slbnd/slbnd"
 
 DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED}
 PAUSES = {"paced": "5ms", "full": "1us"}
-PATIENCE = 60  # seconds until all have had an answer
+PATIENCE = 60  # seconds until all sessions have got an answer
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class WrongError(Exception):
-    """What was measured is not what was meant."""
+    """A measurement is not as intended."""
 
 
 def run(*command: str) -> None:
@@ -82,7 +82,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def packets(connection: libslbn.Connection) -> int:
-    """Sent, and answered."""
+    """Packets sent and answered."""
     sessions = connection.list()
     return sum(2 * session.cycles + session.retries for session in sessions)
 
@@ -97,7 +97,7 @@ def point(kind: str, count: int, seconds: float, scratch: Path) -> dict[str, Any
         end = time.monotonic() + PATIENCE
         while any(session.rate != demand for session in us.list()):
             if time.monotonic() > end or process.poll() is not None:
-                raise WrongError(f"{count} sessions, {kind}: not all have got their rate")
+                raise WrongError(f"{count} sessions, {kind}: some were not assigned their demand")
             time.sleep(0.1)
         first, cpu, start = packets(us), cpu_seconds(process.pid), time.monotonic()
         time.sleep(seconds)
@@ -118,7 +118,7 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, action="append", help="(repeatable)")
     parser.add_argument("--seconds", type=float, default=10)
     arguments = parser.parse_args()
-    # The second namespace is that of a process, and goes with it.
+    # The second namespace is that of this process, and ends with it.
     with (
         tempfile.TemporaryDirectory() as scratch,
         subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) as there,

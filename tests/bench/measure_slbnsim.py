@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What slbnsim costs: events of control packets, memory, exact rates, with 10^3 to 10^6 sessions.
+"""The cost of slbnsim: time per event, memory, max-min rates, with 10^3 to 10^6 sessions.
 
-The network is made here, the same for all: a ring of 100 transit routers with random links across,
-nine stub routers at each.  As on the networks of SLBN's paper, each session has a host of its own
-at either end.  So a network grows with its sessions, as do its files, its routes, and the memory
-that is told.  Sessions join within half a second.
+The network is generated: a ring of 100 transit routers with random chords, nine stub routers at
+each.  As on the networks of SLBN's paper, each session has two hosts of its own.  So the network
+grows with the sessions, as do its files, its routes, and the memory.  Sessions join within half a
+second.
 
-How long an event takes is what a run until later takes more than one until all have joined, in CPU
-time, over the events that it has more.  So reading, routing and output do not count, and whatever
-sessions there are have something pending.  Memory is a process's largest, over its sessions.
-Instructions and cache misses are counted where `perf stat` can.
+The time per event is the difference in CPU time between a longer run and one that ends when all
+sessions have joined, divided by the difference in events.  So reading, routing and output do not
+count, and each session has a pending event.  Memory is the maximum of the process, divided by the
+sessions.  Instructions and cache misses are counted if `perf stat` can.
 
-Beside that stands ns-3, where it is installed: its schedulers beside slbnsim's, each alone in the
-hold model (hold.h), with as many events pending as there are sessions, and as far apart; and UDP
-packets through routers, one for each flow, as control packets go (bench_ns3.cc).
+If ns-3 is installed, it is measured as well: its schedulers and slbnsim's timer wheel in the hold
+model (hold.h), with one pending event per session and slbnsim's intervals; and UDP packets through
+routers, one for each flow, similar to control packets (bench_ns3.cc).
 
-This prints JSON; turns go round all points, so that what else the machine is doing hits all alike.
+Prints JSON.  Turns alternate between all points, so that other load of the machine affects all.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ WHEEL, NS3 = BUILD / "bench_wheel", BUILD / "bench_ns3"
 
 TRANSIT, STUBS, CHORDS = 100, 9, 150
 JOINED = 0.5  # seconds
-#: By sessions, until when a run goes that is to have some millions of events more.
+#: By sessions, the end of the longer run (with some millions of events more), seconds.
 UNTIL = {1_000: 20.0, 10_000: 5.0, 100_000: 2.0, 1_000_000: 1.5}
 COUNTERS = ("instructions:u", "cache-misses:u")
 
 MODULES = ("core", "network", "internet", "point-to-point")
-# With a million events the calendar was not through after nine minutes.
+# With a million events the calendar was not finished after nine minutes.
 MOST_PENDING = {"CalendarScheduler": 100_000}
 SCHEDULERS = ("MapScheduler", "HeapScheduler", "CalendarScheduler", "PriorityQueueScheduler")
 HOLD_EVENTS = 1_000_000
-#: By flows, how many seconds of them are simulated. More take ns-3 gigabytes and minutes to build.
+#: By flows, simulated seconds.  ns-3 needs gigabytes and minutes to set up more flows.
 FORWARD = {1_000: 1.0, 10_000: 0.1}
 
 
 class BenchError(Exception):
-    """It cannot be measured."""
+    """A measurement failed."""
 
 
 class NoNs3Error(Exception):
-    """There is no ns-3 to compare with."""
+    """ns-3 is not available."""
 
 
 # --- the network --------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def routers(dice: random.Random) -> Iterator[str]:
 
 
 def write_network(directory: Path, sessions: int) -> tuple[Path, Path]:
-    """The topology and the sessions as files."""
+    """Write the topology and the sessions; return the two files."""
     dice = random.Random(sessions)
     stubs = [f"s{n}.{stub}" for n in range(TRANSIT) for stub in range(STUBS)]
     topology, rows = directory / f"{sessions}.json", directory / f"{sessions}.csv"
@@ -111,7 +111,7 @@ def write_network(directory: Path, sessions: int) -> tuple[Path, Path]:
 
 
 def has_counters() -> bool:
-    """Can perf count what COUNTERS tell of?"""
+    """Can perf count COUNTERS?"""
     try:
         done = subprocess.run(
             ["perf", "stat", "-x,", "-e", ",".join(COUNTERS), "true"],
@@ -124,10 +124,10 @@ def has_counters() -> bool:
     return not done.returncode and len(counted(done.stderr)) == len(COUNTERS)
 
 
-def counted(said: str) -> dict[str, int]:
-    """What perf stat -x, counted."""
+def counted(output: str) -> dict[str, int]:
+    """The counters in the output of perf stat -x,."""
     found = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         words = line.split(",")
         if len(words) > 2 and words[2] in COUNTERS and words[0].isdigit():
             found[words[2].partition(":")[0]] = int(words[0])
@@ -136,43 +136,43 @@ def counted(said: str) -> dict[str, int]:
 
 @dataclass
 class Run:
-    """A program, and what it took."""
+    """Resources and output of a program."""
 
     cpu: float  # seconds
     memory: int  # bytes
-    said: str  # the end of it
+    output: str  # the last 1000 characters
     counted: dict[str, int]
 
 
 def run(command: list[str], counters: bool = False) -> Run:
     perf = ["perf", "stat", "-x,", "-e", ",".join(COUNTERS)] if counters else []
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen([*perf, *command], stdout=output, stderr=said)
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen([*perf, *command], stdout=output, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        words = said.read()
+        errors.seek(0)
+        text = errors.read()
         if process.returncode:
-            raise BenchError(f"{shlex.join(command)}: {words}")
+            raise BenchError(f"{shlex.join(command)}: {text}")
         output.seek(max(0, output.seek(0, os.SEEK_END) - 1000))
         return Run(
             cpu=usage.ru_utime + usage.ru_stime,
             memory=1024 * usage.ru_maxrss,
-            said=output.read(),
-            counted=counted(words),
+            output=output.read(),
+            counted=counted(text),
         )
 
 
 def events_of(done: Run) -> int:
-    """How many slbnsim says that there were."""
-    found = re.search(r"^(\d+) events", done.said, re.MULTILINE)
+    """The number of events that slbnsim reports."""
+    found = re.search(r"^(\d+) events", done.output, re.MULTILINE)
     if not found:
-        raise BenchError(f"slbnsim does not tell of events: {done.said}")
+        raise BenchError(f"slbnsim reported no events: {done.output}")
     return int(found[1])
 
 
 def measure_point(sessions: int, counters: bool, directory: Path) -> dict[str, Any]:
-    """SESSIONS, whose network has been written."""
+    """Measure slbnsim with SESSIONS, whose network has been written."""
     files = ["--topology", str(directory / f"{sessions}.json")]
     files += ["--sessions", str(directory / f"{sessions}.csv")]
     command = [str(PROGRAM), "run", *files, "--until"]
@@ -181,7 +181,7 @@ def measure_point(sessions: int, counters: bool, directory: Path) -> dict[str, A
     later = run([*command, f"{UNTIL[sessions] * 1000:.0f}ms"], counters)
     events = events_of(later) - events_of(joined)
     if events < 10 * sessions / 1000 or later.cpu <= joined.cpu:
-        raise BenchError(f"{sessions} sessions: nothing happened")
+        raise BenchError(f"{sessions} sessions: no events after all have joined")
     return {
         "events": events,
         "ns_per_event": 1e9 * (later.cpu - joined.cpu) / events,
@@ -197,7 +197,7 @@ def measure_point(sessions: int, counters: bool, directory: Path) -> dict[str, A
     }
 
 
-# --- beside ns-3 --------------------------------------------------------------------------------
+# --- comparison with ns-3 -----------------------------------------------------------------------
 
 
 def build_wheel() -> None:
@@ -213,20 +213,20 @@ def pkg_config(*arguments: str) -> str:
             ["pkg-config", *arguments], capture_output=True, text=True, check=False
         )
     except OSError as error:
-        raise NoNs3Error(f"pkg-config is not there: {error}") from error
+        raise NoNs3Error(f"pkg-config is missing: {error}") from error
     if done.returncode:
         raise NoNs3Error(f"pkg-config {shlex.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
 
 
 def build_ns3() -> str:
-    """Compile bench_ns3; the version of ns-3 with which it was."""
-    # ns3-core in Debian 12; elsewhere it may have the version, and how it was built, in its name.
+    """Compile bench_ns3; return the version of ns-3."""
+    # ns3-core in Debian 12; elsewhere the name may contain the version and the build profile.
     found = re.search(r"^(\S*ns3\S*-)core(-\S+)?\s", pkg_config("--list-all"), re.MULTILINE)
     if not found:
         raise NoNs3Error("pkg-config does not know it")
     names = [f"{found[1]}{module}{found[2] or ''}" for module in MODULES]
-    # It also names other libraries' files, which are not needed, and not always there.
+    # It also lists files of other libraries, which are not needed and may be missing.
     flags = [
         flag
         for flag in shlex.split(pkg_config("--cflags", "--libs", *names))
@@ -240,13 +240,13 @@ def build_ns3() -> str:
     return pkg_config("--modversion", names[0]).strip()
 
 
-def ns_per(what: str, done: Run) -> float:
-    took = json.loads(done.said)
-    return float(took["ns"] / took[what])
+def ns_per(unit: str, done: Run) -> float:
+    took = json.loads(done.output)
+    return float(took["ns"] / took[unit])
 
 
 def measure_hold(pending: int, mean: int, ns3: bool) -> dict[str, float]:
-    """PENDING events, which schedule the next MEAN ns later: by scheduler, ns an event."""
+    """The hold model with PENDING events, MEAN ns apart: ns per event, by scheduler."""
     model = [str(pending), str(mean), str(HOLD_EVENTS)]
     commands = {"wheel": [str(WHEEL), *model]}
     if ns3:
@@ -260,9 +260,9 @@ def measure_hold(pending: int, mean: int, ns3: bool) -> dict[str, float]:
 
 
 def measure_forward(flows: int) -> dict[str, float]:
-    """A packet for each of so many flows."""
+    """Measure forwarding in ns-3, with one packet for each flow."""
     done = run([str(NS3), "forward", str(flows), str(FORWARD[flows])])
-    took = json.loads(done.said)
+    took = json.loads(done.output)
     return {
         "forward_ns_per_hop": ns_per("hops", done),
         "forward_events_per_hop": took["events"] / took["hops"],
@@ -270,8 +270,8 @@ def measure_forward(flows: int) -> dict[str, float]:
     }
 
 
-def measure_beside(sessions: int, point: dict[str, Any], ns3: bool) -> dict[str, float]:
-    """What compares with that POINT."""
+def measure_comparison(sessions: int, point: dict[str, Any], ns3: bool) -> dict[str, float]:
+    """Measure the schedulers, and ns-3, under the conditions of POINT."""
     found = measure_hold(sessions, point["ns_between_events"], ns3)
     return found | measure_forward(sessions) if ns3 and sessions in FORWARD else found
 
@@ -300,7 +300,7 @@ def measure_all(wanted: list[int], turns: int) -> dict[str, Any]:
                     flush=True,
                 )
                 point = measure_point(sessions, counters, Path(name))
-                runs.append(point | measure_beside(sessions, point, version is not None))
+                runs.append(point | measure_comparison(sessions, point, version is not None))
     points = [{"sessions": n, "runs": runs} for n, runs in zip(wanted, found, strict=True)]
     return {
         "turns": turns,
@@ -313,8 +313,15 @@ def measure_all(wanted: list[int], turns: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     add = parser.add_argument
-    add("--sessions", type=int, action="append", default=[], choices=UNTIL, help="only so many")
-    add("--turns", type=int, default=3, metavar="N", help="how often each (3)")
+    add(
+        "--sessions",
+        type=int,
+        action="append",
+        default=[],
+        choices=UNTIL,
+        help="(repeatable)",
+    )
+    add("--turns", type=int, default=3, metavar="N", help="repetitions (3)")
     arguments = parser.parse_args()
     try:
         json.dump(measure_all(arguments.sessions or list(UNTIL), arguments.turns), sys.stdout)

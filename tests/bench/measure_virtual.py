@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the lab's engines cost: one TCP flow through two routers.
+"""The cost of the lab's engines: one TCP flow through two routers.
 
-The network is the lab's own dumbbell: sender - router - bottleneck - router - receiver, packets of
-1500 bytes, no offloads, half of the round-trip's delay in each direction, a drop-tail buffer of one
-bandwidth-delay product.  The flow is the lab's own, too (fairflow), with Linux's default congestion
-control, which keeps such a bottleneck busy.  Nothing else is going on: no trace, no samples.
+The network is the lab's dumbbell: sender - router - bottleneck - router - receiver, packets of 1500
+bytes, no offloads, half of the round-trip time in each direction, a drop-tail buffer of one
+bandwidth-delay product.  The flow is sent by fairflow with Linux's default congestion control,
+which keeps such a bottleneck busy.  There are no traces and no samples.
 
-A point is an engine, a kernel and a rate, and each is a boot of its own.  How long it takes is not
-for the guest to say, whose clock may be virtual.  It tells on stdout what just happened, a line of
-JSON each, and the host looks at its own clock, and at the CPU time of all processes of the guest:
+A point is an engine, a kernel and a rate; each is measured in separate boots.  The guest cannot
+measure its own cost, since its clock may be virtual.  It prints one line of JSON per event, and the
+host reads its own clock and the CPU time of all processes of the guest:
 
-    {"event": "sent", ...}   the flow's first packets have come through the network
-    {"event": "begin", ...}  its bottleneck has been busy for a while: count from here
-    {"event": "end", ...}    ... to here
+    {"event": "sent", ...}   the flow's first packets have passed the network
+    {"event": "begin", ...}  the bottleneck has been busy for a while: the measurement starts
+    {"event": "end", ...}    the measurement ends
 
-with the packets and seconds in between, as the guest's kernel and clock have them: packets of data
-that were handed to the receiver, so that their acknowledgements are part of their cost.  A run
-fails if the bottleneck was not busy in between, or a packet was lost where there is none.
+with the packets and seconds in between by the guest's kernel and clock.  Packets are data packets
+at the receiver, so their cost includes acknowledgements.  A run fails if the bottleneck was not
+busy, or if packets were lost elsewhere.
 
-Without --inside this boots the guests, and prints JSON; turns go round all points, so that what
-else the machine is doing hits all alike.
+Without --inside this boots the guests and prints JSON.  Turns alternate between all points, so that
+other load of the machine affects all.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ TOP = Path(__file__).resolve().parent.parent.parent
 
 CC = "cubic"
 RTT = "20ms"
-POLL = 0.001  # seconds between looks for the first packet
-LEAST_USE = 0.97  # of the bottleneck
+POLL = 0.001  # seconds between checks for the first packet
+MIN_UTILIZATION = 0.97  # of the bottleneck
 
 
-# --- inside -------------------------------------------------------------------------------------
+# --- in the guest -------------------------------------------------------------------------------
 
 
-def say(event: str, **what: Any) -> None:
-    print(json.dumps({"event": event, **what}), flush=True)
+def report(event: str, **values: Any) -> None:
+    print(json.dumps({"event": event, **values}), flush=True)
 
 
 def scenario(rate: int, seconds: int) -> Scenario:
@@ -89,28 +89,28 @@ def run(what: Scenario, warmup: float, seconds: float) -> None:
             while arrived()[1] < dumbbell.STARTED_PACKETS:
                 traffic.check_alive()
                 time.sleep(POLL)
-            say("sent", release=platform.release())
+            report("sent", release=platform.release())
             time.sleep(warmup)
             start = arrived()
-            say("begin")
+            report("begin")
             time.sleep(seconds)
             end = arrived()
             took, packets, size, drops = (b - a for a, b in zip(start, end, strict=True))
-            say("end", seconds=took, packets=packets)
+            report("end", seconds=took, packets=packets)
             traffic.check_alive()
             if drops or host.Load.now().since(before).backlog_drops:
-                raise LabError("packets were lost where there is no bottleneck")
+                raise LabError("packets were lost outside of the bottleneck")
             use = 8 * size / took / what.rate
-            if use < LEAST_USE:
+            if use < MIN_UTILIZATION:
                 raise LabError(f"the bottleneck was busy only {100 * use:.1f} % of the time")
 
 
-# --- outside ------------------------------------------------------------------------------------
+# --- on the host --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is measured: seconds by the guest's clock."""
+    """An engine, kernel and rate to measure; seconds by the guest's clock."""
 
     engine: str
     kernel: str
@@ -120,7 +120,7 @@ class Point:
     @property
     def command(self) -> list[str]:
         vm = [str(TOP / "scripts/vm"), "--engine", self.engine, "--kernel", self.kernel]
-        # As fairlab runs it by default where there is no KVM.
+        # As fairlab runs it by default without KVM.
         vm += ["--steady", "--append", "preempt=full"] if self.engine == "vm" else []
         vm += [
             "--timeout",
@@ -136,8 +136,8 @@ class Point:
         return [*vm, "--", *inside, "--seconds", str(self.seconds)]
 
 
-# In the virtual engine, so many seconds that each is about a million packets and the slowest rate
-# still takes a second or so.
+# Seconds to measure in the virtual engine: about a million packets at high rates, and about a
+# second of real time at the lowest.
 SECONDS = {"100mbit": 20.0, "1gbit": 10.0, "2.5gbit": 5.0, "10gbit": 2.0}
 VM_RATES = {"100mbit": 10.0}
 PATIENCE = 900
@@ -145,14 +145,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(root: int) -> float:
-    """CPU time of process ROOT, of all below it, and of those that they have waited for."""
+    """CPU time of process ROOT, its descendants, and the children that they have waited for."""
     children: dict[int, list[int]] = {}
     used: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # just gone
+            continue  # it has ended
         children.setdefault(int(words[1]), []).append(int(entry.name))
         used[int(entry.name)] = sum(map(int, words[11:15]))
     total, todo = 0, [root]
@@ -164,7 +164,7 @@ def cpu_seconds(root: int) -> float:
 
 
 def measure_point(point: Point) -> dict[str, Any]:
-    """Boot, and watch."""
+    """Boot a guest and measure its cost."""
     start = time.monotonic()
     seen: dict[str, dict[str, Any]] = {}
     with subprocess.Popen(point.command, cwd=TOP, stdout=subprocess.PIPE, text=True) as process:
@@ -196,20 +196,26 @@ def measure_all(points: list[Point], turns: int) -> dict[str, Any]:
             what = f"{point.engine} {point.kernel}, {point.rate}"
             print(f"bench: turn {turn + 1} of {turns}: {what}", file=sys.stderr, flush=True)
             runs.append(measure_point(point))
-    told = [{**asdict(p), "runs": runs} for p, runs in zip(points, found, strict=True)]
-    return {"turns": turns, "rtt": RTT, "cc": CC, "points": told}
+    measured = [{**asdict(p), "runs": runs} for p, runs in zip(points, found, strict=True)]
+    return {"turns": turns, "rtt": RTT, "cc": CC, "points": measured}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     add = parser.add_argument
-    add("--inside", metavar="RATE", help="measure here and now; otherwise boot guests that do")
-    add("--seconds", type=float, metavar="SECONDS", help="to measure (by the rate)")
-    add("--warmup", type=float, default=2.0, metavar="SECONDS", help="before (2)")
+    add("--inside", metavar="RATE", help="measure in this guest; otherwise boot guests that do")
+    add("--seconds", type=float, metavar="SECONDS", help="duration (default by rate)")
+    add(
+        "--warmup",
+        type=float,
+        default=2.0,
+        metavar="SECONDS",
+        help="wait before that (2)",
+    )
     add("--kernel", action="append", default=[], metavar="SERIES", help="(repeatable)")
-    add("--rate", action="append", default=[], choices=SECONDS, help="only this (repeatable)")
-    add("--turns", type=int, default=3, metavar="N", help="how often each (3)")
-    add("--no-vm", action="store_true", help="only in virtual time")
+    add("--rate", action="append", default=[], choices=SECONDS, help="only this rate (repeatable)")
+    add("--turns", type=int, default=3, metavar="N", help="boots per point (3)")
+    add("--no-vm", action="store_true", help="only the engine virtual")
     arguments = parser.parse_args()
     try:
         if arguments.inside:

@@ -1,48 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures what a queueing discipline costs per packet, from inside the kernel.
+ * Measures the cost of a queueing discipline per packet, in the kernel.
  *
- * Packets are made once and go round: into the root qdisc of a device, out of
- * it (sent or dropped), into a pool, and from its other end into the qdisc
- * again. So neither allocation nor the network stack is in what is timed. The
- * qdisc is called as the stack would, with its lock held and bottom halves off.
- * A packet is made to look new each time: the length that the stack keeps in
- * its control block is set, its time stamp cleared, and its hash either
- * cleared, as in a router that forwards it, or left as it is, as in the host
- * that made it.
+ * Packets are allocated once and recycled: enqueued in the root qdisc of a
+ * device, dequeued or dropped, put into a pool (a FIFO), and enqueued again. So
+ * neither allocation nor the network stack is timed. The qdisc is called as by
+ * the stack, with its lock held and bottom halves disabled. Before each enqueue,
+ * a packet is renewed: the length in its control block is set, its time stamp
+ * cleared, and its hash either cleared, as in a router, or kept, as in the host
+ * that sent it.
  *
- * Each flow has the same number of packets, of which one on average is in the
- * pool. The pool is a queue: a flow that was served comes back when as many
- * packets were handled as there are flows, so all of them stay backlogged, and
- * what a packet finds in the CPU's caches is what it would find under traffic
- * of so many flows. Flows take turns in random order, so that no neighbours in
- * time are neighbours in memory.
+ * All flows have the same number of packets, of which one on average is in the
+ * pool. A flow's dequeued packet is enqueued again after as many packets as
+ * there are flows. So all flows stay backlogged, and the state of the CPU's
+ * caches is that of traffic with so many flows. The flows' order is random, so
+ * that successive packets are not adjacent in memory.
  *
- * An open file of /dev/qbench is one such measurement, kept until it is closed.
- * A command is written to it, the answer is then read from it: words, or a
- * failed write. All lines are
+ * An open file of /dev/qbench is one measurement, until it is closed. A command
+ * is written to it, and its result is then read; an invalid command or a failed
+ * measurement fails the write. The commands are
  *
- *	open DEVICE FLOWS PER_FLOW LENGTH	make the packets: the device must be up
+ *	open DEVICE FLOWS PER_FLOW LENGTH	allocate packets; the device must be up
  *		-> truesize BYTES
- *	fill COUNT		hand in so many
+ *	fill COUNT		enqueue COUNT packets
  *		-> state, see below
  *	steady|overload|pool SLICES SIZE hashed|unhashed
- *		SLICES times, handle SIZE packets: hand one in and take one out;
- *		or hand one in, which must cost one; or neither (the loop alone)
- *		-> state NS NS NS...	how long each slice took
+ *		SLICES times, handle SIZE packets: enqueue and dequeue one; or
+ *		enqueue one, which must drop one; or neither (the loop alone)
+ *		-> state NS NS NS...	duration of each slice
  *	clock SLICES SIZE	SLICES times, read the clock SIZE times
- *		-> NS NS NS...	how long each slice took
+ *		-> NS NS NS...	duration of each slice
  *	slbn COMMAND		see sbench.c
  *
  * where the state is `qlen N backlog N arrivals N departures N drops N
- * flows N`: what the qdisc says that it holds, what happened in this command,
- * and how many different flows left.
+ * flows N`: the qdisc's own numbers, those of this command, and the number of
+ * different flows that were dequeued.
  *
- * A qdisc that loses packets otherwise than by handing them back (one that
- * drops at its output), or that gives none though it holds some, fails the
- * command: it would be doing something else than what is to be measured.
+ * A command fails if the qdisc loses packets other than by returning them from
+ * enqueue (if it drops on dequeue), or if it has packets but dequeues none.
  *
- * Assumptions: test kernels, root, and a device without any other traffic.
+ * Requires a test kernel, root, and a device without other traffic.
  */
 #include <linux/bitmap.h>
 #include <linux/etherdevice.h>
@@ -67,11 +64,11 @@
 #define QBENCH_COMMAND_MAX 128
 
 /**
- * struct qbench_pool - packets outside the qdisc, first in, first out
+ * struct qbench_pool - FIFO of the packets outside the qdisc
  * @packet: a ring
  * @mask: its size - 1
- * @head: how many were ever taken
- * @tail: how many were ever put
+ * @head: number of packets taken so far
+ * @tail: number of packets put so far
  */
 struct qbench_pool {
 	struct sk_buff **packet;
@@ -81,10 +78,10 @@ struct qbench_pool {
 };
 
 /**
- * struct qbench_state - what happened in a command
- * @arrivals: packets handed to the qdisc
- * @departures: packets that it sent
- * @drops: packets that it handed back
+ * struct qbench_state - counters of a command
+ * @arrivals: packets enqueued
+ * @departures: packets dequeued
+ * @drops: packets returned by enqueue
  * @flows: different flows among the departures and drops
  */
 struct qbench_state {
@@ -98,13 +95,13 @@ struct qbench_state {
  * struct qbench - one measurement
  * @lock: one command at a time
  * @dev: the device, referenced
- * @page: what the packets hold beyond their headers, all of them the same
- * @pool: the packets not in the qdisc
- * @packets: how many there are in all
- * @flows: how many flows
- * @seen: a bit for each flow that left
+ * @page: payload, shared by all packets
+ * @pool: the packets outside the qdisc
+ * @packets: number of all packets
+ * @flows: number of flows
+ * @seen: a bit for each flow that was dequeued or dropped
  * @state: of the last command
- * @slbn: what is measured by its commands, if it is that
+ * @slbn: measurement of the slbn commands
  * @answer: to the last command
  * @answered: its length
  */
@@ -143,7 +140,7 @@ static struct sk_buff *pool_take(struct qbench_pool *pool)
 	return pool->packet[pool->head++ & pool->mask];
 }
 
-/* Put the packets from number @from on in random order, the same each time. */
+/* Shuffle @count packets from number @from on, reproducibly. */
 static void pool_shuffle(struct qbench_pool *pool, u32 from, u32 count)
 {
 	u64 random = from;
@@ -168,7 +165,7 @@ static int pool_make(struct qbench_pool *pool, u32 packets)
 	return 0;
 }
 
-/* A packet, with most of its bytes in a page that all share. */
+/* Allocate a packet, with most of its bytes in the shared page. */
 static struct sk_buff *packet_make(struct qbench *b, u32 length)
 {
 	u32 rest = length - QBENCH_HEADERS;
@@ -188,7 +185,7 @@ static struct sk_buff *packet_make(struct qbench *b, u32 length)
 	return skb;
 }
 
-/* Make it a flow's: UDP over IPv4. */
+/* Write the headers of a flow: UDP over IPv4. */
 static void packet_assign(struct sk_buff *skb, u32 flow)
 {
 	struct udphdr *udp;
@@ -222,8 +219,8 @@ static u32 packet_flow(const struct sk_buff *skb)
 }
 
 /*
- * What the stack does with a packet on its way to the qdisc. It has looked at
- * the headers, too, so that they are in the CPU's cache.
+ * Prepare a packet as the stack does before enqueue. The stack has read the
+ * headers, so they are in the CPU's cache.
  */
 static void packet_renew(struct sk_buff *skb, bool hashed)
 {
@@ -243,7 +240,7 @@ static struct Qdisc *root_of(struct qbench *b)
 	return rtnl_dereference(netdev_get_tx_queue(b->dev, 0)->qdisc);
 }
 
-/* Take back what the qdisc has dropped. */
+/* Put dropped packets into the pool. */
 static u32 take_back(struct qbench *b, struct sk_buff *list)
 {
 	u32 count = 0;
@@ -258,7 +255,7 @@ static u32 take_back(struct qbench *b, struct sk_buff *list)
 	return count;
 }
 
-/* Note which flows have left: those that came into the pool since @from. */
+/* Record the flows of packets put into the pool since @from. */
 static void see_flows(struct qbench *b, u32 from)
 {
 	for (; from != b->pool.tail; from++)
@@ -303,8 +300,8 @@ static int handle(struct qbench *b, struct Qdisc *q, enum qbench_mode mode,
 	return 0;
 }
 
-/* The qdisc's books must agree with ours. */
-static int check_books(struct qbench *b, const struct Qdisc *q)
+/* Compare the qdisc's queue length with ours. */
+static int check_count(struct qbench *b, const struct Qdisc *q)
 {
 	u32 outside = b->pool.tail - b->pool.head;
 
@@ -323,7 +320,7 @@ static int answer_state(struct qbench *b, const struct Qdisc *q)
 		q->q.qlen, q->qstats.backlog, b->state.arrivals,
 		b->state.departures, b->state.drops,
 		bitmap_weight(b->seen, b->flows));
-	return check_books(b, q);
+	return check_count(b, q);
 }
 
 static int command_open(struct qbench *b, const char *name, u32 flows,
@@ -358,7 +355,7 @@ static int command_open(struct qbench *b, const char *name, u32 flows,
 		b->packets++;
 		cond_resched();
 	}
-	/* Neither packets nor flows come in the order in which they lie in memory. */
+	/* Neither packets nor flows are enqueued in the order of their addresses. */
 	pool_shuffle(&b->pool, 0, b->packets);
 	for (i = 0; i < per_flow; i++) {
 		for (flow = 0; flow < flows; flow++)
@@ -510,7 +507,7 @@ static ssize_t qbench_write(struct file *file, const char __user *from,
 	if (copy_from_user(line, from, length))
 		return -EFAULT;
 	line[length] = 0;
-	/* Holding the RTNL, too, keeps the qdisc from being changed meanwhile. */
+	/* The RTNL prevents changes of the qdisc. */
 	rtnl_lock();
 	mutex_lock(&b->lock);
 	ret = command(b, strim(line));
@@ -531,7 +528,7 @@ static ssize_t qbench_read(struct file *file, char __user *to, size_t length,
 	mutex_lock(&b->lock);
 	ret = simple_read_from_buffer(to, length, &here, b->answer,
 				      b->answered);
-	/* What was not read goes on from there. */
+	/* Keep the rest for the next read. */
 	if (ret > 0) {
 		b->answered -= ret;
 		memmove(b->answer, b->answer + ret, b->answered);
@@ -560,7 +557,7 @@ static int qbench_release(struct inode *inode, struct file *file)
 {
 	struct qbench *b = file->private_data;
 
-	/* Packets in the qdisc are the qdisc's, and go with it. */
+	/* The qdisc frees the packets that it holds. */
 	while (!pool_empty(&b->pool))
 		kfree_skb(pool_take(&b->pool));
 	kvfree(b->pool.packet);

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures what SLBN costs, from inside the kernel: a link's task for one control
- * packet, the same through the qdisc, and a routed data packet's whole path.
+ * Measures the cost of SLBN in the kernel: a link's task for one control packet,
+ * the same through the qdisc, and a routed data packet's whole path.
  *
- * These are commands of /dev/qbench, too (see qbench.c). One says what the open
- * file measures from then on:
+ * These are further commands of /dev/qbench (see qbench.c). The first one selects
+ * what the open file measures:
  *
- *	slbn task SESSIONS ENTRIES	the link's task alone, with so many entries of
+ *	slbn task SESSIONS ENTRIES	the link's task alone, with ENTRIES entries of
  *					memory; all sessions join
- *		-> N N NR N BF N new_sessions N clamped N	the link's state then
- *	slbn control DEVICE SESSIONS	through the device's root qdisc, which is to be
+ *		-> N N NR N BF N new_sessions N clamped N	the link's state
+ *	slbn control DEVICE SESSIONS	through the device's root qdisc, which must be
  *					slbn; all sessions join
  *		-> ready
- *	slbn route DEVICE		packets come in by the device, for 192.0.2.1
+ *	slbn route DEVICE		packets for 192.0.2.1 arrive at the device
  *		-> ready
  *
- * and these measure, again and again:
+ * and these measure, any number of times:
  *
  *	slbn run SLICES SIZE	SLICES times, handle SIZE packets
- *	slbn loop SLICES SIZE	the same, but without the thing that is measured: the
- *				packet is prepared, and that is all
- *		-> NS NS NS...	how long each slice took
+ *	slbn loop SLICES SIZE	the same without the measured code: packets are only
+ *				prepared
+ *		-> NS NS NS...	duration of each slice
  *
- * Each control packet is the Probe of another session, in turn, so with a million
- * sessions a million others come before a session comes again: what the link
- * remembers of it has left the CPU's caches. Every second session is restricted
- * here, the others elsewhere. The packets are a ring, each comes out of the qdisc
- * before the next goes in, and their checksums are said to have been verified by
- * the device.
+ * Control packets are Probes of all sessions, round-robin. So with a million
+ * sessions the memory entry of a session has left the CPU's caches before its
+ * next packet. Every second session is restricted at this link, the others
+ * elsewhere. The packets form a ring; each one is dequeued before the next is
+ * enqueued, and their checksums are marked as verified by the device.
  *
- * Assumptions: test kernels, root, and devices without any other traffic.
+ * Requires a test kernel, root, and devices without other traffic.
  */
 #include <linux/etherdevice.h>
 #include <linux/ip.h>
@@ -49,18 +48,18 @@
 #define SBENCH_HEADERS (ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SBENCH_DATA 64U
 
-/* Of sessions that are restricted elsewhere, bit/s: less than any share here. */
+/* Rate of sessions restricted elsewhere, bit/s: less than any share here. */
 #define SBENCH_RATE 1000U
 
 /**
  * struct sbench - one measurement
- * @one: handle one packet, or prepare it only
- * @sessions: how many there are
+ * @one: handle one packet, or only prepare it
+ * @sessions: number of sessions
  * @count: packets so far
- * @tag: the link's; its ledgers are never turned
- * @params: of the link, for its task alone
+ * @tag: ledger tag of the link, whose ledgers are not rotated
+ * @params: parameters of the link (slbn task)
  * @vars: its state
- * @stats: its account
+ * @stats: its counters
  * @dev: the device, referenced
  * @ring: control packets
  * @pkt: the last one
@@ -78,7 +77,7 @@ struct sbench {
 	struct slbn_packet pkt;
 };
 
-/* The next session's packet, as it comes to its first link. */
+/* The next session's packet, as it arrives at its first link. */
 static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 {
 	u64 turn = div_u64(b->count, b->sessions);
@@ -96,7 +95,7 @@ static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 	pkt->bottleneck = turn && here ? 0 : SLBN_NO_HOP;
 	pkt->demand = here ? SLBN_RATE_MAX : SBENCH_RATE;
 	pkt->bw = pkt->demand;
-	/* A Join's rate is taken into the ledger as bw1. */
+	/* The ledger adds a Join's rate as bw1. */
 	pkt->bw1 = here ? 0 : SBENCH_RATE;
 	pkt->bw2 = pkt->bw1;
 }
@@ -212,7 +211,7 @@ static int sbench_many(struct sbench *b, u32 count, bool measured)
 	return ret;
 }
 
-/* All sessions join, and send their first Probes, all packets of the ring, too. */
+/* All sessions join and send their first Probes; all packets of the ring are used. */
 static int sbench_join(struct sbench *b)
 {
 	u64 packets = 2 * max(b->sessions, SBENCH_RING);
@@ -251,10 +250,11 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 	b->one = sbench_task;
 	if (sbench_join(b))
 		return -EPROTO;
-	return scnprintf(answer, PAGE_SIZE,
-			 "N %llu NR %llu BF %llu new_sessions %llu clamped %llu\n",
-			 b->vars.cur.N, b->vars.cur.NR, b->vars.cur.BF,
-			 b->stats.new_sessions, b->stats.clamped);
+	return scnprintf(
+		answer, PAGE_SIZE,
+		"N %llu NR %llu BF %llu new_sessions %llu clamped %llu\n",
+		b->vars.cur.N, b->vars.cur.NR, b->vars.cur.BF,
+		b->stats.new_sessions, b->stats.clamped);
 }
 
 static int command_device(struct sbench *b, const char *name)
@@ -343,10 +343,10 @@ static int command(struct sbench *b, const char *line, char *answer)
 }
 
 /**
- * sbench_command() - obey a command
- * @b: the measurement; made by the first command
- * @line: the command, without its first word
- * @answer: PAGE_SIZE octets
+ * sbench_command() - execute a command
+ * @b: the measurement; allocated by the first command
+ * @line: the command, without "slbn"
+ * @answer: PAGE_SIZE bytes
  *
  * Context: RTNL is held.
  * Return: length of the answer, or an error.

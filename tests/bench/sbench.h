@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * What qbench.c, which is the device, has to know of sbench.c.
- */
+/* The interface of sbench.c to qbench.c, which implements the device. */
 #ifndef SBENCH_H
 #define SBENCH_H
 

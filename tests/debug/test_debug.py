@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/vm --engine native --debug: a kernel that checks itself, and finds what others let pass.
+"""scripts/vm --engine native --debug: a kernel with KASAN, UBSAN and lockdep.
 
-Not part of `make test`, since its kernel takes long to build: `make test-debug` runs these, and
-then the tests of the qdiscs inside that kernel.
+Not part of `make test`, since its kernel takes long to build: `make test-debug` runs these tests,
+and then the tests of the qdiscs in that kernel.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ def debug_splat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         ("freed", b"KASAN: use-after-free in splat_freed"),
         ("shift", b"UBSAN: shift-out-of-bounds"),
         ("locks", b"possible circular locking dependency"),
     ],
 )
-def test_debug(debug_splat: Path, kind: str, said: bytes) -> None:
-    """The kernel that checks itself finds what others let pass, in modules too."""
+def test_debug(debug_splat: Path, kind: str, message: bytes) -> None:
+    """Errors that other kernels do not detect are reported, in modules too."""
     done = vm(*DEBUG, "--", "insmod", str(debug_splat), f"kind={kind}")
-    assert said in done.stderr, done.stderr
+    assert message in done.stderr, done.stderr
     assert done.returncode == 70
 
 
-def test_debug_clean(debug_splat: Path) -> None:
-    """And has nothing to say otherwise, not even of itself."""
+def test_debug_without_errors(debug_splat: Path) -> None:
+    """Without errors in the command, none are reported, not even of the boot."""
     done = vm(
         *DEBUG, "--", "sh", "-c", f"insmod {debug_splat} && tc qdisc add dev lo root fq_codel"
     )

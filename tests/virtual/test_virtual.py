@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The engine `virtual` with one kernel: that of $FAIRPATH_KERNEL, by default the oldest.
+"""The engine `virtual` with the kernel $FAIRPATH_KERNEL, by default the oldest supported one.
 
-`make test` runs this with the oldest, `make test-matrix` with each.  A kernel that is not in the
-cache is built first.
+A kernel that is not in the cache is built first.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def guest(script: str) -> list[str]:
 
 
 def test_modules_and_clock() -> None:
-    """The kernel is of the series, our modules load into it, and its clock jumps over idle time."""
+    """The kernel has the right release, loads our modules, and its clock jumps over idle time."""
     release, *rest = guest(f"""
         uname -r
         for module in {" ".join(MODULES)}; do modprobe $module || exit; done
@@ -46,8 +45,8 @@ def test_modules_and_clock() -> None:
     assert int(after) - int(before) in (10000, 10001)
 
 
-def test_registers() -> None:
-    """Threads that take turns keep their vector registers, whatever the host's processor has."""
+def test_vector_registers() -> None:
+    """Threads keep their vector registers across switches, with any host processor."""
     threads = """
 import hashlib, threading
 data = bytes(range(256)) * 4000
@@ -62,8 +61,8 @@ print(len(found), set(found))
     assert guest(f'/usr/bin/python3 -c "{threads}"') == ["80 {True}"]
 
 
-def test_run(tmp_path: Path) -> None:
-    """Flows of ours fill a bottleneck, by our modules, whatever the round-trip."""
+def test_flows_fill_the_bottleneck(tmp_path: Path) -> None:
+    """bic and gaimd share a bottleneck without idle time, at any round-trip time."""
     for rtt in ("5ms", "20ms", "80ms"):
         words = ["run", "dumbbell", "--flows", "bic,gaimd", "--rate", "50mbit", "--rtt", rtt]
         done = subprocess.run(
@@ -78,5 +77,5 @@ def test_run(tmp_path: Path) -> None:
         assert result["kernel"]["release"].startswith(f"{KERNEL}.")
         assert result["modules"]["bic"]["file"].endswith("updates/tcp_bic.ko")
         total = sum(flow["throughput_bps"] for flow in result["flows"])
-        # All of the link but headers.
+        # The link's rate minus headers.
         assert 0.93 * 50e6 < total < 0.957 * 50e6, rtt

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make bench in a few seconds, to see that it measures what it says, and knows when it does not."""
+"""The benchmarks with --smoke, and their checks of what they measure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CANDIDATES = {candidate.name: candidate for candidate in measure.CANDIDATES}
 
 
 def test_smoke(tmp_path: Path) -> None:
-    """All candidates, all loads, in one boot; data, table and figure."""
+    """drr_fq: all candidates and loads in one boot; data, table and figure."""
     command = [str(TOP / "tests/bench/bench"), "drr_fq", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr
@@ -43,11 +43,11 @@ def test_smoke(tmp_path: Path) -> None:
             }
         if CANDIDATES[name].buckets:
             assert 17 <= point["shown"]["queues"] <= 20
-    # Whatever the machine: what looks at a packet costs more than what does not.
+    # On any machine, qdiscs that classify packets cost more than pfifo.
     for name in ("drr_fq", "fq_codel", "sfq"):
         work = points[name, "short", False]["nanoseconds"]["median"]
         assert work > points["pfifo", "short", False]["nanoseconds"]["median"] > -5
-    # And to know the hash already saves something, if it is used.
+    # Packets that carry their hash cost less, in qdiscs that use it.
     with_hash, without = points["fq_codel", "short", True], points["fq_codel", "short", False]
     assert with_hash["nanoseconds"]["median"] < without["nanoseconds"]["median"]
 
@@ -60,7 +60,7 @@ def test_smoke(tmp_path: Path) -> None:
 
 
 def test_smoke_slbn(tmp_path: Path) -> None:
-    """The same for slbn: measure_slbn.py fails unless every packet was what it should be."""
+    """slbn: measure_slbn.py itself checks each packet."""
     command = [str(TOP / "tests/bench/bench"), "slbn", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ def test_smoke_slbn(tmp_path: Path) -> None:
         for point in points
         if "sessions" in point
     }
-    # The qdisc has the task to do, and more.
+    # The qdisc's cost includes the task's.
     for sessions in (1, 1000):
         assert cost["control", sessions, 0] > cost["task", sessions, 0] > 0
     table = (tmp_path / "bench-slbn.md").read_text()
@@ -82,20 +82,20 @@ def test_smoke_slbn(tmp_path: Path) -> None:
 
 
 def test_smoke_slbnd(tmp_path: Path) -> None:
-    """And for slbnd, on this machine's own kernel."""
+    """slbnd, on the host's kernel."""
     command = [str(TOP / "tests/bench/bench"), "slbnd", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     paced, full = json.loads((tmp_path / "bench-slbnd.json").read_text())["points"]
     assert (paced["kind"], full["kind"]) == ("paced", "full")
-    # 100 sessions of 1 Mbit/s: 1 % are 700 cycles a second; the machine may be busy.
+    # 100 sessions of 1 Mbit/s: 1 % allows 700 cycles per second; a busy machine has less.
     assert 0 < paced["packets_per_second"] < 1.2 * 2 * 702
     assert full["packets_per_second"] > paced["packets_per_second"]
     assert "| 100 | " in (tmp_path / "bench-slbnd.md").read_text()
 
 
 def test_smoke_virtual(tmp_path: Path) -> None:
-    """And for the lab's engines: a guest's CPU time and clock are seen from outside."""
+    """The lab's engines: CPU time and clock of a guest are measured on the host."""
     command = [str(TOP / "tests/bench/bench"), "virtual", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     assert done.returncode == 0, done.stderr
@@ -105,7 +105,7 @@ def test_smoke_virtual(tmp_path: Path) -> None:
     for point in points:
         (run,) = point["runs"]
         assert run["release"].startswith(f"{point['kernel']}.")
-        # A second of 100 Mbit/s is 8257 packets of 1514 bytes, and costs more than nothing.
+        # 100 Mbit/s are 8257 packets of 1514 bytes per second.
         assert abs(run["packets"] / run["seconds"] / 8257 - 1) < 0.01
         assert 0.5 < run["us_per_packet"] < 200
         assert run["start"] > 0.5
@@ -113,28 +113,28 @@ def test_smoke_virtual(tmp_path: Path) -> None:
 
 
 def test_smoke_slbnsim(tmp_path: Path) -> None:
-    """And for the simulator: events, memory and exact rates of two networks, and ns-3."""
+    """slbnsim: events, memory and max-min rates of two networks, and ns-3."""
     command = [str(TOP / "tests/bench/bench"), "slbnsim", "--smoke", "--output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "bench-slbnsim.json").read_text())
     points = data["points"]
     assert [point["sessions"] for point in points] == [1000, 10000]
-    version = said("pkg-config", "--modversion", "ns3-core")
+    version = output_of("pkg-config", "--modversion", "ns3-core")
     assert (data["ns3"]["version"] or "") == version, data["ns3"]["why"]
     for point in points:
         (run,) = point["runs"]
-        # A hundred events for each session at least: each has some cycles of some hops.
+        # At least a hundred events per session: several cycles of several hops.
         assert run["events"] > 100 * point["sessions"]
         assert 5 < run["ns_per_event"] < 5000
-        # It has to have a packet, a source, a path, and two hosts.
+        # A session has a packet, a source, a path and two hosts.
         assert 400 < run["bytes_per_session"] < 20_000
         assert run["maxmin_seconds"] > 0
         assert 1 < run["hold_wheel"] < 5000
         if version:
             for name in (*measure_slbnsim.SCHEDULERS, "Simulator"):
                 assert 5 < run[f"hold_{name}"] < 100_000
-            # For each link a packet has to be sent and to arrive; routers have work to do.
+            # For each link, a packet is sent and arrives; routers have work to do.
             assert 2 <= run["forward_events_per_hop"] < 3
             assert run["forward_ns_per_hop"] > 2 * run["hold_MapScheduler"]
             assert 5000 < run["forward_bytes_per_flow"] < 500_000
@@ -148,7 +148,7 @@ def test_smoke_slbnsim(tmp_path: Path) -> None:
 
 
 def test_without_ns3(tmp_path: Path) -> None:
-    """Where it is not, all else is measured, and the report says how to get it."""
+    """Without ns-3, the rest is measured, and the report says how to install it."""
     subprocess.run(["make", "-s", "-C", str(TOP), "slbnsim"], check=True)
     done = subprocess.run(
         [
@@ -177,7 +177,7 @@ def test_without_ns3(tmp_path: Path) -> None:
 
 
 def test_ns3_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its libraries may have other names; if its headers do not fit, it is as good as absent."""
+    """Other names of ns-3's libraries are found; one that does not compile counts as absent."""
     lines = ["Name: none", "Description: none", "Version: 9", "Libs: /no/such/library.so"]
     for module in measure_slbnsim.MODULES:
         path = tmp_path / f"libns9-ns3.99-{module}-release.pc"
@@ -192,14 +192,14 @@ def test_ns3_that_does_not_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert measure_slbnsim.build_ns3() == "9"
 
 
-def said(*command: str) -> str:
-    """What it says, if it works."""
+def output_of(*command: str) -> str:
+    """The output of a command; empty if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if done.returncode else done.stdout.strip()
 
 
 def guest(script: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of Python in a guest with qbench."""
+    """Run a Python script in a guest with qbench loaded."""
     modules = sorted((TOP / "build/bench").glob("6.1.*-um/fpbench.ko"))
     assert modules, "test_smoke builds it"
     setup = "from tests.bench import measure\n"
@@ -210,7 +210,7 @@ def guest(script: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_wrong_qdisc() -> None:
-    """A qdisc that drops at its output, stops sending, or has no room, is not measured."""
+    """A qdisc that drops on dequeue, stops sending, or is too small is an error."""
     script = """
 bad = {
     "drops": "codel limit 1000000 target 1us interval 1us noecn",
@@ -241,7 +241,7 @@ for name, options in bad.items():
 
 
 def test_module_refuses() -> None:
-    """qbench takes no command that makes no sense, and survives it."""
+    """qbench rejects invalid commands, and still works afterwards."""
     script = """
 import subprocess
 subprocess.run("ip link add d9 type dummy; ip link set d9 up", shell=True, check=True)
@@ -271,7 +271,7 @@ print(len(session.ask("fill 10")))
 
 
 def bed(name: str, kind: str) -> measure.Bed:
-    """A bed as it would be in the guest, without the guest."""
+    """A test bed without a device."""
     made = measure.Bed.__new__(measure.Bed)
     made.candidate, made.load, made.device = CANDIDATES[name], measure.Load(kind, 1000), "none"
     return made
@@ -294,7 +294,7 @@ OVERLOAD = measure.State(30000, 30000 * 1514, 500, 0, 500, 1000, [1])
         ("drr + filter", "overload", replace(OVERLOAD, qlen=20000)),
     ],
 )
-def test_check_finds(name: str, kind: str, state: measure.State) -> None:
+def test_check_detects(name: str, kind: str, state: measure.State) -> None:
     with pytest.raises(measure.WrongError, match=f"{name.replace('+', '.')}, 1000 flows, {kind}"):
         bed(name, kind).check(state)
 
@@ -307,7 +307,7 @@ def test_check_finds(name: str, kind: str, state: measure.State) -> None:
         ("fq_codel", "overload", replace(OVERLOAD, drops=450, qlen=29950)),
     ],
 )
-def test_check_lets_pass(name: str, kind: str, state: measure.State) -> None:
+def test_check_accepts(name: str, kind: str, state: measure.State) -> None:
     bed(name, kind).check(state)
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/vm --engine native and virtual: the same promises as the engine vm, kept by a program.
+"""scripts/vm --engine native and virtual.
 
-What both have in common (the command line, the time-out, the outputs' way) is tested with qemu in
-test_vm.py; here is what is User-Mode Linux's own: its build, its root file system, and the walls
-between the guest and the host, since it is a program of the host.
+Common parts (command line, timeout, output) are tested with qemu in test_vm.py; these tests cover
+User-Mode Linux: its build, its root file system, and the isolation of the host.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tests.vm.test_vm import (
 )
 
 NATIVE = ["--engine", "native"]
-BUILD_SECONDS = 3600  # at first: on a busy machine it takes a while
+BUILD_SECONDS = 3600  # the first time, on a busy machine
 
 
 def vm(*arguments: str, limit: float = 120, own_modules: bool = False) -> Done:
@@ -47,7 +46,7 @@ def vm(*arguments: str, limit: float = 120, own_modules: bool = False) -> Done:
 
 
 def get(*arguments: str) -> Path:
-    """The directory of a kernel, built if need be."""
+    """The directory of a kernel, built if necessary."""
     done = subprocess.run(
         [KERNEL, "get", *arguments, "6.1"],
         capture_output=True,
@@ -60,7 +59,7 @@ def get(*arguments: str) -> Path:
 
 
 def build_splat(directory: Path, copy: Path) -> Path:
-    """The module that misbehaves, for the kernel in DIRECTORY."""
+    """Build the module that causes kernel errors for the kernel in DIRECTORY."""
     shutil.copytree(TOP / "tests/vm/splat", copy)
     variables = (directory / "make").read_text().split()
     command = ["make", "-C", str(directory / "headers"), f"M={copy}", *variables, "modules"]
@@ -80,13 +79,13 @@ def splat(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below PID."""
+    """All descendants of process PID."""
     return [found for child in children(pid) for found in [child, *descendants(child)]]
 
 
 @contextlib.contextmanager
 def asleep() -> Iterator[subprocess.Popen[bytes]]:
-    """A guest that says `here` and sleeps."""
+    """A guest that prints `here` and sleeps."""
     command = [VM, *NATIVE, "--no-modules", "--", "sh", "-c", "printf here; sleep 1000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -105,7 +104,7 @@ def sleeping(directory: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_guest(directory: Path, tmp_path: Path) -> None:
-    """Output, exit status, surroundings, and what becomes of written files."""
+    """Output, exit status, environment, mounts, and the fate of written files."""
     kept = tmp_path / "kept, with a comma and a 'quote'"
     kept.mkdir()
     noise = random.Random(1).randbytes(3 << 20)
@@ -169,33 +168,33 @@ def test_guest(directory: Path, tmp_path: Path) -> None:
     assert before - 5 < (kept / "facts").stat().st_mtime < time.time() + 5
 
 
-def test_walls(directory: Path, tmp_path: Path) -> None:
-    """The guest's root can mount any of the host's directories, but not write to them."""
+def test_isolation(directory: Path, tmp_path: Path) -> None:
+    """The guest's root can mount any directory of the host, but only write to shared ones."""
     (tmp_path / "shared").mkdir()
-    (tmp_path / "precious").write_text("as it was")
+    (tmp_path / "protected").write_text("original")
     script = f"""
         mkdir /run/host
         mount -t hostfs -o / none /run/host || exit 1
         here=/run/host{tmp_path}
-        echo spoilt > $here/precious
-        rm $here/precious
+        echo changed > $here/protected
+        rm $here/protected
         touch $here/new /run/host/dev/shm/new /run/host/etc/new
-        ls /run/host/etc > /dev/null && cat $here/precious
+        ls /run/host/etc > /dev/null && cat $here/protected
         echo fine > $here/shared/file
         """
     done = vm(*NATIVE, "--rw", str(tmp_path / "shared"), "--", "sh", "-c", script)
-    assert done.stdout == b"as it was", done.stderr
+    assert done.stdout == b"original", done.stderr
     assert done.stderr.count(b"Read-only file system") >= 3
-    assert (tmp_path / "precious").read_text() == "as it was"
+    assert (tmp_path / "protected").read_text() == "original"
     assert (tmp_path / "shared/file").read_text() == "fine\n"
     assert not (tmp_path / "new").exists()
-    # That one was written, to a /dev/shm of its own.
+    # The guest wrote this one, to its own /dev/shm.
     assert not Path("/dev/shm/new").exists()
     assert not Path("/etc/new").exists()
 
 
 def test_own_modules(directory: Path) -> None:
-    """modprobe finds the project's modules, and the mainline module that one of them replaces."""
+    """modprobe finds the project's modules, also the one that replaces mainline's."""
     script = "uname -r; modinfo -F filename tcp_bic; modprobe tcp_bic; modprobe tcp_gaimd; lsmod"
     done = vm(*NATIVE, "--", "sh", "-c", script, own_modules=True, limit=600)
     assert done.returncode == 0, done.stderr
@@ -205,7 +204,7 @@ def test_own_modules(directory: Path) -> None:
 
 
 def test_modules_of_another_configuration(directory: Path) -> None:
-    """The same release, configured otherwise, is another kernel: its modules are of no use."""
+    """Modules built for another configuration of the same release are rebuilt."""
     built = TOP / "build" / "modules" / (directory / "release").read_text().strip()
     vm(*NATIVE, "--", "true", own_modules=True)
     (built / ".built-for").write_text("/another/kernel")
@@ -223,8 +222,7 @@ def test_warning(splat: Path) -> None:
     assert b"splat: a warning on purpose" in done.stderr
 
 
-def test_no_splat(splat: Path) -> None:
-    """A module that only taints is fine, and so is a process that crashes."""
+def test_taint_and_segfault_are_no_splats(splat: Path) -> None:
     commands = f"insmod {splat}; sh -c 'kill -SEGV $$'; echo 'WARNING: a test' >&2; true"
     done = vm(*NATIVE, "--", "bash", "-c", commands)
     assert done.returncode == 0, done.stderr
@@ -232,38 +230,38 @@ def test_no_splat(splat: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("action", "message"),
     [
         ("insmod {} kind=oops", b"splat_oops"),
         ("echo c > /proc/sysrq-trigger", b"sysrq triggered crash"),
     ],
 )
-def test_death(splat: Path, how: str, said: bytes) -> None:
-    """A kernel that dies takes the command along at once."""
+def test_kernel_crash(splat: Path, action: str, message: bytes) -> None:
+    """A crash of the kernel ends the command immediately."""
     start = time.monotonic()
-    done = vm(*NATIVE, "--", "sh", "-c", f"echo before; {how.format(splat)}; sleep 1000")
+    done = vm(*NATIVE, "--", "sh", "-c", f"echo before; {action.format(splat)}; sleep 1000")
     assert done.returncode == 70, done.stderr
     assert done.stdout == b"before\n"
-    assert said in done.stderr
+    assert message in done.stderr
     assert time.monotonic() - start < 60
 
 
 def test_timeout(splat: Path) -> None:
-    """A guest that hangs with interrupts off is stopped in time."""
+    """A guest that hangs with interrupts disabled is stopped at the timeout."""
     done = vm(*NATIVE, "--timeout", "8", "--", "insmod", str(splat), "kind=hang")
     assert done.returncode == 124
     assert b"timeout after 8 s: the command was still running" in done.stderr
 
 
 def test_killed(sleeping: subprocess.Popen[bytes]) -> None:
-    """All of the guest's processes, which are the host's, end with us even if we cannot help it."""
+    """SIGKILL of scripts/vm also kills all processes of the guest."""
     processes = descendants(sleeping.pid)
     assert len(processes) > 2
     sleeping.kill()
     assert wait_for(lambda: all(state(pid) in "XZ" for pid in processes), 10)
 
 
-def test_stopped(sleeping: subprocess.Popen[bytes]) -> None:
+def test_sigterm(sleeping: subprocess.Popen[bytes]) -> None:
     processes = descendants(sleeping.pid)
     sleeping.send_signal(signal.SIGTERM)
     _, complaint = sleeping.communicate(timeout=10)
@@ -272,8 +270,8 @@ def test_stopped(sleeping: subprocess.Popen[bytes]) -> None:
     assert wait_for(lambda: all(state(pid) in "XZ" for pid in processes), 10)
 
 
-def test_each_has_a_cpu(directory: Path) -> None:
-    """A guest's processes stay on one CPU, another's on another; when all are taken, on any."""
+def test_guests_reserve_cpus(directory: Path) -> None:
+    """Each guest is pinned to a CPU of its own; with all CPUs reserved, it is not pinned."""
     every = os.sched_getaffinity(0)
     there = set(sorted(every)[:2])
     with contextlib.ExitStack() as stack:
@@ -284,7 +282,7 @@ def test_each_has_a_cpu(directory: Path) -> None:
         for guest in guests:
             (places,) = {frozenset(os.sched_getaffinity(pid)) for pid in descendants(guest.pid)}
             found.append(places)
-    # Guests of others may run on this machine.
+    # Other guests may run on this machine.
     alone = [next(iter(places)) for places in found if len(places) == 1]
     assert len(set(alone)) == len(alone) <= len(there)
     assert all(places == there for places in found if len(places) > 1)
@@ -292,7 +290,7 @@ def test_each_has_a_cpu(directory: Path) -> None:
 
 
 def test_virtual(directory: Path, tmp_path: Path) -> None:
-    """The clock jumps over idle time and stands still while there is work."""
+    """The clock jumps over idle time and stops while there is work."""
     start = time.monotonic()
     script = f"""
         echo $FAIRPATH_ENGINE $FAIRPATH_STEADY
@@ -313,10 +311,10 @@ def test_virtual(directory: Path, tmp_path: Path) -> None:
     assert time.monotonic() - start < 100
 
 
-def test_the_users_temporary_directory(
+def test_tmpdir_is_not_passed(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is none of a guest's business, which could not write there."""
+    """The user's TMPDIR is read-only in the guest."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = vm(*NATIVE, "--", "sh", "-c", "echo $TMPDIR; mktemp")
     assert done.returncode == 0, done.stderr
@@ -324,7 +322,7 @@ def test_the_users_temporary_directory(
 
 
 def test_without_root(directory: Path) -> None:
-    """No root is needed on the host, and none of the host's root's rights are had."""
+    """An unprivileged user can run it, without access to files of the host's root."""
     with tempfile.TemporaryDirectory() as scratch:
         top = Path(scratch)
         top.chmod(0o755)
@@ -371,7 +369,7 @@ def test_without_root(directory: Path) -> None:
 
 
 def test_kernel_directory(directory: Path) -> None:
-    """What uml.py promises about D; and nothing is built twice."""
+    """The contents of a kernel's directory (cache.py); it is built only once."""
     release = (directory / "release").read_text().strip()
     assert release.startswith("6.1.")
     assert release.endswith("-um")
@@ -396,7 +394,7 @@ def test_kernel_directory(directory: Path) -> None:
         (["--engine", "virtual", "--kernel", "5.4", "--", "true"], ["5.4", "6.1"]),
     ],
 )
-def test_refused(arguments: list[str], named: list[str]) -> None:
+def test_invalid_requests(arguments: list[str], named: list[str]) -> None:
     done = vm(*arguments)
     assert done.returncode == 2
     message = done.stderr.decode()

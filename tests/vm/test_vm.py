@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/vm and scripts/kernel, tried with real boots of real kernels.
+"""scripts/vm and scripts/kernel with real boots of stock kernels.
 
-Each boot costs some seconds, so a test asks one guest as many questions as it can.  Where the
-kernel must misbehave, a module of our own (splat/) does it on purpose.  Nothing here depends on
-the project's modules but test_other_kernel, which sees whether modprobe finds them.
+A boot takes some seconds, so each test checks many things in one guest.  The module splat/ causes
+kernel errors on purpose.  Only test_other_kernel and test_kernel_by_path use the project's modules.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Done = subprocess.CompletedProcess[bytes]
 
 
 def vm(*arguments: str, limit: float = 120, own_modules: bool = False, **more: Any) -> Done:
-    """Run scripts/vm to its end."""
+    """Run scripts/vm."""
     options = [] if own_modules else ["--no-modules"]
     done: Done = subprocess.run(
         [VM, *options, *arguments], capture_output=True, timeout=limit, check=False, **more
@@ -55,7 +54,7 @@ def directory() -> Path:
 
 @pytest.fixture(scope="module")
 def splat(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The module that misbehaves, for 6.1."""
+    """The module that causes kernel errors, built for 6.1."""
     copy = tmp_path_factory.mktemp("splat") / "module"
     shutil.copytree(TOP / "tests/vm/splat", copy)
     command = ["make", "-C", str(directory / "headers"), f"M={copy}", "modules"]
@@ -65,7 +64,7 @@ def splat(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def state(pid: int) -> str:
-    """The state of a process as in /proc/PID/stat; X if it is gone."""
+    """The state of a process as in /proc/PID/stat; X if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -85,10 +84,10 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def wait_for(what: Callable[[], object], seconds: float) -> bool:
-    """Wait until WHAT is true, for so long at most."""
+def wait_for(condition: Callable[[], object], seconds: float) -> bool:
+    """Wait at most SECONDS until CONDITION is true; return whether it is."""
     deadline = time.monotonic() + seconds
-    while not what():
+    while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
@@ -97,7 +96,7 @@ def wait_for(what: Callable[[], object], seconds: float) -> bool:
 
 @pytest.fixture
 def running() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """A function that starts scripts/vm and does not wait; what is left is ended after the test."""
+    """A function that starts scripts/vm in the background; it is killed after the test."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:
@@ -114,7 +113,7 @@ def running() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def qemu_of(process: subprocess.Popen[bytes]) -> int:
-    """The process id of the qemu that PROCESS has started."""
+    """The PID of the qemu that PROCESS started."""
     assert wait_for(lambda: children(process.pid), 60)
     return children(process.pid)[0]
 
@@ -124,7 +123,7 @@ def gone(pid: int) -> bool:
 
 
 def test_guest(tmp_path: Path) -> None:
-    """Output, exit status, surroundings, and what becomes of written files."""
+    """Output, exit status, environment, mounts, and the fate of written files."""
     kept = tmp_path / "kept, with a comma and a 'quote'"
     kept.mkdir()
     here = tmp_path / "here"
@@ -189,13 +188,13 @@ def test_guest(tmp_path: Path) -> None:
         "sch_netem",
         "changed",
     ]
-    # Nothing else was written, and the guest's clock is right.
+    # No other file was written, and the guest's clock is right.
     assert not marker.exists()
     assert not Path("/usr/bin/written").exists()
     assert (TOP / "Makefile").exists()
     assert [path.name for path in here.iterdir()] == ["script"]
     assert before - 5 < (kept / "facts").stat().st_mtime < time.time() + 5
-    # The job left behind in the guest did not keep us waiting.
+    # The background job in the guest did not delay the end.
     assert time.time() - before < 100
 
 
@@ -214,7 +213,7 @@ def test_exit_status(command: list[str], status: int, complaint: bytes) -> None:
 
 
 def test_warning(splat: Path) -> None:
-    """A warning makes a success a failure, and is shown."""
+    """A kernel warning is printed, and turns success into status 70."""
     done = vm("--", "sh", "-c", f"insmod {splat} kind=warn && echo loaded")
     assert done.stdout == b"loaded\n"
     assert done.returncode == 70, done.stderr
@@ -223,8 +222,8 @@ def test_warning(splat: Path) -> None:
     assert b"splat_init" in done.stderr
 
 
-def test_hidden_warning(splat: Path) -> None:
-    """A warning that left the logs is seen too; a failure keeps its own status."""
+def test_warning_deleted_from_logs(splat: Path) -> None:
+    """The taint flags show it; a command that fails keeps its status."""
     hide = f"dmesg -n 1; insmod {splat} kind=warn; dmesg -C; exit 4"
     done = vm("--", "sh", "-c", hide)
     assert done.returncode == 4, done.stderr
@@ -232,8 +231,7 @@ def test_hidden_warning(splat: Path) -> None:
     assert b"taint flags show it: warning" in done.stderr
 
 
-def test_no_splat(splat: Path) -> None:
-    """A module that only taints is fine, and so is a process that crashes."""
+def test_taint_and_segfault_are_no_splats(splat: Path) -> None:
     commands = f"insmod {splat}; sh -c 'kill -SEGV $$'; echo 'WARNING: a test' >&2; true"
     done = vm("--", "bash", "-c", commands)
     assert done.returncode == 0, done.stderr
@@ -241,7 +239,7 @@ def test_no_splat(splat: Path) -> None:
 
 
 def test_oops(splat: Path) -> None:
-    """An oops ends the guest at once."""
+    """An oops stops the guest immediately."""
     done = vm("--", "sh", "-c", f"echo before; insmod {splat} kind=oops; sleep 1000")
     assert done.returncode == 70, done.stderr
     assert done.stdout == b"before\n"
@@ -257,7 +255,7 @@ def test_panic() -> None:
 
 
 def test_timeout(splat: Path, running: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """A guest that hangs with interrupts off is stopped in time."""
+    """A guest that hangs with interrupts disabled is stopped at the timeout."""
     seconds = 15
     start = time.monotonic()
     process = running("--timeout", str(seconds), "--", "insmod", str(splat), "kind=hang")
@@ -270,7 +268,7 @@ def test_timeout(splat: Path, running: Callable[..., subprocess.Popen[bytes]]) -
 
 
 def test_killed(running: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """Output comes while the command runs; and qemu dies with us even if we cannot help it."""
+    """Output is passed while the command runs; SIGKILL of scripts/vm also kills qemu."""
     process = running("--", "sh", "-c", "printf here; sleep 1000")
     qemu = qemu_of(process)
     assert process.stdout is not None
@@ -281,7 +279,7 @@ def test_killed(running: Callable[..., subprocess.Popen[bytes]]) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_stopped(number: signal.Signals, running: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_signals(number: signal.Signals, running: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = running("--", "sleep", "1000")
     qemu = qemu_of(process)
     process.send_signal(number)
@@ -291,8 +289,8 @@ def test_stopped(number: signal.Signals, running: Callable[..., subprocess.Popen
     assert state(qemu) == "X"
 
 
-def test_output_not_wanted() -> None:
-    """Like any command in a pipe, we end when the reader does."""
+def test_closed_output() -> None:
+    """Like any command in a pipe, it ends with SIGPIPE's status when the reader ends."""
     command = f"{VM} --no-modules -- yes | head -c 6; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=False)
     assert done.stdout == b"y\ny\ny\n141\n"
@@ -300,10 +298,10 @@ def test_output_not_wanted() -> None:
 
 
 def test_steady() -> None:
-    """The guest's time passes without the host's, and says so to the command."""
+    """--steady: guest time is independent of host time."""
     start = time.monotonic()
-    # Waiting for the host's files must not let the guest's clock run ahead: it did, by a minute a
-    # program on a busy host.
+    # Regression: while the guest waited for the host's files, its clock ran ahead, by a minute for
+    # each program on a busy host.
     script = """
         echo $FAIRPATH_STEADY $FAIRPATH_ACCEL
         s=$SECONDS
@@ -323,7 +321,7 @@ def test_steady() -> None:
 
 
 def test_other_kernel() -> None:
-    """Another kernel, two CPUs, more memory, kernel arguments, and the project's modules."""
+    """Another kernel, two CPUs, more memory, kernel arguments; the project's modules are found."""
     script = """
         uname -r
         nproc
@@ -350,16 +348,16 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def unprivileged() -> tuple[int, dict[str, Any]]:
-    """A user who is not root, and how to run a program as him: nobody if we are root, else us."""
+    """An unprivileged user (nobody if we are root, else us), and arguments to run as that user."""
     if os.getuid():
         return os.getuid(), {}
     return NOBODY, {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
 
 def test_without_root(directory: Path) -> None:
-    """No root is needed on the host."""
+    """An unprivileged user can run it."""
     with tempfile.TemporaryDirectory() as scratch:
-        # Not below pytest's own directory, which others may not enter.
+        # Not below pytest's directory, which other users may not enter.
         top = Path(scratch)
         top.chmod(0o755)
         for part in ("scripts", "userspace/vm"):
@@ -372,7 +370,7 @@ def test_without_root(directory: Path) -> None:
             copy_function=link_or_copy,
         )
         (top / "cache/kernels/series-6.1").write_text(directory.name)
-        # Only the directories: the files may be the cache's own.
+        # Only directories: files may be hard links to the cache.
         someone, user = unprivileged()
         for path in (top, *top.glob("**/")):
             os.chown(path, someone, -1)
@@ -394,7 +392,7 @@ def test_without_root(directory: Path) -> None:
         assert (top / "kept").stat().st_uid == someone
 
 
-def test_guest_that_does_not_come_up() -> None:
+def test_guest_that_does_not_boot() -> None:
     done = vm("--append", "rdinit=/nothing root=/dev/nothing", "--", "true")
     assert done.returncode == 125
     assert b"the guest did not boot" in done.stderr
@@ -402,7 +400,7 @@ def test_guest_that_does_not_come_up() -> None:
 
 
 def test_qemu_missing(tmp_path: Path) -> None:
-    """The error says what to do."""
+    """The error names the package to install."""
     for name in ("busybox", "xz"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))
     done = vm("--accel", "tcg", "--", "true", env={**os.environ, "PATH": str(tmp_path)})
@@ -433,8 +431,8 @@ def test_qemu_missing(tmp_path: Path) -> None:
         (["--"], ["no command"]),
     ],
 )
-def test_refused(arguments: list[str], named: list[str]) -> None:
-    """Bad requests get one line that names what is wrong and what there is, and do nothing."""
+def test_invalid_requests(arguments: list[str], named: list[str]) -> None:
+    """One line names the error and the valid values; nothing is started."""
     start = time.monotonic()
     done = vm(*arguments)
     assert done.returncode == 2
@@ -447,7 +445,7 @@ def test_refused(arguments: list[str], named: list[str]) -> None:
 
 
 def test_kernel_by_path(directory: Path) -> None:
-    """A kernel named by its image boots, and has its modules."""
+    """A kernel given by its image boots, with its own modules and ours."""
     image = next(directory.glob("boot/vmlinuz-*"))
     script = "modprobe sch_netem && modprobe tcp_bic && cat /proc/modules"
     done = vm("--kernel", str(image), "--", "sh", "-c", script)
@@ -456,7 +454,7 @@ def test_kernel_by_path(directory: Path) -> None:
 
 
 def test_kernel_command(directory: Path) -> None:
-    """What scripts/kernel promises about D, and the ways to name a kernel."""
+    """The contents of a kernel's directory (cache.py), and the ways to name a kernel."""
     release = (directory / "release").read_text().strip()
     assert release.startswith("6.1.")
     assert (directory / "kernel").read_bytes()[:4] == b"\x7fELF"

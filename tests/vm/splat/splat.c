@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module that does wrong on purpose, when it is loaded, so that the tests
- * see what scripts/vm makes of it.  Stock kernels have nothing of the kind for
- * a mere warning.
+ * Causes a kernel error when it is loaded, to test how scripts/vm reports it.
  */
 #include <linux/irqflags.h>
 #include <linux/module.h>
@@ -13,7 +11,7 @@
 static char *kind = "none";
 module_param(kind, charp, 0444);
 MODULE_PARM_DESC(kind,
-		 "what to do: none, warn, oops, hang, freed, shift, locks");
+		 "error to cause: none, warn, oops, hang, freed, shift, locks");
 
 static DEFINE_SPINLOCK(splat_one);
 static DEFINE_SPINLOCK(splat_other);
@@ -26,7 +24,7 @@ static noinline void splat_oops(void)
 	WRITE_ONCE(*nowhere, 1);
 }
 
-/* What only a kernel that checks itself notices. */
+/* Detected by debug kernels only: use after free, undefined shift, deadlock. */
 static noinline int splat_freed(void)
 {
 	int *gone = kmalloc(sizeof(*gone), GFP_KERNEL);
@@ -81,5 +79,5 @@ static void __exit splat_exit(void)
 
 module_init(splat_init);
 module_exit(splat_exit);
-MODULE_DESCRIPTION("Makes the kernel complain, for tests");
+MODULE_DESCRIPTION("Causes kernel errors, for tests");
 MODULE_LICENSE("GPL");

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,8 @@ def run(command: list[str], cwd: Path | None = None) -> str:
     )
     if done.returncode:
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith(("E:", "W:"))] or lines
+        # apt's errors, or a compiler's.
+        errors = [line for line in lines if re.match("[EW]:", line) or " error: " in line] or lines
         reason = "; ".join(errors[-3:]) or f"exit status {done.returncode}"
         raise VmError(f"{Path(command[0]).name} failed: {reason}")
     return done.stdout

@@ -102,7 +102,7 @@ def run_files(request: Request, kernel: Kernel, modules: Path) -> bytes:
         return " ".join(shlex.quote(str(argument)) for argument in arguments)
 
     here = Path.cwd()
-    config = [quoted("see", path) for path in (here, top(), kernel.directory)]
+    config = [quoted("require", path) for path in (here, top(), kernel.directory)]
     for number, path in enumerate(request.writable):
         config.append(quoted("share", f"rw{number}", path))
     config.append(quoted("modules", modules))
