@@ -1,16 +1,66 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What every test may use: root's programs."""
+"""For every test: its tier, programs of root on the PATH, and the libraries of this tree.
+
+Each test is in one tier, by which `make check`, `make test` and `make test-all` select (tests/run):
+
+    check   needs neither root, kernels nor much time: units, CLIs, pure lab, fuzz corpora, style
+    test    finds what only a kernel or an installation shows; short
+    all     the same at length, on each kernel, or of the tests' own tools
+    debug   builds the kernel with KASAN and lockdep
+
+A test is in the tier of its directory (TIERS), or in that of its marker `tier`.  `--tier NAME`
+selects the tests of one tier; without it all selected tests run.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import pytest
+
 TOP = Path(__file__).resolve().parents[1]
+
+#: The tier of each directory.
+TIERS = {
+    "debug": "debug",
+    "figures": "all",
+    "fuzz": "check",
+    "install": "test",
+    "kernel": "test",
+    "lab": "check",
+    "slbnctl": "check",
+    "slbnsim": "check",
+    "style": "check",
+    "tc": "check",
+    "unit": "check",
+    "virtual": "test",
+    "vm": "all",
+}
 
 # Not every user has modprobe and dkms on the path.
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 # The binding loads the library from the tree.
 os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
-# What hypothesis remembers goes where everything goes that is made.
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(TOP / "build" / "hypothesis"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tiers = sorted(set(TIERS.values()))
+    parser.addoption("--tier", choices=tiers, help="only the tests of this tier")
+
+
+def tier_of(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("tier")
+    if marker:
+        return str(marker.args[0])
+    return TIERS[item.path.relative_to(TOP / "tests").parts[0]]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--tier")
+    if not wanted:
+        return
+    chosen = [item for item in items if tier_of(item) == wanted]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen

@@ -90,7 +90,7 @@ KERNEL_C = files(
     "tcp_*/*.[ch]",
     "sch_*/*.[ch]",
     "include/*.h",
-    ":(glob)userspace/*.h",
+    "userspace/common/*.[ch]",
     "userspace/tc/*.[ch]",
     "userspace/slbn*/*.[ch]",
     "userspace/libslbn/*.[ch]",
@@ -122,6 +122,7 @@ def kernel() -> Path:
     return Path(run("scripts/kernel", "get", "6.1").splitlines()[-1])
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("checks", [("W=1",), ("C=2",)], ids=["warnings", "sparse"])
 def test_modules_build_without_a_word(kernel: Path, checks: tuple[str], tmp_path: Path) -> None:
     said = run(
@@ -138,36 +139,20 @@ def test_ruff() -> None:
     run(VENV / "ruff", "format", "--check", *config, *python)
 
 
-def mypy(*arguments: str) -> None:
+@pytest.mark.parametrize(
+    "paths",
+    [["tests", "userspace/lab/fairlab", "userspace/vm/fairvm", "userspace/slbnsim/graphml.py"]]
+    + [[script] for script in scripts("/usr/bin/python3")],
+    ids=lambda paths: str(paths[0]),
+)
+def test_mypy(paths: list[str]) -> None:
     run(
         VENV / "mypy",
         "--config-file=userspace/lab/pyproject.toml",
         "--explicit-package-bases",
         f"--cache-dir={TOP}/build/mypy",
-        *arguments,
+        *paths,
     )
-
-
-def test_mypy_lab() -> None:
-    mypy("userspace/lab/fairlab", "userspace/slbnsim/graphml.py")
-
-
-def test_mypy_vm() -> None:
-    mypy("userspace/vm/fairvm")
-
-
-@pytest.mark.parametrize("script", scripts("/usr/bin/python3"))
-def test_mypy_scripts(script: str) -> None:
-    mypy(script)
-
-
-ROOMS = ["kernel", "unit", "tc", "slbnctl", "fuzz", "vm", "debug", "lab"]
-ROOMS += ["style", "install", "bench", "figures", "slbnsim", "virtual"]
-
-
-@pytest.mark.parametrize("room", ROOMS)
-def test_mypy_tests(room: str) -> None:
-    mypy(*files(f"tests/{room}/*.py"))
 
 
 def test_shellcheck() -> None:
