@@ -175,7 +175,7 @@ def test_names(tmp_path: Path) -> None:
     text = graph(node(0, "A"), node(1, "A", inside=0), node(2, "B"), edge(0, 2, "1"))
     assert read(tmp_path, text, "--inside", "--link-delay", "0")[0]["nodes"] == ["A", "B"]
     text = graph(node(0, "1"), node(1))
-    assert "two nodes would be called '1'" in refused(tmp_path, text)
+    assert "two nodes would be named '1'" in refused(tmp_path, text)
 
 
 def test_parallel_links_are_merged(tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_other_elements_are_ignored(tmp_path: Path) -> None:
     ("old", "new", "where", "message"),
     [
         ('<node id="1">', "<node>", '<node id="1">', "<node> without id"),
-        ('<node id="1">', '<node id="0">', '<node id="1">', "two nodes '0'"),
-        ('<node id="1">', '<node id="">', '<node id="1">', "id of <node>: a name has 1 to 255"),
+        ('<node id="1">', '<node id="0">', '<node id="1">', "duplicate node '0'"),
+        ('<node id="1">', '<node id="">', '<node id="1">', "id of <node>: a name must have 1 to 255"),
         ('source="1"', "", 'source="1"', "<edge> without source"),
         ('source="1"', 'source="9"', 'source="1"', "no node '9'"),
         ("40.4165", "91", "40.4165", "Latitude '91': must be -90 to 90 degrees"),
@@ -251,13 +251,13 @@ def test_other_elements_are_ignored(tmp_path: Path) -> None:
         ("2.5E9", "1" * 300, "2.5E9", "LinkSpeedRaw '1111111"),
         ("2.5E9", "nan", "2.5E9", "LinkSpeedRaw 'nan': must be"),
         ('"undirected"', '"both"', '"undirected"', "edgedefault must be directed or undirected"),
-        ('id="d4"', 'id="d3"', 'id="d4"', "two keys 'd3'"),
-        ('"Country"', '"label"', '"Country"', "two keys are called label"),
+        ('id="d4"', 'id="d3"', 'id="d4"', "duplicate key 'd3'"),
+        ('"Country"', '"label"', '"Country"', "two keys are named label"),
         ("<graphml", "<html", "<graphml", "<html>: expected <graphml>"),
         ("    <edge", "    <hyperedge/><edge", "<edge", "<hyperedge> here is not supported"),
         ("    <edge", "    <graph/><edge", "<edge", "<graph> here is not supported"),
         ("    </node>", '<graph id="g"/></node>', "</node>", "<graph> here is not supported"),
-        ("  </graph>", "  </graph><graph/>", "</graph>", "a second <graph>"),
+        ("  </graph>", "  </graph><graph/>", "</graph>", "second <graph>"),
         ("  </graph>", "  ", "</graphml>", "mismatched tag"),
         ("Oslo", "Os\0lo", "Oslo", "not well-formed (invalid token)"),
         ("Oslo", "&oslo;", "Oslo", "undefined entity"),

@@ -127,13 +127,13 @@ def test_help_and_algorithms() -> None:
         ('{"nodes": ["a"],\n"links": []', 2, "premature EOF"),
         ("[]", 1, 'expected an object with "nodes" and "links"'),
         ("7", 1, "expected an object"),
-        ("{}", 1, 'a topology has "nodes" and "links"'),
-        ('{"nodes": ["a"]}', 1, 'a topology has "nodes" and "links"'),
-        ('{"nodes": ["a"],\n"links": [],\n"colour": 1}', 3, "no such key as 'colour'"),
-        ('{"nodes": [],\n"nodes": []}', 2, 'two "nodes"'),
-        ('{"nodes": ["a",\n"a"], "links": []}', 2, "two nodes 'a'"),
-        ('{"nodes": ["a",\n""], "links": []}', 2, "a name has 1 to 255 bytes"),
-        ('{"nodes": ["a\\u0000b"], "links": []}', 1, "and no 0"),
+        ("{}", 1, 'a topology needs "nodes" and "links"'),
+        ('{"nodes": ["a"]}', 1, 'a topology needs "nodes" and "links"'),
+        ('{"nodes": ["a"],\n"links": [],\n"colour": 1}', 3, "unknown key 'colour'"),
+        ('{"nodes": [],\n"nodes": []}', 2, 'duplicate key "nodes"'),
+        ('{"nodes": ["a",\n"a"], "links": []}', 2, "duplicate node 'a'"),
+        ('{"nodes": ["a",\n""], "links": []}', 2, "a name must have 1 to 255 bytes"),
+        ('{"nodes": ["a\\u0000b"], "links": []}', 1, "no control characters"),
         ('{"nodes": ["a", 1], "links": []}', 1, "expected a name"),
         ('{"nodes": {"a": 1}, "links": []}', 1, '"nodes" and "links" to be arrays'),
         ('{"nodes": [["a"]], "links": []}', 1, "expected a name"),
@@ -157,12 +157,12 @@ def test_topologies_that_make_no_sense(tmp_path: Path, text: str, where: int, me
         ('"from": "a", "to": "b", "rate": 1e999, "delay": 0', "must be 1 to 1e12"),
         ('"from": "a", "to": "b", "rate": 1, "delay": -1', "delay -1: must be 0 to 10"),
         ('"from": "a", "to": "b", "rate": 1, "delay": 11', "delay 11: must be 0 to 10"),
-        ('"from": "a", "to": "b", "rate": "1", "delay": 0', '"rate" cannot be that'),
-        ('"from": 1, "to": "b", "rate": 1, "delay": 0', '"from" cannot be that'),
-        ('"from": "a", "to": "b", "rate": null, "delay": 0', '"rate" cannot be that'),
-        ('"from": "a", "to": "b", "rate": 1, "delay": 0, "duplex": 1', '"duplex" cannot be that'),
-        ('"from": "a", "from": "b"', 'two "from"'),
-        ('"from": "a", "length": 2', "no such key as 'length'"),
+        ('"from": "a", "to": "b", "rate": "1", "delay": 0', '"rate" has the wrong type'),
+        ('"from": 1, "to": "b", "rate": 1, "delay": 0', '"from" has the wrong type'),
+        ('"from": "a", "to": "b", "rate": null, "delay": 0', '"rate" has the wrong type'),
+        ('"from": "a", "to": "b", "rate": 1, "delay": 0, "duplex": 1', '"duplex" has the wrong type'),
+        ('"from": "a", "from": "b"', 'duplicate key "from"'),
+        ('"from": "a", "length": 2', "unknown key 'length'"),
     ],
 )
 def test_links_that_make_no_sense(tmp_path: Path, words: str, message: str) -> None:
@@ -177,7 +177,7 @@ def test_two_links_between_the_same_nodes(tmp_path: Path) -> None:
     links = [link("a", "b", 1, 0), link("c", "b", 1, 0), link("b", "a", 1, 0), link("c", "a", 1, 0)]
     rows = ",\n".join(map(json.dumps, links))
     text = f'{{"nodes": ["a", "b", "c"], "links": [\n{rows}]}}'
-    assert "net.json:4: two links from 'b' to 'a'" in Case(tmp_path, text).refused()
+    assert "net.json:4: duplicate link from 'b' to 'a'" in Case(tmp_path, text).refused()
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_two_links_between_the_same_nodes(tmp_path: Path) -> None:
         (b'{"nodes": ["a",\n"b\0"], "links": []}', 2, "invalid character inside string"),
         (b'{"nodes": ["a",\n\0"b"], "links": []}', 2, "invalid char in json text"),
         (b'{"nodes": ["a",\n"\\u001b[2J"], "links": []}', 2, "no control characters"),
-        (b'{"nodes": [\n"' + b"a" * 256 + b'"], "links": []}', 2, "a name has 1 to 255 bytes"),
-        (b'{"nodes": ["a"],\n"no\\u001b[2Jdes": []}', 2, "no such key as 'no?[2Jdes'"),
-        (b'{"nodes": [],\r\n"links": [],\r\n"about": 7}', 3, '"about" a text'),
+        (b'{"nodes": [\n"' + b"a" * 256 + b'"], "links": []}', 2, "a name must have 1 to 255 bytes"),
+        (b'{"nodes": ["a"],\n"no\\u001b[2Jdes": []}', 2, "unknown key 'no?[2Jdes'"),
+        (b'{"nodes": [],\r\n"links": [],\r\n"about": 7}', 3, '"about" a string'),
         (b'{"nodes": [], "links": []}\n{}', 2, "trailing garbage"),
         (b"\xff\xfe{\0}\0", 1, "lexical error"),
         (b"nodes: [a]", 1, "lexical error"),
@@ -218,12 +218,12 @@ def test_a_topology_that_ends_too_soon(tmp_path: Path, part: float) -> None:
 @pytest.mark.parametrize(
     ("octets", "where", "message"),
     [
-        (b"s1,a,d,0,,,\n\xff,a,d,0,,,\n", 3, "id: a name that is not UTF-8"),
-        (b"s1,a,d,0,,,\n\xed\xa0\x80,a,d,0,,,\n", 3, "id: a name that is not UTF-8"),
-        (b"s1,a,d,0,,,\n\xc0\xaf,a,d,0,,,\n", 3, "id: a name that is not UTF-8"),
-        (b"s1,a,d,0,,,\n\x1b[2J,a,d,0,,,\n", 3, "id: a name has no control characters"),
-        (b"s1,a,d,0,,,\r\ns1,a,d,0,,,\r\n", 3, "two sessions 's1', the other in line 2"),
-        (b's1,a,d,0,,,\n"s2\n",a,d,0,,,\n', 3, "a quotation mark has no second one"),
+        (b"s1,a,d,0,,,\n\xff,a,d,0,,,\n", 3, "id: a name must be UTF-8"),
+        (b"s1,a,d,0,,,\n\xed\xa0\x80,a,d,0,,,\n", 3, "id: a name must be UTF-8"),
+        (b"s1,a,d,0,,,\n\xc0\xaf,a,d,0,,,\n", 3, "id: a name must be UTF-8"),
+        (b"s1,a,d,0,,,\n\x1b[2J,a,d,0,,,\n", 3, "id: a name must have no control characters"),
+        (b"s1,a,d,0,,,\r\ns1,a,d,0,,,\r\n", 3, "duplicate session 's1', first in line 2"),
+        (b's1,a,d,0,,,\n"s2\n",a,d,0,,,\n', 3, "unterminated quote"),
         (b"s1,a,d,0,,,\ns2,a,d,0,,1e400,\n", 3, "demand '1e400': must be"),
         (b"s1,a,d,0,,,\ns2,a,d,1e10,,,\n", 3, "join '1e10': must be 0 to 1e9"),
         (b"s1,a,d,0,,,\ns2,a,d,0,,0x10,\n", 3, "demand '0x10': must be"),
@@ -246,19 +246,19 @@ def test_huge_lines(tmp_path: Path) -> None:
     """They are refused as short ones are, and are not repeated whole."""
     huge = 10_000_000
     for text, message in (
-        ('{"nodes": [\n"' + "a" * huge + '"], "links": []}', "a name has 1 to 255 bytes"),
+        ('{"nodes": [\n"' + "a" * huge + '"], "links": []}', "a name must have 1 to 255 bytes"),
         ('{"nodes":\n' + "[" * huge, "expected a name"),
-        ('{"nodes": [],\n"' + "a" * huge + '": []}', "no such key as 'aaa"),
+        ('{"nodes": [],\n"' + "a" * huge + '": []}', "unknown key 'aaa"),
         ('{"links": [{\n"rate": ' + "1" * huge + "}]}", "must be 1 to 1e12 bit/s"),
     ):
         said = Case(tmp_path, text).refused()
         assert "net.json:2: " in said and message in said and len(said) < 1000
     for row, message in (
-        ("s" * huge + ",a,d,0,,,", "id: a name has 1 to 255 bytes"),
+        ("s" * huge + ",a,d,0,,,", "id: a name must have 1 to 255 bytes"),
         ("," * huge, "more than 8 fields"),
         ("s," + "x" * huge + ",d,0,,,", "no node 'xxx"),
         ("s,a,d," + "0" * huge + "x,,,", "join '000"),
-        ('"' + "s" * huge, "a quotation mark has no second one"),
+        ('"' + "s" * huge, "unterminated quote"),
     ):
         said = Case(tmp_path, LINE, row).refused()
         assert "sessions.csv:2: " in said and message in said and len(said) < 1000
@@ -285,7 +285,7 @@ def test_a_million_rows(tmp_path: Path) -> None:
     case = Case(tmp_path, LINE)
     rows = "".join(f"{n},a,b,0,,,\n" for n in range(1_000_000))
     case.sessions.write_text(f"{HEAD}\n{rows}7,a,b,0,,,\n")
-    assert "sessions.csv:1000002: two sessions '7', the other in line 9" in case.refused()
+    assert "sessions.csv:1000002: duplicate session '7', first in line 9" in case.refused()
     case.sessions.write_text(f"{HEAD}\n{rows}")
     done = case.run("maxmin")
     assert done.returncode == 0
@@ -295,18 +295,18 @@ def test_a_million_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("s2,a,b,0,,", "6 fields instead of 7"),
-        ("s2,a,b,0,,,,", "8 fields instead of 7"),
-        ('s2,"a,b,0,,,', "a quotation mark has no second one"),
-        ("s1,a,b,0,,,", "two sessions 's1', the other in line 2"),
-        (",a,b,0,,,", "id: a name has 1 to 255 bytes"),
+        ("s2,a,b,0,,", "6 fields, expected 7"),
+        ("s2,a,b,0,,,,", "8 fields, expected 7"),
+        ('s2,"a,b,0,,,', "unterminated quote"),
+        ("s1,a,b,0,,,", "duplicate session 's1', first in line 2"),
+        (",a,b,0,,,", "id: a name must have 1 to 255 bytes"),
         ("s2,x,b,0,,,", "no node 'x'"),
         ("s2,a,x,0,,,", "no node 'x'"),
         ("s2,a,a,0,,,", "a session from 'a' to itself"),
         ("s2,a,e,0,,,", "no path from 'a' to 'e'"),
         ("s2,a,b,-1,,,", "join '-1': must be 0 to 1e9"),
         ("s2,a,b,0,soon,,", "leave 'soon': must be"),
-        ("s2,a,b,2,1,,", "it leaves before it has joined"),
+        ("s2,a,b,2,1,,", "leave must be after join"),
         ("s2,a,b,0,,0,", "demand '0': must be 1 to 1e12"),
         ("s2,a,b,0,,-3,", "demand '-3': must be"),
         ("s2,a,b,0,,nan,", "demand 'nan': must be"),
@@ -327,8 +327,8 @@ def test_sessions_that_make_no_sense(tmp_path: Path, row: str, message: str) -> 
         ("a>c", "no link from 'a' to 'c'"),
         ("b>c", "the path does not begin at 'a'"),
         ("a>b", "the path does not end at 'c'"),
-        ("a>b>a>b>c", "the path comes to 'a' twice"),
-        ("a>o>c", "no link leads back from 'o' to 'a'"),
+        ("a>b>a>b>c", "the path crosses 'a' twice"),
+        ("a>o>c", "no reverse link from 'o' to 'a'"),
         ("a", "the path does not end at 'c'"),
     ],
 )
@@ -346,8 +346,8 @@ def test_a_sessions_file_without_its_head_or_end(tmp_path: Path) -> None:
         ("", 1, "the first line must be id,source"),
         ("s1,a,b,0,,,\n", 1, "the first line must be id,source"),
         (f"{HEAD},colour\n", 1, "the first line must be id,source"),
-        (f"{HEAD}\ns1,a,b,0,,,", 2, "is the file whole?"),
-        (f"{HEAD}\ns1,a,b,0,\0,,\n", 2, "a 0 in the text"),
+        (f"{HEAD}\ns1,a,b,0,,,", 2, "is the file truncated?"),
+        (f"{HEAD}\ns1,a,b,0,\0,,\n", 2, "NUL byte"),
     ):
         case.sessions.write_text(text)
         said = case.refused()

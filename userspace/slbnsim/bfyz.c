@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * In the place of BFYZ: Bartal, Farach-Colton, Yooseph, Zhang, "Fast, Fair and
+ * A stand-in for BFYZ: Bartal, Farach-Colton, Yooseph, Zhang, "Fast, Fair and
  * Frugal Bandwidth Allocation in ATM Networks", Algorithmica 33(3), 2002.
  *
- * Their algorithm keeps, for each session at each link, what the session was
+ * BFYZ keeps, for each session at each link, the rate that the session was
  * counted with, does a constant amount of work for each cell, and converges to
- * the max-min fair rates in a linear number of maximum round-trips. Its text was
- * not at hand. This one has the same properties and is of the same family
- * (Charny's consistent marking, as PERC has it): a link offers
+ * the max-min fair rates in a linear number of maximum round-trip times. Its
+ * text was not available. This algorithm has the same properties and is of the
+ * same family (Charny's consistent marking, as in PERC): a link offers
  *
  *	v = max((C - BF) / NR, C / N)
  *
- * to a session, where it counts in F, with what the others' offers leave it, a
- * session that has less than that elsewhere. Offers of all hops are remembered,
- * here by the packet, which comes to the same. Results are of a stand-in.
+ * to a session. It counts in F, with the smallest offer of other links, each
+ * session for which that is less. The offers of all hops are kept by the packet
+ * rather than by links, which is equivalent. Results are those of a stand-in.
  *
- * Rates are integers, and a session is in F only if it has strictly less.
+ * Rates are integers, and a session is in F only if its limit is strictly less.
  */
 #include "perc_common.h"
 

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Something like Cobb and Gouda's "Stabilization of Max-Min Fair Networks
- * without Per-flow State", SSS 2008 (TCS 2011).
+ * After Cobb and Gouda, "Stabilization of Max-Min Fair Networks without
+ * Per-flow State", SSS 2008 (TCS 2011).
  *
- * Time is cut into rounds of T, which must be longer than any round-trip; each
- * source probes once in a round, with what it was granted last. A link grants A
- * to all. In a round it adds up what those have who are restricted elsewhere
- * (S), counts the others (n), and for the next round
+ * Time is divided into rounds of T, longer than any round-trip time; each
+ * source sends one probe per round, with the rate that it was granted last. A
+ * link grants A to all sessions. In a round it sums the rates of those with
+ * their bottleneck elsewhere (S), counts the others (n), and in the next round
  *
  *	A <- (C - S) / n
  *
- * What a source was granted is as old as its latest probe, so it is held
- * against the A of the round before: who has less than that is restricted
- * elsewhere. If all are (n = 0), A is what is left and the most that one has.
+ * The granted rate of a probe is as old as the previous probe, so it is
+ * compared with the A of the previous round: below it, the bottleneck is
+ * elsewhere. If that is so for all (n = 0), A is the remaining capacity plus
+ * the largest rate.
  *
- * So a link has a constant state, and as probes tell it all anew in each round,
- * what has gone wrong is forgotten: it stabilizes. It comes to the max-min fair
- * rates while T is longer than any round-trip, and not when it is shorter, as
- * the paper on SLBN says of theirs.
+ * So links have constant state, and since probes report everything again in
+ * each round, errors are forgotten: the algorithm stabilizes. It converges to
+ * the max-min fair rates if T is longer than any round-trip time, and does not
+ * if it is shorter, as SLBN's paper says of theirs.
  *
- * The text of the algorithm was not at hand: this is made after what their
- * abstract and the paper on SLBN tell of it. Neither was the T of the paper on
- * SLBN: it is 250 ms. Results are of something like it.
+ * The text of the algorithm was not available: this follows their abstract and
+ * SLBN's paper. Nor was the T of SLBN's paper: it is 250 ms here. Results are
+ * those of a similar algorithm.
  */
 #include "rate_stamp.h"
 
@@ -29,10 +30,10 @@
 
 struct cobb_link {
 	u64 A;
-	u64 before; /* what A was in the round before */
-	u64 S; /* what those have who are restricted elsewhere */
-	u64 n; /* how many are not */
-	u64 most; /* that one has who is in S */
+	u64 before; /* A of the previous round */
+	u64 S; /* rates of sessions with their bottleneck elsewhere */
+	u64 n; /* number of the other sessions */
+	u64 most; /* largest rate in S */
 };
 
 static void link_init(struct sim *sim, u32 link)
@@ -49,7 +50,7 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 	struct cobb_link *own = sim_link_priv(sim, link);
 	struct rate_stamp *stamp = SIM_PRIV(packet);
 
-	/* Who has not been granted anything yet wants as much as there is. */
+	/* A session without a granted rate counts in n. */
 	if (stamp->now && stamp->now < own->before) {
 		own->S += stamp->now;
 		own->most = fp_max64(own->most, stamp->now);
@@ -67,7 +68,7 @@ static void timer(struct sim *sim, u32 link)
 
 	own->before = own->A;
 	own->A = own->n ? fp_div(left, own->n) : left + own->most;
-	/* Nobody may come away with nothing: he would have no rate to tell. */
+	/* At least 1 bit/s: a source without a rate could not report it. */
 	own->A = fp_max64(own->A, 1);
 	own->S = 0;
 	own->n = 0;
@@ -76,7 +77,7 @@ static void timer(struct sim *sim, u32 link)
 
 const struct algorithm cobb_algorithm = {
 	.name = "cobb",
-	.about = "something like Cobb and Gouda's, T 250 ms",
+	.about = "after Cobb and Gouda, T 250 ms",
 	.link_memory = sizeof(struct cobb_link),
 	.packet_memory = rate_stamp_memory,
 	.packet_bytes = rate_stamp_bytes,

@@ -3,34 +3,34 @@
  * ERICA+: Kalyanaraman, Jain, Fahmy, Goyal, Vandalore, "The ERICA switch
  * algorithm for ABR traffic management in ATM networks", ToN 8(1), 2000.
  *
- * Each interval a link compares what came in with its target, for a load factor
- * z, and divides the target among the active sessions for a fair share. A cell
- * on its way back is told the larger of the fair share and what the session
- * would have if all were scaled by 1/z; and while z is at most 1 + delta, at
- * least as much as the most that anybody was told in the interval before, so
- * that all come to the same.
+ * In each interval a link divides its input by its target, for the load factor
+ * z, and the target by the number of active sessions, for the fair share. A
+ * cell on its way upstream gets the larger of the fair share and the session's
+ * rate divided by z; and while z is at most 1 + delta, at least the largest
+ * rate that any cell got in the previous interval, so that all rates become
+ * equal.
  *
- * The target is ERICA+'s: a little more than the link's rate when nothing
- * waits, less when more waits than is sent in T0.
+ * The target is ERICA+'s: slightly above the link's rate when the queue is
+ * empty, and below it when the queueing delay exceeds T0.
  *
- * delta 0.1, 5 ms and the least fraction of a half are the authors', and a, b as
- * they are commonly told. T0 is not: with their 0.5 to 1.5 ms, rates and queues
- * swing on paths of more than 6 to 18 ms. For where a queue of T0 waits, the
- * target falls by (a - 1) / a for each T0 that more waits. So a queue of w
- * seconds moves with
+ * delta 0.1, 5 ms and the least fraction of 0.5 are the authors'; a and b are
+ * the usual values. T0 is not: with their 0.5 to 1.5 ms, rates and queues
+ * oscillate on paths of more than 6 to 18 ms. For when the queueing delay w is
+ * T0, the target falls by (a - 1) / a for each further T0:
  *
  *	w'(t) = -(a - 1) / (a T0) (w(t - tau) - T0)
  *
- * where tau is how long it takes for what sources are told to come back as
- * data, and such a loop is stable if its gain times tau is below pi / 2: if T0
- * is more than tau / 12. 30 ms are enough for 0.36 s, a long round-trip of the
- * experiments and the wait for the next cell.
+ * where tau is the time from a cell's rate to the data that arrives at it. Such
+ * a loop is stable if its gain times tau is below pi / 2, that is, if T0 is
+ * more than tau / 12. 30 ms suffice for 0.36 s, a long round-trip time of the
+ * experiments plus the time to the next cell.
  *
- * Theirs has a cell after 31 of data, so a link tells each session in each
- * interval; here there is one in a round-trip. A session is active from when its
- * first cell comes until it says goodbye, and the interval before is the latest
- * in which anybody was told. Still, sessions are told at different loads, and
- * what they get differs the more, the longer the round-trip.
+ * ERICA has a cell after 31 data cells, so a link assigns a rate to each
+ * session in each interval; here there is one cell in a round-trip time. A
+ * session is active from its first cell until its last one, and the previous
+ * interval is the latest in which any cell got a rate. Still, sessions get
+ * rates at different loads, and these differ the more, the longer the
+ * round-trip time.
  */
 #include "rate_stamp.h"
 
@@ -44,7 +44,7 @@
 enum cell {
 	FIRST,
 	NEXT,
-	GOODBYE,
+	LAST,
 };
 
 struct erica_packet {
@@ -54,13 +54,13 @@ struct erica_packet {
 
 struct erica_link {
 	u64 active;
-	double arrived; /* bits, at the latest look */
+	double arrived; /* bits, at the previous interval's end */
 	double target;
 	double z;
 	double fair_share;
-	double most; /* told in this interval, */
-	double most_before; /* and in the one before */
-	bool told; /* somebody was, in this interval */
+	double most; /* largest rate of this interval */
+	double most_before; /* largest rate of the previous interval */
+	bool rate_assigned; /* a cell got a rate in this interval */
 };
 
 static size_t packet_memory(u32 hops)
@@ -69,14 +69,14 @@ static size_t packet_memory(u32 hops)
 	return sizeof(struct erica_packet);
 }
 
-static void look(struct erica_link *own, double input, double target)
+static void end_interval(struct erica_link *own, double input, double target)
 {
 	own->target = target;
 	own->z = input / target;
 	own->fair_share = target / fp_max64(own->active, 1);
-	if (!own->told)
+	if (!own->rate_assigned)
 		return;
-	own->told = false;
+	own->rate_assigned = false;
 	own->most_before = own->most;
 	own->most = own->fair_share;
 }
@@ -85,7 +85,7 @@ static void link_init(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
 
-	look(sim_link_priv(sim, link), 0, here->rate);
+	end_interval(sim_link_priv(sim, link), 0, here->rate);
 }
 
 static void timer(struct sim *sim, u32 link)
@@ -100,7 +100,7 @@ static void timer(struct sim *sim, u32 link)
 
 	if (fraction < LEAST_FRACTION)
 		fraction = LEAST_FRACTION;
-	look(own, input, fraction * here->rate);
+	end_interval(own, input, fraction * here->rate);
 }
 
 static void join(struct sim *sim, struct packet *packet)
@@ -117,29 +117,29 @@ static void down(struct sim *sim, struct packet *packet, u32 link)
 	struct erica_packet *cell = SIM_PRIV(packet);
 
 	own->active += cell->cell == FIRST;
-	own->active -= cell->cell == GOODBYE;
+	own->active -= cell->cell == LAST;
 }
 
 static void up(struct sim *sim, struct packet *packet, u32 link)
 {
 	struct erica_link *own = sim_link_priv(sim, link);
 	struct erica_packet *cell = SIM_PRIV(packet);
-	/* CCR and ER, the fields of the cell. */
+	/* The cell's fields CCR and ER. */
 	double ccr = cell->stamp.now, er;
 
-	if (cell->cell == GOODBYE)
+	if (cell->cell == LAST)
 		return;
 	er = own->z > 0 ? ccr / own->z : 0;
 	if (er < own->fair_share)
 		er = own->fair_share;
 	if (own->z <= 1 + DELTA && er < own->most_before)
 		er = own->most_before;
-	own->told = true;
+	own->rate_assigned = true;
 	if (er > own->target)
 		er = own->target;
 	if (own->most < er)
 		own->most = er;
-	/* A source that is at the fair share may be below by rounding. */
+	/* A source at the fair share may be below it by rounding. */
 	if (er > own->fair_share && ccr + 1 < own->fair_share)
 		er = own->fair_share;
 	cell->stamp.rate = fp_min64(cell->stamp.rate, (u64)er);
@@ -149,11 +149,11 @@ static bool answer(struct sim *sim, struct packet *packet)
 {
 	struct erica_packet *own = SIM_PRIV(packet);
 
-	if (own->cell == GOODBYE)
+	if (own->cell == LAST)
 		return false;
 	own->cell = NEXT;
 	if (!rate_stamp_at_source(sim, packet))
-		own->cell = GOODBYE;
+		own->cell = LAST;
 	return true;
 }
 

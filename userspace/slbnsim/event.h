@@ -8,21 +8,21 @@
 
 #include "sim.h"
 
-enum kind {
-	EVENT_NONE, /* so that 0 is no event */
+enum event_kind {
+	EVENT_NONE, /* no payload is 0 */
 	EVENT_CONTROL, /* a control packet has arrived */
 	EVENT_CYCLE, /* a source's pause is over */
-	EVENT_TIMER, /* of a link */
+	EVENT_TIMER, /* a link's timer */
 	EVENT_SEND, /* a source sends data */
-	EVENT_DATA, /* data has arrived */
-	EVENT_FRONT, /* fluid has changed */
+	EVENT_DATA, /* a data packet has arrived */
+	EVENT_FRONT, /* a change of fluid has arrived */
 	EVENT_EMPTY, /* a source has sent all of its fluid */
 };
 
 #define KIND_BITS 3U
 #define HOP_SHIFT 40U
 
-static inline u64 event(enum kind kind, u64 number, u64 hop)
+static inline u64 event(enum event_kind kind, u64 number, u64 hop)
 {
 	return kind | number << KIND_BITS | hop << HOP_SHIFT;
 }

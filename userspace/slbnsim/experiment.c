@@ -2,24 +2,24 @@
 /*
  * The experiments of Mozo, Lopez-Presa, Fernandez Anta, "SLBN", NCA 2012,
  * section IV: tens of thousands of sessions join transit-stub networks of 1,100
- * and 11,000 routers within a second, some leave and others join, and at each
- * moment the rates that sources have been told are held against the exact ones
- * of the sessions that are there just then.
+ * and 11,000 routers within a second, some leave and others join. At each
+ * sample, assigned rates are compared with the max-min rates of the sessions
+ * that are present:
  *
  *	Es = 100 (rate - exact) / exact            at a source
- *	Ee = 100 (sum of rates - C) / C            at a link that restricts some
+ *	Ee = 100 (sum of rates - C) / C            at a bottleneck
  *
- * The paper's parameters for GT-ITM are not known. Of those that give its
- * numbers of routers, these are ten transit routers to a domain, two stub
- * domains of five to each, and ten domains or a hundred. Each stub router has
- * 200 hosts, of which only those that are used are made.
+ * The paper's parameters for GT-ITM are unknown. These give its numbers of
+ * routers: ten transit routers to a domain, two stub domains of five routers to
+ * each of them, and ten domains or a hundred. Each stub router has 200 hosts;
+ * only those that sessions use are created.
  *
- * Sources and destinations are hosts evenly drawn, no host is source of two
- * sessions, and paths are the shortest by delay.
+ * Sources and destinations are uniformly random hosts, no host is the source of
+ * two sessions, and paths are the shortest by delay.
  *
- * lan and wan are ours: the same leaves and spines with links of a microsecond
- * or two, and of 5 to 10 ms; half of the hosts join at once, and when all is
- * quiet, a tenth of them leave and as many others join.
+ * lan and wan are ours: the same leaf-spine network with link delays of 1 to 2
+ * us and of 5 to 10 ms. Half of the hosts join at once; after rates have
+ * settled, a tenth of them leave and as many others join.
  */
 #include "experiment.h"
 
@@ -34,7 +34,7 @@
 #define HOSTS 200
 #define HOST_RATE 100000000ULL
 #define HOST_DELAY 1000ULL
-/* Data of a session: Pareto, in packets of 2000 bytes, 300 on average. */
+/* A session's data: Pareto, in packets of 2000 bytes, 300 on average. */
 #define PACKET 2000
 #define SHAPE 4.0
 #define LEAST_PACKETS 225.0
@@ -70,7 +70,7 @@ const struct experiment experiments[] = {
 	{
 		.name = "1b",
 		.about =
-			"1,100 routers: 50,000 join, send what they have, and go",
+			"1,100 routers: 50,000 join, and leave when they have sent their data",
 		.network = MEDIUM,
 		.joins = 50000,
 		.joins_until = 500 * MSEC,
@@ -102,7 +102,7 @@ const struct experiment experiments[] = {
 	{
 		.name = "lan",
 		.about =
-			"leaves and spines, 10 and 100 Gbit/s, us: 512 join; 51 join and 51 leave",
+			"leaf-spine network, 10 and 100 Gbit/s, us: 512 join; 51 join and 51 leave",
 		.fabric = FABRIC(1000),
 		.joins = 512,
 		.joins_until = 20 * 1000,
@@ -115,7 +115,7 @@ const struct experiment experiments[] = {
 	{
 		.name = "wan",
 		.about =
-			"leaves and spines, 10 and 100 Gbit/s, ms: 512 join; 51 join and 51 leave",
+			"leaf-spine network, 10 and 100 Gbit/s, ms: 512 join; 51 join and 51 leave",
 		.fabric = FABRIC(5 * MSEC),
 		.joins = 512,
 		.joins_until = 100 * MSEC,
@@ -134,11 +134,11 @@ const u32 experiment_count = sizeof(experiments) / sizeof(*experiments);
 
 struct hosts {
 	const struct drawn *drawn;
-	u32 each; /* router's */
+	u32 each; /* of each router */
 	u64 rate;
 	u64 delay;
-	u32 *nodes; /* by host; NET_NONE: it has not been made */
-	bool *sources; /* it is one */
+	u32 *nodes; /* by host; NET_NONE: not created yet */
+	bool *sources; /* by host: it is the source of a session */
 };
 
 static u32 any_host(const struct hosts *hosts, u64 *random)
@@ -188,7 +188,7 @@ static void draw_session(struct net *net, struct hosts *hosts, u64 from,
 					 pow(draw_part(random), -1 / SHAPE));
 }
 
-/* Leaves and spines; hosts are at leaves. */
+/* A leaf-spine network, without its hosts. */
 static struct drawn draw_fabric(struct net *net, const struct fabric *wanted,
 				u64 *random)
 {
@@ -220,11 +220,11 @@ static struct drawn draw_fabric(struct net *net, const struct fabric *wanted,
 }
 
 /**
- * experiment_draw() - the network of an experiment, with its sessions
+ * experiment_draw() - generate the network and sessions of an experiment
  * @net: empty
- * @experiment: which
+ * @experiment: the experiment
  * @joins: sessions that join at first, at least 1; others in proportion
- * @seed: decides all of it
+ * @seed: of all random numbers
  */
 void experiment_draw(struct net *net, const struct experiment *experiment,
 		     u32 joins, u64 seed)
@@ -244,12 +244,12 @@ void experiment_draw(struct net *net, const struct experiment *experiment,
 		.delay = fabric->leaves ? fabric->delay / 2 : HOST_DELAY,
 	};
 	size_t count = (size_t)drawn.count * hosts.each;
-	const char *wrong;
+	const char *error;
 	u32 n, which;
 
 	if ((u64)joins + later > count) {
 		fprintf(stderr,
-			"slbnsim: %s: only %zu hosts, and each is source of one session\n",
+			"slbnsim: %s: only %zu hosts, each the source of at most one session\n",
 			experiment->name, count);
 		exit(2);
 	}
@@ -274,17 +274,17 @@ void experiment_draw(struct net *net, const struct experiment *experiment,
 	free(hosts.nodes);
 	free(hosts.sources);
 	free(drawn.stubs);
-	wrong = net_index(net);
-	if (!wrong)
-		wrong = net_route(net, &which);
-	if (wrong) {
-		fprintf(stderr, "slbnsim: %s: %s\n", experiment->name, wrong);
+	error = net_index(net);
+	if (!error)
+		error = net_route(net, &which);
+	if (error) {
+		fprintf(stderr, "slbnsim: %s: %s\n", experiment->name, error);
 		exit(1);
 	}
 }
 
 /**
- * experiment_round_trip() - by delays alone
+ * experiment_round_trip() - round-trip time without queues and transmission
  * @net: a network, with paths of all sessions
  *
  * Return: the mean over all sessions, ns.
@@ -308,13 +308,13 @@ u64 experiment_round_trip(const struct net *net)
 }
 
 /* ------------------------------------------------------------------------ */
-/* Looking at a run                                                         */
+/* Samples */
 
 /**
- * monitor_init() - begin to look at runs on a network
- * @watch: all of it is set
+ * monitor_init() - set up samples of runs on a network
+ * @monitor: set up
  * @net: the network
- * @exact: its oracle
+ * @exact: for the max-min rates of the network
  */
 void monitor_init(struct monitor *monitor, const struct net *net,
 		  struct maxmin *exact)
@@ -326,7 +326,7 @@ void monitor_init(struct monitor *monitor, const struct net *net,
 		.present = alloc_array(net->session_count, sizeof(bool)),
 		.before = alloc_array(net->session_count, sizeof(bool)),
 		.values = alloc_array(most, sizeof(double)),
-		.fresh = true,
+		.is_first = true,
 	};
 }
 
@@ -356,7 +356,7 @@ static struct spread spread_of(double *values, u32 count)
 	for (n = 0; n < count; n++)
 		sum += values[n];
 	spread.mean = sum / count;
-	/* The least value that so many do not exceed. */
+	/* The least value that 10 % (90 %) of all do not exceed. */
 	spread.p10 = values[(count + 9) / 10 - 1];
 	spread.p90 = values[(9 * (u64)count + 9) / 10 - 1];
 	spread.least = values[0];
@@ -373,22 +373,22 @@ static u32 update_present(struct monitor *monitor, const struct sim *sim)
 		monitor->present[n] = sim_is_present(sim, n);
 		present += monitor->present[n];
 	}
-	if (monitor->fresh || memcmp(monitor->present, monitor->before,
-				     net->session_count * sizeof(bool))) {
+	if (monitor->is_first || memcmp(monitor->present, monitor->before,
+					net->session_count * sizeof(bool))) {
 		maxmin_compute(monitor->exact, monitor->present);
 		memcpy(monitor->before, monitor->present,
 		       net->session_count * sizeof(bool));
-		monitor->fresh = false;
+		monitor->is_first = false;
 	}
 	return present;
 }
 
 /**
- * monitor_sample() - how it stands now
- * @watch: who looks
- * @sim: the run
+ * monitor_sample() - compare a run with the max-min rates, now
+ * @monitor: the monitor
+ * @sim: the run; the longest waits are reset
  *
- * Return: what there is to be seen. The longest waits begin again.
+ * Return: the sample.
  */
 struct sample monitor_sample(struct monitor *monitor, struct sim *sim)
 {

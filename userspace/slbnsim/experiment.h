@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * The experiments of SLBN's paper, by their names there, and some of ours.
- */
+/* The experiments of SLBN's paper, by their names there, and ours. */
 #ifndef SLBNSIM_EXPERIMENT_H
 #define SLBNSIM_EXPERIMENT_H
 
@@ -10,14 +8,14 @@
 #include "sim.h"
 
 /**
- * struct fabric - leaves, spines, and hosts at leaves
- * @leaves: each has a link to each spine; 0: there is no such network
- * @spines: how many
+ * struct fabric - a leaf-spine network; hosts are at leaves
+ * @leaves: each has a link to each spine; 0: no such network
+ * @spines: number of spines
  * @hosts: at each leaf
- * @host_rate: bit/s
- * @rate: between leaves and spines, bit/s
- * @delay: least of a link between these, ns: up to twice as much is drawn; a
- *	host's has half of it
+ * @host_rate: of a host's link, bit/s
+ * @rate: of a link between leaf and spine, bit/s
+ * @delay: of a link between leaf and spine, ns: random, from this to twice
+ *	this; of a host's link half of this
  */
 struct fabric {
 	u32 leaves;
@@ -29,19 +27,19 @@ struct fabric {
 };
 
 /**
- * struct experiment - who joins and leaves when, on which network
- * @name: the paper's
+ * struct experiment - a network, and sessions that join and leave
+ * @name: as in --experiment
  * @about: a line about it
  * @network: a transit-stub network
- * @fabric: or else leaves and spines
- * @joins: sessions that join at first, evenly in @joins_until
+ * @fabric: or a leaf-spine network
+ * @joins: sessions that join from 0 to @joins_until, uniformly
  * @joins_until: ns
- * @more: sessions that join later, and
- * @leaves: of the first that leave then, both evenly
+ * @more: sessions that join from @churn_from to @churn_until, uniformly
+ * @leaves: of @joins, sessions that leave then, uniformly
  * @churn_from: ns
  * @churn_until: ns
- * @sized: sessions have so much to send, and then go
- * @from: since when the paper shows it, ns
+ * @sized: sessions leave when they have sent their data
+ * @from: of the first sample, ns: where the paper's figure begins
  * @until: the end, ns
  */
 struct experiment {
@@ -61,13 +59,13 @@ struct experiment {
 };
 
 /**
- * struct spread - of many values
- * @count: how many
- * @mean: their mean
- * @p10: the tenth percentile
- * @p90: the ninetieth
- * @least: the least
- * @most: the largest
+ * struct spread - statistics of values
+ * @count: number of values
+ * @mean: mean
+ * @p10: tenth percentile
+ * @p90: ninetieth percentile
+ * @least: smallest
+ * @most: largest
  */
 struct spread {
 	u32 count;
@@ -79,14 +77,14 @@ struct spread {
 };
 
 /**
- * struct sample - how it stood
- * @time: when, ns
- * @present: sessions that were there
- * @sources: errors at sources that have been told a rate, percent
- * @links: errors at links that restrict some session, percent
- * @off_count: sources whose error is more than one percent; those without a rate too
- * @wait: the longest that a packet has had to wait since the moment before, ns
- * @queue: the longest that a queue has been since then, bytes
+ * struct sample - errors at a time
+ * @time: ns
+ * @present: sessions that are present
+ * @sources: errors of sources that have a rate, percent
+ * @links: errors at bottlenecks, percent
+ * @off_count: sources that are off by more than 1 %, or have no rate
+ * @wait: the longest wait of a packet since the sample before, ns
+ * @queue: the longest queue since the sample before, bytes
  */
 struct sample {
 	u64 time;
@@ -98,13 +96,13 @@ struct sample {
 	u64 queue;
 };
 
-/* What looks at a run now and then. */
+/* Takes samples of a run. */
 struct monitor {
 	struct maxmin *exact;
-	bool *present; /* by session */
-	bool *before; /* as it was when rates were last worked out */
+	bool *present; /* by session: it is present */
+	bool *before; /* at the latest computation of max-min rates */
 	double *values;
-	bool fresh; /* nothing has been worked out yet */
+	bool is_first; /* no max-min rates were computed yet */
 };
 
 extern const struct experiment experiments[];

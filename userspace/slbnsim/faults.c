@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who dies is drawn: each session that is there, with the same probability.
+ * Each session that is present crashes with the same probability.
  *
- * A session whose path crosses a link that is cut, either way, since its packets
- * come back there, leaves at that moment, and another one joins with the same
- * ends and the same demand, on the shortest path without that link. Either it
- * is told, and says goodbye on the old path, as far as that still goes, and joins
- * on the new one as any session does. Or its packets just take another path, as
- * when routers do that by themselves: then it goes on with what it knows, and
- * nobody tells the links of the old path (struct session's @was).
+ * A session whose path crosses the link that fails, in either direction
+ * (packets return over the reverse links), leaves at that time, and another one
+ * with the same ends and demand joins, on the shortest path without that link.
+ * Normally the source is notified: it sends a Leave on the old path, which gets
+ * as far as the failed link, and joins on the new one. With --silent its
+ * packets just take the new path, as when routers reroute them: it continues
+ * with its state, and the links of the old path are not notified (@moved_from
+ * in struct session).
  *
- * If it is to be the busiest link, it is the one that most paths cross of those
- * that can be done without.
+ * The busiest link is the one that most paths cross, of those whose sessions
+ * can all be rerouted.
  */
 #include "faults.h"
 
@@ -55,7 +56,7 @@ static bool crosses(const struct net *net, const struct session *session,
 	return false;
 }
 
-/* Session NUMBER goes on from TIME on, as another one that has no path yet. */
+/* Session NUMBER continues from TIME on as another session, without a path. */
 static const char *move_session(struct net *net, u32 number, u64 time,
 				bool silent)
 {
@@ -68,7 +69,7 @@ static const char *move_session(struct net *net, u32 number, u64 time,
 		 name_of(&net->ids, session->id));
 	next->id = name_add(&net->ids, name);
 	if (next->id == NET_NONE)
-		return "the name of a session that moves, with a ', is taken";
+		return "a rerouted session's name, with a ' appended, is taken";
 	next->join = time;
 	next->path = NET_NONE;
 	next->moved_from = silent ? number + 1 : 0;
@@ -77,19 +78,22 @@ static const char *move_session(struct net *net, u32 number, u64 time,
 	return NULL;
 }
 
-/* Are there, for sessions that have none, paths that do not cross a link? */
+/*
+ * Route the sessions without a path, so that they avoid a link. Return: whether
+ * all have such a path.
+ */
 static bool route_without(struct net *net, u32 link)
 {
 	u32 back = net->links[link].reverse, which, n;
 	bool found;
 
-	/* To the search, links without one that leads back are no links. */
+	/* The search ignores links without a reverse. */
 	net->links[link].reverse = NET_NONE;
 	net->links[back].reverse = NET_NONE;
 	found = !net_route(net, &which);
 	net->links[link].reverse = back;
 	net->links[back].reverse = link;
-	/* If it is a host's only one, paths end before it. */
+	/* If the link is a host's only one, paths end before it. */
 	for (n = 0; n < net->session_count && found; n++) {
 		const struct session *session = &net->sessions[n];
 		u32 last = net->hops[session->path + session->hops - 1];
@@ -115,7 +119,9 @@ static u64 *count_crossing(const struct net *net, u64 time)
 	return count;
 }
 
-/* Can all sessions that cross it do without? Tries it, and takes it back. */
+/*
+ * Can all sessions that cross a link be rerouted? This tries it, and undoes it.
+ */
 static bool is_dispensable(struct net *net, u32 link)
 {
 	u32 sessions = net->session_count, hops = net->hop_count, n;
@@ -151,7 +157,7 @@ static u32 busiest(struct net *net, u64 time)
 				best = n;
 		if (best == NET_NONE || is_dispensable(net, best))
 			break;
-		/* Nor the other way. */
+		/* Nor its reverse. */
 		count[best] = 0;
 		count[net->links[best].reverse] = 0;
 	}
@@ -178,18 +184,18 @@ static u32 link_named(struct net *net, const char *text)
 static const char *cut(struct net *net, const struct faults *faults, u32 *link)
 {
 	u32 sessions = net->session_count, n;
-	const char *wrong;
+	const char *error;
 
 	if (!strcmp(faults->cut, FAULTS_BUSIEST)) {
 		*link = busiest(net, faults->cut_at);
 		if (*link == NET_NONE)
-			return "no link can be done without";
+			return "no link whose sessions can all be rerouted";
 	} else {
 		*link = link_named(net, faults->cut);
 		if (*link == NET_NONE)
-			return "there is no such link";
+			return "no such link";
 		if (net->links[*link].reverse == NET_NONE)
-			return "no link leads back";
+			return "it has no reverse link";
 	}
 	for (n = 0; n < sessions; n++) {
 		struct session *session = &net->sessions[n];
@@ -198,29 +204,29 @@ static const char *cut(struct net *net, const struct faults *faults, u32 *link)
 		    !crosses(net, session, *link))
 			continue;
 		if (session->join >= faults->cut_at) {
-			/* It finds the new path when it joins. */
+			/* It joins on the new path. */
 			session->path = NET_NONE;
 			continue;
 		}
 		if (session->bytes)
-			return "a session that moves cannot have an end";
-		wrong = move_session(net, n, faults->cut_at, faults->silent);
-		if (wrong)
-			return wrong;
+			return "a session with bytes cannot be rerouted";
+		error = move_session(net, n, faults->cut_at, faults->silent);
+		if (error)
+			return error;
 	}
 	if (!route_without(net, *link))
-		return "a session there has no other path";
+		return "a session on it has no other path";
 	return NULL;
 }
 
 /**
- * faults_apply() - write into a network what goes wrong there
+ * faults_apply() - change the sessions of a network as faults do
  * @net: the network, with paths of all sessions
- * @trouble: what was asked for
- * @seed: decides who dies
- * @link: set to the link that is cut, or NET_NONE
+ * @faults: the faults
+ * @seed: of the choice of sessions that crash
+ * @link: set to the link that fails, or NET_NONE
  *
- * Return: what is wrong, or NULL.
+ * Return: an error message, or NULL.
  */
 const char *faults_apply(struct net *net, const struct faults *faults, u64 seed,
 			 u32 *link)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What goes wrong: sessions whose agent dies, so that they are gone without a
- * word, and a link that is cut, so that sessions have to take another path.
+ * Faults: sessions that crash, without a Leave, as when an agent dies; and a
+ * link that fails, so that sessions are rerouted.
  *
- * Both are written into the network before a run, as sessions that leave and
- * join: so whatever looks at sessions, the oracle too, knows of them.
+ * Both are applied to the network before a run, as sessions that leave and
+ * join: so everything that looks at sessions, max-min rates too, takes them
+ * into account.
  */
 #ifndef SLBNSIM_FAULTS_H
 #define SLBNSIM_FAULTS_H
@@ -15,8 +16,8 @@
 #define FAULTS_BUSIEST "busiest"
 
 /**
- * struct crash - when how many sessions die
- * @part: of those that are there, 1/1000000
+ * struct crash - some sessions crash at a time
+ * @part: probability of each session that is present, 1/1000000
  * @time: ns
  */
 struct crash {
@@ -25,12 +26,12 @@ struct crash {
 };
 
 /**
- * struct faults - all that goes wrong, as it was asked for
+ * struct faults - the faults of a run
  * @crashes: of sessions
- * @crash_count: how many times
- * @cut: the link, FROM>TO or FAULTS_BUSIEST; NULL: none
+ * @crash_count: number of @crashes
+ * @cut: the link that fails, FROM>TO or FAULTS_BUSIEST; NULL: none
  * @cut_at: when, ns
- * @silent: sessions move to another path without a word on the old one
+ * @silent: rerouted sessions send no Leave on the old path
  */
 struct faults {
 	struct crash crashes[FAULTS_CRASHES_MAX];

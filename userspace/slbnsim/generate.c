@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Networks and sessions that are drawn at random, or by a ruler.
+ * Generates networks and sessions.
  *
  * Transit-stub networks: Zegura, Calvert, Bhattacharjee, "How to Model an
- * Internetwork", INFOCOM 1996, as their program GT-ITM draws them.
+ * Internetwork", INFOCOM 1996, as in their program GT-ITM.
  *
- * Transit domains are the nodes of a random graph; so are the routers of each,
- * and of each stub domain. In such a graph any two nodes have a link with a
- * given probability, and it is drawn again until it is connected. Two domains
- * that are neighbours have two links between routers drawn from each. A stub
- * domain hangs by one link from a router of its own at its transit router.
- * Sizes of domains are moved about their mean, one router at a time, so that
- * the sum stays: there are T Nt (1 + K Ns) routers.
+ * Transit domains are the nodes of a random graph; so are the routers of each
+ * of them, and of each stub domain. In such a graph any two nodes are linked
+ * with a given probability; it is drawn again until it is connected. Two
+ * neighbouring domains have two links between random routers of each. A stub
+ * domain has one link, from one of its routers to its transit router. Sizes of
+ * domains vary about their mean by moving one router at a time, so that the sum
+ * stays: there are T Nt (1 + K Ns) routers.
  *
- * Rates and delays are those of the paper on SLBN: 5 Gbit/s between transit
- * routers, 1 Gbit/s between stub routers, and where it does not say, between the
- * two, 1 Gbit/s; 1 to 10 ms, evenly drawn.
+ * Rates and delays are those of SLBN's paper: 5 Gbit/s between transit routers,
+ * 1 Gbit/s between stub routers, and 1 Gbit/s between the two, which the paper
+ * does not say; 1 to 10 ms, uniformly.
  *
  * Random graphs: Waxman, "Routing of multipoint connections", IEEE JSAC 6(9),
- * 1988. Routers are strewn evenly over a square, and two of them at distance d
- * have a link with probability beta exp(-d / (alpha L)), L being the longest
- * distance that there can be. Here beta follows from the mean number of links of
- * a router that is asked for. Such a graph is rarely connected, and waiting for
- * one that is would change its degrees; so what hangs together with the first
- * router is given the shortest link to a router that does not, until all do.
+ * 1988. Routers are uniformly random points of a square, and two of them at
+ * distance d are linked with probability beta exp(-d / (alpha L)), L being the
+ * largest possible distance. Here beta follows from the mean degree. Such a
+ * graph is rarely connected, and drawing again until it is would change its
+ * degrees; so the component of the first router gets the shortest link to
+ * another one, until all are connected.
  */
 #include "generate.h"
 #include "random.h"
@@ -36,7 +36,7 @@
 #define STUB_RATE 1000000000ULL
 #define DELAY_LEAST 1000000ULL
 #define DELAY_MOST 10000000ULL
-/* So often a graph is drawn again until it is connected. */
+/* The most attempts at a connected graph. */
 #define DRAWS 1000
 /* Moves of a router from a domain to another, for each domain. */
 #define MOVES 3
@@ -63,7 +63,7 @@ static void add_edge(struct edges *edges, u32 a, u32 b)
 	edges->ends[edges->count++][1] = b;
 }
 
-/* The one that stands for all that NODE is connected with. */
+/* The representative of NODE's component (union-find). */
 static u32 root_of(u32 *parents, u32 node)
 {
 	while (parents[node] != node) {
@@ -73,7 +73,7 @@ static u32 root_of(u32 *parents, u32 node)
 	return node;
 }
 
-/* A connected graph of COUNT nodes, if there is to be one. */
+/* Draw a connected random graph of COUNT nodes. */
 static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
 		       u64 *random)
 {
@@ -82,7 +82,7 @@ static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
 	do {
 		if (draws++ == DRAWS) {
 			fprintf(stderr,
-				"slbnsim: %u nodes with a link between two of them in %u of 1000 cases are not connected; %u times tried\n",
+				"slbnsim: %u nodes, linked with a probability of %u/1000, are not connected in %u attempts\n",
 				count, thousandths, DRAWS);
 			exit(2);
 		}
@@ -107,7 +107,7 @@ static void draw_graph(struct edges *edges, u32 count, u32 thousandths,
 	free(parents);
 }
 
-/* How large each of COUNT domains is. */
+/* Draw the sizes of COUNT domains. */
 static u32 *draw_sizes(u32 count, u32 mean, u64 *random)
 {
 	u32 *sizes = alloc_array(count, sizeof(u32)), n;
@@ -143,7 +143,7 @@ static void connect(struct net *net, u32 a, u32 b, u64 rate, u64 *random)
 	add_duplex(net, a, b, rate, delay);
 }
 
-/* Routers that are connected among themselves; the first one's number. */
+/* Draw a domain of connected routers. Return: its first node. */
 static u32 draw_domain(struct net *net, const char *name, u32 count,
 		       u32 thousandths, u64 rate, u64 *random)
 {
@@ -163,7 +163,7 @@ static u32 draw_domain(struct net *net, const char *name, u32 count,
 	return first;
 }
 
-/* Two links between two domains, unless both would be the same. */
+/* Two links between two domains, or one if both have the same ends. */
 static void join_domains(struct net *net, const u32 firsts[2],
 			 const u32 sizes[2], u64 *random)
 {
@@ -178,7 +178,7 @@ static void join_domains(struct net *net, const u32 firsts[2],
 	}
 }
 
-/* The stub domains of a transit router. */
+/* Draw the stub domains of a transit router. */
 static void draw_stubs(struct net *net, struct drawn *drawn, u32 router,
 		       const struct transit_stub *wanted, const u32 *sizes,
 		       u64 *random)
@@ -199,10 +199,10 @@ static void draw_stubs(struct net *net, struct drawn *drawn, u32 router,
 }
 
 /**
- * draw_transit_stub() - a network, without hosts
+ * draw_transit_stub() - generate a transit-stub network, without hosts
  * @net: empty; routers are named t0.1, and t0.1.s2.3 in stub domains
- * @wanted: what it is to be like
- * @random: the state
+ * @wanted: parameters
+ * @random: state of the random numbers
  *
  * Return: its stub routers, to be freed.
  */
@@ -246,12 +246,12 @@ struct drawn draw_transit_stub(struct net *net,
 	return drawn;
 }
 
-/* Any of what a link may have, in whole nanoseconds. */
+/* A random delay, ns. */
 static u64 draw_delay(const struct link_params *links, u64 *random)
 {
 	u64 span = links->delay_max - links->delay_min;
 
-	/* 2^32 ns is less than a delay may be. */
+	/* draw_below() has 32 bits; delays may be longer than 2^32 ns. */
 	return links->delay_min +
 	       (span ? llround(draw_part(random) * span) : 0);
 }
@@ -268,11 +268,11 @@ static void add_nodes(struct net *net, u32 count)
 }
 
 /**
- * draw_line() - routers one behind the other
- * @net: empty; they are named n0, n1, ...
+ * draw_line() - generate routers in a row
+ * @net: empty; routers are named n0, n1, ...
  * @count: routers, 2 or more
- * @links: what links are like
- * @random: the state
+ * @links: parameters of links
+ * @random: state of the random numbers
  */
 void draw_line(struct net *net, u32 count, const struct link_params *links,
 	       u64 *random)
@@ -286,11 +286,11 @@ void draw_line(struct net *net, u32 count, const struct link_params *links,
 }
 
 /**
- * draw_star() - routers around one
- * @net: empty; they are named n0, in the middle, n1, ...
- * @count: routers, with that in the middle; 2 or more
- * @links: what links are like
- * @random: the state
+ * draw_star() - generate routers around one
+ * @net: empty; routers are named n0, the central one, n1, ...
+ * @count: routers, 2 or more
+ * @links: parameters of links
+ * @random: state of the random numbers
  */
 void draw_star(struct net *net, u32 count, const struct link_params *links,
 	       u64 *random)
@@ -318,21 +318,26 @@ static double waxman_weight(const struct point *a, const struct point *b,
 	return exp(-distance(a, b) / (alpha * M_SQRT2));
 }
 
-/* Give all that the first router cannot reach the shortest link to what it can. */
+/*
+ * Connect the graph: link the first router's component to the nearest router of
+ * another one, until all are connected (Prim).
+ */
 static void connect_all(struct edges *edges, const struct point *points,
 			u32 count, u32 *parents)
 {
-	double *far =
-		alloc_array(count, sizeof(double)); /* from what is reached */
-	u32 *near =
-		alloc_array(count, sizeof(u32)); /* the one that is so far */
+	double *far = alloc_array(
+		count,
+		sizeof(double)); /* distance from the component; -1: in it */
+	u32 *near = alloc_array(
+		count,
+		sizeof(u32)); /* the node of the component at that distance */
 	u32 *reached = alloc_array(count, sizeof(u32)), n, node, in, next = 0,
 	    root;
 
 	for (n = 0; n < count; n++)
 		far[n] = INFINITY;
 	for (in = 0, node = 0;;) {
-		/* All that NODE is connected with is reached, too. */
+		/* Add NODE's component. */
 		root = root_of(parents, node);
 		for (n = 0; n < count; n++)
 			if (root_of(parents, n) == root)
@@ -364,13 +369,13 @@ static void connect_all(struct edges *edges, const struct point *points,
 }
 
 /**
- * draw_random() - routers here and there
- * @net: empty; they are named n0, n1, ...
+ * draw_random() - generate a connected Waxman graph
+ * @net: empty; routers are named n0, n1, ...
  * @count: routers, 2 or more
- * @degree: links of a router on average
- * @alpha: how far links reach
- * @links: what links are like; the delay grows with the distance
- * @random: the state
+ * @degree: mean number of a router's links
+ * @alpha: Waxman's alpha
+ * @links: parameters of links; the delay is proportional to the distance
+ * @random: state of the random numbers
  */
 void draw_random(struct net *net, u32 count, double degree, double alpha,
 		 const struct link_params *links, u64 *random)
@@ -417,14 +422,14 @@ void draw_random(struct net *net, u32 count, double degree, double alpha,
 /* ------------------------------------------------------------------------ */
 /* Sessions                                                                 */
 
-/* A host of its own for the end of a session, behind a router. */
+/* Add a host for the end of a session. */
 static u32 add_host(struct net *net, u32 router,
 		    const struct link_params *links, u64 *random)
 {
 	u32 number = net->nodes.count, host;
 	char name[256];
 
-	/* Routers of files may be called like hosts. */
+	/* A router of a file may have that name. */
 	do {
 		snprintf(name, sizeof(name), "%.230s.h%u",
 			 name_of(&net->nodes, router), number++);
@@ -453,12 +458,12 @@ static void draw_session(struct net *net, const struct session_params *wanted,
 }
 
 /**
- * draw_sessions() - sessions between any two of some routers
+ * draw_sessions() - generate sessions between random routers
  * @net: the topology
- * @wanted: what they are to be like
+ * @wanted: parameters
  * @ends: the routers, two or more
  * @end_count: how many
- * @random: the state
+ * @random: state of the random numbers
  */
 void draw_sessions(struct net *net, const struct session_params *wanted,
 		   const u32 *ends, u32 end_count, u64 *random)
@@ -474,10 +479,11 @@ void draw_sessions(struct net *net, const struct session_params *wanted,
 }
 
 /**
- * draw_parking_lot() - a session over all links of a line, and one over each
- * @net: what draw_line() has drawn
- * @wanted: what they are to be like; the count follows from the line
- * @random: the state
+ * draw_parking_lot() - generate a session over all links of a line, and one
+ * over each
+ * @net: a network of draw_line()
+ * @wanted: parameters, but for their number
+ * @random: state of the random numbers
  */
 void draw_parking_lot(struct net *net, const struct session_params *wanted,
 		      u64 *random)

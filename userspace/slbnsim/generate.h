@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Networks and sessions that are drawn at random, or by a ruler.
- */
+/* Generates networks and sessions. */
 #ifndef SLBNSIM_GENERATE_H
 #define SLBNSIM_GENERATE_H
 
 #include "net.h"
 
 /**
- * struct transit_stub - a network of two levels, as GT-ITM draws them
+ * struct transit_stub - parameters of a transit-stub network (GT-ITM)
  * @domains: transit domains
- * @transit: routers in each of these, on average
+ * @transit: mean number of routers in each
  * @stubs: stub domains at each transit router
- * @stub: routers in each of these, on average
- * @top_links: probability that two transit domains have links, 1/1000
- * @transit_links: that two routers of a transit domain have one
- * @stub_links: that two routers of a stub domain have one
+ * @stub: mean number of routers in each
+ * @top_links: probability that two transit domains are linked, 1/1000
+ * @transit_links: probability that two routers of a transit domain are linked
+ * @stub_links: probability that two routers of a stub domain are linked
  */
 struct transit_stub {
 	u32 domains;
@@ -28,8 +26,8 @@ struct transit_stub {
 };
 
 /**
- * struct drawn - what there is of a network, for those who draw sessions
- * @stubs: its stub routers
+ * struct drawn - the routers at which sessions may begin and end
+ * @stubs: stub routers, or leaves
  * @count: how many
  */
 struct drawn {
@@ -38,10 +36,10 @@ struct drawn {
 };
 
 /**
- * struct link_params - what links are like
+ * struct link_params - parameters of links
  * @rate: bit/s
  * @delay_min: ns
- * @delay_max: ns; between the two it is drawn evenly
+ * @delay_max: ns; delays are uniform between the two
  */
 struct link_params {
 	u64 rate;
@@ -50,11 +48,10 @@ struct link_params {
 };
 
 /**
- * struct session_params - what sessions are to be like
+ * struct session_params - parameters of sessions
  * @count: how many
- * @within: they join evenly from 0 until then, ns
- * @hosts: links of the hosts at both their ends; without a rate, there are no
- *         hosts
+ * @within: they join from 0 until then, uniformly, ns
+ * @hosts: links of the hosts at both ends; rate 0: no hosts
  */
 struct session_params {
 	u32 count;

@@ -107,9 +107,9 @@ class Link:
 
 def check_name(name: str, line: int, where: str = "") -> str:
     if not 1 <= len(name.encode()) <= NAME_MAX:
-        raise RefusedError(line, f"{where}a name has 1 to {NAME_MAX} bytes")
+        raise RefusedError(line, f"{where}a name must have 1 to {NAME_MAX} bytes")
     if any(letter < " " or letter == "\x7f" for letter in name):
-        raise RefusedError(line, f"{where}a name has no control characters")
+        raise RefusedError(line, f"{where}a name must have no control characters")
     return name
 
 
@@ -178,7 +178,7 @@ class Converter:
         if not graphs:
             raise RefusedError(root.line, "there is no <graph>")
         if len(graphs) > 1:
-            raise RefusedError(graphs[1].line, "a second <graph>")
+            raise RefusedError(graphs[1].line, "second <graph>")
         self.refuse_nesting(graphs[0])
         way = graphs[0].attributes.get("edgedefault")
         if way not in ("directed", "undirected"):
@@ -197,7 +197,7 @@ class Converter:
     def add_key(self, key: Element) -> None:
         identity = key.need("id")
         if identity in self.keys:
-            raise RefusedError(key.line, f"two keys '{identity}'")
+            raise RefusedError(key.line, f"duplicate key '{identity}'")
         name = key.attributes.get("attr.name", "")
         attribute = name.lower()
         if key.attributes.get("for", "all") not in ("all", ATTRIBUTES.get(attribute)):
@@ -205,7 +205,7 @@ class Converter:
         if attribute not in ATTRIBUTES:
             return
         if attribute in self.keys.values():
-            raise RefusedError(key.line, f"two keys are called {name}")
+            raise RefusedError(key.line, f"two keys are named {name}")
         self.keys[identity] = attribute
         for one in key.children:
             if one.name == "default":
@@ -230,7 +230,7 @@ class Converter:
     def add_node(self, element: Element) -> None:
         identity = element.need("id")
         if identity in self.nodes:
-            raise RefusedError(element.line, f"two nodes '{identity}'")
+            raise RefusedError(element.line, f"duplicate node '{identity}'")
         values = self.values(element)
         latitude = number(values, "Latitude", -90, 90, " degrees")
         longitude = number(values, "Longitude", -180, 180, " degrees")
@@ -254,7 +254,7 @@ class Converter:
             name = (one.label if unique else f"{one.label}#{one.id}") if one.label else one.id
             one.name = check_name(name, one.line)
             if one.name in taken:
-                raise RefusedError(one.line, f"two nodes would be called '{one.name}'")
+                raise RefusedError(one.line, f"two nodes would be named '{one.name}'")
             taken[one.name] = None
         return list(taken)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Exact max-min fair rates by filling, in O(hops of all sessions) and what it
- * takes to keep the links in order.
+ * Max-min fair rates by water filling, in O(hops of all sessions), plus the
+ * heap of links.
  */
 #include "maxmin.h"
 
@@ -19,7 +19,7 @@ static int compare_limits(const void *a, const void *b)
 	return one < other ? -1 : one > other;
 }
 
-/* The numbers of links that are shared, by link; NET_NONE: it is not. */
+/* Number the shared links; NET_NONE: the link is not shared. */
 static u32 *find_shared(struct maxmin *mm)
 {
 	const struct net *net = mm->net;
@@ -50,7 +50,7 @@ static u32 *find_shared(struct maxmin *mm)
 	return number;
 }
 
-/* What a session meets on its way. */
+/* The shared links of a session, and its own limit: demand or unshared link. */
 static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
 			u32 *count)
 {
@@ -77,9 +77,9 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
 }
 
 /**
- * maxmin_init() - get to know a network
- * @mm: all of it is set
- * @net: the network with all its sessions; it must stay as it is
+ * maxmin_init() - set up the computation for a network
+ * @mm: set up
+ * @net: the network with all its sessions; it must not change
  */
 void maxmin_init(struct maxmin *mm, const struct net *net)
 {
@@ -95,7 +95,7 @@ void maxmin_init(struct maxmin *mm, const struct net *net)
 		.by_limit = alloc_array(sessions, sizeof(u32)),
 		.present = alloc_array(sessions, sizeof(bool)),
 		.assigned = alloc_array(sessions, sizeof(bool)),
-		.fresh = true,
+		.is_first = true,
 	};
 	number = find_shared(mm);
 	mm->hops = alloc_array(mm->first[mm->shared_count], sizeof(u32));
@@ -133,7 +133,10 @@ static void sift_down(struct maxmin *mm, u32 at)
 	mm->heap[at] = link;
 }
 
-/* The link that has least for each: it is first, up to date, or there is none. */
+/*
+ * Move the link with the smallest share to the top of the heap. Return: whether
+ * any link has sessions without a rate.
+ */
 static bool find_least(struct maxmin *mm)
 {
 	while (mm->heap_count) {
@@ -157,7 +160,7 @@ static bool find_least(struct maxmin *mm)
 	return false;
 }
 
-/* A session's rate is known. */
+/* Assign a rate to a session, and subtract it from its links. */
 static void assign(struct maxmin *mm, u32 number, double rate)
 {
 	u32 hop;
@@ -173,8 +176,8 @@ static void assign(struct maxmin *mm, u32 number, double rate)
 }
 
 /*
- * The next whose own limit is not above SHARE, if there is one: it is not the
- * links' turn then, for what is left of them for each has become more.
+ * Assign its own limit to the next session whose limit is at most SHARE.
+ * Return: whether there was one; then the shares of links have grown.
  */
 static bool assign_limited(struct maxmin *mm, u32 *next, double share)
 {
@@ -194,13 +197,13 @@ static bool assign_limited(struct maxmin *mm, u32 *next, double share)
 	return false;
 }
 
-/* Count who has come and gone; whether anybody has. */
+/* Update the sessions present at each link. Return: whether any has changed. */
 static bool update_present(struct maxmin *mm, const bool *present)
 {
-	bool changed = mm->fresh;
+	bool changed = mm->is_first;
 	u32 n, hop;
 
-	mm->fresh = false;
+	mm->is_first = false;
 	for (n = 0; n < mm->net->session_count; n++) {
 		if (present[n] == mm->present[n])
 			continue;
@@ -214,9 +217,9 @@ static bool update_present(struct maxmin *mm, const bool *present)
 }
 
 /**
- * maxmin_compute() - the rates of the sessions that are there
- * @mm: the oracle; @mm->rate and @mm->is_bottleneck are set
- * @there: by session, whether it is; the rate of one that is not is 0
+ * maxmin_compute() - compute the max-min rates of the sessions that are present
+ * @mm: the computation; sets @mm->rate and @mm->is_bottleneck
+ * @present: by session; the rate of absent ones is 0
  */
 void maxmin_compute(struct maxmin *mm, const bool *present)
 {
@@ -255,7 +258,7 @@ void maxmin_compute(struct maxmin *mm, const bool *present)
 			if (!mm->assigned[mm->crossing[at]])
 				assign(mm, mm->crossing[at], share);
 	}
-	/* Those that share no link with anybody. */
+	/* Sessions without a shared link. */
 	while (assign_limited(mm, &next, NET_RATE_MAX))
 		;
 }

@@ -1,71 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The rates that everything here is compared with: max-min fair ones, found
- * with the whole network in view.
+ * The max-min reference: max-min fair rates, computed centrally.
  *
- * A session's rate is max-min fair if it cannot have more without another one,
- * that has not more, having less. They are found by filling (Bertsekas,
- * Gallager, Data Networks, 6.5.2): of all links, the one whose capacity, evenly
- * divided among the sessions there, gives the least stops these at that rate;
- * it and they are taken away, and so on. A demand is a link of the session's
- * own.
+ * Rates are max-min fair if no session's rate can rise without lowering that of
+ * a session with an equal or smaller rate. They are found by water filling
+ * (Bertsekas, Gallager, Data Networks, 6.5.2): the link with the smallest
+ * capacity per session assigns that share to its sessions; link and sessions
+ * are removed, and so on. A demand is like a link of the session's own.
  *
- * Shares of links only grow while this goes on. So a link's place in the order
- * may be out of date when it comes first, and is looked up again then.
+ * Shares of links only grow during this. So a link's key in the heap may be too
+ * small when the link comes to the top; then it is updated.
  *
- * A link that only one session ever crosses is like its demand, and taken for
- * such: most links are those of hosts, and what is left of the others fits into
- * a processor's caches.
+ * A link that only one session ever crosses is treated like its demand: most
+ * links are those of hosts, and the others fit in the caches.
  *
- * From one computation to the next, only the number of sessions at each link is
- * kept. More would not help: on the paper's networks, while sessions join, 98 of
- * 100 have another rate a millisecond later, for what one loses or gains at a
- * link goes on to others at its next. So all is worked out again, which takes
- * some tens of nanoseconds for each hop of a session; and nothing at all if the
- * same sessions are there.
+ * Between computations only the number of sessions at each link is kept. More
+ * would not help: on the paper's networks, while sessions join, 98 % of the
+ * rates change within a millisecond, since what one session gains or loses at a
+ * link propagates to others at its next. So everything is computed again, in
+ * some tens of nanoseconds for each hop of a session, unless the same sessions
+ * are present.
  *
- * Rates are doubles: errors are some parts in 10^13.
+ * Rates are doubles; their errors are some parts in 10^13.
  */
 #ifndef SLBNSIM_MAXMIN_H
 #define SLBNSIM_MAXMIN_H
 
 #include "net.h"
 
-/* A link that sessions share. */
+/* A link that several sessions cross. */
 struct shared {
-	double left; /* bit/s */
-	u32 count; /* sessions that are not done */
-	u32 present; /* sessions */
-	double key; /* its place in the order: bit/s for each */
+	double left; /* capacity without assigned rates, bit/s */
+	u32 count; /* present sessions without a rate */
+	u32 present; /* present sessions */
+	double key; /* in the heap: a lower bound of its share, bit/s */
 	u32 link;
 };
 
 /**
- * struct maxmin - the oracle
- * @net: the network with all sessions that there ever are
- * @rate: by session, bit/s; of those that are there
- * @restricts: by link, whether some session is restricted there
+ * struct maxmin - max-min rates of a network
+ * @net: the network with all sessions that are ever present
+ * @rate: by session, bit/s; 0 if it is absent
+ * @is_bottleneck: by link: it limits some session
  */
 struct maxmin {
 	const struct net *net;
 	double *rate;
 	bool *is_bottleneck;
-	/* Of no interest to others. */
+	/* private */
 	struct shared *shared;
 	u32 shared_count;
-	u32 *first; /* by shared link, its first session in crossing; one more */
+	u32 *first; /* by shared link, its first session in @crossing; one element more */
 	u32 *crossing;
-	u32 *path; /* by session, its first link in hops; one more */
+	u32 *path; /* by session, its first link in @hops; one element more */
 	u32 *hops; /* shared links */
-	double *limit; /* by session, bit/s: its demand, or a link of its own */
-	u32 *own_link; /* by session, that link, or NET_NONE: its demand is less */
-	u32 *by_limit; /* sessions that have such a limit, the smallest first */
+	double *limit; /* by session: its demand, or the rate of its own link, bit/s */
+	u32 *own_link; /* by session: that link; NET_NONE: the demand is smaller */
+	u32 *by_limit; /* sessions with such a limit, the smallest limit first */
 	u32 limit_count;
-	bool *present; /* by session, whether it was the last time */
-	bool *assigned; /* by session */
+	bool *present; /* by session, in the latest computation */
+	bool *assigned; /* by session: it has a rate */
 	u32 *heap; /* shared links */
 	u32 heap_count;
-	bool fresh; /* nothing has been computed yet */
+	bool is_first; /* no computation yet */
 };
 
 void maxmin_init(struct maxmin *mm, const struct net *net);

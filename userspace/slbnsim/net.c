@@ -14,11 +14,9 @@
 /* Links                                                                    */
 
 /**
- * net_reserve_links() - how many there will be
- * @net: the network, without any
- * @count: links
- *
- * They need not move then.
+ * net_reserve_links() - allocate links, so that they do not move
+ * @net: the network, without links
+ * @count: links that will be added
  */
 void net_reserve_links(struct net *net, u32 count)
 {
@@ -27,7 +25,7 @@ void net_reserve_links(struct net *net, u32 count)
 }
 
 /**
- * net_add_link() - one more link
+ * net_add_link() - add a link
  * @net: the network
  * @from: node
  * @to: node
@@ -76,9 +74,8 @@ u32 net_link_between(const struct net *net, u32 from, u32 to)
 }
 
 /*
- * Put links in order of one of their nodes; of the same, they stay as they are.
- * PLACES has for each node where its links begin, and is moved on to where they
- * end.
+ * A pass of a stable counting sort of links, by one of their nodes. PLACES has,
+ * for each node, where its links begin; afterwards, where they end.
  */
 static void sort_links(const struct net *net, const u32 *from, u32 *to,
 		       u32 *places, bool by_to)
@@ -93,7 +90,9 @@ static void sort_links(const struct net *net, const u32 *from, u32 *to,
 	}
 }
 
-/* Links by the node that they leave, and then by the node that they lead to. */
+/*
+ * Sort links by the node that they leave, then by the node that they lead to.
+ */
 static bool index_links(struct net *net)
 {
 	u32 nodes = net->nodes.count, n;
@@ -123,7 +122,7 @@ static bool index_links(struct net *net)
 	return true;
 }
 
-/* The first link that leads where one before it does, or NET_NONE. */
+/* The first link that has the same ends as one before it, or NET_NONE. */
 static u32 find_duplicate(const struct net *net)
 {
 	u32 second = NET_NONE, n;
@@ -138,7 +137,7 @@ static u32 find_duplicate(const struct net *net)
 	return second;
 }
 
-/* A link's other way, which most often is the next link. */
+/* The reverse of a link; most often it is the next link. */
 static u32 find_reverse(const struct net *net, u32 number)
 {
 	const struct link *link = &net->links[number], *next = link + 1;
@@ -150,10 +149,10 @@ static u32 find_reverse(const struct net *net, u32 number)
 }
 
 /**
- * net_index() - find things by their nodes from now on; no more links come
+ * net_index() - index links by their nodes; no more links may be added
  * @net: the network
  *
- * Return: what is wrong, or NULL.
+ * Return: an error message, or NULL.
  */
 const char *net_index(struct net *net)
 {
@@ -167,7 +166,7 @@ const char *net_index(struct net *net)
 	second = find_duplicate(net);
 	if (second != NET_NONE) {
 		snprintf(reason, sizeof(reason),
-			 "two links from '%.200s' to '%.200s'",
+			 "duplicate link from '%.200s' to '%.200s'",
 			 name_of(&net->nodes, net->links[second].from),
 			 name_of(&net->nodes, net->links[second].to));
 		return reason;
@@ -188,10 +187,10 @@ const char *net_index(struct net *net)
 /* Sessions and their paths                                                 */
 
 /**
- * net_add_session() - one more session
+ * net_add_session() - add a session
  * @net: the network
  *
- * Return: it, to be filled in; it may move when another is added.
+ * Return: the session, to be filled in. It moves when another one is added.
  */
 struct session *net_add_session(struct net *net)
 {
@@ -209,13 +208,13 @@ struct session *net_add_session(struct net *net)
 }
 
 /**
- * net_set_path() - where a session runs
+ * net_set_path() - set the path of a session
  * @net: the network, with its index
  * @session: the session
- * @links: the links, each beginning where the one before ends
+ * @links: its links, each of which begins where the one before ends
  * @count: how many
  *
- * Return: what is wrong, or NULL.
+ * Return: an error message, or NULL.
  */
 const char *net_set_path(struct net *net, struct session *session,
 			 const u32 *links, u32 count)
@@ -224,7 +223,7 @@ const char *net_set_path(struct net *net, struct session *session,
 	u32 n, m;
 
 	if (!count)
-		return "a path needs a link";
+		return "a path needs at least one link";
 	if (count > NET_HOPS_MAX)
 		return "a path has at most 64 links";
 	for (n = 0; n < count; n++) {
@@ -232,7 +231,7 @@ const char *net_set_path(struct net *net, struct session *session,
 
 		if (link->reverse == NET_NONE) {
 			snprintf(reason, sizeof(reason),
-				 "no link leads back from '%.200s' to '%.200s'",
+				 "no reverse link from '%.200s' to '%.200s'",
 				 name_of(&net->nodes, link->to),
 				 name_of(&net->nodes, link->from));
 			return reason;
@@ -241,7 +240,7 @@ const char *net_set_path(struct net *net, struct session *session,
 			if (net->links[links[m]].from != link->to)
 				continue;
 			snprintf(reason, sizeof(reason),
-				 "the path comes to '%.200s' twice",
+				 "the path crosses '%.200s' twice",
 				 name_of(&net->nodes, link->to));
 			return reason;
 		}
@@ -257,11 +256,11 @@ const char *net_set_path(struct net *net, struct session *session,
 }
 
 /**
- * net_seal() - all is there, and nothing will be looked for any more
+ * net_seal() - free the indices; the network is complete
  * @net: the network, with paths of all sessions
  *
- * What names and links are found by is a tenth of what a run takes. And a link's
- * two ways come to be in one line of a cache.
+ * The indices are a tenth of a run's memory. Links are aligned so that a link
+ * and its reverse share a cache line.
  */
 void net_seal(struct net *net)
 {

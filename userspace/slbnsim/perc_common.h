@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Packets that carry a row for each hop of their path, with what the link there
- * has offered, and what it has counted the session with: what algorithms of the
- * family of PERC have in common. Links do the same with them both ways; when a
- * session leaves, a last packet takes it out.
+ * Common parts of the algorithms of the PERC family: packets carry an entry for
+ * each hop of their path, with the link's offer and what the link has counted
+ * the session with. Links process packets alike in both directions; when a
+ * session leaves, a last packet removes it.
  */
 #ifndef SLBNSIM_PERC_COMMON_H
 #define SLBNSIM_PERC_COMMON_H
@@ -12,11 +12,11 @@
 
 /**
  * struct perc_hop - a session at a link
- * @offer: what the link offers, bit/s
- * @held: what it has counted the session with
- * @counted: whether it has
- * @elsewhere: the session is restricted elsewhere
- * @ignore: the offer is not to be heeded, yet
+ * @offer: the link's offer, bit/s
+ * @counted_rate: what the link has counted the session with, bit/s
+ * @counted: the link has counted the session
+ * @elsewhere: it has its bottleneck elsewhere
+ * @ignore: other links ignore the offer
  */
 struct perc_hop {
 	u64 offer;
@@ -27,9 +27,9 @@ struct perc_hop {
 };
 
 /**
- * struct perc_counts - the sessions of a link, by where they are restricted
- * @elsewhere: what those have who are restricted elsewhere, bit/s
- * @here: how many are restricted here
+ * struct perc_counts - the sessions of a link
+ * @elsewhere: sum of the rates of those with their bottleneck elsewhere, bit/s
+ * @here: number of those with their bottleneck here
  */
 struct perc_counts {
 	u64 elsewhere;
@@ -47,7 +47,7 @@ static inline size_t perc_memory(u32 hops)
 	return sizeof(struct perc_packet) + hops * sizeof(struct perc_hop);
 }
 
-/* Headers, 16 octets, and two rates for each hop. */
+/* Headers, 16 bytes, and two rates for each hop. */
 static inline u32 perc_bytes(u32 hops)
 {
 	return 20 + 8 + 14 + 16 + 16 * hops;
@@ -70,13 +70,13 @@ static inline void perc_at_destination(struct sim *sim, struct packet *packet)
 	(void)packet;
 }
 
-/* Packets that were lost falsify sums: never below nothing. */
+/* Lost packets corrupt sums, which must not become negative. */
 static inline u64 perc_subtract(u64 from, u64 amount)
 {
 	return from - fp_min64(from, amount);
 }
 
-/* The least of the demand and of what other links offer, bit/s. */
+/* The smallest of the demand and of the other links' offers, bit/s. */
 static inline u64 perc_limit(const struct sim *sim, const struct packet *packet)
 {
 	const struct perc_packet *own = SIM_PRIV(packet);
@@ -89,7 +89,7 @@ static inline u64 perc_limit(const struct sim *sim, const struct packet *packet)
 	return least;
 }
 
-/* A session is not counted any more. Return: whether it was. */
+/* Remove a session from the counts. Return: whether it was counted. */
 static inline bool perc_remove(struct perc_counts *counts,
 			       struct perc_hop *entry)
 {
@@ -104,7 +104,7 @@ static inline bool perc_remove(struct perc_counts *counts,
 	return true;
 }
 
-/* It is counted: elsewhere if it has strictly less there than is offered. */
+/* Count a session: elsewhere if its limit there is below the offer. */
 static inline void perc_add(struct perc_counts *counts, struct perc_hop *entry,
 			    u64 limit, u64 offer)
 {
@@ -118,7 +118,7 @@ static inline void perc_add(struct perc_counts *counts, struct perc_hop *entry,
 		counts->here++;
 }
 
-/* What is left for one more who is restricted here, bit/s. */
+/* The share of one more session with its bottleneck here, bit/s. */
 static inline u64 perc_offer(const struct perc_counts *counts, u64 rate)
 {
 	u64 left = rate > counts->elsewhere ? rate - counts->elsewhere : 0;
@@ -126,7 +126,7 @@ static inline u64 perc_offer(const struct perc_counts *counts, u64 rate)
 	return fp_div(left, counts->here + 1);
 }
 
-/* The source sends at the least that it has been counted with. */
+/* Assign the smallest rate that a link has counted the session with. */
 static inline bool perc_at_source(struct sim *sim, struct packet *packet)
 {
 	struct perc_packet *own = SIM_PRIV(packet);

@@ -3,25 +3,25 @@
  * PIQI-RCP: Jain, Loguinov, "PIQI-RCP: Design and Analysis of Rate-Based
  * Explicit Congestion Control", IWQoS 2007.
  *
- * As RCP, but what waits does not count (queue-independent), and the gain is
- * bounded by the longest round-trip, so that it is stable whatever the delays:
+ * Like RCP, but independent of the queue, and with a gain that is bounded by
+ * the longest round-trip time, so that it is stable with any delays:
  *
  *	R <- R (1 + kappa (C - y) / C), each T = 5 ms
  *	kappa = T / (2 (T + RTT))
  *
- * Only the beginning of the text was at hand. The rule is the part of it that
- * others quote; its bound is what is left of equation 35 in the paper on SLBN,
- * and lies at a third of what a single link with that delay can stand. The
- * proportional term, on changes of the mismatch, is missing. Results are of a
- * part of PIQI-RCP.
+ * Only the beginning of the text was available. The rule is the part of it that
+ * others quote; its bound is the remainder of equation 35 in SLBN's paper, a
+ * third of what is stable on a single link with that delay. The proportional
+ * term, on changes of the mismatch, is missing. Results are those of a part of
+ * PIQI-RCP.
  *
- * Packets, the first R and the least one are as for RCP.
+ * Packets, the initial R and the least R are those of RCP.
  */
 #include "rate_stamp.h"
 
 #define INTERVAL 5000000ULL
 #define FIRST_RTT 0.2
-/* So much of the longest round-trip is forgotten at each look. */
+/* The decay of the longest round-trip time in each interval. */
 #define FORGET 0.001
 
 struct piqi_link {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Random numbers that a seed decides, the same on any machine: Steele, Lea,
- * Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+ * Reproducible random numbers, the same on any machine: Steele, Lea, Flood,
+ * "Fast splittable pseudorandom number generators", OOPSLA 2014.
  */
 #ifndef SLBNSIM_RANDOM_H
 #define SLBNSIM_RANDOM_H
@@ -10,9 +10,9 @@
 
 /**
  * draw() - a random number
- * @random: the state, at first the seed; it goes on
+ * @random: the state, the seed at first; updated
  *
- * Return: any.
+ * Return: 64 random bits.
  */
 static inline u64 draw(u64 *random)
 {
@@ -28,7 +28,7 @@ static inline u64 draw(u64 *random)
  * @random: the state
  * @end: 1 to 2^32
  *
- * Return: 0 to @end - 1, as evenly as 32 bits allow.
+ * Return: 0 to @end - 1, uniform but for the rounding of 32 bits.
  */
 static inline u64 draw_below(u64 *random, u64 end)
 {
@@ -36,7 +36,7 @@ static inline u64 draw_below(u64 *random, u64 end)
 }
 
 /**
- * draw_part() - a random part of the whole
+ * draw_part() - a random fraction
  * @random: the state
  *
  * Return: above 0, at most 1.

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Packets that carry one rate, which links lower on the way down: what the
- * algorithms without state in packets have in common. The source asks for its
- * demand, and sends at what comes back.
+ * Common parts of the algorithms without per-hop state in packets: a packet
+ * carries one rate, which links lower downstream. The source sets its demand,
+ * and sends at the rate that returns.
  */
 #ifndef SLBNSIM_RATE_STAMP_H
 #define SLBNSIM_RATE_STAMP_H
 
 #include "sim.h"
 
-/* A header of IPv4 and UDP, Ethernet's as queues count it, and 24 octets. */
+/* IPv4, UDP, Ethernet as queues count it, and 24 bytes. */
 #define RATE_STAMP_BYTES (20 + 8 + 14 + 24)
 
 /**
  * struct rate_stamp - such a packet
- * @rate: the least so far, bit/s
- * @now: what the source sends at, bit/s
- * @rtt: its round-trip, ns; 0 if it does not know yet
+ * @rate: the smallest rate so far, bit/s
+ * @now: the source's present rate, bit/s
+ * @rtt: the source's round-trip time, ns; 0: unknown
  */
 struct rate_stamp {
 	u64 rate;
@@ -62,7 +62,7 @@ static inline bool rate_stamp_at_source(struct sim *sim, struct packet *packet)
 {
 	struct rate_stamp *own = SIM_PRIV(packet);
 
-	/* Nobody has to be told that it goes. */
+	/* Links need no Leave. */
 	if (sim_source(sim, packet->session)->leaving)
 		return false;
 	sim_set_rate(sim, packet->session, own->rate);
@@ -73,10 +73,10 @@ static inline bool rate_stamp_at_source(struct sim *sim, struct packet *packet)
 }
 
 /**
- * rate_stamp_measure() - what came to a link since the latest look
+ * rate_stamp_measure() - a link's input rate since the previous measurement
  * @sim: the run
  * @link: the link
- * @before: bits that had come then; they are brought up to date
+ * @before: bits that had arrived then; updated
  * @seconds: since then
  *
  * Return: bit/s.
@@ -92,9 +92,9 @@ static inline double rate_stamp_measure(struct sim *sim, u32 link,
 }
 
 /**
- * struct shared_rate - a link that has one rate for all sessions
+ * struct shared_rate - a link with one rate for all sessions
  * @R: the rate, bit/s
- * @arrived: bits, at the latest look
+ * @arrived: bits, at the previous measurement
  */
 struct shared_rate {
 	double R;
@@ -102,9 +102,8 @@ struct shared_rate {
 };
 
 /*
- * The network has been there before its sessions. The rules of the family of
- * RCP let the rate of an idle link grow up to what the link has, so that is
- * where it is when the first session comes.
+ * The network is older than its sessions. The rules of the RCP family let the
+ * rate of an idle link grow to its capacity, so that is the initial rate.
  */
 static inline void shared_rate_start(struct sim *sim, u32 link)
 {
@@ -123,7 +122,7 @@ static inline void shared_rate_stamp(struct sim *sim, struct packet *packet,
 	stamp->rate = fp_min64(stamp->rate, (u64)own->R);
 }
 
-/* A tenth of a packet of 2000 bytes in a round-trip is the least, bit/s. */
+/* The minimum is a tenth of a packet of 2000 bytes in a round-trip, bit/s. */
 static inline void shared_rate_set(struct shared_rate *own, double rate,
 				   double rtt, double most)
 {

@@ -3,24 +3,24 @@
  * RCP: Dukkipati, Kobayashi, Zhang-Shen, McKeown, "Processor Sharing Flows in
  * the Internet", IWQoS 2005.
  *
- * A link has one rate R for all, and no idea of who they are. Each T it looks
- * at what came in (y) and what waits (Q), and moves R:
+ * A link has one rate R for all sessions, and does not know them. Each T it
+ * measures its input (y) and its queue (Q), and changes R:
  *
  *	R <- R (1 + T/d (alpha (C - y) - beta Q/d) / C)
  *
- * d is the mean round-trip of what crosses it, by bytes, as packets tell.
+ * d is the mean round-trip time of its traffic, by bytes, as packets report it.
  *
- * alpha is 0.1 and beta 1, as the paper on SLBN has them, and after it the one
- * on RCP. T of 10 ms, the first d, the mean of d, and the least R, a tenth of a
- * packet in a round-trip, are those of the authors' router for ns-2. That also
- * begins with R at a twentieth of C; here a link has been idle for long, and
- * has come to C by the rule itself (stamp.h).
+ * alpha is 0.1 and beta 1, as in SLBN's paper, which took them from RCP's. T of
+ * 10 ms, the initial d, the mean of d, and the least R, a tenth of a packet in
+ * a round-trip time, are those of the authors' router for ns-2. That begins
+ * with an R of a twentieth of C; here a link has been idle for long, and has
+ * reached C by the rule itself (rate_stamp.h).
  *
- * RCP's fields ride on data packets. Here there is one packet with them for
- * each session at a time, which speaks for all data of its round-trip; a source
- * hears once in that time, so on average half of it later than it would. It is
- * stamped before it waits, where a router fills in the fields of what leaves: in
- * a long queue news are older than they would be.
+ * RCP's fields are part of data packets. Here a session has one packet with
+ * them at a time, on behalf of all data of a round-trip time; a source gets one
+ * answer in that time, on average half of it late. A link sets the fields
+ * before the packet is queued, a router when the packet leaves: with a long
+ * queue the rates are older than they would be.
  */
 #include <math.h>
 
@@ -33,9 +33,9 @@
 
 struct rcp_link {
 	struct shared_rate shared;
-	double d; /* s */
-	double bits; /* that those speak for who told their round-trip */
-	double rtts; /* these, by bits */
+	double d; /* mean round-trip time, s */
+	double bits; /* data of the packets that reported a round-trip time */
+	double rtts; /* sum of these times, by bits */
 };
 
 static void link_init(struct sim *sim, u32 link)
@@ -68,7 +68,7 @@ static void timer(struct sim *sim, u32 link)
 
 	if (own->bits > 0) {
 		mean = own->rtts / own->bits;
-		/* Shorter ones are believed more slowly. */
+		/* Adapt more slowly to shorter ones. */
 		part = T / own->d;
 		if (mean < own->d)
 			part *= own->shared.R / C * mean / own->d;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reading topologies and sessions.
+ * Reads topologies and sessions. See read.h.
  *
- * JSON is parsed by yajl, which hands over each value as it comes and knows
- * where it is: so a link that cannot be is told with its line. Links may stand
- * before the nodes that they join; they are kept until all is read.
+ * JSON is parsed by yajl, which passes on each value with its position: so the
+ * error message of an invalid link has its line. Links may precede the nodes
+ * that they connect; they are kept until all is read.
  */
 #include "read.h"
 
@@ -35,13 +35,13 @@ static const char *const keys[KEYS] = {
 	"", "nodes", "links", "about", "from", "to", "rate", "delay", "duplex",
 };
 
-/* A link's end: a node, or a name if there is no such node yet. */
+/* A link's end: a node, or the name of a node that has not been read yet. */
 struct end {
-	u32 node; /* or NET_NONE */
+	u32 node; /* NET_NONE: not read yet */
 	u32 name; /* in reader->names */
 };
 
-/* A link as it stands in the file. */
+/* A link of the file. */
 struct json_link {
 	u32 line;
 	struct end from;
@@ -52,8 +52,8 @@ struct json_link {
 };
 
 enum where {
-	OUTSIDE, /* before and after all */
-	TOP, /* in the object that is all */
+	OUTSIDE, /* before and after the top object */
+	TOP, /* in the top object */
 	IN_NODES,
 	IN_LINKS,
 	IN_LINK,
@@ -65,8 +65,8 @@ struct reader {
 	yajl_handle yajl;
 	enum where where;
 	enum key key;
-	u32 seen; /* keys of the top, bit by bit */
-	u32 link_seen; /* keys of a link */
+	u32 seen; /* keys of the top object, as bits */
+	u32 link_seen; /* keys of the link, as bits */
 	struct json_link link;
 	struct json_link *links;
 	u32 link_count;
@@ -83,14 +83,14 @@ static int unexpected(struct reader *r)
 {
 	static const char *const wanted[] = {
 		[OUTSIDE] = "an object with \"nodes\" and \"links\"",
-		[TOP] = "\"nodes\" and \"links\" to be arrays, \"about\" a text",
+		[TOP] = "\"nodes\" and \"links\" to be arrays, \"about\" a string",
 		[IN_NODES] = "a name",
 		[IN_LINKS] = "an object for each link",
 		[IN_LINK] = "something else",
 	};
 
 	if (r->where == IN_LINK)
-		refuse_line(r->text.file, here(r), "\"%s\" cannot be that",
+		refuse_line(r->text.file, here(r), "\"%s\" has the wrong type",
 			    keys[r->key]);
 	refuse_line(r->text.file, here(r), "expected %s", wanted[r->where]);
 }
@@ -98,15 +98,15 @@ static int unexpected(struct reader *r)
 static void copy_name(struct reader *r, const unsigned char *text,
 		      size_t length, char name[NAME_ROOM])
 {
-	const char *wrong = name_error((const char *)text, length);
+	const char *error = name_error((const char *)text, length);
 
-	if (wrong)
-		refuse_line(r->text.file, here(r), "%s", wrong);
+	if (error)
+		refuse_line(r->text.file, here(r), "%s", error);
 	memcpy(name, text, length);
 	name[length] = '\0';
 }
 
-/* The end of a link that has such a name. */
+/* The end of a link with that name. */
 static struct end find_end(struct reader *r, const char *name)
 {
 	struct end end = { .node = name_find(&r->net->nodes, name) };
@@ -127,11 +127,11 @@ static int on_string(void *context, const unsigned char *text, size_t length)
 	if (r->where == IN_NODES) {
 		copy_name(r, text, length, name);
 		if (name_add(&r->net->nodes, name) == NET_NONE)
-			refuse_line(r->text.file, here(r), "two nodes '%s'",
-				    name);
+			refuse_line(r->text.file, here(r),
+				    "duplicate node '%s'", name);
 		return 1;
 	}
-	/* Whatever somebody has to say about it is for people. */
+	/* Ignored: a note for people. */
 	if (r->where == TOP && r->key == KEY_ABOUT)
 		return 1;
 	if (r->where != IN_LINK || (r->key != KEY_FROM && r->key != KEY_TO))
@@ -200,13 +200,14 @@ static int on_key(void *context, const unsigned char *text, size_t length)
 			break;
 	if (key == (top ? KEY_FROM : KEYS))
 		refuse_line(r->text.file, here(r),
-			    "no such key as '%.*s'; there are %s",
+			    "unknown key '%.*s'; known are %s",
 			    (int)(length < 40 ? length : 40),
 			    (const char *)text,
 			    top ? "nodes, links, about" :
 				  "from, to, rate, delay, duplex");
 	if (*seen & 1U << key)
-		refuse_line(r->text.file, here(r), "two \"%s\"", keys[key]);
+		refuse_line(r->text.file, here(r), "duplicate key \"%s\"",
+			    keys[key]);
 	*seen |= 1U << key;
 	r->key = key;
 	return 1;
@@ -278,7 +279,7 @@ static const yajl_callbacks callbacks = {
 	.yajl_end_array = on_array_end,
 };
 
-/* The line of the link that comes second where two lead the same way. */
+/* The line of the second of two links with the same ends. */
 static u32 line_of_duplicate(const struct reader *r)
 {
 	const struct net *net = r->net;
@@ -293,7 +294,7 @@ static u32 line_of_duplicate(const struct reader *r)
 	return 1;
 }
 
-/* The node at a link's end, now that all are known. */
+/* The node of a link's end, after all nodes were read. */
 static u32 node_at(const struct reader *r, const struct json_link *link,
 		   const struct end *end)
 {
@@ -311,7 +312,7 @@ static u32 node_at(const struct reader *r, const struct json_link *link,
 
 static void build_links(struct reader *r)
 {
-	const char *file = r->text.file, *wrong;
+	const char *file = r->text.file, *error;
 	u32 count = r->link_count, n;
 
 	for (n = 0; n < r->link_count; n++)
@@ -330,9 +331,9 @@ static void build_links(struct reader *r)
 		if (link->duplex)
 			net_add_link(r->net, to, from, link->rate, link->delay);
 	}
-	wrong = net_index(r->net);
-	if (wrong)
-		refuse_line(file, line_of_duplicate(r), "%s", wrong);
+	error = net_index(r->net);
+	if (error)
+		refuse_line(file, line_of_duplicate(r), "%s", error);
 }
 
 static void read_json(struct net *net, struct text text)
@@ -361,7 +362,7 @@ static void read_json(struct net *net, struct text text)
 	yajl_free(r.yajl);
 	if (!(r.seen & 1U << KEY_NODES) || !(r.seen & 1U << KEY_LINKS))
 		refuse_line(file, line_at(&r.text, r.text.length),
-			    "a topology has \"nodes\" and \"links\"");
+			    "a topology needs \"nodes\" and \"links\"");
 	build_links(&r);
 	free(r.links);
 	free(r.names.text);
@@ -370,9 +371,9 @@ static void read_json(struct net *net, struct text text)
 }
 
 /**
- * read_topology() - nodes and links
+ * read_topology() - read nodes and links
  * @net: empty
- * @file: its name; "-" is standard input
+ * @file: its name; "-": standard input
  */
 void read_topology(struct net *net, const char *file)
 {
@@ -406,8 +407,8 @@ static const char *const columns[COLUMNS] = {
 };
 
 /*
- * A line's fields, cut apart in place; quotes are taken away. One more than
- * there are columns: too many; 0: a quote has no end.
+ * Split a line into its fields in place, and remove quotes. Return: the number
+ * of fields, at most COLUMNS + 1; 0: a quote is not closed.
  */
 static u32 split_fields(char *line, char *fields[COLUMNS + 1])
 {
@@ -468,7 +469,7 @@ static void parse_path(struct net *net, struct session *session,
 		       const char *file, u32 line, char *text)
 {
 	u32 links[NET_HOPS_MAX + 1], count = 0, from = NET_NONE, to;
-	const char *wrong;
+	const char *error;
 	char *name;
 
 	while ((name = strsep(&text, ">"))) {
@@ -492,25 +493,25 @@ static void parse_path(struct net *net, struct session *session,
 	if (from != session->to && count <= NET_HOPS_MAX)
 		refuse_line(file, line, "the path does not end at '%s'",
 			    name_of(&net->nodes, session->to));
-	wrong = net_set_path(net, session, links, count);
-	if (wrong)
-		refuse_line(file, line, "%s", wrong);
+	error = net_set_path(net, session, links, count);
+	if (error)
+		refuse_line(file, line, "%s", error);
 }
 
 static void parse_session(struct net *net, const char *file, u32 line,
 			  char *fields[], u32 *lines)
 {
 	struct session *session = net_add_session(net);
-	const char *wrong =
+	const char *error =
 		name_error(fields[COLUMN_ID], strlen(fields[COLUMN_ID]));
 	double value;
 
-	if (wrong)
-		refuse_line(file, line, "id: %s", wrong);
+	if (error)
+		refuse_line(file, line, "id: %s", error);
 	session->id = name_add(&net->ids, fields[COLUMN_ID]);
 	if (session->id == NET_NONE)
 		refuse_line(file, line,
-			    "two sessions '%s', the other in line %u",
+			    "duplicate session '%s', first in line %u",
 			    fields[COLUMN_ID],
 			    lines[name_find(&net->ids, fields[COLUMN_ID])]);
 	session->from = find_node(net, file, line, fields[COLUMN_SOURCE]);
@@ -523,7 +524,7 @@ static void parse_session(struct net *net, const char *file, u32 line,
 	session->leave =
 		parse_seconds(file, line, COLUMN_LEAVE, fields[COLUMN_LEAVE]);
 	if (session->leave <= session->join && session->join != NET_NEVER)
-		refuse_line(file, line, "it leaves before it has joined");
+		refuse_line(file, line, "leave must be after join");
 	if (*fields[COLUMN_DEMAND]) {
 		value = parse_decimal(fields[COLUMN_DEMAND]);
 		if (!(value >= 1 && value <= NET_RATE_MAX))
@@ -545,7 +546,7 @@ static void parse_session(struct net *net, const char *file, u32 line,
 }
 
 static const char bad_header[] =
-	"the first line must be id,source,destination,join,leave,demand,bytes and perhaps ,path";
+	"the first line must be id,source,destination,join,leave,demand,bytes or that with ,path";
 
 static u32 check_header(const char *file, char *fields[], u32 count)
 {
@@ -560,25 +561,26 @@ static u32 check_header(const char *file, char *fields[], u32 count)
 }
 
 /**
- * read_sessions() - who joins and leaves when
+ * read_sessions() - read sessions
  * @net: with its topology
- * @file: its name; "-" is standard input
+ * @file: its name; "-": standard input
  *
- * Sessions without a path get the shortest.
+ * Sessions without a path get the shortest one.
  */
 void read_sessions(struct net *net, const char *file)
 {
 	struct text text = read_text(file);
 	char *fields[COLUMNS + 1], *rest = text.data, *row;
 	u32 line = 0, wanted = 0, count, room = 0, which = 0, *lines = NULL;
-	const char *wrong;
+	const char *error;
 
 	if (strlen(text.data) != text.length)
 		refuse_line(file, line_at(&text, strlen(text.data)),
-			    "a 0 in the text");
+			    "NUL byte");
 	if (text.length && text.data[text.length - 1] != '\n')
-		refuse_line(file, line_at(&text, text.length),
-			    "the last line has no end: is the file whole?");
+		refuse_line(
+			file, line_at(&text, text.length),
+			"the last line has no line end: is the file truncated?");
 	while ((row = strsep(&rest, "\n")) && rest) {
 		size_t length = strlen(row);
 
@@ -590,8 +592,7 @@ void read_sessions(struct net *net, const char *file)
 		fields[COLUMN_PATH] = NULL;
 		count = split_fields(row, fields);
 		if (!count)
-			refuse_line(file, line,
-				    "a quotation mark has no second one here");
+			refuse_line(file, line, "unterminated quote");
 		if (!wanted) {
 			wanted = check_header(file, fields, count);
 			continue;
@@ -599,8 +600,8 @@ void read_sessions(struct net *net, const char *file)
 		if (count > COLUMNS)
 			refuse_line(file, line, "more than %u fields", COLUMNS);
 		if (count != wanted)
-			refuse_line(file, line, "%u fields instead of %u",
-				    count, wanted);
+			refuse_line(file, line, "%u fields, expected %u", count,
+				    wanted);
 		lines = grow_array(lines, net->session_count, &room,
 				   sizeof(u32));
 		lines[net->session_count] = line;
@@ -608,9 +609,9 @@ void read_sessions(struct net *net, const char *file)
 	}
 	if (!wanted)
 		check_header(file, fields, 0);
-	wrong = net_route(net, &which);
-	if (wrong)
-		refuse_line(file, lines ? lines[which] : 1, "%s", wrong);
+	error = net_route(net, &which);
+	if (error)
+		refuse_line(file, lines ? lines[which] : 1, "%s", error);
 	free(lines);
 	free(text.data);
 }

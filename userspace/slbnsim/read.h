@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reading what users write: a topology as JSON, sessions as CSV.
+ * Reads a topology as JSON, and sessions as CSV.
  *
  *	{"nodes": ["a", "b"],
  *	 "links": [{"from": "a", "to": "b", "rate": 1e9, "delay": 0.005,
@@ -10,10 +10,10 @@
  *	id,source,destination,join,leave,demand,bytes,path
  *	s1,a,b,0,,,,
  *
- * Rates are bit/s; times in the files are seconds. A field of a session that is
- * empty means never, or without limit; the column path may be missing, and has
- * nodes with > between; "about" may be missing, and is for people. What is wrong
- * is told with file and line, and is the end of the program: exit status 2.
+ * Rates are in bit/s, times in seconds. An empty field means never, or
+ * unlimited. The column path is optional; nodes are separated by >. "about" is
+ * optional and ignored. Invalid files end the program with status 2 and an
+ * error message with file and line.
  */
 #ifndef SLBNSIM_READ_H
 #define SLBNSIM_READ_H

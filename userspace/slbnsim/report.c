@@ -19,7 +19,7 @@ static void put_double(json_object *to, const char *name, double value)
 	json_object_object_add(to, name, json_object_new_double(value));
 }
 
-/* So many digits as say all that a rate is known to. */
+/* Rounded to 0.001 bit/s, far above the rounding errors of max-min rates. */
 static void put_rate(json_object *to, const char *name, double rate)
 {
 	put_double(to, name, round(rate * 1e3) / 1e3);
@@ -121,7 +121,7 @@ static json_object *link_json(struct sim *sim, u32 number)
 	const struct link_load *load = sim_link_load(sim, number);
 	json_object *one = json_object_new_object();
 	double over = (double)load->max_assigned / net->links[number].rate - 1;
-	/* First of all: fluid has flowed until now. */
+	/* This updates the fluid, and so the longest wait. */
 	u64 data = sim_data_bits(sim, number) / 8;
 
 	put_text(one, "from", name_of(&net->nodes, net->links[number].from));
@@ -134,7 +134,7 @@ static json_object *link_json(struct sim *sim, u32 number)
 	return one;
 }
 
-/* Control packets of sources: what became of them. */
+/* The fate of the control packets that sources sent. */
 static void put_packets(json_object *to, const struct sim_counts *counts)
 {
 	json_object *one = json_object_new_object();
@@ -162,8 +162,8 @@ static double largest_overshoot(const struct sim *sim)
 }
 
 /*
- * An exact rate in a table. It takes printf() long to find three decimals of a
- * double, but a long double holds a thousand times as much without rounding.
+ * The max-min rate of a table's row. printf() is slow with decimals of a
+ * double; a long double multiplies by 1000 without rounding.
  */
 static void print_exact(double rate)
 {
@@ -312,7 +312,7 @@ void report_sample(json_object *series, const struct sample *sample)
 	json_object_array_add(series, one);
 }
 
-/* How long sessions took that had something to send, by packets of 2000 bytes. */
+/* Completion times of sessions, with their size in packets of 2000 bytes. */
 static json_object *completions_json(const struct sim *sim)
 {
 	json_object *list = json_object_new_array(), *one, *value;
@@ -375,7 +375,7 @@ void report_experiment(const struct command *command, struct sim *sim,
 		   experiment_round_trip(sim->net) / 1e9);
 	put_double(all, "last_change", sim->counts.last_change / 1e9);
 	put_double(all, "largest_overshoot", largest_overshoot(sim));
-	/* The only thing that differs from run to run. */
+	/* Not reproducible, unlike everything else. */
 	put_double(all, "simulated_in_seconds", cpu_seconds);
 	json_object_object_add(all, "series", series);
 	if (command->experiment->sized)

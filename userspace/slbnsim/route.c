@@ -447,7 +447,7 @@ static const char *join_path(struct net *net, const struct link_list *m,
 const char *net_route(struct net *net, u32 *which)
 {
 	u32 nodes = net->nodes.count, *order, count, n, at;
-	const char *wrong = NULL;
+	const char *error = NULL;
 	struct link_list m = {};
 	struct segment *segments;
 	struct partial_path c;
@@ -467,7 +467,7 @@ const char *net_route(struct net *net, u32 *which)
 	order = alloc_u32(net->session_count);
 	segments = malloc((net->session_count + 1UL) * sizeof(*segments));
 	if (!t.arcs || !s.distance || !segments) {
-		wrong = "out of memory";
+		error = "out of memory";
 		goto out;
 	}
 	memset(s.distance, 0xff, nodes * sizeof(u64));
@@ -476,30 +476,30 @@ const char *net_route(struct net *net, u32 *which)
 	find_components(net, &t);
 	drop_bridges(net, &t);
 	find_root_paths(net, &t, &s);
-	for (n = net->session_count; n-- && !wrong;) {
+	for (n = net->session_count; n-- && !error;) {
 		if (net->sessions[n].path != NET_NONE)
 			continue;
 		*which = n;
-		wrong = climb(net, &t, &net->sessions[n], &c);
+		error = climb(net, &t, &net->sessions[n], &c);
 		segments[n].head = c.head;
 		segments[n].tail = c.tail;
 		segments[n].room = NET_HOPS_MAX - c.head_count - c.tail_count;
 	}
-	count = wrong ? 0 : sort_segments(net, segments, order);
-	for (at = 0; at < count && !wrong; at++) {
+	count = error ? 0 : sort_segments(net, segments, order);
+	for (at = 0; at < count && !error; at++) {
 		struct segment *segment = &segments[order[at]];
 
 		if (!at || segment->head != segments[order[at - 1]].head)
 			find_distances(&t, &s, segment->head, false);
 		*which = order[at];
-		wrong = find_segment(net, &s, segment, &m);
+		error = find_segment(net, &s, segment, &m);
 	}
-	for (n = 0; n < net->session_count && !wrong; n++) {
+	for (n = 0; n < net->session_count && !error; n++) {
 		if (net->sessions[n].path != NET_NONE)
 			continue;
 		*which = n;
 		climb(net, &t, &net->sessions[n], &c);
-		wrong = join_path(net, &m, segments[n].first, &net->sessions[n],
+		error = join_path(net, &m, segments[n].first, &net->sessions[n],
 				  &c);
 	}
 out:
@@ -514,5 +514,5 @@ out:
 	free(order);
 	free(segments);
 	free(m.links);
-	return wrong;
+	return error;
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * The events of a network: what each does, and which follow from it.
- */
+/* The event loop: what each event does, and the events that follow. */
 #include "event.h"
 #include "random.h"
 #include "sim.h"
 
 #define NSEC_PER_SEC 1000000000ULL
 #define MILLION 1000000ULL
-/* As slbnd has them: when to ask again, ns, and when not to any more. */
+/*
+ * slbnd's timeouts for retransmissions, ns, and its retransmissions of a Leave.
+ */
 #define FIRST_TIMEOUT 200000000ULL
 #define SHORTEST_TIMEOUT 20000000ULL
 #define LONGEST_TIMEOUT 200000000ULL
@@ -33,8 +33,8 @@ static bool is_control_event(u64 what)
 /* ------------------------------------------------------------------------ */
 /* Links                                                                    */
 
-/* Let fluid flow until now. */
-static struct traffic *flow(struct sim *sim, u32 link)
+/* Bring the fluid of a link up to date. */
+static struct traffic *update_fluid(struct sim *sim, u32 link)
 {
 	struct traffic *traffic = &sim->traffic[link];
 	struct link_state *state = sim_link_state(sim, link);
@@ -52,7 +52,7 @@ static struct traffic *flow(struct sim *sim, u32 link)
 	return traffic;
 }
 
-/* How long a drop of fluid waits that comes just now, ns. */
+/* The queueing delay of fluid that arrives now, ns. */
 static u64 fluid_wait(const struct sim *sim, u32 link)
 {
 	return sim->traffic[link].pool / sim_link(sim, link)->rate *
@@ -60,11 +60,11 @@ static u64 fluid_wait(const struct sim *sim, u32 link)
 }
 
 /**
- * sim_arrived_bits() - what has come to a link so far
+ * sim_arrived_bits() - data and control packets that have arrived at a link
  * @sim: the run
  * @link: the link
  *
- * Return: bits of data and control packets.
+ * Return: bits.
  */
 double sim_arrived_bits(struct sim *sim, u32 link)
 {
@@ -73,7 +73,7 @@ double sim_arrived_bits(struct sim *sim, u32 link)
 }
 
 /**
- * sim_data_bits() - what of this was data
+ * sim_data_bits() - data that has arrived at a link
  * @sim: the run
  * @link: the link
  *
@@ -85,12 +85,12 @@ double sim_data_bits(struct sim *sim, u32 link)
 
 	if (!sim->traffic)
 		return 0;
-	traffic = flow(sim, link);
+	traffic = update_fluid(sim, link);
 	return traffic->fluid_in + 8.0 * traffic->packets;
 }
 
 /**
- * sim_queued_bits() - what waits for a link
+ * sim_queued_bits() - the length of a link's queue
  * @sim: the run
  * @link: the link
  *
@@ -104,15 +104,16 @@ double sim_queued_bits(struct sim *sim, u32 link)
 	if (state->free_at > sim->now)
 		bits = (state->free_at - sim->now) / 1e9 *
 		       sim_link(sim, link)->rate;
-	return sim->traffic ? bits + flow(sim, link)->pool : bits;
+	return sim->traffic ? bits + update_fluid(sim, link)->pool : bits;
 }
 
 /**
- * sim_sent_bytes() - what a source has sent so far, or what has arrived of it
+ * sim_sent_bytes() - data of a session
  * @sim: the run, with data
- * @session: whose
+ * @session: the session
  *
- * Return: bytes; of a fluid what it has sent, of packets what has arrived.
+ * Return: bytes; of a fluid those that were sent, of packets those that have
+ * arrived.
  */
 u64 sim_sent_bytes(const struct sim *sim, u32 session)
 {
@@ -124,7 +125,7 @@ u64 sim_sent_bytes(const struct sim *sim, u32 session)
 	return data->arrived + (u64)(rate / 1e9 * (sim->now - data->sent) / 8);
 }
 
-/* BYTES go onto a link; when they are at its other end. */
+/* Transmit BYTES on a link. Return: when they arrive at its other end, ns. */
 static u64 transmit(struct sim *sim, u32 link, u64 bytes)
 {
 	const struct link *here = sim_link(sim, link);
@@ -132,9 +133,9 @@ static u64 transmit(struct sim *sim, u32 link, u64 bytes)
 	u64 begin = fp_max64(state->free_at, sim->now);
 
 	if (sim->options.fluid) {
-		const struct traffic *traffic = flow(sim, link);
+		const struct traffic *traffic = update_fluid(sim, link);
 
-		/* Behind the fluid, and never before another packet. */
+		/* Behind the queued fluid, and behind other packets. */
 		begin = fp_max64(begin, sim->now + traffic->pool / here->rate *
 							   NSEC_PER_SEC);
 	}
@@ -148,8 +149,9 @@ static u64 transmit(struct sim *sim, u32 link, u64 bytes)
 /* Control packets                                                          */
 
 /*
- * When a packet is sent again: early, since links expect to hear of a session
- * in each epoch, but not before an answer could be there.
+ * The timeout for a retransmission, ns: early, since links forget a session
+ * that sends no packet within an epoch, but not before an answer can have
+ * arrived.
  */
 static u64 source_timeout(const struct source *source)
 {
@@ -159,14 +161,14 @@ static u64 source_timeout(const struct source *source)
 	return fp_max64(fp_max64(timeout, rtt + rtt / 2), SHORTEST_TIMEOUT);
 }
 
-/* A packet is no more. Its source finds out by the time. */
+/* A packet is lost; its source retransmits it after the timeout. */
 static void lose_packet(struct sim *sim, u32 number)
 {
 	struct source *source = sim_source(sim, number);
 	struct packet *packet = sim_packet(sim, number);
 
 	sim->counts.lost++;
-	/* What there will be of it stands at the source. */
+	/* The next transmission starts at the source. */
 	packet->hop = 0;
 	packet->up = false;
 	if (source->stage != STAGE_WAITING)
@@ -177,7 +179,7 @@ static void lose_packet(struct sim *sim, u32 number)
 	wheel_add(&sim->wheel, source->due, event(EVENT_CYCLE, number, 0));
 }
 
-/* Does a link lose what is sent on it just now? */
+/* Is a packet lost that is sent on a link now? */
 static bool is_lost_on(struct sim *sim, u32 link)
 {
 	const struct sim_options *options = &sim->options;
@@ -203,7 +205,9 @@ static void forward(struct sim *sim, const struct packet *packet, u32 link)
 			  event(EVENT_CONTROL, packet->session, 0));
 }
 
-/* The link that a packet has before it on its way down, or passed last. */
+/*
+ * The next link of a packet, downstream; upstream, the one that it passed last.
+ */
 static u32 link_at(const struct sim *sim, const struct packet *packet, u8 hop)
 {
 	return sim->net->hops[packet->path + hop];
@@ -252,7 +256,7 @@ static struct packet *sent_copy(const struct sim *sim, u32 number)
 	return (struct packet *)(sim->sent_packets + number * sim->packet_size);
 }
 
-/* Its source has made a packet, which may have to be sent again. */
+/* Save the packet that a source has made, for retransmissions. */
 static void save_packet(struct sim *sim, u32 number)
 {
 	if (sim->sent_packets)
@@ -266,7 +270,9 @@ static void send_next(struct sim *sim, u32 number)
 	send_packet(sim, number);
 }
 
-/* The same once more. */
+/*
+ * Retransmit the packet, or give up after so many retransmissions of a Leave.
+ */
 static void retransmit(struct sim *sim, u32 number)
 {
 	struct source *source = sim_source(sim, number);
@@ -289,14 +295,17 @@ static u64 next_pause(struct sim *sim, u32 number)
 	const struct source *source = sim_source(sim, number);
 	u64 mean = sim->options.pause, next = sim->now, bits, least;
 
-	/* Half of the mean to one and a half. */
+	/* From 0.5 to 1.5 times the mean. */
 	if (mean)
 		next += mean / 2 + draw(&sim->random) % (mean + 1);
 	next = fp_max64(next,
 			source->sent_at + sim->options.algorithm->min_interval);
 	if (sim->options.control_share && source->rate &&
 	    !sim->options.algorithm->piggybacks) {
-		/* Both ways, over what they may take of the rate. */
+		/*
+		 * Downstream and upstream bits, over the bit/s that they may
+		 * take.
+		 */
 		bits = 16ULL * sim_packet(sim, number)->bytes;
 		least = bits * 1000 * NSEC_PER_SEC / source->rate;
 		least /= sim->options.control_share;
@@ -312,7 +321,7 @@ static void receive_answer(struct sim *sim, u32 number)
 {
 	struct source *source = sim_source(sim, number);
 
-	/* Nobody is there to hear it. */
+	/* The source is gone. */
 	if (source->stage == STAGE_GONE) {
 		sim->counts.lost++;
 		return;
@@ -373,7 +382,7 @@ static u32 new_front(struct sim *sim)
 	return sim->front_count++;
 }
 
-/* A front comes to its next link, or is at the end. */
+/* A front arrives at its next link, or at the destination. */
 static void front_arrives(struct sim *sim, u32 number)
 {
 	struct front *front = &sim->fronts[number];
@@ -387,9 +396,9 @@ static void front_arrives(struct sim *sim, u32 number)
 		return;
 	}
 	link = sim->net->hops[session->path + front->hop];
-	traffic = flow(sim, link);
+	traffic = update_fluid(sim, link);
 	traffic->fluid += front->change;
-	/* What is left of many changes is rounding. */
+	/* Remove what many changes leave by rounding. */
 	if (traffic->fluid < 0.001)
 		traffic->fluid = 0;
 	sim->counts.data++;
@@ -399,7 +408,9 @@ static void front_arrives(struct sim *sim, u32 number)
 		  event(EVENT_FRONT, number, 0));
 }
 
-/* A source's fluid becomes another: what it has sent so far, and the change. */
+/*
+ * The rate of a source's fluid changes: count what it has sent, start a front.
+ */
 static void change_fluid(struct sim *sim, u32 number, u64 before)
 {
 	const struct session *session = &sim->net->sessions[number];
@@ -432,7 +443,7 @@ static void schedule_data(struct sim *sim, u32 number)
 
 	if (!sim->options.data_bytes || !source->rate || source->leaving)
 		return;
-	/* A change of rate is felt by the packet that is due next. */
+	/* A new rate applies to the next packet already. */
 	data = &sim->data_sources[number];
 	due = data->sent;
 	if (due)
@@ -454,7 +465,10 @@ static void leave(struct sim *sim, u32 number)
 	    (session->silent && sim->now >= session->leave)) {
 		source->stage = STAGE_GONE;
 	} else if (source->stage == STAGE_PAUSE) {
-		/* What was to be sent has been made before this was known. */
+		/*
+		 * Send the packet that it has made now; its answer becomes the
+		 * Leave.
+		 */
 		source->due = sim->now;
 		wheel_add(&sim->wheel, sim->now, event(EVENT_CYCLE, number, 0));
 	}
@@ -504,9 +518,9 @@ static void data_arrives(struct sim *sim, u32 number, u32 hop)
 }
 
 /**
- * sim_set_rate() - a source sends at another rate from now on
+ * sim_set_rate() - assign a rate
  * @sim: the run
- * @session: whose source
+ * @session: the session
  * @rate: bit/s
  */
 void sim_set_rate(struct sim *sim, u32 session, u64 rate)
@@ -539,8 +553,8 @@ void sim_set_rate(struct sim *sim, u32 session, u64 rate)
 /* ------------------------------------------------------------------------ */
 /* The run                                                                  */
 
-/* All fluid has been sent; the last drop has the path before it. */
-static void empty(struct sim *sim, u32 number)
+/* All fluid has been sent; compute when the last of it arrives. */
+static void end_fluid(struct sim *sim, u32 number)
 {
 	const struct session *session = &sim->net->sessions[number];
 	struct data_source *data = &sim->data_sources[number];
@@ -550,7 +564,7 @@ static void empty(struct sim *sim, u32 number)
 	for (hop = 0; hop < session->hops; hop++) {
 		u32 link = sim->net->hops[session->path + hop];
 
-		flow(sim, link);
+		update_fluid(sim, link);
 		there += sim_link(sim, link)->delay + fluid_wait(sim, link);
 	}
 	leave(sim, number);
@@ -565,7 +579,7 @@ static void join(struct sim *sim, u32 number)
 	u32 was = sim->net->sessions[number].moved_from;
 	u64 rate;
 
-	/* It may have left in the same sample. */
+	/* It may have left at the same time. */
 	if (source->stage != STAGE_NOT_JOINED)
 		return;
 	if (was && sim->options.algorithm->move) {
@@ -593,7 +607,7 @@ static void handle_event(struct sim *sim, u64 what)
 		break;
 	case EVENT_CYCLE:
 		source = sim_source(sim, number);
-		/* Not if another one has come before it. */
+		/* Unless the packet was rescheduled. */
 		if (source->due != sim->now)
 			break;
 		if (source->stage == STAGE_PAUSE)
@@ -622,18 +636,18 @@ static void handle_event(struct sim *sim, u64 what)
 		source = sim_source(sim, number);
 		if (sim->data_sources[number].due == sim->now &&
 		    !source->leaving)
-			empty(sim, number);
+			end_fluid(sim, number);
 		break;
 	}
 }
 
-/* How many places before its turn memory is asked for, in this order. */
+/* How many events ahead each kind of memory is prefetched, in this order. */
 #define FETCH_PACKET 32U
 #define FETCH_PATH 24U
 #define FETCH_LINKS 16U
 #define FETCH_LOAD 8U
 
-/* To be inline: gcc leaves out calls of functions that do nothing but this. */
+/* Inline, since gcc drops calls of functions that only prefetch. */
 static __always_inline void fetch(const void *memory, size_t size)
 {
 	const char *at = memory;
@@ -663,16 +677,16 @@ static __always_inline void fetch_path(const struct sim *sim, u64 what)
 }
 
 /*
- * Which of its path's links a packet comes to next, on its way down; on its way
- * back, the one whose other end it is at. A processor guesses badly which way a
- * packet goes, so that is reckoned here, not decided.
+ * The index in its path of the link that a packet uses next, downstream, or
+ * whose other end it is at, upstream. Without branches, since the direction of
+ * a packet is hard to predict.
  */
 static __always_inline u8 hop_next(const struct packet *packet)
 {
 	return packet->hop - (packet->up | (packet->hop == packet->hops));
 }
 
-/* A link, whose other way is mostly beside it. */
+/* A link; its reverse is mostly beside it. */
 static __always_inline void fetch_link(const struct sim *sim, u32 link)
 {
 	__builtin_prefetch(sim_link(sim, link));
@@ -685,7 +699,10 @@ static __always_inline void fetch_links(const struct sim *sim, u64 what)
 	u8 hop = hop_next(packet);
 
 	fetch_link(sim, link_at(sim, packet, hop));
-	/* On its way back it goes on over another; if not, the same again. */
+	/*
+	 * Upstream, also the link that it uses next; downstream, the same link
+	 * again.
+	 */
 	hop -= packet->up & (hop > 0);
 	fetch_link(sim, link_at(sim, packet, hop));
 }
@@ -699,10 +716,10 @@ static __always_inline void fetch_load(const struct sim *sim, u64 what)
 }
 
 /*
- * With many sessions, nearly all that an event needs is far from the processor:
- * a packet, which tells where in the path it is, which tells what link it has to
- * do with. So these are asked for while others before it have their turn. It is
- * no harm if a packet has moved in between, but for the time.
+ * With many sessions nearly all memory accesses of an event are cache misses,
+ * and each depends on the one before: the packet, its position in the path, the
+ * link. So they are prefetched stage by stage while earlier events are handled.
+ * If a packet has moved in between, only time is lost.
  */
 static void fetch_ahead(struct sim *sim)
 {
@@ -722,7 +739,7 @@ static void fetch_ahead(struct sim *sim)
 			fetch_load(sim, what);
 }
 
-/* When the next session joins or leaves, and which. */
+/* When the next session joins or leaves. */
 static u64 next_session_event(const struct sim *sim, bool *leaves)
 {
 	const struct net *net = sim->net;
@@ -737,9 +754,9 @@ static u64 next_session_event(const struct sim *sim, bool *leaves)
 }
 
 /**
- * sim_run() - let time pass
+ * sim_run() - simulate until a time
  * @sim: the run
- * @until: up to here, ns; what happens just then has happened
+ * @until: ns; events of just this time are included
  */
 void sim_run(struct sim *sim, u64 until)
 {
@@ -749,7 +766,7 @@ void sim_run(struct sim *sim, u64 until)
 
 	for (;;) {
 		call = next_session_event(sim, &leaves);
-		/* Calls are before other events of the same time. */
+		/* Joins and leaves precede other events of the same time. */
 		while (call && wheel_next(&sim->wheel,
 					  fp_min64(call - 1, until), &next)) {
 			sim->now = next.time;

@@ -62,10 +62,10 @@ static void init_links(struct sim *sim)
 }
 
 /**
- * sim_init() - a network at time 0
- * @sim: all of it is set
- * @net: the network, with the paths of its sessions; it must stay as it is
- * @options: how the run is to be
+ * sim_init() - set up a run, at time 0
+ * @sim: set up
+ * @net: the network, with the paths of its sessions; it must not change
+ * @options: of the run
  */
 void sim_init(struct sim *sim, const struct net *net,
 	      const struct sim_options *options)

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SLBN, as the kernel's sch_slbn and slbnd run it: this is only what hands
- * their packets to the tasks of include/fairpath/slbn/slbn_core.h, which are compiled here
- * as they are there.
+ * SLBN, as sch_slbn and slbnd run it: glue between the simulator and
+ * include/fairpath/slbn/slbn_core.h, which is compiled here as it is in the
+ * kernel.
  *
  * slbn-paper is the algorithm as printed (with the corrections that the core
- * tells of): three integers for each link, and nothing is forgotten. slbn heals
- * too: ledgers and epochs of a second, in each of which a link hears of a
- * session, as slbnd sees to. The memory of recent visits only matters when
- * packets are lost, and is left out where none is. The kernel's has room for all
- * packets that can come in a second, 35 for each Mbit/s; this one for sixteen
- * times the sessions that ever cross the link, if it may: with but twice as many,
- * rows run over here and there, and rates are off again and again.
+ * lists): three integers for each link, and no recovery. slbn recovers from
+ * losses and failures: ledgers, and epochs of a second, in each of which a
+ * session sends a packet, as with slbnd. The memory of recent packets only
+ * matters if packets are lost, and is omitted otherwise. The kernel's has room
+ * for all packets that can arrive in a second, 35 for each Mbit/s; this one for
+ * sixteen times the sessions that cross the link, unless --memory limits it.
+ * With only twice as many some rows overflow, and rates are off repeatedly.
  *
- * What a link drops, since it knows nothing of it, its source sends again.
+ * A packet that a link drops because of its memory is retransmitted by its
+ * source.
  *
- * A source keeps nothing. All that slbnd's does its packet has, too: links only
- * rewrite what an answer rewrites, and the demand does not change. So with many
- * sessions there is less memory to go through.
+ * Sources have no state: the packet has all of slbnd's, since links only
+ * rewrite what an answer rewrites, and demands do not change. So many sessions
+ * need less memory.
  */
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "random.h"
 #include "sim.h"
@@ -27,10 +29,10 @@
 #include <fairpath/slbn/slbn_core.h>
 #include <fairpath/slbn/slbn_wire.h>
 
-/* IPv4 and UDP; Ethernet, as queues count it. */
-#define BELOW (20 + 8 + 14)
+/* IPv4, UDP, and Ethernet as queues count it, bytes. */
+#define HEADERS (20 + 8 + 14)
 
-struct slbn_memory {
+struct slbnsim_packet {
 	struct slbn_packet pkt;
 	u16 tags[];
 };
@@ -40,24 +42,24 @@ struct slbnsim_link {
 	u32 rows;
 };
 
-/* One for all links. */
+/* Of all links together. */
 static struct slbn_link_stats stats;
 
 static size_t packet_memory(u32 hops)
 {
-	return sizeof(struct slbn_memory) + hops * sizeof(u16);
+	return sizeof(struct slbnsim_packet) + hops * sizeof(u16);
 }
 
 static u32 packet_bytes(u32 hops)
 {
-	return BELOW + slbn_tag_at(hops);
+	return HEADERS + slbn_tag_at(hops);
 }
 
-static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
+static void process(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 {
 	const struct link *here = sim_link(sim, link);
 	struct slbnsim_link *own = sim_link_priv(sim, link);
-	struct slbn_memory *memory = SIM_PRIV(packet);
+	struct slbnsim_packet *memory = SIM_PRIV(packet);
 	const struct slbn_link_params params = {
 		.C = here->rate,
 		.epoch = epoch,
@@ -72,17 +74,18 @@ static void visit(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 }
 
 #define EPOCH 1000000000ULL
-/* Visits that a link can remember, for each session that crosses it. */
-#define ROOM 16ULL
+/* Memory entries for each session that crosses a link. */
+#define ENTRIES_PER_SESSION 16ULL
 
-static void visit_healing(struct sim *sim, struct packet *packet, u32 link)
+static void process_with_recovery(struct sim *sim, struct packet *packet,
+				  u32 link)
 {
-	visit(sim, packet, link, EPOCH);
+	process(sim, packet, link, EPOCH);
 }
 
-static void visit_plain(struct sim *sim, struct packet *packet, u32 link)
+static void process_as_printed(struct sim *sim, struct packet *packet, u32 link)
 {
-	visit(sim, packet, link, 0);
+	process(sim, packet, link, 0);
 }
 
 static void link_init(struct sim *sim, u32 link)
@@ -92,25 +95,24 @@ static void link_init(struct sim *sim, u32 link)
 	slbn_link_init(&own->vars, 0, draw(&sim->random));
 }
 
-static void link_init_healing(struct sim *sim, u32 link)
+static void link_init_with_recovery(struct sim *sim, u32 link)
 {
 	struct slbnsim_link *own = sim_link_priv(sim, link);
-	u64 visits;
+	u64 entries;
 
 	link_init(sim, link);
 	if (!sim_is_lossy(sim))
 		return;
-	visits = fp_min64(ROOM * sim->crossing[link], sim->options.memory);
-	if (!visits)
+	entries = fp_min64(ENTRIES_PER_SESSION * sim->crossing[link],
+			   sim->options.memory);
+	if (!entries)
 		return;
-	for (own->rows = 1; own->rows * SLBN_MEMORY_WAYS < visits;)
+	for (own->rows = 1; own->rows * SLBN_MEMORY_WAYS < entries;)
 		own->rows *= 2;
 	own->vars.memory = calloc((size_t)own->rows * SLBN_MEMORY_WAYS,
 				  sizeof(struct slbn_memory_entry));
-	if (!own->vars.memory) {
-		fputs("slbnsim: out of memory\n", stderr);
-		exit(1);
-	}
+	if (!own->vars.memory)
+		out_of_memory();
 }
 
 static void link_end(struct sim *sim, u32 link)
@@ -120,10 +122,10 @@ static void link_end(struct sim *sim, u32 link)
 	free(own->vars.memory);
 }
 
-/* The packet that stands ready at the source. */
-static void set_out(struct packet *packet, const struct slbn_source *source)
+/* Copy the source's next packet. */
+static void copy_packet(struct packet *packet, const struct slbn_source *source)
 {
-	struct slbn_memory *own = SIM_PRIV(packet);
+	struct slbnsim_packet *own = SIM_PRIV(packet);
 
 	own->pkt = source->pkt;
 	memcpy(own->tags, source->tags, source->pkt.slots * sizeof(u16));
@@ -136,24 +138,24 @@ static void join(struct sim *sim, struct packet *packet)
 	struct slbn_source source;
 
 	slbn_source_join(&source, id, session->demand, session->hops);
-	set_out(packet, &source);
+	copy_packet(packet, &source);
 }
 
-/* The path is another, and nobody has told the source. */
+/* The packet takes another path, and the source does not know. */
 static void move(struct sim *sim, struct packet *packet,
 		 const struct packet *was)
 {
 	const struct session *session = &sim->net->sessions[packet->session];
-	struct slbn_memory *own = SIM_PRIV(packet);
+	struct slbnsim_packet *own = SIM_PRIV(packet);
 
 	memcpy(own, SIM_PRIV(was), sim->packet_size - sizeof(*packet));
-	/* Of as many hops as both paths have; without tags so far. */
+	/* Hop slots for the longer path; tags of additional hops are 0. */
 	own->pkt.slots = fp_max(own->pkt.slots, session->hops);
 }
 
 static void turn(struct sim *sim, struct packet *packet)
 {
-	struct slbn_memory *own = SIM_PRIV(packet);
+	struct slbnsim_packet *own = SIM_PRIV(packet);
 
 	(void)sim;
 	slbn_destination_reply(&own->pkt);
@@ -161,11 +163,11 @@ static void turn(struct sim *sim, struct packet *packet)
 
 static bool answer(struct sim *sim, struct packet *packet)
 {
-	struct slbn_memory *ack = SIM_PRIV(packet);
+	struct slbnsim_packet *ack = SIM_PRIV(packet);
 	bool left = ack->pkt.type == SLBN_LEAVE_ACK;
 	struct slbn_source source;
 
-	/* What it sent, but for what becomes another now. */
+	/* The source's state, but for what the answer sets. */
 	source.D = sim_demand(sim, packet->session);
 	source.leaving = sim_source(sim, packet->session)->leaving;
 	source.pkt = ack->pkt;
@@ -174,24 +176,24 @@ static bool answer(struct sim *sim, struct packet *packet)
 		return false;
 	if (!source.leaving)
 		sim_set_rate(sim, packet->session, source.rate);
-	/* The tags are those that came back. */
+	/* The packet keeps the tags of the answer. */
 	ack->pkt = source.pkt;
 	return true;
 }
 
 const struct algorithm slbn_algorithm = {
 	.name = "slbn",
-	.about = "SLBN with healing, as the kernel runs it",
+	.about = "SLBN with recovery, as the kernel runs it",
 	.link_memory = sizeof(struct slbnsim_link),
 	.packet_memory = packet_memory,
 	.packet_bytes = packet_bytes,
-	.link_init = link_init_healing,
+	.link_init = link_init_with_recovery,
 	.link_end = link_end,
 	.join = join,
 	.move = move,
-	.down = visit_healing,
+	.down = process_with_recovery,
 	.at_destination = turn,
-	.up = visit_healing,
+	.up = process_with_recovery,
 	.at_source = answer,
 	.max_interval = EPOCH / 4,
 };
@@ -205,8 +207,8 @@ const struct algorithm slbn_paper_algorithm = {
 	.link_init = link_init,
 	.join = join,
 	.move = move,
-	.down = visit_plain,
+	.down = process_as_printed,
 	.at_destination = turn,
-	.up = visit_plain,
+	.up = process_as_printed,
 	.at_source = answer,
 };

@@ -3,25 +3,25 @@
  * s-PERC: Jose, Ibanez, Alizadeh, McKeown, "A Distributed Algorithm to
  * Calculate Max-Min Fair Rates Without Per-Flow State", SIGMETRICS 2019.
  *
- * Of the same class as SLBN: links have a constant state, and packets carry for
- * each hop what the session is counted with there. A link counts a session as
+ * Like SLBN, links have constant state, and packets carry for each hop the rate
+ * that the session is counted with there. A link counts a session as
  * bottlenecked here (B) or elsewhere (E), with its limit e, and offers
  *
  *	b = (C - SumE) / NumB
  *
- * An offer can be too low for a while, because someone is still counted with
- * too large an e. So a link remembers the largest e of late (MaxE, over two
- * rounds), and an offer below that is marked to be ignored by the other links:
- * that is what makes it converge, in 6 N rounds at most.
+ * An offer can be too low for a while, because some session is still counted
+ * with too large an e. So a link keeps the largest e of two rounds (MaxE), and
+ * marks an offer below it, so that the other links ignore it: this makes the
+ * algorithm converge, in 6 N rounds at most.
  *
- * The round must be longer than the time between two visits of a session. It is
- * 250 ms here, or another that is asked for: more than any round-trip of the
- * experiments, though not than the time between packets of a session of some
- * 1 Mbit/s or less, whose control packets may not take more than 1 % of that. A
- * round of a second makes all wait: offers are ignored for up to two.
+ * The round must be longer than the time between two packets of a session. It
+ * is 250 ms, or that of --round: longer than any round-trip time of the
+ * experiments, but not than the time between packets of a session of some 1
+ * Mbit/s or less, whose control packets may take 1 % of that at most. A round
+ * of a second delays all sessions: offers are ignored for up to two.
  *
- * Rates are integers; a demand is an offer that is never ignored. What the
- * source sends at is the least of what it has been counted with.
+ * Rates are integers; a demand is an offer that is never ignored. The source
+ * sends at the smallest rate that it has been counted with.
  */
 #include "perc_common.h"
 
@@ -46,7 +46,7 @@ static void process(struct sim *sim, struct packet *packet, u32 link)
 		return;
 	b = perc_offer(&own->counts, here->rate);
 	perc_add(&own->counts, entry, e, b);
-	/* By what it was before this one. */
+	/* MaxE without this session. */
 	entry->ignore = own->MaxE > b;
 	if (entry->elsewhere) {
 		own->MaxE = fp_max64(own->MaxE, e);

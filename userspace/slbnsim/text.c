@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Files as text, and words in them. See text.h.
+ * Files as text, and their words. See text.h.
  *
- * What a file says may be told again, in an error and in an answer. So no text
- * of a file comes to a terminal with its control characters, and names are UTF-8
- * without any: JSON could not hold others.
+ * Error messages and results quote files. So control characters are replaced in
+ * error messages, and names are UTF-8 without control characters, since JSON
+ * has no others.
  */
 #include "text.h"
 
@@ -23,10 +23,10 @@ static bool is_control(char letter)
 }
 
 /**
- * refuse_line() - say what is wrong in a file, and end the program
+ * refuse_line() - report an error in a file, and end the program with status 2
  * @file: its name
- * @line: where
- * @format: what, in a line
+ * @line: its line
+ * @format: the message, in one line
  */
 void refuse_line(const char *file, u32 line, const char *format, ...)
 {
@@ -51,11 +51,10 @@ refuse_file(const char *file, const char *why)
 }
 
 /**
- * read_text() - all of a file
- * @file: its name; "-" is standard input
+ * read_text() - read a file
+ * @file: its name; "-": standard input
  *
- * Return: it, without the mark that some programs begin UTF-8 with; its data is
- * to be freed.
+ * Return: the file without a byte order mark; its data must be freed.
  */
 struct text read_text(const char *file)
 {
@@ -90,9 +89,9 @@ struct text read_text(const char *file)
 }
 
 /**
- * line_at() - the line of a place
+ * line_at() - the line of a position
  * @text: the file
- * @offset: the place; not before the one that was asked for last
+ * @offset: the position; not before that of the previous call
  *
  * Return: its line, from 1.
  */
@@ -111,10 +110,10 @@ u32 line_at(struct text *text, size_t offset)
 }
 
 /*
- * Up to 15 digits and a point, or 16 without one. The 15 digits are a double,
- * and so is the power of ten that the point stands for; so dividing them is
- * rounded once, and gives what strtod() does (Clinger, "How to read floating
- * point numbers accurately", 1990). NAN: it is not so easy, or no number.
+ * Up to 15 digits and a point, or 16 digits. The digits are exact in a double,
+ * and so is the power of ten; so the division is rounded once, and equals
+ * strtod() (Clinger, "How to read floating point numbers accurately", 1990).
+ * NAN: longer, or not a number.
  */
 static double parse_short_decimal(const char *text)
 {
@@ -139,10 +138,10 @@ static double parse_short_decimal(const char *text)
 }
 
 /**
- * parse_decimal() - a decimal number and nothing else
- * @text: a word
+ * parse_decimal() - parse a decimal number
+ * @text: the number and nothing else
  *
- * Return: the number; NAN if it is none.
+ * Return: the number; NAN if it is malformed.
  */
 double parse_decimal(const char *text)
 {
@@ -157,7 +156,7 @@ double parse_decimal(const char *text)
 	return *end ? NAN : value;
 }
 
-/* How many bytes the first character has; 0 if it is not UTF-8 (RFC 3629). */
+/* The bytes of the first character; 0 if it is not UTF-8 (RFC 3629). */
 static size_t utf8_length(const unsigned char *at, size_t left)
 {
 	static const u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -184,24 +183,24 @@ static size_t utf8_length(const unsigned char *at, size_t left)
 }
 
 /**
- * name_error() - can this be a name?
- * @name: what is to be one
+ * name_error() - check a name
+ * @name: the name
  * @length: its bytes
  *
- * Return: why not, or NULL.
+ * Return: why it is invalid, or NULL.
  */
 const char *name_error(const char *name, size_t length)
 {
 	size_t n, step;
 
 	if (!length || length >= NAME_ROOM)
-		return "a name has 1 to 255 bytes";
+		return "a name must have 1 to 255 bytes";
 	for (n = 0; n < length; n += step) {
 		if (is_control(name[n]))
-			return "a name has no control characters, and no 0";
+			return "a name must have no control characters";
 		step = utf8_length((const unsigned char *)name + n, length - n);
 		if (!step)
-			return "a name that is not UTF-8";
+			return "a name must be UTF-8";
 	}
 	return NULL;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Files as text: whole in memory, with the line of each place. What is wrong in
- * one is told in a line, with file and line, and is the end of the program: exit
- * status 2.
+ * Files as text, in memory, with lines for error messages. Errors end the
+ * program with status 2 and a message with file and line.
  */
 #ifndef SLBNSIM_TEXT_H
 #define SLBNSIM_TEXT_H
@@ -11,16 +10,16 @@
 
 #include <fairpath/core.h>
 
-/* Names of nodes and sessions, with their 0. */
+/* The bytes of a name, with its terminating 0. */
 #define NAME_ROOM 256
 
 /**
  * struct text - a file
  * @file: its name
- * @data: what it says, with a 0 behind
- * @length: without that
- * @counted: so far lines have been counted,
- * @lines: and so many have ended
+ * @data: its contents, with a terminating 0
+ * @length: bytes, without that 0
+ * @counted: the position up to which @lines were counted
+ * @lines: line ends up to there
  */
 struct text {
 	const char *file;

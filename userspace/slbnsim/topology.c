@@ -295,10 +295,8 @@ static u32 *all_from(u32 first, u32 count)
 {
 	u32 *all = calloc(count + 1UL, sizeof(u32)), n;
 
-	if (!all) {
-		fputs("slbnsim: out of memory\n", stderr);
-		exit(1);
-	}
+	if (!all)
+		out_of_memory();
 	for (n = 0; n < count; n++)
 		all[n] = first + n;
 	return all;
@@ -309,7 +307,7 @@ static void draw_all(struct net *net, const struct plan *plan)
 	u64 random = plan->seed;
 	u32 *ends = NULL, count = 0, which = 0;
 	struct drawn drawn;
-	const char *wrong;
+	const char *error;
 
 	switch (plan->kind) {
 	case EXPERIMENT:
@@ -346,11 +344,11 @@ static void draw_all(struct net *net, const struct plan *plan)
 	else if (plan->sessions_out)
 		draw_sessions(net, &plan->sessions, ends, count, &random);
 	free(ends);
-	wrong = net_index(net);
-	if (!wrong)
-		wrong = net_route(net, &which);
-	if (wrong)
-		refuse("these sessions cannot be: %s", wrong);
+	error = net_index(net);
+	if (!error)
+		error = net_route(net, &which);
+	if (error)
+		refuse("cannot route the sessions: %s", error);
 }
 
 /* ------------------------------------------------------------------------ */
@@ -368,7 +366,7 @@ static FILE *open_file(const char *name)
 static void close_file(FILE *file, const char *name)
 {
 	if (ferror(file) | fclose(file))
-		refuse("%s: cannot be written", name);
+		refuse("%s: cannot write", name);
 }
 
 struct line {
@@ -399,7 +397,7 @@ static void add_links(struct line *line, const char *prefix,
 		add(line, "-%lluns", (unsigned long long)links->delay_max);
 }
 
-/* The command line that draws the same. */
+/* The command line that generates the same network. */
 static void describe(struct line *line, const struct plan *plan)
 {
 	const struct transit_stub *network = &plan->network;
@@ -437,8 +435,8 @@ static void describe(struct line *line, const struct plan *plan)
 
 /**
  * topology() - the command
- * @argc: words
- * @argv: the words; the third is the kind
+ * @argc: number of arguments
+ * @argv: the program, topology, the kind, and options
  */
 void topology(int argc, char **argv)
 {
@@ -450,7 +448,7 @@ void topology(int argc, char **argv)
 
 	draw_all(&net, &plan);
 	describe(&about, &plan);
-	/* Only a file's name may be anything. */
+	/* A file name may have any characters. */
 	for (at = about.text; *at; at++)
 		if ((unsigned char)*at < 0x20 || (unsigned char)*at >= 0x7f)
 			*at = '?';

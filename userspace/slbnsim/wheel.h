@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The events to come, in the order of their times; of one time, in the order in
- * which they were added. So a run is the same each time.
+ * A timer wheel: pending events, sorted by time, and events of the same time in
+ * the order in which they were added. So runs are reproducible.
  *
- * Time is cut into slots of two microseconds, 8192 of which are a page, 128 of
- * which are an era. An event of this page or the next is put in the list of its
- * slot; one of this era or the next in the list of its page, and one further
- * away in a list for all of these. When a page begins, the list of the one
- * behind it is dealt out to the slots, and so it is with eras and pages. So an
- * event is touched at most four times, however many there are: when it is
- * added, dealt out, put in order with the few others of its slot, and taken.
+ * Time is divided into slots of 2 us, 8192 of which are a page, 128 of which
+ * are an era. An event of the current page or the next is in the list of its
+ * slot; one of the current era or the next in the list of its page; others in a
+ * list of far events. When a page begins, the list of the page after it is
+ * distributed to the slots, and likewise for eras and pages. So an event is
+ * touched at most four times, however many are pending: when it is added,
+ * distributed, sorted with the others of its slot, and taken.
  *
- * All lists are first in, first out, and so is their dealing out: whoever comes
- * to a list directly was added after all that are dealt out to it. So it is
- * enough to sort a slot by time, stably, when its turn has come. By then it is
- * known what comes next for quite a while, and memory can be fetched beforehand.
+ * All lists are first in, first out, and so is their distribution: an event
+ * that is added to a list directly was added after all that are distributed to
+ * it. So a stable sort of a slot by time is enough, when it becomes the current
+ * one. From then on the next events are known, and their memory can be
+ * prefetched.
  *
- * In a slot, an event is one word: the time in its slot, and what it is. Lists
- * are of lines of eight words. Which line follows which is told elsewhere, so
- * that a list's lines can be asked for all at once.
+ * In a slot, an event is one word: the time within the slot, and the payload.
+ * Lists consist of blocks of eight words, a cache line. The links between
+ * blocks are in an array of their own, so that all blocks of a list can be
+ * prefetched at once.
  */
 #ifndef SLBNSIM_WHEEL_H
 #define SLBNSIM_WHEEL_H
@@ -31,12 +33,12 @@
 #define WHEEL_SLOT_BITS 11U /* ns */
 #define WHEEL_PAGE_BITS 13U /* slots */
 #define WHEEL_ERA_BITS 7U /* pages */
-/* This page and the next, this era and the next. */
+/* The current page and the next; the current era and the next. */
 #define WHEEL_SLOTS (2U << WHEEL_PAGE_BITS)
 #define WHEEL_PAGES (2U << WHEEL_ERA_BITS)
-/* What is left of an event's word, for who adds it. */
+/* The bits of an event's word without its time. */
 #define WHEEL_PAYLOAD_BITS (64U - WHEEL_SLOT_BITS)
-#define WHEEL_LINE 8U /* words */
+#define WHEEL_BLOCK 8U /* words */
 #define WHEEL_NONE (~0U)
 
 struct wheel_event {
@@ -44,17 +46,17 @@ struct wheel_event {
 	u64 payload;
 };
 
-struct wheel_line {
-	u64 words[WHEEL_LINE];
+struct wheel_block {
+	u64 words[WHEEL_BLOCK];
 };
 
-/* Words in lines, each full but for the last. */
+/* A list of words in blocks, each of which is full but for the last. */
 struct wheel_list {
 	u32 last;
 	u32 count; /* words */
 };
 
-/* Words in a row. */
+/* An array of words. */
 struct wheel_words {
 	u64 *words;
 	u32 count;
@@ -62,26 +64,26 @@ struct wheel_words {
 };
 
 /**
- * struct wheel - events to come
+ * struct wheel - pending events
  * @slot: the current slot's number: time >> WHEEL_SLOT_BITS
- * @page: the current page's: slot >> WHEEL_PAGE_BITS
- * @count: events to come
- * @near: of these, those in slots but the current
+ * @page: the current page's number: slot >> WHEEL_PAGE_BITS
+ * @count: pending events
+ * @near: of these, those in other slots than the current one
  * @paged: of these, those in pages
- * @slots: lists of events
- * @busy: a bit for each slot that has any
- * @pages: lists of times and events
- * @far: the same
- * @lines: what lists are made of
- * @before: by line, the one before it in its list; or the next that is free
- * @line_count: lines so far
- * @line_room: for so many there is memory
- * @free: a line that is free
- * @now: the current slot's events, in order
- * @now_at: the first of these that has not been taken
- * @sorted: used while they are put in order
- * @dealt: used while a list is dealt out
- * @ahead: how far wheel_ahead() has come in @now
+ * @slots: events of a slot, as words
+ * @busy: a bit for each slot that has events
+ * @pages: events of a page, as pairs of time and payload
+ * @far: all later events, as pairs
+ * @blocks: the lists' memory
+ * @before: by block, the block before it in its list, or the next free one
+ * @block_count: blocks in use or free
+ * @block_room: blocks allocated
+ * @free: the first free block
+ * @now: the current slot's events, sorted
+ * @now_at: the first of these that was not taken
+ * @sorted: buffer for sorting
+ * @dealt: buffer for distributing a list
+ * @ahead: how far each stage of wheel_ahead() has advanced in @now
  */
 struct wheel {
 	u64 slot;
@@ -93,10 +95,10 @@ struct wheel {
 	u64 busy[WHEEL_SLOTS / 64];
 	struct wheel_list pages[WHEEL_PAGES];
 	struct wheel_list far;
-	struct wheel_line *lines;
+	struct wheel_block *blocks;
 	u32 *before;
-	u32 line_count;
-	u32 line_room;
+	u32 block_count;
+	u32 block_room;
 	u32 free;
 	struct wheel_words now;
 	u32 now_at;
@@ -111,14 +113,14 @@ static inline void *wheel_grow(void *memory, u32 *room, u64 wanted, size_t size)
 
 	memory = wanted < WHEEL_NONE ? realloc(memory, most * size) : NULL;
 	if (!memory)
-		abort(); /* out of memory, or of numbers */
+		abort(); /* out of memory, or of block numbers */
 	*room = most < WHEEL_NONE ? most : WHEEL_NONE;
 	return memory;
 }
 
 /**
- * wheel_init() - no events, at time 0
- * @w: all of it is set
+ * wheel_init() - an empty wheel, at time 0
+ * @w: set up
  */
 static inline void wheel_init(struct wheel *w)
 {
@@ -128,7 +130,7 @@ static inline void wheel_init(struct wheel *w)
 
 static inline void wheel_destroy(struct wheel *w)
 {
-	free(w->lines);
+	free(w->blocks);
 	free(w->before);
 	free(w->now.words);
 	free(w->sorted.words);
@@ -138,50 +140,50 @@ static inline void wheel_destroy(struct wheel *w)
 /* ------------------------------------------------------------------------ */
 /* Lists                                                                    */
 
-/* Lines are those of a processor's caches, and begin where these do. */
-static inline void wheel_grow_lines(struct wheel *w)
+/* Blocks are aligned to cache lines. */
+static inline void wheel_grow_blocks(struct wheel *w)
 {
-	u64 room = w->line_room ? 2ULL * w->line_room : 256;
-	u64 size = room * sizeof(struct wheel_line);
-	struct wheel_line *lines = NULL;
+	u64 room = w->block_room ? 2ULL * w->block_room : 256;
+	u64 size = room * sizeof(struct wheel_block);
+	struct wheel_block *blocks = NULL;
 
 	if (room < WHEEL_NONE)
-		lines = aligned_alloc(sizeof(struct wheel_line), size);
-	if (!lines)
-		abort(); /* out of memory, or of numbers */
-	if (w->line_count)
-		memcpy(lines, w->lines, w->line_count * sizeof(*lines));
-	free(w->lines);
-	w->lines = lines;
+		blocks = aligned_alloc(sizeof(struct wheel_block), size);
+	if (!blocks)
+		abort(); /* out of memory, or of block numbers */
+	if (w->block_count)
+		memcpy(blocks, w->blocks, w->block_count * sizeof(*blocks));
+	free(w->blocks);
+	w->blocks = blocks;
 	w->before =
-		wheel_grow(w->before, &w->line_room, room, sizeof(*w->before));
+		wheel_grow(w->before, &w->block_room, room, sizeof(*w->before));
 }
 
-static inline u32 wheel_new_line(struct wheel *w)
+static inline u32 wheel_new_block(struct wheel *w)
 {
-	u32 line = w->free;
+	u32 block = w->free;
 
-	if (line != WHEEL_NONE) {
-		w->free = w->before[line];
-		return line;
+	if (block != WHEEL_NONE) {
+		w->free = w->before[block];
+		return block;
 	}
-	if (w->line_count == w->line_room)
-		wheel_grow_lines(w);
-	return w->line_count++;
+	if (w->block_count == w->block_room)
+		wheel_grow_blocks(w);
+	return w->block_count++;
 }
 
 static inline void wheel_push(struct wheel *w, struct wheel_list *list,
 			      u64 word)
 {
-	u32 at = list->count++ % WHEEL_LINE;
+	u32 at = list->count++ % WHEEL_BLOCK;
 
 	if (!at) {
-		u32 line = wheel_new_line(w);
+		u32 block = wheel_new_block(w);
 
-		w->before[line] = list->last;
-		list->last = line;
+		w->before[block] = list->last;
+		list->last = block;
 	}
-	w->lines[list->last].words[at] = word;
+	w->blocks[list->last].words[at] = word;
 }
 
 static inline void wheel_make_room(struct wheel_words *to, u32 count)
@@ -191,23 +193,23 @@ static inline void wheel_make_room(struct wheel_words *to, u32 count)
 				       sizeof(*to->words));
 }
 
-/* All that is in a list, in a row; it is empty then. */
+/* Move a list's words into an array. */
 static inline void wheel_drain(struct wheel *w, struct wheel_list *list,
 			       struct wheel_words *to)
 {
-	u32 left = list->count, line, before;
+	u32 left = list->count, block, before;
 
 	wheel_make_room(to, left);
 	to->count = left;
-	for (line = list->last; left; line = before) {
-		u32 words = (left - 1) % WHEEL_LINE + 1;
+	for (block = list->last; left; block = before) {
+		u32 words = (left - 1) % WHEEL_BLOCK + 1;
 
 		left -= words;
-		memcpy(&to->words[left], w->lines[line].words,
+		memcpy(&to->words[left], w->blocks[block].words,
 		       words * sizeof(u64));
-		before = w->before[line];
-		w->before[line] = w->free;
-		w->free = line;
+		before = w->before[block];
+		w->before[block] = w->free;
+		w->free = block;
 	}
 	list->count = 0;
 }
@@ -215,7 +217,10 @@ static inline void wheel_drain(struct wheel *w, struct wheel_list *list,
 /* ------------------------------------------------------------------------ */
 /* Adding                                                                   */
 
-/* Into the current slot, which is in order already: behind all not later. */
+/*
+ * Add to the current slot, which is sorted, behind all events that are not
+ * later.
+ */
 static inline void wheel_insert_now(struct wheel *w, u64 word)
 {
 	u32 at = w->now.count++;
@@ -228,7 +233,7 @@ static inline void wheel_insert_now(struct wheel *w, u64 word)
 	w->now.words[at] = word;
 }
 
-/* Where it belongs, as things stand. */
+/* Add to the list where it belongs now. */
 static inline void wheel_put(struct wheel *w, u64 time, u64 payload)
 {
 	u64 slot = time >> WHEEL_SLOT_BITS, page = slot >> WHEEL_PAGE_BITS;
@@ -255,11 +260,10 @@ static inline void wheel_put(struct wheel *w, u64 time, u64 payload)
 }
 
 /**
- * wheel_add() - something is to happen
+ * wheel_add() - add an event
  * @w: the wheel
- * @time: when, ns, not before the latest that wheel_next() was asked about or
- *	has told
- * @payload: payload; not 0, below 2^WHEEL_PAYLOAD_BITS
+ * @time: ns, not before the latest @until or event of wheel_next()
+ * @payload: not 0, below 2^WHEEL_PAYLOAD_BITS
  */
 static inline void wheel_add(struct wheel *w, u64 time, u64 payload)
 {
@@ -279,7 +283,7 @@ static inline void wheel_redistribute(struct wheel *w, struct wheel_list *list)
 		wheel_put(w, w->dealt.words[n], w->dealt.words[n + 1]);
 }
 
-/* Go on to the next page, or if nothing happens for long, nearly to LAST. */
+/* Advance to the next page, or almost to LAST if no slot or page has events. */
 static inline void wheel_advance_page(struct wheel *w, u64 last)
 {
 	struct wheel_list *next;
@@ -294,7 +298,7 @@ static inline void wheel_advance_page(struct wheel *w, u64 last)
 	wheel_redistribute(w, next);
 }
 
-/* The next slot that has events; some has, and it is in this page or the next. */
+/* The next slot that has events; there is one, in this page or the next. */
 static inline u64 wheel_next_slot(const struct wheel *w, u64 slot)
 {
 	u32 from = (slot + 1) % WHEEL_SLOTS;
@@ -312,7 +316,9 @@ static inline u64 wheel_next_slot(const struct wheel *w, u64 slot)
 
 #define WHEEL_LOW_BITS 5U
 
-/* By a few bits of their times, from bit SHIFT on; those alike as they were. */
+/*
+ * A pass of a stable counting sort, by BITS bits of the time from bit SHIFT on.
+ */
 static inline void wheel_sort_by(const struct wheel_words *from, u64 *to,
 				 u32 shift, u32 bits)
 {
@@ -355,19 +361,19 @@ static inline void wheel_sort(struct wheel *w)
 	}
 }
 
-/* It will be wanted soon. */
+/* Prefetch a list. */
 static inline void wheel_fetch(const struct wheel *w,
 			       const struct wheel_list *list)
 {
-	u32 line = list->last, n;
+	u32 block = list->last, n;
 
-	for (n = 0; n < list->count; n += WHEEL_LINE) {
-		__builtin_prefetch(&w->lines[line]);
-		line = w->before[line];
+	for (n = 0; n < list->count; n += WHEEL_BLOCK) {
+		__builtin_prefetch(&w->blocks[block]);
+		block = w->before[block];
 	}
 }
 
-/* Go on to the next slot that has events, if it begins until then. */
+/* Advance to the next slot that has events, if it begins by UNTIL. */
 static inline bool wheel_advance(struct wheel *w, u64 until)
 {
 	u64 last = until >> WHEEL_SLOT_BITS, slot = ~0ULL;
@@ -381,7 +387,7 @@ static inline bool wheel_advance(struct wheel *w, u64 until)
 		if (w->page >= last >> WHEEL_PAGE_BITS)
 			return false;
 		wheel_advance_page(w, last >> WHEEL_PAGE_BITS);
-		/* Nothing is left in pages before. */
+		/* Earlier pages are empty. */
 		w->slot = fp_max64(w->slot, (w->page << WHEEL_PAGE_BITS) - 1);
 	}
 	if (slot > last)
@@ -401,12 +407,12 @@ static inline bool wheel_advance(struct wheel *w, u64 until)
 }
 
 /**
- * wheel_next() - the next event
+ * wheel_next() - look at the next event
  * @w: the wheel
- * @until: if it is not later than this, ns; not before what was asked before
+ * @until: ignore later ones, ns; not before that of the previous call
  * @event: set to it
  *
- * Return: whether there is one. It is to be taken with wheel_take().
+ * Return: whether there is one. wheel_take() removes it.
  */
 static inline bool wheel_next(struct wheel *w, u64 until,
 			      struct wheel_event *event)
@@ -423,7 +429,7 @@ static inline bool wheel_next(struct wheel *w, u64 until,
 }
 
 /**
- * wheel_take() - take what wheel_next() has shown
+ * wheel_take() - remove the event of wheel_next()
  * @w: the wheel
  */
 static inline void wheel_take(struct wheel *w)
@@ -433,22 +439,22 @@ static inline void wheel_take(struct wheel *w)
 }
 
 /**
- * wheel_ahead() - an event that will come soon
+ * wheel_ahead() - the payload of an event that will come soon
  * @w: the wheel
- * @who: 0 to 3: who asks
- * @places: at most so many after the next
+ * @stage: of the caller's prefetching, 0 to 3
+ * @places: how many events ahead, at most
  *
- * Each is shown once to each, but for some that come late, and so are not.
+ * Each event is returned once for each stage, unless it is added late.
  *
- * Return: what it is, or 0 if there is none.
+ * Return: the payload, or 0.
  */
-static inline u64 wheel_ahead(struct wheel *w, u32 who, u32 places)
+static inline u64 wheel_ahead(struct wheel *w, u32 stage, u32 places)
 {
-	u32 at = w->ahead[who];
+	u32 at = w->ahead[stage];
 
 	if (at >= w->now.count || at > w->now_at + places)
 		return 0;
-	w->ahead[who]++;
+	w->ahead[stage]++;
 	return w->now.words[at] & ((1ULL << WHEEL_PAYLOAD_BITS) - 1);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Writing topologies and sessions as read.h has them. What is read again is the
- * same, in the same order, bit for bit: rates are whole bit/s, and seconds have
- * nine decimals.
+ * Writes topologies and sessions, for read.h. Reading them again gives the same
+ * in the same order, bit for bit: rates are whole bit/s, and seconds have nine
+ * decimals.
  *
- * Names have no control characters, so quotes are all that needs care.
+ * Names have no control characters, so only quotes need an escape.
  */
 #include "write.h"
 
@@ -44,7 +44,7 @@ static void put_seconds(FILE *to, u64 time)
 		(unsigned long long)(time % NS_PER_S));
 }
 
-/* The way there and the way back are alike, and one follows the other. */
+/* Is the next link its reverse, with the same rate and delay? */
 static bool is_duplex(const struct net *net, u32 number)
 {
 	const struct link *there = &net->links[number], *back = there + 1;
@@ -66,9 +66,9 @@ static void put_link(FILE *to, const struct net *net, const struct link *link)
 }
 
 /**
- * write_topology() - nodes and links as JSON
+ * write_topology() - write nodes and links as JSON
  * @net: the network
- * @to: where to; who opened it looks for errors
+ * @to: the file; the caller checks it for errors
  * @about: a line about it, without control characters
  */
 void write_topology(const struct net *net, FILE *to, const char *about)
@@ -95,9 +95,9 @@ void write_topology(const struct net *net, FILE *to, const char *about)
 }
 
 /**
- * write_sessions() - sessions as CSV, without their paths
+ * write_sessions() - write sessions as CSV, without their paths
  * @net: the network
- * @to: where to; who opened it looks for errors
+ * @to: the file; the caller checks it for errors
  */
 void write_sessions(const struct net *net, FILE *to)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Writing what read.h reads.
- */
+/* Writes topologies and sessions, for read.h. */
 #ifndef SLBNSIM_WRITE_H
 #define SLBNSIM_WRITE_H
 

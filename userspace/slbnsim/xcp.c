@@ -3,25 +3,26 @@
  * XCP: Katabi, Handley, Rohrs, "Congestion control for high bandwidth-delay
  * product networks", SIGCOMM 2002.
  *
- * Each interval d, the mean round-trip, a link works out by how many bytes all
- * that its sources have under way should become more or less,
+ * In each interval d, the mean round-trip time, a link computes by how many
+ * bytes the sum of all windows should change,
  *
  *	phi = alpha d (C - y) - beta Q
  *
- * and shares that out: more, evenly to all; less, in proportion to what they
- * have. Packets tell a link their round-trip and window, and take the feedback
- * along, the least of all links'. Some is always shuffled from the large to the
- * small.
+ * and distributes that: an increase equally, a decrease in proportion to
+ * windows. Packets report round-trip time and window, and carry the feedback,
+ * the smallest of all links'. A part of the traffic is always shuffled from
+ * large to small windows.
  *
- * XCP's fields ride on data packets. Here a packet with them speaks for all
- * packets of a window: it takes the feedback of a whole round-trip at once. The
- * source sends its window in a round-trip, evenly; the round-trip is that of a
- * data packet, which takes its time on each link, else one packet would be more
- * than a link has where there is hardly a delay.
+ * XCP's fields are part of data packets. Here one packet with them stands for
+ * all packets of a window: it carries the feedback of a whole round-trip time.
+ * The source sends its window evenly over a round-trip time. That is the
+ * round-trip time of a data packet, including its transmission on each link;
+ * otherwise one packet would exceed a link's capacity where there is hardly any
+ * delay.
  *
  * alpha 0.4, beta 0.226 and gamma 0.1 are the authors', and d is the mean over
- * sessions, as in their router for ns-2. An interval does not end before
- * somebody has told something in it, for there would be nobody to share with.
+ * sessions, as in their router for ns-2. An interval does not end before a
+ * packet has reported in it, since there would be no window to change.
  */
 #include "rate_stamp.h"
 
@@ -34,9 +35,9 @@
 
 struct xcp_packet {
 	double feedback; /* bytes */
-	double cwnd; /* bytes */
+	double cwnd; /* windows, bytes */
 	double rtt; /* s; 0: not known yet */
-	double sending; /* a data packet, at all links, s */
+	double sending; /* transmission of a data packet, on all links, s */
 };
 
 struct xcp_source {
@@ -44,16 +45,16 @@ struct xcp_source {
 };
 
 struct xcp_link {
-	double begun; /* this interval, s */
-	double d; /* of this interval, s */
-	double arrived; /* bits, when it began */
-	double least; /* that waited in it, bits */
-	double xi_p; /* as of the interval before */
+	double begun; /* beginning of this interval, s */
+	double d; /* length of this interval, s */
+	double arrived; /* bits, at the beginning */
+	double least; /* shortest queue in it, bits */
+	double xi_p; /* of the previous interval */
 	double xi_n;
-	double pool_p; /* of what may be given and taken, bytes */
+	double pool_p; /* feedback left, bytes */
 	double pool_n;
-	double rtts; /* sums of what packets tell, s */
-	double squares; /* of these, s^2 */
+	double rtts; /* sums over packets: round-trip times, s */
+	double squares; /* their squares, s^2 */
 	double windows; /* bytes */
 };
 
@@ -72,7 +73,7 @@ static void link_init(struct sim *sim, u32 link)
 
 static void end_interval(struct xcp_link *own, double C, double y)
 {
-	/* A session tells the oftener, the shorter its round-trip. */
+	/* A session reports the more often, the shorter its round-trip time. */
 	double d = own->squares / own->rtts;
 	double phi = (ALPHA * d * (C - y) - BETA * own->least) / 8;
 	double h = GAMMA * y * d / 8 - (phi < 0 ? -phi : phi);
@@ -81,7 +82,7 @@ static void end_interval(struct xcp_link *own, double C, double y)
 		h = 0;
 	own->pool_p = h + (phi > 0 ? phi : 0);
 	own->pool_n = h + (phi < 0 ? -phi : 0);
-	/* Of a packet that is all of a window: s = cwnd. */
+	/* For one packet per window: s = cwnd. */
 	own->xi_p = own->pool_p / (own->rtts * d);
 	own->xi_n = own->pool_n / (own->windows * d);
 	own->d = d;
