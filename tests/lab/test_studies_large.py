@@ -191,7 +191,7 @@ def astray(*parts: tuple[float, float], until: float = 15) -> dict[str, Any]:
         when = round(0.05 * n, 3)
         part = next((value for begin, value in reversed(parts) if when >= begin), 0)
         rows.append([when, part, -0.1 * part, 0.0])
-    packets = {"sent": 100, "again": 10, "answered": 89, "lost": 10, "under_way": 1}
+    packets = {"sent": 100, "retransmitted": 10, "answered": 89, "lost": 10, "under_way": 1}
     return {"series": rows, "packets": packets, "events": 10**6}
 
 

@@ -96,7 +96,7 @@ def test_leaves_and_spines(where: str, algorithm: str) -> None:
     before = [one for one in found["series"] if one["time"] < found["series"][-1]["time"] / 2]
     for one in (before[-1], found["series"][-1]):
         assert one["sessions"] == 256
-        assert one["astray"] == 0
+        assert one["off_by_1_percent"] == 0
     assert found["sessions"] == 256 + 25
     # Four links there and back, or two, of 1 to 2 us or 5 to 10 ms, and hosts' of half of that.
     least = {"lan": 1e-6, "wan": 5e-3}[where]

@@ -79,7 +79,7 @@ def test_time_outs_by_hand(tmp_path: Path, algorithm: str) -> None:
     """All is lost on the first link: the source, which knows of no round-trip, asks each 200 ms."""
     case = Case(tmp_path, LINE, "s,a,d,0,,,")
     found = case.answer("run", "--algorithm", algorithm, "--loss", "100", "--until", "1.05")
-    packets = {"sent": 6, "again": 5, "answered": 0, "lost": 6, "under_way": 0}
+    packets = {"sent": 6, "retransmitted": 5, "answered": 0, "lost": 6, "under_way": 0}
     assert found["packets"] == packets
     assert found["control_packets"] == 6
     assert rates(found) == {"s": 0}
@@ -101,7 +101,7 @@ def test_no_packet_is_lost_or_made_unless_it_is_counted(tmp_path: Path, algorith
         assert packets["sent"] == packets["answered"] + packets["lost"]
         assert packets["under_way"] == 0
         # Each that is lost is sent again, but for goodbyes that were given up.
-        assert 0 <= packets["lost"] - packets["again"] <= 1
+        assert 0 <= packets["lost"] - packets["retransmitted"] <= 1
         there, back = (one["control_bytes"] for one in found["links"])
         size = there // packets["sent"]
         assert there == packets["sent"] * size
@@ -110,7 +110,7 @@ def test_no_packet_is_lost_or_made_unless_it_is_counted(tmp_path: Path, algorith
         lost_there = packets["sent"] - back // size
         assert 0 <= lost_there <= packets["lost"]
         if loss == "0":
-            assert packets["lost"] == 0 == packets["again"]
+            assert packets["lost"] == 0 == packets["retransmitted"]
         else:
             # The standard deviation is the root of what is expected.
             expected = 0.02 * found["control_packets"]
@@ -223,7 +223,7 @@ def test_what_is_lost_on_a_cut_link(tmp_path: Path) -> None:
     sent = {(one["from"], one["to"]): one["control_bytes"] for one in found["links"]}
     # A cycle, goodbyes (18 ms apart, but no less than 20), and the cycle of the new session.
     assert found["packets"] == {
-        "sent": 13, "again": 10, "answered": 2, "lost": 11, "under_way": 0
+        "sent": 13, "retransmitted": 10, "answered": 2, "lost": 11, "under_way": 0
     }  # fmt: skip
     size = sent["c", "d"] - sent["e", "c"]
     assert size > 0
@@ -259,7 +259,7 @@ def test_experiments_recover(trouble: str) -> None:
     done = slbnsim(*words.split(), *trouble.split())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    after = [one["astray"] for one in found["series"] if one["time"] > 1.5]
+    after = [one["off_by_1_percent"] for one in found["series"] if one["time"] > 1.5]
     assert max(after) > 20
     assert after[-1] == 0
     packets = found["packets"]

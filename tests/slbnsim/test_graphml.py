@@ -238,7 +238,12 @@ def test_other_elements_are_ignored(tmp_path: Path) -> None:
     [
         ('<node id="1">', "<node>", '<node id="1">', "<node> without id"),
         ('<node id="1">', '<node id="0">', '<node id="1">', "duplicate node '0'"),
-        ('<node id="1">', '<node id="">', '<node id="1">', "id of <node>: a name must have 1 to 255"),
+        (
+            '<node id="1">',
+            '<node id="">',
+            '<node id="1">',
+            "id of <node>: a name must have 1 to 255",
+        ),
         ('source="1"', "", 'source="1"', "<edge> without source"),
         ('source="1"', 'source="9"', 'source="1"', "no node '9'"),
         ("40.4165", "91", "40.4165", "Latitude '91': must be -90 to 90 degrees"),

@@ -37,7 +37,7 @@ CHECKPATCH_IGNORES = {
     "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/command.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/options.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
-    "slbnsim/memory.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnsim/memory.h": "FUNCTION_ARGUMENTS,PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/run.c": "VOLATILE",
     "slbnsim/text.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/text.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",

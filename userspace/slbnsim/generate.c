@@ -325,14 +325,11 @@ static double waxman_weight(const struct point *a, const struct point *b,
 static void connect_all(struct edges *edges, const struct point *points,
 			u32 count, u32 *parents)
 {
-	double *far = alloc_array(
-		count,
-		sizeof(double)); /* distance from the component; -1: in it */
-	u32 *near = alloc_array(
-		count,
-		sizeof(u32)); /* the node of the component at that distance */
-	u32 *reached = alloc_array(count, sizeof(u32)), n, node, in, next = 0,
-	    root;
+	/* Distance from the component, -1 within it; and its nearest node. */
+	double *far = alloc_array(count, sizeof(double));
+	u32 *near = alloc_array(count, sizeof(u32));
+	u32 *reached = alloc_array(count, sizeof(u32));
+	u32 n, node, in, next = 0, root;
 
 	for (n = 0; n < count; n++)
 		far[n] = INFINITY;

@@ -12,7 +12,7 @@
 /* The size of a cache line, bytes. */
 #define CACHE_LINE 64UL
 
-void __attribute__((noreturn)) out_of_memory(void);
+void out_of_memory(void) __attribute__((noreturn));
 void *alloc_array(size_t count, size_t size);
 u32 *alloc_u32(size_t count);
 void *grow_array(void *memory, u32 count, u32 *room, size_t size);

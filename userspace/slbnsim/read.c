@@ -578,9 +578,8 @@ void read_sessions(struct net *net, const char *file)
 		refuse_line(file, line_at(&text, strlen(text.data)),
 			    "NUL byte");
 	if (text.length && text.data[text.length - 1] != '\n')
-		refuse_line(
-			file, line_at(&text, text.length),
-			"the last line has no line end: is the file truncated?");
+		refuse_line(file, line_at(&text, text.length),
+			    "no line end: is the file truncated?");
 	while ((row = strsep(&rest, "\n")) && rest) {
 		size_t length = strlen(row);
 

@@ -140,7 +140,7 @@ static void put_packets(json_object *to, const struct sim_counts *counts)
 	json_object *one = json_object_new_object();
 
 	put_number(one, "sent", counts->sent);
-	put_number(one, "again", counts->retransmitted);
+	put_number(one, "retransmitted", counts->retransmitted);
 	put_number(one, "answered", counts->cycles);
 	put_number(one, "lost", counts->lost);
 	put_number(one, "under_way",
@@ -306,7 +306,7 @@ void report_sample(json_object *series, const struct sample *sample)
 	put_number(one, "sessions", sample->present);
 	json_object_object_add(one, "sources", spread_json(&sample->sources));
 	json_object_object_add(one, "links", spread_json(&sample->links));
-	put_number(one, "astray", sample->off_count);
+	put_number(one, "off_by_1_percent", sample->off_count);
 	put_double(one, "longest_wait", sample->wait / 1e9);
 	put_number(one, "longest_queue", sample->queue);
 	json_object_array_add(series, one);

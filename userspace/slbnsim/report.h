@@ -12,16 +12,16 @@
 #include "maxmin.h"
 #include "sim.h"
 
-void put_text(json_object *to, const char *name, const char *text);
-void print_json(json_object *all);
+void put_text(struct json_object *to, const char *name, const char *text);
+void print_json(struct json_object *all);
 void report_run(const struct command *command, struct sim *sim,
 		const struct maxmin *exact, bool interrupted);
 void report_maxmin(const struct command *command, const struct net *net,
 		   const struct maxmin *exact);
 void report_sample_header(void);
-void report_sample(json_object *series, const struct sample *sample);
+void report_sample(struct json_object *series, const struct sample *sample);
 void report_experiment(const struct command *command, struct sim *sim,
-		       json_object *series, double cpu_seconds,
+		       struct json_object *series, double cpu_seconds,
 		       bool interrupted);
 
 #endif /* SLBNSIM_REPORT_H */

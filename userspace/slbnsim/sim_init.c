@@ -35,6 +35,7 @@ static size_t aligned(size_t size)
 static void init_links(struct sim *sim)
 {
 	const struct algorithm *algorithm = sim->options.algorithm;
+	u64 interval = sim_timer_interval(&sim->options);
 	const struct net *net = sim->net;
 	u32 n, count = 1;
 
@@ -52,9 +53,7 @@ static void init_links(struct sim *sim)
 			algorithm->link_init(sim, n);
 		if (algorithm->timer_interval)
 			wheel_add(&sim->wheel,
-				  1 + draw(&sim->random) %
-						  sim_timer_interval(
-							  &sim->options),
+				  1 + draw(&sim->random) % interval,
 				  event(EVENT_TIMER, n, 0));
 	}
 	free(sim->crossing);

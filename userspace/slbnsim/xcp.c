@@ -96,14 +96,14 @@ static void timer(struct sim *sim, u32 link)
 	const struct link *here = sim_link(sim, link);
 	struct xcp_link *own = sim_link_priv(sim, link);
 	double now = sim->now / 1e9, waiting = sim_queued_bits(sim, link);
+	double y;
 
 	if (waiting < own->least)
 		own->least = waiting;
 	if (now - own->begun < own->d || own->rtts == 0)
 		return;
-	end_interval(
-		own, here->rate,
-		rate_stamp_measure(sim, link, &own->arrived, now - own->begun));
+	y = rate_stamp_measure(sim, link, &own->arrived, now - own->begun);
+	end_interval(own, here->rate, y);
 	own->begun = now;
 	own->least = waiting;
 }

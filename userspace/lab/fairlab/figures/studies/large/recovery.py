@@ -27,7 +27,7 @@ class Astray(Study):
             "series": [
                 [
                     round(one["time"], 6),
-                    round(100 * one["astray"] / max(one["sessions"], 1), 3),
+                    round(100 * one["off_by_1_percent"] / max(one["sessions"], 1), 3),
                     round(one["sources"]["p10"], 2),
                     round(one["sources"]["p90"], 2),
                 ]

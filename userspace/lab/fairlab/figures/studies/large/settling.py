@@ -62,8 +62,10 @@ class Near(Study):
         for begin, end in zip(begins, (begins[1] - begins[0], float("inf")), strict=True):
             # Until the next phase begins.
             rows = [one for one in series if begin < one["time"] < end]
-            late = [one["time"] for one in rows if one["astray"]]
-            settled = None if rows[-1]["astray"] else (late[-1] - begin if late else 0) / trip
+            late = [one["time"] for one in rows if one["off_by_1_percent"]]
+            settled = (
+                None if rows[-1]["off_by_1_percent"] else (late[-1] - begin if late else 0) / trip
+            )
             phases.append(
                 {
                     "settled": None if settled is None else round(settled, 2),
@@ -72,7 +74,7 @@ class Near(Study):
                     "series": [
                         [
                             round((one["time"] - begin) / trip, 2),
-                            round(100 * one["astray"] / one["sessions"], 2),
+                            round(100 * one["off_by_1_percent"] / one["sessions"], 2),
                         ]
                         for one in rows[:: 1 + len(rows) // 2000]
                     ],
