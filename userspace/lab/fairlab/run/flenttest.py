@@ -57,13 +57,11 @@ PROGRAMS = {
 # ended.  In virtual time it would ask forever: time stands still meanwhile, so nobody else has a
 # turn.  It can do without, and then does.
 PARSE_HERE = """
-import os, runpy, sys
+import runpy, sys
 del sys.argv[0]
-program = os.path.realpath(sys.argv[0])
-sys.path.insert(0, os.path.dirname(program))
 from flent.aggregators import Aggregator
 Aggregator.parse_results_parallel = Aggregator.parse_results_direct
-runpy.run_path(program, run_name="__main__")
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,60}", re.ASCII)

@@ -12,7 +12,6 @@ backbone_report.py the result.
 """
 
 import json
-import os
 import select
 import sys
 import threading
@@ -34,6 +33,7 @@ from fairlab.run import flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
+from fairlab.slbn.agents import Agents
 
 DATA = "backbone-data.json"
 UDP = "udp"
@@ -210,17 +210,11 @@ def own_ports() -> str:
     return f"{flows.FIRST_CLIENT_PORT}-{flows.FIRST_CLIENT_PORT + len(FLOWS) - 1}"
 
 
-def agent_command(network: Network, node: str, socket: Path, rate: int, ports: str) -> list[str]:
-    """slbnd for the access router of a node, for flows with one of these PORTS."""
-    top = host.tree()
-    if top is None:
-        raise CannotRunError("slbnd is part of the project's tree: run its scripts/fairlab")
-    uplink = abilene.wire(abilene.access(node), node)
-    options = {
-        "config": "/dev/null",
-        "socket": str(socket),
+def agent_options(network: Network, node: str, rate: int, ports: str) -> dict[str, str]:
+    """Options of slbnd for the access router of a node, for flows with one of these PORTS."""
+    return {
         "hosts": f"{abilene.address_of(network, node)}/32",
-        "devices": uplink,
+        "devices": abilene.wire(abilene.access(node), node),
         "ports": ports,
         "initial": f"{rate}bit",
         "control": CONTROL_SHARE,
@@ -228,60 +222,39 @@ def agent_command(network: Network, node: str, socket: Path, rate: int, ports: s
         "idle": IDLE,
         "hops": str(HOPS),
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return [str(top / "build/slbnd/slbnd"), *words]
 
 
 @contextmanager
 def agents(lab: Laboratory, rate: int, ports: str) -> Iterator[Listener]:
-    """slbnd on each access router, and somebody who listens to them."""
-    top = host.tree() or Path()
-    os.environ.setdefault("LIBSLBN", str(top / "build/libslbn/libslbn.so.0"))
-    sys.path.insert(0, str(top / "userspace/libslbn"))
-    import libslbn
-
+    """An agent on each access router, and a thread that records their events."""
     with ExitStack() as stack:
-        processes = {}
-        for node in abilene.ACCESS:
-            router = abilene.access(node)
-            with (lab.scratch / f"{router}.txt").open("wb") as output:
-                socket = lab.scratch / f"{router}.socket"
-                command = agent_command(lab.network, node, socket, rate, ports)
-                processes[node] = lab.start(router, command, output)
-        watching, asking = {}, {}
-        deadline = time.monotonic() + flows.START_PATIENCE
-        for node, process in processes.items():
-            path = str(lab.scratch / f"{abilene.access(node)}.socket")
-            while True:
-                try:
-                    watching[node] = stack.enter_context(libslbn.Connection(path))
-                    asking[node] = stack.enter_context(libslbn.Connection(path))
-                    break
-                except OSError:
-                    if process.poll() is not None or time.monotonic() > deadline:
-                        raise LabError(f"slbnd at {node}: {agent_said(lab, node)}") from None
-                    time.sleep(0.05)
-            watching[node].watch()
-        refuse_complaints(lab)
-        listener = Listener(watching, asking)
+        started = Agents(lab)
+        routers = {node: abilene.access(node) for node in abilene.ACCESS}
+        for node, router in routers.items():
+            started.start(router, agent_options(lab.network, node, rate, ports))
+        watching = started.connect_all(stack)
+        asking = started.connect_all(stack)
+        for connection in watching.values():
+            connection.watch()
+        refuse_problems(started)
+        listener = Listener(
+            {node: watching[router] for node, router in routers.items()},
+            {node: asking[router] for node, router in routers.items()},
+        )
         listener.start()
         try:
             yield listener
         finally:
             listener.ending.set()
             listener.join()
-        refuse_complaints(lab)
+        refuse_problems(started)
 
 
-def agent_said(lab: Laboratory, node: str) -> str:
-    return (lab.scratch / f"{abilene.access(node)}.txt").read_text().strip().replace("\n", "; ")
-
-
-def refuse_complaints(lab: Laboratory) -> None:
-    """What is wrong but lets an agent go on, such as that it cannot hold flows, it only says."""
-    for node in abilene.ACCESS:
-        if said := agent_said(lab, node):
-            raise CannotRunError(f"slbnd at {node}: {said}")
+def refuse_problems(agents: Agents) -> None:
+    """An agent goes on after a problem such as a flow that it cannot pace, and only prints it."""
+    for router in agents.processes:
+        if problem := agents.output(router):
+            raise CannotRunError(f"slbnd at {router}: {problem}")
 
 
 class Sender:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import CannotRunError
-from fairlab.net import host
 from fairlab.run import engine
 from fairlab.run.engine import VIRTUAL, Engine
 from fairlab.run.job import Job
+from fairlab.slbn.agents import require_tree
 from fairlab.slbn.mesh import Mesh, Wire
 
 DATA = "sessions-data.json"
@@ -175,8 +175,7 @@ class Told:
 
 def build_programs(*more: str) -> None:
     """What a run needs of the tree's own programs, and MORE targets."""
-    if host.tree() is None:
-        raise CannotRunError("slbnd is part of the project's tree: run its scripts/fairlab")
+    require_tree()
     engine.make(["tc-plugins", "tools", *more], ())
 
 

@@ -9,10 +9,8 @@ it would be late, and says so by refusing the run.
 import ctypes
 import heapq
 import json
-import os
 import select
 import socket
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,9 +23,10 @@ from fairlab.model.topology import End, Link, Network, Trunk
 from fairlab.net import host
 from fairlab.net.netlink import QueueState
 from fairlab.net.network import CONTROL, QUEUE, SLBN, TRUNK_LIMIT, Laboratory
-from fairlab.run import flows, preflight
+from fairlab.run import preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
+from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Told
 
@@ -121,22 +120,14 @@ def set_loss(lab: Laboratory, plan: Plan, part: float) -> None:
         lab.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
 
 
-def agent_command(plan: Plan, path: Path) -> list[str]:
-    top = host.tree()
-    if top is None:
-        raise CannotRunError("slbnd is part of the project's tree: run its scripts/fairlab")
+def agent_options(plan: Plan) -> dict[str, str]:
     options = {
-        "config": "/dev/null",
-        "socket": str(path),
         "control": f"{plan.control:g}%",
         "pause": f"{plan.pause_ms:g}ms",
         "hops": str(plan.hops),
     }
-    # Without an epoch links wait for nobody, but an agent has to have one for its retries.
-    if plan.epoch_ms:
-        options["epoch"] = f"{plan.epoch_ms}ms"
-    words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    return [str(top / "build/slbnd/slbnd"), *words]
+    # Without an epoch, links keep one ledger, but an agent needs an epoch to retransmit.
+    return options | ({"epoch": f"{plan.epoch_ms}ms"} if plan.epoch_ms else {})
 
 
 @dataclass
@@ -158,7 +149,7 @@ class Driver:
         self.told = Told(plan)
         self.begin = 0.0
         self.connections: dict[str, Any] = {}
-        self.processes: dict[str, Any] = {}
+        self.agents = Agents(lab)
         self.sockets: dict[str, socket.socket] = {}
         #: (router, slbnd's number) -> ours, and back
         self.numbers: dict[tuple[str, int], int] = {}
@@ -180,33 +171,15 @@ class Driver:
     # --- before ---------------------------------------------------------------------------------
 
     def _start_agents(self, stack: ExitStack) -> None:
-        import libslbn
-
         for node in self.plan.mesh.nodes:
-            path = self.lab.scratch / f"{node}.socket"
-            with (self.lab.scratch / f"{node}.txt").open("wb") as output:
-                self.processes[node] = self.lab.start(node, agent_command(self.plan, path), output)
-        deadline = time.monotonic() + flows.START_PATIENCE
-        for node, process in self.processes.items():
-            path = self.lab.scratch / f"{node}.socket"
-            while True:
-                try:
-                    connection = libslbn.Connection(str(path))
-                    break
-                except OSError:
-                    if process.poll() is not None or time.monotonic() > deadline:
-                        raise LabError(f"slbnd at {node}: {self._said(node)}") from None
-                    time.sleep(0.01)
-            self.connections[node] = stack.enter_context(connection)
+            self.agents.start(node, agent_options(self.plan))
+        self.connections = self.agents.connect_all(stack)
         if self.plan.packet:
             for node in {session.source for session in self.plan.sessions}:
                 self.sockets[node] = host.in_namespace(
                     self.lab.pid(node), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 )
                 stack.callback(self.sockets[node].close)
-
-    def _said(self, node: str) -> str:
-        return (self.lab.scratch / f"{node}.txt").read_text().strip().replace("\n", "; ")
 
     def _find_queues(self, stack: ExitStack) -> None:
         self.places: dict[str, list[tuple[str, int]]] = {}
@@ -265,8 +238,8 @@ class Driver:
 
     def kill(self, node: str) -> None:
         """An agent goes without a word, and its sessions with it."""
-        self.processes[node].kill()
-        self.processes[node].wait()
+        self.agents.processes[node].kill()
+        self.agents.processes[node].wait()
         del self.connections[node]
         self.told.died.append((self.now(), node))
         for number, session in enumerate(self.plan.sessions):
@@ -374,7 +347,7 @@ class Driver:
                         session.rate, session.cycles, session.retries, session.rtt, session.hops
                     )  # fmt: skip
         self.refuse_dead_agents()
-        slbnctl = (host.tree() or Path()) / "build/slbnctl/slbnctl"
+        slbnctl = require_tree() / "build/slbnctl/slbnctl"
         for node in self.plan.mesh.nodes:
             for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
                 if link["dev"] != "hosts":
@@ -396,8 +369,10 @@ class Driver:
 
     def refuse_dead_agents(self) -> None:
         for node in self.connections:
-            if self.processes[node].poll() is not None or self._said(node):
-                raise CannotRunError(f"slbnd at {node}: {self._said(node) or 'it has ended'}")
+            if self.agents.processes[node].poll() is not None or self.agents.output(node):
+                raise CannotRunError(
+                    f"slbnd at {node}: {self.agents.output(node) or 'it has ended'}"
+                )
 
     @staticmethod
     def refuse_drops(node: str, link: dict[str, Any]) -> None:
@@ -410,9 +385,6 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
     """Run a plan; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
-    top = host.tree() or Path()
-    os.environ.setdefault("LIBSLBN", str(top / "build/libslbn/libslbn.so.0"))
-    sys.path.insert(0, str(top / "userspace/libslbn"))
     # The kernel may wake a sleeper so much later [ns]: not at all.
     set_timer_slack = 29
     ctypes.CDLL(None).prctl(set_timer_slack, 1, 0, 0, 0)
