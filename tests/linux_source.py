@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Single files of the distribution's own kernel source, taken from its package.
+"""Files of the kernel source, from the distribution's linux-source package.
 
-Tests hold our code against mainline's and use its checkpatch.pl. Neither is copied into
-this tree: they come from the package linux-source, whose tarball is searched once for all
-the files that are needed (that takes some seconds) and whose files are kept in build/.
-
-Run as a program, it puts all of them there, for makefiles.
+Tests compare our code with mainline's and use its checkpatch.pl. This tree has no copies of
+them: the files are extracted once from the package's tarball (which takes some seconds) and kept
+in build/. Running this module extracts all of them, for makefiles.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 CACHE = TOP / "build" / "linux-source"
 
-#: All that any test asks for.
+#: All files that tests use.
 FILES = (
     "net/ipv4/tcp_bic.c",
     "net/ipv4/tcp_cong.c",
@@ -44,7 +42,10 @@ def _tarball() -> Path:
 
 
 def linux_source(name: str) -> Path:
-    """The file `name` of the kernel's source; `name` must be one of FILES."""
+    """Return the path of a file of the kernel source, one of FILES.
+
+    Raises FileNotFoundError if the package is not installed or lacks the file.
+    """
     if name not in FILES:
         raise ValueError(f"{name} is not in FILES")
     if not all((CACHE / wanted).exists() for wanted in FILES):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""These tests need a kernel that they may disturb: they run inside scripts/vm only."""
+"""Kernel tests disturb the kernel, so they run only inside scripts/vm."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(autouse=True, scope="session")
 def modules() -> None:
     sh("modprobe tcp_bic && modprobe tcp_gaimd && modprobe sch_drr_fq && modprobe sch_slbn")
-    # Else a CPU drops what a queue sends all at once, before anything can see it.
+    # Otherwise a CPU drops packets when a queue sends many at once.
     Path("/proc/sys/net/core/netdev_max_backlog").write_text("1000000")
 
 
@@ -51,11 +51,11 @@ def net() -> Iterator[Pair]:
 
 @pytest.fixture(scope="session")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The program that speaks SLBN."""
+    """Build the SLBN peer; return its path."""
     return build_peer(tmp_path_factory.mktemp("slbn"))
 
 
 @pytest.fixture(scope="session")
 def enforce_try(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """slbnd's enforcement, alone."""
+    """Build the program for slbnd's enforcement; return its path."""
     return build_enforcer(tmp_path_factory.mktemp("enforce"))

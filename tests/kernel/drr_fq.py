@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A link with drr_fq on it, and a valve behind it: what the tests of the qdisc stand on.
+"""A link with drr_fq behind a valve: common parts of the qdisc's tests.
 
        a0 ------------------------------ veth ------------------------------ b0
-    frames, or UDP sockets of 10.0.0.1  |  10.0.0.2     a packet socket sees all in order
+    frames, or UDP sockets of 10.0.0.1  |  10.0.0.2    a packet socket receives all in order
 
-    the queues of a0, if there is a valve:
+    qdiscs of a0, with a valve:
 
         prio 1: -> tbf 2: -> (a parent under test, 3:) -> drr_fq 10:
 
-A closed valve passes a byte a second, so that the queues fill and stand still, however fast or
-busy the machine is; what is queued, dropped and counted can then be told to the last byte.
-Opened, it lets out what was queued, and the order in which that arrives is the order in which the
-scheduler chose.  (A tbf looks at its next packet before it takes it.  To close it takes sending
-packets until one has to wait: that one, of flow PRIMER, then is the next, whatever comes.  To
-open it takes a packet, too, or it would be looked at a thousand seconds later; prio drops that.)
+A closed valve sends one byte per second, so that packets stay queued, independently of the speed
+and load of the machine; backlogs, drops and counters are then exact.  An open valve sends the
+queued packets, in the order that the scheduler chooses.  (A tbf peeks at its next packet before it
+dequeues it.  To close the valve, packets of flow PRIMER are sent until one has to wait; that
+packet is then always the next.  To open it, a packet is sent, too, since the tbf would otherwise
+wait a thousand seconds; prio drops that packet.)
 
-Each frame tells its flow and number.  A flow of frames is sent to the class of the same number
-(skb->priority, by SO_PRIORITY) if it is to be known in which queue it is.
+Each frame contains its flow and number.  If a test has to know the queue of a flow, the flow's
+frames are sent to the class of the same number (skb->priority, by SO_PRIORITY).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SMALLEST = 60
 #: The flow whose packets keep the valve closed.
 PRIMER = 0xFFFF
 KICK = bytes.fromhex("020000000002020000000001") + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(46)
-#: Bytes that a valve may let out at once; no packet may be larger.
+#: Burst of a valve [bytes]; no packet may be larger.
 BURST = 1600
 
 TCA_TBF_PARMS, TCA_TBF_BURST = 1, 6
@@ -72,7 +72,7 @@ TCA_TBF_PARMS, TCA_TBF_BURST = 1, 6
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters of a drr_fq as it shows them."""
+    """The parameters of a drr_fq, as dumped."""
 
     limit: int
     limit_bytes: int
@@ -113,7 +113,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Queue:
-    """A class as a dump shows it, struct tc_drr_fq_class_stats among it."""
+    """A class, as dumped, with struct tc_drr_fq_class_stats."""
 
     qlen: int
     backlog: int
@@ -130,7 +130,7 @@ class Queue:
 
 
 def options(**given: int) -> bytes:
-    """TCA_OPTIONS that say what is given, and nothing of the rest."""
+    """TCA_OPTIONS with only the given attributes."""
     numbers = {each.name: number for number, each in enumerate(fields(Options), 1)}
     content = b""
     for name, value in given.items():
@@ -147,7 +147,7 @@ def tbf_options(bytes_per_second: int, burst: int) -> bytes:
 
 
 def batch(program: str, commands: str) -> None:
-    """Commands to tc or ip, a line each, in one process."""
+    """Run commands of tc or ip, one per line, in one process."""
     done = subprocess.run(
         [program, "-batch", "-"],
         input=commands,
@@ -161,11 +161,11 @@ def batch(program: str, commands: str) -> None:
 
 @dataclass(frozen=True)
 class Parent:
-    """What may stand between the valve and drr_fq: commands to tc, and where that puts drr_fq."""
+    """Qdiscs between the valve and drr_fq: tc commands, and the parent of drr_fq."""
 
     commands: str = ""
     place: str = "3:1"
-    #: That it holds packets back itself before it gives them to drr_fq.
+    #: It delays packets before it enqueues them to drr_fq.
     waits: bool = False
 
 
@@ -214,18 +214,18 @@ PARENTS = {
 
 @dataclass(frozen=True)
 class Arrival:
-    """A packet as it came out: of GSO packets, the number of the first segment."""
+    """A received packet; for GSO packets, with the number of the first segment."""
 
     flow: int
     number: int
-    #: Bytes on the wire.
+    #: Length on the wire [bytes].
     length: int
     segments: int = 1
 
 
 @dataclass
 class Link:
-    """The link of the drawing above; everything is in the network namespace where it was made."""
+    """The link of the drawing above, in the network namespace where it was created."""
 
     rtnetlink: Rtnetlink
     index: int
@@ -248,10 +248,10 @@ class Link:
 
     def open_valve(self, bytes_per_second: int = 1_000_000_000) -> None:
         self.valve(bytes_per_second)
-        self.let_go()
+        self.kick_valve()
 
-    def let_go(self) -> None:
-        """Have the valve look whether its next packet may go now."""
+    def kick_valve(self) -> None:
+        """Make the valve check whether it can send its next packet."""
         self.inject(KICK)
 
     def change(self, **given: int) -> None:
@@ -260,7 +260,7 @@ class Link:
         content = attribute(TCA_KIND, b"drr_fq\0") + options(**given)
         self.rtnetlink.change_qdisc(self.index, where.handle, where.parent, content)
 
-    # --- what there is to see
+    # --- state
 
     def qdiscs(self) -> dict[str, Shown]:
         return {f"{each.handle >> 16:x}:": each for each in self.rtnetlink.qdiscs(self.index)}
@@ -300,7 +300,7 @@ class Link:
         return self.senders[priority]
 
     def inject(self, frame: bytes, priority: int = 0) -> bool:
-        """Send a frame of any content; whether the queues took it."""
+        """Send a frame with any content; return whether it was queued."""
         try:
             self._sender(priority).send(frame)
         except OSError as error:
@@ -317,22 +317,22 @@ class Link:
         classes: bool = True,
         priority: int | None = None,
     ) -> int:
-        """Send frames of LENGTH bytes, numbered; how many the queues took.
+        """Send numbered frames of LENGTH bytes; return how many were queued.
 
-        With CLASSES, to the class of the flow's number (from 1), else wherever the hash says; or
-        else with some PRIORITY.
+        With CLASSES, to the class of the flow's number (from 1), otherwise to the queue of the
+        flow's hash; PRIORITY sets the priority explicitly.
         """
         if priority is None:
             priority = handle(f"10:{flow:x}") if classes else 0
-        taken = 0
+        queued = 0
         for _ in range(count):
             number = self.next_number[flow]
             self.next_number[flow] += 1
-            taken += self.inject(numbered_frame(flow, number, length), priority)
-        return taken
+            queued += self.inject(numbered_frame(flow, number, length), priority)
+        return queued
 
     def arrivals(self) -> list[Arrival]:
-        """What has come out since this was asked last, without what closed the valve."""
+        """Packets received since the last call, without those that close the valve."""
         found: list[Arrival] = []
         while True:
             try:
@@ -342,17 +342,17 @@ class Link:
             if frame[12:14] != b"\x08\x00" or frame[36:38] != PORT.to_bytes(2, "big"):
                 continue
             flow, number = NUMBERED.unpack_from(frame, HEADERS)
-            # GSO packets arrive as they are; each segment's data begin with flow and number.
-            whole = len(frame) - HEADERS
+            # GSO packets arrive unsegmented; the data of each segment starts with flow and number.
+            payload = len(frame) - HEADERS
             segments = 1
             if len(frame) > MTU + HEADER:
-                segments = -(-whole // UDP_DATA)
+                segments = -(-payload // UDP_DATA)
             self.arrived += segments
             if flow != PRIMER:
                 found.append(Arrival(flow, number, len(frame) + (segments - 1) * HEADERS, segments))
 
     def drain(self) -> list[Arrival]:
-        """Wait until all queues are empty and all that they sent has arrived."""
+        """Wait until all queues are empty and all packets have arrived."""
         wait_for(lambda: not any(each.qlen for each in self.qdiscs().values()))
         found: list[Arrival] = []
         (root,) = (each for each in self.qdiscs().values() if each.parent == TC_H_ROOT)
@@ -365,10 +365,10 @@ class Link:
         assert self.arrived == root.sent_packets
         return found
 
-    def check_at_rest(self, waits: bool = False) -> None:
-        """With the valve closed: that all qdiscs agree on how much is queued.
+    def check_backlogs(self, waits: bool = False) -> None:
+        """With a closed valve, check that the backlogs of all qdiscs are consistent.
 
-        The packet that keeps the valve closed has left those below the one that holds it.
+        The packet that keeps the valve closed has been dequeued from the qdiscs below its holder.
         """
         shown = sorted(self.qdiscs().values(), key=lambda each: each.handle)
         if waits:
@@ -380,7 +380,7 @@ class Link:
         assert held == sorted(held), queued
 
     def check_empty(self) -> None:
-        """That nothing is queued anywhere, by any account."""
+        """Check that all backlogs and statistics show empty queues."""
         for name, each in self.qdiscs().items():
             assert (name, each.qlen, each.backlog) == (name, 0, 0)
         if "10:" in self.qdiscs():
@@ -390,7 +390,7 @@ class Link:
             assert self.queues == {}
 
 
-#: Data of a segment of a GSO packet.
+#: Payload of a segment of a GSO packet [bytes].
 UDP_DATA = MTU - HEADERS + HEADER
 
 
@@ -404,7 +404,7 @@ def numbered_frame(flow: int, number: int, length: int) -> bytes:
 
 
 class GsoSocket:
-    """A UDP socket whose packets the kernel makes as large as they come, to be segmented later."""
+    """A UDP socket that sends GSO packets, by UDP_SEGMENT."""
 
     def __init__(self, made_on: Link, flow: int) -> None:
         self.link = made_on
@@ -432,7 +432,7 @@ class GsoSocket:
 
 @contextlib.contextmanager
 def link(tc: str = "", queues: int = 1, burst: int = BURST) -> Iterator[Link]:
-    """A link in a namespace of its own, with what the commands TC make on a0."""
+    """A link in a new network namespace, after running the tc commands TC."""
     with unnamed_namespace():
         batch(
             "ip",
@@ -456,8 +456,8 @@ def link(tc: str = "", queues: int = 1, burst: int = BURST) -> Iterator[Link]:
         try:
             yield made
         finally:
-            # A socket lives as long as its packets, and the namespace as long as the socket: behind
-            # a closed valve that is for ever.
+            # Queued packets hold references to their sockets, and those to the namespace: with a
+            # closed valve, indefinitely.
             with contextlib.suppress(Refused):
                 made.rtnetlink.delete_link(made.index)
             made.rtnetlink.close()
@@ -467,15 +467,15 @@ def link(tc: str = "", queues: int = 1, burst: int = BURST) -> Iterator[Link]:
 
 
 @contextlib.contextmanager
-def valved(words: str = "", parent: Parent | str = "htb", burst: int = BURST) -> Iterator[Link]:
-    """A link with a closed valve, and behind it drr_fq 10: with parameters, in tc's words."""
+def valved(options: str = "", parent: Parent | str = "htb", burst: int = BURST) -> Iterator[Link]:
+    """A link with a closed valve and behind it drr_fq 10:, with tc's OPTIONS."""
     if isinstance(parent, str):
         parent = PARENTS[parent]
     tc = f"""qdisc add dev a0 root handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
     filter add dev a0 parent 1: protocol {ETH_P_EXPERIMENTAL} matchall action drop
     qdisc add dev a0 parent 1:1 handle 2: tbf rate 8bit burst {burst} limit 100mb
     {parent.commands}
-    qdisc add dev a0 parent {parent.place} handle 10: drr_fq {words}"""
+    qdisc add dev a0 parent {parent.place} handle 10: drr_fq {options}"""
     with link(tc, burst=burst) as made:
         made.close_valve()
         yield made

@@ -5,11 +5,11 @@
   +--------+   veth   +--------+
   | a0     |----------| b0     |
   +--------+          +--------+
-  10.0.0.1             10.0.0.2     netem on b0 delays what comes back; what is
-                                    lost on the way there, nftables drops at b0
+  10.0.0.1             10.0.0.2     netem on b0 delays packets from b to a;
+                                    nftables at b0 drops packets from a to b
 
-A socket belongs to the namespace in which its thread stood when it was made, so one
-process holds both ends of a connection and can look at either at any time.
+A socket belongs to the network namespace of the thread that created it, so one process
+holds both ends of a connection.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _numbers = itertools.count()
 
 
 def sh(command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a shell command; its output is part of the error if it fails."""
+    """Run a shell command; if it fails and CHECK is set, raise an error with its output."""
     done = subprocess.run(
         command,
         shell=True,
@@ -53,13 +53,13 @@ def sh(command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class Namespace:
-    """A network namespace that this process made."""
+    """A named network namespace created by this process."""
 
     name: str
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Stand in the namespace: sockets made and sysctls seen are its own."""
+        """Enter the namespace, for sockets and sysctls."""
         with open("/proc/thread-self/ns/net") as before, open(f"/run/netns/{self.name}") as there:
             _setns(there.fileno())
             try:
@@ -71,20 +71,21 @@ class Namespace:
         return sh(f"ip netns exec {self.name} sh -c '{command}'", check)
 
     def sysctl(self, name: str, value: object = None) -> str:
-        """Set (if there is a value) and get net.ipv4.NAME here."""
+        """Set (if VALUE is given) and get net.ipv4.NAME in this namespace."""
         with self.entered():
             if value is not None:
                 write_sysctl(name, value)
             return read_sysctl(name)
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Poll until the condition is true; fail after SECONDS and at least 20 attempts."""
     end = time.monotonic() + seconds
-    # A steady machine's clock jumps while it waits for its host: time alone says little.
-    tries = 20
-    while not what():
-        tries -= 1
-        assert tries > 0 or time.monotonic() < end, "did not happen in time"
+    # In a steady VM, the clock jumps while the VM waits for its host: time alone is not enough.
+    attempts = 20
+    while not condition():
+        attempts -= 1
+        assert attempts > 0 or time.monotonic() < end, f"timed out after {seconds} s"
         time.sleep(0.01)
 
 
@@ -98,7 +99,7 @@ def read_sysctl(name: str) -> str:
 
 
 def write_sysctl(name: str, value: object) -> None:
-    # Unbuffered: the kernel's refusal belongs to this write, not to a later close.
+    # Unbuffered, so that an error is raised by this write and not by a later close.
     with open(SYSCTL / name, "wb", buffering=0) as file:
         file.write(str(value).encode())
 
@@ -115,9 +116,9 @@ def namespace() -> Iterator[Namespace]:
 
 @contextlib.contextmanager
 def unnamed_namespace() -> Iterator[None]:
-    """Stand in a new network namespace; it goes when we have left and its sockets are closed.
+    """Enter a new network namespace, deleted when it is left and its sockets are closed.
 
-    Without IPv6: no packets but those that are sent.
+    Without IPv6, which would send packets by itself.
     """
     with open("/proc/thread-self/ns/net") as before:
         if _libc.unshare(CLONE_NEWNET):
@@ -138,11 +139,11 @@ class Pair:
     b: Namespace
 
     def netem(self, options: str) -> None:
-        """What happens on the way back, to ACKs."""
+        """Set netem's options for packets from b to a, the ACKs."""
         sh(f"tc -n {self.b.name} qdisc replace dev b0 root netem limit 100000 {options}")
 
     def data(self, rule: str) -> None:
-        """What happens to data packets on their way there, as an nftables rule; "" for nothing."""
+        """Set the nftables rule for data packets from a to b; "" for none."""
         self.b.sh("nft flush ruleset")
         if rule:
             self.b.sh(
@@ -151,11 +152,11 @@ class Pair:
             )
 
     def drop_one_in(self, n: int) -> None:
-        """Drop every n-th data packet, retransmissions counted."""
+        """Drop every n-th data packet, including retransmissions."""
         self.data(f"numgen inc mod {n} {n - 1} drop")
 
     def drop_only(self, *numbers: int) -> None:
-        """Drop just these data packets, counted from 0."""
+        """Drop only these data packets, counted from 0."""
         listed = ", ".join(map(str, numbers))
         self.data(f"numgen inc mod 1000000000 {{ {listed} }} drop")
 
@@ -177,7 +178,7 @@ def pair(netem: str = "delay 40ms") -> Iterator[Pair]:
             ns.sysctl("tcp_rmem", "4096 8000000 16000000")
             ns.sysctl("tcp_wmem", "4096 4000000 16000000")
             ns.sysctl("tcp_no_metrics_save", 1)
-            # A slow machine's pauses are no idling.
+            # Pauses of a slow machine are not idle periods.
             ns.sysctl("tcp_slow_start_after_idle", 0)
         net = Pair(a, b)
         net.netem(netem)
@@ -198,7 +199,7 @@ class Connection:
 
     @property
     def info(self) -> dict[str, int]:
-        """The fields of struct tcp_info that tests look at."""
+        """The fields of struct tcp_info that tests use."""
         raw = self.sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
         words = struct.unpack_from("24I", raw, 8)
         return {
@@ -214,9 +215,9 @@ class Connection:
         return self.info["cwnd"]
 
     def pump(self, size: int, seconds: float = 120) -> float:
-        """Send `size` bytes, read and check them at the other end; the time it took [s].
+        """Send `size` bytes, receive and verify them; return the duration [s].
 
-        The bytes differ from place to place, so what is lost, doubled or moved shows.
+        The pattern's period is a prime, so lost, duplicate or misplaced data is detected.
         """
         pattern = bytes(range(251)) * 400
         sent = received = 0
@@ -241,7 +242,7 @@ class Connection:
         return time.monotonic() - started
 
     def settle(self) -> None:
-        """Wait until all that was sent is acknowledged and all losses are repaired."""
+        """Wait until all data is acknowledged and loss recovery has ended."""
         wait_for(lambda: self.info["unacked"] == 0 and self.info["ca_state"] == 0)
 
     def close(self) -> None:
@@ -251,7 +252,7 @@ class Connection:
 
 @contextlib.contextmanager
 def connection(net: Pair, cc: str | None = None, sndbuf: int | None = None) -> Iterator[Connection]:
-    """Connect a to b, port 5000, optionally choosing the congestion control."""
+    """Connect a to b, port 5000, optionally with a congestion control."""
     with net.b.entered():
         listener = socket.create_server(("10.0.0.2", 5000))
     with net.a.entered():
@@ -277,7 +278,7 @@ def connection(net: Pair, cc: str | None = None, sndbuf: int | None = None) -> I
 
 @contextlib.contextmanager
 def tracing(*events: str) -> Iterator[Path]:
-    """Record tracepoints in an instance of their own; its `trace` is the record."""
+    """Record tracepoints in a separate trace instance; yields its `trace` file."""
     instance = TRACING / "instances" / f"test-{os.getpid()}-{next(_numbers)}"
     instance.mkdir()
     try:
@@ -292,7 +293,7 @@ def tracing(*events: str) -> Iterator[Path]:
 
 
 def read_trace(trace: Path, event: str) -> list[dict[str, str]]:
-    """The fields of each record of an event, in their order; `time` among them [s]."""
+    """The fields of an event's records, in order, including `time` [s]."""
     records = []
     for line in trace.read_text().splitlines():
         if line.startswith("#") or f" {event}: " not in line:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tc says and does about drr_fq: cases as data, as those of the kernel's own tdc.
+"""tc and drr_fq: data-driven cases, like those of the kernel's tdc.
 
-A file in cases/ has `setup`, for all of its cases, and any number of [[case]]s:
+A file in cases/ has `setup`, for all of its cases, and [[case]] tables:
 
-    id        unique, never used again for another
-    name      what it shows, in words
-    setup     commands, one a line; each must succeed
-    command   what is tried
-    status    its exit status; 0 if not given
-    says      a regular expression that has to be found in what it prints, errors included
-    verify    a command that looks at the result; it must succeed
-    match     regular expressions that have to be found in what it prints
-    absent    such that must not be
-    json      values by their paths in the JSON that it prints, as "0.options.limit"
-    teardown  commands that undo what outlives the network namespace
+    id        unique, never reused
+    name      description
+    setup     commands, one per line; each must succeed
+    command   the command under test
+    status    its expected exit status; default 0
+    says      a regular expression that its output, including errors, must match
+    verify    a command that shows the result; it must succeed
+    match     regular expressions that the output of verify must match
+    absent    regular expressions that it must not match
+    json      values by path in the JSON output of verify, as "0.options.limit"
+    teardown  commands to undo changes outside the network namespace
 
-Each case has a network namespace of its own, with nothing but a loopback device in it, and
-without IPv6, whose packets come when they like.
+Each case has a new network namespace with only a loopback device, without IPv6, which would
+send packets by itself.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_cases() -> list[Case]:
 
 
 def prepare(commands: str) -> None:
-    """Run commands, those to ip or tc that follow each other in one process."""
+    """Run commands; consecutive ones of ip or tc in one process."""
     lines = [line for line in commands.splitlines() if line]
     for program, group in itertools.groupby(lines, lambda line: line.split()[0]):
         if program in ("ip", "tc"):
@@ -79,9 +79,9 @@ def shell(commands: str, check: bool = True) -> subprocess.CompletedProcess[str]
 
 
 def at(value: Any, path: str) -> Any:
-    """What is at a path of keys and indices in JSON."""
-    for word in path.split("."):
-        value = value[int(word)] if isinstance(value, list) else value[word]
+    """The JSON value at a path of keys and indices."""
+    for key in path.split("."):
+        value = value[int(key)] if isinstance(value, list) else value[key]
     return value
 
 

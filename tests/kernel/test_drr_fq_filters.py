@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Who chooses a packet's queue: its priority, a filter, or what it is."""
+"""Classification: a packet's queue by priority, filter or hash."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def filters(commands: str) -> None:
 
 
 def queued(on: Link) -> dict[int, int]:
-    """Packets by the class in whose queue they are."""
+    """Number of queued packets by class."""
     return {number: queue.qlen for number, queue in on.queues.items()}
 
 
-def test_filters_choose_and_the_rest_is_hashed() -> None:
+def test_filters_classify_and_the_rest_is_hashed() -> None:
     with valved("flows 65534") as on:
         filters(
             """add dev a0 parent 10: protocol ip prio 1 u32 match ip sport 1027 0xffff flowid 10:7
@@ -32,7 +32,7 @@ def test_filters_choose_and_the_rest_is_hashed() -> None:
         found = queued(on)
         assert found.pop(7) >= 3
         assert found.pop(0xFFFE) >= 4
-        # All others where their hash says: nearly each in a queue of its own.
+        # All others are hashed, with few collisions.
         assert 25 <= on.statistics.active_flows <= 30
         assert on.shown("10:").qlen == sum(range(3, 33))
 
@@ -61,7 +61,7 @@ def test_matchall_and_its_removal() -> None:
         assert on.statistics.active_flows >= 5
 
 
-def test_classes_beyond_the_queues_are_hashed() -> None:
+def test_classes_that_do_not_exist_are_hashed() -> None:
     with valved("flows 4") as on:
         filters("add dev a0 parent 10: matchall classid 10:5")
         for flow in range(1, 41):
@@ -78,8 +78,8 @@ def test_priority_goes_before_filters() -> None:
         assert queued(on) == {9: 3, 5: 2}
 
 
-def test_other_priorities_name_no_class() -> None:
-    """Those of other qdiscs, and what applications set."""
+def test_other_priorities_are_not_classes() -> None:
+    """Classes of other qdiscs, and priorities of applications."""
     with valved("flows 65534") as on:
         for priority in (*range(16), handle("11:3"), handle("10:0"), handle("10:ffff")):
             for flow in range(2):
@@ -88,8 +88,8 @@ def test_other_priorities_name_no_class() -> None:
         assert sorted(queued(on).values()) == [19, 19]
 
 
-def test_dropping_filters_are_heeded_when_nothing_waits() -> None:
-    """An idle qdisc lets packets pass by itself, but not by its filters."""
+def test_filters_drop_packets_of_an_idle_qdisc() -> None:
+    """Packets may bypass an idle qdisc, but not its filters."""
     with link(ROOT) as on:
         on.send(1, 100, 10, classes=False)
         assert len(on.drain()) == 10
@@ -99,7 +99,7 @@ def test_dropping_filters_are_heeded_when_nothing_waits() -> None:
         assert on.drain() == []
         assert on.shown("10:").drops == 10
         on.check_empty()
-        # Changes do not make it forget its filters.
+        # Changes keep the filters.
         on.change(flows=5)
         on.send(1, 100, 5, classes=False)
         assert on.drain() == []
@@ -109,7 +109,7 @@ def test_dropping_filters_are_heeded_when_nothing_waits() -> None:
         assert len(on.drain()) == 3
 
 
-def test_dropping_filters_with_packets_waiting() -> None:
+def test_filters_drop_packets_of_a_backlogged_qdisc() -> None:
     with valved("limit 5") as on:
         filters(
             "add dev a0 parent 10: protocol ip prio 1 u32 match ip sport 1027 0xffff action drop"
@@ -119,24 +119,24 @@ def test_dropping_filters_with_packets_waiting() -> None:
         shown, statistics = on.shown("10:"), on.statistics
         assert (shown.qlen, shown.drops) == (4, 20)
         assert (statistics.drops_longest, statistics.collisions) == (0, 0)
-        on.check_at_rest()
+        on.check_backlogs()
         on.open_valve()
         assert [each.flow for each in on.drain()] == [1] * 4
         on.check_empty()
 
 
-def test_packets_that_filters_take_away() -> None:
-    """Redirected elsewhere: neither queued nor lost."""
+def test_packets_redirected_by_filters() -> None:
+    """They are neither queued nor counted as drops."""
     with valved() as on:
         filters("add dev a0 parent 10: matchall action mirred egress redirect dev lo")
         on.send(1, 100, 10, classes=False)
         shown = on.shown("10:")
         assert (shown.qlen, shown.drops) == (0, 0)
-        on.check_at_rest()
+        on.check_backlogs()
 
 
 def test_filters_that_change_priority_or_mark() -> None:
-    """An action without a class: the packet goes on, and is hashed."""
+    """An action without a class: the packet is hashed."""
     with valved("flows 65536") as on:
         filters("add dev a0 parent 10: matchall action skbedit priority 10:3 mark 5 continue")
         on.send(1, 100, 2, classes=False)

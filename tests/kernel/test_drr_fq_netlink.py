@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What drr_fq makes of messages that tc would not send: refused with a reason, nothing changed."""
+"""Invalid netlink messages, which tc does not send: rejected with a message, without changes."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def delete(on: Link) -> None:
     on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
 
 
-#: What is sent, and words that have to be in the answer.
-REFUSED = {
+#: Options that are rejected, and text that the extack message must contain.
+REJECTED = {
     "limit 0": (options(limit=0), "limit must be at least 1 packet"),
     "limit_bytes 0": (options(limit_bytes=0), "limit_bytes must be MTU + header to 2^30"),
     "limit_bytes below a packet": (
@@ -94,11 +94,11 @@ REFUSED = {
     "scheduler 3": (options(scheduler=3), "scheduler must be 0"),
     "scheduler 255": (options(scheduler=255), "scheduler must be 0"),
     "split-gso 2": (options(split_gso=2), "split-gso must be 0 or 1"),
-    "the last of many": (
+    "the last of several": (
         options(limit=5, limit_bytes=5000, flows=7, quantum=8, scheduler=2, split_gso=2),
         "split-gso must be 0 or 1",
     ),
-    "one bad of the same twice": (
+    "duplicate, the second invalid": (
         nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
         "flows must be 1 to 1048576",
     ),
@@ -110,18 +110,18 @@ REFUSED = {
     "u32 of no bytes": (nest(attribute(QUANTUM, b"")), "invalid attribute length"),
     "u8 of four bytes": (nest(u32(SCHEDULER, 1)), "invalid attribute length"),
     "u8 of no bytes": (nest(attribute(SPLIT_GSO, b"")), "invalid attribute length"),
-    "attribute with a nest's flag": (nest(u32(FLOWS | NLA_F_NESTED, 7)), ""),
+    "attribute with NLA_F_NESTED": (nest(u32(FLOWS | NLA_F_NESTED, 7)), ""),
     "attribute longer than the nest": (nest(b"\x40\0\x03\0\1\0\0\0"), ""),
-    "attribute shorter than its head": (nest(b"\x03\0\x03\0\1\0\0\0"), ""),
-    "bytes after the last": (nest(u32(FLOWS, 7) + b"\0\0\0"), ""),
-    "not marked as a nest": (nest(u32(FLOWS, 7), 0), "NLA_F_NESTED is missing"),
+    "attribute shorter than its header": (nest(b"\x03\0\x03\0\1\0\0\0"), ""),
+    "trailing bytes": (nest(u32(FLOWS, 7) + b"\0\0\0"), ""),
+    "options without NLA_F_NESTED": (nest(u32(FLOWS, 7), 0), "NLA_F_NESTED is missing"),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused(on: Link, name: str) -> None:
-    """With a message, when it is to be made and when it is to be changed."""
-    content, words = REFUSED[name]
+@pytest.mark.parametrize("name", REJECTED)
+def test_invalid_options_are_rejected(on: Link, name: str) -> None:
+    """With an extack message, for add and for change."""
+    content, text = REJECTED[name]
     with pytest.raises(Refused) as first:
         add(on, content)
     assert "10:" not in on.qdiscs()
@@ -133,11 +133,11 @@ def test_refused(on: Link, name: str) -> None:
         assert on.options == Options(**before, split_gso=1)
     finally:
         delete(on)
-    for refused in (first.value, second.value):
-        assert refused.errno in (errno.EINVAL, errno.ERANGE)
-        assert refused.message and words in refused.message
-        if "must be" in words:
-            assert refused.message.startswith("sch_drr_fq: ")
+    for error in (first.value, second.value):
+        assert error.errno in (errno.EINVAL, errno.ERANGE)
+        assert error.message and text in error.message
+        if "must be" in text:
+            assert error.message.startswith("sch_drr_fq: ")
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_refused(on: Link, name: str) -> None:
             Options(4, 5000, 1024, MTU + HEADER, 0, 1),
         ),
     ],
-    ids=["no options", "empty options", "smallest", "largest", "another order, one twice"],
+    ids=["no options", "empty options", "smallest", "largest", "another order, one duplicate"],
 )
-def test_accepted(on: Link, content: bytes, result: Options) -> None:
+def test_valid_options_are_applied(on: Link, content: bytes, result: Options) -> None:
     add(on, content)
     try:
         assert on.options == result
@@ -170,11 +170,11 @@ def test_accepted(on: Link, content: bytes, result: Options) -> None:
         delete(on)
 
 
-def test_any_bytes(on: Link) -> None:
-    """Random options, whole or cut: taken if they make sense, refused if not, never in between."""
+def test_random_options(on: Link) -> None:
+    """Random options, also truncated: applied if valid, otherwise rejected without changes."""
     rng = random.Random(3)
     add(on, b"")
-    accepted = refused = 0
+    accepted = rejected = 0
     try:
         for _ in range(800):
             content = b""
@@ -198,7 +198,7 @@ def test_any_bytes(on: Link) -> None:
             except Refused as error:
                 assert error.errno in (errno.EINVAL, errno.ERANGE)
                 assert error.message
-                refused += 1
+                rejected += 1
                 assert on.options == before
             now = on.options
             assert now.limit >= 1 and MTU + HEADER <= now.limit_bytes <= LIMIT_BYTES_MAX
@@ -207,7 +207,7 @@ def test_any_bytes(on: Link) -> None:
     finally:
         with suppress(Refused):
             delete(on)
-    assert accepted > 100 and refused > 100
+    assert accepted > 100 and rejected > 100
 
 
 def replace(on: Link, content: bytes) -> None:

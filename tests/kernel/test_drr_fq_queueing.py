@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""drr_fq's queues: what they hold, what they lose, and what they tell their parents of it.
+"""drr_fq's queues: limits, drops, changes, GSO, and the backlogs of parent qdiscs.
 
-With a closed valve (see drr_fq.py) all of this is exact.
+With a closed valve (see drr_fq.py), all numbers are exact.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.kernel.drr_fq import (
 )
 
 FULL = MTU + HEADER
-#: Lets the valve's parents handle the largest GSO packet whole.
+#: Large enough for the valve to send the largest GSO packet unsegmented.
 LARGE_BURST = 70_000
 
 
 def in_order(arrivals: Iterable[Arrival]) -> dict[int, list[int]]:
-    """By flow, the numbers of its packets; asserts that none overtook another."""
+    """The numbers of each flow's packets; asserts that they are in order."""
     numbers: dict[int, list[int]] = defaultdict(list)
     for each in arrivals:
         numbers[each.flow] += range(each.number, each.number + each.segments)
@@ -45,11 +45,11 @@ def in_order(arrivals: Iterable[Arrival]) -> dict[int, list[int]]:
 
 
 class Tie(Exception):
-    """Two queues are the longest."""
+    """Several queues have the longest backlog."""
 
 
 class Model:
-    """Drop from the front of the longest queue, by looking at all of them."""
+    """Reference model: drop from the front of the longest queue, by linear search."""
 
     def __init__(self, limit: int, limit_bytes: int) -> None:
         self.limit = limit
@@ -83,7 +83,7 @@ class Model:
         return made
 
     def check(self, on: Link) -> None:
-        """That the link has queued and dropped the same."""
+        """Check that the link has queued and dropped the same packets."""
         queues = on.queues
         assert Counter({flow: each.backlog for flow, each in queues.items()}) == self.backlogs
         for flow, each in queues.items():
@@ -121,12 +121,12 @@ def test_limit_in_bytes_is_exact() -> None:
         assert on.send(3, SMALLEST) == 1
         assert on.shown("10:").backlog == FULL + SMALLEST
         assert on.shown("10:").drops == 1
-        on.check_at_rest()
+        on.check_backlogs()
 
 
 @pytest.mark.parametrize(("limit", "limit_bytes"), [(20, 1 << 20), (10_000, 20_000), (30, 25_000)])
-def test_the_front_of_the_longest_queue_is_dropped(limit: int, limit_bytes: int) -> None:
-    """Against a model that looks at all queues, for packets of any size."""
+def test_drops_from_the_front_of_the_longest_queue(limit: int, limit_bytes: int) -> None:
+    """Compared with the model, for random packet sizes."""
     rng = random.Random(limit)
     model = Model(limit, limit_bytes)
     with valved(f"limit {limit} limit_bytes {limit_bytes}") as on:
@@ -137,18 +137,18 @@ def test_the_front_of_the_longest_queue_is_dropped(limit: int, limit_bytes: int)
             try:
                 after.arrive(flow, on.next_number[flow], length)
             except Tie:
-                continue  # Either may go: not to be foretold.
+                continue  # Either may be dropped.
             model = after
             assert on.send(flow, length) == 1
         model.check(on)
-        on.check_at_rest()
+        on.check_backlogs()
         on.open_valve()
         assert in_order(on.drain()) == model.remaining()
         on.check_empty()
 
 
-def test_newcomers_of_light_flows_are_taken() -> None:
-    """A flood fills the queue; each packet of a hundred other flows gets in, and through."""
+def test_new_light_flows_are_not_dropped() -> None:
+    """A flood fills the queue; all packets of a hundred other flows are queued and sent."""
     with valved("limit 200") as on:
         on.send(1, FULL, 500)
         for flow in range(2, 102):
@@ -160,12 +160,12 @@ def test_newcomers_of_light_flows_are_taken() -> None:
         on.open_valve()
         arrived = in_order(on.drain())
         assert all(arrived[flow] == [0] for flow in range(2, 102))
-        # What is left of the flood is its newest.
+        # The flood's newest packets remain.
         assert arrived[1] == list(range(600, 700))
 
 
 def test_collisions_are_counted() -> None:
-    """In one queue, each packet that is not of the flow that made it backlogged."""
+    """In one queue: packets of other flows than the one that made it backlogged."""
     with valved("flows 1") as on:
         before = on.statistics
         on.send(1, 100, 5, classes=False)
@@ -177,8 +177,8 @@ def test_collisions_are_counted() -> None:
         assert (statistics.active_flows, statistics.active_flows_max) == (1, 1)
 
 
-def test_flows_are_spread() -> None:
-    """By what the packets are of, not by their priority; few meet."""
+def test_flows_are_hashed_to_queues() -> None:
+    """By packet headers, not by priority; few collide."""
     flows = 300
     with valved("flows 65536") as on:
         before = on.statistics
@@ -192,7 +192,7 @@ def test_flows_are_spread() -> None:
         assert on.shown("10:").qlen == 2 * flows
 
 
-def test_idle_flows_cost_nothing() -> None:
+def test_idle_flows_are_not_listed() -> None:
     with valved("flows 65536 limit 10000", parent="tbf") as on:
         on.open_valve()
         for flow in range(3000):
@@ -205,11 +205,11 @@ def test_idle_flows_cost_nothing() -> None:
         assert len(on.queues) == 100
 
 
-# --- what the parents know
+# --- backlogs of parents
 
 
-def act_at_random(on: Link, rng: random.Random, gso: GsoSocket, *, split: bool) -> None:
-    """Some packets, and now and then a change."""
+def send_and_change_at_random(on: Link, rng: random.Random, gso: GsoSocket, *, split: bool) -> None:
+    """Send some packets and sometimes change a parameter."""
     for _ in range(rng.randrange(40)):
         flow = rng.choice((1, 2, *range(4, 12)))
         on.send(flow, rng.randrange(SMALLEST, FULL + 1), classes=flow <= 2)
@@ -232,8 +232,8 @@ def act_at_random(on: Link, rng: random.Random, gso: GsoSocket, *, split: bool) 
 
 @pytest.mark.parametrize("burst", [1600, LARGE_BURST], ids=["segmented-above", "whole"])
 @pytest.mark.parametrize("parent", PARENTS)
-def test_parents_know_what_is_queued(parent: str, burst: int) -> None:
-    """Whatever is sent, dropped, changed and let out: all qdiscs agree to the byte."""
+def test_backlogs_of_parents_are_exact(parent: str, burst: int) -> None:
+    """After any sends, drops, changes and departures, all backlogs are consistent to the byte."""
     rng = random.Random(f"{parent} {burst}")
     waits = PARENTS[parent].waits
     with (
@@ -241,13 +241,13 @@ def test_parents_know_what_is_queued(parent: str, burst: int) -> None:
         GsoSocket(on, 3) as gso,
     ):
         for step in range(12):
-            act_at_random(on, rng, gso, split=True)
-            on.check_at_rest(waits)
+            send_and_change_at_random(on, rng, gso, split=True)
+            on.check_backlogs(waits)
             if step % 3 == 2:
                 on.open_valve(rng.choice((10_000, 1_000_000_000)))
-                act_at_random(on, rng, gso, split=True)
+                send_and_change_at_random(on, rng, gso, split=True)
                 on.close_valve()
-                on.check_at_rest(waits)
+                on.check_backlogs(waits)
         on.open_valve()
         in_order(on.drain())
         on.check_empty()
@@ -256,7 +256,7 @@ def test_parents_know_what_is_queued(parent: str, burst: int) -> None:
         assert shown.drops > 10
 
 
-#: Without a valve: what drr_fq is under, and what waits when.
+#: Without a valve: drr_fq as root and below other qdiscs.
 FREE = {
     "root": "qdisc add dev a0 root handle 10: drr_fq limit 50",
     "htb": """qdisc add dev a0 root handle 1: htb default 1
@@ -285,18 +285,18 @@ FREE = {
 
 
 @pytest.mark.parametrize("under", FREE)
-def test_nothing_is_left_behind(under: str) -> None:
-    """A flood at a link's own pace, then silence: every count is back at 0."""
+def test_backlogs_return_to_zero(under: str) -> None:
+    """After a flood at the link's rate, all backlogs return to 0."""
     rng = random.Random(under)
     with link(FREE[under], queues=2) as on, GsoSocket(on, 3) as gso:
         for _ in range(40):
-            act_at_random(on, rng, gso, split=True)
+            send_and_change_at_random(on, rng, gso, split=True)
             for shown in on.qdiscs().values():
                 assert shown.qlen <= 2000 and shown.backlog <= 1 << 27, shown
             in_order(on.arrivals())
         on.drain()
         on.check_empty()
-        # Under mq there are two, and which flows are whose is the kernel's to choose.
+        # mq has two, and the kernel chooses the flows of each.
         ours = [each for each in on.qdiscs().values() if each.kind == "drr_fq"]
         assert sum(each.sent_packets for each in ours) > 100
 
@@ -323,8 +323,8 @@ def test_netem_on_the_next_hop() -> None:
 # --- changes
 
 
-def test_changes_lose_nothing_that_fits() -> None:
-    """Each parameter back and forth, with packets queued: all arrive, in order, and counted."""
+def test_changes_keep_packets_within_limits() -> None:
+    """Change each parameter with packets queued: all arrive in order and are counted."""
     with valved("limit 5000", parent="tbf") as on:
         for flow in range(1, 31):
             on.send(flow, 60 + 40 * flow, 20, classes=flow == 1)
@@ -348,9 +348,9 @@ def test_changes_lose_nothing_that_fits() -> None:
             on.change(**change)
             shown = on.shown("10:")
             assert (shown.qlen, shown.backlog, shown.drops) == (queued.qlen, queued.backlog, 0)
-            on.check_at_rest()
+            on.check_backlogs()
             queues = on.queues.values()
-            # Packets that a parent has looked at are in no queue.
+            # A packet that a parent has peeked at is in no queue.
             assert sum(each.qlen for each in queues) == queued.qlen - 1
             assert sum(each.backlog for each in queues) == queued.backlog - FULL
         on.open_valve()
@@ -359,7 +359,7 @@ def test_changes_lose_nothing_that_fits() -> None:
         on.check_empty()
 
 
-def test_lower_limits_cost_the_longest_queues_their_oldest() -> None:
+def test_lower_limits_drop_from_the_longest_queues() -> None:
     model = Model(10_000, 1 << 30)
     with valved("limit 10000") as on:
         for flow, length, count in ((1, 1000, 100), (2, 1301, 77), (3, 61, 50), (4, 1512, 10)):
@@ -371,7 +371,7 @@ def test_lower_limits_cost_the_longest_queues_their_oldest() -> None:
             model.shrink()
             on.change(limit=limit, limit_bytes=limit_bytes)
             model.check(on)
-            on.check_at_rest()
+            on.check_backlogs()
         on.change(limit=100)
         model.check(on)
         on.open_valve()
@@ -379,17 +379,17 @@ def test_lower_limits_cost_the_longest_queues_their_oldest() -> None:
         on.check_empty()
 
 
-def test_a_packet_that_a_parent_looked_at_stays() -> None:
-    """It counts for the limit, but another has to go for it."""
+def test_peeked_packet_is_not_dropped() -> None:
+    """It counts towards the limit, but other packets are dropped."""
     with valved("limit 5", parent="tbf") as on:
         on.send(1, 100, 10)
         assert (on.shown("10:").qlen, on.queues[1].qlen) == (5, 4)
         on.change(limit=1)
         assert (on.shown("10:").qlen, on.queues) == (1, {})
-        on.check_at_rest()
+        on.check_backlogs()
         on.send(2, 100, 3)
         assert (on.shown("10:").qlen, on.queues) == (1, {})
-        on.check_at_rest()
+        on.check_backlogs()
         on.change(limit=3)
         on.send(2, 100, 3)
         on.open_valve()
@@ -397,8 +397,8 @@ def test_a_packet_that_a_parent_looked_at_stays() -> None:
         on.check_empty()
 
 
-def test_changes_while_packets_pass() -> None:
-    """At 8 Mbit/s, never full: whatever is changed meanwhile, everything arrives in order."""
+def test_changes_with_traffic() -> None:
+    """At 8 Mbit/s, below the limits: all packets arrive in order in spite of changes."""
     changes = [
         {"flows": 7},
         {"scheduler": SCFQ},
@@ -436,14 +436,14 @@ def test_changes_while_packets_pass() -> None:
 # --- GSO
 
 
-def test_gso_packets_are_charged_what_they_take_on_the_wire() -> None:
+def test_gso_packets_count_with_their_length_on_the_wire() -> None:
     with valved(burst=LARGE_BURST) as on, GsoSocket(on, 1) as gso:
         gso.send(10)
         shown, statistics = on.shown("10:"), on.statistics
         assert (shown.qlen, shown.backlog) == (1, 10 * FULL)
         assert (statistics.max_packet, statistics.gso_split) == (10 * FULL, 0)
         assert on.queues[1].head_length == 10 * FULL
-        on.check_at_rest()
+        on.check_backlogs()
         on.open_valve()
         assert on.drain() == [Arrival(1, 0, 10 * FULL, 10)]
 
@@ -458,14 +458,14 @@ def test_split_gso(parent: str) -> None:
             assert shown.qlen - before.qlen == 10 * times
             assert shown.backlog - before.backlog == 10 * times * FULL
             assert (statistics.gso_split, statistics.max_packet) == (times, FULL)
-            on.check_at_rest()
+            on.check_backlogs()
         on.open_valve()
         assert on.drain() == [Arrival(1, number, FULL) for number in range(20)]
         on.check_empty()
 
 
-def test_split_gso_when_nothing_waits() -> None:
-    """An idle root lets packets pass by itself, but not those that it has to split."""
+def test_split_gso_of_an_idle_qdisc() -> None:
+    """Packets may bypass an idle root qdisc, but not if it has to segment them."""
     with link("qdisc add dev a0 root handle 10: drr_fq split-gso") as on, GsoSocket(on, 1) as gso:
         for split in (1, 0, 1):
             on.change(split_gso=split)
@@ -478,32 +478,32 @@ def test_split_gso_when_nothing_waits() -> None:
 
 @pytest.mark.parametrize("parent", ["tbf", "htb", "prio/htb/drr", "hfsc", "ets", "qfq"])
 @pytest.mark.parametrize(
-    ("words", "fit"), [("limit 4", 4), ("limit 1", 1), (f"limit_bytes {3 * FULL + 5}", 3)]
+    ("options", "fit"), [("limit 4", 4), ("limit 1", 1), (f"limit_bytes {3 * FULL + 5}", 3)]
 )
-def test_split_gso_beyond_the_limits(parent: str, words: str, fit: int) -> None:
-    """A packet of which only the last segments fit: into empty qdiscs, and when they are full."""
-    with valved(f"split-gso {words}", parent, burst=LARGE_BURST) as on, GsoSocket(on, 1) as gso:
-        held = on.shown("10:").qlen  # what a parent has looked at counts, too
+def test_split_gso_exceeds_the_limits(parent: str, options: str, fit: int) -> None:
+    """Only the last segments of a packet fit, into empty and into full qdiscs."""
+    with valved(f"split-gso {options}", parent, burst=LARGE_BURST) as on, GsoSocket(on, 1) as gso:
+        held = on.shown("10:").qlen  # a packet that a parent has peeked at counts, too
         for times in (1, 2, 3):
             gso.send(10)
             shown = on.shown("10:")
             assert shown.qlen == max(fit, held)
             assert shown.drops == 10 * times - (shown.qlen - held)
-            on.check_at_rest()
+            on.check_backlogs()
         on.open_valve()
         arrived = in_order(on.drain())
         assert len(arrived.get(1, ())) == max(fit, held) - held
-        # hfsc looks at the first packet when it comes, which saves that one.
+        # hfsc peeks at the first packet when it arrives, so that one is not dropped.
         newest = list(range(30 - fit + held + (parent == "hfsc"), 30))
         assert newest == arrived.get(1, [])[-len(newest) :] if newest else True
         on.check_empty()
-        # Once more, and nothing is queued before.
+        # Again, with empty queues.
         gso.send(20)
         on.drain()
         on.check_empty()
 
 
-def test_gso_packets_beyond_the_limit_in_bytes_are_refused() -> None:
+def test_gso_packets_larger_than_limit_bytes_are_dropped() -> None:
     with valved(f"limit_bytes {9 * FULL}", burst=LARGE_BURST) as on, GsoSocket(on, 1) as gso:
         on.send(2, FULL, 9)
         gso.send(10)
@@ -514,24 +514,24 @@ def test_gso_packets_beyond_the_limit_in_bytes_are_refused() -> None:
         assert on.queues[1].backlog == 4 * FULL
         assert on.shown("10:").backlog == 9 * FULL
         assert on.statistics.drops_longest == 4
-        on.check_at_rest()
+        on.check_backlogs()
 
 
-def test_packets_larger_than_the_limit_in_bytes_are_refused() -> None:
-    """The device's MTU was raised since the limit was set."""
+def test_packets_larger_than_limit_bytes_are_dropped() -> None:
+    """The device's MTU was increased after the limit was set."""
     with valved(f"limit_bytes {FULL}", burst=20_000) as on:
         batch("ip", "link set a0 mtu 9000\nlink set b0 mtu 9000\n")
         on.send(1, FULL)
         assert on.send(2, FULL + 1) == 0
         assert on.statistics.drops_oversize == 1
         assert on.queues[1].qlen == 1
-        on.check_at_rest()
+        on.check_backlogs()
         on.change(limit_bytes=9014)
         assert on.send(2, 5000) == 1
         assert on.queues[2].backlog == 5000
 
 
-def test_what_a_stab_adds_is_charged() -> None:
+def test_overhead_of_a_stab_is_counted() -> None:
     with link(
         """qdisc add dev a0 root handle 1: stab overhead 24 mpu 84 tbf rate 8bit burst 1600 limit 1m
         qdisc add dev a0 parent 1:1 handle 10: drr_fq limit 100"""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""drr_fq straight on a device that is busy: a serial line (SLIP) that nobody reads.
+"""drr_fq as the root of a busy device: a serial line (SLIP) that is not read.
 
-The line's buffer is filled before the device is made of it.  So the device takes one packet and
-stops its queue, as hardware does, until somebody reads.  The next packet is past the qdisc before
-that is noticed, and comes back to it (is requeued): no limit can drop it.  There is nothing
-between drr_fq and the device, and the qdisc may have no handle, as it has none when it is the
-default.
+The line's buffer is full before the device is created.  So the device accepts one packet and stops
+its queue, as hardware does, until the line is read.  The next packet has already been dequeued
+and is requeued: limits cannot drop it.  No qdisc is between drr_fq and the device, and drr_fq may
+be the default qdisc, which has no handle.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Line:
             sender.sendto(packet, (self.name, 0x0800))
 
     def read(self, packets: int) -> list[tuple[int, int]]:
-        """Read the line until so many packets have come: flow and number of each."""
+        """Read PACKETS packets from the line; return the flow and number of each."""
         raw = b""
 
         def complete() -> bool:
@@ -77,7 +76,7 @@ class Line:
 
 @contextlib.contextmanager
 def line(tc: str = "") -> Iterator[Line]:
-    """A line that is full, in the namespace of the first process, where SLIP makes its devices."""
+    """A full line, in the initial network namespace, where SLIP creates its devices."""
     master, slave = os.openpty()
     disabled = IPV6.read_text() if IPV6.exists() else ""
     rtnetlink = Rtnetlink()
@@ -106,21 +105,21 @@ def line(tc: str = "") -> Iterator[Line]:
 
 def test_root_of_a_busy_device() -> None:
     with line("qdisc add dev {} root handle 10: drr_fq limit 50 quantum 1000\n") as on:
-        on.send(9, 0, 100)  # the device has this one
-        on.send(9, 1, 100)  # this comes back
+        on.send(9, 0, 100)  # accepted by the device
+        on.send(9, 1, 100)  # requeued
         assert on.qdisc.qlen == 1
         for number in range(60):
             on.send(1, number, 1000, handle("10:1"))
             if number < 20:
                 on.send(2, number, 500, handle("10:2"))
         shown, statistics = on.qdisc, on.statistics
-        # The longest queue, that of flow 1, has paid for both.
+        # All drops are from the longest queue, that of flow 1.
         assert (shown.qlen, shown.backlog, shown.drops) == (50, 100 + 29 * 1000 + 20 * 500, 31)
         assert (statistics.drops_longest, statistics.longest_flow) == (31, 1)
         assert statistics.new_flows == statistics.active_flows == 2
         arrived = on.read(51)
         assert arrived[:2] == [(9, 0), (9, 1)]
-        # In each round one packet of flow 1 and two of flow 2, while it has any.
+        # In each round, one packet of flow 1 and two of flow 2, while both are backlogged.
         numbers: dict[int, list[int]] = defaultdict(list)
         for place, (flow, number) in enumerate(arrived[2:]):
             numbers[flow].append(number)
@@ -132,8 +131,8 @@ def test_root_of_a_busy_device() -> None:
         assert on.qdisc.sent_packets == 51
 
 
-def test_default_qdisc_has_no_classes_to_be_named() -> None:
-    """Its handle is 0, and so is the major number of every ordinary priority."""
+def test_default_qdisc_ignores_priorities() -> None:
+    """Its handle is 0, like the major number of every ordinary priority."""
     before = DEFAULT.read_text()
     try:
         DEFAULT.write_text("drr_fq")
@@ -150,7 +149,7 @@ def test_default_qdisc_has_no_classes_to_be_named() -> None:
             arrived = on.read(82)[2:]
             assert sorted(arrived) == [(flow, number) for flow in range(40) for number in (0, 1)]
             firsts = [place for place, (_, number) in enumerate(arrived) if number == 0]
-            assert sum(firsts) < 40 * 40, "no turns were taken"
+            assert sum(firsts) < 40 * 40, "not served in turns"
     finally:
         DEFAULT.write_text(before)
 

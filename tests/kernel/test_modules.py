@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The modules come and go: which one is loaded, with what, and when it may not leave."""
+"""Loading and unloading of modules: which file, module parameters, reference counts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ALL = [*MODULES, "sch_drr_fq"]
 
 @pytest.fixture
 def unloaded() -> Iterator[None]:
-    """Without the modules; the ones that the other tests need are back afterwards."""
-    # What earlier tests left in namespaces that are still dying holds a module for a while.
+    """Unload the modules for the test, and load them again after it."""
+    # Namespaces of earlier tests hold references until the kernel has cleaned them up.
     wait_for(lambda: sh(f"modprobe -r {' '.join(ALL)}", check=False).returncode == 0)
     yield
     sh(f"modprobe -r {' '.join(ALL)} && modprobe -a {' '.join(ALL)}")
 
 
 @pytest.mark.parametrize("module", ALL)
-def test_modprobe_finds_ours(module: str) -> None:
+def test_modprobe_loads_from_updates(module: str) -> None:
     found = sh(f"modinfo -F filename {module}").stdout
     assert "/updates/" in found
 
@@ -58,7 +58,7 @@ def test_clean_after_unload() -> None:
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_load_and_unload_often_with_namespaces_around() -> None:
+def test_repeated_load_and_unload_with_namespaces() -> None:
     with namespace() as ns:
         for _ in range(10):
             sh("modprobe tcp_bic && modprobe tcp_gaimd")
@@ -68,17 +68,17 @@ def test_load_and_unload_often_with_namespaces_around() -> None:
 
 
 @pytest.mark.parametrize(("module", "cc"), MODULES.items())
-def test_stays_while_in_use(net: Pair, module: str, cc: str) -> None:
+def test_congestion_control_in_use_cannot_be_unloaded(net: Pair, module: str, cc: str) -> None:
     with connection(net, cc) as flow:
-        refused = sh(f"rmmod {module}", check=False)
-        assert refused.returncode != 0
-        assert "in use" in refused.stdout
+        failed = sh(f"rmmod {module}", check=False)
+        assert failed.returncode != 0
+        assert "in use" in failed.stdout
         assert flow.cc == cc
         flow.pump(10000)
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_qdisc_comes_when_it_is_asked_for() -> None:
+def test_qdisc_module_is_autoloaded() -> None:
     with unnamed_namespace():
         batch("ip", "link add a0 type dummy\nlink set a0 up\n")
         for _ in range(10):
@@ -87,12 +87,12 @@ def test_qdisc_comes_when_it_is_asked_for() -> None:
             sh("modprobe -r sch_drr_fq")
 
 
-def test_qdisc_module_stays_while_one_is_attached() -> None:
+def test_qdisc_module_in_use_cannot_be_unloaded() -> None:
     with link("qdisc add dev a0 root handle 10: drr_fq") as on:
         for _ in range(3):
-            refused = sh("rmmod sch_drr_fq", check=False)
-            assert refused.returncode != 0
-            assert "in use" in refused.stdout
+            failed = sh("rmmod sch_drr_fq", check=False)
+            assert failed.returncode != 0
+            assert "in use" in failed.stdout
             on.send(1, 100, 5, classes=False)
         assert len(on.drain()) == 15
         batch("tc", "qdisc del dev a0 root\n")
@@ -123,14 +123,14 @@ def test_qdisc_module_stays_while_one_is_attached() -> None:
         "tcp_bic preset=mainline",
     ],
 )
-def test_bad_module_parameters_refused(arguments: str) -> None:
+def test_invalid_module_parameters_fail_the_load(arguments: str) -> None:
     module = arguments.split()[0]
     assert sh(f"modprobe {arguments}", check=False).returncode != 0
     assert not Path(f"/sys/module/{module}").exists()
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_module_parameters_are_what_namespaces_start_with() -> None:
+def test_module_parameters_are_the_initial_values_of_namespaces() -> None:
     with namespace() as early:
         sh("modprobe tcp_gaimd preset=aimd32 beta=900")
         sh("modprobe tcp_bic preset=linux smax=32000")
@@ -146,8 +146,8 @@ def test_module_parameters_are_what_namespaces_start_with() -> None:
 
 
 @pytest.mark.usefixtures("unloaded")
-def test_second_bic_is_told() -> None:
-    """Mainline's bic, loaded under its own file, is not displaced silently."""
+def test_loaded_mainline_bic_is_reported() -> None:
+    """If mainline's bic is loaded, check-bic-module reports it."""
     release = os.uname().release
     theirs = next(Path(f"/lib/modules/{release}/kernel/net/ipv4").glob("tcp_bic.ko*"))
     sh(f"insmod {theirs}")
@@ -156,8 +156,8 @@ def test_second_bic_is_told() -> None:
     sh("rmmod tcp_bic")
 
 
-def test_sysctls_of_a_dying_namespace_are_safe() -> None:
-    """A file of a namespace's sysctl that is still open when the namespace has gone."""
+def test_write_to_open_sysctl_of_deleted_namespace() -> None:
+    """The file was opened before the namespace was deleted."""
     with namespace() as ns, ns.entered():
         file = os.open("/proc/sys/net/ipv4/gaimd_alpha", os.O_WRONLY)
     try:

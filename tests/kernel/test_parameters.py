@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Parameters: presets by name, each namespace its own, and nothing that makes no sense."""
+"""Parameters of the congestion controls: presets, ranges, separate namespaces."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_gaimd_presets(ns: Namespace, preset: str, alpha: int, beta: int) -> Non
     assert (ns.sysctl("gaimd_alpha"), ns.sysctl("gaimd_beta")) == (str(alpha), str(beta))
 
 
-def test_gaimd_friendly_to_the_beta_in_force(ns: Namespace) -> None:
+def test_gaimd_friendly_presets_use_the_current_beta(ns: Namespace) -> None:
     ns.sysctl("gaimd_beta", 750)
     assert ns.sysctl("gaimd_preset") == "custom"
     assert ns.sysctl("gaimd_preset", "td-friendly") == "td-friendly"
@@ -72,7 +72,7 @@ def test_bic_presets(ns: Namespace) -> None:
     assert ns.sysctl("bic_smin") == "10"
 
 
-def test_available_presets_are_those_that_work(ns: Namespace) -> None:
+def test_all_available_presets_can_be_set(ns: Namespace) -> None:
     for cc in ("bic", "gaimd"):
         for preset in ns.sysctl(f"{cc}_available_presets").split():
             ns.sysctl(f"{cc}_preset", preset)
@@ -81,7 +81,7 @@ def test_available_presets_are_those_that_work(ns: Namespace) -> None:
         ns.sysctl("bic_available_presets", "x")
 
 
-def test_each_namespace_its_own(ns: Namespace) -> None:
+def test_namespaces_are_independent(ns: Namespace) -> None:
     with namespace() as other:
         ns.sysctl("gaimd_alpha", 5)
         ns.sysctl("bic_preset", "linux")
@@ -125,23 +125,23 @@ def test_each_namespace_its_own(ns: Namespace) -> None:
         ("bic_initial_ssthresh", "2147483648"),
     ],
 )
-def test_refused_and_unchanged(ns: Namespace, name: str, value: str) -> None:
+def test_invalid_value_changes_nothing(ns: Namespace, name: str, value: str) -> None:
     family = name.partition("_")[0]
     watched = [f"{family}_preset", name]
     watched += ["gaimd_alpha", "gaimd_beta"] if family == "gaimd" else ["bic_smin", "bic_smax"]
     before = [ns.sysctl(each) for each in watched]
-    with ns.entered(), pytest.raises(OSError) as refused:
+    with ns.entered(), pytest.raises(OSError) as error:
         write_sysctl(name, value or "\n")
-    assert refused.value.errno == errno.EINVAL
+    assert error.value.errno == errno.EINVAL
     assert [ns.sysctl(each) for each in watched] == before
 
 
 @pytest.mark.parametrize("value", ["1", "1000000", "310\n", "  310  "])
-def test_bounds_and_blanks_accepted(ns: Namespace, value: str) -> None:
+def test_bounds_and_whitespace_are_accepted(ns: Namespace, value: str) -> None:
     assert ns.sysctl("gaimd_alpha", value) == value.strip()
 
 
-def test_a_connection_keeps_what_it_started_with(net: Pair) -> None:
+def test_connection_keeps_its_initial_parameters(net: Pair) -> None:
     net.a.sysctl("gaimd_preset", "aimd32")
     with connection(net, "gaimd"):
         net.a.sysctl("gaimd_preset", "tcp")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each way to choose a congestion control, in the root namespace and in others, by anybody."""
+"""All ways to select a congestion control, in any namespace, also for unprivileged users."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_route(net: Pair, cc: str) -> None:
 
 
 def test_change_while_connected(net: Pair) -> None:
-    """From one to another and back, with data under way: each starts anew."""
+    """Switch repeatedly with data in flight: each congestion control is initialized again."""
     with connection(net, "bic") as flow:
         for cc in ("gaimd", "reno", "bic", "cubic", "gaimd"):
             flow.pump(200000)

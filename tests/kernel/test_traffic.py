@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Real connections: through loss, ECN, time-outs, false alarms and idling.
+"""TCP connections with loss, ECN, timeouts, spurious losses and idle periods.
 
-What the algorithms compute is tested to the last digit in tests/unit. Here it is whether
-the modules hand the right numbers in and out at the right time.
+tests/unit tests the exact results of the algorithms. These tests check that the modules pass the
+right numbers at the right time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def variant(request: pytest.FixtureRequest, net: Pair) -> tuple[str, str]:
 
 
 def shown_by_ss(net: Pair) -> dict[str, int]:
-    """The four numbers of get_info."""
+    """The four numbers of get_info(), as shown by ss."""
     line = net.a.sh("ss -tinH state established dport = 5000").stdout
     found = re.search(r"dctcp:\(ce_state:(\d+),alpha:(\d+),ab_ecn:(\d+),ab_tot:(\d+)\)", line)
     assert found, line
@@ -41,7 +41,7 @@ def shown_by_ss(net: Pair) -> dict[str, int]:
 
 
 def counter(net: Pair, name: str) -> int:
-    """A counter of the sender's namespace, by its name in nstat(8)."""
+    """A counter of the sender's namespace, by its nstat(8) name."""
     line = net.a.sh(f"nstat -asz {name}").stdout.splitlines()[-1]
     assert line.startswith(name), line
     return int(line.split()[1])
@@ -51,7 +51,7 @@ def undos(net: Pair) -> int:
     return sum(counter(net, f"TcpExtTCP{kind}Undo") for kind in ("Full", "Loss", "DSACK"))
 
 
-def test_data_intact_under_loss(net: Pair, variant: tuple[str, str]) -> None:
+def test_data_is_intact_with_loss(net: Pair, variant: tuple[str, str]) -> None:
     net.netem("delay 10ms loss 1%")
     net.data("numgen random mod 50 0 drop")
     with connection(net, variant[0]) as flow:
@@ -60,8 +60,8 @@ def test_data_intact_under_loss(net: Pair, variant: tuple[str, str]) -> None:
         assert flow.cc == variant[0]
 
 
-def cut(variant: tuple[str, str], cwnd: int) -> int:
-    """What the papers (and mainline) leave of a window after a loss."""
+def ssthresh_after_loss(variant: tuple[str, str], cwnd: int) -> int:
+    """The window after a loss, according to the papers and mainline."""
     cc, preset = variant
     if cc == "gaimd":
         kept = cwnd // 2 if preset == "tcp" else cwnd * 7 // 8
@@ -72,7 +72,7 @@ def cut(variant: tuple[str, str], cwnd: int) -> int:
     return max(kept, 2)
 
 
-def test_tracepoint_tells_each_loss_and_the_cut(net: Pair, variant: tuple[str, str]) -> None:
+def test_tracepoint_reports_losses_and_ssthresh(net: Pair, variant: tuple[str, str]) -> None:
     event = f"{variant[0]}_window"
     net.drop_one_in(150)
     with tracing(f"tcp_{variant[0]}/{event}") as trace:
@@ -83,14 +83,14 @@ def test_tracepoint_tells_each_loss_and_the_cut(net: Pair, variant: tuple[str, s
     losses = [record for record in records if record["phase"] == "loss"]
     assert len(losses) >= 2
     for record in losses:
-        assert int(record["ssthresh"]) == cut(variant, int(record["cwnd"]))
+        assert int(record["ssthresh"]) == ssthresh_after_loss(variant, int(record["cwnd"]))
     assert {record["phase"] for record in records} >= {"slow_start", "loss"}
     assert {(record["sport"], record["dport"]) for record in records} == {(str(port), "5000")}
     if variant[0] == "bic":
         assert all(int(record["wmax"]) > 0 for record in losses)
 
 
-def test_ecn_cuts_without_loss(net: Pair, variant: tuple[str, str]) -> None:
+def test_ecn_reduces_the_window_without_loss(net: Pair, variant: tuple[str, str]) -> None:
     net.a.sysctl("tcp_ecn", 1)
     net.data("numgen inc mod 100 99 ip ecn set ce")
     event = f"{variant[0]}_window"
@@ -101,19 +101,19 @@ def test_ecn_cuts_without_loss(net: Pair, variant: tuple[str, str]) -> None:
         losses = [each for each in read_trace(trace, event) if each["phase"] == "loss"]
     assert losses
     for record in losses:
-        assert int(record["ssthresh"]) == cut(variant, int(record["cwnd"]))
+        assert int(record["ssthresh"]) == ssthresh_after_loss(variant, int(record["cwnd"]))
 
 
-def in_slow_start_no_more(flow: Connection, size: int = 400_000) -> None:
+def leave_slow_start(flow: Connection, size: int = 400_000) -> None:
     """Send until a loss has ended slow start."""
     flow.pump(size)
     assert flow.info["ssthresh"] < 1 << 20
 
 
-def test_timeout_takes_the_window_to_one(net: Pair, variant: tuple[str, str]) -> None:
+def test_timeout_reduces_the_window_to_one(net: Pair, variant: tuple[str, str]) -> None:
     net.drop_one_in(150)
     with connection(net, variant[0]) as flow:
-        in_slow_start_no_more(flow)
+        leave_slow_start(flow)
         net.data("drop")
         assert flow.sender.send(b"x" * 100_000) > 0
         wait_for(lambda: flow.info["ca_state"] == 4)
@@ -129,12 +129,12 @@ def test_timeout_takes_the_window_to_one(net: Pair, variant: tuple[str, str]) ->
         flow.pump(300_000)
 
 
-def test_false_alarm_is_undone(net: Pair, variant: tuple[str, str]) -> None:
-    """A delay that outlasts the time-out, then ACKs of what was thought lost."""
+def test_spurious_timeout_is_undone(net: Pair, variant: tuple[str, str]) -> None:
+    """A delay longer than the retransmission timeout, then ACKs of the original packets."""
     net.netem("delay 20ms")
     net.drop_one_in(150)
     with connection(net, variant[0]) as flow:
-        in_slow_start_no_more(flow)
+        leave_slow_start(flow)
         net.data("")
         flow.pump(200_000)
         flow.settle()
@@ -158,21 +158,21 @@ def test_idle_and_application_limited(net: Pair, variant: tuple[str, str]) -> No
     with connection(net, variant[0]) as flow:
         for _ in range(20):
             flow.pump(3000)
-        assert flow.cwnd <= 12, "grew though it was not used"
+        assert flow.cwnd <= 12, "window grew while application-limited"
         flow.pump(1_000_000)
         grown = flow.cwnd
         assert grown > 40
         wait_for(lambda: flow.info["ca_state"] == 0)
         time.sleep(3)
         flow.pump(1448)
-        assert flow.cwnd < grown, "kept a window that is out of date"
+        assert flow.cwnd < grown, "window was kept while idle"
         flow.pump(1_000_000)
 
 
 def test_ss_shows_the_state(net: Pair) -> None:
     with connection(net, "bic") as flow:
         net.drop_one_in(300)
-        in_slow_start_no_more(flow, 600_000)
+        leave_slow_start(flow, 600_000)
         net.data("")
         flow.pump(100_000)
         shown = shown_by_ss(net)
@@ -200,15 +200,15 @@ def test_gaimd_grows_by_alpha_per_round_trip(net: Pair, alpha: int) -> None:
     rounds = (windows[-1][0] - windows[0][0]) / (sum(srtt[10:]) / len(srtt[10:]))
     grown = windows[-1][1] - windows[0][1]
     assert rounds > 5
-    # The first and the last packet may be off by a round-trip.
+    # The first and the last record may be off by a round-trip.
     assert grown == pytest.approx(rounds * alpha / 1000, rel=0.1, abs=max(1, alpha / 1000))
 
 
 def window_by_bytes(cc: str, size: int, preset: str = "") -> list[int]:
-    """The window each time 20 kB more are acknowledged, with two packets lost on the way."""
+    """The window after each 20 kB acknowledged, with two packets lost."""
     with pair("delay 40ms") as net:
-        # Below the rate, but packets spread out, or ACKs come in stretches that differ each time
-        # (and mainline's bic takes a stretch for a reason to grow faster).
+        # Above the rate needed, but it spaces packets. Otherwise, stretch ACKs would differ between
+        # runs, and mainline's bic grows faster with stretch ACKs.
         sh(f"tc -n {net.a.name} qdisc add dev a0 root netem limit 100000 rate 80mbit")
         if preset:
             net.a.sysctl(f"{cc}_preset", preset)
@@ -229,30 +229,30 @@ def window_by_bytes(cc: str, size: int, preset: str = "") -> list[int]:
     return windows
 
 
-def assert_same_course(ours: list[int], theirs: list[int]) -> None:
-    """As two runs of the same module are: ACKs do not fall alike to the last."""
+def assert_windows_match(ours: list[int], theirs: list[int]) -> None:
+    """Match within the differences of two runs of one module, whose ACKs vary slightly."""
     print("ours", ours[::10], "theirs", theirs[::10])
-    # The record ends one window, larger or smaller, before the data do.
+    # The records end one window before the data, and windows differ.
     apart = [abs(a - b) / b for a, b in zip(ours, theirs, strict=False)]
     assert len(apart) > 200
     assert sum(apart) / len(apart) < 0.01
     assert sorted(apart)[int(len(apart) * 0.95)] < 0.03
 
 
-def test_gaimd_preset_tcp_is_reno() -> None:
+def test_gaimd_preset_tcp_matches_reno() -> None:
     size = 5_500_000
-    assert_same_course(window_by_bytes("gaimd", size, "tcp"), window_by_bytes("reno", size))
+    assert_windows_match(window_by_bytes("gaimd", size, "tcp"), window_by_bytes("reno", size))
 
 
-def test_bic_preset_linux_is_mainline() -> None:
+def test_bic_preset_linux_matches_mainline() -> None:
     size = 5_500_000
     ours = window_by_bytes("bic", size, "linux")
     release = os.uname().release
     theirs = next(Path(f"/lib/modules/{release}/kernel/net/ipv4").glob("tcp_bic.ko*"))
-    # Connections of other tests go some time after their namespaces.
+    # Connections of other tests hold references until their namespaces are cleaned up.
     wait_for(lambda: sh("modprobe -r tcp_bic", check=False).returncode == 0)
     sh(f"insmod {theirs}")
     try:
-        assert_same_course(ours, window_by_bytes("bic", size))
+        assert_windows_match(ours, window_by_bytes("bic", size))
     finally:
         sh("rmmod tcp_bic && modprobe tcp_bic")
