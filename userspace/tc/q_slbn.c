@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tc's plugin for the qdisc slbn: words into attributes, attributes, state and
- * counters into text and JSON.
+ * tc plugin for the qdisc slbn: parse options into attributes, print
+ * attributes, state and counters as text and JSON.
  *
- * include/uapi/fairpath/slbn_netlink.h is the contract with the kernel,
- * tc_plugin.h the one with tc. The words and what is printed are those of
- * link_options.h; this is what stands between it and tc. What depends on the device
- * (whether it tells its speed) is the kernel's to judge.
+ * include/uapi/fairpath/slbn_netlink.h is the interface to the kernel,
+ * tc_plugin.h the one to tc. link_options.h has the options and the output, as
+ * for slbnctl; this file connects it to tc. The kernel checks what depends on
+ * the device (whether it reports its speed).
  */
 #include "../common/link_options.h"
 #include "tc_plugin.h"
@@ -23,15 +23,16 @@ static void explain(void)
 	      "                [ memory ENTRIES | memory TIME ] [ control PERCENT ]\n"
 	      "                [ edge | no-edge* ] [ key HEX | key none* ]\n"
 	      "\n"
-	      "  rate     what the link carries; 1kbit to 1tbit (* auto: the device's\n"
-	      "           speed, followed when it changes)\n"
-	      "  epoch    how long a session that is not heard of is counted, at least;\n"
-	      "           10ms to 3600s; 0: for ever, as the paper has it (* 1s)\n"
-	      "  memory   entries, 0 to 4194304; or as many as control\n"
-	      "           packets may come in this time, at most 60s (* 1s)\n"
-	      "  control  of the rate that control packets may take; 0.1% to 100% (* 5%)\n"
-	      "  edge     hosts are behind it: their control packets are dropped, and the\n"
-	      "           link answers for them (* no-edge)\n"
+	      "  rate     rate of the link; 1kbit to 1tbit (* auto: the device's speed,\n"
+	      "           updated when it changes)\n"
+	      "  epoch    minimum time until a silent session is removed; 10ms to 3600s;\n"
+	      "           0: never, as in the paper (* 1s)\n"
+	      "  memory   size of the table of recent packets, 0 to 4194304 entries; or\n"
+	      "           enough for the control packets of this time, at most 60s (* 1s)\n"
+	      "  control  limit of control packets, in percent of the rate; 0.1% to 100%\n"
+	      "           (* 5%)\n"
+	      "  edge     link towards hosts: drop control packets from them, and answer\n"
+	      "           for them (* no-edge)\n"
 	      "  key      authenticates control packets: 32 hexadecimal digits (* none)\n"
 	      "\n"
 	      "A * marks the default. Classes: MAJOR:1 control packets, MAJOR:2 all others.\n",
@@ -54,17 +55,17 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 	(void)util;
 	(void)dev;
 	while (argc > 0) {
-		int taken = link_request_parse(&request, argc, argv);
+		int used = link_request_parse(&request, argc, argv);
 
-		if (!taken) {
+		if (!used) {
 			if (strcmp(*argv, "help"))
 				fprintf(stderr, "What is \"%s\"?\n", *argv);
 			explain();
 		}
-		if (taken < 1)
+		if (used < 1)
 			return -1;
-		argc -= taken;
-		argv += taken;
+		argc -= used;
+		argv += used;
 	}
 	options = addattr_nest(n, TC_PLUGIN_ROOM, TCA_OPTIONS | NLA_F_NESTED);
 	for (attribute = 1; attribute <= SLBN_A_MAX; attribute++) {

@@ -106,14 +106,6 @@ static inline bool tc_plugin_u32(const struct rtattr *attr, __u32 *value)
 	return true;
 }
 
-static inline bool tc_plugin_u64(const struct rtattr *attr, __u64 *value)
-{
-	if (!attr || RTA_PAYLOAD(attr) < sizeof(*value))
-		return false;
-	memcpy(value, RTA_DATA(attr), sizeof(*value));
-	return true;
-}
-
 static inline bool tc_plugin_u8(const struct rtattr *attr, __u8 *value)
 {
 	if (!attr || RTA_PAYLOAD(attr) < sizeof(*value))
