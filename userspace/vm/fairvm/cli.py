@@ -116,9 +116,9 @@ def execute(request: Request) -> int:
     root = kernel.directory
     if request.own_modules:
         root = modules.build_modules(kernel, quiet=not request.verbose)
-        request.environment.setdefault("TC_LIB_DIR", str(modules.build_plugins()))
-        path = request.environment["PATH"]
-        request.environment["PATH"] = f"{modules.build_tools()}:{path}"
+        plugins, programs = modules.build_programs()
+        request.environment.setdefault("TC_LIB_DIR", str(plugins))
+        request.environment["PATH"] = f"{programs}:{request.environment['PATH']}"
     accelerator = choose_accelerator(request, kernel) if request.engine == "vm" else "none"
     request.environment |= {
         "FAIRPATH_ENGINE": request.engine,

@@ -28,20 +28,13 @@ def link_modules(source: Path, target: Path) -> None:
             shutil.copyfile(source / name, target / name)
 
 
-def build_plugins() -> Path:
-    """Build the plugins of tc for the project's qdiscs; return their directory."""
+def build_programs() -> tuple[Path, Path]:
+    """Build tc's plugins and the programs; return the directories of plugins and slbnctl."""
     need("make", "make")
-    with locked(top() / "build" / ".lock-tc"):
-        run(["make", "--no-print-directory", "-C", str(top()), "tc-plugins"])
-    return top() / "build" / "tc"
-
-
-def build_tools() -> Path:
-    """Build the programs; return the directory of slbnctl."""
-    need("make", "make")
-    with locked(top() / "build" / ".lock-tools"):
-        run(["make", "--no-print-directory", "-C", str(top()), "tools"])
-    return top() / "build" / "slbnctl"
+    # One lock for both, since they share objects.
+    with locked(top() / "build" / ".lock-programs"):
+        run(["make", "--no-print-directory", "-C", str(top()), "tc-plugins", "tools"])
+    return top() / "build" / "tc", top() / "build" / "slbnctl"
 
 
 def build_modules(kernel: Kernel, quiet: bool = False) -> Path:

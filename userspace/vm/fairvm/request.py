@@ -63,10 +63,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see vm --help")
 
 
-def parse(arguments: list[str]) -> Request:
-    """Parse and check the command line; nothing is fetched, built or started."""
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    options, command = arguments[:split], arguments[split + 1 :]
+def _parser() -> Parser:
     parser = Parser(
         prog="vm",
         usage="vm [OPTION]... -- COMMAND...",
@@ -77,11 +74,7 @@ def parse(arguments: list[str]) -> Request:
     add = parser.add_argument
     add("--kernel", default="6.1", metavar="VERSION", help="6.1 (default), 6.12, 7.2, host, PATH")
     add("--engine", default="vm", help=f"one of: {', '.join(ENGINES)} (default vm)")
-    add(
-        "--debug",
-        action="store_true",
-        help="a kernel with KASAN, lockdep and other checks (native, virtual)",
-    )
+    add("--debug", action="store_true", help="a kernel with KASAN, lockdep, ... (native, virtual)")
     add("--smp", type=int, default=1, metavar="N", help="CPUs (default 1)")
     add("--mem", default="2G", metavar="SIZE", help="memory, such as 512M or 2G (default)")
     add(
@@ -89,29 +82,21 @@ def parse(arguments: list[str]) -> Request:
         type=float,
         default=600,
         metavar="SECONDS",
-        help="from boot to end (default 600)",
+        help="limit for boot and command (default 600)",
     )
     add("--steady", action="store_true", help="a guest clock independent of the host's load")
     add("--accel", default="auto", help=f"one of: {', '.join(ACCELERATORS)}")
-    add(
-        "--rw",
-        action="append",
-        default=[],
-        metavar="DIR",
-        help="a directory that the guest may write to",
-    )
-    add(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME[=VALUE]",
-        help="pass a variable to the command",
-    )
+    add("--rw", action="append", default=[], metavar="DIR", help="let the guest write to DIR")
+    add("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
     add("--append", action="append", default=[], metavar="ARGS", help="more kernel arguments")
     add("--no-modules", action="store_true", help="only the kernel's own modules, not ours")
-    add("--quiet", action="store_true", help="no progress")
+    add("--quiet", action="store_true", help="no progress messages")
     add("--verbose", action="store_true", help="report each step and its reason")
-    parsed = parser.parse_args(options)
+    return parser
+
+
+def _check(parsed: argparse.Namespace) -> None:
+    """Raise UsageError for invalid values or combinations of options."""
     for what, value, known in (
         ("engine", parsed.engine, ENGINES),
         ("accelerator", parsed.accel, ACCELERATORS),
@@ -126,22 +111,31 @@ def parse(arguments: list[str]) -> Request:
         raise UsageError(f"--timeout {parsed.timeout:g}: must be above 0")
     if parsed.steady and (parsed.smp != 1 or parsed.accel not in ("auto", "tcg")):
         raise UsageError("--steady means one emulated CPU: not with --smp, --accel kvm")
-    if parsed.engine == "vm" and parsed.debug:
-        raise UsageError("--debug: stock kernels have no such checks; add --engine native")
-    if parsed.engine != "vm":
-        for option, used in (
-            ("--smp", parsed.smp != 1),
-            ("--accel", parsed.accel != "auto"),
-            ("--steady", parsed.steady),
-        ):
-            if used:
-                hint = "; --engine virtual is always steady" if option == "--steady" else ""
-                raise UsageError(f"{option} does not work with --engine {parsed.engine}{hint}")
-        if parsed.kernel not in SERIES:
-            raise UsageError(
-                f"--engine {parsed.engine} builds its kernel: --kernel must be one of"
-                f" {', '.join(SERIES)}, not {parsed.kernel}"
-            )
+    if parsed.engine == "vm":
+        if parsed.debug:
+            raise UsageError("--debug: stock kernels have no such checks; add --engine native")
+        return
+    for option, used in (
+        ("--smp", parsed.smp != 1),
+        ("--accel", parsed.accel != "auto"),
+        ("--steady", parsed.steady),
+    ):
+        if used:
+            hint = "; --engine virtual is always steady" if option == "--steady" else ""
+            raise UsageError(f"{option} does not work with --engine {parsed.engine}{hint}")
+    if parsed.kernel not in SERIES:
+        raise UsageError(
+            f"--engine {parsed.engine} builds its kernel: --kernel must be one of"
+            f" {', '.join(SERIES)}, not {parsed.kernel}"
+        )
+
+
+def parse(arguments: list[str]) -> Request:
+    """Parse and check the command line; nothing is fetched, built or started."""
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options, command = arguments[:split], arguments[split + 1 :]
+    parsed = _parser().parse_args(options)
+    _check(parsed)
     if not command:
         raise UsageError("no command: vm [OPTION]... -- COMMAND...")
     writable = sorted({Path(path).resolve() for path in parsed.rw})
