@@ -84,7 +84,7 @@ def build(name: str, directory: Path, tree: Path = TOP) -> Path:
     program = directory / f"fuzz_{name}"
     source = HERE / f"fuzz_{name}.c"
     includes = [f"-I{tree}", f"-I{tree}/include", f"-I{TOP}/include"]
-    command = ["clang", *FLAGS, *includes, "-o", program, source]
+    command: list[str | Path] = ["clang", *FLAGS, *includes, "-o", program, source]
     if name in READER_SEEDS:
         command += ["-include", HERE / "reader_hooks.h", *(tree / file for file in READER)]
         command += ["-lyajl", "-lm"]
