@@ -484,7 +484,7 @@ static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 {
 	const struct net_device *dev = netdev_notifier_info_to_dev(info);
 
-	/* In a work, as locks are held here that reading the speed takes. */
+	/* Read the speed in a work, as it takes locks that are held here. */
 	if ((event == NETDEV_UP || event == NETDEV_CHANGE) &&
 	    slbn_link_find(dev))
 		schedule_work(&slbn_speed_work);

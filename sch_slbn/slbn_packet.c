@@ -211,7 +211,7 @@ static bool slbn_process_hop(struct slbn_link *link, u8 *data,
 	return true;
 }
 
-/* Take a control packet from the token bucket; false if above the limit. */
+/* Take @bits from the token bucket of control packets; false if too few. */
 static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
 {
 	u64 rate = div_u64(link->params.C, 1000) * link->control;
