@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What sessions on links should get, and how near to it integers can come.
-
-The solver is the lab's.
-"""
+"""Max-min reference of sessions on links, and the accepted deviation of integer rates."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from typing import Protocol, TypeVar
 from fairlab.slbn import maxmin
 
 
-class Asks(Protocol):
-    """A session; a demand of 0 is without limit."""
+class HasDemand(Protocol):
+    """A session; a demand of 0 means no limit."""
 
     @property
     def path(self) -> Sequence[str]: ...
@@ -24,11 +21,11 @@ class Asks(Protocol):
     def demand(self) -> int: ...
 
 
-S = TypeVar("S", bound=Asks)
+S = TypeVar("S", bound=HasDemand)
 
 
 def max_min(capacities: Mapping[str, int], sessions: Sequence[S]) -> dict[S, Fraction]:
-    """The max-min fair rates."""
+    """The max-min reference, computed by fairlab."""
     asked = {
         str(n): maxmin.Session(each.path, each.demand or None) for n, each in enumerate(sessions)
     }
@@ -37,10 +34,10 @@ def max_min(capacities: Mapping[str, int], sessions: Sequence[S]) -> dict[S, Fra
 
 
 def remainders(exact: Mapping[S, Fraction]) -> dict[S, int]:
-    """How far from its exact rate each session may be, bit/s.
+    """Accepted deviation of each session from its max-min rate, bit/s.
 
-    Links divide integers, so each level of bottlenecks on a session's path, up to its own, may
-    leave over one; none does if it gets what it asks for.
+    Links divide integers: each level of bottlenecks on a session's path, up to its own, may leave
+    a remainder of 1 bit/s. A session limited by its demand has no deviation.
     """
     on_link: dict[str, set[Fraction]] = defaultdict(set)
     for session, rate in exact.items():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Speaking generic netlink byte by byte, and the family "slbn" by it.
+"""Generic netlink at the byte level, and the family "slbn".
 
-rtnetlink.py beside this has what all netlink is made of: messages, attributes, refusals. Here are
-the second header of generic netlink, the controller that knows the families' numbers and groups,
-and what include/uapi/fairpath/slbn_netlink.h says of links. Nothing is checked before it is sent.
-See genetlink.h of <linux>.
+rtnetlink.py has messages, attributes and errors of netlink. This module adds the header of generic
+netlink, the controller (family numbers and groups), and the attributes of
+include/uapi/fairpath/slbn_netlink.h. Nothing is checked before it is sent, so tests can send
+invalid messages. See <linux/genetlink.h>.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ GENL = struct.Struct("=BBH")
 UAPI = Path(__file__).resolve().parents[2] / "include/uapi/fairpath/slbn_netlink.h"
 
 
-def _counted(enum: str) -> list[str]:
-    """The names of an enum of the header, in their order."""
+def _enum_names(enum: str) -> list[str]:
+    """The names in an enum of the header, in order."""
     body = re.search(rf"enum {enum} {{(.*?)}}", UAPI.read_text(), re.DOTALL)
     assert body
     return re.findall(r"SLBN_[AC]_(\w+),", body[1])
 
 
-#: Numbers of attributes and commands by their names; the header is the contract.
-A = {name: number for number, name in enumerate(_counted("slbn_link_attribute"))}
-C = {name: number for number, name in enumerate(_counted("slbn_command"))}
+#: Numbers of attributes and commands by name.
+A = {name: number for number, name in enumerate(_enum_names("slbn_link_attribute"))}
+C = {name: number for number, name in enumerate(_enum_names("slbn_command"))}
 A_MAX = max(A.values())
 
 MS, SECOND = 10**6, 10**9
@@ -61,7 +61,7 @@ MEGA = 10**6
 
 @dataclass(frozen=True)
 class Config:
-    """What is shown of a link's configuration; rates in bit/s, times in ns."""
+    """The configuration of a link as reported; rates in bit/s, times in ns."""
 
     rate: int = 0
     epoch: int = SECOND
@@ -91,12 +91,12 @@ def u64(kind: int, value: int) -> bytes:
     return attribute(kind, struct.pack("=Q", value))
 
 
-#: How the numbers of a link are written, where not as a u32.
+#: Encoders of attributes that are not u32.
 WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8}
 
 
 def given(**values: int | str | bytes) -> bytes:
-    """Attributes of a link: numbers, a name, a key."""
+    """Encode attributes of a link: numbers, a name, a key."""
     content = b""
     for name, value in values.items():
         kind = A[name.upper()]
@@ -110,13 +110,13 @@ def given(**values: int | str | bytes) -> bytes:
 
 
 def options(**values: int | str | bytes) -> bytes:
-    """TCA_OPTIONS of the qdisc."""
+    """Encode TCA_OPTIONS of the qdisc."""
     return attribute(TCA_OPTIONS | NLA_F_NESTED, given(**values))
 
 
 @dataclass(frozen=True)
-class Told:
-    """A link as the family shows it, or an event of it."""
+class LinkMessage:
+    """A link as the family reports it, or a share event."""
 
     command: int
     index: int
@@ -126,7 +126,7 @@ class Told:
     raw: bytes
 
     @classmethod
-    def read(cls, message: bytes) -> Told:
+    def read(cls, message: bytes) -> LinkMessage:
         command, version, _ = GENL.unpack_from(message)
         assert version == 1
         content = message[GENL.size :]
@@ -149,7 +149,7 @@ class Genetlink(Rtnetlink):
     """A socket of the family "slbn" in the network namespace where it is made."""
 
     def __init__(self) -> None:
-        # Another protocol, the same messages.
+        # Not the constructor of Rtnetlink: another protocol.
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
         self.socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
         self.socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
@@ -167,42 +167,44 @@ class Genetlink(Rtnetlink):
             for group in groups
         }
 
-    def say(self, command: str | int, content: bytes = b"", flags: int = NLM_F_ACK) -> list[bytes]:
-        """Send a command with attributes; the answers."""
+    def command(
+        self, command: str | int, content: bytes = b"", flags: int = NLM_F_ACK
+    ) -> list[bytes]:
+        """Send a command with attributes; returns the replies."""
         number = C[command] if isinstance(command, str) else command
         return list(self.ask(self.family, flags, GENL.pack(number, 1, 0) + content))
 
-    def get(self, content: bytes) -> Told:
-        (answer,) = self.say("LINK_GET", content)
-        return Told.read(answer)
+    def get(self, content: bytes) -> LinkMessage:
+        (answer,) = self.command("LINK_GET", content)
+        return LinkMessage.read(answer)
 
-    def dump_links(self) -> list[Told]:
-        return [Told.read(answer) for answer in self.say("LINK_GET", flags=NLM_F_DUMP)]
+    def dump_links(self) -> list[LinkMessage]:
+        return [LinkMessage.read(answer) for answer in self.command("LINK_GET", flags=NLM_F_DUMP)]
 
     def set(self, content: bytes) -> None:
-        assert self.say("LINK_SET", content) == []
+        assert self.command("LINK_SET", content) == []
 
     def reset(self, content: bytes) -> None:
-        assert self.say("LINK_RESET", content) == []
+        assert self.command("LINK_RESET", content) == []
 
     def listen(self) -> None:
-        """Join the group of events; it is this socket's only use from now on."""
+        """Join the group of share events; the socket can then only receive events."""
         self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups["share"])
         self.socket.setblocking(False)
 
-    def events(self) -> list[Told]:
-        """What was told since this was asked last."""
+    def events(self) -> list[LinkMessage]:
+        """The events received since the last call."""
         found = []
         with contextlib.suppress(BlockingIOError):
             while True:
                 data = self.socket.recv(1 << 16)
                 length, kind, _, _, _ = HEADER.unpack_from(data)
                 assert (length, kind) == (len(data), self.family)
-                found.append(Told.read(data[HEADER.size :]))
+                found.append(LinkMessage.read(data[HEADER.size :]))
         return found
 
 
 def control_frame(session: int, kind: int = JOIN, seq: int = 0, source: str = "") -> bytes:
-    """A frame with a packet that goes down, of a session without a limit, and no checksum."""
+    """A frame with a downstream packet of a session without a demand limit; no checksum."""
     packet = Packet(type=kind, seq=seq, slots=2, id=session.to_bytes(16, "big"))
     return Datagram(packet.pack(), source=source, check=0).frame()

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Speaking rtnetlink byte by byte.
+"""rtnetlink at the byte level.
 
-tc refuses nonsense before the kernel sees it, and takes as long to start in an emulated
-machine as a thousand packets to send.  So messages that tc would not send, and what is asked
-again and again, go through here.  A message is as long and as wrong as one likes; a refusal
-comes with the kernel's explanation (extack).  See rtnetlink(7), tc's struct tcmsg, and
-include/uapi/fairpath/drr_fq.h.
+For messages that tc would reject itself, and for frequent requests, as tc takes as long to start
+in an emulated machine as sending a thousand packets. Messages can be malformed; errors have the
+kernel's message (extack). See rtnetlink(7), struct tcmsg, and include/uapi/fairpath/drr_fq.h.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ def u32(kind: int, value: int) -> bytes:
 
 
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The attributes in DATA: (type, content)."""
+    """Parse the attributes in DATA: (type, content)."""
     offset = 0
     while offset + ATTRIBUTE.size <= len(data):
         length, kind = ATTRIBUTE.unpack_from(data, offset)
@@ -65,13 +63,13 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def handle(text: str) -> int:
-    """`10:3` as a number; both parts are hexadecimal, as in tc."""
+    """The number of a handle such as `10:3`; both parts are hexadecimal, as in tc."""
     major, _, minor = text.partition(":")
     return int(major, 16) << 16 | int(minor or "0", 16)
 
 
 class Refused(OSError):
-    """The kernel's refusal: its number, and what it says."""
+    """An error of the kernel: errno and message."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(number, message)
@@ -80,7 +78,7 @@ class Refused(OSError):
 
 @dataclass(frozen=True)
 class Shown:
-    """A qdisc or a class as a dump shows it."""
+    """A qdisc or class in a dump."""
 
     kind: str
     handle: int
@@ -95,7 +93,7 @@ class Shown:
 
 
 class Rtnetlink:
-    """A socket in the network namespace where it is made."""
+    """An rtnetlink socket in the network namespace where it is created."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -107,7 +105,7 @@ class Rtnetlink:
         self.socket.close()
 
     def ask(self, kind: int, flags: int, body: bytes) -> Iterator[bytes]:
-        """Send a message; what answers it, until an acknowledgement or the end of a dump."""
+        """Send a message; yields the replies up to an acknowledgment or the end of a dump."""
         sequence = next(self.sequence)
         flags |= NLM_F_REQUEST
         self.socket.send(HEADER.pack(HEADER.size + len(body), kind, flags, sequence, 0) + body)
@@ -140,7 +138,7 @@ class Rtnetlink:
             pass
 
     def change_filter(self, index: int, parent: int, kind: int, classid: int) -> None:
-        """Add or delete a filter that matches all, of priority 1."""
+        """Add or delete a matchall filter of priority 1."""
         info = 1 << 16 | socket.htons(ETH_P_ALL)
         body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, parent, info)
         body += attribute(TCA_KIND, b"matchall\0")
@@ -169,7 +167,7 @@ class Rtnetlink:
 
 
 def refuse(content: bytes, flags: int) -> None:
-    """Raise what a message of type NLMSG_ERROR says, unless it is an acknowledgement."""
+    """Raise the error of an NLMSG_ERROR message; return if it is an acknowledgment."""
     (error,) = struct.unpack_from("=i", content)
     if not error:
         return
@@ -182,7 +180,7 @@ def refuse(content: bytes, flags: int) -> None:
 
 
 def parse(message: bytes) -> tuple[int, Shown]:
-    """The device's index, and what is shown."""
+    """Parse a message of a dump: the device's index, and the qdisc or class."""
     _, _, _, index, handle, parent, _ = TCMSG.unpack_from(message)
     top = dict(attributes(message[TCMSG.size :]))
     statistics = dict(attributes(top.get(TCA_STATS2, b"")))

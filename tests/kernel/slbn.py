@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Routers in a row with slbn on their links, and sessions that cross them.
+"""A chain of routers with slbn on their links, and sessions over them.
 
     source node 0 ---- node 1 ---- node 2 ---- ... ---- destination
               link 0       link 1       link 2
 
-Each node is a network namespace that forwards, IPv4 and IPv6. The sessions' packets are made by
-slbn_peer.c, on the core's own source task.
+Each node is a network namespace that forwards IPv4 and IPv6. slbn_peer.c is the sources, with the
+source's task of slbn_core.h.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ def build_peer(directory: Path) -> str:
 
 @dataclass
 class Chain:
-    """Routers in a row; link n leads from node n to node n + 1."""
+    """A chain of routers; link n leads from node n to node n + 1."""
 
     nodes: list[Namespace]
 
     def device(self, link: int) -> str:
         return f"e{link}"
 
-    def tc(self, link: int, words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return sh(f"tc -n {self.nodes[link].name} {words}", check)
+    def tc(self, link: int, arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return sh(f"tc -n {self.nodes[link].name} {arguments}", check)
 
-    def attach(self, link: int, words: str) -> None:
-        self.tc(link, f"qdisc replace dev {self.device(link)} root handle 1: slbn {words}")
+    def attach(self, link: int, options: str) -> None:
+        self.tc(link, f"qdisc replace dev {self.device(link)} root handle 1: slbn {options}")
 
     def shown(self, link: int) -> dict[str, Any]:
         done = self.tc(link, f"-j -s qdisc show dev {self.device(link)}")
@@ -55,8 +55,7 @@ class Chain:
 
 
 def ip(commands: list[str], node: Namespace | None = None) -> None:
-    """Commands of ip, without the first word, in one process: it takes long to start one in an
-    emulated machine."""
+    """Run commands of ip in one process, as starting one takes long in an emulated machine."""
     program = ["ip", *(["-n", node.name] if node else []), "-batch", "-"]
     subprocess.run(program, input="\n".join(commands), text=True, check=True)
 
@@ -102,7 +101,7 @@ def chain(links: int) -> Iterator[Chain]:
 def sources(
     peer: str, net: Chain, address: str, sessions: list[str], seconds: float
 ) -> Iterator[subprocess.Popen[str]]:
-    """Sessions from the first router: each `destination demand join leave`."""
+    """Run sessions from the first router; a session is `destination demand join leave`."""
     command = ["ip", "netns", "exec", net.nodes[0].name, peer, "source", address, str(seconds)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -114,7 +113,7 @@ def sources(
 
 
 def rates(process: subprocess.Popen[str]) -> list[int]:
-    """What the sources have in the end, in their order; 0: it has left."""
+    """The final assigned rates of the sources, in order; 0 after a Leave."""
     assert process.stdout
     lines = process.stdout.read().splitlines()
     return [0 if "gone" in line else int(line.split()[0]) for line in lines]
@@ -122,7 +121,7 @@ def rates(process: subprocess.Popen[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Session:
-    """What an agent says of a session."""
+    """A session as an agent shows it."""
 
     rate: int
     cycles: int
@@ -133,17 +132,17 @@ class Session:
 
 @dataclass
 class Agent:
-    """Speaks for all hosts of a node, as source and as destination, and does as it is told."""
+    """A process of slbn_peer that is source and destination on a node, by commands."""
 
     process: subprocess.Popen[str]
 
-    def tell(self, *lines: str) -> None:
+    def send(self, *lines: str) -> None:
         assert self.process.stdin
         self.process.stdin.write("".join(line + "\n" for line in lines))
         self.process.stdin.flush()
 
     def show(self) -> list[Session]:
-        self.tell("show")
+        self.send("show")
         assert self.process.stdout
         found = []
         for line in iter(self.process.stdout.readline, ".\n"):
@@ -154,7 +153,7 @@ class Agent:
 
 @contextlib.contextmanager
 def agents(peer: str, nodes: list[Namespace], key: str = "") -> Iterator[list[Agent]]:
-    """One on each node."""
+    """An agent on each node."""
     with contextlib.ExitStack() as stack:
         made = []
         for node in nodes:
@@ -162,6 +161,6 @@ def agents(peer: str, nodes: list[Namespace], key: str = "") -> Iterator[list[Ag
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
-            # It ends with its input.
+            # It ends when its input is closed.
             made.append(Agent(stack.enter_context(process)))
         yield made

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Speaks SLBN for tests: many sources in one process, or a destination, or both.
+ * SLBN sources and destinations for tests.
  *
  *	slbn_peer destination ADDRESS
  *	slbn_peer source ADDRESS SECONDS < sessions
  *	slbn_peer agent [KEY]
  *
- * A line of sessions is DESTINATION DEMAND JOIN LEAVE: the rate in bit/s (0: no
- * limit), the times in seconds (0: never). At the end each session's rate is
- * printed, in the order of the lines: bit/s, cycles and packets sent again.
+ * A line of sessions is DESTINATION DEMAND JOIN LEAVE: the demand in bit/s (0:
+ * no limit), the times in seconds (0: never). At the end it prints for each
+ * session, in order, its rate in bit/s, cycles and retransmissions.
  *
- * An agent has no address of its own: it answers what comes to any of its host,
- * IPv4 and IPv6, and its sessions go out by whatever way there is. It does what
- * it is told line by line, so that a test can wait for a state of the network
- * rather than for a time:
+ * An agent is source and destination on all addresses of its host, IPv4 and
+ * IPv6. It reads commands line by line, so that a test can wait for a state of
+ * the network rather than for a time:
  *
  *	join DESTINATION DEMAND		sessions are numbered from 0
  *	change SESSION DEMAND
  *	leave SESSION
- *	cycles NUMBER			so many more for each, then they wait; until
- *					told, they have no end
- *	show				each session: rate, cycles, packets sent again,
+ *	cycles NUMBER			more cycles for each session, which then
+ *					idles; default: no limit
+ *	show				each session: rate, cycles, retransmissions,
  *					and busy, idle or gone; then a line with a dot
  *
- * KEY, 32 hexadecimal digits, authenticates what is sent; without the right
- * authentication nothing is taken.
+ * KEY, 32 hexadecimal digits, authenticates packets; others are dropped.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -88,7 +86,7 @@ static socklen_t address(const char *text, struct sockaddr_storage *out)
 		return sizeof(*v4);
 	}
 	if (inet_pton(AF_INET6, text, &v6->sin6_addr) != 1) {
-		fprintf(stderr, "%s: no address\n", text);
+		fprintf(stderr, "%s: not an IP address\n", text);
 		exit(2);
 	}
 	v6->sin6_family = AF_INET6;
@@ -121,8 +119,8 @@ static void send_packet(int fd, struct session *s)
 	s->waiting = true;
 }
 
-/* A session's packet has come back. */
-static void answered(const struct slbn_packet *pkt, const u8 *data)
+/* Process the acknowledgment of a session. */
+static void receive_ack(const struct slbn_packet *pkt, const u8 *data)
 {
 	u32 n = pkt->id[1] & 0xffffffff;
 	u16 tags[SLBN_HOPS_MAX];
@@ -139,7 +137,7 @@ static void answered(const struct slbn_packet *pkt, const u8 *data)
 		s->cycles++;
 		s->waiting = false;
 		s->due = now() + PAUSE / 2 + rand() % PAUSE;
-		/* Its last cycle may have been under way when it was told to wait. */
+		/* The limit may have been set during its last cycle. */
 		if (s->left && s->left != ~0U)
 			s->left--;
 		break;
@@ -172,7 +170,7 @@ static void receive(int fd)
 				       keyed ? key : NULL))
 			continue;
 		if (!slbn_destination_reply(&pkt)) {
-			answered(&pkt, data);
+			receive_ack(&pkt, data);
 			continue;
 		}
 		slbn_update_packet(data, &pkt);
@@ -206,14 +204,14 @@ static void join_session(int fd, struct session *s)
 	send_packet(fd, s);
 }
 
-/* Is a packet on its way, or will one be? */
+/* Whether the session has a packet in flight or to send. */
 static bool is_busy(const struct session *s)
 {
 	return !s->gone &&
 	       (s->waiting || s->left || s->src.pkt.type == SLBN_LEAVE);
 }
 
-/* Do what is due; return when something will be. */
+/* Send due packets; returns the time of the next. */
 static u64 tick(int fd)
 {
 	u64 next = ~0ULL;
@@ -254,7 +252,7 @@ static void show(void)
 	}
 }
 
-static u64 demanded(double demand)
+static u64 demand_rate(double demand)
 {
 	return demand ? (u64)demand : SLBN_RATE_MAX;
 }
@@ -270,7 +268,7 @@ static void source(const char *text, double seconds)
 		struct session *s = &sessions[count++];
 
 		address(to, &s->to);
-		s->demand = demanded(demand);
+		s->demand = demand_rate(demand);
 		s->join = start + (u64)(join * 1e9);
 		s->leave = leave ? start + (u64)(leave * 1e9) : ~0ULL;
 	}
@@ -284,7 +282,7 @@ static void source(const char *text, double seconds)
 	show();
 }
 
-/* IPv4 addresses are written as IPv6's: one socket is for both. */
+/* IPv4 addresses are mapped to IPv6: one socket for both. */
 static void destination_of(const char *text, struct sockaddr_storage *to)
 {
 	char mapped[80];
@@ -294,7 +292,7 @@ static void destination_of(const char *text, struct sockaddr_storage *to)
 	address(mapped, to);
 }
 
-static void obey(int fd, const char *line)
+static void run_command(int fd, const char *line)
 {
 	struct session *s = &sessions[count];
 	double demand;
@@ -304,13 +302,13 @@ static void obey(int fd, const char *line)
 	if (sscanf(line, "join %63s %lf", to, &demand) == 2 &&
 	    count < SESSIONS_MAX) {
 		destination_of(to, &s->to);
-		s->demand = demanded(demand);
+		s->demand = demand_rate(demand);
 		s->leave = ~0ULL;
 		count++;
 		join_session(fd, s);
 	} else if (sscanf(line, "change %u %lf", &n, &demand) == 2 &&
 		   n < count) {
-		slbn_source_change(&sessions[n].src, demanded(demand));
+		slbn_source_change(&sessions[n].src, demand_rate(demand));
 	} else if (sscanf(line, "leave %u", &n) == 1 && n < count) {
 		slbn_source_leave(&sessions[n].src);
 	} else if (sscanf(line, "cycles %u", &allowance) == 1) {
@@ -321,7 +319,7 @@ static void obey(int fd, const char *line)
 		printf(".\n");
 		fflush(stdout);
 	} else {
-		fprintf(stderr, "what is %s", line);
+		fprintf(stderr, "unknown command: %s", line);
 		exit(2);
 	}
 }
@@ -351,14 +349,14 @@ static void agent(const char *digits)
 		u64 t = now();
 		char line[128];
 
-		/* Rounded up, or it would spin for the last millisecond. */
+		/* Rounded up, to not poll with 0 in the last millisecond. */
 		t = next > t ? next - t + MS - 1 : 0;
 		poll(wait, 2, fp_min64(fp_div(t, MS), 1000));
 		receive(fd);
 		if (wait[1].revents) {
 			if (!fgets(line, sizeof(line), stdin))
 				return;
-			obey(fd, line);
+			run_command(fd, line);
 		}
 		next = tick(fd);
 	}

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A link, and packet sockets on both of its sides.
+"""A link with packet sockets on both sides.
 
     a0 with slbn -------------- veth -------------- b0
-    frames are sent here to go down,    frames are sent here to come up,
-    what came up is seen behind         what went down is seen
-    the link's hook
+    sends downstream frames,            sends upstream frames,
+    receives upstream frames            receives downstream frames
+    behind the link's hook
 
-The link's state is read over rtnetlink, not by tc, which takes as long to start in an emulated
-machine as some hundred packets to send. A frame is through when another that was sent behind it is:
-on a veth frames do not pass each other, so nothing here waits for a time.
+The link's state is read over rtnetlink, as tc takes as long to start in an emulated machine as
+sending some hundred packets. A frame has passed when a marker frame sent after it has: frames on a
+veth keep their order, so no test waits for a fixed time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.kernel.rtnetlink import (
 )
 from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, Datagram, State
 
-#: (protocol, tag), the outermost first.
+#: VLANs as (protocol, tag), outermost first.
 Vlans = tuple[tuple[int, int], ...]
 
 ETH_P_ALL = 0x3
@@ -46,13 +46,13 @@ AUXDATA = struct.Struct("=IIIHHHH")
 
 
 class Tap:
-    """What a device takes in.
+    """A packet socket on a device.
 
-    With ETH_P_ALL as it comes from the wire, with another protocol what a link lets pass.
+    ETH_P_ALL receives frames before the link's hook, another protocol those that it passes.
     """
 
     def __init__(self, device: str, protocol: int = ETH_P_ALL) -> None:
-        # Of no protocol until it is bound: it would begin with frames of all devices.
+        # Protocol 0 until it is bound, or it would receive frames of all devices.
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
@@ -67,33 +67,33 @@ class Tap:
                 data, ancillary, _, _ = self.socket.recvmsg(1 << 17, 64)
             except BlockingIOError:
                 return found
-            # A socket is given the outermost VLAN tag beside the frame.
+            # The kernel removes the outermost VLAN tag: it is in the auxiliary data.
             status, _, _, _, _, tag, protocol = AUXDATA.unpack(ancillary[0][2])
             if status & TP_STATUS_VLAN_VALID:
                 data = data[:12] + struct.pack("!HH", protocol, tag) + data[12:]
             found.append(data)
 
 
-#: A link whose books nothing moves but packets: no epoch ends, no event is told, none is too many.
+#: A link that only packets change: no rotation, no event, no rate limit.
 QUIET = {"rate": 100 * MEGA, "epoch": 3600 * SECOND, "memory": 64, "control": 1000}
 QUIET["threshold"] = 1000
 
 
 def attach(netlink: Rtnetlink, index: int, **given: Any) -> None:
-    """Make a device a link, or change what is given of how it is."""
+    """Make a device a link, or change the given options of its link."""
     content = attribute(TCA_KIND, b"slbn\0") + options(**given)
     flags = NLM_F_CREATE | NLM_F_REPLACE
     netlink.change_qdisc(index, handle("1:"), TC_H_ROOT, content, flags)
 
 
 def state_of(netlink: Rtnetlink, index: int) -> State:
-    """As the qdisc tells it."""
+    """The state of a link, from the qdisc's statistics."""
     (found,) = (each for each in netlink.qdiscs(index) if each.kind == "slbn")
     return State.read(found.application)
 
 
 def state_in(node: Namespace, device: str) -> State:
-    """Of a link in another namespace."""
+    """The state of a link in another namespace."""
     with node.entered(), contextlib.closing(Rtnetlink()) as netlink:
         return state_of(netlink, socket.if_nametoindex(device))
 
@@ -103,16 +103,16 @@ _numbers = itertools.count()
 
 @dataclass
 class Wire:
-    """The link of the drawing above; everything is in the network namespace where it was made."""
+    """The link in the figure above, in the network namespace where it was created."""
 
     netlink: Rtnetlink
     senders: dict[str, socket.socket]
     taps: dict[str, list[Tap]]
-    #: Tags that frames have at b0, but not at a0.
+    #: VLANs of frames at b0 that they do not have at a0.
     vlans: Vlans
 
     def attach(self, device: str = "a0", **given: Any) -> None:
-        """Make a device a link, quiet but for what is given."""
+        """Make a device a link with QUIET and the given options."""
         attach(self.netlink, socket.if_nametoindex(device), **{**QUIET, **given})
 
     def change(self, **given: Any) -> None:
@@ -122,58 +122,58 @@ class Wire:
         return state_of(self.netlink, socket.if_nametoindex(device))
 
     def _pass(self, frames: Sequence[bytes], side: str) -> tuple[list[bytes], list[bytes]]:
-        fence = b"fence" + struct.pack("!Q", next(_numbers))
-        fences = []
+        marker = b"marker" + struct.pack("!Q", next(_numbers))
+        markers = []
         for v6 in (False, True):
-            down = Datagram(fence, v6, sport=9, dport=9, check=0)
-            fences.append((down.frame(), replace(down, vlans=self.vlans).back().frame()))
+            down = Datagram(marker, v6, sport=9, dport=9, check=0)
+            markers.append((down.frame(), replace(down, vlans=self.vlans).back().frame()))
         for frame in frames:
             send(self.senders[side], frame)
-        for frame, _ in fences:
+        for frame, _ in markers:
             send(self.senders["a0"], frame)
-        came_down = until(self.taps["b0"][0], fence)
-        for _, frame in fences:
+        downstream = until(self.taps["b0"][0], marker)
+        for _, frame in markers:
             send(self.senders["b0"], frame)
-        came_up = [frame for tap in self.taps["a0"] for frame in until(tap, fence)]
-        return came_down, came_up
+        upstream = [frame for tap in self.taps["a0"] for frame in until(tap, marker)]
+        return downstream, upstream
 
     def both(self, *frames: bytes) -> tuple[list[bytes], list[bytes]]:
-        """Send frames out through the link; what came out, and what came back."""
+        """Send frames downstream; returns those received at b0, and the replies at a0."""
         return self._pass(frames, "a0")
 
     def down(self, *frames: bytes) -> list[bytes]:
-        """Send frames out through the link, where nothing turns them round; what came out."""
-        came_down, came_up = self._pass(frames, "a0")
-        assert came_up == [], came_up
-        return came_down
+        """Send frames downstream, without replies; returns those received at b0."""
+        downstream, upstream = self._pass(frames, "a0")
+        assert upstream == [], upstream
+        return downstream
 
     def up(self, *frames: bytes) -> list[bytes]:
-        """Send frames in through the link; what it let pass, IPv4 before IPv6."""
-        came_down, came_up = self._pass(frames, "b0")
-        assert came_down == [], came_down
-        return came_up
+        """Send frames upstream; returns those that the link passed, IPv4 before IPv6."""
+        downstream, upstream = self._pass(frames, "b0")
+        assert downstream == [], downstream
+        return upstream
 
 
-def until(tap: Tap, fence: bytes) -> list[bytes]:
-    """What came in before a fence did."""
+def until(tap: Tap, marker: bytes) -> list[bytes]:
+    """The frames received before a marker."""
     seen: list[bytes] = []
 
     def passed() -> bool:
         seen.extend(tap.frames())
-        # Its tags are gone behind a VLAN's device.
-        return any(frame.endswith(fence) for frame in seen)
+        # Without the tags that a VLAN device has removed.
+        return any(frame.endswith(marker) for frame in seen)
 
     wait_for(passed)
-    return [frame for frame in seen if b"fence" not in frame]
+    return [frame for frame in seen if b"marker" not in frame]
 
 
 def send(sender: socket.socket, frame: bytes) -> None:
-    # Said with each frame what it is, since not all devices can tell by looking at it.
+    # Set the protocol of each frame: not all devices derive it from the frame.
     protocol = int.from_bytes(frame[12:14], "big")
     try:
         sender.sendto(frame, (sender.getsockname()[0], protocol))
     except OSError as error:
-        # So a sender is told that a link has dropped it.
+        # ENOBUFS: the link has dropped it.
         if error.errno != errno.ENOBUFS:
             raise
 
@@ -185,7 +185,7 @@ def sender(device: str) -> socket.socket:
 
 
 def tops(device: str) -> list[Tap]:
-    """What a link lets pass up."""
+    """Taps of the frames that a link passes upstream, IPv4 and IPv6."""
     return [Tap(device, ETH_P_IP), Tap(device, ETH_P_IPV6)]
 
 
@@ -204,10 +204,10 @@ VETH = """
 def wire(
     more: str = "", on: str = "a0", above: str = "a0", vlans: Vlans = (), **given: Any
 ) -> Iterator[Wire]:
-    """A link in a namespace of its own; or, ON nothing, no link yet.
+    """A link on device ON in a new namespace; no link if ON is empty.
 
-    There a shell makes MORE, after which another device may stand for a0: ABOVE it, where frames
-    do not have the tags of these VLANs.
+    MORE is shell commands that add devices; ABOVE is then the device that replaces a0 for sending
+    and receiving, where frames do not have the tags of VLANS.
     """
     with unnamed_namespace():
         sh("set -e" + VETH + "\n" + more)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SLBN's packets octet by octet, the IP packets that carry them, and the state of a link.
+"""Build and parse SLBN packets, the IP packets that carry them, and the state of a link.
 
-include/uapi/fairpath/slbn.h has the grammar of the packets, slbn_netlink.h the state. All of it is
-written again here, in another language and from those texts alone, checksums and SipHash (Aumasson,
-Bernstein 2012) included: what agrees with this does not agree because it is the same code. A packet
-can be as wrong as one likes: every field can be set to anything.
+A second implementation, written from include/uapi/fairpath/slbn.h and slbn_netlink.h alone, with
+checksums and SipHash (Aumasson, Bernstein 2012), so that tests do not compare code with itself.
+Packets can be malformed: every field can be set to any value.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def option(kind: int, value: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Packet:
-    """A control packet; `length` and `auth` are made as they should be unless they are given."""
+    """A control packet; `length` and the authentication are computed unless given."""
 
     type: int = PROBE
     seq: int = 0
@@ -78,12 +77,12 @@ class Packet:
     bw: int = RATE_MAX
     demand: int = RATE_MAX
     B: int = 0
-    #: Tags by hop; those that are not named are 0.
+    #: Tags by hop; others are 0.
     tags: dict[int, int] = field(default_factory=dict)
     #: Octets between the tags and the authentication.
     options: bytes = b""
     key: bytes | None = None
-    #: Octets behind the packet in the datagram.
+    #: Octets after the packet in the datagram.
     trailer: bytes = b""
     magic: int = MAGIC
     version: int = VERSION
@@ -116,13 +115,13 @@ class Packet:
             data = data[:-8] + struct.pack("!Q", siphash(data, self.key))
         return data + self.trailer
 
-    def answer(self) -> Packet:
-        """As the destination turns it round."""
+    def reply(self) -> Packet:
+        """The reply, as the destination makes it."""
         return replace(self, type=LEAVE_ACK if self.type == LEAVE else PROBE_ACK)
 
 
 def read_packet(data: bytes) -> Packet:
-    """What a datagram says, authentication left among the options."""
+    """Parse a packet; the authentication is part of the options."""
     magic, version, kind, length, seq, hop, slots, b, reserved, *rest = HEADER.unpack_from(data)
     identity, bw2, bw1, bw, demand, B = rest
     end = HEADER.size + 2 * slots
@@ -149,9 +148,9 @@ def read_packet(data: bytes) -> Packet:
 
 
 def is_authentic(data: bytes, key: bytes) -> bool:
-    """Of a packet whose last option is the authentication."""
-    right = siphash(data[:-8] + bytes(8), key)
-    return data[-10:] == option(AUTH, right.to_bytes(8, "big"))
+    """Whether the last option of a packet is its valid authentication."""
+    expected = siphash(data[:-8] + bytes(8), key)
+    return data[-10:] == option(AUTH, expected.to_bytes(8, "big"))
 
 
 # --- IP
@@ -168,7 +167,7 @@ def internet_sum(data: bytes) -> int:
 
 @dataclass(frozen=True)
 class Datagram:
-    """A UDP datagram in an Ethernet frame; what is not given is made as it should be."""
+    """A UDP datagram in an Ethernet frame; fields that are not given are valid."""
 
     payload: bytes = b""
     v6: bool = False
@@ -176,22 +175,22 @@ class Datagram:
     destination: str = ""
     sport: int = PORT
     dport: int = PORT
-    #: UDP's checksum: 0 for none, a number for a wrong one.
+    #: UDP checksum; 0: none.
     check: int | None = None
     udp_length: int | None = None
-    #: IPv4 options, or IPv6 extension headers, which then say what follows them.
+    #: IPv4 options, or IPv6 extension headers including their next header.
     extra: bytes = b""
     next_header: int = IPPROTO_UDP
     ttl: int = 60
     #: Flags and offset, IPv4.
     fragment: int = 0
-    #: (protocol, tag) of VLANs, the outermost first.
+    #: VLANs as (protocol, tag), outermost first.
     vlans: tuple[tuple[int, int], ...] = ()
     from_mac: bytes = MAC_A
     to_mac: bytes = MAC_B
-    #: How many octets of it are in this packet, from the UDP header on.
+    #: Octets of the datagram in this fragment, from the UDP header on.
     octets: int | None = None
-    #: Octets behind the IP packet in the frame.
+    #: Octets after the IP packet in the frame.
     padding: bytes = b""
 
     def addresses(self) -> bytes:
@@ -226,7 +225,7 @@ class Datagram:
         return self.to_mac + self.from_mac + tags + kind + self.ip() + self.padding
 
     def back(self) -> Datagram:
-        """The same content on its way back."""
+        """The same content in the other direction."""
         default = ("fd00::1", "fd00::2") if self.v6 else ("10.0.0.1", "10.0.0.2")
         return replace(
             self,
@@ -240,9 +239,9 @@ class Datagram:
 
 
 def read_udp(frame: bytes) -> tuple[bytes, bool]:
-    """The payload of a UDP datagram in a frame without extension headers; is its sum right?
+    """The payload of a UDP datagram in a frame, and whether its checksum is valid.
 
-    No payload if it is something else.
+    Without extension headers; the payload of other frames is empty.
     """
     at = 12
     while frame[at : at + 2] in (b"\x81\x00", b"\x88\xa8"):
@@ -305,12 +304,12 @@ class State:
         return cls(*struct.unpack("=8QHHI20Q", data))
 
     def plus(self, **more: int) -> State:
-        """The same but for what is named, which has grown by so much."""
+        """A copy with the named fields increased by these amounts."""
         changes: dict[str, Any] = {name: getattr(self, name) + n for name, n in more.items()}
         return replace(self, **changes)
 
     def changes(self, later: State) -> dict[str, int]:
-        """What has grown by how much."""
+        """The fields that differ in `later`, with their differences."""
         differences = {
             each.name: getattr(later, each.name) - getattr(self, each.name)
             for each in fields(State)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SLBN on real routers: sessions get the max-min rates, and the links show them.
+"""SLBN on forwarding network namespaces: assigned rates, statistics, and options of tc.
 
     source r1 ---- r2 ---- r3 ---- d destination
 
-Each router is a network namespace that forwards, with slbn on the device that leads on.  The
-sessions' packets are made by slbn_peer.c, on the core's own source task; at the edge, r3 answers
-for d, where nothing listens.
+Each router has slbn on its device towards d. slbn_peer.c is the sources; the edge r3 answers for d,
+which does not support SLBN.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
             wait_for(settled)
             assert rates(process) == [15 * MEGA] * 3 + [5 * MEGA, 0]
         shown = net.shown(1)
-        # A Join that is sent again counts again.
+        # Retransmitted Joins are counted, too.
         assert shown["joins"] >= 5 and shown["leaves"] >= 1
         assert shown["clamped"] == shown["wrong_path"] == shown["malformed"] == 0
         assert net.shown(2)["answered"] >= 10
-        # The sources are gone without a word: two epochs later nobody counts them.
+        # The sources ended without a Leave: after two epochs the links do not count them.
         wait_for(lambda: net.shown(1)["sessions"] == 0)
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("options", "error"),
     [
         ("rate 10", "rate"),
         ("epoch 1ms", "epoch"),
@@ -60,16 +59,16 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
         ("nonsense", "What is"),
     ],
 )
-def test_nonsense_is_refused_and_changes_nothing(words: str, says: str) -> None:
+def test_invalid_options_change_nothing(options: str, error: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit")
         before = net.shown(0)["options"]
-        done = net.tc(0, f"qdisc change dev {net.device(0)} root slbn {words}", check=False)
-        assert done.returncode and says in done.stdout
+        done = net.tc(0, f"qdisc change dev {net.device(0)} root slbn {options}", check=False)
+        assert done.returncode and error in done.stdout
         assert net.shown(0)["options"] == before
 
 
-def test_a_device_without_a_speed_needs_a_rate() -> None:
+def test_device_without_speed_needs_rate() -> None:
     with namespace() as ns:
         sh(f"ip -n {ns.name} link add d0 type dummy")
         done = sh(f"tc -n {ns.name} qdisc add dev d0 root slbn", check=False)
@@ -77,7 +76,7 @@ def test_a_device_without_a_speed_needs_a_rate() -> None:
         sh(f"tc -n {ns.name} qdisc add dev d0 root slbn rate 1gbit")
 
 
-def test_data_goes_through_any_child() -> None:
+def test_data_passes_child_qdisc() -> None:
     with chain(1) as net:
         net.attach(0, "rate 100mbit")
         net.tc(0, f"qdisc add dev {net.device(0)} parent 1:2 handle 2: drr_fq limit 100p")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The two queues of slbn, whatever they are, and slbn in the queues of others.
+"""Child qdiscs in the classes of slbn, and slbn as a child of other qdiscs.
 
     prio 1: -> tbf 2: -> (a parent under test, 3:) -> slbn 20: -+-> control, in 20:1
                                                                 +-> data, in 20:2; 22: if given
 
-The tbf is drr_fq.py's valve: closed, nothing leaves, and what waits where can be told to the
-packet; opened, it lets out what was queued in the order in which slbn chose.  Control packets here
-are Joins of ever new sessions, so each that passes is counted by the link, too.
+The tbf is drr_fq.py's valve: while it is closed, nothing leaves, and queue lengths are known to the
+packet; when it opens, packets leave in the order that slbn chose. Control packets are Joins of new
+sessions, so the link counts each of them.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from tests.kernel.rtnetlink import (
 from tests.kernel.slbn_wire import PORT as SLBN_PORT
 from tests.kernel.slbn_wire import State
 
-#: Data queues, in tc's words; deep enough for what the tests send, unless they say otherwise.
+#: Commands of tc for data queues that hold all packets of a test.
 CHILDREN = {
-    "its own": "",
+    "default": "",
     "pfifo": "qdisc add dev a0 parent 20:2 handle 22: pfifo limit 1000",
     "bfifo": "qdisc add dev a0 parent 20:2 handle 22: bfifo limit 1mb",
     "fq_codel": "qdisc add dev a0 parent 20:2 handle 22: fq_codel limit 1000 target 100s",
@@ -66,7 +66,7 @@ CHILDREN = {
     "tbf": "qdisc add dev a0 parent 20:2 handle 22: tbf rate 8gbit burst 1mb limit 1mb",
     "prio": "qdisc add dev a0 parent 20:2 handle 22: prio",
 }
-#: Data queues that are full with a few packets of 1000 octets: 10, if it is not said otherwise.
+#: Data queues that are full with about 10 packets of 1000 octets.
 FULL = {
     "pfifo": "pfifo limit 10",
     "pfifo_head_drop": "pfifo_head_drop limit 10",
@@ -81,7 +81,7 @@ FULL = {
 
 @dataclass
 class Queues:
-    """slbn 20: on a0, and the sockets around it."""
+    """slbn 20: on a0, with sockets to send, receive and query."""
 
     on: Link
     family: Genetlink
@@ -92,14 +92,14 @@ class Queues:
         return self.family.get(given(ifindex=self.on.index)).state
 
     def control(self, count: int = 1) -> int:
-        """Send Joins; how many the queues took."""
+        """Send Joins; returns how many were enqueued."""
         return sum(self.on.inject(control_frame(next(self.sessions))) for _ in range(count))
 
     def data(self, count: int = 1, flow: int = 1, length: int = 1000) -> int:
         return self.on.send(flow, length, count, classes=False)
 
     def received(self) -> list[str]:
-        """What has come out: `c` a control packet, `FLOW.NUMBER` one of data."""
+        """The packets received: `c` for control, `FLOW.NUMBER` for data."""
         found = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -116,7 +116,7 @@ class Queues:
         return found
 
     def drained(self, count: int) -> list[str]:
-        """All that was queued, when it has come out: COUNT packets."""
+        """Wait until the queues are empty; returns the COUNT packets received."""
         wait_for(lambda: not any(each.qlen for each in self.on.qdiscs().values()))
         found: list[str] = []
 
@@ -129,7 +129,7 @@ class Queues:
         return found
 
     def lengths(self) -> tuple[int, int]:
-        """Packets in the control queue and the data queue, which together are slbn's."""
+        """Lengths of the control and data queues; checks that their sum is slbn's."""
         shown = self.on.qdiscs()
         classes = {each.handle: each for each in self.on.rtnetlink.classes(self.on.index)}
         control, data = classes[handle("20:1")], classes[handle("20:2")]
@@ -138,12 +138,12 @@ class Queues:
             slbn.qlen,
             slbn.backlog,
         )
-        # A class tells what its queue tells. Its own queues are not listed.
+        # A class has the statistics of its queue. Default queues are not listed.
         for queue in shown.values():
             if queue.parent in (control.handle, data.handle):
-                tells = classes[queue.parent]
+                shown_class = classes[queue.parent]
                 for name in ("qlen", "backlog", "drops", "sent_packets", "sent_bytes"):
-                    assert getattr(tells, name) == getattr(queue, name)
+                    assert getattr(shown_class, name) == getattr(queue, name)
         return control.qlen, data.qlen
 
     def check_empty(self) -> None:
@@ -155,7 +155,7 @@ class Queues:
 def queues(
     commands: str = "", parent: Parent | str = "tbf", closed: bool = True
 ) -> Iterator[Queues]:
-    """slbn with what COMMANDS put in its classes, behind a closed valve."""
+    """slbn behind a valve; COMMANDS of tc add queues to its classes."""
     if isinstance(parent, str):
         parent = PARENTS[parent]
     tc = f"""qdisc add dev a0 root handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
@@ -175,7 +175,7 @@ def queues(
 
 
 @pytest.mark.parametrize("child", CHILDREN)
-def test_control_goes_first_and_data_keep_their_order(child: str) -> None:
+def test_control_is_sent_first_and_data_in_order(child: str) -> None:
     with queues(CHILDREN[child]) as at:
         sent = 0
         for _ in range(10):
@@ -184,7 +184,7 @@ def test_control_goes_first_and_data_keep_their_order(child: str) -> None:
             sent += 5
             at.lengths()
         control, data = at.lengths()
-        # One of the data keeps the valve closed, unless it was late and another does now.
+        # The valve holds one packet: of data, or the primer if netem delayed the data.
         assert control == 20 and data in ((30, 31) if child == "netem, late" else (31,))
         at.on.open_valve()
         out = at.drained(sent)
@@ -195,7 +195,7 @@ def test_control_goes_first_and_data_keep_their_order(child: str) -> None:
 
 
 @pytest.mark.parametrize("child", FULL)
-def test_lengths_are_right_when_a_child_drops(child: str) -> None:
+def test_queue_lengths_are_correct_when_child_drops(child: str) -> None:
     with queues(f"qdisc add dev a0 parent 20:2 handle 22: {FULL[child]}") as at:
         shown = at.on.shown("22:")
         sent = 0
@@ -210,7 +210,7 @@ def test_lengths_are_right_when_a_child_drops(child: str) -> None:
         assert 5 <= data <= 11
         shown = at.on.shown("22:")
         assert shown.drops >= 90 - data
-        # What the child dropped, slbn and all above it tell, too.
+        # slbn counts the drops of its child.
         assert at.on.shown("20:").drops >= shown.drops
         at.on.open_valve()
         wait_for(lambda: not any(each.qlen for each in at.on.qdiscs().values()))
@@ -230,8 +230,8 @@ def test_lengths_are_right_when_a_child_drops(child: str) -> None:
         assert at.state.joins == 90
 
 
-def test_a_child_that_loses_packets() -> None:
-    """What netem loses is its own; the rest is counted through."""
+def test_queue_lengths_are_correct_when_netem_loses_packets() -> None:
+    """Only netem counts the losses."""
     with queues("qdisc add dev a0 parent 20:2 handle 22: netem limit 1000 loss 30%") as at:
         taken = at.data(200)
         assert taken == 200
@@ -246,9 +246,9 @@ def test_a_child_that_loses_packets() -> None:
         assert at.on.shown("22:").sent_packets == sent
 
 
-@pytest.mark.parametrize("child", ["its own", "drr_fq", "netem", "htb"])
-def test_children_come_and_go_while_packets_wait(child: str) -> None:
-    """What waits in a child goes with it, and in the other class nothing changes."""
+@pytest.mark.parametrize("child", ["default", "drr_fq", "netem", "htb"])
+def test_replacing_child_with_queued_packets(child: str) -> None:
+    """Packets queued in a replaced child are dropped; the other class keeps its packets."""
     with queues(CHILDREN[child]) as at:
         at.data(20)
         at.control(5)
@@ -259,7 +259,7 @@ def test_children_come_and_go_while_packets_wait(child: str) -> None:
         at.data(20)
         assert at.lengths() == (5, 7)
         batch("tc", "qdisc del dev a0 parent 20:2 handle 24:\n")
-        # Its own is back.
+        # The default queue is back.
         assert at.lengths() == (5, 0)
         assert at.data(100) == 100
         batch("tc", "qdisc replace dev a0 parent 20:1 handle 25: bfifo limit 700\n")
@@ -274,12 +274,12 @@ def test_children_come_and_go_while_packets_wait(child: str) -> None:
         assert place == 0 or place == handle("22:")
 
 
-def test_the_control_queue_is_bounded() -> None:
+def test_control_queue_is_limited() -> None:
     with queues() as at:
         assert at.control(400) == 256
         assert at.lengths() == (256, 1)
         assert at.on.shown("20:").drops == 400 - 256
-        # The link has seen them all the same: their sources will send them again.
+        # The link has processed all of them; sources retransmit the dropped ones.
         assert at.state.joins == 400
         assert at.data(50) == 50
         at.on.open_valve()
@@ -287,11 +287,11 @@ def test_the_control_queue_is_bounded() -> None:
         assert out[:256] == ["c"] * 256 and "c" not in out[256:]
 
 
-def test_control_beyond_its_share_is_dropped_and_data_are_not() -> None:
+def test_control_limit_drops_control_but_no_data() -> None:
     with queues() as at:
         before = at.control()
         batch("tc", "qdisc change dev a0 parent 2:1 handle 20: slbn rate 1mbit control 0.1%\n")
-        # A share of a kbit/s: after a burst of a few, hardly any.
+        # A limit of 1 kbit/s: a burst of some packets, then hardly any.
         taken = before + at.control(300)
         state = at.state
         assert taken == state.joins == 301 - state.rate_limited
@@ -304,8 +304,8 @@ def test_control_beyond_its_share_is_dropped_and_data_are_not() -> None:
 
 
 @pytest.mark.parametrize("parent", PARENTS)
-def test_slbn_in_the_queues_of_others(parent: str) -> None:
-    """As a child: all lengths are right, nothing is lost, and the link is there all the same."""
+def test_slbn_as_child_qdisc(parent: str) -> None:
+    """Queue lengths are correct, no packet is lost, and the link processes packets."""
     with queues(parent=parent) as at:
         sent = 0
         for _ in range(20):
@@ -313,7 +313,7 @@ def test_slbn_in_the_queues_of_others(parent: str) -> None:
             at.lengths()
         assert sent == 60
         shown = at.on.qdiscs()
-        # All of them know of all packets but those that wait above them already.
+        # Each qdisc counts all packets except those already dequeued from it.
         assert [each.qlen for name, each in sorted(shown.items()) if name in ("1:", "2:")] == [
             61,
             61,
@@ -326,8 +326,8 @@ def test_slbn_in_the_queues_of_others(parent: str) -> None:
         assert at.state.joins == 20
 
 
-def test_over_a_device_without_a_queue() -> None:
-    """On a VLAN, and beneath it slbn once more: each device is a link of its own."""
+def test_vlan_and_its_device_are_two_links() -> None:
+    """A VLAN device has no queue; each device is a link of its own."""
     with link("qdisc add dev a0 root handle 30: slbn rate 1gbit epoch 0") as on:
         batch(
             "ip",
@@ -351,14 +351,14 @@ def test_over_a_device_without_a_queue() -> None:
         family.close()
 
 
-def test_classes() -> None:
+def test_two_fixed_classes() -> None:
     with queues() as at:
         text = sh("tc -s class show dev a0 parent 20:").stdout
         assert [line.split()[:3] for line in text.splitlines() if line.startswith("class")] == [
             ["class", "slbn", "20:1"],
             ["class", "slbn", "20:2"],
         ]
-        # No class can be made, changed or deleted: there are two.
+        # Classes cannot be added, changed or deleted.
         for words in ("add dev a0 parent 20: classid 20:3", "change dev a0 classid 20:1"):
             assert sh(f"tc class {words} slbn", check=False).returncode
         assert sh("tc class del dev a0 classid 20:1", check=False).returncode
@@ -374,7 +374,7 @@ def test_classes() -> None:
                     NLM_F_CREATE | NLM_F_EXCL,
                 )
             assert caught.value.errno == errno.ENOENT
-        # What a packet is decides its class, and no filter.
+        # Filters are not supported: the type of a packet chooses its class.
         with pytest.raises(Refused) as caught:
             netlink.change_filter(at.on.index, handle("20:"), RTM_NEWTFILTER, handle("20:1"))
         assert caught.value.errno == errno.EOPNOTSUPP
@@ -383,7 +383,7 @@ def test_classes() -> None:
         assert at.lengths() == (0, 4)
 
 
-def test_tc_shows_the_same() -> None:
+def test_tc_statistics_match() -> None:
     with queues() as at:
         at.data(5)
         at.control(3)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tshark, tc and the packets themselves tell the same story of a real link.
+"""The dissector, tc and the packets of a real link agree.
 
     sources r0 ---- r1 ---- d destination
                e0       e1, the edge, answers for d
 
-Sessions join, probe and leave over both links, by IPv4 and IPv6, while all that passes on the
-first is recorded. Then tshark reads the record with scripts/slbn.lua, and what it shows is
-compared with the counters and ledgers of the links, with what the sources were told, and with what
-another reader, slbn_wire.py, makes of the same octets.
+Sessions join, probe and leave over both links, IPv4 and IPv6, while the packets of the first link
+are captured. The fields that tshark shows with scripts/slbn.lua are compared with the counters and
+ledgers of the links, the assigned rates of the sources, and slbn_wire.py's parsing.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ from tests.kernel.slbn_wire import (
 from tests.tshark import fields
 
 SO_TIMESTAMPNS = 35
-#: All sessions of either protocol: what they ask for and when they leave [s].
-ASKED: dict[str, tuple[str, list[tuple[int, float]]]] = {
+#: Source: destination, and demand [bit/s] and leave time [s] of each session.
+SESSIONS: dict[str, tuple[str, list[tuple[int, float]]]] = {
     "10.0.0.1": ("10.0.1.2", [(0, 0), (5 * MEGA, 0), (0, 1.5)]),
     "fd00:0::1": ("fd00:1::2", [(0, 0), (0, 0), (2 * MEGA, 1)]),
 }
-#: On 50 Mbit/s, in the end, 5 go to one and the rest to three.
+#: Of 50 Mbit/s, in the end, one session has 5 and three share the rest.
 FAIR = 15 * MEGA
 
 NUMBERS = ("type", "seq", "hop", "slots", "bottleneck", "bw2", "bw1", "bw", "demand")
@@ -57,7 +56,7 @@ SHOWN = (
 
 @dataclass
 class Record:
-    """What was seen: frames with their times [ns], and what tc and the sources said in the end."""
+    """Captured frames with times [ns], final statistics of tc, final rates, tshark's fields."""
 
     frames: list[tuple[int, bytes]]
     links: list[dict[str, Any]]
@@ -74,12 +73,12 @@ class Record:
 
     @property
     def shown(self) -> dict[int, dict[str, list[str]]]:
-        """The same as tshark has them."""
+        """Their fields as tshark shows them."""
         return {n: row for n, row in enumerate(self.rows, 1) if row["slbn.type"]}
 
 
 def open_tap(ns: Namespace, device: str) -> socket.socket:
-    """All that passes through a device, with its times, is kept until it is read."""
+    """A packet socket that captures all frames of a device with their times."""
     with ns.entered():
         tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     tap.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 28)
@@ -101,26 +100,26 @@ def read_tap(tap: socket.socket) -> Iterator[tuple[int, bytes]]:
 @pytest.fixture(scope="module")
 def record(peer: str) -> Record:
     with chain(2) as net:
-        # No page is turned meanwhile, so that the last ledger has all that happened.
+        # No rotation, so that the current ledger counts all sessions.
         net.attach(0, "rate 100mbit epoch 600s")
         net.attach(1, "rate 50mbit epoch 600s edge")
         with open_tap(net.nodes[0], net.device(0)) as tap:
             lines = {
                 source: [f"{to} {demand} 0.1 {leave}" for demand, leave in sessions]
-                for source, (to, sessions) in ASKED.items()
+                for source, (to, sessions) in SESSIONS.items()
             }
             with (
                 sources(peer, net, "10.0.0.1", lines["10.0.0.1"], 6) as v4,
                 sources(peer, net, "fd00:0::1", lines["fd00:0::1"], 6) as v6,
             ):
                 wait_for(lambda: net.shown(0)["leaves"] >= 2)
-                told = rates(v4) + rates(v6)
+                assigned = rates(v4) + rates(v6)
             frames = list(read_tap(tap))
         links = [net.shown(0), net.shown(1)]
-    return Record(frames, links, told, fields(frames, *SHOWN))
+    return Record(frames, links, assigned, fields(frames, *SHOWN))
 
 
-def test_every_field(record: Record) -> None:
+def test_fields_match_packets(record: Record) -> None:
     packets, shown = record.packets, record.shown
     assert set(shown) == set(packets)
     assert {packet.type for packet in packets.values()} == {
@@ -139,23 +138,22 @@ def test_every_field(record: Record) -> None:
     assert by_protocol[False] > 20 and by_protocol[True] > 20
 
 
-def test_counters(record: Record) -> None:
-    """What passed on the link is what the link counted."""
+def test_counters_match_packets(record: Record) -> None:
     seen = Counter(int(row["slbn.type"][0]) for row in record.shown.values())
     link = record.links[0]
-    refused = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited")
-    assert [link[name] for name in (*refused, "too_many_hops", "wrong_path", "clamped")] == [0] * 9
+    dropped = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited")
+    assert [link[name] for name in (*dropped, "too_many_hops", "wrong_path", "clamped")] == [0] * 9
     assert (seen[JOIN], seen[PROBE], seen[LEAVE]) == (link["joins"], link["probes"], link["leaves"])
-    # An answer that comes too late is seen here before the link drops it.
+    # Stale acknowledgments are captured before the link drops them.
     assert link["acks"] <= seen[PROBE_ACK] <= link["acks"] + link["stale"]
     assert seen[JOIN] >= 6 and seen[LEAVE] >= 2 and seen[LEAVE_ACK] >= 2
-    # All of them were answered at the edge, where nobody listens.
+    # The edge answered all of them.
     edge = record.links[1]
     assert edge["answered"] >= seen[PROBE_ACK] + seen[LEAVE_ACK]
 
 
-def last_answers(record: Record) -> dict[str, dict[str, list[str]]]:
-    """The last that each session heard, as tshark has it, unless it has left."""
+def last_acks(record: Record) -> dict[str, dict[str, list[str]]]:
+    """The fields of the last ProbeAck of each session that has not left."""
     last, left = {}, set()
     for row in record.shown.values():
         session = row["slbn.session"][0]
@@ -167,43 +165,41 @@ def last_answers(record: Record) -> dict[str, dict[str, list[str]]]:
     return {session: row for session, row in last.items() if session not in left}
 
 
-def test_rates_hops_and_tags(record: Record) -> None:
-    """The last answers have the rates, and know where each session stands."""
+def test_last_acks_match_rates_and_ledgers(record: Record) -> None:
     first, edge = record.links
     assert record.rates == [FAIR, 5 * MEGA, 0, FAIR, FAIR, 0]
     assert (edge["sessions"], edge["restricted"], edge["share"]) == (4, 3, FAIR)
     assert (first["sessions"], first["restricted"], first["BF"]) == (4, 0, 50 * MEGA)
-    answers = last_answers(record).values()
-    for row in answers:
+    acks = last_acks(record).values()
+    for row in acks:
         limited = row["slbn.demand"] != [str(RATE_MAX)]
         assert row["slbn.bw"] == [str(5 * MEGA if limited else edge["share"])]
         assert row["slbn.bottleneck"] == ["255" if limited else "1"]
         assert row["slbn.B.hop"] == ([] if limited else ["1"])
-        # Seen before the first link writes again, which it has nothing to change.
+        # Captured before the first link processes it, which changes neither.
         assert row["slbn.tag"][:3] == [str(first["tag"]), str(edge["tag"]), "0"]
         assert row["slbn.hop"] == ["1"]
-    assert sum(row["slbn.demand"] == [str(RATE_MAX)] for row in answers) == 3
+    assert sum(row["slbn.demand"] == [str(RATE_MAX)] for row in acks) == 3
 
 
-def test_answers_are_matched(record: Record) -> None:
-    """Each with the packet that it answers, and the time that it took."""
+def test_replies_are_matched_with_requests(record: Record) -> None:
     packets = record.packets
     matched = 0
     for n, row in record.shown.items():
         if packets[n].type not in (PROBE_ACK, LEAVE_ACK):
             assert not row["slbn.response_to"]
             continue
-        asked = int(row["slbn.response_to"][0])
-        down, up = packets[asked], packets[n]
-        assert (down.id, down.seq) == (up.id, up.seq) and asked < n
+        request = int(row["slbn.response_to"][0])
+        down, up = packets[request], packets[n]
+        assert (down.id, down.seq) == (up.id, up.seq) and request < n
         assert down.type in ((LEAVE,) if up.type == LEAVE_ACK else (JOIN, PROBE))
-        took = record.frames[n - 1][0] - record.frames[asked - 1][0]
+        took = record.frames[n - 1][0] - record.frames[request - 1][0]
         assert abs(float(row["slbn.time"][0]) * 1e9 - took) < 1000
         matched += 1
     assert matched > 40
 
 
-def test_other_packets_are_left_alone(record: Record) -> None:
+def test_other_packets_have_no_slbn_fields(record: Record) -> None:
     others = [row for row in record.rows if not row["slbn.type"]]
     assert all(not row[name] for row in others for name in SHOWN if name.startswith("slbn."))
     assert len(others) + len(record.packets) == len(record.frames)

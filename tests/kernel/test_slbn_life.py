@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sch_slbn in its surroundings: devices, namespaces and modules that come, change and go.
+"""sch_slbn while devices, namespaces and modules appear, change and disappear.
 
     a0 with slbn ---------------- veth ---------------- b0
-    sources, and a flood of data  |  a destination that turns packets round
+    sources, and a flood of data  |  a destination, and a flood of data
 
-Sessions are slbn_peer's: they join and then probe for ever.  What is expected of them is told by
-the link: once its sums are what they should be, and stay so while each session comes by another
-time, its sessions have the rates that they should have; the sources print them in the end.  Nothing
-is asked after a time, but when the link has seen so many packets or turned so many pages.
+Sessions are slbn_peer's: they join and then probe without end. When the ledgers have the expected
+sums, and keep them while each session sends more packets, the sessions have their max-min rates;
+the sources print them at the end. Tests wait for numbers of packets or rotations, not for times.
 """
 
 from __future__ import annotations
@@ -43,21 +42,21 @@ from tests.kernel.slbn_wire import State
 
 KIND = attribute(TCA_KIND, b"slbn\0")
 RATE = 100 * MEGA
-#: Of one session the demand; the others want all that there is.
+#: Demand of one session; the others have no limit.
 MODEST = 5 * MEGA
 SESSIONS = 5
 
 
 @dataclass
 class Lane:
-    """The drawing above, in two namespaces."""
+    """The link in the figure above, in two namespaces."""
 
     a: Namespace
     b: Namespace
     peer: str
     rtnetlink: Rtnetlink
     family: Genetlink
-    #: Of the device that has slbn, in the namespace where it began.
+    #: Index of the device with slbn.
     index: int
 
     # --- configuration
@@ -76,14 +75,14 @@ class Lane:
     def detach(self, where: str = "1:") -> None:
         self.rtnetlink.change_qdisc(self.index, handle(where), TC_H_ROOT, b"", kind=RTM_DELQDISC)
 
-    # --- what there is to see
+    # --- state
 
     @property
     def state(self) -> State:
         return self.family.get(given(ifindex=self.index)).state
 
     def settled(self, capacity: int) -> Callable[[], bool]:
-        """Whether the link counts all sessions and each of them as it should be."""
+        """Returns a check that the ledgers have the expected sums of all sessions."""
 
         def look() -> bool:
             state = self.state
@@ -99,10 +98,10 @@ class Lane:
         return look
 
     def cycles(self, count: int, meanwhile: Callable[[], bool] = lambda: True) -> None:
-        """Wait until each session has come by so often, and see that something is so all the time.
+        """Wait for COUNT cycles of each session; MEANWHILE must be true all the time.
 
-        That each has, and not one for all, is because none can be more than three times as fast as
-        another: a cycle is a pause of 5 to 15 ms and little else.
+        No session is more than three times as fast as another, as a cycle is little more than a
+        pause of 5 to 15 ms; so three times the packets are enough.
         """
         first = self.state.acks
 
@@ -116,7 +115,7 @@ class Lane:
 
     @contextlib.contextmanager
     def sessions(self, seconds: float = 3600) -> Iterator[subprocess.Popen[str]]:
-        """Sources; they do not say goodbye."""
+        """Sources that end without a Leave."""
         demands = [0] * (SESSIONS - 1) + [MODEST]
         command = ["ip", "netns", "exec", self.a.name, self.peer]
         with subprocess.Popen(
@@ -135,7 +134,7 @@ class Lane:
 
     @contextlib.contextmanager
     def flood(self) -> Iterator[None]:
-        """Data all the time, both ways."""
+        """Continuous data in both directions."""
         stop = threading.Event()
 
         def send(ns: Namespace, to: str) -> None:
@@ -143,7 +142,7 @@ class Lane:
                 data.setblocking(False)
                 while not stop.is_set():
                     for size in (10, 1400, 8000):
-                        # The device may be down, or gone, or its queue full.
+                        # The device may be down or removed, or its queue full.
                         with contextlib.suppress(OSError):
                             data.sendto(bytes(size), (to, 9))
                     stop.wait(0.005)
@@ -201,62 +200,62 @@ def on(base: Lane) -> Iterator[Lane]:
 
 
 def references() -> int:
-    """How many use the module."""
+    """The reference count of the module."""
     return int(Path("/sys/module/sch_slbn/refcnt").read_text())
 
 
-def pages(before: State, now: State) -> int:
-    """Turned since then, as the tags tell."""
+def rotations(before: State, now: State) -> int:
+    """The number of rotations in between, by the tags."""
     return (now.tag - before.tag) % 0xFFFF
 
 
-def test_rates_follow_what_is_done_to_the_link(on: Lane) -> None:
-    """Under load: attached, changed, replaced, reset, deleted and attached again."""
+def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
+    """Under load: add, change, replace, reset and delete the qdisc."""
     on.attach(rate=RATE)
     with on.flood(), on.sessions(12) as process:
         wait_for(on.settled(RATE))
         on.change(rate=RATE // 2)
         wait_for(on.settled(RATE // 2))
-        # Another qdisc on the same device takes over the link as it is.
+        # A replacing qdisc keeps the state of the link.
         before = on.state
         on.qdisc(options(rate=RATE), NLM_F_CREATE | NLM_F_REPLACE, where="2:")
         wait_for(on.settled(RATE))
         assert on.state.new_sessions == before.new_sessions
 
-        def exact_again() -> None:
-            """Two epochs and some cycles later nothing is left of it."""
+        def recovered() -> None:
+            """Wait for two epochs and some cycles, then check the rates."""
             first = on.state
-            wait_for(lambda: pages(first, on.state) >= 2)
+            wait_for(lambda: rotations(first, on.state) >= 2)
             on.cycles(10)
             on.cycles(5, on.settled(RATE))
             assert on.state.clamped == 0
 
         on.family.reset(given(ifname="a0"))
-        exact_again()
+        recovered()
         on.detach("2:")
         assert on.family.dump_links() == []
         on.attach(rate=RATE)
-        exact_again()
+        recovered()
         shown = on.rtnetlink.qdiscs(on.index)
         assert sum(each.sent_packets for each in shown) > 100
         assert process.stdout
         rates = [int(line.split()[0]) for line in process.stdout.read().splitlines()]
         assert rates == [(RATE - MODEST) // (SESSIONS - 1)] * (SESSIONS - 1) + [MODEST]
-    # They died silently.
+    # They ended without a Leave.
     wait_for(lambda: on.state.N + on.state.previous_N == 0)
 
 
-def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
+def test_epoch_and_memory_changes_keep_sessions_counted(on: Lane) -> None:
     on.attach(rate=RATE, epoch=300 * MS)
 
-    def turned(count: int) -> None:
+    def rotated(count: int) -> None:
         first = on.state
-        wait_for(lambda: pages(first, on.state) >= count)
+        wait_for(lambda: rotations(first, on.state) >= count)
 
     with on.flood(), on.sessions():
         wait_for(on.settled(RATE))
         settled = on.settled(RATE)
-        fresh = on.state.new_sessions
+        new = on.state.new_sessions
         for values in (
             {"epoch": 0},
             {"epoch": 300 * MS},
@@ -270,13 +269,13 @@ def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
             on.change(**values)
             on.cycles(3, settled)
             if values.get("epoch"):
-                turned(2)
+                rotated(2)
                 on.cycles(1, settled)
-        assert on.state.new_sessions == fresh
+        assert on.state.new_sessions == new
         assert on.state.clamped == 0
         on.change(epoch=0)
         on.cycles(2, settled)
-    # Whoever dies now is counted for ever, until there are epochs again.
+    # Without epochs, sessions that ended silently stay counted.
     first = on.state
     assert settled()
     for _ in range(20):
@@ -286,7 +285,7 @@ def test_epoch_and_memory_change_and_nobody_is_miscounted(on: Lane) -> None:
     assert on.state.share == RATE
 
 
-def test_the_device_is_renamed_goes_down_and_loses_its_carrier(on: Lane) -> None:
+def test_rates_recover_after_rename_down_and_carrier_loss(on: Lane) -> None:
     on.attach(rate=RATE, epoch=200 * MS)
 
     def all_gone() -> bool:
@@ -316,7 +315,7 @@ def test_the_device_is_renamed_goes_down_and_loses_its_carrier(on: Lane) -> None
         assert on.state.clamped == 0
 
 
-def test_the_device_moves_to_another_namespace_and_back(on: Lane) -> None:
+def test_moving_device_to_another_namespace_removes_link(on: Lane) -> None:
     used = references()
     on.attach(rate=RATE)
     assert references() > used
@@ -327,7 +326,7 @@ def test_the_device_moves_to_another_namespace_and_back(on: Lane) -> None:
             with there.entered():
                 moved, family = Rtnetlink(), Genetlink()
                 on.index = socket.if_nametoindex("a0")
-            # It is left without a qdisc of ours, and nobody holds on to one.
+            # The move deletes the qdisc, and with it the link.
             assert family.dump_links() == on.family.dump_links() == []
             assert not any(each.kind == "slbn" for each in moved.qdiscs(on.index))
             assert references() == used
@@ -344,19 +343,19 @@ def test_the_device_moves_to_another_namespace_and_back(on: Lane) -> None:
     assert references() == used
 
 
-def vanished(ns: Namespace, name: str) -> bool:
+def is_removed(ns: Namespace, name: str) -> bool:
     with ns.entered():
         return name not in [each for _, each in socket.if_nameindex()]
 
 
 @pytest.mark.parametrize("what", ["device", "namespace"])
-def test_it_dies_with_sessions_on_and_packets_waiting(peer: str, what: str) -> None:
+def test_removal_of_device_or_namespace_with_queued_packets(peer: str, what: str) -> None:
     used = references()
     with lane(peer) as on:
         on.attach(rate=RATE)
         with on.flood(), on.sessions():
             wait_for(on.settled(RATE))
-            # Not before, or the neighbours would not find each other.
+            # Not before, as it would delay neighbour discovery.
             child = "parent 1:2 handle 2: netem delay 2s limit 10000"
             sh(f"tc -n {on.a.name} qdisc add dev a0 {child}")
             wait_for(lambda: max(each.qlen for each in on.rtnetlink.qdiscs(on.index)) > 20)
@@ -364,17 +363,17 @@ def test_it_dies_with_sessions_on_and_packets_waiting(peer: str, what: str) -> N
                 sh(f"ip -n {on.a.name} link del a0")
                 assert references() == used
             else:
-                # It lives on in those who are in it, and their packets, though nobody finds it.
+                # The unnamed namespace exists as long as processes and packets use it.
                 sh(f"ip netns del {on.a.name}")
                 on.cycles(2, on.settled(RATE))
                 on.rtnetlink.close()
                 on.family.close()
-        # With it goes its end of the link, and so the other.
-        wait_for(lambda: vanished(on.b, "b0"))
+        # Its end of the veth is removed, and so the other end.
+        wait_for(lambda: is_removed(on.b, "b0"))
         wait_for(lambda: references() == used)
 
 
-def test_the_module_goes_while_packets_are_in_flight(on: Lane) -> None:
+def test_module_unloads_while_packets_are_in_flight(on: Lane) -> None:
     sh(f"tc -n {on.b.name} qdisc add dev b0 root netem delay 2ms")
     with on.flood(), on.sessions():
         for edge in (0, 1, 0):
@@ -392,7 +391,7 @@ def test_the_module_goes_while_packets_are_in_flight(on: Lane) -> None:
     sh(f"tc -n {on.b.name} qdisc del dev b0 root")
 
 
-def test_it_comes_and_goes_often_and_nothing_is_left(peer: str) -> None:
+def test_repeated_add_and_delete_leave_no_reference(peer: str) -> None:
     used = references()
     with unnamed_namespace():
         batch("ip", "link add a0 type dummy\nlink set a0 up\n")
@@ -420,11 +419,11 @@ def test_it_comes_and_goes_often_and_nothing_is_left(peer: str) -> None:
                     tc -n {inside.name} qdisc add dev a0 root slbn rate 1gbit"""
                 )
                 assert references() == used + 1
-            wait_for(lambda: vanished(outside, "b0"))
+            wait_for(lambda: is_removed(outside, "b0"))
             assert references() == used
 
 
-def test_links_in_several_namespaces_are_apart(on: Lane, peer: str) -> None:
+def test_links_in_several_namespaces_are_independent(on: Lane, peer: str) -> None:
     on.attach(rate=RATE)
     with lane(peer) as other, on.flood(), on.sessions(), other.sessions():
         other.attach(rate=3 * RATE)
@@ -438,7 +437,7 @@ def test_links_in_several_namespaces_are_apart(on: Lane, peer: str) -> None:
         on.cycles(5, on.settled(RATE))
 
 
-def test_the_qdiscs_of_a_device_are_one_link(peer: str) -> None:
+def test_qdiscs_of_a_device_share_one_link(peer: str) -> None:
     with lane(peer, queues=4) as on:
         queues = range(1, 5)
         with on.a.entered():
@@ -450,7 +449,7 @@ def test_the_qdiscs_of_a_device_are_one_link(peer: str) -> None:
         with on.flood(), on.sessions():
             wait_for(on.settled(RATE))
             assert len(on.family.dump_links()) == 1
-            # Through one queue, all are changed.
+            # A change of one qdisc changes the link of all.
             on.qdisc(options(rate=RATE // 2), where="3:", parent=handle("10:3"))
             wait_for(on.settled(RATE // 2))
             on.cycles(5, on.settled(RATE // 2))
@@ -462,12 +461,12 @@ def test_the_qdiscs_of_a_device_are_one_link(peer: str) -> None:
         wait_for(lambda: on.state.joins == before.joins + 64)
         shown = [each for each in on.rtnetlink.qdiscs(on.index) if each.kind == "slbn"]
         assert len(shown) == 4
-        # Each took some of them, and all tell of all of them.
+        # Each queue took some packets; all qdiscs report all of them.
         assert sum(each.sent_packets > 0 for each in shown) >= 3
         now = on.state
         assert {State.read(each.application) for each in shown} == {now}
         assert now.N + now.previous_N == SESSIONS + 64
-        # It lasts as long as the last of them.
+        # The link exists until the last qdisc is deleted.
         for n in queues:
             assert on.state == now
             on.rtnetlink.change_qdisc(
@@ -479,7 +478,7 @@ def test_the_qdiscs_of_a_device_are_one_link(peer: str) -> None:
 TUNSETIFF, TUNSETCARRIER, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x400454E2, 0x2, 0x1000
 
 
-def test_the_speed_of_a_device_is_followed() -> None:
+def test_capacity_follows_speed_of_device() -> None:
     sh("modprobe tun")
     with unnamed_namespace(), open("/dev/net/tun", "r+b", buffering=0) as tap:
         fcntl.ioctl(tap, TUNSETIFF, struct.pack("16sH22x", b"t0", IFF_TAP | IFF_NO_PI))
@@ -495,11 +494,11 @@ def test_the_speed_of_a_device_is_followed() -> None:
         def capacity() -> int:
             return family.get(given(ifname="t0")).state.capacity
 
-        def becomes(speed: int) -> None:
+        def wait_for_capacity(speed: int) -> None:
             wait_for(lambda: capacity() == speed * MEGA)
 
-        def plugged(speed: int) -> None:
-            """The cable is drawn and put in again; the speed is another."""
+        def replug(speed: int) -> None:
+            """Drop the carrier and raise it with another speed."""
             sh(f"ethtool -s t0 speed {speed}")
             for carrier in (0, 1):
                 fcntl.ioctl(tap, TUNSETCARRIER, struct.pack("i", carrier))
@@ -508,24 +507,24 @@ def test_the_speed_of_a_device_is_followed() -> None:
         attached()
         assert capacity() == 100 * MEGA
         for speed in (1000, 10, 25000):
-            plugged(speed)
-            becomes(speed)
-        # The share and the memory, whose size follows from the rate, go with it.
+            replug(speed)
+            wait_for_capacity(speed)
+        # So do the share and the size of the memory.
         state = family.get(given(ifname="t0")).state
         assert state.share == 25000 * MEGA
         attached(rate=RATE)
         assert capacity() == RATE
         assert family.get(given(ifname="t0")).state.memory_entries < state.memory_entries
-        plugged(2500)
+        replug(2500)
         batch("ip", "link set t0 down\nlink set t0 up\n")
         assert capacity() == RATE
         attached(rate=0)
         assert capacity() == 2500 * MEGA
-        # Being down and up it may have become another, too.
+        # Also when the device has been down.
         batch("ip", "link set t0 down\n")
         sh("ethtool -s t0 speed 40000")
         assert capacity() == 2500 * MEGA
         batch("ip", "link set t0 up\n")
-        becomes(40000)
+        wait_for_capacity(40000)
         rtnetlink.close()
         family.close()

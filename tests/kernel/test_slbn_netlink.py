@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What sch_slbn makes of messages, byte by byte: over rtnetlink and by the family "slbn".
+"""Netlink interface of sch_slbn at the byte level: rtnetlink and the family "slbn".
 
-Whatever tc and slbnctl would not send is sent here: a refusal says why and leaves the link's
-configuration and state as they were. Everybody may read; to write takes CAP_NET_ADMIN over the
-namespace in which the link is, which is another namespace's to see. Events are asked for by the
-group "share"; how many there are is compared with the link's own count and with what made them.
+Tests send messages that tc and slbnctl would not: the kernel rejects them with a message and leaves
+configuration and state of the link unchanged. Reading needs no privilege; writing needs
+CAP_NET_ADMIN in the link's namespace, and other namespaces do not see the link. The number of share
+events is compared with the link's counter and with the changes that caused them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.kernel.genetlink import (
     C,
     Config,
     Genetlink,
-    Told,
+    LinkMessage,
     control_frame,
     given,
     options,
@@ -80,13 +80,13 @@ def nest(content: bytes) -> bytes:
 
 @dataclass
 class Slbn:
-    """A link a0 with slbn 10:, some sessions on it, and both ways to speak to it."""
+    """A link a0 with slbn 10: and sessions, and sockets of both interfaces."""
 
     on: Link
     family: Genetlink
 
     @property
-    def told(self) -> Told:
+    def link(self) -> LinkMessage:
         return self.family.get(given(ifindex=self.on.index))
 
     def rtnetlink(self, content: bytes, flags: int = 0) -> None:
@@ -100,18 +100,18 @@ class Slbn:
         self.on.rtnetlink.change_qdisc(self.on.index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
 
     def change(self, content: bytes) -> None:
-        """A change over rtnetlink."""
+        """Change the configuration over rtnetlink."""
         self.rtnetlink(nest(content))
 
     def set(self, content: bytes) -> None:
-        """A change by the family."""
+        """Change the configuration over the family."""
         self.family.set(given(ifindex=self.on.index) + content)
 
     @property
-    def kept(self) -> tuple[object, ...]:
-        """What a refusal must not change; events are told in their own time."""
-        told = self.told
-        return told.handle, told.config, replace(told.state, events=0)
+    def settings(self) -> tuple[object, ...]:
+        """What a rejected message must not change; events are delayed, so they are left out."""
+        link = self.link
+        return link.handle, link.config, replace(link.state, events=0)
 
     def set_of(self, name: str, content: bytes) -> None:
         self.family.set(given(ifname=name) + content)
@@ -131,18 +131,18 @@ def sessions(state: State) -> int:
 
 @pytest.fixture(scope="module")
 def slbn() -> Iterator[Slbn]:
-    """Without epochs, so that nothing changes by itself; two sessions are on it."""
+    """A link with two sessions, without epochs, so that only packets change its state."""
     with link() as on:
         made = Slbn(on, Genetlink())
         made.add(options(rate=RATE, epoch=0, key=b""))
         made.join(1, 2)
-        assert sessions(made.told.state) == 2
+        assert sessions(made.link.state) == 2
         yield made
         made.family.close()
 
 
-#: Configurations that are refused, and words that have to be in the answer.
-REFUSED: dict[str, tuple[bytes, str]] = {
+#: Invalid configurations, and a part of the error message.
+INVALID: dict[str, tuple[bytes, str]] = {
     "rate too small": (given(rate=999), "rate must be 1 kbit/s to 1 Tbit/s, or 0"),
     "rate too large": (given(rate=10**12 + 1), "rate must be 1 kbit/s to 1 Tbit/s, or 0"),
     "rate -1": (given(rate=2**64 - 1), "rate must be 1 kbit/s to 1 Tbit/s, or 0"),
@@ -150,7 +150,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "epoch too long": (given(epoch=3600 * SECOND + 1), "epoch must be 10 ms to 1 h, or 0"),
     "memory too large": (given(memory=4194305), "memory must be 0 to 4194304 entries"),
     "memory_time too long": (given(memory_time=60 * SECOND + 1), "memory must be 0 to 60 s"),
-    "memory twice": (given(memory=7, memory_time=SECOND), "memory must be entries or a time, not both"),
+    "memory as entries and time": (
+        given(memory=7, memory_time=SECOND),
+        "memory must be entries or a time, not both",
+    ),
     "control 0": (given(control=0), "control must be 0.1 to 100 %"),
     "control too large": (given(control=1001), "control must be 0.1 to 100 %"),
     "edge 2": (given(edge=2), "edge must be 0 or 1"),
@@ -160,26 +163,26 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "key of 17": (given(key=KEY + b"k"), ""),
     "threshold 0": (given(threshold=0), "threshold must be 1 to 1000 per mille"),
     "threshold too large": (given(threshold=1001), "threshold must be 1 to 1000 per mille"),
-    "the last of many": (
+    "last attribute of many": (
         given(rate=5 * MEGA, epoch=SECOND, memory=9, control=7, edge=1, key=KEY, threshold=1001),
         "threshold must be 1 to 1000 per mille",
     ),
-    "the second of two bad": (given(rate=5 * MEGA) + given(rate=5), "rate must be"),
-    "shown only: keyed": (u8(A["KEYED"], 1), ""),
-    "shown only: state": (attribute(A["STATE"], bytes(240)), ""),
-    "shown only: handle": (u32(A["HANDLE"], HANDLE), ""),
+    "second of two invalid": (given(rate=5 * MEGA) + given(rate=5), "rate must be"),
+    "read-only: keyed": (u8(A["KEYED"], 1), ""),
+    "read-only: state": (attribute(A["STATE"], bytes(240)), ""),
+    "read-only: handle": (u32(A["HANDLE"], HANDLE), ""),
     "attribute 0": (u32(0, 5), ""),
     "padding": (attribute(A["PAD"], b""), ""),
     "unknown attribute": (u32(A_MAX + 1, 5), ""),
     "unknown attribute among others": (given(rate=5 * MEGA) + u32(999, 5), ""),
-    "attribute with a nest's flag": (u64(A["RATE"] | NLA_F_NESTED, 5 * MEGA), ""),
+    "attribute with NLA_F_NESTED": (u64(A["RATE"] | NLA_F_NESTED, 5 * MEGA), ""),
     "attribute longer than the message": (b"\x40\0" + struct.pack("=HQ", A["RATE"], 5 * MEGA), ""),
-    "attribute shorter than its head": (b"\x03\0" + struct.pack("=HQ", A["RATE"], 5 * MEGA), ""),
-    "bytes after the last": (given(rate=5 * MEGA) + b"\0\0\0", ""),
-    "a nest in it": (attribute(A["RATE"], given(rate=5 * MEGA)), ""),
+    "attribute shorter than its header": (b"\x03\0" + struct.pack("=HQ", A["RATE"], 5 * MEGA), ""),
+    "octets after the last": (given(rate=5 * MEGA) + b"\0\0\0", ""),
+    "nested attribute": (attribute(A["RATE"], given(rate=5 * MEGA)), ""),
 }
-#: Each number too short, too long, and without any content.
-REFUSED |= {
+#: Each number too short, too long and empty.
+INVALID |= {
     f"{name} of {length} octets": (attribute(A[name.upper()], bytes([1] * length)), "")
     for name, size in {
         "rate": 8,
@@ -194,33 +197,33 @@ REFUSED |= {
     if length != size
 }
 
-WAYS: dict[str, Callable[[Slbn, bytes], None]] = {"qdisc": Slbn.change, "family": Slbn.set}
+INTERFACES: dict[str, Callable[[Slbn, bytes], None]] = {"qdisc": Slbn.change, "family": Slbn.set}
 
 
 def unchanged(slbn: Slbn, what: Callable[..., object], *arguments: object) -> Refused:
-    """That WHAT is refused with a reason and leaves all as it was."""
-    before = slbn.kept
+    """Check that WHAT fails with a message and changes nothing; returns the error."""
+    before = slbn.settings
     with pytest.raises(Refused) as caught:
         what(*arguments)
-    assert slbn.kept == before
+    assert slbn.settings == before
     assert caught.value.message
     return caught.value
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_bad_configurations_are_refused(slbn: Slbn, way: str) -> None:
-    for name, (content, words) in REFUSED.items():
-        refused = unchanged(slbn, WAYS[way], slbn, content)
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_invalid_configuration_changes_nothing(slbn: Slbn, interface: str) -> None:
+    for name, (content, text) in INVALID.items():
+        refused = unchanged(slbn, INTERFACES[interface], slbn, content)
         assert refused.errno in (errno.EINVAL, errno.ERANGE), name
-        assert words in refused.message, name
-        if words:
+        assert text in refused.message, name
+        if text:
             assert refused.message.startswith("sch_slbn: "), name
 
 
-def test_a_link_that_would_be_bad_is_not_made() -> None:
+def test_invalid_configuration_creates_no_link() -> None:
     with link() as on:
         slbn = Slbn(on, Genetlink())
-        refused = {name: nest(content) for name, (content, _) in REFUSED.items()}
+        refused = {name: nest(content) for name, (content, _) in INVALID.items()}
         refused["not marked as a nest"] = attribute(TCA_OPTIONS, given(rate=RATE))
         for name, content in refused.items():
             with pytest.raises(Refused) as caught:
@@ -230,12 +233,12 @@ def test_a_link_that_would_be_bad_is_not_made() -> None:
         slbn.family.close()
 
 
-def test_a_qdisc_does_not_name_a_device(slbn: Slbn) -> None:
+def test_qdisc_options_must_not_name_device(slbn: Slbn) -> None:
     for content in (given(ifindex=slbn.on.index), given(ifname="a0")):
         unchanged(slbn, slbn.change, content)
 
 
-def test_good_configurations_are_taken(slbn: Slbn) -> None:
+def test_valid_configurations_are_applied(slbn: Slbn) -> None:
     default = Config(rate=RATE, epoch=0)
     extremes: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"rate": 1000, "epoch": 10 * MS, "control": 1, "threshold": 1}, {}),
@@ -248,51 +251,51 @@ def test_good_configurations_are_taken(slbn: Slbn) -> None:
         ({}, {}),
     ]
     restore = given(rate=RATE, epoch=0, memory_time=SECOND, control=50, edge=0, threshold=10)
-    for way in WAYS.values():
+    for configure in INTERFACES.values():
         for values, besides in extremes:
-            way(slbn, given(**values))
-            assert slbn.told.config == replace(default, **(values | besides))
+            configure(slbn, given(**values))
+            assert slbn.link.config == replace(default, **(values | besides))
             shown = slbn.on.shown("10:")
-            assert Config.read(shown.options) == slbn.told.config
-            way(slbn, restore)
-            assert slbn.told.config == default
-        # Of the same attribute twice, the last.
-        way(slbn, given(control=7) + given(control=50))
-        assert slbn.told.config == default
-    assert sessions(slbn.told.state) == 2
+            assert Config.read(shown.options) == slbn.link.config
+            configure(slbn, restore)
+            assert slbn.link.config == default
+        # Of a repeated attribute the last counts.
+        configure(slbn, given(control=7) + given(control=50))
+        assert slbn.link.config == default
+    assert sessions(slbn.link.state) == 2
 
 
-def test_a_key_is_never_shown(slbn: Slbn) -> None:
-    for way in WAYS.values():
-        way(slbn, given(key=KEY))
-        told = slbn.told
+def test_key_is_never_reported(slbn: Slbn) -> None:
+    for configure in INTERFACES.values():
+        configure(slbn, given(key=KEY))
+        link = slbn.link
         (dumped,) = slbn.family.dump_links()
         shown = slbn.on.shown("10:")
-        assert told.config.keyed == dumped.config.keyed == Config.read(shown.options).keyed == 1
-        for content in (told.raw, dumped.raw, shown.options, shown.application):
+        assert link.config.keyed == dumped.config.keyed == Config.read(shown.options).keyed == 1
+        for content in (link.raw, dumped.raw, shown.options, shown.application):
             assert KEY not in content and KEY[:8] not in content and KEY[:8][::-1] not in content
-        way(slbn, given(key=b""))
-        assert slbn.told.config.keyed == 0
+        configure(slbn, given(key=b""))
+        assert slbn.link.config.keyed == 0
 
 
 @pytest.mark.parametrize(
     ("parent", "besides"),
     [("10:3", b""), ("10:ffff", b""), ("ffff:ffff", attribute(TCA_RATE, b"\x64\x01"))],
-    ids=["no such class", "nor such", "a bad estimator"],
+    ids=["unknown class 3", "unknown class ffff", "invalid estimator"],
 )
-def test_an_add_that_is_refused_leaves_the_link(slbn: Slbn, parent: str, besides: bytes) -> None:
-    """A device is one link: a second qdisc on it is made before it turns out to be refused."""
+def test_rejected_second_qdisc_rolls_back(slbn: Slbn, parent: str, besides: bytes) -> None:
+    """The kernel rejects a second qdisc of a device after creating it; the link is restored."""
     kind = KIND + options(rate=5 * MEGA) + besides
     flags = NLM_F_CREATE | NLM_F_REPLACE
     change = slbn.on.rtnetlink.change_qdisc
     try:
         unchanged(slbn, change, slbn.on.index, handle("11:"), handle(parent), kind, flags)
     finally:
-        # For the tests that follow.
+        # Restore the configuration for other tests.
         slbn.set(given(rate=RATE, epoch=0))
 
 
-#: Requests that are refused whatever the command is, and how.
+#: Requests that name no link, and their errors, for any command.
 BAD_NAMES: dict[str, tuple[bytes, int]] = {
     "no device": (b"", errno.EINVAL),
     "ifindex unknown": (given(ifindex=999), errno.ENODEV),
@@ -303,66 +306,66 @@ BAD_NAMES: dict[str, tuple[bytes, int]] = {
     "a device without slbn": (given(ifname="b0"), errno.ENOENT),
     "ifindex of 2 octets": (attribute(A["IFINDEX"], b"\1\0"), errno.EINVAL),
     "ifindex of 8 octets": (attribute(A["IFINDEX"], bytes(8)), errno.EINVAL),
-    "ifname without an end": (attribute(A["IFNAME"], b"a" * 16), errno.EINVAL),
+    "ifname without NUL": (attribute(A["IFNAME"], b"a" * 16), errno.EINVAL),
     "ifname too long": (given(ifname="a" * 16), errno.ERANGE),
 }
 
 
 @pytest.mark.parametrize("command", ["LINK_GET", "LINK_SET", "LINK_RESET"])
-def test_requests_that_name_no_link(slbn: Slbn, command: str) -> None:
+def test_request_without_link_fails(slbn: Slbn, command: str) -> None:
     for name, (content, number) in BAD_NAMES.items():
-        refused = unchanged(slbn, slbn.family.say, command, content)
+        refused = unchanged(slbn, slbn.family.command, command, content)
         assert refused.errno in (number, errno.EINVAL) and refused.errno, name
         if number in (errno.ENODEV, errno.ENOENT) and "empty" not in name:
             assert refused.errno == number, name
     by_name = slbn.family.get(given(ifname="a0"))
-    assert by_name == slbn.told
+    assert by_name == slbn.link
 
 
 @pytest.mark.parametrize("command", ["LINK_GET", "LINK_RESET"])
-def test_what_reads_or_resets_takes_no_parameters(slbn: Slbn, command: str) -> None:
+def test_get_and_reset_reject_parameters(slbn: Slbn, command: str) -> None:
     where = given(ifindex=slbn.on.index)
     for content in (given(rate=RATE), given(key=KEY), u32(A_MAX + 1, 1), b"\0\0\0"):
-        unchanged(slbn, slbn.family.say, command, where + content)
+        unchanged(slbn, slbn.family.command, command, where + content)
 
 
-def test_commands_that_are_none(slbn: Slbn) -> None:
+def test_unknown_commands_fail(slbn: Slbn) -> None:
     where = given(ifindex=slbn.on.index)
-    before = slbn.kept
+    before = slbn.settings
     for command in (0, C["SHARE_EVENT"], max(C.values()) + 1, 255):
         for flags in (NLM_F_ACK, NLM_F_ACK | NLM_F_DUMP):
             with pytest.raises(Refused) as caught:
-                slbn.family.say(command, where, flags)
+                slbn.family.command(command, where, flags)
             assert caught.value.errno == errno.EOPNOTSUPP
     for change in ("LINK_SET", "LINK_RESET"):
         with pytest.raises(Refused) as caught:
-            slbn.family.say(change, where, NLM_F_ACK | NLM_F_DUMP)
+            slbn.family.command(change, where, NLM_F_ACK | NLM_F_DUMP)
         assert caught.value.errno == errno.EOPNOTSUPP
-    # Too short for the second header.
+    # Too short for the generic netlink header.
     with pytest.raises(Refused) as caught:
         list(slbn.family.ask(slbn.family.family, NLM_F_ACK, b"\1"))
     assert caught.value.errno == errno.EINVAL
-    assert slbn.kept == before
+    assert slbn.settings == before
 
 
-def test_reset(slbn: Slbn) -> None:
-    before = slbn.told.state
+def test_reset_clears_sessions(slbn: Slbn) -> None:
+    before = slbn.link.state
     assert sessions(before) == 2
     slbn.family.reset(given(ifname="a0"))
-    now = slbn.told.state
+    now = slbn.link.state
     assert (sessions(now), now.share, now.BF) == (0, RATE, 0)
     assert now.tag != before.tag
-    # What happened remains counted.
+    # Counters are kept.
     assert now.joins == before.joins == 2
     slbn.join(1, 2)
-    assert sessions(slbn.told.state) == 2
+    assert sessions(slbn.link.state) == 2
 
 
-# --- any bytes
+# --- random messages
 
 
-def some_content(rng: random.Random) -> bytes:
-    """Attributes, most of them sound."""
+def random_attributes(rng: random.Random) -> bytes:
+    """Random attributes, most of them valid."""
     content = b""
     values = {
         "rate": (1000, MEGA, RATE, 10**12, 0, 999, 2**63),
@@ -386,7 +389,7 @@ def some_content(rng: random.Random) -> bytes:
         else:
             name = rng.choice(sorted(values))
             choice = values[name]
-            # The first three of each are sound.
+            # The first three of each are valid.
             content += given(**{name: choice[min(rng.randrange(8), len(choice) - 1) % 3]})
     if rng.randrange(15) == 0:
         content = content[: rng.randrange(len(content) + 1)]
@@ -396,41 +399,41 @@ def some_content(rng: random.Random) -> bytes:
     return content
 
 
-#: A device may be named among the rest, too.
-REASONS = (errno.EINVAL, errno.ERANGE, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOENT)
+#: Expected errors; a random attribute may name a device.
+ERRORS = (errno.EINVAL, errno.ERANGE, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOENT)
 
 
-@pytest.mark.parametrize("way", ["qdisc", "replace", "family", "anything"])
-def test_any_bytes(slbn: Slbn, way: str) -> None:
-    """Taken if they make sense, refused with a reason if not, never in between."""
-    rng = random.Random(way)
+@pytest.mark.parametrize("interface", ["qdisc", "replace", "family", "any command"])
+def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> None:
+    """A message is applied completely, or fails with a message and changes nothing."""
+    rng = random.Random(interface)
     accepted = refused = 0
 
-    def say(content: bytes) -> None:
-        if way == "qdisc":
+    def send(content: bytes) -> None:
+        if interface == "qdisc":
             slbn.change(content)
-        elif way == "replace":
+        elif interface == "replace":
             slbn.rtnetlink(nest(content), NLM_F_CREATE | NLM_F_REPLACE)
-        elif way == "family":
+        elif interface == "family":
             slbn.set(content)
         else:
             where = rng.choice((given(ifindex=slbn.on.index), given(ifname="a0"), b""))
             command = rng.choice((C["LINK_GET"], C["LINK_SET"], rng.randrange(256)))
             if command != C["LINK_RESET"]:
-                slbn.family.say(command, where + content)
+                slbn.family.command(command, where + content)
 
     for _ in range(1200):
-        content = some_content(rng)
-        before = slbn.kept
+        content = random_attributes(rng)
+        before = slbn.settings
         try:
-            say(content)
+            send(content)
             accepted += 1
         except Refused as error:
             refused += 1
-            assert error.errno in REASONS
+            assert error.errno in ERRORS
             assert error.message or error.errno == errno.EOPNOTSUPP, content
-            assert slbn.kept == before, content
-        now = slbn.told
+            assert slbn.settings == before, content
+        now = slbn.link
         config = now.config
         assert config.rate == 0 or 1000 <= config.rate <= 10**12
         assert config.epoch == 0 or 10 * MS <= config.epoch <= 3600 * SECOND
@@ -443,39 +446,39 @@ def test_any_bytes(slbn: Slbn, way: str) -> None:
     )
     slbn.family.reset(given(ifname="a0"))
     slbn.join(1, 2)
-    assert sessions(slbn.told.state) == 2
+    assert sessions(slbn.link.state) == 2
     assert accepted > 100 and refused > 100
 
 
-# --- who may
+# --- permissions
 
 
 def in_child(what: Callable[[], object]) -> str:
-    """What WHAT returns, or the error that it raises, in a process that may give up its rights."""
+    """Run WHAT in a child process; returns its result or exception as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         try:
-            said = str(what())
+            text = str(what())
         except BaseException as error:
-            said = f"{error!r} after {error.__context__!r}"
-        os.write(writer, said.encode())
+            text = f"{error!r} after {error.__context__!r}"
+        os.write(writer, text.encode())
         os._exit(0)
     os.close(writer)
     with open(reader) as pipe:
-        said = pipe.read()
+        text = pipe.read()
     os.waitpid(child, 0)
-    return said
+    return text
 
 
-def give_up_rights() -> None:
+def become_nobody() -> None:
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
 def own_user_namespace() -> None:
-    """Be root, but only there."""
+    """Become root of a new user namespace."""
     if libc.unshare(CLONE_NEWUSER):
         raise OSError(ctypes.get_errno(), "unshare")
     Path("/proc/self/setgroups").write_text("deny")
@@ -483,18 +486,18 @@ def own_user_namespace() -> None:
     Path("/proc/self/gid_map").write_text("0 0 1")
 
 
-@pytest.mark.parametrize("less", [give_up_rights, own_user_namespace])
-def test_everybody_reads_and_few_write(slbn: Slbn, less: Callable[[], None]) -> None:
+@pytest.mark.parametrize("less", [become_nobody, own_user_namespace])
+def test_reading_needs_no_privilege_and_writing_does(slbn: Slbn, less: Callable[[], None]) -> None:
     where = given(ifindex=slbn.on.index)
 
     def read() -> str:
         less()
         family = Genetlink()
         family.get(where)
-        told = [each.name for each in family.dump_links()]
+        names = [each.name for each in family.dump_links()]
         shown = [each.kind for each in Rtnetlink().qdiscs(slbn.on.index)]
         family.listen()
-        return f"{told} {shown.count('slbn')}"
+        return f"{names} {shown.count('slbn')}"
 
     def write(how: Callable[[Slbn], object]) -> Callable[[], str]:
         def attempt() -> str:
@@ -507,7 +510,7 @@ def test_everybody_reads_and_few_write(slbn: Slbn, less: Callable[[], None]) -> 
 
         return attempt
 
-    before = slbn.kept
+    before = slbn.settings
     assert in_child(read) == "['a0'] 1"
     content = given(rate=7 * MEGA)
     writes: list[Callable[[Slbn], object]] = [
@@ -518,13 +521,13 @@ def test_everybody_reads_and_few_write(slbn: Slbn, less: Callable[[], None]) -> 
     ]
     for how in writes:
         assert in_child(write(how)) == "EPERM"
-    assert slbn.kept == before
+    assert slbn.settings == before
 
 
-def test_root_of_a_user_namespace_writes_in_its_own_network() -> None:
+def test_root_of_user_namespace_configures_its_own_links() -> None:
     def work() -> str:
         own_user_namespace()
-        # There is no way back: what is made goes when the process ends.
+        # The namespaces end with the process.
         if libc.unshare(CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), "unshare")
         batch("ip", "link add d0 type dummy\n")
@@ -534,29 +537,29 @@ def test_root_of_a_user_namespace_writes_in_its_own_network() -> None:
         mine.set(given(rate=7 * MEGA, key=KEY))
         mine.change(given(epoch=0))
         mine.family.reset(given(ifname="d0"))
-        return f"{mine.told.config.rate} {mine.told.config.epoch} {mine.told.config.keyed}"
+        return f"{mine.link.config.rate} {mine.link.config.epoch} {mine.link.config.keyed}"
 
     assert in_child(work) == f"{7 * MEGA} 0 1"
 
 
-def test_links_of_other_namespaces_are_out_of_sight(slbn: Slbn) -> None:
+def test_links_of_other_namespaces_are_invisible(slbn: Slbn) -> None:
     with link() as on:
         other = Slbn(on, Genetlink())
         where = given(ifindex=on.index)
-        # The same number and the same name, but not that device.
+        # Another device with the same index and name.
         assert on.index == slbn.on.index
         assert other.family.dump_links() == []
-        before = slbn.kept
+        before = slbn.settings
         for command in ("LINK_GET", "LINK_SET", "LINK_RESET"):
             with pytest.raises(Refused) as caught:
-                other.family.say(command, where)
+                other.family.command(command, where)
             assert caught.value.errno == errno.ENOENT
         other.add(options(rate=5 * MEGA))
         other.set(given(control=77))
         other.family.reset(where)
         assert [each.config.rate for each in other.family.dump_links()] == [5 * MEGA]
         assert [each.config.rate for each in slbn.family.dump_links()] == [RATE]
-        assert slbn.kept == before
+        assert slbn.settings == before
         other.family.close()
 
 
@@ -565,7 +568,7 @@ def test_links_of_other_namespaces_are_out_of_sight(slbn: Slbn) -> None:
 
 @pytest.fixture(scope="module")
 def many() -> Iterator[dict[str, int]]:
-    """The indexes of many links, by their names; they have no speed to tell."""
+    """The indexes of many links by name; their devices report no speed."""
     with unnamed_namespace():
         names = [f"d{n}" for n in range(300)]
         batch("ip", "".join(f"link add {name} type dummy\n" for name in names))
@@ -583,10 +586,10 @@ def many() -> Iterator[dict[str, int]]:
         rtnetlink.close()
 
 
-def test_all_links_are_listed(many: dict[str, int]) -> None:
+def test_dump_has_all_links(many: dict[str, int]) -> None:
     family = Genetlink()
     links = family.dump_links()
-    # Far more than one message holds.
+    # More than fits in one message.
     assert sum(len(each.raw) for each in links) > 1 << 16
     assert {each.name: each.index for each in links} == many
     assert len(links) == len(many)
@@ -598,16 +601,16 @@ def test_all_links_are_listed(many: dict[str, int]) -> None:
     family.close()
 
 
-def test_a_list_that_changes_while_it_is_read_says_so(many: dict[str, int]) -> None:
+def test_dump_reports_concurrent_changes(many: dict[str, int]) -> None:
     family, rtnetlink = Genetlink(), Rtnetlink()
     body = GENL.pack(C["LINK_GET"], 1, 0)
 
-    def flags_while(happens: Callable[[], None]) -> int:
-        """Of all the answers together; something happens when the first is made."""
+    def dump_flags(change: Callable[[], None]) -> int:
+        """The flags of all replies of a dump; CHANGE runs when the first has been created."""
         flags = NLM_F_REQUEST | NLM_F_DUMP
         size = HEADER.size + len(body)
         family.socket.send(HEADER.pack(size, family.family, flags, 99, 0) + body)
-        happens()
+        change()
         found = kind = 0
         while kind != NLMSG_DONE:
             data = family.socket.recv(1 << 16)
@@ -621,8 +624,8 @@ def test_a_list_that_changes_while_it_is_read_says_so(many: dict[str, int]) -> N
         index = many.pop("d0")
         rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
 
-    assert not flags_while(lambda: None) & NLM_F_DUMP_INTR
-    assert flags_while(remove) & NLM_F_DUMP_INTR
+    assert not dump_flags(lambda: None) & NLM_F_DUMP_INTR
+    assert dump_flags(remove) & NLM_F_DUMP_INTR
     assert {each.name for each in family.dump_links()} == set(many)
     family.close()
     rtnetlink.close()
@@ -632,8 +635,8 @@ def test_a_list_that_changes_while_it_is_read_says_so(many: dict[str, int]) -> N
 
 
 @pytest.fixture
-def heard() -> Iterator[tuple[Slbn, Genetlink]]:
-    """A link that nobody knows yet, and one who listens."""
+def listened() -> Iterator[tuple[Slbn, Genetlink]]:
+    """A new link, and a socket that receives its events."""
     with link() as on:
         made = Slbn(on, Genetlink())
         listener = Genetlink()
@@ -644,20 +647,20 @@ def heard() -> Iterator[tuple[Slbn, Genetlink]]:
         listener.close()
 
 
-def await_event(listener: Genetlink) -> Told:
-    found: list[Told] = []
+def await_event(listener: Genetlink) -> LinkMessage:
+    found: list[LinkMessage] = []
 
-    def told() -> bool:
+    def received() -> bool:
         found.extend(listener.events())
         return bool(found)
 
-    wait_for(told)
+    wait_for(received)
     (event,) = found
     return event
 
 
-def test_events_tell_of_moves_of_the_share(heard: tuple[Slbn, Genetlink]) -> None:
-    slbn, listener = heard
+def test_event_follows_change_of_share(listened: tuple[Slbn, Genetlink]) -> None:
+    slbn, listener = listened
     seen = 0
 
     def moves_to(share: int, what: Callable[[], None]) -> None:
@@ -668,7 +671,7 @@ def test_events_tell_of_moves_of_the_share(heard: tuple[Slbn, Genetlink]) -> Non
         assert (event.command, event.name, event.index) == (C["SHARE_EVENT"], "a0", slbn.on.index)
         assert (event.state.share, event.state.events) == (share, seen)
         assert event.handle == HANDLE
-        assert slbn.told.state == event.state
+        assert slbn.link.state == event.state
 
     slbn.join(1)
     moves_to(RATE // 2, lambda: slbn.join(2))
@@ -677,13 +680,13 @@ def test_events_tell_of_moves_of_the_share(heard: tuple[Slbn, Genetlink]) -> Non
     moves_to(RATE, lambda: slbn.set(given(rate=2 * RATE)))
     moves_to(RATE // 4, lambda: slbn.change(given(rate=RATE // 2)))
     moves_to(RATE // 2, lambda: slbn.family.reset(given(ifname="a0")))
-    # Both are silent, and nothing else comes: it takes the end of two epochs to see it.
+    # Without further packets the sessions disappear after two epochs.
     moves_to(RATE // 4, lambda: slbn.join(6, 7))
     moves_to(RATE // 2, lambda: slbn.set(given(epoch=100 * MS)))
 
 
-def test_no_event_below_the_threshold(heard: tuple[Slbn, Genetlink]) -> None:
-    slbn, listener = heard
+def test_no_event_below_threshold(listened: tuple[Slbn, Genetlink]) -> None:
+    slbn, listener = listened
     slbn.on.rtnetlink.change_qdisc(
         socket.if_nametoindex("b0"),
         HANDLE,
@@ -692,9 +695,9 @@ def test_no_event_below_the_threshold(heard: tuple[Slbn, Genetlink]) -> None:
         NLM_F_CREATE,
     )
 
-    def told_by(what: Callable[[], None]) -> int:
-        """How many events; one of b0, that is brought about later, comes later."""
-        before = slbn.told.state.events
+    def events_of(what: Callable[[], None]) -> int:
+        """The number of events that WHAT causes; a later event of b0 ends the wait."""
+        before = slbn.link.state.events
         what()
         share = slbn.family.get(given(ifname="b0")).state.share
         slbn.set_of("b0", given(rate=share // 2))
@@ -705,45 +708,45 @@ def test_no_event_below_the_threshold(heard: tuple[Slbn, Genetlink]) -> None:
             return "b0" in names
 
         wait_for(passed)
-        assert names.count("a0") == slbn.told.state.events - before
+        assert names.count("a0") == slbn.link.state.events - before
         return names.count("a0")
 
-    assert told_by(lambda: slbn.join(*range(200))) >= 1
+    assert events_of(lambda: slbn.join(*range(200))) >= 1
     slbn.set(given(threshold=50))
-    # 1/205 and 1/210 of it less are below 5 %, 1/212 is not.
-    assert told_by(lambda: slbn.join(*range(200, 205))) == 0
-    assert told_by(lambda: slbn.join(*range(205, 210))) == 0
-    assert told_by(lambda: slbn.join(*range(210, 212))) == 1
-    assert told_by(lambda: slbn.leave(*range(205, 212))) == 0
-    assert told_by(lambda: slbn.leave(*range(200, 205))) == 1
-    assert told_by(lambda: slbn.set(given(rate=RATE + RATE // 21))) == 0
-    assert told_by(lambda: slbn.set(given(rate=RATE + RATE // 19))) == 1
+    # The share falls by 5/205 and 10/210, below 5 %, then by 12/212, above it.
+    assert events_of(lambda: slbn.join(*range(200, 205))) == 0
+    assert events_of(lambda: slbn.join(*range(205, 210))) == 0
+    assert events_of(lambda: slbn.join(*range(210, 212))) == 1
+    assert events_of(lambda: slbn.leave(*range(205, 212))) == 0
+    assert events_of(lambda: slbn.leave(*range(200, 205))) == 1
+    assert events_of(lambda: slbn.set(given(rate=RATE + RATE // 21))) == 0
+    assert events_of(lambda: slbn.set(given(rate=RATE + RATE // 19))) == 1
 
 
-def test_events_are_few(heard: tuple[Slbn, Genetlink]) -> None:
-    """However often the share moves, there are ten in a second."""
-    slbn, listener = heard
+def test_event_rate_is_limited(listened: tuple[Slbn, Genetlink]) -> None:
+    """However often the share changes, there are at most ten events per second."""
+    slbn, listener = listened
     slbn.join(1)
     started = time.monotonic()
-    told = moves = seq = 0
+    received = moves = seq = 0
     while time.monotonic() - started < 2:
         for _ in range(20):
             slbn.on.inject(control_frame(2, JOIN, seq))
             slbn.on.inject(control_frame(2, LEAVE, seq + 1))
             seq += 2
             moves += 2
-        told += len(listener.events())
+        received += len(listener.events())
     seconds = time.monotonic() - started
-    told += len(listener.events())
-    state = slbn.told.state
+    received += len(listener.events())
+    state = slbn.link.state
     assert state.joins + state.leaves == moves + 1
-    # A delay may be a tick shorter than it says.
-    assert 1 <= told <= seconds / 0.095 + 1
-    assert moves > 10 * told
+    # A delay may be a tick shorter.
+    assert 1 <= received <= seconds / 0.095 + 1
+    assert moves > 10 * received
 
 
-def test_events_stay_in_their_namespace(heard: tuple[Slbn, Genetlink]) -> None:
-    slbn, listener = heard
+def test_events_stay_in_their_namespace(listened: tuple[Slbn, Genetlink]) -> None:
+    slbn, listener = listened
     slbn.join(1)
     with link() as on:
         other, other_listener = Slbn(on, Genetlink()), Genetlink()
@@ -753,7 +756,7 @@ def test_events_stay_in_their_namespace(heard: tuple[Slbn, Genetlink]) -> None:
         assert await_event(other_listener).state.share == RATE // 20
         slbn.join(2)
         assert await_event(listener).state.share == RATE // 2
-        # What the one heard, the other has not, though it is older.
+        # Each socket receives the events of its own namespace only.
         assert listener.events() == other_listener.events() == []
         other.family.close()
         other_listener.close()

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What sch_slbn does to packets: it forwards, counts and refuses as its headers say.
+"""Packet processing of sch_slbn: what it forwards, counts and drops.
 
-On the link of slbn_tap.py two sessions stand, one of which asks for less than the link could give
-it, so that each part of a ledger has something to lose:
+The link of slbn_tap.py has two sessions, one of which has a demand below its share, so that no part
+of the ledger is 0:
 
     GREEDY, in R                MODEST, in F: 20 Mbit/s        N = 2, NR = 1, BF = 20 Mbit/s
 
-Each test knows by hand what a packet must change, and compares all of the link's state and all
-octets of what is forwarded.  What a link remembers of its visits cannot be read, but it shows in
-how the link takes a packet that was sent again.
+Each test compares the whole state of the link and all octets of forwarded packets with expected
+values. The memory cannot be read, but shows in how the link processes retransmitted packets.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ KEY, OTHER_KEY = bytes(range(16)), bytes(range(1, 17))
 FAMILIES = pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
 
 
-class Books:
-    """The two sessions, and packets that belong to them."""
+class Sessions:
+    """The two sessions, and packets of them."""
 
     def __init__(self, wire: Wire, v6: bool = False, key: bytes | None = None) -> None:
         self.wire = wire
@@ -60,9 +59,9 @@ class Books:
         self.tag = wire.state().tag
         greedy = Packet(JOIN, id=GREEDY)
         modest = replace(greedy, id=MODEST, bw=20 * MEGA, demand=20 * MEGA)
-        retried = replace(modest, type=PROBE, seq=1, bw1=20 * MEGA, tags={0: self.tag})
-        assert len(wire.down(*map(self.frame, (greedy, modest, retried)))) == 3
-        self.retried = retried
+        last_probe = replace(modest, type=PROBE, seq=1, bw1=20 * MEGA, tags={0: self.tag})
+        assert len(wire.down(*map(self.frame, (greedy, modest, last_probe)))) == 3
+        self.last_probe = last_probe
         state = wire.state()
         assert (state.N, state.NR, state.BF) == (2, 1, 20 * MEGA)
 
@@ -73,42 +72,42 @@ class Books:
         return Datagram(replace(packet, key=self.key).pack(), self.v6, **how)
 
     def probe(self, **fields: Any) -> Packet:
-        """The next of MODEST, which now asks for 30 Mbit/s."""
-        probe = replace(self.retried, seq=2, bw2=20 * MEGA, bw1=30 * MEGA, bw=30 * MEGA)
+        """The next Probe of MODEST, with a demand of 30 Mbit/s."""
+        probe = replace(self.last_probe, seq=2, bw2=20 * MEGA, bw1=30 * MEGA, bw=30 * MEGA)
         return replace(probe, demand=30 * MEGA, **fields)
 
     def ack(self, **fields: Any) -> Packet:
         return self.probe(**{"type": PROBE_ACK, "hop": 1, **fields})
 
     def check_memory(self) -> None:
-        """That the link still remembers MODEST's last visit: what it wrote, and its number."""
+        """Check that the memory still has the last packet of MODEST, by its rate and seq."""
         before = self.wire.state()
-        older = replace(self.retried, seq=0)
-        # By its own account the packet that is sent again has put nothing in BF yet.
-        assert len(self.wire.down(*map(self.frame, (self.retried, older)))) == 1
+        older = replace(self.last_probe, seq=0)
+        # The retransmitted packet states that its rate is not yet in BF.
+        assert len(self.wire.down(*map(self.frame, (self.last_probe, older)))) == 1
         assert before.changes(self.wire.state()) == {"probes": 1, "corrected": 1, "stale": 1}
 
 
 @pytest.fixture
-def books() -> Iterator[Books]:
+def on() -> Iterator[Sessions]:
     with wire() as made:
-        yield Books(made)
+        yield Sessions(made)
 
 
-# --- what is forwarded
+# --- forwarded packets
 
 
-def expect(wire: Wire, way: str, frame: bytes, forwarded: bytes, **changes: int) -> State:
-    """That a frame is forwarded just so, and the state changes in this and nothing else."""
+def expect(wire: Wire, direction: str, frame: bytes, forwarded: bytes, **changes: int) -> State:
+    """Check the forwarded frame and all changes of the state; returns the state."""
     before = wire.state()
-    came = wire.down(frame) if way == "down" else wire.up(frame)
+    came = wire.down(frame) if direction == "down" else wire.up(frame)
     after = wire.state()
     assert before.changes(after) == changes
     assert came == [forwarded]
     return after
 
 
-#: Each ends in a length of 8n, and says what follows.
+#: Extension headers; the first octet is the next header.
 HOP_BY_HOP = bytes([43, 0, 1, 4, 0, 0, 0, 0])
 ROUTING = bytes([60, 2, 4, 0, 0, 0, 0, 0]) + bytes(16)
 DESTINATION = bytes([IPPROTO_UDP, 1, 1, 12]) + bytes(12)
@@ -123,21 +122,21 @@ CARRIERS: dict[str, dict[str, Any]] = {
         "extra": HOP_BY_HOP + ROUTING + DESTINATION,
         "next_header": 0,
     },
-    "ipv6 with a fragment's header, but whole": {
+    "ipv6 with an atomic fragment header": {
         "v6": True,
         "extra": bytes([IPPROTO_UDP, 0, 0, 0, 1, 2, 3, 4]),
         "next_header": IPPROTO_FRAGMENT,
     },
 }
 
-#: What a link leaves as it is, whatever it means.
+#: Options that links do not change.
 OPTIONS = option(200, b"later") + option(PAD, bytes(3)) + option(255, b"")
 
 
-@pytest.mark.parametrize("key", [None, KEY], ids=["open", "keyed"])
+@pytest.mark.parametrize("key", [None, KEY], ids=["no key", "key"])
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_only_what_may_change_has_changed(carrier: str, key: bytes | None) -> None:
-    """A session's life at the second hop of its path, every octet of it."""
+def test_link_changes_only_its_fields(carrier: str, key: bytes | None) -> None:
+    """All packets of a session at the second hop of its path, octet by octet."""
 
     def frame(packet: Packet) -> bytes:
         return Datagram(packet.pack(), **CARRIERS[carrier]).frame()
@@ -161,18 +160,18 @@ def test_only_what_may_change_has_changed(carrier: str, key: bytes | None) -> No
             key=key,
             trailer=b"behind it",
         )
-        # A Join is put in R, but its bw is not lowered: 70 Mbit/s is below 100, so it is in F.
+        # The bw of the Join, 70 Mbit/s, is below the share of 100: in F.
         tags = {**sent.tags, 1: tag}
         came = replace(sent, hop=2, tags=tags)
         changes = {"N": 1, "joins": 1, "new_sessions": 1}
         expect(made, "down", frame(sent), frame(came), **changes)
 
-        # Up again, and more is asked for than the link has: in R.
+        # Upstream with a bw above the share: in R.
         sent = replace(came, type=PROBE_ACK, bw=200 * MEGA)
         came = replace(sent, hop=1, bottleneck=1, B=0b11, bw=100 * MEGA)
         expect(made, "up", back(sent), back(came), acks=1, NR=1)
 
-        # The next cycle brings less: in F, with what the source then has.
+        # The next Probe has a bw below the share: in F, with bw'.
         sent = replace(came, type=PROBE, seq=1, bottleneck=0, bw1=60 * MEGA, bw=60 * MEGA)
         came = replace(sent, hop=2, B=1)
         expect(made, "down", frame(sent), frame(came), probes=1, NR=-1, BF=60 * MEGA)
@@ -181,29 +180,29 @@ def test_only_what_may_change_has_changed(carrier: str, key: bytes | None) -> No
         came = replace(sent, hop=2, tags={0: 7, 5: 9})
         expect(made, "down", frame(sent), frame(came), leaves=1, N=-1, BF=-60 * MEGA)
 
-        # The books are closed: it only passes.
+        # The session is removed: the LeaveAck only passes.
         sent = replace(came, type=LEAVE_ACK)
         expect(made, "up", back(sent), back(replace(sent, hop=1)))
 
 
 @FAMILIES
-def test_acks_that_leave_and_the_rest_that_enters_only_pass(books: Books, v6: bool) -> None:
-    """They belong to links of the other direction."""
-    books.v6 = v6
+def test_packets_of_the_other_direction_pass_unchanged(on: Sessions, v6: bool) -> None:
+    """The link of the other direction processes them."""
+    on.v6 = v6
     for kind in (PROBE_ACK, LEAVE_ACK):
-        frame = books.frame(books.ack(type=kind))
-        expect(books.wire, "down", frame, frame)
+        frame = on.frame(on.ack(type=kind))
+        expect(on.wire, "down", frame, frame)
     for kind in (JOIN, PROBE, LEAVE):
-        packet = books.datagram(books.probe(type=kind))
-        # Whether it is right is for the link to say that it leaves by.
+        packet = on.datagram(on.probe(type=kind))
+        # The link that sends it checks the checksum.
         for datagram in (packet, replace(packet, check=0xBAD)):
             frame = datagram.back().frame()
-            expect(books.wire, "up", frame, frame)
-    books.check_memory()
+            expect(on.wire, "up", frame, frame)
+    on.check_memory()
 
 
 def look_alikes() -> list[tuple[str, bytes]]:
-    """Frames that are no control packets."""
+    """Frames that resemble control packets, but are data."""
     generator = random.Random(4)
     noise = generator.randbytes
     packet = Packet(JOIN, id=NEW).pack()
@@ -213,11 +212,11 @@ def look_alikes() -> list[tuple[str, bytes]]:
         datagrams = {
             "to another port": replace(good, dport=PORT + 1),
             "from another port": replace(good, sport=PORT - 1),
-            "the ports swapped with others": replace(good, sport=9, dport=9),
+            "other ports": replace(good, sport=9, dport=9),
             "another magic": replace(good, payload=noise(200)),
             "another version": replace(good, payload=Packet(JOIN, version=2).pack()),
             "no magic": replace(good, payload=b"SLB"),
-            "nothing at all": replace(good, payload=b""),
+            "empty": replace(good, payload=b""),
             "noise": replace(good, payload=noise(1400), dport=53),
         }
         found += [(name, each.frame()) for name, each in datagrams.items()]
@@ -228,9 +227,9 @@ def look_alikes() -> list[tuple[str, bytes]]:
             found.append((f"protocol {number}", bytes(frame)))
         frame = bytearray(good.frame())
         frame[14] = 0x55
-        found.append(("no IP", bytes(frame)))
-        found.append(("cut in its headers", good.frame()[: 14 + 20 + 6]))
-        # Later fragments do not tell their ports, whatever stands in their place.
+        found.append(("version 5 of IP", bytes(frame)))
+        found.append(("truncated in its headers", good.frame()[: 14 + 20 + 6]))
+        # Later fragments have no ports, whatever their payload.
         if v6:
             extra = bytes([IPPROTO_UDP, 0]) + (64 << 3 | IP6_MF).to_bytes(2, "big") + bytes(4)
             later = replace(good, extra=extra, next_header=IPPROTO_FRAGMENT)
@@ -243,142 +242,141 @@ def look_alikes() -> list[tuple[str, bytes]]:
     return found
 
 
-def test_data_are_never_written_to(books: Books) -> None:
-    before = books.wire.state()
+def test_data_packets_are_never_changed(on: Sessions) -> None:
+    before = on.wire.state()
     for name, frame in look_alikes():
-        assert books.wire.down(frame) == [frame], name
+        assert on.wire.down(frame) == [frame], name
         back = frame[6:12] + frame[:6] + frame[12:]
-        assert books.wire.up(back) == [back], name
+        assert on.wire.up(back) == [back], name
     others = [bytes(12) + random.Random(n).randbytes(60 + n) for n in range(200)]
-    assert books.wire.down(*others) == others
-    assert books.wire.state() == before
-    books.check_memory()
+    assert on.wire.down(*others) == others
+    assert on.wire.state() == before
+    on.check_memory()
 
 
-# --- what is refused
+# --- dropped packets
 
-Flaw = Callable[[Packet], bytes]
+Malform = Callable[[Packet], bytes]
 
 
-def flaw(**fields: Any) -> Flaw:
+def changed(**fields: Any) -> Malform:
     return lambda packet: replace(packet, **fields).pack()
 
 
-def longer(more: int) -> Flaw:
+def longer(more: int) -> Malform:
     return lambda packet: replace(packet, length=len(packet.pack()) + more).pack()
 
 
-FLAWS: dict[str, Flaw] = {
-    "only the magic": lambda packet: packet.pack()[:4],
-    "a header less one": lambda packet: packet.pack()[:71],
-    "a length of nothing": flaw(length=0),
-    "tags less one": flaw(length=72 + 63),
-    "a length beyond its end": longer(1),
-    "an option without a length": flaw(options=b"\x07"),
-    "an option beyond its end": flaw(options=b"\x07\x05four"),
-    "type 0": flaw(type=0),
-    "type 6": flaw(type=6),
-    "type 255": flaw(type=255),
-    "room for none": flaw(slots=0),
-    "room for one": flaw(slots=1),
-    "odd room": flaw(slots=33),
-    "too much room": flaw(slots=66),
-    "hop beyond its room": flaw(hop=33),
-    "b without a tag": flaw(bottleneck=32),
-    "b far away": flaw(bottleneck=254),
-    "B beyond its room": flaw(B=1 << 32),
-    "no demand": flaw(demand=0),
-    "demand too high": flaw(demand=RATE_MAX + 1),
-    "bw too high": flaw(bw=RATE_MAX + 1),
-    "bw' too high": flaw(bw1=RATE_MAX + 1),
-    "bw'' too high": flaw(bw2=2**64 - 1),
-    "short authentication": flaw(options=option(AUTH, bytes(7))),
-    "two authentications": flaw(options=2 * option(AUTH, bytes(8))),
+MALFORMED: dict[str, Malform] = {
+    "magic only": lambda packet: packet.pack()[:4],
+    "header of 71 octets": lambda packet: packet.pack()[:71],
+    "length 0": changed(length=0),
+    "length within the tags": changed(length=72 + 63),
+    "length beyond the end": longer(1),
+    "option without a length": changed(options=b"\x07"),
+    "option beyond the end": changed(options=b"\x07\x05four"),
+    "type 0": changed(type=0),
+    "type 6": changed(type=6),
+    "type 255": changed(type=255),
+    "slots 0": changed(slots=0),
+    "slots 1": changed(slots=1),
+    "slots 33": changed(slots=33),
+    "slots 66": changed(slots=66),
+    "hop beyond slots": changed(hop=33),
+    "bottleneck is slots": changed(bottleneck=32),
+    "bottleneck 254": changed(bottleneck=254),
+    "B beyond slots": changed(B=1 << 32),
+    "demand 0": changed(demand=0),
+    "demand too high": changed(demand=RATE_MAX + 1),
+    "bw too high": changed(bw=RATE_MAX + 1),
+    "bw' too high": changed(bw1=RATE_MAX + 1),
+    "bw'' too high": changed(bw2=2**64 - 1),
+    "short authentication": changed(options=option(AUTH, bytes(7))),
+    "authentication twice": changed(options=2 * option(AUTH, bytes(8))),
 }
 
 
 @FAMILIES
-@pytest.mark.parametrize("way", ["down", "up"])
-def test_malformed(books: Books, way: str, v6: bool) -> None:
-    books.v6 = v6
-    start = books.wire.state()
-    packet = books.probe() if way == "down" else books.ack()
-    good = books.datagram(packet)
-    refused = [(name, replace(good, payload=make(packet))) for name, make in FLAWS.items()]
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_malformed_packets_are_dropped(on: Sessions, direction: str, v6: bool) -> None:
+    on.v6 = v6
+    start = on.wire.state()
+    packet = on.probe() if direction == "down" else on.ack()
+    good = on.datagram(packet)
+    malformed = [(name, replace(good, payload=make(packet))) for name, make in MALFORMED.items()]
     for difference in (1, 10_000):
         length = 8 + len(good.payload) + difference
-        refused.append((f"UDP {difference} too long", replace(good, udp_length=length)))
+        malformed.append((f"UDP {difference} too long", replace(good, udp_length=length)))
     for length in (0, 1, 7):
-        refused.append((f"UDP of {length} octets", replace(good, udp_length=length)))
-    for number, (name, datagram) in enumerate(refused, 1):
-        if way == "down":
-            assert books.wire.down(datagram.frame()) == [], name
+        malformed.append((f"UDP of {length} octets", replace(good, udp_length=length)))
+    for number, (name, datagram) in enumerate(malformed, 1):
+        if direction == "down":
+            assert on.wire.down(datagram.frame()) == [], name
         else:
-            assert books.wire.up(datagram.back().frame()) == [], name
-        assert start.changes(books.wire.state()) == {"malformed": number}, name
-    books.check_memory()
-    check_good(books, way)
+            assert on.wire.up(datagram.back().frame()) == [], name
+        assert start.changes(on.wire.state()) == {"malformed": number}, name
+    on.check_memory()
+    check_good(on, direction)
 
 
-def check_good(books: Books, way: str) -> None:
-    """That the packet was good but for its flaw."""
-    before = books.wire.state()
-    if way == "down":
-        assert len(books.wire.down(books.frame(books.probe()))) == 1
+def check_good(on: Sessions, direction: str) -> None:
+    """Check that the valid form of the packet is processed."""
+    before = on.wire.state()
+    if direction == "down":
+        assert len(on.wire.down(on.frame(on.probe()))) == 1
         counted = {"probes": 1}
     else:
-        assert len(books.wire.up(books.datagram(books.ack()).back().frame())) == 1
-        # It answers a Probe that the link has not seen.
+        assert len(on.wire.up(on.datagram(on.ack()).back().frame())) == 1
+        # It acknowledges a Probe that the link has not processed.
         counted = {"acks": 1, "corrected": 1}
     moved = {"BF": 10 * MEGA, "share": -10 * MEGA}
-    assert before.changes(books.wire.state()) == {**counted, **moved}
+    assert before.changes(on.wire.state()) == {**counted, **moved}
 
 
-def check_refused(books: Books, way: str, counter: str, *datagrams: Datagram) -> None:
-    """That each is dropped and counted there, and nothing else happens, but to others of its kind
-    that are good."""
-    start = books.wire.state()
+def check_dropped(on: Sessions, direction: str, counter: str, *datagrams: Datagram) -> None:
+    """Check that each is dropped and counted in COUNTER, and the valid form processed."""
+    start = on.wire.state()
     for number, datagram in enumerate(datagrams, 1):
-        if way == "down":
-            assert books.wire.down(datagram.frame()) == []
+        if direction == "down":
+            assert on.wire.down(datagram.frame()) == []
         else:
-            assert books.wire.up(datagram.back().frame()) == []
-        assert start.changes(books.wire.state()) == {counter: number}
-    books.check_memory()
-    check_good(books, way)
+            assert on.wire.up(datagram.back().frame()) == []
+        assert start.changes(on.wire.state()) == {counter: number}
+    on.check_memory()
+    check_good(on, direction)
 
 
 @FAMILIES
-@pytest.mark.parametrize("way", ["down", "up"])
-def test_udp_beyond_its_ip_packet(books: Books, way: str, v6: bool) -> None:
-    """Whole in the frame, but beyond the end that IP gives it: no host takes it."""
-    books.v6 = v6
-    good = books.datagram(books.probe() if way == "down" else books.ack())
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_udp_beyond_ip_packet_is_malformed(on: Sessions, direction: str, v6: bool) -> None:
+    """Octets after the end of the IP packet are padding of the frame."""
+    on.v6 = v6
+    good = on.datagram(on.probe() if direction == "down" else on.ack())
     last = len(good.udp()) - 8
     padded = replace(good, octets=last, padding=good.udp()[last:])
-    check_refused(books, way, "malformed", padded)
+    check_dropped(on, direction, "malformed", padded)
 
 
 @FAMILIES
-@pytest.mark.parametrize("way", ["down", "up"])
-def test_bad_checksum(books: Books, way: str, v6: bool) -> None:
-    books.v6 = v6
-    good = books.datagram(books.probe() if way == "down" else books.ack())
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_bad_checksum_is_dropped(on: Sessions, direction: str, v6: bool) -> None:
+    on.v6 = v6
+    good = on.datagram(on.probe() if direction == "down" else on.ack())
     wrong = [replace(good, check=int.from_bytes(good.udp()[6:8], "big") ^ 1)]
     flipped = bytearray(good.payload)
     flipped[-1] ^= 0x80
     wrong.append(replace(good, payload=bytes(flipped), check=int.from_bytes(good.udp()[6:8])))
     if v6:
-        # Only IPv4 can do without.
+        # Only IPv4 allows none.
         wrong.append(replace(good, check=0))
-    if way == "down":
-        # An ack that leaves belongs to another link, but is not spread either.
-        wrong.append(replace(books.datagram(books.ack()), check=0xBAD))
-    check_refused(books, way, "bad_checksum", *wrong)
+    if direction == "down":
+        # Also on an upstream packet that is sent.
+        wrong.append(replace(on.datagram(on.ack()), check=0xBAD))
+    check_dropped(on, direction, "bad_checksum", *wrong)
 
 
 def fragments(good: Datagram, octets: int) -> Datagram:
-    """The first fragment, with so many octets of UDP."""
+    """The first fragment, with so many octets of the UDP datagram."""
     if not good.v6:
         return replace(good, fragment=IP_MF, octets=octets)
     head = bytes([IPPROTO_UDP, 0]) + IP6_MF.to_bytes(2, "big") + bytes(4)
@@ -386,30 +384,32 @@ def fragments(good: Datagram, octets: int) -> Datagram:
 
 
 @FAMILIES
-@pytest.mark.parametrize("way", ["down", "up"])
-def test_fragments(books: Books, way: str, v6: bool) -> None:
-    books.v6 = v6
-    good = books.datagram(books.probe() if way == "down" else books.ack())
-    # Of the shortest nobody can say what it is.
-    check_refused(books, way, "fragments", *(fragments(good, n) for n in (8, 11, 12, 24, 80, 1000)))
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_fragments_are_dropped(on: Sessions, direction: str, v6: bool) -> None:
+    on.v6 = v6
+    good = on.datagram(on.probe() if direction == "down" else on.ack())
+    # The shortest do not contain the magic.
+    check_dropped(
+        on, direction, "fragments", *(fragments(good, n) for n in (8, 11, 12, 24, 80, 1000))
+    )
 
 
-def test_fragments_of_others_pass(books: Books) -> None:
-    before = books.wire.state()
+def test_fragments_of_data_pass(on: Sessions) -> None:
+    before = on.wire.state()
     for v6 in (False, True):
         other = Datagram(b"data" * 100, v6)
         frames = [fragments(other, n).frame() for n in (12, 80, 240)]
         frames += [fragments(replace(other, dport=9), n).frame() for n in (8, 11, 80)]
-        assert books.wire.down(*frames) == frames
-    assert books.wire.state() == before
+        assert on.wire.down(*frames) == frames
+    assert on.wire.state() == before
 
 
-@pytest.mark.parametrize("way", ["down", "up"])
-@pytest.mark.parametrize("key", [None, KEY], ids=["open", "keyed"])
-def test_bad_key(key: bytes | None, way: str) -> None:
+@pytest.mark.parametrize("direction", ["down", "up"])
+@pytest.mark.parametrize("key", [None, KEY], ids=["no key", "key"])
+def test_bad_key_is_dropped(key: bytes | None, direction: str) -> None:
     with wire(key=key or b"") as made:
-        books = Books(made, key=key)
-        packet = books.probe() if way == "down" else books.ack()
+        on = Sessions(made, key=key)
+        packet = on.probe() if direction == "down" else on.ack()
 
         def altered(octet: int) -> bytes:
             data = bytearray(replace(packet, key=KEY).pack())
@@ -422,194 +422,194 @@ def test_bad_key(key: bytes | None, way: str) -> None:
             wrong.append(replace(packet, options=option(AUTH, bytes(8))).pack())
         else:
             wrong.append(replace(packet, key=KEY).pack())
-        check_refused(books, way, "bad_key", *map(Datagram, wrong))
-        if way == "down":
+        check_dropped(on, direction, "bad_key", *map(Datagram, wrong))
+        if direction == "down":
             before = made.state()
-            ack = Datagram(books.ack(key=OTHER_KEY).pack())
+            ack = Datagram(on.ack(key=OTHER_KEY).pack())
             assert made.down(ack.frame()) == []
             assert before.changes(made.state()) == {"bad_key": 1}
 
 
-def test_over_rate() -> None:
+def test_control_limit_drops_packets() -> None:
     with wire() as made:
-        books = Books(made)
-        # A bit per second, and what had been saved up.
+        on = Sessions(made)
+        # 1 bit/s, and the tokens that had been saved.
         made.change(rate=1000, control=1)
-        frame = books.frame(books.retried)
+        frame = on.frame(on.last_probe)
         while made.down(frame):
             pass
         start = made.state()
         assert start.rate_limited == 1
-        ack = books.frame(books.ack())
-        leave = books.frame(replace(books.probe(), type=LEAVE))
-        assert made.down(*[books.frame(books.probe()), ack, leave] * 20) == []
+        ack = on.frame(on.ack())
+        leave = on.frame(replace(on.probe(), type=LEAVE))
+        assert made.down(*[on.frame(on.probe()), ack, leave] * 20) == []
         assert start.changes(made.state()) == {"rate_limited": 60}
-        # What comes up takes nothing from those who go down.
-        made.up(books.datagram(replace(books.retried, type=PROBE_ACK, hop=1)).back().frame())
+        # Upstream packets that are received do not take tokens.
+        made.up(on.datagram(replace(on.last_probe, type=PROBE_ACK, hop=1)).back().frame())
         data = Datagram(b"data", sport=9, dport=9).frame()
         assert made.down(data) == [data]
         made.change(rate=100 * MEGA, control=1000)
-        # With so little rate it was in R for a while.
+        # The low rate had moved it to R.
         made.down(frame)
-        books.check_memory()
+        on.check_memory()
 
 
-def test_too_far(books: Books) -> None:
-    start = books.wire.state()
+def test_too_many_hops_are_dropped(on: Sessions) -> None:
+    start = on.wire.state()
     for number, kind in enumerate((JOIN, PROBE, LEAVE), 1):
         for v6 in (False, True):
-            frame = Datagram(books.probe(type=kind, hop=32).pack(), v6).frame()
-            assert books.wire.down(frame) == []
-        assert start.changes(books.wire.state()) == {"too_many_hops": 2 * number}
-    books.check_memory()
-    # The last one for which there is room.
-    frame = books.frame(Packet(JOIN, id=NEW, hop=63, slots=64, bw=MEGA))
-    assert len(books.wire.down(frame)) == 1
+            frame = Datagram(on.probe(type=kind, hop=32).pack(), v6).frame()
+            assert on.wire.down(frame) == []
+        assert start.changes(on.wire.state()) == {"too_many_hops": 2 * number}
+    on.check_memory()
+    # The last slot can be used.
+    frame = on.frame(Packet(JOIN, id=NEW, hop=63, slots=64, bw=MEGA))
+    assert len(on.wire.down(frame)) == 1
 
 
-def test_foreign(books: Books) -> None:
-    """An ack that has not come down here."""
-    start = books.wire.state()
+def test_wrong_path_is_dropped(on: Sessions) -> None:
+    """Acknowledgments of packets that did not pass this link downstream."""
+    start = on.wire.state()
     tag = start.tag
-    foreign = [
-        # Of a session that nobody remembers, in a ledger that is not here.
-        books.ack(id=NEW, tags={0: tag ^ 1}),
-        books.ack(id=NEW, tags={}),
-        books.ack(id=NEW, tags={1: tag}),
-        # It has come back from everywhere.
-        books.ack(hop=0),
-        books.ack(id=NEW, hop=0),
+    packets = [
+        # A session without a memory entry and with an unknown tag.
+        on.ack(id=NEW, tags={0: tag ^ 1}),
+        on.ack(id=NEW, tags={}),
+        on.ack(id=NEW, tags={1: tag}),
+        # It has passed all hops already.
+        on.ack(hop=0),
+        on.ack(id=NEW, hop=0),
     ]
-    for number, packet in enumerate(foreign, 1):
-        assert books.wire.up(books.datagram(packet).back().frame()) == []
-        assert start.changes(books.wire.state()) == {"wrong_path": number}
-    books.check_memory()
-    # Who knows a ledger is believed: that is what authentication is against.
-    frame = books.datagram(books.ack(id=NEW)).back().frame()
-    assert len(books.wire.up(frame)) == 1
+    for number, packet in enumerate(packets, 1):
+        assert on.wire.up(on.datagram(packet).back().frame()) == []
+        assert start.changes(on.wire.state()) == {"wrong_path": number}
+    on.check_memory()
+    # A forged packet with a current tag is processed: hence the authentication.
+    frame = on.datagram(on.ack(id=NEW)).back().frame()
+    assert len(on.wire.up(frame)) == 1
 
 
-# --- how sessions are counted
+# --- sessions in the ledgers
 
 
-def test_stale_and_recalled(books: Books) -> None:
-    start = books.wire.state()
-    probe = books.probe()
-    first, again, third = books.wire.down(*[books.frame(probe)] * 3)
-    # However often it is sent, by the same account: what the link wrote the first time counts.
-    assert first == again == third == books.frame(replace(probe, hop=1))
+def test_retransmitted_packets_are_idempotent_and_stale_ones_dropped(on: Sessions) -> None:
+    start = on.wire.state()
+    probe = on.probe()
+    first, again, third = on.wire.down(*[on.frame(probe)] * 3)
+    # The memory overrides the state in a retransmitted Probe.
+    assert first == again == third == on.frame(replace(probe, hop=1))
     grown = {"BF": 10 * MEGA, "share": -10 * MEGA}
-    assert start.changes(books.wire.state()) == {"probes": 3, "corrected": 2, **grown}
-    # The numbers begin again from 0 behind the last; half of them are older.
-    assert books.wire.down(books.frame(replace(probe, seq=1))) == []
-    assert books.wire.down(books.frame(replace(probe, seq=(2 + 2**31) % 2**32))) == []
-    ack = books.ack(seq=1)
-    assert books.wire.up(books.datagram(ack).back().frame()) == []
-    assert start.changes(books.wire.state())["stale"] == 3
-    # A Join is no exception.
-    assert books.wire.down(books.frame(replace(probe, type=JOIN, seq=0))) == []
-    # One that comes again counts once.
-    before = books.wire.state()
-    books.wire.down(*[books.frame(Packet(JOIN, id=NEW))] * 3)
-    after = books.wire.state()
+    assert start.changes(on.wire.state()) == {"probes": 3, "corrected": 2, **grown}
+    # Sequence numbers wrap; half of the number space is older.
+    assert on.wire.down(on.frame(replace(probe, seq=1))) == []
+    assert on.wire.down(on.frame(replace(probe, seq=(2 + 2**31) % 2**32))) == []
+    ack = on.ack(seq=1)
+    assert on.wire.up(on.datagram(ack).back().frame()) == []
+    assert start.changes(on.wire.state())["stale"] == 3
+    # Also a Join.
+    assert on.wire.down(on.frame(replace(probe, type=JOIN, seq=0))) == []
+    # A retransmitted Join is counted once.
+    before = on.wire.state()
+    on.wire.down(*[on.frame(Packet(JOIN, id=NEW))] * 3)
+    after = on.wire.state()
     assert (
         after.N - before.N,
         after.new_sessions - before.new_sessions,
         after.joins - before.joins,
     ) == (1, 1, 3)
-    # And a Leave that comes again takes away once.
+    # A retransmitted Leave removes the session once.
     leave = Packet(LEAVE, id=NEW, seq=1, B=1, bottleneck=0, tags={0: after.tag})
-    assert len(books.wire.down(*[books.frame(leave)] * 3)) == 3
-    gone = books.wire.state()
+    assert len(on.wire.down(*[on.frame(leave)] * 3)) == 3
+    gone = on.wire.state()
     assert (gone.N, gone.NR, gone.BF) == (before.N, before.NR, before.BF)
     assert (gone.leaves, gone.clamped) == (3, 0)
-    # Its Probe that was on its way longer does not bring it back.
+    # A delayed Probe does not add the session again.
     late = Packet(PROBE, id=NEW, seq=0, B=1, bottleneck=0, tags={0: after.tag})
-    assert books.wire.down(books.frame(late)) == []
-    assert gone.changes(books.wire.state()) == {"stale": 1}
+    assert on.wire.down(on.frame(late)) == []
+    assert gone.changes(on.wire.state()) == {"stale": 1}
 
 
-def test_clamped() -> None:
-    """A forged account takes out what is not there; nothing falls below zero."""
+def test_ledger_never_falls_below_zero() -> None:
+    """Forged packets subtract more than the ledger has; the results are clamped."""
     with wire(memory=0) as made:
-        books = Books(made)
+        on = Sessions(made)
         before = made.state()
         assert before.memory_entries == 0
-        made.down(books.frame(books.probe(bw2=10**12, bw1=5 * MEGA)))
+        made.down(on.frame(on.probe(bw2=10**12, bw1=5 * MEGA)))
         after = made.state()
         moved = {"BF": -15 * MEGA, "share": 15 * MEGA}
         assert before.changes(after) == {"clamped": 1, "probes": 1, **moved}
-        # More sessions leave than there are, from R and from F.
+        # More sessions leave than are counted, from R and from F.
         for _ in range(3):
-            made.down(books.frame(books.probe(type=LEAVE, B=1)))
+            made.down(on.frame(on.probe(type=LEAVE, B=1)))
         gone = made.state()
         assert (gone.N, gone.NR, gone.BF, gone.clamped) == (0, 0, 5 * MEGA, 1 + 1 + 2)
-        made.down(books.frame(books.probe(type=LEAVE, bw1=6 * MEGA)))
+        made.down(on.frame(on.probe(type=LEAVE, bw1=6 * MEGA)))
         gone = made.state()
         assert (gone.N, gone.NR, gone.BF, gone.clamped) == (0, 0, 0, 4 + 2)
 
 
-def test_fresh(books: Books) -> None:
-    """A session whose ledger is not known counts as new, by whatever packet."""
-    state = books.wire.state()
+def test_unknown_tag_counts_session_as_new(on: Sessions) -> None:
+    """Without a memory entry, for any type of packet but Leave."""
+    state = on.wire.state()
     for number, tag in enumerate((0, state.tag ^ 1, state.tag ^ 0xFF00), 10):
-        packet = books.probe(id=bytes([number]) * 16, tags={0: tag}, bw=MEGA, bw1=MEGA, bw2=9)
-        books.wire.down(books.frame(packet))
-        after = books.wire.state()
+        packet = on.probe(id=bytes([number]) * 16, tags={0: tag}, bw=MEGA, bw1=MEGA, bw2=9)
+        on.wire.down(on.frame(packet))
+        after = on.wire.state()
         assert (after.N - state.N, after.new_sessions - state.new_sessions) == (1, 1)
         assert (after.BF - state.BF, after.clamped, after.corrected) == (MEGA, 0, 0)
         state = after
-    # Nobody leaves who has not come.
-    before = books.wire.state()
-    books.wire.down(books.frame(books.probe(type=LEAVE, id=NEW, tags={})))
-    assert before.changes(books.wire.state()) == {"leaves": 1}
+    # A Leave of an uncounted session subtracts nothing.
+    before = on.wire.state()
+    on.wire.down(on.frame(on.probe(type=LEAVE, id=NEW, tags={})))
+    assert before.changes(on.wire.state()) == {"leaves": 1}
 
 
 @contextlib.contextmanager
-def turned() -> Iterator[Books]:
-    """The books just after the first turn of their pages."""
+def rotated() -> Iterator[Sessions]:
+    """The sessions right after the first rotation of the ledgers."""
     for _ in range(20):
         with wire() as made:
-            books = Books(made)
+            on = Sessions(made)
             made.change(epoch=50_000_000)
-            while made.state().tag == books.tag:
+            while made.state().tag == on.tag:
                 time.sleep(0.001)
             made.change(epoch=3600 * 10**9)
-            # Unless the machine stood still for two epochs.
-            if made.state().prev_tag == books.tag:
-                yield books
+            # Retry if the machine was stalled for two epochs.
+            if made.state().prev_tag == on.tag:
+                yield on
                 return
-    raise AssertionError("no page is turned without another")
+    raise AssertionError("the ledgers always rotated twice")
 
 
-def test_carried() -> None:
-    with turned() as books:
-        made = books.wire
+def test_next_packet_migrates_session() -> None:
+    with rotated() as on:
+        made = on.wire
         start = made.state()
         assert (start.N, start.NR, start.BF) == (0, 0, 0)
         assert (start.previous_N, start.previous_NR, start.previous_BF) == (2, 1, 20 * MEGA)
-        probe = books.probe()
+        probe = on.probe()
         came = replace(probe, hop=1, tags={0: start.tag})
         moved = {"previous_N": -1, "previous_BF": -20 * MEGA, "N": 1, "BF": 30 * MEGA}
         moved |= {"share": -10 * MEGA, "probes": 1, "migrated": 1}
-        expect(made, "down", books.frame(probe), books.frame(came), **moved)
-        # Who is in R is carried over, too, by whatever comes first.
-        ack = Packet(PROBE_ACK, id=GREEDY, hop=1, bottleneck=0, B=1, tags={0: books.tag})
+        expect(made, "down", on.frame(probe), on.frame(came), **moved)
+        # A ProbeAck migrates a session in R, too.
+        ack = Packet(PROBE_ACK, id=GREEDY, hop=1, bottleneck=0, B=1, tags={0: on.tag})
         came = replace(ack, hop=0, bw=70 * MEGA, tags={0: start.tag})
         moved = {"previous_N": -1, "previous_NR": -1, "N": 1, "NR": 1, "acks": 1, "migrated": 1}
-        up, risen = (books.datagram(each).back().frame() for each in (ack, came))
+        up, risen = (on.datagram(each).back().frame() for each in (ack, came))
         expect(made, "up", up, risen, **moved)
-        # On its new page nobody is carried over again, but by its memory the link knows this one.
+        # A retransmission does not migrate it again; the memory corrects its tag.
         came = replace(probe, hop=1, tags={0: start.tag})
-        expect(made, "down", books.frame(probe), books.frame(came), probes=1, corrected=1)
+        expect(made, "down", on.frame(probe), on.frame(came), probes=1, corrected=1)
 
 
-def test_events() -> None:
-    """Each change of the share by more than the threshold is counted, but not each packet."""
+def test_share_events_are_counted() -> None:
+    """Changes of the share by more than the threshold, not packets."""
     with wire(threshold=100) as made:
         frame = Datagram(Packet(JOIN, id=NEW).pack()).frame()
         made.down(frame)
-        # Alone it may have all.
+        # A single session has the whole capacity.
         assert made.state().share == 100 * MEGA
         for number in range(1, 3):
             joins = [
@@ -619,24 +619,24 @@ def test_events() -> None:
             wait_for(lambda number=number: made.state().events == number)  # type: ignore[misc]
         share = made.state().share
         assert share == 100 * MEGA // 41
-        # One more is less than a tenth.
+        # One more session changes the share by less than 10 %.
         made.down(Datagram(Packet(JOIN, id=bytes(16)).pack()).frame())
         assert made.state().share < share
         made.change(threshold=1)
         wait_for(lambda: made.state().events == 3)
 
 
-# --- at the edge
+# --- edge
 
 
-@pytest.mark.parametrize("key", [None, KEY], ids=["open", "keyed"])
+@pytest.mark.parametrize("key", [None, KEY], ids=["no key", "key"])
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_an_edge_answers_for_the_host(carrier: str, key: bytes | None) -> None:
+def test_edge_answers_for_hosts(carrier: str, key: bytes | None) -> None:
     how = {"ttl": 1, **CARRIERS[carrier]}
     with wire(edge=1, key=key or b"") as made:
         tag = made.state().tag
         packet = Packet(JOIN, id=NEW, slots=4, hop=2, options=OPTIONS, key=key, trailer=b"and")
-        # Both visits at once: down, where it is put in R, and up, where it is given a rate.
+        # Processed twice: downstream, put in R, and upstream, given a rate.
         came = replace(packet, type=PROBE_ACK, bottleneck=2, B=4, bw=100 * MEGA, tags={2: tag})
         changes = {"joins": 1, "new_sessions": 1, "acks": 1, "N": 1, "NR": 1}
         for kind in (JOIN, PROBE, LEAVE):
@@ -653,19 +653,19 @@ def test_an_edge_answers_for_the_host(carrier: str, key: bytes | None) -> None:
             host, back = made.both(datagram.frame())
             assert before.changes(made.state()) == {"answered": 1, **changes}
             assert host == []
-            answer = replace(datagram, payload=came.pack()).back()
-            assert [frame[14:] for frame in back] == [replace(answer, ttl=64).ip()]
+            reply = replace(datagram, payload=came.pack()).back()
+            assert [frame[14:] for frame in back] == [replace(reply, ttl=64).ip()]
 
 
 @FAMILIES
-def test_an_edge_believes_no_host(v6: bool) -> None:
+def test_edge_drops_control_packets_of_hosts(v6: bool) -> None:
     with wire(edge=1) as made:
         start = made.state()
         frames = [
             Datagram(Packet(kind, id=NEW, hop=1, tags={0: start.tag}).pack(), v6)
             for kind in (JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK, 0, 99)
         ]
-        # Nor what others may take for one of a version of theirs.
+        # Also of other versions.
         frames.append(Datagram(Packet(JOIN, version=2).pack(), v6))
         frames.append(replace(frames[0], check=0xBAD))
         frames.append(fragments(frames[0], 80))
@@ -680,23 +680,23 @@ def test_an_edge_believes_no_host(v6: bool) -> None:
 
 
 @FAMILIES
-def test_an_edge_answers_no_answer_and_nothing_that_is_wrong(v6: bool) -> None:
+def test_edge_answers_only_valid_downstream_packets(v6: bool) -> None:
     with wire(edge=1) as made:
         start = made.state()
         tags = {0: start.tag}
-        # They belong to a link of the other direction, whose source is behind the edge.
+        # Acknowledgments belong to the link of the other direction, with a source behind the edge.
         for kind in (PROBE_ACK, LEAVE_ACK):
             frame = Datagram(Packet(kind, id=NEW, hop=1, tags=tags).pack(), v6).frame()
             assert made.both(frame) == ([frame], [])
         good = Datagram(Packet(JOIN, id=NEW).pack(), v6)
         assert start.changes(made.state()) == {}
-        refused = {
+        invalid = {
             "bad_checksum": replace(good, check=0xBAD),
             "bad_key": replace(good, payload=Packet(JOIN, key=KEY).pack()),
             "malformed": replace(good, payload=Packet(JOIN, demand=0).pack()),
             "fragments": fragments(good, 80),
             "too_many_hops": replace(good, payload=Packet(JOIN, hop=4, slots=4).pack()),
         }
-        for datagram in refused.values():
+        for datagram in invalid.values():
             assert made.both(datagram.frame()) == ([], [])
-        assert start.changes(made.state()) == dict.fromkeys(refused, 1)
+        assert start.changes(made.state()) == dict.fromkeys(invalid, 1)

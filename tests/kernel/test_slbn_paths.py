@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SLBN on the ways that packets really take: VLANs, bridges, bonds, offloads, one way and another.
+"""SLBN with VLANs, bridges, bonds, macvlans, offloads and asymmetric routes.
 
-Wherever a device is a link, a session's packet is changed there and nowhere else, arrives as if no
-link had been there but for that, with a right checksum, and comes up through the same link.  So
-each case sends a Join down and its ProbeAck up, octet by octet what they must be, and looks at the
-books of every link on the way.
+Each link processes a session's packets exactly once per direction and changes nothing else;
+checksums stay valid. So each case sends a Join downstream and its ProbeAck upstream, compares all
+octets with the expected ones, and checks the ledgers of all links on the path.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ JOINED = {"joins": 1, "new_sessions": 1, "N": 1, "NR": 1}
 
 
 def check_path(made: Wire, links: list[str], v6: bool) -> None:
-    """A session over these links, in their order down, all of the same rate."""
+    """Check a session over these links, in downstream order, all of the same rate."""
     vlans = made.vlans
     before = {link: made.state(link) for link in links}
     join = Packet(JOIN, id=bytes([3]) * 16)
     sent = Datagram(join.pack(), v6)
-    # Each restricts it, as far as they know.
+    # The Join: each link puts the session in R.
     last = len(links) - 1
     tags = {hop: before[link].tag for hop, link in enumerate(links)}
     came = replace(join, hop=last + 1, B=2 ** len(links) - 1, bottleneck=last, tags=tags)
@@ -55,15 +54,15 @@ def check_path(made: Wire, links: list[str], v6: bool) -> None:
     for link in links:
         assert before[link].changes(made.state(link)) == JOINED
 
-    # The last gives it all of its rate, which is no more than the others would give.
-    ack = Datagram(came.answer().pack(), v6, vlans=vlans).back()
-    given = replace(came.answer(), hop=0, B=1 << last, bw=100 * MEGA)
+    # The ProbeAck: the last link is the bottleneck, the others move the session to F.
+    ack = Datagram(came.reply().pack(), v6, vlans=vlans).back()
+    given = replace(came.reply(), hop=0, B=1 << last, bw=100 * MEGA)
     assert made.up(ack.frame()) == [Datagram(given.pack(), v6).back().frame()]
     for link in links[:-1]:
         assert before[link].changes(made.state(link)) == {**JOINED_IN_F, "acks": 1}
     assert before[links[-1]].changes(made.state(links[-1])) == {**JOINED, "acks": 1}
 
-    # All else passes as it is.
+    # Data packets pass unchanged.
     data = Datagram(bytes(range(256)), v6, sport=PORT, dport=9)
     assert made.down(data.frame()) == [replace(data, vlans=vlans).frame()]
     assert made.up(replace(data, vlans=vlans).back().frame()) == [data.back().frame()]
@@ -77,7 +76,7 @@ OUTER = VLAN.format("a0", "v7", "", "802.1ad", 7, "", "v7")
 INNER = VLAN.format("v7", "v75", "", "802.1Q", 5, "", "v75")
 TAG5, TAG7 = (ETH_P_8021Q, 5), (ETH_P_8021AD, 7)
 
-#: What is made, where its packets enter, their tags, and the links that they cross.
+#: Shell commands, device to send by, VLANs of its frames, and links on the path.
 TAGGED: dict[str, tuple[str, str, Vlans, list[str]]] = {
     "on the trunk": (ONE, "v5", (TAG5,), ["a0"]),
     "on the vlan": (ONE, "v5", (TAG5,), ["v5"]),
@@ -90,7 +89,7 @@ TAGGED: dict[str, tuple[str, str, Vlans, list[str]]] = {
 
 @FAMILIES
 @pytest.mark.parametrize("case", TAGGED)
-def test_vlans(case: str, v6: bool) -> None:
+def test_link_on_vlan_or_trunk(case: str, v6: bool) -> None:
     more, device, vlans, links = TAGGED[case]
     with wire(more, on="", above=device, vlans=vlans) as made:
         for link in links:
@@ -100,8 +99,8 @@ def test_vlans(case: str, v6: bool) -> None:
 
 @FAMILIES
 @pytest.mark.parametrize("vlans", [(TAG5,), (TAG7,), (TAG7, TAG5)], ids=["Q", "ad", "ad+Q"])
-def test_tags_that_the_frame_has_already(vlans: Vlans, v6: bool) -> None:
-    """As a bridge's port sees what another has tagged, or a device that cannot do it itself."""
+def test_vlan_tags_in_the_frame(vlans: Vlans, v6: bool) -> None:
+    """VLAN tags in the data, as on a bridge port or without VLAN offload."""
     with wire() as made:
         before = made.state()
         join = Packet(JOIN, id=bytes([3]) * 16)
@@ -113,8 +112,8 @@ def test_tags_that_the_frame_has_already(vlans: Vlans, v6: bool) -> None:
 
 @FAMILIES
 @pytest.mark.parametrize("case", TAGGED)
-def test_an_edge_with_vlans(case: str, v6: bool) -> None:
-    """The answer comes from where the host would have sent it: the VLAN that the packet was in."""
+def test_edge_answers_on_vlan(case: str, v6: bool) -> None:
+    """The reply is in the VLAN of the packet, as the host's would be."""
     more, device, vlans, links = TAGGED[case]
     with wire(more, on="", above=device, vlans=vlans) as made:
         for link in links:
@@ -130,13 +129,13 @@ def test_an_edge_with_vlans(case: str, v6: bool) -> None:
         assert host == []
         assert [frame[14:] for frame in back] == [replace(answer, ttl=64).ip()]
         assert made.state(links[-1]).answered == 1
-        # What hosts send, tagged as it is, comes no further.
+        # Tagged control packets of hosts are dropped.
         forged = Datagram(given.pack(), v6, vlans=vlans).back()
         assert made.up(forged.frame()) == []
         assert made.state(links[-1]).from_hosts == 1
 
 
-# --- other devices in front of a link, or above it
+# --- stacked devices
 
 #: a0 ---- p0 (br0) p1 ---- b0
 BRIDGE = """
@@ -174,7 +173,7 @@ ABOVE: dict[str, tuple[str, str, Vlans, list[str]]] = {
 
 @FAMILIES
 @pytest.mark.parametrize("case", ABOVE)
-def test_devices_upon_devices(case: str, v6: bool) -> None:
+def test_link_on_stacked_devices(case: str, v6: bool) -> None:
     more, device, vlans, links = ABOVE[case]
     with wire(more, on="", above=device, vlans=vlans) as made:
         for link in links:
@@ -183,34 +182,34 @@ def test_devices_upon_devices(case: str, v6: bool) -> None:
 
 
 @FAMILIES
-def test_a_bridge_that_nobody_sees(v6: bool) -> None:
-    """Both of its ports are links, one for each direction."""
+def test_links_on_bridge_ports(v6: bool) -> None:
+    """Both ports are links, one for each direction."""
     with wire(BRIDGE, on="") as made:
         made.attach("p0")
         made.attach("p1")
         other = made.state("p0")
         check_path(made, ["p1"], v6)
         assert made.state("p0") == other
-        # And the other way.
+        # The other direction.
         this = made.state("p1")
         join = Packet(JOIN, id=bytes([4]) * 16)
         sent = Datagram(join.pack(), v6).back()
         came = replace(join, hop=1, B=1, bottleneck=0, tags={0: other.tag})
         assert made.up(sent.frame()) == [replace(sent, payload=came.pack()).frame()]
         assert other.changes(made.state("p0")) == JOINED
-        given = replace(came.answer(), hop=0, bw=100 * MEGA)
-        ack = Datagram(came.answer().pack(), v6)
+        given = replace(came.reply(), hop=0, bw=100 * MEGA)
+        ack = Datagram(came.reply().pack(), v6)
         assert made.down(ack.frame()) == [replace(ack, payload=given.pack()).frame()]
         assert other.changes(made.state("p0")) == {**JOINED, "acks": 1}
         assert made.state("p1") == this
 
 
 @FAMILIES
-def test_an_edge_of_a_bridge(v6: bool) -> None:
-    """Only a frame to whom asked, from whom it was asked, finds its way over a bridge."""
+def test_edge_on_bridge_port(v6: bool) -> None:
+    """The bridge forwards the reply, as its MAC addresses are swapped."""
     with wire(BRIDGE, on="") as made:
         made.attach("p1", edge=1)
-        # The bridge knows both.
+        # The bridge learns both addresses.
         data = Datagram(b"data", v6, sport=9)
         assert made.down(data.frame()) == [data.frame()]
         assert made.up(data.back().frame()) == [data.back().frame()]
@@ -221,7 +220,7 @@ def test_an_edge_of_a_bridge(v6: bool) -> None:
         )
         answer = replace(sent.back(), payload=given.pack(), ttl=64)
         assert made.both(sent.frame()) == ([], [answer.frame()])
-        # And knows still where they are.
+        # It has not learned wrong ports from the reply.
         assert made.up(data.back().frame()) == [data.back().frame()]
         assert made.down(data.frame()) == [data.frame()]
 
@@ -233,8 +232,8 @@ ADDRESSED = """
     ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a0"""
 
 
-def test_packets_that_were_merged_are_refused() -> None:
-    """The link cannot write to each of several packets in one; other data may be merged."""
+def test_gso_control_packets_are_dropped() -> None:
+    """A link cannot update several packets in one skb; GSO data passes."""
     packets = [Packet(JOIN, id=bytes([n]) * 16).pack() for n in range(3)]
     with wire(ADDRESSED) as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         before = made.state()
@@ -251,8 +250,8 @@ def test_packets_that_were_merged_are_refused() -> None:
         assert before.changes(made.state()) == {"fragments": 1, **JOINED}
 
 
-def test_a_stream_of_large_packets_stays_as_it_is() -> None:
-    """TCP with all offloads: packets of 64 KB, in pages that are not ours to write to."""
+def test_gso_data_stays_unchanged() -> None:
+    """TCP with all offloads: packets of 64 KB in shared pages."""
     with chain(1) as net:
         net.attach(0, "rate 1gbit epoch 0")
         before = state_in(net.nodes[0], "e0")
@@ -265,13 +264,13 @@ def test_a_stream_of_large_packets_stays_as_it_is() -> None:
         assert state_in(net.nodes[0], "e0") == before
 
 
-#: Which devices leave checksums to the next: all, none, or those of hosts alone.
+#: Checksum offload on all devices, none, or hosts only: devices where it is switched off.
 OFFLOADS = {"everywhere": "", "nowhere": "e0 w0 e1 w1", "at hosts": "w0 e1"}
 
 
 @pytest.mark.parametrize("offloads", OFFLOADS)
-def test_checksums_that_are_left_to_the_device(peer: str, offloads: str) -> None:
-    """From sockets over two links and back: the sum is right where there is one, the key always."""
+def test_checksum_offload(peer: str, offloads: str) -> None:
+    """Over two links and back: complete checksums and authentications are valid."""
     complete = OFFLOADS[offloads].split()
     with chain(2) as net, agents(peer, net.nodes, KEY.hex()) as (first, _, _):
         where = {"e0": 0, "w0": 1, "e1": 1, "w1": 2}
@@ -283,11 +282,11 @@ def test_checksums_that_are_left_to_the_device(peer: str, offloads: str) -> None
         for device, node in where.items():
             with net.nodes[node].entered():
                 taps[device] = Tap(device)
-        first.tell("join fd00:1::2 0", "join 10.0.1.2 0")
+        first.send("join fd00:1::2 0", "join 10.0.1.2 0")
         wait_for(lambda: [session.rate for session in first.show()] == [30 * MEGA] * 2)
-        first.tell("cycles 2")
+        first.send("cycles 2")
         wait_for(lambda: all(session.state == "idle" for session in first.show()))
-        # Seen at a device is what the other end of the wire has sent, with this hop.
+        # Device of the tap: the sending device, and the hop field of its packets.
         for device, (sent_by, hop) in {
             "w0": ("e0", 1),
             "w1": ("e1", 2),
@@ -300,7 +299,7 @@ def test_checksums_that_are_left_to_the_device(peer: str, offloads: str) -> None
             assert min(Counter(kind for kind, _, _ in ours).values()) >= 3
             assert {kind for kind, _, _ in ours} == {b"\x08\x00", b"\x86\xdd"}
             right = sum(right for _, _, right in ours)
-            # What is not complete is right by chance in one of 65536 packets.
+            # An incomplete checksum is valid by chance in one of 65536 packets.
             assert right == len(ours) if sent_by in complete else right <= 1
             assert {read_packet(payload).hop for _, payload, _ in ours} == {hop}
             assert all(is_authentic(payload, KEY) for _, payload, _ in ours)
@@ -310,7 +309,7 @@ def test_checksums_that_are_left_to_the_device(peer: str, offloads: str) -> None
             assert state.bad_checksum == state.bad_key == state.malformed == 0
 
 
-# --- there and back by other ways
+# --- asymmetric routes
 
 SHORTCUT = """set -e
     ip link add s0 netns {0} type veth peer name s2 netns {2}
@@ -320,8 +319,8 @@ SHORTCUT = """set -e
     ip -n {2} link set s2 up"""
 
 
-def test_ways_that_part(peer: str) -> None:
-    """Down by one way, up by another: nothing is counted but that; then the session heals.
+def test_asymmetric_route_counts_nothing_and_recovers(peer: str) -> None:
+    """Packets that return by another path only count as wrong_path; then sessions recover.
 
     node 0 -- e0 -- node 1 -- e1 -- node 2, and s0 -- s2 from node 0 to node 2
     """
@@ -331,7 +330,7 @@ def test_ways_that_part(peer: str) -> None:
         net.attach(0, "rate 100mbit")
         net.attach(1, "rate 60mbit")
         sh(f"tc -n {first.name} qdisc add dev s0 root handle 1: slbn rate 30mbit")
-        source.tell("join 10.0.1.2 0", "join 10.0.1.2 10000000")
+        source.send("join 10.0.1.2 0", "join 10.0.1.2 10000000")
 
         def has(*rates: int) -> bool:
             return [session.rate for session in source.show()] == [n * MEGA for n in rates]
@@ -343,7 +342,7 @@ def test_ways_that_part(peer: str) -> None:
         found = state_in(first, "s0")
         assert found == replace(found, N=0, NR=0, BF=0, previous_N=0, share=30 * MEGA, clamped=0)
         assert found.acks == found.new_sessions == found.migrated == 0
-        # Sent again and again, the sessions are counted once where they still go down.
+        # Retransmissions count the sessions once where they pass downstream.
         for node, device in enumerate(("e0", "e1")):
             state = state_in(net.nodes[node], device)
             assert (state.N + state.previous_N, state.clamped) == (2, 0)
@@ -351,18 +350,18 @@ def test_ways_that_part(peer: str) -> None:
         sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.0.1.1")
         done = [session.cycles for session in source.show()]
 
-        def healed() -> bool:
+        def recovered() -> bool:
             cycles = [session.cycles for session in source.show()]
             return all(now > then + 3 for now, then in zip(cycles, done, strict=True))
 
-        wait_for(healed)
+        wait_for(recovered)
         wait_for(lambda: has(50, 10))
 
-        # And over the shortcut in both directions, a link that has never seen them.
+        # The shortcut in both directions: a link that has not counted them.
         sh(f"ip -n {last.name} route replace 10.0.0.0/24 via 10.1.0.1")
         sh(f"ip -n {first.name} route replace 10.0.1.0/24 via 10.1.0.2")
         wait_for(lambda: has(20, 10))
-        # Two epochs later the others have forgotten them.
+        # After two epochs the other links do not count them.
 
         def forgotten() -> bool:
             state = state_in(first, "e0")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One, three and ten routers in a row: every session gets its max-min rate, and all books agree.
+"""Chains of 1, 3 and 10 routers: all sessions get their max-min rates, all counters agree.
 
     node 0 ==== node 1 ==== node 2 ==== ... ==== node 10      each ==== is a link to the right (e)
                                                               and another to the left (w)
 
-A parking lot: sessions enter and leave at all nodes, IPv4 and IPv6, both ways, so that each link
-has its own company and its own rate, and bottlenecks depend on bottlenecks.  The sessions join,
-change and leave in phases.  After each, each rate is compared with what a solver in fractions
-finds: the links divide integers, and rates may differ by 1 bit/s for each level of bottlenecks.
+A parking lot: sessions start and end at all nodes, IPv4 and IPv6, in both directions, so that links
+have different sessions and rates, and bottlenecks depend on each other. Sessions join, change and
+leave in phases. After each phase rates are compared with the max-min reference, in fractions: as
+links divide integers, rates may differ by 1 bit/s for each level of bottlenecks.
 
-Then the last cycles are run under the eyes of packet sockets.  What those see on the wires must be
-what the links have counted and have in their books, by each way that tells it.
+Then packet sockets capture the last cycles. Counters and ledgers of the links, as reported by each
+interface, must follow from the captured packets.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tests.kernel.slbn_wire import (
 )
 from tests.tshark import fields
 
-#: bit/s, to the right and to the left; odd enough that divisions leave a remainder.
+#: Capacities to the right and left, bit/s, chosen so that divisions have remainders.
 RIGHT = [97_000_001, 61_000_003, 43_000_007, 71_000_009, 89_000_011]
 RIGHT += [53_000_013, 101_000_017, 37_000_019, 67_000_023, 83_000_027]
 LEFT = [79_000_001, 41_000_003, 59_000_007, 73_000_009, 47_000_011]
@@ -56,7 +56,7 @@ LEFT += [31_000_013, 91_000_017, 63_000_019, 57_000_023, 77_000_027]
 
 @dataclass(eq=False)
 class Session:
-    """From node to node; a demand of 0 is without limit."""
+    """A session between two nodes; a demand of 0 means no limit."""
 
     start: int
     end: int
@@ -66,20 +66,20 @@ class Session:
 
     @property
     def path(self) -> list[str]:
-        """The devices that it leaves nodes by."""
+        """The devices that its packets leave nodes by, which are its links."""
         if self.start < self.end:
             return [f"e{n}" for n in range(self.start, self.end)]
         return [f"w{n}" for n in range(self.start - 1, self.end - 1, -1)]
 
     def address(self, v6: bool) -> str:
-        """Of its last node, on the device that it comes in by."""
+        """The address of its last node on the device that receives it."""
         if self.start < self.end:
             return f"fd00:{self.end - 1}::2" if v6 else f"10.0.{self.end - 1}.2"
         return f"fd00:{self.end}::1" if v6 else f"10.0.{self.end}.1"
 
 
-def test_the_solver() -> None:
-    """On the textbook's parking lot, whose rates are known."""
+def test_max_min_of_parking_lot() -> None:
+    """The reference of the textbook example is known."""
     through, first, second = Session(0, 2, 0), Session(0, 1, 0), Session(1, 2, 0)
     capacities = {"e0": 10, "e1": 4}
     found = max_min(capacities, [through, first, second])
@@ -92,12 +92,12 @@ def test_the_solver() -> None:
 
 @dataclass
 class Row:
-    """The routers, what speaks for their hosts, and the sessions that there are."""
+    """The routers, the agents of their hosts, and the sessions."""
 
     net: Chain
     agents: list[Agent]
     capacities: dict[str, int]
-    #: Of each link: a socket in its namespace, and its device's number.
+    #: Socket in the namespace of each link, and index of its device.
     places: dict[str, tuple[Rtnetlink, int]]
     sessions: list[Session] = field(default_factory=list)
     joined: Counter[int] = field(default_factory=Counter)
@@ -105,12 +105,12 @@ class Row:
     # --- links
 
     def node(self, link: str) -> Namespace:
-        """Where a link begins."""
+        """The node of a link."""
         return self.net.nodes[int(link[1:]) + (link[0] == "w")]
 
     @property
     def edge(self) -> str:
-        """The last to the right, beyond which are hosts, for whom it answers."""
+        """The last link to the right, which answers for hosts."""
         return f"e{len(self.net.nodes) - 2}"
 
     def change_links(self, **given: int) -> None:
@@ -126,26 +126,26 @@ class Row:
         for session in sessions:
             session.number = self.joined[session.start]
             self.joined[session.start] += 1
-            # Every other one by IPv6.
+            # IPv4 and IPv6 in turn.
             address = session.address(v6=sum(self.joined.values()) % 2 == 0)
-            self.agents[session.start].tell(f"join {address} {session.demand}")
+            self.agents[session.start].send(f"join {address} {session.demand}")
             self.sessions.append(session)
 
     def change(self, session: Session, demand: int) -> None:
         session.demand = demand
-        self.agents[session.start].tell(f"change {session.number} {demand}")
+        self.agents[session.start].send(f"change {session.number} {demand}")
 
     def leave(self, *sessions: Session) -> None:
         for session in sessions:
-            self.agents[session.start].tell(f"leave {session.number}")
+            self.agents[session.start].send(f"leave {session.number}")
             self.sessions.remove(session)
 
     def run(self, cycles: int) -> None:
-        """Let each session go on for so many cycles, and wait until all stand still."""
+        """Run so many more cycles of each session, and wait until all are idle."""
         for agent in self.agents:
-            agent.tell(f"cycles {cycles}")
+            agent.send(f"cycles {cycles}")
         wait_for(lambda: all(s.state != "busy" for agent in self.agents for s in agent.show()))
-        # Until the last that was sent again has come back, too.
+        # Wait for replies to retransmitted packets, too.
         seen = [self.states()]
 
         def quiet() -> bool:
@@ -156,12 +156,12 @@ class Row:
 
     def shown(self) -> dict[Session, tuple[int, int]]:
         """The rate and the cycles of each session."""
-        told = [agent.show() for agent in self.agents]
-        found = {session: told[session.start][session.number] for session in self.sessions}
-        return {session: (said.rate, said.cycles) for session, said in found.items()}
+        shown = [agent.show() for agent in self.agents]
+        found = {session: shown[session.start][session.number] for session in self.sessions}
+        return {session: (each.rate, each.cycles) for session, each in found.items()}
 
     def check_rates(self) -> None:
-        """That all get what they should, and keep it."""
+        """Check that all rates reach the max-min reference and stay there."""
         exact = max_min(self.capacities, self.sessions)
         bounds = remainders(exact)
 
@@ -172,10 +172,10 @@ class Row:
         wait_for(right, seconds=60)
         then = self.shown()
 
-        def gone_on() -> bool:
+        def later() -> bool:
             return all(cycles > then[each][1] + 3 for each, (_, cycles) in self.shown().items())
 
-        wait_for(gone_on, seconds=60)
+        wait_for(later, seconds=60)
         shown = self.shown()
         off = {each: float(shown[each][0] - rate) for each, rate in exact.items()}
         assert right(), off
@@ -192,14 +192,14 @@ def row(peer: str, routers: int) -> Iterator[Row]:
             with found.node(link).entered():
                 netlink = stack.enter_context(contextlib.closing(Rtnetlink()))
                 found.places[link] = (netlink, socket.if_nametoindex(link))
-            # As many control packets as there are: the machine may stand still and then hurry.
+            # No control limit: after a stall of the machine packets come in bursts.
             edge = int(link == found.edge)
             attach(*found.places[link], rate=capacity, control=1000, edge=edge)
         yield found
 
 
-def company(routers: int, number: int, generator: random.Random) -> list[Session]:
-    """Sessions of all lengths; to the right, or to the left from where no edge is in between."""
+def random_sessions(routers: int, number: int, generator: random.Random) -> list[Session]:
+    """Sessions of all lengths, to the right, or to the left without the edge on their path."""
     found: list[Session] = []
     while len(found) < number:
         start, end = generator.sample(range(routers + 1), 2)
@@ -210,16 +210,16 @@ def company(routers: int, number: int, generator: random.Random) -> list[Session
     return found
 
 
-# --- what is on the wires
+# --- captured packets
 
 
 @dataclass
 class Watch:
-    """Of a link: what has left by it, and what has come up behind it."""
+    """Taps of packets that a link has sent, and of upstream packets that it has passed."""
 
     below: Tap
     above: list[Tap]
-    #: Control packets that were read, as they were on the wire.
+    #: Frames of the control packets read so far.
     frames: list[bytes] = field(default_factory=list)
 
     def packets(self, tap: Tap) -> list[Packet]:
@@ -241,7 +241,7 @@ def watch(row: Row, link: str) -> Watch:
 
 
 def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) -> None:
-    """That a link's counters and books follow from the packets alone."""
+    """Check counters and ledgers of a link against the captured packets."""
     down = [each for each in seen.packets(seen.below) if each.type in (JOIN, PROBE, LEAVE)]
     up = [each for tap in seen.above for each in seen.packets(tap)]
     up = [each for each in up if each.type in (PROBE_ACK, LEAVE_ACK)]
@@ -249,7 +249,7 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
     grown = before.changes(after)
     counted = {kind: grown.get(name, 0) for kind, name in COUNTERS.items()}
     if link == row.edge:
-        # Nothing goes further down, but each comes back.
+        # It sends nothing downstream, and answers each packet.
         assert down == []
         assert counted[JOIN] + counted[PROBE] == counted[PROBE_ACK] == kinds[PROBE_ACK]
         assert counted[LEAVE] == kinds[LEAVE_ACK]
@@ -257,9 +257,9 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
     else:
         assert counted == {kind: kinds[kind] for kind in COUNTERS}
         assert grown.get("new_sessions", 0) == len({each.id for each in down if each.type == JOIN})
-    for name in REFUSALS:
+    for name in DROPS:
         assert name not in grown
-    # Whoever stood on the old page has come by.
+    # All sessions of the previous ledger have been migrated.
     assert (grown.get("migrated", 0), after.previous_N) == (before.previous_N, 0)
 
     gone = {each.id for each in down + up if each.type in (LEAVE, LEAVE_ACK)}
@@ -275,14 +275,14 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
 
 
 COUNTERS = {JOIN: "joins", PROBE: "probes", PROBE_ACK: "acks", LEAVE: "leaves"}
-REFUSALS = (
+DROPS = (
     *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited"),
     *("too_many_hops", "wrong_path", "clamped"),
 )
 
 
 def check_tshark(frames: list[bytes]) -> None:
-    """That tshark shows of each packet what the links' books were checked with."""
+    """Check that tshark shows the fields that the ledgers were checked with."""
     names = ("type", "seq", "hop", "bottleneck", "bw1", "bw2", "bw", "demand")
     wanted = [f"slbn.{name}" for name in ("session", "B.hop", *names)]
     shown = fields([(n, frame) for n, frame in enumerate(frames)], *wanted)
@@ -295,8 +295,8 @@ def check_tshark(frames: list[bytes]) -> None:
         }
 
 
-def check_tellers(row: Row) -> None:
-    """That tc, the family and slbnctl tell what the qdisc tells, number for number."""
+def check_interfaces(row: Row) -> None:
+    """Check that tc, the netlink family and slbnctl report the same numbers as the qdisc."""
     for node in row.net.nodes:
         ours = {link: place for link, place in row.places.items() if row.node(link) is node}
         for _ in range(20):
@@ -304,16 +304,16 @@ def check_tellers(row: Row) -> None:
             with node.entered(), contextlib.closing(Genetlink()) as family:
                 dumped = {each.name: each.state for each in family.dump_links()}
             commands = ("tc -j -s qdisc show", "slbnctl --json link list")
-            said = [json.loads(node.sh(command).stdout) for command in commands]
-            # A move of the share is counted a little later than the packet that made it.
+            outputs = [json.loads(node.sh(command).stdout) for command in commands]
+            # Share events are counted with a delay: retry if one was.
             if before == {link: state_of(*place) for link, place in ours.items()}:
                 break
         else:
-            raise AssertionError("the links do not come to rest")
+            raise AssertionError("the states of the links keep changing")
         assert dumped == before
-        for teller in said:
+        for output in outputs:
             shown: dict[str, dict[str, Any]] = {
-                each.get("dev", ""): each for each in teller if each.get("kind", "slbn") == "slbn"
+                each.get("dev", ""): each for each in output if each.get("kind", "slbn") == "slbn"
             }
             assert shown.keys() == before.keys()
             for link, state in before.items():
@@ -322,10 +322,10 @@ def check_tellers(row: Row) -> None:
 
 
 @pytest.mark.parametrize(("routers", "number"), [(1, 6), (3, 12), (10, 26)])
-def test_rates_and_books(peer: str, routers: int, number: int) -> None:
+def test_rates_and_counters(peer: str, routers: int, number: int) -> None:
     generator = random.Random(routers)
     with row(peer, routers) as made:
-        made.join(*company(routers, number, generator))
+        made.join(*random_sessions(routers, number, generator))
         made.check_rates()
 
         for session in generator.sample(made.sessions, number // 2):
@@ -333,19 +333,19 @@ def test_rates_and_books(peer: str, routers: int, number: int) -> None:
         made.check_rates()
 
         made.leave(*generator.sample(made.sessions, number // 3))
-        made.join(*company(routers, number // 3, generator))
+        made.join(*random_sessions(routers, number // 3, generator))
         made.check_rates()
 
-        # From now on nothing moves but by packets: no page is turned.
+        # No rotations: from now on only packets change the links.
         made.change_links(epoch=0)
         made.run(0)
         before = made.states()
         watches = {link: watch(made, link) for link in made.capacities}
         made.leave(made.sessions[0])
-        made.join(*company(routers, 1, generator))
+        made.join(*random_sessions(routers, 1, generator))
         made.run(4)
         after = made.states()
         for link, seen in watches.items():
             check_wire(made, link, seen, before[link], after[link])
-        check_tellers(made)
+        check_interfaces(made)
         check_tshark([frame for seen in watches.values() for frame in seen.frames])

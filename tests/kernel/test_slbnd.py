@@ -621,7 +621,7 @@ def test_an_answer_from_another_port_is_none(net: Chain, tmp_path: Path) -> None
 
         wait_for(joined)
         for sport, rate in ((9, 666), (PORT, 777)):
-            answer = replace(heard[0].answer(), bw=rate, bottleneck=0).pack()
+            answer = replace(heard[0].reply(), bw=rate, bottleneck=0).pack()
             out.sendto(local(answer, sport), ("10.0.0.1", 0))
 
         def told() -> bool:
