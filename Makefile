@@ -142,7 +142,7 @@ endif
 .PHONY: check-tc
 check-tc:
 	@test -n '$(TC_LIB_DIR)' || { \
-		echo 'No tc that says where it looks for plugins: install iproute2, or set TC_LIB_DIR.' >&2; \
+		echo "Cannot determine tc's plugin directory: install iproute2, or set TC_LIB_DIR." >&2; \
 		exit 2; }
 
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin

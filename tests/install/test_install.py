@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Building for a kernel, installing, taking away again: with make, and with DKMS."""
+"""Build, install and uninstall modules and tools, with make and with DKMS."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def release(kernel: Path) -> str:
 
 @pytest.fixture
 def root(kernel: Path, release: str, tmp_path: Path) -> Path:
-    """A root directory with a kernel's own modules in it."""
+    """A root directory with a kernel's own modules."""
     own = tmp_path / "lib" / "modules" / release
     own.mkdir(parents=True)
     for entry in (kernel / "lib" / "modules" / release).iterdir():
@@ -65,7 +65,9 @@ def found_by_modprobe(root: Path, release: str, module: str) -> str:
     return done.stdout.split()[1]
 
 
-def test_installed_modules_win_and_go(kernel: Path, release: str, root: Path) -> None:
+def test_installed_modules_are_preferred_until_uninstalled(
+    kernel: Path, release: str, root: Path
+) -> None:
     arguments = [f"KERNELDIR={kernel}/headers", f"DESTDIR={root}"]
     make("install", *arguments)
     for module in MODULES:
@@ -77,9 +79,9 @@ def test_installed_modules_win_and_go(kernel: Path, release: str, root: Path) ->
 
 @pytest.mark.parametrize("module", ["tcp_gaimd", "sch_drr_fq"])
 def test_one_module_alone(kernel: Path, release: str, root: Path, module: str) -> None:
-    """It needs kernel headers and nothing else; a qdisc brings its plugin of tc."""
+    """One module only needs kernel headers; a qdisc is installed with its plugin of tc."""
     arguments = [f"KERNELDIR={kernel}/headers", f"DESTDIR={root}", f"MODULES={module}"]
-    # No package of userspace is there to be found.
+    # Without any library for the programs.
     make("modules-install", *arguments, "PKG_CONFIG=false", "BPFTOOL=false")
     modules = root / "lib" / "modules" / release / "updates" / "fairpath"
     assert [path.name for path in modules.iterdir()] == [f"{module}.ko"]
@@ -89,14 +91,14 @@ def test_one_module_alone(kernel: Path, release: str, root: Path, module: str) -
     assert not modules.exists() and not list(root.rglob("q_*.so"))
 
 
-def test_an_unknown_module_is_one_clear_line() -> None:
+def test_unknown_module_error() -> None:
     done = make("modules", "MODULES=tcp_reno", check=False)
     assert done.returncode != 0
     assert "no module 'tcp_reno'; there are: tcp_bic" in done.stdout
 
 
 def test_prefix(tmp_path: Path) -> None:
-    """All but tc's plugins, whose place is compiled into tc, go below PREFIX."""
+    """All files are below PREFIX, except tc's plugins, whose directory tc determines."""
     make("tools-install", f"DESTDIR={tmp_path}", "PREFIX=/opt/fairpath", "TC_LIB_DIR=/opt/tc")
     assert [path.name for path in tmp_path.iterdir()] == ["opt"]
     assert (tmp_path / "opt/fairpath/sbin/slbnd").is_file()
@@ -104,8 +106,8 @@ def test_prefix(tmp_path: Path) -> None:
     assert "ExecStart=/opt/fairpath/sbin/slbnd\n" in unit.read_text()
 
 
-def where_tc_looks() -> str:
-    """The directory in which tc, asked about a qdisc that it does not know, seeks a plugin."""
+def plugin_directory() -> str:
+    """The directory in which tc searches the plugin of an unknown qdisc."""
     environment = {name: value for name, value in os.environ.items() if name != "TC_LIB_DIR"}
     done = subprocess.run(
         ["tc", "qdisc", "add", "dev", "no-such-device", "root", "drr_fq"],
@@ -120,9 +122,9 @@ def where_tc_looks() -> str:
 
 
 @pytest.mark.parametrize("override", [None, "/elsewhere/tc"])
-def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
+def test_install_and_uninstall_tools(tmp_path: Path, override: str | None) -> None:
     arguments = [f"DESTDIR={tmp_path}"] + ([f"TC_LIB_DIR={override}"] if override else [])
-    directory = override or where_tc_looks()
+    directory = override or plugin_directory()
     make("tools-install", *arguments)
     plugin = tmp_path / directory.lstrip("/") / "q_drr_fq.so"
     assert plugin.is_file()
@@ -132,18 +134,18 @@ def test_tools_come_and_go(tmp_path: Path, override: str | None) -> None:
         for page in (TOP / "docs" / "man").glob("*.[138]")
         if page.name != "fairlab.1"
     }
-    said = subprocess.run(
+    version = subprocess.run(
         [tmp_path / "usr/local/bin/slbnsim", "--version"],
         check=True,
         capture_output=True,
         text=True,
     )
-    assert said.stdout.startswith("slbnsim ")
+    assert version.stdout.startswith("slbnsim ")
     make("tools-uninstall", *arguments)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_the_unit_is_well_formed_and_caged(tmp_path: Path) -> None:
+def test_unit_is_valid_and_sandboxed(tmp_path: Path) -> None:
     make("tools-install", f"DESTDIR={tmp_path}")
     (unit,) = tmp_path.rglob("slbnd.service")
     unit.write_text(unit.read_text().replace("ExecStart=", f"ExecStart={tmp_path}"))
@@ -153,8 +155,8 @@ def test_the_unit_is_well_formed_and_caged(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-def test_programs_are_built_with_libslbn(tmp_path: Path) -> None:
-    """By what pkg-config says of an installed libslbn; and the binding finds the library."""
+def test_programs_use_installed_libslbn(tmp_path: Path) -> None:
+    """A C program through pkg-config, and the Python binding."""
     make("tools-install", f"DESTDIR={tmp_path}")
     (found,) = tmp_path.rglob("libslbn.pc")
     source = tmp_path / "try.c"
@@ -184,25 +186,25 @@ def test_programs_are_built_with_libslbn(tmp_path: Path) -> None:
     assert done.stdout == "fine\n"
 
 
-def test_no_tc_is_one_clear_line(tmp_path: Path) -> None:
+def test_missing_tc_error(tmp_path: Path) -> None:
     done = make("--no-print-directory", "tools-install", "TC=", f"DESTDIR={tmp_path}", check=False)
     assert done.returncode != 0
     assert done.stdout.splitlines()[0] == (
-        "No tc that says where it looks for plugins: install iproute2, or set TC_LIB_DIR."
+        "Cannot determine tc's plugin directory: install iproute2, or set TC_LIB_DIR."
     )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_built_in_bic_is_told(kernel: Path, release: str, root: Path) -> None:
+def test_warning_about_built_in_bic(kernel: Path, release: str, root: Path) -> None:
     builtin = root / "lib" / "modules" / release / "modules.builtin"
     listed = builtin.read_text()
     builtin.unlink()
     builtin.write_text(listed + "kernel/net/ipv4/tcp_bic.ko\n")
-    said = make("install", f"KERNELDIR={kernel}/headers", f"DESTDIR={root}").stdout
-    assert f"Kernel {release} has mainline's bic built in" in said
+    output = make("install", f"KERNELDIR={kernel}/headers", f"DESTDIR={root}").stdout
+    assert f"Kernel {release} has mainline's bic built in" in output
 
 
-def test_no_headers_is_one_clear_line(tmp_path: Path) -> None:
+def test_missing_headers_error(tmp_path: Path) -> None:
     done = make("--no-print-directory", "modules", f"KERNELDIR={tmp_path}", check=False)
     assert done.returncode != 0
     assert done.stdout.splitlines()[0] == (
@@ -211,13 +213,13 @@ def test_no_headers_is_one_clear_line(tmp_path: Path) -> None:
     )
 
 
-def test_too_old_a_kernel_is_one_clear_error(tmp_path: Path) -> None:
-    """What the compiler says when the headers are those of 6.0, and of 6.1."""
+def test_kernel_too_old_error(tmp_path: Path) -> None:
+    """The compiler's errors with headers of 6.0 and of 6.1."""
     source = tmp_path / "any.c"
     source.write_text("int nothing;\n")
     version = tmp_path / "linux" / "version.h"
     version.parent.mkdir()
-    said = {}
+    errors = {}
     for name, code in {"6.0": 0x60000, "6.1": 0x60100}.items():
         version.write_text(
             f"#define LINUX_VERSION_CODE {code}\n"
@@ -231,10 +233,10 @@ def test_too_old_a_kernel_is_one_clear_error(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
         )
-        said[name] = done.stderr
-    assert said["6.1"] == ""
-    assert said["6.0"].count("error:") == 1
-    assert "fairpath needs Linux 6.1 or newer" in said["6.0"]
+        errors[name] = done.stderr
+    assert errors["6.1"] == ""
+    assert errors["6.0"].count("error:") == 1
+    assert "fairpath needs Linux 6.1 or newer" in errors["6.0"]
 
 
 def test_dkms_builds_and_installs(kernel: Path, release: str, tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_dkms_builds_and_installs(kernel: Path, release: str, tmp_path: Path) ->
     places += ["--kernelsourcedir", str((kernel / "headers").resolve())]
     (tmp_path / "dkms").mkdir()
     (tmp_path / "modules" / release).mkdir(parents=True)
-    # DKMS insists on being root, though all of these places are ours.
+    # DKMS requires root, although all of these directories are ours.
     root = [] if os.getuid() == 0 else ["unshare", "--map-root-user"]
     for step in ("add", "build", "install"):
         done = subprocess.run(
@@ -261,7 +263,7 @@ def test_dkms_builds_and_installs(kernel: Path, release: str, tmp_path: Path) ->
     assert installed == set(MODULES)
 
 
-def test_help_names_each_target() -> None:
+def test_help_lists_all_targets() -> None:
     listed = make("help").stdout
     makefiles = (TOP / "Makefile", TOP / "userspace/build.mk")
     phony = {
