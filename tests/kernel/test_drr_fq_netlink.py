@@ -140,6 +140,7 @@ def test_invalid_options_are_rejected(on: Link, name: str) -> None:
             assert error.message.startswith("sch_drr_fq: ")
 
 
+@pytest.mark.stock
 @pytest.mark.parametrize(
     ("content", "result"),
     [

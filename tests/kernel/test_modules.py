@@ -21,6 +21,8 @@ from tests.kernel.net import (
     wait_for,
 )
 
+pytestmark = pytest.mark.stock
+
 MODULES = {"tcp_bic": "bic", "tcp_gaimd": "gaimd"}
 ALL = [*MODULES, "sch_drr_fq"]
 

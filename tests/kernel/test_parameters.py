@@ -10,6 +10,8 @@ import pytest
 
 from tests.kernel.net import Namespace, Pair, connection, namespace, read_sysctl, write_sysctl
 
+pytestmark = pytest.mark.stock
+
 
 @pytest.fixture
 def ns() -> Iterator[Namespace]:

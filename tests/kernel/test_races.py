@@ -46,6 +46,8 @@ from tests.kernel.rtnetlink import (
 )
 from tests.kernel.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Packet, State
 
+pytestmark = pytest.mark.stock
+
 SECONDS = 8
 SIOCSIFFLAGS, SIOCSIFMTU, SIOCSIFNAME, IFF_UP = 0x8914, 0x8922, 0x8923, 0x1
 

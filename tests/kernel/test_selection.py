@@ -11,6 +11,8 @@ import pytest
 
 from tests.kernel.net import TCP_CONGESTION, Pair, connection, read_sysctl, sh, write_sysctl
 
+pytestmark = pytest.mark.stock
+
 CCS = ["bic", "gaimd"]
 
 
