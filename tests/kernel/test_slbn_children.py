@@ -174,7 +174,14 @@ def queues(
             family.close()
 
 
-@pytest.mark.parametrize("child", CHILDREN)
+#: User-Mode Linux is too slow for a delay of 1 ms.
+ORDERED = [
+    pytest.param(child, marks=pytest.mark.stock) if child == "netem, late" else child
+    for child in CHILDREN
+]
+
+
+@pytest.mark.parametrize("child", ORDERED)
 def test_control_is_sent_first_and_data_in_order(child: str) -> None:
     with queues(CHILDREN[child]) as at:
         sent = 0

@@ -171,8 +171,14 @@ ABOVE: dict[str, tuple[str, str, Vlans, list[str]]] = {
 }
 
 
+#: User-Mode Linux has no bonding.
+STACKED = [
+    pytest.param(case, marks=pytest.mark.stock) if "bond" in case else case for case in ABOVE
+]
+
+
 @FAMILIES
-@pytest.mark.parametrize("case", ABOVE)
+@pytest.mark.parametrize("case", STACKED)
 def test_link_on_stacked_devices(case: str, v6: bool) -> None:
     more, device, vlans, links = ABOVE[case]
     with wire(more, on="", above=device, vlans=vlans) as made:
