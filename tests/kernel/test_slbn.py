@@ -17,6 +17,7 @@ from tests.kernel.net import namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, chain, rates, sources
 
 
+@pytest.mark.stock
 @pytest.mark.parametrize(
     ("source", "destination"), [("10.0.0.1", "10.0.2.2"), ("fd00:0::1", "fd00:2::2")]
 )
