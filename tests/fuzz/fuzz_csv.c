@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes slbnsim's reader of sessions: any octets, on a small network. Sessions
- * that are taken have to have sound paths, and to be the same when they are
- * written and read again, but for paths, which are not written.
+ * Fuzzes slbnsim's reader of sessions with arbitrary bytes, on a small network.
+ * Sessions that it accepts have valid paths, and are the same after writing and
+ * reading them again, but for paths, which are not written.
  */
 #include "fuzz_reader.h"
 
-/* A line a - b - c - d, a detour by e, a way of no return, and a lonely one. */
+/*
+ * A line a - b - c - d, a detour by e, a one-way link to g, and an isolated h.
+ */
 static void build(struct net *net)
 {
 	static const char *const names[] = {
@@ -51,7 +53,7 @@ static void check_path(const struct net *net, const struct session *session)
 	HOLDS(at == session->to && at != session->from);
 }
 
-/* Large times are known to some digits only. */
+/* Seconds as doubles have some digits only. */
 static bool same_time(u64 a, u64 b)
 {
 	return a > b ? a - b <= a >> 50 : b - a <= b >> 50;

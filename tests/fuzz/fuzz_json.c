@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzzes slbnsim's reader of topologies as JSON: any octets. A network that is
- * taken has to be sound, and the same when it is written and read again.
+ * Fuzzes slbnsim's reader of topologies with arbitrary bytes. A network that it
+ * accepts is valid, and the same after writing and reading it again.
  */
 #include "fuzz_reader.h"
 

@@ -37,7 +37,7 @@
 
 struct block {
 	struct block *next;
-	struct block **from; /* what points to this */
+	struct block **from; /* the pointer to this block */
 };
 
 static struct block *blocks;
@@ -176,8 +176,8 @@ static void check_refusal(int status)
 }
 
 /*
- * Let READ take the input into a network. Return: whether it did; if not, what it
- * has message is as it should be, and nothing is left.
+ * READ the input into a network. Return: whether it was accepted; otherwise the
+ * error message was checked, and no memory is left.
  */
 static bool accepts(struct net *net, const u8 *data, size_t size,
 		    void (*read)(struct net *net))
@@ -248,7 +248,7 @@ static inline bool same_topology(const struct net *a, const struct net *b)
 	return true;
 }
 
-/* What is written is read as the same, and all memory is given back. */
+/* Writing and reading again gives the same network; all memory is freed. */
 static void check_again(struct net *net, struct net *again,
 			void (*read)(struct net *net),
 			void (*write)(const struct net *net, FILE *to),

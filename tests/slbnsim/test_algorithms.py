@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnsim's algorithms, each held against something published about it.
+"""slbnsim's algorithms, compared with published results.
 
-What is checked is a claim, a theorem or a formula of the paper that an algorithm is from, on a
-network that is small enough for it to be worked out by hand.  The tests say which.
+Each test checks a claim, a theorem or a formula of an algorithm's paper, which it cites, on a
+network that is small enough for exact results.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def settled(case: Case, algorithm: str, until: str = "30s", pause: str = "0") ->
     return float(found["last_change"])
 
 
-def test_the_chain(tmp_path: Path) -> None:
+def test_chain_rates(tmp_path: Path) -> None:
     exact = chain(tmp_path, 6).answer("maxmin")["sessions"]
     assert [one["exact"] for one in exact] == [5e6 + 10e6 * k for k in range(7)]
 
 
 @pytest.mark.parametrize("algorithm", ["slbn", "slbn-paper", "bfyz", "sperc"])
 @pytest.mark.parametrize("levels", [4, 32])
-def test_a_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: str) -> None:
+def test_one_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: str) -> None:
     """Convergence in O(levels of bottlenecks) cycles, each of a round-trip.
 
     SLBN: Mozo and others, NCA 2012, end of section III, "upper bounded by O(b)".  BFYZ: Bartal and
@@ -74,12 +74,12 @@ def test_a_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: str
     Jose and others, SIGMETRICS 2019, 6 N rounds at most (below); here it needs no more either.
     """
     took = settled(chain(tmp_path, levels), algorithm)
-    # The first comes to know its rate in one, and who is told last needs a half to hear of it.
+    # The first session settles in one round-trip; the last Probe needs another half.
     assert (levels - 1) * CHAIN_RTT <= took <= (levels + 1) * CHAIN_RTT
 
 
 @pytest.mark.parametrize("levels", [2, 4, 8])
-def test_sperc_needs_no_more_than_six_rounds_for_each_level(tmp_path: Path, levels: int) -> None:
+def test_sperc_converges_in_six_rounds_for_each_level(tmp_path: Path, levels: int) -> None:
     """Jose and others, SIGMETRICS 2019, abstract and theorem: 6 N rounds.
 
     N is how many iterations 2-Waterfilling takes, which fills those links at once that have the
@@ -91,8 +91,8 @@ def test_sperc_needs_no_more_than_six_rounds_for_each_level(tmp_path: Path, leve
     assert 1 + (levels - 1) * CHAIN_RTT < took <= 1 + 6 * levels * 0.25
 
 
-def test_sperc_ignores_offers_that_are_too_low_for_a_while(tmp_path: Path) -> None:
-    """Jose and others, SIGMETRICS 2019: MaxE, and what it is for.
+def test_sperc_ignores_low_offers(tmp_path: Path) -> None:
+    """Jose and others, SIGMETRICS 2019: the purpose of MaxE.
 
     On a > b (100 Mbit/s) "far" is counted with its demand of 90, which only changes when its packet
     passes again, at 1.05 s.  At 1 s "new" comes, and is offered what is left, 10.  That is less
@@ -109,7 +109,7 @@ def test_sperc_ignores_offers_that_are_too_low_for_a_while(tmp_path: Path) -> No
     assert rates(case.answer("run", *options, "3")) == [85e6, 15e6, 15e6]
 
 
-def test_sperc_forgets_who_has_left(tmp_path: Path) -> None:
+def test_sperc_forgets_sessions_that_left(tmp_path: Path) -> None:
     """Jose and others, SIGMETRICS 2019: MaxE is of two rounds, not of all time.
 
     "gone" had 60 Mbit/s on a > b, four have 25 each then.  If that were ignored because of the 60,
@@ -124,8 +124,8 @@ def test_sperc_forgets_who_has_left(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("levels", [2, 4, 8, 16])
-def test_cobb_needs_two_rounds_for_each_level(tmp_path: Path, levels: int) -> None:
-    """A round in which all probe with what they were granted, and one in which that is counted.
+def test_cobb_converges_in_two_rounds_for_each_level(tmp_path: Path, levels: int) -> None:
+    """A round in which sources probe with their granted rates, and one in which these are counted.
 
     Cobb and Gouda, SSS 2008: rounds, constant state at links, and the network stabilizes.
     """
@@ -142,7 +142,7 @@ def test_cobb_needs_rounds_longer_than_round_trips(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(15))
 def test_cobb_is_exact_on_random_networks(tmp_path: Path, seed: int) -> None:
-    """It stabilizes at the max-min fair rates; who leaves says nothing, and is forgotten."""
+    """It stabilizes at the max-min fair rates, though sessions send no Leave."""
     draw = random.Random(seed)
     topology, rows = random_network(draw, draw.choice((2, 10, 60)))
     case = Case(tmp_path, topology, *rows)
@@ -176,11 +176,11 @@ class Bottleneck:
         )  # fmt: skip
 
     def shares(self, algorithm: str, when: float) -> list[float]:
-        """What sources send at, as parts of the link."""
+        """Rates of the sources, as fractions of the link."""
         return [rate / self.rate for rate in rates(self.run(algorithm, when))]
 
     def round_trip(self, algorithm: str, begin: float, end: float, sessions: int) -> float:
-        """With what waits: each session has one packet under way, always."""
+        """With queueing: each session always has one packet under way."""
         cycles = [self.run(algorithm, when)["cycles"] for when in (begin, end)]
         return sessions * (end - begin) / float(cycles[1] - cycles[0])
 
@@ -190,12 +190,12 @@ def logistic(growth: float, time: float) -> float:
     return 1 / (1 + 3 * math.exp(-growth * max(time, 0)))
 
 
-#: Four join one after the other; then all but one leave, and that one may have all.
+#: Four sessions join one after another; then all but one leave.
 ALL_BUT_ONE = ("0,,,", "15,60,,", "30,60,,", "45,60,,")
 
 
 @pytest.mark.parametrize("rtt", [0.04, 0.1])
-def test_rcp_grows_by_its_equation(tmp_path: Path, rtt: float) -> None:
+def test_rcp_follows_its_equation(tmp_path: Path, rtt: float) -> None:
     """Dukkipati and others, IWQoS 2005: the equation for R(t).
 
     N sessions of the same round-trip have C / N each, and nothing waits.  When all but one leave,
@@ -212,7 +212,7 @@ def test_rcp_grows_by_its_equation(tmp_path: Path, rtt: float) -> None:
 
 @pytest.mark.parametrize("rtt", [0.02, 0.1])
 @pytest.mark.parametrize("size", [100_000, 1_000_000])
-def test_rcp_completes_a_flow_as_soon_as_can_be(tmp_path: Path, rtt: float, size: int) -> None:
+def test_rcp_flow_completion_time(tmp_path: Path, rtt: float, size: int) -> None:
     """Dukkipati and McKeown, CCR 36(1), 2006 (and IWQoS 2005): 1.5 RTT + L / C.
 
     Alone on a link a flow of L hears of all of C in its first round-trip, and the last bit needs
@@ -224,7 +224,7 @@ def test_rcp_completes_a_flow_as_soon_as_can_be(tmp_path: Path, rtt: float, size
 
 
 @pytest.mark.parametrize("rtt", [0.04, 0.1])
-def test_piqi_rcp_heeds_no_queue_and_does_not_overshoot(tmp_path: Path, rtt: float) -> None:
+def test_piqi_rcp_ignores_queues_and_does_not_overshoot(tmp_path: Path, rtt: float) -> None:
     """Jain and Loguinov, IWQoS 2007: queue-independent, stable, kappa = T / (2 (T + RTT)).
 
     When sessions join there is too much for a while; what waits then goes on to wait, while all
@@ -242,7 +242,7 @@ def test_piqi_rcp_heeds_no_queue_and_does_not_overshoot(tmp_path: Path, rtt: flo
     assert all(later > before - 0.001 for before, later in pairwise(found))
     assert max(found) <= 1
     assert found[-1] == pytest.approx(1, rel=0.001)
-    # The rule itself, in steps of T, on what it said a round-trip ago; told one later.
+    # The rule itself, in steps of T, delayed by a round-trip in each direction.
     steps = round(whole / 0.005)
     course = [0.25] * (2 * steps)
     while len(course) < 2 * steps + 2.5 * constant / 0.005:
@@ -251,7 +251,7 @@ def test_piqi_rcp_heeds_no_queue_and_does_not_overshoot(tmp_path: Path, rtt: flo
         assert share == pytest.approx(course[steps + round(time * constant / 0.005)], abs=0.1)
 
 
-def test_xcp_on_a_bottleneck_that_fills_up(tmp_path: Path) -> None:
+def test_xcp_converges_as_sources_join(tmp_path: Path) -> None:
     """Katabi, Handley, Rohrs, SIGCOMM 2002, figure 10: "Convergence Dynamics".
 
     Five sources come to a link of 45 Mbit/s, one in two seconds, with round-trips of 40 ms.  Shares
@@ -268,17 +268,17 @@ def test_xcp_on_a_bottleneck_that_fills_up(tmp_path: Path) -> None:
         if count > 1:
             assert sum(early) == pytest.approx(1, abs=0.05)
             assert early[count - 1] > 0.4 / count
-        # Alone one hears but once in a round-trip, where there would be many packets.
+        # A single source gets feedback once in a round-trip instead of for each packet.
         assert sum(late) == pytest.approx(1, abs=0.02 if count > 1 else 0.1)
         assert late[:count] == pytest.approx([sum(late) / count] * count, rel=0.06)
     found = net.run("xcp", 5 * apart)
     assert max(one["longest_wait_ns"] for one in found["links"]) < 0.5 * rtt * 1e9
-    # And nothing waits in the end.
+    # The queue is empty in the end.
     assert net.round_trip("xcp", 3 * apart - 0.5, 3 * apart, 3) == pytest.approx(rtt, rel=0.1)
 
 
 @pytest.mark.parametrize("rtt", [0.02, 0.1])
-def test_erica_fills_the_link_and_holds_the_queue(tmp_path: Path, rtt: float) -> None:
+def test_erica_utilization_and_target_delay(tmp_path: Path, rtt: float) -> None:
     """Kalyanaraman and others, ToN 8(1), 2000, ERICA+: all of the link, and a target delay T0.
 
     At first the target is b = 1.05 of the link.  When T0, 30 ms here, waits, it is the link.
@@ -289,7 +289,7 @@ def test_erica_fills_the_link_and_holds_the_queue(tmp_path: Path, rtt: float) ->
     assert net.round_trip("erica", 15, 20, 1) == pytest.approx(rtt + 0.03, abs=0.003)
 
 
-def test_erica_gives_a_fair_share_at_once_and_for_long(tmp_path: Path) -> None:
+def test_erica_fair_share(tmp_path: Path) -> None:
     """ToN 8(1), 2000: nobody gets less than the fair share; a new source has it in a round-trip.
 
     A queue and so a target below the link are there at times, hence not all of it.
@@ -303,7 +303,7 @@ def test_erica_gives_a_fair_share_at_once_and_for_long(tmp_path: Path) -> None:
         assert shares[:count] == pytest.approx([1 / count] * count, rel=0.15)
 
 
-def test_erica_gives_what_others_leave(tmp_path: Path) -> None:
+def test_erica_redistributes_unused_shares(tmp_path: Path) -> None:
     """ToN 8(1), 2000, the rule for VCShare: who is restricted elsewhere leaves the rest to others.
 
     With a fair share alone (50 Mbit/s) the link would stay half empty.  That share is no whole

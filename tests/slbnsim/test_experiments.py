@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnsim's experiments: their networks, what they tell, and that an interrupted one tells too."""
+"""slbnsim's experiments: networks, samples, interruption."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.slbnsim.simtools import PROGRAM, SECONDS, slbnsim
 SMALL = ("--percent", "4", "--quiet")
 
 
-def told(*words: str) -> dict[str, Any]:
+def run_experiment(*words: str) -> dict[str, Any]:
     done = slbnsim("experiment", *words, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -42,21 +42,23 @@ def told(*words: str) -> dict[str, Any]:
         ("maxmin --topology x --sessions y --loss 3", "--loss is not an option of maxmin"),
     ],
 )
-def test_words_that_make_no_sense(words: str, message: str) -> None:
+def test_invalid_arguments(words: str, message: str) -> None:
     done = slbnsim(*words.split())
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stdout == ""
 
 
-def test_the_list() -> None:
+def test_list_of_experiments() -> None:
     lines = slbnsim("experiments").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["1a", "1b", "2a", "2b", "lan", "wan"]
 
 
 @pytest.mark.parametrize("algorithm", ["slbn", "slbn-paper", "bfyz", "sperc"])
-def test_it_comes_to_rest_at_the_exact_rates(algorithm: str) -> None:
-    found = told("1a", *SMALL, "--algorithm", algorithm, "--until", "3s", "--every", "100ms")
+def test_rates_settle_at_max_min(algorithm: str) -> None:
+    found = run_experiment(
+        "1a", *SMALL, "--algorithm", algorithm, "--until", "3s", "--every", "100ms"
+    )
     series = found["series"]
     assert [round(one["time"], 3) for one in series] == [round(0.1 * n, 3) for n in range(1, 31)]
     # 2,000 of the 50,000 within half a second; then 400 leave and 400 join.
@@ -64,7 +66,7 @@ def test_it_comes_to_rest_at_the_exact_rates(algorithm: str) -> None:
     assert series[4]["sessions"] == 2000
     assert series[-1]["sessions"] == 2000
     assert found["sessions"] == 2400
-    # While they come, rates are off, and at rest they are not.
+    # Rates have errors while sessions join, and settle afterwards.
     assert series[2]["sources"]["p90"] > 10
     for side in ("sources", "links"):
         last = series[-1][side]
@@ -73,60 +75,63 @@ def test_it_comes_to_rest_at_the_exact_rates(algorithm: str) -> None:
     assert series[-1]["sources"]["count"] == 2000
 
 
-def test_the_network() -> None:
-    """1,100 routers; two sessions of a host are none, and hosts are only made if they are used."""
-    found = told("1a", *SMALL, "--until", "1ms", "--every", "1ms")
+def test_network_size() -> None:
+    """1,100 routers; only hosts with sessions exist."""
+    found = run_experiment("1a", *SMALL, "--until", "1ms", "--every", "1ms")
     hosts = found["routers_and_hosts"] - 1100
     assert 2400 < hosts <= 2 * 2400
-    # Each host has a link both ways, and the routers have theirs.
+    # A duplex link for each host, and the routers' links.
     assert found["links"] - 2 * hosts > 2 * 1100
 
 
 @pytest.mark.parametrize("where", ["lan", "wan"])
 @pytest.mark.parametrize("algorithm", ["slbn", "sperc"])
-def test_leaves_and_spines(where: str, algorithm: str) -> None:
-    """Links of 1 to 2 us and 5 to 10 ms: both come to rest, after joining, and after churn."""
+def test_leaf_spine_networks_settle(where: str, algorithm: str) -> None:
+    """Links of 1 to 2 us and 5 to 10 ms: rates settle after joins and after churn."""
     words = [where, "--algorithm", algorithm, "--quiet", "--data", "fluid", "--count", "256"]
     if where == "lan":
         words += ["--pause", "10us", "--every", "1ms"]
         words += ["--round", "1ms"] if algorithm == "sperc" else []
     else:
         words += ["--every", "400ms"]
-    found = told(*words)
+    found = run_experiment(*words)
     before = [one for one in found["series"] if one["time"] < found["series"][-1]["time"] / 2]
     for one in (before[-1], found["series"][-1]):
         assert one["sessions"] == 256
         assert one["off_by_1_percent"] == 0
     assert found["sessions"] == 256 + 25
-    # Four links there and back, or two, of 1 to 2 us or 5 to 10 ms, and hosts' of half of that.
+    # Four or two links in both directions, of 1 to 2 us or 5 to 10 ms; hosts' links have half.
     least = {"lan": 1e-6, "wan": 5e-3}[where]
     assert 5 * least < found["mean_round_trip"] < 2 * (4 + 1) * least
     part = found["control_bytes"] / (found["control_bytes"] + found["data_bytes"])
     assert 1e-6 < part < 0.015
 
 
-def test_a_count_of_sessions() -> None:
+def test_count_option() -> None:
     words = ("1a", "--quiet", "--until", "1s", "--every", "1s")
-    found = told(*words, "--count", "100")
+    found = run_experiment(*words, "--count", "100")
     assert found["sessions"] == 120
     assert found["series"][0]["sessions"] == 100
     assert found["configuration"]["count"] == 100
     # A hundredth of those of the paper.
-    assert told(*words, "--count", "500")["series"] == told(*words, "--percent", "1")["series"]
+    assert (
+        run_experiment(*words, "--count", "500")["series"]
+        == run_experiment(*words, "--percent", "1")["series"]
+    )
 
 
-def test_the_longest_queue() -> None:
-    """As long as it takes to send it."""
-    found = told("1b", *SMALL, "--data", "fluid", "--until", "1s", "--every", "10ms")
+def test_longest_queue_matches_longest_wait() -> None:
+    """The longest wait is the time to transmit the longest queue."""
+    found = run_experiment("1b", *SMALL, "--data", "fluid", "--until", "1s", "--every", "10ms")
     for one in found["series"]:
         if one["longest_wait"] > 0.001:
             assert 0.99e8 <= one["longest_queue"] * 8 / one["longest_wait"] <= 5.01e9
     assert any(one["longest_wait"] > 0.001 for one in found["series"])
 
 
-def test_the_seed_decides() -> None:
+def test_seed_is_reproducible() -> None:
     words = ("1a", *SMALL, "--until", "300ms", "--every", "50ms")
-    runs = [told(*words, "--seed", seed) for seed in "112"]
+    runs = [run_experiment(*words, "--seed", seed) for seed in "112"]
     for run in runs:
         assert run.pop("simulated_in_seconds") >= 0
     assert runs[0] == runs[1]
@@ -135,8 +140,8 @@ def test_the_seed_decides() -> None:
 
 
 def test_sizes_are_pareto() -> None:
-    """All leave when they have sent what they have: 225 packets at least, 300 on average."""
-    found = told("1b", *SMALL, "--data", "fluid", "--until", "12s", "--every", "1s")
+    """Sessions leave when they have sent their data: at least 225 packets, 300 on average."""
+    found = run_experiment("1b", *SMALL, "--data", "fluid", "--until", "12s", "--every", "1s")
     assert found["series"][-1]["sessions"] == 0
     sizes = [size for size, _ in found["completions"]]
     assert len(sizes) == 2000
@@ -145,13 +150,13 @@ def test_sizes_are_pareto() -> None:
     assert statistics.fmean(sizes) == pytest.approx(300, abs=10)
     # P(size > 2 * least) = 1/16.
     assert sum(size > 450 for size in sizes) / 2000 == pytest.approx(1 / 16, abs=0.02)
-    # Nobody is faster than a host's link.
+    # Not faster than a host's link.
     assert all(took >= size * 16_000 / 1e8 for size, took in found["completions"])
 
 
 @pytest.mark.parametrize("algorithm", ["erica", "cobb", "rcp", "piqi-rcp", "xcp"])
-def test_the_others_run_too(algorithm: str) -> None:
-    found = told(
+def test_other_algorithms_run(algorithm: str) -> None:
+    found = run_experiment(
         "1a",
         *SMALL,
         "--algorithm",
@@ -166,24 +171,24 @@ def test_the_others_run_too(algorithm: str) -> None:
     last = found["series"][-1]
     # Where queues are long (cobb), answers may take more than a second.
     assert 0.8 * last["sessions"] < last["sources"]["count"] <= last["sessions"]
-    # Whatever it is, it is no rate below nothing.
+    # No rate is negative.
     assert last["sources"]["least"] >= -100
     assert found["data_packets"] > 10_000
 
 
-def test_the_last_look_is_at_the_end() -> None:
-    """Whether or not the end is a multiple of the time between looks."""
-    moments = told("lan", "--percent", "5", "--every", "5ms", "--until", "12ms")["series"]
+def test_last_sample_is_at_the_end() -> None:
+    """Even if the end is not a multiple of --every."""
+    moments = run_experiment("lan", "--percent", "5", "--every", "5ms", "--until", "12ms")["series"]
     assert [moment["time"] for moment in moments] == [0.005, 0.01, 0.012]
 
 
-def test_an_interrupted_run_tells_what_it_has() -> None:
+def test_interrupted_experiment_prints_its_samples() -> None:
     command = [str(PROGRAM), "experiment", "1a", "--every", "1ms", "--json"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr
-        # Its first word of how it is going.
+        # The first progress report.
         assert "million events" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=SECONDS)
@@ -193,7 +198,7 @@ def test_an_interrupted_run_tells_what_it_has() -> None:
     assert 0 < len(found["series"]) < 2000
 
 
-def test_progress_is_told() -> None:
+def test_progress_reports() -> None:
     done = slbnsim("experiment", "1a", "--percent", "2", "--until", "200ms")
     assert "million events" in done.stderr
     assert len(done.stdout.splitlines()) == 1 + 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What goes wrong in slbnsim: packets that are lost, sessions that die, a link that is cut.
+"""Faults in slbnsim: lost packets, sessions that crash, a link that fails.
 
 By hand where that can be done; and what the kernel's algorithm promises: after two epochs of a
 second all is as if nothing had been.
@@ -17,7 +17,7 @@ import pytest
 from tests.slbnsim.simtools import slbnsim
 from tests.slbnsim.test_slbnsim import EXACT, LINE, Case, link, random_network
 
-#: b ─ c and the way round by e, which is longer and has less.
+#: b ─ c, and the detour by e, which is longer and has less capacity.
 AROUND: dict[str, list[Any]] = {
     "nodes": ["a", "b", "c", "d", "e"],
     "links": [
@@ -39,7 +39,7 @@ def exact(answer: dict[str, Any]) -> dict[str, float]:
 
 
 def error(answer: dict[str, Any]) -> float:
-    """The largest, of what it should be."""
+    """The largest relative error."""
     there = [one for one in answer["sessions"] if one["exact"]]
     return max(abs(float(one["rate"]) / float(one["exact"]) - 1) for one in there)
 
@@ -63,7 +63,7 @@ def error(answer: dict[str, Any]) -> float:
         ("--count 5", "--count is not an option of run"),
     ],
 )
-def test_words_that_make_no_sense(tmp_path: Path, words: str, message: str) -> None:
+def test_invalid_arguments(tmp_path: Path, words: str, message: str) -> None:
     done = Case(tmp_path, LINE, "s,a,d,0,,,").run("run", *words.split())
     assert done.returncode == 2 and message in done.stderr and not done.stdout
     if not words.startswith("--count"):
@@ -75,8 +75,8 @@ def test_words_that_make_no_sense(tmp_path: Path, words: str, message: str) -> N
 
 
 @pytest.mark.parametrize("algorithm", EXACT)
-def test_time_outs_by_hand(tmp_path: Path, algorithm: str) -> None:
-    """All is lost on the first link: the source, which knows of no round-trip, asks each 200 ms."""
+def test_timeouts(tmp_path: Path, algorithm: str) -> None:
+    """The first link loses all packets: without an RTT the source retransmits each 200 ms."""
     case = Case(tmp_path, LINE, "s,a,d,0,,,")
     found = case.answer("run", "--algorithm", algorithm, "--loss", "100", "--until", "1.05")
     packets = {"sent": 6, "retransmitted": 5, "answered": 0, "lost": 6, "under_way": 0}
@@ -89,8 +89,8 @@ def test_time_outs_by_hand(tmp_path: Path, algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", EXACT)
-def test_no_packet_is_lost_or_made_unless_it_is_counted(tmp_path: Path, algorithm: str) -> None:
-    """All leave: what was sent has been answered, or lost.  A link at a time, all adds up."""
+def test_packet_counts_add_up(tmp_path: Path, algorithm: str) -> None:
+    """After all sessions have left, each sent packet was answered or lost, on each link."""
     topology = {"nodes": ["a", "b"], "links": [link("a", "b", 1e9, 0.005)]}
     rows = [f"s{n},a,b,{n * 0.01},{2 + n * 0.01},," for n in range(20)]
     case = Case(tmp_path, topology, *rows)
@@ -100,19 +100,19 @@ def test_no_packet_is_lost_or_made_unless_it_is_counted(tmp_path: Path, algorith
         packets = found["packets"]
         assert packets["sent"] == packets["answered"] + packets["lost"]
         assert packets["under_way"] == 0
-        # Each that is lost is sent again, but for goodbyes that were given up.
+        # Lost packets are retransmitted, but for Leaves after the last retransmission.
         assert 0 <= packets["lost"] - packets["retransmitted"] <= 1
         there, back = (one["control_bytes"] for one in found["links"])
         size = there // packets["sent"]
         assert there == packets["sent"] * size
         assert found["control_packets"] == (there + back) // size
-        # Those that came to b went back from there.
+        # Packets that arrived at b returned from there.
         lost_there = packets["sent"] - back // size
         assert 0 <= lost_there <= packets["lost"]
         if loss == "0":
             assert packets["lost"] == 0 == packets["retransmitted"]
         else:
-            # The standard deviation is the root of what is expected.
+            # The standard deviation is the square root of the expectation.
             expected = 0.02 * found["control_packets"]
             assert abs(packets["lost"] - expected) < 4 * expected**0.5
             assert case.answer(*words, "--loss", loss) == found
@@ -120,8 +120,8 @@ def test_no_packet_is_lost_or_made_unless_it_is_counted(tmp_path: Path, algorith
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_packets_tell_twice_is_known(tmp_path: Path, seed: int) -> None:
-    """Exact with losses going on, thanks to the memory of visits; as printed, it is not."""
+def test_memory_makes_retransmissions_idempotent(tmp_path: Path, seed: int) -> None:
+    """Rates are exact despite losses with the memory; without it, or as printed, they are not."""
     topology, rows = random_network(random.Random(seed), sessions=60)
     case = Case(tmp_path, topology, *rows)
     words = ("run", "--until", "6", "--control", "0", "--loss", "2")
@@ -133,10 +133,10 @@ def test_what_packets_tell_twice_is_known(tmp_path: Path, seed: int) -> None:
     assert max(others) > 0.01
 
 
-# --- dead ---------------------------------------------------------------------------------------
+# --- crashes ------------------------------------------------------------------------------------
 
 
-def test_the_dead_are_counted_for_two_epochs(tmp_path: Path) -> None:
+def test_crashed_sessions_are_counted_for_two_epochs(tmp_path: Path) -> None:
     rows = [f"s{n},a,d,{n * 0.001},,," for n in range(40)]
     case = Case(tmp_path, LINE, *rows, "late,a,d,2.5,,,", "gone,a,d,0,1,,")
     dead = ("--dead", "50@2s")
@@ -144,17 +144,17 @@ def test_the_dead_are_counted_for_two_epochs(tmp_path: Path) -> None:
     left = [name for name, rate in exact(soon).items() if rate]
     assert 8 < len(left) < 32
     assert all(exact(soon)[name] == pytest.approx(1e8 / len(left), abs=0.001) for name in left)
-    # They are still counted.
+    # Crashed sessions are still counted.
     assert {rates(soon)[name] for name in left} == {10**8 // 40}
     assert {rate for name, rate in rates(soon).items() if name not in left} == {0}
-    # Later, with the one who came after.
+    # Two epochs later, with the session that joined.
     healed = case.answer("run", *dead, "--until", "5")
     assert sorted(name for name, rate in rates(healed).items() if rate) == sorted([*left, "late"])
     assert set(rates(healed).values()) == {0, 10**8 // (len(left) + 1)}
-    # As printed they are, for ever.
+    # As printed they are counted for ever.
     paper = case.answer("run", *dead, "--until", "20", "--algorithm", "slbn-paper")
     assert set(rates(paper).values()) == {0, 10**8 // 41}
-    # Each is drawn for itself.
+    # Sessions crash independently.
     again = case.answer("run", *dead, "--until", "2.4", "--seed", "2")
     assert {name for name, rate in rates(again).items() if rate} != set(left)
     more = case.answer("run", *dead, "--dead", "100@3", "--until", "4")
@@ -166,20 +166,20 @@ def test_the_dead_are_counted_for_two_epochs(tmp_path: Path) -> None:
     ]
 
 
-# --- a link that is cut --------------------------------------------------------------------------
+# --- a link that fails ---------------------------------------------------------------------------
 
 MOVING = ("s,a,d,0,,,", "t,b,c,0,0.5,,", "u,a,b,0,,,", "v,c,d,0,,,", "w,d,b,2,,,")
 
 
 @pytest.mark.parametrize("algorithm", ["slbn", "bfyz", "sperc"])
-def test_sessions_move_to_another_path(tmp_path: Path, algorithm: str) -> None:
+def test_sessions_are_rerouted(tmp_path: Path, algorithm: str) -> None:
     case = Case(tmp_path, AROUND, *MOVING)
     words = ("run", "--algorithm", algorithm)
     assert rates(case.answer(*words, "--until", "1"))["s"] == 10**8
     cut = (*words, "--cut", "b>c@1s", "--until")
     for silent in ((), ("--silent",)):
         found = case.answer(*cut, "8", *silent)
-        # w, who joined later, found the other path by itself, the other way round.
+        # w, which joined later, takes the other path upstream.
         at_rest = {"s": 0, "s'": 4 * 10**7, "t": 0, "w": 4 * 10**7}
         assert {name: exact(found)[name] for name in at_rest} == at_rest
         assert exact(found)["u"] == exact(found)["v"] == 960_000_000
@@ -191,7 +191,7 @@ def test_sessions_move_to_another_path(tmp_path: Path, algorithm: str) -> None:
         assert found["configuration"]["silent"] == bool(silent)
 
 
-def test_nobody_tells_the_old_path(tmp_path: Path) -> None:
+def test_silent_reroute_without_leave(tmp_path: Path) -> None:
     """What has moved is counted twice where both paths run, for two epochs; as printed, for ever.
 
     But not by a link that remembers it.
@@ -215,13 +215,13 @@ def test_nobody_tells_the_old_path(tmp_path: Path) -> None:
     assert {rates(paper)[name] for name in moved} == {15_000_000}
 
 
-def test_what_is_lost_on_a_cut_link(tmp_path: Path) -> None:
-    """Long pauses: a goodbye is sent at once and ten times more, and is lost there each time."""
+def test_leaves_lost_on_the_failed_link(tmp_path: Path) -> None:
+    """Long pauses: the failed link loses a Leave and its ten retransmissions."""
     case = Case(tmp_path, AROUND, "s,a,d,0,,,")
     words = ("run", "--cut", "b>c@1s", "--pause", "2s", "--control", "0", "--until", "1.9")
     found = case.answer(*words)
     sent = {(one["from"], one["to"]): one["control_bytes"] for one in found["links"]}
-    # A cycle, goodbyes (18 ms apart, but no less than 20), and the cycle of the new session.
+    # A cycle, Leaves (after 18 ms, but at least 20), and the cycle of the new session.
     assert found["packets"] == {
         "sent": 13, "retransmitted": 10, "answered": 2, "lost": 11, "under_way": 0
     }  # fmt: skip
@@ -231,7 +231,7 @@ def test_what_is_lost_on_a_cut_link(tmp_path: Path) -> None:
     assert sent["c", "b"] == size
 
 
-def test_a_link_that_cannot_be_done_without(tmp_path: Path) -> None:
+def test_link_without_alternative_path(tmp_path: Path) -> None:
     case = Case(tmp_path, AROUND, *MOVING)
     for where in ("a>b", "c>d", "d>c"):
         done = case.run("run", "--cut", f"{where}@1")

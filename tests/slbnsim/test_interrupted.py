@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run that takes long tells how it is going, and what it has when it is interrupted."""
+"""Long runs report progress, and print their results when they are interrupted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.slbnsim.simtools import PROGRAM, SECONDS, slbnsim
 
-#: Some minutes of work: sessions that never pause, for a virtual day.
+#: Some minutes of CPU time: sessions that never pause, for a virtual day.
 LONG = ("--until", "86400s", "--pause", "0", "--control", "0")
 
 
@@ -27,13 +27,13 @@ def files(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_what_it_has(files: list[str], number: signal.Signals) -> None:
+def test_interrupted_run_prints_its_results(files: list[str], number: signal.Signals) -> None:
     command = [str(PROGRAM), "run", *files, *LONG, "--json"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr
-        # Its first word of how it is going.
+        # The first progress report.
         assert "of 86400.00 s" in process.stderr.readline()
         process.send_signal(number)
         output, _ = process.communicate(timeout=SECONDS)
@@ -43,10 +43,10 @@ def test_it_tells_what_it_has(files: list[str], number: signal.Signals) -> None:
     assert 0.1 < found["time"] < 86400
     assert found["configuration"]["until_ns"] == 86400 * 10**9
     assert found["events"] > 1000
-    # They have long been at rest.
+    # Rates have long settled.
     assert [one["rate"] for one in found["sessions"]] == [5 * 10**8] * 5
     assert [one["exact"] for one in found["sessions"]] == [5 * 10**8] * 5
-    # The run is the same whichever steps it was done in.
+    # The result does not depend on the interruption.
     whole = slbnsim("run", *files, *LONG[2:], "--until", f"{found['time']:.9f}s", "--json")
     again = json.loads(whole.stdout)
     assert not again["interrupted"] and again["time"] == found["time"]
@@ -54,7 +54,7 @@ def test_it_tells_what_it_has(files: list[str], number: signal.Signals) -> None:
         assert again[name] == found[name], name
 
 
-def test_as_a_table(files: list[str]) -> None:
+def test_interrupted_table(files: list[str]) -> None:
     with subprocess.Popen(
         [str(PROGRAM), "run", *files, *LONG],
         stdout=subprocess.PIPE,
@@ -69,7 +69,7 @@ def test_as_a_table(files: list[str]) -> None:
     assert "\nStopped at " in output and " of 86400.000000 s." in output
 
 
-def test_on_a_terminal_progress_stays_in_a_line(files: list[str]) -> None:
+def test_progress_on_a_terminal_stays_in_a_line(files: list[str]) -> None:
     ours, its = pty.openpty()
     with subprocess.Popen(
         [str(PROGRAM), "run", *files, *LONG], stdout=subprocess.PIPE, stderr=its
@@ -84,7 +84,7 @@ def test_on_a_terminal_progress_stays_in_a_line(files: list[str]) -> None:
     os.close(ours)
 
 
-def test_short_runs_and_quiet_ones_say_nothing(files: list[str]) -> None:
+def test_short_and_quiet_runs_report_nothing(files: list[str]) -> None:
     done = slbnsim("run", *files)
     assert (done.returncode, done.stderr) == (0, "")
     with subprocess.Popen(

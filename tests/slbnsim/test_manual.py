@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnsim's help of each command, its manual page beside it, and what lists tell as JSON."""
+"""slbnsim's --help, its manual page, and its lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.slbnsim.simtools import TOP, slbnsim, slbnsim_graphml
 
 PAGE = TOP / "docs" / "man" / "slbnsim.1"
 COMMANDS = ("run", "maxmin", "experiment", "topology", "algorithms", "experiments")
-#: Of each command one option that it has and one that it has not.
+#: For each command an option that it has, and one of other commands.
 TELLING = {
     "run": ("--algorithm", "--percent"),
     "maxmin": ("--sessions", "--seed"),
@@ -23,10 +23,10 @@ TELLING = {
 
 
 def options(*words: str) -> set[str]:
-    """Those that its help tells of."""
+    """The options in its --help."""
     done = slbnsim(*words, "--help")
     assert (done.returncode, done.stderr) == (0, ""), words
-    # What the summary of all commands has is not of this one.
+    # Without the summary of all commands.
     _, _, own = done.stdout.partition("\n\n")
     return set(re.findall(r"--[a-z-]+", own)) - {"--help"}
 
@@ -62,7 +62,7 @@ def formatted() -> str:
     return done.stdout
 
 
-def test_page_has_every_option() -> None:
+def test_page_documents_every_option() -> None:
     text = formatted()
     for command in COMMANDS:
         assert re.search(rf"^ +(?:slbnsim )?{command}\b", text, re.MULTILINE), command
@@ -71,7 +71,7 @@ def test_page_has_every_option() -> None:
     assert len(everything) > 30
     for option in everything | {"--help", "--version"}:
         assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), option
-    # And none that there is not.
+    # And no other options.
     told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--help", "--version"}
     assert told <= everything
 

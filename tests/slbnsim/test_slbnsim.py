@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnsim: what makes no sense, paths, links and queues by hand, exact rates on random networks.
+"""slbnsim: invalid input, small networks, max-min rates on random networks.
 
-The program is built with the address and undefined-behaviour sanitizers. What it takes for exact is
-held against fairlab.maxmin, which fills with fractions.
+The program is built with the address and undefined-behaviour sanitizers. Its max-min
+rates are compared with fairlab.maxmin, which computes with fractions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fairlab.slbn import maxmin
 from tests.slbnsim.simtools import slbnsim
 
 HEAD = "id,source,destination,join,leave,demand,bytes"
-#: Those that promise exact rates, and those that look at data and come near.
+#: Algorithms with exact rates, and those that measure data and come near.
 EXACT = ("slbn", "slbn-paper", "bfyz", "sperc")
 MEASURING = ("erica", "rcp", "piqi-rcp", "xcp")
 ALGORITHMS = (*EXACT, "erica", "cobb", "rcp", "piqi-rcp", "xcp")
-#: The remainder of a division at each hop, for each session there: facts of rounding, not errors.
+#: Rounding: the remainder of a division at each hop, for each session there.
 REMAINDER = 1e-4
 
 
@@ -95,7 +95,7 @@ class Case:
         ("run --topology /nowhere --sessions y", "/nowhere: No such file"),
     ],
 )
-def test_words_that_make_no_sense(words: str, message: str) -> None:
+def test_invalid_arguments(words: str, message: str) -> None:
     done = slbnsim(*words.split())
     assert done.returncode == 2
     assert message in done.stderr
@@ -116,7 +116,7 @@ def test_help_and_algorithms() -> None:
         assert f"{algorithm} measures data: needs --data" in done.stderr
 
 
-# --- files that make no sense -------------------------------------------------------------------
+# --- invalid files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_help_and_algorithms() -> None:
         ('{"nodes": ["a"], "links": ["a"]}', 1, "expected an object for each link"),
     ],
 )
-def test_topologies_that_make_no_sense(tmp_path: Path, text: str, where: int, message: str) -> None:
+def test_invalid_topologies(tmp_path: Path, text: str, where: int, message: str) -> None:
     said = Case(tmp_path, text).refused()
     assert f"net.json:{where}: " in said
     assert message in said
@@ -168,7 +168,7 @@ def test_topologies_that_make_no_sense(tmp_path: Path, text: str, where: int, me
         ('"from": "a", "length": 2', "unknown key 'length'"),
     ],
 )
-def test_links_that_make_no_sense(tmp_path: Path, words: str, message: str) -> None:
+def test_invalid_links(tmp_path: Path, words: str, message: str) -> None:
     good = json.dumps(link("b", "c", 1e6, 0))
     text = f'{{"links": [\n{good},\n{{{words}}}\n],\n"nodes": ["a", "b", "c"]}}'
     said = Case(tmp_path, text).refused()
@@ -176,7 +176,7 @@ def test_links_that_make_no_sense(tmp_path: Path, words: str, message: str) -> N
     assert message in said
 
 
-def test_two_links_between_the_same_nodes(tmp_path: Path) -> None:
+def test_duplicate_link(tmp_path: Path) -> None:
     links = [link("a", "b", 1, 0), link("c", "b", 1, 0), link("b", "a", 1, 0), link("c", "a", 1, 0)]
     rows = ",\n".join(map(json.dumps, links))
     text = f'{{"nodes": ["a", "b", "c"], "links": [\n{rows}]}}'
@@ -203,9 +203,7 @@ def test_two_links_between_the_same_nodes(tmp_path: Path) -> None:
         (b"nodes: [a]", 1, "lexical error"),
     ],
 )
-def test_octets_that_are_no_topology(
-    tmp_path: Path, octets: bytes, where: int, message: str
-) -> None:
+def test_malformed_topologies(tmp_path: Path, octets: bytes, where: int, message: str) -> None:
     case = Case(tmp_path, LINE)
     case.topology.write_bytes(octets)
     said = case.refused()
@@ -214,7 +212,7 @@ def test_octets_that_are_no_topology(
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
-def test_a_topology_that_ends_too_soon(tmp_path: Path, part: float) -> None:
+def test_truncated_topology(tmp_path: Path, part: float) -> None:
     text = json.dumps({**LINE, "about": "a line"}, indent=1)
     text = text[: int(part * len(text))]
     said = Case(tmp_path, text).refused()
@@ -238,9 +236,7 @@ def test_a_topology_that_ends_too_soon(tmp_path: Path, part: float) -> None:
         (b"s1,a,d,0,,,\ns2,a,d,,1,\xe2\x82\xac,\n", 3, "demand '\u20ac': must be"),
     ],
 )
-def test_octets_that_are_no_sessions(
-    tmp_path: Path, octets: bytes, where: int, message: str
-) -> None:
+def test_malformed_sessions(tmp_path: Path, octets: bytes, where: int, message: str) -> None:
     case = Case(tmp_path, LINE)
     case.sessions.write_bytes(HEAD.encode() + b"\n" + octets)
     said = case.refused()
@@ -250,7 +246,7 @@ def test_octets_that_are_no_sessions(
 
 
 def test_huge_lines(tmp_path: Path) -> None:
-    """They are refused as short ones are, and are not repeated whole."""
+    """They are refused like short ones, and truncated in the error message."""
     huge = 10_000_000
     for text, message in (
         ('{"nodes": [\n"' + "a" * huge + '"], "links": []}', "a name must have 1 to 255 bytes"),
@@ -274,8 +270,8 @@ def test_huge_lines(tmp_path: Path) -> None:
     assert "sessions.csv:2: a path has at most 64 links" in said
 
 
-def test_files_of_other_systems(tmp_path: Path) -> None:
-    """CR LF, the mark that some begin UTF-8 with, empty lines, names in any script."""
+def test_line_endings_byte_order_mark_and_scripts(tmp_path: Path) -> None:
+    """CR LF, a byte order mark, empty lines, names in any script."""
     topology = {"nodes": ["Zürich", "東京"], "links": [link("Zürich", "東京", 1e6, 0)]}
     case = Case(tmp_path, topology)
     mark = b"\xef\xbb\xbf"
@@ -288,7 +284,7 @@ def test_files_of_other_systems(tmp_path: Path) -> None:
 
 
 def test_a_million_rows(tmp_path: Path) -> None:
-    """They are read, and what is wrong in the last is told with its line."""
+    """They are read, and an error in the last one has its line."""
     case = Case(tmp_path, LINE)
     rows = "".join(f"{n},a,b,0,,,\n" for n in range(1_000_000))
     case.sessions.write_text(f"{HEAD}\n{rows}7,a,b,0,,,\n")
@@ -320,7 +316,7 @@ def test_a_million_rows(tmp_path: Path) -> None:
         ("s2,a,b,0,,,0.5", "bytes '0.5': must be"),
     ],
 )
-def test_sessions_that_make_no_sense(tmp_path: Path, row: str, message: str) -> None:
+def test_invalid_sessions(tmp_path: Path, row: str, message: str) -> None:
     lonely = {**LINE, "nodes": [*LINE["nodes"], "e"]}
     said = Case(tmp_path, lonely, "s1,a,d,0,,,", row, "s3,b,c,0,,,").refused("run")
     assert "sessions.csv:3: " in said
@@ -339,7 +335,7 @@ def test_sessions_that_make_no_sense(tmp_path: Path, row: str, message: str) -> 
         ("a", "the path does not end at 'c'"),
     ],
 )
-def test_paths_that_make_no_sense(tmp_path: Path, path: str, message: str) -> None:
+def test_invalid_paths(tmp_path: Path, path: str, message: str) -> None:
     one_way = [link("a", "o", 1e6, 0, duplex=False), link("o", "c", 1e6, 0)]
     topology = {"nodes": [*LINE["nodes"], "o"], "links": [*LINE["links"], *one_way]}
     said = Case(tmp_path, topology, f"s1,a,c,0,,,,{path}", head=f"{HEAD},path").refused()
@@ -347,7 +343,7 @@ def test_paths_that_make_no_sense(tmp_path: Path, path: str, message: str) -> No
     assert message in said
 
 
-def test_a_sessions_file_without_its_head_or_end(tmp_path: Path) -> None:
+def test_sessions_without_header_or_line_end(tmp_path: Path) -> None:
     case = Case(tmp_path, LINE)
     for text, where, message in (
         ("", 1, "the first line must be id,source"),
@@ -362,7 +358,7 @@ def test_a_sessions_file_without_its_head_or_end(tmp_path: Path) -> None:
         assert message in said
 
 
-def test_a_path_of_too_many_links(tmp_path: Path) -> None:
+def test_path_of_too_many_links(tmp_path: Path) -> None:
     nodes = [f"n{i}" for i in range(67)]
     links = [link(a, b, 1e9, 0.001) for a, b in pairwise(nodes)]
     topology = {"nodes": nodes, "links": links}
@@ -371,7 +367,7 @@ def test_a_path_of_too_many_links(tmp_path: Path) -> None:
     assert fits["sessions"][0]["rate"] == 10**9
 
 
-# --- what comes out -----------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------
 
 
 def test_sessions_on_a_line(tmp_path: Path) -> None:
@@ -387,12 +383,12 @@ def test_sessions_on_a_line(tmp_path: Path) -> None:
         assert 1 < found["last_change"] < 2
         assert found["configuration"]["algorithm"] == algorithm
         assert found["configuration"]["until_ns"] == 6 * 10**9
-    # All that ever join.
+    # All sessions of the file.
     exact = case.answer("maxmin")["sessions"]
     assert [one["exact"] for one in exact] == [5e7, 5e7, 2e8, 1e7, 2e8]
 
 
-def test_the_shortest_path_is_that_of_least_delay(tmp_path: Path) -> None:
+def test_default_path_has_the_least_delay(tmp_path: Path) -> None:
     detour = [link("a", "x", 1e6, 0.001), link("x", "c", 1e6, 0.001)]
     topology = {"nodes": [*LINE["nodes"], "x"], "links": [*LINE["links"], *detour]}
     by_delay = Case(tmp_path, topology, "s,a,c,0,,,").answer("maxmin")
@@ -401,25 +397,25 @@ def test_the_shortest_path_is_that_of_least_delay(tmp_path: Path) -> None:
     assert told["sessions"][0]["exact"] == 5e8
 
 
-def test_quotes_in_a_row(tmp_path: Path) -> None:
+def test_quoted_fields(tmp_path: Path) -> None:
     topology = {"nodes": ['a, "b"', "c"], "links": [link('a, "b"', "c", 1e6, 0)]}
     case = Case(tmp_path, topology, '"s, 1","a, ""b""",c,0,,,')
     assert case.answer("maxmin")["sessions"] == [{"id": "s, 1", "exact": 1e6}]
 
 
-def test_a_packet_takes_its_time(tmp_path: Path) -> None:
-    """One cycle by hand: delays, and the bits of packets over the links' rates."""
+def test_delay_and_transmission_time(tmp_path: Path) -> None:
+    """A cycle takes the delays, and the packets' bits over the links' rates."""
     case = Case(tmp_path, LINE, "s,a,d,0,,,")
     found = case.answer("run", "--until", "1", "--pause", "0", "--control", "0")
     sent = {(one["from"], one["to"]): one["control_bytes"] for one in found["links"]}
-    # Packets of three hops, as long as the kernel's.
+    # Packets of three hops, with the length of the kernel's.
     size = sent["a", "b"] // math.ceil(found["control_packets"] / 6)
     cycle = 2 * 0.008 + 2 * 8 * size * (1e-9 + 2e-9 + 1e-8)
     assert found["cycles"] == math.floor(1 / cycle)
 
 
-def test_data_waits_where_too_much_comes(tmp_path: Path) -> None:
-    """A second session joins: for a while both send as much as one may."""
+def test_overshoot_is_queued(tmp_path: Path) -> None:
+    """A second session joins: for a while both send at the rate of one."""
     rows = ("s,a,d,0,,,", "t,b,d,0.5,,,")
     found = Case(tmp_path, LINE, *rows).answer("run", "--until", "2", "--data", "1250")
     sessions = {one["id"]: one for one in found["sessions"]}
@@ -429,12 +425,12 @@ def test_data_waits_where_too_much_comes(tmp_path: Path) -> None:
     last = next(one for one in found["links"] if (one["from"], one["to"]) == ("c", "d"))
     assert 0.2 <= last["overshoot"] <= 0.51
     assert 0 < last["longest_wait_ns"] < 0.1e9
-    # Nothing is lost and nothing made: what has passed the last link has arrived, or is in flight.
+    # Data that has passed the last link has arrived, or is under way.
     arrived = sum(one["arrived"] for one in sessions.values())
     assert 0 <= last["data_bytes"] - arrived <= 1e8 / 8 * 0.1
 
 
-def test_data_that_ends(tmp_path: Path) -> None:
+def test_sized_session_leaves(tmp_path: Path) -> None:
     """A session of a million bytes leaves when it has sent them; the other has the rest."""
     rows = ("s,a,d,0,,,1000000", "t,a,d,0,,,")
     found = Case(tmp_path, LINE, *rows).answer("run", "--until", "3", "--data", "1000")
@@ -445,8 +441,8 @@ def test_data_that_ends(tmp_path: Path) -> None:
     assert sessions["t"]["rate"] == sessions["t"]["exact"] == 1e8
 
 
-def test_fluid_flows_as_packets_do(tmp_path: Path) -> None:
-    """The same run twice: what arrives, and how long it waits, differ by some packets."""
+def test_fluid_matches_packets(tmp_path: Path) -> None:
+    """The same run with both: arrived data and waits differ by some packets."""
     rows = ("s,a,d,0,,,", "t,b,d,0.5,,,", "u,a,c,0.2,1.5,,", "v,a,b,0,,3e7,", "w,c,d,0.1,,,500000")
     case = Case(tmp_path, LINE, *rows)
     fluid, packets = (
@@ -454,7 +450,7 @@ def test_fluid_flows_as_packets_do(tmp_path: Path) -> None:
     )
     for one, other in zip(fluid["sessions"], packets["sessions"], strict=True):
         assert one["rate"] == pytest.approx(other["rate"], rel=1e-6)
-        # Of packets, what has arrived; of a fluid, what has been sent: the path is between.
+        # Packets count when they arrive, a fluid when it is sent.
         under_way = other["rate"] / 8 * 0.04 + 5000
         assert -20_000 <= one["arrived"] - other["arrived"] <= under_way
         if "complete" in other:
@@ -465,7 +461,7 @@ def test_fluid_flows_as_packets_do(tmp_path: Path) -> None:
     assert fluid["events"] < packets["events"] / 20
 
 
-#: On a single link, of C = 100 Mbit/s, with 4 sessions: from which to which part of C / 4.
+#: The range of rates, as fractions of C / 4, of 4 sessions on a link of C = 100 Mbit/s.
 ALONE = {
     "erica": (0.9, 1.1),  # ERICA+ aims at a little more than C when nothing waits
     "rcp": (0.95, 1.01),  # a queue of some packets costs it some
@@ -476,7 +472,7 @@ ALONE = {
 
 @pytest.mark.parametrize("algorithm", ALONE)
 @pytest.mark.parametrize("data", ["fluid", "1000"])
-def test_what_comes_near_does_so_on_one_link(tmp_path: Path, algorithm: str, data: str) -> None:
+def test_measuring_algorithms_on_one_link(tmp_path: Path, algorithm: str, data: str) -> None:
     """What each of their authors shows first: a link that all share, whatever their round-trips.
 
     Sessions come seconds apart: if many come at once, RCP tells each of all of the link, and with a
@@ -488,8 +484,8 @@ def test_what_comes_near_does_so_on_one_link(tmp_path: Path, algorithm: str, dat
         assert low * 25e6 <= one["rate"] <= high * 25e6, one
 
 
-def test_cobb_without_queues_and_with(tmp_path: Path) -> None:
-    """Exact on a link while round-trips are shorter than its round; with data they are not."""
+def test_cobb_with_and_without_queues(tmp_path: Path) -> None:
+    """Exact while round-trips are shorter than its round; with queues they are longer."""
     for one in on_one_link(tmp_path, "--algorithm", "cobb")["sessions"]:
         assert one["rate"] == 25_000_000
     found = on_one_link(tmp_path, "--algorithm", "cobb", "--data", "fluid")
@@ -500,7 +496,7 @@ def test_cobb_without_queues_and_with(tmp_path: Path) -> None:
 def on_one_link(
     directory: Path, *options: str, apart: float = 0.1, until: int = 20
 ) -> dict[str, Any]:
-    """Four sessions that have but one link in common."""
+    """Four sessions that share one link."""
     nodes = ["left", "right", *(f"{side}{n}" for side in "sd" for n in range(4))]
     links = [link("left", "right", 1e8, 0.005)]
     for n in range(4):
@@ -510,7 +506,7 @@ def on_one_link(
     return case.answer("run", *options, "--until", f"{until}", "--control", "0")
 
 
-def test_the_seed_decides_everything(tmp_path: Path) -> None:
+def test_same_seed_same_output(tmp_path: Path) -> None:
     topology, rows = random_network(random.Random(5), sessions=40)
     case = Case(tmp_path, topology, *rows)
     outputs = [case.run("run", "--json", "--seed", seed).stdout for seed in "112"]
@@ -544,7 +540,7 @@ def random_network(draw: random.Random, sessions: int) -> tuple[dict[str, Any], 
 
 
 def filled(topology: dict[str, Any], rows: list[str]) -> dict[str, float]:
-    """The exact rates by the lab's own way, over shortest paths found here."""
+    """Max-min rates by fairlab.maxmin, over shortest paths computed here."""
     delay: dict[tuple[str, str], float] = {}
     capacity: dict[str, int] = {}
     for one in topology["links"]:
@@ -580,7 +576,7 @@ def test_exact_rates_on_random_networks(tmp_path: Path, seed: int, algorithm: st
         exact = wanted.get(one["id"], 0.0)
         assert one["exact"] == pytest.approx(exact, rel=1e-9), one
         assert one["rate"] == pytest.approx(exact, rel=REMAINDER, abs=100), one
-    # At rest no link is asked for more than it has, but for remainders.
+    # Assigned rates settle within the capacity, but for remainders.
     rates = {(one["from"], one["to"]): one["rate"] for one in topology["links"]}
     for one in found["links"]:
         ends = one["from"], one["to"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnsim topology: what is drawn is what was asked for, and what run reads is what was drawn."""
+"""slbnsim topology: generated networks have the requested properties, and run reads them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Drawn:
         return [(one["from"], one["to"]) for one in self.topology["links"]]
 
     def parts(self) -> int:
-        """Into how many the network falls."""
+        """The number of connected components."""
         parent = {node: node for node in self.topology["nodes"]}
 
         def root(node: str) -> str:
@@ -94,7 +94,7 @@ class Drawn:
         ("line --nodes 70 --sessions 500 --sessions-out x", "has more than 64 links"),
     ],
 )
-def test_words_that_make_no_sense(words: str, message: str) -> None:
+def test_invalid_arguments(words: str, message: str) -> None:
     done = slbnsim("topology", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
@@ -110,7 +110,7 @@ def test_line_and_star(tmp_path: Path) -> None:
     assert drawn.links == [("n0", f"n{n}") for n in range(1, 50)]
     delays = [one["delay"] for one in drawn.topology["links"]]
     assert 0.001 <= min(delays) < 0.0015 and 0.0025 < max(delays) <= 0.003
-    # Nobody begins or ends in the middle, nor at home.
+    # No session has an end at the central router, or both ends at the same one.
     ends = [(one["source"], one["destination"]) for one in drawn.sessions]
     assert all("n0" not in pair and pair[0] != pair[1] for pair in ends)
     assert len(ends) == 200 and len({a for a, _ in ends}) > 40
@@ -134,12 +134,12 @@ def test_parking_lot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("degree", [2, 6])
-def test_random_graphs_are_waxmans(tmp_path: Path, degree: int) -> None:
-    """Connected, with as many links as were asked for, and more of the short than of the long."""
+def test_random_graph_is_waxman(tmp_path: Path, degree: int) -> None:
+    """Connected, with the requested mean degree, and more short than long links."""
     words = ("random", "--nodes", "400", "--degree", str(degree), "--delay", "0-10ms")
     drawn = Drawn(tmp_path, *words)
     assert drawn.parts() == 1
-    # A binomial number, 2 standard deviations of which are 10 %; and what connects it.
+    # Binomial, with a standard deviation of 5 %; and the links that connect components.
     assert 400 * degree / 2 * 0.85 < len(drawn.links) < 400 * degree / 2 * 1.15 + 100 / degree
     lengths = [one["delay"] / 0.010 for one in drawn.topology["links"]]
     # Two points of a square are 0.52 of its side apart on average, 0.37 of its diagonal.
@@ -150,8 +150,8 @@ def test_random_graphs_are_waxmans(tmp_path: Path, degree: int) -> None:
     assert statistics.fmean(far) > statistics.fmean(lengths) + 0.05
 
 
-def test_a_graph_of_few_links_is_a_tree(tmp_path: Path) -> None:
-    """Where hardly any link is drawn, what connects the graph is the shortest tree."""
+def test_sparse_random_graph_is_a_shortest_tree(tmp_path: Path) -> None:
+    """With hardly any random link, the graph is connected by the shortest tree."""
     drawn = Drawn(tmp_path, "random", "--nodes", "60", "--degree", "1", "--alpha", "0.1")
     assert drawn.parts() == 1
     assert 59 <= len(drawn.links) < 75
@@ -175,7 +175,7 @@ def test_transit_stub(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_seed_decides_and_about_draws_it_again(tmp_path: Path, kind: str) -> None:
+def test_seed_and_about_reproduce_the_files(tmp_path: Path, kind: str) -> None:
     words = (kind, "--host-rate", "5mbit", "--delay", "1ms-2ms")[
         : 3 if kind == "transit-stub" else 5
     ]
@@ -193,7 +193,7 @@ def test_the_seed_decides_and_about_draws_it_again(tmp_path: Path, kind: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_are_run(tmp_path: Path, kind: str) -> None:
+def test_generated_files_run(tmp_path: Path, kind: str) -> None:
     drawn = Drawn(tmp_path, kind, "--seed", "3")
     for one in drawn.answer("run")["sessions"]:
         assert one["exact"] > 0
@@ -201,8 +201,8 @@ def test_all_are_run(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("experiment", ["1a", "1b"])
-def test_the_files_of_an_experiment_are_the_experiment(tmp_path: Path, experiment: str) -> None:
-    """Event by event: the same counts, and the same moment of the last change."""
+def test_experiment_files_reproduce_the_experiment(tmp_path: Path, experiment: str) -> None:
+    """The same counts, and the same time of the last change."""
     drawn = Drawn(tmp_path, experiment, "--percent", "3", "--seed", "5")
     words = ("--until", "300ms", "--seed", "5", "--data", "fluid")
     files = drawn.answer("run", *words)
@@ -220,7 +220,7 @@ def test_the_files_of_an_experiment_are_the_experiment(tmp_path: Path, experimen
     assert leaves == (300 if experiment == "1a" else 0)
 
 
-def test_the_files_of_leaves_and_spines(tmp_path: Path) -> None:
+def test_leaf_spine_files_reproduce_the_experiment(tmp_path: Path) -> None:
     drawn = Drawn(tmp_path, "lan", "--percent", "50", "--seed", "2")
     assert len(drawn.sessions) == 256 + 25
     words = ("--until", "12ms", "--pause", "10us", "--seed", "2")
@@ -233,8 +233,8 @@ def test_the_files_of_leaves_and_spines(tmp_path: Path) -> None:
     assert inside["last_change"] > 0.006
 
 
-def test_a_file_as_a_file(tmp_path: Path) -> None:
-    """What was written is read and written again the same, and gets sessions."""
+def test_file_is_written_unchanged(tmp_path: Path) -> None:
+    """Reading and writing a topology again gives the same, and sessions on it."""
     drawn = Drawn(tmp_path, "random", "--nodes", "30", "--seed", "2")
     again = slbnsim("topology", "file", "--topology", str(drawn.net))
     found = json.loads(again.stdout)
@@ -253,7 +253,7 @@ def test_a_file_as_a_file(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert {row["source"] for row in rows} == set(names["nodes"])
     assert len(drawn.answer("maxmin")["sessions"]) == 40
-    # Sessions between what is not connected are not written.
+    # Sessions between unconnected nodes are refused.
     lonely = {"nodes": ["a", "b"], "links": []}
     drawn.net.write_text(json.dumps(lonely))
     drawn.csv.unlink()
@@ -269,7 +269,7 @@ def test_help() -> None:
         assert all(f"{kind}" in done.stdout for kind in (*KINDS, "file", "1a"))
 
 
-def test_delays_of_hosts_are_drawn(tmp_path: Path) -> None:
+def test_host_delays_are_uniform(tmp_path: Path) -> None:
     words = ("--host-rate", "1gbit", "--host-delay", "1us-3us", "--sessions", "300")
     drawn = Drawn(tmp_path, "line", "--nodes", "4", *words)
     delays = [one["delay"] for one in drawn.topology["links"] if ".h" in one["from"]]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnsim's maxmin.c: rates are max-min fair, on networks of all kinds, while
- * sessions come and go: one oracle that is asked again and again.
+ * slbnsim's maxmin.c: rates are max-min fair, on random networks, while
+ * sessions join and leave between computations.
  *
- * Against filling as it is told in books, which looks at all links and sessions
- * in each of its steps. And by what makes a bottleneck: each session has its
- * demand, or crosses a link that is full, on which none has more.
+ * They are compared with textbook water filling, which looks at all links and
+ * sessions in each step. And each session has its demand, or crosses a
+ * bottleneck: a full link on which no session has a larger rate.
  */
 #include "unit.h"
 
@@ -30,7 +30,7 @@ static bool crosses(const struct net *net, u32 session, u32 link)
 	return false;
 }
 
-/* What a link has left for each that has no rate yet; INFINITY if none has. */
+/* A link's share for each session without a rate; INFINITY without any. */
 static double share_of(const struct net *net, const bool *present,
 		       const bool *done, u32 link)
 {
@@ -94,7 +94,7 @@ static bool alike(double a, double b)
 	return fabs(a - b) <= 1e-9 * fmax(a, b);
 }
 
-/* A link is full, and none has more present than SESSION. */
+/* Is the link full, and SESSION's rate the largest there? */
 static bool is_bottleneck(const struct maxmin *mm, u32 link, u32 session)
 {
 	double sum = 0, most = 0;
@@ -147,7 +147,7 @@ static void draw_net(struct net *net)
 		name_add(&net->nodes, name);
 	}
 	for (n = 1; n < NODES; n++) {
-		/* Few rates, so that links are alike; or many. */
+		/* Few different rates, so that links tie, or many. */
 		u64 rate = rnd() % 2 ? 1000 * (1 + rnd() % 3) :
 				       1 + rnd() % 1000000;
 
@@ -167,7 +167,7 @@ static void draw_net(struct net *net)
 	assert_null(net_route(net, &which));
 }
 
-static void coming_and_going(void **state)
+static void sessions_join_and_leave(void **state)
 {
 	u32 round, turn, n, changes;
 
@@ -184,7 +184,10 @@ static void coming_and_going(void **state)
 			maxmin_compute(&mm, present);
 			check(&mm, present);
 			unit_step++;
-			/* Nobody, one, some, or nearly all come or go. */
+			/*
+			 * None, one, some, or nearly all sessions join or
+			 * leave.
+			 */
 			changes = rnd() % 4;
 			changes = changes == 3 ? 2 * SESSIONS : changes * 3;
 			for (n = 0; n < changes; n++)
@@ -196,7 +199,7 @@ static void coming_and_going(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(coming_and_going),
+	UNIT_TEST(sessions_join_and_leave),
 };
 
 UNIT_MAIN(tests)

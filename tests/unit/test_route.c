@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnsim's net.c: paths are shortest ones, on networks of all kinds: trees,
- * rings that hang on each other, parts that nothing joins, links that lead one
- * way only, delays of nothing and many that are the same.
+ * slbnsim's route.c: paths are the shortest, on random networks: trees, cycles
+ * joined by bridges, separate components, one-way links, delays of 0 and ties.
  *
- * Against distances by relaxing all links until nothing changes (Bellman).
+ * They are compared with distances by relaxation of all links (Bellman-Ford).
  */
 #include "unit.h"
 
@@ -29,7 +28,7 @@ static void find_distances(const struct net *net, u32 from)
 			const struct link *link = &net->links[n];
 			u64 far = distance[link->from];
 
-			/* Control packets have to come back over it. */
+			/* Control packets need the reverse link. */
 			if (link->reverse == NET_NONE || far == NET_NEVER ||
 			    far + link->delay >= distance[link->to])
 				continue;
@@ -52,7 +51,7 @@ static void add_any_link(struct net *net, bool linked[NODES][NODES], u32 a,
 	}
 }
 
-/* NODES nodes, and some links: the more, the more rings there are. */
+/* NODES nodes, and links: the more, the more cycles. */
 static void draw_net(struct net *net)
 {
 	bool linked[NODES][NODES] = {};
@@ -65,7 +64,7 @@ static void draw_net(struct net *net)
 		snprintf(name, sizeof(name), "n%u", n);
 		name_add(&net->nodes, name);
 	}
-	/* Numbers say nothing about who is near the root. */
+	/* A node's number is independent of its distance from the root. */
 	for (n = 1; n < NODES && tree; n++)
 		add_any_link(net, linked, (7 * n) % NODES,
 			     (7 * (u32)(rnd() % n)) % NODES, most);
@@ -89,7 +88,7 @@ static void check_path(const struct net *net, const struct session *session)
 	assert_int_equal(delay, distance[session->to]);
 }
 
-static void any_networks(void **state)
+static void random_networks(void **state)
 {
 	u32 round, from, to, n, which, found = 0, missed = 0;
 
@@ -98,7 +97,7 @@ static void any_networks(void **state)
 		struct net net = {};
 
 		draw_net(&net);
-		/* All that there is a path for, together. */
+		/* Sessions that have a path, routed together. */
 		for (from = 0; from < NODES; from++) {
 			find_distances(&net, from);
 			for (to = 0; to < NODES; to++) {
@@ -119,7 +118,7 @@ static void any_networks(void **state)
 			unit_step++;
 		}
 		found += net.session_count;
-		/* And one, whether or not. */
+		/* And a random one, with or without a path. */
 		from = rnd() % NODES;
 		to = (from + 1 + rnd() % (NODES - 1)) % NODES;
 		find_distances(&net, from);
@@ -139,7 +138,7 @@ static void any_networks(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(any_networks),
+	UNIT_TEST(random_networks),
 };
 
 UNIT_MAIN(tests)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnsim's wheel.h: events come out by time, and of one time in the order in
- * which they went in, however far ahead they are.
+ * slbnsim's wheel.h: events are returned in the order of their times, and
+ * events of the same time in the order in which they were added, however far
+ * ahead.
  *
- * Against a list in which the first is found by looking at all.
+ * They are compared with a list that is searched for its first event.
  */
 #include "unit.h"
 
@@ -53,7 +54,10 @@ static u32 list_first(const struct list *list)
 	return first;
 }
 
-/* Times ahead of all kinds: now, the same slot, a delay, this page, the next. */
+/*
+ * Delays of all magnitudes: none, within a slot, of a link, up to the next
+ * page.
+ */
 static u64 ahead(void)
 {
 	switch (rnd() % 8) {
@@ -77,10 +81,10 @@ static u64 ahead(void)
 }
 
 /*
- * Events are asked for until some time, and when there are none, others are
- * added that begin then: as calls of sessions come between those of packets.
+ * wheel_next() is called with a limit; when there is no event until then,
+ * events are added from that time on: as joins and leaves are between packets.
  */
-static void any_events(void **state)
+static void random_events(void **state)
 {
 	static struct wheel wheel;
 	struct list list = {};
@@ -92,7 +96,7 @@ static void any_events(void **state)
 	wheel_init(&wheel);
 	assert_false(wheel_next(&wheel, 0, &got));
 	for (round = 0; round < 40000; round++) {
-		/* At times nearly empty, at times with some hundreds. */
+		/* Phases with few pending events, and with some hundreds. */
 		u32 adds = rnd() % (round / 2000 % 2 ? 4 : 2);
 		u32 takes = rnd() % 3;
 
@@ -133,8 +137,8 @@ static void any_events(void **state)
 	free(list.events);
 }
 
-/* What is left of a 64-bit word is all that an event may be. */
-static void large_words(void **state)
+/* All bits of the payload, and of times up to 2^50 ns. */
+static void largest_payload(void **state)
 {
 	static struct wheel wheel;
 	struct wheel_event got;
@@ -161,7 +165,7 @@ static void large_words(void **state)
 	wheel_destroy(&wheel);
 }
 
-static void a_slot_full(void **state)
+static void full_slot(void **state)
 {
 	static struct wheel wheel;
 	static bool shown[5001];
@@ -171,7 +175,7 @@ static void a_slot_full(void **state)
 
 	(void)state;
 	wheel_init(&wheel);
-	/* Far more than are sorted by hand. */
+	/* Far more than are sorted by insertion. */
 	for (n = 0; n < 5000; n++)
 		wheel_add(&wheel, PAGE + rnd() % (1U << WHEEL_SLOT_BITS),
 			  n + 1);
@@ -182,7 +186,7 @@ static void a_slot_full(void **state)
 		last = got.time;
 		last_what = got.payload;
 		unit_step++;
-		/* All are shown before they come, and once. */
+		/* wheel_ahead() returns each event once, before it is taken. */
 		while ((what = wheel_ahead(&wheel, 1, 8))) {
 			assert_false(shown[what]);
 			shown[what] = true;
@@ -195,9 +199,9 @@ static void a_slot_full(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(any_events),
-	UNIT_TEST(large_words),
-	UNIT_TEST(a_slot_full),
+	UNIT_TEST(random_events),
+	UNIT_TEST(largest_payload),
+	UNIT_TEST(full_slot),
 };
 
 UNIT_MAIN(tests)
