@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from tests.bench.report import drr_fq, slbn, slbnd, slbnsim, virtual
+from tests.bench.report.common import wrapped
 
 TEXTS = {
     "drr_fq": drr_fq.text,
@@ -27,4 +28,4 @@ def write(path: Path) -> None:
     data = json.loads(path.read_text())
     if name in FIGURES:
         FIGURES[name](data, path)
-    path.with_suffix(".md").write_text("\n".join(TEXTS[name](data)) + "\n")
+    path.with_suffix(".md").write_text(wrapped(TEXTS[name](data)))

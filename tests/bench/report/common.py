@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,16 @@ def table(header: list[str], rows: Iterable[list[str]], left: int = 1) -> list[s
     """A Markdown table; all but the first LEFT columns are right-aligned."""
     rule = ["---" if column < left else "---:" for column in range(len(header))]
     return [row(header), row(rule), *map(row, rows)]
+
+
+def wrapped(lines: Iterable[str]) -> str:
+    """LINES as text, with paragraphs and list items wrapped at 80 columns."""
+    wrap = textwrap.TextWrapper(80, break_long_words=False, break_on_hyphens=False)
+    text = []
+    for line in lines:
+        wrap.subsequent_indent = "  " if line.startswith("- ") else ""
+        text += [line] if line.startswith(("|", "#", "!")) else wrap.wrap(line) or [""]
+    return "\n".join(text) + "\n"
 
 
 def quartiles(values: dict[str, float]) -> str:
