@@ -89,18 +89,18 @@ def test_windows_are_cut_as_each_congestion_control_does(run: Done) -> None:
     assert keeps["reno"] == pytest.approx(1 / 2, abs=0.08)
 
 
-def test_windows_and_throughput_are_of_one_mind(run: Done) -> None:
-    """A flow's mean window in a mean round-trip is its throughput: two measurements, one truth."""
+def test_throughput_matches_cwnd(run: Done) -> None:
+    """A flow's throughput equals its mean window per mean round-trip time."""
     rtt = run.result["total"]["ping_ms"]["mean"] / 1000
     for flow in run.result["flows"]:
         assert flow["cwnd_mean"] * 1448 * 8 / rtt == pytest.approx(flow["throughput_bps"], rel=0.15)
 
 
-def test_the_modules_told_their_windows_themselves(run: Done) -> None:
+def test_tracepoints_report_windows(run: Done) -> None:
     with gzip.open(run.directory / "raw" / "trace.txt.gz", "rt") as file:
         events = [event for event in parse(file.read()) if isinstance(event, WindowEvent)]
-    told = {(event.dport, bool(event.phase)) for event in events}
-    assert told == {(5201, True), (5202, True), (5203, False), (5204, False)}
+    reported = {(event.dport, bool(event.phase)) for event in events}
+    assert reported == {(5201, True), (5202, True), (5203, False), (5204, False)}
     assert {event.sport for event in events} == {50001, 50002, 50003, 50004}
     assert all(a.time <= b.time for a, b in pairwise(events))
 
