@@ -154,97 +154,135 @@ static struct bic_params random_params(void)
 	return p;
 }
 
+/**
+ * struct both - a connection of the core and of the model
+ * @v: state of the core
+ * @b: state of the model
+ * @ack: the next ACK
+ * @cnt: snd_cwnd_cnt
+ * @cwnd: window [packets]
+ * @window_max: maximum window [packets]
+ * @lost: a loss occurred that can be undone
+ */
+struct both {
+	struct bic_vars v;
+	struct bic_model b;
+	struct bic_ack ack;
+	u32 cnt;
+	u32 cwnd;
+	u32 window_max;
+	bool lost;
+};
+
+static void both_begin(struct both *c)
+{
+	bic_model_begin(&c->b, &(struct bic_params){ 0 });
+	c->b.p = random_params();
+	c->v = (struct bic_vars){ 0 };
+	bic_init(&c->b.p, &c->v);
+	c->window_max = rnd_size(1, 1U << 31);
+	c->cwnd = rnd_size(1, c->window_max);
+	c->ack.clamp = c->window_max;
+	c->cnt = 0;
+	c->lost = false;
+}
+
+static void both_loss(struct both *c)
+{
+	u32 kept = bic_decrease(&c->b.p, &c->v, c->cwnd);
+
+	CHECK(kept == bic_model_loss(&c->b, c->cwnd), "loss at %u: %u", c->cwnd,
+	      kept);
+	c->lost = true;
+	if (one_in(4)) {
+		bic_timeout(&c->b.p, &c->v);
+		kept = 1;
+	}
+	c->cwnd = fp_min(kept, c->window_max);
+	c->cnt = 0;
+	c->b.m.counted = 0;
+}
+
+/* Mostly none: changes by the stack, losses, and their undo. */
+static void both_event(struct both *c)
+{
+	switch (rnd_in(0, 199)) {
+	case 0: /* recovery, restart, slow start */
+		c->cwnd = rnd_size(1, c->window_max);
+		break;
+	case 1:
+		c->cwnd = fp_min(c->cwnd + rnd_in(1, 2), c->window_max);
+		break;
+	case 2:
+		c->cwnd = fp_max(c->cwnd - fp_min(c->cwnd, rnd_in(0, 20)), 1);
+		break;
+	case 3:
+		c->cnt = 0;
+		c->b.m.counted = 0;
+		break;
+	case 4:
+		c->ack.clamp =
+			one_in(2) ? c->window_max : rnd_size(1, c->window_max);
+		break;
+	case 5:
+	case 6:
+		both_loss(c);
+		break;
+	case 7:
+		if (!c->lost)
+			break;
+		c->lost = false;
+		bic_undo(&c->b.p, &c->v);
+		bic_model_undo(&c->b);
+		if (one_in(2))
+			c->cwnd = rnd_size(c->cwnd, c->window_max);
+		break;
+	default:
+		break;
+	}
+}
+
+static void both_ack(struct both *c)
+{
+	struct bic_model *b = &c->b;
+	struct bic_ack *ack = &c->ack;
+
+	ack->cwnd = c->cwnd;
+	/* Often a whole window, to test many round-trips. */
+	ack->acked = one_in(2) ? c->cwnd : rnd_size(1, c->cwnd);
+	if (one_in(100))
+		ack->acked += rnd_in(0, 3) * c->cwnd / 2;
+	c->cwnd = bic_increase(&b->p, &c->v, &c->cnt, ack);
+
+	CHECK(c->cwnd == bic_model_ack(b, ack),
+	      "ACK of %u at %u: window %u, model %llu", ack->acked, ack->cwnd,
+	      c->cwnd, b->m.shown);
+	CHECK(c->cnt == b->m.counted, "ACK of %u at %u: count %u, model %llu",
+	      ack->acked, ack->cwnd, c->cnt, b->m.counted);
+	CHECK(bic_step(&b->p, &c->v) == b->m.step.n,
+	      "at window %u: step %u, model %u, phase %u", c->cwnd,
+	      bic_step(&b->p, &c->v), (u32)b->m.step.n, b->phase);
+	CHECK(c->v.phase == b->phase, "at window %u: phase %u, model %u",
+	      c->cwnd, c->v.phase, b->phase);
+	CHECK(bic_wmax(&b->p, &c->v) ==
+		      (b->now.unbounded ? 0 : rat_floor(b->now.wmax)),
+	      "wmax %u, model %llu", bic_wmax(&b->p, &c->v),
+	      rat_floor(b->now.wmax));
+}
+
 static void exact_model(void **state)
 {
-	struct bic_vars v = { 0 };
-	struct bic_model b = { 0 };
-	struct bic_ack ack = { 0 };
-	u32 cnt = 0, cwnd = 0, window_max = 0, left = 0, kept;
-	bool lost = false;
+	struct both c = { 0 };
+	u32 left = 0;
 
 	(void)state;
 	for (; unit_step < 10000000; unit_step++) {
 		if (!left--) {
-			/* New connection. */
 			left = rnd_size(1, 5000);
-			bic_model_begin(&b, &(struct bic_params){ 0 });
-			b.p = random_params();
-			v = (struct bic_vars){ 0 };
-			bic_init(&b.p, &v);
-			window_max = rnd_size(1, 1U << 31);
-			cwnd = rnd_size(1, window_max);
-			ack.clamp = window_max;
-			cnt = 0;
-			lost = false;
+			both_begin(&c);
 		}
-
-		switch (rnd_in(0, 199)) {
-		case 0: /* recovery, restart, slow start */
-			cwnd = rnd_size(1, window_max);
-			break;
-		case 1:
-			cwnd = fp_min(cwnd + rnd_in(1, 2), window_max);
-			break;
-		case 2:
-			cwnd = fp_max(cwnd - fp_min(cwnd, rnd_in(0, 20)), 1);
-			break;
-		case 3:
-			cnt = 0;
-			b.m.counted = 0;
-			break;
-		case 4:
-			ack.clamp = one_in(2) ? window_max :
-						rnd_size(1, window_max);
-			break;
-		case 5:
-		case 6:
-			kept = bic_decrease(&b.p, &v, cwnd);
-			CHECK(kept == bic_model_loss(&b, cwnd),
-			      "loss at %u: %u", cwnd, kept);
-			lost = true;
-			if (one_in(4)) {
-				bic_timeout(&b.p, &v);
-				kept = 1;
-			}
-			cwnd = fp_min(kept, window_max);
-			cnt = 0;
-			b.m.counted = 0;
-			break;
-		case 7:
-			if (!lost)
-				break;
-			lost = false;
-			bic_undo(&b.p, &v);
-			bic_model_undo(&b);
-			if (one_in(2))
-				cwnd = rnd_size(cwnd, window_max);
-			break;
-		default:
-			break;
-		}
-
-		ack.cwnd = cwnd;
-		/* Often a whole window, to test many round-trips. */
-		ack.acked = one_in(2) ? cwnd : rnd_size(1, cwnd);
-		if (one_in(100))
-			ack.acked += rnd_in(0, 3) * cwnd / 2;
-		cwnd = bic_increase(&b.p, &v, &cnt, &ack);
-
-		CHECK(cwnd == bic_model_ack(&b, &ack),
-		      "ACK of %u at %u: window %u, model %llu", ack.acked,
-		      ack.cwnd, cwnd, b.m.shown);
-		CHECK(cnt == b.m.counted,
-		      "ACK of %u at %u: count %u, model %llu", ack.acked,
-		      ack.cwnd, cnt, b.m.counted);
-		CHECK(bic_step(&b.p, &v) == b.m.step.n,
-		      "at window %u: step %u, model %u, phase %u", cwnd,
-		      bic_step(&b.p, &v), (u32)b.m.step.n, b.phase);
-		CHECK(v.phase == b.phase, "at window %u: phase %u, model %u",
-		      cwnd, v.phase, b.phase);
-		CHECK(bic_wmax(&b.p, &v) ==
-			      (b.now.unbounded ? 0 : rat_floor(b.now.wmax)),
-		      "wmax %u, model %llu", bic_wmax(&b.p, &v),
-		      rat_floor(b.now.wmax));
+		both_event(&c);
+		both_ack(&c);
 	}
 }
 
