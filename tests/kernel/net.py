@@ -242,8 +242,11 @@ class Connection:
         return time.monotonic() - started
 
     def settle(self) -> None:
-        """Wait until all data is acknowledged and loss recovery has ended."""
-        wait_for(lambda: self.info["unacked"] == 0 and self.info["ca_state"] == 0)
+        """Wait until all data is acknowledged and loss recovery has ended.
+
+        If the last ACK has ECE, the sender stays in CWR (2) until it sends more data.
+        """
+        wait_for(lambda: self.info["unacked"] == 0 and self.info["ca_state"] in (0, 2))
 
     def close(self) -> None:
         self.sender.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows between nodes of a chain, both ends in this process, and what comes of them.
+"""TCP and UDP flows between nodes of a chain, with both ends in this process.
 
-A flow is TCP, which sends as much as it can, or UDP at a rate.  What has come is counted as it was
-on the wire, so that it can be compared with the rate that the flow is held to.
+TCP flows send as much as possible, UDP flows at a rate.  Received octets are counted as on the
+wire, to compare them with the rate that a flow is paced at.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from tests.kernel.enforcer import Flow
 from tests.kernel.net import wait_for
 from tests.kernel.slbn import Chain
 
-#: Python does not have these.
+#: Missing in Python's socket module.
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 TCP, UDP = 6, 17
-#: What a held flow may be ahead of its rate [ns].
+#: Burst of a paced flow [ns].
 BURST = 2_000_000
 
-#: Octets of a datagram's payload, and of what is added on the wire.
+#: Octets of a datagram's payload, and of its headers on the wire.
 DATAGRAM = 1400
 ADDED = {socket.AF_INET: 14 + 20 + 8, socket.AF_INET6: 14 + 40 + 8}
 
-#: Where both ends of a flow are, by node.
+#: Addresses of the nodes.
 PLACES = {
     (0, socket.AF_INET): "10.0.0.1",
     (0, socket.AF_INET6): "fd00:0::1",
@@ -39,28 +39,28 @@ PLACES = {
 
 ROOM = bytearray(1 << 20)
 
-#: Where struct tcp_info has tcpi_data_segs_in.
+#: Offset of tcpi_data_segs_in in struct tcp_info.
 DATA_SEGS_IN = 152
 
-#: A full segment, on the wire.
+#: Octets of a full segment on the wire.
 SEGMENT = 1514
 
 
 @dataclass
 class Sender:
-    """Both ends of a flow: it sends as much as it can, or datagrams at a rate.
+    """Both ends of a flow: TCP as fast as possible, or datagrams at a rate.
 
-    What is received is what comes on the wire: of TCP, that is not what can be read, because all
-    that waited behind a lost segment can be read at one time.
+    For TCP, `received` counts segments on the wire, not octets read, since all data behind a lost
+    segment becomes readable at once.
     """
 
     near: socket.socket
     far: socket.socket
-    #: Datagrams, bit/s on the wire; 0: TCP
+    #: Rate of datagrams on the wire [bit/s]; 0: TCP.
     offered: int
     sent: int = 0
     received: int = 0
-    #: How long datagrams were on their way [ns].
+    #: One-way delays of datagrams [ns].
     delays: list[int] = field(default_factory=list)
 
     @property
@@ -70,7 +70,7 @@ class Sender:
         return Flow(destination, source, UDP if self.offered else TCP, sport, dport)
 
     def abort(self) -> None:
-        """End, and leave nothing that the kernel would go on with by itself."""
+        """Close both ends with a reset, so that the kernel sends nothing more."""
         if self.near.fileno() >= 0:
             self.near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.near.close()
@@ -132,36 +132,36 @@ def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0) -> Sende
 
 
 class Traffic:
-    """Some flows at the same time."""
+    """Several flows at the same time."""
 
     def __init__(self, *senders: Sender) -> None:
         self.senders = senders
         self.started = time.monotonic()
 
     def settle(self, seconds: float = 0.5) -> None:
-        """Until neighbours have found each other, and queues are as they will be."""
+        """Send until neighbours are resolved and queues are in a steady state."""
         wait_for(lambda: bool(self.run(0.1)) and all(sender.received for sender in self.senders))
         self.run(seconds)
         for sender in self.senders:
             sender.delays.clear()
 
     def run(self, seconds: float) -> list[float]:
-        """What has come of each meanwhile, bit/s."""
-        return [of_it.bits / of_it.time if of_it.time else 0 for of_it in self.watch(seconds)]
+        """Send for SECONDS; return the received rate of each flow [bit/s]."""
+        return [each.bits / each.time if each.time else 0 for each in self.watch(seconds)]
 
     def comes_to(self, *rates: int) -> None:
-        """Each comes to its rate, however long TCP takes for that, and none ever has more.
+        """Check that each flow reaches its rate in time and that none ever exceeds it.
 
-        What is sent without a rate stands last, and is not looked at.
+        Flows without a rate are the last ones and are not checked.
         """
         for _ in range(6):
             seen = self.watch(1.5)
             pairs = list(zip(seen, rates, strict=False))
-            # It may be ahead by a burst, and it is only looked now and then; and what leaves packet
-            # by packet may be early by one after another that was late.
+            # A flow may be ahead by a burst, and polling is coarse; without bursts, a packet may be
+            # early after one that was late.
             slack = BURST / 10**9 + 0.003
-            most = [1.01 * rate * (s.time + slack) + SEGMENT * 8 for s, rate in pairs]
-            assert all(s.bits <= bits for (s, _), bits in zip(pairs, most, strict=True)), pairs
+            limits = [1.01 * rate * (s.time + slack) + SEGMENT * 8 for s, rate in pairs]
+            assert all(s.bits <= bits for (s, _), bits in zip(pairs, limits, strict=True)), pairs
             if all(s.bits >= 0.985 * rate * s.time > 0 for s, rate in pairs):
                 return
         raise AssertionError(pairs)
@@ -170,12 +170,12 @@ class Traffic:
         began = now = time.monotonic()
         seen = [Seen() for _ in self.senders]
         while now < began + seconds:
-            for sender, of_it in zip(self.senders, seen, strict=True):
+            for sender, each in zip(self.senders, seen, strict=True):
                 before = sender.received
                 sender.send(now - self.started)
                 sender.receive()
                 if sender.received > before:
-                    of_it.note(before)
+                    each.note(before)
             time.sleep(0.001)
             now = time.monotonic()
         return seen
@@ -183,9 +183,9 @@ class Traffic:
 
 @dataclass
 class Seen:
-    """From when something first came to when it last did: what had come by then.
+    """Octets received between the first and the last arrival.
 
-    That is exact even if large segments come rarely.
+    This is exact even if large segments arrive rarely.
     """
 
     since: float = 0
