@@ -22,7 +22,7 @@ COMMON = (
     "Sessions begin at routers and end at hosts behind routers, ends drawn at random; shortest"
     " paths by delay; delays are those of light in glass over 1.5 times the distance.",
     "A pause of 2.5 to 7.5 ms, drawn at random, between two cycles of a session, and a demand that"
-    " is a link of its own (docs/slbn.md): the paper has neither, but allows for the first.",
+    " is a link of its own (docs/protocol.md): the paper has neither, but allows for the first.",
 )
 
 

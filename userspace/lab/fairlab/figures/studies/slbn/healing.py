@@ -114,7 +114,7 @@ class Healing(Study):
                 ),
                 Claim(
                     f"after {words} ledgers come to the exact rates again",
-                    "exact after two epochs (docs/slbn.md)",
+                    "exact after two epochs (docs/protocol.md)",
                     f"exact after {milliseconds(took)}; at the end"
                     f" {worst(ours, 'bits_off'):.1f} bit/s off at most",
                     "within 2 epochs and half a second of cycles; 1 bit/s for each session",
