@@ -300,10 +300,11 @@ def test_an_output_that_is_full() -> None:
     assert done.stderr == "fairtraffic: /dev/full: No space left on device\n"
 
 
-def test_a_program_that_make_built(tmp_path: Path) -> None:
-    """make traffic, which fairlab calls, in a tree of its own."""
-    shutil.copy(TOP / "Makefile", tmp_path)
+def test_make_traffic(tmp_path: Path) -> None:
+    """make traffic, which fairlab calls, in a copy of the necessary files."""
     shutil.copytree(SOURCES, tmp_path / "userspace/traffic")
+    for name in ("Makefile", "VERSION", "userspace/build.mk"):
+        shutil.copy(TOP / name, tmp_path / name)
     subprocess.run(["make", "--silent", "-C", tmp_path, "traffic"], check=True)
     built = tmp_path / "build" / "traffic" / "fairtraffic"
     done = subprocess.run([built, "--help"], check=True, capture_output=True, text=True)
