@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnd's enforcement (userspace/slbnd/enforce.c and what it needs), done as standard
- * input says, for tests. Each line is answered by one:
+ * Runs slbnd's rate enforcement (userspace/slbnd/enforce.c) by commands from
+ * standard input, for tests. Each line is answered by one:
  *
  *	open DEVICE...		ok, or refused: REASON
  *	close			ok
- *	set FLOW RATE		what enforce_set() returned
+ *	set FLOW RATE		result of enforce_set()
  *	remove FLOW		ok
  *	read FLOW		bytes packets drops last departure, or unknown
- *	fill COUNT RATE		flows to 10.0.0.0 and so on are set: how many could be,
- *				and what enforce_set() returned last
- *	empty COUNT		ok: these are removed
- *	crowd COUNT		ok: htb has only so many numbers left
- *	run TIMES LENGTH HEX	the program is run on a packet that takes LENGTH octets
- *				on the wire (0: as many as it has): what it said, or the
- *				error; and when the packet may leave, or 0
+ *	fill COUNT RATE		set flows to 10.0.0.0, 10.0.0.1...: how many succeeded,
+ *				and the last result of enforce_set()
+ *	empty COUNT		ok: these flows are removed
+ *	crowd COUNT		ok: htb has only COUNT free numbers left
+ *	run TIMES LENGTH HEX	run the BPF program on a packet with LENGTH octets on
+ *				the wire (0: its own length): the result or error, and
+ *				the departure time, or 0
  *
- * FLOW is SOURCE DESTINATION PROTOCOL SOURCE-PORT DESTINATION-PORT; what is open is
- * "-" or 0. The departure is the BPF program's own note; 0 without it. It ends with
- * its input.
+ * FLOW is SOURCE DESTINATION PROTOCOL SOURCE-PORT DESTINATION-PORT; open fields
+ * are "-" or 0. The departure is that of the BPF program's state; 0 without it.
  */
-#include "userspace/slbnd/edt.c"
-#include "userspace/slbnd/enforce.c"
-#include "userspace/slbnd/htb.c"
-#include "userspace/slbnd/tc.c"
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "enforce_internal.h"
+#include "htb_internal.h"
+#include "rates.skel.h"
 
 #define WORDS (ENFORCE_DEVICES + 2)
 
@@ -55,12 +61,16 @@ static u64 departure(const struct slbn_flow *flow)
 {
 	struct rates_state state;
 	struct rates_flow value;
+	const struct rates *rates;
 	struct rates_key key;
 
-	make_key(flow, &key);
-	if (!enforce->edt ||
-	    bpf_map_lookup_elem(flows_fd(enforce->edt), &key, &value) ||
-	    bpf_map_lookup_elem(states_fd(enforce->edt), &value.place, &state))
+	if (!enforce->edt)
+		return 0;
+	rates = enforce->edt->rates;
+	enforce_key(flow, &key);
+	if (bpf_map_lookup_elem(bpf_map__fd(rates->maps.flows), &key, &value) ||
+	    bpf_map_lookup_elem(bpf_map__fd(rates->maps.states), &value.slot,
+				&state))
 		return 0;
 	return state.departure;
 }
@@ -117,13 +127,13 @@ static void crowd(struct htb *htb, u32 count)
 {
 	u32 n;
 
-	for (n = NUMBERS - 1; n; n--) {
-		if (htb->flows[n].taken)
+	for (n = HTB_NUMBERS - 1; n; n--) {
+		if (htb->flows[n].in_use)
 			continue;
 		if (count)
 			count--;
 		else
-			htb->flows[n].taken = true;
+			htb->flows[n].in_use = true;
 	}
 	puts("ok");
 }
@@ -147,7 +157,7 @@ static void run(u32 times, u32 length, const char *hex)
 	       (unsigned long long)after.tstamp);
 }
 
-static void obey(char **words, int count)
+static void run_command(char **words, int count)
 {
 	const char *word = words[0];
 	struct slbn_flow flow = {};
@@ -201,7 +211,7 @@ int main(void)
 		     word = strtok(NULL, " \n"))
 			words[count++] = word;
 		if (count)
-			obey(words, count);
+			run_command(words, count);
 	}
 	return 0;
 }

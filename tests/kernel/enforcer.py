@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd's enforcement in a namespace, done as tests say (enforce_try.c), and the qdiscs that it may
-stand on."""
+"""slbnd's rate enforcement in a network namespace (enforce_try.c), and the qdiscs that it supports."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Flow:
-    """What a session says of its packets."""
+    """A flow; fields that are left open match any packet."""
 
     destination: str
     source: str = "-"
@@ -33,7 +32,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Use:
-    """What a flow has done."""
+    """Counters of a flow."""
 
     bytes: int
     packets: int
@@ -43,7 +42,7 @@ class Use:
 
 
 class Enforcer:
-    """enforce_try in a namespace."""
+    """A running enforce_try in a namespace."""
 
     def __init__(self, where: Namespace, program: str, prefix: str = "") -> None:
         command = ["ip", "netns", "exec", where.name, *prefix.split(), program]
@@ -54,12 +53,12 @@ class Enforcer:
     def ask(self, *lines: str) -> list[str]:
         assert self.process.stdin and self.process.stdout
         answers = []
-        # As many as both pipes surely hold.
+        # So many fit into both pipes.
         for start in range(0, len(lines), 256):
-            some = lines[start : start + 256]
-            self.process.stdin.write("".join(line + "\n" for line in some))
+            batch = lines[start : start + 256]
+            self.process.stdin.write("".join(line + "\n" for line in batch))
             self.process.stdin.flush()
-            answers += [self.process.stdout.readline().strip() for _ in some]
+            answers += [self.process.stdout.readline().strip() for _ in batch]
         return answers
 
     def open(self, *devices: str) -> None:
@@ -85,9 +84,10 @@ class Enforcer:
 def build_enforcer(directory: Path) -> str:
     """Compile enforce_try."""
     made = directory / "enforce_try"
-    where = "-Iinclude -Iinclude/uapi -I. -Iuserspace/slbnd -Ibuild/slbnd"
-    source = "tests/kernel/enforce_try.c"
-    sh(f"cd {TOP} && gcc -O1 -Wall -D_GNU_SOURCE {where} {source} -o {made} -lmnl -lbpf")
+    flags = "-O1 -Wall -D_GNU_SOURCE -Iinclude -Iinclude/uapi -Iuserspace/slbnd -Ibuild/slbnd"
+    names = ("edt", "enforce", "htb", "htb_config", "tc")
+    sources = " ".join(f"userspace/slbnd/{name}.c" for name in names)
+    sh(f"cd {TOP} && gcc {flags} tests/kernel/enforce_try.c {sources} -o {made} -lmnl -lbpf")
     return str(made)
 
 
@@ -104,13 +104,13 @@ def enforcer(where: Namespace, program: str, prefix: str = "") -> Iterator[Enfor
 Setup = Callable[[Chain], None]
 
 
-def fq_at_root(net: Chain, words: str = "") -> None:
-    net.tc(1, f"qdisc replace dev e1 root fq {words}")
+def fq_at_root(net: Chain, options: str = "") -> None:
+    net.tc(1, f"qdisc replace dev e1 root fq {options}")
 
 
-def fq_below_slbn(net: Chain, words: str = "") -> None:
+def fq_below_slbn(net: Chain, options: str = "") -> None:
     net.attach(1, "rate 100mbit")
-    net.tc(1, f"qdisc replace dev e1 parent 1:2 fq {words}")
+    net.tc(1, f"qdisc replace dev e1 parent 1:2 fq {options}")
 
 
 def htb_at_root(net: Chain) -> None:
@@ -123,5 +123,5 @@ def htb_below_slbn(net: Chain) -> None:
 
 
 def without_counters(shown: str) -> str:
-    """What tc shows, but for what changes by itself."""
+    """Output of tc without counters that change by themselves."""
     return re.sub(r"direct_packets_stat \d+", "", shown)

@@ -360,11 +360,11 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("setup", "says"),
     [
-        ("", "e1: its packets must go through fq: tc qdisc replace dev e1 root fq"),
-        ("qdisc add dev e1 root pfifo", "below its qdisc pfifo or instead of it"),
+        ("", "e1: needs fq: tc qdisc replace dev e1 root fq"),
+        ("qdisc add dev e1 root pfifo", "needs fq below or instead of its qdisc pfifo"),
         (
             "qdisc add dev e1 root handle 7: slbn rate 1gbit",
-            "e1: slbn's data must go through fq: tc qdisc replace dev e1 parent 7:2 fq",
+            "e1: needs fq as the data class of slbn: tc qdisc replace dev e1 parent 7:2 fq",
         ),
         ("qdisc add dev e1 ingress", "tc qdisc replace dev e1 clsact"),
     ],
@@ -381,8 +381,8 @@ def test_a_device_that_will_not_do(net: Chain, enforce_try: str, setup: str, say
         answer = made.ask("open w0 e1")[0]
         assert answer.startswith("refused: ") and says in answer
         assert (attached(node, "w0"), attached(node, "e1")) == before
-        assert made.ask("open w0 nothing") == ["refused: nothing: there is no such device"]
-        assert made.ask("open") == ["refused: devices: 1 to 16 are possible"]
+        assert made.ask("open w0 nothing") == ["refused: nothing: no such device"]
+        assert made.ask("open") == ["refused: there must be 1 to 16 devices"]
         made.open("w0")
 
 
@@ -451,7 +451,7 @@ def test_another_filter_at_our_place_is_respected(net: Chain, enforce_try: str) 
     node.sh(f"tc filter add dev e1 egress pref {PREFERENCE} protocol all matchall action ok")
     before = attached(node, "e1")
     with enforcer(node, enforce_try) as made:
-        assert "another's filter" in made.ask("open e1")[0]
+        assert "another program's filter" in made.ask("open e1")[0]
     assert attached(node, "e1") == before
 
 
@@ -466,7 +466,7 @@ def test_which_capabilities_it_needs(net: Chain, enforce_try: str) -> None:
         [answer] = made.ask("open e1")
         assert "it needs CAP_BPF and CAP_NET_ADMIN" in answer
         # What it says can be done instead can be done.
-        remedy = answer.split("htb does without: tc ")[1]
+        remedy = answer.split("htb works without BPF: tc ")[1]
         assert remedy == "qdisc replace dev e1 root htb"
         net.tc(1, remedy)
         made.open("e1")

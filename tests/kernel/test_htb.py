@@ -284,7 +284,7 @@ def test_another_filter_at_our_place_is_respected(net: Chain, enforce_try: str) 
     with enforcer(node, enforce_try) as made:
         [answer] = made.ask("open e1")
         assert answer == (
-            "refused: e1: another's filter has a preference from 49470 to 49486 below 7:"
+            "refused: e1: a preference from 49470 to 49486 below 7: belongs to another program's filter"
         )
     assert stands(node) == before
 

@@ -590,7 +590,7 @@ def test_a_device_that_there_is_not(
 ) -> None:
     with agent(net.nodes[0], tmp_path, "--devices", "nothing") as slbnd, slbnd.connect() as us:
         said = capfd.readouterr().err
-        assert "devices: nothing: there is no such device" in said
+        assert "devices: nothing: no such device" in said
         assert "rates are told, but nothing is held to them" in said
         come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Holding flows to their rates by earliest departure times: the side of slbnd.
- * rates.bpf.c is the other.
+ * Pacing of flows by earliest departure time: loading and attaching the program
+ * of rates.bpf.c, and its map of flows. See edt.h.
  *
- * The program is attached to the egress of each device by a filter with our own
- * preference, beside others'. Where there is no clsact qdisc to attach it to, one
- * is made, and taken away again when it is empty; that it is ours stands in the
- * filter's handle, so that a successor knows it even if we are killed. The program
- * of one that was killed goes on holding its flows until a successor, or a person
- * (tc filter del dev DEV egress pref 49470), replaces it.
+ * The program is attached to each device's egress by a filter with our own
+ * preference, beside the filters of others. If there is no clsact qdisc, one is
+ * created, and deleted again when it is empty; the filter's handle records that
+ * it is ours, so that a later slbnd knows it after a crash. After a crash the
+ * program continues to pace its flows until slbnd starts again or the filter is
+ * deleted (tc filter del dev DEV egress pref 49470).
  */
 #include <errno.h>
 #include <linux/pkt_cls.h>
@@ -22,91 +22,61 @@
 #include "edt.h"
 #include "rates.skel.h"
 
-/* Handles of our filter. */
-#define CLSACT_WAS_THERE 1
-#define CLSACT_IS_OURS 2
-
-/**
- * struct edt_device - a device that the program is attached to
- * @index: of the device
- * @handle: of our filter
- */
-struct edt_device {
-	u32 index;
-	u32 handle;
-};
-
-/**
- * struct edt - all of it
- * @rates: the program and its maps
- * @devices: those that the program is attached to
- * @count: of them
- * @users: by kind, flows that are known
- * @places: in the map of states, in a circle: the free ones
- * @first: where the next of them is
- * @free: how many there are. The place that is free for the longest time is taken
- *	first: a program on another CPU may just have found a flow that is removed
- */
-struct edt {
-	struct rates *rates;
-	struct edt_device devices[ENFORCE_DEVICES];
-	size_t count;
-	u32 users[RATES_KINDS];
-	u32 places[ENFORCE_FLOWS];
-	u32 first;
-	u32 free;
-};
+/* Handles of our filter: who created the clsact qdisc. */
+#define CLSACT_FOREIGN 1
+#define CLSACT_OURS 2
 
 /* --- the program -------------------------------------------------------- */
 
-/* What libbpf says is told if something fails, and only then. */
-static FILE *talk;
+/* Messages of libbpf, which are printed only if loading fails. */
+static FILE *libbpf_log;
 
-static int listen_to(enum libbpf_print_level level, const char *format,
-		     va_list words)
+static int log_libbpf(enum libbpf_print_level level, const char *format,
+		      va_list arguments)
 {
-	return talk && level != LIBBPF_DEBUG ? vfprintf(talk, format, words) :
-					       0;
+	if (!libbpf_log || level == LIBBPF_DEBUG)
+		return 0;
+	return vfprintf(libbpf_log, format, arguments);
 }
 
-static struct rates *load(const struct tc_report *report)
+static struct rates *load_program(const struct tc_error *error)
 {
 	struct rates *rates;
-	char *said = NULL;
+	char *messages = NULL;
 	size_t length;
-	int error = 0;
+	int err = 0;
 
-	talk = open_memstream(&said, &length);
+	libbpf_log = open_memstream(&messages, &length);
 	rates = rates__open_and_load();
 	if (!rates)
-		error = errno;
-	if (talk)
-		fclose(talk);
-	talk = NULL;
-	if (error == EPERM)
-		tc_refuse(report, "BPF: %s: it needs CAP_BPF and CAP_NET_ADMIN",
-			  strerror(error));
-	else if (error)
-		tc_refuse(report, "BPF: %s", strerror(error));
-	if (error && error != EPERM && said)
-		fputs(said, stderr);
-	free(said);
+		err = errno;
+	if (libbpf_log)
+		fclose(libbpf_log);
+	libbpf_log = NULL;
+	if (err == EPERM)
+		tc_fail(error, "BPF: %s: it needs CAP_BPF and CAP_NET_ADMIN",
+			strerror(err));
+	else if (err)
+		tc_fail(error, "BPF: %s", strerror(err));
+	if (err && err != EPERM && messages)
+		fputs(messages, stderr);
+	free(messages);
 	return rates;
 }
 
 /**
- * struct filters - what is found at a hook
- * @count: filters, and lists of them
- * @handle: of a predecessor's; 0: there is none
- * @others: another's filter has our preference
+ * struct filters - filters at a hook
+ * @count: filters, and heads of their lists
+ * @handle: of a filter of ours, from an earlier slbnd; 0: none
+ * @foreign: another program's filter has our preference
  */
 struct filters {
 	size_t count;
 	u32 handle;
-	bool others;
+	bool foreign;
 };
 
-/* Is it our program? libbpf says its name. */
+/* libbpf sets the name of the program. */
 static bool is_ours(const struct nlattr *options)
 {
 	static const char name[] = "slbnd_rates:";
@@ -120,7 +90,7 @@ static bool is_ours(const struct nlattr *options)
 	return false;
 }
 
-static int note_program(const struct nlmsghdr *message, void *data)
+static int add_filter(const struct nlmsghdr *message, void *data)
 {
 	const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
 	struct filters *filters = data;
@@ -128,7 +98,7 @@ static int note_program(const struct nlmsghdr *message, void *data)
 	bool ours = false;
 
 	filters->count++;
-	/* Without a handle it is only the list's head. */
+	/* The head of a list of filters has no handle. */
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(*tc) ||
 	    tc->tcm_info >> 16 != TC_PREFERENCE || !tc->tcm_handle)
 		return MNL_CB_OK;
@@ -138,11 +108,11 @@ static int note_program(const struct nlmsghdr *message, void *data)
 	if (ours)
 		filters->handle = tc->tcm_handle;
 	else
-		filters->others = true;
+		filters->foreign = true;
 	return MNL_CB_OK;
 }
 
-static int look_for_filters(u32 index, u32 minor, struct filters *filters)
+static int find_filters(u32 index, u32 minor, struct filters *filters)
 {
 	const struct tcmsg about = {
 		.tcm_family = AF_UNSPEC,
@@ -151,35 +121,35 @@ static int look_for_filters(u32 index, u32 minor, struct filters *filters)
 	};
 
 	*filters = (struct filters){};
-	return tc_list(RTM_GETTFILTER, &about, note_program, filters);
+	return tc_dump(RTM_GETTFILTER, &about, add_filter, filters);
 }
 
-/* Find which handle our filter is to have. */
+/* Choose the handle of our filter, and create clsact if necessary. */
 static bool choose_handle(struct edt_device *device, const char *name,
-			  bool clsact, const struct tc_report *report)
+			  bool clsact, const struct tc_error *error)
 {
 	static const char taken[] =
-		"%s: another's filter has the preference %u at egress";
+		"%s: the preference %u at egress belongs to another program's filter";
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = device->index,
 		    .attach_point = BPF_TC_EGRESS);
 	struct filters filters;
-	int error;
+	int err;
 
 	if (!clsact) {
-		device->handle = CLSACT_IS_OURS;
-		error = bpf_tc_hook_create(&hook);
-		if (error)
-			return tc_refuse(report, "%s: clsact: %s", name,
-					 strerror(-error));
+		device->handle = CLSACT_OURS;
+		err = bpf_tc_hook_create(&hook);
+		if (err)
+			return tc_fail(error, "%s: clsact: %s", name,
+				       strerror(-err));
 		return true;
 	}
-	error = look_for_filters(device->index, TC_H_MIN_EGRESS, &filters);
-	if (error)
-		return tc_refuse(report, "%s: its filters: %s", name,
-				 strerror(-error));
-	if (filters.others)
-		return tc_refuse(report, taken, name, TC_PREFERENCE);
-	device->handle = filters.handle ?: CLSACT_WAS_THERE;
+	err = find_filters(device->index, TC_H_MIN_EGRESS, &filters);
+	if (err)
+		return tc_fail(error, "%s: its filters: %s", name,
+			       strerror(-err));
+	if (filters.foreign)
+		return tc_fail(error, taken, name, TC_PREFERENCE);
+	device->handle = filters.handle ?: CLSACT_FOREIGN;
 	return true;
 }
 
@@ -187,7 +157,7 @@ static bool is_empty(u32 index, u32 minor)
 {
 	struct filters filters;
 
-	return !look_for_filters(index, minor, &filters) && !filters.count;
+	return !find_filters(index, minor, &filters) && !filters.count;
 }
 
 static void detach(const struct edt_device *device)
@@ -199,7 +169,7 @@ static void detach(const struct edt_device *device)
 
 	/* The device may be gone. */
 	bpf_tc_detach(&hook, &filter);
-	if (device->handle != CLSACT_IS_OURS ||
+	if (device->handle != CLSACT_OURS ||
 	    !is_empty(device->index, TC_H_MIN_INGRESS) ||
 	    !is_empty(device->index, TC_H_MIN_EGRESS))
 		return;
@@ -208,94 +178,94 @@ static void detach(const struct edt_device *device)
 }
 
 /**
- * edt_attach() - hold flows that leave by a device, too
- * @edt: all of it
- * @name: of the device
- * @index: the same
- * @clsact: it has the qdisc clsact
- * @report: told why it cannot be
+ * edt_attach() - attach the program to a device
+ * @edt: from edt_open()
+ * @name: the device
+ * @index: the device
+ * @clsact: it has a clsact qdisc
+ * @error: set on failure
  *
- * Return: whether it is done.
+ * Return: whether it succeeded.
  */
 bool edt_attach(struct edt *edt, const char *name, u32 index, bool clsact,
-		const struct tc_report *report)
+		const struct tc_error *error)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = index,
 		    .attach_point = BPF_TC_EGRESS);
 	LIBBPF_OPTS(bpf_tc_opts, filter, .flags = BPF_TC_F_REPLACE,
 		    .priority = TC_PREFERENCE);
-	struct edt_device *device = &edt->devices[edt->count];
-	int error;
+	struct edt_device *device = &edt->devices[edt->device_count];
+	int err;
 
 	device->index = index;
-	if (!choose_handle(device, name, clsact, report))
+	if (!choose_handle(device, name, clsact, error))
 		return false;
-	/* From now on there is something to undo. */
-	edt->count++;
+	/* From here on, edt_close() must detach it. */
+	edt->device_count++;
 	filter.handle = device->handle;
 	filter.prog_fd = bpf_program__fd(edt->rates->progs.slbnd_rates);
-	error = bpf_tc_attach(&hook, &filter);
-	if (error)
-		return tc_refuse(report, "%s: the filter: %s", name,
-				 strerror(-error));
+	err = bpf_tc_attach(&hook, &filter);
+	if (err)
+		return tc_fail(error, "%s: the filter: %s", name,
+			       strerror(-err));
 	return true;
 }
 
 /**
  * edt_open() - load the program
- * @room: the fewest packets of a flow that a device's fq takes
- * @report: told why it cannot be
+ * @fq_limit: smallest number of packets that an fq of the devices queues for
+ *	one flow
+ * @error: set on failure
  *
- * Return: what the others take, or NULL.
+ * Return: its state; NULL: failed.
  */
-struct edt *edt_open(u32 room, const struct tc_report *report)
+struct edt *edt_open(u32 fq_limit, const struct tc_error *error)
 {
 	struct edt *edt = calloc(1, sizeof(*edt));
 	u32 n;
 
 	if (!edt) {
-		tc_refuse(report, "%s", strerror(ENOMEM));
+		tc_fail(error, "%s", strerror(ENOMEM));
 		return NULL;
 	}
-	libbpf_set_print(listen_to);
-	edt->rates = load(report);
+	libbpf_set_print(log_libbpf);
+	edt->rates = load_program(error);
 	if (!edt->rates) {
 		free(edt);
 		return NULL;
 	}
 	for (n = 0; n < ENFORCE_FLOWS; n++)
-		edt->places[n] = n;
+		edt->slots[n] = n;
 	edt->free = ENFORCE_FLOWS;
-	/* The mean of lengths is only nearly what waits. */
-	edt->rates->bss->room = fp_max(room - room / 8, 1);
+	/* A margin, as the program estimates the backlog by mean lengths. */
+	edt->rates->bss->fq_limit = fp_max(fq_limit - fq_limit / 8, 1);
 	return edt;
 }
 
 /**
- * edt_close() - hold no flows any more, and leave devices as they were found
- * @edt: all of it, or NULL
+ * edt_close() - detach the program, and restore the devices' qdiscs
+ * @edt: from edt_open(), or NULL
  */
 void edt_close(struct edt *edt)
 {
 	if (!edt)
 		return;
-	while (edt->count)
-		detach(&edt->devices[--edt->count]);
+	while (edt->device_count)
+		detach(&edt->devices[--edt->device_count]);
 	rates__destroy(edt->rates);
 	free(edt);
 }
 
 /**
- * edt_clear() - take away the program of one that was killed
- * @index: of the device; it is not to have another
+ * edt_remove_stale() - detach the program of an slbnd that crashed
+ * @index: a device that is not to have one
  */
-void edt_clear(u32 index)
+void edt_remove_stale(u32 index)
 {
 	struct edt_device device = { .index = index };
 	struct filters filters;
 
-	if (look_for_filters(index, TC_H_MIN_EGRESS, &filters) ||
-	    !filters.handle)
+	if (find_filters(index, TC_H_MIN_EGRESS, &filters) || !filters.handle)
 		return;
 	device.handle = filters.handle;
 	detach(&device);
@@ -313,32 +283,32 @@ static int states_fd(const struct edt *edt)
 	return bpf_map__fd(edt->rates->maps.states);
 }
 
-/* One more or one less of a kind. */
+/* Count flows by kind: the program looks up only kinds that exist. */
 static void count_kind(struct edt *edt, int kind, int change)
 {
 	u32 *kinds = &edt->rates->bss->kinds;
 
-	edt->users[kind] += change;
-	if (edt->users[kind])
+	edt->flow_count[kind] += change;
+	if (edt->flow_count[kind])
 		__atomic_fetch_or(kinds, 1U << kind, __ATOMIC_RELEASE);
 	else
 		__atomic_fetch_and(kinds, ~(1U << kind), __ATOMIC_RELEASE);
 }
 
 /**
- * edt_set() - hold a flow to a rate
- * @edt: all of it
+ * edt_set() - set the rate of a flow
+ * @edt: from edt_open()
  * @key: the flow
  * @kind: its kind
- * @rate: bit/s; 0: it is not held, but counted
+ * @rate: bit/s; 0: count its packets, but do not pace them
  *
- * Return: 0; -ENOSPC if there are too many, or another error.
+ * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
 int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate)
 {
 	const struct rates_state fresh = {};
 	struct rates_flow value;
-	int error;
+	int err;
 
 	if (!bpf_map_lookup_elem(flows_fd(edt), key, &value)) {
 		value.rate = rate;
@@ -349,15 +319,15 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate)
 		return -ENOSPC;
 	value = (struct rates_flow){
 		.rate = rate,
-		.place = edt->places[edt->first],
+		.slot = edt->slots[edt->first],
 	};
-	error = bpf_map_update_elem(states_fd(edt), &value.place, &fresh,
-				    BPF_F_LOCK);
-	if (!error)
-		error = bpf_map_update_elem(flows_fd(edt), key, &value,
-					    BPF_NOEXIST);
-	if (error)
-		return error;
+	err = bpf_map_update_elem(states_fd(edt), &value.slot, &fresh,
+				  BPF_F_LOCK);
+	if (!err)
+		err = bpf_map_update_elem(flows_fd(edt), key, &value,
+					  BPF_NOEXIST);
+	if (err)
+		return err;
 	edt->first = (edt->first + 1) % ENFORCE_FLOWS;
 	edt->free--;
 	count_kind(edt, kind, 1);
@@ -365,9 +335,9 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate)
 }
 
 /**
- * edt_remove() - forget a flow
- * @edt: all of it
- * @key: the flow; nothing happens if it is not known
+ * edt_remove() - remove a flow
+ * @edt: from edt_open()
+ * @key: the flow; ignored if unknown
  * @kind: its kind
  */
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
@@ -377,18 +347,18 @@ void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
 	if (bpf_map_lookup_elem(flows_fd(edt), key, &value) ||
 	    bpf_map_delete_elem(flows_fd(edt), key))
 		return;
-	edt->places[(edt->first + edt->free) % ENFORCE_FLOWS] = value.place;
+	edt->slots[(edt->first + edt->free) % ENFORCE_FLOWS] = value.slot;
 	edt->free++;
 	count_kind(edt, kind, -1);
 }
 
 /**
- * edt_read() - what a flow has done
- * @edt: all of it
+ * edt_read() - read the counters of a flow
+ * @edt: from edt_open()
  * @key: the flow
- * @use: its use is added
+ * @use: they are added to it
  *
- * Return: whether it is known.
+ * Return: whether the flow is known.
  */
 bool edt_read(const struct edt *edt, const struct rates_key *key,
 	      struct enforce_use *use)
@@ -397,7 +367,7 @@ bool edt_read(const struct edt *edt, const struct rates_key *key,
 	struct rates_flow value;
 
 	if (bpf_map_lookup_elem(flows_fd(edt), key, &value) ||
-	    bpf_map_lookup_elem_flags(states_fd(edt), &value.place, &state,
+	    bpf_map_lookup_elem_flags(states_fd(edt), &value.slot, &state,
 				      BPF_F_LOCK))
 		return false;
 	use->bytes += state.bytes;

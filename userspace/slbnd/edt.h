@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Holding flows to their rates by earliest departure times: a BPF program where
- * they leave by a device, and fq behind it.
+ * Pacing of flows by earliest departure time (EDT): a BPF program at the egress
+ * of each device, with fq behind it.
  *
- * The program (rates.bpf.c) looks up each packet's flow in a map, and writes into
- * the packet the time at which it may leave by the flow's rate; fq sends it then.
- * The map also counts what a flow sends, and when it last did. All devices share
- * the program, and its map: a flow has one rate, wherever it leaves.
+ * The program (rates.bpf.c) looks up each packet's flow in a map and writes the
+ * packet's departure time, by the flow's rate, into the packet; fq sends it then.
+ * The map also counts each flow's packets. All devices share program and maps: a
+ * flow has one rate, whichever device it leaves by.
  */
 #ifndef SLBND_EDT_H
 #define SLBND_EDT_H
@@ -15,13 +15,43 @@
 #include "rates.h"
 #include "tc.h"
 
-struct edt;
+/**
+ * struct edt_device - a device that the program is attached to
+ * @index: of the device
+ * @handle: of our filter
+ */
+struct edt_device {
+	u32 index;
+	u32 handle;
+};
 
-struct edt *edt_open(u32 room, const struct tc_report *report);
+/**
+ * struct edt - the program and its flows
+ * @rates: the program and its maps
+ * @devices: the devices that it is attached to
+ * @device_count: number of @devices
+ * @flow_count: by kind (rates.h), flows in the map
+ * @slots: ring of the free entries of the map of states
+ * @first: head of @slots
+ * @free: number of free slots. The slot that has been free the longest is used
+ *	first, because the program on another CPU may still be writing the state
+ *	of a removed flow
+ */
+struct edt {
+	struct rates *rates;
+	struct edt_device devices[ENFORCE_DEVICES];
+	size_t device_count;
+	u32 flow_count[RATES_KINDS];
+	u32 slots[ENFORCE_FLOWS];
+	u32 first;
+	u32 free;
+};
+
+struct edt *edt_open(u32 fq_limit, const struct tc_error *error);
 bool edt_attach(struct edt *edt, const char *name, u32 index, bool clsact,
-		const struct tc_report *report);
+		const struct tc_error *error);
 void edt_close(struct edt *edt);
-void edt_clear(u32 index);
+void edt_remove_stale(u32 index);
 int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
 bool edt_read(const struct edt *edt, const struct rates_key *key,

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Holding flows to their rates: what stands on the devices decides how.
+ * Rate enforcement. See enforce.h.
  *
- * Where a device has fq, a BPF program tells fq when each packet may leave (edt.c).
- * Where it has htb instead, each flow gets a class of that htb (htb.c). A session
- * says of which packets it is, but not where they leave: so each flow is known to
- * both, and to all devices.
+ * A session specifies its packets, but not the device that they leave by: so each
+ * flow is set on all devices, by both edt.c and htb.c.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,63 +12,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "edt.h"
-#include "enforce.h"
-#include "htb.h"
+#include "enforce_internal.h"
 #include "tc.h"
 
-/* What may be wrong with a device. */
-#define NEEDS_FQ \
-	"%s: its packets must go through fq: tc qdisc replace dev %s root fq"
+/* Devices without a suitable qdisc. */
+#define NEEDS_FQ "%s: needs fq: tc qdisc replace dev %s root fq"
 #define LACKS_FQ \
-	"%s: its packets must go through fq, below its qdisc %s or instead of it: tc qdisc replace dev %s root fq"
+	"%s: needs fq below or instead of its qdisc %s: tc qdisc replace dev %s root fq"
 #define SLBN_NEEDS_FQ \
-	"%s: slbn's data must go through fq: tc qdisc replace dev %s parent %x:2 fq"
+	"%s: needs fq as the data class of slbn: tc qdisc replace dev %s parent %x:2 fq"
 #define NEEDS_CLSACT \
-	"%s: it has the qdisc ingress, where only clsact will do: tc qdisc replace dev %s clsact"
-/* What can be done without BPF. */
-#define HTB_AT_ROOT "%s; htb does without: tc qdisc replace dev %s root htb"
+	"%s: needs clsact instead of its qdisc ingress: tc qdisc replace dev %s clsact"
+/* Without BPF. */
+#define HTB_AT_ROOT \
+	"%s; htb works without BPF: tc qdisc replace dev %s root htb"
 #define HTB_BELOW_SLBN \
-	"%s; htb does without: tc qdisc replace dev %s parent %x:2 htb"
+	"%s; htb works without BPF: tc qdisc replace dev %s parent %x:2 htb"
 
-/**
- * struct enforce - all of it
- * @edt: of devices with fq; NULL: there are none
- * @htb: of devices with htb; NULL: there are none
- */
-struct enforce {
-	struct edt *edt;
-	struct htb *htb;
-};
-
-/* --- which qdiscs a device has ------------------------------------------ */
+/* --- qdiscs of a device -------------------------------------------------- */
 
 /**
  * struct qdisc - a qdisc
- * @handle: its own
- * @parent: the class it is in, or TC_H_ROOT, or TC_H_CLSACT
+ * @handle: its handle
+ * @parent: its class, TC_H_ROOT or TC_H_CLSACT
  * @kind: its name
- * @room: packets of a flow that it takes, if it is fq
+ * @fq_limit: of fq, packets that it queues for one flow
  */
 struct qdisc {
 	u32 handle;
 	u32 parent;
 	char kind[IFNAMSIZ];
-	u32 room;
+	u32 fq_limit;
 };
 
 /**
- * struct survey - what is found on a device
- * @name: the device
- * @index: the same
+ * struct device - a device and its qdiscs
+ * @name: its name
+ * @index: its index
  * @qdiscs: its qdiscs
- * @count: of them
+ * @count: number of @qdiscs
  * @clsact: it has clsact
- * @slbn: the handle of its slbn; 0: it has none
- * @htb: the handle of the htb that is to hold flows; 0: fq is
- * @room: the fewest packets of a flow that one of its fq takes
+ * @slbn: handle of its slbn; 0: none
+ * @htb: handle of the htb for rate limits; 0: fq paces instead
+ * @fq_limit: smallest one of its fq qdiscs
  */
-struct survey {
+struct device {
 	const char *name;
 	u32 index;
 	struct qdisc *qdiscs;
@@ -78,35 +64,35 @@ struct survey {
 	bool clsact;
 	u32 slbn;
 	u32 htb;
-	u32 room;
+	u32 fq_limit;
 };
 
-/* How many packets of one flow fq takes before it drops. */
-static u32 fq_room(const struct nlattr *options)
+/* The number of packets of one flow that fq queues. */
+static u32 read_fq_limit(const struct nlattr *options)
 {
 	const struct nlattr *attr;
-	u32 room = ~0U;
+	u32 limit = ~0U;
 
 	mnl_attr_for_each_nested(attr, options)
 		switch (mnl_attr_get_type(attr)) {
 		case TCA_FQ_PLIMIT:
 		case TCA_FQ_FLOW_PLIMIT:
 			if (mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
-				room = fp_min(room, mnl_attr_get_u32(attr));
+				limit = fp_min(limit, mnl_attr_get_u32(attr));
 		}
-	return room;
+	return limit;
 }
 
-static int note_qdisc(const struct nlmsghdr *message, void *data)
+static int add_qdisc(const struct nlmsghdr *message, void *data)
 {
 	const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
-	struct qdisc qdisc = { .room = ~0U };
-	struct survey *survey = data;
+	struct qdisc qdisc = { .fq_limit = ~0U };
+	struct device *device = data;
 	const struct nlattr *attr;
-	struct qdisc *more;
+	struct qdisc *larger;
 
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(*tc) ||
-	    (u32)tc->tcm_ifindex != survey->index)
+	    (u32)tc->tcm_ifindex != device->index)
 		return MNL_CB_OK;
 	qdisc.handle = tc->tcm_handle;
 	qdisc.parent = tc->tcm_parent;
@@ -117,196 +103,195 @@ static int note_qdisc(const struct nlmsghdr *message, void *data)
 				 mnl_attr_get_str(attr));
 		if (mnl_attr_get_type(attr) == TCA_OPTIONS &&
 		    !strcmp(qdisc.kind, "fq"))
-			qdisc.room = fq_room(attr);
+			qdisc.fq_limit = read_fq_limit(attr);
 	}
-	more = realloc(survey->qdiscs, (survey->count + 1) * sizeof(*more));
-	if (!more)
+	larger = realloc(device->qdiscs, (device->count + 1) * sizeof(*larger));
+	if (!larger)
 		return MNL_CB_ERROR;
-	survey->qdiscs = more;
-	survey->qdiscs[survey->count++] = qdisc;
+	device->qdiscs = larger;
+	device->qdiscs[device->count++] = qdisc;
 	return MNL_CB_OK;
 }
 
-static const struct qdisc *find_qdisc(const struct survey *survey, u32 parent)
+static const struct qdisc *find_qdisc(const struct device *device, u32 parent)
 {
 	size_t n;
 
-	for (n = 0; n < survey->count; n++)
-		if (survey->qdiscs[n].parent == parent)
-			return &survey->qdiscs[n];
+	for (n = 0; n < device->count; n++)
+		if (device->qdiscs[n].parent == parent)
+			return &device->qdiscs[n];
 	return NULL;
 }
 
-static bool is(const struct qdisc *qdisc, const char *kind)
+static bool is_kind(const struct qdisc *qdisc, const char *kind)
 {
 	return qdisc && !strcmp(qdisc->kind, kind);
 }
 
-static bool below(const struct qdisc *qdisc, const struct qdisc *above)
+static bool is_child(const struct qdisc *qdisc, const struct qdisc *parent)
 {
 	return qdisc->parent != TC_H_ROOT && qdisc->parent != TC_H_CLSACT &&
-	       TC_H_MAJ(qdisc->parent) == above->handle;
+	       TC_H_MAJ(qdisc->parent) == parent->handle;
 }
 
-/* The htb that all data packets pass, and no fq; 0: there is none. */
-static u32 find_htb(const struct survey *survey)
+/* The htb that all data packets pass; 0: there is none, or there is fq. */
+static u32 find_htb(const struct device *device)
 {
-	const struct qdisc *root = find_qdisc(survey, TC_H_ROOT);
+	const struct qdisc *root = find_qdisc(device, TC_H_ROOT);
 	bool fq = false;
 	size_t n;
 
-	for (n = 0; n < survey->count; n++) {
-		const struct qdisc *qdisc = &survey->qdiscs[n], *data;
+	for (n = 0; n < device->count; n++) {
+		const struct qdisc *qdisc = &device->qdiscs[n], *data;
 
-		data = find_qdisc(survey, qdisc->handle | 2);
-		if (is(qdisc, "slbn") && is(data, "htb"))
+		data = find_qdisc(device, qdisc->handle | 2);
+		if (is_kind(qdisc, "slbn") && is_kind(data, "htb"))
 			return data->handle;
-		fq |= is(qdisc, "fq");
+		fq |= is_kind(qdisc, "fq");
 	}
-	return !fq && is(root, "htb") ? root->handle : 0;
+	return !fq && is_kind(root, "htb") ? root->handle : 0;
 }
 
-/* Is fq where all data packets pass, as far as can be told? */
-static bool has_fq(struct survey *survey, const struct tc_report *report)
+/* Do all data packets pass fq? Filters and other classful qdiscs are not checked. */
+static bool has_fq(struct device *device, const struct tc_error *error)
 {
-	const struct qdisc *root = find_qdisc(survey, TC_H_ROOT);
-	bool found = false, lacking = false;
+	const struct qdisc *root = find_qdisc(device, TC_H_ROOT);
+	bool found = false, missing = false;
 	size_t n;
 
-	for (n = 0; n < survey->count; n++) {
-		const struct qdisc *qdisc = &survey->qdiscs[n];
+	for (n = 0; n < device->count; n++) {
+		const struct qdisc *qdisc = &device->qdiscs[n];
 
-		if (is(qdisc, "slbn")) {
-			survey->slbn = qdisc->handle;
-			if (!is(find_qdisc(survey, qdisc->handle | 2), "fq"))
-				return tc_refuse(report, SLBN_NEEDS_FQ,
-						 survey->name, survey->name,
-						 qdisc->handle >> 16);
+		if (is_kind(qdisc, "slbn")) {
+			device->slbn = qdisc->handle;
+			if (!is_kind(find_qdisc(device, qdisc->handle | 2),
+				     "fq"))
+				return tc_fail(error, SLBN_NEEDS_FQ,
+					       device->name, device->name,
+					       qdisc->handle >> 16);
 		}
-		if (is(qdisc, "fq")) {
+		if (is_kind(qdisc, "fq")) {
 			found = true;
-			survey->room = fp_min(survey->room, qdisc->room);
-		} else if (is(root, "mq") && below(qdisc, root)) {
-			lacking = true;
+			device->fq_limit =
+				fp_min(device->fq_limit, qdisc->fq_limit);
+		} else if (is_kind(root, "mq") && is_child(qdisc, root)) {
+			missing = true;
 		}
 	}
-	if (found && !lacking)
+	if (found && !missing)
 		return true;
-	if (!root || !root->handle || is(root, "noqueue"))
-		return tc_refuse(report, NEEDS_FQ, survey->name, survey->name);
-	return tc_refuse(report, LACKS_FQ, survey->name, root->kind,
-			 survey->name);
+	if (!root || !root->handle || is_kind(root, "noqueue"))
+		return tc_fail(error, NEEDS_FQ, device->name, device->name);
+	return tc_fail(error, LACKS_FQ, device->name, root->kind, device->name);
 }
 
-static bool look_at(struct survey *survey, const struct tc_report *report)
+static bool inspect(struct device *device, const struct tc_error *error)
 {
 	const struct tcmsg all = { .tcm_family = AF_UNSPEC };
 	const struct qdisc *hook;
-	int error;
+	int err;
 
-	survey->index = if_nametoindex(survey->name);
-	if (!survey->index)
-		return tc_refuse(report, "%s: there is no such device",
-				 survey->name);
-	error = tc_list(RTM_GETQDISC, &all, note_qdisc, survey);
-	if (error)
-		return tc_refuse(report, "%s: its qdiscs: %s", survey->name,
-				 strerror(-error));
-	survey->room = ~0U;
-	survey->htb = find_htb(survey);
-	if (survey->htb)
+	device->index = if_nametoindex(device->name);
+	if (!device->index)
+		return tc_fail(error, "%s: no such device", device->name);
+	err = tc_dump(RTM_GETQDISC, &all, add_qdisc, device);
+	if (err)
+		return tc_fail(error, "%s: its qdiscs: %s", device->name,
+			       strerror(-err));
+	device->fq_limit = ~0U;
+	device->htb = find_htb(device);
+	if (device->htb)
 		return true;
-	hook = find_qdisc(survey, TC_H_CLSACT);
-	survey->clsact = hook;
-	/* It has the same place, and would take our filter for one of its own. */
-	if (is(hook, "ingress"))
-		return tc_refuse(report, NEEDS_CLSACT, survey->name,
-				 survey->name);
-	return has_fq(survey, report);
+	hook = find_qdisc(device, TC_H_CLSACT);
+	device->clsact = hook;
+	/* ingress has the same handle as clsact, and would accept our filter. */
+	if (is_kind(hook, "ingress"))
+		return tc_fail(error, NEEDS_CLSACT, device->name, device->name);
+	return has_fq(device, error);
 }
 
 /* --- devices ------------------------------------------------------------ */
 
-/* There is no BPF: say what can be done. */
-static bool tell_remedy(const struct survey *survey,
-			const struct tc_report *report)
+/* Without BPF, suggest htb. */
+static bool suggest_htb(const struct device *device,
+			const struct tc_error *error)
 {
 	char reason[128];
 
-	snprintf(reason, sizeof(reason), "%s", report->text);
-	if (survey->slbn)
-		return tc_refuse(report, HTB_BELOW_SLBN, reason, survey->name,
-				 survey->slbn >> 16);
-	return tc_refuse(report, HTB_AT_ROOT, reason, survey->name);
+	snprintf(reason, sizeof(reason), "%s", error->text);
+	if (device->slbn)
+		return tc_fail(error, HTB_BELOW_SLBN, reason, device->name,
+			       device->slbn >> 16);
+	return tc_fail(error, HTB_AT_ROOT, reason, device->name);
 }
 
-static bool attach(struct enforce *enforce, const struct survey *survey,
-		   const struct tc_report *report)
+static bool attach(struct enforce *enforce, const struct device *device,
+		   const struct tc_error *error)
 {
-	if (!survey->htb)
-		return edt_attach(enforce->edt, survey->name, survey->index,
-				  survey->clsact, report);
-	if (!htb_attach(enforce->htb, survey->name, survey->index, survey->htb,
-			report))
+	if (!device->htb)
+		return edt_attach(enforce->edt, device->name, device->index,
+				  device->clsact, error);
+	if (!htb_attach(enforce->htb, device->name, device->index, device->htb,
+			error))
 		return false;
-	/* There may have been fq before, and then the program is still there. */
-	edt_clear(survey->index);
+	/* An slbnd that crashed may have attached its program. */
+	edt_remove_stale(device->index);
 	return true;
 }
 
-static bool start(struct enforce *enforce, struct survey *surveys, size_t count,
-		  const struct tc_report *report)
+static bool prepare(struct enforce *enforce, struct device *devs, size_t count,
+		    const struct tc_error *error)
 {
-	const struct survey *with_fq = NULL, *with_htb = NULL;
-	u32 n, room = ~0U;
+	const struct device *with_fq = NULL, *with_htb = NULL;
+	u32 n, fq_limit = ~0U;
 
 	if (!count || count > ENFORCE_DEVICES)
-		return tc_refuse(report, "devices: 1 to %d are possible",
-				 ENFORCE_DEVICES);
+		return tc_fail(error, "there must be 1 to %d devices",
+			       ENFORCE_DEVICES);
 	for (n = 0; n < count; n++) {
-		if (!look_at(&surveys[n], report))
+		if (!inspect(&devs[n], error))
 			return false;
-		if (surveys[n].htb)
-			with_htb = &surveys[n];
+		if (devs[n].htb)
+			with_htb = &devs[n];
 		else
-			with_fq = &surveys[n];
-		room = fp_min(room, surveys[n].room);
+			with_fq = &devs[n];
+		fq_limit = fp_min(fq_limit, devs[n].fq_limit);
 	}
 	if (with_fq) {
-		enforce->edt = edt_open(room, report);
+		enforce->edt = edt_open(fq_limit, error);
 		if (!enforce->edt)
-			return tell_remedy(with_fq, report);
+			return suggest_htb(with_fq, error);
 	}
 	if (with_htb) {
-		enforce->htb = htb_open(report);
+		enforce->htb = htb_open(error);
 		if (!enforce->htb)
 			return false;
 	}
 	for (n = 0; n < count; n++)
-		if (!attach(enforce, &surveys[n], report))
+		if (!attach(enforce, &devs[n], error))
 			return false;
 	return true;
 }
 
 struct enforce *enforce_open(const char *const *devices, size_t count,
-			     char *reason, size_t room)
+			     char *reason, size_t size)
 {
-	const struct tc_report report = { reason, room };
-	struct survey surveys[ENFORCE_DEVICES] = {};
+	const struct tc_error error = { reason, size };
+	struct device devs[ENFORCE_DEVICES] = {};
 	struct enforce *enforce = calloc(1, sizeof(*enforce));
-	bool started;
+	bool prepared;
 	size_t n;
 
 	if (!enforce) {
-		tc_refuse(&report, "%s", strerror(ENOMEM));
+		tc_fail(&error, "%s", strerror(ENOMEM));
 		return NULL;
 	}
 	for (n = 0; n < count && n < ENFORCE_DEVICES; n++)
-		surveys[n].name = devices[n];
-	started = start(enforce, surveys, count, &report);
+		devs[n].name = devices[n];
+	prepared = prepare(enforce, devs, count, &error);
 	for (n = 0; n < ENFORCE_DEVICES; n++)
-		free(surveys[n].qdiscs);
-	if (started)
+		free(devs[n].qdiscs);
+	if (prepared)
 		return enforce;
 	enforce_close(enforce);
 	return NULL;
@@ -323,8 +308,14 @@ void enforce_close(struct enforce *enforce)
 
 /* --- flows -------------------------------------------------------------- */
 
-/* Returns the kind; -1 if it is no flow. */
-static int make_key(const struct slbn_flow *flow, struct rates_key *key)
+/**
+ * enforce_key() - the key and kind (rates.h) of a flow
+ * @flow: the flow
+ * @key: set
+ *
+ * Return: the kind; -1: neither IPv4 nor IPv6.
+ */
+int enforce_key(const struct slbn_flow *flow, struct rates_key *key)
 {
 	bool v4 = flow->family == AF_INET;
 	struct in_addr address;
@@ -361,22 +352,22 @@ static int make_key(const struct slbn_flow *flow, struct rates_key *key)
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate)
 {
 	struct rates_key key;
-	int kind = make_key(flow, &key);
-	int error = 0, another = 0;
+	int kind = enforce_key(flow, &key);
+	int edt_err = 0, htb_err = 0;
 
 	if (kind < 0)
 		return -EAFNOSUPPORT;
 	if (enforce->edt)
-		error = edt_set(enforce->edt, &key, kind, rate);
+		edt_err = edt_set(enforce->edt, &key, kind, rate);
 	if (enforce->htb)
-		another = htb_set(enforce->htb, &key, kind, rate);
-	return error ?: another;
+		htb_err = htb_set(enforce->htb, &key, kind, rate);
+	return edt_err ?: htb_err;
 }
 
 void enforce_remove(struct enforce *enforce, const struct slbn_flow *flow)
 {
 	struct rates_key key;
-	int kind = make_key(flow, &key);
+	int kind = enforce_key(flow, &key);
 
 	if (kind < 0)
 		return;
@@ -393,7 +384,7 @@ bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 	bool known = false;
 
 	*use = (struct enforce_use){};
-	if (make_key(flow, &key) < 0)
+	if (enforce_key(flow, &key) < 0)
 		return false;
 	if (enforce->edt)
 		known = edt_read(enforce->edt, &key, use);

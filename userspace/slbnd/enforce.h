@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Holding flows to their rates where they leave by a device. What stands on the
- * device decides how: a BPF program and fq behind it (edt.h), or htb (htb.h). What
- * would have to wait for longer than ENFORCE_QUEUE is dropped, so that the queue of
- * a flow that does not listen is bounded; and what a flow sends is counted.
+ * Rate enforcement: limits flows to their assigned rates at the egress of
+ * devices, and counts their packets. The device's qdisc decides how: a BPF
+ * program paces packets for fq (edt.h), or htb has a class for each flow (htb.h).
+ * Packets that would wait for longer than ENFORCE_QUEUE are dropped, to bound the
+ * queue of unresponsive flows.
  *
- * A session's flow may leave open what it does not care for (struct slbn_flow):
- * among sessions that fit, a packet belongs to that which says the most.
+ * A session may leave fields of its flow open (struct slbn_flow): the most
+ * specific session that matches a packet applies to it.
  */
 #ifndef SLBND_ENFORCE_H
 #define SLBND_ENFORCE_H
@@ -18,22 +19,22 @@
 
 #include "../libslbn/libslbn.h"
 
-/* How long a packet may wait for its time, ns. */
+/* Longest time that a packet may wait, ns. */
 #define ENFORCE_QUEUE 100000000ULL
 
-/* Flows that can be held at one time. */
+/* Maximum number of flows. */
 #define ENFORCE_FLOWS 65536
 
-/* Devices that flows leave by. */
+/* Maximum number of devices. */
 #define ENFORCE_DEVICES 16
 
 /**
- * struct enforce_use - what a flow did since it was first set
- * @bytes: sent, with headers, dropped ones not counted
- * @packets: the same
- * @drops: packets that would have had to wait for too long
- * @last: when it last sent, or with htb, was seen to have sent, ns,
- *	CLOCK_MONOTONIC; 0: never
+ * struct enforce_use - counters of a flow, since it was added
+ * @bytes: sent, with headers, without drops
+ * @packets: sent
+ * @drops: packets dropped because they would have waited for too long
+ * @last: time of its last packet, ns, CLOCK_MONOTONIC; with htb, time when a new
+ *	packet was last noticed; 0: none yet
  */
 struct enforce_use {
 	u64 bytes;
@@ -45,51 +46,50 @@ struct enforce_use {
 struct enforce;
 
 /**
- * enforce_open() - begin to hold flows that leave by some devices
+ * enforce_open() - prepare devices
  * @devices: their names
- * @count: how many, 1 to ENFORCE_DEVICES
- * @reason: set if it fails: a line for a person
- * @room: of @reason
+ * @count: 1 to ENFORCE_DEVICES
+ * @reason: buffer for an error message, one line
+ * @size: size of @reason
  *
- * Each device must have fq or htb where its data packets pass: as its root, or as
- * the data class of slbn.
+ * Each device must have fq or htb at its root, or as the data class of slbn.
  *
- * Return: what the others take; NULL if it cannot be: nothing has changed.
+ * Return: the state; NULL: failed, and nothing has changed.
  */
 struct enforce *enforce_open(const char *const *devices, size_t count,
-			     char *reason, size_t room);
+			     char *reason, size_t size);
 
 /**
- * enforce_close() - hold no flows any more, and leave devices as they were found
- * @enforce: or NULL
+ * enforce_close() - stop, and restore the devices' qdiscs
+ * @enforce: from enforce_open(), or NULL
  */
 void enforce_close(struct enforce *enforce);
 
 /**
- * enforce_set() - hold a flow to a rate
- * @enforce: what enforce_open() gave
+ * enforce_set() - set the rate of a flow
+ * @enforce: from enforce_open()
  * @flow: the flow
- * @rate: bit/s; 0: it is not held, but counted
+ * @rate: bit/s; 0: count its packets, but do not limit it
  *
- * Return: 0; -ENOSPC if there are too many, or another error.
+ * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow,
 		u64 rate);
 
 /**
- * enforce_remove() - forget a flow
- * @enforce: what enforce_open() gave
- * @flow: the flow; nothing happens if it is not known
+ * enforce_remove() - remove a flow
+ * @enforce: from enforce_open()
+ * @flow: the flow; ignored if unknown
  */
 void enforce_remove(struct enforce *enforce, const struct slbn_flow *flow);
 
 /**
- * enforce_read() - what a flow has done
- * @enforce: what enforce_open() gave
+ * enforce_read() - read the counters of a flow
+ * @enforce: from enforce_open()
  * @flow: the flow
- * @use: set
+ * @use: set to them
  *
- * Return: whether it is known.
+ * Return: whether the flow is known.
  */
 bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 		  struct enforce_use *use);

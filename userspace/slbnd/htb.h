@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Holding flows to their rates by HTB, where BPF is not to be had: below the htb of
- * each device, a flow has a class of its own, and filters that lead its packets
- * there.
+ * Rate limits by HTB, for systems without BPF: below the htb of each device, each
+ * flow has a class, and filters that classify its packets.
  */
 #ifndef SLBND_HTB_H
 #define SLBND_HTB_H
@@ -13,9 +12,9 @@
 
 struct htb;
 
-struct htb *htb_open(const struct tc_report *report);
+struct htb *htb_open(const struct tc_error *error);
 bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
-		const struct tc_report *report);
+		const struct tc_error *error);
 void htb_close(struct htb *htb);
 int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate);
 void htb_remove(struct htb *htb, const struct rates_key *key);

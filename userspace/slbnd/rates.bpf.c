@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Holds flows to their rates where they leave: a BPF program for tc, at the
- * egress of a device that has fq behind it.
+ * Paces flows at the egress of a device with fq: a BPF program for tc.
  *
- * Each packet of a flow may leave when the one before it has been sent at the
- * flow's rate. That time is written into the packet (earliest departure time), and
- * fq keeps the packet until then; it needs no queue of its own for each flow. The
- * time that a packet takes is worked out when the next one comes, so that this one
- * already goes by a rate that is new. Whoever has paused may be ahead by BURST:
- * else a sender that is a little late each time would never come to its rate.
+ * The program writes each packet's earliest departure time (EDT) into the packet,
+ * and fq keeps the packet until then, without a queue for each flow. A packet
+ * departs when the one before it has been sent at the flow's rate. That time is
+ * computed when the next packet arrives, so that a new rate applies to it
+ * already. A flow that paused may send a burst of BURST: otherwise a sender that
+ * is often a little late would never reach its rate.
  *
- * What would have to wait for longer than ENFORCE_QUEUE is dropped here, and does
- * not count. fq drops too, when there are more packets in one of its own flows
- * than its flow_limit; those would have been counted, and the flow would get less
- * than its rate. So it is also dropped here if that many are waiting, by the mean
- * length of the flow's packets.
+ * Packets that would wait for longer than ENFORCE_QUEUE are dropped here, and do
+ * not delay later ones. Packets dropped by fq, above its flow_limit, would do so,
+ * and the flow would get less than its rate: so packets are also dropped here
+ * when that many wait, as estimated by the mean length of the flow's packets.
  *
- * A session may leave open most of what makes a flow. For each kind of session
- * that there is (rates.h), the packet's key is reduced to what that kind says and
- * looked up: at most RATES_KINDS times, mostly once or twice.
+ * A session may leave fields of its flow open. For each kind of session that
+ * exists (rates.h), a packet's key is masked and looked up, at most RATES_KINDS
+ * times, usually once or twice.
  *
- * Lengths are those on the wire with link-layer headers, of each segment if the
- * device will cut the packet. Later fragments do not tell their ports and belong
- * to sessions that do not ask for them. SLBN's own packets always pass.
+ * Lengths are those on the wire, with link-layer headers, of each segment if the
+ * device segments the packet. Later fragments have no ports, and match sessions
+ * without ports only. SLBN's control packets are never paced.
  *
- * Loops are unrolled: without CAP_PERFMON, Linux 6.1 follows where a processor that
- * guesses wrong might go, and never comes to the end of one.
+ * Loops are unrolled: without CAP_PERFMON, the verifier of Linux 6.1 also follows
+ * speculative paths, and does not find the end of a loop.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -44,14 +42,14 @@
 
 char copying[] SEC("license") = "GPL";
 
-/* How much a flow may be ahead of its rate, ns. */
+/* Burst of a flow that paused, ns at its rate. */
 #define BURST 2000000ULL
 
-/* Tags, and headers of IPv6, before what is looked for. */
+/* Parsed VLAN tags, and IPv6 extension headers. */
 #define TAGS_MAX 2
 #define EXTENSIONS_MAX 6
 
-/* Headers lie within so many octets, if they have to be collected first. */
+/* Octets to linearize if the headers are in fragments of the skb. */
 #define HEADERS 256
 
 struct {
@@ -68,25 +66,25 @@ struct {
 	__type(value, struct rates_state);
 } states SEC(".maps");
 
-/* Which kinds of sessions there are: 1 << kind. */
+/* Existing kinds of sessions: bit 1 << kind. */
 u32 kinds;
 
-/* How many packets of a flow fq takes. */
-u32 room;
+/* Packets that fq queues for one flow, with a margin. */
+u32 fq_limit;
 
 /**
- * struct packet - what is read of a packet
- * @from: what @offset counts from: the start of a header
- * @offset: octets: where to read
+ * struct packet - a parsed packet
+ * @base: BPF_HDR_START_MAC or BPF_HDR_START_NET
+ * @offset: octets from @base to the next header
  * @source: as in struct rates_key
  * @destination: the same
  * @version: of IP
- * @protocol: behind it
- * @fragment: not the first of several
- * @ports: source and destination, or zeros
+ * @protocol: transport protocol
+ * @fragment: not the first fragment
+ * @ports: source and destination, or 0
  */
 struct packet {
-	u32 from;
+	u32 base;
 	u32 offset;
 	u64 source[2];
 	u64 destination[2];
@@ -96,19 +94,19 @@ struct packet {
 	__be16 ports[2];
 };
 
-/* Read what stands at @packet->offset. */
+/* Read @length octets at @packet->offset. */
 static bool load(struct __sk_buff *skb, const struct packet *packet, void *to,
 		 u32 length)
 {
 	u32 headers = skb->len < HEADERS ? skb->len : HEADERS;
 
 	if (!bpf_skb_load_bytes_relative(skb, packet->offset, to, length,
-					 packet->from))
+					 packet->base))
 		return true;
-	/* The packet may be too short, or in pieces. */
+	/* The packet is too short, or not linear. */
 	return !bpf_skb_pull_data(skb, headers) &&
 	       !bpf_skb_load_bytes_relative(skb, packet->offset, to, length,
-					    packet->from);
+					    packet->base);
 }
 
 static bool has_ports(u8 protocol)
@@ -125,19 +123,19 @@ static bool has_ports(u8 protocol)
 	}
 }
 
-/* Find the IP header, behind tags. Returns the protocol. */
+/* Find the IP header behind VLAN tags. Returns the Ethernet type. */
 static __be16 find_ip(struct __sk_buff *skb, struct packet *packet)
 {
 	__be16 protocol = skb->protocol;
 	__be16 tag[2];
 	int tags;
 
-	packet->from = BPF_HDR_START_NET;
+	packet->base = BPF_HDR_START_NET;
 	packet->offset = 0;
-	/* With tags, the network header may be at the first or behind the last. */
+	/* The network header may be at the first tag or behind the last one. */
 	if (protocol == bpf_htons(ETH_P_8021Q) ||
 	    protocol == bpf_htons(ETH_P_8021AD)) {
-		packet->from = BPF_HDR_START_MAC;
+		packet->base = BPF_HDR_START_MAC;
 		packet->offset = ETH_HLEN;
 	}
 #pragma unroll
@@ -153,7 +151,7 @@ static __be16 find_ip(struct __sk_buff *skb, struct packet *packet)
 	return protocol;
 }
 
-/* Returns whether it is IPv4; @packet->offset is moved to what is behind. */
+/* Parse an IPv4 header, and skip it. Returns whether it is valid. */
 static bool read_v4(struct __sk_buff *skb, struct packet *packet)
 {
 	struct iphdr ip;
@@ -170,7 +168,7 @@ static bool read_v4(struct __sk_buff *skb, struct packet *packet)
 	return true;
 }
 
-/* The same for IPv6. */
+/* The same for IPv6, with extension headers. */
 static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 {
 	struct {
@@ -188,7 +186,7 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 	packet->version = 6;
 	packet->protocol = ip.nexthdr;
 	packet->offset += sizeof(ip);
-	/* Behind the header of a later fragment is the middle of something. */
+	/* A later fragment has no headers behind the fragment header. */
 #pragma unroll
 	for (n = 0; n < EXTENSIONS_MAX; n++) {
 		u32 octets = 8;
@@ -216,7 +214,7 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 	return true;
 }
 
-/* Read what tells the flow of a packet. Returns whether that can be told. */
+/* Parse a packet. Returns whether it is IP and valid. */
 static bool read_packet(struct __sk_buff *skb, struct packet *packet)
 {
 	__be16 ports[2];
@@ -241,12 +239,12 @@ static bool read_packet(struct __sk_buff *skb, struct packet *packet)
 	return true;
 }
 
-/* Find the flow of a packet: that which says the most of it. */
+/* Find the most specific flow that matches a packet. */
 static struct rates_flow *find_flow(const struct packet *packet)
 {
 	u64 rest = rates_rest(packet->version, packet->protocol,
 			      packet->ports[0], packet->ports[1]);
-	u32 some = kinds;
+	u32 existing = kinds;
 	int n;
 
 #pragma unroll
@@ -258,11 +256,11 @@ static struct rates_flow *find_flow(const struct packet *packet)
 			.source[1] = source ? packet->source[1] : 0,
 			.destination[0] = packet->destination[0],
 			.destination[1] = packet->destination[1],
-			.rest = rest & rates_said(kind),
+			.rest = rest & rates_mask(kind),
 		};
 		struct rates_flow *flow;
 
-		if (!(some & (1 << kind)))
+		if (!(existing & (1 << kind)))
 			continue;
 		flow = bpf_map_lookup_elem(&flows, &key);
 		if (flow)
@@ -272,26 +270,26 @@ static struct rates_flow *find_flow(const struct packet *packet)
 }
 
 /*
- * How long a packet may wait if no more than @room are to, ns. Numbers stay below
- * 2^54: packets are shorter than 2^20 octets.
+ * The longest time that a packet may wait so that at most fq_limit packets do, ns.
+ * Products stay below 2^54: packets are shorter than 2^20 octets.
  */
-static u64 longest_wait(u64 rate, u32 mean)
+static u64 max_wait(u64 rate, u32 mean)
 {
-	u64 each = room ? rate / room : 0;
+	u64 share = fq_limit ? rate / fq_limit : 0;
 
-	if (!each)
+	if (!share)
 		return ENFORCE_QUEUE;
-	return fp_min64(mean * (1000000000ULL * 8 / 16) / each, ENFORCE_QUEUE);
+	return fp_min64(mean * (1000000000ULL * 8 / 16) / share, ENFORCE_QUEUE);
 }
 
-/* Write into a packet when it may leave. */
-static void depart(struct __sk_buff *skb, u64 departure)
+/* Write the departure time into a packet. */
+static void set_departure(struct __sk_buff *skb, u64 departure)
 {
-	/* Its sender may pace it, too. */
+	/* The sender may have paced it to a later time. */
 	if (skb->tstamp_type == BPF_SKB_TSTAMP_DELIVERY_MONO &&
 	    skb->tstamp >= departure)
 		return;
-	/* That refuses packets with tags. */
+	/* The helper rejects packets with VLAN tags. */
 	if (bpf_skb_set_tstamp(skb, departure, BPF_SKB_TSTAMP_DELIVERY_MONO))
 		skb->tstamp = departure;
 }
@@ -299,25 +297,25 @@ static void depart(struct __sk_buff *skb, u64 departure)
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
 {
-	const __be16 own = bpf_htons(SLBN_PORT);
+	const __be16 slbn = bpf_htons(SLBN_PORT);
 	struct packet packet = {};
 	struct rates_state *state;
 	struct rates_flow *flow;
-	u64 now, rate, bits, took = 0, rest = 0, departure, wait = 0;
-	u32 length, segments, place;
+	u64 now, rate, bits, duration = 0, remainder = 0, departure, wait = 0;
+	u32 length, segments, slot;
 	bool drop = false;
 
 	if (!kinds || !read_packet(skb, &packet))
 		return TC_ACT_UNSPEC;
-	if (packet.protocol == IPPROTO_UDP && packet.ports[0] == own &&
-	    packet.ports[1] == own)
+	if (packet.protocol == IPPROTO_UDP && packet.ports[0] == slbn &&
+	    packet.ports[1] == slbn)
 		return TC_ACT_UNSPEC;
 	flow = find_flow(&packet);
 	if (!flow)
 		return TC_ACT_UNSPEC;
 	rate = flow->rate;
-	place = flow->place;
-	state = bpf_map_lookup_elem(&states, &place);
+	slot = flow->slot;
+	state = bpf_map_lookup_elem(&states, &slot);
 	if (!state)
 		return TC_ACT_UNSPEC;
 
@@ -327,20 +325,20 @@ int slbnd_rates(struct __sk_buff *skb)
 
 	bpf_spin_lock(&state->lock);
 	if (rate) {
-		/* What is left over from a higher rate is none of this one. */
+		/* A remainder of a higher rate is not valid for this one. */
 		bits = state->length * 8000000000ULL +
-		       (state->rest < rate ? state->rest : 0);
-		took = bits / rate;
-		rest = bits % rate;
+		       (state->remainder < rate ? state->remainder : 0);
+		duration = bits / rate;
+		remainder = bits % rate;
 	}
-	departure = state->departure + took;
+	departure = state->departure + duration;
 	if (departure + BURST < now) {
 		departure = now - BURST;
-		rest = 0;
+		remainder = 0;
 	}
 	if (departure > now) {
 		wait = departure - now;
-		drop = rate && wait > longest_wait(rate, state->mean);
+		drop = rate && wait > max_wait(rate, state->mean);
 	}
 	if (state->mean)
 		state->mean += length - (state->mean >> 4);
@@ -352,7 +350,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	} else {
 		state->departure = departure;
 		state->length = length;
-		state->rest = rest;
+		state->remainder = remainder;
 		state->bytes += length;
 		state->packets += segments ? segments : 1;
 	}
@@ -361,6 +359,6 @@ int slbnd_rates(struct __sk_buff *skb)
 	if (drop)
 		return TC_ACT_SHOT;
 	if (wait)
-		depart(skb, departure);
+		set_departure(skb, departure);
 	return TC_ACT_UNSPEC;
 }

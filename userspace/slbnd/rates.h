@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What slbnd (enforce.c) and its BPF program (rates.bpf.c) share: the maps' keys
- * and values.
+ * Keys and values of the maps that slbnd (edt.c) and its BPF program
+ * (rates.bpf.c) share, and the order in which sessions are matched.
  *
- * A flow is found by its key in the map "flows", which slbnd alone writes: there
- * stand its rate, and its place in the array "states", which the program alone
- * writes while a flow has that place. So a new rate comes at once, and no packet
- * that is counted meanwhile is lost.
+ * The map "flows" has each flow's rate and its slot in the array "states". Only
+ * slbnd writes "flows", and only the program writes a state whose slot is in use.
+ * A new rate thus applies to the next packet, without races with the counters.
  */
 #ifndef SLBND_RATES_H
 #define SLBND_RATES_H
@@ -16,13 +15,14 @@
 #include <fairpath/core.h>
 
 /**
- * struct rates_key - a flow, or what a session says of it; the rest is 0
- * @source: IPv6 address, or an IPv4 address as a number as it stands in memory
+ * struct rates_key - a flow; fields that a session leaves open are 0
+ * @source: IPv6 address, or an IPv4 address in network byte order in the first
+ *	octets
  * @destination: the same
  * @rest: rates_rest()
  *
- * It is made of whole words: without CAP_PERFMON, Linux 6.1 lets a program write
- * nothing smaller where such a word has been before.
+ * All fields are 64 bits: without CAP_PERFMON, the verifier of Linux 6.1 allows
+ * no smaller writes to a stack slot that held a 64-bit value.
  */
 struct rates_key {
 	u64 source[2];
@@ -39,7 +39,8 @@ static inline u64 rates_rest(u8 version, u8 protocol, __be16 source_port,
 }
 
 /*
- * What a session can say, besides its destination. The set of these is its kind.
+ * Fields that a session may specify, besides its destination. The set of those
+ * that it does specify is its kind.
  */
 #define RATES_PROTOCOL 1
 #define RATES_SOURCE_PORT 2
@@ -48,20 +49,21 @@ static inline u64 rates_rest(u8 version, u8 protocol, __be16 source_port,
 #define RATES_KINDS 16
 
 /*
- * Kinds in the order in which they are looked for, a digit each. Those that say
- * more things come first; among those that say as many, an address says more than
- * a port, and the destination's more than the source's.
+ * Kinds in the order of lookup, a hexadecimal digit each, so that the most
+ * specific session matches: kinds with more fields come first; among kinds with
+ * as many, an address is more specific than a port, and a destination port more
+ * than a source port.
  */
 #define RATES_ORDER 0xfedb7ca965384210ULL
 
-/* Which kind is the n-th to be looked for, from 0. */
+/* The n-th kind to look up, from 0. */
 static inline int rates_kind(int n)
 {
 	return RATES_ORDER >> (4 * (RATES_KINDS - 1 - n)) & 15;
 }
 
-/* What of rates_rest() a session of some kind says, as a mask. */
-static inline u64 rates_said(int kind)
+/* Mask of the fields of rates_rest() that sessions of a kind specify. */
+static inline u64 rates_mask(int kind)
 {
 	return rates_rest(0xff, kind & RATES_PROTOCOL ? 0xff : 0,
 			  kind & RATES_SOURCE_PORT ? 0xffff : 0,
@@ -69,29 +71,29 @@ static inline u64 rates_said(int kind)
 }
 
 /**
- * struct rates_flow - a flow that is held
- * @rate: bit/s; 0: it is only counted
- * @place: of its state
+ * struct rates_flow - a flow
+ * @rate: bit/s; 0: its packets are counted, but not paced
+ * @slot: index of its state
  * @reserved: 0
  */
 struct rates_flow {
 	u64 rate;
-	u32 place;
+	u32 slot;
 	u32 reserved;
 };
 
 /**
- * struct rates_state - what a flow has done
- * @lock: of all the rest
+ * struct rates_state - pacing state and counters of a flow
+ * @lock: protects all other fields
  * @length: of its last packet, octets on the wire
- * @mean: of its packets' lengths, sixteenths of an octet
+ * @mean: moving average of its packets' lengths, 1/16 octet
  * @reserved: 0
- * @departure: when its last packet may leave, ns, CLOCK_MONOTONIC
- * @rest: what a division by the rate has left over, 10^-9 bit
+ * @departure: departure time of its last packet, ns, CLOCK_MONOTONIC
+ * @remainder: of the division by the rate, 10^-9 bit
  * @bytes: sent
  * @packets: sent
- * @drops: packets that would have had to wait for too long
- * @last: when it last sent something, dropped or not, ns
+ * @drops: packets dropped because they would have waited for too long
+ * @last: time of its last packet, dropped or not, ns, CLOCK_MONOTONIC
  */
 struct rates_state {
 	struct bpf_spin_lock lock;
@@ -99,7 +101,7 @@ struct rates_state {
 	u32 mean;
 	u32 reserved;
 	u64 departure;
-	u64 rest;
+	u64 remainder;
 	u64 bytes;
 	u64 packets;
 	u64 drops;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lists of what stands on devices, and refusals: tc.h says for whom.
+ * Dumps of qdiscs, classes and filters, and error messages. See tc.h.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,40 +11,40 @@
 #include "tc.h"
 
 /**
- * tc_refuse() - tell why something cannot be
- * @report: where
+ * tc_fail() - format an error message
+ * @error: the buffer
  * @format: as for printf()
  *
  * Return: false.
  */
-bool tc_refuse(const struct tc_report *report, const char *format, ...)
+bool tc_fail(const struct tc_error *error, const char *format, ...)
 {
-	va_list words;
+	va_list arguments;
 
-	va_start(words, format);
-	vsnprintf(report->text, report->room, format, words);
-	va_end(words);
+	va_start(arguments, format);
+	vsnprintf(error->text, error->size, format, arguments);
+	va_end(arguments);
 	return false;
 }
 
 /**
- * tc_list() - ask rtnetlink for a list of qdiscs, classes or filters
- * @type: RTM_GETQDISC and so on
- * @about: which
+ * tc_dump() - dump qdiscs, classes or filters
+ * @type: RTM_GETQDISC, RTM_GETTCLASS or RTM_GETTFILTER
+ * @about: device and parent
  * @each: called for each
- * @data: handed to it
+ * @data: passed to @each
  *
- * Return: 0, or a negative error of errno.h.
+ * Return: 0, or a negative errno.
  */
-int tc_list(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
+int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
 {
 	union {
 		struct nlmsghdr first;
 		char octets[32768];
-	} room;
+	} buffer;
 	struct mnl_socket *socket =
 		mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	struct nlmsghdr *message = mnl_nlmsg_put_header(&room);
+	struct nlmsghdr *message = mnl_nlmsg_put_header(&buffer);
 	int more = MNL_CB_ERROR, error;
 	ssize_t length;
 
@@ -56,9 +56,10 @@ int tc_list(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
 	    mnl_socket_sendto(socket, message, message->nlmsg_len) >= 0)
 		more = MNL_CB_OK;
 	while (more == MNL_CB_OK) {
-		length = mnl_socket_recvfrom(socket, &room, sizeof(room));
-		more = length < 0 ? MNL_CB_ERROR :
-				    mnl_cb_run(&room, length, 0, 0, each, data);
+		length = mnl_socket_recvfrom(socket, &buffer, sizeof(buffer));
+		more = length < 0 ?
+			       MNL_CB_ERROR :
+			       mnl_cb_run(&buffer, length, 0, 0, each, data);
 	}
 	error = more == MNL_CB_ERROR ? -errno : 0;
 	if (socket)

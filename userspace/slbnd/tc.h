@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the two ways of enforcement (edt.c, htb.c) and enforce.c share: how they ask
- * rtnetlink what stands on a device, and how they say why something cannot be.
+ * Dumps of qdiscs, classes and filters over rtnetlink, and error messages, for
+ * enforce.c, edt.c and htb.c.
  */
 #ifndef SLBND_TC_H
 #define SLBND_TC_H
@@ -16,23 +16,23 @@
 #include <fairpath/slbn.h>
 
 /*
- * Of our filters: late, behind others that drop or decide. SLBN's number is easy to
- * know.
+ * Preference of our filters: after those of others, which may drop or classify
+ * first.
  */
 #define TC_PREFERENCE SLBN_PORT
 
 /**
- * struct tc_report - where it is told why something cannot be
- * @text: a line
- * @room: for it
+ * struct tc_error - a buffer for an error message
+ * @text: one line
+ * @size: size of @text
  */
-struct tc_report {
+struct tc_error {
 	char *text;
-	size_t room;
+	size_t size;
 };
 
-bool tc_refuse(const struct tc_report *report, const char *format, ...)
+bool tc_fail(const struct tc_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-int tc_list(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data);
+int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data);
 
 #endif /* SLBND_TC_H */

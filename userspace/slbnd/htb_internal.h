@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What htb.c (devices and flows) and htb_config.c (rtnetlink requests) share.
+ */
+#ifndef SLBND_HTB_INTERNAL_H
+#define SLBND_HTB_INTERNAL_H
+
+#include <sys/queue.h>
+
+#include "htb.h"
+
+/* Numbers of flows, 1 to 65534: the others mean something else in handles. */
+#define HTB_NUMBERS 65535
+
+/* Filters that one flow may need: TCP, UDP, SCTP. */
+#define HTB_FILTERS 3
+
+/* Requests in a batch, and octets for each. */
+#define HTB_REQUESTS (HTB_FILTERS + 2)
+#define HTB_REQUEST_SIZE 512
+
+/**
+ * struct htb_counters - counters of a class
+ * @bytes: sent
+ * @packets: sent
+ * @drops: packets dropped by its queue
+ */
+struct htb_counters {
+	u64 bytes;
+	u64 packets;
+	u64 drops;
+};
+
+/**
+ * struct htb_device - a device
+ * @index: of the device
+ * @handle: of its htb
+ * @counters: by number, of each flow's class, as last read
+ */
+struct htb_device {
+	u32 index;
+	u32 handle;
+	struct htb_counters *counters;
+};
+
+/**
+ * struct htb_flow - a flow
+ * @key: the flow; first member, for lookups
+ * @kind: the kind of @key
+ * @rate: bit/s; 0: not limited
+ * @in_use: its number is not free
+ * @expires: of a removed flow: when to delete its class, ns, CLOCK_MONOTONIC
+ * @lingering: list of removed flows whose classes still exist
+ * @use: its counters, of all devices
+ */
+struct htb_flow {
+	struct rates_key key;
+	int kind;
+	u64 rate;
+	bool in_use;
+	u64 expires;
+
+	STAILQ_ENTRY(htb_flow) lingering;
+	struct enforce_use use;
+};
+
+/**
+ * struct htb - devices and flows
+ * @socket: rtnetlink
+ * @sequence: of the last request
+ * @devices: the devices
+ * @device_count: number of @devices
+ * @flows: by number
+ * @by_key: tree of the known flows
+ * @lingering: removed flows whose classes still exist, the oldest first
+ * @next: where to search for a free number
+ * @read_at: when the counters were last read, ns, CLOCK_MONOTONIC
+ */
+struct htb {
+	struct mnl_socket *socket;
+	u32 sequence;
+	struct htb_device devices[ENFORCE_DEVICES];
+	size_t device_count;
+	struct htb_flow flows[HTB_NUMBERS];
+	void *by_key;
+
+	STAILQ_HEAD(, htb_flow) lingering;
+	u32 next;
+	u64 read_at;
+};
+
+/**
+ * struct htb_batch - rtnetlink requests that are sent together
+ * @octets: the requests
+ * @length: octets of them
+ * @count: number of them
+ */
+struct htb_batch {
+	u8 octets[HTB_REQUESTS * HTB_REQUEST_SIZE] __attribute__((aligned(4)));
+	size_t length;
+	u32 count;
+};
+
+struct tcmsg htb_below(const struct htb_device *device);
+int htb_request(struct htb *htb, struct htb_batch *batch);
+
+bool htb_supports(const struct rates_key *key, int kind);
+void htb_add_filters(struct htb_batch *batch, const struct htb_device *device,
+		     const struct htb_flow *flow, u32 number);
+void htb_remove_filters(struct htb *htb, const struct htb_device *device,
+			const struct htb_flow *flow, u32 number);
+void htb_add_control_filter(struct htb_batch *batch,
+			    const struct htb_device *device, u8 version);
+void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
+		   u32 number, u64 rate);
+void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
+		   u32 number, u64 rate);
+void htb_remove_filter(struct htb *htb, const struct htb_device *device,
+		       u16 preference, u32 handle);
+void htb_remove_class(struct htb *htb, const struct htb_device *device,
+		      u32 number);
+bool htb_is_our_filter(u32 handle);
+bool htb_is_our_class(const struct nlattr *options);
+
+#endif /* SLBND_HTB_INTERNAL_H */
