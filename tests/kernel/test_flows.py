@@ -283,7 +283,7 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
         come_to(us, flow2)
         for line, says in (
             ("ports = 80,0", "must be ports"),
-            ("devices = e1", "devices cannot change"),
+            ("devices = e1", "devices cannot be changed"),
         ):
             capfd.readouterr()
             choose(f"hosts = {HOSTS}", line)
@@ -291,7 +291,7 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
 
             def refused(says: str = says, said: list[str] = said) -> bool:
                 said.append(capfd.readouterr().err)
-                return says in "".join(said) and "all stays as it was" in "".join(said)
+                return says in "".join(said) and "the configuration is unchanged" in "".join(said)
 
             wait_for(refused)
             (session,) = found(us)

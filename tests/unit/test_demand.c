@@ -63,7 +63,7 @@ static double granted(const struct flow *flow)
 
 static void step(struct flow *flow)
 {
-	struct demand_seen seen = {
+	struct demand_sample seen = {
 		.now = flow->now,
 		.bytes = flow->bytes,
 		.drops = flow->drops,
@@ -71,9 +71,9 @@ static void step(struct flow *flow)
 		.rtt = flow->rtt * SECONDS,
 		.rate = flow->rate,
 		.demand = flow->demand,
-		.restricted = flow->rate >= (double)flow->demand,
+		.demand_limited = flow->rate >= (double)flow->demand,
 	};
-	u64 wanted = demand_follow(&flow->d, &seen);
+	u64 wanted = demand_update(&flow->d, &seen);
 
 	unit_step++;
 	CHECK(wanted >= 1, "no demand at all");
@@ -390,7 +390,7 @@ static void who_has_paused_is_back_at_once(void **state)
 		flow.offer = on_off;
 		flow.off = 1e9;
 		run(&flow, rnd_in(3, 60));
-		CHECK(flow.demand == DEMAND_LEAST, "%llu", flow.demand);
+		CHECK(flow.demand == DEMAND_MIN, "%llu", flow.demand);
 		flow.offer = steady;
 		run(&flow, 0.6);
 		CHECK((double)flow.demand >= flow.rate_wanted,
@@ -413,7 +413,7 @@ static void who_is_silent_first_begins_as_others(void **state)
 		flow.offer = on_off;
 		flow.off = 1e9;
 		run(&flow, rnd_in(2, 60));
-		CHECK(flow.demand == DEMAND_LEAST, "%llu", flow.demand);
+		CHECK(flow.demand == DEMAND_MIN, "%llu", flow.demand);
 		flow.offer = steady;
 		run(&flow, 0.4);
 		CHECK(flow.demand >= 20000000, "%llu", flow.demand);
@@ -439,18 +439,18 @@ static void few_packets_are_no_reason(void **state)
 static void what_cannot_be_is_no_use(void **state)
 {
 	struct demand d = {};
-	struct demand_seen seen = {
+	struct demand_sample seen = {
 		.now = SECONDS,
 		.bytes = 1000000,
 		.rate = 1000000,
 		.demand = 1000000,
-		.restricted = true,
+		.demand_limited = true,
 	};
 	u32 n;
 
 	(void)state;
 	for (n = 0; n < 100; n++) {
-		assert_int_equal(demand_follow(&d, &seen), 1000000);
+		assert_int_equal(demand_update(&d, &seen), 1000000);
 		switch (n % 4) {
 		case 0: /* no time has passed */
 			seen.bytes += 1000000;

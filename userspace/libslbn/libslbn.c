@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * libslbn: libslbn.h says what it does, protocol.h what it says.
+ * libslbn: see libslbn.h, and protocol.h for the messages.
  *
- * A request is sent and its answers are waited for; events that come in between
- * are kept in a list for slbn_next(). What slbnd says is checked for its length
- * and its protocol before it is used.
+ * A request blocks until its replies arrive; events that arrive meanwhile are
+ * queued for slbn_next(). Length and protocol of all messages are checked.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,8 +16,8 @@
 
 #include "protocol.h"
 
-/* slbnd answers at once: if it does not for so long, something is wrong, ms. */
-#define PATIENCE 10000
+/* slbnd normally replies at once, ms. */
+#define REPLY_TIMEOUT 10000
 
 struct event {
 	struct event *next;
@@ -28,10 +27,10 @@ struct event {
 /**
  * struct slbn - a connection
  * @fd: the socket
- * @requests: how many there were
- * @first: events that nobody has asked for yet
- * @last: where the next one is put
- * @reason: what was wrong
+ * @requests: number of requests sent
+ * @first: queue of events
+ * @last: end of the queue
+ * @reason: explanation of the last error
  */
 struct slbn {
 	int fd;
@@ -41,9 +40,9 @@ struct slbn {
 	char reason[2 * SLBN_REASON];
 };
 
-static int fail(struct slbn *slbn, int error, const char *what)
+static int fail(struct slbn *slbn, int error, const char *context)
 {
-	snprintf(slbn->reason, sizeof(slbn->reason), "%s: %s", what,
+	snprintf(slbn->reason, sizeof(slbn->reason), "%s: %s", context,
 		 strerror(error));
 	return -error;
 }
@@ -99,7 +98,7 @@ int slbn_fd(const struct slbn *slbn)
 	return slbn->fd;
 }
 
-/* The next message within @timeout ms: 1, 0 or an error. */
+/* Receive a message. Returns 1; 0: timeout, ms; or a negative errno. */
 static int receive(struct slbn *slbn, int timeout, struct slbn_message *message)
 {
 	struct pollfd readable = { .fd = slbn->fd, .events = POLLIN };
@@ -115,13 +114,13 @@ static int receive(struct slbn *slbn, int timeout, struct slbn_message *message)
 	if (length < 0)
 		return fail(slbn, errno, "slbnd");
 	if (!length)
-		return fail(slbn, ECONNRESET, "slbnd has gone");
+		return fail(slbn, ECONNRESET, "slbnd closed the connection");
 	if (length < (ssize_t)sizeof(message->protocol) ||
 	    message->protocol != SLBN_PROTOCOL)
 		return fail(slbn, EPROTONOSUPPORT,
-			    "slbnd speaks another protocol");
+			    "slbnd uses another protocol version");
 	if (length < (ssize_t)sizeof(*message))
-		return fail(slbn, EPROTO, "slbnd says too little");
+		return fail(slbn, EPROTO, "message of slbnd is truncated");
 	message->reason[sizeof(message->reason) - 1] = 0;
 	return 1;
 }
@@ -136,47 +135,48 @@ static void to_event(const struct slbn_message *message,
 	}
 }
 
-static int keep(struct slbn *slbn, const struct slbn_message *message)
+static int queue_event(struct slbn *slbn, const struct slbn_message *message)
 {
 	struct event *event = calloc(1, sizeof(*event));
 
 	if (!event)
-		return fail(slbn, ENOMEM, "an event is lost");
+		return fail(slbn, ENOMEM, "an event was lost");
 	to_event(message, &event->session);
 	*slbn->last = event;
 	slbn->last = &event->next;
 	return 0;
 }
 
-/* Ask, and wait for the answer; each session that it lists is handed to @each. */
-static int ask(struct slbn *slbn, struct slbn_message *message,
-	       void (*each)(const struct slbn_session *session, void *context),
-	       void *context)
+/* Send a request and wait for the reply; @each is called for listed sessions. */
+static int request(struct slbn *slbn, struct slbn_message *message,
+		   void (*each)(const struct slbn_session *session,
+				void *context),
+		   void *context)
 {
-	uint32_t request = ++slbn->requests ?: ++slbn->requests;
+	uint32_t number = ++slbn->requests ?: ++slbn->requests;
 	int ret;
 
 	message->protocol = SLBN_PROTOCOL;
-	message->request = request;
+	message->request = number;
 	if (send(slbn->fd, message, sizeof(*message), MSG_NOSIGNAL) < 0)
 		return fail(slbn, errno, "slbnd");
 	for (;;) {
-		/* What is asked has been asked, whatever signals come. */
+		/* The request has been sent: wait for the reply despite signals. */
 		do {
-			ret = receive(slbn, PATIENCE, message);
+			ret = receive(slbn, REPLY_TIMEOUT, message);
 		} while (ret == -EINTR);
 		if (ret < 0)
 			return ret;
 		if (!ret)
-			return fail(slbn, ETIMEDOUT, "slbnd does not answer");
+			return fail(slbn, ETIMEDOUT, "no reply from slbnd");
 		if (!message->request) {
-			ret = keep(slbn, message);
+			ret = queue_event(slbn, message);
 			if (ret)
 				return ret;
 			continue;
 		}
-		/* An answer to one that was given up. */
-		if (message->request != request)
+		/* A reply to a request that timed out. */
+		if (message->request != number)
 			continue;
 		if (message->type == SLBN_SAY_DONE)
 			return 0;
@@ -199,7 +199,7 @@ int slbn_join(struct slbn *slbn, const struct slbn_flow *flow, uint64_t demand,
 		.type = SLBN_ASK_JOIN,
 		.session = { .flow = *flow, .demand = demand, .flags = flags },
 	};
-	int ret = ask(slbn, &message, NULL, NULL);
+	int ret = request(slbn, &message, NULL, NULL);
 
 	if (!ret)
 		*id = message.session.id;
@@ -213,7 +213,7 @@ int slbn_change(struct slbn *slbn, uint64_t id, uint64_t demand)
 		.session = { .id = id, .demand = demand },
 	};
 
-	return ask(slbn, &message, NULL, NULL);
+	return request(slbn, &message, NULL, NULL);
 }
 
 int slbn_leave(struct slbn *slbn, uint64_t id)
@@ -223,14 +223,14 @@ int slbn_leave(struct slbn *slbn, uint64_t id)
 		.session = { .id = id },
 	};
 
-	return ask(slbn, &message, NULL, NULL);
+	return request(slbn, &message, NULL, NULL);
 }
 
 int slbn_watch(struct slbn *slbn)
 {
 	struct slbn_message message = { .type = SLBN_ASK_WATCH };
 
-	return ask(slbn, &message, NULL, NULL);
+	return request(slbn, &message, NULL, NULL);
 }
 
 int slbn_list(struct slbn *slbn,
@@ -239,7 +239,7 @@ int slbn_list(struct slbn *slbn,
 {
 	struct slbn_message message = { .type = SLBN_ASK_LIST };
 
-	return ask(slbn, &message, each, context);
+	return request(slbn, &message, each, context);
 }
 
 int slbn_next(struct slbn *slbn, int timeout, struct slbn_session *session)

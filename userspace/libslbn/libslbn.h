@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * libslbn: a program asks for a rate, and is told what it may send.
+ * libslbn: programs ask slbnd, the agent of this access router, for a rate, and are
+ * notified of the rate that SLBN assigns.
  *
- * The paper's four primitives (NCA 2012, section II): Join, Leave and Change ask;
- * Rate is told. slbnd, the agent of this access router, speaks to the network.
+ * The API has the four primitives of the paper (NCA 2012, section II): Join, Leave
+ * and Change are requests, Rate is an event.
  *
  *	struct slbn *slbn = slbn_open(NULL);
  *	struct slbn_flow flow = { .family = AF_INET, … };
@@ -14,9 +15,9 @@
  *	while (slbn_next(slbn, -1, &now) == 1)
  *		printf("%llu bit/s\n", (unsigned long long)now.rate);
  *
- * A connection's sessions end with it, but those that are told to stay. One
- * connection may be used by one thread at a time. Functions that can fail return
- * a negative error of errno.h; slbn_reason() has more to say of it.
+ * Closing a connection ends its sessions, except those with SLBN_STAYS. A
+ * connection must not be used by two threads at the same time. Functions return a
+ * negative errno on failure; slbn_reason() explains it.
  */
 #ifndef LIBSLBN_H
 #define LIBSLBN_H
@@ -27,20 +28,20 @@
 extern "C" {
 #endif
 
-/* As a demand: whatever the network can give. */
+/* A demand above any rate: only links limit the session. */
 #define SLBN_UNLIMITED 1000000000000000ULL
 
 /* Flags of a session. */
-#define SLBN_STAYS 1 /* it goes on when the connection that joined it ends */
-#define SLBN_DETECTED 2 /* slbnd found it by itself */
-#define SLBN_STALLED 4 /* the network has not answered for some seconds */
-#define SLBN_LEAVING 8 /* its Leave is on the way */
-#define SLBN_MEASURED 16 /* what its packets use is known */
+#define SLBN_STAYS 1 /* outlives the connection that joined it */
+#define SLBN_DETECTED 2 /* joined by slbnd for a detected flow */
+#define SLBN_STALLED 4 /* control packets are not answered, for 2 s or more */
+#define SLBN_LEAVING 8 /* it has been ended; its Leave may be in flight */
+#define SLBN_MEASURED 16 /* @used is valid */
 
 /**
- * struct slbn_flow - which packets a session is about
- * @source: IPv6 address, or IPv4 address in the first four octets; all zeros: any
- * @destination: the same; the session's path is the way to it
+ * struct slbn_flow - the packets of a session
+ * @source: IPv6 address, or IPv4 address in the first four octets; 0: any
+ * @destination: the same, but not 0; the session's path is the route to it
  * @family: AF_INET or AF_INET6
  * @protocol: IPPROTO_TCP and so on; 0: all
  * @source_port: in the host's byte order; 0: all
@@ -58,22 +59,22 @@ struct slbn_flow {
 };
 
 /**
- * struct slbn_session - a session as it is now
- * @id: its number at slbnd
- * @demand: what it asks for, bit/s
- * @rate: what it may send, bit/s; 0: not known yet
- * @cycles: how often the network has told its rate
- * @retries: packets that were sent again
- * @rtt: of its control packets, ns; 0: not known yet
- * @flow: which packets it is about
- * @flags: SLBN_STAYS and so on
+ * struct slbn_session - the state of a session
+ * @id: its ID at slbnd
+ * @demand: the largest rate that it asks for, bit/s
+ * @rate: assigned rate, bit/s; 0: none yet
+ * @cycles: completed cycles of Probe and ProbeAck
+ * @retries: retransmitted control packets
+ * @rtt: smoothed round-trip time of control packets, ns; 0: unknown
+ * @flow: its packets
+ * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_LEAVING, SLBN_MEASURED
  * @hops: links on its path
- * @bottleneck: the hop that restricts it, from 0; 255: its own demand does
+ * @bottleneck: hop of its bottleneck, from 0; 255: its demand limits it
  * @reserved: 0
- * @used: what its packets took lately, bit/s; only with SLBN_MEASURED
- * @device: where its path begins: index of the device by which the network's
- *	answers come, in slbnd's network namespace; 0: not known yet
- * @later: 0; for later versions
+ * @used: rate of its packets in the last measurement, bit/s; with SLBN_MEASURED
+ * @device: index of the device that receives the answers, where the path begins, in
+ *	slbnd's network namespace; 0: unknown
+ * @later: 0; reserved for later versions
  */
 struct slbn_session {
 	uint64_t id;
@@ -96,48 +97,49 @@ struct slbn;
 
 /**
  * slbn_open() - connect to slbnd
- * @path: its socket; NULL: where it is by default
+ * @path: its socket; NULL: the default, /run/slbnd/socket
  *
  * Return: the connection; NULL with errno set.
  */
 struct slbn *slbn_open(const char *path);
 
 /**
- * slbn_close() - end a connection, and its sessions
+ * slbn_close() - close a connection, and end its sessions
  * @slbn: the connection, or NULL
  */
 void slbn_close(struct slbn *slbn);
 
 /**
- * slbn_reason() - what was wrong
+ * slbn_reason() - explain the last error
  * @slbn: the connection
  *
- * Return: a line for a person about the last function that failed; never NULL.
+ * Return: one line about the last function that failed; never NULL.
  */
 const char *slbn_reason(const struct slbn *slbn);
 
 /**
- * slbn_join() - begin a session
+ * slbn_join() - start a session
  * @slbn: the connection
- * @flow: which packets it is about; a destination is needed
+ * @flow: its packets; a destination is required
  * @demand: bit/s, 1 to SLBN_UNLIMITED
  * @flags: 0 or SLBN_STAYS
- * @id: set to its number
+ * @id: set to its ID
  *
- * Its first rate comes as an event.
+ * slbn_next() reports the assigned rate.
  *
- * Return: 0 or an error.
+ * Return: 0 or a negative errno.
  */
 int slbn_join(struct slbn *slbn, const struct slbn_flow *flow, uint64_t demand,
 	      uint32_t flags, uint64_t *id);
 
 /**
- * slbn_change() - ask for another rate
+ * slbn_change() - change the demand of a session
  * @slbn: the connection
  * @id: the session
  * @demand: bit/s, 1 to SLBN_UNLIMITED
  *
- * Return: 0 or an error; -ENOENT: there is no such session.
+ * Return: 0 or a negative errno; -ENOENT: no such session; -EPERM: it belongs to
+ * another user.
  */
 int slbn_change(struct slbn *slbn, uint64_t id, uint64_t demand);
 
@@ -146,50 +148,53 @@ int slbn_change(struct slbn *slbn, uint64_t id, uint64_t demand);
  * @slbn: the connection
  * @id: the session
  *
- * Return: 0 or an error; -ENOENT: there is no such session.
+ * Return: 0 or a negative errno; -ENOENT: no such session; -EPERM: it belongs to
+ * another user.
  */
 int slbn_leave(struct slbn *slbn, uint64_t id);
 
 /**
- * slbn_watch() - be told of all sessions, others' too
+ * slbn_watch() - subscribe to events of all sessions
  * @slbn: the connection
  *
- * Return: 0 or an error.
+ * Without it, a connection gets events of its own sessions only.
+ *
+ * Return: 0 or a negative errno.
  */
 int slbn_watch(struct slbn *slbn);
 
 /**
- * slbn_list() - all sessions as they are now
+ * slbn_list() - list all sessions
  * @slbn: the connection
- * @each: called for each of them
- * @context: handed to it
+ * @each: called for each session
+ * @context: passed to @each
  *
- * Return: 0 or an error.
+ * Return: 0 or a negative errno.
  */
 int slbn_list(struct slbn *slbn,
 	      void (*each)(const struct slbn_session *session, void *context),
 	      void *context);
 
 /**
- * slbn_fd() - what to poll for
+ * slbn_fd() - the file descriptor to poll
  * @slbn: the connection
  *
- * When it is readable, slbn_next() may have an event. Events that came between
- * request and answer are kept, so ask slbn_next() once before the first poll, and
- * after each request.
+ * When it is readable, slbn_next() may return an event. Events that arrive during
+ * a request are queued: call slbn_next() before the first poll, and after each
+ * request, until it returns 0.
  *
- * Return: a file descriptor, which stays the connection's.
+ * Return: the file descriptor, which belongs to the connection.
  */
 int slbn_fd(const struct slbn *slbn);
 
 /**
- * slbn_next() - the next event
+ * slbn_next() - wait for the next event
  * @slbn: the connection
- * @timeout: how long to wait for it, ms; 0: not at all; -1: for ever
- * @session: set to the session that it is about; the rate of one that is over is 0
- *	and its flag SLBN_LEAVING is set
+ * @timeout: ms; 0: do not wait; -1: without a timeout
+ * @session: set to the state of the session; when a session has ended, its rate is
+ *	0 and it has SLBN_LEAVING
  *
- * Return: 1; 0 if there was none; or an error: -EINTR if a signal was caught.
+ * Return: 1; 0: timeout; or a negative errno; -EINTR: a signal was caught.
  */
 int slbn_next(struct slbn *slbn, int timeout, struct slbn_session *session);
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""libslbn for Python: a program asks for a rate, and is told what it may send.
+"""libslbn for Python: request rates from slbnd, and get notified of the assigned rates.
 
     with libslbn.Connection() as connection:
         session = connection.join("198.51.100.7", demand=10_000_000)
         for event in connection.events():
             print(event.rate)
 
-Nothing is done here that libslbn does not do: libslbn.h says what there is.
+A thin binding: see libslbn.h.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _load() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Session:
-    """A session as it was when it was told; rates in bit/s, the round-trip time in ns.
+    """State of a session at the time of the event; rates in bit/s, the round-trip time in ns.
 
     `device` is an index in slbnd's network namespace.
     """
@@ -107,6 +107,7 @@ class Session:
 
     @property
     def over(self) -> bool:
+        """The session has ended."""
         return bool(self.flags & LEAVING) and not self.rate
 
 
@@ -137,7 +138,10 @@ def _session(raw: _Session) -> Session:
 
 
 class Connection:
-    """A connection to slbnd; its sessions end with it, but those that stay."""
+    """A connection to slbnd; closing it ends its sessions, except those that stay.
+
+    Failures raise OSError, with the reason that libslbn gives.
+    """
 
     def __init__(self, path: str | None = None) -> None:
         self._library = _load()
@@ -177,7 +181,7 @@ class Connection:
         destination_port: int = 0,
         stays: bool = False,
     ) -> int:
-        """Begin a session; its number."""
+        """Start a session; returns its ID."""
         there = ipaddress.ip_address(destination)
         flow = _Flow(
             family=socket.AF_INET if there.version == 4 else socket.AF_INET6,
@@ -189,7 +193,7 @@ class Connection:
         if source is not None:
             here = ipaddress.ip_address(source)
             if here.version != there.version:
-                raise ValueError(f"{source} and {destination} are of different kinds")
+                raise ValueError(f"{source} and {destination} are of different address families")
             ctypes.memmove(flow.source, here.packed, len(here.packed))
         number = ctypes.c_uint64()
         status = self._library.slbn_join(
@@ -205,31 +209,32 @@ class Connection:
         self._check(self._library.slbn_leave(self._handle, session))
 
     def watch(self) -> None:
-        """Be told of all sessions, others' too."""
+        """Subscribe to events of all sessions, not only of those joined here."""
         self._check(self._library.slbn_watch(self._handle))
 
     def list(self) -> list[Session]:
-        """All sessions as they are now."""
-        found: list[Session] = []
-        each = _EACH(lambda raw, _context: found.append(_session(raw.contents)))
+        """All sessions of slbnd."""
+        sessions: list[Session] = []
+        each = _EACH(lambda raw, _context: sessions.append(_session(raw.contents)))
         self._check(self._library.slbn_list(self._handle, each, None))
-        return found
+        return sessions
 
     def fileno(self) -> int:
-        """What to poll for."""
+        """The file descriptor to poll."""
         return int(self._library.slbn_fd(self._handle))
 
     def next(self, timeout: float | None = None) -> Session | None:
-        """The next event within so many seconds."""
+        """Wait for the next event; None after `timeout` seconds."""
         raw = _Session()
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             wait = -1 if end is None else max(0, round((end - time.monotonic()) * 1000))
-            # Signals are handled as it returns; then it is waited for again.
+            # Python handles the signal when this returns; then the wait goes on.
             with contextlib.suppress(InterruptedError):
-                told = self._library.slbn_next(self._handle, wait, ctypes.byref(raw))
-                return _session(raw) if self._check(told) else None
+                status = self._library.slbn_next(self._handle, wait, ctypes.byref(raw))
+                return _session(raw) if self._check(status) else None
 
     def events(self) -> Iterator[Session]:
+        """All events, as they arrive."""
         while (event := self.next()) is not None:
             yield event

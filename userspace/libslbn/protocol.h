@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What libslbn and slbnd say to each other.
+ * Messages between libslbn and slbnd, over a Unix socket (SOCK_SEQPACKET).
  *
- * They speak over a Unix socket that keeps messages apart (SOCK_SEQPACKET).
- * Each message is one struct slbn_message, in the byte order of the machine that
- * both are on. A request has a number, which its answers repeat:
+ * Each message is one struct slbn_message, in host byte order. A request has a
+ * number, which its replies repeat:
  *
  *	JOIN		-> DONE with the session, or REFUSED
  *	CHANGE, LEAVE	-> DONE, or REFUSED
  *	LIST		-> any number of SESSION, then DONE
  *	WATCH		-> DONE, or REFUSED
  *
- * Number 0 is that of events: SESSION when the rate of one of one's own sessions
- * has moved, or of any session for those who watch, and GONE when it is over. An
- * event tells what is so when it is sent: who reads slowly misses steps, but
- * never the last one.
+ * Events have the number 0: SESSION when the assigned rate of a session of the
+ * connection (after WATCH: of any session) changed, and GONE when it ended. An
+ * event has the current state: slow readers miss intermediate states, but never
+ * the last one.
  *
- * @protocol is the first field for all time, and the length says the rest: a
- * later version may add fields at the end, and who does not know them does not
- * look at them. slbnd answers a protocol that it does not speak by REFUSED in its
- * own.
+ * @protocol is the first field in all versions. A later version may add fields at
+ * the end, which older ones ignore. slbnd replies to an unknown protocol with
+ * REFUSED in its own.
  */
 #ifndef SLBN_PROTOCOL_H
 #define SLBN_PROTOCOL_H
@@ -32,15 +30,15 @@
 
 /**
  * enum slbn_message_type - types of messages
- * @SLBN_ASK_JOIN: begin a session: flow, demand, flags
- * @SLBN_ASK_CHANGE: another demand: id, demand
+ * @SLBN_ASK_JOIN: start a session: flow, demand, flags
+ * @SLBN_ASK_CHANGE: change the demand: id, demand
  * @SLBN_ASK_LEAVE: end a session: id
- * @SLBN_ASK_LIST: all sessions
- * @SLBN_ASK_WATCH: events of all sessions, from now on
- * @SLBN_SAY_DONE: it is done: id of a new session
- * @SLBN_SAY_REFUSED: it is not: error and reason
- * @SLBN_SAY_SESSION: a session, all of it
- * @SLBN_SAY_GONE: a session that is over
+ * @SLBN_ASK_LIST: list all sessions
+ * @SLBN_ASK_WATCH: subscribe to events of all sessions
+ * @SLBN_SAY_DONE: the request succeeded: id of a new session
+ * @SLBN_SAY_REFUSED: the request failed: error and reason
+ * @SLBN_SAY_SESSION: state of a session
+ * @SLBN_SAY_GONE: last state of a session that ended
  */
 enum slbn_message_type {
 	SLBN_ASK_JOIN = 1,
@@ -55,14 +53,14 @@ enum slbn_message_type {
 };
 
 /**
- * struct slbn_message - a message; what its type does not use is 0
+ * struct slbn_message - a message; fields that its type does not use are 0
  * @protocol: SLBN_PROTOCOL
  * @type: enum slbn_message_type
- * @request: its number; 0: an event
- * @error: of errno.h, in REFUSED
+ * @request: number of the request; 0: an event
+ * @error: positive errno, in REFUSED
  * @reserved: 0
- * @session: what it is about
- * @reason: in REFUSED, what is wrong, for a person; ends with a 0
+ * @session: the session
+ * @reason: explanation in REFUSED, NUL-terminated
  */
 struct slbn_message {
 	uint16_t protocol;

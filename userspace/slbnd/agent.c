@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sessions: agent.h says what this is.
+ * Sessions. See agent.h.
  *
- * All times of a session are one time in the heap: when its packet is to be sent,
- * for the first time or again. A session's number at slbnd (struct slbn_session's
- * id) is the second half of its SLBN id, which holds its place in the table and
- * random bits, so that a number is not used again soon; the first half is random.
+ * A session has one timer: when its packet is sent or retransmitted. The ID that
+ * slbnd reports (struct slbn_session) is the second half of the SLBN ID: 32 random
+ * bits, so that IDs are not reused soon, and the index in the table. The first
+ * half is random.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,25 +15,26 @@
 
 #define MS 1000000ULL
 
-/* Before the first answer nothing is known of the path. */
-#define FIRST_TIMEOUT (200 * MS)
-#define SHORTEST_TIMEOUT (20 * MS)
-/* What was sent so often without an answer will not be answered soon. */
-#define PATIENCE_TRIES 20
-#define PATIENT_TIMEOUT (1000 * MS)
+/* Retransmission timeouts: before the RTT is known, and at least. */
+#define INITIAL_TIMEOUT (200 * MS)
+#define MIN_TIMEOUT (20 * MS)
+/* After so many tries the path is probably broken: retransmit less often. */
+#define BACKOFF_TRIES 20
+#define BACKOFF_TIMEOUT (1000 * MS)
 #define LEAVE_TRIES 10
-#define STALLED (2000 * MS)
-/* What divisions leave over moves rates by some bit/s all the time. */
-#define REMAINDER 64
-#define FIRST_ROOM 64U
+/* A session without answers for so long is reported as stalled. */
+#define STALLED_AFTER (2000 * MS)
+/* Rounding changes rates by some bit/s all the time. */
+#define RATE_NOISE 64
+#define INITIAL_SESSIONS 64U
 
-static u64 some_random(void)
+static u64 random64(void)
 {
 	static u64 pool[32];
 	static u32 left;
 
 	if (!left) {
-		/* Fails only where there is no such system call. */
+		/* Fails only on kernels without this system call. */
 		if (getrandom(pool, sizeof(pool), 0) != sizeof(pool))
 			abort();
 		left = sizeof(pool) / sizeof(*pool);
@@ -41,117 +42,118 @@ static u64 some_random(void)
 	return pool[--left];
 }
 
-/* Twice the room for sessions. Returns whether there was memory for it. */
-static bool grow(struct agent *agent)
+/* Double the table and the timers. Returns false without memory. */
+static bool grow_table(struct agent *agent)
 {
-	u32 room = agent->room ? 2 * agent->room : FIRST_ROOM;
+	u32 size = agent->allocated ? 2 * agent->allocated : INITIAL_SESSIONS;
 	struct session **sessions;
-	struct fp_heap due;
+	struct fp_heap timers;
 	void *memory;
 	u32 n;
 
-	sessions = reallocarray(agent->sessions, room, sizeof(*sessions));
+	sessions = reallocarray(agent->sessions, size, sizeof(*sessions));
 	if (!sessions)
 		return false;
 	agent->sessions = sessions;
-	memory = aligned_alloc(64, fp_heap_size(room));
+	memory = aligned_alloc(64, fp_heap_size(size));
 	if (!memory)
 		return false;
-	fp_heap_init(&due, memory, room);
-	for (n = 0; n < agent->due.count; n++)
-		fp_heap_set(&due, agent->due.nodes[n].item,
-			    agent->due.nodes[n].key);
-	free(agent->due_memory);
-	agent->due_memory = memory;
-	agent->due = due;
-	agent->room = room;
+	fp_heap_init(&timers, memory, size);
+	for (n = 0; n < agent->timers.count; n++)
+		fp_heap_set(&timers, agent->timers.nodes[n].item,
+			    agent->timers.nodes[n].key);
+	free(agent->timers_memory);
+	agent->timers_memory = memory;
+	agent->timers = timers;
+	agent->allocated = size;
 	return true;
 }
 
-/* A place for a session; its number is set, the rest is as it was. */
-static struct session *take_place(struct agent *agent)
+/* A free entry of the table, of which only the index is set. */
+static struct session *allocate_session(struct agent *agent)
 {
 	struct session *session;
 
-	if (agent->unused >= 0) {
-		session = agent->sessions[agent->unused];
-		agent->unused = session->unused;
+	if (agent->first_free >= 0) {
+		session = agent->sessions[agent->first_free];
+		agent->first_free = session->next_free;
 		return session;
 	}
-	if (agent->places == agent->room && !grow(agent))
+	if (agent->entries == agent->allocated && !grow_table(agent))
 		return NULL;
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return NULL;
-	session->number = agent->places;
-	agent->sessions[agent->places++] = session;
+	session->index = agent->entries;
+	agent->sessions[agent->entries++] = session;
 	return session;
 }
 
-static void give_back(struct agent *agent, struct session *session)
+static void free_session(struct agent *agent, struct session *session)
 {
-	fp_heap_remove(&agent->due, session->number);
-	session->used = false;
-	session->unused = agent->unused;
-	agent->unused = session->number;
+	fp_heap_remove(&agent->timers, session->index);
+	session->in_use = false;
+	session->next_free = agent->first_free;
+	agent->first_free = session->index;
 	agent->count--;
 }
 
 /**
- * agent_init() - an agent without sessions
- * @agent: all of it is set
- * @config: what the user chooses
- * @events: who is told
+ * agent_init() - initialize an agent without sessions
+ * @agent: the agent
+ * @config: options
+ * @callbacks: notifications
  * @transport: where packets go
  */
 void agent_init(struct agent *agent, const struct agent_config *config,
-		const struct agent_events *events, struct transport *transport)
+		const struct agent_callbacks *callbacks,
+		struct transport *transport)
 {
 	*agent = (struct agent){
 		.config = *config,
-		.events = events,
+		.callbacks = callbacks,
 		.transport = transport,
-		.unused = -1,
+		.first_free = -1,
 	};
 }
 
 /**
- * agent_free() - forget all sessions; nobody is told
+ * agent_free() - free all sessions, without notifications
  * @agent: the agent
  */
 void agent_free(struct agent *agent)
 {
 	u32 n;
 
-	for (n = 0; n < agent->places; n++)
+	for (n = 0; n < agent->entries; n++)
 		free(agent->sessions[n]);
 	free(agent->sessions);
-	free(agent->due_memory);
+	free(agent->timers_memory);
 }
 
 /**
- * agent_find() - the session of a number
+ * agent_find() - find a session
  * @agent: the agent
- * @id: as in struct slbn_session
+ * @id: its ID in struct slbn_session
  *
  * Return: the session, or NULL.
  */
 struct session *agent_find(const struct agent *agent, u64 id)
 {
-	u32 number = (u32)id;
+	u32 index = (u32)id;
 	struct session *session;
 
-	if (number >= agent->places)
+	if (index >= agent->entries)
 		return NULL;
-	session = agent->sessions[number];
-	return session->used && session->source.pkt.id[1] == id ? session :
-								  NULL;
+	session = agent->sessions[index];
+	return session->in_use && session->source.pkt.id[1] == id ? session :
+								    NULL;
 }
 
 /**
- * agent_describe() - a session as others are told of it
+ * agent_describe() - describe a session for clients
  * @session: the session
- * @to: all of it is set
+ * @to: set
  */
 void agent_describe(const struct session *session, struct slbn_session *to)
 {
@@ -173,44 +175,46 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 	};
 	if (source->leaving)
 		to->flags |= SLBN_LEAVING;
-	if (session->use.look)
+	if (session->use.window)
 		to->flags |= SLBN_MEASURED;
 }
 
-static void set_due(struct agent *agent, const struct session *session, u64 due)
+static void set_timer(struct agent *agent, const struct session *session,
+		      u64 due)
 {
-	fp_heap_set(&agent->due, session->number, ~due);
+	fp_heap_set(&agent->timers, session->index, ~due);
 }
 
 /*
- * When to send a packet again. Links expect to hear of a session in each epoch,
- * and each may lose the packet: so rather early, but not before an answer can be
- * there.
+ * The retransmission timeout. Short, since links expect a packet of the session
+ * in each epoch and each link may drop it, but longer than the RTT.
  */
-static u64 timeout_of(const struct agent *agent, const struct session *session)
+static u64 retransmission_timeout(const struct agent *agent,
+				  const struct session *session)
 {
-	u64 timeout = session->rtt ? 3 * session->rtt : FIRST_TIMEOUT;
+	u64 timeout = session->rtt ? 3 * session->rtt : INITIAL_TIMEOUT;
 
-	if (session->tries > PATIENCE_TRIES)
-		return PATIENT_TIMEOUT;
+	if (session->tries > BACKOFF_TRIES)
+		return BACKOFF_TIMEOUT;
 	timeout = fp_min64(timeout, agent->config.epoch / 5);
 	timeout = fp_max64(timeout, session->rtt + session->rtt / 2);
-	return fp_max64(timeout, SHORTEST_TIMEOUT);
+	return fp_max64(timeout, MIN_TIMEOUT);
 }
 
-/* The pause before the next cycle: random, half to one and a half of what is due. */
-static u64 pause_of(const struct agent *agent, const struct session *session)
+/* The pause before the next cycle: random, 0.5 to 1.5 times the mean. */
+static u64 random_pause(const struct agent *agent,
+			const struct session *session)
 {
 	u64 bits = 8ULL * transport_length(agent->transport, &session->flow,
 					   &session->source.pkt);
 	u64 rate = fp_max64(session->source.rate, 1);
 	u64 pause = bits * 1000000000000ULL / agent->config.control / rate;
 
-	/* The way there and back is a part of the interval. */
+	/* The interval of packets includes the round trip. */
 	pause -= fp_min64(pause, session->rtt);
 	pause = fp_min64(pause, agent->config.epoch / 4);
 	pause = fp_max64(pause, agent->config.pause);
-	return pause / 2 + some_random() % pause;
+	return pause / 2 + random64() % pause;
 }
 
 static void send_packet(struct agent *agent, struct session *session, u64 now)
@@ -218,72 +222,72 @@ static void send_packet(struct agent *agent, struct session *session, u64 now)
 	session->tries++;
 	transport_send(agent->transport, &session->flow, &session->source.pkt,
 		       session->source.tags);
-	set_due(agent, session, now + timeout_of(agent, session));
+	set_timer(agent, session, now + retransmission_timeout(agent, session));
 }
 
-static void send_first(struct agent *agent, struct session *session, u64 now)
+static void start_cycle(struct agent *agent, struct session *session, u64 now)
 {
 	session->waiting = true;
 	session->tries = 0;
-	session->sent = now;
+	session->sent_at = now;
 	send_packet(agent, session, now);
 }
 
 /**
- * agent_join() - begin a session
+ * agent_join() - start a session
  * @agent: the agent
- * @flow: which packets it is about; its destination is where its packets go
+ * @flow: its packets; control packets have the same destination
  * @demand: bit/s, 1 to SLBN_RATE_MAX
  * @now: ns
  *
- * Return: the session, of nobody; NULL if there is no memory.
+ * Return: the session, without an owner; NULL: no memory.
  */
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 			   u64 demand, u64 now)
 {
-	struct session *session = take_place(agent);
+	struct session *session = allocate_session(agent);
 	u64 id[2];
 
 	if (!session)
 		return NULL;
-	id[0] = some_random();
-	id[1] = some_random() << 32 | session->number;
+	id[0] = random64();
+	id[1] = random64() << 32 | session->index;
 	*session = (struct session){
-		.number = session->number,
-		.used = true,
+		.index = session->index,
+		.in_use = true,
 		.flow = *flow,
-		.heard = now,
+		.answered_at = now,
 	};
 	slbn_source_join(&session->source, id, demand, agent->config.hops);
 	agent->count++;
-	send_first(agent, session, now);
+	start_cycle(agent, session, now);
 	return session;
 }
 
 /**
- * agent_change() - ask for another rate
+ * agent_change() - change the demand of a session
  * @agent: the agent
  * @session: the session
  * @demand: bit/s, 1 to SLBN_RATE_MAX
  * @now: ns
  *
- * In the cycle after the next; that one begins at once if none is running.
+ * The next cycle has the new demand; it starts at once unless one is running.
  */
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now)
 {
 	slbn_source_change(&session->source, demand);
 	if (!session->waiting)
-		set_due(agent, session, now);
+		set_timer(agent, session, now);
 }
 
 /**
  * agent_leave() - end a session
  * @agent: the agent
- * @session: the session; gone() tells when it is over
+ * @session: the session; callbacks->ended() follows
  * @now: ns
  *
- * The network is told after the running cycle.
+ * The Leave is sent after the current cycle.
  */
 void agent_leave(struct agent *agent, struct session *session, u64 now)
 {
@@ -291,100 +295,96 @@ void agent_leave(struct agent *agent, struct session *session, u64 now)
 		return;
 	slbn_source_leave(&session->source);
 	if (!session->waiting)
-		set_due(agent, session, now);
+		set_timer(agent, session, now);
 }
 
 /**
- * agent_due() - when agent_run() has something to do
+ * agent_due() - when agent_run() must be called
  * @agent: the agent
  *
  * Return: ns; ~0: never.
  */
 u64 agent_due(const struct agent *agent)
 {
-	return agent->due.count ? ~agent->due.nodes[0].key : ~0ULL;
+	return agent->timers.count ? ~agent->timers.nodes[0].key : ~0ULL;
 }
 
-static void over(struct agent *agent, struct session *session)
+static void end_session(struct agent *agent, struct session *session)
 {
-	agent->events->gone(agent, session);
-	give_back(agent, session);
+	agent->callbacks->ended(agent, session);
+	free_session(agent, session);
 }
 
-/* Its time has come: the next packet, or the same once more. */
-static void go_on(struct agent *agent, struct session *session, u64 now)
+/* Send the next packet, or retransmit the last one. */
+static void handle_timer(struct agent *agent, struct session *session, u64 now)
 {
 	if (!session->waiting) {
-		send_first(agent, session, now);
+		start_cycle(agent, session, now);
 		return;
 	}
 	if (session->source.leaving && session->tries >= LEAVE_TRIES) {
-		/* Its ledgers will tell the links. */
-		over(agent, session);
+		/* Links drop the session with their ledgers. */
+		end_session(agent, session);
 		return;
 	}
 	session->retries++;
 	if (!(session->flags & SLBN_STALLED) &&
-	    now - session->heard > STALLED) {
+	    now - session->answered_at > STALLED_AFTER) {
 		session->flags |= SLBN_STALLED;
-		agent->events->moved(agent, session);
+		agent->callbacks->changed(agent, session);
 	}
 	send_packet(agent, session, now);
 }
 
 /**
- * agent_run() - do what is due
+ * agent_run() - send the packets that are due
  * @agent: the agent
  * @now: ns
  *
- * Some of the packets may still be in the wire's hands: transport_flush().
+ * transport_flush() must follow.
  */
 void agent_run(struct agent *agent, u64 now)
 {
 	while (agent_due(agent) <= now)
-		go_on(agent, agent->sessions[fp_heap_top(&agent->due)], now);
+		handle_timer(agent,
+			     agent->sessions[fp_heap_top(&agent->timers)], now);
 }
 
-static void measure(struct session *session, u64 now)
+static void update_rtt(struct session *session, u64 now)
 {
-	u64 rtt = now - session->sent;
+	u64 rtt = now - session->sent_at;
 
-	session->heard = now;
-	/* Of one that was sent again nobody knows which copy was answered. */
+	session->answered_at = now;
+	/* Not of retransmitted packets: the answer may be to any copy (Karn). */
 	if (session->tries == 1)
 		session->rtt = session->rtt ? (7 * session->rtt + rtt) / 8 :
 					      fp_max64(rtt, 1);
 }
 
-static bool worth_telling(const struct session *session)
+static bool rate_changed(const struct session *session)
 {
 	u64 rate = session->source.rate;
-	u64 moved = rate > session->told ? rate - session->told :
-					   session->told - rate;
+	u64 change = rate > session->reported ? rate - session->reported :
+						session->reported - rate;
 
-	return !session->told || session->flags & SLBN_STALLED ||
-	       moved > fp_max64(REMAINDER, rate >> 16);
+	return !session->reported || session->flags & SLBN_STALLED ||
+	       change > fp_max64(RATE_NOISE, rate >> 16);
 }
 
-static void answered(struct agent *agent, const struct slbn_packet *ack,
-		     const u16 *tags, u32 device, u64 now)
+static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
+			  const u16 *tags, u32 device, u64 now)
 {
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
 
-	if (!session || !session->waiting) {
-		agent->strays++;
+	if (!session || !session->waiting)
 		return;
-	}
 	event = slbn_source_ack(&session->source, ack, tags);
-	if (event == SLBN_ACK_IGNORED) {
-		agent->strays++;
+	if (event == SLBN_ACK_IGNORED)
 		return;
-	}
-	agent->answers++;
-	measure(session, now);
+	update_rtt(session, now);
 	if (event == SLBN_SESSION_OVER) {
-		over(agent, session);
+		end_session(agent, session);
 		return;
 	}
 	session->cycles++;
@@ -393,28 +393,28 @@ static void answered(struct agent *agent, const struct slbn_packet *ack,
 		if (tags[session->hops] == SLBN_NO_TAG)
 			break;
 	if (session->source.leaving) {
-		send_first(agent, session, now);
+		start_cycle(agent, session, now);
 		return;
 	}
 	session->waiting = false;
-	set_due(agent, session, now + pause_of(agent, session));
-	if (worth_telling(session)) {
-		session->told = session->source.rate;
+	set_timer(agent, session, now + random_pause(agent, session));
+	if (rate_changed(session)) {
+		session->reported = session->source.rate;
 		session->flags &= ~SLBN_STALLED;
-		agent->events->moved(agent, session);
+		agent->callbacks->changed(agent, session);
 	}
 }
 
 /**
- * agent_receive() - a packet has come
+ * agent_receive() - process a received packet
  * @agent: the agent
  * @data: the packet
  * @length: octets of it
- * @from: where it came from
+ * @from: its endpoints
  * @now: ns
  *
- * An answer goes to its session. One that goes down has come to its destination,
- * which turns it round.
+ * Upstream packets are answers to a session of ours. Downstream packets have
+ * reached their destination, which answers them.
  */
 void agent_receive(struct agent *agent, u8 *data, size_t length,
 		   const struct transport_peer *from, u64 now)
@@ -425,17 +425,14 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 	u8 hop;
 
 	if (slbn_parse_packet(data, length, &pkt, &layout) != SLBN_PARSE_OK ||
-	    !transport_authentic(agent->transport, data, &layout)) {
-		agent->strays++;
+	    !transport_authentic(agent->transport, data, &layout))
 		return;
-	}
 	if (slbn_destination_reply(&pkt)) {
-		agent->turned++;
 		slbn_update_packet(data, &pkt);
-		transport_return(agent->transport, data, &layout, from);
+		transport_reply(agent->transport, data, &layout, from);
 		return;
 	}
 	for (hop = 0; hop < pkt.slots; hop++)
 		tags[hop] = slbn_get_tag(data, hop);
-	answered(agent, &pkt, tags, from->device, now);
+	handle_answer(agent, &pkt, tags, from->device, now);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sessions: the source's task for each of them, when its packets are sent, and
- * what comes of the answers.
+ * Sessions: runs the source's task of each, sends its control packets, and
+ * processes the answers.
  *
- * The task itself is that of include/fairpath/slbn/slbn_core.h. Around it stands what a real
- * network needs (docs/protocol.md): of each session at most one packet is on its way,
- * and the same one is sent again until it is answered; between two cycles there
- * is a pause, long enough to keep control packets near a given part of the
- * session's rate and short enough to be seen in each epoch, and random so that
- * sessions do not fall into step.
+ * The task itself is in <fairpath/slbn/slbn_core.h>. The agent adds what a real
+ * network needs (docs/slbn.md). Each session has at most one packet in flight,
+ * which is retransmitted until it is answered. Between two cycles it pauses: long
+ * enough to keep control packets near a given fraction of the session's rate,
+ * short enough that links see it in each epoch, and random so that sessions do
+ * not synchronize.
  *
- * There is no clock and no socket here: times are passed in, ns; packets are
- * handed to wire.h.
+ * The agent has no clock and no socket: times are parameters, ns; packets are sent
+ * by transport.h.
  */
 #ifndef SLBND_AGENT_H
 #define SLBND_AGENT_H
@@ -19,18 +19,18 @@
 #include <netinet/in.h>
 
 #include <fairpath/heap.h>
+#include <fairpath/slbn/slbn_core.h>
 
 #include "../libslbn/protocol.h"
 #include "demand.h"
-#include <fairpath/slbn/slbn_core.h>
 #include "transport.h"
 
 /**
- * struct agent_config - what the user chooses
- * @epoch: of the domain's links, ns: all sessions are to be seen in each
- * @pause: between two cycles, at least, ns
- * @control: of a session's rate that its control packets may take, per mille
- * @hops: longest path that a packet has room for, even
+ * struct agent_config - options
+ * @epoch: of the domain's links, ns; links should see each session in each epoch
+ * @pause: minimum time between two cycles, ns
+ * @control: fraction of a session's rate for its control packets, per mille
+ * @hops: hop slots of a packet, even
  */
 struct agent_config {
 	u64 epoch;
@@ -39,100 +39,96 @@ struct agent_config {
 	u8 hops;
 };
 
-struct found;
+struct detected_flow;
 
 /**
  * struct session - a session
- * @number: its place in the agent's table
- * @used: this is one
- * @waiting: its packet is on its way
+ * @index: in the agent's table
+ * @in_use: this entry is a session
+ * @waiting: its packet is in flight
  * @tries: how often that packet was sent
- * @told: the rate that was told last, bit/s
- * @sent: when its packet was sent first, ns
- * @heard: when the network answered last, ns
- * @rtt: smoothed, ns; 0: not known
- * @cycles: answers
- * @retries: packets that were sent again
- * @owner: who has joined it; NULL: nobody who is still there
- * @uid: of who has joined it
- * @found: what flows.c knows of it; NULL: it was not found by that
- * @flow: which packets it is about
- * @flags: SLBN_STAYS and so on
- * @hops: links on its path, by the last answer
- * @device: index of the device by which that came
- * @use: what its packets use; who sets it, knows (flows.c)
- * @unused: the next place that is free; -1: none
- * @source: its task
+ * @reported: assigned rate that was last reported, bit/s
+ * @sent_at: when its packet was first sent, ns
+ * @answered_at: when the last answer arrived, ns
+ * @rtt: smoothed, ns; 0: unknown
+ * @cycles: completed cycles
+ * @retries: retransmitted packets
+ * @owner: the client that joined it; NULL: none, or disconnected
+ * @uid: of the client that joined it
+ * @detected: the flow that flows.c detected; NULL: joined by a client
+ * @flow: its packets
+ * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED
+ * @hops: links on its path, from the last answer
+ * @device: index of the device that received the last answer
+ * @use: measured use of its rate, by flows.c
+ * @next_free: index of the next free entry; -1: none
+ * @source: the source's task
  */
 struct session {
-	u32 number;
-	bool used;
+	u32 index;
+	bool in_use;
 	bool waiting;
 	u32 tries;
-	u64 told;
-	u64 sent;
-	u64 heard;
+	u64 reported;
+	u64 sent_at;
+	u64 answered_at;
 	u64 rtt;
 	u64 cycles;
 	u64 retries;
 	void *owner;
 	uid_t uid;
-	struct found *found;
+	struct detected_flow *detected;
 	struct slbn_flow flow;
 	u32 flags;
 	u8 hops;
 	u32 device;
 	struct demand use;
-	s32 unused;
+	s32 next_free;
 	struct slbn_source source;
 };
 
 struct agent;
 
 /**
- * struct agent_events - who is told, of what
- * @moved: a session's rate, or what its flags say, is another
- * @gone: a session is over; it is freed when this returns
+ * struct agent_callbacks - notifications
+ * @changed: a session's assigned rate or SLBN_STALLED changed
+ * @ended: a session ended; it is freed afterwards
  */
-struct agent_events {
-	void (*moved)(struct agent *agent, struct session *session);
-	void (*gone)(struct agent *agent, struct session *session);
+struct agent_callbacks {
+	void (*changed)(struct agent *agent, struct session *session);
+	void (*ended)(struct agent *agent, struct session *session);
 };
 
 /**
  * struct agent - all sessions
- * @config: what the user chooses
- * @events: who is told
- * @transport: where packets go
- * @sessions: the table
- * @room: places in it
- * @places: those that were ever used
+ * @config: options
+ * @callbacks: notifications
+ * @transport: the sockets
+ * @sessions: table of sessions
+ * @allocated: size of the table
+ * @entries: entries of it that were ever used
  * @count: sessions in it
- * @unused: a used place that is free again; -1: none
- * @due: when each is to do something, the earliest first (keys are complements)
- * @due_memory: of @due
- * @answers: packets that came and answered one
- * @strays: that did not
- * @turned: that had come here as to their destination
+ * @first_free: index of a free entry below @entries; -1: none
+ * @timers: when each session's next packet is due, the earliest first (keys are
+ *	complements)
+ * @timers_memory: memory of @timers
  */
 struct agent {
 	struct agent_config config;
-	const struct agent_events *events;
+	const struct agent_callbacks *callbacks;
 	struct transport *transport;
 	struct session **sessions;
-	u32 room;
-	u32 places;
+	u32 allocated;
+	u32 entries;
 	u32 count;
-	s32 unused;
-	struct fp_heap due;
-	void *due_memory;
-	u64 answers;
-	u64 strays;
-	u64 turned;
+	s32 first_free;
+	struct fp_heap timers;
+	void *timers_memory;
 };
 
 void agent_init(struct agent *agent, const struct agent_config *config,
-		const struct agent_events *events, struct transport *transport);
+		const struct agent_callbacks *callbacks,
+		struct transport *transport);
 void agent_free(struct agent *agent);
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 			   u64 demand, u64 now);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The Unix socket by which programs ask for sessions: api.h says what this is.
+ * The Unix socket for clients. See api.h.
  *
- * Nothing that a client says is trusted: a message has its exact length, its
- * protocol, a type that is a request, and in each field what the field may hold,
- * or it is refused with a reason and changes nothing.
+ * Clients are not trusted: length, protocol, type and all fields of a request are
+ * checked; an invalid request is refused with a reason, and changes nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,22 +17,22 @@
 
 #include "api.h"
 
-/* Requests that are served before others have their turn. */
-#define TURN 64
+/* Maximum requests of a client per iteration of the main loop. */
+#define REQUESTS 64
 
 /**
  * api_open() - open the socket
- * @api: its agent and its epoll are set by the caller, all else here
- * @path: where; what stands there is replaced if it is a socket nobody listens at
- * @group: besides root, who may connect
+ * @api: the caller sets @agent and @epoll
+ * @path: its path; a socket without a listener is replaced
+ * @group: group that may connect, besides root
  *
- * Return: 0, or a negative error of errno.h.
+ * Return: 0, or a negative errno: -EADDRINUSE: another slbnd listens.
  */
 int api_open(struct api *api, const char *path, gid_t group)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = api };
-	struct stat there;
+	struct stat existing;
 	mode_t mask;
 	int ret;
 
@@ -45,14 +44,14 @@ int api_open(struct api *api, const char *path, gid_t group)
 			 0);
 	if (api->fd < 0)
 		return -errno;
-	if (!lstat(path, &there) && S_ISSOCK(there.st_mode)) {
+	if (!lstat(path, &existing) && S_ISSOCK(existing.st_mode)) {
 		if (!connect(api->fd, (void *)&address, sizeof(address))) {
 			errno = EADDRINUSE;
 			goto fail;
 		}
 		unlink(path);
 	}
-	/* Nobody shall be able to connect before it is known who may. */
+	/* No client may connect before the permissions are set. */
 	mask = umask(0177);
 	ret = bind(api->fd, (void *)&address, sizeof(address));
 	umask(mask);
@@ -75,48 +74,53 @@ fail:
 	return ret;
 }
 
-/* Requests wait while an answer does. */
-static bool busy(const struct client *client)
+/* Read no request before the reply to the last one is sent. */
+static bool is_busy(const struct client *client)
 {
-	return client->answering || (client->telling && client->request);
+	return client->reply_pending || (client->dumping && client->request);
 }
 
 static void set_events(struct api *api, struct client *client)
 {
-	bool more = client->answering || client->telling || client->behind;
+	bool more = client->reply_pending || client->dumping ||
+		    client->missed_events;
 	struct epoll_event event = {
-		.events = (busy(client) ? 0 : EPOLLIN) | (more ? EPOLLOUT : 0),
+		.events =
+			(is_busy(client) ? 0 : EPOLLIN) | (more ? EPOLLOUT : 0),
 		.data.ptr = client,
 	};
 
 	epoll_ctl(api->epoll, EPOLL_CTL_MOD, client->fd, &event);
 }
 
-/* Returns whether there was room for it. */
-static bool say(const struct client *client, const struct slbn_message *message)
+/* Returns whether the socket had space. */
+static bool send_message(const struct client *client,
+			 const struct slbn_message *message)
 {
 	return send(client->fd, message, sizeof(*message),
 		    MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*message);
 }
 
-static void answer(struct client *client, const struct slbn_message *message)
+static void send_reply(struct client *client,
+		       const struct slbn_message *message)
 {
-	client->answer = *message;
-	client->answering = !say(client, message);
+	client->reply = *message;
+	client->reply_pending = !send_message(client, message);
 }
 
-static bool concerns(const struct client *client, const struct session *session)
+static bool is_subscribed(const struct client *client,
+			  const struct session *session)
 {
 	return client->watches || session->owner == client;
 }
 
 /**
- * api_tell() - tell those whom it concerns of a session
+ * api_notify() - send an event about a session to its subscribers
  * @api: the socket
  * @session: the session
  * @type: SLBN_SAY_SESSION or SLBN_SAY_GONE
  */
-void api_tell(struct api *api, const struct session *session, u16 type)
+void api_notify(struct api *api, const struct session *session, u16 type)
 {
 	struct slbn_message message = {
 		.protocol = SLBN_PROTOCOL,
@@ -126,16 +130,16 @@ void api_tell(struct api *api, const struct session *session, u16 type)
 
 	agent_describe(session, &message.session);
 	for (client = api->clients; client; client = client->next) {
-		if (!concerns(client, session) || say(client, &message) ||
-		    client->behind)
+		if (!is_subscribed(client, session) ||
+		    send_message(client, &message) || client->missed_events)
 			continue;
-		client->behind = true;
+		client->missed_events = true;
 		set_events(api, client);
 	}
 }
 
-/* Tell a client of many sessions; returns whether it has been told of all. */
-static bool tell_many(const struct agent *agent, struct client *client)
+/* Send sessions to a client while its socket has space. Returns whether done. */
+static bool send_sessions(const struct agent *agent, struct client *client)
 {
 	struct slbn_message message = {
 		.protocol = SLBN_PROTOCOL,
@@ -143,17 +147,18 @@ static bool tell_many(const struct agent *agent, struct client *client)
 		.request = client->request,
 	};
 
-	for (; client->at < agent->places; client->at++) {
-		const struct session *session = agent->sessions[client->at];
+	for (; client->dump_index < agent->entries; client->dump_index++) {
+		const struct session *session =
+			agent->sessions[client->dump_index];
 
-		if (!session->used ||
-		    !(client->request || concerns(client, session)))
+		if (!session->in_use ||
+		    !(client->request || is_subscribed(client, session)))
 			continue;
 		agent_describe(session, &message.session);
-		if (!say(client, &message))
+		if (!send_message(client, &message))
 			return false;
 	}
-	client->telling = false;
+	client->dumping = false;
 	if (client->request) {
 		struct slbn_message done = {
 			.protocol = SLBN_PROTOCOL,
@@ -161,25 +166,26 @@ static bool tell_many(const struct agent *agent, struct client *client)
 			.request = client->request,
 		};
 
-		answer(client, &done);
+		send_reply(client, &done);
 	}
-	return !client->answering;
+	return !client->reply_pending;
 }
 
-/* Say what there was no room for, as far as there is room now. */
-static void catch_up(const struct agent *agent, struct client *client)
+/* Send pending messages while the socket has space. */
+static void send_pending(const struct agent *agent, struct client *client)
 {
-	if (client->answering)
-		client->answering = !say(client, &client->answer);
-	if (client->answering || (client->telling && !tell_many(agent, client)))
+	if (client->reply_pending)
+		client->reply_pending = !send_message(client, &client->reply);
+	if (client->reply_pending ||
+	    (client->dumping && !send_sessions(agent, client)))
 		return;
-	if (!client->behind)
+	if (!client->missed_events)
 		return;
-	client->behind = false;
-	client->telling = true;
+	client->missed_events = false;
+	client->dumping = true;
 	client->request = 0;
-	client->at = 0;
-	tell_many(agent, client);
+	client->dump_index = 0;
+	send_sessions(agent, client);
 }
 
 static void refuse(struct slbn_message *message, u32 error, const char *reason)
@@ -197,80 +203,82 @@ static bool zeros(const u8 *octets, size_t length)
 	return true;
 }
 
-/* What is wrong with a flow; NULL: nothing. */
-static const char *flaw_of(const struct slbn_flow *flow)
+/* Why a flow is invalid; NULL: it is valid. */
+static const char *flow_error(const struct slbn_flow *flow)
 {
 	size_t length = flow->family == AF_INET ? 4 : 16;
 
 	if (flow->family != AF_INET && flow->family != AF_INET6)
-		return "the flow is neither of IPv4 nor of IPv6";
+		return "the flow is neither IPv4 nor IPv6";
 	if (flow->reserved || !zeros(flow->source + length, 16 - length) ||
 	    !zeros(flow->destination + length, 16 - length))
-		return "what is reserved in the flow is not 0";
+		return "reserved fields of the flow must be 0";
 	if (zeros(flow->destination, length))
 		return "the flow has no destination";
 	if (length == 4 ? flow->destination[0] >= 224 :
 			  flow->destination[0] == 255)
-		return "the destination is not one host";
+		return "the destination must be unicast";
 	if ((flow->source_port || flow->destination_port) && !flow->protocol)
 		return "ports need a protocol";
 	return NULL;
 }
 
 static void join(struct api *api, struct client *client,
-		 const struct slbn_message *asked, struct slbn_message *said,
+		 const struct slbn_message *request, struct slbn_message *reply,
 		 u64 now)
 {
-	const struct slbn_session *wanted = &asked->session;
-	const char *flaw = flaw_of(&wanted->flow);
+	const struct slbn_session *wanted = &request->session;
+	const char *error = flow_error(&wanted->flow);
 	struct session *session;
 
-	if (flaw) {
-		refuse(said, EINVAL, flaw);
+	if (error) {
+		refuse(reply, EINVAL, error);
 		return;
 	}
 	if (!wanted->demand || wanted->demand > SLBN_RATE_MAX) {
-		refuse(said, ERANGE, "the demand must be 1 bit/s to 1 Pbit/s");
+		refuse(reply, ERANGE, "the demand must be 1 bit/s to 1 Pbit/s");
 		return;
 	}
 	if (wanted->flags & ~SLBN_STAYS) {
-		refuse(said, EINVAL, "a new session has no flag but STAYS");
+		refuse(reply, EINVAL,
+		       "a new session may only have the flag STAYS");
 		return;
 	}
 	session = agent_join(api->agent, &wanted->flow, wanted->demand, now);
 	if (!session) {
-		refuse(said, ENOMEM, "no memory for another session");
+		refuse(reply, ENOMEM, "no memory for another session");
 		return;
 	}
 	session->owner = client;
 	session->uid = client->uid;
 	session->flags = wanted->flags;
-	said->session.id = session->source.pkt.id[1];
+	reply->session.id = session->source.pkt.id[1];
 }
 
-/* The session that a request names, if the client may do something to it. */
-static struct session *named(struct api *api, const struct client *client,
-			     const struct slbn_message *asked,
-			     struct slbn_message *said)
+/* The session of a request, if the client may modify it. */
+static struct session *find_session(struct api *api,
+				    const struct client *client,
+				    const struct slbn_message *request,
+				    struct slbn_message *reply)
 {
-	struct session *session = agent_find(api->agent, asked->session.id);
+	struct session *session = agent_find(api->agent, request->session.id);
 
 	if (!session || session->source.leaving) {
-		refuse(said, ENOENT, "there is no such session");
+		refuse(reply, ENOENT, "no such session");
 		return NULL;
 	}
 	if (client->uid && client->uid != session->uid) {
-		refuse(said, EPERM, "the session is another user's");
+		refuse(reply, EPERM, "the session belongs to another user");
 		return NULL;
 	}
 	return session;
 }
 
 static void serve_request(struct api *api, struct client *client,
-			  const struct slbn_message *asked, size_t length,
+			  const struct slbn_message *request, size_t length,
 			  u64 now)
 {
-	struct slbn_message said = {
+	struct slbn_message reply = {
 		.protocol = SLBN_PROTOCOL,
 		.type = SLBN_SAY_DONE,
 		.request = 1,
@@ -278,46 +286,47 @@ static void serve_request(struct api *api, struct client *client,
 	struct session *session;
 
 	if (length >= offsetof(struct slbn_message, error))
-		said.request = asked->request;
-	if (length < sizeof(asked->protocol) ||
-	    asked->protocol != SLBN_PROTOCOL) {
-		refuse(&said, EPROTONOSUPPORT, "slbnd speaks protocol 1");
-	} else if (length < sizeof(*asked) || !asked->request) {
-		refuse(&said, EPROTO, "this is no request");
-	} else if (asked->type == SLBN_ASK_JOIN) {
-		join(api, client, asked, &said, now);
-	} else if (asked->type == SLBN_ASK_CHANGE) {
-		u64 demand = asked->session.demand;
+		reply.request = request->request;
+	if (length < sizeof(request->protocol) ||
+	    request->protocol != SLBN_PROTOCOL) {
+		refuse(&reply, EPROTONOSUPPORT,
+		       "slbnd supports protocol 1 only");
+	} else if (length < sizeof(*request) || !request->request) {
+		refuse(&reply, EPROTO, "malformed request");
+	} else if (request->type == SLBN_ASK_JOIN) {
+		join(api, client, request, &reply, now);
+	} else if (request->type == SLBN_ASK_CHANGE) {
+		u64 demand = request->session.demand;
 
-		session = named(api, client, asked, &said);
+		session = find_session(api, client, request, &reply);
 		if (session && (!demand || demand > SLBN_RATE_MAX))
-			refuse(&said, ERANGE,
+			refuse(&reply, ERANGE,
 			       "the demand must be 1 bit/s to 1 Pbit/s");
 		else if (session)
 			agent_change(api->agent, session, demand, now);
-	} else if (asked->type == SLBN_ASK_LEAVE) {
-		session = named(api, client, asked, &said);
+	} else if (request->type == SLBN_ASK_LEAVE) {
+		session = find_session(api, client, request, &reply);
 		if (session)
 			agent_leave(api->agent, session, now);
-	} else if (asked->type == SLBN_ASK_WATCH) {
+	} else if (request->type == SLBN_ASK_WATCH) {
 		client->watches = true;
-	} else if (asked->type == SLBN_ASK_LIST) {
-		/* What it was being told it is told afterwards. */
-		client->behind |= client->telling;
-		client->telling = true;
-		client->request = asked->request;
-		client->at = 0;
+	} else if (request->type == SLBN_ASK_LIST) {
+		/* Restart a dump that replaces missed events afterwards. */
+		client->missed_events |= client->dumping;
+		client->dumping = true;
+		client->request = request->request;
+		client->dump_index = 0;
 	} else {
-		refuse(&said, EPROTO, "there is no such request");
+		refuse(&reply, EPROTO, "unknown request");
 	}
-	if (client->telling && client->request)
-		tell_many(api->agent, client);
+	if (client->dumping && client->request)
+		send_sessions(api->agent, client);
 	else
-		answer(client, &said);
+		send_reply(client, &reply);
 }
 
 /**
- * api_accept() - somebody connects
+ * api_accept() - accept a client
  * @api: the socket
  */
 void api_accept(struct api *api)
@@ -342,8 +351,8 @@ void api_accept(struct api *api)
 	api->clients = client;
 }
 
-/* It goes, and its sessions with it. */
-static void drop(struct api *api, struct client *client, u64 now)
+/* Disconnect a client; its sessions leave. */
+static void disconnect(struct api *api, struct client *client, u64 now)
 {
 	struct agent *agent = api->agent;
 	struct client **at;
@@ -352,10 +361,10 @@ static void drop(struct api *api, struct client *client, u64 now)
 	for (at = &api->clients; *at != client; at = &(*at)->next)
 		;
 	*at = client->next;
-	for (n = 0; n < agent->places; n++) {
+	for (n = 0; n < agent->entries; n++) {
 		struct session *session = agent->sessions[n];
 
-		if (!session->used || session->owner != client)
+		if (!session->in_use || session->owner != client)
 			continue;
 		session->owner = NULL;
 		if (!(session->flags & SLBN_STAYS))
@@ -366,9 +375,9 @@ static void drop(struct api *api, struct client *client, u64 now)
 }
 
 /**
- * api_serve() - a client has said something, or has room
+ * api_serve() - read requests of a client, and send pending messages
  * @api: the socket
- * @client: who; it may be gone when this returns
+ * @client: the client; it may be freed on return
  * @events: of epoll
  * @now: ns
  */
@@ -377,32 +386,32 @@ void api_serve(struct api *api, struct client *client, u32 events, u64 now)
 	u32 turn;
 
 	if (events & EPOLLOUT)
-		catch_up(api->agent, client);
-	for (turn = 0; turn < TURN && !busy(client); turn++) {
-		struct slbn_message asked = {};
-		ssize_t length = recv(client->fd, &asked, sizeof(asked),
+		send_pending(api->agent, client);
+	for (turn = 0; turn < REQUESTS && !is_busy(client); turn++) {
+		struct slbn_message request = {};
+		ssize_t length = recv(client->fd, &request, sizeof(request),
 				      MSG_DONTWAIT | MSG_TRUNC);
 
 		if (length < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
 		if (length <= 0) {
-			drop(api, client, now);
+			disconnect(api, client, now);
 			return;
 		}
-		serve_request(api, client, &asked, length, now);
+		serve_request(api, client, &request, length, now);
 	}
-	/* One that waits for nothing any more will not read its answer. */
-	if (busy(client) && events & (EPOLLHUP | EPOLLERR)) {
-		drop(api, client, now);
+	/* The client closed the connection and will not read its reply. */
+	if (is_busy(client) && events & (EPOLLHUP | EPOLLERR)) {
+		disconnect(api, client, now);
 		return;
 	}
 	set_events(api, client);
 }
 
 /**
- * api_close() - end it; sessions are not touched
+ * api_close() - disconnect all clients and close the socket; sessions remain
  * @api: the socket
- * @path: where it is
+ * @path: its path
  */
 void api_close(struct api *api, const char *path)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The Unix socket by which programs ask for sessions: ../libslbn/protocol.h.
+ * The Unix socket for clients: ../libslbn/protocol.h.
  *
- * A client owns the sessions that it has joined, and they leave when its
- * connection ends, but those that are told to stay. Others may change and end a
- * session only if they are the same user, or root.
+ * A client owns the sessions that it joined. They leave when it disconnects,
+ * except those with SLBN_STAYS. Other clients may change and end a session only
+ * with the same user ID, or as root.
  *
- * Nobody waits for a client. What one has not read yet stays in its socket. When
- * that is full, the answer to its request is kept, and no other request is read;
- * of events it is only noted that it is behind, and when there is room again it is
- * told all of its sessions as they are then.
+ * slbnd never blocks on a client. Unread messages stay in the client's socket.
+ * When that is full, a reply is kept until there is space, and no more requests
+ * are read; of events only the fact is kept, and when there is space, the client
+ * gets the current state of all sessions that it subscribed to.
  */
 #ifndef SLBND_API_H
 #define SLBND_API_H
@@ -18,36 +18,36 @@
 
 /**
  * struct client - a connection
- * @next: the next one
+ * @next: in the list of clients
  * @fd: its socket
- * @uid: who it is
- * @watches: it is told of all sessions
- * @behind: there was no room in its socket for an event
- * @telling: it is being told of many sessions, one after the other
- * @at: the next of these
- * @request: which request that answers; 0: none, it was behind
- * @answering: there was no room for an answer
- * @answer: this one
+ * @uid: its user ID
+ * @watches: it subscribed to all sessions
+ * @missed_events: its socket had no space for an event
+ * @dumping: it is being sent sessions, one after the other
+ * @dump_index: the next one
+ * @request: the request that the dump replies to; 0: it replaces missed events
+ * @reply_pending: its socket had no space for a reply
+ * @reply: this reply
  */
 struct client {
 	struct client *next;
 	int fd;
 	uid_t uid;
 	bool watches;
-	bool behind;
-	bool telling;
-	u32 at;
+	bool missed_events;
+	bool dumping;
+	u32 dump_index;
 	u32 request;
-	bool answering;
-	struct slbn_message answer;
+	bool reply_pending;
+	struct slbn_message reply;
 };
 
 /**
  * struct api - the socket and its clients
- * @agent: who looks after the sessions
- * @epoll: told of each client; its data is the client
- * @fd: where clients connect
- * @clients: these
+ * @agent: the sessions
+ * @epoll: polls @fd, with the api as data, and clients, with the client as data
+ * @fd: the listening socket; -1: closed
+ * @clients: list of clients
  */
 struct api {
 	struct agent *agent;
@@ -60,6 +60,6 @@ int api_open(struct api *api, const char *path, gid_t group);
 void api_close(struct api *api, const char *path);
 void api_accept(struct api *api);
 void api_serve(struct api *api, struct client *client, u32 events, u64 now);
-void api_tell(struct api *api, const struct session *session, u16 type);
+void api_notify(struct api *api, const struct session *session, u16 type);
 
 #endif /* SLBND_API_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Flows of own hosts: flows.h says what this is.
+ * Flow detection. See flows.h.
  *
- * Connections and what they have become are found by trees of the C library
- * (tsearch(3), balanced), so that nobody outside can make them slow.
+ * Connections and flows are in balanced trees (tsearch(3)), whose lookups remote
+ * hosts cannot slow down, unlike those of hash tables.
  */
 #include <search.h>
 #include <stdio.h>
@@ -15,50 +15,53 @@
 #define MS 1000000ULL
 #define SECOND (1000 * MS)
 
-/* How often use is looked at, at least, where conntrack's table is read for it. */
-#define TABLE_STEP SECOND
-/* Of 10,000 sessions a look takes some 20 ms: so that it never takes much, ns. */
-#define STEP_EACH 50000ULL
-/* What conntrack does not tell: how long packets are, octets. */
+/* Maximum interval of dumps if they measure use, ns. */
+#define DUMP_INTERVAL SECOND
+/*
+ * Minimum interval of measurements per session, ns: one of 10,000 sessions takes
+ * about 20 ms.
+ */
+#define STEP_PER_SESSION 50000ULL
+/* Length of packets if only conntrack counts them, octets. */
 #define PACKET 1500
-/* Idle times after which silent TCP is taken for dead. */
+/* Idle times after which TCP is taken for dead. */
 #define TCP_IDLE 30
 
 /**
- * struct half_key - tells a half from all others
+ * struct direction_key - a direction of a connection
  * @flow: its packets as they leave
- * @id: conntrack's, of the connection
+ * @id: conntrack's ID of the connection
  */
-struct half_key {
+struct direction_key {
 	struct slbn_flow flow;
 	u32 id;
 };
 
 /**
- * struct connection - one whose packets from an own host are of interest
- * @key: of that half
- * @list: of all of them
- * @sender: the own host
- * @found: what it belongs to; NULL: it is silent
- * @bytes: sent so far
- * @active: when it was known to send, ns
- * @round: when it was told of
+ * struct connection - a connection of a local host
+ * @key: the direction from the local host; first member, for lookups
+ * @list: list of all connections
+ * @sender: the local host
+ * @detected: its flow; NULL: it is idle
+ * @bytes: sent, when last read
+ * @active: when it last sent, as far as known, ns
+ * @dump: dump that it was last in, or the one before its last event
  */
 struct connection {
-	struct half_key key;
+	struct direction_key key;
 
 	LIST_ENTRY(connection) list;
 	u8 sender[16];
-	struct found *found;
+	struct detected_flow *detected;
 	u64 bytes;
 	u64 active;
-	u32 round;
+	u32 dump;
 };
 
-/* Keys have no holes, and are the first member of what has them. */
-static int compare_halves(const void *a, const void *b)
+/* Keys have no padding. */
+static int compare_directions(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct half_key));
+	return memcmp(a, b, sizeof(struct direction_key));
 }
 
 static int compare_flows(const void *a, const void *b)
@@ -66,8 +69,8 @@ static int compare_flows(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct slbn_flow));
 }
 
-static bool within(const struct flows_prefix *prefix, u16 family,
-		   const u8 *address)
+static bool prefix_matches(const struct flows_prefix *prefix, u16 family,
+			   const u8 *address)
 {
 	u8 octets = prefix->length / 8, bits = prefix->length % 8;
 	u8 mask = 0xff00 >> bits;
@@ -77,19 +80,19 @@ static bool within(const struct flows_prefix *prefix, u16 family,
 	       (!bits || !((prefix->address[octets] ^ address[octets]) & mask));
 }
 
-static bool is_own(const struct flows_config *config, u16 family,
-		   const u8 *address)
+static bool is_local(const struct flows_config *config, u16 family,
+		     const u8 *address)
 {
 	u32 n;
 
 	for (n = 0; n < config->host_count; n++)
-		if (within(&config->hosts[n], family, address))
+		if (prefix_matches(&config->hosts[n], family, address))
 			return true;
 	return false;
 }
 
-static bool wanted_ports(const struct flows_config *config,
-			 const struct slbn_flow *flow)
+static bool ports_match(const struct flows_config *config,
+			const struct slbn_flow *flow)
 {
 	u32 n;
 
@@ -105,12 +108,11 @@ static bool wanted_ports(const struct flows_config *config,
 	return !config->port_count;
 }
 
-static bool is_one_host(const struct slbn_flow *flow)
+static bool is_unicast(const struct slbn_flow *flow)
 {
 	return flow->destination[0] < (flow->family == AF_INET ? 224 : 255);
 }
 
-/* Control packets are nobody's flow. */
 static bool is_control(const struct slbn_flow *flow)
 {
 	return flow->protocol == IPPROTO_UDP &&
@@ -118,196 +120,201 @@ static bool is_control(const struct slbn_flow *flow)
 		flow->destination_port == SLBN_PORT);
 }
 
-/* Is this what an own host, @sender, sends to others? */
-static bool is_wanted(const struct flows_config *config,
-		      const struct slbn_flow *flow, const u8 *sender)
+/* Do the options select this flow of the host @sender? */
+static bool is_selected(const struct flows_config *config,
+			const struct slbn_flow *flow, const u8 *sender)
 {
-	return is_own(config, flow->family, sender) &&
-	       !is_own(config, flow->family, flow->destination) &&
-	       is_one_host(flow) && !is_control(flow) &&
-	       (!config->chosen || config->protocols[flow->protocol]) &&
-	       wanted_ports(config, flow);
+	return is_local(config, flow->family, sender) &&
+	       !is_local(config, flow->family, flow->destination) &&
+	       is_unicast(flow) && !is_control(flow) &&
+	       (!config->only_protocols || config->protocols[flow->protocol]) &&
+	       ports_match(config, flow);
 }
 
 static struct slbn_flow session_flow(const struct flows_config *config,
 				     const struct slbn_flow *flow)
 {
-	struct slbn_flow wide = *flow;
+	struct slbn_flow aggregate = *flow;
 
 	if (config->pairs) {
-		wide.protocol = 0;
-		wide.source_port = 0;
-		wide.destination_port = 0;
+		aggregate.protocol = 0;
+		aggregate.source_port = 0;
+		aggregate.destination_port = 0;
 	}
-	return wide;
+	return aggregate;
 }
 
-static struct found *find(const struct flows *flows,
-			  const struct slbn_flow *flow)
+static struct detected_flow *find_flow(const struct flows *flows,
+				       const struct slbn_flow *flow)
 {
 	void *const *node = tfind(flow, &flows->by_flow, compare_flows);
 
 	return node ? *node : NULL;
 }
 
-static struct found *add_found(struct flows *flows,
-			       const struct slbn_flow *flow)
+static struct detected_flow *add_flow(struct flows *flows,
+				      const struct slbn_flow *flow)
 {
-	struct found *found = calloc(1, sizeof(*found));
+	struct detected_flow *detected = calloc(1, sizeof(*detected));
 
-	if (!found)
+	if (!detected)
 		return NULL;
-	found->flow = *flow;
-	if (!tsearch(found, &flows->by_flow, compare_flows)) {
-		free(found);
-		return NULL;
-	}
-	found->session = agent_join(flows->agent, flow, flows->config.initial,
-				    flows->now);
-	if (!found->session) {
-		tdelete(found, &flows->by_flow, compare_flows);
-		free(found);
+	detected->flow = *flow;
+	if (!tsearch(detected, &flows->by_flow, compare_flows)) {
+		free(detected);
 		return NULL;
 	}
-	found->session->flags = SLBN_DETECTED;
-	found->session->found = found;
-	LIST_INSERT_HEAD(&flows->found, found, list);
-	return found;
+	detected->session = agent_join(flows->agent, flow,
+				       flows->config.initial, flows->now);
+	if (!detected->session) {
+		tdelete(detected, &flows->by_flow, compare_flows);
+		free(detected);
+		return NULL;
+	}
+	detected->session->flags = SLBN_DETECTED;
+	detected->session->detected = detected;
+	LIST_INSERT_HEAD(&flows->detected, detected, list);
+	return detected;
 }
 
-static void remove_found(struct flows *flows, struct found *found)
+static void remove_flow(struct flows *flows, struct detected_flow *detected)
 {
-	if (found->session) {
-		found->session->found = NULL;
-		agent_leave(flows->agent, found->session, flows->now);
+	if (detected->session) {
+		detected->session->detected = NULL;
+		agent_leave(flows->agent, detected->session, flows->now);
 	}
-	tdelete(found, &flows->by_flow, compare_flows);
-	LIST_REMOVE(found, list);
-	free(found);
+	tdelete(detected, &flows->by_flow, compare_flows);
+	LIST_REMOVE(detected, list);
+	free(detected);
 }
 
-/* Without memory it stays silent, until the next table. */
-static void begin(struct flows *flows, struct connection *connection)
+/* Without memory it stays idle until the next dump. */
+static void attach(struct flows *flows, struct connection *connection)
 {
 	struct slbn_flow flow =
 		session_flow(&flows->config, &connection->key.flow);
-	struct found *found = find(flows, &flow) ?: add_found(flows, &flow);
+	struct detected_flow *detected =
+		find_flow(flows, &flow) ?: add_flow(flows, &flow);
 
 	connection->active = flows->now;
-	connection->found = found;
-	if (found)
-		found->connections++;
+	connection->detected = detected;
+	if (detected)
+		detected->connections++;
 }
 
-static void end(struct flows *flows, struct connection *connection)
+static void detach(struct flows *flows, struct connection *connection)
 {
-	struct found *found = connection->found;
+	struct detected_flow *detected = connection->detected;
 
-	connection->found = NULL;
-	if (found && !--found->connections)
-		remove_found(flows, found);
+	connection->detected = NULL;
+	if (detected && !--detected->connections)
+		remove_flow(flows, detected);
 }
 
 static struct connection *find_connection(const struct flows *flows,
-					  const struct half_key *key)
+					  const struct direction_key *key)
 {
-	void *const *node = tfind(key, &flows->by_half, compare_halves);
+	void *const *node =
+		tfind(key, &flows->by_direction, compare_directions);
 
 	return node ? *node : NULL;
 }
 
-static void add_connection(struct flows *flows, const struct half_key *key,
-			   const struct track_half *half, const u8 *sender)
+static void add_connection(struct flows *flows, const struct direction_key *key,
+			   const struct track_direction *direction,
+			   const u8 *sender)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
 	if (!connection)
 		return;
 	connection->key = *key;
-	if (!tsearch(connection, &flows->by_half, compare_halves)) {
+	if (!tsearch(connection, &flows->by_direction, compare_directions)) {
 		free(connection);
 		return;
 	}
 	LIST_INSERT_HEAD(&flows->connections, connection, list);
 	memcpy(connection->sender, sender, sizeof(connection->sender));
-	connection->round = flows->round;
-	if (half->bytes == TRACK_UNCOUNTED) {
-		begin(flows, connection);
+	connection->dump = flows->dump;
+	if (direction->bytes == TRACK_UNCOUNTED) {
+		attach(flows, connection);
 		return;
 	}
-	/* Of the table: it may be long dead, so see soon whether it sends more. */
-	connection->bytes = half->bytes;
+	/* From a dump: it may have ended long ago, so check soon whether it sends. */
+	connection->bytes = direction->bytes;
 	connection->active = flows->now;
-	flows->list_at = fp_min64(flows->list_at, flows->now + DEMAND_STEP);
+	flows->dump_at = fp_min64(flows->dump_at, flows->now + DEMAND_STEP);
 }
 
 static void remove_connection(struct flows *flows,
 			      struct connection *connection)
 {
-	end(flows, connection);
-	tdelete(connection, &flows->by_half, compare_halves);
+	detach(flows, connection);
+	tdelete(connection, &flows->by_direction, compare_directions);
 	LIST_REMOVE(connection, list);
 	free(connection);
 }
 
-/* What it has sent since it was told of before. */
-static u64 sent_since(struct connection *connection, u64 bytes)
+/* Bytes sent since it was last read. */
+static u64 bytes_since(struct connection *connection, u64 bytes)
 {
-	u64 before = connection->bytes;
+	u64 previous = connection->bytes;
 
 	connection->bytes = bytes;
-	/* Others may set conntrack's counters to zero. */
-	return bytes >= before ? bytes - before : bytes;
+	/* Other programs may reset conntrack's counters. */
+	return bytes >= previous ? bytes - previous : bytes;
 }
 
 static void update(struct flows *flows, struct connection *connection,
-		   const struct track_half *half)
+		   const struct track_direction *direction)
 {
-	u64 more = 0;
+	u64 sent = 0;
 
-	connection->round = flows->round;
-	if (half->bytes != TRACK_UNCOUNTED) {
-		more = sent_since(connection, half->bytes);
-		if (!more)
+	connection->dump = flows->dump;
+	if (direction->bytes != TRACK_UNCOUNTED) {
+		sent = bytes_since(connection, direction->bytes);
+		if (!sent)
 			return;
 	}
-	/* Of what nobody counts it cannot be said that it is silent. */
+	/* Without a counter, assume that it is active. */
 	connection->active = flows->now;
-	if (!connection->found)
-		begin(flows, connection);
-	if (connection->found)
-		connection->found->counted += more;
+	if (!connection->detected)
+		attach(flows, connection);
+	if (connection->detected)
+		connection->detected->counted += sent;
 }
 
-static void seen(void *context, const struct track_connection *connection)
+static void update_connection(void *context,
+			      const struct track_connection *connection)
 {
 	struct flows *flows = context;
 	unsigned int n;
 
-	for (n = 0; n < TRACK_HALVES; n++) {
-		const struct track_half *half = &connection->halves[n];
-		const u8 *sender = connection->halves[!n].flow.destination;
-		struct half_key key = { .flow = half->flow,
-					.id = connection->id };
+	for (n = 0; n < TRACK_DIRECTIONS; n++) {
+		const struct track_direction *direction =
+			&connection->directions[n];
+		const u8 *sender = connection->directions[!n].flow.destination;
+		struct direction_key key = { .flow = direction->flow,
+					     .id = connection->id };
 		struct connection *known = find_connection(flows, &key);
-		bool over = connection->gone || half->ended;
+		bool ended = connection->destroyed || direction->ended;
 
-		if (known && over)
+		if (known && ended)
 			remove_connection(flows, known);
 		else if (known)
-			update(flows, known, half);
-		else if (half->started && !over &&
-			 is_wanted(&flows->config, &half->flow, sender))
-			add_connection(flows, &key, half, sender);
+			update(flows, known, direction);
+		else if (direction->started && !ended &&
+			 is_selected(&flows->config, &direction->flow, sender))
+			add_connection(flows, &key, direction, sender);
 	}
 }
 
-/* A session has done so much since it began, or since some time after. */
-static void follow(struct flows *flows, struct session *session,
-		   const struct enforce_use *use)
+/* Update the demand of a session by the counters @use. */
+static void update_demand(struct flows *flows, struct session *session,
+			  const struct enforce_use *use)
 {
 	u64 rate = session->source.rate, demand = session->source.D;
-	struct demand_seen seen = {
+	struct demand_sample sample = {
 		.now = flows->now,
 		.bytes = use->bytes,
 		.drops = use->drops,
@@ -315,49 +322,49 @@ static void follow(struct flows *flows, struct session *session,
 		.rtt = session->rtt,
 		.rate = rate,
 		.demand = demand,
-		/* More is to be had only if no link restricts it. */
-		.restricted = session->source.pkt.bottleneck == SLBN_NO_HOP &&
-			      rate >= demand,
+		.demand_limited =
+			session->source.pkt.bottleneck == SLBN_NO_HOP &&
+			rate >= demand,
 	};
-	u64 wanted = demand_follow(&session->use, &seen);
+	u64 new_demand = demand_update(&session->use, &sample);
 
-	wanted = fp_min64(wanted, SLBN_RATE_MAX);
-	if (session->found && wanted != demand)
-		agent_change(flows->agent, session, wanted, flows->now);
+	new_demand = fp_min64(new_demand, SLBN_RATE_MAX);
+	if (session->detected && new_demand != demand)
+		agent_change(flows->agent, session, new_demand, flows->now);
 }
 
-/* By packets as they left. */
-static void follow_all(struct flows *flows)
+/* By the counters of rate enforcement, for all sessions. */
+static void measure_enforced(struct flows *flows)
 {
 	const struct agent *agent = flows->agent;
 	struct enforce_use use;
 	u32 n;
 
-	for (n = 0; n < agent->places; n++) {
+	for (n = 0; n < agent->entries; n++) {
 		struct session *session = agent->sessions[n];
 
-		if (session->used &&
+		if (session->in_use &&
 		    enforce_read(flows->enforce, &session->flow, &use))
-			follow(flows, session, &use);
+			update_demand(flows, session, &use);
 	}
 }
 
-/* By what conntrack has counted. */
-static void follow_found(struct flows *flows)
+/* By the counters of conntrack, for detected flows. */
+static void measure_tracked(struct flows *flows)
 {
-	struct found *found;
+	struct detected_flow *detected;
 
-	LIST_FOREACH(found, &flows->found, list)
+	LIST_FOREACH(detected, &flows->detected, list)
 	{
-		struct enforce_use use = { .bytes = found->counted };
+		struct enforce_use use = { .bytes = detected->counted };
 
-		if (found->session)
-			follow(flows, found->session, &use);
+		if (detected->session)
+			update_demand(flows, detected->session, &use);
 	}
 }
 
-/* The table has been read: what it did not mention is not there any more. */
-static void listed(void *context)
+/* Remove the connections that the dump did not contain. */
+static void finish_dump(void *context)
 {
 	struct flows *flows = context;
 	struct connection *connection, *next;
@@ -368,33 +375,33 @@ static void listed(void *context)
 		u64 idle = flows->config.idle * (tcp ? TCP_IDLE : 1);
 
 		next = LIST_NEXT(connection, list);
-		if (connection->round != flows->round)
+		if (connection->dump != flows->dump)
 			remove_connection(flows, connection);
 		else if (flows->now - connection->active >= idle)
-			end(flows, connection);
+			detach(flows, connection);
 	}
 	if (!flows->enforce)
-		follow_found(flows);
+		measure_tracked(flows);
 }
 
-static void lost(void *context)
+static void request_dump(void *context)
 {
 	struct flows *flows = context;
 
-	flows->list_at = flows->now;
+	flows->dump_at = flows->now;
 }
 
-static const struct track_events events = {
-	.seen = seen,
-	.listed = listed,
-	.lost = lost,
+static const struct track_callbacks callbacks = {
+	.update = update_connection,
+	.dump_done = finish_dump,
+	.events_lost = request_dump,
 };
 
 /**
- * flows_init() - look for no flows yet
- * @flows: all of it is set
- * @agent: who looks after the sessions
- * @enforce: who holds them to their rates; NULL: nobody
+ * flows_init() - initialize, without flow detection
+ * @flows: flow detection
+ * @agent: the sessions
+ * @enforce: rate enforcement; NULL: none
  */
 void flows_init(struct flows *flows, struct agent *agent,
 		struct enforce *enforce)
@@ -403,27 +410,27 @@ void flows_init(struct flows *flows, struct agent *agent,
 }
 
 /**
- * flows_open() - begin to look for flows
- * @flows: the flows, not open
- * @config: what the user chooses; there are own hosts
+ * flows_open() - start flow detection
+ * @flows: flow detection, not active
+ * @config: options, with local hosts
  * @now: ns
  *
- * Return: 0, or a negative error of errno.h: then there is nothing to close.
+ * Return: 0, or a negative errno: then flows_close() is not needed.
  */
 int flows_open(struct flows *flows, const struct flows_config *config, u64 now)
 {
 	int error;
 
 	flows->config = *config;
-	flows->list_at = now;
-	error = track_open(&flows->track, &events, flows);
+	flows->dump_at = now;
+	error = track_open(&flows->track, &callbacks, flows);
 	flows->open = !error;
 	return error;
 }
 
 /**
- * flows_close() - look for flows no more; the sessions of those that were found end
- * @flows: the flows
+ * flows_close() - stop flow detection; sessions of detected flows leave
+ * @flows: flow detection
  * @now: ns
  */
 void flows_close(struct flows *flows, u64 now)
@@ -437,26 +444,26 @@ void flows_close(struct flows *flows, u64 now)
 	track_close(&flows->track);
 }
 
-/* Where a connection belongs may be another session than before. */
-static void sort_anew(struct flows *flows, struct connection *connection)
+/* Move a connection to another session if the options require it. */
+static void reassign(struct flows *flows, struct connection *connection)
 {
 	struct slbn_flow flow =
 		session_flow(&flows->config, &connection->key.flow);
 
-	if (!connection->found ||
-	    !compare_flows(&flow, &connection->found->flow))
+	if (!connection->detected ||
+	    !compare_flows(&flow, &connection->detected->flow))
 		return;
-	end(flows, connection);
-	begin(flows, connection);
+	detach(flows, connection);
+	attach(flows, connection);
 }
 
 /**
- * flows_configure() - the user chooses something else
- * @flows: the flows, open
- * @config: this
+ * flows_configure() - change the options
+ * @flows: flow detection, active
+ * @config: options, with local hosts
  * @now: ns
  *
- * Sessions that are still wanted stay.
+ * Sessions that the new options select remain.
  */
 void flows_configure(struct flows *flows, const struct flows_config *config,
 		     u64 now)
@@ -465,22 +472,22 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 
 	flows->now = now;
 	flows->config = *config;
-	/* Others may be wanted now. */
-	flows->list_at = now;
+	/* They may select other connections. */
+	flows->dump_at = now;
 	for (connection = LIST_FIRST(&flows->connections); connection;
 	     connection = next) {
 		next = LIST_NEXT(connection, list);
-		if (is_wanted(config, &connection->key.flow,
-			      connection->sender))
-			sort_anew(flows, connection);
+		if (is_selected(config, &connection->key.flow,
+				connection->sender))
+			reassign(flows, connection);
 		else
 			remove_connection(flows, connection);
 	}
 }
 
 /**
- * flows_due() - when flows_run() has something to do
- * @flows: the flows
+ * flows_due() - when flows_run() must be called
+ * @flows: flow detection
  *
  * Return: ns; ~0: never.
  */
@@ -488,77 +495,77 @@ u64 flows_due(const struct flows *flows)
 {
 	u64 due = ~0ULL;
 
-	if (flows->open && !flows->track.listing)
-		due = flows->list_at;
+	if (flows->open && !flows->track.dumping)
+		due = flows->dump_at;
 	if (flows->enforce && flows->agent->count)
 		due = fp_min64(due, flows->step_at);
 	return due;
 }
 
 /**
- * flows_run() - do what is due
- * @flows: the flows
+ * flows_run() - measure use and start dumps when they are due
+ * @flows: flow detection
  * @now: ns
  */
 void flows_run(struct flows *flows, u64 now)
 {
-	u64 pause = flows->config.idle / 2;
+	u64 interval = flows->config.idle / 2;
 
 	flows->now = now;
 	if (flows->enforce && now >= flows->step_at) {
 		flows->step_at =
-			now +
-			fp_max64(DEMAND_STEP, STEP_EACH * flows->agent->count);
-		follow_all(flows);
+			now + fp_max64(DEMAND_STEP,
+				       STEP_PER_SESSION * flows->agent->count);
+		measure_enforced(flows);
 	}
 	if (!flows->open)
 		return;
-	if (now < flows->list_at || flows->track.listing)
+	if (now < flows->dump_at || flows->track.dumping)
 		return;
 	if (!flows->enforce)
-		pause = fp_min64(pause, TABLE_STEP);
-	flows->list_at = now + pause;
-	flows->round++;
-	track_list(&flows->track);
+		interval = fp_min64(interval, DUMP_INTERVAL);
+	flows->dump_at = now + interval;
+	flows->dump++;
+	track_dump(&flows->track);
 }
 
 /**
- * flows_serve() - conntrack has something to say
- * @flows: the flows
+ * flows_receive() - process messages of conntrack
+ * @flows: flow detection
  * @now: ns
  */
-void flows_serve(struct flows *flows, u64 now)
+void flows_receive(struct flows *flows, u64 now)
 {
 	if (!flows->open)
 		return;
 	flows->now = now;
-	track_serve(&flows->track);
+	track_receive(&flows->track);
 }
 
 /**
- * flows_gone() - a session is over
- * @session: the session, perhaps not one of ours
+ * flows_session_ended() - a session ended
+ * @session: the session, of any kind
  *
- * If it is over before its flow, somebody wanted that; it is not joined again.
+ * If a client ended the session of a detected flow, the flow does not join again.
  */
-void flows_gone(struct session *session)
+void flows_session_ended(struct session *session)
 {
-	if (!session->found)
+	if (!session->detected)
 		return;
-	session->found->session = NULL;
-	session->found = NULL;
+	session->detected->session = NULL;
+	session->detected = NULL;
 }
 
 /**
- * flows_know() - is there a session of just this flow?
- * @flows: the flows
- * @flow: the flow
+ * flows_has_session() - does a detected flow have a session?
+ * @flows: flow detection
+ * @flow: the flow of the session
  *
- * Return: whether there is one that was found, and is not leaving.
+ * Return: whether it has one, which is not leaving.
  */
-bool flows_know(const struct flows *flows, const struct slbn_flow *flow)
+bool flows_has_session(const struct flows *flows, const struct slbn_flow *flow)
 {
-	const struct found *found = find(flows, flow);
+	const struct detected_flow *detected = find_flow(flows, flow);
 
-	return found && found->session;
+	return detected && detected->session;
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Flows of own hosts: found, given a session, and forgotten.
+ * Flow detection: joins, changes and leaves sessions for the flows of local hosts.
  *
  * In the paper (NCA 2012, section II) the application joins, changes and leaves.
- * Here hosts know nothing of SLBN, so what they do is read from their packets.
- * Connection tracking (track.h) tells which connections there are. One half of a
- * connection between an own host and another one leaves the domain's edge here,
- * that which the own host sends; it is what we can hold to a rate, and it becomes
- * a session. Traffic between own hosts, and between others, is none of our business.
+ * Here hosts do not know SLBN, and slbnd detects their flows by connection
+ * tracking (track.h). One direction of a connection between a local and a remote
+ * host enters the domain here, that from the local host: slbnd can limit it to a
+ * rate, and it gets a session. Traffic between local hosts, or between remote
+ * hosts, gets none.
  *
- * Join: when the half's first packet is seen, with a first demand that does little
- * harm. Leave: TCP when its sender says so (FIN, RST), others when they have sent
- * nothing for some time. TCP that has been silent for much longer is taken for dead
- * (conntrack believes in it for days); as others, it is back when it sends.
+ * Join: at the first packet of the direction, with a small initial demand. Leave:
+ * when TCP's sender has finished (FIN, RST); for other protocols after an idle
+ * time. TCP is taken for dead after TCP_IDLE idle times (conntrack keeps it for
+ * days). A flow that sends again joins again.
  *
- * Change: demand follows use, which is looked at in steps (demand.h). Where packets
- * are counted as they leave, that is done for all sessions, so that it can be told;
- * but what a program has asked for is its own affair.
+ * Change: the demand follows use, measured in steps (demand.h). With rate
+ * enforcement use is measured for all sessions, and reported to clients; sessions
+ * that clients joined keep the demand that they asked for.
  *
- * What is missed, because events were lost or slbnd was restarted, is found in
- * conntrack's table, which is read twice in each idle time. But connections that
- * ended while nobody looked stand there, too, for days. So what is found there is
- * a flow when it is seen to send.
+ * Connections whose events were lost, or that existed before slbnd started, are
+ * found by dumps of conntrack's table, twice in each idle time. The table also
+ * has connections that ended long ago without FIN: so a connection from a dump
+ * joins only when its counter increases.
  */
 #ifndef SLBND_FLOWS_H
 #define SLBND_FLOWS_H
@@ -36,10 +36,10 @@
 #define FLOWS_PORTS 64
 
 /**
- * struct flows_prefix - addresses that begin alike
+ * struct flows_prefix - an address prefix
  * @address: as in struct slbn_flow
  * @family: AF_INET or AF_INET6
- * @length: bits that count
+ * @length: bits
  */
 struct flows_prefix {
 	u8 address[16];
@@ -58,23 +58,23 @@ struct flows_ports {
 };
 
 /**
- * struct flows_config - what the user chooses
- * @hosts: own hosts
- * @host_count: of @hosts; 0: flows are not looked for
- * @ports: one end of a flow must have one of these
- * @port_count: of @ports; 0: any
- * @chosen: only some protocols are wanted
- * @protocols: these
+ * struct flows_config - options
+ * @hosts: prefixes of local hosts
+ * @host_count: number of @hosts; 0: no flow detection
+ * @ports: ports, one of which a flow must have at either end
+ * @port_count: number of @ports; 0: any port
+ * @only_protocols: detect only @protocols
+ * @protocols: by protocol number
  * @pairs: one session for all flows of a source and a destination
- * @idle: how long a flow may be silent, ns
- * @initial: first demand, bit/s
+ * @idle: idle time after which a flow ends, ns
+ * @initial: initial demand, bit/s
  */
 struct flows_config {
 	struct flows_prefix hosts[FLOWS_PREFIXES];
 	u32 host_count;
 	struct flows_ports ports[FLOWS_PORTS];
 	u32 port_count;
-	bool chosen;
+	bool only_protocols;
 	bool protocols[256];
 	bool pairs;
 	u64 idle;
@@ -84,37 +84,37 @@ struct flows_config {
 struct connection;
 
 /**
- * struct found - what has become a session: a flow, or those of a pair
- * @flow: as the session has it; keys are first
- * @list: of all that were found
- * @connections: how many belong to it
- * @session: its session; NULL: somebody has ended that
- * @counted: bytes of its connections, as conntrack has them
+ * struct detected_flow - the connections of one session: one, or those of a pair
+ * @flow: of the session; first member, for lookups
+ * @list: list of all detected flows
+ * @connections: number of its connections
+ * @session: its session; NULL: a client ended it
+ * @counted: bytes of its connections, by conntrack
  */
-struct found {
+struct detected_flow {
 	struct slbn_flow flow;
 
-	LIST_ENTRY(found) list;
+	LIST_ENTRY(detected_flow) list;
 	u32 connections;
 	struct session *session;
 	u64 counted;
 };
 
 /**
- * struct flows - all that was found
- * @config: what the user chooses
- * @agent: who looks after the sessions
- * @enforce: who holds them to their rates; NULL: nobody
- * @track: who tells of connections
- * @open: they are looked for
- * @connections: those of interest
- * @by_half: the same, by their half of interest
- * @found: what has become a session
- * @by_flow: the same, by their flow
- * @round: number of the table that is read, or was last
- * @list_at: when to read the table again, ns
- * @step_at: when to look at what is used, ns
- * @now: while something is told
+ * struct flows - flow detection
+ * @config: options
+ * @agent: the sessions
+ * @enforce: rate enforcement; NULL: none
+ * @track: connection tracking
+ * @open: flow detection is active
+ * @connections: connections of local hosts that the options select
+ * @by_direction: tree of the same, by direction from the local host
+ * @detected: detected flows
+ * @by_flow: tree of the same, by flow
+ * @dump: number of the current or last dump
+ * @dump_at: when the next dump is due, ns
+ * @step_at: when the next measurement of use is due, ns
+ * @now: time during callbacks, ns
  */
 struct flows {
 	struct flows_config config;
@@ -123,11 +123,11 @@ struct flows {
 	struct track track;
 	bool open;
 	LIST_HEAD(, connection) connections;
-	void *by_half;
-	LIST_HEAD(, found) found;
+	void *by_direction;
+	LIST_HEAD(, detected_flow) detected;
 	void *by_flow;
-	u32 round;
-	u64 list_at;
+	u32 dump;
+	u64 dump_at;
 	u64 step_at;
 	u64 now;
 };
@@ -140,8 +140,8 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 		     u64 now);
 u64 flows_due(const struct flows *flows);
 void flows_run(struct flows *flows, u64 now);
-void flows_serve(struct flows *flows, u64 now);
-void flows_gone(struct session *session);
-bool flows_know(const struct flows *flows, const struct slbn_flow *flow);
+void flows_receive(struct flows *flows, u64 now);
+void flows_session_ended(struct session *session);
+bool flows_has_session(const struct flows *flows, const struct slbn_flow *flow);
 
 #endif /* SLBND_FLOWS_H */

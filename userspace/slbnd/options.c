@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the user chooses: options.h says how.
+ * Options of slbnd. See options.h.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,23 +13,23 @@
 #include "../common/units.h"
 #include "options.h"
 
-/* A line may hold all prefixes that there is room for. */
+/* Longest line, with space for the maximum number of prefixes. */
 #define LINE_LENGTH 4096
 
-/* Where a word stands, for complaints. */
-struct place {
+/* Where an option was given, for error messages. */
+struct origin {
 	const char *file; /* NULL: the command line */
 	unsigned int line;
 };
 
-static bool complain(const struct place *place, const char *word,
-		     const char *what)
+static bool report(const struct origin *origin, const char *name,
+		   const char *problem)
 {
-	if (place->file)
-		fprintf(stderr, "slbnd: %s:%u: %s: %s\n", place->file,
-			place->line, word, what);
+	if (origin->file)
+		fprintf(stderr, "slbnd: %s:%u: %s: %s\n", origin->file,
+			origin->line, name, problem);
 	else
-		fprintf(stderr, "slbnd: --%s: %s\n", word, what);
+		fprintf(stderr, "slbnd: --%s: %s\n", name, problem);
 	return false;
 }
 
@@ -86,7 +86,7 @@ static bool read_group(struct options *options, const char *text)
 	return true;
 }
 
-/* A key is a secret: in a file of its own, never on the command line. */
+/* The key is a secret: read it from a file, not from the command line. */
 static bool read_key(struct options *options, const char *path)
 {
 	char text[2 * SIPHASH_KEY_LENGTH + 2] = "";
@@ -115,20 +115,20 @@ static bool read_key(struct options *options, const char *path)
 	return true;
 }
 
-/* Read the parts of a list, "PART,PART", one by one. */
+/* Parse a list, "PART,PART". */
 static bool read_list(struct options *options, const char *text,
 		      bool (*read)(struct options *options, char *part))
 {
 	char copy[LINE_LENGTH];
 	char *rest = copy, *part;
-	bool fine = true;
+	bool valid = true;
 
 	if (strlen(text) >= sizeof(copy))
 		return false;
 	strcpy(copy, text);
-	while (fine && (part = strsep(&rest, ",")))
-		fine = read(options, part);
-	return fine;
+	while (valid && (part = strsep(&rest, ",")))
+		valid = read(options, part);
+	return valid;
 }
 
 static bool zeros_after(const u8 *address, u32 bits, u32 all)
@@ -157,7 +157,7 @@ static bool read_prefix(struct options *options, char *part)
 	length = all;
 	if (slash && (!units_count(slash, "", &length) || length > all))
 		return false;
-	/* What stands behind the prefix is most likely a mistake. */
+	/* Bits set behind the prefix are most likely a mistake. */
 	if (!zeros_after(prefix.address, length, all) ||
 	    flows->host_count == FLOWS_PREFIXES)
 		return false;
@@ -213,7 +213,7 @@ static bool read_protocol(struct options *options, char *part)
 static bool read_only(struct options *options, const char *text)
 {
 	memset(options->flows.protocols, 0, sizeof(options->flows.protocols));
-	options->flows.chosen = true;
+	options->flows.only_protocols = true;
 	return read_list(options, text, read_protocol);
 }
 
@@ -254,75 +254,75 @@ static bool read_devices(struct options *options, const char *text)
 }
 
 static const struct {
-	const char *word;
+	const char *name;
 	bool (*read)(struct options *options, const char *text);
-	const char *takes;
+	const char *syntax;
 	const char *help;
-} words[] = {
+} known[] = {
 	{ "epoch", read_epoch, "must be 10ms to 3600s",
 	  "TIME      epoch of the domain's links (1s)" },
 	{ "pause", read_pause, "must be 1us to 1s",
-	  "TIME      between a session's cycles, at least (5ms)" },
+	  "TIME      minimum pause between the cycles of a session (5ms)" },
 	{ "control", read_control, "must be 0.1% to 100%",
-	  "PERCENT of a session's rate for its control packets (1%)" },
+	  "PERCENT limit of control packets, of the session's rate (1%)" },
 	{ "hops", read_hops, "must be an even number from 2 to 64",
-	  "NUMBER     links on the longest path (32)" },
+	  "NUMBER     maximum number of links on a path (32)" },
 	{ "socket", read_socket,
 	  "must be an absolute path of at most 107 bytes",
-	  "PATH     where clients connect (" SLBN_SOCKET ")" },
-	{ "group", read_group, "there is no such group",
-	  "NAME      who may, besides root (root)" },
+	  "PATH     socket for clients (" SLBN_SOCKET ")" },
+	{ "group", read_group, "no such group",
+	  "NAME      group that may connect, besides root (root)" },
 	{ "key-file", read_key,
 	  "must be a file with 32 hexadecimal digits, or none",
-	  "PATH   the domain's key (none)" },
+	  "PATH   file with the domain's key (none)" },
 	{ "hosts", read_hosts,
 	  "must be prefixes, such as 10.1.0.0/16,2001:db8::/32, at most 64",
-	  "PREFIX,.. own hosts, whose flows are found (none are)" },
+	  "PREFIX,.. local hosts, whose flows are detected (none)" },
 	{ "only", read_only, "must be protocols, such as tcp,udp",
-	  "NAME,..    flows of these protocols (all)" },
+	  "NAME,..    detect only these protocols (all)" },
 	{ "ports", read_ports,
 	  "must be ports, such as 80,443,5000-5100, at most 64",
-	  "PORTS,..  flows with one of these ports at either end (all)" },
+	  "PORTS,..  detect only flows with one of these ports (all)" },
 	{ "sessions", read_sessions, "must be flow or pair",
-	  "KIND   a session for each flow, or pair of hosts (flow)" },
+	  "KIND   flow: one per flow; pair: one per pair of hosts (flow)" },
 	{ "idle", read_idle, "must be 1s to 3600s",
-	  "TIME       silent for so long, a flow is over (10s)" },
+	  "TIME       idle time after which a flow ends (10s)" },
 	{ "initial", read_initial, "must be 1bit to 1000tbit",
-	  "RATE    what a flow asks for at first (1mbit)" },
+	  "RATE    initial demand of a detected flow (1mbit)" },
 	{ "devices", read_devices, "must be names of devices, at most 16",
-	  "NAME,.. flows that leave by these are held to their rates" },
+	  "NAME,.. enforce assigned rates on packets sent by these" },
 };
 
-static bool read_word(struct options *options, const struct place *place,
-		      const char *word, const char *value)
+static bool read_option(struct options *options, const struct origin *origin,
+			const char *name, const char *value)
 {
 	size_t n;
 
-	for (n = 0; n < sizeof(words) / sizeof(*words); n++) {
-		if (strcmp(word, words[n].word))
+	for (n = 0; n < sizeof(known) / sizeof(*known); n++) {
+		if (strcmp(name, known[n].name))
 			continue;
 		if (!value)
-			return complain(place, word, "needs a value");
-		return words[n].read(options, value) ||
-		       complain(place, word, words[n].takes);
+			return report(origin, name, "needs a value");
+		return known[n].read(options, value) ||
+		       report(origin, name, known[n].syntax);
 	}
-	return complain(place, word, "there is no such word; see --help");
+	return report(origin, name, "unknown option; see --help");
 }
 
-static bool read_line(struct options *options, const struct place *place,
+static bool read_line(struct options *options, const struct origin *origin,
 		      char *line)
 {
 	static const char blank[] = " \t\r\n";
-	char *word = line + strspn(line, blank);
+	char *name = line + strspn(line, blank);
 	char *value, *end;
 
-	if (!*word || *word == '#')
+	if (!*name || *name == '#')
 		return true;
-	end = word + strcspn(word, " \t\r\n=");
+	end = name + strcspn(name, " \t\r\n=");
 	value = end + strspn(end, blank);
 	if (*value != '=') {
 		*end = 0;
-		return complain(place, word, "must be \"word = value\"");
+		return report(origin, name, "must be \"name = value\"");
 	}
 	*end = 0;
 	value++;
@@ -330,39 +330,39 @@ static bool read_line(struct options *options, const struct place *place,
 	end = value + strlen(value);
 	while (end > value && strchr(blank, end[-1]))
 		*--end = 0;
-	return read_word(options, place, word, *value ? value : NULL);
+	return read_option(options, origin, name, *value ? value : NULL);
 }
 
-static bool read_file(struct options *options, const char *path, bool needed)
+static bool read_file(struct options *options, const char *path, bool required)
 {
-	struct place place = { .file = path };
+	struct origin origin = { .file = path };
 	char line[LINE_LENGTH];
-	bool fine = true;
+	bool valid = true;
 	FILE *file = fopen(path, "re");
 
 	if (!file) {
-		if (!needed && errno == ENOENT)
+		if (!required && errno == ENOENT)
 			return true;
 		fprintf(stderr, "slbnd: %s: %s\n", path, strerror(errno));
 		return false;
 	}
-	while (fine && fgets(line, sizeof(line), file)) {
-		place.line++;
+	while (valid && fgets(line, sizeof(line), file)) {
+		origin.line++;
 		if (strlen(line) == sizeof(line) - 1)
-			fine = complain(&place, "...", "the line is too long");
+			valid = report(&origin, "...", "the line is too long");
 		else
-			fine = read_line(options, &place, line);
+			valid = read_line(options, &origin, line);
 	}
-	if (fine && ferror(file)) {
-		fprintf(stderr, "slbnd: %s: cannot be read\n", path);
-		fine = false;
+	if (valid && ferror(file)) {
+		fprintf(stderr, "slbnd: %s: read error\n", path);
+		valid = false;
 	}
 	fclose(file);
-	return fine;
+	return valid;
 }
 
-/* The file comes first, wherever it is named. */
-static const char *named_file(int argc, char **argv)
+/* --config applies before all other options, at any position. */
+static const char *config_file(int argc, char **argv)
 {
 	int n;
 
@@ -373,17 +373,17 @@ static const char *named_file(int argc, char **argv)
 }
 
 /**
- * options_read() - read all that the user chooses
- * @options: all of it is set
- * @argc: the command line
- * @argv: the same
+ * options_read() - read the configuration file and the command line
+ * @options: set
+ * @argc: of main()
+ * @argv: of main()
  *
- * Return: what is wanted; OPTIONS_WRONG after a complaint.
+ * Return: what to do; OPTIONS_INVALID after printing an error.
  */
-enum options_want options_read(struct options *options, int argc, char **argv)
+enum options_result options_read(struct options *options, int argc, char **argv)
 {
-	const struct place here = {};
-	const char *file = named_file(argc, argv);
+	const struct origin origin = {};
+	const char *file = config_file(argc, argv);
 	int n;
 
 	*options = (struct options){
@@ -403,29 +403,30 @@ enum options_want options_read(struct options *options, int argc, char **argv)
 			return OPTIONS_VERSION;
 	}
 	if (!read_file(options, file ?: OPTIONS_FILE, file))
-		return OPTIONS_WRONG;
+		return OPTIONS_INVALID;
 	for (n = 1; n < argc; n += 2) {
 		const char *value = n + 1 < argc ? argv[n + 1] : NULL;
 
 		if (strncmp(argv[n], "--", 2)) {
-			fprintf(stderr, "slbnd: what is \"%s\"? See --help\n",
+			fprintf(stderr,
+				"slbnd: unknown argument \"%s\"; see --help\n",
 				argv[n]);
-			return OPTIONS_WRONG;
+			return OPTIONS_INVALID;
 		}
 		if (!strcmp(argv[n], "--config")) {
 			if (value)
 				continue;
-			complain(&here, "config", "needs a value");
-			return OPTIONS_WRONG;
+			report(&origin, "config", "needs a value");
+			return OPTIONS_INVALID;
 		}
-		if (!read_word(options, &here, argv[n] + 2, value))
-			return OPTIONS_WRONG;
+		if (!read_option(options, &origin, argv[n] + 2, value))
+			return OPTIONS_INVALID;
 	}
 	return OPTIONS_RUN;
 }
 
 /**
- * options_help() - say what there is
+ * options_help() - print --help
  */
 void options_help(void)
 {
@@ -433,14 +434,16 @@ void options_help(void)
 
 	puts("Usage: slbnd [OPTION VALUE]...\n"
 	     "\n"
-	     "Speaks SLBN for the sessions of this access router: asks the links on each\n"
-	     "one's path for its rate, again and again, and tells who has asked for it.\n"
-	     "Finds flows of own hosts, makes them sessions, and holds them to their rates.\n");
-	for (n = 0; n < sizeof(words) / sizeof(*words); n++)
-		printf("  --%s %s\n", words[n].word, words[n].help);
-	puts("  --config PATH     read these from a file first, \"word = value\" in each line\n"
-	     "                    (" OPTIONS_FILE ", if there is one)\n"
+	     "The SLBN agent of an access router: keeps sessions for programs and detected\n"
+	     "flows, exchanges control packets with the links on their paths, reports the\n"
+	     "assigned rates, and enforces them.\n");
+	for (n = 0; n < sizeof(known) / sizeof(*known); n++)
+		printf("  --%s %s\n", known[n].name, known[n].help);
+	puts("  --config PATH     configuration file with lines \"name = value\"; options on\n"
+	     "                    the command line override it (" OPTIONS_FILE
+	     ", if it\n"
+	     "                    exists)\n"
 	     "  --help, --version\n"
 	     "\n"
-	     "SIGHUP reads the file again; SIGTERM ends all sessions, then slbnd.");
+	     "SIGHUP reloads the configuration; SIGTERM ends all sessions, then slbnd.");
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the user chooses, on the command line and in a file: the same words.
- *
- * A line of the file is "word = value"; # begins a comment. The command line's
- * "--word value" comes after the file and wins. A file that is wrong anywhere is
- * refused as a whole, with its name, the line and the reason.
+ * Options of slbnd, on the command line ("--NAME VALUE") and in the configuration
+ * file ("NAME = VALUE", with # for comments). The command line overrides the file.
+ * An error in the file is reported with file, line and reason, and nothing of the
+ * file is used.
  */
 #ifndef SLBND_OPTIONS_H
 #define SLBND_OPTIONS_H
@@ -18,15 +17,15 @@
 #define OPTIONS_FILE "/etc/slbnd.conf"
 
 /**
- * struct options - what the user chooses
- * @agent: how sessions are looked after
- * @socket: where clients connect
- * @group: who may, besides root
+ * struct options - all options
+ * @agent: of sessions
+ * @socket: path of the socket for clients
+ * @group: group that may connect, besides root
  * @keyed: control packets are authenticated
- * @key: by this
- * @flows: which flows are found, and what becomes of them
- * @devices: by which flows leave that are held to their rates
- * @device_count: of @devices
+ * @key: the domain's key
+ * @flows: of flow detection
+ * @devices: names of the devices with rate enforcement
+ * @device_count: number of @devices
  */
 struct options {
 	struct agent_config agent;
@@ -39,14 +38,15 @@ struct options {
 	u32 device_count;
 };
 
-enum options_want {
+enum options_result {
 	OPTIONS_RUN,
 	OPTIONS_HELP,
 	OPTIONS_VERSION,
-	OPTIONS_WRONG,
+	OPTIONS_INVALID,
 };
 
-enum options_want options_read(struct options *options, int argc, char **argv);
+enum options_result options_read(struct options *options, int argc,
+				 char **argv);
 void options_help(void);
 
 #endif /* SLBND_OPTIONS_H */

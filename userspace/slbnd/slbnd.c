@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnd: the agent of an access router.
+ * slbnd: the SLBN agent of an access router.
  *
- * In the paper (NCA 2012) hosts ask for rates themselves. Here the first router
- * does it for them: slbnd runs the source's task for each session (agent.c),
- * speaks to the links (wire.c), and tells programs their rates (api.c). It finds
- * the flows of hosts that know nothing of all this (flows.c), and holds flows to
- * their rates where they leave (enforce.c). One thread waits for packets,
- * connections, clients and the next session's time.
+ * In the paper (NCA 2012) hosts are the sources. Here the access router is the
+ * source for them: slbnd runs the source's task of each session (agent.c) over
+ * UDP (transport.c), and reports assigned rates to clients (api.c). It detects the
+ * flows of hosts that do not know SLBN (flows.c), and enforces the assigned rates
+ * (enforce.c). A single thread waits for packets, connections, clients and timers.
  *
- * SIGTERM and SIGINT end all sessions, wait for their Leaves to be answered, or
- * for GOODBYE, and end slbnd. SIGHUP reads the configuration again; sessions stay.
- * With a supervisor that wants to know (NOTIFY_SOCKET), it is told.
+ * SIGTERM and SIGINT end all sessions, and slbnd as soon as their Leaves are
+ * answered, or after LEAVE_TIMEOUT. SIGHUP reloads the configuration and keeps the
+ * sessions. A service manager is notified by NOTIFY_SOCKET (sd_notify(3)).
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,23 +29,23 @@
 #include "flows.h"
 #include "options.h"
 
-/* Longer than the Leaves of sessions that nobody answers are tried, ns. */
-#define GOODBYE 3000000000ULL
+/* Longer than Leaves are retransmitted without an answer, ns. */
+#define LEAVE_TIMEOUT 3000000000ULL
 #define EVENTS 64
-/* Batches of packets before others have their turn. */
-#define TURN 16
+/* Maximum batches of packets per iteration of the main loop. */
+#define RECEIVE_BATCHES 16
 
 /**
- * struct slbnd - all of it
- * @options: what the user chooses
- * @transport: packets
+ * struct slbnd - the state of the program
+ * @options: options
+ * @transport: control packets
  * @agent: sessions
  * @api: clients
- * @flows: flows that were found
- * @enforce: holds flows to their rates; NULL: nothing does
- * @full: there were too many for that, which was said
- * @signals: signals
- * @ending: when it is to end at the latest, ns; 0: it is not
+ * @flows: flow detection
+ * @enforce: rate enforcement; NULL: none
+ * @enforce_failed: a failure of it was logged
+ * @signals: signalfd
+ * @deadline: when to exit at the latest, ns; 0: no exit requested
  */
 struct slbnd {
 	struct options options;
@@ -55,9 +54,9 @@ struct slbnd {
 	struct api api;
 	struct flows flows;
 	struct enforce *enforce;
-	bool full;
+	bool enforce_failed;
 	int signals;
-	u64 ending;
+	u64 deadline;
 };
 
 static struct slbnd slbnd;
@@ -70,7 +69,7 @@ static u64 clock_now(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* Tell a supervisor, as sd_notify(3) does. */
+/* Notify the service manager, as sd_notify(3) does. */
 static void notify(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
@@ -92,74 +91,83 @@ static void notify(const char *state)
 	close(fd);
 }
 
-/* Sessions that stall, or leave, keep the rate that they had last. */
-static void hold(const struct session *session)
+/* Sessions that stall or leave keep their last rate. */
+static void enforce_rate(const struct session *session)
 {
 	int error = 0;
 
 	if (slbnd.enforce && session->source.rate)
 		error = enforce_set(slbnd.enforce, &session->flow,
 				    session->source.rate);
-	if (error && !slbnd.full) {
+	if (error && !slbnd.enforce_failed) {
 		fprintf(stderr,
-			"slbnd: a flow cannot be held to its rate: %s\n",
+			"slbnd: the rate of a flow cannot be enforced: %s\n",
 			strerror(-error));
-		slbnd.full = true;
+		slbnd.enforce_failed = true;
 	}
 }
 
-static void moved(struct agent *agent, struct session *session)
+static void session_changed(struct agent *agent, struct session *session)
 {
 	(void)agent;
-	hold(session);
-	api_tell(&slbnd.api, session, SLBN_SAY_SESSION);
+	enforce_rate(session);
+	api_notify(&slbnd.api, session, SLBN_SAY_SESSION);
 }
 
-static void gone(struct agent *agent, struct session *session)
+static void session_ended(struct agent *agent, struct session *session)
 {
 	(void)agent;
-	flows_gone(session);
-	/* The flow may have come back before its first session was over. */
-	if (slbnd.enforce && !flows_know(&slbnd.flows, &session->flow))
+	flows_session_ended(session);
+	/* The flow may have joined again before its first session ended. */
+	if (slbnd.enforce && !flows_has_session(&slbnd.flows, &session->flow))
 		enforce_remove(slbnd.enforce, &session->flow);
-	api_tell(&slbnd.api, session, SLBN_SAY_GONE);
+	api_notify(&slbnd.api, session, SLBN_SAY_GONE);
 }
 
-static const struct agent_events events = {
-	.moved = moved,
-	.gone = gone,
+static const struct agent_callbacks callbacks = {
+	.changed = session_changed,
+	.ended = session_ended,
 };
 
-static void received(void *context, u8 *data, size_t length,
-		     const struct transport_peer *from)
+static void receive_packet(void *context, u8 *data, size_t length,
+			   const struct transport_peer *from)
 {
 	(void)context;
 	agent_receive(&slbnd.agent, data, length, from, clock_now());
 }
 
-static bool watch(int fd, void *data)
+static void receive_packets(void)
+{
+	int n;
+
+	for (n = 0; n < RECEIVE_BATCHES; n++)
+		if (!transport_receive(&slbnd.transport, receive_packet, NULL))
+			return;
+}
+
+static bool poll_fd(int fd, void *data)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
 
 	return fd < 0 || !epoll_ctl(slbnd.api.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Without connection tracking there is still what programs ask for. */
-static void find_flows(const struct flows_config *config)
+/* Without connection tracking, only clients join sessions. */
+static void detect_flows(const struct flows_config *config)
 {
 	int error = flows_open(&slbnd.flows, config, clock_now());
 
 	if (error) {
 		fprintf(stderr,
-			"slbnd: no flows are found: connection tracking: %s\n",
+			"slbnd: no flow detection: connection tracking: %s\n",
 			strerror(-error));
 		return;
 	}
-	watch(track_fd(&slbnd.flows.track, false), &slbnd.flows);
-	watch(track_fd(&slbnd.flows.track, true), &slbnd.flows);
+	poll_fd(track_fd(&slbnd.flows.track, false), &slbnd.flows);
+	poll_fd(track_fd(&slbnd.flows.track, true), &slbnd.flows);
 }
 
-static void hold_flows(const struct options *options)
+static void open_enforcement(const struct options *options)
 {
 	const char *devices[ENFORCE_DEVICES];
 	char reason[256] = "";
@@ -176,10 +184,10 @@ static void hold_flows(const struct options *options)
 		fprintf(stderr, "slbnd: devices: %s\n", reason);
 	if (n || options->flows.host_count)
 		fprintf(stderr,
-			"slbnd: rates are told, but nothing is held to them\n");
+			"slbnd: rates are reported, but not enforced\n");
 }
 
-/* Devices keep what stands on them: another choice needs another slbnd. */
+/* Devices cannot be changed without a restart. */
 static bool same_devices(const struct options *options)
 {
 	return options->device_count == slbnd.options.device_count &&
@@ -189,7 +197,7 @@ static bool same_devices(const struct options *options)
 
 static void configure(const struct options *options)
 {
-	/* Paths with room for so many hops, and clients, stay. */
+	/* Existing sessions keep their hop slots; socket and group do not change. */
 	slbnd.agent.config = options->agent;
 	slbnd.transport.keyed = options->keyed;
 	memcpy(slbnd.transport.key, options->key, sizeof(options->key));
@@ -198,43 +206,43 @@ static void configure(const struct options *options)
 	else if (slbnd.flows.open)
 		flows_configure(&slbnd.flows, &options->flows, clock_now());
 	else
-		find_flows(&options->flows);
+		detect_flows(&options->flows);
 }
 
 static void reload(int argc, char **argv)
 {
 	struct options options;
-	bool fine = options_read(&options, argc, argv) == OPTIONS_RUN;
+	bool valid = options_read(&options, argc, argv) == OPTIONS_RUN;
 
 	notify("RELOADING=1");
-	if (fine && !same_devices(&options)) {
+	if (valid && !same_devices(&options)) {
 		fprintf(stderr,
-			"slbnd: devices cannot change while slbnd runs\n");
-		fine = false;
+			"slbnd: devices cannot be changed without a restart\n");
+		valid = false;
 	}
-	if (!fine)
-		fprintf(stderr, "slbnd: all stays as it was\n");
-	else if (!slbnd.ending)
+	if (!valid)
+		fprintf(stderr, "slbnd: the configuration is unchanged\n");
+	else if (!slbnd.deadline)
 		configure(&options);
 	notify("READY=1");
 }
 
-static void end(u64 now)
+static void leave_all(u64 now)
 {
 	struct agent *agent = &slbnd.agent;
 	u32 n;
 
-	if (slbnd.ending)
+	if (slbnd.deadline)
 		return;
 	notify("STOPPING=1");
-	slbnd.ending = now + GOODBYE;
+	slbnd.deadline = now + LEAVE_TIMEOUT;
 	flows_close(&slbnd.flows, now);
-	for (n = 0; n < agent->places; n++)
-		if (agent->sessions[n]->used)
+	for (n = 0; n < agent->entries; n++)
+		if (agent->sessions[n]->in_use)
 			agent_leave(agent, agent->sessions[n], now);
 }
 
-static void signalled(int argc, char **argv)
+static void handle_signals(int argc, char **argv)
 {
 	struct signalfd_siginfo info;
 
@@ -242,11 +250,11 @@ static void signalled(int argc, char **argv)
 		if (info.ssi_signo == SIGHUP)
 			reload(argc, argv);
 		else
-			end(clock_now());
+			leave_all(clock_now());
 	}
 }
 
-static bool watch_signals(void)
+static bool open_signals(void)
 {
 	sigset_t set;
 
@@ -256,7 +264,7 @@ static bool watch_signals(void)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	slbnd.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return slbnd.signals >= 0 && watch(slbnd.signals, &slbnd.signals);
+	return slbnd.signals >= 0 && poll_fd(slbnd.signals, &slbnd.signals);
 }
 
 static bool start(void)
@@ -272,21 +280,21 @@ static bool start(void)
 			strerror(error));
 		return false;
 	}
-	agent_init(&slbnd.agent, &slbnd.options.agent, &events,
+	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,
 		   &slbnd.transport);
 	slbnd.api.agent = &slbnd.agent;
 	slbnd.api.epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (slbnd.api.epoll < 0 || !watch_signals() ||
-	    !watch(slbnd.transport.fd[0], &slbnd.transport) ||
-	    !watch(slbnd.transport.fd[1], &slbnd.transport)) {
+	if (slbnd.api.epoll < 0 || !open_signals() ||
+	    !poll_fd(slbnd.transport.fd[0], &slbnd.transport) ||
+	    !poll_fd(slbnd.transport.fd[1], &slbnd.transport)) {
 		fprintf(stderr, "slbnd: %s\n", strerror(errno));
 		return false;
 	}
-	hold_flows(&slbnd.options);
+	open_enforcement(&slbnd.options);
 	flows_init(&slbnd.flows, &slbnd.agent, slbnd.enforce);
 	if (slbnd.options.flows.host_count)
-		find_flows(&slbnd.options.flows);
-	/* Who can connect finds all the rest at work. */
+		detect_flows(&slbnd.options.flows);
+	/* Last, so that clients find everything else running. */
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {
 		fprintf(stderr, "slbnd: %s: %s\n", slbnd.options.socket,
@@ -297,8 +305,8 @@ static bool start(void)
 	return true;
 }
 
-/* Wait for something to happen until @until at the latest, ns; ~0: for ever. */
-static int wait_for_events(struct epoll_event *happened, u64 until)
+/* Wait for events until @until, ns; ~0: without a timeout. */
+static int wait_for_events(struct epoll_event *ready, u64 until)
 {
 	u64 now = clock_now();
 	u64 left = until > now ? until - now : 0;
@@ -307,42 +315,39 @@ static int wait_for_events(struct epoll_event *happened, u64 until)
 		.tv_nsec = left % 1000000000,
 	};
 
-	return epoll_pwait2(slbnd.api.epoll, happened, EVENTS,
+	return epoll_pwait2(slbnd.api.epoll, ready, EVENTS,
 			    until == ~0ULL ? NULL : &timeout, NULL);
 }
 
-static bool over(u64 now)
+static bool finished(u64 now)
 {
-	return slbnd.ending && (!slbnd.agent.count || now >= slbnd.ending);
+	return slbnd.deadline && (!slbnd.agent.count || now >= slbnd.deadline);
 }
 
 static void run(int argc, char **argv)
 {
-	while (!over(clock_now())) {
-		struct epoll_event happened[EVENTS];
+	while (!finished(clock_now())) {
+		struct epoll_event ready[EVENTS];
 		u64 until = fp_min64(agent_due(&slbnd.agent),
 				     flows_due(&slbnd.flows));
-		int count, n, turn;
+		int count, n;
 
-		if (slbnd.ending)
-			until = fp_min64(until, slbnd.ending);
-		count = wait_for_events(happened, until);
+		if (slbnd.deadline)
+			until = fp_min64(until, slbnd.deadline);
+		count = wait_for_events(ready, until);
 		for (n = 0; n < count; n++) {
-			void *what = happened[n].data.ptr;
+			void *source = ready[n].data.ptr;
 
-			if (what == &slbnd.signals) {
-				signalled(argc, argv);
-			} else if (what == &slbnd.transport) {
-				for (turn = 0; turn < TURN; turn++)
-					if (!transport_receive(&slbnd.transport,
-							       received, NULL))
-						break;
-			} else if (what == &slbnd.flows) {
-				flows_serve(&slbnd.flows, clock_now());
-			} else if (what == &slbnd.api) {
+			if (source == &slbnd.signals) {
+				handle_signals(argc, argv);
+			} else if (source == &slbnd.transport) {
+				receive_packets();
+			} else if (source == &slbnd.flows) {
+				flows_receive(&slbnd.flows, clock_now());
+			} else if (source == &slbnd.api) {
 				api_accept(&slbnd.api);
 			} else {
-				api_serve(&slbnd.api, what, happened[n].events,
+				api_serve(&slbnd.api, source, ready[n].events,
 					  clock_now());
 			}
 		}
@@ -361,7 +366,7 @@ int main(int argc, char **argv)
 	case OPTIONS_VERSION:
 		puts("slbnd " VERSION);
 		return 0;
-	case OPTIONS_WRONG:
+	case OPTIONS_INVALID:
 		return 2;
 	case OPTIONS_RUN:
 		break;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections, as conntrack tells of them: track.h says what this is.
+ * Connection tracking. See track.h.
  *
- * libnetfilter_conntrack reads what the kernel says, libmnl fetches it, and
- * libnftables makes the rule.
+ * libmnl receives messages, libnetfilter_conntrack parses them, and libnftables
+ * creates the rule.
  */
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -22,24 +22,24 @@
 
 #include "track.h"
 
-/* Events that wait while sessions are looked after: some thousand. */
-#define NEWS_BUFFER (4 << 20)
-/* The kernel fills as much of it as it can, but no more. */
+/* Events may arrive while slbnd is busy: room for some thousand, octets. */
+#define EVENT_BUFFER (4 << 20)
+/* The kernel fills one such buffer with each part of a dump, octets. */
 #define MESSAGES 32768
-/* Reads before others have their turn; of the table, each has a hundred of them. */
-#define NEWS_TURN 256
-#define TABLE_TURN 4
+/* Maximum reads per call; one of a dump has about a hundred connections. */
+#define EVENT_READS 256
+#define DUMP_READS 4
 
 static const char rule[] =
 	"table inet slbnd {\n"
 	"	flags owner\n"
-	"	comment \"makes conntrack see and count for slbnd\"\n"
+	"	comment \"activates conntrack and its counters for slbnd\"\n"
 	"	chain track {\n"
 	"		ct bytes > 0\n"
 	"	}\n"
 	"}\n";
 
-/* Where libnetfilter_conntrack keeps a direction's addresses and ports. */
+/* Attributes of one direction in libnetfilter_conntrack. */
 struct tuple {
 	enum nf_conntrack_attr source[2];
 	enum nf_conntrack_attr destination[2];
@@ -49,7 +49,7 @@ struct tuple {
 	enum nf_conntrack_attr tcp_flags;
 };
 
-static const struct tuple tuples[TRACK_HALVES] = {
+static const struct tuple tuples[TRACK_DIRECTIONS] = {
 	[TRACK_ORIGINAL] = {
 		.source = { ATTR_ORIG_IPV4_SRC, ATTR_ORIG_IPV6_SRC },
 		.destination = { ATTR_ORIG_IPV4_DST, ATTR_ORIG_IPV6_DST },
@@ -75,7 +75,7 @@ static bool has_ports(u8 protocol)
 	       protocol == IPPROTO_DCCP;
 }
 
-/* A half leaves as the inverse of how the other one, @other, comes in. */
+/* The flow of a direction is the inverse of the tuple of the other one. */
 static void read_flow(const struct nf_conntrack *ct, const struct tuple *other,
 		      struct slbn_flow *flow)
 {
@@ -98,7 +98,7 @@ static void read_flow(const struct nf_conntrack *ct, const struct tuple *other,
 		ntohs(nfct_get_attr_u16(ct, other->source_port));
 }
 
-/* Has the sender of this half said goodbye? Each half of TCP ends by itself. */
+/* Has the sender of this direction finished? TCP closes each separately. */
 static bool has_ended(const struct nf_conntrack *ct, const struct tuple *own)
 {
 	if (!nfct_attr_is_set(ct, ATTR_TCP_STATE))
@@ -117,18 +117,19 @@ static bool has_ended(const struct nf_conntrack *ct, const struct tuple *own)
 	}
 }
 
-static void read_half(const struct nf_conntrack *ct, unsigned int n,
-		      struct track_half *half)
+static void read_direction(const struct nf_conntrack *ct, unsigned int n,
+			   struct track_direction *direction)
 {
 	const struct tuple *own = &tuples[n];
 
-	read_flow(ct, &tuples[!n], &half->flow);
-	half->started = n == TRACK_ORIGINAL ||
-			nfct_get_attr_u32(ct, ATTR_STATUS) & IPS_SEEN_REPLY;
-	half->ended = has_ended(ct, own);
-	half->bytes = TRACK_UNCOUNTED;
+	read_flow(ct, &tuples[!n], &direction->flow);
+	direction->started =
+		n == TRACK_ORIGINAL ||
+		nfct_get_attr_u32(ct, ATTR_STATUS) & IPS_SEEN_REPLY;
+	direction->ended = has_ended(ct, own);
+	direction->bytes = TRACK_UNCOUNTED;
 	if (nfct_attr_is_set(ct, own->bytes))
-		half->bytes = nfct_get_attr_u64(ct, own->bytes);
+		direction->bytes = nfct_get_attr_u64(ct, own->bytes);
 }
 
 static int read_connection(const struct nlmsghdr *message, void *data)
@@ -138,34 +139,33 @@ static int read_connection(const struct nlmsghdr *message, void *data)
 	struct nf_conntrack *ct = nfct_new();
 	unsigned int n;
 
-	/* Without memory it is as if the event were lost. */
+	/* Without memory the event is lost. */
 	if (!ct || nfct_nlmsg_parse(message, ct)) {
-		track->events->lost(track->context);
+		track->callbacks->events_lost(track->context);
 	} else if (nfct_attr_is_set(ct, ATTR_ID)) {
 		connection.id = nfct_get_attr_u32(ct, ATTR_ID);
-		connection.gone =
+		connection.destroyed =
 			(message->nlmsg_type & 0xff) == IPCTNL_MSG_CT_DELETE;
-		for (n = 0; n < TRACK_HALVES; n++)
-			read_half(ct, n, &connection.halves[n]);
-		track->events->seen(track->context, &connection);
+		for (n = 0; n < TRACK_DIRECTIONS; n++)
+			read_direction(ct, n, &connection.directions[n]);
+		track->callbacks->update(track->context, &connection);
 	}
 	if (ct)
 		nfct_destroy(ct);
 	return MNL_CB_OK;
 }
 
-/* What a reader of a log needs to know why the rule is not there. */
-static void complain(struct nft_ctx *nft)
+static void report_nftables_error(struct nft_ctx *nft)
 {
 	const char *text = nft ? nft_ctx_get_error_buffer(nft) : "no memory";
 
 	fprintf(stderr,
-		"slbnd: nftables refuses a rule that turns connection tracking on: %.*s\n"
-		"slbnd: flows are found only if another rule has done so\n",
+		"slbnd: nftables refuses the rule that activates connection tracking: %.*s\n"
+		"slbnd: flows are detected only if another rule activates it\n",
 		(int)strcspn(text, "\n"), text);
 }
 
-static void make_rule(struct track *track)
+static void create_rule(struct track *track)
 {
 	struct nft_ctx *nft = nft_ctx_new(NFT_CTX_DEFAULT);
 
@@ -173,7 +173,7 @@ static void make_rule(struct track *track)
 	if (nft && !nft_ctx_buffer_error(nft) &&
 	    !nft_run_cmd_from_buffer(nft, rule))
 		return;
-	complain(nft);
+	report_nftables_error(nft);
 	if (nft)
 		nft_ctx_free(nft);
 	track->rule = NULL;
@@ -192,46 +192,47 @@ static struct mnl_socket *open_socket(unsigned int groups)
 }
 
 /**
- * track_open() - begin to look at connections
- * @track: all of it is set
- * @events: who is told
- * @context: handed to them
+ * track_open() - open the sockets and create the rule
+ * @track: the tracking
+ * @callbacks: notifications
+ * @context: passed to them
  *
- * If our rule cannot be, a complaint says so.
+ * Without permission for the rule, an error is printed, and tracking relies on the
+ * rules of others.
  *
- * Return: 0, or a negative error of errno.h: then there is nothing to close.
+ * Return: 0, or a negative errno: then track_close() is not needed.
  */
-int track_open(struct track *track, const struct track_events *events,
+int track_open(struct track *track, const struct track_callbacks *callbacks,
 	       void *context)
 {
-	const int room = NEWS_BUFFER;
+	const int size = EVENT_BUFFER;
 	int error;
 
-	*track = (struct track){ .events = events, .context = context };
+	*track = (struct track){ .callbacks = callbacks, .context = context };
 	track->table = open_socket(0);
 	if (track->table)
-		track->news = open_socket(NF_NETLINK_CONNTRACK_NEW |
-					  NF_NETLINK_CONNTRACK_UPDATE |
-					  NF_NETLINK_CONNTRACK_DESTROY);
-	if (!track->news) {
+		track->events = open_socket(NF_NETLINK_CONNTRACK_NEW |
+					    NF_NETLINK_CONNTRACK_UPDATE |
+					    NF_NETLINK_CONNTRACK_DESTROY);
+	if (!track->events) {
 		error = errno;
 		track_close(track);
 		return -error;
 	}
-	setsockopt(mnl_socket_get_fd(track->news), SOL_SOCKET, SO_RCVBUFFORCE,
-		   &room, sizeof(room));
-	make_rule(track);
+	setsockopt(mnl_socket_get_fd(track->events), SOL_SOCKET, SO_RCVBUFFORCE,
+		   &size, sizeof(size));
+	create_rule(track);
 	return 0;
 }
 
 /**
- * track_close() - look no more, and take the rule away
+ * track_close() - close the sockets and delete the rule
  * @track: the tracking
  */
 void track_close(struct track *track)
 {
-	if (track->news)
-		mnl_socket_close(track->news);
+	if (track->events)
+		mnl_socket_close(track->events);
 	if (track->table)
 		mnl_socket_close(track->table);
 	if (track->rule)
@@ -240,19 +241,19 @@ void track_close(struct track *track)
 }
 
 /**
- * track_list() - ask for the whole table
+ * track_dump() - start a dump of the table
  * @track: the tracking
  *
- * If it cannot be asked for now, @listing stays unset.
+ * On failure @dumping remains false.
  */
-void track_list(struct track *track)
+void track_dump(struct track *track)
 {
 	struct {
 		struct nlmsghdr message;
 		struct nfgenmsg head;
-	} ask = {
+	} request = {
 		.message = {
-			.nlmsg_len = sizeof(ask),
+			.nlmsg_len = sizeof(request),
 			.nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 |
 				      IPCTNL_MSG_CT_GET,
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
@@ -263,38 +264,38 @@ void track_list(struct track *track)
 		},
 	};
 
-	track->listing =
-		mnl_socket_sendto(track->table, &ask, sizeof(ask)) >= 0;
+	track->dumping =
+		mnl_socket_sendto(track->table, &request, sizeof(request)) >= 0;
 }
 
-static void serve_table(struct track *track, void *messages)
+static void receive_dump(struct track *track, void *messages)
 {
 	ssize_t length;
-	u32 turn;
+	u32 n;
 	int ret;
 
-	for (turn = 0; turn < TABLE_TURN && track->listing; turn++) {
+	for (n = 0; n < DUMP_READS && track->dumping; n++) {
 		length = mnl_socket_recvfrom(track->table, messages, MESSAGES);
 		if (length < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		ret = length < 0 ? -1 :
 				   mnl_cb_run(messages, length, 0, 0,
 					      read_connection, track);
-		track->listing = ret > MNL_CB_STOP;
+		track->dumping = ret > MNL_CB_STOP;
 		if (ret == MNL_CB_STOP)
-			track->events->listed(track->context);
+			track->callbacks->dump_done(track->context);
 	}
 }
 
-static void serve_news(struct track *track, void *messages)
+static void receive_events(struct track *track, void *messages)
 {
 	ssize_t length;
-	u32 turn;
+	u32 n;
 
-	for (turn = 0; turn < NEWS_TURN; turn++) {
-		length = mnl_socket_recvfrom(track->news, messages, MESSAGES);
+	for (n = 0; n < EVENT_READS; n++) {
+		length = mnl_socket_recvfrom(track->events, messages, MESSAGES);
 		if (length < 0 && errno == ENOBUFS) {
-			track->events->lost(track->context);
+			track->callbacks->events_lost(track->context);
 			continue;
 		}
 		if (length < 0)
@@ -304,28 +305,28 @@ static void serve_news(struct track *track, void *messages)
 }
 
 /**
- * track_serve() - read what has come
+ * track_receive() - process events and dumps that have arrived
  * @track: the tracking
  *
- * What a table says may be older than an event that was read before it; the next
- * table puts that right.
+ * A dump may be older than an event that was processed before it; the next dump
+ * corrects that.
  */
-void track_serve(struct track *track)
+void track_receive(struct track *track)
 {
 	u64 messages[MESSAGES / sizeof(u64)];
 
-	serve_news(track, messages);
-	serve_table(track, messages);
+	receive_events(track, messages);
+	receive_dump(track, messages);
 }
 
 /**
- * track_fd() - what to poll for
+ * track_fd() - a socket to poll
  * @track: the tracking
- * @table: the table, not events
+ * @table: the socket of dumps, not of events
  *
- * Return: a file descriptor, which stays the tracking's.
+ * Return: its file descriptor.
  */
 int track_fd(const struct track *track, bool table)
 {
-	return mnl_socket_get_fd(table ? track->table : track->news);
+	return mnl_socket_get_fd(table ? track->table : track->events);
 }

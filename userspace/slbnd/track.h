@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Connections, as the kernel's connection tracking (conntrack) tells of them.
+ * Connection tracking: events and dumps of the kernel's conntrack.
  *
- * Events come when a connection is new, changes its state, or ends; and the whole
- * table can be asked for, which says more (what was sent) and is also what remains
- * when events were lost. Nobody waits for either.
+ * Events report new, changed and destroyed connections. A dump of the table has
+ * counters, too, and replaces lost events. Neither blocks.
  *
- * Conntrack looks at packets only if some rule has a use for that. So there is one
- * of ours, in a table "inet slbnd" of nftables: "ct bytes > 0" makes conntrack
- * watch IPv4 and IPv6, and count. It stands in a chain that no packet goes through,
- * for it is not to do anything. The table has an owner (flags owner): it goes with
- * the socket that made it, whatever becomes of slbnd, and "nft flush ruleset" by
- * others does not touch it.
+ * Conntrack is active only if a rule uses it. So there is one in our own nftables
+ * table, "inet slbnd": "ct bytes > 0" activates tracking of IPv4 and IPv6, and the
+ * counters. Its chain has no hook, so no packet passes it. The table has the flag
+ * owner: it is deleted with our socket, even after a crash, and "nft flush ruleset"
+ * does not delete it.
  *
- * A connection has two halves, packets in the original direction and replies. A
- * half's flow is that of its packets as they leave this router: after address
- * translation. Where they leave is the inverse of how the other half comes in:
+ * A connection has two directions, original and reply. The flow of a direction is
+ * that of its packets when they leave this router, after address translation: the
+ * inverse of the packets of the other direction as they arrive:
  *
- *	conntrack's tuples		halves as they leave
+ *	conntrack's tuples		flows
  *	original  A:1 > V:80		original  W:9 > B:80	translated
  *	reply     B:80 > W:9		reply	  V:80 > A:1	translated back
  *
- * So the true ends are what the halves are sent to, here B and A.
+ * So the real endpoints are the destinations of the flows, here B and A.
  */
 #ifndef SLBND_TRACK_H
 #define SLBND_TRACK_H
@@ -33,23 +31,23 @@
 
 #include "../libslbn/libslbn.h"
 
-/* Nothing counts what it sends: it is older than our rule. */
+/* No counter: the connection is older than our rule. */
 #define TRACK_UNCOUNTED (~0ULL)
 
 enum {
 	TRACK_ORIGINAL,
 	TRACK_REPLY,
-	TRACK_HALVES
+	TRACK_DIRECTIONS
 };
 
 /**
- * struct track_half - packets in one direction
- * @flow: these packets as they leave; ports only of protocols that have such
- * @started: there were some
- * @ended: its sender will send no more (TCP)
- * @bytes: sent so far, with IP headers; TRACK_UNCOUNTED: this is not told
+ * struct track_direction - one direction of a connection
+ * @flow: its packets as they leave; ports 0 if the protocol has none
+ * @started: packets were sent
+ * @ended: its sender has finished (TCP)
+ * @bytes: sent, with IP headers; TRACK_UNCOUNTED: unknown
  */
-struct track_half {
+struct track_direction {
 	struct slbn_flow flow;
 	bool started;
 	bool ended;
@@ -58,51 +56,52 @@ struct track_half {
 
 /**
  * struct track_connection - a connection
- * @id: tells it from others of the same addresses and ports
- * @gone: conntrack has forgotten it
- * @halves: its directions
+ * @id: differs from that of earlier connections with the same addresses and ports
+ * @destroyed: conntrack deleted it
+ * @directions: TRACK_ORIGINAL and TRACK_REPLY
  */
 struct track_connection {
 	u32 id;
-	bool gone;
-	struct track_half halves[TRACK_HALVES];
+	bool destroyed;
+	struct track_direction directions[TRACK_DIRECTIONS];
 };
 
 /**
- * struct track_events - who is told, of what
- * @seen: a connection as it is
- * @listed: all of the table has been told, since track_list()
- * @lost: events were lost: nothing is certain before the next table
+ * struct track_callbacks - notifications
+ * @update: the state of a connection
+ * @dump_done: the dump of track_dump() is complete
+ * @events_lost: a dump is needed
  */
-struct track_events {
-	void (*seen)(void *context, const struct track_connection *connection);
-	void (*listed)(void *context);
-	void (*lost)(void *context);
+struct track_callbacks {
+	void (*update)(void *context,
+		       const struct track_connection *connection);
+	void (*dump_done)(void *context);
+	void (*events_lost)(void *context);
 };
 
 /**
  * struct track - connection tracking
- * @events: who is told
- * @context: handed to them
- * @news: events
- * @table: the table
- * @listing: it is being told
- * @rule: who owns our rule; NULL: there is none
+ * @callbacks: notifications
+ * @context: passed to @callbacks
+ * @events: socket of events
+ * @table: socket of dumps
+ * @dumping: a dump is in progress
+ * @rule: owns our nftables table; NULL: there is none
  */
 struct track {
-	const struct track_events *events;
+	const struct track_callbacks *callbacks;
 	void *context;
-	struct mnl_socket *news;
+	struct mnl_socket *events;
 	struct mnl_socket *table;
-	bool listing;
+	bool dumping;
 	struct nft_ctx *rule;
 };
 
-int track_open(struct track *track, const struct track_events *events,
+int track_open(struct track *track, const struct track_callbacks *callbacks,
 	       void *context);
 void track_close(struct track *track);
-void track_list(struct track *track);
-void track_serve(struct track *track);
+void track_dump(struct track *track);
+void track_receive(struct track *track);
 int track_fd(const struct track *track, bool table);
 
 #endif /* SLBND_TRACK_H */

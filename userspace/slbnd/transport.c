@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Control packets on the wire: wire.h says what this is.
+ * UDP sockets for control packets. See transport.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 
 #include "transport.h"
 
-/* Room for what comes while sessions are being looked after. */
+/* Packets may arrive while slbnd is busy with its sessions, octets. */
 #define RECEIVE_BUFFER (4 << 20)
-/* With the routers' own traffic, before any data. */
+/* Network control traffic (RFC 4594), before any data. */
 #define DSCP_CS6 (48 << 2)
-/* Ethernet, IP, UDP. */
+/* Octets of Ethernet, IP and UDP headers. */
 #define HEADERS_V4 (14 + 20 + 8)
 #define HEADERS_V6 (14 + 40 + 8)
 
@@ -21,7 +21,7 @@ enum {
 	V6
 };
 
-/* What belongs to an address besides it, of either family. */
+/* Ancillary data: the local address and device. */
 union control {
 	struct cmsghdr align;
 	u8 v4[CMSG_SPACE(sizeof(struct in_pktinfo))];
@@ -35,7 +35,7 @@ static bool set_option(int fd, int level, int option, int value)
 
 static bool prepare_v4(int fd)
 {
-	const struct sockaddr_in own = {
+	const struct sockaddr_in local = {
 		.sin_family = AF_INET,
 		.sin_port = htons(SLBN_PORT),
 	};
@@ -43,12 +43,12 @@ static bool prepare_v4(int fd)
 	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
 	       set_option(fd, IPPROTO_IP, IP_TOS, DSCP_CS6) &&
-	       !bind(fd, (const void *)&own, sizeof(own));
+	       !bind(fd, (const void *)&local, sizeof(local));
 }
 
 static bool prepare_v6(int fd)
 {
-	const struct sockaddr_in6 own = {
+	const struct sockaddr_in6 local = {
 		.sin6_family = AF_INET6,
 		.sin6_port = htons(SLBN_PORT),
 	};
@@ -58,26 +58,25 @@ static bool prepare_v6(int fd)
 	       set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
 			  IPV6_PMTUDISC_DO) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, DSCP_CS6) &&
-	       !bind(fd, (const void *)&own, sizeof(own));
+	       !bind(fd, (const void *)&local, sizeof(local));
 }
 
 /**
  * transport_open() - open the sockets
- * @transport: its key is set by the caller, all else here
+ * @transport: the caller sets its key
  *
- * Return: 0, or an error of errno.h.
+ * Return: 0, or a positive errno.
  */
 int transport_open(struct transport *transport)
 {
 	static const int families[] = { AF_INET, AF_INET6 };
 	int n;
 
-	memset(&transport->counters, 0, sizeof(transport->counters));
 	for (n = V4; n <= V6; n++) {
 		int fd = socket(families[n],
 				SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-		transport->waiting[n] = 0;
+		transport->queued[n] = 0;
 		transport->fd[n] = fd;
 		if (fd < 0 && n == V6 && errno == EAFNOSUPPORT)
 			continue;
@@ -89,7 +88,7 @@ int transport_open(struct transport *transport)
 			transport_close(transport);
 			return error;
 		}
-		/* More than the system's limit, if we may. */
+		/* Above the system's limit, if privileged. */
 		if (!set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER))
 			set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER);
 	}
@@ -97,7 +96,7 @@ int transport_open(struct transport *transport)
 }
 
 /**
- * transport_close() - close the sockets; what was not flushed is lost
+ * transport_close() - close the sockets; queued packets are lost
  * @transport: the sockets
  */
 void transport_close(struct transport *transport)
@@ -112,12 +111,12 @@ void transport_close(struct transport *transport)
 }
 
 /**
- * transport_length() - what a packet takes of a link
+ * transport_length() - the length of a packet on the wire
  * @transport: the sockets
- * @flow: where it goes
+ * @flow: its destination
  * @pkt: the packet
  *
- * Return: octets, with headers.
+ * Return: octets, with Ethernet, IP and UDP headers.
  */
 u32 transport_length(const struct transport *transport,
 		     const struct slbn_flow *flow,
@@ -144,7 +143,7 @@ bool transport_authentic(const struct transport *transport, u8 *data,
 				 transport->keyed ? transport->key : NULL);
 }
 
-/* Say from which of our addresses a packet is to come, if that matters. */
+/* Select the local address of a packet, unless the routing table is to. */
 static void put_local(struct msghdr *header, union control *control,
 		      const struct transport_slot *slot, int n)
 {
@@ -181,7 +180,7 @@ static void flush_one(struct transport *transport, int n)
 	struct mmsghdr messages[TRANSPORT_BATCH] = {};
 	union control control[TRANSPORT_BATCH];
 	struct iovec data[TRANSPORT_BATCH];
-	u32 count = transport->waiting[n];
+	u32 count = transport->queued[n];
 	u32 done = 0;
 	u32 i;
 
@@ -202,19 +201,17 @@ static void flush_one(struct transport *transport, int n)
 				    count - done, 0);
 
 		if (sent > 0) {
-			transport->counters.sent += sent;
 			done += sent;
 		} else {
-			/* The first one is what could not be sent. */
-			transport->counters.lost++;
+			/* sendmmsg() fails if the first packet does: skip it. */
 			done++;
 		}
 	}
-	transport->waiting[n] = 0;
+	transport->queued[n] = 0;
 }
 
 /**
- * transport_flush() - send what was collected
+ * transport_flush() - send the queued packets
  * @transport: the sockets
  */
 void transport_flush(struct transport *transport)
@@ -222,34 +219,32 @@ void transport_flush(struct transport *transport)
 	int n;
 
 	for (n = V4; n <= V6; n++)
-		if (transport->waiting[n])
+		if (transport->queued[n])
 			flush_one(transport, n);
 }
 
-/* A place in the batch; NULL if there is no such socket. */
-static struct transport_slot *take_slot(struct transport *transport, int n)
+/* A free slot of a batch; NULL: there is no such socket. */
+static struct transport_slot *allocate_slot(struct transport *transport, int n)
 {
-	if (transport->fd[n] < 0) {
-		transport->counters.lost++;
+	if (transport->fd[n] < 0)
 		return NULL;
-	}
-	if (transport->waiting[n] == TRANSPORT_BATCH)
+	if (transport->queued[n] == TRANSPORT_BATCH)
 		flush_one(transport, n);
-	return &transport->out[n][transport->waiting[n]++];
+	return &transport->out[n][transport->queued[n]++];
 }
 
 /**
- * transport_send() - send a session's packet
+ * transport_send() - queue a packet of a session
  * @transport: the sockets
- * @flow: its destination is where the packet goes
- * @pkt: what it is to say
- * @tags: its tags
+ * @flow: its destination is that of the packet
+ * @pkt: the packet
+ * @tags: pkt->slots ledger tags
  */
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		    const struct slbn_packet *pkt, const u16 *tags)
 {
 	int n = flow->family == AF_INET ? V4 : V6;
-	struct transport_slot *slot = take_slot(transport, n);
+	struct transport_slot *slot = allocate_slot(transport, n);
 	struct slbn_layout layout;
 
 	if (!slot)
@@ -274,24 +269,22 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 }
 
 /**
- * transport_return() - send a packet back to where it came from
+ * transport_reply() - queue a packet to the sender of a received one
  * @transport: the sockets
- * @data: the packet; longer ones than slots have room for are lost
- * @layout: of the packet
- * @to: who sent it
+ * @data: the packet; dropped if it is longer than a slot
+ * @layout: its layout
+ * @to: the endpoints of the received packet
  */
-void transport_return(struct transport *transport, u8 *data,
-		      const struct slbn_layout *layout,
-		      const struct transport_peer *to)
+void transport_reply(struct transport *transport, u8 *data,
+		     const struct slbn_layout *layout,
+		     const struct transport_peer *to)
 {
 	int n = to->address.any.sa_family == AF_INET ? V4 : V6;
 	struct transport_slot *slot;
 
-	if (layout->length > sizeof(slot->data)) {
-		transport->counters.lost++;
+	if (layout->length > sizeof(slot->data))
 		return;
-	}
-	slot = take_slot(transport, n);
+	slot = allocate_slot(transport, n);
 	if (!slot)
 		return;
 	slbn_authenticate(data, layout, siphash24, transport->key);
@@ -327,10 +320,10 @@ static void get_local(struct msghdr *header, struct transport_peer *peer)
 }
 
 /*
- * Links look at what is from this port to this port, and so keep out what hosts
- * say; from another one it comes past them.
+ * Links process, and at the edge drop, packets from SLBN_PORT to SLBN_PORT only:
+ * packets from other ports may come from hosts.
  */
-static bool from_an_agent(const struct transport_peer *peer, int n)
+static bool is_from_slbn_port(const struct transport_peer *peer, int n)
 {
 	in_port_t port = n == V4 ? peer->address.v4.sin_port :
 				   peer->address.v6.sin6_port;
@@ -338,10 +331,10 @@ static bool from_an_agent(const struct transport_peer *peer, int n)
 	return port == htons(SLBN_PORT);
 }
 
-static bool receive_some(struct transport *transport, int n,
-			 void (*each)(void *context, u8 *data, size_t length,
-				      const struct transport_peer *from),
-			 void *context)
+static bool receive_batch(struct transport *transport, int n,
+			  void (*each)(void *context, u8 *data, size_t length,
+				       const struct transport_peer *from),
+			  void *context)
 {
 	static struct transport_slot in[TRANSPORT_BATCH];
 	struct mmsghdr messages[TRANSPORT_BATCH] = {};
@@ -367,22 +360,21 @@ static bool receive_some(struct transport *transport, int n,
 		struct msghdr *header = &messages[i].msg_hdr;
 
 		in[i].peer.length = header->msg_namelen;
-		if (!from_an_agent(&in[i].peer, n))
+		if (!is_from_slbn_port(&in[i].peer, n))
 			continue;
 		get_local(header, &in[i].peer);
-		transport->counters.received++;
 		each(context, in[i].data, messages[i].msg_len, &in[i].peer);
 	}
 	return count == TRANSPORT_BATCH;
 }
 
 /**
- * transport_receive() - take what has come, a batch of each family at most
+ * transport_receive() - receive at most one batch of each address family
  * @transport: the sockets
- * @each: called for each packet; one that is longer than any known is cut
- * @context: handed to it
+ * @each: called for each packet, truncated to the size of a slot
+ * @context: passed to @each
  *
- * Return: whether there may be more.
+ * Return: whether more packets may be waiting.
  */
 bool transport_receive(struct transport *transport,
 		       void (*each)(void *context, u8 *data, size_t length,
@@ -394,6 +386,6 @@ bool transport_receive(struct transport *transport,
 
 	for (n = V4; n <= V6; n++)
 		if (transport->fd[n] >= 0)
-			more |= receive_some(transport, n, each, context);
+			more |= receive_batch(transport, n, each, context);
 	return more;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Control packets on the wire: sockets, many packets at a time, and the key.
+ * UDP sockets for control packets: batches of packets, and authentication.
  *
- * There is a socket for IPv4 and one for IPv6, each bound to SLBN_PORT of all
- * addresses: the routing table chooses by which link a session's packets go, as
- * it does for its data. What is to be sent is collected and goes out with one
- * system call when there are TRANSPORT_BATCH packets, or by transport_flush().
- *
- * A packet that cannot be sent is a packet that is lost: nobody is told, it is
- * counted, and it will be sent again.
+ * There is a socket for IPv4 and one for IPv6, bound to SLBN_PORT of all
+ * addresses: the routing table selects a session's first link, as it does for
+ * its data. Packets are collected, and sent with one system call when there are
+ * TRANSPORT_BATCH of them, or by transport_flush(). A packet that cannot be sent
+ * is lost like any other: its session retransmits it.
  */
 #ifndef SLBND_TRANSPORT_H
 #define SLBND_TRANSPORT_H
@@ -16,18 +14,18 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "../libslbn/libslbn.h"
 #include "../common/siphash.h"
+#include "../libslbn/libslbn.h"
 #include <fairpath/slbn/slbn_wire.h>
 
 #define TRANSPORT_BATCH 64
 
 /**
- * struct transport_peer - at whose end a packet is
- * @address: the other end
- * @length: of @address
- * @local: our address, to which it came; all zeros: whichever fits
- * @device: index of the device by which it came
+ * struct transport_peer - the endpoints of a packet
+ * @address: the remote endpoint
+ * @length: octets of @address
+ * @local: our address; 0: selected by the routing table
+ * @device: index of the device that received it
  */
 struct transport_peer {
 	union {
@@ -44,20 +42,8 @@ struct transport_peer {
 };
 
 /**
- * struct transport_counters - what happened
- * @sent: packets
- * @lost: that could not be sent
- * @received: packets
- */
-struct transport_counters {
-	u64 sent;
-	u64 lost;
-	u64 received;
-};
-
-/**
  * struct transport_slot - a packet in a batch
- * @peer: where it goes, or came from
+ * @peer: its endpoints
  * @data: the packet
  * @length: octets of it
  */
@@ -69,19 +55,17 @@ struct transport_slot {
 
 /**
  * struct transport - the sockets
- * @fd: for IPv4 and IPv6; -1: this machine has no such
+ * @fd: for IPv4 and IPv6; -1: not supported by this system
  * @keyed: packets are authenticated
- * @key: by this
- * @counters: what happened
- * @waiting: packets collected for each socket
- * @out: these
+ * @key: the domain's key
+ * @queued: packets in @out
+ * @out: batches to send
  */
 struct transport {
 	int fd[2];
 	bool keyed;
 	u8 key[SIPHASH_KEY_LENGTH];
-	struct transport_counters counters;
-	u32 waiting[2];
+	u32 queued[2];
 	struct transport_slot out[2][TRANSPORT_BATCH];
 };
 
@@ -92,9 +76,9 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_packet *pkt);
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		    const struct slbn_packet *pkt, const u16 *tags);
-void transport_return(struct transport *transport, u8 *data,
-		      const struct slbn_layout *layout,
-		      const struct transport_peer *to);
+void transport_reply(struct transport *transport, u8 *data,
+		     const struct slbn_layout *layout,
+		     const struct transport_peer *to);
 void transport_flush(struct transport *transport);
 bool transport_authentic(const struct transport *transport, u8 *data,
 			 const struct slbn_layout *layout);
