@@ -116,10 +116,10 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
         wait_for(lambda: listed() == {second: 20 * MEGA})
         for words, status, says in (
             (("leave", first), 1, "no such session"),
-            (("leave", "xyz"), 2, "no number of a session"),
+            (("leave", "xyz"), 2, "must be 1 to 16 hexadecimal digits"),
             (("join", "224.0.0.1"), 1, "must be unicast"),
             (("join", "nowhere"), 2, "must be an address"),
-            (("join", "10.0.2.2", "source", "fd00::1"), 2, "of the destination's kind"),
+            (("join", "10.0.2.2", "source", "fd00::1"), 2, "of the destination's address family"),
             (("join", "10.0.2.2", "demand", "0"), 2, "must be 1bit"),
             (("join", "10.0.2.2", "dport", "80"), 1, "need a protocol"),
         ):
