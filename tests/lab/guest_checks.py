@@ -158,7 +158,7 @@ def test_a_kernel_without_the_queues() -> None:
     forbid.write_text("install sch_netem /bin/false\n")
     try:
         with (
-            pytest.raises(CannotRunError, match=r"does not have the queues needed.*qdisc kind"),
+            pytest.raises(CannotRunError, match=r"lacks a qdisc that is needed.*qdisc kind"),
             built(small()),
         ):
             pass

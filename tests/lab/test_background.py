@@ -268,8 +268,8 @@ def test_the_table_and_the_figures(tmp_path: Path) -> None:
     )
     text = "\n".join(lines)
     offered = f"{100 * result['background']['offered']:.1f} % offered"
-    assert f"background    50.0 % of the link asked for, {offered}, 50.0 % came thr" in text
-    assert "              7 of 3500 packets lost (0.200 %), 70 sent again" in text
+    assert f"background    50.0 % of the link requested, {offered}, 50.0 % carried" in text
+    assert "              7 of 3500 packets lost (0.200 %), 70 retransmits" in text
     assert "              90 flows, 70 ended; in progress: mean 20" in text
     assert "              half done within 2000 ms, 95 % 2000 ms, 99 % 2000 ms" in text
     assert "available     23.91 Mbit/s beside it; the flows use 80 %" in text
@@ -336,7 +336,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     assert left.get_ylim() == right.get_ylim()
     below = drawing.axes[2]
     assert below.get_title(loc="left") == (
-        "flows use 80 % of what the background leaves\n"
+        "flows use 80 % of the capacity beside the background\n"
         "background loses 7 of 3500 packets (0.2 %)"
     )
     assert [line.get_label() for line in below.lines] == ["all", "background"]

@@ -61,7 +61,7 @@ def test_every_option_is_in_the_manual() -> None:
         ((*RUN, "--seed", "x"), ("invalid int value: 'x'",)),
         ((*RUN, "--qdisc", "left:fq"), ("no link 'left'; there are: bottleneck, reverse",)),
         ((*RUN, "--qdisc", "fq,;"), ("';' must be KEY=VALUE or a word",)),
-        ((*RUN, "--qdisc", "prio"), ("not known how to limit a prio at the bottleneck",)),
+        ((*RUN, "--qdisc", "prio"), ("a prio cannot be limited at the bottleneck",)),
         (
             (*RUN, "--qdisc", "sfq", "--qdisc", "drr_fq"),
             ("more than one qdisc for the link 'bottleneck'",),

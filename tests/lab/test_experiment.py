@@ -51,7 +51,7 @@ def group(**changes: Any) -> tuple[Group, ...]:
     ("changes", "message"),
     [
         ({"groups": ()}, "needs groups"),
-        ({"groups": group() * 2}, "a name of its own"),
+        ({"groups": group() * 2}, "different names"),
         ({"groups": group(name="Group 1")}, "1 to 5 letters"),
         ({"groups": group(rtt=10**8)}, "at most 10 s"),
         ({"groups": group(streams=())}, "has no flows"),
@@ -247,8 +247,8 @@ def seldom_acknowledged(seen: Outcome) -> None:
         (too_slow, r"sent 9\.0 Mbit/s while packets waited, not 10"),
         (too_fast, "for a moment: more than its 10"),
         (replaced, "flow 2 of group a was cubic instead of reno"),
-        (silent, "flow 2 of group a did not get through"),
-        (seldom_acknowledged, "to have each packet acknowledged; for 82[0-9]+ .* sent 41[0-9]+$"),
+        (silent, "flow 2 of group a did not connect"),
+        (seldom_acknowledged, "an acknowledgement for each packet; for 82[0-9]+ .* sent 41[0-9]+$"),
     ],
 )
 def test_what_is_not_to_be_trusted(spoil: Callable[[Outcome], None], message: str) -> None:
@@ -328,7 +328,7 @@ def test_a_loss_that_was_asked_for(tmp_path: Path) -> None:
             {"groups": group(settings=(("gaimd_beta", "1001"),), streams=(Stream("gaimd"),))},
             "'gaimd_beta' refuses '1001'",
         ),
-        ({"queue": "pfifo limit many"}, "does not have the queues needed"),
+        ({"queue": "pfifo limit many"}, "lacks a qdisc that is needed"),
     ],
 )
 def test_what_a_kernel_refuses(

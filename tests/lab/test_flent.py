@@ -59,7 +59,7 @@ def test_request_reads_back() -> None:
 
 @pytest.mark.parametrize("option", ["-H", "--host=x", "-l", "--gui", "--batch-file=x", "--output"])
 def test_what_fairlab_says_itself(option: str) -> None:
-    with pytest.raises(UsageError, match="fairlab itself says that"):
+    with pytest.raises(UsageError, match="fairlab sets this option"):
         request(option)
 
 

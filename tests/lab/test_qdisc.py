@@ -139,7 +139,7 @@ def test_limit_and_buffer_may_both_be_given_if_they_agree() -> None:
 
 
 def test_a_kind_whose_limit_is_unknown() -> None:
-    with pytest.raises(UsageError, match=r"not known how to limit a prio at the bottleneck; there"):
+    with pytest.raises(UsageError, match=r"a prio cannot be limited at the bottleneck; there"):
         settled("prio", "20p")
 
 

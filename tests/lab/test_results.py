@@ -265,13 +265,16 @@ def test_the_table(tmp_path: Path) -> None:
     assert "fair share    9.56 Mbit/s; Jain's index 0.889" in text
     assert "queue delay   mean 30.0 ms, 95 % below 30.0 ms, max 30.0 ms; a full queue is 60" in text
     result["checks"]["trace_events_lost"] = 12
-    assert "12 window events had no room" in report.table(result)
+    assert "the trace lost 12 window events" in report.table(result)
 
 
 def test_the_words_follow_the_numbers(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     said = " ".join(report.sentences(result))
-    assert "bic #1 gets the most, 14.35 Mbit/s or 1.50 times the fair share; reno the least" in said
+    assert (
+        "bic #1 has the highest goodput, 14.35 Mbit/s or 1.50 times the fair share; reno the lowest"
+        in said
+    )
     assert (
         "by congestion control: bic 13.15, gaimd:aimd32 9.56, cubic 7.17, reno 4.78 Mbit/s" in said
     )
@@ -280,7 +283,7 @@ def test_the_words_follow_the_numbers(tmp_path: Path) -> None:
     # Other numbers, other words.
     result["flows"][4] |= {"throughput_bps": 40_000_000, "cuts": 0, "cut_keeps": None}
     said = " ".join(report.sentences(result))
-    assert "reno gets the most, 40.00 Mbit/s" in said and "cubic the least" in said
+    assert "reno has the highest goodput, 40.00 Mbit/s" in said and "cubic the lowest" in said
     assert "No loss after the warm-up for reno" in said
     assert "reno 50 %" not in said
     result["total"] |= {"drops": 0, "loss": 0.0}

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An experiment of the kind that papers have: groups of flows over one bottleneck, as plain data.
+"""An experiment as in papers: groups of flows over one bottleneck, as plain data.
 
-`fairlab run` watches a few flows closely, each from a host of its own.  Here are hundreds of them,
-at gigabits, and what counts is how much each got and what the queue did.  So a group of flows has
-one pair of hosts and one program (fairflow), which looks at all of its flows now and then; there is
-no tracing.
+`fairlab run` traces a few flows, each from a host of its own.  An experiment has hundreds of flows,
+at gigabits, and measures goodput and the queue.  So each group of flows has one pair of hosts and
+one program (fairflow), which samples all of its flows; there is no tracing.
 
     s-A ─┐                           ┌─ d-A     group A: data from left to right
     s-B ─┤                           ├─ d-B     group B, with a round-trip of its own
          ├─ left ══════════ right ───┤
     d-C ─┘                           └─ s-C     group C, reverse: data from right to left
 
-Half of a group's round-trip is a delay behind the bottleneck, the other half one for its
-acknowledgements on their way back (topology.py says why).  Where a group is in reverse, the way
-back is a bottleneck too, of the same rate and buffer: acknowledgements wait there with its data.
+Half of a group's round-trip time is a netem delay behind the bottleneck, the other half a netem
+delay of its acknowledgements (topology.py says why).  If any group is reversed, the opposite
+direction is a bottleneck too, of the same rate and buffer, shared by its data and acknowledgements.
 
-It is made for the engine `virtual`, in which forwarding takes no time, so nothing but the
-bottleneck limits anything; whether that was so is looked at all the same (outcome.py).
+Experiments are meant for the engine `virtual`, in which forwarding takes no time, so only the
+bottleneck limits the flows; outcome.py checks that.
 """
 
 import dataclasses
@@ -35,11 +34,11 @@ from fairlab.model.topology import Path as Way
 UDP = "udp"
 MAX_STREAMS = 1000
 
-# More than anything here has in flight: netem only counts.
+# More packets than are ever in flight.
 AMPLE_PACKETS = 10**7
 
-# What may leave at once when the bottleneck's timer comes: little, for in virtual time it is never
-# late, but at gigabits a timer for each packet costs.
+# The bottleneck's burst, as a time at its rate: short, since timers are never late in virtual time,
+# but at gigabits a timer for each packet is expensive.
 BURST_SECONDS = 20e-6
 
 _NAME = re.compile(r"[a-z0-9]{1,5}", re.ASCII)
@@ -50,7 +49,7 @@ _MEBI = 2**20
 class Stream:
     """Flows of one kind.  Times in seconds, rates in bit/s, sizes in bytes.
 
-    Each of them begins up to SPREAD later than START, as the seed decides.
+    Each starts up to SPREAD after START; the seed decides when.
     """
 
     cc: str  # a congestion control, or udp
@@ -58,19 +57,19 @@ class Stream:
     start: float = 0.0
     spread: float = 1.0
     stop: float = 0.0  # 0: at the end
-    size: int = 0  # of what TCP sends; 0: without end
-    rate: int = 0  # UDP's; 0: as much as TCP likes
-    packet: int = 1000  # UDP's user data
-    on: str = ""  # sends so long, then pauses so long: as fairflow has it
+    size: int = 0  # bytes that a TCP flow sends; 0: no limit
+    rate: int = 0  # sending rate, required for UDP; 0: TCP without a limit
+    packet: int = 1000  # UDP payload
+    on: str = ""  # on and off periods, in the syntax of fairflow
     off: str = ""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Flows with the same round-trip [µs], direction and settings (of net.ipv4).
+    """Flows with the same round-trip time [µs], direction and settings (of net.ipv4).
 
-    With ACK_EACH their other end acknowledges each packet, as ns-2's does unless told otherwise;
-    Linux's does so for every second one.  It makes a difference to what counts acknowledgements.
+    With ACK_EACH the receiver acknowledges each packet, as ns-2's does by default; Linux's
+    acknowledges every second one.  Congestion controls that count acknowledgements depend on it.
     """
 
     name: str
@@ -98,12 +97,12 @@ class Layout:
     queue: str = ""  # a FIFO of BUFFER packets
     mtu: int = 1500
     loss: float = 0.0  # fraction of data packets lost at random behind the bottleneck
-    look: float = 0.1  # seconds between looks at flows and queues
+    look: float = 0.1  # interval of samples of flows and queues [s]
 
     def __post_init__(self) -> None:
         names = [group.name for group in self.groups]
         if not names or len(set(names)) < len(names):
-            raise UsageError("an experiment needs groups, each with a name of its own")
+            raise UsageError("an experiment needs groups with different names")
         for group in self.groups:
             if not _NAME.fullmatch(group.name):
                 raise UsageError(f"group '{group.name}': a name has 1 to 5 letters and digits")
@@ -136,12 +135,12 @@ class Layout:
 
     @property
     def frame(self) -> int:
-        """The largest packet as the queues count it."""
+        """The largest packet as queues count it, in bytes."""
         return self.mtu + headers.ETHERNET
 
     @property
     def payload(self) -> int:
-        """How much of such a packet is the user's data."""
+        """The payload of the largest packet, in bytes."""
         return self.mtu - headers.SEGMENT
 
     @property
@@ -150,13 +149,13 @@ class Layout:
 
     @property
     def in_flight(self) -> int:
-        """What can be under way at most, in bytes: on the longest way, and before it."""
+        """The most bytes in flight: on the longest path, and in the buffer."""
         longest = max(group.rtt for group in self.groups)
         return round(self.rate * longest / 8e6) + self.buffer_bytes
 
     @property
     def memory(self) -> int:
-        """What a guest takes for it, in MiB: packets are held by both ends, and in between."""
+        """The memory of a guest, in MiB: both ends and the queues hold packets."""
         return 1536 + 8 * self.in_flight // _MEBI
 
     @property
@@ -166,7 +165,7 @@ class Layout:
         return list(dict.fromkeys(found))
 
     def starts(self) -> dict[str, list[float]]:
-        """When each flow of each group begins."""
+        """The start of each flow of each group [s]."""
         draw = random.Random(self.seed)
         return {
             group.name: [
@@ -178,7 +177,7 @@ class Layout:
         }
 
     def kinds(self) -> dict[str, list[str]]:
-        """What each flow of each group is: a congestion control, or udp."""
+        """The kind of each flow of each group: a congestion control, or udp."""
         return {
             group.name: [stream.cc for stream in group.streams for _ in range(stream.count)]
             for group in self.groups
@@ -208,7 +207,7 @@ class Layout:
 
 
 def qdisc(what: Layout) -> Qdisc:
-    """What stands at the bottleneck."""
+    """The bottleneck's qdisc."""
     words = what.queue.split() or ["pfifo", "limit", str(what.buffer)]
     return Qdisc("bottleneck", words[0], tuple(words[1:]))
 
@@ -219,7 +218,7 @@ def bottleneck(what: Layout, queue: Qdisc) -> Bottleneck:
 
 
 def network(what: Layout) -> Network:
-    """The network of an experiment; its paths are the groups'."""
+    """The network of an experiment, with a path for each group."""
     back: Queue | None = None
     if any(group.reverse for group in what.groups):
         back = bottleneck(what, Qdisc("reverse", "pfifo", ("limit", str(what.buffer))))
@@ -258,7 +257,7 @@ def _add(
     there = Delay(group.rtt // 2, AMPLE_PACKETS, what.loss if group.streams else 0.0)
     back = Delay(group.rtt - there.time, AMPLE_PACKETS)
     beside = group.background
-    # Packets that arrive by a Poisson process must not be spaced out.
+    # Pacing would space out the packets of a Poisson process.
     paced = Pacing(beside.peak) if beside and beside.kind == FLOWS else None
     sides = (0, 1) if not group.reverse else (1, 0)
     ends = []

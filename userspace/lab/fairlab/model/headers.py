@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a packet has besides the user's data, in bytes."""
+"""Sizes of packet headers, in bytes."""
 
 ETHERNET = 14  # as queues count it: without preamble and checksum
 # IPv4, TCP, and TCP's timestamps, which every data segment carries.

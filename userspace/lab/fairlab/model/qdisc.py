@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which qdisc stands at which link, as people write it and as tc takes it.
+"""Qdiscs and buffers of links, in the syntax of the command line and of tc.
 
     drr_fq                                  drr_fq
     drr_fq,limit=100p,scheduler=scfq        drr_fq limit 100 scheduler scfq
     sfq,limit=127,perturb=10                sfq limit 127 perturb 10
     senders:fq                              fq, on each sender's only link
 
-Words are handed on to tc as they are, so that every qdisc that it knows can be used with every
-option; whether they make sense is for tc and the kernel to say (preflight.py asks them).  Only the
-limit of what stands at the bottleneck is ours to understand, because it is the experiment's buffer:
-a qdisc that is given none gets the scenario's, in the unit that it counts in.
+Options are passed to tc unchanged, so any qdisc can be used with any option; preflight.py has tc
+and the kernel check them.  Only the limit of the bottleneck's qdisc is parsed, because it is the
+scenario's buffer: a qdisc without a limit gets the scenario's, in the unit that it counts in.
 """
 
 import re
@@ -22,15 +21,15 @@ BOTTLENECK = "bottleneck"
 
 # Links that a qdisc can be put on.
 LINKS = {
-    BOTTLENECK: "left to right: waits for the link's rate, and holds the buffer",
-    "reverse": "right to left: acknowledgements, at the machine's own speed",
+    BOTTLENECK: "left to right: limited to the link's rate, with the buffer",
+    "reverse": "right to left: acknowledgements, without a rate limit",
     "senders": "each sender to left",
     "receivers": "each receiver to right",
 }
 
 PACKETS, BYTES = "packets", "bytes"
 
-# How each kind is told how much it may hold.
+# The option of each kind that limits its queue.
 LIMITS: dict[str, dict[str, str]] = {
     "bfifo": {"limit": BYTES},
     "cake": {"memlimit": BYTES},
@@ -51,9 +50,9 @@ LIMITS: dict[str, dict[str, str]] = {
     "sfq": {"limit": PACKETS},
     "tbf": {"limit": BYTES},
 }
-# A limit in bytes must not be cut short by one in packets: so small are the smallest.
+# The smallest packets, so that a limit in packets does not reduce one in bytes.
 SMALLEST_PACKET = 60
-# And one in packets not by one in bytes, which is so large if nothing is said.
+# The default limit in bytes, which must not reduce one in packets.
 AMPLE = 32 * 2**20
 
 BUFFER_TEXTS = "1bdp, 100p (packets) or 64kb"
@@ -68,7 +67,7 @@ _BARE = re.compile(r"\d{1,12}", re.ASCII)
 
 @dataclass(frozen=True)
 class Buffer:
-    """How much the bottleneck holds: in bytes, or in packets if that is what was asked for."""
+    """The size of the bottleneck's buffer: in bytes, or in packets if it was given so."""
 
     text: str
     size: int = 0
@@ -102,7 +101,7 @@ def parse_buffer(text: str, rate: int, rtt: int) -> Buffer:
 
 @dataclass(frozen=True)
 class Qdisc:
-    """A kind of queue at a link, and what tc is told about it."""
+    """A qdisc at a link, with its options for tc."""
 
     link: str
     kind: str
@@ -112,7 +111,7 @@ class Qdisc:
         return " ".join((self.kind, *self.words))
 
     def limits(self) -> dict[str, int]:
-        """What it is told it may hold: word -> amount in the word's unit."""
+        """Its limits: option -> amount in the option's unit."""
         known = LIMITS.get(self.kind, {})
         pairs = zip(self.words, self.words[1:], strict=False)
         return {word: int(value) for word, value in pairs if word in known}
@@ -158,14 +157,14 @@ def _parse_limit(text: str, option: str, value: str, unit: str) -> int:
 
 
 def settle_limit(qdisc: Qdisc, buffer: Buffer, asked: bool, frame: int) -> tuple[Qdisc, Buffer]:
-    """The bottleneck's qdisc with its limit, and the buffer that this is.
+    """The bottleneck's qdisc with its limit, and the buffer that results.
 
-    BUFFER is the scenario's; ASKED: somebody wrote it, so it must not be contradicted.
+    BUFFER is the scenario's; with ASKED the user gave it, so the qdisc must not contradict it.
     """
     known = LIMITS.get(qdisc.kind)
     if known is None:
         raise UsageError(
-            f"qdisc '{qdisc}': it is not known how to limit a {qdisc.kind} at the bottleneck;"
+            f"qdisc '{qdisc}': a {qdisc.kind} cannot be limited at the bottleneck;"
             f" there are: {', '.join(LIMITS)}"
         )
     given = qdisc.limits()
@@ -183,7 +182,7 @@ def settle_limit(qdisc: Qdisc, buffer: Buffer, asked: bool, frame: int) -> tuple
         )
     amounts = {unit: buffer.amount(unit, frame) for unit in known.values()}
     if len(amounts) > 1:
-        # Only the unit of the buffer is to count.
+        # Only the limit in the unit of the buffer may take effect.
         if not buffer.packets:
             amounts[PACKETS] = buffer.size // SMALLEST_PACKET + 1
         elif amounts[BYTES] <= AMPLE:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is asked for: one experiment, as plain data.
+"""Scenarios: the description of a `fairlab run`, as plain data.
 
-A scenario is checked when it is made, as far as that goes without looking at a machine, so
-whoever holds one need not check again.  It goes into every result, and from the user's machine to
-the kernel under test, as JSON.
+The constructor checks everything that does not depend on a machine, and raises UsageError.  As JSON
+a scenario is passed to the kernel under test, and stored with every result.
 """
 
 import dataclasses
@@ -19,7 +18,7 @@ from fairlab.model.errors import UsageError
 from fairlab.model.qdisc import Buffer, Qdisc
 
 TOPOLOGIES = ("dumbbell",)
-# What makes the flows: whatever users know, or our own.
+# The programs that send flows: the usual one, and our own.
 IPERF3, FAIRFLOW = SENDERS = ("iperf3", "fairflow")
 
 MAX_FLOWS = 100
@@ -37,7 +36,7 @@ _FLOW = re.compile(
 
 @dataclass(frozen=True)
 class Flow:
-    """One TCP connection with an endless supply of data."""
+    """One TCP connection that always has data to send."""
 
     cc: str
     preset: str = ""
@@ -77,7 +76,7 @@ def flow_labels(flows: tuple[Flow, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One experiment.  Times in microseconds where not in seconds by their name, rates in bit/s."""
+    """A scenario.  Rates in bit/s, times in microseconds unless the name says seconds."""
 
     topology: str
     flows: tuple[Flow, ...]
@@ -90,8 +89,8 @@ class Scenario:
     seed: int = 1
     mtu: int = 1500
     ecn: bool = False
-    netem_limit: int = 0  # 0: as large as it takes
-    qdiscs: tuple[Qdisc, ...] = ()  # at most one for a link; what limits them is settled
+    netem_limit: int = 0  # 0: large enough for all packets
+    qdiscs: tuple[Qdisc, ...] = ()  # at most one for a link, with its limit
     background: Background | None = None
     sender: str = IPERF3
 
@@ -138,12 +137,12 @@ class Scenario:
 
     @property
     def frame(self) -> int:
-        """The largest packet as the queues count it: without preamble and checksum."""
+        """The largest packet as queues count it, in bytes: without preamble and checksum."""
         return self.mtu + headers.ETHERNET
 
     @property
     def payload(self) -> int:
-        """How much of such a packet is the user's data."""
+        """The payload of the largest packet, in bytes."""
         return self.mtu - headers.SEGMENT
 
     @property
@@ -157,20 +156,20 @@ class Scenario:
         return flow_labels(self.flows)
 
     def qdisc(self, link: str) -> Qdisc | None:
-        """What was asked for at a link."""
+        """The qdisc that the scenario has for a link."""
         return next((qdisc for qdisc in self.qdiscs if qdisc.link == link), None)
 
     def starts(self) -> list[float]:
-        """When each flow starts, in seconds.
+        """The start of each flow, in seconds.
 
-        The seed decides by how much less than a tenth of a second each is late, so that flows
-        neither start in lockstep nor differently in each run.
+        Each is delayed by a random time below 0.1 s, from the seed, so that flows do not start at
+        the same moment, but equally in each run.
         """
         late = random.Random(self.seed)
         return [n * self.start_gap / 10**6 + late.random() / 10 for n in range(len(self.flows))]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """The scenario as JSON."""
         return dataclasses.asdict(self)
 
     @classmethod

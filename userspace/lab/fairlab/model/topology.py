@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Networks as plain data: nodes, links, and what holds packets up at each interface.
+"""Networks as plain data: nodes, links, and the queue of each interface.
 
-Nothing here touches a machine, so that a topology can be read, tested and drawn on its own.  A
-link has two ends, an end is an interface of a node with its own address and, perhaps, a queue:
+A link has two ends; an end is an interface of a node, with an address and perhaps a queue:
 
-- a Bottleneck sends at a fixed rate what its qdisc gives it, which is a FIFO of a fixed size (or
-  RED, which marks early, with ECN) unless the scenario has another;
-- a Delay holds each packet back for a fixed time;
-- a Pacing lets no flow of a host send faster than its peak, from its first packet on;
-- a Trunk does both, as a backbone's wire; an Edge is where SLBN ends;
-- any other qdisc stands where the scenario wants it.
+- a Bottleneck is a rate limit with a qdisc: a FIFO of a fixed size (or RED, with ECN) unless the
+  scenario has another;
+- a Delay delays each packet by a fixed time (netem);
+- a Pacing paces each flow of a host at its peak rate (fq), from its first packet on;
+- a Trunk is both rate limit and delay, as a backbone's link; an Edge is SLBN's edge towards hosts;
+- a Qdisc is any other that the scenario names.
 
-Delays are never on the host that sends: there, packets held back by netem count as unsent for TCP's
-small queues, which then send no more.  Nor are they on the bottleneck, whose queue must hold what
-waits for the wire and nothing else.  So each half of the round-trip is a Delay of a router, on its
-interface towards the end host: data is delayed after the bottleneck, acknowledgements on their way
-back, and each flow could have a round-trip of its own.
+Delays are never on the sending host: TCP Small Queues counts packets in netem as unsent and stops
+the flow.  Nor are they on the bottleneck, whose queue must hold only packets waiting for the link.
+So each half of the round-trip time is a Delay of a router, on its interface towards the end host:
+data is delayed after the bottleneck, acknowledgements in the opposite direction, and each flow can
+have its own round-trip time.
 
     s1 ─┐                           ┌─ d1
     s2 ─┤                           ├─ d2    data:  s1 ── left ══ bottleneck ══ right ── delay → d1
@@ -23,8 +22,8 @@ back, and each flow could have a round-trip of its own.
     sN ─┤                           ├─ dN
     sb ─┘ pacing                    └─ db    the background's hosts, if there is one
 
-Every node has the MAC addresses of its neighbours by heart: an ARP request would wait in the queues
-like everything else, or be dropped there, in the middle of a run.
+Every node has permanent neighbour entries: ARP requests would wait in the queues, or be dropped
+there, during a run.
 """
 
 from dataclasses import dataclass, field
@@ -33,13 +32,13 @@ from fairlab.model import background
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.model.scenario import Scenario
 
-# The background's place among the senders, beyond all flows.
+# The number of the background's hosts, above those of all flows.
 BACKGROUND_NUMBER = 200
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """A qdisc in front of a wire of a fixed rate [bit/s]; BURST bytes may leave at once."""
+    """A qdisc behind a token bucket of a fixed rate [bit/s] and BURST [bytes]."""
 
     rate: int
     burst: int
@@ -49,9 +48,9 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class Delay:
-    """Packets are held back for this long [µs]; at most LIMIT of them at a time.
+    """A delay [µs] of at most LIMIT packets at a time.
 
-    LOSS is the fraction that it loses, at random.
+    LOSS is the fraction of packets that it drops at random.
     """
 
     time: int
@@ -61,17 +60,17 @@ class Delay:
 
 @dataclass(frozen=True)
 class Pacing:
-    """No flow of this host sends faster than this [bit/s]."""
+    """The peak rate of each flow of a host [bit/s]."""
 
     peak: int
 
 
 @dataclass(frozen=True)
 class Trunk:
-    """A wire of a backbone: of a fixed rate [bit/s] and delay [µs], DATA waiting before it.
+    """A backbone link: a fixed rate [bit/s] and delay [µs], with DATA as its data qdisc.
 
-    If SLBN has some of the rate to hand out [bit/s], it is one of SLBN's links, whose control
-    packets wait for the wire as others do; SLBN_WORDS is what else it is told.
+    With a capacity SLBN [bit/s] it is an SLBN link, whose control packets share the rate limit;
+    SLBN_WORDS are further options of its slbn qdisc.
     """
 
     rate: int
@@ -83,7 +82,7 @@ class Trunk:
 
 @dataclass(frozen=True)
 class Edge:
-    """Where SLBN ends: hosts are behind it."""
+    """An SLBN edge: a link towards hosts."""
 
 
 Queue = Bottleneck | Delay | Pacing | Qdisc | Trunk | Edge
@@ -108,13 +107,13 @@ class Link:
     b: End
 
     def ends(self) -> tuple[tuple[End, End], tuple[End, End]]:
-        """Each end with the one opposite."""
+        """Each end with the opposite one."""
         return ((self.a, self.b), (self.b, self.a))
 
 
 @dataclass(frozen=True)
 class Path:
-    """Where a flow runs: its hosts, and the interface that hands the data to the receiver."""
+    """The path of a flow: its hosts, and the router's interface towards the receiver."""
 
     sender: str
     receiver: str
@@ -141,12 +140,12 @@ class Network:
         object.__setattr__(self, "queues", found)
 
     def ends_of(self, node: str) -> list[tuple[End, End]]:
-        """The ends of NODE, each with the one opposite."""
+        """The ends of NODE, each with the opposite one."""
         return [pair for link in self.links for pair in link.ends() if pair[0].node == node]
 
 
 def ends_with(network: Network, qdisc: Qdisc) -> list[End]:
-    """Where QDISC stands."""
+    """The end that has QDISC."""
     ends = [end for link in network.links for end in (link.a, link.b)]
     return [
         end
@@ -156,23 +155,22 @@ def ends_with(network: Network, qdisc: Qdisc) -> list[End]:
 
 
 def netem_limit_needed(scenario: Scenario) -> int:
-    """How many packets a delay of half the round-trip may have to hold at a time.
+    """The most packets in a delay of half the round-trip time.
 
-    Data comes from the bottleneck at its rate; there is at most one acknowledgement for each
-    packet.  Packets can be smaller than the largest, and come in bursts: hence the factor and the
-    constant.
+    Data arrives at the bottleneck's rate, with at most one acknowledgement for each packet.  The
+    factor is for packets smaller than the MTU, the constant for bursts.
     """
     in_flight = scenario.rate * scenario.rtt / 2 / (8 * 10**6 * scenario.frame)
     return round(2 * in_flight) + 100
 
 
 def default_qdisc(scenario: Scenario) -> Qdisc:
-    """What is at the bottleneck if nobody says: a FIFO, or with ECN, RED."""
+    """The bottleneck's default qdisc: a FIFO, or with ECN, RED."""
     buffer, frame = scenario.buffer, scenario.frame
     size = buffer.bytes_at_most(frame)
     if scenario.ecn:
-        # As tc-red(8) advises, the thresholds apart by more than a burst; beyond the upper one
-        # everything is marked.
+        # As tc-red(8) advises, the thresholds differ by more than a burst; above the upper one
+        # every packet is marked.
         low, high = max(frame, size // 6), max(2 * frame, size // 2)
         words = (
             f"limit {size} min {low} max {high} avpkt {frame}"
@@ -186,12 +184,11 @@ def default_qdisc(scenario: Scenario) -> Qdisc:
 
 
 def burst(scenario: Scenario) -> int:
-    """How many bytes may leave at once when a timer was late.
+    """The burst of the bottleneck, in bytes, which compensates for late timers.
 
-    4 ms' worth: with 1 ms a busy emulated CPU loses more than a hundredth of the rate.  But
-    after an idle moment these bytes leave at once too, as if the buffer were larger by so much: so
-    a small buffer has a small burst, and a fast machine is needed (validity.py looks whether it
-    was).
+    4 ms at the link's rate: with 1 ms a busy emulated CPU loses more than 1 % of the rate.  After
+    an idle period a burst leaves at once, as if the buffer were larger.  So a small buffer has a
+    small burst, and needs a fast machine (validity.py checks that).
     """
     size = scenario.buffer.bytes_at_most(scenario.frame)
     return max(2 * scenario.frame, min(scenario.rate // 2000, size // 10))
@@ -243,7 +240,7 @@ def dumbbell(scenario: Scenario) -> Network:
     paths = [add_path(str(n), n, *ours) for n in range(1, len(scenario.flows) + 1)]
     beside = None
     if scenario.background:
-        # Packets that arrive by a Poisson process must not be spaced out.
+        # Pacing would space out the packets of a Poisson process.
         spaced = scenario.background.kind == background.FLOWS
         pacing = Pacing(scenario.background.peak) if spaced else None
         beside = add_path("b", BACKGROUND_NUMBER, pacing, None)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rates, times and sizes as people write them.
+"""Rates, times and sizes with units.
 
-The words are tc's, with two differences in favour of whoever mistypes: a number without a unit is
-refused where tc would silently take it for microseconds, and so are tc's `kbps` and `mbps`, which
-mean bytes there and bits everywhere else.
+The units are tc's, with two differences against typing errors: a number without a unit is refused,
+where tc would take it for microseconds, and so are tc's `kbps` and `mbps`, which mean bytes there
+and bits everywhere else.
 
-Everything is exact: text becomes a fraction first, then an integer in the smallest unit that
-matters (bit/s, µs, bytes).
+All values are exact: text is parsed to a fraction, then to an integer in bit/s, µs or bytes.
 """
 
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which congestion controls, and presets of theirs, the running kernel has.
+"""The congestion controls of the running kernel, and their presets.
 
-Linux puts another congestion control in the place of one that it does not find, without a word, so
-each one is looked up, and its module loaded, before a run; preflight.py looks again at the running
-connections.  The project's modules have presets (net.ipv4.NAME_preset); the kernel's own have none.
+Linux silently replaces an unknown congestion control by another, so each is looked up, and its
+module loaded, before a run; preflight.py checks the running connections again.  The project's
+modules have presets (net.ipv4.NAME_preset); the kernel's own have none.
 """
 
 import re
@@ -14,17 +14,17 @@ from fairlab.model.errors import UsageError
 from fairlab.model.scenario import Flow
 
 SYSCTL = Path("/proc/sys/net/ipv4")
-# These live beside the congestion controls and are none.
+# Modules in the same directory that are not congestion controls.
 OTHER_MODULES = {"diag"}
 
 
 def registered() -> list[str]:
-    """What can be used without loading anything."""
+    """The congestion controls that are registered."""
     return (SYSCTL / "tcp_available_congestion_control").read_text().split()
 
 
 def loadable(modules: Path | None = None) -> list[str]:
-    """What there are modules for, by the modules' names."""
+    """The congestion controls that have a module."""
     index = (modules or Path("/lib/modules", _release())) / "modules.dep"
     if not index.exists():
         return []
@@ -37,7 +37,7 @@ def _release() -> str:
 
 
 def load(cc: str) -> None:
-    """Load the module of a congestion control, if there is one and it is not there yet."""
+    """Load the module of a congestion control, if it has one that is not loaded yet."""
     if cc not in registered():
         subprocess.run(
             ["modprobe", "--quiet", f"tcp_{cc}"],
@@ -54,7 +54,7 @@ def presets(cc: str) -> list[str]:
 
 
 def require(flow: Flow) -> None:
-    """Make sure that FLOW can have what it asks for, or say what there is."""
+    """Load the congestion control of FLOW; raise UsageError if it or its preset is unknown."""
     load(flow.cc)
     if flow.cc not in registered():
         known = ", ".join(sorted({*registered(), *loadable()}))
@@ -63,7 +63,7 @@ def require(flow: Flow) -> None:
         known_presets = presets(flow.cc)
         if not known_presets:
             raise UsageError(f"'{flow.cc}' of this kernel has no presets, so no '{flow.preset}'")
-        # A preset may be followed by a number, which the module judges when the preset is set.
+        # A preset may be followed by a number; the module checks it when the preset is set.
         if flow.preset.split()[0] not in known_presets:
             known = ", ".join(known_presets)
             raise UsageError(f"'{flow.cc}' has no preset '{flow.preset}'; there are: {known}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The machine that measures: what it must have, what it is, how busy it is.
+"""The machine that measures: its tools, its versions, its load.
 
-All of this is about the kernel that we run on right now, which may be a guest's.
+Everything here is about the kernel that this process runs on, which may be a guest's.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ PROGRAMS = {
     "modprobe": "kmod",
 }
 
-# Our own, from userspace/traffic: many small flows and what takes all, and a few large ones.
+# Our own, from userspace/traffic: many small flows and their sink; a few large flows.
 TRAFFIC, FLOW = "fairtraffic", "fairflow"
 
 TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
@@ -43,13 +43,13 @@ BUILD_ID_BYTES = 20
 
 
 def complete_path() -> None:
-    """Let the system's programs be found even if the user's PATH lacks their directories."""
+    """Add the directories of system programs to PATH."""
     path = os.environ.get("PATH", "/usr/bin:/bin").split(":")
     os.environ["PATH"] = ":".join([*path, *(place for place in SBIN if place not in path)])
 
 
 def require_root() -> None:
-    """Namespaces and queues are root's."""
+    """Raise CannotRunError without root, which namespaces and queues need."""
     if os.geteuid() != 0:
         raise CannotRunError(
             "the engine 'host' needs root: use sudo, or --engine vm, which does not"
@@ -57,13 +57,13 @@ def require_root() -> None:
 
 
 def require_tools() -> None:
-    """Everything that measuring uses, before anything is begun."""
+    """Raise CannotRunError if a program or module that measuring needs is missing."""
     complete_path()
     find_plugins()
     missing = {
         program: package for program, package in PROGRAMS.items() if not shutil.which(program)
     }
-    # Imported rather than looked for: it may be there and not go with this Python.
+    # Imported, not only found: it may be installed for another Python.
     try:
         importlib.import_module("mininet.net")
     except ImportError:
@@ -75,13 +75,13 @@ def require_tools() -> None:
 
 
 def tree() -> Path | None:
-    """The project's tree, if we run from it."""
+    """The project's tree, if this package is part of it."""
     top = Path(__file__).resolve().parents[4]
     return top if (top / "scripts" / "vm").exists() else None
 
 
 def traffic_program(name: str = TRAFFIC) -> str:
-    """Where a program is that makes traffic: the tree's own, or an installed one."""
+    """The path of a traffic program: the tree's own, or an installed one."""
     top = tree()
     own = top / "build" / "traffic" / name if top else Path()
     found = str(own) if own.is_file() else shutil.which(name)
@@ -91,7 +91,7 @@ def traffic_program(name: str = TRAFFIC) -> str:
 
 
 def find_plugins() -> None:
-    """Let tc find the plugins of the tree's own qdiscs, unless the user says where they are."""
+    """Let tc find the tree's own plugins, unless TC_LIB_DIR is set."""
     top = tree()
     plugins = top / "build" / "tc" if top else Path()
     if next(plugins.glob("q_*.so"), None) if top else None:
@@ -110,27 +110,27 @@ def run(*command: str) -> str:
 
 
 def die_with_parent() -> None:
-    """What a child does first, so that it goes when we are killed and cannot clean up."""
+    """In a child: end when the parent is killed and cannot clean up."""
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
 
 
 def become_traffic() -> None:
-    """What a program that makes traffic does first: packets under way go before new ones.
+    """In a traffic program: lower our priority, so that forwarding goes first.
 
-    The kernel forwards in a thread of ordinary priority when there is much to do, and on a single
-    CPU waits for the programs that send, which holds up the bottleneck.
+    Under load the kernel forwards in a thread of ordinary priority, which on a single CPU would
+    wait for the sending programs and delay the bottleneck.
     """
     die_with_parent()
     os.nice(10)
 
 
 def in_namespace(pid: int, action: Callable[[], Any]) -> Any:
-    """Do ACTION in the network namespace of process PID.
+    """Call ACTION in the network namespace of process PID.
 
-    Sockets belong for ever to the namespace that they are made in, so this is how we get one in a
-    host of the network without starting a process there.  Only the calling thread moves, and it
-    must not be the main one: it never moves back.
+    A socket stays in the namespace in which it was created, so this creates one in a host of the
+    network without a process there.  A thread of its own enters the namespace, and never returns
+    from it.
     """
     # Imported here, since only measuring needs threads.
     from concurrent.futures import ThreadPoolExecutor
@@ -149,9 +149,9 @@ def in_namespace(pid: int, action: Callable[[], Any]) -> Any:
 
 @contextlib.contextmanager
 def large_backlog() -> Iterator[None]:
-    """A long queue for packets between namespaces, or bursts would be lost where there is no link.
+    """Raise the backlog limit between namespaces, so that bursts are not dropped there.
 
-    With forwarding_first(), this is all that a run changes of the machine itself.
+    This and forwarding_first() are all that a run changes on the machine itself.
     """
     before = int(BACKLOG.read_text())
     BACKLOG.write_text(str(max(before, LARGE_BACKLOG)))
@@ -163,10 +163,10 @@ def large_backlog() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ample_tcp_memory() -> Iterator[None]:
-    """Let TCP have most of the memory that is free, not a sixteenth of it.
+    """Let TCP use most of the free memory, not a sixteenth of it.
 
-    Packets are small and their buffers are not, and all hosts share one limit.  Past it TCP throws
-    away what has arrived, which looks like losses where no link is.
+    Buffers are larger than their packets, and all hosts share one limit.  Above it TCP drops
+    received packets, which would look like losses in the network.
     """
     before = TCP_MEMORY.read_text()
     pages = os.sysconf("SC_AVPHYS_PAGES") * 3 // 4
@@ -179,11 +179,11 @@ def ample_tcp_memory() -> Iterator[None]:
 
 @contextlib.contextmanager
 def forwarding_first() -> Iterator[None]:
-    """Let the kernel's threads that forward packets go before every program.
+    """Raise the priority of the kernel's forwarding threads (ksoftirqd) above all programs.
 
-    When there is much to do the kernel leaves packets to these threads, which then take turns with
-    programs, for milliseconds each: queues would see packets in clumps that no network made, and a
-    link would pause.
+    Under load the kernel leaves packets to these threads, which share the CPU with programs in
+    turns of milliseconds: packets would arrive in bursts that no network made, and links would
+    pause.
     """
     before = {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -233,7 +233,7 @@ class Load:
 
 
 def module_version(cc: str) -> dict[str, str]:
-    """Which module a congestion control came from, as far as the kernel tells."""
+    """The module of a congestion control, and its version if the kernel has it."""
     name = f"tcp_{cc}"
     directory = Path("/sys/module") / name
     if not directory.is_dir():
@@ -251,8 +251,8 @@ def module_version(cc: str) -> dict[str, str]:
 
 
 def tool_versions() -> dict[str, str]:
-    """The versions of what measured."""
-    # Only there where measuring is done.
+    """The versions of the measuring tools."""
+    # Installed only where measuring is done.
     from mininet.net import VERSION
 
     return {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Reading queues and connections over netlink.
 
-The same as `tc -s qdisc` and `ss -i` show, without starting a program each time: in an emulated
-machine that takes as long as forwarding hundreds of packets, and a sampler must not disturb what
-it measures.  Only dumps are needed, and of each answer only a few fields; see rtnetlink(7),
-sock_diag(7).
+The same data as `tc -s qdisc` and `ss -i`, without starting a program for each sample: in an
+emulated machine that takes as long as forwarding hundreds of packets, and sampling must not disturb
+the measurement.  (pyroute2 takes 17 times as long for a dump of 12 qdiscs, and longer to import.)
+Only dumps are needed, and a few fields of each message; see rtnetlink(7), sock_diag(7).
 """
 
 import socket
@@ -31,7 +31,7 @@ ATTRIBUTE = struct.Struct("=HH")
 TCMSG = struct.Struct("=BBHiIII")
 BASIC = struct.Struct("=QI")
 QUEUE = struct.Struct("=IIIII")
-# Where the statistics of a qdisc's own have the packets that it marked (linux/pkt_sched.h).
+# The offset of the count of marked packets in a qdisc's own statistics (linux/pkt_sched.h).
 MARKS = {"choke": 12, "codel": 24, "fq_codel": 12, "fq_pie": 16, "pie": 36, "red": 12}
 MARK_COUNT = struct.Struct("=I")
 PORTS = struct.Struct("!HH")
@@ -66,7 +66,7 @@ class Reader:
         self.socket.close()
 
     def dump(self, kind: int, request: bytes) -> Iterator[bytes]:
-        """The messages that answer REQUEST, without their headers."""
+        """The messages of the answer to REQUEST, without their headers."""
         self.sequence += 1
         length = HEADER.size + len(request)
         flags = NLM_F_REQUEST | NLM_F_DUMP
@@ -88,7 +88,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class QueueState:
-    """A queue at one moment.  Bytes and packets are those that it has sent."""
+    """A sample of a queue's counters."""
 
     sent_bytes: int
     sent_packets: int
@@ -116,7 +116,7 @@ class QueueReader(Reader):
 
 
 def parse_queue(message: bytes) -> tuple[str, QueueState]:
-    """The kind of queue, and its state, from the kernel's message about it."""
+    """The kind and the state of the queue that MESSAGE describes."""
     kind = ""
     sent_bytes = sent_packets = drops = marks = backlog = length = 0
     for attribute, content in attributes(message, TCMSG.size):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """A network of topology.py, built on this machine with Mininet.
 
-Every node, routers included, is a Mininet node: a shell in a network namespace of its own.  There
-is no switch and no controller.  All that exists is inside the namespaces; leaving the `with`
-block ends the processes in them, and with these the kernel takes back the rest.
+Every node, routers included, is a Mininet node: a shell in its own network namespace.  There is no
+switch and no controller.  Leaving the `with` block ends the processes in the namespaces, and then
+the kernel deletes the rest.
 
-Building is in two steps, since between them preflight.py measures how fast this machine forwards
-when no queue holds it back: first nodes, links and routes, then the queues.
+Nodes, links and routes are built first, queues later: in between preflight.py measures how fast
+this machine forwards without a rate limit.
 """
 
 import contextlib
@@ -27,8 +27,7 @@ from fairlab.model.topology import Bottleneck, Delay, Edge, End, Network, Pacing
 from fairlab.net import host
 from fairlab.net.netlink import ConnectionReader, QueueReader
 
-# What a network card may do to packets, by ethtool's short names: all of it would have the queues
-# see many packets as one.
+# Offloads, by ethtool's short names: with them queues would count many packets as one.
 OFFLOADS = {
     "gso": "generic-segmentation-offload",
     "tso": "tcp-segmentation-offload",
@@ -36,15 +35,14 @@ OFFLOADS = {
     "lro": "large-receive-offload",
 }
 
-# Major numbers of the handles that queues get: netem; the bottleneck's shaper, and what waits for
-# it.
+# Major numbers of handles: netem, the bottleneck's rate limit and its qdisc, ...
 NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
 SLBN, CONTROL = 0x2, 0x21
 
-# What a trunk can hold up in all, in bytes: more than its queues ever do.
+# Limit of a trunk's tbf, in bytes: more than its queues ever hold.
 TRUNK_LIMIT = 32 * 2**20
 
-# Where the background comes from: ports for many flows, to be used again when a flow is over.
+# Source ports for the background's many flows.
 BACKGROUND_SETTINGS = {
     "tcp_congestion_control": background.CONGESTION_CONTROL,
     "ip_local_port_range": "10000 65000",
@@ -52,11 +50,11 @@ BACKGROUND_SETTINGS = {
 }
 
 MIN_WINDOW_MEMORY = 32 * 2**20
-PATIENCE = 10  # seconds that a process has to end by itself
+PATIENCE = 10  # seconds until a process that does not end is killed
 
 
 def queue_commands(end: End, frame: int) -> list[str]:
-    """What tc has to do at one interface."""
+    """The tc commands for the queue of an interface."""
     device = f"dev {end.interface}"
     if isinstance(end.queue, Delay):
         netem = f"netem delay {end.queue.time}us limit {end.queue.limit}"
@@ -71,8 +69,8 @@ def queue_commands(end: End, frame: int) -> list[str]:
             f"qdisc replace {device} parent {SHAPER:x}:1 handle {QUEUE:x}: {queue.qdisc}",
         ]
     if isinstance(end.queue, Pacing):
-        # TCP paces by itself, but not the first ten packets; and each packet by itself, without
-        # credit from when a flow was idle.
+        # TCP does not pace its first ten packets.  With a quantum of a packet, fq gives no credit
+        # for idle time.
         return [
             f"qdisc replace {device} root handle {QUEUE:x}: fq maxrate {end.queue.peak}bit"
             f" quantum {frame} initial_quantum {frame} limit 100000 flow_limit 10000"
@@ -87,7 +85,7 @@ def queue_commands(end: End, frame: int) -> list[str]:
 
 
 def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
-    """A wire: packets are delayed, then wait for it, control packets before all others."""
+    """A trunk: packets are delayed, then rate-limited, control packets first."""
     commands: list[str] = []
 
     def add(parent: str, handle: int, what: str) -> str:
@@ -109,8 +107,8 @@ def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
 
 
 def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:
-    """The sysctls of an end host: windows are to be limited by the network only, and each run is to
-    know nothing of those before."""
+    """The sysctls of an end host: socket buffers that do not limit windows, no metrics of earlier
+    connections."""
     return {
         "tcp_rmem": f"4096 131072 {2 * window_memory}",
         "tcp_wmem": f"4096 131072 {window_memory}",
@@ -120,7 +118,7 @@ def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:
 
 
 class Laboratory:
-    """A network that exists, for the length of a `with` block."""
+    """A network that exists inside a `with` block."""
 
     def __init__(self, network: Network, window_memory: int, ecn: bool) -> None:
         self.network = network
@@ -148,14 +146,13 @@ class Laboratory:
         self._cleanup.close()
 
     def _start(self, stack: contextlib.ExitStack) -> None:
-        """Nodes and links."""
-        # Only there where measuring is done.
+        """Create nodes and links."""
+        # Installed only where measuring is done.
         from mininet.log import setLogLevel
         from mininet.net import Mininet
 
         setLogLevel("error")
-        # Else Mininet raises limits of the whole machine, for good; what a run needs, it sets
-        # itself.
+        # Otherwise Mininet raises limits of the whole machine, permanently.
         Mininet.inited = True
         self._mininet = Mininet(build=False, controller=None, switch=None)
         stack.callback(self._stop_nodes)
@@ -170,16 +167,16 @@ class Laboratory:
                 intfName2=b.interface,
                 addr1=a.mac,
                 addr2=b.mac,
-                up=None,  # later, with all the rest
+                up=None,  # later, with the addresses
             )
 
     def _stop_nodes(self) -> None:
-        # The links go with the namespaces; deleting each by a command would take long.
+        # Links end with their namespaces; a command to delete each would take long.
         self._mininet.links = []
         self._mininet.stop()
 
     def _configure(self, node: str) -> None:
-        """Addresses, neighbours, routes and sysctls of a node."""
+        """Set addresses, neighbours, routes and sysctls of a node."""
         ipv6 = "$net/ipv6/conf/all/disable_ipv6"
         script = ["net=/proc/sys/net", f"[ ! -e {ipv6} ] || echo 1 >{ipv6}"]
         batch = ["link set dev lo up"]
@@ -205,7 +202,7 @@ class Laboratory:
         self.shell(node, "\n".join([*script, f"ip -batch - <<'END'\n{text}\nEND"]))
 
     def add_queues(self) -> None:
-        """Put the topology's queues in place."""
+        """Add the topology's queues."""
         for node in (*self.network.routers, *self.network.hosts):
             commands: list[str] = []
             for end, _ in self.network.ends_of(node):
@@ -216,16 +213,14 @@ class Laboratory:
             try:
                 self.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
             except LabError as error:
-                raise CannotRunError(
-                    f"this kernel does not have the queues needed: {error}"
-                ) from None
+                raise CannotRunError(f"this kernel lacks a qdisc that is needed: {error}") from None
 
     def pid(self, node: str) -> int:
-        """A process in the namespace of NODE."""
+        """The id of a process in the namespace of NODE."""
         return int(self._mininet[node].pid)
 
     def shell(self, node: str, script: str) -> str:
-        """Run a script on NODE; it stops at the first command that fails, and that is an error."""
+        """Run a shell script on NODE (with set -e); raise LabError if it fails."""
         process = self._mininet[node].popen(
             ["sh", "-ec", script],
             stdin=subprocess.DEVNULL,
@@ -240,7 +235,7 @@ class Laboratory:
         return str(output)
 
     def start(self, node: str, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Start a program on NODE that ends with the network if not before."""
+        """Start a program on NODE, which is ended with the network at the latest."""
         process: subprocess.Popen[bytes] = self._mininet[node].popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -264,17 +259,17 @@ class Laboratory:
 
     @contextlib.contextmanager
     def queue_reader(self, node: str) -> Iterator[QueueReader]:
-        """Read the queues of NODE."""
+        """A reader of the queues of NODE."""
         with contextlib.closing(QueueReader(self.pid(node))) as reader:
             yield reader
 
     def congestion_controls(self, node: str) -> dict[tuple[int, int], str]:
-        """What the connections of NODE are controlled by, by their ports."""
+        """The congestion controls of the connections of NODE, by their ports."""
         with contextlib.closing(ConnectionReader(self.pid(node))) as reader:
             return reader.congestion_controls()
 
     def interface_index(self, end: End) -> int:
-        """The number by which the kernel calls an interface."""
+        """The kernel's index of an interface."""
         index = host.in_namespace(self.pid(end.node), lambda: socket.if_nametoindex(end.interface))
         return int(index)
 
@@ -287,24 +282,24 @@ class Laboratory:
         return parse_offloads(self.shell(node, script))
 
     def try_qdisc(self, end: End, qdisc: Qdisc) -> None:
-        """Put a qdisc at an interface and take it away again: can it be?"""
+        """Add a qdisc to an interface and delete it again; raise LabError if tc refuses it."""
         device = f"dev {end.interface}"
         self.shell(end.node, f"tc qdisc add {device} root {qdisc}; tc qdisc del {device} root")
 
     def shown_queue(self, end: End) -> dict[str, Any]:
-        """What `tc -s` shows of what waits at an interface, as tc's JSON."""
+        """tc's JSON (`tc -s -j qdisc`) of the data qdisc of an interface."""
         shown = json.loads(self.shell(end.node, f"tc -s -j qdisc show dev {end.interface}"))
         found: dict[str, Any] = next(q for q in shown if q["handle"] == f"{QUEUE:x}:")
         return found
 
     def netem_limits(self, node: str) -> dict[str, int]:
-        """How many packets the delays of NODE can hold, by interface, as the kernel has it."""
+        """The limits of the netem delays of NODE in packets, by interface, read from the kernel."""
         queues = json.loads(self.shell(node, "tc -j qdisc show"))
         return {q["dev"]: int(q["options"]["limit"]) for q in queues if q["kind"] == "netem"}
 
 
 def parse_offloads(text: str) -> list[str]:
-    """What is on, from the output of `ethtool -k` for interfaces, each after a line `@ NAME`."""
+    """The offloads that are on, from `ethtool -k` of interfaces, each after a line `@ NAME`."""
     interface = ""
     found = []
     for line in text.splitlines():

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sampling queues while a run goes on.
+"""Sampling queues during a run.
 
-Two kinds of queue are read, at the same moments: the bottleneck's, for its length, drops and what
-it sent; and each delay in front of a receiver, whose counters say how much of each flow, or of the
-background, has come through.  Both are counted by the kernel on one clock, so throughput, queue and
-windows can be laid over one another, which the programs' own reports (each begins when it begins)
-cannot.
+Two kinds of queues are read at the same times: the bottleneck's, for its length, drops and sent
+bytes; and the delay in front of each receiver, whose counters are those of a flow, or of the
+background.  The kernel counts both, and all samples have one clock, so throughput, queue and
+windows can be compared over time; the reports of traffic programs start at different times.
 """
 
 import time
@@ -23,7 +22,7 @@ NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 
 @dataclass
 class Samples:
-    """Columns of one length: when (monotonic clock, seconds), and what."""
+    """Columns of one length; times by the monotonic clock, in seconds."""
 
     time: list[float] = field(default_factory=list)
     backlog_bytes: list[int] = field(default_factory=list)
@@ -32,10 +31,10 @@ class Samples:
     sent_packets: list[int] = field(default_factory=list)
     drops: list[int] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    delay_drops: list[int] = field(default_factory=list)  # of all delays together: should be none
+    delay_drops: list[int] = field(default_factory=list)  # of all delays together
     flow_bytes: list[list[int]] = field(default_factory=list)  # per flow
     flow_packets: list[list[int]] = field(default_factory=list)
-    background_bytes: list[int] = field(default_factory=list)  # empty if there is none
+    background_bytes: list[int] = field(default_factory=list)  # empty without a background
     background_packets: list[int] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -47,7 +46,7 @@ class Samples:
 
 
 class Sampler:
-    """Takes a sample every INTERVAL seconds, when its owner calls wait()."""
+    """Takes a sample every INTERVAL seconds, inside wait()."""
 
     def __init__(self, lab: Laboratory, left: QueueReader, right: QueueReader) -> None:
         network = lab.network
@@ -62,7 +61,7 @@ class Sampler:
         self.next = time.monotonic()
 
     def take(self) -> None:
-        """One sample, now."""
+        """Take a sample now."""
         s = self.samples
         s.time.append(round(time.monotonic(), 6))
         left, right = self.left.read(), self.right.read()
@@ -92,6 +91,6 @@ class Sampler:
             self.take()
             if each_time:
                 each_time()
-            # After a long pause there is nothing to catch up with.
+            # After a long pause, missed samples are not taken late.
             self.next = max(self.next + INTERVAL, time.monotonic())
         time.sleep(max(0.0, until - time.monotonic()))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Windows over time, from the kernel's tracepoints.
 
-The project's modules tell each change of a window and each loss by tracepoints of their own
-(tcp_bic:bic_window, tcp_gaimd:gaimd_window).  For every other congestion control there are the
-stack's: tcp:tcp_probe tells the window before each arriving segment is dealt with, and
-tcp:tcp_cong_state_set that a loss was noticed.  All give the ports, by which flows are told apart.
+The project's modules have tracepoints for each change of a window and each loss
+(tcp_bic:bic_window, tcp_gaimd:gaimd_window).  For other congestion controls there are the stack's:
+tcp:tcp_probe has the window before each arriving segment is processed, and tcp:tcp_cong_state_set
+the begin of loss recovery.  All have the ports, which identify a flow.
 
-The trace goes to a buffer of its own (a tracefs instance), so nobody else's tracing is disturbed or
-seen, and it is read once, after the run, so that reading does not disturb the run.  If it was too
-small the oldest events are lost; how many is told.
+The trace has a tracefs instance of its own, separate from other users of tracing, and is read after
+the run, so that reading does not disturb it.  If its buffer was too small, the oldest events are
+lost and counted.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ OWN_EVENTS = {"bic": "tcp_bic/bic_window", "gaimd": "tcp_gaimd/gaimd_window"}
 COMMON_EVENT = "tcp/tcp_probe"
 STATE_EVENT = "tcp/tcp_cong_state_set"  # from Linux 5.19 on
 
-# What an event takes in the buffer, at most; and how much of the free memory a buffer may take.
+# The largest event in the buffer, in bytes; the part of the free memory that a buffer may take.
 EVENT_BYTES = 160
 MEMORY_SHARE = 4
 MIN_BUFFER, MAX_BUFFER = 2**20, 2**30
@@ -45,7 +45,7 @@ class WindowEvent:
     dport: int
     cwnd: int
     ssthresh: int
-    phase: str  # empty if the congestion control does not tell
+    phase: str  # empty if the congestion control does not report it
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def parse(text: str) -> Iterator[WindowEvent | StateEvent]:
 
 
 def tracefs() -> Path:
-    """Where the kernel's tracing is."""
+    """The directory of tracefs."""
     for place in TRACEFS:
         if (place / "instances").is_dir():
             return place
@@ -107,7 +107,7 @@ def tracefs() -> Path:
 
 
 def buffer_size(rate: int, frame: int, seconds: float) -> int:
-    """Bytes of buffer for a run: at most an event for each packet, from two ends, and some more."""
+    """The buffer for a run, in bytes: an event for each packet at both ends, and some reserve."""
     packets = rate * seconds / (8 * frame)
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     most = min(MAX_BUFFER, available // MEMORY_SHARE)
@@ -115,7 +115,7 @@ def buffer_size(rate: int, frame: int, seconds: float) -> int:
 
 
 class Tracer:
-    """Records windows for the length of a `with` block."""
+    """Records windows inside a `with` block."""
 
     def __init__(self, connections: list[tuple[str, int, int]], size: int) -> None:
         """CONNECTIONS: the congestion control, the sender's and the receiver's port of each."""
@@ -126,7 +126,7 @@ class Tracer:
         self._cleanup = contextlib.ExitStack()
 
     def _filters(self, connections: list[tuple[str, int, int]]) -> dict[str, str]:
-        """For each event that is needed, of which connections."""
+        """The filters of each event that is needed, by its connections."""
         wanted: dict[str, list[str]] = {}
         for cc, sport, dport in connections:
             own = OWN_EVENTS.get(cc, "")
@@ -147,7 +147,7 @@ class Tracer:
             stack.callback(self._write, "events/enable", "0")
             self._write("trace_clock", "mono")
             cpus = os.cpu_count() or 1
-            # Flows wander between the CPUs, but no more than all of them are on one.
+            # Flows move between CPUs; at most all of them are on one.
             self._write("buffer_size_kb", str(max(8, self.size // 1024 // max(1, cpus // 2))))
             for event, text in self.filters.items():
                 self._write(f"events/{event}/filter", text)
@@ -162,15 +162,15 @@ class Tracer:
         (self.instance / name).write_text(text)
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._write("tracing_on", "0")
 
     def read(self) -> str:
-        """Everything recorded."""
+        """The recorded trace."""
         return (self.instance / "trace").read_text()
 
     def lost(self) -> int:
-        """How many events had no room."""
+        """The number of lost events."""
         total = 0
         for stats in self.instance.glob("per_cpu/cpu*/stats"):
             for line in stats.read_text().splitlines():

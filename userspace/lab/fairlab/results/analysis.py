@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the raw data says.  Everything here is a function of the directory that measure.py left.
+"""Evaluating the raw data of a scenario (run/dumbbell.py).
 
-Times are counted from when the first flow's data came through.  Means are over the time after the
-warm-up, until the scenario's time is over.  Throughput is what TCP delivered to the receiver
-(goodput): the bytes that passed the last link, without headers.
+Times are relative to the start of the first flow.  Means are over the steady state, from the end of
+the warm-up to the end of the scenario.  Throughput is goodput: the bytes that passed the last link,
+without headers.
 """
 
 import bisect
@@ -23,14 +23,14 @@ from fairlab.net.tracing import StateEvent, WindowEvent, parse
 from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
 from fairlab.run.flows import Report, parse_ping, ports
 
-# Points of a window's curve closer than this (in seconds) are left out unless it jumps.
+# Points of a window's curve closer than this [s] are left out unless it jumps.
 CURVE_STEP, CURVE_JUMP = 0.02, 0.1
-# The states in which the kernel holds the window down (enum tcp_ca_state): CWR, Recovery, Loss.
+# The states in which the kernel reduces the window (enum tcp_ca_state): CWR, Recovery, Loss.
 HELD_DOWN = (2, 3, 4)
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's fairness index: 1 when all are equal, 1/n when one has everything."""
+    """Jain's fairness index: 1 if all values are equal, 1/n if all but one are 0."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
@@ -42,7 +42,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def interpolate(times: Sequence[float], values: Sequence[float], when: float) -> float:
-    """The value at WHEN, on straight lines between what is known."""
+    """The value at WHEN, by linear interpolation."""
     right = bisect.bisect_left(times, when)
     if right == 0:
         return values[0]
@@ -53,7 +53,7 @@ def interpolate(times: Sequence[float], values: Sequence[float], when: float) ->
 
 
 def rates(times: Sequence[float], total: Sequence[float], edges: Sequence[float]) -> list[float]:
-    """How fast TOTAL grew between one edge and the next."""
+    """The rate at which the counter TOTAL grew between consecutive EDGES."""
     at = [interpolate(times, total, edge) for edge in edges]
     return [(at[n + 1] - at[n]) / (edges[n + 1] - edges[n]) for n in range(len(edges) - 1)]
 
@@ -61,7 +61,7 @@ def rates(times: Sequence[float], total: Sequence[float], edges: Sequence[float]
 def step_mean(
     times: Sequence[float], values: Sequence[float], begin: float, end: float
 ) -> float | None:
-    """The mean over time of something that keeps each value until the next; None if unknown."""
+    """The mean over time of a step function; None if it has no value yet."""
     area = known = 0.0
     for n, value in enumerate(values):
         until = times[n + 1] if n + 1 < len(times) else end
@@ -73,20 +73,20 @@ def step_mean(
 
 
 def plot_interval(seconds: float) -> float:
-    """Over how many seconds to average for a curve: about sixty points."""
+    """The averaging interval of a curve of about sixty points, in seconds."""
     return next((step for step in (0.2, 0.5) if seconds / step <= 60), 1.0)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A directory of raw data, read."""
+    """The raw data of a run."""
 
     document: dict[str, Any]
     scenario: Scenario
     samples: Samples
     reports: list[Report]
     events: list[WindowEvent | StateEvent]
-    ping: list[tuple[float, float]]  # seconds from the beginning, ms
+    ping: list[tuple[float, float]]  # (seconds from the start, ms)
     background: BackgroundReport | None
 
     @classmethod
@@ -110,31 +110,31 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """When the samples were taken, counted from the beginning."""
+        """The times of the samples, in seconds from the start."""
         return [when - self.document["begin"] for when in self.samples.time]
 
     def window(self) -> tuple[float, float]:
-        """The time that means are taken over."""
+        """The steady state: begin and end [s]."""
         return self.scenario.warmup_seconds, float(self.scenario.seconds)
 
     def goodput(self, number: int) -> list[float]:
-        """Bits that flow NUMBER had delivered at each sample."""
+        """The goodput of flow NUMBER up to each sample, in bits."""
         header = headers.ETHERNET + headers.SEGMENT
         s = self.samples
         columns = zip(s.flow_bytes[number], s.flow_packets[number], strict=True)
         return [8.0 * (size - header * packets) for size, packets in columns]
 
     def carried(self) -> list[int]:
-        """Bytes of the background that had come through at each sample, headers included."""
+        """The bytes of the background that had arrived at each sample, with headers."""
         return self.samples.background_bytes or [0] * len(self.samples.time)
 
     def within(self, column: Sequence[float]) -> list[float]:
-        """Those of a column's values that were sampled in the window."""
+        """The values of a column in the steady state."""
         first, last = self.window()
         return [value for t, value in zip(self.times, column, strict=True) if first <= t <= last]
 
     def growth(self, column: Sequence[float]) -> float:
-        """By how much a counter grew in the window."""
+        """The growth of a counter in the steady state."""
         first, last = self.window()
         times = self.times
         return interpolate(times, column, last) - interpolate(times, column, first)
@@ -142,7 +142,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Cut:
-    """A window taken back at a loss: when, from how many packets, to how many."""
+    """A reduction of a window at a loss: the time, the packets before and after."""
 
     time: float
     before: int
@@ -151,7 +151,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Window:
-    """A flow's window over time: the points of a curve, which keeps each value until the next."""
+    """A flow's window over time: the points of a step function, and its cuts."""
 
     time: list[float]
     cwnd: list[int]
@@ -159,16 +159,16 @@ class Window:
 
 
 class WindowFollower:
-    """Makes a Window of the events about one connection."""
+    """Makes a Window from the events of one connection."""
 
     def __init__(self, begin: float) -> None:
         self.begin = begin
         self.curve: list[tuple[float, int]] = []
-        self.left_out: tuple[float, int] | None = None  # the latest point, if it was
+        self.left_out: tuple[float, int] | None = None  # the latest point, if it was left out
         self.cuts: list[Cut] = []
         self.cwnd: int | None = None
         self.held_down = False
-        self.noticed: tuple[float, int] | None = None  # a loss: when, and the window before it
+        self.noticed: tuple[float, int] | None = None  # a loss: its time, and the window before it
 
     def add(self, event: WindowEvent | StateEvent) -> None:
         when = round(event.time - self.begin, 4)
@@ -185,8 +185,8 @@ class WindowFollower:
             self.cwnd = event.ssthresh
         else:
             if self.noticed:
-                # While the window is held down tcp_probe tells the exact threshold; else, if that
-                # is over already, the window itself has come down to it (or back up: no cut).
+                # During recovery tcp_probe has the exact threshold.  If recovery is already over,
+                # the window itself is at the threshold, or restored: no cut.
                 after = event.ssthresh if self.held_down else event.cwnd
                 if after < self.noticed[1]:
                     self.cuts.append(Cut(*self.noticed, after))
@@ -196,13 +196,13 @@ class WindowFollower:
             self.cwnd = event.cwnd
 
     def _draw(self, when: float, cwnd: int) -> None:
-        """Add a point to the curve if it shows."""
+        """Add a point to the curve, unless it is too close to the last."""
         if self.curve:
             then, before = self.curve[-1]
             if when - then < CURVE_STEP and abs(cwnd / before - 1) < CURVE_JUMP:
                 self.left_out = when, cwnd
                 return
-        # A jump starts from where the window was, not from where it was last drawn.
+        # A jump starts at the last window, even if that point was left out.
         if self.left_out:
             self.curve.append(self.left_out)
             self.left_out = None
@@ -214,7 +214,7 @@ class WindowFollower:
 
 
 def follow_window(events: Iterable[WindowEvent | StateEvent], begin: float) -> Window:
-    """The window of one connection from the events about it."""
+    """The window of one connection, from its events."""
     follower = WindowFollower(begin)
     for event in events:
         follower.add(event)
@@ -232,7 +232,7 @@ def windows(measurement: Measurement) -> list[Window]:
 
 
 def flow_results(m: Measurement, of_windows: list[Window]) -> list[dict[str, Any]]:
-    """The figures of each flow."""
+    """The results of each flow."""
     first, last = m.window()
     throughputs = [m.growth(m.goodput(n)) / (last - first) for n in range(len(m.scenario.flows))]
     everything = sum(throughputs)
@@ -263,12 +263,12 @@ def flow_results(m: Measurement, of_windows: list[Window]) -> list[dict[str, Any
 
 
 def total_results(m: Measurement, flows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures of the bottleneck and of all flows together."""
+    """The results of the bottleneck and of all flows together."""
     scenario = m.scenario
     throughputs = [flow["throughput_bps"] for flow in flows]
     first, last = m.window()
     sent, drops = m.growth(m.samples.sent_packets), m.growth(m.samples.drops)
-    # What the background leaves.
+    # The capacity beside the background.
     left = scenario.rate - 8 * m.growth(m.carried()) / (last - first)
     available = left * scenario.payload / scenario.frame
     delays = [1000 * 8 * size / scenario.rate for size in m.within(m.samples.backlog_bytes)]
@@ -300,7 +300,7 @@ def total_results(m: Measurement, flows: list[dict[str, Any]]) -> dict[str, Any]
 
 
 def background_results(m: Measurement) -> dict[str, Any] | None:
-    """The figures of the background; of its flows, those that began after the warm-up."""
+    """The results of the background; of its flows, those that began after the warm-up."""
     what, report = m.scenario.background, m.background
     if not what or not report:
         return None
@@ -336,7 +336,7 @@ def background_results(m: Measurement) -> dict[str, Any] | None:
 
 
 def flow_details(flows: list[FlowRecord], in_progress: list[float]) -> dict[str, Any]:
-    """Of flows that began in a time: how many, how long, and what was lost of those that ended."""
+    """The number, durations and losses of the flows that began in a time."""
     ended = [flow for flow in flows if flow.took is not None]
     took = [1000 * flow.took for flow in ended if flow.took is not None]
     return {
@@ -356,7 +356,7 @@ def flow_details(flows: list[FlowRecord], in_progress: list[float]) -> dict[str,
 
 
 def counts_in_progress(m: Measurement, first: float, last: float) -> list[float]:
-    """How many of the background's flows were in progress, at every tenth of a second."""
+    """The number of background flows in progress, at every tenth of a second."""
     assert m.background
     begin = m.document["begin"]
     starts = sorted(flow.start - begin for flow in m.background.flows)
@@ -369,7 +369,7 @@ def counts_in_progress(m: Measurement, first: float, last: float) -> list[float]
 def background_series(
     m: Measurement, what: Background, edges: Sequence[float], step: float
 ) -> dict[str, Any]:
-    """The background's curves: what came through, and the flows in progress (means of STEP)."""
+    """The background's curves: throughput and flows in progress, means over STEP seconds."""
     found: dict[str, Any] = {
         "bps": [round(8 * rate) for rate in rates(m.times, m.carried(), edges)]
     }
@@ -384,7 +384,7 @@ def background_series(
 
 
 def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
-    """The curves, for the figures."""
+    """The curves of all plots."""
     scenario, times = m.scenario, m.times
     step = plot_interval(scenario.seconds)
     edges = [n * step for n in range(int(scenario.seconds / step) + 1)]
@@ -425,7 +425,7 @@ def series(m: Measurement, of_windows: list[Window]) -> dict[str, Any]:
 
 
 def evaluate(m: Measurement) -> dict[str, Any]:
-    """The figures of a run, and the curves."""
+    """The results of a run, with its curves."""
     of_windows = windows(m)
     flows = flow_results(m, of_windows)
     first, last = m.window()

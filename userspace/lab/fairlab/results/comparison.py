@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Several stored results side by side: a column each, with the same scales.
 
-Above, the window of each flow; below, how much of the link is used, and how much of that by the
-background.  It is how the fair queueing study (Roberts, Augé 2005) shows its runs.  What differs
-between the runs is their headings; what they share is the title.
+The upper row has the window of each flow, the lower one the utilisation of the link, in total and
+by the background, as in the fair queueing study (Roberts, Augé 2005).  The title has the parameters
+that all runs share, the headings those that differ.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ COLUMN_WIDTH, HEIGHT = 4.6, 5.6
 
 
 def _parts(result: dict[str, Any]) -> dict[str, str]:
-    """What a run is, in words that can be compared with another's."""
+    """The parameters of a run as texts, by name."""
     s = result["scenario"]
     queue = next(q for q in result["queues"] if q["link"] == BOTTLENECK)
     beside = Scenario.from_json(s).background
@@ -36,13 +36,13 @@ def _parts(result: dict[str, Any]) -> dict[str, str]:
 
 
 def _outcome(result: dict[str, Any]) -> str:
-    """The figures of a run that matter most beside another."""
+    """The main results of a run, in lines."""
     total, found = result["total"], result.get("background")
     lines = [f"link busy {100 * total['utilisation']:.1f} %"]
     if found:
         used = total["throughput_bps"] / total["available_bps"]
         lines = [
-            f"flows use {100 * used:.0f} % of what the background leaves",
+            f"flows use {100 * used:.0f} % of the capacity beside the background",
             f"background loses {found['lost']} of {found['packets']} packets"
             f" ({100 * found['loss']:.3g} %)",
         ]
@@ -75,7 +75,7 @@ def _draw_use(axis: Any, result: dict[str, Any]) -> None:
 
 
 def figure(found: list[dict[str, Any]]) -> Any:
-    """The figure of the results."""
+    """The figure that compares the results."""
     from matplotlib.figure import Figure
 
     if not 2 <= len(found) <= MOST:
@@ -109,7 +109,7 @@ def figure(found: list[dict[str, Any]]) -> Any:
 
 
 def draw(found: list[dict[str, Any]], path: Path) -> None:
-    """Draw results into a file; its ending says in which form."""
+    """Draw results into a file, in the format of its ending."""
     from matplotlib import rc_context
 
     if path.suffix not in (".png", ".svg"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run as a data file of Flent, to be looked at, compared and drawn with Flent's own tools.
+"""Storing a run as a data file of Flent, to plot and compare it with Flent's tools.
 
 The flows of a run become Flent's test `tcp_nup`: N TCP uploads and a ping.  All of that test's
 plots work (`flent -i FILE -p upload_with_ping`); tcp_cwnd shows the windows, too.
@@ -16,19 +16,19 @@ from fairlab.model.qdisc import BOTTLENECK
 from fairlab.results.analysis import interpolate
 
 FILE_FORMAT = 4  # of Flent's data files
-# The version of Flent that this form of them was seen in.
+# The version of Flent that writes this format.
 FLENT_VERSION = "2.1.1"
 TEST = "tcp_nup"
 
 
 def _at(times: list[float], values: list[Any], when: float) -> Any:
-    """The value in force at WHEN, or None before the first."""
+    """The value of a step function at WHEN, or None before its first."""
     n = bisect.bisect_right(times, when)
     return values[n - 1] if n else None
 
 
 def _egress(result: dict[str, Any]) -> dict[str, Any]:
-    """The bottleneck's qdisc, as Flent keeps those of an interface."""
+    """The bottleneck's qdisc, in Flent's format for those of an interface."""
     queue = next(q for q in result["queues"] if q["link"] == BOTTLENECK)
     shown = queue["shown"]
     words = {name: str(value) for name, value in shown.get("options", {}).items()}
@@ -37,7 +37,7 @@ def _egress(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def document(result: dict[str, Any], note_more: str = "") -> dict[str, Any]:
-    """The result of a run as Flent stores it; NOTE_MORE: what else to say about it."""
+    """The result of a run in Flent's format, with NOTE_MORE added to its note."""
     scenario, curves = result["scenario"], result["series"]
     begin = datetime.fromisoformat(result["date"]).astimezone(UTC)
     step = curves["interval"]
@@ -51,7 +51,7 @@ def document(result: dict[str, Any], note_more: str = "") -> dict[str, Any]:
     results: dict[str, list[Any]] = dict(zip(names, mbits, strict=True))
     results["TCP upload sum"] = sums
     results["TCP upload avg"] = [total / len(labels) for total in sums]
-    # As Flent does it with whatever was not measured just then.
+    # Flent stores null where no value was measured.
     results["Ping (ms) ICMP"] = [
         interpolate(ping["time"], ping["ms"], x) if ping["time"] else None for x in x_values
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The result of a test of Flent's: may it be trusted, its means, its plot."""
+"""The result of a test of Flent's: checks, means, plot."""
 
 import gzip
 import json
@@ -79,7 +79,7 @@ def check(document: dict[str, Any], data: dict[str, Any], cc: str) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Flent's data file."""
+    """Read Flent's data file."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         found: dict[str, Any] = json.load(file)
     return found
@@ -122,7 +122,7 @@ def evaluate(work: Path, request: Request, about: dict[str, Any]) -> dict[str, A
 
 
 def table(result: dict[str, Any], directory: Path) -> str:
-    """What came of it, for people."""
+    """The result as a table."""
     data = read(directory / result["file"])
     rows = [f"{name:24} {mean:10.2f} {unit}" for name, (mean, unit) in means(data).items()]
     drops = ", ".join(f"{name} {shown['drops']}" for name, shown in result["queues"].items())

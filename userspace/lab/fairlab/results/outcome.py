@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What came out of an experiment, and whether it is to be trusted.
+"""The outcome of an experiment, and checks whether it can be trusted.
 
-read() refuses a run that shows anything but the flows and the bottleneck at work: packets lost
-elsewhere, packets larger than the network's, a queue that did not keep its rate, flows that never
-got through, a look that came late.  What is left is an Outcome, from which studies take numbers.
+read() refuses a run with packets lost outside of the bottleneck, packets larger than the MTU, a
+bottleneck that did not send at its rate, flows that did not start, or late samples.  Studies take
+their numbers from the Outcome.
 
-Means are over the time between the warm-up and the end.  A flow's rate is of what its other end has
-acknowledged, without any headers.  A link's is of all bytes, headers included.
+Means are over the steady state, from the warm-up to the end.  A flow's rate is of acknowledged
+bytes, without headers; a link's is of all bytes, with headers.
 """
 
 import json
@@ -22,19 +22,19 @@ from fairlab.model.experiment import UDP, Layout, bottleneck, qdisc
 from fairlab.run import samples
 from fairlab.run.experiment import MEASUREMENT
 
-# How far the bottleneck's rate while packets wait may be from what was asked.
+# The tolerance of the bottleneck's rate while packets wait.
 RATE_TOLERANCE = 0.02
-# In virtual time all comes when it is due; elsewhere, it may be late by so much [s].
+# The most by which a sample may be late [s]; in virtual time none is.
 LATEST = 0.05
-# Which part of a group's packets must have been acknowledged one by one, if they were to be.
+# The least acknowledgements for each packet of a group with ack_each.
 ACK_EACH = 0.95
-# Packets of TCP that carry no user data beyond those of a connection's own.
+# Tolerance of packets without payload.
 FEW_PACKETS = 10
 
 
 @dataclass(frozen=True)
 class Series:
-    """One flow, as it was seen: arrays of one length.  Seconds, bytes, packets, ms."""
+    """Samples of one flow: arrays of one length.  Seconds, bytes, packets, ms."""
 
     time: Any
     acked: Any
@@ -46,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Outcome:
-    """An experiment that was run."""
+    """The results of an experiment."""
 
     what: Layout
     document: dict[str, Any]
@@ -62,13 +62,13 @@ class Outcome:
 
     @property
     def window(self) -> tuple[float, float]:
-        """The time that means are over."""
+        """The steady state: begin and end [s]."""
         return self.what.warmup, self.what.seconds
 
     # --- the bottleneck -------------------------------------------------------------------------
 
     def growth(self, column: str, begin: float | None = None, end: float | None = None) -> float:
-        """By how much a counter of the bottleneck grew."""
+        """The growth of a counter of the bottleneck between BEGIN and END (the window)."""
         return self._growth(self.columns[column], begin, end)
 
     def _growth(self, values: Any, begin: float | None, end: float | None) -> float:
@@ -83,18 +83,18 @@ class Outcome:
 
     @property
     def utilisation(self) -> float:
-        """How much of its rate the bottleneck sent."""
+        """The utilisation of the bottleneck, 0 to 1."""
         first, last = self.window
         return 8 * self.growth("sent_bytes") / (last - first) / self.what.rate
 
     @property
     def loss(self) -> float:
-        """Which part of the packets that came to the bottleneck was dropped there."""
+        """The fraction of the bottleneck's packets that it dropped."""
         drops, sent = self.growth("drops"), self.growth("sent_packets")
         return drops / (drops + sent) if drops + sent else 0.0
 
     def within(self, column: str) -> Any:
-        """The values of a column of the queues in the window, as an array."""
+        """The values of a queue's column in the window, as an array."""
         import numpy
 
         times = numpy.asarray(self.columns["time"])
@@ -102,18 +102,18 @@ class Outcome:
         return numpy.asarray(self.columns[column])[(times >= first) & (times <= last)]
 
     def arrived(self, group: str) -> float:
-        """What arrived of a group, in bit/s, headers included."""
+        """The rate at which a group's packets arrived, in bit/s, with headers."""
         first, last = self.window
         return 8 * self._growth(self.columns["arrived_bytes"][group], None, None) / (last - first)
 
     def arrived_packets(self, group: str) -> float:
-        """How many packets of a group came through the bottleneck."""
+        """The number of packets of a group that passed the bottleneck."""
         return self._growth(self.columns["arrived_packets"][group], None, None)
 
     # --- flows ----------------------------------------------------------------------------------
 
     def series(self, group: str, number: int) -> Series:
-        """What was seen of flow NUMBER (from 0) of a group, which must be TCP."""
+        """The samples of flow NUMBER (from 0) of a group, which must be TCP."""
         rows = self.rows[group]
         rows = rows[rows["flow"] == number]
         return Series(
@@ -128,7 +128,7 @@ class Outcome:
     def goodput(
         self, group: str, number: int, begin: float | None = None, end: float | None = None
     ) -> float:
-        """What flow NUMBER of a group delivered [bit/s] between BEGIN and END (the window)."""
+        """The goodput of flow NUMBER of a group [bit/s] between BEGIN and END (the window)."""
         import numpy
 
         seen = self.series(group, number)
@@ -188,11 +188,11 @@ def read(what: Layout, work: Path) -> Outcome:
     return outcome
 
 
-# --- is it to be trusted? -----------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------
 
 
 def check(outcome: Outcome) -> None:
-    """Raise the reason if not.  Causes come before what they lead to."""
+    """Raise the reason if the run cannot be trusted.  Causes are checked before their effects."""
     check_looks(outcome)
     check_losses(outcome)
     check_packets(outcome)
@@ -213,20 +213,22 @@ def check_looks(outcome: Outcome) -> None:
 
 
 def check_losses(outcome: Outcome) -> None:
-    """Packets may be lost at the bottleneck, and where a loss was asked for."""
+    """Packets may be lost at the bottleneck, and by the requested random loss."""
     if drops := outcome.document["backlog_drops"]:
-        raise CannotRunError(f"{drops} packets were lost between namespaces, where no link is")
+        raise CannotRunError(
+            f"{drops} packets were lost between namespaces, where there is no link"
+        )
     short = {name: n for name, n in outcome.document["out_of_memory"].items() if n}
     if short:
         words = ", ".join(f"{name} {count}" for name, count in short.items())
-        raise CannotRunError(f"TCP had too little memory, and threw away what had arrived: {words}")
+        raise CannotRunError(f"TCP had too little memory, and dropped received packets: {words}")
     drops = outcome.columns["delay_drops"][-1]
     if drops and not outcome.what.loss:
         raise CannotRunError(f"{drops} packets were lost in the delays, which have room for all")
 
 
 def check_packets(outcome: Outcome) -> None:
-    """No packet may have been larger than the network's: an offload would be on."""
+    """No packet may be larger than the MTU: an offload would be on."""
     c = outcome.columns
     for name, sizes in c["arrived_bytes"].items():
         packets = c["arrived_packets"][name][-1]
@@ -238,14 +240,14 @@ def check_packets(outcome: Outcome) -> None:
 
 
 def check_rate(outcome: Outcome) -> None:
-    """While packets wait, the bottleneck sends at its rate, and never faster."""
+    """While packets wait, the bottleneck must send at its rate, and never faster."""
     c, what = outcome.columns, outcome.what
     burst = bottleneck(what, qdisc(what)).burst
     took = sent = 0.0
     for a, b in pairwise(range(len(c["time"]))):
         step = c["time"][b] - c["time"][a]
         bits = 8 * (c["sent_bytes"][b] - c["sent_bytes"][a])
-        # What waited at both ends for longer than the step cannot have run out in between.
+        # A queue longer than the step at both of its ends cannot have been empty in between.
         waiting = 8 * min(c["backlog_bytes"][a], c["backlog_bytes"][b]) / what.rate
         if waiting > step:
             took, sent = took + step, sent + bits
@@ -263,7 +265,7 @@ def check_rate(outcome: Outcome) -> None:
 
 
 def check_flows(outcome: Outcome) -> None:
-    """Every flow must have begun, under what it was asked to be (fairflow looks at that too)."""
+    """Every flow must have started, with its congestion control (fairflow checks that, too)."""
     for name, head in outcome.heads.items():
         for n, (asked, flow) in enumerate(
             zip(outcome.what.kinds()[name], head["flows"], strict=True), 1
@@ -273,23 +275,23 @@ def check_flows(outcome: Outcome) -> None:
                     f"flow {n} of group {name} was {flow['kind']} instead of {asked}"
                 )
             if not flow["sent"]:
-                raise CannotRunError(f"flow {n} of group {name} did not get through")
+                raise CannotRunError(f"flow {n} of group {name} did not connect")
 
 
 def check_acks(outcome: Outcome) -> None:
-    """Where each packet was to be acknowledged, it must have been."""
+    """With ack_each, each packet must have been acknowledged."""
     for group in outcome.what.groups:
         packets = outcome.columns["arrived_packets"][group.name][-1]
         acks = outcome.document["acks"][group.name]
         if group.ack_each and acks < ACK_EACH * packets:
             raise CannotRunError(
-                f"group {group.name} was to have each packet acknowledged; for {packets} that"
-                f" arrived its other end sent {acks}"
+                f"group {group.name} needs an acknowledgement for each packet; for {packets}"
+                f" packets the receiver sent {acks}"
             )
 
 
 def check_backgrounds(outcome: Outcome) -> None:
-    """What came through of a background must be what its sink counted."""
+    """The bytes that a background's sink counted must have passed the network."""
     c = outcome.columns
     for name, report in outcome.backgrounds.items():
         group = next(group for group in outcome.what.groups if group.name == name)
@@ -301,8 +303,7 @@ def check_backgrounds(outcome: Outcome) -> None:
             continue
         packets, size = c["arrived_packets"][name][-1], c["arrived_bytes"][name][-1]
         user = size - packets * (headers.ETHERNET + headers.DATAGRAM)
-        # TCP's headers are larger, and here and there a segment comes twice; bytes from nowhere
-        # are what is looked for.
+        # TCP's headers are larger, and some segments arrive twice, so only an excess is an error.
         if report.received_bytes > user * (1 + RATE_TOLERANCE) + FEW_PACKETS * outcome.what.frame:
             raise CannotRunError(
                 f"the sink of group {name} got {report.received_bytes} bytes, of which only {user}"

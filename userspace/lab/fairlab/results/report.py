@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A result in words: the table, and what is to be seen in it.
+"""A result as a table, and described in sentences.
 
-Every number comes from the result; so do the words that compare them.
+All numbers and comparisons are computed from the result.
 """
 
 import statistics
@@ -15,7 +15,7 @@ def _mbits(bps: float) -> str:
 
 
 def _table(rows: list[list[str]]) -> list[str]:
-    """Rows in columns, the first to the left and the others to the right."""
+    """Rows as aligned columns, the first to the left, the others to the right."""
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     return [
         "  ".join(
@@ -27,7 +27,7 @@ def _table(rows: list[list[str]]) -> list[str]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The figures of a run."""
+    """The table of a run."""
     flows, total = result["flows"], result["total"]
     first, last = result["window_seconds"]
     rows = [["flow", "Mbit/s", "share", "retransmits", "mean cwnd", "window cuts", "kept"]]
@@ -69,9 +69,7 @@ def table(result: dict[str, Any]) -> str:
     )
     lost = result["checks"]["trace_events_lost"]
     if lost:
-        lines.append(
-            f"note: {lost} window events had no room in the trace; cwnd is missing at the start"
-        )
+        lines.append(f"note: the trace lost {lost} window events; cwnd is missing at the start")
     return "\n".join(lines)
 
 
@@ -82,14 +80,14 @@ def _background(result: dict[str, Any]) -> list[str]:
         return []
     share = {name: f"{100 * found[name]:.1f} %" for name in ("asked", "offered", "carried")}
     lines = [
-        f"background    {share['asked']} of the link asked for, {share['offered']} offered,"
-        f" {share['carried']} came through",
+        f"background    {share['asked']} of the link requested, {share['offered']} offered,"
+        f" {share['carried']} carried",
         f"              {found['lost']} of {found['packets']} packets lost"
         f" ({100 * found['loss']:.3f} %)",
     ]
     if "flows" in found:
         going, took = found["in_progress"], found["completion_ms"]
-        lines[-1] += f", {found['retransmits']} sent again"
+        lines[-1] += f", {found['retransmits']} retransmits"
         lines.append(
             f"              {found['flows']} flows, {found['ended']} ended; in progress: mean"
             f" {going['mean']:.1f}, max {going['max']:.0f}"
@@ -128,7 +126,7 @@ def _by_cc(flows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def sentences(result: dict[str, Any]) -> list[str]:
-    """What is to be seen in the figures."""
+    """The main results in sentences."""
     flows, total = result["flows"], result["total"]
     fair = total["fair_share_bps"]
     delay = total["queue_delay_ms"]
@@ -138,8 +136,8 @@ def sentences(result: dict[str, Any]) -> list[str]:
     if len(flows) > 1:
         most, least = best["throughput_bps"], worst["throughput_bps"]
         found.append(
-            f"{best['label']} gets the most, {_mbits(most)} Mbit/s or {most / fair:.2f} times the"
-            f" fair share; {worst['label']} the least, {_mbits(least)} Mbit/s or"
+            f"{best['label']} has the highest goodput, {_mbits(most)} Mbit/s or {most / fair:.2f}"
+            f" times the fair share; {worst['label']} the lowest, {_mbits(least)} Mbit/s or"
             f" {least / fair:.2f} times.  Jain's index is {total['jain']:.3f}"
             f" (1 is equal, {1 / len(flows):.2f} one flow alone)."
         )
@@ -149,7 +147,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
             f"{name} {_mbits(statistics.fmean(flow['throughput_bps'] for flow in its))}"
             for name, its in groups.items()
         ]
-        found.append(f"Mean of a flow, by congestion control: {', '.join(means)} Mbit/s.")
+        found.append(f"Mean goodput of a flow, by congestion control: {', '.join(means)} Mbit/s.")
     kept = {
         name: statistics.median(values)
         for name, its in groups.items()
@@ -157,7 +155,7 @@ def sentences(result: dict[str, Any]) -> list[str]:
     }
     if kept:
         words = [f"{name} {100 * keep:.0f} %" for name, keep in kept.items()]
-        found.append(f"Of its window a flow keeps at a loss: {', '.join(words)}.")
+        found.append(f"Part of the window that a flow keeps at a loss: {', '.join(words)}.")
     never = [flow["label"] for flow in flows if not flow["cuts"]]
     if never and total["drops"]:
         found.append(f"No loss after the warm-up for {', '.join(never)}.")

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where results go.
+"""Storing results.
 
     results/2026-11-20T114500-dumbbell-2bic-gaimd-cubic-reno/
-        result.json     the figures, the curves, and everything that they depend on
-        *.flent.gz      the same for Flent
+        result.json     the results, the curves, and all parameters and versions
+        *.flent.gz      the same in Flent's format
         *.png *.svg     throughput, cwnd, queue, background
-        raw/            what was measured, as it was measured
+        raw/            the raw data
 
-A run works in a hidden directory beside, which gets its name when everything is in it: so a
-directory with a date is complete, and a run that is refused or stopped leaves nothing.  None is
-ever overwritten.
+A run writes to a hidden directory, which is renamed when it is complete: a directory with a date is
+complete, and a run that is refused or stopped leaves none.  No result is overwritten.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ LONGEST_NAME = 60
 
 
 def flow_set_name(scenario: Scenario) -> str:
-    """The flows in a few letters, such as 2bic-gaimd-cubic, and the qdisc if one was asked for."""
+    """A short name of the flows and qdiscs, such as 2bic-gaimd-cubic."""
     count = Counter(str(flow) for flow in scenario.flows)
     words = [f"{n if n > 1 else ''}{name}" for name, n in count.items()]
     words += [qdisc.kind for qdisc in scenario.qdiscs]
@@ -47,7 +46,7 @@ def flow_set_name(scenario: Scenario) -> str:
 
 
 def project_version(tree: Path | None) -> str:
-    """Which state of the project this is, as far as git can tell."""
+    """The project's version by git describe; empty without git."""
     if tree is None or not (tree / ".git").exists():
         return ""
     try:
@@ -65,7 +64,7 @@ def project_version(tree: Path | None) -> str:
 
 @contextlib.contextmanager
 def working_directory(parent: Path) -> Iterator[Path]:
-    """A directory beside the results that is gone afterwards, unless publish() gave it a name."""
+    """A directory in PARENT that is deleted afterwards, unless name() has renamed it."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".fairlab-", dir=parent))
@@ -79,7 +78,7 @@ def working_directory(parent: Path) -> Iterator[Path]:
 
 
 def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
-    """Judge and evaluate the raw data in WORK, and store it all there."""
+    """Check and evaluate the raw data in WORK, and store the result there."""
     measurement = analysis.Measurement.read(work)
     validity.check(measurement)
     document = measurement.document
@@ -107,7 +106,7 @@ def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
 
 
 def _keep_raw(work: Path) -> None:
-    """Put the raw data out of the way, the trace compressed."""
+    """Move the raw data to a directory of its own, the trace compressed."""
     raw = work / RAW
     raw.mkdir()
     with (work / TRACE).open("rb") as source, gzip.open(raw / f"{TRACE}.gz", "wb", 6) as target:
@@ -119,19 +118,19 @@ def _keep_raw(work: Path) -> None:
 
 
 def write_flent(directory: Path, result: dict[str, Any]) -> None:
-    """Store the flow set for Flent."""
+    """Store the result for Flent."""
     name = f"{result['scenario']['topology']}-{result['name']}.flent.gz"
     flentfile.write(result, directory / name, describe_more(result))
 
 
 def publish(work: Path, parent: Path, date: datetime, result: dict[str, Any]) -> Path:
-    """Give WORK, which is complete, a name that nothing has yet."""
+    """Rename WORK, which is complete, to a new result of RESULT's name and DATE."""
     base = f"{date.strftime('%Y-%m-%dT%H%M%S')}-{result['scenario']['topology']}-{result['name']}"
     return name(work, parent, base)
 
 
 def name(work: Path, parent: Path, base: str) -> Path:
-    """Call WORK by BASE, or with a number if that is taken."""
+    """Rename WORK to BASE in PARENT, with a number if that exists."""
     (work / JOB).unlink(missing_ok=True)
     number = 1
     while True:
@@ -141,7 +140,7 @@ def name(work: Path, parent: Path, base: str) -> Path:
         except FileExistsError:
             number += 1
             continue
-        # Over the empty directory that nobody else has.
+        # Replaces the empty directory that mkdir() has reserved.
         return work.rename(final)
 
 
@@ -159,12 +158,12 @@ def read(directory: Path) -> dict[str, Any]:
 
 
 def without_curves(result: dict[str, Any]) -> dict[str, Any]:
-    """The result without what is only needed to draw."""
+    """The result without the curves."""
     return {name: value for name, value in result.items() if name != "series"}
 
 
 def describe(result: dict[str, Any]) -> str:
-    """The scenario in a line."""
+    """A line with the main parameters of the scenario."""
     s, engine = result["scenario"], result["engine"]
     words = [s["topology"], units.format_rate(s["rate"]), f"rtt {units.format_time(s['rtt'])}"]
     words += [f"buffer {s['buffer']['text']}", f"{s['seconds']} s"]
@@ -172,16 +171,16 @@ def describe(result: dict[str, Any]) -> str:
 
 
 def where(engine: dict[str, Any]) -> str:
-    """On what it ran, in words."""
+    """The engine, in words."""
     name = str(engine["name"])
-    # Virtual time is neither emulated nor anything but steady.
+    # The engine virtual has no accelerator, and is always steady.
     if name == "vm":
         name += f" ({engine['accelerator']}{', steady' if engine['steady'] else ''})"
     return name
 
 
 def describe_more(result: dict[str, Any]) -> str:
-    """What else was asked for, in a line: qdiscs, the background; empty if nothing."""
+    """A line with qdiscs and background; empty without."""
     scenario = Scenario.from_json(result["scenario"])
     words = [
         f"{'' if qdisc.link == BOTTLENECK else f'{qdisc.link}: '}{qdisc}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Was it the network that was measured, or the machine?
+"""Checks after a run: did the network limit the flows, or the machine?
 
-A run on a machine that could not keep up looks like any other: the flows get less, the queue is
-shorter, and a figure can be drawn.  So each way in which the machine can have interfered is
-looked for in the raw data, and a run that shows one is refused with the reason.
+On a machine that is too slow, flows get less throughput and queues are shorter, but the results
+look plausible.  So the raw data is checked for each way in which the machine can interfere, and a
+run with one is refused with the reason.
 """
 
 from itertools import pairwise
@@ -13,11 +13,11 @@ from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.results.analysis import Measurement
 
-# While packets wait, the bottleneck sends at its rate.  Seen from samples, which come a little
-# early or late, over all the time that the queue was never near empty.
+# While packets wait, the bottleneck must send at its rate.  Samples may be a little early or late;
+# intervals in which the queue was nearly empty do not count.
 RATE_TOLERANCE = 0.02
 SURELY_WAITING = 0.25  # of the buffer, at both ends of an interval
-# A buffer that empties sooner [s] may well do so between two samples.
+# A shorter buffer [s] may be empty between two samples.
 SHORTEST_BUFFER = 0.02
 ENOUGH_INTERVALS = 10
 
@@ -25,12 +25,12 @@ MIN_IDLE = 0.05
 MAX_STOLEN = 0.05
 LONGEST_PAUSE = 1.0  # seconds without a sample
 COUNTER_TOLERANCE = 0.03
-# How late the background's source may be for its plan, on average and at worst [s].
+# The lateness of the background's source, on average and at most [s].
 MAX_LATE_MEAN, MAX_LATE = 0.005, 0.25
 
 
 def busy_rate(m: Measurement) -> float | None:
-    """The rate at which the bottleneck sent while packets waited [bit/s]; None if too rare."""
+    """The bottleneck's rate while packets waited [bit/s]; None if they waited too rarely."""
     s, times = m.samples, m.times
     buffer = m.scenario.buffer.bytes_at_most(m.scenario.frame)
     if 8 * buffer < SHORTEST_BUFFER * m.scenario.rate:
@@ -73,7 +73,7 @@ def check_load(m: Measurement) -> None:
 
 
 def check_hidden_losses(m: Measurement) -> None:
-    """Packets may be lost at the bottleneck, and nowhere else."""
+    """Packets may be lost at the bottleneck only."""
     backlog = m.document["load"]["backlog_drops"]
     if backlog:
         raise CannotRunError(
@@ -87,7 +87,7 @@ def check_hidden_losses(m: Measurement) -> None:
 
 
 def check_packets(m: Measurement) -> None:
-    """No packet may have been larger than the network's."""
+    """No packet may be larger than the MTU."""
     s = m.samples
     labels = [f"flow {label}" for label in m.scenario.labels]
     columns = list(zip(labels, s.flow_bytes, s.flow_packets, strict=True))
@@ -104,9 +104,9 @@ def check_packets(m: Measurement) -> None:
 
 
 def check_accounts(m: Measurement) -> None:
-    """What iperf3 received must be what the last link carried.
+    """iperf3 must have received the bytes that the last link carried.
 
-    But for what is still under way when iperf3 has ended and reads no more, and what came twice.
+    Except for bytes in flight when iperf3 has ended, and those that arrived twice.
     """
     under_way = 2 * 8 * (m.scenario.bdp + m.scenario.buffer.bytes_at_most(m.scenario.frame))
     for n, label in enumerate(m.scenario.labels):
@@ -115,12 +115,12 @@ def check_accounts(m: Measurement) -> None:
         if abs(ours - theirs) > COUNTER_TOLERANCE * theirs + under_way:
             raise LabError(
                 f"flow {label}: iperf3 received {theirs / 8e6:.2f} MB,"
-                f" but {ours / 8e6:.2f} MB came through the network"
+                f" but {ours / 8e6:.2f} MB passed the network"
             )
 
 
 def check_background(m: Measurement) -> None:
-    """The background must have been offered when it was due, and counted in full."""
+    """The background's source must have been on time, and all its packets counted."""
     report, what = m.background, m.scenario.background
     if not report or not what:
         return
@@ -142,7 +142,7 @@ def check_background(m: Measurement) -> None:
     packets = s.background_packets[-1] - s.background_packets[0]
     carried = s.background_bytes[-1] - s.background_bytes[0]
     ours, theirs = carried - packets * (header + headers.ETHERNET), report.received_bytes
-    # Here and there a segment comes twice, or is on its way when its flow is aborted.
+    # Some segments arrive twice, or are in flight when their flow is aborted.
     under_way = 2 * (m.scenario.bdp + m.scenario.buffer.bytes_at_most(m.scenario.frame))
     if abs(ours - theirs) > COUNTER_TOLERANCE * theirs + under_way:
         raise LabError(
@@ -152,7 +152,7 @@ def check_background(m: Measurement) -> None:
 
 
 def check(m: Measurement) -> None:
-    """Raise the reason if the run cannot be trusted.  Causes come before what they lead to."""
+    """Raise the reason if the run cannot be trusted.  Causes are checked before their effects."""
     check_hidden_losses(m)
     check_packets(m)
     check_load(m)

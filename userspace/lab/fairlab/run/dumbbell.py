@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The run itself, on the kernel that we are on, as root.
+"""Measuring a scenario on this kernel, as root.
 
-It begins with a directory with a scenario.json in it, and leaves raw data there:
+The raw data is left in a directory:
 
-    measurement.json        what ran where, and the samples (queues.py)
-    client-N.json           the sender's account of flow N, from both ends
-    server-N.json
-    client-N.fair           the same if it is fairflow's (samples.py)
-    background-*.json       fairtraffic's account of the background, from both ends
-    ping.txt, trace.txt     as the tools wrote them
+    measurement.json        the scenario, the environment, and the samples (queues.py)
+    client-N.json           the report of the sender of flow N
+    server-N.json           the report of its receiver
+    client-N.fair           the sender's report if it is fairflow (samples.py)
+    background-*.json       fairtraffic's reports of the background, of both ends
+    ping.txt, trace.txt     the output of the tools
 
-While the flows run nothing is written but memory: in an emulated machine, writing to the user's
-disk takes time that belongs to the run.  This thread sleeps between samples and does all of it:
-starts each flow when it is due, samples, says how it goes.
+During the run all data stays in memory: in an emulated machine, writing to the user's disk would
+take time from the run.  A single thread starts each flow when it is due, samples, and prints
+progress.
 """
 
 import json
@@ -36,27 +36,27 @@ from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
 MEASUREMENT, TRACE, PING = "measurement.json", "trace.txt", "ping.txt"
-# What fairtraffic leaves: of the source, of the sink.
+# Reports of fairtraffic: of the source, of the sink.
 BACKGROUND_REPORTS = ("background-source.json", "background-sink.json")
 
-# A flow counts as started when this many packets have arrived: more than iperf3's own talk
-# beforehand.
+# A flow has started when this many packets have arrived: more than iperf3's control connection has
+# before.
 STARTED_PACKETS = 30
 QUIET_BEFORE = 0.5  # seconds of sampling before the first flow
-# Seconds that the background has to itself.
+# Seconds from the start of the background to that of the flows.
 BACKGROUND_BEFORE = 2.0
 
 
 def windows_memory(scenario: Scenario) -> int:
-    """Socket buffers that never limit a flow: several times what can be under way."""
+    """Socket buffers that never limit a flow, in bytes: several times the data in flight."""
     return 4 * (scenario.bdp + scenario.buffer.bytes_at_most(scenario.frame))
 
 
 @dataclass(frozen=True)
 class Fitness:
-    """What the checks before a run measured."""
+    """Measurements of the checks before a run."""
 
-    capacity: float | None  # bit/s; None: there is no limit
+    capacity: float | None  # bit/s; None: no limit
     round_trip_ms: float
 
 
@@ -66,7 +66,7 @@ def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> Fitness:
     preflight.qdiscs(lab, scenario)
     preflight.offloads(lab)
     capacity = None
-    # In virtual time it forwards infinitely fast, and would never come to an end.
+    # In virtual time forwarding takes no time, and the trial would never end.
     if not engine.is_virtual():
         progress.step("measuring how fast this machine forwards")
         capacity = preflight.capacity(lab, scenario)
@@ -76,7 +76,7 @@ def prepare(lab: Laboratory, scenario: Scenario, progress: Progress) -> Fitness:
 
 
 def check(scenario: Scenario, progress: Progress) -> Fitness:
-    """Everything that can be known before a run."""
+    """Make all checks before a run, on a network that is built for it."""
     host.require_root()
     host.require_tools()
     preflight.look_up(scenario)
@@ -111,7 +111,7 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
         queue = end.queue.qdisc if isinstance(end.queue, topology.Bottleneck) else end.queue
         assert isinstance(queue, Qdisc)
         shown = lab.shown_queue(end)
-        # What was asked for, where, what came of it.
+        # The requested options, the interface, the statistics.
         found.append(
             {"link": queue.link, "interface": end.interface, "asked": str(queue), "shown": shown}
         )
@@ -119,7 +119,7 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
 
 
 class Run:
-    """The part of a run while flows are running."""
+    """A run, from the first server's start to the last flow's end."""
 
     def __init__(
         self, lab: Laboratory, scenario: Scenario, sampler: Sampler, progress: Progress
@@ -131,11 +131,11 @@ class Run:
         self.traffic = flows.Traffic(lab, scenario)
         self.background = flows.BackgroundTraffic(lab, scenario)
         self.starts = dict(enumerate(scenario.starts()))
-        # By the monotonic clock:
+        # Times by the monotonic clock.
         self.launch = 0.0
-        self.begin = 0.0  # when the first flow's data came through
+        self.begin = 0.0  # when the first flow had started
         self.end = 0.0
-        # What the machine did between the two.
+        # The load of the machine from begin to end.
         self.load = host.Load.now()
         self.controls: dict[int, str] = {}
 
@@ -144,13 +144,13 @@ class Run:
         return packets[-1] - packets[0] > STARTED_PACKETS
 
     def _each_time(self) -> None:
-        """After each sample: whatever is due."""
+        """After each sample: start flows, and check the running ones."""
         now = time.monotonic()
         since = now - self.launch
         for number, start in list(self.starts.items()):
             if since >= start:
                 del self.starts[number]
-                # A second more than needed, so that all are at it until the end.
+                # A second more than needed, so that all flows send until the end.
                 self.traffic.start_client(number, math.ceil(self.scenario.seconds - start) + 1)
         self.traffic.check_alive()
         self.background.check_alive()
@@ -159,15 +159,15 @@ class Run:
                 self.begin = now
                 self.load = host.Load.now()
             elif since > flows.START_PATIENCE:
-                raise LabError("no data comes through the network")
+                raise LabError("no data arrives through the network")
         elif len(self.controls) < len(self.scenario.flows):
             number = len(self.controls)
             if self._started(number):
                 self.controls[number] = preflight.running(self.lab, self.scenario, number)
         if self.progress.due():
-            self.progress.update(self._how_it_goes(now))
+            self.progress.update(self._progress_text(now))
 
-    def _how_it_goes(self, now: float) -> str:
+    def _progress_text(self, now: float) -> str:
         s = self.sampler.samples
         back = min(len(s.time) - 1, round(1 / INTERVAL))
         if not self.begin or not back:
@@ -202,7 +202,7 @@ class Run:
         if len(self.controls) < len(self.scenario.flows):
             late = self.scenario.labels[len(self.controls)]
             raise LabError(
-                f"flow {late} did not get through: after {self.scenario.seconds} s hardly any data"
+                f"flow {late} did not start: after {self.scenario.seconds} s hardly any data"
             )
         while self.traffic.running():
             self.sampler.wait(time.monotonic() + INTERVAL)
@@ -244,7 +244,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             queues = shown_queues(lab)
             for label, flow, report in zip(scenario.labels, scenario.flows, reports, strict=True):
                 preflight.require_same(label, flow.cc, report.cc)
-            progress.step("collecting what was measured")
+            progress.step("collecting the raw data")
             (directory / TRACE).write_text(tracer.read())
             trace_lost = tracer.lost()
         for output in (*run.traffic.outputs(), *run.background.reports()):
@@ -263,5 +263,5 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
         "queues": queues,
         "reports": [vars(report) for report in reports],
     }
-    # Written last: where it is, everything is.
+    # Written last: if it exists, the raw data is complete.
     (directory / MEASUREMENT).write_text(json.dumps(document))

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An experiment, run on the kernel that we are on, as root.
+"""Measuring an experiment on this kernel, as root.
 
-It begins with a directory with an experiment.json in it, and leaves there:
+The raw data is left in a directory:
 
-    measurement.json        what ran where, and the samples
-    GROUP.fair              what fairflow saw of a group's flows (samples.py)
-    GROUP-PROTOCOL.json     what their other end got
-    GROUP-source.json       fairtraffic's account of a group's background, from both ends
-    GROUP-sink.json
+    measurement.json        the environment, and the samples of the queues
+    GROUP.fair              fairflow's samples of a group's flows (samples.py)
+    GROUP-PROTOCOL.json     the report of their sink
+    GROUP-source.json       fairtraffic's report of a group's background
+    GROUP-sink.json         the report of its sink
 
-All of a group's times count from one moment, which comes when all programs are ready.  Until the
-end this thread only looks at the queues, at even intervals.
+Times are relative to a common start, when all programs are ready.  During the run this thread only
+samples the queues, at even intervals.
 """
 
 import contextlib
@@ -41,11 +41,11 @@ MEASUREMENT = "measurement.json"
 
 BACKGROUND_PORT, FLOW_PORT = 5000, 5001
 FIRST_OWN_PORT = 20000
-# From when all sinks are ready to the first flow; and how long the last may take to end.
+# Seconds from when all sinks are ready to the start; seconds for the last flow to end.
 GET_READY, END_PATIENCE = 1.0, 120.0
-# More than fit into any run.
+# More retries than in any run.
 SYNACK_RETRIES = 100
-# Where TCP counts what it threw away because there was no memory for it, and that memory got short.
+# TCP's counters of packets dropped for lack of memory, and of memory pressure.
 OUT_OF_MEMORY = (
     "RcvPruned",
     "OfoPruned",
@@ -54,13 +54,13 @@ OUT_OF_MEMORY = (
     "TCPOFODrop",
     "TCPRcvQDrop",
 )
-# How much longer than asked for an empty way's round-trip may be [ms].
+# The most by which the round-trip time of an empty path may exceed the requested one [ms].
 RTT_SLACK = 0.5
 
 
 @dataclass
 class Columns:
-    """What is seen of the queues: columns of one length.  Times from the beginning, seconds."""
+    """Samples of the queues: columns of one length.  Times in seconds from the start."""
 
     time: list[float] = field(default_factory=list)
     backlog_bytes: list[int] = field(default_factory=list)
@@ -69,15 +69,15 @@ class Columns:
     sent_packets: list[int] = field(default_factory=list)
     drops: list[int] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    back_bytes: list[int] = field(default_factory=list)  # sent by the bottleneck of the way back
+    back_bytes: list[int] = field(default_factory=list)  # sent by the reverse bottleneck
     back_drops: list[int] = field(default_factory=list)
     delay_drops: list[int] = field(default_factory=list)  # of all delays
     arrived_bytes: dict[str, list[int]] = field(default_factory=dict)  # by group
     arrived_packets: dict[str, list[int]] = field(default_factory=dict)
 
 
-class Watch:
-    """Looks at the queues."""
+class Sampler:
+    """Samples the queues."""
 
     def __init__(
         self, lab: Laboratory, what: Layout, left: QueueReader, right: QueueReader
@@ -85,7 +85,7 @@ class Watch:
         self.left, self.right = left, right
         link = lab.network.links[0]
         self.forth, self.back = lab.interface_index(link.a), lab.interface_index(link.b)
-        # Where each group's data arrives: behind the right router, or in reverse the left.
+        # Where each group's data arrives: behind the right router, or the left if reversed.
         self.arrivals = {
             group.name: (group.reverse, lab.interface_index(path.last))
             for group, path in zip(what.groups, lab.network.paths, strict=True)
@@ -96,7 +96,7 @@ class Watch:
         )
 
     def take(self, begin: float) -> None:
-        """One look, now."""
+        """Take a sample now; BEGIN is the start."""
         c = self.columns
         c.time.append(round(time.monotonic() - begin, 6))
         left, right = self.left.read(), self.right.read()
@@ -119,7 +119,7 @@ class Watch:
 
 
 def words_of(stream: Stream, what: Layout, to: str, own_port: int, start: float) -> str:
-    """A flow as fairflow is told of it."""
+    """A flow in the syntax of fairflow's command line."""
     words = [f"to={to}", f"port={FLOW_PORT}", f"start={start:.6f}"]
     words += [f"stop={stream.stop or what.seconds:.6f}"]
     if stream.cc == UDP:
@@ -134,7 +134,7 @@ def words_of(stream: Stream, what: Layout, to: str, own_port: int, start: float)
 
 
 class Traffic:
-    """All groups' programs."""
+    """The traffic programs of all groups."""
 
     def __init__(self, lab: Laboratory, what: Layout) -> None:
         self.lab = lab
@@ -160,7 +160,7 @@ class Traffic:
             raise LabError(f"{name} does not listen on port {port}")
 
     def start(self) -> float:
-        """Start everything; the moment from which all times count."""
+        """Start all programs; the start time, by the monotonic clock."""
         pairs = list(zip(self.what.groups, self.lab.network.paths, strict=True))
         for group, path in pairs:
             if any(stream.cc != UDP for stream in group.streams):
@@ -186,7 +186,7 @@ class Traffic:
                 self._start_flows(group, path.sender, path.address, starts[group.name], begin)
             if group.background:
                 what = self.what
-                # Groups must not all draw the same.
+                # Another seed for each group, so that their arrivals differ.
                 seed = (what.seed + 1_000_003 * n) % 2**64
                 options = flows.source_options(
                     group.background, what.rate, what.mtu, seed, path.address
@@ -211,7 +211,7 @@ class Traffic:
         self.flows[group.name] = self._start(group.name, sender, command)
 
     def check(self) -> None:
-        """A program that has failed is the end of all; only flows end by themselves."""
+        """Raise LabError if a program has failed, or a sink or source has ended."""
         running = {**self.sinks, **self.sources, **self.flows}
         for name, process in running.items():
             status = process.poll()
@@ -220,7 +220,7 @@ class Traffic:
                 raise LabError(f"{name}: {said or f'exit status {status}'}")
 
     def finish(self) -> None:
-        """Wait until all flows have ended, and stop the rest."""
+        """Wait until all flows have ended, and stop sources and sinks."""
         deadline = time.monotonic() + END_PATIENCE
         for name, process in self.flows.items():
             try:
@@ -237,16 +237,16 @@ class Traffic:
                     raise LabError(f"{name}: {said or 'it broke'}")
 
     def outputs(self) -> list[Path]:
-        """What all of them wrote."""
+        """The output files of all programs."""
         return [*self.lab.scratch.glob("*.fair"), *self.lab.scratch.glob("*.json")]
 
 
 def settle(lab: Laboratory, what: Layout) -> None:
-    """Set what groups want set, and see that it has been."""
+    """Set the sysctls and routes of the groups, and check them."""
     for group, path in zip(what.groups, lab.network.paths, strict=True):
         node = path.sender
-        # A connection counts as open where it came from, but for the other end it is not while all
-        # that it sends is lost: that is the flow's bad luck, and no reason to reset it.
+        # While all segments after the SYN are lost, the connection is open for the sender only.
+        # The receiver must not give up and reset it.
         lab.shell(path.receiver, f"echo {SYNACK_RETRIES} >/proc/sys/net/ipv4/tcp_synack_retries")
         if group.ack_each:
             ((to, via),) = lab.network.routes[path.receiver]
@@ -265,7 +265,7 @@ def settle(lab: Laboratory, what: Layout) -> None:
 
 
 def acknowledged(lab: Laboratory, what: Layout) -> dict[str, int]:
-    """By group, the segments that its other end sent: acknowledgements, nearly all of them."""
+    """The segments that each group's receiver sent: nearly all are acknowledgements."""
     sent = {}
     for group, path in zip(what.groups, lab.network.paths, strict=True):
         text = lab.shell(path.receiver, "grep ^Tcp: /proc/net/snmp")
@@ -288,7 +288,7 @@ def tcp_counters(lab: Laboratory, names: Sequence[str]) -> dict[str, int]:
 
 
 def check_round_trips(lab: Laboratory, what: Layout) -> None:
-    """Is each group's empty way as long as asked for, from where it sends?"""
+    """Raise CannotRunError if the round-trip time of an empty path is not the requested one."""
     for group, path in zip(what.groups, lab.network.paths, strict=True):
         if what.loss:
             return
@@ -297,7 +297,7 @@ def check_round_trips(lab: Laboratory, what: Layout) -> None:
         asked = group.rtt / 1000
         if not asked <= seen + 0.01 <= asked + RTT_SLACK + 1e6 * 8 * headers.ETHERNET / what.rate:
             raise CannotRunError(
-                f"the empty way of group {group.name} has a round-trip of {seen:.2f} ms,"
+                f"the empty path of group {group.name} has a round-trip time of {seen:.2f} ms,"
                 f" not {asked:g} ms"
             )
 
@@ -321,32 +321,32 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
         load = host.Load.now()
         with lab.queue_reader("left") as left, lab.queue_reader("right") as right:
             traffic = Traffic(lab, what)
-            watch = Watch(lab, what, left, right)
+            sampler = Sampler(lab, what, left, right)
             progress.step(f"running for {what.seconds:g} s")
             begin = traffic.start()
-            run(what, traffic, watch, begin, progress)
+            run(what, traffic, sampler, begin, progress)
         document: dict[str, Any] = environment() | {
             "modules": {cc: host.module_version(cc) for cc in what.ccs},
             "begin": begin,
-            "columns": vars(watch.columns),
+            "columns": vars(sampler.columns),
             "backlog_drops": host.Load.now().since(load).backlog_drops,
             "out_of_memory": tcp_counters(lab, OUT_OF_MEMORY),
             "acks": acknowledged(lab, what),
         }
         for output in traffic.outputs():
             shutil.copy(output, directory)
-    # Written last: where it is, everything is.
+    # Written last: if it exists, the raw data is complete.
     (directory / MEASUREMENT).write_text(json.dumps(document))
 
 
-def run(what: Layout, traffic: Traffic, watch: Watch, begin: float, progress: Progress) -> None:
-    """From the first look to the last."""
+def run(what: Layout, traffic: Traffic, sampler: Sampler, begin: float, progress: Progress) -> None:
+    """Take all samples, and wait for the end of the flows."""
     for n in range(round(what.seconds / what.look) + 1):
         with contextlib.suppress(ValueError):
             time.sleep(begin + n * what.look - time.monotonic())
-        watch.take(begin)
+        sampler.take(begin)
         traffic.check()
         if progress.due():
-            c = watch.columns
+            c = sampler.columns
             progress.update(f"{c.time[-1]:.0f} of {what.seconds:g} s, {c.drops[-1]} lost so far")
     traffic.finish()

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flent's own tests, run through a scenario's network.
+"""Tests of Flent's on a scenario's network.
 
     fairlab flent rrul_be --rate 20mbit --rtt 40ms --qdisc fq_codel --engine virtual
 
-Flent runs on the dumbbell's sender, netperf's server on its receiver, and both directions between
-the two routers have the scenario's bottleneck, since most of Flent's tests load both.  The test is
-Flent's, with Flent's options behind `--`; what is ours is the network, the checks before and after,
-and the conditions that go into the result:
+Flent runs on the dumbbell's sender, netperf's server on its receiver.  Both directions between the
+routers have the scenario's bottleneck, since most of Flent's tests load both.  Flent's own options
+follow `--`.  The lab provides the network, checks before and after the run, and stores:
 
     results/2026-11-20T114500-flent-rrul_be/
-        result.json     the conditions, and what the queues have counted
+        result.json     the conditions, and the counters of the queues
         *.flent.gz      Flent's own data file
-        flent.png       its plot that is the test's default; Flent draws the others from the file
+        flent.png       the test's default plot; Flent draws others from the data file
 
-Flent takes netperf for nearly all of its tests, which Debian 12 has in its section non-free:
-without it this refuses to begin.  As everywhere in the lab, a run is refused that lost a packet
-where there is no bottleneck, whose machine was the limit, or whose congestion control was not the
-one asked for.
+Flent needs netperf for nearly all tests, which Debian 12 has in its section non-free; without it
+the command fails.  As everywhere in the lab, a run is refused that lost a packet outside of a
+bottleneck, was limited by the machine, or had another congestion control than the requested one.
 """
 
 import contextlib
@@ -41,21 +39,20 @@ from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
 MEASUREMENT, SAID = "measurement.json", "flent.txt"
-SERVER_PORT = 12865  # netperf's own
+SERVER_PORT = 12865  # netperf's default
 # Seconds that a test may take beyond its length, by the guest's clock: it waits five before and
-# after it loads the network, and collects.
+# after the load, and collects data.
 LONGER = 120
 
-# Program -> how to get it.
+# Program -> the package that has it.
 PROGRAMS = {
     "flent": "package flent",
     "netperf": "package netperf, in Debian 12 in the section non-free",
     "netserver": "package netperf, in Debian 12 in the section non-free",
 }
 
-# Flent parses what came out in processes of its own, and asks again and again whether they have
-# ended.  In virtual time it would ask forever: time stands still meanwhile, so nobody else has a
-# turn.  It can do without, and then does.
+# Flent parses results in child processes, and polls for their end.  In virtual time it would poll
+# forever, since time stands still while it does, so it must parse in its own process.
 PARSE_HERE = """
 import runpy, sys
 del sys.argv[0]
@@ -65,7 +62,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,60}", re.ASCII)
-# What would make Flent do something else than a test of ours, or put it where we do not look.
+# Options that fairlab sets itself, or that make Flent do something else than a test.
 _OURS = re.compile(
     r"-(H|l|D|i|o|f|p|r|b|B|x|4|6)$|--(host|length|data-dir|input|output|format|plot|rcfile|batch.*"
     r"|gui|local-bind|control-host|netperf-control-port|list-.*)(=.*)?$"
@@ -74,11 +71,11 @@ _OURS = re.compile(
 
 @dataclass(frozen=True)
 class Request:
-    """A test of Flent's on a network of ours."""
+    """A test of Flent's and the scenario whose network it runs on."""
 
     test: str
     options: tuple[str, ...]  # for Flent
-    cc: str  # empty: whatever the kernel and the test have
+    cc: str  # empty: the default of the kernel and the test
     scenario: Scenario
 
     def __post_init__(self) -> None:
@@ -86,7 +83,7 @@ class Request:
             raise UsageError(f"'{self.test}': not the name of a test of Flent's")
         for option in self.options:
             if _OURS.match(option):
-                raise UsageError(f"{option}: fairlab itself says that to Flent")
+                raise UsageError(f"{option}: fairlab sets this option of Flent's itself")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"scenario": self.scenario.to_json()}
@@ -98,7 +95,7 @@ class Request:
 
 
 def require() -> None:
-    """Flent, and what its tests are made of."""
+    """Raise CannotRunError without Flent and netperf."""
     host.complete_path()
     missing = [f"{name} ({how})" for name, how in PROGRAMS.items() if not shutil.which(name)]
     if missing:
@@ -106,14 +103,14 @@ def require() -> None:
 
 
 def require_test(name: str) -> None:
-    """Does Flent have such a test?"""
+    """Raise UsageError if Flent has no such test."""
     known = re.findall(r"^\s+(\S+)\s+:", host.run("flent", "--list-tests"), re.M)
     if name not in known:
         raise UsageError(f"Flent has no test '{name}'; flent --list-tests shows them")
 
 
 def both_ways(scenario: Scenario) -> Network:
-    """The scenario's network, with its bottleneck in the other direction, too."""
+    """The scenario's network, with its bottleneck in both directions."""
     network = topology.build(scenario)
     middle, *others = network.links
     there = middle.a.queue
@@ -140,7 +137,10 @@ def server(lab: Laboratory) -> Iterator[None]:
 
 
 def set_congestion_control(lab: Laboratory, cc: str) -> None:
-    """Of whatever netperf does not set it for, where the kernel lets a namespace choose it."""
+    """Set the default of both hosts, for connections for which netperf sets none.
+
+    The kernel may refuse it (TCP_CONG_NON_RESTRICTED).
+    """
     path = lab.network.paths[0]
     setting = "/proc/sys/net/ipv4/tcp_congestion_control"
     for node in (path.sender, path.receiver):
@@ -159,7 +159,7 @@ def flent_command(lab: Laboratory, request: Request) -> list[str]:
 
 
 def run_flent(lab: Laboratory, request: Request) -> Path:
-    """Run the test; its data file."""
+    """Run the test, and return its data file."""
     said = lab.scratch / SAID
     with said.open("wb") as output:
         process = lab.start(lab.network.paths[0].sender, flent_command(lab, request), output)
@@ -179,7 +179,7 @@ def _last_words(said: Path) -> str:
 
 
 def lost_in_delays(lab: Laboratory) -> int:
-    """Packets that were lost where nothing is to be lost."""
+    """The number of packets that the netem delays have dropped."""
     total = 0
     for node in lab.network.routers:
         queues = json.loads(lab.shell(node, "tc -s -j qdisc show"))

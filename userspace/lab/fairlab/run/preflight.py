@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Is this machine fit to give the answer?  Each check raises the reason if not.
+"""Checks before a run: is this machine fit to measure?  Each raises the reason if not.
 
-What is asked for is looked up (congestion controls, presets), what was set up is read back from
-the kernel (offloads, queues), and what can be measured is measured (how fast the machine forwards
-without any queue; how long the round-trip really is; what controls the running connections).
-validity.py looks at the other end of it: whether the machine kept up all the time.
+Congestion controls and presets are looked up, offloads and queues are read back from the kernel,
+and some values are measured: the forwarding rate without queues, the round-trip time, the
+congestion controls of running connections.  validity.py checks after the run that the machine kept
+up.
 """
 
 import json
@@ -17,19 +17,19 @@ from fairlab.net import congestion
 from fairlab.net.network import Laboratory
 from fairlab.run import flows
 
-# The machine has to forward faster than the rate by this factor, with nothing else to do.
+# The idle machine must forward faster than the rate by this factor.
 HEADROOM = 1.5
-# That is tried for so long: newer iperf3 looks only once a second whether it is done.
+# Seconds of that trial: newer iperf3 checks only once a second for its end.
 TRIAL_SECONDS, TRIAL_CC = 1, "reno"
 TRIAL_PORTS = (50000, 5200)
 TRIALS = 3
 PINGS = 5
-# How much longer than asked for the empty path's round-trip may be.
+# The most by which the round-trip time of the empty path may exceed the requested one.
 RTT_TOLERANCE, RTT_SLACK_MS = 0.02, 2.0
 
 
 def look_up(scenario: Scenario) -> None:
-    """Does this kernel have what the flows ask for?"""
+    """Raise UsageError if this kernel lacks a congestion control or preset."""
     for flow in dict.fromkeys(scenario.flows):
         congestion.require(flow)
 
@@ -38,7 +38,7 @@ def choose(lab: Laboratory, scenario: Scenario) -> None:
     """Set each sender's congestion control and preset."""
     for flow, path in zip(scenario.flows, lab.network.paths, strict=True):
         # Not every congestion control can be a namespace's default (TCP_CONG_NON_RESTRICTED);
-        # iperf3 asks for it by name, and running() looks what came of it.
+        # iperf3 sets it by name, and running() checks the result.
         setting = "/proc/sys/net/ipv4/tcp_congestion_control"
         lab.shell(path.sender, f"(echo {flow.cc} >{setting}) 2>/dev/null || :")
         if flow.preset:
@@ -49,28 +49,28 @@ def choose(lab: Laboratory, scenario: Scenario) -> None:
 
 
 def qdiscs(lab: Laboratory, scenario: Scenario) -> None:
-    """Does tc, and this kernel, take each qdisc that was asked for?"""
+    """Raise UsageError if tc or this kernel refuses a qdisc."""
     for qdisc in scenario.qdiscs:
         try:
             lab.try_qdisc(topology.ends_with(lab.network, qdisc)[0], qdisc)
         except LabError as error:
-            # What follows is tc's help for a kind that it knows.
+            # After the first line tc prints its help.
             reason, _, _ = str(error).partition("; Usage:")
             raise UsageError(f"qdisc '{qdisc}' is refused {reason}") from None
 
 
 def offloads(lab: Laboratory) -> None:
-    """Is every offload off, at every interface?"""
+    """Raise CannotRunError if an offload is on at any interface."""
     for node in (*lab.network.hosts, *lab.network.routers):
         still_on = lab.offloads_on(node)
         if still_on:
             raise CannotRunError(
-                f"offload still on at {still_on[0]}: queues would see packets in clumps"
+                f"offload still on at {still_on[0]}: queues would count many packets as one"
             )
 
 
 def delays(lab: Laboratory, scenario: Scenario) -> None:
-    """Can the delays hold what will be in flight?"""
+    """Raise CannotRunError if the delays cannot hold all packets in flight."""
     needed = topology.netem_limit_needed(scenario)
     for node in lab.network.routers:
         for interface, limit in lab.netem_limits(node).items():
@@ -83,10 +83,10 @@ def delays(lab: Laboratory, scenario: Scenario) -> None:
 
 
 def capacity(lab: Laboratory, scenario: Scenario) -> float:
-    """Is the rate within reach?  Forward as fast as possible for a moment; the rate [bit/s].
+    """Measure how fast the machine forwards [bit/s]; CannotRunError if not fast enough.
 
-    A trial can be disturbed, the first above all, while programs are read from disk: the best
-    of a few counts.
+    The best of a few trials counts: one can be disturbed, mostly the first, while programs are
+    read from disk.
     """
     reached = 0.0
     for number in range(TRIALS):
@@ -100,9 +100,9 @@ def capacity(lab: Laboratory, scenario: Scenario) -> float:
 
 
 def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
-    """One flow over the first path, as fast as it goes; its rate on the wire [bit/s]."""
+    """Run one flow without a rate limit over the first path; its rate on the link [bit/s]."""
     path = lab.network.paths[0]
-    # A port of its own for each: that of the one before is not free again so soon.
+    # Another port for each trial: the last one's is not free again yet.
     ports = (TRIAL_PORTS[0] + number, TRIAL_PORTS[1] + number)
     outputs = [lab.scratch / f"trial-{end}.json" for end in ("server", "client")]
     with outputs[0].open("wb") as output:
@@ -113,7 +113,7 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
         command = flows.client_command(path.address, ports, TRIAL_CC, TRIAL_SECONDS)
         client = lab.start(path.sender, command, output)
     client.wait()
-    # iperf3 ends with 0 even when it has failed, if it could say so.
+    # iperf3's exit status can be 0 even when it has failed.
     end = json.loads(outputs[1].read_text() or "{}").get("end", {})
     if "sum_received" not in end or server.wait():
         raise LabError(f"iperf3: {flows.said_error(outputs[1])}")
@@ -121,20 +121,20 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
 
 
 def round_trip(lab: Laboratory, scenario: Scenario) -> float:
-    """Is the empty path's round-trip as asked for?  The shortest seen, in ms."""
+    """The shortest round-trip time of the empty path [ms]; CannotRunError if it is wrong."""
     path = lab.network.paths[0]
     text = lab.shell(path.sender, f"ping -n -D -i 0.1 -W 20 -c {PINGS} {path.address}")
     seen = min(took for _, took in flows.parse_ping(text))
     asked = scenario.rtt / 1000
     if not asked <= seen + 0.01 <= asked * (1 + RTT_TOLERANCE) + RTT_SLACK_MS:
         raise CannotRunError(
-            f"the empty path's round-trip is {seen:.2f} ms instead of {asked:g} ms"
+            f"the empty path's round-trip time is {seen:.2f} ms instead of {asked:g} ms"
         )
     return seen
 
 
 def running(lab: Laboratory, scenario: Scenario, number: int) -> str:
-    """What does control flow NUMBER, which must be running?  It must be what was asked for."""
+    """The congestion control of the running flow NUMBER; CannotRunError if it is wrong."""
     flow, path = scenario.flows[number], lab.network.paths[number]
     own_port, port = flows.ports(number)
     deadline = time.monotonic() + flows.START_PATIENCE
@@ -147,6 +147,6 @@ def running(lab: Laboratory, scenario: Scenario, number: int) -> str:
 
 
 def require_same(label: str, asked: str, seen: str) -> None:
-    """A flow must be controlled by what was asked for."""
+    """Raise CannotRunError if a flow has another congestion control than requested."""
     if seen != asked:
         raise CannotRunError(f"flow {label} runs with '{seen}' instead of '{asked}'")

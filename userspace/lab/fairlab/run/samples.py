@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What fairflow saw: a line of JSON, and rows of numbers as the line describes them.
+"""fairflow's output: a line of JSON, and rows of numbers in the format that it describes.
 
-The line says how each flow went; a row is a look at one of them (userspace/traffic/fairflow.c has
-what the columns mean).
+The line has the totals of each flow; a row is a sample of one flow (userspace/traffic/fairflow.c
+describes the columns).
 """
 
 import json
@@ -13,7 +13,7 @@ from fairlab.model.errors import LabError
 
 
 def read_head(path: Path) -> dict[str, Any]:
-    """The first line: what there is, and how each flow went."""
+    """The first line: the format of rows, and the totals of each flow."""
     with path.open("rb") as file:
         head: dict[str, Any] = json.loads(file.readline())
     return head
@@ -21,7 +21,7 @@ def read_head(path: Path) -> dict[str, Any]:
 
 def read(path: Path) -> tuple[dict[str, Any], Any]:
     """The first line, and the rows as an array with named columns."""
-    # Only where rows are wanted: it takes long to load in an emulated machine.
+    # Imported here: it takes long to load in an emulated machine.
     import numpy
 
     head = read_head(path)
@@ -30,5 +30,5 @@ def read(path: Path) -> tuple[dict[str, Any], Any]:
         fields = [(name, kind) for name, kind in head["fields"]]
         rows = numpy.frombuffer(file.read(), dtype=fields)
     if len(rows) != head["rows"]:
-        raise LabError(f"{path}: {head['rows']} rows are told of, {len(rows)} are there")
+        raise LabError(f"{path}: {len(rows)} rows instead of {head['rows']}")
     return head, rows
