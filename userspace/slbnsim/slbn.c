@@ -13,8 +13,8 @@
  * sixteen times the sessions that cross the link, unless --memory limits it.
  * With only twice as many some rows overflow, and rates are off repeatedly.
  *
- * A packet that a link drops because of its memory is retransmitted by its
- * source.
+ * A packet that a link drops, since it has no record of its session, is
+ * retransmitted by the source.
  *
  * Sources have no state: the packet has all of slbnd's, since links only
  * rewrite what an answer rewrites, and demands do not change. So many sessions
