@@ -250,14 +250,15 @@ static inline u32 slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 }
 
 /*
- * The authentication is a keyed hash of the whole packet, options included, with
- * 0 as the authentication itself. The hash is SipHash-2-4 with a key of 16
- * octets; its implementations in kernel and userspace differ.
+ * Keyed hash of @length octets: SipHash-2-4 with a key of 16 octets. Kernel and
+ * userspace pass their own implementation.
  */
-static inline u64
-slbn_authentication(u8 *data, const struct slbn_layout *layout,
-		    u64 (*hash)(const void *data, u32 length, const void *key),
-		    const void *key)
+typedef u64 (*slbn_hash_fn)(const void *data, u32 length, const void *key);
+
+/* Compute the authentication: the hash of the packet with 0 in its place. */
+static inline u64 slbn_authentication(u8 *data,
+				      const struct slbn_layout *layout,
+				      slbn_hash_fn hash, const void *key)
 {
 	u64 saved = slbn_get64(data + layout->auth);
 	u64 auth;
@@ -270,15 +271,13 @@ slbn_authentication(u8 *data, const struct slbn_layout *layout,
 
 /**
  * slbn_authenticate() - write the authentication of a packet
- * @data: a packet that slbn_parse_packet() accepted
+ * @data: packet that slbn_parse_packet() accepted
  * @layout: its layout; without SLBN_OPTION_AUTH nothing is written
- * @hash: the hash function
- * @key: its key
+ * @hash: hash function
+ * @key: key of @hash
  */
-static inline void
-slbn_authenticate(u8 *data, const struct slbn_layout *layout,
-		  u64 (*hash)(const void *data, u32 length, const void *key),
-		  const void *key)
+static inline void slbn_authenticate(u8 *data, const struct slbn_layout *layout,
+				     slbn_hash_fn hash, const void *key)
 {
 	if (layout->auth)
 		slbn_put64(data + layout->auth,
@@ -287,18 +286,16 @@ slbn_authenticate(u8 *data, const struct slbn_layout *layout,
 
 /**
  * slbn_is_authentic() - check the authentication of a packet
- * @data: a packet that slbn_parse_packet() accepted; unchanged on return
+ * @data: packet that slbn_parse_packet() accepted; unchanged on return
  * @layout: its layout
- * @hash: the hash function
- * @key: its key; NULL: the domain has none
+ * @hash: hash function
+ * @key: key of @hash, or NULL if the domain has none
  *
- * Return: whether the authentication is right; without a key, whether the packet
- * has none, since it could not be updated.
+ * Return: with a key, whether the packet has a valid authentication; without
+ * one, whether it has none, since a link could not update it.
  */
-static inline bool
-slbn_is_authentic(u8 *data, const struct slbn_layout *layout,
-		  u64 (*hash)(const void *data, u32 length, const void *key),
-		  const void *key)
+static inline bool slbn_is_authentic(u8 *data, const struct slbn_layout *layout,
+				     slbn_hash_fn hash, const void *key)
 {
 	if (!key)
 		return !layout->auth;
