@@ -27,7 +27,7 @@ def experiment(name: str, case: str, quick: bool = False, seed: int = 1) -> Expe
 
 
 def claim(name: str, data: Data, text: str, quick: bool = False) -> Claim:
-    """The only one whose text begins so."""
+    """The only claim whose text starts with TEXT."""
     found: list[Claim] = study(name).claims(data, quick)
     (only,) = (one for one in found if one.text.startswith(text))
     return only
@@ -36,8 +36,8 @@ def claim(name: str, data: Data, text: str, quick: bool = False) -> Claim:
 # --- formulas -----------------------------------------------------------------------------------
 
 
-def test_responses_of_the_text() -> None:
-    """Numbers that were worked out by hand, or are in the slides."""
+def test_published_response_values() -> None:
+    """Computed by hand, or from the slides."""
     assert rules.aimd_response(1e-4) == pytest.approx(122.5, rel=1e-3)
     for p in (1e-3, 1e-5, 1e-8):  # "about 13 times" at any p
         assert rules.RESPONSES["aimd"](p) / rules.aimd_response(p) == pytest.approx(12.65, rel=1e-3)
@@ -52,21 +52,23 @@ def test_response_of_bic(p: float, window: float) -> None:
     assert rules.bic_response(p) == pytest.approx(window, rel=0.01)
 
 
-def test_bic_is_like_aimd_in_large_windows() -> None:
+def test_bic_matches_aimd_in_large_windows() -> None:
     assert rules.bic_response(1e-12) == pytest.approx(
         rules.aimd_response(1e-12, 32, 0.125), rel=0.01
     )
 
 
 @pytest.mark.parametrize("kind", ["reno", "aimd", "hstcp", "stcp"])
-def test_dice_and_formula_agree_where_both_are_right(kind: str) -> None:
+def test_simulation_matches_formula_at_low_loss(kind: str) -> None:
     p = 1e-6
-    assert rules.play(rules.WINDOWS[kind](), p) == pytest.approx(rules.RESPONSES[kind](p), rel=0.15)
+    assert rules.simulate(rules.WINDOWS[kind](), p) == pytest.approx(
+        rules.RESPONSES[kind](p), rel=0.15
+    )
 
 
-def test_several_lost_packets_of_a_round_are_one_loss() -> None:
+def test_losses_in_one_round_count_as_one() -> None:
     """At p = 0.01, 15 times as many packets as in Reno's window would lose several at once."""
-    aimd = rules.play(rules.WINDOWS["aimd"](), 0.01)
+    aimd = rules.simulate(rules.WINDOWS["aimd"](), 0.01)
     assert aimd < 0.98 * rules.RESPONSES["aimd"](0.01)
 
 
@@ -80,7 +82,7 @@ def test_rfc_3649() -> None:
 
 
 def test_steps_of_a_search() -> None:
-    """By hand: 1000 was lost in 1100 before; so 875, and Wmax is in the middle of both."""
+    """Computed by hand: a loss at 1000 after a maximum of 1100: cut to 875, Wmax is their mean."""
     search = rules.BicWindow(1000.0, wmax=1100.0)
     search.cut()
     assert (search.packets, search.wmax) == (875, 937.5)
@@ -90,12 +92,12 @@ def test_steps_of_a_search() -> None:
     grown = numpy.diff(steps)
     at = next(n for n, step in enumerate(steps) if step >= 1003)
     assert list(grown[at : at + 8]) == [1, 2, 4, 8, 16, 32, 32, 32]
-    # By Smin at the end, and the last by what is left.
+    # Smin at the end; the last step is the remaining distance.
     assert min(grown[: at - 1]) == pytest.approx(0.01)
     assert steps[at] == 1003
 
 
-def test_a_search_in_small_windows_is_reno() -> None:
+def test_bic_is_reno_below_low_window() -> None:
     search = rules.BicWindow(12.0, wmax=20.0)
     search.grow()
     assert search.packets == 13
@@ -103,8 +105,8 @@ def test_a_search_in_small_windows_is_reno() -> None:
     assert search.packets == 6.5
 
 
-def test_episodes_are_told_from_rows() -> None:
-    """A repair from row 2 to 3, another in row 6; the windows at the losses were 1003 and 990."""
+def test_episodes_from_samples() -> None:
+    """Recovery in rows 2 to 3 and 6; the windows at the losses were 1003 and 990."""
     state = numpy.array([0, 0, 3, 3, 0, 0, 3, 0, 0])
     ssthresh = numpy.array([2**31, 2**31, 877, 877, 877, 877, 866, 866, 866])
     found = convergence.episodes(state, ssthresh)
@@ -116,7 +118,7 @@ def test_episodes_are_told_from_rows() -> None:
 # --- settings -----------------------------------------------------------------------------------
 
 
-def test_all_are_known() -> None:
+def test_studies_are_registered() -> None:
     names = [one.name for one in ALL]
     assert len(set(names)) == len(names)
     assert {one.name for one in bic.STUDIES} <= set(names)
@@ -125,7 +127,7 @@ def test_all_are_known() -> None:
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("one", bic.STUDIES, ids=lambda one: one.name)
 def test_cases(one: Study, quick: bool) -> None:
-    """Each with a name of its own, an experiment that makes sense, the seed, and all known."""
+    """Unique names, valid experiments, the seed; later seeds run a subset."""
     assert one.title and one.source and one.setting and one.assumptions
     every = {case.name for case in one.cases(False, 1)}
     for seed in one.seeds(quick):
@@ -136,7 +138,7 @@ def test_cases(one: Study, quick: bool) -> None:
             assert isinstance(what, Experiment)
             assert what.seed == seed
             assert what.mtu == 1500 and what.queue == ""
-            # Whoever is not at its defaults is told what to be.
+            # Protocols with presets have theirs set.
             for group in what.groups:
                 for stream in group.streams:
                     wanted = {"gaimd": "aimd32", "bic": "paper"}.get(stream.cc)
@@ -146,7 +148,7 @@ def test_cases(one: Study, quick: bool) -> None:
             assert {case.name for case in cases} <= every
 
 
-def test_utilisation_is_as_published() -> None:
+def test_utilisation_setting() -> None:
     rates = {155: 129, 622: 514, 2500: 2064, 5000: 4128, 10000: 8256}
     for mega, buffer in rates.items():
         for kind, cc in (("reno", "reno"), ("hstcp", "highspeed"), ("stcp", "scalable")):
@@ -157,12 +159,12 @@ def test_utilisation_is_as_published() -> None:
             assert group.rtt == 100_000
             assert [(s.cc, s.count) for s in group.streams] == [(cc, 5)]
     assert experiment("bic-utilisation", "bic-622").seconds == 100
-    # The fastest are run less often.
+    # Fewer seeds on the fastest links.
     assert len(study("bic-utilisation").cases(False, 2)) == 10
 
 
 @pytest.mark.parametrize("ratio", [1, 3, 6])
-def test_round_trips_are_as_published(ratio: int) -> None:
+def test_rtt_fairness_setting(ratio: int) -> None:
     what = experiment("bic-rtt-fairness", f"bic-{ratio}")
     groups = {group.name: group for group in what.groups}
     assert what.rate == 2_500_000_000
@@ -172,7 +174,7 @@ def test_round_trips_are_as_published(ratio: int) -> None:
     assert groups["web"].background and groups["back"].background
 
 
-def test_friendliness_is_as_published() -> None:
+def test_friendliness_setting() -> None:
     what = experiment("bic-friendliness", "aimd-20")
     groups = {group.name: group for group in what.groups}
     assert what.rate == 20_000_000
@@ -182,15 +184,15 @@ def test_friendliness_is_as_published() -> None:
     assert groups["back"].reverse
 
 
-def test_response_runs_see_their_losses() -> None:
+def test_response_runs_have_enough_losses() -> None:
     for one in study("bic-response").cases(False, 1):
         what = one.what
         kind = one.name.partition("-")[0]
         assert isinstance(what, Experiment)
         packets = rules.RESPONSES[kind](what.loss) * (what.seconds - what.warmup) / 0.1
         assert packets * what.loss >= 59.9
-        # The link holds three times the window, or it would limit the flow.
-        assert common.in_flight(what.rate, 100_000) > 3 * rules.RESPONSES[kind](what.loss)
+        # The BDP is three times the window, so the link does not limit the flow.
+        assert common.bdp(what.rate, 100_000) > 3 * rules.RESPONSES[kind](what.loss)
 
 
 # --- claims -------------------------------------------------------------------------------------
@@ -214,13 +216,13 @@ def test_claims_of_utilisation() -> None:
     assert all(one.holds for one in study("bic-utilisation").claims(as_published, False))
     full = utilisation((0.9, 0.93, 0.92), 0.95)
     assert not claim("bic-utilisation", full, "Reno does not fill 2.5 Gbit/s").holds
-    assert not claim("bic-utilisation", full, "the faster the link").holds
+    assert not claim("bic-utilisation", full, "Reno's utilisation falls").holds
     lazy = utilisation((0.9, 0.6, 0.4), 0.8)
     assert not claim("bic-utilisation", lazy, "BIC fills 10 Gbit/s").holds
 
 
 def rtt_fairness(factor: float = 1.0) -> dict[str, list[dict[str, Any]]]:
-    """What is published, the larger ratios by FACTOR."""
+    """The published ratios, those of different RTTs times FACTOR."""
     published = study("bic-rtt-fairness").PUBLISHED
     return {
         f"{key}-{ratio}": [
@@ -240,7 +242,7 @@ def test_claims_of_rtt_fairness() -> None:
     assert [found.holds for found in off if found.text.startswith("BIC")] == [True, False, False]
     data = rtt_fairness()
     data["bic-3"], data["stcp-3"] = data["stcp-3"], data["bic-3"]
-    assert not claim("bic-rtt-fairness", data, "who is how unfair, round-trips 1 : 3").holds
+    assert not claim("bic-rtt-fairness", data, "order of the ratios, RTTs 1 : 3").holds
     assert one.theory(common.BIC, 3) == pytest.approx(9)
     assert one.theory(common.HSTCP, 6) == pytest.approx(6**5.556, rel=1e-3)
     assert math.isinf(one.theory(common.STCP, 6))
@@ -286,15 +288,17 @@ def test_claims_of_buffers() -> None:
 def test_claims_of_responses() -> None:
     name = "bic-response"
     data = {
-        f"{kind.key}-0.0001": [{"p": 1e-4, "packets": rules.play(rules.WINDOWS[kind.key](), 1e-4)}]
+        f"{kind.key}-0.0001": [
+            {"p": 1e-4, "packets": rules.simulate(rules.WINDOWS[kind.key](), 1e-4)}
+        ]
         for kind in common.KINDS
     }
-    by_dice = [one for one in study(name).claims(data, False) if "by dice" in one.published]
-    assert len(by_dice) == len(common.KINDS)
-    assert all(one.holds for one in by_dice)
+    by_rules = [one for one in study(name).claims(data, False) if "simulated" in one.published]
+    assert len(by_rules) == len(common.KINDS)
+    assert all(one.holds for one in by_rules)
     data["reno-0.0001"][0]["packets"] *= 1.4
-    assert not claim(name, data, "Reno, p = 0.0001: the published rules").holds
-    assert not claim(name, data, "Reno, p = 0.0001: the formula").holds
+    assert not claim(name, data, "Reno, p = 0.0001: simulated rules").holds
+    assert not claim(name, data, "Reno, p = 0.0001: formula").holds
 
 
 def search(off: float, highest: float) -> dict[str, Any]:
@@ -340,8 +344,8 @@ MADE_UP: dict[str, Data] = {
 
 
 @pytest.mark.parametrize("name", MADE_UP)
-def test_all_is_in_the_figure(name: str) -> None:
-    """Each protocol is named in it, and what stands there does not lie on top of each other."""
+def test_labels_in_figures(name: str) -> None:
+    """Each protocol is labelled, and labels do not overlap."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

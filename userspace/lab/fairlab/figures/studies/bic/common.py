@@ -2,7 +2,7 @@
 """The protocols, settings and plots that the studies of BIC share."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
@@ -19,13 +19,13 @@ PAPER = "L. Xu, K. Harfoush, I. Rhee: Binary Increase Congestion Control, INFOCO
 
 MTU = 1500
 FRAME = MTU + headers.ETHERNET
-RTT = 100_000  # µs, where nothing else is said
+RTT = 100_000  # µs, unless a study has its own
 MEGA = 1_000_000
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A protocol that is compared."""
+    """One of the compared protocols."""
 
     key: str  # in the names of cases
     label: str
@@ -44,20 +44,20 @@ KINDS = (RENO, AIMD, HSTCP, STCP, BIC)
 FAST = (AIMD, HSTCP, STCP, BIC)
 
 
-def in_flight(rate: int, rtt: int) -> int:
-    """The packets that a path of RATE [bit/s] and RTT [µs] holds."""
+def bdp(rate: int, rtt: int) -> int:
+    """The bandwidth-delay product of RATE [bit/s] and RTT [µs], in packets."""
     return round(rate * rtt / 8e6 / FRAME)
 
 
-def many(kind: Kind, name: str, count: int, rtt: int = RTT) -> Group:
-    """A group of COUNT endless flows of a kind."""
+def long_flows(kind: Kind, name: str, count: int, rtt: int = RTT) -> Group:
+    """A group of COUNT long-lived flows of a protocol."""
     return Group(
         name, rtt, (Stream(kind.cc, count),), settings=kind.settings, ack_each=kind is HSTCP
     )
 
 
-def beside(rtt: int, fraction: float, rate: int) -> tuple[Group, Group]:
-    """What else is on the line, in both directions: short TCP flows, as of the web."""
+def web_traffic(rtt: int, fraction: float, rate: int) -> tuple[Group, Group]:
+    """Background traffic in both directions: short TCP flows, like web traffic."""
     load = Background(fraction, sizes="pareto:1.5", mean=100_000, peak=min(rate // 4, 10 * MEGA))
     return (
         Group("web", rtt, background=load),
@@ -65,44 +65,34 @@ def beside(rtt: int, fraction: float, rate: int) -> tuple[Group, Group]:
     )
 
 
-def of(data: Data, case: str, key: str) -> list[float]:
-    """What the runs of a case have under KEY; nothing if there are none."""
+def values_of(data: Data, case: str, key: str) -> list[float]:
+    """The values of KEY in the runs of a case; empty if there are no runs."""
     return [float(run[key]) for run in data.get(case, ())]
 
 
-def shown(
-    values: Sequence[float], digits: int = 2, mean: Callable[[Sequence[float]], float] = fmean
-) -> str:
-    """The mean, and how far the runs go from there."""
-    text = f"{mean(values):.{digits}f}"
-    if len(values) > 1:
-        text += f" ({min(values):.{digits}f} to {max(values):.{digits}f})"
-    return text
-
-
 def axis_values(data: Data) -> list[float]:
-    """What cases called KIND-VALUE were run with, in order."""
+    """The values in the names of cases (KIND-VALUE), sorted."""
     return sorted({float(name.partition("-")[2]) for name in data})
 
 
 def kinds_of(data: Data) -> list[Kind]:
-    """The protocols among such cases, in our order."""
+    """The protocols among cases KIND-VALUE, in the order of KINDS."""
     return [kind for kind in KINDS if any(name.startswith(f"{kind.key}-") for name in data)]
 
 
-WIDTH = 6.4  # inches: small, so that letters are large where it is shown on a phone
-LABEL_SPACE = 0.21  # inches from one to the next
+WIDTH = 6.4  # inches; small, so that text is legible on a phone
+LABEL_SPACE = 0.21  # inches between labels
 
 
 def curves(axis: Any, data: Data, key: str, scale: float = 1.0, floor: float = 0.0) -> None:
-    """A line for each protocol through the means, and a band from the least to the most.
+    """A line through the means of each protocol, and a band from the minimum to the maximum.
 
-    What is less than FLOOR is drawn there, as logarithms have no place for 0.
+    Values below FLOOR are drawn at FLOOR, for logarithmic axes.
     """
     ends = []
     for kind in kinds_of(data):
         points = [
-            (x, [max(scale * v, floor) for v in of(data, f"{kind.key}-{x:g}", key)])
+            (x, [max(scale * v, floor) for v in values_of(data, f"{kind.key}-{x:g}", key)])
             for x in axis_values(data)
         ]
         points = [(x, values) for x, values in points if values]
@@ -116,7 +106,7 @@ def curves(axis: Any, data: Data, key: str, scale: float = 1.0, floor: float = 0
 
 
 def name_ends(axis: Any, ends: Sequence[tuple[float, Kind]]) -> None:
-    """Write beside the panel which curve ends where; those that end together, one above another."""
+    """Label the ends of curves beside the panel, without overlaps."""
     panels = len(axis.figure.axes)
     gap = LABEL_SPACE * panels / axis.figure.get_figheight() / 0.85
     low, high = axis.get_ylim()
@@ -127,7 +117,7 @@ def name_ends(axis: Any, ends: Sequence[tuple[float, Kind]]) -> None:
         heights = [(y - low) / (high - low) for y, _ in ends]
     order = sorted(range(len(ends)), key=lambda n: heights[n])
     places = [min(max(heights[n], 0.0), 1.0) for n in order]
-    # Those too near to each other part, by half of what is missing each, until all have room.
+    # Labels that are too close move apart, by half of the missing distance each.
     for _ in range(200):
         for n, (low, high) in enumerate(pairwise(places)):
             missing = gap - (high - low)

@@ -14,12 +14,12 @@ from fairlab.figures.studies.bic.common import (
     RTT,
     SLIDES,
     WIDTH,
-    in_flight,
-    many,
-    of,
-    shown,
+    bdp,
+    long_flows,
+    values_of,
 )
 from fairlab.figures.studies.bic.rules import CUT, BicWindow
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
@@ -28,24 +28,24 @@ from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
 from fairlab.results.plots import COLOURS
 
-# TCP's states, as TCP_INFO has them: from here on a loss is being repaired.
+# TCP_CA_Recovery; from here on TCP is recovering from a loss.
 RECOVERY = 3
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What came between two losses."""
+    """The time between two losses, as rows of samples."""
 
-    begin: int  # the first row after the repair
-    end: int  # the row after the last before the next loss
-    wmax: float  # what the search was about
+    begin: int  # the first row after recovery
+    end: int  # the row of the next loss
+    wmax: float  # the target of the binary search
 
 
 def episodes(state: Any, ssthresh: Any) -> list[Episode]:
-    """The stretches without a loss of a BIC flow, from its rows.
+    """The loss-free episodes of a BIC flow, from its samples.
 
-    A cut leaves 7/8 of the window, rounded down, as the slow start threshold: so that tells the
-    window in which the loss was.
+    A loss sets the slow start threshold to 7/8 of the window, rounded down; this gives the window
+    at the loss.
     """
     found = []
     search = BicWindow()
@@ -59,7 +59,7 @@ def episodes(state: Any, ssthresh: Any) -> list[Episode]:
 
 
 def steps_from(window: float, wmax: float, rounds: int) -> list[float]:
-    """BIC's window at the beginning of each round after a loss, if there is no other."""
+    """BIC's window at the start of each round after a loss, without further losses."""
     search = BicWindow(window, wmax)
     found = [window]
     for _ in range(rounds):
@@ -69,31 +69,30 @@ def steps_from(window: float, wmax: float, rounds: int) -> list[float]:
 
 
 class Convergence(Study):
-    """Slides 31 to 33."""
+    """Binary search and convergence (slides 31 to 33)."""
 
     name = "bic-convergence"
-    title = "BIC searches for its window, and for its share"
+    title = "BIC's window after a loss, and convergence of two flows"
     source = f"{SLIDES}, slides 28 to 33"
     setting = (
         "Sketches without numbers: after a loss the window grows by Smax (additive increase), then"
         " by half of the distance to Wmax (binary search), down to Smin."
     )
     RATE = 155
-    OTHER = 60  # Mbit/s that somebody else has at first
-    LEAVES = 15  # s, when that ends
+    OTHER = 60  # Mbit/s of UDP at first
+    LEAVES = 15  # s, when UDP ends
     SEARCH_SECONDS = 30
-    JOINS = 20  # s, when the second flow comes
+    JOINS = 20  # s, when the second flow starts
     SHARE_SECONDS, QUICK_SHARE_SECONDS = 200, 70
     BUFFER = 0.3
     STEP = 2.0  # s
     assumptions = (
-        "155 Mbit/s, round-trip 100 ms, drop-tail, a buffer of 0.3 bandwidth-delay products; "
-        " packets have 1500 bytes.",
-        "The search: one BIC flow beside UDP of 60 Mbit/s, which ends at 15 s, so that the window"
-        " has to find a new maximum. TCP_INFO is read every 20 ms. Rounds are time by TCP's own"
-        " round-trip; the steps expected are Smax 32, Smin 0.01, and above Wmax 1, 2, 4, 8, 16 and"
+        "155 Mbit/s, RTT 100 ms, drop-tail, buffer 0.3 BDP; packets have 1500 bytes.",
+        "Search: one BIC flow beside UDP of 60 Mbit/s, which ends at 15 s, so that the window has"
+        " to find a new maximum. TCP_INFO is sampled every 20 ms. Rounds are time divided by TCP's"
+        " own RTT; the expected steps are Smax 32, Smin 0.01, and above Wmax 1, 2, 4, 8, 16 and"
         " then 32 packets (the paper's max probing).",
-        "The share: a BIC flow that has the link for itself, and a second one that begins at 20 s.",
+        "Share: a BIC flow that has the link to itself, and a second one that starts at 20 s.",
     )
     WINDOW_TOLERANCE = 0.02
     FAIR = 0.9  # Jain's index
@@ -103,14 +102,14 @@ class Convergence(Study):
         return [Case("search", self.search(seed)), Case("share", self.share(seconds, seed))]
 
     def search(self, seed: int) -> Experiment:
-        """A flow beside a constant load that leaves."""
+        """A flow beside a constant load that ends."""
         rate = self.RATE * MEGA
         packet = MTU - headers.DATAGRAM
         other = Stream("udp", rate=self.OTHER * MEGA, packet=packet, stop=self.LEAVES)
         return Experiment(
             rate=rate,
-            buffer=round(self.BUFFER * in_flight(rate, RTT)),
-            groups=(many(BIC, "a", 1), Group("other", RTT, (other,))),
+            buffer=round(self.BUFFER * bdp(rate, RTT)),
+            groups=(long_flows(BIC, "a", 1), Group("other", RTT, (other,))),
             seconds=self.SEARCH_SECONDS,
             warmup=5,
             seed=seed,
@@ -119,12 +118,12 @@ class Convergence(Study):
         )
 
     def share(self, seconds: int, seed: int) -> Experiment:
-        """A flow, and then another."""
+        """Two flows, one after the other."""
         rate = self.RATE * MEGA
         streams = (Stream(BIC.cc), Stream(BIC.cc, start=self.JOINS))
         return Experiment(
             rate=rate,
-            buffer=round(self.BUFFER * in_flight(rate, RTT)),
+            buffer=round(self.BUFFER * bdp(rate, RTT)),
             groups=(Group("a", RTT, streams, settings=BIC.settings),),
             seconds=seconds,
             warmup=5,
@@ -153,7 +152,7 @@ class Convergence(Study):
         time, cwnd = rows["time"] / 1e9, rows["cwnd"]
         tries = []
         for one in episodes(rows["state"], rows["ssthresh"]):
-            # What was cut off by the end of the run is a stretch as well; the shortest say little.
+            # The last episode ends with the run. Very short ones tell little.
             if one.end - one.begin < 10 or one.wmax <= cwnd[one.begin]:
                 continue
             span = slice(one.begin, one.end)
@@ -161,17 +160,15 @@ class Convergence(Study):
             rounds = numpy.concatenate([[0.0], numpy.cumsum(took)])
             start = float(rows["ssthresh"][one.begin])
             wanted = steps_from(start, one.wmax, math.ceil(rounds[-1]))
-            # A repair ends somewhere within a round: where the window was then, it begins.
+            # Recovery ends within a round: start at the window of that moment.
             begin = float(numpy.interp(cwnd[one.begin], wanted, range(len(wanted))))
             expected = numpy.interp(rounds + begin, range(len(wanted)), wanted)
             off = numpy.abs(cwnd[span] / expected - 1)
             tries.append((one, rounds + begin, expected, float(off.max())))
-        # The one to show is of the time when the other flow left, and went furthest.
+        # Show the episode around the end of UDP in which the window grows most.
         near = [found for found in tries if time[found[0].begin] < self.LEAVES + 2]
         if not near:
-            raise CannotRunError(
-                "the flow lost nothing before the other one left: no search to see"
-            )
+            raise CannotRunError("no loss before the UDP flow ended: there is no search to show")
         shown_one, rounds, expected, off = max(
             near, key=lambda found: cwnd[found[0].begin : found[0].end].max()
         )
@@ -194,29 +191,29 @@ class Convergence(Study):
         all_off = [value for run in runs for value in run["episodes"]]
         kept = sum(value <= self.WINDOW_TOLERANCE for value in all_off)
         highest = [max(run["window"]) / run["wmax"] for run in runs]
-        fair = of(data, "share", "jain")
+        fair = values_of(data, "share", "jain")
         smaller = [min(run["ends"]) / max(run["ends"]) for run in data["share"]]
         return [
             Claim(
-                "the window after a loss, step by step, until the next",
+                "the window after a loss follows the expected steps until the next loss",
                 "additive increase, binary search, Smax 32, Smin 0.01 (slides 31 to 33)",
-                f"at most {100 * max(off):.1f} % off the expected steps",
+                f"at most {100 * max(off):.1f} % from the expected steps",
                 f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, at every moment",
                 max(off) <= self.WINDOW_TOLERANCE,
                 basis="words",
             ),
             Claim(
-                "and after all other losses",
+                "the same after all other losses",
                 "the same",
-                f"{kept} of {len(all_off)} stretches are within",
+                f"{kept} of {len(all_off)} episodes are within",
                 f"{100 * self.WINDOW_TOLERANCE:.0f} % of the window, in 9 of 10",
                 kept >= 0.9 * len(all_off),
-                "in a stretch in which the queue fills or empties, TCP's smoothed round-trip lags"
-                " behind the true one, by which rounds are counted",
+                "while the queue fills or empties, TCP's smoothed RTT, by which rounds are counted,"
+                " lags behind the true RTT",
                 basis="words",
             ),
             Claim(
-                "it finds a new maximum when there is more",
+                "BIC finds a new maximum when capacity becomes free",
                 "max probing (the paper)",
                 f"to {min(highest):.2f} times the last maximum",
                 "1.3 times or more: 60 of 155 Mbit/s became free",
@@ -224,14 +221,14 @@ class Convergence(Study):
                 basis="words",
             ),
             Claim(
-                "two flows come to share evenly",
+                "two flows converge to equal shares",
                 "large windows give way to small ones (fast convergence)",
-                f"Jain's index {shown(fair)} in the last {self.JOINS} s, the smaller has"
-                f" {shown(smaller)} of the larger",
+                f"Jain's index {spread(fair)} in the last {self.JOINS} s, the smaller has"
+                f" {spread(smaller)} of the larger",
                 f"{self.FAIR:g} or more",
                 fmean(fair) >= self.FAIR,
-                "between losses of both at once, all that makes them even is that an eighth of the"
-                " larger window is more; at drop-tail they do not always lose together",
+                "flows converge since an eighth of the larger window is more, which needs losses of"
+                " both at once; with drop-tail they are not always synchronised",
                 basis="words",
             ),
         ]
@@ -261,7 +258,7 @@ class Convergence(Study):
             ha="right", fontsize=9,
         )  # fmt: skip
         low, high = min(run["window"]), max(run["window"])
-        # With room for words below.
+        # Leave room for labels below.
         step.set_ylim(low - 0.2 * (high - low), high + 0.05 * (high - low))
         passed = next(
             (x for x, y in zip(run["rounds"], run["expected"], strict=True) if y > run["wmax"]),
@@ -275,9 +272,9 @@ class Convergence(Study):
                 words, (x, run["wmax"]), (0, -12), textcoords="offset points", ha=ha,
                 va="top", fontsize=9,
             )  # fmt: skip
-        step.set(xlabel="round-trips after a loss (yellow above)", ylabel="window (packets)")
+        step.set(xlabel="round trips after a loss (yellow above)", ylabel="window (packets)")
         step.set_title(
-            f"thick: measured; dashed: the rule, at most {100 * run['off']:.1f} % off",
+            f"thick: measured; dashed: the rules, at most {100 * run['off']:.1f} % off",
             fontsize=10, loc="left",
         )  # fmt: skip
 
@@ -291,6 +288,6 @@ class Convergence(Study):
         share.set_xlim(left=0)
         share.set(xlabel="seconds", ylabel="throughput (Mbit/s)")
         share.set_title(
-            f"two flows; the second begins at {self.JOINS} s; dotted: half of the link",
+            f"two flows; the second starts at {self.JOINS} s; dotted: half of the link",
             fontsize=10, loc="left",
         )  # fmt: skip

@@ -17,14 +17,14 @@ from fairlab.figures.studies.bic.common import (
     WIDTH,
     Kind,
     axis_values,
-    beside,
-    in_flight,
+    bdp,
     kinds_of,
-    many,
-    of,
+    long_flows,
     rate_label,
-    shown,
+    values_of,
+    web_traffic,
 )
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
@@ -32,14 +32,14 @@ from fairlab.results.plots import GREY
 
 
 class Friendliness(Study):
-    """Slide 40."""
+    """TCP friendliness (slide 40)."""
 
     name = "bic-friendliness"
-    title = "Two fast flows beside two Reno flows"
+    title = "TCP friendliness: two high-speed flows beside two Reno flows"
     source = f"{SLIDES}, slides 15, 18, 36, 40"
     setting = (
-        "ns-2: 20 Mbit/s, drop-tail, a buffer of the bandwidth-delay product, reverse traffic;"
-        " 2 TCP flows, 2 high-speed flows, and some background traffic."
+        "ns-2: 20 Mbit/s, drop-tail, buffer 1 BDP, reverse traffic; 2 TCP flows, 2 high-speed"
+        " flows, and some background traffic."
     )
     RATES: ClassVar[dict[int, int]] = {20: 100, 100: 100, 500: 60}  # Mbit/s -> s
     QUICK_SECONDS = 40
@@ -48,23 +48,23 @@ class Friendliness(Study):
     BESIDE = 0.1
     FRIENDLY, UNFRIENDLY = 0.5, 0.25
     assumptions = (
-        "Round-trip 100 ms for all. Packets of 1500 bytes; so at 20 Mbit/s a fair window is between"
-        " 41 and 83 packets.",
+        "RTT 100 ms for all. Packets of 1500 bytes; at 20 Mbit/s a fair window is between 41 and"
+        " 83 packets.",
         "Background and reverse traffic: TCP flows that arrive as a Poisson process, Pareto sizes"
-        " with shape 1.5, 100 kB on average, 10 % of the link in each direction.",
-        "100 and 500 Mbit/s are ours: the slide has 20 only.",
-        "How friendly a protocol is: what two Reno flows get beside two of its flows, by half of"
-        f" what four Reno flows get. The slides give no number; friendly is {FRIENDLY:g} or more"
-        f" here, not friendly less than {UNFRIENDLY:g}.",
+        " with shape 1.5 and a mean of 100 kB, 10 % of the link in each direction.",
+        "100 and 500 Mbit/s are ours: the slide has only 20.",
+        "Friendliness is the throughput of two Reno flows beside two flows of the protocol, divided"
+        f" by half of that of four Reno flows. The slides give no number; our thresholds:"
+        f" {FRIENDLY:g} or more is friendly, less than {UNFRIENDLY:g} is not.",
     )
     REASONS: ClassVar[dict[str, str]] = {
-        "bic": "windows are 10 to 80 packets, and losses come at any moment: at the same p, BIC's"
-        " rules make 2 to 4 times Reno's window (dice, p = 0.013 to 0.001), as after a loss far"
-        " from Wmax it soon probes by up to 32 packets a round-trip. The published formula, for"
-        " losses that come when it is at Wmax, is between half of Reno's and twice",
-        "stcp": "its windows are below 100 packets, where mainline's scalable grows by a packet"
-        " a round-trip as Reno does, the published rule by 0.01 of the window; both cut by an"
-        " eighth only",
+        "bic": "windows are 10 to 80 packets, and losses are random: at the same p, BIC's rules"
+        " give 2 to 4 times Reno's window (simulated, p = 0.013 to 0.001), since after a loss far"
+        " from Wmax it soon probes by up to 32 packets per round trip. The published formula, for"
+        " losses at Wmax, is between half of Reno's and twice",
+        "stcp": "its windows are below 100 packets, where mainline's scalable grows by one packet"
+        " per round trip as Reno does, the published rule by 0.01 of the window; both reduce it"
+        " by only an eighth",
     }
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -79,11 +79,11 @@ class Friendliness(Study):
         rate = mega * MEGA
         return Experiment(
             rate=rate,
-            buffer=in_flight(rate, RTT),
+            buffer=bdp(rate, RTT),
             groups=(
-                many(RENO, "tcp", 2),
-                many(kind, "fast", 2),
-                *beside(RTT, self.BESIDE, rate),
+                long_flows(RENO, "tcp", 2),
+                long_flows(kind, "fast", 2),
+                *web_traffic(RTT, self.BESIDE, rate),
             ),
             seconds=seconds,
             warmup=self.WARMUP,
@@ -104,7 +104,7 @@ class Friendliness(Study):
 
     def friendliness(self, data: Data, kind: Kind, mega: float) -> float:
         fair = fmean((run["tcp"] + run["fast"]) / 2 for run in data[f"{RENO.key}-{mega:g}"])
-        return float(fmean(of(data, f"{kind.key}-{mega:g}", "tcp")) / fair)
+        return float(fmean(values_of(data, f"{kind.key}-{mega:g}", "tcp")) / fair)
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         rate = self.PUBLISHED_RATE
@@ -158,8 +158,8 @@ class Friendliness(Study):
         for axis, mega in zip(panels, rates, strict=True):
             rows = [kind for kind in kinds if f"{kind.key}-{mega:g}" in data]
             for at, kind in enumerate(reversed(rows)):
-                tcp = of(data, f"{kind.key}-{mega:g}", "tcp")
-                fast = of(data, f"{kind.key}-{mega:g}", "fast")
+                tcp = values_of(data, f"{kind.key}-{mega:g}", "tcp")
+                fast = values_of(data, f"{kind.key}-{mega:g}", "fast")
                 left = 100 * fmean(tcp)
                 axis.barh(at, left, 0.72, color=GREY, alpha=0.75, edgecolor="white")
                 part = 100 * fmean(fast)
@@ -180,7 +180,7 @@ class Friendliness(Study):
             axis.grid(False, axis="y")
             axis.set_title(rate_label(mega), fontsize=10, loc="left", fontweight="bold")
         panels[0].set_title("2 Reno flows in grey", fontsize=10, loc="right", color=GREY)
-        panels[-1].set_xlabel("part of the link (%); black: least to most of the seeds")
+        panels[-1].set_xlabel("share of the link (%); black: range over seeds")
 
     def table(self, data: Data) -> Table:
         rows = []
@@ -192,9 +192,9 @@ class Friendliness(Study):
                         (
                             rate_label(mega),
                             kind.label,
-                            shown([100 * run["tcp"] for run in runs], 1),
-                            shown([100 * run["fast"] for run in runs], 1),
-                            shown([100 * run["web"] for run in runs], 1),
+                            spread([100 * run["tcp"] for run in runs], 1),
+                            spread([100 * run["fast"] for run in runs], 1),
+                            spread([100 * run["web"] for run in runs], 1),
                             f"{100 * self.friendliness(data, kind, mega):.0f}",
                         )
                     )

@@ -15,29 +15,29 @@ from fairlab.figures.studies.bic.common import (
     WIDTH,
     Kind,
     axis_values,
-    beside,
-    in_flight,
+    bdp,
     kinds_of,
-    many,
-    of,
+    long_flows,
     rate_label,
-    shown,
+    values_of,
+    web_traffic,
 )
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
 
 class RttFairness(Study):
-    """Slides 24 and 41."""
+    """RTT fairness (slides 24 and 41)."""
 
     name = "bic-rtt-fairness"
-    title = "Two flows with different round-trips"
+    title = "Two flows with different round-trip times"
     source = f"{SLIDES}, slides 24 and 41"
     setting = (
-        "ns-2: two flows of a protocol on a link of 2.5 Gbit/s, the second with a round-trip 1, 3,"
-        " 6 times the first's; drop-tail, a buffer of the bandwidth-delay product; reverse traffic"
-        " and, forward, background traffic: short TCP flows, web."
+        "ns-2: two flows of a protocol on a link of 2.5 Gbit/s, the second with an RTT of 1, 3, 6"
+        " times the first's; drop-tail, buffer 1 BDP; reverse traffic, and forward background"
+        " traffic: short TCP flows, web."
     )
     RATE, QUICK_RATE = 2500, 155
     BASE = 40_000
@@ -46,15 +46,16 @@ class RttFairness(Study):
     QUICK_SECONDS = 20
     BESIDE = 0.1
     assumptions = (
-        "Round-trips of 40 ms and of 40, 120, 240 ms: not on the slides, the paper's as far as we"
-        " know. The buffer is the bandwidth-delay product at 40 ms.",
-        "Background and reverse traffic are alike: TCP flows (Reno, round-trip 40 ms) that come as"
-        " a Poisson process, sizes Pareto with shape 1.5 and 100 kB on average, each 10 Mbit/s at"
-        " most, 10 % of the link in all. Nobody says how much it was.",
-        "Means are from 40 s to 80 s; how long runs were is not published. A flow with a long"
-        " round-trip that loses its slow start to the other takes 30 s to come back. The flows"
-        " begin within the same second. Packets of 1500 bytes.",
-        "A ratio is the first flow's throughput by the second's, the geometric mean over seeds.",
+        "RTTs of 40 ms and of 40, 120, 240 ms: not on the slides, but in the paper as far as we"
+        " know. The buffer is the BDP at 40 ms.",
+        "Background and reverse traffic are alike: TCP flows (Reno, RTT 40 ms) that arrive as a"
+        " Poisson process, sizes Pareto with shape 1.5 and a mean of 100 kB, at most 10 Mbit/s"
+        " each, 10 % of the link in total. The published load is not known.",
+        "Means are from 40 s to 80 s; the published duration is not known. A flow with a long RTT"
+        " that leaves slow start early takes 30 s to recover. The flows start within the same"
+        " second. Packets of 1500 bytes.",
+        "The ratio is the first flow's throughput divided by the second's; its mean over seeds is"
+        " geometric.",
     )
     PUBLISHED: ClassVar[dict[str, dict[int, int]]] = {
         "bic": {1: 1, 3: 12, 6: 38},
@@ -62,19 +63,19 @@ class RttFairness(Study):
         "hstcp": {1: 1, 3: 29, 6: 107},
         "stcp": {1: 1, 3: 127, 6: 389},
     }
-    # d of the response c / (RTT p^d), by which synchronised losses lead to ratio^(1 / (1 - d)).
+    # d of the response c / (RTT p^d): synchronised losses give ratio^(1 / (1 - d)).
     EXPONENT: ClassVar[dict[str, float]] = {"bic": 0.5, "aimd": 0.5, "hstcp": 0.82, "stcp": 1.0}
     FACTOR = 2.0
     REASONS: ClassVar[dict[str, str]] = {
-        "hstcp": "mainline's table of RFC 3649 is coarse: not ns-2's curve of growth; and the ratio"
-        " depends on how long the run is, as the second flow keeps falling",
-        "stcp": "by the theory there is no limit: the second flow's window keeps falling, so the"
-        " ratio depends on how long the run is, which is not published",
-        "bic": "the longer the run, the fairer: for 1 : 6 a run gave 38 over 10 s to 40 s and 19"
-        " over 40 s to 80 s, as at first the second flow comes back from its slow start. And a"
-        " full buffer adds 40 ms to both round-trips: of 1 : 6 it makes 1 : 3.5",
-        "aimd": "with 32 packets more in each round-trip the losses at a full buffer are many, and"
-        " not always of both flows",
+        "hstcp": "mainline's table of RFC 3649 is coarser than ns-2's growth function, and the"
+        " ratio depends on the duration of the run, since the second flow's rate keeps falling",
+        "stcp": "in theory the ratio has no limit: the second flow's window keeps falling, so the"
+        " ratio depends on the duration of the run, which is not published",
+        "bic": "longer runs are fairer: for 1 : 6 a run gave 38 from 10 s to 40 s and 19 from 40 s"
+        " to 80 s, since the second flow first has to recover from its slow start. And a full"
+        " buffer adds 40 ms to both RTTs: it turns 1 : 6 into 1 : 3.5",
+        "aimd": "with 32 packets more per round trip, many packets are lost at a full buffer, and"
+        " not always from both flows",
     }
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -92,11 +93,11 @@ class RttFairness(Study):
         warmup = self.WARMUP if seconds == self.SECONDS else self.QUICK_WARMUP
         return Experiment(
             rate=rate,
-            buffer=in_flight(rate, self.BASE),
+            buffer=bdp(rate, self.BASE),
             groups=(
-                many(kind, "near", 1, self.BASE),
-                many(kind, "far", 1, self.BASE * ratio),
-                *beside(self.BASE, self.BESIDE, rate),
+                long_flows(kind, "near", 1, self.BASE),
+                long_flows(kind, "far", 1, self.BASE * ratio),
+                *web_traffic(self.BASE, self.BESIDE, rate),
             ),
             seconds=seconds,
             warmup=warmup,
@@ -115,13 +116,13 @@ class RttFairness(Study):
         }
 
     def theory(self, kind: Kind, ratio: int) -> float:
-        """What synchronised losses lead to."""
+        """The ratio that synchronised losses give."""
         left = 1 - self.EXPONENT[kind.key]
         return float(ratio ** (1 / left)) if left else (math.inf if ratio > 1 else 1.0)
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         found = []
-        ours = {name: geometric_mean(of(data, name, "ratio")) for name in data}
+        ours = {name: geometric_mean(values_of(data, name, "ratio")) for name in data}
         where = f" at {rate_label(self.QUICK_RATE)}" if quick else ""
         for ratio in map(int, axis_values(data)):
             kinds = [kind for kind in FAST if f"{kind.key}-{ratio}" in data]
@@ -129,14 +130,16 @@ class RttFairness(Study):
                 published, here = self.PUBLISHED[kind.key][ratio], ours[f"{kind.key}-{ratio}"]
                 found.append(
                     Claim(
-                        f"{kind.label}, round-trips 1 : {ratio}",
+                        f"{kind.label}, RTTs 1 : {ratio}",
                         f"{published}",
-                        shown(of(data, f"{kind.key}-{ratio}", "ratio"), 1, geometric_mean),
+                        spread(
+                            values_of(data, f"{kind.key}-{ratio}", "ratio"), 1, mean=geometric_mean
+                        ),
                         f"a factor of {self.FACTOR:g}",
                         1 / self.FACTOR <= here / published <= self.FACTOR,
                         self.REASONS[kind.key]
                         if ratio > 1
-                        else "two flows of it hardly converge in so short a time",
+                        else "two of its flows hardly converge in so short a time",
                         basis="number",
                     )
                 )
@@ -146,12 +149,12 @@ class RttFairness(Study):
             seen = [ours[f"{kind.key}-{ratio}"] for kind in rows]
             found.append(
                 Claim(
-                    f"who is how unfair{where}, round-trips 1 : {ratio}",
+                    f"order of the ratios{where}, RTTs 1 : {ratio}",
                     " < ".join(kind.label for kind in rows),
                     ", ".join(f"{kind.label} {x:.1f}" for kind, x in zip(rows, seen, strict=True)),
                     "in this order",
                     seen == sorted(seen),
-                    "mainline's HSTCP, see there: its second flow still falls when the run ends",
+                    "mainline's HSTCP: its second flow's rate still falls when the run ends",
                     basis="number",
                 )
             )
@@ -166,7 +169,7 @@ class RttFairness(Study):
         width = 0.8 / len(kinds)
         for n, kind in enumerate(kinds):
             for at, ratio in enumerate(ratios):
-                values = of(data, f"{kind.key}-{ratio}", "ratio")
+                values = values_of(data, f"{kind.key}-{ratio}", "ratio")
                 place = at + (n - (len(kinds) - 1) / 2) * width
                 mean = geometric_mean(values)
                 axis.bar(place, mean, 0.86 * width, color=kind.colour, alpha=0.75)
@@ -185,13 +188,13 @@ class RttFairness(Study):
                         fontweight="bold",
                     )  # fmt: skip
         axis.plot([], [], marker="_", color="black", ms=14, mew=2.2, ls="", label="published")
-        axis.plot([], [], color="black", linewidth=1.2, label="least to most of the seeds")
+        axis.plot([], [], color="black", linewidth=1.2, label="range over seeds")
         axis.legend(loc="upper left", fontsize=9)
         axis.set_xticks(range(len(ratios)), [f"1 : {ratio}" for ratio in ratios])
-        bottom = min(0.5, *(min(of(data, name, "ratio")) for name in data))
-        axis.set_ylim(bottom, 30 * max(max(of(data, name, "ratio")) for name in data))
+        bottom = min(0.5, *(min(values_of(data, name, "ratio")) for name in data))
+        axis.set_ylim(bottom, 30 * max(max(values_of(data, name, "ratio")) for name in data))
         axis.grid(False, axis="x")
-        axis.set_xlabel("round-trip of the first flow : of the second")
+        axis.set_xlabel("RTT of the first flow : of the second")
         axis.set_ylabel("throughput of the first : second")
 
     def table(self, data: Data) -> Table:
@@ -207,14 +210,14 @@ class RttFairness(Study):
                         f"1 : {ratio}",
                         kind.label,
                         f"{self.PUBLISHED[kind.key][ratio]}",
-                        shown([run["ratio"] for run in runs], 1, geometric_mean),
+                        spread([run["ratio"] for run in runs], 1, mean=geometric_mean),
                         "∞" if math.isinf(theory) else f"{theory:.3g}",
                         f"{fmean(run['near'] for run in runs) / 1e6:.0f}",
                         f"{fmean(run['far'] for run in runs) / 1e6:.1f}",
                     )
                 )
         columns = (
-            "round-trips", "protocol", "published", "ours", "theory, losses together",
+            "RTTs", "protocol", "published", "ours", "theory, synchronised losses",
             "first, Mbit/s", "second, Mbit/s",
         )  # fmt: skip
         return Table(columns, tuple(rows))

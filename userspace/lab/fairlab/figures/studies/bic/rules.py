@@ -10,17 +10,17 @@ from typing import Protocol
 
 
 def aimd_response(p: float, increase: float = 1.0, decrease: float = 0.5) -> float:
-    """Packets per round-trip of AIMD(increase, decrease) that loses one of 1/p packets."""
+    """AIMD(increase, decrease): packets per round trip, with one loss in 1/P packets."""
     return math.sqrt(increase * (2 - decrease) / (2 * decrease * p))
 
 
 def hstcp_response(p: float) -> float:
-    """HighSpeed TCP's (RFC 3649); Reno's in small windows."""
+    """HighSpeed TCP (RFC 3649); Reno in small windows: packets per round trip."""
     return max(aimd_response(p), 0.12 / math.pow(p, 0.835))
 
 
 def stcp_response(p: float) -> float:
-    """Scalable TCP's; Reno's in small windows."""
+    """Scalable TCP; Reno in small windows: packets per round trip."""
     return max(aimd_response(p), 0.08 / p)
 
 
@@ -28,7 +28,7 @@ SMAX, SMIN, CUT, LOW_WINDOW = 32.0, 0.01, 0.125, 14  # BIC's, as published
 
 
 def bic_response(p: float) -> float:
-    """BIC's, for windows above 2 Smax / CUT = 512, where growth begins with Smax."""
+    """BIC, for windows above 2 Smax / CUT = 512 packets, where growth starts at Smax."""
     a = CUT * (2 - CUT) / (2 * SMAX)
     b = math.log2(SMAX / SMIN) + (2 - CUT) / 2
     root = math.sqrt(b * b + 4 * a * (SMAX - SMIN + 1 / p))
@@ -45,12 +45,12 @@ RESPONSES: dict[str, Callable[[float], float]] = {
 
 
 class Window(Protocol):
-    """A protocol's window [packets], by its published rules."""
+    """A congestion window [packets] that follows a protocol's published rules."""
 
     packets: float
 
     def grow(self) -> None:
-        """A round-trip without a loss."""
+        """A round trip without a loss."""
 
     def cut(self) -> None:
         """A loss."""
@@ -82,7 +82,7 @@ class HstcpWindow:
 
     @property
     def place(self) -> float:
-        """Where between the low and the high window: 0 to 1, in logarithms."""
+        """The position between the low (0) and the high window (1), on a log scale."""
         return max(0.0, math.log(self.packets / self.LOW) / math.log(self.HIGH / self.LOW))
 
     @property
@@ -101,7 +101,7 @@ class HstcpWindow:
 
 @dataclass
 class StcpWindow:
-    """Scalable TCP; below 100 packets a packet per round-trip, as Linux has it."""
+    """Scalable TCP; below 100 packets one packet per round trip, as in Linux."""
 
     packets: float = 2.0
 
@@ -114,12 +114,12 @@ class StcpWindow:
 
 @dataclass
 class BicWindow:
-    """BIC as in the paper, and where that is open as tcp_bic/bic_core.h has it."""
+    """BIC as in the paper; where that is ambiguous, as tcp_bic/bic_core.h."""
 
     packets: float = 2.0
     wmax: float = 0.0  # 0: no loss yet
     probe: float = 0.0  # the step of max probing; 0: not probing
-    open: bool = False  # so far above Wmax that there is no bound
+    open: bool = False  # far above Wmax: grow by Smax
 
     def grow(self) -> None:
         if self.packets < LOW_WINDOW:
@@ -144,7 +144,7 @@ class BicWindow:
             self.packets = max(lost / 2, 2.0)
             return
         self.packets = lost * (1 - CUT)
-        # Less than the last time: somebody else is growing.
+        # Fast convergence: a smaller maximum than the last one, as another flow grows.
         self.wmax = (lost + self.packets) / 2 if lost < self.wmax else lost
 
 
@@ -157,11 +157,11 @@ WINDOWS: dict[str, Callable[[], Window]] = {
 }
 
 
-def play(window: Window, p: float, losses: int = 2000, seed: int = 1) -> float:
-    """Packets per round-trip if each packet is lost with probability P, by LOSSES throws that were.
+def simulate(window: Window, p: float, losses: int = 2000, seed: int = 1) -> float:
+    """Simulate WINDOW with random loss of probability P for LOSSES losses: packets per round trip.
 
-    Round after round: what is lost in one is noticed in the next, in which the window is repaired
-    and does not grow; several packets of a round are one loss.  The first tenth does not count.
+    It goes round by round: losses of a round are detected in the next one, in which the window does
+    not grow; several lost packets of a round count as one loss.  The first tenth is warm-up.
     """
     dice = random.Random(seed)
     spared = math.log1p(-p)
@@ -184,6 +184,6 @@ def play(window: Window, p: float, losses: int = 2000, seed: int = 1) -> float:
 
 
 @functools.cache
-def thrown(kind: str, p: float) -> float:
-    """What the dice make of a protocol."""
-    return play(WINDOWS[kind](), p)
+def simulated(kind: str, p: float) -> float:
+    """Packets per round trip of a protocol's rules with random loss P."""
+    return simulate(WINDOWS[kind](), p)

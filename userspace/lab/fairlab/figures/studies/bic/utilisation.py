@@ -16,31 +16,31 @@ from fairlab.figures.studies.bic.common import (
     WIDTH,
     Kind,
     axis_values,
+    bdp,
     curves,
-    in_flight,
     kinds_of,
-    many,
-    of,
+    long_flows,
     rate_label,
-    shown,
+    values_of,
 )
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
 
 
 class Utilisation(Study):
-    """Slides 6 and 39."""
+    """Link utilisation by the rate of the link (slides 6 and 39)."""
 
     name = "bic-utilisation"
-    title = "How much of a fast link five flows use"
+    title = "Utilisation of fast links by five flows"
     source = f"{SLIDES}, slides 6 and 39"
     setting = (
-        "ns-2, 100 s; links of 155, 622 Mbit/s, 2.5, 5, 10 Gbit/s; drop-tail, a buffer of 0.1"
-        " bandwidth-delay products; 5 connections, round-trip 100 ms, packets of 1000 bytes"
-        " (the notes to the same slides: 100 sources, 1500 bytes)."
+        "ns-2, 100 s; links of 155, 622 Mbit/s, 2.5, 5, 10 Gbit/s; drop-tail, buffer 0.1 BDP;"
+        " 5 connections, RTT 100 ms, packets of 1000 bytes (the speaker notes of the same slides:"
+        " 100 sources, 1500 bytes)."
     )
-    # Rate [Mbit/s] -> how long [s], and with how many seeds.
+    # Rate [Mbit/s] -> duration [s] and number of seeds.
     RATES: ClassVar[dict[int, tuple[int, int]]] = {
         155: (100, 2),
         622: (100, 2),
@@ -51,14 +51,14 @@ class Utilisation(Study):
     WARMUP = 5
     BUFFER = 0.1  # of the bandwidth-delay product
     assumptions = (
-        "Five flows with the same round-trip, which begin within a second; packets of 1500 bytes.",
-        "Means leave out the first 5 s, in which slow start overshoots.",
+        "Five flows with the same RTT, which start within a second; packets of 1500 bytes.",
+        "Means exclude the first 5 s, in which slow start overshoots.",
         "From 2.5 Gbit/s on with one seed; 5 Gbit/s for 20 s and 10 Gbit/s for 12 s instead of 100:"
-        " a Reno flow grows by 10 packets a second, in 100 s by 12 and 6 % of its share of these"
-        " links, so what it has soon after slow start is about what it has then.",
+        " a Reno window grows by 10 packets per second, in 100 s by 12 and 6 % of its share of"
+        " these links, so its rate soon after slow start is about its rate after 100 s.",
         "No other traffic.",
     )
-    FAST_RATE = 2500  # Mbit/s, from where links are said to be too fast for Reno
+    FAST_RATE = 2500  # Mbit/s; from here on the slides call links too fast for Reno
     FULL = 0.9
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -74,8 +74,8 @@ class Utilisation(Study):
         rate = mega * MEGA
         return Experiment(
             rate=rate,
-            buffer=max(1, round(self.BUFFER * in_flight(rate, RTT))),
-            groups=(many(kind, "a", 5),),
+            buffer=max(1, round(self.BUFFER * bdp(rate, RTT))),
+            groups=(long_flows(kind, "a", 5),),
             seconds=seconds,
             warmup=self.WARMUP,
             seed=seed,
@@ -91,7 +91,7 @@ class Utilisation(Study):
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         def used(kind: Kind, mega: float) -> float:
-            return fmean(of(data, f"{kind.key}-{mega:g}", "utilisation"))
+            return fmean(values_of(data, f"{kind.key}-{mega:g}", "utilisation"))
 
         rates = axis_values(data)
         found = []
@@ -107,8 +107,8 @@ class Utilisation(Study):
                         f"{100 * reno:.0f} %",
                         f"below {100 * self.FULL:.0f} %, and below all others",
                         reno < self.FULL and reno < min(others.values()),
-                        "Linux's recovery: SACK and PRR lose no time, nor the window, over the many"
-                        " packets that slow start loses at once",
+                        "Linux's loss recovery: SACK and PRR repair the many losses of slow start"
+                        " without idle time, and without collapsing the window",
                         basis="words",
                     )
                 )
@@ -120,8 +120,9 @@ class Utilisation(Study):
                         f"{100 * share:.0f} %, Reno {100 * reno:.0f} %",
                         f"{100 * self.FULL:.0f} % or more",
                         share >= self.FULL,
-                        "with a buffer of a tenth of what is in flight, whoever cuts by more than"
-                        " that cuts below the link's rate, and HSTCP cuts by up to half"
+                        "with a buffer of 0.1 BDP, a protocol that reduces its window by more"
+                        " than a tenth drops below the link's rate, and HSTCP reduces it by up to"
+                        " half"
                         if label == HSTCP.label
                         else "",
                         basis="words",
@@ -131,11 +132,11 @@ class Utilisation(Study):
             first, last = (used(RENO, mega) for mega in (rates[0], rates[-1]))
             found.append(
                 Claim(
-                    f"the faster the link, the less of it Reno uses"
+                    f"Reno's utilisation falls with the rate of the link"
                     f" ({rate_label(rates[0])} to {rate_label(rates[-1])})",
                     "the curve falls (slide 6, no values in the text)",
                     f"{100 * first:.0f} % to {100 * last:.0f} %",
-                    "less by 10 % of the link or more",
+                    "a decrease by 10 % of the link or more",
                     first - last >= 0.1,
                     basis="words",
                 )
@@ -149,22 +150,22 @@ class Utilisation(Study):
         rates = axis_values(data)
         axis.set_xticks(rates, [rate_label(mega).replace(" ", "\n") for mega in rates])
         axis.minorticks_off()
-        least = min(min(of(data, name, "utilisation")) for name in data)
+        least = min(min(values_of(data, name, "utilisation")) for name in data)
         axis.set_ylim(min(60.0, 100 * least - 5), 101)
         curves(axis, data, "utilisation", 100)
-        axis.set_ylabel("use of the link (%)")
+        axis.set_ylabel("utilisation of the link (%)")
         axis.set_xlabel("rate of the link")
-        axis.set_title("5 flows, round-trip 100 ms, buffer 0.1 BDP", fontsize=10, loc="left")
+        axis.set_title("5 flows, RTT 100 ms, buffer 0.1 BDP", fontsize=10, loc="left")
 
     def table(self, data: Data) -> Table:
         kinds, rates = kinds_of(data), axis_values(data)
         rows = []
         for mega in rates:
-            cells = [of(data, f"{kind.key}-{mega:g}", "utilisation") for kind in kinds]
+            cells = [values_of(data, f"{kind.key}-{mega:g}", "utilisation") for kind in kinds]
             rows.append(
                 (
                     rate_label(mega),
-                    *(shown([100 * v for v in cell], 1) if cell else "" for cell in cells),
+                    *(spread([100 * v for v in cell], 1) if cell else "" for cell in cells),
                 )
             )
         return Table(("link, % used", *(kind.label for kind in kinds)), tuple(rows))
