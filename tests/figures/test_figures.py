@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All published figures, quick: `make figures-quick`, as it is for a person.
+"""All figures of the quick set: `make figures-quick`, as a user runs it.
 
-Each must be drawn, with its claims.  Whether these hold is looked at in the full set: with one seed
-and a few short runs, chance may break one; but not many.
+Each must be drawn, with its claims.  With one seed and short runs a few claims may fail by chance.
 """
 
 import json
@@ -21,7 +20,7 @@ from fairlab.slbn.simulated import Simulated
 
 TOP = Path(__file__).resolve().parents[2]
 OUT = TOP / "build" / "tests" / "figures"
-# Of the claims, how many may not hold in the quick set.
+# The largest share of claims that may fail in the quick set.
 MAY_BREAK = 0.2
 
 
@@ -51,7 +50,7 @@ def document(study: Study) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
-def test_each_is_drawn(study: Study, made: str) -> None:
+def test_each_figure_is_drawn(study: Study, made: str) -> None:
     place = Gallery(OUT, quick=True)
     runs = place.runs(study)
     found = document(study)
@@ -74,7 +73,7 @@ def test_each_is_drawn(study: Study, made: str) -> None:
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}path"))) > 20
 
 
-def test_the_page_has_them_all(made: str) -> None:
+def test_the_report_has_all_figures(made: str) -> None:
     page = (OUT / "report.html").read_text()
     assert page.count("<img ") == len(ALL) and "Not drawn" not in page
     for study in ALL:
@@ -83,13 +82,13 @@ def test_the_page_has_them_all(made: str) -> None:
     assert f"{len(ALL)} of {len(ALL)} figures" in made or "Nothing to be done" in made
 
 
-def test_hardly_a_claim_breaks(made: str) -> None:
+def test_most_claims_hold(made: str) -> None:
     claims = [(study.name, claim) for study in ALL for claim in document(study)["claims"]]
     broken = [(name, claim["text"], claim["ours"]) for name, claim in claims if not claim["holds"]]
     assert len(broken) <= MAY_BREAK * len(claims), broken
 
 
-def test_nothing_is_left_to_be_done(made: str) -> None:
+def test_a_second_make_does_nothing(made: str) -> None:
     command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "Nothing to be done" in done.stderr, done.stderr

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is in docs/figures: the numbers of whole runs, and what came of them in words.
+"""docs/figures: the published numbers and their report.
 
-These must be what these numbers make today: who rewords a claim, or draws otherwise, is to
-publish again (`make publish-figures`, which takes a minute; runs are not needed for it).
+report.md must be what today's studies make of the numbers: after a claim was reworded, publish it
+again (`make restamp-figures` or `make publish-figures`, a minute, without runs).
 """
 
 import json
@@ -20,7 +20,7 @@ PUBLISHED = TOP / "docs" / "figures"
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All figures, drawn anew of the published numbers."""
+    """All figures, drawn from the published numbers."""
     out = tmp_path_factory.mktemp("published")
     command = ["make", "--no-print-directory", "published-figures", f"OUT={out}"]
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
@@ -33,14 +33,14 @@ def claims(drawn: Path, study: Study) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_page_is_of_these_numbers(drawn: Path) -> None:
+def test_report_matches_the_numbers(drawn: Path) -> None:
     assert (drawn / "report.md").read_text() == (PUBLISHED / "report.md").read_text()
     page = (drawn / "report.html").read_text()
     assert page.count("<img ") == len(ALL) and "Not drawn" not in page
 
 
 @pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
-def test_what_does_not_hold_has_a_reason(study: Study, drawn: Path) -> None:
-    """A claim that we could not reproduce is told with the likely reason."""
+def test_failed_claims_have_a_reason(study: Study, drawn: Path) -> None:
+    """A claim that does not hold has a likely reason."""
     broken = [claim for claim in claims(drawn, study) if not claim["holds"]]
     assert [claim["text"] for claim in broken if not claim["reason"].strip()] == []

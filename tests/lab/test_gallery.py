@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The gallery: runs are kept, done again when they would differ, refused; figures, claims, a page.
+"""The gallery: stored, stale and refused runs; figures, claims and reports.
 
 Studies are of coins (coins.py), which need no guest, and one of a real experiment of a few seconds
 in virtual time.  The project's own are looked at here, and run by tests/figures.
@@ -88,9 +88,7 @@ RUNS = {"fair@1", "fair@2", "fair@3", "tricky@1", "tricky@2", "tricky@3"}
         ('("The coin is <thin>.",)', '("The coin is <thin>.", "Nobody cheats.")', set()),
     ],
 )
-def test_only_what_would_differ_is_run_again(
-    coins: Path, old: str, new: str, again: set[str]
-) -> None:
+def test_what_makes_runs_stale(coins: Path, old: str, new: str, again: set[str]) -> None:
     before = fingerprints_of(coins)
     assert before.keys() == RUNS and len(set(before.values())) == len(RUNS)
     assert fingerprints_of(coins) == before
@@ -132,7 +130,7 @@ def test_fewer_seeds(coins: Path) -> None:
     assert done.returncode == 2 and "seeds 0: must be at least 1" in done.stderr
 
 
-def test_the_kernel_counts(coins: Path) -> None:
+def test_another_kernel_makes_runs_stale(coins: Path) -> None:
     assert changed(fingerprints_of(coins), fingerprints_of(coins, kernel="7.2")) == RUNS
 
 
@@ -152,7 +150,7 @@ def test_a_fingerprint_is_the_same_in_each_process(coins: Path) -> None:
 # --- runs and figures ---------------------------------------------------------------------------
 
 
-def test_runs_are_kept_and_drawn(coins: Path) -> None:
+def test_runs_are_stored_and_drawn(coins: Path) -> None:
     out = coins.parent / "out"
     done = figure(coins, "fair-coin")
     assert done.returncode == 0, done.stderr
@@ -202,7 +200,7 @@ def test_runs_are_kept_and_drawn(coins: Path) -> None:
     assert re.search(r"^bent-coin +0/6 +-  ", listed.stdout, re.MULTILINE)
 
 
-def test_a_claim_that_does_not_hold_is_a_finding(coins: Path) -> None:
+def test_a_failed_claim_sets_the_exit_status(coins: Path) -> None:
     done = figure(coins, "bent-*", "--quick", "--quiet")
     assert done.returncode == 4
     assert done.stderr == "fairlab: 1 of 1 claims do not hold\n"
@@ -220,7 +218,7 @@ def test_one_run_and_drawing_only(coins: Path) -> None:
     assert not (out / "fair-coin.png").exists()
 
 
-def test_what_is_drawn_of_other_sources_is_told(coins: Path) -> None:
+def test_stale_figures_are_reported(coins: Path) -> None:
     out = coins.parent / "out"
     assert figure(coins, "fair-coin", "--quiet").returncode == 0
     change(coins.with_name("bend.c"), "return 1", "return 2")
@@ -231,7 +229,7 @@ def test_what_is_drawn_of_other_sources_is_told(coins: Path) -> None:
     assert "stale, drawn from runs of other sources: fair-coin" in page.stdout
     assert "drawn from runs of other sources" in (out / "report.html").read_text()
     done = figure(coins, "fair-coin")
-    assert "3 of 6 runs are to be done" in done.stderr and "stale" not in done.stdout
+    assert "3 of 6 runs are to be done" in done.stderr and "runs are stale" not in done.stdout
 
 
 def test_restamped_runs_are_current(coins: Path) -> None:
@@ -246,7 +244,7 @@ def test_restamped_runs_are_current(coins: Path) -> None:
         assert after.pop("fingerprint") != before[path.name].pop("fingerprint")
         assert after == before[path.name]
     done = figure(coins, "fair-coin")
-    assert done.returncode == 0 and done.stderr == "" and "stale" not in done.stdout
+    assert done.returncode == 0 and done.stderr == "" and "runs are stale" not in done.stdout
     assert "0 of 6 stored runs" in figure(coins, "fair-coin", "--restamp").stdout
 
 
@@ -271,7 +269,7 @@ def test_a_refused_run_is_never_drawn(coins: Path) -> None:
     assert list(out.rglob("*.refused")) == []
 
 
-def test_a_run_that_was_good_and_is_refused_is_not_kept(coins: Path) -> None:
+def test_a_refused_run_replaces_the_stored_one(coins: Path) -> None:
     out = coins.parent / "out"
     assert figure(coins, "fair-coin", "--quiet").returncode == 0
     change(coins, 'self.trouble == "refused"', "self.seed == 3")
@@ -287,7 +285,7 @@ def test_a_run_that_was_good_and_is_refused_is_not_kept(coins: Path) -> None:
     assert page.returncode == 2 and "no figures in" in page.stderr
 
 
-def test_a_run_that_breaks_takes_none_with_it(coins: Path) -> None:
+def test_a_failed_run_does_not_stop_others(coins: Path) -> None:
     out = coins.parent / "out"
     done = figure(coins, "lost-coin", "--jobs", "1")
     assert done.returncode == 1
@@ -299,7 +297,7 @@ def test_a_run_that_breaks_takes_none_with_it(coins: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_is_done_is_kept_when_stopped(coins: Path, number: signal.Signals) -> None:
+def test_completed_runs_survive_a_signal(coins: Path, number: signal.Signals) -> None:
     out = coins.parent / "out"
     words = ("figure", "slow-coin", "--jobs", "2", "--studies", str(coins), "--out", str(out))
     process = subprocess.Popen(
@@ -351,7 +349,7 @@ def test_bad_input(coins: Path, words: tuple[str, ...], fragments: tuple[str, ..
     assert not (coins.parent / "out").exists()
 
 
-def test_bad_places(coins: Path, tmp_path: Path) -> None:
+def test_bad_paths(coins: Path, tmp_path: Path) -> None:
     assert_refused(
         run_fairlab("figure", "--studies", "/no/such.py"), 2, "/no/such.py: not a Python"
     )
@@ -366,14 +364,14 @@ def test_bad_places(coins: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_an_unknown_kernel_is_told_before_anything_is_run(coins: Path) -> None:
+def test_an_unknown_kernel_is_refused_before_any_run(coins: Path) -> None:
     done = figure(coins, "fair-coin", "--kernel", "1.2", "--quiet")
     assert done.returncode == 2 and "1.2" in done.stderr
     assert not (coins.parent / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["Fair", "a/b", "", ".hidden", "a b"])
-def test_names_are_names_of_files(coins: Path, tmp_path: Path, name: str) -> None:
+def test_invalid_names_are_refused(coins: Path, tmp_path: Path, name: str) -> None:
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     study.name = name
     with pytest.raises(LabError, match="is not a valid name"):
@@ -430,7 +428,7 @@ class Page(HTMLParser):
             self.text += data
 
 
-def test_the_page(coins: Path) -> None:
+def test_html_report(coins: Path) -> None:
     out = coins.parent / "out"
     where = ("--studies", str(coins), "--out", str(out))
     figure(coins, "fair-coin", "bent-coin", "edge-coin", "--quiet")
@@ -454,7 +452,7 @@ def test_the_page(coins: Path) -> None:
     assert all("heads come up half" in (image["alt"] or "") for image in page.images)
     # What is on it, whatever is in that.
     for words in (
-        "1of 1 claims on published numbers", "0of 1 claims on published words",
+        "1of 1 claims hold on published numbers", "0of 1 claims hold on published words",
         "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
         "The coin is <thin>.", "The coin is <bent>.", "heads <%>", "within 5 %", "✗ does not hold",
         "✓ holds", "kernel release: 6.1-coin", "seeds 1, 2, 3", "it stood on its edge",
@@ -476,15 +474,15 @@ def test_the_page(coins: Path) -> None:
     assert [claim["figure"] for claim in summary["broken"]] == ["bent-coin"]
 
 
-def test_the_page_in_words(coins: Path) -> None:
+def test_markdown_report(coins: Path) -> None:
     out = coins.parent / "out"
     figure(coins, "fair-coin", "bent-coin", "edge-coin", "--quiet")
     where = ("--studies", str(coins), "--out", str(out))
     assert run_fairlab("report", *where).returncode == 0
     lines = (out / "report.md").read_text().splitlines()
-    assert "- **1 of 1** claims on published numbers or formulas hold (`number`)." in lines
-    assert any(line.startswith("- **0 of 1** claims on published words") for line in lines)
-    assert any(line.startswith("- **0 of 0** claims on nothing published") for line in lines)
+    assert "- **1 of 1** on published numbers or formulas (`number`)" in lines
+    assert any(line.startswith("- **0 of 1** on published words") for line in lines)
+    assert any(line.startswith("- **0 of 0** on nothing published") for line in lines)
     assert any(line.startswith("2 of 5 figures are drawn") for line in lines)
     assert "| coins | 2 | 1 of 1 | 0 of 1 | 0 of 0 | 1 of 2 |" in lines
     (fair,) = (line for line in lines if line.startswith("### fair-coin: "))
@@ -502,7 +500,7 @@ def test_the_page_in_words(coins: Path) -> None:
             assert bars[0] == bars[1], line
 
 
-def test_the_smaller_form_of_a_figure_is_on_the_page(coins: Path) -> None:
+def test_the_smaller_format_is_embedded(coins: Path) -> None:
     out = coins.parent / "out"
     figure(coins, "fair-coin", "--quiet")
     place = Gallery(out, quick=False, studies=coins)
@@ -516,13 +514,13 @@ def test_the_smaller_form_of_a_figure_is_on_the_page(coins: Path) -> None:
 # --- the project's own --------------------------------------------------------------------------
 
 
-def test_studies_have_names_of_their_own() -> None:
+def test_names_are_unique() -> None:
     names = [study.name for study in ALL]
     assert len(set(names)) == len(names) > 0
 
 
 @pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
-def test_a_study_says_what_it_is(study: Study, tmp_path: Path) -> None:
+def test_studies_have_texts_and_runs(study: Study, tmp_path: Path) -> None:
     for text in (study.title, study.source, study.setting, *study.assumptions):
         assert text and text == text.strip()
     quick = Gallery(tmp_path, quick=True).runs(study)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The studies of GAIMD: formulas against known numbers, what is counted in made-up looks at a flow,
-that each experiment is what the setting says, and that claims can be kept and broken."""
+"""The studies of GAIMD: formulas, loss statistics of made-up samples, settings, and claims."""
 
 import json
 import math
@@ -39,11 +38,11 @@ def padhye(p: float, rtt: float, t0: float, b: int) -> float:
 
 @pytest.mark.parametrize("p", [1e-5, 0.001, 0.02, 0.1, 0.3])
 @pytest.mark.parametrize("b", [1, 2])
-def test_reno_is_a_case_of_it(p: float, b: int) -> None:
+def test_reno_is_a_special_case(p: float, b: int) -> None:
     assert model.rate(p, 0.1, 0.4, 1.0, 0.5, b) == pytest.approx(padhye(p, 0.1, 0.4, b))
 
 
-def test_numbers_worked_out_by_hand() -> None:
+def test_rate_matches_hand_computed_values() -> None:
     # 0.1 sqrt(0.02 / 3) is 8.165 ms, 0.4 * 3 sqrt(0.00375) * 0.01 * 1.0032 is 0.737 ms.
     assert model.rate(0.01, 0.1, 0.4) == pytest.approx(112.33, rel=1e-3)
     # All are timeouts: 0.1 sqrt(0.2) + 0.4 * 0.3 * 3.88.
@@ -77,7 +76,7 @@ def test_poisson_losses() -> None:
     assert model.steadiness(0.875) == pytest.approx(0.258, abs=5e-4)
 
 
-def test_the_cycle_of_two_windows_that_lose_together() -> None:
+def test_cycle_with_synchronised_losses() -> None:
     *_, before, after = model.synchronous((10, 1), 44.8, 60)
     # 2 : 2.48 and 1 : 2.17, scaled.
     assert list(before) == pytest.approx([20, 24.8]) and list(after) == pytest.approx([10, 21.7])
@@ -99,7 +98,7 @@ def looks(**columns: list[int]) -> Any:
     return rows
 
 
-def test_indications_of_losses() -> None:
+def test_loss_indications() -> None:
     rows = looks(
         #      once fast    again at once          by a timeout, doubled twice, then another
         state=[0, 3, 3, 0, 3, 3, 3, 0, 4, 4, 4, 4, 0, 4, 0],
@@ -113,23 +112,23 @@ def test_indications_of_losses() -> None:
     assert found.sent == pytest.approx(200)
 
 
-def test_times_are_of_a_timer_at_rest() -> None:
+def test_t0_excludes_backed_off_timers() -> None:
     rows = looks(timeouts=[0, 1, 2, 0], rto=[300_000, 600_000, 1_200_000, 400_000])
     found = common.account(rows, 0, 100)
     assert found.rtt == pytest.approx(0.1) and found.t0 == pytest.approx(0.35)
 
 
-def test_only_looks_in_the_window_count() -> None:
+def test_samples_outside_of_the_window_are_ignored() -> None:
     rows = looks(state=[3, 0, 3, 0, 3, 0, 3, 0])
     assert common.account(rows, 0.1, 0.25).fast == 1
 
 
-def test_a_flow_that_was_not_there() -> None:
-    with pytest.raises(CannotRunError, match="had not begun by 2 s"):
+def test_a_flow_without_samples_is_refused() -> None:
+    with pytest.raises(CannotRunError, match="fewer than two samples after 2 s"):
         common.account(looks(state=[0] * 20), 2, 10)
 
 
-def test_flows_together() -> None:
+def test_sums_over_flows() -> None:
     one = common.Account(4, 1, 0, 100, 10.0, 0.1, 0.3)
     other = common.Account(6, 1, 3, 300, 10.0, 0.2, 0.0)
     both = common.total([one, other])
@@ -157,7 +156,7 @@ def kinds(what: Experiment) -> dict[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("study", gaimd.STUDIES, ids=lambda study: study.name)
-def test_studies_are_whole(study: Study) -> None:
+def test_studies_are_complete(study: Study) -> None:
     assert re.fullmatch(r"gaimd-[a-z]+", study.name)
     assert study.title and study.source and study.setting and study.assumptions
     assert len(list(study.seeds(False))) > 1
@@ -215,7 +214,7 @@ def test_the_setting_of_friendliness() -> None:
     assert {int(name.split("-")[2]) for name in whole} == {1, 2, 4, 8, 16, 32, 64}
 
 
-def test_the_setting_of_the_others() -> None:
+def test_other_settings() -> None:
     (what,) = experiments(Fluctuation(), False).values()
     assert kinds(what) == {"tcp": ("reno", 4), "gaimd": ("gaimd", 4)}
     assert what.rate == 15_000_000 and what.look == 0.15 and what.queue.startswith("red ")
@@ -228,7 +227,7 @@ def test_the_setting_of_the_others() -> None:
 
 
 @pytest.mark.parametrize("rate", common.QUEUE_SIZES)
-def test_the_weight_of_red(rate: int) -> None:
+def test_red_weight(rate: int) -> None:
     words = common.red_words(rate).split()
     given = dict(zip(words[1::2], words[2::2], strict=True))
     packet = int(given["avpkt"])
@@ -241,7 +240,7 @@ def test_the_weight_of_red(rate: int) -> None:
 
 
 @pytest.mark.parametrize("rate", common.QUEUE_SIZES)
-def test_tc_takes_the_words_of_red(rate: int) -> None:
+def test_tc_accepts_the_red_options(rate: int) -> None:
     # With no such device, it has understood the words.
     command = ["tc", "qdisc", "add", "dev", "none-such", "root", *common.red_words(rate).split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -290,13 +289,13 @@ def test_claims_of_the_formula() -> None:
     for change, broken in (
         (
             {"good": 1.6, "beyond": 1.9},
-            "the formula is good while up to a fifth is lost, and α no more than friendly",
+            "the formula is accurate up to 20 % loss, for α up to TO-friendly",
         ),
-        ({"gaimd": 1.3}, "it is off by as much for Reno as for GAIMD"),
-        ({"beyond": 1.06}, "it over-estimates where more is lost"),
-        ({"bold": 0.9}, "and where α and β are aggressive"),
-        ({"red": 0.7}, "drop-tail or RED matters little"),
-        ({"low": 0.5}, "flows differ little while up to a tenth is lost"),
+        ({"gaimd": 1.3}, "the formula's error is the same for Reno and GAIMD"),
+        ({"beyond": 1.06}, "the formula over-estimates at high loss"),
+        ({"bold": 0.9}, "the formula over-estimates for aggressive α and β"),
+        ({"red": 0.7}, "drop-tail and RED differ little"),
+        ({"low": 0.5}, "flows differ little up to 10 % loss"),
     ):
         assert not by_text(study.claims(formula_data(**change), False))[broken]
     quick = {load.name: [formula_run(0.1, 1.1, 1.1, 0.1)] for load in study.quick_loads}
@@ -321,7 +320,7 @@ def test_claims_of_friendliness(quick: bool) -> None:
     data["15000-red-16"] = share_data(study, False, 0.5)["15000-red-16"]
     claims = by_text(study.claims(data, False))
     assert [text for text, holds in claims.items() if not holds] == [
-        "they share closely: 15 Mbit/s, RED"
+        "GAIMD and Reno share closely: 15 Mbit/s, RED"
     ]
 
 
@@ -401,7 +400,7 @@ def made_up_outcome(what: Experiment) -> Outcome:
 
 @pytest.mark.parametrize("study", gaimd.STUDIES, ids=lambda study: study.name)
 @pytest.mark.parametrize("quick", [True, False])
-def test_what_is_kept_can_be_told_and_drawn(study: Study, quick: bool) -> None:
+def test_stored_numbers_can_be_serialised_and_drawn(study: Study, quick: bool) -> None:
     from matplotlib.figure import Figure
 
     data = {}
@@ -420,7 +419,7 @@ def test_what_is_kept_can_be_told_and_drawn(study: Study, quick: bool) -> None:
     assert figure.axes
 
 
-def test_a_red_that_does_not_see_it_is_idle_is_refused() -> None:
+def test_idle_red_is_refused() -> None:
     study = Fluctuation()
     (case,) = study.cases(True, 1)
     assert isinstance(case.what, Experiment)
@@ -431,7 +430,7 @@ def test_a_red_that_does_not_see_it_is_idle_is_refused() -> None:
         study.reduce(case, seen)
 
 
-def test_numbers_of_a_run_of_the_formula() -> None:
+def test_stored_numbers_of_a_formula_run() -> None:
     study = Formula()
     case = next(c for c in study.cases(False, 1) if c.name == "a400-b750-tail-10")
     assert isinstance(case.what, Experiment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SLBN's paper on slbnsim: what is run, what is kept of it, claims that hold and that do not."""
+"""The simulated studies of SLBN: cases, stored numbers, and claims on made-up data."""
 
 import re
 from dataclasses import replace
@@ -29,7 +29,7 @@ def _program() -> None:
     host.run("make", "--silent", "-C", str(top), "slbnsim")
 
 
-def test_a_small_run_and_what_is_kept(tmp_path: Path) -> None:
+def test_stored_numbers_of_a_small_run(tmp_path: Path) -> None:
     study = STUDIES["slbn-1a"]
     what = Simulated("1a", "slbn", seed=1, percent=1, every=100)
     outcome = what.run(tmp_path, None, QUIET)
@@ -41,7 +41,7 @@ def test_a_small_run_and_what_is_kept(tmp_path: Path) -> None:
     assert what.conditions(tmp_path)["engine"] == {"name": "slbnsim"}
 
 
-def test_what_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LabError, match="no experiment '3c'"):
         Simulated("3c", "slbn", 1).run(tmp_path, None, QUIET)
     monkeypatch.setattr(host, "tree", lambda: None)
@@ -49,7 +49,7 @@ def test_what_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         Simulated("1a", "slbn", 1).run(tmp_path, None, QUIET)
 
 
-def test_figures_3_to_10_are_all_here() -> None:
+def test_figures_3_to_10_have_studies() -> None:
     sources = {name: STUDIES[name].source for name in PUBLISHED}
     for number in range(3, 11):
         found = [name for name, text in sources.items() if re.search(rf"\b{number}\b", text)]
@@ -58,8 +58,8 @@ def test_figures_3_to_10_are_all_here() -> None:
         assert ("not in a paper" in study.source) == (name not in PUBLISHED)
 
 
-def test_what_is_ours_says_so() -> None:
-    """What nobody has published is told apart, with a tolerance as any claim."""
+def test_unpublished_claims_say_so() -> None:
+    """Claims without a published side say so, and have a tolerance like any claim."""
     for name in set(STUDIES) - set(PUBLISHED):
         claims = STUDIES[name].claims(beyond(name), quick=False)
         assert any(claim.published == common.UNPUBLISHED for claim in claims), name
@@ -67,8 +67,8 @@ def test_what_is_ours_says_so() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_what_is_run(name: str) -> None:
-    """All of the paper's sessions in the full form, a part in the quick one."""
+def test_cases(name: str) -> None:
+    """All of the paper's sessions in the full set, a part in the quick one."""
     study = STUDIES[name]
     full, quick = (
         [case.what for case in study.cases(quick, 7) if isinstance(case.what, Simulated)]
@@ -84,7 +84,7 @@ def test_what_is_run(name: str) -> None:
 def run(
     until: float, sources: tuple[float, ...], links: tuple[float, ...], wait: float = 1.0
 ) -> dict[str, Any]:
-    """A run in which errors are the same all the time, but at rest in the last half second."""
+    """A run with constant errors, and none in the last half second."""
     rows = []
     for n in range(1, round(until / 0.05) + 1):
         when = round(0.05 * n, 3)
@@ -140,7 +140,7 @@ def test_claims_of_large_networks(name: str) -> None:
 
 def sized(wait: float, mean: float, complete: float = 1.0, queue: int = 100) -> dict[str, Any]:
     """A run of 1b."""
-    sizes = [[10, mean] for _ in completion.OneB.classes[1:]]
+    sizes = [[10, mean] for _ in completion.Experiment1b.classes[1:]]
     queues = [[0.5, wait / 2, queue // 2], [1.0, wait, queue], [1.5, 0.0, 0]]
     return {"sizes": sizes, "mean": mean, "complete": complete, "queues": queues}
 
@@ -184,8 +184,8 @@ def test_sizes_and_queues(tmp_path: Path) -> None:
     assert kept["complete"] == 1 and sum(count for count, _ in kept["sizes"]) == 500
 
 
-def astray(*parts: tuple[float, float], until: float = 15) -> dict[str, Any]:
-    """A run: from when on which part is astray [s, %]."""
+def off_shares(*parts: tuple[float, float], until: float = 15) -> dict[str, Any]:
+    """A run; PARTS: times [s] and shares of sources off by more than 1 % from then on [%]."""
     rows = []
     for n in range(1, round(until / 0.05) + 1):
         when = round(0.05 * n, 3)
@@ -204,7 +204,7 @@ def settled(first: float | None, over: float = 0.0, control: float = 0.01) -> di
 
 def beyond(name: str) -> dict[str, Any]:
     """As it should be."""
-    good, bad = astray((0, 80), (1.5, 0)), astray((0, 80), (1.5, 60))
+    good, bad = off_shares((0, 80), (1.5, 0)), off_shares((0, 80), (1.5, 60))
     if name == "slbn-loss":
         return {
             f"{kind}-{loss}": [good if kind == "full" else bad]
@@ -212,19 +212,23 @@ def beyond(name: str) -> dict[str, Any]:
             for kind in recovery.Loss.variants
         }
     if name == "slbn-dead":
-        dead = astray((3, 10), (5.2, 0), (7, 60), (9.2, 0), (11, 75), (13.2, 0))
-        known = {"dead": dead, "told": astray((3, 70), (7, 0)), "silent": astray((3, 70), (5, 0))}
+        dead = off_shares((3, 10), (5.2, 0), (7, 60), (9.2, 0), (11, 75), (13.2, 0))
+        known = {
+            "dead": dead,
+            "told": off_shares((3, 70), (7, 0)),
+            "silent": off_shares((3, 70), (5, 0)),
+        }
         found = {f"{what}-slbn": [run] for what, run in known.items()}
-        return found | {f"{what}-slbn-paper": [astray((3, 70))] for what in known}
+        return found | {f"{what}-slbn-paper": [off_shares((3, 70))] for what in known}
     if name == "slbn-sperc":
         slow = {"slbn": 5.0, "sperc": 500.0, "bfyz": 4.0}
         return {
             f"{place}-{kind}": [settled(when)]
-            for place in settling.Near.places
+            for place in settling.Settling.places
             for kind, when in slow.items()
         }
     return {
-        str(count): [{**astray((0, 80), (1.4, 0), until=6), "events": 290 * 6 * count}]
+        str(count): [{**off_shares((0, 80), (1.4, 0), until=6), "events": 290 * 6 * count}]
         for count in (1000, 10**6)
     }
 
@@ -243,13 +247,13 @@ def test_claims_of_loss() -> None:
         assert holding("slbn-loss", spoilt) == [n != at for at in range(4)], n
 
 
-def test_claims_of_the_dead() -> None:
+def test_claims_of_failures() -> None:
     data = beyond("slbn-dead")
     assert holding("slbn-dead", data) == [True] * 4
     worse = [
-        data | {"dead-slbn": [astray((7, 60), (10.5, 0))]},
-        data | {"silent-slbn": [astray((3, 70), (6.2, 0))]},
-        data | {"told-slbn": [astray((3, 70), (8.2, 0))]},
+        data | {"dead-slbn": [off_shares((7, 60), (10.5, 0))]},
+        data | {"silent-slbn": [off_shares((3, 70), (6.2, 0))]},
+        data | {"told-slbn": [off_shares((3, 70), (8.2, 0))]},
         data | {"told-slbn-paper": data["told-slbn"]},
     ]
     for n, spoilt in enumerate(worse):
@@ -270,19 +274,19 @@ def test_claims_of_sperc() -> None:
         assert not holding("slbn-sperc", spoilt)[n], n
 
 
-def test_claims_of_many() -> None:
+def test_claims_of_scale() -> None:
     data = beyond("slbn-scale")
     million = str(10**6)
     assert holding("slbn-scale", data) == [True] * 3
-    off = {**astray((0, 80), (1.4, 20), until=6), "events": 1}
-    late = {**astray((0, 80), (4.2, 0), until=6), "events": 1}
+    off = {**off_shares((0, 80), (1.4, 20), until=6), "events": 1}
+    late = {**off_shares((0, 80), (4.2, 0), until=6), "events": 1}
     dear = {**data[million][0], "events": 360 * 6 * 10**6}
     for n, run in enumerate((off, late, dear)):
         assert not holding("slbn-scale", data | {million: [run]})[n], n
 
 
 @pytest.mark.parametrize("name", ["slbn-loss", "slbn-dead", "slbn-scale", "slbn-sperc"])
-def test_ours_are_run(name: str, tmp_path: Path) -> None:
+def test_unpublished_studies_run(name: str, tmp_path: Path) -> None:
     """With few sessions, as the quick form would: what is kept is what claims need."""
     study = STUDIES[name]
     data: dict[str, Any] = {}
@@ -298,7 +302,7 @@ def test_ours_are_run(name: str, tmp_path: Path) -> None:
     study.draw(Figure(layout="constrained"), data)
 
 
-def test_options_decide_what_comes_out(tmp_path: Path) -> None:
+def test_options_change_the_result(tmp_path: Path) -> None:
     what = Simulated("1a", "slbn", 1, every=100, until=500, data="", count=200)
     plain, lossy = (
         replace(what, options=options).run(tmp_path, None, QUIET)

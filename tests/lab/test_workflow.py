@@ -93,7 +93,7 @@ def jobs(said: str, figure: str = "fair-coin") -> set[str]:
     }
 
 
-def test_only_what_changed_is_run_again(coins: Path) -> None:
+def test_only_stale_runs_are_done_again(coins: Path) -> None:
     out = coins.parent / "out"
     runs = {f"{name}@{seed}" for name in ("fair", "tricky") for seed in (1, 2, 3)}
     done = snakemake(coins, "fair-coin", *LOCAL, "--dry-run")
@@ -131,7 +131,7 @@ def test_only_what_changed_is_run_again(coins: Path) -> None:
     assert not jobs(done.stdout)
 
 
-def test_what_fails_does_not_stop_the_rest(coins: Path) -> None:
+def test_failures_do_not_stop_other_jobs(coins: Path) -> None:
     out = coins.parent / "out"
     done = snakemake(coins, "edge-coin,bent-coin", *LOCAL, "--keep-going", quick="true")
     assert done.returncode == 1
@@ -165,7 +165,7 @@ def cluster(directory: Path, **commands: str) -> Path:
     return found
 
 
-def test_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
     profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
@@ -179,7 +179,7 @@ def test_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert word in asked[0].split()
 
 
-def test_slurm_ends_a_job(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the job says so, and Snakemake does not wait for ever."""
     place = cluster(coins.parent, scontrol=SCONTROL, sacct="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
@@ -195,7 +195,7 @@ def test_slurm_ends_a_job(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert status("0") == f"{told}\n"
 
 
-def test_on_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, kubectl=KUBECTL)
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("FAIRPATH_MOUNT", str(coins.parent))
@@ -220,7 +220,7 @@ def test_on_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pod["volumes"] == [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}]
 
 
-def test_a_job_that_fails_on_a_cluster(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_job_on_a_cluster(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
     profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")

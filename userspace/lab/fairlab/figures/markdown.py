@@ -35,8 +35,12 @@ def ratio(counts: Mapping[str, Any]) -> str:
 def headline(summary: Mapping[str, Any]) -> list[str]:
     """How many claims hold, by what they rest on, as a Markdown list."""
     return [
-        f"- **{ratio(summary['bases'][basis])}** claims on {text} hold (`{basis}`)."
-        for basis, text in BASES.items()
+        "Claims that hold:",
+        "",
+        *(
+            f"- **{ratio(summary['bases'][basis])}** on {text} (`{basis}`)"
+            for basis, text in BASES.items()
+        ),
     ]
 
 
@@ -53,7 +57,7 @@ def markdown(
         " which is written with this file but not kept in the repository: `make published-figures`"
         " draws it from the published numbers into `results/figures`.",
         "",
-        "Claims that hold, by evidence:",
+        "By family and evidence:",
         "",
     ]
     counts = summary["families"].items()

@@ -29,7 +29,7 @@ Basis = Literal["number", "words", "ours"]
 BASES: dict[Basis, str] = {
     "number": "published numbers or formulas",
     "words": "published words or figures without values, with a threshold of ours",
-    "ours": "nothing published: formulas or our simulations against our measurements, additions",
+    "ours": "nothing published",
 }
 
 

@@ -136,7 +136,7 @@ def in_words(summary: dict[str, Any]) -> str:
             f" {counts['hold']} of {counts['claims']} claims hold"
         )
     for basis, text in BASES.items():
-        lines.append(f"{ratio(summary['bases'][basis])} claims on {text} hold")
+        lines.append(f"{ratio(summary['bases'][basis])} claims hold on {text}")
     for claim in summary["broken"]:
         details = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
         lines.append(f"does not hold: {claim['figure']}: {claim['text']}: {details}")
@@ -203,7 +203,7 @@ def _summary(entries: Sequence[Entry], summary: dict[str, Any]) -> Iterator[str]
         kind = "good" if counts["hold"] == counts["claims"] else "bad"
         yield (
             f'<li><b class="{kind if counts["claims"] else "none"}">{counts["hold"]}</b>'
-            f"of {counts['claims']} claims on {_e(text)} hold</li>"
+            f"of {counts['claims']} claims hold on {_e(text)}</li>"
         )
     yield f"<li><b>{summary['drawn']}</b>of {summary['figures']} figures drawn</li>"
     yield "</ul>"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Values of several runs as text."""
 
+import math
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
@@ -22,3 +23,8 @@ def spread(
 
 def percent(parts: Sequence[float]) -> list[float]:
     return [100 * part for part in parts]
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean; NaN without values, so that no claim holds."""
+    return fmean(values) if values else math.nan

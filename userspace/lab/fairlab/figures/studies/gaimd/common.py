@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Settings, experiments and loss statistics that the studies of GAIMD share."""
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,18 +24,18 @@ FAST, SLOW = 15_000_000, 1_500_000
 RTT, MTU = 50_000, 1000
 
 # All connect before any can have sent data [s]: ns-2's TCP has no handshake, and a flow that
-# loses several of its first packets would begin a minute later.
+# loses several SYNs would start a minute later.
 SPREAD = 0.9 * RTT / 1e6
 
-# The buffer; RED's least and largest average, all in packets, and what tc makes of 2^-9 as the
-# weight of a new packet in the average (ns-2's 0.002).
+# The buffer, RED's minimum and maximum thresholds [packets], and the burst for which tc computes
+# 2^-9 as the weight of a new packet in the average (ns-2: 0.002).
 QUEUE_SIZES = {FAST: (100, 20, 60, 120), SLOW: (25, 5, 15, 55)}
-# The largest average is three times the least, as RED's authors advise, which has one more reason.
-# Linux's RED learns that it is idle by being asked for a packet in vain, and a tbf above it only
-# looks whether there is one (peek).  So its average falls with each packet that comes, and not
-# while none does.  If one flow's slow start takes it past its largest, all is dropped, few packets
-# come, and that can last for minutes.  RED does not do that; such runs are refused.
-RED_MOST = 0.1  # of packets dropped, when the average is at its largest
+# The maximum is three times the minimum, as RED's authors advise, and for one more reason: Linux's
+# RED detects idle times by a failing dequeue, but a tbf above it only peeks.  So its average decays
+# with each arriving packet, and not while none arrives.  If a slow start raises the average above
+# the maximum, RED drops everything, few packets arrive, and that can last for minutes.  RED as
+# published does not do that; such runs are refused.
+RED_MOST = 0.1  # drop probability at the maximum threshold
 
 RENO_OF_2000 = (
     ("tcp_sack", "0"),
@@ -52,21 +51,21 @@ LEAST_USE = 0.5
 RECOVERY = 3
 
 PLACE = (
-    "Slides are silent about delays, packets and queues. An empty way has a round-trip of 50 ms"
-    " (averages of 150 ms are over 2 to 3 of them), packets have 1000 bytes including IP's header.",
+    "The slides do not give delays, packet sizes and queues. The base RTT is 50 ms (averages over"
+    " 150 ms are over 2 to 3 RTTs), packets have 1000 bytes including the IP header.",
     "Buffers: 100 packets at 15 Mbit/s, 25 at 1.5 Mbit/s. RED: ns-2's usual weight (0.002) and"
-    " probability (0.1), averages of 20 to 60 packets, or 5 to 15 at 1.5 Mbit/s; above, it drops"
-    " all. Linux's RED below a shaper does not know when it is idle, so its average only falls as"
-    " packets come.",
-    "TCP flows connect within 45 ms, at moments that the seed draws, before any has sent data.",
+    " probability (0.1), thresholds of 20 and 60 packets, or 5 and 15 at 1.5 Mbit/s; above, it"
+    " drops all. Linux's RED below a shaper does not detect idle times, so its average only decays"
+    " as packets arrive.",
+    "TCP flows connect within 45 ms, at random times, before any has sent data.",
 )
 WHOLE_PACKETS = (
-    "Linux's windows are whole packets: of 3, β = 0.875 leaves 2, as 1/2 does, and α = 0.31 takes"
-    " three times as long to get it back"
+    "Linux's windows are whole packets: β = 0.875 reduces 3 to 2, as 1/2 does, and α = 0.31 takes"
+    " three times as long to recover"
 )
 STACK = (
-    "Reno and GAIMD have Linux's recovery from losses (SACK, RACK, loss probes); the source says"
-    " that its results are the same with SACK.",
+    "Reno and GAIMD use Linux's loss recovery (SACK, RACK, tail loss probes); the source says that"
+    " its results are the same with SACK.",
 )
 
 
@@ -97,7 +96,7 @@ def pair(
     sources: int = 0,
     look: float = 0.1,
 ) -> Experiment:
-    """N flows of Reno, N of GAIMD, and maybe SOURCES of UDP, over one bottleneck."""
+    """N Reno flows, N GAIMD flows, and optionally SOURCES of UDP, over one bottleneck."""
     groups = [
         Group(TCP, RTT, (Stream("reno", n, spread=SPREAD),), settings=stack),
         Group(
@@ -132,15 +131,15 @@ def pair(
 
 @dataclass(frozen=True)
 class Account:
-    """What TCP did in the time between the first look and the last."""
+    """Loss statistics of a flow between its first and last sample."""
 
     fast: int  # fast retransmissions
-    timeouts: int  # that do not follow another
-    doubled: int  # that do
+    timeouts: int  # the first of a series
+    doubled: int  # the others of a series
     segments: int
     seconds: float
     rtt: float
-    t0: float  # 0 if it never was at rest
+    t0: float  # 0 if it was always backed off
 
     @property
     def indications(self) -> int:
@@ -152,18 +151,18 @@ class Account:
         return self.segments / self.seconds
 
     def predicted(self, alpha: float, beta: float, p: float | None = None) -> float:
-        """What the formula says it sends; 0 if there was no loss to tell from."""
+        """The send rate by the formula [segments/s]; 0 without losses."""
         if p is None:
             p = self.indications / self.segments if self.segments else 0.0
         return rate(p, self.rtt, self.t0, alpha, beta) if p and self.t0 else 0.0
 
 
 def account(rows: Any, first: float, last: float) -> Account:
-    """Of the looks at a flow between FIRST and LAST."""
+    """The statistics of a flow from its samples between FIRST and LAST [s]."""
     times = rows["time"] / 1e9
     rows = rows[(times >= first) & (times <= last)]
     if len(rows) < 2:
-        raise CannotRunError(f"a flow had not begun by {first:g} s, or not been looked at twice")
+        raise CannotRunError(f"a flow has fewer than two samples after {first:g} s")
     states, limits = rows["state"].tolist(), rows["ssthresh"].tolist()
     waits = rows["timeouts"].tolist()
     fast = sum(
@@ -184,7 +183,7 @@ def account(rows: Any, first: float, last: float) -> Account:
 
 
 def total(accounts: Sequence[Account]) -> Account:
-    """Of several flows: what they did together, in the time of one; the mean of their times."""
+    """The sums over several flows; times are means."""
     still = [one.t0 for one in accounts if one.t0]
     return Account(
         fast=sum(one.fast for one in accounts),
@@ -211,24 +210,9 @@ def variation(values: Sequence[float]) -> float:
 
 
 def check_use(outcome: Outcome) -> None:
-    """Refuse a run whose flows were kept from using the link, which nothing here does but RED."""
+    """Refuse a run in which RED kept the flows from using the link."""
     if outcome.utilisation < LEAST_USE:
         raise CannotRunError(
             f"only {100 * outcome.utilisation:.0f} % of the bottleneck was used: RED's average did"
-            " not fall while the queue was empty"
+            " not decay while the queue was empty"
         )
-
-
-def mean_of(values: Sequence[float]) -> float:
-    """The mean; of none, one that no claim holds with."""
-    return statistics.fmean(values) if values else math.nan
-
-
-def span(values: Sequence[float], digits: int = 2) -> str:
-    """The mean of some values, and between what they are."""
-    if not values:
-        return "none"
-    text = f"{statistics.fmean(values):.{digits}f}"
-    if len(values) > 1:
-        text += f" ({min(values):.{digits}f} to {max(values):.{digits}f})"
-    return text

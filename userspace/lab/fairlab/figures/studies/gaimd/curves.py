@@ -17,10 +17,10 @@ from fairlab.figures.studies.gaimd.common import (
     accounts_of,
     check_use,
     pair,
-    span,
     total,
 )
 from fairlab.figures.studies.gaimd.model import alpha_least, alpha_td, alpha_to
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.outcome import Outcome
 
@@ -39,22 +39,22 @@ def alpha_by(way: str, beta: float) -> float:
 
 
 class Curves(Study):
-    """Slides 17 to 22."""
+    """TCP-friendly parameters (slides 17 to 22)."""
 
     name = "gaimd-curves"
-    title = "Which α goes with which β?"
+    title = "TCP-friendly α by β"
     source = f"{SOURCE}, slides 17 to 22"
     setting = (
-        "α that makes GAIMD's rate Reno's: for losses told by acknowledgements, 3(1 − β)/(1 + β);"
-        " for those told by timeouts, 4(1 − β²)/3; and with the least mean error over p up to 0.1,"
-        " 0.2 or 0.3, T0 being 4 RTT. All three are computed."
+        "α for which GAIMD's rate equals Reno's: with losses detected by duplicate ACKs (TD),"
+        " 3(1 − β)/(1 + β); by timeouts (TO), 4(1 − β²)/3; and with the least mean error over p up"
+        " to 0.1, 0.2 or 0.3, with T0 = 4 RTT. All three are computed."
     )
     assumptions = (
         *PLACE,
         *STACK,
-        "The error is weighed evenly up to the threshold; b is 1.",
-        f"Whether Linux shares evenly at these is our addition: {FEW} + {FEW} and {MANY} + {MANY}"
-        " flows over 15 Mbit/s, RED, 60 s, the first 15 s left out.",
+        "The error is weighted evenly up to the threshold; b is 1.",
+        f"Measurements of Linux with these parameters are our addition: {FEW} + {FEW} and {MANY}"
+        f" + {MANY} flows over 15 Mbit/s, RED, 60 s, without the first 15 s.",
     )
 
     def choices(self, quick: bool) -> list[tuple[float, str, int]]:
@@ -89,7 +89,7 @@ class Curves(Study):
         }
 
     def ratios(self, data: Data, n: int, way: str | None = None) -> dict[tuple[float, str], float]:
-        """GAIMD's rate by Reno's, by β and way."""
+        """GAIMD's rate divided by Reno's, by β and kind of α."""
         found = {}
         for name, runs in data.items():
             beta, which, number = name.split("-")
@@ -102,7 +102,7 @@ class Curves(Study):
         least = [alpha_least(0.875, threshold) for threshold in THRESHOLDS]
         claims = [
             Claim(
-                "at β = 0.875 the two friendly curves are at",
+                "α of the two friendly curves at β = 0.875",
                 "0.2 and 0.3125 (slide 22)",
                 f"{ours[0]:.4f} and {ours[1]:.4f}",
                 "equal",
@@ -113,9 +113,9 @@ class Curves(Study):
                 "the best α rises with the threshold, β = 0.875",
                 "rises from 0.1 to 0.3 (slide 21)",
                 ", ".join(f"{alpha:.3f}" for alpha in least),
-                "in this order, and between the friendly curves",
+                "in this order, between the friendly curves",
                 ours[0] < least[0] < least[1] < least[2] < ours[1],
-                "how errors are weighed is not published",
+                "the weighting of errors is not published",
                 basis="words",
             ),
         ]
@@ -123,25 +123,25 @@ class Curves(Study):
         td, to = low[0.875, TD], low[0.875, TO]
         claims.append(
             Claim(
-                "at little loss TO-friendly takes more than TD-friendly, β = 0.875",
+                "at low loss TO-friendly gets more than TD-friendly, β = 0.875",
                 f"by the formula {math.sqrt(0.3125 / 0.2):.2f} times as much (slides 18, 19)",
                 f"GAIMD / Reno: {to:.2f} and {td:.2f}: {to / td:.2f} times",
                 "1.1 to 1.4 times",
                 1.1 <= to / td <= 1.4,
-                "GAIMD's own share changes how much all lose",
+                "GAIMD's own share changes the loss of all",
                 basis="ours",
             )
         )
         if quick:
             return claims
-        for n, found, word in ((FEW, low, "little"), (MANY, high, "much")):
+        for n, found, word in ((FEW, low, "low"), (MANY, high, "high")):
             only = {way: [v for (_, w), v in found.items() if w == way] for way in WAYS}
             best = [found[beta, LEAST if beta != 0.5 else TD] for beta in CURVE_BETAS]
             claims.append(
                 Claim(
-                    f"at the least error GAIMD shares evenly with Reno, {word} loss ({n} + {n})",
+                    f"with the least-error α GAIMD and Reno share equally, {word} loss ({n} + {n})",
                     "TCP-friendly (slides 17 to 22); not measured there for other β",
-                    f"GAIMD / Reno: {span(best)}; TD {span(only[TD])}, TO {span(only[TO])}",
+                    f"GAIMD / Reno: {spread(best)}; TD {spread(only[TD])}, TO {spread(only[TO])}",
                     "0.75 to 1.33 for each β",
                     all(0.75 <= value <= 4 / 3 for value in best),
                     WHOLE_PACKETS,
@@ -162,13 +162,13 @@ class Curves(Study):
                     f"{alpha_by(way, value):.3f}",
                     f"{n} + {n}",
                     f"{100 * statistics.fmean(run['p'] for run in runs):.1f} %",
-                    span([run["ratio"] for run in runs]),
+                    spread([run["ratio"] for run in runs]),
                 )
             )
         return Table(("β", "α is", "α", "flows", "p of Reno", "GAIMD / Reno"), tuple(rows))
 
     def draw(self, figure: Any, data: Data) -> None:
-        """The curves; below, what Linux's flows get."""
+        """The curves; below, the measured shares in Linux."""
         figure.set_size_inches(7, 9)
         curves, *shares = figure.subplots(3, 1, height_ratios=(1.4, 1, 1))
         betas = [0.2 + 0.025 * n for n in range(29)]

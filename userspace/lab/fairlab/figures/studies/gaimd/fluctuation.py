@@ -17,9 +17,9 @@ from fairlab.figures.studies.gaimd.common import (
     accounts_of,
     check_use,
     pair,
-    span,
 )
 from fairlab.figures.studies.gaimd.model import CHOSEN, steadiness
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.outcome import Outcome
 
@@ -28,10 +28,10 @@ SHOWN = 30.0  # seconds that are drawn
 
 
 class Fluctuation(Study):
-    """Slide 30."""
+    """Variation of the send rate (slide 30)."""
 
     name = "gaimd-fluctuation"
-    title = "How steady are GAIMD's rates?"
+    title = "Variation of GAIMD's rate"
     source = f"{SOURCE}, slide 30"
     setting = (
         "4 flows of GAIMD(0.31, 0.875) and 4 of Reno share 15 Mbit/s, RED; rates are means of"
@@ -40,7 +40,7 @@ class Fluctuation(Study):
     assumptions = (
         *PLACE,
         *STACK,
-        "120 s, the first 20 s left out. A rate is of what is sent, retransmissions included.",
+        "120 s, without the first 20 s. Rates include retransmissions.",
     )
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -92,11 +92,11 @@ class Fluctuation(Study):
         return [
             Claim(
                 "GAIMD's rate varies about half as much as Reno's",
-                f"CoV about half (slide 30); {theory:.2f} for losses that are a Poisson process",
-                f"{cov[GAIMD]:.2f} and {cov[TCP]:.2f}: {span(each)}",
+                f"CoV about half (slide 30); {theory:.2f} for Poisson losses",
+                f"{cov[GAIMD]:.2f} and {cov[TCP]:.2f}: {spread(each)}",
                 "0.35 to 0.65",
                 0.35 <= cov[GAIMD] / cov[TCP] <= 0.65,
-                "part of what varies is when packets leave, which is the same for both",
+                "part of the variation is the timing of packets, which is the same for both",
                 basis="number",
             )
         ]
@@ -108,9 +108,9 @@ class Fluctuation(Study):
             rows.append(
                 (
                     NAMES[kind],
-                    span([value for run in runs for value in run["cov"]]),
+                    spread([value for run in runs for value in run["cov"]]),
                     f"{steadiness(beta):.3f}",
-                    span([value for run in runs for value in run["mbit"]]),
+                    spread([value for run in runs for value in run["mbit"]]),
                 )
             )
         return Table(("flows", "CoV", "AIMD, Poisson losses", "Mbit/s"), tuple(rows))

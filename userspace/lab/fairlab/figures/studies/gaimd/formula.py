@@ -22,13 +22,12 @@ from fairlab.figures.studies.gaimd.common import (
     WHOLE_PACKETS,
     accounts_of,
     check_use,
-    mean_of,
     pair,
-    span,
     total,
     variation,
 )
 from fairlab.figures.studies.gaimd.model import alpha_to
+from fairlab.figures.studies.spread import mean_of, spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.experiment import Experiment
 from fairlab.results.outcome import Outcome
@@ -44,13 +43,13 @@ AGGRESSIVE = (1.0, 0.875)
 
 @dataclass(frozen=True)
 class Load:
-    """GAIMD(alpha, beta) against Reno, with so many sources of UDP beside them."""
+    """GAIMD(alpha, beta) and Reno beside a number of UDP sources."""
 
     alpha: float
     beta: float
     queue: str
     sources: int
-    modern: bool = False  # Linux as it is
+    modern: bool = False  # with SACK, RACK, TLP and F-RTO
 
     @property
     def name(self) -> str:
@@ -59,28 +58,28 @@ class Load:
 
 
 class Formula(Study):
-    """Slides 8 to 16."""
+    """Accuracy of the formula (slides 8 to 16)."""
 
     name = "gaimd-formula"
-    title = "Is the formula for GAIMD's rate right?"
+    title = "Accuracy of the formula for GAIMD's rate"
     source = f"{SOURCE}, slides 8 to 16"
     setting = (
-        "16 Reno flows, 16 GAIMD(α, β) flows, and 10 to 70 sources of UDP that are on for 1 s and"
-        " off for 2 s on average (Pareto) and send 500 kbit/s while on, so that 1 to 30 % are"
-        " lost; for each β, α from 0.1 to 1; drop-tail and RED. How much more the formula says"
-        " than is sent."
+        "16 Reno flows, 16 GAIMD(α, β) flows, and 10 to 70 UDP sources that are on for 1 s and off"
+        " for 2 s on average (Pareto) and send 500 kbit/s while on, for loss of 1 to 30 %; for"
+        " each β, α from 0.1 to 1; drop-tail and RED. The metric is the predicted rate divided by"
+        " the measured send rate."
     )
     assumptions = (
         *PLACE,
         "The bottleneck has 15 Mbit/s, as in the other experiments. Pareto's shape is 1.5, ns-2's.",
-        "The slides' loss rate, made by more sources of UDP, is taken for what the queue drops of"
-        " all packets; p in the formula for the part of a flow's packets that indicate a loss, as"
-        " Padhye et al. count them: fast retransmissions and series of timeouts.",
-        "RTT is the mean that TCP measures, T0 the mean of Linux's timer while it is not doubled"
-        " (at least 200 ms more than a round-trip), b is 1.",
-        "Reno nearly as it was: no SACK, RACK, loss probes or F-RTO, which in Linux is NewReno."
-        " Linux with all of them is run beside it.",
-        "40 s each, the first 10 s left out. 100 sources are added, for more loss.",
+        "We take the slides' loss rate as the queue's drop rate of all packets, and p in the"
+        " formula as the fraction of a flow's packets that indicate a loss, as Padhye et al."
+        " count them: fast retransmissions and series of timeouts.",
+        "RTT is the mean of TCP's measurements, T0 the mean of Linux's timer while it is not backed"
+        " off (at least 200 ms more than the RTT), b is 1.",
+        "Loss recovery close to that of the time: no SACK, RACK, TLP or F-RTO, which in Linux is"
+        " NewReno. Some runs have all of them.",
+        "40 s each, without the first 10 s. Runs with 100 sources are added, for more loss.",
     )
     loads = (
         *(Load(a, b, TAIL, n) for b in BETAS for a in ALPHAS for n in SOURCES),
@@ -100,7 +99,7 @@ class Formula(Study):
     def experiment(self, load: Load, seconds: float, seed: int) -> Experiment:
         stack = LINUX if load.modern else RENO_OF_2000
         params = load.alpha, load.beta
-        # Closer than a round-trip, so that no indication of a loss is missed.
+        # Less than an RTT, so that no loss indication is missed.
         look = 0.8 * RTT / 1e6
         return pair(16, FAST, load.queue, seconds, seed, params, stack, load.sources, look)
 
@@ -128,14 +127,14 @@ class Formula(Study):
                 "t0": round(all_flows.t0, 5),
                 "sent": round(all_flows.sent, 3),
                 "ratio": round(all_flows.predicted(*params) / all_flows.sent, 4),
-                # With other readings of p: each timeout is one; each packet lost is one.
+                # With other definitions of p: each timeout counts; each lost packet counts.
                 "ratio_timeouts": round(all_flows.predicted(*params, every) / all_flows.sent, 4),
                 "ratio_lost": round(all_flows.predicted(*params, lost) / all_flows.sent, 4),
                 "flows": [round(one.predicted(*params) / one.sent, 3) for one in flows if one.sent],
             }
         return found
 
-    # --- what came of it ------------------------------------------------------------------------
+    # --- claims ---------------------------------------------------------------------------------
 
     def points(
         self, data: Data, kind: str, key: str = "ratio", modern: bool = False
@@ -160,22 +159,22 @@ class Formula(Study):
         ]
         claims = [
             Claim(
-                "the formula is good while up to a fifth is lost, and α no more than friendly",
+                "the formula is accurate up to 20 % loss, for α up to TO-friendly",
                 "good to about 20 %, but for aggressive α and β (slides 12, 16)",
-                f"predicted / sent: {span(good)}",
+                f"predicted / sent: {spread(good)}",
                 "mean within 25 % of 1, each within 50 %",
                 abs(mean_of(good) - 1) <= 0.25 and all(0.5 <= r <= 1.5 for r in good),
-                "without SACK, losses that come together are repaired one in a round-trip, and"
-                f" little is sent meanwhile: in the model that takes no time; and {WHOLE_PACKETS}",
+                "without SACK, recovery repairs one loss per round trip, and little is sent"
+                f" meanwhile: in the model recovery takes no time; and {WHOLE_PACKETS}",
                 basis="words",
             ),
             Claim(
-                "it is off by as much for Reno as for GAIMD",
+                "the formula's error is the same for Reno and GAIMD",
                 "over-estimates are similar, in most experiments (slide 16)",
-                f"GAIMD's ratio / Reno's: {span(apart)}",
+                f"GAIMD's ratio / Reno's: {spread(apart)}",
                 "mean within 15 % of 1",
                 abs(mean_of(apart) - 1) <= 0.15,
-                "what is off depends on α and β",
+                "the error depends on α and β",
                 basis="words",
             ),
         ]
@@ -207,39 +206,39 @@ class Formula(Study):
         high = [s for loss, s in spreads if loss > 0.1]
         return [
             Claim(
-                "it over-estimates where more is lost",
+                "the formula over-estimates at high loss",
                 "overestimates when the loss rate is high (slides 12, 16)",
-                f"beyond 20 %: {span(beyond)}; below: {span(below)}",
+                f"beyond 20 %: {spread(beyond)}; below: {spread(below)}",
                 "more than 1.1 on average, and more than below",
                 mean_of(beyond) > max(1.1, mean_of(below)),
-                "what Linux's flows wait for are not quite the model's timeouts",
+                "Linux's timeouts differ from the model's",
                 basis="words",
             ),
             Claim(
-                "and where α and β are aggressive",
+                "the formula over-estimates for aggressive α and β",
                 "overestimates when α, β are aggressive (slide 16)",
-                f"GAIMD(1, 0.875): {span(bold)}; GAIMD(0.1, 0.875): {span(meek)}",
+                f"GAIMD(1, 0.875): {spread(bold)}; GAIMD(0.1, 0.875): {spread(meek)}",
                 "more for the first",
                 mean_of(bold) > mean_of(meek),
-                "the same loss is not the same p for both",
+                "the same drop rate gives a different p for both",
                 basis="words",
             ),
             Claim(
-                "drop-tail or RED matters little",
+                "drop-tail and RED differ little",
                 "loss patterns do not have a large impact (slide 16)",
                 f"RED's ratio / drop-tail's: {patterns:.2f}",
                 "within 20 % of 1",
                 abs(patterns - 1) <= 0.2,
-                "RED's losses come one by one; the model has them come together",
+                "RED's losses are isolated; the model has them in bursts",
                 basis="words",
             ),
             Claim(
-                "flows differ little while up to a tenth is lost",
+                "flows differ little up to 10 % loss",
                 "sending rate variance is small up to 10 % (slides 14 to 16)",
-                f"deviation of single flows' ratios: {span(low)}; beyond 10 %: {span(high)}",
+                f"deviation of single flows' ratios: {spread(low)}; beyond 10 %: {spread(high)}",
                 "0.2 or less on average, and less than beyond",
                 mean_of(low) <= 0.2 and mean_of(low) < mean_of(high),
-                "in 30 s a flow sees few losses, so its p is a guess",
+                "in 30 s a flow has few losses, so its p is imprecise",
                 basis="words",
             ),
         ]
@@ -264,7 +263,7 @@ class Formula(Study):
                     key: statistics.fmean(one[key] for one in seen)
                     for key in ("p", "timeouts", "rtt", "t0", "sent")
                 }
-                stack = ", Linux as it is" if load.modern else ""
+                stack = ", current Linux" if load.modern else ""
                 which = f"({load.alpha:g}, {load.beta:g})" if kind == GAIMD else "Reno"
                 rows.append(
                     (
@@ -277,9 +276,9 @@ class Formula(Study):
                         f"{1000 * mean['rtt']:.0f} ms",
                         f"{1000 * mean['t0']:.0f} ms",
                         f"{mean['sent']:.1f}/s",
-                        span([one["ratio"] for one in seen]),
-                        span([one["ratio_timeouts"] for one in seen]),
-                        span([one["ratio_lost"] for one in seen]),
+                        spread([one["ratio"] for one in seen]),
+                        spread([one["ratio_timeouts"] for one in seen]),
+                        spread([one["ratio_lost"] for one in seen]),
                     )
                 )
         columns = (
@@ -298,13 +297,13 @@ class Formula(Study):
         return Table(columns, tuple(rows))
 
     def draw(self, figure: Any, data: Data) -> None:
-        """Predicted by sent, over loss: each queue, single flows, and Linux as it is."""
+        """Predicted / sent by loss: each queue, single flows, and current Linux."""
         loads = [self.load(name) for name in data]
         titles = {
-            TAIL: "drop-tail, Reno's recovery nearly of 2000",
+            TAIL: "drop-tail, loss recovery of 2000",
             RED: "RED, the same",
             SINGLE: "single flows, GAIMD(0.4, 0.75)",
-            MODERN: "Linux as it is (SACK, RACK, loss probes), GAIMD(0.4, 0.75)",
+            MODERN: "current Linux (SACK, RACK, TLP), GAIMD(0.4, 0.75)",
         }
         there = {load.queue for load in loads if not load.modern} | {SINGLE}
         there |= {MODERN for load in loads if load.modern}
@@ -322,13 +321,13 @@ class Formula(Study):
                 self._draw_points(axis, data, panel)
             else:
                 self._draw_example(axis, data, panel == MODERN)
-        panels[0].text(19.7, 0.06, "published: good to 20 %, too much beyond", ha="right")
+        panels[0].text(19.7, 0.06, "published: good to 20 %, over-estimates beyond", ha="right")
         panels[-1].set_xlabel("dropped by the queue (%)")
         most = max(run["loss"] for runs in data.values() for run in runs)
         panels[-1].set_xlim(0, max(22.0, 100 * most + 2))
 
     def _draw_example(self, axis: Any, data: Data, modern: bool) -> None:
-        """The slides' example: single flows, or what they are together with Linux as it is."""
+        """The slides' example: single flows, or all flows with current Linux."""
         for name, runs in data.items():
             load = self.load(name)
             if (load.alpha, load.beta) != EXAMPLE or load.modern != modern:

@@ -22,10 +22,10 @@ from fairlab.figures.studies.gaimd.common import (
     WHOLE_PACKETS,
     check_use,
     pair,
-    span,
     variation,
 )
 from fairlab.figures.studies.gaimd.model import CHOSEN, rate, synchronous
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.model import headers
 from fairlab.results.outcome import Outcome
@@ -35,38 +35,37 @@ MOST_SHOWN = 2.5
 
 
 def normalised(outcome: Outcome) -> dict[str, list[float]]:
-    """Each flow's goodput, in parts of what the mean of all is."""
+    """Each flow's goodput, divided by the mean of all."""
     rates = {kind: outcome.goodputs(kind) for kind in (TCP, GAIMD)}
     mean = statistics.fmean([*rates[TCP], *rates[GAIMD]])
     return {kind: [round(one / mean, 4) for one in found] for kind, found in rates.items()}
 
 
 def starved(runs: Sequence[Numbers], kind: str) -> float:
-    """How many per cent of the flows of KIND have less than a fiftieth of their share.
+    """The percentage of the flows of KIND with less than a fiftieth of their share.
 
-    A retransmission that comes by a timer finds a full queue full; those that come by ACKs, right
-    after a departure, do not.
+    Retransmissions by timeout meet a full queue; packets clocked by ACKs, which follow a departure,
+    do not.
     """
     flows: list[float] = [one for run in runs for one in run[kind]]
     return 100 * sum(one < 0.02 for one in flows) / len(flows)
 
 
 class Friendliness(Study):
-    """Slides 25 to 29."""
+    """TCP friendliness (slides 25 to 29)."""
 
     name = "gaimd-friendliness"
-    title = "GAIMD(0.31, 0.875) against as many flows of Reno"
+    title = "GAIMD(0.31, 0.875) against as many Reno flows"
     source = f"{SOURCE}, slides 25 to 29"
     setting = (
         "n flows of Reno and n of GAIMD(0.31, 0.875), n from 1 to 64, over 1.5 or 15 Mbit/s, with"
-        " drop-tail or RED; 120 s. Each flow's throughput, in parts of the mean of all."
+        " drop-tail or RED; 120 s. Each flow's throughput, divided by the mean of all."
     )
     assumptions = (
         *PLACE,
         *STACK,
-        "Throughput is what was acknowledged from 20 s on. With drop-tail and many flows some have"
-        " next to none: all that they retransmit by timer finds the queue full. The claim is about"
-        " means.",
+        "Throughput is of acknowledged data from 20 s on. With drop-tail and many flows some"
+        " starve: their retransmissions by timeout meet a full queue. The claim is about means.",
     )
     quick_numbers = (1, 8, 32)
 
@@ -109,9 +108,9 @@ class Friendliness(Study):
             worst = max(means, key=lambda n, m=means: abs(m[n] - 1))  # type: ignore[misc]
             claims.append(
                 Claim(
-                    f"they share closely: {bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
+                    f"GAIMD and Reno share closely: {bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
                     "close to 1 each, n from 1 to 64 (slides 26 to 29)",
-                    f"GAIMD's mean: {span(list(means.values()))}, farthest from 1 at n = {worst}",
+                    f"GAIMD's mean: {spread(list(means.values()))}, farthest from 1 at n = {worst}",
                     "0.8 to 1.2 for each n",
                     all(0.8 <= mean <= 1.2 for mean in means.values()),
                     self.reason(bps, worst, means[worst]),
@@ -122,18 +121,19 @@ class Friendliness(Study):
 
     @staticmethod
     def reason(bps: int, n: int, mean: float) -> str:
-        """Why GAIMD's MEAN may be off 1."""
+        """The likely reason why GAIMD's MEAN differs from 1."""
         if mean > 1:
             _, before, after = synchronous((1, 1), 4.48, 99)[-3:]
             together = (before[1] + after[1]) / (before[0] + after[0])
             alone = rate(1e-6, 1, 4, *CHOSEN) / rate(1e-6, 1, 4)
             return (
                 f"without timeouts the formula gives GAIMD {alone:.2f} of Reno's rate, and where a"
-                f" full queue makes all lose at once, their windows' cycle gives it {together:.2f}"
+                " full queue synchronises losses, the cycle of their windows gives it"
+                f" {together:.2f}"
             )
         window = bps * RTT / 8e6 / (MTU + headers.ETHERNET) + QUEUE_SIZES[bps][0]
         return (
-            f"at n = {n} the way and a full buffer hold {window / (2 * n):.1f} packets for each"
+            f"at n = {n} the path and a full buffer hold {window / (2 * n):.1f} packets for each"
             f" flow; {WHOLE_PACKETS}"
         )
 
@@ -153,8 +153,8 @@ class Friendliness(Study):
                         f"{bps / 1e6:g} Mbit/s, {QUEUES[queue]}",
                         f"{n} + {n}",
                         f"{100 * statistics.fmean(run['loss'] for run in runs):.1f} %",
-                        span(means[TCP]),
-                        span(means[GAIMD]),
+                        spread(means[TCP]),
+                        spread(means[GAIMD]),
                         f"{spreads[TCP]:.2f}",
                         f"{spreads[GAIMD]:.2f}",
                         f"{starved(runs, TCP):.0f} %, {starved(runs, GAIMD):.0f} %",
@@ -168,7 +168,7 @@ class Friendliness(Study):
             "GAIMD",
             "CoV, Reno",
             "CoV, GAIMD",
-            "flows with next to nothing",
+            "starved flows",
         )
         return Table(columns, tuple(rows))
 

@@ -18,44 +18,44 @@ from fairlab.figures.studies.gaimd.common import (
     accounts_of,
     check_use,
     pair,
-    span,
     total,
     variation,
 )
 from fairlab.figures.studies.gaimd.model import synchronous
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.results import plots
 from fairlab.results.outcome import Outcome
 
-STEP = 0.2  # seconds, of what is kept
+STEP = 0.2  # seconds between stored values
 
 
 def crossings(reno: Sequence[float], gaimd: Sequence[float]) -> int:
-    """How often the larger of the two becomes the smaller."""
+    """The number of crossings of two series."""
     signs = [a > b for a, b in zip(reno, gaimd, strict=True) if a != b]
     return sum(before != now for before, now in pairwise(signs))
 
 
 def larger(one: Sequence[float], other: Sequence[float]) -> float:
-    """For which part of the time one is larger; half of that when they are equal."""
+    """The part of the time in which ONE is larger; equal counts half."""
     return statistics.fmean((a > b) + (a == b) / 2 for a, b in zip(one, other, strict=True))
 
 
 class Window(Study):
-    """Slides 23 and 24."""
+    """Windows of two flows (slides 23 and 24)."""
 
     name = "gaimd-window"
     title = "The windows of one Reno and one GAIMD flow"
     source = f"{SOURCE}, slides 23, 24"
     setting = (
         "Chiu and Jain's model: one flow of Reno and one of GAIMD(0.31, 0.875), the same"
-        " round-trip, no timeouts. Their windows are drawn one over the other."
+        " RTT, no timeouts. GAIMD's window is drawn over Reno's."
     )
     assumptions = (
         *PLACE,
         *STACK,
         "The slides' are a model's windows; these are Linux's, over 1.5 Mbit/s, drop-tail and RED,"
-        " looked at each 50 ms for 120 s, the first 20 s left out. Recoveries are left out.",
+        " sampled every 50 ms for 120 s, without the first 20 s and without loss recovery.",
     )
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -71,9 +71,9 @@ class Window(Study):
         found: Numbers = {"begin": first}
         for kind in (TCP, GAIMD):
             rows = outcome.rows[kind]
-            # Windows are what they seem to be only while nothing is being recovered.
+            # cwnd is the window only outside of loss recovery.
             rows = rows[rows["state"] == 0]
-            # As they were at the last such look.
+            # The last such sample.
             at = numpy.searchsorted(rows["time"] / 1e9, times, side="right") - 1
             found[kind] = [int(value) for value in rows["cwnd"][numpy.maximum(at, 0)]]
         found["timeouts"] = total(
@@ -92,25 +92,26 @@ class Window(Study):
             ratio = statistics.fmean(swing[GAIMD]) / statistics.fmean(swing[TCP])
             claims += [
                 Claim(
-                    f"windows go to and fro across the equal line, {QUEUES[queue]}",
+                    f"windows zigzag across the equal line, {QUEUES[queue]}",
                     "they zigzag across it and do not converge to it (slide 24)",
-                    f"{span(per_minute, 0)} crossings a minute; GAIMD's is the larger for"
+                    f"{spread(per_minute, 0)} crossings a minute; GAIMD's is the larger for"
                     f" {100 * min(above):.0f} to {100 * max(above):.0f} % of the time",
-                    "2 a minute at least, and each the larger for 20 % of the time, in each run",
+                    "at least 2 a minute, and each flow's is the larger for 20 % of the time, in"
+                    " each run",
                     min(per_minute) >= 2 and min(above) >= 0.2 and max(above) <= 0.8,
-                    "where both lose whenever the queue is full, the model itself ends in a cycle"
-                    " with GAIMD's window the larger (2 : 2.48 before, 1 : 2.17 after a loss);"
-                    " they cross where losses come to one at a time",
+                    "with synchronised losses the model itself ends in a cycle in which GAIMD's"
+                    " window is the larger (2 : 2.48 before, 1 : 2.17 after a loss); windows cross"
+                    " where losses hit one flow at a time",
                     basis="words",
                 ),
                 Claim(
-                    f"GAIMD's swings less, {QUEUES[queue]}",
+                    f"GAIMD's window oscillates less, {QUEUES[queue]}",
                     "smaller window size oscillations (slide 24)",
                     f"CoV {statistics.fmean(swing[GAIMD]):.2f} instead of"
                     f" {statistics.fmean(swing[TCP]):.2f}",
                     "less than 0.8 of Reno's",
                     ratio < 0.8,
-                    "the other flow's share changes slowly, and swings with both",
+                    "the other flow's window changes with GAIMD's share",
                     basis="words",
                 ),
             ]
@@ -132,7 +133,7 @@ class Window(Study):
             path = synchronous((full / 2, full / 8), full, 30)
             plane.plot(*zip(*path[-3:], strict=True), color=plots.COLOURS[2], lw=2)
             plane.text(
-                0.03, 0.97, "model: both lose at once", transform=plane.transAxes, va="top",
+                0.03, 0.97, "model: synchronised losses", transform=plane.transAxes, va="top",
                 color=plots.COLOURS[2], fontsize=9,
             )  # fmt: skip
             plane.plot([0, top], [0, top], color="black", lw=1, ls="--")

@@ -17,13 +17,20 @@ sessions that fail, a link that is cut; s-PERC beside SLBN on short and on long 
 thousand to a million sessions.  For the latter nothing is published.
 """
 
-from fairlab.figures.studies.large.accuracy import OneA, TwoA, TwoB
-from fairlab.figures.studies.large.completion import OneB
-from fairlab.figures.studies.large.recovery import Dead, Loss
+from fairlab.figures.studies.large.accuracy import Experiment1a, Experiment2a, Experiment2b
+from fairlab.figures.studies.large.completion import Experiment1b
+from fairlab.figures.studies.large.recovery import Failures, Loss
 from fairlab.figures.studies.large.scale import Scale
-from fairlab.figures.studies.large.settling import Near
+from fairlab.figures.studies.large.settling import Settling
 from fairlab.figures.study import Study
 
 STUDIES: tuple[Study, ...] = (
-    OneA(), OneB(), TwoA(), TwoB(), Loss(), Dead(), Near(), Scale(),
-)  # fmt: skip
+    Experiment1a(),
+    Experiment1b(),
+    Experiment2a(),
+    Experiment2b(),
+    Loss(),
+    Failures(),
+    Settling(),
+    Scale(),
+)

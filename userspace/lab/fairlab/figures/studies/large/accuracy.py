@@ -9,12 +9,12 @@ from fairlab.figures.studies.large.common import ASSUMPTIONS, COLOURS, NAMES, QU
 from fairlab.figures.study import Basis, Case, Claim, Data, Numbers, Study, Table
 from fairlab.slbn.simulated import Simulated
 
-#: Rows of a series: when; errors at sources, and at links; the longest wait, ms.
+#: Columns of a series: time [s]; errors at sources, and at links; the longest wait in a queue [ms].
 TIME, SOURCES, LINKS, WAIT = 0, slice(1, 4), slice(4, 7), 7
 
 
 def row(moment: dict[str, Any]) -> list[float]:
-    """A moment in few digits."""
+    """A sample, rounded."""
     spreads = [moment[side][key] for side in ("sources", "links") for key in ("mean", "p10", "p90")]
     return [
         round(moment["time"], 3),
@@ -32,8 +32,8 @@ class Errors(Study):
     algorithms: tuple[str, ...]
     every = 50
     quick_percent = 4
-    begin: float  # what claims look at [s]: when joins are well under way, or churn begins,
-    end: float  # and when all has been quiet for a while
+    begin: float  # the time that claims cover [s]: from when joins or churn are under way
+    end: float  # until some time after the last change
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         percent = self.quick_percent if quick else 100
@@ -50,11 +50,11 @@ class Errors(Study):
         }
 
     def series(self, runs: Sequence[Numbers], begin: float, end: float) -> list[list[float]]:
-        """All rows of all runs in a time."""
+        """The rows of all runs from BEGIN to END [s]."""
         return [one for run in runs for one in run["series"] if begin <= one[TIME] <= end]
 
     def off(self, runs: Sequence[Numbers]) -> float:
-        """How far sources are off while all moves: the mean size of percentiles, %."""
+        """The mean magnitude of the percentiles of errors at sources during churn [%]."""
         rows = self.series(runs, self.begin, self.end)
         return statistics.fmean(abs(value) for one in rows for value in one[SOURCES][1:])
 
@@ -117,14 +117,14 @@ class Errors(Study):
                 )
             )
         columns = (
-            "", "sources, mean", "percentiles, mean size", "bottlenecks, mean",
+            "", "sources, mean", "percentiles, mean magnitude", "bottlenecks, mean",
             "sources at the end", "longest wait", "events",
         )  # fmt: skip
         return Table(columns, tuple(rows))
 
 
-class OneA(Errors):
-    """Figures 3 and 4."""
+class Experiment1a(Errors):
+    """Experiment 1a (figures 3 and 4)."""
 
     name = "slbn-1a"
     title = "Experiment 1a: 50,000 sessions on 1,100 routers, and churn"
@@ -156,16 +156,16 @@ class OneA(Errors):
             Claim(
                 "SLBN and BFYZ are the most accurate",
                 "SLBN, BFYZ and ERICA far more accurate than the others; SLBN and BFYZ best",
-                f"percentiles {off['slbn']:.0f} and {off['bfyz']:.0f} % off; of the others"
-                f" {best:.0f} % at best",
+                f"mean magnitude of percentiles {off['slbn']:.0f} and {off['bfyz']:.0f} %; of the"
+                f" others at least {best:.0f} %",
                 "less than any of ERICA, RCP, PIQI-RCP, COBB",
                 ours < best,
-                "in the first second sources with long round-trips still have rates of when fewer"
-                " sessions were there, whatever the algorithm",
+                "in the first second sources with long RTTs still use rates computed for fewer"
+                " sessions, whatever the algorithm",
                 basis="words",
             ),
             Claim(
-                "SLBN comes to the exact rates",
+                "SLBN converges to the max-min rates",
                 "converges to max-min fair rates",
                 f"{rest:.2f} % off at most from 1.5 s on (10th and 90th percentile)",
                 "1 %",
@@ -173,7 +173,7 @@ class OneA(Errors):
                 basis="words",
             ),
             Claim(
-                "and promises no more than there is on its way",
+                "SLBN does not overshoot bottlenecks on average while it converges",
                 "conservative: nearly full utilisation, no overshoot on average",
                 f"bottlenecks {over:+.1f} % at most, on average",
                 "at most +3 %",
@@ -181,23 +181,24 @@ class OneA(Errors):
                 basis="words",
             ),
             Claim(
-                "ERICA is slightly above the exact rates",
+                "ERICA is slightly above the max-min rates",
                 "slightly above",
                 f"{erica:+.1f} % on average from 1.5 s on",
                 "0 to +20 %",
                 0 <= erica <= 20,
-                "ERICA's parameters in the paper are not known: these aim at 5 % more than a link"
-                " has when nothing waits there, and at less when something does",
+                "ERICA's parameters in the paper are not known: ours aim at 5 % above the capacity"
+                " when the queue is empty, and below it otherwise",
                 basis="words",
             ),
             Claim(
-                "RCP and PIQI-RCP are far off at times",
+                "RCP and PIQI-RCP have large errors at times",
                 "errors sometimes 200 %",
-                f"ninetieth percentile up to {peaks['rcp']:.0f} and {peaks['piqi-rcp']:.0f} %",
+                f"90th percentile up to {peaks['rcp']:.0f} and {peaks['piqi-rcp']:.0f} %",
                 "more than 100 % for one of them",
                 max(peaks.values()) > 100,
-                "with a gain of 0.1 and a first rate of a twentieth of a link, RCP is below the"
-                " exact rates for seconds rather than above; of PIQI-RCP only a part is known",
+                "with a gain of 0.1 and an initial rate of a twentieth of the capacity, RCP is"
+                " below the max-min rates for seconds rather than above; PIQI-RCP is only known"
+                " in part",
                 basis="words",
             ),
             Claim(
@@ -206,9 +207,9 @@ class OneA(Errors):
                 f"mean {statistics.fmean(one[SOURCES][0] for one in cobb):.0f} %, percentiles"
                 f" {statistics.fmean(one[SOURCES][1] for one in cobb):.0f} and"
                 f" {statistics.fmean(one[SOURCES][2] for one in cobb):.0f} %, from 1.5 s on",
-                "ninetieth percentile above 100 %",
+                "90th percentile above 100 %",
                 statistics.fmean(one[SOURCES][2] for one in cobb) > 100,
-                "its round is not known, and its text was not at hand",
+                "its round is not known, and its text was not available",
                 basis="words",
             ),
             self.queue_claim(data),
@@ -223,7 +224,7 @@ class Large(Errors):
     quick_percent = 5
 
     def overshoot(self, data: Data, name: str) -> float:
-        """By how much bottlenecks were promised away at most, on average [%]."""
+        """The largest mean overshoot of bottlenecks [%]."""
         return max(one[LINKS][0] for one in self.series(data[name], self.begin, self.end))
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
@@ -232,10 +233,10 @@ class Large(Errors):
         rest = max(abs(value) for run in data["slbn"] for value in run["series"][-1][SOURCES])
         return [
             Claim(
-                "SLBN is as accurate as BFYZ, without state for each session",
+                "SLBN is as accurate as BFYZ, without state per session",
                 "performs as well",
-                f"percentiles {off['slbn']:.1f} % off, BFYZ's {off['bfyz']:.1f} %",
-                "at most half as much again",
+                f"mean magnitude of percentiles {off['slbn']:.1f} %, BFYZ's {off['bfyz']:.1f} %",
+                "at most 1.5 times BFYZ's, plus 0.5 %",
                 off["slbn"] <= 1.5 * off["bfyz"] + 0.5,
                 basis="words",
             ),
@@ -248,7 +249,7 @@ class Large(Errors):
                 basis=self.overshoot_basis,
             ),
             Claim(
-                "SLBN comes to the exact rates",
+                "SLBN converges to the max-min rates",
                 "quickly reaches the max-min fair rates",
                 f"{rest:.2f} % off at the end (10th and 90th percentile)",
                 "1 %",
@@ -259,8 +260,8 @@ class Large(Errors):
         ]
 
 
-class TwoA(Large):
-    """Figures 7 and 8."""
+class Experiment2a(Large):
+    """Experiment 2a (figures 7 and 8)."""
 
     name = "slbn-2a"
     title = "Experiment 2a: 180,000 sessions join on 11,000 routers"
@@ -271,8 +272,8 @@ class TwoA(Large):
     begin, end = 0.5, 1.5
 
 
-class TwoB(Large):
-    """Figures 9 and 10."""
+class Experiment2b(Large):
+    """Experiment 2b (figures 9 and 10)."""
 
     name = "slbn-2b"
     title = "Experiment 2b: churn of 100,000 sessions on 11,000 routers"

@@ -11,21 +11,20 @@ from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.slbn.simulated import Simulated
 
 
-class OneB(Study):
-    """Figures 5 and 6."""
+class Experiment1b(Study):
+    """Experiment 1b (figures 5 and 6)."""
 
     name = "slbn-1b"
-    title = "Experiment 1b: 50,000 sessions with data to send: how long they take, and queues"
+    title = "Experiment 1b: completion times and queues of 50,000 sessions with data"
     source = f"{SOURCE}, figures 5 (completion times) and 6 (maximum queues)"
     setting = (
-        "The network of 1a; 50,000 sessions join in 500 ms, each with a number of packets of 2000"
-        " bytes to send that is Pareto, 300 on average, shape 4."
+        "The network of 1a; 50,000 sessions join in 500 ms, each with packets of 2000 bytes to"
+        " send, whose number is Pareto with mean 300 and shape 4."
     )
     assumptions = (
         *ASSUMPTIONS,
-        "A queue is as long as the longest wait on the link says; 3 % of a link's capacity are 30"
-        " ms. Figure 5's classes of sizes are ours. XCP, which the paper does not have, is left"
-        " out.",
+        "The length of a queue is its longest wait; 3 % of a link's capacity are 30 ms. The size"
+        " classes of figure 5 are ours. XCP, which is not in the paper, is left out.",
     )
     algorithms = tuple(name for name in NAMES if name != "xcp")
     quick_percent = 20
@@ -58,20 +57,20 @@ class OneB(Study):
         }
 
     def wait(self, runs: Sequence[Numbers]) -> float:
-        """The longest [ms]."""
+        """The longest wait [ms]."""
         return max(float(one[1]) for run in runs for one in run["queues"])
 
     def packets(self, runs: Sequence[Numbers]) -> int:
-        """The longest queue."""
+        """The longest queue [packets]."""
         return int(max(one[2] for run in runs for one in run["queues"]))
 
     def took(self, runs: Sequence[Numbers]) -> float:
-        """The mean of all that have finished [s]; for ever if none has."""
+        """The mean completion time [s]; infinite if no session is complete."""
         times = [run["mean"] for run in runs if run["mean"] is not None]
         return statistics.fmean(times) if times else float("inf")
 
     def complete(self, runs: Sequence[Numbers]) -> float:
-        """How many have, %."""
+        """Complete sessions [%]."""
         return 100 * statistics.fmean(run["complete"] for run in runs)
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
@@ -93,7 +92,7 @@ class OneB(Study):
                 basis="number",
             ),
             Claim(
-                "and of those compared, only SLBN's are",
+                "of the compared protocols, only SLBN's are",
                 "SLBN is the only one that seems to keep the maximum size bounded",
                 f"the others' longest waits are {min(others.values()):.0f} to"
                 f" {max(others.values()):.0f} ms",
@@ -112,7 +111,7 @@ class OneB(Study):
                 basis="words",
             ),
             Claim(
-                "BFYZ and ERICA take as long as SLBN",
+                "BFYZ and ERICA have completion times similar to SLBN's",
                 "similar completion times",
                 f"{near[0]:.2f} and {near[1]:.2f} times SLBN's {took['slbn']:.2f} s",
                 "0.85 to 1.15 times",
@@ -120,25 +119,26 @@ class OneB(Study):
                 basis="words",
             ),
             Claim(
-                "PIQI-RCP and COBB do so too",
+                "so have PIQI-RCP and COBB",
                 "similar completion times",
                 f"{weak[0]:.2f} and {weak[1]:.2f} times, of the {done['piqi-rcp']:.0f} and"
                 f" {done['cobb']:.0f} % that are complete",
                 "0.67 to 1.5 times, of 95 % at least",
                 all(0.67 <= part <= 1.5 for part in weak)
                 and min(done["piqi-rcp"], done["cobb"]) >= 95,
-                "of PIQI-RCP only a part is known, and of COBB not even its round: queues make"
-                " round-trips longer than ours",
+                "PIQI-RCP is only known in part, and not even COBB's round is known: queues make"
+                " round trips longer than the one we use",
                 basis="words",
             ),
             Claim(
-                "RCP takes longer",
+                "RCP has longer completion times",
                 "much worse completion times",
                 f"{took['rcp'] / took['slbn']:.2f} times SLBN's, of the {done['rcp']:.0f} % that"
                 " are complete",
                 "at least 1.25 times",
                 took["rcp"] >= 1.25 * took["slbn"],
-                "queues without end do what RCP leaves undone, as the paper says too",
+                "unlimited queues take over the congestion control that RCP lacks, as the paper"
+                " says too",
                 basis="words",
             ),
         ]

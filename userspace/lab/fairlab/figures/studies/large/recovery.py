@@ -11,15 +11,15 @@ from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
 
 
-class Astray(Study):
-    """How many sources are astray, more than 1 % off the exact rate or without one, over time."""
+class Recovery(Study):
+    """The share of sources whose rate is off by more than 1 %, or that have none, over time."""
 
     source = OURS
     assumptions = (
         *ASSUMPTIONS[:2],
-        "A source whose control packet is lost sends it again after three round-trips, 20 to 200 ms"
-        " (200 ms before it knows of one), as slbnd does, and never too early. Epochs last a"
-        " second. There are control packets only.",
+        "A source retransmits a lost control packet after three RTTs, 20 to 200 ms (200 ms before"
+        " its first RTT sample), as slbnd does, and never spuriously. Epochs last a second. There"
+        " are only control packets.",
     )
 
     def reduce(self, case: Case, outcome: dict[str, Any]) -> Numbers:
@@ -37,12 +37,14 @@ class Astray(Study):
             "events": outcome["events"],
         }
 
-    def astray(self, runs: Sequence[Numbers], begin: float, end: float) -> list[float]:
-        """Parts of sources in a time, of all runs [%]."""
+    def off_shares(self, runs: Sequence[Numbers], begin: float, end: float) -> list[float]:
+        """The shares of sources off by more than 1 %, from BEGIN to END, of all runs [%]."""
         return [one[1] for run in runs for one in run["series"] if begin <= one[0] <= end]
 
     def after(self, runs: Sequence[Numbers], begin: float, end: float, most: float = 1) -> float:
-        """How long at worst more than MOST % are astray after BEGIN; up to END: for ever [s]."""
+        """The time after BEGIN until at most MOST % are off, the worst run; infinite if past END
+        [s].
+        """
         worst = 0.0
         for run in runs:
             rows = [one for one in run["series"] if begin < one[0] < end]
@@ -63,19 +65,19 @@ def took(seconds: float) -> str:
     return "never" if seconds == float("inf") else f"after {seconds:.1f} s"
 
 
-class Loss(Astray):
-    """Control packets are lost."""
+class Loss(Recovery):
+    """Loss of control packets."""
 
     name = "slbn-loss"
-    title = "Control packets are lost on each link"
+    title = "Loss of control packets on each link"
     setting = (
-        "The network of 1a with 20,000 sessions, its joins and its churn; on each link that a"
-        " control packet passes, down or up, it is lost with the same probability."
+        "The network of 1a with 20,000 sessions, its joins and its churn; each link drops each"
+        " control packet, downstream or upstream, with the same probability."
     )
     variants: ClassVar[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-        "full": ("ledgers and a memory of visits (the kernel's)", "slbn", ()),
+        "full": ("ledgers and memory (the kernel's)", "slbn", ()),
         "ledgers": ("ledgers alone", "slbn", ("--memory", "0")),
-        "paper": ("three integers, as printed", "slbn-paper", ()),
+        "paper": ("three integers, as in the paper", "slbn-paper", ()),
     }
     losses = ("0.1", "1", "5")  # %
     until = 8  # s
@@ -96,8 +98,8 @@ class Loss(Astray):
         ]  # fmt: skip
 
     def at_rest(self, data: Data, name: str, loss: str) -> float:
-        """The mean part that is astray in the last two seconds [%]."""
-        return statistics.fmean(self.astray(data[f"{name}-{loss}"], self.until - 2, self.until))
+        """The mean share of sources that are off in the last two seconds [%]."""
+        return statistics.fmean(self.off_shares(data[f"{name}-{loss}"], self.until - 2, self.until))
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         rest = {
@@ -107,36 +109,37 @@ class Loss(Astray):
         losses = ", ".join(self.losses)
         return [
             Claim(
-                "With ledgers and a memory of visits rates are exact while packets are lost",
+                "With ledgers and memory, rates are exact despite loss",
                 UNPUBLISHED,
-                f"{text['full']} % of the sources are astray at the end, at a loss of {losses} %",
-                "up to 1 % of loss, 1 % of the sources more than 1 % off",
+                f"{text['full']} % of the sources are off by more than 1 % at the end, at a loss of"
+                f" {losses} %",
+                "up to 1 % of loss, at most 1 % of the sources",
                 max(rest["full"][:2]) <= 1,
                 basis="ours",
             ),
             Claim(
-                "and nearly so when most cycles lose a packet",
+                "most rates are exact even if most cycles lose a packet",
                 UNPUBLISHED,
                 f"{rest['full'][2]:.1f} % of the sources at a loss of {self.losses[2]} %",
-                "10 % of the sources more than 1 % off",
+                "at most 10 % of the sources off by more than 1 %",
                 rest["full"][2] <= 10,
-                "on a path of ten links a packet passes twenty: some sessions are not heard of for"
+                "on a path of ten links a cycle crosses twenty: some sessions complete no cycle in"
                 " an epoch",
                 basis="ours",
             ),
             Claim(
-                "As printed, SLBN needs channels that lose nothing",
+                "As in the paper, SLBN needs reliable channels",
                 "a reliable channel is assumed",
-                f"{text['paper']} %",
-                "at least 20 % of the sources astray for good, at each loss",
+                f"{text['paper']} % of the sources are off",
+                "at least 20 % of the sources stay off by more than 1 %, at each loss",
                 min(rest["paper"]) >= 20,
                 basis="ours",
             ),
             Claim(
-                "Ledgers alone do not do while losses go on",
+                "Ledgers alone are not enough during loss",
                 UNPUBLISHED,
-                f"{text['ledgers']} %",
-                "from 1 % of loss on, at least 20 % of the sources astray",
+                f"{text['ledgers']} % of the sources are off",
+                "from 1 % of loss on, at least 20 % of the sources off by more than 1 %",
                 min(rest["ledgers"][1:]) >= 20,
                 basis="ours",
             ),
@@ -151,7 +154,7 @@ class Loss(Astray):
             ):
                 self.lines(axis, data[f"{name}-{loss}"], colour, label)
             axis.set_title(f"{loss} % lost on each link", fontsize=9, loc="left")
-            axis.set(ylim=(0, 100), ylabel="sources astray, %")
+            axis.set(ylim=(0, 100), ylabel="sources off by > 1 % (%)")
         axes[0].legend(fontsize=8)
         axes[-1].set_xlabel("seconds")
 
@@ -172,38 +175,38 @@ class Loss(Astray):
                 )
             )
         columns = (
-            "loss", "links have", "sources astray at the end", "percentiles at the end",
-            "packets that did not come back",
+            "loss", "links have", "sources off at the end", "percentiles at the end",
+            "unanswered packets",
         )  # fmt: skip
         return Table(columns, tuple(rows))
 
 
-class Dead(Astray):
-    """Sessions die; a link is cut."""
+class Failures(Recovery):
+    """Failed sessions, and a cut link."""
 
     name = "slbn-dead"
-    title = "Sessions die, and move away from a link that is cut"
+    title = "Sessions that fail, and sessions that leave a cut link"
     setting = (
         "The network of 1a with 20,000 sessions. At 3, 7 and 11 s, 1, 5 and 20 % of the sessions"
-        " are gone without a word. Or at 3 s the busiest link that can be done without is cut: its"
-        " sessions take other paths, and say goodbye on the old one, as far as that goes, or their"
-        " packets just take another way."
+        " fail without a Leave. Or at 3 s the busiest link that is not a bridge is cut: its"
+        " sessions take other paths, and either send a Leave on the old one, as far as it still"
+        " works, or are rerouted without any."
     )
     deaths = ((1, 3), (5, 7), (20, 11))  # %, s
     cut = 3
     quick_count, count = 2000, 20_000
     algorithms: ClassVar[dict[str, str]] = {
         "slbn": "SLBN with healing",
-        "slbn-paper": "SLBN as printed",
+        "slbn-paper": "SLBN as in the paper",
     }
     titles: ClassVar[dict[str, str]] = {
-        "dead": "1, 5 and 20 % of the sessions die",
+        "dead": "1, 5 and 20 % of the sessions fail",
         "told": "a link is cut: sessions leave, and join on another path",
-        "silent": "a link is cut: packets take another path, nobody is told",
+        "silent": "a link is cut: packets are rerouted without a Leave",
     }
-    #: Two epochs, and what is left of a second for rates to settle.
+    #: Two epochs, and a second for rates to settle [s].
     heals = 3.0
-    #: A source says goodbye when its cycle is over, and gives up after ten tries, two seconds.
+    #: A source sends Leave at the end of its cycle, and gives up after ten tries, two seconds.
     heals_told = 5.0
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -221,31 +224,31 @@ class Dead(Astray):
         ]
 
     def healed(self, data: Data, what: str, name: str) -> float:
-        """How long it takes at most [s]."""
+        """The longest time to recover [s]."""
         runs = data[f"{what}-{name}"]
         if what != "dead":
             return self.after(runs, self.cut, float("inf"))
         return max(self.after(runs, when, when + 4) for _, when in self.deaths)
 
     def worst(self, data: Data, what: str, begin: float) -> float:
-        """The largest part astray of SLBN's sources since then [%]."""
-        return max(self.astray(data[f"{what}-slbn"], begin, 15))
+        """The largest share of SLBN's sources that are off, from BEGIN on [%]."""
+        return max(self.off_shares(data[f"{what}-slbn"], begin, 15))
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         paper = [self.healed(data, what, "slbn-paper") for what in self.titles]
         found = []
         for what, text, limit in (
-            ("dead", "The dead are forgotten", self.heals),
-            ("silent", "A path that was left without a word is forgotten", self.heals),
-            ("told", "So is one on which goodbyes are lost, if later", self.heals_told),
+            ("dead", "Rates recover from failed sessions", self.heals),
+            ("silent", "Rates recover after rerouting without a Leave", self.heals),
+            ("told", "Rates recover later if Leaves on the old path are lost", self.heals_told),
         ):
             value = self.healed(data, what, "slbn")
             found.append(
                 Claim(
                     text,
                     UNPUBLISHED,
-                    f"of up to {self.worst(data, what, self.cut):.0f} % sources astray all but 1 %"
-                    f" are back {took(value)}",
+                    f"of up to {self.worst(data, what, self.cut):.0f} % of the sources off all but"
+                    f" 1 % are exact {took(value)}",
                     f"within {limit:.0f} s, at epochs of one",
                     value <= limit,
                     basis="ours",
@@ -253,9 +256,9 @@ class Dead(Astray):
             )
         found.append(
             Claim(
-                "As printed, SLBN never forgets",
-                "sessions always say goodbye, and paths stay as they are",
-                f"more than 1 % of the sources come back {' / '.join(map(took, paper))}",
+                "As in the paper, SLBN never recovers",
+                "sessions always leave explicitly, and paths do not change",
+                f"all but 1 % of the sources are exact {' / '.join(map(took, paper))}",
                 "never, in each case",
                 all(value == float("inf") for value in paper),
                 basis="ours",
@@ -273,7 +276,7 @@ class Dead(Astray):
             for (name, label), colour in zip(self.algorithms.items(), plots.COLOURS, strict=False):
                 self.lines(axis, data[f"{what}-{name}"], colour, label)
             axis.set_title(title, fontsize=9, loc="left")
-            axis.set(ylim=(0, 100), ylabel="sources astray, %")
+            axis.set(ylim=(0, 100), ylabel="sources off by > 1 % (%)")
         axes[0].legend(fontsize=8)
         axes[-1].set_xlabel("seconds")
 
@@ -282,10 +285,10 @@ class Dead(Astray):
             (
                 title,
                 label,
-                f"{max(self.astray(data[f'{what}-{name}'], self.cut, 15)):.1f} %",
+                f"{max(self.off_shares(data[f'{what}-{name}'], self.cut, 15)):.1f} %",
                 took(self.healed(data, what, name)),
             )
             for what, title in self.titles.items()
             for name, label in self.algorithms.items()
         ]
-        return Table(("", "", "sources astray at most", "all but 1 % are back"), tuple(rows))
+        return Table(("", "", "sources off at most", "all but 1 % exact"), tuple(rows))

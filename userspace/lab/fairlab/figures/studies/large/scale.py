@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlab.figures.studies.large.common import ASSUMPTIONS, UNPUBLISHED
-from fairlab.figures.studies.large.recovery import Astray, took
+from fairlab.figures.studies.large.recovery import Recovery, took
 from fairlab.figures.study import Case, Claim, Data, Numbers, Table
 from fairlab.results import plots
 from fairlab.slbn.simulated import Simulated
 
 
-class Scale(Astray):
-    """From a thousand sessions to a million."""
+class Scale(Recovery):
+    """Settling time and work per session by the number of sessions."""
 
     name = "slbn-scale"
     title = "A thousand to a million sessions on 11,000 routers"
     setting = (
-        "The network of 2a; 1,000 to 1,000,000 sessions join in the first second, and stay. SLBN as"
-        " the kernel runs it."
+        "The network of 2a; 1,000 to 1,000,000 sessions join in the first second. SLBN as in the"
+        " kernel."
     )
     assumptions = (
         *ASSUMPTIONS[:2],
-        "There are control packets only. A source is heard of at least each quarter of a second,"
-        " about, whatever part of its rate that takes: links forget who is not heard of for an"
-        " epoch.",
+        "There are only control packets. A source sends one at least about every quarter of a"
+        " second, whatever share of its rate that takes: links drop sessions without a control"
+        " packet in an epoch.",
     )
     joined = 1  # s
     until = 6
@@ -43,7 +43,7 @@ class Scale(Astray):
         ]
 
     def settled(self, runs: Sequence[Numbers]) -> float:
-        """When all but 1 % are, after the last has joined [s]."""
+        """The time after the last join until all but 1 % have settled [s]."""
         return self.after(runs, self.joined, float("inf"))
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
@@ -57,7 +57,7 @@ class Scale(Astray):
                   for run in runs)  # fmt: skip
         return [
             Claim(
-                "However many there are, rates come to the exact ones",
+                "Rates converge to the max-min rates with any number of sessions",
                 UNPUBLISHED,
                 f"{off:.2f} % off at most at the end (10th and 90th percentile)",
                 "1 %",
@@ -65,19 +65,19 @@ class Scale(Astray):
                 basis="ours",
             ),
             Claim(
-                "and hardly later",
+                "and hardly later with more sessions",
                 "convergence in as many cycles as there are levels of bottlenecks",
-                "all but 1 % of the sources are there "
+                "all but 1 % of the sources have settled "
                 + ", ".join(f"{took(times[count])} ({count:,})" for count in counts),
                 "within 3 s of the last join",
                 max(times.values()) <= 3,
                 basis="words",
             ),
             Claim(
-                "The network's work for a session does not grow",
-                "a constant amount of work for a packet",
+                "The work per session does not grow",
+                "a constant amount of work per packet",
                 ", ".join(f"{events[count]:.0f} ({count:,})" for count in counts)
-                + " events a second for each session",
+                + " events per second and session",
                 "with the most sessions at most 1.2 times that with the fewest",
                 events[counts[-1]] <= 1.2 * events[counts[0]],
                 basis="words",
@@ -90,11 +90,11 @@ class Scale(Astray):
         for (count, runs), colour in zip(data.items(), plots.COLOURS, strict=False):
             self.lines(over_time, runs, colour, f"{int(count):,} sessions")
         over_time.axvline(self.joined, color="black", lw=0.8, ls=":")
-        over_time.set(ylim=(0, 100), xlabel="seconds", ylabel="sources astray, %")
+        over_time.set(ylim=(0, 100), xlabel="seconds", ylabel="sources off by > 1 % (%)")
         over_time.legend(fontsize=8)
         counts = sorted(map(int, data))
         for look, label, values in (
-            ("o-", "events a second for each session", [
+            ("o-", "events per second and session", [
                 statistics.fmean(run["events"] for run in data[str(count)]) / count / self.until
                 for count in counts
             ]),

@@ -9,27 +9,27 @@ from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.slbn.simulated import Simulated
 
 
-class Near(Study):
-    """s-PERC beside SLBN, on short links and on long ones."""
+class Settling(Study):
+    """Settling times of SLBN, s-PERC and BFYZ."""
 
     name = "slbn-sperc"
     title = "SLBN, s-PERC and BFYZ on links of microseconds, and of milliseconds"
     source = OURS
     setting = (
-        "16 leaves and 8 spines, 100 Gbit/s between them, 64 hosts with 10 Gbit/s at each leaf;"
-        " links of 1 to 2 us, or of 5 to 10 ms. 512 sessions join within 20 us, or 100 ms; when"
-        " all is quiet 51 leave and 51 join, as quickly."
+        "16 leaves and 8 spines with 100 Gbit/s between them, 64 hosts with 10 Gbit/s at each leaf;"
+        " link delays of 1 to 2 us, or of 5 to 10 ms. 512 sessions join within 20 us, or 100 ms;"
+        " once rates have settled 51 leave and 51 join, as quickly."
     )
     assumptions = (
         *ASSUMPTIONS[1:3],
-        "s-PERC needs a round that is longer than the time in which each session is heard of once:"
-        " 2 ms where control packets may take 1 % of a rate, 50 us where they may take any, 250 ms"
-        " on long links. Pauses between cycles are 10 us, 5 us and 5 ms on average.",
-        "Settled is when all sources are within 1 % of their exact rates.",
+        "s-PERC needs a round in which each session sends at least one control packet: 2 ms where"
+        " these may use 1 % of a rate, 50 us without that limit, 250 ms on long links."
+        " Pauses between cycles are 10 us, 5 us and 5 ms on average.",
+        "Settled: all sources are within 1 % of their max-min rates.",
     )
     algorithms = ("slbn", "sperc", "bfyz")
-    #: Network, part of control packets [%], pause, s-PERC's round, steps [ms], and when what
-    #: happens has happened, twice [s].
+    #: Network, share of control packets [%], pause, s-PERC's round, sampling interval [ms], and
+    #: the ends of joins and of churn [s].
     places: ClassVar[dict[str, tuple[str, str, str, str, float, tuple[float, float]]]] = {
         "lan": ("lan", "1", "10us", "2ms", 0.01, (20e-6, 6.02e-3)),
         "any": ("lan", "0", "5us", "50us", 0.01, (20e-6, 6.02e-3)),
@@ -37,7 +37,7 @@ class Near(Study):
     }
     titles: ClassVar[dict[str, str]] = {
         "lan": "microseconds, control at most 1 %",
-        "any": "microseconds, control any",
+        "any": "microseconds, control unlimited",
         "wan": "milliseconds",
     }
     quick_count = 128
@@ -84,16 +84,16 @@ class Near(Study):
         return {"phases": phases, "control": control / (control + data), "trip": trip}
 
     def settled(self, runs: Sequence[Numbers], phase: int) -> float:
-        """At worst, in round-trips."""
+        """The longest settling time, in round trips."""
         values = [run["phases"][phase]["settled"] for run in runs]
         return float("inf") if None in values else max(values)
 
     def control(self, runs: Sequence[Numbers]) -> float:
-        """The part of control packets of all octets [%]."""
+        """The share of control packets in all bytes [%]."""
         return 100 * max(float(run["control"]) for run in runs)
 
     def over(self, runs: Sequence[Numbers], key: str = "over") -> float:
-        """By how much bottlenecks are promised away, in the churn [%]."""
+        """The overshoot of bottlenecks during churn [%]."""
         return max(float(run["phases"][1][key]) for run in runs)
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
@@ -111,10 +111,10 @@ class Near(Study):
         over = max(self.over(data[f"{place}-slbn"]) for place in self.places)
         return [
             Claim(
-                "All settle at the exact rates, however short or long links are",
-                "converges whatever the round-trips (SLBN); in 6 N rounds at most (s-PERC)",
-                "; ".join(f"{NAMES[name]} {text[name]} round-trips" for name in text)
-                + " (microseconds with 1 % and with any, milliseconds)",
+                "All settle at the max-min rates, on short and on long links",
+                "converges independently of RTTs (SLBN); in at most 6 N rounds (s-PERC)",
+                "; ".join(f"{NAMES[name]} {text[name]} round trips" for name in text)
+                + " (microseconds with 1 % control and without limit, milliseconds)",
                 "all of them",
                 max(max(values) for values in slow.values()) < float("inf"),
                 basis="words",
@@ -122,30 +122,30 @@ class Near(Study):
             Claim(
                 "SLBN settles no later than s-PERC",
                 UNPUBLISHED,
-                f"{text['slbn']} round-trips; s-PERC {text['sperc']}",
+                f"{text['slbn']} round trips; s-PERC {text['sperc']}",
                 "in each case",
                 all(a <= b for a, b in zip(slow["slbn"], slow["sperc"], strict=True)),
-                "s-PERC waits for its rounds to end",
+                "s-PERC waits for the ends of its rounds",
                 basis="ours",
             ),
             Claim(
-                "and not much later than what keeps each session's state",
+                "and not much later than BFYZ, which keeps state per session",
                 UNPUBLISHED,
-                f"{text['slbn']} round-trips; BFYZ's stand-in {text['bfyz']}",
+                f"{text['slbn']} round trips; BFYZ's stand-in {text['bfyz']}",
                 "at most three times as many",
                 all(a <= 3 * b for a, b in zip(slow["slbn"], slow["bfyz"], strict=True)),
                 basis="ours",
             ),
             Claim(
-                "Control packets take what they may, and no more",
+                "Control packets stay within their share",
                 "about 1 % of the rate",
-                f"{limited:.2f} % at most, of all octets on short links",
+                f"at most {limited:.2f} % of all bytes on short links",
                 "1.1 %",
                 limited <= 1.1,
                 basis="number",
             ),
             Claim(
-                "SLBN promises no more than there is, on average",
+                "SLBN does not overshoot bottlenecks on average",
                 "never overshooting links on average",
                 f"bottlenecks {over:+.1f} % at most in the churn, on average",
                 "at most +3 %",
@@ -166,10 +166,10 @@ class Near(Study):
                         axis.plot(x, y, color=COLOURS[name], lw=1.2, label=label)
                 axis.set_xscale("log")
                 axis.set_title(f"{title}: {what}", fontsize=9, loc="left")
-            line[0].set_ylabel("sources astray, %")
+            line[0].set_ylabel("sources off by > 1 % (%)")
         axes[0][0].legend(fontsize=8)
         for axis in axes[-1]:
-            axis.set_xlabel("round-trips (mean) since the last one joined or left")
+            axis.set_xlabel("mean round trips since the last join or leave")
 
     def table(self, data: Data) -> Table:
         rows = [
@@ -185,7 +185,7 @@ class Near(Study):
             for name in self.algorithms
         ]
         columns = (
-            "links", "", "round-trips to settle after joins", "after churn",
-            "bottlenecks in the churn, mean at most", "one of them at most", "control",
+            "links", "", "round trips to settle after joins", "after churn",
+            "overshoot during churn, mean", "of one link", "control",
         )  # fmt: skip
         return Table(columns, tuple(rows))

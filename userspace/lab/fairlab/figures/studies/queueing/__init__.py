@@ -12,7 +12,7 @@ their sizes.  With drr_fq the mean number of flows in progress should be E = rho
 """
 
 from fairlab.figures.studies.queueing.in_progress import Insensitivity
-from fairlab.figures.studies.queueing.permanent import Four, One, Two
+from fairlab.figures.studies.queueing.permanent import FourFlows, OneFlow, TwoFlows
 from fairlab.figures.study import Study
 
-STUDIES: tuple[Study, ...] = (One(), Two(), Four(), Insensitivity())
+STUDIES: tuple[Study, ...] = (OneFlow(), TwoFlows(), FourFlows(), Insensitivity())

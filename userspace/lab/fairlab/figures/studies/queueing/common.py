@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fairlab.figures.studies.spread import percent, spread
 from fairlab.figures.study import Case, Data, Numbers, Study, Table
 from fairlab.model.background import Background
 from fairlab.results import plots
@@ -23,23 +24,23 @@ LOOKS = {RENO: plots.COLOURS[0], HSTCP: plots.COLOURS[1]}
 
 BIG, BESIDE = "big", "back"
 SETTING = (
-    "ns-2: a bottleneck of 50 Mbit/s, a round-trip of 100 ms, 25 Mbit/s of background, buffers of"
-    " 20, 100 and 625 packets (625 is rate times round-trip, so packets have 1000 bytes); FIFO with"
+    "ns-2: a bottleneck of 50 Mbit/s, RTT 100 ms, 25 Mbit/s of background, buffers of 20, 100 and"
+    " 625 packets (625 is the BDP, so packets have 1000 bytes); FIFO with"
     " drop-tail, or fair queueing with drop from the front of the longest queue; 100 s."
 )
 ASSUMPTIONS = (
-    "Packets of 1000 bytes including IP's header; Linux's TCP, with SACK, where the version of"
-    " ns-2's is not said. HSTCP, which counts acknowledgements, gets one for each packet, as from"
-    " ns-2's sinks.",
-    "FQ is drr_fq with DRR and a quantum of one packet: the slides say that any algorithm will do.",
-    "Means are from 10 s to 100 s. A share is of the capacity that the background leaves.",
-    "Large flows begin within the first second, at moments that the seed draws.",
+    "Packets of 1000 bytes including the IP header; Linux's TCP, with SACK; the variant of ns-2's"
+    " TCP is not published. HSTCP, which counts ACKs, gets one for each packet, as from ns-2's"
+    " sinks.",
+    "FQ is drr_fq with DRR and a quantum of one packet: the slides say that any algorithm works.",
+    "Means are from 10 s to 100 s. Shares are of the capacity that the background leaves.",
+    "Permanent flows start within the first second, at random times.",
 )
 
 
 @dataclass(frozen=True)
 class Mix:
-    """Large flows over a queue."""
+    """Permanent flows over a queue."""
 
     flows: tuple[str, ...]
     buffer: int
@@ -57,7 +58,7 @@ class Mix:
         return f"{words}, {self.buffer} packets, {self.queue}"
 
     def experiment(self, kind: str, seconds: float, seed: int) -> Experiment:
-        """Beside a background of KIND."""
+        """The experiment, with background traffic of KIND."""
         words = {FIFO: f"pfifo limit {self.buffer}", FQ: f"drr_fq limit {self.buffer}"}
         return Experiment(
             rate=RATE,
@@ -80,7 +81,7 @@ class Mix:
 
 
 def background_loss(outcome: Outcome) -> tuple[int, int]:
-    """Packets of the background that were sent, and those that the network lost."""
+    """The background's sent and lost packets."""
     report = outcome.backgrounds[BESIDE]
     first, last = outcome.window
     begin = outcome.document["begin"]
@@ -89,7 +90,7 @@ def background_loss(outcome: Outcome) -> tuple[int, int]:
         for flow in report.flows
         if flow.lost is not None and first <= flow.start - begin < last
     ]
-    # Of packets that were under way at the end nobody knows.
+    # Packets in flight at the end count neither as lost nor as received.
     bins = [one for one in report.bins if first <= one.start - begin < last - 1]
     sent = sum(flow.segments for flow in flows) + sum(one.sent for one in bins)
     arrived = sum(one.received for one in bins)
@@ -97,7 +98,7 @@ def background_loss(outcome: Outcome) -> tuple[int, int]:
 
 
 def curve(times: Any, values: Any, step: float) -> list[float]:
-    """VALUES at every STEP seconds, as few digits as show."""
+    """VALUES every STEP seconds, rounded for plotting."""
     import numpy
 
     return [
@@ -106,7 +107,7 @@ def curve(times: Any, values: Any, step: float) -> list[float]:
 
 
 class Shares(Study):
-    """Large flows beside a background, in several mixes."""
+    """Permanent flows beside background traffic, in several mixes."""
 
     source = SOURCE
     assumptions: tuple[str, ...] = ASSUMPTIONS
@@ -149,7 +150,7 @@ class Shares(Study):
         return next(mix for mix in self.mixes if mix.name == name)
 
     def rate_of(self, numbers: Numbers, mix: Mix, cc: str) -> float:
-        """The mean rate of MIX's flows under CC."""
+        """The mean rate of the flows of MIX with the congestion control CC."""
         return statistics.fmean(
             rate for rate, kind in zip(numbers["rates"], mix.flows, strict=True) if kind == cc
         )
@@ -163,18 +164,25 @@ class Shares(Study):
             rows.append(
                 (
                     mix.label,
-                    spread([run["share"] for run in runs], 100, "%"),
+                    spread(percent([run["share"] for run in runs]), 0, "%"),
                     f"{min(rates) / 1e6:.1f} to {max(rates) / 1e6:.1f} Mbit/s",
                     spread([run["jain"] for run in runs]) if len(mix.flows) > 1 else "",
-                    spread([run["utilisation"] for run in runs], 100, "%"),
+                    spread(percent([run["utilisation"] for run in runs]), 0, "%"),
                     f"{lost} of {sent}",
                 )
             )
-        columns = ("mix", "of what is left", "each flow", "Jain's index", "use", "background lost")
+        columns = (
+            "mix",
+            "of the available rate",
+            "each flow",
+            "Jain's index",
+            "utilisation",
+            "background lost",
+        )
         return Table(columns, tuple(rows))
 
     def draw(self, figure: Any, data: Data) -> None:
-        """A pair of panels for each mix: windows, and below them the use of the link."""
+        """Two panels for each mix: windows and link utilisation."""
         names = list(data)
         width = min(2, len(names))
         height = -(-len(names) // width)
@@ -187,7 +195,7 @@ class Shares(Study):
             )
             above = figure.add_subplot(cells[0])
             below = figure.add_subplot(cells[1], sharex=above)
-            # The first seed's run, and those of the others paler behind it.
+            # The first seed, and paler behind it the others.
             for behind, run in reversed(list(enumerate(runs))):
                 look = {"alpha": 0.25, "zorder": 1} if behind else {"zorder": 2}
                 for at, cc in enumerate(mix.flows):
@@ -200,7 +208,7 @@ class Shares(Study):
             above.set_ylim(0, 1000)
             above.tick_params(labelbottom=False)
             above.set_title(mix.label, fontsize=9, loc="left")
-            share = spread([run["share"] for run in runs], 100, " % of what is left")
+            share = spread(percent([run["share"] for run in runs]), 0, "% of the available rate")
             above.text(
                 0.99, 0.97, share, transform=above.transAxes, ha="right", va="top", fontsize=8
             )
@@ -215,15 +223,6 @@ class Shares(Study):
         for cc in kinds:
             first.plot([], [], color=LOOKS[cc], label=NAMES[cc])
         first.legend(loc="upper left", fontsize=8)
-
-
-def spread(values: Sequence[float], scale: float = 1.0, unit: str = "") -> str:
-    """The mean of some values, and the smallest and the largest if there are several."""
-    digits = 0 if scale > 1 else 2
-    mean = f"{scale * statistics.fmean(values):.{digits}f}"
-    if len(values) > 1:
-        mean += f" ({scale * min(values):.{digits}f} to {scale * max(values):.{digits}f})"
-    return f"{mean} {unit.strip()}".strip()
 
 
 def mean(runs: Sequence[Numbers], key: str) -> float:

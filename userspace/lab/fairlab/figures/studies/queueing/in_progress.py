@@ -4,7 +4,8 @@
 import statistics
 from typing import Any
 
-from fairlab.figures.studies.queueing.common import BESIDE, RATE, SOURCE, mean, spread
+from fairlab.figures.studies.queueing.common import BESIDE, RATE, SOURCE, mean
+from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.model.background import FLOWS, Background
 from fairlab.results import plots
@@ -18,7 +19,7 @@ DEEPEST = 30
 
 
 def in_progress(outcome: Outcome) -> tuple[float, list[float]]:
-    """Of the background's flows in progress: the mean over time, and how long at least i were."""
+    """The mean number of flows in progress, and the fraction of time with i or more."""
     begin = outcome.document["begin"]
     first, last = outcome.window
     events = []
@@ -41,24 +42,24 @@ def in_progress(outcome: Outcome) -> tuple[float, list[float]]:
 
 
 class Insensitivity(Study):
-    """Slides 7 to 13."""
+    """Flows in progress under processor sharing (slides 7 to 13)."""
 
     name = "fq-flows-in-progress"
-    title = "Flows in progress on a link that drr_fq shares"
+    title = "Flows in progress on a link with drr_fq"
     source = f"{SOURCE}, slides 7 to 13"
     setting = (
-        "A fluid simulation: Poisson arrivals of flows without any limit of their own, all sharing"
-        " the link evenly; load 0.5 to 0.9. Theory: E = rho / (1 - rho), P(n >= i) = rho^i,"
-        " whatever sizes flows have."
+        "A fluid simulation: Poisson arrivals of flows without a rate limit, which share the link"
+        " equally; load 0.5 to 0.9. Theory: E = rho / (1 - rho), P(n >= i) = rho^i, for any"
+        " distribution of sizes."
     )
     assumptions = (
-        "50 Mbit/s and a round-trip of 0.2 ms, so that TCP does not limit a flow; Reno; a buffer of"
-        " 1000 packets; flows of 100 KiB on average, exponential or Pareto with shape 2.2 (with a"
-        " smaller one it would take days to come to the mean).",
+        "50 Mbit/s and an RTT of 0.2 ms, so that TCP does not limit a flow; Reno; a buffer of 1000"
+        " packets; flows of 100 KiB on average, exponential or Pareto with shape 2.2 (with a"
+        " smaller shape the mean would take days to converge).",
         "No flow is faster than the link (fq with maxrate at the sender).",
         "A flow is in progress from its first packet until its last byte has been acknowledged by"
         " the receiving program.",
-        "The load is what was measured on the link, headers included.",
+        "The load is measured on the link, including headers.",
     )
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -92,7 +93,7 @@ class Insensitivity(Study):
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         found = []
-        # A mean over a time this long is off by chance: the more, the higher the load.
+        # The mean of a run varies; the higher the load, the more.
         loads = (0.5, 0.8) if quick else LOADS
         for sizes, words in SIZES.items():
             for load in loads:
@@ -104,7 +105,8 @@ class Insensitivity(Study):
                 found.append(
                     Claim(
                         f"load {load:g}, sizes {words}",
-                        f"E = {load / (1 - load):.2f}; {expected:.2f} at {seen:.3f}, the load here",
+                        f"E = {load / (1 - load):.2f}; {expected:.2f} at {seen:.3f}, the measured"
+                        " load",
                         spread([run["flows"] for run in runs]),
                         f"within {100 * tolerance:.0f} %",
                         abs(flows / expected - 1) <= tolerance,

@@ -17,20 +17,23 @@ from fairlab.figures.studies.queueing.common import (
     Shares,
     lost_share,
     mean,
-    spread,
 )
+from fairlab.figures.studies.spread import percent, spread
 from fairlab.figures.study import Claim, Data
 from fairlab.model.background import FLOWS, PACKETS
 
 
-class One(Shares):
-    """Slides 19 to 23."""
+class OneFlow(Shares):
+    """One permanent flow (slides 19 to 23)."""
 
     name = "fq-one-flow"
-    title = "One large flow beside half a link of background"
+    title = "One permanent flow beside background traffic of half the link"
     source = f"{SOURCE}, slides 19 to 23"
-    setting = f"{SETTING} One permanent flow; the background is flows of 1 Mbit/s at most."
-    assumptions = (*ASSUMPTIONS, "Background flows have 100 KiB on average, exponential.")
+    setting = f"{SETTING} One permanent flow; the background consists of flows of at most 1 Mbit/s."
+    assumptions = (
+        *ASSUMPTIONS,
+        "Sizes of background flows are exponential with a mean of 100 KiB.",
+    )
     kind = FLOWS
     mixes = (
         *(Mix((RENO,), buffer, FIFO) for buffer in BUFFERS),
@@ -42,24 +45,24 @@ class One(Shares):
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         small, fair = data["1reno-20-fifo"], data["1reno-20-fq"]
-        # What it loses and gains against a FIFO; of lost packets a few are chance.
+        # A few lost packets are chance.
         saved = lost_share(fair) <= max(lost_share(small) / 10, 2e-5)
         impact = mean(fair, "share") / mean(small, "share")
         claims = [
             Claim(
-                "FQ saves the background from loss",
+                "FQ protects the background from loss",
                 "no background loss (slide 23)",
                 f"{100 * lost_share(fair):.4f} % lost instead of {100 * lost_share(small):.4f} %",
-                "a tenth of the FIFO's loss at most",
+                "at most a tenth of the FIFO's loss",
                 saved,
-                "who has most in the queue loses; with 20 packets for all, that may be a"
-                " background flow, which begins with ten at once",
+                "drr_fq drops from the longest queue; with a buffer of 20 packets that may be a"
+                " background flow, which starts with a burst of ten",
                 basis="words",
             ),
             Claim(
-                "and has little effect on the large flow",
+                "FQ has little effect on the permanent flow",
                 "little impact (slide 23)",
-                f"{impact:.2f} of what it has with a FIFO",
+                f"{impact:.2f} of its throughput with a FIFO",
                 "0.7 to 1.3",
                 0.7 <= impact <= 1.3,
                 basis="words",
@@ -72,16 +75,16 @@ class One(Shares):
         shares = [mean(runs, "share") for runs in (small, middle, large)]
         return [
             Claim(
-                "a small buffer costs a Reno flow much of its throughput",
-                "40 % of what is available with 20 packets (slide 21; that it is 20 and not 100 is"
+                "a small buffer severely reduces a Reno flow's throughput",
+                "40 % of the available rate with 20 packets (slide 21; that it is 20 and not 100 is"
                 " our reading)",
-                spread([run["share"] for run in small], 100, "%"),
+                spread(percent([run["share"] for run in small]), 0, "%"),
                 "30 to 50 %",
                 0.3 <= shares[0] <= 0.5,
                 basis="number",
             ),
             Claim(
-                "a larger buffer, more throughput",
+                "a larger buffer gives more throughput",
                 "20 below 100 below 625 packets (slides 20, 21)",
                 ", ".join(f"{100 * share:.0f} %" for share in shares),
                 "in this order, 625 at 80 % or more",
@@ -97,7 +100,7 @@ class One(Shares):
                 basis="words",
             ),
             Claim(
-                "and background flows lose more",
+                "HSTCP causes more loss for the background, 100 packets",
                 "higher loss for background flows (slide 22)",
                 f"{100 * lost_share(fast):.3f} % instead of {100 * lost_share(middle):.3f} %",
                 "more",
@@ -108,11 +111,11 @@ class One(Shares):
         ]
 
 
-class Two(Shares):
-    """Slides 24 to 29."""
+class TwoFlows(Shares):
+    """Two permanent flows (slides 24 to 29)."""
 
     name = "fq-two-flows"
-    title = "Two large flows beside half a link of background"
+    title = "Two permanent flows beside background traffic of half the link"
     source = f"{SOURCE}, slides 24 to 29"
     setting = f"{SETTING} Two permanent flows; the background is single packets, Poisson."
     kind = PACKETS
@@ -129,7 +132,7 @@ class Two(Shares):
     quick_mixes = (6, 7)
 
     def ratio(self, data: Data, name: str) -> float:
-        """How much more HSTCP has than Reno."""
+        """HSTCP's throughput divided by Reno's."""
         mix = self.mix(name)
         return sum(self.rate_of(run, mix, HSTCP) for run in data[name]) / sum(
             self.rate_of(run, mix, RENO) for run in data[name]
@@ -148,9 +151,9 @@ class Two(Shares):
                     f"{fifo:.1f} times Reno's throughput",
                     "twice or more",
                     fifo >= 2,
-                    "with so small a buffer no window comes to much more than a hundred packets,"
-                    " where HSTCP's increase is two packets instead of Reno's one and it gives up"
-                    " 44 % instead of 50 %: RFC 3649 makes it differ little there",
+                    "with so small a buffer windows hardly exceed a hundred packets, where HSTCP"
+                    " increases by two packets instead of Reno's one and decreases by 44 % instead"
+                    " of 50 %: RFC 3649 differs little from Reno there",
                     basis="words",
                 ),
                 Claim(
@@ -159,8 +162,8 @@ class Two(Shares):
                     f"{fair:.2f} times Reno's throughput, {fifo:.2f} with a FIFO",
                     "0.8 to 1.5 times",
                     0.8 <= fair <= 1.5,
-                    "a fair queue shares what comes; with room for few packets neither window keeps"
-                    " it busy, and HSTCP's is back sooner",
+                    "a fair queue can only share arriving packets; with a small buffer neither"
+                    " window keeps it busy, and HSTCP's recovers sooner",
                     basis="words",
                 ),
             ]
@@ -170,7 +173,7 @@ class Two(Shares):
             index = mean(data[f"2reno-{buffer}-fifo"], "jain")
             found.append(
                 Claim(
-                    f"two Reno flows are about fair, {buffer} packets, FIFO",
+                    f"two Reno flows share roughly equally, {buffer} packets, FIFO",
                     "approximate fairness (slide 25)",
                     f"Jain's index {index:.3f}",
                     "0.9 or more",
@@ -181,11 +184,11 @@ class Two(Shares):
         return found
 
 
-class Four(Shares):
-    """Slides 30 to 34."""
+class FourFlows(Shares):
+    """Four permanent flows (slides 30 to 34)."""
 
     name = "fq-four-flows"
-    title = "Four large flows beside half a link of background"
+    title = "Four permanent flows beside background traffic of half the link"
     source = f"{SOURCE}, slides 30 to 34"
     setting = f"{SETTING} One or four permanent flows; the background is single packets, Poisson."
     kind = PACKETS
@@ -212,9 +215,9 @@ class Four(Shares):
                 basis="words",
             ),
             Claim(
-                "and preserves throughput",
+                "FQ preserves their throughput",
                 "preserves throughput (slide 34)",
-                f"{100 * mean(fair, 'share'):.0f} % of what is left,"
+                f"{100 * mean(fair, 'share'):.0f} % of the available rate,"
                 f" {100 * mean(fast, 'share'):.0f} % with a FIFO",
                 "95 % of the FIFO's or more",
                 mean(fair, "share") >= 0.95 * mean(fast, "share"),
@@ -237,7 +240,7 @@ class Four(Shares):
             ),
             *(
                 Claim(
-                    f"four Reno flows are about fair, {buffer} packets",
+                    f"four Reno flows share roughly equally, {buffer} packets",
                     f"approximate fairness (slide {slide})",
                     f"Jain's index {mean(runs, 'jain'):.3f}",
                     "0.9 or more",
@@ -252,19 +255,19 @@ class Four(Shares):
                 f"Jain's index {mean(fast, 'jain'):.3f}, four Reno flows {mean(large, 'jain'):.3f}",
                 "below 0.9",
                 mean(fast, "jain") < 0.9,
-                "the flows begin within a second here, and Linux's HSTCP loses in turns; the slides"
-                " do not say when theirs began",
+                "the flows start within a second here, and lose packets in turns; the slides do not"
+                " give the start times",
                 basis="words",
             ),
             Claim(
-                "and lose throughput",
+                "four HSTCP flows lose throughput, 625 packets, FIFO",
                 "loss of throughput (slide 33)",
-                f"{100 * mean(fast, 'share'):.0f} % of what is left; one HSTCP flow"
+                f"{100 * mean(fast, 'share'):.0f} % of the available rate; one HSTCP flow"
                 f" {100 * mean(alone, 'share'):.0f} %",
                 "less than one flow alone",
                 mean(fast, "share") < mean(alone, "share"),
-                "SACK repairs the losses of several flows at once within a round-trip; ns-2's"
-                " sources of the time lost more to each",
+                "SACK repairs losses of several flows at once within a round trip; ns-2's sources"
+                " of the time lost more throughput to each loss",
                 basis="words",
             ),
             *found,

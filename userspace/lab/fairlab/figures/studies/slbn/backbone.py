@@ -28,26 +28,26 @@ from fairlab.slbn.sessions_plan import Churn
 
 
 class Backbone(Study):
-    """Sessions that join in a burst, and churn."""
+    """Sessions that join in a burst, and churn later."""
 
-    #: how long it takes until the first have been told a second time [s]
+    #: the start of the claims: the first sessions have their second rate [s]
     early: float
-    #: when it is quiet after which the source's figures end [s]
+    #: the time after the last change that the source's figure shows [s]
     patience: float
-    #: what is drawn
+    #: the time that is drawn [s]
     window: tuple[float, float]
 
     def rest_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
-        """What is promised of the rates when nothing comes or goes any more."""
+        """Claims about rates after the last change."""
         count = max(run["sessions"] for run in runs)
         off, over = worst(runs, "bits_off"), worst(runs, "bits_over")
         settled = [run["settled"] for run in runs]
         longest = max(run["longest_ms"] for run in runs)
         took = None if None in settled else max(settled)
-        trips = "" if took is None else f", {1000 * took / longest:.1f} of the longest round-trip"
+        trips = "" if took is None else f", {1000 * took / longest:.1f} times the longest RTT"
         return [
             Claim(
-                "at rest all rates are the max-min fair ones",
+                "at rest all rates are max-min fair",
                 "converges to the max-min fair rates",
                 f"off by {off:.1f} bit/s at most, of {runs[0]['rate'] / 1e6:.2f} Mbit/s on average",
                 f"1 bit/s for each session ({count}): divisions round down",
@@ -55,7 +55,7 @@ class Backbone(Study):
                 basis="words",
             ),
             Claim(
-                "and no link is promised away beyond its rate",
+                "and no link is overshot at rest",
                 "links are never overshot at rest (follows from max-min fairness)",
                 f"{over:+.0f} bit/s at the fullest link",
                 f"1 bit/s for each session ({count})",
@@ -63,7 +63,7 @@ class Backbone(Study):
                 basis="ours",
             ),
             Claim(
-                "how soon after the last change all rates are exact",
+                "all rates are exact soon after the last change",
                 f"within the {self.patience:g} s after it that the figure shows (our reading)",
                 f"{milliseconds(took)} at worst{trips}",
                 f"at most {self.patience:g} s",
@@ -73,24 +73,24 @@ class Backbone(Study):
         ]
 
     def transient_claims(self, runs: Sequence[Numbers], begin: float, end: float) -> list[Claim]:
-        """What is promised while sessions come and go."""
+        """Claims about rates during joins and leaves."""
         sources = [one for run in runs for one in within(run, "sources", begin, end)]
         links = [one for run in runs for one in within(run, "links", begin, end)]
         mean_of = [one[MEAN] for one in sources]
         return [
             Claim(
-                "while sessions come and go, what they are told is right on average",
+                "during churn assigned rates are accurate on average",
                 "accurate assignments, with small deviations from the average",
                 f"mean error at sources {min(mean_of):+.1f} to {max(mean_of):+.1f} %,"
                 f" 10th percentile {min(one[LOW] for one in sources):.0f} %,"
                 f" 90th {max(one[HIGH] for one in sources):+.0f} % at worst",
-                "mean within 20 % of exact, all percentiles within 60 %",
+                "mean within 20 % of the max-min rates, all percentiles within 60 %",
                 max(map(abs, mean_of)) <= 20
                 and all(one[LOW] >= -60 and one[HIGH] <= 60 for one in sources),
                 basis="words",
             ),
             Claim(
-                "and conservative: links are not overshot on average",
+                "during churn links are not overshot on average",
                 "never overshooting them on average",
                 f"mean error at bottlenecks at most {max(one[MEAN] for one in links):+.2f} %",
                 "at most +2 % at any time",
@@ -103,11 +103,11 @@ class Backbone(Study):
         part, most = worst(runs, "control"), worst(runs, "link_control")
         return [
             Claim(
-                "control packets take little",
+                "control packets use about 1 % of the rates",
                 "approximately 1 % of a session's rate",
-                f"{100 * part:.2f} % of what sessions have, both directions together;"
+                f"{100 * part:.2f} % of the sessions' rates, both directions together;"
                 f" {100 * most:.1f} % of the busiest link in its busiest quarter of a second",
-                "2 % (1 % each way), and 5 % of a link, which is where it drops more",
+                "2 % (1 % each way), and 5 % of a link, above which the link drops control packets",
                 part <= 0.02 and most <= 0.05,
                 basis="number",
             )
@@ -158,7 +158,7 @@ class Backbone(Study):
 
 
 class Abilene(Backbone):
-    """Experiments 1a and 1b's queues."""
+    """Experiment 1a, and the queues of 1b."""
 
     name = "slbn-abilene"
     title = "SLBN on Abilene: a burst of joins, churn, quiet"
@@ -172,11 +172,10 @@ class Abilene(Backbone):
         " links 100 Mbit/s, a hundredth of Abilene's. A host's own link has 100 Mbit/s.",
         *COMMON,
         "Queues are of a second case, with links of 20 Mbit/s, 100 sessions, then 20 and 20, whose"
-        " data packets of 2,000 bytes follow their rates less 1 % for control. There links hand"
-        " out 95 %: acknowledgements of control packets have no share of their own. Looked at"
-        " every 50 ms.",
-        "Early on nobody can be right: what the first sessions were told before the others came is"
-        " a round-trip old. Claims are of the time from 250 ms on.",
+        " data packets of 2,000 bytes follow their rates less 1 % for control. There links assign"
+        " 95 % of their capacity: ProbeAcks have no share of their own. Sampled every 50 ms.",
+        "At first no rate can be right: those of the first sessions are a round trip old when the"
+        " others join. Claims cover the time from 250 ms on.",
     )
     early, patience = 0.25, 1.3
     window = (0.0, 2.0)
@@ -208,7 +207,7 @@ class Abilene(Backbone):
             *self.rest_claims(rates),
             *self.control_claims(rates),
             Claim(
-                "queues stay short, though data follows the rates from the first one on",
+                "queues stay short, though data follows the assigned rates from the first one on",
                 "the maximum of queue sizes is bounded by 3 % of the link capacity",
                 f"{longest:.1f} ms, {longest / 10:.2f} % of what a link carries in a second",
                 "3 % of a second, 30 ms (our reading of the unit)",
@@ -220,11 +219,11 @@ class Abilene(Backbone):
     def draw(self, figure: Any, data: Data) -> None:
         axes = panels(figure, 3)
         self.draw_sources_and_links(axes, data[RATES])
-        self.draw_queues(axes[2], data[QUEUES], "data: time to send the longest of all")
+        self.draw_queues(axes[2], data[QUEUES], "waiting time in the longest data queue")
 
 
 class Research(Backbone):
-    """Experiment 2b, of which the first phase is 2a's pattern."""
+    """Experiment 2b, whose first phase has the pattern of 2a."""
 
     name = "slbn-research"
     title = "SLBN on GÉANT, 40 routers: a burst of joins, and churn later"
@@ -239,7 +238,7 @@ class Research(Backbone):
         "300 sessions join in the first second; from 4 s to 5 s 150 join and 150 leave (at 9 s in"
         " the paper: convergence had been reached by then, as it is here).",
         *COMMON,
-        "No data is sent: at gigabits it would take hours. slbn-abilene has queues.",
+        "Without data, which would take hours at gigabits; slbn-abilene has queues.",
     )
     early, patience = 0.25, 1.0
     window = (0.0, 6.5)
@@ -258,7 +257,7 @@ class Research(Backbone):
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         runs = data[RATES]
         begin = 1.5 if quick else self.churn[0]
-        # The second of churn, and what comes of its end.
+        # The second of churn, and half a second after it.
         end = begin + 1.5
         links = [one for run in runs for one in within(run, "links", begin, end)]
         high = max(one[HIGH] for one in links)
@@ -268,14 +267,14 @@ class Research(Backbone):
             f"90th percentile of bottlenecks {high:+.1f} % at most, until 0.5 s after the churn",
             "below +5 %",
             high < 5,
-            "whoever gives way hears of it up to a round-trip after those who take its place"
-            " have their rates, and within this second half of all sessions change; that it"
-            " comes to so much is one of sixty looks, 50 ms apart, at two runs",
+            "sessions that have to reduce their rates are notified up to a round trip after the"
+            " newcomers have theirs, and in this second half of all sessions change; the limit is"
+            " exceeded in one of sixty samples, 50 ms apart, of two runs",
             basis="number",
         )
         return [
             *self.transient_claims(runs, begin, end),
-            # Of a few sessions a percentile is one link.
+            # With few sessions a percentile is a single link.
             *([] if quick else [overshoot]),
             *self.rest_claims(runs),
             *self.control_claims(runs),
@@ -290,7 +289,7 @@ class Research(Backbone):
             axes[2].plot(
                 times, [100 * part for part in parts], color=plots.COLOURS[2], linewidth=1.1,
                 alpha=1 if n == 0 else 0.5,
-                label="on the link where they are most" if n == 0 else None,
+                label="on the link with the largest share" if n == 0 else None,
             )  # fmt: skip
         axes[2].set_ylabel("control packets, % of link")
         axes[2].set_ylim(bottom=0)

@@ -19,21 +19,21 @@ MEAN, LOW, HIGH, LEAST, MOST = range(5)
 
 RATES, QUEUES = "rates", "queues"
 COMMON = (
-    "Sessions begin at routers and end at hosts behind routers, ends drawn at random; shortest"
-    " paths by delay; delays are those of light in glass over 1.5 times the distance.",
-    "A pause of 2.5 to 7.5 ms, drawn at random, between two cycles of a session, and a demand that"
-    " is a link of its own (docs/protocol.md): the paper has neither, but allows for the first.",
+    "Sources are routers, destinations hosts behind routers, both drawn at random; shortest paths"
+    " by delay; delays are those of light in fibre over 1.5 times the distance.",
+    "A random pause of 2.5 to 7.5 ms between two cycles of a session, and the demand as a link of"
+    " its own (docs/protocol.md): the paper has neither, but allows for a pause.",
 )
 
 
 def longest_ms(mesh: Mesh) -> float:
-    """The longest round-trip there can be."""
+    """The longest RTT between two nodes [ms]."""
     pairs = [(a, b) for a in mesh.nodes for b in mesh.nodes if a != b]
     return max(mesh.round_trip_us(a, b) for a, b in pairs) / 1000
 
 
 def numbers_of(told: Told) -> Numbers:
-    """What all studies keep of a run."""
+    """The stored numbers of a run."""
     line, end = Line(told), told.plan.seconds
     times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
     seen = [line.errors(when) for when in times]
@@ -61,7 +61,7 @@ def numbers_of(told: Told) -> Numbers:
 
 
 def panels(figure: Any, count: int) -> list[Any]:
-    """COUNT panels, one below the other, over one axis of time."""
+    """COUNT panels in a column with a common time axis."""
     figure.set_size_inches(8, 1 + 2.1 * count)
     axes = figure.subplots(count, 1, sharex=True, squeeze=False)
     found = [row[0] for row in axes]
@@ -77,7 +77,7 @@ def draw_errors(axis: Any, runs: Sequence[Numbers], key: str, label: str, colour
         means = [one[MEAN] for _, one in points]
         low = [one[MEAN] - one[LOW] for _, one in points]
         high = [one[HIGH] - one[MEAN] for _, one in points]
-        # A mean may lie beyond a percentile.
+        # The mean may lie outside of the percentiles.
         bars = [[max(0, v) for v in low], [max(0, v) for v in high]]
         axis.errorbar(
             times, means, yerr=bars if n == 0 else None, color=colour, linewidth=1.2,
@@ -93,7 +93,7 @@ def worst(runs: Sequence[Numbers], key: str) -> float:
 
 
 def within(run: Numbers, key: str, begin: float, end: float) -> list[list[float]]:
-    """The summaries of KEY from when to when."""
+    """The summaries of KEY from BEGIN to END [s]."""
     pairs = zip(run["times"], run[key], strict=True)
     return [one for when, one in pairs if begin <= when <= end and one]
 

@@ -23,24 +23,24 @@ from fairlab.slbn.sessions_plan import Churn
 
 
 class Healing(Study):
-    """What becomes of rates when control packets are lost, or an agent dies."""
+    """Rates after loss of control packets, and after the failure of an agent."""
 
     name = "slbn-healing"
-    title = "Loss of control packets and the death of an agent, with healing and without"
-    source = f"{SOURCE}: its assumptions; the ledgers and the memory of visits are this project's"
+    title = "Loss of control packets and failure of an agent, with and without recovery"
+    source = f"{SOURCE}: its assumptions; the ledgers and the memory are this project's"
     setting = (
-        "The paper assumes that control packets are not lost and that every session says that it"
-        " leaves. With epoch 0 and no memory, links keep its own three integers and nothing else."
+        "The paper assumes that control packets are not lost and that each session sends a Leave."
+        " With epoch 0 and no memory, links keep only the paper's three integers."
     )
     assumptions = (
         "Abilene at 1 Gbit/s: 100 sessions join in 500 ms. Loss: each wire loses 2 % of the control"
-        " packets from 2 s to 4 s, while 20 sessions leave, 20 join and 20 change what they ask"
-        " for. Death: one router's agent is killed at 2 s, and all sessions that begin there.",
-        "In both forms sources send again what is not answered.",
-        "What is right when an agent has died is what is max-min fair to the others.",
+        " packets from 2 s to 4 s, while 20 sessions leave, 20 join and 20 change their"
+        " demand. Failure: one router's agent is killed at 2 s, with all its sessions.",
+        "In both forms sources retransmit unanswered packets.",
+        "After the failure, the max-min reference is that of the other sessions.",
         COMMON[0],
     )
-    #: that is told (backbone's Kansas City is on many paths, and begins as many sessions as others)
+    #: the router whose agent is killed: Kansas City is on many paths
     victim = "ksc"
     forms = (("paper", 0, 0), ("healing", 1000, 4096))
     loss = (2.0, 4.0, 0.02)
@@ -77,7 +77,7 @@ class Healing(Study):
     def reduce(self, case: Case, outcome: Told) -> Numbers:
         line, end = Line(outcome), outcome.plan.seconds
         since = outcome.plan.losses[0].end if outcome.plan.losses else outcome.died[0][0]
-        # Past the last change, which may be that of the loss's own time.
+        # Not before the last change, which may be during the loss.
         since = max(since, line.last_change)
         settled = line.settled(since, end)
         times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
@@ -98,25 +98,26 @@ class Healing(Study):
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         del quick
         found = []
-        for event, words in (("loss", "control packets were lost"), ("death", "an agent died")):
+        for event, words in (("loss", "control packets were lost"), ("death", "an agent failed")):
             plain, ours = data[f"{event}-paper"], data[f"{event}-healing"]
             least = min(run["part_off"] for run in plain)
             settled = [run["settled"] for run in ours]
             took = None if None in settled else max(settled)
             found += [
                 Claim(
-                    f"after {words} the paper's three integers stay wrong",
+                    f"after {words} the paper's three integers stay inconsistent",
                     "assumed not to happen",
-                    f"at the end the worst session of each run is {100 * least:.1f} % off or more",
+                    f"at the end the worst session of each run is off by {100 * least:.1f} % or"
+                    " more",
                     "more than 1 % in every run",
                     least > 0.01,
                     basis="ours",
                 ),
                 Claim(
-                    f"after {words} ledgers come to the exact rates again",
+                    f"after {words} ledgers restore the max-min rates",
                     "exact after two epochs (docs/protocol.md)",
                     f"exact after {milliseconds(took)}; at the end"
-                    f" {worst(ours, 'bits_off'):.1f} bit/s off at most",
+                    f" off by at most {worst(ours, 'bits_off'):.1f} bit/s",
                     "within 2 epochs and half a second of cycles; 1 bit/s for each session",
                     took is not None
                     and took <= 2.5
@@ -155,7 +156,7 @@ class Healing(Study):
             axes[1][column].set_ylim(-25, 25)
             axes[1][column].set_xlabel("seconds")
         axes[0][0].set_title("2 % of control packets lost (grey)", fontsize=9, loc="left")
-        axes[0][1].set_title("an agent dies (line)", fontsize=9, loc="left")
+        axes[0][1].set_title("an agent fails (line)", fontsize=9, loc="left")
         axes[0][0].set_ylabel("error at the worst source, %\n(or 0.0001)")
         axes[1][0].set_ylabel("mean error at bottlenecks, %")
         axes[0][1].legend(loc="upper right", fontsize=8)

@@ -14,28 +14,29 @@ from fairlab.slbn.sessions_analysis import Line, quantile
 
 
 class Levels(Study):
-    """How long it takes, by levels of bottlenecks and by round-trip."""
+    """Convergence time by levels of bottlenecks and by RTT."""
 
     name = "slbn-levels"
-    title = "Convergence by levels of bottlenecks, and by round-trip"
+    title = "Convergence by levels of bottlenecks and by round-trip time"
     source = f"{SOURCE}, sections III and I: in words"
     setting = (
-        "Said of the algorithm: it takes a number of cycles in the order of the levels of"
-        " bottlenecks, and does not depend on round-trips otherwise. No figure."
+        "In words only: the algorithm converges in a number of cycles in the order of the levels of"
+        " bottlenecks, and otherwise independently of RTTs. No figure."
     )
     assumptions = (
-        "A line of routers on which the bottleneck of each wire depends on the wire before"
+        "A line of routers on which the bottleneck of each wire depends on the previous wire"
         " (sessions_plan.py); the rates of the levels are 100, 200, 300 … Mbit/s.",
-        "All sessions join within a quarter of a round-trip; time is from the last join until their"
-        " rates are within 0.01 % of exact, and stay so. Then all leave, and it is done again.",
-        "A cycle is the round-trip over two wires, the longest, and a pause of 2 ms on average.",
+        "All sessions join within a quarter of an RTT; the time is from the last join until their"
+        " rates are within 0.01 % of the max-min rates, and stay so. Then all leave, and the test"
+        " repeats.",
+        "A cycle is the RTT over two wires, the longest, and a mean pause of 2 ms.",
     )
     pause_ms = 2.0
     round_trip_ms = 40
     count = 4
 
     def wanted(self, quick: bool) -> list[tuple[str, int, int]]:
-        """Case, levels, round-trip [ms]."""
+        """Case, levels, RTT [ms]."""
         levels = (1, 3) if quick else range(1, 9)
         trips = (10,) if quick else (5, 10, 20, 80, 160)
         own = 3 if quick else self.count
@@ -114,7 +115,7 @@ class Levels(Study):
         apart = max(abs(mean / middle - 1) for mean in trips.values())
         return [
             Claim(
-                "each line comes to the exact rates",
+                "each line converges to the max-min rates",
                 "converges to the max-min fair rates",
                 f"{total - missing} of {total} did",
                 "all of them",
@@ -125,13 +126,13 @@ class Levels(Study):
                 "cycles grow in proportion to the levels of bottlenecks",
                 "in the order of the number of levels (in words)",
                 f"{means[few]:.1f} cycles at {few}, {means[many]:.1f} at {many}:"
-                f" {slope:.2f} for each level more",
-                "at most 2 cycles for each level more, at every number of them",
+                f" {slope:.2f} per additional level",
+                "at most 2 cycles per additional level, for each number of levels",
                 above <= 0.5,
                 basis="words",
             ),
             Claim(
-                "counted in cycles, round-trips do not matter",
+                "the number of cycles is independent of the RTT",
                 "converges independently of sessions' RTT",
                 f"{own} levels: "
                 + ", ".join(f"{cycles:.1f} at {ms:g} ms" for ms, cycles in sorted(trips.items())),
@@ -163,7 +164,7 @@ class Levels(Study):
             axis.minorticks_off()
         left.set_xlabel("levels of bottlenecks")
         left.set_ylabel("cycles until all rates are exact")
-        right.set_xlabel(f"round-trip, ms ({own} levels)")
+        right.set_xlabel(f"RTT, ms ({own} levels)")
         left.legend(loc="upper left", fontsize=8)
 
     def table(self, data: Data) -> Table:
@@ -180,5 +181,5 @@ class Levels(Study):
                     f"{1000 * statistics.fmean(seconds):.0f} ms",
                 )
             )
-        columns = ("levels", "round-trip", "cycles, mean", "10th to 90th percentile", "time, mean")
+        columns = ("levels", "RTT", "cycles, mean", "10th to 90th percentile", "time, mean")
         return Table(columns, tuple(rows))

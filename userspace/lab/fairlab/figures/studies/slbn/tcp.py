@@ -14,26 +14,26 @@ from fairlab.slbn.sessions_tcp import TcpOutcome, TcpPlan
 
 
 class BesideTcp(Study):
-    """The same flows with SLBN and without."""
+    """The same TCP flows with and without SLBN."""
 
     name = "slbn-tcp"
-    title = "The same TCP flows with SLBN, in fair queues, and in FIFOs"
+    title = "The same TCP flows with SLBN, with fair queues and with FIFOs"
     source = f"{SOURCE}, section I: in words"
     setting = (
-        "Said of TCP: its loop makes it slow and unstable where sessions come and go, and loses"
-        " packets; explicit rates are to use links in full, without loss, and share them max-min"
-        " fairly. No figure compares them."
+        "In words only: TCP's closed loop is slow and unstable under churn, and loses packets;"
+        " explicit rates use links fully, without loss, and share them max-min fairly. No figure"
+        " compares them."
     )
     assumptions = (
         "Abilene with six access routers and hosts (fairlab backbone), all links 8 Mbit/s, queues"
         " of 64 packets; 24 TCP flows between hosts drawn at random, half under CUBIC, half under"
         " Reno; after 8 s eight of them end, after 16 s eight others begin; 24 s.",
-        "With SLBN, slbnd finds the flows and holds them to their rates; hosts are unchanged. Links"
-        " hand out 95 %. Without it, links have drr_fq or pfifo.",
-        "What TCP sends beyond its rate waits in its access router, and is dropped there if it"
-        " would wait for more than 100 ms: that is no link's queue, nor a link's loss.",
-        "Fair is what is max-min fair of the wires' full rates, as goodput. Errors are over the"
-        " times in which nothing had come or gone for 3 s.",
+        "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Links assign 95 %"
+        " of their capacity. Without it, links have drr_fq or pfifo.",
+        "Packets above a flow's rate wait in its access router, which drops those that would wait"
+        " for more than 100 ms: neither counts as a link's queue or loss.",
+        "The reference is max-min fair sharing of the links' full rates, as goodput. Errors are of"
+        " times without joins and leaves in the last 3 s.",
     )
     variants = ("slbn", "drr_fq", "pfifo")
     names: ClassVar = {"slbn": "SLBN", "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
@@ -53,7 +53,7 @@ class BesideTcp(Study):
                 continue
             steps.append([second + 0.5, summary(outcome.errors(second, second + 1))])
         queues = outcome.queues()
-        # Not of slow start, which comes to everybody once.
+        # Without the slow starts at the beginning.
         later = [q for when, q in zip(outcome.times, queues, strict=True) if when > 3]
         every = [one for look in later for one in look]
         longest = [max(look) for look in later]
@@ -81,7 +81,7 @@ class BesideTcp(Study):
 
     @staticmethod
     def off(runs: Sequence[Numbers]) -> float:
-        """How far flows are from what is fair, on average [%]."""
+        """The mean magnitude of the flows' errors [%]."""
         return statistics.fmean(abs(error) for run in runs for error in run["at_rest"])
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
@@ -93,27 +93,27 @@ class BesideTcp(Study):
         usual = {v: statistics.fmean(run["queue_usual"] for run in data[v]) for v in self.variants}
         return [
             Claim(
-                "with SLBN each flow gets what is max-min fair",
+                "with SLBN each flow gets its max-min fair rate",
                 "max-min fair rates, with links used almost in full",
                 f"{min(errors):+.1f} to {max(errors):+.1f} %, by {self.off(ours):.1f} % on average",
-                "each from -25 to +5 %: 5 % are not handed out, control and acknowledgements take"
-                " their part, and TCP is not always quick to fill what it is let",
+                "each from -25 to +5 %: links keep 5 %, control packets and ACKs use a part, and"
+                " TCP does not always fill its assigned rate quickly",
                 min(errors) >= -25 and max(errors) <= 5,
-                "a flow that TCP keeps below its rate is given a lower demand by its agent, and"
-                " what it leaves is told to others, who then have more than if each wanted all",
+                "the agent lowers the demand of a flow that stays below its rate, and SLBN assigns"
+                " the rest to others, which then get more than if all demanded everything",
                 basis="words",
             ),
             Claim(
                 "TCP alone in FIFOs is much less fair",
-                "TCP is slow to come to its share (section I; no number)",
-                f"off by {self.off(plain):.0f} % on average, in drr_fq by {self.off(fair):.0f} %",
-                "in FIFOs at least three times as far off as with SLBN",
+                "TCP converges slowly to its share (section I; no number)",
+                f"off by {self.off(plain):.0f} % on average, with drr_fq by {self.off(fair):.0f} %",
+                "with FIFOs at least three times the error with SLBN",
                 self.off(plain) >= 3 * self.off(ours),
                 basis="words",
             ),
             Claim(
                 "with SLBN no link loses a packet",
-                "closed loops have packets discarded and sent again; explicit rates need none",
+                "closed loops discard and retransmit packets; explicit rates need not",
                 f"{lost}; drr_fq {sum(run['lost'] for run in fair)},"
                 f" pfifo {sum(run['lost'] for run in plain)}",
                 "none",
@@ -123,9 +123,9 @@ class BesideTcp(Study):
             Claim(
                 "and queues are short",
                 "the maximum of queue sizes is bounded by 3 % of the link capacity",
-                f"{queue:.0f} ms at most after the first 3 s; the longest of all is usually"
-                f" {usual['slbn']:.0f} ms, {usual['drr_fq']:.0f} in drr_fq,"
-                f" {usual['pfifo']:.0f} in pfifo",
+                f"{queue:.0f} ms at most after the first 3 s; the mean of the longest is"
+                f" {usual['slbn']:.0f} ms, {usual['drr_fq']:.0f} with drr_fq,"
+                f" {usual['pfifo']:.0f} with pfifo",
                 "at most 30 ms",
                 queue <= 30,
                 basis="number",
@@ -150,7 +150,7 @@ class BesideTcp(Study):
             times, longest = zip(*data[variant][0]["queue"], strict=True)
             axes[3].plot(times, longest, color=colour, linewidth=1, label=self.names[variant])
         axes[0].set_title(
-            "goodput of a second beside what is fair: mean, 10th and 90th percentile",
+            "error of the goodput per second: mean, 10th and 90th percentile",
             fontsize=9,
             loc="left",
         )
@@ -174,6 +174,7 @@ class BesideTcp(Study):
                 )
             )
         columns = (
-            "", "off what is fair, mean", "flows", "queues, mean", "longest", "lost", "sent again",
+            "", "error, mean magnitude", "flows", "queues, mean", "longest", "lost",
+            "retransmitted",
         )  # fmt: skip
         return Table(columns, tuple(rows))
