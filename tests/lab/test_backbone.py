@@ -93,19 +93,19 @@ def test_rates_are_max_min_fair(
         )
 
 
-def test_a_session_without_a_limit_is_refused() -> None:
+def test_unlimited_session_is_refused() -> None:
     with pytest.raises(ValueError, match="no limit"):
         maxmin.rates({}, {"x": Session([])})
 
 
-def test_a_link_without_a_capacity_is_no_limit() -> None:
+def test_link_without_capacity_does_not_limit() -> None:
     sessions = {"x": Session(["a", "b"]), "y": Session(["b"], 3)}
     assert maxmin.rates({"a": 10}, sessions) == {"x": 10, "y": 3}
     with pytest.raises(ValueError, match="no limit"):
         maxmin.rates({"a": 10}, {"x": Session(["b"])})
 
 
-def test_ways_there_and_back_are_the_same() -> None:
+def test_paths_are_symmetric() -> None:
     for a in abilene.ACCESS:
         for b in abilene.ACCESS:
             if a != b:
@@ -140,7 +140,7 @@ def test_routes_lead_to_every_host(variant: abilene.Variant) -> None:
         )
 
 
-def test_queues_of_wires() -> None:
+def test_queues_of_links() -> None:
     made = abilene.build(PLAN.rate, backbone.VARIANTS["slbn"])
     assert len(list(abilene.wires(made))) == 2 * (len(abilene.LINKS) + len(abilene.ACCESS))
     frame = 1514
@@ -181,7 +181,7 @@ def test_the_longest_path() -> None:
 class Fake:
     """What is wrong in a made-up run."""
 
-    told: float = 0.0  # by how much agents tell other rates
+    assigned_off: float = 0.0  # the error of assigned rates
     got: float = 0.0  # by how much flows get something else than these allow
     late: float = 0.1  # seconds until agents tell
 
@@ -204,7 +204,7 @@ def fake_events(fake: Fake, line: backbone_analysis.Line) -> list[tuple[Any, ...
         for moved in line.times:
             if not session.since <= moved < session.until:
                 continue
-            rate = round((1 + fake.told) * line.at(moved)[session.flow])
+            rate = round((1 + fake.assigned_off) * line.at(moved)[session.flow])
             demand = backbone_analysis.last(session.demands, moved) or PLAN.rate
             rtt = round(1e9 * fake.late)
             when = moved + fake.late
@@ -222,7 +222,7 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         begin, end = PLAN.times(flow.parts[0])[0], PLAN.times(flow.parts[-1])[1]
         seconds = []
         for second in range(begin, end):
-            allowed = (1 + fake.told) * line.mean(number, second, second + 1)
+            allowed = (1 + fake.assigned_off) * line.mean(number, second, second + 1)
             sends = PLAN.sends(flow, second) or PLAN.rate
             rate = (1 + fake.got) * flow.payload_part * min(allowed, sends)
             seconds.append((float(second), second + 1.0, rate))
@@ -259,13 +259,13 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
     }
 
 
-def kept(measured: dict[str, Any]) -> list[bool]:
+def passed(measured: dict[str, Any]) -> list[bool]:
     backbone_report.check(PLAN, "slbn", measured)
     found = backbone_report.evaluate_variant(PLAN, "slbn", measured)
-    return [ok for ok, _ in backbone_report.verdicts(found)]
+    return [ok for ok, _ in backbone_report.checks(found)]
 
 
-def test_exact_rates_by_hand() -> None:
+def test_max_min_rates_by_hand() -> None:
     """Of 3.8 Mbit/s each: worked out by hand for each part of the time."""
     line = exact_line(PLAN)
     tenth, third = 3.8e6 / 10, 3.8e6 / 3
@@ -284,7 +284,7 @@ def test_exact_rates_by_hand() -> None:
         assert [found.get(n) for n in range(8)] == [r and pytest.approx(r) for r in rates], when
 
 
-def test_acknowledgements_have_their_share() -> None:
+def test_acknowledgements_have_a_share() -> None:
     """They take from the flow the other way, and it from them."""
     oracle = backbone_analysis.Oracle(PLAN, backbone.VARIANTS["pfifo"])
     rates = oracle.with_acks(frozenset({(1, False, None), (4, False, None)}))
@@ -293,9 +293,9 @@ def test_acknowledgements_have_their_share() -> None:
     assert rates[4] == pytest.approx(rates[1], rel=1e-4)
 
 
-def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
+def test_good_run_passes_all_checks(tmp_path: Path) -> None:
     data = {"slbn": fake_run(), "pfifo": fake_run(Fake(got=-0.5))}
-    assert kept(data["slbn"]) == [True] * 6
+    assert passed(data["slbn"]) == [True] * 6
     document = {"plan": PLAN.to_json(), "variants": data}
     document |= {"kernel": {"release": "6.1"}, "engine": {"name": "virtual"}}
     (tmp_path / backbone.DATA).write_text(json.dumps(document))
@@ -305,7 +305,7 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
     for name in ("rates", "variants"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     text = backbone_report.table(PLAN, found)
-    assert "BROKEN" not in text and text.count("kept ") == 6
+    assert "FAILED" not in text and text.count("ok    ") == 6
     # 100 ms after each change, of 72 ms each.
     assert text.count("100 ms   1.4 RTT") == 2 * 7
     slbn, plain = (found["variants"][name] for name in ("slbn", "pfifo"))
@@ -322,30 +322,30 @@ def test_a_run_that_keeps_the_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fake", "expected"),
     [
-        (Fake(told=0.02), [True, False, True, False, True, False]),
-        (Fake(told=-0.02), [True, False, True, True, True, False]),
+        (Fake(assigned_off=0.02), [True, False, True, False, True, False]),
+        (Fake(assigned_off=-0.02), [True, False, True, True, True, False]),
         (Fake(got=0.06), [True, True, False, True, True, True]),
         (Fake(got=-0.06), [True, True, False, True, True, True]),
         (Fake(late=1.5), [True, True, True, True, True, False]),
     ],
     ids=str,
 )
-def test_a_broken_promise_is_found(fake: Fake, expected: list[bool]) -> None:
-    assert kept(fake_run(fake)) == expected
+def test_failed_checks_are_found(fake: Fake, expected: list[bool]) -> None:
+    assert passed(fake_run(fake)) == expected
 
 
 def test_a_long_queue_is_found() -> None:
     measured = fake_run()
     measured["wires"]["ksc.ipl"]["held"][99] = 30 * 1514
-    assert kept(measured) == [True, True, True, True, False, True]
+    assert passed(measured) == [True, True, True, True, False, True]
     # But not where packets wait for their times.
     measured = fake_run()
     measured["wires"]["a-sea.sea"]["held"][99] = 30 * 1514
-    assert all(kept(measured))
+    assert all(passed(measured))
 
 
-def test_one_rate_that_is_off_is_found() -> None:
-    """A single flow, told another rate for a second in the middle of nowhere."""
+def test_one_wrong_rate_is_found() -> None:
+    """One flow has a wrong rate for a second, long after any change."""
     measured = fake_run()
     place = next(n for n, event in enumerate(measured["events"]) if event[0] > 31)
     when, *rest = measured["events"][place]
@@ -354,14 +354,14 @@ def test_one_rate_that_is_off_is_found() -> None:
     rest[5] = round(rest[5] / 1.2)
     measured["events"].insert(place + 2, (when + 6.0, *rest))
     measured["events"].sort()
-    assert kept(measured)[5] is False
+    assert passed(measured)[5] is False
 
 
-def test_a_flow_that_is_not_found_is_missed() -> None:
+def test_undetected_flow_is_found() -> None:
     measured = fake_run()
     own, _ = flows.ports(3)
     measured["events"] = [event for event in measured["events"] if event[3] != own]
-    assert kept(measured)[0] is False
+    assert passed(measured)[0] is False
 
 
 def stand_still(measured: dict[str, Any]) -> None:
@@ -395,14 +395,14 @@ def lose(measured: dict[str, Any]) -> None:
         (lose, "3 packets were lost in the delays"),
     ],
 )
-def test_a_run_that_cannot_be_trusted(plant: Callable[[dict[str, Any]], None], reason: str) -> None:
+def test_disturbed_runs_are_refused(plant: Callable[[dict[str, Any]], None], reason: str) -> None:
     measured = fake_run()
     plant(measured)
     with pytest.raises(CannotRunError, match=reason):
         backbone_report.check(PLAN, "slbn", measured)
 
 
-def test_who_is_whose() -> None:
+def test_sessions_are_matched_to_flows() -> None:
     own, port = flows.ports(2)
     assert backbone_analysis.which("hou", own, port) == (2, False)
     assert backbone_analysis.which("chi", port, own) == (2, True)
@@ -430,7 +430,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(json.loads(done.stdout), done.stderr.splitlines(), directory)
 
 
-def test_a_real_run_leaves_all(run: Done) -> None:
+def test_real_run_stores_all_files(run: Done) -> None:
     assert f"fairlab: slbn: 8 flows in {backbone.SHORTEST} s" in run.steps
     assert run.printed["directory"] == str(run.directory)
     assert run.printed["engine"]["name"] == "virtual"
@@ -440,12 +440,12 @@ def test_a_real_run_leaves_all(run: Done) -> None:
     assert names == figures | {"result.json", backbone.DATA}
 
 
-def test_a_real_run_is_of_all_sessions(run: Done) -> None:
+def test_real_run_detects_all_sessions(run: Done) -> None:
     """Each flow was found by its agent, TCP's acknowledgements too, and none too much."""
     document = json.loads((run.directory / backbone.DATA).read_text())
     measured = document["variants"]["slbn"]
     plan = backbone.Plan.from_json(document["plan"])
-    sessions = backbone_analysis.told_sessions(plan, measured)
+    sessions = backbone_analysis.reported_sessions(plan, measured)
     for number, flow in enumerate(backbone.FLOWS):
         own = [session for session in sessions if session.flow == number and not session.back]
         assert len(own) == 1
@@ -459,8 +459,8 @@ def test_a_real_run_is_of_all_sessions(run: Done) -> None:
     assert stop[6] + 1 < ends[6] < stop[6] + 4
 
 
-def test_a_real_run_keeps_the_promise(run: Done) -> None:
-    """What the verdicts do not say: nothing is lost at links, and every flow was looked at."""
+def test_real_run_passes_all_checks(run: Done) -> None:
+    """Beyond the checks: nothing is lost at links, and every flow was evaluated."""
     found = run.printed["variants"]["slbn"]
     assert all(flow["seconds"] > 0 for flow in found["flows"])
     assert sum(wire["drops"] for wire in found["wires"].values()) == 0

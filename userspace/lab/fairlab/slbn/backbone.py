@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows come and go on a backbone: with SLBN, with fair queueing alone, with FIFO queues.
+"""Flows join and leave on a backbone: with SLBN, with fair queueing alone, with FIFO queues.
 
-The network is abilene.py's.  Hosts send with iperf3, unchanged, TCP under several congestion
-controls and UDP; each runs for its own part of the time.  With SLBN, an agent (slbnd) on each
-access router finds the flows, asks the links for their rates and holds them to these.
+The network is abilene.py's.  Hosts send with unmodified iperf3, TCP with several congestion
+controls and UDP, each for a part of the time.  With SLBN, an agent (slbnd) on each access router
+detects the flows, requests their rates from the links, and paces them.
 
-What is recorded, in the guest and in memory: what the agents tell of every session, when they tell
-it; what each receiver got in each second; and what each wire sent and holds, four times a second.
+Recorded in memory: every event of the agents' sessions, the goodput of each receiver by the second,
+and the sent bytes and backlog of each link, four times a second.
 backbone_analysis.py computes from that the rates that the agents should have assigned,
 backbone_report.py the result.
 """
@@ -40,15 +40,15 @@ UDP = "udp"
 UDP_PAYLOAD = 1400
 MTU = 1500
 TICK, INTERVAL = 0.05, 0.25
-#: Seconds of which iperf3's account means something.
+#: The shortest interval of iperf3's report that counts [s].
 SHORTEST_INTERVAL = 0.5
 #: Seconds before the first flow.
 QUIET = 1.0
-#: Seconds that a run takes at least, so that there is some rest between two changes.
+#: The shortest run [s], so that rates settle between two changes.
 SHORTEST = 35
-#: Seconds by which a flow's part ends before the next begins.
+#: Seconds between two parts of a flow.
 GAP = 1
-#: Packets that each wire's queue holds.
+#: The queue limit of each link in packets.
 LIMIT = ("limit", "64")
 
 VARIANTS = {
@@ -57,16 +57,16 @@ VARIANTS = {
     "pfifo": abilene.Variant("pfifo", Qdisc(BOTTLENECK, "pfifo", LIMIT)),
 }
 
-# Of slbnd.  At these rates one in a hundred would be a packet in a tenth of a second; at those of
-# a real backbone it would be one in each round-trip, as here.
+# Options of slbnd.  At these rates 1 % would be one control packet in a tenth of a second; 10 % is
+# one in each round-trip time, as 1 % is at the rates of a real backbone.
 CONTROL_SHARE, PAUSE, IDLE = "10%", "2ms", "2s"
-# Links on the longest path, and one for the number to be even.
+# Links on the longest path, rounded up to an even number.
 HOPS = 8
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the time (0 to 1) in which a flow sends; UDP so much of a wire's rate."""
+    """A part of the time (0 to 1) in which a flow sends; UDP sends SHARE of a link's rate."""
 
     start: float = 0.0
     stop: float = 1.0
@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow: from whose host to whose, under what, and when."""
+    """A flow between the hosts of two nodes, and the times at which it sends."""
 
     source: str
     destination: str
@@ -88,7 +88,7 @@ class Flow:
 
     @property
     def wires(self) -> list[str]:
-        """The wires on its way."""
+        """The links on its path."""
         return [abilene.wire(*hop) for hop in abilene.path(self.source, self.destination)]
 
     @property
@@ -97,7 +97,7 @@ class Flow:
 
     @property
     def payload_part(self) -> float:
-        """Of what it sends, frames and all, what is goodput."""
+        """The payload as a fraction of the frames."""
         if self.kind == UDP:
             return UDP_PAYLOAD / (UDP_PAYLOAD + headers.DATAGRAM + headers.ETHERNET)
         return (MTU - headers.SEGMENT) / (MTU + headers.ETHERNET)
@@ -117,7 +117,7 @@ FLOWS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured."""
+    """The description of a run."""
 
     rate: int
     seconds: int
@@ -131,11 +131,11 @@ class Plan:
         return cls(data["rate"], data["seconds"], tuple(data["variants"]))
 
     def times(self, part: Part) -> tuple[int, int]:
-        """When a part begins and ends."""
+        """The begin and the end of a part [s]."""
         return round(part.start * self.seconds), round(part.stop * self.seconds)
 
     def sends(self, flow: Flow, when: float) -> int | None:
-        """What a flow sends then, if it may [bit/s]; None: whatever there is."""
+        """The rate at which a flow would send then [bit/s]; None: without limit."""
         if flow.kind != UDP:
             return None
         shares = [part.share for part in flow.parts if self.times(part)[0] <= when]
@@ -143,24 +143,24 @@ class Plan:
 
 
 @dataclass
-class Told:
-    """What the agents tell of sessions, with times by the monotonic clock."""
+class Recording:
+    """The agents' reports of sessions, with times by the monotonic clock."""
 
     #: time, router, id, source port, destination port, demand, rate, round-trip [ns], over
     events: list[tuple[float, str, int, int, int, int, int, int, bool]] = field(
         default_factory=list
     )
-    #: time, router, id, demand: where that is another than before
+    #: time, router, id, demand: when it has changed
     demands: list[tuple[float, str, int, int]] = field(default_factory=list)
 
 
 class Listener(threading.Thread):
-    """Hears what the agents tell, at the time."""
+    """Records the agents' events when they occur."""
 
     def __init__(self, watching: dict[str, Any], asking: dict[str, Any]) -> None:
         super().__init__(daemon=True)
         self.watching, self.asking = watching, asking
-        self.told = Told()
+        self.recording = Recording()
         self.ending = threading.Event()
         self.error: Exception | None = None
         self._known: dict[tuple[str, int], int] = {}
@@ -169,16 +169,16 @@ class Listener(threading.Thread):
         while (event := self.watching[node].next(0)) is not None:
             ports = event.source_port, event.destination_port
             rest = event.demand, event.rate, event.rtt, event.over
-            self.told.events.append((time.monotonic(), node, event.id, *ports, *rest))
+            self.recording.events.append((time.monotonic(), node, event.id, *ports, *rest))
 
     def _ask(self) -> None:
-        """Of a demand that does not restrict anybody nobody tells: so it is asked for."""
+        """Poll the demands: a change that changes no rate is not notified."""
         for node, connection in self.asking.items():
             now = time.monotonic()
             for session in connection.list():
                 if self._known.get((node, session.id)) != session.demand:
                     self._known[node, session.id] = session.demand
-                    self.told.demands.append((now, node, session.id, session.demand))
+                    self.recording.demands.append((now, node, session.id, session.demand))
 
     def run(self) -> None:
         poll = select.poll()
@@ -197,16 +197,16 @@ class Listener(threading.Thread):
         except OSError as error:
             self.error = error
 
-    def stop(self) -> Told:
+    def stop(self) -> Recording:
         self.ending.set()
         self.join()
         if self.error:
             raise LabError(f"an agent: {self.error}")
-        return self.told
+        return self.recording
 
 
 def own_ports() -> str:
-    """The ports of the flows' own ends; iperf3's own talk is no flow of ours."""
+    """The source ports of the flows, without those of iperf3's control connections."""
     return f"{flows.FIRST_CLIENT_PORT}-{flows.FIRST_CLIENT_PORT + len(FLOWS) - 1}"
 
 
@@ -258,7 +258,7 @@ def refuse_problems(agents: Agents) -> None:
 
 
 class Sender:
-    """A flow: a server and a client of iperf3 for each of its parts, one after the other."""
+    """A flow: an iperf3 server and client for each of its parts."""
 
     def __init__(self, lab: Laboratory, plan: Plan, number: int) -> None:
         self.lab, self.plan, self.number = lab, plan, number
@@ -267,14 +267,14 @@ class Sender:
         self.server: Any = None
         self.client: Any = None
         self.served = self.begun = 0
-        #: When each part's first packets could be sent.
+        #: The start of each part.
         self.started: list[float] = []
 
     def output(self, end: str, part: int) -> Path:
         return self.lab.scratch / f"{end}-{self.number}-{part}.json"
 
     def serve(self) -> None:
-        """Be ready for the next part, if the one before is over."""
+        """Start the server of the next part, if the last part has ended."""
         if self.served == len(self.flow.parts) or (self.server and self.server.poll() is None):
             return
         address = abilene.address_of(self.lab.network, self.flow.destination)
@@ -290,7 +290,7 @@ class Sender:
         flows.wait_server(self.lab, node, self.server, self.ports[1], output)
 
     def is_due(self, now: float) -> bool:
-        """Should the next part begin, and can it?"""
+        """Is the next part due, and its server started?"""
         if self.begun == len(self.flow.parts) or self.served == self.begun:
             return False
         return now >= self.plan.times(self.flow.parts[self.begun])[0]
@@ -311,7 +311,7 @@ class Sender:
         self.begun += 1
 
     def look(self, now: float) -> None:
-        """Has the part that was begun come so far that it sends?"""
+        """Record the start of the part, once its socket exists."""
         if len(self.started) == self.begun:
             return
         kind = "udp" if self.flow.kind == UDP else "tcp"
@@ -327,7 +327,7 @@ class Sender:
         return any(process and process.poll() is None for process in (self.client, self.server))
 
     def goodput(self) -> list[tuple[float, float, float]]:
-        """(from, to, bit/s), second by second, as the receiver saw it."""
+        """(begin, end, bit/s) for each second, by the receiver."""
         found = []
         for number, started in enumerate(self.started):
             try:
@@ -344,7 +344,7 @@ class Sender:
         return found
 
     def retransmits(self) -> int:
-        """How many segments TCP sent again."""
+        """The number of retransmitted segments."""
         if self.flow.kind == UDP:
             return 0
         flow = flows.parse_report(
@@ -359,7 +359,7 @@ NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 
 
 class Sampler:
-    """Reads the wires that flows use."""
+    """Samples the links that flows use."""
 
     def __init__(self, lab: Laboratory, stack: ExitStack) -> None:
         used = {wire for flow in FLOWS for wire in (*flow.wires, *flow.wires_back)}
@@ -385,17 +385,17 @@ class Sampler:
             kept["sent"].append(shaper.sent_bytes)
             kept["packets"].append(shaper.sent_packets)
             kept["control"].append(control.sent_bytes)
-            # netem holds what is on its way, too; what waits is in the data qdisc.
+            # netem's backlog includes packets in flight; waiting packets are in the data qdisc.
             kept["held"].append(queue.backlog_bytes)
             kept["drops"].append(queue.drops)
-            # netem counts what it loses, and what the queue behind it refuses.
+            # netem's drops include those of the qdisc behind it.
             kept["hidden"].append(max(0, delay.drops - queue.drops))
 
 
 def run_flows(
     lab: Laboratory, plan: Plan, listener: Listener | None, progress: Progress
 ) -> dict[str, Any]:
-    """Let the flows run; what was seen, with times from the first flow's start on."""
+    """Run the flows; the raw data, with times from the start."""
     senders = [Sender(lab, plan, number) for number in range(len(FLOWS))]
     with ExitStack() as stack:
         sampler = Sampler(lab, stack)
@@ -420,7 +420,7 @@ def run_flows(
                 progress.update(f"{max(now, 0):3.0f} of {plan.seconds} s: {running} flows")
             time.sleep(TICK)
         load = host.Load.now().since(load)
-        told = listener.stop() if listener else Told()
+        recording = listener.stop() if listener else Recording()
         deadline = time.monotonic() + flows.END_PATIENCE
         while any(sender.running() for sender in senders):
             if time.monotonic() > deadline:
@@ -430,8 +430,8 @@ def run_flows(
         "started": [sender.started for sender in senders],
         "goodput": [sender.goodput() for sender in senders],
         "retransmits": [sender.retransmits() for sender in senders],
-        "events": [(round(when - begin, 4), *rest) for when, *rest in told.events],
-        "demands": [(round(when - begin, 4), *rest) for when, *rest in told.demands],
+        "events": [(round(when - begin, 4), *rest) for when, *rest in recording.events],
+        "demands": [(round(when - begin, 4), *rest) for when, *rest in recording.demands],
         "times": [round(when - begin, 3) for when in sampler.times],
         "wires": sampler.wires,
         "load": vars(load) | {"idle_share": load.idle_share},
@@ -439,7 +439,7 @@ def run_flows(
 
 
 def use(plan: Plan, measured: dict[str, Any], wire: str) -> list[float]:
-    """How much of a wire was used (1: all of it) in the second before each sample but the first."""
+    """The utilisation of a link (0 to 1) in the second before each sample but the first."""
     times, sent = measured["times"], measured["wires"][wire]["sent"]
     second = round(1 / INTERVAL)
     return [
@@ -465,7 +465,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
     """Run a plan; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
-    # Else the listener would be late by what another thread is at.
+    # Otherwise other threads would delay the listener.
     sys.setswitchinterval(0.001)
     for cc in sorted({flow.kind for flow in FLOWS} - {UDP}):
         congestion.load(cc)

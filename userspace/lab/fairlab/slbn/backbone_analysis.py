@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The moving line: what each flow of a run on the backbone should have had, at each moment.
+"""The max-min reference of a run on the backbone: each flow's max-min rate over time.
 
-With SLBN it is worked out from when sessions really joined and left, as their agents said, and
-not from when that was planned.  A flow that always has something to send (TCP's, and UDP beyond a
-wire's rate) has no other limit than the network, whatever its agent makes of it.  All others are
-sessions with the demand that their agent has: UDP that sends less than it may, and what flows back,
-above all TCP's acknowledgements.  Each has to have its share of the wires, so the line moves with
-these demands, too.
+With SLBN it is computed from when sessions joined and left by their agents, not from the plan.  A
+flow that always has data to send (TCP, and UDP above a link's rate) has no demand limit, whatever
+its agent estimates.  All other sessions have the demand of their agent: slower UDP, and reverse
+sessions, mostly of TCP's acknowledgements.  The reference changes with these demands, too.
 
-Without SLBN there are no agents to ask, and a flow counts from when it could send; what it makes
-flow back is a part of what it gets itself.
+Without SLBN there are no agents, and a flow counts from when it could send; its acknowledgements
+are a fraction of its own rate.
 """
 
 from bisect import bisect_right
@@ -25,26 +23,26 @@ from fairlab.slbn.abilene import Variant
 from fairlab.slbn.backbone import FLOWS, MTU, UDP, Plan
 
 NEVER = float("inf")
-#: A line that moves by less is at rest.
+#: A reference that changes by less is at rest.
 STILL = 0.05
-#: One that moves by more is another line, and to be told anew.
+#: One that changes by more is a new reference, which agents have to assign.
 MOVED = 0.01
-#: An acknowledgement for two full segments.
+#: One acknowledgement for two full segments.
 ACK_PART = (headers.SEGMENT + headers.ETHERNET) / (2 * (MTU + headers.ETHERNET))
 
 
 @dataclass
 class Session:
-    """A session of a flow, or of what flows back."""
+    """A session of a flow, or of its reverse direction."""
 
     flow: int
     back: bool
     since: float
     until: float = NEVER
-    #: from when to when it takes all that it can get
+    #: from when to when it has no demand limit
     greedy: tuple[float, float] = (NEVER, NEVER)
     demands: list[tuple[float, int]] = field(default_factory=list)
-    told: list[tuple[float, int]] = field(default_factory=list)
+    rates: list[tuple[float, int]] = field(default_factory=list)
 
     @property
     def wires(self) -> list[str]:
@@ -53,19 +51,19 @@ class Session:
 
 
 def last(steps: list[tuple[float, int]], when: float) -> int:
-    """What STEPS have come to WHEN; before the first, 0."""
+    """The value of the step function STEPS at WHEN; before the first, 0."""
     place = bisect_right(steps, when, key=lambda step: step[0])
     return steps[place - 1][1] if place else 0
 
 
 def greedy(plan: Plan, number: int) -> bool:
-    """Does this flow take all that it can get?"""
+    """Has this flow no demand limit?"""
     flow = FLOWS[number]
     return flow.kind != UDP or min(part.share for part in flow.parts) >= 1
 
 
 def which(node: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
-    """The flow of a session, and whether it is what flows back."""
+    """The flow of a session, and whether it is the reverse direction."""
     for number, flow in enumerate(FLOWS):
         own, port = flows.ports(number)
         if (node, source_port, destination_port) == (flow.source, own, port):
@@ -76,18 +74,18 @@ def which(node: str, source_port: int, destination_port: int) -> tuple[int, bool
 
 
 def stops(plan: Plan, number: int, started: list[float]) -> float:
-    """When a flow stops to send."""
+    """The time at which a flow stops sending."""
     flow = FLOWS[number]
     begin, end = plan.times(flow.parts[-1])
     return started[-1] + end - begin if len(started) == len(flow.parts) else NEVER
 
 
-def told_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
-    """The sessions that the agents told of."""
+def reported_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
+    """The sessions by the agents' events."""
     found: dict[tuple[str, int], Session] = {}
     for when, node, number, source_port, port, demand, rate, rtt, over in measured["events"]:
         whose = which(node, source_port, port)
-        # It is told of when its first packet is back.
+        # The event comes one round-trip time after the join.
         sent = when - rtt / 1e9
         session = found.get((node, number))
         if over:
@@ -100,7 +98,7 @@ def told_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
                 if not back and greedy(plan, flow):
                     session.greedy = sent, stops(plan, flow, measured["started"][flow])
             session.demands.append((sent, demand))
-            session.told.append((when, rate))
+            session.rates.append((when, rate))
     for when, node, number, demand in measured["demands"]:
         if session := found.get((node, number)):
             session.demands.append((max(when, session.since), demand))
@@ -110,7 +108,7 @@ def told_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
 
 
 def planned_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
-    """The sessions that flows would be, by when they could send."""
+    """The sessions of the flows, by when they could send."""
     found = []
     for number, (flow, started) in enumerate(zip(FLOWS, measured["started"], strict=True)):
         since, until = started[0], stops(plan, number, started)
@@ -137,7 +135,7 @@ class Line:
 
     @property
     def flows(self) -> set[int]:
-        """Those that there ever were."""
+        """All flows that have a rate at any time."""
         return {number for rates in self.rates for number in rates}
 
     def at(self, when: float) -> Rates:
@@ -145,13 +143,13 @@ class Line:
         return self.rates[place - 1] if place else {}
 
     def mean(self, number: int, begin: float, end: float) -> float:
-        """A flow's mean rate."""
+        """A flow's mean rate [bit/s]."""
         cuts = [begin, *(t for t in self.times if begin < t < end), end]
         total = sum((b - a) * self.at(a).get(number, 0.0) for a, b in pairwise(cuts))
         return total / (end - begin)
 
     def moves(self, numbers: Collection[int], by: float = STILL) -> list[float]:
-        """When one of these flows came or went, or its rate had moved by so much."""
+        """The times at which one of these flows joined, left, or changed its rate enough."""
         found: list[float] = []
         before: Rates = {}
         for when, rates in zip(self.times, self.rates, strict=True):
@@ -165,7 +163,7 @@ class Line:
 
 
 class Oracle:
-    """Works out exact rates, each only once."""
+    """Computes max-min rates, with a cache."""
 
     def __init__(self, plan: Plan, variant: Variant) -> None:
         self.plan = plan
@@ -174,7 +172,7 @@ class Oracle:
         self._known: dict[frozenset[tuple[int, bool, int | None]], Rates] = {}
 
     def rates(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
-        """Of flows that want so much: (flow, flows back, demand)."""
+        """The rates of sessions (flow, reverse, demand)."""
         if wanted not in self._known:
             sessions = {
                 f"{number} {back}": maxmin.Session(Session(number, back, 0).wires, demand)
@@ -187,7 +185,7 @@ class Oracle:
         return self._known[wanted]
 
     def with_acks(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
-        """The same, with what each TCP flow makes flow back, which depends on what it gets."""
+        """The same, with acknowledgements, whose demand depends on the rate of their flow."""
         rates = self.rates(wanted)
         for _ in range(5):
             acks = {
@@ -199,7 +197,7 @@ class Oracle:
         return rates
 
     def line(self, sessions: list[Session], acks: bool) -> Line:
-        """The line of these sessions; ACKS: what they make flow back is to be added."""
+        """The reference of these sessions; with ACKS, their acknowledgements are added."""
         moments = {when for s in sessions for when in (s.since, s.until, *s.greedy)}
         moments |= {when for s in sessions for when, _ in s.demands}
         moments.discard(NEVER)
@@ -222,15 +220,17 @@ class Oracle:
 
 
 def build(plan: Plan, name: str, measured: dict[str, Any]) -> tuple[Line, list[Session]]:
-    """The line of a variant, and the sessions that it is of."""
+    """The reference of a variant, and its sessions."""
     variant = backbone.VARIANTS[name]
-    sessions = told_sessions(plan, measured) if variant.slbn else planned_sessions(plan, measured)
+    sessions = (
+        reported_sessions(plan, measured) if variant.slbn else planned_sessions(plan, measured)
+    )
     return Oracle(plan, variant).line(sessions, acks=not variant.slbn), sessions
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A while in which nothing moved: each flow's rate as told, and as it should be."""
+    """An interval without a change: each flow's assigned rate, and its max-min rate."""
 
     begin: float
     end: float
@@ -238,30 +238,30 @@ class Moment:
 
     @property
     def off(self) -> float:
-        """How far the farthest is off."""
-        return max((abs(told / due - 1) for told, due in self.beside.values()), default=0.0)
+        """The largest relative difference of the two."""
+        return max((abs(rate / due - 1) for rate, due in self.beside.values()), default=0.0)
 
 
 def history(line: Line, sessions: list[Session], end: float) -> Iterator[Moment]:
-    """What was told beside the line, until END."""
+    """The assigned rates beside the reference, until END."""
     own = [session for session in sessions if not session.back]
-    times = {*line.times, *(when for session in own for when, _ in session.told)}
+    times = {*line.times, *(when for session in own for when, _ in session.rates)}
     for begin, until in pairwise(sorted({when for when in times if when < end} | {end})):
         rates = line.at(begin)
-        told = {
-            session.flow: float(last(session.told, begin))
+        assigned = {
+            session.flow: float(last(session.rates, begin))
             for session in own
             if session.since <= begin < session.until
         }
-        beside = {number: (told.get(number, 0.0), rate) for number, rate in rates.items()}
+        beside = {number: (assigned.get(number, 0.0), rate) for number, rate in rates.items()}
         yield Moment(begin, until, beside)
 
 
 def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[float, float]]:
-    """Whiles in which somebody was told a rate that is off by more than TOLERANCE.
+    """Intervals in which an assigned rate is off by more than TOLERANCE.
 
-    Each begins when the line has moved (or a rate has left it), and ends when all are told the new
-    line, or when that moves on.
+    Each begins when the reference changes (or a rate leaves it), and ends when all assigned rates
+    have settled, or when the reference changes again.
     """
     moves = set(line.moves(range(len(FLOWS)), MOVED))
     found: list[tuple[float, float]] = []
@@ -276,7 +276,7 @@ def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[
 
 
 def rests(line: Line, number: int, settle: float, end: float) -> list[tuple[float, float]]:
-    """From when to when a flow's rate had not moved for a while."""
+    """The intervals in which a flow's rate had not changed for a while."""
     moves = [when for when in line.moves([number]) if when < end]
     found = [(a + settle, b) for a, b in pairwise([*moves, end])]
     return [(a, b) for a, b in found if a < b and number in line.at(a)]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures of a run on the backbone.
 
-rates      with SLBN: what each flow was told and what it got, against the exact line
-variants   with SLBN and without, side by side: what each flow got of what is fair, how much of the
-           busiest links was used, and what waited there
+rates      with SLBN: each flow's assigned rate and goodput, with its max-min rate
+variants   with SLBN and without, side by side: each flow's goodput relative to max-min, and
+           utilisation and queues of the busiest links
 
-Goodput is drawn with its headers, so that it can be laid over rates.
+Goodput is drawn with headers added, so that it compares with rates.
 """
 
 from pathlib import Path
@@ -17,8 +17,8 @@ from fairlab.slbn import backbone, backbone_analysis
 from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Plan
 
 TITLES = {"slbn": "SLBN, with drr_fq", "drr_fq": "drr_fq alone", "pfifo": "pfifo"}
-LINE, TOLD, GOT = "#c9c9c9", COLOURS[0], COLOURS[1]
-LEAST, MOST = 0.05, 5.0  # of what is fair
+LINE, ASSIGNED, GOT = "#c9c9c9", COLOURS[0], COLOURS[1]
+LEAST, MOST = 0.05, 5.0  # relative to max-min
 
 
 def draw(plan: Plan, data: dict[str, Any], directory: Path) -> list[Path]:
@@ -54,7 +54,7 @@ def mark_changes(plan: Plan, axis: Any) -> None:
 
 
 def rates(plan: Plan, measured: dict[str, Any]) -> Any:
-    """A panel for each flow: the exact line, what it was told, what it got."""
+    """A panel for each flow: max-min rate, assigned rate, goodput."""
     from matplotlib.figure import Figure
 
     line, sessions = backbone_analysis.build(plan, "slbn", measured)
@@ -66,14 +66,14 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
         mark_changes(plan, axis)
         times: list[float] = []
         due: list[float] = []
-        told: list[float] = []
+        assigned: list[float] = []
         for moment in moments:
             rate, exact = moment.beside.get(number, (float("nan"), float("nan")))
             times += [moment.begin, moment.end]
             due += [exact / 1e6] * 2
-            told += [(rate or float("nan")) / 1e6] * 2
+            assigned += [(rate or float("nan")) / 1e6] * 2
         axis.plot(times, due, color=LINE, linewidth=5, solid_capstyle="butt", label="exact max-min")
-        axis.plot(times, told, color=TOLD, linewidth=1.1, label="told by slbnd")
+        axis.plot(times, assigned, color=ASSIGNED, linewidth=1.1, label="assigned by slbnd")
         points = [
             ((begin + end) / 2, rate / flow.payload_part / 1e6)
             for begin, end, rate in measured["goodput"][number]
@@ -98,7 +98,7 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
 
 
 def busiest(data: dict[str, Any]) -> list[str]:
-    """On each flow's way, the wire that sent the most, beyond the access router's own."""
+    """On each flow's path, the busiest link, except for the access router's own."""
     first = next(iter(data.values()))["wires"]
     found = []
     for flow in FLOWS:
@@ -119,7 +119,7 @@ def looks() -> list[dict[str, Any]]:
 
 
 def variants(plan: Plan, data: dict[str, Any]) -> Any:
-    """A column for each variant: goodput of what is fair, use, queues."""
+    """A column for each variant: goodput relative to max-min, utilisation, queues."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
@@ -159,7 +159,7 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
     left[0].set_yticks(
         [0.05, 0.1, 0.2, 0.5, 1, 2, 5], ["5 %", "10 %", "20 %", "50 %", "100 %", "200 %", "500 %"]
     )
-    left[0].set_ylabel("received, of what is fair")
+    left[0].set_ylabel("goodput / max-min rate")
     left[1].yaxis.set_major_formatter(PercentFormatter(1))
     left[1].set_ylim(0, 1.05)
     left[1].set_ylabel("use of links, 1 s")
@@ -176,7 +176,7 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
 def share(
     plan: Plan, name: str, number: int, line: backbone_analysis.Line, begin: float, end: float
 ) -> float:
-    """What it was fair that a flow got, which may be less than it asked for."""
+    """The fair rate of a flow, which its demand may limit."""
     due = line.mean(number, begin, end)
     sends = plan.sends(FLOWS[number], begin)
     return due if sends is None else min(due, sends)

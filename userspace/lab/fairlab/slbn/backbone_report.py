@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What came of a run on the backbone, and whether SLBN kept its promise.
+"""Results of a run on the backbone, and checks of SLBN's properties.
 
-The promise is the paper's (NCA 2012, sections I and V), on real flows: sessions are told their
-max-min rates within a few round-trips of each change; no link is given more than it has, on
-average; queues stay short; and who keeps to a rate gets the goodput that it allows.
+The properties are the paper's (NCA 2012, sections I and V), on real flows: sessions are assigned
+their max-min rates within a few round-trip times of each change; assigned rates do not exceed a
+link's capacity, on average; queues stay short; and a paced flow has the goodput of its rate.
 
 Rates are compared with the max-min reference of backbone_analysis.py.  A flow is at rest when its
-part of it has not moved for SETTLE seconds; TCP needs some of that, and iperf3 reports goodput by
-the second.  A rate is of frames on the wire; what of it is goodput depends on the headers.
+reference has not changed for SETTLE seconds; TCP needs some of that, and iperf3 reports goodput by
+the second.  Rates are of frames on the link, so goodput is lower by the headers.
 
-Before anything is evaluated, the run has to show that it was the network that was measured, and
-not the machine.
+A run is refused if the machine may have limited it.
 """
 
 import json
@@ -30,17 +29,17 @@ from fairlab.slbn.backbone import FLOWS, MTU, VARIANTS, Plan
 from fairlab.slbn.backbone_analysis import Line, Moment, Session
 
 SETTLE = 2.0  # seconds
-#: The longest path's round-trip without queues [s].
+#: The round-trip time of the longest path without queues [s].
 LONGEST = max(abilene.round_trip_us(flow.source, flow.destination) for flow in FLOWS) / 1e6
 
-# What is promised.
-TOLD, GOODPUT = 0.01, 0.05
-GIVEN = 1 + TOLD
+# Limits of the checks.
+ASSIGNED, GOODPUT = 0.01, 0.05
+BOOKED = 1 + ASSIGNED
 CLOSE, THERE = 0.05, 0.01
 ROUND_TRIPS = 12
 QUEUE = LONGEST
 
-# What shows that a wire was held up by the machine: packets wait, and it does not send its rate.
+# The machine limits a link if packets wait and the link does not send at its rate.
 SURELY_WAITING = 4 * (MTU + headers.ETHERNET)
 RATE_TOLERANCE = 0.03
 ENOUGH_INTERVALS = 20
@@ -80,9 +79,9 @@ def check(plan: Plan, name: str, measured: dict[str, Any]) -> None:
 
 
 def busy_rate(measured: dict[str, Any]) -> float | None:
-    """The rate at which wires sent while packets waited [bit/s]; None if they hardly ever did.
+    """The rate of links while packets waited [bit/s]; None if they waited too rarely.
 
-    What waits for its time, in fq, does not count.
+    Links whose packets are paced by fq do not count.
     """
     times = measured["times"]
     took = sent = 0.0
@@ -99,12 +98,12 @@ def busy_rate(measured: dict[str, Any]) -> float | None:
 
 
 def is_uplink(wire: str) -> bool:
-    """Is it an access router's, where with SLBN packets wait for their times?"""
+    """Is it the link of an access router, which with SLBN paces packets?"""
     return any(wire.startswith(f"{abilene.access(node)}.") for node in abilene.ACCESS)
 
 
 def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
-    """What came of each variant."""
+    """The results of each variant."""
     return {name: evaluate_variant(plan, name, measured) for name, measured in data.items()}
 
 
@@ -123,11 +122,11 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
         "idle_share": measured["load"]["idle_share"],
     }
     if VARIANTS[name].slbn:
-        told = [flow for flow in found["flows"] if flow["told_off"] is not None]
-        at_rest = sum(flow["rest"] for flow in told)
+        with_rate = [flow for flow in found["flows"] if flow["told_off"] is not None]
+        at_rest = sum(flow["rest"] for flow in with_rate)
         found |= {
             "sessions": len(sessions),
-            "told_off": sum(flow["told_off"] * flow["rest"] for flow in told) / at_rest
+            "told_off": sum(flow["told_off"] * flow["rest"] for flow in with_rate) / at_rest
             if at_rest
             else None,
             "booked": bookings(plan, name, sessions),
@@ -145,8 +144,8 @@ def cut(moments: list[Moment], begin: float, end: float) -> list[Moment]:
     ]
 
 
-def mean_told(moments: list[Moment], number: int, begin: float, end: float) -> float:
-    """What a flow was told on average."""
+def mean_assigned(moments: list[Moment], number: int, begin: float, end: float) -> float:
+    """The mean rate that a flow was assigned [bit/s]."""
     now = cut(moments, begin, end)
     return sum((m.end - m.begin) * m.beside[number][0] for m in now) / (end - begin)
 
@@ -158,19 +157,19 @@ def evaluate_flow(
     line: Line,
     moments: list[Moment],
 ) -> dict[str, Any]:
-    """A flow at rest: what it was told, what it should be, what it got, what is fair to get."""
+    """A flow at rest: its assigned rate, its max-min rate, its goodput, the expected goodput."""
     flow = FLOWS[number]
     rests = backbone_analysis.rests(line, number, SETTLE, plan.seconds)
-    got, allowed, exact, told = [], [], [], []
+    got, allowed, exact, assigned = [], [], [], []
     for begin, end, rate in goodput:
         if not any(a <= begin and end <= b for a, b in rests):
             continue
         due = line.mean(number, begin, end)
-        may = mean_told(moments, number, begin, end) if moments else due
+        may = mean_assigned(moments, number, begin, end) if moments else due
         sends = plan.sends(flow, begin)
         got.append(rate)
         exact.append(due)
-        told.append(may)
+        assigned.append(may)
         allowed.append(flow.payload_part * (may if sends is None else min(may, sends)))
     off = [
         (moment.end - moment.begin, abs(moment.beside[number][0] / moment.beside[number][1] - 1))
@@ -184,7 +183,7 @@ def evaluate_flow(
         "found": number in line.flows,
         "seconds": len(got),
         "rest": rest,
-        "told": mean(told) if told and moments else None,
+        "told": mean(assigned) if assigned and moments else None,
         "told_off": sum(took * part for took, part in off) / rest if rest else None,
         "exact": mean(exact) if exact else None,
         "allowed": mean(allowed) if allowed else None,
@@ -194,7 +193,7 @@ def evaluate_flow(
 
 
 def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Of each wire: use (1: all of it) and queue in seconds, of samples."""
+    """Of each link: utilisation (0 to 1) and queue [s]."""
     times = measured["times"]
     took = times[-1] - times[0]
     found = {}
@@ -214,16 +213,16 @@ def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str
 
 
 def bookings(plan: Plan, name: str, sessions: list[Session]) -> dict[str, dict[str, float]]:
-    """Of each wire: the sum of the rates that sessions were told, as a part of what it has."""
+    """Of each link: the sum of assigned rates, as a fraction of its capacity."""
     capacity = VARIANTS[name].capacity(plan.rate)
     found = {}
     for wire in sorted({wire for session in sessions for wire in session.wires}):
         own = [session for session in sessions if wire in session.wires]
-        times = {when for session in own for when, _ in session.told}
+        times = {when for session in own for when, _ in session.rates}
         times |= {min(session.until, plan.seconds) for session in own} | {plan.seconds}
         took = total = most = 0.0
         for a, b in pairwise(sorted(when for when in times if when <= plan.seconds)):
-            sums = sum(backbone_analysis.last(s.told, a) for s in own if s.since <= a < s.until)
+            sums = sum(backbone_analysis.last(s.rates, a) for s in own if s.since <= a < s.until)
             took += b - a
             total += (b - a) * sums / capacity
             most = max(most, sums / capacity)
@@ -232,7 +231,7 @@ def bookings(plan: Plan, name: str, sessions: list[Session]) -> dict[str, dict[s
 
 
 def planned_changes(plan: Plan) -> list[tuple[int, str]]:
-    """When flows come, change and go, and which."""
+    """The times at which flows join, change and leave, with a text."""
     found: dict[int, list[str]] = {}
     for flow in FLOWS:
         times = [plan.times(part) for part in flow.parts]
@@ -248,9 +247,10 @@ def planned_changes(plan: Plan) -> list[tuple[int, str]]:
 
 
 def changes(plan: Plan, line: Line, moments: list[Moment]) -> list[dict[str, Any]]:
-    """How long at most, after each change, somebody was told a rate that is off.
+    """The longest time, after each change, until all assigned rates had settled.
 
-    What agents ask for moves the line a few times more until the next change; all of these count.
+    Demands of agents change the reference a few more times before the next change; these count,
+    too.
     """
     planned = planned_changes(plan)
     found = []
@@ -265,18 +265,18 @@ def changes(plan: Plan, line: Line, moments: list[Moment]) -> list[dict[str, Any
 
 
 def quiet(found: dict[str, Any], key: str) -> float:
-    """The largest of KEY of wires where nothing waits for its time."""
+    """The largest KEY of the links that do not pace packets."""
     return float(max(w[key] for w in found["wires"].values() if not w["waits_for_time"]))
 
 
-def verdicts(found: dict[str, Any]) -> list[tuple[bool, str]]:
-    """Each promise, and whether it was kept."""
+def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
+    """Each check: did it pass, and its text."""
     for flow in found["flows"]:
         if flow["found"] and flow["off"] is None:
             raise LabError(f"{flow['flow']} was never at rest; use a longer --time")
     flows = [flow for flow in found["flows"] if flow["found"]]
     if not flows or found["told_off"] is None:
-        raise LabError("no agent has found a flow")
+        raise LabError("no agent has detected a flow")
     worst = max(flows, key=lambda flow: abs(flow["off"]))
     booked = max(wire["mean"] for wire in found["booked"].values())
     close = max(change["close"] for change in found["changes"])
@@ -285,33 +285,33 @@ def verdicts(found: dict[str, Any]) -> list[tuple[bool, str]]:
     return [
         (
             len(flows) == len(FLOWS),
-            f"flows that were found by their agents: {len(flows)} of {len(FLOWS)}",
+            f"flows detected by their agents: {len(flows)} of {len(FLOWS)}",
         ),
         (
-            found["told_off"] <= TOLD,
-            f"rates that are told, at rest: {percent(found['told_off'], 2)} off the exact line on"
-            f" average (at most {percent(TOLD)})",
+            found["told_off"] <= ASSIGNED,
+            f"assigned rates, at rest: {percent(found['told_off'], 2)} off the max-min rates on"
+            f" average (at most {percent(ASSIGNED)})",
         ),
         (
             abs(worst["off"]) <= GOODPUT,
-            f"goodput, at rest: at most {percent(abs(worst['off']))} off what the rate allows"
+            f"goodput, at rest: at most {percent(abs(worst['off']))} off that of the assigned rate"
             f" ({worst['flow']}; at most {percent(GOODPUT)})",
         ),
         (
-            booked <= GIVEN,
-            f"no link gives away more than it has, on average: at most {percent(booked)}"
-            f" (at most {percent(GIVEN, 0)})",
+            booked <= BOOKED,
+            f"sum of a link's assigned rates, on average: at most {percent(booked)} of its capacity"
+            f" (at most {percent(BOOKED, 0)})",
         ),
         (
             queue <= QUEUE,
-            f"links' queues: {1000 * queue:.0f} ms at most (the longest path's round-trip,"
-            f" {1000 * QUEUE:.0f} ms)",
+            f"links' queues: {1000 * queue:.0f} ms at most (at most the longest path's round-trip"
+            f" time, {1000 * QUEUE:.0f} ms)",
         ),
         (
             max(close, there) <= ROUND_TRIPS * LONGEST,
-            f"after each change all are told within {percent(CLOSE, 0)} of the line in"
-            f" {rtts(close)} round-trips, within {percent(THERE, 0)} in {rtts(there)}"
-            f" (at most {ROUND_TRIPS})",
+            f"all assigned rates settle after a change: within {percent(CLOSE, 0)} in {rtts(close)}"
+            f" round-trip times, within {percent(THERE, 0)} in {rtts(there)} (at most"
+            f" {ROUND_TRIPS})",
         ),
     ]
 
@@ -325,12 +325,12 @@ def rtts(seconds: float) -> str:
 
 
 def flow_table(variants: dict[str, Any]) -> list[str]:
-    """Each flow: with SLBN all there is to tell, without it only what came of it."""
+    """The results of each flow; without SLBN its goodput only."""
     slbn = variants.get("slbn")
     others = [name for name in variants if name != "slbn"]
     head = f"{'Mbit/s, at rest':16}"
     if slbn:
-        head += f"{'told':>8}{'exact':>8}{'off':>9}{'allows':>9}{'goodput':>9}{'off':>9}"
+        head += f"{'assigned':>10}{'max-min':>9}{'off':>9}{'expected':>10}{'goodput':>9}{'off':>9}"
     head += "".join(f"{name:>10}{'off':>9}" for name in others)
     lines = [head]
 
@@ -344,8 +344,8 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
         text = f"{flow.label:16}"
         if slbn:
             row = slbn["flows"][number]
-            text += rate(row["told"], 8) + rate(row["exact"], 8) + part(row["told_off"], "")
-            text += rate(row["allowed"], 9) + rate(row["goodput"], 9) + part(row["off"])
+            text += rate(row["told"], 10) + rate(row["exact"], 9) + part(row["told_off"], "")
+            text += rate(row["allowed"], 10) + rate(row["goodput"], 9) + part(row["off"])
         for name in others:
             row = variants[name]["flows"][number]
             text += rate(row["goodput"], 10) + part(row["off"])
@@ -356,15 +356,15 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
 def variant_table(variants: dict[str, Any]) -> list[str]:
     """The variants side by side."""
     rows: dict[str, list[str]] = {
-        "goodput off what is fair, mean": [],
-        "                          most": [],
-        "links: use, busiest, mean": [],
-        "                     1 s": [],
-        "       by control packets": [],
-        "       queue, 95 % below": [],
-        "              longest": [],
-        "       packets lost": [],
-        "sent again by TCP": [],
+        "goodput off expected, mean": [],
+        "                      most": [],
+        "busiest link: utilisation, mean": [],
+        "              busiest second": [],
+        "              control packets": [],
+        "longest queue: 95 % below": [],
+        "               at most": [],
+        "packets lost in links' queues": [],
+        "retransmits": [],
     }
     for found in variants.values():
         off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
@@ -387,8 +387,8 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
 
 
 def change_table(found: dict[str, Any]) -> list[str]:
-    """How fast all were told what is new."""
-    lines = [f"{'all are told the new line':32}{'within 5 %':>20}{'within 1 %':>20}"]
+    """How fast all assigned rates settle."""
+    lines = [f"{'all assigned rates settle':32}{'within 5 %':>20}{'within 1 %':>20}"]
     for row in found["changes"]:
         text = f"{row['when']:3} s  {row['what']:26}"
         for key in ("close", "there"):
@@ -398,7 +398,7 @@ def change_table(found: dict[str, Any]) -> list[str]:
 
 
 def table(plan: Plan, document: dict[str, Any]) -> str:
-    """All that there is to say, for people."""
+    """The result as text."""
     variants = document["variants"]
     blocks = [
         [
@@ -415,24 +415,22 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
         blocks += [
             change_table(slbn),
             [
-                "told: by slbnd. exact: max-min rates of the sessions that there were; TCP's"
-                " acknowledgements",
-                f"are some, too ({acks} are what flows back), with the demands that their agents"
-                " have for them.",
-                f"Links hand out {percent(abilene.SLBN_SHARE, 0)}. RTT: {1000 * LONGEST:.0f} ms,"
-                " of the longest path. What waits at access routers for",
-                "its time is no link's queue; what is dropped there, as it would wait for too long,"
-                " no link's loss.",
+                "assigned: by slbnd. max-min: of all active sessions, including"
+                f" {acks} reverse ACK sessions with",
+                "the demands of their agents. expected: the goodput of the assigned rate.",
+                f"SLBN assigns {percent(abilene.SLBN_SHARE, 0)} of each link. RTT:"
+                f" {1000 * LONGEST:.0f} ms, of the longest path. Packets paced at",
+                "access routers are not counted as link queue, nor those dropped there as lost.",
             ],
-            [f"{'kept  ' if kept else 'BROKEN'}  {text}" for kept, text in verdicts(slbn)],
+            [f"{'ok    ' if ok else 'FAILED'}  {text}" for ok, text in checks(slbn)],
         ]
     return "\n\n".join("\n".join(lines) for lines in blocks)
 
 
 def failed(found: dict[str, Any]) -> list[str]:
-    """The promises that were not kept."""
+    """The checks that failed."""
     slbn = found["variants"].get("slbn")
-    return [text for kept, text in verdicts(slbn) if not kept] if slbn else []
+    return [text for ok, text in checks(slbn) if not ok] if slbn else []
 
 
 class Backbone(Job[dict[str, Any]]):

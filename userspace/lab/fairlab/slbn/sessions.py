@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Hundreds of SLBN sessions come and go on a backbone: what is planned, as plain data.
+"""Hundreds of SLBN sessions on a backbone: the plan of a run, as plain data.
 
     slbnd ── router ══ router ══ … ══ router ── hosts (slbn edge)
 
-Each router of a mesh has an agent (slbnd), which a program asks for sessions, as the paper's API
-has it: Join, Change, Leave; and is told their rates.  A session goes to a host of its own behind
-another router, where SLBN ends at an edge; that host exists as an address only, and swallows what
-it gets.  Its source can send data in packets of a fixed size, as far apart as the rate that it was
-told last wants them, from when it is told its first rate until it leaves.
+Each router of a mesh has an agent (slbnd).  A program requests sessions from it by the paper's API
+(Join, Change, Leave) and is notified of their rates.  The destination of a session is a host of its
+own behind another router, at an SLBN edge; it is an address that discards all packets.  The source
+can send data packets of a fixed size, paced at the assigned rate, from its first rate until it
+leaves.
 
-A run is a list of events, each at its time; hostile ones are among them: wires that lose control
-packets for a while, agents that are killed.  It is made of seeds before it is run
-(sessions_plan.py), run by sessions_guest.py, and compared with exact rates by sessions_analysis.py.
+A run is a list of timed events, including failures: links that lose control packets for a time,
+agents that are killed.  Plans are made from seeds (sessions_plan.py), run by sessions_guest.py, and
+compared with max-min rates by sessions_analysis.py.
 """
 
 import json
@@ -28,18 +28,19 @@ from fairlab.slbn.mesh import Mesh, Wire
 
 DATA = "sessions-data.json"
 
-# The sources of the agent and what it talks to, in the project's tree.
+# The sources of the agent, its library and its qdisc, in the project's tree.
 AGENT_SOURCES = ("sch_slbn", *(f"userspace/{name}" for name in ("common", "libslbn", "slbnd")))
 
-#: Octets of a data packet that are not the user's: IP, UDP and Ethernet.
+#: Headers of a data packet, in octets: IP, UDP and Ethernet.
 DATA_HEADERS = 28 + 14
 
 
 @dataclass(frozen=True)
 class Session:
-    """From which router, to a host behind which, from when to when [s], and what it asks for.
+    """A session: source and destination routers, times of join and leave [s], demand [bit/s].
 
-    CHANGES are later demands: (when, bit/s).  None: all that it can get; and for ever.
+    CHANGES are later demands: (when, bit/s).  A demand of None is unlimited; a LEAVE of None is
+    never.
     """
 
     source: str
@@ -52,7 +53,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Loss:
-    """All wires lose this part of the control packets, from when to when [s]."""
+    """All links lose a fraction PART of the control packets from BEGIN to END [s]."""
 
     begin: float
     end: float
@@ -61,35 +62,35 @@ class Loss:
 
 @dataclass(frozen=True)
 class Plan(Job["Told"]):
-    """What is to be run."""
+    """The plan of a run."""
 
     kind = "sessions"
 
     mesh: Mesh
     sessions: tuple[Session, ...]
     seconds: float
-    #: of the links; 0: the paper's own three integers
+    #: epoch of the links; 0: one ledger for ever, as in the paper
     epoch_ms: int = 1000
-    #: visits that a link remembers: more than there are sessions
+    #: entries of a link's memory: more than sessions
     visits: int = 4096
-    #: links hand out this part of a wire
+    #: capacity of links, as a fraction of their rate
     handed_out: float = 1.0
-    #: between two cycles of a session, at least [ms]
+    #: shortest pause between two cycles of a session [ms]
     pause_ms: float = 5.0
-    #: of a session's rate that its control packets may take, in per cent
+    #: control packets' part of a session's rate, in per cent
     control: float = 1.0
-    #: links on the longest path that a packet has room for
+    #: hop slots of a packet
     hops: int = 16
-    #: of a data packet, with IP's headers [octets]; 0: no data is sent
+    #: size of a data packet, with IP header [octets]; 0: no data
     packet: int = 0
     losses: tuple[Loss, ...] = ()
     #: agents that are killed: (when, router)
     deaths: tuple[tuple[float, str], ...] = ()
-    #: between two looks at queues [s]
+    #: interval of samples of queues [s]
     every: float = 0.05
 
     def capacity(self) -> dict[str, int]:
-        """What sessions can have of each link [bit/s]."""
+        """The capacity of each link [bit/s]."""
         return {link: round(self.handed_out * rate) for link, rate in self.mesh.rates.items()}
 
     # --- as a job -------------------------------------------------------------------------------
@@ -138,28 +139,28 @@ class Plan(Job["Told"]):
 
 @dataclass
 class Told:
-    """What came of a run, with times from its beginning [s]; sessions by their numbers."""
+    """The raw data of a run, with times from its start [s]; sessions by their numbers."""
 
     plan: Plan
-    #: when each was really asked for: (when, session, demand; None: all; 0: it left)
+    #: requests: (when, session, demand; None: unlimited; 0: leave)
     asked: list[tuple[float, int, int | None]] = field(default_factory=list)
-    #: (when, session, rate)
+    #: assigned rates: (when, session, rate)
     rates: list[tuple[float, int, int]] = field(default_factory=list)
     #: agents that were killed: (when, router)
     died: list[tuple[float, str]] = field(default_factory=list)
-    #: at the end, of each session that is there: rate, cycles, retries, round-trip [ns], hops
+    #: at the end, of each active session: rate, cycles, retries, round-trip time [ns], hops
     last: dict[int, tuple[int, int, int, int, int]] = field(default_factory=dict)
-    #: when queues were looked at
+    #: times of samples of queues
     times: list[float] = field(default_factory=list)
-    #: of each link, at these: octets of control packets so far, octets of data that wait
+    #: of each link, at these times: octets of control packets so far, backlog of data
     links: dict[str, dict[str, list[int]]] = field(default_factory=dict)
-    #: what slbnctl shows of each link at the end
+    #: slbnctl's counters of each link at the end
     counters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: data packets that were lost, by any queue
+    #: lost data packets
     lost: int = 0
-    #: data packets that were sent
+    #: sent data packets
     sent: int = 0
-    #: where the run ran
+    #: kernel, engine, tools
     environment: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -174,7 +175,7 @@ class Told:
 
 
 def build_programs(*more: str) -> None:
-    """What a run needs of the tree's own programs, and MORE targets."""
+    """Build the programs of the tree that a run needs, and MORE targets."""
     require_tree()
     engine.make(["tc-plugins", "tools", *more], ())
 
@@ -186,5 +187,5 @@ def require_virtual(engine: Engine) -> None:
 
 
 def read(directory: Path) -> Told:
-    """What came of it."""
+    """Read the raw data of a run."""
     return Told.from_json(json.loads((directory / DATA).read_text()))
