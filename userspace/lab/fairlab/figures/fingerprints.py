@@ -6,7 +6,7 @@ the stored one are run again.  A fingerprint covers:
 
 - the case as JSON, the seed, the version of the kernel;
 - the bytes of the files that the case declares (Runnable.sources()) and of EVERY_RUN;
-- the bytes of the study's module, and of those of its package that it imports, but for claims,
+- the bytes of the study's module, and of the studies' modules that it imports, but for claims,
   plots and texts of studies, so that these can be changed without a new run.
 
 Sources are hashed, not what was built from them: another compiler gives the same fingerprint.
@@ -30,6 +30,7 @@ from fairlab.net import host
 from fairlab.results import plots
 
 DIGITS = 16
+STUDIES = "fairlab.figures.studies."
 
 # The configuration of the kernel, and what a guest starts with.
 EVERY_RUN = ("userspace/vm/fairvm/uml.config", "userspace/vm/fairvm/guest-init")
@@ -73,8 +74,8 @@ def _is_presentation(node: ast.stmt) -> bool:
 
 
 @cache
-def _study_files(home: Path, package: str) -> tuple[Path, ...]:
-    """The module HOME, and the modules of PACKAGE that it imports, directly or not."""
+def _study_files(home: Path) -> tuple[Path, ...]:
+    """The module HOME, and the modules of the lab's studies that it imports, directly or not."""
     found: set[Path] = set()
     todo = [home]
     while todo:
@@ -83,15 +84,15 @@ def _study_files(home: Path, package: str) -> tuple[Path, ...]:
             continue
         found.add(path)
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(package):
-                todo.append(home.with_name(f"{node.module.removeprefix(package)}.py"))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(STUDIES):
+                name = str(node.module).removeprefix(STUDIES).replace(".", "/")
+                todo.append(Path(__file__).parent / "studies" / f"{name}.py")
     return tuple(sorted(found))
 
 
 def study_files(study: Study) -> tuple[Path, ...]:
     """The modules that define STUDY."""
-    package = type(study).__module__.rpartition(".")[0]
-    return _study_files(Path(inspect.getfile(type(study))), f"{package}.")
+    return _study_files(Path(inspect.getfile(type(study))))
 
 
 @cache
