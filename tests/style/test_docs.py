@@ -186,7 +186,7 @@ def test_prose_is_narrow(name: str) -> None:
     assert wide == []
 
 
-@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/figures.md"])
+@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/reproduce.md"])
 def test_study_example(name: str) -> None:
     """The study of one's own is accepted, as far as that goes without running it."""
     example = re.search(r"(?:^ {4}from .+\n)(?:(?: {4}.*)?\n)+", text_of(name), re.MULTILINE)
