@@ -205,9 +205,9 @@ class Failures(Recovery):
         "silent": "a link is cut: packets are rerouted without a Leave",
     }
     #: Two epochs, and a second for rates to settle [s].
-    heals = 3.0
+    recovers = 3.0
     #: A source sends Leave at the end of its cycle, and gives up after ten tries, two seconds.
-    heals_told = 5.0
+    recovers_late = 5.0
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count = self.quick_count if quick else self.count
@@ -238,9 +238,9 @@ class Failures(Recovery):
         paper = [self.healed(data, what, "slbn-paper") for what in self.titles]
         found = []
         for what, text, limit in (
-            ("dead", "Rates recover from failed sessions", self.heals),
-            ("silent", "Rates recover after rerouting without a Leave", self.heals),
-            ("told", "Rates recover later if Leaves on the old path are lost", self.heals_told),
+            ("dead", "Rates recover from failed sessions", self.recovers),
+            ("silent", "Rates recover after rerouting without a Leave", self.recovers),
+            ("told", "Rates recover later if Leaves on the old path are lost", self.recovers_late),
         ):
             value = self.healed(data, what, "slbn")
             found.append(

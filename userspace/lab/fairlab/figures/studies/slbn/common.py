@@ -32,9 +32,9 @@ def longest_ms(mesh: Mesh) -> float:
     return max(mesh.round_trip_us(a, b) for a, b in pairs) / 1000
 
 
-def numbers_of(told: Told) -> Numbers:
+def numbers_of(run: Told) -> Numbers:
     """The stored numbers of a run."""
-    line, end = Line(told), told.plan.seconds
+    line, end = Line(run), run.plan.seconds
     times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
     seen = [line.errors(when) for when in times]
     settled = line.settled(line.last_change, end)
@@ -44,10 +44,10 @@ def numbers_of(told: Told) -> Numbers:
         "sources": [summary(errors.sessions) for errors in seen],
         "links": [summary(errors.links) for errors in seen],
         "waiting": [errors.waiting for errors in seen],
-        "sessions": len(told.last),
+        "sessions": len(run.last),
         "last_change": round(line.last_change, 4),
         "settled": None if settled is None else round(settled, 4),
-        "longest_ms": round(longest_ms(told.plan.mesh), 2),
+        "longest_ms": round(longest_ms(run.plan.mesh), 2),
         "bits_off": round(line.bits_off, 2),
         "part_off": line.part_off,
         "bits_over": line.bits_over,
@@ -56,7 +56,7 @@ def numbers_of(told: Told) -> Numbers:
         "link_control": round(max(part for _, part in peaks), 5),
         "queue": [[round(when, 3), round(longest, 3)] for when, longest in queues],
         "rate": round(statistics.fmean(rate for rate, _ in line.rest.values())),
-        "sent": told.sent,
+        "sent": run.sent,
     }
 
 
