@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A domain: routers with slbn on their links, slbnd on some of them, and wires that do harm.
+"""A domain: routers with slbn on their links, slbnd on some of them, and wires with impairments.
 
-A link is a device that leads from one router to the next, and is named after both: `x-y`. What
-leaves by it crosses a namespace of its own, in which its wire is the device of that name; whatever
-netem can do to packets is done to them there, behind one router's qdisc and before the next one's
-hook, as on a real wire. Nodes have one address of each kind, and reach each other by the shortest
-paths. Where a router leads to a host it is an edge; hosts themselves are ordinary.
+A link `x-y` is a device from router x to router y. Its packets cross the namespace "wires", where
+the device of that name can have a netem qdisc: impairments happen behind one router's qdisc and
+before the next one's ingress hook, as on a real wire. Nodes have an IPv4 and an IPv6 address, and
+use shortest paths. Links to hosts are edge links; hosts run neither slbn nor slbnd.
 
-The rates that sessions should have are exact (fair.py). When nothing but an epoch's end can heal a
-fault, time is counted in epochs, as the tags of the links' ledgers tell it: a clock that jumps does
-not matter.
+Assigned rates are compared with the max-min reference (fair.py). Recovery is measured in epochs,
+counted by the ledger tags of the links, and thus does not depend on the clock.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from tests.kernel.slbn_tap import attach, state_of
 from tests.kernel.slbn_wire import State
 from tests.kernel.slbnd import Agent, libslbn
 
-#: How agents work here: sessions rest a little longer, so that a slow machine can look after all.
+#: Options of agents: longer pauses than by default, for slow machines.
 AGENTS = ("--pause", "20ms", "--control", "0.5%")
 
 
@@ -50,15 +48,15 @@ def devices(path: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Plan:
-    """The nodes; what each link can carry, bit/s; which paths are longer than others."""
+    """A topology: capacities of links [bit/s], agents, hosts, and lengths of links."""
 
     links: Mapping[str, int]
     agents: Sequence[str]
     hosts: Sequence[str] = ()
     lengths: Mapping[str, int] = field(default_factory=dict)
-    #: Of links.
+    #: By link.
     keys: Mapping[str, bytes] = field(default_factory=dict)
-    #: Of agents.
+    #: By agent.
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -73,19 +71,19 @@ class Plan:
         return link.split("-")[1] in self.hosts
 
     def paths(self, source: str, down: frozenset[str] = frozenset()) -> dict[str, list[str]]:
-        """The shortest ones from a node to all others, without the links that are down."""
-        found: dict[str, list[str]] = {}
+        """Shortest paths from a node to all others, without the links that are down."""
+        paths: dict[str, list[str]] = {}
         waiting = [(0, [source])]
         while waiting:
             length, path = heapq.heappop(waiting)
-            if path[-1] in found:
+            if path[-1] in paths:
                 continue
-            found[path[-1]] = path
+            paths[path[-1]] = path
             for link in self.links.keys() - down:
                 here, there = link.split("-")
                 if here == path[-1]:
                     heapq.heappush(waiting, (length + self.length(link), [*path, there]))
-        return found
+        return paths
 
     def length(self, link: str) -> int:
         back = "-".join(reversed(link.split("-")))
@@ -94,7 +92,7 @@ class Plan:
 
 @dataclass(eq=False)
 class Session:
-    """From a node with an agent; a demand of 0 is without limit."""
+    """A session from a node with an agent; demand in bit/s, 0: unlimited."""
 
     source: str
     destination: str
@@ -106,20 +104,20 @@ class Session:
 
 @dataclass
 class Domain:
-    """What there is of it."""
+    """A running domain."""
 
     plan: Plan
     nodes: dict[str, Namespace]
     directory: Path
-    #: What its links can carry now.
+    #: Current capacities of its links [bit/s].
     capacities: dict[str, int]
-    #: Of each link: a socket in its namespace, and its device's number.
+    #: By link: a socket in its namespace, and its device's index.
     places: dict[str, tuple[Rtnetlink, int]]
     agents: dict[str, Agent] = field(default_factory=dict)
     clients: dict[str, libslbn.Connection] = field(default_factory=dict)
     sessions: list[Session] = field(default_factory=list)
     down: frozenset[str] = frozenset()
-    #: From each node: how to go to an address.
+    #: By node: route to each address.
     routes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     # --- links
@@ -129,12 +127,12 @@ class Domain:
         return self.nodes["wires"]
 
     def attach(self, *links: str, **given: Any) -> None:
-        """Make devices links, or change what is given."""
+        """Attach slbn to devices, or change its options."""
         for link in links:
             attach(*self.places[link], **given)
 
-    def begin(self, link: str) -> None:
-        """As it is from the beginning."""
+    def attach_initial(self, link: str) -> None:
+        """Attach slbn with the options of the plan."""
         given: dict[str, Any] = {"rate": self.capacities[link], "edge": int(self.plan.edge(link))}
         if link in self.plan.keys:
             given["key"] = self.plan.keys[link]
@@ -144,8 +142,8 @@ class Domain:
         netlink, index = self.places[link]
         netlink.change_qdisc(index, 0, TC_H_ROOT, b"", kind=RTM_DELQDISC)
 
-    def carry(self, rates: Mapping[str, int]) -> None:
-        """What links can carry from now on."""
+    def set_capacities(self, rates: Mapping[str, int]) -> None:
+        """Change the capacities of links [bit/s]."""
         for link, rate in rates.items():
             self.capacities[link] = rate
             self.attach(link, rate=rate)
@@ -157,10 +155,10 @@ class Domain:
         return {link: self.state(link) for link in self.places if link in self.capacities}
 
     @contextlib.contextmanager
-    def harm(self, what: str, *links: str) -> Iterator[None]:
-        """What netem does to packets on these wires, or on all, meanwhile."""
+    def impaired(self, netem: str, *links: str) -> Iterator[None]:
+        """With netem on these wires, or on all."""
         chosen = links or tuple(self.plan.links)
-        self.tc(self.wires, [f"qdisc replace dev {link} root netem {what}" for link in chosen])
+        self.tc(self.wires, [f"qdisc replace dev {link} root netem {netem}" for link in chosen])
         try:
             yield
         finally:
@@ -168,14 +166,14 @@ class Domain:
 
     @staticmethod
     def tc(node: Namespace, commands: Sequence[str]) -> None:
-        """Without the first word, in one process."""
+        """Run tc commands in one process."""
         program = ["tc", "-n", node.name, "-batch", "-"]
         subprocess.run(program, input="\n".join(commands), text=True, check=True)
 
     # --- paths
 
     def route(self) -> None:
-        """Let all packets go the shortest way that is up."""
+        """Update all routes to the shortest paths that are up."""
         for source in self.plan.nodes:
             if source in self.plan.hosts:
                 continue
@@ -195,7 +193,7 @@ class Domain:
             session.path = self.path(session.source, session.destination)
 
     def toward(self, here: str, there: str, following: str, six: bool) -> tuple[str, str]:
-        """Where a packet wants to go, and how it does."""
+        """A destination address, and its route by the next hop `following`."""
         hop = link_local(self.plan, following) if six else self.plan.address(following, six)
         way = f"via {hop} dev {following} onlink src {self.plan.address(here, six)}"
         return self.plan.address(there, six), way
@@ -205,7 +203,7 @@ class Domain:
 
     @contextlib.contextmanager
     def broken(self, *links: str) -> Iterator[None]:
-        """These are down, and packets go another way if there is one, meanwhile."""
+        """With these links down, and packets rerouted if possible."""
         pairs = {frozenset(link.split("-")) for link in links}
         ends = [tuple(pair)[::order] for pair in pairs for order in (1, -1)]
 
@@ -221,7 +219,7 @@ class Domain:
         finally:
             put("up")
             for here, there in ends:
-                # Devices forget it while they are down.
+                # Devices lose it while they are down.
                 own = f"{link_local(self.plan, here)}/64"
                 ip([f"addr replace {own} dev {there} nodad"], self.nodes[here])
             self.down = frozenset()
@@ -239,24 +237,26 @@ class Domain:
     def leave(self, *sessions: Session) -> None:
         for each in sessions:
             self.clients[each.source].leave(each.number)
-        gone = set(sessions)
-        self.sessions = [each for each in self.sessions if each not in gone]
+        ended = set(sessions)
+        self.sessions = [each for each in self.sessions if each not in ended]
 
-    def told(self) -> dict[Session, libslbn.Session]:
-        """What the agents tell of the sessions that there are."""
+    def reported(self) -> dict[Session, libslbn.Session]:
+        """The state of all sessions, as their agents report it."""
         listed = {
-            (node, said.id): said for node, client in self.clients.items() for said in client.list()
+            (node, state.id): state
+            for node, client in self.clients.items()
+            for state in client.list()
         }
         return {each: listed[each.source, each.number] for each in self.sessions}
 
-    def exact(self) -> dict[Session, Fraction]:
+    def reference(self) -> dict[Session, Fraction]:
         return max_min(self.capacities, self.sessions)
 
-    def wrong(self, exact: Mapping[Session, Fraction]) -> dict[Session, Fraction]:
-        """By how much rates are wrong, bit/s, but for what integers leave over."""
-        bounds = remainders(exact)
-        off = {each: abs(said.rate - exact[each]) for each, said in self.told().items()}
-        return {each: by for each, by in off.items() if by > bounds[each]}
+    def errors(self, reference: Mapping[Session, Fraction]) -> dict[Session, Fraction]:
+        """Errors of assigned rates above rounding [bit/s]."""
+        bounds = remainders(reference)
+        errors = {each: abs(said.rate - reference[each]) for each, said in self.reported().items()}
+        return {each: by for each, by in errors.items() if by > bounds[each]}
 
     def crossing(self, link: str) -> int:
         return sum(link in each.path for each in self.sessions)
@@ -270,74 +270,75 @@ class Domain:
         self.clients[node] = made.connect()
 
     def kill(self, node: str) -> list[Session]:
-        """It has no time to say anything; the sessions that it had are no more."""
+        """Kill an agent without Leaves; returns its sessions, which have ended."""
         assert self.agents.pop(node).end(signal.SIGKILL) == -signal.SIGKILL
         self.clients.pop(node).close()
-        gone = [each for each in self.sessions if each.source == node]
+        ended = [each for each in self.sessions if each.source == node]
         self.sessions = [each for each in self.sessions if each.source != node]
-        return gone
+        return ended
 
-    # --- what comes of it
+    # --- convergence
 
-    def come_to_rest(self, since: Mapping[str, State] | None = None) -> int:
-        """Wait until all rates are exact, and see that they stay so.
+    def settle(self, since: Mapping[str, State] | None = None) -> int:
+        """Wait until all assigned rates equal the max-min reference, and check that they stay so.
 
-        Whatever is wrong in a link's books is gone two epochs later, so nothing may be there then
-        that does not belong there.  Return how many epochs of a link have ended since then, at
-        most.
+        Errors in a link's ledgers disappear within two epochs: after that the link may not count
+        sessions that do not cross it. Returns the largest number of epochs of a link since then.
         """
         since = since or self.states()
-        exact = self.exact()
+        reference = self.reference()
         counted = {link: self.crossing(link) for link in since}
-        off: dict[Session, Fraction] = {}
+        errors: dict[Session, Fraction] = {}
         epochs = 0
 
-        def right() -> bool:
-            nonlocal epochs, off
+        def is_settled() -> bool:
+            nonlocal epochs, errors
             began = time.monotonic()
             states = {link: self.state(link) for link in since}
             for link, state in states.items():
-                ended = pages(since[link], state)
+                ended = epochs_between(since[link], state)
                 epochs = max(epochs, ended)
-                there = state.N + state.previous_N
-                assert ended < 2 or there <= counted[link], (link, ended, there, counted[link])
-            off = self.wrong(exact)
-            # Agents need the machine, too.
+                count = state.N + state.previous_N
+                assert ended < 2 or count <= counted[link], (link, ended, count, counted[link])
+            errors = self.errors(reference)
+            # Leave half of the CPU time to the agents.
             time.sleep(time.monotonic() - began)
-            return not off and all(
+            return not errors and all(
                 state.N + state.previous_N == counted[link] for link, state in states.items()
             )
 
         try:
-            wait_for(right)
+            wait_for(is_settled)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {epochs} epochs; wrong by {off}") from None
+            raise AssertionError(f"{error}; {epochs} epochs; errors: {errors}") from None
         needed = epochs
-        then = self.told()
+        then = self.reported()
         wait_for(
-            lambda: all(said.cycles > then[each].cycles + 5 for each, said in self.told().items())
+            lambda: all(
+                said.cycles > then[each].cycles + 5 for each, said in self.reported().items()
+            )
         )
-        assert right(), off
+        assert is_settled(), errors
         return needed
 
     def deviation(self, epochs: int) -> float:
-        """How wrong rates are at worst in so many epochs, relatively."""
-        exact = self.exact()
+        """Largest relative error of an assigned rate during some epochs."""
+        reference = self.reference()
         since = self.states()
         worst = Fraction(0)
 
         def over() -> bool:
             nonlocal worst
-            wrong = self.wrong(exact)
-            worst = max([worst, *(by / exact[each] for each, by in wrong.items())])
-            return any(pages(since[link], self.state(link)) >= epochs for link in since)
+            errors = self.errors(reference)
+            worst = max([worst, *(by / reference[each] for each, by in errors.items())])
+            return any(epochs_between(since[link], self.state(link)) >= epochs for link in since)
 
         wait_for(over)
         return float(worst)
 
 
-def pages(before: State, now: State) -> int:
-    """Epochs that have ended since then, as a link's tags tell."""
+def epochs_between(before: State, now: State) -> int:
+    """Epochs that have ended, by the ledger tags of a link."""
     return (now.tag - before.tag) % 0xFFFF
 
 
@@ -348,7 +349,7 @@ _domains = itertools.count()
 def domain(
     plan: Plan, directory: Path, prepare: Callable[[Domain], None] = lambda _: None
 ) -> Iterator[Domain]:
-    """All of it; what is prepared is there before agents are."""
+    """A running domain; `prepare` runs before the agents start."""
     number = next(_domains)
     names = {name: Namespace(f"d{number}{name}") for name in [*plan.nodes, "wires"]}
     wires = names["wires"].name
@@ -358,7 +359,7 @@ def domain(
     for link in plan.links:
         here, there = link.split("-")
         back = f"{there}-{here}"
-        # What leaves by x-y comes in at the wires by y-x: that is where x is.
+        # Packets from x to y enter "wires" by the device y-x, the peer of x's device.
         where = f"netns {names[here].name} type veth peer name {back} netns {wires}"
         commands.append(f"link add name {there} {where}")
         own = f"{link_local(plan, here)}/64"
@@ -374,7 +375,7 @@ def domain(
     with contextlib.ExitStack() as stack:
         stack.callback(ip, [f"netns del {each.name}" for each in names.values()])
         ip(commands)
-        for name, orders in inside.items():
+        for name, commands_inside in inside.items():
             with names[name].entered():
                 Path("/proc/sys/net/ipv6/conf/default/dad_transmits").write_text("0")
                 if name == "wires":
@@ -382,7 +383,7 @@ def domain(
                 else:
                     for file in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
                         (Path("/proc/sys/net") / file).write_text("1")
-            ip(orders, names[name])
+            ip(commands_inside, names[name])
         Domain.tc(names["wires"], redirections)
         places = {}
         for node in plan.nodes:
@@ -398,7 +399,7 @@ def domain(
         made = Domain(plan, names, directory, managed, places)
         made.route()
         for link in managed:
-            made.begin(link)
+            made.attach_initial(link)
         for host in plan.hosts:
             (link,) = (link for link in plan.links if link.startswith(f"{host}-"))
             ways = [made.toward(host, host, link.split("-")[1], six)[1] for six in (False, True)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd's rate enforcement in a network namespace (enforce_try.c), and the qdiscs that it supports."""
+"""slbnd's rate enforcement in a network namespace (enforce_try.c), and qdiscs for it."""
 
 from __future__ import annotations
 

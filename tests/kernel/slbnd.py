@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd in a network namespace, as tests start, ask and end it.
-
-It has the rights that its unit gives it, and no others.
-"""
+"""slbnd in a network namespace, with the capabilities of its systemd unit only."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ UNIT = (TOP / "userspace/slbnd/slbnd.service.in").read_text()
 __all__ = ["SLBNCTL", "SLBND", "Agent", "agent", "libslbn"]
 
 
-def rights(groups: list[str]) -> list[str]:
-    """What takes all other rights away.  It is in the group that may connect."""
+def confined(groups: list[str]) -> list[str]:
+    """A command prefix that drops all other capabilities, and sets the groups."""
     (line,) = re.findall(r"^CapabilityBoundingSet=(.*)$", UNIT, re.MULTILINE)
     kept = ",".join(name.lower().replace("cap_", "+") for name in line.split())
     words = [f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs"]
@@ -35,7 +32,7 @@ def rights(groups: list[str]) -> list[str]:
 
 
 class Agent:
-    """slbnd in a namespace."""
+    """A running slbnd in a network namespace."""
 
     def __init__(self, where: Namespace, directory: Path, *options: str) -> None:
         self.where = where
@@ -43,7 +40,7 @@ class Agent:
         if "--config" not in options:
             options = ("--config", "/dev/null", *options)
         groups = [options[n + 1] for n, word in enumerate(options) if word == "--group"]
-        command = [*rights(groups), str(SLBND), "--socket", self.socket, *options]
+        command = [*confined(groups), str(SLBND), "--socket", self.socket, *options]
         self.process = subprocess.Popen(["ip", "netns", "exec", where.name, *command])
         wait_for(self.answers)
 
@@ -70,7 +67,7 @@ class Agent:
         return done
 
     def follow(self, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
-        """slbnctl in the agent's namespace, going on until it is interrupted."""
+        """Start slbnctl in the agent's namespace, with a command that runs until interrupted."""
         command = ["ip", "netns", "exec", self.where.name, str(SLBNCTL), "--socket", self.socket]
         return subprocess.Popen(
             [*command, *words], stdout=stdout, stderr=subprocess.PIPE, text=True

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows are held to their rates where they leave: by slbnd's BPF program with fq behind it, or by
-classes of htb.
+"""Rate enforcement: pacing by slbnd's BPF program and fq, or rate limits by htb classes.
 
     node 0 ---- node 1 ---- node 2
                      e1: fq or htb, at the root or below slbn
 
-The program is run on single packets too, by the kernel's own means, so that what it notes of them
-can be told exactly.
+The program is also run on single packets (BPF_PROG_TEST_RUN), to check its state exactly.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from tests.kernel.net import Namespace, wait_for
 from tests.kernel.senders import BURST, Traffic, close_to, sender
 from tests.kernel.slbn import MEGA, Chain, chain
 
-#: What the program may say of a packet.
+#: Return values of the program.
 PASS, DROP = -1, 2
 
 #: ENFORCE_QUEUE [ns]; ENFORCE_FLOWS
@@ -56,7 +54,7 @@ def net() -> Iterator[Chain]:
 
 @pytest.fixture(scope="module")
 def alone(enforce_try: str) -> Iterator[Enforcer]:
-    """The program alone; nothing is sent."""
+    """The program on a device without traffic."""
     with chain(1) as net:
         net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
         with enforcer(net.nodes[0], enforce_try) as made:
@@ -107,7 +105,7 @@ PLAIN6 = ETHERNET + V6 + v6(TCP, ports())
 TAG = b"\x81\x00\x00\x05"
 OUTER_TAG = b"\x88\xa8\x00\x06"
 
-#: Packets and the session of all fields that each belongs to; None: none.
+#: Packets, and the session with all fields that each matches; None: no session.
 SHAPES = {
     "IPv4": (PLAIN4, full()),
     "IPv4 UDP": (ETHERNET + V4 + v4(UDP, ports()), full(UDP)),
@@ -149,7 +147,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_packet_belongs_to_its_session(alone: Enforcer, name: str) -> None:
+def test_packet_matches_its_session(alone: Enforcer, name: str) -> None:
     packet, expected = SHAPES[name]
     sessions = [full(p, six) for p in (TCP, UDP, SCTP, ICMP) for six in (False, True)]
     for session in sessions:
@@ -162,7 +160,7 @@ def test_a_packet_belongs_to_its_session(alone: Enforcer, name: str) -> None:
     assert (counted, used) == (({expected}, [len(packet)]) if expected else (set(), []))
 
 
-def test_later_fragments_belong_to_who_asks_for_no_ports(alone: Enforcer) -> None:
+def test_later_fragments_match_sessions_without_ports(alone: Enforcer) -> None:
     packets = [ETHERNET + V4 + v4(UDP, ports(), fragment=0x0100)]
     packets.append(ETHERNET + V6 + v6(FRAGMENT, fragment6(UDP, 0x101) + ports()))
     sessions = [Flow(DESTINATION4, protocol=UDP), Flow(DESTINATION6, protocol=UDP)]
@@ -173,7 +171,7 @@ def test_later_fragments_belong_to_who_asks_for_no_ports(alone: Enforcer) -> Non
         alone.remove(session)
 
 
-def test_who_says_the_most_has_the_packet(alone: Enforcer) -> None:
+def test_most_specific_session_matches(alone: Enforcer) -> None:
     fields = {"source": SOURCE4, "protocol": TCP, "sport": 1000, "dport": 80}
     known = [
         *("source protocol sport dport", "source sport dport", "source protocol dport"),
@@ -182,8 +180,8 @@ def test_who_says_the_most_has_the_packet(alone: Enforcer) -> None:
         *("source", "dport", "sport", "protocol", ""),
     ]
     sessions = [
-        Flow(DESTINATION4, **{name: fields[name] for name in said.split()})  # type: ignore[arg-type]
-        for said in known
+        Flow(DESTINATION4, **{name: fields[name] for name in names.split()})  # type: ignore[arg-type]
+        for names in known
     ]
     assert len(set(sessions)) == 16
     for session in random.Random(1).sample(sessions, len(sessions)):
@@ -196,7 +194,7 @@ def test_who_says_the_most_has_the_packet(alone: Enforcer) -> None:
     assert alone.ask(f"read {sessions[0]}") == ["unknown"]
 
 
-def test_others_are_not_touched(alone: Enforcer) -> None:
+def test_other_packets_pass(alone: Enforcer) -> None:
     session = Flow(DESTINATION4, SOURCE4, UDP)
     alone.set(session, 1)
     control = ETHERNET + V4 + v4(UDP, ports(49470, 49470))
@@ -215,7 +213,7 @@ def test_others_are_not_touched(alone: Enforcer) -> None:
 
 
 @pytest.mark.parametrize("name", ["IPv4", "IPv4 tag", "IPv4 tags", "IPv6", "IPv6 UDP tag"])
-def test_the_departure_is_in_the_packet(alone: Enforcer, name: str) -> None:
+def test_departure_time_is_set(alone: Enforcer, name: str) -> None:
     packet, session = SHAPES[name]
     assert session
     alone.set(session, MEGA)
@@ -227,17 +225,17 @@ def test_the_departure_is_in_the_packet(alone: Enforcer, name: str) -> None:
 
 
 @pytest.mark.parametrize("rate", [3 * 10**9, 7 * 10**9 + 1, 10**9 // 7, 10 * MEGA + 1])
-def test_departures_are_exact(alone: Enforcer, rate: int) -> None:
-    """What divisions leave over is not lost."""
+def test_departure_times_are_exact(alone: Enforcer, rate: int) -> None:
+    """Remainders of divisions accumulate."""
     session = full()
     length, times = 30_011 if rate > 10**9 else 311, 100
-    took = length * 8 * 10**9 / rate
-    assert times * took < QUEUE / 2
+    duration = length * 8 * 10**9 / rate
+    assert times * duration < QUEUE / 2
 
     def exact() -> bool:
-        # So far ahead that it need not be quick.
+        # Start 50 ms ahead, so that a slow machine does not matter.
         alone.set(session, rate)
-        alone.run(PLAIN4, length, int(QUEUE / 2 / took))
+        alone.run(PLAIN4, length, int(QUEUE / 2 / duration))
         first = alone.read(session)
         alone.run(PLAIN4, length, times)
         then = alone.read(session)
@@ -250,7 +248,7 @@ def test_departures_are_exact(alone: Enforcer, rate: int) -> None:
     wait_for(exact)
 
 
-def test_what_is_left_over_is_not_for_another_rate(alone: Enforcer) -> None:
+def test_remainder_is_reset_by_lower_rate(alone: Enforcer) -> None:
     session = full()
 
     def exact() -> bool:
@@ -269,31 +267,31 @@ def test_what_is_left_over_is_not_for_another_rate(alone: Enforcer) -> None:
 
 
 def test_slow_and_fast(alone: Enforcer) -> None:
-    """From 1 bit/s to 1 Tbit/s, and back, at once."""
+    """Changes between 1 bit/s and 1 Tbit/s apply at once."""
     session = full()
     alone.set(session, 1)
     assert alone.run(PLAIN4, 65000) == (PASS, 0)
     assert alone.run(PLAIN4, 65000)[0] == DROP
-    # At this rate it would have left more than half an hour later.
+    # At 1 bit/s it would leave more than half an hour later.
     alone.set(session, 10**12)
     before = alone.read(session)
     assert alone.run(PLAIN4, 65000, 100)[0] == PASS
     use = alone.read(session)
     assert (use.packets, use.drops) == (101, 1), use
     assert before.departure < use.departure <= use.last
-    # 250 ms for each: one goes, by what has been saved, or waits; no other does.
+    # 250 ms each: one passes by its burst, or waits; the others are dropped.
     alone.set(session, 65000 * 8 * 4)
     alone.run(PLAIN4, 65000, 10)
     after = alone.read(session)
     assert 101 <= after.packets <= 102 and after.drops >= 10
-    # Not held, but counted.
+    # Unlimited, but counted.
     alone.set(session, 0)
     assert alone.run(PLAIN4, 65000, 100)[0] == PASS
     assert alone.read(session).packets == after.packets + 100
     alone.remove(session)
 
 
-def test_a_pause_saves_no_more_than_the_burst(alone: Enforcer) -> None:
+def test_burst_after_pause_is_limited(alone: Enforcer) -> None:
     session = full()
     alone.set(session, MEGA)
     alone.run(PLAIN4, 125)
@@ -301,7 +299,7 @@ def test_a_pause_saves_no_more_than_the_burst(alone: Enforcer) -> None:
     verdict, departure = alone.run(PLAIN4, 125)
     use = alone.read(session)
     assert (verdict, departure, use.departure) == (PASS, 0, use.last - BURST)
-    # A millisecond each; the first is ahead.
+    # 1 ms each; the first is sent as a burst.
     time.sleep(0.1)
     verdict, departure = alone.run(PLAIN4, 125, 51)
     use = alone.read(session)
@@ -310,7 +308,7 @@ def test_a_pause_saves_no_more_than_the_burst(alone: Enforcer) -> None:
     alone.remove(session)
 
 
-def test_malformed_packets_harm_nobody(alone: Enforcer) -> None:
+def test_malformed_packets(alone: Enforcer) -> None:
     chance = random.Random(3)
     sessions = [full(), full(six=True), Flow(DESTINATION4), Flow(DESTINATION6)]
     for session in sessions:
@@ -325,7 +323,7 @@ def test_malformed_packets_harm_nobody(alone: Enforcer) -> None:
             del packet[chance.randrange(14, len(packet)) :]
         lines.append(f"run 1 0 {packet.hex()}")
     verdicts = [int(answer.split()[0]) for answer in alone.ask(*lines)]
-    # The kernel does not run it on all that is too short.
+    # The kernel refuses to run it on packets that are too short.
     assert set(verdicts) <= {PASS, DROP, -22}
     ran = len([verdict for verdict in verdicts if verdict != -22])
     counted = sum(alone.read(s).packets + alone.read(s).drops for s in sessions)
@@ -334,7 +332,7 @@ def test_malformed_packets_harm_nobody(alone: Enforcer) -> None:
         alone.remove(session)
 
 
-def test_a_full_table_is_said_and_room_comes_back(alone: Enforcer) -> None:
+def test_full_table_and_reuse(alone: Enforcer) -> None:
     assert alone.ask(f"fill {FLOWS + 1} 1000") == [f"{FLOWS} -28"]
     known, another = Flow("10.0.0.0"), Flow(DESTINATION6)
     alone.set(known, 2000)
@@ -350,7 +348,7 @@ def test_a_full_table_is_said_and_room_comes_back(alone: Enforcer) -> None:
 
 
 def attached(where: Namespace, device: str) -> tuple[str, str]:
-    """All that tc shows of a device's qdiscs and filters."""
+    """Output of tc on a device's qdiscs and filters."""
     filters = "".join(
         where.sh(f"tc filter show dev {device} {hook}").stdout for hook in ("ingress", "egress")
     )
@@ -370,8 +368,8 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
     ],
     ids=["noqueue", "pfifo", "slbn", "ingress"],
 )
-def test_a_device_that_will_not_do(net: Chain, enforce_try: str, setup: str, says: str) -> None:
-    """The other one, which would do, is not touched either."""
+def test_unsuitable_device_is_refused(net: Chain, enforce_try: str, setup: str, says: str) -> None:
+    """The suitable device is not changed either."""
     node = net.nodes[1]
     node.sh("tc qdisc add dev w0 root fq")
     if setup:
@@ -387,7 +385,7 @@ def test_a_device_that_will_not_do(net: Chain, enforce_try: str, setup: str, say
 
 
 @pytest.mark.parametrize("setup", [fq_at_root, fq_below_slbn])
-def test_closing_leaves_a_device_as_it_was(net: Chain, enforce_try: str, setup: Setup) -> None:
+def test_close_restores_device(net: Chain, enforce_try: str, setup: Setup) -> None:
     node = net.nodes[1]
     setup(net)
     before = attached(node, "e1")
@@ -396,7 +394,7 @@ def test_closing_leaves_a_device_as_it_was(net: Chain, enforce_try: str, setup: 
         assert "slbnd_rates" in attached(node, "e1")[1]
         made.close()
         assert attached(node, "e1") == before
-    # A clsact that was there stays, and so do filters in it.
+    # An existing clsact remains, and so do its filters.
     node.sh("tc qdisc add dev e1 clsact")
     with enforcer(node, enforce_try) as made:
         empty = attached(node, "e1")
@@ -409,7 +407,7 @@ def test_closing_leaves_a_device_as_it_was(net: Chain, enforce_try: str, setup: 
         made.open("e1")
         made.close()
         assert attached(node, "e1") == others
-    # One that is ours stays if somebody else uses it by then.
+    # Our clsact remains if another program uses it.
     node.sh("tc qdisc del dev e1 clsact")
     with enforcer(node, enforce_try) as made:
         made.open("e1")
@@ -420,7 +418,7 @@ def test_closing_leaves_a_device_as_it_was(net: Chain, enforce_try: str, setup: 
 
 
 @pytest.mark.parametrize("theirs", [False, True])
-def test_a_successor_takes_over(net: Chain, enforce_try: str, theirs: bool) -> None:
+def test_takeover_after_crash(net: Chain, enforce_try: str, theirs: bool) -> None:
     node = net.nodes[1]
     fq_at_root(net)
     if theirs:
@@ -432,7 +430,7 @@ def test_a_successor_takes_over(net: Chain, enforce_try: str, theirs: bool) -> N
         first.set(session, MEGA)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-    # What it has left goes on.
+    # Its program continues.
     left = attached(node, "e1")
     assert left != before
     with enforcer(node, enforce_try) as second:
@@ -444,7 +442,7 @@ def test_a_successor_takes_over(net: Chain, enforce_try: str, theirs: bool) -> N
     assert attached(node, "e1") == before
 
 
-def test_another_filter_at_our_place_is_respected(net: Chain, enforce_try: str) -> None:
+def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> None:
     node = net.nodes[1]
     fq_at_root(net)
     node.sh("tc qdisc add dev e1 clsact")
@@ -455,7 +453,7 @@ def test_another_filter_at_our_place_is_respected(net: Chain, enforce_try: str) 
     assert attached(node, "e1") == before
 
 
-def test_which_capabilities_it_needs(net: Chain, enforce_try: str) -> None:
+def test_required_capabilities(net: Chain, enforce_try: str) -> None:
     fq_at_root(net)
     few = "setpriv --bounding-set -all,+net_admin"
     with enforcer(net.nodes[1], enforce_try, f"{few},+bpf") as made:
@@ -465,7 +463,7 @@ def test_which_capabilities_it_needs(net: Chain, enforce_try: str) -> None:
     with enforcer(net.nodes[1], enforce_try, few) as made:
         [answer] = made.ask("open e1")
         assert "it needs CAP_BPF and CAP_NET_ADMIN" in answer
-        # What it says can be done instead can be done.
+        # The suggested command works.
         remedy = answer.split("htb works without BPF: tc ")[1]
         assert remedy == "qdisc replace dev e1 root htb"
         net.tc(1, remedy)
@@ -489,7 +487,9 @@ def test_which_capabilities_it_needs(net: Chain, enforce_try: str) -> None:
         (htb_below_slbn, 0, True),
     ],
 )
-def test_a_flood_is_held(net: Chain, enforce_try: str, setup: Setup, start: int, six: bool) -> None:
+def test_flood_is_limited(
+    net: Chain, enforce_try: str, setup: Setup, start: int, six: bool
+) -> None:
     setup(net)
     rate = 6 * MEGA
     flood = sender(net, start, 2, six, udp=2 * rate)
@@ -500,13 +500,13 @@ def test_a_flood_is_held(net: Chain, enforce_try: str, setup: Setup, start: int,
         traffic.settle()
         [seen] = traffic.run(2)
         assert close_to(seen, rate, 0.01), seen
-        # It waits as long as it may, and no longer.
+        # Packets wait for 100 ms, but not longer.
         waits = sorted(flood.delays)
         assert 0.9 * QUEUE < waits[len(waits) // 20] <= waits[-len(waits) // 20] < 1.05 * QUEUE
         use = made.read(flood.session)
         assert use.drops > 0 and use.bytes == use.packets * flood.on_wire
         assert close_to(use.bytes, flood.received, 0.05)
-        # So that what it has in fq can leave.
+        # Packets in fq can leave.
         made.close()
 
 
@@ -517,9 +517,9 @@ def test_a_flood_is_held(net: Chain, enforce_try: str, setup: Setup, start: int,
 def test_many_flows_each_at_its_rate(
     net: Chain, enforce_try: str, setup: Setup, start: int
 ) -> None:
-    """TCP in large segments, UDP, both kinds of IP; and some that nobody holds."""
+    """TCP with GSO, UDP, IPv4 and IPv6; and a flow without a session."""
     setup(net)
-    held = [
+    limited = [
         (sender(net, start, 2, six, udp), rate)
         for six, udp, rate in (
             (False, 0, 1 * MEGA),
@@ -532,18 +532,18 @@ def test_many_flows_each_at_its_rate(
     free = sender(net, start, 2, udp=5 * MEGA)
     with enforcer(net.nodes[1], enforce_try) as made:
         made.open("e1")
-        for flow, rate in held:
+        for flow, rate in limited:
             made.set(flow.session, rate)
-        traffic = Traffic(*(flow for flow, _ in held), free)
+        traffic = Traffic(*(flow for flow, _ in limited), free)
         traffic.settle()
-        traffic.comes_to(*(rate for _, rate in held))
+        traffic.comes_to(*(rate for _, rate in limited))
         assert close_to(traffic.run(1)[-1], 5 * MEGA, 0.02)
         assert sorted(free.delays)[-len(free.delays) // 20] < QUEUE / 4
         assert made.ask(f"read {free.session}") == ["unknown"]
 
 
 @pytest.mark.parametrize("setup", [fq_below_slbn, htb_below_slbn])
-def test_a_new_rate_comes_at_once(net: Chain, enforce_try: str, setup: Setup) -> None:
+def test_new_rate_applies_at_once(net: Chain, enforce_try: str, setup: Setup) -> None:
     setup(net)
     flood = sender(net, 0, 2, udp=20 * MEGA)
     with enforcer(net.nodes[1], enforce_try) as made:
@@ -554,7 +554,7 @@ def test_a_new_rate_comes_at_once(net: Chain, enforce_try: str, setup: Setup) ->
         counted = 0
         for rate in (12 * MEGA, 4 * MEGA, 8 * MEGA):
             made.set(flood.session, rate)
-            # What is in fq goes by the old one.
+            # Packets in fq have departure times of the old rate.
             traffic.run(0.2)
             [seen] = traffic.run(1)
             assert close_to(seen, rate, 0.015), (rate, seen)
@@ -573,7 +573,7 @@ def test_a_new_rate_comes_at_once(net: Chain, enforce_try: str, setup: Setup) ->
 
 
 @pytest.mark.parametrize("setup", [fq_below_slbn, htb_at_root])
-def test_a_tcp_flow_follows_its_rate(net: Chain, enforce_try: str, setup: Setup) -> None:
+def test_tcp_follows_rate_changes(net: Chain, enforce_try: str, setup: Setup) -> None:
     setup(net)
     flow = sender(net, 0, 2)
     with enforcer(net.nodes[1], enforce_try) as made:
@@ -581,14 +581,13 @@ def test_a_tcp_flow_follows_its_rate(net: Chain, enforce_try: str, setup: Setup)
         traffic = Traffic(flow)
         for rate in (5 * MEGA, 20 * MEGA, 2 * MEGA):
             made.set(flow.session, rate)
-            # What is waiting goes by the old rate.
+            # Waiting packets leave at the old rate.
             traffic.run(0.5)
             traffic.comes_to(rate)
 
 
-def test_fq_is_not_given_more_than_it_takes(net: Chain, enforce_try: str) -> None:
-    """At this rate more packets could wait than fq takes of one flow; if it had to drop them, they
-    would be missing from the rate."""
+def test_fq_flow_limit_is_not_exceeded(net: Chain, enforce_try: str) -> None:
+    """100 ms at this rate are more packets than fq's flow_limit; its drops would lower the rate."""
     fq_below_slbn(net, "flow_limit 40")
     rate = 12 * MEGA
     flood = sender(net, 0, 2, udp=2 * rate)
@@ -605,8 +604,8 @@ def test_fq_is_not_given_more_than_it_takes(net: Chain, enforce_try: str) -> Non
 
 
 @pytest.mark.parametrize("setup", [fq_below_slbn, htb_below_slbn])
-def test_a_session_of_many_flows(net: Chain, enforce_try: str, setup: Setup) -> None:
-    """They share its rate; the one that has its own session has that."""
+def test_flows_share_session(net: Chain, enforce_try: str, setup: Setup) -> None:
+    """Flows share the rate of a less specific session, except one with its own session."""
     setup(net)
     flows = [sender(net, 0, 2, udp=4 * MEGA) for _ in range(3)]
     with enforcer(net.nodes[1], enforce_try) as made:
@@ -618,14 +617,14 @@ def test_a_session_of_many_flows(net: Chain, enforce_try: str, setup: Setup) -> 
         seen = traffic.run(2)
         assert close_to(seen[0], MEGA, 0.02) and close_to(seen[1] + seen[2], 6 * MEGA, 0.01), seen
         made.remove(flows[0].session)
-        # What is waiting of it still leaves by its rate.
+        # Its waiting packets leave at its old rate.
         traffic.run(1)
         seen = traffic.run(2)
         assert close_to(sum(seen), 6 * MEGA, 0.01), seen
 
 
 def test_two_devices(net: Chain, enforce_try: str) -> None:
-    """Of both kinds; what a flow has done is the sum."""
+    """With fq and with htb; counters are the sums."""
     node = net.nodes[1]
     fq_below_slbn(net)
     net.tc(1, "qdisc replace dev w0 root handle 7: htb")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd finds the flows of hosts that know nothing of it, and forgets them.
+"""Flow detection: slbnd joins sessions for flows of local hosts, and ends them.
 
     h1 ---- r1 ======== r2 ======== r3 ---- h2
         e0  slbnd  e1          e2       e3
                    50 Mbit/s   40 Mbit/s  edge, 80 Mbit/s
 
-h1 is r1's own host. Only r1 has an agent; h1 and h2 are ordinary.
+h1 is a local host of r1. Only r1 has an agent; hosts are not modified.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TCP, UDP = socket.IPPROTO_TCP, socket.IPPROTO_UDP
 Flow = tuple[str, int, str, int, int]
 
 
-#: Of the links, and of links on which control packets have room for any burst.
+#: Rates of the links, and rates with which bursts of control packets are not limited.
 RATES = ("50mbit", "40mbit", "80mbit")
 FAST = ("2gbit", "1gbit", "2gbit")
 
@@ -51,7 +51,7 @@ def net() -> Iterator[Chain]:
         ):
             made.attach(link, words)
         made.tc(1, "qdisc replace dev e1 parent 1:2 fq")
-        # That a connection was reset is to be told by its state, and not by its end.
+        # Detect resets by the state of connections, not by their deletion.
         sh("modprobe nf_conntrack")
         with made.nodes[1].entered():
             timeout = Path("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close")
@@ -60,29 +60,30 @@ def net() -> Iterator[Chain]:
 
 
 @contextlib.contextmanager
-def finder(
+def detecting(
     net: Chain, directory: Path, *options: str
 ) -> Iterator[tuple[Agent, libslbn.Connection]]:
-    """slbnd on r1; what it finds there."""
+    """slbnd on r1, with flow detection."""
     if "--config" not in options:
         options = ("--hosts", HOSTS, *options)
     with agent(net.nodes[1], directory, *options) as slbnd, slbnd.connect() as us:
         yield slbnd, us
 
 
-def found(us: libslbn.Connection) -> list[libslbn.Session]:
+def detected(us: libslbn.Connection) -> list[libslbn.Session]:
     wanted = libslbn.DETECTED | libslbn.LEAVING
     return [session for session in us.list() if session.flags & wanted == libslbn.DETECTED]
 
 
 def flows(us: libslbn.Connection) -> list[Flow]:
     return sorted(
-        (s.source, s.source_port, s.destination, s.destination_port, s.protocol) for s in found(us)
+        (s.source, s.source_port, s.destination, s.destination_port, s.protocol)
+        for s in detected(us)
     )
 
 
-def come_to(us: libslbn.Connection, *expected: Flow) -> None:
-    """Just these flows are found."""
+def wait_for_flows(us: libslbn.Connection, *expected: Flow) -> None:
+    """Wait until exactly these flows have sessions."""
     try:
         wait_for(lambda: flows(us) == sorted(expected))
     except AssertionError:
@@ -102,7 +103,7 @@ def family(address: str) -> socket.AddressFamily:
 
 
 class Tcp:
-    """A connection between two hosts, both of whose ends are ours."""
+    """A TCP connection between two hosts, with both ends in this process."""
 
     def __init__(self, client: Namespace, server: Namespace, address: str, port: int) -> None:
         with server.entered():
@@ -114,7 +115,7 @@ class Tcp:
         listener.close()
 
     def flow(self, source: socket.socket) -> Flow:
-        """As packets from that end say."""
+        """The flow of packets from that end."""
         here, there = source.getsockname(), source.getpeername()
         return (here[0], here[1], there[0], there[1], TCP)
 
@@ -146,13 +147,13 @@ def udp(node: Namespace, address: str, port: int = 0) -> Iterator[socket.socket]
 
 
 @contextlib.contextmanager
-def going_on(what: Callable[[], object], pause: float = 0.05) -> Iterator[None]:
-    """Something is done again and again meanwhile."""
+def repeating(action: Callable[[], object], pause: float = 0.05) -> Iterator[None]:
+    """Repeat an action in a thread."""
     over = threading.Event()
 
     def run() -> None:
         while not over.wait(pause):
-            what()
+            action()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -167,34 +168,34 @@ def going_on(what: Callable[[], object], pause: float = 0.05) -> Iterator[None]:
 def test_tcp(net: Chain, tmp_path: Path, here: str, there: str) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     with (
-        finder(net, tmp_path) as (_, us),
-        # The client is the own host, then the server.
+        detecting(net, tmp_path) as (_, us),
+        # The local host is the client, then the server.
         tcp(h1, h2, there, 5000) as first,
         tcp(h2, h1, here, 5000) as second,
     ):
-        come_to(us, first.flow(first.client), second.flow(second.server))
-        assert {session.demand for session in found(us)} == {MEGA}
+        wait_for_flows(us, first.flow(first.client), second.flow(second.server))
+        assert {session.demand for session in detected(us)} == {MEGA}
         second.close()
-        come_to(us, first.flow(first.client))
+        wait_for_flows(us, first.flow(first.client))
         with tcp(h2, h1, here, 5000) as third:
-            come_to(us, first.flow(first.client), third.flow(third.server))
+            wait_for_flows(us, first.flow(first.client), third.flow(third.server))
             first.reset()
             third.reset()
-            come_to(us)
+            wait_for_flows(us)
 
 
 def test_tcp_ends_one_way_first(net: Chain, tmp_path: Path) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
-    with finder(net, tmp_path) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as connection:
+    with detecting(net, tmp_path) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as connection:
         ours = connection.flow(connection.client)
-        come_to(us, ours)
+        wait_for_flows(us, ours)
         connection.server.shutdown(socket.SHUT_WR)
         assert connection.client.recv(1) == b""
-        # When what is later is seen, that has been seen, too.
+        # Events are in order: the FIN has been processed when this is detected.
         with tcp(h1, h2, "10.0.3.2", 5001) as later:
-            come_to(us, ours, later.flow(later.client))
+            wait_for_flows(us, ours, later.flow(later.client))
         connection.client.shutdown(socket.SHUT_WR)
-        come_to(us)
+        wait_for_flows(us)
 
 
 def test_udp_and_others(net: Chain, tmp_path: Path) -> None:
@@ -203,47 +204,47 @@ def test_udp_and_others(net: Chain, tmp_path: Path) -> None:
     flow = ("10.0.0.1", 6000, *there, UDP)
 
     def stays() -> bool:
-        """It is the same session for longer than it might be silent, if the clock does not jump."""
-        before = [session.id for session in found(us)]
+        """The session remains for longer than the idle time."""
+        before = [session.id for session in detected(us)]
         time.sleep(2)
-        return before == [session.id for session in found(us)]
+        return before == [session.id for session in detected(us)]
 
     with (
-        finder(net, tmp_path, "--idle", "1s") as (_, us),
+        detecting(net, tmp_path, "--idle", "1s") as (_, us),
         udp(h1, "10.0.0.1", 6000) as ours,
         udp(h2, *there) as theirs,
     ):
-        # Nobody answers: nothing goes out.
+        # Without an answer, the local host sends nothing.
         theirs.sendto(b"x", ("10.0.0.1", 6001))
-        with going_on(lambda: ours.sendto(b"x", there)):
-            come_to(us, flow)
+        with repeating(lambda: ours.sendto(b"x", there)):
+            wait_for_flows(us, flow)
             wait_for(stays)
-        come_to(us)
-        # Conntrack has not forgotten it, so no event tells that it is back.
-        with going_on(lambda: ours.sendto(b"x", there)):
-            come_to(us, flow)
-        come_to(us)
-        with going_on(lambda: theirs.sendto(b"x", ("10.0.0.1", 6000))):
+        wait_for_flows(us)
+        # Conntrack still has the connection, so there is no event.
+        with repeating(lambda: ours.sendto(b"x", there)):
+            wait_for_flows(us, flow)
+        wait_for_flows(us)
+        with repeating(lambda: theirs.sendto(b"x", ("10.0.0.1", 6000))):
             ours.sendto(b"x", there)
-            come_to(us, flow)
-            # Others' packets do not keep it.
-            come_to(us)
+            wait_for_flows(us, flow)
+            # Packets of the other direction do not keep it active.
+            wait_for_flows(us)
         h1.sh("ping -c 1 10.0.3.2")
-        come_to(us, ("10.0.0.1", 0, "10.0.3.2", 0, socket.IPPROTO_ICMP))
+        wait_for_flows(us, ("10.0.0.1", 0, "10.0.3.2", 0, socket.IPPROTO_ICMP))
 
 
 def test_pairs(net: Chain, tmp_path: Path) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     pair = ("10.0.0.1", 0, "10.0.3.2", 0, 0)
-    with finder(net, tmp_path, "--sessions", "pair") as (_, us):
+    with detecting(net, tmp_path, "--sessions", "pair") as (_, us):
         with tcp(h1, h2, "10.0.3.2", 5000):
-            come_to(us, pair)
-            (session,) = found(us)
+            wait_for_flows(us, pair)
+            (session,) = detected(us)
             with tcp(h2, h1, "10.0.0.1", 5000), tcp(h1, h2, "fd00:3::2", 5000):
-                come_to(us, pair, ("fd00::1", 0, "fd00:3::2", 0, 0))
-            come_to(us, pair)
-            assert found(us)[0].id == session.id
-        come_to(us)
+                wait_for_flows(us, pair, ("fd00::1", 0, "fd00:3::2", 0, 0))
+            wait_for_flows(us, pair)
+            assert detected(us)[0].id == session.id
+        wait_for_flows(us)
 
 
 def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -257,30 +258,30 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
 
     file.write_text(f"hosts = {HOSTS}\nonly = tcp,icmp\nports = 80,5000-5001\n")
     with (
-        finder(net, tmp_path, "--config", str(file)) as (slbnd, us),
+        detecting(net, tmp_path, "--config", str(file)) as (slbnd, us),
         udp(h1, "10.0.0.1", 5000) as other,
         tcp(h1, h2, "10.0.3.2", 5000) as first,
         tcp(h2, h1, "10.0.0.1", 5001) as second,
         tcp(h1, h2, "10.0.3.2", 5002) as third,
-        # To the router itself, from it, and between others.
+        # To the router, from it, and between remote hosts.
         tcp(h1, r1, "10.0.0.2", 5000),
         tcp(r1, h2, "10.0.3.2", 80),
         tcp(r2, h2, "10.0.3.2", 5001),
-        going_on(lambda: first.client.send(b"x")),
-        going_on(lambda: first.server.send(b"x")),
-        going_on(lambda: third.client.send(b"x")),
+        repeating(lambda: first.client.send(b"x")),
+        repeating(lambda: first.server.send(b"x")),
+        repeating(lambda: third.client.send(b"x")),
     ):
         other.sendto(b"x", ("10.0.3.2", 5000))
         flow1, flow2 = first.flow(first.client), second.flow(second.server)
         flow3 = third.flow(third.client)
-        come_to(us, flow1, flow2)
-        numbers = {session.id for session in found(us)}
+        wait_for_flows(us, flow1, flow2)
+        numbers = {session.id for session in detected(us)}
         choose(f"hosts = {HOSTS}", "only = tcp", "ports = 5000-5002", "initial = 2mbit")
-        come_to(us, flow1, flow2, flow3)
-        assert numbers < {session.id for session in found(us)}
-        assert 2 * MEGA in (session.demand for session in found(us))
+        wait_for_flows(us, flow1, flow2, flow3)
+        assert numbers < {session.id for session in detected(us)}
+        assert 2 * MEGA in (session.demand for session in detected(us))
         choose(f"hosts = {HOSTS}", "only = 6", "ports = 5001")
-        come_to(us, flow2)
+        wait_for_flows(us, flow2)
         for line, says in (
             ("ports = 80,0", "must be ports"),
             ("devices = e1", "devices cannot be changed"),
@@ -294,16 +295,16 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
                 return says in "".join(said) and "the configuration is unchanged" in "".join(said)
 
             wait_for(refused)
-            (session,) = found(us)
+            (session,) = detected(us)
             assert session.id in numbers
         choose("")
-        come_to(us)
+        wait_for_flows(us)
         assert ruleset(r1) == ""
         choose("hosts = 10.0.3.0/24", "only = tcp", "ports = 5000")
-        come_to(us, first.flow(first.server))
+        wait_for_flows(us, first.flow(first.server))
 
 
-def test_what_runs_already(net: Chain, tmp_path: Path) -> None:
+def test_existing_connections(net: Chain, tmp_path: Path) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
     others = "table ip other { chain c { ct state new counter; }; }"
     for rule, number in ("", signal.SIGTERM), (others, signal.SIGKILL):
@@ -313,37 +314,40 @@ def test_what_runs_already(net: Chain, tmp_path: Path) -> None:
         with (
             tcp(h1, h2, "10.0.3.2", 5000) as connection,
             tcp(h1, h2, "10.0.3.2", 5001) as ending,
-            going_on(lambda: connection.client.send(b"x")),
+            repeating(lambda: connection.client.send(b"x")),
         ):
             ours = connection.flow(connection.client)
-            with going_on(lambda: ending.client.send(b"x")), finder(net, tmp_path) as (slbnd, us):
-                come_to(us, ours, ending.flow(ending.client))
+            with (
+                repeating(lambda: ending.client.send(b"x")),
+                detecting(net, tmp_path) as (slbnd, us),
+            ):
+                wait_for_flows(us, ours, ending.flow(ending.client))
                 assert "inet slbnd" in ruleset(r1)
                 slbnd.end(number)
             wait_for(rules_are(r1, before))
-            # It ends while nobody looks: conntrack may still believe in it.
+            # It ends without slbnd: conntrack may still have it.
             ending.close()
-            with finder(net, tmp_path) as (_, us):
-                come_to(us, ours)
+            with detecting(net, tmp_path) as (_, us):
+                wait_for_flows(us, ours)
     r1.sh("nft delete table ip other")
 
 
 def drops(node: Namespace) -> int:
-    """Messages that the kernel could not give to netlink's sockets."""
+    """Dropped messages of netlink sockets."""
     with node.entered():
         lines = Path("/proc/thread-self/net/netlink").read_text().splitlines()[1:]
     return sum(int(line.split()[8]) for line in lines)
 
 
-def test_events_that_are_lost(net: Chain, tmp_path: Path) -> None:
+def test_lost_events(net: Chain, tmp_path: Path) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
-    # Without loss nothing would be read anew in this test's time.
+    # With this idle time, only lost events cause a dump.
     options = ("--only", "tcp", "--idle", "3600s", "--devices", "e1")
     with (
-        finder(net, tmp_path, *options) as (slbnd, us),
+        detecting(net, tmp_path, *options) as (slbnd, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
     ):
-        come_to(us, first.flow(first.client))
+        wait_for_flows(us, first.flow(first.client))
         slbnd.process.send_signal(signal.SIGSTOP)
         with udp(h1, "10.0.0.1") as noise:
             for port in range(10000, 50000):
@@ -352,19 +356,19 @@ def test_events_that_are_lost(net: Chain, tmp_path: Path) -> None:
                     break
         with (
             tcp(h1, h2, "10.0.3.2", 5001) as second,
-            going_on(lambda: second.client.send(b"x")),
+            repeating(lambda: second.client.send(b"x")),
         ):
             first.close()
             assert drops(r1) > 0
             slbnd.process.send_signal(signal.SIGCONT)
-            come_to(us, second.flow(second.client))
+            wait_for_flows(us, second.flow(second.client))
 
 
-def test_a_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
+def test_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     attach(net, FAST)
     before = net.shown(1)
-    with finder(net, tmp_path) as (_, us):
+    with detecting(net, tmp_path) as (_, us):
         with h2.entered():
             listener = socket.create_server(("10.0.3.2", 5000), backlog=100)
         with h1.entered(), listener:
@@ -374,10 +378,10 @@ def test_a_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
                 client.close()
         wait_for(lambda: not us.list())
         shown = net.shown(1)
-        # Some packets are sent twice.
+        # At least: some packets are retransmitted.
         assert shown["joins"] - before["joins"] >= 1000
         assert shown["leaves"] - before["leaves"] >= 1000
-        # Those of an agent that was killed before this one are forgotten soon.
+        # Sessions of agents that were killed by earlier tests expire.
         wait_for(lambda: net.shown(1)["sessions"] == 0)
     attach(net, RATES)
 
@@ -391,10 +395,10 @@ def test_address_translation(net: Chain, tmp_path: Path) -> None:
     }"""
     r1.sh(f'echo "{rules}" | nft -f -')
     try:
-        with finder(net, tmp_path) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as first:
+        with detecting(net, tmp_path) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as first:
             port = first.server.getpeername()[1]
             out = ("10.0.1.1", port, "10.0.3.2", 5000, TCP)
-            come_to(us, out)
+            wait_for_flows(us, out)
             with h1.entered():
                 listener = socket.create_server(("10.0.0.1", 5001))
             with h2.entered(), listener:
@@ -402,13 +406,13 @@ def test_address_translation(net: Chain, tmp_path: Path) -> None:
                 server, _ = listener.accept()
             with client, server:
                 back = ("10.0.1.1", 80, *client.getsockname(), TCP)
-                come_to(us, out, back)
+                wait_for_flows(us, out, back)
     finally:
         r1.sh("nft delete table ip nat")
 
 
 def pour(end: socket.socket) -> Callable[[], None]:
-    """Send some, if there is room."""
+    """A function that sends until the buffer is full."""
     end.setblocking(False)
     block = bytes(65536)
 
@@ -430,22 +434,22 @@ def drain(end: socket.socket) -> Callable[[], None]:
 
 
 def test_demand_follows_use(net: Chain, tmp_path: Path) -> None:
-    """By what conntrack counts, with nothing held."""
+    """By the counters of conntrack, without rate enforcement."""
     h1, h2 = net.nodes[0], net.nodes[4]
     with (
-        finder(net, tmp_path) as (_, us),
+        detecting(net, tmp_path) as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as connection,
         udp(h1, "10.0.0.1", 6000) as modest,
     ):
 
         def demands() -> dict[int, int]:
-            return {session.protocol: session.demand for session in found(us)}
+            return {session.protocol: session.demand for session in detected(us)}
 
         with (
-            going_on(drain(connection.server), 0.001),
-            going_on(lambda: modest.sendto(bytes(972), ("10.0.3.2", 7000))),
+            repeating(drain(connection.server), 0.001),
+            repeating(lambda: modest.sendto(bytes(972), ("10.0.3.2", 7000))),
         ):
-            with going_on(pour(connection.client), 0.001):
+            with repeating(pour(connection.client), 0.001):
                 wait_for(lambda: demands().get(TCP, 0) > 10 * MEGA, 40)
                 # 20 packets of 1000 octets each second, or fewer if the machine is slow.
                 wait_for(lambda: 64000 <= demands().get(UDP, 0) <= 200000, 40)
@@ -453,7 +457,7 @@ def test_demand_follows_use(net: Chain, tmp_path: Path) -> None:
 
 
 class Stream:
-    """A TCP connection whose sender has always more to say, while it is told to go on."""
+    """A TCP connection with unlimited data."""
 
     def __init__(self, ends: Tcp) -> None:
         self.ends = ends
@@ -466,36 +470,36 @@ class Stream:
             self.received += len(self.ends.server.recv(1 << 20))
 
     def goodput(self) -> float:
-        """In bit/s, as seen for a while."""
+        """Goodput over 1.5 s [bit/s]."""
         start, before = time.monotonic(), self.received
         time.sleep(1.5)
         return (self.received - before) * 8 / (time.monotonic() - start)
 
 
-def test_flows_are_held_to_their_rates(net: Chain, tmp_path: Path) -> None:
-    """Links do not shape here: what flows get is what they are held to."""
+def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
+    """Links do not shape here: goodputs result from pacing alone."""
     h1, h2 = net.nodes[0], net.nodes[4]
     attach(net, ("50mbit", "8mbit", "80mbit"))
     with (
-        finder(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
+        detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
         tcp(h1, h2, "10.0.3.2", 5001) as second,
     ):
         streams = [Stream(first), Stream(second)]
 
         def rates() -> dict[int, int]:
-            return {session.destination_port: session.rate for session in found(us)}
+            return {session.destination_port: session.rate for session in detected(us)}
 
         def gets(stream: Stream, rate: int) -> Callable[[], bool]:
             return lambda: abs(stream.goodput() / rate - 1) < 0.05
 
         with (
-            going_on(streams[0].drain, 0.001),
-            going_on(streams[1].drain, 0.001),
-            going_on(streams[0].some, 0.001),
+            repeating(streams[0].drain, 0.001),
+            repeating(streams[1].drain, 0.001),
+            repeating(streams[0].some, 0.001),
         ):
-            with going_on(streams[1].some, 0.001):
-                # Each asks for 1 Mbit/s at first.
+            with repeating(streams[1].some, 0.001):
+                # The initial demand is 1 Mbit/s.
                 wait_for(lambda: rates() == {5000: 4 * MEGA, 5001: 4 * MEGA}, 40)
                 for stream in streams:
                     wait_for(gets(stream, 4 * MEGA), 40)
@@ -506,12 +510,12 @@ def test_flows_are_held_to_their_rates(net: Chain, tmp_path: Path) -> None:
     attach(net, RATES)
 
 
-def test_what_is_not_used_is_others(net: Chain, tmp_path: Path) -> None:
-    """However large the first demands were: of what only acknowledges, and of what is steady."""
+def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
+    """By flows of acknowledgements and by steady flows, also with a large initial demand."""
     h1, h2 = net.nodes[0], net.nodes[4]
     attach(net, ("50mbit", "8mbit", "80mbit"))
     with (
-        finder(net, tmp_path, "--devices", "e1", "--initial", "20mbit") as (_, us),
+        detecting(net, tmp_path, "--devices", "e1", "--initial", "20mbit") as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as greedy,
         tcp(h2, h1, "10.0.0.1", 5001) as other,
         udp(h1, "10.0.0.1", 6000) as modest,
@@ -519,7 +523,7 @@ def test_what_is_not_used_is_others(net: Chain, tmp_path: Path) -> None:
         stream = Stream(greedy)
 
         def rates() -> dict[tuple[int, int], int]:
-            return {(s.protocol, s.source_port): s.rate for s in found(us)}
+            return {(s.protocol, s.source_port): s.rate for s in detected(us)}
 
         def settled() -> bool:
             ours = rates()
@@ -536,19 +540,19 @@ def test_what_is_not_used_is_others(net: Chain, tmp_path: Path) -> None:
             return settled() and before == rates()
 
         with (
-            going_on(stream.some, 0.001),
-            going_on(stream.drain, 0.001),
+            repeating(stream.some, 0.001),
+            repeating(stream.drain, 0.001),
             # At most 64 Kbyte each time.
-            going_on(pour(other.client)),
-            going_on(drain(other.server), 0.001),
-            going_on(lambda: modest.sendto(bytes(1000), ("10.0.3.2", 7000)), 0.0125),
+            repeating(pour(other.client)),
+            repeating(drain(other.server), 0.001),
+            repeating(lambda: modest.sendto(bytes(1000), ("10.0.3.2", 7000)), 0.0125),
         ):
             try:
                 wait_for(settled, 20)
             except AssertionError:
                 raise AssertionError(f"{rates()}") from None
             wait_for(stays, 40)
-            # What is used is told, too; of ours nothing is.
+            # Use is reported, 0 for the session that sends nothing.
             ours = us.join("10.0.3.2", 64000, protocol=UDP, destination_port=9)
             wait_for(lambda: all(session.used is not None for session in us.list()))
             used = {s.source_port: s.used for s in us.list() if s.protocol == UDP}
@@ -576,16 +580,16 @@ def test_what_is_not_used_is_others(net: Chain, tmp_path: Path) -> None:
         (["--devices", "a-name-that-is-too-long"], "must be names of devices"),
     ],
 )
-def test_options_that_make_no_sense(options: list[str], says: str) -> None:
+def test_invalid_options(options: list[str], says: str) -> None:
     done = sh(f"{SLBND} --config /dev/null {' '.join(options)}", check=False)
     assert (done.returncode, says in done.stdout) == (2, True), done.stdout
 
 
-def test_devices_that_cannot_be_held(net: Chain, tmp_path: Path) -> None:
+def test_detection_without_enforcement(net: Chain, tmp_path: Path) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     options = ("--devices", "no-such-device")
     with (
-        finder(net, tmp_path, *options) as (_, us),
+        detecting(net, tmp_path, *options) as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
     ):
-        come_to(us, first.flow(first.client))
+        wait_for_flows(us, first.flow(first.client))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Flows are held to their rates by htb, where BPF is not to be had: which packets are whose, and
-what is left on a device.
+"""Rate limits by htb: classification, and the configuration that is left on a device.
 
     node 0 ---- node 1 ---- node 2
                      e1: htb at the root
 
-That rates are kept is tested in test_enforce.py, for both ways.
+test_enforce.py tests the rates.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ def net() -> Iterator[Chain]:
         yield made
 
 
-def stands(node: Namespace, device: str = "e1", handle: str = "7:") -> str:
-    """All that is on a device."""
+def configuration(node: Namespace, device: str = "e1", handle: str = "7:") -> str:
+    """Qdiscs, classes and filters of a device."""
     shown = node.sh(
         f"tc qdisc show dev {device}; tc class show dev {device};"
         f" tc filter show dev {device} parent {handle}"
@@ -81,7 +80,7 @@ def packets(made: Enforcer, flow: Flow) -> int:
 @pytest.mark.parametrize(
     ("near", "far", "headers"), [(NEAR4, FAR4, HEADERS4), (NEAR6, FAR6, HEADERS6)]
 )
-def test_who_says_the_most_has_the_packet(
+def test_most_specific_session_matches(
     net: Chain, enforce_try: str, near: str, far: str, headers: int
 ) -> None:
     htb_at_root(net)
@@ -93,13 +92,13 @@ def test_who_says_the_most_has_the_packet(
         *("source", "dport", "sport", "protocol", ""),
     ]
     sessions = [
-        Flow(far, **{name: fields[name] for name in said.split()})  # type: ignore[arg-type]
-        for said in known
+        Flow(far, **{name: fields[name] for name in names.split()})  # type: ignore[arg-type]
+        for names in known
     ]
     assert len(set(sessions)) == 16
     with enforcer(net.nodes[1], enforce_try) as made, ends(net, near, far, 1000, 80) as (a, b):
         made.open("e1")
-        before = stands(net.nodes[1])
+        before = configuration(net.nodes[1])
         for session in random.Random(1).sample(sessions, len(sessions)):
             made.set(session, 0)
         for number, session in enumerate(sessions):
@@ -112,17 +111,17 @@ def test_who_says_the_most_has_the_packet(
             made.remove(session)
         assert made.ask(f"read {sessions[0]}") == ["unknown"]
 
-        def all_gone() -> bool:
-            # It is looked whenever there is something to do.
+        def is_restored() -> bool:
+            # Any command expires classes.
             made.ask(f"read {sessions[0]}")
-            return stands(net.nodes[1]) == before
+            return configuration(net.nodes[1]) == before
 
-        # Their classes go a while later.
-        wait_for(all_gone)
+        # Classes of removed flows are deleted later.
+        wait_for(is_restored)
 
 
-def test_ports_without_a_protocol_are_of_all(net: Chain, enforce_try: str) -> None:
-    """But not of those that flower does not know."""
+def test_ports_without_protocol(net: Chain, enforce_try: str) -> None:
+    """They match TCP, UDP and SCTP; flower matches no ports of other protocols."""
     htb_at_root(net)
     session = Flow(FAR4, dport=80)
     with net.nodes[2].entered():
@@ -147,8 +146,8 @@ def test_ports_without_a_protocol_are_of_all(net: Chain, enforce_try: str) -> No
         made.set(Flow(FAR4, protocol=UDPLITE), 1000)
 
 
-def test_others_are_not_touched(net: Chain, enforce_try: str) -> None:
-    """SLBN's own packets, those of no session, and what another's filter has decided."""
+def test_other_packets_are_not_classified(net: Chain, enforce_try: str) -> None:
+    """Control packets, packets without a session, and those that match another program's filter."""
     node = net.nodes[1]
     node.sh(
         """set -e
@@ -158,7 +157,7 @@ def test_others_are_not_touched(net: Chain, enforce_try: str) -> None:
         tc filter add dev e1 parent 7: pref 5 protocol ip u32 \\
             match ip dport 99 0xffff flowid 7:10"""
     )
-    before = stands(node)
+    before = configuration(node)
 
     def sent(number: int) -> int:
         words = node.sh(f"tc -s class show dev e1 classid 7:{number}").stdout.split()
@@ -184,15 +183,15 @@ def test_others_are_not_touched(net: Chain, enforce_try: str) -> None:
         for sport, dport in ((49470, 49471), (49471, 49470)):
             with ends(net, NEAR4, FAR4, sport, dport) as (a, _):
                 a.send(b"x")
-        # The first goes, by what is saved; the other has to wait for it.
+        # The first passes by its burst, the second waits.
         wait_for(lambda: packets(made, session) == 1)
         time.sleep(0.2)
         assert packets(made, session) == 1
         made.close()
-    assert stands(node) == before
+    assert configuration(node) == before
 
 
-def test_tags_are_looked_behind(net: Chain, enforce_try: str) -> None:
+def test_vlan_tags(net: Chain, enforce_try: str) -> None:
     htb_at_root(net)
     for node, device, last in ((1, "e1", 1), (2, "w1", 2)):
         net.nodes[node].sh(
@@ -209,14 +208,14 @@ def test_tags_are_looked_behind(net: Chain, enforce_try: str) -> None:
         wait_for(lambda: packets(made, session) == 1)
 
 
-def test_what_waits_still_leaves(net: Chain, enforce_try: str) -> None:
-    """A flow that is forgotten loses nothing."""
+def test_removed_flow_keeps_its_backlog(net: Chain, enforce_try: str) -> None:
+    """Its waiting packets are sent."""
     htb_at_root(net)
     session = Flow(FAR4, NEAR4, UDP, 1000, 80)
     with enforcer(net.nodes[1], enforce_try) as made, ends(net, NEAR4, FAR4, 1000, 80) as (a, b):
         made.open("e1")
         made.set(session, MEGA)
-        # Some 240 ms.
+        # About 240 ms.
         for _ in range(30):
             a.send(bytes(1000))
         assert packets(made, session) < 25
@@ -226,8 +225,8 @@ def test_what_waits_still_leaves(net: Chain, enforce_try: str) -> None:
 
 
 @pytest.mark.parametrize("setup", [htb_at_root, htb_below_slbn])
-def test_closing_and_a_successor(net: Chain, enforce_try: str, setup: Setup) -> None:
-    """One that was killed leaves what it made; both end with a device as it was found."""
+def test_close_and_takeover_restore_device(net: Chain, enforce_try: str, setup: Setup) -> None:
+    """After a crash the configuration remains; the next instance takes it over, and deletes it."""
     setup(net)
     node = net.nodes[1]
     node.sh(
@@ -236,30 +235,30 @@ def test_closing_and_a_successor(net: Chain, enforce_try: str, setup: Setup) -> 
         tc qdisc add dev e1 parent 7:10 handle 1000: pfifo
         tc filter add dev e1 parent 7: pref 50000 protocol ip matchall classid 7:10"""
     )
-    before = stands(node)
+    before = configuration(node)
     flows = [Flow(FAR4, protocol=TCP), Flow(FAR6, dport=80), Flow(FAR4)]
     with enforcer(node, enforce_try) as first:
         first.open("e1")
         for flow in flows:
             first.set(flow, MEGA)
-        # It also leaves one that is forgotten.
+        # A removed flow is left behind, too.
         first.remove(flows[0])
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-    left = stands(node)
+    left = configuration(node)
     assert left.count("class htb") == 4 and left.count("dst_port") == 5
     with enforcer(node, enforce_try) as second:
         second.open("e1")
-        assert stands(node).count("class htb") == 1
+        assert configuration(node).count("class htb") == 1
         assert second.ask(f"read {flows[1]}") == ["unknown"]
         for flow in flows:
             second.set(flow, MEGA)
         second.close()
-        assert stands(node) == before
+        assert configuration(node) == before
 
 
-def test_a_predecessor_with_bpf(net: Chain, enforce_try: str) -> None:
-    """Its program would still hold flows to what it last knew."""
+def test_takeover_from_bpf(net: Chain, enforce_try: str) -> None:
+    """The BPF program of an instance that crashed is detached, as it would keep old rates."""
     fq_at_root(net)
     node = net.nodes[1]
     with enforcer(node, enforce_try) as first:
@@ -269,27 +268,28 @@ def test_a_predecessor_with_bpf(net: Chain, enforce_try: str) -> None:
     htb_at_root(net)
     assert "slbnd_rates" in node.sh("tc filter show dev e1 egress").stdout
     with enforcer(node, enforce_try) as second:
-        # Who names a device twice has it once.
+        # A device that is given twice is opened once.
         second.open("e1", "e1")
-        assert "clsact" not in stands(node)
+        assert "clsact" not in configuration(node)
         second.set(Flow(FAR4), MEGA)
         assert packets(second, Flow(FAR4)) == 0
 
 
-def test_another_filter_at_our_place_is_respected(net: Chain, enforce_try: str) -> None:
+def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> None:
     htb_at_root(net)
     node = net.nodes[1]
     node.sh("tc filter add dev e1 parent 7: pref 49480 protocol all matchall classid 7:1")
-    before = stands(node)
+    before = configuration(node)
     with enforcer(node, enforce_try) as made:
         [answer] = made.ask("open e1")
         assert answer == (
-            "refused: e1: a preference from 49470 to 49486 below 7: belongs to another program's filter"
+            "refused: e1: a preference from 49470 to 49486 below 7:"
+            " belongs to another program's filter"
         )
-    assert stands(node) == before
+    assert configuration(node) == before
 
 
-def test_a_full_table_is_said_and_room_comes_back(net: Chain, enforce_try: str) -> None:
+def test_full_table_and_reuse(net: Chain, enforce_try: str) -> None:
     htb_at_root(net)
     node = net.nodes[1]
     with enforcer(node, enforce_try) as made:
@@ -297,15 +297,15 @@ def test_a_full_table_is_said_and_room_comes_back(net: Chain, enforce_try: str) 
         made.ask("crowd 20")
         assert made.ask("fill 21 1000") == ["20 -28"]
         made.set(Flow("10.0.0.0"), 2000)
-        # The classes of those that are forgotten are in nobody's way.
+        # Lingering classes are deleted when their numbers are needed.
         assert made.ask("empty 20", "fill 20 1000", "empty 20") == ["ok", "20 0", "ok"]
         made.set(Flow(FAR6), 1000)
         assert packets(made, Flow(FAR6)) == 0
-        # Its htb is gone: a new flow is told so, and none of it stays.
+        # Without its htb, a new flow fails, and leaves nothing.
         net.tc(1, "qdisc del dev e1 root")
         assert int(made.ask(f"set {Flow(FAR4)} 1000")[0]) < 0
         assert made.ask(f"read {Flow(FAR4)}") == ["unknown"]
-        # It may go with the device.
+        # A device that is gone is ignored.
         node.sh("ip link del e1")
         made.set(Flow(FAR4), 1000)
         made.close()

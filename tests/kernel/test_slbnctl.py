@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnctl and the kernel: the same links and numbers as tc shows, changed, refused and watched.
+"""slbnctl link: the same numbers as tc, changes, refusals, and events.
 
-A link with `epoch 0` forgets nothing, so when its sources are gone its numbers stand still, and can
-be compared one by one.
+The state of a link with `epoch 0` does not change after its sources have exited, so that numbers
+can be compared exactly.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tests.kernel.slbn import MEGA, Chain, chain, sources
 
 KEY = "000102030405060708090a0b0c0d0e0f"
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
-#: What tc tells of each qdisc, and what stands elsewhere in slbnctl's output.
+#: Keys of tc that slbnctl does not have, or has elsewhere.
 OF_TC = {
     "kind", "root", "refcnt", "handle", "options",
     "bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen",
 }  # fmt: skip
-#: Those that only grow.
+#: Counters that never decrease.
 COUNTERS = {
     "joins", "probes", "acks", "leaves", "answered", "new_sessions", "migrated", "corrected",
     "clamped", "stale", "wrong_path", "too_many_hops", "malformed", "bad_checksum", "fragments",
@@ -60,7 +60,7 @@ def dummy(ns: Namespace, device: str, words: str = "rate 10mbit epoch 0") -> Non
 
 @pytest.fixture
 def ns() -> Iterator[Namespace]:
-    """A namespace with a link, d0, at which nothing happens."""
+    """A namespace with a link, d0, without sessions."""
     with namespace() as made:
         dummy(made, "d0")
         yield made
@@ -73,7 +73,7 @@ def run_sessions(peer: str, net: Chain, seconds: float, leave: float = 0) -> Non
         assert process.stdout.read().count("\n") == 3
 
 
-# --- shown ---------------------------------------------------------------------------------------
+# --- list and show -------------------------------------------------------------------------------
 
 
 def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
         "rate 123456789bit epoch 0 edge memory 1500ms",
     ],
 )
-def test_numbers_and_text_are_those_of_tc(peer: str, words: str) -> None:
+def test_output_matches_tc(peer: str, words: str) -> None:
     with chain(1) as net:
         net.attach(0, words)
         run_sessions(peer, net, 1.5, leave=1)
@@ -110,7 +110,7 @@ def test_numbers_and_text_are_those_of_tc(peer: str, words: str) -> None:
         assert text[0] == f"{device}: {options[1]}{options[2]}threshold 1.0% "
 
 
-def test_numbers_are_those_of_tc_while_sessions_run(peer: str) -> None:
+def test_output_matches_tc_with_active_sessions(peer: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit epoch 0 edge")
         sessions = [f"10.0.0.2 {demand} 0.05 0" for demand in (0, 0, 3 * MEGA)]
@@ -150,7 +150,7 @@ MANY = 200
 
 @pytest.fixture
 def crowd(tmp_path: Path) -> Iterator[Namespace]:
-    """A namespace with more links than one message can describe."""
+    """A namespace with more links than fit into one netlink message."""
     links, qdiscs = tmp_path / "links", tmp_path / "qdiscs"
     links.write_text("".join(f"link add d{n} up type dummy\n" for n in range(MANY)))
     qdiscs.write_text(
@@ -166,7 +166,7 @@ def test_many_links(crowd: Namespace) -> None:
     assert found == {f"d{n}": (n + 1) * MEGA for n in range(MANY)}
 
 
-# --- changed -------------------------------------------------------------------------------------
+# --- set and reset -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -180,20 +180,20 @@ def test_many_links(crowd: Namespace) -> None:
         (f"key {KEY}", {"keyed": True}),
     ],
 )
-def test_set_changes_what_is_named(ns: Namespace, words: str, changes: dict[str, Any]) -> None:
+def test_set_changes_given_options_only(ns: Namespace, words: str, changes: dict[str, Any]) -> None:
     before = shown(ns, "d0")["options"]
     assert slbnctl(ns, f"link set d0 {words}").stdout == ""
     assert shown(ns, "d0")["options"] == before | changes
 
 
-def test_visits_instead_of_a_time(ns: Namespace) -> None:
+def test_memory_in_entries(ns: Namespace) -> None:
     slbnctl(ns, "link set d0 memory 300")
     options = shown(ns, "d0")["options"]
     assert options["memory"] == 300 and "memory_time" not in options
     assert shown(ns, "d0")["memory_entries"] == 512
 
 
-def test_a_key_from_a_file(peer: str, tmp_path: Path) -> None:
+def test_key_from_file(peer: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{KEY}\n")
     with chain(1) as net:
@@ -212,7 +212,7 @@ def test_a_key_from_a_file(peer: str, tmp_path: Path) -> None:
             assert not shown(here, "e0")["options"]["keyed"]
 
 
-def test_reset_forgets_sessions_only(peer: str) -> None:
+def test_reset_keeps_options_and_counters(peer: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit epoch 0 edge")
         run_sessions(peer, net, 1)
@@ -224,19 +224,19 @@ def test_reset_forgets_sessions_only(peer: str) -> None:
             assert after[key] == 0
         assert after["share"] == 20 * MEGA
         assert after["options"] == before["options"]
-        # The move of the share may have been told in the meantime.
+        # There may be an event of the change of the share.
         for key in COUNTERS - {"events"}:
             assert after[key] == before[key], key
 
 
-# --- refused -------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 NO_DEVICE = "nowhere: no such device"
 NO_LINK = "lo: the device has no slbn qdisc: add one first"
 
 
-def test_refusals_have_the_kernels_words(ns: Namespace) -> None:
+def test_errors_of_kernel_are_printed(ns: Namespace) -> None:
     before = listed(ns)
     for words, says in (
         ("link show nowhere", NO_DEVICE),
@@ -254,13 +254,13 @@ def test_refusals_have_the_kernels_words(ns: Namespace) -> None:
     assert listed(ns) == before
 
 
-def test_nonsense_is_not_sent(ns: Namespace) -> None:
+def test_invalid_options_are_not_sent(ns: Namespace) -> None:
     before = listed(ns)
     assert slbnctl(ns, "link set d0 edge rate 1", check=False).returncode == 2
     assert listed(ns) == before
 
 
-def test_who_may_do_what(ns: Namespace) -> None:
+def test_permissions(ns: Namespace) -> None:
     before = listed(ns)
     unprivileged = f"ip netns exec {ns.name} {NOBODY} slbnctl"
     assert json.loads(sh(f"{unprivileged} -j link list").stdout) == before
@@ -271,8 +271,8 @@ def test_who_may_do_what(ns: Namespace) -> None:
     assert listed(ns) == before
 
 
-def test_root_of_its_own_namespaces(ns: Namespace) -> None:
-    """Who is root in a user namespace is so over the network namespaces made there, not in ours."""
+def test_root_of_user_namespace(ns: Namespace) -> None:
+    """It may change links of its own network namespaces only."""
     before = listed(ns)
     root = f"{NOBODY} unshare --user --map-root-user"
     done = sh(f"ip netns exec {ns.name} {root} slbnctl link set d0 rate 5mbit", check=False)
@@ -290,17 +290,17 @@ def test_root_of_its_own_namespaces(ns: Namespace) -> None:
     assert link["options"]["threshold"] == 30
 
 
-def test_what_cannot_be_written_is_told(ns: Namespace) -> None:
+def test_write_errors_are_reported(ns: Namespace) -> None:
     for option in ("", "--json"):
         done = slbnctl(ns, f"{option} link list >/dev/full", check=False)
         assert done.returncode == 1 and "No space left" in done.stdout
 
 
-# --- monitored -----------------------------------------------------------------------------------
+# --- monitor -------------------------------------------------------------------------------------
 
 
 class Monitor:
-    """slbnctl link monitor, and its lines as they come."""
+    """A running slbnctl link monitor, and its output."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -319,14 +319,14 @@ class Monitor:
         return self.lines.get(timeout=30)
 
     def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        """The first event that is wanted; earlier ones are left out."""
+        """The next event that matches; others are skipped."""
         while True:
             event: dict[str, Any] = json.loads(self.line())
             if wanted(event):
                 return event
 
     def listens(self) -> bool:
-        """It has joined the group: its socket is in the kernel's list."""
+        """Whether it has joined the multicast group, by the kernel's list of sockets."""
         rows = Path(f"/proc/{self.process.pid}/net/netlink").read_text().splitlines()[1:]
         return any(
             int(row.split()[1]) == 16 and int(row.split()[2]) == self.process.pid
@@ -341,7 +341,7 @@ class Monitor:
 
 @contextlib.contextmanager
 def monitor(ns: Namespace, words: str) -> Iterator[Monitor]:
-    # ip turns into slbnctl, so signals reach it.
+    # ip executes slbnctl in the same process, so signals reach it.
     command = ["ip", "netns", "exec", ns.name, "slbnctl", *words.split()]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -354,7 +354,7 @@ def monitor(ns: Namespace, words: str) -> Iterator[Monitor]:
             process.kill()
 
 
-def test_monitor_sees_sessions_come_and_go(peer: str) -> None:
+def test_monitor_reports_joins_and_expiry(peer: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit epoch 200ms edge")
         here = net.nodes[0]
@@ -363,22 +363,22 @@ def test_monitor_sees_sessions_come_and_go(peer: str) -> None:
             fair = watch.until(lambda event: event["share"] == 8500000)
             assert (fair["dev"], fair["handle"], fair["capacity"]) == ("e0", "1:", 20 * MEGA)
             assert (fair["sessions"], fair["restricted"]) == (3, 2)
-            # They went without a word, and are not counted any more two epochs later.
-            gone = watch.until(lambda event: event["share"] == 20 * MEGA)
-            assert gone["sessions"] == 0 and gone["events"] > fair["events"]
-            # All that show has, but for the options.
-            assert set(gone) == set(shown(here, "e0")) - {"options"}
+            # Sessions that end without a Leave expire within two epochs.
+            expired = watch.until(lambda event: event["share"] == 20 * MEGA)
+            assert expired["sessions"] == 0 and expired["events"] > fair["events"]
+            # The same keys as show, except the options.
+            assert set(expired) == set(shown(here, "e0")) - {"options"}
             assert watch.stop() == 0
             assert watch.errors.empty()
 
 
-def test_monitor_in_text_of_one_device_or_all(ns: Namespace) -> None:
+def test_monitor_of_one_device_or_all(ns: Namespace) -> None:
     dummy(ns, "d1", "rate 30mbit epoch 0")
     with monitor(ns, "link monitor") as both, monitor(ns, "link monitor d1") as one:
         for device in ("d0", "d1"):
             before = shown(ns, device)["events"]
             slbnctl(ns, f"link set {device} rate 50mbit")
-            # One that told of the link as it was made may still have been on its way.
+            # Skip an earlier event of the new link.
             while (
                 not (
                     found := re.fullmatch(
@@ -396,7 +396,7 @@ def test_monitor_in_text_of_one_device_or_all(ns: Namespace) -> None:
         assert both.stop(signal.SIGTERM) == one.stop(signal.SIGINT) == 0
 
 
-def test_monitor_says_that_it_missed_events(crowd: Namespace) -> None:
+def test_monitor_reports_lost_events(crowd: Namespace) -> None:
     memory = Path("/proc/sys/net/core/rmem_default")
     before = memory.read_text()
     memory.write_text("4608")
@@ -404,20 +404,22 @@ def test_monitor_says_that_it_missed_events(crowd: Namespace) -> None:
         with monitor(crowd, "--json link monitor") as watch:
             memory.write_text(before)
             os.kill(watch.process.pid, signal.SIGSTOP)
-            told = {link["dev"]: link["events"] for link in listed(crowd)}
+            before_events = {link["dev"]: link["events"] for link in listed(crowd)}
             batch = "; ".join(f"slbnctl link set d{n} rate 5gbit" for n in range(60))
             sh(f"ip netns exec {crowd.name} sh -c '{batch}'")
 
-            def all_told() -> bool:
-                more = [link for link in listed(crowd) if link["events"] > told[link["dev"]]]
-                return len(more) == 60
+            def all_notified() -> bool:
+                links = listed(crowd)
+                return [link["events"] > before_events[link["dev"]] for link in links].count(
+                    True
+                ) == 60
 
-            wait_for(all_told)
+            wait_for(all_notified)
             os.kill(watch.process.pid, signal.SIGCONT)
             assert watch.errors.get(timeout=30) == (
                 "slbnctl: events were lost: they arrived faster than they were read\n"
             )
-            # It goes on.
+            # It continues.
             slbnctl(crowd, "link set d70 rate 6gbit")
             watch.until(lambda event: event["dev"] == "d70" and event["share"] == 6000 * MEGA)
             assert watch.stop() == 0
@@ -429,7 +431,7 @@ def test_monitor_says_that_it_missed_events(crowd: Namespace) -> None:
 
 
 def test_without_the_module() -> None:
-    # Namespaces go some time after their last user.
+    # Namespaces are freed some time after their last user.
     wait_for(lambda: sh("rmmod sch_slbn", check=False).returncode == 0)
     try:
         for words in ("link list", "-j link show lo", "link set lo edge", "link monitor"):

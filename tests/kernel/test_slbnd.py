@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd, the agent of an access router, on real links: Join, Leave, Change, Rate, and what goes
-wrong.
-
-Programs speak to it by libslbn (through its binding for Python), people by slbnctl.
-"""
+"""slbnd on real links: sessions by libslbn (its Python binding) and by slbnctl, and failures."""
 
 from __future__ import annotations
 
@@ -51,21 +47,25 @@ def rates(connection: libslbn.Connection) -> dict[int, int]:
     return {session.id: session.rate for session in connection.list()}
 
 
-def come_to(connection: libslbn.Connection, expected: dict[int, int], within: int = 64) -> None:
-    """All sessions, and no others, have these rates, but for what divisions leave over."""
+def wait_for_rates(
+    connection: libslbn.Connection, expected: dict[int, int], within: int = 64
+) -> None:
+    """Wait until exactly these sessions exist, with these rates up to rounding."""
 
-    def there() -> bool:
+    def reached() -> bool:
         seen = rates(connection)
         return set(seen) == set(expected) and all(
             abs(seen[number] - rate) <= within for number, rate in expected.items()
         )
 
     try:
-        wait_for(there)
+        wait_for(reached)
     except AssertionError:
         seen = rates(connection)
         wrong = [(seen.get(n), rate) for n, rate in expected.items() if seen.get(n) != rate]
-        raise AssertionError(f"{len(wrong)} of {len(seen)} (is, should be): {wrong[:5]}") from None
+        raise AssertionError(
+            f"{len(wrong)} of {len(seen)} (actual, expected): {wrong[:5]}"
+        ) from None
 
 
 @pytest.mark.parametrize("destination", ["10.0.2.2", "fd00:2::2"])
@@ -73,23 +73,23 @@ def test_join_change_leave_and_rates(net: Chain, tmp_path: Path, destination: st
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         greedy = [us.join(destination) for _ in range(3)]
         modest = us.join(destination, 5 * MEGA)
-        come_to(us, {**dict.fromkeys(greedy, 15 * MEGA), modest: 5 * MEGA})
+        wait_for_rates(us, {**dict.fromkeys(greedy, 15 * MEGA), modest: 5 * MEGA})
         us.change(modest, 100 * MEGA)
-        come_to(us, dict.fromkeys([*greedy, modest], 50 * MEGA // 4))
+        wait_for_rates(us, dict.fromkeys([*greedy, modest], 50 * MEGA // 4))
         us.change(modest, 8 * MEGA)
-        come_to(us, {**dict.fromkeys(greedy, 14 * MEGA), modest: 8 * MEGA})
+        wait_for_rates(us, {**dict.fromkeys(greedy, 14 * MEGA), modest: 8 * MEGA})
         us.leave(greedy.pop())
-        come_to(us, {**dict.fromkeys(greedy, 21 * MEGA), modest: 8 * MEGA})
-        told = {}
+        wait_for_rates(us, {**dict.fromkeys(greedy, 21 * MEGA), modest: 8 * MEGA})
+        reported = {}
         while (event := us.next(0)) is not None:
-            told[event.id] = event.rate
-        assert {number: rate for number, rate in told.items() if rate} == rates(us)
+            reported[event.id] = event.rate
+        assert {number: rate for number, rate in reported.items() if rate} == rates(us)
         session = next(session for session in us.list() if session.id == modest)
         assert (session.hops, session.bottleneck, session.destination) == (3, None, destination)
         assert session.rtt > 0
         assert net.shown(1)["share"] == 21 * MEGA
         assert slbnd.end() == 0
-        # Those that leave in order are gone at once, not two epochs later.
+        # A Leave removes a session at once, not two epochs later.
         shown = net.shown(1)
         assert (shown["sessions"], shown["leaves"] >= 4) == (0, True)
 
@@ -118,7 +118,7 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
             (("leave", first), 1, "no such session"),
             (("leave", "xyz"), 2, "must be 1 to 16 hexadecimal digits"),
             (("join", "224.0.0.1"), 1, "must be unicast"),
-            (("join", "nowhere"), 2, "must be an address"),
+            (("join", "nowhere"), 2, "must be an IPv4 or IPv6 address"),
             (("join", "10.0.2.2", "source", "fd00::1"), 2, "of the destination's address family"),
             (("join", "10.0.2.2", "demand", "0"), 2, "must be 1bit"),
             (("join", "10.0.2.2", "dport", "80"), 1, "need a protocol"),
@@ -132,20 +132,20 @@ def interrupted(process: subprocess.Popen[str]) -> int:
     return process.wait(timeout=60)
 
 
-def come_to_tell(process: subprocess.Popen[str], number: int, rate: int) -> dict[str, Any]:
-    """It tells, an object a line, that this session has this rate."""
+def wait_for_report(process: subprocess.Popen[str], number: int, rate: int) -> dict[str, Any]:
+    """Wait until a line of JSON reports this rate of the session."""
     assert process.stdout
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     for line in process.stdout:
         session: dict[str, Any] = json.loads(line)
-        told.append((session["id"], session["rate"]))
-        if told[-1] == (f"{number:016x}", rate):
+        reported.append((session["id"], session["rate"]))
+        if reported[-1] == (f"{number:016x}", rate):
             return session
-    raise AssertionError(f"{rate} was not told, only {told}")
+    raise AssertionError(f"{rate} was not reported, only {reported}")
 
 
 def test_hold(net: Chain, tmp_path: Path) -> None:
-    """It tells the session's rates, and the session ends with it; or it with the session."""
+    """slbnctl prints the rates, and either of session and slbnctl ends with the other."""
     words = ("session", "join", "10.0.2.2", "demand", "80mbit", "hold")
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         with slbnd.follow(*words) as text, slbnd.follow("-j", *words) as process:
@@ -155,11 +155,11 @@ def test_hold(net: Chain, tmp_path: Path) -> None:
             line = text.stdout.readline()
             ours, other = (first, second) if f"{first.id:016x}" in line else (second, first)
             assert line.startswith(f"{ours.id:016x} 10.0.2.2 demand 80Mbit rate ")
-            come_to_tell(process, other.id, 25 * MEGA)
+            wait_for_report(process, other.id, 25 * MEGA)
             assert interrupted(text) == 0
-            come_to_tell(process, other.id, 50 * MEGA)
+            wait_for_report(process, other.id, 50 * MEGA)
             us.leave(other.id)
-            assert come_to_tell(process, other.id, 0)["leaving"]
+            assert wait_for_report(process, other.id, 0)["leaving"]
             assert process.wait(timeout=60) == 0
         with slbnd.follow(*words) as process:
             wait_for(lambda: len(us.list()) == 1)
@@ -170,37 +170,37 @@ def test_hold(net: Chain, tmp_path: Path) -> None:
 def test_watch(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         first = us.join("10.0.2.2")
-        come_to(us, {first: 50 * MEGA})
+        wait_for_rates(us, {first: 50 * MEGA})
         with (
             slbnd.follow("-j", "session", "watch") as everything,
             slbnd.follow("-j", "session", "watch", f"{first:x}") as one,
         ):
             for process in (everything, one):
                 demands = itertools.cycle((10 * MEGA, 20 * MEGA))
-                # What happens before it listens it is not told.
+                # Earlier events are not reported.
                 while not select.select([process.stdout], [], [], 0.2)[0]:
                     demand = next(demands)
                     us.change(first, demand)
-                    come_to(us, {first: demand})
+                    wait_for_rates(us, {first: demand})
             us.change(first, libslbn.UNLIMITED)
-            come_to_tell(one, first, 50 * MEGA)
-            session = come_to_tell(everything, first, 50 * MEGA)
+            wait_for_report(one, first, 50 * MEGA)
+            session = wait_for_report(everything, first, 50 * MEGA)
             assert (session["destination"], session["demand"]) == ("10.0.2.2", 10**15)
             assert (session["bottleneck"], session["hops"], session["device"]) == (1, 3, "e0")
             assert "used" not in session and "link" not in session
             us.leave(first)
-            assert come_to_tell(one, first, 0)["leaving"]
+            assert wait_for_report(one, first, 0)["leaving"]
             assert one.wait(timeout=60) == 0
             assert interrupted(everything) == 0
 
 
 def test_top(net: Chain, tmp_path: Path) -> None:
-    """An object a line; tables where there is no terminal; and what it says when slbnd goes."""
+    """JSON, tables without a terminal, and the error when slbnd exits."""
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         few = us.join("10.0.2.2", 5 * MEGA, protocol=17, destination_port=7000)
         many = us.join("10.0.2.2")
         net.attach(0, "rate 30mbit")
-        come_to(us, {few: 5 * MEGA, many: 25 * MEGA})
+        wait_for_rates(us, {few: 5 * MEGA, many: 25 * MEGA})
         with slbnd.follow("-j", "top", "interval", "100ms", "count", "2") as process:
             tables = [json.loads(line) for line in process.communicate()[0].splitlines()]
         assert process.returncode == 0 and len(tables) == 2
@@ -229,7 +229,7 @@ def test_top_on_a_terminal(net: Chain, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
 
     def frame(rows: int) -> list[str]:
-        """A table that fills so many rows of the terminal."""
+        """The next table with this many rows."""
         text = ""
         while True:
             text += os.read(ours, 65536).decode()
@@ -263,20 +263,20 @@ def test_sessions_end_with_their_connection_or_stay(net: Chain, tmp_path: Path) 
             other.join("10.0.2.2")
             stays = other.join("10.0.2.2", stays=True)
             wait_for(lambda: len(us.list()) == 2)
-        come_to(us, {stays: 50 * MEGA})
+        wait_for_rates(us, {stays: 50 * MEGA})
 
 
-def test_an_agent_that_is_killed_leaves_no_ghosts(net: Chain, tmp_path: Path) -> None:
+def test_sessions_of_killed_agent_expire(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
-        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
         assert slbnd.end(signal.SIGKILL) == -signal.SIGKILL
-    # Its socket is still there; the next one takes the place.
+    # The stale socket is replaced.
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
-        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
         assert net.shown(1)["sessions"] == 1
 
 
-def test_a_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
+def test_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd:
         command = f"{SLBND} --config /dev/null --socket {slbnd.socket}"
         done = net.nodes[0].sh(command, check=False)
@@ -284,31 +284,31 @@ def test_a_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
         assert slbnd.answers()
 
 
-def test_a_restarted_link_is_right_again(net: Chain, tmp_path: Path) -> None:
+def test_rates_recover_from_link_restart(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         sessions = [us.join("10.0.2.2") for _ in range(5)]
-        come_to(us, dict.fromkeys(sessions, 10 * MEGA))
+        wait_for_rates(us, dict.fromkeys(sessions, 10 * MEGA))
         net.tc(1, "qdisc del dev e1 root")
-        come_to(us, dict.fromkeys(sessions, 16 * MEGA))
+        wait_for_rates(us, dict.fromkeys(sessions, 16 * MEGA))
         net.attach(1, "rate 25mbit")
-        come_to(us, dict.fromkeys(sessions, 5 * MEGA))
+        wait_for_rates(us, dict.fromkeys(sessions, 5 * MEGA))
 
 
-def test_a_network_that_does_not_answer(net: Chain, tmp_path: Path) -> None:
+def test_session_stalls_without_answers(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         session = us.join("10.0.2.2")
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})
         sh(f"ip -n {net.nodes[1].name} link set e1 down")
         wait_for(lambda: bool(us.list()[0].flags & libslbn.STALLED), 40)
         sh(f"ip -n {net.nodes[1].name} link set e1 up")
         sh(f"ip -n {net.nodes[1].name} route replace 10.0.2.0/24 via 10.0.1.2")
         wait_for(lambda: not us.list()[0].flags & libslbn.STALLED, 40)
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})
         us.leave(session)
-        come_to(us, {})
+        wait_for_rates(us, {})
 
 
-def test_the_key_keeps_others_out(net: Chain, tmp_path: Path) -> None:
+def test_wrong_key_is_refused(net: Chain, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
     for link, words in enumerate(("rate 100mbit", "rate 50mbit", "rate 80mbit edge")):
@@ -318,10 +318,10 @@ def test_the_key_keeps_others_out(net: Chain, tmp_path: Path) -> None:
         wait_for(lambda: bool(us.list()[0].flags & libslbn.STALLED), 40)
         assert net.shown(0)["bad_key"] > 0 and net.shown(0)["sessions"] == 0
     with agent(net.nodes[0], tmp_path, "--key-file", str(key)) as slbnd, slbnd.connect() as us:
-        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
-def test_an_agent_answers_as_a_destination(net: Chain, tmp_path: Path) -> None:
+def test_agent_answers_as_destination(net: Chain, tmp_path: Path) -> None:
     net.attach(2, "rate 80mbit no-edge")
     with (
         agent(net.nodes[0], tmp_path) as near,
@@ -329,37 +329,37 @@ def test_an_agent_answers_as_a_destination(net: Chain, tmp_path: Path) -> None:
         near.connect() as us,
     ):
         sessions = [us.join("10.0.2.2"), us.join("fd00:2::2")]
-        come_to(us, dict.fromkeys(sessions, 25 * MEGA))
+        wait_for_rates(us, dict.fromkeys(sessions, 25 * MEGA))
         us.leave(sessions.pop())
-        come_to(us, {sessions[0]: 50 * MEGA})
+        wait_for_rates(us, {sessions[0]: 50 * MEGA})
 
 
-def test_a_thousand_join_and_leave_at_once(net: Chain, tmp_path: Path) -> None:
+def test_thousand_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
-        # Fewer bits for each, and control packets would be more than links let through.
+        # At lower rates, control packets would exceed the links' control limit.
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
             net.attach(link, f"rate {rate}" + " edge" * (link == 2))
         modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(300)]
         greedy = [us.join("10.0.2.2") for _ in range(700)]
-        # Integers leave over a bit/s at most, at one bottleneck.
+        # Rounding is at most 1 bit/s, at one bottleneck.
         expected = dict.fromkeys(modest, MEGA // 2) | dict.fromkeys(greedy, 850 * MEGA // 700)
-        come_to(us, expected, within=1)
+        wait_for_rates(us, expected, within=1)
         for session in expected:
             us.leave(session)
-        come_to(us, {})
+        wait_for_rates(us, {})
         shown = net.shown(1)
         assert (shown["sessions"], shown["NR"], shown["BF"], shown["clamped"]) == (0, 0, 0, 0)
-        # Not by an epoch's end.
+        # By Leaves, not by the end of an epoch.
         assert shown["leaves"] >= 1000
 
 
-def test_who_reads_slowly_misses_steps_but_not_the_end(net: Chain, tmp_path: Path) -> None:
+def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us, slbnd.connect() as slow:
         slow.watch()
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
             net.attach(link, f"rate {rate}" + " edge" * (link == 2))
         sessions = [us.join("10.0.2.2") for _ in range(600)]
-        come_to(us, dict.fromkeys(sessions, 1000 * MEGA // 600))
+        wait_for_rates(us, dict.fromkeys(sessions, 1000 * MEGA // 600))
         final = rates(us)
         seen: dict[int, int] = {}
 
@@ -374,7 +374,7 @@ def test_who_reads_slowly_misses_steps_but_not_the_end(net: Chain, tmp_path: Pat
         assert slbnd.end() == 0
 
 
-def test_others_sessions_are_not_for_everybody(net: Chain, tmp_path: Path) -> None:
+def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with agent(net.nodes[0], tmp_path, "--group", "nogroup") as slbnd:
         for parent in tmp_path.parents:
@@ -402,12 +402,12 @@ def test_others_sessions_are_not_for_everybody(net: Chain, tmp_path: Path) -> No
         slbnd.ctl("leave", ours)
 
 
-def test_reload_keeps_sessions_and_refuses_nonsense(net: Chain, tmp_path: Path) -> None:
+def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path: Path) -> None:
     file = tmp_path / "slbnd.conf"
     file.write_text("# nothing yet\n")
     with agent(net.nodes[0], tmp_path, "--config", str(file)) as slbnd, slbnd.connect() as us:
         session = us.join("10.0.2.2")
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})
         for text in ("pause = 50ms\n", "pause = never\n"):
             file.write_text(text)
             slbnd.process.send_signal(signal.SIGHUP)
@@ -417,7 +417,7 @@ def test_reload_keeps_sessions_and_refuses_nonsense(net: Chain, tmp_path: Path) 
                 return us.list()[0].cycles > enough
 
             wait_for(goes_on)
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})
 
 
 @pytest.mark.parametrize(
@@ -435,20 +435,20 @@ def test_reload_keeps_sessions_and_refuses_nonsense(net: Chain, tmp_path: Path) 
         (["--config", "/no/such/file"], "No such file"),
     ],
 )
-def test_options_that_make_no_sense(options: list[str], says: str) -> None:
+def test_invalid_options(options: list[str], says: str) -> None:
     command = [str(SLBND), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, says in done.stderr) == (2, True), done.stderr
 
 
-#: What struct slbn_message begins with, its length, and that of what it ends with.
+#: Header of struct slbn_message, octets of its reason, and of the whole.
 HEAD = struct.Struct("=HHIII")
 REASON = 96
 LENGTH = HEAD.size + 128 + REASON
 
 
-def test_what_other_versions_say(net: Chain, tmp_path: Path) -> None:
-    """What is added at the end does not matter; what is too short, or another protocol, does."""
+def test_other_protocol_versions(net: Chain, tmp_path: Path) -> None:
+    """Longer messages are accepted; shorter ones and other protocols are refused."""
     ask_list, done, refused = 4, 6, 7
     with (
         agent(net.nodes[0], tmp_path) as slbnd,
@@ -467,7 +467,7 @@ def test_what_other_versions_say(net: Chain, tmp_path: Path) -> None:
             assert (len(answer), HEAD.unpack_from(answer)[:4]) == (LENGTH, expected)
 
 
-def test_a_signal_ends_waiting(net: Chain, tmp_path: Path) -> None:
+def test_signal_interrupts_waiting(net: Chain, tmp_path: Path) -> None:
     def interrupt(number: int, _frame: object) -> None:
         caught.append(number)
         if len(caught) == 2:
@@ -487,7 +487,7 @@ def test_a_signal_ends_waiting(net: Chain, tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_nothing_that_a_client_says_harms(net: Chain, tmp_path: Path) -> None:
+def test_random_messages_of_clients(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(5)
 
     def random_message() -> bytes:
@@ -508,16 +508,16 @@ def test_nothing_that_a_client_says_harms(net: Chain, tmp_path: Path) -> None:
                 for _ in range(50):
                     with contextlib.suppress(BlockingIOError):
                         client.send(random_message())
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})
 
 
-def test_what_is_no_request_is_refused(net: Chain, tmp_path: Path) -> None:
-    """With what is wrong with it, to whoever said it, who may go on."""
+def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
+    """Each with its reason; the connection remains usable."""
 
     def message(protocol: int, kind: int, request: int) -> bytes:
         return HEAD.pack(protocol, kind, request, 0, 0).ljust(LENGTH, b"\0")
 
-    # Its flow is of no family.
+    # Without an address family.
     join = message(1, 1, 9)
     with (
         agent(net.nodes[0], tmp_path) as slbnd,
@@ -542,10 +542,10 @@ def test_what_is_no_request_is_refused(net: Chain, tmp_path: Path) -> None:
             assert says in answer[-REASON:].decode()
         client.send(message(1, 5, 11))
         assert HEAD.unpack_from(client.recv(1000))[:3] == (1, 6, 11)
-        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
-def test_no_memory_for_another_session(net: Chain, tmp_path: Path) -> None:
+def test_out_of_memory_for_session(net: Chain, tmp_path: Path) -> None:
     for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
         net.attach(link, f"rate {rate}" + " edge" * (link == 2))
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
@@ -560,39 +560,37 @@ def test_no_memory_for_another_session(net: Chain, tmp_path: Path) -> None:
             while len(sessions) < 10000:
                 sessions.append(us.join("10.0.2.2", 1000))
         assert refusal.value.errno == errno.ENOMEM
-        come_to(us, {ours: 700 * MEGA, **dict.fromkeys(sessions, 1000)})
+        wait_for_rates(us, {ours: 700 * MEGA, **dict.fromkeys(sessions, 1000)})
         resource.prlimit(process, resource.RLIMIT_AS, before)
         sessions += [us.join("10.0.2.2", 1000) for _ in range(200)]
-        come_to(us, {ours: 700 * MEGA, **dict.fromkeys(sessions, 1000)})
+        wait_for_rates(us, {ours: 700 * MEGA, **dict.fromkeys(sessions, 1000)})
 
 
-def test_a_destination_that_nobody_knows(net: Chain, tmp_path: Path) -> None:
-    """Who asked for it is told that it does not answer; others do not notice."""
+def test_unreachable_destination(net: Chain, tmp_path: Path) -> None:
+    """Its session stalls; others are not affected."""
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         lost = [us.join("192.0.2.1"), us.join("2001:db8::1")]
         ours = us.join("10.0.2.2")
-        told: dict[int, int] = {}
+        stalled: dict[int, int] = {}
 
-        def all_told() -> bool:
+        def all_stalled() -> bool:
             while (event := us.next(0)) is not None:
-                told[event.id] = event.flags & libslbn.STALLED
-            return all(told.get(number) for number in lost)
+                stalled[event.id] = event.flags & libslbn.STALLED
+            return all(stalled.get(number) for number in lost)
 
-        wait_for(all_told)
-        come_to(us, {ours: 50 * MEGA, **dict.fromkeys(lost, 0)})
+        wait_for(all_stalled)
+        wait_for_rates(us, {ours: 50 * MEGA, **dict.fromkeys(lost, 0)})
         for number in lost:
             us.leave(number)
-        come_to(us, {ours: 50 * MEGA})
+        wait_for_rates(us, {ours: 50 * MEGA})
 
 
-def test_a_device_that_there_is_not(
-    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_device(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with agent(net.nodes[0], tmp_path, "--devices", "nothing") as slbnd, slbnd.connect() as us:
         said = capfd.readouterr().err
         assert "devices: nothing: no such device" in said
         assert "rates are reported, but not enforced" in said
-        come_to(us, {us.join("10.0.2.2"): 50 * MEGA})
+        wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
 def local(payload: bytes, sport: int) -> bytes:
@@ -600,8 +598,8 @@ def local(payload: bytes, sport: int) -> bytes:
     return Datagram(payload, source="10.0.2.2", destination="10.0.0.1", sport=sport).ip()
 
 
-def test_an_answer_from_another_port_is_none(net: Chain, tmp_path: Path) -> None:
-    """No edge would stop it, so a host could answer in the network's name."""
+def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> None:
+    """Edge links do not drop them, so hosts could forge them."""
     sh(f"ip -n {net.nodes[1].name} link set e1 down")
     with (
         agent(net.nodes[0], tmp_path) as slbnd,
@@ -612,31 +610,28 @@ def test_an_answer_from_another_port_is_none(net: Chain, tmp_path: Path) -> None
     ):
         tap = Tap("w0")
         us.join("10.0.2.2")
-        heard: list[Packet] = []
+        received: list[Packet] = []
 
         def joined() -> bool:
             payloads = [read_udp(frame)[0] for frame in tap.frames()]
-            heard.extend(read_packet(each) for each in payloads if each.startswith(b"SLBN"))
-            return bool(heard)
+            received.extend(read_packet(each) for each in payloads if each.startswith(b"SLBN"))
+            return bool(received)
 
         wait_for(joined)
         for sport, rate in ((9, 666), (PORT, 777)):
-            answer = replace(heard[0].reply(), bw=rate, bottleneck=0).pack()
+            answer = replace(received[0].reply(), bw=rate, bottleneck=0).pack()
             out.sendto(local(answer, sport), ("10.0.0.1", 0))
 
-        def told() -> bool:
-            return us.list()[0].rate > 0
-
-        wait_for(told)
+        wait_for(lambda: us.list()[0].rate > 0)
         assert us.list()[0].rate == 777
         close([tap])
 
 
-def test_nothing_that_comes_by_udp_harms(net: Chain, tmp_path: Path) -> None:
+def test_random_datagrams(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(6)
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         session = us.join("10.0.2.2")
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})
         with net.nodes[0].entered():
             sender = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
         with sender:
@@ -646,4 +641,4 @@ def test_nothing_that_comes_by_udp_harms(net: Chain, tmp_path: Path) -> None:
                     octets[:6] = b"SLBN\x01" + bytes([chance.randrange(7)])
                 sport = chance.choice([PORT, PORT, PORT, 9])
                 sender.sendto(local(bytes(octets), sport), ("10.0.0.1", 0))
-        come_to(us, {session: 50 * MEGA})
+        wait_for_rates(us, {session: 50 * MEGA})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What goes wrong in a domain, and that rates are the exact ones nonetheless, or soon again.
+"""Faults in a domain: assigned rates equal the max-min reference despite them, or soon again.
 
     a0 ----.          .---- x ----.
             left ----'             right ---- z ---- host
@@ -7,9 +7,9 @@
                      /
                a2 --'
 
-Agents are on a0, a1, a2 and z; z is the edge towards the host. From left to right the way by x is
-the shorter one. All links can carry something else, both ways, and up to three of a session's links
-are bottlenecks of different rates for somebody.
+Agents are on a0, a1, a2 and z; z-host is the edge link. From left to right the path by x is the
+shorter one. All links have different capacities, and up to three links of a session's path are
+bottlenecks of some session.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ SIOCGIFHWADDR = 0x8927
 
 
 def both_ways(rates: dict[str, int]) -> dict[str, int]:
-    """A little less on the way back, so that no two are the same."""
+    """With slightly lower rates of the reverse directions, so that no two are equal."""
     back = {"-".join(reversed(link.split("-"))): rate - 1_000_033 for link, rate in rates.items()}
     return rates | back
 
 
-#: bit/s; odd enough that divisions leave a remainder.
+#: Capacities [bit/s], chosen so that divisions have remainders.
 LINKS = both_ways(
     {
         "a0-left": 61_000_003,
@@ -69,7 +69,7 @@ LINKS = both_ways(
     }
 )
 
-#: Nobody wants to go to a1, which will be killed.
+#: No session has the destination a1, whose agent is killed.
 PLAN = Plan(
     links=LINKS,
     agents=("a0", "a1", "a2", "z"),
@@ -78,7 +78,7 @@ PLAN = Plan(
 )
 
 
-def company() -> list[Session]:
+def initial_sessions() -> list[Session]:
     return [
         Session("a0", "z"),
         Session("a0", "z", six=True),
@@ -98,37 +98,39 @@ def company() -> list[Session]:
     ]
 
 
-#: Epochs: two take away what is wrong, and two more are plenty for sessions to find their rates.
-HEALED = 4
-#: And while packets are lost all the time, where a lost answer costs a time-out.
-IN_LOSS = 5
+#: Epochs to recover: two remove errors from ledgers, two more suffice for convergence.
+RECOVERY = 4
+#: The same under continuous loss, where lost answers cost timeouts.
+RECOVERY_WITH_LOSS = 5
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
     with domain(PLAN, tmp_path_factory.mktemp("domain")) as made:
-        made.join(*company())
-        made.come_to_rest()
+        made.join(*initial_sessions())
+        made.settle()
         yield made
 
 
 @pytest.fixture
 def net(base: Domain) -> Iterator[Domain]:
-    """A test begins with rates that are exact, and leaves them so."""
+    """Rates equal the reference before and after each test."""
     before = len(base.sessions)
     yield base
-    base.come_to_rest()
+    base.settle()
     assert len(base.sessions) == before
 
 
-def healed(net: Domain, what: str, since: dict[str, State], within: int = HEALED) -> None:
-    needed = net.come_to_rest(since)
-    print(f"{what}: exact in epoch {needed}")
+def check_recovery(
+    net: Domain, event: str, since: dict[str, State], within: int = RECOVERY
+) -> None:
+    needed = net.settle(since)
+    print(f"{event}: exact in epoch {needed}")
     assert needed <= within
 
 
 @pytest.mark.parametrize(
-    ("harm", "bound"),
+    ("netem", "bound"),
     [
         ("loss 0.1%", 0),
         ("loss 1%", 0),
@@ -138,98 +140,98 @@ def healed(net: Domain, what: str, since: dict[str, State], within: int = HEALED
         ("delay 2ms 2ms loss 1% duplicate 10%", 0),
     ],
 )
-def test_wires_that_harm(net: Domain, harm: str, bound: float) -> None:
-    """While packets are lost (each on each wire), come twice, or pass others."""
-    more = [Session("a0", "z"), Session("z", "a2", six=True), Session("a2", "a0")]
+def test_loss_reordering_and_duplication(net: Domain, netem: str, bound: float) -> None:
+    """Impairments of every wire, while sessions join and leave."""
+    joining = [Session("a0", "z"), Session("z", "a2", six=True), Session("a2", "a0")]
 
     def retries() -> int:
-        return sum(said.retries for each, said in net.told().items() if each not in more)
+        return sum(state.retries for each, state in net.reported().items() if each not in joining)
 
     before = retries()
-    with net.harm(harm):
+    with net.impaired(netem):
         since = net.states()
-        net.join(*more)
-        healed(net, f"{harm}, joins", since, IN_LOSS)
+        net.join(*joining)
+        check_recovery(net, f"{netem}, joins", since, RECOVERY_WITH_LOSS)
         assert net.deviation(2) <= bound
         since = net.states()
-        net.leave(*more)
-        healed(net, f"{harm}, leaves", since, IN_LOSS)
+        net.leave(*joining)
+        check_recovery(net, f"{netem}, leaves", since, RECOVERY_WITH_LOSS)
         assert net.deviation(2) <= bound
-    if harm.startswith(("loss 1%", "loss 5%")):
+    if netem.startswith(("loss 1%", "loss 5%")):
         assert retries() > before
 
 
-def test_an_agent_is_killed(net: Domain) -> None:
+def test_killed_agent(net: Domain) -> None:
     since = net.states()
-    gone = net.kill("a1")
-    healed(net, "an agent is killed", since)
+    ended = net.kill("a1")
+    check_recovery(net, "agent killed", since)
     since = net.states()
     net.start("a1")
-    net.join(*gone)
-    healed(net, "another one is started", since)
+    net.join(*ended)
+    check_recovery(net, "agent started", since)
 
 
-def test_a_router_begins_anew(net: Domain) -> None:
-    """Its qdiscs are deleted and added, while packets are on their way."""
+def test_router_restart(net: Domain) -> None:
+    """Its qdiscs are deleted and added while packets are in flight."""
     links = {link: net.capacities[link] for link in ("left-x", "x-left")}
     since = net.states()
     for link in links:
         net.detach(link)
         del net.capacities[link], since[link]
-    healed(net, "a router's qdiscs are deleted", since)
+    check_recovery(net, "qdiscs deleted", since)
     net.capacities.update(links)
     for link in links:
-        net.begin(link)
-    healed(net, "they are added", net.states())
+        net.attach_initial(link)
+    check_recovery(net, "qdiscs added", net.states())
 
 
-def test_a_link_goes_down(net: Domain) -> None:
+def test_link_down_and_up(net: Domain) -> None:
     with net.broken("left-x"):
         since = net.states()
         assert net.crossing("x-right") == 0 < net.crossing("left-y")
-        healed(net, "a link goes down", since)
+        check_recovery(net, "link down", since)
         assert net.state("x-right").N == net.state("left-x").N == 0
-    healed(net, "it comes up", net.states())
+    check_recovery(net, "link up", net.states())
 
 
-def test_a_link_carries_less(net: Domain) -> None:
+def test_capacity_change(net: Domain) -> None:
     for link in ("left-x", "right-z"):
         rate = net.capacities[link]
         for now in (rate // 2, rate):
             since = net.states()
-            net.carry({link: now})
-            healed(net, f"{link} carries {now / MEGA:.0f} Mbit/s", since)
+            net.set_capacities({link: now})
+            check_recovery(net, f"{link} has {now / MEGA:.0f} Mbit/s", since)
 
 
 def address(where: Namespace, device: str) -> bytes:
     """A device's MAC address."""
     with where.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-        asked = struct.pack("16s16x", device.encode())
-        return fcntl.ioctl(made, SIOCGIFHWADDR, asked)[18:24]
+        request = struct.pack("16s16x", device.encode())
+        return fcntl.ioctl(made, SIOCGIFHWADDR, request)[18:24]
 
 
-def overhear(net: Domain, *links: str) -> list[Packet]:
-    """Packets of all sessions that cross these links, both ways."""
+def capture(net: Domain, *links: str) -> list[Packet]:
+    """Capture control packets of all sessions that cross these links, in both directions."""
     with net.wires.entered():
         taps = [Tap(f"{b}-{a}") for a, b in (link.split("-") for link in links)]
-    found: list[Packet] = []
+    captured: list[Packet] = []
     wanted = {each for link in links for each in net.sessions if link in each.path}
 
     def enough() -> bool:
         for tap in taps:
             payloads = [read_udp(frame)[0] for frame in tap.frames()]
-            found.extend(read_packet(each) for each in payloads if each[:4] == b"SLBN")
-        return len({each.id for each in found}) >= len(wanted) and len(found) > 60
+            captured.extend(read_packet(each) for each in payloads if each[:4] == b"SLBN")
+        return len({each.id for each in captured}) >= len(wanted) and len(captured) > 60
 
     wait_for(enough)
     close(taps)
-    return found
+    return captured
 
 
-def forgeries(heard: list[Packet], number: int, chance: random.Random) -> Iterator[Packet]:
-    """Packets as they might be, of sessions that there are."""
+def forgeries(captured: list[Packet], number: int, chance: random.Random) -> Iterator[Packet]:
+    """Plausible packets of existing sessions, with random changes."""
     for _ in range(number):
-        packet = chance.choice(heard)
+        packet = chance.choice(captured)
         changes: dict[str, Any] = {
             "type": chance.choice([JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK]),
             "seq": packet.seq + chance.choice([0, 1, 2, 1000, -1]) & 0xFFFFFFFF,
@@ -249,7 +251,7 @@ def forgeries(heard: list[Packet], number: int, chance: random.Random) -> Iterat
 def frames(
     net: Domain, packets: Iterable[Packet], to_mac: bytes, chance: random.Random
 ) -> Iterator[bytes]:
-    """Between any two routers, in the name of any."""
+    """Frames of packets with random source and destination, some malformed."""
     for packet in packets:
         payload = packet.pack()
         if chance.random() < 0.2:
@@ -265,8 +267,8 @@ def frames(
         ).frame()
 
 
-#: What a link counts of packets that are not as they should be.
-REFUSED = (
+#: Counters of dropped packets.
+DROPS = (
     "malformed",
     "bad_checksum",
     "fragments",
@@ -277,46 +279,46 @@ REFUSED = (
 )
 
 
-def refused(before: dict[str, State], after: dict[str, State]) -> dict[str, dict[str, int]]:
+def drops(before: dict[str, State], after: dict[str, State]) -> dict[str, dict[str, int]]:
     changes = {link: state.changes(after[link]) for link, state in before.items()}
     counted = {
-        link: {name: n for name, n in grown.items() if name in REFUSED}
-        for link, grown in changes.items()
+        link: {name: n for name, n in counts.items() if name in DROPS}
+        for link, counts in changes.items()
     }
-    return {link: grown for link, grown in counted.items() if grown}
+    return {link: counts for link, counts in counted.items() if counts}
 
 
-def test_a_host_that_forges(net: Domain) -> None:
-    """It knows all that there is to know of sessions, and takes anybody's address."""
+def test_forged_packets_of_host(net: Domain) -> None:
+    """With the IDs of existing sessions, and the addresses of other nodes."""
     chance = random.Random(7)
-    heard = overhear(net, "right-z", "z-right")
+    captured = capture(net, "right-z", "z-right")
     to_mac = address(net.nodes["z"], "host")
     before = net.states()
-    exact = net.exact()
+    reference = net.reference()
     sent = 0
     with net.nodes["host"].entered():
         out = sender("z")
     with out:
         for _ in range(20):
-            for frame in frames(net, forgeries(heard, 50, chance), to_mac, chance):
+            for frame in frames(net, forgeries(captured, 50, chance), to_mac, chance):
                 send(out, frame)
                 sent += 1
-            assert not net.wrong(exact)
-    net.come_to_rest(before)
-    assert refused(before, net.states()) == {"z-host": {"from_hosts": sent}}
+            assert not net.errors(reference)
+    net.settle(before)
+    assert drops(before, net.states()) == {"z-host": {"from_hosts": sent}}
 
 
-# --- domains that touch
+# --- adjacent domains
 
 KEYS = {"first": bytes(range(16)), "second": bytes(range(16, 32)), "none": b""}
 
 
-#: Where a session begins and where it ends, in each domain.
+#: Source and destination of the sessions of each domain.
 DOMAINS = (("a", "b"), ("c", "d"), ("e", "f"))
 
 
-def touching(directory: Path) -> Plan:
-    """Three domains, one of which has no key, meet at a router.
+def adjacent(directory: Path) -> Plan:
+    """Three domains, one of them without a key, share a router.
 
     a --- m --- b       c --- m --- d       e --- m --- f
     """
@@ -339,18 +341,18 @@ def touching(directory: Path) -> Plan:
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
     directory = tmp_path_factory.mktemp("three")
-    with domain(touching(directory), directory) as made:
-        for way in DOMAINS:
-            made.join(Session(*way), Session(*way, six=True), Session(*way, 2 * MEGA))
-        made.come_to_rest()
+    with domain(adjacent(directory), directory) as made:
+        for ends in DOMAINS:
+            made.join(Session(*ends), Session(*ends, six=True), Session(*ends, 2 * MEGA))
+        made.settle()
         yield made
 
 
-def test_domains_do_not_mix(three: Domain) -> None:
-    """Sessions that go from one domain into another get nothing, and take nothing there."""
+def test_domains_are_isolated(three: Domain) -> None:
+    """Sessions from one domain into another get no rate, and do not affect it."""
     lasts = ("m-b", "m-d", "m-f")
     before = three.states()
-    strangers = {
+    foreign = {
         node: {
             three.clients[node].join(three.plan.address(host, six))
             for host in set(three.plan.hosts) - {own}
@@ -358,39 +360,39 @@ def test_domains_do_not_mix(three: Domain) -> None:
         }
         for node, own in DOMAINS
     }
-    # Where they come from they are sessions like others, as far as they get: not so on.
+    # The links of their own domain count them, those of the other domain do not.
     since = {link: before[link] for link in lasts}
-    three.come_to_rest(since)
+    three.settle(since)
 
-    def given_up() -> bool:
+    def all_stalled() -> bool:
         listed = [each for client in three.clients.values() for each in client.list()]
         return all(
             each.flags & libslbn.STALLED and not each.rate
             for each in listed
-            if any(each.id in numbers for numbers in strangers.values())
+            if any(each.id in numbers for numbers in foreign.values())
         )
 
-    wait_for(given_up)
-    three.come_to_rest(since)
+    wait_for(all_stalled)
+    three.settle(since)
     assert three.deviation(2) == 0
-    counted = refused(before, three.states())
+    counted = drops(before, three.states())
     assert counted.keys() == set(lasts)
-    assert all(grown.keys() == {"bad_key"} for grown in counted.values())
+    assert all(counts.keys() == {"bad_key"} for counts in counted.values())
     for link in lasts:
         assert three.state(link).joins == before[link].joins
-    for node, numbers in strangers.items():
+    for node, numbers in foreign.items():
         for number in numbers:
             three.clients[node].leave(number)
     wait_for(lambda: all(len(client.list()) == 3 for client in three.clients.values()))
-    healed(three, "strangers leave", three.states())
+    check_recovery(three, "foreign sessions leave", three.states())
 
 
-@pytest.mark.parametrize("key", [KEYS["second"], None], ids=["another's key", "no key"])
-def test_somebody_inside_without_the_key(three: Domain, key: bytes | None) -> None:
-    """On a wire of a domain with a key, where all that passes can be heard and sent."""
+@pytest.mark.parametrize("key", [KEYS["second"], None], ids=["other key", "no key"])
+def test_attacker_without_key_inside_domain(three: Domain, key: bytes | None) -> None:
+    """Captures and forges packets on a wire of a domain with a key."""
     chance = random.Random(8)
-    heard = [replace(each, options=b"", key=key) for each in overhear(three, "a-m", "m-a")]
-    exact = three.exact()
+    captured = [replace(each, options=b"", key=key) for each in capture(three, "a-m", "m-a")]
+    reference = three.reference()
     before = three.states()
     sent = 0
     for wire, kinds, ends in (
@@ -402,7 +404,7 @@ def test_somebody_inside_without_the_key(three: Domain, key: bytes | None) -> No
         with three.wires.entered():
             out = sender(wire)
         with out:
-            for packet in forgeries(heard, 400, chance):
+            for packet in forgeries(captured, 400, chance):
                 if packet.type not in kinds:
                     continue
                 source, destination = (three.plan.address(end, False) for end in ends)
@@ -410,9 +412,9 @@ def test_somebody_inside_without_the_key(three: Domain, key: bytes | None) -> No
                 send(out, frame.frame())
                 sent += 1
                 if sent % 50 == 0:
-                    assert not three.wrong(exact)
-    three.come_to_rest(before)
-    counted = refused(before, three.states())
+                    assert not three.errors(reference)
+    three.settle(before)
+    counted = drops(before, three.states())
     assert counted.keys() == {"a-m", "m-b"}
-    assert sum(sum(grown.values()) for grown in counted.values()) == sent
-    assert all(grown["bad_key"] > 50 for grown in counted.values())
+    assert sum(sum(counts.values()) for counts in counted.values()) == sent
+    assert all(counts["bad_key"] > 50 for counts in counted.values())

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Unchanged hosts behind access routers: their traffic gets the rates that SLBN tells, and no more.
+"""Traffic of unmodified hosts behind access routers gets its assigned rates.
 
     p --- a --- n --- c --- r       a-n: 10 Mbit/s, n-c: 6 Mbit/s, all others: 20 Mbit/s
                 |
                 b --- q
 
-a-n and n-c are bottlenecks, one behind the other. Agents on a, b and c find what their hosts send,
-acknowledgements too, and hold it where it leaves: by fq, below slbn. Further on, data waits in
-drr_fq or pfifo if it must, in front of a shaper that is a little faster than what the link tells.
-What flows ask for is what the agents say; what they should have follows from that.
+a-n and n-c are bottlenecks on one path. Agents on a, b and c detect the flows of their hosts,
+acknowledgements included, and pace them by fq below slbn. Other links have drr_fq or pfifo behind a
+shaper that is slightly faster than the link's capacity. The max-min reference uses the demands that
+the agents report.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from tests.kernel.slbnd import libslbn
 
 HOSTS = {"p": "a", "q": "b", "r": "c"}
 RATES = {"a-n": 10 * MEGA, "n-c": 6 * MEGA}
-#: Of what leaves a link's data class.
+#: Rate of shapers, relative to the link's capacity.
 SHAPED = 1.05
 FRAME = 1514
-#: Where packets wait; shapers and slbn count them, too.
+#: Qdiscs whose backlog counts; shapers and slbn include it in theirs.
 QUEUES = ("fq", "drr_fq", "pfifo")
-#: Octets that may wait where flows are held: as long as they may, all together. And behind that, in
-#: front of a shaper: what fq sends at the same time. TCP alone would fill 100 packets.
-WAITING = {"a-n": RATES["a-n"] // 8 // 10 + 4 * FRAME, "n-c": 12 * FRAME}
+#: Largest backlog [octets]: 100 ms of all flows where they are paced; behind a shaper, the packets
+#: that fq sends simultaneously. Unpaced TCP would fill 100 packets.
+MAX_BACKLOG = {"a-n": RATES["a-n"] // 8 // 10 + 4 * FRAME, "n-c": 12 * FRAME}
 
 
 def plan() -> Plan:
-    """Hosts have addresses of their own when it is known which nodes there are."""
+    """The topology; the options of agents need the addresses of hosts."""
     routers = ("a-n", "b-n", "n-c")
-    ways = [*routers, *(f"{router}-{host}" for host, router in HOSTS.items())]
-    ways += ["-".join(reversed(way.split("-"))) for way in ways]
-    links = {way: RATES.get(way, 20 * MEGA) for way in ways}
+    links_up = [*routers, *(f"{router}-{host}" for host, router in HOSTS.items())]
+    links_up += ["-".join(reversed(link.split("-"))) for link in links_up]
+    links = {link: RATES.get(link, 20 * MEGA) for link in links_up}
     made = Plan(links, agents=(), hosts=tuple(HOSTS))
     options = {}
     for host, router in HOSTS.items():
@@ -56,7 +56,7 @@ def plan() -> Plan:
 
 @contextlib.contextmanager
 def network(directory: Path, queue: str) -> Iterator[Domain]:
-    """With this qdisc where data waits."""
+    """The domain, with this qdisc behind shapers."""
 
     def prepare(made: Domain) -> None:
         for node in made.plan.nodes:
@@ -84,7 +84,7 @@ def network(directory: Path, queue: str) -> Iterator[Domain]:
 
 
 def connect(net: Domain, here: str, there: str, cc: str = "", six: bool = False) -> Sender:
-    """A TCP flow under a congestion control, or a UDP flow."""
+    """A TCP flow with a congestion control, or a UDP flow."""
     family = socket.AF_INET6 if six else socket.AF_INET
     kind = socket.SOCK_STREAM if cc else socket.SOCK_DGRAM
     ends = []
@@ -108,28 +108,28 @@ def connect(net: Domain, here: str, there: str, cc: str = "", six: bool = False)
     return Sender(near, far, 0 if cc else MEGA)
 
 
-class Found:
-    """A session that an agent has found, and its path."""
+class Detected:
+    """A detected session and its path."""
 
-    def __init__(self, net: Domain, source: str, said: libslbn.Session) -> None:
+    def __init__(self, net: Domain, source: str, state: libslbn.Session) -> None:
         owners = {net.plan.address(host, six): host for host in HOSTS for six in (False, True)}
-        # What goes to the host is the last link's.
-        self.path = net.path(source, owners[said.destination])
-        self.demand = said.demand
-        self.said = said
+        # The path includes the edge link.
+        self.path = net.path(source, owners[state.destination])
+        self.demand = state.demand
+        self.state = state
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        said = self.said
-        return (said.source, said.source_port, said.destination, said.destination_port)
+        state = self.state
+        return (state.source, state.source_port, state.destination, state.destination_port)
 
 
-def sessions(net: Domain) -> list[Found]:
+def sessions(net: Domain) -> list[Detected]:
     return [
-        Found(net, source, said)
+        Detected(net, source, state)
         for source, client in net.clients.items()
-        for said in client.list()
-        if not said.flags & libslbn.LEAVING
+        for state in client.list()
+        if not state.flags & libslbn.LEAVING
     ]
 
 
@@ -138,73 +138,75 @@ def key(flow: Sender) -> tuple[str, int, str, int]:
 
 
 class Run:
-    """Flows at the same time, and what is told of them."""
+    """Concurrent flows and their sessions."""
 
     def __init__(self, net: Domain, flows: dict[str, Sender]) -> None:
         self.net, self.flows = net, flows
         self.traffic = Traffic(*flows.values())
-        #: Octets that waited at each look, by link.
-        self.waiting: dict[str, list[int]] = {link: [] for link in RATES}
+        #: Samples of the backlog [octets], by link.
+        self.backlogs: dict[str, list[int]] = {link: [] for link in RATES}
 
     def run(self, seconds: float) -> dict[str, float]:
-        """Goodputs; queues are looked at meanwhile."""
+        """Received rates [bit/s]; samples backlogs meanwhile."""
         began, before = time.monotonic(), {name: each.received for name, each in self.flows.items()}
-        while (past := time.monotonic() - began) < seconds:
+        while (elapsed := time.monotonic() - began) < seconds:
             self.traffic.run(0.1)
-            for link, seen_there in self.waiting.items():
+            for link, samples in self.backlogs.items():
                 netlink, index = self.net.places[link]
                 queues = netlink.qdiscs(index)
-                seen_there.append(sum(each.backlog for each in queues if each.kind in QUEUES))
+                samples.append(sum(each.backlog for each in queues if each.kind in QUEUES))
         return {
-            name: (each.received - before[name]) * 8 / past for name, each in self.flows.items()
+            name: (each.received - before[name]) * 8 / elapsed for name, each in self.flows.items()
         }
 
-    def wrong(self) -> dict[tuple[str, int, str, int], tuple[int, float]]:
-        """Sessions that are not told what they should have for what they ask."""
+    def errors(self) -> dict[tuple[str, int, str, int], tuple[int, float]]:
+        """Sessions whose rate is more than 1 % off the reference, with both."""
         found = sessions(self.net)
-        exact = max_min(self.net.capacities, found)
+        reference = max_min(self.net.capacities, found)
         return {
-            each.key: (each.said.rate, float(exact[each]))
+            each.key: (each.state.rate, float(reference[each]))
             for each in found
-            if abs(each.said.rate / exact[each] - 1) > 0.01
+            if abs(each.state.rate / reference[each] - 1) > 0.01
         }
 
     def rates(self) -> dict[str, libslbn.Session]:
-        told = {each.key: each.said for each in sessions(self.net)}
-        return {name: told[key(flow)] for name, flow in self.flows.items() if key(flow) in told}
+        reported = {each.key: each.state for each in sessions(self.net)}
+        return {
+            name: reported[key(flow)] for name, flow in self.flows.items() if key(flow) in reported
+        }
 
     def settle(self, times: int = 4) -> None:
-        """Until all have found their rates, TCP has what the network can give, and it stays so."""
+        """Wait until rates equal the reference and TCP is limited by links, for `times` periods."""
         quiet = 0
         for _ in range(80):
             self.run(0.5)
-            told = self.rates()
-            greedy = [told.get(name) for name, flow in self.flows.items() if not flow.offered]
-            limited = all(said and said.bottleneck is not None for said in greedy)
-            quiet = quiet + 1 if limited and not self.wrong() else 0
+            reported = self.rates()
+            greedy = [reported.get(name) for name, flow in self.flows.items() if not flow.offered]
+            limited = all(state and state.bottleneck is not None for state in greedy)
+            quiet = quiet + 1 if limited and not self.errors() else 0
             if quiet == times:
                 return
-        raise AssertionError((told, self.wrong()))
+        raise AssertionError((reported, self.errors()))
 
     def check(self, seconds: float) -> None:
-        """That what flows get, and what waits, is as it should be."""
-        for seen in self.waiting.values():
+        """Check received rates and backlogs."""
+        for seen in self.backlogs.values():
             seen.clear()
         before = self.rates()
         got = self.run(seconds)
         after = self.rates()
         for name, flow in self.flows.items():
-            # Demands of others follow what they use, if only that of acknowledgements.
+            # Rates change slightly, as demands of acknowledgements follow their use.
             rate = (before[name].rate + after[name].rate) / 2
-            # What has arrived is counted with headers, as rates are.
-            wanted = flow.offered or rate
-            print(f"{name}: {rate / MEGA:.3f} Mbit/s, received {got[name] / wanted - 1:+.1%}")
-            assert close_to(got[name], wanted, 0.05), (name, got[name], wanted)
+            # Received octets include headers, as rates do.
+            expected = flow.offered or rate
+            print(f"{name}: {rate / MEGA:.3f} Mbit/s, received {got[name] / expected - 1:+.1%}")
+            assert close_to(got[name], expected, 0.05), (name, got[name], expected)
             assert rate > flow.offered
-        for link, seen_there in self.waiting.items():
-            middle = sorted(seen_there)[len(seen_there) // 2]
-            print(f"{link}: {middle} octets wait, at most {max(seen_there)}")
-            assert max(seen_there) <= WAITING[link], (link, seen_there)
+        for link, samples in self.backlogs.items():
+            middle = sorted(samples)[len(samples) // 2]
+            print(f"{link}: {middle} octets of backlog, at most {max(samples)}")
+            assert max(samples) <= MAX_BACKLOG[link], (link, samples)
         self.settle(1)
 
     def end(self, name: str) -> None:
@@ -224,7 +226,7 @@ def test_flows_share_two_bottlenecks(tmp_path: Path, queue: str) -> None:
             "modest": connect(net, "p", "r"),
         }
         for flow in flows.values():
-            # Or its congestion control could not be unloaded for minutes.
+            # Closed sockets would keep the congestion control loaded for minutes.
             stack.callback(flow.abort)
         run = Run(net, flows)
         run.settle()

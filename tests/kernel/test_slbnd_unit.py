@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd under systemd, by its own unit: with the rights and in the cage that users run it in.
+"""slbnd under systemd, with the capabilities and the sandbox of its unit.
 
-A systemd of our own is the first process of a PID namespace; what it sees of the network is node 0
-of a chain of routers.
+systemd is the first process of a PID namespace, in the network namespace of node 0 of a chain.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tests.kernel.slbnd import SLBND, UNIT, libslbn
 
 CONFIG = Path("/etc/slbnd.conf")
 
-#: Boots it, with nothing to start by itself. Its /run is its own, and has slbnd.
+#: Starts systemd without units of its own, and with slbnd in a private /run.
 BOOT = """
 set -e
 mount --make-rprivate /
@@ -40,7 +39,7 @@ exec /lib/systemd/systemd --system --unit=nothing.target --show-status=no --log-
 
 @dataclass
 class Systemd:
-    """A systemd, and slbnd under it."""
+    """A running systemd with the unit of slbnd."""
 
     pid: int
     directory: Path
@@ -72,13 +71,13 @@ def children(pid: int) -> list[int]:
 def systemd(net: Chain, directory: Path) -> Iterator[Systemd]:
     shutil.copy(SLBND, directory)
     (directory / "slbnd.service").write_text(UNIT.replace("@SBINDIR@", "/run/fairpath"))
-    # There are no other units. What slbnd has to come after has been done before all this.
+    # Empty targets: their real work has been done by the host.
     for target in ("nothing", "sysinit", "basic", "shutdown", "network", "multi-user"):
         (directory / f"{target}.target").write_text("[Unit]\nDefaultDependencies=no\n")
     (directory / "boot").write_text(BOOT.format(directory=directory))
-    apart = ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "--cgroup"]
+    isolated = ["unshare", "--fork", "--kill-child", "--pid", "--mount", "--mount-proc", "--cgroup"]
     process = subprocess.Popen(
-        ["ip", "netns", "exec", net.nodes[0].name, *apart, "sh", str(directory / "boot")]
+        ["ip", "netns", "exec", net.nodes[0].name, *isolated, "sh", str(directory / "boot")]
     )
     try:
         wait_for(lambda: bool(children(process.pid)))
@@ -104,8 +103,8 @@ def net() -> Iterator[Chain]:
         yield made
 
 
-def held(net: Chain) -> bool:
-    """The BPF program is there."""
+def paced(net: Chain) -> bool:
+    """Whether the BPF program is attached."""
     return "slbnd_rates" in net.tc(0, "filter show dev e0 egress").stdout
 
 
@@ -113,20 +112,22 @@ def rates(us: libslbn.Connection) -> list[int]:
     return [session.rate for session in us.list()]
 
 
-def test_a_life(net: Chain, tmp_path: Path) -> None:
+def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
     CONFIG.write_text("hosts = 192.0.2.0/24\ndevices = e0\n")
     try:
         with systemd(net, tmp_path) as init:
-            # It returns when slbnd says that it is ready.
+            # It returns when slbnd has notified READY=1.
             init.ctl("start", "slbnd")
             assert init.is_now(ActiveState="active", NRestarts="0")
-            assert held(net)
+            assert paced(net)
             status = Path(
                 f"/proc/{init.pid}/root/proc/{init.ctl('show', '-PMainPID', 'slbnd').strip()}"
             )
-            rights = re.search(r"^CapEff:\s*(\w+)$", (status / "status").read_text(), re.MULTILINE)
+            capabilities = re.search(
+                r"^CapEff:\s*(\w+)$", (status / "status").read_text(), re.MULTILINE
+            )
             # CAP_NET_ADMIN and CAP_BPF.
-            assert rights and int(rights[1], 16) == 1 << 12 | 1 << 39
+            assert capabilities and int(capabilities[1], 16) == 1 << 12 | 1 << 39
             with init.connect() as us:
                 us.join("10.0.2.2", stays=True)
                 wait_for(lambda: rates(us) == [50 * MEGA])
@@ -136,20 +137,20 @@ def test_a_life(net: Chain, tmp_path: Path) -> None:
                 assert us.list()[0].id == before.id
             init.ctl("kill", "--signal=KILL", "slbnd")
             wait_for(lambda: init.is_now(ActiveState="active", NRestarts="1"))
-            assert held(net)
+            assert paced(net)
             with init.connect() as us:
                 us.join("10.0.2.2", stays=True)
-                # What was killed is forgotten.
+                # The session of the killed slbnd expires.
                 wait_for(lambda: rates(us) == [50 * MEGA])
                 wait_for(lambda: net.shown(1)["sessions"] == 1)
             leaves = net.shown(1)["leaves"]
             init.ctl("stop", "slbnd")
             assert init.is_now(ActiveState="inactive", Result="success")
             assert net.shown(1)["leaves"] > leaves and net.shown(1)["sessions"] == 0
-            assert not held(net)
+            assert not paced(net)
             CONFIG.write_text("nonsense = 1\n")
             assert init.run("systemctl", "start", "slbnd", check=False).returncode == 1
-            # It is not tried again and again.
+            # Exit status 2 prevents restarts.
             assert init.is_now(ActiveState="failed", NRestarts="0")
     finally:
         CONFIG.unlink()

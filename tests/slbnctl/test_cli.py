@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnctl as far as it goes without the module: words, help, the manual; nonsense from the kernel.
+"""slbnctl without the module: command line, help, manual pages, and its parser of messages.
 
-A request that makes no sense ends with status 2 before anything is sent. One that does make sense
-is sent, and fails here with status 1: there is no module, or at least no such device. What it does
-with links is tested in the VM.
+Invalid command lines exit with status 2 before a request is sent. Valid requests are sent, and fail
+here with status 1: there is no module, or no such device. tests/kernel tests slbnctl with links.
 
-test_messages.c is another program, which holds slbnctl's reader of messages and the sanitizers.
-Each of its tests is one pytest test here.
+test_messages.c tests the parser of netlink messages, with sanitizers; each of its tests is a pytest
+test here.
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ def slbnctl(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return run(SLBNCTL, *words, stdin=stdin)
 
 
-def sent(done: subprocess.CompletedProcess[str]) -> bool:
-    """The kernel was asked, and said no."""
-    said = done.stderr
-    of_kernel = "the module sch_slbn is not loaded" in said or f"{DEVICE}: no such device" in said
+def was_sent(done: subprocess.CompletedProcess[str]) -> bool:
+    """Whether a request was sent, and refused by the kernel."""
+    error = done.stderr
+    of_kernel = "the module sch_slbn is not loaded" in error or f"{DEVICE}: no such device" in error
     assert done.returncode == (1 if of_kernel else 2)
     assert done.stdout == ""
-    assert said.startswith("slbnctl: ") and said.count("\n") == 1
+    assert error.startswith("slbnctl: ") and error.count("\n") == 1
     return of_kernel
 
 
-# --- installed -----------------------------------------------------------------------------------
+# --- installation --------------------------------------------------------------------------------
 
 
-def test_installed_and_taken_away(tmp_path: Path) -> None:
+def test_install_and_uninstall(tmp_path: Path) -> None:
     installed = tmp_path / "usr/local/sbin/slbnctl"
     arguments = ["--no-print-directory", f"DESTDIR={tmp_path}"]
     assert run("make", *arguments, "tools-install").returncode == 0
@@ -76,7 +75,7 @@ def test_installed_and_taken_away(tmp_path: Path) -> None:
     assert not installed.exists()
 
 
-def test_missing_libraries_are_one_clear_line() -> None:
+def test_missing_libraries_are_reported() -> None:
     done = run("make", "--no-print-directory", "tools", PKG_CONFIG_LIBDIR="/nonexistent")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == (
@@ -84,7 +83,7 @@ def test_missing_libraries_are_one_clear_line() -> None:
     )
 
 
-# --- words ---------------------------------------------------------------------------------------
+# --- command line --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -103,8 +102,8 @@ def test_missing_libraries_are_one_clear_line() -> None:
         f"link set {DEVICE} key {KEY}",
     ],
 )
-def test_understood(words: str) -> None:
-    assert sent(slbnctl(*words.split()))
+def test_valid_requests(words: str) -> None:
+    assert was_sent(slbnctl(*words.split()))
 
 
 RANGES = {
@@ -128,21 +127,21 @@ REFUSED = {
 @pytest.mark.parametrize(
     ("word", "value"), [(word, value) for word, values in REFUSED.items() for value in values]
 )
-def test_refused(word: str, value: str) -> None:
+def test_invalid_values(word: str, value: str) -> None:
     done = slbnctl("link", "set", DEVICE, word, value)
-    assert not sent(done)
+    assert not was_sent(done)
     assert done.stderr == f'slbnctl: {word} "{value}": must be {RANGES[word]}\n'
 
 
 @pytest.mark.parametrize("word", RANGES)
-def test_value_missing(word: str) -> None:
+def test_missing_value(word: str) -> None:
     done = slbnctl("link", "set", DEVICE, "edge", word)
-    assert not sent(done)
+    assert not was_sent(done)
     assert done.stderr == f'slbnctl: "{word}" needs a value: {RANGES[word]}\n'
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "error"),
     [
         ("rate auto rate auto", '"rate" is given twice'),
         ("memory 5 memory 1s", '"memory" is given twice'),
@@ -153,10 +152,10 @@ def test_value_missing(word: str) -> None:
         ("help", 'set has no option "help"; see --help'),
     ],
 )
-def test_what_contradicts_itself(words: str, complaint: str) -> None:
+def test_contradicting_options(words: str, error: str) -> None:
     done = slbnctl("link", "set", DEVICE, *words.split())
-    assert not sent(done)
-    assert done.stderr == f"slbnctl: {complaint}\n"
+    assert not was_sent(done)
+    assert done.stderr == f"slbnctl: {error}\n"
 
 
 @pytest.mark.parametrize(
@@ -177,11 +176,11 @@ def test_what_contradicts_itself(words: str, complaint: str) -> None:
         f"link show {DEVICE} --json",
     ],
 )
-def test_usage(words: str) -> None:
-    assert not sent(slbnctl(*words.split()))
+def test_invalid_commands(words: str) -> None:
+    assert not was_sent(slbnctl(*words.split()))
 
 
-def test_a_name_that_no_device_can_have() -> None:
+def test_device_name_too_long() -> None:
     done = slbnctl("link", "show", "x" * 4000)
     assert done.returncode == 1 and "no such device" in done.stderr
 
@@ -204,7 +203,7 @@ def test_a_name_that_no_device_can_have() -> None:
         "top by use interval 100ms count 3",
     ],
 )
-def test_slbnd_is_asked(words: str) -> None:
+def test_valid_session_requests(words: str) -> None:
     done = slbnctl("--socket", "/nonexistent", *words.split())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "slbnctl: cannot connect to slbnd: No such file or directory\n"
@@ -233,7 +232,7 @@ def test_slbnd_is_asked(words: str) -> None:
         ("top by name", "must be rate or use"),
     ],
 )
-def test_slbnd_is_not_asked(words: str, says: str) -> None:
+def test_invalid_session_requests(words: str, says: str) -> None:
     done = slbnctl("--socket", "/nonexistent", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("slbnctl: ") and says in done.stderr
@@ -243,33 +242,33 @@ def test_slbnd_is_not_asked(words: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("text", [KEY, f"{KEY}\n", f"  {KEY}\r\n\n", "none\n"])
-def test_a_key_from_elsewhere(text: str, tmp_path: Path) -> None:
+def test_key_from_file_or_stdin(text: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(text)
-    assert sent(slbnctl("link", "set", DEVICE, "edge", "key", f"@{file}", "rate", "auto"))
-    assert sent(slbnctl("link", "set", DEVICE, "key", "-", stdin=text))
+    assert was_sent(slbnctl("link", "set", DEVICE, "edge", "key", f"@{file}", "rate", "auto"))
+    assert was_sent(slbnctl("link", "set", DEVICE, "key", "-", stdin=text))
 
 
 @pytest.mark.parametrize(
     "text", ["", "\n", KEY[1:], KEY + "0", f"{KEY}\n{KEY}", f"{KEY}\0", KEY + " " * 300, "g" * 32]
 )
-def test_a_wrong_key_is_not_repeated(text: str, tmp_path: Path) -> None:
+def test_invalid_key_is_not_printed(text: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(text)
     for done in (
         slbnctl("link", "set", DEVICE, "key", f"@{file}"),
         slbnctl("link", "set", DEVICE, "key", "-", stdin=text),
     ):
-        assert not sent(done)
+        assert not was_sent(done)
         assert done.stderr == f'slbnctl: key "...": must be {RANGES["key"]}\n'
 
 
 @pytest.mark.parametrize(
     ("name", "says"), [("nothing", "No such file or directory"), ("", "Is a directory")]
 )
-def test_no_key_to_read(name: str, says: str, tmp_path: Path) -> None:
+def test_key_file_cannot_be_read(name: str, says: str, tmp_path: Path) -> None:
     done = slbnctl("link", "set", DEVICE, "key", f"@{tmp_path / name}")
-    assert not sent(done)
+    assert not was_sent(done)
     assert done.stderr == f"slbnctl: key: {tmp_path / name}: {says}\n"
 
 
@@ -296,13 +295,13 @@ def test_help(words: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["", "link", "session", "--json"])
-def test_no_command_is_helped(words: str) -> None:
+def test_missing_command_prints_help(words: str) -> None:
     done = slbnctl(*words.split())
     helped = slbnctl(*words.split(), "--help")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", helped.stdout)
 
 
-def test_help_has_every_word() -> None:
+def test_help_has_all_options() -> None:
     text = slbnctl("link", "set", "--help").stdout
     for word in (*RANGES, "edge", "no-edge"):
         assert f"[ {word} " in text or f"| {word} " in text, word
@@ -317,7 +316,7 @@ def test_version(option: str) -> None:
     assert slbnctl(option).stdout == f"slbnctl {(TOP / 'VERSION').read_text().strip()}\n"
 
 
-def test_what_cannot_be_written_is_told() -> None:
+def test_write_errors_are_reported() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [SLBNCTL, "--help"], check=False, stdout=full, stderr=subprocess.PIPE, text=True
@@ -325,30 +324,30 @@ def test_what_cannot_be_written_is_told() -> None:
     assert done.returncode == 1 and "No space left" in done.stderr
 
 
-# --- the manual ----------------------------------------------------------------------------------
+# --- manual pages --------------------------------------------------------------------------------
 
 
-def as_read(page: Path = PAGE) -> str:
+def rendered(page: Path = PAGE) -> str:
     done = run("man", "-l", page, MANWIDTH="100", MAN_KEEP_FORMATTING="", LC_ALL="C.UTF-8")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("name", ["slbnctl.8", "slbnd.8", "libslbn.3"])
-def test_page_is_well_formed(name: str) -> None:
+def test_manual_is_well_formed(name: str) -> None:
     lint = run("mandoc", "-Tlint", "-Wwarning", PAGES / name)
     assert (lint.returncode, lint.stdout) == (0, "")
     formatted = run("man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", PAGES / name)
     assert (formatted.returncode, formatted.stderr) == (0, "")
 
 
-def test_library_page_has_all_that_the_header_has() -> None:
+def test_libslbn_manual_is_complete() -> None:
     header = (TOP / "userspace/libslbn/libslbn.h").read_text()
     source = (PAGES / "libslbn.3").read_text()
     names = re.search(r"^\.SH NAME\n(.*) \\- ", source, re.MULTILINE)
     functions = re.findall(r"^\w.*?\b(slbn_\w+)\(", header, re.MULTILINE)
     assert names and names[1].split(", ") == functions
-    text = as_read(PAGES / "libslbn.3")
+    text = rendered(PAGES / "libslbn.3")
     for name in functions:
         assert len(re.findall(rf"\b{name}\(", text)) >= 2, name
     assert all(flag in text for flag in re.findall(r"^#define (SLBN_\w+)", header, re.MULTILINE))
@@ -357,8 +356,8 @@ def test_library_page_has_all_that_the_header_has() -> None:
     assert all(re.search(rf"^ +(?:uint\w+|struct \w+) +{f}\b", text, re.MULTILINE) for f in fields)
 
 
-def test_page_has_every_word() -> None:
-    text = as_read()
+def test_slbnctl_manual_is_complete() -> None:
+    text = rendered()
     for command in COMMANDS:
         assert re.search(rf"^ +link {command}\b", text, re.MULTILINE), command
     for words in HELPED:
@@ -396,5 +395,5 @@ def test_messages(program: Path, name: str) -> None:
     done = run(program, name, CMOCKA_MESSAGE_OUTPUT="TAP")
     print(done.stdout[-2000:], done.stderr[-2000:])
     assert done.returncode == 0
-    # cmocka is content with a name that names no test.
+    # cmocka succeeds if no test has this name.
     assert f"ok 1 - {name}\n" in done.stdout
