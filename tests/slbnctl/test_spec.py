@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/netlink/slbn.yaml says what include/uapi/fairpath/slbn_netlink.h says.
+"""docs/netlink/slbn.yaml matches include/uapi/fairpath/slbn_netlink.h.
 
-Both describe the netlink family, for programs that read YAML and for those in C. Here the header is
-parsed, and each constant, attribute, command and member of the structure is looked for in the
-other, with its number and type, in its order; and nothing else may be there.
+The tests parse the header, and compare constants, attributes, commands and members of the structure
+with the YAML specification: numbers, types and order.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def code() -> str:
 
 
 def enum(name: str, prefix: str) -> list[str]:
-    """Its values from 0 on, as the specification would call them."""
+    """Names of an enum's values, from 0, in the style of the specification."""
     found = re.search(rf"enum {name} {{(.*?)}}", code(), re.DOTALL)
     assert found
     values = re.findall(r"\w+", found[1])
@@ -38,7 +37,7 @@ def enum(name: str, prefix: str) -> list[str]:
 
 
 def members(name: str) -> list[tuple[str, str]]:
-    """(name, type) of the members; those of a structure inside stand for it, after its name."""
+    """(name, type) of all members; members of nested structures are prefixed with its name."""
     found = re.search(rf"struct {name} {{(.*?)}};", code(), re.DOTALL)
     assert found
     listed: list[tuple[str, str]] = []
@@ -53,13 +52,13 @@ def members(name: str) -> list[tuple[str, str]]:
 
 
 def constants() -> dict[str, int]:
-    """The header's numbers by their names in C."""
+    """Numeric constants of the header, without SLBN_."""
     found = re.findall(r"^#define SLBN_(\w+) (\d+)(?:ULL)?$", HEADER, re.MULTILINE)
     return {name: int(value) for name, value in found}
 
 
 def described(attribute: str) -> str:
-    """What the header's comment says of an attribute."""
+    """The kernel-doc description of an attribute."""
     name = attribute.upper().replace("-", "_")
     found = re.search(rf"@SLBN_A_{name}: (.*?)\n \* *(?:@|/)", HEADER, re.DOTALL)
     assert found, attribute

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * demand.h: demand follows use, on flows that are simulated.
+ * demand.h: demand estimation of simulated flows.
  *
- * A flow offers packets, is held to its rate (what would wait for longer than
- * 100 ms is dropped, what waits is counted, as rates.bpf.c does), and is looked at
- * in steps that are a little late at times. Its rate is the lower of its demand
- * and what the link has, and follows with a delay. So what the rule does has its
- * effect on what it sees next. What counts is how often it changes the demand, and
- * whether that comes to what the flow can use.
+ * A flow's packets are paced at its rate, counted, and dropped if they would wait
+ * for longer than 100 ms, as by rates.bpf.c. It is measured in steps that are
+ * sometimes late. Its rate is the minimum of its demand and its share of the link,
+ * after a delay, so that the estimation affects its next measurement. The tests
+ * check how often the demand changes, and whether it reaches what the flow can
+ * use.
  */
 #include <math.h>
 
@@ -20,17 +20,17 @@
 #define QUEUE 0.1
 
 struct flow {
-	/* What it does: bits that it offers in a tick that begins at @now. */
+	/* The source: bits offered in the tick that begins at @now. */
 	double (*offer)(struct flow *flow);
 	double rate_wanted;
 	double packet;
 	double on, off;
 	double noise;
-	/* TCP: packets, round trip in seconds, what is left of cwnd after a loss. */
+	/* TCP: packets, seconds, and the factor of cwnd after a loss. */
 	double cwnd, rtt, beta, next_rtt, ssthresh;
 	bool lost;
 
-	/* The link, and how long it takes to tell, ns. */
+	/* Share of the link, bit/s, and delay of new rates, ns. */
 	double share;
 	u64 delay;
 
@@ -41,7 +41,7 @@ struct flow {
 	u64 drops;
 	double rate;
 	u64 demand;
-	u64 moves_at;
+	u64 rate_changes_at;
 	u64 next_step;
 	struct demand d;
 	u64 changes;
@@ -56,14 +56,14 @@ static void start(struct flow *flow, u64 initial)
 	flow->delay = rnd_in(1, 80) * DEMAND_MS;
 }
 
-static double granted(const struct flow *flow)
+static double assigned_rate(const struct flow *flow)
 {
 	return fmin((double)flow->demand, flow->share);
 }
 
 static void step(struct flow *flow)
 {
-	struct demand_sample seen = {
+	struct demand_sample sample = {
 		.now = flow->now,
 		.bytes = flow->bytes,
 		.drops = flow->drops,
@@ -73,7 +73,7 @@ static void step(struct flow *flow)
 		.demand = flow->demand,
 		.demand_limited = flow->rate >= (double)flow->demand,
 	};
-	u64 wanted = demand_update(&flow->d, &seen);
+	u64 wanted = demand_update(&flow->d, &sample);
 
 	unit_step++;
 	CHECK(wanted >= 1, "no demand at all");
@@ -81,16 +81,16 @@ static void step(struct flow *flow)
 		return;
 	flow->changes++;
 	flow->demand = wanted;
-	flow->moves_at = flow->now + flow->delay;
+	flow->rate_changes_at = flow->now + flow->delay;
 }
 
 static void tick(struct flow *flow)
 {
 	double seconds = TICK / SECONDS;
 
-	if (flow->moves_at && flow->now >= flow->moves_at) {
-		flow->rate = granted(flow);
-		flow->moves_at = 0;
+	if (flow->rate_changes_at && flow->now >= flow->rate_changes_at) {
+		flow->rate = assigned_rate(flow);
+		flow->rate_changes_at = 0;
 	}
 	flow->credit += flow->offer(flow);
 	flow->lost = false;
@@ -113,7 +113,7 @@ static void tick(struct flow *flow)
 		flow->next_step += rnd_in(0, 30) * DEMAND_MS;
 }
 
-/* Returns how often the demand was changed. */
+/* Returns the number of changes of the demand. */
 static u64 run(struct flow *flow, double seconds)
 {
 	u64 end = flow->now + seconds * SECONDS;
@@ -146,8 +146,8 @@ static double on_off(struct flow *flow)
 }
 
 /*
- * TCP that has always more to say: slow start, then a packet more in each round
- * trip; after a loss, beta of its window.
+ * TCP with unlimited data: slow start, then a packet per round trip; after a loss,
+ * the window is multiplied by beta.
  */
 static double tcp(struct flow *flow)
 {
@@ -188,7 +188,7 @@ static struct flow tcp_flow(double share, double rtt, double beta)
 	};
 }
 
-/* Any rate from 100 kbit/s to 1 Gbit/s, all magnitudes equally likely. */
+/* A random rate, 100 kbit/s to 1 Gbit/s, uniform in its logarithm. */
 static double any_rate(void)
 {
 	return 1e5 * pow(10, rnd_in(0, 4000) / 1000.0);
@@ -196,7 +196,7 @@ static double any_rate(void)
 
 /* --- tests ----------------------------------------------------------------- */
 
-static void steady_flows_are_let_alone(void **state)
+static void steady_flows_keep_their_demand(void **state)
 {
 	u32 n;
 
@@ -205,23 +205,23 @@ static void steady_flows_are_let_alone(void **state)
 		double rate = any_rate(), packet = 8 * rnd_in(60, 1514);
 		struct flow flow = steady_flow(rate, packet);
 		/* It sends at least some packets in each step. */
-		double told = fmax(rate, 40 * packet);
+		double expected = fmax(rate, 40 * packet);
 
-		flow.rate_wanted = told;
-		start(&flow, told / (rnd_in(20, 80) / 100.0));
+		flow.rate_wanted = expected;
+		start(&flow, expected / (rnd_in(20, 80) / 100.0));
 		run(&flow, 3);
 		CHECK(flow.changes && flow.changes <= 2, "%.0f: %llu changes",
-		      told, flow.changes);
-		CHECK((double)flow.demand > 1.08 * told &&
-			      (double)flow.demand < 1.27 * told,
-		      "%.0f: demand %llu", told, flow.demand);
+		      expected, flow.changes);
+		CHECK((double)flow.demand > 1.08 * expected &&
+			      (double)flow.demand < 1.27 * expected,
+		      "%.0f: demand %llu", expected, flow.demand);
 		CHECK(run(&flow, 300) <= 1, "%.0f, packet %.0f: %llu changes",
-		      told, packet, flow.changes);
+		      expected, packet, flow.changes);
 	}
 }
 
-/* However small a demand was at first, and whatever was doubled too much. */
-static void demand_comes_to_what_is_used(void **state)
+/* From any initial demand, also after doubling too far. */
+static void demand_converges_to_use(void **state)
 {
 	u32 n;
 
@@ -242,7 +242,7 @@ static void demand_comes_to_what_is_used(void **state)
 	}
 }
 
-static void greedy_flows_ask_for_all(void **state)
+static void greedy_flows_demand_their_share(void **state)
 {
 	u32 n;
 
@@ -257,19 +257,19 @@ static void greedy_flows_ask_for_all(void **state)
 		CHECK(flow.demand >= share, "%llu of %llu", flow.demand, share);
 		CHECK(!run(&flow, 300), "%llu: %llu changes", share,
 		      flow.changes);
-		/* There is more: it is asked for when the rate is at the demand. */
+		/* With a larger share, the demand rises when it limits the rate. */
 		flow.share = 8 * share;
-		flow.moves_at = flow.now;
+		flow.rate_changes_at = flow.now;
 		run(&flow, 3);
 		CHECK(flow.demand >= 8 * share, "%llu of %llu", flow.demand,
 		      8 * share);
 	}
 }
 
-/* As of the modules and mainline's: 0.875 and 0.5 (gaimd), 0.8 (bic), 0.7 (cubic). */
+/* Of gaimd: 0.875 and 0.5; bic: 0.8; cubic: 0.7. */
 static const double betas[] = { 0.875, 0.8, 0.7, 0.5 };
 
-static void tcp_that_is_held_does_not_use_little(void **state)
+static void rate_limited_tcp_keeps_its_demand(void **state)
 {
 	static const double rtts[] = { 0.002, 0.01, 0.04, 0.08 };
 	u32 b, r, n;
@@ -295,8 +295,8 @@ static void tcp_that_is_held_does_not_use_little(void **state)
 	}
 }
 
-/* With a first demand that lies far above: slow start is not little use. */
-static void slow_start_is_let_go_on(void **state)
+/* A large initial demand is not lowered during slow start. */
+static void slow_start_keeps_demand(void **state)
 {
 	static const double rtts[] = { 0.02, 0.05, 0.1, 0.2, 0.4 };
 	u32 r, n;
@@ -307,7 +307,7 @@ static void slow_start_is_let_go_on(void **state)
 			struct flow flow = tcp_flow(50e6, rtts[r], 0.7);
 
 			start(&flow, 100000000);
-			/* Its window is that of 50 Mbit/s. */
+			/* Until the window is that of 50 Mbit/s. */
 			while (flow.cwnd * flow.packet < 50e6 * flow.rtt)
 				run(&flow, 0.01);
 			CHECK(!flow.changes, "rtt %.1f: %llu changes", rtts[r],
@@ -316,7 +316,7 @@ static void slow_start_is_let_go_on(void **state)
 	}
 }
 
-static void acknowledgments_give_back_soon(void **state)
+static void acknowledgements_return_demand_soon(void **state)
 {
 	u32 n;
 
@@ -336,10 +336,10 @@ static void acknowledgments_give_back_soon(void **state)
 }
 
 /*
- * Faster than we look it keeps what it needs; slower, it is followed. In both cases
- * there are few that are changed often.
+ * With periods shorter than the window the demand is kept, with longer ones it
+ * follows. Changes are rare in both cases.
  */
-static void sources_that_go_on_and_off(void **state)
+static void on_off_sources(void **state)
 {
 	u64 changes = 0, dropped;
 	u32 n;
@@ -377,7 +377,7 @@ static void sources_that_go_on_and_off(void **state)
 	}
 }
 
-static void who_has_paused_is_back_at_once(void **state)
+static void demand_recovers_after_pause(void **state)
 {
 	u32 n;
 
@@ -401,7 +401,7 @@ static void who_has_paused_is_back_at_once(void **state)
 	}
 }
 
-static void who_is_silent_first_begins_as_others(void **state)
+static void initial_silence_restores_initial_demand(void **state)
 {
 	u32 n;
 
@@ -420,7 +420,7 @@ static void who_is_silent_first_begins_as_others(void **state)
 	}
 }
 
-static void few_packets_are_no_reason(void **state)
+static void sparse_packets_rarely_change_demand(void **state)
 {
 	u32 n;
 
@@ -436,10 +436,10 @@ static void few_packets_are_no_reason(void **state)
 	}
 }
 
-static void what_cannot_be_is_no_use(void **state)
+static void invalid_samples_are_ignored(void **state)
 {
 	struct demand d = {};
-	struct demand_sample seen = {
+	struct demand_sample sample = {
 		.now = SECONDS,
 		.bytes = 1000000,
 		.rate = 1000000,
@@ -450,40 +450,40 @@ static void what_cannot_be_is_no_use(void **state)
 
 	(void)state;
 	for (n = 0; n < 100; n++) {
-		assert_int_equal(demand_update(&d, &seen), 1000000);
+		assert_int_equal(demand_update(&d, &sample), 1000000);
 		switch (n % 4) {
 		case 0: /* no time has passed */
-			seen.bytes += 1000000;
+			sample.bytes += 1000000;
 			break;
-		case 1: /* counters began anew */
-			seen.now += DEMAND_STEP;
-			seen.bytes = 0;
+		case 1: /* counters were reset */
+			sample.now += DEMAND_STEP;
+			sample.bytes = 0;
 			break;
-		case 2: /* it has no rate yet */
-			seen.now += DEMAND_STEP;
-			seen.bytes += 1000000;
-			seen.rate = 0;
+		case 2: /* no rate yet */
+			sample.now += DEMAND_STEP;
+			sample.bytes += 1000000;
+			sample.rate = 0;
 			break;
-		default: /* it has one now */
-			seen.now += DEMAND_STEP;
-			seen.rate = 1000000;
-			seen.bytes = 0;
+		default: /* a rate, and reset counters */
+			sample.now += DEMAND_STEP;
+			sample.rate = 1000000;
+			sample.bytes = 0;
 		}
 	}
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(steady_flows_are_let_alone),
-	UNIT_TEST(demand_comes_to_what_is_used),
-	UNIT_TEST(greedy_flows_ask_for_all),
-	UNIT_TEST(tcp_that_is_held_does_not_use_little),
-	UNIT_TEST(slow_start_is_let_go_on),
-	UNIT_TEST(acknowledgments_give_back_soon),
-	UNIT_TEST(sources_that_go_on_and_off),
-	UNIT_TEST(who_has_paused_is_back_at_once),
-	UNIT_TEST(who_is_silent_first_begins_as_others),
-	UNIT_TEST(few_packets_are_no_reason),
-	UNIT_TEST(what_cannot_be_is_no_use),
+	UNIT_TEST(steady_flows_keep_their_demand),
+	UNIT_TEST(demand_converges_to_use),
+	UNIT_TEST(greedy_flows_demand_their_share),
+	UNIT_TEST(rate_limited_tcp_keeps_its_demand),
+	UNIT_TEST(slow_start_keeps_demand),
+	UNIT_TEST(acknowledgements_return_demand_soon),
+	UNIT_TEST(on_off_sources),
+	UNIT_TEST(demand_recovers_after_pause),
+	UNIT_TEST(initial_silence_restores_initial_demand),
+	UNIT_TEST(sparse_packets_rarely_change_demand),
+	UNIT_TEST(invalid_samples_are_ignored),
 };
 
 UNIT_MAIN(tests)
