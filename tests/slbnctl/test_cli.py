@@ -219,7 +219,7 @@ def test_valid_session_requests(words: str) -> None:
         ("session join 192.0.2.1 protocol", "needs a value"),
         ("session join 192.0.2.1 protocol 256", "must be a name"),
         ("session join 192.0.2.1 dport 0", "must be 1 to 65535"),
-        ("session change 1 20mbit", "takes a session"),
+        ("session change 1 20mbit", "takes SESSION demand RATE"),
         ("session change 1 demand 0", "must be 1bit"),
         ("session leave", "takes one session"),
         ("session leave 11111111111111111", "must be 1 to 16"),

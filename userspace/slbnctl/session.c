@@ -373,8 +373,7 @@ static enum status run_change(int argc, char **argv)
 	__u64 id, demand;
 
 	if (argc != 3 || strcmp(argv[1], "demand")) {
-		complain(
-			"change takes a session, \"demand\" and a rate; see --help");
+		complain("change takes SESSION demand RATE; see --help");
 		return STATUS_USAGE;
 	}
 	if (!read_id(argv[0], &id) || !read_demand(argv[2], &demand))

@@ -71,9 +71,12 @@ static void end_request(struct htb_batch *batch, const struct nlmsghdr *message)
  */
 int htb_request(struct htb *htb, struct htb_batch *batch)
 {
-	struct nlmsghdr *message = (void *)batch->octets;
+	struct nlmsghdr *message = &batch->first;
 	u32 left = batch->count, first = htb->sequence + 1;
-	u8 buffer[8192] __attribute__((aligned(4)));
+	union {
+		struct nlmsghdr first;
+		u8 octets[8192];
+	} buffer;
 	int length = batch->length;
 	int error = 0;
 
@@ -83,11 +86,11 @@ int htb_request(struct htb *htb, struct htb_batch *batch)
 	if (mnl_socket_sendto(htb->socket, batch->octets, batch->length) < 0)
 		return -errno;
 	while (left) {
-		length = mnl_socket_recvfrom(htb->socket, buffer,
+		length = mnl_socket_recvfrom(htb->socket, &buffer,
 					     sizeof(buffer));
 		if (length < 0)
 			return -errno;
-		for (message = (void *)buffer; mnl_nlmsg_ok(message, length);
+		for (message = &buffer.first; mnl_nlmsg_ok(message, length);
 		     message = mnl_nlmsg_next(message, &length)) {
 			const struct nlmsgerr *ack =
 				mnl_nlmsg_get_payload(message);
@@ -226,8 +229,9 @@ static void add_filter(struct htb_batch *batch, const struct tcmsg *about,
 		       const struct rates_key *key, int kind, u8 protocol,
 		       u32 class)
 {
-	struct nlmsghdr *message = begin_request(
-		batch, RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, about);
+	const u16 flags = NLM_F_CREATE | NLM_F_EXCL;
+	struct nlmsghdr *message =
+		begin_request(batch, RTM_NEWTFILTER, flags, about);
 	struct nlattr *options;
 
 	mnl_attr_put_strz(message, TCA_KIND, "flower");

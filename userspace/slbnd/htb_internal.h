@@ -91,12 +91,16 @@ struct htb {
 
 /**
  * struct htb_batch - rtnetlink requests that are sent together
+ * @first: the first request
  * @octets: the requests
  * @length: octets of them
  * @count: number of them
  */
 struct htb_batch {
-	u8 octets[HTB_REQUESTS * HTB_REQUEST_SIZE] __attribute__((aligned(4)));
+	union {
+		struct nlmsghdr first;
+		u8 octets[HTB_REQUESTS * HTB_REQUEST_SIZE];
+	};
 	size_t length;
 	u32 count;
 };
