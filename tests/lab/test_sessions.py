@@ -21,7 +21,7 @@ from fairlab.run.engine import VIRTUAL, Here, Vm
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
 from fairlab.slbn.mesh import Mesh, Wire
-from fairlab.slbn.sessions import Loss, Plan, Session, Told
+from fairlab.slbn.sessions import Loss, Plan, Recording, Session
 from fairlab.slbn.sessions_analysis import Line, quantile, summary
 from fairlab.slbn.sessions_plan import Churn
 from matplotlib.figure import Figure
@@ -147,23 +147,23 @@ CAPACITY = 12 * MBIT
 LATE = 0.1
 
 
-def made_up() -> Told:
-    """Three sessions over one wire, the third leaves at 2 s; all are told LATE, and exactly."""
+def made_up() -> Recording:
+    """Three sessions over one wire, the third leaves at 2 s; rates are exact, and LATE."""
     network = Mesh("two", ("a", "b"), (Wire("a", "b", CAPACITY, 10_000),))
     found = (Session("a", "b", 0), Session("a", "b", 1), Session("a", "b", 1, 2))
     plan = Plan(network, found, 4, every=1)
-    told = Told(plan)
-    told.asked = [(0, 0, None), (1, 1, None), (1, 2, None), (2, 2, 0)]
+    recording = Recording(plan)
+    recording.asked = [(0, 0, None), (1, 1, None), (1, 2, None), (2, 2, 0)]
     third, half = CAPACITY // 3, CAPACITY // 2
-    told.rates = [(LATE, 0, CAPACITY), (1 + LATE, 0, third), (1 + LATE, 1, third)]
-    told.rates += [(1 + LATE, 2, third), (2 + LATE, 0, half), (2 + LATE, 1, half)]
-    told.last = {n: (half, 100, 0, 20_000_000, 1) for n in (0, 1)}
-    told.times = [0, 1, 2, 3, 4]
-    told.links = {
+    recording.rates = [(LATE, 0, CAPACITY), (1 + LATE, 0, third), (1 + LATE, 1, third)]
+    recording.rates += [(1 + LATE, 2, third), (2 + LATE, 0, half), (2 + LATE, 1, half)]
+    recording.last = {n: (half, 100, 0, 20_000_000, 1) for n in (0, 1)}
+    recording.times = [0, 1, 2, 3, 4]
+    recording.links = {
         "a.b": {"held": [0, 3000, 0, 0, 0], "control": [0, 1000, 2000, 3000, 4000]},
         "b.a": {"held": [0] * 5, "control": [0] * 5},
     }
-    return told
+    return recording
 
 
 def test_who_is_there_and_what_is_exact() -> None:
@@ -178,7 +178,7 @@ def test_who_is_there_and_what_is_exact() -> None:
 def test_errors() -> None:
     line = Line(made_up())
     early = line.errors(1.05)
-    # The first one has not been told yet that it has to share; the others know nothing.
+    # The first one does not know its new share yet; the others have no rate.
     assert list(early.sessions) == pytest.approx([200])
     assert early.waiting == 2
     assert list(early.links) == pytest.approx([0])
@@ -203,22 +203,22 @@ def test_rest() -> None:
 
 
 def test_rates_that_are_wrong_or_move_are_seen() -> None:
-    told = made_up()
-    told.rates.append((3.5, 0, CAPACITY))
-    line = Line(told)
+    recording = made_up()
+    recording.rates.append((3.5, 0, CAPACITY))
+    line = Line(recording)
     assert line.settled(2, 4) is None
     assert max(line.errors(3.6).sessions) == pytest.approx(100)
     assert line.overload(3.6) == pytest.approx(0.5)
-    told.rates.append((3.8, 0, CAPACITY // 2))
-    assert Line(told).settled(2, 4) == pytest.approx(1.8)
-    told.last[0] = (CAPACITY // 2 + 7, 1, 0, 1, 1)
-    assert (Line(told).bits_off, Line(told).bits_over) == (7, 7)
+    recording.rates.append((3.8, 0, CAPACITY // 2))
+    assert Line(recording).settled(2, 4) == pytest.approx(1.8)
+    recording.last[0] = (CAPACITY // 2 + 7, 1, 0, 1, 1)
+    assert (Line(recording).bits_off, Line(recording).bits_over) == (7, 7)
 
 
 def test_who_died_counts_no_more() -> None:
-    told = made_up()
-    told.died = [(3, "a")]
-    line = Line(told)
+    recording = made_up()
+    recording.died = [(3, "a")]
+    line = Line(recording)
     assert line.exact(3.5).rates == {}
     assert line.last_change == 3
 

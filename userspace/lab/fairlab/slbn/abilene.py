@@ -3,14 +3,13 @@
 
 Abilene was the backbone of the American research universities until 2007: eleven nodes, fourteen
 links of 10 Gbit/s.  Nodes and links are the real ones; rates are scaled, delays are those of light
-in glass over the distance between the cities, and half as much again for the detours of cables.
+in fibre over the distance of the cities, and half as much again for the detours of cables.
 
     host ── access router ══ node ══ node ══ … ══ node ══ access router ── host
 
-Each of six nodes has an access router, which has hosts behind it.  Where there is ══, there is a
-wire of a fixed rate and delay, and the queue of the variant that is tried.  But the delay of an
-access router's wire is all on the way to it: what slbnd holds to a rate waits in fq, and must
-come to the wire right when fq lets it go.
+Each of six nodes has an access router with a host behind it.  Each ══ is a link of a fixed rate and
+delay, with the variant's qdisc.  The delay of an access router's link is only in the direction
+towards it: packets that slbnd paces wait in fq, and must reach the link when fq sends them.
 """
 
 from collections.abc import Iterable
@@ -42,7 +41,7 @@ LINKS = (
 ACCESS = ("sea", "lax", "hou", "chi", "atl", "nyc")
 
 ACCESS_DELAY = 500  # µs
-# What SLBN's links hand out of a wire: the rest is what their control packets may take at most.
+# The capacity of an SLBN link, as a fraction of its rate: the rest is for control packets.
 SLBN_SHARE = 0.95
 # As slbnd(8) advises.
 FQ = ("limit", "100000", "flow_limit", "10000")
@@ -52,7 +51,7 @@ PLACES: dict[str, mesh.Place] = {node: (north, -west) for node, (north, west) in
 
 
 def delay_us(a: str, b: str) -> int:
-    """Of a link, one way."""
+    """The one-way delay of a link, in µs."""
     return mesh.delay_us(PLACES[a], PLACES[b])
 
 
@@ -67,25 +66,25 @@ def access(node: str) -> str:
 
 
 def host(node: str) -> str:
-    """The host behind it."""
+    """The host behind the access router of a node."""
     return f"h-{node}"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What holds packets up at the wires, and whether SLBN tells who may send what."""
+    """The qdisc of the links, and whether SLBN assigns rates."""
 
     name: str
     data: Qdisc
     slbn: bool = False
 
     def capacity(self, rate: int) -> int:
-        """What sessions can have of a wire's RATE [bit/s]."""
+        """The capacity of a link of RATE [bit/s]."""
         return round(SLBN_SHARE * rate) if self.slbn else rate
 
 
 def neighbours() -> dict[str, dict[str, int]]:
-    """Each router with those next to it, and how far they are [µs]."""
+    """Each router's neighbours, with their delays [µs]."""
     found: dict[str, dict[str, int]] = {node: {} for node in NODES}
     for a, b in LINKS:
         found[a][b] = found[b][a] = delay_us(a, b)
@@ -96,12 +95,12 @@ def neighbours() -> dict[str, dict[str, int]]:
 
 
 def next_hops(to: str) -> dict[str, str]:
-    """From each router, the next one on the shortest way TO a router."""
+    """From each router, the next hop of the shortest path TO a router."""
     return mesh.next_hops(neighbours(), to)
 
 
 def path(source: str, destination: str) -> list[tuple[str, str]]:
-    """The wires from one node's hosts to another's, in their order."""
+    """The links from one node's host to another's, in order."""
     hops = next_hops(access(destination))
     found = []
     at = access(source)
@@ -112,7 +111,7 @@ def path(source: str, destination: str) -> list[tuple[str, str]]:
 
 
 def round_trip_us(source: str, destination: str) -> int:
-    """From one node's hosts to another's and back, without queues."""
+    """The round-trip time between the hosts of two nodes, without queues."""
     near = neighbours()
     return 2 * sum(near[a][b] for a, b in path(source, destination))
 
@@ -141,7 +140,7 @@ def build(rate: int, variant: Variant, mtu: int = 1500) -> Network:
     handed_out = variant.capacity(rate) if variant.slbn else 0
 
     def trunk(delay: int, uplink: bool = False) -> Trunk:
-        # Where a session begins, its packets wait for their times.
+        # At the source of a session, fq paces its packets.
         data = Qdisc(variant.data.link, "fq", FQ) if uplink and variant.slbn else variant.data
         return Trunk(rate, delay, data, handed_out)
 
@@ -182,5 +181,5 @@ def address_of(network: Network, node: str) -> str:
 
 
 def wires(network: Network) -> Iterable[End]:
-    """The ends that have a wire before them."""
+    """The ends with a backbone link."""
     return (end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Trunk))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Exact max-min fair rates: what all others are compared with.
+"""The max-min reference: exact max-min fair rates, to compare others with.
 
-A rate vector is max-min fair if no session can have more without one that has not more having less
-(Bertsekas and Gallager, Data Networks, section 6.5.2).  It is found by filling: all sessions rise
-together until a link is full or a demand is met; those that are stopped by that stay where they
-are, the others go on.  Rates are fractions, so nothing is rounded.
+Rates are max-min fair if no session's rate can rise without lowering that of a session with an
+equal or smaller rate (Bertsekas and Gallager, Data Networks, section 6.5.2).  They are computed by
+water filling: the rates of all sessions rise together until a link is full or a demand is met; the
+sessions that these limit keep their rates, the others go on.  Rates are fractions: no rounding.
 
 A session's path names each link once.
 """
@@ -16,7 +16,7 @@ from fractions import Fraction
 
 @dataclass(frozen=True)
 class Session:
-    """A session: the links that it crosses, and what it asks for [bit/s] (None: all it can get)."""
+    """A session: its links, and its demand [bit/s] (None: unlimited)."""
 
     path: Sequence[str]
     demand: int | None = None
@@ -24,18 +24,17 @@ class Session:
 
 @dataclass(frozen=True)
 class Solution:
-    """The max-min fair rate of each session [bit/s], and the links that restrict some session."""
+    """The max-min fair rate of each session [bit/s], and the bottlenecks."""
 
     rates: dict[str, Fraction]
     bottlenecks: frozenset[str]
 
 
 def solve(capacity: Mapping[str, int], sessions: Mapping[str, Session]) -> Solution:
-    """The max-min fair rates; a link is a bottleneck if it is full and holds a session back.
+    """The max-min fair rates; a link is a bottleneck if it is full and limits a session.
 
-    Each turn finds the lowest level at which a link fills up or a demand is met, and settles all
-    sessions that this stops: so a session is looked at once, and a link in each turn.  A link
-    without a capacity has room for everything.
+    Each round finds the lowest level at which a link is full or a demand is met, and fixes the
+    rates of the sessions that these limit.  A link without a capacity is unlimited.
     """
     left = {link: Fraction(rate) for link, rate in capacity.items()}
     crossing: dict[str, set[str]] = {link: set() for link in capacity}

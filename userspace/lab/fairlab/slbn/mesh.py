@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Backbones as plain data: routers, wires between them, and the shortest way from one to another.
+"""Backbones as plain data: routers, links between them, and shortest paths.
 
-Wires carry both ways, each with its own rate and delay.  A session runs from one router to a host
-behind another, along the path of the least delay.  SLBN needs the way back to be the way there, so
-a mesh in which two paths tie is refused: nothing would say which of them is meant.
+A Wire has a rate and a delay, and two directions.  A session runs from one router to a host behind
+another, on the path of the least delay.  SLBN needs symmetric paths, so a mesh with two equally
+short paths is refused.
 
-Delays of real networks are those of light in glass over the distance between the cities, and half
-as much again for the detours of cables.
+Delays of real networks are those of light in fibre over the great-circle distance of the cities,
+and half as much again for the detours of cables.
 """
 
 import heapq
@@ -23,7 +23,7 @@ Place = tuple[float, float]
 
 
 def distance_km(a: Place, b: Place) -> float:
-    """Along the great circle."""
+    """The great-circle distance, in km."""
     (lat1, long1), (lat2, long2) = (tuple(map(math.radians, place)) for place in (a, b))
     cosine = math.sin(lat1) * math.sin(lat2)
     cosine += math.cos(lat1) * math.cos(lat2) * math.cos(long1 - long2)
@@ -31,14 +31,14 @@ def distance_km(a: Place, b: Place) -> float:
 
 
 def delay_us(a: Place, b: Place) -> int:
-    """Of a wire between two places, one way."""
+    """The one-way delay between two places, in µs."""
     return round(distance_km(a, b) * US_PER_KM)
 
 
 def next_hops(near: Mapping[str, Mapping[str, int]], to: str) -> dict[str, str]:
-    """From each router, the next one on the shortest way TO a router; NEAR: how far neighbours are.
+    """From each router, the next hop of the shortest path TO a router; NEAR: delays to neighbours.
 
-    ValueError if two ways are equally short.
+    Raise ValueError if two paths are equally short.
     """
     known: dict[str, int] = {}
     hops: dict[str, str] = {}
@@ -47,7 +47,7 @@ def next_hops(near: Mapping[str, Mapping[str, int]], to: str) -> dict[str, str]:
         time, node, hop = heapq.heappop(queue)
         if node in known:
             if known[node] == time and hops[node] != hop:
-                raise ValueError(f"two ways from {node} to {to} are equally short")
+                raise ValueError(f"two paths from {node} to {to} are equally short")
             continue
         known[node], hops[node] = time, hop
         for other, delay in near[node].items():
@@ -62,7 +62,7 @@ def link_name(a: str, b: str) -> str:
 
 @dataclass(frozen=True)
 class Wire:
-    """Two routers, and what is between them: bit/s, and µs one way."""
+    """A link between two routers: rate [bit/s] and one-way delay [µs]."""
 
     a: str
     b: str
@@ -80,7 +80,7 @@ class Mesh:
 
     @cached_property
     def near(self) -> dict[str, dict[str, int]]:
-        """Each router with those next to it, and how far they are [µs]."""
+        """Each router's neighbours, with their delays [µs]."""
         found: dict[str, dict[str, int]] = {node: {} for node in self.nodes}
         for wire in self.wires:
             found[wire.a][wire.b] = found[wire.b][wire.a] = wire.delay
@@ -93,7 +93,7 @@ class Mesh:
 
     @cached_property
     def rates(self) -> dict[str, int]:
-        """What each direction of each wire carries [bit/s]."""
+        """The rate of each direction of each wire [bit/s]."""
         found = {}
         for wire in self.wires:
             found[link_name(wire.a, wire.b)] = found[link_name(wire.b, wire.a)] = wire.rate
@@ -110,7 +110,7 @@ class Mesh:
         return found
 
     def round_trip_us(self, source: str, destination: str) -> int:
-        """There and back, without queues."""
+        """The round-trip time without queues."""
         ends = (link.split(".") for link in self.path(source, destination))
         return 2 * sum(self.near[a][b] for a, b in ends)
 
@@ -118,6 +118,6 @@ class Mesh:
 def of_places(
     name: str, places: Mapping[str, Place], links: Iterable[tuple[str, str, int]]
 ) -> Mesh:
-    """A mesh on the ground: LINKS have the two ends and the rate [bit/s]."""
+    """A mesh of geographic places: LINKS have two ends and a rate [bit/s]."""
     wires = [Wire(a, b, rate, delay_us(places[a], places[b])) for a, b, rate in links]
     return Mesh(name, tuple(places), tuple(wires))

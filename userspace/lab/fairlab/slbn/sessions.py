@@ -61,7 +61,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Plan(Job["Told"]):
+class Plan(Job["Recording"]):
     """The plan of a run."""
 
     kind = "sessions"
@@ -110,7 +110,7 @@ class Plan(Job["Told"]):
     def build(self) -> None:
         build_programs()
 
-    def read(self, work: Path) -> "Told":
+    def read(self, work: Path) -> "Recording":
         return read(work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Plan(Job["Told"]):
 
 
 @dataclass
-class Told:
+class Recording:
     """The raw data of a run, with times from its start [s]; sessions by their numbers."""
 
     plan: Plan
@@ -167,7 +167,7 @@ class Told:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Told":
+    def from_json(cls, data: dict[str, Any]) -> "Recording":
         data = dict(data)
         data["plan"] = Plan.from_json(data["plan"])
         data["last"] = {int(number): tuple(one) for number, one in data["last"].items()}
@@ -186,6 +186,6 @@ def require_virtual(engine: Engine) -> None:
         raise CannotRunError("sessions need virtual time: use --engine virtual")
 
 
-def read(directory: Path) -> Told:
+def read(directory: Path) -> Recording:
     """Read the raw data of a run."""
-    return Told.from_json(json.loads((directory / DATA).read_text()))
+    return Recording.from_json(json.loads((directory / DATA).read_text()))

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How far what sessions were told is from what was exact, at each moment.
+"""The errors of assigned rates over time, relative to the max-min reference.
 
-The exact rates are the max-min fair ones of the sessions that there are at that moment: from when
-each was asked for until it was told to leave, or its agent was killed.  With these the paper's
-errors are
+The reference has the max-min rates of all active sessions: from their Join to their Leave, or until
+their agent is killed.  The paper's errors are
 
-    Es(t)   of a session that has a rate:  (told - exact) / exact
-    Ee(t)   of a bottleneck link:          (sum of what its sessions are told - its rate) / its rate
+    Es(t)   of a session that has a rate:  (assigned - exact) / exact
+    Ee(t)   of a bottleneck link:          (sum of assigned rates - its rate) / its rate
 
-A link is a bottleneck at t if it restricts some session in the exact solution.
+A link is a bottleneck at t if it limits a session in the reference.
 """
 
 from bisect import bisect_right
@@ -17,12 +16,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fairlab.slbn import maxmin
-from fairlab.slbn.sessions import Told
+from fairlab.slbn.sessions import Recording
 
-#: What divisions leave over is not told: up to a 2**16th of a rate, and 64 bit/s (slbnd).
+#: slbnd ignores changes of up to a 2**16th of a rate, and 64 bit/s, as from rounding.
 UNTOLD = 1e-4
 UNTOLD_BITS = 128
-#: Seconds that the control packets of a link are counted over.
+#: Interval over which control packets of a link are counted [s].
 WINDOW = 0.25
 
 Demands = frozenset[tuple[int, int | None]]
@@ -30,7 +29,7 @@ Demands = frozenset[tuple[int, int | None]]
 
 @dataclass(frozen=True)
 class Exact:
-    """What is exact for some sessions: rates by number, bottleneck links."""
+    """The reference for some sessions: rates by number, bottleneck links."""
 
     rates: dict[int, float]
     bottlenecks: frozenset[str]
@@ -38,40 +37,40 @@ class Exact:
 
 @dataclass(frozen=True)
 class Errors:
-    """At a moment: of sessions and of bottlenecks, in per cent; what links are asked to carry."""
+    """Errors at a moment: of sessions and of bottlenecks, in per cent; loads of links."""
 
     time: float
     sessions: tuple[float, ...]
     links: tuple[float, ...]
-    #: sessions that are there and know no rate yet
+    #: active sessions without a rate yet
     waiting: int
 
 
 class Line:
-    """What is exact, and what was told, over the time of a run."""
+    """Reference and assigned rates over the time of a run."""
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
-        self.plan = told.plan
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.plan = recording.plan
         self.capacity = self.plan.capacity()
         self.paths = [
             self.plan.mesh.path(session.source, session.destination)
             for session in self.plan.sessions
         ]
         self._solved: dict[Demands, Exact] = {}
-        #: from each moment on: the sessions that there are, with their demands
+        #: from each moment on: the active sessions, with their demands
         self.moments: list[float] = []
         self.there: list[Demands] = []
         self._gather()
         self.steps: dict[int, list[tuple[float, int]]] = {}
-        for when, number, rate in told.rates:
+        for when, number, rate in recording.rates:
             self.steps.setdefault(number, []).append((when, rate))
 
     def _gather(self) -> None:
         steps: list[tuple[float, int, int | None]] = [
-            (when, number, demand) for when, number, demand in self.told.asked
+            (when, number, demand) for when, number, demand in self.recording.asked
         ]
-        for when, node in self.told.died:
+        for when, node in self.recording.died:
             steps += [
                 (when, number, 0)
                 for number, session in enumerate(self.plan.sessions)
@@ -88,7 +87,7 @@ class Line:
 
     @property
     def last_change(self) -> float:
-        """When the last session came, went, or wanted something else."""
+        """The time of the last join, leave or change."""
         return self.moments[-1]
 
     def present(self, when: float) -> Demands:
@@ -108,15 +107,15 @@ class Line:
     def exact(self, when: float) -> Exact:
         return self.solve(self.present(when))
 
-    def told_at(self, number: int, when: float) -> int:
-        """What a session was told last; 0: nothing yet."""
+    def assigned_at(self, number: int, when: float) -> int:
+        """The rate that a session has at WHEN [bit/s]; 0: none yet."""
         steps = self.steps.get(number, [])
         place = bisect_right(steps, when, key=lambda step: step[0])
         return steps[place - 1][1] if place else 0
 
     def errors(self, when: float) -> Errors:
         exact = self.exact(when)
-        rates = {number: self.told_at(number, when) for number in exact.rates}
+        rates = {number: self.assigned_at(number, when) for number in exact.rates}
         load = dict.fromkeys(exact.bottlenecks, 0)
         for number, rate in rates.items():
             for link in self.paths[number]:
@@ -130,26 +129,26 @@ class Line:
         )
 
     def overload(self, when: float) -> float:
-        """How much more than it has the worst link's sessions are told to send [part of it]."""
+        """The largest overshoot of a link, as a fraction of its capacity."""
         load = dict.fromkeys(self.capacity, 0)
         for number, _ in self.present(when):
             for link in self.paths[number]:
-                load[link] += self.told_at(number, when)
+                load[link] += self.assigned_at(number, when)
         return max(load[link] / self.capacity[link] - 1 for link in load)
 
     def settled(self, since: float, until: float, tolerance: float = UNTOLD) -> float | None:
-        """When all rates are, and stay until then, within TOLERANCE of exact [s after SINCE].
+        """The time until all rates settle within TOLERANCE of the reference [s after SINCE].
 
-        SINCE is the last change; None: they do not come there, or do not stay.
+        SINCE is the last change; None: they do not settle.
         """
         exact = self.exact(since).rates
         latest = since
         for number, rate in exact.items():
-            steps = [(since, self.told_at(number, since))]
+            steps = [(since, self.assigned_at(number, since))]
             steps += [step for step in self.steps.get(number, []) if since < step[0] < until]
             allowed = max(UNTOLD_BITS, tolerance * rate)
-            for n, (_, told) in enumerate(steps):
-                if abs(told - rate) > allowed:
+            for n, (_, assigned) in enumerate(steps):
+                if abs(assigned - rate) > allowed:
                     if n + 1 == len(steps):
                         return None
                     latest = max(latest, steps[n + 1][0])
@@ -159,23 +158,23 @@ class Line:
 
     @cached_property
     def rest(self) -> dict[int, tuple[int, float]]:
-        """At the end, each session's rate to the bit, beside the exact one."""
+        """The final rate of each session, beside the exact one [bit/s]."""
         exact = self.exact(self.plan.seconds).rates
-        return {number: (self.told.last[number][0], rate) for number, rate in exact.items()}
+        return {number: (self.recording.last[number][0], rate) for number, rate in exact.items()}
 
     @property
     def bits_off(self) -> float:
-        """How far the farthest is off at the end [bit/s]."""
-        return max((abs(told - rate) for told, rate in self.rest.values()), default=0.0)
+        """The largest final error [bit/s]."""
+        return max((abs(assigned - rate) for assigned, rate in self.rest.values()), default=0.0)
 
     @property
     def part_off(self) -> float:
-        """The same, as a part of what it should have."""
-        return max((abs(told / rate - 1) for told, rate in self.rest.values()), default=0.0)
+        """The largest final error, relative to the exact rate."""
+        return max((abs(assigned / rate - 1) for assigned, rate in self.rest.values()), default=0.0)
 
     @property
     def bits_over(self) -> int:
-        """By how much the worst link is promised away beyond its rate at the end [bit/s]."""
+        """The largest final overshoot of a link [bit/s]."""
         load = dict.fromkeys(self.capacity, 0)
         for number, (rate, _) in self.rest.items():
             for link in self.paths[number]:
@@ -183,27 +182,28 @@ class Line:
         return max(load[link] - self.capacity[link] for link in load)
 
     def control_share(self, begin: float, end: float) -> float:
-        """Of what sessions were told, summed over their links, what control packets took."""
-        times = self.told.times
+        """Control packets, as a fraction of the assigned rates summed over all links."""
+        times = self.recording.times
         first, last = (
             min(range(len(times)), key=lambda n: abs(times[n] - t)) for t in (begin, end)
         )
         took = times[last] - times[first]
         control = sum(
             8 * (kept["control"][last] - kept["control"][first])
-            for kept in self.told.links.values()
+            for kept in self.recording.links.values()
         )
         handed = sum(
-            self.told_at(number, end) * len(self.paths[number]) for number, _ in self.present(end)
+            self.assigned_at(number, end) * len(self.paths[number])
+            for number, _ in self.present(end)
         )
         return control / took / handed
 
     def control_peaks(self) -> list[tuple[float, float]]:
-        """At each look: what control packets took of the link of which they took most [part].
+        """At each sample: the largest fraction of a link that control packets used.
 
-        Over the quarter of a second before, or the time since the last look if that is longer.
+        Over the quarter of a second before, or since the last sample if that is longer.
         """
-        times = self.told.times
+        times = self.recording.times
         found = []
         for n in range(1, len(times)):
             first = max(0, min(n - 1, bisect_right(times, times[n] - WINDOW)))
@@ -213,26 +213,26 @@ class Line:
                 * (kept["control"][n] - kept["control"][first])
                 / took
                 / self.plan.mesh.rates[link]
-                for link, kept in self.told.links.items()
+                for link, kept in self.recording.links.items()
             )
             found.append((times[n], worst))
         return found
 
     def queue_ms(self, begin: float = 0.0) -> list[tuple[float, float]]:
-        """At each look since then: how long the longest queue takes to be sent [ms]."""
+        """At each sample from SINCE on: the longest queueing delay of a link [ms]."""
         found = []
-        for n, when in enumerate(self.told.times):
+        for n, when in enumerate(self.recording.times):
             if when >= begin:
                 longest = max(
                     8000 * kept["held"][n] / self.plan.mesh.rates[link]
-                    for link, kept in self.told.links.items()
+                    for link, kept in self.recording.links.items()
                 )
                 found.append((when, longest))
         return found
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """The value that PART of them are not above; between two of them, in proportion."""
+    """The quantile PART of VALUES, by linear interpolation."""
     ordered = sorted(values)
     if not ordered:
         return 0.0

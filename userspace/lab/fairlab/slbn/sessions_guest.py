@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs a plan of sessions.py on the kernel that we are on, as root.
+"""Measuring a plan of sessions.py on this kernel, as root.
 
-One thread does it all: asks agents when sessions are due, hears what they are told, sends their
-data and looks at queues.  It is meant for virtual time, where none of this takes any; elsewhere
-it would be late, and says so by refusing the run.
+A single thread requests sessions from agents, receives their rates, sends their data and samples
+queues.  In virtual time none of this takes time; elsewhere events would be late, and then the run
+is refused.
 """
 
 import ctypes
@@ -28,18 +28,18 @@ from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.mesh import Mesh, link_name
-from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Told
+from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Recording
 
-#: Seconds between the network's being there and the first event.
+#: Seconds from the end of preparations to the start.
 QUIET = 0.2
-#: By how much an event may be late [s].
+#: The most by which an event may be late [s].
 LATE = 0.002
-#: Larger than any queue will be: the paper's have no limit.
+#: Larger than any queue: the paper's have no limit.
 UNLIMITED = ("limit", "1000000")
 DISCARD = 9
 DEFAULT_MTU = 1500
 NOTHING = QueueState(0, 0, 0, 0, 0, 0)
-# What can only be there if somebody else speaks SLBN, or something is broken.
+# Reasons of drops that only other SLBN speakers, or errors, can cause.
 NEVER_DROPPED = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_many_hops")
 
 
@@ -49,17 +49,17 @@ def prefix(mesh: Mesh, node: str) -> str:
 
 
 def own_address(mesh: Mesh, node: str) -> str:
-    """Of the router itself."""
+    """The address of the router itself."""
     return f"{prefix(mesh, node)}.255.254"
 
 
 def address(mesh: Mesh, node: str, number: int) -> str:
-    """Of the host of session NUMBER."""
+    """The address of the host of session NUMBER."""
     return f"{prefix(mesh, node)}.{number // 250}.{1 + number % 250}"
 
 
 def network(plan: Plan) -> Network:
-    """The mesh, as the laboratory builds it.  Hosts, and routes to them, come later."""
+    """The network of the mesh.  finish_router() adds hosts, and routes to them."""
     links = []
     capacity = plan.capacity()
     data = Qdisc(BOTTLENECK, "pfifo", UNLIMITED)
@@ -85,7 +85,7 @@ def network(plan: Plan) -> Network:
 
 
 def finish_router(lab: Laboratory, plan: Plan, node: str) -> None:
-    """The hosts behind a router, and the ways to others'."""
+    """Add the hosts behind a router, and routes to those of others."""
     mesh = plan.mesh
     ends = lab.network.ends_of(node)
     peers = {peer.node: peer.address for _, peer in ends}
@@ -99,14 +99,14 @@ def finish_router(lab: Laboratory, plan: Plan, node: str) -> None:
             via = peers[mesh.hops[other][node]]
             source = own_address(mesh, node)
             batch.append(f"route add {prefix(mesh, other)}.0.0/16 via {via} src {source}")
-    # What it is turned round at has no share of its own, and needs no memory.
+    # The edge answers packets; it has no share of its own, and needs no memory.
     queue = f"qdisc add dev hosts root handle {SLBN:x}: slbn rate 1tbit memory 0 edge"
     lines = "\n".join(batch)
     lab.shell(node, f"ip -batch - <<'END'\n{lines}\nEND\ntc {queue}")
 
 
 def set_loss(lab: Laboratory, plan: Plan, part: float) -> None:
-    """All wires lose PART of the control packets from now on."""
+    """Let all links lose a fraction PART of the control packets."""
     for node in plan.mesh.nodes:
         lines = []
         for end, _ in lab.network.ends_of(node):
@@ -132,37 +132,37 @@ def agent_options(plan: Plan) -> dict[str, str]:
 
 @dataclass
 class Sender:
-    """A session's data: its socket, where it goes, how far apart its packets are."""
+    """The data sender of a session: its destination and pacing."""
 
     to: tuple[str, int]
     rate: int = 0
     last: float = 0.0
-    #: of the entry in the heap that counts
+    #: of the valid entry in the heap
     version: int = 0
 
 
 class Driver:
-    """The run, while it is running."""
+    """A run."""
 
     def __init__(self, lab: Laboratory, plan: Plan, stack: ExitStack) -> None:
         self.lab, self.plan = lab, plan
-        self.told = Told(plan)
+        self.recording = Recording(plan)
         self.begin = 0.0
         self.connections: dict[str, Any] = {}
         self.agents = Agents(lab)
         self.sockets: dict[str, socket.socket] = {}
-        #: (router, slbnd's number) -> ours, and back
+        #: (router, slbnd's id) -> session number, and back
         self.numbers: dict[tuple[str, int], int] = {}
         self.ids: dict[int, int] = {}
         self.senders: dict[int, Sender] = {}
-        #: routers whose agents were asked something, so that events may wait in the library
+        #: routers with a request since the last hear(): libslbn may hold their events
         self.asked: set[str] = set()
-        #: (when, order, what is due, of which)
+        #: (when, order, method, its argument)
         self.due: list[tuple[float, int, str, Any]] = []
         self.order = 0
         self.payload = bytes(max(0, plan.packet - 28))
         self.gap_bits = 8 * (plan.packet - 28 + DATA_HEADERS) if plan.packet else 0
-        #: control packets take their part of a session's rate, data the rest
+        #: data's part of a session's rate: control packets have the rest
         self.data_part = 1 - plan.control / 100
         self.late = 0.0
         self._start_agents(stack)
@@ -190,7 +190,7 @@ class Driver:
             self.readers[node] = stack.enter_context(self.lab.queue_reader(node))
         columns = ("control", "held")
         for link in self.plan.mesh.rates:
-            self.told.links[link] = {column: [] for column in columns}
+            self.recording.links[link] = {column: [] for column in columns}
 
     # --- what is due ------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Driver:
         self.asked.add(session.source)
         self.numbers[session.source, own] = number
         self.ids[number] = own
-        self.told.asked.append((self.now(), number, session.demand))
+        self.recording.asked.append((self.now(), number, session.demand))
         if self.plan.packet:
             self.senders[number] = Sender((to, DISCARD))
 
@@ -226,22 +226,22 @@ class Driver:
             asked = libslbn.UNLIMITED if demand is None else demand
             self.connections[session.source].change(self.ids[number], asked)
             self.asked.add(session.source)
-            self.told.asked.append((self.now(), number, demand))
+            self.recording.asked.append((self.now(), number, demand))
 
     def leave(self, number: int) -> None:
         session = self.plan.sessions[number]
         if session.source in self.connections:
             self.connections[session.source].leave(self.ids[number])
             self.asked.add(session.source)
-            self.told.asked.append((self.now(), number, 0))
+            self.recording.asked.append((self.now(), number, 0))
         self.senders.pop(number, None)
 
     def kill(self, node: str) -> None:
-        """An agent goes without a word, and its sessions with it."""
+        """Kill an agent, without any Leave of its sessions."""
         self.agents.processes[node].kill()
         self.agents.processes[node].wait()
         del self.connections[node]
-        self.told.died.append((self.now(), node))
+        self.recording.died.append((self.now(), node))
         for number, session in enumerate(self.plan.sessions):
             if session.source == node:
                 self.senders.pop(number, None)
@@ -250,28 +250,28 @@ class Driver:
         set_loss(self.lab, self.plan, part)
 
     def look(self, _: None) -> None:
-        """At all queues."""
-        told = self.told
-        told.times.append(self.now())
+        """Sample all queues."""
+        recording = self.recording
+        recording.times.append(self.now())
         for node, reader in self.readers.items():
             states = reader.read()
             for link, index in self.places[node]:
-                kept = told.links[link]
+                kept = recording.links[link]
                 kept["control"].append(states.get((index, CONTROL), NOTHING).sent_bytes)
-                # netem holds what is on its way, too; what waits is in the data qdisc.
+                # netem's backlog includes packets in flight; waiting packets are in the data qdisc.
                 kept["held"].append(states.get((index, QUEUE), NOTHING).backlog_bytes)
-        self.at(told.times[-1] + self.plan.every, "look")
+        self.at(recording.times[-1] + self.plan.every, "look")
 
     def send(self, which: tuple[int, int]) -> None:
-        """The next data packet of a session, if its rate is still the one that set this time."""
+        """Send the next data packet of a session, unless its rate has changed since."""
         number, version = which
         sender = self.senders.get(number)
         if sender is None or sender.version != version:
             return
         node = self.plan.sessions[number].source
         self.sockets[node].sendto(self.payload, sender.to)
-        self.told.sent += 1
-        # By the plan and not by the clock, so that no gap is longer than it should be.
+        self.recording.sent += 1
+        # Relative to the planned time, not the clock, so that gaps do not grow.
         sender.last = max(sender.last + self.gap_bits / sender.rate, self.now() - LATE)
         self.at(sender.last + self.gap_bits / sender.rate, "send", which)
 
@@ -284,7 +284,7 @@ class Driver:
             if number is None or event.over:
                 continue
             now = self.now()
-            self.told.rates.append((now, number, event.rate))
+            self.recording.rates.append((now, number, event.rate))
             sender = self.senders.get(number)
             rate = round(event.rate * self.data_part)
             if sender is None or rate == 0:
@@ -338,12 +338,12 @@ class Driver:
         self.finish(host.Load.now().since(load))
 
     def finish(self, load: host.Load) -> None:
-        """What can only be known at the end; and whether the run can be trusted."""
+        """Record final values; raise CannotRunError if the run cannot be trusted."""
         for node, connection in self.connections.items():
             for session in connection.list():
                 number = self.numbers.get((node, session.id))
                 if number is not None and not session.over:
-                    self.told.last[number] = (
+                    self.recording.last[number] = (
                         session.rate, session.cycles, session.retries, session.rtt, session.hops
                     )  # fmt: skip
         self.refuse_dead_agents()
@@ -351,7 +351,7 @@ class Driver:
         for node in self.plan.mesh.nodes:
             for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
                 if link["dev"] != "hosts":
-                    self.told.counters[link["dev"]] = link
+                    self.recording.counters[link["dev"]] = link
                 self.refuse_drops(node, link)
         if load.backlog_drops:
             raise CannotRunError(f"{load.backlog_drops} packets were lost between namespaces")
@@ -385,7 +385,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
     """Run a plan; the raw data is left in DIRECTORY."""
     host.require_root()
     host.require_tools()
-    # The kernel may wake a sleeper so much later [ns]: not at all.
+    # Timer slack of 1 ns: wake up without delay.
     set_timer_slack = 29
     ctypes.CDLL(None).prctl(set_timer_slack, 1, 0, 0, 0)
     progress.step(f"building {plan.mesh.name}: {len(plan.mesh.nodes)} routers")
@@ -399,8 +399,8 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         try:
             driver.run(progress)
         except OSError as error:
-            # An agent that has gone, as nobody wanted it to: what it said is the reason.
+            # An agent has ended unexpectedly: its output has the reason.
             driver.refuse_dead_agents()
             raise LabError(f"an agent: {error}") from None
-        driver.told.environment = environment()
-        (directory / DATA).write_text(json.dumps(driver.told.to_json()))
+        driver.recording.environment = environment()
+        (directory / DATA).write_text(json.dumps(driver.recording.to_json()))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Makes the plans of sessions.py, from seeds.
+"""Plans of sessions.py, made from seeds.
 
-burst() is the pattern of the paper's experiments: many sessions join in a short while, later some
-leave while as many join, then it is quiet.  Ends are drawn at random among all routers, as the
-paper draws hosts.
+burst() is the pattern of the paper's experiments: many sessions join in a short time, later some
+leave while as many join, then nothing changes.  Sources and destinations are random routers, as the
+paper's are random hosts.
 
-levels() is a line of routers on which one bottleneck depends on the one before:
+levels() is a line of routers on which each bottleneck depends on the one before:
 
     wire 1: two sessions that nothing else restricts         C1 = 2 r1
     wire 2: one of them goes on, and shares with two others  C2 = r1 + 2 r2
     wire 3: one of these goes on, …                          C3 = r2 + 2 r3
 
-with r1 < r2 < r3 …: what wire k has to give is known only when wire k-1 has settled.
+with r1 < r2 < r3 …: the share of wire k is known only when wire k-1 has settled.
 """
 
 import random
@@ -27,7 +27,7 @@ LEVEL_RATE = 100_000_000
 
 @dataclass(frozen=True)
 class Churn:
-    """From when to when [s] how many leave, join and change what they ask for."""
+    """How many sessions leave, join and change their demand, from BEGIN to END [s]."""
 
     begin: float
     end: float
@@ -45,10 +45,10 @@ def burst(
     seed: int,
     spared: str = "",
 ) -> tuple[Session, ...]:
-    """COUNT sessions that join WITHIN some seconds, and what comes and goes later.
+    """COUNT sessions that join WITHIN some seconds, with later churn.
 
-    HOST_RATE is that of a host's own link [bit/s], which is what it asks for, unless it changes
-    that, to a tenth of it or less.  No session goes to the router SPARED.
+    HOST_RATE is the rate of a host's own link [bit/s] and its demand, which churn changes to a
+    tenth of it or less.  No session has the router SPARED as its destination.
     """
     draw = random.Random(seed)
     goals = [node for node in mesh.nodes if node != spared]
@@ -86,20 +86,20 @@ def level_rates(count: int) -> list[int]:
 
 
 def line(count: int, round_trip_us: int) -> Mesh:
-    """A line with COUNT levels of bottlenecks; ROUND_TRIP is that over two wires."""
+    """A line with COUNT levels of bottlenecks; ROUND_TRIP is the time over two wires."""
     rates = level_rates(count)
     nodes = tuple(f"r{n}" for n in range(count + 2))
     wires = []
     for n, rate in enumerate(rates):
         before = rates[n - 1] if n else 0
         wires.append(Wire(nodes[n], nodes[n + 1], before + 2 * rate, round_trip_us // 4))
-    # The last one's second session has to have somewhere to go.
+    # A destination for the second session of the last wire.
     wires.append(Wire(nodes[count], nodes[count + 1], 4 * rates[-1], round_trip_us // 4))
     return Mesh(f"line-{count}", nodes, tuple(wires))
 
 
 def levels(count: int, turns: int, gap: float, within: float, seed: int) -> tuple[Session, ...]:
-    """TURNS times: all sessions of a line join WITHIN so many seconds, and leave after GAP."""
+    """TURNS times: all sessions of a line join WITHIN some seconds, and leave after GAP."""
     draw = random.Random(seed)
     found = []
     for turn in range(turns):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The same TCP flows on Abilene with SLBN, in fair queues, and in FIFOs, beside max-min fair rates.
+"""TCP flows on Abilene with SLBN, with fair queueing and with FIFOs, compared with max-min rates.
 
-The network is abilene.py's, with hosts that know nothing of SLBN; flows come and go at times that
-a seed draws.  With SLBN, slbnd on each access router finds them and holds them to their rates, as
-in the demo (backbone.py); here there are more of them, and they are fairflow's.
+The network is abilene.py's, with hosts that do not know SLBN; flows join and leave at random times
+from a seed.  With SLBN, slbnd on each access router detects and paces them, as in the demo
+(backbone.py); here there are more flows, sent by fairflow.
 
-What is fair is worked out from the wires' full rates and the flows' own times.  SLBN hands out less
-than a wire, and TCP's acknowledgements need some of it in all variants: neither is taken into
-account, so a flow can be a little below what is fair even if all is well.
+The max-min reference is of the links' full rates and the flows' own times.  SLBN's capacity is less
+than a link's rate, and TCP's acknowledgements need a part in all variants; the reference ignores
+both, so flows are expected a little below it.
 """
 
 import json
@@ -28,15 +28,15 @@ from fairlab.slbn import abilene, backbone, maxmin, sessions
 
 DATA = "sessions-tcp-data.json"
 MTU = 1500
-#: Of what is sent, frames and all, what is goodput.
+#: The payload as a fraction of frames.
 PAYLOAD_PART = (MTU - headers.SEGMENT) / (MTU + headers.ETHERNET)
-#: A flow counts when nothing has come or gone for so long [s].
+#: Seconds after a change until rates count.
 SETTLE = 3.0
 
 
 @dataclass(frozen=True)
 class Flow:
-    """From whose host to whose, under what, from when to when [s]."""
+    """A flow between the hosts of two nodes: congestion control, start and stop [s]."""
 
     source: str
     destination: str
@@ -50,7 +50,7 @@ class Flow:
 
 
 def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flow, ...]:
-    """COUNT flows, a third of which ends after a third of SECONDS; others come after two."""
+    """COUNT flows; a third ends after a third of SECONDS, as many start after two thirds."""
     draw = random.Random(seed)
     third = count // 3
     found = []
@@ -67,7 +67,7 @@ def draw(count: int, seconds: float, ccs: Sequence[str], seed: int) -> tuple[Flo
 
 @dataclass(frozen=True)
 class TcpPlan(Job["TcpOutcome"]):
-    """What is to be run: VARIANT is one of backbone.VARIANTS."""
+    """The plan of a run: VARIANT is one of backbone.VARIANTS."""
 
     kind = "sessions-tcp"
 
@@ -114,23 +114,23 @@ class TcpPlan(Job["TcpOutcome"]):
 
 @dataclass(frozen=True)
 class TcpOutcome:
-    """What came of it.  WIRES: of each, at TIMES, octets that wait, packets lost so far."""
+    """The results of a run.  WIRES: the backlog in octets and the drops of each, at TIMES."""
 
     plan: TcpPlan
     times: list[float]
     wires: dict[str, dict[str, list[int]]]
-    #: of each flow: times, and octets that had arrived then
+    #: of each flow: times, and octets acknowledged until then
     acked: list[tuple[Any, Any]]
     retransmits: int
     agents_found: int
 
     @cached_property
     def moments(self) -> list[float]:
-        """When flows come or go."""
+        """The times at which flows start or stop."""
         return sorted({when for flow in self.plan.flows for when in (flow.start, flow.stop)})
 
     def fair(self, when: float) -> dict[int, float]:
-        """The max-min fair goodput of each flow that there is [bit/s]."""
+        """The max-min goodput of each active flow [bit/s]."""
         there = {
             str(n): maxmin.Session(flow.wires)
             for n, flow in enumerate(self.plan.flows)
@@ -141,7 +141,7 @@ class TcpOutcome:
         return {int(n): float(rate) * PAYLOAD_PART for n, rate in found.items()}
 
     def goodput(self, number: int, begin: float, end: float) -> float:
-        """What a flow got [bit/s]."""
+        """The goodput of a flow [bit/s]."""
         import numpy
 
         times, acked = self.acked[number]
@@ -151,21 +151,21 @@ class TcpOutcome:
         return float(8 * (last - first) / (end - begin))
 
     def rests(self) -> list[tuple[float, float]]:
-        """From when to when nothing has come or gone for a while."""
+        """The intervals from SETTLE after a change to the next change."""
         cuts = [*(when for when in self.moments if when < self.plan.seconds), self.plan.seconds]
         return [(a + SETTLE, b) for a, b in pairwise(cuts) if a + SETTLE < b]
 
     def errors(self, begin: float, end: float) -> list[float]:
-        """Each flow's goodput beside what is fair [%]; nothing may come or go in between."""
+        """The error of each flow's goodput [%]; no flow may start or stop in between."""
         return [
             100 * (self.goodput(number, begin, end) / fair - 1)
             for number, fair in self.fair(begin).items()
         ]
 
     def queues(self) -> list[list[float]]:
-        """At each look: of all wires' queues, how long each takes to be sent [ms].
+        """At each sample: the queueing delay of each link [ms].
 
-        With SLBN what waits in an access router waits for its own time, and not for the wire.
+        With SLBN, packets paced at an access router are not counted as link queue.
         """
         own = {abilene.wire(abilene.access(node), node) for node in abilene.ACCESS}
         names = [wire for wire in self.wires if not (self.plan.variant == "slbn" and wire in own)]
@@ -188,24 +188,24 @@ def read(plan: TcpPlan, work: Path) -> TcpOutcome:
         head, rows = samples.read(work / f"{node}.fair")
         for n, number in enumerate(numbers):
             if head["flows"][n]["kind"] != plan.flows[number].cc:
-                raise CannotRunError(f"a flow ran under {head['flows'][n]['kind']}")
+                raise CannotRunError(f"a flow ran with {head['flows'][n]['kind']}")
             own = rows[rows["flow"] == n]
             if not len(own) or not own["acked"][-1]:
-                raise CannotRunError(f"flow {number} from {node} did not get through")
+                raise CannotRunError(f"flow {number} from {node} did not connect")
             acked[number] = own["time"] / 1e9, own["acked"].astype(float)
             retransmits += int(own["retransmits"][-1])
     hidden = sum(kept["hidden"][-1] for kept in document["wires"].values())
     if hidden or document["backlog_drops"]:
         count = hidden + document["backlog_drops"]
-        raise CannotRunError(f"{count} packets were lost where no queue is")
+        raise CannotRunError(f"{count} packets were lost outside of link queues")
     found = document["found"]
     if plan.variant == backbone.VARIANTS["slbn"].name and found < len(plan.flows):
-        raise CannotRunError(f"agents found {found} of {len(plan.flows)} flows")
+        raise CannotRunError(f"agents detected {found} of {len(plan.flows)} flows")
     return TcpOutcome(plan, document["times"], document["wires"], acked, retransmits, found)
 
 
 def by_source(plan: TcpPlan) -> dict[str, list[int]]:
-    """The flows of each node's host, by number."""
+    """The numbers of the flows of each node's host."""
     found: dict[str, list[int]] = {}
     for number, flow in enumerate(plan.flows):
         found.setdefault(flow.source, []).append(number)

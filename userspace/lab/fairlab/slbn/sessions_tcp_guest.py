@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs a plan of sessions_tcp.py on the kernel that we are on, as root."""
+"""Measuring a plan of sessions_tcp.py on this kernel, as root."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 
 
 def start_flows(lab: Laboratory, plan: TcpPlan) -> tuple[float, list[Any], list[Any]]:
-    """Start all programs; when times begin, the senders, the sinks."""
+    """Start all programs; the start time, the senders, the sinks."""
     sinks, senders = [], []
     for node in sorted({flow.destination for flow in plan.flows}):
         address = abilene.address_of(lab.network, node)
@@ -58,7 +58,7 @@ def finish(processes: list[Any], deadline: float) -> None:
 
 
 def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> dict[str, Any]:
-    """Look at the queues until it is over."""
+    """Sample the queues until the end."""
     ends = list(abilene.wires(lab.network))
     found: dict[str, Any] = {
         "times": [],
@@ -79,7 +79,7 @@ def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> d
                 delay = states[end.node].get((index, NETEM), NOTHING)
                 kept["held"].append(queue.backlog_bytes)
                 kept["drops"].append(queue.drops)
-                # netem counts what it loses, and what the queue behind it refuses.
+                # netem's drops include those of the qdisc behind it.
                 kept["hidden"].append(max(0, delay.drops - queue.drops))
             if progress.due():
                 progress.update(f"{found['times'][-1]:3.0f} of {plan.seconds:g} s")
@@ -93,7 +93,7 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
     ccs = sorted({flow.cc for flow in plan.flows})
     for cc in ccs:
         congestion.load(cc)
-    # Else whoever listens to agents would be late by what another thread is at.
+    # Otherwise other threads would delay the listener.
     sys.setswitchinterval(0.001)
     variant = backbone.VARIANTS[plan.variant]
     network = abilene.build(plan.rate, variant, MTU)
@@ -110,7 +110,7 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
         document["found"] = 0
         if listener:
             events = listener.stop().events
-            # Those that go to the sinks, and not what flows back.
+            # Sessions towards the sinks, without reverse ones.
             document["found"] = len({event[3] for event in events if event[4] == PORT})
         finish(senders, time.monotonic() + flows.END_PATIENCE)
         for sink in sinks:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run of slbnsim, for studies of networks that no kernel can hold.
+"""A run of slbnsim, for studies of networks that are too large to emulate.
 
-It needs no guest: slbnsim is a program of its own, and depends on nothing but its options.
+It needs no guest: the result of slbnsim depends on its options only.
 """
 
 import dataclasses
@@ -34,11 +34,11 @@ class Simulated:
     until: int = 0  # 0: the experiment's own end
     data: str = FLUID  # "": control packets only
     count: int = 0  # of sessions that join at first, instead of PERCENT
-    options: tuple[str, ...] = ()  # more words for slbnsim
+    options: tuple[str, ...] = ()  # further options of slbnsim
 
     @property
     def memory(self) -> int:
-        """What it takes, in MiB: about two kilobytes for a session, with what it answers."""
+        """The memory of slbnsim, in MiB: about two kilobytes for a session."""
         return max(1024, self.count // 500)
 
     def to_json(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Simulated:
         command += ["--until", f"{self.until}ms"] if self.until else []
         command += ["--data", self.data] if self.data else []
         command += ["--count", str(self.count)] if self.count else []
-        # In a process group of ours: it ends with us, by the same signals.
+        # In our process group, so that signals end it with us.
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
@@ -78,7 +78,7 @@ class Simulated:
 
 
 def program() -> str:
-    """Where slbnsim is: the tree's own."""
+    """The path of the tree's slbnsim."""
     top = host.tree()
     found = top / "build" / ENGINE / ENGINE if top else None
     if found is None or not found.is_file():

@@ -23,7 +23,7 @@ from fairlab.figures.studies.slbn.common import (
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results import plots
 from fairlab.slbn import abilene, geant, sessions_plan
-from fairlab.slbn.sessions import Plan, Told
+from fairlab.slbn.sessions import Plan, Recording
 from fairlab.slbn.sessions_plan import Churn
 
 
@@ -195,7 +195,7 @@ class Abilene(Backbone):
             Case(QUEUES, plan(slow, fewer, PACKET, 1.5 if quick else 3.0)),
         ]
 
-    def reduce(self, case: Case, outcome: Told) -> Numbers:
+    def reduce(self, case: Case, outcome: Recording) -> Numbers:
         return numbers_of(outcome)
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:
@@ -251,7 +251,7 @@ class Research(Backbone):
         found = sessions_plan.burst(mesh, count, 1.0, [churn], None, seed)
         return [Case(RATES, Plan(mesh, found, begin + 2.5, hops=12))]
 
-    def reduce(self, case: Case, outcome: Told) -> Numbers:
+    def reduce(self, case: Case, outcome: Recording) -> Numbers:
         return numbers_of(outcome)
 
     def claims(self, data: Data, quick: bool) -> list[Claim]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlab.figures.study import Numbers
 from fairlab.slbn.mesh import Mesh
-from fairlab.slbn.sessions import Told
+from fairlab.slbn.sessions import Recording
 from fairlab.slbn.sessions_analysis import Line, summary
 
 SOURCE = "Mozo, López-Presa, Fernández Anta: SLBN, NCA 2012"
@@ -32,7 +32,7 @@ def longest_ms(mesh: Mesh) -> float:
     return max(mesh.round_trip_us(a, b) for a, b in pairs) / 1000
 
 
-def numbers_of(run: Told) -> Numbers:
+def numbers_of(run: Recording) -> Numbers:
     """The stored numbers of a run."""
     line, end = Line(run), run.plan.seconds
     times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]

@@ -17,7 +17,7 @@ from fairlab.figures.studies.slbn.common import (
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_plan
-from fairlab.slbn.sessions import Loss, Plan, Told
+from fairlab.slbn.sessions import Loss, Plan, Recording
 from fairlab.slbn.sessions_analysis import Line, summary
 from fairlab.slbn.sessions_plan import Churn
 
@@ -74,7 +74,7 @@ class Healing(Study):
             found += [Case(f"loss-{form}", lossy), Case(f"death-{form}", deadly)]
         return found
 
-    def reduce(self, case: Case, outcome: Told) -> Numbers:
+    def reduce(self, case: Case, outcome: Recording) -> Numbers:
         line, end = Line(outcome), outcome.plan.seconds
         since = outcome.plan.losses[0].end if outcome.plan.losses else outcome.died[0][0]
         # Not before the last change, which may be during the loss.

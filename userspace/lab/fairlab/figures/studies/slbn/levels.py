@@ -9,7 +9,7 @@ from fairlab.figures.studies.slbn.common import SOURCE
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results import plots
 from fairlab.slbn import sessions_plan
-from fairlab.slbn.sessions import Plan, Told
+from fairlab.slbn.sessions import Plan, Recording
 from fairlab.slbn.sessions_analysis import Line, quantile
 
 
@@ -61,7 +61,7 @@ class Levels(Study):
             found.append(Case(name, plan))
         return found
 
-    def reduce(self, case: Case, outcome: Told) -> Numbers:
+    def reduce(self, case: Case, outcome: Recording) -> Numbers:
         plan = outcome.plan
         line = Line(outcome)
         leaves = sorted({session.leave for session in plan.sessions if session.leave})
@@ -72,7 +72,7 @@ class Levels(Study):
             last = max(joins)
             took.append(line.settled(last, leave))
             exact = line.exact(last).rates
-            off = max(off, *(abs(line.told_at(n, leave) - rate) for n, rate in exact.items()))
+            off = max(off, *(abs(line.assigned_at(n, leave) - rate) for n, rate in exact.items()))
         levels = len(plan.mesh.nodes) - 2
         trip = 4 * plan.mesh.wires[0].delay / 1000
         cycle = trip + plan.pause_ms
