@@ -14,6 +14,8 @@ import pytest
 from fairlab.figures.studies import ALL
 from fairlab.figures.study import Study
 
+pytestmark = pytest.mark.tier("test")
+
 TOP = Path(__file__).resolve().parents[2]
 PUBLISHED = TOP / "docs" / "figures"
 

@@ -92,6 +92,7 @@ def test_corpus_packing_is_reproducible(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(unpack_corpus("wire", tmp_path / "again")) == len(inputs)
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("name", NAMES)
 def test_new_inputs_pass(programs: Path, tmp_path: Path, name: str) -> None:
     done = run(programs / f"fuzz_{name}", tmp_path, f"-runs={RUNS[name]}", "-seed=1")
@@ -237,6 +238,7 @@ PLACES = {
 }
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bug_is_detected(tmp_path: Path, bug: str) -> None:
     name, file, right, wrong = PLANTED[bug]

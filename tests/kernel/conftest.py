@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,22 +17,6 @@ from tests.kernel.slbn import build_peer
 def pytest_configure() -> None:
     if "FAIRPATH_ENGINE" not in os.environ:
         raise pytest.UsageError("run these in a VM: tests/run --stage kernel")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--shard", default="1/1", metavar="N/OF", help="only each OFth file of tests")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the files of this shard: each goes to the one that has the fewest tests so far."""
-    number, count = map(int, config.getoption("--shard").split("/"))
-    files = Counter(item.path for item in items)
-    tests = [0] * count
-    shard = {}
-    for path, size in sorted(files.items(), key=lambda pair: (-pair[1], pair[0])):
-        shard[path] = tests.index(min(tests))
-        tests[shard[path]] += size
-    items[:] = [item for item in items if shard[item.path] == number - 1]
 
 
 @pytest.fixture(autouse=True, scope="session")

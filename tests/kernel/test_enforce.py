@@ -34,6 +34,8 @@ from tests.kernel.net import Namespace, wait_for
 from tests.kernel.senders import BURST, Traffic, close_to, sender
 from tests.kernel.slbn import MEGA, Chain, chain
 
+pytestmark = pytest.mark.virtual
+
 #: Return values of the program.
 PASS, DROP = -1, 2
 

@@ -25,6 +25,8 @@ from tests.kernel.net import Namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbnd import SLBND, Agent, agent, libslbn
 
+pytestmark = pytest.mark.virtual
+
 HOSTS = "10.0.0.0/24,fd00:0::/64"
 TCP, UDP = socket.IPPROTO_TCP, socket.IPPROTO_UDP
 #: Source, its port, destination, its port, protocol.
@@ -476,6 +478,7 @@ class Stream:
         return (self.received - before) * 8 / (time.monotonic() - start)
 
 
+@pytest.mark.stock
 def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
     """Links do not shape here: goodputs result from pacing alone."""
     h1, h2 = net.nodes[0], net.nodes[4]

@@ -31,6 +31,8 @@ from tests.kernel.enforcer import (
 from tests.kernel.net import Namespace, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 
+pytestmark = pytest.mark.virtual
+
 TCP, UDP, UDPLITE = 6, 17, 136
 
 #: A datagram's headers, on the wire.

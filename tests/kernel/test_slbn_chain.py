@@ -47,6 +47,8 @@ from tests.kernel.slbn_wire import (
 )
 from tests.tshark import fields
 
+pytestmark = pytest.mark.virtual
+
 #: Capacities to the right and left, bit/s, chosen so that divisions have remainders.
 RIGHT = [97_000_001, 61_000_003, 43_000_007, 71_000_009, 89_000_011]
 RIGHT += [53_000_013, 101_000_017, 37_000_019, 67_000_023, 83_000_027]

@@ -40,6 +40,8 @@ from tests.kernel.rtnetlink import (
 )
 from tests.kernel.slbn_wire import State
 
+pytestmark = pytest.mark.virtual
+
 KIND = attribute(TCA_KIND, b"slbn\0")
 RATE = 100 * MEGA
 #: Demand of one session; the others have no limit.

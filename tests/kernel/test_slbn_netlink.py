@@ -238,6 +238,7 @@ def test_qdisc_options_must_not_name_device(slbn: Slbn) -> None:
         unchanged(slbn, slbn.change, content)
 
 
+@pytest.mark.stock
 def test_valid_configurations_are_applied(slbn: Slbn) -> None:
     default = Config(rate=RATE, epoch=0)
     extremes: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -586,6 +587,7 @@ def many() -> Iterator[dict[str, int]]:
         rtnetlink.close()
 
 
+@pytest.mark.stock
 def test_dump_has_all_links(many: dict[str, int]) -> None:
     family = Genetlink()
     links = family.dump_links()

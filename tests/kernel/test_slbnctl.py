@@ -24,6 +24,8 @@ import pytest
 from tests.kernel.net import Namespace, namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain, sources
 
+pytestmark = pytest.mark.virtual
+
 KEY = "000102030405060708090a0b0c0d0e0f"
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
 #: Keys of tc that slbnctl does not have, or has elsewhere.

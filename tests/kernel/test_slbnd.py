@@ -31,6 +31,8 @@ from tests.kernel.slbn_tap import Tap, close
 from tests.kernel.slbn_wire import PORT, Datagram, Packet, read_packet, read_udp
 from tests.kernel.slbnd import SLBNCTL, SLBND, agent, libslbn
 
+pytestmark = pytest.mark.virtual
+
 KEY = "000102030405060708090a0b0c0d0e0f"
 
 
@@ -68,6 +70,7 @@ def wait_for_rates(
         ) from None
 
 
+@pytest.mark.stock
 @pytest.mark.parametrize("destination", ["10.0.2.2", "fd00:2::2"])
 def test_join_change_leave_and_rates(net: Chain, tmp_path: Path, destination: str) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:

@@ -45,6 +45,8 @@ from tests.kernel.slbn_wire import (
 )
 from tests.kernel.slbnd import libslbn
 
+pytestmark = pytest.mark.virtual
+
 SIOCGIFHWADDR = 0x8927
 
 

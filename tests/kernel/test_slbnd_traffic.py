@@ -28,6 +28,8 @@ from tests.kernel.senders import Sender, Traffic, close_to
 from tests.kernel.slbn import MEGA
 from tests.kernel.slbnd import libslbn
 
+pytestmark = pytest.mark.virtual
+
 HOSTS = {"p": "a", "q": "b", "r": "c"}
 RATES = {"a-n": 10 * MEGA, "n-c": 6 * MEGA}
 #: Rate of shapers, relative to the link's capacity.

@@ -20,6 +20,8 @@ from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbnd import SLBND, UNIT, libslbn
 
+pytestmark = pytest.mark.stock
+
 CONFIG = Path("/etc/slbnd.conf")
 
 #: Starts systemd without units of its own, and with slbnd in a private /run.

@@ -430,6 +430,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(json.loads(done.stdout), done.stderr.splitlines(), directory)
 
 
+@pytest.mark.tier("all")
 def test_real_run_stores_all_files(run: Done) -> None:
     assert f"fairlab: slbn: 8 flows in {backbone.SHORTEST} s" in run.steps
     assert run.printed["directory"] == str(run.directory)
@@ -440,6 +441,7 @@ def test_real_run_stores_all_files(run: Done) -> None:
     assert names == figures | {"result.json", backbone.DATA}
 
 
+@pytest.mark.tier("all")
 def test_real_run_detects_all_sessions(run: Done) -> None:
     """Each flow was found by its agent, TCP's acknowledgements too, and none too much."""
     document = json.loads((run.directory / backbone.DATA).read_text())
@@ -459,6 +461,7 @@ def test_real_run_detects_all_sessions(run: Done) -> None:
     assert stop[6] + 1 < ends[6] < stop[6] + 4
 
 
+@pytest.mark.tier("all")
 def test_real_run_passes_all_checks(run: Done) -> None:
     """Beyond the checks: nothing is lost at links, and every flow was evaluated."""
     found = run.printed["variants"]["slbn"]

@@ -261,6 +261,7 @@ def test_what_is_not_to_be_trusted(spoil: Callable[[Outcome], None], message: st
 # --- whole ones ---------------------------------------------------------------------------------
 
 
+@pytest.mark.tier("test")
 def test_everything_at_once(tmp_path: Path) -> None:
     """Both directions, several congestion controls, UDP that pauses, a background, settings."""
     on_off = Stream(UDP, count=4, rate=500_000, on="pareto:1.5:0.5", off="exp:0.5")
@@ -298,6 +299,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
     assert set(conditions["modules"]) == {"gaimd", "bic", "reno", "cubic"}
 
 
+@pytest.mark.tier("all")
 def test_each_packet_acknowledged(tmp_path: Path) -> None:
     """Where that is asked for, and elsewhere not."""
     flows = (Stream("reno"),)
@@ -311,6 +313,7 @@ def test_each_packet_acknowledged(tmp_path: Path) -> None:
     assert acks["a"] < 0.9 and 0.98 < acks["b"] < 1.05
 
 
+@pytest.mark.tier("all")
 def test_a_loss_that_was_asked_for(tmp_path: Path) -> None:
     what = plain(rate=100_000_000, buffer=1000, loss=0.01, seconds=20.0)
     seen = what.run(tmp_path, GUEST, QUIET)
@@ -320,6 +323,7 @@ def test_a_loss_that_was_asked_for(tmp_path: Path) -> None:
     assert seen.columns["drops"][-1] == 0
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

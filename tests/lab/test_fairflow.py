@@ -88,6 +88,7 @@ def in_virtual_time(directory: Path, *command: str) -> subprocess.CompletedProce
     return subprocess.run(vm, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.tier("test")
 def test_what_it_does(tmp_path: Path) -> None:
     subprocess.run(["make", "--silent", "-C", str(TOP), "traffic"], check=True)
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -105,6 +106,7 @@ def results(out: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.tier("all")
 def test_virtual_time_repeats_itself(tmp_path: Path) -> None:
     first, second = results(tmp_path), results(tmp_path)
     assert first["engine"]["name"] == "virtual"

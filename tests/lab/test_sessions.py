@@ -255,6 +255,7 @@ def run(name: str, work: Path, only: tuple[str, ...] = ()) -> tuple[list[Claim],
     return [], data
 
 
+@pytest.mark.tier("test")
 def test_a_study_from_its_plan_to_its_claims(tmp_path: Path) -> None:
     """tests/figures does so with all of them."""
     claims, _ = run("slbn-levels", tmp_path)
@@ -262,6 +263,7 @@ def test_a_study_from_its_plan_to_its_claims(tmp_path: Path) -> None:
     assert [claim.text for claim in claims if not claim.holds] == []
 
 
+@pytest.mark.tier("all")
 def test_queues_that_grow_are_seen(tmp_path: Path) -> None:
     """A link that hands out twice what its wire carries has a queue until the end."""
     network = Mesh("two", ("a", "b"), (Wire("a", "b", 1_000_000, 10_000),))
@@ -276,6 +278,7 @@ def test_nothing_is_run_without_virtual_time(tmp_path: Path) -> None:
         burst_plan().run(tmp_path, Here(lambda *_: None), QUIET)
 
 
+@pytest.mark.tier("all")
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

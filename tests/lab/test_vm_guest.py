@@ -10,6 +10,8 @@ import pytest
 
 from tests.lab.labtools import TOP
 
+pytestmark = pytest.mark.tier("all")
+
 CHECKS = Path(__file__).resolve().parent / "guest_checks.py"
 
 

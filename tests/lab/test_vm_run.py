@@ -16,6 +16,8 @@ from fairlab.results import store
 
 from tests.lab.labtools import run_fairlab
 
+pytestmark = pytest.mark.tier("all")
+
 FLOWS = ["bic", "gaimd", "cubic", "reno"]
 RATE = 10_000_000
 GOODPUT = RATE * 1448 / 1514

@@ -93,6 +93,7 @@ def jobs(said: str, figure: str = "fair-coin") -> set[str]:
     }
 
 
+@pytest.mark.tier("all")
 def test_only_stale_runs_are_done_again(coins: Path) -> None:
     out = coins.parent / "out"
     runs = {f"{name}@{seed}" for name in ("fair", "tricky") for seed in (1, 2, 3)}
@@ -131,6 +132,7 @@ def test_only_stale_runs_are_done_again(coins: Path) -> None:
     assert not jobs(done.stdout)
 
 
+@pytest.mark.tier("all")
 def test_failures_do_not_stop_other_jobs(coins: Path) -> None:
     out = coins.parent / "out"
     done = snakemake(coins, "edge-coin,bent-coin", *LOCAL, "--keep-going", quick="true")
@@ -165,6 +167,7 @@ def cluster(directory: Path, **commands: str) -> Path:
     return found
 
 
+@pytest.mark.tier("all")
 def test_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
@@ -179,6 +182,7 @@ def test_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert word in asked[0].split()
 
 
+@pytest.mark.tier("all")
 def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in the job says so, and Snakemake does not wait for ever."""
     place = cluster(coins.parent, scontrol=SCONTROL, sacct="exit 1\n")
@@ -195,6 +199,7 @@ def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert status("0") == f"{told}\n"
 
 
+@pytest.mark.tier("all")
 def test_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, kubectl=KUBECTL)
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
@@ -220,6 +225,7 @@ def test_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pod["volumes"] == [{"name": "work", "persistentVolumeClaim": {"claimName": "work"}}]
 
 
+@pytest.mark.tier("all")
 def test_a_failed_job_on_a_cluster(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")

@@ -39,6 +39,7 @@ def ynl() -> Path:
     return directory
 
 
+@pytest.mark.tier("all")
 def test_ynl_and_slbnctl_say_the_same(ynl: Path) -> None:
     guest = Path(__file__).with_name("ynl_guest.py")
     command = [str(TOP / "scripts/vm"), "--kernel", "6.1", "--steady", "--timeout", "240"]
