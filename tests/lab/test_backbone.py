@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The backbone: exact rates, ways through Abilene, what a report says, and a real run.
+"""The backbone: max-min rates, routes through Abilene, the report, and a real run.
 
-What a report says is tried on made-up runs: of one in which agents and links did all as they
-should, every promise is kept; then something is planted, and just that has to be found.
+The report is tested on made-up runs: a good one passes all checks; then a fault is planted, and the
+checks must find exactly that fault.
 """
 
 from __future__ import annotations
@@ -191,20 +191,20 @@ def sessions_of(plan: backbone.Plan) -> list[backbone_analysis.Session]:
     return backbone_analysis.planned_sessions(plan, {"started": started})
 
 
-def exact_line(plan: backbone.Plan) -> backbone_analysis.Line:
+def max_min_reference(plan: backbone.Plan) -> backbone_analysis.Reference:
     oracle = backbone_analysis.Oracle(plan, backbone.VARIANTS["slbn"])
-    return oracle.line(sessions_of(plan), acks=False)
+    return oracle.reference(sessions_of(plan), acks=False)
 
 
-def fake_events(fake: Fake, line: backbone_analysis.Line) -> list[tuple[Any, ...]]:
-    """What agents tell: each flow's rate whenever the line has moved, and when flows are gone."""
+def fake_events(fake: Fake, reference: backbone_analysis.Reference) -> list[tuple[Any, ...]]:
+    """The agents' events: each flow's rate when the reference changes, and the flow's end."""
     found: list[tuple[Any, ...]] = []
     for session in sessions_of(PLAN):
         flow, (own, port) = backbone.FLOWS[session.flow], flows.ports(session.flow)
-        for moved in line.times:
+        for moved in reference.times:
             if not session.since <= moved < session.until:
                 continue
-            rate = round((1 + fake.assigned_off) * line.at(moved)[session.flow])
+            rate = round((1 + fake.assigned_off) * reference.at(moved)[session.flow])
             demand = backbone_analysis.last(session.demands, moved) or PLAN.rate
             rtt = round(1e9 * fake.late)
             when = moved + fake.late
@@ -216,13 +216,13 @@ def fake_events(fake: Fake, line: backbone_analysis.Line) -> list[tuple[Any, ...
 
 def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be changed)
     """A run with what is wrong in it."""
-    line = exact_line(PLAN)
+    reference = max_min_reference(PLAN)
     goodput = []
     for number, flow in enumerate(backbone.FLOWS):
         begin, end = PLAN.times(flow.parts[0])[0], PLAN.times(flow.parts[-1])[1]
         seconds = []
         for second in range(begin, end):
-            allowed = (1 + fake.assigned_off) * line.mean(number, second, second + 1)
+            allowed = (1 + fake.assigned_off) * reference.mean(number, second, second + 1)
             sends = PLAN.sends(flow, second) or PLAN.rate
             rate = (1 + fake.got) * flow.payload_part * min(allowed, sends)
             seconds.append((float(second), second + 1.0, rate))
@@ -242,7 +242,7 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "started": [[float(PLAN.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS],
         "goodput": goodput,
         "retransmits": [7] * len(backbone.FLOWS),
-        "events": fake_events(fake, line),
+        "events": fake_events(fake, reference),
         "demands": [],
         "times": times,
         "wires": {
@@ -267,7 +267,7 @@ def passed(measured: dict[str, Any]) -> list[bool]:
 
 def test_max_min_rates_by_hand() -> None:
     """Of 3.8 Mbit/s each: worked out by hand for each part of the time."""
-    line = exact_line(PLAN)
+    reference = max_min_reference(PLAN)
     tenth, third = 3.8e6 / 10, 3.8e6 / 3
     # sea-nyc, lax-nyc, hou-chi, hou-atl, nyc-lax, sea-atl, chi-nyc, atl-nyc
     expected: list[tuple[int, list[float | None]]] = [
@@ -280,7 +280,7 @@ def test_max_min_rates_by_hand() -> None:
         (65, [None, 1.9e6, 1.9e6, 1.8e6, 10 * tenth, 1.9e6, None, 1.9e6]),
     ]
     for when, rates in expected:
-        found = line.at(when)
+        found = reference.at(when)
         assert [found.get(n) for n in range(8)] == [r and pytest.approx(r) for r in rates], when
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sessions on backbones: the networks, the plans, what is made of a run, and whole runs.
+"""Sessions on backbones: networks, plans, the analysis of a run, and whole runs.
 
-What is made of a run is tried on made-up ones in which everything is known: each session is told
-what is exact, at once; then something is planted, and just that has to be seen.
+The analysis is tested on made-up runs: each session is assigned its max-min rate with a constant
+delay; then a fault is planted, and the analysis must find exactly that fault.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, geant, maxmin, mesh, sessions_plan, sessions_tcp
 from fairlab.slbn.mesh import Mesh, Wire
 from fairlab.slbn.sessions import Loss, Plan, Recording, Session
-from fairlab.slbn.sessions_analysis import Line, quantile, summary
+from fairlab.slbn.sessions_analysis import Comparison, quantile, summary
 from fairlab.slbn.sessions_plan import Churn
 from matplotlib.figure import Figure
 
@@ -34,14 +34,14 @@ MBIT = 1_000_000
 
 
 @pytest.mark.parametrize("found", [abilene.backbone(10 * MBIT), geant.mesh()])
-def test_ways_back_are_the_ways_there(found: Mesh) -> None:
+def test_paths_are_symmetric(found: Mesh) -> None:
     for a, b in itertools.permutations(found.nodes, 2):
         there = [link.split(".") for link in found.path(a, b)]
         back = [link.split(".") for link in found.path(b, a)]
         assert there == [[y, x] for x, y in reversed(back)]
 
 
-def test_geant() -> None:
+def test_geant_has_40_nodes_and_61_links() -> None:
     found = geant.mesh()
     assert (len(found.nodes), len(found.wires)) == (40, 61)
     assert {wire.rate for wire in found.wires} == {
@@ -51,7 +51,7 @@ def test_geant() -> None:
     assert found.near["nl"]["be"] == pytest.approx(173 * 7.5, rel=0.02)
 
 
-def test_equally_short_ways_are_refused() -> None:
+def test_ambiguous_shortest_paths_are_refused() -> None:
     square = [
         Wire("a", "b", 1, 5),
         Wire("b", "c", 1, 5),
@@ -62,7 +62,7 @@ def test_equally_short_ways_are_refused() -> None:
         Mesh("square", ("a", "b", "c", "d"), tuple(square)).path("a", "c")
 
 
-def test_paths_and_round_trips() -> None:
+def test_path_and_round_trip_time() -> None:
     found = Mesh("three", ("a", "b", "c"), (Wire("a", "b", 1, 5), Wire("b", "c", 2, 7)))
     assert found.path("a", "c") == ["a.b", "b.c"]
     assert found.round_trip_us("a", "c") == 24
@@ -70,7 +70,7 @@ def test_paths_and_round_trips() -> None:
     assert mesh.distance_km((0, 0), (0, 180)) == pytest.approx(20015, abs=1)
 
 
-def test_bottlenecks() -> None:
+def test_max_min_rates_and_bottlenecks() -> None:
     found = maxmin.solve(
         {"a": 10, "b": 30, "c": 100},
         {
@@ -96,7 +96,7 @@ def burst_plan(seed: int = 1) -> Plan:
     )  # fmt: skip
 
 
-def test_a_burst_and_churn() -> None:
+def test_burst_and_churn_counts() -> None:
     found = burst_plan().sessions
     assert len(found) == 27
     assert sum(one.join <= 0.5 for one in found) == 20
@@ -109,13 +109,13 @@ def test_a_burst_and_churn() -> None:
     assert burst_plan().sessions == found != burst_plan(2).sessions
 
 
-def test_nobody_goes_to_who_is_spared() -> None:
+def test_spared_node_is_never_a_destination() -> None:
     found = sessions_plan.burst(geant.mesh(), 200, 1, [], None, 3, spared="de")
     assert "de" not in {one.destination for one in found}
     assert "de" in {one.source for one in found}
 
 
-def test_plans_survive_storage() -> None:
+def test_plans_survive_json() -> None:
     plan = burst_plan()
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
     drawn = sessions_tcp.draw(9, 30, ("cubic", "reno"), 1)
@@ -124,8 +124,8 @@ def test_plans_survive_storage() -> None:
 
 
 @pytest.mark.parametrize("levels", range(1, 9))
-def test_levels_depend_on_each_other(levels: int) -> None:
-    """The exact rates of a line are those of its levels, and each wire restricts its own."""
+def test_each_link_restricts_its_own_level(levels: int) -> None:
+    """The max-min rates on a line of links are those of its levels; each link restricts its own."""
     network = sessions_plan.line(levels, 40_000)
     found = sessions_plan.levels(levels, 1, 1, 0.01, 1)
     solved = maxmin.solve(
@@ -141,14 +141,14 @@ def test_levels_depend_on_each_other(levels: int) -> None:
     assert network.round_trip_us("r0", "r2") == 40_000
 
 
-# --- what is made of a run ----------------------------------------------------------------------
+# --- analysis of a run --------------------------------------------------------------------------
 
 CAPACITY = 12 * MBIT
 LATE = 0.1
 
 
 def made_up() -> Recording:
-    """Three sessions over one wire, the third leaves at 2 s; rates are exact, and LATE."""
+    """Three sessions on a link; the third leaves at 2 s.  Max-min rates are assigned LATE s later."""
     network = Mesh("two", ("a", "b"), (Wire("a", "b", CAPACITY, 10_000),))
     found = (Session("a", "b", 0), Session("a", "b", 1), Session("a", "b", 1, 2))
     plan = Plan(network, found, 4, every=1)
@@ -166,61 +166,61 @@ def made_up() -> Recording:
     return recording
 
 
-def test_who_is_there_and_what_is_exact() -> None:
-    line = Line(made_up())
-    assert line.exact(0.5).rates == {0: CAPACITY}
-    assert line.exact(1.5).rates == {0: 4e6, 1: 4e6, 2: 4e6}
-    assert line.exact(3).rates == {0: 6e6, 1: 6e6}
-    assert line.exact(3).bottlenecks == {"a.b"}
-    assert line.last_change == 2
+def test_max_min_reference_follows_joins_and_leaves() -> None:
+    comparison = Comparison(made_up())
+    assert comparison.reference(0.5).rates == {0: CAPACITY}
+    assert comparison.reference(1.5).rates == {0: 4e6, 1: 4e6, 2: 4e6}
+    assert comparison.reference(3).rates == {0: 6e6, 1: 6e6}
+    assert comparison.reference(3).bottlenecks == {"a.b"}
+    assert comparison.last_change == 2
 
 
-def test_errors() -> None:
-    line = Line(made_up())
-    early = line.errors(1.05)
-    # The first one does not know its new share yet; the others have no rate.
+def test_errors_of_assigned_rates() -> None:
+    comparison = Comparison(made_up())
+    early = comparison.errors(1.05)
+    # The first session still has its old rate; the others have none yet.
     assert list(early.sessions) == pytest.approx([200])
     assert early.waiting == 2
     assert list(early.links) == pytest.approx([0])
-    assert list(line.errors(1.5).sessions) == pytest.approx([0, 0, 0])
-    # One has left, of which the others do not know.
-    assert list(line.errors(2.05).sessions) == pytest.approx([-100 / 3, -100 / 3])
-    assert list(line.errors(2.05).links) == pytest.approx([-100 / 3])
-    assert line.overload(1.5) == pytest.approx(0)
+    assert list(comparison.errors(1.5).sessions) == pytest.approx([0, 0, 0])
+    # One has left; the others' rates have not been raised yet.
+    assert list(comparison.errors(2.05).sessions) == pytest.approx([-100 / 3, -100 / 3])
+    assert list(comparison.errors(2.05).links) == pytest.approx([-100 / 3])
+    assert comparison.overload(1.5) == pytest.approx(0)
 
 
-def test_rest() -> None:
-    line = Line(made_up())
-    assert line.settled(2, 4) == pytest.approx(LATE)
-    assert line.settled(1, 2) == pytest.approx(LATE)
-    assert (line.bits_off, line.bits_over) == (0, 0)
-    # 1000 octets a second, of a wire that is handed out in full.
-    assert line.control_share(3, 4) == pytest.approx(8000 / CAPACITY)
-    assert [when for when, _ in line.control_peaks()] == [1, 2, 3, 4]
-    assert [part for _, part in line.control_peaks()] == pytest.approx([8000 / CAPACITY] * 4)
-    assert line.queue_ms() == [(0, 0), (1, 2), (2, 0), (3, 0), (4, 0)]
-    assert line.queue_ms(1.5) == [(2, 0), (3, 0), (4, 0)]
+def test_settling_control_traffic_and_queues() -> None:
+    comparison = Comparison(made_up())
+    assert comparison.settled(2, 4) == pytest.approx(LATE)
+    assert comparison.settled(1, 2) == pytest.approx(LATE)
+    assert (comparison.bits_off, comparison.bits_over) == (0, 0)
+    # 1000 bytes a second, on a link whose whole capacity is assigned.
+    assert comparison.control_share(3, 4) == pytest.approx(8000 / CAPACITY)
+    assert [when for when, _ in comparison.control_peaks()] == [1, 2, 3, 4]
+    assert [part for _, part in comparison.control_peaks()] == pytest.approx([8000 / CAPACITY] * 4)
+    assert comparison.queue_ms() == [(0, 0), (1, 2), (2, 0), (3, 0), (4, 0)]
+    assert comparison.queue_ms(1.5) == [(2, 0), (3, 0), (4, 0)]
 
 
-def test_rates_that_are_wrong_or_move_are_seen() -> None:
+def test_wrong_and_late_rates_are_found() -> None:
     recording = made_up()
     recording.rates.append((3.5, 0, CAPACITY))
-    line = Line(recording)
-    assert line.settled(2, 4) is None
-    assert max(line.errors(3.6).sessions) == pytest.approx(100)
-    assert line.overload(3.6) == pytest.approx(0.5)
+    comparison = Comparison(recording)
+    assert comparison.settled(2, 4) is None
+    assert max(comparison.errors(3.6).sessions) == pytest.approx(100)
+    assert comparison.overload(3.6) == pytest.approx(0.5)
     recording.rates.append((3.8, 0, CAPACITY // 2))
-    assert Line(recording).settled(2, 4) == pytest.approx(1.8)
+    assert Comparison(recording).settled(2, 4) == pytest.approx(1.8)
     recording.last[0] = (CAPACITY // 2 + 7, 1, 0, 1, 1)
-    assert (Line(recording).bits_off, Line(recording).bits_over) == (7, 7)
+    assert (Comparison(recording).bits_off, Comparison(recording).bits_over) == (7, 7)
 
 
-def test_who_died_counts_no_more() -> None:
+def test_sessions_of_a_failed_node_do_not_count() -> None:
     recording = made_up()
     recording.died = [(3, "a")]
-    line = Line(recording)
-    assert line.exact(3.5).rates == {}
-    assert line.last_change == 3
+    comparison = Comparison(recording)
+    assert comparison.reference(3.5).rates == {}
+    assert comparison.last_change == 3
 
 
 def test_quantiles() -> None:
@@ -234,7 +234,7 @@ def test_quantiles() -> None:
 
 
 def run(name: str, work: Path, only: tuple[str, ...] = ()) -> tuple[list[Claim], Data]:
-    """The quick form of a study, drawn too; its claims, and its data."""
+    """Run and draw the quick form of a study; its claims and its data."""
     study = next(one for one in slbn.STUDIES if one.name == name)
     data = {}
     for case in study.cases(quick=True, seed=1):
@@ -256,24 +256,24 @@ def run(name: str, work: Path, only: tuple[str, ...] = ()) -> tuple[list[Claim],
 
 
 @pytest.mark.tier("test")
-def test_a_study_from_its_plan_to_its_claims(tmp_path: Path) -> None:
-    """tests/figures does so with all of them."""
+def test_study_runs_from_plan_to_claims(tmp_path: Path) -> None:
+    """One study; tests/figures runs all of them."""
     claims, _ = run("slbn-levels", tmp_path)
     assert claims
     assert [claim.text for claim in claims if not claim.holds] == []
 
 
 @pytest.mark.tier("all")
-def test_queues_that_grow_are_seen(tmp_path: Path) -> None:
-    """A link that hands out twice what its wire carries has a queue until the end."""
+def test_growing_queue_is_measured(tmp_path: Path) -> None:
+    """A link that assigns twice its capacity has a queue until the end."""
     network = Mesh("two", ("a", "b"), (Wire("a", "b", 1_000_000, 10_000),))
     plan = Plan(network, (Session("a", "b", 0),), 1, packet=2000)
     crowded = dataclasses.replace(plan, handed_out=2.0)
-    line = Line(crowded.run(tmp_path, GUEST, QUIET))
-    assert statistics.fmean(longest for _, longest in line.queue_ms(0.5)) > 100
+    comparison = Comparison(crowded.run(tmp_path, GUEST, QUIET))
+    assert statistics.fmean(longest for _, longest in comparison.queue_ms(0.5)) > 100
 
 
-def test_nothing_is_run_without_virtual_time(tmp_path: Path) -> None:
+def test_other_engines_than_virtual_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="virtual"):
         burst_plan().run(tmp_path, Here(lambda *_: None), QUIET)
 
@@ -282,13 +282,13 @@ def test_nothing_is_run_without_virtual_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        # A path that is longer than packets have room for.
+        # More hops than a control packet has slots.
         ({"hops": 2}, "dropped at r2 as too_many_hops"),
-        # An agent that does not even start.
+        # An option that the agent refuses.
         ({"pause_ms": 2000}, "slbnd: --pause: must be 1us to 1s"),
     ],
 )
-def test_what_the_guest_refuses(
+def test_guest_errors_are_reported(
     changes: dict[str, int], reason: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     plan = Plan(sessions_plan.line(4, 8000), (Session("r0", "r5", 0),), 0.5)

@@ -127,7 +127,7 @@ Rates = dict[int, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class Reference:
     """Each flow's rate [bit/s] from each of some moments on."""
 
     times: list[float]
@@ -196,7 +196,7 @@ class Oracle:
             rates = self.rates(wanted | acks)
         return rates
 
-    def line(self, sessions: list[Session], acks: bool) -> Line:
+    def reference(self, sessions: list[Session], acks: bool) -> Reference:
         """The reference of these sessions; with ACKS, their acknowledgements are added."""
         moments = {when for s in sessions for when in (s.since, s.until, *s.greedy)}
         moments |= {when for s in sessions for when, _ in s.demands}
@@ -216,16 +216,16 @@ class Oracle:
             )
             times.append(when)
             rates.append(self.with_acks(wanted) if acks else self.rates(wanted))
-        return Line(times, rates)
+        return Reference(times, rates)
 
 
-def build(plan: Plan, name: str, measured: dict[str, Any]) -> tuple[Line, list[Session]]:
+def build(plan: Plan, name: str, measured: dict[str, Any]) -> tuple[Reference, list[Session]]:
     """The reference of a variant, and its sessions."""
     variant = backbone.VARIANTS[name]
     sessions = (
         reported_sessions(plan, measured) if variant.slbn else planned_sessions(plan, measured)
     )
-    return Oracle(plan, variant).line(sessions, acks=not variant.slbn), sessions
+    return Oracle(plan, variant).reference(sessions, acks=not variant.slbn), sessions
 
 
 @dataclass(frozen=True)
@@ -242,12 +242,12 @@ class Moment:
         return max((abs(rate / due - 1) for rate, due in self.beside.values()), default=0.0)
 
 
-def history(line: Line, sessions: list[Session], end: float) -> Iterator[Moment]:
+def history(reference: Reference, sessions: list[Session], end: float) -> Iterator[Moment]:
     """The assigned rates beside the reference, until END."""
     own = [session for session in sessions if not session.back]
-    times = {*line.times, *(when for session in own for when, _ in session.rates)}
+    times = {*reference.times, *(when for session in own for when, _ in session.rates)}
     for begin, until in pairwise(sorted({when for when in times if when < end} | {end})):
-        rates = line.at(begin)
+        rates = reference.at(begin)
         assigned = {
             session.flow: float(last(session.rates, begin))
             for session in own
@@ -257,13 +257,15 @@ def history(line: Line, sessions: list[Session], end: float) -> Iterator[Moment]
         yield Moment(begin, until, beside)
 
 
-def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[float, float]]:
+def episodes(
+    reference: Reference, moments: list[Moment], tolerance: float
+) -> list[tuple[float, float]]:
     """Intervals in which an assigned rate is off by more than TOLERANCE.
 
     Each begins when the reference changes (or a rate leaves it), and ends when all assigned rates
     have settled, or when the reference changes again.
     """
-    moves = set(line.moves(range(len(FLOWS)), MOVED))
+    moves = set(reference.moves(range(len(FLOWS)), MOVED))
     found: list[tuple[float, float]] = []
     for moment in moments:
         if moment.off <= tolerance:
@@ -275,8 +277,10 @@ def episodes(line: Line, moments: list[Moment], tolerance: float) -> list[tuple[
     return found
 
 
-def rests(line: Line, number: int, settle: float, end: float) -> list[tuple[float, float]]:
+def rests(
+    reference: Reference, number: int, settle: float, end: float
+) -> list[tuple[float, float]]:
     """The intervals in which a flow's rate had not changed for a while."""
-    moves = [when for when in line.moves([number]) if when < end]
+    moves = [when for when in reference.moves([number]) if when < end]
     found = [(a + settle, b) for a, b in pairwise([*moves, end])]
-    return [(a, b) for a, b in found if a < b and number in line.at(a)]
+    return [(a, b) for a, b in found if a < b and number in reference.at(a)]

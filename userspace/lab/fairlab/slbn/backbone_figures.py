@@ -57,8 +57,8 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
     """A panel for each flow: max-min rate, assigned rate, goodput."""
     from matplotlib.figure import Figure
 
-    line, sessions = backbone_analysis.build(plan, "slbn", measured)
-    moments = list(backbone_analysis.history(line, sessions, plan.seconds))
+    reference, sessions = backbone_analysis.build(plan, "slbn", measured)
+    moments = list(backbone_analysis.history(reference, sessions, plan.seconds))
     figure = Figure(figsize=(9, 8), dpi=110, layout="constrained")
     axes = figure.subplots(len(FLOWS) // 2, 2, sharex=True, sharey=True)
     for number, (flow, axis) in enumerate(zip(FLOWS, axes.flat, strict=True)):
@@ -128,14 +128,14 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
     wires = busiest(data)
     for column, (name, measured) in enumerate(data.items()):
         fair, use, queue = axes[:, column]
-        line, _ = backbone_analysis.build(plan, name, measured)
+        reference, _ = backbone_analysis.build(plan, name, measured)
         for flow, look, points, number in zip(
             FLOWS, looks(), measured["goodput"], range(len(FLOWS)), strict=True
         ):
             shown = [
                 ((begin + end) / 2, max(LEAST, rate / flow.payload_part / due))
                 for begin, end, rate in points
-                if (due := share(plan, name, number, line, begin, end))
+                if (due := share(plan, name, number, reference, begin, end))
             ]
             fair.plot(*zip(*shown, strict=True), linewidth=1.1, label=name_of(flow), **look)
         times = measured["times"]
@@ -174,9 +174,14 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
 
 
 def share(
-    plan: Plan, name: str, number: int, line: backbone_analysis.Line, begin: float, end: float
+    plan: Plan,
+    name: str,
+    number: int,
+    reference: backbone_analysis.Reference,
+    begin: float,
+    end: float,
 ) -> float:
     """The fair rate of a flow, which its demand may limit."""
-    due = line.mean(number, begin, end)
+    due = reference.mean(number, begin, end)
     sends = plan.sends(FLOWS[number], begin)
     return due if sends is None else min(due, sends)

@@ -26,7 +26,7 @@ from fairlab.run import engine
 from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures
 from fairlab.slbn.backbone import FLOWS, MTU, VARIANTS, Plan
-from fairlab.slbn.backbone_analysis import Line, Moment, Session
+from fairlab.slbn.backbone_analysis import Moment, Reference, Session
 
 SETTLE = 2.0  # seconds
 #: The round-trip time of the longest path without queues [s].
@@ -108,13 +108,15 @@ def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, Any]:
-    line, sessions = backbone_analysis.build(plan, name, measured)
+    reference, sessions = backbone_analysis.build(plan, name, measured)
     moments = (
-        list(backbone_analysis.history(line, sessions, plan.seconds)) if VARIANTS[name].slbn else []
+        list(backbone_analysis.history(reference, sessions, plan.seconds))
+        if VARIANTS[name].slbn
+        else []
     )
     found: dict[str, Any] = {
         "flows": [
-            evaluate_flow(plan, number, measured["goodput"][number], line, moments)
+            evaluate_flow(plan, number, measured["goodput"][number], reference, moments)
             for number in range(len(FLOWS))
         ],
         "wires": wires(plan, name, measured),
@@ -130,7 +132,7 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
             if at_rest
             else None,
             "booked": bookings(plan, name, sessions),
-            "changes": changes(plan, line, moments),
+            "changes": changes(plan, reference, moments),
         }
     return found
 
@@ -154,17 +156,17 @@ def evaluate_flow(
     plan: Plan,
     number: int,
     goodput: list[tuple[float, float, float]],
-    line: Line,
+    reference: Reference,
     moments: list[Moment],
 ) -> dict[str, Any]:
     """A flow at rest: its assigned rate, its max-min rate, its goodput, the expected goodput."""
     flow = FLOWS[number]
-    rests = backbone_analysis.rests(line, number, SETTLE, plan.seconds)
+    rests = backbone_analysis.rests(reference, number, SETTLE, plan.seconds)
     got, allowed, exact, assigned = [], [], [], []
     for begin, end, rate in goodput:
         if not any(a <= begin and end <= b for a, b in rests):
             continue
-        due = line.mean(number, begin, end)
+        due = reference.mean(number, begin, end)
         may = mean_assigned(moments, number, begin, end) if moments else due
         sends = plan.sends(flow, begin)
         got.append(rate)
@@ -180,7 +182,7 @@ def evaluate_flow(
     mean = statistics.mean
     return {
         "flow": flow.label,
-        "found": number in line.flows,
+        "found": number in reference.flows,
         "seconds": len(got),
         "rest": rest,
         "told": mean(assigned) if assigned and moments else None,
@@ -246,7 +248,7 @@ def planned_changes(plan: Plan) -> list[tuple[int, str]]:
     ]
 
 
-def changes(plan: Plan, line: Line, moments: list[Moment]) -> list[dict[str, Any]]:
+def changes(plan: Plan, reference: Reference, moments: list[Moment]) -> list[dict[str, Any]]:
     """The longest time, after each change, until all assigned rates had settled.
 
     Demands of agents change the reference a few more times before the next change; these count,
@@ -256,9 +258,9 @@ def changes(plan: Plan, line: Line, moments: list[Moment]) -> list[dict[str, Any
     found = []
     for (when, what), (until, _) in zip(planned, [*planned[1:], (plan.seconds, "")], strict=True):
         row: dict[str, Any] = {"when": when, "what": what}
-        row["moves"] = [move for move in line.moves(range(len(FLOWS))) if when <= move < until]
+        row["moves"] = [move for move in reference.moves(range(len(FLOWS))) if when <= move < until]
         for key, tolerance in (("close", CLOSE), ("there", THERE)):
-            own = backbone_analysis.episodes(line, moments, tolerance)
+            own = backbone_analysis.episodes(reference, moments, tolerance)
             row[key] = max((b - a for a, b in own if when <= a < until), default=0.0)
         found.append(row)
     return found

@@ -4,7 +4,7 @@
 The reference has the max-min rates of all active sessions: from their Join to their Leave, or until
 their agent is killed.  The paper's errors are
 
-    Es(t)   of a session that has a rate:  (assigned - exact) / exact
+    Es(t)   of a session that has a rate:  (assigned - max-min) / max-min
     Ee(t)   of a bottleneck link:          (sum of assigned rates - its rate) / its rate
 
 A link is a bottleneck at t if it limits a session in the reference.
@@ -18,9 +18,10 @@ from functools import cached_property
 from fairlab.slbn import maxmin
 from fairlab.slbn.sessions import Recording
 
-#: slbnd ignores changes of up to a 2**16th of a rate, and 64 bit/s, as from rounding.
-UNTOLD = 1e-4
-UNTOLD_BITS = 128
+#: slbnd ignores rate changes of up to 2**-16 of the rate, and of up to 64 bit/s (rounding).  These
+#: tolerances are larger than both: relative, and in bit/s.
+TOLERANCE = 1e-4
+TOLERANCE_BITS = 128
 #: Interval over which control packets of a link are counted [s].
 WINDOW = 0.25
 
@@ -28,7 +29,7 @@ Demands = frozenset[tuple[int, int | None]]
 
 
 @dataclass(frozen=True)
-class Exact:
+class Reference:
     """The reference for some sessions: rates by number, bottleneck links."""
 
     rates: dict[int, float]
@@ -46,8 +47,8 @@ class Errors:
     waiting: int
 
 
-class Line:
-    """Reference and assigned rates over the time of a run."""
+class Comparison:
+    """Compares the assigned rates of a run with the max-min reference over time."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -57,10 +58,10 @@ class Line:
             self.plan.mesh.path(session.source, session.destination)
             for session in self.plan.sessions
         ]
-        self._solved: dict[Demands, Exact] = {}
+        self._solved: dict[Demands, Reference] = {}
         #: from each moment on: the active sessions, with their demands
         self.moments: list[float] = []
-        self.there: list[Demands] = []
+        self.active: list[Demands] = []
         self._gather()
         self.steps: dict[int, list[tuple[float, int]]] = {}
         for when, number, rate in recording.rates:
@@ -76,36 +77,36 @@ class Line:
                 for number, session in enumerate(self.plan.sessions)
                 if session.source == node
             ]
-        there: dict[int, int | None] = {}
+        active: dict[int, int | None] = {}
         for when, number, demand in sorted(steps, key=lambda step: step[0]):
             if demand == 0:
-                there.pop(number, None)
+                active.pop(number, None)
             else:
-                there[number] = demand
+                active[number] = demand
             self.moments.append(when)
-            self.there.append(frozenset(there.items()))
+            self.active.append(frozenset(active.items()))
 
     @property
     def last_change(self) -> float:
         """The time of the last join, leave or change."""
         return self.moments[-1]
 
-    def present(self, when: float) -> Demands:
+    def active_at(self, when: float) -> Demands:
         place = bisect_right(self.moments, when)
-        return self.there[place - 1] if place else frozenset()
+        return self.active[place - 1] if place else frozenset()
 
-    def solve(self, there: Demands) -> Exact:
-        if there not in self._solved:
+    def solve(self, active: Demands) -> Reference:
+        if active not in self._solved:
             wanted = {
-                str(number): maxmin.Session(self.paths[number], demand) for number, demand in there
+                str(number): maxmin.Session(self.paths[number], demand) for number, demand in active
             }
             found = maxmin.solve(self.capacity, wanted)
             rates = {int(name): float(rate) for name, rate in found.rates.items()}
-            self._solved[there] = Exact(rates, found.bottlenecks)
-        return self._solved[there]
+            self._solved[active] = Reference(rates, found.bottlenecks)
+        return self._solved[active]
 
-    def exact(self, when: float) -> Exact:
-        return self.solve(self.present(when))
+    def reference(self, when: float) -> Reference:
+        return self.solve(self.active_at(when))
 
     def assigned_at(self, number: int, when: float) -> int:
         """The rate that a session has at WHEN [bit/s]; 0: none yet."""
@@ -114,16 +115,18 @@ class Line:
         return steps[place - 1][1] if place else 0
 
     def errors(self, when: float) -> Errors:
-        exact = self.exact(when)
-        rates = {number: self.assigned_at(number, when) for number in exact.rates}
-        load = dict.fromkeys(exact.bottlenecks, 0)
+        reference = self.reference(when)
+        rates = {number: self.assigned_at(number, when) for number in reference.rates}
+        load = dict.fromkeys(reference.bottlenecks, 0)
         for number, rate in rates.items():
             for link in self.paths[number]:
                 if link in load:
                     load[link] += rate
         return Errors(
             when,
-            tuple(100 * (rate / exact.rates[number] - 1) for number, rate in rates.items() if rate),
+            tuple(
+                100 * (rate / reference.rates[number] - 1) for number, rate in rates.items() if rate
+            ),
             tuple(100 * (load[link] / self.capacity[link] - 1) for link in sorted(load)),
             sum(not rate for rate in rates.values()),
         )
@@ -131,22 +134,22 @@ class Line:
     def overload(self, when: float) -> float:
         """The largest overshoot of a link, as a fraction of its capacity."""
         load = dict.fromkeys(self.capacity, 0)
-        for number, _ in self.present(when):
+        for number, _ in self.active_at(when):
             for link in self.paths[number]:
                 load[link] += self.assigned_at(number, when)
         return max(load[link] / self.capacity[link] - 1 for link in load)
 
-    def settled(self, since: float, until: float, tolerance: float = UNTOLD) -> float | None:
+    def settled(self, since: float, until: float, tolerance: float = TOLERANCE) -> float | None:
         """The time until all rates settle within TOLERANCE of the reference [s after SINCE].
 
         SINCE is the last change; None: they do not settle.
         """
-        exact = self.exact(since).rates
+        expected = self.reference(since).rates
         latest = since
-        for number, rate in exact.items():
+        for number, rate in expected.items():
             steps = [(since, self.assigned_at(number, since))]
             steps += [step for step in self.steps.get(number, []) if since < step[0] < until]
-            allowed = max(UNTOLD_BITS, tolerance * rate)
+            allowed = max(TOLERANCE_BITS, tolerance * rate)
             for n, (_, assigned) in enumerate(steps):
                 if abs(assigned - rate) > allowed:
                     if n + 1 == len(steps):
@@ -157,26 +160,30 @@ class Line:
     # --- at the end -----------------------------------------------------------------------------
 
     @cached_property
-    def rest(self) -> dict[int, tuple[int, float]]:
-        """The final rate of each session, beside the exact one [bit/s]."""
-        exact = self.exact(self.plan.seconds).rates
-        return {number: (self.recording.last[number][0], rate) for number, rate in exact.items()}
+    def final_rates(self) -> dict[int, tuple[int, float]]:
+        """The final rate of each session, and its max-min rate [bit/s]."""
+        expected = self.reference(self.plan.seconds).rates
+        return {number: (self.recording.last[number][0], rate) for number, rate in expected.items()}
 
     @property
     def bits_off(self) -> float:
         """The largest final error [bit/s]."""
-        return max((abs(assigned - rate) for assigned, rate in self.rest.values()), default=0.0)
+        return max(
+            (abs(assigned - rate) for assigned, rate in self.final_rates.values()), default=0.0
+        )
 
     @property
     def part_off(self) -> float:
-        """The largest final error, relative to the exact rate."""
-        return max((abs(assigned / rate - 1) for assigned, rate in self.rest.values()), default=0.0)
+        """The largest final error, relative to the max-min rate."""
+        return max(
+            (abs(assigned / rate - 1) for assigned, rate in self.final_rates.values()), default=0.0
+        )
 
     @property
     def bits_over(self) -> int:
         """The largest final overshoot of a link [bit/s]."""
         load = dict.fromkeys(self.capacity, 0)
-        for number, (rate, _) in self.rest.items():
+        for number, (rate, _) in self.final_rates.items():
             for link in self.paths[number]:
                 load[link] += rate
         return max(load[link] - self.capacity[link] for link in load)
@@ -192,11 +199,11 @@ class Line:
             8 * (kept["control"][last] - kept["control"][first])
             for kept in self.recording.links.values()
         )
-        handed = sum(
+        assigned = sum(
             self.assigned_at(number, end) * len(self.paths[number])
-            for number, _ in self.present(end)
+            for number, _ in self.active_at(end)
         )
-        return control / took / handed
+        return control / took / assigned
 
     def control_peaks(self) -> list[tuple[float, float]]:
         """At each sample: the largest fraction of a link that control packets used.
@@ -219,7 +226,7 @@ class Line:
         return found
 
     def queue_ms(self, begin: float = 0.0) -> list[tuple[float, float]]:
-        """At each sample from SINCE on: the longest queueing delay of a link [ms]."""
+        """At each sample from BEGIN on: the longest queueing delay of a link [ms]."""
         found = []
         for n, when in enumerate(self.recording.times):
             if when >= begin:

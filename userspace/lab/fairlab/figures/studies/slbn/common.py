@@ -8,7 +8,7 @@ from typing import Any
 from fairlab.figures.study import Numbers
 from fairlab.slbn.mesh import Mesh
 from fairlab.slbn.sessions import Recording
-from fairlab.slbn.sessions_analysis import Line, summary
+from fairlab.slbn.sessions_analysis import Comparison, summary
 
 SOURCE = "Mozo, López-Presa, Fernández Anta: SLBN, NCA 2012"
 GBIT = 1_000_000_000
@@ -34,28 +34,28 @@ def longest_ms(mesh: Mesh) -> float:
 
 def numbers_of(run: Recording) -> Numbers:
     """The stored numbers of a run."""
-    line, end = Line(run), run.plan.seconds
+    comparison, end = Comparison(run), run.plan.seconds
     times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
-    seen = [line.errors(when) for when in times]
-    settled = line.settled(line.last_change, end)
-    queues, peaks = line.queue_ms(), line.control_peaks()
+    seen = [comparison.errors(when) for when in times]
+    settled = comparison.settled(comparison.last_change, end)
+    queues, peaks = comparison.queue_ms(), comparison.control_peaks()
     return {
         "times": times,
         "sources": [summary(errors.sessions) for errors in seen],
         "links": [summary(errors.links) for errors in seen],
         "waiting": [errors.waiting for errors in seen],
         "sessions": len(run.last),
-        "last_change": round(line.last_change, 4),
+        "last_change": round(comparison.last_change, 4),
         "settled": None if settled is None else round(settled, 4),
         "longest_ms": round(longest_ms(run.plan.mesh), 2),
-        "bits_off": round(line.bits_off, 2),
-        "part_off": line.part_off,
-        "bits_over": line.bits_over,
-        "control": round(line.control_share(end - 1, end), 5),
+        "bits_off": round(comparison.bits_off, 2),
+        "part_off": comparison.part_off,
+        "bits_over": comparison.bits_over,
+        "control": round(comparison.control_share(end - 1, end), 5),
         "peaks": [[round(when, 3), round(part, 5)] for when, part in peaks],
         "link_control": round(max(part for _, part in peaks), 5),
         "queue": [[round(when, 3), round(longest, 3)] for when, longest in queues],
-        "rate": round(statistics.fmean(rate for rate, _ in line.rest.values())),
+        "rate": round(statistics.fmean(rate for rate, _ in comparison.final_rates.values())),
         "sent": run.sent,
     }
 

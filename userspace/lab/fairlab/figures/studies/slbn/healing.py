@@ -18,7 +18,7 @@ from fairlab.figures.study import Case, Claim, Data, Numbers, Study
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_plan
 from fairlab.slbn.sessions import Loss, Plan, Recording
-from fairlab.slbn.sessions_analysis import Line, summary
+from fairlab.slbn.sessions_analysis import Comparison, summary
 from fairlab.slbn.sessions_plan import Churn
 
 
@@ -75,23 +75,23 @@ class Healing(Study):
         return found
 
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
-        line, end = Line(outcome), outcome.plan.seconds
+        comparison, end = Comparison(outcome), outcome.plan.seconds
         since = outcome.plan.losses[0].end if outcome.plan.losses else outcome.died[0][0]
         # Not before the last change, which may be during the loss.
-        since = max(since, line.last_change)
-        settled = line.settled(since, end)
+        since = max(since, comparison.last_change)
+        settled = comparison.settled(since, end)
         times = [round(STEP * n, 3) for n in range(1, round(end / STEP) + 1)]
-        seen = [line.errors(when) for when in times]
+        seen = [comparison.errors(when) for when in times]
         return {
             "times": times,
             "sources": [summary(errors.sessions) for errors in seen],
             "links": [summary(errors.links) for errors in seen],
             "since": round(since, 4),
             "settled": None if settled is None else round(settled, 4),
-            "part_off": line.part_off,
-            "bits_off": round(line.bits_off, 2),
-            "bits_over": line.bits_over,
-            "sessions": len(line.rest),
+            "part_off": comparison.part_off,
+            "bits_off": round(comparison.bits_off, 2),
+            "bits_over": comparison.bits_over,
+            "sessions": len(comparison.final_rates),
             "retries": sum(one[2] for one in outcome.last.values()),
         }
 

@@ -10,7 +10,7 @@ from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results import plots
 from fairlab.slbn import sessions_plan
 from fairlab.slbn.sessions import Plan, Recording
-from fairlab.slbn.sessions_analysis import Line, quantile
+from fairlab.slbn.sessions_analysis import Comparison, quantile
 
 
 class Levels(Study):
@@ -63,16 +63,18 @@ class Levels(Study):
 
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
         plan = outcome.plan
-        line = Line(outcome)
+        comparison = Comparison(outcome)
         leaves = sorted({session.leave for session in plan.sessions if session.leave})
         took: list[float | None] = []
         off = 0.0
         for leave in leaves:
             joins = [when for when, n, d in outcome.asked if d != 0 and self.of(plan, n) == leave]
             last = max(joins)
-            took.append(line.settled(last, leave))
-            exact = line.exact(last).rates
-            off = max(off, *(abs(line.assigned_at(n, leave) - rate) for n, rate in exact.items()))
+            took.append(comparison.settled(last, leave))
+            exact = comparison.reference(last).rates
+            off = max(
+                off, *(abs(comparison.assigned_at(n, leave) - rate) for n, rate in exact.items())
+            )
         levels = len(plan.mesh.nodes) - 2
         trip = 4 * plan.mesh.wires[0].delay / 1000
         cycle = trip + plan.pause_ms
