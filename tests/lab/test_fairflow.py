@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fairflow: what it refuses, here; what it does, in virtual time (flow_guest.py); and a whole run
-of fairlab there, which gives the same numbers each time.
+"""fairflow: bad arguments; its behaviour in virtual time (flow_guest.py); and repeatable numbers
+of fairlab's runs in virtual time.
 """
 
 import json
@@ -89,7 +89,7 @@ def in_virtual_time(directory: Path, *command: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.tier("test")
-def test_what_it_does(tmp_path: Path) -> None:
+def test_behaviour_in_virtual_time(tmp_path: Path) -> None:
     subprocess.run(["make", "--silent", "-C", str(TOP), "traffic"], check=True)
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     checks = str(TOP / "tests/lab/flow_guest.py")
@@ -107,7 +107,7 @@ def results(out: Path) -> dict[str, Any]:
 
 
 @pytest.mark.tier("all")
-def test_virtual_time_repeats_itself(tmp_path: Path) -> None:
+def test_runs_in_virtual_time_are_repeatable(tmp_path: Path) -> None:
     first, second = results(tmp_path), results(tmp_path)
     assert first["engine"]["name"] == "virtual"
     assert first["scenario"]["sender"] == "fairflow"
@@ -118,6 +118,6 @@ def test_virtual_time_repeats_itself(tmp_path: Path) -> None:
         assert flow["retransmits"] == again["retransmits"]
 
 
-def test_what_virtual_time_has_not() -> None:
+def test_steady_is_refused_in_virtual_time() -> None:
     words = ("check", "dumbbell", "--flows", "reno", "--engine", "virtual")
     assert_refused(run_fairlab(*words, "--no-steady"), 2, "--steady is for the engine vm")

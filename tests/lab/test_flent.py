@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fairlab flent: what is asked of Flent, on what network, and what is refused of what it brings.
+"""fairlab flent: the request, the network, and results that are refused.
 
-Runs of Flent's take netperf.  Where it is installed there is one here; where it is not, that this
-is said is what is tested.
+Flent's tests need netperf.  Where it is installed, one test is run; elsewhere, its refusal is
+tested.
 """
 
 import json
@@ -52,24 +52,24 @@ def data(cc: str = "bic") -> dict[str, Any]:
     }
 
 
-def test_request_reads_back() -> None:
+def test_request_survives_json() -> None:
     asked = request("--test-parameter", "upload_streams=4")
     assert flenttest.Request.from_json(json.loads(json.dumps(asked.to_json()))) == asked
 
 
 @pytest.mark.parametrize("option", ["-H", "--host=x", "-l", "--gui", "--batch-file=x", "--output"])
-def test_what_fairlab_says_itself(option: str) -> None:
+def test_options_set_by_fairlab_are_refused(option: str) -> None:
     with pytest.raises(UsageError, match="fairlab sets this option"):
         request(option)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a b", "-x"])
-def test_not_a_name(name: str) -> None:
+def test_invalid_test_names_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match="not the name of a test"):
         request(test=name)
 
 
-def test_the_bottleneck_is_in_both_directions() -> None:
+def test_bottleneck_is_in_both_directions() -> None:
     network = flenttest.both_ways(scenario())
     there, back = network.links[0].a.queue, network.links[0].b.queue
     assert isinstance(there, Bottleneck)
@@ -77,7 +77,7 @@ def test_the_bottleneck_is_in_both_directions() -> None:
     assert network.queues["right-left"] == back
 
 
-def test_each_direction_may_have_a_qdisc_of_its_own() -> None:
+def test_directions_may_have_different_qdiscs() -> None:
     other = qdisc.parse_qdisc("reverse:fq_codel")
     network = flenttest.both_ways(scenario(other))
     there, back = network.links[0].a.queue, network.links[0].b.queue
@@ -86,7 +86,7 @@ def test_each_direction_may_have_a_qdisc_of_its_own() -> None:
     assert (back.qdisc, back.rate, back.size) == (other, there.rate, there.size)
 
 
-def test_a_good_run_passes() -> None:
+def test_good_run_is_accepted() -> None:
     flentresult.check(document(), data(), "bic")
     flentresult.check(document(), data("cubic"), "")
 
@@ -100,35 +100,35 @@ def test_a_good_run_passes() -> None:
         ("", "lost_in_delays", 2, "2 packets were lost in the delays"),
     ],
 )
-def test_a_disturbed_run_is_refused(where: str, name: str, value: float, reason: str) -> None:
+def test_disturbed_run_is_refused(where: str, name: str, value: float, reason: str) -> None:
     found = document()
     (found[where] if where else found)[name] = value
     with pytest.raises(CannotRunError, match=reason):
         flentresult.check(found, data(), "bic")
 
 
-def test_another_congestion_control_is_refused() -> None:
+def test_wrong_congestion_control_is_refused() -> None:
     with pytest.raises(CannotRunError, match="TCP upload runs with 'cubic' instead of 'bic'"):
         flentresult.check(document(), data("cubic"), "bic")
 
 
-def test_an_empty_series_is_refused() -> None:
+def test_empty_series_is_refused() -> None:
     found = data()
     found["results"]["TCP upload"] = [None, None]
     with pytest.raises(LabError, match="no data for TCP upload"):
         flentresult.check(document(), found, "bic")
 
 
-def test_missing_netperf_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the package to install."""
+def test_missing_netperf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the package to install."""
     monkeypatch.setattr(shutil, "which", lambda name: None if name.startswith("net") else name)
-    with pytest.raises(CannotRunError, match="missing.*package netperf, in Debian 12") as told:
+    with pytest.raises(CannotRunError, match="missing.*package netperf, in Debian 12") as caught:
         flenttest.require()
-    assert told.value.status == 3
+    assert caught.value.status == 3
 
 
-def test_a_test_of_flents(tmp_path: Path) -> None:
-    """Where there is netperf, a run with its file and figure; elsewhere the refusal of one."""
+def test_flent_run(tmp_path: Path) -> None:
+    """With netperf, a run with its file and figure; without it, the refusal."""
     network = ("--rate", "10mbit", "--rtt", "20ms", "--engine", "virtual", "--cc", "bic")
     done = run_fairlab("flent", "tcp_download", "--time", "5", *network, "--out", str(tmp_path))
     if not NETPERF:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lab as an installed Python package: `pip install userspace/lab`, used outside of the tree."""
+"""The lab as an installed Python package: `pip install userspace/lab`, used outside the tree."""
 
 import shutil
 import subprocess
@@ -51,7 +51,7 @@ def fairlab(venv: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_version_is_the_projects(venv: Path) -> None:
+def test_version_matches_the_project(venv: Path) -> None:
     done = fairlab(venv, "--version")
     assert done.stdout == f"fairlab {(TOP / 'VERSION').read_text().strip()}\n", done.stderr
 
@@ -88,7 +88,7 @@ def test_figures_are_listed(venv: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_what_needs_the_tree_says_so(venv: Path, words: tuple[str, ...]) -> None:
+def test_commands_that_need_the_tree_are_refused(venv: Path, words: tuple[str, ...]) -> None:
     done = fairlab(venv, *words)
     (line,) = [line for line in done.stderr.splitlines() if "tree" in line]
     assert done.returncode == 3 and done.stdout == "", done.stderr

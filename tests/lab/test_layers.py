@@ -16,7 +16,7 @@ Imports = dict[str, set[str]]
 
 
 def imports() -> Imports:
-    """Each module of the lab, with the modules of the lab that it imports, anywhere in it."""
+    """Each module of the lab, with the modules of the lab that it imports at any place."""
     files = {
         ".".join(path.relative_to(LAB).with_suffix("").parts).removesuffix(".__init__"): path
         for path in LAB.glob("fairlab/**/*.py")
@@ -35,12 +35,12 @@ def imports() -> Imports:
     return found
 
 
-def test_every_package_is_a_layer() -> None:
+def test_layers_list_all_packages() -> None:
     assert sorted(LAYERS) == sorted(path.parent.name for path in LAB.glob("fairlab/*/__init__.py"))
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_no_package_imports_one_above_it(layer: str) -> None:
+def test_packages_import_only_lower_layers(layer: str) -> None:
     above = {f"fairlab.{name}" for name in LAYERS[LAYERS.index(layer) + 1 :]}
     wrong = {
         f"{name} imports {other}"
@@ -53,7 +53,7 @@ def test_no_package_imports_one_above_it(layer: str) -> None:
 
 
 def circle(graph: Imports) -> list[str]:
-    """Modules that import each other in a circle, or none."""
+    """The modules of a circular import, or an empty list."""
     done: set[str] = set()
 
     def follow(name: str, path: list[str]) -> list[str]:
@@ -70,10 +70,10 @@ def circle(graph: Imports) -> list[str]:
     return next((found for name in sorted(graph) if (found := follow(name, []))), [])
 
 
-def test_no_circles() -> None:
+def test_no_circular_imports() -> None:
     assert circle(imports()) == []
 
 
-def test_a_circle_is_found() -> None:
+def test_circular_import_is_found() -> None:
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
     assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []

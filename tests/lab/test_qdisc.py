@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Qdiscs as people write them: what tc is told, whose limit counts, and what is refused."""
+"""Qdiscs on the command line: tc's arguments, the limit that applies, and what is refused."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ WORDS = st.from_regex(r"[a-z][a-z0-9_-]{0,14}", fullmatch=True)
 
 
 @pytest.mark.parametrize(
-    ("text", "link", "told"),
+    ("text", "link", "arguments"),
     [
         ("drr_fq", BOTTLENECK, "drr_fq"),
         (
@@ -37,17 +37,17 @@ WORDS = st.from_regex(r"[a-z][a-z0-9_-]{0,14}", fullmatch=True)
         ("bfifo,limit=30000", BOTTLENECK, "bfifo limit 30000"),
         ("bottleneck:pfifo", BOTTLENECK, "pfifo"),
         ("senders:fq,maxrate=1mbit", "senders", "fq maxrate 1mbit"),
-        # Its options are for tc to judge.
+        # Unknown kinds and options are passed to tc as they are.
         ("reverse:nobody,knows=x:1/2,it", "reverse", "nobody knows x:1/2 it"),
     ],
 )
-def test_what_tc_is_told(text: str, link: str, told: str) -> None:
+def test_parsed_qdisc_gives_tc_arguments(text: str, link: str, arguments: str) -> None:
     qdisc = parse_qdisc(text)
-    assert (qdisc.link, str(qdisc)) == (link, told)
+    assert (qdisc.link, str(qdisc)) == (link, arguments)
 
 
 @given(st.sampled_from(sorted(LINKS)), WORDS.filter(lambda kind: "-" not in kind), st.lists(WORDS))
-def test_words_go_through(link: str, kind: str, options: list[str]) -> None:
+def test_options_are_passed_unchanged(link: str, kind: str, options: list[str]) -> None:
     options = [word for word in options if word not in LIMITS.get(kind, {})]
     qdisc = parse_qdisc(":".join((link, ",".join((kind, *options)))))
     assert qdisc == Qdisc(link, kind, tuple(options))
@@ -75,19 +75,19 @@ def test_words_go_through(link: str, kind: str, options: list[str]) -> None:
         ("drr_fq,limit_bytes=0", "must be in bytes"),
     ],
 )
-def test_what_is_no_qdisc(text: str, message: str) -> None:
+def test_malformed_qdiscs_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_qdisc(text)
     assert message in str(caught.value)
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         qdisc = parse_qdisc(text)
     except UsageError:
         return
-    # Nothing that a shell or `tc -batch` could take for something else.
+    # No character that a shell or `tc -batch` treats specially.
     assert not set(str(qdisc)) & set("#;&|<>$`'\"\\(){}*?!\n\t\r,=")
 
 
@@ -98,7 +98,7 @@ def settled(text: str, buffer: str, asked: bool = True) -> tuple[str, Buffer]:
 
 
 @pytest.mark.parametrize(
-    ("text", "buffer", "told"),
+    ("text", "buffer", "arguments"),
     [
         ("drr_fq", "20p", "drr_fq limit 20"),
         ("drr_fq,scheduler=rr", "1bdp", "drr_fq scheduler rr limit 6251 limit_bytes 375000"),
@@ -110,13 +110,13 @@ def settled(text: str, buffer: str, asked: bool = True) -> tuple[str, Buffer]:
         ("cake", "64kb", "cake memlimit 65536"),
     ],
 )
-def test_a_qdisc_without_a_limit_gets_the_buffer(text: str, buffer: str, told: str) -> None:
+def test_buffer_is_the_default_limit(text: str, buffer: str, arguments: str) -> None:
     found, left = settled(text, buffer)
-    assert found == told
+    assert found == arguments
     assert left == parse_buffer(buffer, 50_000_000, 60_000)
 
 
-def test_a_limit_is_the_buffer() -> None:
+def test_limit_sets_the_buffer() -> None:
     found, buffer = settled("drr_fq,limit=100p", "1bdp", asked=False)
     assert found == "drr_fq limit 100"
     assert buffer == Buffer("limit 100", packets=100)
@@ -127,7 +127,7 @@ def test_a_limit_is_the_buffer() -> None:
     assert buffer.bytes_at_most(FRAME) == 9000
 
 
-def test_limit_and_buffer_may_both_be_given_if_they_agree() -> None:
+def test_limit_and_buffer_must_agree() -> None:
     for text, buffer in (("drr_fq,limit=20p", "20p"), ("fq_codel,limit=248", "1bdp")):
         found, left = settled(text, buffer)
         assert found.endswith(f"limit {text.partition('=')[2].rstrip('p')}")
@@ -138,13 +138,13 @@ def test_limit_and_buffer_may_both_be_given_if_they_agree() -> None:
         settled("drr_fq,limit=20p,limit_bytes=9000", "20p")
 
 
-def test_a_kind_whose_limit_is_unknown() -> None:
+def test_qdisc_without_known_limit_is_refused() -> None:
     with pytest.raises(UsageError, match=r"a prio cannot be limited at the bottleneck; there"):
         settled("prio", "20p")
 
 
 @given(st.sampled_from(sorted(LIMITS)), st.integers(2000, 2**30), st.booleans())
-def test_what_is_settled_stays(kind: str, size: int, in_packets: bool) -> None:
+def test_settle_limit_is_idempotent(kind: str, size: int, in_packets: bool) -> None:
     buffer = Buffer("x", packets=size // 2000) if in_packets else Buffer("x", size=size)
     once, _ = settle_limit(Qdisc(BOTTLENECK, kind), buffer, True, FRAME)
     assert once.limits()
@@ -152,5 +152,5 @@ def test_what_is_settled_stays(kind: str, size: int, in_packets: bool) -> None:
     assert parse_qdisc(",".join((kind, *options))) == once
     again, left = settle_limit(once, replace(buffer, text="y"), False, FRAME)
     assert again == once
-    # Converted into packets and back, it may be off by a part of one.
+    # Rounding to whole packets changes it by less than one packet.
     assert abs(left.bytes_at_most(FRAME) - buffer.bytes_at_most(FRAME)) <= FRAME

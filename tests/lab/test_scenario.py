@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Scenarios: flow lists, buffers, limits, and the way through JSON."""
+"""Scenarios: flow lists, buffers, limits, and conversion to JSON and back."""
 
 import json
 import re
@@ -34,7 +34,7 @@ FLOWS = st.builds(
 
 
 @given(st.lists(FLOWS, min_size=1, max_size=100))
-def test_flows_read_back(flows: list[Flow]) -> None:
+def test_flow_lists_parse_back(flows: list[Flow]) -> None:
     assert parse_flows(",".join(map(str, flows))) == tuple(flows)
 
 
@@ -72,12 +72,12 @@ def test_labels() -> None:
         "101*bic",
     ],
 )
-def test_what_is_no_flow_list(text: str) -> None:
+def test_invalid_flow_lists_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_flows(text)
 
 
-def test_buffers() -> None:
+def test_parse_buffer() -> None:
     assert parse_buffer("1bdp", 50_000_000, 60_000).size == 375_000
     assert parse_buffer("0.5BDP", 50_000_000, 60_000).size == 187_500
     assert parse_buffer("100p", 50_000_000, 60_000) == Buffer("100p", packets=100)
@@ -91,7 +91,7 @@ def test_buffers() -> None:
 
 
 @given(st.integers(1, 10**6), st.integers(1_000_000, 10**9), st.integers(0, 10**6))
-def test_a_buffer_in_bdp_is_the_product(thousandths: int, rate: int, rtt: int) -> None:
+def test_buffer_in_bdp_is_rate_times_rtt(thousandths: int, rate: int, rtt: int) -> None:
     buffer = parse_buffer(f"{thousandths / 1000:.3f}bdp", rate, rtt)
     assert abs(buffer.size - thousandths * rate * rtt / 8e9) <= 0.5 + 1e-6 * buffer.size
 
@@ -121,7 +121,7 @@ def test_a_buffer_in_bdp_is_the_product(thousandths: int, rate: int, rtt: int) -
         ({"background": Background(1.0)}, "background 1: must be above 0 and at most 0.95"),
     ],
 )
-def test_limits(changes: dict[str, Any], message: str) -> None:
+def test_out_of_range_values_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         scenario(**changes)
     assert message in str(caught.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The dumbbell as data: addresses, names, where queues are, and where they must not be."""
+"""The dumbbell as data: addresses, interface names, and which interfaces have queues."""
 
 import ipaddress
 
@@ -21,7 +21,7 @@ def ends(network: topology.Network) -> list[topology.End]:
     return [end for link in network.links for end in (link.a, link.b)]
 
 
-def test_names_and_addresses_are_unique_and_fit() -> None:
+def test_names_and_addresses_are_unique_and_valid() -> None:
     everything = ends(MANY)
     assert len(everything) == 2 * (2 * 101 + 1)
     for values in (
@@ -39,7 +39,7 @@ def test_names_and_addresses_are_unique_and_fit() -> None:
 
 
 def test_routes_lead_to_the_other_end() -> None:
-    """Hop by hop, as a kernel would, from each sender to its receiver and back."""
+    """Forward hop by hop, as the kernel does, from each sender to its receiver and back."""
     owner = {end.address: end.node for end in ends(MANY)}
 
     def next_hop(node: str, to: ipaddress.IPv4Address) -> str:
@@ -49,7 +49,7 @@ def test_routes_lead_to_the_other_end() -> None:
         for destination, via in MANY.routes[node]:
             if destination == "default" or to in ipaddress.ip_network(destination):
                 return owner[via]
-        raise AssertionError(f"{node} knows no way to {to}")
+        raise AssertionError(f"{node} has no route to {to}")
 
     def path(node: str, address: str) -> list[str]:
         hops = [node]
@@ -74,7 +74,7 @@ def test_routes_lead_to_the_other_end() -> None:
         ]
 
 
-def test_nothing_is_delayed_on_a_host_or_at_the_bottleneck() -> None:
+def test_delays_are_neither_at_hosts_nor_at_the_bottleneck() -> None:
     for end in ends(MANY):
         if end.interface == "sb-left":
             assert end.queue == Pacing(10**6)
@@ -87,14 +87,14 @@ def test_nothing_is_delayed_on_a_host_or_at_the_bottleneck() -> None:
 
 
 @given(st.integers(0, 10**7))
-def test_the_delays_of_a_path_are_the_round_trip(rtt: int) -> None:
+def test_delays_of_a_path_add_up_to_the_rtt(rtt: int) -> None:
     network = topology.build(scenario(rtt=rtt, buffer=Buffer("100p", packets=100)))
     delays = [q.time for name, q in network.queues.items() if isinstance(q, Delay) and "1" in name]
     assert len(delays) == 2 and sum(delays) == rtt
 
 
 @given(st.integers(10**6, 10**9), st.integers(0, 10**6), st.sampled_from([576, 1500, 9000]))
-def test_delays_can_hold_what_is_in_flight(rate: int, rtt: int, mtu: int) -> None:
+def test_netem_limits_exceed_packets_in_flight(rate: int, rtt: int, mtu: int) -> None:
     one = scenario(rate=rate, rtt=rtt, mtu=mtu, buffer=Buffer("100p", packets=100))
     in_flight = rate * rtt / 2 / 8e6 / one.frame
     needed = topology.netem_limit_needed(one)
@@ -104,7 +104,7 @@ def test_delays_can_hold_what_is_in_flight(rate: int, rtt: int, mtu: int) -> Non
             assert queue.limit >= needed
 
 
-def test_what_tc_is_told() -> None:
+def test_tc_commands_of_the_bottleneck() -> None:
     bottleneck = topology.build(scenario()).bottleneck
     assert queue_commands(bottleneck, 1514) == [
         "qdisc replace dev left-right root handle 1:"
@@ -118,20 +118,20 @@ def test_what_tc_is_told() -> None:
     assert marking.endswith(" ecn")
 
 
-def test_a_small_buffer_has_a_small_burst() -> None:
-    """What may leave at once comes on top of it."""
+def test_small_buffer_gets_small_burst() -> None:
+    """tbf's burst adds to the buffer: it must not exceed a small one."""
     small = scenario(buffer=Buffer("20p", packets=20), mtu=1000)
     assert topology.burst(small) == 2 * 1014
     assert topology.burst(scenario()) == 25_000
 
 
-def test_qdiscs_stand_where_they_are_wanted() -> None:
+def test_qdiscs_are_on_the_requested_links() -> None:
     texts = ("drr_fq,limit=20p", "reverse:fq_codel", "senders:fq", "receivers:pfifo,limit=9")
     what = scenario(qdiscs=tuple(map(parse_qdisc, texts)), background=Background(0.5))
     network = topology.build(what)
     commands = [c for end in ends(network) for c in queue_commands(end, 1514)]
-    told = {c.split()[3]: c.partition(": ")[2] for c in commands if "netem" not in c}
-    assert told == {
+    configured = {c.split()[3]: c.partition(": ")[2] for c in commands if "netem" not in c}
+    assert configured == {
         "left-right": "drr_fq limit 20",
         "right-left": "fq_codel",
         "s1-left": "fq",
@@ -143,10 +143,10 @@ def test_qdiscs_stand_where_they_are_wanted() -> None:
     }
     for qdisc in what.qdiscs:
         found = [end.interface for end in topology.ends_with(network, qdisc)]
-        assert all(told[interface] == str(qdisc) for interface in found)
+        assert all(configured[interface] == str(qdisc) for interface in found)
         assert len(found) == (1 if qdisc.link in ("bottleneck", "reverse") else 2)
 
 
-def test_packets_of_a_poisson_process_are_not_spaced_out() -> None:
+def test_poisson_packets_are_not_paced() -> None:
     what = scenario(background=Background(0.5, background.PACKETS))
     assert {end.interface: end.queue for end in ends(topology.build(what))}["sb-left"] is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reading traces: the lines of each tracepoint, and what must not be taken for one."""
+"""Parsing traces: the lines of each tracepoint, comments, and malformed lines."""
 
 import pytest
 from fairlab.model.errors import CannotRunError
@@ -11,12 +11,14 @@ from tests.lab.labtools import bic_window, probe, state
 
 PORTS = st.integers(1, 65535)
 WINDOWS = st.integers(1, 2**31 - 1)
-# A trace has microseconds.
+# Timestamps in a trace have a resolution of 1 us.
 TIMES = st.integers(1, 10**12).map(lambda us: us / 10**6)
 
 
 @given(TIMES, PORTS, PORTS, WINDOWS, WINDOWS)
-def test_each_kind_of_line(when: float, sport: int, dport: int, cwnd: int, ssthresh: int) -> None:
+def test_lines_of_each_tracepoint(
+    when: float, sport: int, dport: int, cwnd: int, ssthresh: int
+) -> None:
     own = parse_line(bic_window(when, sport, dport, cwnd, ssthresh, "binary"))
     assert own == WindowEvent(when, sport, dport, cwnd, ssthresh, "binary")
     common = parse_line(probe(when, sport, dport, cwnd, ssthresh))
@@ -27,7 +29,7 @@ def test_each_kind_of_line(when: float, sport: int, dport: int, cwnd: int, ssthr
 @pytest.mark.parametrize(
     "line",
     [
-        # As kernels wrote them.  The name of a task can have anything in it.
+        # Captured from kernels.  A task's name can contain any character.
         "          iperf3-346     [000] ..s2.    41.552326: gaimd_window: sport=50003 dport=5203"
         " cwnd=11 ssthresh=9 alpha=310 beta=875 phase=loss",
         "   a b: c-1 [x=1-99      [001] d.s31    41.552326: gaimd_window: sport=50003 dport=5203"
@@ -38,11 +40,11 @@ def test_each_kind_of_line(when: float, sport: int, dport: int, cwnd: int, ssthr
         " cwnd=11 ssthresh=9 alpha=310 beta=875 phase=loss",
     ],
 )
-def test_lines_of_kernels(line: str) -> None:
+def test_lines_of_real_kernels(line: str) -> None:
     assert parse_line(line) == WindowEvent(41.552326, 50003, 5203, 11, 9, "loss")
 
 
-def test_comments_are_skipped_and_anything_else_is_an_error() -> None:
+def test_comments_are_skipped_and_unknown_lines_refused() -> None:
     text = "# tracer: nop\n#\n\n" + probe(1.0, 1, 2, 3, 4)
     assert len(list(parse(text))) == 1
     assert len(list(parse(text + "CPU:0 [LOST 5 EVENTS]\n"))) == 1
@@ -55,5 +57,5 @@ def test_comments_are_skipped_and_anything_else_is_an_error() -> None:
 
 
 @given(st.text(max_size=80))
-def test_no_line_breaks_it(line: str) -> None:
+def test_any_line_is_parsed_or_ignored(line: str) -> None:
     assert parse_line(line) is None or "=" in line

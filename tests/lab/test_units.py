@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Quantities: what is written is read back, and what is ambiguous is refused."""
+"""Quantities: formatted values parse to the same value; ambiguous ones are refused."""
 
 import pytest
 from fairlab.model import units
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 @given(st.integers(0, 10**12))
-def test_what_is_formatted_reads_back(value: int) -> None:
+def test_formatted_values_parse_back(value: int) -> None:
     assert units.parse_rate(units.format_rate(value)) == value
     assert units.parse_time(units.format_time(value)) == value
     assert units.parse_size(units.format_size(value)) == value
@@ -25,7 +25,7 @@ def test_what_is_formatted_reads_back(value: int) -> None:
         ("7bit", 7),
     ],
 )
-def test_rates(text: str, bits: int) -> None:
+def test_parse_rate(text: str, bits: int) -> None:
     assert units.parse_rate(text) == bits
 
 
@@ -33,11 +33,11 @@ def test_rates(text: str, bits: int) -> None:
     ("text", "microseconds"),
     [("60ms", 60_000), ("0.5s", 500_000), ("100us", 100), ("1.5ms", 1500)],
 )
-def test_times(text: str, microseconds: int) -> None:
+def test_parse_time(text: str, microseconds: int) -> None:
     assert units.parse_time(text) == microseconds
 
 
-def test_a_bare_number_is_seconds_only_where_that_is_what_anybody_means() -> None:
+def test_only_parse_seconds_accepts_a_number_without_unit() -> None:
     assert units.parse_seconds("30") == units.parse_seconds("30s") == 30_000_000
     with pytest.raises(UsageError, match=r"time '60': needs a unit \(us, ms, s\), such as 60ms"):
         units.parse_time("60")
@@ -46,13 +46,13 @@ def test_a_bare_number_is_seconds_only_where_that_is_what_anybody_means() -> Non
 @pytest.mark.parametrize(
     "text", ["50", "50mbps", "mbit", "", "-5mbit", "5e6bit", "١mbit", "5 m bit"]
 )
-def test_what_is_no_rate(text: str) -> None:
+def test_invalid_rates_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         units.parse_rate(text)
 
 
 @given(st.text(max_size=12))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     for parse in (
         units.parse_rate,
         units.parse_time,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run that the machine disturbed is refused, by its raw data, with the reason.
+"""Runs that the machine disturbed are refused, from their raw data, with the reason.
 
-The data is made up here; guest_checks.py makes some of the disturbances happen.
+The data is made up here; guest_checks.py causes some of the disturbances in real runs.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,14 @@ def read(tmp_path: Path, change: Callable[[Document], None] = lambda _: None) ->
     return Measurement.read(tmp_path)
 
 
-def test_a_good_run_is_accepted(tmp_path: Path) -> None:
+def test_good_run_is_accepted(tmp_path: Path) -> None:
     measurement = read(tmp_path)
     validity.check(measurement)
     assert validity.busy_rate(measurement) == pytest.approx(50e6, rel=1e-3)
 
 
 def at_speed(document: Document, factor: float) -> None:
-    """As much in another time."""
+    """Send the same bytes FACTOR times as fast."""
     times = document["samples"]["time"]
     times[:] = [BEGIN + (t - BEGIN) / factor for t in times]
 
@@ -95,7 +95,7 @@ def otherwise_counted(document: Document) -> None:
         (otherwise_counted, 1, "flow reno: iperf3 received"),
     ],
 )
-def test_a_disturbed_run_is_refused(
+def test_disturbed_run_is_refused(
     tmp_path: Path, change: Callable[[Document], None], status: int, message: str
 ) -> None:
     with pytest.raises(LabError) as caught:
@@ -105,8 +105,8 @@ def test_a_disturbed_run_is_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_queue_says_nothing_about_the_machine(tmp_path: Path) -> None:
-    """Flows may well not fill the link: that is theirs, not the machine's."""
+def test_empty_queue_gives_no_busy_rate(tmp_path: Path) -> None:
+    """Flows that do not fill the link are no sign of a slow machine."""
 
     what = scenario(seconds=10, warmup_seconds=2.5)
     document = made_up(what, (0.3, 0.2))
@@ -117,8 +117,8 @@ def test_an_empty_queue_says_nothing_about_the_machine(tmp_path: Path) -> None:
     validity.check(measurement)
 
 
-def test_a_short_queue_says_nothing_either(tmp_path: Path) -> None:
-    """It is empty now and then between two samples, however long it is at these."""
+def test_short_queue_gives_no_busy_rate(tmp_path: Path) -> None:
+    """It may be empty between two samples, even if it is long at both."""
     what = scenario(seconds=10, warmup_seconds=2.5, buffer=Buffer("20p", packets=20))
     write_raw(tmp_path, made_up(what, (0.5, 0.3)), saw_tooth(what))
     measurement = Measurement.read(tmp_path)
@@ -126,7 +126,7 @@ def test_a_short_queue_says_nothing_either(tmp_path: Path) -> None:
     validity.check(measurement)
 
 
-def test_what_comes_before_the_flows_does_not_count(tmp_path: Path) -> None:
+def test_samples_before_the_flows_do_not_count(tmp_path: Path) -> None:
     def late(document: Document) -> None:
         samples = document["samples"]
         before = [n for n, t in enumerate(samples["time"]) if t < BEGIN - 0.05]
