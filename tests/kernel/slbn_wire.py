@@ -276,7 +276,7 @@ class State:
     previous_NR: int
     previous_N: int
     tag: int
-    prev_tag: int
+    previous_tag: int
     memory_entries: int
     memory_bytes: int
     joins: int

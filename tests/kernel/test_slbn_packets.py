@@ -576,7 +576,7 @@ def rotated() -> Iterator[Sessions]:
                 time.sleep(0.001)
             made.change(epoch=3600 * 10**9)
             # Retry if the machine was stalled for two epochs.
-            if made.state().prev_tag == on.tag:
+            if made.state().previous_tag == on.tag:
                 yield on
                 return
     raise AssertionError("the ledgers always rotated twice")

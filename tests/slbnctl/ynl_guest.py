@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's ynl, by our specification, and slbnctl say the same: run inside a VM by test_ynl.py.
+"""Compare ynl, with our specification, and slbnctl: run inside a VM by test_ynl.py.
 
     ynl_guest.py YNL SPEC
 
@@ -17,8 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SHOWN_BY_FAMILY = {"cur-n": "N", "cur-nr": "NR", "cur-bf": "BF", "prev-n": "previous_N"}
-SHOWN_BY_FAMILY |= {"prev-nr": "previous_NR", "prev-bf": "previous_BF"}
+#: slbnctl's keys of the specification's members, where they differ by more than hyphens.
+KEYS = {
+    **{"cur-n": "N", "cur-nr": "NR", "cur-bf": "BF"},
+    **{"prev-n": "previous_N", "prev-nr": "previous_NR", "prev-bf": "previous_BF"},
+    "prev-tag": "previous_tag",
+}
 KEY = "000102030405060708090a0b0c0d0e0f"
 
 
@@ -27,8 +31,8 @@ def sh(command: str) -> str:
 
 
 def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
-    """What ynl has of a link, in slbnctl's words."""
-    state = {SHOWN_BY_FAMILY.get(k, k.replace("-", "_")): v for k, v in link["state"].items()}
+    """A link as read by ynl, with slbnctl's keys."""
+    state = {KEYS.get(k, k.replace("-", "_")): v for k, v in link["state"].items()}
     named = {"ifindex": link["ifindex"], "dev": link["ifname"]}
     sums = {
         "sessions": state["N"] + state["previous_N"],
@@ -43,13 +47,13 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
     return {**named, **state, **sums, "handle": handle, "options": options}
 
 
-def refusal(error: type[Exception], request: Callable[[], object]) -> str:
-    """What the kernel said."""
+def error_of(error: type[Exception], request: Callable[[], object]) -> str:
+    """The error that the kernel returns for a request."""
     try:
         request()
-    except error as refused:
-        return str(refused)
-    raise AssertionError("not refused")
+    except error as caught:
+        return str(caught)
+    raise AssertionError("no error")
 
 
 def main() -> None:
@@ -57,13 +61,13 @@ def main() -> None:
     from lib import NlError, YnlFamily  # type: ignore[import-not-found]
 
     sh("modprobe sch_slbn")
-    for device, words in (
+    for device, options in (
         ("d0", f"rate 50mbit epoch 0 edge key {KEY}"),
         ("d1", "rate 1tbit epoch 0 memory 100 control 100%"),
     ):
-        sh(f"ip link add {device} up type dummy && tc qdisc add dev {device} root slbn {words}")
+        sh(f"ip link add {device} up type dummy && tc qdisc add dev {device} root slbn {options}")
 
-    # The specification is held against the kernel's schema of specifications here.
+    # This validates the specification against the kernel's schema.
     schema = str(ynl_directory / "Documentation/netlink/genetlink-legacy.yaml")
     ynl = YnlFamily(spec, schema)
     listener = YnlFamily(spec, schema)
@@ -86,12 +90,12 @@ def main() -> None:
     assert not changed["options"]["keyed"]
     ynl.do("link-reset", {"ifname": "d0"})
 
-    assert "no such device" in refusal(NlError, lambda: ynl.do("link-get", {"ifname": "d9"}))
-    said = refusal(NlError, lambda: ynl.do("link-set", {"ifname": "d0", "rate": 3}))
-    assert "rate must be" in said, said
+    assert "no such device" in error_of(NlError, lambda: ynl.do("link-get", {"ifname": "d9"}))
+    error = error_of(NlError, lambda: ynl.do("link-set", {"ifname": "d0", "rate": 3}))
+    assert "rate must be" in error, error
 
     sh("slbnctl link set d1 rate 5mbit")
-    # Until it is there: nothing else ends this but the machine's time-out.
+    # Wait for the event; the machine's timeout is the only limit.
     while not any(
         (event["name"], event["msg"]["ifname"]) == ("share-event", "d1")
         and event["msg"]["state"]["share"] == 5000000
@@ -100,8 +104,8 @@ def main() -> None:
         time.sleep(0.1)
         listener.check_ntf()
 
-    # Nothing moves any more; both say the same once more.
-    print(f"the same: {sum(len(link) + len(link['options']) for link in compare())} numbers")
+    # The links are idle now: compare once more.
+    print(f"equal numbers: {sum(len(link) + len(link['options']) for link in compare())}")
 
 
 if __name__ == "__main__":

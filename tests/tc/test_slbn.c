@@ -348,7 +348,7 @@ static void check_fields(const struct slbn_link_state *st)
 	field_is("previous_N", st->prev.N);
 	field_is("previous_NR", st->prev.NR);
 	field_is("previous_BF", st->prev.BF);
-	field_is("prev_tag", st->prev_tag);
+	field_is("previous_tag", st->prev_tag);
 	field_is("sessions", st->cur.N + st->prev.N);
 	field_is("restricted", st->cur.NR + st->prev.NR);
 	field_is("memory_entries", st->memory_entries);

@@ -373,7 +373,7 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "previous_N", "  previous N %s", state->prev.N);
 	print_count(out, "previous_NR", " NR %s", state->prev.NR);
 	print_rate(out, "previous_BF", " BF %s", state->prev.BF);
-	print_count(out, "prev_tag", " tag %s", state->prev_tag);
+	print_count(out, "previous_tag", " tag %s", state->prev_tag);
 	out->newline();
 	print_count(out, "joins", "  joins %s", state->joins);
 	print_count(out, "probes", " probes %s", state->probes);
