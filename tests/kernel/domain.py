@@ -255,7 +255,9 @@ class Domain:
     def errors(self, reference: Mapping[Session, Fraction]) -> dict[Session, Fraction]:
         """Errors of assigned rates above rounding [bit/s]."""
         bounds = remainders(reference)
-        errors = {each: abs(said.rate - reference[each]) for each, said in self.reported().items()}
+        errors = {
+            each: abs(state.rate - reference[each]) for each, state in self.reported().items()
+        }
         return {each: by for each, by in errors.items() if by > bounds[each]}
 
     def crossing(self, link: str) -> int:
@@ -315,7 +317,7 @@ class Domain:
         then = self.reported()
         wait_for(
             lambda: all(
-                said.cycles > then[each].cycles + 5 for each, said in self.reported().items()
+                state.cycles > then[each].cycles + 5 for each, state in self.reported().items()
             )
         )
         assert is_settled(), errors

@@ -36,7 +36,7 @@ from tests.kernel.rtnetlink import (
     TC_H_ROOT,
     TCA_KIND,
     TCA_OPTIONS,
-    Refused,
+    NetlinkError,
     Rtnetlink,
     Shown,
     attribute,
@@ -458,7 +458,7 @@ def link(tc: str = "", queues: int = 1, burst: int = BURST) -> Iterator[Link]:
         finally:
             # Queued packets hold references to their sockets, and those to the namespace: with a
             # closed valve, indefinitely.
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(NetlinkError):
                 made.rtnetlink.delete_link(made.index)
             made.rtnetlink.close()
             receiver.close()

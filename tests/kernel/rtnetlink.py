@@ -68,8 +68,8 @@ def handle(text: str) -> int:
     return int(major, 16) << 16 | int(minor or "0", 16)
 
 
-class Refused(OSError):
-    """An error of the kernel: errno and message."""
+class NetlinkError(OSError):
+    """An error that the kernel returned: errno and extack message."""
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(number, message)
@@ -176,7 +176,7 @@ def refuse(content: bytes, flags: int) -> None:
     if flags & NLM_F_ACK_TLVS:
         found = dict(attributes(content[4 + HEADER.size :]))
         message = found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
-    raise Refused(-error, message)
+    raise NetlinkError(-error, message)
 
 
 def parse(message: bytes) -> tuple[int, Shown]:

@@ -28,7 +28,7 @@ DATAGRAM = 1400
 ADDED = {socket.AF_INET: 14 + 20 + 8, socket.AF_INET6: 14 + 40 + 8}
 
 #: Addresses of the nodes.
-PLACES = {
+ADDRESSES = {
     (0, socket.AF_INET): "10.0.0.1",
     (0, socket.AF_INET6): "fd00:0::1",
     (1, socket.AF_INET): "10.0.1.1",
@@ -112,10 +112,10 @@ def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0) -> Sende
     kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
     with net.nodes[b].entered():
         far = socket.socket(family, kind)
-        far.bind((PLACES[b, family], 0))
+        far.bind((ADDRESSES[b, family], 0))
     with net.nodes[a].entered():
         near = socket.socket(family, kind)
-        near.bind((PLACES[a, family], 0))
+        near.bind((ADDRESSES[a, family], 0))
     if udp:
         far.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
         near.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22)
@@ -149,8 +149,8 @@ class Traffic:
         """Send for SECONDS; return the received rate of each flow [bit/s]."""
         return [each.bits / each.time if each.time else 0 for each in self.watch(seconds)]
 
-    def comes_to(self, *rates: int) -> None:
-        """Check that each flow reaches its rate in time and that none ever exceeds it.
+    def check_rates(self, *rates: int) -> None:
+        """Check that each flow reaches its rate [bit/s] within 9 s and never exceeds it.
 
         Flows without a rate are the last ones and are not checked.
         """

@@ -27,8 +27,8 @@ def confined(groups: list[str]) -> list[str]:
     """A command prefix that drops all other capabilities, and sets the groups."""
     (line,) = re.findall(r"^CapabilityBoundingSet=(.*)$", UNIT, re.MULTILINE)
     kept = ",".join(name.lower().replace("cap_", "+") for name in line.split())
-    words = [f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs"]
-    return ["setpriv", *words, f"--groups={','.join(groups or ['root'])}"]
+    options = [f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--no-new-privs"]
+    return ["setpriv", *options, f"--groups={','.join(groups or ['root'])}"]
 
 
 class Agent:
@@ -54,23 +54,23 @@ class Agent:
     def connect(self) -> libslbn.Connection:
         return libslbn.Connection(self.socket)
 
-    def ctl(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def ctl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         command: list[str | Path] = [
             SLBNCTL,
             "--socket",
             self.socket,
             "session",
-            *words,
+            *arguments,
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert not check or done.returncode == 0, done.stderr
         return done
 
-    def follow(self, *words: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    def follow(self, *arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start slbnctl in the agent's namespace, with a command that runs until interrupted."""
         command = ["ip", "netns", "exec", self.where.name, str(SLBNCTL), "--socket", self.socket]
         return subprocess.Popen(
-            [*command, *words], stdout=stdout, stderr=subprocess.PIPE, text=True
+            [*command, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True
         )
 
     def end(self, number: int = signal.SIGTERM) -> int:

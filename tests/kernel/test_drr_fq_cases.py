@@ -8,7 +8,7 @@ A file in cases/ has `setup`, for all of its cases, and [[case]] tables:
     setup     commands, one per line; each must succeed
     command   the command under test
     status    its expected exit status; default 0
-    says      a regular expression that its output, including errors, must match
+    output    a regular expression that its output, including errors, must match
     verify    a command that shows the result; it must succeed
     match     regular expressions that the output of verify must match
     absent    regular expressions that it must not match
@@ -36,7 +36,7 @@ from tests.kernel.net import unnamed_namespace
 
 Case = dict[str, Any]
 KEYS = {
-    *("id", "name", "setup", "command", "status", "says"),
+    *("id", "name", "setup", "command", "status", "output"),
     *("verify", "match", "absent", "json", "teardown"),
 }
 
@@ -92,7 +92,7 @@ def test_case(case: Case) -> None:
             prepare(case["setup"])
             done = shell(case["command"], check=False)
             assert done.returncode == case.get("status", 0), done.stdout
-            assert re.search(case.get("says", ""), done.stdout), done.stdout
+            assert re.search(case.get("output", ""), done.stdout), done.stdout
             if "verify" in case:
                 verify(case, shell(case["verify"]).stdout)
         finally:

@@ -36,7 +36,7 @@ from tests.kernel.rtnetlink import (
     TC_H_ROOT,
     TCA_KIND,
     TCA_OPTIONS,
-    Refused,
+    NetlinkError,
     attribute,
     handle,
     u8,
@@ -122,13 +122,13 @@ REJECTED = {
 def test_invalid_options_are_rejected(on: Link, name: str) -> None:
     """With an extack message, for add and for change."""
     content, text = REJECTED[name]
-    with pytest.raises(Refused) as first:
+    with pytest.raises(NetlinkError) as first:
         add(on, content)
     assert "10:" not in on.qdiscs()
     before = {"limit": 50, "limit_bytes": 70000, "flows": 9, "quantum": 300, "scheduler": 1}
     add(on, options(**before, split_gso=1))
     try:
-        with pytest.raises(Refused) as second:
+        with pytest.raises(NetlinkError) as second:
             change(on, content)
         assert on.options == Options(**before, split_gso=1)
     finally:
@@ -196,7 +196,7 @@ def test_random_options(on: Link) -> None:
             try:
                 rng.choice((change, change, replace))(on, nest(content))
                 accepted += 1
-            except Refused as error:
+            except NetlinkError as error:
                 assert error.errno in (errno.EINVAL, errno.ERANGE)
                 assert error.message
                 rejected += 1
@@ -206,7 +206,7 @@ def test_random_options(on: Link) -> None:
             assert 1 <= now.flows <= FLOWS_MAX and 1 <= now.quantum <= QUANTUM_MAX
             assert now.scheduler <= 2 and now.split_gso <= 1
     finally:
-        with suppress(Refused):
+        with suppress(NetlinkError):
             delete(on)
     assert accepted > 100 and rejected > 100
 

@@ -358,7 +358,7 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("setup", "says"),
+    ("setup", "error"),
     [
         ("", "e1: needs fq: tc qdisc replace dev e1 root fq"),
         ("qdisc add dev e1 root pfifo", "needs fq below or instead of its qdisc pfifo"),
@@ -370,7 +370,7 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
     ],
     ids=["noqueue", "pfifo", "slbn", "ingress"],
 )
-def test_unsuitable_device_is_refused(net: Chain, enforce_try: str, setup: str, says: str) -> None:
+def test_unsuitable_device_is_refused(net: Chain, enforce_try: str, setup: str, error: str) -> None:
     """The suitable device is not changed either."""
     node = net.nodes[1]
     node.sh("tc qdisc add dev w0 root fq")
@@ -379,7 +379,7 @@ def test_unsuitable_device_is_refused(net: Chain, enforce_try: str, setup: str, 
     before = attached(node, "w0"), attached(node, "e1")
     with enforcer(node, enforce_try) as made:
         answer = made.ask("open w0 e1")[0]
-        assert answer.startswith("refused: ") and says in answer
+        assert answer.startswith("refused: ") and error in answer
         assert (attached(node, "w0"), attached(node, "e1")) == before
         assert made.ask("open w0 nothing") == ["refused: nothing: no such device"]
         assert made.ask("open") == ["refused: there must be 1 to 16 devices"]
@@ -538,7 +538,7 @@ def test_many_flows_each_at_its_rate(
             made.set(flow.session, rate)
         traffic = Traffic(*(flow for flow, _ in limited), free)
         traffic.settle()
-        traffic.comes_to(*(rate for _, rate in limited))
+        traffic.check_rates(*(rate for _, rate in limited))
         assert close_to(traffic.run(1)[-1], 5 * MEGA, 0.02)
         assert sorted(free.delays)[-len(free.delays) // 20] < QUEUE / 4
         assert made.ask(f"read {free.session}") == ["unknown"]
@@ -585,7 +585,7 @@ def test_tcp_follows_rate_changes(net: Chain, enforce_try: str, setup: Setup) ->
             made.set(flow.session, rate)
             # Waiting packets leave at the old rate.
             traffic.run(0.5)
-            traffic.comes_to(rate)
+            traffic.check_rates(rate)
 
 
 def test_fq_flow_limit_is_not_exceeded(net: Chain, enforce_try: str) -> None:

@@ -46,12 +46,12 @@ def attach(net: Chain, rates: tuple[str, str, str]) -> None:
 @pytest.fixture(scope="module")
 def net() -> Iterator[Chain]:
     with chain(4) as made:
-        for link, words in (
+        for link, options in (
             (1, "rate 50mbit"),
             (2, "rate 40mbit"),
             (3, "rate 80mbit edge"),
         ):
-            made.attach(link, words)
+            made.attach(link, options)
         made.tc(1, "qdisc replace dev e1 parent 1:2 fq")
         # Detect resets by the state of connections, not by their deletion.
         sh("modprobe nf_conntrack")
@@ -284,17 +284,17 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
         assert 2 * MEGA in (session.demand for session in detected(us))
         choose(f"hosts = {HOSTS}", "only = 6", "ports = 5001")
         wait_for_flows(us, flow2)
-        for line, says in (
+        for line, error in (
             ("ports = 80,0", "must be ports"),
             ("devices = e1", "devices cannot be changed"),
         ):
             capfd.readouterr()
             choose(f"hosts = {HOSTS}", line)
-            said: list[str] = []
+            log: list[str] = []
 
-            def refused(says: str = says, said: list[str] = said) -> bool:
-                said.append(capfd.readouterr().err)
-                return says in "".join(said) and "the configuration is unchanged" in "".join(said)
+            def refused(error: str = error, log: list[str] = log) -> bool:
+                log.append(capfd.readouterr().err)
+                return error in "".join(log) and "the configuration is unchanged" in "".join(log)
 
             wait_for(refused)
             (session,) = detected(us)
@@ -565,7 +565,7 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
         (["--hosts", "10.0.0.1/24"], "must be prefixes"),
         (["--hosts", "10.0.0.0/33"], "must be prefixes"),
@@ -583,9 +583,9 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
         (["--devices", "a-name-that-is-too-long"], "must be names of devices"),
     ],
 )
-def test_invalid_options(options: list[str], says: str) -> None:
+def test_invalid_options(options: list[str], error: str) -> None:
     done = sh(f"{SLBND} --config /dev/null {' '.join(options)}", check=False)
-    assert (done.returncode, says in done.stdout) == (2, True), done.stdout
+    assert (done.returncode, error in done.stdout) == (2, True), done.stdout
 
 
 def test_detection_without_enforcement(net: Chain, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from tests.kernel.rtnetlink import (
     RTM_DELTFILTER,
     RTM_NEWTFILTER,
     TCA_KIND,
-    Refused,
+    NetlinkError,
     Rtnetlink,
     attribute,
     handle,
@@ -176,7 +176,7 @@ def asker(ask: Callable[[Rtnetlink], None]) -> Callable[[], None]:
     rtnetlink = Rtnetlink()
 
     def run() -> None:
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(NetlinkError):
             ask(rtnetlink)
 
     return run
@@ -210,7 +210,7 @@ def test_drr_fq_changes_and_filters_while_packets_pass(under: str) -> None:
                 rtnetlink.change_filter(on.index, handle("10:"), kind, classid)
 
         together(*sending, looker(on.index), asker(change), asker(filters), seconds=4)
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(NetlinkError):
             on.rtnetlink.change_filter(on.index, handle("10:"), RTM_DELTFILTER, 0)
         wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
         on.check_empty()
@@ -243,7 +243,7 @@ def test_drr_fq_comes_and_goes_while_packets_pass(under: str) -> None:
                 fcntl.ioctl(control, SIOCSIFNAME, struct.pack("16s16s8x", b"c0", b"a0"))
 
         def unload() -> None:
-            # Refused, or done in a moment without any; then the next one has it loaded again.
+            # Fails, or succeeds while there is no qdisc; the next one loads the module again.
             sh("rmmod sch_drr_fq", check=False)
             time.sleep(0.05)
 
@@ -340,7 +340,7 @@ def family_asker(ask: Callable[[Genetlink], object]) -> Callable[[], None]:
     """A job that asks the family, which may refuse it, or be another since the module came back."""
 
     def run() -> None:
-        with contextlib.suppress(Refused, ValueError):
+        with contextlib.suppress(NetlinkError, ValueError):
             family = Genetlink()
             with contextlib.closing(family):
                 for _ in range(20):
@@ -398,7 +398,7 @@ def test_slbn_changes_while_packets_pass(under: str) -> None:
         together(*jobs, *asks_of_a_link(on.index), seconds=4)
         wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
         assert not any(each.backlog for each in on.qdiscs().values())
-        # Whatever it was told, with a sound configuration it does its work.
+        # After any sequence of requests, a valid configuration works.
         family = Genetlink()
         where = given(ifindex=on.index)
         sound = {"rate": 10**8, "epoch": 0, "memory": 64, "edge": 0, "control": 1000}

@@ -42,7 +42,7 @@ from tests.kernel.rtnetlink import (
     NLM_F_EXCL,
     RTM_NEWTFILTER,
     TCA_KIND,
-    Refused,
+    NetlinkError,
     Shown,
     attribute,
     handle,
@@ -366,13 +366,13 @@ def test_two_fixed_classes() -> None:
             ["class", "slbn", "20:2"],
         ]
         # Classes cannot be added, changed or deleted.
-        for words in ("add dev a0 parent 20: classid 20:3", "change dev a0 classid 20:1"):
-            assert sh(f"tc class {words} slbn", check=False).returncode
+        for command in ("add dev a0 parent 20: classid 20:3", "change dev a0 classid 20:1"):
+            assert sh(f"tc class {command} slbn", check=False).returncode
         assert sh("tc class del dev a0 classid 20:1", check=False).returncode
 
         netlink = at.on.rtnetlink
         for place in ("20:3", "20:ff", "20:ffff"):
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(NetlinkError) as caught:
                 netlink.change_qdisc(
                     at.on.index,
                     handle("26:"),
@@ -382,7 +382,7 @@ def test_two_fixed_classes() -> None:
                 )
             assert caught.value.errno == errno.ENOENT
         # Filters are not supported: the type of a packet chooses its class.
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(NetlinkError) as caught:
             netlink.change_filter(at.on.index, handle("20:"), RTM_NEWTFILTER, handle("20:1"))
         assert caught.value.errno == errno.EOPNOTSUPP
         assert caught.value.message

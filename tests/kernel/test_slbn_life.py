@@ -33,7 +33,7 @@ from tests.kernel.rtnetlink import (
     RTM_DELQDISC,
     TC_H_ROOT,
     TCA_KIND,
-    Refused,
+    NetlinkError,
     Rtnetlink,
     attribute,
     handle,
@@ -197,7 +197,7 @@ def base(peer: str) -> Iterator[Lane]:
 @pytest.fixture
 def on(base: Lane) -> Iterator[Lane]:
     yield base
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(NetlinkError):
         base.detach()
 
 

@@ -56,7 +56,7 @@ from tests.kernel.rtnetlink import (
     TC_H_ROOT,
     TCA_KIND,
     TCA_OPTIONS,
-    Refused,
+    NetlinkError,
     Rtnetlink,
     attribute,
     handle,
@@ -200,10 +200,10 @@ INVALID |= {
 INTERFACES: dict[str, Callable[[Slbn, bytes], None]] = {"qdisc": Slbn.change, "family": Slbn.set}
 
 
-def unchanged(slbn: Slbn, what: Callable[..., object], *arguments: object) -> Refused:
+def unchanged(slbn: Slbn, what: Callable[..., object], *arguments: object) -> NetlinkError:
     """Check that WHAT fails with a message and changes nothing; returns the error."""
     before = slbn.settings
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(NetlinkError) as caught:
         what(*arguments)
     assert slbn.settings == before
     assert caught.value.message
@@ -226,7 +226,7 @@ def test_invalid_configuration_creates_no_link() -> None:
         refused = {name: nest(content) for name, (content, _) in INVALID.items()}
         refused["not marked as a nest"] = attribute(TCA_OPTIONS, given(rate=RATE))
         for name, content in refused.items():
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(NetlinkError) as caught:
                 slbn.add(content)
             assert caught.value.message, name
             assert "10:" not in on.qdiscs() and slbn.family.dump_links() == [], name
@@ -335,15 +335,15 @@ def test_unknown_commands_fail(slbn: Slbn) -> None:
     before = slbn.settings
     for command in (0, C["SHARE_EVENT"], max(C.values()) + 1, 255):
         for flags in (NLM_F_ACK, NLM_F_ACK | NLM_F_DUMP):
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(NetlinkError) as caught:
                 slbn.family.command(command, where, flags)
             assert caught.value.errno == errno.EOPNOTSUPP
     for change in ("LINK_SET", "LINK_RESET"):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(NetlinkError) as caught:
             slbn.family.command(change, where, NLM_F_ACK | NLM_F_DUMP)
         assert caught.value.errno == errno.EOPNOTSUPP
     # Too short for the generic netlink header.
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(NetlinkError) as caught:
         list(slbn.family.ask(slbn.family.family, NLM_F_ACK, b"\1"))
     assert caught.value.errno == errno.EINVAL
     assert slbn.settings == before
@@ -429,7 +429,7 @@ def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> 
         try:
             send(content)
             accepted += 1
-        except Refused as error:
+        except NetlinkError as error:
             refused += 1
             assert error.errno in ERRORS
             assert error.message or error.errno == errno.EOPNOTSUPP, content
@@ -506,7 +506,7 @@ def test_reading_needs_no_privilege_and_writing_does(slbn: Slbn, less: Callable[
             mine = replace(slbn, family=Genetlink(), on=replace(slbn.on, rtnetlink=Rtnetlink()))
             try:
                 return f"done: {how(mine)}"
-            except Refused as refused:
+            except NetlinkError as refused:
                 return errno.errorcode[refused.errno]
 
         return attempt
@@ -552,7 +552,7 @@ def test_links_of_other_namespaces_are_invisible(slbn: Slbn) -> None:
         assert other.family.dump_links() == []
         before = slbn.settings
         for command in ("LINK_GET", "LINK_SET", "LINK_RESET"):
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(NetlinkError) as caught:
                 other.family.command(command, where)
             assert caught.value.errno == errno.ENOENT
         other.add(options(rate=5 * MEGA))
@@ -577,7 +577,7 @@ def many() -> Iterator[dict[str, int]]:
         rtnetlink = Rtnetlink()
         flags = NLM_F_CREATE | NLM_F_EXCL
         for name, index in found.items():
-            with pytest.raises(Refused) as caught:
+            with pytest.raises(NetlinkError) as caught:
                 rtnetlink.change_qdisc(index, HANDLE, TC_H_ROOT, KIND, flags)
             assert "set a rate" in caught.value.message
             edge = int(name[1:]) % 2

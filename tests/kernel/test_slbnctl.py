@@ -41,12 +41,12 @@ COUNTERS = {
 }  # fmt: skip
 
 
-def slbnctl(ns: Namespace, words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return sh(f"ip netns exec {ns.name} slbnctl {words}", check)
+def slbnctl(ns: Namespace, arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return sh(f"ip netns exec {ns.name} slbnctl {arguments}", check)
 
 
-def listed(ns: Namespace, words: str = "list") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(slbnctl(ns, f"--json link {words}").stdout)
+def listed(ns: Namespace, arguments: str = "list") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(slbnctl(ns, f"--json link {arguments}").stdout)
     return found
 
 
@@ -55,9 +55,9 @@ def shown(ns: Namespace, device: str) -> dict[str, Any]:
     return link
 
 
-def dummy(ns: Namespace, device: str, words: str = "rate 10mbit epoch 0") -> None:
+def dummy(ns: Namespace, device: str, arguments: str = "rate 10mbit epoch 0") -> None:
     sh(f"ip -n {ns.name} link add {device} type dummy && ip -n {ns.name} link set {device} up")
-    sh(f"tc -n {ns.name} qdisc add dev {device} root handle 1: slbn {words}")
+    sh(f"tc -n {ns.name} qdisc add dev {device} root handle 1: slbn {arguments}")
 
 
 @pytest.fixture
@@ -89,20 +89,20 @@ def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         "rate 20mbit epoch 0 edge",
         f"rate 20mbit epoch 0 edge memory 100 control 12.5% key {KEY}",
         "rate 123456789bit epoch 0 edge memory 1500ms",
     ],
 )
-def test_output_matches_tc(peer: str, words: str) -> None:
+def test_output_matches_tc(peer: str, arguments: str) -> None:
     with chain(1) as net:
-        net.attach(0, words)
+        net.attach(0, arguments)
         run_sessions(peer, net, 1.5, leave=1)
         here, device = net.nodes[0], net.device(0)
         same_numbers(net.shown(0), shown(here, device))
-        assert shown(here, device)["probes" if KEY not in words else "bad_key"] > 0
+        assert shown(here, device)["probes" if KEY not in arguments else "bad_key"] > 0
 
         by_tc = net.tc(0, f"-s qdisc show dev {device}").stdout.splitlines()
         text = slbnctl(here, f"link show {device}").stdout.splitlines()
@@ -172,7 +172,7 @@ def test_many_links(crowd: Namespace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "changes"),
+    ("arguments", "changes"),
     [
         ("rate 5mbit", {"rate": 5 * MEGA}),
         ("epoch 250ms edge", {"epoch": 250 * MEGA, "edge": True}),
@@ -182,9 +182,11 @@ def test_many_links(crowd: Namespace) -> None:
         (f"key {KEY}", {"keyed": True}),
     ],
 )
-def test_set_changes_given_options_only(ns: Namespace, words: str, changes: dict[str, Any]) -> None:
+def test_set_changes_given_options_only(
+    ns: Namespace, arguments: str, changes: dict[str, Any]
+) -> None:
     before = shown(ns, "d0")["options"]
-    assert slbnctl(ns, f"link set d0 {words}").stdout == ""
+    assert slbnctl(ns, f"link set d0 {arguments}").stdout == ""
     assert shown(ns, "d0")["options"] == before | changes
 
 
@@ -201,8 +203,8 @@ def test_key_from_file(peer: str, tmp_path: Path) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit epoch 0 edge")
         here = net.nodes[0]
-        for words in (f"link set e0 key @{file}", f"link set e0 key - <{file}"):
-            slbnctl(here, words)
+        for arguments in (f"link set e0 key @{file}", f"link set e0 key - <{file}"):
+            slbnctl(here, arguments)
             assert shown(here, "e0")["options"]["keyed"]
             assert KEY not in slbnctl(here, "--json link list").stdout
             # The sources have no key.
@@ -240,7 +242,7 @@ NO_LINK = "lo: the device has no slbn qdisc: add one first"
 
 def test_errors_of_kernel_are_printed(ns: Namespace) -> None:
     before = listed(ns)
-    for words, says in (
+    for arguments, error in (
         ("link show nowhere", NO_DEVICE),
         ("--json link show lo", NO_LINK),
         ("link set nowhere rate 5mbit", NO_DEVICE),
@@ -251,8 +253,8 @@ def test_errors_of_kernel_are_printed(ns: Namespace) -> None:
         ("link monitor nowhere", NO_DEVICE),
         ("--json link monitor lo", NO_LINK),
     ):
-        done = slbnctl(ns, words, check=False)
-        assert (words, done.returncode, done.stdout) == (words, 1, f"slbnctl: {says}\n")
+        done = slbnctl(ns, arguments, check=False)
+        assert (arguments, done.returncode, done.stdout) == (arguments, 1, f"slbnctl: {error}\n")
     assert listed(ns) == before
 
 
@@ -267,8 +269,8 @@ def test_permissions(ns: Namespace) -> None:
     unprivileged = f"ip netns exec {ns.name} {NOBODY} slbnctl"
     assert json.loads(sh(f"{unprivileged} -j link list").stdout) == before
     assert json.loads(sh(f"{unprivileged} -j link show d0").stdout) == before
-    for words in ("set d0 rate 5mbit", "set d0 edge", "reset d0"):
-        done = sh(f"{unprivileged} link {words}", check=False)
+    for arguments in ("set d0 rate 5mbit", "set d0 edge", "reset d0"):
+        done = sh(f"{unprivileged} link {arguments}", check=False)
         assert (done.returncode, done.stdout) == (1, "slbnctl: d0: Operation not permitted\n")
     assert listed(ns) == before
 
@@ -342,9 +344,9 @@ class Monitor:
 
 
 @contextlib.contextmanager
-def monitor(ns: Namespace, words: str) -> Iterator[Monitor]:
+def monitor(ns: Namespace, arguments: str) -> Iterator[Monitor]:
     # ip executes slbnctl in the same process, so signals reach it.
-    command = ["ip", "netns", "exec", ns.name, "slbnctl", *words.split()]
+    command = ["ip", "netns", "exec", ns.name, "slbnctl", *arguments.split()]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -436,8 +438,8 @@ def test_without_the_module() -> None:
     # Namespaces are freed some time after their last user.
     wait_for(lambda: sh("rmmod sch_slbn", check=False).returncode == 0)
     try:
-        for words in ("link list", "-j link show lo", "link set lo edge", "link monitor"):
-            done = sh(f"slbnctl {words}", check=False)
+        for arguments in ("link list", "-j link show lo", "link set lo edge", "link monitor"):
+            done = sh(f"slbnctl {arguments}", check=False)
             assert done.returncode == 1
             assert done.stdout == (
                 "slbnctl: the module sch_slbn is not loaded; to load it: modprobe sch_slbn,"

@@ -117,7 +117,7 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
         wait_for(lambda: listed() == {first: 30 * MEGA, second: 20 * MEGA})
         slbnd.ctl("leave", first)
         wait_for(lambda: listed() == {second: 20 * MEGA})
-        for words, status, says in (
+        for arguments, status, error in (
             (("leave", first), 1, "no such session"),
             (("leave", "xyz"), 2, "must be 1 to 16 hexadecimal digits"),
             (("join", "224.0.0.1"), 1, "must be unicast"),
@@ -126,8 +126,8 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
             (("join", "10.0.2.2", "demand", "0"), 2, "must be 1bit"),
             (("join", "10.0.2.2", "dport", "80"), 1, "need a protocol"),
         ):
-            done = slbnd.ctl(*words, check=False)
-            assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+            done = slbnd.ctl(*arguments, check=False)
+            assert (done.returncode, error in done.stderr) == (status, True), done.stderr
 
 
 def interrupted(process: subprocess.Popen[str]) -> int:
@@ -149,9 +149,9 @@ def wait_for_report(process: subprocess.Popen[str], number: int, rate: int) -> d
 
 def test_hold(net: Chain, tmp_path: Path) -> None:
     """slbnctl prints the rates, and either of session and slbnctl ends with the other."""
-    words = ("session", "join", "10.0.2.2", "demand", "80mbit", "hold")
+    arguments = ("session", "join", "10.0.2.2", "demand", "80mbit", "hold")
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
-        with slbnd.follow(*words) as text, slbnd.follow("-j", *words) as process:
+        with slbnd.follow(*arguments) as text, slbnd.follow("-j", *arguments) as process:
             wait_for(lambda: len(us.list()) == 2)
             first, second = sorted(us.list(), key=lambda session: session.id)
             assert text.stdout
@@ -164,7 +164,7 @@ def test_hold(net: Chain, tmp_path: Path) -> None:
             us.leave(other.id)
             assert wait_for_report(process, other.id, 0)["leaving"]
             assert process.wait(timeout=60) == 0
-        with slbnd.follow(*words) as process:
+        with slbnd.follow(*arguments) as process:
             wait_for(lambda: len(us.list()) == 1)
             assert slbnd.end() == 0
             assert process.wait(timeout=60) in (0, 1)
@@ -224,8 +224,8 @@ def test_top(net: Chain, tmp_path: Path) -> None:
                     f"{few:016x}", *"5Mbit ? demand e0 3 udp 10.0.2.2:7000".split()
                 ]  # fmt: skip
             slbnd.end(signal.SIGKILL)
-            said = process.communicate()[1]
-        assert (process.returncode, "slbnd closed the connection" in said) == (1, True), said
+            error = process.communicate()[1]
+        assert (process.returncode, "slbnd closed the connection" in error) == (1, True), error
 
 
 def test_top_on_a_terminal(net: Chain, tmp_path: Path) -> None:
@@ -314,8 +314,8 @@ def test_session_stalls_without_answers(net: Chain, tmp_path: Path) -> None:
 def test_wrong_key_is_refused(net: Chain, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
-    for link, words in enumerate(("rate 100mbit", "rate 50mbit", "rate 80mbit edge")):
-        net.attach(link, f"{words} key {KEY}")
+    for link, options in enumerate(("rate 100mbit", "rate 50mbit", "rate 80mbit edge")):
+        net.attach(link, f"{options} key {KEY}")
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         us.join("10.0.2.2")
         wait_for(lambda: bool(us.list()[0].flags & libslbn.STALLED), 40)
@@ -385,7 +385,7 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
                 parent.chmod(parent.stat().st_mode | 0o055)
         ours = slbnd.ctl("join", "10.0.2.2").stdout.strip()
 
-        def as_nobody(*words: str) -> subprocess.CompletedProcess[str]:
+        def as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
             drop = ["setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"]
             command: list[str | Path] = [
                 *drop,
@@ -393,7 +393,7 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
                 "--socket",
                 slbnd.socket,
                 "session",
-                *words,
+                *arguments,
             ]
             return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -424,7 +424,7 @@ def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
         (["--pause", "0"], "must be 1us to 1s"),
         (["--pause"], "needs a value"),
@@ -438,10 +438,10 @@ def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path:
         (["--config", "/no/such/file"], "No such file"),
     ],
 )
-def test_invalid_options(options: list[str], says: str) -> None:
+def test_invalid_options(options: list[str], error: str) -> None:
     command = [str(SLBND), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, error in done.stderr) == (2, True), done.stderr
 
 
 #: Header of struct slbn_message, octets of its reason, and of the whole.
@@ -529,7 +529,7 @@ def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
     ):
         client.connect(slbnd.socket)
         client.settimeout(60)
-        for sent, error, says in (
+        for sent, error, reason in (
             (b"?", errno.EPROTONOSUPPORT, "supports protocol 1 only"),
             (message(2, 1, 7), errno.EPROTONOSUPPORT, "supports protocol 1 only"),
             (join[:-1], errno.EPROTO, "malformed request"),
@@ -542,7 +542,7 @@ def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
             answer = client.recv(1000)
             protocol, kind, _, number, _ = HEAD.unpack_from(answer)
             assert (len(answer), protocol, kind, number) == (LENGTH, 1, 7, error), (sent, answer)
-            assert says in answer[-REASON:].decode()
+            assert reason in answer[-REASON:].decode()
         client.send(message(1, 5, 11))
         assert HEAD.unpack_from(client.recv(1000))[:3] == (1, 6, 11)
         wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
@@ -590,9 +590,9 @@ def test_unreachable_destination(net: Chain, tmp_path: Path) -> None:
 
 def test_unknown_device(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with agent(net.nodes[0], tmp_path, "--devices", "nothing") as slbnd, slbnd.connect() as us:
-        said = capfd.readouterr().err
-        assert "devices: nothing: no such device" in said
-        assert "rates are reported, but not enforced" in said
+        log = capfd.readouterr().err
+        assert "devices: nothing: no such device" in log
+        assert "rates are reported, but not enforced" in log
         wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
