@@ -26,9 +26,9 @@ MAY_BREAK = 0.2
 
 @pytest.fixture(scope="module")
 def made() -> str:
-    """What `make figures-quick` said.
+    """The output of `make figures-quick`.
 
-    Into a directory that stays: only what has changed since the last time is run again.
+    Its directory is kept: only runs whose sources changed are repeated.
     """
     command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
     done = subprocess.run(

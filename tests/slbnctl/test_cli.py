@@ -48,8 +48,8 @@ def built() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def slbnctl(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return run(SLBNCTL, *words, stdin=stdin)
+def slbnctl(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return run(SLBNCTL, *arguments, stdin=stdin)
 
 
 def was_sent(done: subprocess.CompletedProcess[str]) -> bool:
@@ -87,7 +87,7 @@ def test_missing_libraries_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         f"link show {DEVICE}",
         f"link reset {DEVICE}",
@@ -102,8 +102,8 @@ def test_missing_libraries_are_reported() -> None:
         f"link set {DEVICE} key {KEY}",
     ],
 )
-def test_valid_requests(words: str) -> None:
-    assert was_sent(slbnctl(*words.split()))
+def test_valid_requests(arguments: str) -> None:
+    assert was_sent(slbnctl(*arguments.split()))
 
 
 RANGES = {
@@ -125,23 +125,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    ("word", "value"), [(word, value) for word, values in REFUSED.items() for value in values]
+    ("option", "value"), [(option, value) for option, values in REFUSED.items() for value in values]
 )
-def test_invalid_values(word: str, value: str) -> None:
-    done = slbnctl("link", "set", DEVICE, word, value)
+def test_invalid_values(option: str, value: str) -> None:
+    done = slbnctl("link", "set", DEVICE, option, value)
     assert not was_sent(done)
-    assert done.stderr == f'slbnctl: {word} "{value}": must be {RANGES[word]}\n'
+    assert done.stderr == f'slbnctl: {option} "{value}": must be {RANGES[option]}\n'
 
 
-@pytest.mark.parametrize("word", RANGES)
-def test_missing_value(word: str) -> None:
-    done = slbnctl("link", "set", DEVICE, "edge", word)
+@pytest.mark.parametrize("option", RANGES)
+def test_missing_value(option: str) -> None:
+    done = slbnctl("link", "set", DEVICE, "edge", option)
     assert not was_sent(done)
-    assert done.stderr == f'slbnctl: "{word}" needs a value: {RANGES[word]}\n'
+    assert done.stderr == f'slbnctl: "{option}" needs a value: {RANGES[option]}\n'
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("arguments", "error"),
     [
         ("rate auto rate auto", '"rate" is given twice'),
         ("memory 5 memory 1s", '"memory" is given twice'),
@@ -152,14 +152,14 @@ def test_missing_value(word: str) -> None:
         ("help", 'set has no option "help"; see --help'),
     ],
 )
-def test_contradicting_options(words: str, error: str) -> None:
-    done = slbnctl("link", "set", DEVICE, *words.split())
+def test_contradicting_options(arguments: str, error: str) -> None:
+    done = slbnctl("link", "set", DEVICE, *arguments.split())
     assert not was_sent(done)
     assert done.stderr == f"slbnctl: {error}\n"
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         "nonsense",
         "--nonsense",
@@ -176,8 +176,8 @@ def test_contradicting_options(words: str, error: str) -> None:
         f"link show {DEVICE} --json",
     ],
 )
-def test_invalid_commands(words: str) -> None:
-    assert not was_sent(slbnctl(*words.split()))
+def test_invalid_commands(arguments: str) -> None:
+    assert not was_sent(slbnctl(*arguments.split()))
 
 
 def test_device_name_too_long() -> None:
@@ -189,7 +189,7 @@ def test_device_name_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         "session list",
         "session watch",
@@ -203,14 +203,14 @@ def test_device_name_too_long() -> None:
         "top by use interval 100ms count 3",
     ],
 )
-def test_valid_session_requests(words: str) -> None:
-    done = slbnctl("--socket", "/nonexistent", *words.split())
+def test_valid_session_requests(arguments: str) -> None:
+    done = slbnctl("--socket", "/nonexistent", *arguments.split())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "slbnctl: cannot connect to slbnd: No such file or directory\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("arguments", "error"),
     [
         ("session list all", "takes no argument"),
         ("session watch x", "must be 1 to 16 hexadecimal digits"),
@@ -232,10 +232,10 @@ def test_valid_session_requests(words: str) -> None:
         ("top by name", "must be rate or use"),
     ],
 )
-def test_invalid_session_requests(words: str, says: str) -> None:
-    done = slbnctl("--socket", "/nonexistent", *words.split())
+def test_invalid_session_requests(arguments: str, error: str) -> None:
+    done = slbnctl("--socket", "/nonexistent", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("slbnctl: ") and says in done.stderr
+    assert done.stderr.startswith("slbnctl: ") and error in done.stderr
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -264,12 +264,12 @@ def test_invalid_key_is_not_printed(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("nothing", "No such file or directory"), ("", "Is a directory")]
+    ("name", "error"), [("nothing", "No such file or directory"), ("", "Is a directory")]
 )
-def test_key_file_cannot_be_read(name: str, says: str, tmp_path: Path) -> None:
+def test_key_file_cannot_be_read(name: str, error: str, tmp_path: Path) -> None:
     done = slbnctl("link", "set", DEVICE, "key", f"@{tmp_path / name}")
     assert not was_sent(done)
-    assert done.stderr == f"slbnctl: key: {tmp_path / name}: {says}\n"
+    assert done.stderr == f"slbnctl: key: {tmp_path / name}: {error}\n"
 
 
 # --- help ----------------------------------------------------------------------------------------
@@ -284,28 +284,28 @@ HELPED = [
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-@pytest.mark.parametrize("words", HELPED)
-def test_help(words: str, option: str) -> None:
-    done = slbnctl(*words.split(), option)
+@pytest.mark.parametrize("arguments", HELPED)
+def test_help(arguments: str, option: str) -> None:
+    done = slbnctl(*arguments.split(), option)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: slbnctl [OPTION]... ")
     assert max(len(line) for line in done.stdout.splitlines()) < 80
-    last = words.split()[-1:]
-    assert all(word in done.stdout.splitlines()[0] for word in last)
+    last = arguments.split()[-1:]
+    assert all(option in done.stdout.splitlines()[0] for option in last)
 
 
-@pytest.mark.parametrize("words", ["", "link", "session", "--json"])
-def test_missing_command_prints_help(words: str) -> None:
-    done = slbnctl(*words.split())
-    helped = slbnctl(*words.split(), "--help")
+@pytest.mark.parametrize("arguments", ["", "link", "session", "--json"])
+def test_missing_command_prints_help(arguments: str) -> None:
+    done = slbnctl(*arguments.split())
+    helped = slbnctl(*arguments.split(), "--help")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", helped.stdout)
 
 
 def test_help_has_all_options() -> None:
     text = slbnctl("link", "set", "--help").stdout
-    for word in (*RANGES, "edge", "no-edge"):
-        assert f"[ {word} " in text or f"| {word} " in text, word
-        assert word == "no-edge" or re.search(rf"^  {word} ", text, re.MULTILINE), word
+    for option in (*RANGES, "edge", "no-edge"):
+        assert f"[ {option} " in text or f"| {option} " in text, option
+        assert option == "no-edge" or re.search(rf"^  {option} ", text, re.MULTILINE), option
     for branch, commands in ("link", COMMANDS), ("session", SESSION_COMMANDS):
         listed = slbnctl(branch, "--help").stdout
         assert all(re.search(rf"^  {command} ", listed, re.MULTILINE) for command in commands)
@@ -360,14 +360,14 @@ def test_slbnctl_manual_is_complete() -> None:
     text = rendered()
     for command in COMMANDS:
         assert re.search(rf"^ +link {command}\b", text, re.MULTILINE), command
-    for words in HELPED:
-        assert re.search(rf"^ +{words}", text, re.MULTILINE), words
-    for word, takes in RANGES.items():
-        assert re.search(rf"^ +{word} ", text, re.MULTILINE), word
+    for arguments in HELPED:
+        assert re.search(rf"^ +{arguments}", text, re.MULTILINE), arguments
+    for option, takes in RANGES.items():
+        assert re.search(rf"^ +{option} ", text, re.MULTILINE), option
         for bound in re.findall(r"[0-9.]+(?:\w+|%)", takes):
-            assert bound in text, (word, bound)
-    for word in ("edge", "no-edge", "-j", "--json", "-h", "--help", "-V", "--version"):
-        assert re.search(rf"(?<!\S){word}\b", text), word
+            assert bound in text, (option, bound)
+    for option in ("edge", "no-edge", "-j", "--json", "-h", "--help", "-V", "--version"):
+        assert re.search(rf"(?<!\S){option}\b", text), option
 
 
 # --- messages ------------------------------------------------------------------------------------

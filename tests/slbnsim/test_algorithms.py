@@ -198,9 +198,9 @@ ALL_BUT_ONE = ("0,,,", "15,60,,", "30,60,,", "45,60,,")
 def test_rcp_follows_its_equation(tmp_path: Path, rtt: float) -> None:
     """Dukkipati and others, IWQoS 2005: the equation for R(t).
 
-    N sessions of the same round-trip have C / N each, and nothing waits.  When all but one leave,
-    R' = alpha / d (C - R) R / C, which is solved by the logistic curve.  That is told a round-trip
-    later, or nearly.
+    N sessions with the same round-trip time get C / N each, and the queue is empty.  When all but
+    one leave, R' = alpha / d (C - R) R / C, whose solution is the logistic curve.  The source is
+    notified of R about one round-trip later.
     """
     net = Bottleneck(tmp_path, rtt, *ALL_BUT_ONE)
     assert net.shares("rcp", 59.9) == pytest.approx([0.25] * 4, rel=0.005)
@@ -254,9 +254,9 @@ def test_piqi_rcp_ignores_queues_and_does_not_overshoot(tmp_path: Path, rtt: flo
 def test_xcp_converges_as_sources_join(tmp_path: Path) -> None:
     """Katabi, Handley, Rohrs, SIGCOMM 2002, figure 10: "Convergence Dynamics".
 
-    Five sources come to a link of 45 Mbit/s, one in two seconds, with round-trips of 40 ms.  Shares
-    become even whenever one comes, for a tenth of the traffic is shuffled in each round-trip; the
-    utilization hardly suffers, and the queue takes what is new and drains afterwards.
+    Five sources join a link of 45 Mbit/s, 2 s apart, with round-trips of 40 ms.  After each join
+    the shares become equal, since a tenth of the traffic is shuffled in each round-trip; the
+    utilization hardly drops, and the queue absorbs the new traffic and drains afterwards.
     """
     rtt, apart = 0.04, 2.0
     calls = [f"{apart * n:.1f},,," for n in range(5)]
@@ -279,9 +279,10 @@ def test_xcp_converges_as_sources_join(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rtt", [0.02, 0.1])
 def test_erica_utilization_and_target_delay(tmp_path: Path, rtt: float) -> None:
-    """Kalyanaraman and others, ToN 8(1), 2000, ERICA+: all of the link, and a target delay T0.
+    """Kalyanaraman and others, ToN 8(1), 2000, ERICA+: full utilization, and a target delay T0.
 
-    At first the target is b = 1.05 of the link.  When T0, 30 ms here, waits, it is the link.
+    With an empty queue the target rate is b = 1.05 of the capacity; with a queueing delay of T0
+    (30 ms here) it is the capacity.
     """
     net = Bottleneck(tmp_path, rtt, "0,,,")
     assert net.shares("erica", 1.5 * rtt)[0] == pytest.approx(1.05, rel=0.001)
@@ -290,9 +291,9 @@ def test_erica_utilization_and_target_delay(tmp_path: Path, rtt: float) -> None:
 
 
 def test_erica_fair_share(tmp_path: Path) -> None:
-    """ToN 8(1), 2000: nobody gets less than the fair share; a new source has it in a round-trip.
+    """ToN 8(1), 2000: each source gets the fair share, a new one within a round-trip.
 
-    A queue and so a target below the link are there at times, hence not all of it.
+    At times there is a queue and so a target rate below the capacity, hence the tolerance.
     """
     rtt = 0.1
     net = Bottleneck(tmp_path, rtt, *(f"{5 * n},,," for n in range(4)))
@@ -304,10 +305,10 @@ def test_erica_fair_share(tmp_path: Path) -> None:
 
 
 def test_erica_redistributes_unused_shares(tmp_path: Path) -> None:
-    """ToN 8(1), 2000, the rule for VCShare: who is restricted elsewhere leaves the rest to others.
+    """ToN 8(1), 2000, the rule for VCShare: others get what a source restricted elsewhere leaves.
 
-    With a fair share alone (50 Mbit/s) the link would stay half empty.  That share is no whole
-    number of bit/s here, and a source's rate is.
+    With the fair share alone (50 Mbit/s) the link would stay underused.  The fair share is not a
+    whole number of bit/s here, but a source's rate is.
     """
     links = [link("a", "m", 1e8, 0), link("m", "z", 1e8 + 1, 0.05), link("b", "n", 2e7, 0.02)]
     links += [link("n", "m", 1e8, 0.01)]

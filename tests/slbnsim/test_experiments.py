@@ -16,15 +16,15 @@ from tests.slbnsim.simtools import PROGRAM, SECONDS, slbnsim
 SMALL = ("--percent", "4", "--quiet")
 
 
-def run_experiment(*words: str) -> dict[str, Any]:
-    done = slbnsim("experiment", *words, "--json")
+def run_experiment(*arguments: str) -> dict[str, Any]:
+    done = slbnsim("experiment", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("experiment", "needs the name of an experiment"),
         ("experiment 3c", "no experiment '3c'"),
@@ -42,8 +42,8 @@ def run_experiment(*words: str) -> dict[str, Any]:
         ("maxmin --topology x --sessions y --loss 3", "--loss is not an option of maxmin"),
     ],
 )
-def test_invalid_arguments(words: str, message: str) -> None:
-    done = slbnsim(*words.split())
+def test_invalid_arguments(arguments: str, message: str) -> None:
+    done = slbnsim(*arguments.split())
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stdout == ""
@@ -88,13 +88,13 @@ def test_network_size() -> None:
 @pytest.mark.parametrize("algorithm", ["slbn", "sperc"])
 def test_leaf_spine_networks_settle(where: str, algorithm: str) -> None:
     """Links of 1 to 2 us and 5 to 10 ms: rates settle after joins and after churn."""
-    words = [where, "--algorithm", algorithm, "--quiet", "--data", "fluid", "--count", "256"]
+    arguments = [where, "--algorithm", algorithm, "--quiet", "--data", "fluid", "--count", "256"]
     if where == "lan":
-        words += ["--pause", "10us", "--every", "1ms"]
-        words += ["--round", "1ms"] if algorithm == "sperc" else []
+        arguments += ["--pause", "10us", "--every", "1ms"]
+        arguments += ["--round", "1ms"] if algorithm == "sperc" else []
     else:
-        words += ["--every", "400ms"]
-    found = run_experiment(*words)
+        arguments += ["--every", "400ms"]
+    found = run_experiment(*arguments)
     before = [one for one in found["series"] if one["time"] < found["series"][-1]["time"] / 2]
     for one in (before[-1], found["series"][-1]):
         assert one["sessions"] == 256
@@ -108,15 +108,15 @@ def test_leaf_spine_networks_settle(where: str, algorithm: str) -> None:
 
 
 def test_count_option() -> None:
-    words = ("1a", "--quiet", "--until", "1s", "--every", "1s")
-    found = run_experiment(*words, "--count", "100")
+    arguments = ("1a", "--quiet", "--until", "1s", "--every", "1s")
+    found = run_experiment(*arguments, "--count", "100")
     assert found["sessions"] == 120
     assert found["series"][0]["sessions"] == 100
     assert found["configuration"]["count"] == 100
     # A hundredth of those of the paper.
     assert (
-        run_experiment(*words, "--count", "500")["series"]
-        == run_experiment(*words, "--percent", "1")["series"]
+        run_experiment(*arguments, "--count", "500")["series"]
+        == run_experiment(*arguments, "--percent", "1")["series"]
     )
 
 
@@ -130,8 +130,8 @@ def test_longest_queue_matches_longest_wait() -> None:
 
 
 def test_seed_is_reproducible() -> None:
-    words = ("1a", *SMALL, "--until", "300ms", "--every", "50ms")
-    runs = [run_experiment(*words, "--seed", seed) for seed in "112"]
+    arguments = ("1a", *SMALL, "--until", "300ms", "--every", "50ms")
+    runs = [run_experiment(*arguments, "--seed", seed) for seed in "112"]
     for run in runs:
         assert run.pop("simulated_in_seconds") >= 0
     assert runs[0] == runs[1]

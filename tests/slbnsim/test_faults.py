@@ -45,7 +45,7 @@ def error(answer: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("--loss 101", "--loss '101': must be 0 to 100 percent"),
         ("--loss -1", "--loss '-1'"),
@@ -63,11 +63,11 @@ def error(answer: dict[str, Any]) -> float:
         ("--count 5", "--count is not an option of run"),
     ],
 )
-def test_invalid_arguments(tmp_path: Path, words: str, message: str) -> None:
-    done = Case(tmp_path, LINE, "s,a,d,0,,,").run("run", *words.split())
+def test_invalid_arguments(tmp_path: Path, arguments: str, message: str) -> None:
+    done = Case(tmp_path, LINE, "s,a,d,0,,,").run("run", *arguments.split())
     assert done.returncode == 2 and message in done.stderr and not done.stdout
-    if not words.startswith("--count"):
-        done = Case(tmp_path, LINE, "s,a,d,0,,,").run("maxmin", *words.split())
+    if not arguments.startswith("--count"):
+        done = Case(tmp_path, LINE, "s,a,d,0,,,").run("maxmin", *arguments.split())
         assert done.returncode == 2 and not done.stdout
 
 
@@ -94,9 +94,9 @@ def test_packet_counts_add_up(tmp_path: Path, algorithm: str) -> None:
     topology = {"nodes": ["a", "b"], "links": [link("a", "b", 1e9, 0.005)]}
     rows = [f"s{n},a,b,{n * 0.01},{2 + n * 0.01},," for n in range(20)]
     case = Case(tmp_path, topology, *rows)
-    words = ("run", "--algorithm", algorithm, "--until", "9")
+    arguments = ("run", "--algorithm", algorithm, "--until", "9")
     for loss in ("0", "2"):
-        found = case.answer(*words, "--loss", loss)
+        found = case.answer(*arguments, "--loss", loss)
         packets = found["packets"]
         assert packets["sent"] == packets["answered"] + packets["lost"]
         assert packets["under_way"] == 0
@@ -115,8 +115,8 @@ def test_packet_counts_add_up(tmp_path: Path, algorithm: str) -> None:
             # The standard deviation is the square root of the expectation.
             expected = 0.02 * found["control_packets"]
             assert abs(packets["lost"] - expected) < 4 * expected**0.5
-            assert case.answer(*words, "--loss", loss) == found
-            assert case.answer(*words, "--loss", loss, "--seed", "2") != found
+            assert case.answer(*arguments, "--loss", loss) == found
+            assert case.answer(*arguments, "--loss", loss, "--seed", "2") != found
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -124,10 +124,10 @@ def test_memory_makes_retransmissions_idempotent(tmp_path: Path, seed: int) -> N
     """Rates are exact despite losses with the memory; without it, or as printed, they are not."""
     topology, rows = random_network(random.Random(seed), sessions=60)
     case = Case(tmp_path, topology, *rows)
-    words = ("run", "--until", "6", "--control", "0", "--loss", "2")
-    assert error(case.answer(*words)) < 0.001
+    arguments = ("run", "--until", "6", "--control", "0", "--loss", "2")
+    assert error(case.answer(*arguments)) < 0.001
     others = [
-        error(case.answer(*words, *more))
+        error(case.answer(*arguments, *more))
         for more in (("--memory", "0"), ("--algorithm", "slbn-paper"))
     ]
     assert max(others) > 0.01
@@ -174,9 +174,9 @@ MOVING = ("s,a,d,0,,,", "t,b,c,0,0.5,,", "u,a,b,0,,,", "v,c,d,0,,,", "w,d,b,2,,,
 @pytest.mark.parametrize("algorithm", ["slbn", "bfyz", "sperc"])
 def test_sessions_are_rerouted(tmp_path: Path, algorithm: str) -> None:
     case = Case(tmp_path, AROUND, *MOVING)
-    words = ("run", "--algorithm", algorithm)
-    assert rates(case.answer(*words, "--until", "1"))["s"] == 10**8
-    cut = (*words, "--cut", "b>c@1s", "--until")
+    arguments = ("run", "--algorithm", algorithm)
+    assert rates(case.answer(*arguments, "--until", "1"))["s"] == 10**8
+    cut = (*arguments, "--cut", "b>c@1s", "--until")
     for silent in ((), ("--silent",)):
         found = case.answer(*cut, "8", *silent)
         # w, which joined later, takes the other path upstream.
@@ -192,34 +192,34 @@ def test_sessions_are_rerouted(tmp_path: Path, algorithm: str) -> None:
 
 
 def test_silent_reroute_without_leave(tmp_path: Path) -> None:
-    """What has moved is counted twice where both paths run, for two epochs; as printed, for ever.
+    """A link on both paths counts a rerouted session twice for two epochs, slbn-paper for ever.
 
-    But not by a link that remembers it.
+    With the memory, the link counts it once.
     """
     rows = ("s,a,d,0,,,", "t,b,d,0,,5e7,")
     links = [*AROUND["links"][:2], link("c", "d", 6e7, 0.001), *AROUND["links"][3:]]
     topology = {**AROUND, "links": links}
-    # Both paths end with c > d, which is another hop then, of which packets have no tag.
+    # Both paths end with c > d, but as another hop, for which packets have no tag.
     case = Case(tmp_path, topology, *rows)
-    words = ("run", "--cut", "b>c@1s", "--silent", "--until")
+    arguments = ("run", "--cut", "b>c@1s", "--silent", "--until")
     assert set(case.answer("run", "--until", "0.9")["sessions"][0].values()) >= {3 * 10**7}
     moved = ("s'", "t'")
-    remembered = case.answer(*words, "1.5")
+    remembered = case.answer(*arguments, "1.5")
     assert {rates(remembered)[name] for name in moved} == {20_000_000}
-    soon, healed = (case.answer(*words, until, "--memory", "0") for until in ("1.5", "5"))
+    soon, healed = (case.answer(*arguments, until, "--memory", "0") for until in ("1.5", "5"))
     # 60 Mbit/s for four.
     assert {rates(soon)[name] for name in moved} == {15_000_000}
     assert {rates(healed)[name] for name in moved} == {20_000_000}
     assert rates(healed) == exact(healed)
-    paper = case.answer(*words, "20", "--algorithm", "slbn-paper")
+    paper = case.answer(*arguments, "20", "--algorithm", "slbn-paper")
     assert {rates(paper)[name] for name in moved} == {15_000_000}
 
 
 def test_leaves_lost_on_the_failed_link(tmp_path: Path) -> None:
     """Long pauses: the failed link loses a Leave and its ten retransmissions."""
     case = Case(tmp_path, AROUND, "s,a,d,0,,,")
-    words = ("run", "--cut", "b>c@1s", "--pause", "2s", "--control", "0", "--until", "1.9")
-    found = case.answer(*words)
+    arguments = ("run", "--cut", "b>c@1s", "--pause", "2s", "--control", "0", "--until", "1.9")
+    found = case.answer(*arguments)
     sent = {(one["from"], one["to"]): one["control_bytes"] for one in found["links"]}
     # A cycle, Leaves (after 18 ms, but at least 20), and the cycle of the new session.
     assert found["packets"] == {
@@ -255,8 +255,8 @@ def test_link_without_alternative_path(tmp_path: Path) -> None:
     "trouble", ["--loss 1", "--dead 10@1.5s", "--cut busiest@1.5s", "--cut busiest@1.5s --silent"]
 )
 def test_experiments_recover(trouble: str) -> None:
-    words = "experiment 1a --percent 2 --quiet --json --until 7s --every 100ms"
-    done = slbnsim(*words.split(), *trouble.split())
+    arguments = "experiment 1a --percent 2 --quiet --json --until 7s --every 100ms"
+    done = slbnsim(*arguments.split(), *trouble.split())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     after = [one["off_by_1_percent"] for one in found["series"] if one["time"] > 1.5]

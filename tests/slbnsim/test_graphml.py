@@ -45,10 +45,10 @@ def node(
     return f'    <node id="{number}">\n{data(**values)}    </node>\n'
 
 
-def edge(a: int, b: int, speed: str = "", words: str = "") -> str:
+def edge(a: int, b: int, speed: str = "", attributes: str = "") -> str:
     values: dict[str, object] = {"d6": speed} if speed else {}
     inner = data(**values, d7="&lt;fibre&gt;")
-    return f'    <edge source="{a}" target="{b}"{words}>\n{inner}    </edge>\n'
+    return f'    <edge source="{a}" target="{b}"{attributes}>\n{inner}    </edge>\n'
 
 
 def graph(*parts: str, way: str = "undirected") -> str:
@@ -93,14 +93,14 @@ def refused(directory: Path, text: str | bytes, *options: str) -> str:
 
 
 def line_of(text: str, what: str, nth: int = 0) -> int:
-    """In which line the nth of these stands."""
+    """The number of the line with the nth occurrence of WHAT, from 0."""
     lines = [number for number, line in enumerate(text.splitlines(), 1) if what in line]
     return lines[nth]
 
 
 def test_cities(tmp_path: Path) -> None:
-    found, said = read(tmp_path, SOUND)
-    assert said == ""
+    found, warnings = read(tmp_path, SOUND)
+    assert warnings == ""
     assert found["nodes"] == ["Berlin", "Madrid", "Oslo"]
     wanted = [(BERLIN, MADRID, 10**10), (MADRID, OSLO, 2.5e9), (BERLIN, OSLO, 622_080_000)]
     for one, (a, b, rate) in zip(found["links"], wanted, strict=True):
@@ -140,12 +140,12 @@ def test_slbnsim_refuses_graphml(tmp_path: Path) -> None:
 def test_missing_values_need_an_option(tmp_path: Path) -> None:
     text = graph(*CITIES, node(3, "Rome"), edge(0, 1), edge(2, 3, "1e9"))
     where = line_of(text, "<edge")
-    said = refused(tmp_path, text)
-    assert said.startswith(f"{where}: the link from 'Berlin' to 'Madrid' has no speed")
-    assert "needs --link-rate" in said
-    said = refused(tmp_path, text, "--link-rate", "2.5gbit")
-    assert said.startswith(f"{line_of(text, '<edge', 1)}: the link from 'Oslo' to 'Rome'")
-    assert "'Rome' has no coordinates" in said and "needs --link-delay" in said
+    error = refused(tmp_path, text)
+    assert error.startswith(f"{where}: the link from 'Berlin' to 'Madrid' has no speed")
+    assert "needs --link-rate" in error
+    error = refused(tmp_path, text, "--link-rate", "2.5gbit")
+    assert error.startswith(f"{line_of(text, '<edge', 1)}: the link from 'Oslo' to 'Rome'")
+    assert "'Rome' has no coordinates" in error and "needs --link-delay" in error
     found, _ = read(tmp_path, text, "--link-rate", "2.5gbit", "--link-delay", "3ms")
     assert [one["rate"] for one in found["links"]] == [2.5e9, 1e9]
     assert [one["delay"] for one in found["links"]] == [delay_us(BERLIN, MADRID) / 1e6, 0.003]
@@ -154,11 +154,11 @@ def test_missing_values_need_an_option(tmp_path: Path) -> None:
 def test_nodes_of_other_networks(tmp_path: Path) -> None:
     text = graph(*CITIES, node(3, "Customer", inside=0), edge(0, 1, "1e9"), edge(2, 3, "1e6"))
     assert "needs --link-delay, or --inside" in refused(tmp_path, text)
-    found, said = read(tmp_path, text, "--link-delay", "1ms")
-    assert said == ""
+    found, warnings = read(tmp_path, text, "--link-delay", "1ms")
+    assert warnings == ""
     assert found["nodes"][3] == "Customer" and len(found["links"]) == 2
-    found, said = read(tmp_path, text, "--inside")
-    assert "1 nodes of other networks dropped" in said
+    found, warnings = read(tmp_path, text, "--inside")
+    assert "1 nodes of other networks dropped" in warnings
     assert found["nodes"] == ["Berlin", "Madrid", "Oslo"] and len(found["links"]) == 1
     assert read(tmp_path, text, "--inside", "--quiet")[1] == ""
 
@@ -180,8 +180,8 @@ def test_names(tmp_path: Path) -> None:
 
 def test_parallel_links_are_merged(tmp_path: Path) -> None:
     text = graph(*CITIES, edge(0, 1, "1e9"), edge(1, 0, "2e9"), edge(0, 1, "4e9"), edge(1, 2, "1"))
-    found, said = read(tmp_path, text)
-    assert "2 parallel links merged" in said
+    found, warnings = read(tmp_path, text)
+    assert "2 parallel links merged" in warnings
     assert [one["rate"] for one in found["links"]] == [7e9, 1]
     assert all(one["duplex"] for one in found["links"])
     too_much = graph(*CITIES, edge(0, 1, "6e11"), edge(0, 1, "6e11"))
@@ -191,8 +191,8 @@ def test_parallel_links_are_merged(tmp_path: Path) -> None:
 def test_self_loops_and_isolated_nodes(tmp_path: Path) -> None:
     """Self-loops are dropped, nodes without links kept; slbnsim refuses sessions from there."""
     text = graph(*CITIES, edge(0, 0, "1e9"), edge(0, 1, "1e9"))
-    found, said = read(tmp_path, text)
-    assert "1 self-loops dropped" in said
+    found, warnings = read(tmp_path, text)
+    assert "1 self-loops dropped" in warnings
     assert len(found["links"]) == 1 and "Oslo" in found["nodes"]
     sessions, net = tmp_path / "sessions.csv", tmp_path / "net.json"
     net.write_text(json.dumps(found))
@@ -208,8 +208,8 @@ def test_directed(tmp_path: Path) -> None:
         *(edge(0, 1, "1e9"), edge(1, 0, "2e9"), edge(1, 2, "3e9", ' directed="false"')),
         way="directed",
     )
-    found, said = read(tmp_path, text)
-    assert said == ""
+    found, warnings = read(tmp_path, text)
+    assert warnings == ""
     links = [(one["from"], one["rate"], one.get("duplex", False)) for one in found["links"]]
     assert links == [("Berlin", 1e9, False), ("Madrid", 2e9, False), ("Madrid", 3e9, True)]
 
@@ -270,30 +270,30 @@ def test_other_elements_are_ignored(tmp_path: Path) -> None:
 )
 def test_invalid_files(tmp_path: Path, old: str, new: str, where: str, message: str) -> None:
     assert old in SOUND
-    said = refused(tmp_path, SOUND.replace(old, new, 1))
-    assert said.startswith(f"{line_of(SOUND, where)}: {message}"), said
+    error = refused(tmp_path, SOUND.replace(old, new, 1))
+    assert error.startswith(f"{line_of(SOUND, where)}: {message}"), error
 
 
 def test_invalid_encoding(tmp_path: Path) -> None:
     where = line_of(SOUND, "Oslo")
-    said = refused(tmp_path, SOUND.encode().replace(b"Oslo", b"Os\xfflo"))
-    assert said == f"{where}: not well-formed (invalid token)"
+    error = refused(tmp_path, SOUND.encode().replace(b"Oslo", b"Os\xfflo"))
+    assert error == f"{where}: not well-formed (invalid token)"
     # A name with an escape sequence would act on a terminal.
     assert "not well-formed" in refused(tmp_path, SOUND.replace("Oslo", "Os\x1b[2Jlo"))
 
 
 def test_entities_are_refused(tmp_path: Path) -> None:
     laughs = '<!DOCTYPE graphml [<!ENTITY a "ha"><!ENTITY b "&a;&a;">]>'
-    said = refused(tmp_path, SOUND.replace("?><graphml", f"?>\n{laughs}\n<graphml"))
-    assert said == "2: entities ('a') are not supported"
+    error = refused(tmp_path, SOUND.replace("?><graphml", f"?>\n{laughs}\n<graphml"))
+    assert error == "2: entities ('a') are not supported"
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.5, 0.9, 0.999])
 def test_truncated_file(tmp_path: Path, part: float) -> None:
     text = SOUND[: int(part * (len(SOUND) - 12))]
-    said = refused(tmp_path, text)
-    assert said.startswith(f"{text.count(chr(10)) + 1}: "), said
-    assert "no element found" in said or "unclosed token" in said
+    error = refused(tmp_path, text)
+    assert error.startswith(f"{text.count(chr(10)) + 1}: "), error
+    assert "no element found" in error or "unclosed token" in error
 
 
 def test_without_a_graph(tmp_path: Path) -> None:

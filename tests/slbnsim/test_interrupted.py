@@ -21,8 +21,8 @@ LONG = ("--until", "86400s", "--pause", "0", "--control", "0")
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     net, sessions = str(tmp_path / "net.json"), str(tmp_path / "sessions.csv")
-    words = ("topology", "parking-lot", "--nodes", "5", "--rate", "1gbit")
-    assert slbnsim(*words, "--out", net, "--sessions-out", sessions).returncode == 0
+    arguments = ("topology", "parking-lot", "--nodes", "5", "--rate", "1gbit")
+    assert slbnsim(*arguments, "--out", net, "--sessions-out", sessions).returncode == 0
     return ["--topology", net, "--sessions", sessions]
 
 
@@ -75,12 +75,12 @@ def test_progress_on_a_terminal_stays_in_a_line(files: list[str]) -> None:
         [str(PROGRAM), "run", *files, *LONG], stdout=subprocess.PIPE, stderr=its
     ) as process:
         os.close(its)
-        said = b""
-        while said.count(b"\r") < 2:
-            said += os.read(ours, 1000)
+        shown = b""
+        while shown.count(b"\r") < 2:
+            shown += os.read(ours, 1000)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=SECONDS)
-    assert b"million events" in said and b"\n" not in said
+    assert b"million events" in shown and b"\n" not in shown
     os.close(ours)
 
 
@@ -96,5 +96,5 @@ def test_short_and_quiet_runs_report_nothing(files: list[str]) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             process.communicate(timeout=4)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=SECONDS)
-    assert said == ""
+        _, error = process.communicate(timeout=SECONDS)
+    assert error == ""

@@ -22,10 +22,10 @@ TELLING = {
 }
 
 
-def options(*words: str) -> set[str]:
+def options(*arguments: str) -> set[str]:
     """The options in its --help."""
-    done = slbnsim(*words, "--help")
-    assert (done.returncode, done.stderr) == (0, ""), words
+    done = slbnsim(*arguments, "--help")
+    assert (done.returncode, done.stderr) == (0, ""), arguments
     # Without the summary of all commands.
     _, _, own = done.stdout.partition("\n\n")
     return set(re.findall(r"--[a-z-]+", own)) - {"--help"}
@@ -72,8 +72,8 @@ def test_page_documents_every_option() -> None:
     for option in everything | {"--help", "--version"}:
         assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), option
     # And no other options.
-    told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--help", "--version"}
-    assert told <= everything
+    documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - {"--help", "--version"}
+    assert documented <= everything
 
 
 def test_page_is_well_formed() -> None:
@@ -93,6 +93,6 @@ def test_lists(command: str) -> None:
     assert [line.split(maxsplit=1) for line in lines] == [
         [one["name"], one["about"]] for one in found
     ]
-    for words in ([command, "more"], [command, "--json", "more"]):
-        done = slbnsim(*words)
+    for arguments in ([command, "more"], [command, "--json", "more"]):
+        done = slbnsim(*arguments)
         assert done.returncode == 2 and "unexpected argument 'more'" in done.stderr

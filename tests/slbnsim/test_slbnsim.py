@@ -75,7 +75,7 @@ class Case:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("", "needs a command"),
         ("jump", "no command 'jump'"),
@@ -95,8 +95,8 @@ class Case:
         ("run --topology /nowhere --sessions y", "/nowhere: No such file"),
     ],
 )
-def test_invalid_arguments(words: str, message: str) -> None:
-    done = slbnsim(*words.split())
+def test_invalid_arguments(arguments: str, message: str) -> None:
+    done = slbnsim(*arguments.split())
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.startswith("slbnsim: ")
@@ -104,8 +104,8 @@ def test_invalid_arguments(words: str, message: str) -> None:
 
 
 def test_help_and_algorithms() -> None:
-    for words in (["--help"], ["run", "--help"]):
-        done = slbnsim(*words)
+    for arguments in (["--help"], ["run", "--help"]):
+        done = slbnsim(*arguments)
         assert done.returncode == 0
         assert "--algorithm NAME" in done.stdout
     assert [line.split()[0] for line in slbnsim("algorithms").stdout.splitlines()] == [*ALGORITHMS]
@@ -141,13 +141,13 @@ def test_help_and_algorithms() -> None:
     ],
 )
 def test_invalid_topologies(tmp_path: Path, text: str, where: int, message: str) -> None:
-    said = Case(tmp_path, text).refused()
-    assert f"net.json:{where}: " in said
-    assert message in said
+    error = Case(tmp_path, text).refused()
+    assert f"net.json:{where}: " in error
+    assert message in error
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("members", "message"),
     [
         ('"from": "a", "to": "b", "rate": 1', 'the link has no "delay"'),
         ('"from": "a", "to": "x", "rate": 1, "delay": 0', "no node 'x'"),
@@ -168,12 +168,12 @@ def test_invalid_topologies(tmp_path: Path, text: str, where: int, message: str)
         ('"from": "a", "length": 2', "unknown key 'length'"),
     ],
 )
-def test_invalid_links(tmp_path: Path, words: str, message: str) -> None:
+def test_invalid_links(tmp_path: Path, members: str, message: str) -> None:
     good = json.dumps(link("b", "c", 1e6, 0))
-    text = f'{{"links": [\n{good},\n{{{words}}}\n],\n"nodes": ["a", "b", "c"]}}'
-    said = Case(tmp_path, text).refused()
-    assert "net.json:3: " in said
-    assert message in said
+    text = f'{{"links": [\n{good},\n{{{members}}}\n],\n"nodes": ["a", "b", "c"]}}'
+    error = Case(tmp_path, text).refused()
+    assert "net.json:3: " in error
+    assert message in error
 
 
 def test_duplicate_link(tmp_path: Path) -> None:
@@ -206,18 +206,18 @@ def test_duplicate_link(tmp_path: Path) -> None:
 def test_malformed_topologies(tmp_path: Path, octets: bytes, where: int, message: str) -> None:
     case = Case(tmp_path, LINE)
     case.topology.write_bytes(octets)
-    said = case.refused()
-    assert f"net.json:{where}: " in said
-    assert message in said
+    error = case.refused()
+    assert f"net.json:{where}: " in error
+    assert message in error
 
 
 @pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
 def test_truncated_topology(tmp_path: Path, part: float) -> None:
     text = json.dumps({**LINE, "about": "a line"}, indent=1)
     text = text[: int(part * len(text))]
-    said = Case(tmp_path, text).refused()
-    assert f"net.json:{text.count(chr(10)) + 1}: " in said
-    assert "premature EOF" in said
+    error = Case(tmp_path, text).refused()
+    assert f"net.json:{text.count(chr(10)) + 1}: " in error
+    assert "premature EOF" in error
 
 
 @pytest.mark.parametrize(
@@ -239,14 +239,14 @@ def test_truncated_topology(tmp_path: Path, part: float) -> None:
 def test_malformed_sessions(tmp_path: Path, octets: bytes, where: int, message: str) -> None:
     case = Case(tmp_path, LINE)
     case.sessions.write_bytes(HEAD.encode() + b"\n" + octets)
-    said = case.refused()
-    assert f"sessions.csv:{where}: " in said
-    assert message in said
-    assert len(said) < 2000
+    error = case.refused()
+    assert f"sessions.csv:{where}: " in error
+    assert message in error
+    assert len(error) < 2000
 
 
 def test_huge_lines(tmp_path: Path) -> None:
-    """They are refused like short ones, and truncated in the error message."""
+    """Invalid ones are reported like short ones, and truncated in the error message."""
     huge = 10_000_000
     for text, message in (
         ('{"nodes": [\n"' + "a" * huge + '"], "links": []}', "a name must have 1 to 255 bytes"),
@@ -254,8 +254,8 @@ def test_huge_lines(tmp_path: Path) -> None:
         ('{"nodes": [],\n"' + "a" * huge + '": []}', "unknown key 'aaa"),
         ('{"links": [{\n"rate": ' + "1" * huge + "}]}", "must be 1 to 1e12 bit/s"),
     ):
-        said = Case(tmp_path, text).refused()
-        assert "net.json:2: " in said and message in said and len(said) < 1000
+        error = Case(tmp_path, text).refused()
+        assert "net.json:2: " in error and message in error and len(error) < 1000
     for row, message in (
         ("s" * huge + ",a,d,0,,,", "id: a name must have 1 to 255 bytes"),
         ("," * huge, "more than 8 fields"),
@@ -263,11 +263,11 @@ def test_huge_lines(tmp_path: Path) -> None:
         ("s,a,d," + "0" * huge + "x,,,", "join '000"),
         ('"' + "s" * huge, "unterminated quote"),
     ):
-        said = Case(tmp_path, LINE, row).refused()
-        assert "sessions.csv:2: " in said and message in said and len(said) < 1000
+        error = Case(tmp_path, LINE, row).refused()
+        assert "sessions.csv:2: " in error and message in error and len(error) < 1000
     path = ">".join("ab" * huge)
-    said = Case(tmp_path, LINE, f"s,a,b,0,,,,{path}", head=f"{HEAD},path").refused()
-    assert "sessions.csv:2: a path has at most 64 links" in said
+    error = Case(tmp_path, LINE, f"s,a,b,0,,,,{path}", head=f"{HEAD},path").refused()
+    assert "sessions.csv:2: a path has at most 64 links" in error
 
 
 def test_line_endings_byte_order_mark_and_scripts(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_line_endings_byte_order_mark_and_scripts(tmp_path: Path) -> None:
 
 
 def test_a_million_rows(tmp_path: Path) -> None:
-    """They are read, and an error in the last one has its line."""
+    """An error in the last row is reported with its line number."""
     case = Case(tmp_path, LINE)
     rows = "".join(f"{n},a,b,0,,,\n" for n in range(1_000_000))
     case.sessions.write_text(f"{HEAD}\n{rows}7,a,b,0,,,\n")
@@ -318,9 +318,9 @@ def test_a_million_rows(tmp_path: Path) -> None:
 )
 def test_invalid_sessions(tmp_path: Path, row: str, message: str) -> None:
     lonely = {**LINE, "nodes": [*LINE["nodes"], "e"]}
-    said = Case(tmp_path, lonely, "s1,a,d,0,,,", row, "s3,b,c,0,,,").refused("run")
-    assert "sessions.csv:3: " in said
-    assert message in said
+    error = Case(tmp_path, lonely, "s1,a,d,0,,,", row, "s3,b,c,0,,,").refused("run")
+    assert "sessions.csv:3: " in error
+    assert message in error
 
 
 @pytest.mark.parametrize(
@@ -338,9 +338,9 @@ def test_invalid_sessions(tmp_path: Path, row: str, message: str) -> None:
 def test_invalid_paths(tmp_path: Path, path: str, message: str) -> None:
     one_way = [link("a", "o", 1e6, 0, duplex=False), link("o", "c", 1e6, 0)]
     topology = {"nodes": [*LINE["nodes"], "o"], "links": [*LINE["links"], *one_way]}
-    said = Case(tmp_path, topology, f"s1,a,c,0,,,,{path}", head=f"{HEAD},path").refused()
-    assert "sessions.csv:2: " in said
-    assert message in said
+    error = Case(tmp_path, topology, f"s1,a,c,0,,,,{path}", head=f"{HEAD},path").refused()
+    assert "sessions.csv:2: " in error
+    assert message in error
 
 
 def test_sessions_without_header_or_line_end(tmp_path: Path) -> None:
@@ -353,9 +353,9 @@ def test_sessions_without_header_or_line_end(tmp_path: Path) -> None:
         (f"{HEAD}\ns1,a,b,0,\0,,\n", 2, "NUL byte"),
     ):
         case.sessions.write_text(text)
-        said = case.refused()
-        assert f"sessions.csv:{where}: " in said
-        assert message in said
+        error = case.refused()
+        assert f"sessions.csv:{where}: " in error
+        assert message in error
 
 
 def test_path_of_too_many_links(tmp_path: Path) -> None:
@@ -393,8 +393,8 @@ def test_default_path_has_the_least_delay(tmp_path: Path) -> None:
     topology = {"nodes": [*LINE["nodes"], "x"], "links": [*LINE["links"], *detour]}
     by_delay = Case(tmp_path, topology, "s,a,c,0,,,").answer("maxmin")
     assert by_delay["sessions"][0]["exact"] == 1e6
-    told = Case(tmp_path, topology, "s,a,c,0,,,,a>b>c", head=f"{HEAD},path").answer("maxmin")
-    assert told["sessions"][0]["exact"] == 5e8
+    answer = Case(tmp_path, topology, "s,a,c,0,,,,a>b>c", head=f"{HEAD},path").answer("maxmin")
+    assert answer["sessions"][0]["exact"] == 5e8
 
 
 def test_quoted_fields(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_delay_and_transmission_time(tmp_path: Path) -> None:
 
 
 def test_overshoot_is_queued(tmp_path: Path) -> None:
-    """A second session joins: for a while both send at the rate of one."""
+    """A second session joins: both send at full rate until the first is notified."""
     rows = ("s,a,d,0,,,", "t,b,d,0.5,,,")
     found = Case(tmp_path, LINE, *rows).answer("run", "--until", "2", "--data", "1250")
     sessions = {one["id"]: one for one in found["sessions"]}
@@ -442,7 +442,7 @@ def test_sized_session_leaves(tmp_path: Path) -> None:
 
 
 def test_fluid_matches_packets(tmp_path: Path) -> None:
-    """The same run with both: arrived data and waits differ by some packets."""
+    """Both models of data: received data and queueing delays differ by a few packets."""
     rows = ("s,a,d,0,,,", "t,b,d,0.5,,,", "u,a,c,0.2,1.5,,", "v,a,b,0,,3e7,", "w,c,d,0.1,,,500000")
     case = Case(tmp_path, LINE, *rows)
     fluid, packets = (
@@ -463,8 +463,8 @@ def test_fluid_matches_packets(tmp_path: Path) -> None:
 
 #: The range of rates, as fractions of C / 4, of 4 sessions on a link of C = 100 Mbit/s.
 ALONE = {
-    "erica": (0.9, 1.1),  # ERICA+ aims at a little more than C when nothing waits
-    "rcp": (0.95, 1.01),  # a queue of some packets costs it some
+    "erica": (0.9, 1.1),  # the target of ERICA+ is above C while the queue is empty
+    "rcp": (0.95, 1.01),  # its rate is reduced by a queue of a few packets
     "piqi-rcp": (0.99, 1.01),
     "xcp": (0.97, 1.03),
 }
@@ -473,10 +473,10 @@ ALONE = {
 @pytest.mark.parametrize("algorithm", ALONE)
 @pytest.mark.parametrize("data", ["fluid", "1000"])
 def test_measuring_algorithms_on_one_link(tmp_path: Path, algorithm: str, data: str) -> None:
-    """What each of their authors shows first: a link that all share, whatever their round-trips.
+    """Sessions with different round-trip times share one link equally.
 
-    Sessions come seconds apart: if many come at once, RCP tells each of all of the link, and with a
-    queue without end has to make up for that for long.
+    They join seconds apart: RCP assigns the whole link to each session that joins, and if many
+    join at once, its unlimited queue takes long to drain.
     """
     found = on_one_link(tmp_path, "--algorithm", algorithm, "--data", data, apart=5, until=40)
     low, high = ALONE[algorithm]

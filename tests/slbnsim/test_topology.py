@@ -21,19 +21,19 @@ KINDS = ("line", "star", "parking-lot", "random", "transit-stub")
 class Drawn:
     """A network and its sessions, as files and as data."""
 
-    def __init__(self, directory: Path, *words: str) -> None:
+    def __init__(self, directory: Path, *arguments: str) -> None:
         self.net, self.csv = directory / "net.json", directory / "sessions.csv"
         done = slbnsim(
-            *("topology", *words, "--out", str(self.net), "--sessions-out", str(self.csv))
+            *("topology", *arguments, "--out", str(self.net), "--sessions-out", str(self.csv))
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         self.topology: dict[str, Any] = json.loads(self.net.read_text())
         with self.csv.open() as file:
             self.sessions = list(csv.DictReader(file))
 
-    def answer(self, command: str, *words: str) -> dict[str, Any]:
+    def answer(self, command: str, *arguments: str) -> dict[str, Any]:
         files = ("--topology", str(self.net), "--sessions", str(self.csv))
-        done = slbnsim(command, *files, "--json", *words)
+        done = slbnsim(command, *files, "--json", *arguments)
         assert done.returncode == 0, done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found
@@ -59,7 +59,7 @@ class Drawn:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("", "needs a kind of topology"),
         ("--seed 1", "needs a kind of topology"),
@@ -94,8 +94,8 @@ class Drawn:
         ("line --nodes 70 --sessions 500 --sessions-out x", "has more than 64 links"),
     ],
 )
-def test_invalid_arguments(words: str, message: str) -> None:
-    done = slbnsim("topology", *words.split())
+def test_invalid_arguments(arguments: str, message: str) -> None:
+    done = slbnsim("topology", *arguments.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.startswith("slbnsim: ") and done.stderr.count("\n") == 1
@@ -136,8 +136,8 @@ def test_parking_lot(tmp_path: Path) -> None:
 @pytest.mark.parametrize("degree", [2, 6])
 def test_random_graph_is_waxman(tmp_path: Path, degree: int) -> None:
     """Connected, with the requested mean degree, and more short than long links."""
-    words = ("random", "--nodes", "400", "--degree", str(degree), "--delay", "0-10ms")
-    drawn = Drawn(tmp_path, *words)
+    arguments = ("random", "--nodes", "400", "--degree", str(degree), "--delay", "0-10ms")
+    drawn = Drawn(tmp_path, *arguments)
     assert drawn.parts() == 1
     # Binomial, with a standard deviation of 5 %; and the links that connect components.
     assert 400 * degree / 2 * 0.85 < len(drawn.links) < 400 * degree / 2 * 1.15 + 100 / degree
@@ -145,7 +145,7 @@ def test_random_graph_is_waxman(tmp_path: Path, degree: int) -> None:
     # Two points of a square are 0.52 of its side apart on average, 0.37 of its diagonal.
     assert statistics.fmean(lengths) < 0.30
     assert all(0 < length <= 1 for length in lengths)
-    anywhere = Drawn(tmp_path, *words, "--alpha", "100")
+    anywhere = Drawn(tmp_path, *arguments, "--alpha", "100")
     far = [one["delay"] / 0.010 for one in anywhere.topology["links"]]
     assert statistics.fmean(far) > statistics.fmean(lengths) + 0.05
 
@@ -161,8 +161,8 @@ def test_sparse_random_graph_is_a_shortest_tree(tmp_path: Path) -> None:
 
 
 def test_transit_stub(tmp_path: Path) -> None:
-    words = ("--domains", "3", "--transit", "4", "--stubs", "2", "--stub", "6")
-    drawn = Drawn(tmp_path, "transit-stub", *words, "--sessions", "50", "--within", "500ms")
+    arguments = ("--domains", "3", "--transit", "4", "--stubs", "2", "--stub", "6")
+    drawn = Drawn(tmp_path, "transit-stub", *arguments, "--sessions", "50", "--within", "500ms")
     hosts = [name for name in drawn.topology["nodes"] if ".h" in name]
     assert len(drawn.topology["nodes"]) - len(hosts) == 3 * 4 * (1 + 2 * 6)
     assert len(hosts) == 2 * 50
@@ -176,14 +176,14 @@ def test_transit_stub(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_seed_and_about_reproduce_the_files(tmp_path: Path, kind: str) -> None:
-    words = (kind, "--host-rate", "5mbit", "--delay", "1ms-2ms")[
+    arguments = (kind, "--host-rate", "5mbit", "--delay", "1ms-2ms")[
         : 3 if kind == "transit-stub" else 5
     ]
     one, again, other = (
-        Drawn(tmp_path, *words, "--seed", seed).net.read_text() for seed in ("7", "7", "8")
+        Drawn(tmp_path, *arguments, "--seed", seed).net.read_text() for seed in ("7", "7", "8")
     )
     assert one == again != other
-    drawn = Drawn(tmp_path, *words, "--seed", "7")
+    drawn = Drawn(tmp_path, *arguments, "--seed", "7")
     sessions = drawn.csv.read_text()
     about = shlex.split(drawn.topology["about"])
     assert about[:4] == ["slbnsim", "test", "topology", kind]
@@ -204,9 +204,9 @@ def test_generated_files_run(tmp_path: Path, kind: str) -> None:
 def test_experiment_files_reproduce_the_experiment(tmp_path: Path, experiment: str) -> None:
     """The same counts, and the same time of the last change."""
     drawn = Drawn(tmp_path, experiment, "--percent", "3", "--seed", "5")
-    words = ("--until", "300ms", "--seed", "5", "--data", "fluid")
-    files = drawn.answer("run", *words)
-    done = slbnsim("experiment", experiment, "--percent", "3", *words, "--json", "--quiet")
+    arguments = ("--until", "300ms", "--seed", "5", "--data", "fluid")
+    files = drawn.answer("run", *arguments)
+    done = slbnsim("experiment", experiment, "--percent", "3", *arguments, "--json", "--quiet")
     inside = json.loads(done.stdout)
     for name in ("events", "control_packets", "data_packets", "last_change", "largest_overshoot"):
         assert files[name] == inside[name], name
@@ -223,10 +223,10 @@ def test_experiment_files_reproduce_the_experiment(tmp_path: Path, experiment: s
 def test_leaf_spine_files_reproduce_the_experiment(tmp_path: Path) -> None:
     drawn = Drawn(tmp_path, "lan", "--percent", "50", "--seed", "2")
     assert len(drawn.sessions) == 256 + 25
-    words = ("--until", "12ms", "--pause", "10us", "--seed", "2")
-    files = drawn.answer("run", *words)
+    arguments = ("--until", "12ms", "--pause", "10us", "--seed", "2")
+    files = drawn.answer("run", *arguments)
     more = ("--percent", "50", "--every", "1ms", "--json", "--quiet")
-    done = slbnsim("experiment", "lan", *words, *more)
+    done = slbnsim("experiment", "lan", *arguments, *more)
     inside = json.loads(done.stdout)
     for name in ("events", "packets", "last_change", "largest_overshoot"):
         assert files[name] == inside[name], name
@@ -263,15 +263,15 @@ def test_file_is_written_unchanged(tmp_path: Path) -> None:
 
 
 def test_help() -> None:
-    for words in (["--help"], ["line", "--help"]):
-        done = slbnsim("topology", *words)
+    for arguments in (["--help"], ["line", "--help"]):
+        done = slbnsim("topology", *arguments)
         assert done.returncode == 0 and done.stderr == ""
         assert all(f"{kind}" in done.stdout for kind in (*KINDS, "file", "1a"))
 
 
 def test_host_delays_are_uniform(tmp_path: Path) -> None:
-    words = ("--host-rate", "1gbit", "--host-delay", "1us-3us", "--sessions", "300")
-    drawn = Drawn(tmp_path, "line", "--nodes", "4", *words)
+    arguments = ("--host-rate", "1gbit", "--host-delay", "1us-3us", "--sessions", "300")
+    drawn = Drawn(tmp_path, "line", "--nodes", "4", *arguments)
     delays = [one["delay"] for one in drawn.topology["links"] if ".h" in one["from"]]
     assert len(delays) == 600
     assert all(1e-6 <= delay <= 3e-6 for delay in delays)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The checkers that mainline and Python use find nothing.
+"""The checkers of mainline and of Python report nothing.
 
 Which files are looked at follows from what git tracks or would track, so that a new file
 is not forgotten.
@@ -17,7 +17,7 @@ from tests.linux_source import TOP, linux_source
 
 VENV = TOP / "build" / "venv" / "bin"
 
-#: Layouts that mainline's own files of the kind have, and checkpatch complains of.
+#: Kinds of checkpatch messages that do not apply, by the end of the file name.
 CHECKPATCH_IGNORES = {
     "_trace.h": "OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT",
     "compat/oldest.h": "LINUX_VERSION_CODE,CONSTANT_COMPARISON",
@@ -27,12 +27,12 @@ CHECKPATCH_IGNORES = {
     "compat/net/sch_generic.h": "CAMELCASE",
     # The paper's names.
     "slbnsim/sperc.c": "CAMELCASE",
-    # Programs of any kind are to include it.
+    # For programs outside the kernel, which have no types such as u32.
     "slbnctl/session.c": "PREFER_KERNEL_TYPES",
     "libslbn/libslbn.h": "PREFER_KERNEL_TYPES",
     "libslbn/libslbn.c": "PREFER_KERNEL_TYPES",
     "libslbn/protocol.h": "PREFER_KERNEL_TYPES",
-    # Macros for attributes are the kernel's.
+    # __printf() and the like are macros of the kernel.
     "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/command.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
@@ -57,12 +57,12 @@ def files(*patterns: str) -> list[str]:
     return [name for name in listed if (TOP / name).exists()]
 
 
-#: Where imports are looked for: what tests/pytest.ini and scripts have on their path.
+#: Import paths: those of tests/pytest.ini and the scripts.
 IMPORTS = (".", "userspace/lab", "userspace/libslbn", "userspace/vm")
 
 
 def run(*command: str | Path, cwd: Path = TOP) -> str:
-    """What a checker says; the test fails with it if the checker does."""
+    """The output of a checker; the test fails with it if the checker fails."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -77,7 +77,7 @@ def run(*command: str | Path, cwd: Path = TOP) -> str:
 
 
 def scripts(interpreter: str) -> list[str]:
-    """Files without an ending that say in their first line who runs them."""
+    """Files that name INTERPRETER in their first line."""
     found = []
     for name in files("scripts/*", "tests/*", ".ci/*"):
         with (TOP / name).open("rb") as file:
@@ -106,7 +106,7 @@ def test_checkpatch(name: str) -> None:
     )
     options = [f"--ignore={ignore}"] if ignore else []
     checkpatch = linux_source("scripts/checkpatch.pl")
-    # It leaves a cache where it stands.
+    # checkpatch.pl writes a cache into its working directory.
     cwd = checkpatch.parent
     run("perl", checkpatch, "--no-tree", "--strict", "--quiet", *options, "-f", TOP / name, cwd=cwd)
 
@@ -124,11 +124,11 @@ def kernel() -> Path:
 
 @pytest.mark.tier("test")
 @pytest.mark.parametrize("checks", [("W=1",), ("C=2",)], ids=["warnings", "sparse"])
-def test_modules_build_without_a_word(kernel: Path, checks: tuple[str], tmp_path: Path) -> None:
-    said = run(
+def test_modules_build_without_warnings(kernel: Path, checks: tuple[str], tmp_path: Path) -> None:
+    output = run(
         "make", "modules", f"KERNELDIR={kernel}/headers", f"BUILD={tmp_path}", *checks
     ).splitlines()
-    assert [line for line in said if "warning" in line or "error" in line] == []
+    assert [line for line in output if "warning" in line or "error" in line] == []
     assert len(list(tmp_path.glob("*/*.ko"))) == len(files("tcp_*/Kbuild", "sch_*/Kbuild"))
 
 

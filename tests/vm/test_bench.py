@@ -231,13 +231,13 @@ for name, options in bad.items():
 """
     done = guest(script)
     assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert [line.partition(":")[0] for line in said] == [
+    errors = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in errors] == [
         f"{name} is wrong" for name in ("drops", "stops", "small", "big")
     ], done.stdout
-    assert "Protocol error" in said[0]
-    assert "No data available" in said[1]
-    assert "dropped" in said[2]
+    assert "Protocol error" in errors[0]
+    assert "No data available" in errors[1]
+    assert "dropped" in errors[2]
 
 
 def test_module_refuses() -> None:
