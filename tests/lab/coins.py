@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Studies for test_gallery.py: coins are tossed, which takes no guest.
+"""Studies for test_gallery.py that toss coins, which needs no guest.
 
-A study counts how often there are heads.  What a coin does besides (be refused, break, take long)
-is for the gallery to get along with.
+A study counts heads.  Coins may also be refused, fail or take long, which the gallery must handle.
 """
 
 import dataclasses
@@ -26,7 +25,7 @@ EDGE = "it stood on its edge"
 
 @dataclass(frozen=True)
 class Coin:
-    """One that shows heads with this CHANCE."""
+    """A coin that shows heads with probability CHANCE."""
 
     chance: float
     seed: int
@@ -38,7 +37,7 @@ class Coin:
         return dataclasses.asdict(self)
 
     def sources(self) -> tuple[str, ...]:
-        # Beside this file, as a test may want to change it.
+        # In this file's directory, where a test may change them.
         names = ("mint.c", "bend.c") if self.chance == TRICKY else ("mint.c",)
         return tuple(str(Path(__file__).with_name(name)) for name in names)
 
@@ -61,12 +60,12 @@ class Coin:
 
 
 def share(heads: int) -> float:
-    """Of all tosses, in percent."""
+    """HEADS as a percentage of all tosses."""
     return SCALE * heads / TOSSES
 
 
 class Coins(Study):
-    """How often there are heads."""
+    """The share of heads."""
 
     title = "Heads & <tails>"
     source = "Bernoulli: Ars conjectandi (1713)"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What several tests of the lab need: the command, scenarios, and made-up raw data.
+"""Shared by the lab's tests: the command, scenarios, and made-up raw data.
 
 The raw data is that of a run in which everything is known: flows of constant rates, a queue of
-constant length, windows that are cut when we say.  So what analysis makes of it can be worked out.
+constant length, window cuts at fixed times.  So the results of the analysis are known, too.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ CLOCK_OFFSET = 1_700_000_000.0
 def run_fairlab(
     *arguments: str, cwd: Path = TOP, before: Sequence[str] = (), timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command; BEFORE are words to put in front of it (a program that starts it)."""
+    """Run the command; BEFORE is prepended to it (a program that starts it)."""
     return subprocess.run(
         [*before, str(FAIRLAB), *arguments],
         cwd=cwd,
@@ -49,7 +49,7 @@ def assert_refused(
     *fragments: str,
     steps: bool = False,
 ) -> None:
-    """It must have ended with STATUS and one line with the FRAGMENTS (after STEPS of progress)."""
+    """Assert an exit with STATUS and one line with FRAGMENTS (with STEPS: after progress lines)."""
     lines = done.stderr.strip().splitlines()
     assert done.returncode == status, done.stderr
     assert steps or len(lines) == 1, done.stderr
@@ -60,7 +60,7 @@ def assert_refused(
 
 
 def scenario(**changes: Any) -> Scenario:
-    """An ordinary scenario, with some things changed."""
+    """A scenario with CHANGES to the defaults."""
     rate, rtt = 50_000_000, 60_000
     plain = Scenario(
         topology="dumbbell",
@@ -75,7 +75,7 @@ def scenario(**changes: Any) -> Scenario:
 
 
 def trace_line(when: float, event: str, fields: str) -> str:
-    """A line of a trace, as the kernel writes it."""
+    """A line of a trace in the kernel's format."""
     return f"          iperf3-346     [000] ..s2. {when:12.6f}: {event}: {fields}\n"
 
 
@@ -107,7 +107,7 @@ def bic_window(when: float, sport: int, dport: int, cwnd: int, ssthresh: int, ph
 
 
 def saw_tooth(what: Scenario) -> str:
-    """A trace in which each flow's window is 100, then cut to half of it once a second."""
+    """A trace in which each flow's window is 100, and cut in half once a second."""
     text = "# tracer: nop\n#\n"
     for number, flow in enumerate(what.flows):
         sport, dport = ports(number)
@@ -199,12 +199,12 @@ def made_up(what: Scenario, shares: Sequence[float]) -> dict[str, Any]:
     }
 
 
-# Each of the made-up background's flows has so many segments.
+# Segments of each flow of the made-up background.
 FLOW_SEGMENTS = 50
 
 
 def made_up_background(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What fairtraffic would have written at both ends of that run.
+    """The reports of fairtraffic's source and sink for that run.
 
     Of flows, one arrives every tenth of a second and takes two seconds; each tenth loses a segment.
      Of packets, 100 are sent every tenth of a second, one is lost, and each takes 52 ms.
@@ -233,7 +233,7 @@ def made_up_background(document: dict[str, Any]) -> tuple[dict[str, Any], dict[s
 
 
 def write_raw(directory: Path, document: dict[str, Any], trace: str) -> None:
-    """Put raw data where measure.py would."""
+    """Write raw data as dumbbell.measure() does."""
     when = CLOCK_OFFSET + BEGIN
     replies = [
         f"[{when + n / 5:.6f}] 64 bytes from 10.1.1.2: icmp_seq={n + 1} ttl=62 time=90.{n % 10} ms"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From raw data to figures, where the answer is known."""
+"""The analysis of made-up raw data whose results are known."""
 
 import math
 import statistics
@@ -19,26 +19,24 @@ POSITIVE = st.floats(1e-3, 1e9)
 
 
 @given(st.lists(POSITIVE, min_size=1, max_size=50))
-def test_jain_is_between_one_flow_alone_and_all_equal(values: list[float]) -> None:
+def test_jain_index_is_between_1_over_n_and_1(values: list[float]) -> None:
     index = analysis.jain(values)
     assert 1 / len(values) - 1e-9 <= index <= 1 + 1e-9
 
 
 @given(POSITIVE, st.integers(1, 50), st.integers(0, 50))
-def test_jain_of_some_that_share_and_some_that_get_nothing(
-    value: float, sharing: int, starving: int
-) -> None:
+def test_jain_index_with_starved_flows(value: float, sharing: int, starving: int) -> None:
     index = analysis.jain([value] * sharing + [0.0] * starving)
     assert index == pytest.approx(sharing / (sharing + starving))
 
 
 @given(st.lists(POSITIVE, min_size=2, max_size=20), POSITIVE)
-def test_jain_does_not_know_the_unit(values: list[float], factor: float) -> None:
+def test_jain_index_is_scale_invariant(values: list[float], factor: float) -> None:
     scaled = [value * factor for value in values]
     assert analysis.jain(scaled) == pytest.approx(analysis.jain(values))
 
 
-def test_jain_of_nothing() -> None:
+def test_jain_index_of_idle_flows_is_1() -> None:
     assert analysis.jain([0, 0]) == 1.0
 
 
@@ -51,7 +49,7 @@ def test_percentile(values: list[int], share: float) -> None:
 
 
 @given(st.lists(st.integers(0, 100), min_size=2, max_size=30), st.data())
-def test_interpolation_goes_through_all_points(steps: list[int], data: st.DataObject) -> None:
+def test_interpolation_matches_all_samples(steps: list[int], data: st.DataObject) -> None:
     times = [float(n) for n in range(len(steps))]
     totals = [float(sum(steps[: n + 1])) for n in range(len(steps))]
     for when, value in zip(times, totals, strict=True):
@@ -64,7 +62,7 @@ def test_interpolation_goes_through_all_points(steps: list[int], data: st.DataOb
 
 
 @given(st.lists(st.integers(0, 100), min_size=3, max_size=30))
-def test_rates_add_up_to_the_whole(steps: list[int]) -> None:
+def test_rates_sum_up_to_the_total(steps: list[int]) -> None:
     times = [float(n) for n in range(len(steps))]
     totals = [float(sum(steps[: n + 1])) for n in range(len(steps))]
     edges = [n * 0.7 for n in range(int(times[-1] / 0.7) + 1)]
@@ -74,23 +72,23 @@ def test_rates_add_up_to_the_whole(steps: list[int]) -> None:
     assert sum(rate * 0.7 for rate in found) == pytest.approx(grown)
 
 
-def test_mean_of_steps() -> None:
+def test_mean_of_a_step_function() -> None:
     times, values = [0.0, 1.0, 3.0], [10, 20, 40]
     assert analysis.step_mean(times, values, 0, 4) == pytest.approx((10 + 40 + 40) / 4)
     assert analysis.step_mean(times, values, 2, 3) == 20
     assert analysis.step_mean(times, values, 3.5, 9) == 40
-    # Before the first there is nothing to know.
+    # Times before the first sample do not count.
     assert analysis.step_mean(times, values, -4, 1) == 10
     assert analysis.step_mean([], [], 0, 1) is None
     assert analysis.step_mean([5.0], [1], 0, 1) is None
 
 
 @pytest.mark.parametrize(("seconds", "step"), [(5, 0.2), (12, 0.2), (30, 0.5), (60, 1), (600, 1)])
-def test_curves_have_about_sixty_points(seconds: int, step: float) -> None:
+def test_interval_of_plotted_curves(seconds: int, step: float) -> None:
     assert analysis.plot_interval(seconds) == step
 
 
-def test_a_run_with_known_shares(tmp_path: Path) -> None:
+def test_results_of_a_run_with_known_shares(tmp_path: Path) -> None:
     what = scenario(flows=parse_flows("bic,cubic,cubic"), seconds=12, warmup_seconds=3.0)
     shares = (0.5, 0.3, 0.2)
     write_raw(tmp_path, made_up(what, shares), saw_tooth(what))
@@ -104,7 +102,7 @@ def test_a_run_with_known_shares(tmp_path: Path) -> None:
         assert flow["throughput_bps"] == pytest.approx(share * goodput, rel=1e-3)
         assert flow["share"] == pytest.approx(share, rel=1e-3)
         assert flow["retransmits"] == 7
-        # From 3 to 12 s there are nine cuts from 100 to 50, or to 50 of 100.
+        # From 3 to 12 s there are nine cuts of the window, from 100 to 50.
         assert (flow["cuts"], flow["cut_keeps"]) == (9, 0.5)
     assert [flow["label"] for flow in result["flows"]] == [
         "bic",
@@ -134,18 +132,18 @@ def test_a_run_with_known_shares(tmp_path: Path) -> None:
     bps = curves["throughput"]["bps"]
     assert [len(column) for column in bps] == [60] * 3
     for column, share in zip(bps, shares, strict=True):
-        # A packet more or less in 0.2 s.
+        # Rounded to whole packets in 0.2 s.
         assert statistics.fmean(column) == pytest.approx(share * goodput, rel=2e-3)
         assert max(column) - min(column) <= 2.1 * 8 * what.payload / 0.2
     assert min(curves["queue"]["time"]) >= 0 and max(curves["queue"]["time"]) <= 12
     assert curves["ping"]["time"][0] == pytest.approx(0, abs=1e-3)
 
 
-def test_the_warmup_is_left_out(tmp_path: Path) -> None:
+def test_warmup_does_not_count(tmp_path: Path) -> None:
     what = scenario(seconds=10, warmup_seconds=5.0)
     document = made_up(what, (0.5, 0.5))
     samples = document["samples"]
-    # The second flow comes through in the first five seconds only.
+    # The second flow sends in the first five seconds only.
     for name in ("flow_bytes", "flow_packets"):
         column = samples[name][1]
         stop = next(n for n, t in enumerate(samples["time"]) if t >= document["begin"] + 4.9)
@@ -162,7 +160,7 @@ def window_of(text: str) -> analysis.Window:
     return follow_window(parse(text), 0.0)
 
 
-def test_a_window_told_by_a_module() -> None:
+def test_window_from_a_modules_tracepoint() -> None:
     window = window_of(
         bic_window(1.0, 1, 2, 10, 99, "slow_start")
         + bic_window(2.0, 1, 2, 80, 99, "slow_start")
@@ -179,18 +177,18 @@ def test_a_window_told_by_a_module() -> None:
     ]
 
 
-def test_a_window_told_by_the_stack() -> None:
-    """Outside of recovery tcp_probe's ssthresh follows the window, which is no loss."""
+def test_window_from_tcp_probe() -> None:
+    """Outside recovery, tcp_probe's ssthresh follows the window: not a window cut."""
     growing = "".join(probe(n / 10, 1, 2, 40 + n, max(20, 3 * (40 + n) // 4)) for n in range(30))
     assert window_of(growing).cuts == []
     recovery = state(3.0, 1, 2, 1) + state(3.01, 1, 2, 3) + probe(3.1, 1, 2, 60, 48)
-    again = state(3.2, 1, 2, 4) + probe(3.3, 1, 2, 1, 48)  # a time-out in it cuts nothing more
+    again = state(3.2, 1, 2, 4) + probe(3.3, 1, 2, 1, 48)  # a timeout in recovery is no other cut
     window = window_of(growing + recovery + again + state(3.5, 1, 2, 0) + probe(3.6, 1, 2, 2, 48))
     assert window.cuts == [Cut(3.01, 69, 48)]
     assert window.cwnd[-1] == 2
 
 
-def test_a_loss_that_was_none_is_not_counted() -> None:
+def test_undone_recovery_is_no_cut() -> None:
     undone = state(1.0, 1, 2, 3) + state(1.1, 1, 2, 0)
     before, after = probe(0.5, 1, 2, 80, 60), probe(1.2, 1, 2, 80, 60)
     assert window_of(before + undone + after).cuts == []
@@ -199,14 +197,14 @@ def test_a_loss_that_was_none_is_not_counted() -> None:
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=200))
-def test_thinning_a_curve_changes_little(windows: list[int]) -> None:
+def test_thinned_curves_are_within_a_tenth(windows: list[int]) -> None:
     events = "".join(probe(n / 1000, 1, 2, cwnd, 10) for n, cwnd in enumerate(windows))
     thin = window_of(events)
     assert thin.time == sorted(thin.time)
     assert len(thin.time) <= len(windows)
     for n, cwnd in enumerate(windows):
         drawn = [w for t, w in zip(thin.time, thin.cwnd, strict=True) if t <= n / 1000 + 1e-9]
-        # What is drawn at any time is about a tenth from the truth at most.
+        # The drawn window is at most about a tenth off at any time.
         assert math.isclose(drawn[-1], cwnd, rel_tol=1.2 * analysis.CURVE_JUMP)
-    # And in the end it is the truth.
+    # The last value is exact.
     assert thin.cwnd[-1] == windows[-1]

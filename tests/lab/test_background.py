@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The background load: how much is asked of the program, and what is made of its reports.
+"""The background load: the options of its source, the analysis of its reports, and its checks.
 
-The raw data is made up (labtools.py), so every figure can be worked out.
+The raw data is made up (labtools.py), so all results are known.
 """
 
 import gzip
@@ -51,16 +51,16 @@ def written(directory: Path, what: Scenario, share: float = 0.4) -> Measurement:
     return Measurement.read(directory)
 
 
-# --- what is asked for --------------------------------------------------------------------------
+# --- parameters ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("text", "fraction"), [("0.5", 0.5), (".95", 0.95), ("00.1", 0.1)])
-def test_fractions(text: str, fraction: float) -> None:
+def test_parse_fraction(text: str, fraction: float) -> None:
     assert parse_fraction(text) == fraction
 
 
 @given(st.text(max_size=8))
-def test_any_text_is_a_fraction_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         assert 0 <= parse_fraction(text) < 100
     except UsageError as error:
@@ -83,14 +83,14 @@ def test_any_text_is_a_fraction_or_refused(text: str) -> None:
         ({"peak": 50_000_001}, "must be 10kbit to the link's 50mbit"),
     ],
 )
-def test_what_makes_no_sense(changes: dict[str, Any], message: str) -> None:
+def test_out_of_range_values_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         with_background(Background(**({"fraction": 0.5} | changes)))
     assert message in str(caught.value)
 
 
 @given(st.floats(0.01, 0.95), st.integers(1000, 10**9), st.sampled_from([576, 1000, 1500]))
-def test_the_load_is_the_fraction_with_its_headers(fraction: float, mean: int, mtu: int) -> None:
+def test_offered_load_excludes_headers(fraction: float, mean: int, mtu: int) -> None:
     what = Background(fraction, mean=mean)
     rate = 50_000_000
     load = what.offered_load(rate, mtu)
@@ -112,7 +112,7 @@ def source_words(what: Scenario) -> str:
     )
 
 
-def test_what_the_source_is_told() -> None:
+def test_source_options() -> None:
     what = with_background(Background(0.5, sizes="pareto:1.5"), mtu=1000, seed=7)
     words = source_words(what)
     assert words.startswith("--to 10.1.200.2 --kind flows --seed 7 --load 23")
@@ -122,7 +122,7 @@ def test_what_the_source_is_told() -> None:
     assert words.endswith(f"--load {25e6 * 972 / 1014:.3f} --mean 972")
 
 
-def test_a_program_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_program_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(host, "tree", lambda: tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotRunError, match="missing: fairtraffic; in the project's tree: make"):
@@ -133,14 +133,14 @@ def test_a_program_that_was_not_built(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert host.traffic_program() == str(program)
 
 
-# --- what came of it ----------------------------------------------------------------------------
+# --- analysis -----------------------------------------------------------------------------------
 
 
-def test_flows(tmp_path: Path) -> None:
+def test_results_of_a_background_of_flows(tmp_path: Path) -> None:
     what = with_background(Background(0.5))
     result = analysis.evaluate(written(tmp_path, what))
     found, total = result["background"], result["total"]
-    # From 3 to 12 s, one in a tenth of a second; those of the last two seconds have not ended.
+    # From 3 to 12 s, one every 0.1 s; those of the last two seconds have not ended.
     assert (found["flows"], found["ended"]) == (90, 70)
     assert found["packets"] == 70 * FLOW_SEGMENTS
     assert (found["lost"], found["retransmits"]) == (7, 70)
@@ -152,7 +152,7 @@ def test_flows(tmp_path: Path) -> None:
     wire = Background(0.5).wire_bytes(102_400, 1500)
     assert found["offered"] == pytest.approx(8 * 10 * wire / 50e6, rel=0.02)
     assert (found["asked"], found["carried"]) == (0.5, pytest.approx(0.5, rel=1e-3))
-    # What is left is half, of which the flow has four fifths.
+    # Half of the link is available, of which the flow gets four fifths.
     assert total["available_bps"] == pytest.approx(25e6 * 1448 / 1514, rel=2e-3)
     assert total["fair_share_bps"] == total["available_bps"]
     assert total["throughput_bps"] == pytest.approx(0.8 * total["available_bps"], rel=2e-3)
@@ -166,7 +166,7 @@ def statistics_of(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
-def test_packets(tmp_path: Path) -> None:
+def test_results_of_a_background_of_packets(tmp_path: Path) -> None:
     what = with_background(Background(0.5, background.PACKETS))
     found = analysis.evaluate(written(tmp_path, what))["background"]
     assert (found["packets"], found["lost"]) == (9000, 90)
@@ -176,7 +176,7 @@ def test_packets(tmp_path: Path) -> None:
 
 
 def test_bins_are_matched_by_time(tmp_path: Path) -> None:
-    """A sink begins before its source, and may miss its last packets."""
+    """The sink starts before the source, and may not receive its last packets."""
     plan = {"began": 5.0, "ended": 6.0, "late_mean_us": 0, "late_max_us": 0}
     source = plan | {"bin": 0.1, "first_bin": 50, "bins": [[5], [7], [9]]}
     sink = {"bytes": 1, "first_bin": 48, "bins": [[0, 0, 0], [0, 0, 0], [4, 8, 2], [7, 14, 2]]}
@@ -190,7 +190,7 @@ def test_bins_are_matched_by_time(tmp_path: Path) -> None:
         background.read_report(tmp_path / "source", tmp_path / "sink")
 
 
-# --- what is refused ----------------------------------------------------------------------------
+# --- validity -----------------------------------------------------------------------------------
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]
 
@@ -203,15 +203,15 @@ def once_very_late(source: dict[str, Any], _sink: dict[str, Any]) -> None:
     source["late_max_us"] = 260_000
 
 
-def without_room(_source: dict[str, Any], sink: dict[str, Any]) -> None:
+def no_room(_source: dict[str, Any], sink: dict[str, Any]) -> None:
     sink["no_room"] = 3
 
 
-def over_too_soon(source: dict[str, Any], _sink: dict[str, Any]) -> None:
+def ended_early(source: dict[str, Any], _sink: dict[str, Any]) -> None:
     source["ended"] = BEGIN + 11.9
 
 
-def otherwise_counted(_source: dict[str, Any], sink: dict[str, Any]) -> None:
+def miscounted(_source: dict[str, Any], sink: dict[str, Any]) -> None:
     sink["bytes"] = round(0.9 * sink["bytes"])
 
 
@@ -220,12 +220,12 @@ def otherwise_counted(_source: dict[str, Any], sink: dict[str, Any]) -> None:
     [
         (late, 3, "the background's source was 5 ms behind its plan on average and 2 ms at worst"),
         (once_very_late, 3, "and 260 ms at worst: this machine was too slow or too busy"),
-        (without_room, 3, "the background's sink had no room for 3 packets"),
-        (over_too_soon, 1, "the background ended before the run"),
-        (otherwise_counted, 1, "the background's sink received"),
+        (no_room, 3, "the background's sink had no room for 3 packets"),
+        (ended_early, 1, "the background ended before the run"),
+        (miscounted, 1, "the background's sink received"),
     ],
 )
-def test_a_disturbed_background_is_refused(
+def test_disturbed_background_is_refused(
     tmp_path: Path, change: Change, status: int, message: str
 ) -> None:
     what = with_background(Background(0.5, background.PACKETS))
@@ -240,7 +240,7 @@ def test_a_disturbed_background_is_refused(
     assert message in str(caught.value)
 
 
-def test_an_offload_of_the_backgrounds_hosts(tmp_path: Path) -> None:
+def test_offload_at_the_background_hosts_is_found(tmp_path: Path) -> None:
     what = with_background(Background(0.5))
     document = made_up(what, (0.4,))
     packets = document["samples"]["background_packets"]
@@ -250,7 +250,7 @@ def test_an_offload_of_the_backgrounds_hosts(tmp_path: Path) -> None:
         validity.check(Measurement.read(tmp_path))
 
 
-# --- what is left of it -------------------------------------------------------------------------
+# --- reports and figures ------------------------------------------------------------------------
 
 
 def evaluated(work: Path, what: Scenario, share: float = 0.4) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def evaluated(work: Path, what: Scenario, share: float = 0.4) -> dict[str, Any]:
     return store.evaluate(work, DATE, None)
 
 
-def test_the_table_and_the_figures(tmp_path: Path) -> None:
+def test_report_and_figures_with_flows(tmp_path: Path) -> None:
     work = tmp_path / "work"
     result = evaluated(work, with_background(Background(0.5)))
     assert result["name"] == "reno-fq_codel"
@@ -288,7 +288,7 @@ def test_the_table_and_the_figures(tmp_path: Path) -> None:
     assert labels[1] == "background  (25.0)"
 
 
-def test_the_table_and_the_figures_for_packets(tmp_path: Path) -> None:
+def test_report_and_figures_with_packets(tmp_path: Path) -> None:
     result = evaluated(tmp_path / "work", with_background(Background(0.5, background.PACKETS)))
     text = report.table(result)
     assert "background 50 % Poisson packets\n" in text
@@ -297,14 +297,14 @@ def test_the_table_and_the_figures_for_packets(tmp_path: Path) -> None:
     assert len(plots.draw_background(result).axes) == 1
 
 
-def test_without_a_background_nothing_is_said_of_it(tmp_path: Path) -> None:
+def test_report_without_a_background(tmp_path: Path) -> None:
     result = evaluated(tmp_path / "work", scenario(flows=parse_flows("reno"), seconds=12), share=1)
     assert "background" not in report.table(result)
     assert plots.names(result) == ["throughput", "cwnd", "queue"]
     assert result["queues"][0]["asked"] == "bfifo limit 375000"
 
 
-def test_flent_knows_the_qdisc(tmp_path: Path) -> None:
+def test_flent_file_has_the_qdisc(tmp_path: Path) -> None:
     result = evaluated(tmp_path / "work", with_background(Background(0.5)))
     store.write_flent(tmp_path, result)
     with gzip.open(tmp_path / "dumbbell-reno-fq_codel.flent.gz", "rt") as file:
@@ -317,10 +317,10 @@ def test_flent_knows_the_qdisc(tmp_path: Path) -> None:
     assert flentfile.document(result)["metadata"]["NOTE"] == f"fairlab {result['fairlab']}"
 
 
-# --- side by side -------------------------------------------------------------------------------
+# --- comparison ---------------------------------------------------------------------------------
 
 
-def test_runs_side_by_side(tmp_path: Path) -> None:
+def test_compare_draws_two_runs(tmp_path: Path) -> None:
     for name, text in (("one", "pfifo,limit=20"), ("two", "fq_codel,limit=20")):
         what = with_background(Background(0.5), qdiscs=(parse_qdisc(text),))
         evaluated(tmp_path / name, what)
@@ -346,7 +346,7 @@ def test_runs_side_by_side(tmp_path: Path) -> None:
     )
 
 
-def test_what_cannot_be_compared(tmp_path: Path) -> None:
+def test_compare_refuses_bad_arguments(tmp_path: Path) -> None:
     evaluated(tmp_path / "one", scenario(flows=parse_flows("reno"), seconds=12), share=1)
     one = f"{tmp_path}/one"
     for words, message in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command line: help, refusals, and that nothing is left of a run that was stopped."""
+"""The command line: help, bad input, and the cleanup of stopped runs."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def test_help(words: tuple[str, ...]) -> None:
     assert "exit status:" in done.stdout and "usage: fairlab" in done.stdout
 
 
-def test_every_option_is_in_the_manual() -> None:
+def test_all_options_are_in_the_man_page() -> None:
     page = (TOP / "docs" / "man" / "fairlab.1").read_text().replace("\\-", "-")
     for command in COMMANDS:
         text = run_fairlab(command, "--help").stdout
@@ -98,7 +98,7 @@ def test_bad_input(arguments: tuple[str, ...], fragments: tuple[str, ...], tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_kernel_is_refused_by_the_vm(tmp_path: Path) -> None:
+def test_unknown_kernel_is_refused(tmp_path: Path) -> None:
     done = run_fairlab(*RUN, "--kernel", "1.2", "--quiet", cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.strip().splitlines()
@@ -106,8 +106,8 @@ def test_an_unknown_kernel_is_refused_by_the_vm(tmp_path: Path) -> None:
     assert list((tmp_path / "results").iterdir()) == []
 
 
-def test_the_engine_host_needs_root(tmp_path: Path) -> None:
-    # Root's place of work may be closed to others: nobody, but one who can read everything.
+def test_engine_host_needs_root(tmp_path: Path) -> None:
+    # As user nobody, with the capability to read root's directories.
     reader = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     nobody = ("setpriv", "--reuid=65534", "--clear-groups", *reader) if os.geteuid() == 0 else ()
     done = run_fairlab(*RUN, "--engine", "host", "--out", str(tmp_path / "new"), before=nobody)
@@ -115,7 +115,7 @@ def test_the_engine_host_needs_root(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_outside_of_the_tree_there_is_no_vm(tmp_path: Path) -> None:
+def test_engine_vm_needs_the_tree(tmp_path: Path) -> None:
     shutil.copytree(TOP / "userspace" / "lab" / "fairlab", tmp_path / "fairlab")
     done = subprocess.run(
         ["/usr/bin/python3", "-m", "fairlab", *RUN, "--quiet"],
@@ -129,7 +129,7 @@ def test_outside_of_the_tree_there_is_no_vm(tmp_path: Path) -> None:
 
 
 def children() -> set[str]:
-    """All processes, by what they run."""
+    """All processes: PID and command line."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -140,14 +140,14 @@ def children() -> set[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_run_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+def test_stopped_run_leaves_no_process_or_file(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen(
         [str(FAIRLAB), *RUN, "--steady", "--out", str(tmp_path / "results")],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # As a terminal does it for Ctrl-C: everybody in the group gets it.
+        # Its own process group, which gets the signal, as from a terminal's Ctrl-C.
         start_new_session=True,
     )
     mark = str(tmp_path)

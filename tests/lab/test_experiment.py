@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Experiments: what makes no sense, the network that they get, what is refused of what came out (of
-made-up data in which everything is known), and whole ones in virtual time.
+"""Experiments: invalid parameters, the network, the validity checks (on made-up data), and whole
+experiments in virtual time.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ def group(**changes: Any) -> tuple[Group, ...]:
     return (dataclasses.replace(Group("a", 20_000, (Stream("reno"),)), **changes),)
 
 
-# --- what is asked for --------------------------------------------------------------------------
+# --- parameters ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -67,12 +67,12 @@ def group(**changes: Any) -> tuple[Group, ...]:
         ({"mtu": 100}, "mtu 100"),
     ],
 )
-def test_what_makes_no_sense(changes: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         plain(**changes)
 
 
-def test_as_json_and_back() -> None:
+def test_experiments_survive_json() -> None:
     groups = (
         Group("a", 5, (Stream("bic"), Stream(UDP, rate=9, on="exp:1", off="1")), reverse=True),
         Group("b", 6, settings=(("tcp_sack", "0"),), background=Background(0.5, PACKETS)),
@@ -81,7 +81,7 @@ def test_as_json_and_back() -> None:
     assert Experiment.from_json(json.loads(json.dumps(what.to_json()))) == what
 
 
-def test_the_seed_decides_when_flows_begin() -> None:
+def test_start_times_depend_on_the_seed() -> None:
     what = plain(groups=group(streams=(Stream("reno", count=50, start=3, spread=2),)))
     starts = what.starts()["a"]
     assert len(starts) == 50
@@ -91,7 +91,7 @@ def test_the_seed_decides_when_flows_begin() -> None:
     assert starts != dataclasses.replace(what, seed=2).starts()["a"]
 
 
-def test_what_a_result_depends_on() -> None:
+def test_sources_are_those_of_the_modules_in_use() -> None:
     groups = group(streams=(Stream("bic"), Stream("reno")))
     sources = plain(groups=groups, queue="drr_fq limit 5").sources()
     assert {"tcp_bic", "sch_drr_fq", "userspace/traffic"} < set(sources)
@@ -101,7 +101,7 @@ def test_what_a_result_depends_on() -> None:
 # --- the network --------------------------------------------------------------------------------
 
 
-def test_a_group_in_each_direction() -> None:
+def test_network_with_groups_in_both_directions() -> None:
     groups = (
         Group("a", 30_001, (Stream("reno"),)),
         Group("r", 50_000, (Stream("reno"),), reverse=True),
@@ -115,7 +115,7 @@ def test_a_group_in_each_direction() -> None:
     a, r = network.paths
     assert (a.sender, a.receiver, a.address) == ("s-a", "d-a", "10.1.1.2")
     assert (r.sender, r.receiver, r.address) == ("s-r", "d-r", "10.0.2.2")
-    # Each way has its delays, which make up the round-trip, and none is at a host.
+    # The two delays of a path add up to its RTT; none is at a host.
     delays = {e.interface: e.queue.time for link in network.links for e in (link.a, link.b)
               if isinstance(e.queue, Delay)}  # fmt: skip
     assert delays == {
@@ -126,7 +126,7 @@ def test_a_group_in_each_direction() -> None:
     }
 
 
-def test_without_data_on_the_way_back_nothing_waits_there() -> None:
+def test_network_without_reverse_groups_has_no_reverse_queue() -> None:
     network = experiment.network(plain(loss=0.25))
     assert network.links[0].b.queue is None
     losses = {e.interface: e.queue.loss for link in network.links for e in (link.a, link.b)
@@ -134,7 +134,7 @@ def test_without_data_on_the_way_back_nothing_waits_there() -> None:
     assert losses == {"right-d-a": 0.25, "left-s-a": 0.0}
 
 
-# --- what is refused ----------------------------------------------------------------------------
+# --- validity -----------------------------------------------------------------------------------
 
 
 def made_up() -> Outcome:
@@ -178,7 +178,7 @@ def made_up() -> Outcome:
     )
 
 
-def test_what_is_made_of_the_data() -> None:
+def test_analysis_of_made_up_data() -> None:
     seen = made_up()
     outcome.check(seen)
     assert seen.utilisation == pytest.approx(1.0)
@@ -194,11 +194,11 @@ def test_what_is_made_of_the_data() -> None:
     assert seen.arrived("a") == pytest.approx(1e7)
 
 
-def late(seen: Outcome) -> None:
+def late_sample(seen: Outcome) -> None:
     seen.columns["time"][50] += 0.06
 
 
-def lost_between(seen: Outcome) -> None:
+def lost_between_namespaces(seen: Outcome) -> None:
     seen.document["backlog_drops"] = 3
 
 
@@ -223,15 +223,15 @@ def too_fast(seen: Outcome) -> None:
     seen.columns["sent_bytes"][50:] = [size + 300_000 for size in seen.columns["sent_bytes"][50:]]
 
 
-def replaced(seen: Outcome) -> None:
+def another_congestion_control(seen: Outcome) -> None:
     seen.heads["a"]["flows"] = [{"kind": "reno", "sent": 1}, {"kind": "cubic", "sent": 1}]
 
 
-def silent(seen: Outcome) -> None:
+def never_connected(seen: Outcome) -> None:
     seen.heads["a"]["flows"] = [{"kind": "reno", "sent": 1}, {"kind": "reno", "sent": 0}]
 
 
-def seldom_acknowledged(seen: Outcome) -> None:
+def delayed_acknowledgements(seen: Outcome) -> None:
     (group,) = seen.what.groups
     object.__setattr__(seen.what, "groups", (dataclasses.replace(group, ack_each=True),))
 
@@ -239,30 +239,33 @@ def seldom_acknowledged(seen: Outcome) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (late, "60 ms late after 5.1 s"),
-        (lost_between, "3 packets were lost between namespaces"),
+        (late_sample, "60 ms late after 5.1 s"),
+        (lost_between_namespaces, "3 packets were lost between namespaces"),
         (short_of_memory, "too little memory, .*: TCPOFODrop 5$"),
         (lost_in_a_delay, "2 packets were lost in the delays"),
         (large_packets, "an offload was on"),
         (too_slow, r"sent 9\.0 Mbit/s while packets waited, not 10"),
         (too_fast, "for a moment: more than its 10"),
-        (replaced, "flow 2 of group a was cubic instead of reno"),
-        (silent, "flow 2 of group a did not connect"),
-        (seldom_acknowledged, "an acknowledgement for each packet; for 82[0-9]+ .* sent 41[0-9]+$"),
+        (another_congestion_control, "flow 2 of group a was cubic instead of reno"),
+        (never_connected, "flow 2 of group a did not connect"),
+        (
+            delayed_acknowledgements,
+            "an acknowledgement for each packet; for 82[0-9]+ .* sent 41[0-9]+$",
+        ),
     ],
 )
-def test_what_is_not_to_be_trusted(spoil: Callable[[Outcome], None], message: str) -> None:
+def test_disturbed_experiments_are_refused(spoil: Callable[[Outcome], None], message: str) -> None:
     seen = made_up()
     spoil(seen)
     with pytest.raises(CannotRunError, match=message):
         outcome.check(seen)
 
 
-# --- whole ones ---------------------------------------------------------------------------------
+# --- whole runs ---------------------------------------------------------------------------------
 
 
 @pytest.mark.tier("test")
-def test_everything_at_once(tmp_path: Path) -> None:
+def test_whole_experiment(tmp_path: Path) -> None:
     """Both directions, several congestion controls, UDP that pauses, a background, settings."""
     on_off = Stream(UDP, count=4, rate=500_000, on="pareto:1.5:0.5", off="exp:0.5")
     what = Experiment(
@@ -283,12 +286,12 @@ def test_everything_at_once(tmp_path: Path) -> None:
     seen = what.run(tmp_path, GUEST, QUIET)
     assert 0.95 < seen.utilisation <= 1.001
     assert 0 < seen.loss < 0.1
-    # What came through the bottleneck is what arrived, and acknowledgements of the way back.
+    # The bottleneck carried the data that arrived, and acknowledgements of the reverse group.
     arrived = {name: seen.arrived(name) for name in ("a", "b", "u", "w")}
     assert 0.96 < sum(arrived.values()) / (seen.utilisation * what.rate) < 1
     assert 0.3e6 < arrived["u"] < 2.1e6
     assert 0.5e6 < arrived["w"] < 4e6
-    # The three TCP flows share evenly: that is what drr_fq is for.
+    # drr_fq gives the three TCP flows equal shares.
     flows = [*seen.goodputs("a"), *seen.goodputs("b")]
     assert max(flows) < 1.3 * min(flows)
     assert seen.goodputs("r")[0] > 10e6
@@ -300,8 +303,8 @@ def test_everything_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("all")
-def test_each_packet_acknowledged(tmp_path: Path) -> None:
-    """Where that is asked for, and elsewhere not."""
+def test_ack_each_acknowledges_each_packet(tmp_path: Path) -> None:
+    """Only in the group with ack_each; the other delays acknowledgements."""
     flows = (Stream("reno"),)
     groups = (Group("a", 20_000, flows), Group("b", 20_000, flows, ack_each=True))
     seen = plain(rate=100_000_000, buffer=500, groups=groups, seconds=5.0).run(
@@ -314,7 +317,7 @@ def test_each_packet_acknowledged(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("all")
-def test_a_loss_that_was_asked_for(tmp_path: Path) -> None:
+def test_random_loss_matches_the_requested_rate(tmp_path: Path) -> None:
     what = plain(rate=100_000_000, buffer=1000, loss=0.01, seconds=20.0)
     seen = what.run(tmp_path, GUEST, QUIET)
     lost, arrived = seen.columns["delay_drops"][-1], seen.columns["arrived_packets"]["a"][-1]
@@ -335,7 +338,7 @@ def test_a_loss_that_was_asked_for(tmp_path: Path) -> None:
         ({"queue": "pfifo limit many"}, "lacks a qdisc that is needed"),
     ],
 )
-def test_what_a_kernel_refuses(
+def test_refusals_of_the_kernel_are_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ReportedError):

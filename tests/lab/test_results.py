@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is left of a run: the directory, the Flent file, the figures, the words."""
+"""Stored results: the directory, the Flent file, the figures, the report's table and sentences."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def evaluated(tmp_path: Path, flows: str = "bic,bic,gaimd:aimd32,cubic,reno") ->
     return work, store.evaluate(work, DATE, FAIRLAB.parents[1])
 
 
-def test_the_directory_of_a_result(tmp_path: Path) -> None:
+def test_published_directory_is_complete(tmp_path: Path) -> None:
     work, result = evaluated(tmp_path)
     store.write_flent(work, result)
     final = store.publish(work, tmp_path, DATE, result)
@@ -68,7 +68,7 @@ def test_the_directory_of_a_result(tmp_path: Path) -> None:
     assert "series" not in store.without_curves(stored)
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_results_are_never_overwritten(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     names = []
     for n in range(3):
@@ -80,7 +80,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert names[1].name == f"{names[0].name}-2" and names[2].name == f"{names[0].name}-3"
 
 
-def test_a_working_directory_is_gone_unless_published(tmp_path: Path) -> None:
+def test_working_directory_is_removed_unless_renamed(tmp_path: Path) -> None:
     with store.working_directory(tmp_path / "new") as work:
         assert work.parent == tmp_path / "new"
         (work / "file").write_text("")
@@ -96,7 +96,7 @@ def test_a_working_directory_is_gone_unless_published(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["kept"]
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_unwritable_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(UsageError, match="cannot write results to"),
@@ -105,7 +105,7 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
         pass
 
 
-def test_what_is_no_result(tmp_path: Path) -> None:
+def test_invalid_results_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no result there"):
         store.read(tmp_path)
     (tmp_path / "result.json").write_text('{"half')
@@ -124,7 +124,7 @@ def flent() -> str:
 
 
 @pytest.mark.parametrize("plot", ["totals", "upload", "upload_with_ping", "tcp_cwnd", "box_totals"])
-def test_flent_draws_it(tmp_path: Path, flent: str, plot: str) -> None:
+def test_flent_draws_the_file(tmp_path: Path, flent: str, plot: str) -> None:
     work, result = evaluated(tmp_path)
     file = tmp_path / "flows.flent.gz"
     flentfile.write(result, file)
@@ -142,7 +142,7 @@ def test_flent_draws_it(tmp_path: Path, flent: str, plot: str) -> None:
 
 
 def test_flent_reads_the_same_numbers(tmp_path: Path, flent: str) -> None:
-    """With Flent's own reader, as its own formatter prints them."""
+    """Flent's CSV formatter prints the stored numbers."""
     _, result = evaluated(tmp_path)
     file = tmp_path / "flows.flent.gz"
     flentfile.write(result, file)
@@ -166,7 +166,7 @@ def test_flent_reads_the_same_numbers(tmp_path: Path, flent: str) -> None:
     assert all(90 <= float(ping) < 91 for ping in pings)
 
 
-def test_what_else_the_flent_file_has(tmp_path: Path) -> None:
+def test_flent_metadata_and_raw_values(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     document = flentfile.document(result)
     assert document["version"] == 4
@@ -174,7 +174,7 @@ def test_what_else_the_flent_file_has(tmp_path: Path) -> None:
     assert document["metadata"]["T0"] == "2026-11-20T11:45:00.000000Z"
     points = document["raw_values"]["TCP upload::4"]
     assert points[0]["t"] == pytest.approx(DATE.timestamp() + 0.1)
-    # cubic's window, by its trace.
+    # cubic's window, from its trace.
     assert points[1]["tcp_cwnd"] == 100 and points[4]["tcp_cwnd"] == 51
     assert document["metadata"]["SERIES_META"]["TCP upload::3"]["CONG_CONTROL"] == "gaimd"
 
@@ -190,7 +190,7 @@ def png_size(path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("flows", ["bic,bic,gaimd:aimd32,cubic,reno", "reno", "13*cubic"])
-def test_figures(tmp_path: Path, flows: str) -> None:
+def test_figure_formats_and_sizes(tmp_path: Path, flows: str) -> None:
     work, result = evaluated(tmp_path, flows)
     files = plots.draw(work, result)
     assert {path.name for path in files} == {
@@ -215,7 +215,7 @@ def test_figures_from_stored_data_are_the_same(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_each_flow_is_in_each_figure_as_stored(tmp_path: Path) -> None:
+def test_figures_show_the_stored_values_of_all_flows(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     labels = [flow["label"] for flow in result["flows"]]
     axis = plots.draw_throughput(result).axes[0]
@@ -239,7 +239,7 @@ def test_each_flow_is_in_each_figure_as_stored(tmp_path: Path) -> None:
     assert list(queue.lines[2].get_ydata()) == [60.0, 60.0]
 
 
-def test_the_legend_is_beside_the_plot(tmp_path: Path) -> None:
+def test_legend_is_beside_the_plot(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path, "9*cubic")
     for drawer in (plots.draw_throughput, plots.draw_queue):
         figure = drawer(result)
@@ -250,10 +250,10 @@ def test_the_legend_is_beside_the_plot(tmp_path: Path) -> None:
         assert box.x1 <= figure.bbox.x1 and box.y0 >= 0
 
 
-# --- words --------------------------------------------------------------------------------------
+# --- reports ------------------------------------------------------------------------------------
 
 
-def test_the_table(tmp_path: Path) -> None:
+def test_report_table(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     text = report.table(result)
     lines = text.splitlines()
@@ -268,7 +268,7 @@ def test_the_table(tmp_path: Path) -> None:
     assert "the trace lost 12 window events" in report.table(result)
 
 
-def test_the_words_follow_the_numbers(tmp_path: Path) -> None:
+def test_report_sentences_follow_the_numbers(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path)
     said = " ".join(report.sentences(result))
     assert (
@@ -280,7 +280,7 @@ def test_the_words_follow_the_numbers(tmp_path: Path) -> None:
     )
     assert "keeps at a loss: bic 50 %" in said
     assert "30 ms on average, 50 % of what a full one would" in said
-    # Other numbers, other words.
+    # The sentences change with the numbers.
     result["flows"][4] |= {"throughput_bps": 40_000_000, "cuts": 0, "cut_keeps": None}
     said = " ".join(report.sentences(result))
     assert "reno has the highest goodput, 40.00 Mbit/s" in said and "cubic the lowest" in said
@@ -290,7 +290,7 @@ def test_the_words_follow_the_numbers(tmp_path: Path) -> None:
     assert "nothing is lost" in " ".join(report.sentences(result))
 
 
-def test_words_for_a_single_flow(tmp_path: Path) -> None:
+def test_report_sentences_of_a_single_flow(tmp_path: Path) -> None:
     _, result = evaluated(tmp_path, "reno")
     said = " ".join(report.sentences(result))
     assert "the least" not in said and "by congestion control" not in said

@@ -148,7 +148,7 @@ LATE = 0.1
 
 
 def made_up() -> Recording:
-    """Three sessions on a link; the third leaves at 2 s.  Max-min rates are assigned LATE s later."""
+    """Three sessions on a link; the third leaves at 2 s.  Max-min rates arrive LATE s later."""
     network = Mesh("two", ("a", "b"), (Wire("a", "b", CAPACITY, 10_000),))
     found = (Session("a", "b", 0), Session("a", "b", 1), Session("a", "b", 1, 2))
     plan = Plan(network, found, 4, every=1)

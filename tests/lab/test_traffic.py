@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fairtraffic: what it plans is what theory and the documented generator say; what it refuses.
+"""fairtraffic: its plan matches theory and the documented random generator; bad arguments.
 
-`plan` prints what `source` does.  Seeds are fixed, so these tests give the same answer each time;
+`plan` prints the arrivals that `source` generates.  Seeds are fixed, so these tests are repeatable;
 tolerances are those of a test at the 1 % level, or stated.  The program is built with the
-sanitizers here.  That it does what it plans, over a real network, is seen in guest_checks.py.
+sanitizers here.  guest_checks.py compares a real run with its plan.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from tests.lab.labtools import TOP
 SOURCES = TOP / "userspace" / "traffic"
 PARTS = ("fairtraffic", "traffic_source", "traffic_sink", "traffic_io", "common")
 PROGRAM = TOP / "build" / "tests" / "fairtraffic"
-# Kolmogorov and Smirnov: beyond this over the square root of n in one of a hundred cases.
+# Kolmogorov-Smirnov: exceeded, after division by sqrt(n), in 1 % of cases.
 KS_1_PERCENT = 1.628
 
 MEAN = 100_000
@@ -50,7 +50,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def plan(options: str) -> list[tuple[int, int]]:
-    """What would arrive: when [ns], how much [bytes]."""
+    """The planned arrivals: time [ns] and size [bytes]."""
     done = run("plan", *options.split())
     assert done.returncode == 0 and done.stderr == "", done.stderr
     head, *rows = done.stdout.splitlines()
@@ -63,7 +63,7 @@ def gaps(events: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def deviation(values: Sequence[float], below: Callable[[float], float]) -> float:
-    """The largest distance between a sample's distribution and that of theory, scaled."""
+    """The Kolmogorov-Smirnov distance of a sample from theory, times sqrt(n)."""
     ordered, count = sorted(values), len(values)
     most = max(
         max((n + 1) / count - below(value), below(value) - n / count)
@@ -76,7 +76,7 @@ def deviation(values: Sequence[float], below: Callable[[float], float]) -> float
 
 
 def splitmix64(state: int) -> Iterator[int]:
-    """As it is published."""
+    """The published generator."""
     mask = 2**64 - 1
     while True:
         state = (state + 0x9E3779B97F4A7C15) & mask
@@ -94,8 +94,8 @@ def stream(seed: int, number: int) -> Iterator[float]:
 
 @pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
 @pytest.mark.parametrize("sizes", ["exp", "pareto:1.5"])
-def test_the_plan_is_as_documented(seed: int, sizes: str) -> None:
-    """Every event, from another implementation of what draw.h says."""
+def test_plan_matches_the_documentation(seed: int, sizes: str) -> None:
+    """All events match another implementation of the generator that draw.h documents."""
     events = plan(f"--load 25000000 --mean {MEAN} --time 20 --seed {seed} --sizes {sizes}")
     times, amounts = stream(seed, 0), stream(seed, 1)
     when = 0.0
@@ -110,14 +110,14 @@ def test_the_plan_is_as_documented(seed: int, sizes: str) -> None:
         assert seen_size == max(1, math.floor(size + 0.5))
 
 
-def test_a_seed_repeats_and_another_differs() -> None:
+def test_plan_depends_on_the_seed_only() -> None:
     options = f"--load 1000000 --mean {MEAN} --time 1000 --seed"
     first = plan(f"{options} 7")
     assert plan(f"{options} 7") == first
     assert not set(plan(f"{options} 8")) & set(first)
 
 
-def test_when_does_not_depend_on_how_much() -> None:
+def test_arrival_times_do_not_depend_on_sizes() -> None:
     options = f"--load 5000000 --mean {MEAN} --time 100 --seed 3"
     one, other = plan(options), plan(f"{options} --sizes pareto:1.2")
     assert [when for when, _ in one] == [when for when, _ in other]
@@ -129,12 +129,12 @@ def test_when_does_not_depend_on_how_much() -> None:
 
 @pytest.fixture(scope="module")
 def events() -> list[tuple[int, int]]:
-    """20,000 flows or so of exponential size."""
+    """About 20,000 flows of exponential size."""
     return plan(f"--load 8000000 --mean {MEAN} --time 2000 --seed 1")
 
 
 def test_arrivals_are_a_poisson_process(events: list[tuple[int, int]]) -> None:
-    """Ten in a second: times between them are exponential, counts of seconds independent."""
+    """Ten a second: gaps are exponential, the counts of different seconds independent."""
     assert len(events) == pytest.approx(20_000, rel=0.02)
     assert deviation(gaps(events), lambda x: 1 - math.exp(-x / 1e8)) < KS_1_PERCENT
     counts = [0] * 2000
@@ -147,25 +147,25 @@ def test_arrivals_are_a_poisson_process(events: list[tuple[int, int]]) -> None:
     assert abs(statistics.fmean(after) / statistics.variance(counts)) < 2.58 / math.sqrt(2000)
 
 
-def test_exponential_sizes(events: list[tuple[int, int]]) -> None:
+def test_exponential_sizes_match_theory(events: list[tuple[int, int]]) -> None:
     sizes = [size for _, size in events]
     assert statistics.fmean(sizes) == pytest.approx(MEAN, rel=2.58 / math.sqrt(len(sizes)))
     assert deviation(sizes, lambda x: 1 - math.exp(-x / MEAN)) < KS_1_PERCENT
 
 
 @pytest.mark.parametrize("shape", [1.01, 1.2, 1.5, 2.5, 8])
-def test_pareto_sizes(shape: float) -> None:
+def test_pareto_sizes_match_theory(shape: float) -> None:
     sizes = [
         size
         for _, size in plan(f"--load 8000000 --mean {MEAN} --time 2000 --sizes pareto:{shape:g}")
     ]
     smallest = MEAN * (shape - 1) / shape
     assert min(sizes) >= smallest - 1
-    # A size is a whole number, which matters where the smallest ones are small.
+    # Sizes are rounded to whole bytes, which matters if the smallest ones are small.
     assert deviation(sizes, lambda x: 1 - (smallest / max(x + 0.5, smallest)) ** shape) < (
         KS_1_PERCENT + (0.5 * shape / smallest) * math.sqrt(len(sizes))
     )
-    # Hill's estimate of the tail from the largest thousand: its error is a thousandth's root.
+    # Hill's estimate of the tail from the largest 1000: its relative error is 1 / sqrt(1000).
     tail = sorted(sizes)[-1001:]
     hill = statistics.fmean(math.log(size / tail[0]) for size in tail[1:])
     assert 1 / hill == pytest.approx(shape, rel=2.58 / math.sqrt(1000))
@@ -177,7 +177,7 @@ def test_pareto_sizes(shape: float) -> None:
 
 
 @pytest.mark.parametrize("load", [1_000_000, 25_000_000, 400_000_000])
-def test_the_load_is_what_was_asked_for(load: int) -> None:
+def test_planned_load_matches_the_request(load: int) -> None:
     seconds = 4e9 / load * 8
     offered = plan(f"--load {load} --mean {MEAN} --time {seconds:.3f} --seed 2")
     total = 8 * sum(size for _, size in offered) / seconds
@@ -185,7 +185,7 @@ def test_the_load_is_what_was_asked_for(load: int) -> None:
     assert total == pytest.approx(load, rel=0.02)
 
 
-def test_packets_are_of_one_size() -> None:
+def test_packets_have_one_size() -> None:
     packets = plan("--kind packets --load 10000000 --mean 972 --time 10")
     assert {size for _, size in packets} == {972}
     assert len(packets) == pytest.approx(1e8 / 8 / 972, rel=0.03)
@@ -252,7 +252,7 @@ def test_bad_arguments(command: str, more: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("command", sorted(GOOD))
-def test_what_each_command_needs(command: str) -> None:
+def test_missing_options_are_reported(command: str) -> None:
     words = GOOD[command].split()
     for n in range(0, len(words), 2):
         done = run(command, *words[:n], *words[n + 2 :])
@@ -273,8 +273,10 @@ VALUES = st.one_of(
     st.sampled_from(["plan", "source", "sink"]),
     st.lists(st.tuples(st.sampled_from(OPTIONS), VALUES), max_size=6),
 )
-def test_any_arguments_end_well(command: str, options: list[tuple[str, str]]) -> None:
-    """None of them crashes it; and since a needed option is missing, nothing is sent either."""
+def test_any_arguments_are_refused_without_a_crash(
+    command: str, options: list[tuple[str, str]]
+) -> None:
+    """A needed option is always missing, so that nothing is sent."""
     options = [
         (name, value)
         for name, value in options
@@ -289,12 +291,12 @@ def test_any_arguments_end_well(command: str, options: list[tuple[str, str]]) ->
         assert done.stderr.startswith("fairtraffic: ") and "Sanitizer" not in done.stderr
 
 
-def test_help_names_every_option() -> None:
+def test_help_lists_all_options() -> None:
     text = run("--help").stdout
     assert all(f"--{name} " in text for name in OPTIONS if name != "help")
 
 
-def test_an_output_that_is_full() -> None:
+def test_full_output_device_is_reported() -> None:
     done = run("plan", *GOOD["plan"].split(), "--output", "/dev/full", "--load", "1000000")
     assert done.returncode == 1
     assert done.stderr == "fairtraffic: /dev/full: No space left on device\n"

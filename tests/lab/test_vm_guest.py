@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs guest_checks.py in a VM: its checks, one by one, become tests here."""
+"""Runs guest_checks.py in a VM, and checks its report."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ CHECKS = Path(__file__).resolve().parent / "guest_checks.py"
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
-    """What the checks had to say, from one VM for all."""
+    """The JUnit report of all checks, from one VM."""
     directory = tmp_path_factory.mktemp("guest")
     # As fairlab does before it starts a guest.
     subprocess.run(["make", "--silent", "-C", str(TOP), "traffic", "tc-plugins"], check=True)
@@ -26,7 +26,7 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
     # As engine.py does it, for the same reason.
     environment = ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"] if sys.version_info < (3, 12) else []
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    # Not under the host's /tmp, where another user's files may be in the way.
+    # Not under the host's /tmp, where another user may own the directory.
     pytest_there += ["--basetemp=/run/pytest"]
     done = subprocess.run(
         [*vm, *environment, "--", *pytest_there, f"--junitxml={report}", str(CHECKS)],
@@ -36,13 +36,13 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
         text=True,
         check=False,
     )
-    # A splat makes it 70 even if all checks went well.
+    # Exit status 70 reports a splat, even if all checks passed.
     assert done.returncode in (0, 1), done.stdout + done.stderr
     assert report.exists(), done.stdout + done.stderr
     return ET.parse(report).getroot()
 
 
-def test_checks(guest: ET.Element) -> None:
+def test_all_guest_checks_pass(guest: ET.Element) -> None:
     texts = [
         f"{case.get('name')}:\n{problem.text}"
         for case in guest.iter("testcase")

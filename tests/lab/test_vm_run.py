@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A real run, short and slow, on a stock kernel with the project's modules, by the command line."""
+"""A short real run at a low rate, on a stock kernel with the project's modules."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ GOODPUT = RATE * 1448 / 1514
 
 @dataclass(frozen=True)
 class Done:
-    """The run: what it printed, and where it left what."""
+    """The run: its output, and the directory and content of its result."""
 
     printed: dict[str, Any]
     complaints: list[str]
@@ -44,13 +44,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(json.loads(done.stdout), done.stderr.splitlines(), directory, store.read(directory))
 
 
-def test_what_it_prints(run: Done) -> None:
+def test_output_matches_the_stored_result(run: Done) -> None:
     assert run.printed == store.without_curves(run.result) | {"directory": str(run.directory)}
     assert "fairlab: running 4 flows for 10 s" in run.complaints
     assert any(line.startswith(" 5 of 10 s:") for line in (c[1:] for c in run.complaints))
 
 
-def test_what_it_ran_on(run: Done) -> None:
+def test_result_describes_kernel_modules_and_settings(run: Done) -> None:
     result = run.result
     assert result["scenario"]["seed"] == 5
     assert result["engine"] == {"name": "vm", "accelerator": "tcg", "steady": True}
@@ -66,7 +66,7 @@ def test_what_it_ran_on(run: Done) -> None:
     assert result["checks"]["trace_events_lost"] == 0
 
 
-def test_the_link_was_shared_and_full(run: Done) -> None:
+def test_flows_share_a_full_link(run: Done) -> None:
     flows, total = run.result["flows"], run.result["total"]
     assert [flow["label"] for flow in flows] == FLOWS
     assert sum(flow["throughput_bps"] for flow in flows) == pytest.approx(GOODPUT, rel=0.01)
@@ -78,13 +78,13 @@ def test_the_link_was_shared_and_full(run: Done) -> None:
     delay = total["queue_delay_ms"]
     assert delay["full"] == pytest.approx(40 * 1514 * 8 / 10_000, abs=0.1)
     assert 0 < delay["mean"] <= delay["p95"] <= delay["max"] <= delay["full"] * 1.01
-    # What a ping sees is the round-trip and the queue.
+    # A ping measures the round-trip time and the queueing delay.
     assert total["ping_ms"]["mean"] == pytest.approx(30 + delay["mean"], abs=4)
 
 
-def test_windows_are_cut_as_each_congestion_control_does(run: Done) -> None:
+def test_window_cuts_match_each_congestion_control(run: Done) -> None:
     keeps = {flow["cc"]: flow["cut_keeps"] for flow in run.result["flows"]}
-    # By the published numbers; what is kept of a small window is rounded.
+    # The published numbers; small windows are rounded.
     assert keeps["bic"] == pytest.approx(7 / 8, abs=0.08)
     assert keeps["gaimd"] == pytest.approx(7 / 8, abs=0.08)
     assert keeps["cubic"] == pytest.approx(0.7, abs=0.08)
@@ -107,7 +107,7 @@ def test_tracepoints_report_windows(run: Done) -> None:
     assert all(a.time <= b.time for a, b in pairwise(events))
 
 
-def test_files(run: Done) -> None:
+def test_result_directory_is_complete(run: Done) -> None:
     names = {path.name for path in run.directory.iterdir()}
     figures = {f"{name}.{f}" for name in ("throughput", "cwnd", "queue") for f in ("png", "svg")}
     assert names == figures | {"result.json", "raw", "dumbbell-bic-gaimd-cubic-reno.flent.gz"}
@@ -115,7 +115,7 @@ def test_files(run: Done) -> None:
     assert all(path.stat().st_size > 2000 for path in run.directory.iterdir() if path.is_file())
 
 
-def test_flent_draws_it(run: Done, tmp_path: Path) -> None:
+def test_flent_draws_the_file(run: Done, tmp_path: Path) -> None:
     (file,) = run.directory.glob("*.flent.gz")
     picture = tmp_path / "picture.png"
     subprocess.run(

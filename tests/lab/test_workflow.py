@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The workflow: what Snakemake does of the coins of test_gallery.py, here and on clusters.
+"""The workflow: Snakemake runs the coin studies of test_gallery.py, locally and on clusters.
 
-The clusters are of this file's own: commands by the names of Slurm's and Kubernetes', which start
-at once what they are given, and remember how it ended.
+The clusters are emulated: commands with the names of Slurm's and Kubernetes' start each job at
+once, and store its state.
 """
 
 import os
@@ -21,7 +21,7 @@ SNAKEFILE = TOP / "userspace" / "lab" / "Snakefile"
 PROFILES = TOP / "userspace" / "lab" / "profiles"
 LOCAL = ("--cores", "2", "--rerun-triggers", "mtime", "--rerun-incomplete", "--nolock")
 
-# What all three commands of a cluster share: jobs are directories with their state in them.
+# Shared by the emulated commands: a job is a directory with its state.
 JOBS = """#!/bin/sh
 set -eu
 jobs={jobs}
@@ -85,7 +85,7 @@ def snakemake(
 
 
 def jobs(said: str, figure: str = "fair-coin") -> set[str]:
-    """The runs that Snakemake says it does."""
+    """The runs in Snakemake's output."""
     return {
         line.rpartition(" ")[2]
         for line in said.splitlines()
@@ -94,7 +94,7 @@ def jobs(said: str, figure: str = "fair-coin") -> set[str]:
 
 
 @pytest.mark.tier("all")
-def test_only_stale_runs_are_done_again(coins: Path) -> None:
+def test_only_stale_runs_are_repeated(coins: Path) -> None:
     out = coins.parent / "out"
     runs = {f"{name}@{seed}" for name in ("fair", "tricky") for seed in (1, 2, 3)}
     done = snakemake(coins, "fair-coin", *LOCAL, "--dry-run")
@@ -113,7 +113,7 @@ def test_only_stale_runs_are_done_again(coins: Path) -> None:
     done = snakemake(coins, "fair-coin", *LOCAL)
     assert done.returncode == 0 and "Nothing to be done" in done.stdout, done.stdout
 
-    # A source of one case; then the same again, done without Snakemake.
+    # Change a source of one case; then another change, run without Snakemake.
     for old, new, by_hand in (("1", "2", False), ("2", "3", True)):
         change(coins.with_name("bend.c"), f"return {old}", f"return {new}")
         planned = snakemake(coins, "fair-coin", *LOCAL, "--dry-run")
@@ -125,7 +125,7 @@ def test_only_stale_runs_are_done_again(coins: Path) -> None:
         assert done.returncode == 0, done.stdout
         assert jobs(done.stdout) == (set() if by_hand else jobs(planned.stdout))
 
-    # What is only drawn differently: no run.
+    # A change of the drawing only: no run is repeated.
     change(coins, "axis.legend()", "axis.grid()")
     done = snakemake(coins, "fair-coin", *LOCAL)
     assert done.returncode == 0 and "fair-coin: drawing" in done.stdout, done.stdout
@@ -138,26 +138,26 @@ def test_failures_do_not_stop_other_jobs(coins: Path) -> None:
     done = snakemake(coins, "edge-coin,bent-coin", *LOCAL, "--keep-going", quick="true")
     assert done.returncode == 1
     assert "fairlab: it stood on its edge" in done.stdout
-    # A claim that does not hold is no failure; a run that is refused is.
+    # A claim that does not hold is no failure; a refused run is.
     assert (out / "bent-coin.png").exists() and not (out / "edge-coin.png").exists()
     assert not (out / "report.html").exists()
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"fast": "yes"}, "no configuration fast; there are: quick, out, kernel, seeds, figures"),
         ({"figures": "coin"}, "no figure 'coin'; there are: fair-coin"),
     ],
 )
-def test_bad_configuration(coins: Path, config: dict[str, str], told: str) -> None:
+def test_bad_configuration(coins: Path, config: dict[str, str], message: str) -> None:
     done = snakemake(coins, config.pop("figures", "*"), *LOCAL, **config)
-    assert done.returncode == 1 and told in done.stdout
+    assert done.returncode == 1 and message in done.stdout
     assert not (coins.parent / "out").exists()
 
 
 def cluster(directory: Path, **commands: str) -> Path:
-    """A directory with these commands, and where their jobs are."""
+    """Write these commands to DIRECTORY/bin; return the directory of their jobs."""
     place, found = directory / "bin", directory / "jobs"
     place.mkdir()
     found.mkdir()
@@ -168,14 +168,14 @@ def cluster(directory: Path, **commands: str) -> Path:
 
 
 @pytest.mark.tier("all")
-def test_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
     profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
     done = snakemake(coins, "fair-coin", *profile, quick="true")
     assert done.returncode == 0, done.stdout
     assert "Submitted job" in done.stdout and (coins.parent / "out/report.html").exists()
-    # Drawing is too little for a job of its own.
+    # Drawing is a local rule, not a job.
     asked = (coins.parent / "jobs.asked").read_text().splitlines()
     assert len(asked) == len(list(place.iterdir())) == 1
     for word in ("--parsable", "--job-name=run", "--cpus-per-task=1", "--mem=612", "--time=240"):
@@ -184,7 +184,7 @@ def test_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.tier("all")
 def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in the job says so, and Snakemake does not wait for ever."""
+    """Snakemake does not wait for ever for a job that Slurm has stopped."""
     place = cluster(coins.parent, scontrol=SCONTROL, sacct="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
 
@@ -193,14 +193,14 @@ def test_slurm_job_states(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         return done.stdout
 
-    for state, told in (("running", "running"), ("good", "success"), ("bad", "failed")):
+    for state, expected in (("running", "running"), ("good", "success"), ("bad", "failed")):
         (place / "0").mkdir(exist_ok=True)
         (place / "0" / "state").write_text(state)
-        assert status("0") == f"{told}\n"
+        assert status("0") == f"{expected}\n"
 
 
 @pytest.mark.tier("all")
-def test_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_on_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, kubectl=KUBECTL)
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("FAIRPATH_MOUNT", str(coins.parent))
@@ -226,7 +226,7 @@ def test_kubernetes(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.tier("all")
-def test_a_failed_job_on_a_cluster(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_job_on_slurm(coins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = cluster(coins.parent, sbatch=SBATCH, scontrol=SCONTROL, scancel="exit 1\n")
     monkeypatch.setenv("PATH", f"{coins.parent / 'bin'}:{os.environ['PATH']}")
     profile = ("--profile", str(PROFILES / "slurm"), "--latency-wait", "5")
