@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Things that happen at once. They need not end well, but must end, and without a splat.
+"""Concurrent operations: they may fail, but must not hang or cause a splat.
 
-This file also runs alone on two CPUs; there the VM's failing on any splat is half the test.
+This file also runs alone on two CPUs; a run of the VM fails on any splat.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SECONDS = 8
 SIOCSIFFLAGS, SIOCSIFMTU, SIOCSIFNAME, IFF_UP = 0x8914, 0x8922, 0x8923, 0x1
 
 
-def together(*jobs: Callable[[], None], seconds: float = SECONDS) -> None:
+def run_concurrently(*jobs: Callable[[], None], seconds: float = SECONDS) -> None:
     """Repeat each job in a thread of its own for some seconds; fail if one raises."""
     end = time.monotonic() + seconds
     errors: list[BaseException] = []
@@ -85,24 +85,24 @@ def test_parameters_change_while_connections_start() -> None:
             with connection(net, random.choice(["bic", "gaimd"])) as flow:
                 flow.pump(50_000)
 
-        together(change, change, connect)
+        run_concurrently(change, change, connect)
         assert read_sysctl("gaimd_preset") in ("tcp", "aimd32", "to-friendly")
 
 
-def test_namespaces_die_with_connections_open() -> None:
+def test_namespaces_are_deleted_with_open_connections() -> None:
     def once() -> None:
         with pair("delay 1ms") as net:
             flows = [connection(net, cc) for cc in ("bic", "gaimd")]
             with contextlib.ExitStack() as stack:
-                # The second cannot have the port of the first: one after the other.
+                # One after the other, as both listen on the same port.
                 for flow in flows:
                     stack.enter_context(flow).pump(50_000)
                 sh(f"ip netns del {net.a.name}; ip netns del {net.b.name}")
 
-    together(once)
+    run_concurrently(once)
 
 
-def test_modules_come_and_go_while_namespaces_do() -> None:
+def test_modules_are_loaded_and_unloaded_while_namespaces_change() -> None:
     sh("modprobe -r tcp_bic tcp_gaimd", check=False)
 
     def module() -> None:
@@ -114,11 +114,11 @@ def test_modules_come_and_go_while_namespaces_do() -> None:
             ns.sysctl("gaimd_alpha", 500)
             ns.sysctl("bic_preset", "linux")
 
-    together(module, spaces, spaces)
+    run_concurrently(module, spaces, spaces)
     sh("modprobe tcp_bic && modprobe tcp_gaimd")
 
 
-# --- drr_fq, on a link whose packets come from threads of their own
+# --- drr_fq, with packets sent by other threads
 
 UNDER = {
     "root": "qdisc add dev a0 root handle 10: drr_fq limit 50",
@@ -133,9 +133,9 @@ UNDER = {
 
 @contextlib.contextmanager
 def senders(count: int) -> Iterator[list[Callable[[], None]]]:
-    """So many jobs that send to 10.0.0.2, each by sockets with and without offloaded segmentation.
+    """COUNT jobs that send to 10.0.0.2, each by sockets with and without segmentation offload.
 
-    Whether there is a device and what it makes of the packets is no matter.
+    Errors are ignored: there may be no device.
     """
     with contextlib.ExitStack() as stack:
 
@@ -161,7 +161,7 @@ def senders(count: int) -> Iterator[list[Callable[[], None]]]:
         yield [made() for _ in range(count)]
 
 
-def looker(index: int) -> Callable[[], None]:
+def dumper(index: int) -> Callable[[], None]:
     rtnetlink = Rtnetlink()
 
     def look() -> None:
@@ -171,13 +171,13 @@ def looker(index: int) -> Callable[[], None]:
     return look
 
 
-def asker(ask: Callable[[Rtnetlink], None]) -> Callable[[], None]:
-    """A job that asks something of the kernel, which may refuse it."""
+def requester(request: Callable[[Rtnetlink], None]) -> Callable[[], None]:
+    """A job that sends a request, which the kernel may reject."""
     rtnetlink = Rtnetlink()
 
     def run() -> None:
         with contextlib.suppress(NetlinkError):
-            ask(rtnetlink)
+            request(rtnetlink)
 
     return run
 
@@ -196,7 +196,7 @@ def random_options() -> bytes:
 
 
 @pytest.mark.parametrize("under", UNDER)
-def test_drr_fq_changes_and_filters_while_packets_pass(under: str) -> None:
+def test_drr_fq_options_and_filters_change_under_load(under: str) -> None:
     with link(UNDER[under], queues=2) as on, senders(2) as sending:
         parent = on.shown("10:").parent
 
@@ -209,7 +209,9 @@ def test_drr_fq_changes_and_filters_while_packets_pass(under: str) -> None:
                 classid = random.choice((handle("10:3"), handle("10:500"), handle("11:1")))
                 rtnetlink.change_filter(on.index, handle("10:"), kind, classid)
 
-        together(*sending, looker(on.index), asker(change), asker(filters), seconds=4)
+        run_concurrently(
+            *sending, dumper(on.index), requester(change), requester(filters), seconds=4
+        )
         with contextlib.suppress(NetlinkError):
             on.rtnetlink.change_filter(on.index, handle("10:"), RTM_DELTFILTER, 0)
         wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
@@ -217,8 +219,8 @@ def test_drr_fq_changes_and_filters_while_packets_pass(under: str) -> None:
 
 
 @pytest.mark.parametrize("under", ["root", "htb"])
-def test_drr_fq_comes_and_goes_while_packets_pass(under: str) -> None:
-    """Attached, replaced and taken away; the device down, up, of another MTU and name."""
+def test_drr_fq_is_attached_and_deleted_under_load(under: str) -> None:
+    """Attach, replace and delete it; set the device down and up, change its MTU and name."""
     with link(UNDER[under]) as on, senders(2) as sending:
         parent = on.shown("10:").parent
 
@@ -237,7 +239,7 @@ def test_drr_fq_comes_and_goes_while_packets_pass(under: str) -> None:
             fcntl.ioctl(control, SIOCSIFFLAGS, struct.pack("16sh14x", b"a0", flags))
             mtu = random.choice((1000, 1500, 9000))
             fcntl.ioctl(control, SIOCSIFMTU, struct.pack("16si12x", b"a0", mtu))
-            # Refused by older kernels while the device is up.
+            # Older kernels reject this while the device is up.
             with contextlib.suppress(OSError):
                 fcntl.ioctl(control, SIOCSIFNAME, struct.pack("16s16s8x", b"a0", b"c0"))
                 fcntl.ioctl(control, SIOCSIFNAME, struct.pack("16s16s8x", b"c0", b"a0"))
@@ -248,12 +250,12 @@ def test_drr_fq_comes_and_goes_while_packets_pass(under: str) -> None:
             time.sleep(0.05)
 
         with control:
-            jobs = [*sending, looker(on.index), asker(attach), interface, unload]
-            together(*jobs, seconds=4)
+            jobs = [*sending, dumper(on.index), requester(attach), interface, unload]
+            run_concurrently(*jobs, seconds=4)
     sh("modprobe sch_drr_fq")
 
 
-def test_devices_and_namespaces_with_drr_fq_die_under_load() -> None:
+def test_devices_and_namespaces_with_drr_fq_are_deleted_under_load() -> None:
     def once() -> None:
         with link(UNDER[random.choice(("root", "htb"))]) as on, senders(1) as sending:
             stop = threading.Event()
@@ -272,16 +274,16 @@ def test_devices_and_namespaces_with_drr_fq_die_under_load() -> None:
                 stop.set()
                 thread.join()
 
-    def waiting() -> None:
-        """What waits behind a closed valve goes with its namespace."""
+    def queued() -> None:
+        """Packets queued behind a closed valve are freed with their namespace."""
         with valved(parent=random.choice(("tbf", "htb", "drr"))) as on:
             for flow in range(20):
                 on.send(flow, 500, 5, classes=False)
 
-    together(once, waiting, seconds=4)
+    run_concurrently(once, queued, seconds=4)
 
 
-# --- slbn: one state, reached from the queue, from what comes in, and by two kinds of netlink
+# --- slbn: its state is accessed on transmission, on reception, and by two netlink families
 
 SLBN_UNDER = {
     "root": "qdisc add dev a0 root handle 10: slbn rate 1gbit control 100%",
@@ -297,7 +299,7 @@ SLBN_UNDER = {
 
 @contextlib.contextmanager
 def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
-    """Jobs that send control packets down through a0, and up into it."""
+    """Jobs that send control packets through a0: downstream, and upstream into it."""
 
     def sender(device: str) -> socket.socket:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -336,15 +338,15 @@ def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
         yield [down, up]
 
 
-def family_asker(ask: Callable[[Genetlink], object]) -> Callable[[], None]:
-    """A job that asks the family, which may refuse it, or be another since the module came back."""
+def family_requester(request: Callable[[Genetlink], object]) -> Callable[[], None]:
+    """A job that sends requests to the family; they may fail, also as the module was reloaded."""
 
     def run() -> None:
         with contextlib.suppress(NetlinkError, ValueError):
             family = Genetlink()
             with contextlib.closing(family):
                 for _ in range(20):
-                    ask(family)
+                    request(family)
 
     return run
 
@@ -364,7 +366,7 @@ def random_config() -> dict[str, int | bytes]:
     return {name: random.choice(choices[name]) for name in names}
 
 
-def asks_of_a_link(index: int) -> list[Callable[[], None]]:
+def requests_to_link(index: int) -> list[Callable[[], None]]:
     def change(family: Genetlink) -> None:
         family.set(given(ifindex=index) + given(**random_config()))
 
@@ -375,11 +377,11 @@ def asks_of_a_link(index: int) -> list[Callable[[], None]]:
         family.dump_links()
         family.get(given(ifindex=index))
 
-    return [family_asker(each) for each in (change, reset, look)]
+    return [family_requester(each) for each in (change, reset, look)]
 
 
 @pytest.mark.parametrize("under", SLBN_UNDER)
-def test_slbn_changes_while_packets_pass(under: str) -> None:
+def test_slbn_options_and_children_change_under_load(under: str) -> None:
     with link(SLBN_UNDER[under], queues=2) as on, senders(1) as sending, slbn_traffic(on) as both:
         parent = on.shown("10:").parent
 
@@ -394,18 +396,18 @@ def test_slbn_changes_while_packets_pass(under: str) -> None:
             rtnetlink.change_qdisc(on.index, handle("30:"), handle(where), kind, flags)
             rtnetlink.change_qdisc(on.index, handle("30:"), handle(where), b"", kind=RTM_DELQDISC)
 
-        jobs = [*sending, *both, looker(on.index), asker(change), asker(child)]
-        together(*jobs, *asks_of_a_link(on.index), seconds=4)
+        jobs = [*sending, *both, dumper(on.index), requester(change), requester(child)]
+        run_concurrently(*jobs, *requests_to_link(on.index), seconds=4)
         wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
         assert not any(each.backlog for each in on.qdiscs().values())
         # After any sequence of requests, a valid configuration works.
         family = Genetlink()
         where = given(ifindex=on.index)
-        sound = {"rate": 10**8, "epoch": 0, "memory": 64, "edge": 0, "control": 1000}
-        family.set(where + given(**sound, key=b""))
+        valid = {"rate": 10**8, "epoch": 0, "memory": 64, "edge": 0, "control": 1000}
+        family.set(where + given(**valid, key=b""))
         family.reset(where)
         before = family.get(where).state
-        # How many, is up to the machine: eleven were seen on a busy one.
+        # Their number depends on the machine: as few as eleven on a busy one.
         assert before.joins and before.probes
         for session in range(5):
             assert on.inject(control_frame(1000 + session))
@@ -416,8 +418,8 @@ def test_slbn_changes_while_packets_pass(under: str) -> None:
 
 
 @pytest.mark.parametrize("under", ["root", "htb"])
-def test_slbn_comes_and_goes_while_packets_pass(under: str) -> None:
-    """Attached, replaced and taken away, the device down and up, the module out and in."""
+def test_slbn_is_attached_and_deleted_under_load(under: str) -> None:
+    """Attach, replace and delete it; set the device down and up, unload and load the module."""
     with link(SLBN_UNDER[under]) as on, senders(1) as sending, slbn_traffic(on) as both:
         parent = on.shown("10:").parent
 
@@ -441,12 +443,12 @@ def test_slbn_comes_and_goes_while_packets_pass(under: str) -> None:
             time.sleep(0.05)
 
         with control:
-            jobs = [*sending, *both, looker(on.index), asker(attach), interface, unload]
-            together(*jobs, *asks_of_a_link(on.index), seconds=4)
+            jobs = [*sending, *both, dumper(on.index), requester(attach), interface, unload]
+            run_concurrently(*jobs, *requests_to_link(on.index), seconds=4)
     sh("modprobe sch_slbn")
 
 
-def test_devices_and_namespaces_with_slbn_die_under_load() -> None:
+def test_devices_and_namespaces_with_slbn_are_deleted_under_load() -> None:
     def once() -> None:
         with link(SLBN_UNDER[random.choice(("root", "htb"))]) as on, slbn_traffic(on) as both:
             stop = threading.Event()
@@ -467,4 +469,4 @@ def test_devices_and_namespaces_with_slbn_die_under_load() -> None:
                 for thread in threads:
                     thread.join()
 
-    together(once, seconds=4)
+    run_concurrently(once, seconds=4)
