@@ -50,7 +50,7 @@ def chain(directory: Path, levels: int, delay: float = CHAIN_RTT / 4, leave: str
 
 
 def settled(case: Case, algorithm: str, until: str = "30s", pause: str = "0") -> float:
-    """When the last rate changed; all are exact then."""
+    """The time of the last change of a rate; checks that all rates are exact then."""
     found = case.answer(
         "run", "--algorithm", algorithm, "--control", "0", "--pause", pause, "--until", until
     )
@@ -71,7 +71,7 @@ def test_one_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: s
 
     SLBN: Mozo and others, NCA 2012, end of section III, "upper bounded by O(b)".  BFYZ: Bartal and
     others, Algorithmica 33(3), abstract, "a linear number of maximum round-trip times".  s-PERC:
-    Jose and others, SIGMETRICS 2019, 6 N rounds at most (below); here it needs no more either.
+    Jose and others, SIGMETRICS 2019, at most 6 N rounds (below); here a round-trip suffices, too.
     """
     took = settled(chain(tmp_path, levels), algorithm)
     # The first session settles in one round-trip; the last Probe needs another half.
@@ -82,10 +82,10 @@ def test_one_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: s
 def test_sperc_converges_in_six_rounds_for_each_level(tmp_path: Path, levels: int) -> None:
     """Jose and others, SIGMETRICS 2019, abstract and theorem: 6 N rounds.
 
-    N is how many iterations 2-Waterfilling takes, which fills those links at once that have the
-    least share among all with whom they share sessions, and these theirs.  On the chain that is one
-    link at a time.  A round is 250 ms here (sperc.c).  At 1 s the first session leaves: the second
-    link has more then, the third less..., so offers have to be ignored on the way.
+    N is the number of iterations of 2-Waterfilling.  Each fills all links that have the least share
+    among their neighbours (links with a common session) and the neighbours of these: on the chain
+    one link.  A round is 250 ms here (sperc.c).  At 1 s the first session leaves: then the second
+    link has more, the third less..., so some offers have to be ignored.
     """
     took = settled(chain(tmp_path, levels, leave="1"), "sperc", "20s", pause="5ms")
     assert 1 + (levels - 1) * CHAIN_RTT < took <= 1 + 6 * levels * 0.25
@@ -95,8 +95,8 @@ def test_sperc_ignores_low_offers(tmp_path: Path) -> None:
     """Jose and others, SIGMETRICS 2019: the purpose of MaxE.
 
     On a > b (100 Mbit/s) "far" is counted with its demand of 90, which only changes when its packet
-    passes again, at 1.05 s.  At 1 s "new" comes, and is offered what is left, 10.  That is less
-    than the 90, so b > c (30 Mbit/s) does not heed it, and offers 15 to "near", not 20.
+    passes again, at 1.05 s.  At 1 s "new" joins, and is offered the remaining 10.  That is less
+    than the 90, so b > c (30 Mbit/s) ignores it, and offers 15 to "near", not 20.
     """
     links = [link("far", "a", 1e9, 0.05), link("a", "b", 1e8, 0.001), link("b", "c", 3e7, 0.001)]
     links += [link("b", "end", 1e9, 0.049)]
@@ -109,11 +109,11 @@ def test_sperc_ignores_low_offers(tmp_path: Path) -> None:
     assert rates(case.answer("run", *options, "3")) == [85e6, 15e6, 15e6]
 
 
-def test_sperc_forgets_sessions_that_left(tmp_path: Path) -> None:
-    """Jose and others, SIGMETRICS 2019: MaxE is of two rounds, not of all time.
+def test_sperc_max_e_expires(tmp_path: Path) -> None:
+    """Jose and others, SIGMETRICS 2019: MaxE is the maximum of two rounds, not of all time.
 
-    "gone" had 60 Mbit/s on a > b, four have 25 each then.  If that were ignored because of the 60,
-    b > c would take the one that goes on there for one that may have half of it, and not leave 75.
+    "gone" had 60 Mbit/s on a > b; then four sessions have 25 each.  If MaxE stayed 60, b > c would
+    ignore the 25 of "on", offer it 50, and leave only 50 instead of 75 to "rest".
     """
     links = [link("a", "b", 1e8, 0.005), link("b", "c", 1e8, 0.005)]
     rows = ["gone,a,b,0,1,60000000,", "rest,b,c,2,,,", "on,a,c,2,,,"]
@@ -125,7 +125,7 @@ def test_sperc_forgets_sessions_that_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("levels", [2, 4, 8, 16])
 def test_cobb_converges_in_two_rounds_for_each_level(tmp_path: Path, levels: int) -> None:
-    """A round in which sources probe with their granted rates, and one in which these are counted.
+    """In one round sources probe with their granted rates, in the next one links count these.
 
     Cobb and Gouda, SSS 2008: rounds, constant state at links, and the network stabilizes.
     """
@@ -227,10 +227,10 @@ def test_rcp_flow_completion_time(tmp_path: Path, rtt: float, size: int) -> None
 def test_piqi_rcp_ignores_queues_and_does_not_overshoot(tmp_path: Path, rtt: float) -> None:
     """Jain and Loguinov, IWQoS 2007: queue-independent, stable, kappa = T / (2 (T + RTT)).
 
-    When sessions join there is too much for a while; what waits then goes on to wait, while all
-    have C / N: RCP would drain it.  When all but one leave, that one's rate only grows, comes to C
-    within a few of the time constant 2 (T + RTT), by the rule, and stays there.  RTT has what waits
-    in it.
+    When sessions join, the link is overloaded for a while; the queue remains while all have C / N
+    (RCP would drain it).  When all but one leave, the rate of that one never falls, reaches C
+    within a few time constants 2 (T + RTT), as the rule says, and stays there.  RTT includes the
+    queueing delay.
     """
     net = Bottleneck(tmp_path, rtt, *ALL_BUT_ONE)
     assert net.shares("piqi-rcp", 59.9) == pytest.approx([0.25] * 4, rel=0.01)

@@ -13,8 +13,8 @@ from tests.slbnsim.simtools import TOP, slbnsim, slbnsim_graphml
 
 PAGE = TOP / "docs" / "man" / "slbnsim.1"
 COMMANDS = ("run", "maxmin", "experiment", "topology", "algorithms", "experiments")
-#: For each command an option that it has, and one of other commands.
-TELLING = {
+#: For each command an option that it has, and one that it does not have.
+EXAMPLES = {
     "run": ("--algorithm", "--percent"),
     "maxmin": ("--sessions", "--seed"),
     "experiment": ("--every", "--sessions FILE"),
@@ -37,8 +37,8 @@ def test_help(command: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: slbnsim ")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    if command in TELLING:
-        has, has_not = TELLING[command]
+    if command in EXAMPLES:
+        has, has_not = EXAMPLES[command]
         own = done.stdout.partition("\n\n")[2]
         assert has in own and has_not not in own
 

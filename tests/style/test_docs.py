@@ -32,7 +32,7 @@ PATH = re.compile(r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.*{},-]+)*/?$")
 FUNCTION = re.compile(r"^([A-Za-z_][A-Za-z0-9_]*)\(\)$")
 IDENTIFIER = re.compile(r"^(?:struct |enum )?([A-Za-z][A-Za-z0-9]*_\w*|[A-Z]{5,})(?:\[\])?$")
 MAKE = re.compile(r"\bmake ((?:[A-Z_]+=\S+ )*)([a-z][a-z-]*)")
-#: What a build or a run makes.
+#: Directories of generated files.
 MADE = ("build/", "results/")
 
 
@@ -59,7 +59,7 @@ def prose_of(name: str) -> str:
 
 
 def code_of(name: str) -> str:
-    """The code blocks and the code in the text, where commands stand."""
+    """The code blocks and the inline code, which contain commands."""
     text = text_of(name)
     indented = [line for line in text.split("\n") if line.startswith("    ")]
     return "\n".join(
@@ -163,7 +163,7 @@ def test_make_targets_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_named_tests_exist(name: str) -> None:
-    """Unit tests by program and name, and words that select tests of a file (pytest -k)."""
+    """Unit tests by program and name, and expressions that select tests of a file (pytest -k)."""
     commands = code_of(name).replace("\\\n", " ")
     missing = []
     for program, test in re.findall(r"build/unit/(test_\w+) (\w+)", commands):
@@ -177,7 +177,7 @@ def test_named_tests_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if not is_generated(name)])
 def test_prose_is_narrow(name: str) -> None:
-    """Tables and lines that a link or a word makes long are exempt."""
+    """Tables and lines that are long because of a link are exempt."""
     wide = []
     for number, line in enumerate(prose_of(name).split("\n"), 1):
         without_links = LINK.sub("", line)
@@ -188,7 +188,7 @@ def test_prose_is_narrow(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/reproduce.md"])
 def test_study_example(name: str) -> None:
-    """The study of one's own is accepted, as far as that goes without running it."""
+    """The example of a study is valid: its cases and claims can be built without a run."""
     example = re.search(r"(?:^ {4}from .+\n)(?:(?: {4}.*)?\n)+", text_of(name), re.MULTILINE)
     assert example
     names: dict[str, Any] = {}
