@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fairflow does what it says: run in virtual time by test_fairflow.py, where all can be told.
+"""fairflow's behaviour, run by test_fairflow.py in virtual time, where timing is exact.
 
-a (fairflow) ---- r ---- 10 Mbit/s, 60 kB, 20 ms there and back ---- b (fairtraffic sink)
+a (fairflow) ---- r ---- 10 Mbit/s, 60 kB, RTT 20 ms ---- b (fairtraffic sink)
 """
 
 import json
@@ -20,7 +20,7 @@ from fairlab.run import samples
 TOP = Path(__file__).resolve().parents[2]
 
 RATE, SEGMENT = 10_000_000, 1448
-#: What the rate is for a user: timestamps, IP, Ethernet.
+#: Goodput at RATE: without headers (TCP with timestamps, IP, Ethernet).
 GOODPUT = RATE * SEGMENT / (SEGMENT + 32 + 20 + 14)
 PROGRAMS = str(TOP / "build/traffic")
 SETUP = """
@@ -49,7 +49,7 @@ def _network() -> None:
 
 @contextmanager
 def sink(directory: Path, *words: str) -> Iterator[dict[str, Any]]:
-    """A sink; what it has written is there when it has ended."""
+    """Run a sink; its report is in the yielded dictionary after the end."""
     output = directory / "sink.json"
     command = ["ip", "netns", "exec", "b", f"{PROGRAMS}/fairtraffic", "sink", "--port", "5000"]
     process = subprocess.Popen([*command, "--output", str(output), *words])
@@ -69,15 +69,15 @@ def fairflow(directory: Path, *flows: str) -> tuple[dict[str, Any], Any]:
     return samples.read(output)
 
 
-def test_a_flow_starts_and_stops(tmp_path: Path) -> None:
+def test_flow_starts_and_stops_on_time(tmp_path: Path) -> None:
     with sink(tmp_path) as said:
         head, rows = fairflow(tmp_path, "cc=bic,from=4000,start=1,stop=6")
     (flow,) = head["flows"]
     assert (flow["kind"], flow["from"], flow["to"]) == ("bic", 4000, "10.0.0.2")
-    # It takes a round trip to open, and a tick of the kernel to be woken at the end.
+    # Connecting takes a round trip; the timer at the end may be a kernel tick late.
     assert flow["began"] == pytest.approx(1.02, abs=0.001)
     assert flow["ended"] == pytest.approx(6, abs=0.02)
-    # The first row is of the first look after that, and one comes every 50 ms.
+    # The first sample is the first multiple of 50 ms after that.
     assert rows["time"][0] == pytest.approx(1.05e9, abs=1e5)
     gaps = (rows["time"][1:] - rows["time"][:-1]).astype(float)
     assert gaps == pytest.approx(50e6, abs=1000)
@@ -87,7 +87,7 @@ def test_a_flow_starts_and_stops(tmp_path: Path) -> None:
     assert flow["acked"] == pytest.approx(said["bytes"], rel=0.02)
 
 
-def test_rows_tell_what_tcp_does(tmp_path: Path) -> None:
+def test_samples_match_the_behaviour_of_tcp(tmp_path: Path) -> None:
     with sink(tmp_path):
         head, rows = fairflow(tmp_path, "cc=bic,stop=10")
     busy = rows[rows["time"] > 3e9]
@@ -95,18 +95,18 @@ def test_rows_tell_what_tcp_does(tmp_path: Path) -> None:
     took = float(busy["time"][-1] - busy["time"][0]) / 1e9
     assert got / took == pytest.approx(GOODPUT, rel=0.01)
     assert min(rows["rtt_min"]) == pytest.approx(20_000, abs=50)
-    # The queue is full when it cuts its window, and it never cuts by more than BIC does.
+    # The window is cut when the queue is full: RTT and queueing delay of 60 kB.
     assert 40_000 < max(busy["rtt"]) < 20_000 + 60_000 * 8 / 10 + 3000
-    # In recovery it also counts what has arrived behind a gap.
+    # In recovery, unacked also counts segments that arrived after a gap.
     usual = busy[busy["state"] == 0]
     assert len(usual) > 50 and (usual["unacked"] <= usual["cwnd"] + 3).all()
     assert rows["retransmits"][-1] > 0
     assert head["flows"][0]["retransmits"] >= rows["retransmits"][-1]
     assert head["flows"][0]["segments"] >= rows["segments"][-1]
-    # It sends what arrives and what is lost.
+    # Sent segments have arrived, were retransmitted or are in flight.
     arrived = rows["acked"][-1] / SEGMENT + rows["retransmits"][-1]
     assert rows["segments"][-1] == pytest.approx(arrived + rows["unacked"][-1], rel=0.01)
-    # Linux waits for at least 200 ms more than a round-trip; nothing was as late as that.
+    # Linux's RTO is at least the RTT and 200 ms; it never expired.
     assert (rows["rto"] >= rows["rtt"] + 200_000).all() and not rows["timeouts"].any()
     cuts = sum(
         after < before for before, after in zip(busy["cwnd"], busy["cwnd"][1:], strict=False)
@@ -114,7 +114,7 @@ def test_rows_tell_what_tcp_does(tmp_path: Path) -> None:
     assert cuts > 2
 
 
-def test_timeouts_are_counted_until_an_ack_comes(tmp_path: Path) -> None:
+def test_timeouts_are_counted_until_the_next_ack(tmp_path: Path) -> None:
     def acks(loss: str) -> None:
         words = ["tc", "-n", "b", "qdisc", "change", "dev", "e1", "root", "netem"]
         subprocess.run([*words, *f"delay 20ms limit 10000 {loss}".split()], check=True)
@@ -131,15 +131,15 @@ def test_timeouts_are_counted_until_an_ack_comes(tmp_path: Path) -> None:
     seen = rows["timeouts"]
     assert 2 <= max(seen) <= 5
     assert not seen[times < 3.9].any() and not seen[times > 8].any()
-    # Each is twice as long as the one before.
+    # Each timeout doubles the RTO.
     first, last = rows[seen == 1]["rto"], rows[seen == max(seen)]["rto"]
     assert last[0] == pytest.approx(float(first[0]) * 2 ** (float(max(seen)) - 1), rel=0.01)
-    # All that was sent again had arrived, and the other end says so.
+    # Only ACKs were lost: retransmissions are duplicates, which the receiver reports (DSACK).
     assert rows["duplicates"][times < 3.9][-1] == 0 < rows["duplicates"][-1]
     assert rows["duplicates"][-1] <= rows["retransmits"][-1]
 
 
-def test_a_flow_of_some_bytes(tmp_path: Path) -> None:
+def test_flow_of_limited_size(tmp_path: Path) -> None:
     size = 1_000_000
     with sink(tmp_path) as said:
         head, _ = fairflow(
@@ -147,7 +147,7 @@ def test_a_flow_of_some_bytes(tmp_path: Path) -> None:
         )
     assert said["bytes"] == 2 * size
     for flow, start in zip(head["flows"], (0, 9), strict=True):
-        # The SYN counts as one, and the FIN.
+        # SYN and FIN count as a byte each.
         assert flow["acked"] == size + 2 and flow["sent"] == size
         least = size * 8 / GOODPUT + 0.04
         assert least < flow["ended"] - start < 2 * least
@@ -155,7 +155,7 @@ def test_a_flow_of_some_bytes(tmp_path: Path) -> None:
         assert flow["segments"] >= size // SEGMENT
 
 
-def test_a_limited_flow(tmp_path: Path) -> None:
+def test_paced_flow_keeps_its_rate(tmp_path: Path) -> None:
     with sink(tmp_path):
         _, rows = fairflow(tmp_path, "cc=reno,rate=2000000,stop=11")
     later = rows[rows["time"] > 1e9]
@@ -164,11 +164,11 @@ def test_a_limited_flow(tmp_path: Path) -> None:
         * 8e9
         / (float(later["time"][-1]) - float(later["time"][0]))
     )
-    # Pacing counts headers.
+    # The pacing rate includes headers.
     assert 0.9 * 2e6 < rate <= 2e6
 
 
-def test_packets_of_a_source_that_pauses(tmp_path: Path) -> None:
+def test_on_off_udp_source_keeps_its_mean_rate(tmp_path: Path) -> None:
     with sink(tmp_path, "--kind", "packets") as said:
         head, rows = fairflow(
             tmp_path,
@@ -178,14 +178,14 @@ def test_packets_of_a_source_that_pauses(tmp_path: Path) -> None:
         )
     always, quarter, third = (flow["sent"] for flow in head["flows"])
     assert always == pytest.approx(500_000 / 8 * 10, abs=1000)
-    # Each time on begins with a packet.
+    # Each on period starts with a packet.
     assert quarter == pytest.approx(500_000 / 8 * 10, rel=0.05)
     assert 0.15 < third / (500_000 / 8 * 300) < 0.6
     assert said["bytes"] == always + quarter + third
     assert len(rows) == 0
 
 
-def test_a_signal_ends_it(tmp_path: Path) -> None:
+def test_sigterm_ends_all_flows(tmp_path: Path) -> None:
     output = tmp_path / "flows.fair"
     with sink(tmp_path):
         words = ["to=10.0.0.2,port=5000,stop=1000", "to=10.0.0.2,port=5000,start=900,stop=1000"]
@@ -210,7 +210,7 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
     assert set(rows["flow"]) == {0}
 
 
-def test_what_breaks_is_said(tmp_path: Path) -> None:
+def test_errors_of_flows_are_reported(tmp_path: Path) -> None:
     def said(*words: str) -> str:
         command = ["ip", "netns", "exec", "a", f"{PROGRAMS}/fairflow", "--output", "/dev/null"]
         done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)

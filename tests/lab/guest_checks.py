@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each refusal, made to happen: run inside a VM by test_vm_guest.py, whose kernel may be spoilt.
+"""Refusals of the lab, caused on purpose, and real runs: run in a VM by test_vm_guest.py.
 
-Where the command line is enough to bring a refusal about, the command is run; where the reason lies
-in the network, the network is built, spoilt with the usual tools, and looked at by the lab's check.
+Refusals of options are tested by the command; refusals of a network by building it, changing it
+with ip, tc and ethtool, and calling the lab's check.
 """
 
 import contextlib
@@ -51,14 +51,14 @@ def built(what: Scenario) -> Iterator[Laboratory]:
 
 
 def start_flow(lab: Laboratory, cc: str, seconds: int = 5) -> None:
-    """Let flow 0 run."""
+    """Start flow 0."""
     traffic = flows.Traffic(lab, small(flows=parse_flows(cc)))
     traffic.start_servers()
     traffic.start_client(0, seconds)
 
 
 def leftovers() -> list[str]:
-    """What a run could have left on this machine."""
+    """Everything that a run may have left: traces, files, processes, settings."""
     found = [str(path) for path in Path("/sys/kernel/tracing/instances").iterdir()]
     found += [str(path) for path in Path("/tmp").glob("fairlab-*")]
     ours = os.stat("/proc/self/ns/net").st_ino
@@ -75,13 +75,13 @@ def leftovers() -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
+def _no_leftovers() -> Iterator[None]:
     before = leftovers()
     yield
     assert leftovers() == before
 
 
-# --- by the command line ------------------------------------------------------------------------
+# --- options ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def _nothing_is_left() -> Iterator[None]:
             2,
             ("qdisc 'frob a 1' is refused on right: ", 'Unknown qdisc "frob"'),
         ),
-        # The kernel's own words.
+        # The kernel's error message.
         ("--flows reno --qdisc senders:frob", 2, ("refused on s1: ", "qdisc kind is unknown")),
         ("--flows reno --netem-limit 5", 2, ("netem limit of 5 packets at", "is too small")),
         (
@@ -117,21 +117,23 @@ def _nothing_is_left() -> Iterator[None]:
         ),
     ],
 )
-def test_refused(words: str, status: int, fragments: tuple[str, ...], tmp_path: Path) -> None:
+def test_bad_options_are_refused(
+    words: str, status: int, fragments: tuple[str, ...], tmp_path: Path
+) -> None:
     where = ["--engine", "host", "--quiet", "--out", str(tmp_path)]
     done = run_fairlab("run", "dumbbell", *words.split(), *where)
     assert_refused(done, status, *fragments)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_preset_that_the_module_refuses() -> None:
+def test_preset_refused_by_the_module() -> None:
     with built(small(flows=parse_flows("gaimd:td-friendly 5000"))) as lab:
         what = small(flows=parse_flows("gaimd:td-friendly 5000"))
         with pytest.raises(UsageError, match="'gaimd' refuses the preset 'td-friendly 5000'"):
             preflight.choose(lab, what)
 
 
-def test_a_program_that_is_missing(tmp_path: Path) -> None:
+def test_missing_iperf3_is_refused(tmp_path: Path) -> None:
     iperf3 = Path("/usr/bin/iperf3")
     iperf3.rename("/usr/bin/iperf3.away")
     try:
@@ -141,7 +143,7 @@ def test_a_program_that_is_missing(tmp_path: Path) -> None:
     assert_refused(done, 3, "missing: iperf3; install the packages: iperf3")
 
 
-def test_mininet_that_is_missing() -> None:
+def test_missing_mininet_is_refused() -> None:
     package = "/usr/lib/python3/dist-packages/mininet"
     subprocess.run(["mount", "-t", "tmpfs", "none", package], check=True)
     try:
@@ -151,7 +153,7 @@ def test_mininet_that_is_missing() -> None:
     assert_refused(done, 3, "missing: Mininet's Python modules; install the packages: mininet")
 
 
-def test_a_kernel_without_the_queues() -> None:
+def test_kernel_without_netem_is_refused() -> None:
     subprocess.run(["modprobe", "-r", "sch_netem"], check=True)
     forbid = Path("/etc/modprobe.d/no-netem.conf")
     forbid.parent.mkdir(exist_ok=True)
@@ -166,7 +168,7 @@ def test_a_kernel_without_the_queues() -> None:
         forbid.unlink()
 
 
-def test_what_there_is() -> None:
+def test_list_shows_topologies_and_presets() -> None:
     done = run_fairlab("list", "--engine", "host")
     assert done.returncode == 0
     assert "  senders      each sender to left\n" in done.stdout
@@ -177,10 +179,10 @@ def test_what_there_is() -> None:
     assert "presets" not in lines["htcp"] and "diag" not in lines
 
 
-# --- by the network -----------------------------------------------------------------------------
+# --- networks -----------------------------------------------------------------------------------
 
 
-def test_a_network_as_it_should_be_and_how_it_can_be_spoilt() -> None:
+def test_offloads_and_wrong_delays_are_refused() -> None:
     what = small(ecn=True)
     with built(what) as lab:
         preflight.offloads(lab)
@@ -202,16 +204,16 @@ def test_a_network_as_it_should_be_and_how_it_can_be_spoilt() -> None:
             preflight.delays(lab, what)
 
 
-def test_a_flow_with_another_congestion_control() -> None:
+def test_wrong_congestion_control_is_refused() -> None:
     with built(small()) as lab:
         start_flow(lab, "reno")
         with pytest.raises(CannotRunError, match="flow cubic runs with 'reno' instead of 'cubic'"):
             preflight.running(lab, small(flows=parse_flows("cubic")), 0)
-        # ss sees the same.
+        # ss shows the same.
         assert " reno " in lab.shell("s1", "ss -tinH dport = :5201")
 
 
-def test_a_congestion_control_that_a_route_forbids(tmp_path: Path) -> None:
+def test_congestion_control_locked_by_a_route_is_refused(tmp_path: Path) -> None:
     what = small(flows=parse_flows("cubic"))
     with built(what) as lab:
         lab.shell("s1", "ip route replace default via 10.0.1.1 congctl lock reno")
@@ -223,7 +225,7 @@ def test_a_congestion_control_that_a_route_forbids(tmp_path: Path) -> None:
             traffic.check_alive()
 
 
-def test_the_right_one_is_seen_as_right() -> None:
+def test_right_congestion_control_is_accepted() -> None:
     what = small(flows=parse_flows("bic"))
     preflight.look_up(what)
     with built(what) as lab:
@@ -235,7 +237,7 @@ def test_the_right_one_is_seen_as_right() -> None:
 @pytest.mark.parametrize(
     "text", ["", "fq_codel,target=1ms", "codel,ecn,target=1ms", "drr_fq", "sfq"]
 )
-def test_the_readings_of_queues_are_those_of_tc(text: str) -> None:
+def test_queue_samples_match_tc(text: str) -> None:
     asked = parse_qdisc(f"{text},limit=20" if text else "red")
     what = small(ecn=True, qdiscs=(asked,) if text else ())
     with built(what) as lab:
@@ -263,11 +265,11 @@ def test_the_readings_of_queues_are_those_of_tc(text: str) -> None:
         assert lab.shown_queue(lab.network.bottleneck)["kind"] == asked.kind
 
 
-# --- by what happens during a run ---------------------------------------------------------------
+# --- runs ---------------------------------------------------------------------------------------
 
 
 def measured(directory: Path, what: Scenario) -> tuple[Measurement, dict[str, Any]]:
-    """A valid run and what it says.  One in which the machine stood still says nothing: again."""
+    """A valid run and its results.  A run in which the machine stood still is repeated."""
     directory.mkdir(exist_ok=True)
     for attempt in range(3):
         dumbbell.measure(what, directory, QUIET)
@@ -281,8 +283,8 @@ def measured(directory: Path, what: Scenario) -> tuple[Measurement, dict[str, An
     return measurement, analysis.evaluate(measurement)
 
 
-def test_ecn_and_large_packets_and_late_starts(tmp_path: Path) -> None:
-    """The ways of a run that test_vm_run.py does not go."""
+def test_ecn_with_large_mtu_and_start_gap(tmp_path: Path) -> None:
+    """Options that test_vm_run.py does not use."""
     rate, rtt = 20_000_000, 20_000
     what = small(
         flows=parse_flows("cubic,gaimd:tcp"),
@@ -313,7 +315,7 @@ def test_ecn_and_large_packets_and_late_starts(tmp_path: Path) -> None:
 
 
 def studied(**changes: object) -> Scenario:
-    """As the fair queueing study, but smaller and sooner over."""
+    """A scenario of the fair queueing study, at a lower rate and shorter."""
     rate, rtt = 20_000_000, 20_000
     plain = {"rate": rate, "rtt": rtt, "mtu": 1000, "buffer": parse_buffer("20p", rate, rtt)}
     beside = {"background": Background(0.5), "flows": parse_flows("cubic")}
@@ -321,7 +323,7 @@ def studied(**changes: object) -> Scenario:
 
 
 def test_fair_queueing_protects_the_background(tmp_path: Path) -> None:
-    """The study's point: with small buffers, one large flow costs the small ones packets in a FIFO,
+    """The study's claim: with small buffers, short flows beside a bulk flow lose packets in a FIFO,
     and none with fair queueing that drops from the front of the longest queue."""
     found = {}
     for kind in ("pfifo", "drr_fq"):
@@ -333,15 +335,15 @@ def test_fair_queueing_protects_the_background(tmp_path: Path) -> None:
         assert queue["shown"]["drops"] == measurement.samples.drops[-1] > 0
         assert result["total"]["utilisation"] > 0.6
     fifo, fair = found["pfifo"], found["drr_fq"]
-    # The same, by their seed, but for those that begin just when the measuring does, or ends.
+    # The same flows (one seed), except those that start at an edge of the measured interval.
     assert fair["flows"] > 50 and abs(fifo["flows"] - fair["flows"]) <= 2
     assert fifo["lost"] > 20
     assert fair["lost"] <= fifo["lost"] / 10
     assert fair["loss"] < 0.0005
 
 
-def test_the_background_is_what_was_planned(tmp_path: Path) -> None:
-    """Nothing in its way: what is offered comes through, when fairtraffic's plan has it."""
+def test_background_matches_its_plan(tmp_path: Path) -> None:
+    """Without losses, all flows of fairtraffic's plan arrive at their planned times."""
     roomy = parse_buffer("500p", 20_000_000, 20_000)
     fair = (parse_qdisc("drr_fq,limit=500"),)
     what = studied(buffer=roomy, qdiscs=fair, background=Background(0.4), seconds=5)
@@ -356,7 +358,7 @@ def test_the_background_is_what_was_planned(tmp_path: Path) -> None:
     for flow, (when, size) in zip(report.flows, events, strict=False):
         assert flow.size == size
         assert -1e-5 <= flow.start - report.began - when / 1e9 < 0.02
-        # Faster than its peak and a round-trip it cannot be.
+        # At least the time at its peak rate, and a round trip.
         if flow.took is not None:
             assert flow.took > 8 * size / 10**6 * 0.95 + 0.02
     due = [when / 1e9 for when, _ in events]
@@ -369,7 +371,7 @@ def test_the_background_is_what_was_planned(tmp_path: Path) -> None:
     assert sum(flow.segments for flow in ended) == pytest.approx(sent / what.payload, rel=0.02)
 
 
-def test_packets_as_background(tmp_path: Path) -> None:
+def test_background_of_packets(tmp_path: Path) -> None:
     what = studied(background=Background(0.5, PACKETS), seconds=5)
     measurement, result = measured(tmp_path, what)
     found = result["background"]
@@ -380,7 +382,7 @@ def test_packets_as_background(tmp_path: Path) -> None:
     assert 10 < found["delay_ms"]["mean"] < 10 + full
     # The guest's clock may jump for a moment while this machine is busy.
     assert found["delay_ms"]["mean"] < found["delay_ms"]["max"] < 10 + full + 30
-    # What source and sink count as lost is what the bottleneck dropped, less what the flow lost.
+    # Lost packets by source and sink: the bottleneck's drops, less those of the flow.
     assert measurement.background
     lost = sum(one.sent - one.received for one in measurement.background.bins)
     drops = measurement.samples.drops[-1] - measurement.samples.drops[0]
@@ -388,8 +390,8 @@ def test_packets_as_background(tmp_path: Path) -> None:
     assert lost + result["total"]["retransmits"] == pytest.approx(drops, rel=0.1)
 
 
-def test_a_source_that_falls_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine that is too busy: it is stopped for a while."""
+def test_late_background_source_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The source is stopped for a while, as on a machine that is too busy."""
     alive = flows.BackgroundTraffic.check_alive
     calls = []
 
@@ -406,22 +408,24 @@ def test_a_source_that_falls_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         measured(tmp_path, studied(seconds=4))
 
 
-def test_a_source_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_background_source_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(flows, "source_options", lambda *_: ["--to", "10.9.9.9"])
     with pytest.raises(LabError, match="the background's source: fairtraffic: source needs --load"):
         dumbbell.measure(studied(seconds=4), tmp_path, QUIET)
 
 
-def test_packets_lost_in_a_delay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check beforehand would refuse this; without it, the one afterwards does."""
+def test_losses_in_netem_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check before the run, the check after it finds them."""
     monkeypatch.setattr(preflight, "delays", lambda *_: None)
     dumbbell.measure(small(netem_limit=5), tmp_path, QUIET)
     with pytest.raises(CannotRunError, match="packets were lost in the delays: netem's limit"):
         validity.check(Measurement.read(tmp_path))
 
 
-def test_a_machine_that_is_too_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the check beforehand: the run that it would have refused is refused afterwards."""
+def test_too_slow_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the check before the run, the check after it finds the lack of CPU time."""
     monkeypatch.setattr(preflight, "HEADROOM", 0)
     rate, rtt = 1_000_000_000, 1_000
     what = small(rate=rate, rtt=rtt, buffer=parse_buffer("1000p", rate, rtt), seconds=2)
@@ -430,11 +434,11 @@ def test_a_machine_that_is_too_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         validity.check(Measurement.read(tmp_path))
 
 
-def test_a_trace_that_overruns_says_so() -> None:
+def test_overrun_trace_counts_lost_events() -> None:
     with built(small()) as lab:
         connections = [("reno", *preflight.TRIAL_PORTS)]
         with Tracer(connections, size=16_384) as tracer:
-            # Without its queues the network carries far more than these 16 kB can hold.
+            # Without its queues, the network's traffic overruns the trace buffer of 16 kB.
             for node in lab.network.routers:
                 for end, _ in lab.network.ends_of(node):
                     if end.queue:
@@ -450,7 +454,7 @@ def test_a_trace_that_overruns_says_so() -> None:
     ("number", "after"),
     [(signal.SIGINT, "running 1 flows"), (signal.SIGTERM, "building the network")],
 )
-def test_a_run_that_is_stopped_cleans_up(tmp_path: Path, number: int, after: str) -> None:
+def test_stopped_run_cleans_up(tmp_path: Path, number: int, after: str) -> None:
     process = subprocess.Popen(
         [FAIRLAB, *"run dumbbell --flows reno --rate 10mbit --engine host --out".split(), tmp_path],
         stdin=subprocess.DEVNULL,

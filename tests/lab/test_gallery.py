@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The gallery: stored, stale and refused runs; figures, claims and reports.
 
-Studies are of coins (coins.py), which need no guest, and one of a real experiment of a few seconds
-in virtual time.  The project's own are looked at here, and run by tests/figures.
+The studies toss coins (coins.py), which needs no guest.  The project's own studies are checked here
+without running them; tests/figures checks their published data.
 """
 
 import ast
@@ -37,7 +37,7 @@ MINT = "int mint(void)\n{\n\treturn 1; /* a coin */\n}\n"
 
 @pytest.fixture
 def coins(tmp_path: Path) -> Path:
-    """A copy of the studies of coins that may be changed."""
+    """A copy of the coin studies, which tests may change."""
     for name in ("mint.c", "bend.c"):
         (tmp_path / name).write_text(MINT)
     return Path(shutil.copy(COINS, tmp_path))
@@ -55,7 +55,7 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def fingerprints_of(coins: Path, name: str = "fair-coin", kernel: str = "6.1") -> dict[str, str]:
-    """Of each run of a study, as it is now in the file."""
+    """The current fingerprint of each run of a study."""
     fingerprints.forget()
     place = Gallery(coins.parent / "out", quick=False, kernel=kernel, studies=coins)
     (study,) = gallery.choose(gallery.load(coins), [name])
@@ -70,33 +70,35 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 RUNS = {"fair@1", "fair@2", "fair@3", "tricky@1", "tricky@2", "tricky@3"}
 
 
-# --- what is run again --------------------------------------------------------------------------
+# --- stale runs ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "again"),
+    ("old", "new", "stale"),
     [
-        # What is run, and what is kept of a run.
+        # Changes of a run, and of its stored numbers.
         ("FAIR, TRICKY = 0.5, 0.7", "FAIR, TRICKY = 0.5, 0.8", RUNS),
         ("SCALE = 100", "SCALE = 1", RUNS),
         ("return SCALE * heads", "return 2 * SCALE * heads", RUNS),
         ('return {"share": share(outcome)}', 'return {"portion": share(outcome)}', RUNS),
-        # Claims, drawing, texts.
+        # Changes of claims, drawing and texts.
         ("< 5\n", "< 6\n", set()),
         ("axis.legend()", "axis.grid()", set()),
         ("Bernoulli:", "Jakob Bernoulli:", set()),
         ('("The coin is <thin>.",)', '("The coin is <thin>.", "Nobody cheats.")', set()),
     ],
 )
-def test_what_makes_runs_stale(coins: Path, old: str, new: str, again: set[str]) -> None:
+def test_only_changes_of_numbers_make_runs_stale(
+    coins: Path, old: str, new: str, stale: set[str]
+) -> None:
     before = fingerprints_of(coins)
     assert before.keys() == RUNS and len(set(before.values())) == len(RUNS)
     assert fingerprints_of(coins) == before
     change(coins, old, new)
-    assert changed(before, fingerprints_of(coins)) == again
+    assert changed(before, fingerprints_of(coins)) == stale
 
 
-def test_declared_sources_count(coins: Path) -> None:
+def test_changed_sources_make_runs_stale(coins: Path) -> None:
     before, mint = fingerprints_of(coins), coins.with_name("mint.c")
     change(mint, "return 1", "return 2")
     assert changed(before, fingerprints_of(coins)) == RUNS
@@ -108,7 +110,7 @@ def test_declared_sources_count(coins: Path) -> None:
         fingerprints_of(coins)
 
 
-def test_directories_count_with_all_their_sources(tmp_path: Path) -> None:
+def test_declared_directories_include_all_sources(tmp_path: Path) -> None:
     names = ("a.c", "b.h", "Kbuild", "below/c.py")
     for name in (*names, "README.md", "below/a.o"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -117,8 +119,8 @@ def test_directories_count_with_all_their_sources(tmp_path: Path) -> None:
     assert found == sorted(tmp_path / name for name in names)
 
 
-def test_fewer_seeds(coins: Path) -> None:
-    """They are the first ones, and the same runs."""
+def test_fewer_seeds_select_the_first_runs(coins: Path) -> None:
+    """With unchanged fingerprints."""
     place = Gallery(coins.parent / "out", quick=False, studies=coins, seeds=2)
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     runs = {run.name: run.fingerprint for run in place.runs(study)}
@@ -134,14 +136,14 @@ def test_another_kernel_makes_runs_stale(coins: Path) -> None:
     assert changed(fingerprints_of(coins), fingerprints_of(coins, kernel="7.2")) == RUNS
 
 
-def test_a_fingerprint_is_the_same_in_each_process(coins: Path) -> None:
-    def told(seed: str) -> str:
+def test_fingerprints_do_not_depend_on_the_process(coins: Path) -> None:
+    def plan_of(seed: str) -> str:
         done = figure(coins, "--plan", before=("env", f"PYTHONHASHSEED={seed}"))
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert told("1") == told("2")
-    plan = {one["name"]: one for one in json.loads(told("3"))}
+    assert plan_of("1") == plan_of("2")
+    plan = {one["name"]: one for one in json.loads(plan_of("3"))}
     runs = {run["run"]: run["fingerprint"] for run in plan["fair-coin"]["runs"]}
     assert runs == fingerprints_of(coins)
     assert not any(run["current"] for one in plan.values() for run in one["runs"])
@@ -174,12 +176,12 @@ def test_runs_are_stored_and_drawn(coins: Path) -> None:
     document = json.loads((out / "fair-coin.json").read_text())
     assert document["seeds"] == [1, 2, 3] and document["runs"] == 6 and document["stale"] == 0
     assert [(c["holds"], c["basis"]) for c in document["claims"]] == [(True, "number")]
-    # Where runs differ, all that there was.
+    # All values of conditions that differ between runs.
     assert document["conditions"]["table"] == ["number 1", "number 2", "number 3"]
     assert document["conditions"]["kernel"] == {"release": "6.1-coin"}
     assert document["table"]["columns"] == ["coin", "heads <%>"]
 
-    # Again: nothing is run, and all is the same to the byte.
+    # Again: nothing is run, and all files are identical.
     kept = {name: (out / name).read_bytes() for name in files}
     ages = {name: (out / name).stat().st_mtime_ns for name in data}
     again = figure(coins, "fair-coin")
@@ -187,7 +189,7 @@ def test_runs_are_stored_and_drawn(coins: Path) -> None:
     assert {name: (out / name).read_bytes() for name in files} == kept
     assert {name: (out / name).stat().st_mtime_ns for name in data} == ages
 
-    # One is gone, one is damaged: these two are done.
+    # One run is removed, one damaged: these two are run.
     (out / "data/fair-coin/fair@1.json").unlink()
     (out / "data/fair-coin/fair@2.json").write_text('{"study": "fair-coin", "num')
     again = figure(coins, "fair-coin", "--json")
@@ -208,7 +210,7 @@ def test_a_failed_claim_sets_the_exit_status(coins: Path) -> None:
     assert (coins.parent / "out/bent-coin.png").exists()
 
 
-def test_one_run_and_drawing_only(coins: Path) -> None:
+def test_options_run_and_draw(coins: Path) -> None:
     out = coins.parent / "out"
     done = figure(coins, "fair-coin", "--run", "fair@2")
     assert done.returncode == 0 and done.stdout == "", done.stderr
@@ -263,7 +265,7 @@ def test_a_refused_run_is_never_drawn(coins: Path) -> None:
     assert not (out / "data/edge-coin/fair@1.json").exists()
     done = figure(coins, "edge-coin", "--draw")
     assert_refused(done, 3, "3 of 6 runs were refused: fair@1: it stood on its edge")
-    # What made it stand there is cured; so is the run.
+    # With changed sources the run succeeds.
     change(coins, 'self.trouble == "refused"', 'self.trouble == "never"')
     assert figure(coins, "edge-coin", "--quiet").returncode == 0
     assert list(out.rglob("*.refused")) == []
@@ -280,7 +282,7 @@ def test_a_refused_run_replaces_the_stored_one(coins: Path) -> None:
         "fair@1.json", "fair@2.json", "tricky@1.json", "tricky@2.json",
         "fair@3.refused", "tricky@3.refused",
     }  # fmt: skip
-    # The figure of the time before is there, and not on the page.
+    # The old figure still exists, but is not in the report.
     page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
     assert page.returncode == 2 and "no figures in" in page.stderr
 
@@ -318,7 +320,7 @@ def test_completed_runs_survive_a_signal(coins: Path, number: signal.Signals) ->
     assert complaint.splitlines()[-1] == f"fairlab: stopped by {number.name}"
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
-    # Nothing in part, and nothing to tidy up.
+    # No partial files.
     names = {path.name for path in out.rglob("*") if path.is_file()}
     assert {"fair@1.json", "tricky@1.json"} <= names
     assert not any(name.startswith(".") or name.startswith("fair@2") for name in names)
@@ -364,7 +366,7 @@ def test_bad_paths(coins: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_an_unknown_kernel_is_refused_before_any_run(coins: Path) -> None:
+def test_unknown_kernel_is_refused_before_any_run(coins: Path) -> None:
     done = figure(coins, "fair-coin", "--kernel", "1.2", "--quiet")
     assert done.returncode == 2 and "1.2" in done.stderr
     assert not (coins.parent / "out").exists()
@@ -384,11 +386,11 @@ def test_a_claim_needs_a_known_basis(coins: Path) -> None:
     assert_refused(done, 1, "study fair-coin: 'hope' is not a basis (number, words, ours)")
 
 
-# --- the page -----------------------------------------------------------------------------------
+# --- reports ------------------------------------------------------------------------------------
 
 
 class Page(HTMLParser):
-    """What is on a page, as a browser takes it."""
+    """A parsed HTML page."""
 
     VOID = frozenset({"meta", "img", "br", "link"})
 
@@ -444,13 +446,13 @@ def test_html_report(coins: Path) -> None:
     names = {"fair-coin", "bent-coin", "edge-coin", "lost-coin", "slow-coin"}
     assert page.ids == names
     assert {link.removeprefix("#") for link in page.links} == names
-    # Everything is in it: no other file, no script, no other machine.
+    # Self-contained: no other files, no scripts, no network access.
     assert len(page.images) == 2 and "script" not in page.tags and "link" not in page.tags
     for address in page.addresses:
         assert address.startswith(("data:image/svg+xml;base64,", "data:image/png;base64,", "#"))
     assert "@import" not in text and "url(" not in text
     assert all("heads come up half" in (image["alt"] or "") for image in page.images)
-    # What is on it, whatever is in that.
+    # Texts are escaped.
     for words in (
         "1of 1 claims hold on published numbers", "0of 1 claims hold on published words",
         "2of 5 figures drawn", "Heads & <tails>", "Bernoulli: Ars conjectandi",
@@ -493,7 +495,7 @@ def test_markdown_report(coins: Path) -> None:
         ["words", "does NOT |"],
     ]
     assert any(line.endswith(": The coin is &lt;bent>.") for line in lines)
-    # Each row has as many cells as its head, whatever is in them.
+    # All rows of a table have the same number of cells.
     for above, line in pairwise(lines):
         if above.startswith("|") and line.startswith("|"):
             bars = [row.replace("\\|", "").count("|") for row in (above, line)]
@@ -511,7 +513,7 @@ def test_the_smaller_format_is_embedded(coins: Path) -> None:
     assert webpage.image(place, study).startswith("data:image/png;base64,")
 
 
-# --- the project's own --------------------------------------------------------------------------
+# --- the project's studies ----------------------------------------------------------------------
 
 
 def test_names_are_unique() -> None:
@@ -563,5 +565,5 @@ def imported(path: Path) -> set[Path]:
 
 
 def imported_for_drawing() -> set[Path]:
-    """They describe a study, or draw it: no number of a run depends on them."""
+    """Modules that describe or draw a study: no number of a run depends on them."""
     return {Path(inspect.getfile(module)).resolve() for module in (plots, study_module)}

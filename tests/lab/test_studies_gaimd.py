@@ -27,7 +27,7 @@ SECOND = 10**9
 
 
 def padhye(p: float, rtt: float, t0: float, b: int) -> float:
-    """Reno's rate as Padhye et al. have it (1998, equation 30, without a limit of the window)."""
+    """Reno's rate of Padhye et al. (1998, equation 30, without a window limit)."""
     by_acks = rtt * math.sqrt(2 * b * p / 3)
     by_timeouts = t0 * min(1, 3 * math.sqrt(3 * b * p / 8)) * p * (1 + 32 * p**2)
     return 1 / (by_acks + by_timeouts)
@@ -55,14 +55,14 @@ def test_friendly_curves() -> None:
     assert model.alpha_td(0.875) == pytest.approx(0.2)
     assert model.alpha_to(0.875) == pytest.approx(0.3125)
     assert model.alpha_td(0.5) == model.alpha_to(0.5) == 1
-    # What they are for: one term of the formula, and then the other, is TCP's.
+    # Each makes one term of the formula equal to TCP's.
     for beta in (0.25, 0.875):
         td, to = model.alpha_td(beta), model.alpha_to(beta)
         assert model.rate(1e-3, 1, 0, td, beta) == pytest.approx(model.rate(1e-3, 1, 0))
         assert model.rate(0.01, 0, 1, to, beta) == pytest.approx(model.rate(0.01, 0, 1))
 
 
-def test_the_least_error() -> None:
+def test_alpha_least_minimises_the_error() -> None:
     assert model.error(1, 0.5, 0.2) == 0
     assert model.alpha_least(0.5, 0.2) == 1
     least = model.alpha_least(0.875, 0.2)
@@ -82,11 +82,11 @@ def test_cycle_with_synchronised_losses() -> None:
     assert list(before) == pytest.approx([20, 24.8]) and list(after) == pytest.approx([10, 21.7])
 
 
-# --- counting -----------------------------------------------------------------------------------
+# --- samples ------------------------------------------------------------------------------------
 
 
-def looks(**columns: list[int]) -> Any:
-    """Looks at a flow, one each 50 ms; what is not said of them is as at rest."""
+def samples_of(**columns: list[int]) -> Any:
+    """Samples of a flow, every 50 ms, with these COLUMNS; the others have default values."""
     names = "time acked flow cwnd ssthresh rtt state segments retransmits rto timeouts".split()
     count = len(next(iter(columns.values())))
     rows = numpy.zeros(count, dtype=[(name, "<u8") for name in names])
@@ -99,8 +99,8 @@ def looks(**columns: list[int]) -> Any:
 
 
 def test_loss_indications() -> None:
-    rows = looks(
-        #      once fast    again at once          by a timeout, doubled twice, then another
+    rows = samples_of(
+        #      fast         fast, twice            a timeout, doubled twice; another
         state=[0, 3, 3, 0, 3, 3, 3, 0, 4, 4, 4, 4, 0, 4, 0],
         ssthresh=[20, 10, 10, 10, 9, 9, 5, 5, 2, 2, 2, 2, 2, 2, 2],
         timeouts=[0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 0, 1, 0],
@@ -113,19 +113,19 @@ def test_loss_indications() -> None:
 
 
 def test_t0_excludes_backed_off_timers() -> None:
-    rows = looks(timeouts=[0, 1, 2, 0], rto=[300_000, 600_000, 1_200_000, 400_000])
+    rows = samples_of(timeouts=[0, 1, 2, 0], rto=[300_000, 600_000, 1_200_000, 400_000])
     found = common.account(rows, 0, 100)
     assert found.rtt == pytest.approx(0.1) and found.t0 == pytest.approx(0.35)
 
 
 def test_samples_outside_of_the_window_are_ignored() -> None:
-    rows = looks(state=[3, 0, 3, 0, 3, 0, 3, 0])
+    rows = samples_of(state=[3, 0, 3, 0, 3, 0, 3, 0])
     assert common.account(rows, 0.1, 0.25).fast == 1
 
 
 def test_a_flow_without_samples_is_refused() -> None:
     with pytest.raises(CannotRunError, match="fewer than two samples after 2 s"):
-        common.account(looks(state=[0] * 20), 2, 10)
+        common.account(samples_of(state=[0] * 20), 2, 10)
 
 
 def test_sums_over_flows() -> None:
@@ -133,13 +133,13 @@ def test_sums_over_flows() -> None:
     other = common.Account(6, 1, 3, 300, 10.0, 0.2, 0.0)
     both = common.total([one, other])
     assert (both.fast, both.timeouts, both.doubled, both.segments) == (10, 2, 3, 400)
-    # Each sends 20 packets a second; the one that never was at rest has no timer to tell of.
+    # Each sends 20 packets a second; the second has no sample of its timer.
     assert both.sent == pytest.approx(20) and both.rtt == pytest.approx(0.15) and both.t0 == 0.3
     assert both.predicted(1, 0.5) == pytest.approx(model.rate(12 / 400, 0.15, 0.3))
     assert replace(both, fast=0, timeouts=0).predicted(1, 0.5) == 0
 
 
-# --- what is run --------------------------------------------------------------------------------
+# --- settings -----------------------------------------------------------------------------------
 
 
 def experiments(study: Study, quick: bool, seed: int = 1) -> dict[str, Experiment]:
@@ -171,7 +171,7 @@ def test_studies_are_complete(study: Study) -> None:
     )
 
 
-def test_the_setting_of_the_formula() -> None:
+def test_formula_setting() -> None:
     whole = experiments(Formula(), False)
     seen = set()
     for name, what in whole.items():
@@ -198,7 +198,7 @@ def test_the_setting_of_the_formula() -> None:
     assert (0.4, 0.75, "red", 70) in seen and (0.4, 0.75, "tail", 70) in seen
 
 
-def test_the_setting_of_friendliness() -> None:
+def test_friendliness_setting() -> None:
     whole = experiments(Friendliness(), False)
     assert len(whole) == 4 * 7
     for name, what in whole.items():
@@ -207,7 +207,7 @@ def test_the_setting_of_friendliness() -> None:
         assert kinds(what) == {"tcp": ("reno", int(n)), "gaimd": ("gaimd", int(n))}
         assert dict(what.groups[1].settings) == {"gaimd_alpha": "310", "gaimd_beta": "875"}
         assert bool(what.queue) is (queue == "red")
-        # No connection opens through a full queue: all have, before data can be under way.
+        # All connections open before data is in flight, not through a full queue.
         streams = [stream for group in what.groups for stream in group.streams]
         rtt = min(group.rtt for group in what.groups) / 1e6
         assert all(stream.start + stream.spread < rtt for stream in streams)
@@ -241,7 +241,7 @@ def test_red_weight(rate: int) -> None:
 
 @pytest.mark.parametrize("rate", common.QUEUE_SIZES)
 def test_tc_accepts_the_red_options(rate: int) -> None:
-    # With no such device, it has understood the words.
+    # The error is the missing device: tc accepted the options.
     command = ["tc", "qdisc", "add", "dev", "none-such", "root", *common.red_words(rate).split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Cannot find device" in done.stderr, done.stderr
@@ -268,7 +268,7 @@ def formula_run(loss: float, tcp: float, mine: float, deviation: float) -> dict[
 
 
 def formula_data(**changes: float) -> dict[str, list[dict[str, Any]]]:
-    """As published, but for what is said."""
+    """The published results, with CHANGES."""
     base = {"good": 1.05, "beyond": 1.5, "bold": 1.2, "gaimd": 1.0, "red": 1.0, "low": 0.1}
     how = base | changes
     data = {}
@@ -363,13 +363,13 @@ def test_claims_of_windows() -> None:
     # Reno from 5 to 15 and back, each second.
     saw = [5, 8, 11, 13, 15] * 100
     assert claims(saw, [10] * 500) == [True, True]
-    # Never below; and as unsteady as the other.
+    # Never below Reno; and as unsteady as Reno.
     assert claims(saw, [20] * 500) == [False, True]
     assert claims(saw, saw[2:] + saw[:2]) == [True, False]
     assert crossings([1, 2, 2, 3], [2, 2, 1, 4]) == 2
 
 
-# --- drawing, and numbers of runs ---------------------------------------------------------------
+# --- drawing and stored numbers -----------------------------------------------------------------
 
 
 def made_up_outcome(what: Experiment) -> Outcome:
@@ -379,7 +379,7 @@ def made_up_outcome(what: Experiment) -> Outcome:
     for name, found in what.kinds().items():
         flows = []
         for n in range(len(found)):
-            one = looks(state=[3 if i % 20 == 7 else 0 for i in range(len(seen))])
+            one = samples_of(state=[3 if i % 20 == 7 else 0 for i in range(len(seen))])
             one["flow"], one["cwnd"] = n, 20 + numpy.arange(len(seen)) % (3 + n)
             one["segments"] += numpy.arange(len(seen), dtype="u8") % 2
             one["acked"] = one["segments"] * 948

@@ -94,7 +94,7 @@ def run(
 
 
 def made_up() -> dict[str, list[dict[str, Any]]]:
-    """As the paper has it."""
+    """The paper's results."""
     near, far = run(2, (1, -5, 5), (-5, -20, 1)), run(2, (50, -50, 250), (20, -20, 90))
     data: dict[str, Any] = {name: [near] for name in ("slbn", "bfyz", "sperc")}
     data |= {name: [far] for name in ("xcp", "rcp", "piqi-rcp", "cobb")}
@@ -146,7 +146,7 @@ def sized(wait: float, mean: float, complete: float = 1.0, queue: int = 100) -> 
 
 
 def in_1b() -> dict[str, list[dict[str, Any]]]:
-    """As the paper has it."""
+    """The paper's results."""
     data: dict[str, Any] = {name: [sized(60, 2.1, queue=500)] for name in ("bfyz", "erica")}
     data |= {"slbn": [sized(25, 2.0)] * 2, "sperc": [sized(20, 2.0)]}
     data |= {"rcp": [sized(400, 5, queue=900)], "piqi-rcp": [sized(900, 2.2, queue=9000)]}
@@ -196,14 +196,14 @@ def off_shares(*parts: tuple[float, float], until: float = 15) -> dict[str, Any]
 
 
 def settled(first: float | None, over: float = 0.0, control: float = 0.01) -> dict[str, Any]:
-    """A run on leaves and spines."""
+    """A run on a leaf-spine network."""
     series = [[1.0, 50.0], [10.0, 0.0]]
     phase = {"settled": first, "over": over, "most": 50.0, "series": series}
     return {"phases": [phase, phase], "control": control, "trip": 1e-5}
 
 
 def beyond(name: str) -> dict[str, Any]:
-    """As it should be."""
+    """Results that fulfil all claims."""
     good, bad = off_shares((0, 80), (1.5, 0)), off_shares((0, 80), (1.5, 60))
     if name == "slbn-loss":
         return {
