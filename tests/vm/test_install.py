@@ -55,7 +55,7 @@ def path_without(directory: Path, *missing: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def absent() -> str:
-    """A package that apt knows but that is not installed."""
+    """A package in apt's lists that is not installed."""
     for name in ("hello", "sl", "cowsay"):
         policy = subprocess.run(
             ["apt-cache", "policy", name], capture_output=True, text=True, check=False
@@ -112,7 +112,7 @@ def test_alternative_is_installed(tmp_path: Path) -> None:
 
 
 def test_optional(tmp_path: Path, absent: str) -> None:
-    """An optional package is installed if apt knows it, else it is not missing."""
+    """An optional package is installed if it is in apt's lists, else it is not missing."""
     some = packages(tmp_path, "no-such-thing | nor-this | - # what for", "coreutils | - # is there")
     for arguments in (["--check"], []):
         done = install_deps(*arguments, "--list", some)
@@ -124,12 +124,12 @@ def test_optional(tmp_path: Path, absent: str) -> None:
 
 
 def test_unknown_package(tmp_path: Path, absent: str) -> None:
-    """If apt does not know a package, nothing is installed."""
+    """If a package is not in apt's lists, nothing is installed."""
     some = packages(tmp_path, f"{absent} # says hello", "no-such-thing | nor-this # what for")
     done = install_deps("--dry-run", "--list", some)
     assert done.returncode == 1
     assert " install " not in done.stdout
-    assert "apt knows no package 'no-such-thing|nor-this'" in done.stderr.splitlines()[-1]
+    assert "not in apt's package lists: 'no-such-thing|nor-this'" in done.stderr.splitlines()[-1]
 
 
 def test_no_apt(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_no_sudo(absent: str) -> None:
             user = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         done = install_deps("--list", some, env=environment, scripts=top / "scripts", **user)
     assert done.returncode == 1
-    assert "not root, and there is no sudo" in done.stderr
+    assert "neither root nor sudo available" in done.stderr
 
 
 @pytest.mark.parametrize(
