@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""scripts/vm: run a command as root inside a kernel of one's choice, over the host's own files.
+"""scripts/vm: run a command as root inside a chosen kernel, on the host's files.
 
 It boots a kernel, with the project's modules where modprobe finds them, its plugins where tc does
 and its programs in the PATH, and runs COMMAND in it.  There are three engines:
@@ -24,9 +24,9 @@ The engine vm uses KVM if a short trial boot shows that it works, else qemu's em
 --steady the guest's clock counts instructions instead of following the host's, so that measurements
 do not depend on the host's load; that implies emulation and one CPU.
 
-The machine never outlives us.  No root is needed on the host; the guest can read the files that the
-user can.  (User-Mode Linux then needs user namespaces, see jail.py; files of other users appear as
-nobody's in it.)
+The machine ends with this program.  No root is needed on the host; the guest can read the files
+that the user can.  (User-Mode Linux then needs user namespaces, see jail.py; in it, files of other
+users belong to the user nobody.)
 
 Requires Linux on x86-64, qemu 7.2 or newer, static busybox.
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Stock kernels: fetched from Debian's archive, or given by a path.
 
-A series such as 6.12 stands for the newest release of it that Debian has when it is first fetched;
-later the cached one is used, without the network, until `get --refresh`.
+A series such as 6.12 is Debian's newest release of it at the time of the first fetch; later the
+cached kernel is used, without the network, until `get --refresh`.
 
 Requires x86-64 and kmod.
 """

@@ -52,7 +52,7 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
             command = toolchain.wrap(command)
         else:
             need("make", "make")
-        # The same release may have been another kernel last time: another configuration or build.
+        # Another kernel may have the same release: another configuration or build.
         modules, headers = build / "modules" / release, str(kernel.headers.resolve())
         built_for = modules / ".built-for"
         if modules.exists() and not (built_for.exists() and built_for.read_text() == headers):

@@ -67,7 +67,7 @@ def _parser() -> Parser:
     parser = Parser(
         prog="vm",
         usage="vm [OPTION]... -- COMMAND...",
-        description="Run a command as root in a kernel of your choice, over this machine's files.",
+        description="Run a command as root in a chosen kernel, on this machine's files.",
         epilog="Exit status: the command's; 70 kernel splat; 124 timeout; 125 the machine failed.",
         allow_abbrev=False,
     )
