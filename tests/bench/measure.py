@@ -18,9 +18,9 @@ that other load of the machine affects all of them.  A turn first handles as man
 are, untimed, then times short slices.  Its value is the median of these minus the cost of the same
 loop without a qdisc.  The ratio to fq_codel is computed within each turn.
 
-The run fails unless the measurement is what it claims to be: the qdisc must hold the intended
-number of packets, have as many flows backlogged and dequeue as many as its hash allows, and drop
-nothing, or in overload one packet for each new one.
+The run fails unless the qdisc holds the intended number of packets, has as many flows backlogged
+and dequeues as many as its hash allows, and drops nothing, or in overload one packet for each new
+one.
 
 Prints JSON.  Requires User-Mode Linux or another kernel with these qdiscs, a tc that knows drr_fq
 if that is measured, and for exact results an idle machine.
@@ -315,7 +315,7 @@ class Bed:
         )
 
     def check(self, state: State, filling: bool = False) -> None:
-        """Check that the qdisc did what is to be measured."""
+        """Check the qdisc's queue length, arrivals and drops against the load."""
         assert self.candidate
         load = self.load
         if not load.overload:

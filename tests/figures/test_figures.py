@@ -69,7 +69,7 @@ def test_each_figure_is_drawn(study: Study, made: str) -> None:
     width, height = struct.unpack(">II", png[16:24])
     assert png.startswith(b"\x89PNG") and width >= 800 and height >= 300
     svg = ET.parse(OUT / f"{study.name}.svg").getroot()
-    # More than axes: what was measured is on it.
+    # More than axes: it shows the measured data.
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}path"))) > 20
 
 
@@ -88,7 +88,7 @@ def test_most_claims_hold(made: str) -> None:
     assert len(broken) <= MAY_BREAK * len(claims), broken
 
 
-def test_a_second_make_does_nothing(made: str) -> None:
+def test_second_make_repeats_no_run(made: str) -> None:
     command = ["make", "--no-print-directory", "figures-quick", f"OUT={OUT.relative_to(TOP)}"]
     done = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "Nothing to be done" in done.stderr, done.stderr

@@ -282,7 +282,7 @@ class Domain:
     # --- convergence
 
     def settle(self, since: Mapping[str, State] | None = None) -> int:
-        """Wait until all assigned rates equal the max-min reference, and check that they stay so.
+        """Wait until all assigned rates equal the max-min reference; check that they stay equal.
 
         Errors in a link's ledgers disappear within two epochs: after that the link may not count
         sessions that do not cross it. Returns the largest number of epochs of a link since then.

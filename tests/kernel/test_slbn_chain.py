@@ -143,7 +143,7 @@ class Row:
             self.sessions.remove(session)
 
     def run(self, cycles: int) -> None:
-        """Run so many more cycles of each session, and wait until all are idle."""
+        """Run CYCLES more cycles of each session, and wait until all are idle."""
         for agent in self.agents:
             agent.send(f"cycles {cycles}")
         wait_for(lambda: all(s.state != "busy" for agent in self.agents for s in agent.show()))

@@ -86,7 +86,7 @@ class Lane:
     def settled(self, capacity: int) -> Callable[[], bool]:
         """Returns a check that the ledgers have the expected sums of all sessions."""
 
-        def look() -> bool:
+        def check() -> bool:
             state = self.state
             rest = capacity - MODEST
             return (
@@ -97,7 +97,7 @@ class Lane:
                 and state.share == rest // (SESSIONS - 1)
             )
 
-        return look
+        return check
 
     def cycles(self, count: int, meanwhile: Callable[[], bool] = lambda: True) -> None:
         """Wait for COUNT cycles of each session; MEANWHILE must be true all the time.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Packet processing of sch_slbn: what it forwards, counts and drops.
+"""Packet processing of sch_slbn: forwarded, counted and dropped packets.
 
 The link of slbn_tap.py has two sessions, one of which has a demand below its share, so that no part
 of the ledger is 0:
@@ -376,7 +376,7 @@ def test_bad_checksum_is_dropped(on: Sessions, direction: str, v6: bool) -> None
 
 
 def fragments(good: Datagram, octets: int) -> Datagram:
-    """The first fragment, with so many octets of the UDP datagram."""
+    """The first fragment, with the given number of octets of the UDP datagram."""
     if not good.v6:
         return replace(good, fragment=IP_MF, octets=octets)
     head = bytes([IPPROTO_UDP, 0]) + IP6_MF.to_bytes(2, "big") + bytes(4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnctl link: the same numbers as tc, changes, refusals, and events.
+"""slbnctl link: the same numbers as tc, changes, errors, and events.
 
 The state of a link with `epoch 0` does not change after its sources have exited, so that numbers
 can be compared exactly.
@@ -276,7 +276,7 @@ def test_permissions(ns: Namespace) -> None:
 
 
 def test_root_of_user_namespace(ns: Namespace) -> None:
-    """It may change links of its own network namespaces only."""
+    """Root of a user namespace may change links of its own network namespaces only."""
     before = listed(ns)
     root = f"{NOBODY} unshare --user --map-root-user"
     done = sh(f"ip netns exec {ns.name} {root} slbnctl link set d0 rate 5mbit", check=False)

@@ -416,10 +416,10 @@ def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path:
             slbnd.process.send_signal(signal.SIGHUP)
             enough = us.list()[0].cycles + 3
 
-            def goes_on(enough: int = enough) -> bool:
+            def is_running(enough: int = enough) -> bool:
                 return us.list()[0].cycles > enough
 
-            wait_for(goes_on)
+            wait_for(is_running)
         wait_for_rates(us, {session: 50 * MEGA})
 
 

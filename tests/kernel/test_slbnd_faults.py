@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Faults in a domain: assigned rates equal the max-min reference despite them, or soon again.
+"""Faults in a domain: assigned rates equal the max-min reference despite them, or recover.
 
     a0 ----.          .---- x ----.
             left ----'             right ---- z ---- host

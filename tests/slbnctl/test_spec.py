@@ -28,7 +28,7 @@ def enum(name: str, prefix: str) -> list[str]:
     found = re.search(rf"enum {name} {{(.*?)}}", code(), re.DOTALL)
     assert found
     values = re.findall(r"\w+", found[1])
-    assert "=" not in found[1], "a value with a number of its own"
+    assert "=" not in found[1], "a value with an explicit number"
     return [
         value.removeprefix(prefix).lower().replace("_", "-")
         for value in values

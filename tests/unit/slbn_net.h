@@ -424,9 +424,9 @@ static struct net_error net_error(void)
 	return worst;
 }
 
-/* A tiny network has settled when no rate has changed for so many cycles. */
+/* A tiny network has settled when no rate changed for this many cycles. */
 #define TINY_QUIET 12
-/* If all sessions have done so many cycles before that, it never settles. */
+/* If all sessions complete this many cycles before, it never settles. */
 #define TINY_CYCLES 400
 
 /**

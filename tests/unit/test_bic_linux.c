@@ -259,7 +259,7 @@ static void large_counts(void **state)
 	assert_int_equal(v.linux_form.cnt, ~0U);
 	assert_int_equal(cnt, 2);
 
-	/* ACKs of so many packets that each one grows the window. */
+	/* ACKs that are large enough for each to grow the window. */
 	bic_init(&mainline, &v);
 	bic_count_ack(&mainline, &v, 1U << 20);
 	bic_increase(&mainline, &v, &cnt, &ack);

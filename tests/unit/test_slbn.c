@@ -262,7 +262,7 @@ static void tally_head(void)
 	       "a level", "a session", "moving", "by bit/s", "far");
 }
 
-/* Run all networks of so many links and sessions, in every order of joins. */
+/* All networks with these numbers of links and sessions, all join orders. */
 static void every_network(struct tally *tally, u32 links, u32 sessions,
 			  bool ledgers)
 {

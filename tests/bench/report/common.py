@@ -88,7 +88,7 @@ def guest_conditions(known: dict[str, Any]) -> list[str]:
 
 @contextlib.contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure of so many inches, saved beside PATH as PNG and SVG."""
+    """A figure, its size in inches, saved beside PATH as PNG and SVG."""
     import matplotlib as mpl  # slow to load
     from matplotlib.figure import Figure
 
