@@ -172,14 +172,17 @@ def test_programs_use_installed_libslbn(tmp_path: Path) -> None:
     library = {"LD_LIBRARY_PATH": str(found.parent.parent)}
     subprocess.run([tmp_path / "try"], check=True, env=dict(os.environ, **library))
     (binding,) = tmp_path.rglob("libslbn.py")
-    python = f"import sys; sys.path.insert(0, '{binding.parent}'); import libslbn\n"
-    python += (
+    python = (
+        "import libslbn\n"
         "try:\n    libslbn.Connection('/nowhere')\nexcept FileNotFoundError:\n    print('fine')\n"
     )
+    # The tests' own LIBSLBN names the library in build/.
+    installed = {name: value for name, value in os.environ.items() if name != "LIBSLBN"}
+    installed |= library | {"PYTHONPATH": str(binding.parent)}
     done = subprocess.run(
         ["/usr/bin/python3", "-c", python],
         check=True,
-        env=dict(os.environ, **library),
+        env=installed,
         capture_output=True,
         text=True,
     )
