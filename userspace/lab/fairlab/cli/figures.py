@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The commands `figure` and `report`.
 
-`figure` without a name lists; with names, or patterns of names, it does the runs that are missing
-or not what they would be now, draws, and says which of the published claims hold.  A claim that
-does not hold is a finding, not a failure: the figure is there all the same, and the exit status
-(4) tells a script.
+`figure` without a name lists all figures; with names, or patterns of names, it repeats the runs
+that are missing or stale, draws the figures, and checks the published claims.  A claim that does
+not hold is a finding, not a failure: the figure is drawn all the same, and the exit status is 4.
 """
 
 import argparse
@@ -19,7 +18,7 @@ from fairlab.results import plots
 from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
-# The code of a gallery is loaded with the command: the others do without it.
+# The commands import the gallery themselves: others need not load its modules.
 
 
 def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
@@ -38,9 +37,9 @@ def add_figure(parser: argparse.ArgumentParser) -> None:
     )
     add_where(parser)
     add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
-    add("--run", metavar="CASE@SEED", help="only do this run of the figure, again if it is there")
-    add("--draw", action="store_true", help="only draw, of the runs that are there")
-    add("--plan", action="store_true", help="only tell the runs, as JSON, and which are missing")
+    add("--run", metavar="CASE@SEED", help="only run this case, even if it is stored")
+    add("--draw", action="store_true", help="only draw, from the stored runs")
+    add("--plan", action="store_true", help="only list the runs, as JSON, and which are current")
     add(
         "--restamp",
         action="store_true",
@@ -57,7 +56,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--quick", action="store_true", help="few runs, short ones: minutes instead of hours")
+    add("--quick", action="store_true", help="few and short runs: minutes instead of hours")
     add(
         "--out",
         type=Path,
@@ -65,7 +64,7 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         help="where figures go (results/figures, or with --quick results/figures-quick)",
     )
     add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
-    add("--seeds", type=int, metavar="N", help="with so many seeds at most (two; --quick: one)")
+    add("--seeds", type=int, metavar="N", help="use at most N seeds (two; --quick: one)")
     add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
 
 
@@ -130,7 +129,7 @@ def _find(runs: Sequence[Any], name: str) -> Any:
 
 
 def _plan(place: Any, study: Any) -> dict[str, Any]:
-    """For a workflow: what a figure is made of, and what is there."""
+    """The sources and runs of a figure, for a workflow: fingerprints, files, which are current."""
     from fairlab.figures import fingerprints
 
     return {
@@ -181,7 +180,7 @@ def _list(arguments: argparse.Namespace, place: Any, studies: Sequence[Any]) -> 
 
 
 def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> None:
-    """Run what is missing, draw, say what holds."""
+    """Do the runs that are missing or stale, draw the figures, print the claims."""
     from fairlab.figures import gallery
 
     plots.require()
@@ -192,7 +191,7 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
             runs = [run for study in chosen for run in place.runs(study)]
             todo = [run for run in runs if not place.is_current(run)]
             if todo:
-                count = f"{len(todo)} of {len(runs)} runs are to be done"
+                count = f"{len(todo)} of {len(runs)} runs to do"
                 progress.step(f"{count}, {_jobs(arguments)} at a time")
                 pool = gallery.Pool(place, _jobs(arguments), progress)
                 pool.prepare(todo)
@@ -210,9 +209,9 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
         print(json.dumps(documents, indent=1))
     else:
         for document in documents:
-            print(_told(place.out, document))
+            print(_describe(place.out, document))
     if failures:
-        _tell_failures(failures)
+        _raise_failures(failures)
     if errors:
         raise errors[0] if len(errors) == 1 else type(errors[0])("; ".join(map(str, errors)))
     claims = [claim for document in documents for claim in document["claims"]]
@@ -225,12 +224,12 @@ def _jobs(arguments: argparse.Namespace) -> int:
     return arguments.jobs or len(os.sched_getaffinity(0))
 
 
-def _tell_failures(failures: Sequence[Any]) -> None:
-    """Each in a line, and end with the status of the first."""
+def _raise_failures(failures: Sequence[Any]) -> None:
+    """Raise a LabError that names the figures, with the reason and exit status of the first run."""
     names = list(dict.fromkeys(failure.run.study.name for failure in failures))
     first = failures[0]
     refused = [f for f in failures if f.status == 3]
-    how = "were refused" if len(refused) == len(failures) else "came to nothing"
+    how = "were refused" if len(refused) == len(failures) else "failed"
     error = LabError(
         f"{len(failures)} runs {how}, so {', '.join(names)} cannot be drawn:"
         f" {first.run.label}: {first.reason}"
@@ -239,15 +238,15 @@ def _tell_failures(failures: Sequence[Any]) -> None:
     raise error
 
 
-def _told(out: Path, document: dict[str, Any]) -> str:
-    """A figure's claims, in words."""
+def _describe(out: Path, document: dict[str, Any]) -> str:
+    """A figure's title, claims and file, as text."""
     lines = [f"{document['name']}: {document['title']}"]
     if document["stale"]:
         lines.append(
             f"  {document['stale']} of {document['runs']} runs are stale: made from other sources"
         )
     for claim in document["claims"]:
-        lines.append(f"  {'holds  ' if claim['holds'] else 'NOT SO '} {claim['text']}")
+        lines.append(f"  {'holds  ' if claim['holds'] else 'fails  '} {claim['text']}")
         details = f"published {claim['published']}; here {claim['ours']} ({claim['tolerance']})"
         lines.append(f"          {details}; evidence: {claim['basis']}")
         if not claim["holds"] and claim["reason"]:
@@ -256,7 +255,7 @@ def _told(out: Path, document: dict[str, Any]) -> str:
 
 
 def short(path: Path) -> str:
-    """PATH from here if it is below, else in full."""
+    """PATH relative to the working directory if it is below, else absolute."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
