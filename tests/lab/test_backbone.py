@@ -404,9 +404,9 @@ def test_disturbed_runs_are_refused(plant: Callable[[dict[str, Any]], None], rea
 
 def test_sessions_are_matched_to_flows() -> None:
     own, port = flows.ports(2)
-    assert backbone_analysis.which("hou", own, port) == (2, False)
-    assert backbone_analysis.which("chi", port, own) == (2, True)
-    assert backbone_analysis.which("chi", own, port) is None
+    assert backbone_analysis.flow_of("hou", own, port) == (2, False)
+    assert backbone_analysis.flow_of("chi", port, own) == (2, True)
+    assert backbone_analysis.flow_of("chi", own, port) is None
 
 
 @dataclass(frozen=True)

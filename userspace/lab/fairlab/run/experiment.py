@@ -43,7 +43,7 @@ BACKGROUND_PORT, FLOW_PORT = 5000, 5001
 FIRST_OWN_PORT = 20000
 # Seconds from when all sinks are ready to the start; seconds for the last flow to end.
 GET_READY, END_PATIENCE = 1.0, 120.0
-# More retries than in any run.
+# More retries than any run needs.
 SYNACK_RETRIES = 100
 # TCP's counters of packets dropped for lack of memory, and of memory pressure.
 OUT_OF_MEMORY = (
@@ -186,7 +186,7 @@ class Traffic:
                 self._start_flows(group, path.sender, path.address, starts[group.name], begin)
             if group.background:
                 what = self.what
-                # Another seed for each group, so that their arrivals differ.
+                # Each group has its own seed, so that arrivals differ.
                 seed = (what.seed + 1_000_003 * n) % 2**64
                 options = flows.source_options(
                     group.background, what.rate, what.mtu, seed, path.address
@@ -234,14 +234,14 @@ class Traffic:
             for name, process in processes.items():
                 if process.wait(END_PATIENCE):
                     said = self.output(f"{name}.txt").read_text(errors="replace").strip()
-                    raise LabError(f"{name}: {said or 'it broke'}")
+                    raise LabError(f"{name}: {said or 'it failed'}")
 
     def outputs(self) -> list[Path]:
         """The output files of all programs."""
         return [*self.lab.scratch.glob("*.fair"), *self.lab.scratch.glob("*.json")]
 
 
-def settle(lab: Laboratory, what: Layout) -> None:
+def configure(lab: Laboratory, what: Layout) -> None:
     """Set the sysctls and routes of the groups, and check them."""
     for group, path in zip(what.groups, lab.network.paths, strict=True):
         node = path.sender
@@ -315,7 +315,7 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
         Laboratory(experiment.network(what), memory, ecn=False) as lab,
     ):
         preflight.offloads(lab)
-        settle(lab, what)
+        configure(lab, what)
         lab.add_queues()
         check_round_trips(lab, what)
         load = host.Load.now()

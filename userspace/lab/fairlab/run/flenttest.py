@@ -13,7 +13,7 @@ follow `--`.  The lab provides the network, checks before and after the run, and
         flent.png       the test's default plot; Flent draws others from the data file
 
 Flent needs netperf for nearly all tests, which Debian 12 has in its section non-free; without it
-the command fails.  As everywhere in the lab, a run is refused that lost a packet outside of a
+the command fails.  As everywhere in the lab, a run is refused that lost a packet outside the
 bottleneck, was limited by the machine, or had another congestion control than the requested one.
 """
 
@@ -62,7 +62,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,60}", re.ASCII)
-# Options that fairlab sets itself, or that make Flent do something else than a test.
+# Options that fairlab sets itself, or that do not run a test.
 _OURS = re.compile(
     r"-(H|l|D|i|o|f|p|r|b|B|x|4|6)$|--(host|length|data-dir|input|output|format|plot|rcfile|batch.*"
     r"|gui|local-bind|control-host|netperf-control-port|list-.*)(=.*)?$"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The traffic: one sender for each flow, with its own ports, a ping beside, and the background.
+"""The traffic: one sender for each flow, with its own ports, a ping, and the background.
 
 The sender, iperf3 or fairflow, always has data to send, sets the congestion control itself, and
 reports at the end the one in use, the received bytes and the retransmits.  Throughput over time is
-sampled elsewhere (queues.py); the sender's report is kept, and compared with it.  fairflow, which
+sampled by queues.py; the sender's report is stored, and compared with it.  fairflow, which
 sends to fairtraffic's sink, makes far fewer system calls and samples its flow often.
 
 The ping runs from the first sender to the first receiver, through the bottleneck, and measures the
@@ -151,7 +151,7 @@ class Traffic:
 
     @property
     def ours(self) -> bool:
-        """Is the sender fairflow?"""
+        """True if the sender is fairflow."""
         return self.scenario.sender == FAIRFLOW
 
     def output(self, name: str) -> Path:
@@ -216,7 +216,7 @@ class Traffic:
                 raise LabError(f"flow {self.scenario.labels[number]}: {sender}: {reason}")
 
     def running(self) -> bool:
-        """Are any flows still running?"""
+        """True if any flow is still running."""
         if any(client.poll() is None for client in self.clients.values()):
             return True
         # A sink runs until it is stopped; iperf3's server ends with its flow.

@@ -23,9 +23,9 @@ from fairlab.slbn.abilene import Variant
 from fairlab.slbn.backbone import FLOWS, MTU, UDP, Plan
 
 NEVER = float("inf")
-#: A reference that changes by less is at rest.
+#: A reference is at rest while it changes by less, relatively.
 STILL = 0.05
-#: One that changes by more is a new reference, which agents have to assign.
+#: A larger change gives a new reference, to which assigned rates have to settle.
 MOVED = 0.01
 #: One acknowledgement for two full segments.
 ACK_PART = (headers.SEGMENT + headers.ETHERNET) / (2 * (MTU + headers.ETHERNET))
@@ -57,12 +57,12 @@ def last(steps: list[tuple[float, int]], when: float) -> int:
 
 
 def greedy(plan: Plan, number: int) -> bool:
-    """Has this flow no demand limit?"""
+    """True if the flow has no demand limit."""
     flow = FLOWS[number]
     return flow.kind != UDP or min(part.share for part in flow.parts) >= 1
 
 
-def which(node: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
+def flow_of(node: str, source_port: int, destination_port: int) -> tuple[int, bool] | None:
     """The flow of a session, and whether it is the reverse direction."""
     for number, flow in enumerate(FLOWS):
         own, port = flows.ports(number)
@@ -84,17 +84,17 @@ def reported_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
     """The sessions by the agents' events."""
     found: dict[tuple[str, int], Session] = {}
     for when, node, number, source_port, port, demand, rate, rtt, over in measured["events"]:
-        whose = which(node, source_port, port)
+        identity = flow_of(node, source_port, port)
         # The event comes one round-trip time after the join.
         sent = when - rtt / 1e9
         session = found.get((node, number))
         if over:
             if session:
                 session.until = sent
-        elif whose:
+        elif identity:
             if not session:
-                session = found[node, number] = Session(*whose, since=sent)
-                flow, back = whose
+                session = found[node, number] = Session(*identity, since=sent)
+                flow, back = identity
                 if not back and greedy(plan, flow):
                     session.greedy = sent, stops(plan, flow, measured["started"][flow])
             session.demands.append((sent, demand))
@@ -128,7 +128,7 @@ Rates = dict[int, float]
 
 @dataclass(frozen=True)
 class Reference:
-    """Each flow's rate [bit/s] from each of some moments on."""
+    """The max-min reference: each flow's rate [bit/s] from each of TIMES on."""
 
     times: list[float]
     rates: list[Rates]
@@ -243,7 +243,7 @@ class Moment:
 
 
 def history(reference: Reference, sessions: list[Session], end: float) -> Iterator[Moment]:
-    """The assigned rates beside the reference, until END."""
+    """The intervals until END with their assigned rates and max-min rates."""
     own = [session for session in sessions if not session.back]
     times = {*reference.times, *(when for session in own for when, _ in session.rates)}
     for begin, until in pairwise(sorted({when for when in times if when < end} | {end})):
@@ -280,7 +280,7 @@ def episodes(
 def rests(
     reference: Reference, number: int, settle: float, end: float
 ) -> list[tuple[float, float]]:
-    """The intervals in which a flow's rate had not changed for a while."""
+    """Intervals in which a flow's max-min rate has not changed for SETTLE seconds."""
     moves = [when for when in reference.moves([number]) if when < end]
     found = [(a + settle, b) for a, b in pairwise([*moves, end])]
     return [(a, b) for a, b in found if a < b and number in reference.at(a)]

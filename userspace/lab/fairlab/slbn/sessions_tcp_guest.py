@@ -58,7 +58,7 @@ def finish(processes: list[Any], deadline: float) -> None:
 
 
 def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> dict[str, Any]:
-    """Sample the queues until the end."""
+    """Sample the queues until the end of the run."""
     ends = list(abilene.wires(lab.network))
     found: dict[str, Any] = {
         "times": [],
@@ -93,7 +93,7 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
     ccs = sorted({flow.cc for flow in plan.flows})
     for cc in ccs:
         congestion.load(cc)
-    # Otherwise other threads would delay the listener.
+    # Shorter than the default of 5 ms, so that other threads do not delay the listener.
     sys.setswitchinterval(0.001)
     variant = backbone.VARIANTS[plan.variant]
     network = abilene.build(plan.rate, variant, MTU)
