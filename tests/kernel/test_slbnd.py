@@ -630,6 +630,39 @@ def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> Non
         close([tap])
 
 
+def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None:
+    """The agent checks the authentication itself: local programs pass no link."""
+    key = tmp_path / "key"
+    key.write_text(f"{KEY}\n")
+    net.attach(0, f"rate 100mbit key {KEY}")
+    sh(f"ip -n {net.nodes[1].name} link set e1 down")
+    with (
+        agent(net.nodes[0], tmp_path, "--key-file", str(key)) as slbnd,
+        slbnd.connect() as us,
+        net.nodes[0].entered(),
+        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as out,
+        net.nodes[1].entered(),
+    ):
+        tap = Tap("w0")
+        us.join("10.0.2.2")
+        received: list[Packet] = []
+
+        def joined() -> bool:
+            payloads = [read_udp(frame)[0] for frame in tap.frames()]
+            received.extend(read_packet(each) for each in payloads if each.startswith(b"SLBN"))
+            return bool(received)
+
+        wait_for(joined)
+        known, other = bytes.fromhex(KEY), bytes(16)
+        for rate, used in ((666, None), (777, other), (888, known)):
+            answer = replace(received[0].reply(), bw=rate, bottleneck=0, options=b"", key=used)
+            out.sendto(local(answer.pack(), PORT), ("10.0.0.1", 0))
+
+        wait_for(lambda: us.list()[0].rate > 0)
+        assert us.list()[0].rate == 888
+        close([tap])
+
+
 def test_random_datagrams(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(6)
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
