@@ -57,6 +57,9 @@ def markdown(
         " which is written with this file but not kept in the repository: `make published-figures`"
         " draws it from the published numbers into `results/figures`.",
         "",
+        "In 6.3 (6.0 to 6.7), the brackets have the minimum and the maximum over the seeds, and"
+        " over the cases if a claim is on several; a range of two seeds is no confidence interval.",
+        "",
         "By family and evidence:",
         "",
     ]
