@@ -18,7 +18,7 @@ import socket
 import struct
 import subprocess
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -601,11 +601,13 @@ def local(payload: bytes, sport: int) -> bytes:
     return Datagram(payload, source="10.0.2.2", destination="10.0.0.1", sport=sport).ip()
 
 
-def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> None:
-    """Edge links do not drop them, so hosts could forge them."""
+def first_rate_of(
+    net: Chain, where: Path, options: list[str], answers: Callable[[Packet], list[bytes]]
+) -> int:
+    """The rate of a session whose Join gets ANSWERS from a local program, and no others."""
     sh(f"ip -n {net.nodes[1].name} link set e1 down")
     with (
-        agent(net.nodes[0], tmp_path) as slbnd,
+        agent(net.nodes[0], where, *options) as slbnd,
         slbnd.connect() as us,
         net.nodes[0].entered(),
         socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as out,
@@ -621,13 +623,24 @@ def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> Non
             return bool(received)
 
         wait_for(joined)
-        for sport, rate in ((9, 666), (PORT, 777)):
-            answer = replace(received[0].reply(), bw=rate, bottleneck=0).pack()
-            out.sendto(local(answer, sport), ("10.0.0.1", 0))
-
+        for answer in answers(received[0].reply()):
+            out.sendto(answer, ("10.0.0.1", 0))
         wait_for(lambda: us.list()[0].rate > 0)
-        assert us.list()[0].rate == 777
         close([tap])
+        return us.list()[0].rate
+
+
+def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> None:
+    """Edge links do not drop them, so hosts could forge them."""
+
+    def answers(reply: Packet) -> list[bytes]:
+        rates = {9: 666, PORT: 777}
+        return [
+            local(replace(reply, bw=rate, bottleneck=0).pack(), port)
+            for port, rate in rates.items()
+        ]
+
+    assert first_rate_of(net, tmp_path, [], answers) == 777
 
 
 def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None:
@@ -635,32 +648,13 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
     net.attach(0, f"rate 100mbit key {KEY}")
-    sh(f"ip -n {net.nodes[1].name} link set e1 down")
-    with (
-        agent(net.nodes[0], tmp_path, "--key-file", str(key)) as slbnd,
-        slbnd.connect() as us,
-        net.nodes[0].entered(),
-        socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as out,
-        net.nodes[1].entered(),
-    ):
-        tap = Tap("w0")
-        us.join("10.0.2.2")
-        received: list[Packet] = []
 
-        def joined() -> bool:
-            payloads = [read_udp(frame)[0] for frame in tap.frames()]
-            received.extend(read_packet(each) for each in payloads if each.startswith(b"SLBN"))
-            return bool(received)
+    def answers(reply: Packet) -> list[bytes]:
+        keys = {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}
+        forged = replace(reply, bottleneck=0, options=b"")
+        return [local(replace(forged, bw=bw, key=used).pack(), PORT) for bw, used in keys.items()]
 
-        wait_for(joined)
-        known, other = bytes.fromhex(KEY), bytes(16)
-        for rate, used in ((666, None), (777, other), (888, known)):
-            answer = replace(received[0].reply(), bw=rate, bottleneck=0, options=b"", key=used)
-            out.sendto(local(answer.pack(), PORT), ("10.0.0.1", 0))
-
-        wait_for(lambda: us.list()[0].rate > 0)
-        assert us.list()[0].rate == 888
-        close([tap])
+    assert first_rate_of(net, tmp_path, ["--key-file", str(key)], answers) == 888
 
 
 def test_random_datagrams(net: Chain, tmp_path: Path) -> None:
