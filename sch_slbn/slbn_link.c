@@ -68,6 +68,7 @@ static int slbn_link_apply(struct slbn_link *link,
 	if (link->params.epoch != config->epoch)
 		link->vars.epoch_start = ktime_get_ns();
 	link->params.C = capacity;
+	link->params.P = capacity;
 	link->params.epoch = config->epoch;
 	link->control = config->control;
 	link->threshold = config->threshold;
@@ -116,7 +117,7 @@ static unsigned long slbn_until_rotation(const struct slbn_link *link)
 
 static bool slbn_share_has_moved(const struct slbn_link *link)
 {
-	u64 share = slbn_link_share(&link->params, &link->vars);
+	u64 share = slbn_link_share(&link->params, &link->vars, 1);
 	u64 moved = share > link->notified_share ?
 			    share - link->notified_share :
 			    link->notified_share - share;
@@ -168,7 +169,7 @@ bool slbn_link_take_share_event(struct slbn_link *link)
 	moved = slbn_share_has_moved(link);
 	if (moved) {
 		link->notified_share =
-			slbn_link_share(&link->params, &link->vars);
+			slbn_link_share(&link->params, &link->vars, 1);
 		link->counters.events++;
 	}
 	link->notify_pending = false;
@@ -284,7 +285,7 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 	INIT_DELAYED_WORK(&link->notify_work, ops->notify);
 	link->dev = dev;
 	link->params.salt = get_random_u64();
-	slbn_link_init(&link->vars, ktime_get_ns(), get_random_u32());
+	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
 	if (err)
 		goto free;
@@ -401,7 +402,7 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	}
 	spin_lock_bh(&link->lock);
 	swap(link->vars.memory, memory);
-	slbn_link_init(&link->vars, ktime_get_ns(), get_random_u32());
+	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	kvfree(memory);
@@ -433,7 +434,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
 	entries = link->params.rows * SLBN_MEMORY_WAYS;
 	state->capacity = link->params.C;
-	state->share = slbn_link_share(&link->params, vars);
+	state->share = slbn_link_share(&link->params, vars, 1);
 	slbn_ledger_read(&state->cur, &vars->cur);
 	slbn_ledger_read(&state->prev, &vars->prev);
 	state->tag = vars->tag;

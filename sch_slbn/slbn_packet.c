@@ -197,17 +197,20 @@ static u64 slbn_siphash(const void *data, u32 length, const void *key)
 	return siphash(data, length, key);
 }
 
-/* Process a packet with the tag of its current hop; false to drop it. */
+/* Process a packet with the slot of its current hop; false to drop it. */
 static bool slbn_process_hop(struct slbn_link *link, u8 *data,
+			     const struct slbn_layout *layout,
 			     struct slbn_packet *pkt, u64 now)
 {
+	struct slbn_slot slot = { .tag = SLBN_NO_TAG };
 	u8 hop = slbn_current_hop(pkt);
-	u16 tag = hop < pkt->slots ? slbn_get_tag(data, hop) : SLBN_NO_TAG;
 
+	if (hop < pkt->slots)
+		slot = slbn_get_slot(data, layout, hop);
 	if (slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
-			      &tag, now) != SLBN_FORWARD)
+			      &slot, now) != SLBN_FORWARD)
 		return false;
-	slbn_set_tag(data, hop, tag);
+	slbn_set_slot(data, layout, hop, slot);
 	return true;
 }
 
@@ -244,10 +247,10 @@ slbn_process_packet(struct slbn_link *link, struct sk_buff *skb,
 	enum slbn_action action = answer ? SLBN_ANSWERED : SLBN_PASS_CONTROL;
 	__wsum sum;
 
-	if (!slbn_process_hop(link, data, pkt, now))
+	if (!slbn_process_hop(link, data, layout, pkt, now))
 		return SLBN_DROP;
 	if (answer && (!slbn_destination_reply(pkt) ||
-		       !slbn_process_hop(link, data, pkt, now)))
+		       !slbn_process_hop(link, data, layout, pkt, now)))
 		return SLBN_DROP;
 	slbn_update_packet(data, pkt);
 	slbn_authenticate(data, layout, slbn_siphash, &link->key);

@@ -93,8 +93,8 @@ static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 	pkt->slots = SLBN_HOPS_DEFAULT;
 	pkt->B = turn && here;
 	pkt->bottleneck = turn && here ? 0 : SLBN_NO_HOP;
-	pkt->demand = here ? SLBN_RATE_MAX : SBENCH_RATE;
-	pkt->bw = pkt->demand;
+	pkt->weight = 1;
+	pkt->bw = here ? SLBN_RATE_MAX : SBENCH_RATE;
 	/* The ledger adds a Join's rate as bw1. */
 	pkt->bw1 = here ? 0 : SBENCH_RATE;
 	pkt->bw2 = pkt->bw1;
@@ -102,23 +102,29 @@ static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 
 static int sbench_task(struct sbench *b, bool measured)
 {
-	u16 tag = b->tag;
+	struct slbn_slot slot = { .tag = b->tag };
 
 	sbench_packet(b, &b->pkt);
 	if (!measured) {
-		OPTIMIZER_HIDE_VAR(tag);
+		OPTIMIZER_HIDE_VAR(slot.tag);
 		barrier_data(&b->pkt);
 		return 0;
 	}
-	if (slbn_link_process(&b->params, &b->vars, &b->stats, &b->pkt, &tag,
+	if (slbn_link_process(&b->params, &b->vars, &b->stats, &b->pkt, &slot,
 			      0) != SLBN_FORWARD)
 		return -EPROTO;
-	b->tag = tag;
+	b->tag = slot.tag;
 	return 0;
 }
 
+/* The packets of the ring have no options. */
+static const struct slbn_layout sbench_layout = {
+	.slot_length = SLBN_SLOT_LENGTH,
+};
+
 static int sbench_control(struct sbench *b, bool measured)
 {
+	const struct slbn_slot slot = { .tag = b->tag };
 	struct Qdisc *q =
 		rtnl_dereference(netdev_get_tx_queue(b->dev, 0)->qdisc);
 	struct sk_buff *skb = b->ring[b->count % SBENCH_RING];
@@ -127,7 +133,7 @@ static int sbench_control(struct sbench *b, bool measured)
 
 	sbench_packet(b, &b->pkt);
 	slbn_update_packet(data, &b->pkt);
-	slbn_set_tag(data, 0, b->tag);
+	slbn_set_slot(data, &sbench_layout, 0, slot);
 	slbn_put32(data + SLBN_AT(seq), b->pkt.seq);
 	slbn_put64(data + SLBN_AT(id), b->pkt.id[0]);
 	slbn_put64(data + SLBN_AT(id) + 8, b->pkt.id[1]);
@@ -140,7 +146,7 @@ static int sbench_control(struct sbench *b, bool measured)
 	q->enqueue(skb, q, &to_free);
 	if (to_free || q->dequeue(q) != skb)
 		return -EPROTO;
-	b->tag = slbn_get_tag(data, 0);
+	b->tag = slbn_get_slot(data, &sbench_layout, 0).tag;
 	return 0;
 }
 
@@ -244,9 +250,10 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 	}
 	b->sessions = sessions;
 	b->params.C = 100000000000ULL;
+	b->params.P = b->params.C;
 	b->params.rows = rows;
 	b->params.salt = 1;
-	slbn_link_init(&b->vars, 0, 1);
+	slbn_link_init(&b->vars, 0, 0, 1);
 	b->one = sbench_task;
 	if (sbench_join(b))
 		return -EPROTO;
@@ -265,7 +272,8 @@ static int command_device(struct sbench *b, const char *name)
 
 static int command_control(struct sbench *b, const char *name, u32 sessions)
 {
-	static const u16 no_tags[SLBN_HOPS_DEFAULT];
+	static const struct slbn_slot no_slots[SLBN_HOPS_DEFAULT];
+	struct slbn_layout layout;
 	u32 length;
 	u32 i;
 	int ret;
@@ -278,14 +286,14 @@ static int command_control(struct sbench *b, const char *name, u32 sessions)
 	b->sessions = sessions;
 	sbench_packet(b, &b->pkt);
 	b->count = 0;
-	length = slbn_tag_at(SLBN_HOPS_DEFAULT);
+	length = slbn_length(SLBN_HOPS_DEFAULT);
 	for (i = 0; i < SBENCH_RING; i++) {
 		struct sk_buff *skb = sbench_skb(b->dev, length, SLBN_PORT);
 
 		if (!skb)
 			return -ENOMEM;
-		slbn_build_packet(skb->data + SBENCH_HEADERS, &b->pkt, no_tags,
-				  false);
+		slbn_build_packet(skb->data + SBENCH_HEADERS, &b->pkt, no_slots,
+				  false, &layout);
 		b->ring[i] = skb;
 	}
 	b->one = sbench_control;

@@ -110,9 +110,8 @@ static void send_packet(int fd, struct session *s)
 	u8 data[SLBN_LENGTH_MAX];
 	struct slbn_layout layout;
 
-	layout.length =
-		slbn_build_packet(data, &s->src.pkt, s->src.tags, keyed);
-	layout.auth = keyed ? layout.length - SLBN_AUTH_LENGTH : 0;
+	slbn_source_transmit(&s->src, now());
+	slbn_build_packet(data, &s->src.pkt, s->src.slot, keyed, &layout);
 	slbn_authenticate(data, &layout, siphash24, key);
 	sendto(fd, data, layout.length, 0, (void *)&s->to, sizeof(s->to));
 	s->due = now() + RETRY;
@@ -120,10 +119,11 @@ static void send_packet(int fd, struct session *s)
 }
 
 /* Process the acknowledgment of a session. */
-static void receive_ack(const struct slbn_packet *pkt, const u8 *data)
+static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
+			const struct slbn_layout *layout)
 {
 	u32 n = pkt->id[1] & 0xffffffff;
-	u16 tags[SLBN_HOPS_MAX];
+	struct slbn_slot slot[SLBN_HOPS_MAX];
 	struct session *s;
 	u8 hop;
 
@@ -131,8 +131,8 @@ static void receive_ack(const struct slbn_packet *pkt, const u8 *data)
 		return;
 	s = &sessions[n];
 	for (hop = 0; hop < pkt->slots; hop++)
-		tags[hop] = slbn_get_tag(data, hop);
-	switch (slbn_source_ack(&s->src, pkt, tags)) {
+		slot[hop] = slbn_get_slot(data, layout, hop);
+	switch (slbn_source_ack(&s->src, pkt, slot, now())) {
 	case SLBN_CYCLE_DONE:
 		s->cycles++;
 		s->waiting = false;
@@ -170,7 +170,7 @@ static void receive(int fd)
 				       keyed ? key : NULL))
 			continue;
 		if (!slbn_destination_reply(&pkt)) {
-			receive_ack(&pkt, data);
+			receive_ack(&pkt, data, &layout);
 			continue;
 		}
 		slbn_update_packet(data, &pkt);
@@ -198,7 +198,7 @@ static void join_session(int fd, struct session *s)
 	if (getrandom(id, sizeof(id), 0) < 0)
 		die("getrandom");
 	id[1] = (id[1] & ~0xffffffffULL) | (u32)(s - sessions);
-	slbn_source_join(&s->src, id, s->demand, SLBN_HOPS_DEFAULT);
+	slbn_source_join(&s->src, id, s->demand, 1, SLBN_HOPS_DEFAULT);
 	s->joined = true;
 	s->left = allowance;
 	send_packet(fd, s);

@@ -49,7 +49,7 @@ struct net_event {
 	u32 session;
 	u64 value;
 	struct slbn_packet pkt;
-	u16 tags[NET_HOPS];
+	struct slbn_slot slots[NET_HOPS];
 };
 
 struct net_link {
@@ -88,8 +88,8 @@ static struct {
 	u64 pause;
 	/* The link's task: net_core_process(), or a test's comparison with it. */
 	enum slbn_verdict (*process)(struct net_link *link, u32 session,
-				     struct slbn_packet *pkt, u16 *tag,
-				     u64 now);
+				     struct slbn_packet *pkt,
+				     struct slbn_slot *slot, u64 now);
 	struct net_event *heap[1 << 17];
 	u32 heap_count;
 	u64 order;
@@ -144,12 +144,12 @@ static struct net_event *net_next(void)
 }
 
 static enum slbn_verdict net_core_process(struct net_link *link, u32 session,
-					  struct slbn_packet *pkt, u16 *tag,
-					  u64 now)
+					  struct slbn_packet *pkt,
+					  struct slbn_slot *slot, u64 now)
 {
 	(void)session;
 	return slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
-				 tag, now);
+				 slot, now);
 }
 
 /* Send a packet over a hop, which may lose it. */
@@ -161,7 +161,7 @@ static void net_carry(const struct net_event *event, u64 delay)
 		return;
 	next = net_schedule(event->time + delay, NET_ARRIVE, event->session);
 	next->pkt = event->pkt;
-	memcpy(next->tags, event->tags, sizeof(next->tags));
+	memcpy(next->slots, event->slots, sizeof(next->slots));
 }
 
 static void net_send(u32 number)
@@ -169,8 +169,9 @@ static void net_send(u32 number)
 	struct net_session *session = &net.sessions[number];
 	struct net_event *event = net_schedule(net.now, NET_ARRIVE, number);
 
+	slbn_source_transmit(&session->src, net.now);
 	event->pkt = session->src.pkt;
-	memcpy(event->tags, session->src.tags, sizeof(event->tags));
+	memcpy(event->slots, session->src.slot, sizeof(event->slots));
 	event = net_schedule(net.now + NET_RETRY, NET_TIMEOUT, number);
 	event->value = ++session->attempt;
 }
@@ -182,7 +183,8 @@ static void net_receive_ack(struct net_event *event)
 
 	if (session->dead)
 		return;
-	switch (slbn_source_ack(&session->src, &event->pkt, event->tags)) {
+	switch (slbn_source_ack(&session->src, &event->pkt, event->slots,
+				net.now)) {
 	case SLBN_CYCLE_DONE:
 		session->attempt++;
 		if (session->src.rate != rate)
@@ -219,7 +221,7 @@ static void net_arrive(struct net_event *event)
 	}
 	hop = slbn_current_hop(&event->pkt);
 	link = &net.links[session->path[hop]];
-	if (net.process(link, event->session, &event->pkt, &event->tags[hop],
+	if (net.process(link, event->session, &event->pkt, &event->slots[hop],
 			net.now) == SLBN_FORWARD)
 		net_carry(event, link->delay);
 }
@@ -233,7 +235,7 @@ static void net_handle(struct net_event *event)
 	case NET_JOIN:
 		id[0] = rnd();
 		id[1] = rnd();
-		slbn_source_join(&session->src, id, event->value, NET_HOPS);
+		slbn_source_join(&session->src, id, event->value, 1, NET_HOPS);
 		session->joined = true;
 		net_send(event->session);
 		break;
@@ -291,6 +293,7 @@ static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 	struct net_link *link = &net.links[net.link_count++];
 
 	link->params.C = capacity;
+	link->params.P = capacity;
 	link->params.epoch = epoch;
 	link->params.rows = rows;
 	link->params.salt = rnd();
@@ -299,7 +302,7 @@ static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 					   sizeof(struct slbn_memory_entry));
 		assert_non_null(link->vars.memory);
 	}
-	slbn_link_init(&link->vars, net.now, (u32)rnd());
+	slbn_link_init(&link->vars, net.now, 0, (u32)rnd());
 	link->delay = delay;
 }
 
@@ -434,7 +437,7 @@ static struct net_error net_error(void)
  * @due: time of its next step, ns
  * @sent: its packet is in flight; otherwise it pauses
  * @pkt: packet
- * @tags: tags of @pkt
+ * @slots: slots of @pkt
  * @cycles: completed cycles
  * @changed: cycle in which its rate changed last
  */
@@ -442,7 +445,7 @@ struct tiny_session {
 	u64 due;
 	bool sent;
 	struct slbn_packet pkt;
-	u16 tags[NET_HOPS];
+	struct slbn_slot slots[NET_HOPS];
 	u32 cycles;
 	u32 changed;
 };
@@ -482,13 +485,14 @@ static void tiny_step(u32 number, struct tiny_session *t)
 
 	net.now = t->due;
 	if (!t->sent) {
+		slbn_source_transmit(&session->src, net.now);
 		t->pkt = session->src.pkt;
-		memcpy(t->tags, session->src.tags, sizeof(t->tags));
+		memcpy(t->slots, session->src.slot, sizeof(t->slots));
 		t->sent = true;
 	} else if (slbn_is_upstream(&t->pkt) && !t->pkt.hop) {
-		assert_int_equal(
-			slbn_source_ack(&session->src, &t->pkt, t->tags),
-			SLBN_CYCLE_DONE);
+		assert_int_equal(slbn_source_ack(&session->src, &t->pkt,
+						 t->slots, net.now),
+				 SLBN_CYCLE_DONE);
 		t->cycles++;
 		if (session->src.rate != rate)
 			t->changed = t->cycles;
@@ -501,7 +505,7 @@ static void tiny_step(u32 number, struct tiny_session *t)
 	hop = slbn_current_hop(&t->pkt);
 	link = &net.links[session->path[hop]];
 	assert_int_equal(
-		net.process(link, number, &t->pkt, &t->tags[hop], net.now),
+		net.process(link, number, &t->pkt, &t->slots[hop], net.now),
 		SLBN_FORWARD);
 	t->due += link->delay;
 }
@@ -513,11 +517,12 @@ static void tiny_link(u32 number, u64 capacity, u64 delay, bool ledgers)
 	struct net_link *link = &net.links[number];
 
 	link->params.C = capacity;
+	link->params.P = capacity;
 	link->params.epoch = ledgers ? 100 * NET_MS : 0;
 	link->params.rows = ledgers;
 	memset(&link->stats, 0, sizeof(link->stats));
 	memset(memory[number], 0, sizeof(memory[number]));
-	slbn_link_init(&link->vars, 0, (u32)rnd());
+	slbn_link_init(&link->vars, 0, 0, (u32)rnd());
 	link->vars.memory = memory[number];
 	link->delay = delay;
 }
@@ -537,7 +542,7 @@ static struct tiny_result tiny_run(const u64 *demands, u64 apart)
 	for (n = 0; n < net.session_count; n++) {
 		const u64 id[2] = { n, 0 };
 
-		slbn_source_join(&net.sessions[n].src, id, demands[n],
+		slbn_source_join(&net.sessions[n].src, id, demands[n], 1,
 				 NET_HOPS);
 		net.sessions[n].joined = true;
 		tiny[n].due = n * apart;

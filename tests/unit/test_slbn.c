@@ -121,13 +121,13 @@ static void paper_process(struct paper_link *link, u64 C,
 }
 
 static enum slbn_verdict process_both(struct net_link *link, u32 session,
-				      struct slbn_packet *pkt, u16 *tag,
-				      u64 now)
+				      struct slbn_packet *pkt,
+				      struct slbn_slot *slot, u64 now)
 {
 	struct paper_link *printed = &paper[link - net.links];
 	struct slbn_packet copy = *pkt;
 
-	assert_int_equal(net_core_process(link, session, pkt, tag, now),
+	assert_int_equal(net_core_process(link, session, pkt, slot, now),
 			 SLBN_FORWARD);
 	paper_process(printed, link->params.C, &copy);
 	CHECK(copy.hop == pkt->hop && copy.bottleneck == pkt->bottleneck &&
@@ -458,7 +458,7 @@ static void restart_links(void)
 	for (n = 0; n < net.link_count; n += 4) {
 		struct net_link *link = &net.links[n];
 
-		slbn_link_init(&link->vars, net.now, (u32)rnd());
+		slbn_link_init(&link->vars, net.now, 0, (u32)rnd());
 		memset(link->vars.memory, 0,
 		       link->params.rows * SLBN_MEMORY_WAYS *
 			       sizeof(struct slbn_memory_entry));
@@ -523,25 +523,32 @@ static void rates_recover_from_faults(void **state)
 	net_clear();
 }
 
-static struct slbn_packet random_packet(u16 *tags)
+static struct slbn_packet random_packet(struct slbn_slot *slots)
 {
 	struct slbn_packet pkt = {
 		.id = { rnd(), rnd() },
 		.seq = (u32)rnd(),
 		.type = rnd_in(1, SLBN_TYPE_MAX),
-		.slots = 2 * rnd_in(1, SLBN_HOPS_MAX / 2),
+		.slots = rnd_in(1, SLBN_HOPS_MAX),
+		.again = one_in(2),
+		.weight = rnd_size(1, SLBN_WEIGHT_MAX),
+		.epoch = (u32)rnd(),
 		.bw2 = rnd() % (SLBN_RATE_MAX + 1),
 		.bw1 = rnd() % (SLBN_RATE_MAX + 1),
 		.bw = rnd() % (SLBN_RATE_MAX + 1),
-		.demand = 1 + rnd() % SLBN_RATE_MAX,
+		.use1 = rnd() % (SLBN_RATE_MAX + 1),
+		.use = rnd() % (SLBN_RATE_MAX + 1),
+		.g = rnd() % (SLBN_RATE_MAX + 1),
 	};
 	u32 n;
 
 	pkt.hop = rnd_in(0, pkt.slots);
 	pkt.bottleneck = one_in(3) ? SLBN_NO_HOP : rnd_in(0, pkt.slots - 1U);
 	pkt.B = rnd() >> (64 - pkt.slots);
-	for (n = 0; n < pkt.slots; n++)
-		tags[n] = (u16)rnd();
+	for (n = 0; n < pkt.slots; n++) {
+		slots[n].tag = (u16)rnd();
+		slots[n].code = (u16)rnd();
+	}
 	return pkt;
 }
 
@@ -565,16 +572,19 @@ static void built_packets_parse_to_the_same(void **state)
 {
 	(void)state;
 	for (; unit_step < 200000; unit_step++) {
-		u16 tags[SLBN_HOPS_MAX];
+		struct slbn_slot slots[SLBN_HOPS_MAX];
 		u8 data[SLBN_LENGTH_MAX];
 		bool auth = one_in(2);
-		struct slbn_packet pkt = random_packet(tags);
+		struct slbn_packet pkt = random_packet(slots);
 		struct slbn_packet got = { .seq = 0 };
 		struct slbn_layout layout;
-		u32 length = slbn_build_packet(data, &pkt, tags, auth);
+		struct slbn_layout built;
+		u32 length;
 		u8 hop;
 
-		assert_int_equal(length, 72 + 2 * pkt.slots + 10 * auth);
+		slbn_build_packet(data, &pkt, slots, auth, &built);
+		length = built.length;
+		assert_int_equal(length, 96 + 4 * pkt.slots + 16 * auth);
 		assert_int_equal(parse_copy(data, length, &got, &layout),
 				 SLBN_PARSE_OK);
 		assert_memory_equal(got.id, pkt.id, sizeof(pkt.id));
@@ -583,11 +593,19 @@ static void built_packets_parse_to_the_same(void **state)
 			    got.bottleneck == pkt.bottleneck &&
 			    got.B == pkt.B && got.bw2 == pkt.bw2 &&
 			    got.bw1 == pkt.bw1 && got.bw == pkt.bw &&
-			    got.demand == pkt.demand);
+			    got.again == pkt.again &&
+			    got.weight == pkt.weight &&
+			    got.epoch == pkt.epoch && got.use1 == pkt.use1 &&
+			    got.use == pkt.use && got.g == pkt.g);
 		assert_int_equal(layout.length, length);
 		assert_int_equal(layout.auth, auth ? length - 8 : 0);
-		for (hop = 0; hop < pkt.slots; hop++)
-			assert_int_equal(slbn_get_tag(data, hop), tags[hop]);
+		assert_memory_equal(&layout, &built, sizeof(layout));
+		for (hop = 0; hop < pkt.slots; hop++) {
+			struct slbn_slot slot =
+				slbn_get_slot(data, &layout, hop);
+
+			assert_memory_equal(&slot, &slots[hop], sizeof(slot));
+		}
 	}
 }
 
@@ -598,13 +616,15 @@ static void parsed_packets_are_in_range(void **state)
 
 	(void)state;
 	for (; unit_step < 1000000; unit_step++) {
-		u16 tags[SLBN_HOPS_MAX];
+		struct slbn_slot slots[SLBN_HOPS_MAX];
 		u8 data[SLBN_LENGTH_MAX + 64];
-		struct slbn_packet pkt = random_packet(tags);
+		struct slbn_packet pkt = random_packet(slots);
 		struct slbn_layout layout;
-		u32 length = slbn_build_packet(data, &pkt, tags, one_in(2));
 		u32 changes = rnd_in(0, 3);
+		u32 length;
 
+		slbn_build_packet(data, &pkt, slots, one_in(2), &layout);
+		length = layout.length;
 		while (length < sizeof(data) && one_in(2))
 			data[length++] = (u8)rnd();
 		if (one_in(2))
@@ -617,12 +637,14 @@ static void parsed_packets_are_in_range(void **state)
 			continue;
 		valid++;
 		assert_in_range(pkt.type, 1, SLBN_TYPE_MAX);
-		assert_in_range(pkt.slots, 2, SLBN_HOPS_MAX);
-		assert_true(pkt.hop <= pkt.slots && pkt.slots % 2 == 0);
+		assert_in_range(pkt.slots, 1, SLBN_HOPS_MAX);
+		assert_true(pkt.hop <= pkt.slots);
+		assert_in_range(pkt.weight, 1, SLBN_WEIGHT_MAX);
 		assert_true(pkt.bottleneck < pkt.slots ||
 			    pkt.bottleneck == SLBN_NO_HOP);
 		assert_true(pkt.slots == 64 || pkt.B >> pkt.slots == 0);
-		assert_true(pkt.demand && pkt.demand <= SLBN_RATE_MAX);
+		assert_true(pkt.use1 <= SLBN_RATE_MAX &&
+			    pkt.use <= SLBN_RATE_MAX && pkt.g <= SLBN_RATE_MAX);
 		assert_true(pkt.bw <= SLBN_RATE_MAX &&
 			    pkt.bw1 <= SLBN_RATE_MAX &&
 			    pkt.bw2 <= SLBN_RATE_MAX);
@@ -644,17 +666,19 @@ static void links_recover_from_forged_packets(void **state)
 		for (n = 0; n < 100000; n++, unit_step++) {
 			struct net_link *link =
 				&net.links[rnd_in(0, net.link_count - 1)];
-			u16 tags[SLBN_HOPS_MAX];
-			struct slbn_packet pkt = random_packet(tags);
-			u16 tag = one_in(2) ? link->vars.tag : tags[0];
+			struct slbn_slot slots[SLBN_HOPS_MAX];
+			struct slbn_packet pkt = random_packet(slots);
+			struct slbn_slot slot = slots[0];
 
+			if (one_in(2))
+				slot.tag = link->vars.tag;
 			if (one_in(4))
 				pkt.id[0] = pkt.id[1] = rnd_in(0, 99);
 			slbn_link_process(&link->params, &link->vars,
-					  &link->stats, &pkt, &tag, net.now);
-			assert_true(
-				slbn_link_share(&link->params, &link->vars) <=
-				link->params.C);
+					  &link->stats, &pkt, &slot, net.now);
+			assert_true(slbn_link_share(&link->params, &link->vars,
+						    pkt.weight) <=
+				    link->params.P);
 		}
 		net_run(net.now + 4500 * NET_MS);
 		expect_exact("after forgery", 0);
@@ -665,13 +689,16 @@ static void links_recover_from_forged_packets(void **state)
 /* 10^6 sessions of 1 Tbit/s each join and leave without an overflow. */
 static void million_sessions_do_not_overflow(void **state)
 {
-	const struct slbn_link_params p = { .C = 1000000000000ULL };
+	const struct slbn_link_params p = {
+		.C = 1000000000000ULL,
+		.P = 1000000000000ULL,
+	};
 	struct slbn_link_stats s = { 0 };
 	struct slbn_link_vars v = { .memory = NULL };
 	u32 n;
 
 	(void)state;
-	slbn_link_init(&v, 0, 1);
+	slbn_link_init(&v, 0, 0, 1);
 	for (n = 0; n < 1000000; n++, unit_step++) {
 		struct slbn_packet pkt = {
 			.id = { n, 0 },
@@ -680,16 +707,16 @@ static void million_sessions_do_not_overflow(void **state)
 			.bottleneck = SLBN_NO_HOP,
 			.bw1 = p.C,
 			.bw = 0,
-			.demand = p.C,
+			.weight = 1,
 		};
-		u16 tag = SLBN_NO_TAG;
+		struct slbn_slot slot = { .tag = SLBN_NO_TAG };
 
-		assert_int_equal(slbn_link_process(&p, &v, &s, &pkt, &tag, 0),
+		assert_int_equal(slbn_link_process(&p, &v, &s, &pkt, &slot, 0),
 				 SLBN_FORWARD);
-		assert_int_equal(tag, v.tag);
+		assert_int_equal(slot.tag, v.tag);
 	}
 	assert_int_equal(v.cur.BF, 1000000 * p.C);
-	assert_int_equal(slbn_link_share(&p, &v), 1000000);
+	assert_int_equal(slbn_link_share(&p, &v, 1), 1000000);
 	for (n = 0; n < 1000000; n++, unit_step++) {
 		struct slbn_packet pkt = {
 			.id = { n, 0 },
@@ -697,11 +724,11 @@ static void million_sessions_do_not_overflow(void **state)
 			.slots = 2,
 			.bottleneck = SLBN_NO_HOP,
 			.bw1 = p.C,
-			.demand = p.C,
+			.weight = 1,
 		};
-		u16 tag = v.tag;
+		struct slbn_slot slot = { .tag = v.tag };
 
-		slbn_link_process(&p, &v, &s, &pkt, &tag, 0);
+		slbn_link_process(&p, &v, &s, &pkt, &slot, 0);
 	}
 	assert_true(!v.cur.BF && !v.cur.NR && !v.cur.N && !s.clamped);
 }

@@ -220,8 +220,9 @@ static u64 random_pause(const struct agent *agent,
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
 	session->tries++;
+	slbn_source_transmit(&session->source, now);
 	transport_send(agent->transport, &session->flow, &session->source.pkt,
-		       session->source.tags);
+		       session->source.slot);
 	set_timer(agent, session, now + retransmission_timeout(agent, session));
 }
 
@@ -258,7 +259,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		.flow = *flow,
 		.answered_at = now,
 	};
-	slbn_source_join(&session->source, id, demand, agent->config.hops);
+	slbn_source_join(&session->source, id, demand, 1, agent->config.hops);
 	agent->count++;
 	start_cycle(agent, session, now);
 	return session;
@@ -372,14 +373,14 @@ static bool rate_changed(const struct session *session)
 }
 
 static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
-			  const u16 *tags, u32 device, u64 now)
+			  const struct slbn_slot *slot, u32 device, u64 now)
 {
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
 
 	if (!session || !session->waiting)
 		return;
-	event = slbn_source_ack(&session->source, ack, tags);
+	event = slbn_source_ack(&session->source, ack, slot, now);
 	if (event == SLBN_ACK_IGNORED)
 		return;
 	update_rtt(session, now);
@@ -389,9 +390,7 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
 	}
 	session->cycles++;
 	session->device = device;
-	for (session->hops = 0; session->hops < ack->slots; session->hops++)
-		if (tags[session->hops] == SLBN_NO_TAG)
-			break;
+	session->hops = slbn_path_length(slot, ack->slots);
 	if (session->source.leaving) {
 		start_cycle(agent, session, now);
 		return;
@@ -421,7 +420,7 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 {
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
-	u16 tags[SLBN_HOPS_MAX];
+	struct slbn_slot slot[SLBN_HOPS_MAX];
 	u8 hop;
 
 	if (slbn_parse_packet(data, length, &pkt, &layout) != SLBN_PARSE_OK ||
@@ -433,6 +432,6 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 		return;
 	}
 	for (hop = 0; hop < pkt.slots; hop++)
-		tags[hop] = slbn_get_tag(data, hop);
-	handle_answer(agent, &pkt, tags, from->device, now);
+		slot[hop] = slbn_get_slot(data, &layout, hop);
+	handle_answer(agent, &pkt, slot, from->device, now);
 }

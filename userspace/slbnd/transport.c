@@ -123,7 +123,7 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_packet *pkt)
 {
 	return (flow->family == AF_INET ? HEADERS_V4 : HEADERS_V6) +
-	       slbn_tag_at(pkt->slots) +
+	       slbn_length(pkt->slots) +
 	       (transport->keyed ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH : 0);
 }
 
@@ -238,10 +238,10 @@ static struct transport_slot *allocate_slot(struct transport *transport, int n)
  * @transport: the sockets
  * @flow: its destination is that of the packet
  * @pkt: the packet
- * @tags: pkt->slots ledger tags
+ * @hops: its slots, pkt->slots of them
  */
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
-		    const struct slbn_packet *pkt, const u16 *tags)
+		    const struct slbn_packet *pkt, const struct slbn_slot *hops)
 {
 	int n = flow->family == AF_INET ? V4 : V6;
 	struct transport_slot *slot = allocate_slot(transport, n);
@@ -261,10 +261,8 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		memcpy(&slot->peer.address.v6.sin6_addr, flow->destination, 16);
 		slot->peer.length = sizeof(slot->peer.address.v6);
 	}
-	slot->length =
-		slbn_build_packet(slot->data, pkt, tags, transport->keyed);
-	layout.length = slot->length;
-	layout.auth = transport->keyed ? slot->length - SLBN_AUTH_LENGTH : 0;
+	slbn_build_packet(slot->data, pkt, hops, transport->keyed, &layout);
+	slot->length = layout.length;
 	slbn_authenticate(slot->data, &layout, siphash24, transport->key);
 }
 

@@ -75,7 +75,8 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_flow *flow,
 		     const struct slbn_packet *pkt);
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
-		    const struct slbn_packet *pkt, const u16 *tags);
+		    const struct slbn_packet *pkt,
+		    const struct slbn_slot *hops);
 void transport_reply(struct transport *transport, u8 *data,
 		     const struct slbn_layout *layout,
 		     const struct transport_peer *to);

@@ -34,7 +34,7 @@
 
 struct slbnsim_packet {
 	struct slbn_packet pkt;
-	u16 tags[];
+	struct slbn_slot slots[];
 };
 
 struct slbnsim_link {
@@ -47,12 +47,12 @@ static struct slbn_link_stats stats;
 
 static size_t packet_memory(u32 hops)
 {
-	return sizeof(struct slbnsim_packet) + hops * sizeof(u16);
+	return sizeof(struct slbnsim_packet) + hops * sizeof(struct slbn_slot);
 }
 
 static u32 packet_bytes(u32 hops)
 {
-	return HEADERS + slbn_tag_at(hops);
+	return HEADERS + slbn_length(hops);
 }
 
 static void process(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
@@ -62,15 +62,16 @@ static void process(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 	struct slbnsim_packet *memory = SIM_PRIV(packet);
 	const struct slbn_link_params params = {
 		.C = here->rate,
+		.P = here->rate,
 		.epoch = epoch,
 		.rows = own->rows,
 		.salt = link,
 	};
-	u16 *tag = &memory->tags[slbn_current_hop(&memory->pkt)];
+	struct slbn_slot *slot = &memory->slots[slbn_current_hop(&memory->pkt)];
 
 	packet->lost =
 		slbn_link_process(&params, &own->vars, &stats, &memory->pkt,
-				  tag, sim->now) != SLBN_FORWARD;
+				  slot, sim->now) != SLBN_FORWARD;
 }
 
 #define EPOCH 1000000000ULL
@@ -92,7 +93,7 @@ static void link_init(struct sim *sim, u32 link)
 {
 	struct slbnsim_link *own = sim_link_priv(sim, link);
 
-	slbn_link_init(&own->vars, 0, draw(&sim->random));
+	slbn_link_init(&own->vars, 0, 0, draw(&sim->random));
 }
 
 static void link_init_with_recovery(struct sim *sim, u32 link)
@@ -128,7 +129,8 @@ static void copy_packet(struct packet *packet, const struct slbn_source *source)
 	struct slbnsim_packet *own = SIM_PRIV(packet);
 
 	own->pkt = source->pkt;
-	memcpy(own->tags, source->tags, source->pkt.slots * sizeof(u16));
+	memcpy(own->slots, source->slot,
+	       source->pkt.slots * sizeof(struct slbn_slot));
 }
 
 static void join(struct sim *sim, struct packet *packet)
@@ -137,7 +139,7 @@ static void join(struct sim *sim, struct packet *packet)
 	const u64 id[2] = { 0, packet->session };
 	struct slbn_source source;
 
-	slbn_source_join(&source, id, session->demand, session->hops);
+	slbn_source_join(&source, id, session->demand, 1, session->hops);
 	copy_packet(packet, &source);
 }
 
@@ -149,7 +151,7 @@ static void move(struct sim *sim, struct packet *packet,
 	struct slbnsim_packet *own = SIM_PRIV(packet);
 
 	memcpy(own, SIM_PRIV(was), sim->packet_size - sizeof(*packet));
-	/* Hop slots for the longer path; tags of additional hops are 0. */
+	/* Hop slots for the longer path; slots of additional hops are 0. */
 	own->pkt.slots = fp_max(own->pkt.slots, session->hops);
 }
 
@@ -172,11 +174,12 @@ static bool answer(struct sim *sim, struct packet *packet)
 	source.leaving = sim_source(sim, packet->session)->leaving;
 	source.pkt = ack->pkt;
 	source.pkt.type = left ? SLBN_LEAVE : SLBN_PROBE;
-	if (slbn_source_ack(&source, &ack->pkt, ack->tags) != SLBN_CYCLE_DONE)
+	if (slbn_source_ack(&source, &ack->pkt, ack->slots, sim->now) !=
+	    SLBN_CYCLE_DONE)
 		return false;
 	if (!source.leaving)
 		sim_set_rate(sim, packet->session, source.rate);
-	/* The packet keeps the tags of the answer. */
+	/* The packet keeps the slots of the answer. */
 	ack->pkt = source.pkt;
 	return true;
 }

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SLBN: explicit max-min fair rates with constant state per link.
+ * SLBN: explicit max-min fair rates with constant state per link, which never
+ * overshoot while they change.
  *
  * Source: Mozo, Lopez-Presa, Fernandez Anta, "SLBN: A Scalable Max-min Fair
  * Algorithm for Rate-Based Explicit Congestion Control", NCA 2012, figures 1
  * and 2 (the tasks of source, link and destination). Names follow the paper.
- * A session's control packet travels down its path and back. A link counts the
- * sessions that cross it (N) and those that it restricts (NR, the set R), and
- * sums the rates of those that are restricted elsewhere (BF, the set F). It
- * keeps no state per session: the packet carries the set B of hops at which
- * its session is in R, and the rate that the other hops have in BF (bw'' before
- * the packet passes downstream, bw' after it).
+ * Recovery and commit are fairpath's; docs/protocol.md specifies and proves
+ * them.
+ *
+ * The plan (the paper). A session's control packet travels down its path and
+ * back. A link counts the sessions that cross it (N) and those that it
+ * restricts (NR, the set R), and sums the rates of those that are restricted
+ * elsewhere (BF, the set F). It keeps no state per session: the packet carries
+ * the set B of hops at which its session is in R, and the rate that the other
+ * hops have in BF (bw'' before the packet passes downstream, bw' after it).
+ * With weights, N and NR are sums of weights.
  *
  * Corrections to the paper:
  * - A joining session is added to NR before the share is computed, so NR is
@@ -21,21 +26,31 @@
  * - "bw > share" is strict and has no tolerance: with any other comparison that
  *   was tried rates oscillated.
  *
- * The paper assumes that no packet is lost and that every session leaves. To
- * recover from losses and failures, a link keeps N, NR and BF twice, in a
- * current and a previous ledger, and rotates them each epoch. The packet
- * carries a tag per hop that names the ledger in which its session is counted.
- * The next packet of a session migrates it to the current ledger; sessions that
- * ended silently, and all errors, disappear with their ledger after two epochs.
- * A session with an unknown tag is counted as new. A retransmitted packet
- * carries the state from before the link processed it first; so a link keeps
- * the state of recently processed sessions in a memory, which overrides the
- * packet. With epoch 0 and no memory this is the paper's algorithm.
+ * The commit. The plan is exact when rates have settled, but hands out capacity
+ * that other sessions still use while they change. So a link also sums what its
+ * sessions hold (A). On its way down a packet says what its source uses, and
+ * the link holds exactly that; on its way up the link holds what the source may
+ * use from now on, at most what is free, and the packet carries the minimum (g)
+ * home. A is at most C at each link, at each moment.
+ *
+ * Recovery. The paper assumes that no packet is lost and that every session
+ * leaves. A link keeps its sums twice, in a current and a previous ledger, and
+ * rotates them each epoch. The packet carries a tag per hop that names the
+ * ledger in which its session is counted. The next packet of a session migrates
+ * it to the current ledger; sessions that ended silently, and all errors,
+ * disappear with their ledger after two epochs. A session with an unknown tag
+ * is counted as new. A retransmitted packet carries the state from before the
+ * link processed it first; so a link keeps the state of recently processed
+ * sessions in a memory, which overrides the packet.
+ *
+ * With commit off, P = C, epoch 0, no memory and weights of 1 this is the
+ * paper's algorithm.
  *
  * Rates are integers in bit/s and divisions round down, so that the link
- * subtracts exactly what it added. BF is at most N times the largest rate:
- * 10^18 for 10^6 sessions of 1 Tbit/s, which fits in 64 bits. Results below
- * zero, which only errors cause, and overflows are clamped and counted.
+ * subtracts exactly what it added. BF and A are at most N times the largest
+ * rate: 10^18 for 10^6 sessions of 1 Tbit/s, and a weight times a capacity is at
+ * most 10^18, which fit in 64 bits. Results below zero, which only errors cause,
+ * and overflows are clamped and counted.
  */
 #ifndef SLBN_CORE_H
 #define SLBN_CORE_H
@@ -53,15 +68,21 @@
  * @type: enum slbn_type
  * @hop: number of the next link downstream: links passed on the way down, less
  *	those passed on the way back
- * @slots: hops that have a tag, at most SLBN_HOPS_MAX
+ * @slots: hops that have a slot, at most SLBN_HOPS_MAX
  * @bottleneck: the paper's b: the hop that set @bw last, or SLBN_NO_HOP if only
  *	the demand restricts the session
+ * @again: retransmitted
+ * @weight: of the session, 1 to SLBN_WEIGHT_MAX, constant
+ * @epoch: shortest epoch of the links passed on the way back, us, or
+ *	SLBN_NO_EPOCH
  * @B: set of the hops at which the session is in R, bit n for hop n
  * @bw2: bw'', rate in BF of hops not in @B that the packet has yet to reach on
  *	its way down, bit/s
  * @bw1: bw', rate in BF of hops not in @B that it has passed, bit/s
  * @bw: candidate for the session's rate, bit/s
- * @demand: largest rate that the session asks for, bit/s
+ * @use1: @use of the previous cycle, bit/s
+ * @use: rate in use at the source when it sent the packet, or more, bit/s
+ * @g: rate granted by the links passed on the way back, bit/s
  */
 struct slbn_packet {
 	u64 id[2];
@@ -70,29 +91,48 @@ struct slbn_packet {
 	u8 hop;
 	u8 slots;
 	u8 bottleneck;
+	bool again;
+	u32 weight;
+	u32 epoch;
 	u64 B;
 	u64 bw2;
 	u64 bw1;
 	u64 bw;
-	u64 demand;
+	u64 use1;
+	u64 use;
+	u64 g;
 };
 
 /**
- * struct slbn_ledger - a link's state in the paper
+ * struct slbn_slot - what a packet carries for each hop
+ * @tag: ledger that counts the session, or SLBN_NO_TAG
+ * @code: what the hop holds for the session above the packet's use (above its
+ *	use1 in the next packet), see slbn_decode()
+ */
+struct slbn_slot {
+	u16 tag;
+	u16 code;
+};
+
+/**
+ * struct slbn_ledger - the sums of a link
  * @BF: sum of the rates of the sessions in F, bit/s
- * @NR: sessions in R
- * @N: sessions
+ * @NR: sum of the weights of the sessions in R
+ * @N: sum of the weights of all sessions
+ * @A: sum of what the sessions hold, bit/s
  */
 struct slbn_ledger {
 	u64 BF;
 	u64 NR;
 	u64 N;
+	u64 A;
 };
 
 /**
  * struct slbn_memory_entry - what a link recorded for a session last
  * @id: session
  * @rate: rate added to BF, bit/s; 0 if the session is in R
+ * @held: rate added to A, bit/s
  * @seq: sequence number of the packet
  * @tag: tag of the ledger that counts the session, SLBN_NO_TAG after a Leave
  * @in_R: the session is in R
@@ -101,6 +141,7 @@ struct slbn_ledger {
 struct slbn_memory_entry {
 	u64 id[2];
 	u64 rate;
+	u64 held;
 	u32 seq;
 	u16 tag;
 	u8 in_R;
@@ -112,13 +153,17 @@ struct slbn_memory_entry {
 
 /**
  * struct slbn_link_params - parameters of a link
- * @C: capacity, bit/s, at most 10^12
+ * @C: capacity, bit/s, at most 10^12: the most that sessions may hold
+ * @P: what the plan hands out, bit/s, at most @C: the capacity less headroom
+ * @commit: limit rises to what is free
  * @epoch: time between rotations, ns; 0: never rotate
  * @rows: rows of memory, a power of 2; 0: no memory
  * @salt: random, makes the row of a session unpredictable
  */
 struct slbn_link_params {
 	u64 C;
+	u64 P;
+	bool commit;
 	u64 epoch;
 	u32 rows;
 	u64 salt;
@@ -129,6 +174,7 @@ struct slbn_link_params {
  * @cur: current ledger
  * @prev: previous ledger
  * @epoch_start: start of the epoch of @cur, ns
+ * @quiet_until: no rises are granted before this time, ns
  * @tag: tag of @cur
  * @prev_tag: tag of @prev, or SLBN_NO_TAG
  * @memory: rows * SLBN_MEMORY_WAYS entries, the most recent of a row first
@@ -137,6 +183,7 @@ struct slbn_link_vars {
 	struct slbn_ledger cur;
 	struct slbn_ledger prev;
 	u64 epoch_start;
+	u64 quiet_until;
 	u16 tag;
 	u16 prev_tag;
 	struct slbn_memory_entry *memory;
@@ -149,6 +196,8 @@ struct slbn_link_vars {
  * @acks: ProbeAck packets processed
  * @leaves: Leave packets processed
  * @new_sessions: sessions counted as new, joins included
+ * @limited: ProbeAcks that were granted less than the session's share, since
+ *	other sessions still hold it
  * @migrated: sessions migrated from the previous to the current ledger
  * @corrected: packets whose state differed from memory, which overrode it
  * @stale: dropped packets older than the newest one remembered of their session
@@ -162,6 +211,7 @@ struct slbn_link_stats {
 	u64 acks;
 	u64 leaves;
 	u64 new_sessions;
+	u64 limited;
 	u64 migrated;
 	u64 corrected;
 	u64 stale;
@@ -209,15 +259,20 @@ static inline u16 slbn_next_tag(u16 tag)
  * slbn_link_init() - initialize the state of a link without sessions
  * @v: state; the caller sets and clears the memory
  * @now: time, ns
+ * @quiet_until: grant no rises before this time, ns. Sessions that the link does
+ *	not know may use it already, after a restart: their leases end within an
+ *	epoch
  * @random: chooses the first tag, so that the tags of links differ
  */
-static inline void slbn_link_init(struct slbn_link_vars *v, u64 now, u32 random)
+static inline void slbn_link_init(struct slbn_link_vars *v, u64 now,
+				  u64 quiet_until, u32 random)
 {
 	const struct slbn_ledger empty = { 0 };
 
 	v->cur = empty;
 	v->prev = empty;
 	v->epoch_start = now;
+	v->quiet_until = quiet_until;
 	v->tag = slbn_next_tag(random % 0xffff);
 	v->prev_tag = SLBN_NO_TAG;
 }
@@ -251,20 +306,91 @@ static inline void slbn_link_rotate(const struct slbn_link_params *p,
  * slbn_link_share() - fair share of a session in R
  * @p: parameters
  * @v: state
+ * @weight: of the session, 1 to SLBN_WEIGHT_MAX
  *
- * The paper's share, max((C - BF) / NR, C / N), over both ledgers.
+ * The paper's share, max((C - BF) / NR, C / N), of what the plan hands out, over
+ * both ledgers, times the weight.
  *
- * Return: bit/s; C if the link counts no session.
+ * Return: bit/s, at most P.
  */
 static inline u64 slbn_link_share(const struct slbn_link_params *p,
-				  const struct slbn_link_vars *v)
+				  const struct slbn_link_vars *v, u32 weight)
 {
 	/* The sum overflows only after errors. */
 	u64 BF = fp_max64(v->cur.BF + v->prev.BF, v->cur.BF);
 	u64 NR = fp_max64(v->cur.NR + v->prev.NR, 1);
 	u64 N = fp_max64(v->cur.N + v->prev.N, 1);
+	u64 left = p->P > BF ? fp_div(weight * (p->P - BF), NR) : 0;
 
-	return fp_max64(p->C > BF ? fp_div(p->C - BF, NR) : 0, fp_div(p->C, N));
+	return fp_min64(fp_max64(left, fp_div(weight * p->P, N)), p->P);
+}
+
+/**
+ * slbn_link_room() - capacity that no session holds
+ * @p: parameters
+ * @v: state
+ *
+ * Return: bit/s; 0 if sessions hold more than the capacity, which they do only
+ * after it was lowered and while sessions move here from other paths.
+ */
+static inline u64 slbn_link_room(const struct slbn_link_params *p,
+				 const struct slbn_link_vars *v)
+{
+	u64 A = fp_max64(v->cur.A + v->prev.A, v->cur.A);
+
+	return p->C > A ? p->C - A : 0;
+}
+
+/* A code has 5 bits of exponent and 11 bits of mantissa. */
+#define SLBN_MANTISSA_BITS 11
+#define SLBN_MANTISSA_MAX ((1U << SLBN_MANTISSA_BITS) - 1)
+#define SLBN_CODE_MAX 0xffff
+
+/**
+ * slbn_decode() - rate of a code
+ * @code: code
+ *
+ * Return: bit/s, at most (2^11 - 1) * 2^31, about 4.4 * 10^12.
+ */
+static inline u64 slbn_decode(u16 code)
+{
+	return (u64)(code & SLBN_MANTISSA_MAX) << (code >> SLBN_MANTISSA_BITS);
+}
+
+/**
+ * slbn_encode_down() - code of the largest rate that is at most a given one
+ * @rate: bit/s
+ *
+ * Return: the code; less than 2^-10 of @rate is lost up to the largest rate that
+ * has a code.
+ */
+static inline u16 slbn_encode_down(u64 rate)
+{
+	u16 exponent = 0;
+
+	if (rate >= slbn_decode(SLBN_CODE_MAX))
+		return SLBN_CODE_MAX;
+	for (; rate > SLBN_MANTISSA_MAX; rate >>= 1)
+		exponent++;
+	return exponent << SLBN_MANTISSA_BITS | (u16)rate;
+}
+
+/**
+ * slbn_encode_up() - code of the smallest rate that is at least a given one
+ * @rate: bit/s, at most that of SLBN_CODE_MAX
+ *
+ * Return: the code.
+ */
+static inline u16 slbn_encode_up(u64 rate)
+{
+	u16 code = slbn_encode_down(rate);
+
+	/* The largest mantissa is followed by half of it, one exponent up. */
+	if (slbn_decode(code) >= rate)
+		return code;
+	if ((code & SLBN_MANTISSA_MAX) == SLBN_MANTISSA_MAX)
+		code += 1U << (SLBN_MANTISSA_BITS - 1);
+	return code + 1;
 }
 
 static inline bool slbn_memory_matches(const struct slbn_memory_entry *entry,
@@ -304,7 +430,7 @@ slbn_memory_find(const struct slbn_link_params *p,
 static inline void slbn_memory_store(const struct slbn_link_params *p,
 				     struct slbn_link_vars *v,
 				     const struct slbn_packet *pkt, u16 tag,
-				     bool in_R, u64 rate)
+				     bool in_R, u64 rate, u64 held)
 {
 	struct slbn_memory_entry *row;
 	u32 way;
@@ -321,6 +447,7 @@ static inline void slbn_memory_store(const struct slbn_link_params *p,
 	row[0].id[0] = pkt->id[0];
 	row[0].id[1] = pkt->id[1];
 	row[0].rate = rate;
+	row[0].held = held;
 	row[0].seq = pkt->seq;
 	row[0].tag = tag;
 	row[0].in_R = in_R;
@@ -365,27 +492,45 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
  * @ledger: ledger that counts it, or NULL
  * @in_R: in R, and not in F
  * @rate: rate in BF if it is in F, bit/s
+ * @held: rate in A, bit/s
  */
 struct slbn_membership {
 	struct slbn_ledger *ledger;
 	bool in_R;
 	u64 rate;
+	u64 held;
 };
+
+/*
+ * What the link holds for a session, as far as the packet says. Downstream a
+ * retransmitted packet does not say whether the link has processed it before:
+ * it holds no less than what is in use.
+ */
+static inline u64 slbn_held(const struct slbn_packet *pkt,
+			    const struct slbn_slot *slot)
+{
+	if (slbn_is_upstream(pkt) || pkt->again)
+		return pkt->use;
+	return pkt->use1 + slbn_decode(slot->code);
+}
 
 /* Find where the link counts the session; false if the packet is stale. */
 static inline bool slbn_find_session(const struct slbn_link_params *p,
 				     struct slbn_link_vars *v,
 				     struct slbn_link_stats *s,
 				     const struct slbn_packet *pkt, u8 hop,
-				     u16 tag, struct slbn_membership *found)
+				     const struct slbn_slot *slot,
+				     struct slbn_membership *found)
 {
 	const struct slbn_memory_entry *entry = slbn_memory_find(p, v, pkt);
 	struct slbn_ledger *ledger;
 
 	/* A Join cannot be counted yet, but by an earlier copy of it. */
-	found->ledger = pkt->type == SLBN_JOIN ? NULL : slbn_ledger_of(v, tag);
+	found->ledger =
+		pkt->type == SLBN_JOIN ? NULL : slbn_ledger_of(v, slot->tag);
 	found->in_R = pkt->B & 1ULL << hop;
 	found->rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
+	found->held = slbn_held(pkt, slot);
 	if (!entry)
 		return true;
 	if ((s32)(pkt->seq - entry->seq) < 0) {
@@ -400,27 +545,33 @@ static inline bool slbn_find_session(const struct slbn_link_params *p,
 	found->ledger = ledger;
 	found->in_R = entry->in_R;
 	found->rate = entry->rate;
+	found->held = entry->held;
 	return true;
 }
 
 /* Remove a session from the ledger that counts it. */
-static inline void slbn_remove_session(const struct slbn_link_vars *v,
+static inline void slbn_remove_session(const struct slbn_link_params *p,
+				       const struct slbn_link_vars *v,
 				       struct slbn_link_stats *s,
+				       const struct slbn_packet *pkt,
 				       const struct slbn_membership *found)
 {
 	struct slbn_ledger *ledger = found->ledger;
 
-	ledger->N = slbn_sub(s, ledger->N, 1);
+	ledger->N = slbn_sub(s, ledger->N, pkt->weight);
 	if (found->in_R)
-		ledger->NR = slbn_sub(s, ledger->NR, 1);
+		ledger->NR = slbn_sub(s, ledger->NR, pkt->weight);
 	else
 		ledger->BF = slbn_sub(s, ledger->BF, found->rate);
+	if (p->commit)
+		ledger->A = slbn_sub(s, ledger->A, found->held);
 	s->migrated += ledger == &v->prev;
 }
 
 /*
- * Add a session to the current ledger: compute the share with it in R, then
- * move it to F if the link does not restrict it. Returns whether it is in R.
+ * The plan: add a session to the current ledger, compute the share with it in
+ * R, then move it to F if the link does not restrict it. Returns whether it is
+ * in R.
  */
 static inline bool slbn_add_session(const struct slbn_link_params *p,
 				    struct slbn_link_vars *v,
@@ -429,9 +580,9 @@ static inline bool slbn_add_session(const struct slbn_link_params *p,
 {
 	u64 share;
 
-	v->cur.N++;
-	v->cur.NR++;
-	share = slbn_link_share(p, v);
+	v->cur.N += pkt->weight;
+	v->cur.NR += pkt->weight;
+	share = slbn_link_share(p, v, pkt->weight);
 	if (pkt->bottleneck == hop || pkt->bw > share) {
 		pkt->B |= 1ULL << hop;
 		pkt->bottleneck = hop;
@@ -439,9 +590,62 @@ static inline bool slbn_add_session(const struct slbn_link_params *p,
 			pkt->bw = share;
 		return true;
 	}
-	v->cur.NR--;
+	v->cur.NR -= pkt->weight;
 	v->cur.BF = slbn_add(s, v->cur.BF, pkt->bw1);
 	return false;
+}
+
+/*
+ * The commit, upstream: grant at most what is free, and return what to hold:
+ * what is in use or granted, the larger, as a number that a code can express.
+ */
+static inline u64 slbn_grant(const struct slbn_link_params *p,
+			     const struct slbn_link_vars *v,
+			     struct slbn_link_stats *s, struct slbn_packet *pkt,
+			     struct slbn_slot *slot, u64 now)
+{
+	u64 room = slbn_link_room(p, v);
+	u64 rise, held;
+
+	if (room < pkt->use || now < v->quiet_until)
+		room = pkt->use;
+	s->limited += room < pkt->bw && room < pkt->g;
+	pkt->g = fp_min64(pkt->g, fp_min64(pkt->bw, room));
+	if (p->epoch)
+		pkt->epoch = fp_min64(pkt->epoch, fp_div(p->epoch, 1000));
+	if (pkt->g <= pkt->use) {
+		slot->code = 0;
+		return pkt->use;
+	}
+	rise = fp_min64(pkt->g - pkt->use, slbn_decode(SLBN_CODE_MAX));
+	slot->code = slbn_encode_up(rise);
+	held = pkt->use + slbn_decode(slot->code);
+	if (held > room) {
+		slot->code = slbn_encode_down(room - pkt->use);
+		held = pkt->use + slbn_decode(slot->code);
+	}
+	pkt->g = fp_min64(pkt->g, held);
+	return held;
+}
+
+/*
+ * The commit: hold what the source uses, downstream, or is granted, upstream.
+ * Returns what is held.
+ */
+static inline u64 slbn_hold(const struct slbn_link_params *p,
+			    struct slbn_link_vars *v, struct slbn_link_stats *s,
+			    struct slbn_packet *pkt, struct slbn_slot *slot,
+			    u64 now)
+{
+	u64 held = pkt->use;
+
+	slot->code = 0;
+	if (!p->commit)
+		return 0;
+	if (slbn_is_upstream(pkt))
+		held = slbn_grant(p, v, s, pkt, slot, now);
+	v->cur.A = slbn_add(s, v->cur.A, held);
+	return held;
 }
 
 /**
@@ -450,7 +654,7 @@ static inline bool slbn_add_session(const struct slbn_link_params *p,
  * @v: state
  * @s: counters
  * @pkt: packet that slbn_parse_packet() accepted; updated
- * @tag: the packet's tag for slbn_current_hop(); updated
+ * @slot: the packet's slot for slbn_current_hop(); updated
  * @now: time, ns; never earlier than in the previous call
  *
  * A packet that is to be dropped, and the ledgers and memory, are left
@@ -460,13 +664,14 @@ static inline bool slbn_add_session(const struct slbn_link_params *p,
  */
 static inline enum slbn_verdict
 slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
-		  struct slbn_link_stats *s, struct slbn_packet *pkt, u16 *tag,
-		  u64 now)
+		  struct slbn_link_stats *s, struct slbn_packet *pkt,
+		  struct slbn_slot *slot, u64 now)
 {
 	bool upstream = slbn_is_upstream(pkt);
 	u8 hop = slbn_current_hop(pkt);
 	struct slbn_membership found;
 	bool in_R;
+	u64 held;
 
 	if (hop >= pkt->slots) {
 		if (upstream) {
@@ -477,7 +682,7 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		return SLBN_DROP_TOO_MANY_HOPS;
 	}
 	slbn_link_rotate(p, v, now);
-	if (!slbn_find_session(p, v, s, pkt, hop, *tag, &found))
+	if (!slbn_find_session(p, v, s, pkt, hop, slot, &found))
 		return SLBN_DROP_STALE;
 	/* A LeaveAck finds its session removed by the Leave. */
 	if (upstream && !found.ledger && pkt->type != SLBN_LEAVE_ACK) {
@@ -489,40 +694,64 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		return SLBN_FORWARD;
 
 	if (found.ledger)
-		slbn_remove_session(v, s, &found);
+		slbn_remove_session(p, v, s, pkt, &found);
 	else if (pkt->type != SLBN_LEAVE)
 		s->new_sessions++;
 	pkt->B &= ~(1ULL << hop);
 	if (pkt->type == SLBN_LEAVE) {
 		s->leaves++;
-		*tag = SLBN_NO_TAG;
-		slbn_memory_store(p, v, pkt, SLBN_NO_TAG, false, 0);
+		slot->tag = SLBN_NO_TAG;
+		slot->code = 0;
+		slbn_memory_store(p, v, pkt, SLBN_NO_TAG, false, 0, 0);
 		return SLBN_FORWARD;
 	}
 
 	in_R = slbn_add_session(p, v, s, pkt, hop);
-	*tag = v->tag;
-	slbn_memory_store(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1);
+	held = slbn_hold(p, v, s, pkt, slot, now);
+	slot->tag = v->tag;
+	slbn_memory_store(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1, held);
 	s->joins += pkt->type == SLBN_JOIN;
 	s->probes += pkt->type == SLBN_PROBE;
 	s->acks += upstream;
 	return SLBN_FORWARD;
 }
 
+/* Slots that a source adds to the length of its path, which may grow. */
+#define SLBN_SPARE_SLOTS 2
+/* Transmissions of a packet before the path is taken to have become longer. */
+#define SLBN_PATH_TRIES 2
+/* First cycles of a session, between which it does not pause. */
+#define SLBN_FIRST_CYCLES 2
+
+/* No lease: the rate may be used for ever. */
+#define SLBN_NO_LEASE (~0ULL)
+
 /**
  * struct slbn_source - state of a session at its source
  * @D: demand, bit/s, at least 1
  * @rate: assigned rate, bit/s; 0 before the first cycle is done
+ * @lease: time at which @rate ends unless an acknowledgment extends it, ns, or
+ *	SLBN_NO_LEASE. Whatever limits the rate must enforce it by itself
  * @leaving: send a Leave when the cycle is done
+ * @urgent: do not pause before the next packet: the rate is below the share, has
+ *	just fallen, or the session is new
+ * @slots: most slots of its packets
+ * @tries: transmissions of @pkt
+ * @sent: time of the first one, ns
  * @pkt: packet in flight, or the next to send
- * @tags: tags of @pkt
+ * @slot: slots of @pkt
  */
 struct slbn_source {
 	u64 D;
 	u64 rate;
+	u64 lease;
 	bool leaving;
+	bool urgent;
+	u8 slots;
+	u32 tries;
+	u64 sent;
 	struct slbn_packet pkt;
-	u16 tags[SLBN_HOPS_MAX];
+	struct slbn_slot slot[SLBN_HOPS_MAX];
 };
 
 /**
@@ -543,20 +772,24 @@ enum slbn_source_event {
  * @src: session, initialized
  * @id: 128 random bits
  * @D: demand, bit/s, 1 to SLBN_RATE_MAX
- * @slots: hops that have a tag in its packets, 2 to SLBN_HOPS_MAX, even
+ * @weight: 1 to SLBN_WEIGHT_MAX
+ * @slots: most slots of its packets, 1 to SLBN_HOPS_MAX
  */
 static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
-				    u64 D, u8 slots)
+				    u64 D, u32 weight, u8 slots)
 {
 	const struct slbn_source joining = {
 		.D = D,
+		.lease = SLBN_NO_LEASE,
+		.slots = slots,
 		.pkt = {
 			.id = { id[0], id[1] },
 			.type = SLBN_JOIN,
 			.slots = slots,
 			.bottleneck = SLBN_NO_HOP,
+			.weight = weight,
+			.epoch = SLBN_NO_EPOCH,
 			.bw = D,
-			.demand = D,
 		},
 	};
 
@@ -564,13 +797,16 @@ static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 }
 
 /**
- * slbn_source_change() - change the demand from the next cycle on
+ * slbn_source_change() - change the demand
  * @src: session
  * @D: demand, bit/s, 1 to SLBN_RATE_MAX
+ *
+ * A lower demand applies to the rate now, a higher one from the next cycle on.
  */
 static inline void slbn_source_change(struct slbn_source *src, u64 D)
 {
 	src->D = D;
+	src->rate = fp_min64(src->rate, D);
 }
 
 /**
@@ -580,22 +816,98 @@ static inline void slbn_source_change(struct slbn_source *src, u64 D)
 static inline void slbn_source_leave(struct slbn_source *src)
 {
 	src->leaving = true;
+	src->rate = 0;
+}
+
+/**
+ * slbn_source_expire() - end the assigned rate if its lease is over
+ * @src: session
+ * @now: time, ns
+ *
+ * Return: whether the rate fell to 0. The next acknowledgment assigns it anew.
+ */
+static inline bool slbn_source_expire(struct slbn_source *src, u64 now)
+{
+	if (now < src->lease || !src->rate)
+		return false;
+	src->rate = 0;
+	return true;
+}
+
+/**
+ * slbn_source_transmit() - prepare the session's packet for transmission
+ * @src: session
+ * @now: time, ns
+ *
+ * Call it before each transmission of @src->pkt, the first one and
+ * retransmissions, which must be later than any answer to earlier copies can
+ * arrive.
+ */
+static inline void slbn_source_transmit(struct slbn_source *src, u64 now)
+{
+	struct slbn_packet *pkt = &src->pkt;
+
+	if (!src->tries) {
+		src->sent = now;
+		/* The rate may have fallen since the last cycle. */
+		pkt->use = fp_min64(pkt->use, src->rate);
+	}
+	pkt->again = src->tries > 0;
+	for (; src->tries >= SLBN_PATH_TRIES && pkt->slots < src->slots;
+	     pkt->slots++) {
+		src->slot[pkt->slots].tag = SLBN_NO_TAG;
+		src->slot[pkt->slots].code = 0;
+	}
+	src->tries++;
+}
+
+/**
+ * slbn_path_length() - hops of a path that an acknowledgment returned from
+ * @slot: its slots
+ * @slots: number of slots
+ *
+ * Return: the number of the last hop that counts the session, plus 1.
+ */
+static inline u8 slbn_path_length(const struct slbn_slot *slot, u8 slots)
+{
+	while (slots && slot[slots - 1].tag == SLBN_NO_TAG)
+		slots--;
+	return slots;
+}
+
+/* Set the rate that an acknowledgment assigns, and its lease. */
+static inline void slbn_source_assign(struct slbn_source *src,
+				      const struct slbn_packet *ack, u64 now)
+{
+	u64 plan = fp_min64(ack->bw, src->D);
+	u64 before = src->rate;
+
+	src->rate = fp_min64(ack->g, plan);
+	src->lease = SLBN_NO_LEASE;
+	if (ack->epoch != SLBN_NO_EPOCH) {
+		/* Links may have forgotten what they held before. */
+		src->lease = src->sent + ack->epoch * 1000ULL;
+		slbn_source_expire(src, now);
+	}
+	src->urgent = src->rate != plan || src->rate < before ||
+		      ack->seq < SLBN_FIRST_CYCLES;
 }
 
 /**
  * slbn_source_ack() - process a received acknowledgment
  * @src: session
  * @ack: packet that slbn_parse_packet() accepted
- * @tags: its tags, @ack->slots of them
+ * @slot: its slots, @ack->slots of them; may be @src->slot
+ * @now: time, ns
  *
- * Send the next packet, @src->pkt, at once or, better, after a random pause,
- * and retransmit it until it is acknowledged.
+ * Send the next packet, @src->pkt, at once if @src->urgent is set and after a
+ * random pause otherwise, and retransmit it until it is acknowledged.
  *
  * Return: the event; @src is unchanged unless it is SLBN_CYCLE_DONE.
  */
 static inline enum slbn_source_event
 slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
-		const u16 *tags)
+		const struct slbn_slot *slot, u64 now)
 {
 	struct slbn_packet *pkt = &src->pkt;
 	bool left = pkt->type == SLBN_LEAVE;
@@ -608,21 +920,27 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 	if (left)
 		return SLBN_SESSION_OVER;
 
+	src->tries = 0;
 	pkt->seq++;
 	pkt->hop = 0;
+	pkt->again = false;
 	pkt->B = ack->B;
 	pkt->bottleneck = ack->bottleneck;
-	pkt->demand = src->D;
+	pkt->use1 = pkt->use;
+	pkt->use = 0;
 	for (hop = 0; hop < pkt->slots; hop++)
-		src->tags[hop] = tags[hop];
+		src->slot[hop] = slot[hop];
+	pkt->slots = fp_min(pkt->slots, slbn_path_length(slot, pkt->slots) +
+						SLBN_SPARE_SLOTS);
 	if (src->leaving) {
 		pkt->type = SLBN_LEAVE;
 		return SLBN_CYCLE_DONE;
 	}
-	src->rate = fp_min64(ack->bw, src->D);
+	slbn_source_assign(src, ack, now);
 	pkt->type = SLBN_PROBE;
+	pkt->use = src->rate;
 	pkt->bw2 = pkt->bw1;
-	pkt->bw1 = src->rate;
+	pkt->bw1 = fp_min64(ack->bw, src->D);
 	if (ack->bottleneck == SLBN_NO_HOP || ack->bw >= src->D) {
 		/* The demand restricts the session, as the link above hop 0. */
 		pkt->bottleneck = SLBN_NO_HOP;
@@ -645,6 +963,8 @@ static inline bool slbn_destination_reply(struct slbn_packet *pkt)
 	case SLBN_JOIN:
 	case SLBN_PROBE:
 		pkt->type = SLBN_PROBE_ACK;
+		pkt->g = SLBN_RATE_MAX;
+		pkt->epoch = SLBN_NO_EPOCH;
 		return true;
 	case SLBN_LEAVE:
 		pkt->type = SLBN_LEAVE_ACK;

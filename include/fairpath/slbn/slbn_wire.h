@@ -7,7 +7,7 @@
  * accepts a packet only if every field is in its range, so that the algorithm
  * needs no further checks.
  *
- * A link reads the header and one tag and writes only the fields that it may
+ * A link reads the header and one slot and writes only the fields that it may
  * change: its cost does not depend on the length of the path.
  */
 #ifndef SLBN_WIRE_H
@@ -16,41 +16,47 @@
 #include <fairpath/slbn/slbn_core.h>
 
 #define SLBN_HEADER_LENGTH ((u32)sizeof(struct slbn_header))
-#define SLBN_AUTH_LENGTH 8U
 #define SLBN_OPTION_HEAD 2U
+#define SLBN_AUTH_LENGTH ((u32)sizeof(struct slbn_auth))
 
-/* Longest packet that is built: all tags and SLBN_OPTION_AUTH. */
-#define SLBN_LENGTH_MAX                                              \
-	(SLBN_HEADER_LENGTH + 2 * SLBN_HOPS_MAX + SLBN_OPTION_HEAD + \
-	 SLBN_AUTH_LENGTH)
+/* Longest packet that is built: all slots and SLBN_OPTION_AUTH. */
+#define SLBN_LENGTH_MAX                                          \
+	(SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH * SLBN_HOPS_MAX + \
+	 SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH)
 
 /**
  * enum slbn_parse_result - result of parsing a packet
  * @SLBN_PARSE_OK: valid
- * @SLBN_PARSE_TRUNCATED: it ends within its header, tags or options
- * @SLBN_PARSE_NOT_SLBN: unknown magic or version
+ * @SLBN_PARSE_TRUNCATED: it ends within its header, slots or options
+ * @SLBN_PARSE_NOT_SLBN: unknown magic
+ * @SLBN_PARSE_BAD_VERSION: a version that this parser does not implement
  * @SLBN_PARSE_BAD_TYPE: unknown type
- * @SLBN_PARSE_BAD_HOPS: slots, hop, bottleneck or B out of range
- * @SLBN_PARSE_BAD_RATE: a rate above SLBN_RATE_MAX, or a demand of 0
+ * @SLBN_PARSE_BAD_HOPS: slots, slot_length, hop, bottleneck or B out of range
+ * @SLBN_PARSE_BAD_RATE: a rate above SLBN_RATE_MAX
+ * @SLBN_PARSE_BAD_WEIGHT: not 1 to SLBN_WEIGHT_MAX
  * @SLBN_PARSE_BAD_OPTION: a known option of the wrong length, or repeated
  */
 enum slbn_parse_result {
 	SLBN_PARSE_OK,
 	SLBN_PARSE_TRUNCATED,
 	SLBN_PARSE_NOT_SLBN,
+	SLBN_PARSE_BAD_VERSION,
 	SLBN_PARSE_BAD_TYPE,
 	SLBN_PARSE_BAD_HOPS,
 	SLBN_PARSE_BAD_RATE,
+	SLBN_PARSE_BAD_WEIGHT,
 	SLBN_PARSE_BAD_OPTION,
 };
 
 /**
  * struct slbn_layout - positions in a packet
  * @length: octets of the packet, at most those of the datagram
- * @auth: offset of the value of SLBN_OPTION_AUTH, or 0
+ * @slot_length: octets of a slot
+ * @auth: offset of the hash in SLBN_OPTION_AUTH, or 0
  */
 struct slbn_layout {
 	u32 length;
+	u32 slot_length;
 	u32 auth;
 };
 
@@ -89,9 +95,15 @@ static inline void slbn_put64(u8 *at, u64 value)
 
 #define SLBN_AT(field) offsetof(struct slbn_header, field)
 
-static inline u32 slbn_tag_at(u8 hop)
+/**
+ * slbn_length() - length of a packet without options
+ * @slots: slots, of SLBN_SLOT_LENGTH octets each
+ *
+ * Return: octets.
+ */
+static inline u32 slbn_length(u8 slots)
 {
-	return SLBN_HEADER_LENGTH + 2U * hop;
+	return SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH * slots;
 }
 
 /* Parse the options from @at to the end; every octet belongs to an option. */
@@ -110,7 +122,7 @@ slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
 		if (data[at] == SLBN_OPTION_AUTH) {
 			if (layout->auth || data[at + 1] != SLBN_AUTH_LENGTH)
 				return SLBN_PARSE_BAD_OPTION;
-			layout->auth = value;
+			layout->auth = value + offsetof(struct slbn_auth, hash);
 		}
 		at = end;
 	}
@@ -130,61 +142,100 @@ static inline enum slbn_parse_result
 slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 		  struct slbn_layout *layout)
 {
-	u32 tags;
+	u32 slots;
 
+	if (given < SLBN_AT(seq))
+		return SLBN_PARSE_TRUNCATED;
+	if (slbn_get32(data + SLBN_AT(magic)) != SLBN_MAGIC)
+		return SLBN_PARSE_NOT_SLBN;
+	if (data[SLBN_AT(version)] != SLBN_VERSION)
+		return SLBN_PARSE_BAD_VERSION;
 	if (given < SLBN_HEADER_LENGTH)
 		return SLBN_PARSE_TRUNCATED;
-	if (slbn_get32(data + SLBN_AT(magic)) != SLBN_MAGIC ||
-	    data[SLBN_AT(version)] != SLBN_VERSION)
-		return SLBN_PARSE_NOT_SLBN;
 
 	pkt->type = data[SLBN_AT(type)];
 	pkt->seq = slbn_get32(data + SLBN_AT(seq));
 	pkt->hop = data[SLBN_AT(hop)];
 	pkt->slots = data[SLBN_AT(slots)];
 	pkt->bottleneck = data[SLBN_AT(bottleneck)];
+	pkt->again = data[SLBN_AT(flags)] & SLBN_FLAG_AGAIN;
+	/* 24 bits, behind the flags. */
+	pkt->weight = slbn_get32(data + SLBN_AT(flags)) & 0xffffff;
+	pkt->epoch = slbn_get32(data + SLBN_AT(epoch));
 	pkt->id[0] = slbn_get64(data + SLBN_AT(id));
 	pkt->id[1] = slbn_get64(data + SLBN_AT(id) + 8);
+	pkt->B = slbn_get64(data + SLBN_AT(B));
 	pkt->bw2 = slbn_get64(data + SLBN_AT(bw2));
 	pkt->bw1 = slbn_get64(data + SLBN_AT(bw1));
 	pkt->bw = slbn_get64(data + SLBN_AT(bw));
-	pkt->demand = slbn_get64(data + SLBN_AT(demand));
-	pkt->B = slbn_get64(data + SLBN_AT(B));
+	pkt->use1 = slbn_get64(data + SLBN_AT(use1));
+	pkt->use = slbn_get64(data + SLBN_AT(use));
+	pkt->g = slbn_get64(data + SLBN_AT(g));
+	layout->slot_length = data[SLBN_AT(slot_length)];
+	layout->length = slbn_get16(data + SLBN_AT(length));
+	layout->auth = 0;
 
 	if (!pkt->type || pkt->type > SLBN_TYPE_MAX)
 		return SLBN_PARSE_BAD_TYPE;
-	if (pkt->slots < 2 || pkt->slots > SLBN_HOPS_MAX || pkt->slots % 2 ||
+	if (!pkt->slots || pkt->slots > SLBN_HOPS_MAX ||
 	    pkt->hop > pkt->slots ||
+	    (layout->slot_length != SLBN_SLOT_LENGTH &&
+	     layout->slot_length != SLBN_SLOT_LENGTH_V4 &&
+	     layout->slot_length != SLBN_SLOT_LENGTH_V6) ||
 	    (pkt->bottleneck != SLBN_NO_HOP && pkt->bottleneck >= pkt->slots) ||
 	    (pkt->slots < 64 && pkt->B >> pkt->slots))
 		return SLBN_PARSE_BAD_HOPS;
-	if (!pkt->demand || pkt->demand > SLBN_RATE_MAX ||
-	    pkt->bw2 > SLBN_RATE_MAX || pkt->bw1 > SLBN_RATE_MAX ||
-	    pkt->bw > SLBN_RATE_MAX)
+	if (pkt->bw2 > SLBN_RATE_MAX || pkt->bw1 > SLBN_RATE_MAX ||
+	    pkt->bw > SLBN_RATE_MAX || pkt->use1 > SLBN_RATE_MAX ||
+	    pkt->use > SLBN_RATE_MAX || pkt->g > SLBN_RATE_MAX)
 		return SLBN_PARSE_BAD_RATE;
+	if (!pkt->weight || pkt->weight > SLBN_WEIGHT_MAX)
+		return SLBN_PARSE_BAD_WEIGHT;
 
-	layout->length = slbn_get16(data + SLBN_AT(length));
-	layout->auth = 0;
-	tags = slbn_tag_at(pkt->slots);
-	if (layout->length > given || layout->length < tags)
+	slots = SLBN_HEADER_LENGTH + pkt->slots * layout->slot_length;
+	if (layout->length > given || layout->length < slots)
 		return SLBN_PARSE_TRUNCATED;
-	return slbn_parse_options(data, tags, layout);
+	return slbn_parse_options(data, slots, layout);
 }
 
 /**
- * slbn_get_tag() - read the tag of a hop
+ * slbn_get_slot() - read the slot of a hop
  * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout
  * @hop: hop, less than its slots
  *
- * Return: the tag.
+ * Return: the slot.
  */
-static inline u16 slbn_get_tag(const u8 *data, u8 hop)
+static inline struct slbn_slot
+slbn_get_slot(const u8 *data, const struct slbn_layout *layout, u8 hop)
 {
-	return slbn_get16(data + slbn_tag_at(hop));
+	const u8 *at = data + SLBN_HEADER_LENGTH + layout->slot_length * hop;
+	const struct slbn_slot slot = {
+		.tag = slbn_get16(at),
+		.code = slbn_get16(at + 2),
+	};
+
+	return slot;
 }
 
 /**
- * slbn_update_packet() - write the fields that a link may change, except tags
+ * slbn_set_slot() - write the slot of a hop
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout
+ * @hop: hop, less than its slots
+ * @slot: slot
+ */
+static inline void slbn_set_slot(u8 *data, const struct slbn_layout *layout,
+				 u8 hop, struct slbn_slot slot)
+{
+	u8 *at = data + SLBN_HEADER_LENGTH + layout->slot_length * hop;
+
+	slbn_put16(at, slot.tag);
+	slbn_put16(at + 2, slot.code);
+}
+
+/**
+ * slbn_update_packet() - write the fields that a link may change, except slots
  * @data: packet that slbn_parse_packet() accepted
  * @pkt: new values
  */
@@ -193,60 +244,58 @@ static inline void slbn_update_packet(u8 *data, const struct slbn_packet *pkt)
 	data[SLBN_AT(type)] = pkt->type;
 	data[SLBN_AT(hop)] = pkt->hop;
 	data[SLBN_AT(bottleneck)] = pkt->bottleneck;
-	slbn_put64(data + SLBN_AT(bw), pkt->bw);
+	slbn_put32(data + SLBN_AT(epoch), pkt->epoch);
 	slbn_put64(data + SLBN_AT(B), pkt->B);
-}
-
-/**
- * slbn_set_tag() - write the tag of a hop
- * @data: packet that slbn_parse_packet() accepted
- * @hop: hop, less than its slots
- * @tag: tag
- */
-static inline void slbn_set_tag(u8 *data, u8 hop, u16 tag)
-{
-	slbn_put16(data + slbn_tag_at(hop), tag);
+	slbn_put64(data + SLBN_AT(bw), pkt->bw);
+	slbn_put64(data + SLBN_AT(g), pkt->g);
 }
 
 /**
  * slbn_build_packet() - build a packet
  * @data: buffer of SLBN_LENGTH_MAX octets
  * @pkt: fields, all in their ranges
- * @tags: tags, @pkt->slots of them
+ * @slot: its slots, @pkt->slots of them
  * @auth: append SLBN_OPTION_AUTH with a value of zeros, to be computed
- *
- * Return: length of the packet in octets; the last 8 of them are the value of
- * SLBN_OPTION_AUTH if @auth is set.
+ * @layout: set to the packet's layout
  */
-static inline u32 slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
-				    const u16 *tags, bool auth)
+static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
+				     const struct slbn_slot *slot, bool auth,
+				     struct slbn_layout *layout)
 {
-	u32 length = slbn_tag_at(pkt->slots);
+	u32 length = slbn_length(pkt->slots);
 	u8 hop;
 	u32 at;
 
+	layout->slot_length = SLBN_SLOT_LENGTH;
+	layout->auth = 0;
 	for (hop = 0; hop < pkt->slots; hop++)
-		slbn_set_tag(data, hop, tags[hop]);
+		slbn_set_slot(data, layout, hop, slot[hop]);
 	if (auth) {
 		data[length] = SLBN_OPTION_AUTH;
 		data[length + 1] = SLBN_AUTH_LENGTH;
+		length += SLBN_OPTION_HEAD;
 		for (at = 0; at < SLBN_AUTH_LENGTH; at++)
-			data[length + SLBN_OPTION_HEAD + at] = 0;
-		length += SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH;
+			data[length + at] = 0;
+		layout->auth = length + offsetof(struct slbn_auth, hash);
+		length += SLBN_AUTH_LENGTH;
 	}
+	layout->length = length;
 	slbn_put32(data + SLBN_AT(magic), SLBN_MAGIC);
 	data[SLBN_AT(version)] = SLBN_VERSION;
 	slbn_put16(data + SLBN_AT(length), (u16)length);
 	slbn_put32(data + SLBN_AT(seq), pkt->seq);
 	data[SLBN_AT(slots)] = pkt->slots;
-	data[SLBN_AT(reserved)] = 0;
+	data[SLBN_AT(slot_length)] = SLBN_SLOT_LENGTH;
+	slbn_put32(data + SLBN_AT(flags), pkt->weight);
+	if (pkt->again)
+		data[SLBN_AT(flags)] = SLBN_FLAG_AGAIN;
 	slbn_put64(data + SLBN_AT(id), pkt->id[0]);
 	slbn_put64(data + SLBN_AT(id) + 8, pkt->id[1]);
 	slbn_put64(data + SLBN_AT(bw2), pkt->bw2);
 	slbn_put64(data + SLBN_AT(bw1), pkt->bw1);
-	slbn_put64(data + SLBN_AT(demand), pkt->demand);
+	slbn_put64(data + SLBN_AT(use1), pkt->use1);
+	slbn_put64(data + SLBN_AT(use), pkt->use);
 	slbn_update_packet(data, pkt);
-	return length;
 }
 
 /*

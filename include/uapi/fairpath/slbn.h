@@ -8,30 +8,38 @@
  * SLBN_PORT to port SLBN_PORT. Numbers are in network byte order, rates in
  * bit/s.
  *
- *	packet  = header tags *option
- *	header  = struct slbn_header, 72 octets
- *	tags    = slots * 2 octets; slots is even
+ *	packet  = header slots *option
+ *	header  = struct slbn_header, 96 octets
+ *	slots   = header.slots * header.slot_length octets
+ *	slot    = tag:16 code:16 [link:16 address]
  *	option  = type:8 length:8 value:length*8
  *
  * header.length is the length of the whole packet; octets that follow it in the
- * datagram are ignored. tags has 16 bits for each hop, from hop 0: the ledger
- * in which the link at that hop counts the session, or 0. The source copies the
- * tags of an acknowledgment to its next packet.
+ * datagram are ignored. There is a slot for each hop, from hop 0. Its tag is the
+ * ledger in which the link at that hop counts the session, or 0. Its code is the
+ * rate that the link holds above header.use, which the next packet carries as
+ * use1: 5 bits of exponent e and 11 bits of mantissa m, m * 2^e bit/s. A slot
+ * of more than SLBN_SLOT_LENGTH octets has room for the number of a link and
+ * its router's address, IPv4 or IPv6, over which the answer returns; links
+ * leave them unchanged. The source copies the slots of an acknowledgment to its
+ * next packet.
  *
  * Links update packets in flight, so datagrams must be neither fragmented nor
- * merged (GSO); links drop such packets. A link forwards packets of an unknown
- * version as data, unless they come from hosts at an edge, which it drops.
+ * merged (GSO); links drop such packets. They drop packets of other versions,
+ * too: a session that a link does not count has no rate there. Version 1, which
+ * had no commit, forwards packets of other versions as data.
  *
  * Options allow extensions: a receiver skips unknown options, a link leaves
  * them unchanged. One option is defined besides padding:
  *
- *	SLBN_OPTION_AUTH  length 8: SipHash-2-4 with the domain's key over the
- *	                  packet, with these 8 octets set to zero; at most once
+ *	SLBN_OPTION_AUTH  struct slbn_auth; at most once. The hash is SipHash-2-4
+ *	                  with the domain's key over the packet, with the hash set
+ *	                  to zero
  *
  * These fields may change in flight: type (the destination, or the edge link
  * before it, turns a Join or Probe into a ProbeAck, and a Leave into a
- * LeaveAck), hop, bottleneck, B, bw, the tag of the hop that processes the
- * packet, and the value of SLBN_OPTION_AUTH.
+ * LeaveAck), hop, bottleneck, epoch, B, bw, g, the slot of the hop that
+ * processes the packet, and the hash of SLBN_OPTION_AUTH.
  */
 #ifndef _UAPI_FAIRPATH_SLBN_H
 #define _UAPI_FAIRPATH_SLBN_H
@@ -43,14 +51,28 @@
 
 /* "SLBN" */
 #define SLBN_MAGIC 0x534c424e
-#define SLBN_VERSION 1
+#define SLBN_VERSION 2
 
 /* Maximal number of links of a path: B has a bit for each hop. */
 #define SLBN_HOPS_MAX 64
 #define SLBN_HOPS_DEFAULT 32
 
+/* Octets of a slot, without and with the address of a router. */
+#define SLBN_SLOT_LENGTH 4
+#define SLBN_SLOT_LENGTH_V4 10
+#define SLBN_SLOT_LENGTH_V6 22
+
 /* Largest rate in a packet, bit/s; as the demand it means no limit. */
 #define SLBN_RATE_MAX 1000000000000000ULL
+
+/* Largest weight of a session; the smallest is 1. */
+#define SLBN_WEIGHT_MAX 1000000
+
+/* header.flags: the packet was transmitted before. */
+#define SLBN_FLAG_AGAIN 0x01
+
+/* header.epoch if no link on the path has an epoch. */
+#define SLBN_NO_EPOCH 0xffffffff
 
 /* header.bottleneck if no hop but only the demand restricts the session. */
 #define SLBN_NO_HOP 255
@@ -89,23 +111,32 @@ enum slbn_option {
  * @magic: SLBN_MAGIC
  * @version: SLBN_VERSION
  * @type: enum slbn_type
- * @length: length of the packet with tags and options, octets
+ * @length: length of the packet with slots and options, octets
  * @seq: sequence number, incremented modulo 2^32 for each new packet of the
  *	session; retransmissions and replies keep it
  * @hop: number of the next link downstream: links passed on the way down, less
  *	those passed on the way back; at most @slots
- * @slots: hops that have a tag, 2 to SLBN_HOPS_MAX, even
+ * @slots: hops that have a slot, 1 to SLBN_HOPS_MAX
+ * @slot_length: octets of a slot, one of SLBN_SLOT_LENGTH*
  * @bottleneck: the paper's b: hop that set @bw last, less than @slots, or
  *	SLBN_NO_HOP
- * @reserved: sent as 0, ignored when received
+ * @flags: SLBN_FLAG_*; others are sent as 0 and ignored when received
+ * @weight: of the session, 1 to SLBN_WEIGHT_MAX; the same in all its packets
+ * @epoch: shortest epoch of the links passed on the way back, us, or
+ *	SLBN_NO_EPOCH, which the destination sets; ignored downstream
  * @id: session, 128 random bits
+ * @B: set of the hops that restrict the session, bit n for hop n; no bits from
+ *	@slots on
  * @bw2: the paper's bw'': rate in BF of hops not in @B that the packet has yet
  *	to reach on its way down
  * @bw1: the paper's bw': rate in BF of hops not in @B that it has passed
  * @bw: the paper's bw: candidate for the session's rate in this cycle
- * @demand: largest rate that the session asks for, at least 1
- * @B: set of the hops that restrict the session, bit n for hop n; no bits from
- *	@slots on
+ * @use1: @use of the previous cycle, on which the codes of a downstream packet
+ *	are based
+ * @use: rate in use at the source, which it does not exceed before the cycle is
+ *	done
+ * @g: rate that the links passed on the way back have granted; the destination
+ *	sets it to SLBN_RATE_MAX; ignored downstream
  */
 struct slbn_header {
 	__be32 magic;
@@ -115,14 +146,33 @@ struct slbn_header {
 	__be32 seq;
 	__u8 hop;
 	__u8 slots;
+	__u8 slot_length;
 	__u8 bottleneck;
-	__u8 reserved;
+	__u8 flags;
+	__u8 weight[3];
+	__be32 epoch;
 	__u8 id[16];
+	__be64 B;
 	__be64 bw2;
 	__be64 bw1;
 	__be64 bw;
-	__be64 demand;
-	__be64 B;
+	__be64 use1;
+	__be64 use;
+	__be64 g;
+};
+
+/**
+ * struct slbn_auth - value of SLBN_OPTION_AUTH
+ * @key: number of the key; sent as 0
+ * @reserved: sent as 0
+ * @time: sent as 0
+ * @hash: keyed hash of the packet
+ */
+struct slbn_auth {
+	__u8 key;
+	__u8 reserved;
+	__u8 time[4];
+	__u8 hash[8];
 };
 
 #endif /* _UAPI_FAIRPATH_SLBN_H */
