@@ -13,11 +13,15 @@ import struct
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-PORT, MAGIC, VERSION = 49470, 0x534C424E, 1
+PORT, MAGIC, VERSION = 49470, 0x534C424E, 2
 JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK = range(1, 6)
-NO_HOP, RATE_MAX = 255, 10**15
-PAD, AUTH = 0, 1
-HEADER = struct.Struct("!IBBHIBBBB16s5Q")
+NO_HOP, NO_EPOCH, RATE_MAX, WEIGHT_MAX = 255, 0xFFFFFFFF, 10**15, 10**6
+#: Flag of a retransmitted packet.
+AGAIN = 1
+#: Octets of a slot, without and with the address of a router (IPv4, IPv6).
+SLOT, SLOT_V4, SLOT_V6 = 4, 10, 22
+PAD, AUTH, AUTH_LENGTH = 0, 1, 14
+HEADER = struct.Struct("!IBBHI4BII16s7Q")
 
 ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q, ETH_P_8021AD = 0x800, 0x86DD, 0x8100, 0x88A8
 IPPROTO_UDP, IPPROTO_FRAGMENT = 17, 44
@@ -62,6 +66,11 @@ def option(kind: int, value: bytes) -> bytes:
     return bytes([kind, len(value)]) + value
 
 
+def decode(code: int) -> int:
+    """The rate of a slot's code, bit/s: 5 bits of exponent, 11 bits of mantissa."""
+    return (code & 0x7FF) << (code >> 11)
+
+
 @dataclass(frozen=True)
 class Packet:
     """A control packet; `length` and the authentication are computed unless given."""
@@ -70,29 +79,42 @@ class Packet:
     seq: int = 0
     hop: int = 0
     slots: int = 32
+    slot_length: int = SLOT
     bottleneck: int = NO_HOP
+    flags: int = 0
+    weight: int = 1
+    epoch: int = NO_EPOCH
     id: bytes = bytes(16)
+    B: int = 0
     bw2: int = 0
     bw1: int = 0
     bw: int = RATE_MAX
-    demand: int = RATE_MAX
-    B: int = 0
-    #: Tags by hop; others are 0.
+    use1: int = 0
+    use: int = 0
+    g: int = 0
+    #: Tags and codes by hop; others are 0.
     tags: dict[int, int] = field(default_factory=dict)
-    #: Octets between the tags and the authentication.
+    codes: dict[int, int] = field(default_factory=dict)
+    #: The rest of slots longer than SLOT by hop, link and address; others are 0.
+    routers: dict[int, bytes] = field(default_factory=dict)
+    #: Octets between the slots and the authentication.
     options: bytes = b""
     key: bytes | None = None
     #: Octets after the packet in the datagram.
     trailer: bytes = b""
     magic: int = MAGIC
     version: int = VERSION
-    reserved: int = 0
     length: int | None = None
 
+    def slot(self, hop: int) -> bytes:
+        """The slot of a hop."""
+        content = struct.pack("!HH", self.tags.get(hop, 0), self.codes.get(hop, 0))
+        return (content + self.routers.get(hop, b"")).ljust(self.slot_length, b"\0")
+
     def pack(self) -> bytes:
-        tags = b"".join(struct.pack("!H", self.tags.get(hop, 0)) for hop in range(self.slots))
-        options = self.options + (option(AUTH, bytes(8)) if self.key else b"")
-        length = HEADER.size + len(tags) + len(options)
+        slots = b"".join(map(self.slot, range(self.slots)))
+        options = self.options + (option(AUTH, bytes(AUTH_LENGTH)) if self.key else b"")
+        length = HEADER.size + len(slots) + len(options)
         head = HEADER.pack(
             self.magic,
             self.version,
@@ -101,56 +123,71 @@ class Packet:
             self.seq,
             self.hop,
             self.slots,
+            self.slot_length,
             self.bottleneck,
-            self.reserved,
+            self.flags << 24 | self.weight,
+            self.epoch,
             self.id,
+            self.B,
             self.bw2,
             self.bw1,
             self.bw,
-            self.demand,
-            self.B,
+            self.use1,
+            self.use,
+            self.g,
         )
-        data = head + tags + options
+        data = head + slots + options
         if self.key:
             data = data[:-8] + struct.pack("!Q", siphash(data, self.key))
         return data + self.trailer
 
     def reply(self) -> Packet:
         """The reply, as the destination makes it."""
-        return replace(self, type=LEAVE_ACK if self.type == LEAVE else PROBE_ACK)
+        if self.type == LEAVE:
+            return replace(self, type=LEAVE_ACK)
+        return replace(self, type=PROBE_ACK, g=RATE_MAX, epoch=NO_EPOCH)
 
 
 def read_packet(data: bytes) -> Packet:
     """Parse a packet; the authentication is part of the options."""
-    magic, version, kind, length, seq, hop, slots, b, reserved, *rest = HEADER.unpack_from(data)
-    identity, bw2, bw1, bw, demand, B = rest
-    end = HEADER.size + 2 * slots
-    tags = struct.unpack_from(f"!{slots}H", data, HEADER.size)
+    magic, version, kind, length, seq, hop, slots, slot_length, b, *rest = HEADER.unpack_from(data)
+    flags_weight, epoch, identity, B, bw2, bw1, bw, use1, use, g = rest
+    end = HEADER.size + slot_length * slots
+    found = [data[at : at + slot_length] for at in range(HEADER.size, end, slot_length)]
+    tags = [int.from_bytes(slot[:2], "big") for slot in found]
+    codes = [int.from_bytes(slot[2:4], "big") for slot in found]
     return Packet(
         type=kind,
         seq=seq,
         hop=hop,
         slots=slots,
+        slot_length=slot_length,
         bottleneck=b,
+        flags=flags_weight >> 24,
+        weight=flags_weight & 0xFFFFFF,
+        epoch=epoch,
         id=identity,
+        B=B,
         bw2=bw2,
         bw1=bw1,
         bw=bw,
-        demand=demand,
-        B=B,
+        use1=use1,
+        use=use,
+        g=g,
         tags={hop: tag for hop, tag in enumerate(tags) if tag},
+        codes={hop: code for hop, code in enumerate(codes) if code},
+        routers={hop: slot[4:] for hop, slot in enumerate(found) if any(slot[4:])},
         options=data[end:length],
         trailer=data[length:],
         magic=magic,
         version=version,
-        reserved=reserved,
     )
 
 
 def is_authentic(data: bytes, key: bytes) -> bool:
     """Whether the last option of a packet is its valid authentication."""
     expected = siphash(data[:-8] + bytes(8), key)
-    return data[-10:] == option(AUTH, expected.to_bytes(8, "big"))
+    return data[-16:] == option(AUTH, bytes(6) + expected.to_bytes(8, "big"))
 
 
 # --- IP
