@@ -249,9 +249,13 @@ slbn_process_packet(struct slbn_link *link, struct sk_buff *skb,
 
 	if (!slbn_process_hop(link, data, layout, pkt, now))
 		return SLBN_DROP;
-	if (answer && (!slbn_destination_reply(pkt) ||
-		       !slbn_process_hop(link, data, layout, pkt, now)))
-		return SLBN_DROP;
+	if (answer) {
+		if (!slbn_destination_reply(pkt))
+			return SLBN_DROP;
+		slbn_wire_clear_slots(data, layout, pkt);
+		if (!slbn_process_hop(link, data, layout, pkt, now))
+			return SLBN_DROP;
+	}
 	slbn_update_packet(data, pkt);
 	slbn_authenticate(data, layout, slbn_siphash, &link->key);
 	slbn_link_check_share(link);

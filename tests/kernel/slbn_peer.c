@@ -173,6 +173,7 @@ static void receive(int fd)
 			receive_ack(&pkt, data, &layout);
 			continue;
 		}
+		slbn_wire_clear_slots(data, &layout, &pkt);
 		slbn_update_packet(data, &pkt);
 		slbn_authenticate(data, &layout, siphash24, key);
 		sendto(fd, data, layout.length, 0, (void *)&from, length);

@@ -427,6 +427,7 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 	    !transport_authentic(agent->transport, data, &layout))
 		return;
 	if (slbn_destination_reply(&pkt)) {
+		slbn_wire_clear_slots(data, &layout, &pkt);
 		slbn_update_packet(data, &pkt);
 		transport_reply(agent->transport, data, &layout, from);
 		return;

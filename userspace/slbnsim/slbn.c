@@ -161,6 +161,7 @@ static void turn(struct sim *sim, struct packet *packet)
 
 	(void)sim;
 	slbn_destination_reply(&own->pkt);
+	slbn_clear_slots(own->slots, &own->pkt);
 }
 
 static bool answer(struct sim *sim, struct packet *packet)

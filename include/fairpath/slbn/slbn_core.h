@@ -493,12 +493,14 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
  * @in_R: in R, and not in F
  * @rate: rate in BF if it is in F, bit/s
  * @held: rate in A, bit/s
+ * @same: the link has processed a copy of the packet before
  */
 struct slbn_membership {
 	struct slbn_ledger *ledger;
 	bool in_R;
 	u64 rate;
 	u64 held;
+	bool same;
 };
 
 /*
@@ -531,6 +533,7 @@ static inline bool slbn_find_session(const struct slbn_link_params *p,
 	found->in_R = pkt->B & 1ULL << hop;
 	found->rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
 	found->held = slbn_held(pkt, slot);
+	found->same = false;
 	if (!entry)
 		return true;
 	if ((s32)(pkt->seq - entry->seq) < 0) {
@@ -546,6 +549,7 @@ static inline bool slbn_find_session(const struct slbn_link_params *p,
 	found->in_R = entry->in_R;
 	found->rate = entry->rate;
 	found->held = entry->held;
+	found->same = entry->seq == pkt->seq;
 	return true;
 }
 
@@ -635,7 +639,7 @@ static inline u64 slbn_grant(const struct slbn_link_params *p,
 static inline u64 slbn_hold(const struct slbn_link_params *p,
 			    struct slbn_link_vars *v, struct slbn_link_stats *s,
 			    struct slbn_packet *pkt, struct slbn_slot *slot,
-			    u64 now)
+			    const struct slbn_membership *found, u64 now)
 {
 	u64 held = pkt->use;
 
@@ -644,6 +648,11 @@ static inline u64 slbn_hold(const struct slbn_link_params *p,
 		return 0;
 	if (slbn_is_upstream(pkt))
 		held = slbn_grant(p, v, s, pkt, slot, now);
+	/* The answer to an earlier copy may have granted what it was held. */
+	if (found->same && found->ledger && found->held > held) {
+		held = found->held;
+		slot->code = slbn_encode_up(held - pkt->use);
+	}
 	v->cur.A = slbn_add(s, v->cur.A, held);
 	return held;
 }
@@ -707,7 +716,7 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	}
 
 	in_R = slbn_add_session(p, v, s, pkt, hop);
-	held = slbn_hold(p, v, s, pkt, slot, now);
+	held = slbn_hold(p, v, s, pkt, slot, &found, now);
 	slot->tag = v->tag;
 	slbn_memory_store(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1, held);
 	s->joins += pkt->type == SLBN_JOIN;
@@ -847,6 +856,7 @@ static inline void slbn_source_transmit(struct slbn_source *src, u64 now)
 {
 	struct slbn_packet *pkt = &src->pkt;
 
+	slbn_source_expire(src, now);
 	if (!src->tries) {
 		src->sent = now;
 		/* The rate may have fallen since the last cycle. */
@@ -881,8 +891,10 @@ static inline void slbn_source_assign(struct slbn_source *src,
 {
 	u64 plan = fp_min64(ack->bw, src->D);
 	u64 before = src->rate;
+	/* Links may have forgotten the rate in use before the packet came. */
+	bool lapsed = src->pkt.use1 && now >= src->lease;
 
-	src->rate = fp_min64(ack->g, plan);
+	src->rate = lapsed ? 0 : fp_min64(ack->g, plan);
 	src->lease = SLBN_NO_LEASE;
 	if (ack->epoch != SLBN_NO_EPOCH) {
 		/* Links may have forgotten what they held before. */
@@ -891,6 +903,15 @@ static inline void slbn_source_assign(struct slbn_source *src,
 	}
 	src->urgent = src->rate != plan || src->rate < before ||
 		      ack->seq < SLBN_FIRST_CYCLES;
+}
+
+/* Hops from @hops on do not restrict the session. */
+static inline void slbn_forget_hops(struct slbn_packet *pkt, u8 hops)
+{
+	if (hops < 64)
+		pkt->B &= (1ULL << hops) - 1;
+	if (pkt->bottleneck >= hops)
+		pkt->bottleneck = SLBN_NO_HOP;
 }
 
 /**
@@ -932,6 +953,7 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 		src->slot[hop] = slot[hop];
 	pkt->slots = fp_min(pkt->slots, slbn_path_length(slot, pkt->slots) +
 						SLBN_SPARE_SLOTS);
+	slbn_forget_hops(pkt, pkt->slots);
 	if (src->leaving) {
 		pkt->type = SLBN_LEAVE;
 		return SLBN_CYCLE_DONE;
@@ -941,7 +963,7 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 	pkt->use = src->rate;
 	pkt->bw2 = pkt->bw1;
 	pkt->bw1 = fp_min64(ack->bw, src->D);
-	if (ack->bottleneck == SLBN_NO_HOP || ack->bw >= src->D) {
+	if (pkt->bottleneck == SLBN_NO_HOP || ack->bw >= src->D) {
 		/* The demand restricts the session, as the link above hop 0. */
 		pkt->bottleneck = SLBN_NO_HOP;
 		pkt->bw = src->D;
@@ -949,6 +971,24 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 		pkt->bw = ack->bw;
 	}
 	return SLBN_CYCLE_DONE;
+}
+
+/**
+ * slbn_clear_slots() - clear the slots of hops that a path does not have
+ * @slot: slots of a packet at its destination
+ * @pkt: the packet
+ *
+ * They are left from a longer path. The destination does this to each reply.
+ */
+static inline void slbn_clear_slots(struct slbn_slot *slot,
+				    const struct slbn_packet *pkt)
+{
+	u8 hop;
+
+	for (hop = pkt->hop; hop < pkt->slots; hop++) {
+		slot[hop].tag = SLBN_NO_TAG;
+		slot[hop].code = 0;
+	}
 }
 
 /**
@@ -965,6 +1005,7 @@ static inline bool slbn_destination_reply(struct slbn_packet *pkt)
 		pkt->type = SLBN_PROBE_ACK;
 		pkt->g = SLBN_RATE_MAX;
 		pkt->epoch = SLBN_NO_EPOCH;
+		slbn_forget_hops(pkt, pkt->hop);
 		return true;
 	case SLBN_LEAVE:
 		pkt->type = SLBN_LEAVE_ACK;

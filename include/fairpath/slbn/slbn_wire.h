@@ -235,6 +235,23 @@ static inline void slbn_set_slot(u8 *data, const struct slbn_layout *layout,
 }
 
 /**
+ * slbn_wire_clear_slots() - slbn_clear_slots() for a packet on the wire
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout
+ * @pkt: its fields
+ */
+static inline void slbn_wire_clear_slots(u8 *data,
+					 const struct slbn_layout *layout,
+					 const struct slbn_packet *pkt)
+{
+	const struct slbn_slot none = { .tag = SLBN_NO_TAG };
+	u8 hop;
+
+	for (hop = pkt->hop; hop < pkt->slots; hop++)
+		slbn_set_slot(data, layout, hop, none);
+}
+
+/**
  * slbn_update_packet() - write the fields that a link may change, except slots
  * @data: packet that slbn_parse_packet() accepted
  * @pkt: new values
