@@ -93,21 +93,31 @@ static inline bool same_packet(const struct slbn_packet *a,
 	return a->id[0] == b->id[0] && a->id[1] == b->id[1] &&
 	       a->seq == b->seq && a->type == b->type && a->hop == b->hop &&
 	       a->slots == b->slots && a->bottleneck == b->bottleneck &&
-	       a->B == b->B && a->bw2 == b->bw2 && a->bw1 == b->bw1 &&
-	       a->bw == b->bw && a->demand == b->demand;
+	       a->again == b->again && a->weight == b->weight &&
+	       a->epoch == b->epoch && a->B == b->B && a->bw2 == b->bw2 &&
+	       a->bw1 == b->bw1 && a->bw == b->bw && a->use1 == b->use1 &&
+	       a->use == b->use && a->g == b->g;
+}
+
+static inline bool same_layout(const struct slbn_layout *a,
+			       const struct slbn_layout *b)
+{
+	return a->length == b->length && a->slot_length == b->slot_length &&
+	       a->auth == b->auth;
 }
 
 /* Whether a packet is valid: building and parsing it returns the same. */
-static inline bool is_valid(const struct slbn_packet *pkt, const u16 *tags)
+static inline bool is_valid(const struct slbn_packet *pkt,
+			    const struct slbn_slot *slots)
 {
 	u8 data[SLBN_LENGTH_MAX];
-	struct slbn_layout layout;
-	struct slbn_packet again;
-	u32 length = slbn_build_packet(data, pkt, tags, false);
+	struct slbn_layout built, layout;
+	struct slbn_packet parsed;
 
-	return slbn_parse_packet(data, length, &again, &layout) ==
+	slbn_build_packet(data, pkt, slots, false, &built);
+	return slbn_parse_packet(data, built.length, &parsed, &layout) ==
 		       SLBN_PARSE_OK &&
-	       layout.length == length && same_packet(&again, pkt);
+	       same_layout(&layout, &built) && same_packet(&parsed, pkt);
 }
 
 #endif /* FUZZ_H */

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Fuzz the link's task of SLBN: one link, some sessions and their packets.
+ * Fuzz the link's task of SLBN: one link, some sessions and their packets, with
+ * commit on or off.
  *
  *	sources --- other links --- the link --- other links --- destinations
  *
  * The octets become operations: sessions join, send, change their demand and
  * leave; the link processes their packets; destinations reply, sources receive
  * acknowledgments; packets are copied, lost and reordered; other links update
- * them; time passes, ledgers rotate, parameters change; and packets are forged.
+ * them; time passes, leases end, ledgers rotate, parameters change, the link
+ * restarts; and packets are forged.
  *
- * Invariants after each operation: no number wraps, the share is between C / N
- * and C, the memory is consistent, forwarded packets are valid, and dropped
- * ones have changed nothing. Without forged packets, and while the memory has
- * all sessions, the ledgers are exact: N, NR and BF are the sums over what the
- * link recorded last for each session, and nothing was clamped.
+ * Invariants after each operation:
+ *
+ * - No number wraps, the share of weight 1 is between P / N and P, the memory
+ *   is consistent, forwarded packets are valid, and dropped ones have changed
+ *   nothing.
+ * - Unless packets are forged, and while the memory has all sessions, the
+ *   ledgers are exact: N, NR, BF and A are the sums over what the link recorded
+ *   last for each session, and nothing was clamped.
+ * - With commit on, while no packet is forged or duplicated, the sum of the
+ *   rates in use is at most the capacity, or what was held when it fell; A is
+ *   at most that, or only falls, but for sessions that return after their
+ *   lease; the link grants no more than that leaves; and it holds at least what
+ *   a session uses. Without memory A may be larger.
  */
 #include "fuzz.h"
 
@@ -37,6 +47,7 @@ enum operation {
 	CHANGE,
 	LEAVE,
 	SET_RATE,
+	SET_HEADROOM,
 	SET_EPOCH,
 	RESET,
 	FORGE,
@@ -46,12 +57,12 @@ enum operation {
 /**
  * struct flight - a packet in flight
  * @pkt: packet
- * @tags: its tags
+ * @slots: its slots
  * @session: its session
  */
 struct flight {
 	struct slbn_packet pkt;
-	u16 tags[SLBN_HOPS_MAX];
+	struct slbn_slot slots[SLBN_HOPS_MAX];
 	u8 session;
 };
 
@@ -61,6 +72,7 @@ struct flight {
  * @tag: tag of the ledger that counts it, or SLBN_NO_TAG
  * @in_R: it is in R
  * @rate: its rate in BF if it is in F
+ * @held: its rate in A
  * @seen: the link has processed a packet of it
  * @seq: sequence number of that packet
  */
@@ -69,6 +81,7 @@ struct session {
 	u16 tag;
 	bool in_R;
 	u64 rate;
+	u64 held;
 	bool seen;
 	u32 seq;
 };
@@ -83,8 +96,12 @@ struct session {
  * @now: time, ns
  * @processed: packets that the link has processed
  * @resets: resets of the link
+ * @limit: capacity, or what may have been in use when it fell, bit/s
+ * @top: largest A that the next operation may leave, bit/s
  * @forged: the link has processed forged packets, or may have
- * @flooded: BF was set to a value that packets cannot reach so soon
+ * @inexact: the sums may differ from what the link recorded
+ * @unsafe: what the commit assumes of packets, epochs or leases does not hold
+ * @flooded: BF or A was set to a value that packets cannot reach so soon
  * @sessions: sessions; the link is hop n of the path of session n
  * @flights: packets in flight
  */
@@ -97,7 +114,11 @@ struct world {
 	u64 now;
 	u64 processed;
 	u32 resets;
+	u64 limit;
+	u64 top;
 	bool forged;
+	bool inexact;
+	bool unsafe;
 	bool flooded;
 	struct session sessions[SESSIONS];
 	struct flight flights[FLIGHTS];
@@ -117,23 +138,27 @@ static void check_ledger(const struct world *w,
 	struct slbn_ledger sum = { 0 };
 	u32 i;
 
-	HOLDS(ledger->N <= w->processed);
-	HOLDS(ledger->NR <= w->processed);
+	HOLDS(ledger->N <= w->processed * SLBN_WEIGHT_MAX);
+	HOLDS(ledger->NR <= w->processed * SLBN_WEIGHT_MAX);
 	HOLDS(w->flooded || ledger->BF <= w->processed * SLBN_RATE_MAX);
-	if (w->forged)
+	HOLDS(w->flooded || ledger->A <= w->processed * 2 * SLBN_RATE_MAX);
+	HOLDS(w->flooded || w->p.commit || !ledger->A);
+	if (w->forged || w->inexact)
 		return;
 	for (i = 0; i < SESSIONS; i++) {
 		const struct session *session = &w->sessions[i];
 
 		if (session->tag == SLBN_NO_TAG || session->tag != tag)
 			continue;
-		sum.N++;
-		sum.NR += session->in_R;
+		sum.N += session->src.pkt.weight;
+		sum.NR += session->in_R ? session->src.pkt.weight : 0;
 		sum.BF += session->rate;
+		sum.A += session->held;
 	}
 	HOLDS(ledger->N == sum.N);
 	HOLDS(ledger->NR == sum.NR);
 	HOLDS(ledger->BF == sum.BF);
+	HOLDS(ledger->A == sum.A);
 }
 
 /* Used entries come first in a row; a session has at most one, in its row. */
@@ -151,6 +176,8 @@ static void check_row(const struct world *w,
 		HOLDS(slbn_memory_row(&w->p, &w->v, &pkt) == row);
 		HOLDS(row[way].in_R <= 1);
 		HOLDS(row[way].rate <= SLBN_RATE_MAX);
+		HOLDS(row[way].held <= 2 * SLBN_RATE_MAX);
+		HOLDS(!row[way].held || row[way].tag != SLBN_NO_TAG);
 		HOLDS(!row[way].rate ||
 		      (!row[way].in_R && row[way].tag != SLBN_NO_TAG));
 		for (other = 0; other < way; other++)
@@ -160,20 +187,57 @@ static void check_row(const struct world *w,
 		HOLDS(!row[way].used);
 }
 
-static void check_link(const struct world *w)
+/* Whether a ledger counts the session since the link restarted. */
+static bool is_counted(const struct world *w, const struct session *session)
 {
-	u64 share = slbn_link_share(&w->p, &w->v);
+	return session->tag != SLBN_NO_TAG &&
+	       (session->tag == w->v.tag || session->tag == w->v.prev_tag);
+}
+
+/* The link never promises more than its capacity. */
+static void check_commit(struct world *w)
+{
+	u64 A = w->v.cur.A + w->v.prev.A;
+	u64 used = 0;
+	u32 i;
+
+	if (!w->p.commit || w->forged || w->unsafe)
+		return;
+	HOLDS(w->v.cur.A <= A);
+	/* Without memory, a retransmission can leave too much in A. */
+	HOLDS(w->inexact || A <= w->top);
+	for (i = 0; i < SESSIONS; i++) {
+		const struct session *session = &w->sessions[i];
+
+		used += session->src.rate;
+		/* Before it is counted, its lease was given by others. */
+		if (is_counted(w, session))
+			HOLDS(session->held >= session->src.rate);
+	}
+	HOLDS(used <= w->limit);
+	/* Once it is below the capacity it stays there. */
+	if (w->now >= w->v.quiet_until)
+		w->limit = fp_max64(w->p.C, fp_min64(w->limit, A));
+	w->top = fp_max64(w->limit, A);
+}
+
+static void check_link(struct world *w)
+{
+	u64 share = slbn_link_share(&w->p, &w->v, 1);
 	u64 N = fp_max64(w->v.cur.N + w->v.prev.N, 1);
 	u32 at;
 
 	check_ledger(w, &w->v.cur, w->v.tag);
 	check_ledger(w, &w->v.prev, w->v.prev_tag);
-	HOLDS(share <= w->p.C);
-	HOLDS(share >= w->p.C / N);
+	check_commit(w);
+	HOLDS(share <= w->p.P);
+	HOLDS(share >= w->p.P / N);
+	HOLDS(slbn_link_share(&w->p, &w->v, SLBN_WEIGHT_MAX) >= share);
+	HOLDS(slbn_link_share(&w->p, &w->v, SLBN_WEIGHT_MAX) <= w->p.P);
 	HOLDS(w->v.tag != SLBN_NO_TAG && w->v.tag != w->v.prev_tag);
 	for (at = 0; at < entries(w); at += SLBN_MEMORY_WAYS)
 		check_row(w, &w->memory[at]);
-	HOLDS(w->forged || !w->s.clamped);
+	HOLDS(w->forged || w->inexact || !w->s.clamped);
 }
 
 /* Whether the link has processed a newer packet of the session. */
@@ -192,7 +256,8 @@ static void check_dropped(const struct world *w, const struct world *before,
 	struct slbn_link_vars expected = before->v;
 
 	HOLDS(!memcmp(flight, flight_before, sizeof(*flight)));
-	HOLDS(w->forged || (w->s.stale > before->s.stale) == is_old(w, flight));
+	HOLDS(w->forged || w->inexact ||
+	      (w->s.stale > before->s.stale) == is_old(w, flight));
 	/* A due rotation happens all the same, unless no slot was left. */
 	if (w->s.too_many_hops == before->s.too_many_hops &&
 	    w->v.tag != before->v.tag)
@@ -204,10 +269,32 @@ static void check_dropped(const struct world *w, const struct world *before,
 	      w->s.leaves == before->s.leaves &&
 	      w->s.new_sessions == before->s.new_sessions &&
 	      w->s.migrated == before->s.migrated &&
+	      w->s.limited == before->s.limited &&
 	      w->s.clamped == before->s.clamped);
 	HOLDS(w->s.stale + w->s.wrong_path + w->s.too_many_hops ==
 	      before->s.stale + before->s.wrong_path + before->s.too_many_hops +
 		      1);
+}
+
+/* What a forwarded packet grants, and its code of what the link holds. */
+static void check_grant(const struct world *w, const struct slbn_packet *was,
+			const struct slbn_packet *pkt,
+			const struct slbn_slot *slot)
+{
+	u64 A = fp_max64(w->v.cur.A + w->v.prev.A, w->v.cur.A);
+	u64 held = pkt->use + slbn_decode(slot->code);
+
+	if (!w->p.commit || !slbn_is_upstream(was)) {
+		HOLDS(!slot->code && pkt->g == was->g);
+		HOLDS(pkt->epoch == was->epoch);
+		return;
+	}
+	HOLDS(pkt->g <= was->g && pkt->g <= pkt->bw && pkt->g <= held);
+	HOLDS(pkt->epoch <= was->epoch);
+	HOLDS(!w->p.epoch || pkt->epoch <= w->p.epoch / 1000);
+	/* A rise needs room; the hold exceeds the grant by a rounding only. */
+	HOLDS(!slot->code || (A <= w->p.C && w->now >= w->v.quiet_until));
+	HOLDS(!slot->code || held - pkt->g <= (pkt->g - pkt->use) >> 10);
 }
 
 static void check_forwarded(const struct world *w, const struct world *before,
@@ -219,35 +306,51 @@ static void check_forwarded(const struct world *w, const struct world *before,
 	u64 e = 1ULL << hop;
 	u8 i;
 
-	HOLDS(w->forged || !is_old(w, flight));
-	HOLDS(is_valid(pkt, flight->tags));
+	HOLDS(w->forged || w->inexact || !is_old(w, flight));
+	HOLDS(is_valid(pkt, flight->slots));
 	HOLDS(slbn_is_upstream(was) ? pkt->hop == hop : pkt->hop == hop + 1);
 	HOLDS(!((pkt->B ^ was->B) & ~e));
 	for (i = 0; i < pkt->slots; i++)
-		HOLDS(i == hop || flight->tags[i] == flight_before->tags[i]);
+		HOLDS(i == hop ||
+		      !memcmp(&flight->slots[i], &flight_before->slots[i],
+			      sizeof(*flight->slots)));
 	HOLDS(pkt->type == was->type && pkt->seq == was->seq &&
 	      pkt->bw1 == was->bw1 && pkt->bw2 == was->bw2 &&
-	      pkt->demand == was->demand && pkt->slots == was->slots);
+	      pkt->use1 == was->use1 && pkt->use == was->use &&
+	      pkt->weight == was->weight && pkt->again == was->again &&
+	      pkt->slots == was->slots);
 	HOLDS(pkt->bottleneck == was->bottleneck || pkt->bottleneck == hop);
 	HOLDS(w->s.joins + w->s.probes + w->s.acks + w->s.leaves ==
 	      before->s.joins + before->s.probes + before->s.acks +
 		      before->s.leaves + (was->type != SLBN_LEAVE_ACK));
 	switch (was->type) {
 	case SLBN_LEAVE_ACK:
-		HOLDS(flight->tags[hop] == flight_before->tags[hop]);
+		HOLDS(flight->slots[hop].tag == flight_before->slots[hop].tag);
 		return;
 	case SLBN_LEAVE:
-		HOLDS(flight->tags[hop] == SLBN_NO_TAG && !(pkt->B & e));
+		HOLDS(flight->slots[hop].tag == SLBN_NO_TAG && !(pkt->B & e));
+		HOLDS(!flight->slots[hop].code);
 		return;
 	}
-	HOLDS(flight->tags[hop] == w->v.tag);
+	HOLDS(flight->slots[hop].tag == w->v.tag);
+	check_grant(w, was, pkt, &flight->slots[hop]);
 	if (pkt->B & e) {
 		HOLDS(pkt->bottleneck == hop);
 		HOLDS(was->type == SLBN_JOIN ? pkt->bw == was->bw :
-					       pkt->bw <= w->p.C);
+					       pkt->bw <= w->p.P);
 	} else {
 		HOLDS(pkt->bw == was->bw && pkt->bottleneck == was->bottleneck);
 	}
+}
+
+/* Whether a ledger that the next packet finds counts the session. */
+static bool is_known(const struct world *w, const struct session *session)
+{
+	struct world next;
+
+	memcpy(&next, w, sizeof(next));
+	slbn_link_rotate(&next.p, &next.v, next.now);
+	return is_counted(&next, session);
 }
 
 /* --- operations --------------------------------------------------------- */
@@ -259,7 +362,7 @@ static void process(struct world *w, struct flight *flight)
 	u8 hop = slbn_current_hop(&flight->pkt);
 	struct flight flight_before;
 	struct world before;
-	u16 none = SLBN_NO_TAG;
+	struct slbn_slot none = { .tag = SLBN_NO_TAG };
 	enum slbn_verdict verdict;
 
 	/* A path that crosses the link twice or at another hop counts as forged. */
@@ -269,10 +372,13 @@ static void process(struct world *w, struct flight *flight)
 	memcpy(&flight_before, flight, sizeof(flight_before));
 	memcpy(memory, w->memory, entries(w) * sizeof(*memory));
 	w->processed++;
+	/* The link adds what a session uses even if it does not know it. */
+	if (!is_known(w, session))
+		w->top += flight->pkt.use;
 	verdict = slbn_link_process(
 		&w->p, &w->v, &w->s, &flight->pkt,
-		hop < flight->pkt.slots ? &flight->tags[hop] : &none, w->now);
-	HOLDS(none == SLBN_NO_TAG);
+		hop < flight->pkt.slots ? &flight->slots[hop] : &none, w->now);
+	HOLDS(none.tag == SLBN_NO_TAG && !none.code);
 	if (verdict != SLBN_FORWARD) {
 		check_dropped(w, &before, memory, flight, &flight_before);
 		return;
@@ -282,26 +388,40 @@ static void process(struct world *w, struct flight *flight)
 		return;
 	session->seen = true;
 	session->seq = flight->pkt.seq;
-	session->tag = flight->tags[hop];
+	session->tag = flight->slots[hop].tag;
 	session->in_R = flight->pkt.B >> hop & 1;
 	session->rate = session->tag == SLBN_NO_TAG || session->in_R ?
 				0 :
 				flight->pkt.bw1;
+	session->held =
+		session->tag == SLBN_NO_TAG || !w->p.commit ?
+			0 :
+			flight->pkt.use + slbn_decode(flight->slots[hop].code);
 }
 
-/* Each reset starts at another tag, so that the tags before do not recur. */
+/*
+ * The link restarts, and is quiet until the leases of before have ended. Each
+ * reset starts at another tag, so that the tags before do not recur.
+ */
 static void reset(struct world *w)
 {
+	u64 A = w->v.cur.A + w->v.prev.A;
 	u32 i;
 
-	slbn_link_init(&w->v, w->now, w->resets++ * 4096);
+	if (w->now < w->v.quiet_until)
+		A = w->limit;
+	w->limit = fp_max64(w->limit, A);
+	slbn_link_init(&w->v, w->now, w->now + w->p.epoch, w->resets++ * 4096);
 	if (w->resets > 15)
 		w->forged = true;
+	/* Without an epoch a rate has no lease. */
+	w->unsafe |= w->resets > 1 && !w->p.epoch;
 	w->v.memory = w->memory;
 	memset(w->memory, 0, entries(w) * sizeof(*w->memory));
 	for (i = 0; i < SESSIONS; i++) {
 		w->sessions[i].seen = false;
 		w->sessions[i].tag = SLBN_NO_TAG;
+		w->sessions[i].held = 0;
 	}
 }
 
@@ -313,8 +433,14 @@ static void other_link(struct world *w, struct flight *flight)
 
 	if (hop == flight->session || hop >= flight->pkt.slots)
 		return;
-	flight->tags[hop] = draw(&w->in, 0, 0xffff);
+	flight->slots[hop].tag = draw(&w->in, 1, 0xffff);
+	flight->slots[hop].code = 1009 * flight->slots[hop].tag;
 	flight->pkt.B ^= 1ULL << hop;
+	if (slbn_is_upstream(&flight->pkt)) {
+		flight->pkt.g = fp_min64(flight->pkt.g, draw_rate(&w->in));
+		flight->pkt.epoch =
+			fp_min64(flight->pkt.epoch, draw(&w->in, 0, 4000000));
+	}
 	if (rate < flight->pkt.bw || flight->pkt.bottleneck == hop) {
 		flight->pkt.bw = rate;
 		flight->pkt.bottleneck = hop;
@@ -327,7 +453,7 @@ static void forge(struct world *w, struct flight *flight)
 	struct slbn_packet *pkt = &flight->pkt;
 
 	w->forged = true;
-	switch (draw(&w->in, 0, 10)) {
+	switch (draw(&w->in, 0, 17)) {
 	case 0:
 		pkt->type = draw(&w->in, 1, SLBN_TYPE_MAX);
 		break;
@@ -362,10 +488,85 @@ static void forge(struct world *w, struct flight *flight)
 		w->flooded = true;
 		w->v.cur.BF = ~draw_rate(&w->in);
 		break;
+	case 10:
+		w->flooded = true;
+		w->v.cur.A = ~draw_rate(&w->in);
+		break;
+	case 11:
+		pkt->use1 = draw_rate(&w->in);
+		break;
+	case 12:
+		pkt->use = draw_rate(&w->in);
+		break;
+	case 13:
+		pkt->g = draw_rate(&w->in);
+		break;
+	case 14:
+		pkt->epoch = draw(&w->in, 0, 0xffffffff);
+		break;
+	case 15:
+		pkt->weight = draw(&w->in, 1, SLBN_WEIGHT_MAX);
+		break;
+	case 16:
+		pkt->again = !pkt->again;
+		break;
 	default:
-		flight->tags[draw(&w->in, 0, pkt->slots - 1)] =
+		flight->slots[draw(&w->in, 0, pkt->slots - 1)].tag =
 			w->v.tag - draw8(&w->in) % 4;
+		flight->slots[draw(&w->in, 0, pkt->slots - 1)].code =
+			draw(&w->in, 0, SLBN_CODE_MAX);
 	}
+}
+
+/*
+ * Send a session's packet. Earlier copies are lost: the source waits until they
+ * cannot return. Packets that still arrive break what the commit assumes.
+ */
+static void send_packet(struct world *w, struct flight *flight, u8 at)
+{
+	struct session *session = &w->sessions[at];
+	u32 i;
+
+	slbn_source_transmit(&session->src, w->now);
+	memset(flight, 0, sizeof(*flight));
+	for (i = 0; i < FLIGHTS; i++)
+		w->unsafe |= w->flights[i].pkt.type &&
+			     w->flights[i].session == at &&
+			     w->flights[i].pkt.seq == session->src.pkt.seq;
+	flight->pkt = session->src.pkt;
+	memcpy(flight->slots, session->src.slot, sizeof(flight->slots));
+	flight->session = at;
+	flight->pkt.hop = at;
+}
+
+/* Time passes; leases end in time. */
+static void wait(struct world *w)
+{
+	u32 i;
+
+	w->now += draw(&w->in, 0, 3000) * MS;
+	for (i = 0; i < SESSIONS; i++)
+		slbn_source_expire(&w->sessions[i].src, w->now);
+}
+
+static void set_rate(struct world *w)
+{
+	u64 C = fp_min64(fp_max64(draw_rate(&w->in), 1000), 1000000000000);
+
+	w->p.P = fp_max64(C - C / 1000 * draw(&w->in, 0, 500), 1);
+	w->p.C = C;
+	/* What is held stays until the plan takes it back. */
+	w->limit = fp_max64(w->limit, C);
+	w->top = fp_max64(w->top, w->limit);
+}
+
+static void set_epoch(struct world *w)
+{
+	u64 epoch = draw(&w->in, 0, 100) * 10 * MS;
+
+	/* Leases of the longer epoch last longer than the ledgers. */
+	w->unsafe |= epoch && (!w->p.epoch || epoch < w->p.epoch);
+	w->p.epoch = epoch;
 }
 
 static void operate(struct world *w)
@@ -383,45 +584,48 @@ static void operate(struct world *w)
 	case JOIN:
 		if (!joined)
 			slbn_source_join(&session->src, id,
-					 fp_max64(draw_rate(&w->in), 1), SLOTS);
+					 fp_max64(draw_rate(&w->in), 1),
+					 draw8(&w->in) % 8 * which + 1, SLOTS);
 		break;
 	case SEND:
 	case ROUND_TRIP:
 		if (!joined)
 			break;
-		memset(flight, 0, sizeof(*flight));
-		flight->pkt = session->src.pkt;
-		memcpy(flight->tags, session->src.tags, sizeof(flight->tags));
-		flight->session = at;
-		flight->pkt.hop = at;
+		send_packet(w, flight, at);
 		if (operation % OPERATIONS == SEND)
 			break;
 		process(w, flight);
 		slbn_destination_reply(&flight->pkt);
 		process(w, flight);
-		slbn_source_ack(&session->src, &flight->pkt, flight->tags);
+		slbn_source_ack(&session->src, &flight->pkt, flight->slots,
+				w->now);
 		break;
 	case PROCESS:
 		if (flight->pkt.type)
 			process(w, flight);
 		break;
 	case REPLY:
-		slbn_destination_reply(&flight->pkt);
+		/* The link is on the path. */
+		if (flight->pkt.hop > flight->session)
+			slbn_destination_reply(&flight->pkt);
 		break;
 	case ACK:
-		slbn_source_ack(&w->sessions[flight->session].src, &flight->pkt,
-				flight->tags);
+		if (slbn_is_upstream(&flight->pkt) &&
+		    flight->pkt.hop == flight->session)
+			slbn_source_ack(&w->sessions[flight->session].src,
+					&flight->pkt, flight->slots, w->now);
 		break;
 	case COPY:
-		memcpy(&w->flights[draw8(&w->in) % FLIGHTS], flight,
-		       sizeof(*flight));
+		w->unsafe = true;
+		memmove(&w->flights[draw8(&w->in) % FLIGHTS], flight,
+			sizeof(*flight));
 		break;
 	case OTHER_LINK:
 		if (flight->pkt.type)
 			other_link(w, flight);
 		break;
 	case WAIT:
-		w->now += draw(&w->in, 0, 3000) * MS;
+		wait(w);
 		break;
 	case CHANGE:
 		slbn_source_change(&session->src,
@@ -431,11 +635,13 @@ static void operate(struct world *w)
 		slbn_source_leave(&session->src);
 		break;
 	case SET_RATE:
-		w->p.C = fp_min64(fp_max64(draw_rate(&w->in), 1000),
-				  1000000000000);
+		set_rate(w);
+		break;
+	case SET_HEADROOM:
+		w->p.P = w->p.C - w->p.C / 1000 * draw(&w->in, 0, 500);
 		break;
 	case SET_EPOCH:
-		w->p.epoch = draw(&w->in, 0, 100) * 10 * MS;
+		set_epoch(w);
 		break;
 	case RESET:
 		reset(w);
@@ -450,19 +656,26 @@ static void operate(struct world *w)
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct world w;
+	u8 choice;
 
 	memset(&w, 0, sizeof(w));
 	w.in.at = data;
 	w.in.left = size;
-	w.p.rows = "\0\1\2\4"[draw8(&w.in) % 4];
+	choice = draw8(&w.in);
+	w.p.rows = "\0\1\2\4"[choice % 4];
+	w.p.commit = choice & 4;
 	w.p.C = 100000000;
+	w.p.P = choice & 8 ? 95000000 : w.p.C;
 	w.p.epoch = 1000 * MS;
 	w.p.salt = draw8(&w.in);
 	w.now = 1000 * MS;
-	/* Without memory, copies of packets are counted twice. */
-	w.forged = !w.p.rows;
+	w.limit = w.p.C;
+	w.top = w.p.C;
+	/* Without memory, retransmitted packets are counted twice. */
+	w.inexact = !w.p.rows;
 	w.memory = calloc(entries(&w), sizeof(*w.memory));
 	reset(&w);
+	w.v.quiet_until = 0;
 	check_link(&w);
 	while (w.in.left) {
 		operate(&w);

@@ -30,7 +30,8 @@ static bool options_are_valid(const u8 *data, size_t length)
 		if (length < 2 || length - 2 < data[1])
 			return false;
 		if (data[0] == SLBN_OPTION_AUTH) {
-			if (data[1] != 8 || authenticated)
+			if (data[1] != sizeof(struct slbn_auth) ||
+			    authenticated)
 				return false;
 			authenticated = true;
 		}
@@ -45,45 +46,63 @@ static bool rate_is_valid(u64 rate)
 	return be64toh(rate) <= SLBN_RATE_MAX;
 }
 
+static bool slot_length_is_valid(u8 length)
+{
+	/* Tag and code; number of a link; IPv4 or IPv6 address. */
+	return length == 2 + 2 || length == 2 + 2 + 2 + 4 ||
+	       length == 2 + 2 + 2 + 16;
+}
+
 /* Whether a packet conforms to the format. */
 static bool packet_is_valid(const u8 *data, size_t size)
 {
 	struct slbn_header header;
-	size_t length, tags;
+	size_t length, options;
+	u32 weight;
 
 	if (size < sizeof(header))
 		return false;
 	memcpy(&header, data, sizeof(header));
 	length = be16toh(header.length);
-	tags = sizeof(header) + 2 * header.slots;
+	options = sizeof(header) + header.slots * header.slot_length;
+	weight = header.weight[0] << 16 | header.weight[1] << 8 |
+		 header.weight[2];
 	return be32toh(header.magic) == SLBN_MAGIC &&
 	       header.version == SLBN_VERSION && header.type >= SLBN_JOIN &&
-	       header.type <= SLBN_LEAVE_ACK && header.slots >= 2 &&
-	       header.slots <= SLBN_HOPS_MAX && header.slots % 2 == 0 &&
-	       header.hop <= header.slots &&
+	       header.type <= SLBN_LEAVE_ACK && header.slots >= 1 &&
+	       header.slots <= SLBN_HOPS_MAX && header.hop <= header.slots &&
+	       slot_length_is_valid(header.slot_length) &&
 	       (header.bottleneck < header.slots ||
 		header.bottleneck == SLBN_NO_HOP) &&
 	       (header.slots == 64 ||
 		be64toh(header.B) < 1ULL << header.slots) &&
-	       header.demand && rate_is_valid(header.demand) &&
+	       weight >= 1 && weight <= SLBN_WEIGHT_MAX &&
 	       rate_is_valid(header.bw2) && rate_is_valid(header.bw1) &&
-	       rate_is_valid(header.bw) && length <= size && length >= tags &&
-	       options_are_valid(data + tags, length - tags);
+	       rate_is_valid(header.bw) && rate_is_valid(header.use1) &&
+	       rate_is_valid(header.use) && rate_is_valid(header.g) &&
+	       length <= size && length >= options &&
+	       options_are_valid(data + options, length - options);
 }
 
-/* The layout has the position of the authentication. */
+/* The layout has the positions of slots and authentication. */
 static void check_layout(const u8 *data, size_t size,
 			 const struct slbn_packet *pkt,
 			 const struct slbn_layout *layout)
 {
+	u32 options =
+		sizeof(struct slbn_header) + pkt->slots * layout->slot_length;
+	u32 value = layout->auth - offsetof(struct slbn_auth, hash);
+
+	HOLDS(layout->slot_length ==
+	      data[offsetof(struct slbn_header, slot_length)]);
 	HOLDS(layout->length <= size);
-	HOLDS(layout->length >= slbn_tag_at(pkt->slots));
+	HOLDS(layout->length >= options);
 	if (!layout->auth)
 		return;
-	HOLDS(layout->auth >= slbn_tag_at(pkt->slots) + SLBN_OPTION_HEAD);
-	HOLDS(layout->auth + SLBN_AUTH_LENGTH <= layout->length);
-	HOLDS(data[layout->auth - 2] == SLBN_OPTION_AUTH);
-	HOLDS(data[layout->auth - 1] == SLBN_AUTH_LENGTH);
+	HOLDS(value >= options + SLBN_OPTION_HEAD);
+	HOLDS(value + sizeof(struct slbn_auth) <= layout->length);
+	HOLDS(data[value - 2] == SLBN_OPTION_AUTH);
+	HOLDS(data[value - 1] == sizeof(struct slbn_auth));
 }
 
 /* Octets after the packet are ignored; a shorter packet is truncated. */
@@ -97,7 +116,7 @@ static void check_length(const u8 *data, const struct slbn_packet *pkt,
 	HOLDS(slbn_parse_packet(cut, layout->length, &same, &again) ==
 	      SLBN_PARSE_OK);
 	HOLDS(same_packet(&same, pkt));
-	HOLDS(again.length == layout->length && again.auth == layout->auth);
+	HOLDS(same_layout(&again, layout));
 	free(cut);
 
 	cut = copy(data, layout->length - 1);
@@ -106,20 +125,40 @@ static void check_length(const u8 *data, const struct slbn_packet *pkt,
 	free(cut);
 }
 
+/* Restoring the fields that a link may change restores all octets. */
+static void check_restoring(u8 *own, const u8 *data, size_t size,
+			    const struct slbn_layout *layout, u8 hop)
+{
+	u32 slot = sizeof(struct slbn_header) + layout->slot_length * hop;
+	struct slbn_header header;
+
+	memcpy(&header, data, sizeof(header));
+	own[offsetof(struct slbn_header, type)] = header.type;
+	own[offsetof(struct slbn_header, hop)] = header.hop;
+	own[offsetof(struct slbn_header, bottleneck)] = header.bottleneck;
+	memcpy(own + offsetof(struct slbn_header, epoch), &header.epoch, 4);
+	memcpy(own + offsetof(struct slbn_header, B), &header.B, 8);
+	memcpy(own + offsetof(struct slbn_header, bw), &header.bw, 8);
+	memcpy(own + offsetof(struct slbn_header, g), &header.g, 8);
+	memcpy(own + slot, data + slot, 4);
+	HOLDS(!memcmp(own, data, size));
+}
+
 /* Updates change the fields that a link may change, and nothing else. */
 static void check_rewriting(const u8 *data, size_t size,
-			    const struct slbn_packet *pkt)
+			    const struct slbn_packet *pkt,
+			    const struct slbn_layout *layout)
 {
 	u8 *own = copy(data, size);
 	struct slbn_packet changed = *pkt;
-	struct slbn_packet again;
-	struct slbn_layout layout;
-	struct slbn_header header;
+	struct slbn_packet parsed;
+	struct slbn_layout same;
 	u8 hop = pkt->seq % pkt->slots;
-	u16 tag = slbn_get_tag(data, hop);
+	struct slbn_slot slot = slbn_get_slot(data, layout, hop);
+	struct slbn_slot other = { .tag = ~slot.tag, .code = ~slot.code };
 
 	slbn_update_packet(own, pkt);
-	slbn_set_tag(own, hop, tag);
+	slbn_set_slot(own, layout, hop, slot);
 	HOLDS(!memcmp(own, data, size));
 
 	slbn_destination_reply(&changed);
@@ -127,44 +166,44 @@ static void check_rewriting(const u8 *data, size_t size,
 	changed.bottleneck = hop;
 	changed.B ^= 1ULL << hop;
 	changed.bw = SLBN_RATE_MAX - pkt->bw;
+	changed.g = SLBN_RATE_MAX - pkt->g;
+	changed.epoch = ~pkt->epoch;
 	slbn_update_packet(own, &changed);
-	slbn_set_tag(own, hop, tag ^ 0xffff);
-	HOLDS(slbn_parse_packet(own, size, &again, &layout) == SLBN_PARSE_OK);
-	HOLDS(same_packet(&again, &changed));
-	HOLDS(slbn_get_tag(own, hop) == (tag ^ 0xffff));
-
-	/* Restoring these fields restores all octets. */
-	memcpy(&header, data, sizeof(header));
-	own[offsetof(struct slbn_header, type)] = header.type;
-	own[offsetof(struct slbn_header, hop)] = header.hop;
-	own[offsetof(struct slbn_header, bottleneck)] = header.bottleneck;
-	memcpy(own + offsetof(struct slbn_header, bw), &header.bw, 8);
-	memcpy(own + offsetof(struct slbn_header, B), &header.B, 8);
-	memcpy(own + sizeof(header) + 2 * hop, data + sizeof(header) + 2 * hop,
-	       2);
-	HOLDS(!memcmp(own, data, size));
+	slbn_set_slot(own, layout, hop, other);
+	HOLDS(slbn_parse_packet(own, size, &parsed, &same) == SLBN_PARSE_OK);
+	HOLDS(same_packet(&parsed, &changed));
+	HOLDS(same_layout(&same, layout));
+	slot = slbn_get_slot(own, layout, hop);
+	HOLDS(slot.tag == other.tag && slot.code == other.code);
+	check_restoring(own, data, size, layout, hop);
 	free(own);
 }
 
 static void check_writing(const u8 *data, const struct slbn_packet *pkt,
-			  bool auth)
+			  const struct slbn_layout *layout)
 {
-	u32 length = slbn_tag_at(pkt->slots) + (auth ? 10 : 0);
+	bool auth = layout->auth;
+	u32 length = 96 + 4 * pkt->slots + (auth ? 2 + 14 : 0);
 	u8 *own = malloc(length);
-	u16 tags[SLBN_HOPS_MAX];
-	struct slbn_layout layout;
+	struct slbn_slot slots[SLBN_HOPS_MAX];
+	struct slbn_layout built, parsed;
 	struct slbn_packet again;
 	u8 hop;
 
 	for (hop = 0; hop < pkt->slots; hop++)
-		tags[hop] = slbn_get_tag(data, hop);
-	HOLDS(slbn_build_packet(own, pkt, tags, auth) == length);
-	HOLDS(slbn_parse_packet(own, length, &again, &layout) == SLBN_PARSE_OK);
+		slots[hop] = slbn_get_slot(data, layout, hop);
+	slbn_build_packet(own, pkt, slots, auth, &built);
+	HOLDS(slbn_parse_packet(own, length, &again, &parsed) == SLBN_PARSE_OK);
 	HOLDS(same_packet(&again, pkt));
-	HOLDS(layout.length == length);
-	HOLDS(layout.auth == (auth ? length - SLBN_AUTH_LENGTH : 0));
-	HOLDS(!memcmp(own + sizeof(struct slbn_header),
-		      data + sizeof(struct slbn_header), 2 * pkt->slots));
+	HOLDS(same_layout(&parsed, &built));
+	HOLDS(built.length == length);
+	HOLDS(built.auth == (auth ? length - 8 : 0));
+	for (hop = 0; hop < pkt->slots; hop++) {
+		struct slbn_slot slot = slbn_get_slot(own, &built, hop);
+
+		HOLDS(slot.tag == slots[hop].tag);
+		HOLDS(slot.code == slots[hop].code);
+	}
 	free(own);
 }
 
@@ -181,8 +220,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	if (valid) {
 		check_layout(own, size, &pkt, &layout);
 		check_length(own, &pkt, &layout);
-		check_rewriting(own, size, &pkt);
-		check_writing(own, &pkt, layout.auth);
+		check_rewriting(own, size, &pkt, &layout);
+		check_writing(own, &pkt, &layout);
 	}
 	free(own);
 	return 0;

@@ -12,9 +12,11 @@ static const char *const names[] = {
 	[SLBN_PARSE_OK] = "ok",
 	[SLBN_PARSE_TRUNCATED] = "truncated",
 	[SLBN_PARSE_NOT_SLBN] = "not_slbn",
+	[SLBN_PARSE_BAD_VERSION] = "bad_version",
 	[SLBN_PARSE_BAD_TYPE] = "bad_type",
 	[SLBN_PARSE_BAD_HOPS] = "bad_hops",
 	[SLBN_PARSE_BAD_RATE] = "bad_rate",
+	[SLBN_PARSE_BAD_WEIGHT] = "bad_weight",
 	[SLBN_PARSE_BAD_OPTION] = "bad_option",
 };
 

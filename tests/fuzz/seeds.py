@@ -6,10 +6,13 @@ The fuzzer of the parser starts from them; tests compare the parser and the diss
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 from tests.kernel.slbn_wire import (
+    AGAIN,
     AUTH,
+    AUTH_LENGTH,
     HEADER,
     JOIN,
     LEAVE,
@@ -20,6 +23,9 @@ from tests.kernel.slbn_wire import (
     PROBE,
     PROBE_ACK,
     RATE_MAX,
+    SLOT_V4,
+    SLOT_V6,
+    WEIGHT_MAX,
     Packet,
     option,
 )
@@ -33,35 +39,67 @@ PACKET = Packet(
     bw2=16 * 10**6,
     bw1=15 * 10**6,
     bw=15 * 10**6,
-    demand=10**9,
+    use1=10**6,
+    use=9 * 10**6,
     B=0b10,
     tags={0: 21173, 1: 1, 3: 0xFFFF},
+    codes={0: 12 << 11 | 1024, 3: 0xFFFF},
     id=bytes(range(16)),
 )
 FULL = replace(
     PACKET, slots=64, hop=64, bottleneck=63, B=1 << 63 | 1, tags={hop: hop for hop in range(64)}
 )
-AUTHENTIC = option(AUTH, bytes(range(8)))
+END = len(PACKET.pack())
+AUTHENTIC = option(AUTH, bytes(range(AUTH_LENGTH)))
+#: As version 1 encodes a Join over at most two hops.
+VERSION_1 = struct.pack(
+    "!IBBHIBBBB16s5Q2H",
+    MAGIC,
+    1,
+    JOIN,
+    76,
+    0,
+    0,
+    2,
+    NO_HOP,
+    0,
+    PACKET.id,
+    0,
+    0,
+    *[RATE_MAX] * 2,
+    0,
+    0,
+    0,
+)
+
+RATES = ["bw", "bw1", "bw2", "use1", "use", "g"]
 
 #: Valid packets.
 VALID = {
     "join": Packet(type=JOIN, id=PACKET.id),
     "probe": PACKET,
-    "probe ack": replace(PACKET, type=PROBE_ACK, seq=0xFFFFFFFF),
+    "probe ack": replace(PACKET, type=PROBE_ACK, seq=0xFFFFFFFF, g=12 * 10**6, epoch=2 * 10**6),
+    "retransmitted": replace(PACKET, flags=AGAIN),
     "leave": replace(PACKET, type=LEAVE),
     "leave ack": replace(PACKET, type=LEAVE_ACK, hop=0),
     "all hops": FULL,
     "no hop": replace(PACKET, bottleneck=NO_HOP, B=0),
     "every hop": replace(FULL, B=(1 << 64) - 1),
-    "slots 2": replace(PACKET, slots=2, B=3, hop=2),
-    "largest rates": replace(PACKET, bw=RATE_MAX, bw1=RATE_MAX, bw2=RATE_MAX, demand=RATE_MAX),
-    "smallest rates": replace(PACKET, bw=0, bw1=0, bw2=0, demand=1),
+    "slots 1": replace(PACKET, slots=1, B=1, hop=1, bottleneck=0),
+    "slots 3": replace(PACKET, slots=3),
+    "largest rates": replace(PACKET, **dict.fromkeys(RATES, RATE_MAX)),
+    "smallest rates": replace(PACKET, **dict.fromkeys(RATES, 0)),
+    "largest weight": replace(PACKET, weight=WEIGHT_MAX),
+    "epoch 0": replace(PACKET, epoch=0),
+    "IPv4 routers": replace(PACKET, slot_length=SLOT_V4, routers={1: bytes(range(6))}),
+    "IPv6 routers": replace(PACKET, slot_length=SLOT_V6, routers={3: bytes(range(18))}),
+    "longest": replace(FULL, slot_length=SLOT_V6, options=AUTHENTIC),
     "authentic": replace(PACKET, options=AUTHENTIC),
     "padded": replace(PACKET, options=option(PAD, b"") + AUTHENTIC + option(PAD, bytes(255))),
     "unknown options": replace(
         PACKET, options=option(2, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
     ),
-    "reserved": replace(PACKET, reserved=0xAB),
+    "unknown flags": replace(PACKET, flags=0xFE),
 }
 
 #: Invalid packets by parse result, as in enum slbn_parse_result.
@@ -69,28 +107,39 @@ INVALID: dict[str, dict[str, bytes]] = {
     "truncated": {
         "empty": b"",
         "magic only": PACKET.pack()[:4],
+        "version only": PACKET.pack()[:7],
         "half a header": PACKET.pack()[:36],
         "almost a header": PACKET.pack()[: HEADER.size - 1],
-        "half the tags": PACKET.pack()[: HEADER.size + 4],
-        "length beyond the end": replace(PACKET, length=81).pack(),
-        "length before the tags": replace(PACKET, length=HEADER.size).pack(),
-        "length within the tags": replace(PACKET, length=HEADER.size + 7).pack(),
+        "half the slots": PACKET.pack()[: HEADER.size + 8],
+        "length beyond the end": replace(PACKET, length=END + 1).pack(),
+        "length before the slots": replace(PACKET, length=HEADER.size).pack(),
+        "length within the slots": replace(PACKET, length=END - 1).pack(),
+        "length within longer slots": replace(PACKET, slot_length=SLOT_V4, length=END).pack(),
         "length 0": replace(PACKET, length=0).pack(),
-        "half an option": replace(PACKET, length=81).pack() + bytes([PAD]),
-        "option beyond the end": replace(PACKET, length=84).pack() + bytes([7, 3, 1, 2]),
+        "half an option": replace(PACKET, length=END + 1).pack() + bytes([PAD]),
+        "option beyond the end": replace(PACKET, length=END + 4).pack() + bytes([7, 3, 1, 2]),
         "authentication beyond the end": replace(PACKET, options=AUTHENTIC).pack()[:-1],
     },
     "not_slbn": {
         "no magic": replace(PACKET, magic=MAGIC + 1).pack(),
+        "no magic, version 1": replace(PACKET, magic=MAGIC - 1, version=1).pack(),
+    },
+    "bad_version": {
         "version 0": replace(PACKET, version=0).pack(),
-        "version 2": replace(PACKET, version=2).pack(),
+        "version 1": VERSION_1,
+        "version 3": replace(PACKET, version=3).pack(),
+        "version 3, short": replace(PACKET, version=3).pack()[:8],
     },
     "bad_type": {f"type {kind}": replace(PACKET, type=kind).pack() for kind in (0, 6, 255)},
     "bad_hops": {
         "slots 0": replace(PACKET, slots=0, hop=0, bottleneck=NO_HOP, B=0).pack(),
-        "slots 3": replace(PACKET, slots=3).pack(),
+        "slots 65": replace(FULL, slots=65, tags={}).pack(),
         "slots 66": replace(FULL, slots=66, tags={}).pack(),
         "slots 254": replace(FULL, slots=254, tags={}).pack(),
+        "slot length 0": replace(PACKET, slot_length=0).pack(),
+        "slot length 2": replace(PACKET, slot_length=2).pack(),
+        "slot length 11": replace(PACKET, slot_length=11).pack(),
+        "slot length 255": replace(PACKET, slot_length=255).pack(),
         "hop beyond slots": replace(PACKET, hop=5).pack(),
         "hop 255": replace(PACKET, hop=255).pack(),
         "bottleneck is slots": replace(PACKET, bottleneck=4).pack(),
@@ -99,15 +148,21 @@ INVALID: dict[str, dict[str, bytes]] = {
         "B far beyond slots": replace(PACKET, B=1 << 63).pack(),
     },
     "bad_rate": {
-        "bw too large": replace(PACKET, bw=RATE_MAX + 1).pack(),
-        "bw' too large": replace(PACKET, bw1=RATE_MAX + 1).pack(),
-        "bw'' too large": replace(PACKET, bw2=(1 << 64) - 1).pack(),
-        "demand too large": replace(PACKET, demand=RATE_MAX + 1).pack(),
-        "demand 0": replace(PACKET, demand=0).pack(),
+        **{f"{name} too large": replace(PACKET, **{name: RATE_MAX + 1}).pack() for name in RATES},
+        "bw2 far too large": replace(PACKET, bw2=(1 << 64) - 1).pack(),
+    },
+    "bad_weight": {
+        f"weight {weight}": replace(PACKET, weight=weight).pack()
+        for weight in (0, WEIGHT_MAX + 1, (1 << 24) - 1)
     },
     "bad_option": {
-        "authentication too short": replace(PACKET, options=option(AUTH, bytes(7))).pack(),
-        "authentication too long": replace(PACKET, options=option(AUTH, bytes(9))).pack(),
+        "authentication too short": replace(
+            PACKET, options=option(AUTH, bytes(AUTH_LENGTH - 1))
+        ).pack(),
+        "authentication too long": replace(
+            PACKET, options=option(AUTH, bytes(AUTH_LENGTH + 1))
+        ).pack(),
+        "authentication of version 1": replace(PACKET, options=option(AUTH, bytes(8))).pack(),
         "authentication empty": replace(PACKET, options=option(AUTH, b"")).pack(),
         "authentication twice": replace(
             PACKET, options=AUTHENTIC + option(PAD, b"x") + AUTHENTIC

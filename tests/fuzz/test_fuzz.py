@@ -118,7 +118,8 @@ def test_seeds_have_their_parse_result(tmp_path: Path) -> None:
     ]
     assert wrong == []
     assert {expected for _, expected, _ in SEEDS} == {
-        *("ok", "truncated", "not_slbn", "bad_type", "bad_hops", "bad_rate", "bad_option")
+        *("ok", "truncated", "not_slbn", "bad_version", "bad_type", "bad_hops"),
+        *("bad_rate", "bad_weight", "bad_option"),
     }
 
 
@@ -137,7 +138,20 @@ PLANTED = {
         "if (end > layout->length)",
         "if (0)",
     ),
-    "maximum of slots removed": ("wire", "slbn_wire.h", "pkt->slots > SLBN_HOPS_MAX || ", ""),
+    "slot length unchecked": (
+        "wire",
+        "slbn_wire.h",
+        "(layout->slot_length != SLBN_SLOT_LENGTH &&",
+        "(layout->slot_length < SLBN_SLOT_LENGTH &&",
+    ),
+    "maximum of the weight removed": (
+        "wire",
+        "slbn_wire.h",
+        "!pkt->weight || pkt->weight > SLBN_WEIGHT_MAX",
+        "!pkt->weight",
+    ),
+    "maximum of the grant removed": ("wire", "slbn_wire.h", " || pkt->g > SLBN_RATE_MAX", ""),
+    "maximum of slots removed": ("wire", "slbn_wire.h", " || pkt->slots > SLBN_HOPS_MAX", ""),
     "range check of B removed": (
         "wire",
         "slbn_wire.h",
@@ -145,11 +159,11 @@ PLANTED = {
         "0",
     ),
     "check of repeated option removed": ("wire", "slbn_wire.h", "if (layout->auth || ", "if ("),
-    "tag written at the next hop": (
+    "code written at the next slot": (
         "wire",
         "slbn_wire.h",
-        "slbn_put16(data + slbn_tag_at(hop), tag)",
-        "slbn_put16(data + slbn_tag_at(hop + 1), tag)",
+        "slbn_put16(at + 2, slot.code)",
+        "slbn_put16(at + 6, slot.code)",
     ),
     "underflow check removed": ("link", "slbn_core.h", "if (from >= amount)", "if (1)"),
     "stale check removed": (
@@ -183,11 +197,58 @@ PLANTED = {
         "for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)",
         "for (way = SLBN_MEMORY_WAYS - 1; 0;)",
     ),
+    "hold of the packet kept downstream": (
+        "link",
+        "slbn_core.h",
+        "if (slbn_is_upstream(pkt) || pkt->again)",
+        "if (1)",
+    ),
+    "hold of a retransmitted packet taken from its code": (
+        "link",
+        "slbn_core.h",
+        "if (slbn_is_upstream(pkt) || pkt->again)",
+        "if (slbn_is_upstream(pkt))",
+    ),
+    "hold of the memory ignored": ("link", "slbn_core.h", "found->held = entry->held;", ""),
+    "room of the previous ledger ignored": (
+        "link",
+        "slbn_core.h",
+        "fp_max64(v->cur.A + v->prev.A, v->cur.A);",
+        "v->cur.A;",
+    ),
+    "hold rounded up beyond the room": ("link", "slbn_core.h", "if (held > room)", "if (0)"),
+    "rise granted before the leases of others end": (
+        "link",
+        "slbn_core.h",
+        "if (room < pkt->use || now < v->quiet_until)",
+        "if (room < pkt->use)",
+    ),
+    "grant above the room": ("link", "slbn_core.h", "fp_min64(pkt->bw, room)", "pkt->bw"),
+    "weight added once to N": ("link", "slbn_core.h", "v->cur.N += pkt->weight;", "v->cur.N++;"),
     "rate above the demand": (
         "source",
         "slbn_core.h",
-        "fp_min64(ack->bw, src->D)",
-        "ack->bw",
+        "u64 plan = fp_min64(ack->bw, src->D);",
+        "u64 plan = ack->bw;",
+    ),
+    "rate above the grant": ("source", "slbn_core.h", "fp_min64(ack->g, plan)", "plan"),
+    "lease from the acknowledgment on": (
+        "source",
+        "slbn_core.h",
+        "src->lease = src->sent +",
+        "src->lease = now +",
+    ),
+    "rate kept while leaving": (
+        "source",
+        "slbn_core.h",
+        "src->leaving = true;\n\tsrc->rate = 0;",
+        "src->leaving = true;",
+    ),
+    "slots never extended": (
+        "source",
+        "slbn_core.h",
+        "src->tries >= SLBN_PATH_TRIES && pkt->slots < src->slots",
+        "0",
     ),
     "acknowledgment of another session accepted": (
         "source",
