@@ -19,11 +19,11 @@
  * - Unless packets are forged, and while the memory has all sessions, the
  *   ledgers are exact: N, NR, BF and A are the sums over what the link recorded
  *   last for each session, and nothing was clamped.
- * - With commit on, while no packet is forged or duplicated, the sum of the
- *   rates in use is at most the capacity, or what was held when it fell; A is
- *   at most that, or only falls, but for sessions that return after their
- *   lease; the link grants no more than that leaves; and it holds at least what
- *   a session uses. Without memory A may be larger.
+ * - With commit on, while no packet is forged, the sum of the rates in use
+ *   is at most the capacity, or what was held when it fell; A is at most that,
+ *   or only falls, but for sessions that return after their lease; the link
+ *   grants no more than that leaves; and it holds at least what a session uses.
+ *   Without memory A may be larger, and packets must not be duplicated.
  */
 #include "fuzz.h"
 
@@ -277,21 +277,28 @@ static void check_dropped(const struct world *w, const struct world *before,
 }
 
 /* What a forwarded packet grants, and its code of what the link holds. */
-static void check_grant(const struct world *w, const struct slbn_packet *was,
+static void check_grant(const struct world *w, const struct session *session,
+			const struct slbn_packet *was,
 			const struct slbn_packet *pkt,
 			const struct slbn_slot *slot)
 {
 	u64 A = fp_max64(w->v.cur.A + w->v.prev.A, w->v.cur.A);
 	u64 held = pkt->use + slbn_decode(slot->code);
+	/* It may keep what it held for a copy of the packet. */
+	bool keeps = w->forged || (session->seen && session->seq == pkt->seq &&
+				   session->held == held);
 
 	if (!w->p.commit || !slbn_is_upstream(was)) {
-		HOLDS(!slot->code && pkt->g == was->g);
-		HOLDS(pkt->epoch == was->epoch);
+		HOLDS(!slot->code || keeps);
+		HOLDS(pkt->g == was->g && pkt->epoch == was->epoch);
 		return;
 	}
-	HOLDS(pkt->g <= was->g && pkt->g <= pkt->bw && pkt->g <= held);
+	HOLDS(pkt->g <= was->g && pkt->g <= pkt->bw);
+	HOLDS(pkt->g <= fp_max64(pkt->use, held));
 	HOLDS(pkt->epoch <= was->epoch);
 	HOLDS(!w->p.epoch || pkt->epoch <= w->p.epoch / 1000);
+	if (keeps)
+		return;
 	/* A rise needs room; the hold exceeds the grant by a rounding only. */
 	HOLDS(!slot->code || (A <= w->p.C && w->now >= w->v.quiet_until));
 	HOLDS(!slot->code || held - pkt->g <= (pkt->g - pkt->use) >> 10);
@@ -333,7 +340,8 @@ static void check_forwarded(const struct world *w, const struct world *before,
 		return;
 	}
 	HOLDS(flight->slots[hop].tag == w->v.tag);
-	check_grant(w, was, pkt, &flight->slots[hop]);
+	check_grant(w, &before->sessions[flight->session], was, pkt,
+		    &flight->slots[hop]);
 	if (pkt->B & e) {
 		HOLDS(pkt->bottleneck == hop);
 		HOLDS(was->type == SLBN_JOIN ? pkt->bw == was->bw :
@@ -399,9 +407,28 @@ static void process(struct world *w, struct flight *flight)
 			flight->pkt.use + slbn_decode(flight->slots[hop].code);
 }
 
+/* Lose all copies of packets but the one of each session's current one. */
+static void lose_copies(struct world *w)
+{
+	u32 i, other;
+
+	for (i = 0; i < FLIGHTS; i++) {
+		struct flight *flight = &w->flights[i];
+		bool lost = flight->pkt.seq !=
+			    w->sessions[flight->session].src.pkt.seq;
+
+		for (other = 0; other < i; other++)
+			lost |= w->flights[other].pkt.type &&
+				w->flights[other].session == flight->session;
+		if (lost)
+			flight->pkt.type = 0;
+	}
+}
+
 /*
- * The link restarts, and is quiet until the leases of before have ended. Each
- * reset starts at another tag, so that the tags before do not recur.
+ * The link restarts, and is quiet until the leases of before have ended. It
+ * cannot recognize copies of packets from before. Each reset starts at another
+ * tag, so that the tags before do not recur.
  */
 static void reset(struct world *w)
 {
@@ -418,6 +445,7 @@ static void reset(struct world *w)
 	w->unsafe |= w->resets > 1 && !w->p.epoch;
 	w->v.memory = w->memory;
 	memset(w->memory, 0, entries(w) * sizeof(*w->memory));
+	lose_copies(w);
 	for (i = 0; i < SESSIONS; i++) {
 		w->sessions[i].seen = false;
 		w->sessions[i].tag = SLBN_NO_TAG;
@@ -519,8 +547,8 @@ static void forge(struct world *w, struct flight *flight)
 }
 
 /*
- * Send a session's packet. Earlier copies are lost: the source waits until they
- * cannot return. Packets that still arrive break what the commit assumes.
+ * Send a session's packet. Without memory, earlier copies must be lost: the
+ * source waits until they cannot return.
  */
 static void send_packet(struct world *w, struct flight *flight, u8 at)
 {
@@ -530,13 +558,19 @@ static void send_packet(struct world *w, struct flight *flight, u8 at)
 	slbn_source_transmit(&session->src, w->now);
 	memset(flight, 0, sizeof(*flight));
 	for (i = 0; i < FLIGHTS; i++)
-		w->unsafe |= w->flights[i].pkt.type &&
+		w->unsafe |= w->inexact && w->flights[i].pkt.type &&
 			     w->flights[i].session == at &&
 			     w->flights[i].pkt.seq == session->src.pkt.seq;
 	flight->pkt = session->src.pkt;
 	memcpy(flight->slots, session->src.slot, sizeof(flight->slots));
 	flight->session = at;
 	flight->pkt.hop = at;
+}
+
+static void reply(struct flight *flight)
+{
+	if (slbn_destination_reply(&flight->pkt))
+		slbn_clear_slots(flight->slots, &flight->pkt);
 }
 
 /* Time passes; leases end in time. */
@@ -595,7 +629,7 @@ static void operate(struct world *w)
 		if (operation % OPERATIONS == SEND)
 			break;
 		process(w, flight);
-		slbn_destination_reply(&flight->pkt);
+		reply(flight);
 		process(w, flight);
 		slbn_source_ack(&session->src, &flight->pkt, flight->slots,
 				w->now);
@@ -607,7 +641,7 @@ static void operate(struct world *w)
 	case REPLY:
 		/* The link is on the path. */
 		if (flight->pkt.hop > flight->session)
-			slbn_destination_reply(&flight->pkt);
+			reply(flight);
 		break;
 	case ACK:
 		if (slbn_is_upstream(&flight->pkt) &&
@@ -616,7 +650,7 @@ static void operate(struct world *w)
 					&flight->pkt, flight->slots, w->now);
 		break;
 	case COPY:
-		w->unsafe = true;
+		w->unsafe |= w->inexact;
 		memmove(&w->flights[draw8(&w->in) % FLIGHTS], flight,
 			sizeof(*flight));
 		break;

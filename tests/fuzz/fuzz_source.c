@@ -102,9 +102,8 @@ static void check_rate(const struct slbn_source *before,
 	}
 	/* Links may have given away what was in use after the last lease. */
 	if (now >= before->lease && before->pkt.use)
-		HOLDS(src->rate <= assigned);
-	else
-		HOLDS(src->rate == assigned);
+		assigned = 0;
+	HOLDS(src->rate == assigned);
 	HOLDS(src->urgent == (src->rate != plan || src->rate < before->rate ||
 			      ack->seq < SLBN_FIRST_CYCLES));
 }
@@ -164,10 +163,13 @@ static void transmit(struct slbn_source *src, u64 now)
 	HOLDS(src->tries == before.tries + 1);
 	HOLDS(src->pkt.again == (before.tries > 0));
 	HOLDS(src->sent == (before.tries ? before.sent : now));
-	HOLDS(src->pkt.use <= before.pkt.use);
-	HOLDS(before.tries || src->pkt.use <= src->rate);
+	/* The rate may have fallen since the last cycle. */
+	HOLDS(src->pkt.use == (before.tries ?
+				       before.pkt.use :
+				       fp_min64(before.pkt.use, src->rate)));
 	HOLDS(src->pkt.use1 == before.pkt.use1);
-	HOLDS(src->rate == before.rate && src->lease == before.lease);
+	HOLDS(src->rate == (now < src->lease ? before.rate : 0));
+	HOLDS(src->lease == before.lease);
 	/* After some tries the path may have become longer. */
 	HOLDS(src->pkt.slots ==
 	      (before.tries < SLBN_PATH_TRIES ? before.pkt.slots : src->slots));
@@ -193,11 +195,6 @@ static void receive(struct octets *in, struct slbn_source *src, bool any,
 		draw_any(in, &ack);
 	length = draw_slots(in, slots, ack.slots);
 	HOLDS(slbn_path_length(slots, ack.slots) == length);
-	/* A hop that restricts the session counts it. */
-	if (length < 62)
-		ack.B &= (1ULL << (length + 2)) - 1;
-	if (ack.bottleneck >= length + 2)
-		ack.bottleneck = SLBN_NO_HOP;
 	HOLDS(is_valid(&ack, slots));
 	memcpy(&before, src, sizeof(before));
 	event = slbn_source_ack(src, &ack, slots, now);

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Building and parsing of SLBN packets, and the code of a rate.
+ */
+#include "unit.h"
+
+#include "slbn_net.h"
+
+/* Parse a copy of exact size: the sanitizer finds reads beyond its end. */
+static enum slbn_parse_result parse_copy(const u8 *data, u32 length,
+					 struct slbn_packet *pkt,
+					 struct slbn_layout *layout)
+{
+	u8 *copy = malloc(length ? length : 1);
+	enum slbn_parse_result result;
+
+	assert_non_null(copy);
+	memcpy(copy, data, length);
+	result = slbn_parse_packet(length ? copy : copy + 1, length, pkt,
+				   layout);
+	free(copy);
+	return result;
+}
+
+static void built_packets_parse_to_the_same(void **state)
+{
+	(void)state;
+	for (; unit_step < 200000; unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		u8 data[SLBN_LENGTH_MAX];
+		bool auth = one_in(2);
+		struct slbn_packet pkt = random_packet(slots);
+		struct slbn_packet got = { .seq = 0 };
+		struct slbn_layout layout;
+		struct slbn_layout built;
+		u32 length;
+		u8 hop;
+
+		slbn_build_packet(data, &pkt, slots, auth, &built);
+		length = built.length;
+		assert_int_equal(length, 96 + 4 * pkt.slots + 16 * auth);
+		assert_int_equal(parse_copy(data, length, &got, &layout),
+				 SLBN_PARSE_OK);
+		assert_memory_equal(got.id, pkt.id, sizeof(pkt.id));
+		assert_true(got.seq == pkt.seq && got.type == pkt.type &&
+			    got.hop == pkt.hop && got.slots == pkt.slots &&
+			    got.bottleneck == pkt.bottleneck &&
+			    got.B == pkt.B && got.bw2 == pkt.bw2 &&
+			    got.bw1 == pkt.bw1 && got.bw == pkt.bw &&
+			    got.again == pkt.again &&
+			    got.weight == pkt.weight &&
+			    got.epoch == pkt.epoch && got.use1 == pkt.use1 &&
+			    got.use == pkt.use && got.g == pkt.g);
+		assert_int_equal(layout.length, length);
+		assert_int_equal(layout.auth, auth ? length - 8 : 0);
+		assert_memory_equal(&layout, &built, sizeof(layout));
+		for (hop = 0; hop < pkt.slots; hop++) {
+			struct slbn_slot slot =
+				slbn_get_slot(data, &layout, hop);
+
+			assert_memory_equal(&slot, &slots[hop], sizeof(slot));
+		}
+	}
+}
+
+/* Truncated, extended and changed packets: rejected, or in all ranges. */
+static void parsed_packets_are_in_range(void **state)
+{
+	u32 valid = 0;
+
+	(void)state;
+	for (; unit_step < 1000000; unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		u8 data[SLBN_LENGTH_MAX + 64];
+		struct slbn_packet pkt = random_packet(slots);
+		struct slbn_layout layout;
+		u32 changes = rnd_in(0, 3);
+		u32 length;
+
+		slbn_build_packet(data, &pkt, slots, one_in(2), &layout);
+		length = layout.length;
+		while (length < sizeof(data) && one_in(2))
+			data[length++] = (u8)rnd();
+		if (one_in(2))
+			slbn_put16(data + SLBN_AT(length), (u16)length);
+		while (changes--)
+			data[rnd_in(0, length - 1)] = (u8)rnd_size(0, 255);
+		if (one_in(4))
+			length = rnd_in(0, length);
+		if (parse_copy(data, length, &pkt, &layout) != SLBN_PARSE_OK)
+			continue;
+		valid++;
+		assert_in_range(pkt.type, 1, SLBN_TYPE_MAX);
+		assert_in_range(pkt.slots, 1, SLBN_HOPS_MAX);
+		assert_true(pkt.hop <= pkt.slots);
+		assert_in_range(pkt.weight, 1, SLBN_WEIGHT_MAX);
+		assert_true(pkt.bottleneck < pkt.slots ||
+			    pkt.bottleneck == SLBN_NO_HOP);
+		assert_true(pkt.slots == 64 || pkt.B >> pkt.slots == 0);
+		assert_true(pkt.use1 <= SLBN_RATE_MAX &&
+			    pkt.use <= SLBN_RATE_MAX && pkt.g <= SLBN_RATE_MAX);
+		assert_true(pkt.bw <= SLBN_RATE_MAX &&
+			    pkt.bw1 <= SLBN_RATE_MAX &&
+			    pkt.bw2 <= SLBN_RATE_MAX);
+		assert_true(layout.length <= length);
+		assert_true(layout.auth + 8 <= layout.length);
+	}
+	assert_in_range(valid, 100000, 900000);
+}
+
