@@ -70,28 +70,37 @@ u64 parse_rate(const char *name, const char *text)
 	return value;
 }
 
+/*
+ * A percentage, in steps of 1/SCALE percent, MIN to MAX. Values between two
+ * steps are refused: rounded to 0, some would mean the opposite.
+ */
+static u32 parse_percent(const char *name, const char *text, u32 scale, u64 min,
+			 u64 max)
+{
+	static const struct unit units[] = { { "", 1e9 }, { "%", 1e9 }, {} };
+	u64 step = SEC / scale, value = 0, steps;
+	bool valid = units_quantity(text, units, &value);
+
+	/* The product may be off by a rounding error. */
+	steps = value / step + (value % step > step / 2);
+	if (!valid || steps < min || steps > max ||
+	    (value > steps * step + 1 || value + 1 < steps * step))
+		refuse("%s '%s': must be %g to %g percent, in steps of %g",
+		       name, text, 1.0 * min / scale, 1.0 * max / scale,
+		       1.0 / scale);
+	return steps;
+}
+
 /* A percentage, in thousandths. */
 u32 parse_per_mille(const char *name, const char *text)
 {
-	static const struct unit units[] = { { "", 10 }, { "%", 10 }, {} };
-	u64 value;
-
-	if (!units_quantity(text, units, &value) || value > 1000)
-		refuse("%s '%s': must be 0 to 100 percent", name, text);
-	return value;
+	return parse_percent(name, text, 10, 0, 1000);
 }
 
 /* A percentage, in millionths. MIN is 0 or 1. */
 u32 parse_ppm(const char *name, const char *text, u32 min)
 {
-	static const struct unit units[] = { { "", 1e4 }, { "%", 1e4 }, {} };
-	u64 value;
-
-	if (!units_quantity(text, units, &value) || value < min ||
-	    value > 1000000)
-		refuse("%s '%s': must be %s to 100 percent", name, text,
-		       min ? "0.0001" : "0");
-	return value;
+	return parse_percent(name, text, 10000, min, 1000000);
 }
 
 static void parse_option(const struct option_spec *spec, char *text,
@@ -121,7 +130,8 @@ static void parse_option(const struct option_spec *spec, char *text,
 		*(u64 *)field = parse_number(name, text, spec->min, spec->max);
 		break;
 	case OPTION_PER_MILLE:
-		*(u32 *)field = parse_per_mille(name, text);
+		*(u32 *)field = parse_percent(name, text, 10, 0,
+					      spec->max ? spec->max : 1000);
 		break;
 	case OPTION_PPM:
 		*(u32 *)field = parse_ppm(name, text, spec->min);

@@ -20,7 +20,7 @@ enum option_type {
 	OPTION_RATE, /* u64, bit/s */
 	OPTION_U32,
 	OPTION_U64,
-	OPTION_PER_MILLE, /* u32, from percent */
+	OPTION_PER_MILLE, /* u32, from percent; at most 1000 without @max */
 	OPTION_PPM, /* u32, 1/1000000, from percent */
 	OPTION_CALL,
 };

@@ -18,7 +18,9 @@
  * signal N stopped a run or an experiment, after printing the results so far.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "options.h"
@@ -65,8 +67,21 @@ static void list(int argc, char **argv)
 		print_json(all);
 }
 
+/*
+ * Called at exit: a result that could not be written is an error, wherever that
+ * was noticed.
+ */
+static void check_output(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return;
+	fputs("slbnsim: cannot write to standard output\n", stderr);
+	_exit(2);
+}
+
 int main(int argc, char **argv)
 {
+	atexit(check_output);
 	if (argc < 2)
 		refuse("needs a command; see slbnsim --help");
 	if (!strcmp(argv[1], "--help"))

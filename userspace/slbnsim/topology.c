@@ -365,7 +365,8 @@ static FILE *open_file(const char *name)
 
 static void close_file(FILE *file, const char *name)
 {
-	if (ferror(file) | fclose(file))
+	/* Standard output is checked at exit. */
+	if (file != stdout && (ferror(file) | fclose(file)))
 		refuse("%s: cannot write", name);
 }
 
