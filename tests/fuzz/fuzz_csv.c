@@ -73,6 +73,7 @@ static bool same_sessions(const struct net *a, const struct net *b)
 		if (one->id != other->id || one->from != other->from ||
 		    one->to != other->to || one->demand != other->demand ||
 		    one->bytes != other->bytes ||
+		    one->weight != other->weight ||
 		    !same_time(one->join, other->join) ||
 		    !same_time(one->leave, other->leave))
 			return false;

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import IO
 
 TOP = Path(__file__).resolve().parents[2]
 PROGRAM = TOP / "build/tests/slbnsim"
 SECONDS = 120
 
 
-def slbnsim(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def slbnsim(
+    *arguments: str, stdin: str = "", stdout: int | IO[str] = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [PROGRAM, *arguments],
         input=stdin,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=SECONDS,
         check=False,

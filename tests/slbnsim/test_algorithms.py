@@ -64,7 +64,7 @@ def test_chain_rates(tmp_path: Path) -> None:
     assert [one["exact"] for one in exact] == [5e6 + 10e6 * k for k in range(7)]
 
 
-@pytest.mark.parametrize("algorithm", ["slbn", "slbn-paper", "bfyz", "sperc"])
+@pytest.mark.parametrize("algorithm", ["slbn", "slbn-1", "slbn-paper", "bfyz", "sperc"])
 @pytest.mark.parametrize("levels", [4, 32])
 def test_one_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: str) -> None:
     """Convergence in O(levels of bottlenecks) cycles, each of a round-trip.
@@ -74,8 +74,10 @@ def test_one_round_trip_for_each_level(tmp_path: Path, levels: int, algorithm: s
     Jose and others, SIGMETRICS 2019, at most 6 N rounds (below); here a round-trip suffices, too.
     """
     took = settled(chain(tmp_path, levels), algorithm)
-    # The first session settles in one round-trip; the last Probe needs another half.
-    assert (levels - 1) * CHAIN_RTT <= took <= (levels + 1) * CHAIN_RTT
+    # The first session settles in one round-trip; the last Probe needs another half.  With the
+    # commit, links first have to learn that sources have stopped using more than the plan.
+    more = 3 if algorithm == "slbn" else 1
+    assert (levels - 1) * CHAIN_RTT <= took <= (levels + more) * CHAIN_RTT
 
 
 @pytest.mark.parametrize("levels", [2, 4, 8])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -215,20 +216,42 @@ def test_silent_reroute_without_leave(tmp_path: Path) -> None:
     assert {rates(paper)[name] for name in moved} == {15_000_000}
 
 
-def test_leaves_lost_on_the_failed_link(tmp_path: Path) -> None:
-    """Long pauses: the failed link loses a Leave and its ten retransmissions."""
+@pytest.mark.parametrize(("algorithm", "cycles"), [("slbn-1", 1), ("slbn", 3)])
+def test_leaves_lost_on_the_failed_link(tmp_path: Path, algorithm: str, cycles: int) -> None:
+    """Long pauses: the failed link loses a Leave and its ten retransmissions.
+
+    With slbn a session does not pause between its first three cycles.
+    """
     case = Case(tmp_path, AROUND, "s,a,d,0,,,")
-    arguments = ("run", "--cut", "b>c@1s", "--pause", "2s", "--control", "0", "--until", "1.9")
+    arguments = (
+        "run",
+        "--algorithm",
+        algorithm,
+        "--cut",
+        "b>c@1s",
+        "--pause",
+        "2s",
+        "--control",
+        "0",
+        "--until",
+        "1.9",
+    )
     found = case.answer(*arguments)
     sent = {(one["from"], one["to"]): one["control_bytes"] for one in found["links"]}
-    # A cycle, Leaves (after 18 ms, but at least 20), and the cycle of the new session.
+    # Cycles, Leaves (after 18 ms, but at least 20), and the cycles of the new session.
     assert found["packets"] == {
-        "sent": 13, "retransmitted": 10, "answered": 2, "lost": 11, "under_way": 0
-    }  # fmt: skip
-    size = sent["c", "d"] - sent["e", "c"]
+        "sent": 2 * cycles + 11,
+        "retransmitted": 10,
+        "answered": 2 * cycles,
+        "lost": 11,
+        "under_way": 0,
+    }
+    size = (sent["c", "d"] - sent["e", "c"]) // cycles
     assert size > 0
-    assert sent["b", "c"] == 12 * size
-    assert sent["c", "b"] == size
+    # After two transmissions slbn's packets have slots for the longest path, of one more hop.
+    more = 9 * 4 if algorithm == "slbn" else 0
+    assert sent["b", "c"] == (cycles + 11) * size + more
+    assert sent["c", "b"] == cycles * size
 
 
 def test_link_without_alternative_path(tmp_path: Path) -> None:
@@ -259,9 +282,11 @@ def test_experiments_recover(trouble: str) -> None:
     done = slbnsim(*arguments.split(), *trouble.split())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
+    assert found["largest_overshoot"] == 0 or "--silent" in trouble
     after = [one["off_by_1_percent"] for one in found["series"] if one["time"] > 1.5]
     assert max(after) > 20
-    assert after[-1] == 0
+    # While packets are lost, leases end now and then: a fourth of the cycles fail here.
+    assert statistics.fmean(after[-10:]) < (5 if "--loss" in trouble else 0.1)
     packets = found["packets"]
     assert packets["sent"] == packets["answered"] + packets["lost"] + packets["under_way"]
     assert packets["lost"] > 0 and packets["under_way"] <= found["sessions"]

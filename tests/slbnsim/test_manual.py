@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from tests.slbnsim.simtools import TOP, slbnsim, slbnsim_graphml
+from tests.slbnsim.simtools import PROGRAM, TOP, slbnsim, slbnsim_graphml
 
 PAGE = TOP / "docs" / "man" / "slbnsim.1"
 COMMANDS = ("run", "maxmin", "experiment", "topology", "algorithms", "experiments")
@@ -84,6 +85,21 @@ def test_page_is_well_formed() -> None:
     man = ["man", "--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l", str(PAGE)]
     done = subprocess.run(man, check=False, capture_output=True, text=True, errors="replace")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_examples(tmp_path: Path) -> None:
+    """The examples run as printed, and their rates are exact, but for the Topology Zoo's."""
+    lines = re.findall(r"^ +(slbnsim .*)$", formatted().partition("\nEXAMPLES\n")[2], re.MULTILINE)
+    lines = [line for line in lines if "lot" in line]
+    assert len(lines) == 2
+    for line in lines:
+        done = subprocess.run(
+            [PROGRAM, *line.split()[1:]], check=True, capture_output=True, text=True, cwd=tmp_path
+        )
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    rows = rows[: rows.index([])]
+    assert len(rows) == 10
+    assert all(float(rate) == pytest.approx(float(exact), rel=1e-6) for _, rate, exact in rows)
 
 
 @pytest.mark.parametrize("command", ["algorithms", "experiments"])

@@ -22,7 +22,7 @@ from tests.slbnsim.simtools import slbnsim
 
 HEAD = "id,source,destination,join,leave,demand,bytes"
 #: Algorithms with exact rates, and those that measure data and come near.
-EXACT = ("slbn", "slbn-paper", "bfyz", "sperc")
+EXACT = ("slbn", "slbn-1", "slbn-paper", "bfyz", "sperc")
 MEASURING = ("erica", "rcp", "piqi-rcp", "xcp")
 ALGORITHMS = (*EXACT, "erica", "cobb", "rcp", "piqi-rcp", "xcp")
 #: Rounding: the remainder of a division at each hop, for each session there.
@@ -90,7 +90,15 @@ class Case:
         ("run --until -1s", "--until '-1s': must be"),
         ("run --seed x", "--seed 'x': must be"),
         ("run --pause 11s", "--pause '11s': must be 0 to 10 s"),
-        ("run --control 101", "--control '101': must be"),
+        ("run --control 101", "--control '101': must be 0 to 100 percent, in steps of 0.0001"),
+        ("run --control 0.00001", "--control '0.00001': must be"),
+        ("run --control 1.00005", "--control '1.00005': must be"),
+        ("run --loss 0.00009", "--loss '0.00009': must be"),
+        ("run --headroom 51", "--headroom '51': must be 0 to 50 percent, in steps of 0.1"),
+        ("maxmin --headroom 50.1", "--headroom '50.1': must be"),
+        ("experiment 1a --headroom -1", "--headroom '-1': must be"),
+        ("run --headroom 0.05", "--headroom '0.05': must be"),
+        ("experiment 1a --headroom 5 --algorithm bfyz", "bfyz has no headroom: only slbn"),
         ("run --data 10", "--data '10': must be 40 to 65535"),
         ("run --topology /nowhere --sessions y", "/nowhere: No such file"),
     ],
@@ -258,7 +266,7 @@ def test_huge_lines(tmp_path: Path) -> None:
         assert "net.json:2: " in error and message in error and len(error) < 1000
     for row, message in (
         ("s" * huge + ",a,d,0,,,", "id: a name must have 1 to 255 bytes"),
-        ("," * huge, "more than 8 fields"),
+        ("," * huge, "more than 9 fields"),
         ("s," + "x" * huge + ",d,0,,,", "no node 'xxx"),
         ("s,a,d," + "0" * huge + "x,,,", "join '000"),
         ('"' + "s" * huge, "unterminated quote"),
@@ -349,13 +357,35 @@ def test_sessions_without_header_or_line_end(tmp_path: Path) -> None:
         ("", 1, "the first line must be id,source"),
         ("s1,a,b,0,,,\n", 1, "the first line must be id,source"),
         (f"{HEAD},colour\n", 1, "the first line must be id,source"),
-        (f"{HEAD}\ns1,a,b,0,,,", 2, "is the file truncated?"),
+        (f"{HEAD}\ns1,a,b,0,,", 2, "6 fields, expected 7"),
         (f"{HEAD}\ns1,a,b,0,\0,,\n", 2, "NUL byte"),
     ):
         case.sessions.write_text(text)
         error = case.refused()
         assert f"sessions.csv:{where}: " in error
         assert message in error
+
+
+def test_last_line_without_line_end(tmp_path: Path) -> None:
+    """RFC 4180, section 2: it may have none."""
+    case = Case(tmp_path, LINE)
+    case.sessions.write_text(f"{HEAD}\ns1,a,b,0,,,\ns2,a,b,0,,100,")
+    assert [one["exact"] for one in case.answer("maxmin")["sessions"]] == [1e9 - 100, 100]
+
+
+@pytest.mark.parametrize(
+    "names", ["path,weight", "weight,path", "weight", "path", "weight,weight", "path,path", "id"]
+)
+def test_optional_columns(tmp_path: Path, names: str) -> None:
+    """In any order, found by their names in the first line."""
+    values = {"path": "a>b>c", "weight": "3", "id": ""}
+    row = ",".join(values[name] for name in names.split(","))
+    case = Case(tmp_path, LINE, f"s,a,c,0,,,,{row}", head=f"{HEAD},{names}")
+    if names in ("weight,weight", "path,path", "id"):
+        assert "sessions.csv:1: the first line must be id,source" in case.refused()
+    else:
+        session = {"id": "s", "exact": 5e8, **({"weight": 3} if "weight" in names else {})}
+        assert case.answer("maxmin")["sessions"] == [session]
 
 
 def test_path_of_too_many_links(tmp_path: Path) -> None:
@@ -417,7 +447,8 @@ def test_delay_and_transmission_time(tmp_path: Path) -> None:
 def test_overshoot_is_queued(tmp_path: Path) -> None:
     """A second session joins: both send at full rate until the first is notified."""
     rows = ("s,a,d,0,,,", "t,b,d,0.5,,,")
-    found = Case(tmp_path, LINE, *rows).answer("run", "--until", "2", "--data", "1250")
+    case = Case(tmp_path, LINE, *rows)
+    found = case.answer("run", "--algorithm", "slbn-1", "--until", "2", "--data", "1250")
     sessions = {one["id"]: one for one in found["sessions"]}
     assert {name: one["rate"] for name, one in sessions.items()} == {"s": 5e7, "t": 5e7}
     # 100 Mbit/s for half a second, then half of it.
@@ -446,7 +477,8 @@ def test_fluid_matches_packets(tmp_path: Path) -> None:
     rows = ("s,a,d,0,,,", "t,b,d,0.5,,,", "u,a,c,0.2,1.5,,", "v,a,b,0,,3e7,", "w,c,d,0.1,,,500000")
     case = Case(tmp_path, LINE, *rows)
     fluid, packets = (
-        case.answer("run", "--until", "2", "--data", kind) for kind in ("fluid", "500")
+        case.answer("run", "--algorithm", "slbn-1", "--until", "2", "--data", kind)
+        for kind in ("fluid", "500")
     )
     for one, other in zip(fluid["sessions"], packets["sessions"], strict=True):
         assert one["rate"] == pytest.approx(other["rate"], rel=1e-6)

@@ -5,7 +5,8 @@
  *
  * They are compared with textbook water filling, which looks at all links and
  * sessions in each step. And each session has its demand, or crosses a
- * bottleneck: a full link on which no session has a larger rate.
+ * bottleneck: a full link on which no session has a larger rate. With weights,
+ * rates are compared per unit of weight; with headroom, a link is full earlier.
  */
 #include "unit.h"
 
@@ -18,6 +19,7 @@
 #define SESSIONS 40U
 
 static double wanted[SESSIONS];
+static u32 headroom;
 
 static bool crosses(const struct net *net, u32 session, u32 link)
 {
@@ -30,11 +32,14 @@ static bool crosses(const struct net *net, u32 session, u32 link)
 	return false;
 }
 
-/* A link's share for each session without a rate; INFINITY without any. */
+/*
+ * A link's share for each unit of weight of sessions without a rate; INFINITY
+ * without any.
+ */
 static double share_of(const struct net *net, const bool *present,
 		       const bool *done, u32 link)
 {
-	double left = net->links[link].rate;
+	double left = link_plan(&net->links[link], headroom);
 	u32 n, count = 0;
 
 	for (n = 0; n < net->session_count; n++) {
@@ -43,7 +48,7 @@ static double share_of(const struct net *net, const bool *present,
 		if (done[n])
 			left -= wanted[n];
 		else
-			count++;
+			count += net->sessions[n].weight;
 	}
 	return count ? left / count : INFINITY;
 }
@@ -71,9 +76,12 @@ static void fill(const struct net *net, const bool *present)
 			}
 		}
 		for (n = 0; n < net->session_count; n++) {
-			if (done[n] || net->sessions[n].demand > least)
+			double limit = (double)net->sessions[n].demand /
+				       net->sessions[n].weight;
+
+			if (done[n] || limit > least)
 				continue;
-			least = net->sessions[n].demand;
+			least = limit;
 			who = n;
 		}
 		for (n = 0; n < net->session_count; n++) {
@@ -83,7 +91,8 @@ static void fill(const struct net *net, const bool *present)
 			if (done[n] || !stops)
 				continue;
 			done[n] = true;
-			wanted[n] = least;
+			wanted[n] = n == who ? net->sessions[n].demand :
+					       least * net->sessions[n].weight;
 			left--;
 		}
 	}
@@ -94,9 +103,10 @@ static bool alike(double a, double b)
 	return fabs(a - b) <= 1e-9 * fmax(a, b);
 }
 
-/* Is the link full, and SESSION's rate the largest there? */
+/* Is the link full, and SESSION's rate over its weight the largest there? */
 static bool is_bottleneck(const struct maxmin *mm, u32 link, u32 session)
 {
+	const struct session *sessions = mm->net->sessions;
 	double sum = 0, most = 0;
 	u32 n;
 
@@ -104,10 +114,10 @@ static bool is_bottleneck(const struct maxmin *mm, u32 link, u32 session)
 		if (!crosses(mm->net, n, link))
 			continue;
 		sum += mm->rate[n];
-		most = fmax(most, mm->rate[n]);
+		most = fmax(most, mm->rate[n] / sessions[n].weight);
 	}
-	return alike(sum, mm->net->links[link].rate) &&
-	       alike(most, mm->rate[session]);
+	return alike(sum, link_plan(&mm->net->links[link], headroom)) &&
+	       alike(most, mm->rate[session] / sessions[session].weight);
 }
 
 static void check(const struct maxmin *mm, const bool *present)
@@ -137,7 +147,7 @@ static void check(const struct maxmin *mm, const bool *present)
 		assert_int_equal(mm->is_bottleneck[link], found[link]);
 }
 
-static void draw_net(struct net *net)
+static void draw_net(struct net *net, u32 most_weight)
 {
 	u32 n, other, which;
 	char name[8];
@@ -163,22 +173,23 @@ static void draw_net(struct net *net)
 		session->to = (session->from + 1 + rnd() % (NODES - 1)) % NODES;
 		if (rnd() % 3 == 0)
 			session->demand = 1 + rnd() % 3000;
+		if (most_weight > 1)
+			session->weight = 1 + rnd() % most_weight;
 	}
 	assert_null(net_route(net, &which));
 }
 
-static void sessions_join_and_leave(void **state)
+static void sessions_join_and_leave(u32 most_weight)
 {
 	u32 round, turn, n, changes;
 
-	(void)state;
 	for (round = 0; round < 2000; round++) {
 		bool present[SESSIONS] = {};
 		struct net net = {};
 		struct maxmin mm;
 
-		draw_net(&net);
-		maxmin_init(&mm, &net);
+		draw_net(&net, most_weight);
+		maxmin_init(&mm, &net, headroom);
 		for (turn = 0; turn < 12; turn++) {
 			fill(&net, present);
 			maxmin_compute(&mm, present);
@@ -198,8 +209,31 @@ static void sessions_join_and_leave(void **state)
 	}
 }
 
+static void without_weights(void **state)
+{
+	(void)state;
+	headroom = 0;
+	sessions_join_and_leave(1);
+}
+
+static void with_small_weights(void **state)
+{
+	(void)state;
+	headroom = 50;
+	sessions_join_and_leave(3);
+}
+
+static void with_all_weights(void **state)
+{
+	(void)state;
+	headroom = 500;
+	sessions_join_and_leave(NET_WEIGHT_MAX);
+}
+
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(sessions_join_and_leave),
+	UNIT_TEST(without_weights),
+	UNIT_TEST(with_small_weights),
+	UNIT_TEST(with_all_weights),
 };
 
 UNIT_MAIN(tests)

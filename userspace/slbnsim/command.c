@@ -11,9 +11,10 @@
 #include "options.h"
 
 const struct algorithm *const algorithms[] = {
-	&slbn_algorithm,  &slbn_paper_algorithm, &bfyz_algorithm,
-	&sperc_algorithm, &erica_algorithm,	 &cobb_algorithm,
-	&rcp_algorithm,	  &piqi_rcp_algorithm,	 &xcp_algorithm,
+	&slbn_algorithm, &slbn_1_algorithm, &slbn_paper_algorithm,
+	&bfyz_algorithm, &sperc_algorithm,  &erica_algorithm,
+	&cobb_algorithm, &rcp_algorithm,    &piqi_rcp_algorithm,
+	&xcp_algorithm,
 };
 
 const u32 algorithm_count = sizeof(algorithms) / sizeof(*algorithms);
@@ -38,7 +39,8 @@ static const char usage_files[] =
 	"  --topology FILE    nodes and links, as JSON (- for standard input)\n"
 	"  --sessions FILE    sessions, as CSV (- for standard input)\n";
 
-static const char usage_output[] =
+static const char usage_any[] =
+	"  --headroom PERCENT the part of links' rates that is not shared, 0 to 50 (0)\n"
 	"  --json             print JSON instead of a table\n"
 	"  --quiet            no progress reports\n";
 
@@ -84,7 +86,7 @@ void print_usage(const char *command)
 	}
 	if (run || maxmin || experiment) {
 		puts("run, maxmin, experiment:");
-		fputs(usage_output, stdout);
+		fputs(usage_any, stdout);
 	}
 	if (run || experiment) {
 		puts("run, experiment:");
@@ -157,6 +159,8 @@ static void parse_cut(void *settings, const char *name, char *text)
 #define FILES (COMMAND_RUN | COMMAND_MAXMIN)
 #define SIMULATION (COMMAND_RUN | COMMAND_EXPERIMENT)
 #define ANY (COMMAND_RUN | COMMAND_MAXMIN | COMMAND_EXPERIMENT)
+/* 1/1000 of a link's rate, as sch_slbn's. */
+#define HEADROOM_MAX 500
 #define AT(field) offsetof(struct command, field)
 
 static const struct option_spec specs[] = {
@@ -171,8 +175,9 @@ static const struct option_spec specs[] = {
 	  .max = ~0ULL },
 	{ "pause", OPTION_TIME, SIMULATION, .at = AT(options.pause),
 	  .max = 10 * SEC },
-	{ "control", OPTION_PER_MILLE, SIMULATION,
-	  .at = AT(options.control_share) },
+	{ "control", OPTION_PPM, SIMULATION, .at = AT(options.control_share) },
+	{ "headroom", OPTION_PER_MILLE, ANY, .at = AT(options.headroom),
+	  .max = HEADROOM_MAX },
 	{ "data", OPTION_CALL, SIMULATION, .parse = parse_data },
 	{ "round", OPTION_TIME, SIMULATION, .at = AT(options.round),
 	  .max = 10 * SEC },
@@ -219,6 +224,9 @@ static void check(const struct command *command)
 	    !has_data)
 		refuse("%s measures data: needs --data fluid or --data BYTES",
 		       options->algorithm->name);
+	if (options->headroom && !options->algorithm->has_plan)
+		refuse("%s has no headroom: only slbn, slbn-1 and slbn-paper do",
+		       options->algorithm->name);
 	if (options->round && !options->algorithm->has_rounds)
 		refuse("%s has no rounds", options->algorithm->name);
 	if (command->faults.silent && !command->faults.cut)
@@ -252,7 +260,7 @@ struct command parse_command(int argc, char **argv)
 			.seed = 1,
 			.until = NET_NEVER,
 			.pause = 5 * MSEC,
-			.control_share = 10,
+			.control_share = 10000,
 			.memory = NET_NONE,
 		},
 	};

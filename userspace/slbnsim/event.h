@@ -17,9 +17,10 @@ enum event_kind {
 	EVENT_DATA, /* a data packet has arrived */
 	EVENT_FRONT, /* a change of fluid has arrived */
 	EVENT_EMPTY, /* a source has sent all of its fluid */
+	EVENT_EXPIRE, /* a source's timer */
 };
 
-#define KIND_BITS 3U
+#define KIND_BITS 4U
 #define HOP_SHIFT 40U
 
 static inline u64 event(enum event_kind kind, u64 number, u64 hop)

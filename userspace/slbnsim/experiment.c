@@ -9,6 +9,8 @@
  *	Es = 100 (rate - exact) / exact            at a source
  *	Ee = 100 (sum of rates - C) / C            at a bottleneck
  *
+ * With headroom, C is what sessions share.
+ *
  * The paper's parameters for GT-ITM are unknown. These give its numbers of
  * routers: ten transit routers to a domain, two stub domains of five routers to
  * each of them, and ten domains or a hundred. Each stub router has 200 hosts;
@@ -419,10 +421,11 @@ struct sample monitor_sample(struct monitor *monitor, struct sim *sim)
 	for (n = 0; n < net->link_count; n++) {
 		struct link_state *state = sim_link_state(sim, n);
 		double C = net->links[n].rate;
+		double P = link_plan(&net->links[n], monitor->exact->headroom);
 
 		if (monitor->exact->is_bottleneck[n])
 			monitor->values[count++] =
-				100 * (sim_link_load(sim, n)->assigned - C) / C;
+				100 * (sim_link_load(sim, n)->assigned - P) / P;
 		sample.wait = fp_max64(sample.wait, state->max_wait);
 		sample.queue =
 			fp_max64(sample.queue, state->max_wait / 8e9 * C);

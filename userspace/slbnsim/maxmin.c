@@ -56,6 +56,7 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
 {
 	const struct net *net = mm->net;
 	const struct session *session = &net->sessions[which];
+	double plan;
 	u32 hop;
 
 	mm->path[which] = *count;
@@ -64,13 +65,15 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
 	for (hop = 0; hop < session->hops; hop++) {
 		u32 link = net->hops[session->path + hop];
 
+		plan = link_plan(&net->links[link], mm->headroom);
 		if (number[link] != NET_NONE) {
 			mm->hops[(*count)++] = number[link];
-		} else if (net->links[link].rate < mm->limit[which]) {
+		} else if (plan < mm->limit[which]) {
 			mm->own_link[which] = link;
-			mm->limit[which] = net->links[link].rate;
+			mm->limit[which] = plan;
 		}
 	}
+	mm->limit_share[which] = mm->limit[which] / session->weight;
 	if (mm->own_link[which] != NET_NONE || session->demand < NET_RATE_MAX ||
 	    mm->path[which] == *count)
 		mm->by_limit[mm->limit_count++] = which;
@@ -80,17 +83,20 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
  * maxmin_init() - set up the computation for a network
  * @mm: set up
  * @net: the network with all its sessions; it must not change
+ * @headroom: the part of links' rates that is not shared, 1/1000
  */
-void maxmin_init(struct maxmin *mm, const struct net *net)
+void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom)
 {
 	u32 sessions = net->session_count, count = 0, *number, *at, n, hop;
 
 	*mm = (struct maxmin){
 		.net = net,
+		.headroom = headroom,
 		.rate = alloc_array(sessions, sizeof(double)),
 		.is_bottleneck = alloc_array(net->link_count, sizeof(bool)),
 		.path = alloc_array(sessions + 1UL, sizeof(u32)),
 		.limit = alloc_array(sessions, sizeof(double)),
+		.limit_share = alloc_array(sessions, sizeof(double)),
 		.own_link = alloc_array(sessions, sizeof(u32)),
 		.by_limit = alloc_array(sessions, sizeof(u32)),
 		.present = alloc_array(sessions, sizeof(bool)),
@@ -111,7 +117,7 @@ void maxmin_init(struct maxmin *mm, const struct net *net)
 		for (hop = mm->path[n]; hop < mm->path[n + 1]; hop++)
 			mm->crossing[at[mm->hops[hop]]++] = n;
 	free(at);
-	sorting = mm->limit;
+	sorting = mm->limit_share;
 	qsort(mm->by_limit, mm->limit_count, sizeof(u32), compare_limits);
 }
 
@@ -171,12 +177,13 @@ static void assign(struct maxmin *mm, u32 number, double rate)
 		struct shared *shared = &mm->shared[mm->hops[hop]];
 
 		shared->left -= rate;
-		shared->count--;
+		shared->count -= mm->net->sessions[number].weight;
 	}
 }
 
 /*
- * Assign its own limit to the next session whose limit is at most SHARE.
+ * Assign its own limit to the next session whose limit is at most SHARE, for
+ * each unit of its weight.
  * Return: whether there was one; then the shares of links have grown.
  */
 static bool assign_limited(struct maxmin *mm, u32 *next, double share)
@@ -186,7 +193,7 @@ static bool assign_limited(struct maxmin *mm, u32 *next, double share)
 
 		if (mm->assigned[number])
 			continue;
-		if (mm->limit[number] > share)
+		if (mm->limit_share[number] > share)
 			return false;
 		assign(mm, number, mm->limit[number]);
 		if (mm->own_link[number] != NET_NONE)
@@ -201,6 +208,7 @@ static bool assign_limited(struct maxmin *mm, u32 *next, double share)
 static bool update_present(struct maxmin *mm, const bool *present)
 {
 	bool changed = mm->is_first;
+	u64 weight;
 	u32 n, hop;
 
 	mm->is_first = false;
@@ -209,9 +217,10 @@ static bool update_present(struct maxmin *mm, const bool *present)
 			continue;
 		changed = true;
 		mm->present[n] = present[n];
+		weight = mm->net->sessions[n].weight;
 		for (hop = mm->path[n]; hop < mm->path[n + 1]; hop++)
 			mm->shared[mm->hops[hop]].present +=
-				present[n] ? 1 : -1;
+				present[n] ? weight : -weight;
 	}
 	return changed;
 }
@@ -240,7 +249,8 @@ void maxmin_compute(struct maxmin *mm, const bool *present)
 		shared->count = shared->present;
 		if (!shared->count)
 			continue;
-		shared->left = net->links[shared->link].rate;
+		shared->left =
+			link_plan(&net->links[shared->link], mm->headroom);
 		shared->key = shared->left / shared->count;
 		mm->heap[mm->heap_count++] = link;
 	}
@@ -254,9 +264,11 @@ void maxmin_compute(struct maxmin *mm, const bool *present)
 		if (assign_limited(mm, &next, share))
 			continue;
 		mm->is_bottleneck[mm->shared[least].link] = true;
-		for (at = mm->first[least]; at < mm->first[least + 1]; at++)
-			if (!mm->assigned[mm->crossing[at]])
-				assign(mm, mm->crossing[at], share);
+		for (at = mm->first[least]; at < mm->first[least + 1]; at++) {
+			n = mm->crossing[at];
+			if (!mm->assigned[n])
+				assign(mm, n, share * net->sessions[n].weight);
+		}
 	}
 	/* Sessions without a shared link. */
 	while (assign_limited(mm, &next, NET_RATE_MAX))
@@ -273,6 +285,7 @@ void maxmin_free(struct maxmin *mm)
 	free(mm->path);
 	free(mm->hops);
 	free(mm->limit);
+	free(mm->limit_share);
 	free(mm->own_link);
 	free(mm->by_limit);
 	free(mm->present);

@@ -8,6 +8,10 @@
  * capacity per session assigns that share to its sessions; link and sessions
  * are removed, and so on. A demand is like a link of the session's own.
  *
+ * With weights, "rate" is the rate over the session's weight in all of this: a
+ * link's share is its capacity over the sum of weights, and a session gets its
+ * weight times the share.
+ *
  * Shares of links only grow during this. So a link's key in the heap may be too
  * small when the link comes to the top; then it is updated.
  *
@@ -31,20 +35,22 @@
 /* A link that several sessions cross. */
 struct shared {
 	double left; /* capacity without assigned rates, bit/s */
-	u32 count; /* present sessions without a rate */
-	u32 present; /* present sessions */
-	double key; /* in the heap: a lower bound of its share, bit/s */
+	u64 count; /* weights of present sessions without a rate */
+	u64 present; /* weights of present sessions */
+	double key; /* in the heap: a lower bound of its share, bit/s for a weight of 1 */
 	u32 link;
 };
 
 /**
  * struct maxmin - max-min rates of a network
  * @net: the network with all sessions that are ever present
+ * @headroom: the part of links' rates that is not shared, 1/1000
  * @rate: by session, bit/s; 0 if it is absent
  * @is_bottleneck: by link: it limits some session
  */
 struct maxmin {
 	const struct net *net;
+	u32 headroom;
 	double *rate;
 	bool *is_bottleneck;
 	/* private */
@@ -55,6 +61,7 @@ struct maxmin {
 	u32 *path; /* by session, its first link in @hops; one element more */
 	u32 *hops; /* shared links */
 	double *limit; /* by session: its demand, or the rate of its own link, bit/s */
+	double *limit_share; /* the same over its weight */
 	u32 *own_link; /* by session: that link; NET_NONE: the demand is smaller */
 	u32 *by_limit; /* sessions with such a limit, the smallest limit first */
 	u32 limit_count;
@@ -65,7 +72,7 @@ struct maxmin {
 	bool is_first; /* no computation yet */
 };
 
-void maxmin_init(struct maxmin *mm, const struct net *net);
+void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom);
 void maxmin_compute(struct maxmin *mm, const bool *present);
 void maxmin_free(struct maxmin *mm);
 

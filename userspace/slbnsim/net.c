@@ -203,6 +203,7 @@ struct session *net_add_session(struct net *net)
 		.path = NET_NONE,
 		.leave = NET_NEVER,
 		.demand = NET_RATE_MAX,
+		.weight = 1,
 	};
 	return session;
 }

@@ -24,6 +24,7 @@
 /* An SLBN packet has tags for as many hops. */
 #define NET_HOPS_MAX 64U
 #define NET_RATE_MAX 1000000000000ULL
+#define NET_WEIGHT_MAX 1000000U
 #define NET_DELAY_MAX 10000000000ULL
 
 /**
@@ -51,6 +52,7 @@ struct link {
  * @hops: links of its path
  * @silent: it sends no Leave, like one whose agent crashes
  * @moved_from: 1 + the session that it continues on another path; 0: none
+ * @weight: its max-min fair rate is in proportion to it, 1 to NET_WEIGHT_MAX
  * @join: ns, or NET_NEVER
  * @leave: ns, or NET_NEVER
  * @demand: bit/s; NET_RATE_MAX: unlimited
@@ -64,6 +66,7 @@ struct session {
 	u8 hops;
 	bool silent;
 	u32 moved_from;
+	u32 weight;
 	u64 join;
 	u64 leave;
 	u64 demand;
@@ -96,6 +99,18 @@ struct net {
 	u32 *out;
 	u32 *out_links;
 };
+
+/**
+ * link_plan() - the part of a link's rate that its sessions share
+ * @link: the link
+ * @headroom: the rest, 1/1000 of the rate
+ *
+ * Return: bit/s, at least 1.
+ */
+static inline u64 link_plan(const struct link *link, u32 headroom)
+{
+	return link->rate - link->rate * headroom / 1000;
+}
 
 void net_reserve_links(struct net *net, u32 count);
 u32 net_add_link(struct net *net, u32 from, u32 to, u64 rate, u64 delay);

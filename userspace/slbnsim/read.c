@@ -397,13 +397,14 @@ enum column {
 	COLUMN_LEAVE,
 	COLUMN_DEMAND,
 	COLUMN_BYTES,
-	COLUMN_PATH,
+	COLUMN_PATH, /* this one and those below are optional */
+	COLUMN_WEIGHT,
 	COLUMNS
 };
 
 static const char *const columns[COLUMNS] = {
-	"id",	 "source", "destination", "join",
-	"leave", "demand", "bytes",	  "path",
+	"id",	  "source", "destination", "join",   "leave",
+	"demand", "bytes",  "path",	   "weight",
 };
 
 /*
@@ -453,6 +454,17 @@ static u64 parse_seconds(const char *file, u32 line, enum column column,
 		refuse_line(file, line, "%s '%.40s': must be 0 to 1e9 seconds",
 			    columns[column], text);
 	return llround(value * 1e9);
+}
+
+static u32 parse_weight(const char *file, u32 line, const char *text)
+{
+	double value = parse_decimal(text);
+
+	if (!(value >= 1 && value <= NET_WEIGHT_MAX) || value != floor(value))
+		refuse_line(file, line,
+			    "weight '%.40s': must be a whole number, 1 to %u",
+			    text, NET_WEIGHT_MAX);
+	return value;
 }
 
 static u32 find_node(struct net *net, const char *file, u32 line,
@@ -541,23 +553,37 @@ static void parse_session(struct net *net, const char *file, u32 line,
 				    fields[COLUMN_BYTES]);
 		session->bytes = llround(value);
 	}
+	if (fields[COLUMN_WEIGHT] && *fields[COLUMN_WEIGHT])
+		session->weight =
+			parse_weight(file, line, fields[COLUMN_WEIGHT]);
 	if (fields[COLUMN_PATH] && *fields[COLUMN_PATH])
 		parse_path(net, session, file, line, fields[COLUMN_PATH]);
 }
 
 static const char bad_header[] =
-	"the first line must be id,source,destination,join,leave,demand,bytes or that with ,path";
+	"the first line must be id,source,destination,join,leave,demand,bytes[,path][,weight]";
 
-static u32 check_header(const char *file, char *fields[], u32 count)
+/* Parse the first line: the column of each field. */
+static void parse_header(const char *file, char *fields[], u32 count,
+			 enum column order[])
 {
+	bool seen[COLUMNS] = {};
+	enum column column;
 	u32 n;
 
-	for (n = 0; n < count && n < COLUMNS; n++)
-		if (strcmp(fields[n], columns[n]))
+	for (n = 0; n < count && n < COLUMNS; n++) {
+		column = fp_min(n, (u32)COLUMN_PATH);
+		while (column < COLUMNS &&
+		       (seen[column] || strcmp(fields[n], columns[column])))
+			column++;
+		/* The first columns are in order. */
+		if (column == COLUMNS || (n < COLUMN_PATH && column != n))
 			break;
+		seen[column] = true;
+		order[n] = column;
+	}
 	if (n != count || n < COLUMN_PATH)
 		refuse_line(file, 1, bad_header);
-	return count;
 }
 
 /**
@@ -570,17 +596,16 @@ static u32 check_header(const char *file, char *fields[], u32 count)
 void read_sessions(struct net *net, const char *file)
 {
 	struct text text = read_text(file);
-	char *fields[COLUMNS + 1], *rest = text.data, *row;
-	u32 line = 0, wanted = 0, count, room = 0, which = 0, *lines = NULL;
+	char *fields[COLUMNS + 1], *values[COLUMNS] = {}, *rest = text.data;
+	u32 line = 0, wanted = 0, count, room = 0, which = 0, *lines = NULL, n;
+	enum column order[COLUMNS];
 	const char *error;
+	char *row;
 
 	if (strlen(text.data) != text.length)
 		refuse_line(file, line_at(&text, strlen(text.data)),
 			    "NUL byte");
-	if (text.length && text.data[text.length - 1] != '\n')
-		refuse_line(file, line_at(&text, text.length),
-			    "no line end: is the file truncated?");
-	while ((row = strsep(&rest, "\n")) && rest) {
+	while ((row = strsep(&rest, "\n"))) {
 		size_t length = strlen(row);
 
 		line++;
@@ -588,12 +613,12 @@ void read_sessions(struct net *net, const char *file)
 			row[length - 1] = '\0';
 		if (!*row)
 			continue;
-		fields[COLUMN_PATH] = NULL;
 		count = split_fields(row, fields);
 		if (!count)
 			refuse_line(file, line, "unterminated quote");
 		if (!wanted) {
-			wanted = check_header(file, fields, count);
+			parse_header(file, fields, count, order);
+			wanted = count;
 			continue;
 		}
 		if (count > COLUMNS)
@@ -604,10 +629,12 @@ void read_sessions(struct net *net, const char *file)
 		lines = grow_array(lines, net->session_count, &room,
 				   sizeof(u32));
 		lines[net->session_count] = line;
-		parse_session(net, file, line, fields, lines);
+		for (n = 0; n < count; n++)
+			values[order[n]] = fields[n];
+		parse_session(net, file, line, values, lines);
 	}
 	if (!wanted)
-		check_header(file, fields, 0);
+		refuse_line(file, 1, bad_header);
 	error = net_route(net, &which);
 	if (error)
 		refuse_line(file, lines ? lines[which] : 1, "%s", error);

@@ -37,8 +37,6 @@ void print_json(json_object *all)
 
 	puts(json_object_to_json_string_ext(all, flags));
 	json_object_put(all);
-	if (fflush(stdout) || ferror(stdout))
-		refuse("cannot write to standard output");
 }
 
 static void put_faults(json_object *to, const struct command *command)
@@ -71,6 +69,12 @@ static json_object *configuration(const struct command *command)
 	json_object *all = json_object_new_object();
 
 	put_text(all, "version", VERSION);
+	put_double(all, "headroom_percent", options->headroom / 10.0);
+	if (command->type == COMMAND_MAXMIN) {
+		put_text(all, "topology", command->topology);
+		put_text(all, "sessions", command->sessions);
+		return all;
+	}
 	put_text(all, "algorithm", options->algorithm->name);
 	if (command->experiment) {
 		put_text(all, "experiment", command->experiment->name);
@@ -85,7 +89,7 @@ static json_object *configuration(const struct command *command)
 	put_number(all, "seed", options->seed);
 	put_number(all, "until_ns", options->until);
 	put_number(all, "pause_ns", options->pause);
-	put_rate(all, "control_percent", options->control_share / 10.0);
+	put_double(all, "control_percent", options->control_share / 1e4);
 	put_number(all, "data_bytes", options->data_bytes);
 	json_object_object_add(all, "fluid",
 			       json_object_new_boolean(options->fluid));
@@ -93,6 +97,12 @@ static json_object *configuration(const struct command *command)
 		put_number(all, "round_ns", options->round);
 	put_faults(all, command);
 	return all;
+}
+
+static void put_weight(json_object *to, const struct session *session)
+{
+	if (session->weight != 1)
+		put_number(to, "weight", session->weight);
 }
 
 static json_object *session_json(const struct sim *sim,
@@ -104,6 +114,7 @@ static json_object *session_json(const struct sim *sim,
 	json_object *one = json_object_new_object();
 
 	put_text(one, "id", name_of(&net->ids, session->id));
+	put_weight(one, session);
 	put_number(one, "rate", source->rate);
 	put_rate(one, "exact", exact->rate[number]);
 	if (sim->options.data_bytes || sim->options.fluid)
@@ -120,14 +131,17 @@ static json_object *link_json(struct sim *sim, u32 number)
 	const struct link_state *state = sim_link_state(sim, number);
 	const struct link_load *load = sim_link_load(sim, number);
 	json_object *one = json_object_new_object();
-	double over = (double)load->max_assigned / net->links[number].rate - 1;
+	double C = net->links[number].rate;
 	/* This updates the fluid, and so the longest wait. */
 	u64 data = sim_data_bits(sim, number) / 8;
 
 	put_text(one, "from", name_of(&net->nodes, net->links[number].from));
 	put_text(one, "to", name_of(&net->nodes, net->links[number].to));
 	put_number(one, "assigned", load->assigned);
-	put_double(one, "overshoot", over > 0 ? over : 0);
+	put_double(one, "overshoot", fmax(load->max_assigned / C - 1, 0));
+	if (sim->options.fluid)
+		put_double(one, "overshoot_arriving",
+			   fmax(sim->traffic[number].max_fluid / C - 1, 0));
 	put_number(one, "longest_wait_ns", state->max_wait);
 	put_number(one, "control_bytes", state->control);
 	put_number(one, "data_bytes", data);
@@ -148,6 +162,7 @@ static void put_packets(json_object *to, const struct sim_counts *counts)
 	json_object_object_add(to, "packets", one);
 }
 
+/* The largest overshoot of the rates in use at the sources. */
 static double largest_overshoot(const struct sim *sim)
 {
 	double most = 0;
@@ -159,6 +174,22 @@ static double largest_overshoot(const struct sim *sim)
 		most = fmax(most, assigned / sim_link(sim, n)->rate - 1);
 	}
 	return most;
+}
+
+/* The same of the data that arrives at a link, which only a fluid has. */
+static void put_overshoots(json_object *to, const struct sim *sim)
+{
+	double most = 0;
+	u32 n;
+
+	put_double(to, "largest_overshoot", largest_overshoot(sim));
+	if (!sim->options.fluid)
+		return;
+	for (n = 0; n < sim->net->link_count; n++)
+		most = fmax(most,
+			    sim->traffic[n].max_fluid / sim_link(sim, n)->rate -
+				    1);
+	put_double(to, "largest_overshoot_arriving", most);
 }
 
 /*
@@ -215,7 +246,7 @@ void report_run(const struct command *command, struct sim *sim,
 	put_number(all, "cycles", counts->cycles);
 	put_packets(all, counts);
 	put_double(all, "last_change", counts->last_change / 1e9);
-	put_double(all, "largest_overshoot", largest_overshoot(sim));
+	put_overshoots(all, sim);
 	list = json_object_new_array();
 	for (n = 0; n < net->session_count; n++)
 		json_object_array_add(list, session_json(sim, exact, n));
@@ -249,10 +280,12 @@ void report_maxmin(const struct command *command, const struct net *net,
 		return;
 	}
 	all = json_object_new_object();
+	json_object_object_add(all, "configuration", configuration(command));
 	list = json_object_new_array();
 	for (n = 0; n < net->session_count; n++) {
 		one = json_object_new_object();
 		put_text(one, "id", name_of(&net->ids, net->sessions[n].id));
+		put_weight(one, &net->sessions[n]);
 		put_rate(one, "exact", exact->rate[n]);
 		json_object_array_add(list, one);
 	}
@@ -374,7 +407,7 @@ void report_experiment(const struct command *command, struct sim *sim,
 	put_double(all, "mean_round_trip",
 		   experiment_round_trip(sim->net) / 1e9);
 	put_double(all, "last_change", sim->counts.last_change / 1e9);
-	put_double(all, "largest_overshoot", largest_overshoot(sim));
+	put_overshoots(all, sim);
 	/* Not reproducible, unlike everything else. */
 	put_double(all, "simulated_in_seconds", cpu_seconds);
 	json_object_object_add(all, "series", series);

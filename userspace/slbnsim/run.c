@@ -94,7 +94,7 @@ static void run_experiment(struct command *command)
 	experiment_draw(&net, what, joins, command->options.seed);
 	apply_faults(command, &net);
 	net_seal(&net);
-	maxmin_init(&exact, &net);
+	maxmin_init(&exact, &net, command->options.headroom);
 	monitor_init(&monitor, &net, &exact);
 	sim_init(&sim, &net, &command->options);
 	if (!series)
@@ -119,6 +119,18 @@ static void run_experiment(struct command *command)
 	sim_free(&sim);
 	maxmin_free(&exact);
 	net_free(&net);
+}
+
+/* Algorithms without weights would treat all sessions alike. */
+static void check_weights(const struct command *command, const struct net *net)
+{
+	const struct algorithm *algorithm = command->options.algorithm;
+	u32 n;
+
+	for (n = 0; n < net->session_count; n++)
+		if (net->sessions[n].weight != 1 && !algorithm->has_plan)
+			refuse("%s has no weights: only slbn, slbn-1 and slbn-paper do",
+			       algorithm->name);
 }
 
 static u64 last_join_or_leave(const struct net *net)
@@ -215,9 +227,10 @@ int run_command(int argc, char **argv)
 	}
 	read_topology(&net, command.topology);
 	read_sessions(&net, command.sessions);
+	check_weights(&command, &net);
 	apply_faults(&command, &net);
 	net_seal(&net);
-	maxmin_init(&exact, &net);
+	maxmin_init(&exact, &net, command.options.headroom);
 	present = calloc(net.session_count + 1, sizeof(bool));
 	if (!present)
 		out_of_memory();

@@ -13,6 +13,8 @@
 #define SHORTEST_TIMEOUT 20000000ULL
 #define LONGEST_TIMEOUT 200000000ULL
 #define LEAVE_TRIES 10
+/* The pause before an urgent packet is at most this fraction of the usual one. */
+#define URGENT_PART 20
 
 static u32 event_kind(u64 what)
 {
@@ -233,8 +235,15 @@ static void send_up(struct sim *sim, struct packet *packet)
 	forward(sim, packet, sim_link(sim, link)->reverse);
 }
 
+static struct packet *sent_copy(const struct sim *sim, u32 number)
+{
+	return (struct packet *)(sim->sent_packets + number * sim->packet_size);
+}
+
+/* Send a session's packet, and save it for retransmissions. */
 static void send_packet(struct sim *sim, u32 number)
 {
+	const struct algorithm *algorithm = sim->options.algorithm;
 	const struct session *session = &sim->net->sessions[number];
 	struct source *source = sim_source(sim, number);
 	struct packet *packet = sim_packet(sim, number);
@@ -244,24 +253,15 @@ static void send_packet(struct sim *sim, u32 number)
 	sim->counts.sent++;
 	packet->path = session->path;
 	packet->hops = session->hops;
-	packet->bytes = sim->options.algorithm->packet_bytes(session->hops);
+	packet->bytes = algorithm->packet_bytes(session->hops);
 	packet->hop = 0;
 	packet->up = false;
 	packet->lost = false;
+	if (algorithm->transmit)
+		algorithm->transmit(sim, packet);
+	if (sim->sent_packets && !source->tries)
+		memcpy(sent_copy(sim, number), packet, sim->packet_size);
 	send_down(sim, packet);
-}
-
-static struct packet *sent_copy(const struct sim *sim, u32 number)
-{
-	return (struct packet *)(sim->sent_packets + number * sim->packet_size);
-}
-
-/* Save the packet that a source has made, for retransmissions. */
-static void save_packet(struct sim *sim, u32 number)
-{
-	if (sim->sent_packets)
-		memcpy(sent_copy(sim, number), sim_packet(sim, number),
-		       sim->packet_size);
 }
 
 static void send_next(struct sim *sim, u32 number)
@@ -294,27 +294,31 @@ static u64 next_pause(struct sim *sim, u32 number)
 {
 	const struct source *source = sim_source(sim, number);
 	u64 mean = sim->options.pause, next = sim->now, bits, least;
+	u64 rate = fp_max64(source->rate, source->plan);
 
 	/* From 0.5 to 1.5 times the mean. */
 	if (mean)
 		next += mean / 2 + draw(&sim->random) % (mean + 1);
 	next = fp_max64(next,
 			source->sent_at + sim->options.algorithm->min_interval);
-	if (sim->options.control_share && source->rate &&
+	if (sim->options.control_share && rate &&
 	    !sim->options.algorithm->piggybacks) {
 		/*
 		 * Downstream and upstream bits, over the bit/s that they may
 		 * take.
 		 */
 		bits = 16ULL * sim_packet(sim, number)->bytes;
-		least = bits * 1000 * NSEC_PER_SEC / source->rate;
+		least = bits * MILLION * NSEC_PER_SEC / rate;
 		least /= sim->options.control_share;
 		if (sim->options.algorithm->max_interval)
 			least = fp_min64(least,
 					 sim->options.algorithm->max_interval);
 		next = fp_max64(next, source->sent_at + least);
 	}
-	return next - sim->now;
+	next -= sim->now;
+	if (source->urgent)
+		next = draw_below(&sim->random, next / URGENT_PART + 1);
+	return next;
 }
 
 static void receive_answer(struct sim *sim, u32 number)
@@ -332,7 +336,6 @@ static void receive_answer(struct sim *sim, u32 number)
 		source->stage = STAGE_GONE;
 		return;
 	}
-	save_packet(sim, number);
 	source->stage = STAGE_PAUSE;
 	source->due =
 		sim->now + (source->leaving ? 0 : next_pause(sim, number));
@@ -401,6 +404,8 @@ static void front_arrives(struct sim *sim, u32 number)
 	/* Remove what many changes leave by rounding. */
 	if (traffic->fluid < 0.001)
 		traffic->fluid = 0;
+	if (traffic->fluid > traffic->max_fluid)
+		traffic->max_fluid = traffic->fluid;
 	sim->counts.data++;
 	front->hop++;
 	wheel_add(&sim->wheel,
@@ -550,6 +555,17 @@ void sim_set_rate(struct sim *sim, u32 session, u64 rate)
 		schedule_data(sim, session);
 }
 
+/**
+ * sim_set_timer() - set a source's timer
+ * @sim: the run
+ * @session: the session, without a timer that has yet to expire
+ * @time: when the algorithm's expire() is called, ns
+ */
+void sim_set_timer(struct sim *sim, u32 session, u64 time)
+{
+	wheel_add(&sim->wheel, time, event(EVENT_EXPIRE, session, 0));
+}
+
 /* ------------------------------------------------------------------------ */
 /* The run                                                                  */
 
@@ -572,28 +588,42 @@ static void end_fluid(struct sim *sim, u32 number)
 	data->complete = there;
 }
 
+/*
+ * Session WAS continues on another path as session NUMBER, with its rate and
+ * packet; one that waits for an answer retransmits it.
+ */
+static void move(struct sim *sim, u32 was, u32 number)
+{
+	struct source *source = sim_source(sim, was);
+	bool waits = source->stage != STAGE_PAUSE;
+	u64 rate = source->rate;
+
+	leave(sim, was);
+	sim->options.algorithm->move(sim, sim_packet(sim, number),
+				     waits ? sent_copy(sim, was) :
+					     sim_packet(sim, was));
+	sim_source(sim, number)->tries = waits;
+	if (waits)
+		memcpy(sent_copy(sim, number), sim_packet(sim, number),
+		       sim->packet_size);
+	if (rate)
+		sim_set_rate(sim, number, rate);
+}
+
 static void join(struct sim *sim, u32 number)
 {
 	struct source *source = sim_source(sim, number);
 	struct packet *packet = sim_packet(sim, number);
 	u32 was = sim->net->sessions[number].moved_from;
-	u64 rate;
 
 	/* It may have left at the same time. */
 	if (source->stage != STAGE_NOT_JOINED)
 		return;
-	if (was && sim->options.algorithm->move) {
-		rate = sim_source(sim, was - 1)->rate;
-		leave(sim, was - 1);
-		sim->options.algorithm->move(sim, packet,
-					     sent_copy(sim, was - 1));
-		if (rate)
-			sim_set_rate(sim, number, rate);
-	} else {
+	if (was && sim->options.algorithm->move)
+		move(sim, was - 1, number);
+	else
 		sim->options.algorithm->join(sim, packet);
-	}
-	save_packet(sim, number);
-	send_next(sim, number);
+	send_packet(sim, number);
 }
 
 static void handle_event(struct sim *sim, u64 what)
@@ -637,6 +667,9 @@ static void handle_event(struct sim *sim, u64 what)
 		if (sim->data_sources[number].due == sim->now &&
 		    !source->leaving)
 			end_fluid(sim, number);
+		break;
+	case EVENT_EXPIRE:
+		sim->options.algorithm->expire(sim, number);
 		break;
 	}
 }

@@ -74,6 +74,7 @@ struct link_load {
  * struct traffic - a link's data
  * @packets: bytes of data packets
  * @fluid: the input rate, bit/s
+ * @max_fluid: the largest that it has been, bit/s
  * @pool: queued fluid at @fluid_at, bits
  * @fluid_in: fluid that has arrived until @fluid_at, bits
  * @fluid_at: ns
@@ -81,6 +82,7 @@ struct link_load {
 struct traffic {
 	u64 packets;
 	double fluid;
+	double max_fluid;
 	double pool;
 	double fluid_in;
 	u64 fluid_at;
@@ -97,21 +99,26 @@ enum stage {
 /**
  * struct source - a session's source; the algorithm's private memory follows
  * @rate: the assigned rate, bit/s; 0 without one
+ * @plan: the rate that it is about to get, by which the next pause is computed
+ *	if it is larger; set by the algorithm, bit/s
  * @due: when the next packet is sent, in a pause or after a loss, ns
  * @sent_at: when the latest packet was sent, ns
  * @stage: enum stage
  * @leaving: it has no more data
  * @has_rate: a rate was assigned
+ * @urgent: set by the algorithm: send the next packet nearly at once
  * @tries: retransmissions of its packet
  * @rtt: the latest round-trip time, us; 0: unknown
  */
 struct source {
 	u64 rate;
+	u64 plan;
 	u64 due;
 	u64 sent_at;
 	u8 stage;
-	bool leaving;
-	bool has_rate;
+	bool leaving : 1;
+	bool has_rate : 1;
+	bool urgent : 1;
 	u8 tries;
 	u32 rtt;
 };
@@ -164,17 +171,23 @@ struct packet {
  *	be NULL
  * @link_end: free a link's memory; may be NULL
  * @join: make a session's first packet
- * @move: make a session's packet on another path from the packet that it sent
- *	last; NULL: it joins anew
+ * @move: make a session's packet on another path from the packet of the session
+ *	that it continues; NULL: it joins anew
+ * @transmit: a source is about to send its packet, again if source->tries is
+ *	not 0; may be NULL
  * @down: a link is about to send a packet downstream
  * @at_destination: turn a packet around
  * @up: a packet has returned over that link
  * @at_source: process an answer: assign a rate by sim_set_rate() and make the
  *	next packet of it, the last one if source->leaving
  *	Return: whether there is a next packet
+ * @expire: the source's timer, which sim_set_timer() has set, has expired; may
+ *	be NULL
  * @min_interval: the least time between a source's packets, ns
  * @max_interval: the most time, whatever part of the rate the packets take, ns;
  *	0: unlimited
+ * @has_plan: it takes weights of sessions and --headroom into account
+ * @drops: links drop packets of sessions that they do not count
  * @needs_data: links measure data, so --data is required
  * @piggybacks: data packets carry its fields, so that --control does not bound
  *	them
@@ -193,13 +206,17 @@ struct algorithm {
 	void (*link_end)(struct sim *sim, u32 link);
 	void (*join)(struct sim *sim, struct packet *packet);
 	void (*move)(struct sim *sim, struct packet *packet,
-		     const struct packet *sent);
+		     const struct packet *was);
+	void (*transmit)(struct sim *sim, struct packet *packet);
 	void (*down)(struct sim *sim, struct packet *packet, u32 link);
 	void (*at_destination)(struct sim *sim, struct packet *packet);
 	void (*up)(struct sim *sim, struct packet *packet, u32 link);
 	bool (*at_source)(struct sim *sim, struct packet *packet);
+	void (*expire)(struct sim *sim, u32 session);
 	u64 min_interval;
 	u64 max_interval;
+	bool has_plan;
+	bool drops;
 	bool needs_data;
 	bool piggybacks;
 	void (*timer)(struct sim *sim, u32 link);
@@ -214,7 +231,8 @@ struct algorithm {
  * @until: the end, ns
  * @pause: mean of the random pause between a source's cycles, ns
  * @control_share: the largest part of a session's rate that its control packets
- *	may take, 1/1000; 0: unlimited
+ *	may take, 1/1000000; 0: unlimited
+ * @headroom: the part of a link's rate that is not shared, 1/1000
  * @data_bytes: size of data packets; 0: none
  * @fluid: data is a fluid
  * @round: of algorithms that have rounds, ns; 0: their default
@@ -229,6 +247,7 @@ struct sim_options {
 	u64 until;
 	u64 pause;
 	u32 control_share;
+	u32 headroom;
 	u32 data_bytes;
 	bool fluid;
 	u64 round;
@@ -286,6 +305,7 @@ struct front {
  * @crossing: sessions, by link; during link_init() only
  * @traffic: by link; NULL without data
  * @data_sources: by session; NULL without data
+ * @longest_path: links of the longest path
  * @load_size: bytes of each load, with the algorithm's memory
  * @source_size: bytes of each source
  * @packet_size: bytes of each packet
@@ -313,6 +333,7 @@ struct sim {
 	u32 *crossing;
 	struct traffic *traffic;
 	struct data_source *data_sources;
+	u32 longest_path;
 	size_t load_size;
 	size_t source_size;
 	size_t packet_size;
@@ -366,6 +387,7 @@ void sim_init(struct sim *sim, const struct net *net,
 	      const struct sim_options *options);
 void sim_run(struct sim *sim, u64 until);
 void sim_set_rate(struct sim *sim, u32 session, u64 rate);
+void sim_set_timer(struct sim *sim, u32 session, u64 time);
 double sim_arrived_bits(struct sim *sim, u32 link);
 double sim_data_bits(struct sim *sim, u32 link);
 double sim_queued_bits(struct sim *sim, u32 link);
@@ -399,7 +421,8 @@ static inline bool sim_is_present(const struct sim *sim, u32 session)
 	       !sim_source(sim, session)->leaving;
 }
 
-extern const struct algorithm slbn_algorithm, slbn_paper_algorithm;
+extern const struct algorithm slbn_algorithm, slbn_1_algorithm;
+extern const struct algorithm slbn_paper_algorithm;
 extern const struct algorithm bfyz_algorithm, sperc_algorithm;
 extern const struct algorithm erica_algorithm, cobb_algorithm;
 extern const struct algorithm rcp_algorithm, piqi_rcp_algorithm, xcp_algorithm;

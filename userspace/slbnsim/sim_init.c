@@ -78,6 +78,7 @@ void sim_init(struct sim *sim, const struct net *net,
 		.net = net,
 		.options = *options,
 		.random = options->seed,
+		.longest_path = most,
 		.load_size = aligned(sizeof(struct link_load) +
 				     algorithm->link_memory),
 		.source_size = aligned(sizeof(struct source) +
@@ -97,7 +98,7 @@ void sim_init(struct sim *sim, const struct net *net,
 	}
 	sim->joins = alloc_array(net->session_count, sizeof(u32));
 	sim->leaves = alloc_array(net->session_count, sizeof(u32));
-	if (sim_is_lossy(sim))
+	if (sim_is_lossy(sim) || algorithm->drops)
 		sim->sent_packets =
 			alloc_array(net->session_count, sim->packet_size);
 	init_links(sim);

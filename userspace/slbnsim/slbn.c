@@ -4,21 +4,29 @@
  * include/fairpath/slbn/slbn_core.h, which is compiled here as it is in the
  * kernel.
  *
+ * slbn is protocol 2: it never overshoots. Sources enforce leases, and send a
+ * packet nearly at once while a rate is below the plan, has just fallen, or is
+ * new. A source knows the length of its path from the start, unlike slbnd's,
+ * whose Join has slots for 32 hops. slbn-1 is protocol 1, without the commit,
+ * and with its shorter packets.
+ *
+ * Both recover from losses and failures: ledgers, and epochs of a second, in
+ * each of which a session sends a packet, as with slbnd. The memory of recent
+ * packets only matters if packets are lost, and is omitted otherwise. The
+ * kernel's has room for all packets that can arrive in a second, 35 for each
+ * Mbit/s; this one for sixteen times the sessions that cross the link, unless
+ * --memory limits it. With only twice as many some rows overflow, and rates are
+ * off repeatedly.
+ *
  * slbn-paper is the algorithm as printed (with the corrections that the core
- * lists): three integers for each link, and no recovery. slbn recovers from
- * losses and failures: ledgers, and epochs of a second, in each of which a
- * session sends a packet, as with slbnd. The memory of recent packets only
- * matters if packets are lost, and is omitted otherwise. The kernel's has room
- * for all packets that can arrive in a second, 35 for each Mbit/s; this one for
- * sixteen times the sessions that cross the link, unless --memory limits it.
- * With only twice as many some rows overflow, and rates are off repeatedly.
+ * lists): three integers for each link, and no recovery.
  *
  * A packet that a link drops, since it has no record of its session, is
  * retransmitted by the source.
  *
- * Sources have no state: the packet has all of slbnd's, since links only
- * rewrite what an answer rewrites, and demands do not change. So many sessions
- * need less memory.
+ * Sources have little state: the packet has the rest of slbnd's, since links
+ * only rewrite what an answer rewrites, and demands do not change. So many
+ * sessions need less memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,38 +39,79 @@
 
 /* IPv4, UDP, and Ethernet as queues count it, bytes. */
 #define HEADERS (20 + 8 + 14)
+/* Protocol 1: the header, and the tag of each hop, bytes. */
+#define HEADER_1 72
+#define TAG_1 2
 
 struct slbnsim_packet {
 	struct slbn_packet pkt;
 	struct slbn_slot slots[];
 };
 
+/**
+ * struct slbnsim_link - a link's private memory
+ * @vars: state
+ * @P: what the plan hands out, bit/s
+ * @rows: rows of memory
+ */
 struct slbnsim_link {
 	struct slbn_link_vars vars;
+	u64 P;
 	u32 rows;
+};
+
+/**
+ * struct slbnsim_source - a source's private memory, of protocol 2
+ * @lease: when the rate ends, ns, or SLBN_NO_LEASE
+ * @sent: when its packet was sent first, ns
+ * @has_timer: the timer is set, for @lease or earlier
+ */
+struct slbnsim_source {
+	u64 lease;
+	u64 sent;
+	bool has_timer;
 };
 
 /* Of all links together. */
 static struct slbn_link_stats stats;
 
+static u32 slots_for(u32 hops)
+{
+	return fp_min(hops + SLBN_SPARE_SLOTS, (u32)SLBN_HOPS_MAX);
+}
+
 static size_t packet_memory(u32 hops)
 {
-	return sizeof(struct slbnsim_packet) + hops * sizeof(struct slbn_slot);
+	return sizeof(struct slbnsim_packet) +
+	       slots_for(hops) * sizeof(struct slbn_slot);
 }
 
 static u32 packet_bytes(u32 hops)
 {
-	return HEADERS + slbn_length(hops);
+	return HEADERS + slbn_length(slots_for(hops));
 }
 
-static void process(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
+static u32 packet_bytes_1(u32 hops)
 {
-	const struct link *here = sim_link(sim, link);
+	return HEADERS + HEADER_1 + TAG_1 * hops;
+}
+
+/* ------------------------------------------------------------------------ */
+/* Links                                                                    */
+
+#define EPOCH 1000000000ULL
+/* Memory entries for each session that crosses a link. */
+#define ENTRIES_PER_SESSION 16ULL
+
+static void process(struct sim *sim, struct packet *packet, u32 link,
+		    bool commit, u64 epoch)
+{
 	struct slbnsim_link *own = sim_link_priv(sim, link);
 	struct slbnsim_packet *memory = SIM_PRIV(packet);
 	const struct slbn_link_params params = {
-		.C = here->rate,
-		.P = here->rate,
+		.C = sim_link(sim, link)->rate,
+		.P = own->P,
+		.commit = commit,
 		.epoch = epoch,
 		.rows = own->rows,
 		.salt = link,
@@ -74,19 +123,21 @@ static void process(struct sim *sim, struct packet *packet, u32 link, u64 epoch)
 				  slot, sim->now) != SLBN_FORWARD;
 }
 
-#define EPOCH 1000000000ULL
-/* Memory entries for each session that crosses a link. */
-#define ENTRIES_PER_SESSION 16ULL
+static void process_with_commit(struct sim *sim, struct packet *packet,
+				u32 link)
+{
+	process(sim, packet, link, true, EPOCH);
+}
 
 static void process_with_recovery(struct sim *sim, struct packet *packet,
 				  u32 link)
 {
-	process(sim, packet, link, EPOCH);
+	process(sim, packet, link, false, EPOCH);
 }
 
 static void process_as_printed(struct sim *sim, struct packet *packet, u32 link)
 {
-	process(sim, packet, link, 0);
+	process(sim, packet, link, false, 0);
 }
 
 static void link_init(struct sim *sim, u32 link)
@@ -94,6 +145,7 @@ static void link_init(struct sim *sim, u32 link)
 	struct slbnsim_link *own = sim_link_priv(sim, link);
 
 	slbn_link_init(&own->vars, 0, 0, draw(&sim->random));
+	own->P = link_plan(sim_link(sim, link), sim->options.headroom);
 }
 
 static void link_init_with_recovery(struct sim *sim, u32 link)
@@ -123,29 +175,74 @@ static void link_end(struct sim *sim, u32 link)
 	free(own->vars.memory);
 }
 
-/* Copy the source's next packet. */
-static void copy_packet(struct packet *packet, const struct slbn_source *source)
-{
-	struct slbnsim_packet *own = SIM_PRIV(packet);
+/* ------------------------------------------------------------------------ */
+/* Sources and destinations                                                 */
 
-	own->pkt = source->pkt;
-	memcpy(own->slots, source->slot,
-	       source->pkt.slots * sizeof(struct slbn_slot));
+static void join_with_slots(struct sim *sim, struct packet *packet, u8 slots)
+{
+	const struct session *session = &sim->net->sessions[packet->session];
+	const u64 id[2] = { 0, packet->session };
+	struct slbnsim_packet *own = SIM_PRIV(packet);
+	struct slbn_source source;
+
+	slbn_source_join(&source, id, session->demand, session->weight, slots);
+	own->pkt = source.pkt;
+	memcpy(own->slots, source.slot, slots * sizeof(struct slbn_slot));
 }
 
 static void join(struct sim *sim, struct packet *packet)
 {
-	const struct session *session = &sim->net->sessions[packet->session];
-	const u64 id[2] = { 0, packet->session };
-	struct slbn_source source;
+	struct slbnsim_source *own = SIM_PRIV(sim_source(sim, packet->session));
 
-	slbn_source_join(&source, id, session->demand, 1, session->hops);
-	copy_packet(packet, &source);
+	join_with_slots(sim, packet,
+			slots_for(sim->net->sessions[packet->session].hops));
+	own->lease = SLBN_NO_LEASE;
+}
+
+static void join_1(struct sim *sim, struct packet *packet)
+{
+	join_with_slots(sim, packet, sim->net->sessions[packet->session].hops);
+}
+
+/* The source's lease ends, or was extended since the timer was set. */
+static void expire(struct sim *sim, u32 session)
+{
+	struct slbnsim_source *own = SIM_PRIV(sim_source(sim, session));
+
+	own->has_timer = sim->now < own->lease;
+	if (own->has_timer)
+		sim_set_timer(sim, session, own->lease);
+	else
+		sim_set_rate(sim, session, 0);
+}
+
+static void set_lease(struct sim *sim, u32 session, u64 lease)
+{
+	struct slbnsim_source *own = SIM_PRIV(sim_source(sim, session));
+
+	own->lease = lease;
+	if (own->has_timer || lease <= sim->now || lease == SLBN_NO_LEASE)
+		return;
+	own->has_timer = true;
+	sim_set_timer(sim, session, lease);
 }
 
 /* The packet takes another path, and the source does not know. */
 static void move(struct sim *sim, struct packet *packet,
 		 const struct packet *was)
+{
+	const struct slbnsim_source *before =
+		SIM_PRIV(sim_source(sim, was->session));
+	struct slbnsim_source *own = SIM_PRIV(sim_source(sim, packet->session));
+
+	memcpy(SIM_PRIV(packet), SIM_PRIV(was),
+	       sim->packet_size - sizeof(*packet));
+	own->sent = before->sent;
+	set_lease(sim, packet->session, before->lease);
+}
+
+static void move_1(struct sim *sim, struct packet *packet,
+		   const struct packet *was)
 {
 	const struct session *session = &sim->net->sessions[packet->session];
 	struct slbnsim_packet *own = SIM_PRIV(packet);
@@ -153,6 +250,27 @@ static void move(struct sim *sim, struct packet *packet,
 	memcpy(own, SIM_PRIV(was), sim->packet_size - sizeof(*packet));
 	/* Hop slots for the longer path; slots of additional hops are 0. */
 	own->pkt.slots = fp_max(own->pkt.slots, session->hops);
+}
+
+static void transmit(struct sim *sim, struct packet *packet)
+{
+	const struct source *state = sim_source(sim, packet->session);
+	struct slbnsim_source *own = SIM_PRIV(sim_source(sim, packet->session));
+	struct slbnsim_packet *memory = SIM_PRIV(packet);
+	u8 slots = memory->pkt.slots;
+	struct slbn_source source;
+
+	source.rate = state->rate;
+	source.slots = slots_for(sim->longest_path);
+	source.tries = state->tries;
+	source.sent = own->sent;
+	source.pkt = memory->pkt;
+	slbn_source_transmit(&source, sim->now);
+	own->sent = source.sent;
+	memory->pkt = source.pkt;
+	for (; slots < source.pkt.slots; slots++)
+		memory->slots[slots] = source.slot[slots];
+	packet->bytes = HEADERS + slbn_length(slots);
 }
 
 static void turn(struct sim *sim, struct packet *packet)
@@ -164,42 +282,96 @@ static void turn(struct sim *sim, struct packet *packet)
 	slbn_clear_slots(own->slots, &own->pkt);
 }
 
-static bool answer(struct sim *sim, struct packet *packet)
+/*
+ * Process an answer, as SOURCE, of which the caller sets what its protocol
+ * needs; the rest is the session's state, but for what the answer sets.
+ */
+static bool answer_as(struct sim *sim, struct packet *packet,
+		      struct slbn_source *source)
 {
+	const struct source *state = sim_source(sim, packet->session);
 	struct slbnsim_packet *ack = SIM_PRIV(packet);
 	bool left = ack->pkt.type == SLBN_LEAVE_ACK;
-	struct slbn_source source;
 
-	/* The source's state, but for what the answer sets. */
-	source.D = sim_demand(sim, packet->session);
-	source.leaving = sim_source(sim, packet->session)->leaving;
-	source.pkt = ack->pkt;
-	source.pkt.type = left ? SLBN_LEAVE : SLBN_PROBE;
-	if (slbn_source_ack(&source, &ack->pkt, ack->slots, sim->now) !=
+	source->D = sim_demand(sim, packet->session);
+	source->rate = state->rate;
+	source->leaving = state->leaving;
+	source->pkt = ack->pkt;
+	source->pkt.type = left ? SLBN_LEAVE : SLBN_PROBE;
+	if (slbn_source_ack(source, &ack->pkt, ack->slots, sim->now) !=
 	    SLBN_CYCLE_DONE)
 		return false;
-	if (!source.leaving)
-		sim_set_rate(sim, packet->session, source.rate);
+	if (!source->leaving)
+		sim_set_rate(sim, packet->session, source->rate);
 	/* The packet keeps the slots of the answer. */
-	ack->pkt = source.pkt;
+	ack->pkt = source->pkt;
 	return true;
+}
+
+static bool answer(struct sim *sim, struct packet *packet)
+{
+	struct source *state = sim_source(sim, packet->session);
+	const struct slbnsim_source *own = SIM_PRIV(state);
+	struct slbn_source source;
+
+	source.sent = own->sent;
+	if (!answer_as(sim, packet, &source))
+		return false;
+	if (source.leaving)
+		return true;
+	state->urgent = source.urgent;
+	state->plan = source.pkt.bw1;
+	set_lease(sim, packet->session, source.lease);
+	return true;
+}
+
+static bool answer_1(struct sim *sim, struct packet *packet)
+{
+	struct slbn_source source;
+
+	source.sent = 0;
+	return answer_as(sim, packet, &source);
 }
 
 const struct algorithm slbn_algorithm = {
 	.name = "slbn",
-	.about = "SLBN with recovery, as the kernel runs it",
+	.about = "SLBN, protocol 2, as the kernel runs it: never overshoots",
 	.link_memory = sizeof(struct slbnsim_link),
+	.source_memory = sizeof(struct slbnsim_source),
 	.packet_memory = packet_memory,
 	.packet_bytes = packet_bytes,
 	.link_init = link_init_with_recovery,
 	.link_end = link_end,
 	.join = join,
 	.move = move,
+	.transmit = transmit,
+	.down = process_with_commit,
+	.at_destination = turn,
+	.up = process_with_commit,
+	.at_source = answer,
+	.expire = expire,
+	.max_interval = EPOCH / 4,
+	.has_plan = true,
+	.drops = true,
+};
+
+const struct algorithm slbn_1_algorithm = {
+	.name = "slbn-1",
+	.about = "SLBN, protocol 1: with recovery, without the commit",
+	.link_memory = sizeof(struct slbnsim_link),
+	.packet_memory = packet_memory,
+	.packet_bytes = packet_bytes_1,
+	.link_init = link_init_with_recovery,
+	.link_end = link_end,
+	.join = join_1,
+	.move = move_1,
 	.down = process_with_recovery,
 	.at_destination = turn,
 	.up = process_with_recovery,
-	.at_source = answer,
+	.at_source = answer_1,
 	.max_interval = EPOCH / 4,
+	.has_plan = true,
+	.drops = true,
 };
 
 const struct algorithm slbn_paper_algorithm = {
@@ -207,12 +379,13 @@ const struct algorithm slbn_paper_algorithm = {
 	.about = "SLBN as in the paper, with three integers for each link",
 	.link_memory = sizeof(struct slbnsim_link),
 	.packet_memory = packet_memory,
-	.packet_bytes = packet_bytes,
+	.packet_bytes = packet_bytes_1,
 	.link_init = link_init,
-	.join = join,
-	.move = move,
+	.join = join_1,
+	.move = move_1,
 	.down = process_as_printed,
 	.at_destination = turn,
 	.up = process_as_printed,
-	.at_source = answer,
+	.at_source = answer_1,
+	.has_plan = true,
 };

@@ -94,16 +94,29 @@ void write_topology(const struct net *net, FILE *to, const char *about)
 	fputs("\n]\n}\n", to);
 }
 
+static bool has_weights(const struct net *net)
+{
+	u32 n;
+
+	for (n = 0; n < net->session_count; n++)
+		if (net->sessions[n].weight != 1)
+			return true;
+	return false;
+}
+
 /**
- * write_sessions() - write sessions as CSV, without their paths
+ * write_sessions() - write sessions as CSV, without their paths; with weights
+ *	if there are others than 1
  * @net: the network
  * @to: the file; the caller checks it for errors
  */
 void write_sessions(const struct net *net, FILE *to)
 {
+	bool weights = has_weights(net);
 	u32 n;
 
-	fputs("id,source,destination,join,leave,demand,bytes\n", to);
+	fputs("id,source,destination,join,leave,demand,bytes", to);
+	fputs(weights ? ",weight\n" : "\n", to);
 	for (n = 0; n < net->session_count; n++) {
 		const struct session *session = &net->sessions[n];
 
@@ -125,6 +138,8 @@ void write_sessions(const struct net *net, FILE *to)
 		putc(',', to);
 		if (session->bytes)
 			fprintf(to, "%llu", (unsigned long long)session->bytes);
+		if (weights)
+			fprintf(to, ",%u", session->weight);
 		putc('\n', to);
 	}
 }
