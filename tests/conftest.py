@@ -29,6 +29,7 @@ TIERS = {
     "install": "test",
     "kernel": "test",
     "lab": "check",
+    "model": "check",
     "slbnctl": "check",
     "slbnsim": "check",
     "style": "check",
