@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Event-driven simulation of SLBN for tests: sessions with fixed paths over
- * links with delays and losses; control packets only.
+ * links with delays and losses.
  *
  *	source --- hop 0 --- hop 1 ... hop n-1 --- destination
  *
  * A link processes a packet when it is sent onto the link, and again when it
- * returns over the same hop. A source retransmits its packet after NET_RETRY
- * and pauses for a random time between cycles.
+ * returns over the same hop. A source retransmits its packet after NET_RETRY,
+ * which is longer than any round trip, and pauses for a random time between
+ * cycles. Data is a rate: a change travels down the path with the delay of its
+ * links, as control packets do.
  *
- * tiny_run() simulates networks without losses and changes, in about 0.1 ms
- * each for the smallest, so that all of them can be tested.
+ * net_check_link() checks at each step what the commit promises, if net.checks
+ * says so.
  *
- * net_solve() computes the max-min reference by water filling: it finds the
- * most restrictive link or demand, fixes its sessions at that rate, and repeats
- * with the rest. It computes in long double, with errors far below 1 bit/s.
+ * net_solve() computes the weighted max-min reference by water filling: it
+ * finds the most restrictive link or demand, fixes its sessions at that rate,
+ * and repeats with the rest. It computes in long double, with errors far below
+ * 1 bit/s.
  */
 #ifndef SLBN_NET_H
 #define SLBN_NET_H
@@ -26,8 +29,14 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 #define NET_LINKS 64
-#define NET_SESSIONS 1024
+#define NET_SESSIONS 5000
 #define NET_HOPS 16
+
+#define MEGA 1000000ULL
+#define UNLIMITED SLBN_RATE_MAX
+
+/* Accepted deviation of rates: the sum of the remainders of divisions. */
+#define CLOSE_BITS 64
 
 #define NET_MS 1000000ULL
 #define NET_RETRY (150 * NET_MS)
@@ -40,6 +49,21 @@ enum net_event_kind {
 	NET_ARRIVE,
 	NET_SEND,
 	NET_TIMEOUT,
+	NET_LEASE,
+	NET_FRONT,
+};
+
+/* What net_check_link() checks. */
+enum net_checks {
+	/* Rates in use, and as they arrive, are at most the limit. */
+	NET_CHECK_RATES = 1,
+	/* A link holds at least what a session uses and what arrives. */
+	NET_CHECK_HELD = 2,
+	/* A is at most the limit. */
+	NET_CHECK_A = 4,
+	/* A is the sum of what the link recorded last for its sessions. */
+	NET_CHECK_SUM = 8,
+	NET_CHECK_ALL = 15,
 };
 
 struct net_event {
@@ -48,34 +72,76 @@ struct net_event {
 	enum net_event_kind kind;
 	u32 session;
 	u64 value;
+	u32 hop;
+	u32 version;
 	struct slbn_packet pkt;
 	struct slbn_slot slots[NET_HOPS];
 };
 
+/**
+ * struct net_link - a link
+ * @params: parameters
+ * @vars: state
+ * @stats: counters
+ * @delay: ns
+ * @limit: largest sum of rates and of holds that is expected, bit/s: its
+ *	capacity, and more after a reroute or a lower capacity
+ * @stale: use of packets whose ledger was dropped before they arrived, which is
+ *	in A but not in use, bit/s
+ * @used: sum of the rates in use at the sources of its sessions, bit/s
+ * @arriving: sum of the rates that arrive, bit/s
+ * @held: expected A of the current and the previous ledger
+ */
 struct net_link {
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
 	struct slbn_link_stats stats;
 	u64 delay;
+	u64 limit;
+	u64 stale;
+	u64 used;
+	u64 arriving;
+	u64 held[2];
 };
 
+/**
+ * struct net_session - a session
+ * @src: source
+ * @weight: weight, from the join on
+ * @hops: length of @path
+ * @path: links
+ * @version: of @path
+ * @used: rate in use that its links know of, bit/s
+ * @arriving: rate that arrives at each hop, bit/s
+ * @held: what each hop recorded last, bit/s
+ * @tag: tag of the ledger where it did
+ * @attempt: number of the current timeout; events of older ones are ignored
+ * @joined: it has joined
+ * @gone: it has left
+ * @dead: it has ended without a Leave
+ * @fair: max-min reference, bit/s
+ * @depth: levels of bottlenecks that @fair depends on; 0: only its demand
+ */
 struct net_session {
 	struct slbn_source src;
+	u32 weight;
 	u32 hops;
 	u32 path[NET_HOPS];
-	/* Number of the current timeout; events of older ones are ignored. */
+	u32 version;
+	u64 used;
+	u64 arriving[NET_HOPS];
+	u64 held[NET_HOPS];
+	u16 tag[NET_HOPS];
 	u64 attempt;
 	bool joined;
 	bool gone;
 	bool dead;
 	long double fair;
-	/* Levels of bottlenecks that its rate depends on; 0: none, its demand. */
 	u32 depth;
 };
 
 static struct {
 	struct net_link links[NET_LINKS];
-	struct net_session sessions[NET_SESSIONS];
 	u32 link_count;
 	u32 session_count;
 	u64 now;
@@ -86,22 +152,34 @@ static struct {
 	u32 loss;
 	/* Mean pause between cycles, ns. */
 	u64 pause;
+	/* Of all links: limit rises to what is free; ratio of P to C, 1e-3. */
+	bool commit;
+	u32 planned;
+	/* Largest weight; weights are drawn if it is above 1. */
+	u32 weights;
+	/* What is checked at each step, of enum net_checks. */
+	u32 checks;
+	/* Rates that ended with their lease. */
+	u64 lapsed;
 	/* The link's task: net_core_process(), or a test's comparison with it. */
 	enum slbn_verdict (*process)(struct net_link *link, u32 session,
 				     struct slbn_packet *pkt,
 				     struct slbn_slot *slot, u64 now);
-	struct net_event *heap[1 << 17];
 	u32 heap_count;
 	u64 order;
+	/* Large; net_clear() clears only what is used. */
+	struct net_session sessions[NET_SESSIONS];
+	struct net_event *heap[1 << 17];
 } net;
 
-static bool net_before(const struct net_event *a, const struct net_event *b)
+static inline bool net_before(const struct net_event *a,
+			      const struct net_event *b)
 {
 	return a->time < b->time || (a->time == b->time && a->order < b->order);
 }
 
-static struct net_event *net_schedule(u64 time, enum net_event_kind kind,
-				      u32 session)
+static inline struct net_event *net_schedule(u64 time, enum net_event_kind kind,
+					     u32 session)
 {
 	struct net_event *event = calloc(1, sizeof(*event));
 	u32 at = net.heap_count++;
@@ -120,7 +198,7 @@ static struct net_event *net_schedule(u64 time, enum net_event_kind kind,
 	return event;
 }
 
-static struct net_event *net_next(void)
+static inline struct net_event *net_next(void)
 {
 	struct net_event *first = net.heap[0];
 	struct net_event *last = net.heap[--net.heap_count];
@@ -143,17 +221,132 @@ static struct net_event *net_next(void)
 	return first;
 }
 
-static enum slbn_verdict net_core_process(struct net_link *link, u32 session,
-					  struct slbn_packet *pkt,
-					  struct slbn_slot *slot, u64 now)
+static inline enum slbn_verdict
+net_core_process(struct net_link *link, u32 session, struct slbn_packet *pkt,
+		 struct slbn_slot *slot, u64 now)
 {
 	(void)session;
 	return slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
 				 slot, now);
 }
 
+/* Whether a link counts a session that it recorded in this ledger. */
+static inline bool net_is_known(const struct net_link *link, u16 tag)
+{
+	return tag != SLBN_NO_TAG &&
+	       (tag == link->vars.tag || tag == link->vars.prev_tag);
+}
+
+static inline void net_check_link(const struct net_link *link,
+				  const struct net_session *session, u32 hop)
+{
+	u32 n = link - net.links;
+	u64 A = link->vars.cur.A + link->vars.prev.A;
+
+	if (net.checks & NET_CHECK_RATES) {
+		CHECK(link->used <= link->limit,
+		      "link %u: %llu in use, limit %llu", n, link->used,
+		      link->limit);
+		CHECK(link->arriving <= link->limit,
+		      "link %u: %llu arriving, limit %llu", n, link->arriving,
+		      link->limit);
+	}
+	if (net.checks & NET_CHECK_HELD &&
+	    net_is_known(link, session->tag[hop])) {
+		CHECK(session->held[hop] >= session->used,
+		      "link %u: session %td uses %llu, %llu held", n,
+		      session - net.sessions, session->used,
+		      session->held[hop]);
+		CHECK(session->held[hop] >= session->arriving[hop],
+		      "link %u: %llu of session %td arrive, %llu held", n,
+		      session->arriving[hop], session - net.sessions,
+		      session->held[hop]);
+	}
+	if (net.checks & NET_CHECK_A)
+		CHECK(A <= link->limit + link->stale,
+		      "link %u: A %llu, limit %llu + %llu", n, A, link->limit,
+		      link->stale);
+	if (net.checks & NET_CHECK_SUM)
+		CHECK(link->vars.cur.A == link->held[0] &&
+			      link->vars.prev.A == link->held[1],
+		      "link %u: A %llu + %llu, held %llu + %llu", n,
+		      link->vars.cur.A, link->vars.prev.A, link->held[0],
+		      link->held[1]);
+}
+
+/* Rotate a link's ledgers, and what is expected in them. */
+static inline void net_rotate(struct net_link *link)
+{
+	u16 tag = link->vars.tag;
+
+	slbn_link_rotate(&link->params, &link->vars, net.now);
+	if (link->vars.tag == tag)
+		return;
+	link->held[1] = link->vars.prev_tag == tag ? link->held[0] : 0;
+	link->held[0] = 0;
+}
+
+/* Record what a link holds for a session after it processed a packet. */
+static inline void net_record(struct net_link *link,
+			      struct net_session *session, u32 hop,
+			      const struct slbn_packet *pkt,
+			      const struct slbn_slot *slot)
+{
+	u16 before = session->tag[hop];
+
+	if (before != SLBN_NO_TAG && before == link->vars.tag)
+		link->held[0] -= session->held[hop];
+	else if (before != SLBN_NO_TAG && before == link->vars.prev_tag)
+		link->held[1] -= session->held[hop];
+	session->tag[hop] = slot->tag;
+	session->held[hop] = 0;
+	if (slot->tag != SLBN_NO_TAG)
+		session->held[hop] = pkt->use + slbn_decode(slot->code);
+	link->held[0] += session->held[hop];
+}
+
+/* Send the rate in use down the path. */
+static inline void net_set_rate(struct net_session *session)
+{
+	u64 rate = session->src.rate;
+	u64 time = net.now;
+	u32 hop;
+
+	if (rate == session->used)
+		return;
+	for (hop = 0; hop < session->hops; hop++) {
+		struct net_link *link = &net.links[session->path[hop]];
+		struct net_event *front;
+
+		link->used += rate - session->used;
+		if (!net.checks)
+			continue;
+		front = net_schedule(time, NET_FRONT, session - net.sessions);
+		front->value = rate;
+		front->hop = hop;
+		front->version = session->version;
+		time += link->delay;
+	}
+	session->used = rate;
+	net.settled = net.now;
+	for (hop = 0; hop < session->hops; hop++)
+		net_check_link(&net.links[session->path[hop]], session, hop);
+}
+
+static inline void net_data_arrives(const struct net_event *event)
+{
+	struct net_session *session = &net.sessions[event->session];
+	struct net_link *link = &net.links[session->path[event->hop]];
+
+	if (event->version != session->version)
+		return;
+	link->arriving += event->value - session->arriving[event->hop];
+	session->arriving[event->hop] = event->value;
+	net_check_link(link, session, event->hop);
+}
+
 /* Send a packet over a hop, which may lose it. */
-static void net_carry(const struct net_event *event, u64 delay)
+static inline void net_carry(const struct net_event *event, u64 delay)
 {
 	struct net_event *next;
 
@@ -164,22 +357,32 @@ static void net_carry(const struct net_event *event, u64 delay)
 	memcpy(next->slots, event->slots, sizeof(next->slots));
 }
 
-static void net_send(u32 number)
+static inline void net_send(u32 number)
 {
 	struct net_session *session = &net.sessions[number];
 	struct net_event *event = net_schedule(net.now, NET_ARRIVE, number);
 
 	slbn_source_transmit(&session->src, net.now);
 	event->pkt = session->src.pkt;
+	event->version = session->version;
 	memcpy(event->slots, session->src.slot, sizeof(event->slots));
 	event = net_schedule(net.now + NET_RETRY, NET_TIMEOUT, number);
 	event->value = ++session->attempt;
 }
 
-static void net_receive_ack(struct net_event *event)
+/* The pause after a cycle, ns. */
+static inline u64 net_pause(const struct net_session *session)
+{
+	if (!net.pause)
+		return 0;
+	if (net.commit && session->src.urgent)
+		return rnd() % (net.pause / 20 + 1);
+	return net.pause / 2 + rnd() % net.pause;
+}
+
+static inline void net_receive_ack(struct net_event *event)
 {
 	struct net_session *session = &net.sessions[event->session];
-	u64 rate = session->src.rate;
 
 	if (session->dead)
 		return;
@@ -187,11 +390,12 @@ static void net_receive_ack(struct net_event *event)
 				net.now)) {
 	case SLBN_CYCLE_DONE:
 		session->attempt++;
-		if (session->src.rate != rate)
-			net.settled = net.now;
-		net_schedule(net.now + net.pause / 2 +
-				     (net.pause ? rnd() % net.pause : 0),
-			     NET_SEND, event->session);
+		net_set_rate(session);
+		if (session->src.lease != SLBN_NO_LEASE)
+			net_schedule(session->src.lease, NET_LEASE,
+				     event->session);
+		net_schedule(net.now + net_pause(session), NET_SEND,
+			     event->session);
 		break;
 	case SLBN_SESSION_OVER:
 		session->attempt++;
@@ -203,7 +407,7 @@ static void net_receive_ack(struct net_event *event)
 }
 
 /* A packet arrives at its next hop, the destination or the source. */
-static void net_arrive(struct net_event *event)
+static inline void net_arrive(struct net_event *event)
 {
 	struct net_session *session = &net.sessions[event->session];
 	bool up = slbn_is_upstream(&event->pkt);
@@ -217,16 +421,32 @@ static void net_arrive(struct net_event *event)
 	}
 	if (!up && event->pkt.hop == session->hops) {
 		assert_true(slbn_destination_reply(&event->pkt));
+		slbn_clear_slots(event->slots, &event->pkt);
 		up = true;
 	}
 	hop = slbn_current_hop(&event->pkt);
+	/* Its path became shorter. */
+	if (hop >= session->hops)
+		return;
 	link = &net.links[session->path[hop]];
+	net_rotate(link);
+	if (link->vars.cur.A + link->vars.prev.A <= link->limit)
+		link->stale = 0;
+	if (!up && !net_is_known(link, session->tag[hop]))
+		link->stale += event->pkt.use;
 	if (net.process(link, event->session, &event->pkt, &event->slots[hop],
-			net.now) == SLBN_FORWARD)
-		net_carry(event, link->delay);
+			net.now) != SLBN_FORWARD)
+		return;
+	if (net.checks) {
+		if (event->pkt.type != SLBN_LEAVE_ACK)
+			net_record(link, session, hop, &event->pkt,
+				   &event->slots[hop]);
+		net_check_link(link, session, hop);
+	}
+	net_carry(event, link->delay);
 }
 
-static void net_handle(struct net_event *event)
+static inline void net_handle(struct net_event *event)
 {
 	struct net_session *session = &net.sessions[event->session];
 	u64 id[2];
@@ -235,18 +455,23 @@ static void net_handle(struct net_event *event)
 	case NET_JOIN:
 		id[0] = rnd();
 		id[1] = rnd();
-		slbn_source_join(&session->src, id, event->value, 1, NET_HOPS);
+		slbn_source_join(&session->src, id, event->value,
+				 session->weight, NET_HOPS);
 		session->joined = true;
 		net_send(event->session);
 		break;
 	case NET_CHANGE:
 		slbn_source_change(&session->src, event->value);
+		net_set_rate(session);
 		break;
 	case NET_LEAVE:
 		slbn_source_leave(&session->src);
+		net_set_rate(session);
 		break;
 	case NET_DIE:
 		session->dead = true;
+		session->src.rate = 0;
+		net_set_rate(session);
 		break;
 	case NET_ARRIVE:
 		net_arrive(event);
@@ -259,10 +484,17 @@ static void net_handle(struct net_event *event)
 		if (!session->dead && event->value == session->attempt)
 			net_send(event->session);
 		break;
+	case NET_LEASE:
+		net.lapsed += slbn_source_expire(&session->src, net.now);
+		net_set_rate(session);
+		break;
+	case NET_FRONT:
+		net_data_arrives(event);
+		break;
 	}
 }
 
-static void net_run(u64 until)
+static inline void net_run(u64 until)
 {
 	while (net.heap_count && net.heap[0]->time <= until) {
 		struct net_event *event = net_next();
@@ -275,7 +507,7 @@ static void net_run(u64 until)
 	net.now = until;
 }
 
-static void net_clear(void)
+static inline void net_clear(void)
 {
 	u32 n;
 
@@ -283,17 +515,22 @@ static void net_clear(void)
 		free(net_next());
 	for (n = 0; n < net.link_count; n++)
 		free(net.links[n].vars.memory);
-	memset(&net, 0, sizeof(net));
+	memset(net.sessions, 0, net.session_count * sizeof(*net.sessions));
+	memset(&net, 0, offsetof(typeof(net), sessions));
 	net.process = net_core_process;
 	net.pause = 5 * NET_MS;
+	net.planned = 1000;
+	net.weights = 1;
 }
 
-static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
+static inline void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 {
 	struct net_link *link = &net.links[net.link_count++];
 
 	link->params.C = capacity;
-	link->params.P = capacity;
+	link->params.P = capacity / 1000 * net.planned + capacity % 1000;
+	link->params.commit = net.commit;
+	link->limit = capacity;
 	link->params.epoch = epoch;
 	link->params.rows = rows;
 	link->params.salt = rnd();
@@ -307,11 +544,12 @@ static void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 }
 
 /* Add a session over random links, each at most once. */
-static void net_add_session(u32 hops)
+static inline void net_add_session(u32 hops)
 {
 	struct net_session *session = &net.sessions[net.session_count++];
 	bool used[NET_LINKS] = { false };
 
+	session->weight = net.weights > 1 ? rnd_size(1, net.weights) : 1;
 	while (session->hops < hops) {
 		u32 link = rnd_in(0, net.link_count - 1);
 
@@ -322,43 +560,52 @@ static void net_add_session(u32 hops)
 	}
 }
 
-static bool net_counts(const struct net_session *session)
+static inline bool net_counts(const struct net_session *session)
 {
 	return session->joined && !session->gone && !session->dead &&
 	       !session->src.leaving;
 }
 
-static void net_solve(void)
+/* Demand of a session per weight. */
+static inline long double net_demand(u32 number)
 {
+	const struct net_session *session = &net.sessions[number];
+
+	return (long double)session->src.D / session->weight;
+}
+
+static inline void net_solve(void)
+{
+	static bool fixed[NET_SESSIONS];
+	static u32 round[NET_SESSIONS];
 	long double left[NET_LINKS];
-	u32 open[NET_LINKS] = { 0 };
+	u64 open[NET_LINKS] = { 0 };
 	u32 depth[NET_LINKS] = { 0 };
-	bool fixed[NET_SESSIONS];
 	u32 n, hop, first, todo = 0;
 
 	for (n = 0; n < net.link_count; n++)
-		left[n] = net.links[n].params.C;
+		left[n] = net.links[n].params.P;
 	for (n = 0; n < net.session_count; n++) {
 		const struct net_session *session = &net.sessions[n];
 
 		fixed[n] = !net_counts(session);
 		todo += !fixed[n];
 		for (hop = 0; !fixed[n] && hop < session->hops; hop++)
-			open[session->path[hop]]++;
+			open[session->path[hop]] += session->weight;
 	}
 	for (first = todo; todo; first = todo) {
+		/* Rate of weight 1. */
 		long double level = INFINITY;
-		u32 round[NET_SESSIONS];
 
 		for (n = 0; n < net.link_count; n++)
 			if (open[n])
 				level = fminl(level, left[n] / open[n]);
 		for (n = 0; n < net.session_count; n++)
 			if (!fixed[n])
-				level = fminl(level, net.sessions[n].src.D);
+				level = fminl(level, net_demand(n));
 		for (n = 0; n < net.session_count; n++) {
 			struct net_session *session = &net.sessions[n];
-			bool here = session->src.D <= level;
+			bool here = net_demand(n) <= level;
 
 			if (fixed[n])
 				continue;
@@ -377,10 +624,10 @@ static void net_solve(void)
 				continue;
 			fixed[n] = true;
 			round[first - todo--] = n;
-			session->fair = level;
+			session->fair = level * session->weight;
 			for (hop = 0; hop < session->hops; hop++) {
-				left[session->path[hop]] -= level;
-				open[session->path[hop]]--;
+				left[session->path[hop]] -= session->fair;
+				open[session->path[hop]] -= session->weight;
 			}
 		}
 		/* Sessions fixed in one round do not depend on each other. */
@@ -407,7 +654,7 @@ struct net_error {
 	double part;
 };
 
-static struct net_error net_error(void)
+static inline struct net_error net_error(void)
 {
 	struct net_error worst = { 0 };
 	u32 n;
@@ -427,157 +674,94 @@ static struct net_error net_error(void)
 	return worst;
 }
 
-/* A tiny network has settled when no rate changed for this many cycles. */
-#define TINY_QUIET 12
-/* If all sessions complete this many cycles before, it never settles. */
-#define TINY_CYCLES 400
-
-/**
- * struct tiny_session - state of a session of a tiny network
- * @due: time of its next step, ns
- * @sent: its packet is in flight; otherwise it pauses
- * @pkt: packet
- * @slots: slots of @pkt
- * @cycles: completed cycles
- * @changed: cycle in which its rate changed last
- */
-struct tiny_session {
-	u64 due;
-	bool sent;
-	struct slbn_packet pkt;
-	struct slbn_slot slots[NET_HOPS];
-	u32 cycles;
-	u32 changed;
-};
-
-/**
- * struct tiny_result - result of a tiny network
- * @settled: all rates are constant
- * @bits: largest difference from the max-min reference, bit/s: when settled, or
- *	in the second half of the run
- * @per_level: largest difference divided by the levels of bottlenecks that the
- *	rate depends on, bit/s
- */
-struct tiny_result {
-	bool settled;
-	double bits;
-	double per_level;
-};
-
-static void tiny_note(struct tiny_result *result,
-		      const struct net_session *session)
+static inline u64 random_demand(void)
 {
-	double bits = (double)fabsl(session->src.rate - session->fair);
-
-	result->bits = fmax(result->bits, bits);
-	/* A demand may be close to a share that differs by as much. */
-	result->per_level =
-		fmax(result->per_level, bits / fmax(session->depth, 1));
+	return one_in(3) ? rnd_in(1, 90) * MEGA + rnd_in(0, 999999) : UNLIMITED;
 }
 
-/* Advance a session to its next hop, end of its path, or cycle. */
-static void tiny_step(u32 number, struct tiny_session *t)
+/* Add a random network; every session joins within @spread ns. */
+static inline void make_network(u32 links, u32 sessions, u32 hops, u64 epoch,
+				u32 rows, u64 spread)
 {
-	struct net_session *session = &net.sessions[number];
-	struct net_link *link;
-	u64 rate = session->src.rate;
-	u8 hop;
+	u32 n;
 
-	net.now = t->due;
-	if (!t->sent) {
-		slbn_source_transmit(&session->src, net.now);
-		t->pkt = session->src.pkt;
-		memcpy(t->slots, session->src.slot, sizeof(t->slots));
-		t->sent = true;
-	} else if (slbn_is_upstream(&t->pkt) && !t->pkt.hop) {
-		assert_int_equal(slbn_source_ack(&session->src, &t->pkt,
-						 t->slots, net.now),
-				 SLBN_CYCLE_DONE);
-		t->cycles++;
-		if (session->src.rate != rate)
-			t->changed = t->cycles;
-		t->due += net.pause / 2 + (net.pause ? rnd() % net.pause : 0);
-		t->sent = false;
-		return;
+	for (n = 0; n < links; n++)
+		net_add_link(rnd_in(100, 1000) * MEGA + rnd_in(0, 999999),
+			     rnd_in(1000000, 10000000), epoch, rows);
+	for (n = 0; n < sessions; n++) {
+		net_add_session(rnd_in(1, hops < links ? hops : links));
+		net_schedule(rnd() % spread, NET_JOIN, n)->value =
+			random_demand();
 	}
-	if (!slbn_is_upstream(&t->pkt) && t->pkt.hop == session->hops)
-		slbn_destination_reply(&t->pkt);
-	hop = slbn_current_hop(&t->pkt);
-	link = &net.links[session->path[hop]];
-	assert_int_equal(
-		net.process(link, number, &t->pkt, &t->slots[hop], net.now),
-		SLBN_FORWARD);
-	t->due += link->delay;
 }
 
-/* Initialize a link of a tiny network. */
-static void tiny_link(u32 number, u64 capacity, u64 delay, bool ledgers)
+/* Half of the sessions leave or change their demand within @spread ns. */
+static inline void churn(u64 spread)
 {
-	static struct slbn_memory_entry memory[NET_LINKS][SLBN_MEMORY_WAYS];
-	struct net_link *link = &net.links[number];
+	u32 n;
 
-	link->params.C = capacity;
-	link->params.P = capacity;
-	link->params.epoch = ledgers ? 100 * NET_MS : 0;
-	link->params.rows = ledgers;
-	memset(&link->stats, 0, sizeof(link->stats));
-	memset(memory[number], 0, sizeof(memory[number]));
-	slbn_link_init(&link->vars, 0, 0, (u32)rnd());
-	link->vars.memory = memory[number];
-	link->delay = delay;
-}
-
-/*
- * Run the sessions of net, which have only paths, until all rates have
- * settled or never will. They join in order, @apart ns after each other, with
- * these demands.
- */
-static struct tiny_result tiny_run(const u64 *demands, u64 apart)
-{
-	struct tiny_session tiny[NET_LINKS] = { 0 };
-	struct tiny_result result = { .settled = false };
-	u32 least, quiet, n;
-
-	assert_true(net.session_count <= ARRAY_SIZE(tiny));
 	for (n = 0; n < net.session_count; n++) {
-		const u64 id[2] = { n, 0 };
+		u64 when = net.now + rnd() % spread;
 
-		slbn_source_join(&net.sessions[n].src, id, demands[n], 1,
-				 NET_HOPS);
-		net.sessions[n].joined = true;
-		tiny[n].due = n * apart;
+		if (one_in(4))
+			net_schedule(when, NET_LEAVE, n);
+		else if (one_in(3))
+			net_schedule(when, NET_CHANGE, n)->value =
+				random_demand();
 	}
-	net_solve();
-	do {
-		u32 next = 0;
+}
 
-		for (n = 1; n < net.session_count; n++)
-			if (tiny[n].due < tiny[next].due)
-				next = n;
-		tiny_step(next, &tiny[next]);
-		unit_step++;
-		if (tiny[next].sent)
-			continue;
-		if (tiny[next].cycles > TINY_CYCLES / 2)
-			tiny_note(&result, &net.sessions[next]);
-		least = ~0U;
-		quiet = ~0U;
-		for (n = 0; n < net.session_count; n++) {
-			least = fp_min64(least, tiny[n].cycles);
-			quiet = fp_min64(quiet,
-					 tiny[n].cycles - tiny[n].changed);
-		}
-		result.settled = quiet >= TINY_QUIET;
-		if (result.settled || least >= TINY_CYCLES)
-			break;
-	} while (true);
-	if (result.settled) {
-		result.bits = 0;
-		result.per_level = 0;
-		for (n = 0; n < net.session_count; n++)
-			tiny_note(&result, &net.sessions[n]);
+static inline void expect_exact(const char *when, double part)
+{
+	struct net_error error = net_error();
+
+	CHECK(error.bits <= CLOSE_BITS || error.part <= part,
+	      "%s: %g bit/s, %g of the rate", when, error.bits, error.part);
+}
+
+static inline void expect_empty_links(void)
+{
+	u32 n;
+
+	for (n = 0; n < net.link_count; n++) {
+		struct slbn_link_vars *vars = &net.links[n].vars;
+
+		slbn_link_rotate(&net.links[n].params, vars, net.now);
+		CHECK(!(vars->cur.BF | vars->cur.NR | vars->cur.N |
+			vars->cur.A | vars->prev.BF | vars->prev.NR |
+			vars->prev.N | vars->prev.A),
+		      "link %u is not empty", n);
+		CHECK(!net.links[n].stats.clamped, "link %u was clamped", n);
 	}
-	return result;
+}
+
+static inline struct slbn_packet random_packet(struct slbn_slot *slots)
+{
+	struct slbn_packet pkt = {
+		.id = { rnd(), rnd() },
+		.seq = (u32)rnd(),
+		.type = rnd_in(1, SLBN_TYPE_MAX),
+		.slots = rnd_in(1, SLBN_HOPS_MAX),
+		.again = one_in(2),
+		.weight = rnd_size(1, SLBN_WEIGHT_MAX),
+		.epoch = (u32)rnd(),
+		.bw2 = rnd() % (SLBN_RATE_MAX + 1),
+		.bw1 = rnd() % (SLBN_RATE_MAX + 1),
+		.bw = rnd() % (SLBN_RATE_MAX + 1),
+		.use1 = rnd() % (SLBN_RATE_MAX + 1),
+		.use = rnd() % (SLBN_RATE_MAX + 1),
+		.g = rnd() % (SLBN_RATE_MAX + 1),
+	};
+	u32 n;
+
+	pkt.hop = rnd_in(0, pkt.slots);
+	pkt.bottleneck = one_in(3) ? SLBN_NO_HOP : rnd_in(0, pkt.slots - 1U);
+	pkt.B = rnd() >> (64 - pkt.slots);
+	for (n = 0; n < pkt.slots; n++) {
+		slots[n].tag = (u16)rnd();
+		slots[n].code = (u16)rnd();
+	}
+	return pkt;
 }
 
 #endif /* SLBN_NET_H */

@@ -55,6 +55,32 @@ static void tiny_note(struct tiny_result *result,
 		fmax(result->per_level, bits / fmax(session->depth, 1));
 }
 
+/* With commit, a link is never promised twice. */
+static void tiny_check(const struct net_link *link)
+{
+	u64 A = link->vars.cur.A + link->vars.prev.A;
+
+	if (!link->params.commit)
+		return;
+	CHECK(A <= link->params.C, "A %llu of %llu", A, link->params.C);
+	CHECK(link->used <= A, "%llu in use, A %llu", link->used, A);
+	assert_int_equal(link->stats.clamped, 0);
+}
+
+/* The source uses what its cycle assigns. */
+static void tiny_use(struct net_session *session)
+{
+	u32 hop;
+
+	for (hop = 0; hop < session->hops; hop++) {
+		struct net_link *link = &net.links[session->path[hop]];
+
+		link->used += session->src.rate - session->used;
+		tiny_check(link);
+	}
+	session->used = session->src.rate;
+}
+
 /* Advance a session to its next hop, end of its path, or cycle. */
 static void tiny_step(u32 number, struct tiny_session *t)
 {
@@ -73,38 +99,42 @@ static void tiny_step(u32 number, struct tiny_session *t)
 		assert_int_equal(slbn_source_ack(&session->src, &t->pkt,
 						 t->slots, net.now),
 				 SLBN_CYCLE_DONE);
+		tiny_use(session);
 		t->cycles++;
 		if (session->src.rate != rate)
 			t->changed = t->cycles;
-		t->due += net.pause / 2 + (net.pause ? rnd() % net.pause : 0);
+		t->due += net_pause(session);
 		t->sent = false;
 		return;
 	}
 	if (!slbn_is_upstream(&t->pkt) && t->pkt.hop == session->hops)
-		slbn_destination_reply(&t->pkt);
+		assert_true(slbn_destination_reply(&t->pkt));
 	hop = slbn_current_hop(&t->pkt);
 	link = &net.links[session->path[hop]];
 	assert_int_equal(
 		net.process(link, number, &t->pkt, &t->slots[hop], net.now),
 		SLBN_FORWARD);
+	tiny_check(link);
 	t->due += link->delay;
 }
 
 /* Initialize a link of a tiny network. */
-static void tiny_link(u32 number, u64 capacity, u64 delay, bool ledgers)
+static void tiny_link(u32 number, u64 capacity, u64 delay, u64 epoch)
 {
 	static struct slbn_memory_entry memory[NET_LINKS][SLBN_MEMORY_WAYS];
 	struct net_link *link = &net.links[number];
 
 	link->params.C = capacity;
 	link->params.P = capacity;
-	link->params.epoch = ledgers ? 100 * NET_MS : 0;
-	link->params.rows = ledgers;
+	link->params.commit = net.commit;
+	link->params.epoch = epoch;
+	link->params.rows = epoch ? 1 : 0;
 	memset(&link->stats, 0, sizeof(link->stats));
 	memset(memory[number], 0, sizeof(memory[number]));
 	slbn_link_init(&link->vars, 0, 0, (u32)rnd());
 	link->vars.memory = memory[number];
 	link->delay = delay;
+	link->used = 0;
 }
 
 /*
@@ -122,9 +152,10 @@ static struct tiny_result tiny_run(const u64 *demands, u64 apart)
 	for (n = 0; n < net.session_count; n++) {
 		const u64 id[2] = { n, 0 };
 
-		slbn_source_join(&net.sessions[n].src, id, demands[n], 1,
-				 NET_HOPS);
+		slbn_source_join(&net.sessions[n].src, id, demands[n],
+				 net.sessions[n].weight, NET_HOPS);
 		net.sessions[n].joined = true;
+		net.sessions[n].used = 0;
 		tiny[n].due = n * apart;
 	}
 	net_solve();
@@ -159,6 +190,26 @@ static struct tiny_result tiny_run(const u64 *demands, u64 apart)
 	}
 	return result;
 }
+
+/**
+ * struct way - form of the algorithm
+ * @name: what is printed
+ * @unit: random capacities are 10 to 1000 times this, bit/s
+ * @pause: mean pause, ns
+ * @epoch: of all links, ns; with one, links have memory
+ * @commit: links limit rises
+ * @weights: sessions have weights
+ */
+struct way {
+	const char *name;
+	u64 unit;
+	u64 pause;
+	u64 epoch;
+	bool commit;
+	bool weights;
+};
+
+static const u32 weights[] = { 1, 2, 3, 7 };
 
 /**
  * struct tally - results of many tiny networks
@@ -212,27 +263,32 @@ static void tally_head(void)
 	       "a level", "a session", "moving", "by bit/s", "far");
 }
 
-/* All networks with these numbers of links and sessions, all join orders. */
+/*
+ * All networks with these numbers of links and sessions, all join orders. If
+ * links times sessions are 6 or more, weights are random.
+ */
 static void every_network(struct tally *tally, u32 links, u32 sessions,
-			  bool ledgers)
+			  const struct way *way)
 {
 	static const u64 capacities[] = { 100, 101, 250 };
 	static const u64 asked[] = { UNLIMITED, 33, 50 };
 	u32 paths = (1U << links) - 1;
+	bool all_weights = way->weights && links * sessions < 6;
 	u64 count = 1, number;
 	u32 n, link;
 
 	for (n = 0; n < links; n++)
 		count *= ARRAY_SIZE(capacities);
 	for (n = 0; n < sessions; n++)
-		count *= paths * ARRAY_SIZE(asked);
+		count *= paths * ARRAY_SIZE(asked) *
+			 (all_weights ? ARRAY_SIZE(weights) : 1);
 	for (number = 0; number < count; number++) {
 		u64 demands[NET_LINKS];
 		u64 rest = number;
 
 		for (n = 0; n < links; n++) {
 			tiny_link(n, capacities[rest % ARRAY_SIZE(capacities)],
-				  NET_MS, ledgers);
+				  NET_MS, way->epoch);
 			rest /= ARRAY_SIZE(capacities);
 		}
 		for (n = 0; n < sessions; n++) {
@@ -242,6 +298,14 @@ static void every_network(struct tally *tally, u32 links, u32 sessions,
 			rest /= paths;
 			demands[n] = asked[rest % ARRAY_SIZE(asked)];
 			rest /= ARRAY_SIZE(asked);
+			session->weight = 1;
+			if (all_weights) {
+				session->weight =
+					weights[rest % ARRAY_SIZE(weights)];
+				rest /= ARRAY_SIZE(weights);
+			} else if (way->weights) {
+				session->weight = weights[rnd_in(0, 3)];
+			}
 			session->hops = 0;
 			for (link = 0; link < links; link++)
 				if (path >> link & 1)
@@ -257,14 +321,16 @@ static void every_network(struct tally *tally, u32 links, u32 sessions,
 /* All networks of up to three links and sessions settle within 1 bit/s. */
 static void small_networks_settle_within_a_bit(void **state)
 {
-	static const struct {
-		const char *name;
-		u64 pause;
-		bool ledgers;
-	} ways[] = {
-		{ "the paper's form, no pause", 0, false },
-		{ "the paper's form, random pause", 5 * NET_MS, false },
-		{ "ledgers and memory, random pause", 5 * NET_MS, true },
+	static const struct way ways[] = {
+		{ "the paper's form, no pause", 0, 0, 0, false, false },
+		{ "the paper's form, random pause", 0, 5 * NET_MS, 0, false,
+		  false },
+		{ "ledgers and memory, random pause", 0, 5 * NET_MS,
+		  100 * NET_MS, false, false },
+		{ "commit, random pause", 0, 5 * NET_MS, 1000 * NET_MS, true,
+		  false },
+		{ "commit, weights 1, 2, 3, 7", 0, 5 * NET_MS, 1000 * NET_MS,
+		  true, true },
 	};
 	u32 n, links, sessions;
 
@@ -275,10 +341,11 @@ static void small_networks_settle_within_a_bit(void **state)
 
 		net_clear();
 		net.pause = ways[n].pause;
+		net.commit = ways[n].commit;
 		for (links = 1; links <= 3; links++)
 			for (sessions = 1; sessions <= 3; sessions++)
 				every_network(&tally, links, sessions,
-					      ways[n].ledgers);
+					      &ways[n]);
 		tally_print(ways[n].name, &tally);
 		assert_int_equal(tally.moving, 0);
 		CHECK(tally.bits <= 1, "%s: %g bit/s", ways[n].name,
@@ -288,8 +355,9 @@ static void small_networks_settle_within_a_bit(void **state)
 }
 
 /* Run a network of 2 to 6 links and 2 to 10 sessions, with many ties. */
-static void random_tiny_network(struct tally *tally, u64 unit, bool ledgers)
+static void random_tiny_network(struct tally *tally, const struct way *way)
 {
+	u64 unit = way->unit;
 	u64 demands[NET_LINKS];
 	u64 choice[3];
 	bool alike = one_in(2);
@@ -302,13 +370,16 @@ static void random_tiny_network(struct tally *tally, u64 unit, bool ledgers)
 	for (n = 0; n < net.link_count; n++)
 		tiny_link(n, choice[rnd_in(0, ARRAY_SIZE(choice) - 1)],
 			  alike ? 2 * NET_MS : rnd_in(1000000, 10000000),
-			  ledgers);
+			  way->epoch);
 	memset(net.sessions, 0, 10 * sizeof(*net.sessions));
 	net.session_count = 0;
 	for (n = rnd_in(2, 10); n; n--) {
 		demands[net.session_count] =
 			one_in(4) ? choice[0] / rnd_in(2, 8) + 1 : UNLIMITED;
 		net_add_session(rnd_in(1, net.link_count));
+		if (way->weights)
+			net.sessions[net.session_count - 1].weight =
+				weights[rnd_in(0, 3)];
 	}
 	tally_add(tally, tiny_run(demands, one_in(2) ? 0 : rnd_in(0, NET_MS)));
 	net.link_count = 0;
@@ -321,18 +392,19 @@ static void random_tiny_network(struct tally *tally, u64 unit, bool ledgers)
  */
 static void tiny_networks_jitter_by_a_few_bits(void **state)
 {
-	static const struct {
-		const char *name;
-		u64 unit;
-		u64 pause;
-		bool ledgers;
-	} ways[] = {
-		{ "10 to 1000 bit/s, no pause", 1, 0, false },
-		{ "10 to 1000 bit/s, random pause", 1, 5 * NET_MS, false },
-		{ "10 Mbit/s to 1 Gbit/s, no pause", MEGA, 0, false },
-		{ "10 Mbit/s to 1 Gbit/s, random pause", MEGA, 5 * NET_MS,
+	static const struct way ways[] = {
+		{ "10 to 1000 bit/s, no pause", 1, 0, 0, false, false },
+		{ "10 to 1000 bit/s, random pause", 1, 5 * NET_MS, 0, false,
 		  false },
-		{ "the same, with ledgers and memory", MEGA, 5 * NET_MS, true },
+		{ "10 Mbit/s to 1 Gbit/s, no pause", MEGA, 0, 0, false, false },
+		{ "10 Mbit/s to 1 Gbit/s, random pause", MEGA, 5 * NET_MS, 0,
+		  false, false },
+		{ "the same, with ledgers and memory", MEGA, 5 * NET_MS,
+		  100 * NET_MS, false, false },
+		{ "the same, with commit", MEGA, 5 * NET_MS, 1000 * NET_MS,
+		  true, false },
+		{ "the same, weights 1, 2, 3, 7", MEGA, 5 * NET_MS,
+		  1000 * NET_MS, true, true },
 	};
 	const char *text = getenv("SLBN_NETWORKS");
 	u32 networks = text ? (u32)strtoul(text, NULL, 0) : 20000;
@@ -345,9 +417,9 @@ static void tiny_networks_jitter_by_a_few_bits(void **state)
 
 		net_clear();
 		net.pause = ways[n].pause;
+		net.commit = ways[n].commit;
 		while (tally.networks < networks)
-			random_tiny_network(&tally, ways[n].unit,
-					    ways[n].ledgers);
+			random_tiny_network(&tally, &ways[n]);
 		tally_print(ways[n].name, &tally);
 		/* The deviation is the remainders of the divisions. */
 		CHECK(tally.per_session < 1, "%s: %g bit/s", ways[n].name,

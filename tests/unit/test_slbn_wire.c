@@ -107,4 +107,76 @@ static void parsed_packets_are_in_range(void **state)
 	}
 	assert_in_range(valid, 100000, 900000);
 }
+/* Packets of other versions have their own result, whatever follows. */
+static void other_versions_are_recognized(void **state)
+{
+	u32 version;
 
+	(void)state;
+	for (version = 0; version < 256; version++, unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		u8 data[SLBN_LENGTH_MAX];
+		struct slbn_packet pkt = random_packet(slots);
+		struct slbn_layout layout;
+		u32 length;
+
+		slbn_build_packet(data, &pkt, slots, false, &layout);
+		data[SLBN_AT(version)] = version;
+		length = rnd_in(SLBN_AT(seq), layout.length);
+		assert_int_equal(parse_copy(data, length, &pkt, &layout),
+				 version != SLBN_VERSION ?
+					 SLBN_PARSE_BAD_VERSION :
+				 length < layout.length ? SLBN_PARSE_TRUNCATED :
+							  SLBN_PARSE_OK);
+	}
+}
+
+static void check_code(u64 rate)
+{
+	u64 down = slbn_decode(slbn_encode_down(rate));
+	u64 up = slbn_decode(slbn_encode_up(rate));
+
+	CHECK(down <= rate && rate <= up, "%llu: %llu to %llu", rate, down, up);
+	/* Less than 2^-10 of the rate, and exact below 2^11. */
+	CHECK((rate - down) * 1024 <= rate && (up - rate) * 1024 <= rate,
+	      "%llu: %llu to %llu", rate, down, up);
+	CHECK(rate >= 2048 || (down == rate && up == rate), "%llu", rate);
+	/* No code is between them. */
+	CHECK(down == rate || slbn_decode(slbn_encode_up(down + 1)) == up,
+	      "%llu: %llu to %llu", rate, down, up);
+	CHECK(up == rate || slbn_decode(slbn_encode_down(up - 1)) == down,
+	      "%llu: %llu to %llu", rate, down, up);
+}
+
+/* All codes, and rates of all magnitudes. */
+static void codes_round_in_their_direction(void **state)
+{
+	const u64 largest = 2047ULL << 31;
+	u32 code, n;
+
+	(void)state;
+	for (code = 0; code <= SLBN_CODE_MAX; code++, unit_step++) {
+		u64 rate = slbn_decode((u16)code);
+
+		assert_int_equal(rate, (code % 2048ULL) << code / 2048);
+		assert_int_equal(slbn_decode(slbn_encode_down(rate)), rate);
+		assert_int_equal(slbn_decode(slbn_encode_up(rate)), rate);
+		check_code(rate);
+		check_code(rate ? rate - 1 : 0);
+		check_code(rate < largest ? rate + 1 : rate);
+	}
+	for (n = 0; n < 2000000; n++, unit_step++)
+		check_code((rnd() >> rnd_in(0, 63)) % (largest + 1));
+	assert_int_equal(slbn_encode_down(largest), SLBN_CODE_MAX);
+	assert_int_equal(slbn_encode_up(largest), SLBN_CODE_MAX);
+	assert_int_equal(slbn_encode_down(~0ULL), SLBN_CODE_MAX);
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(built_packets_parse_to_the_same),
+	UNIT_TEST(parsed_packets_are_in_range),
+	UNIT_TEST(other_versions_are_recognized),
+	UNIT_TEST(codes_round_in_their_direction),
+};
+
+UNIT_MAIN(tests)
