@@ -284,7 +284,7 @@ def test_experiments_recover(trouble: str) -> None:
     found = json.loads(done.stdout)
     assert found["largest_overshoot"] == 0 or "--silent" in trouble
     after = [one["off_by_1_percent"] for one in found["series"] if one["time"] > 1.5]
-    assert max(after) > 20
+    assert max(after) > 5
     # While packets are lost, leases end now and then: a fourth of the cycles fail here.
     assert statistics.fmean(after[-10:]) < (5 if "--loss" in trouble else 0.1)
     packets = found["packets"]

@@ -433,6 +433,14 @@ def test_quoted_fields(tmp_path: Path) -> None:
     assert case.answer("maxmin")["sessions"] == [{"id": "s, 1", "exact": 1e6}]
 
 
+def test_times_are_rounded(tmp_path: Path) -> None:
+    """270.335 is slightly less as a double."""
+    case = Case(tmp_path, LINE, "s,a,d,,,,")
+    for until, wanted in (("270.335", 270_335_000_000), ("0.6ns", 1), ("0.4ns", 0)):
+        found = case.answer("run", "--until", until)
+        assert found["configuration"]["until_ns"] == wanted
+
+
 def test_delay_and_transmission_time(tmp_path: Path) -> None:
     """A cycle takes the delays, and the packets' bits over the links' rates."""
     case = Case(tmp_path, LINE, "s,a,d,0,,,")

@@ -36,13 +36,16 @@ void refuse(const char *format, ...)
 /* A time, ns; without a unit it is in seconds. MIN is 0 or 1. */
 u64 parse_time(const char *name, const char *text, u64 min, u64 max)
 {
+	/* Quarters of a ns, to be rounded: units_quantity() cuts off fractions. */
 	static const struct unit units[] = {
-		{ "", 1e9 },   { "s", 1e9 }, { "ms", 1e6 },
-		{ "us", 1e3 }, { "ns", 1 },  {},
+		{ "", 4e9 },   { "s", 4e9 }, { "ms", 4e6 },
+		{ "us", 4e3 }, { "ns", 4 },  {},
 	};
-	u64 value;
+	u64 value = 0;
+	bool valid = units_quantity(text, units, &value);
 
-	if (!units_quantity(text, units, &value) || value < min || value > max)
+	value = value / 4 + (value % 4 >= 2);
+	if (!valid || value < min || value > max)
 		refuse("%s '%s': must be %s %llu s, such as 5ms", name, text,
 		       min ? "above 0, at most" : "0 to",
 		       (unsigned long long)(max / SEC));

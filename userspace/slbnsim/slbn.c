@@ -261,6 +261,7 @@ static void transmit(struct sim *sim, struct packet *packet)
 	struct slbn_source source;
 
 	source.rate = state->rate;
+	source.lease = own->lease;
 	source.slots = slots_for(sim->longest_path);
 	source.tries = state->tries;
 	source.sent = own->sent;
@@ -314,6 +315,7 @@ static bool answer(struct sim *sim, struct packet *packet)
 	const struct slbnsim_source *own = SIM_PRIV(state);
 	struct slbn_source source;
 
+	source.lease = own->lease;
 	source.sent = own->sent;
 	if (!answer_as(sim, packet, &source))
 		return false;
@@ -329,6 +331,7 @@ static bool answer_1(struct sim *sim, struct packet *packet)
 {
 	struct slbn_source source;
 
+	source.lease = SLBN_NO_LEASE;
 	source.sent = 0;
 	return answer_as(sim, packet, &source);
 }
