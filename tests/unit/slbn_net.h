@@ -7,9 +7,9 @@
  *
  * A link processes a packet when it is sent onto the link, and again when it
  * returns over the same hop. A source retransmits its packet after NET_RETRY,
- * which is longer than any round trip, and pauses for a random time between
- * cycles. Data is a rate: a change travels down the path with the delay of its
- * links, as control packets do.
+ * which is longer than any round trip, unless net.retry is changed, and pauses
+ * for a random time between cycles. Data is a rate: a change travels down the
+ * path with the delay of its links, as control packets do.
  *
  * net_check_link() checks at each step what the commit promises, if net.checks
  * says so.
@@ -152,6 +152,8 @@ static struct {
 	u32 loss;
 	/* Mean pause between cycles, ns. */
 	u64 pause;
+	/* Time to a retransmission, ns. */
+	u64 retry;
 	/* Of all links: limit rises to what is free; ratio of P to C, 1e-3. */
 	bool commit;
 	u32 planned;
@@ -366,7 +368,7 @@ static inline void net_send(u32 number)
 	event->pkt = session->src.pkt;
 	event->version = session->version;
 	memcpy(event->slots, session->src.slot, sizeof(event->slots));
-	event = net_schedule(net.now + NET_RETRY, NET_TIMEOUT, number);
+	event = net_schedule(net.now + net.retry, NET_TIMEOUT, number);
 	event->value = ++session->attempt;
 }
 
@@ -519,6 +521,7 @@ static inline void net_clear(void)
 	memset(&net, 0, offsetof(typeof(net), sessions));
 	net.process = net_core_process;
 	net.pause = 5 * NET_MS;
+	net.retry = NET_RETRY;
 	net.planned = 1000;
 	net.weights = 1;
 }

@@ -195,7 +195,8 @@ static void restart_links(void)
 	for (n = 0; n < net.link_count; n += 4) {
 		struct net_link *link = &net.links[n];
 
-		slbn_link_init(&link->vars, net.now, 0, (u32)rnd());
+		slbn_link_init(&link->vars, net.now,
+			       net.now + link->params.epoch, (u32)rnd());
 		memset(link->vars.memory, 0,
 		       link->params.rows * SLBN_MEMORY_WAYS *
 			       sizeof(struct slbn_memory_entry));
@@ -232,6 +233,8 @@ static void corrupt_ledgers(void)
 		ledger->BF = one_in(2) ? 0 : rnd() % SLBN_RATE_MAX;
 		ledger->NR = rnd_size(0, 1000000);
 		ledger->N = rnd_size(0, 1000000);
+		if (net.commit)
+			ledger->A = one_in(2) ? 0 : rnd() % SLBN_RATE_MAX;
 	}
 }
 
@@ -249,6 +252,7 @@ static void rates_recover_from_faults(void **state)
 	(void)state;
 	for (round = 0; round < 6; round++) {
 		net_clear();
+		net.commit = round % 2;
 		make_network(rnd_in(8, 40), rnd_in(20, 200), 7, 1000 * NET_MS,
 			     256, 300 * NET_MS);
 		net_run(3000 * NET_MS);
@@ -269,6 +273,7 @@ static void links_recover_from_forged_packets(void **state)
 	(void)state;
 	for (round = 0; round < 4; round++) {
 		net_clear();
+		net.commit = round % 2;
 		make_network(6, 30, 4, 1000 * NET_MS, 64, 100 * NET_MS);
 		net_run(1500 * NET_MS);
 		for (n = 0; n < 100000; n++, unit_step++) {
