@@ -31,7 +31,8 @@
  * sessions hold (A). On its way down a packet says what its source uses, and
  * the link holds exactly that; on its way up the link holds what the source may
  * use from now on, at most what is free, and the packet carries the minimum (g)
- * home. A is at most C at each link, at each moment.
+ * home. So the rates in use at a link are at most C at each moment. A, too, is
+ * at most C, unless a packet claims a rate that its source no longer uses.
  *
  * Recovery. The paper assumes that no packet is lost and that every session
  * leaves. A link keeps its sums twice, in a current and a previous ledger, and
