@@ -286,7 +286,7 @@ def test_experiments_recover(trouble: str) -> None:
     after = [one["off_by_1_percent"] for one in found["series"] if one["time"] > 1.5]
     assert max(after) > 5
     # While packets are lost, leases end now and then: a fourth of the cycles fail here.
-    assert statistics.fmean(after[-10:]) < (5 if "--loss" in trouble else 0.1)
+    assert statistics.fmean(after[-10:]) < (10 if "--loss" in trouble else 0.1)
     packets = found["packets"]
     assert packets["sent"] == packets["answered"] + packets["lost"] + packets["under_way"]
     assert packets["lost"] > 0 and packets["under_way"] <= found["sessions"]
