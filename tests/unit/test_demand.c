@@ -436,6 +436,38 @@ static void sparse_packets_rarely_change_demand(void **state)
 	}
 }
 
+/* A greedy flow whose rate rises in the middle of steps, from 0, as links get room. */
+static void rising_rate_keeps_demand(void **state)
+{
+	static const u64 rates[] = { 0,	      0,       0,	1000000,
+				     1000000, 3000000, 3000000, 3500000,
+				     9000000, 9000000, 20000000 };
+	const size_t count = sizeof(rates) / sizeof(*rates);
+	struct demand_sample sample = {
+		.now = SECONDS,
+		.packet = 1500,
+		.demand = 20000000,
+	};
+	struct demand d = {};
+	u64 before = 1000000; /* the default class */
+	size_t n;
+
+	(void)state;
+	demand_update(&d, &sample);
+	for (n = 0; n < count + 8; n++) {
+		u64 rate = rates[n < count ? n : count - 1];
+		u64 use = rate ?: 1000000;
+
+		sample.now += DEMAND_STEP;
+		sample.bytes += (before + use) / 2 / 32 - 1500 * (n % 2);
+		sample.rate = rate;
+		sample.demand_limited = rate >= sample.demand;
+		assert_int_equal(demand_update(&d, &sample),
+				 n < count ? 20000000 : 40000000);
+		before = use;
+	}
+}
+
 static void invalid_samples_are_ignored(void **state)
 {
 	struct demand d = {};
@@ -483,6 +515,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(demand_recovers_after_pause),
 	UNIT_TEST(initial_silence_restores_initial_demand),
 	UNIT_TEST(sparse_packets_rarely_change_demand),
+	UNIT_TEST(rising_rate_keeps_demand),
 	UNIT_TEST(invalid_samples_are_ignored),
 };
 

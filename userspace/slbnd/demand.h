@@ -29,6 +29,10 @@
  * limits it, the demand is doubled, or restored to a demand that it used before:
  * a flow that paused recovers in one step.
  *
+ * The rate may rise during a step, as long as links have no room for the share: so
+ * a flow that used the rate before the step is not taken for one that needs less.
+ * Without a rate its packets share the default class, and nothing is estimated.
+ *
  * If a flow uses its whole rate soon after its demand was lowered, it probably
  * varies more slowly than the window, and the next window is twice as long.
  *
@@ -57,6 +61,7 @@
  * @bytes: sent until the last step
  * @drops: packets dropped until then
  * @step: time of the last step, ns; 0: there was none
+ * @rate: at the last step, bit/s
  * @used: in the last step, bit/s
  * @window: its length, ns; 0: not chosen yet
  * @window_start: ns
@@ -69,6 +74,7 @@ struct demand {
 	u64 bytes;
 	u64 drops;
 	u64 step;
+	u64 rate;
 	u64 used;
 	u64 window;
 	u64 window_start;
@@ -85,7 +91,7 @@ struct demand {
  * @drops: packets dropped so far, above its rate and a short queue
  * @packet: mean length of its packets, octets
  * @rtt: of its path, ns; 0: unknown
- * @rate: assigned rate, bit/s; 0: none yet
+ * @rate: assigned rate, bit/s; 0: none
  * @demand: bit/s
  * @demand_limited: its demand limits it, not a link
  */
@@ -156,6 +162,7 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	/* A demand that was just lowered will soon limit the rate. */
 	u64 rate = fp_min64(s->rate, s->demand);
 	u64 before = d->step, duration = s->now - before;
+	u64 lowest = fp_min64(rate, d->rate);
 	double used, packet;
 	bool high, restored = d->restored;
 
@@ -163,6 +170,7 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 		d->step = s->now;
 		d->bytes = s->bytes;
 		d->drops = s->drops;
+		d->rate = rate;
 		d->used = 0;
 		demand_restart(d, s->now);
 		return s->demand;
@@ -179,11 +187,12 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	d->step = s->now;
 	d->bytes = s->bytes;
 	d->drops = s->drops;
+	d->rate = rate;
 	d->used = used;
 	if (!d->window)
 		d->window = DEMAND_FIRST_WINDOW;
 
-	if (high || used >= (double)rate * 0.85) {
+	if (high || used >= (double)lowest * 0.85) {
 		u64 wanted = s->demand;
 
 		if (high && s->demand_limited)
