@@ -5,7 +5,9 @@
  *
  *	open DEVICE...		ok, or refused: REASON
  *	close			ok
- *	set FLOW RATE		result of enforce_set()
+ *	unassigned RATE		ok: the rate of the default class (10^12 at first)
+ *	set FLOW RATE [MS]	result of enforce_set(), with a lease of MS from now, or
+ *				for ever
  *	remove FLOW		ok
  *	read FLOW		bytes packets drops last departure, or unknown
  *	fill COUNT RATE		set flows to 10.0.0.0, 10.0.0.1...: how many succeeded,
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -32,8 +35,10 @@
 #include "rates.skel.h"
 
 #define WORDS (ENFORCE_DEVICES + 2)
+#define FOREVER (~0ULL)
 
 static struct enforce *enforce;
+static u64 unassigned = 1000000000000;
 
 static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 {
@@ -60,17 +65,16 @@ static struct slbn_flow read_flow(char **words)
 static u64 departure(const struct slbn_flow *flow)
 {
 	struct rates_state state;
-	struct rates_flow value;
 	const struct rates *rates;
 	struct rates_key key;
+	u32 slot;
 
 	if (!enforce->edt)
 		return 0;
 	rates = enforce->edt->rates;
 	enforce_key(flow, &key);
-	if (bpf_map_lookup_elem(bpf_map__fd(rates->maps.flows), &key, &value) ||
-	    bpf_map_lookup_elem(bpf_map__fd(rates->maps.states), &value.slot,
-				&state))
+	if (bpf_map_lookup_elem(bpf_map__fd(rates->maps.flows), &key, &slot) ||
+	    bpf_map_lookup_elem(bpf_map__fd(rates->maps.states), &slot, &state))
 		return 0;
 	return state.departure;
 }
@@ -106,9 +110,26 @@ static void fill(u32 count, u64 rate)
 
 	for (n = 0; n < count && !error; n++) {
 		flow = nth_flow(n);
-		error = enforce_set(enforce, &flow, rate);
+		error = enforce_set(enforce, &flow, rate, FOREVER);
 	}
 	printf("%u %d\n", error ? n - 1 : n, error);
+}
+
+static u64 clock_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static void set(const struct slbn_flow *flow, u64 rate, const char *ms)
+{
+	u64 lease = FOREVER;
+
+	if (ms)
+		lease = clock_now() + strtoull(ms, NULL, 10) * 1000000;
+	printf("%d\n", enforce_set(enforce, flow, rate, lease));
 }
 
 static void empty(u32 count)
@@ -168,6 +189,7 @@ static void run_command(char **words, int count)
 	if (!strcmp(word, "open")) {
 		enforce = enforce_open((const char *const *)words + 1,
 				       count - 1, reason, sizeof(reason));
+		enforce_set_unassigned(enforce, unassigned);
 		if (enforce)
 			puts("ok");
 		else
@@ -176,9 +198,12 @@ static void run_command(char **words, int count)
 		enforce_close(enforce);
 		enforce = NULL;
 		puts("ok");
+	} else if (!strcmp(word, "unassigned")) {
+		unassigned = strtoull(words[1], NULL, 10);
+		enforce_set_unassigned(enforce, unassigned);
+		puts("ok");
 	} else if (!strcmp(word, "set")) {
-		printf("%d\n",
-		       enforce_set(enforce, &flow, strtoull(words[6], 0, 10)));
+		set(&flow, strtoull(words[6], NULL, 10), words[7]);
 	} else if (!strcmp(word, "remove")) {
 		enforce_remove(enforce, &flow);
 		puts("ok");

@@ -67,8 +67,14 @@ class Enforcer:
     def close(self) -> None:
         assert self.ask("close") == ["ok"]
 
-    def set(self, flow: Flow, rate: int) -> None:
-        assert self.ask(f"set {flow} {rate}") == ["0"]
+    def set(self, flow: Flow, rate: int, lease: int | None = None) -> None:
+        """Set the rate of a flow, 0: none, until `lease` ms from now, or for ever."""
+        until = "" if lease is None else f" {lease}"
+        assert self.ask(f"set {flow} {rate}{until}") == ["0"]
+
+    def set_unassigned(self, rate: int) -> None:
+        """Set the rate of the default class."""
+        assert self.ask(f"unassigned {rate}") == ["ok"]
 
     def remove(self, flow: Flow) -> None:
         assert self.ask(f"remove {flow}") == ["ok"]

@@ -35,6 +35,8 @@ ADDRESSES = {
     (1, socket.AF_INET6): "fd00:1::1",
     (2, socket.AF_INET): "10.0.1.2",
     (2, socket.AF_INET6): "fd00:1::2",
+    (3, socket.AF_INET): "10.0.2.2",
+    (3, socket.AF_INET6): "fd00:2::2",
 }
 
 ROOM = bytearray(1 << 20)

@@ -293,6 +293,65 @@ def test_slow_and_fast(alone: Enforcer) -> None:
     alone.remove(session)
 
 
+def test_expired_and_unassigned_flows_share_default_class(alone: Enforcer) -> None:
+    """A rate ends with its lease."""
+    expired, other, leased = full(), full(UDP), full(SCTP)
+    packets = {flow: packet for packet, flow in SHAPES.values() if flow in (expired, other, leased)}
+    alone.set_unassigned(MEGA)
+    # Let the packets of earlier tests depart.
+    time.sleep(1)
+    alone.set(expired, 1000 * MEGA, lease=0)
+    alone.set(other, 0)
+    alone.set(leased, 1000 * MEGA, lease=60_000)
+    began = time.monotonic()
+    for _ in range(10):
+        for packet in packets.values():
+            alone.run(packet, 125, 20)
+    passed = time.monotonic() - began
+    uses = {flow: alone.read(flow) for flow in packets}
+    assert (uses[leased].packets, uses[leased].drops) == (200, 0)
+    # 1 ms each, a burst of 2 ms, and 100 ms of queue.
+    shared = [uses[expired], uses[other]]
+    assert sum(use.packets + use.drops for use in shared) == 400
+    assert 100 <= sum(use.packets for use in shared) <= min(104 + passed * 1000, 400)
+    for flow in packets:
+        alone.remove(flow)
+    alone.set_unassigned(10**12)
+
+
+def test_packets_do_not_overtake_those_in_default_class(alone: Enforcer) -> None:
+    session = full()
+    alone.set_unassigned(MEGA)
+    alone.set(session, 0)
+    time.sleep(1)
+    alone.run(PLAIN4, 125, 20)
+    waiting = alone.read(session)
+    assert waiting.departure > waiting.last
+    alone.set(session, 1000 * MEGA, lease=60_000)
+    alone.run(PLAIN4, 125)
+    assert alone.read(session).departure >= waiting.departure + 1000
+    alone.remove(session)
+    alone.set_unassigned(10**12)
+
+
+def test_lease_ends_between_packets(alone: Enforcer) -> None:
+    session = full()
+    alone.set_unassigned(1)
+    began = time.monotonic()
+    alone.set(session, 10**12, lease=300)
+    # One packet passes by the burst of the default class.
+    wait_for(lambda: alone.run(PLAIN4, 1000)[0] == DROP)
+    assert time.monotonic() >= began + 0.3
+    sent = alone.read(session).packets
+    alone.run(PLAIN4, 1000, 100)
+    assert alone.read(session).packets == sent
+    alone.set(session, 10**12, lease=60_000)
+    alone.run(PLAIN4, 1000, 100)
+    assert alone.read(session).packets == sent + 100
+    alone.remove(session)
+    alone.set_unassigned(10**12)
+
+
 def test_burst_after_pause_is_limited(alone: Enforcer) -> None:
     session = full()
     alone.set(session, MEGA)

@@ -2,7 +2,8 @@
 /*
  * Sessions. See agent.h.
  *
- * A session has one timer: when its packet is sent or retransmitted. The ID that
+ * A session has one timer: when its packet is sent or retransmitted, or when its
+ * lease ends. The ID that
  * slbnd reports (struct slbn_session) is the second half of the SLBN ID: 32 random
  * bits, so that IDs are not reused soon, and the index in the table. The first
  * half is random.
@@ -15,9 +16,13 @@
 
 #define MS 1000000ULL
 
-/* Retransmission timeouts: before the RTT is known, and at least. */
-#define INITIAL_TIMEOUT (200 * MS)
+/* Retransmission timeouts: at least, and at most before the RTT is known. */
 #define MIN_TIMEOUT (20 * MS)
+#define INITIAL_TIMEOUT (1000 * MS)
+/* Shortest epoch that pauses allow for, whatever an answer says. */
+#define MIN_EPOCH (10 * MS)
+/* Urgent cycles without a change of the rate until their pauses double. */
+#define URGENT_CYCLES 4
 /* After so many tries the path is probably broken: retransmit less often. */
 #define BACKOFF_TRIES 20
 #define BACKOFF_TIMEOUT (1000 * MS)
@@ -179,58 +184,84 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		to->flags |= SLBN_MEASURED;
 }
 
-static void set_timer(struct agent *agent, const struct session *session,
-		      u64 due)
+static void arm_timer(struct agent *agent, const struct session *session)
 {
+	const struct slbn_source *source = &session->source;
+	u64 due = session->due;
+
+	if (source->rate)
+		due = fp_min64(due, source->lease);
 	fp_heap_set(&agent->timers, session->index, ~due);
 }
 
-/*
- * The retransmission timeout. Short, since links expect a packet of the session
- * in each epoch and each link may drop it, but longer than the RTT.
- */
-static u64 retransmission_timeout(const struct agent *agent,
-				  const struct session *session)
+/* Send the session's packet at @due. */
+static void set_timer(struct agent *agent, struct session *session, u64 due)
 {
-	u64 timeout = session->rtt ? 3 * session->rtt : INITIAL_TIMEOUT;
+	session->due = due;
+	arm_timer(agent, session);
+}
 
-	if (session->tries > BACKOFF_TRIES)
+/*
+ * The retransmission timeout. Short, since the answer must arrive before the lease
+ * ends and each link may drop the packet, but longer than the longest RTT: links
+ * rely on earlier copies having been answered or dropped. An epoch is several RTTs
+ * long, or leases would end all the time.
+ */
+static u64 retransmission_timeout(const struct session *session)
+{
+	u64 timeout = fp_min64(session->epoch / 3, INITIAL_TIMEOUT);
+
+	if (session->source.tries > BACKOFF_TRIES)
 		return BACKOFF_TIMEOUT;
-	timeout = fp_min64(timeout, agent->config.epoch / 5);
-	timeout = fp_max64(timeout, session->rtt + session->rtt / 2);
+	if (session->rtt) {
+		timeout = fp_min64(3 * session->rtt, session->epoch / 5);
+		timeout = fp_max64(timeout, 3 * session->longest_rtt / 2);
+	}
 	return fp_max64(timeout, MIN_TIMEOUT);
 }
 
-/* The pause before the next cycle: random, 0.5 to 1.5 times the mean. */
-static u64 random_pause(const struct agent *agent,
-			const struct session *session)
+/* The mean pause between two cycles. */
+static u64 usual_pause(const struct agent *agent, const struct session *session)
 {
 	u64 bits = 8ULL * transport_length(agent->transport, &session->flow,
 					   &session->source.pkt);
-	u64 rate = fp_max64(session->source.rate, 1);
-	u64 pause = bits * 1000000000000ULL / agent->config.control / rate;
+	/* The share: the rate may be on its way to it. */
+	u64 share = fp_max64(session->source.pkt.bw1, 1);
+	u64 pause = bits * 1000000000000ULL / agent->config.control / share;
 
 	/* The interval of packets includes the round trip. */
 	pause -= fp_min64(pause, session->rtt);
-	pause = fp_min64(pause, agent->config.epoch / 4);
 	pause = fp_max64(pause, agent->config.pause);
+	return fp_min64(pause, session->epoch / 4);
+}
+
+/*
+ * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If it is
+ * urgent, 0 to 1/20 of the mean, more if that has not changed the rate: a link may
+ * have no room for an epoch.
+ */
+static u64 random_pause(const struct agent *agent,
+			const struct session *session)
+{
+	u64 pause = usual_pause(agent, session);
+	u32 doublings = session->urgent_cycles / URGENT_CYCLES;
+
+	if (session->source.urgent && doublings < 5)
+		return random64() % fp_max64((pause / 20) << doublings, 1);
 	return pause / 2 + random64() % pause;
 }
 
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
-	session->tries++;
 	slbn_source_transmit(&session->source, now);
 	transport_send(agent->transport, &session->flow, &session->source.pkt,
 		       session->source.slot);
-	set_timer(agent, session, now + retransmission_timeout(agent, session));
+	set_timer(agent, session, now + retransmission_timeout(session));
 }
 
 static void start_cycle(struct agent *agent, struct session *session, u64 now)
 {
 	session->waiting = true;
-	session->tries = 0;
-	session->sent_at = now;
 	send_packet(agent, session, now);
 }
 
@@ -258,11 +289,44 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		.in_use = true,
 		.flow = *flow,
 		.answered_at = now,
+		.epoch = agent->config.epoch,
 	};
-	slbn_source_join(&session->source, id, demand, 1, agent->config.hops);
+	slbn_source_join(&session->source, id, demand, 1,
+			 agent->config.hops);
 	agent->count++;
+	agent->callbacks->limit(agent, session);
 	start_cycle(agent, session, now);
 	return session;
+}
+
+static bool rate_changed(const struct session *session)
+{
+	u64 rate = session->source.rate;
+	u64 change = rate > session->reported ? rate - session->reported :
+						session->reported - rate;
+
+	return !session->reported != !rate ||
+	       change > fp_max64(RATE_NOISE, rate >> 16);
+}
+
+/* Report a changed rate, or that answers arrive again. */
+static void report_rate(struct agent *agent, struct session *session)
+{
+	bool answered = session->flags & SLBN_STALLED && !session->waiting;
+
+	if (!rate_changed(session) && !answered)
+		return;
+	session->reported = session->source.rate;
+	if (answered)
+		session->flags &= ~SLBN_STALLED;
+	agent->callbacks->changed(agent, session);
+}
+
+/* The rate has fallen: limit the session now, and report it. */
+static void lower_rate(struct agent *agent, struct session *session)
+{
+	agent->callbacks->limit(agent, session);
+	report_rate(agent, session);
 }
 
 /**
@@ -272,12 +336,17 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
  * @demand: bit/s, 1 to SLBN_RATE_MAX
  * @now: ns
  *
- * The next cycle has the new demand; it starts at once unless one is running.
+ * A rate above the demand falls now. The next cycle has the new demand; it starts
+ * at once unless one is running.
  */
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now)
 {
+	u64 before = session->source.rate;
+
 	slbn_source_change(&session->source, demand);
+	if (session->source.rate < before)
+		lower_rate(agent, session);
 	if (!session->waiting)
 		set_timer(agent, session, now);
 }
@@ -288,13 +357,14 @@ void agent_change(struct agent *agent, struct session *session, u64 demand,
  * @session: the session; callbacks->ended() follows
  * @now: ns
  *
- * The Leave is sent after the current cycle.
+ * Its rate is 0 from now on. The Leave is sent after the current cycle.
  */
 void agent_leave(struct agent *agent, struct session *session, u64 now)
 {
 	if (session->source.leaving)
 		return;
 	slbn_source_leave(&session->source);
+	agent->callbacks->limit(agent, session);
 	if (!session->waiting)
 		set_timer(agent, session, now);
 }
@@ -317,19 +387,21 @@ static void end_session(struct agent *agent, struct session *session)
 }
 
 /* Send the next packet, or retransmit the last one. */
-static void handle_timer(struct agent *agent, struct session *session, u64 now)
+static void send_due(struct agent *agent, struct session *session, u64 now)
 {
+	bool leaving = session->source.leaving;
+
 	if (!session->waiting) {
 		start_cycle(agent, session, now);
 		return;
 	}
-	if (session->source.leaving && session->tries >= LEAVE_TRIES) {
+	if (leaving && session->source.tries >= LEAVE_TRIES) {
 		/* Links drop the session with their ledgers. */
 		end_session(agent, session);
 		return;
 	}
 	session->retries++;
-	if (!(session->flags & SLBN_STALLED) &&
+	if (!leaving && !(session->flags & SLBN_STALLED) &&
 	    now - session->answered_at > STALLED_AFTER) {
 		session->flags |= SLBN_STALLED;
 		agent->callbacks->changed(agent, session);
@@ -337,8 +409,18 @@ static void handle_timer(struct agent *agent, struct session *session, u64 now)
 	send_packet(agent, session, now);
 }
 
+static void handle_timer(struct agent *agent, struct session *session, u64 now)
+{
+	if (slbn_source_expire(&session->source, now))
+		lower_rate(agent, session);
+	if (session->due <= now)
+		send_due(agent, session, now);
+	else
+		arm_timer(agent, session);
+}
+
 /**
- * agent_run() - send the packets that are due
+ * agent_run() - send the packets that are due, and end leases
  * @agent: the agent
  * @now: ns
  *
@@ -351,25 +433,39 @@ void agent_run(struct agent *agent, u64 now)
 			     agent->sessions[fp_heap_top(&agent->timers)], now);
 }
 
-static void update_rtt(struct session *session, u64 now)
+/*
+ * An answer to the first copy of a packet measures the RTT, an answer to another
+ * one does not (Karn). But if it is the third or a later one, the RTT may have
+ * grown beyond the timeout.
+ */
+static void update_rtt(struct session *session, u64 rtt, u32 tries, bool again)
 {
-	u64 rtt = now - session->sent_at;
+	u64 longest = session->longest_rtt;
 
-	session->answered_at = now;
-	/* Not of retransmitted packets: the answer may be to any copy (Karn). */
-	if (session->tries == 1)
-		session->rtt = session->rtt ? (7 * session->rtt + rtt) / 8 :
-					      fp_max64(rtt, 1);
+	if (again) {
+		rtt = fp_min64(rtt, session->epoch / 3);
+		if (tries > 2)
+			session->longest_rtt = fp_max64(longest, rtt);
+		return;
+	}
+	session->rtt =
+		session->rtt ? (7 * session->rtt + rtt) / 8 : fp_max64(rtt, 1);
+	/* Forget a long one slowly. */
+	longest -= (longest - fp_min64(longest, rtt)) / 16;
+	session->longest_rtt = fp_max64(longest, rtt);
 }
 
-static bool rate_changed(const struct session *session)
+static void update_path(const struct agent *agent, struct session *session,
+			const struct slbn_packet *ack,
+			const struct slbn_slot *slot, u32 device)
 {
-	u64 rate = session->source.rate;
-	u64 change = rate > session->reported ? rate - session->reported :
-						session->reported - rate;
+	u64 epoch = agent->config.epoch;
 
-	return !session->reported || session->flags & SLBN_STALLED ||
-	       change > fp_max64(RATE_NOISE, rate >> 16);
+	if (ack->epoch != SLBN_NO_EPOCH)
+		epoch = fp_min64(epoch, ack->epoch * 1000ULL);
+	session->epoch = fp_max64(epoch, MIN_EPOCH);
+	session->hops = slbn_path_length(slot, ack->slots);
+	session->device = device;
 }
 
 static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
@@ -377,31 +473,36 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
 {
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
+	u64 rate, sent;
+	u32 tries;
 
 	if (!session || !session->waiting)
 		return;
+	rate = session->source.rate;
+	sent = session->source.sent;
+	tries = session->source.tries;
 	event = slbn_source_ack(&session->source, ack, slot, now);
 	if (event == SLBN_ACK_IGNORED)
 		return;
-	update_rtt(session, now);
 	if (event == SLBN_SESSION_OVER) {
 		end_session(agent, session);
 		return;
 	}
 	session->cycles++;
-	session->device = device;
-	session->hops = slbn_path_length(slot, ack->slots);
+	session->answered_at = now;
+	update_rtt(session, now - sent, tries, ack->again);
+	update_path(agent, session, ack, slot, device);
 	if (session->source.leaving) {
 		start_cycle(agent, session, now);
 		return;
 	}
 	session->waiting = false;
+	session->urgent_cycles++;
+	if (session->source.rate != rate || !session->source.urgent)
+		session->urgent_cycles = 0;
+	agent->callbacks->limit(agent, session);
 	set_timer(agent, session, now + random_pause(agent, session));
-	if (rate_changed(session)) {
-		session->reported = session->source.rate;
-		session->flags &= ~SLBN_STALLED;
-		agent->callbacks->changed(agent, session);
-	}
+	report_rate(agent, session);
 }
 
 /**

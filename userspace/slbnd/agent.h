@@ -6,9 +6,13 @@
  * The task itself is in <fairpath/slbn/slbn_core.h>. The agent adds what a real
  * network needs (docs/slbn.md). Each session has at most one packet in flight,
  * which is retransmitted until it is answered. Between two cycles it pauses: long
- * enough to keep control packets near a given fraction of the session's rate,
- * short enough that links see it in each epoch, and random so that sessions do
- * not synchronize.
+ * enough to keep control packets near a given fraction of the session's share,
+ * short enough that links see it at least twice in each epoch, and random so that
+ * sessions do not synchronize. While the rate is on its way to the share, pauses
+ * are short.
+ *
+ * The assigned rate ends with its lease, an epoch of the links after the packet was
+ * sent whose answer assigned it: the agent reports and enforces a rate of 0 then.
  *
  * The agent has no clock and no socket: times are parameters, ns; packets are sent
  * by transport.h.
@@ -29,8 +33,8 @@
  * struct agent_config - options
  * @epoch: of the domain's links, ns; links should see each session in each epoch
  * @pause: minimum time between two cycles, ns
- * @control: fraction of a session's rate for its control packets, per mille
- * @hops: hop slots of a packet, even
+ * @control: fraction of a session's share for its control packets, per mille
+ * @hops: most slots of a packet
  */
 struct agent_config {
 	u64 epoch;
@@ -46,11 +50,13 @@ struct detected_flow;
  * @index: in the agent's table
  * @in_use: this entry is a session
  * @waiting: its packet is in flight
- * @tries: how often that packet was sent
  * @reported: assigned rate that was last reported, bit/s
- * @sent_at: when its packet was first sent, ns
+ * @due: when its packet is sent next, ns
  * @answered_at: when the last answer arrived, ns
  * @rtt: smoothed, ns; 0: unknown
+ * @longest_rtt: the longest one lately, ns
+ * @epoch: shortest one on its path, at most agent_config.epoch, ns
+ * @urgent_cycles: cycles since the rate changed, while the source is urgent
  * @cycles: completed cycles
  * @retries: retransmitted packets
  * @owner: the client that joined it; NULL: none, or disconnected
@@ -68,11 +74,13 @@ struct session {
 	u32 index;
 	bool in_use;
 	bool waiting;
-	u32 tries;
 	u64 reported;
-	u64 sent_at;
+	u64 due;
 	u64 answered_at;
 	u64 rtt;
+	u64 longest_rtt;
+	u64 epoch;
+	u32 urgent_cycles;
 	u64 cycles;
 	u64 retries;
 	void *owner;
@@ -91,10 +99,13 @@ struct agent;
 
 /**
  * struct agent_callbacks - notifications
+ * @limit: limit a session to its rate until its lease ends: it joined, was
+ *	answered, or its rate fell
  * @changed: a session's assigned rate or SLBN_STALLED changed
  * @ended: a session ended; it is freed afterwards
  */
 struct agent_callbacks {
+	void (*limit)(struct agent *agent, struct session *session);
 	void (*changed)(struct agent *agent, struct session *session);
 	void (*ended)(struct agent *agent, struct session *session);
 };
@@ -109,8 +120,8 @@ struct agent_callbacks {
  * @entries: entries of it that were ever used
  * @count: sessions in it
  * @first_free: index of a free entry below @entries; -1: none
- * @timers: when each session's next packet is due, the earliest first (keys are
- *	complements)
+ * @timers: when each session's next packet is due or its lease ends, the earliest
+ *	first (keys are complements)
  * @timers_memory: memory of @timers
  */
 struct agent {

@@ -7,14 +7,17 @@
  * preference, beside the filters of others. If there is no clsact qdisc, one is
  * created, and deleted again when it is empty; the filter's handle records that
  * it is ours, so that a later slbnd knows it after a crash. After a crash the
- * program continues to pace its flows until slbnd starts again or the filter is
- * deleted (tc filter del dev DEV egress pref 49470).
+ * program continues to pace its flows, at the rate of the default class when their
+ * leases have ended, until slbnd starts again or the filter is deleted (tc filter
+ * del dev DEV egress pref 49470).
  */
 #include <errno.h>
 #include <linux/pkt_cls.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -25,6 +28,8 @@
 /* Handles of our filter: who created the clsact qdisc. */
 #define CLSACT_FOREIGN 1
 #define CLSACT_OURS 2
+
+#define LIMITS_SIZE (ENFORCE_FLOWS * sizeof(struct rates_limit))
 
 /* --- the program -------------------------------------------------------- */
 
@@ -222,6 +227,7 @@ bool edt_attach(struct edt *edt, const char *name, u32 index, bool clsact,
 struct edt *edt_open(u32 fq_limit, const struct tc_error *error)
 {
 	struct edt *edt = calloc(1, sizeof(*edt));
+	void *limits;
 	u32 n;
 
 	if (!edt) {
@@ -234,12 +240,27 @@ struct edt *edt_open(u32 fq_limit, const struct tc_error *error)
 		free(edt);
 		return NULL;
 	}
+	limits = mmap(NULL, LIMITS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+		      bpf_map__fd(edt->rates->maps.limits), 0);
+	if (limits == MAP_FAILED) {
+		tc_fail(error, "BPF: limits: %s", strerror(errno));
+		edt_close(edt);
+		return NULL;
+	}
+	edt->limits = limits;
 	for (n = 0; n < ENFORCE_FLOWS; n++)
 		edt->slots[n] = n;
 	edt->free = ENFORCE_FLOWS;
 	/* A margin, as the program estimates the backlog by mean lengths. */
 	edt->rates->bss->fq_limit = fp_max(fq_limit - fq_limit / 8, 1);
+	edt_set_unassigned(edt, ENFORCE_UNASSIGNED);
 	return edt;
+}
+
+/* The tree does not own its flows. */
+static void free_nothing(void *flow)
+{
+	(void)flow;
 }
 
 /**
@@ -252,7 +273,10 @@ void edt_close(struct edt *edt)
 		return;
 	while (edt->device_count)
 		detach(&edt->devices[--edt->device_count]);
+	if (edt->limits)
+		munmap(edt->limits, LIMITS_SIZE);
 	rates__destroy(edt->rates);
+	tdestroy(edt->by_key, free_nothing);
 	free(edt);
 }
 
@@ -296,38 +320,76 @@ static void count_kind(struct edt *edt, int kind, int change)
 }
 
 /**
+ * edt_set_unassigned() - set the rate of the default class
+ * @edt: from edt_open()
+ * @rate: bit/s, at least 1
+ */
+void edt_set_unassigned(struct edt *edt, u64 rate)
+{
+	__atomic_store_n(&edt->rates->bss->unassigned, rate, __ATOMIC_RELAXED);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct rates_key));
+}
+
+/* The slot of a flow; -1: it is unknown. */
+static int find_slot(const struct edt *edt, const struct rates_key *key)
+{
+	struct rates_key *const *node = tfind(key, &edt->by_key, compare_keys);
+
+	return node ? *node - edt->keys : -1;
+}
+
+/* Reads of the program: struct rates_limit. */
+static void set_limit(struct edt *edt, u32 slot, u64 rate, u64 lease)
+{
+	struct rates_limit *limit = &edt->limits[slot];
+
+	__atomic_store_n(&limit->rate, rate, __ATOMIC_RELAXED);
+	__atomic_store_n(&limit->lease, lease, __ATOMIC_RELEASE);
+}
+
+/**
  * edt_set() - set the rate of a flow
  * @edt: from edt_open()
  * @key: the flow
  * @kind: its kind
- * @rate: bit/s; 0: count its packets, but do not pace them
+ * @rate: bit/s; 0: none, use the default class
+ * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never
+ *
+ * For a known flow this writes to memory only.
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
-int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate)
+int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
+	    u64 lease)
 {
 	const struct rates_state fresh = {};
-	struct rates_flow value;
+	int known = find_slot(edt, key);
 	int err;
+	u32 slot;
 
-	if (!bpf_map_lookup_elem(flows_fd(edt), key, &value)) {
-		value.rate = rate;
-		return bpf_map_update_elem(flows_fd(edt), key, &value,
-					   BPF_EXIST);
+	if (known >= 0) {
+		set_limit(edt, known, rate, lease);
+		return 0;
 	}
 	if (!edt->free)
 		return -ENOSPC;
-	value = (struct rates_flow){
-		.rate = rate,
-		.slot = edt->slots[edt->first],
-	};
-	err = bpf_map_update_elem(states_fd(edt), &value.slot, &fresh,
-				  BPF_F_LOCK);
+	slot = edt->slots[edt->first];
+	edt->keys[slot] = *key;
+	if (!tsearch(&edt->keys[slot], &edt->by_key, compare_keys))
+		return -ENOMEM;
+	set_limit(edt, slot, rate, lease);
+	err = bpf_map_update_elem(states_fd(edt), &slot, &fresh, BPF_F_LOCK);
 	if (!err)
-		err = bpf_map_update_elem(flows_fd(edt), key, &value,
+		err = bpf_map_update_elem(flows_fd(edt), key, &slot,
 					  BPF_NOEXIST);
-	if (err)
+	if (err) {
+		tdelete(key, &edt->by_key, compare_keys);
 		return err;
+	}
 	edt->first = (edt->first + 1) % ENFORCE_FLOWS;
 	edt->free--;
 	count_kind(edt, kind, 1);
@@ -342,12 +404,12 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate)
  */
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
 {
-	struct rates_flow value;
+	int slot = find_slot(edt, key);
 
-	if (bpf_map_lookup_elem(flows_fd(edt), key, &value) ||
-	    bpf_map_delete_elem(flows_fd(edt), key))
+	if (slot < 0 || bpf_map_delete_elem(flows_fd(edt), key))
 		return;
-	edt->slots[(edt->first + edt->free) % ENFORCE_FLOWS] = value.slot;
+	tdelete(key, &edt->by_key, compare_keys);
+	edt->slots[(edt->first + edt->free) % ENFORCE_FLOWS] = slot;
 	edt->free++;
 	count_kind(edt, kind, -1);
 }
@@ -363,12 +425,11 @@ void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
 bool edt_read(const struct edt *edt, const struct rates_key *key,
 	      struct enforce_use *use)
 {
+	int slot = find_slot(edt, key);
 	struct rates_state state;
-	struct rates_flow value;
 
-	if (bpf_map_lookup_elem(flows_fd(edt), key, &value) ||
-	    bpf_map_lookup_elem_flags(states_fd(edt), &value.slot, &state,
-				      BPF_F_LOCK))
+	if (slot < 0 || bpf_map_lookup_elem_flags(states_fd(edt), &slot, &state,
+						  BPF_F_LOCK))
 		return false;
 	use->bytes += state.bytes;
 	use->packets += state.packets;

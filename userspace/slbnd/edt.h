@@ -5,7 +5,8 @@
  *
  * The program (rates.bpf.c) looks up each packet's flow in a map and writes the
  * packet's departure time, by the flow's rate, into the packet; fq sends it then.
- * The map also counts each flow's packets. All devices share program and maps: a
+ * Rates end with their leases, whether slbnd runs or not.
+ * It counts each flow's packets, too. All devices share program and maps: a
  * flow has one rate, whichever device it leaves by.
  */
 #ifndef SLBND_EDT_H
@@ -28,10 +29,13 @@ struct edt_device {
 /**
  * struct edt - the program and its flows
  * @rates: the program and its maps
+ * @limits: its map of limits
  * @devices: the devices that it is attached to
  * @device_count: number of @devices
  * @flow_count: by kind (rates.h), flows in the map
- * @slots: ring of the free entries of the map of states
+ * @keys: by slot, the flows
+ * @by_key: tree of the same
+ * @slots: ring of the free slots
  * @first: head of @slots
  * @free: number of free slots. The slot that has been free the longest is used
  *	first, because the program on another CPU may still be writing the state
@@ -39,9 +43,12 @@ struct edt_device {
  */
 struct edt {
 	struct rates *rates;
+	struct rates_limit *limits;
 	struct edt_device devices[ENFORCE_DEVICES];
 	size_t device_count;
 	u32 flow_count[RATES_KINDS];
+	struct rates_key keys[ENFORCE_FLOWS];
+	void *by_key;
 	u32 slots[ENFORCE_FLOWS];
 	u32 first;
 	u32 free;
@@ -52,7 +59,9 @@ bool edt_attach(struct edt *edt, const char *name, u32 index, bool clsact,
 		const struct tc_error *error);
 void edt_close(struct edt *edt);
 void edt_remove_stale(u32 index);
-int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate);
+void edt_set_unassigned(struct edt *edt, u64 rate);
+int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
+	    u64 lease);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
 bool edt_read(const struct edt *edt, const struct rates_key *key,
 	      struct enforce_use *use);

@@ -286,6 +286,7 @@ struct enforce *enforce_open(const char *const *devices, size_t count,
 		tc_fail(&error, "%s", strerror(ENOMEM));
 		return NULL;
 	}
+	enforce->unassigned = ENFORCE_UNASSIGNED;
 	for (n = 0; n < count && n < ENFORCE_DEVICES; n++)
 		devs[n].name = devices[n];
 	prepared = prepare(enforce, devs, count, &error);
@@ -349,7 +350,17 @@ int enforce_key(const struct slbn_flow *flow, struct rates_key *key)
 	return kind;
 }
 
-int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate)
+void enforce_set_unassigned(struct enforce *enforce, u64 rate)
+{
+	if (!enforce)
+		return;
+	enforce->unassigned = rate;
+	if (enforce->edt)
+		edt_set_unassigned(enforce->edt, rate);
+}
+
+int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
+		u64 lease)
 {
 	struct rates_key key;
 	int kind = enforce_key(flow, &key);
@@ -358,9 +369,10 @@ int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate)
 	if (kind < 0)
 		return -EAFNOSUPPORT;
 	if (enforce->edt)
-		edt_err = edt_set(enforce->edt, &key, kind, rate);
+		edt_err = edt_set(enforce->edt, &key, kind, rate, lease);
 	if (enforce->htb)
-		htb_err = htb_set(enforce->htb, &key, kind, rate);
+		htb_err = htb_set(enforce->htb, &key, kind,
+				  rate ?: enforce->unassigned);
 	return edt_err ?: htb_err;
 }
 

@@ -3,8 +3,9 @@
  * Rate enforcement: limits flows to their assigned rates at the egress of
  * devices, and counts their packets. The device's qdisc decides how: a BPF
  * program paces packets for fq (edt.h), or htb has a class for each flow (htb.h).
- * Packets that would wait for longer than ENFORCE_QUEUE are dropped, to bound the
- * queue of unresponsive flows.
+ * Flows without an assigned rate are limited, too: with fq they share the default
+ * class, with htb each gets its rate. Packets that would wait for longer than
+ * ENFORCE_QUEUE are dropped, to bound the queue of unresponsive flows.
  *
  * A session may leave fields of its flow open (struct slbn_flow): the most
  * specific session that matches a packet applies to it.
@@ -21,6 +22,9 @@
 
 /* Longest time that a packet may wait, ns. */
 #define ENFORCE_QUEUE 100000000ULL
+
+/* Rate of the default class, unless configured, bit/s. */
+#define ENFORCE_UNASSIGNED 1000000ULL
 
 /* Maximum number of flows. */
 #define ENFORCE_FLOWS 65536
@@ -66,15 +70,26 @@ struct enforce *enforce_open(const char *const *devices, size_t count,
 void enforce_close(struct enforce *enforce);
 
 /**
+ * enforce_set_unassigned() - set the rate of the default class
+ * @enforce: from enforce_open(), or NULL
+ * @rate: bit/s, at least 1
+ *
+ * With htb it applies to flows that are set later.
+ */
+void enforce_set_unassigned(struct enforce *enforce, u64 rate);
+
+/**
  * enforce_set() - set the rate of a flow
  * @enforce: from enforce_open()
  * @flow: the flow
- * @rate: bit/s; 0: count its packets, but do not limit it
+ * @rate: bit/s; 0: none, use the default class
+ * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never. With htb the
+ *	caller must set 0 then
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
-int enforce_set(struct enforce *enforce, const struct slbn_flow *flow,
-		u64 rate);
+int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
+		u64 lease);
 
 /**
  * enforce_remove() - remove a flow

@@ -13,10 +13,12 @@
  * struct enforce - rate enforcement
  * @edt: for devices with fq; NULL: there are none
  * @htb: for devices with htb; NULL: there are none
+ * @unassigned: rate of flows without an assigned rate, bit/s
  */
 struct enforce {
 	struct edt *edt;
 	struct htb *htb;
+	u64 unassigned;
 };
 
 int enforce_key(const struct slbn_flow *flow, struct rates_key *key);

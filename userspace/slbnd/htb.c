@@ -20,8 +20,9 @@
  * filters. Removing a flow deletes its filters at once, but its class after LINGER,
  * when its queue has been sent.
  *
- * Differences from the BPF program: flower matches no ports of fragments, UDP-Lite
- * and DCCP; a change of rate does not apply to packets already sent to the device.
+ * Differences from the BPF program: rates have no lease in the kernel, so they
+ * remain when slbnd dies; flower matches no ports of fragments, UDP-Lite and DCCP; a
+ * change of rate does not apply to packets already sent to the device.
  */
 #include <errno.h>
 #include <linux/gen_stats.h>
@@ -381,12 +382,21 @@ static void remove_flow(struct htb *htb, struct htb_flow *flow)
 	STAILQ_INSERT_TAIL(&htb->lingering, flow, lingering);
 }
 
+static bool is_noise(u64 before, u64 rate)
+{
+	u64 change = rate > before ? rate - before : before - rate;
+
+	return change <= rate >> 16;
+}
+
 /**
  * htb_set() - set the rate of a flow
  * @htb: from htb_open()
  * @key: the flow
  * @kind: its kind
- * @rate: bit/s; 0: count its packets, but do not limit it
+ * @rate: bit/s, at least 1
+ *
+ * Changes by rounding are ignored: each one takes requests to the kernel.
  *
  * Return: 0; -ENOSPC: too many flows; -EPROTONOSUPPORT: its ports cannot be
  * matched; or another negative errno.
@@ -398,8 +408,9 @@ int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate)
 	int error;
 
 	if (flow)
-		return flow->rate == rate ? 0 :
-					    set_rate(htb, flow, rate, false);
+		return is_noise(flow->rate, rate) ?
+			       0 :
+			       set_rate(htb, flow, rate, false);
 	if (!htb_supports(key, kind))
 		return -EPROTONOSUPPORT;
 	expire(htb, clock_now());

@@ -14,10 +14,6 @@
 #define BURST (2000000 >> 6)
 /* The largest GSO packet: 64 KiB, and the headers of its segments. */
 #define MAX_PACKET 73728
-/* Queue of a flow without a rate limit, octets: a thousand packets. */
-#define UNLIMITED_QUEUE 1500000
-/* Rate of a flow without a rate limit, octets/s. */
-#define UNLIMITED_RATE (SLBN_UNLIMITED / 8)
 
 /* Marks our classes; a quantum has no effect without borrowing. */
 #define OUR_QUANTUM SLBN_PORT
@@ -330,12 +326,12 @@ void htb_remove_filters(struct htb *htb, const struct htb_device *device,
  * @batch: where to add the request
  * @device: the device
  * @number: of the flow
- * @rate: bit/s; 0: unlimited
+ * @rate: bit/s, at least 1
  */
 void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 		   u32 number, u64 rate)
 {
-	u64 octets = rate ? fp_max64(rate / 8, 1) : UNLIMITED_RATE;
+	u64 octets = fp_max64(rate / 8, 1);
 	const struct tc_ratespec spec = {
 		.linklayer = TC_LINKLAYER_ETHERNET,
 		.rate = fp_min64(octets, ~0U),
@@ -367,7 +363,7 @@ void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
  * @batch: where to add the request
  * @device: the device
  * @number: of the flow
- * @rate: bit/s; 0: unlimited
+ * @rate: bit/s, at least 1
  *
  * The limit is ENFORCE_QUEUE at the rate, but at least MAX_PACKET: a flow that
  * sends large packets at a low rate would lose all of them otherwise.
@@ -377,8 +373,7 @@ void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
 {
 	u64 octets = rate / 8 * (ENFORCE_QUEUE / 1000000) / 1000;
 	const struct tc_fifo_qopt opt = {
-		.limit = rate ? fp_min64(fp_max64(octets, MAX_PACKET), ~0U) :
-				UNLIMITED_QUEUE,
+		.limit = fp_min64(fp_max64(octets, MAX_PACKET), ~0U),
 	};
 	struct tcmsg about = htb_below(device);
 	struct nlmsghdr *message;

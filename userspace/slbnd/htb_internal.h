@@ -47,7 +47,7 @@ struct htb_device {
  * struct htb_flow - a flow
  * @key: the flow; first member, for lookups
  * @kind: the kind of @key
- * @rate: bit/s; 0: not limited
+ * @rate: bit/s
  * @in_use: its number is not free
  * @expires: of a removed flow: when to delete its class, ns, CLOCK_MONOTONIC
  * @lingering: list of removed flows whose classes still exist

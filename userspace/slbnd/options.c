@@ -61,8 +61,7 @@ static bool read_hops(struct options *options, const char *text)
 {
 	__u64 hops;
 
-	if (!units_count(text, "", &hops) || hops < 2 || hops > SLBN_HOPS_MAX ||
-	    hops % 2)
+	if (!units_count(text, "", &hops) || !hops || hops > SLBN_HOPS_MAX)
 		return false;
 	options->agent.hops = hops;
 	return true;
@@ -237,6 +236,12 @@ static bool read_initial(struct options *options, const char *text)
 	       options->flows.initial <= SLBN_RATE_MAX;
 }
 
+static bool read_unassigned(struct options *options, const char *text)
+{
+	return units_rate(text, &options->unassigned) && options->unassigned &&
+	       options->unassigned <= SLBN_RATE_MAX;
+}
+
 static bool read_device(struct options *options, char *part)
 {
 	if (!*part || strlen(part) >= IFNAMSIZ ||
@@ -265,7 +270,7 @@ static const struct {
 	  "TIME      minimum pause between the cycles of a session (5ms)" },
 	{ "control", read_control, "must be 0.1% to 100%",
 	  "PERCENT limit of control packets, of the session's rate (1%)" },
-	{ "hops", read_hops, "must be an even number from 2 to 64",
+	{ "hops", read_hops, "must be 1 to 64",
 	  "NUMBER     maximum number of links on a path (32)" },
 	{ "socket", read_socket,
 	  "must be an absolute path of at most 107 bytes",
@@ -291,6 +296,8 @@ static const struct {
 	  "RATE    initial demand of a detected flow (1mbit)" },
 	{ "devices", read_devices, "must be names of devices, at most 16",
 	  "NAME,.. enforce assigned rates on packets sent by these" },
+	{ "unassigned", read_unassigned, "must be 1bit to 1000tbit",
+	  "RATE rate of packets whose session has no assigned rate (1mbit)" },
 };
 
 static bool read_option(struct options *options, const struct origin *origin,
@@ -395,6 +402,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 		},
 		.socket = SLBN_SOCKET,
 		.flows = { .idle = 10000000000, .initial = 1000000 },
+		.unassigned = ENFORCE_UNASSIGNED,
 	};
 	for (n = 1; n < argc; n++) {
 		if (!strcmp(argv[n], "--help") || !strcmp(argv[n], "-h"))

@@ -26,6 +26,7 @@
  * @flows: of flow detection
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
+ * @unassigned: rate of packets whose session has no assigned rate, bit/s
  */
 struct options {
 	struct agent_config agent;
@@ -36,6 +37,7 @@ struct options {
 	struct flows_config flows;
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;
+	u64 unassigned;
 };
 
 enum options_result {

@@ -14,6 +14,10 @@
  * and the flow would get less than its rate: so packets are also dropped here
  * when that many wait, as estimated by the mean length of the flow's packets.
  *
+ * A flow's rate ends with its lease, unless slbnd extends it. Flows without an
+ * assigned rate share the default class, whose rate is bounded: its packets are
+ * paced one after another. A dead slbnd thus leaves no rate in use.
+ *
  * A session may leave fields of its flow open. For each kind of session that
  * exists (rates.h), a packet's key is masked and looked up, at most RATES_KINDS
  * times, usually once or twice.
@@ -56,12 +60,21 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ENFORCE_FLOWS);
 	__type(key, struct rates_key);
-	__type(value, struct rates_flow);
+	__type(value, u32);
 } flows SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, ENFORCE_FLOWS);
+	__type(key, u32);
+	__type(value, struct rates_limit);
+} limits SEC(".maps");
+
+/* The last one is that of the default class. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ENFORCE_FLOWS + 1);
 	__type(key, u32);
 	__type(value, struct rates_state);
 } states SEC(".maps");
@@ -71,6 +84,9 @@ u32 kinds;
 
 /* Packets that fq queues for one flow, with a margin. */
 u32 fq_limit;
+
+/* Rate of the default class, bit/s, at least 1. */
+u64 unassigned;
 
 /**
  * struct packet - a parsed packet
@@ -239,8 +255,8 @@ static bool read_packet(struct __sk_buff *skb, struct packet *packet)
 	return true;
 }
 
-/* Find the most specific flow that matches a packet. */
-static struct rates_flow *find_flow(const struct packet *packet)
+/* Find the slot of the most specific flow that matches a packet. */
+static const u32 *find_flow(const struct packet *packet)
 {
 	u64 rest = rates_rest(packet->version, packet->protocol,
 			      packet->ports[0], packet->ports[1]);
@@ -258,13 +274,13 @@ static struct rates_flow *find_flow(const struct packet *packet)
 			.destination[1] = packet->destination[1],
 			.rest = rest & rates_mask(kind),
 		};
-		struct rates_flow *flow;
+		const u32 *slot;
 
 		if (!(existing & (1 << kind)))
 			continue;
-		flow = bpf_map_lookup_elem(&flows, &key);
-		if (flow)
-			return flow;
+		slot = bpf_map_lookup_elem(&flows, &key);
+		if (slot)
+			return slot;
 	}
 	return NULL;
 }
@@ -294,16 +310,108 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 		skb->tstamp = departure;
 }
 
+/* The rate that a flow may use now; 0: none. */
+static u64 valid_rate(u32 slot, u64 now)
+{
+	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, &slot);
+
+	if (!limit || now >= limit->lease)
+		return 0;
+	barrier();
+	return limit->rate;
+}
+
+/**
+ * struct arrival - a packet to be paced
+ * @now: ns
+ * @length: on the wire, with all segments, octets
+ * @packets: segments
+ * @departure: set to its departure time, ns
+ * @drop: set to 1 if it would wait for too long
+ *
+ * All fields are 64 bits: see struct rates_key.
+ */
+struct arrival {
+	u64 now;
+	u64 length;
+	u64 packets;
+	u64 departure;
+	u64 drop;
+};
+
+/*
+ * Update the counters; the caller holds the lock. Without branches, which the
+ * compiler merges to pointer arithmetic that the verifier rejects without
+ * CAP_PERFMON.
+ */
+static __always_inline void count(struct rates_state *state,
+				  const struct arrival *arrival)
+{
+	u64 sent = arrival->drop - 1;
+
+	if (state->mean)
+		state->mean += arrival->length - (state->mean >> 4);
+	else
+		state->mean = arrival->length << 4;
+	state->last = arrival->now;
+	state->drops += arrival->drop;
+	state->packets += arrival->packets & sent;
+	state->bytes += arrival->length & sent;
+	if (!arrival->drop) {
+		state->departure = arrival->departure;
+		state->length = arrival->length;
+	}
+}
+
+/* Set the departure time of a packet by the packets before it. */
+static __always_inline void pace(struct rates_state *state, u64 rate,
+				 struct arrival *arrival)
+{
+	u64 now = arrival->now, bits, departure, remainder;
+
+	bpf_spin_lock(&state->lock);
+	/* A remainder of a higher rate is not valid for this one. */
+	bits = state->length * 8000000000ULL +
+	       (state->remainder < rate ? state->remainder : 0);
+	departure = state->departure + bits / rate;
+	remainder = bits % rate;
+	if (departure + BURST < now) {
+		departure = now - BURST;
+		remainder = 0;
+	}
+	arrival->departure = departure;
+	arrival->drop = departure > now &&
+			departure - now > max_wait(rate, state->mean);
+	if (!arrival->drop)
+		state->remainder = remainder;
+	count(state, arrival);
+	bpf_spin_unlock(&state->lock);
+}
+
+/*
+ * Count a packet of a flow that the default class has paced. It departs after
+ * the flow's packets before it, which may have had an assigned rate.
+ */
+static __always_inline void follow(struct rates_state *state,
+				   struct arrival *arrival)
+{
+	bpf_spin_lock(&state->lock);
+	arrival->departure = fp_max64(arrival->departure, state->departure);
+	count(state, arrival);
+	bpf_spin_unlock(&state->lock);
+}
+
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
 {
 	const __be16 slbn = bpf_htons(SLBN_PORT);
+	static const u32 shared = RATES_DEFAULT;
+	struct rates_state *state, *class;
 	struct packet packet = {};
-	struct rates_state *state;
-	struct rates_flow *flow;
-	u64 now, rate, bits, duration = 0, remainder = 0, departure, wait = 0;
-	u32 length, segments, slot;
-	bool drop = false;
+	struct arrival arrival;
+	const u32 *flow;
+	u32 slot;
+	u64 rate;
 
 	if (!kinds || !read_packet(skb, &packet))
 		return TC_ACT_UNSPEC;
@@ -313,52 +421,25 @@ int slbnd_rates(struct __sk_buff *skb)
 	flow = find_flow(&packet);
 	if (!flow)
 		return TC_ACT_UNSPEC;
-	rate = flow->rate;
-	slot = flow->slot;
+	slot = *flow;
 	state = bpf_map_lookup_elem(&states, &slot);
-	if (!state)
+	class = bpf_map_lookup_elem(&states, &shared);
+	if (!state || !class)
 		return TC_ACT_UNSPEC;
 
-	length = skb->wire_len;
-	segments = skb->gso_segs;
-	now = bpf_ktime_get_ns();
-
-	bpf_spin_lock(&state->lock);
+	arrival.now = bpf_ktime_get_ns();
+	arrival.length = skb->wire_len;
+	arrival.packets = skb->gso_segs ?: 1;
+	rate = valid_rate(slot, arrival.now);
 	if (rate) {
-		/* A remainder of a higher rate is not valid for this one. */
-		bits = state->length * 8000000000ULL +
-		       (state->remainder < rate ? state->remainder : 0);
-		duration = bits / rate;
-		remainder = bits % rate;
-	}
-	departure = state->departure + duration;
-	if (departure + BURST < now) {
-		departure = now - BURST;
-		remainder = 0;
-	}
-	if (departure > now) {
-		wait = departure - now;
-		drop = rate && wait > max_wait(rate, state->mean);
-	}
-	if (state->mean)
-		state->mean += length - (state->mean >> 4);
-	else
-		state->mean = length << 4;
-	state->last = now;
-	if (drop) {
-		state->drops++;
+		pace(state, rate, &arrival);
 	} else {
-		state->departure = departure;
-		state->length = length;
-		state->remainder = remainder;
-		state->bytes += length;
-		state->packets += segments ? segments : 1;
+		pace(class, unassigned, &arrival);
+		follow(state, &arrival);
 	}
-	bpf_spin_unlock(&state->lock);
-
-	if (drop)
+	if (arrival.drop)
 		return TC_ACT_SHOT;
-	if (wait)
-		set_departure(skb, departure);
+	if (arrival.departure > arrival.now)
+		set_departure(skb, arrival.departure);
 	return TC_ACT_UNSPEC;
 }

@@ -3,9 +3,11 @@
  * Keys and values of the maps that slbnd (edt.c) and its BPF program
  * (rates.bpf.c) share, and the order in which sessions are matched.
  *
- * The map "flows" has each flow's rate and its slot in the array "states". Only
- * slbnd writes "flows", and only the program writes a state whose slot is in use.
- * A new rate thus applies to the next packet, without races with the counters.
+ * The map "flows" has each flow's slot in the arrays "limits" and "states". Only
+ * slbnd writes "flows" and "limits", and only the program writes a state whose
+ * slot is in use. A new rate thus applies to the next packet, without races with
+ * the counters. slbnd maps "limits" into its memory: to extend a lease at each
+ * answer takes no system call.
  */
 #ifndef SLBND_RATES_H
 #define SLBND_RATES_H
@@ -13,6 +15,8 @@
 #include <linux/bpf.h>
 
 #include <fairpath/core.h>
+
+#include "enforce.h"
 
 /**
  * struct rates_key - a flow; fields that a session leaves open are 0
@@ -71,19 +75,26 @@ static inline u64 rates_mask(int kind)
 }
 
 /**
- * struct rates_flow - a flow
- * @rate: bit/s; 0: its packets are counted, but not paced
- * @slot: index of its state
- * @reserved: 0
+ * struct rates_limit - limit of a flow
+ * @rate: assigned rate, bit/s; 0: none
+ * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never
+ *
+ * slbnd writes @rate first, the program reads @lease first: it never combines an
+ * extended lease with the rate before it.
  */
-struct rates_flow {
+struct rates_limit {
 	u64 rate;
-	u32 slot;
-	u32 reserved;
+	u64 lease;
 };
 
+/*
+ * Slot of the default class, which flows without an assigned rate share; it has
+ * no limit in "limits".
+ */
+#define RATES_DEFAULT ENFORCE_FLOWS
+
 /**
- * struct rates_state - pacing state and counters of a flow
+ * struct rates_state - pacing state and counters of a flow or the default class
  * @lock: protects all other fields
  * @length: of its last packet, octets on the wire
  * @mean: moving average of its packets' lengths, 1/16 octet

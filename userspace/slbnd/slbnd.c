@@ -91,14 +91,15 @@ static void notify(const char *state)
 	close(fd);
 }
 
-/* Sessions that stall or leave keep their last rate. */
-static void enforce_rate(const struct session *session)
+static void limit_session(struct agent *agent, struct session *session)
 {
 	int error = 0;
 
-	if (slbnd.enforce && session->source.rate)
+	(void)agent;
+	if (slbnd.enforce)
 		error = enforce_set(slbnd.enforce, &session->flow,
-				    session->source.rate);
+				    session->source.rate,
+				    session->source.lease);
 	if (error && !slbnd.enforce_failed) {
 		fprintf(stderr,
 			"slbnd: the rate of a flow cannot be enforced: %s\n",
@@ -110,7 +111,6 @@ static void enforce_rate(const struct session *session)
 static void session_changed(struct agent *agent, struct session *session)
 {
 	(void)agent;
-	enforce_rate(session);
 	api_notify(&slbnd.api, session, SLBN_SAY_SESSION);
 }
 
@@ -125,6 +125,7 @@ static void session_ended(struct agent *agent, struct session *session)
 }
 
 static const struct agent_callbacks callbacks = {
+	.limit = limit_session,
 	.changed = session_changed,
 	.ended = session_ended,
 };
@@ -178,8 +179,10 @@ static void open_enforcement(const struct options *options)
 	if (n)
 		slbnd.enforce =
 			enforce_open(devices, n, reason, sizeof(reason));
-	if (slbnd.enforce)
+	if (slbnd.enforce) {
+		enforce_set_unassigned(slbnd.enforce, options->unassigned);
 		return;
+	}
 	if (n)
 		fprintf(stderr, "slbnd: devices: %s\n", reason);
 	if (n || options->flows.host_count)
@@ -199,6 +202,7 @@ static void configure(const struct options *options)
 {
 	/* Existing sessions keep their hop slots; socket and group do not change. */
 	slbnd.agent.config = options->agent;
+	enforce_set_unassigned(slbnd.enforce, options->unassigned);
 	slbnd.transport.keyed = options->keyed;
 	memcpy(slbnd.transport.key, options->key, sizeof(options->key));
 	if (!options->flows.host_count)
