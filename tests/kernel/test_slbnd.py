@@ -18,18 +18,20 @@ import socket
 import struct
 import subprocess
 import termios
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.kernel.net import sh, wait_for
+from tests.kernel.net import Namespace, sh, wait_for
+from tests.kernel.senders import Traffic, close_to, sender
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbn_tap import Tap, close
-from tests.kernel.slbn_wire import PORT, Datagram, Packet, read_packet, read_udp
-from tests.kernel.slbnd import SLBNCTL, SLBND, agent, libslbn
+from tests.kernel.slbn_wire import NO_EPOCH, PORT, Datagram, Packet, read_packet, read_udp
+from tests.kernel.slbnd import SLBNCTL, SLBND, Agent, agent, libslbn
 
 pytestmark = pytest.mark.virtual
 
@@ -110,7 +112,7 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
             return {session["id"]: session["rate"] for session in json.loads(done.stdout)}
 
         wait_for(lambda: listed() == {first: 40 * MEGA, second: 10 * MEGA})
-        assert f"{first} 10.0.2.2 tcp dport 80 demand unlimited rate 40Mbit" in (
+        assert f"{first} 10.0.2.2 tcp dport 80 demand unlimited weight 1 rate 40Mbit" in (
             slbnd.ctl("list").stdout
         )
         slbnd.ctl("change", second, "demand", "20mbit")
@@ -124,10 +126,36 @@ def test_slbnctl(net: Chain, tmp_path: Path) -> None:
             (("join", "nowhere"), 2, "must be an IPv4 or IPv6 address"),
             (("join", "10.0.2.2", "source", "fd00::1"), 2, "of the destination's address family"),
             (("join", "10.0.2.2", "demand", "0"), 2, "must be 1bit"),
+            (("join", "10.0.2.2", "weight", "0"), 2, "must be 1 to 1000000"),
+            (("join", "10.0.2.2", "weight", "1000001"), 2, "must be 1 to 1000000"),
+            (("change", second, "weight", "3"), 2, "cannot be changed: leave, and join again"),
             (("join", "10.0.2.2", "dport", "80"), 1, "need a protocol"),
         ):
             done = slbnd.ctl(*arguments, check=False)
             assert (done.returncode, error in done.stderr) == (status, True), done.stderr
+
+
+def test_rates_are_proportional_to_weights(net: Chain, tmp_path: Path) -> None:
+    """Where a link limits the sessions; a small demand is met whatever the weight."""
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        light = us.join("10.0.2.2")
+        heavy = int(slbnd.ctl("join", "10.0.2.2", "weight", "3").stdout, 16)
+        wait_for_rates(us, {light: 50 * MEGA // 4, heavy: 150 * MEGA // 4})
+        assert {session.id: session.weight for session in us.list()} == {light: 1, heavy: 3}
+        assert f"{heavy:016x} 10.0.2.2 demand unlimited weight 3 rate 37.5Mbit" in (
+            slbnd.ctl("list").stdout
+        )
+        shown = net.shown(1)
+        assert (shown["N"], shown["NR"]) == (4, 4)
+        modest = us.join("10.0.2.2", 10 * MEGA, weight=10**6)
+        wait_for_rates(us, {light: 10 * MEGA, heavy: 30 * MEGA, modest: 10 * MEGA})
+        for weight in (0, 10**6 + 1):
+            with pytest.raises(ValueError, match="must be 1 to 1000000"):
+                us.join("10.0.2.2", weight=weight)
+        for session in (light, heavy, modest):
+            us.leave(session)
+        wait_for_rates(us, {})
+        assert net.shown(1)["N"] == 0
 
 
 def interrupted(process: subprocess.Popen[str]) -> int:
@@ -157,7 +185,7 @@ def test_hold(net: Chain, tmp_path: Path) -> None:
             assert text.stdout
             line = text.stdout.readline()
             ours, other = (first, second) if f"{first.id:016x}" in line else (second, first)
-            assert line.startswith(f"{ours.id:016x} 10.0.2.2 demand 80Mbit rate ")
+            assert line.startswith(f"{ours.id:016x} 10.0.2.2 demand 80Mbit weight 1 rate ")
             wait_for_report(process, other.id, 25 * MEGA)
             assert interrupted(text) == 0
             wait_for_report(process, other.id, 50 * MEGA)
@@ -277,6 +305,31 @@ def test_sessions_of_killed_agent_expire(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
         assert net.shown(1)["sessions"] == 1
+
+
+def test_session_without_rate_uses_default_class(net: Chain, tmp_path: Path) -> None:
+    """Before its first rate, and from its Leave on."""
+    net.tc(0, "qdisc replace dev e0 parent 1:2 fq flow_limit 10000")
+    flood = sender(net, 0, 3, udp=20 * MEGA)
+    traffic = Traffic(flood)
+    traffic.settle()
+    with joining(net, tmp_path, "--devices", "e0", "--unassigned", "2mbit") as session:
+        assert session.rate() == 0
+        tap = counter(net.nodes[1], "w0")
+        traffic.run(0.5)
+        before = tap()
+        traffic.run(2)
+        assert close_to((tap() - before) * 8 / 2, 2 * MEGA, 0.02)
+
+
+def counter(where: Namespace, device: str) -> Callable[[], int]:
+    """Octets that a device has received."""
+
+    def read() -> int:
+        shown = json.loads(sh(f"ip -n {where.name} -j -s link show {device}").stdout)
+        return int(shown[0]["stats64"]["rx"]["bytes"])
+
+    return read
 
 
 def test_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
@@ -430,7 +483,9 @@ def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path:
         (["--pause"], "needs a value"),
         (["--nonsense", "1"], "unknown option"),
         (["nonsense"], "unknown argument"),
-        (["--hops", "33"], "even number"),
+        (["--hops", "0"], "must be 1 to 64"),
+        (["--hops", "65"], "must be 1 to 64"),
+        (["--unassigned", "0"], "must be 1bit to 1000tbit"),
         (["--group", "no-such-group"], "no such group"),
         (["--key-file", "/etc/passwd"], "32 hexadecimal digits"),
         (["--control", "1e1"], "0.1% to 100%"),
@@ -459,10 +514,11 @@ def test_other_protocol_versions(net: Chain, tmp_path: Path) -> None:
     ):
         client.connect(slbnd.socket)
         for protocol, length, expected in (
-            (1, LENGTH, (1, done, 9, 0)),
-            (1, LENGTH + 24, (1, done, 9, 0)),
-            (1, LENGTH - 1, (1, refused, 9, errno.EPROTO)),
-            (2, LENGTH, (1, refused, 9, errno.EPROTONOSUPPORT)),
+            (2, LENGTH, (2, done, 9, 0)),
+            (2, LENGTH + 24, (2, done, 9, 0)),
+            (2, LENGTH - 1, (2, refused, 9, errno.EPROTO)),
+            (1, LENGTH, (2, refused, 9, errno.EPROTONOSUPPORT)),
+            (3, LENGTH, (2, refused, 9, errno.EPROTONOSUPPORT)),
         ):
             head = HEAD.pack(protocol, ask_list, 9, 0, 0)
             client.send(head.ljust(length, b"\xff" if length > LENGTH else b"\0"))
@@ -496,7 +552,7 @@ def test_random_messages_of_clients(net: Chain, tmp_path: Path) -> None:
     def random_message() -> bytes:
         if chance.random() < 0.3:
             return chance.randbytes(chance.randrange(1, 400))
-        head = HEAD.pack(1, chance.randrange(12), chance.randrange(3), 0, 0)
+        head = HEAD.pack(2, chance.randrange(12), chance.randrange(3), 0, 0)
         body = bytearray(LENGTH - len(head))
         for _ in range(chance.randrange(20)):
             body[chance.randrange(len(body))] = chance.randrange(256)
@@ -520,8 +576,14 @@ def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
     def message(protocol: int, kind: int, request: int) -> bytes:
         return HEAD.pack(protocol, kind, request, 0, 0).ljust(LENGTH, b"\0")
 
+    def weighing(weight: int) -> bytes:
+        flow = bytes(16) + socket.inet_aton("10.0.2.2").ljust(16, b"\0")
+        flow += struct.pack("=HHHBB", socket.AF_INET, 0, 0, 0, 0)
+        session = struct.pack("=6Q", 0, MEGA, 0, 0, 0, 0) + flow + bytes(20)
+        return (HEAD.pack(2, 1, 9, 0, 0) + session + struct.pack("=I", weight)).ljust(LENGTH, b"\0")
+
     # Without an address family.
-    join = message(1, 1, 9)
+    join = message(2, 1, 9)
     with (
         agent(net.nodes[0], tmp_path) as slbnd,
         slbnd.connect() as us,
@@ -530,21 +592,23 @@ def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
         client.connect(slbnd.socket)
         client.settimeout(60)
         for sent, error, reason in (
-            (b"?", errno.EPROTONOSUPPORT, "supports protocol 1 only"),
-            (message(2, 1, 7), errno.EPROTONOSUPPORT, "supports protocol 1 only"),
+            (b"?", errno.EPROTONOSUPPORT, "supports protocol 2 only"),
+            (message(1, 1, 7), errno.EPROTONOSUPPORT, "supports protocol 2 only"),
             (join[:-1], errno.EPROTO, "malformed request"),
-            (message(1, 1, 0), errno.EPROTO, "malformed request"),
-            (message(1, 99, 8), errno.EPROTO, "unknown request"),
+            (message(2, 1, 0), errno.EPROTO, "malformed request"),
+            (message(2, 99, 8), errno.EPROTO, "unknown request"),
             (join, errno.EINVAL, "neither IPv4 nor IPv6"),
-            (message(1, 3, 10), errno.ENOENT, "no such session"),
+            (weighing(0), errno.ERANGE, "the weight must be 1 to 1000000"),
+            (weighing(1000001), errno.ERANGE, "the weight must be 1 to 1000000"),
+            (message(2, 3, 10), errno.ENOENT, "no such session"),
         ):
             client.send(sent)
             answer = client.recv(1000)
             protocol, kind, _, number, _ = HEAD.unpack_from(answer)
-            assert (len(answer), protocol, kind, number) == (LENGTH, 1, 7, error), (sent, answer)
+            assert (len(answer), protocol, kind, number) == (LENGTH, 2, 7, error), (sent, answer)
             assert reason in answer[-REASON:].decode()
-        client.send(message(1, 5, 11))
-        assert HEAD.unpack_from(client.recv(1000))[:3] == (1, 6, 11)
+        client.send(message(2, 5, 11))
+        assert HEAD.unpack_from(client.recv(1000))[:3] == (2, 6, 11)
         wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
@@ -601,10 +665,23 @@ def local(payload: bytes, sport: int) -> bytes:
     return Datagram(payload, source="10.0.2.2", destination="10.0.0.1", sport=sport).ip()
 
 
-def first_rate_of(
-    net: Chain, where: Path, options: list[str], answers: Callable[[Packet], list[bytes]]
-) -> int:
-    """The rate of a session whose Join gets ANSWERS from a local program, and no others."""
+class Join(NamedTuple):
+    """A session whose packets are lost: only ANSWER answers them."""
+
+    us: libslbn.Connection
+    slbnd: Agent
+    #: Its first packet.
+    packet: Packet
+    #: Sends answers, IP packets to the agent.
+    answer: Callable[..., None]
+
+    def rate(self) -> int:
+        return self.us.list()[0].rate
+
+
+@contextlib.contextmanager
+def joining(net: Chain, where: Path, *options: str) -> Iterator[Join]:
+    """A session to 10.0.2.2, of the agent on node 0."""
     sh(f"ip -n {net.nodes[1].name} link set e1 down")
     with (
         agent(net.nodes[0], where, *options) as slbnd,
@@ -622,25 +699,22 @@ def first_rate_of(
             received.extend(read_packet(each) for each in payloads if each.startswith(b"SLBN"))
             return bool(received)
 
+        def answer(*packets: bytes) -> None:
+            for packet in packets:
+                out.sendto(packet, ("10.0.0.1", 0))
+
         wait_for(joined)
-        for answer in answers(received[0].reply()):
-            out.sendto(answer, ("10.0.0.1", 0))
-        wait_for(lambda: us.list()[0].rate > 0)
+        yield Join(us, slbnd, received[0], answer)
         close([tap])
-        return us.list()[0].rate
 
 
 def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> None:
     """Edge links do not drop them, so hosts could forge them."""
-
-    def answers(reply: Packet) -> list[bytes]:
-        rates = {9: 666, PORT: 777}
-        return [
-            local(replace(reply, bw=rate, bottleneck=0).pack(), port)
-            for port, rate in rates.items()
-        ]
-
-    assert first_rate_of(net, tmp_path, [], answers) == 777
+    with joining(net, tmp_path) as session:
+        for port, rate in {9: 666, PORT: 777}.items():
+            reply = replace(session.packet.reply(), bw=rate, bottleneck=0)
+            session.answer(local(reply.pack(), port))
+        wait_for(lambda: session.rate() == 777)
 
 
 def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None:
@@ -648,13 +722,46 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
     net.attach(0, f"rate 100mbit key {KEY}")
+    with joining(net, tmp_path, "--key-file", str(key)) as session:
+        forged = replace(session.packet.reply(), bottleneck=0, options=b"")
+        for rate, used in {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}.items():
+            session.answer(local(replace(forged, bw=rate, key=used).pack(), PORT))
+        wait_for(lambda: session.rate() == 888)
 
-    def answers(reply: Packet) -> list[bytes]:
-        keys = {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}
-        forged = replace(reply, bottleneck=0, options=b"")
-        return [local(replace(forged, bw=bw, key=used).pack(), PORT) for bw, used in keys.items()]
 
-    assert first_rate_of(net, tmp_path, ["--key-file", str(key)], answers) == 888
+def test_rate_ends_with_its_lease(net: Chain, tmp_path: Path) -> None:
+    """An epoch after the packet was sent; clients are notified, and a later answer renews it."""
+    with joining(net, tmp_path) as session:
+        reply = replace(session.packet.reply(), bottleneck=0)
+
+        def answer(seq: int, rate: int, epoch: int) -> bool:
+            """Packets have slots for the path, of one hop, and two more; later all."""
+            for slots in (3, 32):
+                made = replace(reply, seq=seq, bw=rate, epoch=epoch, slots=slots)
+                session.answer(local(made.pack(), PORT))
+            return False
+
+        # Answers that arrive too late assign nothing.
+        answer(0, 777, epoch=1)
+        wait_for(lambda: session.us.list()[0].cycles == 1)
+        assert session.rate() == 0
+        began = time.monotonic()
+        wait_for(lambda: answer(1, 777, epoch=2_000_000) or session.rate() == 777)
+        wait_for(lambda: session.rate() == 0)
+        # It began when the packet was sent.
+        assert 1 < time.monotonic() - began < 2.5
+        # Without answers for two seconds, the session stalls, too.
+        wait_for(lambda: bool(session.us.list()[0].flags & libslbn.STALLED))
+        # Links may have forgotten the rate that the packet was sent with: it assigns nothing.
+        wait_for(lambda: answer(2, 888, NO_EPOCH) or session.us.list()[0].cycles == 3)
+        assert session.rate() == 0
+        wait_for(lambda: answer(3, 888, NO_EPOCH) or session.rate() == 888)
+        reported: list[tuple[int, bool]] = []
+        while not reported or reported[-1][0] != 888:
+            event = session.us.next(60)
+            assert event
+            reported.append((event.rate, bool(event.flags & libslbn.STALLED)))
+        assert reported == [(777, False), (0, False), (0, True), (0, False), (888, False)]
 
 
 def test_random_datagrams(net: Chain, tmp_path: Path) -> None:
@@ -668,7 +775,7 @@ def test_random_datagrams(net: Chain, tmp_path: Path) -> None:
             for _ in range(2000):
                 octets = bytearray(chance.randbytes(chance.randrange(1, 300)))
                 if chance.random() < 0.8:
-                    octets[:6] = b"SLBN\x01" + bytes([chance.randrange(7)])
+                    octets[:6] = b"SLBN\x02" + bytes([chance.randrange(7)])
                 sport = chance.choice([PORT, PORT, PORT, 9])
                 sender.sendto(local(bytes(octets), sport), ("10.0.0.1", 0))
         wait_for_rates(us, {session: 50 * MEGA})

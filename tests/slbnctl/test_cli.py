@@ -196,6 +196,7 @@ def test_device_name_too_long() -> None:
         "session watch 1f",
         "session join 192.0.2.1 source 192.0.2.2 protocol tcp sport 1 dport 65535 demand 1kbit",
         "session join 2001:db8::1 hold",
+        "session join 192.0.2.1 weight 1000000",
         "session change 0123456789abcdef demand unlimited",
         "session leave 1",
         "top",
@@ -220,6 +221,11 @@ def test_valid_session_requests(arguments: str) -> None:
         ("session join 192.0.2.1 protocol 256", "must be a name"),
         ("session join 192.0.2.1 dport 0", "must be 1 to 65535"),
         ("session change 1 20mbit", "takes SESSION demand RATE"),
+        ("session change 1 weight 2", "the weight of a session cannot be changed: leave, and join"),
+        ("session join 192.0.2.1 weight", "needs a value"),
+        ("session join 192.0.2.1 weight 0", 'weight "0": must be 1 to 1000000'),
+        ("session join 192.0.2.1 weight 1000001", "must be 1 to 1000000"),
+        ("session join 192.0.2.1 weight 1.5", "must be 1 to 1000000"),
         ("session change 1 demand 0", "must be 1bit"),
         ("session leave", "takes one session"),
         ("session leave 11111111111111111", "must be 1 to 16"),
@@ -352,7 +358,7 @@ def test_libslbn_manual_is_complete() -> None:
         assert len(re.findall(rf"\b{name}\(", text)) >= 2, name
     assert all(flag in text for flag in re.findall(r"^#define (SLBN_\w+)", header, re.MULTILINE))
     fields = re.findall(r"^\t(?:uint\w+|struct \w+) (\w+)(?:\[\d+\])?;", header, re.MULTILINE)
-    assert len(fields) == 21
+    assert len(fields) == 22
     assert all(re.search(rf"^ +(?:uint\w+|struct \w+) +{f}\b", text, re.MULTILINE) for f in fields)
 
 

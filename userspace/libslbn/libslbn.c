@@ -193,11 +193,16 @@ static int request(struct slbn *slbn, struct slbn_message *message,
 }
 
 int slbn_join(struct slbn *slbn, const struct slbn_flow *flow, uint64_t demand,
-	      uint32_t flags, uint64_t *id)
+	      uint32_t weight, uint32_t flags, uint64_t *id)
 {
 	struct slbn_message message = {
 		.type = SLBN_ASK_JOIN,
-		.session = { .flow = *flow, .demand = demand, .flags = flags },
+		.session = {
+			.flow = *flow,
+			.demand = demand,
+			.weight = weight,
+			.flags = flags,
+		},
 	};
 	int ret = request(slbn, &message, NULL, NULL);
 

@@ -11,7 +11,7 @@
  *	struct slbn_session now;
  *	uint64_t id;
  *
- *	slbn_join(slbn, &flow, 10000000, 0, &id);
+ *	slbn_join(slbn, &flow, 10000000, 1, 0, &id);
  *	while (slbn_next(slbn, -1, &now) == 1)
  *		printf("%llu bit/s\n", (unsigned long long)now.rate);
  *
@@ -30,6 +30,9 @@ extern "C" {
 
 /* A demand above any rate: only links limit the session. */
 #define SLBN_UNLIMITED 1000000000000000ULL
+
+/* Largest weight of a session. */
+#define SLBN_MAX_WEIGHT 1000000
 
 /* Flags of a session. */
 #define SLBN_STAYS 1 /* outlives the connection that joined it */
@@ -62,7 +65,7 @@ struct slbn_flow {
  * struct slbn_session - the state of a session
  * @id: its ID at slbnd
  * @demand: the largest rate that it asks for, bit/s
- * @rate: assigned rate, bit/s; 0: none yet
+ * @rate: assigned rate, bit/s; 0: none yet, or its lease has ended
  * @cycles: completed cycles of Probe and ProbeAck
  * @retries: retransmitted control packets
  * @rtt: smoothed round-trip time of control packets, ns; 0: unknown
@@ -74,6 +77,7 @@ struct slbn_flow {
  * @used: rate of its packets in the last measurement, bit/s; with SLBN_MEASURED
  * @device: index of the device that receives the answers, where the path begins, in
  *	slbnd's network namespace; 0: unknown
+ * @weight: of the session
  * @later: 0; reserved for later versions
  */
 struct slbn_session {
@@ -90,7 +94,8 @@ struct slbn_session {
 	uint8_t reserved[2];
 	uint64_t used;
 	uint32_t device;
-	uint32_t later[5];
+	uint32_t weight;
+	uint32_t later[4];
 };
 
 struct slbn;
@@ -122,21 +127,25 @@ const char *slbn_reason(const struct slbn *slbn);
  * @slbn: the connection
  * @flow: its packets; a destination is required
  * @demand: bit/s, 1 to SLBN_UNLIMITED
+ * @weight: 1 to SLBN_MAX_WEIGHT: where links limit them, sessions get rates in
+ *	proportion to their weights. It cannot be changed: leave and join instead
  * @flags: 0 or SLBN_STAYS
  * @id: set to its ID
  *
  * slbn_next() reports the assigned rate.
  *
- * Return: 0 or a negative errno.
+ * Return: 0 or a negative errno; -ERANGE: demand or weight out of range.
  */
 int slbn_join(struct slbn *slbn, const struct slbn_flow *flow, uint64_t demand,
-	      uint32_t flags, uint64_t *id);
+	      uint32_t weight, uint32_t flags, uint64_t *id);
 
 /**
  * slbn_change() - change the demand of a session
  * @slbn: the connection
  * @id: the session
  * @demand: bit/s, 1 to SLBN_UNLIMITED
+ *
+ * A rate above the demand falls at once.
  *
  * Return: 0 or a negative errno; -ENOENT: no such session; -EPERM: it belongs to
  * another user.

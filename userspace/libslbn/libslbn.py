@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 UNLIMITED = 10**15
+MAX_WEIGHT = 10**6
 STAYS, DETECTED, STALLED, LEAVING, MEASURED = 1, 2, 4, 8, 16
 
 
@@ -52,7 +53,8 @@ class _Session(ctypes.Structure):
         ("reserved", ctypes.c_uint8 * 2),
         ("used", ctypes.c_uint64),
         ("device", ctypes.c_uint32),
-        ("later", ctypes.c_uint32 * 5),
+        ("weight", ctypes.c_uint32),
+        ("later", ctypes.c_uint32 * 4),
     )
 
 
@@ -70,7 +72,7 @@ def _load() -> ctypes.CDLL:
     library.slbn_reason.argtypes = [handle]
     to_number = ctypes.POINTER(number)
     library.slbn_join.argtypes = [
-        handle, ctypes.POINTER(_Flow), number, ctypes.c_uint32, to_number
+        handle, ctypes.POINTER(_Flow), number, ctypes.c_uint32, ctypes.c_uint32, to_number
     ]  # fmt: skip
     library.slbn_change.argtypes = [handle, number, number]
     library.slbn_leave.argtypes = [handle, number]
@@ -104,6 +106,7 @@ class Session:
     bottleneck: int | None
     used: int | None
     device: int
+    weight: int
 
     @property
     def over(self) -> bool:
@@ -134,6 +137,7 @@ def _session(raw: _Session) -> Session:
         bottleneck=None if raw.bottleneck == 255 else raw.bottleneck,
         used=raw.used if raw.flags & MEASURED else None,
         device=raw.device,
+        weight=raw.weight,
     )
 
 
@@ -179,9 +183,15 @@ class Connection:
         protocol: int = 0,
         source_port: int = 0,
         destination_port: int = 0,
+        weight: int = 1,
         stays: bool = False,
     ) -> int:
-        """Start a session; returns its ID."""
+        """Start a session; returns its ID.
+
+        Where links limit them, sessions get rates in proportion to their weights, 1 to 10^6.
+        """
+        if not 0 < weight <= MAX_WEIGHT:
+            raise ValueError(f"the weight must be 1 to {MAX_WEIGHT}")
         there = ipaddress.ip_address(destination)
         flow = _Flow(
             family=socket.AF_INET if there.version == 4 else socket.AF_INET6,
@@ -197,7 +207,12 @@ class Connection:
             ctypes.memmove(flow.source, here.packed, len(here.packed))
         number = ctypes.c_uint64()
         status = self._library.slbn_join(
-            self._handle, ctypes.byref(flow), demand, STAYS * stays, ctypes.byref(number)
+            self._handle,
+            ctypes.byref(flow),
+            demand,
+            weight,
+            STAYS * stays,
+            ctypes.byref(number),
         )
         self._check(status)
         return number.value

@@ -24,13 +24,13 @@
 
 #include "libslbn.h"
 
-#define SLBN_PROTOCOL 1
+#define SLBN_PROTOCOL 2
 #define SLBN_SOCKET "/run/slbnd/socket"
 #define SLBN_REASON 96
 
 /**
  * enum slbn_message_type - types of messages
- * @SLBN_ASK_JOIN: start a session: flow, demand, flags
+ * @SLBN_ASK_JOIN: start a session: flow, demand, weight, flags
  * @SLBN_ASK_CHANGE: change the demand: id, demand
  * @SLBN_ASK_LEAVE: end a session: id
  * @SLBN_ASK_LIST: list all sessions

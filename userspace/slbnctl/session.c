@@ -21,6 +21,8 @@
 #include "show.h"
 
 #define DEMAND_SYNTAX "1bit to 1000tbit, or unlimited"
+#define WEIGHT_CHANGE \
+	"the weight of a session cannot be changed: leave, and join again"
 #define ADDRESS_SYNTAX "an IPv4 or IPv6 address"
 
 /**
@@ -159,6 +161,7 @@ void show_session(const struct slbn_session *session)
 		    session->demand == SLBN_UNLIMITED ?
 			    "unlimited" :
 			    units_rate_rounded(text, session->demand));
+	show_count("weight", " weight %s", session->weight);
 	show_number("rate", " rate %s", session->rate,
 		    units_rate_rounded(text, session->rate));
 	if (flags & SLBN_MEASURED)
@@ -198,6 +201,20 @@ static bool read_demand(const char *text, __u64 *demand)
 		return false;
 	}
 	*demand = value;
+	return true;
+}
+
+static bool read_weight(const char *text, __u32 *weight)
+{
+	__u64 value;
+
+	if (!units_count(text, "", &value) || !value ||
+	    value > SLBN_MAX_WEIGHT) {
+		complain("weight \"%s\": must be 1 to %u", text,
+			 SLBN_MAX_WEIGHT);
+		return false;
+	}
+	*weight = value;
 	return true;
 }
 
@@ -267,11 +284,13 @@ static bool read_port(const char *option, const char *text, __u16 *port)
  * struct join - a session to be joined
  * @flow: its flow
  * @demand: bit/s
+ * @weight: 1 to SLBN_MAX_WEIGHT
  * @hold: end it with slbnctl
  */
 struct join {
 	struct slbn_flow flow;
 	__u64 demand;
+	__u32 weight;
 	bool hold;
 };
 
@@ -286,9 +305,9 @@ static int read_option(struct join *join, int argc, char **argv)
 		join->hold = true;
 		return 1;
 	}
-	if (strcmp(option, "demand") && strcmp(option, "source") &&
-	    strcmp(option, "protocol") && strcmp(option, "sport") &&
-	    strcmp(option, "dport")) {
+	if (strcmp(option, "demand") && strcmp(option, "weight") &&
+	    strcmp(option, "source") && strcmp(option, "protocol") &&
+	    strcmp(option, "sport") && strcmp(option, "dport")) {
 		complain("unknown option \"%s\"; see --help", option);
 		return 0;
 	}
@@ -298,6 +317,8 @@ static int read_option(struct join *join, int argc, char **argv)
 	}
 	if (!strcmp(option, "demand"))
 		fine = read_demand(value, &join->demand);
+	else if (!strcmp(option, "weight"))
+		fine = read_weight(value, &join->weight);
 	else if (!strcmp(option, "source"))
 		fine = read_address(option, value, &flow->family, flow->source);
 	else if (!strcmp(option, "protocol"))
@@ -331,7 +352,7 @@ static int print_changes(struct slbn *slbn, __u64 id)
 
 static enum status run_join(int argc, char **argv)
 {
-	struct join join = { .demand = SLBN_UNLIMITED };
+	struct join join = { .demand = SLBN_UNLIMITED, .weight = 1 };
 	struct slbn *slbn;
 	uint64_t id;
 	int ret;
@@ -351,7 +372,7 @@ static enum status run_join(int argc, char **argv)
 	slbn = connect_to_slbnd();
 	if (!slbn)
 		return STATUS_FAILED;
-	ret = slbn_join(slbn, &join.flow, join.demand,
+	ret = slbn_join(slbn, &join.flow, join.demand, join.weight,
 			join.hold ? 0 : SLBN_STAYS, &id);
 	if (!ret && join.hold) {
 		ret = print_changes(slbn, id);
@@ -372,6 +393,10 @@ static enum status run_change(int argc, char **argv)
 	struct slbn *slbn;
 	__u64 id, demand;
 
+	if (argc > 1 && !strcmp(argv[1], "weight")) {
+		complain("%s", WEIGHT_CHANGE);
+		return STATUS_USAGE;
+	}
 	if (argc != 3 || strcmp(argv[1], "demand")) {
 		complain("change takes SESSION demand RATE; see --help");
 		return STATUS_USAGE;
@@ -460,11 +485,13 @@ const struct command session_commands[] = {
 		.name = "join",
 		.usage =
 			"Usage: slbnctl [OPTION]... session join DESTINATION [demand RATE]\n"
-			"         [source ADDRESS] [protocol NAME] [sport PORT] [dport PORT] [hold]\n"
+			"         [weight NUMBER] [source ADDRESS] [protocol NAME] [sport PORT]\n"
+			"         [dport PORT] [hold]\n"
 			"\n"
 			"Start a session and print its ID.\n"
 			"\n"
 			"  demand RATE      largest rate that it asks for (unlimited)\n"
+			"  weight NUMBER    its share of links, relative to that of others (1)\n"
 			"  source, protocol, sport, dport\n"
 			"                   limit it to these packets to the destination (all)\n"
 			"  hold             print its rates, and end it when interrupted\n",
@@ -475,8 +502,8 @@ const struct command session_commands[] = {
 		.usage =
 			"Usage: slbnctl [OPTION]... session change SESSION demand RATE\n"
 			"\n"
-			"Change the demand of a session to " DEMAND_SYNTAX
-			".\n",
+			"Change the demand of a session to " DEMAND_SYNTAX ".\n"
+			"A weight cannot be changed: leave, and join again.\n",
 		.run = run_change,
 	},
 	{

@@ -175,6 +175,7 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		.flags = session->flags,
 		.hops = session->hops,
 		.bottleneck = source->pkt.bottleneck,
+		.weight = source->pkt.weight,
 		.used = session->use.used,
 		.device = session->device,
 	};
@@ -270,12 +271,13 @@ static void start_cycle(struct agent *agent, struct session *session, u64 now)
  * @agent: the agent
  * @flow: its packets; control packets have the same destination
  * @demand: bit/s, 1 to SLBN_RATE_MAX
+ * @weight: 1 to SLBN_WEIGHT_MAX
  * @now: ns
  *
  * Return: the session, without an owner; NULL: no memory.
  */
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
-			   u64 demand, u64 now)
+			   u64 demand, u32 weight, u64 now)
 {
 	struct session *session = allocate_session(agent);
 	u64 id[2];
@@ -291,7 +293,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		.answered_at = now,
 		.epoch = agent->config.epoch,
 	};
-	slbn_source_join(&session->source, id, demand, 1,
+	slbn_source_join(&session->source, id, demand, weight,
 			 agent->config.hops);
 	agent->count++;
 	agent->callbacks->limit(agent, session);

@@ -142,7 +142,7 @@ void agent_init(struct agent *agent, const struct agent_config *config,
 		struct transport *transport);
 void agent_free(struct agent *agent);
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
-			   u64 demand, u64 now);
+			   u64 demand, u32 weight, u64 now);
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now);
 void agent_leave(struct agent *agent, struct session *session, u64 now);

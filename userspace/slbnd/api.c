@@ -138,6 +138,13 @@ void api_notify(struct api *api, const struct session *session, u16 type)
 	}
 }
 
+/* A leaving session has one event, when it has ended. */
+static bool has_event(const struct client *client,
+		      const struct session *session)
+{
+	return is_subscribed(client, session) && !session->source.leaving;
+}
+
 /* Send sessions to a client while its socket has space. Returns whether done. */
 static bool send_sessions(const struct agent *agent, struct client *client)
 {
@@ -152,7 +159,7 @@ static bool send_sessions(const struct agent *agent, struct client *client)
 			agent->sessions[client->dump_index];
 
 		if (!session->in_use ||
-		    !(client->request || is_subscribed(client, session)))
+		    !(client->request || has_event(client, session)))
 			continue;
 		agent_describe(session, &message.session);
 		if (!send_message(client, &message))
@@ -239,12 +246,17 @@ static void join(struct api *api, struct client *client,
 		refuse(reply, ERANGE, "the demand must be 1 bit/s to 1 Pbit/s");
 		return;
 	}
+	if (!wanted->weight || wanted->weight > SLBN_WEIGHT_MAX) {
+		refuse(reply, ERANGE, "the weight must be 1 to 1000000");
+		return;
+	}
 	if (wanted->flags & ~SLBN_STAYS) {
 		refuse(reply, EINVAL,
 		       "a new session may only have the flag STAYS");
 		return;
 	}
-	session = agent_join(api->agent, &wanted->flow, wanted->demand, now);
+	session = agent_join(api->agent, &wanted->flow, wanted->demand,
+			     wanted->weight, now);
 	if (!session) {
 		refuse(reply, ENOMEM, "no memory for another session");
 		return;
@@ -290,7 +302,7 @@ static void serve_request(struct api *api, struct client *client,
 	if (length < sizeof(request->protocol) ||
 	    request->protocol != SLBN_PROTOCOL) {
 		refuse(&reply, EPROTONOSUPPORT,
-		       "slbnd supports protocol 1 only");
+		       "slbnd supports protocol 2 only");
 	} else if (length < sizeof(*request) || !request->request) {
 		refuse(&reply, EPROTO, "malformed request");
 	} else if (request->type == SLBN_ASK_JOIN) {

@@ -165,7 +165,7 @@ static struct detected_flow *add_flow(struct flows *flows,
 		return NULL;
 	}
 	detected->session = agent_join(flows->agent, flow,
-				       flows->config.initial, flows->now);
+				       flows->config.initial, 1, flows->now);
 	if (!detected->session) {
 		tdelete(detected, &flows->by_flow, compare_flows);
 		free(detected);
