@@ -220,10 +220,22 @@ PLANTED = {
     "rise granted before the leases of others end": (
         "link",
         "slbn_core.h",
-        "if (room < pkt->use || now < v->quiet_until)",
-        "if (room < pkt->use)",
+        "now < v->quiet_until)",
+        "now < v->epoch_start)",
     ),
     "grant above the room": ("link", "slbn_core.h", "fp_min64(pkt->bw, room)", "pkt->bw"),
+    "hold of a copy of the packet lowered": (
+        "link",
+        "slbn_core.h",
+        "if (found->same && ",
+        "if (0 && ",
+    ),
+    "rate claimed after its lease": (
+        "source",
+        "slbn_core.h",
+        "src->rate = lapsed ? 0 :",
+        "src->rate = lapsed && !now ? 0 :",
+    ),
     "weight added once to N": ("link", "slbn_core.h", "v->cur.N += pkt->weight;", "v->cur.N++;"),
     "rate above the demand": (
         "source",
