@@ -33,6 +33,7 @@ from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
     LEAVE_ACK,
+    NO_EPOCH,
     NO_HOP,
     PROBE,
     PROBE_ACK,
@@ -237,15 +238,22 @@ def forgeries(captured: list[Packet], number: int, chance: random.Random) -> Ite
         changes: dict[str, Any] = {
             "type": chance.choice([JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK]),
             "seq": packet.seq + chance.choice([0, 1, 2, 1000, -1]) & 0xFFFFFFFF,
-            "hop": chance.randrange(7),
-            "bottleneck": chance.choice([NO_HOP, 0, 1, 2, 3]),
+            "hop": chance.randrange(packet.slots + 1),
+            "bottleneck": chance.choice([NO_HOP, *range(packet.slots)]),
+            "weight": chance.choice([1, packet.weight, 10**6]),
+            "epoch": chance.choice([0, packet.epoch, NO_EPOCH]),
             "bw": chance.choice([1, packet.bw, RATE_MAX]),
             "bw1": chance.choice([1, packet.bw1, RATE_MAX]),
             "bw2": chance.choice([0, packet.bw2, RATE_MAX]),
-            "B": chance.choice([0, packet.B, (1 << 32) - 1]),
+            "use": chance.choice([0, packet.use, RATE_MAX]),
+            "use1": chance.choice([0, packet.use1, RATE_MAX]),
+            "g": chance.choice([0, packet.g, RATE_MAX]),
+            "B": chance.choice([0, packet.B, (1 << packet.slots) - 1]),
         }
         if chance.random() < 0.3:
-            changes["tags"] = {hop: chance.randrange(1, 65536) for hop in range(8)}
+            hops = range(packet.slots)
+            changes["tags"] = {hop: chance.randrange(1, 65536) for hop in hops}
+            changes["codes"] = {hop: chance.randrange(65536) for hop in hops}
         chosen = chance.sample(sorted(changes), chance.randrange(len(changes) + 1))
         yield replace(packet, **{name: changes[name] for name in chosen})
 
