@@ -12,9 +12,13 @@
 --
 -- Packets are found at their UDP port, and by their magic at any other port.
 -- Rates are in bit/s in filters, and shown in larger units, too. slbn.B.hop is
--- each hop of the set B, slbn.tag the tag of each hop, in order. Replies are
--- matched with requests (slbn.response_to, slbn.time) by session, sequence
--- number and hop, so that a capture of several links can be one file.
+-- each hop of the set B, slbn.tag and slbn.code the tag and code of each hop, in
+-- order, slbn.held the rate of the code: what the hop holds above use (above
+-- use1 in packets to the destination). Replies are matched with requests
+-- (slbn.response_to, slbn.time) by session, sequence number and hop, so that a
+-- capture of several links can be one file.
+--
+-- Of packets of other versions only magic and version are shown.
 --
 -- A packet that slbn_parse_packet() in include/fairpath/slbn/slbn_wire.h
 -- rejects gets the expert information slbn.error.REASON, as in enum
@@ -25,13 +29,15 @@
 
 local PORT = 49470
 local MAGIC = 0x534c424e
-local VERSION = 1
-local HEADER_LENGTH = 72
+local VERSION = 2
+local HEADER_LENGTH = 96
 local HOPS_MAX = 64
 local RATE_MAX = 1e15
+local WEIGHT_MAX = 1000000
 local NO_HOP = 255
+local NO_EPOCH = 0xffffffff
 local OPTION_AUTH = 1
-local AUTH_LENGTH = 8
+local AUTH_LENGTH = 14
 
 local types = {
 	[1] = "Join",
@@ -47,6 +53,9 @@ local options = {
 	[OPTION_AUTH] = "Authentication",
 }
 
+-- Octets of a slot, and of the router's address in it.
+local address_lengths = { [4] = 0, [10] = 4, [22] = 16 }
+
 local slbn = Proto("slbn", "SLBN explicit max-min fair rate control")
 
 local f = {
@@ -58,20 +67,33 @@ local f = {
 	hop = ProtoField.uint8("slbn.hop", "Hop"),
 	slots = ProtoField.uint8("slbn.slots", "Hop slots"),
 	bottleneck = ProtoField.uint8("slbn.bottleneck", "Bottleneck (b)"),
-	reserved = ProtoField.uint8("slbn.reserved", "Reserved", base.HEX),
+	slot_length = ProtoField.uint8("slbn.slot_length", "Slot length"),
+	flags = ProtoField.uint8("slbn.flags", "Flags", base.HEX),
+	again = ProtoField.bool("slbn.flags.again", "Retransmitted", 8, nil, 0x01),
+	weight = ProtoField.uint24("slbn.weight", "Weight"),
+	epoch = ProtoField.uint32("slbn.epoch", "Epoch (us)"),
 	session = ProtoField.bytes("slbn.session", "Session"),
 	bw2 = ProtoField.uint64("slbn.bw2", "bw''"),
 	bw1 = ProtoField.uint64("slbn.bw1", "bw'"),
 	bw = ProtoField.uint64("slbn.bw", "bw"),
-	demand = ProtoField.uint64("slbn.demand", "Demand"),
+	use1 = ProtoField.uint64("slbn.use1", "use1"),
+	use = ProtoField.uint64("slbn.use", "use"),
+	g = ProtoField.uint64("slbn.g", "g"),
 	B = ProtoField.uint64("slbn.B", "B", base.HEX),
 	B_hop = ProtoField.uint8("slbn.B.hop", "Hop in B"),
-	tags = ProtoField.none("slbn.tags", "Tags"),
+	slot = ProtoField.none("slbn.slot", "Slot"),
 	tag = ProtoField.uint16("slbn.tag", "Tag"),
+	code = ProtoField.uint16("slbn.code", "Code", base.HEX),
+	held = ProtoField.uint64("slbn.held", "Held above use"),
+	link = ProtoField.uint16("slbn.link", "Link"),
+	router4 = ProtoField.ipv4("slbn.router", "Router"),
+	router6 = ProtoField.ipv6("slbn.router6", "Router"),
 	option = ProtoField.none("slbn.option", "Option"),
 	option_type = ProtoField.uint8("slbn.option.type", "Type", base.DEC, options),
 	option_length = ProtoField.uint8("slbn.option.length", "Length"),
 	option_value = ProtoField.bytes("slbn.option.value", "Value"),
+	auth_key = ProtoField.uint8("slbn.auth.key", "Key"),
+	auth_time = ProtoField.uint32("slbn.auth.time", "Time"),
 	auth = ProtoField.uint64("slbn.auth", "Authentication", base.HEX),
 	trailer = ProtoField.bytes("slbn.trailer", "Trailer"),
 	response_in = ProtoField.framenum("slbn.response_in", "Response in",
@@ -89,11 +111,12 @@ end
 
 -- As in enum slbn_parse_result.
 local errors = {
-	truncated = malformed("truncated", "Ends within its header, tags or options"),
-	not_slbn = malformed("not_slbn", "Unknown version"),
+	truncated = malformed("truncated", "Ends within its header, slots or options"),
+	bad_version = malformed("bad_version", "Unknown version"),
 	bad_type = malformed("bad_type", "Unknown type"),
-	bad_hops = malformed("bad_hops", "Hop slots, hop, bottleneck or B out of range"),
+	bad_hops = malformed("bad_hops", "Hop slots, their length, hop, bottleneck or B out of range"),
 	bad_rate = malformed("bad_rate", "Rate out of range"),
+	bad_weight = malformed("bad_weight", "Weight out of range"),
 	bad_option = malformed("bad_option", "Option of wrong length, or repeated"),
 }
 slbn.experts = errors
@@ -105,16 +128,21 @@ local header = {
 	{ "seq", 8, 4 },
 	{ "hop", 12, 1 },
 	{ "slots", 13, 1 },
-	{ "bottleneck", 14, 1 },
-	{ "reserved", 15, 1 },
-	{ "session", 16, 16 },
-	{ "bw2", 32, 8 },
-	{ "bw1", 40, 8 },
-	{ "bw", 48, 8 },
-	{ "demand", 56, 8 },
-	{ "B", 64, 8 },
+	{ "slot_length", 14, 1 },
+	{ "bottleneck", 15, 1 },
+	{ "flags", 16, 1 },
+	{ "weight", 17, 3 },
+	{ "epoch", 20, 4 },
+	{ "session", 24, 16 },
+	{ "B", 40, 8 },
+	{ "bw2", 48, 8 },
+	{ "bw1", 56, 8 },
+	{ "bw", 64, 8 },
+	{ "use1", 72, 8 },
+	{ "use", 80, 8 },
+	{ "g", 88, 8 },
 }
-local rates = { "bw2", "bw1", "bw", "demand" }
+local rates = { "bw2", "bw1", "bw", "use1", "use", "g" }
 
 local function rate_text(rate)
 	local units = { "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s" }
@@ -184,25 +212,40 @@ local function show_match(tree, pinfo)
 	end
 end
 
-local function show_tags(tree, tvb, slots, in_B)
-	local range = tvb(HEADER_LENGTH, 2 * slots)
-	local counted = 0
-	local tags = tree:add(f.tags, range)
+-- The rate of a code: 11 bits of mantissa, 5 of exponent.
+local function decode(code)
+	return (code % 2048) * 2 ^ math.floor(code / 2048)
+end
 
+local function show_slots(tree, tvb, slots, length, in_B)
 	for hop = 0, slots - 1 do
-		local tag = range(2 * hop, 2)
+		local at = HEADER_LENGTH + length * hop
+		local tag, code = tvb(at, 2), tvb(at + 2, 2)
+		local rate = decode(code:uint())
 		local text = string.format("Hop %d: not counted", hop)
 
 		if tag:uint() ~= 0 then
-			text = string.format("Hop %d: %d", hop, tag:uint())
-			counted = counted + 1
+			text = string.format("Hop %d: ledger %d", hop, tag:uint())
 		end
 		if in_B[hop] then
 			text = text .. ", in B"
 		end
-		tags:add(f.tag, tag):set_text(text)
+		if rate > 0 then
+			text = text .. ", holds " .. rate_text(rate) .. " more"
+		end
+		local slot = tree:add(f.slot, tvb(at, length))
+
+		slot:set_text(text)
+		slot:add(f.tag, tag)
+		slot:add(f.code, code)
+		slot:add(f.held, code, UInt64(rate % 2 ^ 32, math.floor(rate / 2 ^ 32))):
+			append_text(" (" .. rate_text(rate) .. ")"):set_generated()
+		if length > 4 then
+			slot:add(f.link, tvb(at + 4, 2))
+			slot:add(length == 10 and f.router4 or f.router6,
+				tvb(at + 6, address_lengths[length]))
+		end
 	end
-	tags:append_text(string.format(": at %d of %d hops", counted, slots))
 end
 
 -- Show the options from `at` on; returns the first error and its text, or nil.
@@ -230,7 +273,9 @@ local function show_options(tree, tvb, at, length)
 		end
 		if kind == OPTION_AUTH then
 			authenticated = true
-			option:add(f.auth, tvb(at + 2, size))
+			option:add(f.auth_key, tvb(at + 2, 1))
+			option:add(f.auth_time, tvb(at + 4, 4))
+			option:add(f.auth, tvb(at + 8, 8))
 		elseif size > 0 then
 			option:add(f.option_value, tvb(at + 2, size))
 		end
@@ -262,15 +307,22 @@ local function dissect(tvb, pinfo, root)
 	end
 
 	tree:add(f.magic, tvb(0, 4))
+	local version = VERSION
+
+	if captured > 4 then
+		version = tvb(4, 1):uint()
+		tree:add(f.version, tvb(4, 1))
+	end
+	-- Of other versions only the first eight octets are known.
+	if version ~= VERSION and given >= 8 then
+		pinfo.cols.info = string.format("SLBN version %d", version)
+		report("bad_version", string.format("version %d", version))
+		return done()
+	end
 	if given < HEADER_LENGTH then
 		report("truncated", string.format("%d octets, less than the header", given))
 	end
-	if captured < 5 then
-		return done()
-	end
-	tree:add(f.version, tvb(4, 1))
-	if tvb(4, 1):uint() ~= VERSION then
-		report("not_slbn", string.format("version %d", tvb(4, 1):uint()))
+	if captured < 5 or version ~= VERSION then
 		return done()
 	end
 
@@ -298,9 +350,13 @@ local function dissect(tvb, pinfo, root)
 	for _, name in ipairs(rates) do
 		item[name]:append_text(" (" .. rate_text(at[name]:uint64():tonumber()) .. ")")
 	end
-	if at.demand:uint64():tonumber() == RATE_MAX then
-		item.demand:append_text(", no limit")
+	if at.g:uint64():tonumber() == RATE_MAX then
+		item.g:append_text(", no limit")
 	end
+	if at.epoch:uint() == NO_EPOCH then
+		item.epoch:append_text(" (none)")
+	end
+	item.flags:add(f.again, at.flags)
 	if b == NO_HOP then
 		item.bottleneck:append_text(" (none: limited by its demand)")
 	end
@@ -308,9 +364,10 @@ local function dissect(tvb, pinfo, root)
 	for _, each in ipairs(B) do
 		item.B:add(f.B_hop, at.B, each)
 	end
-	local text = string.format("%s session %s… seq %d hop %d bw %s bottleneck %s",
+	local text = string.format("%s session %s… seq %d hop %d bw %s use %s bottleneck %s",
 		types[kind] or "Type " .. kind, session:sub(1, 8):lower(), seq, hop,
-		rate_text(at.bw:uint64():tonumber()), b == NO_HOP and "-" or b)
+		rate_text(at.bw:uint64():tonumber()), rate_text(at.use:uint64():tonumber()),
+		b == NO_HOP and "-" or b)
 
 	pinfo.cols.info = text
 	tree:append_text(": " .. text)
@@ -319,10 +376,12 @@ local function dissect(tvb, pinfo, root)
 	if not types[kind] then
 		report("bad_type", string.format("type %d", kind))
 	end
-	local slots_are_valid = slots >= 2 and slots <= HOPS_MAX and slots % 2 == 0
+	local slot_length, weight = at.slot_length:uint(), at.weight:uint()
+	local slots_are_valid = slots >= 1 and slots <= HOPS_MAX and
+		address_lengths[slot_length] ~= nil
 
 	if not slots_are_valid then
-		report("bad_hops", string.format("slots %d", slots))
+		report("bad_hops", string.format("%d slots of %d octets", slots, slot_length))
 	end
 	if hop > slots then
 		report("bad_hops", string.format("hop %d of %d", hop, slots))
@@ -338,21 +397,21 @@ local function dissect(tvb, pinfo, root)
 			report("bad_rate", name .. " above 1000 Tbit/s")
 		end
 	end
-	if at.demand:uint64():tonumber() == 0 then
-		report("bad_rate", "demand 0")
+	if weight < 1 or weight > WEIGHT_MAX then
+		report("bad_weight", string.format("weight %d", weight))
 	end
 	if length > given then
 		report("truncated", string.format("length %d, but the datagram has %d octets", length, given))
 	end
 
-	-- Tags and options can be found only with valid slots and length.
-	local tags_end = HEADER_LENGTH + 2 * slots
+	-- Slots and options can be found only with valid slots and length.
+	local slots_end = HEADER_LENGTH + slot_length * slots
 
-	if slots_are_valid and length < tags_end then
-		report("truncated", string.format("length %d, but the tags end at %d", length, tags_end))
+	if slots_are_valid and length < slots_end then
+		report("truncated", string.format("length %d, but the slots end at %d", length, slots_end))
 	elseif slots_are_valid and length <= captured then
-		show_tags(tree, tvb, slots, in_B)
-		local name, reason = show_options(tree, tvb, tags_end, length)
+		show_slots(tree, tvb, slots, slot_length, in_B)
+		local name, reason = show_options(tree, tvb, slots_end, length)
 
 		if name then
 			report(name, reason)

@@ -8,6 +8,7 @@ information for valid packets, and no Lua error.
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -26,13 +27,19 @@ from tests.kernel.slbn_wire import (
     PORT,
     PROBE,
     PROBE_ACK,
+    RATE_MAX,
+    SLOT,
+    SLOT_V4,
+    SLOT_V6,
     Datagram,
     Packet,
+    decode,
     read_packet,
 )
 from tests.tshark import ALL, DISSECTOR, fields, tshark
 
-ERRORS = ["truncated", "not_slbn", "bad_type", "bad_hops", "bad_rate", "bad_option"]
+ERRORS = ["truncated", "bad_version", "bad_type", "bad_hops", "bad_rate", "bad_weight"]
+ERRORS += ["bad_option"]
 MS = 10**6
 
 
@@ -83,7 +90,7 @@ def lua_errors(
 
 
 def test_dissector_reports_parse_result(cases: list[Case]) -> None:
-    assert {case.result for case in cases} == {"ok", *ERRORS}
+    assert {case.result for case in cases} == {"ok", "not_slbn", *ERRORS}
     assert len(cases) > len(SEEDS) + 20
     seen = frames(case.octets for case in cases)
     names = ["slbn.magic", *(f"slbn.error.{error}" for error in ERRORS)]
@@ -132,6 +139,17 @@ def options_in(packet: Packet) -> Iterator[tuple[int, bytes]]:
         at = end
 
 
+def long_slots(packet: Packet) -> range:
+    """The hops, if their slots have addresses of routers."""
+    return range(packet.slots if packet.slot_length > SLOT else 0)
+
+
+def addresses(packet: Packet, slot_length: int) -> list[str]:
+    if packet.slot_length != slot_length:
+        return []
+    return [str(ipaddress.ip_address(packet.slot(hop)[6:])) for hop in long_slots(packet)]
+
+
 #: Expected values of each field.
 SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.type": lambda p: [str(p.type)],
@@ -143,14 +161,26 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.bw2": lambda p: [str(p.bw2)],
     "slbn.bw1": lambda p: [str(p.bw1)],
     "slbn.bw": lambda p: [str(p.bw)],
-    "slbn.demand": lambda p: [str(p.demand)],
+    "slbn.slot_length": lambda p: [str(p.slot_length)],
+    "slbn.flags": lambda p: [f"0x{p.flags:02x}"],
+    "slbn.weight": lambda p: [str(p.weight)],
+    "slbn.epoch": lambda p: [str(p.epoch)],
+    "slbn.use1": lambda p: [str(p.use1)],
+    "slbn.use": lambda p: [str(p.use)],
+    "slbn.g": lambda p: [str(p.g)],
     "slbn.B": lambda p: [f"0x{p.B:016x}"],
     "slbn.B.hop": lambda p: [str(hop) for hop in range(64) if p.B >> hop & 1],
     "slbn.tag": lambda p: [str(p.tags.get(hop, 0)) for hop in range(p.slots)],
+    "slbn.code": lambda p: [f"0x{p.codes.get(hop, 0):04x}" for hop in range(p.slots)],
+    "slbn.held": lambda p: [str(decode(p.codes.get(hop, 0))) for hop in range(p.slots)],
+    "slbn.link": lambda p: [str(int.from_bytes(p.slot(hop)[4:6])) for hop in long_slots(p)],
+    "slbn.router": lambda p: addresses(p, SLOT_V4),
+    "slbn.router6": lambda p: addresses(p, SLOT_V6),
     "slbn.option.type": lambda p: [str(kind) for kind, _ in options_in(p)],
     "slbn.option.length": lambda p: [str(len(value)) for _, value in options_in(p)],
     "slbn.option.value": lambda p: [v.hex() for kind, v in options_in(p) if kind != AUTH and v],
-    "slbn.auth": lambda p: [f"0x{v.hex()}" for kind, v in options_in(p) if kind == AUTH],
+    "slbn.auth.key": lambda p: [str(v[0]) for kind, v in options_in(p) if kind == AUTH],
+    "slbn.auth": lambda p: [f"0x{v[6:].hex()}" for kind, v in options_in(p) if kind == AUTH],
 }
 
 
@@ -168,32 +198,35 @@ def test_texts_of_fields() -> None:
         probe,
         VALID["join"],
         replace(VALID["every hop"], B=0b1011101, bw=16666666),
-        replace(probe, demand=999, bw=0),
+        replace(probe, weight=3, use=999, bw=0, epoch=1000000, g=RATE_MAX),
     ]
     seen = frames(packet.pack() for packet in packets)
     shown = tshark(seen, "-V")
     for line in (
         "    Type: Probe (2)",
         "    bw'': 16000000 (16 Mbit/s)",
-        "    Demand: 1000000000 (1 Gbit/s)",
+        "    use: 9000000 (9 Mbit/s)",
         "    B: 0x0000000000000002 (hop 1)",
-        "    Tags: at 3 of 4 hops",
-        "        Hop 0: 21173",
-        "        Hop 1: 1, in B",
-        "        Hop 2: not counted",
+        "    Hop 0: ledger 21173, holds 4.1943 Mbit/s more",
+        "    Hop 1: ledger 1, in B",
+        "    Hop 2: not counted",
+        "    Hop 3: ledger 65535, holds 4.3959 Tbit/s more",
+        "    Epoch (us): 4294967295 (none)",
         "    Bottleneck (b): 255 (none: limited by its demand)",
-        "    Demand: 1000000000000000 (1000 Tbit/s), no limit",
+        "    g: 1000000000000000 (1000 Tbit/s), no limit",
+        "    Weight: 3",
+        "    Epoch (us): 1000000",
         "    B: 0x0000000000000000 (no hop)",
         "    B: 0x000000000000005d (hops 0, 2-4, 6)",
         "    bw: 16666666 (16.6667 Mbit/s)",
-        "    Demand: 999 (999 bit/s)",
+        "    use: 999 (999 bit/s)",
         "    bw: 0 (0 bit/s)",
     ):
         assert f"\n{line}\n" in shown, line
     summary = tshark(seen, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
     assert summary.splitlines()[:2] == [
-        "SLBN\tProbe session 00010203… seq 7 hop 2 bw 15 Mbit/s bottleneck 1",
-        "SLBN\tJoin session 00010203… seq 0 hop 0 bw 1000 Tbit/s bottleneck -",
+        "SLBN\tProbe session 00010203… seq 7 hop 2 bw 15 Mbit/s use 9 Mbit/s bottleneck 1",
+        "SLBN\tJoin session 00010203… seq 0 hop 0 bw 1000 Tbit/s use 0 bit/s bottleneck -",
     ]
 
 
@@ -217,8 +250,8 @@ def test_filters() -> None:
 
     assert found("slbn.type == 1") == {"join"}
     assert found("slbn.bw < 1000") == {"smallest rates"}
-    assert found("slbn.B.hop == 63") == {"all hops", "every hop"}
-    assert found("slbn.auth") == {"authentic", "padded", "unknown options"}
+    assert found("slbn.B.hop == 63") == {"all hops", "every hop", "longest"}
+    assert found("slbn.auth") == {"authentic", "padded", "unknown options", "longest"}
     assert found("slbn.option.type == 200") == {"unknown options"}
     assert found("slbn.session == 00:01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f") == set(names)
 

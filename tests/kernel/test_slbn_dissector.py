@@ -25,13 +25,14 @@ from tests.kernel.net import Namespace, wait_for
 from tests.kernel.slbn import MEGA, chain, rates, sources
 from tests.kernel.slbn_tap import ETH_P_ALL, SO_RCVBUFFORCE
 from tests.kernel.slbn_wire import (
+    AGAIN,
     JOIN,
     LEAVE,
     LEAVE_ACK,
     PROBE,
     PROBE_ACK,
-    RATE_MAX,
     Packet,
+    decode,
     read_packet,
     read_udp,
 )
@@ -46,9 +47,13 @@ SESSIONS: dict[str, tuple[str, list[tuple[int, float]]]] = {
 #: Of 50 Mbit/s, in the end, one session has 5 and three share the rest.
 FAIR = 15 * MEGA
 
-NUMBERS = ("type", "seq", "hop", "slots", "bottleneck", "bw2", "bw1", "bw", "demand")
+NUMBERS = (
+    *("type", "seq", "hop", "slots", "slot_length", "bottleneck", "weight", "epoch"),
+    *("bw2", "bw1", "bw", "use1", "use", "g"),
+)
 SHOWN = (
     *("frame.number", "ip.src", "ipv6.src", "slbn.session", "slbn.B.hop", "slbn.tag"),
+    *("slbn.code", "slbn.held", "slbn.flags.again"),
     *("slbn.response_to", "slbn.time", "_ws.expert", "_ws.lua.error"),
     *(f"slbn.{name}" for name in NUMBERS),
 )
@@ -101,8 +106,8 @@ def read_tap(tap: socket.socket) -> Iterator[tuple[int, bytes]]:
 def record(peer: str) -> Record:
     with chain(2) as net:
         # No rotation, so that the current ledger counts all sessions.
-        net.attach(0, "rate 100mbit epoch 600s")
-        net.attach(1, "rate 50mbit epoch 600s edge")
+        net.attach(0, "rate 100mbit headroom 0 epoch 0 control 100%")
+        net.attach(1, "rate 50mbit headroom 0 epoch 0 control 100% edge")
         with open_tap(net.nodes[0], net.device(0)) as tap:
             lines = {
                 source: [f"{to} {demand} 0.1 {leave}" for demand, leave in sessions]
@@ -131,9 +136,15 @@ def test_fields_match_packets(record: Record) -> None:
         assert row["_ws.expert"] == row["_ws.lua.error"] == []
         assert row["slbn.session"] == [packet.id.hex()]
         assert row["slbn.B.hop"] == [str(hop) for hop in range(64) if packet.B >> hop & 1]
-        assert row["slbn.tag"] == [str(packet.tags.get(hop, 0)) for hop in range(packet.slots)]
+        hops = range(packet.slots)
+        codes = [packet.codes.get(hop, 0) for hop in hops]
+        assert row["slbn.tag"] == [str(packet.tags.get(hop, 0)) for hop in hops]
+        assert row["slbn.code"] == [f"0x{code:04x}" for code in codes]
+        assert row["slbn.held"] == [str(decode(code)) for code in codes]
+        assert row["slbn.flags.again"] in ([str(packet.flags & AGAIN)], [str(packet.flags > 0)])
         for name in NUMBERS:
             assert row[f"slbn.{name}"] == [str(getattr(packet, name))], name
+    assert any(packet.codes for packet in packets.values())
     by_protocol = Counter(bool(row["ipv6.src"]) for row in shown.values())
     assert by_protocol[False] > 20 and by_protocol[True] > 20
 
@@ -172,14 +183,16 @@ def test_last_acks_match_rates_and_ledgers(record: Record) -> None:
     assert (first["sessions"], first["restricted"], first["BF"]) == (4, 0, 50 * MEGA)
     acks = last_acks(record).values()
     for row in acks:
-        limited = row["slbn.demand"] != [str(RATE_MAX)]
+        limited = row["slbn.bottleneck"] == ["255"]
         assert row["slbn.bw"] == [str(5 * MEGA if limited else edge["share"])]
         assert row["slbn.bottleneck"] == ["255" if limited else "1"]
+        # What it uses and what it gets are the same at rest.
+        assert row["slbn.use"] == row["slbn.g"] == row["slbn.bw"]
         assert row["slbn.B.hop"] == ([] if limited else ["1"])
         # Captured before the first link processes it, which changes neither.
         assert row["slbn.tag"][:3] == [str(first["tag"]), str(edge["tag"]), "0"]
         assert row["slbn.hop"] == ["1"]
-    assert sum(row["slbn.demand"] == [str(RATE_MAX)] for row in acks) == 3
+    assert sum(row["slbn.bottleneck"] == ["255"] for row in acks) == 1
 
 
 def test_replies_are_matched_with_requests(record: Record) -> None:
