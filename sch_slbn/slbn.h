@@ -38,7 +38,9 @@
  * @memory: entries, used if @memory_time is 0
  * @memory_time: ns
  * @control: limit of control packets, per mille of the rate
+ * @headroom: part of the capacity that fair shares leave free, per mille
  * @threshold: change of the share that triggers an event, per mille
+ * @commit: limit rises to capacity that no session holds
  * @edge: hosts are behind the device
  * @keyed: authenticate packets with @key
  * @key: the domain's key
@@ -49,7 +51,9 @@ struct slbn_config {
 	u32 memory;
 	u64 memory_time;
 	u32 control;
+	u32 headroom;
 	u32 threshold;
+	bool commit;
 	bool edge;
 	bool keyed;
 	siphash_key_t key;
@@ -61,6 +65,7 @@ struct slbn_config {
  */
 struct slbn_counters {
 	u64 malformed;
+	u64 other_version;
 	u64 bad_checksum;
 	u64 fragments;
 	u64 bad_key;

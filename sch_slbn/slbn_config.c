@@ -7,8 +7,13 @@
 
 #include "slbn.h"
 
-/* Control packet with 32 tags over IPv4 and Ethernet, to size the memory. */
-#define SLBN_TYPICAL_BITS ((14 + 20 + 8 + 72 + 64) * 8)
+/*
+ * Control packet to size the memory: over IPv4 and Ethernet, from a source that
+ * has learnt that its path has 6 hops.
+ */
+#define SLBN_TYPICAL_SLOTS (6 + SLBN_SPARE_SLOTS)
+#define SLBN_TYPICAL_BITS \
+	((14 + 20 + 8 + slbn_length(SLBN_TYPICAL_SLOTS)) * BITS_PER_BYTE)
 
 /* Smallest memory that is derived from a time, entries. */
 #define SLBN_MEMORY_MIN 64
@@ -24,6 +29,8 @@ const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1] = {
 	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
 	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
 	[SLBN_A_THRESHOLD] = { .type = NLA_U32 },
+	[SLBN_A_HEADROOM] = { .type = NLA_U32 },
+	[SLBN_A_COMMIT] = { .type = NLA_U8 },
 };
 
 /**
@@ -36,7 +43,9 @@ void slbn_config_init(struct slbn_config *config)
 		.epoch = SLBN_EPOCH_DEFAULT,
 		.memory_time = SLBN_MEMORY_TIME_DEFAULT,
 		.control = SLBN_CONTROL_DEFAULT,
+		.headroom = SLBN_HEADROOM_DEFAULT,
 		.threshold = SLBN_THRESHOLD_DEFAULT,
+		.commit = true,
 	};
 }
 
@@ -92,6 +101,31 @@ static int slbn_config_parse_key(struct slbn_config *config,
 	return 0;
 }
 
+static int slbn_config_parse_flags(struct slbn_config *config,
+				   struct nlattr **tb,
+				   struct netlink_ext_ack *extack)
+{
+	struct nlattr *attr;
+
+	attr = tb[SLBN_A_EDGE];
+	if (attr) {
+		if (nla_get_u8(attr) > 1) {
+			SLBN_REJECT(extack, attr, "edge must be 0 or 1");
+			return -EINVAL;
+		}
+		config->edge = nla_get_u8(attr);
+	}
+	attr = tb[SLBN_A_COMMIT];
+	if (attr) {
+		if (nla_get_u8(attr) > 1) {
+			SLBN_REJECT(extack, attr, "commit must be 0 or 1");
+			return -EINVAL;
+		}
+		config->commit = nla_get_u8(attr);
+	}
+	return 0;
+}
+
 /**
  * slbn_config_parse() - update a configuration from netlink attributes
  * @config: configuration; fields without an attribute are kept
@@ -138,14 +172,17 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 			return -EINVAL;
 		}
 	}
-	attr = tb[SLBN_A_EDGE];
+	attr = tb[SLBN_A_HEADROOM];
 	if (attr) {
-		if (nla_get_u8(attr) > 1) {
-			SLBN_REJECT(extack, attr, "edge must be 0 or 1");
+		config->headroom = nla_get_u32(attr);
+		if (config->headroom > SLBN_HEADROOM_MAX) {
+			SLBN_REJECT(extack, attr, "headroom must be 0 to 50 %");
 			return -EINVAL;
 		}
-		config->edge = nla_get_u8(attr);
 	}
+	err = slbn_config_parse_flags(config, tb, extack);
+	if (err)
+		return err;
 	attr = tb[SLBN_A_KEY];
 	if (attr) {
 		err = slbn_config_parse_key(config, attr, extack);
@@ -178,7 +215,9 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
 	    nla_put_u32(skb, SLBN_A_CONTROL, config->control) ||
 	    nla_put_u8(skb, SLBN_A_EDGE, config->edge) ||
 	    nla_put_u8(skb, SLBN_A_KEYED, config->keyed) ||
-	    nla_put_u32(skb, SLBN_A_THRESHOLD, config->threshold))
+	    nla_put_u32(skb, SLBN_A_THRESHOLD, config->threshold) ||
+	    nla_put_u32(skb, SLBN_A_HEADROOM, config->headroom) ||
+	    nla_put_u8(skb, SLBN_A_COMMIT, config->commit))
 		return -EMSGSIZE;
 	if (config->memory_time)
 		return nla_put_u64_64bit(skb, SLBN_A_MEMORY_TIME,
@@ -202,7 +241,7 @@ u32 slbn_config_memory_entries(const struct slbn_config *config, u64 capacity)
 
 	if (!config->memory_time)
 		return config->memory;
-	/* At most 10^12 / 1000 * 1000 / 1424 per second for 60 s: no overflow. */
+	/* At most 10^12 / 1000 * 1000 / 1360 per second for 60 s: no overflow. */
 	packets = div_u64(div_u64(capacity, 1000) * config->control,
 			  SLBN_TYPICAL_BITS);
 	packets = div_u64(packets * div_u64(config->memory_time, NSEC_PER_MSEC),

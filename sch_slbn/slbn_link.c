@@ -12,6 +12,7 @@
  * capacity) are computed again when the configuration or the speed changes.
  */
 #include <linux/ethtool.h>
+#include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/netfilter_netdev.h>
@@ -39,6 +40,44 @@ slbn_memory_alloc(u32 rows, struct netlink_ext_ack *extack)
 	return memory;
 }
 
+/* The end of leases that a link with @epoch may have granted before @now. */
+static u64 slbn_leases_end(const struct slbn_link *link, u64 epoch, u64 now)
+{
+	return max(link->vars.quiet_until, now + epoch);
+}
+
+/*
+ * Set the epoch and commit. The ledgers must always hold what sessions may use.
+ * Those from before commit was on do not, and shorter epochs drop them before
+ * leases of the old length have ended: grant no rises until then.
+ */
+static void slbn_link_set_epoch(struct slbn_link *link,
+				const struct slbn_config *config)
+{
+	struct slbn_link_params *params = &link->params;
+	struct slbn_link_vars *vars = &link->vars;
+	u64 now = ktime_get_ns();
+
+	if (config->commit && !params->commit) {
+		u64 epoch = max(config->epoch, params->epoch);
+
+		slbn_link_init(vars, now, slbn_leases_end(link, epoch, now),
+			       get_random_u32());
+	} else if (config->epoch != params->epoch) {
+		/* An epoch of another length starts now. */
+		vars->epoch_start = now;
+		if (config->epoch && config->epoch < params->epoch)
+			vars->quiet_until =
+				slbn_leases_end(link, params->epoch, now);
+	}
+	if (!config->commit) {
+		vars->cur.A = 0;
+		vars->prev.A = 0;
+	}
+	params->epoch = config->epoch;
+	params->commit = config->commit;
+}
+
 /* Apply @config with @capacity; returns 0, or -ENOMEM without a change. */
 static int slbn_link_apply(struct slbn_link *link,
 			   const struct slbn_config *config, u64 capacity,
@@ -46,30 +85,28 @@ static int slbn_link_apply(struct slbn_link *link,
 {
 	u32 entries = slbn_config_memory_entries(config, capacity);
 	struct slbn_memory_entry *memory = NULL;
-	bool resize;
+	bool replace;
 	u32 rows;
 
 	rows = DIV_ROUND_UP(entries, SLBN_MEMORY_WAYS);
 	if (rows)
 		rows = roundup_pow_of_two(rows);
-	resize = rows != link->params.rows;
-	if (resize && rows) {
+	replace = rows != link->params.rows ||
+		  (config->commit && !link->params.commit);
+	if (replace && rows) {
 		memory = slbn_memory_alloc(rows, extack);
 		if (!memory)
 			return -ENOMEM;
 	}
 
 	spin_lock_bh(&link->lock);
-	if (resize) {
+	if (replace) {
 		swap(link->vars.memory, memory);
 		link->params.rows = rows;
 	}
-	/* An epoch of another length starts now. */
-	if (link->params.epoch != config->epoch)
-		link->vars.epoch_start = ktime_get_ns();
+	slbn_link_set_epoch(link, config);
 	link->params.C = capacity;
-	link->params.P = capacity;
-	link->params.epoch = config->epoch;
+	link->params.P = capacity - div_u64(capacity * config->headroom, 1000);
 	link->control = config->control;
 	link->threshold = config->threshold;
 	link->edge = config->edge;
@@ -289,7 +326,7 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
 	if (err)
 		goto free;
-	link->notified_share = link->params.C;
+	link->notified_share = link->params.P;
 
 	link->hook.hook = ops->ingress;
 	link->hook.priv = link;
@@ -386,7 +423,8 @@ void slbn_link_put(struct slbn_link *link, const struct slbn_rollback *rollback)
  * @link: link
  * @extack: set to the reason of an error
  *
- * The next packet of each session counts it as new, as after a restart.
+ * The next packet of each session counts it as new, as after a restart. With
+ * commit the link is quiet until the leases of all sessions have ended.
  *
  * Context: RTNL is held.
  * Return: 0, or -ENOMEM without a change.
@@ -394,6 +432,7 @@ void slbn_link_put(struct slbn_link *link, const struct slbn_rollback *rollback)
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 {
 	struct slbn_memory_entry *memory = NULL;
+	u64 now, quiet_until;
 
 	if (link->params.rows) {
 		memory = slbn_memory_alloc(link->params.rows, extack);
@@ -401,8 +440,10 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 			return -ENOMEM;
 	}
 	spin_lock_bh(&link->lock);
+	now = ktime_get_ns();
+	quiet_until = slbn_leases_end(link, link->params.epoch, now);
 	swap(link->vars.memory, memory);
-	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
+	slbn_link_init(&link->vars, now, quiet_until, get_random_u32());
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	kvfree(memory);
@@ -415,6 +456,7 @@ static void slbn_ledger_read(struct slbn_ledger_state *state,
 	state->BF = ledger->BF;
 	state->NR = ledger->NR;
 	state->N = ledger->N;
+	state->A = ledger->A;
 }
 
 /**
@@ -428,13 +470,18 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	const struct slbn_link_stats *stats = &link->stats;
 	const struct slbn_link_vars *vars = &link->vars;
 	u32 entries;
+	u64 now;
 
 	memset(state, 0, sizeof(*state));
 	spin_lock_bh(&link->lock);
-	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
+	now = ktime_get_ns();
+	slbn_link_rotate(&link->params, &link->vars, now);
 	entries = link->params.rows * SLBN_MEMORY_WAYS;
 	state->capacity = link->params.C;
+	state->plan = link->params.P;
 	state->share = slbn_link_share(&link->params, vars, 1);
+	if (link->params.commit && vars->quiet_until > now)
+		state->quiet = vars->quiet_until - now;
 	slbn_ledger_read(&state->cur, &vars->cur);
 	slbn_ledger_read(&state->prev, &vars->prev);
 	state->tag = vars->tag;
@@ -446,6 +493,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->acks = stats->acks;
 	state->leaves = stats->leaves;
 	state->new_sessions = stats->new_sessions;
+	state->limited = stats->limited;
 	state->migrated = stats->migrated;
 	state->corrected = stats->corrected;
 	state->clamped = stats->clamped;
@@ -453,6 +501,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->wrong_path = stats->wrong_path;
 	state->too_many_hops = stats->too_many_hops;
 	state->malformed = counters->malformed;
+	state->other_version = counters->other_version;
 	state->bad_checksum = counters->bad_checksum;
 	state->fragments = counters->fragments;
 	state->bad_key = counters->bad_key;

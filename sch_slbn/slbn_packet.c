@@ -310,6 +310,8 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 	result = slbn_parse_packet(data, place->length, &pkt, &layout);
 	if (result == SLBN_PARSE_NOT_SLBN)
 		return SLBN_PASS_DATA;
+	if (result == SLBN_PARSE_BAD_VERSION)
+		return slbn_count_drop(&counters->other_version);
 	if (result != SLBN_PARSE_OK)
 		return slbn_count_drop(&counters->malformed);
 	upstream = slbn_is_upstream(&pkt);

@@ -38,7 +38,7 @@ NETLINK_GENERIC, GENL_ID_CTRL, NETLINK_ADD_MEMBERSHIP = 16, 16, 1
 CTRL_CMD_GETFAMILY = 3
 CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_MCAST_GROUPS = 1, 2, 7
 CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 1, 2
-GENL = struct.Struct("=BBH")
+GENL, VERSION = struct.Struct("=BBH"), 2
 
 UAPI = Path(__file__).resolve().parents[2] / "include/uapi/fairpath/slbn_netlink.h"
 
@@ -68,6 +68,8 @@ class Config:
     memory: int | None = None
     memory_time: int | None = SECOND
     control: int = 50
+    headroom: int = 50
+    commit: int = 1
     edge: int = 0
     keyed: int = 0
     threshold: int = 10
@@ -81,6 +83,8 @@ class Config:
             memory=found.get(A["MEMORY"]),
             memory_time=found.get(A["MEMORY_TIME"]),
             control=found[A["CONTROL"]],
+            headroom=found[A["HEADROOM"]],
+            commit=found[A["COMMIT"]],
             edge=found[A["EDGE"]],
             keyed=found[A["KEYED"]],
             threshold=found[A["THRESHOLD"]],
@@ -92,7 +96,7 @@ def u64(kind: int, value: int) -> bytes:
 
 
 #: Encoders of attributes that are not u32.
-WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8}
+WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8, "commit": u8}
 
 
 def given(**values: int | str | bytes) -> bytes:
@@ -128,7 +132,7 @@ class LinkMessage:
     @classmethod
     def read(cls, message: bytes) -> LinkMessage:
         command, version, _ = GENL.unpack_from(message)
-        assert version == 1
+        assert version == VERSION
         content = message[GENL.size :]
         found = dict(attributes(content))
         return cls(
@@ -172,7 +176,7 @@ class Genetlink(Rtnetlink):
     ) -> list[bytes]:
         """Send a command with attributes; returns the replies."""
         number = C[command] if isinstance(command, str) else command
-        return list(self.ask(self.family, flags, GENL.pack(number, 1, 0) + content))
+        return list(self.ask(self.family, flags, GENL.pack(number, VERSION, 0) + content))
 
     def get(self, content: bytes) -> LinkMessage:
         (answer,) = self.command("LINK_GET", content)

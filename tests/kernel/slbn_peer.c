@@ -8,13 +8,14 @@
  *
  * A line of sessions is DESTINATION DEMAND JOIN LEAVE: the demand in bit/s (0:
  * no limit), the times in seconds (0: never). At the end it prints for each
- * session, in order, its rate in bit/s, cycles and retransmissions.
+ * session, in order, its rate in bit/s as granted and leased, cycles and
+ * retransmissions.
  *
  * An agent is source and destination on all addresses of its host, IPv4 and
  * IPv6. It reads commands line by line, so that a test can wait for a state of
  * the network rather than for a time:
  *
- *	join DESTINATION DEMAND		sessions are numbered from 0
+ *	join DESTINATION DEMAND [WEIGHT]	sessions are numbered from 0
  *	change SESSION DEMAND
  *	leave SESSION
  *	cycles NUMBER			more cycles for each session, which then
@@ -43,6 +44,8 @@
 #define MS 1000000ULL
 #define RETRY (200 * MS)
 #define PAUSE (10 * MS)
+/* Instead of PAUSE, while a session is urgent. */
+#define URGENT_PAUSE (PAUSE / 20)
 #define SESSIONS_MAX 4096
 
 struct session {
@@ -50,6 +53,7 @@ struct session {
 	struct sockaddr_storage to;
 	u64 demand, join, leave;
 	u64 due;
+	u32 weight;
 	bool joined, waiting, gone;
 	u32 cycles, retries, left;
 };
@@ -136,7 +140,8 @@ static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
 	case SLBN_CYCLE_DONE:
 		s->cycles++;
 		s->waiting = false;
-		s->due = now() + PAUSE / 2 + rand() % PAUSE;
+		s->due = now() + (s->src.urgent ? rand() % URGENT_PAUSE :
+						  PAUSE / 2 + rand() % PAUSE);
 		/* The limit may have been set during its last cycle. */
 		if (s->left && s->left != ~0U)
 			s->left--;
@@ -199,7 +204,7 @@ static void join_session(int fd, struct session *s)
 	if (getrandom(id, sizeof(id), 0) < 0)
 		die("getrandom");
 	id[1] = (id[1] & ~0xffffffffULL) | (u32)(s - sessions);
-	slbn_source_join(&s->src, id, s->demand, 1, SLBN_HOPS_DEFAULT);
+	slbn_source_join(&s->src, id, s->demand, s->weight, SLBN_HOPS_DEFAULT);
 	s->joined = true;
 	s->left = allowance;
 	send_packet(fd, s);
@@ -232,6 +237,9 @@ static u64 tick(int fd)
 		}
 		if (t >= s->leave)
 			slbn_source_leave(&s->src);
+		slbn_source_expire(&s->src, t);
+		if (s->src.rate)
+			next = fp_min64(next, s->src.lease);
 		if (!s->joined)
 			next = fp_min64(next, s->join);
 		else if (is_busy(s))
@@ -270,6 +278,7 @@ static void source(const char *text, double seconds)
 
 		address(to, &s->to);
 		s->demand = demand_rate(demand);
+		s->weight = 1;
 		s->join = start + (u64)(join * 1e9);
 		s->leave = leave ? start + (u64)(leave * 1e9) : ~0ULL;
 	}
@@ -296,14 +305,16 @@ static void destination_of(const char *text, struct sockaddr_storage *to)
 static void run_command(int fd, const char *line)
 {
 	struct session *s = &sessions[count];
+	u32 weight = 1;
 	double demand;
 	char to[64];
 	u32 n;
 
-	if (sscanf(line, "join %63s %lf", to, &demand) == 2 &&
+	if (sscanf(line, "join %63s %lf %u", to, &demand, &weight) >= 2 &&
 	    count < SESSIONS_MAX) {
 		destination_of(to, &s->to);
 		s->demand = demand_rate(demand);
+		s->weight = weight;
 		s->leave = ~0ULL;
 		count++;
 		join_session(fd, s);

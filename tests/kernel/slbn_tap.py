@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.kernel.genetlink import MEGA, SECOND, options
+from tests.kernel.genetlink import MEGA, options
 from tests.kernel.net import Namespace, sh, unnamed_namespace, wait_for
 from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
@@ -33,7 +33,7 @@ from tests.kernel.rtnetlink import (
     attribute,
     handle,
 )
-from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, Datagram, State
+from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, Datagram, State, decode
 
 #: VLANs as (protocol, tag), outermost first.
 Vlans = tuple[tuple[int, int], ...]
@@ -74,9 +74,13 @@ class Tap:
             found.append(data)
 
 
-#: A link that only packets change: no rotation, no event, no rate limit.
-QUIET = {"rate": 100 * MEGA, "epoch": 3600 * SECOND, "memory": 64, "control": 1000}
-QUIET["threshold"] = 1000
+#: A link that only packets change: no rotation, no event, no rate limit. Without an epoch it grants
+#: rates from the start.
+STEADY = {"rate": 100 * MEGA, "headroom": 0, "epoch": 0, "memory": 64, "control": 1000}
+STEADY["threshold"] = 1000
+#: Code of the largest rate up to STEADY's, which a single session gets, and the rate.
+FULL_CODE = 16 << 11 | 1525
+FULL_RATE = decode(FULL_CODE)
 
 
 def attach(netlink: Rtnetlink, index: int, **given: Any) -> None:
@@ -112,8 +116,8 @@ class Wire:
     vlans: Vlans
 
     def attach(self, device: str = "a0", **given: Any) -> None:
-        """Make a device a link with QUIET and the given options."""
-        attach(self.netlink, socket.if_nametoindex(device), **{**QUIET, **given})
+        """Make a device a link with STEADY and the given options."""
+        attach(self.netlink, socket.if_nametoindex(device), **{**STEADY, **given})
 
     def change(self, **given: Any) -> None:
         attach(self.netlink, socket.if_nametoindex("a0"), **given)

@@ -142,10 +142,15 @@ class Packet:
         return data + self.trailer
 
     def reply(self) -> Packet:
-        """The reply, as the destination makes it."""
+        """The reply, as the destination makes it; hops that the path does not have are cleared."""
+        passed = {hop: tag for hop, tag in self.tags.items() if hop < self.hop}
+        codes = {hop: code for hop, code in self.codes.items() if hop < self.hop}
+        cleared = replace(self, tags=passed, codes=codes)
         if self.type == LEAVE:
-            return replace(self, type=LEAVE_ACK)
-        return replace(self, type=PROBE_ACK, g=RATE_MAX, epoch=NO_EPOCH)
+            return replace(cleared, type=LEAVE_ACK)
+        b = self.bottleneck if self.bottleneck < self.hop else NO_HOP
+        B = self.B & (1 << self.hop) - 1
+        return replace(cleared, type=PROBE_ACK, g=RATE_MAX, epoch=NO_EPOCH, bottleneck=b, B=B)
 
 
 def read_packet(data: bytes) -> Packet:
@@ -305,13 +310,17 @@ class State:
     """struct slbn_link_state."""
 
     capacity: int
+    plan: int
     share: int
+    quiet: int
     BF: int
     NR: int
     N: int
+    A: int
     previous_BF: int
     previous_NR: int
     previous_N: int
+    previous_A: int
     tag: int
     previous_tag: int
     memory_entries: int
@@ -321,6 +330,7 @@ class State:
     acks: int
     leaves: int
     new_sessions: int
+    limited: int
     migrated: int
     corrected: int
     clamped: int
@@ -328,6 +338,7 @@ class State:
     wrong_path: int
     too_many_hops: int
     malformed: int
+    other_version: int
     bad_checksum: int
     fragments: int
     bad_key: int
@@ -338,7 +349,12 @@ class State:
 
     @classmethod
     def read(cls, data: bytes) -> State:
-        return cls(*struct.unpack("=8QHHI20Q", data))
+        return cls(*struct.unpack("=12QHHI22Q", data))
+
+    @property
+    def held(self) -> int:
+        """What the sessions hold, bit/s."""
+        return self.A + self.previous_A
 
     def plus(self, **more: int) -> State:
         """A copy with the named fields increased by these amounts."""

@@ -358,6 +358,8 @@ def random_config() -> dict[str, int | bytes]:
         "memory": [0, 8, 5000],
         "memory_time": [MS, SECOND],
         "control": [1, 1000],
+        "headroom": [0, 50, 500],
+        "commit": [0, 1],
         "edge": [0, 0, 1],
         "key": [b"", b"", b"", bytes(16)],
         "threshold": [1, 1000],
@@ -403,7 +405,8 @@ def test_slbn_options_and_children_change_under_load(under: str) -> None:
         # After any sequence of requests, a valid configuration works.
         family = Genetlink()
         where = given(ifindex=on.index)
-        valid = {"rate": 10**8, "epoch": 0, "memory": 64, "edge": 0, "control": 1000}
+        valid = {"rate": 10**8, "headroom": 0, "epoch": 0, "memory": 64, "edge": 0}
+        valid |= {"commit": 1, "control": 1000}
         family.set(where + given(**valid, key=b""))
         family.reset(where)
         before = family.get(where).state

@@ -14,18 +14,31 @@ import json
 import pytest
 
 from tests.kernel.net import namespace, sh, wait_for
-from tests.kernel.slbn import MEGA, chain, rates, sources
+from tests.kernel.slbn import MEGA, agents, chain, rates, sources
+
+#: Options of the algorithm's forms; without headroom, so that they have the same rates.
+FORMS = {
+    "protocol 2": "headroom 0",
+    "protocol 1": "commit off headroom 0",
+    "paper": "commit off headroom 0 epoch 0 memory 0",
+}
 
 
 @pytest.mark.stock
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("source", "destination"), [("10.0.0.1", "10.0.2.2"), ("fd00:0::1", "fd00:2::2")]
 )
-def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) -> None:
+def test_sessions_get_max_min_rates(peer: str, source: str, destination: str, form: str) -> None:
     with chain(3) as net:
-        net.attach(0, "rate 100mbit")
-        net.attach(1, "rate 50mbit")
-        net.attach(2, "rate 80mbit edge")
+        # Without memory a retransmitted Join is counted twice: resolve all addresses first.
+        net.nodes[0].sh(f"ping -q -c 1 -W 5 {destination}")
+        net.attach(0, f"rate 100mbit {FORMS[form]}")
+        net.attach(1, f"rate 50mbit {FORMS[form]}")
+        net.attach(2, f"rate 80mbit edge {FORMS[form]}")
+        commit = form == "protocol 2"
+        # A new link does not know who uses it.
+        assert (net.shown(1)["quiet"] > 0) == commit
         sessions = [f"{destination} {demand} 0.1 0" for demand in (0, 0, 0, 5 * MEGA)]
         sessions.append(f"{destination} 0 0.2 1.5")
 
@@ -34,7 +47,9 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
             restricted = shown["NR"] + shown["previous_NR"]
             elsewhere = shown["BF"] + shown["previous_BF"]
             gone = shown["leaves"] and shown["sessions"] == 4
-            return gone and (restricted, elsewhere, shown["share"]) == (3, 5 * MEGA, 15 * MEGA)
+            held = (shown["held"], shown["quiet"]) == (50 * MEGA * commit, 0)
+            shares = (restricted, elsewhere, shown["share"]) == (3, 5 * MEGA, 15 * MEGA)
+            return gone and held and shares
 
         with sources(peer, net, source, sessions, 12) as process:
             wait_for(settled)
@@ -45,7 +60,37 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
         assert shown["clamped"] == shown["wrong_path"] == shown["malformed"] == 0
         assert net.shown(2)["answered"] >= 10
         # The sources ended without a Leave: after two epochs the links do not count them.
-        wait_for(lambda: net.shown(1)["sessions"] == 0)
+        if form == "paper":
+            assert (shown["migrated"], shown["memory_entries"], shown["sessions"]) == (0, 0, 4)
+        else:
+            wait_for(lambda: net.shown(1)["sessions"] == 0)
+
+
+def test_rates_are_proportional_to_weights(peer: str) -> None:
+    """Of 100 Mbit/s less 4 % headroom, the session with a demand leaves 80 for weights of 5."""
+    with chain(1) as net, agents(peer, net.nodes) as (source, _):
+        net.attach(0, "rate 100mbit headroom 4%")
+        source.send("join 10.0.0.2 0 3", "join 10.0.0.2 0", "join 10.0.0.2 0 1")
+        source.send("join fd00:0::2 16000000 1000000")
+
+        def has(*rates: int) -> bool:
+            shown = net.shown(0)
+            assert shown["held"] <= shown["capacity"]
+            found = [session.rate for session in source.show() if session.state != "gone"]
+            return found == [n * MEGA for n in rates]
+
+        wait_for(lambda: has(48, 16, 16, 16))
+        shown = net.shown(0)
+        assert (shown["capacity"], shown["plan"]) == (100 * MEGA, 96 * MEGA)
+        assert (shown["sessions"], shown["restricted"]) == (10**6 + 5, 5)
+        wait_for(lambda: net.shown(0)["held"] == 96 * MEGA)
+        source.send("leave 3", "leave 1")
+        wait_for(lambda: has(72, 24))
+        source.send("leave 0", "leave 2")
+        wait_for(lambda: net.shown(0)["sessions"] == 0)
+        shown = net.shown(0)
+        names = ("BF", "A", "previous_BF", "previous_A", "held", "clamped")
+        assert {shown[name] for name in names} == {0}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +100,10 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str) ->
         ("epoch 1ms", "epoch"),
         ("memory 70s", "memory"),
         ("control 0.01%", "control"),
+        ("headroom 50.1%", "headroom"),
+        ("headroom", "headroom"),
+        ("commit maybe", "commit"),
+        ("commit", "commit"),
         ("key abc", "key"),
         ("edge no-edge", "contradicts"),
         ("nonsense", "What is"),

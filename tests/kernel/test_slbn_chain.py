@@ -42,6 +42,7 @@ from tests.kernel.slbn_wire import (
     PROBE_ACK,
     Packet,
     State,
+    decode,
     read_packet,
     read_udp,
 )
@@ -178,6 +179,8 @@ class Row:
             return all(cycles > then[each][1] + 3 for each, (_, cycles) in self.shown().items())
 
         wait_for(later, seconds=60)
+        for link, state in self.states().items():
+            assert state.held <= state.capacity == self.capacities[link]
         shown = self.shown()
         off = {each: float(shown[each][0] - rate) for each, rate in exact.items()}
         assert right(), off
@@ -196,7 +199,7 @@ def row(peer: str, routers: int) -> Iterator[Row]:
                 found.places[link] = (netlink, socket.if_nametoindex(link))
             # No control limit: after a stall of the machine packets come in bursts.
             edge = int(link == found.edge)
-            attach(*found.places[link], rate=capacity, control=1000, edge=edge)
+            attach(*found.places[link], rate=capacity, headroom=0, control=1000, edge=edge)
         yield found
 
 
@@ -270,6 +273,10 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
     elsewhere = [each for each in last.values() if not each.B >> each.hop & 1]
     ledger = (len(last), len(restricted), sum(each.bw1 for each in elsewhere))
     assert ledger == (after.N, after.NR, after.BF)
+    # At rest sessions hold what they use.
+    held = sum(each.use + decode(each.codes.get(each.hop, 0)) for each in last.values())
+    assert (after.A, after.previous_A) == (held, 0)
+    assert held <= after.capacity
     assert all(each.tags[each.hop] == after.tag for each in last.values())
     capacity = row.capacities[link]
     share = max(max(capacity - after.BF, 0) // max(after.NR, 1), capacity // max(after.N, 1))
@@ -279,13 +286,14 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
 COUNTERS = {JOIN: "joins", PROBE: "probes", PROBE_ACK: "acks", LEAVE: "leaves"}
 DROPS = (
     *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited"),
-    *("too_many_hops", "wrong_path", "clamped"),
+    *("too_many_hops", "wrong_path", "clamped", "other_version"),
 )
 
 
 def check_tshark(frames: list[bytes]) -> None:
     """Check that tshark shows the fields that the ledgers were checked with."""
-    names = ("type", "seq", "hop", "bottleneck", "bw1", "bw2", "bw", "demand")
+    names = ["type", "seq", "hop", "bottleneck", "weight", "epoch", "bw1", "bw2", "bw"]
+    names += ["use1", "use", "g"]
     wanted = [f"slbn.{name}" for name in ("session", "B.hop", *names)]
     shown = fields([(n, frame) for n, frame in enumerate(frames)], *wanted)
     for frame, row in zip(frames, shown, strict=True):

@@ -47,6 +47,8 @@ RATE = 100 * MEGA
 #: Demand of one session; the others have no limit.
 MODEST = 5 * MEGA
 SESSIONS = 5
+#: Per mille, the default.
+HEADROOM = 50
 
 
 @dataclass
@@ -88,13 +90,15 @@ class Lane:
 
         def check() -> bool:
             state = self.state
-            rest = capacity - MODEST
+            plan = capacity - capacity * HEADROOM // 1000
             return (
-                state.capacity == capacity
+                (state.capacity, state.plan) == (capacity, plan)
                 and state.N + state.previous_N == SESSIONS
                 and state.NR + state.previous_NR == SESSIONS - 1
                 and state.BF + state.previous_BF == MODEST
-                and state.share == rest // (SESSIONS - 1)
+                and state.share == (plan - MODEST) // (SESSIONS - 1)
+                # They hold what they use: their shares.
+                and state.held == state.share * (SESSIONS - 1) + MODEST
             )
 
         return check
@@ -223,6 +227,7 @@ def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
         on.qdisc(options(rate=RATE), NLM_F_CREATE | NLM_F_REPLACE, where="2:")
         wait_for(on.settled(RATE))
         assert on.state.new_sessions == before.new_sessions
+        assert on.state.quiet == 0
 
         def recovered() -> None:
             """Wait for two epochs and some cycles, then check the rates."""
@@ -233,16 +238,19 @@ def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
             assert on.state.clamped == 0
 
         on.family.reset(given(ifname="a0"))
+        assert on.state.quiet
         recovered()
         on.detach("2:")
         assert on.family.dump_links() == []
         on.attach(rate=RATE)
+        assert on.state.quiet
         recovered()
         shown = on.rtnetlink.qdiscs(on.index)
         assert sum(each.sent_packets for each in shown) > 100
         assert process.stdout
         rates = [int(line.split()[0]) for line in process.stdout.read().splitlines()]
-        assert rates == [(RATE - MODEST) // (SESSIONS - 1)] * (SESSIONS - 1) + [MODEST]
+        share = (RATE - RATE * HEADROOM // 1000 - MODEST) // (SESSIONS - 1)
+        assert rates == [share] * (SESSIONS - 1) + [MODEST]
     # They ended without a Leave.
     wait_for(lambda: on.state.N + on.state.previous_N == 0)
 
@@ -284,7 +292,7 @@ def test_epoch_and_memory_changes_keep_sessions_counted(on: Lane) -> None:
         assert on.state == first
     on.change(epoch=10 * MS)
     wait_for(lambda: on.state.N + on.state.previous_N == 0)
-    assert on.state.share == RATE
+    assert on.state.share == on.state.plan
 
 
 def test_rates_recover_after_rename_down_and_carrier_loss(on: Lane) -> None:
@@ -513,7 +521,7 @@ def test_capacity_follows_speed_of_device() -> None:
             wait_for_capacity(speed)
         # So do the share and the size of the memory.
         state = family.get(given(ifname="t0")).state
-        assert state.share == 25000 * MEGA
+        assert state.share == state.plan == 25000 * MEGA * (1000 - HEADROOM) // 1000
         attached(rate=RATE)
         assert capacity() == RATE
         assert family.get(given(ifname="t0")).state.memory_entries < state.memory_entries

@@ -17,7 +17,7 @@ import pytest
 
 from tests.kernel.net import Pair, connection, sh, wait_for
 from tests.kernel.slbn import MEGA, agents, chain
-from tests.kernel.slbn_tap import Tap, Vlans, Wire, state_in, wire
+from tests.kernel.slbn_tap import FULL_CODE, FULL_RATE, Tap, Vlans, Wire, state_in, wire
 from tests.kernel.slbn_wire import (
     ETH_P_8021AD,
     ETH_P_8021Q,
@@ -37,6 +37,7 @@ KEY = bytes(range(16))
 FAMILIES = pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
 JOINED_IN_F = {"joins": 1, "new_sessions": 1, "N": 1}
 JOINED = {"joins": 1, "new_sessions": 1, "N": 1, "NR": 1}
+GRANTED = {"acks": 1, "A": FULL_RATE}
 
 
 def check_path(made: Wire, links: list[str], v6: bool) -> None:
@@ -56,11 +57,12 @@ def check_path(made: Wire, links: list[str], v6: bool) -> None:
 
     # The ProbeAck: the last link is the bottleneck, the others move the session to F.
     ack = Datagram(came.reply().pack(), v6, vlans=vlans).back()
-    given = replace(came.reply(), hop=0, B=1 << last, bw=100 * MEGA)
+    given = replace(came.reply(), hop=0, B=1 << last, bw=100 * MEGA, g=FULL_RATE)
+    given = replace(given, codes=dict.fromkeys(range(last + 1), FULL_CODE))
     assert made.up(ack.frame()) == [Datagram(given.pack(), v6).back().frame()]
     for link in links[:-1]:
-        assert before[link].changes(made.state(link)) == {**JOINED_IN_F, "acks": 1}
-    assert before[links[-1]].changes(made.state(links[-1])) == {**JOINED, "acks": 1}
+        assert before[link].changes(made.state(link)) == {**JOINED_IN_F, **GRANTED}
+    assert before[links[-1]].changes(made.state(links[-1])) == {**JOINED, **GRANTED}
 
     # Data packets pass unchanged.
     data = Datagram(bytes(range(256)), v6, sport=PORT, dport=9)
@@ -121,9 +123,9 @@ def test_edge_answers_on_vlan(case: str, v6: bool) -> None:
         last = len(links) - 1
         tags = {hop: made.state(link).tag for hop, link in enumerate(links)}
         sent = Datagram(Packet(JOIN, id=bytes([3]) * 16).pack(), v6)
-        given = Packet(
-            PROBE_ACK, id=bytes([3]) * 16, bottleneck=last, B=1 << last, bw=100 * MEGA, tags=tags
-        )
+        given = Packet(PROBE_ACK, id=bytes([3]) * 16, bottleneck=last, B=1 << last, tags=tags)
+        codes = dict.fromkeys(range(last + 1), FULL_CODE)
+        given = replace(given, bw=100 * MEGA, g=FULL_RATE, codes=codes)
         answer = replace(sent, payload=given.pack()).back()
         host, back = made.both(sent.frame())
         assert host == []
@@ -203,10 +205,10 @@ def test_links_on_bridge_ports(v6: bool) -> None:
         came = replace(join, hop=1, B=1, bottleneck=0, tags={0: other.tag})
         assert made.up(sent.frame()) == [replace(sent, payload=came.pack()).frame()]
         assert other.changes(made.state("p0")) == JOINED
-        given = replace(came.reply(), hop=0, bw=100 * MEGA)
+        given = replace(came.reply(), hop=0, bw=100 * MEGA, g=FULL_RATE, codes={0: FULL_CODE})
         ack = Datagram(came.reply().pack(), v6)
         assert made.down(ack.frame()) == [replace(ack, payload=given.pack()).frame()]
-        assert other.changes(made.state("p0")) == {**JOINED, "acks": 1}
+        assert other.changes(made.state("p0")) == {**JOINED, **GRANTED}
         assert made.state("p1") == this
 
 
@@ -221,9 +223,8 @@ def test_edge_on_bridge_port(v6: bool) -> None:
         assert made.up(data.back().frame()) == [data.back().frame()]
         tag = made.state("p1").tag
         sent = Datagram(Packet(JOIN, id=bytes([3]) * 16).pack(), v6)
-        given = Packet(
-            PROBE_ACK, id=bytes([3]) * 16, bottleneck=0, B=1, bw=100 * MEGA, tags={0: tag}
-        )
+        given = Packet(PROBE_ACK, id=bytes([3]) * 16, bottleneck=0, B=1, tags={0: tag})
+        given = replace(given, bw=100 * MEGA, g=FULL_RATE, codes={0: FULL_CODE})
         answer = replace(sent.back(), payload=given.pack(), ttl=64)
         assert made.both(sent.frame()) == ([], [answer.frame()])
         # It has not learned wrong ports from the reply.
@@ -283,7 +284,7 @@ def test_checksum_offload(peer: str, offloads: str) -> None:
         for device in complete:
             net.nodes[where[device]].sh(f"ethtool -K {device} tx off rx off")
         for link, rate in enumerate(("100mbit", "60mbit")):
-            net.attach(link, f"rate {rate} key {KEY.hex()}")
+            net.attach(link, f"rate {rate} headroom 0 key {KEY.hex()}")
         taps = {}
         for device, node in where.items():
             with net.nodes[node].entered():
@@ -333,9 +334,9 @@ def test_asymmetric_route_counts_nothing_and_recovers(peer: str) -> None:
     with chain(2) as net, agents(peer, net.nodes) as (source, _, _):
         first, _, last = net.nodes
         sh(SHORTCUT.format(*(node.name for node in net.nodes)))
-        net.attach(0, "rate 100mbit")
-        net.attach(1, "rate 60mbit")
-        sh(f"tc -n {first.name} qdisc add dev s0 root handle 1: slbn rate 30mbit")
+        net.attach(0, "rate 100mbit headroom 0")
+        net.attach(1, "rate 60mbit headroom 0")
+        sh(f"tc -n {first.name} qdisc add dev s0 root handle 1: slbn rate 30mbit headroom 0")
         source.send("join 10.0.1.2 0", "join 10.0.1.2 10000000")
 
         def has(*rates: int) -> bool:

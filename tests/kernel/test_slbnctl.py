@@ -178,6 +178,8 @@ def test_many_links(crowd: Namespace) -> None:
         ("epoch 250ms edge", {"epoch": 250 * MEGA, "edge": True}),
         ("epoch 1s control 10%", {"epoch": 10**9, "control": 100}),
         ("memory 2s", {"memory_time": 2 * 10**9}),
+        ("headroom 12.3%", {"headroom": 123}),
+        ("commit off headroom 0", {"headroom": 0, "commit": False}),
         ("threshold 12.3", {"threshold": 123}),
         (f"key {KEY}", {"keyed": True}),
     ],

@@ -96,7 +96,11 @@ static void text_and_json_have_all_numbers(void **state)
 
 	(void)state;
 	sent.capacity = ~0ULL;
+	sent.plan = 2;
 	sent.share = 1;
+	sent.quiet = 1;
+	sent.cur.A = 5;
+	sent.prev.A = 6;
 	sent.cur.N = 3;
 	sent.prev.N = 4;
 	sent.tag = 65535;
@@ -118,6 +122,8 @@ static void text_and_json_have_all_numbers(void **state)
 	assert_true(NUMBER("capacity") == ~0ULL);
 	assert_int_equal(NUMBER("sessions"), 7);
 	assert_int_equal(NUMBER("tag"), 65535);
+	assert_int_equal(NUMBER("quiet"), 1);
+	assert_int_equal(NUMBER("held"), 11);
 	assert_true(NUMBER("rate_limited") == 1ULL << 63);
 	assert_string_equal(
 		json_object_get_string(json_object_object_get(read, "dev")),
@@ -131,8 +137,10 @@ static void text_and_json_have_all_numbers(void **state)
 	fclose(stdout);
 	stdout = before;
 	assert_int_equal(strncmp(text, "\"\\e%s\n: slbn 1: rate 5Mbit", 25), 0);
-	assert_non_null(strstr(text, "capacity 1.84467e+07Tbit share 1bit"));
+	assert_non_null(
+		strstr(text, "capacity 1.84467e+07Tbit plan 2bit share 1bit"));
 	assert_non_null(strstr(text, " sessions 7 "));
+	assert_non_null(strstr(text, " held 11bit quiet 1ms\n"));
 	assert_non_null(strstr(text, " rate_limited 9223372036854775808\n"));
 	free(text);
 	free(message);

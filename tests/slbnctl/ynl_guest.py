@@ -19,9 +19,9 @@ from typing import Any
 
 #: slbnctl's keys of the specification's members, where they differ by more than hyphens.
 KEYS = {
-    **{"cur-n": "N", "cur-nr": "NR", "cur-bf": "BF"},
+    **{"cur-n": "N", "cur-nr": "NR", "cur-bf": "BF", "cur-a": "A"},
     **{"prev-n": "previous_N", "prev-nr": "previous_NR", "prev-bf": "previous_BF"},
-    "prev-tag": "previous_tag",
+    **{"prev-a": "previous_A", "prev-tag": "previous_tag"},
 }
 KEY = "000102030405060708090a0b0c0d0e0f"
 
@@ -37,6 +37,7 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
     sums = {
         "sessions": state["N"] + state["previous_N"],
         "restricted": state["NR"] + state["previous_NR"],
+        "held": state["A"] + state["previous_A"],
     }
     options = {
         key.replace("-", "_"): value

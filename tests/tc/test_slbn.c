@@ -28,6 +28,8 @@ static const struct {
 	[SLBN_A_MEMORY] = { 4, 0, SLBN_MEMORY_MAX, true },
 	[SLBN_A_MEMORY_TIME] = { 8, 0, SLBN_MEMORY_TIME_MAX, true },
 	[SLBN_A_CONTROL] = { 4, 1, SLBN_CONTROL_MAX, false },
+	[SLBN_A_HEADROOM] = { 4, 0, SLBN_HEADROOM_MAX, true },
+	[SLBN_A_COMMIT] = { 1, 0, 1, true },
 	[SLBN_A_EDGE] = { 1, 0, 1, true },
 };
 
@@ -88,6 +90,13 @@ static void valid_options(void **state)
 		{ "control 2.54%", SLBN_A_CONTROL, 25 },
 		{ "control 5%", SLBN_A_CONTROL, 50 },
 		{ "control 100%", SLBN_A_CONTROL, 1000 },
+		{ "headroom 0", SLBN_A_HEADROOM, 0 },
+		{ "headroom 0.0%", SLBN_A_HEADROOM, 0 },
+		{ "headroom 12.34%", SLBN_A_HEADROOM, 123 },
+		{ "headroom 50", SLBN_A_HEADROOM, SLBN_HEADROOM_MAX },
+		{ "commit off", SLBN_A_COMMIT, 0 },
+		{ "commit on", SLBN_A_COMMIT, 1 },
+		{ "commit on", SLBN_A_HEADROOM, NOTHING },
 		{ "edge", SLBN_A_EDGE, 1 },
 		{ "no-edge rate auto", SLBN_A_EDGE, 0 },
 		{ "key none", SLBN_A_EDGE, NOTHING },
@@ -243,6 +252,10 @@ static void likely_value(const char *option, char *text, size_t size)
 			 one_in(2) ? "" : times[rnd_in(1, 3)]);
 	else if (!strcmp(option, "control"))
 		snprintf(text, size, "%u.%u%%", rnd_in(0, 100), rnd_in(0, 9));
+	else if (!strcmp(option, "headroom"))
+		snprintf(text, size, "%u.%u%%", rnd_in(0, 50), rnd_in(0, 9));
+	else if (!strcmp(option, "commit"))
+		snprintf(text, size, "%s", one_in(2) ? "on" : "off");
 	else if (!strcmp(option, "key"))
 		snprintf(text, size, "%s", one_in(2) ? "none" : KEY);
 	else
@@ -274,8 +287,8 @@ static void check_round_trip(struct request *request)
 static void random_arguments(void **state)
 {
 	static const char *const names[] = {
-		"rate",	   "epoch", "memory", "control", "key",
-		"no-edge", "edge",  "auto",   "help",	 "Rate",
+		"rate", "epoch",   "memory", "control", "headroom", "commit",
+		"key",	"no-edge", "edge",   "auto",	"help",	    "Rate",
 	};
 	u32 accepted = 0;
 
@@ -292,7 +305,7 @@ static void random_arguments(void **state)
 			/* Mostly options and values in turn. */
 			if (one_in(20) || (i % 2 == 0) == !one_in(20))
 				strcpy(text,
-				       names[rnd_in(0, one_in(8) ? 9 : 4)]);
+				       names[rnd_in(0, one_in(8) ? 11 : 6)]);
 			else if (i && !one_in(8))
 				likely_value(argv[i - 1], text, sizeof(text));
 			else
@@ -333,7 +346,8 @@ static void check_fields(const struct slbn_link_state *st)
 		FIELD(wrong_path), FIELD(too_many_hops), FIELD(malformed),
 		FIELD(fragments),  FIELD(bad_key),	 FIELD(bad_checksum),
 		FIELD(answered),   FIELD(rate_limited),	 FIELD(from_hosts),
-		FIELD(events),
+		FIELD(events),	   FIELD(plan),		 FIELD(quiet),
+		FIELD(limited),	   FIELD(other_version),
 #undef FIELD
 	};
 	size_t i;
@@ -344,15 +358,18 @@ static void check_fields(const struct slbn_link_state *st)
 	field_is("N", st->cur.N);
 	field_is("NR", st->cur.NR);
 	field_is("BF", st->cur.BF);
+	field_is("A", st->cur.A);
 	field_is("tag", st->tag);
 	field_is("previous_N", st->prev.N);
 	field_is("previous_NR", st->prev.NR);
 	field_is("previous_BF", st->prev.BF);
+	field_is("previous_A", st->prev.A);
 	field_is("previous_tag", st->prev_tag);
+	field_is("held", st->cur.A + st->prev.A);
 	field_is("sessions", st->cur.N + st->prev.N);
 	field_is("restricted", st->cur.NR + st->prev.NR);
 	field_is("memory_entries", st->memory_entries);
-	assert_int_equal(double_output.count, ARRAY_SIZE(counters) + 11);
+	assert_int_equal(double_output.count, ARRAY_SIZE(counters) + 14);
 }
 
 static void random_statistics(void **state)
@@ -384,20 +401,23 @@ static void random_statistics(void **state)
 static void statistics_as_text(void **state)
 {
 	static const char text[] =
-		"  capacity 50Mbit share 5Mbit sessions 11 restricted 9\n"
-		"  current N 10 NR 8 BF 10Mbit tag 21173"
-		"  previous N 1 NR 1 BF 999bit tag 21172\n"
+		"  capacity 50Mbit plan 47.5Mbit share 5Mbit sessions 11"
+		" restricted 9 held 46Mbit quiet 751ms\n"
+		"  current N 10 NR 8 BF 10Mbit A 45Mbit tag 21173"
+		"  previous N 1 NR 1 BF 999bit A 1Mbit tag 21172\n"
 		"  joins 12 probes 3388 acks 3400 leaves 2 answered 7\n"
-		"  new 13 migrated 44 corrected 6 clamped 5"
+		"  new 13 limited 45 migrated 44 corrected 6 clamped 5"
 		" memory 1024 entries 32768 bytes events 3\n"
 		"  dropped: stale 21 wrong_path 22 too_many_hops 23 malformed 24"
-		" bad_checksum 25\n"
+		" other_version 30 bad_checksum 25\n"
 		"   fragments 26 bad_key 27 from_hosts 28 rate_limited 29";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
+		.plan = 47500000,
 		.share = 5000000,
-		.cur = { .BF = 10000000, .NR = 8, .N = 10 },
-		.prev = { .BF = 999, .NR = 1, .N = 1 },
+		.quiet = 750000001,
+		.cur = { .BF = 10000000, .NR = 8, .N = 10, .A = 45000000 },
+		.prev = { .BF = 999, .NR = 1, .N = 1, .A = 1000000 },
 		.tag = 21173,
 		.prev_tag = 21172,
 		.memory_entries = 1024,
@@ -407,6 +427,7 @@ static void statistics_as_text(void **state)
 		.acks = 3400,
 		.leaves = 2,
 		.new_sessions = 13,
+		.limited = 45,
 		.migrated = 44,
 		.corrected = 6,
 		.clamped = 5,
@@ -420,6 +441,7 @@ static void statistics_as_text(void **state)
 		.from_hosts = 28,
 		.answered = 7,
 		.rate_limited = 29,
+		.other_version = 30,
 		.events = 3,
 	};
 
@@ -442,6 +464,8 @@ static void options_as_text(void **state)
 	PUT(SLBN_A_EPOCH, __u64, 1500000000);
 	PUT(SLBN_A_MEMORY, __u32, 1000);
 	PUT(SLBN_A_CONTROL, __u32, 57);
+	PUT(SLBN_A_HEADROOM, __u32, 0);
+	PUT(SLBN_A_COMMIT, __u8, 0);
 	PUT(SLBN_A_EDGE, __u8, 1);
 	PUT(SLBN_A_KEYED, __u8, 1);
 	addattr_nest_end(n, opt);
@@ -449,14 +473,17 @@ static void options_as_text(void **state)
 	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_string_equal(double_output.text,
 			    "rate 2500Mbit epoch 1500ms memory 1000 "
-			    "control 5.7% edge keyed ");
+			    "control 5.7% headroom 0.0% commit off edge "
+			    "keyed ");
 	double_begin(true);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_int_equal(double_output.count, 6);
+	assert_int_equal(double_output.count, 8);
 	field_is("rate", 2500000000);
 	field_is("epoch", 1500000000);
 	field_is("memory", 1000);
 	field_is("control", 57);
+	field_is("headroom", 0);
+	field_is("commit", 0);
 	field_is("edge", 1);
 	field_is("keyed", 1);
 
@@ -466,17 +493,21 @@ static void options_as_text(void **state)
 	PUT(SLBN_A_EPOCH, __u64, 0);
 	PUT(SLBN_A_MEMORY_TIME, __u64, 60000000000);
 	PUT(SLBN_A_CONTROL, __u32, 1000);
+	PUT(SLBN_A_HEADROOM, __u32, 25);
+	PUT(SLBN_A_COMMIT, __u8, 1);
 	PUT(SLBN_A_EDGE, __u8, 0);
 	PUT(SLBN_A_KEYED, __u8, 0);
 	addattr_nest_end(n, opt);
 #undef PUT
 	double_begin(false);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_string_equal(double_output.text, "rate auto epoch 0 memory 60s "
-						"control 100.0% no-edge ");
+	assert_string_equal(double_output.text,
+			    "rate auto epoch 0 memory 60s "
+			    "control 100.0% headroom 2.5% commit on "
+			    "no-edge ");
 	double_begin(true);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_int_equal(double_output.count, 6);
+	assert_int_equal(double_output.count, 8);
 	field_is("memory_time", 60000000000);
 	field_is("keyed", 0);
 }

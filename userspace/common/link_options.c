@@ -12,11 +12,12 @@
 
 /* Octets of the numeric attributes. */
 static const __u8 width[SLBN_A_MAX + 1] = {
-	[SLBN_A_RATE] = sizeof(__u64),	  [SLBN_A_EPOCH] = sizeof(__u64),
-	[SLBN_A_MEMORY] = sizeof(__u32),  [SLBN_A_MEMORY_TIME] = sizeof(__u64),
-	[SLBN_A_CONTROL] = sizeof(__u32), [SLBN_A_EDGE] = sizeof(__u8),
-	[SLBN_A_KEYED] = sizeof(__u8),	  [SLBN_A_IFINDEX] = sizeof(__u32),
-	[SLBN_A_HANDLE] = sizeof(__u32),  [SLBN_A_THRESHOLD] = sizeof(__u32),
+	[SLBN_A_RATE] = sizeof(__u64),	   [SLBN_A_EPOCH] = sizeof(__u64),
+	[SLBN_A_MEMORY] = sizeof(__u32),   [SLBN_A_MEMORY_TIME] = sizeof(__u64),
+	[SLBN_A_CONTROL] = sizeof(__u32),  [SLBN_A_EDGE] = sizeof(__u8),
+	[SLBN_A_KEYED] = sizeof(__u8),	   [SLBN_A_IFINDEX] = sizeof(__u32),
+	[SLBN_A_HANDLE] = sizeof(__u32),   [SLBN_A_THRESHOLD] = sizeof(__u32),
+	[SLBN_A_HEADROOM] = sizeof(__u32), [SLBN_A_COMMIT] = sizeof(__u8),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -33,6 +34,8 @@ static const struct option {
 	{ "memory", SLBN_A_MEMORY, "0 to 4194304 entries, or a time up to 60s",
 	  false },
 	{ "control", SLBN_A_CONTROL, "0.1% to 100% of the rate", false },
+	{ "headroom", SLBN_A_HEADROOM, "0% to 50% of the rate", false },
+	{ "commit", SLBN_A_COMMIT, "on or off", false },
 	{ "edge", SLBN_A_EDGE, NULL, false },
 	{ "no-edge", SLBN_A_EDGE, NULL, false },
 	{ "key", SLBN_A_KEY, NULL, false },
@@ -92,6 +95,12 @@ static bool parse_key(const char *text, struct link_request *request)
 	return true;
 }
 
+static bool parse_switch(const char *text, __u64 *value)
+{
+	*value = !strcmp(text, "on");
+	return *value || !strcmp(text, "off");
+}
+
 static bool parse_value(struct link_request *request, int attribute,
 			const char *text)
 {
@@ -106,8 +115,12 @@ static bool parse_value(struct link_request *request, int attribute,
 		return parse_memory(text, request);
 	case SLBN_A_KEY:
 		return parse_key(text, request);
+	case SLBN_A_HEADROOM:
+		return units_permille(text, 0, SLBN_HEADROOM_MAX / 10, value);
+	case SLBN_A_COMMIT:
+		return parse_switch(text, value);
 	default:
-		return units_permille(text, value);
+		return units_permille(text, 0.1, 100, value);
 	}
 }
 
@@ -273,6 +286,16 @@ static void print_rate(const struct link_output *out, const char *key,
 	out->number(key, format, rate, units_rate_rounded(text, rate));
 }
 
+/* Text only if it is not 0, rounded up to ms. */
+static void print_quiet(const struct link_output *out, __u64 quiet)
+{
+	char text[UNITS_TEXT] = "";
+
+	if (quiet)
+		units_time_exact(text, (quiet + 999999) / 1000000 * 1000000);
+	out->number("quiet", quiet ? " quiet %s" : "%s", quiet, text);
+}
+
 /* An option as users give it. */
 static void print_option(const struct link_output *out, const char *option,
 			 __u64 value, const char *text)
@@ -334,6 +357,11 @@ void link_print_options(const struct link_output *out,
 			    units_time_exact(text, value[SLBN_A_MEMORY_TIME]));
 	if (present[SLBN_A_CONTROL])
 		link_print_permille(out, "control", value[SLBN_A_CONTROL]);
+	if (present[SLBN_A_HEADROOM])
+		link_print_permille(out, "headroom", value[SLBN_A_HEADROOM]);
+	if (present[SLBN_A_COMMIT])
+		out->flag("commit", value[SLBN_A_COMMIT],
+			  value[SLBN_A_COMMIT] ? "commit on " : "commit off ");
 	if (present[SLBN_A_EDGE])
 		out->flag("edge", value[SLBN_A_EDGE],
 			  value[SLBN_A_EDGE] ? "edge " : "no-edge ");
@@ -343,7 +371,8 @@ void link_print_options(const struct link_output *out,
 }
 
 /**
- * link_print_summary() - print capacity, fair share and sessions, in one line
+ * link_print_summary() - print capacity, fair share, sessions and what they hold,
+ *	in one line
  * @out: how
  * @state: the state
  */
@@ -351,11 +380,14 @@ void link_print_summary(const struct link_output *out,
 			const struct slbn_link_state *state)
 {
 	print_rate(out, "capacity", "  capacity %s", state->capacity);
+	print_rate(out, "plan", " plan %s", state->plan);
 	print_rate(out, "share", " share %s", state->share);
 	print_count(out, "sessions", " sessions %s",
 		    state->cur.N + state->prev.N);
 	print_count(out, "restricted", " restricted %s",
 		    state->cur.NR + state->prev.NR);
+	print_rate(out, "held", " held %s", state->cur.A + state->prev.A);
+	print_quiet(out, state->quiet);
 }
 
 /**
@@ -369,10 +401,12 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "N", "  current N %s", state->cur.N);
 	print_count(out, "NR", " NR %s", state->cur.NR);
 	print_rate(out, "BF", " BF %s", state->cur.BF);
+	print_rate(out, "A", " A %s", state->cur.A);
 	print_count(out, "tag", " tag %s", state->tag);
 	print_count(out, "previous_N", "  previous N %s", state->prev.N);
 	print_count(out, "previous_NR", " NR %s", state->prev.NR);
 	print_rate(out, "previous_BF", " BF %s", state->prev.BF);
+	print_rate(out, "previous_A", " A %s", state->prev.A);
 	print_count(out, "previous_tag", " tag %s", state->prev_tag);
 	out->newline();
 	print_count(out, "joins", "  joins %s", state->joins);
@@ -382,6 +416,7 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "answered", " answered %s", state->answered);
 	out->newline();
 	print_count(out, "new_sessions", "  new %s", state->new_sessions);
+	print_count(out, "limited", " limited %s", state->limited);
 	print_count(out, "migrated", " migrated %s", state->migrated);
 	print_count(out, "corrected", " corrected %s", state->corrected);
 	print_count(out, "clamped", " clamped %s", state->clamped);
@@ -395,6 +430,8 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "too_many_hops", " too_many_hops %s",
 		    state->too_many_hops);
 	print_count(out, "malformed", " malformed %s", state->malformed);
+	print_count(out, "other_version", " other_version %s",
+		    state->other_version);
 	print_count(out, "bad_checksum", " bad_checksum %s",
 		    state->bad_checksum);
 	out->newline();

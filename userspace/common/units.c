@@ -132,18 +132,20 @@ bool units_time(const char *text, __u64 *value)
 
 /**
  * units_permille() - parse a percentage
- * @text: a decimal number from 0.1 to 100, optionally followed by "%"
+ * @text: a decimal number, optionally followed by "%"
+ * @min: smallest valid number
+ * @max: largest valid number
  * @value: set on success; per mille, rounded
  *
  * Return: whether @text is valid and in the range.
  */
-bool units_permille(const char *text, __u64 *value)
+bool units_permille(const char *text, double min, double max, __u64 *value)
 {
 	double percent;
 	const char *end = parse_decimal(text, &percent);
 
-	if (!end || (*end && strcmp(end, "%")) || percent < 0.1 ||
-	    percent > 100)
+	if (!end || (*end && strcmp(end, "%")) || percent < min ||
+	    percent > max)
 		return false;
 	*value = percent * 10 + 0.5;
 	return true;

@@ -31,7 +31,7 @@ bool units_count(const char *text, const char *unit, __u64 *value);
 bool units_size(const char *text, __u64 *value);
 bool units_rate(const char *text, __u64 *value);
 bool units_time(const char *text, __u64 *value);
-bool units_permille(const char *text, __u64 *value);
+bool units_permille(const char *text, double min, double max, __u64 *value);
 
 const char *units_size_exact(char *text, __u64 bytes);
 const char *units_size_rounded(char *text, __u64 bytes);

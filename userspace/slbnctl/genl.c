@@ -25,6 +25,9 @@ static union {
 #define NOT_LOADED \
 	"the module sch_slbn is not loaded; to load it: modprobe sch_slbn, or: tc qdisc add dev DEV root slbn rate RATE"
 
+#define OTHER_VERSION \
+	"the module sch_slbn is of version %u, slbnctl of version %u: install both from one release"
+
 /* The extended acknowledgment's text among the attributes from @offset on. */
 static const char *extack_text(const struct nlmsghdr *message, size_t offset)
 {
@@ -221,7 +224,7 @@ static __u32 find_group(const char *name, const struct nlattr *groups)
 }
 
 /**
- * genl_read_family() - read the IDs of the family and of its group
+ * genl_read_family() - read the IDs of the family and its group, and its version
  * @message: a reply to CTRL_CMD_GETFAMILY
  * @data: the struct genl
  *
@@ -238,6 +241,9 @@ int genl_read_family(const struct nlmsghdr *message, void *data)
 		if (type == CTRL_ATTR_FAMILY_ID &&
 		    mnl_attr_validate(attr, MNL_TYPE_U16) >= 0)
 			genl->family = mnl_attr_get_u16(attr);
+		if (type == CTRL_ATTR_VERSION &&
+		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
+			genl->version = mnl_attr_get_u32(attr);
 		if (type == CTRL_ATTR_MCAST_GROUPS)
 			genl->group = find_group(SLBN_GENL_GROUP_SHARE, attr);
 	}
@@ -248,7 +254,7 @@ int genl_read_family(const struct nlmsghdr *message, void *data)
  * genl_open() - connect to the family
  * @genl: the connection
  *
- * Return: whether it exists; if not, the error has been printed.
+ * Return: whether it exists in this version; if not, the error has been printed.
  */
 bool genl_open(struct genl *genl)
 {
@@ -260,12 +266,15 @@ bool genl_open(struct genl *genl)
 		return false;
 	message = genl_message(genl, &buffer, CTRL_CMD_GETFAMILY, 0);
 	mnl_attr_put_strz(message, CTRL_ATTR_FAMILY_NAME, SLBN_GENL_NAME);
-	if (genl_request(genl, message, NULL, genl_read_family, genl))
-		return true;
-	if (errno == ENOENT)
+	if (genl_request(genl, message, NULL, genl_read_family, genl)) {
+		if (genl->version == SLBN_GENL_VERSION)
+			return true;
+		complain(OTHER_VERSION, genl->version, SLBN_GENL_VERSION);
+	} else if (errno == ENOENT) {
 		complain(NOT_LOADED);
-	else
+	} else {
 		complain("netlink: %s", strerror(errno));
+	}
 	genl_close(genl);
 	return false;
 }

@@ -25,6 +25,7 @@ struct genl_buffer {
  * @port: our port ID
  * @seq: sequence number of the last request
  * @family: ID of the family
+ * @version: version of the family
  * @group: ID of its multicast group SLBN_GENL_GROUP_SHARE
  */
 struct genl {
@@ -32,6 +33,7 @@ struct genl {
 	unsigned int port;
 	__u32 seq;
 	__u16 family;
+	__u32 version;
 	__u32 group;
 };
 

@@ -443,7 +443,8 @@ const struct command link_commands[] = {
 		.usage =
 			"Usage: slbnctl [OPTION]... link set DEV [ rate RATE | rate auto ]\n"
 			"           [ epoch TIME ] [ memory ENTRIES | memory TIME ]\n"
-			"           [ control PERCENT ] [ edge | no-edge ]\n"
+			"           [ control PERCENT ] [ headroom PERCENT ]\n"
+			"           [ commit on | commit off ] [ edge | no-edge ]\n"
 			"           [ key HEX | key @FILE | key - | key none ]\n"
 			"           [ threshold PERCENT ]\n"
 			"\n"
@@ -456,6 +457,11 @@ const struct command link_commands[] = {
 			"  memory     memory of recent control packets, 0 to 4194304 entries; or a time\n"
 			"             up to 60s: enough for all control packets that can arrive in it\n"
 			"  control    limit of control packets, of the rate; 0.1% to 100%\n"
+			"  headroom   part of the rate that fair shares leave free for control\n"
+			"             packets and new sessions; 0% to 50%\n"
+			"  commit     on: no session's rate rises before others have released what it\n"
+			"             gets, so the rates in use never exceed the link's rate; off: as\n"
+			"             in the paper\n"
 			"  edge       hosts are behind this link: drop their control packets, and\n"
 			"             answer for them\n"
 			"  key        authenticate control packets; 32 hexadecimal digits. @FILE or -\n"
@@ -470,7 +476,8 @@ const struct command link_commands[] = {
 			"Usage: slbnctl [OPTION]... link reset DEV\n"
 			"\n"
 			"Forget all sessions of a link. Active ones are counted again with their next\n"
-			"control packets; options and counters keep their values.\n",
+			"control packets, and no rate rises for an epoch; options and counters keep\n"
+			"their values.\n",
 		.run = run_reset,
 	},
 	{

@@ -51,7 +51,7 @@ static bool read_control(struct options *options, const char *text)
 {
 	__u64 permille;
 
-	if (!units_permille(text, &permille))
+	if (!units_permille(text, 0.1, 100, &permille))
 		return false;
 	options->agent.control = permille;
 	return true;

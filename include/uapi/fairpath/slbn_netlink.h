@@ -26,6 +26,10 @@
 #define SLBN_MEMORY_TIME_MAX 60000000000ULL
 #define SLBN_MEMORY_TIME_DEFAULT 1000000000ULL
 
+/* Part of the capacity that is not planned, per mille. */
+#define SLBN_HEADROOM_MAX 500
+#define SLBN_HEADROOM_DEFAULT 50
+
 /* Limit of control packets, per mille of the link's rate. */
 #define SLBN_CONTROL_MAX 1000
 #define SLBN_CONTROL_DEFAULT 50
@@ -59,6 +63,10 @@
  * @SLBN_A_STATE: struct slbn_link_state, family only, reported only
  * @SLBN_A_THRESHOLD: u32, change of the fair share since the last event that
  *	triggers an event, per mille, 1 to 1000; default SLBN_THRESHOLD_DEFAULT
+ * @SLBN_A_HEADROOM: u32, part of the capacity that fair shares leave free, per
+ *	mille, 0 to SLBN_HEADROOM_MAX; default SLBN_HEADROOM_DEFAULT
+ * @SLBN_A_COMMIT: u8, 1: sessions get more only from capacity that no session
+ *	holds; 0: as in protocol 1 and in the paper; default 1
  */
 enum slbn_link_attribute {
 	SLBN_A_UNSPEC,
@@ -76,6 +84,8 @@ enum slbn_link_attribute {
 	SLBN_A_HANDLE,
 	SLBN_A_STATE,
 	SLBN_A_THRESHOLD,
+	SLBN_A_HEADROOM,
+	SLBN_A_COMMIT,
 	__SLBN_A_MAX,
 };
 
@@ -86,20 +96,25 @@ enum slbn_link_attribute {
 /**
  * struct slbn_ledger_state - a ledger
  * @BF: sum of the rates of sessions that this link does not restrict, bit/s
- * @NR: sessions that this link restricts
- * @N: sessions
+ * @NR: sum of the weights of the sessions that this link restricts
+ * @N: sum of the weights of all sessions
+ * @A: sum of what the sessions hold, bit/s; 0 with commit off
  */
 struct slbn_ledger_state {
 	__u64 BF;
 	__u64 NR;
 	__u64 N;
+	__u64 A;
 };
 
 /**
  * struct slbn_link_state - state and counters of a link; also the statistics of
  *	the qdisc (TCA_STATS_APP). A later version may append fields
- * @capacity: capacity, bit/s
- * @share: fair share of a session that this link restricts, bit/s
+ * @capacity: capacity, bit/s: with commit, the most that sessions hold
+ * @plan: what the fair shares add up to, bit/s: the capacity less headroom
+ * @share: fair share of a session of weight 1 that this link restricts, bit/s
+ * @quiet: time for which no session is granted more than it uses, ns: sessions
+ *	that the link does not know may use it
  * @cur: current ledger
  * @prev: previous ledger
  * @tag: tag of the current ledger
@@ -111,6 +126,8 @@ struct slbn_ledger_state {
  * @acks: ProbeAck packets processed
  * @leaves: Leave packets processed
  * @new_sessions: sessions counted as new, joins included
+ * @limited: ProbeAcks that were granted less than the session's fair share,
+ *	since other sessions hold it or the link is quiet
  * @migrated: sessions migrated from the previous to the current ledger
  * @corrected: packets whose state differed from memory, which overrode it
  * @clamped: subtractions clamped to 0 and sums clamped to 2^64 - 1: errors
@@ -119,6 +136,7 @@ struct slbn_ledger_state {
  *	back differs, or the packet was two epochs late
  * @too_many_hops: dropped, the path has more hops than the packet has slots
  * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>
+ * @other_version: dropped, control packets of another version of the protocol
  * @bad_checksum: dropped, wrong UDP checksum
  * @fragments: dropped, first fragments of control packets or merged ones (GSO)
  * @bad_key: dropped, not authentic, or authenticated but the link has no key
@@ -129,7 +147,9 @@ struct slbn_ledger_state {
  */
 struct slbn_link_state {
 	__u64 capacity;
+	__u64 plan;
 	__u64 share;
+	__u64 quiet;
 	struct slbn_ledger_state cur;
 	struct slbn_ledger_state prev;
 	__u16 tag;
@@ -141,6 +161,7 @@ struct slbn_link_state {
 	__u64 acks;
 	__u64 leaves;
 	__u64 new_sessions;
+	__u64 limited;
 	__u64 migrated;
 	__u64 corrected;
 	__u64 clamped;
@@ -148,6 +169,7 @@ struct slbn_link_state {
 	__u64 wrong_path;
 	__u64 too_many_hops;
 	__u64 malformed;
+	__u64 other_version;
 	__u64 bad_checksum;
 	__u64 fragments;
 	__u64 bad_key;
@@ -158,7 +180,7 @@ struct slbn_link_state {
 };
 
 #define SLBN_GENL_NAME "slbn"
-#define SLBN_GENL_VERSION 1
+#define SLBN_GENL_VERSION 2
 #define SLBN_GENL_GROUP_SHARE "share"
 
 /**
