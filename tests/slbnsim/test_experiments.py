@@ -177,6 +177,20 @@ def test_other_algorithms_run(algorithm: str) -> None:
     assert found["data_packets"] > 10_000
 
 
+@pytest.mark.parametrize(("name", "count"), [("lan", 51), ("2a", 600)])
+def test_newcomers(name: str, count: int) -> None:
+    """Those of the churn, or all without churn: when they first had 80 % of their rates."""
+    size = ("--pause", "10us") if name == "lan" else ("--count", str(count))
+    found = run_experiment(name, *size, "--quiet", "--every", "100ms")
+    newcomers = found["newcomers"]
+    assert (newcomers["count"], newcomers["late"]) == (count, 0)
+    # The first answer takes a round-trip; some of them are much shorter than the mean.
+    assert found["mean_round_trip"] / 2 < newcomers["median"] <= newcomers["p95"]
+    assert newcomers["p95"] < found["series"][-1]["time"] / 2
+    stopped = run_experiment(name, *size, "--quiet", "--until", "6.001ms")
+    assert stopped["newcomers"]["late"] <= stopped["newcomers"]["count"] <= count
+
+
 def test_last_sample_is_at_the_end() -> None:
     """Even if the end is not a multiple of --every."""
     moments = run_experiment("lan", "--percent", "5", "--every", "5ms", "--until", "12ms")["series"]

@@ -310,6 +310,87 @@ u64 experiment_round_trip(const struct net *net)
 }
 
 /* ------------------------------------------------------------------------ */
+/* Newcomers                                                                */
+
+/* As in SLBN's reference model for the commit. */
+#define TARGET 0.8
+
+static bool is_present_at(const struct session *session, u64 time)
+{
+	return session->join <= time && session->leave > time;
+}
+
+/**
+ * experiment_watch() - record when sessions reach their rates
+ * @sim: the run, set up; experiment_unwatch() ends this
+ * @exact: for max-min rates; sets those of @until
+ * @until: the end of the run, ns
+ */
+void experiment_watch(struct sim *sim, struct maxmin *exact, u64 until)
+{
+	u32 count = sim->net->session_count, n;
+	bool *present = alloc_array(count, sizeof(bool));
+
+	sim->targets = alloc_array(count, sizeof(double));
+	sim->reached = alloc_array(count, sizeof(u64));
+	for (n = 0; n < count; n++)
+		present[n] = is_present_at(&sim->net->sessions[n], until);
+	maxmin_compute(exact, present);
+	for (n = 0; n < count; n++)
+		sim->targets[n] = TARGET * exact->rate[n];
+	free(present);
+}
+
+void experiment_unwatch(struct sim *sim)
+{
+	free(sim->targets);
+	free(sim->reached);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+	u64 one = *(const u64 *)a, other = *(const u64 *)b;
+
+	return (one > other) - (one < other);
+}
+
+/**
+ * experiment_newcomers() - how fast newcomers reached their rates
+ * @sim: the run, since experiment_watch()
+ * @experiment: the experiment
+ * @until: the end of the run, ns
+ *
+ * Return: statistics of the sessions that are present at the end.
+ */
+struct newcomers experiment_newcomers(const struct sim *sim,
+				      const struct experiment *experiment,
+				      u64 until)
+{
+	u64 from = experiment->more ? experiment->churn_from : 0;
+	u64 *times = alloc_array(sim->net->session_count, sizeof(u64));
+	struct newcomers found = {};
+	u32 n;
+
+	for (n = 0; n < sim->net->session_count; n++) {
+		const struct session *session = &sim->net->sessions[n];
+		u64 reached = sim->reached[n];
+
+		if (session->join < from || !is_present_at(session, until))
+			continue;
+		found.late += !reached;
+		times[found.count++] =
+			(reached ? reached : until) - session->join;
+	}
+	qsort(times, found.count, sizeof(*times), compare_times);
+	if (found.count) {
+		found.median = times[found.count / 2];
+		found.p95 = times[found.count * 95ULL / 100];
+	}
+	free(times);
+	return found;
+}
+
+/* ------------------------------------------------------------------------ */
 /* Samples */
 
 /**

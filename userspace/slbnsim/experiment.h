@@ -96,6 +96,21 @@ struct sample {
 	u64 queue;
 };
 
+/**
+ * struct newcomers - how fast those who join last get their rates
+ * @count: sessions that join after the churn began; without churn, all
+ * @late: of these, sessions that did not reach 80 % of their max-min rate at the
+ *	end of the run
+ * @median: of the time from joining until then, ns; late ones: until the end
+ * @p95: 95th percentile of that time, ns
+ */
+struct newcomers {
+	u32 count;
+	u32 late;
+	u64 median;
+	u64 p95;
+};
+
 /* Takes samples of a run. */
 struct monitor {
 	struct maxmin *exact;
@@ -110,6 +125,11 @@ extern const u32 experiment_count;
 
 void experiment_draw(struct net *net, const struct experiment *experiment,
 		     u32 joins, u64 seed);
+void experiment_watch(struct sim *sim, struct maxmin *exact, u64 until);
+struct newcomers experiment_newcomers(const struct sim *sim,
+				      const struct experiment *experiment,
+				      u64 until);
+void experiment_unwatch(struct sim *sim);
 u64 experiment_round_trip(const struct net *net);
 void monitor_init(struct monitor *monitor, const struct net *net,
 		  struct maxmin *exact);

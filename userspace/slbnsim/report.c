@@ -370,6 +370,21 @@ static json_object *completions_json(const struct sim *sim)
 	return list;
 }
 
+static void put_newcomers(json_object *to, const struct sim *sim,
+			  const struct command *command)
+{
+	u64 until = command->options.until;
+	const struct newcomers found =
+		experiment_newcomers(sim, command->experiment, until);
+	json_object *one = json_object_new_object();
+
+	put_number(one, "count", found.count);
+	put_number(one, "late", found.late);
+	put_double(one, "median", found.median / 1e9);
+	put_double(one, "p95", found.p95 / 1e9);
+	json_object_object_add(to, "newcomers", one);
+}
+
 /**
  * report_experiment() - print an experiment as JSON
  * @command: the command
@@ -408,6 +423,8 @@ void report_experiment(const struct command *command, struct sim *sim,
 		   experiment_round_trip(sim->net) / 1e9);
 	put_double(all, "last_change", sim->counts.last_change / 1e9);
 	put_overshoots(all, sim);
+	if (!command->experiment->sized)
+		put_newcomers(all, sim, command);
 	/* Not reproducible, unlike everything else. */
 	put_double(all, "simulated_in_seconds", cpu_seconds);
 	json_object_object_add(all, "series", series);

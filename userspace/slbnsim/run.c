@@ -97,6 +97,7 @@ static void run_experiment(struct command *command)
 	maxmin_init(&exact, &net, command->options.headroom);
 	monitor_init(&monitor, &net, &exact);
 	sim_init(&sim, &net, &command->options);
+	experiment_watch(&sim, &exact, until);
 	if (!series)
 		report_sample_header();
 	while (time < until && !stopped) {
@@ -116,6 +117,7 @@ static void run_experiment(struct command *command)
 	if (series)
 		report_experiment(command, &sim, series, took, stopped);
 	monitor_free(&monitor);
+	experiment_unwatch(&sim);
 	sim_free(&sim);
 	maxmin_free(&exact);
 	net_free(&net);

@@ -542,6 +542,9 @@ void sim_set_rate(struct sim *sim, u32 session, u64 rate)
 	source->rate = rate;
 	sim->counts.changes++;
 	sim->counts.last_change = sim->now;
+	if (sim->targets && !sim->reached[session] &&
+	    rate >= sim->targets[session])
+		sim->reached[session] = sim->now;
 	for (hop = 0; hop < plan->hops; hop++) {
 		struct link_load *load = sim_link_load(sim, hops[hop]);
 

@@ -315,6 +315,8 @@ struct front {
  * @front_free: the first free front, or NET_NONE
  * @joins: sessions in the order in which they join
  * @leaves: sessions in the order in which they leave
+ * @targets: by session, a rate to wait for, bit/s; NULL: none
+ * @reached: by session, when its rate first was that or more, ns; 0: not yet
  * @next_join: index in @joins
  * @next_leave: index in @leaves
  */
@@ -343,6 +345,8 @@ struct sim {
 	u32 front_free;
 	u32 *joins;
 	u32 *leaves;
+	double *targets;
+	u64 *reached;
 	u32 next_join;
 	u32 next_leave;
 };
