@@ -573,6 +573,16 @@ static void reply(struct flight *flight)
 		slbn_clear_slots(flight->slots, &flight->pkt);
 }
 
+static void round_trip(struct world *w, struct flight *flight, u8 at)
+{
+	send_packet(w, flight, at);
+	process(w, flight);
+	reply(flight);
+	process(w, flight);
+	slbn_source_ack(&w->sessions[at].src, &flight->pkt, flight->slots,
+			w->now);
+}
+
 /* Time passes; leases end in time. */
 static void wait(struct world *w)
 {
@@ -622,17 +632,12 @@ static void operate(struct world *w)
 					 draw8(&w->in) % 8 * which + 1, SLOTS);
 		break;
 	case SEND:
+		if (joined)
+			send_packet(w, flight, at);
+		break;
 	case ROUND_TRIP:
-		if (!joined)
-			break;
-		send_packet(w, flight, at);
-		if (operation % OPERATIONS == SEND)
-			break;
-		process(w, flight);
-		reply(flight);
-		process(w, flight);
-		slbn_source_ack(&session->src, &flight->pkt, flight->slots,
-				w->now);
+		if (joined)
+			round_trip(w, flight, at);
 		break;
 	case PROCESS:
 		if (flight->pkt.type)
