@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from typing import Any
 
 from tests.kernel.slbn_wire import (
     AGAIN,
@@ -74,6 +75,13 @@ VERSION_1 = struct.pack(
 
 RATES = ["bw", "bw1", "bw2", "use1", "use", "g"]
 
+
+def with_rates(rate: int, *names: str) -> Packet:
+    """PACKET with these rates, or all."""
+    changes: dict[str, Any] = dict.fromkeys(names or RATES, rate)
+    return replace(PACKET, **changes)
+
+
 #: Valid packets.
 VALID = {
     "join": Packet(type=JOIN, id=PACKET.id),
@@ -87,8 +95,8 @@ VALID = {
     "every hop": replace(FULL, B=(1 << 64) - 1),
     "slots 1": replace(PACKET, slots=1, B=1, hop=1, bottleneck=0),
     "slots 3": replace(PACKET, slots=3),
-    "largest rates": replace(PACKET, **dict.fromkeys(RATES, RATE_MAX)),
-    "smallest rates": replace(PACKET, **dict.fromkeys(RATES, 0)),
+    "largest rates": with_rates(RATE_MAX),
+    "smallest rates": with_rates(0),
     "largest weight": replace(PACKET, weight=WEIGHT_MAX),
     "epoch 0": replace(PACKET, epoch=0),
     "IPv4 routers": replace(PACKET, slot_length=SLOT_V4, routers={1: bytes(range(6))}),
@@ -148,7 +156,7 @@ INVALID: dict[str, dict[str, bytes]] = {
         "B far beyond slots": replace(PACKET, B=1 << 63).pack(),
     },
     "bad_rate": {
-        **{f"{name} too large": replace(PACKET, **{name: RATE_MAX + 1}).pack() for name in RATES},
+        **{f"{name} too large": with_rates(RATE_MAX + 1, name).pack() for name in RATES},
         "bw2 far too large": replace(PACKET, bw2=(1 << 64) - 1).pack(),
     },
     "bad_weight": {
