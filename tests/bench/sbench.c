@@ -6,8 +6,10 @@
  * These are further commands of /dev/qbench (see qbench.c). The first one selects
  * what the open file measures:
  *
- *	slbn task SESSIONS ENTRIES	the link's task alone, with ENTRIES entries of
- *					memory; all sessions join
+ *	slbn task SESSIONS ENTRIES [COMMIT]
+ *					the link's task alone, with ENTRIES entries of
+ *					memory, and with commit unless COMMIT is 0; all
+ *					sessions join
  *		-> N N NR N BF N new_sessions N clamped N	the link's state
  *	slbn control DEVICE SESSIONS	through the device's root qdisc, which must be
  *					slbn; all sessions join
@@ -236,7 +238,7 @@ static int sbench_join(struct sbench *b)
 }
 
 static int command_task(struct sbench *b, u32 sessions, u32 entries,
-			char *answer)
+			bool commit, char *answer)
 {
 	u32 rows = entries / SLBN_MEMORY_WAYS;
 
@@ -251,6 +253,7 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 	b->sessions = sessions;
 	b->params.C = 100000000000ULL;
 	b->params.P = b->params.C;
+	b->params.commit = commit;
 	b->params.rows = rows;
 	b->params.salt = 1;
 	slbn_link_init(&b->vars, 0, 0, 1);
@@ -331,7 +334,7 @@ static int command(struct sbench *b, const char *line, char *answer)
 {
 	char name[IFNAMSIZ];
 	int ret = -EINVAL;
-	u32 x, y;
+	u32 x, y, commit = 1;
 
 	if (sscanf(line, "run %u %u", &x, &y) == 2)
 		return command_run(b, x, y, true, answer);
@@ -339,8 +342,8 @@ static int command(struct sbench *b, const char *line, char *answer)
 		return command_run(b, x, y, false, answer);
 	if (b->one || b->dev)
 		return -EINVAL;
-	if (sscanf(line, "task %u %u", &x, &y) == 2)
-		return command_task(b, x, y, answer);
+	if (sscanf(line, "task %u %u %u", &x, &y, &commit) >= 2)
+		return command_task(b, x, y, commit, answer);
 	if (sscanf(line, "control %15s %u", name, &x) == 2) {
 		ret = command_control(b, name, x);
 	} else if (sscanf(line, "route %15s", name) == 1) {
