@@ -268,7 +268,7 @@ def test_growing_queue_is_measured(tmp_path: Path) -> None:
     """A link that assigns twice its capacity has a queue until the end."""
     network = Mesh("two", ("a", "b"), (Wire("a", "b", 1_000_000, 10_000),))
     plan = Plan(network, (Session("a", "b", 0),), 1, packet=2000)
-    crowded = dataclasses.replace(plan, handed_out=2.0)
+    crowded = dataclasses.replace(plan, overbooked=2.0)
     comparison = Comparison(crowded.run(tmp_path, GUEST, QUIET))
     assert statistics.fmean(longest for _, longest in comparison.queue_ms(0.5)) > 100
 

@@ -69,7 +69,7 @@ class Pacing:
 class Trunk:
     """A backbone link: a fixed rate [bit/s] and delay [µs], with DATA as its data qdisc.
 
-    With a capacity SLBN [bit/s] it is an SLBN link, whose control packets share the rate limit;
+    With a rate SLBN [bit/s] it is an SLBN link, whose control packets share the rate limit;
     SLBN_WORDS are further options of its slbn qdisc.
     """
 

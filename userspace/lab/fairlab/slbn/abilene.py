@@ -41,8 +41,9 @@ LINKS = (
 ACCESS = ("sea", "lax", "hou", "chi", "atl", "nyc")
 
 ACCESS_DELAY = 500  # µs
-# The capacity of an SLBN link, as a fraction of its rate: the rest is for control packets.
-SLBN_SHARE = 0.95
+# What an SLBN link does not plan with, in per mille of its rate: the rest is for control packets,
+# and for newcomers.
+HEADROOM = 50
 # As slbnd(8) advises.
 FQ = ("limit", "100000", "flow_limit", "10000")
 
@@ -79,8 +80,8 @@ class Variant:
     slbn: bool = False
 
     def capacity(self, rate: int) -> int:
-        """The capacity of a link of RATE [bit/s]."""
-        return round(SLBN_SHARE * rate) if self.slbn else rate
+        """What a link of RATE [bit/s] assigns in sum."""
+        return mesh.planned(rate, HEADROOM) if self.slbn else rate
 
 
 def neighbours() -> dict[str, dict[str, int]]:
@@ -137,12 +138,13 @@ def build(rate: int, variant: Variant, mtu: int = 1500) -> Network:
         links.append(Link(ends[0], ends[1]))
         subnets[f"{a} {b}"] = f"10.{n}.0.0/24"
 
-    handed_out = variant.capacity(rate) if variant.slbn else 0
+    slbn = rate if variant.slbn else 0
+    words = f"headroom {HEADROOM / 10:g}%"
 
     def trunk(delay: int, uplink: bool = False) -> Trunk:
         # At the source of a session, fq paces its packets.
         data = Qdisc(variant.data.link, "fq", FQ) if uplink and variant.slbn else variant.data
-        return Trunk(rate, delay, data, handed_out)
+        return Trunk(rate, delay, data, slbn, words)
 
     for a, b in LINKS:
         connect(a, b, (trunk(delay_us(a, b)), trunk(delay_us(a, b))))

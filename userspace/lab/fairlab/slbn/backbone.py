@@ -43,7 +43,7 @@ TICK, INTERVAL = 0.05, 0.25
 #: The shortest interval of iperf3's report that counts [s].
 SHORTEST_INTERVAL = 0.5
 #: Seconds before the first flow.
-QUIET = 1.0
+QUIET = 2.0
 #: The shortest run [s], so that rates settle between two changes.
 SHORTEST = 35
 #: Seconds between two parts of a flow.

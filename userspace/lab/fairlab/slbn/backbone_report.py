@@ -420,7 +420,7 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
                 "assigned: by slbnd. max-min: of all active sessions, including"
                 f" {acks} reverse ACK sessions with",
                 "the demands of their agents. expected: the goodput of the assigned rate.",
-                f"SLBN assigns {percent(abilene.SLBN_SHARE, 0)} of each link. RTT:"
+                f"SLBN assigns {percent(1 - abilene.HEADROOM / 1000, 0)} of each link. RTT:"
                 f" {1000 * LONGEST:.0f} ms, of the longest path. Packets paced at",
                 "access routers are not counted as link queue, nor those dropped there as lost.",
             ],

@@ -60,6 +60,11 @@ def link_name(a: str, b: str) -> str:
     return f"{a}.{b}"
 
 
+def planned(rate: int, headroom: int) -> int:
+    """What an SLBN link of RATE [bit/s] assigns in sum, with HEADROOM in per mille."""
+    return rate - rate * headroom // 1000
+
+
 @dataclass(frozen=True)
 class Wire:
     """A link between two routers: rate [bit/s] and one-way delay [µs]."""

@@ -24,7 +24,7 @@ from fairlab.run import engine
 from fairlab.run.engine import VIRTUAL, Engine
 from fairlab.run.job import Job
 from fairlab.slbn.agents import require_tree
-from fairlab.slbn.mesh import Mesh, Wire
+from fairlab.slbn.mesh import Mesh, Wire, planned
 
 DATA = "sessions-data.json"
 
@@ -73,8 +73,12 @@ class Plan(Job["Recording"]):
     epoch_ms: int = 1000
     #: entries of a link's memory: more than sessions
     visits: int = 4096
-    #: capacity of links, as a fraction of their rate
-    handed_out: float = 1.0
+    #: what links do not plan with, in per mille of their rate
+    headroom: int = 0
+    #: links limit rises to what is free (protocol 2)
+    commit: bool = True
+    #: rate of the SLBN links, as a multiple of that of their wires
+    overbooked: float = 1.0
     #: shortest pause between two cycles of a session [ms]
     pause_ms: float = 5.0
     #: control packets' part of a session's rate, in per cent
@@ -89,9 +93,13 @@ class Plan(Job["Recording"]):
     #: interval of samples of queues [s]
     every: float = 0.05
 
+    def rates(self) -> dict[str, int]:
+        """The rate of each SLBN link [bit/s]."""
+        return {link: round(self.overbooked * rate) for link, rate in self.mesh.rates.items()}
+
     def capacity(self) -> dict[str, int]:
-        """The capacity of each link [bit/s]."""
-        return {link: round(self.handed_out * rate) for link, rate in self.mesh.rates.items()}
+        """What each link assigns in sum [bit/s]."""
+        return {link: planned(rate, self.headroom) for link, rate in self.rates().items()}
 
     # --- as a job -------------------------------------------------------------------------------
 

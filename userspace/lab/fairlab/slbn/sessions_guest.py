@@ -30,7 +30,8 @@ from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Recording
 
-#: Seconds from the end of preparations to the start.
+#: Seconds from the end of preparations to the start, and more if links have an epoch: for so long a
+#: new link grants no rises.
 QUIET = 0.2
 #: The most by which an event may be late [s].
 LATE = 0.002
@@ -61,15 +62,16 @@ def address(mesh: Mesh, node: str, number: int) -> str:
 def network(plan: Plan) -> Network:
     """The network of the mesh.  finish_router() adds hosts, and routes to them."""
     links = []
-    capacity = plan.capacity()
+    rates = plan.rates()
     data = Qdisc(BOTTLENECK, "pfifo", UNLIMITED)
     epoch = f"{plan.epoch_ms}ms" if plan.epoch_ms else "0"
-    words = f"epoch {epoch} memory {plan.visits}"
+    commit = "on" if plan.commit else "off"
+    words = f"commit {commit} headroom {plan.headroom / 10:g}% epoch {epoch} memory {plan.visits}"
     for n, wire in enumerate(plan.mesh.wires, 1):
         ends = []
         for side, (own, other) in enumerate(((wire.a, wire.b), (wire.b, wire.a)), 1):
             name = link_name(own, other)
-            trunk = Trunk(wire.rate, wire.delay, data, capacity[name], words)
+            trunk = Trunk(wire.rate, wire.delay, data, rates[name], words)
             mac = f"02:00:00:00:{n:02x}:{side:02x}"
             ends.append(End(own, name, f"10.{n}.0.{side}", mac, trunk))
         links.append(Link(ends[0], ends[1]))
@@ -316,7 +318,7 @@ class Driver:
     def run(self, progress: Progress) -> None:
         self.schedule()
         load = host.Load.now()
-        self.begin = time.monotonic() + QUIET
+        self.begin = time.monotonic() + QUIET + self.plan.epoch_ms / 1000
         while (now := self.now()) < self.plan.seconds:
             while self.due and self.due[0][0] <= now:
                 when, _, what, which = heapq.heappop(self.due)

@@ -185,8 +185,8 @@ class Abilene(Backbone):
             mesh = abilene.backbone(rate)
             churn = Churn(0.5, 0.7, count // 5, count // 5)
             found = sessions_plan.burst(mesh, count, 0.5, [churn], rate, seed)
-            part = abilene.SLBN_SHARE if packet else 1.0
-            return Plan(mesh, found, seconds, handed_out=part, hops=12, packet=packet)
+            headroom = abilene.HEADROOM if packet else 0
+            return Plan(mesh, found, seconds, headroom=headroom, hops=12, packet=packet)
 
         many, fewer = (80, 40) if quick else (300, 100)
         slow = 10_000_000 if quick else 20_000_000
