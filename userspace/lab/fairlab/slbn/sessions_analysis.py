@@ -132,12 +132,41 @@ class Comparison:
         )
 
     def overload(self, when: float) -> float:
-        """The largest overshoot of a link, as a fraction of its capacity."""
-        load = dict.fromkeys(self.capacity, 0)
+        """The largest overshoot of a link, as a fraction of its rate."""
+        rates = self.plan.rates()
+        load = dict.fromkeys(rates, 0)
         for number, _ in self.active_at(when):
             for link in self.paths[number]:
                 load[link] += self.assigned_at(number, when)
-        return max(load[link] / self.capacity[link] - 1 for link in load)
+        return max(load[link] / rates[link] - 1 for link in load)
+
+    @cached_property
+    def overshoot(self) -> float:
+        """The largest overshoot of a link at any moment, as a fraction of its rate."""
+        rates = self.plan.rates()
+        load = dict.fromkeys(rates, 0)
+        assigned: dict[int, int] = {}
+        steps = [(when, number, rate) for when, number, rate in self.recording.rates]
+        # A session that leaves or whose agent dies uses its rate no more.
+        steps += [(when, number, 0) for when, number, demand in self.recording.asked if demand == 0]
+        steps += [
+            (when, number, 0)
+            for when, node in self.recording.died
+            for number, session in enumerate(self.plan.sessions)
+            if session.source == node
+        ]
+        most = 0.0
+        # At the same moment rates fall first: notifications of several agents have no order.
+        for when, number, rate in sorted(steps, key=lambda step: (step[0], step[2] > 0)):
+            if rate and number not in dict(self.active_at(when)):
+                continue
+            change = rate - assigned.get(number, 0)
+            assigned[number] = rate
+            for link in self.paths[number]:
+                load[link] += change
+                if change > 0:
+                    most = max(most, load[link] / rates[link] - 1)
+        return most
 
     def settled(self, since: float, until: float, tolerance: float = TOLERANCE) -> float | None:
         """The time until all rates settle within TOLERANCE of the reference [s after SINCE].

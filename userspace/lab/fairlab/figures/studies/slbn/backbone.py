@@ -99,6 +99,19 @@ class Backbone(Study):
             ),
         ]
 
+    def overshoot_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
+        over = worst(runs, "overshoot")
+        return [
+            Claim(
+                "assigned rates never exceed a link, not even while they change",
+                "never overshooting them on average",
+                f"at most {100 * over:.3f} % above a link's rate at any moment",
+                "0.1 %: slbnd reports a rate only if it moved by more than rounding",
+                over <= 0.001,
+                basis="ours",
+            )
+        ]
+
     def control_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
         part, most = worst(runs, "control"), worst(runs, "link_control")
         return [
@@ -205,6 +218,7 @@ class Abilene(Backbone):
         return [
             *self.transient_claims(rates, self.early, self.window[1]),
             *self.rest_claims(rates),
+            *self.overshoot_claims(rates),
             *self.control_claims(rates),
             Claim(
                 "queues stay short, though data follows the assigned rates from the first one on",
@@ -277,6 +291,7 @@ class Research(Backbone):
             # With few sessions a percentile is a single link.
             *([] if quick else [overshoot]),
             *self.rest_claims(runs),
+            *self.overshoot_claims(runs),
             *self.control_claims(runs),
         ]
 

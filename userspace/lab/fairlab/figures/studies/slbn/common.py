@@ -51,6 +51,7 @@ def numbers_of(run: Recording) -> Numbers:
         "bits_off": round(comparison.bits_off, 2),
         "part_off": comparison.part_off,
         "bits_over": comparison.bits_over,
+        "overshoot": round(comparison.overshoot, 6),
         "control": round(comparison.control_share(end - 1, end), 5),
         "peaks": [[round(when, 3), round(part, 5)] for when, part in peaks],
         "link_control": round(max(part for _, part in peaks), 5),
