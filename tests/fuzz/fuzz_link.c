@@ -294,7 +294,7 @@ static void check_grant(const struct world *w, const struct session *session,
 		return;
 	}
 	HOLDS(pkt->g <= was->g && pkt->g <= pkt->bw);
-	HOLDS(pkt->g <= fp_max64(pkt->use, held));
+	HOLDS(w->forged || pkt->g <= fp_max64(pkt->use, held));
 	HOLDS(pkt->epoch <= was->epoch);
 	HOLDS(!w->p.epoch || pkt->epoch <= w->p.epoch / 1000);
 	if (keeps)
