@@ -307,6 +307,24 @@ def test_sessions_of_killed_agent_expire(net: Chain, tmp_path: Path) -> None:
         assert net.shown(1)["sessions"] == 1
 
 
+def test_no_rate_outlives_killed_agent(net: Chain, tmp_path: Path) -> None:
+    """The kernel ends it within an epoch, and the next agent renews it."""
+    net.tc(0, "qdisc replace dev e0 parent 1:2 fq flow_limit 10000")
+    options = ("--devices", "e0", "--unassigned", "2mbit")
+    flood = sender(net, 0, 3, udp=20 * MEGA)
+    traffic = Traffic(flood)
+    traffic.settle()
+    for _ in range(2):
+        with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+            wait_for_rates(us, {us.join("10.0.2.2", 10 * MEGA): 10 * MEGA})
+            traffic.run(1)
+            assert close_to(traffic.run(1)[0], 10 * MEGA, 0.02)
+            slbnd.end(signal.SIGKILL)
+        # An epoch, and packets that wait for their departure.
+        traffic.run(1.2)
+        assert close_to(traffic.run(2)[0], 2 * MEGA, 0.02)
+
+
 def test_session_without_rate_uses_default_class(net: Chain, tmp_path: Path) -> None:
     """Before its first rate, and from its Leave on."""
     net.tc(0, "qdisc replace dev e0 parent 1:2 fq flow_limit 10000")
