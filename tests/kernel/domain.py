@@ -133,7 +133,8 @@ class Domain:
 
     def attach_initial(self, link: str) -> None:
         """Attach slbn with the options of the plan."""
-        given: dict[str, Any] = {"rate": self.capacities[link], "edge": int(self.plan.edge(link))}
+        rate, edge = self.capacities[link], int(self.plan.edge(link))
+        given: dict[str, Any] = {"rate": rate, "headroom": 0, "edge": edge}
         if link in self.plan.keys:
             given["key"] = self.plan.keys[link]
         self.attach(link, **given)

@@ -40,16 +40,16 @@ FAST = ("2gbit", "1gbit", "2gbit")
 
 def attach(net: Chain, rates: tuple[str, str, str]) -> None:
     for link, rate in enumerate(rates, 1):
-        net.attach(link, f"rate {rate}" + " edge" * (link == 3))
+        net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 3))
 
 
 @pytest.fixture(scope="module")
 def net() -> Iterator[Chain]:
     with chain(4) as made:
         for link, options in (
-            (1, "rate 50mbit"),
-            (2, "rate 40mbit"),
-            (3, "rate 80mbit edge"),
+            (1, "rate 50mbit headroom 0"),
+            (2, "rate 40mbit headroom 0"),
+            (3, "rate 80mbit headroom 0 edge"),
         ):
             made.attach(link, options)
         made.tc(1, "qdisc replace dev e1 parent 1:2 fq")

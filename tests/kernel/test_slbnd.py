@@ -41,9 +41,9 @@ KEY = "000102030405060708090a0b0c0d0e0f"
 @pytest.fixture
 def net() -> Iterator[Chain]:
     with chain(3) as made:
-        made.attach(0, "rate 100mbit")
-        made.attach(1, "rate 50mbit")
-        made.attach(2, "rate 80mbit edge")
+        made.attach(0, "rate 100mbit headroom 0")
+        made.attach(1, "rate 50mbit headroom 0")
+        made.attach(2, "rate 80mbit headroom 0 edge")
         yield made
 
 
@@ -88,7 +88,11 @@ def test_join_change_leave_and_rates(net: Chain, tmp_path: Path, destination: st
         reported = {}
         while (event := us.next(0)) is not None:
             reported[event.id] = event.rate
-        assert {number: rate for number, rate in reported.items() if rate} == rates(us)
+        # Changes by rounding are not reported.
+        rounded = {number: rate for number, rate in reported.items() if rate}
+        assert rounded == {
+            number: pytest.approx(rate, rel=2**-16, abs=64) for number, rate in rates(us).items()
+        }
         session = next(session for session in us.list() if session.id == modest)
         assert (session.hops, session.bottleneck, session.destination) == (3, None, destination)
         assert session.rtt > 0
@@ -230,7 +234,7 @@ def test_top(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         few = us.join("10.0.2.2", 5 * MEGA, protocol=17, destination_port=7000)
         many = us.join("10.0.2.2")
-        net.attach(0, "rate 30mbit")
+        net.attach(0, "rate 30mbit headroom 0")
         wait_for_rates(us, {few: 5 * MEGA, many: 25 * MEGA})
         with slbnd.follow("-j", "top", "interval", "100ms", "count", "2") as process:
             tables = [json.loads(line) for line in process.communicate()[0].splitlines()]
@@ -364,7 +368,7 @@ def test_rates_recover_from_link_restart(net: Chain, tmp_path: Path) -> None:
         wait_for_rates(us, dict.fromkeys(sessions, 10 * MEGA))
         net.tc(1, "qdisc del dev e1 root")
         wait_for_rates(us, dict.fromkeys(sessions, 16 * MEGA))
-        net.attach(1, "rate 25mbit")
+        net.attach(1, "rate 25mbit headroom 0")
         wait_for_rates(us, dict.fromkeys(sessions, 5 * MEGA))
 
 
@@ -385,7 +389,9 @@ def test_session_stalls_without_answers(net: Chain, tmp_path: Path) -> None:
 def test_wrong_key_is_refused(net: Chain, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
-    for link, options in enumerate(("rate 100mbit", "rate 50mbit", "rate 80mbit edge")):
+    for link, options in enumerate(
+        ("rate 100mbit headroom 0", "rate 50mbit headroom 0", "rate 80mbit headroom 0 edge")
+    ):
         net.attach(link, f"{options} key {KEY}")
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         us.join("10.0.2.2")
@@ -396,7 +402,7 @@ def test_wrong_key_is_refused(net: Chain, tmp_path: Path) -> None:
 
 
 def test_agent_answers_as_destination(net: Chain, tmp_path: Path) -> None:
-    net.attach(2, "rate 80mbit no-edge")
+    net.attach(2, "rate 80mbit headroom 0 no-edge")
     with (
         agent(net.nodes[0], tmp_path) as near,
         agent(net.nodes[3], tmp_path),
@@ -412,7 +418,7 @@ def test_thousand_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -> N
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         # At lower rates, control packets would exceed the links' control limit.
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
-            net.attach(link, f"rate {rate}" + " edge" * (link == 2))
+            net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 2))
         modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(300)]
         greedy = [us.join("10.0.2.2") for _ in range(700)]
         # Rounding is at most 1 bit/s, at one bottleneck.
@@ -431,7 +437,7 @@ def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us, slbnd.connect() as slow:
         slow.watch()
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
-            net.attach(link, f"rate {rate}" + " edge" * (link == 2))
+            net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 2))
         sessions = [us.join("10.0.2.2") for _ in range(600)]
         wait_for_rates(us, dict.fromkeys(sessions, 1000 * MEGA // 600))
         final = rates(us)
@@ -632,7 +638,7 @@ def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
 
 def test_out_of_memory_for_session(net: Chain, tmp_path: Path) -> None:
     for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
-        net.attach(link, f"rate {rate}" + " edge" * (link == 2))
+        net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 2))
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         ours = us.join("10.0.2.2", 700 * MEGA)
         process = slbnd.process.pid
@@ -739,7 +745,7 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
     """The agent checks the authentication itself: local programs pass no link."""
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
-    net.attach(0, f"rate 100mbit key {KEY}")
+    net.attach(0, f"rate 100mbit headroom 0 key {KEY}")
     with joining(net, tmp_path, "--key-file", str(key)) as session:
         forged = replace(session.packet.reply(), bottleneck=0, options=b"")
         for rate, used in {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}.items():
