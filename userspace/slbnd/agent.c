@@ -21,6 +21,8 @@
 #define INITIAL_TIMEOUT (1000 * MS)
 /* Shortest epoch that pauses allow for, whatever an answer says. */
 #define MIN_EPOCH (10 * MS)
+/* Cycles without a measured RTT after which it may have grown. */
+#define UNMEASURED_CYCLES 4
 /* Urgent cycles without a change of the rate until their pauses double. */
 #define URGENT_CYCLES 4
 /* After so many tries the path is probably broken: retransmit less often. */
@@ -437,19 +439,20 @@ void agent_run(struct agent *agent, u64 now)
 
 /*
  * An answer to the first copy of a packet measures the RTT, an answer to another
- * one does not (Karn). But if it is the third or a later one, the RTT may have
- * grown beyond the timeout.
+ * one does not (Karn). After several of these the RTT may have grown beyond the
+ * timeout.
  */
-static void update_rtt(struct session *session, u64 rtt, u32 tries, bool again)
+static void update_rtt(struct session *session, u64 rtt, bool again)
 {
 	u64 longest = session->longest_rtt;
 
 	if (again) {
-		rtt = fp_min64(rtt, session->epoch / 3);
-		if (tries > 2)
-			session->longest_rtt = fp_max64(longest, rtt);
+		if (++session->unmeasured >= UNMEASURED_CYCLES)
+			session->longest_rtt =
+				fp_min64(2 * longest, session->epoch / 3);
 		return;
 	}
+	session->unmeasured = 0;
 	session->rtt =
 		session->rtt ? (7 * session->rtt + rtt) / 8 : fp_max64(rtt, 1);
 	/* Forget a long one slowly. */
@@ -476,13 +479,11 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
 	u64 rate, sent;
-	u32 tries;
 
 	if (!session || !session->waiting)
 		return;
 	rate = session->source.rate;
 	sent = session->source.sent;
-	tries = session->source.tries;
 	event = slbn_source_ack(&session->source, ack, slot, now);
 	if (event == SLBN_ACK_IGNORED)
 		return;
@@ -492,7 +493,7 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
 	}
 	session->cycles++;
 	session->answered_at = now;
-	update_rtt(session, now - sent, tries, ack->again);
+	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, ack, slot, device);
 	if (session->source.leaving) {
 		start_cycle(agent, session, now);

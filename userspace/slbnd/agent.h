@@ -55,6 +55,7 @@ struct detected_flow;
  * @answered_at: when the last answer arrived, ns
  * @rtt: smoothed, ns; 0: unknown
  * @longest_rtt: the longest one lately, ns
+ * @unmeasured: cycles since an RTT was measured
  * @epoch: shortest one on its path, at most agent_config.epoch, ns
  * @urgent_cycles: cycles since the rate changed, while the source is urgent
  * @cycles: completed cycles
@@ -79,6 +80,7 @@ struct session {
 	u64 answered_at;
 	u64 rtt;
 	u64 longest_rtt;
+	u32 unmeasured;
 	u64 epoch;
 	u32 urgent_cycles;
 	u64 cycles;
