@@ -378,16 +378,16 @@ static inline u16 slbn_encode_down(u64 rate)
 
 /**
  * slbn_encode_up() - code of the smallest rate that is at least a given one
- * @rate: bit/s, at most that of SLBN_CODE_MAX
+ * @rate: bit/s
  *
- * Return: the code.
+ * Return: the code, SLBN_CODE_MAX for rates above all codes.
  */
 static inline u16 slbn_encode_up(u64 rate)
 {
 	u16 code = slbn_encode_down(rate);
 
 	/* The largest mantissa is followed by half of it, one exponent up. */
-	if (slbn_decode(code) >= rate)
+	if (slbn_decode(code) >= rate || code == SLBN_CODE_MAX)
 		return code;
 	if ((code & SLBN_MANTISSA_MAX) == SLBN_MANTISSA_MAX)
 		code += 1U << (SLBN_MANTISSA_BITS - 1);
@@ -937,7 +937,7 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 
 	if (ack->type != (left ? SLBN_LEAVE_ACK : SLBN_PROBE_ACK) ||
 	    ack->seq != pkt->seq || ack->id[0] != pkt->id[0] ||
-	    ack->id[1] != pkt->id[1] || ack->slots != pkt->slots)
+	    ack->id[1] != pkt->id[1] || ack->slots > pkt->slots)
 		return SLBN_ACK_IGNORED;
 	if (left)
 		return SLBN_SESSION_OVER;
@@ -950,6 +950,8 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 	pkt->bottleneck = ack->bottleneck;
 	pkt->use1 = pkt->use;
 	pkt->use = 0;
+	/* An earlier copy may have had fewer slots. */
+	pkt->slots = ack->slots;
 	for (hop = 0; hop < pkt->slots; hop++)
 		src->slot[hop] = slot[hop];
 	pkt->slots = fp_min(pkt->slots, slbn_path_length(slot, pkt->slots) +
