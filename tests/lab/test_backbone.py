@@ -151,7 +151,7 @@ def test_queues_of_links() -> None:
     }
     core = commands["sea.den"]
     assert core[0].startswith("qdisc replace dev sea.den root handle 1: tbf rate 4000000bit")
-    assert core[1].endswith("parent 1:1 handle 2: slbn rate 3800000bit")
+    assert core[1].endswith("parent 1:1 handle 2: slbn rate 4000000bit headroom 5%")
     assert " parent 2:1 handle 21: netem delay " in core[2]
     assert " parent 2:2 handle 20: netem delay " in core[3]
     assert core[4].endswith("parent 20:1 handle 10: drr_fq limit 64")
