@@ -17,7 +17,7 @@ NAMES = {
 ASSUMPTIONS = (
     "The parameters of GT-ITM are not published. Ours: ten transit routers per domain, two stub"
     " domains of five routers at each, edge probabilities 0.5 and 0.42; stub to transit 1 Gbit/s.",
-    "Control packets have the kernel's format (about 100 to 150 bytes) and use at most 1 % of a"
+    "Control packets have the kernel's format (about 150 to 220 bytes) and use at most 1 % of a"
     " session's rate; sources pause for 5 ms on average between cycles.",
     "Data is a fluid; queues are unlimited.",
     "The text of BFYZ was not available: the stand-in keeps state per session, as BFYZ does, and"

@@ -116,6 +116,8 @@ class Experiment1b(Study):
                 f"{near[0]:.2f} and {near[1]:.2f} times SLBN's {took['slbn']:.2f} s",
                 "0.85 to 1.15 times",
                 all(0.85 <= part <= 1.15 for part in near),
+                "SLBN's new sessions wait until others have slowed down; ERICA's do not, and what"
+                " links cannot carry waits in unlimited queues",
                 basis="words",
             ),
             Claim(

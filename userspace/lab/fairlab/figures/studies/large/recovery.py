@@ -124,7 +124,7 @@ class Loss(Recovery):
                 "at most 10 % of the sources off by more than 1 %",
                 rest["full"][2] <= 10,
                 "on a path of ten links a cycle crosses twenty: some sessions complete no cycle in"
-                " an epoch",
+                " an epoch of a second, and their rate ends with its lease",
                 basis="ours",
             ),
             Claim(
