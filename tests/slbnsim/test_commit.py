@@ -120,6 +120,17 @@ def test_rates_end_with_their_leases(tmp_path: Path, until: str, rate: int) -> N
     assert found["sessions"][0]["rate"] == 10**9
 
 
+@pytest.mark.parametrize("epoch", ["0", "2s"])
+def test_leases_are_as_long_as_epochs(tmp_path: Path, epoch: str) -> None:
+    """The same path: longer epochs outlast two round-trips, and without epochs no rate ends."""
+    topology = {"nodes": ["a", "b"], "links": [link("a", "b", 1e9, 0.3)]}
+    case = Case(tmp_path, topology, "s,a,b,0,,,")
+    for until in ("0.65", "1.01", "1.3", "2.5"):
+        found = case.answer("run", "--until", until, "--epoch", epoch)
+        assert found["sessions"][0]["rate"] == pytest.approx(10**9, rel=2**-10)
+        assert found["configuration"]["epoch_ns"] == (0 if epoch == "0" else 2 * 10**9)
+
+
 @pytest.mark.parametrize("algorithm", ["slbn", "slbn-1"])
 def test_round_trip_longer_than_epochs(tmp_path: Path, algorithm: str) -> None:
     """Links have forgotten the session when the answer returns, and drop it."""

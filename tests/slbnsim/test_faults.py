@@ -72,6 +72,41 @@ def test_invalid_arguments(tmp_path: Path, arguments: str, message: str) -> None
         assert done.returncode == 2 and not done.stdout
 
 
+# --- epochs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("algorithm", "first"), [("slbn", 0), ("slbn-1", 5e7)])
+@pytest.mark.parametrize(
+    ("epoch", "counted", "forgotten"),
+    [("", 1.9, 3.1), ("1", 1.9, 3.1), ("100ms", 1.08, 1.25), ("0", 60, None), ("20s", 20, 41)],
+)
+def test_dead_sessions_are_counted_for_an_epoch_or_two(
+    tmp_path: Path,
+    algorithm: str,
+    first: float,
+    epoch: str,
+    counted: float,
+    forgotten: float | None,
+) -> None:
+    """A session crashes, and another one joins: what the first one has is free again, or never."""
+    case = Case(tmp_path, LINE, "s,c,d,0,,,", "t,c,d,1.001,,,")
+    options = ["--algorithm", algorithm, "--dead", "100@1s"]
+    options += ["--epoch", epoch] if epoch else []
+    found = case.answer("run", *options, "--until", str(counted))
+    assert rates(found) == {"s": 0, "t": first}
+    if forgotten is not None:
+        found = case.answer("run", *options, "--until", str(forgotten))
+        assert rates(found) == {"s": 0, "t": 1e8}
+
+
+@pytest.mark.parametrize(("epoch", "sent"), [("0", 6), ("1", 6), ("100ms", 51), ("500ms", 11)])
+def test_timeouts_are_a_fifth_of_an_epoch(tmp_path: Path, epoch: str, sent: int) -> None:
+    """Without an RTT: 200 ms at most, 20 ms at least."""
+    case = Case(tmp_path, LINE, "s,a,d,0,,,")
+    found = case.answer("run", "--epoch", epoch, "--loss", "100", "--until", "1.01")
+    assert found["packets"]["sent"] == sent
+
+
 # --- loss ---------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fairpath/slbn_netlink.h>
+
 #include "options.h"
 
 const struct algorithm *const algorithms[] = {
@@ -53,6 +55,8 @@ static const char usage_run[] =
 	"  --control PERCENT  the largest part of its rate for control packets (1)\n"
 	"  --data BYTES|fluid send data packets of this size, or a fluid (no data)\n"
 	"  --round TIME       of algorithms that have rounds (their own)\n"
+	"  --epoch TIME       between rotations of slbn's and slbn-1's ledgers, 10ms to\n"
+	"                     3600s; 0: never (1s)\n"
 	"  --loss PERCENT     loss of control packets on each link (0)\n"
 	"  --memory ENTRIES   memory of an slbn link, if packets may be lost (enough)\n"
 	"  --dead PERCENT@TIME  sessions that crash, without a Leave (none)\n"
@@ -126,6 +130,18 @@ static void parse_data(void *settings, const char *name, char *text)
 		options->fluid ? 0 : parse_number(name, text, 40, 65535);
 }
 
+static void parse_epoch(void *settings, const char *name, char *text)
+{
+	struct command *command = settings;
+	u64 epoch;
+
+	if (!read_time(text, &epoch) ||
+	    (epoch && (epoch < SLBN_EPOCH_MIN || epoch > SLBN_EPOCH_MAX)))
+		refuse("%s '%s': must be 10ms to 3600s, or 0: never rotate",
+		       name, text);
+	command->options.epoch = epoch;
+}
+
 /* Parse the time of WHAT@TIME, ns, and cut TEXT at the @. */
 static u64 split_time(const char *name, char *text)
 {
@@ -161,6 +177,8 @@ static void parse_cut(void *settings, const char *name, char *text)
 #define ANY (COMMAND_RUN | COMMAND_MAXMIN | COMMAND_EXPERIMENT)
 /* 1/1000 of a link's rate, as sch_slbn's. */
 #define HEADROOM_MAX 500
+/* Of --epoch: the algorithm's. */
+#define EPOCH_DEFAULT (~0ULL)
 #define AT(field) offsetof(struct command, field)
 
 static const struct option_spec specs[] = {
@@ -181,6 +199,7 @@ static const struct option_spec specs[] = {
 	{ "data", OPTION_CALL, SIMULATION, .parse = parse_data },
 	{ "round", OPTION_TIME, SIMULATION, .at = AT(options.round),
 	  .max = 10 * SEC },
+	{ "epoch", OPTION_CALL, SIMULATION, .parse = parse_epoch },
 	{ "loss", OPTION_PPM, SIMULATION, .at = AT(options.loss) },
 	{ "memory", OPTION_U32, SIMULATION, .at = AT(options.memory),
 	  .max = NET_NONE },
@@ -229,6 +248,9 @@ static void check(const struct command *command)
 		       options->algorithm->name);
 	if (options->round && !options->algorithm->has_rounds)
 		refuse("%s has no rounds", options->algorithm->name);
+	if (options->epoch != EPOCH_DEFAULT && !options->algorithm->epoch)
+		refuse("%s has no epochs: only slbn and slbn-1 do",
+		       options->algorithm->name);
 	if (command->faults.silent && !command->faults.cut)
 		refuse("--silent needs --cut");
 	if (experiment && experiment->sized && !has_data)
@@ -262,6 +284,7 @@ struct command parse_command(int argc, char **argv)
 			.pause = 5 * MSEC,
 			.control_share = 10000,
 			.memory = NET_NONE,
+			.epoch = EPOCH_DEFAULT,
 		},
 	};
 	char **arguments = argv + 1;
@@ -280,5 +303,7 @@ struct command parse_command(int argc, char **argv)
 			   &command, &given))
 		print_usage(argv[1]);
 	check(&command);
+	if (command.options.epoch == EPOCH_DEFAULT)
+		command.options.epoch = command.options.algorithm->epoch;
 	return command;
 }

@@ -33,8 +33,14 @@ void refuse(const char *format, ...)
 	exit(2);
 }
 
-/* A time, ns; without a unit it is in seconds. MIN is 0 or 1. */
-u64 parse_time(const char *name, const char *text, u64 min, u64 max)
+/**
+ * read_time() - parse a time; without a unit it is in seconds
+ * @text: the time
+ * @time: set, ns
+ *
+ * Return: whether TEXT is a time.
+ */
+bool read_time(const char *text, u64 *time)
 {
 	/* Quarters of a ns, to be rounded: units_quantity() cuts off fractions. */
 	static const struct unit units[] = {
@@ -44,8 +50,16 @@ u64 parse_time(const char *name, const char *text, u64 min, u64 max)
 	u64 value = 0;
 	bool valid = units_quantity(text, units, &value);
 
-	value = value / 4 + (value % 4 >= 2);
-	if (!valid || value < min || value > max)
+	*time = value / 4 + (value % 4 >= 2);
+	return valid;
+}
+
+/* A time, ns. MIN is 0 or 1. */
+u64 parse_time(const char *name, const char *text, u64 min, u64 max)
+{
+	u64 value;
+
+	if (!read_time(text, &value) || value < min || value > max)
 		refuse("%s '%s': must be %s %llu s, such as 5ms", name, text,
 		       min ? "above 0, at most" : "0 to",
 		       (unsigned long long)(max / SEC));

@@ -61,6 +61,7 @@ struct option_set {
 
 void __attribute__((noreturn, format(printf, 1, 2)))
 refuse(const char *format, ...);
+bool read_time(const char *text, u64 *time);
 u64 parse_time(const char *name, const char *text, u64 min, u64 max);
 u64 parse_number(const char *name, const char *text, u64 min, u64 max);
 u64 parse_rate(const char *name, const char *text);

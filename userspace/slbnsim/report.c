@@ -95,6 +95,8 @@ static json_object *configuration(const struct command *command)
 			       json_object_new_boolean(options->fluid));
 	if (options->round)
 		put_number(all, "round_ns", options->round);
+	if (options->algorithm->epoch)
+		put_number(all, "epoch_ns", options->epoch);
 	put_faults(all, command);
 	return all;
 }

@@ -9,10 +9,12 @@
 /*
  * slbnd's timeouts for retransmissions, ns, and its retransmissions of a Leave.
  */
-#define FIRST_TIMEOUT 200000000ULL
 #define SHORTEST_TIMEOUT 20000000ULL
 #define LONGEST_TIMEOUT 200000000ULL
+#define TIMEOUTS_PER_EPOCH 5
 #define LEAVE_TRIES 10
+/* Links forget sessions; so a source sends a packet this often, at least. */
+#define PACKETS_PER_EPOCH 4
 /* The pause before an urgent packet is at most this fraction of the usual one. */
 #define URGENT_PART 20
 
@@ -155,11 +157,15 @@ static u64 transmit(struct sim *sim, u32 link, u64 bytes)
  * that sends no packet within an epoch, but not before an answer can have
  * arrived.
  */
-static u64 source_timeout(const struct source *source)
+static u64 source_timeout(const struct sim *sim, const struct source *source)
 {
-	u64 rtt = source->rtt * 1000ULL;
-	u64 timeout = rtt ? fp_min64(3 * rtt, LONGEST_TIMEOUT) : FIRST_TIMEOUT;
+	u64 rtt = source->rtt * 1000ULL, timeout = LONGEST_TIMEOUT;
 
+	if (sim->options.epoch)
+		timeout = fp_min64(timeout,
+				   sim->options.epoch / TIMEOUTS_PER_EPOCH);
+	if (rtt)
+		timeout = fp_min64(timeout, 3 * rtt);
 	return fp_max64(fp_max64(timeout, rtt + rtt / 2), SHORTEST_TIMEOUT);
 }
 
@@ -176,8 +182,8 @@ static void lose_packet(struct sim *sim, u32 number)
 	if (source->stage != STAGE_WAITING)
 		return;
 	source->stage = STAGE_LOST;
-	source->due =
-		fp_max64(sim->now, source->sent_at + source_timeout(source));
+	source->due = fp_max64(sim->now,
+			       source->sent_at + source_timeout(sim, source));
 	wheel_add(&sim->wheel, source->due, event(EVENT_CYCLE, number, 0));
 }
 
@@ -310,9 +316,9 @@ static u64 next_pause(struct sim *sim, u32 number)
 		bits = 16ULL * sim_packet(sim, number)->bytes;
 		least = bits * MILLION * NSEC_PER_SEC / rate;
 		least /= sim->options.control_share;
-		if (sim->options.algorithm->max_interval)
-			least = fp_min64(least,
-					 sim->options.algorithm->max_interval);
+		if (sim->options.epoch)
+			least = fp_min64(least, sim->options.epoch /
+							PACKETS_PER_EPOCH);
 		next = fp_max64(next, source->sent_at + least);
 	}
 	next -= sim->now;

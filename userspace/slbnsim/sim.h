@@ -184,8 +184,7 @@ struct packet {
  * @expire: the source's timer, which sim_set_timer() has set, has expired; may
  *	be NULL
  * @min_interval: the least time between a source's packets, ns
- * @max_interval: the most time, whatever part of the rate the packets take, ns;
- *	0: unlimited
+ * @epoch: of its ledgers unless --epoch sets it, ns; 0: it has no epochs
  * @has_plan: it takes weights of sessions and --headroom into account
  * @drops: links drop packets of sessions that they do not count
  * @needs_data: links measure data, so --data is required
@@ -214,7 +213,7 @@ struct algorithm {
 	bool (*at_source)(struct sim *sim, struct packet *packet);
 	void (*expire)(struct sim *sim, u32 session);
 	u64 min_interval;
-	u64 max_interval;
+	u64 epoch;
 	bool has_plan;
 	bool drops;
 	bool needs_data;
@@ -236,6 +235,7 @@ struct algorithm {
  * @data_bytes: size of data packets; 0: none
  * @fluid: data is a fluid
  * @round: of algorithms that have rounds, ns; 0: their default
+ * @epoch: time between rotations of ledgers, ns; 0: never rotate
  * @loss: probability that a link loses a control packet, 1/1000000
  * @cut: 1 + the link that fails, with its reverse; 0: none
  * @cut_at: when, ns
@@ -251,6 +251,7 @@ struct sim_options {
 	u32 data_bytes;
 	bool fluid;
 	u64 round;
+	u64 epoch;
 	u32 loss;
 	u32 cut;
 	u64 cut_at;

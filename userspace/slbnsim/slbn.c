@@ -10,8 +10,8 @@
  * whose Join has slots for 32 hops. slbn-1 is protocol 1, without the commit,
  * and with its shorter packets.
  *
- * Both recover from losses and failures: ledgers, and epochs of a second, in
- * each of which a session sends a packet, as with slbnd. The memory of recent
+ * Both recover from losses and failures: ledgers, and epochs of a second or
+ * --epoch, in each of which a session sends a packet, as with slbnd. The memory of recent
  * packets only matters if packets are lost, and is omitted otherwise. The
  * kernel's has room for all packets that can arrive in a second, 35 for each
  * Mbit/s; this one for sixteen times the sessions that cross the link, unless
@@ -103,8 +103,8 @@ static u32 packet_bytes_1(u32 hops)
 /* Memory entries for each session that crosses a link. */
 #define ENTRIES_PER_SESSION 16ULL
 
-static void process(struct sim *sim, struct packet *packet, u32 link,
-		    bool commit, u64 epoch)
+static void process_as(struct sim *sim, struct packet *packet, u32 link,
+		       bool commit)
 {
 	struct slbnsim_link *own = sim_link_priv(sim, link);
 	struct slbnsim_packet *memory = SIM_PRIV(packet);
@@ -112,7 +112,7 @@ static void process(struct sim *sim, struct packet *packet, u32 link,
 		.C = sim_link(sim, link)->rate,
 		.P = own->P,
 		.commit = commit,
-		.epoch = epoch,
+		.epoch = sim->options.epoch,
 		.rows = own->rows,
 		.salt = link,
 	};
@@ -126,18 +126,12 @@ static void process(struct sim *sim, struct packet *packet, u32 link,
 static void process_with_commit(struct sim *sim, struct packet *packet,
 				u32 link)
 {
-	process(sim, packet, link, true, EPOCH);
+	process_as(sim, packet, link, true);
 }
 
-static void process_with_recovery(struct sim *sim, struct packet *packet,
-				  u32 link)
+static void process(struct sim *sim, struct packet *packet, u32 link)
 {
-	process(sim, packet, link, false, EPOCH);
-}
-
-static void process_as_printed(struct sim *sim, struct packet *packet, u32 link)
-{
-	process(sim, packet, link, false, 0);
+	process_as(sim, packet, link, false);
 }
 
 static void link_init(struct sim *sim, u32 link)
@@ -353,7 +347,7 @@ const struct algorithm slbn_algorithm = {
 	.up = process_with_commit,
 	.at_source = answer,
 	.expire = expire,
-	.max_interval = EPOCH / 4,
+	.epoch = EPOCH,
 	.has_plan = true,
 	.drops = true,
 };
@@ -368,11 +362,11 @@ const struct algorithm slbn_1_algorithm = {
 	.link_end = link_end,
 	.join = join_1,
 	.move = move_1,
-	.down = process_with_recovery,
+	.down = process,
 	.at_destination = turn,
-	.up = process_with_recovery,
+	.up = process,
 	.at_source = answer_1,
-	.max_interval = EPOCH / 4,
+	.epoch = EPOCH,
 	.has_plan = true,
 	.drops = true,
 };
@@ -386,9 +380,9 @@ const struct algorithm slbn_paper_algorithm = {
 	.link_init = link_init,
 	.join = join_1,
 	.move = move_1,
-	.down = process_as_printed,
+	.down = process,
 	.at_destination = turn,
-	.up = process_as_printed,
+	.up = process,
 	.at_source = answer_1,
 	.has_plan = true,
 };
