@@ -28,6 +28,23 @@ static inline u64 event(enum event_kind kind, u64 number, u64 hop)
 	return kind | number << KIND_BITS | hop << HOP_SHIFT;
 }
 
+static inline u32 event_kind(u64 what)
+{
+	return what & ((1U << KIND_BITS) - 1);
+}
+
+static inline u32 number_of(u64 what)
+{
+	return what >> KIND_BITS & NET_NONE;
+}
+
+/* Does it concern a session's control packet? */
+static inline bool is_control_event(u64 what)
+{
+	return event_kind(what) == EVENT_CONTROL ||
+	       event_kind(what) == EVENT_CYCLE;
+}
+
 /* The time between two EVENT_TIMER of a link, ns. */
 static inline u64 sim_timer_interval(const struct sim_options *options)
 {

@@ -411,6 +411,15 @@ static inline u64 sim_demand(const struct sim *sim, u32 session)
 	return sim->net->sessions[session].demand;
 }
 
+/*
+ * The next link of a packet, downstream; upstream, the one that it passed last.
+ */
+static inline u32 sim_link_at(const struct sim *sim,
+			      const struct packet *packet, u8 hop)
+{
+	return sim->net->hops[packet->path + hop];
+}
+
 /* Time since its latest packet was sent, ns: the RTT when the answer arrives. */
 static inline u64 sim_since_sent(const struct sim *sim, u32 session)
 {
