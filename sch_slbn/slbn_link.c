@@ -500,6 +500,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->stale = stats->stale;
 	state->wrong_path = stats->wrong_path;
 	state->too_many_hops = stats->too_many_hops;
+	state->overuse = stats->overuse;
 	state->malformed = counters->malformed;
 	state->other_version = counters->other_version;
 	state->bad_checksum = counters->bad_checksum;

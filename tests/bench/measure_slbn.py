@@ -46,8 +46,8 @@ CHILDREN = {
 }
 #: Counters of a link that must stay 0.
 FAULTS = [
-    *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed", "bad_checksum"),
-    *("fragments", "bad_key", "from_hosts", "rate_limited"),
+    *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed"),
+    *("overuse", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited"),
 ]
 
 Costs = dict[str, list[float]]

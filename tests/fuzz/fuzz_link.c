@@ -271,9 +271,11 @@ static void check_dropped(const struct world *w, const struct world *before,
 	      w->s.migrated == before->s.migrated &&
 	      w->s.limited == before->s.limited &&
 	      w->s.clamped == before->s.clamped);
-	HOLDS(w->s.stale + w->s.wrong_path + w->s.too_many_hops ==
+	HOLDS(w->s.stale + w->s.wrong_path + w->s.too_many_hops +
+		      w->s.overuse ==
 	      before->s.stale + before->s.wrong_path + before->s.too_many_hops +
-		      1);
+		      before->s.overuse + 1);
+	HOLDS(w->s.overuse == before->s.overuse || w->forged);
 }
 
 /* What a forwarded packet grants, and its code of what the link holds. */
@@ -361,6 +363,19 @@ static bool is_known(const struct world *w, const struct session *session)
 	return is_counted(&next, session);
 }
 
+/* Whether the memory shows that a source was not granted what it uses. */
+static bool is_overuse(const struct world *w, const struct flight *flight)
+{
+	const struct slbn_memory_entry *entry =
+		slbn_memory_find(&w->p, &w->v, &flight->pkt);
+	struct world next;
+
+	memcpy(&next, w, sizeof(next));
+	slbn_link_rotate(&next.p, &next.v, next.now);
+	return w->p.commit && entry && slbn_ledger_of(&next.v, entry->tag) &&
+	       flight->pkt.use > entry->held;
+}
+
 /* --- operations --------------------------------------------------------- */
 
 static void process(struct world *w, struct flight *flight)
@@ -372,6 +387,7 @@ static void process(struct world *w, struct flight *flight)
 	struct world before;
 	struct slbn_slot none = { .tag = SLBN_NO_TAG };
 	enum slbn_verdict verdict;
+	bool overuse = is_overuse(w, flight);
 
 	/* A path that crosses the link twice or at another hop counts as forged. */
 	if (hop != flight->session)
@@ -387,6 +403,8 @@ static void process(struct world *w, struct flight *flight)
 		&w->p, &w->v, &w->s, &flight->pkt,
 		hop < flight->pkt.slots ? &flight->slots[hop] : &none, w->now);
 	HOLDS(none.tag == SLBN_NO_TAG && !none.code);
+	HOLDS(verdict != SLBN_FORWARD || !overuse);
+	HOLDS(verdict != SLBN_DROP_OVERUSE || overuse);
 	if (verdict != SLBN_FORWARD) {
 		check_dropped(w, &before, memory, flight, &flight_before);
 		return;

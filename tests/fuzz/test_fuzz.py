@@ -172,6 +172,12 @@ PLANTED = {
         "if ((s32)(pkt->seq - entry->seq) < 0)",
         "if (0)",
     ),
+    "overuse check removed": (
+        "link",
+        "slbn_core.h",
+        "ledger && pkt->use > entry->held)",
+        "0)",
+    ),
     "memory ignored": ("link", "slbn_core.h", "if (!entry)", "if (1)"),
     "set R taken from the packet": (
         "link",

@@ -337,6 +337,7 @@ class State:
     stale: int
     wrong_path: int
     too_many_hops: int
+    overuse: int
     malformed: int
     other_version: int
     bad_checksum: int
@@ -349,7 +350,7 @@ class State:
 
     @classmethod
     def read(cls, data: bytes) -> State:
-        return cls(*struct.unpack("=12QHHI22Q", data))
+        return cls(*struct.unpack("=12QHHI23Q", data))
 
     @property
     def held(self) -> int:

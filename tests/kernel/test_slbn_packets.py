@@ -686,6 +686,23 @@ def test_retransmitted_packet_releases_only_what_is_certain(memory: int) -> None
         assert made.state().clamped == 0
 
 
+def test_overuse_is_dropped() -> None:
+    """Packets that state a higher use than the link granted, down and up."""
+    with wire() as made:
+        _, came = held_by(made, Packet(JOIN, id=NEW, bw=30 * MEGA))
+        _, ack = held_by(made, came.reply(), upstream=True)
+        probe = replace(ack, type=PROBE, seq=1, bw1=30 * MEGA, use=30 * MEGA)
+        before = made.state()
+        assert made.down(Datagram(replace(probe, use=31 * MEGA).pack()).frame()) == []
+        assert before.changes(made.state()) == {"overuse": 1}
+        held, came = held_by(made, probe)
+        assert held == 30 * MEGA
+        before = made.state()
+        lie = Datagram(replace(came.reply(), use=31 * MEGA).pack())
+        assert made.up(lie.back().frame()) == []
+        assert before.changes(made.state()) == {"overuse": 1}
+
+
 def test_lower_capacity_stops_rises_until_held_fits() -> None:
     """Capacity lowered under traffic: what is in use stays, and nothing more is granted."""
     with wire() as made:

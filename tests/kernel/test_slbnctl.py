@@ -36,8 +36,8 @@ OF_TC = {
 #: Counters that never decrease.
 COUNTERS = {
     "joins", "probes", "acks", "leaves", "answered", "new_sessions", "limited", "migrated",
-    "corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed", "other_version",
-    "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited", "events",
+    "corrected", "clamped", "stale", "wrong_path", "too_many_hops", "overuse", "malformed",
+    "other_version", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited", "events",
 }  # fmt: skip
 
 

@@ -285,6 +285,7 @@ DROPS = (
     "bad_key",
     "from_hosts",
     "too_many_hops",
+    "overuse",
     "wrong_path",
 )
 

@@ -112,6 +112,10 @@ bool model_violation(const struct model *m, const struct state *st,
 			return true;
 		}
 	}
+	if (m->overuse) {
+		snprintf(text, size, "an honest session is dropped as overuse");
+		return true;
+	}
 	if (is_exact(m->config) && m->clamped) {
 		snprintf(text, size, "a subtraction was clamped");
 		return true;

@@ -362,6 +362,7 @@ static void process(struct model *m, struct state *st, int session)
 			.used = 1,
 		};
 	if (slbn_link_process(&p, &v, &stats, &pkt, &slot, 0) != SLBN_FORWARD) {
+		m->overuse = stats.overuse;
 		end_flight(x);
 		return;
 	}
@@ -658,6 +659,7 @@ bool model_step(struct model *m, struct state *st, enum step step, int at)
 	struct session *x = &st->sessions[at];
 
 	m->clamped = 0;
+	m->overuse = 0;
 	switch (step) {
 	case JOIN:
 		return join(m, st, at);

@@ -283,6 +283,7 @@ enum step {
  * @hop_at: hop of each session at each link, or -1
  * @like: this session differs from the one before in nothing but its state
  * @clamped: subtractions that were clamped to 0 in the last step
+ * @overuse: packets that were dropped as overuse in the last step
  */
 struct model {
 	const struct config *config;
@@ -292,6 +293,7 @@ struct model {
 	int hop_at[SESSIONS][LINKS];
 	bool like[SESSIONS];
 	u64 clamped;
+	u64 overuse;
 };
 
 void model_init(struct model *m, const struct config *config, struct state *st);

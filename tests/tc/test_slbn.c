@@ -347,7 +347,7 @@ static void check_fields(const struct slbn_link_state *st)
 		FIELD(fragments),  FIELD(bad_key),	 FIELD(bad_checksum),
 		FIELD(answered),   FIELD(rate_limited),	 FIELD(from_hosts),
 		FIELD(events),	   FIELD(plan),		 FIELD(quiet),
-		FIELD(limited),	   FIELD(other_version),
+		FIELD(limited),	   FIELD(other_version), FIELD(overuse),
 #undef FIELD
 	};
 	size_t i;
@@ -408,8 +408,8 @@ static void statistics_as_text(void **state)
 		"  joins 12 probes 3388 acks 3400 leaves 2 answered 7\n"
 		"  new 13 limited 45 migrated 44 corrected 6 clamped 5"
 		" memory 1024 entries 32768 bytes events 3\n"
-		"  dropped: stale 21 wrong_path 22 too_many_hops 23 malformed 24"
-		" other_version 30 bad_checksum 25\n"
+		"  dropped: stale 21 wrong_path 22 too_many_hops 23 overuse 31"
+		" malformed 24 other_version 30 bad_checksum 25\n"
 		"   fragments 26 bad_key 27 from_hosts 28 rate_limited 29";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
@@ -434,6 +434,7 @@ static void statistics_as_text(void **state)
 		.stale = 21,
 		.wrong_path = 22,
 		.too_many_hops = 23,
+		.overuse = 31,
 		.malformed = 24,
 		.bad_checksum = 25,
 		.fragments = 26,

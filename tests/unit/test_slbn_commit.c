@@ -129,6 +129,8 @@ static bool model_process(const struct net_link *real, u32 number,
 
 	if (session->seen && (s32)(pkt->seq - session->seq) < 0)
 		return false;
+	if (p->commit && counted && (s64)pkt->use > session->held)
+		return false;
 	if (up && !counted && pkt->type != SLBN_LEAVE_ACK)
 		return false;
 	pkt->hop = up ? hop : hop + 1;
@@ -354,6 +356,8 @@ static void links_are_never_promised_twice(void **state)
 		for (n = 0; n < net.link_count; n++) {
 			assert_int_equal(net.links[n].used, 0);
 			assert_int_equal(net.links[n].arriving, 0);
+			/* Only sources that lie, and reroutes. */
+			assert_int_equal(net.links[n].stats.overuse, 0);
 			if (!exact)
 				net.links[n].stats.clamped = 0;
 		}
@@ -693,6 +697,63 @@ static void late_retransmission_claims_nothing(void **state)
 	net_clear();
 }
 
+/*
+ * A source states a higher use than it was granted: a link that remembers it
+ * drops the packet in either direction, so the source gets no further rate.
+ */
+static void overuse_is_dropped(void **state)
+{
+	const u64 id[2] = { 1 };
+	struct slbn_link_stats *stats;
+	struct slbn_slot slot, was;
+	struct slbn_packet pkt, lie;
+	struct slbn_ledger before;
+	struct slbn_source src;
+	struct net_link *link;
+	u32 n;
+
+	(void)state;
+	net_clear();
+	net.commit = true;
+	net_add_link(100 * MEGA, NET_MS, EPOCH, 1);
+	link = &net.links[0];
+	stats = &link->stats;
+	slbn_source_join(&src, id, 30 * MEGA, 1, 4);
+	round_trip(&src, 0);
+	assert_int_equal(src.rate, 30 * MEGA);
+	slbn_source_transmit(&src, NET_MS);
+	for (n = 0; n < 2; n++) {
+		before = link->vars.cur;
+		slot = src.slot[0];
+		pkt = src.pkt;
+		if (n) {
+			net_core_process(link, 0, &pkt, &slot, NET_MS);
+			slbn_destination_reply(&pkt);
+			before = link->vars.cur;
+		}
+		lie = pkt;
+		was = slot;
+		/* What was granted may have been rounded up. */
+		lie.use = 31 * MEGA;
+		pkt = lie;
+		assert_int_equal(net_core_process(link, 0, &lie, &slot, NET_MS),
+				 SLBN_DROP_OVERUSE);
+		assert_int_equal(stats->overuse, n + 1);
+		assert_memory_equal(&lie, &pkt, sizeof(pkt));
+		assert_memory_equal(&slot, &was, sizeof(slot));
+		assert_memory_equal(&link->vars.cur, &before, sizeof(before));
+	}
+	/* Its ledger has ended, so the link does not know it any more. */
+	lie = src.pkt;
+	lie.use = 31 * MEGA;
+	slot = src.slot[0];
+	assert_int_equal(
+		net_core_process(link, 0, &lie, &slot, 2 * EPOCH + NET_MS),
+		SLBN_FORWARD);
+	assert_int_equal(stats->overuse, 2);
+	net_clear();
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(commit_matches_its_rules),
 	UNIT_TEST(links_are_never_promised_twice),
@@ -703,6 +764,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(reroutes_exceed_by_the_moved_rates),
 	UNIT_TEST(lower_capacity_is_reached_from_above),
 	UNIT_TEST(late_retransmission_claims_nothing),
+	UNIT_TEST(overuse_is_dropped),
 };
 
 UNIT_MAIN(tests)

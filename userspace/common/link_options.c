@@ -429,6 +429,7 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "wrong_path", " wrong_path %s", state->wrong_path);
 	print_count(out, "too_many_hops", " too_many_hops %s",
 		    state->too_many_hops);
+	print_count(out, "overuse", " overuse %s", state->overuse);
 	print_count(out, "malformed", " malformed %s", state->malformed);
 	print_count(out, "other_version", " other_version %s",
 		    state->other_version);

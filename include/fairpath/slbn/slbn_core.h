@@ -204,6 +204,8 @@ struct slbn_link_vars {
  * @stale: dropped packets older than the newest one remembered of their session
  * @wrong_path: dropped packets from downstream that this link did not count
  * @too_many_hops: dropped packets without a slot for another hop
+ * @overuse: dropped packets that state a higher use than the link holds for the
+ *	session according to the memory
  * @clamped: subtractions clamped to 0 and sums clamped to 2^64 - 1
  */
 struct slbn_link_stats {
@@ -218,6 +220,7 @@ struct slbn_link_stats {
 	u64 stale;
 	u64 wrong_path;
 	u64 too_many_hops;
+	u64 overuse;
 	u64 clamped;
 };
 
@@ -227,12 +230,14 @@ struct slbn_link_stats {
  * @SLBN_DROP_STALE: drop it: the link has processed a newer one of its session
  * @SLBN_DROP_WRONG_PATH: drop it: it did not pass this link on its way down
  * @SLBN_DROP_TOO_MANY_HOPS: drop it: its path has more hops than slots
+ * @SLBN_DROP_OVERUSE: drop it: its source states a rate that it was not granted
  */
 enum slbn_verdict {
 	SLBN_FORWARD,
 	SLBN_DROP_STALE,
 	SLBN_DROP_WRONG_PATH,
 	SLBN_DROP_TOO_MANY_HOPS,
+	SLBN_DROP_OVERUSE,
 };
 
 static inline u64 slbn_add(struct slbn_link_stats *s, u64 to, u64 amount)
@@ -517,13 +522,15 @@ static inline u64 slbn_held(const struct slbn_packet *pkt,
 	return pkt->use1 + slbn_decode(slot->code);
 }
 
-/* Find where the link counts the session; false if the packet is stale. */
-static inline bool slbn_find_session(const struct slbn_link_params *p,
-				     struct slbn_link_vars *v,
-				     struct slbn_link_stats *s,
-				     const struct slbn_packet *pkt, u8 hop,
-				     const struct slbn_slot *slot,
-				     struct slbn_membership *found)
+/*
+ * Find where the link counts the session. The memory also shows packets that
+ * are stale or lie about the rate in use, which is at most what was granted.
+ */
+static inline enum slbn_verdict
+slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
+		  struct slbn_link_stats *s, const struct slbn_packet *pkt,
+		  u8 hop, const struct slbn_slot *slot,
+		  struct slbn_membership *found)
 {
 	const struct slbn_memory_entry *entry = slbn_memory_find(p, v, pkt);
 	struct slbn_ledger *ledger;
@@ -536,12 +543,16 @@ static inline bool slbn_find_session(const struct slbn_link_params *p,
 	found->held = slbn_held(pkt, slot);
 	found->same = false;
 	if (!entry)
-		return true;
+		return SLBN_FORWARD;
 	if ((s32)(pkt->seq - entry->seq) < 0) {
 		s->stale++;
-		return false;
+		return SLBN_DROP_STALE;
 	}
 	ledger = slbn_ledger_of(v, entry->tag);
+	if (p->commit && ledger && pkt->use > entry->held) {
+		s->overuse++;
+		return SLBN_DROP_OVERUSE;
+	}
 	s->corrected +=
 		ledger != found->ledger ||
 		(ledger && (found->in_R != entry->in_R ||
@@ -551,7 +562,7 @@ static inline bool slbn_find_session(const struct slbn_link_params *p,
 	found->rate = entry->rate;
 	found->held = entry->held;
 	found->same = entry->seq == pkt->seq;
-	return true;
+	return SLBN_FORWARD;
 }
 
 /* Remove a session from the ledger that counts it. */
@@ -680,6 +691,7 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	bool upstream = slbn_is_upstream(pkt);
 	u8 hop = slbn_current_hop(pkt);
 	struct slbn_membership found;
+	enum slbn_verdict verdict;
 	bool in_R;
 	u64 held;
 
@@ -692,8 +704,9 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		return SLBN_DROP_TOO_MANY_HOPS;
 	}
 	slbn_link_rotate(p, v, now);
-	if (!slbn_find_session(p, v, s, pkt, hop, slot, &found))
-		return SLBN_DROP_STALE;
+	verdict = slbn_find_session(p, v, s, pkt, hop, slot, &found);
+	if (verdict != SLBN_FORWARD)
+		return verdict;
 	/* A LeaveAck finds its session removed by the Leave. */
 	if (upstream && !found.ledger && pkt->type != SLBN_LEAVE_ACK) {
 		s->wrong_path++;

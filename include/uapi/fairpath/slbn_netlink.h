@@ -135,6 +135,7 @@ struct slbn_ledger_state {
  * @wrong_path: dropped, from downstream but not counted by this link: the path
  *	back differs, or the packet was two epochs late
  * @too_many_hops: dropped, the path has more hops than the packet has slots
+ * @overuse: dropped, from a source that states a higher use than it was granted
  * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>
  * @other_version: dropped, control packets of another version of the protocol
  * @bad_checksum: dropped, wrong UDP checksum
@@ -168,6 +169,7 @@ struct slbn_link_state {
 	__u64 stale;
 	__u64 wrong_path;
 	__u64 too_many_hops;
+	__u64 overuse;
 	__u64 malformed;
 	__u64 other_version;
 	__u64 bad_checksum;

@@ -41,7 +41,10 @@ DISCARD = 9
 DEFAULT_MTU = 1500
 NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 # Reasons of drops that only other SLBN speakers, or errors, can cause.
-NEVER_DROPPED = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_many_hops")
+NEVER_DROPPED = (
+    *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "too_many_hops"),
+    "overuse",
+)
 
 
 def prefix(mesh: Mesh, node: str) -> str:
