@@ -321,16 +321,122 @@ static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
  */
 typedef u64 (*slbn_hash_fn)(const void *data, u32 length, const void *key);
 
-/* Compute the authentication: the hash of the packet with 0 in its place. */
+/**
+ * struct slbn_key - a key of a domain
+ * @secret: in the form that the hash function needs
+ * @id: its number, 0 to 255
+ */
+struct slbn_key {
+	u64 secret[2];
+	u8 id;
+};
+
+/* Keys at a time: the one in use and the one that replaces it. */
+#define SLBN_KEYS_MAX 2U
+
+/**
+ * struct slbn_keys - the keys of a link or an agent
+ * @key: @count of them, the newest last
+ * @count: 0: packets are not authenticated
+ */
+struct slbn_keys {
+	struct slbn_key key[SLBN_KEYS_MAX];
+	u32 count;
+};
+
+/**
+ * struct slbn_carrier - what the authentication covers besides the packet
+ * @addresses: source and destination address, one after the other as in the IP
+ *	header; no alignment needed
+ * @length: octets of both: 8 or 32
+ * @time: seconds of the real-time clock, modulo 2^32
+ */
+struct slbn_carrier {
+	const void *addresses;
+	u32 length;
+	u32 time;
+};
+
+/**
+ * enum slbn_auth_result - result of checking the authentication
+ * @SLBN_AUTH_OK: authentic, or the domain has no key and the packet no hash
+ * @SLBN_AUTH_MISSING: a packet without authentication, or with one that the
+ *	receiver could not compute again, as it has no key
+ * @SLBN_AUTH_UNKNOWN_KEY: a key that the receiver does not have
+ * @SLBN_AUTH_BAD_HASH: not authentic
+ * @SLBN_AUTH_BAD_TIME: authentic, but sent more than SLBN_AUTH_WINDOW ago, or
+ *	by a router whose clock differs as much
+ */
+enum slbn_auth_result {
+	SLBN_AUTH_OK,
+	SLBN_AUTH_MISSING,
+	SLBN_AUTH_UNKNOWN_KEY,
+	SLBN_AUTH_BAD_HASH,
+	SLBN_AUTH_BAD_TIME,
+};
+
+/**
+ * slbn_key_find() - the key with a number
+ * @keys: keys
+ * @id: number
+ *
+ * Return: the key, or NULL.
+ */
+static inline const struct slbn_key *slbn_key_find(const struct slbn_keys *keys,
+						   u8 id)
+{
+	u32 n;
+
+	for (n = 0; n < keys->count; n++)
+		if (keys->key[n].id == id)
+			return &keys->key[n];
+	return NULL;
+}
+
+/**
+ * slbn_key_retire() - remove a key
+ * @keys: keys
+ * @id: its number
+ *
+ * Return: false if there is no such key, or no other one: the last key is not
+ * retired, since packets would not be authenticated any more.
+ */
+static inline bool slbn_key_retire(struct slbn_keys *keys, u8 id)
+{
+	const struct slbn_key none = { .id = 0 };
+	u32 n;
+
+	if (!slbn_key_find(keys, id) || keys->count < 2)
+		return false;
+	n = keys->key[0].id == id ? 0 : 1;
+	keys->key[n] = keys->key[1];
+	keys->key[1] = none;
+	keys->count = 1;
+	return true;
+}
+
+/* The start of struct slbn_auth in a packet that has it. */
+static inline u8 *slbn_auth_value(u8 *data, const struct slbn_layout *layout)
+{
+	return data + layout->auth - offsetof(struct slbn_auth, hash);
+}
+
+/*
+ * The hash of the packet, with the hash of its addresses in the place of the
+ * result.
+ */
 static inline u64 slbn_authentication(u8 *data,
 				      const struct slbn_layout *layout,
-				      slbn_hash_fn hash, const void *key)
+				      slbn_hash_fn hash,
+				      const struct slbn_key *key,
+				      const struct slbn_carrier *carrier)
 {
 	u64 saved = slbn_get64(data + layout->auth);
 	u64 auth;
 
-	slbn_put64(data + layout->auth, 0);
-	auth = hash(data, layout->length, key);
+	slbn_put64(data + layout->auth,
+		   hash(carrier->addresses, carrier->length, key->secret));
+	auth = hash(data, layout->length, key->secret);
 	slbn_put64(data + layout->auth, saved);
 	return auth;
 }
@@ -340,34 +446,62 @@ static inline u64 slbn_authentication(u8 *data,
  * @data: packet that slbn_parse_packet() accepted
  * @layout: its layout; without SLBN_OPTION_AUTH nothing is written
  * @hash: hash function
- * @key: key of @hash
+ * @key: a key
+ * @carrier: addresses and time
  */
 static inline void slbn_authenticate(u8 *data, const struct slbn_layout *layout,
-				     slbn_hash_fn hash, const void *key)
+				     slbn_hash_fn hash,
+				     const struct slbn_key *key,
+				     const struct slbn_carrier *carrier)
 {
-	if (layout->auth)
-		slbn_put64(data + layout->auth,
-			   slbn_authentication(data, layout, hash, key));
+	u8 *value;
+
+	if (!layout->auth)
+		return;
+	value = slbn_auth_value(data, layout);
+	value[offsetof(struct slbn_auth, key)] = key->id;
+	slbn_put32(value + offsetof(struct slbn_auth, time), carrier->time);
+	slbn_put64(data + layout->auth,
+		   slbn_authentication(data, layout, hash, key, carrier));
 }
 
 /**
- * slbn_is_authentic() - check the authentication of a packet
+ * slbn_check_authentication() - check the authentication of a packet
  * @data: packet that slbn_parse_packet() accepted; unchanged on return
  * @layout: its layout
  * @hash: hash function
- * @key: key of @hash, or NULL if the domain has none
+ * @keys: keys of the receiver
+ * @carrier: addresses of the packet, and the time now
+ * @key: set to the packet's key, to authenticate the packet with it again after
+ *	changes, or to NULL
  *
- * Return: with a key, whether the packet has a valid authentication; without
- * one, whether it has none, since a link could not update it.
+ * Return: SLBN_AUTH_OK, or why the packet must be dropped.
  */
-static inline bool slbn_is_authentic(u8 *data, const struct slbn_layout *layout,
-				     slbn_hash_fn hash, const void *key)
+static inline enum slbn_auth_result
+slbn_check_authentication(u8 *data, const struct slbn_layout *layout,
+			  slbn_hash_fn hash, const struct slbn_keys *keys,
+			  const struct slbn_carrier *carrier,
+			  const struct slbn_key **key)
 {
-	if (!key)
-		return !layout->auth;
-	return layout->auth &&
-	       slbn_get64(data + layout->auth) ==
-		       slbn_authentication(data, layout, hash, key);
+	const u8 *value;
+	s32 age;
+
+	*key = NULL;
+	if (!layout->auth || !keys->count)
+		return !layout->auth && !keys->count ? SLBN_AUTH_OK :
+						       SLBN_AUTH_MISSING;
+	value = slbn_auth_value(data, layout);
+	*key = slbn_key_find(keys, value[offsetof(struct slbn_auth, key)]);
+	if (!*key)
+		return SLBN_AUTH_UNKNOWN_KEY;
+	if (slbn_get64(data + layout->auth) !=
+	    slbn_authentication(data, layout, hash, *key, carrier))
+		return SLBN_AUTH_BAD_HASH;
+	age = (s32)(carrier->time -
+		    slbn_get32(value + offsetof(struct slbn_auth, time)));
+	if (age > SLBN_AUTH_WINDOW || age < -SLBN_AUTH_WINDOW)
+		return SLBN_AUTH_BAD_TIME;
+	return SLBN_AUTH_OK;
 }
 
 #endif /* SLBN_WIRE_H */

@@ -33,13 +33,13 @@
  * them unchanged. One option is defined besides padding:
  *
  *	SLBN_OPTION_AUTH  struct slbn_auth; at most once. The hash is SipHash-2-4
- *	                  with the domain's key over the packet, with the hash set
- *	                  to zero
+ *	                  over the packet, in which the hash is replaced by that of
+ *	                  the source and destination address of the IP packet
  *
  * These fields may change in flight: type (the destination, or the edge link
  * before it, turns a Join or Probe into a ProbeAck, and a Leave into a
  * LeaveAck), hop, bottleneck, epoch, B, bw, g, the slot of the hop that
- * processes the packet, and the hash of SLBN_OPTION_AUTH.
+ * processes the packet, and SLBN_OPTION_AUTH.
  */
 #ifndef _UAPI_FAIRPATH_SLBN_H
 #define _UAPI_FAIRPATH_SLBN_H
@@ -73,6 +73,9 @@
 
 /* header.epoch if no link on the path has an epoch. */
 #define SLBN_NO_EPOCH 0xffffffff
+
+/* Largest difference of an authenticated packet's time to the clock, seconds. */
+#define SLBN_AUTH_WINDOW 10
 
 /* header.bottleneck if no hop but only the demand restricts the session. */
 #define SLBN_NO_HOP 255
@@ -163,10 +166,11 @@ struct slbn_header {
 
 /**
  * struct slbn_auth - value of SLBN_OPTION_AUTH
- * @key: number of the key; sent as 0
- * @reserved: sent as 0
- * @time: sent as 0
- * @hash: keyed hash of the packet
+ * @key: number of the key; a link keeps it, and so does the reply
+ * @reserved: sent as 0, ignored
+ * @time: when the last router sent the packet: seconds of its real-time clock,
+ *	modulo 2^32
+ * @hash: keyed hash of addresses and packet
  */
 struct slbn_auth {
 	__u8 key;

@@ -55,8 +55,10 @@
  * @SLBN_A_EDGE: u8, 1: hosts are behind the device: drop control packets that
  *	they send, answer those sent to them; default 0
  * @SLBN_A_KEY: binary, SLBN_KEY_LENGTH octets: authenticate control packets
- *	with this key; 0 octets: no authentication, the default; never reported
- * @SLBN_A_KEYED: u8, reported only: 1 if a key is set
+ *	with this key, of number 0, which replaces all keys; 0 octets: no
+ *	authentication, the default; never reported. In SLBN_C_KEY_ADD: the key
+ * @SLBN_A_KEY_IDS: binary, reported only: numbers of the keys, an octet each,
+ *	the newest last; 0 octets: no authentication
  * @SLBN_A_IFINDEX: u32, family only: index of the device
  * @SLBN_A_IFNAME: string, family only: name of the device
  * @SLBN_A_HANDLE: u32, family only, reported only: handle of the qdisc
@@ -67,6 +69,8 @@
  *	mille, 0 to SLBN_HEADROOM_MAX; default SLBN_HEADROOM_DEFAULT
  * @SLBN_A_COMMIT: u8, 1: sessions get more only from capacity that no session
  *	holds; 0: as in protocol 1 and in the paper; default 1
+ * @SLBN_A_KEY_ID: u8, SLBN_C_KEY_ADD and SLBN_C_KEY_RETIRE only: number of the
+ *	key
  */
 enum slbn_link_attribute {
 	SLBN_A_UNSPEC,
@@ -78,7 +82,7 @@ enum slbn_link_attribute {
 	SLBN_A_CONTROL,
 	SLBN_A_EDGE,
 	SLBN_A_KEY,
-	SLBN_A_KEYED,
+	SLBN_A_KEY_IDS,
 	SLBN_A_IFINDEX,
 	SLBN_A_IFNAME,
 	SLBN_A_HANDLE,
@@ -86,6 +90,7 @@ enum slbn_link_attribute {
 	SLBN_A_THRESHOLD,
 	SLBN_A_HEADROOM,
 	SLBN_A_COMMIT,
+	SLBN_A_KEY_ID,
 	__SLBN_A_MAX,
 };
 
@@ -141,6 +146,9 @@ struct slbn_ledger_state {
  * @bad_checksum: dropped, wrong UDP checksum
  * @fragments: dropped, first fragments of control packets or merged ones (GSO)
  * @bad_key: dropped, not authentic, or authenticated but the link has no key
+ * @unknown_key: dropped, authenticated with a key that the link does not have
+ * @bad_time: dropped, authentic, but its time differs from the clock by more
+ *	than SLBN_AUTH_WINDOW: replayed, or clocks are wrong
  * @from_hosts: dropped, from hosts at an edge
  * @answered: packets answered at an edge
  * @rate_limited: dropped, above the limit of control packets
@@ -175,6 +183,8 @@ struct slbn_link_state {
 	__u64 bad_checksum;
 	__u64 fragments;
 	__u64 bad_key;
+	__u64 unknown_key;
+	__u64 bad_time;
 	__u64 from_hosts;
 	__u64 answered;
 	__u64 rate_limited;
@@ -193,6 +203,12 @@ struct slbn_link_state {
  * @SLBN_C_LINK_SET: change the configuration of a link; needs CAP_NET_ADMIN
  * @SLBN_C_LINK_RESET: clear ledgers and memory of a link, as after a restart;
  *	needs CAP_NET_ADMIN
+ * @SLBN_C_KEY_ADD: add a key, SLBN_A_KEY with the number SLBN_A_KEY_ID, to a
+ *	link; at most two keys, and not the number of another one. Packets with
+ *	either key are accepted and keep their key. Needs CAP_NET_ADMIN
+ * @SLBN_C_KEY_RETIRE: remove the key with the number SLBN_A_KEY_ID, but not the
+ *	last key: without one packets would not be authenticated. Needs
+ *	CAP_NET_ADMIN
  * @SLBN_C_SHARE_EVENT: to multicast group "share": the fair share has moved by
  *	more than the threshold
  *
@@ -206,6 +222,8 @@ enum slbn_command {
 	SLBN_C_LINK_SET,
 	SLBN_C_LINK_RESET,
 	SLBN_C_SHARE_EVENT,
+	SLBN_C_KEY_ADD,
+	SLBN_C_KEY_RETIRE,
 };
 
 #endif /* _UAPI_FAIRPATH_SLBN_NETLINK_H */
