@@ -3,7 +3,7 @@
  * Shared definitions of sch_slbn. Each file uses only those below it:
  *
  * slbn_qdisc.c		qdisc and module; connects the others (slbn_link_ops)
- * slbn_genl.c		netlink family: get, set and reset links, share events
+ * slbn_genl.c		netlink family: links, their keys, and share events
  * slbn_packet.c	find control packets in skbs and process them
  * slbn_link.c		links: one per device, their state and device's speed
  * slbn_config.c	configuration: parse, check, dump
@@ -22,7 +22,6 @@
 #include <linux/list.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
-#include <linux/siphash.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -42,8 +41,7 @@
  * @threshold: change of the share that triggers an event, per mille
  * @commit: limit rises to capacity that no session holds
  * @edge: hosts are behind the device
- * @keyed: authenticate packets with @key
- * @key: the domain's key
+ * @keys: keys that authenticate packets
  */
 struct slbn_config {
 	u64 rate;
@@ -55,8 +53,7 @@ struct slbn_config {
 	u32 threshold;
 	bool commit;
 	bool edge;
-	bool keyed;
-	siphash_key_t key;
+	struct slbn_keys keys;
 };
 
 /**
@@ -69,6 +66,8 @@ struct slbn_counters {
 	u64 bad_checksum;
 	u64 fragments;
 	u64 bad_key;
+	u64 unknown_key;
+	u64 bad_time;
 	u64 from_hosts;
 	u64 answered;
 	u64 rate_limited;
@@ -118,8 +117,7 @@ struct slbn_link_ops {
  * @control: limit of control packets, per mille of the rate
  * @threshold: change of the share that triggers an event, per mille
  * @edge: hosts are behind the device
- * @keyed: authenticate packets with @key
- * @key: the domain's key
+ * @keys: keys that authenticate packets
  * @tokens: token bucket of outgoing control packets, bits
  * @filled: time of the last refill of @tokens, ns
  * @notified_share: share in the last event, bit/s
@@ -144,8 +142,7 @@ struct slbn_link {
 	u32 control;
 	u32 threshold;
 	bool edge;
-	bool keyed;
-	siphash_key_t key;
+	struct slbn_keys keys;
 	u64 tokens;
 	u64 filled;
 	u64 notified_share;
@@ -208,6 +205,11 @@ extern const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1];
 void slbn_config_init(struct slbn_config *config);
 int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		      struct netlink_ext_ack *extack);
+int slbn_config_add_key(struct slbn_config *config, struct nlattr **tb,
+			struct netlink_ext_ack *extack);
+int slbn_config_retire_key(struct slbn_config *config, struct nlattr **tb,
+			   struct netlink_ext_ack *extack);
+void slbn_config_wipe(struct slbn_config *config);
 int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb);
 u32 slbn_config_memory_entries(const struct slbn_config *config, u64 capacity);
 

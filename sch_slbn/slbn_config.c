@@ -3,6 +3,7 @@
  * Configuration of a link: netlink attributes to struct slbn_config and back.
  */
 #include <linux/math64.h>
+#include <linux/string.h>
 #include <net/netlink.h>
 
 #include "slbn.h"
@@ -85,6 +86,14 @@ static int slbn_config_parse_memory(struct slbn_config *config,
 	return 0;
 }
 
+/* Read SLBN_A_KEY as siphash() needs it. */
+static void slbn_read_secret(struct slbn_key *key, const struct nlattr *attr)
+{
+	memcpy(key->secret, nla_data(attr), sizeof(key->secret));
+	le64_to_cpus(&key->secret[0]);
+	le64_to_cpus(&key->secret[1]);
+}
+
 static int slbn_config_parse_key(struct slbn_config *config,
 				 const struct nlattr *attr,
 				 struct netlink_ext_ack *extack)
@@ -93,11 +102,11 @@ static int slbn_config_parse_key(struct slbn_config *config,
 		SLBN_REJECT(extack, attr, "key must be 16 octets, or 0: none");
 		return -EINVAL;
 	}
-	config->keyed = nla_len(attr);
-	memset(&config->key, 0, sizeof(config->key));
-	memcpy(&config->key, nla_data(attr), nla_len(attr));
-	le64_to_cpus(&config->key.key[0]);
-	le64_to_cpus(&config->key.key[1]);
+	memset(&config->keys, 0, sizeof(config->keys));
+	if (nla_len(attr)) {
+		slbn_read_secret(&config->keys.key[0], attr);
+		config->keys.count = 1;
+	}
 	return 0;
 }
 
@@ -202,8 +211,100 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 }
 
 /**
+ * slbn_config_add_key() - add the key of SLBN_C_KEY_ADD
+ * @config: configuration
+ * @tb: attributes, validated against the command's policy
+ * @extack: set to the reason of an error
+ *
+ * Return: 0; -EINVAL if SLBN_A_KEY or SLBN_A_KEY_ID is missing, or the key too
+ * short; -EEXIST if there is a key of this number; -ENOSPC if there are two
+ * keys.
+ */
+int slbn_config_add_key(struct slbn_config *config, struct nlattr **tb,
+			struct netlink_ext_ack *extack)
+{
+	struct slbn_key key;
+	int err = 0;
+
+	if (!tb[SLBN_A_KEY] || !tb[SLBN_A_KEY_ID]) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "no key given: set key and its key_id");
+		return -EINVAL;
+	}
+	if (nla_len(tb[SLBN_A_KEY]) != SLBN_KEY_LENGTH) {
+		SLBN_REJECT(extack, tb[SLBN_A_KEY], "key must be 16 octets");
+		return -EINVAL;
+	}
+	key.id = nla_get_u8(tb[SLBN_A_KEY_ID]);
+	if (slbn_key_find(&config->keys, key.id)) {
+		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
+			    "the number has a key: choose another");
+		return -EEXIST;
+	}
+	slbn_read_secret(&key, tb[SLBN_A_KEY]);
+	if (!slbn_key_add(&config->keys, &key)) {
+		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
+			    "the link has two keys: retire one first");
+		err = -ENOSPC;
+	}
+	memzero_explicit(&key, sizeof(key));
+	return err;
+}
+
+/**
+ * slbn_config_retire_key() - remove the key of SLBN_C_KEY_RETIRE
+ * @config: configuration
+ * @tb: attributes, validated against the command's policy
+ * @extack: set to the reason of an error
+ *
+ * Return: 0; -EINVAL if SLBN_A_KEY_ID is missing; -ENOENT if there is no key of
+ * this number; -EBUSY if it is the last key.
+ */
+int slbn_config_retire_key(struct slbn_config *config, struct nlattr **tb,
+			   struct netlink_ext_ack *extack)
+{
+	u8 id;
+
+	if (!tb[SLBN_A_KEY_ID]) {
+		NL_SET_ERR_MSG_MOD(extack, "no key given: set its key_id");
+		return -EINVAL;
+	}
+	id = nla_get_u8(tb[SLBN_A_KEY_ID]);
+	if (!slbn_key_find(&config->keys, id)) {
+		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
+			    "the link has no key of this number");
+		return -ENOENT;
+	}
+	if (!slbn_key_retire(&config->keys, id)) {
+		SLBN_REJECT(extack, tb[SLBN_A_KEY_ID],
+			    "the last key is in use: add another first");
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/**
+ * slbn_config_wipe() - overwrite the keys of a copy that is no longer needed
+ * @config: configuration
+ */
+void slbn_config_wipe(struct slbn_config *config)
+{
+	memzero_explicit(&config->keys, sizeof(config->keys));
+}
+
+static int slbn_put_key_ids(const struct slbn_keys *keys, struct sk_buff *skb)
+{
+	u8 id[SLBN_KEYS_MAX];
+	u32 n;
+
+	for (n = 0; n < keys->count; n++)
+		id[n] = keys->key[n].id;
+	return nla_put(skb, SLBN_A_KEY_IDS, keys->count, id);
+}
+
+/**
  * slbn_config_put() - add a configuration to a netlink message
- * @config: configuration; the key is left out
+ * @config: configuration; of keys only the numbers
  * @skb: message
  *
  * Return: 0, or -EMSGSIZE.
@@ -214,7 +315,7 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
 	    nla_put_u64_64bit(skb, SLBN_A_EPOCH, config->epoch, SLBN_A_PAD) ||
 	    nla_put_u32(skb, SLBN_A_CONTROL, config->control) ||
 	    nla_put_u8(skb, SLBN_A_EDGE, config->edge) ||
-	    nla_put_u8(skb, SLBN_A_KEYED, config->keyed) ||
+	    slbn_put_key_ids(&config->keys, skb) ||
 	    nla_put_u32(skb, SLBN_A_THRESHOLD, config->threshold) ||
 	    nla_put_u32(skb, SLBN_A_HEADROOM, config->headroom) ||
 	    nla_put_u8(skb, SLBN_A_COMMIT, config->commit))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The generic netlink family "slbn": get, set and reset links, and events when
- * the fair share of a link changes.
+ * The generic netlink family "slbn": get, set and reset links, add and retire
+ * their keys, and events when the fair share of a link changes.
  *
- * Reading needs no privilege. Set and reset require CAP_NET_ADMIN in the user
+ * Reading needs no privilege. All else requires CAP_NET_ADMIN in the user
  * namespace of the device's network namespace. A key can be set, never read.
  */
 #include <linux/rtnetlink.h>
@@ -144,7 +144,11 @@ static int slbn_dumpit_get(struct sk_buff *skb, struct netlink_callback *cb)
 	return skb->len;
 }
 
-static int slbn_doit_set(struct sk_buff *request, struct genl_info *info)
+/* Change the link that a request names: its configuration, by @parse. */
+static int slbn_change_link(struct genl_info *info,
+			    int (*parse)(struct slbn_config *config,
+					 struct nlattr **tb,
+					 struct netlink_ext_ack *extack))
 {
 	struct slbn_config config;
 	struct slbn_link *link;
@@ -153,14 +157,31 @@ static int slbn_doit_set(struct sk_buff *request, struct genl_info *info)
 	rtnl_lock();
 	link = slbn_requested_link(info);
 	err = PTR_ERR_OR_ZERO(link);
-	if (!err) {
-		config = link->config;
-		err = slbn_config_parse(&config, info->attrs, info->extack);
-	}
+	if (err)
+		goto unlock;
+	config = link->config;
+	err = parse(&config, info->attrs, info->extack);
 	if (!err)
 		err = slbn_link_configure(link, &config, info->extack);
+	slbn_config_wipe(&config);
+unlock:
 	rtnl_unlock();
 	return err;
+}
+
+static int slbn_doit_set(struct sk_buff *request, struct genl_info *info)
+{
+	return slbn_change_link(info, slbn_config_parse);
+}
+
+static int slbn_doit_add_key(struct sk_buff *request, struct genl_info *info)
+{
+	return slbn_change_link(info, slbn_config_add_key);
+}
+
+static int slbn_doit_retire_key(struct sk_buff *request, struct genl_info *info)
+{
+	return slbn_change_link(info, slbn_config_retire_key);
 }
 
 static int slbn_doit_reset(struct sk_buff *request, struct genl_info *info)
@@ -180,6 +201,13 @@ static int slbn_doit_reset(struct sk_buff *request, struct genl_info *info)
 static const struct nla_policy slbn_name_policy[SLBN_A_MAX + 1] = {
 	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
 	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
+};
+
+static const struct nla_policy slbn_key_policy[SLBN_A_MAX + 1] = {
+	[SLBN_A_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
+	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
+	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
+	[SLBN_A_KEY_ID] = { .type = NLA_U8 },
 };
 
 static const struct genl_ops slbn_ops[] = {
@@ -202,6 +230,20 @@ static const struct genl_ops slbn_ops[] = {
 		.doit = slbn_doit_reset,
 		.flags = GENL_UNS_ADMIN_PERM,
 		.policy = slbn_name_policy,
+		.maxattr = SLBN_A_MAX,
+	},
+	{
+		.cmd = SLBN_C_KEY_ADD,
+		.doit = slbn_doit_add_key,
+		.flags = GENL_UNS_ADMIN_PERM,
+		.policy = slbn_key_policy,
+		.maxattr = SLBN_A_MAX,
+	},
+	{
+		.cmd = SLBN_C_KEY_RETIRE,
+		.doit = slbn_doit_retire_key,
+		.flags = GENL_UNS_ADMIN_PERM,
+		.policy = slbn_key_policy,
 		.maxattr = SLBN_A_MAX,
 	},
 };

@@ -110,8 +110,7 @@ static int slbn_link_apply(struct slbn_link *link,
 	link->control = config->control;
 	link->threshold = config->threshold;
 	link->edge = config->edge;
-	link->keyed = config->keyed;
-	link->key = config->key;
+	link->keys = config->keys;
 	spin_unlock_bh(&link->lock);
 
 	link->config = *config;
@@ -304,7 +303,8 @@ struct slbn_link *slbn_link_find(const struct net_device *dev)
 static void slbn_link_free(struct slbn_link *link)
 {
 	kvfree(link->vars.memory);
-	kfree(link);
+	/* It has keys. */
+	kfree_sensitive(link);
 }
 
 static struct slbn_link *slbn_link_create(struct net_device *dev,
@@ -506,6 +506,8 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->bad_checksum = counters->bad_checksum;
 	state->fragments = counters->fragments;
 	state->bad_key = counters->bad_key;
+	state->unknown_key = counters->unknown_key;
+	state->bad_time = counters->bad_time;
 	state->from_hosts = counters->from_hosts;
 	state->answered = counters->answered;
 	state->rate_limited = counters->rate_limited;
@@ -524,6 +526,7 @@ static void slbn_update_capacities(struct work_struct *work)
 		/* On -ENOMEM the link keeps its capacity. */
 		if (!config.rate)
 			slbn_link_configure(link, &config, NULL);
+		slbn_config_wipe(&config);
 	}
 	rtnl_unlock();
 }

@@ -4,8 +4,8 @@
  *
  * UDP ports and magic identify a control packet; nothing else in it is trusted.
  * Its lengths are compared with the skb, slbn_parse_packet() checks the format,
- * the UDP checksum is verified unless the device has done so, and the key, if
- * one is configured, authenticates it. A packet that fails is dropped and
+ * the UDP checksum is verified unless the device has done so, and with keys the
+ * packet's authentication is checked. A packet that fails is dropped and
  * counted before it can change the link's state. Only fields that the link
  * changes are written, and the UDP checksum is updated incrementally, so that
  * it still detects errors in all other fields.
@@ -23,6 +23,8 @@
 #include <linux/math64.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/siphash.h>
+#include <linux/timekeeping.h>
 #include <linux/udp.h>
 #include <net/checksum.h>
 #include <net/ip.h>
@@ -197,6 +199,39 @@ static u64 slbn_siphash(const void *data, u32 length, const void *key)
 	return siphash(data, length, key);
 }
 
+/* What the authentication covers of the IP header, and the time now. */
+static struct slbn_carrier slbn_get_carrier(const struct sk_buff *skb,
+					    const struct slbn_place *place)
+{
+	const u8 *ip = skb->data + place->ip;
+	struct slbn_carrier carrier = {
+		.addresses = ip + offsetof(struct iphdr, saddr),
+		.length = 2 * sizeof(__be32),
+		.time = (u32)ktime_get_real_seconds(),
+	};
+
+	if (place->v6) {
+		carrier.addresses = ip + offsetof(struct ipv6hdr, saddr);
+		carrier.length = 2 * sizeof(struct in6_addr);
+	}
+	return carrier;
+}
+
+/* Authenticate the reply to a packet, whose addresses are swapped later. */
+static void slbn_authenticate_reply(u8 *data, const struct slbn_layout *layout,
+				    const struct slbn_key *key,
+				    const struct slbn_carrier *carrier)
+{
+	u32 half = carrier->length / 2;
+	u8 swapped[2 * sizeof(struct in6_addr)];
+	struct slbn_carrier reply = *carrier;
+
+	memcpy(swapped, carrier->addresses + half, half);
+	memcpy(swapped + half, carrier->addresses, half);
+	reply.addresses = swapped;
+	slbn_authenticate(data, layout, slbn_siphash, key, &reply);
+}
+
 /* Process a packet with the slot of its current hop; false to drop it. */
 static bool slbn_process_hop(struct slbn_link *link, u8 *data,
 			     const struct slbn_layout *layout,
@@ -233,13 +268,16 @@ static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
 }
 
 /*
- * Process a packet and write the changed fields back. With @answer, turn it
- * into its reply, as the destination would, and process that, too.
+ * Process a packet, write the changed fields back and authenticate it with
+ * @key. With @answer, turn it into its reply, as the destination would, and
+ * process that, too.
  */
 static enum slbn_action
 slbn_process_packet(struct slbn_link *link, struct sk_buff *skb,
 		    const struct slbn_place *place, struct slbn_packet *pkt,
-		    const struct slbn_layout *layout, bool answer, u64 now)
+		    const struct slbn_layout *layout,
+		    const struct slbn_key *key,
+		    const struct slbn_carrier *carrier, bool answer, u64 now)
 {
 	struct udphdr *udp = (void *)(skb->data + place->udp);
 	u8 *data = (u8 *)(udp + 1);
@@ -257,7 +295,10 @@ slbn_process_packet(struct slbn_link *link, struct sk_buff *skb,
 			return SLBN_DROP;
 	}
 	slbn_update_packet(data, pkt);
-	slbn_authenticate(data, layout, slbn_siphash, &link->key);
+	if (answer)
+		slbn_authenticate_reply(data, layout, key, carrier);
+	else
+		slbn_authenticate(data, layout, slbn_siphash, key, carrier);
 	slbn_link_check_share(link);
 
 	/*
@@ -284,6 +325,20 @@ static enum slbn_action slbn_count_drop(u64 *counter)
 	return SLBN_DROP;
 }
 
+/* The counter of packets that are dropped for their authentication. */
+static u64 *slbn_auth_counter(struct slbn_counters *counters,
+			      enum slbn_auth_result result)
+{
+	switch (result) {
+	case SLBN_AUTH_UNKNOWN_KEY:
+		return &counters->unknown_key;
+	case SLBN_AUTH_BAD_TIME:
+		return &counters->bad_time;
+	default:
+		return &counters->bad_key;
+	}
+}
+
 /* Parse and check a packet, and process it if this link is responsible. */
 static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 				    const struct slbn_place *place, bool egress)
@@ -291,6 +346,9 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 	struct slbn_counters *counters = &link->counters;
 	u32 end = place->udp + sizeof(struct udphdr) + place->length;
 	enum slbn_parse_result result;
+	const struct slbn_key *key;
+	struct slbn_carrier carrier;
+	enum slbn_auth_result auth;
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
 	u64 now = ktime_get_ns();
@@ -319,15 +377,17 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 		return SLBN_PASS_CONTROL;
 	if (!slbn_checksum_is_valid(skb, place))
 		return slbn_count_drop(&counters->bad_checksum);
-	if (!slbn_is_authentic(data, &layout, slbn_siphash,
-			       link->keyed ? &link->key : NULL))
-		return slbn_count_drop(&counters->bad_key);
+	carrier = slbn_get_carrier(skb, place);
+	auth = slbn_check_authentication(data, &layout, slbn_siphash,
+					 &link->keys, &carrier, &key);
+	if (auth != SLBN_AUTH_OK)
+		return slbn_count_drop(slbn_auth_counter(counters, auth));
 	if (egress && !slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
 		return slbn_count_drop(&counters->rate_limited);
 	if (egress && upstream)
 		return SLBN_PASS_CONTROL;
-	return slbn_process_packet(link, skb, place, &pkt, &layout,
-				   egress && link->edge, now);
+	return slbn_process_packet(link, skb, place, &pkt, &layout, key,
+				   &carrier, egress && link->edge, now);
 }
 
 /*

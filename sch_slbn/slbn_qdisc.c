@@ -159,9 +159,10 @@ static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	err = slbn_parse(opt, &config, extack);
-	if (err)
-		return err;
-	return slbn_link_reconfigure(q->link, &config, extack);
+	if (!err)
+		err = slbn_link_reconfigure(q->link, &config, extack);
+	slbn_config_wipe(&config);
+	return err;
 }
 
 static const struct slbn_link_ops slbn_link_ops = {
@@ -175,7 +176,7 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 	struct slbn_sched *q = qdisc_priv(sch);
 	struct slbn_config config;
 	struct slbn_link *link;
-	int err;
+	int err = 0;
 	int i;
 
 	for (i = 0; i < SLBN_CLASSES; i++)
@@ -184,22 +185,27 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 	if (opt) {
 		err = slbn_parse(opt, &config, extack);
 		if (err)
-			return err;
+			goto wipe;
 	}
 	for (i = 0; i < SLBN_CLASSES; i++) {
 		struct Qdisc *queue = slbn_default_queue(sch, i, extack);
 
-		if (IS_ERR_OR_NULL(queue))
-			return -ENOMEM;
+		if (IS_ERR_OR_NULL(queue)) {
+			err = -ENOMEM;
+			goto wipe;
+		}
 		q->queues[i] = queue;
 		qdisc_hash_add(queue, true);
 	}
 	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config,
 			     &slbn_link_ops, &q->rollback, extack);
 	if (IS_ERR(link))
-		return PTR_ERR(link);
-	q->link = link;
-	return 0;
+		err = PTR_ERR(link);
+	else
+		q->link = link;
+wipe:
+	slbn_config_wipe(&config);
+	return err;
 }
 
 /* Also called after a failed init(). */
@@ -212,6 +218,7 @@ static void slbn_destroy(struct Qdisc *sch)
 		qdisc_put(q->queues[i]);
 	if (q->link)
 		slbn_link_put(q->link, &q->rollback);
+	slbn_config_wipe(&q->rollback.config);
 }
 
 static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)

@@ -394,6 +394,22 @@ static inline const struct slbn_key *slbn_key_find(const struct slbn_keys *keys,
 }
 
 /**
+ * slbn_key_add() - add a key as the newest
+ * @keys: keys
+ * @key: key
+ *
+ * Return: false if there are SLBN_KEYS_MAX keys, or a key of the same number.
+ */
+static inline bool slbn_key_add(struct slbn_keys *keys,
+				const struct slbn_key *key)
+{
+	if (keys->count == SLBN_KEYS_MAX || slbn_key_find(keys, key->id))
+		return false;
+	keys->key[keys->count++] = *key;
+	return true;
+}
+
+/**
  * slbn_key_retire() - remove a key
  * @keys: keys
  * @id: its number

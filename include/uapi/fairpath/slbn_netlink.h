@@ -213,8 +213,10 @@ struct slbn_link_state {
  *	more than the threshold
  *
  * Requests name the device by SLBN_A_IFINDEX or SLBN_A_IFNAME. Errors: EINVAL
- * (no device named, attribute out of range, or no rate), ENODEV (no such
- * device), ENOENT (the device has no slbn qdisc), ENOMEM, EPERM.
+ * (no device named, attribute missing or out of range, or no rate), ENODEV (no
+ * such device), ENOENT (the device has no slbn qdisc, or the link no key of
+ * this number), EEXIST (the link has a key of this number), ENOSPC (it has two
+ * keys), EBUSY (its last key is not retired), ENOMEM, EPERM.
  */
 enum slbn_command {
 	SLBN_C_UNSPEC,
