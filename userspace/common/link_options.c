@@ -12,12 +12,17 @@
 
 /* Octets of the numeric attributes. */
 static const __u8 width[SLBN_A_MAX + 1] = {
-	[SLBN_A_RATE] = sizeof(__u64),	   [SLBN_A_EPOCH] = sizeof(__u64),
-	[SLBN_A_MEMORY] = sizeof(__u32),   [SLBN_A_MEMORY_TIME] = sizeof(__u64),
-	[SLBN_A_CONTROL] = sizeof(__u32),  [SLBN_A_EDGE] = sizeof(__u8),
-	[SLBN_A_KEYED] = sizeof(__u8),	   [SLBN_A_IFINDEX] = sizeof(__u32),
-	[SLBN_A_HANDLE] = sizeof(__u32),   [SLBN_A_THRESHOLD] = sizeof(__u32),
-	[SLBN_A_HEADROOM] = sizeof(__u32), [SLBN_A_COMMIT] = sizeof(__u8),
+	[SLBN_A_RATE] = sizeof(__u64),
+	[SLBN_A_EPOCH] = sizeof(__u64),
+	[SLBN_A_MEMORY] = sizeof(__u32),
+	[SLBN_A_MEMORY_TIME] = sizeof(__u64),
+	[SLBN_A_CONTROL] = sizeof(__u32),
+	[SLBN_A_EDGE] = sizeof(__u8),
+	[SLBN_A_IFINDEX] = sizeof(__u32),
+	[SLBN_A_HANDLE] = sizeof(__u32),
+	[SLBN_A_THRESHOLD] = sizeof(__u32),
+	[SLBN_A_HEADROOM] = sizeof(__u32),
+	[SLBN_A_COMMIT] = sizeof(__u8),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -77,22 +82,34 @@ static bool parse_memory(const char *text, struct link_request *request)
 	       units_time(text, time) && *time <= SLBN_MEMORY_TIME_MAX;
 }
 
-static bool parse_key(const char *text, struct link_request *request)
+/**
+ * link_key_parse() - parse a key
+ * @text: 32 hexadecimal digits
+ * @key: set to the key
+ *
+ * Return: false if @text is not a key.
+ */
+bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH])
 {
 	size_t i;
 
-	if (!strcmp(text, "none"))
-		return true;
 	if (strlen(text) != 2 * SLBN_KEY_LENGTH ||
 	    strspn(text, "0123456789abcdefABCDEF") != 2 * SLBN_KEY_LENGTH)
 		return false;
 	for (i = 0; i < SLBN_KEY_LENGTH; i++) {
 		char octet[] = { text[2 * i], text[2 * i + 1], 0 };
 
-		request->key[i] = strtoul(octet, NULL, 16);
+		key[i] = strtoul(octet, NULL, 16);
 	}
-	request->key_length = SLBN_KEY_LENGTH;
 	return true;
+}
+
+static bool parse_key(const char *text, struct link_request *request)
+{
+	if (!strcmp(text, "none"))
+		return true;
+	request->key_length = SLBN_KEY_LENGTH;
+	return link_key_parse(text, request->key);
 }
 
 static bool parse_switch(const char *text, __u64 *value)
@@ -220,8 +237,18 @@ const void *link_request_payload(const struct link_request *request,
 
 /* --- attributes and state from the kernel ------------------------------- */
 
+static void read_key_ids(struct link_attributes *attributes,
+			 const void *payload, size_t length)
+{
+	if (length > LINK_KEYS_MAX)
+		length = LINK_KEYS_MAX;
+	memcpy(attributes->key_id, payload, length);
+	attributes->value[SLBN_A_KEY_IDS] = length;
+	attributes->present[SLBN_A_KEY_IDS] = true;
+}
+
 /**
- * link_attributes_read() - store an attribute if it is numeric
+ * link_attributes_read() - store an attribute that struct link_attributes has
  * @attributes: where to store it
  * @attribute: its type; unknown types are ignored
  * @payload: its payload
@@ -234,6 +261,8 @@ void link_attributes_read(struct link_attributes *attributes,
 	__u32 value32;
 	__u64 value64;
 
+	if (attribute == SLBN_A_KEY_IDS)
+		read_key_ids(attributes, payload, length);
 	if (attribute > SLBN_A_MAX || !width[attribute] ||
 	    length < width[attribute])
 		return;
@@ -331,6 +360,19 @@ static const char *epoch_text(char *text, __u64 epoch)
 	return epoch ? units_time_exact(text, epoch) : "0";
 }
 
+/* Text only if there are keys. */
+static void print_key_ids(const struct link_output *out, const __u8 *id,
+			  size_t count)
+{
+	char text[LINK_KEYS_MAX * sizeof("255,") + sizeof("keys  ")] = "";
+	size_t n, at = 0;
+
+	for (n = 0; n < count; n++)
+		at += snprintf(text + at, sizeof(text) - at, "%s%u",
+			       n ? "," : "keys ", id[n]);
+	out->numbers("keys", id, count, count ? strcat(text, " ") : text);
+}
+
 /**
  * link_print_options() - print the options of the qdisc, in one line
  * @out: how
@@ -365,9 +407,8 @@ void link_print_options(const struct link_output *out,
 	if (present[SLBN_A_EDGE])
 		out->flag("edge", value[SLBN_A_EDGE],
 			  value[SLBN_A_EDGE] ? "edge " : "no-edge ");
-	if (present[SLBN_A_KEYED])
-		out->flag("keyed", value[SLBN_A_KEYED],
-			  value[SLBN_A_KEYED] ? "keyed " : NULL);
+	if (present[SLBN_A_KEY_IDS])
+		print_key_ids(out, attributes->key_id, value[SLBN_A_KEY_IDS]);
 }
 
 /**
@@ -438,6 +479,8 @@ void link_print_details(const struct link_output *out,
 	out->newline();
 	print_count(out, "fragments", "   fragments %s", state->fragments);
 	print_count(out, "bad_key", " bad_key %s", state->bad_key);
+	print_count(out, "unknown_key", " unknown_key %s", state->unknown_key);
+	print_count(out, "bad_time", " bad_time %s", state->bad_time);
 	print_count(out, "from_hosts", " from_hosts %s", state->from_hosts);
 	print_count(out, "rate_limited", " rate_limited %s",
 		    state->rate_limited);

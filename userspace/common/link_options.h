@@ -20,6 +20,9 @@
 
 #include <fairpath/slbn_netlink.h>
 
+/* Keys of a link that are shown; the kernel allows two. */
+#define LINK_KEYS_MAX 8
+
 /**
  * struct link_request - parsed options
  * @program: prefix of error messages
@@ -42,13 +45,16 @@ struct link_request {
 };
 
 /**
- * struct link_attributes - numeric attributes from the kernel
+ * struct link_attributes - attributes from the kernel that are numbers, and the
+ *	numbers of the keys
  * @present: by attribute
- * @value: by attribute
+ * @value: by attribute; of SLBN_A_KEY_IDS how many
+ * @key_id: numbers of the keys, the newest last
  */
 struct link_attributes {
 	bool present[SLBN_A_MAX + 1];
 	__u64 value[SLBN_A_MAX + 1];
+	__u8 key_id[LINK_KEYS_MAX];
 };
 
 /**
@@ -56,15 +62,19 @@ struct link_attributes {
  * @number: print @value under @key in JSON; @text as text, by @format, which
  *	has one %s
  * @flag: print @value under @key in JSON; @text as text, unless it is NULL
+ * @numbers: print @count of @value under @key as an array in JSON; @text as text
  * @newline: end a line of text
  */
 struct link_output {
 	void (*number)(const char *key, const char *format, __u64 value,
 		       const char *text);
 	void (*flag)(const char *key, bool value, const char *text);
+	void (*numbers)(const char *key, const __u8 *value, size_t count,
+			const char *text);
 	void (*newline)(void);
 };
 
+bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH]);
 int link_request_parse(struct link_request *request, int argc, char **argv);
 const void *link_request_payload(const struct link_request *request,
 				 int attribute, __u64 *number, size_t *length);

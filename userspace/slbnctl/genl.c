@@ -8,7 +8,9 @@
  */
 #include <errno.h>
 #include <linux/genetlink.h>
+#include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <fairpath/slbn_netlink.h>
@@ -320,4 +322,135 @@ int genl_receive_events(struct genl *genl, mnl_cb_t event, void *data)
 	if (length < 0 || mnl_cb_run(&received, length, 0, 0, event, data) < 0)
 		return -errno;
 	return 0;
+}
+
+/* --- keys --------------------------------------------------------------- */
+
+/* Attempts to list links while the list changes. */
+#define LIST_TRIES 10
+
+struct devices {
+	size_t count;
+	char (*name)[IFNAMSIZ];
+};
+
+static int collect_device(const struct nlmsghdr *message, void *data)
+{
+	struct devices *devices = data;
+	const struct nlattr *attr;
+	char(*larger)[IFNAMSIZ];
+
+	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr)) {
+		if (mnl_attr_get_type(attr) != SLBN_A_IFNAME ||
+		    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) < 0)
+			continue;
+		larger = reallocarray(devices->name, devices->count + 1,
+				      sizeof(*larger));
+		if (!larger)
+			return MNL_CB_ERROR;
+		devices->name = larger;
+		snprintf(larger[devices->count++], IFNAMSIZ, "%s",
+			 mnl_attr_get_str(attr));
+	}
+	return MNL_CB_OK;
+}
+
+/* The devices of all links; false if the list cannot be read, as printed. */
+static bool list_devices(struct devices *devices)
+{
+	struct genl_buffer buffer;
+	struct nlmsghdr *message;
+	struct genl genl;
+	bool done = false;
+	int tries;
+
+	errno = EINTR;
+	for (tries = LIST_TRIES; tries && !done && errno == EINTR; tries--) {
+		devices->count = 0;
+		if (!genl_open(&genl))
+			return false;
+		message = genl_message(&genl, &buffer, SLBN_C_LINK_GET,
+				       NLM_F_DUMP);
+		done = genl_request(&genl, message, "links", collect_device,
+				    devices);
+		if (!done && errno == EINTR && tries == 1)
+			complain(
+				"the list of links changes too often to be read");
+		genl_close(&genl);
+	}
+	return done;
+}
+
+/* Send a request about a key to one link; @key is NULL if it has none. */
+static bool change_key(struct genl *genl, const char *device, int command,
+		       __u8 id, const __u8 *key)
+{
+	struct genl_buffer buffer;
+	struct nlmsghdr *message;
+
+	if (strlen(device) >= IFNAMSIZ) {
+		complain("%s: no such device", device);
+		return false;
+	}
+	message = genl_message(genl, &buffer, command, 0);
+	mnl_attr_put_strz(message, SLBN_A_IFNAME, device);
+	mnl_attr_put_u8(message, SLBN_A_KEY_ID, id);
+	if (key)
+		mnl_attr_put(message, SLBN_A_KEY, SLBN_KEY_LENGTH, key);
+	return genl_request(genl, message, device, NULL, NULL);
+}
+
+static int change_keys(const char *device, int command, __u8 id,
+		       const __u8 *key)
+{
+	struct devices devices = {};
+	int changed = 0;
+	struct genl genl;
+	size_t n;
+
+	if (!device && !list_devices(&devices)) {
+		free(devices.name);
+		return -1;
+	}
+	if (!genl_open(&genl)) {
+		free(devices.name);
+		return -1;
+	}
+	if (device)
+		changed = change_key(&genl, device, command, id, key) ? 1 : -1;
+	for (n = 0; n < devices.count; n++) {
+		if (!change_key(&genl, devices.name[n], command, id, key))
+			changed = -1;
+		else if (changed >= 0)
+			changed++;
+	}
+	genl_close(&genl);
+	free(devices.name);
+	return changed;
+}
+
+/**
+ * genl_key_add() - add a key to links
+ * @device: the link's device; NULL: all links of the network namespace
+ * @id: number of the key
+ * @key: the key, SLBN_KEY_LENGTH octets
+ *
+ * Return: the number of changed links; -1 if a link refused it, and the errors
+ * have been printed. Links that accept it are changed nevertheless.
+ */
+int genl_key_add(const char *device, __u8 id, const __u8 *key)
+{
+	return change_keys(device, SLBN_C_KEY_ADD, id, key);
+}
+
+/**
+ * genl_key_retire() - remove a key from links
+ * @device: the link's device; NULL: all links of the network namespace
+ * @id: number of the key
+ *
+ * Return: as genl_key_add().
+ */
+int genl_key_retire(const char *device, __u8 id)
+{
+	return change_keys(device, SLBN_C_KEY_RETIRE, id, NULL);
 }

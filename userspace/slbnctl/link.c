@@ -286,17 +286,25 @@ static enum status run_reset(int argc, char **argv)
 /* Longest key file, white space included. */
 #define KEY_FILE_MAX 256
 
-/*
- * Read a key from a file or standard input: command lines are visible in the
- * process list. Replaces @text by the contents without surrounding white space.
+/**
+ * read_key_file() - read a key from a file or standard input
+ * @text: @FILE, or - for standard input, as command lines are visible in the
+ *	process list; replaced by the contents without surrounding white space.
+ *	Other arguments are not changed
+ *
+ * Return: false if it cannot be read; the error has been printed.
  */
-static bool read_key_file(char **text)
+bool read_key_file(char **text)
 {
 	static char key[KEY_FILE_MAX];
 	const char *name = **text == '@' ? *text + 1 : "standard input";
-	FILE *file = **text == '@' ? fopen(name, "re") : stdin;
-	size_t length = file ? fread(key, 1, sizeof(key) - 1, file) : 0;
+	size_t length;
+	FILE *file;
 
+	if (**text != '@' && strcmp(*text, "-"))
+		return true;
+	file = **text == '@' ? fopen(name, "re") : stdin;
+	length = file ? fread(key, 1, sizeof(key) - 1, file) : 0;
 	if (!file || ferror(file)) {
 		complain("key: %s: %s", name, strerror(errno));
 		return false;
@@ -330,7 +338,6 @@ static enum status run_set(int argc, char **argv)
 		int consumed;
 
 		if (!strcmp(*argv, "key") && argc > 1 &&
-		    (*argv[1] == '@' || !strcmp(argv[1], "-")) &&
 		    !read_key_file(&argv[1]))
 			return STATUS_USAGE;
 		consumed = link_request_parse(&request, argc, argv);

@@ -143,6 +143,32 @@ void show_flag(const char *key, bool value, const char *text)
 }
 
 /**
+ * show_numbers() - print small numbers
+ * @key: their name in JSON, an array
+ * @value: the numbers
+ * @count: how many
+ * @text: for text
+ */
+void show_numbers(const char *key, const __u8 *value, size_t count,
+		  const char *text)
+{
+	struct json_object *array;
+	size_t n;
+
+	if (!json) {
+		fputs(text, stdout);
+		return;
+	}
+	array = check_allocation(json_object_new_array());
+	for (n = 0; n < count; n++)
+		if (json_object_array_add(
+			    array,
+			    check_allocation(json_object_new_int(value[n]))))
+			check_allocation(NULL);
+	add(key, array);
+}
+
+/**
  * show_newline() - end a line of text
  */
 void show_newline(void)
@@ -154,5 +180,6 @@ void show_newline(void)
 const struct link_output show_output = {
 	.number = show_number,
 	.flag = show_flag,
+	.numbers = show_numbers,
 	.newline = show_newline,
 };

@@ -22,6 +22,8 @@ void show_number(const char *key, const char *format, __u64 value,
 		 const char *text);
 void show_count(const char *key, const char *format, __u64 value);
 void show_flag(const char *key, bool value, const char *text);
+void show_numbers(const char *key, const __u8 *value, size_t count,
+		  const char *text);
 void show_newline(void);
 
 #endif /* FAIRPATH_SLBNCTL_SHOW_H */

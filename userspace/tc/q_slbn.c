@@ -14,6 +14,7 @@
 static const struct link_output output = {
 	.number = print_number,
 	.flag = print_flag,
+	.numbers = print_numbers,
 	.newline = print_nl,
 };
 

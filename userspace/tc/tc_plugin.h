@@ -84,6 +84,8 @@ int print_color_s64(enum output_type t, enum color_attr color, const char *key,
 		    const char *fmt, int64_t value);
 int print_color_string(enum output_type t, enum color_attr color,
 		       const char *key, const char *fmt, const char *value);
+void open_json_array(enum output_type t, const char *key);
+void close_json_array(enum output_type t, const char *delimiter);
 int print_color_bool(enum output_type t, enum color_attr color, const char *key,
 		     const char *fmt, bool value);
 
@@ -167,6 +169,19 @@ static inline void print_flag(const char *key, bool value, const char *text)
 	print_color_bool(PRINT_JSON, COLOR_NONE, key, NULL, value);
 	if (text)
 		print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s", text);
+}
+
+/* Print small numbers: an array in JSON, @text as text. */
+static inline void print_numbers(const char *key, const __u8 *value,
+				 size_t count, const char *text)
+{
+	size_t n;
+
+	open_json_array(PRINT_JSON, key);
+	for (n = 0; n < count; n++)
+		print_color_uint(PRINT_JSON, COLOR_NONE, NULL, NULL, value[n]);
+	close_json_array(PRINT_JSON, NULL);
+	print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s", text);
 }
 
 #endif /* FAIRPATH_TC_PLUGIN_H */
