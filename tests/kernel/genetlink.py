@@ -71,12 +71,14 @@ class Config:
     headroom: int = 50
     commit: int = 1
     edge: int = 0
-    keyed: int = 0
+    #: Numbers of the keys.
+    keys: tuple[int, ...] = ()
     threshold: int = 10
 
     @classmethod
     def read(cls, content: bytes) -> Config:
-        found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
+        raw = dict(attributes(content))
+        found = {kind: int.from_bytes(value, "little") for kind, value in raw.items()}
         return cls(
             rate=found[A["RATE"]],
             epoch=found[A["EPOCH"]],
@@ -86,7 +88,7 @@ class Config:
             headroom=found[A["HEADROOM"]],
             commit=found[A["COMMIT"]],
             edge=found[A["EDGE"]],
-            keyed=found[A["KEYED"]],
+            keys=tuple(raw[A["KEY_IDS"]]),
             threshold=found[A["THRESHOLD"]],
         )
 
@@ -96,7 +98,7 @@ def u64(kind: int, value: int) -> bytes:
 
 
 #: Encoders of attributes that are not u32.
-WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8, "commit": u8}
+WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8, "commit": u8, "key_id": u8}
 
 
 def given(**values: int | str | bytes) -> bytes:
@@ -190,6 +192,12 @@ class Genetlink(Rtnetlink):
 
     def reset(self, content: bytes) -> None:
         assert self.command("LINK_RESET", content) == []
+
+    def add_key(self, content: bytes) -> None:
+        assert self.command("KEY_ADD", content) == []
+
+    def retire_key(self, content: bytes) -> None:
+        assert self.command("KEY_RETIRE", content) == []
 
     def listen(self) -> None:
         """Join the group of share events; the socket can then only receive events."""

@@ -4,7 +4,7 @@
  *
  *	slbn_peer destination ADDRESS
  *	slbn_peer source ADDRESS SECONDS < sessions
- *	slbn_peer agent [KEY]
+ *	slbn_peer agent [KEY [ID]]
  *
  * A line of sessions is DESTINATION DEMAND JOIN LEAVE: the demand in bit/s (0:
  * no limit), the times in seconds (0: never). At the end it prints for each
@@ -23,8 +23,15 @@
  *	show				each session: rate, cycles, retransmissions,
  *					and busy, idle or gone; then a line with a dot
  *
- * KEY, 32 hexadecimal digits, authenticates packets; others are dropped.
+ *	key ID KEY			add a key; packets with it are accepted
+ *	use ID				send with this key; replies keep the
+ *					key of their request
+ *	retire ID			remove a key
+ *
+ * KEY, 32 hexadecimal digits, authenticates packets; others are dropped. ID is
+ * its number, by default 0.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -51,6 +58,7 @@
 struct session {
 	struct slbn_source src;
 	struct sockaddr_storage to;
+	struct sockaddr_storage own;
 	u64 demand, join, leave;
 	u64 due;
 	u32 weight;
@@ -61,8 +69,8 @@ struct session {
 static struct session sessions[SESSIONS_MAX];
 static u32 count;
 static u32 allowance = ~0U;
-static bool keyed;
-static u8 key[SIPHASH_KEY_LENGTH];
+static struct slbn_keys keys;
+static u8 used_key;
 
 static u64 now(void)
 {
@@ -109,14 +117,62 @@ static int open_socket(const char *text)
 	return fd;
 }
 
+/* Add an address as it is in an IP header; returns the end. */
+static u8 *put_address(u8 *at, const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *v4 = (const void *)address;
+	const struct sockaddr_in6 *v6 = (const void *)address;
+
+	if (address->ss_family == AF_INET)
+		return mempcpy(at, &v4->sin_addr, 4);
+	if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+		return mempcpy(at, v6->sin6_addr.s6_addr + 12, 4);
+	return mempcpy(at, &v6->sin6_addr, 16);
+}
+
+/* What the authentication covers; @addresses is a buffer of 32 octets. */
+static struct slbn_carrier carrier_of(u8 *addresses,
+				      const struct sockaddr_storage *from,
+				      const struct sockaddr_storage *to)
+{
+	u8 *end = put_address(put_address(addresses, from), to);
+	const struct slbn_carrier carrier = {
+		.addresses = addresses,
+		.length = end - addresses,
+		.time = (u32)time(NULL),
+	};
+
+	return carrier;
+}
+
+/* The address from which the host sends to another one. */
+static void find_own_address(struct session *s)
+{
+	socklen_t length = sizeof(s->own);
+	int fd = socket(s->to.ss_family, SOCK_DGRAM, 0);
+
+	memset(&s->own, 0, sizeof(s->own));
+	if (fd < 0)
+		die("socket");
+	if (!connect(fd, (void *)&s->to, sizeof(s->to)))
+		getsockname(fd, (void *)&s->own, &length);
+	close(fd);
+}
+
 static void send_packet(int fd, struct session *s)
 {
-	u8 data[SLBN_LENGTH_MAX];
+	const struct slbn_key *key = slbn_key_find(&keys, used_key);
+	u8 data[SLBN_LENGTH_MAX], addresses[32];
+	struct slbn_carrier carrier;
 	struct slbn_layout layout;
 
 	slbn_source_transmit(&s->src, now());
-	slbn_build_packet(data, &s->src.pkt, s->src.slot, keyed, &layout);
-	slbn_authenticate(data, &layout, siphash24, key);
+	slbn_build_packet(data, &s->src.pkt, s->src.slot, key, &layout);
+	if (key) {
+		find_own_address(s);
+		carrier = carrier_of(addresses, &s->own, &s->to);
+		slbn_authenticate(data, &layout, siphash24, key, &carrier);
+	}
 	sendto(fd, data, layout.length, 0, (void *)&s->to, sizeof(s->to));
 	s->due = now() + RETRY;
 	s->waiting = true;
@@ -155,33 +211,80 @@ static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
 	}
 }
 
+/**
+ * struct datagram - a received datagram
+ * @from: its source
+ * @to: its destination, if the socket is an agent's
+ * @data: its payload
+ * @header: of recvmsg() and, for a reply from @to to @from, sendmsg()
+ * @content: for @header
+ * @control: for @header
+ */
+struct datagram {
+	struct sockaddr_storage from, to;
+	u8 data[2048];
+	struct msghdr header;
+	struct iovec content;
+	_Alignas(struct cmsghdr) u8 control[256];
+};
+
+static bool receive_datagram(int fd, struct datagram *d, ssize_t *length)
+{
+	struct sockaddr_in6 *to = (void *)&d->to;
+	struct cmsghdr *found;
+
+	memset(&d->to, 0, sizeof(d->to));
+	d->content.iov_base = d->data;
+	d->content.iov_len = sizeof(d->data);
+	d->header.msg_name = &d->from;
+	d->header.msg_namelen = sizeof(d->from);
+	d->header.msg_iov = &d->content;
+	d->header.msg_iovlen = 1;
+	d->header.msg_control = d->control;
+	d->header.msg_controllen = sizeof(d->control);
+	*length = recvmsg(fd, &d->header, MSG_DONTWAIT);
+	if (*length < 0)
+		return false;
+	found = CMSG_FIRSTHDR(&d->header);
+	if (found && found->cmsg_level == IPPROTO_IPV6 &&
+	    found->cmsg_type == IPV6_PKTINFO) {
+		struct in6_pktinfo *info = (void *)CMSG_DATA(found);
+
+		to->sin6_family = AF_INET6;
+		to->sin6_addr = info->ipi6_addr;
+		/* The reply may leave by another device. */
+		info->ipi6_ifindex = 0;
+	}
+	return true;
+}
+
 static void receive(int fd)
 {
-	u8 data[2048];
-	struct sockaddr_storage from;
-	struct slbn_packet pkt;
+	static struct datagram d;
+	const struct slbn_key *key;
+	struct slbn_carrier carrier;
 	struct slbn_layout layout;
+	struct slbn_packet pkt;
+	u8 addresses[32];
+	ssize_t length;
 
-	for (;;) {
-		socklen_t length = sizeof(from);
-		ssize_t got = recvfrom(fd, data, sizeof(data), MSG_DONTWAIT,
-				       (void *)&from, &length);
-
-		if (got < 0)
-			return;
-		if (slbn_parse_packet(data, got, &pkt, &layout) !=
+	while (receive_datagram(fd, &d, &length)) {
+		carrier = carrier_of(addresses, &d.from, &d.to);
+		if (slbn_parse_packet(d.data, length, &pkt, &layout) !=
 			    SLBN_PARSE_OK ||
-		    !slbn_is_authentic(data, &layout, siphash24,
-				       keyed ? key : NULL))
+		    slbn_check_authentication(d.data, &layout, siphash24, &keys,
+					      &carrier, &key) != SLBN_AUTH_OK)
 			continue;
 		if (!slbn_destination_reply(&pkt)) {
-			receive_ack(&pkt, data, &layout);
+			receive_ack(&pkt, d.data, &layout);
 			continue;
 		}
-		slbn_wire_clear_slots(data, &layout, &pkt);
-		slbn_update_packet(data, &pkt);
-		slbn_authenticate(data, &layout, siphash24, key);
-		sendto(fd, data, layout.length, 0, (void *)&from, length);
+		slbn_wire_clear_slots(d.data, &layout, &pkt);
+		slbn_update_packet(d.data, &pkt);
+		carrier = carrier_of(addresses, &d.to, &d.from);
+		slbn_authenticate(d.data, &layout, siphash24, key, &carrier);
+		d.content.iov_len = layout.length;
+		sendmsg(fd, &d.header, 0);
 	}
 }
 
@@ -302,12 +405,25 @@ static void destination_of(const char *text, struct sockaddr_storage *to)
 	address(mapped, to);
 }
 
+static void add_key(u8 id, const char *digits)
+{
+	struct slbn_key key = { .id = id };
+	u8 *octets = (void *)key.secret;
+	u32 n;
+
+	for (n = 0; n < SLBN_KEY_LENGTH; n++)
+		if (sscanf(digits + 2 * n, "%2hhx", &octets[n]) != 1)
+			die("key");
+	if (!slbn_key_add(&keys, &key))
+		die("too many keys");
+}
+
 static void run_command(int fd, const char *line)
 {
 	struct session *s = &sessions[count];
+	char to[64], digits[33];
 	u32 weight = 1;
 	double demand;
-	char to[64];
 	u32 n;
 
 	if (sscanf(line, "join %63s %lf %u", to, &demand, &weight) >= 2 &&
@@ -326,6 +442,13 @@ static void run_command(int fd, const char *line)
 	} else if (sscanf(line, "cycles %u", &allowance) == 1) {
 		for (n = 0; n < count; n++)
 			sessions[n].left = allowance;
+	} else if (sscanf(line, "key %u %32s", &n, digits) == 2) {
+		add_key(n, digits);
+	} else if (sscanf(line, "use %u", &n) == 1 && slbn_key_find(&keys, n)) {
+		used_key = n;
+	} else if (sscanf(line, "retire %u", &n) == 1 &&
+		   slbn_key_retire(&keys, n)) {
+		return;
 	} else if (!strcmp(line, "show\n")) {
 		show();
 		printf(".\n");
@@ -336,24 +459,21 @@ static void run_command(int fd, const char *line)
 	}
 }
 
-static void agent(const char *digits)
+static void agent(const char *digits, const char *id)
 {
 	const struct sockaddr_in6 any = { .sin6_family = AF_INET6,
 					  .sin6_port = htons(SLBN_PORT) };
 	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
 	u64 next = 0;
-	u32 n;
+	int one = 1;
 
-	if (fd < 0 || bind(fd, (void *)&any, sizeof(any)))
+	if (fd < 0 || bind(fd, (void *)&any, sizeof(any)) ||
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)))
 		die("bind");
-	for (n = 0; digits && n < SLBN_KEY_LENGTH; n++) {
-		unsigned int octet;
-
-		if (sscanf(digits + 2 * n, "%2x", &octet) != 1)
-			die("key");
-		key[n] = octet;
+	if (digits) {
+		used_key = id ? atoi(id) : 0;
+		add_key(used_key, digits);
 	}
-	keyed = digits;
 	setvbuf(stdin, NULL, _IONBF, 0);
 	for (;;) {
 		struct pollfd wait[] = { { .fd = fd, .events = POLLIN },
@@ -380,10 +500,10 @@ int main(int argc, char **argv)
 		destination(argv[2]);
 	else if (argc == 4 && !strcmp(argv[1], "source"))
 		source(argv[2], atof(argv[3]));
-	else if ((argc == 2 || argc == 3) && !strcmp(argv[1], "agent"))
-		agent(argv[2]);
+	else if (argc >= 2 && argc <= 4 && !strcmp(argv[1], "agent"))
+		agent(argv[2], argc == 4 ? argv[3] : NULL);
 	else
 		fprintf(stderr,
-			"usage: slbn_peer destination ADDRESS | source ADDRESS SECONDS | agent [KEY]\n");
+			"usage: slbn_peer destination ADDRESS | source ADDRESS SECONDS | agent [KEY [ID]]\n");
 	return argc < 2 || argc > 4 ? 2 : 0;
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+import time
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -21,6 +22,10 @@ AGAIN = 1
 #: Octets of a slot, without and with the address of a router (IPv4, IPv6).
 SLOT, SLOT_V4, SLOT_V6 = 4, 10, 22
 PAD, AUTH, AUTH_LENGTH = 0, 1, 14
+#: Value of the authentication: key, reserved, time, hash.
+AUTH_VALUE = struct.Struct("!BBIQ")
+#: Largest difference of its time to the clock, s.
+WINDOW = 10
 HEADER = struct.Struct("!IBBHI4BII16s7Q")
 
 ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q, ETH_P_8021AD = 0x800, 0x86DD, 0x8100, 0x88A8
@@ -62,6 +67,11 @@ def siphash(data: bytes, key: bytes) -> int:
     return v[0] ^ v[1] ^ v[2] ^ v[3]
 
 
+def now() -> int:
+    """The real-time clock, s."""
+    return int(time.time())
+
+
 def option(kind: int, value: bytes) -> bytes:
     return bytes([kind, len(value)]) + value
 
@@ -71,9 +81,15 @@ def decode(code: int) -> int:
     return (code & 0x7FF) << (code >> 11)
 
 
+def authentication(data: bytes, key: bytes, addresses: bytes) -> bytes:
+    """The hash of a packet that ends with its authentication, and of its addresses."""
+    covered = data[:-8] + siphash(addresses, key).to_bytes(8, "big")
+    return siphash(covered, key).to_bytes(8, "big")
+
+
 @dataclass(frozen=True)
 class Packet:
-    """A control packet; `length` and the authentication are computed unless given."""
+    """A control packet; `length` and, with a key, the authentication are computed."""
 
     type: int = PROBE
     seq: int = 0
@@ -100,6 +116,9 @@ class Packet:
     #: Octets between the slots and the authentication.
     options: bytes = b""
     key: bytes | None = None
+    key_id: int = 0
+    #: Time of the authentication, s; default: now.
+    time: int | None = None
     #: Octets after the packet in the datagram.
     trailer: bytes = b""
     magic: int = MAGIC
@@ -111,9 +130,13 @@ class Packet:
         content = struct.pack("!HH", self.tags.get(hop, 0), self.codes.get(hop, 0))
         return (content + self.routers.get(hop, b"")).ljust(self.slot_length, b"\0")
 
-    def pack(self) -> bytes:
+    def pack(self, addresses: bytes = b"") -> bytes:
+        """The octets; the authentication is for these addresses of the IP packet."""
         slots = b"".join(map(self.slot, range(self.slots)))
-        options = self.options + (option(AUTH, bytes(AUTH_LENGTH)) if self.key else b"")
+        options = self.options
+        if self.key:
+            sent = now() if self.time is None else self.time
+            options += option(AUTH, AUTH_VALUE.pack(self.key_id, 0, sent & 0xFFFFFFFF, 0))
         length = HEADER.size + len(slots) + len(options)
         head = HEADER.pack(
             self.magic,
@@ -138,7 +161,7 @@ class Packet:
         )
         data = head + slots + options
         if self.key:
-            data = data[:-8] + struct.pack("!Q", siphash(data, self.key))
+            data = data[:-8] + authentication(data, self.key, addresses)
         return data + self.trailer
 
     def reply(self) -> Packet:
@@ -189,10 +212,19 @@ def read_packet(data: bytes) -> Packet:
     )
 
 
-def is_authentic(data: bytes, key: bytes) -> bool:
-    """Whether the last option of a packet is its valid authentication."""
-    expected = siphash(data[:-8] + bytes(8), key)
-    return data[-16:] == option(AUTH, bytes(6) + expected.to_bytes(8, "big"))
+def read_authentication(data: bytes) -> tuple[int, int]:
+    """Key and time of a packet whose last option is its authentication."""
+    last = read_packet(data).options[-AUTH_LENGTH - 2 :]
+    assert last[:2] == bytes([AUTH, AUTH_LENGTH])
+    key, reserved, sent, _ = AUTH_VALUE.unpack(last[2:])
+    assert reserved == 0
+    return key, sent
+
+
+def is_authentic(data: bytes, key: bytes, addresses: bytes) -> bool:
+    """Whether the last option of a packet is its authentication with this key, of now."""
+    _, sent = read_authentication(data)
+    return abs(now() - sent) <= WINDOW and data[-8:] == authentication(data, key, addresses)
 
 
 # --- IP
@@ -211,7 +243,8 @@ def internet_sum(data: bytes) -> int:
 class Datagram:
     """A UDP datagram in an Ethernet frame; fields that are not given are valid."""
 
-    payload: bytes = b""
+    #: A packet with a key is authenticated for the addresses of the datagram.
+    payload: bytes | Packet = b""
     v6: bool = False
     source: str = ""
     destination: str = ""
@@ -240,14 +273,20 @@ class Datagram:
         pair = (self.source or default[0], self.destination or default[1])
         return b"".join(ipaddress.ip_address(text).packed for text in pair)
 
+    def content(self) -> bytes:
+        return (
+            self.payload if isinstance(self.payload, bytes) else self.payload.pack(self.addresses())
+        )
+
     def udp(self) -> bytes:
-        length = 8 + len(self.payload) if self.udp_length is None else self.udp_length
+        payload = self.content()
+        length = 8 + len(payload) if self.udp_length is None else self.udp_length
         head = struct.pack("!HHH", self.sport, self.dport, length)
         check = self.check
         if check is None:
             pseudo = self.addresses() + struct.pack("!IHBB", length & 0xFFFF, 0, 0, IPPROTO_UDP)
-            check = internet_sum(pseudo + head + bytes(2) + self.payload) or 0xFFFF
-        return head + struct.pack("!H", check) + self.payload
+            check = internet_sum(pseudo + head + bytes(2) + payload) or 0xFFFF
+        return head + struct.pack("!H", check) + payload
 
     def ip(self) -> bytes:
         content = self.udp()[: self.octets]
@@ -280,25 +319,35 @@ class Datagram:
         )
 
 
+def read_ip(frame: bytes) -> tuple[int, bytes]:
+    """The Ethernet type behind VLAN tags, and the IP packet."""
+    at = 12
+    while frame[at : at + 2] in (b"\x81\x00", b"\x88\xa8"):
+        at += 4
+    return int.from_bytes(frame[at : at + 2], "big"), frame[at + 2 :]
+
+
+def read_addresses(frame: bytes) -> bytes:
+    """Source and destination address of the IP packet in a frame."""
+    kind, ip = read_ip(frame)
+    return ip[8:40] if kind == ETH_P_IPV6 else ip[12:20]
+
+
 def read_udp(frame: bytes) -> tuple[bytes, bool]:
     """The payload of a UDP datagram in a frame, and whether its checksum is valid.
 
     Without extension headers; the payload of other frames is empty.
     """
-    at = 12
-    while frame[at : at + 2] in (b"\x81\x00", b"\x88\xa8"):
-        at += 4
-    kind = int.from_bytes(frame[at : at + 2], "big")
-    ip = frame[at + 2 :]
+    kind, ip = read_ip(frame)
     if kind == ETH_P_IP and ip[9] == IPPROTO_UDP:
-        addresses, udp = ip[12:20], ip[4 * (ip[0] & 15) :]
+        udp = ip[4 * (ip[0] & 15) :]
     elif kind == ETH_P_IPV6 and ip[6] == IPPROTO_UDP:
-        addresses, udp = ip[8:40], ip[40:]
+        udp = ip[40:]
     else:
         return b"", False
     (length,) = struct.unpack_from("!H", udp, 4)
     udp = udp[:length]
-    pseudo = addresses + struct.pack("!IHBB", length, 0, 0, IPPROTO_UDP)
+    pseudo = read_addresses(frame) + struct.pack("!IHBB", length, 0, 0, IPPROTO_UDP)
     return udp[8:], internet_sum(pseudo + udp) == 0
 
 
@@ -343,6 +392,8 @@ class State:
     bad_checksum: int
     fragments: int
     bad_key: int
+    unknown_key: int
+    bad_time: int
     from_hosts: int
     answered: int
     rate_limited: int
@@ -350,7 +401,7 @@ class State:
 
     @classmethod
     def read(cls, data: bytes) -> State:
-        return cls(*struct.unpack("=12QHHI23Q", data))
+        return cls(*struct.unpack("=12QHHI25Q", data))
 
     @property
     def held(self) -> int:

@@ -322,6 +322,8 @@ def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
             for _ in range(20):
                 packet = Packet(
                     type=PROBE_ACK,
+                    key=random.choice((None, None, bytes(16))),
+                    key_id=random.randrange(3),
                     seq=random.randrange(4),
                     hop=1,
                     slots=2,
@@ -329,7 +331,7 @@ def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
                     tags={0: tags[0]},
                 )
                 with contextlib.suppress(OSError):
-                    above.send(Datagram(packet.pack(), check=0).back().frame())
+                    above.send(Datagram(packet, check=0).back().frame())
             with contextlib.suppress(StopIteration):
                 shown = next(q for q in rtnetlink.qdiscs(on.index) if q.kind == "slbn")
                 tags[0] = State.read(shown.application).tag
@@ -375,11 +377,18 @@ def requests_to_link(index: int) -> list[Callable[[], None]]:
     def reset(family: Genetlink) -> None:
         family.reset(given(ifindex=index))
 
+    def add_key(family: Genetlink) -> None:
+        family.add_key(given(ifindex=index, key_id=random.randrange(3), key=bytes(16)))
+
+    def retire_key(family: Genetlink) -> None:
+        family.retire_key(given(ifindex=index, key_id=random.randrange(3)))
+
     def look(family: Genetlink) -> None:
         family.dump_links()
         family.get(given(ifindex=index))
 
-    return [family_requester(each) for each in (change, reset, look)]
+    requests = (change, reset, add_key, retire_key, look)
+    return [family_requester(each) for each in requests]
 
 
 @pytest.mark.parametrize("under", SLBN_UNDER)

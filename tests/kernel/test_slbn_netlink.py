@@ -61,7 +61,6 @@ from tests.kernel.rtnetlink import (
     Rtnetlink,
     attribute,
     handle,
-    u8,
     u32,
 )
 from tests.kernel.slbn_wire import JOIN, LEAVE, State
@@ -173,7 +172,8 @@ INVALID: dict[str, tuple[bytes, str]] = {
         "threshold must be 1 to 1000 per mille",
     ),
     "second of two invalid": (given(rate=5 * MEGA) + given(rate=5), "rate must be"),
-    "read-only: keyed": (u8(A["KEYED"], 1), ""),
+    "read-only: key_ids": (attribute(A["KEY_IDS"], b"\1"), ""),
+    "key_id without SLBN_C_KEY_ADD": (given(key_id=1, key=KEY), ""),
     "read-only: state": (attribute(A["STATE"], bytes(240)), ""),
     "read-only: handle": (u32(A["HANDLE"], HANDLE), ""),
     "attribute 0": (u32(0, 5), ""),
@@ -337,11 +337,11 @@ def test_key_is_never_reported(slbn: Slbn) -> None:
         link = slbn.link
         (dumped,) = slbn.family.dump_links()
         shown = slbn.on.shown("10:")
-        assert link.config.keyed == dumped.config.keyed == Config.read(shown.options).keyed == 1
+        assert link.config.keys == dumped.config.keys == Config.read(shown.options).keys == (0,)
         for content in (link.raw, dumped.raw, shown.options, shown.application):
             assert KEY not in content and KEY[:8] not in content and KEY[:8][::-1] not in content
         configure(slbn, given(key=b""))
-        assert slbn.link.config.keyed == 0
+        assert slbn.link.config.keys == ()
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ BAD_NAMES: dict[str, tuple[bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["LINK_GET", "LINK_SET", "LINK_RESET"])
+@pytest.mark.parametrize("command", ["LINK_GET", "LINK_SET", "LINK_RESET", "KEY_ADD", "KEY_RETIRE"])
 def test_request_without_link_fails(slbn: Slbn, command: str) -> None:
     for name, (content, number) in BAD_NAMES.items():
         refused = unchanged(slbn, slbn.family.command, command, content)
@@ -403,7 +403,7 @@ def test_unknown_commands_fail(slbn: Slbn) -> None:
             with pytest.raises(NetlinkError) as caught:
                 slbn.family.command(command, where, flags)
             assert caught.value.errno == errno.EOPNOTSUPP
-    for change in ("LINK_SET", "LINK_RESET"):
+    for change in ("LINK_SET", "LINK_RESET", "KEY_ADD", "KEY_RETIRE"):
         with pytest.raises(NetlinkError) as caught:
             slbn.family.command(change, where, NLM_F_ACK | NLM_F_DUMP)
         assert caught.value.errno == errno.EOPNOTSUPP
@@ -454,6 +454,8 @@ def random_attributes(rng: random.Random) -> bytes:
             content += ATTRIBUTE.pack(rng.randrange(40), rng.randrange(A_MAX + 2)) + bytes(8)
         elif sort == 3:
             content += given(key=rng.choice((b"", KEY, KEY[1:])))
+        elif sort == 4:
+            content += given(key_id=rng.randrange(3))
         else:
             name = rng.choice(sorted(values))
             choice = values[name]
@@ -469,6 +471,7 @@ def random_attributes(rng: random.Random) -> bytes:
 
 #: Expected errors; a random attribute may name a device.
 ERRORS = (errno.EINVAL, errno.ERANGE, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOENT)
+KEY_ERRORS = (errno.EEXIST, errno.ENOSPC, errno.EBUSY)
 
 
 @pytest.mark.parametrize("interface", ["qdisc", "replace", "family", "any command"])
@@ -486,7 +489,8 @@ def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> 
             slbn.set(content)
         else:
             where = rng.choice((given(ifindex=slbn.on.index), given(ifname="a0"), b""))
-            command = rng.choice((C["LINK_GET"], C["LINK_SET"], rng.randrange(256)))
+            keys = (C["KEY_ADD"], C["KEY_RETIRE"])
+            command = rng.choice((C["LINK_GET"], C["LINK_SET"], *keys, rng.randrange(256)))
             if command != C["LINK_RESET"]:
                 slbn.family.command(command, where + content)
 
@@ -498,7 +502,7 @@ def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> 
             accepted += 1
         except NetlinkError as error:
             refused += 1
-            assert error.errno in ERRORS
+            assert error.errno in ERRORS + KEY_ERRORS
             assert error.message or error.errno == errno.EOPNOTSUPP, content
             assert slbn.settings == before, content
         now = slbn.link
@@ -507,7 +511,7 @@ def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> 
         assert config.epoch == 0 or 10 * MS <= config.epoch <= 3600 * SECOND
         assert 1 <= config.control <= 1000 and 1 <= config.threshold <= 1000
         assert (config.memory is None) != (config.memory_time is None)
-        assert config.edge <= 1 and config.keyed <= 1
+        assert config.edge <= 1 and len(config.keys) <= 2
         assert config.headroom <= 500 and config.commit <= 1
         assert now.state.capacity == (config.rate or now.state.capacity)
     slbn.set(given(rate=RATE, headroom=0, epoch=0, memory_time=SECOND, control=50))
@@ -585,6 +589,8 @@ def test_reading_needs_no_privilege_and_writing_does(slbn: Slbn, less: Callable[
         lambda mine: mine.set(content),
         lambda mine: mine.change(content),
         lambda mine: mine.family.reset(where),
+        lambda mine: mine.family.add_key(where + given(key_id=1, key=KEY)),
+        lambda mine: mine.family.retire_key(where + given(key_id=1)),
         lambda mine: mine.delete(),
     ]
     for how in writes:
@@ -605,9 +611,9 @@ def test_root_of_user_namespace_configures_its_own_links() -> None:
         mine.set(given(rate=7 * MEGA, key=KEY))
         mine.change(given(epoch=0))
         mine.family.reset(given(ifname="d0"))
-        return f"{mine.link.config.rate} {mine.link.config.epoch} {mine.link.config.keyed}"
+        return f"{mine.link.config.rate} {mine.link.config.epoch} {mine.link.config.keys}"
 
-    assert in_child(work) == f"{7 * MEGA} 0 1"
+    assert in_child(work) == f"{7 * MEGA} 0 (0,)"
 
 
 def test_links_of_other_namespaces_are_invisible(slbn: Slbn) -> None:

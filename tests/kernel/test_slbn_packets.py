@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Packet processing of sch_slbn: forwarded, counted and dropped packets.
 
-The link of slbn_tap.py has two sessions, one of which has a demand below its share, so that no part
-of the ledger is 0:
-
-    GREEDY, in R                MODEST, in F: 20 Mbit/s        N = 2, NR = 1, BF = 20 Mbit/s
-
 Each test compares the whole state of the link and all octets of forwarded packets with expected
-values. The memory cannot be read, but shows in how the link processes retransmitted packets.
+values, for the sessions of slbn_sessions.py.
 """
 
 from __future__ import annotations
@@ -24,6 +19,19 @@ import pytest
 from tests.kernel.genetlink import SECOND
 from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA
+from tests.kernel.slbn_sessions import (
+    CARRIERS,
+    FAMILIES,
+    GREEDY,
+    KEY,
+    MODEST,
+    NEW,
+    Sessions,
+    check_dropped,
+    check_good,
+    expect,
+    with_time_of,
+)
 from tests.kernel.slbn_tap import FULL_CODE, FULL_RATE, Wire, wire
 from tests.kernel.slbn_wire import (
     AGAIN,
@@ -45,55 +53,12 @@ from tests.kernel.slbn_wire import (
     WEIGHT_MAX,
     Datagram,
     Packet,
-    State,
     decode,
+    now,
     option,
     read_packet,
     read_udp,
 )
-
-GREEDY, MODEST, NEW = (bytes([n]) * 16 for n in (1, 2, 3))
-KEY, OTHER_KEY = bytes(range(16)), bytes(range(1, 17))
-FAMILIES = pytest.mark.parametrize("v6", [False, True], ids=["ipv4", "ipv6"])
-
-
-class Sessions:
-    """The two sessions, and packets of them."""
-
-    def __init__(self, wire: Wire, v6: bool = False, key: bytes | None = None) -> None:
-        self.wire = wire
-        self.v6 = v6
-        self.key = key
-        self.tag = wire.state().tag
-        greedy = Packet(JOIN, id=GREEDY)
-        modest = replace(greedy, id=MODEST, bw=20 * MEGA)
-        last_probe = replace(modest, type=PROBE, seq=1, bw1=20 * MEGA, tags={0: self.tag})
-        assert len(wire.down(*map(self.frame, (greedy, modest, last_probe)))) == 3
-        self.last_probe = last_probe
-        state = wire.state()
-        assert (state.N, state.NR, state.BF) == (2, 1, 20 * MEGA)
-
-    def frame(self, packet: Packet, **how: Any) -> bytes:
-        return self.datagram(packet, **how).frame()
-
-    def datagram(self, packet: Packet, **how: Any) -> Datagram:
-        return Datagram(replace(packet, key=self.key).pack(), self.v6, **how)
-
-    def probe(self, **fields: Any) -> Packet:
-        """The next Probe of MODEST, with a demand of 30 Mbit/s."""
-        probe = replace(self.last_probe, seq=2, bw2=20 * MEGA, bw1=30 * MEGA, bw=30 * MEGA)
-        return replace(probe, **fields)
-
-    def ack(self, **fields: Any) -> Packet:
-        return self.probe(**{"type": PROBE_ACK, "hop": 1, **fields})
-
-    def check_memory(self) -> None:
-        """Check that the memory still has the last packet of MODEST, by its rate and seq."""
-        before = self.wire.state()
-        older = replace(self.last_probe, seq=0)
-        # The retransmitted packet states that its rate is not yet in BF.
-        assert len(self.wire.down(*map(self.frame, (self.last_probe, older)))) == 1
-        assert before.changes(self.wire.state()) == {"probes": 1, "corrected": 1, "stale": 1}
 
 
 @pytest.fixture
@@ -104,38 +69,6 @@ def on() -> Iterator[Sessions]:
 
 # --- forwarded packets
 
-
-def expect(wire: Wire, direction: str, frame: bytes, forwarded: bytes, **changes: int) -> State:
-    """Check the forwarded frame and all changes of the state; returns the state."""
-    before = wire.state()
-    came = wire.down(frame) if direction == "down" else wire.up(frame)
-    after = wire.state()
-    assert before.changes(after) == changes
-    assert came == [forwarded]
-    return after
-
-
-#: Extension headers; the first octet is the next header.
-HOP_BY_HOP = bytes([43, 0, 1, 4, 0, 0, 0, 0])
-ROUTING = bytes([60, 2, 4, 0, 0, 0, 0, 0]) + bytes(16)
-DESTINATION = bytes([IPPROTO_UDP, 1, 1, 12]) + bytes(12)
-
-CARRIERS: dict[str, dict[str, Any]] = {
-    "ipv4": {},
-    "ipv6": {"v6": True},
-    "ipv4 without a checksum": {"check": 0},
-    "ipv4 options": {"extra": bytes([0x94, 4, 0, 0, 1, 1, 1, 0])},
-    "ipv6 extension headers": {
-        "v6": True,
-        "extra": HOP_BY_HOP + ROUTING + DESTINATION,
-        "next_header": 0,
-    },
-    "ipv6 with an atomic fragment header": {
-        "v6": True,
-        "extra": bytes([IPPROTO_UDP, 0, 0, 0, 1, 2, 3, 4]),
-        "next_header": IPPROTO_FRAGMENT,
-    },
-}
 
 #: Options that links do not change.
 OPTIONS = option(200, b"later") + option(PAD, bytes(3)) + option(255, b"")
@@ -149,11 +82,12 @@ OVER_10 = 13 << 11 | 1221
 def test_link_changes_only_its_fields(carrier: str, key: bytes | None) -> None:
     """All packets of a session at the second hop of its path, octet by octet."""
 
-    def frame(packet: Packet) -> bytes:
-        return Datagram(packet.pack(), **CARRIERS[carrier]).frame()
+    def down(packet: Packet) -> Datagram:
+        # Old, so that the time of the forwarded packet is not that of the sent one.
+        return Datagram(replace(packet, time=now() - 5), **CARRIERS[carrier])
 
-    def back(packet: Packet) -> bytes:
-        return Datagram(packet.pack(), **CARRIERS[carrier]).back().frame()
+    def up(packet: Packet) -> Datagram:
+        return down(packet).back()
 
     with wire(key=key or b"") as made:
         # Without a quiet time: the link had no epoch.
@@ -182,36 +116,36 @@ def test_link_changes_only_its_fields(carrier: str, key: bytes | None) -> None:
         codes = {0: 8, 5: 10}
         came = replace(sent, hop=2, tags=tags, codes=codes)
         changes = {"N": 3, "joins": 1, "new_sessions": 1}
-        expect(made, "down", frame(sent), frame(came), **changes)
+        expect(made, "down", down(sent).frame(), down(came), **changes)
 
         # Upstream with a bw above the share: in R. It gets all, as far as a code can express it.
         sent = replace(came.reply(), bw=200 * MEGA)
         rate = FULL_RATE
         came = replace(sent, hop=1, bottleneck=1, B=0b11, bw=100 * MEGA, epoch=3600 * 10**6)
         came = replace(came, g=rate, codes={**sent.codes, 1: FULL_CODE})
-        expect(made, "up", back(sent), back(came), acks=1, NR=3, A=rate, share=-66_666_667)
+        expect(made, "up", up(sent).frame(), up(came), acks=1, NR=3, A=rate, share=-66_666_667)
 
         # The next Probe has a bw below the share: in F, with bw'. The source uses less.
         sent = replace(came, type=PROBE, seq=1, bottleneck=0, bw1=60 * MEGA, bw=60 * MEGA)
         sent = replace(sent, use=50 * MEGA)
         came = replace(sent, hop=2, B=1, codes={0: 8})
         moved = {"NR": -3, "BF": 60 * MEGA, "A": 50 * MEGA - rate, "share": 6_666_667}
-        expect(made, "down", frame(sent), frame(came), probes=1, **moved)
+        expect(made, "down", down(sent).frame(), down(came), probes=1, **moved)
 
         # It gets what it asks for, of which the link holds a little more.
         sent = came.reply()
         came = replace(sent, hop=1, g=60 * MEGA, codes={0: 8, 1: OVER_10}, epoch=3600 * 10**6)
-        expect(made, "up", back(sent), back(came), acks=1, A=decode(OVER_10))
+        expect(made, "up", up(sent).frame(), up(came), acks=1, A=decode(OVER_10))
 
         sent = replace(came, type=LEAVE, hop=1, seq=2)
         came = replace(sent, hop=2, tags={0: 7}, codes={0: 8})
         moved = {"N": -3, "BF": -60 * MEGA, "A": -50 * MEGA - decode(OVER_10)}
         moved["share"] = 60 * MEGA
-        expect(made, "down", frame(sent), frame(came), leaves=1, **moved)
+        expect(made, "down", down(sent).frame(), down(came), leaves=1, **moved)
 
         # The session is removed: the LeaveAck only passes.
         sent = replace(came, type=LEAVE_ACK)
-        expect(made, "up", back(sent), back(replace(sent, hop=1)))
+        expect(made, "up", up(sent).frame(), up(replace(sent, hop=1)))
 
 
 @FAMILIES
@@ -341,7 +275,7 @@ def test_malformed_packets_are_dropped(on: Sessions, direction: str, v6: bool) -
     good = on.datagram(packet)
     malformed = [(name, replace(good, payload=make(packet))) for name, make in MALFORMED.items()]
     for difference in (1, 10_000):
-        length = 8 + len(good.payload) + difference
+        length = 8 + len(good.content()) + difference
         malformed.append((f"UDP {difference} too long", replace(good, udp_length=length)))
     for length in (0, 1, 7):
         malformed.append((f"UDP of {length} octets", replace(good, udp_length=length)))
@@ -371,33 +305,6 @@ def test_other_versions_are_dropped(on: Sessions, v6: bool) -> None:
     on.check_memory()
 
 
-def check_good(on: Sessions, direction: str) -> None:
-    """Check that the valid form of the packet is processed."""
-    before = on.wire.state()
-    if direction == "down":
-        assert len(on.wire.down(on.frame(on.probe()))) == 1
-        counted = {"probes": 1}
-    else:
-        assert len(on.wire.up(on.datagram(on.ack()).back().frame())) == 1
-        # It acknowledges a Probe that the link has not processed.
-        counted = {"acks": 1, "corrected": 1}
-    moved = {"BF": 10 * MEGA, "share": -10 * MEGA}
-    assert before.changes(on.wire.state()) == {**counted, **moved}
-
-
-def check_dropped(on: Sessions, direction: str, counter: str, *datagrams: Datagram) -> None:
-    """Check that each is dropped and counted in COUNTER, and the valid form processed."""
-    start = on.wire.state()
-    for number, datagram in enumerate(datagrams, 1):
-        if direction == "down":
-            assert on.wire.down(datagram.frame()) == []
-        else:
-            assert on.wire.up(datagram.back().frame()) == []
-        assert start.changes(on.wire.state()) == {counter: number}
-    on.check_memory()
-    check_good(on, direction)
-
-
 @FAMILIES
 @pytest.mark.parametrize("direction", ["down", "up"])
 def test_udp_beyond_ip_packet_is_malformed(on: Sessions, direction: str, v6: bool) -> None:
@@ -415,7 +322,7 @@ def test_bad_checksum_is_dropped(on: Sessions, direction: str, v6: bool) -> None
     on.v6 = v6
     good = on.datagram(on.probe() if direction == "down" else on.ack())
     wrong = [replace(good, check=int.from_bytes(good.udp()[6:8], "big") ^ 1)]
-    flipped = bytearray(good.payload)
+    flipped = bytearray(good.content())
     flipped[-1] ^= 0x80
     wrong.append(replace(good, payload=bytes(flipped), check=int.from_bytes(good.udp()[6:8])))
     if v6:
@@ -454,32 +361,6 @@ def test_fragments_of_data_pass(on: Sessions) -> None:
         frames += [fragments(replace(other, dport=9), n).frame() for n in (8, 11, 80)]
         assert on.wire.down(*frames) == frames
     assert on.wire.state() == before
-
-
-@pytest.mark.parametrize("direction", ["down", "up"])
-@pytest.mark.parametrize("key", [None, KEY], ids=["no key", "key"])
-def test_bad_key_is_dropped(key: bytes | None, direction: str) -> None:
-    with wire(key=key or b"") as made:
-        on = Sessions(made, key=key)
-        packet = on.probe() if direction == "down" else on.ack()
-
-        def altered(octet: int) -> bytes:
-            data = bytearray(replace(packet, key=KEY).pack())
-            data[octet] ^= 1
-            return bytes(data)
-
-        wrong = [replace(packet, key=OTHER_KEY).pack()]
-        if key:
-            wrong += [packet.pack(), altered(-1), altered(8), altered(24), altered(70), altered(98)]
-            wrong.append(replace(packet, options=option(AUTH, bytes(AUTH_LENGTH))).pack())
-        else:
-            wrong.append(replace(packet, key=KEY).pack())
-        check_dropped(on, direction, "bad_key", *map(Datagram, wrong))
-        if direction == "down":
-            before = made.state()
-            ack = Datagram(on.ack(key=OTHER_KEY).pack())
-            assert made.down(ack.frame()) == []
-            assert before.changes(made.state()) == {"bad_key": 1}
 
 
 def test_control_limit_drops_packets() -> None:
@@ -851,12 +732,12 @@ def test_edge_answers_for_hosts(carrier: str, key: bytes | None) -> None:
                 packet = replace(came, type=LEAVE, seq=2)
                 came = replace(packet, type=LEAVE_ACK, tags={})
                 changes = {"leaves": 1, "N": -1, "BF": -60 * MEGA, "A": -70 * MEGA}
-            datagram = Datagram(packet.pack(), **how)
+            datagram = Datagram(packet, **how)
             host, back = made.both(datagram.frame())
             assert before.changes(made.state()) == {"answered": 1, **changes}
             assert host == []
-            reply = replace(datagram, payload=came.pack()).back()
-            assert [frame[14:] for frame in back] == [replace(reply, ttl=64).ip()]
+            reply = with_time_of(replace(datagram, payload=came, ttl=64).back(), back[0])
+            assert [frame[14:] for frame in back] == [reply.ip()]
 
 
 @FAMILIES

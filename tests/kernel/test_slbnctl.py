@@ -182,7 +182,7 @@ def test_many_links(crowd: Namespace) -> None:
         ("headroom 12.3%", {"headroom": 123}),
         ("commit off headroom 0", {"headroom": 0, "commit": False}),
         ("threshold 12.3", {"threshold": 123}),
-        (f"key {KEY}", {"keyed": True}),
+        (f"key {KEY}", {"keys": [0]}),
     ],
 )
 def test_set_changes_given_options_only(
@@ -208,7 +208,7 @@ def test_key_from_file(peer: str, tmp_path: Path) -> None:
         here = net.nodes[0]
         for arguments in (f"link set e0 key @{file}", f"link set e0 key - <{file}"):
             slbnctl(here, arguments)
-            assert shown(here, "e0")["options"]["keyed"]
+            assert shown(here, "e0")["options"]["keys"] == [0]
             assert KEY not in slbnctl(here, "--json link list").stdout
             # The sources have no key.
             before = shown(here, "e0")["bad_key"]
@@ -216,7 +216,7 @@ def test_key_from_file(peer: str, tmp_path: Path) -> None:
             after = shown(here, "e0")
             assert after["bad_key"] > before and after["sessions"] == 0
             slbnctl(here, "link set e0 key none")
-            assert not shown(here, "e0")["options"]["keyed"]
+            assert shown(here, "e0")["options"]["keys"] == []
 
 
 def test_reset_keeps_options_and_counters(peer: str) -> None:
