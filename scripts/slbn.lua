@@ -92,9 +92,9 @@ local f = {
 	option_type = ProtoField.uint8("slbn.option.type", "Type", base.DEC, options),
 	option_length = ProtoField.uint8("slbn.option.length", "Length"),
 	option_value = ProtoField.bytes("slbn.option.value", "Value"),
-	auth_key = ProtoField.uint8("slbn.auth.key", "Key"),
-	auth_time = ProtoField.uint32("slbn.auth.time", "Time"),
-	auth = ProtoField.uint64("slbn.auth", "Authentication", base.HEX),
+	auth_key = ProtoField.uint8("slbn.auth.key", "Key number"),
+	auth_time = ProtoField.uint32("slbn.auth.time", "Sent by the last router (s)"),
+	auth = ProtoField.uint64("slbn.auth", "Hash", base.HEX),
 	trailer = ProtoField.bytes("slbn.trailer", "Trailer"),
 	response_in = ProtoField.framenum("slbn.response_in", "Response in",
 		base.NONE, frametype.RESPONSE),
@@ -274,7 +274,8 @@ local function show_options(tree, tvb, at, length)
 		if kind == OPTION_AUTH then
 			authenticated = true
 			option:add(f.auth_key, tvb(at + 2, 1))
-			option:add(f.auth_time, tvb(at + 4, 4))
+			option:add(f.auth_time, tvb(at + 4, 4)):append_text(
+				os.date("! (%Y-%m-%d %H:%M:%S UTC)", tvb(at + 4, 4):uint()))
 			option:add(f.auth, tvb(at + 8, 8))
 		elseif size > 0 then
 			option:add(f.option_value, tvb(at + 2, size))

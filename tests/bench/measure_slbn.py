@@ -7,6 +7,8 @@ A point is one of
                 its memory
     control     a control packet through the qdisc: classified, checked, processed by the task,
                 rewritten, enqueued and dequeued
+    keys        a control packet through the qdisc without a key, with one key, and with the older
+                and the newer of two
     data        a data packet through slbn and a child, and through the same child without slbn,
                 by child; a hundred flows, as in the benchmark of drr_fq (measure.py)
     route       a data packet's whole path through a router, with allocation and freeing; with slbn
@@ -26,6 +28,7 @@ Prints JSON.  Requirements: as for measure.py.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -34,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.measure import LENGTH, Session, State, WrongError, run, spread
+from tests.kernel.genetlink import Genetlink, given
 
 SLICE = 1000  # packets timed together
 FLOWS = 100
@@ -47,7 +51,8 @@ CHILDREN = {
 #: Counters of a link that must stay 0.
 FAULTS = [
     *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed"),
-    *("overuse", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited"),
+    *("overuse", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time"),
+    *("from_hosts", "rate_limited"),
 ]
 
 Costs = dict[str, list[float]]
@@ -139,6 +144,37 @@ def measure_control(sessions: list[int], turns: int, slices: int) -> list[dict[s
             session.close()
             run("ip", "link", "del", f"c{count}")
     return points
+
+
+def add_key(name: str, number: int) -> None:
+    """The key of the measured packets if NUMBER is 1, else another one."""
+    secret = bytes(16) if number == 1 else b"1" * 16
+    with contextlib.closing(Genetlink()) as family:
+        family.add_key(given(ifname=name, key_id=number, key=secret))
+
+
+def measure_keys(turns: int, slices: int) -> list[dict[str, Any]]:
+    """By the keys that the link has; packets have key 1."""
+    count, entries = 1000, 65_536
+    held = {"none": [], "one": [1], "older of two": [1, 2], "newer of two": [2, 1]}
+    opened: dict[str, Session] = {}
+    for number, (keys, numbers) in enumerate(held.items()):
+        name = device(f"k{number}")
+        slbn(name, f"memory {entries}")
+        for key in numbers:
+            add_key(name, key)
+        opened[keys] = Session()
+        opened[keys].ask(f"slbn control {name} {count}" + (" 1" if numbers else ""))
+        check_link(name, count)
+    costs = in_turn({keys: net_cost(session, slices) for keys, session in opened.items()}, turns)
+    for number, session in enumerate(opened.values()):
+        check_link(f"k{number}", count)
+        session.close()
+        run("ip", "link", "del", f"k{number}")
+    return [
+        {"kind": "keys", "keys": keys, "sessions": count, "entries": entries, "ns": spread(each)}
+        for keys, each in costs.items()
+    ]
 
 
 def data_cost(session: Session, mode: str, slices: int) -> float:
@@ -244,6 +280,8 @@ def main() -> int:
         points = measure_task(sessions, turns, slices)
         say("control packets")
         points += measure_control(sessions, turns, slices)
+        say("authenticated packets")
+        points += measure_keys(turns, slices)
         say("data packets")
         points += measure_data(turns, slices)
         say("routed packets")

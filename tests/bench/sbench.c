@@ -11,8 +11,11 @@
  *					memory, and with commit unless COMMIT is 0; all
  *					sessions join
  *		-> N N NR N BF N new_sessions N clamped N	the link's state
- *	slbn control DEVICE SESSIONS	through the device's root qdisc, which must be
- *					slbn; all sessions join
+ *	slbn control DEVICE SESSIONS [ID]
+ *					through the device's root qdisc, which must be
+ *					slbn; all sessions join. With ID the packets
+ *					are authenticated with the key of this number,
+ *					whose octets are all 0
  *		-> ready
  *	slbn route DEVICE		packets for 192.0.2.1 arrive at the device
  *		-> ready
@@ -37,6 +40,8 @@
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
 #include <linux/rtnetlink.h>
+#include <linux/siphash.h>
+#include <linux/timekeeping.h>
 #include <linux/udp.h>
 #include <net/ip.h>
 #include <net/net_namespace.h>
@@ -64,6 +69,8 @@
  * @stats: its counters
  * @dev: the device, referenced
  * @ring: control packets
+ * @key: their key
+ * @layout: of each of them
  * @pkt: the last one
  */
 struct sbench {
@@ -76,6 +83,8 @@ struct sbench {
 	struct slbn_link_stats stats;
 	struct net_device *dev;
 	struct sk_buff *ring[SBENCH_RING];
+	struct slbn_key key;
+	struct slbn_layout layout;
 	struct slbn_packet pkt;
 };
 
@@ -119,10 +128,22 @@ static int sbench_task(struct sbench *b, bool measured)
 	return 0;
 }
 
-/* The packets of the ring have no options. */
-static const struct slbn_layout sbench_layout = {
-	.slot_length = SLBN_SLOT_LENGTH,
-};
+static u64 sbench_hash(const void *data, u32 length, const void *key)
+{
+	return siphash(data, length, key);
+}
+
+static void sbench_authenticate(const struct sbench *b, struct sk_buff *skb)
+{
+	const struct slbn_carrier carrier = {
+		.addresses = &ip_hdr(skb)->saddr,
+		.length = 2 * sizeof(__be32),
+		.time = (u32)ktime_get_real_seconds(),
+	};
+
+	slbn_authenticate(skb->data + SBENCH_HEADERS, &b->layout, sbench_hash,
+			  &b->key, &carrier);
+}
 
 static int sbench_control(struct sbench *b, bool measured)
 {
@@ -135,7 +156,7 @@ static int sbench_control(struct sbench *b, bool measured)
 
 	sbench_packet(b, &b->pkt);
 	slbn_update_packet(data, &b->pkt);
-	slbn_set_slot(data, &sbench_layout, 0, slot);
+	slbn_set_slot(data, &b->layout, 0, slot);
 	slbn_put32(data + SLBN_AT(seq), b->pkt.seq);
 	slbn_put64(data + SLBN_AT(id), b->pkt.id[0]);
 	slbn_put64(data + SLBN_AT(id) + 8, b->pkt.id[1]);
@@ -143,12 +164,13 @@ static int sbench_control(struct sbench *b, bool measured)
 	slbn_put64(data + SLBN_AT(bw2), b->pkt.bw2);
 	skb->next = NULL;
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
+	sbench_authenticate(b, skb);
 	if (!measured)
 		return 0;
 	q->enqueue(skb, q, &to_free);
 	if (to_free || q->dequeue(q) != skb)
 		return -EPROTO;
-	b->tag = slbn_get_slot(data, &sbench_layout, 0).tag;
+	b->tag = slbn_get_slot(data, &b->layout, 0).tag;
 	return 0;
 }
 
@@ -273,16 +295,17 @@ static int command_device(struct sbench *b, const char *name)
 	return b->dev ? 0 : -ENODEV;
 }
 
-static int command_control(struct sbench *b, const char *name, u32 sessions)
+static int command_control(struct sbench *b, const char *name, u32 sessions,
+			   const u8 *id)
 {
 	static const struct slbn_slot no_slots[SLBN_HOPS_DEFAULT];
-	struct slbn_layout layout;
 	u32 length;
 	u32 i;
 	int ret;
 
 	if (!sessions)
 		return -EINVAL;
+	b->key.id = id ? *id : 0;
 	ret = command_device(b, name);
 	if (ret)
 		return ret;
@@ -290,13 +313,15 @@ static int command_control(struct sbench *b, const char *name, u32 sessions)
 	sbench_packet(b, &b->pkt);
 	b->count = 0;
 	length = slbn_length(SLBN_HOPS_DEFAULT);
+	if (id)
+		length += SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH;
 	for (i = 0; i < SBENCH_RING; i++) {
 		struct sk_buff *skb = sbench_skb(b->dev, length, SLBN_PORT);
 
 		if (!skb)
 			return -ENOMEM;
 		slbn_build_packet(skb->data + SBENCH_HEADERS, &b->pkt, no_slots,
-				  false, &layout);
+				  id, &b->layout);
 		b->ring[i] = skb;
 	}
 	b->one = sbench_control;
@@ -335,6 +360,8 @@ static int command(struct sbench *b, const char *line, char *answer)
 	char name[IFNAMSIZ];
 	int ret = -EINVAL;
 	u32 x, y, commit = 1;
+	int words;
+	u8 id;
 
 	if (sscanf(line, "run %u %u", &x, &y) == 2)
 		return command_run(b, x, y, true, answer);
@@ -344,8 +371,9 @@ static int command(struct sbench *b, const char *line, char *answer)
 		return -EINVAL;
 	if (sscanf(line, "task %u %u %u", &x, &y, &commit) >= 2)
 		return command_task(b, x, y, commit, answer);
-	if (sscanf(line, "control %15s %u", name, &x) == 2) {
-		ret = command_control(b, name, x);
+	words = sscanf(line, "control %15s %u %hhu", name, &x, &id);
+	if (words >= 2) {
+		ret = command_control(b, name, x, words == 3 ? &id : NULL);
 	} else if (sscanf(line, "route %15s", name) == 1) {
 		ret = command_device(b, name);
 		b->one = ret ? NULL : sbench_route;

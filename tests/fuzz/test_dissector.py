@@ -180,6 +180,9 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.option.length": lambda p: [str(len(value)) for _, value in options_in(p)],
     "slbn.option.value": lambda p: [v.hex() for kind, v in options_in(p) if kind != AUTH and v],
     "slbn.auth.key": lambda p: [str(v[0]) for kind, v in options_in(p) if kind == AUTH],
+    "slbn.auth.time": lambda p: [
+        str(int.from_bytes(v[2:6])) for kind, v in options_in(p) if kind == AUTH
+    ],
     "slbn.auth": lambda p: [f"0x{v[6:].hex()}" for kind, v in options_in(p) if kind == AUTH],
 }
 
@@ -199,6 +202,7 @@ def test_texts_of_fields() -> None:
         VALID["join"],
         replace(VALID["every hop"], B=0b1011101, bw=16666666),
         replace(probe, weight=3, use=999, bw=0, epoch=1000000, g=RATE_MAX),
+        replace(probe, key=bytes(16), key_id=200, time=1700000000),
     ]
     seen = frames(packet.pack() for packet in packets)
     shown = tshark(seen, "-V")
@@ -221,6 +225,8 @@ def test_texts_of_fields() -> None:
         "    bw: 16666666 (16.6667 Mbit/s)",
         "    use: 999 (999 bit/s)",
         "    bw: 0 (0 bit/s)",
+        "        Key number: 200",
+        "        Sent by the last router (s): 1700000000 (2023-11-14 22:13:20 UTC)",
     ):
         assert f"\n{line}\n" in shown, line
     summary = tshark(seen, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")

@@ -285,7 +285,8 @@ def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) ->
 
 COUNTERS = {JOIN: "joins", PROBE: "probes", PROBE_ACK: "acks", LEAVE: "leaves"}
 DROPS = (
-    *("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited"),
+    *("malformed", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time"),
+    *("from_hosts", "rate_limited"),
     *("too_many_hops", "overuse", "wrong_path", "clamped", "other_version"),
 )
 

@@ -152,8 +152,9 @@ def test_fields_match_packets(record: Record) -> None:
 def test_counters_match_packets(record: Record) -> None:
     seen = Counter(int(row["slbn.type"][0]) for row in record.shown.values())
     link = record.links[0]
-    dropped = ("malformed", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited")
-    assert [link[name] for name in (*dropped, "too_many_hops", "wrong_path", "clamped")] == [0] * 9
+    dropped = ["malformed", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time"]
+    dropped += ["from_hosts", "rate_limited"]
+    assert [link[name] for name in (*dropped, "too_many_hops", "wrong_path", "clamped")] == [0] * 11
     assert (seen[JOIN], seen[PROBE], seen[LEAVE]) == (link["joins"], link["probes"], link["leaves"])
     # Stale acknowledgments are captured before the link drops them.
     assert link["acks"] <= seen[PROBE_ACK] <= link["acks"] + link["stale"]

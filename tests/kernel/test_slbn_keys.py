@@ -12,6 +12,7 @@ import errno
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ A0 = given(ifname="a0")
 
 
 @contextlib.contextmanager
-def keyed(*ids: int, **more: int) -> Iterator[tuple[Wire, Genetlink]]:
+def keyed(*ids: int, **more: Any) -> Iterator[tuple[Wire, Genetlink]]:
     """A link with keys: KEY has the first number, OTHER_KEY the second."""
     with wire(**more) as made, contextlib.closing(Genetlink()) as family:
         for number, key in zip(ids, (KEY, OTHER_KEY), strict=False):

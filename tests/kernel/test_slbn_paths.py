@@ -317,6 +317,7 @@ def test_checksum_offload(peer: str, offloads: str) -> None:
         for node, device in enumerate(("e0", "e1")):
             state = state_in(net.nodes[node], device)
             assert state.bad_checksum == state.bad_key == state.malformed == 0
+            assert state.unknown_key == state.bad_time == 0
 
 
 # --- asymmetric routes

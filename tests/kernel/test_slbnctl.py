@@ -37,7 +37,8 @@ OF_TC = {
 COUNTERS = {
     "joins", "probes", "acks", "leaves", "answered", "new_sessions", "limited", "migrated",
     "corrected", "clamped", "stale", "wrong_path", "too_many_hops", "overuse", "malformed",
-    "other_version", "bad_checksum", "fragments", "bad_key", "from_hosts", "rate_limited", "events",
+    "other_version", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time",
+    "from_hosts", "rate_limited", "events",
 }  # fmt: skip
 
 

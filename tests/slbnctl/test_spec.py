@@ -135,6 +135,8 @@ def test_commands() -> None:
     assert [name for name, op in by_name.items() if op.get("flags") == ["uns-admin-perm"]] == [
         "link-set",
         "link-reset",
+        "key-add",
+        "key-retire",
     ]
     names = {attribute["name"] for attribute in attribute_set()}
     for op in listed:

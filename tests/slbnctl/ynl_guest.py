@@ -23,6 +23,7 @@ KEYS = {
     **{"prev-n": "previous_N", "prev-nr": "previous_NR", "prev-bf": "previous_BF"},
     **{"prev-a": "previous_A", "prev-tag": "previous_tag"},
 }
+OPTIONS = {"key-ids": "keys"}
 KEY = "000102030405060708090a0b0c0d0e0f"
 
 
@@ -40,7 +41,7 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
         "held": state["A"] + state["previous_A"],
     }
     options = {
-        key.replace("-", "_"): value
+        OPTIONS.get(key, key.replace("-", "_")): value
         for key, value in link.items()
         if key not in ("ifindex", "ifname", "handle", "state")
     }
@@ -80,7 +81,7 @@ def main() -> None:
         return found
 
     first, second = sorted(compare(), key=lambda link: str(link["dev"]))
-    assert (first["options"]["edge"], first["options"]["keyed"]) == (1, 1)
+    assert (first["options"]["edge"], first["options"]["keys"]) == (1, [0])
     assert (second["options"]["memory"], second["capacity"]) == (100, 10**12)
     assert as_slbnctl(ynl.do("link-get", {"ifname": "d1"})) == second
     assert as_slbnctl(ynl.do("link-get", {"ifindex": first["ifindex"]})) == first
@@ -88,7 +89,12 @@ def main() -> None:
     ynl.do("link-set", {"ifname": "d0", "rate": 30000000, "threshold": 5, "key": ""})
     (changed,) = json.loads(sh("slbnctl --json link show d0"))
     assert (changed["capacity"], changed["options"]["threshold"]) == (30000000, 5)
-    assert not changed["options"]["keyed"]
+    assert changed["options"]["keys"] == []
+    for number in (7, 8):
+        ynl.do("key-add", {"ifname": "d0", "key-id": number, "key": KEY})
+    ynl.do("key-retire", {"ifname": "d0", "key-id": 7})
+    (changed,) = json.loads(sh("slbnctl --json link show d0"))
+    assert changed["options"]["keys"] == [8]
     ynl.do("link-reset", {"ifname": "d0"})
 
     assert "no such device" in error_of(NlError, lambda: ynl.do("link-get", {"ifname": "d9"}))

@@ -97,6 +97,45 @@ static int double_text(enum output_type t, const char *format, ...)
 	return length;
 }
 
+/* The array that is being filled, and its elements; nothing is nested. */
+static const char *double_array;
+static unsigned int double_elements;
+
+void open_json_array(enum output_type t, const char *key)
+{
+	assert_null(double_array);
+	if (!double_prints_json(t))
+		return;
+	double_array = key;
+	double_elements = 0;
+}
+
+/* A field with the number of elements. */
+void close_json_array(enum output_type t, const char *delimiter)
+{
+	const char *key = double_array;
+
+	if (!double_prints_json(t))
+		return;
+	assert_null(delimiter);
+	assert_non_null(key);
+	double_array = NULL;
+	double_field(key, double_elements, "");
+}
+
+/* An element of an array is a field KEY[N]. */
+static const char *double_element(const char *key)
+{
+	static char element[64];
+
+	if (!double_array)
+		return key;
+	assert_null(key);
+	snprintf(element, sizeof(element), "%s[%u]", double_array,
+		 double_elements++);
+	return element;
+}
+
 /* Plugins must not use colors. */
 #define DOUBLE_PRINT(name, type, number, string)                          \
 	int print_color_##name(enum output_type t, enum color_attr color, \
@@ -106,7 +145,7 @@ static int double_text(enum output_type t, const char *format, ...)
 		assert_int_equal(color, COLOR_NONE);                      \
 		if (!double_prints_json(t))                               \
 			return double_text(t, format, value);             \
-		double_field(key, number, string);                        \
+		double_field(double_element(key), number, string);        \
 		return 0;                                                 \
 	}
 

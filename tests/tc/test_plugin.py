@@ -36,6 +36,8 @@ STABLE = {
     "addattr_nest_end",
     "parse_rtattr_flags",
     "print_nl",
+    "open_json_array",
+    "close_json_array",
     *(f"print_color_{kind}" for kind in ("bool", "s64", "string", "u64", "uint")),
 }
 
@@ -191,7 +193,7 @@ PLUGINS = {
             ("no-edge rate auto edge", '"edge" contradicts "no-edge"'),
         ],
         defaults=["auto*", "on*", "no-edge*", "none*", "(* 1s)", "(* 5%)", "(* auto", "(* none)"],
-        unknown=["foo", "Rate", "rat", "keyed", "100", "threshold", ""],
+        unknown=["foo", "Rate", "rat", "keys", "100", "threshold", ""],
         shown_in="userspace/common/link_options.c",
     ),
 }

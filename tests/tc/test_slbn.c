@@ -339,15 +339,16 @@ static void check_fields(const struct slbn_link_state *st)
 		size_t at;
 	} counters[] = {
 #define FIELD(field) { #field, offsetof(struct slbn_link_state, field) }
-		FIELD(capacity),   FIELD(share),	 FIELD(memory_bytes),
-		FIELD(joins),	   FIELD(probes),	 FIELD(acks),
-		FIELD(leaves),	   FIELD(new_sessions),	 FIELD(migrated),
-		FIELD(corrected),  FIELD(clamped),	 FIELD(stale),
-		FIELD(wrong_path), FIELD(too_many_hops), FIELD(malformed),
-		FIELD(fragments),  FIELD(bad_key),	 FIELD(bad_checksum),
-		FIELD(answered),   FIELD(rate_limited),	 FIELD(from_hosts),
-		FIELD(events),	   FIELD(plan),		 FIELD(quiet),
-		FIELD(limited),	   FIELD(other_version), FIELD(overuse),
+		FIELD(capacity),    FIELD(share),	  FIELD(memory_bytes),
+		FIELD(joins),	    FIELD(probes),	  FIELD(acks),
+		FIELD(leaves),	    FIELD(new_sessions),  FIELD(migrated),
+		FIELD(corrected),   FIELD(clamped),	  FIELD(stale),
+		FIELD(wrong_path),  FIELD(too_many_hops), FIELD(malformed),
+		FIELD(fragments),   FIELD(bad_key),	  FIELD(bad_checksum),
+		FIELD(answered),    FIELD(rate_limited),  FIELD(from_hosts),
+		FIELD(events),	    FIELD(plan),	  FIELD(quiet),
+		FIELD(limited),	    FIELD(other_version), FIELD(overuse),
+		FIELD(unknown_key), FIELD(bad_time),
 #undef FIELD
 	};
 	size_t i;
@@ -410,7 +411,8 @@ static void statistics_as_text(void **state)
 		" memory 1024 entries 32768 bytes events 3\n"
 		"  dropped: stale 21 wrong_path 22 too_many_hops 23 overuse 31"
 		" malformed 24 other_version 30 bad_checksum 25\n"
-		"   fragments 26 bad_key 27 from_hosts 28 rate_limited 29";
+		"   fragments 26 bad_key 27 unknown_key 32 bad_time 33 from_hosts 28"
+		" rate_limited 29";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
 		.plan = 47500000,
@@ -439,6 +441,8 @@ static void statistics_as_text(void **state)
 		.bad_checksum = 25,
 		.fragments = 26,
 		.bad_key = 27,
+		.unknown_key = 32,
+		.bad_time = 33,
 		.from_hosts = 28,
 		.answered = 7,
 		.rate_limited = 29,
@@ -468,17 +472,17 @@ static void options_as_text(void **state)
 	PUT(SLBN_A_HEADROOM, __u32, 0);
 	PUT(SLBN_A_COMMIT, __u8, 0);
 	PUT(SLBN_A_EDGE, __u8, 1);
-	PUT(SLBN_A_KEYED, __u8, 1);
+	addattr_l(n, sizeof(message), SLBN_A_KEY_IDS, "\xff\3", 2);
 	addattr_nest_end(n, opt);
 	double_begin(false);
 	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_string_equal(double_output.text,
 			    "rate 2500Mbit epoch 1500ms memory 1000 "
 			    "control 5.7% headroom 0.0% commit off edge "
-			    "keyed ");
+			    "keys 255,3 ");
 	double_begin(true);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_int_equal(double_output.count, 8);
+	assert_int_equal(double_output.count, 10);
 	field_is("rate", 2500000000);
 	field_is("epoch", 1500000000);
 	field_is("memory", 1000);
@@ -486,7 +490,9 @@ static void options_as_text(void **state)
 	field_is("headroom", 0);
 	field_is("commit", 0);
 	field_is("edge", 1);
-	field_is("keyed", 1);
+	field_is("keys[0]", 255);
+	field_is("keys[1]", 3);
+	field_is("keys", 2);
 
 	n->nlmsg_len = NLMSG_LENGTH(0);
 	opt = addattr_nest(n, sizeof(message), TCA_OPTIONS | NLA_F_NESTED);
@@ -497,7 +503,7 @@ static void options_as_text(void **state)
 	PUT(SLBN_A_HEADROOM, __u32, 25);
 	PUT(SLBN_A_COMMIT, __u8, 1);
 	PUT(SLBN_A_EDGE, __u8, 0);
-	PUT(SLBN_A_KEYED, __u8, 0);
+	addattr_l(n, sizeof(message), SLBN_A_KEY_IDS, NULL, 0);
 	addattr_nest_end(n, opt);
 #undef PUT
 	double_begin(false);
@@ -510,7 +516,7 @@ static void options_as_text(void **state)
 	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_int_equal(double_output.count, 8);
 	field_is("memory_time", 60000000000);
-	field_is("keyed", 0);
+	field_is("keys", 0);
 }
 
 static void formatted_rates_and_times(void **state)

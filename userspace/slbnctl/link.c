@@ -471,8 +471,9 @@ const struct command link_commands[] = {
 			"             in the paper\n"
 			"  edge       hosts are behind this link: drop their control packets, and\n"
 			"             answer for them\n"
-			"  key        authenticate control packets; 32 hexadecimal digits. @FILE or -\n"
-			"             (standard input) hide them from the process list\n"
+			"  key        the only key that authenticates control packets, with number 0;\n"
+			"             32 hexadecimal digits. @FILE or - (standard input) hide them from\n"
+			"             the process list\n"
 			"  threshold  notify when the fair share has changed by more than this;\n"
 			"             0.1% to 100%\n",
 		.run = run_set,

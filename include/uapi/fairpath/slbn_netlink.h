@@ -203,14 +203,14 @@ struct slbn_link_state {
  * @SLBN_C_LINK_SET: change the configuration of a link; needs CAP_NET_ADMIN
  * @SLBN_C_LINK_RESET: clear ledgers and memory of a link, as after a restart;
  *	needs CAP_NET_ADMIN
+ * @SLBN_C_SHARE_EVENT: to multicast group "share": the fair share has moved by
+ *	more than the threshold
  * @SLBN_C_KEY_ADD: add a key, SLBN_A_KEY with the number SLBN_A_KEY_ID, to a
  *	link; at most two keys, and not the number of another one. Packets with
  *	either key are accepted and keep their key. Needs CAP_NET_ADMIN
  * @SLBN_C_KEY_RETIRE: remove the key with the number SLBN_A_KEY_ID, but not the
  *	last key: without one packets would not be authenticated. Needs
  *	CAP_NET_ADMIN
- * @SLBN_C_SHARE_EVENT: to multicast group "share": the fair share has moved by
- *	more than the threshold
  *
  * Requests name the device by SLBN_A_IFINDEX or SLBN_A_IFNAME. Errors: EINVAL
  * (no device named, attribute missing or out of range, or no rate), ENODEV (no

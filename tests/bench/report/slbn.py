@@ -39,6 +39,23 @@ def data_table(data: dict[str, Any]) -> list[str]:
     return table(["child", "alone", "with slbn", "overhead of slbn"], rows)
 
 
+def keys_lines(data: dict[str, Any]) -> list[str]:
+    """The cost of authentication; nothing if the data is older than it."""
+    points = of_kind(data, "keys")
+    if not points:
+        return []
+    first = points[0]
+    rows = [[point["keys"], quartiles(point["ns"])] for point in points]
+    return [
+        "",
+        "Authenticated with one of the link's keys: the link computes the hash of the packet and of"
+        f" its addresses twice, to check and to write it ({first['sessions']:,} sessions, memory of"
+        f" {first['entries']:,} entries; packets of 240 octets):",
+        "",
+        *table(["keys of the link", "ns"], rows),
+    ]
+
+
 def route_table(data: dict[str, Any]) -> list[str]:
     rows = [
         [f"`{point['qdisc']}`", quartiles(point["ns"]), f"{point['ratio']['median']:.2f}"]
@@ -66,6 +83,7 @@ def text(data: dict[str, Any]) -> list[str]:
         lines += ["", f"{title[0].upper()}{title[1:]}:", "", *control_table(data, kind)]
     return [
         *lines,
+        *keys_lines(data),
         "",
         "## Data packets",
         "",
