@@ -5,8 +5,8 @@
  *
  * packet_is_valid() implements the format of include/uapi/fairpath/slbn.h a
  * second time, on struct slbn_header; both must accept the same packets. A
- * valid packet must parse the same when it is truncated to its length, updated
- * or built again. Every buffer is allocated with its exact size, so that the
+ * valid packet must parse the same when it is truncated to its length, updated,
+ * authenticated or built again. Every buffer is allocated with its exact size, so that the
  * address sanitizer finds reads beyond its end.
  */
 #include <endian.h>
@@ -179,6 +179,86 @@ static void check_rewriting(const u8 *data, size_t size,
 	free(own);
 }
 
+/* Any hash: FNV-1a. */
+static u64 hash(const void *data, u32 length, const void *key)
+{
+	const u8 *octets = data;
+	u64 h = 0xcbf29ce484222325ULL ^ *(const u64 *)key;
+
+	while (length--)
+		h = (h ^ *octets++) * 0x100000001b3ULL;
+	return h;
+}
+
+static enum slbn_auth_result check_keys(u8 *data,
+					const struct slbn_layout *layout,
+					const struct slbn_keys *keys,
+					const struct slbn_carrier *carrier)
+{
+	const struct slbn_key *key;
+
+	return slbn_check_authentication(data, layout, hash, keys, carrier,
+					 &key);
+}
+
+/* Only the value of the option is written, and the packet is authentic then. */
+static void check_authenticating(const u8 *data, size_t size,
+				 const struct slbn_packet *pkt,
+				 const struct slbn_layout *layout)
+{
+	const struct slbn_keys none = { .count = 0 };
+	const struct slbn_keys keys = {
+		.key = { { .secret = { 1 }, .id = pkt->seq },
+			 { .secret = { 2 }, .id = ~pkt->seq } },
+		.count = 2,
+	};
+	const struct slbn_key *key;
+	u64 addresses = pkt->id[0];
+	struct slbn_carrier carrier = {
+		.addresses = &addresses,
+		.length = sizeof(addresses),
+		.time = pkt->epoch,
+	};
+	u32 value = layout->auth - offsetof(struct slbn_auth, hash);
+	enum slbn_auth_result result;
+	u8 *own = copy(data, size);
+
+	/* Random octets are not authentic: an error, and nothing is written. */
+	result = slbn_check_authentication(own, layout, hash, &keys, &carrier,
+					   &key);
+	HOLDS(!memcmp(own, data, size));
+	if (!layout->auth)
+		HOLDS(result == SLBN_AUTH_MISSING && !key);
+	else if (data[value] != keys.key[0].id && data[value] != keys.key[1].id)
+		HOLDS(result == SLBN_AUTH_UNKNOWN_KEY && !key);
+	result = slbn_check_authentication(own, layout, hash, &none, &carrier,
+					   &key);
+	HOLDS(result == (layout->auth ? SLBN_AUTH_MISSING : SLBN_AUTH_OK));
+
+	slbn_authenticate(own, layout, hash, &keys.key[1], &carrier);
+	if (layout->auth) {
+		HOLDS(slbn_check_authentication(own, layout, hash, &keys,
+						&carrier,
+						&key) == SLBN_AUTH_OK);
+		HOLDS(key == &keys.key[1]);
+		carrier.time -= SLBN_AUTH_WINDOW + 1;
+		HOLDS(check_keys(own, layout, &keys, &carrier) ==
+		      SLBN_AUTH_BAD_TIME);
+		carrier.time += 2 * (SLBN_AUTH_WINDOW + 1);
+		HOLDS(check_keys(own, layout, &keys, &carrier) ==
+		      SLBN_AUTH_BAD_TIME);
+		addresses++;
+		HOLDS(check_keys(own, layout, &keys, &carrier) ==
+		      SLBN_AUTH_BAD_HASH);
+		/* The reserved octet stays. */
+		own[value] = data[value];
+		memcpy(own + value + 2, data + value + 2,
+		       sizeof(struct slbn_auth) - 2);
+	}
+	HOLDS(!memcmp(own, data, size));
+	free(own);
+}
+
 static void check_writing(const u8 *data, const struct slbn_packet *pkt,
 			  const struct slbn_layout *layout)
 {
@@ -221,6 +301,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		check_layout(own, size, &pkt, &layout);
 		check_length(own, &pkt, &layout);
 		check_rewriting(own, size, &pkt, &layout);
+		check_authenticating(own, size, &pkt, &layout);
 		check_writing(own, &pkt, &layout);
 	}
 	free(own);

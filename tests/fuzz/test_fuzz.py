@@ -158,6 +158,24 @@ PLANTED = {
         "(pkt->slots < 64 && pkt->B >> pkt->slots)",
         "0",
     ),
+    "addresses are not authenticated": (
+        "wire",
+        "slbn_wire.h",
+        "hash(carrier->addresses, carrier->length, key->secret)",
+        "hash(carrier->addresses, 0, key->secret)",
+    ),
+    "any age of a packet is accepted": (
+        "wire",
+        "slbn_wire.h",
+        "age > SLBN_AUTH_WINDOW || ",
+        "",
+    ),
+    "check of authentication changes the packet": (
+        "wire",
+        "slbn_wire.h",
+        "slbn_put64(data + layout->auth, saved);",
+        "(void)saved;",
+    ),
     "check of repeated option removed": ("wire", "slbn_wire.h", "if (layout->auth || ", "if ("),
     "code written at the next slot": (
         "wire",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Building and parsing of SLBN packets, and the code of a rate.
+ * Building, parsing and authentication of SLBN packets, and the code of a rate.
  */
 #include "unit.h"
 
 #include "slbn_net.h"
+#include "userspace/common/siphash.c"
 
 /* Parse a copy of exact size: the sanitizer finds reads beyond its end. */
 static enum slbn_parse_result parse_copy(const u8 *data, u32 length,
@@ -131,6 +132,153 @@ static void other_versions_are_recognized(void **state)
 	}
 }
 
+static struct slbn_key random_key(u8 id)
+{
+	return (struct slbn_key){ .secret = { rnd(), rnd() }, .id = id };
+}
+
+/* Check a packet, which must stay as it is. */
+static enum slbn_auth_result check(u8 *data, const struct slbn_layout *layout,
+				   const struct slbn_keys *keys,
+				   const struct slbn_carrier *carrier,
+				   const struct slbn_key **key)
+{
+	enum slbn_auth_result result;
+	u8 saved[SLBN_LENGTH_MAX];
+
+	memcpy(saved, data, layout->length);
+	result = slbn_check_authentication(data, layout, siphash24, keys,
+					   carrier, key);
+	assert_memory_equal(saved, data, layout->length);
+	return result;
+}
+
+/* The result after a change of one bit anywhere in packet or addresses. */
+static void check_changed_bit(u8 *data, const struct slbn_layout *layout,
+			      const struct slbn_keys *keys,
+			      struct slbn_carrier carrier)
+{
+	u32 at = rnd_in(0, layout->length + carrier.length - 1);
+	u32 number = layout->auth - offsetof(struct slbn_auth, hash);
+	u8 addresses[32];
+	const struct slbn_key *key;
+	enum slbn_auth_result result;
+	u8 *octet = at < layout->length ? &data[at] :
+					  &addresses[at - layout->length];
+	u8 bit = 1U << rnd_in(0, 7);
+
+	memcpy(addresses, carrier.addresses, carrier.length);
+	carrier.addresses = addresses;
+	*octet ^= bit;
+	result = check(data, layout, keys, &carrier, &key);
+	if (at == number && !slbn_key_find(keys, data[at]))
+		assert_int_equal(result, SLBN_AUTH_UNKNOWN_KEY);
+	else
+		assert_int_equal(result, SLBN_AUTH_BAD_HASH);
+	*octet ^= bit;
+}
+
+static void authentication_covers_packet_addresses_and_time(void **state)
+{
+	(void)state;
+	for (; unit_step < 100000; unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		struct slbn_packet pkt = random_packet(slots);
+		struct slbn_keys keys = { .count = 0 }, none = { .count = 0 };
+		u64 addresses[4] = { rnd(), rnd(), rnd(), rnd() };
+		struct slbn_carrier carrier = {
+			.addresses = (u8 *)addresses,
+			.length = one_in(2) ? 8 : 32,
+			.time = (u32)rnd_size(0, UINT32_MAX),
+		};
+		u8 id = rnd_in(0, 255);
+		const struct slbn_key keyed[] = {
+			random_key(id),
+			random_key(id + rnd_in(1, 255)),
+		};
+		u32 used = rnd_in(0, 1);
+		u32 age = rnd_in(0, 2 * SLBN_AUTH_WINDOW);
+		const struct slbn_key *key;
+		u8 data[SLBN_LENGTH_MAX];
+		struct slbn_layout layout;
+		enum slbn_auth_result late;
+
+		assert_true(slbn_key_add(&keys, &keyed[0]));
+		assert_true(slbn_key_add(&keys, &keyed[1]));
+		slbn_build_packet(data, &pkt, slots, true, &layout);
+		slbn_authenticate(data, &layout, siphash24, &keyed[used],
+				  &carrier);
+		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
+				 SLBN_AUTH_OK);
+		assert_ptr_equal(key, &keys.key[used]);
+		check_changed_bit(data, &layout, &keys, carrier);
+		assert_int_equal(check(data, &layout, &none, &carrier, &key),
+				 SLBN_AUTH_MISSING);
+
+		/* Clocks that differ in either direction, and wrap. */
+		late = age > SLBN_AUTH_WINDOW ? SLBN_AUTH_BAD_TIME :
+						SLBN_AUTH_OK;
+		carrier.time += age;
+		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
+				 late);
+		carrier.time -= 2 * age;
+		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
+				 late);
+
+		/* Without the option: neither written nor accepted. */
+		slbn_build_packet(data, &pkt, slots, false, &layout);
+		slbn_authenticate(data, &layout, siphash24, &keyed[used],
+				  &carrier);
+		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
+				 SLBN_AUTH_MISSING);
+		assert_int_equal(check(data, &layout, &none, &carrier, &key),
+				 SLBN_AUTH_OK);
+		assert_null(key);
+	}
+}
+
+/* Against a list of the numbers of keys, the newest last. */
+static void keys_are_added_and_retired_in_order(void **state)
+{
+	struct slbn_keys keys = { .count = 0 };
+	u8 ids[SLBN_KEYS_MAX];
+	u32 count = 0;
+
+	(void)state;
+	for (; unit_step < 100000; unit_step++) {
+		struct slbn_key key = random_key(rnd_in(0, 3));
+		bool has = memchr(ids, key.id, count);
+		u32 n;
+
+		if (one_in(2)) {
+			bool fits = !has && count < SLBN_KEYS_MAX;
+
+			assert_int_equal(slbn_key_add(&keys, &key), fits);
+			if (fits)
+				ids[count++] = key.id;
+		} else {
+			assert_int_equal(slbn_key_retire(&keys, key.id),
+					 has && count == 2);
+			if (has && count == 2) {
+				ids[0] = ids[0] == key.id ? ids[1] : ids[0];
+				count = 1;
+				/* The secret of the retired one is erased. */
+				assert_true(!keys.key[1].secret[0] &&
+					    !keys.key[1].secret[1]);
+			}
+		}
+		assert_int_equal(keys.count, count);
+		for (n = 0; n < count; n++) {
+			assert_int_equal(keys.key[n].id, ids[n]);
+			assert_ptr_equal(slbn_key_find(&keys, ids[n]),
+					 &keys.key[n]);
+		}
+		for (n = 0; n < 256; n++)
+			assert_int_equal(!!slbn_key_find(&keys, n),
+					 !!memchr(ids, n, count));
+	}
+}
+
 static void check_code(u64 rate)
 {
 	u64 down = slbn_decode(slbn_encode_down(rate));
@@ -176,6 +324,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(built_packets_parse_to_the_same),
 	UNIT_TEST(parsed_packets_are_in_range),
 	UNIT_TEST(other_versions_are_recognized),
+	UNIT_TEST(authentication_covers_packet_addresses_and_time),
+	UNIT_TEST(keys_are_added_and_retired_in_order),
 	UNIT_TEST(codes_round_in_their_direction),
 };
 
