@@ -152,7 +152,7 @@ void show_flag(const char *key, bool value, const char *text)
 void show_numbers(const char *key, const __u8 *value, size_t count,
 		  const char *text)
 {
-	struct json_object *array;
+	struct json_object *array, *number;
 	size_t n;
 
 	if (!json) {
@@ -160,11 +160,11 @@ void show_numbers(const char *key, const __u8 *value, size_t count,
 		return;
 	}
 	array = check_allocation(json_object_new_array());
-	for (n = 0; n < count; n++)
-		if (json_object_array_add(
-			    array,
-			    check_allocation(json_object_new_int(value[n]))))
+	for (n = 0; n < count; n++) {
+		number = check_allocation(json_object_new_int(value[n]));
+		if (json_object_array_add(array, number))
 			check_allocation(NULL);
+	}
 	add(key, array);
 }
 
