@@ -59,9 +59,6 @@ bool genl_request(struct genl *genl, struct nlmsghdr *message,
 bool genl_subscribe(struct genl *genl);
 int genl_receive_events(struct genl *genl, mnl_cb_t event, void *data);
 
-int genl_key_add(const char *device, __u8 id, const __u8 *key);
-int genl_key_retire(const char *device, __u8 id);
-
 int genl_process(const void *messages, size_t length, __u32 seq,
 		 unsigned int port, struct genl_call *call);
 int genl_read_family(const struct nlmsghdr *message, void *data);
