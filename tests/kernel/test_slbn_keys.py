@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.genetlink import Genetlink, given
+from tests.kernel.genetlink import SECOND, Genetlink, given
 from tests.kernel.net import wait_for
 from tests.kernel.rtnetlink import NetlinkError
 from tests.kernel.slbn import MEGA, Agent, Chain, agents, build_peer, chain
@@ -147,6 +147,26 @@ def test_time_within_window_is_accepted_and_rewritten(offset: int) -> None:
         _, sent = read_authentication(read_udp(frame)[0])
         assert now() - 1 <= sent <= now()
         assert made.state().joins == 1
+
+
+def test_replay_counts_a_session_for_two_epochs_at_most() -> None:
+    """At a link that its path does not pass; it is authentic for 10 s."""
+    with wire(key=KEY, epoch=SECOND // 5) as made:
+        recorded = Datagram(Packet(JOIN, id=NEW, key=KEY, time=now() - 7)).frame()
+
+        def sessions() -> int:
+            state = made.state()
+            return state.N + state.previous_N
+
+        for _ in range(2):
+            # The link remembers it: a session is counted once.
+            assert len(made.down(recorded, recorded)) == 2
+            assert sessions() == 1
+            wait_for(lambda: sessions() == 0)
+        wait_for(lambda: made.down(recorded) == [])
+        wait_for(lambda: sessions() == 0)
+        state = made.state()
+        assert (state.bad_time, state.held, state.clamped) == (1, 0, 0)
 
 
 def test_sent_acknowledgments_are_checked() -> None:
