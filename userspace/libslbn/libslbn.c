@@ -247,6 +247,38 @@ int slbn_list(struct slbn *slbn,
 	return request(slbn, &message, each, context);
 }
 
+int slbn_add_key(struct slbn *slbn, uint8_t number, const uint8_t *secret,
+		 uint32_t flags)
+{
+	struct slbn_message message = {
+		.type = SLBN_ASK_ADD_KEY,
+		.key = { .number = number, .flags = flags },
+	};
+
+	memcpy(message.key.secret, secret, sizeof(message.key.secret));
+	return request(slbn, &message, NULL, NULL);
+}
+
+int slbn_retire_key(struct slbn *slbn, uint8_t number)
+{
+	struct slbn_message message = {
+		.type = SLBN_ASK_RETIRE_KEY,
+		.key = { .number = number },
+	};
+
+	return request(slbn, &message, NULL, NULL);
+}
+
+int slbn_get_status(struct slbn *slbn, struct slbn_status *status)
+{
+	struct slbn_message message = { .type = SLBN_ASK_STATUS };
+	int ret = request(slbn, &message, NULL, NULL);
+
+	if (!ret)
+		*status = message.status;
+	return ret;
+}
+
 int slbn_next(struct slbn *slbn, int timeout, struct slbn_session *session)
 {
 	struct event *event = slbn->first;

@@ -98,6 +98,40 @@ struct slbn_session {
 	uint32_t later[4];
 };
 
+/* Keys of an agent at a time, and octets of one. */
+#define SLBN_AGENT_KEYS 2
+#define SLBN_SECRET 16
+
+/* Flag of slbn_add_key(). */
+#define SLBN_ACCEPT_ONLY 1 /* accept packets with the key, but do not use it */
+
+/**
+ * struct slbn_status - the state of an agent
+ * @sessions: its sessions
+ * @bad_key: packets that were dropped as they were not authentic, or as only one
+ *	of packet and agent had a key
+ * @unknown_key: the same, with a key that the agent does not have
+ * @bad_time: the same, authentic, but their time differed from the agent's clock by
+ *	more than 10 s: clocks are wrong, or the packets were replayed
+ * @clock_difference: the agent's clock minus the time of the last @bad_time packet,
+ *	seconds
+ * @keys: number of keys; 0: packets are not authenticated
+ * @key: their numbers; packets are authenticated with the last one
+ * @reserved: 0
+ * @later: 0; reserved for later versions
+ */
+struct slbn_status {
+	uint64_t sessions;
+	uint64_t bad_key;
+	uint64_t unknown_key;
+	uint64_t bad_time;
+	int64_t clock_difference;
+	uint8_t keys;
+	uint8_t key[SLBN_AGENT_KEYS];
+	uint8_t reserved[5];
+	uint64_t later[8];
+};
+
 struct slbn;
 
 /**
@@ -183,6 +217,39 @@ int slbn_watch(struct slbn *slbn);
 int slbn_list(struct slbn *slbn,
 	      void (*each)(const struct slbn_session *session, void *context),
 	      void *context);
+
+/**
+ * slbn_add_key() - add a key that authenticates control packets; only for root
+ * @slbn: the connection
+ * @number: of the key
+ * @secret: SLBN_SECRET octets
+ * @flags: 0: packets are authenticated with this key from now on, also if it was
+ *	added before; SLBN_ACCEPT_ONLY: packets with it are accepted
+ *
+ * Return: 0 or a negative errno; -EEXIST: another key has this number; -ENOSPC:
+ * there are SLBN_AGENT_KEYS others; -EPERM: the user is not root.
+ */
+int slbn_add_key(struct slbn *slbn, uint8_t number, const uint8_t *secret,
+		 uint32_t flags);
+
+/**
+ * slbn_retire_key() - remove a key; only for root
+ * @slbn: the connection
+ * @number: of the key
+ *
+ * Return: 0 or a negative errno; -ENOENT: no such key; -EBUSY: it is the only one;
+ * -EPERM: the user is not root.
+ */
+int slbn_retire_key(struct slbn *slbn, uint8_t number);
+
+/**
+ * slbn_get_status() - get the state of the agent
+ * @slbn: the connection
+ * @status: set
+ *
+ * Return: 0 or a negative errno.
+ */
+int slbn_get_status(struct slbn *slbn, struct slbn_status *status);
 
 /**
  * slbn_fd() - the file descriptor to poll

@@ -24,6 +24,9 @@ from types import TracebackType
 UNLIMITED = 10**15
 MAX_WEIGHT = 10**6
 STAYS, DETECTED, STALLED, LEAVING, MEASURED = 1, 2, 4, 8, 16
+ACCEPT_ONLY = 1
+#: Octets of a key.
+SECRET = 16
 
 
 class _Flow(ctypes.Structure):
@@ -58,6 +61,20 @@ class _Session(ctypes.Structure):
     )
 
 
+class _Status(ctypes.Structure):
+    _fields_ = (
+        ("sessions", ctypes.c_uint64),
+        ("bad_key", ctypes.c_uint64),
+        ("unknown_key", ctypes.c_uint64),
+        ("bad_time", ctypes.c_uint64),
+        ("clock_difference", ctypes.c_int64),
+        ("keys", ctypes.c_uint8),
+        ("key", ctypes.c_uint8 * 2),
+        ("reserved", ctypes.c_uint8 * 5),
+        ("later", ctypes.c_uint64 * 8),
+    )
+
+
 _EACH = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Session), ctypes.c_void_p)
 
 
@@ -78,6 +95,9 @@ def _load() -> ctypes.CDLL:
     library.slbn_leave.argtypes = [handle, number]
     library.slbn_watch.argtypes = [handle]
     library.slbn_list.argtypes = [handle, _EACH, ctypes.c_void_p]
+    library.slbn_add_key.argtypes = [handle, ctypes.c_uint8, ctypes.c_char_p, ctypes.c_uint32]
+    library.slbn_retire_key.argtypes = [handle, ctypes.c_uint8]
+    library.slbn_get_status.argtypes = [handle, ctypes.POINTER(_Status)]
     library.slbn_fd.argtypes = [handle]
     library.slbn_next.argtypes = [handle, ctypes.c_int, ctypes.POINTER(_Session)]
     return library
@@ -112,6 +132,21 @@ class Session:
     def over(self) -> bool:
         """The session has ended."""
         return bool(self.flags & LEAVING) and not self.rate
+
+
+@dataclass(frozen=True)
+class Status:
+    """State of the agent: its keys, the last one in use, and numbers of dropped packets.
+
+    `clock_difference` is its clock minus the time of the last packet counted in `bad_time` [s].
+    """
+
+    sessions: int
+    keys: tuple[int, ...]
+    bad_key: int
+    unknown_key: int
+    bad_time: int
+    clock_difference: int
 
 
 def _address(octets: bytes, family: int) -> str:
@@ -233,6 +268,32 @@ class Connection:
         each = _EACH(lambda raw, _context: sessions.append(_session(raw.contents)))
         self._check(self._library.slbn_list(self._handle, each, None))
         return sessions
+
+    def add_key(self, number: int, secret: bytes, *, accept_only: bool = False) -> None:
+        """Add a key that authenticates control packets, or only accept packets with it."""
+        if len(secret) != SECRET or not 0 <= number < 256:
+            raise ValueError(f"a key has a number from 0 to 255 and {SECRET} octets")
+        flags = ACCEPT_ONLY * accept_only
+        self._check(self._library.slbn_add_key(self._handle, number, secret, flags))
+
+    def retire_key(self, number: int) -> None:
+        """Remove a key."""
+        if not 0 <= number < 256:
+            raise ValueError("the number of a key is 0 to 255")
+        self._check(self._library.slbn_retire_key(self._handle, number))
+
+    def status(self) -> Status:
+        """The agent's state."""
+        raw = _Status()
+        self._check(self._library.slbn_get_status(self._handle, ctypes.byref(raw)))
+        return Status(
+            sessions=raw.sessions,
+            keys=tuple(raw.key[: raw.keys]),
+            bad_key=raw.bad_key,
+            unknown_key=raw.unknown_key,
+            bad_time=raw.bad_time,
+            clock_difference=raw.clock_difference,
+        )
 
     def fileno(self) -> int:
         """The file descriptor to poll."""

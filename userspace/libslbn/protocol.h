@@ -9,6 +9,9 @@
  *	CHANGE, LEAVE	-> DONE, or REFUSED
  *	LIST		-> any number of SESSION, then DONE
  *	WATCH		-> DONE, or REFUSED
+ *	ADD_KEY, RETIRE_KEY
+ *			-> DONE, or REFUSED; only for root
+ *	STATUS		-> DONE with the status
  *
  * Events have the number 0: SESSION when the assigned rate of a session of the
  * connection (after WATCH: of any session) changed, and GONE when it ended. An
@@ -39,6 +42,9 @@
  * @SLBN_SAY_REFUSED: the request failed: error and reason
  * @SLBN_SAY_SESSION: state of a session
  * @SLBN_SAY_GONE: last state of a session that ended
+ * @SLBN_ASK_ADD_KEY: add a key: key
+ * @SLBN_ASK_RETIRE_KEY: remove a key: number in key
+ * @SLBN_ASK_STATUS: get the agent's status
  */
 enum slbn_message_type {
 	SLBN_ASK_JOIN = 1,
@@ -50,6 +56,23 @@ enum slbn_message_type {
 	SLBN_SAY_REFUSED,
 	SLBN_SAY_SESSION,
 	SLBN_SAY_GONE,
+	SLBN_ASK_ADD_KEY,
+	SLBN_ASK_RETIRE_KEY,
+	SLBN_ASK_STATUS,
+};
+
+/**
+ * struct slbn_key_request - a key that is added or removed
+ * @secret: the key; 0 when it is removed
+ * @flags: 0, or SLBN_ACCEPT_ONLY when it is added
+ * @number: its number
+ * @reserved: 0
+ */
+struct slbn_key_request {
+	uint8_t secret[SLBN_SECRET];
+	uint32_t flags;
+	uint8_t number;
+	uint8_t reserved[3];
 };
 
 /**
@@ -60,6 +83,8 @@ enum slbn_message_type {
  * @error: positive errno, in REFUSED
  * @reserved: 0
  * @session: the session
+ * @key: the key, in ADD_KEY and RETIRE_KEY
+ * @status: the agent's state, in the reply to STATUS
  * @reason: explanation in REFUSED, NUL-terminated
  */
 struct slbn_message {
@@ -68,7 +93,11 @@ struct slbn_message {
 	uint32_t request;
 	uint32_t error;
 	uint32_t reserved;
-	struct slbn_session session;
+	union {
+		struct slbn_session session;
+		struct slbn_key_request key;
+		struct slbn_status status;
+	};
 	char reason[SLBN_REASON];
 };
 

@@ -525,15 +525,16 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
 	struct slbn_slot slot[SLBN_HOPS_MAX];
+	const struct slbn_key *key;
 	u8 hop;
 
 	if (slbn_parse_packet(data, length, &pkt, &layout) != SLBN_PARSE_OK ||
-	    !transport_authentic(agent->transport, data, &layout))
+	    !transport_authentic(agent->transport, data, &layout, from, &key))
 		return;
 	if (slbn_destination_reply(&pkt)) {
 		slbn_wire_clear_slots(data, &layout, &pkt);
 		slbn_update_packet(data, &pkt);
-		transport_reply(agent->transport, data, &layout, from);
+		transport_reply(agent->transport, data, &layout, key, from);
 		return;
 	}
 	for (hop = 0; hop < pkt.slots; hop++)

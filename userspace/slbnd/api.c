@@ -3,7 +3,8 @@
  * The Unix socket for clients. See api.h.
  *
  * Clients are not trusted: length, protocol, type and all fields of a request are
- * checked; an invalid request is refused with a reason, and changes nothing.
+ * checked; an invalid request is refused with a reason, and changes nothing. Only
+ * root may change keys; no reply contains one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -286,6 +287,81 @@ static struct session *find_session(struct api *api,
 	return session;
 }
 
+static void add_key(struct transport *transport,
+		    const struct slbn_key_request *request,
+		    struct slbn_message *reply)
+{
+	if (request->flags & ~SLBN_ACCEPT_ONLY ||
+	    !zeros(request->reserved, sizeof(request->reserved))) {
+		refuse(reply, EINVAL, "malformed request");
+		return;
+	}
+	switch (transport_add_key(transport, request->number, request->secret,
+				  request->flags & SLBN_ACCEPT_ONLY)) {
+	case -EEXIST:
+		refuse(reply, EEXIST, "slbnd has another key of this number");
+		break;
+	case -ENOSPC:
+		refuse(reply, ENOSPC,
+		       "slbnd has two keys already: retire one first");
+		break;
+	}
+}
+
+static void retire_key(struct transport *transport,
+		       const struct slbn_key_request *request,
+		       struct slbn_message *reply)
+{
+	switch (transport_retire_key(transport, request->number)) {
+	case -ENOENT:
+		refuse(reply, ENOENT, "slbnd has no such key");
+		break;
+	case -EBUSY:
+		refuse(reply, EBUSY,
+		       "slbnd has no other key: add the next one first");
+		break;
+	}
+}
+
+static void get_status(const struct agent *agent, struct slbn_status *status)
+{
+	const struct transport *transport = agent->transport;
+	u32 n;
+
+	*status = (struct slbn_status){
+		.sessions = agent->count,
+		.bad_key = transport->drops.bad_key,
+		.unknown_key = transport->drops.unknown_key,
+		.bad_time = transport->drops.bad_time,
+		.clock_difference = transport->drops.clock_difference,
+		.keys = transport->keys.count,
+	};
+	for (n = 0; n < transport->keys.count; n++)
+		status->key[n] = transport->keys.key[n].id;
+}
+
+/* Requests about the agent. Returns false if it is another one. */
+static bool serve_agent_request(struct agent *agent,
+				const struct client *client,
+				const struct slbn_message *request,
+				struct slbn_message *reply)
+{
+	if (request->type == SLBN_ASK_STATUS) {
+		get_status(agent, &reply->status);
+		return true;
+	}
+	if (request->type != SLBN_ASK_ADD_KEY &&
+	    request->type != SLBN_ASK_RETIRE_KEY)
+		return false;
+	if (client->uid)
+		refuse(reply, EPERM, "only root may change keys");
+	else if (request->type == SLBN_ASK_ADD_KEY)
+		add_key(agent->transport, &request->key, reply);
+	else
+		retire_key(agent->transport, &request->key, reply);
+	return true;
+}
+
 static void serve_request(struct api *api, struct client *client,
 			  const struct slbn_message *request, size_t length,
 			  u64 now)
@@ -328,7 +404,7 @@ static void serve_request(struct api *api, struct client *client,
 		client->dumping = true;
 		client->request = request->request;
 		client->dump_index = 0;
-	} else {
+	} else if (!serve_agent_request(api->agent, client, request, &reply)) {
 		refuse(&reply, EPROTO, "unknown request");
 	}
 	if (client->dumping && client->request)

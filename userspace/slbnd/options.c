@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../common/link_options.h"
 #include "../common/units.h"
 #include "options.h"
 
 /* Longest line, with space for the maximum number of prefixes. */
 #define LINE_LENGTH 4096
+/* The same for the key file. */
+#define KEY_LINE_LENGTH 256
 
 /* Where an option was given, for error messages. */
 struct origin {
@@ -85,33 +88,49 @@ static bool read_group(struct options *options, const char *text)
 	return true;
 }
 
-/* The key is a secret: read it from a file, not from the command line. */
-static bool read_key(struct options *options, const char *path)
+/* Parse a line of the key file: "[NUMBER] KEY", or nothing. */
+static bool read_key_line(struct slbn_keys *keys, char *line)
 {
-	char text[2 * SIPHASH_KEY_LENGTH + 2] = "";
-	FILE *file;
-	size_t n;
+	static const char blank[] = " \t\r\n";
+	char *rest = line;
+	char *first = strtok_r(line, blank, &rest);
+	char *second = first ? strtok_r(NULL, blank, &rest) : NULL;
+	u8 secret[SLBN_KEY_LENGTH];
+	struct slbn_key key;
+	__u64 id = 0;
 
-	options->keyed = false;
+	if (!first)
+		return true;
+	if (second && !units_count(first, "", &id))
+		return false;
+	if (id > 255 || strtok_r(NULL, blank, &rest) ||
+	    !link_key_parse(second ?: first, secret))
+		return false;
+	key.id = id;
+	memcpy(key.secret, secret, sizeof(key.secret));
+	return slbn_key_add(keys, &key);
+}
+
+/* Keys are secrets: read them from a file, not from the command line. */
+static bool read_keys(struct options *options, const char *path)
+{
+	char line[KEY_LINE_LENGTH];
+	bool valid = true;
+	FILE *file;
+
+	options->keys = (struct slbn_keys){};
 	if (!strcmp(path, "none"))
 		return true;
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	n = fread(text, 1, sizeof(text), file);
+	while (valid && fgets(line, sizeof(line), file))
+		valid = strlen(line) < sizeof(line) - 1 &&
+			read_key_line(&options->keys, line);
+	valid = valid && !ferror(file) && options->keys.count;
 	fclose(file);
-	if (n == sizeof(text) - 1 && text[n - 1] == '\n')
-		n--;
-	if (n != 2 * SIPHASH_KEY_LENGTH ||
-	    strspn(text, "0123456789abcdefABCDEF") < n)
-		return false;
-	for (n = 0; n < SIPHASH_KEY_LENGTH; n++) {
-		char octet[] = { text[2 * n], text[2 * n + 1], 0 };
-
-		options->key[n] = strtoul(octet, NULL, 16);
-	}
-	options->keyed = true;
-	return true;
+	explicit_bzero(line, sizeof(line));
+	return valid;
 }
 
 /* Parse a list, "PART,PART". */
@@ -277,9 +296,9 @@ static const struct {
 	  "PATH     socket for clients (" SLBN_SOCKET ")" },
 	{ "group", read_group, "no such group",
 	  "NAME      group that may connect, besides root (root)" },
-	{ "key-file", read_key,
-	  "must be a file with 32 hexadecimal digits, or none",
-	  "PATH   file with the domain's key (none)" },
+	{ "key-file", read_keys,
+	  "must be a file with one or two lines \"[0 to 255] 32 hexadecimal digits\", or none",
+	  "PATH   file with the domain's keys, the newest last (none)" },
 	{ "hosts", read_hosts,
 	  "must be prefixes, such as 10.1.0.0/16,2001:db8::/32, at most 64",
 	  "PREFIX,.. local hosts, whose flows are detected (none)" },

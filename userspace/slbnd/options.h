@@ -21,8 +21,7 @@
  * @agent: of sessions
  * @socket: path of the socket for clients
  * @group: group that may connect, besides root
- * @keyed: control packets are authenticated
- * @key: the domain's key
+ * @keys: the domain's keys
  * @flows: of flow detection
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
@@ -32,8 +31,7 @@ struct options {
 	struct agent_config agent;
 	char socket[108];
 	gid_t group;
-	bool keyed;
-	u8 key[SIPHASH_KEY_LENGTH];
+	struct slbn_keys keys;
 	struct flows_config flows;
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;

@@ -203,8 +203,7 @@ static void configure(const struct options *options)
 	/* Existing sessions keep their hop slots; socket and group do not change. */
 	slbnd.agent.config = options->agent;
 	enforce_set_unassigned(slbnd.enforce, options->unassigned);
-	slbnd.transport.keyed = options->keyed;
-	memcpy(slbnd.transport.key, options->key, sizeof(options->key));
+	slbnd.transport.keys = options->keys;
 	if (!options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
 	else if (slbnd.flows.open)
@@ -275,9 +274,7 @@ static bool start(void)
 {
 	int error;
 
-	slbnd.transport.keyed = slbnd.options.keyed;
-	memcpy(slbnd.transport.key, slbnd.options.key,
-	       sizeof(slbnd.transport.key));
+	slbnd.transport.keys = slbnd.options.keys;
 	error = transport_open(&slbnd.transport);
 	if (error) {
 		fprintf(stderr, "slbnd: UDP port %d: %s\n", SLBN_PORT,

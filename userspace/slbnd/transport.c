@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "transport.h"
@@ -15,6 +16,12 @@
 /* Octets of Ethernet, IP and UDP headers. */
 #define HEADERS_V4 (14 + 20 + 8)
 #define HEADERS_V6 (14 + 40 + 8)
+
+/*
+ * How long a source address is cached, ns. If it is removed from this router
+ * earlier, sending fails, and it is looked up again.
+ */
+#define SOURCE_LIFETIME 1000000000ULL
 
 enum {
 	V4,
@@ -28,9 +35,32 @@ union control {
 	u8 v6[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 };
 
+static u64 coarse_time(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
 static bool set_option(int fd, int level, int option, int value)
 {
 	return !setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+/* Options that affect the route of packets: for all sockets. */
+static int open_socket(int n)
+{
+	int fd = socket(n == V4 ? AF_INET : AF_INET6,
+			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return fd;
+	if (n == V4 ? set_option(fd, IPPROTO_IP, IP_TOS, DSCP_CS6) :
+		      set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, DSCP_CS6))
+		return fd;
+	close(fd);
+	return -1;
 }
 
 static bool prepare_v4(int fd)
@@ -42,7 +72,6 @@ static bool prepare_v4(int fd)
 
 	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-	       set_option(fd, IPPROTO_IP, IP_TOS, DSCP_CS6) &&
 	       !bind(fd, (const void *)&local, sizeof(local));
 }
 
@@ -57,40 +86,46 @@ static bool prepare_v6(int fd)
 	       set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
 			  IPV6_PMTUDISC_DO) &&
-	       set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, DSCP_CS6) &&
 	       !bind(fd, (const void *)&local, sizeof(local));
+}
+
+static bool open_family(struct transport *transport, int n)
+{
+	int fd = open_socket(n);
+
+	transport->fd[n] = fd;
+	if (fd < 0)
+		return n == V6 && errno == EAFNOSUPPORT;
+	if (!(n == V4 ? prepare_v4(fd) : prepare_v6(fd)))
+		return false;
+	/* Above the system's limit, if privileged. */
+	if (!set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER))
+		set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER);
+	transport->lookup[n] = open_socket(n);
+	return transport->lookup[n] >= 0;
 }
 
 /**
  * transport_open() - open the sockets
- * @transport: the caller sets its key
+ * @transport: the caller sets its keys; the rest is 0
  *
  * Return: 0, or a positive errno.
  */
 int transport_open(struct transport *transport)
 {
-	static const int families[] = { AF_INET, AF_INET6 };
 	int n;
 
 	for (n = V4; n <= V6; n++) {
-		int fd = socket(families[n],
-				SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-		transport->queued[n] = 0;
-		transport->fd[n] = fd;
-		if (fd < 0 && n == V6 && errno == EAFNOSUPPORT)
-			continue;
-		if (fd < 0 || !(n == V4 ? prepare_v4(fd) : prepare_v6(fd))) {
+		transport->fd[n] = -1;
+		transport->lookup[n] = -1;
+	}
+	for (n = V4; n <= V6; n++) {
+		if (!open_family(transport, n)) {
 			int error = errno;
 
-			if (n == V4)
-				transport->fd[V6] = -1;
 			transport_close(transport);
 			return error;
 		}
-		/* Above the system's limit, if privileged. */
-		if (!set_option(fd, SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER))
-			set_option(fd, SOL_SOCKET, SO_RCVBUF, RECEIVE_BUFFER);
 	}
 	return 0;
 }
@@ -106,8 +141,61 @@ void transport_close(struct transport *transport)
 	for (n = V4; n <= V6; n++) {
 		if (transport->fd[n] >= 0)
 			close(transport->fd[n]);
+		if (transport->lookup[n] >= 0)
+			close(transport->lookup[n]);
 		transport->fd[n] = -1;
+		transport->lookup[n] = -1;
 	}
+}
+
+/**
+ * transport_add_key() - add a key, or sign with it from now on
+ * @transport: the sockets
+ * @id: its number
+ * @secret: SIPHASH_KEY_LENGTH octets
+ * @accept_only: accept packets with it, but sign with the present one
+ *
+ * Return: 0; -EEXIST: another key has this number; -ENOSPC: there are
+ * SLBN_KEYS_MAX others.
+ */
+int transport_add_key(struct transport *transport, u8 id, const u8 *secret,
+		      bool accept_only)
+{
+	const struct slbn_key *known = slbn_key_find(&transport->keys, id);
+	struct slbn_keys *keys = &transport->keys;
+	struct slbn_key key = { .id = id };
+
+	memcpy(key.secret, secret, sizeof(key.secret));
+	if (known) {
+		if (memcmp(known->secret, key.secret, sizeof(key.secret)))
+			return -EEXIST;
+		if (!accept_only && known != &keys->key[keys->count - 1]) {
+			keys->key[0] = keys->key[1];
+			keys->key[1] = key;
+		}
+		return 0;
+	}
+	if (!slbn_key_add(keys, &key))
+		return -ENOSPC;
+	if (accept_only && keys->count > 1) {
+		keys->key[1] = keys->key[0];
+		keys->key[0] = key;
+	}
+	return 0;
+}
+
+/**
+ * transport_retire_key() - remove a key
+ * @transport: the sockets
+ * @id: its number
+ *
+ * Return: 0; -ENOENT: there is no such key; -EBUSY: it is the only one.
+ */
+int transport_retire_key(struct transport *transport, u8 id)
+{
+	if (!slbn_key_find(&transport->keys, id))
+		return -ENOENT;
+	return slbn_key_retire(&transport->keys, id) ? 0 : -EBUSY;
 }
 
 /**
@@ -124,23 +212,138 @@ u32 transport_length(const struct transport *transport,
 {
 	return (flow->family == AF_INET ? HEADERS_V4 : HEADERS_V6) +
 	       slbn_length(pkt->slots) +
-	       (transport->keyed ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH : 0);
+	       (transport->keys.count ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH :
+					0);
+}
+
+/* Addresses of a packet, source before destination, and the time now. */
+struct carrier {
+	struct slbn_carrier slbn;
+	u8 addresses[2 * sizeof(struct in6_addr)];
+};
+
+static const void *remote_address(const struct transport_peer *peer)
+{
+	return peer->address.any.sa_family == AF_INET ?
+		       (const void *)&peer->address.v4.sin_addr :
+		       (const void *)&peer->address.v6.sin6_addr;
+}
+
+static const struct slbn_carrier *get_carrier(struct carrier *carrier,
+					      const struct transport_peer *peer,
+					      bool sent)
+{
+	const void *remote = remote_address(peer);
+	const void *local = &peer->local;
+	u32 length = peer->address.any.sa_family == AF_INET ? 4 : 16;
+
+	memcpy(carrier->addresses, sent ? local : remote, length);
+	memcpy(carrier->addresses + length, sent ? remote : local, length);
+	carrier->slbn = (struct slbn_carrier){
+		.addresses = carrier->addresses,
+		.length = 2 * length,
+		.time = coarse_time(CLOCK_REALTIME_COARSE) / 1000000000,
+	};
+	return &carrier->slbn;
 }
 
 /**
  * transport_authentic() - check the authentication of a received packet
- * @transport: the sockets
+ * @transport: the sockets; counts the packet if it must be dropped
  * @data: a packet that slbn_parse_packet() accepted
  * @layout: its layout
+ * @from: its endpoints
+ * @key: set to its key; NULL: it is not authenticated
  *
- * Return: whether a router of the domain sent it; without a key, whether it is
- * not authenticated.
+ * Return: whether a router of the domain sent it lately; without a key, whether
+ * it is not authenticated.
  */
-bool transport_authentic(const struct transport *transport, u8 *data,
-			 const struct slbn_layout *layout)
+bool transport_authentic(struct transport *transport, u8 *data,
+			 const struct slbn_layout *layout,
+			 const struct transport_peer *from,
+			 const struct slbn_key **key)
 {
-	return slbn_is_authentic(data, layout, siphash24,
-				 transport->keyed ? transport->key : NULL);
+	struct transport_drops *drops = &transport->drops;
+	const struct slbn_carrier *slbn;
+	struct carrier carrier;
+	const u8 *auth;
+
+	slbn = get_carrier(&carrier, from, false);
+	switch (slbn_check_authentication(data, layout, siphash24,
+					  &transport->keys, slbn, key)) {
+	case SLBN_AUTH_OK:
+		return true;
+	case SLBN_AUTH_MISSING:
+	case SLBN_AUTH_BAD_HASH:
+		drops->bad_key++;
+		return false;
+	case SLBN_AUTH_UNKNOWN_KEY:
+		drops->unknown_key++;
+		return false;
+	case SLBN_AUTH_BAD_TIME:
+		auth = slbn_auth_value(data, layout);
+		drops->bad_time++;
+		drops->clock_difference =
+			(s32)(slbn->time -
+			      slbn_get32(auth +
+					 offsetof(struct slbn_auth, time)));
+		return false;
+	}
+	return false;
+}
+
+/* The place of a destination in the cache. */
+static struct transport_source *find_source(struct transport *transport, int n,
+					    const struct transport_peer *peer)
+{
+	const u8 *address = remote_address(peer);
+	u32 hash = 0;
+	int i;
+
+	for (i = 0; i < (n == V4 ? 4 : 16); i++)
+		hash = hash * 31 + address[i];
+	return &transport->source[n][hash % TRANSPORT_SOURCES];
+}
+
+/* The source address that the routing table selects for a destination. */
+static bool look_up_source(int fd, const struct transport_peer *peer,
+			   union transport_address *local)
+{
+	static const struct sockaddr disconnect = { .sa_family = AF_UNSPEC };
+	struct transport_peer ours = {};
+	socklen_t length = sizeof(ours.address);
+
+	/* A connected socket would keep its address. */
+	if (connect(fd, &disconnect, sizeof(disconnect)) ||
+	    connect(fd, &peer->address.any, peer->length) ||
+	    getsockname(fd, &ours.address.any, &length))
+		return false;
+	memset(local, 0, sizeof(*local));
+	if (ours.address.any.sa_family == AF_INET)
+		local->v4 = ours.address.v4.sin_addr;
+	else
+		local->v6 = ours.address.v6.sin6_addr;
+	return true;
+}
+
+/* Set the source address of a packet. Returns false if there is no route. */
+static bool set_source(struct transport *transport, int n,
+		       struct transport_peer *peer)
+{
+	struct transport_source *source = find_source(transport, n, peer);
+	u64 now = coarse_time(CLOCK_MONOTONIC_COARSE);
+	u32 length = n == V4 ? 4 : 16;
+
+	if (source->until <= now ||
+	    memcmp(&source->destination, remote_address(peer), length)) {
+		source->until = 0;
+		if (!look_up_source(transport->lookup[n], peer, &source->local))
+			return false;
+		memcpy(&source->destination, remote_address(peer), length);
+		source->until = now + SOURCE_LIFETIME;
+	}
+	peer->local = source->local;
+	return true;
 }
 
 /* Select the local address of a packet, unless the routing table is to. */
@@ -203,7 +406,12 @@ static void flush_one(struct transport *transport, int n)
 		if (sent > 0) {
 			done += sent;
 		} else {
-			/* sendmmsg() fails if the first packet does: skip it. */
+			/*
+			 * sendmmsg() fails if the first packet does: skip it.
+			 * It may have lost its source address.
+			 */
+			find_source(transport, n, &transport->out[n][done].peer)
+				->until = 0;
 			done++;
 		}
 	}
@@ -223,11 +431,9 @@ void transport_flush(struct transport *transport)
 			flush_one(transport, n);
 }
 
-/* A free slot of a batch; NULL: there is no such socket. */
+/* A free slot of a batch. */
 static struct transport_slot *allocate_slot(struct transport *transport, int n)
 {
-	if (transport->fd[n] < 0)
-		return NULL;
 	if (transport->queued[n] == TRANSPORT_BATCH)
 		flush_one(transport, n);
 	return &transport->out[n][transport->queued[n]++];
@@ -244,26 +450,34 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		    const struct slbn_packet *pkt, const struct slbn_slot *hops)
 {
 	int n = flow->family == AF_INET ? V4 : V6;
-	struct transport_slot *slot = allocate_slot(transport, n);
+	const struct slbn_keys *keys = &transport->keys;
+	struct transport_peer peer = {};
+	struct transport_slot *slot;
 	struct slbn_layout layout;
+	struct carrier carrier;
 
-	if (!slot)
-		return;
-	memset(&slot->peer, 0, sizeof(slot->peer));
 	if (n == V4) {
-		slot->peer.address.v4.sin_family = AF_INET;
-		slot->peer.address.v4.sin_port = htons(SLBN_PORT);
-		memcpy(&slot->peer.address.v4.sin_addr, flow->destination, 4);
-		slot->peer.length = sizeof(slot->peer.address.v4);
+		peer.address.v4.sin_family = AF_INET;
+		peer.address.v4.sin_port = htons(SLBN_PORT);
+		memcpy(&peer.address.v4.sin_addr, flow->destination, 4);
+		peer.length = sizeof(peer.address.v4);
 	} else {
-		slot->peer.address.v6.sin6_family = AF_INET6;
-		slot->peer.address.v6.sin6_port = htons(SLBN_PORT);
-		memcpy(&slot->peer.address.v6.sin6_addr, flow->destination, 16);
-		slot->peer.length = sizeof(slot->peer.address.v6);
+		peer.address.v6.sin6_family = AF_INET6;
+		peer.address.v6.sin6_port = htons(SLBN_PORT);
+		memcpy(&peer.address.v6.sin6_addr, flow->destination, 16);
+		peer.length = sizeof(peer.address.v6);
 	}
-	slbn_build_packet(slot->data, pkt, hops, transport->keyed, &layout);
+	if (transport->fd[n] < 0 ||
+	    (keys->count && !set_source(transport, n, &peer)))
+		return;
+	slot = allocate_slot(transport, n);
+	slot->peer = peer;
+	slbn_build_packet(slot->data, pkt, hops, keys->count, &layout);
 	slot->length = layout.length;
-	slbn_authenticate(slot->data, &layout, siphash24, transport->key);
+	if (keys->count)
+		slbn_authenticate(slot->data, &layout, siphash24,
+				  &keys->key[keys->count - 1],
+				  get_carrier(&carrier, &peer, true));
 }
 
 /**
@@ -271,21 +485,23 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
  * @transport: the sockets
  * @data: the packet; dropped if it is longer than a slot
  * @layout: its layout
+ * @key: its key; NULL: it is not authenticated
  * @to: the endpoints of the received packet
  */
 void transport_reply(struct transport *transport, u8 *data,
 		     const struct slbn_layout *layout,
+		     const struct slbn_key *key,
 		     const struct transport_peer *to)
 {
 	int n = to->address.any.sa_family == AF_INET ? V4 : V6;
 	struct transport_slot *slot;
+	struct carrier carrier;
 
 	if (layout->length > sizeof(slot->data))
 		return;
 	slot = allocate_slot(transport, n);
-	if (!slot)
-		return;
-	slbn_authenticate(data, layout, siphash24, transport->key);
+	slbn_authenticate(data, layout, siphash24, key,
+			  get_carrier(&carrier, to, true));
 	slot->peer = *to;
 	memcpy(slot->data, data, layout->length);
 	slot->length = layout->length;

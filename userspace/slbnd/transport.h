@@ -7,6 +7,10 @@
  * its data. Packets are collected, and sent with one system call when there are
  * TRANSPORT_BATCH of them, or by transport_flush(). A packet that cannot be sent
  * is lost like any other: its session retransmits it.
+ *
+ * The authentication covers the source address. It is looked up in the routing
+ * table before the packet is signed, cached for SOURCE_LIFETIME, and selected for
+ * the packet. Without keys, the kernel selects it when it sends the packet.
  */
 #ifndef SLBND_TRANSPORT_H
 #define SLBND_TRANSPORT_H
@@ -19,6 +23,14 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 #define TRANSPORT_BATCH 64
+/* Cached source addresses of each address family. */
+#define TRANSPORT_SOURCES 4096
+
+/* An address; which one depends on the address family of its socket. */
+union transport_address {
+	struct in_addr v4;
+	struct in6_addr v6;
+};
 
 /**
  * struct transport_peer - the endpoints of a packet
@@ -34,11 +46,36 @@ struct transport_peer {
 		struct sockaddr_in6 v6;
 	} address;
 	socklen_t length;
-	union {
-		struct in_addr v4;
-		struct in6_addr v6;
-	} local;
+	union transport_address local;
 	u32 device;
+};
+
+/**
+ * struct transport_source - the source address of packets to a destination
+ * @destination: the destination
+ * @local: the source address
+ * @until: when it must be looked up again, ns; 0: never looked up
+ */
+struct transport_source {
+	union transport_address destination;
+	union transport_address local;
+	u64 until;
+};
+
+/**
+ * struct transport_drops - received packets that were dropped
+ * @bad_key: not authentic, or only one of packet and agent has a key
+ * @unknown_key: with a key that the agent does not have
+ * @bad_time: authentic, but its time differs from the clock by more than
+ *	SLBN_AUTH_WINDOW
+ * @clock_difference: our clock minus the time of the last @bad_time packet,
+ *	seconds
+ */
+struct transport_drops {
+	u64 bad_key;
+	u64 unknown_key;
+	u64 bad_time;
+	s64 clock_difference;
 };
 
 /**
@@ -56,15 +93,19 @@ struct transport_slot {
 /**
  * struct transport - the sockets
  * @fd: for IPv4 and IPv6; -1: not supported by this system
- * @keyed: packets are authenticated
- * @key: the domain's key
+ * @lookup: to look up source addresses, for IPv4 and IPv6
+ * @keys: the domain's keys; packets are signed with the last one
+ * @drops: dropped packets
+ * @source: cache of source addresses
  * @queued: packets in @out
  * @out: batches to send
  */
 struct transport {
 	int fd[2];
-	bool keyed;
-	u8 key[SIPHASH_KEY_LENGTH];
+	int lookup[2];
+	struct slbn_keys keys;
+	struct transport_drops drops;
+	struct transport_source source[2][TRANSPORT_SOURCES];
 	u32 queued[2];
 	struct transport_slot out[2][TRANSPORT_BATCH];
 };
@@ -79,10 +120,16 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		    const struct slbn_slot *hops);
 void transport_reply(struct transport *transport, u8 *data,
 		     const struct slbn_layout *layout,
+		     const struct slbn_key *key,
 		     const struct transport_peer *to);
 void transport_flush(struct transport *transport);
-bool transport_authentic(const struct transport *transport, u8 *data,
-			 const struct slbn_layout *layout);
+bool transport_authentic(struct transport *transport, u8 *data,
+			 const struct slbn_layout *layout,
+			 const struct transport_peer *from,
+			 const struct slbn_key **key);
+int transport_add_key(struct transport *transport, u8 id, const u8 *secret,
+		      bool accept_only);
+int transport_retire_key(struct transport *transport, u8 id);
 bool transport_receive(struct transport *transport,
 		       void (*each)(void *context, u8 *data, size_t length,
 				    const struct transport_peer *from),
