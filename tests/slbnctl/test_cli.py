@@ -278,14 +278,75 @@ def test_key_file_cannot_be_read(name: str, error: str, tmp_path: Path) -> None:
     assert done.stderr == f"slbnctl: key: {tmp_path / name}: {error}\n"
 
 
+@pytest.mark.parametrize("command", ["add 255 @{file}", "add 0 - accept", "retire 1", "show"])
+def test_valid_key_requests(command: str, tmp_path: Path) -> None:
+    """Without the module and without slbnd there is nothing to change."""
+    file = tmp_path / "key"
+    file.write_text(f"{KEY}\n")
+    words = command.format(file=file).split()
+    done = run(SLBNCTL, "-s", "/nonexistent", "key", *words, stdin=KEY)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "slbnctl: there are no SLBN links in this network namespace, and slbnd is not running\n"
+    )
+    done = run(SLBNCTL, "-s", "/nonexistent", "key", *words, "agent", stdin=KEY)
+    assert done.returncode == 1 and "cannot connect to slbnd: No such file" in done.stderr
+    assert was_sent(slbnctl("key", *words, "dev", DEVICE, stdin=KEY))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("add", "key add takes ID @FILE, or ID -"),
+        ("add 1", "key add takes ID @FILE, or ID -"),
+        ("add 256 -", 'key "256": the number must be 0 to 255'),
+        ("add -1 -", 'unknown option "-1"'),
+        ("add +1 -", 'key "+1": the number must be 0 to 255'),
+        ("add x -", 'key "x": the number must be 0 to 255'),
+        (f"add 1 {KEY}", 'key 1 "...": must be @FILE, or - for standard input'),
+        ("add 1 @/nonexistent", "key: /nonexistent: No such file or directory"),
+        ("add 1 - dev", '"dev" needs a device'),
+        ("add 1 - dev a dev b", 'unknown option "dev"'),
+        ("add 1 - dev a agent", '"agent" contradicts "dev"'),
+        ("add 1 - all", 'unknown option "all"'),
+        ("retire", "key retire takes ID"),
+        ("retire 256", 'key "256": the number must be 0 to 255'),
+        ("retire 1 2", 'unknown option "2"'),
+        ("retire 1 accept", 'unknown option "accept"'),
+        ("show 1", 'unknown option "1"'),
+        ("nonsense", 'unknown command "nonsense"'),
+    ],
+)
+def test_invalid_key_requests(arguments: str, error: str) -> None:
+    done = run(SLBNCTL, "-s", "/nonexistent", "key", *arguments.split(), stdin=KEY)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"slbnctl: {error}") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", KEY[1:], f"1 {KEY}", "g" * 32, "none"])
+def test_key_of_wrong_digits_is_not_printed(text: str) -> None:
+    done = slbnctl("key", "add", "3", "-", stdin=text)
+    assert done.returncode == 2
+    assert done.stderr == "slbnctl: key 3: the file must contain 32 hexadecimal digits\n"
+
+
+def test_status_without_slbnd() -> None:
+    done = slbnctl("--socket", "/nonexistent", "status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "slbnctl: cannot connect to slbnd: No such file or directory\n"
+    assert slbnctl("status", "all").returncode == 2
+
+
 # --- help ----------------------------------------------------------------------------------------
 
 COMMANDS = ["list", "show", "set", "reset", "monitor"]
 SESSION_COMMANDS = ["join", "change", "leave", "list", "watch"]
+KEY_COMMANDS = ["add", "retire", "show"]
 HELPED = [
-    *("", "link", "session", "top"),
+    *("", "link", "session", "key", "status", "top"),
     *(f"link {command}" for command in COMMANDS),
     *(f"session {command}" for command in SESSION_COMMANDS),
+    *(f"key {command}" for command in KEY_COMMANDS),
 ]
 
 
@@ -312,7 +373,8 @@ def test_help_has_all_options() -> None:
     for option in (*RANGES, "edge", "no-edge"):
         assert f"[ {option} " in text or f"| {option} " in text, option
         assert option == "no-edge" or re.search(rf"^  {option} ", text, re.MULTILINE), option
-    for branch, commands in ("link", COMMANDS), ("session", SESSION_COMMANDS):
+    branches = {"link": COMMANDS, "session": SESSION_COMMANDS, "key": KEY_COMMANDS}
+    for branch, commands in branches.items():
         listed = slbnctl(branch, "--help").stdout
         assert all(re.search(rf"^  {command} ", listed, re.MULTILINE) for command in commands)
 
@@ -357,9 +419,10 @@ def test_libslbn_manual_is_complete() -> None:
     for name in functions:
         assert len(re.findall(rf"\b{name}\(", text)) >= 2, name
     assert all(flag in text for flag in re.findall(r"^#define (SLBN_\w+)", header, re.MULTILINE))
-    fields = re.findall(r"^\t(?:uint\w+|struct \w+) (\w+)(?:\[\d+\])?;", header, re.MULTILINE)
-    assert len(fields) == 22
-    assert all(re.search(rf"^ +(?:uint\w+|struct \w+) +{f}\b", text, re.MULTILINE) for f in fields)
+    fields = re.findall(r"^\t(?:u?int\w+|struct \w+) (\w+)(?:\[\w+\])?;", header, re.MULTILINE)
+    assert len(fields) == 31
+    for name in fields:
+        assert re.search(rf"^ +(?:u?int\w+|struct \w+) +{name}\b", text, re.MULTILINE), name
 
 
 def test_slbnctl_manual_is_complete() -> None:

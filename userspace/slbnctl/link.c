@@ -138,40 +138,52 @@ void links_show(const struct links *links)
 		puts("]");
 }
 
-static enum status run_list(int argc, char **argv)
+/**
+ * links_read() - read all links of this network namespace
+ * @links: set; free @links->link afterwards
+ *
+ * Return: whether it succeeded; if not, the error has been printed.
+ */
+bool links_read(struct links *links)
 {
 	struct genl_buffer buffer;
-	enum status status = STATUS_FAILED;
 	struct nlmsghdr *message;
-	struct links links;
 	struct genl genl;
+	bool done = false;
 	int tries;
+
+	*links = (struct links){};
+	for (tries = LIST_TRIES; tries && !done; tries--) {
+		links->count = 0;
+		if (!genl_open(&genl))
+			return false;
+		message = genl_message(&genl, &buffer, SLBN_C_LINK_GET,
+				       NLM_F_DUMP);
+		done = genl_request(&genl, message, "list", link_collect,
+				    links);
+		genl_close(&genl);
+		if (!done && errno != EINTR)
+			return false;
+	}
+	if (!done)
+		complain(LIST_CHANGES);
+	return done;
+}
+
+static enum status run_list(int argc, char **argv)
+{
+	struct links links;
 	bool done;
 
 	if (argc) {
 		complain("list takes no argument \"%s\"; see --help", *argv);
 		return STATUS_USAGE;
 	}
-	for (tries = LIST_TRIES; tries; tries--) {
-		links = (struct links){};
-		if (!genl_open(&genl))
-			return STATUS_FAILED;
-		message = genl_message(&genl, &buffer, SLBN_C_LINK_GET,
-				       NLM_F_DUMP);
-		done = genl_request(&genl, message, "list", link_collect,
-				    &links);
-		if (done) {
-			links_show(&links);
-			status = STATUS_OK;
-		} else if (errno == EINTR && tries == 1) {
-			complain(LIST_CHANGES);
-		}
-		free(links.link);
-		genl_close(&genl);
-		if (done || errno != EINTR)
-			break;
-	}
-	return status;
+	done = links_read(&links);
+	if (done)
+		links_show(&links);
+	free(links.link);
+	return done ? STATUS_OK : STATUS_FAILED;
 }
 
 /* Send a request about the link of the device @name; errors are printed. */
@@ -258,20 +270,33 @@ static const char *single_device(int argc, char **argv, const char *command)
 	return NULL;
 }
 
+/**
+ * links_read_one() - read the link of a device
+ * @links: set; free @links->link afterwards
+ * @name: the device
+ *
+ * Return: whether it succeeded; if not, the error has been printed.
+ */
+bool links_read_one(struct links *links, const char *name)
+{
+	*links = (struct links){};
+	return request_link(name, SLBN_C_LINK_GET, NULL, link_collect, links) ==
+	       STATUS_OK;
+}
+
 static enum status run_show(int argc, char **argv)
 {
 	const char *name = single_device(argc, argv, "show");
-	struct links links = {};
-	enum status status;
+	struct links links;
+	bool done;
 
 	if (!name)
 		return STATUS_USAGE;
-	status =
-		request_link(name, SLBN_C_LINK_GET, NULL, link_collect, &links);
-	if (status == STATUS_OK)
+	done = links_read_one(&links, name);
+	if (done)
 		links_show(&links);
 	free(links.link);
-	return status;
+	return done ? STATUS_OK : STATUS_FAILED;
 }
 
 static enum status run_reset(int argc, char **argv)

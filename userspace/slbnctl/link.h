@@ -44,6 +44,8 @@ struct link_monitor {
 
 bool link_read(const struct nlmsghdr *message, struct link *link);
 int link_collect(const struct nlmsghdr *message, void *data);
+bool links_read(struct links *links);
+bool links_read_one(struct links *links, const char *name);
 void link_show(const struct link *link);
 void links_show(const struct links *links);
 int link_show_event(const struct nlmsghdr *message, void *data);

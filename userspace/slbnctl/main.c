@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slbnctl: controls SLBN's links, and the sessions of this router's agent.
+ * slbnctl: controls SLBN's links, the sessions of this router's agent, and the
+ * keys of both.
  *
  * Commands are a tree of struct command; options may precede any command. link.c
  * implements "slbnctl link" over genl.c (the kernel), session.c and top.c the
- * others over libslbn (slbnd); show.c prints.
+ * others over libslbn (slbnd), key.c "slbnctl key" over both; show.c prints.
  */
 #include <errno.h>
 #include <signal.h>
@@ -45,6 +46,32 @@ static const struct command top_commands[] = {
 		.commands = session_commands,
 	},
 	{
+		.name = "key",
+		.usage =
+			"Usage: slbnctl [OPTION]... key COMMAND ...\n"
+			"\n"
+			"Commands:\n"
+			"  add ID @FILE|- [dev DEV|agent] [accept]\n"
+			"                            add a key to all links and slbnd, or to one\n"
+			"  retire ID [dev DEV|agent] remove it\n"
+			"  show [dev DEV|agent]      show the numbers of the keys\n",
+		.commands = key_commands,
+	},
+	{
+		.name = "status",
+		.usage =
+			"Usage: slbnctl [OPTION]... status\n"
+			"\n"
+			"Show the state of slbnd: number of sessions, numbers of its keys (it signs with\n"
+			"the last one), and packets that it dropped:\n"
+			"\n"
+			"  bad_key      not authentic, or only one of packet and slbnd has a key\n"
+			"  unknown_key  with a key that slbnd does not have\n"
+			"  bad_time     authentic, but sent more than 10 s before or after the time of\n"
+			"               slbnd's clock: clocks are wrong, or the packets were replayed\n",
+		.run = run_status,
+	},
+	{
 		.name = "top",
 		.usage =
 			"Usage: slbnctl [OPTION]... top [interval TIME] [count NUMBER] [by ORDER]\n"
@@ -69,6 +96,8 @@ static const struct command top = {
 		"Commands:\n"
 		"  link       list, show, set, reset and monitor SLBN links\n"
 		"  session    join, change, leave, list and watch sessions of slbnd\n"
+		"  key        add, retire and show the keys of links and slbnd\n"
+		"  status     show the state of slbnd\n"
 		"  top        show a live table of the sessions\n"
 		"\n"
 		"Options, before any of the commands:\n"
@@ -79,7 +108,7 @@ static const struct command top = {
 		"  -V, --version  show the version\n"
 		"\n"
 		"Exit status: 0 success; 1 the kernel or slbnd refused the request or is not\n"
-		"available, or there is no such link or session; 2 invalid command line.\n",
+		"available, or there is no such link, session or key; 2 invalid command line.\n",
 	.commands = top_commands,
 };
 

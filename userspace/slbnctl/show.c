@@ -129,6 +129,17 @@ void show_count(const char *key, const char *format, __u64 value)
 }
 
 /**
+ * show_signed() - print a number that may be negative, in JSON only
+ * @key: its name
+ * @value: the number
+ */
+void show_signed(const char *key, __s64 value)
+{
+	if (json)
+		add(key, json_object_new_int64(value));
+}
+
+/**
  * show_flag() - print a boolean
  * @key: its name in JSON
  * @value: the boolean
@@ -166,6 +177,23 @@ void show_numbers(const char *key, const __u8 *value, size_t count,
 			check_allocation(NULL);
 	}
 	add(key, array);
+}
+
+/**
+ * show_keys() - print numbers of keys
+ * @id: the numbers, the newest last
+ * @count: how many
+ */
+void show_keys(const __u8 *id, size_t count)
+{
+	char text[LINK_KEYS_MAX * sizeof("255,") + sizeof("keys none")];
+	size_t at, n;
+
+	at = snprintf(text, sizeof(text), "keys%s", count ? "" : " none");
+	for (n = 0; n < count; n++)
+		at += snprintf(text + at, sizeof(text) - at, "%c%u",
+			       n ? ',' : ' ', id[n]);
+	show_numbers("keys", id, count, text);
 }
 
 /**

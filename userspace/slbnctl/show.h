@@ -21,9 +21,11 @@ void show_string(const char *key, const char *format, const char *text);
 void show_number(const char *key, const char *format, __u64 value,
 		 const char *text);
 void show_count(const char *key, const char *format, __u64 value);
+void show_signed(const char *key, __s64 value);
 void show_flag(const char *key, bool value, const char *text);
 void show_numbers(const char *key, const __u8 *value, size_t count,
 		  const char *text);
+void show_keys(const __u8 *id, size_t count);
 void show_newline(void);
 
 #endif /* FAIRPATH_SLBNCTL_SHOW_H */

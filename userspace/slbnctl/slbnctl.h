@@ -16,7 +16,7 @@
  * enum status - exit status
  * @STATUS_OK: success
  * @STATUS_FAILED: the kernel or slbnd refused the request, cannot be reached, or
- *	has no such link or session
+ *	has no such link, session or key
  * @STATUS_USAGE: invalid command line; no request was sent
  */
 enum status {
@@ -47,7 +47,9 @@ extern const char *slbnd_socket;
 
 extern const struct command link_commands[];
 extern const struct command session_commands[];
+extern const struct command key_commands[];
 
+enum status run_status(int argc, char **argv);
 enum status run_top(int argc, char **argv);
 bool is_link_device(unsigned int device);
 void exit_on_signal(void);
