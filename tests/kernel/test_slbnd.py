@@ -686,7 +686,7 @@ def test_unknown_device(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture
         wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
-def local(payload: bytes, sport: int) -> bytes:
+def local(payload: bytes | Packet, sport: int) -> bytes:
     """A datagram to the agent, as an IP packet."""
     return Datagram(payload, source="10.0.2.2", destination="10.0.0.1", sport=sport).ip()
 
@@ -751,7 +751,7 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
     with joining(net, tmp_path, "--key-file", str(key)) as session:
         forged = replace(session.packet.reply(), bottleneck=0, options=b"")
         for rate, used in {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}.items():
-            session.answer(local(replace(forged, bw=rate, key=used).pack(), PORT))
+            session.answer(local(replace(forged, bw=rate, key=used), PORT))
         wait_for(lambda: session.rate() == 888)
 
 

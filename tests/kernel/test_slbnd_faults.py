@@ -283,6 +283,8 @@ DROPS = (
     "bad_checksum",
     "fragments",
     "bad_key",
+    "unknown_key",
+    "bad_time",
     "from_hosts",
     "too_many_hops",
     "overuse",
@@ -419,7 +421,7 @@ def test_attacker_without_key_inside_domain(three: Domain, key: bytes | None) ->
                 if packet.type not in kinds:
                     continue
                 source, destination = (three.plan.address(end, False) for end in ends)
-                frame = Datagram(packet.pack(), False, source, destination, to_mac=to_mac)
+                frame = Datagram(packet, False, source, destination, to_mac=to_mac)
                 send(out, frame.frame())
                 sent += 1
                 if sent % 50 == 0:
