@@ -19,10 +19,13 @@
 #define SLBN_OPTION_HEAD 2U
 #define SLBN_AUTH_LENGTH ((u32)sizeof(struct slbn_auth))
 
+/* Octets of a slot's tag and code, which a return address follows. */
+#define SLBN_SLOT_HEAD 4U
+
 /* Longest packet that is built: all slots and SLBN_OPTION_AUTH. */
-#define SLBN_LENGTH_MAX                                          \
-	(SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH * SLBN_HOPS_MAX + \
-	 SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH)
+#define SLBN_LENGTH_MAX                                                   \
+	(SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH_V6 * (SLBN_HOPS_MAX + 1) - \
+	 SLBN_SLOT_HEAD + SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH)
 
 /**
  * enum slbn_parse_result - result of parsing a packet
@@ -97,13 +100,15 @@ static inline void slbn_put64(u8 *at, u64 value)
 
 /**
  * slbn_length() - length of a packet without options
- * @slots: slots, of SLBN_SLOT_LENGTH octets each
+ * @slots: slots
+ * @slot_length: octets of a slot, SLBN_SLOT_LENGTH_V4 or _V6
  *
  * Return: octets.
  */
-static inline u32 slbn_length(u8 slots)
+static inline u32 slbn_length(u8 slots, u32 slot_length)
 {
-	return SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH * slots;
+	return SLBN_HEADER_LENGTH + slot_length - SLBN_SLOT_HEAD +
+	       slot_length * slots;
 }
 
 /* Parse the options from @at to the end; every octet belongs to an option. */
@@ -179,8 +184,7 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 		return SLBN_PARSE_BAD_TYPE;
 	if (!pkt->slots || pkt->slots > SLBN_HOPS_MAX ||
 	    pkt->hop > pkt->slots ||
-	    (layout->slot_length != SLBN_SLOT_LENGTH &&
-	     layout->slot_length != SLBN_SLOT_LENGTH_V4 &&
+	    (layout->slot_length != SLBN_SLOT_LENGTH_V4 &&
 	     layout->slot_length != SLBN_SLOT_LENGTH_V6) ||
 	    (pkt->bottleneck != SLBN_NO_HOP && pkt->bottleneck >= pkt->slots) ||
 	    (pkt->slots < 64 && pkt->B >> pkt->slots))
@@ -192,7 +196,7 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 	if (!pkt->weight || pkt->weight > SLBN_WEIGHT_MAX)
 		return SLBN_PARSE_BAD_WEIGHT;
 
-	slots = SLBN_HEADER_LENGTH + pkt->slots * layout->slot_length;
+	slots = slbn_length(pkt->slots, layout->slot_length);
 	if (layout->length > given || layout->length < slots)
 		return SLBN_PARSE_TRUNCATED;
 	return slbn_parse_options(data, slots, layout);
@@ -209,7 +213,7 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 static inline struct slbn_slot
 slbn_get_slot(const u8 *data, const struct slbn_layout *layout, u8 hop)
 {
-	const u8 *at = data + SLBN_HEADER_LENGTH + layout->slot_length * hop;
+	const u8 *at = data + slbn_length(hop, layout->slot_length);
 	const struct slbn_slot slot = {
 		.tag = slbn_get16(at),
 		.code = slbn_get16(at + 2),
@@ -228,10 +232,49 @@ slbn_get_slot(const u8 *data, const struct slbn_layout *layout, u8 hop)
 static inline void slbn_set_slot(u8 *data, const struct slbn_layout *layout,
 				 u8 hop, struct slbn_slot slot)
 {
-	u8 *at = data + SLBN_HEADER_LENGTH + layout->slot_length * hop;
+	u8 *at = data + slbn_length(hop, layout->slot_length);
 
 	slbn_put16(at, slot.tag);
 	slbn_put16(at + 2, slot.code);
+}
+
+/**
+ * slbn_get_return() - to where the reply to a packet is sent
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout
+ * @hop: header.hop of the reply: the number of links that are to process it
+ * @address: set to the position of the address in @data, 4 octets if the
+ *	layout's slot_length is SLBN_SLOT_LENGTH_V4, otherwise 16
+ *
+ * Return: the link that processes the reply there, 0 for the source.
+ */
+static inline u16 slbn_get_return(const u8 *data,
+				  const struct slbn_layout *layout, u8 hop,
+				  const u8 **address)
+{
+	const u8 *at = data + SLBN_HEADER_LENGTH + layout->slot_length * hop;
+
+	*address = at + 2;
+	return slbn_get16(at);
+}
+
+/**
+ * slbn_set_return() - write to where the reply to a packet is sent
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout
+ * @hop: links that have processed the packet, with the one that calls this
+ * @link: number of the link, not 0
+ * @address: an address of its router, as long as in slbn_get_return()
+ */
+static inline void slbn_set_return(u8 *data, const struct slbn_layout *layout,
+				   u8 hop, u16 link, const u8 *address)
+{
+	u8 *at = data + SLBN_HEADER_LENGTH + layout->slot_length * hop;
+	u32 n;
+
+	slbn_put16(at, link);
+	for (n = 2; n < layout->slot_length - SLBN_SLOT_HEAD; n++)
+		at[n] = address[n - 2];
 }
 
 /**
@@ -271,20 +314,27 @@ static inline void slbn_update_packet(u8 *data, const struct slbn_packet *pkt)
  * slbn_build_packet() - build a packet
  * @data: buffer of SLBN_LENGTH_MAX octets
  * @pkt: fields, all in their ranges
- * @slot: its slots, @pkt->slots of them
+ * @slot: its slots, @pkt->slots of them; links fill in their return addresses
+ * @origin: address of the source, to which the reply returns
+ * @v6: @origin is an IPv6 address
  * @auth: append SLBN_OPTION_AUTH with a value of zeros, to be computed
  * @layout: set to the packet's layout
  */
 static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
-				     const struct slbn_slot *slot, bool auth,
+				     const struct slbn_slot *slot,
+				     const u8 *origin, bool v6, bool auth,
 				     struct slbn_layout *layout)
 {
-	u32 length = slbn_length(pkt->slots);
-	u8 hop;
+	u32 length;
 	u32 at;
+	u8 hop;
 
-	layout->slot_length = SLBN_SLOT_LENGTH;
+	layout->slot_length = v6 ? SLBN_SLOT_LENGTH_V6 : SLBN_SLOT_LENGTH_V4;
 	layout->auth = 0;
+	length = slbn_length(pkt->slots, layout->slot_length);
+	for (at = SLBN_HEADER_LENGTH; at < length; at++)
+		data[at] = 0;
+	slbn_set_return(data, layout, 0, 0, origin);
 	for (hop = 0; hop < pkt->slots; hop++)
 		slbn_set_slot(data, layout, hop, slot[hop]);
 	if (auth) {
@@ -302,7 +352,7 @@ static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 	slbn_put16(data + SLBN_AT(length), (u16)length);
 	slbn_put32(data + SLBN_AT(seq), pkt->seq);
 	data[SLBN_AT(slots)] = pkt->slots;
-	data[SLBN_AT(slot_length)] = SLBN_SLOT_LENGTH;
+	data[SLBN_AT(slot_length)] = layout->slot_length;
 	slbn_put32(data + SLBN_AT(flags), pkt->weight);
 	if (pkt->again)
 		data[SLBN_AT(flags)] = SLBN_FLAG_AGAIN;

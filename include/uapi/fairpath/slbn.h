@@ -8,21 +8,25 @@
  * SLBN_PORT to port SLBN_PORT. Numbers are in network byte order, rates in
  * bit/s.
  *
- *	packet  = header slots *option
+ *	packet  = header return *slot *option
  *	header  = struct slbn_header, 96 octets
- *	slots   = header.slots * header.slot_length octets
- *	slot    = tag:16 code:16 [link:16 address]
+ *	return  = link:16 address
+ *	slot    = tag:16 code:16 return
  *	option  = type:8 length:8 value:length*8
  *
  * header.length is the length of the whole packet; octets that follow it in the
- * datagram are ignored. There is a slot for each hop, from hop 0. Its tag is the
- * ledger in which the link at that hop counts the session, or 0. Its code is the
- * rate that the link holds above header.use, which the next packet carries as
- * use1: 5 bits of exponent e and 11 bits of mantissa m, m * 2^e bit/s. A slot
- * of more than SLBN_SLOT_LENGTH octets has room for the number of a link and
- * its router's address, IPv4 or IPv6, over which the answer returns; links
- * leave them unchanged. The source copies the slots of an acknowledgment to its
- * next packet.
+ * datagram are ignored. There are header.slots slots, of header.slot_length
+ * octets, one for each hop, from hop 0. A slot's tag is the ledger in which the
+ * link at that hop counts the session, or 0. Its code is the rate that the link
+ * holds above header.use, which the next packet carries as use1: 5 bits of
+ * exponent e and 11 bits of mantissa m, m * 2^e bit/s. The source copies tags
+ * and codes of an acknowledgment to its next packet.
+ *
+ * The way back is recorded. The first return is the source's: link 0 and its
+ * address, of the same family as the packet. A link that processes a packet
+ * downstream writes its number in its router and an address of the router into
+ * the return of its slot. The reply is sent to the last return; the link there
+ * processes it and sends it to the return before.
  *
  * Links update packets in flight, so datagrams must be neither fragmented nor
  * merged (GSO); links drop such packets. They drop packets of other versions,
@@ -57,8 +61,7 @@
 #define SLBN_HOPS_MAX 64
 #define SLBN_HOPS_DEFAULT 32
 
-/* Octets of a slot, without and with the address of a router. */
-#define SLBN_SLOT_LENGTH 4
+/* Octets of a slot in packets over IPv4 and IPv6. */
 #define SLBN_SLOT_LENGTH_V4 10
 #define SLBN_SLOT_LENGTH_V6 22
 
@@ -120,7 +123,8 @@ enum slbn_option {
  * @hop: number of the next link downstream: links passed on the way down, less
  *	those passed on the way back; at most @slots
  * @slots: hops that have a slot, 1 to SLBN_HOPS_MAX
- * @slot_length: octets of a slot, one of SLBN_SLOT_LENGTH*
+ * @slot_length: octets of a slot, SLBN_SLOT_LENGTH_V4 or SLBN_SLOT_LENGTH_V6 as
+ *	the packet's IP version
  * @bottleneck: the paper's b: hop that set @bw last, less than @slots, or
  *	SLBN_NO_HOP
  * @flags: SLBN_FLAG_*; others are sent as 0 and ignored when received
