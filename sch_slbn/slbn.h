@@ -4,7 +4,10 @@
  *
  * slbn_qdisc.c		qdisc and module; connects the others (slbn_link_ops)
  * slbn_genl.c		netlink family: links, their keys, and share events
- * slbn_packet.c	find control packets in skbs and process them
+ * slbn_packet.c	packets that a link's device sends and receives
+ * slbn_answer.c	upstream packets, which are sent to this router
+ * slbn_check.c		check, process and authenticate a control packet
+ * slbn_find.c		find control packets in skbs
  * slbn_link.c		links: one per device, their state and device's speed
  * slbn_config.c	configuration: parse, check, dump
  * slbn_wire.h		parse, build and update packets
@@ -14,7 +17,7 @@
  * for each of its queues, or an old and a new one during a replacement) share
  * the link's state. RTNL protects the list of links and their configuration;
  * the link's own lock protects its state, since packets are processed in both
- * directions at once.
+ * directions at once. Links are found by number under RCU.
  */
 #ifndef SLBN_H
 #define SLBN_H
@@ -68,7 +71,10 @@ struct slbn_counters {
 	u64 bad_key;
 	u64 unknown_key;
 	u64 bad_time;
+	u64 bad_return;
+	u64 no_address;
 	u64 from_hosts;
+	u64 icmp_dropped;
 	u64 answered;
 	u64 rate_limited;
 	u64 events;
@@ -89,26 +95,33 @@ struct slbn_rollback {
 	u32 version;
 };
 
+/* Hooks for answers, IPv4 and IPv6. */
+#define SLBN_ANSWER_HOOKS 2
+
 /**
  * struct slbn_link_ops - what a link calls in the files above
- * @ingress: netfilter hook for packets that the device receives; its private
- *	data is the link
+ * @ingress: netfilter hook for packets that the device of an edge receives; its
+ *	private data is the link
+ * @answers: SLBN_ANSWER_HOOKS hooks of a namespace that has links
  * @notify: work function of @notify_work in struct slbn_link
  */
 struct slbn_link_ops {
 	nf_hookfn *ingress;
+	const struct nf_hook_ops *answers;
 	work_func_t notify;
 };
 
 /**
  * struct slbn_link - a link
  * @list: entry in slbn_links
+ * @ops: functions of the files above
+ * @number: of the link in its namespace, not 0; not used again for long
  * @users: qdiscs
  * @dev: device; the qdiscs hold a reference
  * @handle: handle of the qdisc that joined last
  * @config: under RTNL; what packet processing needs is copied below
  * @version: incremented with each change of @config
- * @hook: ingress hook of the device
+ * @hook: ingress hook of the device, registered at an edge
  * @lock: protects all fields below
  * @params: parameters of the algorithm
  * @vars: state of the algorithm
@@ -126,6 +139,8 @@ struct slbn_link_ops {
  */
 struct slbn_link {
 	struct list_head list;
+	const struct slbn_link_ops *ops;
+	u32 number;
 	u32 users;
 	struct net_device *dev;
 	u32 handle;
@@ -151,11 +166,45 @@ struct slbn_link {
 };
 
 /**
+ * struct slbn_place - position of a control packet in an skb
+ * @ip: offset from skb->data of the IP header, behind VLAN tags in the data
+ * @udp: offset of the UDP header
+ * @end: offset of the end of the IP packet; padding may follow
+ * @length: UDP payload, octets
+ * @v6: IPv6
+ * @partial: first fragment of a packet, or several merged packets (GSO)
+ */
+struct slbn_place {
+	u32 ip;
+	u32 udp;
+	u32 end;
+	u32 length;
+	bool v6;
+	bool partial;
+};
+
+/**
+ * struct slbn_control - a control packet
+ * @place: position in its skb
+ * @data: UDP payload
+ * @pkt: its fields
+ * @layout: positions in @data
+ * @key: key of the link that authenticates it, or NULL
+ */
+struct slbn_control {
+	struct slbn_place place;
+	u8 *data;
+	struct slbn_packet pkt;
+	struct slbn_layout layout;
+	const struct slbn_key *key;
+};
+
+/**
  * enum slbn_action - what to do with a packet
  * @SLBN_PASS_DATA: forward it; not a control packet, and unchanged
  * @SLBN_PASS_CONTROL: forward it as a control packet
  * @SLBN_DROP: drop it
- * @SLBN_ANSWERED: nothing; the edge has consumed it and sent it back as a reply
+ * @SLBN_ANSWERED: nothing; the edge has consumed it and sent a reply
  */
 enum slbn_action {
 	SLBN_PASS_DATA,
@@ -174,6 +223,30 @@ enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
 unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 			  const struct nf_hook_state *state);
 
+/* slbn_answer.c */
+extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
+
+bool slbn_own_address(const struct slbn_link *link,
+		      const struct slbn_control *control, u8 *own);
+void slbn_finish_own(struct slbn_link *link, struct slbn_control *control);
+void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
+		     const struct slbn_control *control);
+
+/* slbn_check.c */
+enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
+					  struct slbn_control *control);
+u8 *slbn_addresses(const struct sk_buff *skb, const struct slbn_place *place);
+u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
+		struct slbn_control *control);
+bool slbn_process(struct slbn_link *link, struct slbn_control *control,
+		  u64 now);
+void slbn_finish(struct slbn_link *link, struct slbn_control *control,
+		 const u8 *addresses);
+
+/* slbn_find.c */
+bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);
+bool slbn_find_error(const struct sk_buff *skb);
+
 /* slbn_link.c */
 extern struct list_head slbn_links;
 extern unsigned int slbn_links_changes;
@@ -185,6 +258,7 @@ int slbn_link_reconfigure(struct slbn_link *link,
 			  const struct slbn_config *config,
 			  struct netlink_ext_ack *extack);
 struct slbn_link *slbn_link_find(const struct net_device *dev);
+struct slbn_link *slbn_link_find_number(struct net *net, u16 number);
 struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
 				const struct slbn_config *config,
 				const struct slbn_link_ops *ops,
@@ -196,8 +270,8 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
 void slbn_link_check_share(struct slbn_link *link);
 bool slbn_link_take_share_event(struct slbn_link *link);
-int slbn_link_watch_speeds(void);
-void slbn_link_unwatch_speeds(void);
+int slbn_links_init(void);
+void slbn_links_exit(void);
 
 /* slbn_config.c */
 extern const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1];

@@ -13,8 +13,10 @@
  * has learnt that its path has 6 hops.
  */
 #define SLBN_TYPICAL_SLOTS (6 + SLBN_SPARE_SLOTS)
-#define SLBN_TYPICAL_BITS \
-	((14 + 20 + 8 + slbn_length(SLBN_TYPICAL_SLOTS)) * BITS_PER_BYTE)
+#define SLBN_TYPICAL_BITS                                         \
+	((14 + 20 + 8 +                                           \
+	  slbn_length(SLBN_TYPICAL_SLOTS, SLBN_SLOT_LENGTH_V4)) * \
+	 BITS_PER_BYTE)
 
 /* Smallest memory that is derived from a time, entries. */
 #define SLBN_MEMORY_MIN 64
@@ -342,7 +344,7 @@ u32 slbn_config_memory_entries(const struct slbn_config *config, u64 capacity)
 
 	if (!config->memory_time)
 		return config->memory;
-	/* At most 10^12 / 1000 * 1000 / 1360 per second for 60 s: no overflow. */
+	/* At most 10^12 / 1000 * 1000 / 1792 per second for 60 s: no overflow. */
 	packets = div_u64(div_u64(capacity, 1000) * config->control,
 			  SLBN_TYPICAL_BITS);
 	packets = div_u64(packets * div_u64(config->memory_time, NSEC_PER_MSEC),

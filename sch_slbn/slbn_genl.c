@@ -28,7 +28,8 @@ static int slbn_put_identity(const struct slbn_link *link, struct sk_buff *skb)
 {
 	if (nla_put_u32(skb, SLBN_A_IFINDEX, link->dev->ifindex) ||
 	    nla_put_string(skb, SLBN_A_IFNAME, link->dev->name) ||
-	    nla_put_u32(skb, SLBN_A_HANDLE, link->handle))
+	    nla_put_u32(skb, SLBN_A_HANDLE, link->handle) ||
+	    nla_put_u16(skb, SLBN_A_NUMBER, link->number))
 		return -EMSGSIZE;
 	return 0;
 }

@@ -3,9 +3,10 @@
  * Links: one for each device that has an slbn qdisc.
  *
  * The first slbn qdisc of a device creates the link, the last one frees it. A
- * netfilter hook at the device's ingress passes received packets to the link
- * before they are routed, bridged or delivered. As a packet may still be in the
- * hook when the link is removed, the link is freed after a grace period.
+ * netfilter hook of its namespace finds the link by its number, and a hook at
+ * the device's ingress drops control packets from hosts at an edge. As a packet
+ * may still be in a hook when the link is removed, the link is freed after a
+ * grace period.
  *
  * struct slbn_config keeps the user's configuration. The values derived from it
  * (the capacity from the device's speed, the size of the memory from the
@@ -18,7 +19,10 @@
 #include <linux/netfilter_netdev.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
+#include <linux/xarray.h>
+#include <net/net_namespace.h>
 #include <net/netlink.h>
+#include <net/netns/generic.h>
 
 #include "slbn.h"
 
@@ -28,6 +32,25 @@
 /* Links of all namespaces, and a counter of its changes; under RTNL. */
 LIST_HEAD(slbn_links);
 unsigned int slbn_links_changes;
+
+/**
+ * struct slbn_net - links of a namespace
+ * @links: by number; changed under RTNL
+ * @next: number to try next
+ * @unknown_link: answers to links that do not exist
+ */
+struct slbn_net {
+	struct xarray links;
+	u32 next;
+	atomic64_t unknown_link;
+};
+
+static unsigned int slbn_net_id __read_mostly;
+
+static struct slbn_net *slbn_net(struct net *net)
+{
+	return net_generic(net, slbn_net_id);
+}
 
 static struct slbn_memory_entry *
 slbn_memory_alloc(u32 rows, struct netlink_ext_ack *extack)
@@ -78,15 +101,39 @@ static void slbn_link_set_epoch(struct slbn_link *link,
 	params->commit = config->commit;
 }
 
-/* Apply @config with @capacity; returns 0, or -ENOMEM without a change. */
+static int slbn_link_watch_hosts(struct slbn_link *link,
+				 struct netlink_ext_ack *extack)
+{
+	int err;
+
+	link->hook.hook = link->ops->ingress;
+	link->hook.priv = link;
+	link->hook.dev = link->dev;
+	link->hook.pf = NFPROTO_NETDEV;
+	link->hook.hooknum = NF_NETDEV_INGRESS;
+	err = nf_register_net_hook(dev_net(link->dev), &link->hook);
+	if (err)
+		NL_SET_ERR_MSG_MOD(extack,
+				   "kernel lacks CONFIG_NETFILTER_INGRESS");
+	return err;
+}
+
+static void slbn_link_unwatch_hosts(struct slbn_link *link)
+{
+	nf_unregister_net_hook(dev_net(link->dev), &link->hook);
+}
+
+/* Apply @config with @capacity; on an error nothing changes. */
 static int slbn_link_apply(struct slbn_link *link,
 			   const struct slbn_config *config, u64 capacity,
 			   struct netlink_ext_ack *extack)
 {
 	u32 entries = slbn_config_memory_entries(config, capacity);
+	bool was_edge = link->config.edge;
 	struct slbn_memory_entry *memory = NULL;
 	bool replace;
 	u32 rows;
+	int err;
 
 	rows = DIV_ROUND_UP(entries, SLBN_MEMORY_WAYS);
 	if (rows)
@@ -97,6 +144,13 @@ static int slbn_link_apply(struct slbn_link *link,
 		memory = slbn_memory_alloc(rows, extack);
 		if (!memory)
 			return -ENOMEM;
+	}
+	if (config->edge && !was_edge) {
+		err = slbn_link_watch_hosts(link, extack);
+		if (err) {
+			kvfree(memory);
+			return err;
+		}
 	}
 
 	spin_lock_bh(&link->lock);
@@ -109,10 +163,12 @@ static int slbn_link_apply(struct slbn_link *link,
 	link->params.P = capacity - div_u64(capacity * config->headroom, 1000);
 	link->control = config->control;
 	link->threshold = config->threshold;
-	link->edge = config->edge;
+	WRITE_ONCE(link->edge, config->edge);
 	link->keys = config->keys;
 	spin_unlock_bh(&link->lock);
 
+	if (was_edge && !config->edge)
+		slbn_link_unwatch_hosts(link);
 	link->config = *config;
 	link->version++;
 	kvfree(memory);
@@ -214,7 +270,7 @@ bool slbn_link_take_share_event(struct slbn_link *link)
 	return moved;
 }
 
-/* Apply @config; returns 0, -EINVAL if the capacity is unknown, or -ENOMEM. */
+/* Apply @config; returns an error as slbn_link_configure(). */
 static int slbn_link_set(struct slbn_link *link,
 			 const struct slbn_config *config, u64 speed,
 			 struct netlink_ext_ack *extack)
@@ -254,8 +310,9 @@ static int slbn_link_change(struct slbn_link *link,
  * @extack: set to the reason of an error
  *
  * Context: RTNL is held, the device's own lock is not.
- * Return: 0; -EINVAL if neither configuration nor device give a rate, or
- * -ENOMEM. On errors the link is unchanged.
+ * Return: 0; -EINVAL if neither configuration nor device give a rate; -ENOMEM;
+ * -EOPNOTSUPP for an edge if the kernel lacks CONFIG_NETFILTER_INGRESS. On errors
+ * the link is unchanged.
  */
 int slbn_link_configure(struct slbn_link *link,
 			const struct slbn_config *config,
@@ -300,6 +357,63 @@ struct slbn_link *slbn_link_find(const struct net_device *dev)
 	return NULL;
 }
 
+/**
+ * slbn_link_find_number() - find the link of a number
+ * @net: network namespace
+ * @number: number; one that no link has is counted
+ *
+ * Context: in an RCU read-side critical section.
+ * Return: the link, valid until the end of the section, or NULL.
+ */
+struct slbn_link *slbn_link_find_number(struct net *net, u16 number)
+{
+	struct slbn_net *links = slbn_net(net);
+	struct slbn_link *link = xa_load(&links->links, number);
+
+	if (!link)
+		atomic64_inc(&links->unknown_link);
+	return link;
+}
+
+/* Make the link available by a number; the first one registers the hooks. */
+static int slbn_link_publish(struct slbn_link *link,
+			     struct netlink_ext_ack *extack)
+{
+	struct net *net = dev_net(link->dev);
+	struct slbn_net *links = slbn_net(net);
+	bool first = xa_empty(&links->links);
+	int err;
+
+	if (first) {
+		err = nf_register_net_hooks(net, link->ops->answers,
+					    SLBN_ANSWER_HOOKS);
+		if (err)
+			return err;
+	}
+	err = xa_alloc_cyclic(&links->links, &link->number, link,
+			      XA_LIMIT(1, U16_MAX), &links->next, GFP_KERNEL);
+	if (err >= 0)
+		return 0;
+	if (err == -EBUSY)
+		NL_SET_ERR_MSG_MOD(extack,
+				   "the namespace already has 65535 links");
+	if (first)
+		nf_unregister_net_hooks(net, link->ops->answers,
+					SLBN_ANSWER_HOOKS);
+	return err;
+}
+
+static void slbn_link_unpublish(struct slbn_link *link)
+{
+	struct net *net = dev_net(link->dev);
+	struct slbn_net *links = slbn_net(net);
+
+	xa_erase(&links->links, link->number);
+	if (xa_empty(&links->links))
+		nf_unregister_net_hooks(net, link->ops->answers,
+					SLBN_ANSWER_HOOKS);
+}
+
 static void slbn_link_free(struct slbn_link *link)
 {
 	kvfree(link->vars.memory);
@@ -320,6 +434,7 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&link->lock);
 	INIT_DELAYED_WORK(&link->notify_work, ops->notify);
+	link->ops = ops;
 	link->dev = dev;
 	link->params.salt = get_random_u64();
 	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
@@ -328,21 +443,18 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 		goto free;
 	link->notified_share = link->params.P;
 
-	link->hook.hook = ops->ingress;
-	link->hook.priv = link;
-	link->hook.dev = dev;
-	link->hook.pf = NFPROTO_NETDEV;
-	link->hook.hooknum = NF_NETDEV_INGRESS;
-	err = nf_register_net_hook(dev_net(dev), &link->hook);
-	if (err) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "kernel lacks CONFIG_NETFILTER_INGRESS");
-		goto free;
-	}
+	err = slbn_link_publish(link, extack);
+	if (err)
+		goto unwatch;
 	list_add_tail(&link->list, &slbn_links);
 	slbn_links_changes++;
 	return link;
 
+unwatch:
+	if (link->config.edge) {
+		slbn_link_unwatch_hosts(link);
+		synchronize_net();
+	}
 free:
 	slbn_link_free(link);
 	return ERR_PTR(err);
@@ -411,8 +523,10 @@ void slbn_link_put(struct slbn_link *link, const struct slbn_rollback *rollback)
 	}
 	list_del(&link->list);
 	slbn_links_changes++;
-	nf_unregister_net_hook(dev_net(link->dev), &link->hook);
-	/* Wait for packets that are still in the hook. */
+	slbn_link_unpublish(link);
+	if (link->config.edge)
+		slbn_link_unwatch_hosts(link);
+	/* Wait for packets that are still in a hook. */
 	synchronize_net();
 	cancel_delayed_work_sync(&link->notify_work);
 	slbn_link_free(link);
@@ -468,6 +582,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 {
 	const struct slbn_counters *counters = &link->counters;
 	const struct slbn_link_stats *stats = &link->stats;
+	const struct slbn_net *links = slbn_net(dev_net(link->dev));
 	const struct slbn_link_vars *vars = &link->vars;
 	u32 entries;
 	u64 now;
@@ -508,7 +623,11 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->bad_key = counters->bad_key;
 	state->unknown_key = counters->unknown_key;
 	state->bad_time = counters->bad_time;
+	state->bad_return = counters->bad_return;
+	state->unknown_link = atomic64_read(&links->unknown_link);
+	state->no_address = counters->no_address;
 	state->from_hosts = counters->from_hosts;
+	state->icmp_dropped = counters->icmp_dropped;
 	state->answered = counters->answered;
 	state->rate_limited = counters->rate_limited;
 	state->events = counters->events;
@@ -549,23 +668,43 @@ static struct notifier_block slbn_device_notifier = {
 	.notifier_call = slbn_device_event,
 };
 
+static int __net_init slbn_net_init(struct net *net)
+{
+	xa_init_flags(&slbn_net(net)->links, XA_FLAGS_ALLOC1);
+	return 0;
+}
+
+static struct pernet_operations slbn_net_ops = {
+	.init = slbn_net_init,
+	.id = &slbn_net_id,
+	.size = sizeof(struct slbn_net),
+};
+
 /**
- * slbn_link_watch_speeds() - start to adapt capacities to the devices' speeds
+ * slbn_links_init() - prepare namespaces, and watch the devices' speeds
  *
  * Return: 0, or a negative error code.
  */
-int slbn_link_watch_speeds(void)
+int slbn_links_init(void)
 {
-	return register_netdevice_notifier(&slbn_device_notifier);
+	int err = register_pernet_subsys(&slbn_net_ops);
+
+	if (err)
+		return err;
+	err = register_netdevice_notifier(&slbn_device_notifier);
+	if (err)
+		unregister_pernet_subsys(&slbn_net_ops);
+	return err;
 }
 
 /**
- * slbn_link_unwatch_speeds() - stop to adapt capacities
+ * slbn_links_exit() - undo slbn_links_init()
  *
  * Context: all links have been removed.
  */
-void slbn_link_unwatch_speeds(void)
+void slbn_links_exit(void)
 {
 	unregister_netdevice_notifier(&slbn_device_notifier);
 	cancel_work_sync(&slbn_speed_work);
+	unregister_pernet_subsys(&slbn_net_ops);
 }

@@ -3,7 +3,7 @@
  * The qdisc "slbn", which makes its device a link of SLBN.
  *
  * Downstream control packets are processed (slbn_packet.c) as the qdisc
- * enqueues them, upstream ones as the device receives them, in an ingress hook.
+ * enqueues them, upstream ones (slbn_answer.c) as this router receives them.
  *
  * There are two classes; the user can choose the qdisc of each:
  *
@@ -167,6 +167,7 @@ static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
 
 static const struct slbn_link_ops slbn_link_ops = {
 	.ingress = slbn_ingress,
+	.answers = slbn_answer_hooks,
 	.notify = slbn_genl_notify,
 };
 
@@ -339,12 +340,12 @@ static int __init slbn_module_init(void)
 {
 	int err;
 
-	err = slbn_link_watch_speeds();
+	err = slbn_links_init();
 	if (err)
 		return err;
 	err = slbn_genl_init();
 	if (err)
-		goto unwatch;
+		goto links;
 	err = register_qdisc(&slbn_qdisc_ops);
 	if (err)
 		goto genl;
@@ -352,8 +353,8 @@ static int __init slbn_module_init(void)
 
 genl:
 	slbn_genl_exit();
-unwatch:
-	slbn_link_unwatch_speeds();
+links:
+	slbn_links_exit();
 	return err;
 }
 
@@ -361,7 +362,7 @@ static void __exit slbn_module_exit(void)
 {
 	unregister_qdisc(&slbn_qdisc_ops);
 	slbn_genl_exit();
-	slbn_link_unwatch_speeds();
+	slbn_links_exit();
 }
 
 module_init(slbn_module_init);

@@ -128,6 +128,8 @@ class LinkMessage:
     index: int
     name: str
     handle: int
+    #: Of the link in its namespace.
+    number: int
     state: State
     raw: bytes
 
@@ -142,6 +144,7 @@ class LinkMessage:
             index=int.from_bytes(found[A["IFINDEX"]], "little"),
             name=found[A["IFNAME"]].rstrip(b"\0").decode(),
             handle=int.from_bytes(found[A["HANDLE"]], "little"),
+            number=int.from_bytes(found[A["NUMBER"]], "little"),
             state=State.read(found[A["STATE"]]),
             raw=content,
         )
@@ -219,4 +222,4 @@ class Genetlink(Rtnetlink):
 def control_frame(session: int, kind: int = JOIN, seq: int = 0, source: str = "") -> bytes:
     """A frame with a downstream packet of a session without a demand limit; no checksum."""
     packet = Packet(type=kind, seq=seq, slots=2, id=session.to_bytes(16, "big"))
-    return Datagram(packet.pack(), source=source, check=0).frame()
+    return Datagram(packet, source=source, check=0).frame()

@@ -11,6 +11,7 @@ source's task of slbn_core.h.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import itertools
 import json
 import subprocess
@@ -38,6 +39,14 @@ class Chain:
     """A chain of routers; link n leads from node n to node n + 1."""
 
     nodes: list[Namespace]
+
+    def addresses(self, node: Namespace) -> list[str]:
+        """The addresses of a node."""
+        n = self.nodes.index(node)
+        texts = [f"10.0.{n}.1", f"fd00:{n}::1"]
+        if n:
+            texts += [f"10.0.{n - 1}.2", f"fd00:{n - 1}::2"]
+        return [str(ipaddress.ip_address(text)) for text in texts]
 
     def device(self, link: int) -> str:
         return f"e{link}"

@@ -145,13 +145,20 @@ static struct slbn_carrier carrier_of(u8 *addresses,
 	return carrier;
 }
 
-/* The address from which the host sends to another one. */
-static void find_own_address(struct session *s)
+/* Set the address that a socket is bound to, or its host's for the session. */
+static void find_own_address(int fd, struct session *s)
 {
+	static const u8 any[16];
 	socklen_t length = sizeof(s->own);
-	int fd = socket(s->to.ss_family, SOCK_DGRAM, 0);
+	u8 found[16] = { 0 };
 
 	memset(&s->own, 0, sizeof(s->own));
+	getsockname(fd, (void *)&s->own, &length);
+	put_address(found, &s->own);
+	if (memcmp(found, any, sizeof(any)))
+		return;
+	length = sizeof(s->own);
+	fd = socket(s->to.ss_family, SOCK_DGRAM, 0);
 	if (fd < 0)
 		die("socket");
 	if (!connect(fd, (void *)&s->to, sizeof(s->to)))
@@ -159,17 +166,37 @@ static void find_own_address(struct session *s)
 	close(fd);
 }
 
+/* Set an address as it is in an IP header, in the form of its socket. */
+static void set_address(struct sockaddr_storage *out, const u8 *address,
+			u32 length)
+{
+	struct sockaddr_in *v4 = (void *)out;
+	struct sockaddr_in6 *v6 = (void *)out;
+
+	if (out->ss_family == AF_INET) {
+		memcpy(&v4->sin_addr, address, sizeof(v4->sin_addr));
+		return;
+	}
+	memset(&v6->sin6_addr, 0, sizeof(v6->sin6_addr));
+	if (length == 4)
+		memset(v6->sin6_addr.s6_addr + 10, 0xff, 2);
+	memcpy(v6->sin6_addr.s6_addr + 16 - length, address, length);
+	v6->sin6_scope_id = 0;
+}
+
 static void send_packet(int fd, struct session *s)
 {
 	const struct slbn_key *key = slbn_key_find(&keys, used_key);
-	u8 data[SLBN_LENGTH_MAX], addresses[32];
+	u8 data[SLBN_LENGTH_MAX], addresses[32], origin[16];
 	struct slbn_carrier carrier;
 	struct slbn_layout layout;
 
 	slbn_source_transmit(&s->src, now());
-	slbn_build_packet(data, &s->src.pkt, s->src.slot, key, &layout);
+	find_own_address(fd, s);
+	slbn_build_packet(data, &s->src.pkt, s->src.slot, origin,
+			  put_address(origin, &s->own) - origin == 16, key,
+			  &layout);
 	if (key) {
-		find_own_address(s);
 		carrier = carrier_of(addresses, &s->own, &s->to);
 		slbn_authenticate(data, &layout, siphash24, key, &carrier);
 	}
@@ -187,6 +214,9 @@ static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
 	struct session *s;
 	u8 hop;
 
+	/* Links have yet to process it. */
+	if (pkt->hop)
+		return;
 	if (n >= count)
 		return;
 	s = &sessions[n];
@@ -213,7 +243,7 @@ static void receive_ack(const struct slbn_packet *pkt, const u8 *data,
 
 /**
  * struct datagram - a received datagram
- * @from: its source
+ * @from: its source, then the destination of its reply
  * @to: its destination, if the socket is an agent's
  * @data: its payload
  * @header: of recvmsg() and, for a reply from @to to @from, sendmsg()
@@ -266,6 +296,7 @@ static void receive(int fd)
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
 	u8 addresses[32];
+	const u8 *next;
 	ssize_t length;
 
 	while (receive_datagram(fd, &d, &length)) {
@@ -281,6 +312,9 @@ static void receive(int fd)
 		}
 		slbn_wire_clear_slots(d.data, &layout, &pkt);
 		slbn_update_packet(d.data, &pkt);
+		slbn_get_return(d.data, &layout, pkt.hop, &next);
+		set_address(&d.from, next,
+			    layout.slot_length == SLBN_SLOT_LENGTH_V6 ? 16 : 4);
 		carrier = carrier_of(addresses, &d.to, &d.from);
 		slbn_authenticate(d.data, &layout, siphash24, key, &carrier);
 		d.content.iov_len = layout.length;

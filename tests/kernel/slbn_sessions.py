@@ -109,7 +109,7 @@ def check_good(on: Sessions, direction: str) -> None:
         assert len(on.wire.down(on.frame(on.probe()))) == 1
         counted = {"probes": 1}
     else:
-        assert len(on.wire.up(on.datagram(on.ack()).back().frame())) == 1
+        assert len(on.wire.up(on.datagram(on.ack()).answer().frame())) == 1
         # It acknowledges a Probe that the link has not processed.
         counted = {"acks": 1, "corrected": 1}
     moved = {"BF": 10 * MEGA, "share": -10 * MEGA}
@@ -123,7 +123,7 @@ def check_dropped(on: Sessions, direction: str, counter: str, *datagrams: Datagr
         if direction == "down":
             assert on.wire.down(datagram.frame()) == []
         else:
-            assert on.wire.up(datagram.back().frame()) == []
+            assert on.wire.up(datagram.answer().frame()) == []
         assert start.changes(on.wire.state()) == {counter: number}
     on.check_memory()
     check_good(on, direction)

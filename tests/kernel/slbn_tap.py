@@ -4,7 +4,11 @@
     a0 with slbn -------------- veth -------------- b0
     sends downstream frames,            sends upstream frames,
     receives upstream frames            receives downstream frames
-    behind the link's hook
+
+    s0 -------------- veth -------------- u0
+    to the source                       receives answers
+
+Answers are sent to ROUTER, an address of the namespace, which sends them to ORIGIN on s0.
 
 The link's state is read over rtnetlink, as tc takes as long to start in an emulated machine as
 sending some hundred packets. A frame has passed when a marker frame sent after it has: frames on a
@@ -33,7 +37,7 @@ from tests.kernel.rtnetlink import (
     attribute,
     handle,
 )
-from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, Datagram, State, decode
+from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, ORIGIN, ROUTER, Datagram, State, decode
 
 #: VLANs as (protocol, tag), outermost first.
 Vlans = tuple[tuple[int, int], ...]
@@ -48,7 +52,7 @@ AUXDATA = struct.Struct("=IIIHHHH")
 class Tap:
     """A packet socket on a device.
 
-    ETH_P_ALL receives frames before the link's hook, another protocol those that it passes.
+    ETH_P_ALL receives frames before the hook of an edge, another protocol those that it passes.
     """
 
     def __init__(self, device: str, protocol: int = ETH_P_ALL) -> None:
@@ -105,6 +109,15 @@ def state_in(node: Namespace, device: str) -> State:
 _numbers = itertools.count()
 
 
+@dataclass(frozen=True)
+class Passed:
+    """Frames received downstream at b0, upstream at a0, and by the source at u0."""
+
+    downstream: list[bytes]
+    upstream: list[bytes]
+    answers: list[bytes]
+
+
 @dataclass
 class Wire:
     """The link in the figure above, in the network namespace where it was created."""
@@ -125,7 +138,7 @@ class Wire:
     def state(self, device: str = "a0") -> State:
         return state_of(self.netlink, socket.if_nametoindex(device))
 
-    def _pass(self, frames: Sequence[bytes], side: str) -> tuple[list[bytes], list[bytes]]:
+    def _pass(self, frames: Sequence[bytes], side: str) -> Passed:
         marker = b"marker" + struct.pack("!Q", next(_numbers))
         markers = []
         for v6 in (False, True):
@@ -139,23 +152,33 @@ class Wire:
         for _, frame in markers:
             send(self.senders["b0"], frame)
         upstream = [frame for tap in self.taps["a0"] for frame in until(tap, marker)]
-        return downstream, upstream
+        # Behind the answers that the frames above have caused.
+        send(self.senders["s0"], markers[0][0])
+        return Passed(downstream, upstream, until(self.taps["u0"][0], marker))
 
     def both(self, *frames: bytes) -> tuple[list[bytes], list[bytes]]:
-        """Send frames downstream; returns those received at b0, and the replies at a0."""
-        return self._pass(frames, "a0")
+        """Send frames downstream; returns those received at b0, and the answers to the source."""
+        passed = self._pass(frames, "a0")
+        assert passed.upstream == [], passed.upstream
+        return passed.downstream, passed.answers
 
     def down(self, *frames: bytes) -> list[bytes]:
-        """Send frames downstream, without replies; returns those received at b0."""
-        downstream, upstream = self._pass(frames, "a0")
-        assert upstream == [], upstream
+        """Send frames downstream, without answers; returns those received at b0."""
+        downstream, answers = self.both(*frames)
+        assert answers == [], answers
         return downstream
 
     def up(self, *frames: bytes) -> list[bytes]:
-        """Send frames upstream; returns those that the link passed, IPv4 before IPv6."""
-        downstream, upstream = self._pass(frames, "b0")
-        assert downstream == [], downstream
-        return upstream
+        """Send answers upstream; returns those that the router sends on."""
+        passed = self._pass(frames, "b0")
+        assert passed.downstream == [], passed.downstream
+        return passed.answers
+
+    def received(self, *frames: bytes) -> list[bytes]:
+        """Send frames upstream; returns those that the device received, IPv4 before IPv6."""
+        passed = self._pass(frames, "b0")
+        assert passed.downstream == passed.answers == [], passed
+        return passed.upstream
 
 
 def until(tap: Tap, marker: bytes) -> list[bytes]:
@@ -168,7 +191,12 @@ def until(tap: Tap, marker: bytes) -> list[bytes]:
         return any(frame.endswith(marker) for frame in seen)
 
     wait_for(passed)
-    return [frame for frame in seen if b"marker" not in frame]
+    return [frame for frame in seen if b"marker" not in frame and not is_noise(frame)]
+
+
+def is_noise(frame: bytes) -> bool:
+    """Whether it is one of the multicasts that devices with IPv6 send by themselves."""
+    return frame.startswith(b"\x33\x33")
 
 
 def send(sender: socket.socket, frame: bytes) -> None:
@@ -198,10 +226,28 @@ def close(sockets: Sequence[Tap]) -> None:
         each.socket.close()
 
 
-VETH = """
-    ip link add a0 address 02:00:00:00:00:01 type veth peer b0 address 02:00:00:00:00:02
-    ip link set a0 up
-    ip link set b0 up"""
+# No device sends by itself; s0 computes all checksums.
+VETH = f"""
+    cd /proc/sys/net/ipv6/conf
+    echo 1 > default/addr_gen_mode
+    echo 0 > default/disable_ipv6
+    echo 0 > lo/disable_ipv6
+    ip -batch - <<-END
+        link add a0 address 02:00:00:00:00:01 type veth peer b0 address 02:00:00:00:00:02
+        link add s0 address 02:00:00:00:00:03 type veth peer u0 address 02:00:00:00:00:04
+        link set lo up
+        link set a0 mtu 9000 up
+        link set b0 mtu 9000 up
+        link set s0 mtu 9000 up
+        link set u0 mtu 9000 up
+        addr add {ROUTER[0]}/32 dev lo
+        addr add {ROUTER[1]}/128 dev lo nodad
+        route add 10.0.8.0/24 dev s0
+        route add fd00:8::/64 dev s0
+        neigh add {ORIGIN[0]} lladdr 02:00:00:00:00:04 dev s0
+        neigh add {ORIGIN[1]} lladdr 02:00:00:00:00:04 dev s0
+	END
+    ethtool -K s0 tx off > /dev/null"""
 
 
 @contextlib.contextmanager
@@ -215,14 +261,15 @@ def wire(
     """
     with unnamed_namespace():
         sh("set -e" + VETH + "\n" + more)
-        senders = {"a0": sender(above), "b0": sender("b0")}
-        made = Wire(Rtnetlink(), senders, {"a0": tops(above), "b0": [Tap("b0")]}, vlans)
+        senders = {"a0": sender(above), "b0": sender("b0"), "s0": sender("s0")}
+        taps = {"a0": tops(above), "b0": [Tap("b0")], "u0": [Tap("u0")]}
+        made = Wire(Rtnetlink(), senders, taps, vlans)
         try:
             if on:
                 made.attach(on, **given)
             yield made
         finally:
             made.netlink.close()
-            close(made.taps["a0"] + made.taps["b0"])
+            close([tap for taps in made.taps.values() for tap in taps])
             for each in senders.values():
                 each.close()

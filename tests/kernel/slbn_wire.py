@@ -19,8 +19,8 @@ JOIN, PROBE, PROBE_ACK, LEAVE, LEAVE_ACK = range(1, 6)
 NO_HOP, NO_EPOCH, RATE_MAX, WEIGHT_MAX = 255, 0xFFFFFFFF, 10**15, 10**6
 #: Flag of a retransmitted packet.
 AGAIN = 1
-#: Octets of a slot, without and with the address of a router (IPv4, IPv6).
-SLOT, SLOT_V4, SLOT_V6 = 4, 10, 22
+#: Octets of a slot's tag and code, and of a slot in packets over IPv4 and IPv6.
+SLOT_HEAD, SLOT_V4, SLOT_V6 = 4, 10, 22
 PAD, AUTH, AUTH_LENGTH = 0, 1, 14
 #: Value of the authentication: key, reserved, time, hash.
 AUTH_VALUE = struct.Struct("!BBIQ")
@@ -31,7 +31,14 @@ HEADER = struct.Struct("!IBBHI4BII16s7Q")
 ETH_P_IP, ETH_P_IPV6, ETH_P_8021Q, ETH_P_8021AD = 0x800, 0x86DD, 0x8100, 0x88A8
 IPPROTO_UDP, IPPROTO_FRAGMENT = 17, 44
 IP_MF, IP6_MF = 0x2000, 0x1
+IP_DF = 0x4000
 MAC_A, MAC_B = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+
+#: Addresses of the router under test and of the source, to which answers return, and the MAC
+#: addresses of the last frame on the way to the source. By IP version: ROUTER[v6].
+ROUTER = ("10.0.9.1", "fd00:9::1")
+ORIGIN = ("10.0.8.2", "fd00:8::2")
+MAC_ROUTER, MAC_ORIGIN = bytes.fromhex("020000000003"), bytes.fromhex("020000000004")
 
 # --- SLBN
 
@@ -95,7 +102,8 @@ class Packet:
     seq: int = 0
     hop: int = 0
     slots: int = 32
-    slot_length: int = SLOT
+    #: Default: as the IP version.
+    slot_length: int | None = None
     bottleneck: int = NO_HOP
     flags: int = 0
     weight: int = 1
@@ -111,8 +119,11 @@ class Packet:
     #: Tags and codes by hop; others are 0.
     tags: dict[int, int] = field(default_factory=dict)
     codes: dict[int, int] = field(default_factory=dict)
-    #: The rest of slots longer than SLOT by hop, link and address; others are 0.
-    routers: dict[int, bytes] = field(default_factory=dict)
+    #: Return addresses as (link, address): the source's at 0, that of hop n - 1 at n. Default:
+    #: (0, ORIGIN), then (1, ROUTER) for each hop up to `written`, then zeros.
+    returns: dict[int, tuple[int, str]] = field(default_factory=dict)
+    #: Default: `hop`.
+    written: int | None = None
     #: Octets between the slots and the authentication.
     options: bytes = b""
     key: bytes | None = None
@@ -125,14 +136,25 @@ class Packet:
     version: int = VERSION
     length: int | None = None
 
-    def slot(self, hop: int) -> bytes:
-        """The slot of a hop."""
-        content = struct.pack("!HH", self.tags.get(hop, 0), self.codes.get(hop, 0))
-        return (content + self.routers.get(hop, b"")).ljust(self.slot_length, b"\0")
-
-    def pack(self, addresses: bytes = b"") -> bytes:
-        """The octets; the authentication is for these addresses of the IP packet."""
-        slots = b"".join(map(self.slot, range(self.slots)))
+    def pack(self, addresses: bytes = bytes(8)) -> bytes:
+        """The octets; slots and authentication are for these addresses of the IP packet."""
+        slot_length = self.slot_length
+        if slot_length is None:
+            slot_length = SLOT_V4 if len(addresses) == 8 else SLOT_V6
+        v6 = len(addresses) != 8
+        written = self.hop if self.written is None else self.written
+        returns = {0: (0, ORIGIN[v6]), **{n: (1, ROUTER[v6]) for n in range(1, written + 1)}}
+        returns |= self.returns
+        slots = b""
+        for hop in range(self.slots + 1):
+            if hop:
+                slots += struct.pack("!HH", self.tags.get(hop - 1, 0), self.codes.get(hop - 1, 0))
+            back = b""
+            if hop in returns:
+                link, address = returns[hop]
+                back = link.to_bytes(2, "big") + ipaddress.ip_address(address).packed
+            width = max(slot_length - SLOT_HEAD, 0)
+            slots += back[:width].ljust(width, b"\0")
         options = self.options
         if self.key:
             sent = now() if self.time is None else self.time
@@ -146,7 +168,7 @@ class Packet:
             self.seq,
             self.hop,
             self.slots,
-            self.slot_length,
+            slot_length,
             self.bottleneck,
             self.flags << 24 | self.weight,
             self.epoch,
@@ -168,7 +190,8 @@ class Packet:
         """The reply, as the destination makes it; hops that the path does not have are cleared."""
         passed = {hop: tag for hop, tag in self.tags.items() if hop < self.hop}
         codes = {hop: code for hop, code in self.codes.items() if hop < self.hop}
-        cleared = replace(self, tags=passed, codes=codes)
+        written = self.hop if self.written is None else self.written
+        cleared = replace(self, tags=passed, codes=codes, written=written)
         if self.type == LEAVE:
             return replace(cleared, type=LEAVE_ACK)
         b = self.bottleneck if self.bottleneck < self.hop else NO_HOP
@@ -180,10 +203,16 @@ def read_packet(data: bytes) -> Packet:
     """Parse a packet; the authentication is part of the options."""
     magic, version, kind, length, seq, hop, slots, slot_length, b, *rest = HEADER.unpack_from(data)
     flags_weight, epoch, identity, B, bw2, bw1, bw, use1, use, g = rest
-    end = HEADER.size + slot_length * slots
-    found = [data[at : at + slot_length] for at in range(HEADER.size, end, slot_length)]
-    tags = [int.from_bytes(slot[:2], "big") for slot in found]
-    codes = [int.from_bytes(slot[2:4], "big") for slot in found]
+    at = HEADER.size
+    returns, tags, codes = {}, {}, {}
+    for n in range(slots + 1):
+        back = data[at : at + slot_length - SLOT_HEAD]
+        at += len(back)
+        if any(back):
+            returns[n] = (int.from_bytes(back[:2], "big"), str(ipaddress.ip_address(back[2:])))
+        if n < slots:
+            tags[n], codes[n] = struct.unpack_from("!HH", data, at)
+            at += SLOT_HEAD
     return Packet(
         type=kind,
         seq=seq,
@@ -202,10 +231,10 @@ def read_packet(data: bytes) -> Packet:
         use1=use1,
         use=use,
         g=g,
-        tags={hop: tag for hop, tag in enumerate(tags) if tag},
-        codes={hop: code for hop, code in enumerate(codes) if code},
-        routers={hop: slot[4:] for hop, slot in enumerate(found) if any(slot[4:])},
-        options=data[end:length],
+        tags={hop: tag for hop, tag in tags.items() if tag},
+        codes={hop: code for hop, code in codes.items() if code},
+        returns=returns,
+        options=data[at:length],
         trailer=data[length:],
         magic=magic,
         version=version,
@@ -257,6 +286,8 @@ class Datagram:
     extra: bytes = b""
     next_header: int = IPPROTO_UDP
     ttl: int = 60
+    #: Identification, IPv4.
+    ident: int = 7
     #: Flags and offset, IPv4.
     fragment: int = 0
     #: VLANs as (protocol, tag), outermost first.
@@ -296,7 +327,9 @@ class Datagram:
             return head + self.addresses() + self.extra + content
         words = 5 + len(self.extra) // 4
         total = 4 * words + len(content)
-        head = struct.pack("!BBHHHBB", 0x40 | words, 0, total, 7, self.fragment, self.ttl, 17)
+        head = struct.pack(
+            "!BBHHHBB", 0x40 | words, 0, total, self.ident, self.fragment, self.ttl, 17
+        )
         check = internet_sum(head + bytes(2) + self.addresses() + self.extra)
         return head + struct.pack("!H", check) + self.addresses() + self.extra + content
 
@@ -316,6 +349,26 @@ class Datagram:
             dport=self.sport,
             from_mac=self.to_mac,
             to_mac=self.from_mac,
+        )
+
+    def answer(self) -> Datagram:
+        """The same content as an answer to the router, from the other direction."""
+        return replace(self.back(), destination=ROUTER[self.v6])
+
+    def sent_on(self, to: str = "") -> Datagram:
+        """The same packet as the router sends it to a return address, default ORIGIN."""
+        packet = self.payload
+        assert isinstance(packet, Packet)
+        return Datagram(
+            replace(packet, trailer=b""),
+            self.v6,
+            ROUTER[self.v6],
+            to or ORIGIN[self.v6],
+            ttl=64,
+            ident=0,
+            fragment=IP_DF,
+            from_mac=MAC_ROUTER,
+            to_mac=MAC_ORIGIN,
         )
 
 
@@ -394,14 +447,18 @@ class State:
     bad_key: int
     unknown_key: int
     bad_time: int
+    bad_return: int
+    unknown_link: int
+    no_address: int
     from_hosts: int
+    icmp_dropped: int
     answered: int
     rate_limited: int
     events: int
 
     @classmethod
     def read(cls, data: bytes) -> State:
-        return cls(*struct.unpack("=12QHHI25Q", data))
+        return cls(*struct.unpack("=12QHHI29Q", data))
 
     @property
     def held(self) -> int:

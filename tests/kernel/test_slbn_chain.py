@@ -32,7 +32,7 @@ from tests.kernel.genetlink import Genetlink
 from tests.kernel.net import Namespace, wait_for
 from tests.kernel.rtnetlink import Rtnetlink
 from tests.kernel.slbn import MEGA, Agent, Chain, agents, chain
-from tests.kernel.slbn_tap import Tap, attach, state_of, tops
+from tests.kernel.slbn_tap import Tap, attach, state_of
 from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
@@ -102,6 +102,8 @@ class Row:
     capacities: dict[str, int]
     #: Socket in the namespace of each link, and index of its device.
     places: dict[str, tuple[Rtnetlink, int]]
+    #: Number of each link in its namespace.
+    numbers: dict[str, int]
     sessions: list[Session] = field(default_factory=list)
     joined: Counter[int] = field(default_factory=Counter)
 
@@ -192,7 +194,7 @@ def row(peer: str, routers: int) -> Iterator[Row]:
     with chain(routers) as net, agents(peer, net.nodes) as made, contextlib.ExitStack() as stack:
         capacities = {f"e{n}": RIGHT[n] for n in range(routers)}
         capacities |= {f"w{n}": LEFT[n] for n in range(routers)}
-        found = Row(net, made, capacities, {})
+        found = Row(net, made, capacities, {}, {})
         for link, capacity in capacities.items():
             with found.node(link).entered():
                 netlink = stack.enter_context(contextlib.closing(Rtnetlink()))
@@ -200,6 +202,9 @@ def row(peer: str, routers: int) -> Iterator[Row]:
             # No control limit: after a stall of the machine packets come in bursts.
             edge = int(link == found.edge)
             attach(*found.places[link], rate=capacity, headroom=0, control=1000, edge=edge)
+        for node in net.nodes:
+            with node.entered(), contextlib.closing(Genetlink()) as family:
+                found.numbers |= {each.name: each.number for each in family.dump_links()}
         yield found
 
 
@@ -220,36 +225,55 @@ def random_sessions(routers: int, number: int, generator: random.Random) -> list
 
 @dataclass
 class Watch:
-    """Taps of packets that a link has sent, and of upstream packets that it has passed."""
+    """Taps of the packets that each device receives, by its name and node."""
 
-    below: Tap
-    above: list[Tap]
+    taps: dict[tuple[str, Namespace], Tap]
     #: Frames of the control packets read so far.
     frames: list[bytes] = field(default_factory=list)
 
-    def packets(self, tap: Tap) -> list[Packet]:
-        found = []
-        for frame in tap.frames():
-            data = read_udp(frame)[0]
-            if data.startswith(MAGIC.to_bytes(4, "big")):
-                found.append(read_packet(data))
-                self.frames.append(frame)
+    @classmethod
+    def start(cls, row: Row) -> Watch:
+        taps = {}
+        places = [(link, row.node(link)) for link in row.capacities]
+        for device, node in [*places, *(("lo", node) for node in row.net.nodes)]:
+            with node.entered():
+                taps[device, node] = Tap(device)
+        return cls(taps)
+
+    def read(self) -> dict[tuple[str, Namespace], list[Packet]]:
+        """The control packets that each device has received."""
+        found: dict[tuple[str, Namespace], list[Packet]] = {}
+        for place, tap in self.taps.items():
+            frames = [frame for frame in tap.frames() if is_control(frame)]
+            found[place] = [read_packet(read_udp(frame)[0]) for frame in frames]
+            self.frames += frames
+            tap.socket.close()
         return found
 
 
-def watch(row: Row, link: str) -> Watch:
-    other = ("w" if link[0] == "e" else "e") + link[1:]
-    with row.node(other).entered():
-        below = Tap(other)
-    with row.node(link).entered():
-        return Watch(below, tops(link))
+def is_control(frame: bytes) -> bool:
+    return read_udp(frame)[0].startswith(MAGIC.to_bytes(4, "big"))
 
 
-def check_wire(row: Row, link: str, seen: Watch, before: State, after: State) -> None:
+def processed_by(row: Row, link: str, packet: Packet) -> bool:
+    """Whether an upstream packet was sent by this link: it is the one of the last return."""
+    if packet.type not in (PROBE_ACK, LEAVE_ACK):
+        return False
+    number, address = packet.returns.get(packet.hop + 1, (0, ""))
+    return number == row.numbers[link] and address in row.net.addresses(row.node(link))
+
+
+def check_wire(
+    row: Row,
+    link: str,
+    seen: dict[tuple[str, Namespace], list[Packet]],
+    before: State,
+    after: State,
+) -> None:
     """Check counters and ledgers of a link against the captured packets."""
-    down = [each for each in seen.packets(seen.below) if each.type in (JOIN, PROBE, LEAVE)]
-    up = [each for tap in seen.above for each in seen.packets(tap)]
-    up = [each for each in up if each.type in (PROBE_ACK, LEAVE_ACK)]
+    other = ("w" if link[0] == "e" else "e") + link[1:]
+    down = [each for each in seen[other, row.node(other)] if each.type in (JOIN, PROBE, LEAVE)]
+    up = [each for packets in seen.values() for each in packets if processed_by(row, link, each)]
     kinds = Counter(each.type for each in down + up)
     grown = before.changes(after)
     counted = {kind: grown.get(name, 0) for kind, name in COUNTERS.items()}
@@ -351,12 +375,13 @@ def test_rates_and_counters(peer: str, routers: int, number: int) -> None:
         made.change_links(epoch=0)
         made.run(0)
         before = made.states()
-        watches = {link: watch(made, link) for link in made.capacities}
+        watch = Watch.start(made)
         made.leave(made.sessions[0])
         made.join(*random_sessions(routers, 1, generator))
         made.run(4)
         after = made.states()
-        for link, seen in watches.items():
+        seen = watch.read()
+        for link in made.capacities:
             check_wire(made, link, seen, before[link], after[link])
         check_interfaces(made)
-        check_tshark([frame for seen in watches.values() for frame in seen.frames])
+        check_tshark(watch.frames)

@@ -269,7 +269,7 @@ def test_replacing_child_with_queued_packets(child: str) -> None:
         # The default queue is back.
         assert at.lengths() == (5, 0)
         assert at.data(100) == 100
-        batch("tc", "qdisc replace dev a0 parent 20:1 handle 25: bfifo limit 800\n")
+        batch("tc", "qdisc replace dev a0 parent 20:1 handle 25: bfifo limit 900\n")
         assert at.lengths() == (0, 100)
         assert at.control(10) == 5
         assert at.lengths() == (5, 100)

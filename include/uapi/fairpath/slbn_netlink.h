@@ -71,6 +71,8 @@
  *	holds; 0: as in protocol 1 and in the paper; default 1
  * @SLBN_A_KEY_ID: u8, SLBN_C_KEY_ADD and SLBN_C_KEY_RETIRE only: number of the
  *	key
+ * @SLBN_A_NUMBER: u16, family only, reported only: number of the link in its
+ *	network namespace, which control packets carry; a new link gets a new one
  */
 enum slbn_link_attribute {
 	SLBN_A_UNSPEC,
@@ -91,6 +93,7 @@ enum slbn_link_attribute {
 	SLBN_A_HEADROOM,
 	SLBN_A_COMMIT,
 	SLBN_A_KEY_ID,
+	SLBN_A_NUMBER,
 	__SLBN_A_MAX,
 };
 
@@ -137,8 +140,8 @@ struct slbn_ledger_state {
  * @corrected: packets whose state differed from memory, which overrode it
  * @clamped: subtractions clamped to 0 and sums clamped to 2^64 - 1: errors
  * @stale: dropped, older than the newest packet remembered of the session
- * @wrong_path: dropped, from downstream but not counted by this link: the path
- *	back differs, or the packet was two epochs late
+ * @wrong_path: dropped, from downstream but not counted by this link: the answer
+ *	was two epochs late, or the link has been reset
  * @too_many_hops: dropped, the path has more hops than the packet has slots
  * @overuse: dropped, from a source that states a higher use than it was granted
  * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>
@@ -149,7 +152,15 @@ struct slbn_ledger_state {
  * @unknown_key: dropped, authenticated with a key that the link does not have
  * @bad_time: dropped, authentic, but its time differs from the clock by more
  *	than SLBN_AUTH_WINDOW: replayed, or clocks are wrong
+ * @bad_return: dropped, answers that were not sent to the address recorded for
+ *	this link, or that no route leads back from here: to no unicast address,
+ *	or to an unreachable one
+ * @unknown_link: dropped, answers to this router for links that it does not
+ *	have; of the router, not of the link
+ * @no_address: dropped, as the router has no address of the packet's family for
+ *	answers
  * @from_hosts: dropped, from hosts at an edge
+ * @icmp_dropped: dropped, ICMP errors about control packets, to hosts at an edge
  * @answered: packets answered at an edge
  * @rate_limited: dropped, above the limit of control packets
  * @events: share events, whether or not anyone listened
@@ -185,7 +196,11 @@ struct slbn_link_state {
 	__u64 bad_key;
 	__u64 unknown_key;
 	__u64 bad_time;
+	__u64 bad_return;
+	__u64 unknown_link;
+	__u64 no_address;
 	__u64 from_hosts;
+	__u64 icmp_dropped;
 	__u64 answered;
 	__u64 rate_limited;
 	__u64 events;

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Answers: upstream packets, which return to the routers of their packets.
+ *
+ * Each link has written its number and an address of its router into the
+ * downstream packet. The answer is sent to the last of these addresses. There a
+ * netfilter hook for packets to this router, whatever device they arrive by,
+ * processes it at the link of that number, and sends it to the address before.
+ * So answers need no route that is symmetric to that of their packets.
+ *
+ * The hook is behind the router's own rules for received packets. It leaves to
+ * the agent what is for the agent: downstream packets, and answers that all
+ * links have processed.
+ *
+ * An answer is sent only if it was intact, authentic, and addressed to where it
+ * says that it must be, to a unicast address, and it is not longer than the one
+ * received. Each router decrements hop, so answers cannot loop.
+ */
+#include <linux/inetdevice.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <linux/udp.h>
+#include <net/addrconf.h>
+#include <net/dsfield.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/ip6_checksum.h>
+#include <net/ipv6.h>
+#include <net/l3mdev.h>
+#include <net/route.h>
+#include <net/udp.h>
+
+#include "slbn.h"
+
+/**
+ * struct slbn_way - how an answer is sent
+ * @addresses: source and destination, 4 octets each with IPv4, otherwise 16
+ * @dsfield: DSCP, without ECN
+ * @mark: of the skb
+ */
+struct slbn_way {
+	u8 addresses[2 * sizeof(struct in6_addr)];
+	u8 dsfield;
+	u32 mark;
+};
+
+static u32 slbn_address_length(const struct slbn_place *place)
+{
+	return place->v6 ? sizeof(struct in6_addr) : sizeof(__be32);
+}
+
+static u8 slbn_dsfield(const struct sk_buff *skb,
+		       const struct slbn_place *place)
+{
+	const void *ip = skb->data + place->ip;
+	u8 dsfield = place->v6 ? ipv6_get_dsfield(ip) : ipv4_get_dsfield(ip);
+
+	return dsfield & ~INET_ECN_MASK;
+}
+
+static bool slbn_is_global_v6(const struct in6_addr *address)
+{
+	return (ipv6_addr_type(address) &
+		(IPV6_ADDR_UNICAST | IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL |
+		 IPV6_ADDR_MAPPED)) == IPV6_ADDR_UNICAST;
+}
+
+static bool slbn_own_address_v6(const struct slbn_link *link, const u8 *origin,
+				u8 *own)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct in6_addr to, found;
+
+	memcpy(&to, origin, sizeof(to));
+	if (ipv6_dev_get_saddr(dev_net(link->dev), link->dev, &to,
+			       IPV6_PREFER_SRC_PUBLIC, &found) ||
+	    !slbn_is_global_v6(&found))
+		return false;
+	memcpy(own, &found, sizeof(found));
+	return true;
+#else
+	return false;
+#endif
+}
+
+/**
+ * slbn_own_address() - an address of this router for answers to a link
+ * @link: link
+ * @control: downstream packet that the answer is for
+ * @own: set to the address: of the link's device if it has one, otherwise of
+ *	another device in the same VRF
+ *
+ * Return: false if the router has no such address.
+ */
+bool slbn_own_address(const struct slbn_link *link,
+		      const struct slbn_control *control, u8 *own)
+{
+	const u8 *origin;
+	__be32 found;
+
+	if (control->place.v6) {
+		slbn_get_return(control->data, &control->layout, 0, &origin);
+		return slbn_own_address_v6(link, origin, own);
+	}
+	found = inet_select_addr(link->dev, 0, RT_SCOPE_UNIVERSE);
+	memcpy(own, &found, sizeof(found));
+	return found;
+}
+
+/*
+ * Both find the route of an answer, in the VRF of the link's device. They return
+ * an ERR_PTR if there is none, or if the destination is not a unicast address.
+ */
+static struct dst_entry *slbn_route_v4(const struct slbn_link *link,
+				       const struct slbn_way *way)
+{
+	struct net *net = dev_net(link->dev);
+	struct flowi4 flow = {};
+	__be32 addresses[2];
+	struct rtable *route;
+	__be32 to;
+
+	memcpy(addresses, way->addresses, sizeof(addresses));
+	to = addresses[1];
+	if (ipv4_is_zeronet(to) || ipv4_is_loopback(to) ||
+	    ipv4_is_multicast(to) || ipv4_is_lbcast(to))
+		return ERR_PTR(-EINVAL);
+	flowi4_init_output(&flow, l3mdev_master_ifindex_rcu(link->dev),
+			   way->mark, way->dsfield, RT_SCOPE_UNIVERSE,
+			   IPPROTO_UDP, 0, to, addresses[0], htons(SLBN_PORT),
+			   htons(SLBN_PORT), sock_net_uid(net, NULL));
+	route = ip_route_output_flow(net, &flow, NULL);
+	if (IS_ERR(route))
+		return ERR_CAST(route);
+	if (route->rt_flags & (RTCF_BROADCAST | RTCF_MULTICAST)) {
+		ip_rt_put(route);
+		return ERR_PTR(-EINVAL);
+	}
+	return &route->dst;
+}
+
+static struct dst_entry *slbn_route_v6(const struct slbn_link *link,
+				       const struct slbn_way *way)
+{
+	struct net *net = dev_net(link->dev);
+	struct dst_entry *dst = NULL;
+	struct flowi6 flow = {};
+	int err;
+
+	memcpy(&flow.saddr, way->addresses, sizeof(flow.saddr));
+	memcpy(&flow.daddr, way->addresses + sizeof(flow.saddr),
+	       sizeof(flow.daddr));
+	if (!slbn_is_global_v6(&flow.daddr))
+		return ERR_PTR(-EINVAL);
+	flow.flowi6_oif = l3mdev_master_ifindex_rcu(link->dev);
+	flow.flowi6_mark = way->mark;
+	flow.flowi6_proto = IPPROTO_UDP;
+	flow.flowlabel = ip6_make_flowinfo(way->dsfield, 0);
+	flow.flowi6_uid = sock_net_uid(net, NULL);
+	flow.fl6_sport = htons(SLBN_PORT);
+	flow.fl6_dport = htons(SLBN_PORT);
+	err = nf_ip6_route(net, &dst, flowi6_to_flowi(&flow), false);
+	if (err)
+		return ERR_PTR(err);
+	return xfrm_lookup(net, dst, flowi6_to_flowi(&flow), NULL, 0);
+}
+
+static void slbn_push_v4(struct sk_buff *skb, const struct slbn_way *way)
+{
+	struct iphdr *ip;
+	__be32 addresses[2];
+
+	memcpy(addresses, way->addresses, sizeof(addresses));
+	udp_set_csum(false, skb, addresses[0], addresses[1], skb->len);
+	ip = skb_push(skb, sizeof(*ip));
+	*ip = (struct iphdr){
+		.version = 4,
+		.ihl = sizeof(*ip) / 4,
+		.tos = way->dsfield,
+		.tot_len = htons(skb->len),
+		/* Links drop fragments. */
+		.frag_off = htons(IP_DF),
+		.ttl = ip4_dst_hoplimit(skb_dst(skb)),
+		.protocol = IPPROTO_UDP,
+		.saddr = addresses[0],
+		.daddr = addresses[1],
+	};
+	ip_send_check(ip);
+	skb_reset_network_header(skb);
+	skb->protocol = htons(ETH_P_IP);
+}
+
+static void slbn_push_v6(struct sk_buff *skb, const struct slbn_way *way)
+{
+	struct in6_addr addresses[2];
+	struct ipv6hdr *ip;
+
+	memcpy(addresses, way->addresses, sizeof(addresses));
+	udp6_set_csum(false, skb, &addresses[0], &addresses[1], skb->len);
+	ip = skb_push(skb, sizeof(*ip));
+	ip6_flow_hdr(ip, way->dsfield, 0);
+	ip->payload_len = htons(skb->len - sizeof(*ip));
+	ip->nexthdr = IPPROTO_UDP;
+	ip->hop_limit = ip6_dst_hoplimit(skb_dst(skb));
+	ip->saddr = addresses[0];
+	ip->daddr = addresses[1];
+	skb_reset_network_header(skb);
+	skb->protocol = htons(ETH_P_IPV6);
+}
+
+/* Build the datagram of an answer; consumes @dst. */
+static struct sk_buff *slbn_build(const struct slbn_control *control,
+				  const struct slbn_way *way,
+				  struct dst_entry *dst)
+{
+	u32 length = control->layout.length;
+	struct udphdr *udp;
+	struct sk_buff *skb;
+
+	skb = alloc_skb(LL_MAX_HEADER + dst->header_len +
+				sizeof(struct ipv6hdr) + sizeof(*udp) + length,
+			GFP_ATOMIC);
+	if (!skb) {
+		dst_release(dst);
+		return NULL;
+	}
+	skb_reserve(skb,
+		    LL_MAX_HEADER + dst->header_len + sizeof(struct ipv6hdr));
+	skb_dst_set(skb, dst);
+	skb->mark = way->mark;
+	skb_reset_transport_header(skb);
+	udp = skb_put(skb, sizeof(*udp));
+	udp->source = htons(SLBN_PORT);
+	udp->dest = htons(SLBN_PORT);
+	udp->len = htons(sizeof(*udp) + length);
+	udp->check = 0;
+	skb_put_data(skb, control->data, length);
+	if (control->place.v6)
+		slbn_push_v6(skb, way);
+	else
+		slbn_push_v4(skb, way);
+	return skb;
+}
+
+static struct dst_entry *slbn_route(const struct slbn_link *link,
+				    const struct slbn_control *control,
+				    const struct slbn_way *way)
+{
+	return control->place.v6 ? slbn_route_v6(link, way) :
+				   slbn_route_v4(link, way);
+}
+
+/* Set both addresses to that of this router that its link has written last. */
+static void slbn_set_own(const struct slbn_control *control, u8 *addresses)
+{
+	u32 length = slbn_address_length(&control->place);
+	const u8 *own;
+
+	slbn_get_return(control->data, &control->layout, control->pkt.hop,
+			&own);
+	memcpy(addresses, own, length);
+	memcpy(addresses + length, own, length);
+}
+
+/**
+ * slbn_finish_own() - slbn_finish() for a reply of the edge
+ * @link: the edge
+ * @control: reply, which this router sends to itself
+ *
+ * Context: the link's lock is held.
+ */
+void slbn_finish_own(struct slbn_link *link, struct slbn_control *control)
+{
+	u8 addresses[2 * sizeof(struct in6_addr)];
+
+	slbn_set_own(control, addresses);
+	slbn_finish(link, control, addresses);
+}
+
+/**
+ * slbn_answer_own() - send a reply of the edge to this router
+ * @link: the edge
+ * @skb: downstream packet
+ * @control: reply in the data of @skb, after slbn_finish_own()
+ *
+ * The device's queue is locked: the reply is received from the loopback device,
+ * without passing the rules for packets that are sent, in another softirq.
+ *
+ * Context: bottom halves are disabled.
+ */
+void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
+		     const struct slbn_control *control)
+{
+	struct net *net = dev_net(link->dev);
+	struct sk_buff *answer;
+	struct dst_entry *dst;
+	struct slbn_way way;
+
+	slbn_set_own(control, way.addresses);
+	way.dsfield = slbn_dsfield(skb, &control->place);
+	way.mark = 0;
+	rcu_read_lock();
+	dst = slbn_route(link, control, &way);
+	if (IS_ERR(dst)) {
+		/* The address has just been removed. */
+		spin_lock(&link->lock);
+		link->counters.no_address++;
+		spin_unlock(&link->lock);
+		goto unlock;
+	}
+	answer = slbn_build(control, &way, dst);
+	if (!answer)
+		goto unlock;
+	answer->dev = dst->dev;
+	dev_loopback_xmit(net, NULL, answer);
+unlock:
+	rcu_read_unlock();
+}
+
+/* Whether an answer was sent to the router in its last return address. */
+static bool slbn_is_addressed(const struct sk_buff *skb,
+			      const struct slbn_control *control)
+{
+	u32 length = slbn_address_length(&control->place);
+	const u8 *address;
+
+	slbn_get_return(control->data, &control->layout, control->pkt.hop,
+			&address);
+	return !memcmp(slbn_addresses(skb, &control->place) + length, address,
+		       length);
+}
+
+/* Process an answer at the link; false to drop it. */
+static bool slbn_process_up(struct slbn_link *link, const struct sk_buff *skb,
+			    struct slbn_control *control,
+			    const struct slbn_way *way, bool routed)
+{
+	u64 *error = slbn_check(link, skb, control);
+
+	if (!error && !(routed && slbn_is_addressed(skb, control)))
+		error = &link->counters.bad_return;
+	if (error) {
+		(*error)++;
+		return false;
+	}
+	if (!slbn_process(link, control, ktime_get_ns()))
+		return false;
+	slbn_finish(link, control, way->addresses);
+	return true;
+}
+
+/* Process an answer to this router and send it on; false if it is dropped. */
+static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
+			struct slbn_control *control)
+{
+	u32 length = slbn_address_length(&control->place);
+	struct net *net = dev_net(link->dev);
+	struct sk_buff *answer;
+	struct dst_entry *dst;
+	struct slbn_way way;
+	const u8 *next;
+	bool processed;
+
+	slbn_get_return(control->data, &control->layout, control->pkt.hop - 1,
+			&next);
+	memcpy(way.addresses, slbn_addresses(skb, &control->place) + length,
+	       length);
+	memcpy(way.addresses + length, next, length);
+	way.dsfield = slbn_dsfield(skb, &control->place);
+	way.mark = control->place.v6 ? IP6_REPLY_MARK(net, skb->mark) :
+				       IP4_REPLY_MARK(net, skb->mark);
+	dst = slbn_route(link, control, &way);
+
+	spin_lock(&link->lock);
+	processed = slbn_process_up(link, skb, control, &way, !IS_ERR(dst));
+	spin_unlock(&link->lock);
+	if (!processed) {
+		if (!IS_ERR(dst))
+			dst_release(dst);
+		return false;
+	}
+	answer = slbn_build(control, &way, dst);
+	if (!answer)
+		return false;
+	if (control->place.v6)
+		ip6_local_out(net, NULL, answer);
+	else
+		ip_local_out(net, NULL, answer);
+	return true;
+}
+
+static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
+				  const struct nf_hook_state *state)
+{
+	struct slbn_control control;
+	struct slbn_link *link;
+	const u8 *address;
+	u16 number;
+
+	if (likely(!slbn_find(skb, &control.place)) ||
+	    slbn_control_parse(skb, &control) != SLBN_PARSE_OK)
+		return NF_ACCEPT;
+	if (!slbn_is_upstream(&control.pkt) || !control.pkt.hop)
+		return NF_ACCEPT;
+	number = slbn_get_return(control.data, &control.layout, control.pkt.hop,
+				 &address);
+	link = slbn_link_find_number(state->net, number);
+	if (!link || !slbn_answer(link, skb, &control))
+		return NF_DROP;
+	consume_skb(skb);
+	return NF_STOLEN;
+}
+
+/* Behind the user's rules. */
+const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS] = {
+	{
+		.hook = slbn_local_in,
+		.pf = NFPROTO_IPV4,
+		.hooknum = NF_INET_LOCAL_IN,
+		.priority = NF_IP_PRI_CONNTRACK_HELPER,
+	},
+	{
+		.hook = slbn_local_in,
+		.pf = NFPROTO_IPV6,
+		.hooknum = NF_INET_LOCAL_IN,
+		.priority = NF_IP6_PRI_CONNTRACK_HELPER,
+	},
+};

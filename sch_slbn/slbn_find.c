@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Find control packets, and ICMP errors about them, in skbs.
+ *
+ * This is what each data packet costs: a look at its headers.
+ */
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/ipv6.h>
+
+#include "slbn.h"
+
+/* Packets with more VLAN tags are treated as data. */
+#define SLBN_TAGS_MAX 8
+
+/* Find the IP header behind VLAN tags; returns the protocol. */
+static __be16 slbn_find_ip(const struct sk_buff *skb, u32 *at)
+{
+	__be16 protocol = skb->protocol;
+	int start = skb_network_offset(skb);
+	int tags;
+
+	/* The network header may be at the first VLAN tag or behind the last. */
+	if (eth_type_vlan(protocol))
+		start = skb_mac_header(skb) + ETH_HLEN - skb->data;
+	if (start < 0)
+		return 0;
+	*at = start;
+	for (tags = 0; eth_type_vlan(protocol); tags++) {
+		struct vlan_hdr buffer;
+		const struct vlan_hdr *tag;
+
+		tag = skb_header_pointer(skb, *at, sizeof(buffer), &buffer);
+		if (!tag || tags == SLBN_TAGS_MAX)
+			return 0;
+		protocol = tag->h_vlan_encapsulated_proto;
+		*at += VLAN_HLEN;
+	}
+	return protocol;
+}
+
+/* Find the header of a transport protocol behind the IPv4 header at @at. */
+static bool slbn_find_v4(const struct sk_buff *skb, u32 at, u8 protocol,
+			 struct slbn_place *place)
+{
+	struct iphdr buffer;
+	const struct iphdr *ip;
+
+	ip = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+	if (!ip || ip->protocol != protocol || ip->version != 4 || ip->ihl < 5)
+		return false;
+	/* Later fragments have no ports. */
+	if (ip->frag_off & htons(IP_OFFSET))
+		return false;
+	place->partial = ip->frag_off & htons(IP_MF);
+	place->ip = at;
+	place->udp = at + ip->ihl * 4;
+	place->end = at + ntohs(ip->tot_len);
+	place->v6 = false;
+	return true;
+}
+
+static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
+			 struct slbn_place *place)
+{
+	struct ipv6hdr buffer;
+	const struct ipv6hdr *ip;
+	__be16 frag_off = 0;
+	u8 next;
+	int udp;
+
+	ip = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+	if (!ip || ip->version != 6)
+		return false;
+	next = ip->nexthdr;
+	udp = at + sizeof(*ip);
+	if (next != protocol) {
+		if (!ipv6_ext_hdr(next))
+			return false;
+		udp = ipv6_skip_exthdr(skb, udp, &next, &frag_off);
+		if (udp < 0 || next != protocol || frag_off & htons(IP6_OFFSET))
+			return false;
+	}
+	place->partial = frag_off & htons(IP6_MF);
+	place->ip = at;
+	place->udp = udp;
+	place->end = at + sizeof(*ip) + ntohs(ip->payload_len);
+	place->v6 = true;
+	return true;
+}
+
+/* Find a UDP header with the ports of control packets. */
+static bool slbn_find_ports(const struct sk_buff *skb, u32 ip, bool v6,
+			    struct slbn_place *place)
+{
+	struct udphdr buffer;
+	const struct udphdr *udp;
+
+	if (v6 ? !slbn_find_v6(skb, ip, IPPROTO_UDP, place) :
+		 !slbn_find_v4(skb, ip, IPPROTO_UDP, place))
+		return false;
+	udp = skb_header_pointer(skb, place->udp, sizeof(buffer), &buffer);
+	if (!udp || udp->dest != htons(SLBN_PORT) ||
+	    udp->source != htons(SLBN_PORT))
+		return false;
+	place->length = ntohs(udp->len) - sizeof(*udp);
+	return true;
+}
+
+/**
+ * slbn_find() - find a control packet by its ports and magic
+ * @skb: packet, unchanged on return
+ * @place: set to the position of the control packet
+ *
+ * Return: whether there is one.
+ */
+bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
+{
+	__be32 magic_buffer;
+	const __be32 *magic;
+	__be16 protocol;
+	u32 ip;
+
+	protocol = slbn_find_ip(skb, &ip);
+	if (protocol != htons(ETH_P_IP) && protocol != htons(ETH_P_IPV6))
+		return false;
+	if (!slbn_find_ports(skb, ip, protocol == htons(ETH_P_IPV6), place))
+		return false;
+	magic = skb_header_pointer(skb, place->udp + sizeof(struct udphdr),
+				   sizeof(magic_buffer), &magic_buffer);
+	/* Treat a fragment too short for the magic as control, to drop it. */
+	if (!magic)
+		return place->partial;
+	place->partial |= skb_is_gso(skb);
+	return *magic == htonl(SLBN_MAGIC);
+}
+
+/* Whether a type of ICMP, or of ICMPv6, is an error, which quotes a packet. */
+static bool slbn_is_error(u8 type, bool v6)
+{
+	if (v6)
+		return !(type & ICMPV6_INFOMSG_MASK);
+	switch (type) {
+	case ICMP_DEST_UNREACH:
+	case ICMP_SOURCE_QUENCH:
+	case ICMP_REDIRECT:
+	case ICMP_TIME_EXCEEDED:
+	case ICMP_PARAMETERPROB:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * slbn_find_error() - find an ICMP error about a control packet
+ * @skb: packet, unchanged on return
+ *
+ * The error need not quote more than the ports of the packet.
+ *
+ * Return: whether the packet is one.
+ */
+bool slbn_find_error(const struct sk_buff *skb)
+{
+	struct slbn_place place;
+	__be16 protocol;
+	const u8 *type;
+	u8 buffer;
+	bool v6;
+	u32 ip;
+
+	protocol = slbn_find_ip(skb, &ip);
+	v6 = protocol == htons(ETH_P_IPV6);
+	if (!v6 && protocol != htons(ETH_P_IP))
+		return false;
+	if (v6 ? !slbn_find_v6(skb, ip, IPPROTO_ICMPV6, &place) :
+		 !slbn_find_v4(skb, ip, IPPROTO_ICMP, &place))
+		return false;
+	type = skb_header_pointer(skb, place.udp, sizeof(buffer), &buffer);
+	if (!type || !slbn_is_error(*type, v6))
+		return false;
+	return slbn_find_ports(skb, place.udp + sizeof(struct icmphdr), v6,
+			       &place);
+}
