@@ -12,17 +12,12 @@
 
 /* Octets of the numeric attributes. */
 static const __u8 width[SLBN_A_MAX + 1] = {
-	[SLBN_A_RATE] = sizeof(__u64),
-	[SLBN_A_EPOCH] = sizeof(__u64),
-	[SLBN_A_MEMORY] = sizeof(__u32),
-	[SLBN_A_MEMORY_TIME] = sizeof(__u64),
-	[SLBN_A_CONTROL] = sizeof(__u32),
-	[SLBN_A_EDGE] = sizeof(__u8),
-	[SLBN_A_IFINDEX] = sizeof(__u32),
-	[SLBN_A_HANDLE] = sizeof(__u32),
-	[SLBN_A_THRESHOLD] = sizeof(__u32),
-	[SLBN_A_HEADROOM] = sizeof(__u32),
-	[SLBN_A_COMMIT] = sizeof(__u8),
+	[SLBN_A_RATE] = sizeof(__u64),	   [SLBN_A_EPOCH] = sizeof(__u64),
+	[SLBN_A_MEMORY] = sizeof(__u32),   [SLBN_A_MEMORY_TIME] = sizeof(__u64),
+	[SLBN_A_CONTROL] = sizeof(__u32),  [SLBN_A_EDGE] = sizeof(__u8),
+	[SLBN_A_IFINDEX] = sizeof(__u32),  [SLBN_A_HANDLE] = sizeof(__u32),
+	[SLBN_A_NUMBER] = sizeof(__u16),   [SLBN_A_THRESHOLD] = sizeof(__u32),
+	[SLBN_A_HEADROOM] = sizeof(__u32), [SLBN_A_COMMIT] = sizeof(__u8),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -258,6 +253,7 @@ void link_attributes_read(struct link_attributes *attributes,
 			  unsigned int attribute, const void *payload,
 			  size_t length)
 {
+	__u16 value16;
 	__u32 value32;
 	__u64 value64;
 
@@ -270,6 +266,10 @@ void link_attributes_read(struct link_attributes *attributes,
 	switch (width[attribute]) {
 	case sizeof(__u8):
 		attributes->value[attribute] = *(const __u8 *)payload;
+		break;
+	case sizeof(__u16):
+		memcpy(&value16, payload, sizeof(value16));
+		attributes->value[attribute] = value16;
 		break;
 	case sizeof(__u32):
 		memcpy(&value32, payload, sizeof(value32));
@@ -481,7 +481,14 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "bad_key", " bad_key %s", state->bad_key);
 	print_count(out, "unknown_key", " unknown_key %s", state->unknown_key);
 	print_count(out, "bad_time", " bad_time %s", state->bad_time);
-	print_count(out, "from_hosts", " from_hosts %s", state->from_hosts);
 	print_count(out, "rate_limited", " rate_limited %s",
 		    state->rate_limited);
+	out->newline();
+	print_count(out, "bad_return", "   bad_return %s", state->bad_return);
+	print_count(out, "unknown_link", " unknown_link %s",
+		    state->unknown_link);
+	print_count(out, "no_address", " no_address %s", state->no_address);
+	print_count(out, "from_hosts", " from_hosts %s", state->from_hosts);
+	print_count(out, "icmp_dropped", " icmp_dropped %s",
+		    state->icmp_dropped);
 }

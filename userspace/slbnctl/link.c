@@ -103,6 +103,9 @@ void link_show(const struct link *link)
 
 	show_begin();
 	show_identity(link);
+	if (attributes->present[SLBN_A_NUMBER])
+		show_count("number", " number %s",
+			   attributes->value[SLBN_A_NUMBER]);
 	if (!json)
 		putchar(' ');
 	show_nested("options");
