@@ -54,7 +54,7 @@ local options = {
 }
 
 -- Octets of a slot, and of the router's address in it.
-local address_lengths = { [4] = 0, [10] = 4, [22] = 16 }
+local address_lengths = { [10] = 4, [22] = 16 }
 
 local slbn = Proto("slbn", "SLBN explicit max-min fair rate control")
 
@@ -81,6 +81,7 @@ local f = {
 	g = ProtoField.uint64("slbn.g", "g"),
 	B = ProtoField.uint64("slbn.B", "B", base.HEX),
 	B_hop = ProtoField.uint8("slbn.B.hop", "Hop in B"),
+	source = ProtoField.none("slbn.source", "Source"),
 	slot = ProtoField.none("slbn.slot", "Slot"),
 	tag = ProtoField.uint16("slbn.tag", "Tag"),
 	code = ProtoField.uint16("slbn.code", "Code", base.HEX),
@@ -217,9 +218,18 @@ local function decode(code)
 	return (code % 2048) * 2 ^ math.floor(code / 2048)
 end
 
+-- Show a return: the number of a link, and an address.
+local function show_return(tree, tvb, at, length)
+	tree:add(f.link, tvb(at, 2))
+	tree:add(length == 10 and f.router4 or f.router6, tvb(at + 2, address_lengths[length]))
+end
+
 local function show_slots(tree, tvb, slots, length, in_B)
+	local source = tree:add(f.source, tvb(HEADER_LENGTH, length - 4))
+
+	show_return(source, tvb, HEADER_LENGTH, length)
 	for hop = 0, slots - 1 do
-		local at = HEADER_LENGTH + length * hop
+		local at = HEADER_LENGTH + length - 4 + length * hop
 		local tag, code = tvb(at, 2), tvb(at + 2, 2)
 		local rate = decode(code:uint())
 		local text = string.format("Hop %d: not counted", hop)
@@ -240,11 +250,7 @@ local function show_slots(tree, tvb, slots, length, in_B)
 		slot:add(f.code, code)
 		slot:add(f.held, code, UInt64(rate % 2 ^ 32, math.floor(rate / 2 ^ 32))):
 			append_text(" (" .. rate_text(rate) .. ")"):set_generated()
-		if length > 4 then
-			slot:add(f.link, tvb(at + 4, 2))
-			slot:add(length == 10 and f.router4 or f.router6,
-				tvb(at + 6, address_lengths[length]))
-		end
+		show_return(slot, tvb, at + 4, length)
 	end
 end
 
@@ -406,7 +412,7 @@ local function dissect(tvb, pinfo, root)
 	end
 
 	-- Slots and options can be found only with valid slots and length.
-	local slots_end = HEADER_LENGTH + slot_length * slots
+	local slots_end = HEADER_LENGTH + slot_length - 4 + slot_length * slots
 
 	if slots_are_valid and length < slots_end then
 		report("truncated", string.format("length %d, but the slots end at %d", length, slots_end))

@@ -299,6 +299,7 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 			   const u8 *id)
 {
 	static const struct slbn_slot no_slots[SLBN_HOPS_DEFAULT];
+	static const u8 origin[4] = { 10, 0, 0, 1 };
 	u32 length;
 	u32 i;
 	int ret;
@@ -312,7 +313,7 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 	b->sessions = sessions;
 	sbench_packet(b, &b->pkt);
 	b->count = 0;
-	length = slbn_length(SLBN_HOPS_DEFAULT);
+	length = slbn_length(SLBN_HOPS_DEFAULT, SLBN_SLOT_LENGTH_V4);
 	if (id)
 		length += SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH;
 	for (i = 0; i < SBENCH_RING; i++) {
@@ -321,7 +322,7 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 		if (!skb)
 			return -ENOMEM;
 		slbn_build_packet(skb->data + SBENCH_HEADERS, &b->pkt, no_slots,
-				  id, &b->layout);
+				  origin, false, id, &b->layout);
 		b->ring[i] = skb;
 	}
 	b->one = sbench_control;

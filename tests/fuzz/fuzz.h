@@ -110,11 +110,12 @@ static inline bool same_layout(const struct slbn_layout *a,
 static inline bool is_valid(const struct slbn_packet *pkt,
 			    const struct slbn_slot *slots)
 {
+	static const u8 origin[4] = { 10, 0, 0, 1 };
 	u8 data[SLBN_LENGTH_MAX];
 	struct slbn_layout built, layout;
 	struct slbn_packet parsed;
 
-	slbn_build_packet(data, pkt, slots, false, &built);
+	slbn_build_packet(data, pkt, slots, origin, false, false, &built);
 	return slbn_parse_packet(data, built.length, &parsed, &layout) ==
 		       SLBN_PARSE_OK &&
 	       same_layout(&layout, &built) && same_packet(&parsed, pkt);

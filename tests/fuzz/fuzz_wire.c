@@ -49,8 +49,7 @@ static bool rate_is_valid(u64 rate)
 static bool slot_length_is_valid(u8 length)
 {
 	/* Tag and code; number of a link; IPv4 or IPv6 address. */
-	return length == 2 + 2 || length == 2 + 2 + 2 + 4 ||
-	       length == 2 + 2 + 2 + 16;
+	return length == 2 + 2 + 2 + 4 || length == 2 + 2 + 2 + 16;
 }
 
 /* Whether a packet conforms to the format. */
@@ -64,7 +63,8 @@ static bool packet_is_valid(const u8 *data, size_t size)
 		return false;
 	memcpy(&header, data, sizeof(header));
 	length = be16toh(header.length);
-	options = sizeof(header) + header.slots * header.slot_length;
+	options = sizeof(header) + header.slot_length - 4 +
+		  header.slots * header.slot_length;
 	weight = header.weight[0] << 16 | header.weight[1] << 8 |
 		 header.weight[2];
 	return be32toh(header.magic) == SLBN_MAGIC &&
@@ -89,8 +89,8 @@ static void check_layout(const u8 *data, size_t size,
 			 const struct slbn_packet *pkt,
 			 const struct slbn_layout *layout)
 {
-	u32 options =
-		sizeof(struct slbn_header) + pkt->slots * layout->slot_length;
+	u32 options = sizeof(struct slbn_header) + layout->slot_length - 4 +
+		      pkt->slots * layout->slot_length;
 	u32 value = layout->auth - offsetof(struct slbn_auth, hash);
 
 	HOLDS(layout->slot_length ==
@@ -129,7 +129,8 @@ static void check_length(const u8 *data, const struct slbn_packet *pkt,
 static void check_restoring(u8 *own, const u8 *data, size_t size,
 			    const struct slbn_layout *layout, u8 hop)
 {
-	u32 slot = sizeof(struct slbn_header) + layout->slot_length * hop;
+	u32 slot = sizeof(struct slbn_header) + layout->slot_length - 4 +
+		   layout->slot_length * hop;
 	struct slbn_header header;
 
 	memcpy(&header, data, sizeof(header));
@@ -140,7 +141,8 @@ static void check_restoring(u8 *own, const u8 *data, size_t size,
 	memcpy(own + offsetof(struct slbn_header, B), &header.B, 8);
 	memcpy(own + offsetof(struct slbn_header, bw), &header.bw, 8);
 	memcpy(own + offsetof(struct slbn_header, g), &header.g, 8);
-	memcpy(own + slot, data + slot, 4);
+	/* Tag, code and return. */
+	memcpy(own + slot, data + slot, layout->slot_length);
 	HOLDS(!memcmp(own, data, size));
 }
 
@@ -156,6 +158,9 @@ static void check_rewriting(const u8 *data, size_t size,
 	u8 hop = pkt->seq % pkt->slots;
 	struct slbn_slot slot = slbn_get_slot(data, layout, hop);
 	struct slbn_slot other = { .tag = ~slot.tag, .code = ~slot.code };
+	const u32 length = layout->slot_length - 4 - 2;
+	const u8 *origin, *address;
+	u8 router[16];
 
 	slbn_update_packet(own, pkt);
 	slbn_set_slot(own, layout, hop, slot);
@@ -170,11 +175,18 @@ static void check_rewriting(const u8 *data, size_t size,
 	changed.epoch = ~pkt->epoch;
 	slbn_update_packet(own, &changed);
 	slbn_set_slot(own, layout, hop, other);
+	memset(router, pkt->seq, sizeof(router));
+	slbn_set_return(own, layout, hop + 1, 0xabcd, router);
 	HOLDS(slbn_parse_packet(own, size, &parsed, &same) == SLBN_PARSE_OK);
 	HOLDS(same_packet(&parsed, &changed));
 	HOLDS(same_layout(&same, layout));
 	slot = slbn_get_slot(own, layout, hop);
 	HOLDS(slot.tag == other.tag && slot.code == other.code);
+	HOLDS(slbn_get_return(own, layout, hop + 1, &address) == 0xabcd);
+	HOLDS(!memcmp(address, router, length));
+	HOLDS(slbn_get_return(own, layout, 0, &origin) ==
+	      slbn_get_return(data, layout, 0, &address));
+	HOLDS(!memcmp(origin, address, length));
 	check_restoring(own, data, size, layout, hop);
 	free(own);
 }
@@ -263,7 +275,10 @@ static void check_writing(const u8 *data, const struct slbn_packet *pkt,
 			  const struct slbn_layout *layout)
 {
 	bool auth = layout->auth;
-	u32 length = 96 + 4 * pkt->slots + (auth ? 2 + 14 : 0);
+	bool v6 = layout->slot_length == 22;
+	u32 length = 96 + layout->slot_length * (pkt->slots + 1) - 4 +
+		     (auth ? 2 + 14 : 0);
+	const u8 *origin, *address;
 	u8 *own = malloc(length);
 	struct slbn_slot slots[SLBN_HOPS_MAX];
 	struct slbn_layout built, parsed;
@@ -272,11 +287,16 @@ static void check_writing(const u8 *data, const struct slbn_packet *pkt,
 
 	for (hop = 0; hop < pkt->slots; hop++)
 		slots[hop] = slbn_get_slot(data, layout, hop);
-	slbn_build_packet(own, pkt, slots, auth, &built);
+	slbn_get_return(data, layout, 0, &origin);
+	slbn_build_packet(own, pkt, slots, origin, v6, auth, &built);
 	HOLDS(slbn_parse_packet(own, length, &again, &parsed) == SLBN_PARSE_OK);
 	HOLDS(same_packet(&again, pkt));
 	HOLDS(same_layout(&parsed, &built));
 	HOLDS(built.length == length);
+	HOLDS(slbn_get_return(own, &built, 0, &address) == 0);
+	HOLDS(!memcmp(address, origin, v6 ? 16 : 4));
+	for (hop = 1; hop <= pkt->slots; hop++)
+		HOLDS(slbn_get_return(own, &built, hop, &address) == 0);
 	HOLDS(built.auth == (auth ? length - 8 : 0));
 	for (hop = 0; hop < pkt->slots; hop++) {
 		struct slbn_slot slot = slbn_get_slot(own, &built, hop);

@@ -24,7 +24,6 @@ from tests.kernel.slbn_wire import (
     PROBE,
     PROBE_ACK,
     RATE_MAX,
-    SLOT_V4,
     SLOT_V6,
     WEIGHT_MAX,
     Packet,
@@ -45,11 +44,13 @@ PACKET = Packet(
     B=0b10,
     tags={0: 21173, 1: 1, 3: 0xFFFF},
     codes={0: 12 << 11 | 1024, 3: 0xFFFF},
+    returns={0: (0, "10.0.8.2"), 1: (1, "2.3.4.5"), 2: (0xFFFF, "10.255.0.1")},
     id=bytes(range(16)),
 )
 FULL = replace(
     PACKET, slots=64, hop=64, bottleneck=63, B=1 << 63 | 1, tags={hop: hop for hop in range(64)}
 )
+RETURNS_V6 = {n: (n, f"fd00::{n + 1}") for n in range(65)}
 END = len(PACKET.pack())
 AUTHENTIC = option(AUTH, bytes(range(AUTH_LENGTH)))
 #: As version 1 encodes a Join over at most two hops.
@@ -99,9 +100,8 @@ VALID = {
     "smallest rates": with_rates(0),
     "largest weight": replace(PACKET, weight=WEIGHT_MAX),
     "epoch 0": replace(PACKET, epoch=0),
-    "IPv4 routers": replace(PACKET, slot_length=SLOT_V4, routers={1: bytes(range(6))}),
-    "IPv6 routers": replace(PACKET, slot_length=SLOT_V6, routers={3: bytes(range(18))}),
-    "longest": replace(FULL, slot_length=SLOT_V6, options=AUTHENTIC),
+    "IPv6 routers": replace(PACKET, slot_length=SLOT_V6, returns=RETURNS_V6),
+    "longest": replace(FULL, slot_length=SLOT_V6, returns=RETURNS_V6, options=AUTHENTIC),
     "authentic": replace(PACKET, options=AUTHENTIC),
     "padded": replace(PACKET, options=option(PAD, b"") + AUTHENTIC + option(PAD, bytes(255))),
     "unknown options": replace(
@@ -122,7 +122,9 @@ INVALID: dict[str, dict[str, bytes]] = {
         "length beyond the end": replace(PACKET, length=END + 1).pack(),
         "length before the slots": replace(PACKET, length=HEADER.size).pack(),
         "length within the slots": replace(PACKET, length=END - 1).pack(),
-        "length within longer slots": replace(PACKET, slot_length=SLOT_V4, length=END).pack(),
+        "length within longer slots": replace(
+            PACKET, slot_length=SLOT_V6, returns=RETURNS_V6, length=END
+        ).pack(),
         "length 0": replace(PACKET, length=0).pack(),
         "half an option": replace(PACKET, length=END + 1).pack() + bytes([PAD]),
         "option beyond the end": replace(PACKET, length=END + 4).pack() + bytes([7, 3, 1, 2]),
@@ -146,6 +148,7 @@ INVALID: dict[str, dict[str, bytes]] = {
         "slots 254": replace(FULL, slots=254, tags={}).pack(),
         "slot length 0": replace(PACKET, slot_length=0).pack(),
         "slot length 2": replace(PACKET, slot_length=2).pack(),
+        "slot length 4": replace(PACKET, slot_length=4).pack(),
         "slot length 11": replace(PACKET, slot_length=11).pack(),
         "slot length 255": replace(PACKET, slot_length=255).pack(),
         "hop beyond slots": replace(PACKET, hop=5).pack(),

@@ -8,7 +8,6 @@ information for valid packets, and no Lua error.
 
 from __future__ import annotations
 
-import ipaddress
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +27,6 @@ from tests.kernel.slbn_wire import (
     PROBE,
     PROBE_ACK,
     RATE_MAX,
-    SLOT,
     SLOT_V4,
     SLOT_V6,
     Datagram,
@@ -139,15 +137,16 @@ def options_in(packet: Packet) -> Iterator[tuple[int, bytes]]:
         at = end
 
 
-def long_slots(packet: Packet) -> range:
-    """The hops, if their slots have addresses of routers."""
-    return range(packet.slots if packet.slot_length > SLOT else 0)
+def returns(packet: Packet) -> list[tuple[int, str]]:
+    """Link and address of each return."""
+    zero = (0, "0.0.0.0" if packet.slot_length == SLOT_V4 else "::")
+    return [packet.returns.get(n, zero) for n in range(packet.slots + 1)]
 
 
 def addresses(packet: Packet, slot_length: int) -> list[str]:
     if packet.slot_length != slot_length:
         return []
-    return [str(ipaddress.ip_address(packet.slot(hop)[6:])) for hop in long_slots(packet)]
+    return [address for _, address in returns(packet)]
 
 
 #: Expected values of each field.
@@ -173,7 +172,7 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.tag": lambda p: [str(p.tags.get(hop, 0)) for hop in range(p.slots)],
     "slbn.code": lambda p: [f"0x{p.codes.get(hop, 0):04x}" for hop in range(p.slots)],
     "slbn.held": lambda p: [str(decode(p.codes.get(hop, 0))) for hop in range(p.slots)],
-    "slbn.link": lambda p: [str(int.from_bytes(p.slot(hop)[4:6])) for hop in long_slots(p)],
+    "slbn.link": lambda p: [str(link) for link, _ in returns(p)],
     "slbn.router": lambda p: addresses(p, SLOT_V4),
     "slbn.router6": lambda p: addresses(p, SLOT_V6),
     "slbn.option.type": lambda p: [str(kind) for kind, _ in options_in(p)],
@@ -258,7 +257,9 @@ def test_filters() -> None:
     assert found("slbn.bw < 1000") == {"smallest rates"}
     assert found("slbn.flags.again == 1") == {"retransmitted"}
     assert found("slbn.weight > 1") == {"largest weight"}
-    assert found("slbn.router == 2.3.4.5") == {"IPv4 routers"}
+    v6 = {"IPv6 routers", "longest"}
+    assert found("slbn.router6 == fd00::5") == v6
+    assert found("slbn.router == 10.0.8.2") == set(names) - v6
     assert found("slbn.B.hop == 63") == {"all hops", "every hop", "longest"}
     assert found("slbn.auth") == {"authentic", "padded", "unknown options", "longest"}
     assert found("slbn.option.type == 200") == {"unknown options"}

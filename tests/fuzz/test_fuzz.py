@@ -141,8 +141,8 @@ PLANTED = {
     "slot length unchecked": (
         "wire",
         "slbn_wire.h",
-        "(layout->slot_length != SLBN_SLOT_LENGTH &&",
-        "(layout->slot_length < SLBN_SLOT_LENGTH &&",
+        "(layout->slot_length != SLBN_SLOT_LENGTH_V4 &&",
+        "(layout->slot_length < SLBN_SLOT_LENGTH_V4 &&",
     ),
     "maximum of the weight removed": (
         "wire",

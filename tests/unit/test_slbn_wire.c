@@ -7,6 +7,8 @@
 #include "slbn_net.h"
 #include "userspace/common/siphash.c"
 
+static const u8 origin[16] = { 10, 0, 0, 1 };
+
 /* Parse a copy of exact size: the sanitizer finds reads beyond its end. */
 static enum slbn_parse_result parse_copy(const u8 *data, u32 length,
 					 struct slbn_packet *pkt,
@@ -29,17 +31,23 @@ static void built_packets_parse_to_the_same(void **state)
 	for (; unit_step < 200000; unit_step++) {
 		struct slbn_slot slots[SLBN_HOPS_MAX];
 		u8 data[SLBN_LENGTH_MAX];
-		bool auth = one_in(2);
+		bool auth = one_in(2), v6 = one_in(2);
+		u8 source[16], router[16];
 		struct slbn_packet pkt = random_packet(slots);
 		struct slbn_packet got = { .seq = 0 };
 		struct slbn_layout layout;
 		struct slbn_layout built;
+		const u8 *address;
 		u32 length;
 		u8 hop;
 
-		slbn_build_packet(data, &pkt, slots, auth, &built);
+		for (hop = 0; hop < 16; hop++)
+			source[hop] = (u8)rnd();
+		slbn_build_packet(data, &pkt, slots, source, v6, auth, &built);
 		length = built.length;
-		assert_int_equal(length, 96 + 4 * pkt.slots + 16 * auth);
+		assert_int_equal(length, 96 + (v6 ? 18 : 6) +
+						 (v6 ? 22 : 10) * pkt.slots +
+						 16 * auth);
 		assert_int_equal(parse_copy(data, length, &got, &layout),
 				 SLBN_PARSE_OK);
 		assert_memory_equal(got.id, pkt.id, sizeof(pkt.id));
@@ -60,7 +68,32 @@ static void built_packets_parse_to_the_same(void **state)
 				slbn_get_slot(data, &layout, hop);
 
 			assert_memory_equal(&slot, &slots[hop], sizeof(slot));
+			assert_int_equal(slbn_get_return(data, &layout, hop + 1,
+							 &address),
+					 0);
 		}
+		/* Links write their returns, and nothing else. */
+		for (hop = 1; hop <= pkt.slots; hop++) {
+			memset(router, hop, sizeof(router));
+			slbn_set_return(data, &layout, hop, hop * 1000, router);
+		}
+		for (hop = 1; hop <= pkt.slots; hop++) {
+			struct slbn_slot slot =
+				slbn_get_slot(data, &layout, hop - 1);
+
+			assert_memory_equal(&slot, &slots[hop - 1],
+					    sizeof(slot));
+			assert_int_equal(
+				slbn_get_return(data, &layout, hop, &address),
+				hop * 1000);
+			memset(router, hop, sizeof(router));
+			assert_memory_equal(address, router, v6 ? 16 : 4);
+		}
+		assert_int_equal(slbn_get_return(data, &layout, 0, &address),
+				 0);
+		assert_memory_equal(address, source, v6 ? 16 : 4);
+		assert_int_equal(parse_copy(data, length, &got, &layout),
+				 SLBN_PARSE_OK);
 	}
 }
 
@@ -78,7 +111,8 @@ static void parsed_packets_are_in_range(void **state)
 		u32 changes = rnd_in(0, 3);
 		u32 length;
 
-		slbn_build_packet(data, &pkt, slots, one_in(2), &layout);
+		slbn_build_packet(data, &pkt, slots, origin, one_in(2),
+				  one_in(2), &layout);
 		length = layout.length;
 		while (length < sizeof(data) && one_in(2))
 			data[length++] = (u8)rnd();
@@ -121,7 +155,8 @@ static void other_versions_are_recognized(void **state)
 		struct slbn_layout layout;
 		u32 length;
 
-		slbn_build_packet(data, &pkt, slots, false, &layout);
+		slbn_build_packet(data, &pkt, slots, origin, false, false,
+				  &layout);
 		data[SLBN_AT(version)] = version;
 		length = rnd_in(SLBN_AT(seq), layout.length);
 		assert_int_equal(parse_copy(data, length, &pkt, &layout),
@@ -205,7 +240,8 @@ static void authentication_covers_packet_addresses_and_time(void **state)
 
 		assert_true(slbn_key_add(&keys, &keyed[0]));
 		assert_true(slbn_key_add(&keys, &keyed[1]));
-		slbn_build_packet(data, &pkt, slots, true, &layout);
+		slbn_build_packet(data, &pkt, slots, origin, false, true,
+				  &layout);
 		slbn_authenticate(data, &layout, siphash24, &keyed[used],
 				  &carrier);
 		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
@@ -226,7 +262,8 @@ static void authentication_covers_packet_addresses_and_time(void **state)
 				 late);
 
 		/* Without the option: neither written nor accepted. */
-		slbn_build_packet(data, &pkt, slots, false, &layout);
+		slbn_build_packet(data, &pkt, slots, origin, false, false,
+				  &layout);
 		slbn_authenticate(data, &layout, siphash24, &keyed[used],
 				  &carrier);
 		assert_int_equal(check(data, &layout, &keys, &carrier, &key),

@@ -88,7 +88,7 @@ static size_t packet_memory(u32 hops)
 
 static u32 packet_bytes(u32 hops)
 {
-	return HEADERS + slbn_length(slots_for(hops));
+	return HEADERS + slbn_length(slots_for(hops), SLBN_SLOT_LENGTH_V4);
 }
 
 static u32 packet_bytes_1(u32 hops)
@@ -265,7 +265,7 @@ static void transmit(struct sim *sim, struct packet *packet)
 	memory->pkt = source.pkt;
 	for (; slots < source.pkt.slots; slots++)
 		memory->slots[slots] = source.slot[slots];
-	packet->bytes = HEADERS + slbn_length(slots);
+	packet->bytes = HEADERS + slbn_length(slots, SLBN_SLOT_LENGTH_V4);
 }
 
 static void turn(struct sim *sim, struct packet *packet)
