@@ -26,6 +26,7 @@ Every node has permanent neighbour entries: ARP requests would wait in the queue
 there, during a run.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fairlab.model import background
@@ -128,7 +129,8 @@ class Network:
     hosts: tuple[str, ...]
     routers: tuple[str, ...]
     links: tuple[Link, ...]
-    routes: dict[str, tuple[tuple[str, str], ...]]  # node -> (destination, next hop)
+    #: node -> (destination, next hop of each equal-cost path)
+    routes: Mapping[str, tuple[tuple[str, ...], ...]]
     paths: tuple[Path, ...]
     bottleneck: End
     mtu: int

@@ -106,6 +106,13 @@ def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
     return commands
 
 
+def route_command(to: str, *via: str) -> str:
+    """The ip command for a route; between several next hops, addresses of packets decide."""
+    if len(via) == 1:
+        return f"route add {to} via {via[0]}"
+    return " ".join([f"route add {to}", *(f"nexthop via {address}" for address in via)])
+
+
 def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:
     """The sysctls of an end host: socket buffers that do not limit windows, no metrics of earlier
     connections."""
@@ -189,7 +196,7 @@ class Laboratory:
                 f"neighbour replace {peer.address} lladdr {peer.mac} {device} nud permanent",
             ]
             script.append(f"ethtool -K {end.interface} {switches} >/dev/null")
-        batch += [f"route add {to} via {via}" for to, via in self.network.routes[node]]
+        batch += [route_command(*route) for route in self.network.routes[node]]
         if node in self.network.routers:
             script.append("echo 1 >$net/ipv4/ip_forward")
         else:

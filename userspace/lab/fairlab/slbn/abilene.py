@@ -10,10 +10,12 @@ in fibre over the distance of the cities, and half as much again for the detours
 Each of six nodes has an access router with a host behind it.  Each ══ is a link of a fixed rate and
 delay, with the variant's qdisc.  The delay of an access router's link is only in the direction
 towards it: packets that slbnd paces wait in fq, and must reach the link when fq sends them.
+
+A Routing chooses the routes: of the least delay, the same in both directions; or others.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from fairlab.model.qdisc import Qdisc
 from fairlab.model.topology import Edge, End, Link, Network, Queue, Trunk
@@ -39,11 +41,17 @@ LINKS = (
     ("ipl", "atl"), ("chi", "nyc"), ("atl", "wdc"), ("wdc", "nyc"),
 )  # fmt: skip
 ACCESS = ("sea", "lax", "hou", "chi", "atl", "nyc")
+# The outer links, clockwise: a ring of all nodes.
+RING = ("sea", "den", "ksc", "ipl", "chi", "nyc", "wdc", "atl", "hou", "lax", "snv")
 
 ACCESS_DELAY = 500  # µs
 # What an SLBN link does not plan with, in per mille of its rate: the rest is for control packets,
 # and for newcomers.
 HEADROOM = 50
+# Asymmetric routes: the metric of the ring's links counterclockwise, as a multiple of the other.
+COUNTERCLOCKWISE = 10
+# ECMP: links between two nodes.
+PARALLEL = 2
 # As slbnd(8) advises.
 FQ = ("limit", "100000", "flow_limit", "10000")
 
@@ -122,56 +130,172 @@ def wire(a: str, b: str) -> str:
     return mesh.link_name(a, b)
 
 
-def build(rate: int, variant: Variant, mtu: int = 1500) -> Network:
-    """The network with RATE [bit/s] on each wire."""
-    links: list[Link] = []
-    address: dict[tuple[str, str], str] = {}
-    subnets: dict[str, str] = {}
+def ends(name: str) -> tuple[str, str]:
+    """The routers at both ends of a wire, the sending one first."""
+    a, b = name.split(".")[:2]
+    return a, b
 
-    def connect(a: str, b: str, queues: tuple[Queue | None, Queue | None]) -> None:
-        n = len(links) + 1
-        ends = []
+
+@dataclass(frozen=True)
+class Routing:
+    """How routes are chosen: for each destination, the shortest paths by the links' metrics.
+
+    The metric is the delay.  ASYMMETRIC: counterclockwise, that of the ring's links is ten times as
+    much, so the path from a host to another has other links than the path back.  ECMP: the metric
+    counts links instead of delays, and nodes are joined by parallel links, so there are equal-cost
+    paths, from which routers choose by the addresses of a packet.
+    """
+
+    asymmetric: bool = False
+    ecmp: bool = False
+
+    def metrics(self) -> dict[str, dict[str, int]]:
+        """The metric from each router to its neighbours."""
+        found = neighbours()
+        if self.ecmp:
+            found = {node: dict.fromkeys(near, 1) for node, near in found.items()}
+        if self.asymmetric:
+            for a, b in zip(RING, (*RING[1:], RING[0]), strict=True):
+                found[b][a] *= COUNTERCLOCKWISE
+        return found
+
+    def next_hops(self, to: str) -> dict[str, tuple[str, ...]]:
+        """From each router, the next hops of the shortest paths TO a router."""
+        return mesh.equal_next_hops(self.metrics(), to)
+
+    def wires(self, a: str, b: str) -> list[str]:
+        """The parallel wires from a router to its neighbour."""
+        more = range(2, PARALLEL + 1) if self.ecmp and {a, b} <= NODES.keys() else ()
+        return [wire(a, b), *(f"{wire(a, b)}.{n}" for n in more)]
+
+    def path(self, source: str, destination: str) -> list[str]:
+        """The wires from one node's host to another's; ValueError if there is a choice."""
+        hops = self.next_hops(access(destination))
+        found: list[str] = []
+        at = access(source)
+        while at != access(destination):
+            equal = [name for hop in hops[at] for name in self.wires(at, hop)]
+            if len(equal) > 1:
+                raise ValueError(f"{len(equal)} equal paths from {at} to {destination}")
+            found += equal
+            at = hops[at][0]
+        return found
+
+    def most_hops(self) -> int:
+        """The largest number of links from a host to another."""
+        metrics = self.metrics()
+
+        def count(at: str, hops: Mapping[str, tuple[str, ...]]) -> int:
+            return max((1 + count(hop, hops) for hop in hops.get(at, ())), default=0)
+
+        trees = {node: mesh.equal_next_hops(metrics, access(node)) for node in ACCESS}
+        return max(count(access(a), trees[b]) for a in ACCESS for b in ACCESS)
+
+
+#: The choices of `fairlab backbone --paths`.
+ROUTINGS = {
+    "symmetric": Routing(),
+    "asymmetric": Routing(asymmetric=True),
+    "ecmp": Routing(ecmp=True),
+    "asymmetric,ecmp": Routing(asymmetric=True, ecmp=True),
+}
+SYMMETRIC = ROUTINGS["symmetric"]
+
+
+def delay_of(wires: Iterable[str]) -> int:
+    """The delay of a path [µs], where that of access links is the mean of both directions."""
+    near = neighbours()
+    return sum(near[a][b] for a, b in map(ends, wires))
+
+
+@dataclass
+class _Parts:
+    """Links and routes in the making."""
+
+    routes: dict[str, list[tuple[str, ...]]]
+    links: list[Link] = field(default_factory=list)
+    #: address of each router on its links to a neighbour
+    address: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    #: subnet of these links
+    subnets: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def connect(
+        self, a: str, b: str, suffix: str, queues: tuple[Queue | None, Queue | None]
+    ) -> None:
+        n = len(self.links) + 1
+        made = []
         for side, (own, other) in enumerate(((a, b), (b, a)), 1):
-            address[own, other] = f"10.{n}.0.{side}"
+            address = f"10.{n}.0.{side}"
+            self.address.setdefault((own, other), []).append(address)
             mac = f"02:00:00:00:{n:02x}:{side:02x}"
-            ends.append(End(own, wire(own, other), f"10.{n}.0.{side}", mac, queues[side - 1]))
-        links.append(Link(ends[0], ends[1]))
-        subnets[f"{a} {b}"] = f"10.{n}.0.0/24"
+            made.append(End(own, wire(own, other) + suffix, address, mac, queues[side - 1]))
+        self.links.append(Link(made[0], made[1]))
+        self.subnets.setdefault((a, b), []).append(f"10.{n}.0.0/24")
 
-    slbn = rate if variant.slbn else 0
+    def route(self, subnets: Iterable[str], hops: Mapping[str, tuple[str, ...]]) -> None:
+        """Add routes to SUBNETS, with the next HOPS from each router."""
+        for at, equal in hops.items():
+            via = [address for hop in equal for address in self.address[hop, at]]
+            self.routes[at] += [(subnet, *via) for subnet in subnets]
+
+
+def build(
+    rate: int,
+    variant: Variant,
+    mtu: int = 1500,
+    routing: Routing = SYMMETRIC,
+    without: Mapping[str, Qdisc] | None = None,
+) -> Network:
+    """The network with RATE [bit/s] on each wire.
+
+    WITHOUT: nodes whose links have no SLBN in the variant with SLBN, and these links' qdiscs.
+    """
+    without = without or {}
     words = f"headroom {HEADROOM / 10:g}%"
+    parts = _Parts({node: [] for node in neighbours()})
 
-    def trunk(delay: int, uplink: bool = False) -> Trunk:
+    def trunk(a: str, b: str, delay: int, uplink: bool = False) -> Trunk:
+        if variant.slbn and a in without:
+            return Trunk(rate, delay, without[a])
         # At the source of a session, fq paces its packets.
         data = Qdisc(variant.data.link, "fq", FQ) if uplink and variant.slbn else variant.data
-        return Trunk(rate, delay, data, slbn, words)
+        return Trunk(rate, delay, data, rate if variant.slbn else 0, words)
 
     for a, b in LINKS:
-        connect(a, b, (trunk(delay_us(a, b)), trunk(delay_us(a, b))))
+        for name in routing.wires(a, b):
+            delay = delay_us(a, b)
+            suffix = name.removeprefix(wire(a, b))
+            parts.connect(a, b, suffix, (trunk(a, b, delay), trunk(b, a, delay)))
     for node in ACCESS:
         own = access(node)
-        connect(own, node, (trunk(0, uplink=True), trunk(2 * ACCESS_DELAY)))
-        connect(own, host(node), (Edge() if variant.slbn else None, None))
+        parts.connect(
+            own, node, "", (trunk(own, node, 0, uplink=True), trunk(node, own, 2 * ACCESS_DELAY))
+        )
+        parts.connect(own, host(node), "", (Edge() if variant.slbn else None, None))
 
-    routes: dict[str, list[tuple[str, str]]] = {node: [] for node in neighbours()}
+    metrics = routing.metrics()
     for node in ACCESS:
-        own = access(node)
-        for there, hop in next_hops(own).items():
-            if there != own:
-                via = address[hop, there]
-                routes[there].append((subnets[f"{own} {host(node)}"], via))
-                if there != node:
-                    routes[there].append((subnets[f"{own} {node}"], via))
-    hosts = tuple(host(node) for node in ACCESS)
-    every = {name: tuple(found) for name, found in routes.items()}
-    every |= {host(node): (("default", address[access(node), host(node)]),) for node in ACCESS}
+        hops = mesh.equal_next_hops(metrics, access(node))
+        parts.route(parts.subnets[access(node), host(node)], hops)
+        del hops[node]
+        parts.route(parts.subnets[access(node), node], hops)
+    if without or routing != SYMMETRIC:
+        # Routers answer to the addresses of the links before them, which may not be neighbours.
+        for a, b in LINKS:
+            hops = mesh.equal_next_hops(metrics, a)
+            del hops[b]
+            parts.route(parts.subnets[a, b], hops)
+    every = {name: tuple(found) for name, found in parts.routes.items()}
+    every |= {
+        host(node): (("default", *parts.address[access(node), host(node)]),) for node in ACCESS
+    }
     return Network(
-        hosts=hosts,
-        routers=tuple(routes),
-        links=tuple(links),
+        hosts=tuple(host(node) for node in ACCESS),
+        routers=tuple(parts.routes),
+        links=tuple(parts.links),
         routes=every,
         paths=(),
-        bottleneck=links[0].a,
+        bottleneck=parts.links[0].a,
         mtu=mtu,
     )
 

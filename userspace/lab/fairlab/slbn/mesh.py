@@ -35,23 +35,41 @@ def delay_us(a: Place, b: Place) -> int:
     return round(distance_km(a, b) * US_PER_KM)
 
 
-def next_hops(near: Mapping[str, Mapping[str, int]], to: str) -> dict[str, str]:
+Metrics = Mapping[str, Mapping[str, int]]
+
+
+def equal_next_hops(metrics: Metrics, to: str) -> dict[str, tuple[str, ...]]:
+    """From each router, the next hops of all shortest paths TO a router.
+
+    METRICS has the metric from each router to its neighbours, above 0, which may differ by
+    direction.  The distance to TO decreases with each hop, so no packet comes back to a router.
+    """
+    far: dict[str, int] = {}
+    queue = [(0, to)]
+    while queue:
+        distance, node = heapq.heappop(queue)
+        if node in far:
+            continue
+        far[node] = distance
+        for other in metrics[node]:
+            heapq.heappush(queue, (distance + metrics[other][node], other))
+    return {
+        node: tuple(hop for hop, metric in near.items() if far[node] == metric + far[hop])
+        for node, near in metrics.items()
+        if node != to
+    }
+
+
+def next_hops(near: Metrics, to: str) -> dict[str, str]:
     """From each router, the next hop of the shortest path TO a router; NEAR: delays to neighbours.
 
     Raise ValueError if two paths are equally short.
     """
-    known: dict[str, int] = {}
-    hops: dict[str, str] = {}
-    queue = [(0, to, to)]
-    while queue:
-        time, node, hop = heapq.heappop(queue)
-        if node in known:
-            if known[node] == time and hops[node] != hop:
-                raise ValueError(f"two paths from {node} to {to} are equally short")
-            continue
-        known[node], hops[node] = time, hop
-        for other, delay in near[node].items():
-            heapq.heappush(queue, (time + delay, other, node))
+    hops = {}
+    for node, equal in equal_next_hops(near, to).items():
+        if len(equal) > 1:
+            raise ValueError(f"two paths from {node} to {to} are equally short")
+        (hops[node],) = equal
     return hops
 
 
