@@ -7,6 +7,7 @@ checks must find exactly that fault.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from fairlab.model import topology
 from fairlab.model.errors import CannotRunError
+from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import network
 from fairlab.run import flows
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_report, maxmin
@@ -27,6 +29,9 @@ from hypothesis import strategies as st
 from tests.lab.labtools import run_fairlab
 
 PLAN = backbone.Plan(4_000_000, 70, ("slbn",))
+VARIANTS = backbone.VARIANTS
+NO_SLBN = Qdisc(BOTTLENECK, "drr_fq", backbone.LIMIT)
+PATHS = backbone.both_ways(abilene.SYMMETRIC.path)
 
 
 @pytest.mark.parametrize(
@@ -105,39 +110,141 @@ def test_link_without_capacity_does_not_limit() -> None:
         maxmin.rates({"a": 10}, {"x": Session(["b"])})
 
 
+def next_wires(routing: abilene.Routing, destination: str) -> dict[str, list[str]]:
+    """From each router, the wires of the equal-cost paths to a node's host."""
+    hops = routing.next_hops(abilene.access(destination))
+    return {at: [w for hop in hops[at] for w in routing.wires(at, hop)] for at in hops}
+
+
+def all_paths(routing: abilene.Routing, source: str, destination: str) -> list[list[str]]:
+    """All equal-cost paths between two nodes' hosts."""
+    wires = next_wires(routing, destination)
+
+    def follow(at: str) -> list[list[str]]:
+        if at == abilene.access(destination):
+            return [[]]
+        return [[w, *rest] for w in wires[at] for rest in follow(abilene.ends(w)[1])]
+
+    return follow(abilene.access(source))
+
+
+PAIRS = [(a, b) for a in abilene.ACCESS for b in abilene.ACCESS if a != b]
+ROUTINGS = pytest.mark.parametrize("routing", abilene.ROUTINGS.values(), ids=str)
+
+
+def reverse(path: list[str]) -> list[str]:
+    return [abilene.wire(*reversed(abilene.ends(wire))) for wire in reversed(path)]
+
+
+@ROUTINGS
+def test_paths_have_no_loops(routing: abilene.Routing) -> None:
+    """Whatever equal-cost hop each router takes, no router is passed twice."""
+    for a, b in PAIRS:
+        for path in all_paths(routing, a, b):
+            routers = [abilene.ends(wire)[0] for wire in path]
+            assert len(set(routers)) == len(routers) <= routing.most_hops()
+            assert path[0] == abilene.wire(abilene.access(a), a)
+            assert path[-1] == abilene.wire(b, abilene.access(b))
+
+
 def test_paths_are_symmetric() -> None:
-    for a in abilene.ACCESS:
-        for b in abilene.ACCESS:
-            if a != b:
-                there = abilene.path(a, b)
-                assert [(y, x) for x, y in reversed(abilene.path(b, a))] == there
-                assert there[0] == (abilene.access(a), a)
-                assert there[-1] == (b, abilene.access(b))
+    for a, b in PAIRS:
+        there = abilene.SYMMETRIC.path(a, b)
+        assert reverse(abilene.SYMMETRIC.path(b, a)) == there
+        assert [abilene.wire(*hop) for hop in abilene.path(a, b)] == there
 
 
+@pytest.mark.parametrize("name", ["asymmetric", "asymmetric,ecmp"])
+def test_paths_are_asymmetric(name: str) -> None:
+    """Of every pair of hosts, no path there passes the routers of a path back."""
+    routing = abilene.ROUTINGS[name]
+    for a, b in PAIRS:
+        there = {tuple(map(abilene.ends, path)) for path in all_paths(routing, a, b)}
+        back = {tuple(map(abilene.ends, reverse(path))) for path in all_paths(routing, b, a)}
+        assert not there & back, (a, b)
+    if not routing.ecmp:
+        assert routing.path("sea", "nyc") != reverse(routing.path("nyc", "sea"))
+        assert routing.path("hou", "atl") == [
+            "a-hou.hou", "hou.ksc", "ksc.ipl", "ipl.atl", "atl.a-atl",
+        ]  # fmt: skip
+        assert routing.path("atl", "hou") == ["a-atl.atl", "atl.hou", "hou.a-hou"]
+
+
+def test_equal_cost_paths() -> None:
+    """Between all pairs there are two or more, and for some by different routers."""
+    routing = abilene.ROUTINGS["ecmp"]
+    for a, b in PAIRS:
+        assert all(
+            len(w) >= 2
+            for at, w in next_wires(routing, b).items()
+            if at in abilene.NODES and at != b
+        )
+        assert len(all_paths(routing, a, b)) >= 2
+    assert next_wires(routing, "atl")["sea"] == ["sea.snv", "sea.snv.2", "sea.den", "sea.den.2"]
+    with pytest.raises(ValueError, match="4 equal paths from sea to atl"):
+        routing.path("sea", "atl")
+
+
+@ROUTINGS
 @pytest.mark.parametrize("variant", backbone.VARIANTS.values(), ids=str)
-def test_routes_lead_to_every_host(variant: abilene.Variant) -> None:
-    """Each packet follows the routes, hop by hop, along the way that the solver takes it to go."""
-    made = abilene.build(PLAN.rate, variant)
-    owner = {end.address: end.node for link in made.links for end, _ in link.ends()}
-    for flow in backbone.FLOWS:
-        to = abilene.address_of(made, flow.destination)
-        subnet = to.rpartition(".")[0] + ".0/24"
-        at, way = abilene.access(flow.source), []
-        while at != abilene.access(flow.destination):
-            hop = owner[dict(made.routes[at])[subnet]]
-            way.append((at, hop))
-            at = hop
-        assert way == abilene.path(flow.source, flow.destination)
+def test_routes_lead_to_every_host(variant: abilene.Variant, routing: abilene.Routing) -> None:
+    """Each packet follows the routes, hop by hop, along a path that the reference allows."""
+    made = abilene.build(PLAN.rate, variant, routing=routing)
+    wire_to = {
+        (end.node, peer.address): end.interface for link in made.links for end, peer in link.ends()
+    }
+    routes = {node: {to: via for to, *via in every} for node, every in made.routes.items()}
+    for b in abilene.ACCESS:
+        subnet = abilene.address_of(made, b).rpartition(".")[0] + ".0/24"
+        for at, wires in next_wires(routing, b).items():
+            assert [wire_to[at, via] for via in routes[at][subnet]] == wires
     # And answers to the agents' own addresses.
     for node in abilene.ACCESS:
         uplink = next(end for end, peer in made.ends_of(abilene.access(node)) if peer.node == node)
         subnet = uplink.address.rpartition(".")[0] + ".0/24"
         assert all(
-            subnet in dict(made.routes[router])
+            subnet in routes[router]
             for router in made.routers
             if router not in (node, abilene.access(node))
         )
+
+
+def test_all_link_addresses_are_routed() -> None:
+    """A router without SLBN may be between a link and the next one, which answers to it."""
+    made = abilene.build(PLAN.rate, VARIANTS["slbn"], without={"ksc": NO_SLBN})
+    for router in made.routers:
+        near = {end.address.rpartition(".")[0] + ".0/24" for end, _ in made.ends_of(router)}
+        routed = [to for to, *_ in made.routes[router]]
+        assert len(set(routed)) == len(routed) and not near & set(routed)
+        addresses = {end.address for end in abilene.wires(made)}
+        assert {a.rpartition(".")[0] + ".0/24" for a in addresses} <= near | set(routed)
+
+
+def test_commands_of_routes() -> None:
+    assert network.route_command("default", "10.0.0.1") == "route add default via 10.0.0.1"
+    assert network.route_command("10.1.0.0/24", "10.0.0.1", "10.2.0.1") == (
+        "route add 10.1.0.0/24 nexthop via 10.0.0.1 nexthop via 10.2.0.1"
+    )
+
+
+def test_links_of_a_node_without_slbn() -> None:
+    made = abilene.build(PLAN.rate, VARIANTS["slbn"], without={"ksc": NO_SLBN})
+    for end in abilene.wires(made):
+        assert isinstance(end.queue, topology.Trunk)
+        assert bool(end.queue.slbn) == (end.node != "ksc")
+        if end.node == "ksc":
+            assert end.queue.data == NO_SLBN
+            assert not any("slbn" in command for command in network.queue_commands(end, 1514))
+    # Elsewhere nothing differs, and without SLBN nothing at all.
+    usual = abilene.build(PLAN.rate, VARIANTS["slbn"])
+    assert [e for e in abilene.wires(made) if e.node != "ksc"] == [
+        e for e in abilene.wires(usual) if e.node != "ksc"
+    ]
+    plain = [
+        abilene.build(PLAN.rate, VARIANTS["pfifo"], without=without)
+        for without in ({}, {"ksc": NO_SLBN})
+    ]
+    assert plain[0].links == plain[1].links
 
 
 def test_queues_of_links() -> None:
@@ -172,9 +279,10 @@ def test_queues_of_links() -> None:
 
 
 def test_the_longest_path() -> None:
-    longest = backbone_report.LONGEST
-    assert longest == pytest.approx(0.072, abs=1e-4)
-    assert all(len(flow.wires) < backbone.HOPS for flow in backbone.FLOWS)
+    assert PATHS.longest == pytest.approx(0.072, abs=1e-4)
+    assert backbone.slots(abilene.SYMMETRIC) == backbone.HOPS
+    for routing in abilene.ROUTINGS.values():
+        assert routing.most_hops() < backbone.slots(routing) <= routing.most_hops() + 2
 
 
 @dataclass(frozen=True)
@@ -188,11 +296,12 @@ class Fake:
 
 def sessions_of(plan: backbone.Plan) -> list[backbone_analysis.Session]:
     started = [[float(plan.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS]
-    return backbone_analysis.planned_sessions(plan, {"started": started})
+    measured = {"started": started, "paths": dataclasses.asdict(PATHS)}
+    return backbone_analysis.planned_sessions(plan, measured)
 
 
 def max_min_reference(plan: backbone.Plan) -> backbone_analysis.Reference:
-    oracle = backbone_analysis.Oracle(plan, backbone.VARIANTS["slbn"])
+    oracle = backbone_analysis.Oracle(plan, backbone.VARIANTS["slbn"], PATHS)
     return oracle.reference(sessions_of(plan), acks=False)
 
 
@@ -246,9 +355,10 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "demands": [],
         "times": times,
         "wires": {
-            name: {column: list(values) for column, values in wire.items()}
-            for name in {w for flow in backbone.FLOWS for w in (*flow.wires, *flow.wires_back)}
+            name: {column: list(values) for column, values in wire.items()} for name in PATHS.used
         },
+        "paths": dataclasses.asdict(PATHS),
+        "keys": None,
         "load": {
             "idle": 30.0,
             "total": 60.0,
@@ -286,7 +396,7 @@ def test_max_min_rates_by_hand() -> None:
 
 def test_acknowledgements_have_a_share() -> None:
     """They take from the flow the other way, and it from them."""
-    oracle = backbone_analysis.Oracle(PLAN, backbone.VARIANTS["pfifo"])
+    oracle = backbone_analysis.Oracle(PLAN, backbone.VARIANTS["pfifo"], PATHS)
     rates = oracle.with_acks(frozenset({(1, False, None), (4, False, None)}))
     part = 66 / 3028
     assert rates[1] == pytest.approx(4e6 / (1 + part), rel=1e-4)
@@ -317,6 +427,109 @@ def test_good_run_passes_all_checks(tmp_path: Path) -> None:
     assert wire["use"] == pytest.approx(0.5, abs=1e-3)
     assert wire["control"] == pytest.approx(0.01, rel=0.02)
     assert wire["queue_most"] == pytest.approx(2 * 1514 * 8 / PLAN.rate)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "dropped", "ok"), [(7, 0, True), (7, 1, False), (0, 0, False)]
+)
+def test_dropped_packets_after_a_new_key_are_found(replaced: int, dropped: int, ok: bool) -> None:
+    measured = fake_run()
+    counters = {"bad_key": 0, "unknown_key": dropped, "bad_time": 0}
+    measured["keys"] = {"replaced": replaced, "dropped": counters}
+    assert passed(measured) == [True] * 6 + [ok]
+
+
+PARTIAL = dataclasses.replace(PLAN, without=(("nyc", "drr_fq"),))
+
+
+def partial_run(used: float = 0.9, fair: float = 1.0) -> dict[str, Any]:
+    """A run in which SLBN has no part in the links of nyc, which share fairly.
+
+    What flows across these get is FAIR times their share, and USED times their agent's demand.
+    """
+    measured = fake_run()
+    oracle = backbone_analysis.Oracle(PARTIAL, VARIANTS["slbn"], PATHS, every_link=True)
+    every_link = oracle.reference(sessions_of(PARTIAL), acks=False)
+    crossing = {n for n in range(8) if PARTIAL.is_partial(PATHS.of(n))}
+    events = []
+    # By the rates of all links, the others have the same ones.
+    for when, node, number, own, port, _, _, rtt, over in measured["events"]:
+        rate = round(every_link.at(when - rtt / 1e9 if not over else when).get(number, 0))
+        demand = PARTIAL.sends(backbone.FLOWS[number], when) or PARTIAL.rate
+        if number in crossing and backbone.FLOWS[number].kind != backbone.UDP:
+            rate = demand = round(rate / used)
+        events.append((when, node, number, own, port, max(1, demand), rate, rtt, over))
+    measured["events"] = events
+    for number in crossing:
+        flow = backbone.FLOWS[number]
+        measured["goodput"][number] = [
+            (a, b, fair * flow.payload_part * every_link.mean(number, a, b))
+            for a, b, _ in measured["goodput"][number]
+        ]
+    return measured
+
+
+def partial_flows(measured: dict[str, Any], plan: backbone.Plan = PARTIAL) -> dict[str, Any]:
+    return backbone_report.evaluate_variant(plan, "slbn", measured)
+
+
+def test_references_of_a_partial_deployment() -> None:
+    """SLBN's own: only its links, and agents' demands.  That of every link: of all, without."""
+    measured = partial_run(used=0.5)
+    own, sessions = backbone_analysis.build(PARTIAL, "slbn", measured)
+    every_link, _ = backbone_analysis.build(PARTIAL, "slbn", measured, every_link=True)
+    # sea-nyc has half of ksc.ipl, lax-nyc the rest of nyc.a-nyc, of which SLBN knows nothing: by
+    # its demand lax-nyc would get what hou-atl leaves on hou.atl.
+    assert every_link.at(5.0)[0] == pytest.approx(1.9e6)
+    assert every_link.at(5.0)[1] == pytest.approx(2.1e6)
+    assert own.at(5.0)[1] == pytest.approx(3.8e6 - 0.8e6)
+    greedy = {session.flow for session in sessions if session.greedy[0] < backbone_analysis.NEVER}
+    assert greedy == {2, 5}  # hou-chi and sea-atl, on whose paths all links have SLBN
+    assert PARTIAL.takes_part("chi.nyc") and not PARTIAL.takes_part("nyc.chi")
+
+
+def test_partial_deployment_is_checked() -> None:
+    found = partial_flows(partial_run())
+    assert [flow["partial"] for flow in found["flows"]] == [
+        flow.destination == "nyc" or flow.source == "nyc" for flow in backbone.FLOWS
+    ]
+    for flow in found["flows"]:
+        assert (flow["fair"] is None, flow["off"] is None) == (not flow["partial"], flow["partial"])
+    assert set(found["booked"]).isdisjoint({"nyc.a-nyc", "nyc.wdc", "nyc.chi"})
+    texts = [text for ok, text in backbone_report.checks(found) if "without SLBN" in text]
+    assert len(texts) == 2
+    document = {"kernel": {"release": "6.1"}, "engine": {"name": "virtual"}}
+    text = backbone_report.table(PARTIAL, document | {"variants": {"slbn": found}})
+    assert "nyc without SLBN (drr_fq)" in text and "all links" in text
+
+
+@pytest.mark.parametrize(
+    ("measured", "demand", "fair"),
+    [
+        (partial_run(), True, True),
+        (partial_run(used=0.5), False, True),
+        (partial_run(used=0.8, fair=0.85), True, False),
+    ],
+    ids=["good", "demand does not follow", "unfair"],
+)
+def test_failed_checks_of_partial_deployment_are_found(
+    measured: dict[str, Any], demand: bool, fair: bool
+) -> None:
+    checks = backbone_report.checks(partial_flows(measured))
+    (follows,) = (ok for ok, text in checks if "of what they get" in text)
+    (shared,) = (ok for ok, text in checks if "goodput of all links" in text)
+    assert (follows, shared) == (demand, fair)
+    # FIFOs are not expected to share fairly.
+    fifo = dataclasses.replace(PARTIAL, without=(("nyc", "pfifo"),))
+    checks = backbone_report.checks(partial_flows(measured, fifo))
+    assert not any("goodput of all links" in text for _, text in checks)
+
+
+def test_long_queues_without_slbn_are_ignored() -> None:
+    measured = partial_run()
+    measured["wires"]["nyc.a-nyc"]["held"][99] = 60 * 1514
+    checks = backbone_report.checks(partial_flows(measured))
+    assert next(ok for ok, text in checks if text.startswith("links' queues"))
 
 
 @pytest.mark.parametrize(
@@ -402,6 +615,12 @@ def test_disturbed_runs_are_refused(plant: Callable[[dict[str, Any]], None], rea
         backbone_report.check(PLAN, "slbn", measured)
 
 
+def test_plans_are_stored() -> None:
+    without = (("nyc", "drr_fq"), ("sea", "pfifo"))
+    plan = backbone.Plan(1000, 40, ("slbn", "pfifo"), "asymmetric,ecmp", 10, without)
+    assert backbone.Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
 def test_sessions_are_matched_to_flows() -> None:
     own, port = flows.ports(2)
     assert backbone_analysis.flow_of("hou", own, port) == (2, False)
@@ -418,16 +637,19 @@ class Done:
     directory: Path
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
+def run_backbone(out: Path, *words: str) -> Done:
     """As short as can be, and only with SLBN; in virtual time, which no busy machine stretches."""
-    out = tmp_path_factory.mktemp("results")
-    words = ["backbone", "--variants", "slbn", "--time", str(backbone.SHORTEST)]
-    words += ["--engine", "virtual"]
-    done = run_fairlab(*words, "--out", str(out), "--json", timeout=1500)
+    every = ["backbone", "--variants", "slbn", "--time", str(backbone.SHORTEST), *words]
+    every += ["--engine", "virtual"]
+    done = run_fairlab(*every, "--out", str(out), "--json", timeout=1500)
     assert done.returncode == 0, done.stderr
     (directory,) = out.iterdir()
     return Done(json.loads(done.stdout), done.stderr.splitlines(), directory)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    return run_backbone(tmp_path_factory.mktemp("results"))
 
 
 @pytest.mark.tier("all")
@@ -472,3 +694,33 @@ def test_real_run_passes_all_checks(run: Done) -> None:
     assert 0.005 < max(wire["control"] for wire in found["wires"].values()) < 0.05
     assert found["retransmits"] > 0
     assert 0.2 < found["idle_share"] < 1
+
+
+@pytest.mark.tier("all")
+def test_real_run_with_asymmetric_equal_cost_paths_and_new_keys(tmp_path: Path) -> None:
+    """All checks pass with the max-min rates of the paths that the kernels chose."""
+    words = ("--paths", "asymmetric,ecmp", "--rotate-keys", "5")
+    found = run_backbone(tmp_path, *words).printed["variants"]["slbn"]
+    assert found["keys"]["replaced"] >= backbone.SHORTEST // 5 - 1
+    paths = backbone.Paths(**found["paths"])
+    routing = abilene.ROUTINGS["asymmetric,ecmp"]
+    for number, flow in enumerate(backbone.FLOWS):
+        there, back = paths.of(number), paths.of(number, back=True)
+        assert there in all_paths(routing, flow.source, flow.destination)
+        assert back in all_paths(routing, flow.destination, flow.source)
+        assert list(map(abilene.ends, there)) != list(map(abilene.ends, reverse(back)))
+    # Both of the parallel links are used.
+    assert {len(wire.split(".")) for wire in paths.used} == {2, 3}
+    assert sum(wire["drops"] for wire in found["wires"].values()) == 0
+
+
+@pytest.mark.tier("all")
+def test_real_run_with_a_bottleneck_without_slbn(tmp_path: Path) -> None:
+    """Links with and without SLBN are bottlenecks; all checks pass."""
+    found = run_backbone(tmp_path, "--without", "nyc").printed["variants"]["slbn"]
+    wires, flows_of = found["wires"], {flow["flow"]: flow for flow in found["flows"]}
+    # Packets are lost at a full link only where there is no SLBN.
+    assert wires["nyc.a-nyc"]["drops"] > 0 and wires["nyc.a-nyc"]["use_most"] > 0.95
+    assert sum(wire["drops"] for wire in wires.values() if wire["slbn"]) == 0
+    assert wires["ksc.ipl"]["use_most"] > 0.85
+    assert flows_of["lax-nyc cubic"]["partial"] and not flows_of["hou-chi gaimd"]["partial"]

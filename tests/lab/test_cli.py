@@ -43,6 +43,26 @@ def test_all_options_are_in_the_man_page() -> None:
         (("fly",), ("invalid choice: 'fly'", "run", "check", "five", "list", "plot")),
         (("backbone", "--time", "34"), ("time '34': must be whole seconds, 35 to 3600",)),
         (("backbone", "--variants", "slbn,red"), ("no variant 'red'; there are: slbn, drr_fq",)),
+        (
+            ("backbone", "--paths", "ecmp,asymmetric"),
+            ("no paths 'ecmp,asymmetric'; there are: 'symmetric'", "'asymmetric,ecmp'"),
+        ),
+        (
+            ("backbone", "--rotate-keys", "4"),
+            ("--rotate-keys '4': must be whole seconds, 5 to half of --time",),
+        ),
+        (("backbone", "--rotate-keys", "31"), ("must be whole seconds, 5 to half of --time",)),
+        (("backbone", "--rotate-keys", "soon"), ("'soon'",)),
+        (("backbone", "--without", "nyc,bos"), ("no node 'bos'; there are: sea, snv, lax",)),
+        (("backbone", "--without", "nyc,nyc:pfifo"), ("node 'nyc' is named twice",)),
+        (
+            ("backbone", "--without", "nyc:red"),
+            ("no qdisc 'red' for node 'nyc'; there are: drr_fq, pfifo",),
+        ),
+        (
+            ("backbone", "--variants", "pfifo", "--without", "nyc"),
+            ("--rotate-keys and --without change the variant slbn: add it to --variants",),
+        ),
         ((*RUN, "--fast"), ("unrecognized arguments: --fast",)),
         ((*RUN, "--rat", "5mbit"), ("unrecognized arguments: --rat",)),
         (("run", "dumbbell"), ("required: --flows",)),

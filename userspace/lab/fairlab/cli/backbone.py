@@ -11,7 +11,7 @@ from fairlab.cli.run import evaluated, short
 from fairlab.model import units
 from fairlab.model.errors import CheckFailedError, UsageError
 from fairlab.results import store
-from fairlab.slbn import backbone, backbone_report
+from fairlab.slbn import abilene, backbone, backbone_report, keys
 
 
 def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
@@ -25,6 +25,24 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         default=",".join(backbone.VARIANTS),
         metavar="LIST",
         help=f"of {', '.join(backbone.VARIANTS)} (all)",
+    )
+    parser.add_argument(
+        "--paths",
+        default="symmetric",
+        metavar="KIND",
+        help="routes: symmetric, asymmetric (another way back), ecmp (equal-cost paths),"
+        " or asymmetric,ecmp (symmetric)",
+    )
+    parser.add_argument(
+        "--rotate-keys",
+        metavar="SECONDS",
+        help="authenticate control packets, with a new key each SECONDS (no authentication)",
+    )
+    parser.add_argument(
+        "--without",
+        default="",
+        metavar="NODE[:QDISC],...",
+        help="nodes whose links have no SLBN, only drr_fq (default) or pfifo (none)",
     )
     add_where(parser)
     add_output(parser)
@@ -42,7 +60,46 @@ def parse_plan(arguments: argparse.Namespace) -> backbone.Plan:
     for name in variants:
         if name not in backbone.VARIANTS:
             raise UsageError(f"no variant '{name}'; there are: {', '.join(backbone.VARIANTS)}")
-    return backbone.Plan(units.parse_rate(arguments.rate), seconds, variants)
+    if arguments.paths not in abilene.ROUTINGS:
+        kinds = ", ".join(f"'{kind}'" for kind in abilene.ROUTINGS)
+        raise UsageError(f"no paths '{arguments.paths}'; there are: {kinds}")
+    rotate = parse_rotation(arguments.rotate_keys, seconds)
+    without = parse_without(arguments.without)
+    if (rotate or without) and not any(backbone.VARIANTS[name].slbn for name in variants):
+        raise UsageError(
+            "--rotate-keys and --without change the variant slbn: add it to --variants"
+        )
+    rate = units.parse_rate(arguments.rate)
+    return backbone.Plan(rate, seconds, variants, arguments.paths, rotate, without)
+
+
+def parse_rotation(text: str | None, run: int) -> int:
+    """Seconds between two keys in a run of RUN seconds; 0: no keys."""
+    if text is None:
+        return 0
+    seconds, rest = divmod(units.parse_seconds(text), 10**6)
+    if rest or not keys.SHORTEST <= seconds <= run // 2:
+        raise UsageError(
+            f"--rotate-keys '{text}': must be whole seconds, {keys.SHORTEST} to half of --time"
+        )
+    return seconds
+
+
+def parse_without(text: str) -> tuple[tuple[str, str], ...]:
+    """The nodes without SLBN, and the qdiscs of their links."""
+    found: dict[str, str] = {}
+    for word in filter(None, text.split(",")):
+        node, _, kind = word.partition(":")
+        if node not in abilene.NODES:
+            raise UsageError(f"no node '{node}'; there are: {', '.join(abilene.NODES)}")
+        if node in found:
+            raise UsageError(f"node '{node}' is named twice")
+        found[node] = kind or backbone.NO_SLBN[0]
+        if found[node] not in backbone.NO_SLBN:
+            raise UsageError(
+                f"no qdisc '{kind}' for node '{node}'; there are: {', '.join(backbone.NO_SLBN)}"
+            )
+    return tuple(found.items())
 
 
 def run_backbone(arguments: argparse.Namespace) -> None:

@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
 """Flows join and leave on a backbone: with SLBN, with fair queueing alone, with FIFO queues.
 
-The network is abilene.py's.  Hosts send with unmodified iperf3, TCP with several congestion
-controls and UDP, each for a part of the time.  With SLBN, an agent (slbnd) on each access router
-detects the flows, requests their rates from the links, and paces them.
+The network is abilene.py's, with a choice of routes; some nodes may have no SLBN.  Hosts send with
+unmodified iperf3, TCP with several congestion controls and UDP, each for a part of the time.  With
+SLBN, an agent (slbnd) on each access router detects the flows, requests their rates from the links,
+and paces them.  Control packets may be authenticated, with keys that are replaced (keys.py).
 
-Recorded in memory: every event of the agents' sessions, the goodput of each receiver by the second,
-and the sent bytes and backlog of each link, four times a second.
+Recorded in memory: each flow's path, every event of the agents' sessions, the goodput of each
+receiver by the second, and the sent bytes and backlog of each link, four times a second.
 backbone_analysis.py computes from that the rates that the agents should have assigned,
 backbone_report.py the result.
 """
 
 import json
+import re
 import select
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from fairlab.model import headers
@@ -34,6 +37,7 @@ from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
 from fairlab.slbn.agents import Agents
+from fairlab.slbn.keys import Keys
 
 DATA = "backbone-data.json"
 UDP = "udp"
@@ -51,6 +55,9 @@ GAP = 1
 #: The queue limit of each link in packets.
 LIMIT = ("limit", "64")
 
+#: Qdiscs of links without SLBN in the variant with SLBN.
+NO_SLBN = ("drr_fq", "pfifo")
+
 VARIANTS = {
     "slbn": abilene.Variant("slbn", Qdisc(BOTTLENECK, "drr_fq", LIMIT), slbn=True),
     "drr_fq": abilene.Variant("drr_fq", Qdisc(BOTTLENECK, "drr_fq", LIMIT)),
@@ -60,7 +67,7 @@ VARIANTS = {
 # Options of slbnd.  At these rates 1 % would be one control packet in a tenth of a second; 10 % is
 # one in each round-trip time, as 1 % is at the rates of a real backbone.
 CONTROL_SHARE, PAUSE, IDLE = "10%", "2ms", "2s"
-# Links on the longest path, rounded up to an even number.
+# Hop slots of a control packet: more than the links on the longest path of least delay, and even.
 HOPS = 8
 
 
@@ -85,15 +92,6 @@ class Flow:
     @property
     def label(self) -> str:
         return f"{self.source}-{self.destination} {self.kind}"
-
-    @property
-    def wires(self) -> list[str]:
-        """The links on its path."""
-        return [abilene.wire(*hop) for hop in abilene.path(self.source, self.destination)]
-
-    @property
-    def wires_back(self) -> list[str]:
-        return [abilene.wire(*hop) for hop in abilene.path(self.destination, self.source)]
 
     @property
     def payload_part(self) -> float:
@@ -122,13 +120,36 @@ class Plan:
     rate: int
     seconds: int
     variants: tuple[str, ...]
+    #: one of abilene.ROUTINGS
+    paths: str = "symmetric"
+    #: seconds between two keys; 0: control packets are not authenticated
+    rotate_keys: int = 0
+    #: nodes whose links have no SLBN, and these links' qdisc, one of NO_SLBN
+    without: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Plan":
-        return cls(data["rate"], data["seconds"], tuple(data["variants"]))
+        without = tuple((node, kind) for node, kind in data["without"])
+        return cls(**{**data, "variants": tuple(data["variants"]), "without": without})
+
+    @property
+    def routing(self) -> abilene.Routing:
+        return abilene.ROUTINGS[self.paths]
+
+    def network(self, variant: abilene.Variant) -> Network:
+        without = {node: Qdisc(BOTTLENECK, kind, LIMIT) for node, kind in self.without}
+        return abilene.build(self.rate, variant, MTU, self.routing, without)
+
+    def takes_part(self, wire: str) -> bool:
+        """In the variant with SLBN: is it a link with SLBN?"""
+        return abilene.ends(wire)[0] not in dict(self.without)
+
+    def is_partial(self, wires: Iterable[str]) -> bool:
+        """Is there a link without SLBN among these?"""
+        return not all(map(self.takes_part, wires))
 
     def times(self, part: Part) -> tuple[int, int]:
         """The begin and the end of a part [s]."""
@@ -140,6 +161,84 @@ class Plan:
             return None
         shares = [part.share for part in flow.parts if self.times(part)[0] <= when]
         return round((shares or [flow.parts[0].share])[-1] * self.rate)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The links on each flow's path, and on the path back."""
+
+    there: list[list[str]]
+    back: list[list[str]]
+
+    def of(self, flow: int, back: bool = False) -> list[str]:
+        return (self.back if back else self.there)[flow]
+
+    @property
+    def used(self) -> set[str]:
+        return {wire for path in (*self.there, *self.back) for wire in path}
+
+    @property
+    def longest(self) -> float:
+        """The longest round-trip time without queues [s]."""
+        pairs = zip(self.there, self.back, strict=True)
+        return max(abilene.delay_of((*there, *back)) for there, back in pairs) / 1e6
+
+
+def both_ways(path: Callable[[str, str], list[str]]) -> Paths:
+    """The paths of all flows; PATH is from a node to another."""
+    return Paths(
+        [path(flow.source, flow.destination) for flow in FLOWS],
+        [path(flow.destination, flow.source) for flow in FLOWS],
+    )
+
+
+def read_paths(lab: Laboratory) -> Paths:
+    """The paths that packets take, as the kernel of each router reports them."""
+    network = lab.network
+    address = {node: abilene.address_of(network, node) for node in abilene.ACCESS}
+    pairs = {(flow.source, flow.destination) for flow in FLOWS}
+    pairs |= {(there, back) for back, there in pairs}
+    peer = {end.interface: other for link in network.links for end, other in link.ends()}
+    chosen: dict[str, dict[tuple[str, str], str]] = {}
+    for router in network.routers:
+        # With a device of arrival the kernel looks up the route of a forwarded packet.
+        arrival = network.ends_of(router)[0][0].interface
+        batch = [f"route get {address[b]} from {address[a]} iif {arrival}" for a, b in pairs]
+        lines = "\n".join(batch)
+        output = lab.shell(router, f"ip -batch - <<'END'\n{lines}\nEND")
+        devices = re.findall(r"^(\S+) from (\S+) .*?\bdev (\S+)", output, re.MULTILINE)
+        chosen[router] = {(source, to): device for to, source, device in devices}
+
+    def path(a: str, b: str) -> list[str]:
+        found: list[str] = []
+        at = abilene.access(a)
+        while at != abilene.host(b):
+            wire = chosen[at].get((address[a], address[b]))
+            if wire is None or wire in found:
+                raise LabError(f"no path from {a} to {b}: {', '.join(found)}")
+            found.append(wire)
+            at = peer[wire].node
+        return found[:-1]
+
+    return both_ways(path)
+
+
+def paths_of(lab: Laboratory, routing: abilene.Routing) -> Paths:
+    """The paths of all flows."""
+    if routing == abilene.SYMMETRIC:
+        return both_ways(routing.path)
+    for router in lab.network.routers:
+        # Packets may arrive by another device than their source is reached by.  Layer 3 decides
+        # between equal-cost paths, as control packets have other ports than their flow's.
+        lab.shell(
+            router,
+            "for f in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$f; done;"
+            " echo 0 >/proc/sys/net/ipv4/fib_multipath_hash_policy",
+        )
+    found = read_paths(lab)
+    if not routing.ecmp and found != both_ways(routing.path):
+        raise LabError("packets take other paths than the routes say")
+    return found
 
 
 @dataclass
@@ -210,7 +309,9 @@ def own_ports() -> str:
     return f"{flows.FIRST_CLIENT_PORT}-{flows.FIRST_CLIENT_PORT + len(FLOWS) - 1}"
 
 
-def agent_options(network: Network, node: str, rate: int, ports: str) -> dict[str, str]:
+def agent_options(
+    network: Network, node: str, rate: int, ports: str, more: Mapping[str, str]
+) -> dict[str, str]:
     """Options of slbnd for the access router of a node, for flows with one of these PORTS."""
     return {
         "hosts": f"{abilene.address_of(network, node)}/32",
@@ -221,17 +322,20 @@ def agent_options(network: Network, node: str, rate: int, ports: str) -> dict[st
         "pause": PAUSE,
         "idle": IDLE,
         "hops": str(HOPS),
+        **more,
     }
 
 
 @contextmanager
-def agents(lab: Laboratory, rate: int, ports: str) -> Iterator[Listener]:
-    """An agent on each access router, and a thread that records their events."""
+def agents(
+    lab: Laboratory, rate: int, ports: str, more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Listener]:
+    """An agent on each access router, with MORE options, and a thread that records their events."""
     with ExitStack() as stack:
         started = Agents(lab)
         routers = {node: abilene.access(node) for node in abilene.ACCESS}
         for node, router in routers.items():
-            started.start(router, agent_options(lab.network, node, rate, ports))
+            started.start(router, agent_options(lab.network, node, rate, ports, more))
         watching = started.connect_all(stack)
         asking = started.connect_all(stack)
         for connection in watching.values():
@@ -248,6 +352,19 @@ def agents(lab: Laboratory, rate: int, ports: str) -> Iterator[Listener]:
             listener.ending.set()
             listener.join()
         refuse_problems(started)
+
+
+def slots(routing: abilene.Routing) -> int:
+    """The hop slots of a control packet."""
+    return (routing.most_hops() // 2 + 1) * 2
+
+
+def domain_keys(lab: Laboratory, plan: Plan) -> Keys:
+    """The keys of all links and agents."""
+    agents = Agents(lab)
+    sockets = {router: agents.socket(router) for router in map(abilene.access, abilene.ACCESS)}
+    routers = [router for router in lab.network.routers if router not in dict(plan.without)]
+    return Keys(lab, routers, sockets, plan.rotate_keys)
 
 
 def refuse_problems(agents: Agents) -> None:
@@ -361,8 +478,7 @@ NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 class Sampler:
     """Samples the links that flows use."""
 
-    def __init__(self, lab: Laboratory, stack: ExitStack) -> None:
-        used = {wire for flow in FLOWS for wire in (*flow.wires, *flow.wires_back)}
+    def __init__(self, lab: Laboratory, used: set[str], stack: ExitStack) -> None:
         ends: list[End] = [end for end in abilene.wires(lab.network) if end.interface in used]
         self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
         nodes = sorted({end.node for end in ends})
@@ -393,16 +509,23 @@ class Sampler:
 
 
 def run_flows(
-    lab: Laboratory, plan: Plan, listener: Listener | None, progress: Progress
+    lab: Laboratory,
+    plan: Plan,
+    paths: Paths,
+    listener: Listener | None,
+    keys: Keys | None,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Run the flows; the raw data, with times from the start."""
     senders = [Sender(lab, plan, number) for number in range(len(FLOWS))]
     with ExitStack() as stack:
-        sampler = Sampler(lab, stack)
+        sampler = Sampler(lab, paths.used, stack)
         for sender in senders:
             sender.serve()
         for sender in senders:
             sender.wait_server()
+        if keys:
+            keys.start()
         load = host.Load.now()
         begin = time.monotonic() + QUIET
         next_sample = time.monotonic()
@@ -420,6 +543,7 @@ def run_flows(
                 progress.update(f"{max(now, 0):3.0f} of {plan.seconds} s: {running} flows")
             time.sleep(TICK)
         load = host.Load.now().since(load)
+        replaced = keys.stop() if keys else None
         recording = listener.stop() if listener else Recording()
         deadline = time.monotonic() + flows.END_PATIENCE
         while any(sender.running() for sender in senders):
@@ -427,6 +551,8 @@ def run_flows(
                 raise LabError("the flows do not end")
             time.sleep(0.1)
     return {
+        "paths": asdict(paths),
+        "keys": replaced,
         "started": [sender.started for sender in senders],
         "goodput": [sender.goodput() for sender in senders],
         "retransmits": [sender.retransmits() for sender in senders],
@@ -449,16 +575,22 @@ def use(plan: Plan, measured: dict[str, Any], wire: str) -> list[float]:
 
 
 def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]:
-    network = abilene.build(plan.rate, VARIANTS[name], MTU)
+    variant = VARIANTS[name]
+    network = plan.network(variant)
     progress.step(f"{name}: building the network")
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
         preflight.offloads(lab)
         lab.add_queues()
-        listener = None
-        if VARIANTS[name].slbn:
-            listener = stack.enter_context(agents(lab, plan.rate, own_ports()))
+        paths = paths_of(lab, plan.routing)
+        listener = keys = None
+        more = {"hops": str(slots(plan.routing))}
+        if variant.slbn and plan.rotate_keys:
+            keys = stack.enter_context(domain_keys(lab, plan))
+            more["key-file"] = str(keys.add_first())
+        if variant.slbn:
+            listener = stack.enter_context(agents(lab, plan.rate, own_ports(), more))
         progress.step(f"{name}: {len(FLOWS)} flows in {plan.seconds} s")
-        return run_flows(lab, plan, listener, progress)
+        return run_flows(lab, plan, paths, listener, keys, progress)
 
 
 def measure(plan: Plan, directory: Path, progress: Progress) -> None:

@@ -6,6 +6,11 @@ flow that always has data to send (TCP, and UDP above a link's rate) has no dema
 its agent estimates.  All other sessions have the demand of their agent: slower UDP, and reverse
 sessions, mostly of TCP's acknowledgements.  The reference changes with these demands, too.
 
+On some paths there may be links without SLBN.  SLBN's own reference is of the links with SLBN, and
+a flow that also crosses others has the demand of its agent, which follows what these let through.
+The reference of every link is of all links and flows without demand limits: what flows get if links
+without SLBN share fairly, too.
+
 Without SLBN there are no agents, and a flow counts from when it could send; its acknowledgements
 are a fraction of its own rate.
 """
@@ -20,7 +25,7 @@ from fairlab.model import headers
 from fairlab.run import flows
 from fairlab.slbn import backbone, maxmin
 from fairlab.slbn.abilene import Variant
-from fairlab.slbn.backbone import FLOWS, MTU, UDP, Plan
+from fairlab.slbn.backbone import FLOWS, MTU, UDP, Paths, Plan
 
 NEVER = float("inf")
 #: A reference is at rest while it changes by less, relatively.
@@ -38,16 +43,13 @@ class Session:
     flow: int
     back: bool
     since: float
+    #: the links on its path
+    wires: list[str] = field(default_factory=list)
     until: float = NEVER
     #: from when to when it has no demand limit
     greedy: tuple[float, float] = (NEVER, NEVER)
     demands: list[tuple[float, int]] = field(default_factory=list)
     rates: list[tuple[float, int]] = field(default_factory=list)
-
-    @property
-    def wires(self) -> list[str]:
-        flow = FLOWS[self.flow]
-        return flow.wires_back if self.back else flow.wires
 
 
 def last(steps: list[tuple[float, int]], when: float) -> int:
@@ -80,8 +82,11 @@ def stops(plan: Plan, number: int, started: list[float]) -> float:
     return started[-1] + end - begin if len(started) == len(flow.parts) else NEVER
 
 
-def reported_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
-    """The sessions by the agents' events."""
+def reported_sessions(
+    plan: Plan, measured: dict[str, Any], every_link: bool = False
+) -> list[Session]:
+    """The sessions by the agents' events, for SLBN's reference or that of EVERY_LINK."""
+    paths = Paths(**measured["paths"])
     found: dict[tuple[str, int], Session] = {}
     for when, node, number, source_port, port, demand, rate, rtt, over in measured["events"]:
         identity = flow_of(node, source_port, port)
@@ -93,9 +98,11 @@ def reported_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
                 session.until = sent
         elif identity:
             if not session:
-                session = found[node, number] = Session(*identity, since=sent)
                 flow, back = identity
-                if not back and greedy(plan, flow):
+                wires = paths.of(flow, back)
+                session = found[node, number] = Session(flow, back, sent, wires)
+                limited = plan.is_partial(wires) and not every_link
+                if not back and not limited and greedy(plan, flow):
                     session.greedy = sent, stops(plan, flow, measured["started"][flow])
             session.demands.append((sent, demand))
             session.rates.append((when, rate))
@@ -109,10 +116,11 @@ def reported_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
 
 def planned_sessions(plan: Plan, measured: dict[str, Any]) -> list[Session]:
     """The sessions of the flows, by when they could send."""
+    paths = Paths(**measured["paths"])
     found = []
     for number, (flow, started) in enumerate(zip(FLOWS, measured["started"], strict=True)):
         since, until = started[0], stops(plan, number, started)
-        session = Session(number, False, since, until)
+        session = Session(number, False, since, paths.of(number), until)
         if greedy(plan, number):
             session.greedy = since, until
         session.demands = [
@@ -165,17 +173,21 @@ class Reference:
 class Oracle:
     """Computes max-min rates, with a cache."""
 
-    def __init__(self, plan: Plan, variant: Variant) -> None:
-        self.plan = plan
-        used = {wire for flow in FLOWS for wire in (*flow.wires, *flow.wires_back)}
-        self.capacity = dict.fromkeys(used, variant.capacity(plan.rate))
+    def __init__(
+        self, plan: Plan, variant: Variant, paths: Paths, every_link: bool = False
+    ) -> None:
+        self.paths = paths
+        part = {wire for wire in paths.used if plan.takes_part(wire)}
+        self.capacity = dict.fromkeys(part, variant.capacity(plan.rate))
+        if every_link or not variant.slbn:
+            self.capacity |= dict.fromkeys(paths.used - part, plan.rate)
         self._known: dict[frozenset[tuple[int, bool, int | None]], Rates] = {}
 
     def rates(self, wanted: frozenset[tuple[int, bool, int | None]]) -> Rates:
         """The rates of sessions (flow, reverse, demand)."""
         if wanted not in self._known:
             sessions = {
-                f"{number} {back}": maxmin.Session(Session(number, back, 0).wires, demand)
+                f"{number} {back}": maxmin.Session(self.paths.of(number, back), demand)
                 for number, back, demand in wanted
             }
             found = maxmin.rates(self.capacity, sessions)
@@ -219,13 +231,18 @@ class Oracle:
         return Reference(times, rates)
 
 
-def build(plan: Plan, name: str, measured: dict[str, Any]) -> tuple[Reference, list[Session]]:
-    """The reference of a variant, and its sessions."""
+def build(
+    plan: Plan, name: str, measured: dict[str, Any], every_link: bool = False
+) -> tuple[Reference, list[Session]]:
+    """The reference of a variant, or with SLBN that of EVERY_LINK; and its sessions."""
     variant = backbone.VARIANTS[name]
     sessions = (
-        reported_sessions(plan, measured) if variant.slbn else planned_sessions(plan, measured)
+        reported_sessions(plan, measured, every_link)
+        if variant.slbn
+        else planned_sessions(plan, measured)
     )
-    return Oracle(plan, variant).reference(sessions, acks=not variant.slbn), sessions
+    oracle = Oracle(plan, variant, Paths(**measured["paths"]), every_link)
+    return oracle.reference(sessions, acks=not variant.slbn), sessions
 
 
 @dataclass(frozen=True)

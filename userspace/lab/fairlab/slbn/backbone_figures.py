@@ -14,7 +14,7 @@ from typing import Any
 from fairlab.results import plots
 from fairlab.results.plots import COLOURS, DASHES, GREY
 from fairlab.slbn import backbone, backbone_analysis
-from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Plan
+from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Paths, Plan
 
 TITLES = {"slbn": "SLBN, with drr_fq", "drr_fq": "drr_fq alone", "pfifo": "pfifo"}
 LINE, ASSIGNED, GOT = "#c9c9c9", COLOURS[0], COLOURS[1]
@@ -43,6 +43,12 @@ def save(figure: Any, directory: Path, name: str) -> list[Path]:
 
 def name_of(flow: Flow) -> str:
     return f"{flow.source} → {flow.destination}, {flow.kind.upper()}"
+
+
+def label_of(wire: str) -> str:
+    """A link's name, with a number if it is a parallel one."""
+    a, b, *number = wire.replace("a-", "access ").split(".")
+    return " ".join([f"{a} → {b}", *(f"({n})" for n in number)])
 
 
 def mark_changes(plan: Plan, axis: Any) -> None:
@@ -99,10 +105,11 @@ def rates(plan: Plan, measured: dict[str, Any]) -> Any:
 
 def busiest(data: dict[str, Any]) -> list[str]:
     """On each flow's path, the busiest link, except for the access router's own."""
-    first = next(iter(data.values()))["wires"]
+    measured = next(iter(data.values()))
+    first, paths = measured["wires"], Paths(**measured["paths"])
     found = []
-    for flow in FLOWS:
-        sent = {wire: first[wire]["sent"][-1] - first[wire]["sent"][0] for wire in flow.wires[1:]}
+    for path in paths.there:
+        sent = {wire: first[wire]["sent"][-1] - first[wire]["sent"][0] for wire in path[1:]}
         found.append(max(sent, key=lambda wire: sent[wire]))
     return sorted(set(found))
 
@@ -128,7 +135,7 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
     wires = busiest(data)
     for column, (name, measured) in enumerate(data.items()):
         fair, use, queue = axes[:, column]
-        reference, _ = backbone_analysis.build(plan, name, measured)
+        reference, _ = backbone_analysis.build(plan, name, measured, every_link=True)
         for flow, look, points, number in zip(
             FLOWS, looks(), measured["goodput"], range(len(FLOWS)), strict=True
         ):
@@ -141,8 +148,8 @@ def variants(plan: Plan, data: dict[str, Any]) -> Any:
         times = measured["times"]
         for wire, colour in zip(wires, COLOURS[2:], strict=False):
             kept = measured["wires"][wire]
-            label = wire.replace("a-", "access ").replace(".", " → ")
             windows = backbone.use(plan, measured, wire)
+            label = label_of(wire)
             use.plot(times[-len(windows) :], windows, color=colour, linewidth=1.1, label=label)
             held = [8000 * size / plan.rate for size in kept["held"]]
             queue.plot(times, held, color=colour, linewidth=1.1, label=label)

@@ -13,9 +13,9 @@ A run is refused if the machine may have limited it.
 """
 
 import json
-import statistics
 from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from fairlab.model import headers, units
@@ -25,19 +25,20 @@ from fairlab.results.validity import LONGEST_PAUSE, MAX_STOLEN, MIN_IDLE
 from fairlab.run import engine
 from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures
-from fairlab.slbn.backbone import FLOWS, MTU, VARIANTS, Plan
+from fairlab.slbn.backbone import FLOWS, MTU, UDP, VARIANTS, Paths, Plan
 from fairlab.slbn.backbone_analysis import Moment, Reference, Session
 
 SETTLE = 2.0  # seconds
-#: The round-trip time of the longest path without queues [s].
-LONGEST = max(abilene.round_trip_us(flow.source, flow.destination) for flow in FLOWS) / 1e6
 
 # Limits of the checks.
 ASSIGNED, GOODPUT = 0.01, 0.05
 BOOKED = 1 + ASSIGNED
 CLOSE, THERE = 0.05, 0.01
 ROUND_TRIPS = 12
-QUEUE = LONGEST
+#: The demand of a TCP flow that a link without SLBN limits, as a multiple of what it gets.
+DEMAND = 1.5
+#: How far the goodput across links with drr_fq and without SLBN may be off the fair one.
+FAIR = 0.1
 
 # The machine limits a link if packets wait and the link does not send at its rate.
 SURELY_WAITING = 4 * (MTU + headers.ETHERNET)
@@ -108,22 +109,33 @@ def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, Any]:
+    slbn = VARIANTS[name].slbn
+    paths = Paths(**measured["paths"])
     reference, sessions = backbone_analysis.build(plan, name, measured)
-    moments = (
-        list(backbone_analysis.history(reference, sessions, plan.seconds))
-        if VARIANTS[name].slbn
-        else []
-    )
+    moments = list(backbone_analysis.history(reference, sessions, plan.seconds)) if slbn else []
+    every_link = None
+    if slbn and plan.without:
+        every_link, _ = backbone_analysis.build(plan, name, measured, every_link=True)
+    evaluated = [
+        evaluate_flow(
+            plan,
+            number,
+            measured["goodput"][number],
+            reference,
+            moments,
+            every_link if plan.is_partial(paths.of(number)) else None,
+        )
+        for number in range(len(FLOWS))
+    ]
     found: dict[str, Any] = {
-        "flows": [
-            evaluate_flow(plan, number, measured["goodput"][number], reference, moments)
-            for number in range(len(FLOWS))
-        ],
+        "longest": paths.longest,
+        "paths": measured["paths"],
+        "flows": evaluated,
         "wires": wires(plan, name, measured),
         "retransmits": sum(measured["retransmits"]),
         "idle_share": measured["load"]["idle_share"],
     }
-    if VARIANTS[name].slbn:
+    if slbn:
         with_rate = [flow for flow in found["flows"] if flow["told_off"] is not None]
         at_rest = sum(flow["rest"] for flow in with_rate)
         found |= {
@@ -133,6 +145,8 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
             else None,
             "booked": bookings(plan, name, sessions),
             "changes": changes(plan, reference, moments),
+            "keys": measured["keys"],
+            "without": dict(plan.without),
         }
     return found
 
@@ -158,11 +172,18 @@ def evaluate_flow(
     goodput: list[tuple[float, float, float]],
     reference: Reference,
     moments: list[Moment],
+    every_link: Reference | None,
 ) -> dict[str, Any]:
-    """A flow at rest: its assigned rate, its max-min rate, its goodput, the expected goodput."""
+    """A flow at rest: its assigned rate, its max-min rate, its goodput, the expected goodput.
+
+    EVERY_LINK is the reference of all links, for a flow that crosses links without SLBN.  It is at
+    rest by that reference, as its demand follows its goodput; no goodput is expected, but there is
+    a fair one, if links without SLBN share fairly.
+    """
     flow = FLOWS[number]
-    rests = backbone_analysis.rests(reference, number, SETTLE, plan.seconds)
-    got, allowed, exact, assigned = [], [], [], []
+    partial = every_link is not None
+    rests = backbone_analysis.rests(every_link or reference, number, SETTLE, plan.seconds)
+    got, allowed, exact, assigned, fair = [], [], [], [], []
     for begin, end, rate in goodput:
         if not any(a <= begin and end <= b for a, b in rests):
             continue
@@ -173,24 +194,29 @@ def evaluate_flow(
         exact.append(due)
         assigned.append(may)
         allowed.append(flow.payload_part * (may if sends is None else min(may, sends)))
+        if every_link:
+            due = every_link.mean(number, begin, end)
+            fair.append(flow.payload_part * (due if sends is None else min(due, sends)))
     off = [
         (moment.end - moment.begin, abs(moment.beside[number][0] / moment.beside[number][1] - 1))
-        for a, b in rests
+        for a, b in backbone_analysis.rests(reference, number, SETTLE, plan.seconds)
         for moment in cut(moments, a, b)
     ]
     rest = sum(took for took, _ in off)
-    mean = statistics.mean
+    expected = mean(allowed) if allowed and not partial else None
     return {
         "flow": flow.label,
         "found": number in reference.flows,
+        "partial": partial,
         "seconds": len(got),
         "rest": rest,
         "told": mean(assigned) if assigned and moments else None,
         "told_off": sum(took * part for took, part in off) / rest if rest else None,
         "exact": mean(exact) if exact else None,
-        "allowed": mean(allowed) if allowed else None,
+        "allowed": expected,
+        "fair": mean(fair) if fair else None,
         "goodput": mean(got) if got else None,
-        "off": mean(got) / mean(allowed) - 1 if allowed and mean(allowed) else None,
+        "off": mean(got) / expected - 1 if expected else None,
     }
 
 
@@ -210,6 +236,7 @@ def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str
             "drops": kept["drops"][-1] - kept["drops"][0],
             "control": 8 * (kept["control"][-1] - kept["control"][0]) / plan.rate / took,
             "waits_for_time": VARIANTS[name].slbn and is_uplink(wire),
+            "slbn": VARIANTS[name].slbn and plan.takes_part(wire),
         }
     return found
 
@@ -218,7 +245,8 @@ def bookings(plan: Plan, name: str, sessions: list[Session]) -> dict[str, dict[s
     """Of each link: the sum of assigned rates, as a fraction of its capacity."""
     capacity = VARIANTS[name].capacity(plan.rate)
     found = {}
-    for wire in sorted({wire for session in sessions for wire in session.wires}):
+    used = {wire for session in sessions for wire in session.wires}
+    for wire in sorted(filter(plan.takes_part, used)):
         own = [session for session in sessions if wire in session.wires]
         times = {when for session in own for when, _ in session.rates}
         times |= {min(session.until, plan.seconds) for session in own} | {plan.seconds}
@@ -266,24 +294,35 @@ def changes(plan: Plan, reference: Reference, moments: list[Moment]) -> list[dic
     return found
 
 
-def quiet(found: dict[str, Any], key: str) -> float:
-    """The largest KEY of the links that do not pace packets."""
-    return float(max(w[key] for w in found["wires"].values() if not w["waits_for_time"]))
+def quiet(found: dict[str, Any], key: str, slbn: bool = False) -> float:
+    """The largest KEY of the links that do not pace packets, or of these with SLBN."""
+    return float(
+        max(
+            w[key]
+            for w in found["wires"].values()
+            if not w["waits_for_time"] and (w["slbn"] or not slbn)
+        )
+    )
 
 
 def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
     """Each check: did it pass, and its text."""
     for flow in found["flows"]:
-        if flow["found"] and flow["off"] is None:
+        if flow["found"] and flow["goodput"] is None:
             raise LabError(f"{flow['flow']} was never at rest; use a longer --time")
     flows = [flow for flow in found["flows"] if flow["found"]]
-    if not flows or found["told_off"] is None:
+    whole = [flow for flow in flows if not flow["partial"]]
+    if not whole or found["told_off"] is None:
         raise LabError("no agent has detected a flow")
-    worst = max(flows, key=lambda flow: abs(flow["off"]))
+    worst = max(whole, key=lambda flow: abs(flow["off"]))
     booked = max(wire["mean"] for wire in found["booked"].values())
     close = max(change["close"] for change in found["changes"])
     there = max(change["there"] for change in found["changes"])
-    queue = quiet(found, "queue_most")
+    queue, longest = quiet(found, "queue_most", slbn=True), found["longest"]
+
+    def rtts(seconds: float) -> str:
+        return f"{seconds / longest:.1f}"
+
     return [
         (
             len(flows) == len(FLOWS),
@@ -305,25 +344,76 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
             f" (at most {percent(BOOKED, 0)})",
         ),
         (
-            queue <= QUEUE,
+            queue <= longest,
             f"links' queues: {1000 * queue:.0f} ms at most (at most the longest path's round-trip"
-            f" time, {1000 * QUEUE:.0f} ms)",
+            f" time, {1000 * longest:.0f} ms)",
         ),
         (
-            max(close, there) <= ROUND_TRIPS * LONGEST,
+            max(close, there) <= ROUND_TRIPS * longest,
             f"all assigned rates settle after a change: within {percent(CLOSE, 0)} in {rtts(close)}"
             f" round-trip times, within {percent(THERE, 0)} in {rtts(there)} (at most"
             f" {ROUND_TRIPS})",
         ),
+        *demand_checks(found["flows"]),
+        *fair_checks(found["flows"], found["without"]),
+        *key_checks(found["keys"]),
+    ]
+
+
+def demand_checks(flows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
+    """The check of TCP flows that cross links without SLBN, if there are any."""
+    used = {
+        flow["flow"]: FLOWS[number].payload_part * flow["told"] / flow["goodput"]
+        for number, flow in enumerate(flows)
+        if flow["partial"] and FLOWS[number].kind != UDP and flow["found"]
+    }
+    if not used:
+        return []
+    most = max(used, key=lambda label: used[label])
+    return [
+        (
+            used[most] <= DEMAND,
+            "assigned rates of TCP flows across links without SLBN, at rest: at most"
+            f" {percent(used[most], 0)} of what they get ({most}; at most {percent(DEMAND, 0)})",
+        )
+    ]
+
+
+def fair_checks(flows: list[dict[str, Any]], without: dict[str, str]) -> list[tuple[bool, str]]:
+    """The check of goodput across links without SLBN, if these share fairly."""
+    crossing = [flow for flow in flows if flow["partial"] and flow["found"]]
+    if not crossing or set(without.values()) != {"drr_fq"}:
+        return []
+
+    def off(flow: dict[str, Any]) -> float:
+        return float(abs(flow["goodput"] / flow["fair"] - 1))
+
+    worst = max(crossing, key=off)
+    return [
+        (
+            off(worst) <= FAIR,
+            f"goodput across links without SLBN, at rest: at most {percent(off(worst))} off the"
+            f" max-min goodput of all links ({worst['flow']}; at most {percent(FAIR, 0)})",
+        )
+    ]
+
+
+def key_checks(keys: dict[str, Any] | None) -> list[tuple[bool, str]]:
+    """The check of key rotation, if there was one."""
+    if not keys:
+        return []
+    count = sum(keys["dropped"].values())
+    return [
+        (
+            bool(keys["replaced"]) and not count,
+            f"keys replaced {keys['replaced']} times; control packets dropped for their key or"
+            f" time: {count} (0)",
+        )
     ]
 
 
 def percent(part: float, digits: int = 1) -> str:
     return f"{100 * part:.{digits}f} %"
-
-
-def rtts(seconds: float) -> str:
-    return f"{seconds / LONGEST:.1f}"
 
 
 def flow_table(variants: dict[str, Any]) -> list[str]:
@@ -334,6 +424,8 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
     if slbn:
         head += f"{'assigned':>10}{'max-min':>9}{'off':>9}{'expected':>10}{'goodput':>9}{'off':>9}"
     head += "".join(f"{name:>10}{'off':>9}" for name in others)
+    partial = bool(slbn) and any(row["partial"] for row in slbn["flows"])
+    head += f"{'all links':>11}" if partial else ""
     lines = [head]
 
     def rate(value: float | None, width: int) -> str:
@@ -351,6 +443,8 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
         for name in others:
             row = variants[name]["flows"][number]
             text += rate(row["goodput"], 10) + part(row["off"])
+        if slbn and partial:
+            text += rate(slbn["flows"][number]["fair"], 11)
         lines.append(text)
     return lines
 
@@ -372,7 +466,7 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
         off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
         every = found["wires"].values()
         values = [
-            percent(statistics.mean(off)) if off else "-",
+            percent(mean(off)) if off else "-",
             percent(max(off)) if off else "-",
             percent(max(wire["use"] for wire in every)),
             percent(max(wire["use_most"] for wire in every)),
@@ -394,7 +488,7 @@ def change_table(found: dict[str, Any]) -> list[str]:
     for row in found["changes"]:
         text = f"{row['when']:3} s  {row['what']:26}"
         for key in ("close", "there"):
-            text += f"{1000 * row[key]:8.0f} ms {rtts(row[key]):>5} RTT"
+            text += f"{1000 * row[key]:8.0f} ms {row[key] / found['longest']:>5.1f} RTT"
         lines.append(text)
     return lines
 
@@ -406,7 +500,8 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
         [
             f"{len(FLOWS)} flows on Abilene's {len(abilene.NODES)} nodes, links of"
             f" {units.format_rate(plan.rate)}, {plan.seconds} s;"
-            f" Linux {document['kernel']['release']}, {store.where(document['engine'])}"
+            f" Linux {document['kernel']['release']}, {store.where(document['engine'])}",
+            *describe(plan),
         ],
         flow_table(variants),
         variant_table(variants),
@@ -421,12 +516,26 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
                 f" {acks} reverse ACK sessions with",
                 "the demands of their agents. expected: the goodput of the assigned rate.",
                 f"SLBN assigns {percent(1 - abilene.HEADROOM / 1000, 0)} of each link. RTT:"
-                f" {1000 * LONGEST:.0f} ms, of the longest path. Packets paced at",
+                f" {1000 * slbn['longest']:.0f} ms, of the longest path. Packets paced at",
                 "access routers are not counted as link queue, nor those dropped there as lost.",
+                *(
+                    ["all links: goodput across links without SLBN if these share fairly."]
+                    if any(row["partial"] for row in slbn["flows"])
+                    else []
+                ),
             ],
             [f"{'ok    ' if ok else 'FAILED'}  {text}" for ok, text in checks(slbn)],
         ]
     return "\n\n".join("\n".join(lines) for lines in blocks)
+
+
+def describe(plan: Plan) -> list[str]:
+    """What differs from the demo, in a line."""
+    text = [] if plan.routing == abilene.SYMMETRIC else [f"{plan.paths} paths"]
+    if plan.rotate_keys:
+        text.append(f"a new key each {plan.rotate_keys} s")
+    text += [f"{node} without SLBN ({kind})" for node, kind in plan.without]
+    return ["; ".join(text)] if text else []
 
 
 def failed(found: dict[str, Any]) -> list[str]:
