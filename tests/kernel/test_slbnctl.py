@@ -38,7 +38,8 @@ COUNTERS = {
     "joins", "probes", "acks", "leaves", "answered", "new_sessions", "limited", "migrated",
     "corrected", "clamped", "stale", "wrong_path", "too_many_hops", "overuse", "malformed",
     "other_version", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time",
-    "from_hosts", "rate_limited", "events",
+    "bad_return", "unknown_link", "no_address", "from_hosts", "icmp_dropped", "rate_limited",
+    "events",
 }  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def run_sessions(peer: str, net: Chain, seconds: float, leave: float = 0) -> Non
 def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
     state = {key: value for key, value in of_tc.items() if key not in OF_TC}
     assert {key: value for key, value in of_slbnctl.items() if key in state} == state
-    assert set(of_slbnctl) - set(state) == {"ifindex", "dev", "handle", "options"}
+    assert set(of_slbnctl) - set(state) == {"ifindex", "dev", "handle", "number", "options"}
     options = dict(of_slbnctl["options"])
     assert 1 <= options.pop("threshold") <= 1000
     assert options == of_tc["options"]
@@ -111,7 +112,7 @@ def test_output_matches_tc(peer: str, arguments: str) -> None:
         assert text[1:] == by_tc[3:]
         options = re.fullmatch(r"qdisc (slbn 1: )root refcnt \d+ (.*)", by_tc[0])
         assert options
-        assert text[0] == f"{device}: {options[1]}{options[2]}threshold 1.0% "
+        assert text[0] == f"{device}: {options[1]}number 1 {options[2]}threshold 1.0% "
 
 
 def test_output_matches_tc_with_active_sessions(peer: str) -> None:
@@ -374,8 +375,8 @@ def test_monitor_reports_joins_and_expiry(peer: str) -> None:
             # Sessions that end without a Leave expire within two epochs.
             expired = watch.until(lambda event: event["sessions"] == 0)
             assert expired["share"] == 20 * MEGA and expired["events"] > fair["events"]
-            # The same keys as show, except the options.
-            assert set(expired) == set(shown(here, "e0")) - {"options"}
+            # The same keys as show, except options and number.
+            assert set(expired) == set(shown(here, "e0")) - {"options", "number"}
             assert watch.stop() == 0
             assert watch.errors.empty()
 

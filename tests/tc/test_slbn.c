@@ -348,7 +348,8 @@ static void check_fields(const struct slbn_link_state *st)
 		FIELD(answered),    FIELD(rate_limited),  FIELD(from_hosts),
 		FIELD(events),	    FIELD(plan),	  FIELD(quiet),
 		FIELD(limited),	    FIELD(other_version), FIELD(overuse),
-		FIELD(unknown_key), FIELD(bad_time),
+		FIELD(unknown_key), FIELD(bad_time),	  FIELD(bad_return),
+		FIELD(no_address),  FIELD(unknown_link),  FIELD(icmp_dropped),
 #undef FIELD
 	};
 	size_t i;
@@ -411,8 +412,10 @@ static void statistics_as_text(void **state)
 		" memory 1024 entries 32768 bytes events 3\n"
 		"  dropped: stale 21 wrong_path 22 too_many_hops 23 overuse 31"
 		" malformed 24 other_version 30 bad_checksum 25\n"
-		"   fragments 26 bad_key 27 unknown_key 32 bad_time 33 from_hosts 28"
-		" rate_limited 29";
+		"   fragments 26 bad_key 27 unknown_key 32 bad_time 33"
+		" rate_limited 29\n"
+		"   bad_return 34 unknown_link 35 no_address 36 from_hosts 28"
+		" icmp_dropped 37";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
 		.plan = 47500000,
@@ -443,6 +446,10 @@ static void statistics_as_text(void **state)
 		.bad_key = 27,
 		.unknown_key = 32,
 		.bad_time = 33,
+		.bad_return = 34,
+		.unknown_link = 35,
+		.no_address = 36,
+		.icmp_dropped = 37,
 		.from_hosts = 28,
 		.answered = 7,
 		.rate_limited = 29,
