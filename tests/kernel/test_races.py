@@ -299,7 +299,7 @@ SLBN_UNDER = {
 
 @contextlib.contextmanager
 def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
-    """Jobs that send control packets through a0: downstream, and upstream into it."""
+    """Jobs that send control packets through a0: downstream, and answers to it."""
 
     def sender(device: str) -> socket.socket:
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -309,6 +309,7 @@ def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
 
     with sender("a0") as below, sender("b0") as above:
         tags: list[int] = [0]
+        numbers: list[int] = [1]
 
         def down() -> None:
             for _ in range(20):
@@ -329,12 +330,19 @@ def slbn_traffic(on: Link) -> Iterator[list[Callable[[], None]]]:
                     slots=2,
                     id=random.randrange(40).to_bytes(16, "big"),
                     tags={0: tags[0]},
+                    # To a0 itself, by the current number of the link or one that it had or gets.
+                    returns={0: (0, "10.0.0.2"), 1: (random.choice(numbers), "10.0.0.1")},
                 )
                 with contextlib.suppress(OSError):
                     above.send(Datagram(packet, check=0).back().frame())
             with contextlib.suppress(StopIteration):
                 shown = next(q for q in rtnetlink.qdiscs(on.index) if q.kind == "slbn")
                 tags[0] = State.read(shown.application).tag
+            with contextlib.suppress(NetlinkError, ValueError):
+                family = Genetlink()
+                with contextlib.closing(family):
+                    found = [each.number for each in family.dump_links()]
+                numbers[:] = [n + more for n in found for more in (0, 0, 1)] or [1]
 
         rtnetlink = Rtnetlink()
         yield [down, up]

@@ -12,6 +12,7 @@ import contextlib
 import socket
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ JOINED = {"joins": 1, "new_sessions": 1, "N": 1, "NR": 1}
 GRANTED = {"acks": 1, "A": FULL_RATE}
 
 
-def check_path(made: Wire, links: list[str], v6: bool, **to: bytes) -> None:
+def check_path(made: Wire, links: list[str], v6: bool, **to: Any) -> None:
     """Check a session over these links, in downstream order, all of the same rate.
 
     TO is fields of the answer that the first of the routers below sends.
