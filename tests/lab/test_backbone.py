@@ -709,8 +709,6 @@ def test_real_run_with_asymmetric_equal_cost_paths_and_new_keys(tmp_path: Path) 
         assert there in all_paths(routing, flow.source, flow.destination)
         assert back in all_paths(routing, flow.destination, flow.source)
         assert list(map(abilene.ends, there)) != list(map(abilene.ends, reverse(back)))
-    # Both of the parallel links are used.
-    assert {len(wire.split(".")) for wire in paths.used} == {2, 3}
     assert sum(wire["drops"] for wire in found["wires"].values()) == 0
 
 
