@@ -52,7 +52,7 @@ CHILDREN = {
 FAULTS = [
     *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed"),
     *("overuse", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time"),
-    *("from_hosts", "rate_limited"),
+    *("bad_return", "unknown_link", "no_address", "from_hosts", "rate_limited"),
 ]
 
 Costs = dict[str, list[float]]
@@ -61,6 +61,8 @@ Costs = dict[str, list[float]]
 def device(name: str) -> str:
     run("ip", "link", "add", name, "type", "dummy")
     run("ip", "link", "set", name, "arp", "off", "addrgenmode", "none")
+    # To which answers would return; without one the link drops control packets.
+    run("ip", "addr", "add", "192.0.2.1/32", "dev", name)
     run("ip", "link", "set", name, "up")
     return name
 
