@@ -221,8 +221,12 @@ def test_watch(net: Chain, tmp_path: Path) -> None:
             wait_for_report(one, first, 50 * MEGA)
             session = wait_for_report(everything, first, 50 * MEGA)
             assert (session["destination"], session["demand"]) == ("10.0.2.2", 10**15)
-            assert (session["bottleneck"], session["hops"], session["device"]) == (1, 3, "e0")
-            assert "used" not in session and "link" not in session
+            assert (session["hops"], session["device"]) == (3, "e0")
+            # Link 1 is that of node 1.
+            bottleneck = session["bottleneck"]
+            assert (bottleneck["hop"], bottleneck["router"]) == (1, "10.0.1.1")
+            assert bottleneck["link"] > 0 and "device" not in bottleneck
+            assert "used" not in session
             us.leave(first)
             assert wait_for_report(one, first, 0)["leaving"]
             assert one.wait(timeout=60) == 0
@@ -243,8 +247,10 @@ def test_top(net: Chain, tmp_path: Path) -> None:
         for table in tables:
             largest, smallest = table["sessions"]
             assert (largest["id"], smallest["id"]) == (f"{many:016x}", f"{few:016x}")
-            assert (largest["bottleneck"], largest["link"], largest["device"]) == (0, "e0", "e0")
-            assert "bottleneck" not in smallest
+            bottleneck = largest["bottleneck"]
+            assert (bottleneck["hop"], bottleneck["router"]) == (0, "10.0.0.1")
+            assert (bottleneck["device"], largest["device"]) == ("e0", "e0")
+            assert smallest["bottleneck"] == "demand"
         with slbnd.follow("top", "interval", "100ms") as process:
             assert process.stdout
             for _ in range(2):
@@ -575,13 +581,19 @@ def test_signal_interrupts_waiting(net: Chain, tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+#: Type of a request.
+ADD_KEY = 10
+
+
 def test_random_messages_of_clients(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(5)
 
     def random_message() -> bytes:
         if chance.random() < 0.3:
             return chance.randbytes(chance.randrange(1, 400))
-        head = HEAD.pack(2, chance.randrange(12), chance.randrange(3), 0, 0)
+        # Root may add keys.
+        kind = chance.choice([each for each in range(16) if each != ADD_KEY])
+        head = HEAD.pack(2, kind, chance.randrange(3), 0, 0)
         body = bytearray(LENGTH - len(head))
         for _ in range(chance.randrange(20)):
             body[chance.randrange(len(body))] = chance.randrange(256)
@@ -707,6 +719,10 @@ class Join(NamedTuple):
     def rate(self) -> int:
         return self.us.list()[0].rate
 
+    def reply(self, **changes: Any) -> Packet:
+        """The answer as it arrives, with changes: all links have processed it."""
+        return replace(self.packet.reply(), hop=0, bottleneck=0, **changes)
+
 
 @contextlib.contextmanager
 def joining(net: Chain, where: Path, *options: str) -> Iterator[Join]:
@@ -741,7 +757,7 @@ def test_answers_from_other_ports_are_ignored(net: Chain, tmp_path: Path) -> Non
     """Edge links do not drop them, so hosts could forge them."""
     with joining(net, tmp_path) as session:
         for port, rate in {9: 666, PORT: 777}.items():
-            reply = replace(session.packet.reply(), bw=rate, bottleneck=0)
+            reply = session.reply(bw=rate)
             session.answer(local(reply.pack(), port))
         wait_for(lambda: session.rate() == 777)
 
@@ -752,7 +768,7 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
     key.write_text(f"{KEY}\n")
     net.attach(0, f"rate 100mbit headroom 0 key {KEY}")
     with joining(net, tmp_path, "--key-file", str(key)) as session:
-        forged = replace(session.packet.reply(), bottleneck=0, options=b"")
+        forged = session.reply(options=b"")
         for rate, used in {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}.items():
             session.answer(local(replace(forged, bw=rate, key=used), PORT))
         wait_for(lambda: session.rate() == 888)
@@ -761,7 +777,7 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
 def test_rate_ends_with_its_lease(net: Chain, tmp_path: Path) -> None:
     """An epoch after the packet was sent; clients are notified, and a later answer renews it."""
     with joining(net, tmp_path) as session:
-        reply = replace(session.packet.reply(), bottleneck=0)
+        reply = session.reply()
 
         def answer(seq: int, rate: int, epoch: int) -> bool:
             """Packets have slots for the path, of one hop, and two more; later all."""

@@ -247,6 +247,25 @@ int slbn_list(struct slbn *slbn,
 	return request(slbn, &message, each, context);
 }
 
+int slbn_get_hop(struct slbn *slbn, uint64_t id, uint8_t hop,
+		 struct slbn_hop *to)
+{
+	struct slbn_message message = {
+		.type = SLBN_ASK_HOP,
+		.session = { .id = id, .hops = hop },
+	};
+	int ret = request(slbn, &message, NULL, NULL);
+
+	if (ret)
+		return ret;
+	*to = (struct slbn_hop){
+		.family = message.session.flow.family,
+		.link = message.session.link,
+	};
+	memcpy(to->router, message.session.router, sizeof(to->router));
+	return 0;
+}
+
 int slbn_add_key(struct slbn *slbn, uint8_t number, const uint8_t *secret,
 		 uint32_t flags)
 {

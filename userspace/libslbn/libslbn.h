@@ -40,6 +40,7 @@ extern "C" {
 #define SLBN_STALLED 4 /* control packets are not answered, for 2 s or more */
 #define SLBN_LEAVING 8 /* it has been ended; its Leave may be in flight */
 #define SLBN_MEASURED 16 /* @used is valid */
+#define SLBN_OWN_LINK 32 /* its path begins with a link of this router */
 
 /**
  * struct slbn_flow - the packets of a session
@@ -70,15 +71,18 @@ struct slbn_flow {
  * @retries: retransmitted control packets
  * @rtt: smoothed round-trip time of control packets, ns; 0: unknown
  * @flow: its packets
- * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_LEAVING, SLBN_MEASURED
+ * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_LEAVING, SLBN_MEASURED,
+ *	SLBN_OWN_LINK
  * @hops: links on its path
  * @bottleneck: hop of its bottleneck, from 0; 255: its demand limits it
- * @reserved: 0
+ * @link: number of its bottleneck in @router; 0: its demand limits it, or unknown
  * @used: rate of its packets in the last measurement, bit/s; with SLBN_MEASURED
- * @device: index of the device that receives the answers, where the path begins, in
- *	slbnd's network namespace; 0: unknown
+ * @device: index of a device in slbnd's network namespace; with SLBN_OWN_LINK: of
+ *	the first link; otherwise of the device that receives the answers, where the
+ *	path begins unless routes are asymmetric; 0: unknown
  * @weight: of the session
- * @later: 0; reserved for later versions
+ * @router: address of the router of its bottleneck, as in struct slbn_flow; 0 if
+ *	@link is
  */
 struct slbn_session {
 	uint64_t id;
@@ -91,11 +95,23 @@ struct slbn_session {
 	uint32_t flags;
 	uint8_t hops;
 	uint8_t bottleneck;
-	uint8_t reserved[2];
+	uint16_t link;
 	uint64_t used;
 	uint32_t device;
 	uint32_t weight;
-	uint32_t later[4];
+	uint8_t router[16];
+};
+
+/**
+ * struct slbn_hop - a hop of a session's path
+ * @router: address of its router, as in struct slbn_flow
+ * @family: AF_INET or AF_INET6
+ * @link: number of its link in that router
+ */
+struct slbn_hop {
+	uint8_t router[16];
+	uint16_t family;
+	uint16_t link;
 };
 
 /* Keys of an agent at a time, and octets of one. */
@@ -115,6 +131,8 @@ struct slbn_session {
  *	more than 10 s: clocks are wrong, or the packets were replayed
  * @clock_difference: the agent's clock minus the time of the last @bad_time packet,
  *	seconds
+ * @bad_return: dropped answers that had not passed all links on their way back, or
+ *	were sent to a wrong address, and dropped packets without a usable return
  * @keys: number of keys; 0: packets are not authenticated
  * @key: their numbers; packets are authenticated with the last one
  * @reserved: 0
@@ -129,7 +147,8 @@ struct slbn_status {
 	uint8_t keys;
 	uint8_t key[SLBN_AGENT_KEYS];
 	uint8_t reserved[5];
-	uint64_t later[8];
+	uint64_t bad_return;
+	uint64_t later[7];
 };
 
 struct slbn;
@@ -217,6 +236,19 @@ int slbn_watch(struct slbn *slbn);
 int slbn_list(struct slbn *slbn,
 	      void (*each)(const struct slbn_session *session, void *context),
 	      void *context);
+
+/**
+ * slbn_get_hop() - get a hop of a session's path
+ * @slbn: the connection
+ * @id: the session
+ * @hop: the hop, from 0
+ * @to: set to the hop, as the last answer reported it
+ *
+ * Return: 0 or a negative errno; -ENOENT: no such session, or its path has no such
+ * hop.
+ */
+int slbn_get_hop(struct slbn *slbn, uint64_t id, uint8_t hop,
+		 struct slbn_hop *to);
 
 /**
  * slbn_add_key() - add a key that authenticates control packets; only for root

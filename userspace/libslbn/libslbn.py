@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import ipaddress
 import os
 import socket
@@ -23,7 +24,7 @@ from types import TracebackType
 
 UNLIMITED = 10**15
 MAX_WEIGHT = 10**6
-STAYS, DETECTED, STALLED, LEAVING, MEASURED = 1, 2, 4, 8, 16
+STAYS, DETECTED, STALLED, LEAVING, MEASURED, OWN_LINK = 1, 2, 4, 8, 16, 32
 ACCEPT_ONLY = 1
 #: Octets of a key.
 SECRET = 16
@@ -53,11 +54,19 @@ class _Session(ctypes.Structure):
         ("flags", ctypes.c_uint32),
         ("hops", ctypes.c_uint8),
         ("bottleneck", ctypes.c_uint8),
-        ("reserved", ctypes.c_uint8 * 2),
+        ("link", ctypes.c_uint16),
         ("used", ctypes.c_uint64),
         ("device", ctypes.c_uint32),
         ("weight", ctypes.c_uint32),
-        ("later", ctypes.c_uint32 * 4),
+        ("router", ctypes.c_uint8 * 16),
+    )
+
+
+class _Hop(ctypes.Structure):
+    _fields_ = (
+        ("router", ctypes.c_uint8 * 16),
+        ("family", ctypes.c_uint16),
+        ("link", ctypes.c_uint16),
     )
 
 
@@ -71,7 +80,8 @@ class _Status(ctypes.Structure):
         ("keys", ctypes.c_uint8),
         ("key", ctypes.c_uint8 * 2),
         ("reserved", ctypes.c_uint8 * 5),
-        ("later", ctypes.c_uint64 * 8),
+        ("bad_return", ctypes.c_uint64),
+        ("later", ctypes.c_uint64 * 7),
     )
 
 
@@ -95,6 +105,7 @@ def _load() -> ctypes.CDLL:
     library.slbn_leave.argtypes = [handle, number]
     library.slbn_watch.argtypes = [handle]
     library.slbn_list.argtypes = [handle, _EACH, ctypes.c_void_p]
+    library.slbn_get_hop.argtypes = [handle, number, ctypes.c_uint8, ctypes.POINTER(_Hop)]
     library.slbn_add_key.argtypes = [handle, ctypes.c_uint8, ctypes.c_char_p, ctypes.c_uint32]
     library.slbn_retire_key.argtypes = [handle, ctypes.c_uint8]
     library.slbn_get_status.argtypes = [handle, ctypes.POINTER(_Status)]
@@ -104,10 +115,19 @@ def _load() -> ctypes.CDLL:
 
 
 @dataclass(frozen=True)
+class Hop:
+    """A hop of a session's path: its router's address, and its number in that router."""
+
+    router: str
+    link: int
+
+
+@dataclass(frozen=True)
 class Session:
     """State of a session at the time of the event; rates in bit/s, the round-trip time in ns.
 
-    `device` is an index in slbnd's network namespace.
+    `device` is an index in slbnd's network namespace. `limit` is the hop numbered `bottleneck`;
+    None: the demand limits the session.
     """
 
     id: int
@@ -127,6 +147,7 @@ class Session:
     used: int | None
     device: int
     weight: int
+    limit: Hop | None
 
     @property
     def over(self) -> bool:
@@ -147,6 +168,7 @@ class Status:
     unknown_key: int
     bad_time: int
     clock_difference: int
+    bad_return: int
 
 
 def _address(octets: bytes, family: int) -> str:
@@ -173,6 +195,7 @@ def _session(raw: _Session) -> Session:
         used=raw.used if raw.flags & MEASURED else None,
         device=raw.device,
         weight=raw.weight,
+        limit=Hop(_address(bytes(raw.router), flow.family), raw.link) if raw.link else None,
     )
 
 
@@ -269,6 +292,22 @@ class Connection:
         self._check(self._library.slbn_list(self._handle, each, None))
         return sessions
 
+    def path(self, session: int) -> tuple[Hop, ...]:
+        """The path of a session, hop by hop; empty before the first answer."""
+        path: tuple[Hop, ...] = ()
+        for hop in range(self._find(session).hops):
+            raw = _Hop()
+            status = self._library.slbn_get_hop(self._handle, session, hop, ctypes.byref(raw))
+            self._check(status)
+            path += (Hop(_address(bytes(raw.router), raw.family), raw.link),)
+        return path
+
+    def _find(self, session: int) -> Session:
+        for each in self.list():
+            if each.id == session:
+                return each
+        raise OSError(errno.ENOENT, "no such session")
+
     def add_key(self, number: int, secret: bytes, *, accept_only: bool = False) -> None:
         """Add a key that authenticates control packets, or only accept packets with it."""
         if len(secret) != SECRET or not 0 <= number < 256:
@@ -293,6 +332,7 @@ class Connection:
             unknown_key=raw.unknown_key,
             bad_time=raw.bad_time,
             clock_difference=raw.clock_difference,
+            bad_return=raw.bad_return,
         )
 
     def fileno(self) -> int:

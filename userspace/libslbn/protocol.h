@@ -12,6 +12,7 @@
  *	ADD_KEY, RETIRE_KEY
  *			-> DONE, or REFUSED; only for root
  *	STATUS		-> DONE with the status
+ *	HOP		-> DONE with a hop of the session's path, or REFUSED
  *
  * Events have the number 0: SESSION when the assigned rate of a session of the
  * connection (after WATCH: of any session) changed, and GONE when it ended. An
@@ -45,6 +46,8 @@
  * @SLBN_ASK_ADD_KEY: add a key: key
  * @SLBN_ASK_RETIRE_KEY: remove a key: number in key
  * @SLBN_ASK_STATUS: get the agent's status
+ * @SLBN_ASK_HOP: get a hop of a session's path: id, and in hops the number of the
+ *	hop; link and router of the reply are those of the hop
  */
 enum slbn_message_type {
 	SLBN_ASK_JOIN = 1,
@@ -59,6 +62,7 @@ enum slbn_message_type {
 	SLBN_ASK_ADD_KEY,
 	SLBN_ASK_RETIRE_KEY,
 	SLBN_ASK_STATUS,
+	SLBN_ASK_HOP,
 };
 
 /**

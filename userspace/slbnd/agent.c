@@ -13,6 +13,7 @@
 #include <sys/random.h>
 
 #include "agent.h"
+#include "links.h"
 
 #define MS 1000000ULL
 
@@ -99,6 +100,8 @@ static struct session *allocate_session(struct agent *agent)
 static void free_session(struct agent *agent, struct session *session)
 {
 	fp_heap_remove(&agent->timers, session->index);
+	free(session->path);
+	session->path = NULL;
 	session->in_use = false;
 	session->next_free = agent->first_free;
 	agent->first_free = session->index;
@@ -132,8 +135,10 @@ void agent_free(struct agent *agent)
 {
 	u32 n;
 
-	for (n = 0; n < agent->entries; n++)
+	for (n = 0; n < agent->entries; n++) {
+		free(agent->sessions[n]->path);
 		free(agent->sessions[n]);
+	}
 	free(agent->sessions);
 	free(agent->timers_memory);
 }
@@ -181,6 +186,11 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		.used = session->use.used,
 		.device = session->device,
 	};
+	if (to->bottleneck < session->known) {
+		to->link = session->path[to->bottleneck].link;
+		memcpy(to->router, session->path[to->bottleneck].router,
+		       sizeof(to->router));
+	}
 	if (source->leaving)
 		to->flags |= SLBN_LEAVING;
 	if (session->use.window)
@@ -257,8 +267,8 @@ static u64 random_pause(const struct agent *agent,
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
 	slbn_source_transmit(&session->source, now);
-	transport_send(agent->transport, &session->flow, &session->source.pkt,
-		       session->source.slot);
+	transport_send(agent->transport, &session->flow, session->mark,
+		       &session->source.pkt, session->source.slot);
 	set_timer(agent, session, now + retransmission_timeout(session));
 }
 
@@ -271,7 +281,8 @@ static void start_cycle(struct agent *agent, struct session *session, u64 now)
 /**
  * agent_join() - start a session
  * @agent: the agent
- * @flow: its packets; control packets have the same destination
+ * @flow: its packets; control packets have the same source and destination
+ * @mark: of the control packets, for the routing table; 0: none
  * @demand: bit/s, 1 to SLBN_RATE_MAX
  * @weight: 1 to SLBN_WEIGHT_MAX
  * @now: ns
@@ -279,7 +290,7 @@ static void start_cycle(struct agent *agent, struct session *session, u64 now)
  * Return: the session, without an owner; NULL: no memory.
  */
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
-			   u64 demand, u32 weight, u64 now)
+			   u32 mark, u64 demand, u32 weight, u64 now)
 {
 	struct session *session = allocate_session(agent);
 	u64 id[2];
@@ -292,6 +303,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		.index = session->index,
 		.in_use = true,
 		.flow = *flow,
+		.mark = mark,
 		.answered_at = now,
 		.epoch = agent->config.epoch,
 	};
@@ -460,22 +472,98 @@ static void update_rtt(struct session *session, u64 rtt, bool again)
 	session->longest_rtt = fp_max64(longest, rtt);
 }
 
+/**
+ * struct answer - an answer to a session of ours
+ * @pkt: the packet
+ * @slot: its slots
+ * @data: the packet on the wire
+ * @layout: its layout
+ * @from: its endpoints
+ */
+struct answer {
+	struct slbn_packet pkt;
+	struct slbn_slot slot[SLBN_HOPS_MAX];
+	const u8 *data;
+	struct slbn_layout layout;
+	const struct transport_peer *from;
+};
+
+/* Without memory for a longer path, only its first hops are known. */
+static void grow_path(struct session *session)
+{
+	struct agent_hop *path;
+
+	if (session->hops <= session->known)
+		return;
+	path = reallocarray(session->path, session->hops, sizeof(*path));
+	if (!path)
+		return;
+	session->path = path;
+	session->known = session->hops;
+}
+
+/* Returns whether the first hop is another one. */
+static bool update_hops(struct session *session, const struct answer *answer)
+{
+	size_t length = session->flow.family == AF_INET ? 4 : 16;
+	struct agent_hop first = {}, now = {};
+	const u8 *address;
+	u8 hop;
+
+	if (session->known)
+		first = session->path[0];
+	session->hops = slbn_path_length(answer->slot, answer->pkt.slots);
+	grow_path(session);
+	session->known = fp_min(session->known, session->hops);
+	for (hop = 0; hop < session->known; hop++) {
+		struct agent_hop *to = &session->path[hop];
+
+		*to = (struct agent_hop){
+			.link = slbn_get_return(answer->data, &answer->layout,
+						hop + 1, &address),
+		};
+		memcpy(to->router, address, length);
+	}
+	if (session->known)
+		now = session->path[0];
+	return memcmp(&first, &now, sizeof(now));
+}
+
+/* Is the first hop a link of this router? */
+static void update_device(const struct agent *agent, struct session *session,
+			  const struct answer *answer)
+{
+	const struct agent_hop *first = session->path;
+	u32 device = 0;
+
+	if (session->known &&
+	    transport_is_own(agent->transport, session->flow.family,
+			     first->router))
+		device = links_device(first->link);
+	session->flags &= ~SLBN_OWN_LINK;
+	if (device)
+		session->flags |= SLBN_OWN_LINK;
+	session->device = device ?: answer->from->device;
+}
+
 static void update_path(const struct agent *agent, struct session *session,
-			const struct slbn_packet *ack,
-			const struct slbn_slot *slot, u32 device)
+			const struct answer *answer)
 {
 	u64 epoch = agent->config.epoch;
 
-	if (ack->epoch != SLBN_NO_EPOCH)
-		epoch = fp_min64(epoch, ack->epoch * 1000ULL);
+	if (answer->pkt.epoch != SLBN_NO_EPOCH)
+		epoch = fp_min64(epoch, answer->pkt.epoch * 1000ULL);
 	session->epoch = fp_max64(epoch, MIN_EPOCH);
-	session->hops = slbn_path_length(slot, ack->slots);
-	session->device = device;
+	if (update_hops(session, answer))
+		update_device(agent, session, answer);
+	else if (!(session->flags & SLBN_OWN_LINK))
+		session->device = answer->from->device;
 }
 
-static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
-			  const struct slbn_slot *slot, u32 device, u64 now)
+static void handle_answer(struct agent *agent, const struct answer *answer,
+			  u64 now)
 {
+	const struct slbn_packet *ack = &answer->pkt;
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
 	u64 rate, sent;
@@ -484,7 +572,7 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
 		return;
 	rate = session->source.rate;
 	sent = session->source.sent;
-	event = slbn_source_ack(&session->source, ack, slot, now);
+	event = slbn_source_ack(&session->source, ack, answer->slot, now);
 	if (event == SLBN_ACK_IGNORED)
 		return;
 	if (event == SLBN_SESSION_OVER) {
@@ -494,7 +582,7 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
 	session->cycles++;
 	session->answered_at = now;
 	update_rtt(session, now - sent, ack->again);
-	update_path(agent, session, ack, slot, device);
+	update_path(agent, session, answer);
 	if (session->source.leaving) {
 		start_cycle(agent, session, now);
 		return;
@@ -517,27 +605,32 @@ static void handle_answer(struct agent *agent, const struct slbn_packet *ack,
  * @now: ns
  *
  * Upstream packets are answers to a session of ours. Downstream packets have
- * reached their destination, which answers them.
+ * reached their destination, which answers them. The way back is recorded in both.
  */
 void agent_receive(struct agent *agent, u8 *data, size_t length,
 		   const struct transport_peer *from, u64 now)
 {
-	struct slbn_layout layout;
-	struct slbn_packet pkt;
-	struct slbn_slot slot[SLBN_HOPS_MAX];
+	struct transport *transport = agent->transport;
+	struct answer answer = { .data = data, .from = from };
+	struct slbn_packet *pkt = &answer.pkt;
+	const struct slbn_layout *layout = &answer.layout;
 	const struct slbn_key *key;
 	u8 hop;
 
-	if (slbn_parse_packet(data, length, &pkt, &layout) != SLBN_PARSE_OK ||
-	    !transport_authentic(agent->transport, data, &layout, from, &key))
+	if (slbn_parse_packet(data, length, pkt, &answer.layout) !=
+		    SLBN_PARSE_OK ||
+	    !transport_is_family(layout, from) ||
+	    !transport_authentic(transport, data, layout, from, &key))
 		return;
-	if (slbn_destination_reply(&pkt)) {
-		slbn_wire_clear_slots(data, &layout, &pkt);
-		slbn_update_packet(data, &pkt);
-		transport_reply(agent->transport, data, &layout, key, from);
+	if (slbn_destination_reply(pkt)) {
+		slbn_wire_clear_slots(data, layout, pkt);
+		slbn_update_packet(data, pkt);
+		transport_reply(transport, data, layout, pkt->hop, key, from);
 		return;
 	}
-	for (hop = 0; hop < pkt.slots; hop++)
-		slot[hop] = slbn_get_slot(data, &layout, hop);
-	handle_answer(agent, &pkt, slot, from->device, now);
+	if (!transport_is_answer(transport, data, layout, pkt->hop, from))
+		return;
+	for (hop = 0; hop < pkt->slots; hop++)
+		answer.slot[hop] = slbn_get_slot(data, layout, hop);
+	handle_answer(agent, &answer, now);
 }

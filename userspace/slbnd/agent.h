@@ -46,6 +46,16 @@ struct agent_config {
 struct detected_flow;
 
 /**
+ * struct agent_hop - a hop of a session's path
+ * @router: address of its router, as in struct slbn_flow
+ * @link: number of its link
+ */
+struct agent_hop {
+	u8 router[16];
+	u16 link;
+};
+
+/**
  * struct session - a session
  * @index: in the agent's table
  * @in_use: this entry is a session
@@ -64,9 +74,14 @@ struct detected_flow;
  * @uid: of the client that joined it
  * @detected: the flow that flows.c detected; NULL: joined by a client
  * @flow: its packets
- * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED
+ * @mark: of its control packets, for the routing table; 0: none
+ * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_OWN_LINK
  * @hops: links on its path, from the last answer
- * @device: index of the device that received the last answer
+ * @known: hops in @path: @hops, or fewer without memory
+ * @path: the hops
+ * @device: index of the device where its path begins, as far as known: of its
+ *	first link if that is on this router, else of the device that received the
+ *	last answer; 0: unknown
  * @use: measured use of its rate, by flows.c
  * @next_free: index of the next free entry; -1: none
  * @source: the source's task
@@ -89,8 +104,11 @@ struct session {
 	uid_t uid;
 	struct detected_flow *detected;
 	struct slbn_flow flow;
+	u32 mark;
 	u32 flags;
 	u8 hops;
+	u8 known;
+	struct agent_hop *path;
 	u32 device;
 	struct demand use;
 	s32 next_free;
@@ -144,7 +162,7 @@ void agent_init(struct agent *agent, const struct agent_config *config,
 		struct transport *transport);
 void agent_free(struct agent *agent);
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
-			   u64 demand, u32 weight, u64 now);
+			   u32 mark, u64 demand, u32 weight, u64 now);
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now);
 void agent_leave(struct agent *agent, struct session *session, u64 now);

@@ -256,7 +256,7 @@ static void join(struct api *api, struct client *client,
 		       "a new session may only have the flag STAYS");
 		return;
 	}
-	session = agent_join(api->agent, &wanted->flow, wanted->demand,
+	session = agent_join(api->agent, &wanted->flow, 0, wanted->demand,
 			     wanted->weight, now);
 	if (!session) {
 		refuse(reply, ENOMEM, "no memory for another session");
@@ -285,6 +285,29 @@ static struct session *find_session(struct api *api,
 		return NULL;
 	}
 	return session;
+}
+
+static void get_hop(const struct agent *agent,
+		    const struct slbn_message *request,
+		    struct slbn_message *reply)
+{
+	struct session *session = agent_find(agent, request->session.id);
+	u8 hop = request->session.hops;
+
+	if (!session) {
+		refuse(reply, ENOENT, "no such session");
+		return;
+	}
+	if (hop >= session->known) {
+		refuse(reply, ENOENT, "the session's path has no such hop");
+		return;
+	}
+	reply->session.id = request->session.id;
+	reply->session.hops = hop;
+	reply->session.flow.family = session->flow.family;
+	reply->session.link = session->path[hop].link;
+	memcpy(reply->session.router, session->path[hop].router,
+	       sizeof(reply->session.router));
 }
 
 static void add_key(struct transport *transport,
@@ -334,13 +357,14 @@ static void get_status(const struct agent *agent, struct slbn_status *status)
 		.unknown_key = transport->drops.unknown_key,
 		.bad_time = transport->drops.bad_time,
 		.clock_difference = transport->drops.clock_difference,
+		.bad_return = transport->drops.bad_return,
 		.keys = transport->keys.count,
 	};
 	for (n = 0; n < transport->keys.count; n++)
 		status->key[n] = transport->keys.key[n].id;
 }
 
-/* Requests about the agent. Returns false if it is another one. */
+/* Requests that change no session. Returns false if it is another one. */
 static bool serve_agent_request(struct agent *agent,
 				const struct client *client,
 				const struct slbn_message *request,
@@ -348,6 +372,10 @@ static bool serve_agent_request(struct agent *agent,
 {
 	if (request->type == SLBN_ASK_STATUS) {
 		get_status(agent, &reply->status);
+		return true;
+	}
+	if (request->type == SLBN_ASK_HOP) {
+		get_hop(agent, request, reply);
 		return true;
 	}
 	if (request->type != SLBN_ASK_ADD_KEY &&

@@ -42,6 +42,7 @@ struct direction_key {
  * @key: the direction from the local host; first member, for lookups
  * @list: list of all connections
  * @sender: the local host
+ * @mark: conntrack's mark
  * @detected: its flow; NULL: it is idle
  * @bytes: sent, when last read
  * @active: when it last sent, as far as known, ns
@@ -52,6 +53,7 @@ struct connection {
 
 	LIST_ENTRY(connection) list;
 	u8 sender[16];
+	u32 mark;
 	struct detected_flow *detected;
 	u64 bytes;
 	u64 active;
@@ -153,7 +155,7 @@ static struct detected_flow *find_flow(const struct flows *flows,
 }
 
 static struct detected_flow *add_flow(struct flows *flows,
-				      const struct slbn_flow *flow)
+				      const struct slbn_flow *flow, u32 mark)
 {
 	struct detected_flow *detected = calloc(1, sizeof(*detected));
 
@@ -164,7 +166,7 @@ static struct detected_flow *add_flow(struct flows *flows,
 		free(detected);
 		return NULL;
 	}
-	detected->session = agent_join(flows->agent, flow,
+	detected->session = agent_join(flows->agent, flow, mark,
 				       flows->config.initial, 1, flows->now);
 	if (!detected->session) {
 		tdelete(detected, &flows->by_flow, compare_flows);
@@ -194,7 +196,8 @@ static void attach(struct flows *flows, struct connection *connection)
 	struct slbn_flow flow =
 		session_flow(&flows->config, &connection->key.flow);
 	struct detected_flow *detected =
-		find_flow(flows, &flow) ?: add_flow(flows, &flow);
+		find_flow(flows, &flow) ?:
+			add_flow(flows, &flow, connection->mark);
 
 	connection->active = flows->now;
 	connection->detected = detected;
@@ -222,7 +225,7 @@ static struct connection *find_connection(const struct flows *flows,
 
 static void add_connection(struct flows *flows, const struct direction_key *key,
 			   const struct track_direction *direction,
-			   const u8 *sender)
+			   const u8 *sender, u32 mark)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
@@ -235,6 +238,7 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 	}
 	LIST_INSERT_HEAD(&flows->connections, connection, list);
 	memcpy(connection->sender, sender, sizeof(connection->sender));
+	connection->mark = mark;
 	connection->dump = flows->dump;
 	if (direction->bytes == TRACK_UNCOUNTED) {
 		attach(flows, connection);
@@ -284,6 +288,18 @@ static void update(struct flows *flows, struct connection *connection,
 		connection->detected->counted += sent;
 }
 
+/* The connections of a session should have the same mark. */
+static void update_mark(struct connection *connection, u32 mark)
+{
+	struct detected_flow *detected = connection->detected;
+
+	if (connection->mark == mark)
+		return;
+	connection->mark = mark;
+	if (detected && detected->session)
+		detected->session->mark = mark;
+}
+
 static void update_connection(void *context,
 			      const struct track_connection *connection)
 {
@@ -299,13 +315,16 @@ static void update_connection(void *context,
 		struct connection *known = find_connection(flows, &key);
 		bool ended = connection->destroyed || direction->ended;
 
+		if (known && connection->marked)
+			update_mark(known, connection->mark);
 		if (known && ended)
 			remove_connection(flows, known);
 		else if (known)
 			update(flows, known, direction);
 		else if (direction->started && !ended &&
 			 is_selected(&flows->config, &direction->flow, sender))
-			add_connection(flows, &key, direction, sender);
+			add_connection(flows, &key, direction, sender,
+				       connection->mark);
 	}
 }
 

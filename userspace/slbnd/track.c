@@ -144,6 +144,10 @@ static int read_connection(const struct nlmsghdr *message, void *data)
 		track->callbacks->events_lost(track->context);
 	} else if (nfct_attr_is_set(ct, ATTR_ID)) {
 		connection.id = nfct_get_attr_u32(ct, ATTR_ID);
+		connection.marked = nfct_attr_is_set(ct, ATTR_MARK) > 0;
+		connection.mark = 0;
+		if (connection.marked)
+			connection.mark = nfct_get_attr_u32(ct, ATTR_MARK);
 		connection.destroyed =
 			(message->nlmsg_type & 0xff) == IPCTNL_MSG_CT_DELETE;
 		for (n = 0; n < TRACK_DIRECTIONS; n++)

@@ -57,11 +57,15 @@ struct track_direction {
 /**
  * struct track_connection - a connection
  * @id: differs from that of earlier connections with the same addresses and ports
+ * @marked: @mark is known; events report it only when it changes
+ * @mark: conntrack's mark; 0: none
  * @destroyed: conntrack deleted it
  * @directions: TRACK_ORIGINAL and TRACK_REPLY
  */
 struct track_connection {
 	u32 id;
+	bool marked;
+	u32 mark;
 	bool destroyed;
 	struct track_direction directions[TRACK_DIRECTIONS];
 };

@@ -28,11 +28,11 @@ enum {
 	V6
 };
 
-/* Ancillary data: the local address and device. */
+/* Ancillary data: the local address and device, and the mark. */
 union control {
 	struct cmsghdr align;
-	u8 v4[CMSG_SPACE(sizeof(struct in_pktinfo))];
-	u8 v6[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+	u8 octets[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+		  CMSG_SPACE(sizeof(u32))];
 };
 
 static u64 coarse_time(clockid_t clock)
@@ -70,7 +70,8 @@ static bool prepare_v4(int fd)
 		.sin_port = htons(SLBN_PORT),
 	};
 
-	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
+	return set_option(fd, IPPROTO_IP, IP_TRANSPARENT, 1) &&
+	       set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
 	       !bind(fd, (const void *)&local, sizeof(local));
 }
@@ -82,7 +83,10 @@ static bool prepare_v6(int fd)
 		.sin6_port = htons(SLBN_PORT),
 	};
 
+	/* By default the flow label is a hash of the ports, unlike the data's. */
 	return set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
+	       set_option(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, 1) &&
+	       set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
 			  IPV6_PMTUDISC_DO) &&
@@ -211,7 +215,9 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_packet *pkt)
 {
 	return (flow->family == AF_INET ? HEADERS_V4 : HEADERS_V6) +
-	       slbn_length(pkt->slots) +
+	       slbn_length(pkt->slots, flow->family == AF_INET ?
+					       SLBN_SLOT_LENGTH_V4 :
+					       SLBN_SLOT_LENGTH_V6) +
 	       (transport->keys.count ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH :
 					0);
 }
@@ -346,36 +352,37 @@ static bool set_source(struct transport *transport, int n,
 	return true;
 }
 
-/* Select the local address of a packet, unless the routing table is to. */
-static void put_local(struct msghdr *header, union control *control,
-		      const struct transport_slot *slot, int n)
+static void put_message(struct msghdr *header, int level, int type,
+			const void *value, size_t length)
+{
+	struct cmsghdr *message =
+		(void *)((u8 *)header->msg_control + header->msg_controllen);
+
+	header->msg_controllen += CMSG_SPACE(length);
+	message->cmsg_level = level;
+	message->cmsg_type = type;
+	message->cmsg_len = CMSG_LEN(length);
+	memcpy(CMSG_DATA(message), value, length);
+}
+
+/* Select the source address and the mark of a packet. */
+static void put_control(struct msghdr *header, union control *control,
+			const struct transport_slot *slot, int n)
 {
 	const struct transport_peer *peer = &slot->peer;
-	struct cmsghdr *message;
+	const struct in_pktinfo v4 = { .ipi_spec_dst = peer->local.v4 };
+	const struct in6_pktinfo v6 = { .ipi6_addr = peer->local.v6 };
 
-	if (n == V4 ? !peer->local.v4.s_addr :
-		      IN6_IS_ADDR_UNSPECIFIED(&peer->local.v6))
-		return;
 	memset(control, 0, sizeof(*control));
 	header->msg_control = control;
-	header->msg_controllen =
-		n == V4 ? sizeof(control->v4) : sizeof(control->v6);
-	message = CMSG_FIRSTHDR(header);
-	if (n == V4) {
-		struct in_pktinfo info = { .ipi_spec_dst = peer->local.v4 };
-
-		message->cmsg_level = IPPROTO_IP;
-		message->cmsg_type = IP_PKTINFO;
-		message->cmsg_len = CMSG_LEN(sizeof(info));
-		memcpy(CMSG_DATA(message), &info, sizeof(info));
-	} else {
-		struct in6_pktinfo info = { .ipi6_addr = peer->local.v6 };
-
-		message->cmsg_level = IPPROTO_IPV6;
-		message->cmsg_type = IPV6_PKTINFO;
-		message->cmsg_len = CMSG_LEN(sizeof(info));
-		memcpy(CMSG_DATA(message), &info, sizeof(info));
-	}
+	if (n == V4)
+		put_message(header, IPPROTO_IP, IP_PKTINFO, &v4, sizeof(v4));
+	else
+		put_message(header, IPPROTO_IPV6, IPV6_PKTINFO, &v6,
+			    sizeof(v6));
+	if (slot->mark)
+		put_message(header, SOL_SOCKET, SO_MARK, &slot->mark,
+			    sizeof(slot->mark));
 }
 
 static void flush_one(struct transport *transport, int n)
@@ -397,7 +404,7 @@ static void flush_one(struct transport *transport, int n)
 		header->msg_namelen = slot->peer.length;
 		header->msg_iov = &data[i];
 		header->msg_iovlen = 1;
-		put_local(header, &control[i], slot, n);
+		put_control(header, &control[i], slot, n);
 	}
 	while (done < count) {
 		int sent = sendmmsg(transport->fd[n], messages + done,
@@ -408,7 +415,7 @@ static void flush_one(struct transport *transport, int n)
 		} else {
 			/*
 			 * sendmmsg() fails if the first packet does: skip it.
-			 * It may have lost its source address.
+			 * The route may have changed, and the source with it.
 			 */
 			find_source(transport, n, &transport->out[n][done].peer)
 				->until = 0;
@@ -439,40 +446,55 @@ static struct transport_slot *allocate_slot(struct transport *transport, int n)
 	return &transport->out[n][transport->queued[n]++];
 }
 
+static void set_address(struct transport_peer *peer, int n, const u8 *address)
+{
+	memset(&peer->address, 0, sizeof(peer->address));
+	if (n == V4) {
+		peer->address.v4.sin_family = AF_INET;
+		peer->address.v4.sin_port = htons(SLBN_PORT);
+		memcpy(&peer->address.v4.sin_addr, address, 4);
+		peer->length = sizeof(peer->address.v4);
+	} else {
+		peer->address.v6.sin6_family = AF_INET6;
+		peer->address.v6.sin6_port = htons(SLBN_PORT);
+		memcpy(&peer->address.v6.sin6_addr, address, 16);
+		peer->length = sizeof(peer->address.v6);
+	}
+}
+
 /**
  * transport_send() - queue a packet of a session
  * @transport: the sockets
- * @flow: its destination is that of the packet
+ * @flow: its source and destination are those of the packet; without a source it
+ *	is our own address
+ * @mark: of the packet, for the routing table; 0: none
  * @pkt: the packet
  * @hops: its slots, pkt->slots of them
  */
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
-		    const struct slbn_packet *pkt, const struct slbn_slot *hops)
+		    u32 mark, const struct slbn_packet *pkt,
+		    const struct slbn_slot *hops)
 {
+	static const u8 any[sizeof(flow->source)];
 	int n = flow->family == AF_INET ? V4 : V6;
 	const struct slbn_keys *keys = &transport->keys;
 	struct transport_peer peer = {};
+	union transport_address origin;
 	struct transport_slot *slot;
 	struct slbn_layout layout;
 	struct carrier carrier;
 
-	if (n == V4) {
-		peer.address.v4.sin_family = AF_INET;
-		peer.address.v4.sin_port = htons(SLBN_PORT);
-		memcpy(&peer.address.v4.sin_addr, flow->destination, 4);
-		peer.length = sizeof(peer.address.v4);
-	} else {
-		peer.address.v6.sin6_family = AF_INET6;
-		peer.address.v6.sin6_port = htons(SLBN_PORT);
-		memcpy(&peer.address.v6.sin6_addr, flow->destination, 16);
-		peer.length = sizeof(peer.address.v6);
-	}
-	if (transport->fd[n] < 0 ||
-	    (keys->count && !set_source(transport, n, &peer)))
+	set_address(&peer, n, flow->destination);
+	if (transport->fd[n] < 0 || !set_source(transport, n, &peer))
 		return;
+	origin = peer.local;
+	if (memcmp(flow->source, any, sizeof(any)))
+		memcpy(&peer.local, flow->source, sizeof(peer.local));
 	slot = allocate_slot(transport, n);
 	slot->peer = peer;
-	slbn_build_packet(slot->data, pkt, hops, keys->count, &layout);
+	slot->mark = mark;
+	slbn_build_packet(slot->data, pkt, hops, (const u8 *)&origin, n == V6,
+			  keys->count, &layout);
 	slot->length = layout.length;
 	if (keys->count)
 		slbn_authenticate(slot->data, &layout, siphash24,
@@ -480,31 +502,115 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 				  get_carrier(&carrier, &peer, true));
 }
 
+/* Can a router have this address, and can a packet be sent to it? */
+static bool is_usable(int n, const u8 *address)
+{
+	struct in6_addr v6;
+
+	if (n == V4)
+		return *address && *address != 127 && *address < 224;
+	memcpy(&v6, address, sizeof(v6));
+	return !IN6_IS_ADDR_UNSPECIFIED(&v6) && !IN6_IS_ADDR_LOOPBACK(&v6) &&
+	       !IN6_IS_ADDR_MULTICAST(&v6) && !IN6_IS_ADDR_LINKLOCAL(&v6) &&
+	       !IN6_IS_ADDR_V4MAPPED(&v6);
+}
+
 /**
- * transport_reply() - queue a packet to the sender of a received one
- * @transport: the sockets
- * @data: the packet; dropped if it is longer than a slot
+ * transport_reply() - queue the reply to a received packet
+ * @transport: the sockets; counts the packet if its return is not usable
+ * @data: the reply; dropped if it is longer than a slot
  * @layout: its layout
+ * @hop: its hop
  * @key: its key; NULL: it is not authenticated
  * @to: the endpoints of the received packet
+ *
+ * It is sent to the last link on the path, or without any to the source.
  */
 void transport_reply(struct transport *transport, u8 *data,
-		     const struct slbn_layout *layout,
+		     const struct slbn_layout *layout, u8 hop,
 		     const struct slbn_key *key,
 		     const struct transport_peer *to)
 {
 	int n = to->address.any.sa_family == AF_INET ? V4 : V6;
 	struct transport_slot *slot;
 	struct carrier carrier;
+	const u8 *address;
 
+	slbn_get_return(data, layout, hop, &address);
+	if (!is_usable(n, address)) {
+		transport->drops.bad_return++;
+		return;
+	}
 	if (layout->length > sizeof(slot->data))
 		return;
 	slot = allocate_slot(transport, n);
-	slbn_authenticate(data, layout, siphash24, key,
-			  get_carrier(&carrier, to, true));
 	slot->peer = *to;
+	slot->mark = 0;
+	set_address(&slot->peer, n, address);
+	if (key)
+		slbn_authenticate(data, layout, siphash24, key,
+				  get_carrier(&carrier, &slot->peer, true));
 	memcpy(slot->data, data, layout->length);
 	slot->length = layout->length;
+}
+
+/**
+ * transport_is_own() - is an address one of this router?
+ * @transport: the sockets
+ * @family: AF_INET or AF_INET6
+ * @address: the address
+ *
+ * Return: whether packets to it have it as their source.
+ */
+bool transport_is_own(const struct transport *transport, int family,
+		      const u8 *address)
+{
+	int n = family == AF_INET ? V4 : V6;
+	struct transport_peer peer = {};
+
+	set_address(&peer, n, address);
+	return look_up_source(transport->lookup[n], &peer, &peer.local) &&
+	       !memcmp(&peer.local, address, n == V4 ? 4 : 16);
+}
+
+/**
+ * transport_is_family() - does a packet have addresses of its IP version?
+ * @layout: its layout
+ * @from: its endpoints
+ *
+ * Return: whether it has; if not, it is malformed.
+ */
+bool transport_is_family(const struct slbn_layout *layout,
+			 const struct transport_peer *from)
+{
+	return layout->slot_length == (from->address.any.sa_family == AF_INET ?
+					       SLBN_SLOT_LENGTH_V4 :
+					       SLBN_SLOT_LENGTH_V6);
+}
+
+/**
+ * transport_is_answer() - has a packet returned to its source?
+ * @transport: the sockets; counts the packet if it has not
+ * @data: an upstream packet
+ * @layout: its layout
+ * @hop: its hop
+ * @from: its endpoints
+ *
+ * Return: whether all links have processed it, and it was sent to the address
+ * that we wrote into it.
+ */
+bool transport_is_answer(struct transport *transport, const u8 *data,
+			 const struct slbn_layout *layout, u8 hop,
+			 const struct transport_peer *from)
+{
+	size_t length = from->address.any.sa_family == AF_INET ? 4 : 16;
+	const u8 *address;
+
+	if (!hop && !slbn_get_return(data, layout, 0, &address) &&
+	    !memcmp(address, &from->local, length))
+		return true;
+	transport->drops.bad_return++;
+	return false;
 }
 
 static void get_local(struct msghdr *header, struct transport_peer *peer)

@@ -3,14 +3,15 @@
  * UDP sockets for control packets: batches of packets, and authentication.
  *
  * There is a socket for IPv4 and one for IPv6, bound to SLBN_PORT of all
- * addresses: the routing table selects a session's first link, as it does for
- * its data. Packets are collected, and sent with one system call when there are
+ * addresses. Packets have the source and destination address of their flow, so
+ * that they take the path of its data (IP_TRANSPARENT). They carry our own
+ * address, to which the answers return: the source address that the routing table
+ * selects for the destination, cached for SOURCE_LIFETIME. It is also the source
+ * of packets whose flow has none.
+ *
+ * Packets are collected, and sent with one system call when there are
  * TRANSPORT_BATCH of them, or by transport_flush(). A packet that cannot be sent
  * is lost like any other: its session retransmits it.
- *
- * The authentication covers the source address. It is looked up in the routing
- * table before the packet is signed, cached for SOURCE_LIFETIME, and selected for
- * the packet. Without keys, the kernel selects it when it sends the packet.
  */
 #ifndef SLBND_TRANSPORT_H
 #define SLBND_TRANSPORT_H
@@ -23,7 +24,7 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 #define TRANSPORT_BATCH 64
-/* Cached source addresses of each address family. */
+/* Cached addresses of each address family. */
 #define TRANSPORT_SOURCES 4096
 
 /* An address; which one depends on the address family of its socket. */
@@ -51,9 +52,9 @@ struct transport_peer {
 };
 
 /**
- * struct transport_source - the source address of packets to a destination
+ * struct transport_source - our address on the route to a destination
  * @destination: the destination
- * @local: the source address
+ * @local: our address
  * @until: when it must be looked up again, ns; 0: never looked up
  */
 struct transport_source {
@@ -70,22 +71,27 @@ struct transport_source {
  *	SLBN_AUTH_WINDOW
  * @clock_difference: our clock minus the time of the last @bad_time packet,
  *	seconds
+ * @bad_return: answers that had not passed all links or were not sent to the
+ *	address that we wrote into them, and packets without a usable return
  */
 struct transport_drops {
 	u64 bad_key;
 	u64 unknown_key;
 	u64 bad_time;
 	s64 clock_difference;
+	u64 bad_return;
 };
 
 /**
  * struct transport_slot - a packet in a batch
  * @peer: its endpoints
+ * @mark: of a packet to send, as SO_MARK; 0: none
  * @data: the packet
  * @length: octets of it
  */
 struct transport_slot {
 	struct transport_peer peer;
+	u32 mark;
 	u8 data[SLBN_LENGTH_MAX + 64];
 	size_t length;
 };
@@ -93,10 +99,10 @@ struct transport_slot {
 /**
  * struct transport - the sockets
  * @fd: for IPv4 and IPv6; -1: not supported by this system
- * @lookup: to look up source addresses, for IPv4 and IPv6
+ * @lookup: to look up our addresses, for IPv4 and IPv6
  * @keys: the domain's keys; packets are signed with the last one
  * @drops: dropped packets
- * @source: cache of source addresses
+ * @source: cache of our addresses
  * @queued: packets in @out
  * @out: batches to send
  */
@@ -116,10 +122,17 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_flow *flow,
 		     const struct slbn_packet *pkt);
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
-		    const struct slbn_packet *pkt,
+		    u32 mark, const struct slbn_packet *pkt,
 		    const struct slbn_slot *hops);
+bool transport_is_own(const struct transport *transport, int family,
+		      const u8 *address);
+bool transport_is_family(const struct slbn_layout *layout,
+			 const struct transport_peer *from);
+bool transport_is_answer(struct transport *transport, const u8 *data,
+			 const struct slbn_layout *layout, u8 hop,
+			 const struct transport_peer *from);
 void transport_reply(struct transport *transport, u8 *data,
-		     const struct slbn_layout *layout,
+		     const struct slbn_layout *layout, u8 hop,
 		     const struct slbn_key *key,
 		     const struct transport_peer *to);
 void transport_flush(struct transport *transport);

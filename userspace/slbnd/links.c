@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The devices of this router's SLBN links, by generic netlink. See links.h.
+ */
+#include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <fairpath/slbn_netlink.h>
+
+#include "links.h"
+
+/* Known links; others replace them. */
+#define LINKS 64
+/* A part of a dump. */
+#define MESSAGES 32768
+
+static struct {
+	u16 number;
+	u32 device;
+} links[LINKS];
+
+static int read_family(const struct nlmsghdr *message, void *data)
+{
+	const struct nlattr *attr;
+	u16 *family = data;
+
+	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr))
+		if (mnl_attr_get_type(attr) == CTRL_ATTR_FAMILY_ID &&
+		    mnl_attr_validate(attr, MNL_TYPE_U16) >= 0)
+			*family = mnl_attr_get_u16(attr);
+	return MNL_CB_OK;
+}
+
+static int read_link(const struct nlmsghdr *message, void *data)
+{
+	const struct nlattr *attr;
+	u32 device = 0;
+	u16 number = 0;
+
+	(void)data;
+	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr)) {
+		int type = mnl_attr_get_type(attr);
+
+		if (type == SLBN_A_NUMBER &&
+		    mnl_attr_validate(attr, MNL_TYPE_U16) >= 0)
+			number = mnl_attr_get_u16(attr);
+		if (type == SLBN_A_IFINDEX &&
+		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
+			device = mnl_attr_get_u32(attr);
+	}
+	links[number % LINKS].number = number;
+	links[number % LINKS].device = device;
+	return MNL_CB_OK;
+}
+
+/* Send a request without attributes, or with the family's name. */
+static bool request(struct mnl_socket *socket, u16 family, u8 command,
+		    u16 flags, mnl_cb_t reply, void *data)
+{
+	u64 buffer[MESSAGES / sizeof(u64)];
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	struct genlmsghdr *header;
+	ssize_t length;
+	int more = MNL_CB_OK;
+
+	message->nlmsg_type = family;
+	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
+	header->cmd = command;
+	header->version = SLBN_GENL_VERSION;
+	if (family == GENL_ID_CTRL)
+		mnl_attr_put_strz(message, CTRL_ATTR_FAMILY_NAME,
+				  SLBN_GENL_NAME);
+	if (mnl_socket_sendto(socket, message, message->nlmsg_len) < 0)
+		return false;
+	while (more == MNL_CB_OK) {
+		length = mnl_socket_recvfrom(socket, buffer, sizeof(buffer));
+		more = length < 0 ?
+			       MNL_CB_ERROR :
+			       mnl_cb_run(buffer, length, 0, 0, reply, data);
+	}
+	return more == MNL_CB_STOP;
+}
+
+static void read_links(void)
+{
+	struct mnl_socket *socket =
+		mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
+	u16 family = 0;
+
+	if (!socket)
+		return;
+	if (mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) >= 0 &&
+	    request(socket, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0, read_family,
+		    &family) &&
+	    family)
+		request(socket, family, SLBN_C_LINK_GET, NLM_F_DUMP, read_link,
+			NULL);
+	mnl_socket_close(socket);
+}
+
+/**
+ * links_device() - find the device of a link of this router
+ * @number: the link's number
+ *
+ * A link that is not known is looked up, at most once a second.
+ *
+ * Return: the index of its device; 0: unknown.
+ */
+u32 links_device(u16 number)
+{
+	static time_t queried;
+	time_t now = time(NULL);
+
+	if (links[number % LINKS].number != number && now != queried) {
+		queried = now;
+		read_links();
+	}
+	return links[number % LINKS].number == number ?
+		       links[number % LINKS].device :
+		       0;
+}
