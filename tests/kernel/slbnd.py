@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import libslbn
 
@@ -65,6 +67,14 @@ class Agent:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert not check or done.returncode == 0, done.stderr
         return done
+
+    def show(self, number: int) -> dict[str, Any]:
+        """A session with its path, as slbnctl shows it."""
+        words = ("--json", "--socket", self.socket, "session", "show", f"{number:x}")
+        command: list[str | Path] = [SLBNCTL, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        shown: dict[str, Any] = json.loads(done.stdout)
+        return shown
 
     def follow(self, *arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start slbnctl in the agent's namespace, with a command that runs until interrupted."""

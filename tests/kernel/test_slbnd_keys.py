@@ -202,7 +202,7 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
     file = str(key_file(tmp_path, 0, 1))
     key(net.nodes[0], "add 1 -", secret=1)
     with joining(net, tmp_path, "--key-file", file) as session:
-        reply = replace(session.packet.reply(), bottleneck=0, options=b"", key=KEYS[1], key_id=1)
+        reply = session.reply(options=b"", key=KEYS[1], key_id=1)
 
         def send(packet: Packet) -> None:
             session.answer(local(packet, PORT))
@@ -231,7 +231,9 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
             assert us.status().keys == (0, 1) and us.status().sessions == 1
         assert session.rate() == 0
         text = status(session.slbnd).stdout
-        assert text.startswith("sessions 1 keys 0,1 bad_key 3 unknown_key 2 bad_time 3\n")
+        assert text.startswith(
+            "sessions 1 keys 0,1 bad_key 3 unknown_key 2 bad_time 3 bad_return 0\n"
+        )
         assert "slbnd does not have a key that other routers use\n" in text
         assert "s in the future: wrong clocks, or a replay\n" in text
         shown = json.loads(status(session.slbnd, "--json").stdout)
@@ -262,9 +264,12 @@ def status(slbnd: Agent, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_status_without_keys(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd:
-        assert status(slbnd).stdout == "sessions 0 keys none bad_key 0 unknown_key 0 bad_time 0\n"
+        assert (
+            status(slbnd).stdout
+            == "sessions 0 keys none bad_key 0 unknown_key 0 bad_time 0 bad_return 0\n"
+        )
         shown = json.loads(status(slbnd, "--json").stdout)
-        assert shown == {"sessions": 0, "keys": [], **dict.fromkeys(COUNTERS, 0)}
+        assert shown == {"sessions": 0, "keys": [], **dict.fromkeys(COUNTERS, 0), "bad_return": 0}
         assert numbers(net.nodes[0], slbnd) == {"e0": [0], "slbnd": []}
 
 

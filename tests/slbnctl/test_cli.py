@@ -192,6 +192,7 @@ def test_device_name_too_long() -> None:
     "arguments",
     [
         "session list",
+        "session show 1f",
         "session watch",
         "session watch 1f",
         "session join 192.0.2.1 source 192.0.2.2 protocol tcp sport 1 dport 65535 demand 1kbit",
@@ -214,6 +215,8 @@ def test_valid_session_requests(arguments: str) -> None:
     ("arguments", "error"),
     [
         ("session list all", "takes no argument"),
+        ("session show", "takes one session"),
+        ("session show x", "must be 1 to 16 hexadecimal digits"),
         ("session watch x", "must be 1 to 16 hexadecimal digits"),
         ("session watch 1 2", "at most one session"),
         ("session join", "takes a destination"),
@@ -340,7 +343,7 @@ def test_status_without_slbnd() -> None:
 # --- help ----------------------------------------------------------------------------------------
 
 COMMANDS = ["list", "show", "set", "reset", "monitor"]
-SESSION_COMMANDS = ["join", "change", "leave", "list", "watch"]
+SESSION_COMMANDS = ["join", "change", "leave", "list", "show", "watch"]
 KEY_COMMANDS = ["add", "retire", "show"]
 HELPED = [
     *("", "link", "session", "key", "status", "top"),
@@ -420,7 +423,7 @@ def test_libslbn_manual_is_complete() -> None:
         assert len(re.findall(rf"\b{name}\(", text)) >= 2, name
     assert all(flag in text for flag in re.findall(r"^#define (SLBN_\w+)", header, re.MULTILINE))
     fields = re.findall(r"^\t(?:u?int\w+|struct \w+) (\w+)(?:\[\w+\])?;", header, re.MULTILINE)
-    assert len(fields) == 31
+    assert len(fields) == 35
     for name in fields:
         assert re.search(rf"^ +(?:u?int\w+|struct \w+) +{name}\b", text, re.MULTILINE), name
 

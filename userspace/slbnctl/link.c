@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "../common/units.h"
 #include "link.h"
@@ -224,44 +222,6 @@ static enum status request_link(const char *name, int command,
 			 STATUS_FAILED;
 	genl_close(&genl);
 	return status;
-}
-
-/**
- * is_link_device() - does a device have an SLBN link?
- * @device: its index
- *
- * Answers are cached for a second: most sessions of a router use the same few
- * devices. Prints no errors.
- *
- * Return: whether it has one, as far as known.
- */
-bool is_link_device(unsigned int device)
-{
-	static struct {
-		unsigned int device;
-		bool has_link;
-		time_t queried;
-	} cache[16];
-	size_t n = device % (sizeof(cache) / sizeof(*cache));
-	struct genl_buffer buffer;
-	struct nlmsghdr *message;
-	time_t now = time(NULL);
-	struct genl genl;
-
-	if (!device || access("/sys/module/sch_slbn", F_OK))
-		return false;
-	if (cache[n].device == device && cache[n].queried == now)
-		return cache[n].has_link;
-	cache[n].device = device;
-	cache[n].queried = now;
-	cache[n].has_link = false;
-	if (!genl_open(&genl))
-		return false;
-	message = genl_message(&genl, &buffer, SLBN_C_LINK_GET, 0);
-	mnl_attr_put_u32(message, SLBN_A_IFINDEX, device);
-	cache[n].has_link = genl_request(&genl, message, NULL, NULL, NULL);
-	genl_close(&genl);
-	return cache[n].has_link;
 }
 
 /* The only argument; NULL, with an error, if there are none or more. */

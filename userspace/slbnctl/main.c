@@ -42,6 +42,7 @@ static const struct command top_commands[] = {
 			"  change SESSION demand RATE    change its demand\n"
 			"  leave SESSION                 end it\n"
 			"  list                          show all sessions of this router's agent\n"
+			"  show SESSION                  show one with its path\n"
 			"  watch [SESSION]               print changes of rates\n",
 		.commands = session_commands,
 	},
@@ -95,7 +96,7 @@ static const struct command top = {
 		"\n"
 		"Commands:\n"
 		"  link       list, show, set, reset and monitor SLBN links\n"
-		"  session    join, change, leave, list and watch sessions of slbnd\n"
+		"  session    join, change, leave, list, show and watch sessions of slbnd\n"
 		"  key        add, retire and show the keys of links and slbnd\n"
 		"  status     show the state of slbnd\n"
 		"  top        show a live table of the sessions\n"

@@ -138,18 +138,37 @@ const char *flow_text(char *text, const struct slbn_flow *flow)
 	return text;
 }
 
-/**
- * show_session() - print a session, in a line without its end, or as an object
- * @session: the session
- */
-void show_session(const struct slbn_session *session)
+/* What limits the session, once it is known. */
+static void show_bottleneck(const struct slbn_session *session)
+{
+	char text[UNITS_TEXT];
+
+	if (!session->cycles)
+		return;
+	if (session->bottleneck == 255) {
+		show_string("bottleneck", " bottleneck %s", "demand");
+		return;
+	}
+	show_nested("bottleneck");
+	show_count("hop", " bottleneck hop %s", session->bottleneck);
+	if (session->link) {
+		show_address("router", " %s", session->flow.family,
+			     session->router);
+		show_count("link", " link %s", session->link);
+	}
+	if (!session->bottleneck && session->flags & SLBN_OWN_LINK)
+		show_string("device", " device %s",
+			    device_text(text, session->device));
+	show_nested_end();
+}
+
+static void show_fields(const struct slbn_session *session)
 {
 	static const __u8 any[16];
 	const struct slbn_flow *flow = &session->flow;
 	__u32 flags = session->flags;
 	char text[UNITS_TEXT];
 
-	show_begin();
 	snprintf(text, sizeof(text), "%016llx",
 		 (unsigned long long)session->id);
 	show_string("id", "%s", text);
@@ -167,11 +186,7 @@ void show_session(const struct slbn_session *session)
 	if (flags & SLBN_MEASURED)
 		show_number("used", " used %s", session->used,
 			    units_rate_rounded(text, session->used));
-	if (session->bottleneck != 255)
-		show_count("bottleneck", " bottleneck %s", session->bottleneck);
-	if (!session->bottleneck && is_link_device(session->device))
-		show_string("link", " link %s",
-			    device_text(text, session->device));
+	show_bottleneck(session);
 	if (session->device)
 		show_string("device", " device %s",
 			    device_text(text, session->device));
@@ -188,6 +203,16 @@ void show_session(const struct slbn_session *session)
 		  flags & SLBN_STALLED ? " stalled" : NULL);
 	show_flag("leaving", flags & SLBN_LEAVING,
 		  flags & SLBN_LEAVING ? " leaving" : NULL);
+}
+
+/**
+ * show_session() - print a session, in a line without its end, or as an object
+ * @session: the session
+ */
+void show_session(const struct slbn_session *session)
+{
+	show_begin();
+	show_fields(session);
 	show_end();
 }
 
@@ -459,6 +484,87 @@ static enum status run_list(int argc, char **argv)
 	return disconnect(slbn, ret);
 }
 
+/* The session of run_show(), set by find_session(). */
+struct found {
+	__u64 id;
+	bool exists;
+	struct slbn_session session;
+};
+
+static void find_session(const struct slbn_session *session, void *context)
+{
+	struct found *found = context;
+
+	if (session->id != found->id)
+		return;
+	found->exists = true;
+	found->session = *session;
+}
+
+static int show_path(struct slbn *slbn, const struct slbn_session *session)
+{
+	bool own = session->flags & SLBN_OWN_LINK;
+	char text[UNITS_TEXT];
+	struct slbn_hop hop;
+	unsigned int n;
+	int ret;
+
+	show_array("path");
+	for (n = 0; n < session->hops; n++) {
+		ret = slbn_get_hop(slbn, session->id, n, &hop);
+		/* The path has become shorter. */
+		if (ret == -ENOENT)
+			break;
+		if (ret < 0)
+			return ret;
+		show_element();
+		show_count("hop", "  hop %s", n);
+		show_address("router", " %s", hop.family, hop.router);
+		show_count("link", " link %s", hop.link);
+		if (!n && own)
+			show_string("device", " device %s",
+				    device_text(text, session->device));
+		if (!json && n == session->bottleneck)
+			fputs(" bottleneck", stdout);
+		show_nested_end();
+		show_newline();
+	}
+	return 0;
+}
+
+static enum status run_show(int argc, char **argv)
+{
+	struct found found = {};
+	struct slbn *slbn;
+	int ret;
+
+	if (argc != 1) {
+		complain("show takes one session; see --help");
+		return STATUS_USAGE;
+	}
+	if (!read_id(*argv, &found.id))
+		return STATUS_USAGE;
+	slbn = connect_to_slbnd();
+	if (!slbn)
+		return STATUS_FAILED;
+	ret = slbn_list(slbn, find_session, &found);
+	if (!ret && !found.exists) {
+		complain("no such session");
+		slbn_close(slbn);
+		return STATUS_FAILED;
+	}
+	if (!ret) {
+		show_begin();
+		show_fields(&found.session);
+		show_newline();
+		ret = show_path(slbn, &found.session);
+		show_end();
+		if (json)
+			putchar('\n');
+	}
+	return disconnect(slbn, ret);
+}
+
 static enum status run_watch(int argc, char **argv)
 {
 	__u64 id = 0;
@@ -522,6 +628,7 @@ enum status run_status(int argc, char **argv)
 	show_count("bad_key", " bad_key %s", status.bad_key);
 	show_count("unknown_key", " unknown_key %s", status.unknown_key);
 	show_count("bad_time", " bad_time %s", status.bad_time);
+	show_count("bad_return", " bad_return %s", status.bad_return);
 	if (status.bad_time)
 		show_signed("clock_difference", status.clock_difference);
 	show_end();
@@ -570,6 +677,15 @@ const struct command session_commands[] = {
 			 "\n"
 			 "Show all sessions.\n",
 		.run = run_list,
+	},
+	{
+		.name = "show",
+		.usage =
+			"Usage: slbnctl [OPTION]... session show SESSION\n"
+			"\n"
+			"Show a session and its path: of each hop the router's address and the number of\n"
+			"the link there.\n",
+		.run = run_show,
 	},
 	{
 		.name = "watch",

@@ -15,8 +15,8 @@
 
 #define STYLE (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 
-/* The object that is being filled, and the one that contains it. */
-static struct json_object *object, *outer;
+/* The object that is being filled, the one that contains it, and its last array. */
+static struct json_object *object, *outer, *array;
 
 /* Exit rather than print an incomplete object. */
 static struct json_object *check_allocation(struct json_object *value)
@@ -66,6 +66,34 @@ void show_nested_end(void)
 {
 	if (json)
 		object = outer;
+}
+
+/**
+ * show_array() - add an array of objects to the object
+ * @key: its name
+ */
+void show_array(const char *key)
+{
+	if (!json)
+		return;
+	array = check_allocation(json_object_new_array());
+	add(key, array);
+}
+
+/**
+ * show_element() - begin an object in the array; show_nested_end() ends it
+ */
+void show_element(void)
+{
+	struct json_object *inner;
+
+	if (!json)
+		return;
+	inner = check_allocation(json_object_new_object());
+	if (json_object_array_add(array, inner))
+		check_allocation(NULL);
+	outer = object;
+	object = inner;
 }
 
 /**

@@ -16,6 +16,8 @@ extern const struct link_output show_output;
 void show_begin(void);
 void show_nested(const char *key);
 void show_nested_end(void);
+void show_array(const char *key);
+void show_element(void);
 void show_end(void);
 void show_string(const char *key, const char *format, const char *text);
 void show_number(const char *key, const char *format, __u64 value,

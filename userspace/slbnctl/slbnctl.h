@@ -51,7 +51,6 @@ extern const struct command key_commands[];
 
 enum status run_status(int argc, char **argv);
 enum status run_top(int argc, char **argv);
-bool is_link_device(unsigned int device);
 void exit_on_signal(void);
 
 #endif /* FAIRPATH_SLBNCTL_H */

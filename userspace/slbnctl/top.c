@@ -7,10 +7,10 @@
  * as fit; elsewhere tables follow each other. With --json each table is an object
  * in one line.
  *
- * The bottleneck is a hop number: control packets carry no names of links. Hop 0
- * is shown as a device if that device has an SLBN link, since the path then
- * begins there.
+ * The bottleneck is a router's address and the number of its link, as control
+ * packets record them. A link of this router is shown by its device.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -30,6 +30,8 @@
 #define INTERVAL_MAX (3600000 * MS)
 /* Longest row, without a terminal. */
 #define WIDTH 256
+/* Size of a buffer for bottleneck_text(). */
+#define BOTTLENECK_TEXT (INET6_ADDRSTRLEN + UNITS_TEXT)
 
 /**
  * struct top - options and sessions
@@ -113,9 +115,15 @@ static const char *bottleneck_text(char *text,
 		return "?";
 	if (session->bottleneck == 255)
 		return "demand";
-	if (!session->bottleneck && is_link_device(session->device))
+	if (!session->bottleneck && session->flags & SLBN_OWN_LINK)
 		return device_text(text, session->device);
-	snprintf(text, UNITS_TEXT, "hop %u", session->bottleneck);
+	if (!session->link) {
+		snprintf(text, BOTTLENECK_TEXT, "hop %u", session->bottleneck);
+		return text;
+	}
+	inet_ntop(session->flow.family, session->router, text, BOTTLENECK_TEXT);
+	snprintf(text + strlen(text), BOTTLENECK_TEXT - strlen(text),
+		 " link %u", session->link);
 	return text;
 }
 
@@ -137,10 +145,11 @@ static void put_row(const struct top *top, unsigned int width, const char *row)
 static void put_session(const struct top *top, unsigned int width,
 			const struct slbn_session *session)
 {
-	char use[2 * UNITS_TEXT], rate[UNITS_TEXT], bottleneck[UNITS_TEXT];
+	char use[2 * UNITS_TEXT], rate[UNITS_TEXT];
+	char bottleneck[BOTTLENECK_TEXT];
 	char path[2 * UNITS_TEXT], flow[FLOW_TEXT], row[WIDTH + 1];
 
-	snprintf(row, sizeof(row), "%016llx %12s %17s  %-12s %-12s %s",
+	snprintf(row, sizeof(row), "%016llx %12s %17s  %-21s %-12s %s",
 		 (unsigned long long)session->id,
 		 units_rate_rounded(rate, session->rate),
 		 use_text(use, session), bottleneck_text(bottleneck, session),
@@ -167,7 +176,7 @@ static void put_summary(const struct top *top, unsigned int width)
 static void put_table(const struct top *top)
 {
 	static const char header[] =
-		"SESSION                  RATE              USED  BOTTLENECK   PATH         FLOW";
+		"SESSION                  RATE              USED  BOTTLENECK            PATH         FLOW";
 	size_t n, rows = top->count;
 	unsigned int width = WIDTH;
 	struct winsize size;
