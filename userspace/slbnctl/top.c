@@ -30,6 +30,8 @@
 #define INTERVAL_MAX (3600000 * MS)
 /* Longest row, without a terminal. */
 #define WIDTH 256
+/* Session, rate, use, bottleneck, path and flow. */
+#define ROW "%-16s %12s %17s  %-21s %-12s %s"
 /* Size of a buffer for bottleneck_text(). */
 #define BOTTLENECK_TEXT (INET6_ADDRSTRLEN + UNITS_TEXT)
 
@@ -146,11 +148,11 @@ static void put_session(const struct top *top, unsigned int width,
 			const struct slbn_session *session)
 {
 	char use[2 * UNITS_TEXT], rate[UNITS_TEXT];
-	char bottleneck[BOTTLENECK_TEXT];
+	char id[UNITS_TEXT], bottleneck[BOTTLENECK_TEXT];
 	char path[2 * UNITS_TEXT], flow[FLOW_TEXT], row[WIDTH + 1];
 
-	snprintf(row, sizeof(row), "%016llx %12s %17s  %-21s %-12s %s",
-		 (unsigned long long)session->id,
+	snprintf(id, sizeof(id), "%016llx", (unsigned long long)session->id);
+	snprintf(row, sizeof(row), ROW, id,
 		 units_rate_rounded(rate, session->rate),
 		 use_text(use, session), bottleneck_text(bottleneck, session),
 		 path_text(path, session), flow_text(flow, &session->flow));
@@ -175,12 +177,10 @@ static void put_summary(const struct top *top, unsigned int width)
 
 static void put_table(const struct top *top)
 {
-	static const char header[] =
-		"SESSION                  RATE              USED  BOTTLENECK            PATH         FLOW";
 	size_t n, rows = top->count;
 	unsigned int width = WIDTH;
 	struct winsize size;
-	char more[WIDTH];
+	char header[WIDTH + 1], more[WIDTH];
 
 	if (top->terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) &&
 	    size.ws_row && size.ws_col) {
@@ -195,6 +195,8 @@ static void put_table(const struct top *top)
 	if (top->terminal)
 		fputs("\033[H", stdout);
 	put_summary(top, width);
+	snprintf(header, sizeof(header), ROW, "SESSION", "RATE", "USED",
+		 "BOTTLENECK", "PATH", "FLOW");
 	put_row(top, width, header);
 	for (n = 0; n < rows; n++)
 		put_session(top, width, &top->sessions[n]);
