@@ -38,6 +38,7 @@ from tests.kernel.slbn_wire import (
     PROBE,
     PROBE_ACK,
     RATE_MAX,
+    SLOT_V4,
     Datagram,
     Packet,
     State,
@@ -289,6 +290,9 @@ DROPS = (
     "too_many_hops",
     "overuse",
     "wrong_path",
+    "unknown_link",
+    "bad_return",
+    "no_address",
 )
 
 
@@ -404,7 +408,12 @@ def test_domains_are_isolated(three: Domain) -> None:
 def test_attacker_without_key_inside_domain(three: Domain, key: bytes | None) -> None:
     """Captures and forges packets on a wire of a domain with a key."""
     chance = random.Random(8)
-    captured = [replace(each, options=b"", key=key) for each in capture(three, "a-m", "m-a")]
+    captured = [
+        replace(each, options=b"", key=key)
+        for each in capture(three, "a-m", "m-a")
+        # Routers leave answers that are malformed, with slots of IPv6, to the agent.
+        if each.slot_length == SLOT_V4
+    ]
     reference = three.reference()
     before = three.states()
     sent = 0
@@ -423,7 +432,8 @@ def test_attacker_without_key_inside_domain(three: Domain, key: bytes | None) ->
                 source, destination = (three.plan.address(end, False) for end in ends)
                 frame = Datagram(packet, False, source, destination, to_mac=to_mac)
                 send(out, frame.frame())
-                sent += 1
+                # Answers that all links have processed are the agent's.
+                sent += packet.hop > 0 or wire == "a-m"
                 if sent % 50 == 0:
                     assert not three.errors(reference)
     three.settle(before)

@@ -133,14 +133,14 @@ def test_keys_replaced_each_second_under_traffic(net: Chain, tmp_path: Path) -> 
         agents = {"0": near, "3": far}
         first = retries()
         # The same commands, which change nothing.
-        paced(10, lambda _: rotate(routers, agents, 15, 0, lambda: traffic.run(0.2)))
+        paced(5, lambda _: rotate(routers, agents, 15, 0, lambda: traffic.run(0.2)))
         before = retries()
         cycles = {session.id: session.cycles for session in us.list()}
-        paced(10, run)
+        paced(5, run)
         assert all(session.cycles > cycles[session.id] + 20 for session in us.list())
-        assert numbers(net.nodes[0], near) == {"e0": [10], "slbnd": [10]}
-        assert numbers(net.nodes[2]) == {"e2": [10]}
-        assert numbers(net.nodes[3], far) == {"slbnd": [10]}
+        assert numbers(net.nodes[0], near) == {"e0": [5], "slbnd": [5]}
+        assert numbers(net.nodes[2]) == {"e2": [5]}
+        assert numbers(net.nodes[3], far) == {"slbnd": [5]}
         for link in range(3):
             assert {name: net.shown(link)[name] for name in COUNTERS} == dict.fromkeys(COUNTERS, 0)
         for slbnd in near, far:
@@ -171,7 +171,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def test_keys_replaced_in_domain(backbone: Domain) -> None:
-    """Rates stay at the max-min reference while all routers replace the key ten times."""
+    """Rates stay at the max-min reference while all routers replace the key five times."""
     net = backbone
     routers = {name: net.nodes[name] for name in net.plan.nodes if name not in net.plan.hosts}
     reference = net.reference()
@@ -185,9 +185,9 @@ def test_keys_replaced_in_domain(backbone: Domain) -> None:
 
     first = retries()
     # The same commands, which change nothing.
-    paced(10, lambda _: rotate(routers, net.agents, 15, 0, lambda: time.sleep(0.2)))
+    paced(5, lambda _: rotate(routers, net.agents, 15, 0, lambda: time.sleep(0.2)))
     before = retries()
-    paced(10, run)
+    paced(5, run)
     for link, state in net.states().items():
         assert {name: getattr(state, name) for name in COUNTERS} == dict.fromkeys(COUNTERS, 0), link
     for slbnd in net.agents.values():

@@ -284,7 +284,7 @@ def test_leaves_lost_on_the_failed_link(tmp_path: Path, algorithm: str, cycles: 
     size = (sent["c", "d"] - sent["e", "c"]) // cycles
     assert size > 0
     # After two transmissions slbn's packets have slots for the longest path, of one more hop.
-    more = 9 * 4 if algorithm == "slbn" else 0
+    more = 9 * 10 if algorithm == "slbn" else 0
     assert sent["b", "c"] == (cycles + 11) * size + more
     assert sent["c", "b"] == cycles * size
 

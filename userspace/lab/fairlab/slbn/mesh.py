@@ -2,8 +2,8 @@
 """Backbones as plain data: routers, links between them, and shortest paths.
 
 A Wire has a rate and a delay, and two directions.  A session runs from one router to a host behind
-another, on the path of the least delay.  SLBN needs symmetric paths, so a mesh with two equally
-short paths is refused.
+another, on the path of the least delay.  Both ways must be known in advance, so a mesh with two
+equally short paths is refused.
 
 Delays of real networks are those of light in fibre over the great-circle distance of the cities,
 and half as much again for the detours of cables.
