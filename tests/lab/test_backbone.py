@@ -420,7 +420,7 @@ def test_good_run_passes_all_checks(tmp_path: Path) -> None:
     assert text.count("100 ms   1.4 RTT") == 2 * 7
     slbn, plain = (found["variants"][name] for name in ("slbn", "pfifo"))
     for row in slbn["flows"]:
-        assert row["told"] == pytest.approx(row["exact"], rel=1e-5)
+        assert row["assigned"] == pytest.approx(row["exact"], rel=1e-5)
         assert row["off"] == pytest.approx(0, abs=1e-5)
     assert all(row["off"] < -0.45 for row in plain["flows"])
     wire = slbn["wires"]["ksc.ipl"]

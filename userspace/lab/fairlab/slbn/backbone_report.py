@@ -136,11 +136,11 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
         "idle_share": measured["load"]["idle_share"],
     }
     if slbn:
-        with_rate = [flow for flow in found["flows"] if flow["told_off"] is not None]
+        with_rate = [flow for flow in found["flows"] if flow["assigned_off"] is not None]
         at_rest = sum(flow["rest"] for flow in with_rate)
         found |= {
             "sessions": len(sessions),
-            "told_off": sum(flow["told_off"] * flow["rest"] for flow in with_rate) / at_rest
+            "assigned_off": sum(flow["assigned_off"] * flow["rest"] for flow in with_rate) / at_rest
             if at_rest
             else None,
             "booked": bookings(plan, name, sessions),
@@ -210,8 +210,8 @@ def evaluate_flow(
         "partial": partial,
         "seconds": len(got),
         "rest": rest,
-        "told": mean(assigned) if assigned and moments else None,
-        "told_off": sum(took * part for took, part in off) / rest if rest else None,
+        "assigned": mean(assigned) if assigned and moments else None,
+        "assigned_off": sum(took * part for took, part in off) / rest if rest else None,
         "exact": mean(exact) if exact else None,
         "allowed": expected,
         "fair": mean(fair) if fair else None,
@@ -312,7 +312,7 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
             raise LabError(f"{flow['flow']} was never at rest; use a longer --time")
     flows = [flow for flow in found["flows"] if flow["found"]]
     whole = [flow for flow in flows if not flow["partial"]]
-    if not whole or found["told_off"] is None:
+    if not whole or found["assigned_off"] is None:
         raise LabError("no agent has detected a flow")
     worst = max(whole, key=lambda flow: abs(flow["off"]))
     booked = max(wire["mean"] for wire in found["booked"].values())
@@ -329,8 +329,8 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
             f"flows detected by their agents: {len(flows)} of {len(FLOWS)}",
         ),
         (
-            found["told_off"] <= ASSIGNED,
-            f"assigned rates, at rest: {percent(found['told_off'], 2)} off the max-min rates on"
+            found["assigned_off"] <= ASSIGNED,
+            f"assigned rates, at rest: {percent(found['assigned_off'], 2)} off the max-min rates on"
             f" average (at most {percent(ASSIGNED)})",
         ),
         (
@@ -363,7 +363,7 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
 def demand_checks(flows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
     """The check of TCP flows that cross links without SLBN, if there are any."""
     used = {
-        flow["flow"]: FLOWS[number].payload_part * flow["told"] / flow["goodput"]
+        flow["flow"]: FLOWS[number].payload_part * flow["assigned"] / flow["goodput"]
         for number, flow in enumerate(flows)
         if flow["partial"] and FLOWS[number].kind != UDP and flow["found"]
     }
@@ -438,7 +438,9 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
         text = f"{flow.label:16}"
         if slbn:
             row = slbn["flows"][number]
-            text += rate(row["told"], 10) + rate(row["exact"], 9) + part(row["told_off"], "")
+            text += (
+                rate(row["assigned"], 10) + rate(row["exact"], 9) + part(row["assigned_off"], "")
+            )
             text += rate(row["allowed"], 10) + rate(row["goodput"], 9) + part(row["off"])
         for name in others:
             row = variants[name]["flows"][number]

@@ -42,16 +42,14 @@ DEFAULT_MTU = 1500
 NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 # Reasons of drops that only other SLBN speakers, or errors, can cause.
 NEVER_DROPPED = (
-    *(
-        "malformed",
-        "bad_checksum",
-        "fragments",
-        "bad_key",
-        "unknown_key",
-        "bad_time",
-        "from_hosts",
-        "too_many_hops",
-    ),
+    "malformed",
+    "bad_checksum",
+    "fragments",
+    "bad_key",
+    "unknown_key",
+    "bad_time",
+    "from_hosts",
+    "too_many_hops",
     "overuse",
 )
 
