@@ -511,29 +511,6 @@ def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path:
         wait_for_rates(us, {session: 50 * MEGA})
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (["--pause", "0"], "must be 1us to 1s"),
-        (["--pause"], "needs a value"),
-        (["--nonsense", "1"], "unknown option"),
-        (["nonsense"], "unknown argument"),
-        (["--hops", "0"], "must be 1 to 64"),
-        (["--hops", "65"], "must be 1 to 64"),
-        (["--unassigned", "0"], "must be 1bit to 1000tbit"),
-        (["--group", "no-such-group"], "no such group"),
-        (["--key-file", "/etc/passwd"], "32 hexadecimal digits"),
-        (["--control", "1e1"], "0.1% to 100%"),
-        (["--socket", "relative"], "absolute path"),
-        (["--config", "/no/such/file"], "No such file"),
-    ],
-)
-def test_invalid_options(options: list[str], error: str) -> None:
-    command = [str(SLBND), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, error in done.stderr) == (2, True), done.stderr
-
-
 #: Header of struct slbn_message, octets of its reason, and of the whole.
 HEAD = struct.Struct("=HHIII")
 REASON = 96

@@ -92,6 +92,15 @@ def test_missing_libraries_are_reported() -> None:
         f"link show {DEVICE}",
         f"link reset {DEVICE}",
         f"link monitor {DEVICE}",
+        f"link show dev {DEVICE}",
+        f"link list dev {DEVICE}",
+        f"link set dev {DEVICE} edge",
+        f"link reset dev {DEVICE}",
+        f"link monitor dev {DEVICE}",
+        f"li sh {DEVICE}",
+        f"l r dev {DEVICE}",
+        f"--socket=/nonexistent -j l m {DEVICE}",
+        f"--js l sho {DEVICE}",
         f"--json link show {DEVICE}",
         f"link --json show {DEVICE}",
         f"link show --json {DEVICE}",
@@ -148,8 +157,8 @@ def test_missing_value(option: str) -> None:
         ("memory 1s memory 5", '"memory" is given twice'),
         ("edge no-edge", '"no-edge" contradicts "edge"'),
         ("threshold 1 threshold 1", '"threshold" is given twice'),
-        ("rate 1mbit quantum 5", 'set has no option "quantum"; see --help'),
-        ("help", 'set has no option "help"; see --help'),
+        ("rate 1mbit quantum 5", 'unknown option "quantum"; see --help'),
+        ("help", 'unknown option "help"; see --help'),
     ],
 )
 def test_contradicting_options(arguments: str, error: str) -> None:
@@ -165,11 +174,15 @@ def test_contradicting_options(arguments: str, error: str) -> None:
         "--nonsense",
         "link nonsense",
         "link -x list",
-        "link list all",
-        "link show",
-        f"link show {DEVICE} 2",
+        "--json=yes link list",
+        "-jx link list",
+        "--socket",
+        "l s lo",
+        f"link list {DEVICE} 2",
+        f"link show dev {DEVICE} 2",
         "link set",
         f"link set {DEVICE}",
+        f"link set dev {DEVICE}",
         "link reset",
         f"link reset {DEVICE} now",
         f"link monitor {DEVICE} 2",
@@ -178,6 +191,21 @@ def test_contradicting_options(arguments: str, error: str) -> None:
 )
 def test_invalid_commands(arguments: str) -> None:
     assert not was_sent(slbnctl(*arguments.split()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ("l s lo", 'ambiguous command "s": show or set'),
+        ("s list", 'ambiguous command "s": session or status'),
+        ("links", 'unknown command "links"; see --help'),
+        ("--nonsense", 'unknown option "--nonsense"; see --help'),
+        ("link -s", '"-s" needs a value'),
+    ],
+)
+def test_unknown_and_ambiguous_commands(arguments: str, error: str) -> None:
+    done = slbnctl(*arguments.split())
+    assert (done.returncode, done.stderr) == (2, f"slbnctl: {error}\n")
 
 
 def test_device_name_too_long() -> None:
@@ -342,7 +370,7 @@ def test_status_without_slbnd() -> None:
 
 # --- help ----------------------------------------------------------------------------------------
 
-COMMANDS = ["list", "show", "set", "reset", "monitor"]
+COMMANDS = ["show", "list", "set", "reset", "monitor"]
 SESSION_COMMANDS = ["join", "change", "leave", "list", "show", "watch"]
 KEY_COMMANDS = ["add", "retire", "show"]
 HELPED = [
@@ -353,7 +381,7 @@ HELPED = [
 ]
 
 
-@pytest.mark.parametrize("option", ["-h", "--help"])
+@pytest.mark.parametrize("option", ["-h", "--help", "help"])
 @pytest.mark.parametrize("arguments", HELPED)
 def test_help(arguments: str, option: str) -> None:
     done = slbnctl(*arguments.split(), option)

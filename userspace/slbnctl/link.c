@@ -171,22 +171,6 @@ bool links_read(struct links *links)
 	return done;
 }
 
-static enum status run_list(int argc, char **argv)
-{
-	struct links links;
-	bool done;
-
-	if (argc) {
-		complain("list takes no argument \"%s\"; see --help", *argv);
-		return STATUS_USAGE;
-	}
-	done = links_read(&links);
-	if (done)
-		links_show(&links);
-	free(links.link);
-	return done ? STATUS_OK : STATUS_FAILED;
-}
-
 /* Send a request about the link of the device @name; errors are printed. */
 static enum status request_link(const char *name, int command,
 				const struct link_request *request,
@@ -224,13 +208,13 @@ static enum status request_link(const char *name, int command,
 	return status;
 }
 
-/* The only argument; NULL, with an error, if there are none or more. */
-static const char *single_device(int argc, char **argv, const char *command)
+/* Skip "dev" before the name of a device. */
+static void skip_dev(int *argc, char ***argv)
 {
-	if (argc == 1)
-		return *argv;
-	complain("%s takes one device; see --help", command);
-	return NULL;
+	if (*argc > 1 && !strcmp(**argv, "dev")) {
+		--*argc;
+		++*argv;
+	}
 }
 
 /**
@@ -249,13 +233,15 @@ bool links_read_one(struct links *links, const char *name)
 
 static enum status run_show(int argc, char **argv)
 {
-	const char *name = single_device(argc, argv, "show");
 	struct links links;
 	bool done;
 
-	if (!name)
+	skip_dev(&argc, &argv);
+	if (argc > 1) {
+		complain("show takes at most one device; see --help");
 		return STATUS_USAGE;
-	done = links_read_one(&links, name);
+	}
+	done = argc ? links_read_one(&links, *argv) : links_read(&links);
 	if (done)
 		links_show(&links);
 	free(links.link);
@@ -264,11 +250,12 @@ static enum status run_show(int argc, char **argv)
 
 static enum status run_reset(int argc, char **argv)
 {
-	const char *name = single_device(argc, argv, "reset");
-
-	if (!name)
+	skip_dev(&argc, &argv);
+	if (argc != 1) {
+		complain("reset takes one device; see --help");
 		return STATUS_USAGE;
-	return request_link(name, SLBN_C_LINK_RESET, NULL, NULL, NULL);
+	}
+	return request_link(*argv, SLBN_C_LINK_RESET, NULL, NULL, NULL);
 }
 
 /* Longest key file, white space included. */
@@ -316,12 +303,14 @@ static enum status run_set(int argc, char **argv)
 		.key_syntax = KEY_SYNTAX,
 		.genetlink = true,
 	};
-	const char *name = *argv;
+	const char *name;
 
+	skip_dev(&argc, &argv);
 	if (argc < 2) {
 		complain("set takes a device and options; see --help");
 		return STATUS_USAGE;
 	}
+	name = *argv;
 	for (argc--, argv++; argc;) {
 		int consumed;
 
@@ -330,7 +319,7 @@ static enum status run_set(int argc, char **argv)
 			return STATUS_USAGE;
 		consumed = link_request_parse(&request, argc, argv);
 		if (!consumed)
-			complain("set has no option \"%s\"; see --help", *argv);
+			complain("unknown option \"%s\"; see --help", *argv);
 		if (consumed < 1)
 			return STATUS_USAGE;
 		argc -= consumed;
@@ -393,6 +382,7 @@ static enum status run_monitor(int argc, char **argv)
 	struct links links = {};
 	enum status status;
 
+	skip_dev(&argc, &argv);
 	if (argc > 1) {
 		complain("monitor takes at most one device; see --help");
 		return STATUS_USAGE;
@@ -417,26 +407,25 @@ static enum status run_monitor(int argc, char **argv)
 
 const struct command link_commands[] = {
 	{
-		.name = "list",
-		.usage =
-			"Usage: slbnctl [OPTION]... link list\n"
-			"\n"
-			"Show all links of this network namespace: options, state and counters, as\n"
-			"tc -s qdisc does.\n",
-		.run = run_list,
-	},
-	{
 		.name = "show",
 		.usage =
-			"Usage: slbnctl [OPTION]... link show DEV\n"
+			"Usage: slbnctl [OPTION]... link show [ [dev] DEV ]\n"
 			"\n"
-			"Show the link of the device DEV, in the format of list.\n",
+			"Show the link of the device DEV, or all links of this network namespace:\n"
+			"options, state and counters, as tc -s qdisc does.\n",
+		.run = run_show,
+	},
+	{
+		.name = "list",
+		.usage = "Usage: slbnctl [OPTION]... link list [ [dev] DEV ]\n"
+			 "\n"
+			 "The same as show.\n",
 		.run = run_show,
 	},
 	{
 		.name = "set",
 		.usage =
-			"Usage: slbnctl [OPTION]... link set DEV [ rate RATE | rate auto ]\n"
+			"Usage: slbnctl [OPTION]... link set [dev] DEV [ rate RATE | rate auto ]\n"
 			"           [ epoch TIME ] [ memory ENTRIES | memory TIME ]\n"
 			"           [ control PERCENT ] [ headroom PERCENT ]\n"
 			"           [ commit on | commit off ] [ edge | no-edge ]\n"
@@ -469,7 +458,7 @@ const struct command link_commands[] = {
 	{
 		.name = "reset",
 		.usage =
-			"Usage: slbnctl [OPTION]... link reset DEV\n"
+			"Usage: slbnctl [OPTION]... link reset [dev] DEV\n"
 			"\n"
 			"Forget all sessions of a link. Active ones are counted again with their next\n"
 			"control packets, and no rate rises for an epoch; options and counters keep\n"
@@ -479,7 +468,7 @@ const struct command link_commands[] = {
 	{
 		.name = "monitor",
 		.usage =
-			"Usage: slbnctl [OPTION]... link monitor [DEV]\n"
+			"Usage: slbnctl [OPTION]... link monitor [ [dev] DEV ]\n"
 			"\n"
 			"Print a line each time the fair share of a link has changed by more than its\n"
 			"threshold, until interrupted; with --json, an object per line.\n",

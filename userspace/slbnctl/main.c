@@ -3,11 +3,13 @@
  * slbnctl: controls SLBN's links, the sessions of this router's agent, and the
  * keys of both.
  *
- * Commands are a tree of struct command; options may precede any command. link.c
+ * Commands are a tree of struct command, and may be abbreviated as in iproute2, as
+ * long as one command matches; options may precede any command. link.c
  * implements "slbnctl link" over genl.c (the kernel), session.c and top.c the
  * others over libslbn (slbnd), key.c "slbnctl key" over both; show.c prints.
  */
 #include <errno.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +27,13 @@ static const struct command top_commands[] = {
 			"Usage: slbnctl [OPTION]... link COMMAND ...\n"
 			"\n"
 			"Commands:\n"
-			"  list               show all links of this network namespace\n"
-			"  show DEV           show one link\n"
+			"  show [DEV]         show one link, or all of this network namespace\n"
+			"  list               the same as show\n"
 			"  set DEV OPTION...  change options of a link\n"
 			"  reset DEV          forget its sessions\n"
-			"  monitor [DEV]      print changes of the fair share\n",
+			"  monitor [DEV]      print changes of the fair share\n"
+			"\n"
+			"DEV may follow the word dev, as in iproute2.\n",
 		.commands = link_commands,
 	},
 	{
@@ -95,11 +99,14 @@ static const struct command top = {
 		"Usage: slbnctl [OPTION]... COMMAND ...\n"
 		"\n"
 		"Commands:\n"
-		"  link       list, show, set, reset and monitor SLBN links\n"
+		"  link       show, set, reset and monitor SLBN links\n"
 		"  session    join, change, leave, list, show and watch sessions of slbnd\n"
 		"  key        add, retire and show the keys of links and slbnd\n"
 		"  status     show the state of slbnd\n"
 		"  top        show a live table of the sessions\n"
+		"\n"
+		"Commands may be abbreviated if one matches; \"help\" after any of them shows its\n"
+		"help.\n"
 		"\n"
 		"Options, before any of the commands:\n"
 		"  -j, --json     print JSON\n"
@@ -133,49 +140,93 @@ void exit_on_signal(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
+/* Before each command and its arguments. */
+static const struct option options[] = {
+	{ "json", no_argument, NULL, 'j' },
+	{ "socket", required_argument, NULL, 's' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{},
+};
+
 /* Process an option. Returns whether slbnctl is to exit, with *@status. */
-static bool process_option(const struct command *command, const char *text,
-			   enum status *status)
+static bool process_option(const struct command *command, int option,
+			   const char *text, enum status *status)
 {
 	*status = STATUS_OK;
-	if (!strcmp(text, "-j") || !strcmp(text, "--json")) {
+	switch (option) {
+	case 'j':
 		json = true;
 		return false;
-	}
-	if (!strcmp(text, "-h") || !strcmp(text, "--help")) {
+	case 's':
+		slbnd_socket = optarg;
+		return false;
+	case 'h':
 		fputs(command->usage, stdout);
-	} else if (!strcmp(text, "-V") || !strcmp(text, "--version")) {
+		return true;
+	case 'V':
 		puts("slbnctl " VERSION);
-	} else {
+		return true;
+	case ':':
+		complain("\"%s\" needs a value", text);
+		break;
+	default:
 		complain("unknown option \"%s\"; see --help", text);
-		*status = STATUS_USAGE;
 	}
+	*status = STATUS_USAGE;
 	return true;
 }
 
+/* Whether @text abbreviates, or is, @name. */
+static bool matches(const char *text, const char *name)
+{
+	return *text && !strncmp(text, name, strlen(text));
+}
+
+/* The command @text, or the only one that it abbreviates; NULL after an error. */
+static const struct command *find_command(const struct command *commands,
+					  const char *text)
+{
+	const struct command *command, *found = NULL;
+
+	for (command = commands; command->name; command++) {
+		if (!strcmp(text, command->name))
+			return command;
+		if (!matches(text, command->name))
+			continue;
+		if (found) {
+			complain("ambiguous command \"%s\": %s or %s", text,
+				 found->name, command->name);
+			return NULL;
+		}
+		found = command;
+	}
+	if (!found)
+		complain("unknown command \"%s\"; see --help", text);
+	return found;
+}
+
+/* Run @command; argv[0] is its name. */
 static enum status run_command(const struct command *command, int argc,
 			       char **argv)
 {
 	const struct command *next;
 	enum status status;
+	int option, at;
 
-	for (; argc && **argv == '-'; argc--, argv++) {
-		if (!strcmp(*argv, "--")) {
-			argc--;
-			argv++;
+	/* 0 makes getopt_long() start again; +: options precede arguments. */
+	for (optind = 0, at = 1;; at = optind) {
+		option = getopt_long(argc, argv, "+:js:hV", options, NULL);
+		if (option == -1)
 			break;
-		}
-		if (!strcmp(*argv, "-s") || !strcmp(*argv, "--socket")) {
-			if (argc < 2) {
-				complain("\"%s\" needs a path", *argv);
-				return STATUS_USAGE;
-			}
-			slbnd_socket = *++argv;
-			argc--;
-			continue;
-		}
-		if (process_option(command, *argv, &status))
+		if (process_option(command, option, argv[at], &status))
 			return status;
+	}
+	argc -= optind;
+	argv += optind;
+	if (argc && !strcmp(*argv, "help")) {
+		fputs(command->usage, stdout);
+		return STATUS_OK;
 	}
 	if (command->run)
 		return command->run(argc, argv);
@@ -183,16 +234,18 @@ static enum status run_command(const struct command *command, int argc,
 		fputs(command->usage, stderr);
 		return STATUS_USAGE;
 	}
-	for (next = command->commands; next->name; next++)
-		if (!strcmp(*argv, next->name))
-			return run_command(next, argc - 1, argv + 1);
-	complain("unknown command \"%s\"; see --help", *argv);
-	return STATUS_USAGE;
+	next = find_command(command->commands, *argv);
+	return next ? run_command(next, argc, argv) : STATUS_USAGE;
 }
 
 int main(int argc, char **argv)
 {
-	enum status status = run_command(&top, argc - !!argc, argv + !!argc);
+	enum status status;
+
+	if (!argc)
+		return STATUS_USAGE;
+	opterr = 0;
+	status = run_command(&top, argc, argv);
 
 	if (fflush(stdout) || ferror(stdout)) {
 		complain("standard output: %s", strerror(errno));

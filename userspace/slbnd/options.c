@@ -3,7 +3,9 @@
  * Options of slbnd. See options.h.
  */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
+#include <getopt.h>
 #include <grp.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -21,6 +23,7 @@
 
 /* Where an option was given, for error messages. */
 struct origin {
+	enum options_source source;
 	const char *file; /* NULL: the command line */
 	unsigned int line;
 };
@@ -186,7 +189,8 @@ static bool read_prefix(struct options *options, char *part)
 
 static bool read_hosts(struct options *options, const char *text)
 {
-	options->flows.host_count = 0;
+	if (!options->append)
+		options->flows.host_count = 0;
 	return read_list(options, text, read_prefix);
 }
 
@@ -209,7 +213,8 @@ static bool read_range(struct options *options, char *part)
 
 static bool read_ports(struct options *options, const char *text)
 {
-	options->flows.port_count = 0;
+	if (!options->append)
+		options->flows.port_count = 0;
 	return read_list(options, text, read_range);
 }
 
@@ -230,7 +235,9 @@ static bool read_protocol(struct options *options, char *part)
 
 static bool read_only(struct options *options, const char *text)
 {
-	memset(options->flows.protocols, 0, sizeof(options->flows.protocols));
+	if (!options->append)
+		memset(options->flows.protocols, 0,
+		       sizeof(options->flows.protocols));
 	options->flows.only_protocols = true;
 	return read_list(options, text, read_protocol);
 }
@@ -272,8 +279,10 @@ static bool read_device(struct options *options, char *part)
 
 static bool read_devices(struct options *options, const char *text)
 {
-	options->device_count = 0;
-	memset(options->devices, 0, sizeof(options->devices));
+	if (!options->append) {
+		options->device_count = 0;
+		memset(options->devices, 0, sizeof(options->devices));
+	}
 	return read_list(options, text, read_device);
 }
 
@@ -319,18 +328,37 @@ static const struct {
 	  "RATE rate of packets whose session has no assigned rate (1mbit)" },
 };
 
+#define KNOWN (sizeof(known) / sizeof(*known))
+
+static_assert(KNOWN <= OPTIONS_MAX, "struct options has no room");
+
+/* What getopt_long() returns: of known[n] OPTION_KNOWN + n. */
+enum {
+	OPTION_CONFIG = 256,
+	OPTION_CHECK,
+	OPTION_KNOWN,
+};
+
 static bool read_option(struct options *options, const struct origin *origin,
-			const char *name, const char *value)
+			size_t n, const char *value)
+{
+	/* Lists accumulate in one source; the command line replaces the file's. */
+	options->append = options->source[n] == origin->source;
+	options->source[n] = origin->source;
+	return known[n].read(options, value) ||
+	       report(origin, known[n].name, known[n].syntax);
+}
+
+static bool read_setting(struct options *options, const struct origin *origin,
+			 const char *name, const char *value)
 {
 	size_t n;
 
-	for (n = 0; n < sizeof(known) / sizeof(*known); n++) {
+	for (n = 0; n < KNOWN; n++) {
 		if (strcmp(name, known[n].name))
 			continue;
-		if (!value)
-			return report(origin, name, "needs a value");
-		return known[n].read(options, value) ||
-		       report(origin, name, known[n].syntax);
+		return value ? read_option(options, origin, n, value) :
+			       report(origin, name, "needs a value");
 	}
 	return report(origin, name, "unknown option; see --help");
 }
@@ -356,12 +384,12 @@ static bool read_line(struct options *options, const struct origin *origin,
 	end = value + strlen(value);
 	while (end > value && strchr(blank, end[-1]))
 		*--end = 0;
-	return read_option(options, origin, name, *value ? value : NULL);
+	return read_setting(options, origin, name, *value ? value : NULL);
 }
 
 static bool read_file(struct options *options, const char *path, bool required)
 {
-	struct origin origin = { .file = path };
+	struct origin origin = { .source = OPTIONS_FROM_FILE, .file = path };
 	char line[LINE_LENGTH];
 	bool valid = true;
 	FILE *file = fopen(path, "re");
@@ -387,15 +415,62 @@ static bool read_file(struct options *options, const char *path, bool required)
 	return valid;
 }
 
-/* --config applies before all other options, at any position. */
-static const char *config_file(int argc, char **argv)
+/* Print what getopt_long() found invalid in the argument @text. */
+static enum options_result report_argument(int option, const char *text)
 {
-	int n;
+	fprintf(stderr,
+		option == ':' ? "slbnd: %s: needs a value\n" :
+				"slbnd: %s: unknown option; see --help\n",
+		text);
+	return OPTIONS_INVALID;
+}
 
-	for (n = 1; n < argc - 1; n++)
-		if (!strcmp(argv[n], "--config"))
-			return argv[n + 1];
-	return NULL;
+/* getopt_long()'s table of all options. */
+static const struct option *long_options(void)
+{
+	static struct option table[KNOWN + 5] = {
+		{ "config", required_argument, NULL, OPTION_CONFIG },
+		{ "check", no_argument, NULL, OPTION_CHECK },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+	};
+	size_t n;
+
+	for (n = 0; n < KNOWN; n++)
+		table[4 + n] =
+			(struct option){ known[n].name, required_argument, NULL,
+					 OPTION_KNOWN + n };
+	return table;
+}
+
+/* What the command line asks for, and *@file, which it overrides. */
+static enum options_result read_commands(int argc, char **argv,
+					 const char **file)
+{
+	enum options_result result = OPTIONS_RUN;
+	int option, at;
+
+	opterr = 0;
+	for (optind = 0, at = 1;; at = optind) {
+		option = getopt_long(argc, argv, "+:hV", long_options(), NULL);
+		if (option == -1)
+			break;
+		if (option == 'h')
+			return OPTIONS_HELP;
+		if (option == 'V')
+			return OPTIONS_VERSION;
+		if (option == OPTION_CHECK)
+			result = OPTIONS_CHECK;
+		else if (option == OPTION_CONFIG)
+			*file = optarg;
+		else if (option < OPTION_KNOWN)
+			return report_argument(option, argv[at]);
+	}
+	if (optind == argc)
+		return result;
+	fprintf(stderr, "slbnd: unknown argument \"%s\"; see --help\n",
+		argv[optind]);
+	return OPTIONS_INVALID;
 }
 
 /**
@@ -408,10 +483,13 @@ static const char *config_file(int argc, char **argv)
  */
 enum options_result options_read(struct options *options, int argc, char **argv)
 {
-	const struct origin origin = {};
-	const char *file = config_file(argc, argv);
-	int n;
+	const struct origin origin = { .source = OPTIONS_FROM_COMMAND };
+	const char *file = NULL;
+	enum options_result result = read_commands(argc, argv, &file);
+	int option;
 
+	if (result != OPTIONS_RUN && result != OPTIONS_CHECK)
+		return result;
 	*options = (struct options){
 		.agent = {
 			.epoch = 1000000000,
@@ -423,33 +501,17 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 		.flows = { .idle = 10000000000, .initial = 1000000 },
 		.unassigned = ENFORCE_UNASSIGNED,
 	};
-	for (n = 1; n < argc; n++) {
-		if (!strcmp(argv[n], "--help") || !strcmp(argv[n], "-h"))
-			return OPTIONS_HELP;
-		if (!strcmp(argv[n], "--version") || !strcmp(argv[n], "-V"))
-			return OPTIONS_VERSION;
-	}
 	if (!read_file(options, file ?: OPTIONS_FILE, file))
 		return OPTIONS_INVALID;
-	for (n = 1; n < argc; n += 2) {
-		const char *value = n + 1 < argc ? argv[n + 1] : NULL;
-
-		if (strncmp(argv[n], "--", 2)) {
-			fprintf(stderr,
-				"slbnd: unknown argument \"%s\"; see --help\n",
-				argv[n]);
-			return OPTIONS_INVALID;
-		}
-		if (!strcmp(argv[n], "--config")) {
-			if (value)
-				continue;
-			report(&origin, "config", "needs a value");
-			return OPTIONS_INVALID;
-		}
-		if (!read_option(options, &origin, argv[n] + 2, value))
+	for (optind = 0;;) {
+		option = getopt_long(argc, argv, "+:", long_options(), NULL);
+		if (option == -1)
+			return result;
+		if (option >= OPTION_KNOWN &&
+		    !read_option(options, &origin, option - OPTION_KNOWN,
+				 optarg))
 			return OPTIONS_INVALID;
 	}
-	return OPTIONS_RUN;
 }
 
 /**
@@ -459,7 +521,7 @@ void options_help(void)
 {
 	size_t n;
 
-	puts("Usage: slbnd [OPTION VALUE]...\n"
+	puts("Usage: slbnd [OPTION]...\n"
 	     "\n"
 	     "The SLBN agent of an access router: keeps sessions for programs and detected\n"
 	     "flows, exchanges control packets with the links on their paths, reports the\n"
@@ -470,7 +532,9 @@ void options_help(void)
 	     "                    the command line override it (" OPTIONS_FILE
 	     ", if it\n"
 	     "                    exists)\n"
-	     "  --help, --version\n"
+	     "  --check           check the options and the file, and exit\n"
+	     "  -h, --help        show this help\n"
+	     "  -V, --version     show the version\n"
 	     "\n"
 	     "SIGHUP reloads the configuration; SIGTERM ends all sessions, then slbnd.");
 }

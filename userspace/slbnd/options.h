@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Options of slbnd, on the command line ("--NAME VALUE") and in the configuration
- * file ("NAME = VALUE", with # for comments). The command line overrides the file.
+ * Options of slbnd, on the command line ("--NAME VALUE" or "--NAME=VALUE") and in
+ * the configuration file ("NAME = VALUE", with # for comments). The command line
+ * overrides the file. Repeated lists add up; of other options, the last one applies.
  * An error in the file is reported with file, line and reason, and nothing of the
  * file is used.
  */
@@ -16,6 +17,15 @@
 
 #define OPTIONS_FILE "/etc/slbnd.conf"
 
+#define OPTIONS_MAX 64
+
+/* Where an option was given. */
+enum options_source {
+	OPTIONS_DEFAULT,
+	OPTIONS_FROM_FILE,
+	OPTIONS_FROM_COMMAND,
+};
+
 /**
  * struct options - all options
  * @agent: of sessions
@@ -26,6 +36,8 @@
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
  * @unassigned: rate of packets whose session has no assigned rate, bit/s
+ * @source: of each option, while they are read
+ * @append: the list that is being read adds to the one before, while they are read
  */
 struct options {
 	struct agent_config agent;
@@ -36,10 +48,13 @@ struct options {
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;
 	u64 unassigned;
+	enum options_source source[OPTIONS_MAX];
+	bool append;
 };
 
 enum options_result {
 	OPTIONS_RUN,
+	OPTIONS_CHECK,
 	OPTIONS_HELP,
 	OPTIONS_VERSION,
 	OPTIONS_INVALID,

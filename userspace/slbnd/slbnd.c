@@ -367,6 +367,8 @@ int main(int argc, char **argv)
 	case OPTIONS_VERSION:
 		puts("slbnd " VERSION);
 		return 0;
+	case OPTIONS_CHECK:
+		return 0;
 	case OPTIONS_INVALID:
 		return 2;
 	case OPTIONS_RUN:
