@@ -150,6 +150,11 @@ SBIN_DIR = $(DESTDIR)$(PREFIX)/sbin
 LIB_DIR = $(DESTDIR)$(PREFIX)/lib/$(MULTIARCH)
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
+SYSCTL_DIR = $(DESTDIR)$(PREFIX)/lib/sysctl.d
+# Of the system to install on. Type=notify-reload is new in 253.
+SYSTEMD_VERSION ?= $(or $(shell systemctl --version 2>/dev/null | sed -n '1s/^systemd \([0-9]*\).*/\1/p'),0)
+UNIT_EDITS = s,@SBINDIR@,$(PREFIX)/sbin,; $(shell test $(SYSTEMD_VERSION) -lt 253 || \
+	echo 's,^Type=notify$$,&-reload,; /^ExecReload=/d; /^.*notify-reload without/d')
 # Debian's Python looks here for packages that are not its own.
 PYTHON_DIR = $(DESTDIR)$(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(PYTHON_VERSION))/dist-packages
 PYTHON_VERSION = $(shell /usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
@@ -162,12 +167,13 @@ MANUAL_INSTALLED = $(foreach page,$(MANUAL),$(MAN_DIR)/man$(subst .,,$(suffix $(
 .PHONY: tools-install
 tools-install: check-tc tc-plugins tools slbnsim
 	install -d $(DESTDIR)$(TC_LIB_DIR) $(BIN_DIR) $(SBIN_DIR) $(LIB_DIR)/pkgconfig \
-		$(INCLUDE_DIR) $(UNIT_DIR) $(PYTHON_DIR) $(sort $(dir $(MANUAL_INSTALLED)))
+		$(INCLUDE_DIR) $(UNIT_DIR) $(SYSCTL_DIR) $(PYTHON_DIR) $(sort $(dir $(MANUAL_INSTALLED)))
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
 	install -m 755 $(SLBNCTL) $(SLBND) $(SBIN_DIR)
 	install -m 755 $(SLBNSIM) $(BIN_DIR)
 	install -m 755 userspace/slbnsim/graphml.py $(BIN_DIR)/slbnsim-graphml
-	sed 's,@SBINDIR@,$(PREFIX)/sbin,' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
+	sed '$(UNIT_EDITS)' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
+	install -m 644 userspace/slbnd/slbnd.sysctl $(SYSCTL_DIR)/50-slbnd.conf
 	install -m 644 $(LIBSLBN) $(LIB_DIR)
 	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
 	install -m 644 userspace/libslbn/libslbn.h $(INCLUDE_DIR)
@@ -182,7 +188,8 @@ tools-uninstall:
 	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
 	rm -f $(SBIN_DIR)/slbnctl $(SBIN_DIR)/slbnd $(BIN_DIR)/slbnsim $(BIN_DIR)/slbnsim-graphml
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
-	rm -f $(INCLUDE_DIR)/libslbn.h $(PYTHON_DIR)/libslbn.py $(UNIT_DIR)/slbnd.service
+	rm -f $(INCLUDE_DIR)/libslbn.h $(PYTHON_DIR)/libslbn.py $(UNIT_DIR)/slbnd.service \
+		$(SYSCTL_DIR)/50-slbnd.conf
 	rm -f $(MANUAL_INSTALLED)
 	$(if $(DESTDIR),,ldconfig)
 

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""slbnd's command line and configuration file, on the host: it exits before it opens a socket."""
+"""slbnd on the host: command line, configuration, log, service manager, installed files.
+
+Where it runs, it has a network namespace of its own; any user may run these tests.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import re
+import signal
+import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +32,50 @@ def slbnd(*options: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [SLBND, *options], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+class Agent:
+    """A running slbnd, and the socket of its service manager."""
+
+    def __init__(self, directory: Path, *options: str, **environment: str) -> None:
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.manager.settimeout(60)
+        self.manager.bind(str(directory / "notify"))
+        self.log, write = os.pipe()
+        stream = os.fstat(write)
+        journal = f"{stream.st_dev}:{stream.st_ino}"
+        self.process = subprocess.Popen(
+            ["unshare", "--user", "--map-root-user", "--net", SLBND]
+            + ["--config=/dev/null", f"--socket={directory}/socket", *options],
+            env={
+                "NOTIFY_SOCKET": str(directory / "notify"),
+                **{name: value.format(journal=journal) for name, value in environment.items()},
+            },
+            stderr=write,
+        )
+        os.close(write)
+
+    def notification(self) -> str:
+        return self.manager.recv(1000).decode()
+
+    def end(self) -> list[str]:
+        """End slbnd. Its log."""
+        self.process.terminate()
+        assert self.process.wait(timeout=60) == 0
+        with os.fdopen(self.log) as log:
+            return log.read().splitlines()
+
+
+@contextlib.contextmanager
+def agent(directory: Path, *options: str, **environment: str) -> Iterator[Agent]:
+    made = Agent(directory, *options, **environment)
+    try:
+        assert made.notification() == "READY=1"
+        yield made
+    finally:
+        made.process.kill()
+        made.process.wait()
+        made.manager.close()
 
 
 def check(file: Path, text: str, *options: str) -> str:
@@ -100,3 +154,111 @@ def test_repeated_lists_add_up(option: str, values: list[str], tmp_path: Path) -
     assert "at most" in check(file, f"{full}{option} = {values[0]}\n")
     assert check(file, full, f"--{option}={half}", f"--{option}={half}") == ""
     assert "at most" in check(file, full, *[f"--{option}={half}"] * 3)
+
+
+# --- log and service manager ---------------------------------------------------------------------
+
+KEY_WARNING = "key-file: other users may read it: chmod 600"
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        ("error", []),
+        ("warning", [KEY_WARNING]),
+        ("info", [KEY_WARNING, "version {version}, socket {socket}", "ending 0 sessions"]),
+    ],
+)
+def test_log_levels(level: str, expected: list[str], tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("0" * 32)
+    version = (TOP / "VERSION").read_text().strip()
+    with agent(tmp_path, f"--log-level={level}", f"--key-file={key}") as slbnd:
+        log = slbnd.end()
+    assert log == [
+        "slbnd: " + line.format(version=version, socket=tmp_path / "socket") for line in expected
+    ]
+
+
+@pytest.mark.parametrize(("stream", "prefix"), [("{journal}", "<6>"), ("1:1", "slbnd: ")])
+def test_journal_gets_levels(stream: str, prefix: str, tmp_path: Path) -> None:
+    """As prefixes, if standard error is the stream that JOURNAL_STREAM names."""
+    with agent(tmp_path, JOURNAL_STREAM=stream) as slbnd:
+        assert slbnd.end()[-1] == f"{prefix}ending 0 sessions"
+
+
+def test_reload_and_stop_are_notified(tmp_path: Path) -> None:
+    with agent(tmp_path) as slbnd:
+        slbnd.process.send_signal(signal.SIGHUP)
+        assert re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", slbnd.notification())
+        assert slbnd.notification() == "READY=1"
+        slbnd.end()
+        assert slbnd.notification() == "STOPPING=1"
+
+
+@pytest.mark.parametrize(("pid", "fed"), [("", True), ("1", False)])
+def test_watchdog(pid: str, fed: bool, tmp_path: Path) -> None:
+    """Fed twice in its time, without any event; not if it watches another process."""
+    environment = {"WATCHDOG_USEC": "100000"} | ({"WATCHDOG_PID": pid} if pid else {})
+    with agent(tmp_path, **environment) as slbnd:
+        if fed:
+            assert [slbnd.notification() for _ in range(3)] == ["WATCHDOG=1"] * 3
+        else:
+            slbnd.end()
+            assert slbnd.notification() == "STOPPING=1"
+
+
+# --- installed files -----------------------------------------------------------------------------
+
+
+def install(root: Path, systemd: int) -> Path:
+    """Install with make for a version of systemd. The directory of configuration."""
+    arguments = ["--silent", "tools-install", f"DESTDIR={root}", "PREFIX=/usr"]
+    command = ["make", *arguments, f"SYSTEMD_VERSION={systemd}"]
+    subprocess.run(command, cwd=TOP, check=True, capture_output=True, timeout=300)
+    return root / "usr/lib"
+
+
+def test_unit(tmp_path: Path) -> None:
+    """systemd accepts it; from version 253 on it is of Type=notify-reload."""
+    unit = install(tmp_path, 252) / "systemd/system/slbnd.service"
+    older = unit.read_text()
+    unit.write_text(older.replace("/usr/sbin/slbnd", str(SLBND)))
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    install(tmp_path, 253)
+    lines = unit.read_text().splitlines()
+    assert set(older.splitlines()) - set(lines) == {
+        "Type=notify",
+        "ExecReload=/bin/kill -HUP $MAINPID",
+        "# From systemd 253 on, make install makes this notify-reload without ExecReload.",
+    }
+    assert set(lines) - set(older.splitlines()) == {"Type=notify-reload"}
+
+
+def test_port_is_reserved(tmp_path: Path) -> None:
+    """The installed sysctl settings reserve SLBN's port: no socket gets it by chance."""
+    header = (TOP / "include/uapi/fairpath/slbn.h").read_text()
+    port = re.search(r"^#define SLBN_PORT (\d+)", header, re.MULTILINE)
+    assert port
+    file = install(tmp_path, 252) / "sysctl.d/50-slbnd.conf"
+    low = int(port[1]) - 1
+    script = f"""set -e
+        ip link set lo up
+        sysctl --quiet --load {file}
+        sysctl --quiet net.ipv4.ip_local_port_range="{low} {low + 1}"
+        sysctl --values net.ipv4.ip_local_reserved_ports
+        exec python3 -c 'if True:
+            import socket
+            sockets = [socket.socket(type=socket.SOCK_DGRAM) for _ in range(2)]
+            sockets[0].bind(("127.0.0.1", 0))
+            print(sockets[0].getsockname()[1])
+            try:
+                sockets[1].bind(("127.0.0.1", 0))
+            except OSError as error:
+                print(error.errno)'
+    """
+    isolated = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script]
+    done = subprocess.run(isolated, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == [port[1], str(low), str(errno.EADDRINUSE)]

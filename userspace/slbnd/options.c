@@ -11,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../common/link_options.h"
 #include "../common/units.h"
+#include "log.h"
 #include "options.h"
 
 /* Longest line, with space for the maximum number of prefixes. */
@@ -32,10 +34,10 @@ static bool report(const struct origin *origin, const char *name,
 		   const char *problem)
 {
 	if (origin->file)
-		fprintf(stderr, "slbnd: %s:%u: %s: %s\n", origin->file,
-			origin->line, name, problem);
+		log_error("%s:%u: %s: %s", origin->file, origin->line, name,
+			  problem);
 	else
-		fprintf(stderr, "slbnd: --%s: %s\n", name, problem);
+		log_error("--%s: %s", name, problem);
 	return false;
 }
 
@@ -119,14 +121,18 @@ static bool read_keys(struct options *options, const char *path)
 {
 	char line[KEY_LINE_LENGTH];
 	bool valid = true;
+	struct stat status;
 	FILE *file;
 
 	options->keys = (struct slbn_keys){};
+	options->keys_readable = false;
 	if (!strcmp(path, "none"))
 		return true;
 	file = fopen(path, "re");
 	if (!file)
 		return false;
+	options->keys_readable =
+		!fstat(fileno(file), &status) && status.st_mode & 077;
 	while (valid && fgets(line, sizeof(line), file))
 		valid = strlen(line) < sizeof(line) - 1 &&
 			read_key_line(&options->keys, line);
@@ -286,6 +292,11 @@ static bool read_devices(struct options *options, const char *text)
 	return read_list(options, text, read_device);
 }
 
+static bool read_log_level(struct options *options, const char *text)
+{
+	return log_level(text, &options->log_level);
+}
+
 static const struct {
 	const char *name;
 	bool (*read)(struct options *options, const char *text);
@@ -326,6 +337,8 @@ static const struct {
 	  "NAME,.. enforce assigned rates on packets sent by these" },
 	{ "unassigned", read_unassigned, "must be 1bit to 1000tbit",
 	  "RATE rate of packets whose session has no assigned rate (1mbit)" },
+	{ "log-level", read_log_level, "must be error, warning, info or debug",
+	  "LEVEL least important messages to log (info)" },
 };
 
 #define KNOWN (sizeof(known) / sizeof(*known))
@@ -397,7 +410,7 @@ static bool read_file(struct options *options, const char *path, bool required)
 	if (!file) {
 		if (!required && errno == ENOENT)
 			return true;
-		fprintf(stderr, "slbnd: %s: %s\n", path, strerror(errno));
+		log_error("%s: %s", path, strerror(errno));
 		return false;
 	}
 	while (valid && fgets(line, sizeof(line), file)) {
@@ -408,7 +421,7 @@ static bool read_file(struct options *options, const char *path, bool required)
 			valid = read_line(options, &origin, line);
 	}
 	if (valid && ferror(file)) {
-		fprintf(stderr, "slbnd: %s: read error\n", path);
+		log_error("%s: read error", path);
 		valid = false;
 	}
 	fclose(file);
@@ -418,10 +431,9 @@ static bool read_file(struct options *options, const char *path, bool required)
 /* Print what getopt_long() found invalid in the argument @text. */
 static enum options_result report_argument(int option, const char *text)
 {
-	fprintf(stderr,
-		option == ':' ? "slbnd: %s: needs a value\n" :
-				"slbnd: %s: unknown option; see --help\n",
-		text);
+	log_error(option == ':' ? "%s: needs a value" :
+				  "%s: unknown option; see --help",
+		  text);
 	return OPTIONS_INVALID;
 }
 
@@ -468,8 +480,7 @@ static enum options_result read_commands(int argc, char **argv,
 	}
 	if (optind == argc)
 		return result;
-	fprintf(stderr, "slbnd: unknown argument \"%s\"; see --help\n",
-		argv[optind]);
+	log_error("unknown argument \"%s\"; see --help", argv[optind]);
 	return OPTIONS_INVALID;
 }
 
@@ -500,6 +511,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 		.socket = SLBN_SOCKET,
 		.flows = { .idle = 10000000000, .initial = 1000000 },
 		.unassigned = ENFORCE_UNASSIGNED,
+		.log_level = LOG_INFO,
 	};
 	if (!read_file(options, file ?: OPTIONS_FILE, file))
 		return OPTIONS_INVALID;

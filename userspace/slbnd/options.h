@@ -32,10 +32,12 @@ enum options_source {
  * @socket: path of the socket for clients
  * @group: group that may connect, besides root
  * @keys: the domain's keys
+ * @keys_readable: other users may read their file
  * @flows: of flow detection
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
  * @unassigned: rate of packets whose session has no assigned rate, bit/s
+ * @log_level: least important messages that are logged
  * @source: of each option, while they are read
  * @append: the list that is being read adds to the one before, while they are read
  */
@@ -44,10 +46,12 @@ struct options {
 	char socket[108];
 	gid_t group;
 	struct slbn_keys keys;
+	bool keys_readable;
 	struct flows_config flows;
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;
 	u64 unassigned;
+	int log_level;
 	enum options_source source[OPTIONS_MAX];
 	bool append;
 };

@@ -10,24 +10,23 @@
  *
  * SIGTERM and SIGINT end all sessions, and slbnd as soon as their Leaves are
  * answered, or after LEAVE_TIMEOUT. SIGHUP reloads the configuration and keeps the
- * sessions. A service manager is notified by NOTIFY_SOCKET (sd_notify(3)).
+ * sessions. A service manager is notified (service.c).
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "api.h"
 #include "enforce.h"
 #include "flows.h"
+#include "log.h"
 #include "options.h"
+#include "service.h"
 
 /* Longer than Leaves are retransmitted without an answer, ns. */
 #define LEAVE_TIMEOUT 3000000000ULL
@@ -69,28 +68,6 @@ static u64 clock_now(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* Notify the service manager, as sd_notify(3) does. */
-static void notify(const char *state)
-{
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	socklen_t length;
-	int fd;
-
-	if (!path || strlen(path) >= sizeof(address.sun_path))
-		return;
-	strcpy(address.sun_path, path);
-	length = offsetof(struct sockaddr_un, sun_path) + strlen(path);
-	if (*path == '@')
-		address.sun_path[0] = 0;
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	sendto(fd, state, strlen(state), MSG_NOSIGNAL, (void *)&address,
-	       length);
-	close(fd);
-}
-
 static void limit_session(struct agent *agent, struct session *session)
 {
 	int error = 0;
@@ -101,9 +78,8 @@ static void limit_session(struct agent *agent, struct session *session)
 				    session->source.rate,
 				    session->source.lease);
 	if (error && !slbnd.enforce_failed) {
-		fprintf(stderr,
-			"slbnd: the rate of a flow cannot be enforced: %s\n",
-			strerror(-error));
+		log_warning("the rate of a flow cannot be enforced: %s",
+			    strerror(-error));
 		slbnd.enforce_failed = true;
 	}
 }
@@ -111,12 +87,16 @@ static void limit_session(struct agent *agent, struct session *session)
 static void session_changed(struct agent *agent, struct session *session)
 {
 	(void)agent;
+	log_debug("session %016llx: %llu bit/s%s", session->source.pkt.id[1],
+		  session->reported,
+		  session->flags & SLBN_STALLED ? ", not answered" : "");
 	api_notify(&slbnd.api, session, SLBN_SAY_SESSION);
 }
 
 static void session_ended(struct agent *agent, struct session *session)
 {
 	(void)agent;
+	log_debug("session %016llx: ended", session->source.pkt.id[1]);
 	flows_session_ended(session);
 	/* The flow may have joined again before its first session ended. */
 	if (slbnd.enforce && !flows_has_session(&slbnd.flows, &session->flow))
@@ -159,9 +139,8 @@ static void detect_flows(const struct flows_config *config)
 	int error = flows_open(&slbnd.flows, config, clock_now());
 
 	if (error) {
-		fprintf(stderr,
-			"slbnd: no flow detection: connection tracking: %s\n",
-			strerror(-error));
+		log_error("no flow detection: connection tracking: %s",
+			  strerror(-error));
 		return;
 	}
 	poll_fd(track_fd(&slbnd.flows.track, false), &slbnd.flows);
@@ -184,10 +163,9 @@ static void open_enforcement(const struct options *options)
 		return;
 	}
 	if (n)
-		fprintf(stderr, "slbnd: devices: %s\n", reason);
+		log_error("devices: %s", reason);
 	if (n || options->flows.host_count)
-		fprintf(stderr,
-			"slbnd: rates are reported, but not enforced\n");
+		log_warning("rates are reported, but not enforced");
 }
 
 /* Devices cannot be changed without a restart. */
@@ -198,10 +176,18 @@ static bool same_devices(const struct options *options)
 		       sizeof(options->devices));
 }
 
+static void start_log(const struct options *options)
+{
+	log_set_level(options->log_level);
+	if (options->keys_readable)
+		log_warning("key-file: other users may read it: chmod 600");
+}
+
 static void configure(const struct options *options)
 {
 	/* Existing sessions keep their hop slots; socket and group do not change. */
 	slbnd.agent.config = options->agent;
+	start_log(options);
 	enforce_set_unassigned(slbnd.enforce, options->unassigned);
 	slbnd.transport.keys = options->keys;
 	if (!options->flows.host_count)
@@ -217,17 +203,18 @@ static void reload(int argc, char **argv)
 	struct options options;
 	bool valid = options_read(&options, argc, argv) == OPTIONS_RUN;
 
-	notify("RELOADING=1");
+	service_notify_reloading();
 	if (valid && !same_devices(&options)) {
-		fprintf(stderr,
-			"slbnd: devices cannot be changed without a restart\n");
+		log_error("devices cannot be changed without a restart");
 		valid = false;
 	}
-	if (!valid)
-		fprintf(stderr, "slbnd: the configuration is unchanged\n");
-	else if (!slbnd.deadline)
+	if (!valid) {
+		log_error("the configuration is unchanged");
+	} else if (!slbnd.deadline) {
 		configure(&options);
-	notify("READY=1");
+		log_info("the configuration has been reloaded");
+	}
+	service_notify("READY=1");
 }
 
 static void leave_all(u64 now)
@@ -237,7 +224,8 @@ static void leave_all(u64 now)
 
 	if (slbnd.deadline)
 		return;
-	notify("STOPPING=1");
+	service_notify("STOPPING=1");
+	log_info("ending %u sessions", agent->count);
 	slbnd.deadline = now + LEAVE_TIMEOUT;
 	flows_close(&slbnd.flows, now);
 	for (n = 0; n < agent->entries; n++)
@@ -277,8 +265,10 @@ static bool start(void)
 	slbnd.transport.keys = slbnd.options.keys;
 	error = transport_open(&slbnd.transport);
 	if (error) {
-		fprintf(stderr, "slbnd: UDP port %d: %s\n", SLBN_PORT,
-			strerror(error));
+		log_error("UDP port %d: %s", SLBN_PORT, strerror(error));
+		if (error == EADDRINUSE)
+			log_error(
+				"reserve it: net.ipv4.ip_local_reserved_ports");
 		return false;
 	}
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,
@@ -288,7 +278,7 @@ static bool start(void)
 	if (slbnd.api.epoll < 0 || !open_signals() ||
 	    !poll_fd(slbnd.transport.fd[0], &slbnd.transport) ||
 	    !poll_fd(slbnd.transport.fd[1], &slbnd.transport)) {
-		fprintf(stderr, "slbnd: %s\n", strerror(errno));
+		log_error("%s", strerror(errno));
 		return false;
 	}
 	open_enforcement(&slbnd.options);
@@ -298,8 +288,7 @@ static bool start(void)
 	/* Last, so that clients find everything else running. */
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {
-		fprintf(stderr, "slbnd: %s: %s\n", slbnd.options.socket,
-			strerror(-error));
+		log_error("%s: %s", slbnd.options.socket, strerror(-error));
 		enforce_close(slbnd.enforce);
 		return false;
 	}
@@ -335,6 +324,7 @@ static void run(int argc, char **argv)
 
 		if (slbnd.deadline)
 			until = fp_min64(until, slbnd.deadline);
+		until = fp_min64(until, service_watchdog_due());
 		count = wait_for_events(ready, until);
 		for (n = 0; n < count; n++) {
 			void *source = ready[n].data.ptr;
@@ -355,6 +345,9 @@ static void run(int argc, char **argv)
 		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
 		transport_flush(&slbnd.transport);
+		/* Not if the loop spins because it cannot wait. */
+		if (count >= 0)
+			service_run_watchdog(clock_now());
 	}
 }
 
@@ -374,9 +367,12 @@ int main(int argc, char **argv)
 	case OPTIONS_RUN:
 		break;
 	}
+	start_log(&slbnd.options);
 	if (!start())
 		return 1;
-	notify("READY=1");
+	service_start_watchdog();
+	log_info("version " VERSION ", socket %s", slbnd.options.socket);
+	service_notify("READY=1");
 	run(argc, argv);
 	api_close(&slbnd.api, slbnd.options.socket);
 	enforce_close(slbnd.enforce);

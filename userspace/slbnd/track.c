@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "log.h"
 #include "track.h"
 
 /* Events may arrive while slbnd is busy: room for some thousand, octets. */
@@ -163,10 +164,10 @@ static void report_nftables_error(struct nft_ctx *nft)
 {
 	const char *text = nft ? nft_ctx_get_error_buffer(nft) : "no memory";
 
-	fprintf(stderr,
-		"slbnd: nftables refuses the rule that activates connection tracking: %.*s\n"
-		"slbnd: flows are detected only if another rule activates it\n",
+	log_warning(
+		"nftables refuses the rule that activates connection tracking: %.*s",
 		(int)strcspn(text, "\n"), text);
+	log_warning("flows are detected only if another rule activates it");
 }
 
 static void create_rule(struct track *track)
