@@ -44,9 +44,9 @@ class Agent:
         self.log, write = os.pipe()
         stream = os.fstat(write)
         journal = f"{stream.st_dev}:{stream.st_ino}"
+        isolated = ["unshare", "--user", "--map-root-user", "--net", str(SLBND)]
         self.process = subprocess.Popen(
-            ["unshare", "--user", "--map-root-user", "--net", SLBND]
-            + ["--config=/dev/null", f"--socket={directory}/socket", *options],
+            [*isolated, "--config=/dev/null", f"--socket={directory}/socket", *options],
             env={
                 "NOTIFY_SOCKET": str(directory / "notify"),
                 **{name: value.format(journal=journal) for name, value in environment.items()},

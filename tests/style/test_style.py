@@ -34,6 +34,7 @@ CHECKPATCH_IGNORES = {
     "libslbn/protocol.h": "PREFER_KERNEL_TYPES",
     # __printf() and the like are macros of the kernel.
     "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
+    "slbnd/log.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnd/tc.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/command.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnsim/options.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",

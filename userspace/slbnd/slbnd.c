@@ -267,8 +267,7 @@ static bool start(void)
 	if (error) {
 		log_error("UDP port %d: %s", SLBN_PORT, strerror(error));
 		if (error == EADDRINUSE)
-			log_error(
-				"reserve it: net.ipv4.ip_local_reserved_ports");
+			log_error("reserve it: slbnd(8), EXIT STATUS");
 		return false;
 	}
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,

@@ -164,10 +164,9 @@ static void report_nftables_error(struct nft_ctx *nft)
 {
 	const char *text = nft ? nft_ctx_get_error_buffer(nft) : "no memory";
 
-	log_warning(
-		"nftables refuses the rule that activates connection tracking: %.*s",
-		(int)strcspn(text, "\n"), text);
-	log_warning("flows are detected only if another rule activates it");
+	log_warning("nftables refuses to activate conntrack: %.*s",
+		    (int)strcspn(text, "\n"), text);
+	log_warning("flows are detected only if another rule does");
 }
 
 static void create_rule(struct track *track)
