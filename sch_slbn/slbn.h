@@ -30,6 +30,7 @@
 
 #include <uapi/fairpath/slbn_netlink.h>
 
+#include <fairpath/slbn/slbn_bucket.h>
 #include <fairpath/slbn/slbn_core.h>
 #include <fairpath/slbn/slbn_wire.h>
 
@@ -131,8 +132,7 @@ struct slbn_link_ops {
  * @threshold: change of the share that triggers an event, per mille
  * @edge: hosts are behind the device
  * @keys: keys that authenticate packets
- * @tokens: token bucket of outgoing control packets, bits
- * @filled: time of the last refill of @tokens, ns
+ * @bucket: limits outgoing control packets
  * @notified_share: share in the last event, bit/s
  * @notify_pending: @notify_work is scheduled to send an event
  * @notify_work: sends share events; rotates the ledgers when no packet does
@@ -158,8 +158,7 @@ struct slbn_link {
 	u32 threshold;
 	bool edge;
 	struct slbn_keys keys;
-	u64 tokens;
-	u64 filled;
+	struct slbn_bucket bucket;
 	u64 notified_share;
 	bool notify_pending;
 	struct delayed_work notify_work;

@@ -436,7 +436,7 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 	INIT_DELAYED_WORK(&link->notify_work, ops->notify);
 	link->ops = ops;
 	link->dev = dev;
-	link->params.salt = get_random_u64();
+	get_random_bytes(link->params.hash_key, sizeof(link->params.hash_key));
 	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
 	if (err)

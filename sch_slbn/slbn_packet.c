@@ -22,22 +22,12 @@
 
 #include "slbn.h"
 
-/* Take @bits from the token bucket of control packets; false if too few. */
+/* Take the tokens of a control packet; false if there are too few. */
 static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
 {
-	u64 rate = div_u64(link->params.C, 1000) * link->control;
-	/* 100 ms of the rate, but at least some packets. */
-	u64 depth = max_t(u64, div_u64(rate, 10), 64 * 1024);
-	u64 elapsed = div_u64(now - link->filled, NSEC_PER_USEC);
+	u64 rate = div_u64(link->params.C * link->control, 1000);
 
-	link->filled += elapsed * NSEC_PER_USEC;
-	elapsed = min_t(u64, elapsed, USEC_PER_SEC);
-	link->tokens += div_u64(elapsed * rate, USEC_PER_SEC);
-	link->tokens = min(link->tokens, depth);
-	if (link->tokens < bits)
-		return false;
-	link->tokens -= bits;
-	return true;
+	return slbn_bucket_take(&link->bucket, rate, bits, now);
 }
 
 /*

@@ -277,7 +277,7 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 	b->params.P = b->params.C;
 	b->params.commit = commit;
 	b->params.rows = rows;
-	b->params.salt = 1;
+	b->params.hash_key[0] = 1;
 	slbn_link_init(&b->vars, 0, 0, 1);
 	b->one = sbench_task;
 	if (sbench_join(b))

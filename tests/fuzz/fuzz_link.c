@@ -168,12 +168,10 @@ static void check_row(const struct world *w,
 	u32 way, other;
 
 	for (way = 0; way < SLBN_MEMORY_WAYS && row[way].used; way++) {
-		struct slbn_packet pkt = {
-			.id = { row[way].id[0], row[way].id[1] },
-		};
+		u64 hash = row[way].session;
 
 		HOLDS(row[way].used == 1);
-		HOLDS(slbn_memory_row(&w->p, &w->v, &pkt) == row);
+		HOLDS(slbn_memory_row(&w->p, &w->v, hash) == row);
 		HOLDS(row[way].in_R <= 1);
 		HOLDS(row[way].rate <= SLBN_RATE_MAX);
 		HOLDS(row[way].held <= 2 * SLBN_RATE_MAX);
@@ -181,7 +179,7 @@ static void check_row(const struct world *w,
 		HOLDS(!row[way].rate ||
 		      (!row[way].in_R && row[way].tag != SLBN_NO_TAG));
 		for (other = 0; other < way; other++)
-			HOLDS(!slbn_memory_matches(&row[other], &pkt));
+			HOLDS(!slbn_memory_matches(&row[other], hash));
 	}
 	for (; way < SLBN_MEMORY_WAYS; way++)
 		HOLDS(!row[way].used);
@@ -366,8 +364,8 @@ static bool is_known(const struct world *w, const struct session *session)
 /* Whether the memory shows that a source was not granted what it uses. */
 static bool is_overuse(const struct world *w, const struct flight *flight)
 {
-	const struct slbn_memory_entry *entry =
-		slbn_memory_find(&w->p, &w->v, &flight->pkt);
+	const struct slbn_memory_entry *entry = slbn_memory_find(
+		&w->p, &w->v, slbn_memory_hash(&w->p, &flight->pkt));
 	struct world next;
 
 	memcpy(&next, w, sizeof(next));
@@ -724,7 +722,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	w.p.C = 100000000;
 	w.p.P = choice & 8 ? 95000000 : w.p.C;
 	w.p.epoch = 1000 * MS;
-	w.p.salt = draw8(&w.in);
+	w.p.hash_key[0] = draw8(&w.in);
 	w.now = 1000 * MS;
 	w.limit = w.p.C;
 	w.top = w.p.C;

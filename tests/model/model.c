@@ -353,7 +353,7 @@ static void process(struct model *m, struct state *st, int session)
 	v.memory = memory;
 	if (h->entry)
 		memory[0] = (struct slbn_memory_entry){
-			.id = { pkt.id[0], pkt.id[1] },
+			.session = slbn_memory_hash(&p, &pkt),
 			.rate = h->entry_rate,
 			.held = h->entry_held,
 			.seq = h->entry == 2 ? SEQ : SEQ - 1,

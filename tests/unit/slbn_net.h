@@ -536,7 +536,8 @@ static inline void net_add_link(u64 capacity, u64 delay, u64 epoch, u32 rows)
 	link->limit = capacity;
 	link->params.epoch = epoch;
 	link->params.rows = rows;
-	link->params.salt = rnd();
+	link->params.hash_key[0] = rnd();
+	link->params.hash_key[1] = rnd();
 	if (rows) {
 		link->vars.memory = calloc(rows * SLBN_MEMORY_WAYS,
 					   sizeof(struct slbn_memory_entry));

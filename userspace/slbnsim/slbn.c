@@ -114,7 +114,7 @@ static void process_as(struct sim *sim, struct packet *packet, u32 link,
 		.commit = commit,
 		.epoch = sim->options.epoch,
 		.rows = own->rows,
-		.salt = link,
+		.hash_key = { link },
 	};
 	struct slbn_slot *slot = &memory->slots[slbn_current_hop(&memory->pkt)];
 

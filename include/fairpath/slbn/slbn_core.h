@@ -57,6 +57,7 @@
 #define SLBN_CORE_H
 
 #include <fairpath/core.h>
+#include <fairpath/sip.h>
 #include <uapi/fairpath/slbn.h>
 
 /* Tag of a hop that does not count the session; never the tag of a ledger. */
@@ -131,7 +132,7 @@ struct slbn_ledger {
 
 /**
  * struct slbn_memory_entry - what a link recorded for a session last
- * @id: session
+ * @session: hash of the session's ID, see slbn_memory_hash()
  * @rate: rate added to BF, bit/s; 0 if the session is in R
  * @held: rate added to A, bit/s
  * @seq: sequence number of the packet
@@ -140,7 +141,7 @@ struct slbn_ledger {
  * @used: 0 if the entry is free
  */
 struct slbn_memory_entry {
-	u64 id[2];
+	u64 session;
 	u64 rate;
 	u64 held;
 	u32 seq;
@@ -159,7 +160,7 @@ struct slbn_memory_entry {
  * @commit: limit rises to what is free
  * @epoch: time between rotations, ns; 0: never rotate
  * @rows: rows of memory, a power of 2; 0: no memory
- * @salt: random, makes the row of a session unpredictable
+ * @hash_key: random, so that nobody can choose sessions of one row
  */
 struct slbn_link_params {
 	u64 C;
@@ -167,7 +168,7 @@ struct slbn_link_params {
 	bool commit;
 	u64 epoch;
 	u32 rows;
-	u64 salt;
+	u64 hash_key[2];
 };
 
 /**
@@ -399,62 +400,68 @@ static inline u16 slbn_encode_up(u64 rate)
 	return code + 1;
 }
 
-static inline bool slbn_memory_matches(const struct slbn_memory_entry *entry,
-				       const struct slbn_packet *pkt)
+/*
+ * Hash of a session's ID, which stands for the ID in the memory: of 64 bits and
+ * keyed, so that two sessions with the same hash are neither likely nor to be
+ * found by trying.
+ */
+static inline u64 slbn_memory_hash(const struct slbn_link_params *p,
+				   const struct slbn_packet *pkt)
 {
-	return entry->used && entry->id[0] == pkt->id[0] &&
-	       entry->id[1] == pkt->id[1];
+	return fp_siphash13(pkt->id, p->hash_key);
+}
+
+static inline bool slbn_memory_matches(const struct slbn_memory_entry *entry,
+				       u64 hash)
+{
+	return entry->used && entry->session == hash;
 }
 
 static inline struct slbn_memory_entry *
 slbn_memory_row(const struct slbn_link_params *p,
-		const struct slbn_link_vars *v, const struct slbn_packet *pkt)
+		const struct slbn_link_vars *v, u64 hash)
 {
-	u64 mix = (pkt->id[0] ^ p->salt) * 0x9e3779b97f4a7c15ULL;
-
-	mix = (mix ^ mix >> 29 ^ pkt->id[1]) * 0xbf58476d1ce4e5b9ULL;
-	return &v->memory[(u32)(mix >> 32 & (p->rows - 1)) * SLBN_MEMORY_WAYS];
+	return &v->memory[(hash & (p->rows - 1)) * SLBN_MEMORY_WAYS];
 }
 
-/* The entry of the packet's session, or NULL. */
+/* The entry of the session with this hash, or NULL. */
 static inline const struct slbn_memory_entry *
 slbn_memory_find(const struct slbn_link_params *p,
-		 const struct slbn_link_vars *v, const struct slbn_packet *pkt)
+		 const struct slbn_link_vars *v, u64 hash)
 {
 	const struct slbn_memory_entry *row;
 	u32 way;
 
 	if (!p->rows)
 		return NULL;
-	row = slbn_memory_row(p, v, pkt);
+	row = slbn_memory_row(p, v, hash);
 	for (way = 0; way < SLBN_MEMORY_WAYS; way++)
-		if (slbn_memory_matches(&row[way], pkt))
+		if (slbn_memory_matches(&row[way], hash))
 			return &row[way];
 	return NULL;
 }
 
 static inline void slbn_memory_store(const struct slbn_link_params *p,
-				     struct slbn_link_vars *v,
-				     const struct slbn_packet *pkt, u16 tag,
-				     bool in_R, u64 rate, u64 held)
+				     struct slbn_link_vars *v, u64 hash,
+				     u32 seq, u16 tag, bool in_R, u64 rate,
+				     u64 held)
 {
 	struct slbn_memory_entry *row;
 	u32 way;
 
 	if (!p->rows)
 		return;
-	row = slbn_memory_row(p, v, pkt);
+	row = slbn_memory_row(p, v, hash);
 	/* Replace the session's entry or the oldest; move it to the front. */
 	for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)
-		if (slbn_memory_matches(&row[way], pkt))
+		if (slbn_memory_matches(&row[way], hash))
 			break;
 	for (; way; way--)
 		row[way] = row[way - 1];
-	row[0].id[0] = pkt->id[0];
-	row[0].id[1] = pkt->id[1];
+	row[0].session = hash;
 	row[0].rate = rate;
 	row[0].held = held;
-	row[0].seq = pkt->seq;
+	row[0].seq = seq;
 	row[0].tag = tag;
 	row[0].in_R = in_R;
 	row[0].used = 1;
@@ -495,6 +502,7 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
 
 /**
  * struct slbn_membership - where a link counts a session
+ * @hash: of the session, if the link has a memory
  * @ledger: ledger that counts it, or NULL
  * @in_R: in R, and not in F
  * @rate: rate in BF if it is in F, bit/s
@@ -502,6 +510,7 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
  * @same: the link has processed a copy of the packet before
  */
 struct slbn_membership {
+	u64 hash;
 	struct slbn_ledger *ledger;
 	bool in_R;
 	u64 rate;
@@ -532,7 +541,7 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		  u8 hop, const struct slbn_slot *slot,
 		  struct slbn_membership *found)
 {
-	const struct slbn_memory_entry *entry = slbn_memory_find(p, v, pkt);
+	const struct slbn_memory_entry *entry;
 	struct slbn_ledger *ledger;
 
 	/* A Join cannot be counted yet, but by an earlier copy of it. */
@@ -542,6 +551,8 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	found->rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
 	found->held = slbn_held(pkt, slot);
 	found->same = false;
+	found->hash = p->rows ? slbn_memory_hash(p, pkt) : 0;
+	entry = slbn_memory_find(p, v, found->hash);
 	if (!entry)
 		return SLBN_FORWARD;
 	if ((s32)(pkt->seq - entry->seq) < 0) {
@@ -725,14 +736,16 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		s->leaves++;
 		slot->tag = SLBN_NO_TAG;
 		slot->code = 0;
-		slbn_memory_store(p, v, pkt, SLBN_NO_TAG, false, 0, 0);
+		slbn_memory_store(p, v, found.hash, pkt->seq, SLBN_NO_TAG,
+				  false, 0, 0);
 		return SLBN_FORWARD;
 	}
 
 	in_R = slbn_add_session(p, v, s, pkt, hop);
 	held = slbn_hold(p, v, s, pkt, slot, &found, now);
 	slot->tag = v->tag;
-	slbn_memory_store(p, v, pkt, v->tag, in_R, in_R ? 0 : pkt->bw1, held);
+	slbn_memory_store(p, v, found.hash, pkt->seq, v->tag, in_R,
+			  in_R ? 0 : pkt->bw1, held);
 	s->joins += pkt->type == SLBN_JOIN;
 	s->probes += pkt->type == SLBN_PROBE;
 	s->acks += upstream;
