@@ -15,7 +15,6 @@ import resource
 import select
 import signal
 import socket
-import struct
 import subprocess
 import termios
 import time
@@ -511,33 +510,6 @@ def test_reload_keeps_sessions_and_refuses_invalid_options(net: Chain, tmp_path:
         wait_for_rates(us, {session: 50 * MEGA})
 
 
-#: Header of struct slbn_message, octets of its reason, and of the whole.
-HEAD = struct.Struct("=HHIII")
-REASON = 96
-LENGTH = HEAD.size + 128 + REASON
-
-
-def test_other_protocol_versions(net: Chain, tmp_path: Path) -> None:
-    """Longer messages are accepted; shorter ones and other protocols are refused."""
-    ask_list, done, refused = 4, 6, 7
-    with (
-        agent(net.nodes[0], tmp_path) as slbnd,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client,
-    ):
-        client.connect(slbnd.socket)
-        for protocol, length, expected in (
-            (2, LENGTH, (2, done, 9, 0)),
-            (2, LENGTH + 24, (2, done, 9, 0)),
-            (2, LENGTH - 1, (2, refused, 9, errno.EPROTO)),
-            (1, LENGTH, (2, refused, 9, errno.EPROTONOSUPPORT)),
-            (3, LENGTH, (2, refused, 9, errno.EPROTONOSUPPORT)),
-        ):
-            head = HEAD.pack(protocol, ask_list, 9, 0, 0)
-            client.send(head.ljust(length, b"\xff" if length > LENGTH else b"\0"))
-            answer = client.recv(1024)
-            assert (len(answer), HEAD.unpack_from(answer)[:4]) == (LENGTH, expected)
-
-
 def test_signal_interrupts_waiting(net: Chain, tmp_path: Path) -> None:
     def interrupt(number: int, _frame: object) -> None:
         caught.append(number)
@@ -556,78 +528,6 @@ def test_signal_interrupts_waiting(net: Chain, tmp_path: Path) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-#: Type of a request.
-ADD_KEY = 10
-
-
-def test_random_messages_of_clients(net: Chain, tmp_path: Path) -> None:
-    chance = random.Random(5)
-
-    def random_message() -> bytes:
-        if chance.random() < 0.3:
-            return chance.randbytes(chance.randrange(1, 400))
-        # Root may add keys.
-        kind = chance.choice([each for each in range(16) if each != ADD_KEY])
-        head = HEAD.pack(2, kind, chance.randrange(3), 0, 0)
-        body = bytearray(LENGTH - len(head))
-        for _ in range(chance.randrange(20)):
-            body[chance.randrange(len(body))] = chance.randrange(256)
-        return bytes(head + body)
-
-    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
-        session = us.join("10.0.2.2")
-        for _ in range(40):
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
-                client.connect(slbnd.socket)
-                client.setblocking(False)
-                for _ in range(50):
-                    with contextlib.suppress(BlockingIOError):
-                        client.send(random_message())
-        wait_for_rates(us, {session: 50 * MEGA})
-
-
-def test_malformed_requests_are_refused(net: Chain, tmp_path: Path) -> None:
-    """Each with its reason; the connection remains usable."""
-
-    def message(protocol: int, kind: int, request: int) -> bytes:
-        return HEAD.pack(protocol, kind, request, 0, 0).ljust(LENGTH, b"\0")
-
-    def weighing(weight: int) -> bytes:
-        flow = bytes(16) + socket.inet_aton("10.0.2.2").ljust(16, b"\0")
-        flow += struct.pack("=HHHBB", socket.AF_INET, 0, 0, 0, 0)
-        session = struct.pack("=6Q", 0, MEGA, 0, 0, 0, 0) + flow + bytes(20)
-        return (HEAD.pack(2, 1, 9, 0, 0) + session + struct.pack("=I", weight)).ljust(LENGTH, b"\0")
-
-    # Without an address family.
-    join = message(2, 1, 9)
-    with (
-        agent(net.nodes[0], tmp_path) as slbnd,
-        slbnd.connect() as us,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client,
-    ):
-        client.connect(slbnd.socket)
-        client.settimeout(60)
-        for sent, error, reason in (
-            (b"?", errno.EPROTONOSUPPORT, "supports protocol 2 only"),
-            (message(1, 1, 7), errno.EPROTONOSUPPORT, "supports protocol 2 only"),
-            (join[:-1], errno.EPROTO, "malformed request"),
-            (message(2, 1, 0), errno.EPROTO, "malformed request"),
-            (message(2, 99, 8), errno.EPROTO, "unknown request"),
-            (join, errno.EINVAL, "neither IPv4 nor IPv6"),
-            (weighing(0), errno.ERANGE, "the weight must be 1 to 1000000"),
-            (weighing(1000001), errno.ERANGE, "the weight must be 1 to 1000000"),
-            (message(2, 3, 10), errno.ENOENT, "no such session"),
-        ):
-            client.send(sent)
-            answer = client.recv(1000)
-            protocol, kind, _, number, _ = HEAD.unpack_from(answer)
-            assert (len(answer), protocol, kind, number) == (LENGTH, 2, 7, error), (sent, answer)
-            assert reason in answer[-REASON:].decode()
-        client.send(message(2, 5, 11))
-        assert HEAD.unpack_from(client.recv(1000))[:3] == (2, 6, 11)
-        wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
 
 
 def test_out_of_memory_for_session(net: Chain, tmp_path: Path) -> None:

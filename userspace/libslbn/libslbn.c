@@ -3,10 +3,11 @@
  * libslbn: see libslbn.h, and protocol.h for the messages.
  *
  * A request blocks until its replies arrive; events that arrive meanwhile are
- * queued for slbn_next(). Length and protocol of all messages are checked.
+ * queued for slbn_next().
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,10 +120,15 @@ static int receive(struct slbn *slbn, int timeout, struct slbn_message *message)
 	    message->protocol != SLBN_PROTOCOL)
 		return fail(slbn, EPROTONOSUPPORT,
 			    "slbnd uses another protocol version");
-	if (length < (ssize_t)sizeof(*message))
+	if (length < (ssize_t)SLBN_HEADER)
 		return fail(slbn, EPROTO, "message of slbnd is truncated");
-	message->reason[sizeof(message->reason) - 1] = 0;
 	return 1;
+}
+
+static bool is_event(const struct slbn_message *message)
+{
+	return !message->request && (message->type == SLBN_SAY_SESSION ||
+				     message->type == SLBN_SAY_GONE);
 }
 
 static void to_event(const struct slbn_message *message,
@@ -169,13 +175,13 @@ static int request(struct slbn *slbn, struct slbn_message *message,
 			return ret;
 		if (!ret)
 			return fail(slbn, ETIMEDOUT, "no reply from slbnd");
-		if (!message->request) {
+		if (is_event(message)) {
 			ret = queue_event(slbn, message);
 			if (ret)
 				return ret;
 			continue;
 		}
-		/* A reply to a request that timed out. */
+		/* A later version's event, or a reply to a request that timed out. */
 		if (message->request != number)
 			continue;
 		if (message->type == SLBN_SAY_DONE)
@@ -184,11 +190,11 @@ static int request(struct slbn *slbn, struct slbn_message *message,
 			each(&message->session, context);
 			continue;
 		}
-		snprintf(slbn->reason, sizeof(slbn->reason), "%s",
-			 message->reason);
-		return message->type == SLBN_SAY_REFUSED && message->error ?
-			       -(int)message->error :
-			       fail(slbn, EPROTO, "slbnd");
+		if (message->type != SLBN_SAY_REFUSED || !message->error)
+			return fail(slbn, EPROTO, "slbnd");
+		snprintf(slbn->reason, sizeof(slbn->reason), "%.*s",
+			 SLBN_REASON - 1, message->reason);
+		return -(int)message->error;
 	}
 }
 
@@ -316,7 +322,7 @@ int slbn_next(struct slbn *slbn, int timeout, struct slbn_session *session)
 		ret = receive(slbn, timeout, &message);
 		if (ret <= 0)
 			return ret;
-	} while (message.request);
+	} while (!is_event(&message));
 	to_event(&message, session);
 	return 1;
 }

@@ -19,16 +19,21 @@
  * event has the current state: slow readers miss intermediate states, but never
  * the last one.
  *
- * @protocol is the first field in all versions. A later version may add fields at
- * the end, which older ones ignore. slbnd replies to an unknown protocol with
- * REFUSED in its own.
+ * The payload, which depends on the type, is last: a later version may add fields
+ * to its end. Both sides accept messages of any length from SLBN_HEADER on: they
+ * take missing fields for 0, and ignore fields that they do not know. So 0 must
+ * mean what older versions do. @protocol, the first field, changes only if that is
+ * not possible; slbnd replies to an unknown one with REFUSED in its own. Clients
+ * ignore events of types that they do not know.
  */
 #ifndef SLBN_PROTOCOL_H
 #define SLBN_PROTOCOL_H
 
+#include <stddef.h>
+
 #include "libslbn.h"
 
-#define SLBN_PROTOCOL 2
+#define SLBN_PROTOCOL 3
 #define SLBN_SOCKET "/run/slbnd/socket"
 #define SLBN_REASON 96
 
@@ -80,7 +85,7 @@ struct slbn_key_request {
 };
 
 /**
- * struct slbn_message - a message; fields that its type does not use are 0
+ * struct slbn_message - a message
  * @protocol: SLBN_PROTOCOL
  * @type: enum slbn_message_type
  * @request: number of the request; 0: an event
@@ -89,7 +94,7 @@ struct slbn_key_request {
  * @session: the session
  * @key: the key, in ADD_KEY and RETIRE_KEY
  * @status: the agent's state, in the reply to STATUS
- * @reason: explanation in REFUSED, NUL-terminated
+ * @reason: explanation, NUL-terminated, in REFUSED
  */
 struct slbn_message {
 	uint16_t protocol;
@@ -101,8 +106,11 @@ struct slbn_message {
 		struct slbn_session session;
 		struct slbn_key_request key;
 		struct slbn_status status;
+		char reason[SLBN_REASON];
 	};
-	char reason[SLBN_REASON];
 };
+
+/* Octets before the payload. */
+#define SLBN_HEADER offsetof(struct slbn_message, session)
 
 #endif /* SLBN_PROTOCOL_H */

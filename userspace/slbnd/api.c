@@ -406,8 +406,8 @@ static void serve_request(struct api *api, struct client *client,
 	if (length < sizeof(request->protocol) ||
 	    request->protocol != SLBN_PROTOCOL) {
 		refuse(&reply, EPROTONOSUPPORT,
-		       "slbnd supports protocol 2 only");
-	} else if (length < sizeof(*request) || !request->request) {
+		       "slbnd supports protocol 3 only");
+	} else if (length < SLBN_HEADER || !request->request) {
 		refuse(&reply, EPROTO, "malformed request");
 	} else if (request->type == SLBN_ASK_JOIN) {
 		join(api, client, request, &reply, now);
