@@ -31,6 +31,11 @@
  * sets Wmax as any other loss, and slow start follows as in Reno; when the
  * stack undoes a spurious loss, the search resumes from its previous state.
  *
+ * RFC 8511 (ABE): an ECN mark comes from a short queue, so in congestion
+ * avoidance it may reduce the window less than a loss. beta_ecn, if set, is the
+ * factor for marks; the RFC suggests 0.85 where beta is 0.7 (CUBIC), and 0.8 for
+ * Reno, which is used below low_window.
+ *
  * Growth rates are in thousandths of a packet per round-trip; beta is in units
  * of 1/1024, in which both 7/8 and mainline's 819/1024 are exact.
  */
@@ -67,6 +72,8 @@ enum bic_phase {
  * @low_window: use Reno below this window (Linux: up to it) [packets]
  * @fast_convergence: 1 to enable fast convergence, else 0
  * @form: one of enum bic_form
+ * @beta_ecn: window after an ECN mark, relative to before [1/1024], @beta to
+ *	1023, or 0: as after a loss
  */
 struct bic_params {
 	u32 smax;
@@ -75,6 +82,7 @@ struct bic_params {
 	u32 low_window;
 	u32 fast_convergence;
 	u32 form;
+	u32 beta_ecn;
 };
 
 /**
@@ -236,9 +244,16 @@ static inline u32 bic_paper_increase(const struct bic_params *p,
 	return fp_growth_window(g, *cnt, ack->clamp);
 }
 
-static inline u32 bic_paper_decrease(const struct bic_params *p,
-				     struct bic_paper *b, u32 cwnd)
+/* Reno's window after a loss, or RFC 8511's after an ECN mark. */
+static inline u32 bic_reno_decrease(u32 cwnd, bool ecn)
 {
+	return fp_max(ecn ? (u32)((u64)cwnd * 4 / 5) : cwnd / 2, 2);
+}
+
+static inline u32 bic_paper_decrease(const struct bic_params *p,
+				     struct bic_paper *b, u32 cwnd, bool ecn)
+{
+	u32 beta = ecn ? p->beta_ecn : p->beta;
 	u64 w = (u64)cwnd * FP_PACKET, kept;
 
 	b->before_loss = b->search;
@@ -247,14 +262,14 @@ static inline u32 bic_paper_decrease(const struct bic_params *p,
 	b->search.probe = 0;
 
 	if (cwnd < p->low_window)
-		return fp_max(cwnd / 2, 2);
+		return bic_reno_decrease(cwnd, ecn);
 
-	kept = w * p->beta / BIC_BETA_SCALE;
+	kept = w * beta / BIC_BETA_SCALE;
 	if (p->fast_convergence && w < b->search.wmax)
 		b->search.wmax = (w + kept) / 2;
 	else
 		b->search.wmax = w;
-	return fp_max((u32)((u64)cwnd * p->beta / BIC_BETA_SCALE), 2);
+	return fp_max((u32)((u64)cwnd * beta / BIC_BETA_SCALE), 2);
 }
 
 /* Acknowledged packets per packet of growth, as computed by mainline. */
@@ -326,17 +341,19 @@ static inline u32 bic_linux_increase(const struct bic_params *p,
 }
 
 static inline u32 bic_linux_decrease(const struct bic_params *p,
-				     struct bic_linux *l, u32 cwnd)
+				     struct bic_linux *l, u32 cwnd, bool ecn)
 {
+	u32 beta = ecn ? p->beta_ecn : p->beta;
+
 	if (p->fast_convergence && cwnd < l->last_max)
-		l->last_max = (u32)((u64)cwnd * (BIC_BETA_SCALE + p->beta) /
+		l->last_max = (u32)((u64)cwnd * (BIC_BETA_SCALE + beta) /
 				    (2 * BIC_BETA_SCALE));
 	else
 		l->last_max = cwnd;
 
 	if (cwnd <= p->low_window)
-		return fp_max(cwnd / 2, 2);
-	return fp_max((u32)((u64)cwnd * p->beta / BIC_BETA_SCALE), 2);
+		return bic_reno_decrease(cwnd, ecn);
+	return fp_max((u32)((u64)cwnd * beta / BIC_BETA_SCALE), 2);
 }
 
 /**
@@ -356,6 +373,14 @@ static inline u32 bic_increase(const struct bic_params *p, struct bic_vars *v,
 	return bic_paper_increase(p, v, cnt, ack);
 }
 
+static inline u32 bic_reduce(const struct bic_params *p, struct bic_vars *v,
+			     u32 cwnd, bool ecn)
+{
+	if (p->form == BIC_FORM_LINUX)
+		return bic_linux_decrease(p, &v->linux_form, cwnd, ecn);
+	return bic_paper_decrease(p, &v->paper, cwnd, ecn);
+}
+
 /**
  * bic_decrease() - compute the window after a loss
  * @p: parameters
@@ -367,9 +392,24 @@ static inline u32 bic_increase(const struct bic_params *p, struct bic_vars *v,
 static inline u32 bic_decrease(const struct bic_params *p, struct bic_vars *v,
 			       u32 cwnd)
 {
-	if (p->form == BIC_FORM_LINUX)
-		return bic_linux_decrease(p, &v->linux_form, cwnd);
-	return bic_paper_decrease(p, &v->paper, cwnd);
+	return bic_reduce(p, v, cwnd, false);
+}
+
+/**
+ * bic_decrease_ecn() - compute the window after an ECN mark (RFC 8511)
+ * @p: parameters
+ * @v: state
+ * @cwnd: window at the mark [packets], not in slow start
+ *
+ * A mark sets Wmax as a loss does.
+ *
+ * Return: the reduced window [packets], at least 2; without beta_ecn, as after
+ * a loss.
+ */
+static inline u32 bic_decrease_ecn(const struct bic_params *p,
+				   struct bic_vars *v, u32 cwnd)
+{
+	return bic_reduce(p, v, cwnd, p->beta_ecn != 0);
 }
 
 /**

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Tracepoint bic_window: a BIC connection changed its window or reacted to a
- * loss. Windows are in packets (wmax, target: 0 if unknown), inc is the growth
- * per round-trip in thousandths of a packet.
+ * loss, or by beta_ecn to an ECN mark. Windows are in packets (wmax, target: 0
+ * if unknown), inc is the growth per round-trip in thousandths of a packet.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM tcp_bic
@@ -20,6 +20,7 @@ TRACE_DEFINE_ENUM(BIC_ADDITIVE);
 TRACE_DEFINE_ENUM(BIC_BINARY);
 TRACE_DEFINE_ENUM(BIC_PROBING);
 TRACE_DEFINE_ENUM(BIC_LOSS);
+TRACE_DEFINE_ENUM(BIC_ECN);
 
 /* clang-format off */
 TRACE_EVENT(bic_window,
@@ -60,7 +61,8 @@ TRACE_EVENT(bic_window,
 				   { BIC_ADDITIVE, "additive" },
 				   { BIC_BINARY, "binary" },
 				   { BIC_PROBING, "probing" },
-				   { BIC_LOSS, "loss" }))
+				   { BIC_LOSS, "loss" },
+				   { BIC_ECN, "ecn" }))
 );
 /* clang-format on */
 

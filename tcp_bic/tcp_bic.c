@@ -7,24 +7,22 @@
  * name: the preset "linux" behaves like mainline's, "paper" (the default)
  * follows the paper.
  *
- * Parameters: cc_params.h. ss -ti shows the state in DCTCP's attribute, the
- * only one with room for four numbers: ce_state is the phase (0 slow start, 1
- * low window, 2 additive, 3 binary, 4 max probing), alpha is the growth per
- * round-trip in thousandths of a packet, ab_ecn is Wmax and ab_tot the target
- * of the search, both in packets, 0 if unknown.
+ * Parameters: cc_params.h. The tracepoint bic_window shows the state; inet_diag
+ * has no attribute for it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/inet_diag.h>
 #include <linux/module.h>
 #include <net/tcp.h>
 
+#include <fairpath/cc_ecn.h>
 #include <fairpath/cc_params.h>
 
 #include "bic_core.h"
 
 /* Reported by the tracepoint in addition to the algorithm's phases. */
 #define BIC_LOSS (BIC_PROBING + 1)
+#define BIC_ECN (BIC_LOSS + 1) /* reduced by beta_ecn */
 
 #define CREATE_TRACE_POINTS
 #include "bic_trace.h"
@@ -32,10 +30,12 @@
 /**
  * struct bic - private data of a connection
  * @params: parameters, copied when the connection started
+ * @ece: the last ACK had ECE
  * @vars: the algorithm's state
  */
 struct bic {
 	struct bic_params params;
+	bool ece;
 	struct bic_vars vars;
 };
 
@@ -93,10 +93,18 @@ enum {
 	BIC_FAST,
 	BIC_FORM,
 	BIC_INITIAL_SSTHRESH,
+	BIC_BETA_ECN,
 };
 
 static const struct cc_param bic_params[] = {
-	[BIC_SMAX] = BIC_PARAM(smax, 1, 1000000),
+	[BIC_SMAX] = {
+		.family = &bic_family,
+		.name = "bic_smax",
+		.offset = offsetof(struct bic_settings, params.smax),
+		.min = 1,
+		.max = 1000000,
+		.user_max = 32000, /* the paper's */
+	},
 	[BIC_SMIN] = BIC_PARAM(smin, 1, 1000000),
 	[BIC_BETA] = BIC_PARAM(beta, 1, BIC_BETA_SCALE - 1),
 	[BIC_LOW] = BIC_PARAM(low_window, 0, 1000000),
@@ -114,6 +122,7 @@ static const struct cc_param bic_params[] = {
 		.offset = offsetof(struct bic_settings, initial_ssthresh),
 		.max = S32_MAX,
 	},
+	[BIC_BETA_ECN] = BIC_PARAM(beta_ecn, 0, BIC_BETA_SCALE - 1),
 };
 
 static int bic_preset_set(void *settings, const char *text)
@@ -144,8 +153,11 @@ static const char *bic_preset_name(const void *settings)
 static int bic_check(const void *settings)
 {
 	const struct bic_settings *s = settings;
+	const struct bic_params *p = &s->params;
 
-	return s->params.smin <= s->params.smax ? 0 : -EINVAL;
+	if (p->smin > p->smax)
+		return -EINVAL;
+	return p->beta_ecn && p->beta_ecn < p->beta ? -EINVAL : 0;
 }
 
 static const struct cc_family bic_family = {
@@ -191,6 +203,9 @@ MODULE_PARM_DESC(form, "variant of the algorithm: paper or linux");
 BIC_MODULE_PARAM(initial_ssthresh, BIC_INITIAL_SSTHRESH);
 MODULE_PARM_DESC(initial_ssthresh,
 		 "initial slow start threshold [packets], 0: unlimited");
+BIC_MODULE_PARAM(beta_ecn, BIC_BETA_ECN);
+MODULE_PARM_DESC(beta_ecn,
+		 "beta after an ECN mark [1/1024], beta to 1023; 0: beta");
 module_param_cb(preset, &bic_preset_ops, (void *)&bic_family, 0444);
 MODULE_PARM_DESC(preset, "set all parameters: paper (default) or linux");
 
@@ -209,11 +224,25 @@ static void bic_start(struct sock *sk)
 static u32 bic_ssthresh(struct sock *sk)
 {
 	struct bic *ca = inet_csk_ca(sk);
-	u32 ssthresh =
-		bic_decrease(&ca->params, &ca->vars, tcp_snd_cwnd(tcp_sk(sk)));
+	u32 cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	u32 ssthresh;
 
-	trace_bic_window(sk, &ca->params, &ca->vars, ssthresh, BIC_LOSS);
+	if (ca->params.beta_ecn && cc_is_ecn_reduction(sk, ca->ece)) {
+		ssthresh = bic_decrease_ecn(&ca->params, &ca->vars, cwnd);
+		trace_bic_window(sk, &ca->params, &ca->vars, ssthresh, BIC_ECN);
+	} else {
+		ssthresh = bic_decrease(&ca->params, &ca->vars, cwnd);
+		trace_bic_window(sk, &ca->params, &ca->vars, ssthresh,
+				 BIC_LOSS);
+	}
 	return ssthresh;
+}
+
+static void bic_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct bic *ca = inet_csk_ca(sk);
+
+	ca->ece = flags & CA_ACK_ECE;
 }
 
 static u32 bic_phase(const struct sock *sk)
@@ -276,28 +305,6 @@ static void bic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 		bic_count_ack(&ca->params, &ca->vars, sample->pkts_acked);
 }
 
-static size_t bic_get_info(struct sock *sk, u32 ext, int *attr,
-			   union tcp_cc_info *info)
-{
-	const struct bic *ca = inet_csk_ca(sk);
-
-	/* DCTCP's bit does not fit into a request's u8: accept Vegas', too. */
-	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) |
-		     1 << (INET_DIAG_VEGASINFO - 1))))
-		return 0;
-
-	info->dctcp = (struct tcp_dctcp_info){
-		.dctcp_enabled = 1,
-		.dctcp_ce_state = bic_phase(sk),
-		.dctcp_alpha = bic_step(&ca->params, &ca->vars),
-		.dctcp_ab_ecn = bic_wmax(&ca->params, &ca->vars),
-		.dctcp_ab_tot = bic_target(&ca->params, &ca->vars,
-					   tcp_snd_cwnd(tcp_sk(sk))),
-	};
-	*attr = INET_DIAG_DCTCPINFO;
-	return sizeof(info->dctcp);
-}
-
 static struct tcp_congestion_ops bic_ops __read_mostly = {
 	.init = bic_start,
 	.ssthresh = bic_ssthresh,
@@ -305,7 +312,7 @@ static struct tcp_congestion_ops bic_ops __read_mostly = {
 	.set_state = bic_set_state,
 	.undo_cwnd = bic_undo_cwnd,
 	.pkts_acked = bic_pkts_acked,
-	.get_info = bic_get_info,
+	.in_ack_event = bic_in_ack_event,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.owner = THIS_MODULE,
 	.name = "bic",
@@ -335,9 +342,9 @@ static int __init bic_register(void)
 	BUILD_BUG_ON(sizeof(struct bic) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(sizeof(struct bic_settings) > CC_PARAMS_MAX);
 
-	err = bic_check(&bic_initial);
+	err = cc_params_init(&bic_family);
 	if (err) {
-		pr_err("smin exceeds smax: load with smin <= smax\n");
+		pr_err("invalid parameters: load with smin <= smax, and beta_ecn 0 or beta to 1023\n");
 		return err;
 	}
 
@@ -348,9 +355,13 @@ static int __init bic_register(void)
 	err = tcp_register_congestion_control(&bic_ops);
 	if (err == -EEXIST)
 		pr_err("a \"bic\" is already registered: unload it, or use a kernel without CONFIG_TCP_CONG_BIC=y\n");
-	if (err)
+	if (err) {
 		unregister_pernet_subsys(&bic_net_ops);
-	return err;
+		return err;
+	}
+	if (!strcmp(bic_preset_name(&bic_initial), "paper"))
+		pr_info("\"bic\" has the constants of the BIC paper; for mainline's, \"options tcp_bic preset=linux\" in /etc/modprobe.d\n");
+	return 0;
 }
 
 static void __exit bic_unregister(void)
@@ -363,4 +374,4 @@ module_init(bic_register);
 module_exit(bic_unregister);
 
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("BIC congestion control (Xu, Harfoush, Rhee 2004)");
+MODULE_DESCRIPTION("BIC (Xu, Harfoush, Rhee 2004); as mainline: preset=linux");

@@ -17,6 +17,10 @@
  * ssthresh after a timeout is beta W, too: the paper leaves it to Reno, whose
  * 1/2 is its beta.
  *
+ * RFC 8511 (ABE): an ECN mark comes from a short queue, so in congestion
+ * avoidance it may reduce the window less than a loss. beta_ecn, if set, is the
+ * factor for marks; the RFC suggests 0.8 where beta is 1/2.
+ *
  * alpha is in thousandths of a packet per round-trip, beta in thousandths.
  */
 #ifndef GAIMD_CORE_H
@@ -33,10 +37,12 @@
  * struct gaimd_params - parameters of the algorithm
  * @alpha: increase per round-trip [1/1000 packet], 1 to 1000000
  * @beta: window after a loss, relative to before [1/1000], 1 to 999
+ * @beta_ecn: the same after an ECN mark [1/1000], @beta to 999, or 0: @beta
  */
 struct gaimd_params {
 	u32 alpha;
 	u32 beta;
+	u32 beta_ecn;
 };
 
 /**
@@ -68,6 +74,12 @@ static inline u32 gaimd_increase(const struct gaimd_params *p,
 	return fp_growth_window(&v->growth, *cnt, clamp);
 }
 
+static inline u32 gaimd_reduce(struct gaimd_vars *v, u32 cwnd, u32 beta)
+{
+	fp_growth_reset(&v->growth);
+	return fp_max((u32)fp_div((u64)cwnd * beta, 1000), 2);
+}
+
 /**
  * gaimd_decrease() - compute the window after a loss
  * @p: parameters
@@ -79,8 +91,22 @@ static inline u32 gaimd_increase(const struct gaimd_params *p,
 static inline u32 gaimd_decrease(const struct gaimd_params *p,
 				 struct gaimd_vars *v, u32 cwnd)
 {
-	fp_growth_reset(&v->growth);
-	return fp_max((u32)fp_div((u64)cwnd * p->beta, 1000), 2);
+	return gaimd_reduce(v, cwnd, p->beta);
+}
+
+/**
+ * gaimd_decrease_ecn() - compute the window after an ECN mark (RFC 8511)
+ * @p: parameters
+ * @v: state
+ * @cwnd: window at the mark [packets], not in slow start
+ *
+ * Return: beta_ecn times the window [packets], at least 2; without beta_ecn, as
+ * after a loss.
+ */
+static inline u32 gaimd_decrease_ecn(const struct gaimd_params *p,
+				     struct gaimd_vars *v, u32 cwnd)
+{
+	return gaimd_reduce(v, cwnd, p->beta_ecn ? p->beta_ecn : p->beta);
 }
 
 /**

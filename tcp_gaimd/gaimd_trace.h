@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Tracepoint gaimd_window: a GAIMD connection changed its window or reacted to
- * a loss. Windows are in packets, alpha and beta in thousandths.
+ * a loss, or by beta_ecn to an ECN mark. Windows are in packets, alpha and beta
+ * in thousandths.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM tcp_gaimd
@@ -16,6 +17,7 @@
 TRACE_DEFINE_ENUM(GAIMD_SLOW_START);
 TRACE_DEFINE_ENUM(GAIMD_INCREASE);
 TRACE_DEFINE_ENUM(GAIMD_LOSS);
+TRACE_DEFINE_ENUM(GAIMD_ECN);
 
 /* clang-format off */
 TRACE_EVENT(gaimd_window,
@@ -50,7 +52,8 @@ TRACE_EVENT(gaimd_window,
 		  __print_symbolic(__entry->phase,
 				   { GAIMD_SLOW_START, "slow_start" },
 				   { GAIMD_INCREASE, "increase" },
-				   { GAIMD_LOSS, "loss" }))
+				   { GAIMD_LOSS, "loss" },
+				   { GAIMD_ECN, "ecn" }))
 );
 /* clang-format on */
 

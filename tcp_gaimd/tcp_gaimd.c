@@ -6,17 +6,15 @@
  * Slow start, recovery (PRR), ECN, undo and idle restart are the stack's, as
  * for Reno: GAIMD only changes the increase and the decrease.
  *
- * Parameters: cc_params.h. ss -ti shows the state in DCTCP's attribute, the
- * only one with room for four numbers: ce_state is the phase (0 slow start, 1
- * increase), alpha and ab_ecn are alpha and beta in thousandths, ab_tot is the
- * number of packets acknowledged in this round-trip.
+ * Parameters: cc_params.h. The tracepoint gaimd_window shows the state;
+ * inet_diag has no attribute for it.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/inet_diag.h>
 #include <linux/module.h>
 #include <net/tcp.h>
 
+#include <fairpath/cc_ecn.h>
 #include <fairpath/cc_params.h>
 
 #include "gaimd_core.h"
@@ -25,6 +23,7 @@ enum gaimd_phase {
 	GAIMD_SLOW_START,
 	GAIMD_INCREASE,
 	GAIMD_LOSS,
+	GAIMD_ECN, /* reduced by beta_ecn */
 };
 
 #define CREATE_TRACE_POINTS
@@ -33,10 +32,12 @@ enum gaimd_phase {
 /**
  * struct gaimd - private data of a connection
  * @params: parameters, copied when the connection started
+ * @ece: the last ACK had ECE
  * @vars: the algorithm's state
  */
 struct gaimd {
 	struct gaimd_params params;
+	bool ece;
 	struct gaimd_vars vars;
 };
 
@@ -66,12 +67,19 @@ static const struct cc_param gaimd_params[] = {
 		.offset = offsetof(struct gaimd_params, alpha),
 		.min = GAIMD_ALPHA_MIN,
 		.max = GAIMD_ALPHA_MAX,
+		.user_max = FP_PACKET,
 	},
 	{
 		.family = &gaimd_family,
 		.name = "gaimd_beta",
 		.offset = offsetof(struct gaimd_params, beta),
 		.min = GAIMD_BETA_MIN,
+		.max = GAIMD_BETA_MAX,
+	},
+	{
+		.family = &gaimd_family,
+		.name = "gaimd_beta_ecn",
+		.offset = offsetof(struct gaimd_params, beta_ecn),
 		.max = GAIMD_BETA_MAX,
 	},
 };
@@ -134,6 +142,13 @@ static const char *gaimd_preset_name(const void *params)
 	return "custom";
 }
 
+static int gaimd_check(const void *params)
+{
+	const struct gaimd_params *p = params;
+
+	return p->beta_ecn && p->beta_ecn < p->beta ? -EINVAL : 0;
+}
+
 static const struct cc_family gaimd_family = {
 	.initial = &gaimd_initial,
 	.size = sizeof(struct gaimd_params),
@@ -144,6 +159,7 @@ static const struct cc_family gaimd_family = {
 	.available = "gaimd tcp aimd32 td-friendly to-friendly",
 	.preset_set = gaimd_preset_set,
 	.preset_name = gaimd_preset_name,
+	.check = gaimd_check,
 	.net_id = &gaimd_net_id,
 };
 
@@ -163,6 +179,9 @@ MODULE_PARM_DESC(alpha,
 module_param_cb(beta, &gaimd_value_ops, (void *)&gaimd_params[1], 0444);
 MODULE_PARM_DESC(beta,
 		 "window after a loss, relative to before [1/1000], 1 to 999");
+module_param_cb(beta_ecn, &gaimd_value_ops, (void *)&gaimd_params[2], 0444);
+MODULE_PARM_DESC(beta_ecn,
+		 "the same after an ECN mark, beta to 999; 0 (default): beta");
 module_param_cb(preset, &gaimd_preset_ops, (void *)&gaimd_family, 0444);
 MODULE_PARM_DESC(preset,
 		 "gaimd (default), tcp, aimd32, td-friendly or to-friendly");
@@ -177,11 +196,24 @@ static void gaimd_init(struct sock *sk)
 static u32 gaimd_ssthresh(struct sock *sk)
 {
 	struct gaimd *ca = inet_csk_ca(sk);
-	u32 ssthresh = gaimd_decrease(&ca->params, &ca->vars,
-				      tcp_snd_cwnd(tcp_sk(sk)));
+	u32 cwnd = tcp_snd_cwnd(tcp_sk(sk));
+	u32 ssthresh;
 
-	trace_gaimd_window(sk, &ca->params, ssthresh, GAIMD_LOSS);
+	if (ca->params.beta_ecn && cc_is_ecn_reduction(sk, ca->ece)) {
+		ssthresh = gaimd_decrease_ecn(&ca->params, &ca->vars, cwnd);
+		trace_gaimd_window(sk, &ca->params, ssthresh, GAIMD_ECN);
+	} else {
+		ssthresh = gaimd_decrease(&ca->params, &ca->vars, cwnd);
+		trace_gaimd_window(sk, &ca->params, ssthresh, GAIMD_LOSS);
+	}
 	return ssthresh;
+}
+
+static void gaimd_in_ack_event(struct sock *sk, u32 flags)
+{
+	struct gaimd *ca = inet_csk_ca(sk);
+
+	ca->ece = flags & CA_ACK_ECE;
 }
 
 static void gaimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
@@ -207,35 +239,12 @@ static void gaimd_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 							   GAIMD_INCREASE);
 }
 
-static size_t gaimd_get_info(struct sock *sk, u32 ext, int *attr,
-			     union tcp_cc_info *info)
-{
-	const struct gaimd *ca = inet_csk_ca(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	/* DCTCP's bit does not fit into a request's u8: accept Vegas', too. */
-	if (!(ext & (1 << (INET_DIAG_DCTCPINFO - 1) |
-		     1 << (INET_DIAG_VEGASINFO - 1))))
-		return 0;
-
-	info->dctcp = (struct tcp_dctcp_info){
-		.dctcp_enabled = 1,
-		.dctcp_ce_state = tcp_in_slow_start(tp) ? GAIMD_SLOW_START :
-							  GAIMD_INCREASE,
-		.dctcp_alpha = ca->params.alpha,
-		.dctcp_ab_ecn = ca->params.beta,
-		.dctcp_ab_tot = tp->snd_cwnd_cnt,
-	};
-	*attr = INET_DIAG_DCTCPINFO;
-	return sizeof(info->dctcp);
-}
-
 static struct tcp_congestion_ops gaimd_ops __read_mostly = {
 	.init = gaimd_init,
 	.ssthresh = gaimd_ssthresh,
 	.cong_avoid = gaimd_cong_avoid,
 	.undo_cwnd = tcp_reno_undo_cwnd,
-	.get_info = gaimd_get_info,
+	.in_ack_event = gaimd_in_ack_event,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.owner = THIS_MODULE,
 	.name = "gaimd",
@@ -264,6 +273,12 @@ static int __init gaimd_register(void)
 
 	BUILD_BUG_ON(sizeof(struct gaimd) > ICSK_CA_PRIV_SIZE);
 	BUILD_BUG_ON(sizeof(struct gaimd_params) > CC_PARAMS_MAX);
+
+	err = cc_params_init(&gaimd_family);
+	if (err) {
+		pr_err("beta_ecn is less than beta: load with beta_ecn 0 or beta to 999\n");
+		return err;
+	}
 
 	err = register_pernet_subsys(&gaimd_net_ops);
 	if (err)

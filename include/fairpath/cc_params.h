@@ -12,20 +12,23 @@
  *   they match or "custom"; net.ipv4.FAMILY_available_presets lists the
  *   presets.
  *
- * A connection copies the parameters when it starts (cc_params_copy()), so it
- * never sees a partial change, and connections with different parameters can
- * coexist in a namespace.
+ * A connection copies the parameters when it starts (cc_params_copy()), without
+ * a lock, so it never sees a partial change, and connections with different
+ * parameters can coexist in a namespace.
  *
  * One parser reads all values: it rejects invalid text with -EINVAL and then
- * changes nothing.
+ * changes nothing. Values above user_max, for laboratories, need CAP_NET_ADMIN
+ * in the initial user namespace (-EPERM); setting one is logged once.
  */
 #ifndef FAIRPATH_CC_PARAMS_H
 #define FAIRPATH_CC_PARAMS_H
 
+#include <linux/capability.h>
 #include <linux/kernel.h>
 #include <linux/moduleparam.h>
+#include <linux/printk.h>
+#include <linux/seqlock.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <linux/sysctl.h>
 #include <net/net_namespace.h>
@@ -44,6 +47,8 @@ struct cc_family;
  * @offset: offset of its u32 in the struct of parameters
  * @min: minimum value
  * @max: maximum value
+ * @user_max: maximum value without CAP_NET_ADMIN in the initial user namespace;
+ *	0: @max
  * @names: names of the values 0 to @max, NULL for a number
  */
 struct cc_param {
@@ -52,6 +57,7 @@ struct cc_param {
 	u32 offset;
 	u32 min;
 	u32 max;
+	u32 user_max;
 	const char *const *names;
 };
 
@@ -85,14 +91,14 @@ struct cc_family {
 
 /**
  * struct cc_net - parameters of a network namespace
- * @lock: protects @params
+ * @lock: of @params
  * @family: the congestion control
  * @header: the registered sysctls
  * @table: table of the sysctls
  * @params: the family's struct of parameters
  */
 struct cc_net {
-	spinlock_t lock; /* params */
+	seqlock_t lock;
 	const struct cc_family *family;
 	struct ctl_table_header *header;
 	struct ctl_table *table;
@@ -140,6 +146,73 @@ static inline int cc_params_check(const struct cc_family *family,
 	return family->check ? family->check(params) : 0;
 }
 
+/* Return the first parameter that is raised above its user_max, or NULL. */
+static inline const struct cc_param *
+cc_params_raised(const struct cc_family *family, const void *before,
+		 const void *after)
+{
+	unsigned int i;
+
+	for (i = 0; i < family->count; i++) {
+		const struct cc_param *param = &family->params[i];
+		const u32 *was = before + param->offset;
+		const u32 *is = after + param->offset;
+
+		if (param->user_max && *is > param->user_max && *is > *was)
+			return param;
+	}
+	return NULL;
+}
+
+static inline void cc_params_warn(const struct cc_param *param)
+{
+	pr_warn_once("%s above %u is for laboratories only\n", param->name,
+		     param->user_max);
+}
+
+/* Copy the parameters of a namespace. */
+static inline void cc_net_read(struct cc_net *cc, void *params, size_t size)
+{
+	unsigned int seq;
+
+	do {
+		seq = read_seqbegin(&cc->lock);
+		memcpy(params, cc->params, size);
+	} while (read_seqretry(&cc->lock, seq));
+}
+
+/* Set @param, or a preset if it is NULL, from @text. */
+static inline int cc_net_write(struct cc_net *cc, const struct cc_param *param,
+			       const char *text)
+{
+	const struct cc_family *family = cc->family;
+	bool privileged = ns_capable_noaudit(&init_user_ns, CAP_NET_ADMIN);
+	u64 params[CC_PARAMS_MAX / sizeof(u64)];
+	const struct cc_param *raised = NULL;
+	int err;
+
+	write_seqlock_bh(&cc->lock);
+	memcpy(params, cc->params, sizeof(params));
+	if (param)
+		err = cc_param_set(param, params, text);
+	else
+		err = family->preset_set(params, text);
+	if (!err)
+		err = cc_params_check(family, params);
+	if (!err) {
+		raised = cc_params_raised(family, cc->params, params);
+		if (raised && !privileged)
+			err = -EPERM;
+	}
+	if (!err)
+		memcpy(cc->params, params, sizeof(params));
+	write_sequnlock_bh(&cc->lock);
+
+	if (!err && raised)
+		cc_params_warn(raised);
+	return err;
+}
+
 /* Handler of all sysctls; extra1 is the parameter, NULL for the presets. */
 static inline int cc_sysctl(ctl_table_const struct ctl_table *table, int write,
 			    void *buffer, size_t *lenp, loff_t *ppos)
@@ -153,10 +226,7 @@ static inline int cc_sysctl(ctl_table_const struct ctl_table *table, int write,
 	struct ctl_table string = { .data = text, .maxlen = sizeof(text) };
 	int err;
 
-	spin_lock_bh(&cc->lock);
-	memcpy(params, cc->params, sizeof(params));
-	spin_unlock_bh(&cc->lock);
-
+	cc_net_read(cc, params, sizeof(params));
 	if (param)
 		cc_param_show(param, params, text);
 	else
@@ -170,19 +240,7 @@ static inline int cc_sysctl(ctl_table_const struct ctl_table *table, int write,
 	/* A full buffer may hold truncated text. */
 	if (strlen(text) == sizeof(text) - 1)
 		return -EINVAL;
-
-	spin_lock_bh(&cc->lock);
-	memcpy(params, cc->params, sizeof(params));
-	if (param)
-		err = cc_param_set(param, params, strim(text));
-	else
-		err = family->preset_set(params, strim(text));
-	if (!err)
-		err = cc_params_check(family, params);
-	if (!err)
-		memcpy(cc->params, params, sizeof(params));
-	spin_unlock_bh(&cc->lock);
-	return err;
+	return cc_net_write(cc, param, strim(text));
 }
 
 /**
@@ -216,7 +274,7 @@ static inline int cc_net_init(struct net *net, const struct cc_family *family)
 	table[n + 1].procname = family->available_sysctl;
 	table[n + 1].mode = 0444;
 
-	spin_lock_init(&cc->lock);
+	seqlock_init(&cc->lock);
 	cc->family = family;
 	memcpy(cc->params, family->initial, family->size);
 	cc->table = table;
@@ -245,11 +303,30 @@ static inline void cc_net_exit(struct net *net, const struct cc_family *family)
 static inline void cc_params_copy(const struct net *net,
 				  const struct cc_family *family, void *params)
 {
-	struct cc_net *cc = net_generic(net, *family->net_id);
+	cc_net_read(net_generic(net, *family->net_id), params, family->size);
+}
 
-	spin_lock_bh(&cc->lock);
-	memcpy(params, cc->params, family->size);
-	spin_unlock_bh(&cc->lock);
+/**
+ * cc_params_init() - validate the module parameters, when the module is loaded
+ * @family: the parameters
+ *
+ * Logs initial values above user_max.
+ *
+ * Return: 0, or -EINVAL if the values are inconsistent.
+ */
+static inline int cc_params_init(const struct cc_family *family)
+{
+	const u64 zero[CC_PARAMS_MAX / sizeof(u64)] = {};
+	const struct cc_param *raised;
+	int err;
+
+	err = cc_params_check(family, family->initial);
+	if (err)
+		return err;
+	raised = cc_params_raised(family, zero, family->initial);
+	if (raised)
+		cc_params_warn(raised);
+	return 0;
 }
 
 /* For module parameters, kp->arg is the parameter; for presets, the family. */

@@ -8,7 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel.net import Namespace, Pair, connection, namespace, read_sysctl, write_sysctl
+from tests.kernel.net import (
+    Namespace,
+    Pair,
+    connection,
+    namespace,
+    read_sysctl,
+    read_trace,
+    sh,
+    tracing,
+    write_sysctl,
+)
 
 pytestmark = pytest.mark.stock
 
@@ -20,14 +30,11 @@ def ns() -> Iterator[Namespace]:
 
 
 def test_defaults(ns: Namespace) -> None:
-    names = ("smax", "smin", "beta", "low_window", "fast_convergence", "form", "preset")
+    names = ("smax", "smin", "beta", "beta_ecn", "low_window", "fast_convergence", "form", "preset")
     values = [ns.sysctl(f"bic_{name}") for name in names]
-    assert values == ["32000", "10", "896", "14", "1", "paper", "paper"]
-    assert [ns.sysctl(f"gaimd_{name}") for name in ("alpha", "beta", "preset")] == [
-        "310",
-        "875",
-        "gaimd",
-    ]
+    assert values == ["32000", "10", "896", "0", "14", "1", "paper", "paper"]
+    names = ("alpha", "beta", "beta_ecn", "preset")
+    assert [ns.sysctl(f"gaimd_{name}") for name in names] == ["310", "875", "0", "gaimd"]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +114,8 @@ def test_namespaces_are_independent(ns: Namespace) -> None:
         ("gaimd_alpha", " " * 200 + "310"),
         ("gaimd_beta", "0"),
         ("gaimd_beta", "1000"),
+        ("gaimd_beta_ecn", "874"),  # below beta
+        ("gaimd_beta_ecn", "1000"),
         ("gaimd_preset", "GAIMD"),
         ("gaimd_preset", "gaimd " + "x" * 200),
         ("gaimd_preset", "td-friendly 0"),
@@ -120,6 +129,8 @@ def test_namespaces_are_independent(ns: Namespace) -> None:
         ("bic_smin", "32001"),  # above smax
         ("bic_beta", "0"),
         ("bic_beta", "1024"),
+        ("bic_beta_ecn", "895"),  # below beta
+        ("bic_beta_ecn", "1024"),
         ("bic_low_window", "1000001"),
         ("bic_fast_convergence", "2"),
         ("bic_form", "1"),
@@ -145,16 +156,59 @@ def test_bounds_and_whitespace_are_accepted(ns: Namespace, value: str) -> None:
 
 def test_connection_keeps_its_initial_parameters(net: Pair) -> None:
     net.a.sysctl("gaimd_preset", "aimd32")
-    with connection(net, "gaimd"):
-        net.a.sysctl("gaimd_preset", "tcp")
-        shown = net.a.sh("ss -tinH dport = 5000").stdout
-        assert "alpha:32000,ab_ecn:875" in shown
-    with connection(net, "gaimd"):
-        shown = net.a.sh("ss -tinH state established dport = 5000").stdout
-        assert "alpha:1000,ab_ecn:500" in shown
+    assert parameters_in_use(net, change_to="tcp") == {("32000", "875")}
+    assert parameters_in_use(net, change_to="gaimd") == {("1000", "500")}
+
+
+def parameters_in_use(net: Pair, change_to: str) -> set[tuple[str, str]]:
+    """Alpha and beta of a connection, during which the preset is changed."""
+    with tracing("tcp_gaimd/gaimd_window") as trace:
+        with connection(net, "gaimd") as flow:
+            net.a.sysctl("gaimd_preset", change_to)
+            flow.pump(100_000)
+            port = str(flow.sender.getsockname()[1])
+        records = read_trace(trace, "gaimd_window")
+    return {(each["alpha"], each["beta"]) for each in records if each["sport"] == port}
 
 
 def test_bic_initial_ssthresh(net: Pair) -> None:
     net.a.sysctl("bic_initial_ssthresh", 40)
     with connection(net, "bic") as flow:
         assert flow.info["ssthresh"] == 40
+
+
+def test_beta_must_not_exceed_beta_ecn(ns: Namespace) -> None:
+    ns.sysctl("gaimd_beta_ecn", 900)
+    with ns.entered(), pytest.raises(OSError) as error:
+        write_sysctl("gaimd_beta", 901)
+    assert error.value.errno == errno.EINVAL
+    assert ns.sysctl("gaimd_beta", 900) == "900"
+    assert ns.sysctl("gaimd_preset", "gaimd") == "gaimd"
+    assert ns.sysctl("gaimd_beta_ecn") == "0"
+
+
+#: Writes in a network namespace of an unprivileged user, and whether they are permitted.
+BY_USERS = [
+    ("gaimd_alpha", "1000", True),
+    ("gaimd_alpha", "1001", False),
+    ("gaimd_preset", "aimd32", False),
+    ("gaimd_preset", "tcp", True),
+    ("gaimd_preset", "td-friendly 100", False),  # alpha 2455
+    ("bic_smax", "32000", True),
+    ("bic_smax", "32001", False),
+    ("bic_preset", "linux", True),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "permitted"), BY_USERS)
+def test_users_cannot_set_values_for_laboratories(name: str, value: str, permitted: bool) -> None:
+    """In a user namespace of their own, where they have all capabilities."""
+    read = f"sysctl -n net.ipv4.{name}"
+    script = f'{read}; sysctl -qw "net.ipv4.{name}={value}"; {read}'
+    done = sh(f"setpriv --reuid=65534 --clear-groups unshare -rn sh -c '{script}'")
+    before, *error, after = done.stdout.splitlines()
+    if permitted:
+        assert (error, after) == ([], value)
+    else:
+        assert "Operation not permitted" in error[0]
+        assert after == before

@@ -21,6 +21,7 @@ static struct bic_params random_params(u32 form)
 	};
 
 	p.smin = rnd_size(1, p.smax);
+	p.beta_ecn = one_in(2) ? 0 : rnd_in(p.beta, BIC_BETA_SCALE - 1);
 	return p;
 }
 
@@ -48,7 +49,8 @@ static void random_calls(u32 form)
 			break;
 		case 1:
 		case 2:
-			cwnd = bic_decrease(&p, &v, cwnd);
+			cwnd = one_in(2) ? bic_decrease(&p, &v, cwnd) :
+					   bic_decrease_ecn(&p, &v, cwnd);
 			CHECK(cwnd >= 2 && cwnd <= fp_max(before, 2),
 			      "loss at %u: %u", before, cwnd);
 			break;
@@ -109,7 +111,65 @@ static void linux_form(void **state)
 	random_calls(BIC_FORM_LINUX);
 }
 
+/*
+ * Without beta_ecn, a mark is a loss. With it, losses stay as they were, and a
+ * mark sets the same Wmax and multiplies by beta_ecn, or by 4/5 where BIC is
+ * Reno.
+ */
+static void ecn_marks(u32 form)
+{
+	for (; unit_step < 1000000; unit_step++) {
+		struct bic_params p = random_params(form), with;
+		u32 first = rnd_size(1, ~0U), cwnd = rnd_size(1, ~0U);
+		struct bic_vars lost = { 0 }, marked, both;
+		u32 kept, want;
+		bool reno;
+
+		p.beta_ecn = 0;
+		with = p;
+		with.beta_ecn = rnd_in(p.beta, BIC_BETA_SCALE - 1);
+		bic_init(&p, &lost);
+		bic_decrease(&p, &lost, first);
+		marked = lost;
+		both = lost;
+		kept = bic_decrease(&p, &lost, cwnd);
+
+		assert_int_equal(bic_decrease_ecn(&p, &marked, cwnd), kept);
+		assert_memory_equal(&marked, &lost, sizeof(lost));
+		marked = both;
+		assert_int_equal(bic_decrease(&with, &both, cwnd), kept);
+		assert_memory_equal(&both, &lost, sizeof(lost));
+
+		reno = form == BIC_FORM_LINUX ? cwnd <= p.low_window :
+						cwnd < p.low_window;
+		want = reno ? (u64)cwnd * 4 / 5 :
+			      (u64)cwnd * with.beta_ecn / BIC_BETA_SCALE;
+		assert_int_equal(bic_decrease_ecn(&with, &marked, cwnd),
+				 fp_max(want, 2));
+		if (cwnd >= first || !p.fast_convergence)
+			assert_int_equal(bic_wmax(&with, &marked),
+					 bic_wmax(&p, &lost));
+		else
+			assert_true(bic_wmax(&with, &marked) >=
+				    bic_wmax(&p, &lost));
+	}
+}
+
+static void paper_ecn_marks(void **state)
+{
+	(void)state;
+	ecn_marks(BIC_FORM_PAPER);
+}
+
+static void linux_ecn_marks(void **state)
+{
+	(void)state;
+	ecn_marks(BIC_FORM_LINUX);
+}
+
 static const struct CMUnitTest tests[] = {
+	UNIT_TEST(paper_ecn_marks),
+	UNIT_TEST(linux_ecn_marks),
 	UNIT_TEST(paper_form),
 	UNIT_TEST(linux_form),
 };

@@ -133,6 +133,27 @@ static void beta_for_every_window(void **state)
 	}
 }
 
+/* Marks multiply by beta_ecn, or by beta without it; losses always by beta. */
+static void ecn_marks_reduce_by_beta_ecn(void **state)
+{
+	(void)state;
+	for (; unit_step < 1000000; unit_step++) {
+		u32 cwnd = rnd_size(0, ~0U);
+		struct gaimd_params p = {
+			.alpha = 1000,
+			.beta = rnd_in(GAIMD_BETA_MIN, GAIMD_BETA_MAX),
+		};
+		struct gaimd_vars v = { 0 };
+		u32 lost = gaimd_decrease(&p, &v, cwnd);
+
+		assert_int_equal(gaimd_decrease_ecn(&p, &v, cwnd), lost);
+		p.beta_ecn = rnd_in(p.beta, GAIMD_BETA_MAX);
+		assert_int_equal(gaimd_decrease(&p, &v, cwnd), lost);
+		assert_int_equal(gaimd_decrease_ecn(&p, &v, cwnd),
+				 fp_max((u64)cwnd * p.beta_ecn / 1000, 2));
+	}
+}
+
 /* Seven rounds earn less than a packet, and so do seven more after a loss. */
 static void loss_clears_the_fraction(void **state)
 {
@@ -163,6 +184,8 @@ static void random_calls(void **state)
 		if (unit_step % 100 == 0) {
 			p.alpha = rnd_size(GAIMD_ALPHA_MIN, GAIMD_ALPHA_MAX);
 			p.beta = rnd_in(GAIMD_BETA_MIN, GAIMD_BETA_MAX);
+			p.beta_ecn =
+				one_in(2) ? 0 : rnd_in(p.beta, GAIMD_BETA_MAX);
 			v = (struct gaimd_vars){ 0 };
 			cnt = rnd_size(0, ~0U);
 			cwnd = rnd_size(1, ~0U);
@@ -173,7 +196,8 @@ static void random_calls(void **state)
 			cwnd = rnd_size(1, ~0U);
 			break;
 		case 1:
-			cwnd = gaimd_decrease(&p, &v, cwnd);
+			cwnd = one_in(2) ? gaimd_decrease(&p, &v, cwnd) :
+					   gaimd_decrease_ecn(&p, &v, cwnd);
 			CHECK(cwnd >= 2 && cwnd <= fp_max(before, 2),
 			      "%u to %u", before, cwnd);
 			break;
@@ -191,8 +215,11 @@ static void random_calls(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(matches_mainline_reno), UNIT_TEST(alpha_per_round_trip),
-	UNIT_TEST(beta_for_every_window), UNIT_TEST(loss_clears_the_fraction),
+	UNIT_TEST(matches_mainline_reno),
+	UNIT_TEST(alpha_per_round_trip),
+	UNIT_TEST(beta_for_every_window),
+	UNIT_TEST(ecn_marks_reduce_by_beta_ecn),
+	UNIT_TEST(loss_clears_the_fraction),
 	UNIT_TEST(random_calls),
 };
 
