@@ -40,6 +40,8 @@
  * @epoch: ns; 0: never rotate the ledgers
  * @memory: entries, used if @memory_time is 0
  * @memory_time: ns
+ * @limited: the memory was configured without CAP_NET_ADMIN in the initial user
+ *	namespace, and has at most SLBN_MEMORY_SMALL entries
  * @control: limit of control packets, per mille of the rate
  * @headroom: part of the capacity that fair shares leave free, per mille
  * @threshold: change of the share that triggers an event, per mille
@@ -52,6 +54,7 @@ struct slbn_config {
 	u64 epoch;
 	u32 memory;
 	u64 memory_time;
+	bool limited;
 	u32 control;
 	u32 headroom;
 	u32 threshold;

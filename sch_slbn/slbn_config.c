@@ -2,6 +2,7 @@
 /*
  * Configuration of a link: netlink attributes to struct slbn_config and back.
  */
+#include <linux/capability.h>
 #include <linux/math64.h>
 #include <linux/string.h>
 #include <net/netlink.h>
@@ -45,6 +46,7 @@ void slbn_config_init(struct slbn_config *config)
 	*config = (struct slbn_config){
 		.epoch = SLBN_EPOCH_DEFAULT,
 		.memory_time = SLBN_MEMORY_TIME_DEFAULT,
+		.limited = !capable(CAP_NET_ADMIN),
 		.control = SLBN_CONTROL_DEFAULT,
 		.headroom = SLBN_HEADROOM_DEFAULT,
 		.threshold = SLBN_THRESHOLD_DEFAULT,
@@ -67,9 +69,17 @@ static int slbn_config_parse_memory(struct slbn_config *config,
 			    "memory must be entries or a time, not both");
 		return -EINVAL;
 	}
+	if (attr || tb[SLBN_A_MEMORY_TIME])
+		config->limited = !capable(CAP_NET_ADMIN);
 	if (attr) {
 		config->memory = nla_get_u32(attr);
 		config->memory_time = 0;
+		if (config->limited && config->memory > SLBN_MEMORY_SMALL) {
+			SLBN_REJECT(
+				extack, attr,
+				"memory above 32768 entries needs CAP_NET_ADMIN in the initial user namespace");
+			return -EPERM;
+		}
 		if (config->memory > SLBN_MEMORY_MAX) {
 			SLBN_REJECT(extack, attr,
 				    "memory must be 0 to 4194304 entries");
@@ -143,7 +153,8 @@ static int slbn_config_parse_flags(struct slbn_config *config,
  * @tb: attributes, validated against slbn_config_policy
  * @extack: set to the invalid attribute and its valid range
  *
- * Return: 0, or -EINVAL; @config may then be updated in part.
+ * Return: 0; -EINVAL; or -EPERM if the memory needs a capability. On errors
+ * @config may be updated in part.
  */
 int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		      struct netlink_ext_ack *extack)
@@ -328,26 +339,43 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
 	return nla_put_u32(skb, SLBN_A_MEMORY, config->memory);
 }
 
+/* The most entries that a memory time may give at a capacity, bit/s. */
+static u32 slbn_memory_time_max(const struct slbn_config *config, u64 capacity)
+{
+	u64 most =
+		div64_u64(capacity * SLBN_MEMORY_SMALL, SLBN_MEMORY_SMALL_RATE);
+
+	if (config->limited)
+		return SLBN_MEMORY_SMALL;
+	return clamp_t(u64, most, SLBN_MEMORY_SMALL, SLBN_MEMORY_TIME_ENTRIES);
+}
+
 /**
  * slbn_config_memory_entries() - size of a link's memory
  * @config: configuration
  * @capacity: bit/s, at most SLBN_LINK_RATE_MAX
  *
  * With a memory time this is the number of control packets of typical length
- * that the control limit allows in that time.
+ * that the control limit allows in that time, within bounds.
+ *
+ * A limited memory does not follow the device's speed: the work that reads the
+ * speed would allocate what is not charged to the user's cgroup.
  *
  * Return: entries, at most SLBN_MEMORY_MAX.
  */
 u32 slbn_config_memory_entries(const struct slbn_config *config, u64 capacity)
 {
+	u32 most = slbn_memory_time_max(config, capacity);
 	u64 packets;
 
 	if (!config->memory_time)
 		return config->memory;
+	if (config->limited && !config->rate)
+		return most;
 	/* At most 10^12 / 1000 * 1000 / 1792 per second for 60 s: no overflow. */
 	packets = div_u64(div_u64(capacity, 1000) * config->control,
 			  SLBN_TYPICAL_BITS);
 	packets = div_u64(packets * div_u64(config->memory_time, NSEC_PER_MSEC),
 			  MSEC_PER_SEC);
-	return clamp_t(u64, packets, SLBN_MEMORY_MIN, SLBN_MEMORY_MAX);
+	return clamp_t(u64, packets, SLBN_MEMORY_MIN, most);
 }

@@ -57,7 +57,8 @@ slbn_memory_alloc(u32 rows, struct netlink_ext_ack *extack)
 {
 	struct slbn_memory_entry *memory;
 
-	memory = kvcalloc(rows * SLBN_MEMORY_WAYS, sizeof(*memory), GFP_KERNEL);
+	memory = kvcalloc(rows * SLBN_MEMORY_WAYS, sizeof(*memory),
+			  GFP_KERNEL_ACCOUNT);
 	if (!memory)
 		NL_SET_ERR_MSG_MOD(extack, "out of memory: reduce memory");
 	return memory;
@@ -429,7 +430,7 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 	struct slbn_link *link;
 	int err;
 
-	link = kzalloc(sizeof(*link), GFP_KERNEL);
+	link = kzalloc(sizeof(*link), GFP_KERNEL_ACCOUNT);
 	if (!link)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&link->lock);

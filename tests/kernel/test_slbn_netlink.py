@@ -279,6 +279,32 @@ def test_valid_configurations_are_applied(slbn: Slbn) -> None:
     assert sessions(slbn.link.state) == 2
 
 
+@pytest.mark.stock
+def test_memory_is_bounded_by_rate() -> None:
+    """32 bytes an entry: 1 MiB up to 10 Gbit/s, 8 MiB at most, and more only as entries."""
+    sizes = {
+        1000: 64,
+        100 * MEGA: 4096,
+        10**9: 32768,
+        10**10: 32768,
+        25 * 10**9: 131072,
+        10**11: 262144,
+        10**12: 262144,
+    }
+    with link() as on:
+        slbn = Slbn(on, Genetlink())
+        slbn.add(options(rate=RATE))
+        for rate, entries in sizes.items():
+            slbn.set(given(rate=rate))
+            state = slbn.link.state
+            assert (state.memory_entries, state.memory_bytes) == (entries, 32 * entries), rate
+        slbn.set(given(control=1000, memory_time=60 * SECOND))
+        assert slbn.link.state.memory_entries == 262144
+        slbn.set(given(rate=RATE, memory=262145))
+        assert slbn.link.state.memory_entries == 524288
+        slbn.family.close()
+
+
 def test_fair_shares_leave_headroom_free(slbn: Slbn) -> None:
     for headroom, plan in ((1, 999 * RATE // 1000), (500, RATE // 2), (0, RATE)):
         slbn.set(given(headroom=headroom))
@@ -611,6 +637,15 @@ def test_root_of_user_namespace_configures_its_own_links() -> None:
         mine.set(given(rate=7 * MEGA, key=KEY))
         mine.change(given(epoch=0))
         mine.family.reset(given(ifname="d0"))
+        mine.set(given(memory=32768))
+        for configure in INTERFACES.values():
+            with pytest.raises(NetlinkError, match="CAP_NET_ADMIN in the initial") as refused:
+                configure(mine, given(rate=5 * MEGA, memory=32769))
+            assert refused.value.errno == errno.EPERM
+        # A time does not ask for more, even at the largest rate.
+        mine.set(given(rate=10**12, memory_time=SECOND))
+        assert mine.link.state.memory_entries == 32768
+        mine.set(given(rate=7 * MEGA))
         return f"{mine.link.config.rate} {mine.link.config.epoch} {mine.link.config.keys}"
 
     assert in_child(work) == f"{7 * MEGA} 0 (0,)"

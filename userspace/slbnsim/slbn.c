@@ -13,10 +13,9 @@
  * Both recover from losses and failures: ledgers, and epochs of a second or
  * --epoch, in each of which a session sends a packet, as with slbnd. The memory of recent
  * packets only matters if packets are lost, and is omitted otherwise. The
- * kernel's has room for all packets that can arrive in a second, 35 for each
- * Mbit/s; this one for sixteen times the sessions that cross the link, unless
- * --memory limits it. With only twice as many some rows overflow, and rates are
- * off repeatedly.
+ * kernel's has 32,768 entries from 1 to 10 Gbit/s, 262,144 at 100 Gbit/s; this
+ * one has sixteen times the sessions that cross the link, unless --memory limits
+ * it.
  *
  * slbn-paper is the algorithm as printed (with the corrections that the core
  * lists): three integers for each link, and no recovery.

@@ -46,10 +46,12 @@ static inline bool slbn_bucket_take(struct slbn_bucket *b, u64 rate, u32 bits,
 	u64 elapsed = now > b->filled ? now - b->filled : 0;
 	u64 earned;
 
-	/* Stop at a full bucket, as the product below overflows after 18 ms. */
-	if (elapsed > SLBN_BUCKET_SECOND / 100)
-		elapsed = fp_min64(
-			elapsed, fp_div(depth * SLBN_BUCKET_SECOND, rate) + 1);
+	/* Stop at a full bucket: the product below overflows after 18 ms. */
+	if (elapsed > SLBN_BUCKET_SECOND / 100) {
+		u64 full = fp_div(depth * SLBN_BUCKET_SECOND, rate) + 1;
+
+		elapsed = fp_min64(elapsed, full);
+	}
 	b->fraction += elapsed * rate;
 	earned = fp_div(b->fraction, SLBN_BUCKET_SECOND);
 	b->fraction -= earned * SLBN_BUCKET_SECOND;

@@ -21,8 +21,16 @@
 #define SLBN_EPOCH_MAX 3600000000000ULL
 #define SLBN_EPOCH_DEFAULT 1000000000ULL
 
-/* Memory: entries, or ns. */
+/*
+ * Memory: entries of 32 bytes, or ns. A time gives at most SLBN_MEMORY_SMALL
+ * entries (1 MiB) up to SLBN_MEMORY_SMALL_RATE bit/s, above in proportion, at
+ * most SLBN_MEMORY_TIME_ENTRIES (8 MiB). More than SLBN_MEMORY_SMALL entries
+ * need CAP_NET_ADMIN in the initial user namespace.
+ */
 #define SLBN_MEMORY_MAX 4194304
+#define SLBN_MEMORY_SMALL 32768
+#define SLBN_MEMORY_SMALL_RATE 10000000000ULL
+#define SLBN_MEMORY_TIME_ENTRIES 262144
 #define SLBN_MEMORY_TIME_MAX 60000000000ULL
 #define SLBN_MEMORY_TIME_DEFAULT 1000000000ULL
 
@@ -48,7 +56,7 @@
  *	SLBN_EPOCH_DEFAULT
  * @SLBN_A_MEMORY: u32, entries of the memory, 0 to SLBN_MEMORY_MAX, rounded up
  * @SLBN_A_MEMORY_TIME: u64, ns, 0 to SLBN_MEMORY_TIME_MAX: as many entries as
- *	control packets can arrive in this time; default
+ *	control packets can arrive in this time, within the bounds above; default
  *	SLBN_MEMORY_TIME_DEFAULT. Mutually exclusive with SLBN_A_MEMORY
  * @SLBN_A_CONTROL: u32, limit of sent control packets, per mille of the rate, 1
  *	to SLBN_CONTROL_MAX; default SLBN_CONTROL_DEFAULT
