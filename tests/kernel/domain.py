@@ -168,8 +168,9 @@ class Domain:
     @staticmethod
     def tc(node: Namespace, commands: Sequence[str]) -> None:
         """Run tc commands in one process."""
-        program = ["tc", "-n", node.name, "-batch", "-"]
-        subprocess.run(program, input="\n".join(commands), text=True, check=True)
+        with node.entered():
+            program = ["tc", "-batch", "-"]
+            subprocess.run(program, input="\n".join(commands), text=True, check=True)
 
     # --- paths
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kernel.net import Namespace, sh
+from tests.kernel.net import Namespace, sh, wait_for_carrier
 
 TOP = Path(__file__).resolve().parents[2]
 MEGA = 10**6
@@ -52,7 +52,7 @@ class Chain:
         return f"e{link}"
 
     def tc(self, link: int, arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        return sh(f"tc -n {self.nodes[link].name} {arguments}", check)
+        return self.nodes[link].sh(f"tc {arguments}", check)
 
     def attach(self, link: int, options: str) -> None:
         self.tc(link, f"qdisc replace dev {self.device(link)} root handle 1: slbn {options}")
@@ -65,8 +65,9 @@ class Chain:
 
 def ip(commands: list[str], node: Namespace | None = None) -> None:
     """Run commands of ip in one process, as starting one takes long in an emulated machine."""
-    program = ["ip", *(["-n", node.name] if node else []), "-batch", "-"]
-    subprocess.run(program, input="\n".join(commands), text=True, check=True)
+    with node.entered() if node else contextlib.nullcontext():
+        program = ["ip", "-batch", "-"]
+        subprocess.run(program, input="\n".join(commands), text=True, check=True)
 
 
 _chains = itertools.count()
@@ -76,7 +77,7 @@ _chains = itertools.count()
 def chain(links: int) -> Iterator[Chain]:
     number = next(_chains)
     nodes = [Namespace(f"c{number}n{n}") for n in range(links + 1)]
-    commands = [f"netns add {node.name}" for node in nodes]
+    commands: list[str] = []
     inside = {node.name: ["link set lo up"] for node in nodes}
     for n, (a, b) in enumerate(itertools.pairwise(nodes)):
         commands.append(f"link add e{n} netns {a.name} type veth peer name w{n} netns {b.name}")
@@ -95,12 +96,19 @@ def chain(links: int) -> Iterator[Chain]:
                 inside[node.name].append(f"route add 10.0.{m}.0/24 via {hop4}")
                 inside[node.name].append(f"route add fd00:{m}::/64 via {hop6}")
     try:
-        ip(commands)
+        ip([f"netns add {node.name}" for node in nodes])
         for node in nodes:
-            ip(inside[node.name], node)
             with node.entered():
                 for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
                     (Path("/proc/sys/net") / name).write_text("1")
+                # Link-local addresses, from which neighbours are resolved, are valid at once.
+                Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
+        ip(commands)
+        for node in nodes:
+            ip(inside[node.name], node)
+        for n, (a, b) in enumerate(itertools.pairwise(nodes)):
+            wait_for_carrier(a, f"e{n}")
+            wait_for_carrier(b, f"w{n}")
         yield Chain(nodes)
     finally:
         ip([f"netns del {node.name}" for node in nodes])

@@ -215,6 +215,7 @@ def test_floods_get_equal_shares(scheduler: str) -> None:
 
 
 @pytest.mark.stock
+@pytest.mark.newer
 @pytest.mark.parametrize("options", ["limit 30", "limit 30 split-gso", "limit_bytes 70000"])
 def test_tcp_data_is_intact(options: str) -> None:
     """A connection with segmentation offload fills a short queue at 50 Mbit/s."""

@@ -27,7 +27,7 @@ from tests.kernel.drr_fq import HEADER, Statistics, batch, numbered_frame
 from tests.kernel.net import sh, wait_for
 from tests.kernel.rtnetlink import Rtnetlink, Shown, handle
 
-pytestmark = pytest.mark.stock
+pytestmark = [pytest.mark.stock, pytest.mark.newer]
 
 TIOCSETD, SIOCGIFNAME, N_SLIP = 0x5423, 0x8910, 1
 END, ESC, ESC_END, ESC_ESC = b"\xc0", b"\xdb", b"\xdb\xdc", b"\xdb\xdd"

@@ -543,8 +543,8 @@ def test_required_capabilities(net: Chain, enforce_try: str) -> None:
     ("setup", "start", "six"),
     [
         (fq_at_root, 0, False),
-        (fq_below_slbn, 1, True),
-        (htb_at_root, 1, False),
+        pytest.param(fq_below_slbn, 1, True, marks=pytest.mark.tier("all")),
+        pytest.param(htb_at_root, 1, False, marks=pytest.mark.tier("all")),
         (htb_below_slbn, 0, True),
     ],
 )
@@ -573,7 +573,12 @@ def test_flood_is_limited(
 
 @pytest.mark.parametrize(
     ("setup", "start"),
-    [(fq_at_root, 1), (fq_below_slbn, 0), (htb_at_root, 0), (htb_below_slbn, 1)],
+    [
+        pytest.param(fq_at_root, 1, marks=pytest.mark.tier("all")),
+        (fq_below_slbn, 0),
+        (htb_at_root, 0),
+        pytest.param(htb_below_slbn, 1, marks=pytest.mark.tier("all")),
+    ],
 )
 def test_many_flows_each_at_its_rate(
     net: Chain, enforce_try: str, setup: Setup, start: int

@@ -24,12 +24,19 @@ FORMS = {
 }
 
 
-@pytest.mark.stock
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("source", "destination"), [("10.0.0.1", "10.0.2.2"), ("fd00:0::1", "fd00:2::2")]
+    ("v6", "form"),
+    [
+        pytest.param(False, "protocol 2", marks=pytest.mark.stock),
+        pytest.param(True, "protocol 2", marks=pytest.mark.stock),
+        pytest.param(False, "protocol 1", marks=pytest.mark.virtual),
+        pytest.param(True, "protocol 1", marks=[pytest.mark.virtual, pytest.mark.tier("all")]),
+        pytest.param(False, "paper", marks=[pytest.mark.virtual, pytest.mark.tier("all")]),
+        pytest.param(True, "paper", marks=pytest.mark.virtual),
+    ],
 )
-def test_sessions_get_max_min_rates(peer: str, source: str, destination: str, form: str) -> None:
+def test_sessions_get_max_min_rates(peer: str, v6: bool, form: str) -> None:
+    source, destination = ("fd00:0::1", "fd00:2::2") if v6 else ("10.0.0.1", "10.0.2.2")
     with chain(3) as net:
         # Without memory a retransmitted Join is counted twice: resolve all addresses first.
         net.nodes[0].sh(f"ping -q -c 1 -W 5 {destination}")
@@ -49,7 +56,7 @@ def test_sessions_get_max_min_rates(peer: str, source: str, destination: str, fo
             shares = (restricted, elsewhere, shown["share"]) == (3, 5 * MEGA, 15 * MEGA)
             return gone and held and shares
 
-        with sources(peer, net, source, sessions, 12) as process:
+        with sources(peer, net, source, sessions, 6) as process:
             wait_for(settled)
             assert rates(process) == [15 * MEGA] * 3 + [5 * MEGA, 0]
         shown = net.shown(1)

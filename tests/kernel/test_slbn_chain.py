@@ -356,7 +356,14 @@ def check_interfaces(row: Row) -> None:
                 assert {name: shown[link][name] for name in numbers} == numbers
 
 
-@pytest.mark.parametrize(("routers", "number"), [(1, 6), (3, 12), (10, 26)])
+@pytest.mark.parametrize(
+    ("routers", "number"),
+    [
+        pytest.param(1, 6, marks=pytest.mark.tier("all")),
+        pytest.param(3, 12, marks=pytest.mark.tier("all")),
+        (10, 26),
+    ],
+)
 def test_rates_and_counters(peer: str, routers: int, number: int) -> None:
     generator = random.Random(routers)
     with row(peer, routers) as made:

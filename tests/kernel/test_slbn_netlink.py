@@ -852,7 +852,8 @@ def test_event_rate_is_limited(listened: tuple[Slbn, Genetlink]) -> None:
     assert state.joins + state.leaves == moves + 1
     # A delay may be a tick shorter.
     assert 1 <= received <= seconds / 0.095 + 1
-    assert moves > 10 * received
+    # Usually a hundred times as many, but that depends on the machine's speed.
+    assert moves > 2 * received
 
 
 def test_events_stay_in_their_namespace(listened: tuple[Slbn, Genetlink]) -> None:

@@ -44,7 +44,7 @@ COUNTERS = {
 
 
 def slbnctl(ns: Namespace, arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    return sh(f"ip netns exec {ns.name} slbnctl {arguments}", check)
+    return ns.sh(f"slbnctl {arguments}", check)
 
 
 def listed(ns: Namespace, arguments: str = "list") -> list[dict[str, Any]]:

@@ -136,11 +136,11 @@ def check_recovery(
 @pytest.mark.parametrize(
     ("netem", "bound"),
     [
-        ("loss 0.1%", 0),
-        ("loss 1%", 0),
+        pytest.param("loss 0.1%", 0, marks=pytest.mark.tier("all")),
+        pytest.param("loss 1%", 0, marks=pytest.mark.tier("all")),
         ("loss 5%", 1e-6),
-        ("delay 4ms 3ms", 0),
-        ("duplicate 20%", 0),
+        pytest.param("delay 4ms 3ms", 0, marks=pytest.mark.tier("all")),
+        pytest.param("duplicate 20%", 0, marks=pytest.mark.tier("all")),
         ("delay 2ms 2ms loss 1% duplicate 10%", 0),
     ],
 )

@@ -267,8 +267,15 @@ def over_each(
     return chosen
 
 
-@FAMILIES
-@pytest.mark.parametrize(("fork", "count"), [("a", 2), ("r", 4)], ids=["access", "core"])
+@pytest.mark.parametrize(
+    ("fork", "count", "six"),
+    [
+        ("a", 2, False),
+        pytest.param("a", 2, True, marks=pytest.mark.tier("all")),
+        pytest.param("r", 4, False, marks=pytest.mark.tier("all")),
+        ("r", 4, True),
+    ],
+)
 def test_equal_cost_paths(tmp_path: Path, fork: str, count: int, six: bool) -> None:
     """With hashing of addresses, each session has the rate of the path that its data takes."""
 

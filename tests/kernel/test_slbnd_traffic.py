@@ -218,7 +218,10 @@ class Run:
         self.traffic.senders = tuple(self.flows.values())
 
 
-@pytest.mark.parametrize("queue", ["drr_fq limit 100", "pfifo limit 100"])
+@pytest.mark.parametrize(
+    "queue",
+    ["drr_fq limit 100", pytest.param("pfifo limit 100", marks=pytest.mark.tier("all"))],
+)
 def test_flows_share_two_bottlenecks(tmp_path: Path, queue: str) -> None:
     with network(tmp_path, queue) as net, contextlib.ExitStack() as stack:
         flows = {

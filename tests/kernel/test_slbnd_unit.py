@@ -20,7 +20,7 @@ from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbnd import SLBND, UNIT, libslbn
 
-pytestmark = pytest.mark.stock
+pytestmark = [pytest.mark.stock, pytest.mark.newer]
 
 CONFIG = Path("/etc/slbnd.conf")
 

@@ -45,7 +45,7 @@ def undos(net: Pair) -> int:
 @pytest.mark.stock
 def test_data_is_intact_with_loss(net: Pair, variant: tuple[str, str]) -> None:
     net.netem("delay 10ms loss 1%")
-    net.data("numgen random mod 50 0 drop")
+    net.data("numgen random mod 30 0 drop")
     with connection(net, variant[0]) as flow:
         flow.pump(600_000)
         assert flow.info["total_retrans"] > 0
@@ -64,6 +64,7 @@ def ssthresh_after_loss(variant: tuple[str, str], cwnd: int) -> int:
     return max(kept, 2)
 
 
+@pytest.mark.virtual
 def test_tracepoint_reports_losses_and_ssthresh(net: Pair, variant: tuple[str, str]) -> None:
     event = f"{variant[0]}_window"
     net.drop_one_in(150)
@@ -82,6 +83,7 @@ def test_tracepoint_reports_losses_and_ssthresh(net: Pair, variant: tuple[str, s
         assert all(int(record["wmax"]) > 0 for record in losses)
 
 
+@pytest.mark.virtual
 def test_ecn_reduces_the_window_without_loss(net: Pair, variant: tuple[str, str]) -> None:
     net.a.sysctl("tcp_ecn", 1)
     net.data("numgen inc mod 100 99 ip ecn set ce")
@@ -141,6 +143,7 @@ def leave_slow_start(flow: Connection, size: int = 400_000) -> None:
     assert flow.info["ssthresh"] < 1 << 20
 
 
+@pytest.mark.virtual
 def test_timeout_reduces_the_window_to_one(net: Pair, variant: tuple[str, str]) -> None:
     net.drop_one_in(150)
     with connection(net, variant[0]) as flow:
@@ -160,6 +163,7 @@ def test_timeout_reduces_the_window_to_one(net: Pair, variant: tuple[str, str]) 
         flow.pump(300_000)
 
 
+@pytest.mark.virtual
 def test_spurious_timeout_is_undone(net: Pair, variant: tuple[str, str]) -> None:
     """A delay longer than the retransmission timeout, then ACKs of the original packets."""
     net.netem("delay 20ms")
@@ -202,6 +206,7 @@ def test_undo_restores_wmax(net: Pair) -> None:
     assert after[last + 1]["wmax"] in (before[-1]["wmax"], "0")
 
 
+@pytest.mark.virtual
 def test_idle_and_application_limited(net: Pair, variant: tuple[str, str]) -> None:
     net.a.sysctl("tcp_slow_start_after_idle", 1)
     with connection(net, variant[0]) as flow:
