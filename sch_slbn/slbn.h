@@ -3,6 +3,7 @@
  * Shared definitions of sch_slbn. Each file uses only those below it:
  *
  * slbn_qdisc.c		qdisc and module; connects the others (slbn_link_ops)
+ * slbn_root.c		the root qdisc's children, one for each TX queue
  * slbn_genl.c		netlink family: links, their keys, and share events
  * slbn_packet.c	packets that a link's device sends and receives
  * slbn_answer.c	upstream packets, which are sent to this router
@@ -13,11 +14,11 @@
  * slbn_wire.h		parse, build and update packets
  * slbn_core.h		the algorithm
  *
- * Each device with an slbn qdisc is one link. All slbn qdiscs of a device (one
- * for each of its queues, or an old and a new one during a replacement) share
- * the link's state. RTNL protects the list of links and their configuration;
- * the link's own lock protects its state, since packets are processed in both
- * directions at once. Links are found by number under RCU.
+ * A device with an slbn qdisc is a link, and that qdisc owns it: a device has at
+ * most one. RTNL protects the list of links and their configuration. The link's
+ * lock protects its state, as packets are processed on several CPUs and in both
+ * directions at once; they are parsed, checked and signed without it. Links are
+ * found by number, and their keys read, under RCU.
  */
 #ifndef SLBN_H
 #define SLBN_H
@@ -25,8 +26,10 @@
 #include <linux/list.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
+#include <linux/rcupdate.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
+#include <net/sch_generic.h>
 
 #include <uapi/fairpath/slbn_netlink.h>
 
@@ -84,35 +87,33 @@ struct slbn_counters {
 	u64 events;
 };
 
-/**
- * struct slbn_rollback - state of a link before a qdisc joined it
- * @config: configuration
- * @capacity: bit/s
- * @handle: handle of the qdisc that joined before
- * @version: version of the configuration that the new qdisc set; 0 if it
- *	created the link
- */
-struct slbn_rollback {
-	struct slbn_config config;
-	u64 capacity;
-	u32 handle;
-	u32 version;
-};
-
 /* Hooks for answers, IPv4 and IPv6. */
 #define SLBN_ANSWER_HOOKS 2
 
 /**
  * struct slbn_link_ops - what a link calls in the files above
- * @ingress: netfilter hook for packets that the device of an edge receives; its
- *	private data is the link
+ * @egress: netfilter hook for packets that the device of a root qdisc sends
+ * @ingress: netfilter hook for packets that the device of an edge receives
  * @answers: SLBN_ANSWER_HOOKS hooks of a namespace that has links
  * @notify: work function of @notify_work in struct slbn_link
+ *
+ * The private data of @egress and @ingress is the link.
  */
 struct slbn_link_ops {
+	nf_hookfn *egress;
 	nf_hookfn *ingress;
 	const struct nf_hook_ops *answers;
 	work_func_t notify;
+};
+
+/**
+ * struct slbn_key_set - keys of a link, read under RCU
+ * @rcu: frees the set
+ * @keys: keys that authenticate packets
+ */
+struct slbn_key_set {
+	struct rcu_head rcu;
+	struct slbn_keys keys;
 };
 
 /**
@@ -120,12 +121,14 @@ struct slbn_link_ops {
  * @list: entry in slbn_links
  * @ops: functions of the files above
  * @number: of the link in its namespace, not 0; not used again for long
- * @users: qdiscs
- * @dev: device; the qdiscs hold a reference
- * @handle: handle of the qdisc that joined last
+ * @dev: device; the qdisc holds a reference
+ * @handle: handle of the qdisc that owns the link
+ * @root: it is the root qdisc: packets are processed in @egress
  * @config: under RTNL; what packet processing needs is copied below
- * @version: incremented with each change of @config
- * @hook: ingress hook of the device, registered at an edge
+ * @egress: egress hook of the device, registered for a root qdisc
+ * @ingress: ingress hook of the device, registered at an edge
+ * @edge: hosts are behind the device; read without the lock
+ * @key_set: copy of the keys in @config
  * @lock: protects all fields below
  * @params: parameters of the algorithm
  * @vars: state of the algorithm
@@ -133,8 +136,6 @@ struct slbn_link_ops {
  * @counters: other counters
  * @control: limit of control packets, per mille of the rate
  * @threshold: change of the share that triggers an event, per mille
- * @edge: hosts are behind the device
- * @keys: keys that authenticate packets
  * @bucket: limits outgoing control packets
  * @notified_share: share in the last event, bit/s
  * @notify_pending: @notify_work is scheduled to send an event
@@ -144,12 +145,14 @@ struct slbn_link {
 	struct list_head list;
 	const struct slbn_link_ops *ops;
 	u32 number;
-	u32 users;
 	struct net_device *dev;
 	u32 handle;
+	bool root;
 	struct slbn_config config;
-	u32 version;
-	struct nf_hook_ops hook;
+	struct nf_hook_ops egress;
+	struct nf_hook_ops ingress;
+	bool edge;
+	struct slbn_key_set __rcu *key_set;
 
 	/* Protects all state that packet processing reads and writes. */
 	spinlock_t lock;
@@ -159,8 +162,6 @@ struct slbn_link {
 	struct slbn_counters counters;
 	u32 control;
 	u32 threshold;
-	bool edge;
-	struct slbn_keys keys;
 	struct slbn_bucket bucket;
 	u64 notified_share;
 	bool notify_pending;
@@ -191,7 +192,7 @@ struct slbn_place {
  * @data: UDP payload
  * @pkt: its fields
  * @layout: positions in @data
- * @key: key of the link that authenticates it, or NULL
+ * @key: key of the link that authenticates it, or NULL; under RCU
  */
 struct slbn_control {
 	struct slbn_place place;
@@ -220,8 +221,21 @@ int slbn_genl_init(void);
 void slbn_genl_exit(void);
 void slbn_genl_notify(struct work_struct *work);
 
+/* slbn_root.c */
+int slbn_root_create(struct Qdisc *sch, struct Qdisc ***children,
+		     struct netlink_ext_ack *extack);
+void slbn_root_destroy(struct Qdisc *sch, struct Qdisc **children);
+void slbn_root_attach(struct Qdisc *sch, struct Qdisc **children);
+void slbn_root_read_stats(struct Qdisc *sch);
+struct netdev_queue *slbn_root_queue(struct Qdisc *sch, unsigned long cl);
+struct Qdisc *slbn_root_leaf(struct Qdisc *sch, unsigned long cl);
+int slbn_root_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
+		    struct Qdisc **old, struct netlink_ext_ack *extack);
+
 /* slbn_packet.c */
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
+unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
+			      const struct nf_hook_state *state);
 unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 			  const struct nf_hook_state *state);
 
@@ -230,7 +244,7 @@ extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
 
 bool slbn_own_address(const struct slbn_link *link,
 		      const struct slbn_control *control, u8 *own);
-void slbn_finish_own(struct slbn_link *link, struct slbn_control *control);
+void slbn_finish_own(struct slbn_control *control);
 void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 		     const struct slbn_control *control);
 
@@ -242,8 +256,7 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 		struct slbn_control *control);
 bool slbn_process(struct slbn_link *link, struct slbn_control *control,
 		  u64 now);
-void slbn_finish(struct slbn_link *link, struct slbn_control *control,
-		 const u8 *addresses);
+void slbn_finish(struct slbn_control *control, const u8 *addresses);
 
 /* slbn_find.c */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);
@@ -261,13 +274,11 @@ int slbn_link_reconfigure(struct slbn_link *link,
 			  struct netlink_ext_ack *extack);
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_find_number(struct net *net, u16 number);
-struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
+struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 				const struct slbn_config *config,
 				const struct slbn_link_ops *ops,
-				struct slbn_rollback *rollback,
 				struct netlink_ext_ack *extack);
-void slbn_link_put(struct slbn_link *link,
-		   const struct slbn_rollback *rollback);
+void slbn_link_remove(struct slbn_link *link);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
 void slbn_link_check_share(struct slbn_link *link);

@@ -266,17 +266,16 @@ static void slbn_set_own(const struct slbn_control *control, u8 *addresses)
 
 /**
  * slbn_finish_own() - slbn_finish() for a reply of the edge
- * @link: the edge
  * @control: reply, which this router sends to itself
  *
- * Context: the link's lock is held.
+ * Context: as slbn_finish().
  */
-void slbn_finish_own(struct slbn_link *link, struct slbn_control *control)
+void slbn_finish_own(struct slbn_control *control)
 {
 	u8 addresses[2 * sizeof(struct in6_addr)];
 
 	slbn_set_own(control, addresses);
-	slbn_finish(link, control, addresses);
+	slbn_finish(control, addresses);
 }
 
 /**
@@ -285,10 +284,11 @@ void slbn_finish_own(struct slbn_link *link, struct slbn_control *control)
  * @skb: downstream packet
  * @control: reply in the data of @skb, after slbn_finish_own()
  *
- * The device's queue is locked: the reply is received from the loopback device,
- * without passing the rules for packets that are sent, in another softirq.
+ * The device's queue may be locked: the reply is received from the loopback
+ * device, without passing the rules for packets that are sent, in another
+ * softirq.
  *
- * Context: bottom halves are disabled.
+ * Context: bottom halves are disabled, in an RCU read-side critical section.
  */
 void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 		     const struct slbn_control *control)
@@ -301,22 +301,19 @@ void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 	slbn_set_own(control, way.addresses);
 	way.dsfield = slbn_dsfield(skb, &control->place);
 	way.mark = 0;
-	rcu_read_lock();
 	dst = slbn_route(link, control, &way);
 	if (IS_ERR(dst)) {
 		/* The address has just been removed. */
 		spin_lock(&link->lock);
 		link->counters.no_address++;
 		spin_unlock(&link->lock);
-		goto unlock;
+		return;
 	}
 	answer = slbn_build(control, &way, dst);
 	if (!answer)
-		goto unlock;
+		return;
 	answer->dev = dst->dev;
 	dev_loopback_xmit(net, NULL, answer);
-unlock:
-	rcu_read_unlock();
 }
 
 /* Whether an answer was sent to the router in its last return address. */
@@ -338,17 +335,19 @@ static bool slbn_process_up(struct slbn_link *link, const struct sk_buff *skb,
 			    const struct slbn_way *way, bool routed)
 {
 	u64 *error = slbn_check(link, skb, control);
+	bool processed = false;
 
 	if (!error && !(routed && slbn_is_addressed(skb, control)))
 		error = &link->counters.bad_return;
-	if (error) {
+	spin_lock(&link->lock);
+	if (error)
 		(*error)++;
-		return false;
-	}
-	if (!slbn_process(link, control, ktime_get_ns()))
-		return false;
-	slbn_finish(link, control, way->addresses);
-	return true;
+	else
+		processed = slbn_process(link, control, ktime_get_ns());
+	spin_unlock(&link->lock);
+	if (processed)
+		slbn_finish(control, way->addresses);
+	return processed;
 }
 
 /* Process an answer to this router and send it on; false if it is dropped. */
@@ -361,7 +360,6 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 	struct dst_entry *dst;
 	struct slbn_way way;
 	const u8 *next;
-	bool processed;
 
 	slbn_get_return(control->data, &control->layout, control->pkt.hop - 1,
 			&next);
@@ -373,10 +371,7 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 				       IP4_REPLY_MARK(net, skb->mark);
 	dst = slbn_route(link, control, &way);
 
-	spin_lock(&link->lock);
-	processed = slbn_process_up(link, skb, control, &way, !IS_ERR(dst));
-	spin_unlock(&link->lock);
-	if (!processed) {
+	if (!slbn_process_up(link, skb, control, &way, !IS_ERR(dst))) {
 		if (!IS_ERR(dst))
 			dst_release(dst);
 		return false;

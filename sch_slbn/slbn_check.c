@@ -108,11 +108,11 @@ static struct slbn_carrier slbn_carrier(const u8 *addresses, bool v6)
 
 /**
  * slbn_check() - check that a packet is intact and authentic
- * @link: link, whose keys are valid
+ * @link: link
  * @skb: packet
  * @control: as set by slbn_control_parse(); its key is set
  *
- * Context: the link's lock is held.
+ * Context: in an RCU read-side critical section, in which the key is valid.
  * Return: NULL, or the counter of why the packet must be dropped.
  */
 u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
@@ -120,6 +120,7 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 {
 	const struct slbn_place *place = &control->place;
 	struct slbn_counters *counters = &link->counters;
+	const struct slbn_key_set *key_set;
 	struct slbn_carrier carrier;
 
 	if (place->partial)
@@ -127,9 +128,10 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 	if (!slbn_checksum_is_valid(skb, place))
 		return &counters->bad_checksum;
 	carrier = slbn_carrier(slbn_addresses(skb, place), place->v6);
+	key_set = rcu_dereference(link->key_set);
 	switch (slbn_check_authentication(control->data, &control->layout,
-					  slbn_siphash, &link->keys, &carrier,
-					  &control->key)) {
+					  slbn_siphash, &key_set->keys,
+					  &carrier, &control->key)) {
 	case SLBN_AUTH_OK:
 		return NULL;
 	case SLBN_AUTH_UNKNOWN_KEY:
@@ -163,19 +165,18 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control, u64 now)
 			      &slot, now) != SLBN_FORWARD)
 		return false;
 	slbn_set_slot(control->data, &control->layout, hop, slot);
+	slbn_link_check_share(link);
 	return true;
 }
 
 /**
  * slbn_finish() - write the fields of a processed packet, and authenticate it
- * @link: link
  * @control: packet; not its UDP checksum
  * @addresses: with which it is sent, as in slbn_addresses()
  *
- * Context: the link's lock is held.
+ * Context: as slbn_check(), in the same critical section.
  */
-void slbn_finish(struct slbn_link *link, struct slbn_control *control,
-		 const u8 *addresses)
+void slbn_finish(struct slbn_control *control, const u8 *addresses)
 {
 	struct slbn_carrier carrier;
 
@@ -183,5 +184,4 @@ void slbn_finish(struct slbn_link *link, struct slbn_control *control,
 	carrier = slbn_carrier(addresses, control->place.v6);
 	slbn_authenticate(control->data, &control->layout, slbn_siphash,
 			  control->key, &carrier);
-	slbn_link_check_share(link);
 }

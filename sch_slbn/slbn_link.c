@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links: one for each device that has an slbn qdisc.
+ * Links: one for each device that has an slbn qdisc, which owns it.
  *
- * The first slbn qdisc of a device creates the link, the last one frees it. A
- * netfilter hook of its namespace finds the link by its number, and a hook at
- * the device's ingress drops control packets from hosts at an edge. As a packet
- * may still be in a hook when the link is removed, the link is freed after a
- * grace period.
+ * Netfilter hooks lead packets to the link: one of the namespace for answers,
+ * which finds the link by its number; one at the device's egress if the qdisc
+ * is the root (otherwise the qdisc calls the link for each packet); and one at
+ * the device's ingress, which drops control packets from hosts at an edge. As a
+ * packet may still be in a hook when the link is removed, the link is freed
+ * after a grace period.
  *
  * struct slbn_config keeps the user's configuration. The values derived from it
  * (the capacity from the device's speed, the size of the memory from the
@@ -102,26 +103,52 @@ static void slbn_link_set_epoch(struct slbn_link *link,
 	params->commit = config->commit;
 }
 
-static int slbn_link_watch_hosts(struct slbn_link *link,
-				 struct netlink_ext_ack *extack)
+static int slbn_link_hook(struct slbn_link *link, struct nf_hook_ops *hook,
+			  nf_hookfn *fn, unsigned int hooknum, int priority)
 {
-	int err;
+	hook->hook = fn;
+	hook->priv = link;
+	hook->dev = link->dev;
+	hook->pf = NFPROTO_NETDEV;
+	hook->hooknum = hooknum;
+	hook->priority = priority;
+	return nf_register_net_hook(dev_net(link->dev), hook);
+}
 
-	link->hook.hook = link->ops->ingress;
-	link->hook.priv = link;
-	link->hook.dev = link->dev;
-	link->hook.pf = NFPROTO_NETDEV;
-	link->hook.hooknum = NF_NETDEV_INGRESS;
-	err = nf_register_net_hook(dev_net(link->dev), &link->hook);
+static void slbn_link_unhook(struct slbn_link *link, struct nf_hook_ops *hook)
+{
+	nf_unregister_net_hook(dev_net(link->dev), hook);
+}
+
+/* Before all others: a flowtable must not forward packets from hosts. */
+static int slbn_link_hook_ingress(struct slbn_link *link,
+				  struct netlink_ext_ack *extack)
+{
+	int err = slbn_link_hook(link, &link->ingress, link->ops->ingress,
+				 NF_NETDEV_INGRESS, INT_MIN);
+
 	if (err)
 		NL_SET_ERR_MSG_MOD(extack,
 				   "kernel lacks CONFIG_NETFILTER_INGRESS");
 	return err;
 }
 
-static void slbn_link_unwatch_hosts(struct slbn_link *link)
+/* Behind all others: what they drop or redirect does not use the link. */
+static int slbn_link_hook_egress(struct slbn_link *link,
+				 struct netlink_ext_ack *extack)
 {
-	nf_unregister_net_hook(dev_net(link->dev), &link->hook);
+	int err = slbn_link_hook(link, &link->egress, link->ops->egress,
+				 NF_NETDEV_EGRESS, INT_MAX);
+
+	if (err == -EOPNOTSUPP)
+		NL_SET_ERR_MSG_MOD(extack,
+				   "kernel lacks CONFIG_NETFILTER_EGRESS");
+	return err;
+}
+
+static void slbn_key_set_free_rcu(struct rcu_head *head)
+{
+	kfree_sensitive(container_of(head, struct slbn_key_set, rcu));
 }
 
 /* Apply @config with @capacity; on an error nothing changes. */
@@ -132,10 +159,15 @@ static int slbn_link_apply(struct slbn_link *link,
 	u32 entries = slbn_config_memory_entries(config, capacity);
 	bool was_edge = link->config.edge;
 	struct slbn_memory_entry *memory = NULL;
+	struct slbn_key_set *key_set;
 	bool replace;
 	u32 rows;
 	int err;
 
+	key_set = kmalloc(sizeof(*key_set), GFP_KERNEL_ACCOUNT);
+	if (!key_set)
+		return -ENOMEM;
+	key_set->keys = config->keys;
 	rows = DIV_ROUND_UP(entries, SLBN_MEMORY_WAYS);
 	if (rows)
 		rows = roundup_pow_of_two(rows);
@@ -143,15 +175,15 @@ static int slbn_link_apply(struct slbn_link *link,
 		  (config->commit && !link->params.commit);
 	if (replace && rows) {
 		memory = slbn_memory_alloc(rows, extack);
-		if (!memory)
-			return -ENOMEM;
+		if (!memory) {
+			err = -ENOMEM;
+			goto free;
+		}
 	}
 	if (config->edge && !was_edge) {
-		err = slbn_link_watch_hosts(link, extack);
-		if (err) {
-			kvfree(memory);
-			return err;
-		}
+		err = slbn_link_hook_ingress(link, extack);
+		if (err)
+			goto free;
 	}
 
 	spin_lock_bh(&link->lock);
@@ -164,16 +196,23 @@ static int slbn_link_apply(struct slbn_link *link,
 	link->params.P = capacity - div_u64(capacity * config->headroom, 1000);
 	link->control = config->control;
 	link->threshold = config->threshold;
-	WRITE_ONCE(link->edge, config->edge);
-	link->keys = config->keys;
 	spin_unlock_bh(&link->lock);
+	WRITE_ONCE(link->edge, config->edge);
+	key_set = rcu_replace_pointer(link->key_set, key_set,
+				      lockdep_rtnl_is_held());
+	if (key_set)
+		call_rcu(&key_set->rcu, slbn_key_set_free_rcu);
 
 	if (was_edge && !config->edge)
-		slbn_link_unwatch_hosts(link);
+		slbn_link_unhook(link, &link->ingress);
 	link->config = *config;
-	link->version++;
 	kvfree(memory);
 	return 0;
+
+free:
+	kvfree(memory);
+	kfree_sensitive(key_set);
+	return err;
 }
 
 static u64 slbn_speed(int err, const struct ethtool_link_ksettings *settings)
@@ -418,18 +457,54 @@ static void slbn_link_unpublish(struct slbn_link *link)
 static void slbn_link_free(struct slbn_link *link)
 {
 	kvfree(link->vars.memory);
-	/* It has keys. */
+	/* Both have keys. */
+	kfree_sensitive(rcu_dereference_protected(link->key_set, true));
 	kfree_sensitive(link);
 }
 
-static struct slbn_link *slbn_link_create(struct net_device *dev,
-					  const struct slbn_config *config,
-					  const struct slbn_link_ops *ops,
-					  struct netlink_ext_ack *extack)
+/* Undo slbn_link_set(), slbn_link_publish() and slbn_link_hook_egress(). */
+static void slbn_link_undo(struct slbn_link *link, bool published, bool hooked)
 {
-	struct slbn_link *link;
+	if (hooked)
+		slbn_link_unhook(link, &link->egress);
+	if (link->config.edge)
+		slbn_link_unhook(link, &link->ingress);
+	if (published)
+		slbn_link_unpublish(link);
+	/* Wait for packets that are still in a hook. */
+	synchronize_net();
+	cancel_delayed_work_sync(&link->notify_work);
+	slbn_link_free(link);
+}
+
+/**
+ * slbn_link_add() - make a device a link
+ * @dev: device
+ * @handle: handle of the qdisc that owns the link
+ * @root: it is the root qdisc: process what the device sends in an egress hook
+ * @config: valid configuration
+ * @ops: functions that the link calls
+ * @extack: set to the reason of an error
+ *
+ * Context: RTNL is held, and the device's own lock if it has one.
+ * Return: the link, to be removed by slbn_link_remove(), or an ERR_PTR():
+ * -EEXIST if the device is a link already; -EOPNOTSUPP if the kernel lacks
+ * CONFIG_NETFILTER_EGRESS or, for an edge, CONFIG_NETFILTER_INGRESS; -EINVAL if
+ * neither configuration nor device give a rate; -EBUSY; -ENOMEM.
+ */
+struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
+				const struct slbn_config *config,
+				const struct slbn_link_ops *ops,
+				struct netlink_ext_ack *extack)
+{
+	struct slbn_link *link = slbn_link_find(dev);
 	int err;
 
+	if (link) {
+		FP_SET_ERR_MSG_OWNER(extack, "slbn", link->handle,
+				     "owns this device: change or delete it");
+		return ERR_PTR(-EEXIST);
+	}
 	link = kzalloc(sizeof(*link), GFP_KERNEL_ACCOUNT);
 	if (!link)
 		return ERR_PTR(-ENOMEM);
@@ -437,100 +512,43 @@ static struct slbn_link *slbn_link_create(struct net_device *dev,
 	INIT_DELAYED_WORK(&link->notify_work, ops->notify);
 	link->ops = ops;
 	link->dev = dev;
+	link->handle = handle;
+	link->root = root;
 	get_random_bytes(link->params.hash_key, sizeof(link->params.hash_key));
 	slbn_link_init(&link->vars, ktime_get_ns(), 0, get_random_u32());
 	err = slbn_link_set(link, config, slbn_speed_locked(dev), extack);
-	if (err)
-		goto free;
+	if (err) {
+		slbn_link_free(link);
+		return ERR_PTR(err);
+	}
 	link->notified_share = link->params.P;
 
 	err = slbn_link_publish(link, extack);
-	if (err)
-		goto unwatch;
+	if (err) {
+		slbn_link_undo(link, false, false);
+		return ERR_PTR(err);
+	}
+	err = root ? slbn_link_hook_egress(link, extack) : 0;
+	if (err) {
+		slbn_link_undo(link, true, false);
+		return ERR_PTR(err);
+	}
 	list_add_tail(&link->list, &slbn_links);
 	slbn_links_changes++;
 	return link;
-
-unwatch:
-	if (link->config.edge) {
-		slbn_link_unwatch_hosts(link);
-		synchronize_net();
-	}
-free:
-	slbn_link_free(link);
-	return ERR_PTR(err);
 }
 
 /**
- * slbn_link_get() - create the link of a device, or join it
- * @dev: device
- * @handle: handle of the qdisc that joins
- * @config: valid configuration, which replaces that of an existing link
- * @ops: functions that a new link calls
- * @rollback: set, for slbn_link_put()
- * @extack: set to the reason of an error
+ * slbn_link_remove() - the device is no longer a link
+ * @link: link, freed
  *
- * Context: RTNL is held, and the device's own lock if it has one.
- * Return: the link, to be released by slbn_link_put(), or an ERR_PTR().
+ * Context: RTNL is held; may sleep.
  */
-struct slbn_link *slbn_link_get(struct net_device *dev, u32 handle,
-				const struct slbn_config *config,
-				const struct slbn_link_ops *ops,
-				struct slbn_rollback *rollback,
-				struct netlink_ext_ack *extack)
+void slbn_link_remove(struct slbn_link *link)
 {
-	struct slbn_link *link = slbn_link_find(dev);
-	int err;
-
-	if (link) {
-		*rollback = (struct slbn_rollback){
-			.config = link->config,
-			.capacity = link->params.C,
-			.handle = link->handle,
-			.version = link->version + 1,
-		};
-		err = slbn_link_reconfigure(link, config, extack);
-		if (err)
-			return ERR_PTR(err);
-	} else {
-		link = slbn_link_create(dev, config, ops, extack);
-		if (IS_ERR(link))
-			return link;
-		rollback->version = 0;
-	}
-	link->users++;
-	link->handle = handle;
-	return link;
-}
-
-/**
- * slbn_link_put() - release a qdisc's reference to a link
- * @link: link, removed with its last reference
- * @rollback: as set by slbn_link_get()
- *
- * If the configuration is still the one that this qdisc set, it is rolled back:
- * the kernel may have rejected the qdisc after creating it.
- *
- * Context: RTNL is held.
- */
-void slbn_link_put(struct slbn_link *link, const struct slbn_rollback *rollback)
-{
-	if (--link->users) {
-		if (rollback->version == link->version &&
-		    !slbn_link_apply(link, &rollback->config,
-				     rollback->capacity, NULL))
-			link->handle = rollback->handle;
-		return;
-	}
 	list_del(&link->list);
 	slbn_links_changes++;
-	slbn_link_unpublish(link);
-	if (link->config.edge)
-		slbn_link_unwatch_hosts(link);
-	/* Wait for packets that are still in a hook. */
-	synchronize_net();
-	cancel_delayed_work_sync(&link->notify_work);
-	slbn_link_free(link);
+	slbn_link_undo(link, true, link->root);
 }
 
 /**
@@ -708,4 +726,6 @@ void slbn_links_exit(void)
 	unregister_netdevice_notifier(&slbn_device_notifier);
 	cancel_work_sync(&slbn_speed_work);
 	unregister_pernet_subsys(&slbn_net_ops);
+	/* Wait for slbn_key_set_free_rcu(). */
+	rcu_barrier();
 }

@@ -16,6 +16,7 @@
  */
 #include <linux/if_vlan.h>
 #include <linux/math64.h>
+#include <linux/pkt_sched.h>
 #include <linux/udp.h>
 #include <net/checksum.h>
 #include <net/sch_generic.h>
@@ -52,10 +53,33 @@ static void slbn_update_checksum(struct sk_buff *skb, struct udphdr *udp,
 	}
 }
 
-static enum slbn_action slbn_count_drop(u64 *counter)
+static enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
 {
+	spin_lock(&link->lock);
 	(*counter)++;
+	spin_unlock(&link->lock);
 	return SLBN_DROP;
+}
+
+/* Take the tokens of a packet; the link's lock is held. */
+static bool slbn_limit(struct slbn_link *link, const struct sk_buff *skb,
+		       u64 now)
+{
+	bool below = slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now);
+
+	link->counters.rate_limited += !below;
+	return below;
+}
+
+static enum slbn_action slbn_pass_up(struct slbn_link *link,
+				     const struct sk_buff *skb)
+{
+	bool pass;
+
+	spin_lock(&link->lock);
+	pass = slbn_limit(link, skb, ktime_get_ns());
+	spin_unlock(&link->lock);
+	return pass ? SLBN_PASS_CONTROL : SLBN_DROP;
 }
 
 /*
@@ -64,28 +88,41 @@ static enum slbn_action slbn_count_drop(u64 *counter)
  */
 static enum slbn_action slbn_process_down(struct slbn_link *link,
 					  struct sk_buff *skb,
-					  struct slbn_control *control, u64 now)
+					  struct slbn_control *control)
 {
 	struct udphdr *udp = (void *)(skb->data + control->place.udp);
 	const struct slbn_layout *layout = &control->layout;
 	struct slbn_packet *pkt = &control->pkt;
+	bool edge = READ_ONCE(link->edge);
 	u8 own[sizeof(struct in6_addr)];
 	u8 *data = control->data;
 	__wsum before, after;
+	bool processed;
+	u64 now;
 
 	if (!slbn_own_address(link, control, own))
-		return slbn_count_drop(&link->counters.no_address);
+		return slbn_count_drop(link, &link->counters.no_address);
 	before = csum_partial(data, layout->length, 0);
-	if (!slbn_process(link, control, now))
+
+	spin_lock(&link->lock);
+	now = ktime_get_ns();
+	processed =
+		slbn_limit(link, skb, now) && slbn_process(link, control, now);
+	link->counters.answered += processed && edge;
+	spin_unlock(&link->lock);
+	if (!processed)
 		return SLBN_DROP;
+
 	slbn_set_return(data, layout, pkt->hop, link->number, own);
-	if (link->edge) {
+	if (edge) {
 		slbn_destination_reply(pkt);
 		slbn_wire_clear_slots(data, layout, pkt);
-		slbn_finish_own(link, control);
+		slbn_finish_own(control);
+		slbn_answer_own(link, skb, control);
+		consume_skb(skb);
 		return SLBN_ANSWERED;
 	}
-	slbn_finish(link, control, slbn_addresses(skb, &control->place));
+	slbn_finish(control, slbn_addresses(skb, &control->place));
 	after = csum_partial(data, layout->length, 0);
 	slbn_update_checksum(skb, udp, csum_sub(after, before));
 	return SLBN_PASS_CONTROL;
@@ -96,29 +133,26 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 				    struct slbn_control *control)
 {
 	struct slbn_counters *counters = &link->counters;
-	u64 now = ktime_get_ns();
 	u64 *error;
 
 	if (control->place.partial)
-		return slbn_count_drop(&counters->fragments);
+		return slbn_count_drop(link, &counters->fragments);
 	switch (slbn_control_parse(skb, control)) {
 	case SLBN_PARSE_OK:
 		break;
 	case SLBN_PARSE_NOT_SLBN:
 		return SLBN_PASS_DATA;
 	case SLBN_PARSE_BAD_VERSION:
-		return slbn_count_drop(&counters->other_version);
+		return slbn_count_drop(link, &counters->other_version);
 	default:
-		return slbn_count_drop(&counters->malformed);
+		return slbn_count_drop(link, &counters->malformed);
 	}
 	error = slbn_check(link, skb, control);
 	if (error)
-		return slbn_count_drop(error);
-	if (!slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now))
-		return slbn_count_drop(&counters->rate_limited);
+		return slbn_count_drop(link, error);
 	if (slbn_is_upstream(&control->pkt))
-		return SLBN_PASS_CONTROL;
-	return slbn_process_down(link, skb, control, now);
+		return slbn_pass_up(link, skb);
+	return slbn_process_down(link, skb, control);
 }
 
 /* An edge drops ICMP errors about control packets: their sources are hosts. */
@@ -127,16 +161,14 @@ static enum slbn_action slbn_handle_data(struct slbn_link *link,
 {
 	if (likely(!READ_ONCE(link->edge)) || !slbn_find_error(skb))
 		return SLBN_PASS_DATA;
-	spin_lock(&link->lock);
-	link->counters.icmp_dropped++;
-	spin_unlock(&link->lock);
-	return SLBN_DROP;
+	return slbn_count_drop(link, &link->counters.icmp_dropped);
 }
 
 /**
  * slbn_egress() - process a packet that the device is about to send
  * @link: link
- * @skb: packet, data at the link-layer header; control packets are updated
+ * @skb: packet, data at the link-layer header; control packets are updated, and
+ *	get the priority TC_PRIO_CONTROL, by which qdiscs send them first
  *
  * Context: bottom halves are disabled.
  * Return: what to do with the packet.
@@ -148,15 +180,36 @@ enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 
 	if (likely(!slbn_find(skb, &control.place)))
 		return slbn_handle_data(link, skb);
-	spin_lock(&link->lock);
+	rcu_read_lock();
 	action = slbn_handle(link, skb, &control);
-	link->counters.answered += action == SLBN_ANSWERED;
-	spin_unlock(&link->lock);
-	if (action == SLBN_ANSWERED) {
-		slbn_answer_own(link, skb, &control);
-		consume_skb(skb);
-	}
+	rcu_read_unlock();
+	if (action == SLBN_PASS_CONTROL)
+		skb->priority = TC_PRIO_CONTROL;
 	return action;
+}
+
+/**
+ * slbn_egress_hook() - slbn_egress() for a root qdisc
+ * @priv: link
+ * @skb: packet, as in slbn_egress()
+ * @state: not used
+ *
+ * A netfilter egress hook: before the device's qdisc, and without its lock.
+ *
+ * Context: bottom halves are disabled.
+ * Return: NF_ACCEPT, NF_DROP or NF_STOLEN.
+ */
+unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
+			      const struct nf_hook_state *state)
+{
+	switch (slbn_egress(priv, skb)) {
+	case SLBN_DROP:
+		return NF_DROP;
+	case SLBN_ANSWERED:
+		return NF_STOLEN;
+	default:
+		return NF_ACCEPT;
+	}
 }
 
 /**
@@ -187,8 +240,6 @@ unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 		return NF_ACCEPT;
 	if (likely(!slbn_find(skb, &place)))
 		return NF_ACCEPT;
-	spin_lock(&link->lock);
-	link->counters.from_hosts++;
-	spin_unlock(&link->lock);
+	slbn_count_drop(link, &link->counters.from_hosts);
 	return NF_DROP;
 }

@@ -2,15 +2,21 @@
 /*
  * The qdisc "slbn", which makes its device a link of SLBN.
  *
- * Downstream control packets are processed (slbn_packet.c) as the qdisc
- * enqueues them, upstream ones (slbn_answer.c) as this router receives them.
+ * As the root qdisc it acts as mq does (slbn_root.c): class MAJOR:N is TX queue
+ * N, whose child the user can choose; by default it is the system's
+ * default_qdisc. No packet passes slbn itself. Downstream control packets are
+ * processed (slbn_packet.c) in the device's egress hook, before they are queued.
  *
- * There are two classes; the user can choose the qdisc of each:
+ * Below another qdisc, such as a shaper, slbn is a queue of two classes, and
+ * processes control packets as it enqueues them:
  *
  *	MAJOR:1	control packets, dequeued first; default: a pfifo of
  *		SLBN_CONTROL_PACKETS. They are rate-limited before they are
  *		enqueued
- *	MAJOR:2	all other packets; default: a pfifo of the device's tx_queue_len
+ *	MAJOR:2	all other packets; default: the system's default_qdisc, or a
+ *		pfifo if that is pfifo_fast
+ *
+ * Upstream packets are processed as this router receives them (slbn_answer.c).
  *
  * The qdisc does not shape: the configured rate is the capacity that the link
  * shares among its sessions.
@@ -35,14 +41,16 @@ enum slbn_class {
 };
 
 /**
- * struct slbn_sched - one slbn qdisc
+ * struct slbn_sched - an slbn qdisc
  * @link: link of its device
- * @rollback: the link's state before this qdisc joined
- * @queues: qdiscs of the classes
+ * @root: it was created as the root qdisc
+ * @children: qdiscs of the TX queues, of a root qdisc that is not yet attached
+ * @queues: qdiscs of the classes, otherwise
  */
 struct slbn_sched {
 	struct slbn_link *link;
-	struct slbn_rollback rollback;
+	bool root;
+	struct Qdisc **children;
 	struct Qdisc *queues[SLBN_CLASSES];
 };
 
@@ -126,12 +134,16 @@ static void slbn_reset(struct Qdisc *sch)
 static struct Qdisc *slbn_default_queue(struct Qdisc *sch, u32 class,
 					struct netlink_ext_ack *extack)
 {
+	const struct Qdisc_ops *ops = default_qdisc_ops;
 	u32 id = TC_H_MAKE(sch->handle, class + 1);
 
 	if (class == SLBN_CLASS_CONTROL)
 		return fifo_create_dflt(sch, &pfifo_qdisc_ops,
 					SLBN_CONTROL_PACKETS, extack);
-	return qdisc_create_dflt(sch->dev_queue, &pfifo_qdisc_ops, id, extack);
+	/* pfifo_fast works only as the qdisc of a TX queue, noqueue for none. */
+	if (ops->static_flags & TCQ_F_NOLOCK || !strcmp(ops->id, "noqueue"))
+		ops = &pfifo_qdisc_ops;
+	return qdisc_create_dflt(sch->dev_queue, ops, id, extack);
 }
 
 static int slbn_parse(struct nlattr *opt, struct slbn_config *config,
@@ -166,10 +178,48 @@ static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
 }
 
 static const struct slbn_link_ops slbn_link_ops = {
+	.egress = slbn_egress_hook,
 	.ingress = slbn_ingress,
 	.answers = slbn_answer_hooks,
 	.notify = slbn_genl_notify,
 };
+
+/* Create the qdiscs of the classes. */
+static int slbn_create_queues(struct Qdisc *sch, struct netlink_ext_ack *extack)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	int i;
+
+	for (i = 0; i < SLBN_CLASSES; i++) {
+		struct Qdisc *queue = slbn_default_queue(sch, i, extack);
+
+		if (IS_ERR_OR_NULL(queue))
+			return -ENOMEM;
+		q->queues[i] = queue;
+		qdisc_hash_add(queue, true);
+	}
+	return 0;
+}
+
+/* Can a qdisc at this place process all control packets of its device? */
+static int slbn_check_place(const struct Qdisc *sch,
+			    struct netlink_ext_ack *extack)
+{
+	const struct net_device *dev = qdisc_dev(sch);
+	const struct Qdisc *root = rtnl_dereference(dev->qdisc);
+
+	if (!sch->handle) {
+		NL_SET_ERR_MSG_MOD(extack, "slbn cannot be the default_qdisc");
+		return -EOPNOTSUPP;
+	}
+	if (sch->parent != TC_H_ROOT && root->flags & TCQ_F_MQROOT &&
+	    netif_is_multiqueue(dev) && !slbn_link_find(dev)) {
+		NL_SET_ERR_MSG_MOD(extack,
+				   "one TX queue of several: use slbn as root");
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
 
 static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 		     struct netlink_ext_ack *extack)
@@ -177,29 +227,27 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 	struct slbn_sched *q = qdisc_priv(sch);
 	struct slbn_config config;
 	struct slbn_link *link;
-	int err = 0;
+	int err;
 	int i;
 
 	for (i = 0; i < SLBN_CLASSES; i++)
 		q->queues[i] = &noop_qdisc;
+	q->root = sch->parent == TC_H_ROOT;
+	err = slbn_check_place(sch, extack);
+	if (err)
+		return err;
 	slbn_config_init(&config);
 	if (opt) {
 		err = slbn_parse(opt, &config, extack);
 		if (err)
 			goto wipe;
 	}
-	for (i = 0; i < SLBN_CLASSES; i++) {
-		struct Qdisc *queue = slbn_default_queue(sch, i, extack);
-
-		if (IS_ERR_OR_NULL(queue)) {
-			err = -ENOMEM;
-			goto wipe;
-		}
-		q->queues[i] = queue;
-		qdisc_hash_add(queue, true);
-	}
-	link = slbn_link_get(qdisc_dev(sch), sch->handle, &config,
-			     &slbn_link_ops, &q->rollback, extack);
+	err = q->root ? slbn_root_create(sch, &q->children, extack) :
+			slbn_create_queues(sch, extack);
+	if (err)
+		goto wipe;
+	link = slbn_link_add(qdisc_dev(sch), sch->handle, q->root, &config,
+			     &slbn_link_ops, extack);
 	if (IS_ERR(link))
 		err = PTR_ERR(link);
 	else
@@ -217,9 +265,32 @@ static void slbn_destroy(struct Qdisc *sch)
 
 	for (i = 0; i < SLBN_CLASSES; i++)
 		qdisc_put(q->queues[i]);
+	slbn_root_destroy(sch, q->children);
 	if (q->link)
-		slbn_link_put(q->link, &q->rollback);
-	slbn_config_wipe(&q->rollback.config);
+		slbn_link_remove(q->link);
+}
+
+/* The qdisc becomes the root of its device. */
+static void slbn_attach(struct Qdisc *sch)
+{
+	struct slbn_sched *q = qdisc_priv(sch);
+	struct net_device *dev = qdisc_dev(sch);
+	unsigned int n;
+
+	if (q->root) {
+		slbn_root_attach(sch, q->children);
+		q->children = NULL;
+		return;
+	}
+	/* Older kernels can move it from below another qdisc: queues share it. */
+	for (n = 0; n < dev->num_tx_queues; n++) {
+		struct Qdisc *old;
+
+		qdisc_refcount_inc(sch);
+		old = dev_graft_qdisc(netdev_get_tx_queue(dev, n), sch);
+		if (old)
+			qdisc_put(old);
+	}
 }
 
 static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -227,6 +298,8 @@ static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
 	const struct slbn_sched *q = qdisc_priv(sch);
 	struct nlattr *opts;
 
+	if (q->root)
+		slbn_root_read_stats(sch);
 	opts = nla_nest_start(skb, TCA_OPTIONS);
 	if (!opts)
 		return -EMSGSIZE;
@@ -246,11 +319,22 @@ static int slbn_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	return gnet_stats_copy_app(d, &state, sizeof(state));
 }
 
+static struct netdev_queue *slbn_select_queue(struct Qdisc *sch,
+					      struct tcmsg *tcm)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+
+	return q->root ? slbn_root_queue(sch, TC_H_MIN(tcm->tcm_parent)) :
+			 sch->dev_queue;
+}
+
 static int slbn_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
 		      struct Qdisc **old, struct netlink_ext_ack *extack)
 {
 	struct slbn_sched *q = qdisc_priv(sch);
 
+	if (q->root)
+		return slbn_root_graft(sch, cl, new, old, extack);
 	if (!new) {
 		new = slbn_default_queue(sch, cl - 1, extack);
 		if (IS_ERR_OR_NULL(new))
@@ -266,14 +350,22 @@ static struct Qdisc *slbn_leaf(struct Qdisc *sch, unsigned long cl)
 {
 	const struct slbn_sched *q = qdisc_priv(sch);
 
-	return q->queues[cl - 1];
+	return q->root ? slbn_root_leaf(sch, cl) : q->queues[cl - 1];
+}
+
+/* The number of classes. */
+static u32 slbn_classes(struct Qdisc *sch)
+{
+	const struct slbn_sched *q = qdisc_priv(sch);
+
+	return q->root ? qdisc_dev(sch)->num_tx_queues : SLBN_CLASSES;
 }
 
 static unsigned long slbn_class_find(struct Qdisc *sch, u32 classid)
 {
 	u32 class = TC_H_MIN(classid);
 
-	return class <= SLBN_CLASSES ? class : 0;
+	return class <= slbn_classes(sch) ? class : 0;
 }
 
 static int slbn_dump_class(struct Qdisc *sch, unsigned long cl,
@@ -281,16 +373,17 @@ static int slbn_dump_class(struct Qdisc *sch, unsigned long cl,
 {
 	const struct slbn_sched *q = qdisc_priv(sch);
 
+	if (q->root)
+		tcm->tcm_parent = TC_H_ROOT;
 	tcm->tcm_handle |= TC_H_MIN(cl);
-	tcm->tcm_info = q->queues[cl - 1]->handle;
+	tcm->tcm_info = slbn_leaf(sch, cl)->handle;
 	return 0;
 }
 
 static int slbn_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 				 struct gnet_dump *d)
 {
-	const struct slbn_sched *q = qdisc_priv(sch);
-	struct Qdisc *queue = q->queues[cl - 1];
+	struct Qdisc *queue = slbn_leaf(sch, cl);
 
 	if (gnet_stats_copy_basic(d, queue->cpu_bstats, &queue->bstats, true) <
 		    0 ||
@@ -305,12 +398,13 @@ static void slbn_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 
 	if (arg->stop)
 		return;
-	for (cl = 1; cl <= SLBN_CLASSES; cl++)
+	for (cl = 1; cl <= slbn_classes(sch); cl++)
 		if (!tc_qdisc_stats_dump(sch, cl, arg))
 			break;
 }
 
 static const struct Qdisc_class_ops slbn_class_ops = {
+	.select_queue = slbn_select_queue,
 	.graft = slbn_graft,
 	.leaf = slbn_leaf,
 	.find = slbn_class_find,
@@ -329,7 +423,9 @@ static struct Qdisc_ops slbn_qdisc_ops __read_mostly = {
 	.init = slbn_init,
 	.reset = slbn_reset,
 	.destroy = slbn_destroy,
+	.attach = slbn_attach,
 	.change = slbn_change,
+	.change_real_num_tx = mq_change_real_num_tx,
 	.dump = slbn_dump,
 	.dump_stats = slbn_dump_stats,
 	.owner = THIS_MODULE,

@@ -51,6 +51,11 @@ ifneq ($(call fp-has,net/sch_generic.h,u16[[:space:]]*pkt_segs),)
 ccflags-y += -DFP_HAVE_QDISC_PKT_SEGS
 endif
 
+# In 7.2: dev_deactivate() can keep the packets that are queued.
+ifneq ($(call fp-has,net/sch_generic.h,dev_deactivate.*bool reset_needed),)
+ccflags-y += -DFP_HAVE_DEV_DEACTIVATE_RESET
+endif
+
 # Before 5.19 nothing compiles: stop at the error of oldest.h.
 ifeq ($(call fp-has,net/tcp.h,tcp_snd_cwnd_set),)
 ccflags-y += -Wfatal-errors

@@ -116,7 +116,7 @@ def fq_at_root(net: Chain, options: str = "") -> None:
 
 def fq_below_slbn(net: Chain, options: str = "") -> None:
     net.attach(1, "rate 100mbit")
-    net.tc(1, f"qdisc replace dev e1 parent 1:2 fq {options}")
+    net.tc(1, f"qdisc replace dev e1 parent 1:1 fq {options}")
 
 
 def htb_at_root(net: Chain) -> None:
@@ -125,7 +125,7 @@ def htb_at_root(net: Chain) -> None:
 
 def htb_below_slbn(net: Chain) -> None:
     net.attach(1, "rate 100mbit")
-    net.tc(1, "qdisc replace dev e1 parent 1:2 handle 7: htb")
+    net.tc(1, "qdisc replace dev e1 parent 1:1 handle 7: htb")
 
 
 def without_counters(shown: str) -> str:

@@ -423,7 +423,7 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
         ("qdisc add dev e1 root pfifo", "needs fq below or instead of its qdisc pfifo"),
         (
             "qdisc add dev e1 root handle 7: slbn rate 1gbit",
-            "e1: needs fq as the data class of slbn: tc qdisc replace dev e1 parent 7:2 fq",
+            "e1: needs fq below slbn: tc qdisc replace dev e1 parent 7:1 fq",
         ),
         ("qdisc add dev e1 ingress", "tc qdisc replace dev e1 clsact"),
     ],
@@ -533,7 +533,7 @@ def test_required_capabilities(net: Chain, enforce_try: str) -> None:
         assert made.read(full()).packets == 0
         made.close()
         fq_below_slbn(net)
-        assert made.ask("open e1")[0].endswith(": tc qdisc replace dev e1 parent 1:2 htb")
+        assert made.ask("open e1")[0].endswith(": tc qdisc replace dev e1 parent 1:1 htb")
 
 
 # --- traffic ------------------------------------------------------------------------------------

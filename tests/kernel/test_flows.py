@@ -52,7 +52,7 @@ def net() -> Iterator[Chain]:
             (3, "rate 80mbit headroom 0 edge"),
         ):
             made.attach(link, options)
-        made.tc(1, "qdisc replace dev e1 parent 1:2 fq")
+        made.tc(1, "qdisc replace dev e1 parent 1:1 fq")
         # Detect resets by the state of connections, not by their deletion.
         sh("modprobe nf_conntrack")
         with made.nodes[1].entered():

@@ -8,6 +8,7 @@ duration of each test, longer in kernels with checks.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import random
@@ -287,14 +288,24 @@ def test_devices_and_namespaces_with_drr_fq_are_deleted_under_load() -> None:
 
 SLBN_UNDER = {
     "root": "qdisc add dev a0 root handle 10: slbn rate 1gbit control 100%",
-    "mq": """qdisc add dev a0 root handle 1: mq
-        qdisc add dev a0 parent 1:1 handle 10: slbn rate 1gbit control 100%
-        qdisc add dev a0 parent 1:2 handle 20: slbn rate 1gbit control 100%""",
     "htb": """qdisc add dev a0 root handle 1: htb default 1
         class add dev a0 parent 1: classid 1:1 htb rate 50mbit
         qdisc add dev a0 parent 1:1 handle 10: slbn rate 1gbit control 100%
         qdisc add dev a0 parent 10:2 handle 11: fq_codel""",
 }
+
+
+SIOCETHTOOL, ETHTOOL_SCHANNELS = 0x8946, 0x3D
+
+
+def set_channels(control: socket.socket, device: str, count: int) -> None:
+    """Like `ethtool -L DEVICE rx COUNT tx COUNT`, which takes long to start."""
+    numbers = struct.pack("9I", ETHTOOL_SCHANNELS, 0, 0, 0, 0, count, count, 0, 0)
+    channels = ctypes.create_string_buffer(numbers)
+    request = struct.pack("16sP16x", device.encode(), ctypes.addressof(channels))
+    # The driver refuses what does not change.
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(control, SIOCETHTOOL, request)
 
 
 @contextlib.contextmanager
@@ -415,7 +426,14 @@ def test_slbn_options_and_children_change_under_load(under: str) -> None:
             rtnetlink.change_qdisc(on.index, handle("30:"), handle(where), kind, flags)
             rtnetlink.change_qdisc(on.index, handle("30:"), handle(where), b"", kind=RTM_DELQDISC)
 
-        jobs = [*sending, *both, dumper(on.index), requester(change), requester(child)]
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+        def channels() -> None:
+            """Change the number of TX and RX queues in use."""
+            set_channels(control, "a0", random.choice((1, 2)))
+            time.sleep(0.01)
+
+        jobs = [*sending, *both, dumper(on.index), requester(change), requester(child), channels]
         run_concurrently(*jobs, *requests_to_link(on.index))
         wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
         assert not any(each.backlog for each in on.qdiscs().values())

@@ -134,7 +134,7 @@ def test_device_without_speed_needs_rate() -> None:
 def test_data_passes_child_qdisc() -> None:
     with chain(1) as net:
         net.attach(0, "rate 100mbit")
-        net.tc(0, f"qdisc add dev {net.device(0)} parent 1:2 handle 2: drr_fq limit 100p")
+        net.tc(0, f"qdisc add dev {net.device(0)} parent 1:1 handle 2: drr_fq limit 100p")
         net.nodes[0].sh("ping -q -c 3 -i 0.2 10.0.0.2")
         shown = json.loads(net.tc(0, f"-j -s qdisc show dev {net.device(0)}").stdout)
         packets = {q["kind"]: q["packets"] for q in shown}

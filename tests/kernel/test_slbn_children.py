@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Child qdiscs in the classes of slbn, and slbn as a child of other qdiscs.
+"""Child qdiscs of slbn, and slbn as a child of other qdiscs.
 
     prio 1: -> tbf 2: -> (a parent under test, 3:) -> slbn 20: -+-> control, in 20:1
                                                                 +-> data, in 20:2; 22: if given
+
+    slbn 20: -> 20:1, the only TX queue -> prio 1: -> tbf 2: -> 22:
 
 The tbf is drr_fq.py's valve: while it is closed, nothing leaves, and queue lengths are known to the
 packet; when it opens, packets leave in the order that slbn chose. Control packets are Joins of new
@@ -172,6 +174,36 @@ def queues(
             yield Queues(made, family)
         finally:
             family.close()
+
+
+@contextlib.contextmanager
+def below_root(child: str) -> Iterator[Queues]:
+    """The root slbn, with CHILD behind a closed valve as its child."""
+    tc = f"""qdisc add dev a0 root handle 20: slbn rate 1tbit epoch 0 control 100%
+    qdisc add dev a0 parent 20:1 handle 1: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+    filter add dev a0 parent 1: protocol 0x88b5 matchall action drop
+    qdisc add dev a0 parent 1:1 handle 2: tbf rate 8bit burst {BURST} limit 100mb
+    qdisc add dev a0 parent 2:1 handle 22: {child}"""
+    with link(tc) as made:
+        made.close_valve()
+        family = Genetlink()
+        try:
+            yield Queues(made, family)
+        finally:
+            family.close()
+
+
+@pytest.mark.parametrize("child", ["prio", "pfifo_fast", "fq"])
+def test_children_of_root_send_control_first(child: str) -> None:
+    """By its priority, TC_PRIO_CONTROL."""
+    with below_root(child) as at:
+        for _ in range(10):
+            assert (at.data(3), at.control(2)) == (3, 2)
+        assert at.state.joins == at.state.N == 20
+        at.on.open_valve()
+        out = at.drained(50)
+        at.check_empty()
+        assert out == ["c"] * 20 + [f"1.{n}" for n in range(30)]
 
 
 #: User-Mode Linux is too slow for a delay of 1 ms.

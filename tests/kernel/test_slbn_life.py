@@ -12,7 +12,9 @@ the sources print them at the end. Tests wait for numbers of packets or rotation
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import re
 import socket
 import struct
 import subprocess
@@ -222,9 +224,13 @@ def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
         wait_for(on.settled(RATE))
         on.change(rate=RATE // 2)
         wait_for(on.settled(RATE // 2))
-        # A replacing qdisc keeps the state of the link.
+        # A second slbn is refused.
         before = on.state
-        on.qdisc(options(rate=RATE), NLM_F_CREATE | NLM_F_REPLACE, where="2:")
+        with pytest.raises(NetlinkError) as refused:
+            on.qdisc(options(rate=RATE), NLM_F_CREATE | NLM_F_REPLACE, where="2:")
+        assert refused.value.errno == errno.EEXIST
+        on.cycles(2, on.settled(RATE // 2))
+        on.change(rate=RATE)
         wait_for(on.settled(RATE))
         assert on.state.new_sessions == before.new_sessions
         assert on.state.quiet == 0
@@ -240,7 +246,7 @@ def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
         on.family.reset(given(ifname="a0"))
         assert on.state.quiet
         recovered()
-        on.detach("2:")
+        on.detach()
         assert on.family.dump_links() == []
         on.attach(rate=RATE)
         assert on.state.quiet
@@ -365,9 +371,12 @@ def test_removal_of_device_or_namespace_with_queued_packets(peer: str, what: str
         on.attach(rate=RATE)
         with on.flood(), on.sessions():
             wait_for(on.settled(RATE))
-            # Not before, as it would delay neighbour discovery.
-            child = "parent 1:2 handle 2: netem delay 2s limit 10000"
-            sh(f"tc -n {on.a.name} qdisc add dev a0 {child}")
+            # Not before, as it would delay neighbour discovery. It delays data, in the second band.
+            sh(
+                f"""set -e
+                tc -n {on.a.name} qdisc replace dev a0 parent 1:1 handle 2: prio
+                tc -n {on.a.name} qdisc add dev a0 parent 2:2 netem delay 2s limit 10000"""
+            )
             wait_for(lambda: max(each.qlen for each in on.rtnetlink.qdiscs(on.index)) > 20)
             if what == "device":
                 sh(f"ip -n {on.a.name} link del a0")
@@ -447,42 +456,89 @@ def test_links_in_several_namespaces_are_independent(on: Lane, peer: str) -> Non
         on.cycles(5, on.settled(RATE))
 
 
-def test_qdiscs_of_a_device_share_one_link(peer: str) -> None:
+def test_root_covers_all_queues(peer: str) -> None:
+    """Each TX queue has a child of its own; the link is one, whatever queues are in use."""
     with lane(peer, queues=4) as on:
-        queues = range(1, 5)
-        with on.a.entered():
-            places = "".join(
-                f"qdisc add dev a0 parent 10:{n} handle {n}: slbn rate {RATE} epoch 0\n"
-                for n in queues
-            )
-            batch("tc", f"qdisc add dev a0 root handle 10: mq\n{places}")
+
+        def children() -> dict[int, str]:
+            """The kinds of the children, by TX queue."""
+            shown = on.rtnetlink.qdiscs(on.index)
+            return {each.parent & 0xFFFF: each.kind for each in shown if each.parent != TC_H_ROOT}
+
+        on.attach(rate=RATE, epoch=0)
+        assert children() == dict.fromkeys(range(1, 5), "pfifo_fast")
         with on.flood(), on.sessions():
             wait_for(on.settled(RATE))
-            assert len(on.family.dump_links()) == 1
-            # A change of one qdisc changes the link of all.
-            on.qdisc(options(rate=RATE // 2), where="3:", parent=handle("10:3"))
-            wait_for(on.settled(RATE // 2))
-            on.cycles(5, on.settled(RATE // 2))
+            on.a.sh("tc qdisc replace dev a0 parent 1:2 handle 2: fq")
+            for queues in (1, 3, 4):
+                on.a.sh(f"ethtool -L a0 tx {queues} rx {queues}")
+                used = dict.fromkeys(range(1, queues + 1), "pfifo_fast") | {2: "fq"}
+                assert children() == used
+                on.cycles(2, on.settled(RATE))
+            # A deleted child is replaced by the default one.
+            on.a.sh("tc qdisc del dev a0 parent 1:2")
+            assert children() == dict.fromkeys(range(1, 5), "pfifo_fast")
+            on.cycles(2, on.settled(RATE))
         before = on.state
         with on.a.entered(), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
             raw.bind(("a0", 0))
             for session in range(64):
                 raw.send(control_frame(session, source=f"10.0.1.{session}"))
-        wait_for(lambda: on.state.joins == before.joins + 64)
-        shown = [each for each in on.rtnetlink.qdiscs(on.index) if each.kind == "slbn"]
-        assert len(shown) == 4
-        # Each queue took some packets; all qdiscs report all of them.
-        assert sum(each.sent_packets > 0 for each in shown) >= 3
         now = on.state
-        assert {State.read(each.application) for each in shown} == {now}
-        assert now.N + now.previous_N == SESSIONS + 64
-        # The link exists until the last qdisc is deleted.
-        for n in queues:
-            assert on.state == now
-            on.rtnetlink.change_qdisc(
-                on.index, handle(f"{n}:"), handle(f"10:{n}"), b"", kind=RTM_DELQDISC
-            )
+        assert (now.joins, now.N + now.previous_N) == (before.joins + 64, SESSIONS + 64)
+        shown = {each.parent: each for each in on.rtnetlink.qdiscs(on.index)}
+        root = shown.pop(TC_H_ROOT)
+        assert State.read(root.application) == now
+        sent = [each.sent_packets for each in shown.values()]
+        assert sum(each > 0 for each in sent) >= 3 and root.sent_packets == sum(sent)
+        on.detach()
         assert on.family.dump_links() == []
+
+
+OWNED = re.compile(r"sch_slbn: (slbn 1:|another slbn) owns this device: change or delete it")
+
+
+@pytest.mark.parametrize("queues", [1, 2])
+def test_second_slbn_is_refused(peer: str, queues: int) -> None:
+    """The link keeps its key, rate and edge, and the error names the owner."""
+    with lane(peer, queues) as on:
+        on.attach(rate=RATE, key=bytes(16), edge=1)
+        before = on.family.get(given(ifindex=on.index))
+        for where, parent in (("2:", TC_H_ROOT), ("2:", handle("1:1")), ("0:", handle("1:1"))):
+            for flags in (NLM_F_CREATE | NLM_F_EXCL, NLM_F_CREATE | NLM_F_REPLACE):
+                with pytest.raises(NetlinkError) as refused:
+                    on.qdisc(options(rate=2 * RATE), flags, where, parent)
+                if refused.value.message.startswith("sch_slbn"):
+                    assert refused.value.errno == errno.EEXIST
+                    assert OWNED.match(refused.value.message)
+                else:
+                    assert (parent, flags) == (TC_H_ROOT, NLM_F_CREATE | NLM_F_EXCL)
+                after = on.family.get(given(ifindex=on.index))
+                assert (after.config, after.handle) == (before.config, before.handle)
+
+
+def test_slbn_below_one_of_several_queues_is_refused(peer: str) -> None:
+    with lane(peer, queues=2) as on:
+        on.a.sh("tc qdisc add dev a0 root handle 1: mq")
+        with pytest.raises(NetlinkError) as refused:
+            on.qdisc(options(rate=RATE), NLM_F_CREATE, "2:", handle("1:2"))
+        assert "one TX queue of several: use slbn as root" in refused.value.message
+        assert on.family.dump_links() == []
+
+
+def test_slbn_is_no_default_qdisc(peer: str) -> None:
+    default = Path("/proc/sys/net/core/default_qdisc")
+    before = default.read_text()
+    with lane(peer) as on:
+        default.write_text("slbn")
+        try:
+            with pytest.raises(NetlinkError) as refused:
+                on.attach(rate=RATE)
+        finally:
+            default.write_text(before)
+        assert "cannot be the default_qdisc" in refused.value.message
+        assert on.family.dump_links() == []
+        on.attach(rate=RATE)
 
 
 TUNSETIFF, TUNSETCARRIER, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x400454E2, 0x2, 0x1000

@@ -69,7 +69,7 @@ KIND = attribute(TCA_KIND, b"slbn\0")
 HANDLE = handle("10:")
 RATE = 100 * MEGA
 KEY = bytes(range(16))
-TCA_RATE, NLM_F_DUMP_INTR = 5, 0x10
+NLM_F_DUMP_INTR = 0x10
 NOBODY, CLONE_NEWUSER = 65534, 0x10000000
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -368,23 +368,6 @@ def test_key_is_never_reported(slbn: Slbn) -> None:
             assert KEY not in content and KEY[:8] not in content and KEY[:8][::-1] not in content
         configure(slbn, given(key=b""))
         assert slbn.link.config.keys == ()
-
-
-@pytest.mark.parametrize(
-    ("parent", "besides"),
-    [("10:3", b""), ("10:ffff", b""), ("ffff:ffff", attribute(TCA_RATE, b"\x64\x01"))],
-    ids=["unknown class 3", "unknown class ffff", "invalid estimator"],
-)
-def test_rejected_second_qdisc_rolls_back(slbn: Slbn, parent: str, besides: bytes) -> None:
-    """The kernel rejects a second qdisc of a device after creating it; the link is restored."""
-    kind = KIND + options(rate=5 * MEGA) + besides
-    flags = NLM_F_CREATE | NLM_F_REPLACE
-    change = slbn.on.rtnetlink.change_qdisc
-    try:
-        unchanged(slbn, change, slbn.on.index, handle("11:"), handle(parent), kind, flags)
-    finally:
-        # Restore the configuration for other tests.
-        slbn.set(given(rate=RATE, epoch=0))
 
 
 #: Requests that name no link, and their errors, for any command.

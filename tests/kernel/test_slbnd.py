@@ -318,7 +318,7 @@ def test_sessions_of_killed_agent_expire(net: Chain, tmp_path: Path) -> None:
 
 def test_no_rate_outlives_killed_agent(net: Chain, tmp_path: Path) -> None:
     """The kernel ends it within an epoch, and the next agent renews it."""
-    net.tc(0, "qdisc replace dev e0 parent 1:2 fq flow_limit 10000")
+    net.tc(0, "qdisc replace dev e0 parent 1:1 fq flow_limit 10000")
     options = ("--devices", "e0", "--unassigned", "2mbit")
     flood = sender(net, 0, 3, udp=20 * MEGA)
     traffic = Traffic(flood)
@@ -336,7 +336,7 @@ def test_no_rate_outlives_killed_agent(net: Chain, tmp_path: Path) -> None:
 
 def test_session_without_rate_uses_default_class(net: Chain, tmp_path: Path) -> None:
     """Before its first rate, and from its Leave on."""
-    net.tc(0, "qdisc replace dev e0 parent 1:2 fq flow_limit 10000")
+    net.tc(0, "qdisc replace dev e0 parent 1:1 fq flow_limit 10000")
     flood = sender(net, 0, 3, udp=20 * MEGA)
     traffic = Traffic(flood)
     traffic.settle()

@@ -68,11 +68,14 @@ def network(directory: Path, queue: str) -> Iterator[Domain]:
                 if here != node:
                     continue
                 if here in HOSTS.values() and there == "n":
-                    commands.append(f"qdisc replace dev {there} parent 1:2 fq flow_limit 10000")
+                    commands.append(f"qdisc replace dev {there} parent 1:1 fq flow_limit 10000")
                 else:
                     rate = round(made.capacities[link] * SHAPED)
                     shaper = f"tbf rate {rate}bit burst {2 * FRAME} limit 1mb"
-                    commands.append(f"qdisc replace dev {there} parent 1:2 handle 2: {shaper}")
+                    # Control packets are sent first, and are not shaped.
+                    bands = "prio bands 2 priomap 1 1 1 1 1 1 1 0 1 1 1 1 1 1 1 1"
+                    commands.append(f"qdisc replace dev {there} parent 1:1 handle 4: {bands}")
+                    commands.append(f"qdisc replace dev {there} parent 4:2 handle 2: {shaper}")
                     commands.append(f"qdisc replace dev {there} parent 2:1 handle 3: {queue}")
             if commands:
                 made.tc(made.nodes[node], commands)

@@ -99,7 +99,7 @@ def systemd(net: Chain, directory: Path) -> Iterator[Systemd]:
 def net() -> Iterator[Chain]:
     with chain(3) as made:
         made.attach(0, "rate 100mbit headroom 0")
-        made.tc(0, "qdisc replace dev e0 parent 1:2 fq")
+        made.tc(0, "qdisc replace dev e0 parent 1:1 fq")
         made.attach(1, "rate 50mbit headroom 0")
         made.attach(2, "rate 80mbit headroom 0 edge")
         yield made

@@ -23,7 +23,9 @@ CHECKPATCH_IGNORES = {
     "compat/oldest.h": "LINUX_VERSION_CODE,CONSTANT_COMPARISON",
     # struct Qdisc is mainline's name.
     "sch_drr_fq.c": "CAMELCASE",
+    "sch_slbn/slbn.h": "CAMELCASE",
     "sch_slbn/slbn_qdisc.c": "CAMELCASE",
+    "sch_slbn/slbn_root.c": "CAMELCASE",
     "compat/net/sch_generic.h": "CAMELCASE",
     # The paper's names.
     "slbnsim/sperc.c": "CAMELCASE",

@@ -20,14 +20,14 @@
 #define LACKS_FQ \
 	"%s: needs fq below or instead of its qdisc %s: tc qdisc replace dev %s root fq"
 #define SLBN_NEEDS_FQ \
-	"%s: needs fq as the data class of slbn: tc qdisc replace dev %s parent %x:2 fq"
+	"%s: needs fq below slbn: tc qdisc replace dev %s parent %x:%x fq"
 #define NEEDS_CLSACT \
 	"%s: needs clsact instead of its qdisc ingress: tc qdisc replace dev %s clsact"
 /* Without BPF. */
 #define HTB_AT_ROOT \
 	"%s; htb works without BPF: tc qdisc replace dev %s root htb"
 #define HTB_BELOW_SLBN \
-	"%s; htb works without BPF: tc qdisc replace dev %s parent %x:2 htb"
+	"%s; htb works without BPF: tc qdisc replace dev %s parent %x:%x htb"
 
 /* --- qdiscs of a device -------------------------------------------------- */
 
@@ -52,7 +52,7 @@ struct qdisc {
  * @qdiscs: its qdiscs
  * @count: number of @qdiscs
  * @clsact: it has clsact
- * @slbn: handle of its slbn; 0: none
+ * @slbn: class of its slbn that all data packets pass; 0: none
  * @htb: handle of the htb for rate limits; 0: fq paces instead
  * @fq_limit: smallest one of its fq qdiscs
  */
@@ -134,6 +134,17 @@ static bool is_child(const struct qdisc *qdisc, const struct qdisc *parent)
 	       TC_H_MAJ(qdisc->parent) == parent->handle;
 }
 
+/*
+ * The class of slbn that all data packets pass: the second one, or the first TX
+ * queue if slbn is the root; 0 if there are more TX queues.
+ */
+static u32 data_class(const struct device *device, const struct qdisc *slbn)
+{
+	if (slbn->parent != TC_H_ROOT)
+		return slbn->handle | 2;
+	return find_qdisc(device, slbn->handle | 2) ? 0 : slbn->handle | 1;
+}
+
 /* The htb that all data packets pass; 0: there is none, or there is fq. */
 static u32 find_htb(const struct device *device)
 {
@@ -142,14 +153,22 @@ static u32 find_htb(const struct device *device)
 	size_t n;
 
 	for (n = 0; n < device->count; n++) {
-		const struct qdisc *qdisc = &device->qdiscs[n], *data;
+		const struct qdisc *qdisc = &device->qdiscs[n], *data = NULL;
 
-		data = find_qdisc(device, qdisc->handle | 2);
-		if (is_kind(qdisc, "slbn") && is_kind(data, "htb"))
+		if (is_kind(qdisc, "slbn"))
+			data = find_qdisc(device, data_class(device, qdisc));
+		if (is_kind(data, "htb"))
 			return data->handle;
 		fq |= is_kind(qdisc, "fq");
 	}
 	return !fq && is_kind(root, "htb") ? root->handle : 0;
+}
+
+static bool needs_fq_below_slbn(const struct device *device, u32 class,
+				const struct tc_error *error)
+{
+	return tc_fail(error, SLBN_NEEDS_FQ, device->name, device->name,
+		       class >> 16, TC_H_MIN(class));
 }
 
 /* Do all data packets pass fq? Filters and other classful qdiscs are not checked. */
@@ -163,17 +182,19 @@ static bool has_fq(struct device *device, const struct tc_error *error)
 		const struct qdisc *qdisc = &device->qdiscs[n];
 
 		if (is_kind(qdisc, "slbn")) {
-			device->slbn = qdisc->handle;
-			if (!is_kind(find_qdisc(device, qdisc->handle | 2),
-				     "fq"))
-				return tc_fail(error, SLBN_NEEDS_FQ,
-					       device->name, device->name,
-					       qdisc->handle >> 16);
+			u32 data = data_class(device, qdisc);
+
+			device->slbn = data;
+			if (data && !is_kind(find_qdisc(device, data), "fq"))
+				return needs_fq_below_slbn(device, data, error);
 		}
 		if (is_kind(qdisc, "fq")) {
 			found = true;
 			device->fq_limit =
 				fp_min(device->fq_limit, qdisc->fq_limit);
+		} else if (is_kind(root, "slbn") && is_child(qdisc, root)) {
+			return needs_fq_below_slbn(device, qdisc->parent,
+						   error);
 		} else if (is_kind(root, "mq") && is_child(qdisc, root)) {
 			missing = true;
 		}
@@ -221,7 +242,7 @@ static bool suggest_htb(const struct device *device,
 	snprintf(reason, sizeof(reason), "%s", error->text);
 	if (device->slbn)
 		return tc_fail(error, HTB_BELOW_SLBN, reason, device->name,
-			       device->slbn >> 16);
+			       device->slbn >> 16, TC_H_MIN(device->slbn));
 	return tc_fail(error, HTB_AT_ROOT, reason, device->name);
 }
 

@@ -56,7 +56,7 @@ struct enforce;
  * @reason: buffer for an error message, one line
  * @size: size of @reason
  *
- * Each device must have fq or htb at its root, or as the data class of slbn.
+ * Each device must have fq or htb at its root, or below slbn.
  *
  * Return: the state; NULL: failed, and nothing has changed.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Newer kernels read a queue's length locklessly, and count the segments of a
- * packet once, when it is first queued.
+ * Newer kernels read a queue's length locklessly, count the segments of a packet
+ * once, when it is first queued, and can deactivate a device without emptying its
+ * queues.
  */
 #ifndef FAIRPATH_COMPAT_NET_SCH_GENERIC_H
 #define FAIRPATH_COMPAT_NET_SCH_GENERIC_H
@@ -18,6 +19,10 @@ static inline void qdisc_qlen_dec(struct Qdisc *sch)
 {
 	sch->q.qlen--;
 }
+#endif
+
+#ifndef FP_HAVE_DEV_DEACTIVATE_RESET
+#define dev_deactivate(dev, reset_needed) dev_deactivate(dev)
 #endif
 
 /* Add @length bytes to the backlog. */
