@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairvm import host, uml
+from fairvm import host, source, uml
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel
 from fairvm.errors import UsageError, VmError
@@ -115,7 +115,7 @@ def measure_in_namespace(name: str, arguments: list[str]) -> dict[str, Any]:
 def measure_boots(series: str, name: str, arguments: list[str]) -> dict[str, Any]:
     """Measure guests of SERIES, and of the newest series if its kernel is cached."""
     newest = list(SERIES)[-1]
-    cached = uml.is_complete(uml.directory_for(newest, debug=False))
+    cached = source.is_complete(uml.directory_for(newest, debug=False))
     for kernel in dict.fromkeys([series, *([newest] if cached else [])]):
         uml.get(kernel)
         arguments = [*arguments, "--kernel", kernel]

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from tests.kernel.enforcer import build_enforcer
 from tests.kernel.net import Pair, pair, sh
 from tests.kernel.slbn import build_peer
 
+KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
+OURS = re.compile(r"\[(sch_drr_fq|sch_slbn|tcp_bic|tcp_gaimd)\]")
+
 
 def pytest_configure() -> None:
     if "FAIRPATH_ENGINE" not in os.environ:
@@ -20,10 +25,22 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def modules() -> None:
+def modules() -> Iterator[None]:
     sh("modprobe tcp_bic && modprobe tcp_gaimd && modprobe sch_drr_fq && modprobe sch_slbn")
     # Otherwise a CPU drops packets when a queue sends many at once.
     Path("/proc/sys/net/core/netdev_max_backlog").write_text("1000000")
+    yield
+    if KMEMLEAK.exists():
+        assert not leaks(), leaks()
+
+
+def leaks() -> list[str]:
+    """Objects that our modules allocated and nothing refers to any more."""
+    # Younger ones than 5 s are not reported, and a pointer may be in a register meanwhile.
+    for _ in range(2):
+        time.sleep(6)
+        KMEMLEAK.write_text("scan")
+    return [each for each in KMEMLEAK.read_text().split("unreferenced ") if OURS.search(each)]
 
 
 @pytest.fixture

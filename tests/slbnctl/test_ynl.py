@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fairvm import uml
+from fairvm import source
 from fairvm.cache import cache_dir, locked, staging
 from fairvm.host import run
 
@@ -29,10 +29,10 @@ def ynl() -> Path:
         if not directory.exists():
             package = f"linux-source-{SERIES}"
             with staging(directory) as new:
-                tarball = uml.find_tarball(Path("/"), package)
+                tarball = source.find_tarball(Path("/"), package)
                 if tarball is None:
-                    uml.fetch_source(SERIES, package, new / "package")
-                    tarball = uml.find_tarball(new / "package", package)
+                    source.fetch_source(SERIES, package, new / "package")
+                    tarball = source.find_tarball(new / "package", package)
                 command = ["tar", "-C", str(new), "--strip-components=1", "-xf", str(tarball)]
                 run([*command, *(f"{package}/{part}" for part in PARTS)])
                 run(["rm", "-rf", str(new / "package")])

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fairvm.cache import Kernel
 
 from tests.vm.test_vm import (
     KERNEL,
@@ -45,10 +46,10 @@ def vm(*arguments: str, limit: float = 120, own_modules: bool = False) -> Done:
     return done
 
 
-def get(*arguments: str) -> Path:
+def get(*arguments: str, version: str = "6.1") -> Path:
     """The directory of a kernel, built if necessary."""
     done = subprocess.run(
-        [KERNEL, "get", *arguments, "6.1"],
+        [KERNEL, "get", *arguments, version],
         capture_output=True,
         text=True,
         timeout=BUILD_SECONDS,
@@ -61,7 +62,7 @@ def get(*arguments: str) -> Path:
 def build_splat(directory: Path, copy: Path) -> Path:
     """Build the module that causes kernel errors for the kernel in DIRECTORY."""
     shutil.copytree(TOP / "tests/vm/splat", copy)
-    variables = (directory / "make").read_text().split()
+    variables = Kernel(directory).make_variables
     command = ["make", "-C", str(directory / "headers"), f"M={copy}", *variables, "modules"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -117,11 +117,10 @@ class Archive:
         (self.directory / "sources.list").write_text(sources)
         run([self._apt_get, *self._options(), "-o", "APT::Update::Error-Mode=any", "update"])
 
-    def newest_image(self, series: str) -> str | None:
-        """The newest plain kernel image of SERIES: the name of its package."""
-        pattern = re.compile(
-            rf"linux-image-({re.escape(series)}(?:[.][0-9]+)*(?:[-+~][0-9a-z.+~]*)?-{ARCHITECTURE})$"
-        )
+    def newest_image(self, series: str, flavour: str = "") -> str | None:
+        """The newest plain kernel image of SERIES, or of a flavour (`-rt`): its package's name."""
+        release = rf"{re.escape(series)}(?:[.][0-9]+)*(?:[-+~][0-9a-z.+~]*)?"
+        pattern = re.compile(rf"linux-image-({release}{flavour}-{ARCHITECTURE})$")
         names = run([self._apt_cache, *self._options(), "pkgnames", f"linux-image-{series}"])
         releases = [m[1] for m in map(pattern.fullmatch, names.split()) if m]
         # Compare the numbers only: suffixes do not order releases.

@@ -4,7 +4,7 @@
 It boots a kernel, with the project's modules where modprobe finds them, its plugins where tc does
 and its programs in the PATH, and runs COMMAND in it.  There are three engines:
 
-    vm       a stock distribution kernel in qemu
+    vm       a stock distribution kernel in qemu, or one with checks (checked.py)
     native   User-Mode Linux of the same version, built from Debian's source (uml.py): a kernel that
              is a program, so its code runs at the machine's own speed; with --debug, one with
              KASAN, lockdep and other checks

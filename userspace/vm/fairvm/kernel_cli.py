@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from fairvm import kernels, uml
+from fairvm import checked, kernels, uml
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import UsageError, VmError
@@ -21,15 +21,18 @@ def list_kernels() -> None:
     """Print the cached kernels, and the series that can be fetched."""
     print(f"cache: {cache_dir()}")
     series_of = {}
-    for series, places in SERIES.items():
+    for series in kernels.NAMES:
         kernel = kernels.cached_series(series)
         if kernel:
             series_of[kernel.directory] = series
         else:
+            places = SERIES[series.removesuffix("-rt")]
             names = ", ".join("+".join(s.name for s in suites) for suites in places)
             print(f"  {series:8} can be fetched from Debian {names}")
     for kernel in kernels.cached():
         print(f"  {series_of.get(kernel.directory, ''):8} {kernel.release}  {kernel.directory}")
+    for kernel in checked.cached():
+        print(f"  {'built':8} {kernel.release}  {kernel.directory}")
     for kernel in uml.cached():
         print(f"  {'native':8} {kernel.release}  {kernel.directory}")
 
@@ -40,7 +43,7 @@ def chosen(arguments: argparse.Namespace) -> Kernel:
     if arguments.engine == "native":
         return uml.get(arguments.version, arguments.debug, refresh)
     if arguments.debug:
-        raise UsageError("--debug: stock kernels have no such checks; add --engine native")
+        raise UsageError("--debug is for --engine native; with checks there is also 6.12-debug")
     return kernels.get(arguments.version, refresh)
 
 
@@ -53,7 +56,7 @@ def main() -> int:
         "get", help="fetch or build a kernel if necessary, print its directory"
     )
     get.add_argument("--refresh", action="store_true", help="look for a newer one of that series")
-    get.add_argument("version", metavar="VERSION", help="6.1, 6.12, 7.2, host, RELEASE or PATH")
+    get.add_argument("version", metavar="VERSION", help=f"{kernels.available()}")
     modules = commands.add_parser("modules", help="build our modules, print their tree's directory")
     modules.add_argument("version", metavar="VERSION", help="as for get")
     for command in (get, modules):

@@ -2,7 +2,8 @@
 """Stock kernels: fetched from Debian's archive, or given by a path.
 
 A series such as 6.12 is Debian's newest release of it at the time of the first fetch; later the
-cached kernel is used, without the network, until `get --refresh`.
+cached kernel is used, without the network, until `get --refresh`.  6.12-rt is Debian's kernel with
+PREEMPT_RT.  (Kernels with checks, which Debian does not have, are built by checked.py.)
 
 Requires x86-64 and kmod.
 """
@@ -16,11 +17,16 @@ import re
 import shutil
 from pathlib import Path
 
+from fairvm import checked
 from fairvm.archive import SERIES, Archive, unpack
 from fairvm.cache import Kernel, cache_dir, locked, staging
 from fairvm.errors import UsageError, VmError
 from fairvm.host import link_or_copy, need, run, say
 from fairvm.image import bootable, image_release
+
+# Of these series there is a kernel SERIES-rt.
+REAL_TIME = ("6.12",)
+NAMES = (*SERIES, *(f"{series}-rt" for series in REAL_TIME))
 
 
 def kernels_dir() -> Path:
@@ -53,15 +59,18 @@ def cached_series(series: str) -> Kernel | None:
 
 def available() -> str:
     """The valid names of kernels, in one line."""
-    names = dict.fromkeys([*SERIES, "host", *(kernel.release for kernel in cached())])
+    releases = (kernel.release for kernel in cached())
+    names = dict.fromkeys([*NAMES, *checked.NAMES, "host", *releases])
     return ", ".join(names) + ", or a path"
 
 
 def get(version: str, refresh: bool = False) -> Kernel:
-    """The kernel VERSION (a series, a release, `host` or a path), fetched if necessary."""
+    """The kernel VERSION (a name, a release, `host` or a path), fetched or built if necessary."""
     if platform.machine() != "x86_64":
         raise VmError(f"only x86_64 is supported, this is {platform.machine()}")
-    if version in SERIES:
+    if version in checked.NAMES:
+        return checked.get(version, refresh)
+    if version in NAMES:
         kernel = None if refresh else cached_series(version)
         if kernel is None:
             with locked(cache_dir() / "lock"):
@@ -81,19 +90,20 @@ def get(version: str, refresh: bool = False) -> Kernel:
     raise UsageError(f"no kernel '{version}'; there are: {available()}")
 
 
-def fetch(series: str) -> Kernel:
-    """Fetch Debian's newest kernel of SERIES."""
+def fetch(name: str) -> Kernel:
+    """Fetch Debian's newest kernel of that name (see NAMES)."""
+    series = name.removesuffix("-rt")
     for suites in SERIES[series]:
         archive = Archive(suites)
         archive.update()
-        image = archive.newest_image(series)
+        image = archive.newest_image(series, name.removeprefix(series))
         if image:
-            return _fetch_image(series, archive, image)
+            return _fetch_image(name, archive, image)
     places = ", ".join(suite.name for suites in SERIES[series] for suite in suites)
-    raise VmError(f"Debian no longer has a kernel {series} in {places}")
+    raise VmError(f"Debian no longer has a kernel {name} in {places}")
 
 
-def _fetch_image(series: str, archive: Archive, image: str) -> Kernel:
+def _fetch_image(name: str, archive: Archive, image: str) -> Kernel:
     release = image.removeprefix("linux-image-")
     directory = kernels_dir() / release
     if not _is_complete(directory):
@@ -107,7 +117,7 @@ def _fetch_image(series: str, archive: Archive, image: str) -> Kernel:
             text = "".join(f"{name} {version}\n" for name, version in sorted(packages.items()))
             (new / "packages").write_text(text)
             (new / "suite").write_text(archive.suites[0].name + "\n")
-    _series_file(series).write_text(release + "\n")
+    _series_file(name).write_text(release + "\n")
     return Kernel(directory)
 
 

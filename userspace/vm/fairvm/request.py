@@ -18,7 +18,8 @@ from fairvm.errors import UsageError
 ENGINES = ("vm", "native", "virtual")
 # mttcg emulates each CPU in its own thread, which finds more races.  It is not the default because
 # qemu itself has one: sometimes a CPU executes a breakpoint that the kernel has just patched away,
-# and the guest dies of "Oops: int3" (seen with qemu 7.2 and, more rarely, 10.0).
+# and the guest dies of "Oops: int3" (seen with qemu 7.2 and, more rarely, 10.0).  The kernels of
+# checked.py do not patch themselves.
 ACCELERATORS = ("auto", "kvm", "tcg", "mttcg")
 MAX_CPUS = 64
 ALWAYS_PASSED = ("PATH", "HOME", "TERM", "LANG", "TZ")
@@ -72,7 +73,12 @@ def _parser() -> Parser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--kernel", default="6.1", metavar="VERSION", help="6.1 (default), 6.12, 7.2, host, PATH")
+    add(
+        "--kernel",
+        default="6.1",
+        metavar="VERSION",
+        help="6.1 (default), 6.12, 7.2, 6.12-rt, 6.12-debug, 6.12-kcsan, host, PATH",
+    )
     add("--engine", default="vm", help=f"one of: {', '.join(ENGINES)} (default vm)")
     add("--debug", action="store_true", help="a kernel with KASAN, lockdep, ... (native, virtual)")
     add("--smp", type=int, default=1, metavar="N", help="CPUs (default 1)")
@@ -113,7 +119,7 @@ def _check(parsed: argparse.Namespace) -> None:
         raise UsageError("--steady means one emulated CPU: not with --smp, --accel kvm")
     if parsed.engine == "vm":
         if parsed.debug:
-            raise UsageError("--debug: stock kernels have no such checks; add --engine native")
+            raise UsageError("--debug is for --engine native; for qemu: --kernel 6.12-debug")
         return
     for option, used in (
         ("--smp", parsed.smp != 1),

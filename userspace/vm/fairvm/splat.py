@@ -9,7 +9,7 @@ import re
 # such words inside (and a module that taints the kernel is not a splat).
 SPLAT = re.compile(
     r"""^(?:<\d+>)?(?:\[\s*\d+[.]\d+\])?(?:\[\s*[TC]\d+\])?\s*(?:
-      BUG:|WARNING:|UBSAN:|KASAN:|KFENCE:|Oops\b|kernel\ BUG\ at|Kernel\ panic|Call\ Trace:
+      (?:\[\ )?BUG:|WARNING:|UBSAN:|KASAN:|KFENCE:|Oops\b|kernel\ BUG\ at|Kernel\ panic|Call\ Trace:
     | general\ protection\ fault|stack\ segment:|divide\ error:|invalid\ opcode:|double\ fault
     | Unable\ to\ handle|refcount_t:|list_(?:add|del)\ corruption|page_owner
     | INFO:\ (?:task\ .*\ blocked|possible\ |suspicious\ |lockdep|trying\ to\ register|rcu)
@@ -18,6 +18,10 @@ SPLAT = re.compile(
     )""",
     re.VERBOSE,
 )
+# KCSAN's reports, for each of the two functions its module.  Only those with one of our modules are
+# splats: mainline has many data races, most of them harmless.
+DATA_RACE = re.compile(r"BUG: KCSAN: ")
+OUR_MODULES = ("[sch_drr_fq]", "[sch_slbn]", "[tcp_bic]", "[tcp_gaimd]", "[splat]")
 # Taint flags that only a splat sets: bad page, died, warned, soft lockup.
 SPLAT_TAINTS = {5: "bad page", 7: "oops", 9: "warning", 14: "soft lockup"}
 SPLAT_LINES = 60
@@ -30,6 +34,8 @@ def splat_in(log: str) -> list[str]:
     lines = log.splitlines()
     for number, line in enumerate(lines):
         if SPLAT.match(line):
+            if DATA_RACE.search(line) and not any(module in line for module in OUR_MODULES):
+                continue
             first = max(0, number - 1)
             return lines[first : first + SPLAT_LINES]
     return []
