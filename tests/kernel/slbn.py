@@ -11,10 +11,13 @@ source's task of slbn_core.h.
 from __future__ import annotations
 
 import contextlib
+import functools
 import ipaddress
 import itertools
 import json
+import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,15 @@ def build_peer(directory: Path) -> str:
     sources = "tests/kernel/slbn_peer.c userspace/common/siphash.c"
     sh(f"cd {TOP} && gcc -O1 -Wall -Wextra -Werror -Iinclude -I. {sources} -o {program}")
     return str(program)
+
+
+@functools.cache
+def key_option(key: bytes) -> str:
+    """Write a key to a file that only root may read; the option that sets it."""
+    number, path = tempfile.mkstemp(prefix="slbn-key-")
+    os.write(number, f"{key.hex()}\n".encode())
+    os.close(number)
+    return f"key file {path}"
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.net import Pair, connection, wait_for
-from tests.kernel.slbn import MEGA, agents, chain
+from tests.kernel.slbn import MEGA, agents, chain, key_option
 from tests.kernel.slbn_tap import FULL_CODE, FULL_RATE, Tap, Vlans, Wire, state_in, wire
 from tests.kernel.slbn_wire import (
     ETH_P_8021AD,
@@ -294,7 +294,7 @@ def test_checksum_offload(peer: str, offloads: str) -> None:
         for device in complete:
             net.nodes[where[device]].sh(f"ethtool -K {device} tx off rx off")
         for link, rate in enumerate(("100mbit", "60mbit")):
-            net.attach(link, f"rate {rate} headroom 0 key {KEY.hex()}")
+            net.attach(link, f"rate {rate} headroom 0 {key_option(KEY)}")
         taps = {}
         for device, node in where.items():
             with net.nodes[node].entered():

@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 
 from tests.kernel.net import Namespace, namespace, sh, wait_for
-from tests.kernel.slbn import MEGA, Chain, chain, sources
+from tests.kernel.slbn import MEGA, Chain, chain, key_option, sources
 
 pytestmark = pytest.mark.virtual
 
-KEY = "000102030405060708090a0b0c0d0e0f"
+KEY = bytes(range(16))
 NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups"
 #: Keys of tc that slbnctl does not have, or has elsewhere.
 OF_TC = {
@@ -94,18 +94,18 @@ def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
     "arguments",
     [
         "rate 20mbit headroom 0 epoch 0 edge",
-        f"rate 20mbit epoch 0 edge memory 100 control 12.5% key {KEY}",
+        "rate 20mbit epoch 0 edge memory 100 control 12.5% KEY",
         "rate 20mbit epoch 0 edge headroom 12.5% commit off",
         "rate 123456789bit epoch 0 edge memory 1500ms",
     ],
 )
 def test_output_matches_tc(peer: str, arguments: str) -> None:
     with chain(1) as net:
-        net.attach(0, arguments)
+        net.attach(0, arguments.replace("KEY", key_option(KEY)))
         run_sessions(peer, net, 1.5, leave=1)
         here, device = net.nodes[0], net.device(0)
         same_numbers(net.shown(0), shown(here, device))
-        assert shown(here, device)["probes" if KEY not in arguments else "bad_key"] > 0
+        assert shown(here, device)["probes" if "KEY" not in arguments else "bad_key"] > 0
 
         by_tc = net.tc(0, f"-s qdisc show dev {device} root").stdout.splitlines()
         text = slbnctl(here, f"link show {device}").stdout.splitlines()
@@ -184,12 +184,13 @@ def test_many_links(crowd: Namespace) -> None:
         ("headroom 12.3%", {"headroom": 123}),
         ("commit off headroom 0", {"headroom": 0, "commit": False}),
         ("threshold 12.3", {"threshold": 123}),
-        (f"key {KEY}", {"keys": [0]}),
+        ("KEY", {"keys": [0]}),
     ],
 )
 def test_set_changes_given_options_only(
     ns: Namespace, arguments: str, changes: dict[str, Any]
 ) -> None:
+    arguments = arguments.replace("KEY", key_option(KEY))
     before = shown(ns, "d0")["options"]
     assert slbnctl(ns, f"link set d0 {arguments}").stdout == ""
     assert shown(ns, "d0")["options"] == before | changes
@@ -202,16 +203,14 @@ def test_memory_in_entries(ns: Namespace) -> None:
     assert shown(ns, "d0")["memory_entries"] == 512
 
 
-def test_key_from_file(peer: str, tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text(f"{KEY}\n")
+def test_key_from_file(peer: str) -> None:
     with chain(1) as net:
         net.attach(0, "rate 20mbit headroom 0 epoch 0 edge")
         here = net.nodes[0]
-        for arguments in (f"link set e0 key @{file}", f"link set e0 key - <{file}"):
-            slbnctl(here, arguments)
+        for option in (key_option(KEY), key_option(KEY).replace("file", "file - <")):
+            slbnctl(here, f"link set e0 {option}")
             assert shown(here, "e0")["options"]["keys"] == [0]
-            assert KEY not in slbnctl(here, "--json link list").stdout
+            assert KEY.hex() not in slbnctl(here, "--json link list").stdout
             # The sources have no key.
             before = shown(here, "e0")["bad_key"]
             run_sessions(peer, net, 0.5)

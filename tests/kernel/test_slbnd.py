@@ -27,7 +27,7 @@ import pytest
 
 from tests.kernel.net import Namespace, sh, wait_for
 from tests.kernel.senders import Traffic, close_to, sender
-from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbn import MEGA, Chain, chain, key_option
 from tests.kernel.slbn_tap import Tap, close
 from tests.kernel.slbn_wire import NO_EPOCH, PORT, Datagram, Packet, read_packet, read_udp
 from tests.kernel.slbnd import SLBNCTL, SLBND, Agent, agent, libslbn
@@ -402,7 +402,7 @@ def test_wrong_key_is_refused(net: Chain, tmp_path: Path) -> None:
     for link, options in enumerate(
         ("rate 100mbit headroom 0", "rate 50mbit headroom 0", "rate 80mbit headroom 0 edge")
     ):
-        net.attach(link, f"{options} key {KEY}")
+        net.attach(link, f"{options} {key_option(bytes.fromhex(KEY))}")
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         us.join("10.0.2.2")
         wait_for(lambda: bool(us.list()[0].flags & libslbn.STALLED), 40)
@@ -643,7 +643,7 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
     """The agent checks the authentication itself: local programs pass no link."""
     key = tmp_path / "key"
     key.write_text(f"{KEY}\n")
-    net.attach(0, f"rate 100mbit headroom 0 key {KEY}")
+    net.attach(0, f"rate 100mbit headroom 0 {key_option(bytes.fromhex(KEY))}")
     with joining(net, tmp_path, "--key-file", str(key)) as session:
         forged = session.reply(options=b"")
         for rate, used in {666: None, 777: bytes(16), 888: bytes.fromhex(KEY)}.items():

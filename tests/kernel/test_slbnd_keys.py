@@ -21,7 +21,7 @@ import pytest
 from tests.kernel.domain import Domain, Plan, domain
 from tests.kernel.net import Namespace, wait_for
 from tests.kernel.senders import Traffic, sender
-from tests.kernel.slbn import MEGA, Chain, chain, ip
+from tests.kernel.slbn import MEGA, Chain, chain, ip, key_option
 from tests.kernel.slbn_wire import PORT, Packet, now
 from tests.kernel.slbnd import SLBNCTL, SLBND, Agent, agent
 from tests.kernel.test_slbnd import joining, local, wait_for_rates
@@ -105,7 +105,7 @@ def net() -> Iterator[Chain]:
     """Links with key 0; the last router has an agent, too."""
     with chain(3) as made:
         for link, rate in enumerate((100, 50, 80)):
-            made.attach(link, f"rate {rate}mbit headroom 0 key {KEYS[0].hex()}")
+            made.attach(link, f"rate {rate}mbit headroom 0 {key_option(KEYS[0])}")
         yield made
 
 

@@ -108,7 +108,6 @@ def test_missing_libraries_are_reported() -> None:
         f"link set {DEVICE} rate auto",
         f"link set {DEVICE} rate 1.5gbit epoch 0 memory 5 control 5% edge threshold 2.5%",
         f"link set {DEVICE} no-edge key none memory 500ms",
-        f"link set {DEVICE} key {KEY}",
     ],
 )
 def test_valid_requests(arguments: str) -> None:
@@ -120,7 +119,7 @@ RANGES = {
     "epoch": "10ms to 3600s, or 0: never",
     "memory": "0 to 4194304 entries, or a time up to 60s",
     "control": "0.1% to 100% of the rate",
-    "key": "32 hexadecimal digits, none, @FILE, or - for standard input",
+    "key": "file FILE, or none",
     "threshold": "0.1% to 100% of the share",
 }
 NO_NUMBERS = ["-1", "+1", "", "x", "0x10", "1e3", "nan", "inf", "1 ", " 1", "1.2.3"]
@@ -278,42 +277,77 @@ def test_invalid_session_requests(arguments: str, error: str) -> None:
 # --- keys ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", [KEY, f"{KEY}\n", f"  {KEY}\r\n\n", "none\n"])
-def test_key_from_file_or_stdin(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "key"
+def key_file(where: Path, text: str, mode: int = 0o600) -> Path:
+    file = where / "key"
     file.write_text(text)
-    assert was_sent(slbnctl("link", "set", DEVICE, "edge", "key", f"@{file}", "rate", "auto"))
-    assert was_sent(slbnctl("link", "set", DEVICE, "key", "-", stdin=text))
+    file.chmod(mode)
+    return file
+
+
+@pytest.mark.parametrize("text", [KEY, f"{KEY}\n", f"  {KEY}\r\n\n"])
+def test_key_from_file_or_stdin(text: str, tmp_path: Path) -> None:
+    file = str(key_file(tmp_path, text))
+    assert was_sent(slbnctl("link", "set", DEVICE, "edge", "key", "file", file, "rate", "auto"))
+    assert was_sent(slbnctl("link", "set", DEVICE, "key", "file", "-", stdin=text))
+    assert was_sent(slbnctl("link", "set", DEVICE, "key", "file", "/dev/stdin", stdin=text))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", KEY[1:], KEY + "0", f"{KEY}\n{KEY}", f"{KEY}\0", KEY + " " * 300, "g" * 32]
+    "text",
+    [
+        "",
+        "\n",
+        "none",
+        KEY[1:],
+        f"{KEY}0",
+        f"0x{KEY[2:]}",
+        f"{KEY}\n{KEY}",
+        f"{KEY}\0",
+        f"{KEY:300}",
+    ],
 )
 def test_invalid_key_is_not_printed(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text(text)
-    for done in (
-        slbnctl("link", "set", DEVICE, "key", f"@{file}"),
-        slbnctl("link", "set", DEVICE, "key", "-", stdin=text),
-    ):
+    file = str(key_file(tmp_path, text))
+    for name, shown in ((file, file), ("-", "standard input")):
+        done = slbnctl("link", "set", DEVICE, "key", "file", name, stdin=text)
         assert not was_sent(done)
-        assert done.stderr == f'slbnctl: key "...": must be {RANGES["key"]}\n'
+        assert done.stderr == f"slbnctl: key file {shown}: must contain 32 hexadecimal digits\n"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o602, 0o610])
+def test_key_file_of_others_is_refused(mode: int, tmp_path: Path) -> None:
+    file = key_file(tmp_path, KEY, mode)
+    for command in (
+        ("link", "set", DEVICE, "key", "file", str(file)),
+        ("key", "add", "1", f"@{file}"),
+    ):
+        done = slbnctl(*command)
+        assert not was_sent(done)
+        error = f"slbnctl: key file {file}: other users may access it: chmod 600\n"
+        assert done.stderr == error
 
 
 @pytest.mark.parametrize(
-    ("name", "error"), [("nothing", "No such file or directory"), ("", "Is a directory")]
+    ("words", "error"),
+    [
+        (("key",), '"key" needs a value: file FILE, or none'),
+        (("key", KEY), 'key "...": must be file FILE, or none'),
+        (("key", f"@{KEY}"), 'key "...": must be file FILE, or none'),
+        (("key", "file"), '"key file" needs the name of a file'),
+        (("key", "file", "/nonexistent"), "key file /nonexistent: No such file or directory"),
+        (("key", "file", "/"), "key file /: Is a directory"),
+    ],
 )
-def test_key_file_cannot_be_read(name: str, error: str, tmp_path: Path) -> None:
-    done = slbnctl("link", "set", DEVICE, "key", f"@{tmp_path / name}")
+def test_invalid_key_options(words: tuple[str, ...], error: str) -> None:
+    done = slbnctl("link", "set", DEVICE, *words)
     assert not was_sent(done)
-    assert done.stderr == f"slbnctl: key: {tmp_path / name}: {error}\n"
+    assert done.stderr == f"slbnctl: {error}\n"
 
 
 @pytest.mark.parametrize("command", ["add 255 @{file}", "add 0 - accept", "retire 1", "show"])
 def test_valid_key_requests(command: str, tmp_path: Path) -> None:
     """Without the module and without slbnd there is nothing to change."""
-    file = tmp_path / "key"
-    file.write_text(f"{KEY}\n")
+    file = key_file(tmp_path, f"{KEY}\n")
     words = command.format(file=file).split()
     done = run(SLBNCTL, "-s", "/nonexistent", "key", *words, stdin=KEY)
     assert (done.returncode, done.stdout) == (1, "")
@@ -335,7 +369,7 @@ def test_valid_key_requests(command: str, tmp_path: Path) -> None:
         ("add +1 -", 'key "+1": the number must be 0 to 255'),
         ("add x -", 'key "x": the number must be 0 to 255'),
         (f"add 1 {KEY}", 'key 1 "...": must be @FILE, or - for standard input'),
-        ("add 1 @/nonexistent", "key: /nonexistent: No such file or directory"),
+        ("add 1 @/nonexistent", "key file /nonexistent: No such file or directory"),
         ("add 1 - dev", '"dev" needs a device'),
         ("add 1 - dev a dev b", 'unknown option "dev"'),
         ("add 1 - dev a agent", '"agent" contradicts "dev"'),
@@ -358,7 +392,7 @@ def test_invalid_key_requests(arguments: str, error: str) -> None:
 def test_key_of_wrong_digits_is_not_printed(text: str) -> None:
     done = slbnctl("key", "add", "3", "-", stdin=text)
     assert done.returncode == 2
-    assert done.stderr == "slbnctl: key 3: the file must contain 32 hexadecimal digits\n"
+    assert done.stderr == ("slbnctl: key file standard input: must contain 32 hexadecimal digits\n")
 
 
 def test_status_without_slbnd() -> None:

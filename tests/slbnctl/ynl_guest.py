@@ -62,9 +62,9 @@ def main() -> None:
     ynl_directory, spec = Path(sys.argv[1]), sys.argv[2]
     from lib import NlError, YnlFamily  # type: ignore[import-not-found]
 
-    sh("modprobe sch_slbn")
+    sh(f"modprobe sch_slbn && umask 077 && echo {KEY} >/run/slbn.key")
     for device, options in (
-        ("d0", f"rate 50mbit epoch 0 edge key {KEY}"),
+        ("d0", "rate 50mbit epoch 0 edge key file /run/slbn.key"),
         ("d1", "rate 1tbit epoch 0 memory 100 control 100%"),
     ):
         sh(f"ip link add {device} up type dummy && tc qdisc add dev {device} root slbn {options}")

@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 BUILT = TOP / "build" / "tc"
 SOURCES = TOP / "userspace" / "tc"
 DEVICE = "no-such-device"
+KEY_FILE = BUILT / "test.key"
 
 #: Symbols of tc that a plugin may use: those that are the same from iproute2 6.1 to 7.3.
 STABLE = {
@@ -58,6 +59,8 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
 def plugins() -> None:
     done = run("make", "--no-print-directory", "tc-plugins")
     assert done.returncode == 0, done.stderr
+    KEY_FILE.touch(mode=0o600)
+    KEY_FILE.write_text("00112233445566778899aAbBcCdDeEfF\n")
 
 
 def tc(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -156,7 +159,7 @@ PLUGINS = {
             "headroom 0 commit off",
             "headroom 50% commit on",
             "commit off headroom 0.0% epoch 0 memory 0",
-            "key 00112233445566778899aAbBcCdDeEfF rate 1000",
+            f"key file {KEY_FILE} rate 1000",
         ],
         ranges={
             "rate": "1kbit to 1tbit, or auto: the device's speed",
@@ -165,7 +168,7 @@ PLUGINS = {
             "control": "0.1% to 100% of the rate",
             "headroom": "0% to 50% of the rate",
             "commit": "on or off",
-            "key": "32 hexadecimal digits, or none",
+            "key": "file FILE, or none",
         },
         invalid={
             "rate": [
@@ -252,7 +255,7 @@ def test_invalid_value(kind: str, option: str, value: str) -> None:
     assert done.stderr == f'{kind}: {option} "{value}": must be {ranges}\n'
 
 
-@pytest.mark.parametrize("value", ["", "0", "0" * 31, "0" * 33, "g" * 32, "0x" + "0" * 30, "None"])
+@pytest.mark.parametrize("value", ["", "0", "0" * 32, "FILE", "None"])
 def test_errors_do_not_repeat_a_key(value: str) -> None:
     done = add("slbn", "key", value)
     ranges = PLUGINS["slbn"].ranges["key"]

@@ -9,6 +9,9 @@
  * statistic is printed with its value; errors do not repeat a key, which is
  * secret.
  */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "tc_double.h"
 
 #include <fairpath/slbn_netlink.h>
@@ -124,35 +127,32 @@ static void valid_options(void **state)
 /* Sent as octets, empty for none; never printed, not even in errors. */
 static void keys(void **state)
 {
-	static const char *const wrong[] = {
-		"",
-		"0",
-		"00112233445566778899aabbccddeef",
-		"00112233445566778899aabbccddeeff0",
-		"00112233445566778899aabbccddeefg",
-		"0x112233445566778899aabbccddeeff",
-		"-0112233445566778899aabbccddeeff",
-		" 0112233445566778899aabbccddeeff",
-		"None",
-	};
+	static const char *const wrong[] = { "", "0", KEY, "None", "FILE" };
+	char path[] = "/tmp/test_slbn_XXXXXX";
 	__u8 key[SLBN_KEY_LENGTH];
 	struct request request;
 	char text[64];
+	int fd;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(key); i++)
 		key[i] = 0x11 * i;
-	strcpy(text, "key " KEY);
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, KEY "\n", sizeof(KEY)), sizeof(KEY));
+	snprintf(text, sizeof(text), "key file %s rate 1kbit", path);
 	assert_int_equal(parse_text(UTIL, &request, text), 0);
 	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)),
 			 sizeof(key));
 	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
 			    sizeof(key));
-	strcpy(text, "key 00112233445566778899AABBCCDDEEFF");
-	assert_int_equal(parse_text(UTIL, &request, text), 0);
-	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
-			    sizeof(key));
+	fchmod(fd, 0640);
+	snprintf(text, sizeof(text), "key file %s", path);
+	assert_int_equal(parse_text(UTIL, &request, text), -1);
+	assert_non_null(strstr(error_text, "other users may access it"));
+	close(fd);
+	unlink(path);
 	strcpy(text, "key none");
 	assert_int_equal(parse_text(UTIL, &request, text), 0);
 	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)), 0);
@@ -162,8 +162,7 @@ static void keys(void **state)
 
 		assert_int_equal(parse(UTIL, &request, 2, argv), -1);
 		assert_string_equal(error_text, "slbn: key \"...\": must be "
-						"32 hexadecimal digits, or "
-						"none\n");
+						"file FILE, or none\n");
 	}
 }
 

@@ -3,9 +3,13 @@
  * Options, state and counters of an SLBN link. See link_options.h.
  */
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "link_options.h"
 #include "units.h"
@@ -21,6 +25,8 @@ static const __u8 width[SLBN_A_MAX + 1] = {
 };
 
 /* --- options ------------------------------------------------------------ */
+
+#define KEY_SYNTAX "file FILE, or none"
 
 static const struct option {
 	const char *name;
@@ -38,7 +44,7 @@ static const struct option {
 	{ "commit", SLBN_A_COMMIT, "on or off", false },
 	{ "edge", SLBN_A_EDGE, NULL, false },
 	{ "no-edge", SLBN_A_EDGE, NULL, false },
-	{ "key", SLBN_A_KEY, NULL, false },
+	{ "key", SLBN_A_KEY, KEY_SYNTAX, false },
 	{ "threshold", SLBN_A_THRESHOLD, "0.1% to 100% of the share", true },
 	{},
 };
@@ -99,12 +105,92 @@ bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH])
 	return true;
 }
 
-static bool parse_key(const char *text, struct link_request *request)
+/* Longest key file, white space included. */
+#define KEY_FILE_MAX 256
+
+/* Read a file into @text. Returns its length, or -1 with errno set. */
+static ssize_t read_text(int fd, char *text, size_t size)
 {
-	if (!strcmp(text, "none"))
-		return true;
+	size_t length = 0;
+	ssize_t count;
+
+	do {
+		count = read(fd, text + length, size - length);
+		if (count < 0)
+			return -1;
+		length += count;
+	} while (count && length < size);
+	return length;
+}
+
+/* Parse the text of a key file: a key, with white space around it. */
+static bool parse_key_text(char *text, size_t length, __u8 key[SLBN_KEY_LENGTH])
+{
+	if (length >= KEY_FILE_MAX || memchr(text, 0, length))
+		return false;
+	while (length && isspace((unsigned char)text[length - 1]))
+		length--;
+	text[length] = 0;
+	return link_key_parse(text + strspn(text, " \t\r\n"), key);
+}
+
+/**
+ * link_key_read() - read a key from a file
+ * @program: prefix of error messages
+ * @name: the file, which other users must not be able to access; -: standard
+ *	input
+ * @key: set to the key
+ *
+ * Return: whether it succeeded; if not, the error has been printed.
+ */
+bool link_key_read(const char *program, const char *name,
+		   __u8 key[SLBN_KEY_LENGTH])
+{
+	bool is_stdin = !strcmp(name, "-");
+	int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	const char *error = NULL;
+	char text[KEY_FILE_MAX];
+	struct stat status;
+	ssize_t length;
+
+	if (is_stdin)
+		name = "standard input";
+	length = fd < 0 || fstat(fd, &status) ?
+			 -1 :
+			 read_text(fd, text, sizeof(text));
+	if (length < 0)
+		error = strerror(errno);
+	else if (!is_stdin && S_ISREG(status.st_mode) &&
+		 status.st_mode & (S_IRWXG | S_IRWXO))
+		error = "other users may access it: chmod 600";
+	else if (!parse_key_text(text, length, key))
+		error = "must contain 32 hexadecimal digits";
+	explicit_bzero(text, sizeof(text));
+	if (fd >= 0 && !is_stdin)
+		close(fd);
+	if (error)
+		fprintf(stderr, "%s: key file %s: %s\n", program, name, error);
+	return !error;
+}
+
+/* As link_request_parse(), for "key" and at least one argument. */
+static int parse_key(struct link_request *request, int argc, char **argv)
+{
+	if (!strcmp(argv[1], "none"))
+		return 2;
+	if (strcmp(argv[1], "file")) {
+		/* It may be a key, a secret: do not print it. */
+		fprintf(stderr, "%s: key \"...\": must be " KEY_SYNTAX "\n",
+			request->program);
+		return -1;
+	}
+	if (argc < 3) {
+		fprintf(stderr, "%s: \"key file\" needs the name of a file\n",
+			request->program);
+		return -1;
+	}
 	request->key_length = SLBN_KEY_LENGTH;
-	return link_key_parse(text, request->key);
+	return link_key_read(request->program, argv[2], request->key) ? 3 : -1;
 }
 
 static bool parse_switch(const char *text, __u64 *value)
@@ -125,8 +211,6 @@ static bool parse_value(struct link_request *request, int attribute,
 		return parse_epoch(text, value);
 	case SLBN_A_MEMORY:
 		return parse_memory(text, request);
-	case SLBN_A_KEY:
-		return parse_key(text, request);
 	case SLBN_A_HEADROOM:
 		return units_permille(text, 0, SLBN_HEADROOM_MAX / 10, value);
 	case SLBN_A_COMMIT:
@@ -158,7 +242,7 @@ static const char *earlier_option(const struct link_request *request,
  */
 int link_request_parse(struct link_request *request, int argc, char **argv)
 {
-	const char *name = *argv, *earlier, *syntax;
+	const char *name = *argv, *earlier;
 	const struct option *option;
 
 	for (option = options; option->name; option++)
@@ -181,17 +265,16 @@ int link_request_parse(struct link_request *request, int argc, char **argv)
 		request->value[SLBN_A_EDGE] = !strcmp(name, "edge");
 		return 1;
 	}
-	syntax = option->syntax ?: request->key_syntax;
 	if (argc < 2) {
 		fprintf(stderr, "%s: \"%s\" needs a value: %s\n",
-			request->program, name, syntax);
+			request->program, name, option->syntax);
 		return -1;
 	}
+	if (option->attribute == SLBN_A_KEY)
+		return parse_key(request, argc, argv);
 	if (!parse_value(request, option->attribute, argv[1])) {
-		/* A mistyped key is still a secret: do not print it. */
 		fprintf(stderr, "%s: %s \"%s\": must be %s\n", request->program,
-			name, option->attribute == SLBN_A_KEY ? "..." : argv[1],
-			syntax);
+			name, argv[1], option->syntax);
 		return -1;
 	}
 	return 2;

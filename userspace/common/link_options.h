@@ -26,7 +26,6 @@
 /**
  * struct link_request - parsed options
  * @program: prefix of error messages
- * @key_syntax: accepted values of "key", for error messages
  * @genetlink: the request goes to the generic netlink family, which has options
  *	that the qdisc does not have
  * @option: by attribute, the option that was given; NULL: none
@@ -36,7 +35,6 @@
  */
 struct link_request {
 	const char *program;
-	const char *key_syntax;
 	bool genetlink;
 	const char *option[SLBN_A_MAX + 1];
 	__u64 value[SLBN_A_MAX + 1];
@@ -75,6 +73,8 @@ struct link_output {
 };
 
 bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH]);
+bool link_key_read(const char *program, const char *name,
+		   __u8 key[SLBN_KEY_LENGTH]);
 int link_request_parse(struct link_request *request, int argc, char **argv);
 const void *link_request_payload(const struct link_request *request,
 				 int attribute, __u64 *number, size_t *length);

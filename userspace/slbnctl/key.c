@@ -302,21 +302,15 @@ static bool read_id(const char *text, __u8 *id)
 	return true;
 }
 
-static bool read_secret(struct request *request, char *text)
+static bool read_secret(struct request *request, const char *text)
 {
 	if (*text != '@' && strcmp(text, "-")) {
 		/* It may be the key: do not print it. */
 		complain("key %u \"...\": " SECRET_SYNTAX, request->id);
 		return false;
 	}
-	if (!read_key_file(&text))
-		return false;
 	request->secret = request->key;
-	if (link_key_parse(text, request->key))
-		return true;
-	complain("key %u: the file must contain 32 hexadecimal digits",
-		 request->id);
-	return false;
+	return link_key_read("slbnctl", text + (*text == '@'), request->key);
 }
 
 static bool read_scope(struct request *request, int argc, char **argv)

@@ -7,7 +7,6 @@
  * kernel may be of another version: attributes may be missing, and the state
  * may be longer or shorter than ours.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <linux/genetlink.h>
 #include <stdio.h>
@@ -18,8 +17,6 @@
 #include "link.h"
 #include "show.h"
 #include "slbnctl.h"
-
-#define KEY_SYNTAX "32 hexadecimal digits, none, @FILE, or - for standard input"
 
 /* Attempts to list links while the list changes. */
 #define LIST_TRIES 10
@@ -204,6 +201,7 @@ static enum status request_link(const char *name, int command,
 	status = genl_request(&genl, message, name, reply, data) ?
 			 STATUS_OK :
 			 STATUS_FAILED;
+	explicit_bzero(&buffer, sizeof(buffer));
 	genl_close(&genl);
 	return status;
 }
@@ -258,51 +256,13 @@ static enum status run_reset(int argc, char **argv)
 	return request_link(*argv, SLBN_C_LINK_RESET, NULL, NULL, NULL);
 }
 
-/* Longest key file, white space included. */
-#define KEY_FILE_MAX 256
-
-/**
- * read_key_file() - read a key from a file or standard input
- * @text: @FILE, or - for standard input, as command lines are visible in the
- *	process list; replaced by the contents without surrounding white space.
- *	Other arguments are not changed
- *
- * Return: false if it cannot be read; the error has been printed.
- */
-bool read_key_file(char **text)
-{
-	static char key[KEY_FILE_MAX];
-	const char *name = **text == '@' ? *text + 1 : "standard input";
-	size_t length;
-	FILE *file;
-
-	if (**text != '@' && strcmp(*text, "-"))
-		return true;
-	file = **text == '@' ? fopen(name, "re") : stdin;
-	length = file ? fread(key, 1, sizeof(key) - 1, file) : 0;
-	if (!file || ferror(file)) {
-		complain("key: %s: %s", name, strerror(errno));
-		return false;
-	}
-	if (file != stdin)
-		fclose(file);
-	/* Too long or binary: not a key. */
-	if (length == sizeof(key) - 1 || memchr(key, 0, length))
-		length = 0;
-	while (length && isspace((unsigned char)key[length - 1]))
-		length--;
-	key[length] = 0;
-	*text = key + strspn(key, " \t\r\n");
-	return true;
-}
-
 static enum status run_set(int argc, char **argv)
 {
 	struct link_request request = {
 		.program = "slbnctl",
-		.key_syntax = KEY_SYNTAX,
 		.genetlink = true,
 	};
+	enum status status;
 	const char *name;
 
 	skip_dev(&argc, &argv);
@@ -314,9 +274,6 @@ static enum status run_set(int argc, char **argv)
 	for (argc--, argv++; argc;) {
 		int consumed;
 
-		if (!strcmp(*argv, "key") && argc > 1 &&
-		    !read_key_file(&argv[1]))
-			return STATUS_USAGE;
 		consumed = link_request_parse(&request, argc, argv);
 		if (!consumed)
 			complain("unknown option \"%s\"; see --help", *argv);
@@ -325,7 +282,9 @@ static enum status run_set(int argc, char **argv)
 		argc -= consumed;
 		argv += consumed;
 	}
-	return request_link(name, SLBN_C_LINK_SET, &request, NULL, NULL);
+	status = request_link(name, SLBN_C_LINK_SET, &request, NULL, NULL);
+	explicit_bzero(&request, sizeof(request));
+	return status;
 }
 
 /**
@@ -429,7 +388,7 @@ const struct command link_commands[] = {
 			"           [ epoch TIME ] [ memory ENTRIES | memory TIME ]\n"
 			"           [ control PERCENT ] [ headroom PERCENT ]\n"
 			"           [ commit on | commit off ] [ edge | no-edge ]\n"
-			"           [ key HEX | key @FILE | key - | key none ]\n"
+			"           [ key file FILE | key none ]\n"
 			"           [ threshold PERCENT ]\n"
 			"\n"
 			"Change options of a link; the others keep their values.\n"
@@ -449,8 +408,8 @@ const struct command link_commands[] = {
 			"  edge       hosts are behind this link: drop their control packets, and\n"
 			"             answer for them\n"
 			"  key        the only key that authenticates control packets, with number 0;\n"
-			"             32 hexadecimal digits. @FILE or - (standard input) hide them from\n"
-			"             the process list\n"
+			"             FILE (- for standard input) has 32 hexadecimal digits, and only\n"
+			"             its owner may access it\n"
 			"  threshold  notify when the fair share has changed by more than this;\n"
 			"             0.1% to 100%\n",
 		.run = run_set,

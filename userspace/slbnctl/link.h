@@ -50,6 +50,4 @@ void link_show(const struct link *link);
 void links_show(const struct links *links);
 int link_show_event(const struct nlmsghdr *message, void *data);
 
-bool read_key_file(char **text);
-
 #endif /* FAIRPATH_SLBNCTL_LINK_H */

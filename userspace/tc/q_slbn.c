@@ -23,7 +23,7 @@ static void explain(void)
 	fputs("Usage: ... slbn [ rate RATE | rate auto* ] [ epoch TIME ]\n"
 	      "                [ memory ENTRIES | memory TIME ] [ control PERCENT ]\n"
 	      "                [ headroom PERCENT ] [ commit on* | commit off ]\n"
-	      "                [ edge | no-edge* ] [ key HEX | key none* ]\n"
+	      "                [ edge | no-edge* ] [ key file FILE | key none* ]\n"
 	      "\n"
 	      "  rate     rate of the link; 1kbit to 1tbit (* auto: the device's speed,\n"
 	      "           updated when it changes)\n"
@@ -40,7 +40,8 @@ static void explain(void)
 	      "           in the paper (* on)\n"
 	      "  edge     link towards hosts: drop control packets from them, and answer\n"
 	      "           for them (* no-edge)\n"
-	      "  key      authenticates control packets: 32 hexadecimal digits (* none)\n"
+	      "  key      authenticates control packets: FILE has 32 hexadecimal digits, and\n"
+	      "           only its owner may access it (* none)\n"
 	      "\n"
 	      "A * marks the default. Classes: MAJOR:1 control packets, MAJOR:2 all others.\n",
 	      stderr);
@@ -51,7 +52,6 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 {
 	struct link_request request = {
 		.program = "slbn",
-		.key_syntax = "32 hexadecimal digits, or none",
 	};
 	struct rtattr *options;
 	const void *payload;
@@ -84,6 +84,7 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 			return -1;
 	}
 	addattr_nest_end(n, options);
+	explicit_bzero(&request, sizeof(request));
 	return 0;
 }
 
