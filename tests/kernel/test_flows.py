@@ -68,6 +68,8 @@ def detecting(
     """slbnd on r1, with flow detection."""
     if "--config" not in options:
         options = ("--hosts", HOSTS, *options)
+    # Sessions begin with the first packet: see test_slbnd_admission.py for others.
+    options = (*options, "--join-packets", "0", "--join-bytes", "0")
     with agent(net.nodes[1], directory, *options) as slbnd, slbnd.connect() as us:
         yield slbnd, us
 
@@ -271,7 +273,8 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
         tcp(r2, h2, "10.0.3.2", 5001),
         repeating(lambda: first.client.send(b"x")),
         repeating(lambda: first.server.send(b"x")),
-        repeating(lambda: third.client.send(b"x")),
+        # Packets of data, not like acknowledgments.
+        repeating(lambda: third.client.send(bytes(600))),
     ):
         other.sendto(b"x", ("10.0.3.2", 5000))
         flow1, flow2 = first.flow(first.client), second.flow(second.server)
@@ -580,6 +583,11 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
         (["--sessions", "host"], "must be flow or pair"),
         (["--idle", "1"], "must be 1s to 3600s"),
         (["--initial", "0"], "must be 1bit"),
+        (["--join-packets", "-1"], "must be 0 to 1000000"),
+        (["--join-bytes", "2048g"], "must be 0 to 1024g"),
+        (["--host-sessions", "0"], "must be 1 to 1000000"),
+        (["--prefix-sessions", "x"], "must be 1 to 1000000"),
+        (["--user-sessions", "1000001"], "must be 1 to 1000000"),
         (["--devices", "a-name-that-is-too-long"], "must be names of devices"),
     ],
 )

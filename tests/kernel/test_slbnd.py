@@ -487,7 +487,8 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
         assert ours in as_nobody("list").stdout
         refused = as_nobody("leave", ours)
         assert refused.returncode == 1 and "another user" in refused.stderr
-        theirs = as_nobody("join", "10.0.2.2").stdout.strip()
+        assert "another user" in as_nobody("join", "10.0.2.2").stderr
+        theirs = as_nobody("join", "10.0.2.2", "protocol", "tcp").stdout.strip()
         assert as_nobody("leave", theirs).returncode == 0
         slbnd.ctl("leave", ours)
 

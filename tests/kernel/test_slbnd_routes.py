@@ -341,6 +341,10 @@ def test_policy_routing(tmp_path: Path, six: bool) -> None:
             check_control(seen, sessions)
 
 
+#: Sessions begin with the first packet.
+ALL_FLOWS = ("--join-packets", "0", "--join-bytes", "0")
+
+
 @FAMILIES
 def test_detected_flows_with_marks(tmp_path: Path, six: bool) -> None:
     """Control packets have the mark of their connection, and are no flows themselves."""
@@ -352,7 +356,7 @@ def test_detected_flows_with_marks(tmp_path: Path, six: bool) -> None:
                 udp dport 9 ct mark set 7 meta mark set ct mark
             }
         }"""
-    made = plan(2, options={"a": ("--hosts", hosts, "--sessions", "pair")})
+    made = plan(2, options={"a": ("--hosts", hosts, "--sessions", "pair", *ALL_FLOWS)})
 
     def prepare(net: Domain) -> None:
         add_routes(net)

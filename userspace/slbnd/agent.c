@@ -8,6 +8,8 @@
  * bits, so that IDs are not reused soon, and the index in the table. The first
  * half is random.
  */
+#include <search.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -17,19 +19,35 @@
 
 #define MS 1000000ULL
 
-/* Retransmission timeouts: at least, and at most before the RTT is known. */
+/*
+ * Retransmission timeouts: at least; at most before the RTT is known; and at most
+ * after back-off.
+ */
 #define MIN_TIMEOUT (20 * MS)
 #define INITIAL_TIMEOUT (1000 * MS)
+#define MAX_TIMEOUT (10000 * MS)
 /* Shortest epoch that pauses allow for, whatever an answer says. */
 #define MIN_EPOCH (10 * MS)
 /* Cycles without a measured RTT after which it may have grown. */
 #define UNMEASURED_CYCLES 4
 /* Urgent cycles without a change of the rate until their pauses double. */
 #define URGENT_CYCLES 4
-/* After so many tries the path is probably broken: retransmit less often. */
-#define BACKOFF_TRIES 20
-#define BACKOFF_TIMEOUT (1000 * MS)
+/*
+ * Transmissions of a Join: the third one has all slots, for long paths, and a
+ * fourth allows for loss.
+ */
+#define JOIN_TRIES (SLBN_PATH_TRIES + 2)
 #define LEAVE_TRIES 10
+/* Transmissions with the same timeout. */
+#define STEADY_TRIES 4
+/* Credit of a resting session, in packets, with which it continues. */
+#define WAKE_PACKETS 8
+/*
+ * Largest credit, in packets of CREDIT_OCTETS: an idle session rests after some
+ * ten seconds.
+ */
+#define MAX_CREDIT 64
+#define CREDIT_OCTETS 1500
 /* A session without answers for so long is reported as stalled. */
 #define STALLED_AFTER (2000 * MS)
 /* Rounding changes rates by some bit/s all the time. */
@@ -77,6 +95,64 @@ static bool grow_table(struct agent *agent)
 	return true;
 }
 
+static int compare_flows(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct slbn_flow));
+}
+
+static struct session *session_of(struct slbn_flow *flow)
+{
+	return (void *)((char *)flow - offsetof(struct session, flow));
+}
+
+/**
+ * agent_find_flow() - find the session of a flow
+ * @agent: the agent
+ * @flow: exactly as it was joined
+ *
+ * Return: the session that was joined last, or NULL.
+ */
+struct session *agent_find_flow(const struct agent *agent,
+				const struct slbn_flow *flow)
+{
+	struct slbn_flow *const *node =
+		tfind(flow, &agent->by_flow, compare_flows);
+
+	return node ? session_of(*node) : NULL;
+}
+
+/* Returns false without memory. */
+static bool add_by_flow(struct agent *agent, struct session *session)
+{
+	struct slbn_flow **node =
+		tsearch(&session->flow, &agent->by_flow, compare_flows);
+
+	if (!node)
+		return false;
+	session->newer = NULL;
+	session->older = *node == &session->flow ? NULL : session_of(*node);
+	if (session->older)
+		session->older->newer = session;
+	*node = &session->flow;
+	return true;
+}
+
+static void remove_by_flow(struct agent *agent, struct session *session)
+{
+	struct slbn_flow **node;
+
+	if (session->older)
+		session->older->newer = session->newer;
+	if (session->newer) {
+		session->newer->older = session->older;
+	} else if (session->older) {
+		node = tfind(&session->flow, &agent->by_flow, compare_flows);
+		*node = &session->older->flow;
+	} else {
+		tdelete(&session->flow, &agent->by_flow, compare_flows);
+	}
+}
+
 /* A free entry of the table, of which only the index is set. */
 static struct session *allocate_session(struct agent *agent)
 {
@@ -97,14 +173,21 @@ static struct session *allocate_session(struct agent *agent)
 	return session;
 }
 
-static void free_session(struct agent *agent, struct session *session)
+/* Make an entry of the table free. */
+static void put_back(struct agent *agent, struct session *session)
 {
-	fp_heap_remove(&agent->timers, session->index);
-	free(session->path);
-	session->path = NULL;
 	session->in_use = false;
 	session->next_free = agent->first_free;
 	agent->first_free = session->index;
+}
+
+static void free_session(struct agent *agent, struct session *session)
+{
+	fp_heap_remove(&agent->timers, session->index);
+	remove_by_flow(agent, session);
+	free(session->path);
+	session->path = NULL;
+	put_back(agent, session);
 	agent->count--;
 }
 
@@ -127,6 +210,12 @@ void agent_init(struct agent *agent, const struct agent_config *config,
 	};
 }
 
+/* The tree does not own the flows. */
+static void free_nothing(void *flow)
+{
+	(void)flow;
+}
+
 /**
  * agent_free() - free all sessions, without notifications
  * @agent: the agent
@@ -135,6 +224,7 @@ void agent_free(struct agent *agent)
 {
 	u32 n;
 
+	tdestroy(agent->by_flow, free_nothing);
 	for (n = 0; n < agent->entries; n++) {
 		free(agent->sessions[n]->path);
 		free(agent->sessions[n]);
@@ -214,25 +304,6 @@ static void set_timer(struct agent *agent, struct session *session, u64 due)
 	arm_timer(agent, session);
 }
 
-/*
- * The retransmission timeout. Short, since the answer must arrive before the lease
- * ends and each link may drop the packet, but longer than the longest RTT: links
- * rely on earlier copies having been answered or dropped. An epoch is several RTTs
- * long, or leases would end all the time.
- */
-static u64 retransmission_timeout(const struct session *session)
-{
-	u64 timeout = fp_min64(session->epoch / 3, INITIAL_TIMEOUT);
-
-	if (session->source.tries > BACKOFF_TRIES)
-		return BACKOFF_TIMEOUT;
-	if (session->rtt) {
-		timeout = fp_min64(3 * session->rtt, session->epoch / 5);
-		timeout = fp_max64(timeout, 3 * session->longest_rtt / 2);
-	}
-	return fp_max64(timeout, MIN_TIMEOUT);
-}
-
 /* The mean pause between two cycles. */
 static u64 usual_pause(const struct agent *agent, const struct session *session)
 {
@@ -246,6 +317,37 @@ static u64 usual_pause(const struct agent *agent, const struct session *session)
 	pause -= fp_min64(pause, session->rtt);
 	pause = fp_max64(pause, agent->config.pause);
 	return fp_min64(pause, session->epoch / 4);
+}
+
+/*
+ * The retransmission timeout. Short, since the answer must arrive before the lease
+ * ends and each link may drop the packet, but longer than the longest RTT: links
+ * rely on earlier copies having been answered or dropped. An epoch is several RTTs
+ * long, or leases would end all the time.
+ *
+ * Links also drop control packets that exceed their limit, so a copy is never
+ * sent sooner than the next cycle would have been. After some losses in a row
+ * (where each of ten links loses 5 %, a cycle fails with 40 %), and without any
+ * answer yet, timeouts double, with jitter of a quarter.
+ */
+static u64 retransmission_timeout(const struct agent *agent,
+				  const struct session *session)
+{
+	u64 timeout = fp_min64(session->epoch / 3, INITIAL_TIMEOUT);
+	u32 tries = session->source.tries;
+	u32 same = session->rtt ? STEADY_TRIES : 1;
+	u32 doublings = tries > same ? fp_min(tries - same, 10) : 0;
+
+	if (session->rtt) {
+		timeout = fp_min64(3 * session->rtt, session->epoch / 5);
+		timeout = fp_max64(timeout, 3 * session->longest_rtt / 2);
+		timeout = fp_max64(timeout,
+				   session->rtt + usual_pause(agent, session));
+	}
+	timeout = fp_max64(timeout, MIN_TIMEOUT);
+	timeout =
+		fp_min64(timeout << doublings, fp_max64(timeout, MAX_TIMEOUT));
+	return timeout + random64() % (timeout / 4);
 }
 
 /*
@@ -264,12 +366,36 @@ static u64 random_pause(const struct agent *agent,
 	return pause / 2 + random64() % pause;
 }
 
+/* Take the credit for a packet. Returns whether it suffices. */
+static bool spend_credit(const struct agent *agent, struct session *session)
+{
+	struct agent_credit *credit = &session->credit;
+	u64 octets;
+
+	if (!session->metered)
+		return true;
+	octets = transport_length(agent->transport, &session->flow,
+				  &session->source.pkt);
+	if (!credit->packets || credit->octets < octets)
+		return false;
+	credit->packets--;
+	credit->octets -= octets;
+	return true;
+}
+
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
+	session->resting = !spend_credit(agent, session);
+	if (session->resting) {
+		/* A session that cannot leave ends: see has_failed(). */
+		set_timer(agent, session,
+			  session->source.leaving ? now : ~0ULL);
+		return;
+	}
 	slbn_source_transmit(&session->source, now);
 	transport_send(agent->transport, &session->flow, session->mark,
 		       &session->source.pkt, session->source.slot);
-	set_timer(agent, session, now + retransmission_timeout(session));
+	set_timer(agent, session, now + retransmission_timeout(agent, session));
 }
 
 static void start_cycle(struct agent *agent, struct session *session, u64 now)
@@ -285,12 +411,14 @@ static void start_cycle(struct agent *agent, struct session *session, u64 now)
  * @mark: of the control packets, for the routing table; 0: none
  * @demand: bit/s, 1 to SLBN_RATE_MAX
  * @weight: 1 to SLBN_WEIGHT_MAX
+ * @credit: initial credit of a metered session; NULL: it is not metered
  * @now: ns
  *
  * Return: the session, without an owner; NULL: no memory.
  */
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
-			   u32 mark, u64 demand, u32 weight, u64 now)
+			   u32 mark, u64 demand, u32 weight,
+			   const struct agent_credit *credit, u64 now)
 {
 	struct session *session = allocate_session(agent);
 	u64 id[2];
@@ -301,12 +429,19 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 	id[1] = random64() << 32 | session->index;
 	*session = (struct session){
 		.index = session->index,
-		.in_use = true,
 		.flow = *flow,
 		.mark = mark,
 		.answered_at = now,
 		.epoch = agent->config.epoch,
+		.metered = credit,
 	};
+	if (!add_by_flow(agent, session)) {
+		put_back(agent, session);
+		return NULL;
+	}
+	session->in_use = true;
+	if (credit)
+		session->credit = *credit;
 	slbn_source_join(&session->source, id, demand, weight,
 			 agent->config.hops);
 	agent->count++;
@@ -363,7 +498,7 @@ void agent_change(struct agent *agent, struct session *session, u64 demand,
 	slbn_source_change(&session->source, demand);
 	if (session->source.rate < before)
 		lower_rate(agent, session);
-	if (!session->waiting)
+	if (!session->waiting && !session->resting)
 		set_timer(agent, session, now);
 }
 
@@ -373,16 +508,43 @@ void agent_change(struct agent *agent, struct session *session, u64 demand,
  * @session: the session; callbacks->ended() follows
  * @now: ns
  *
- * Its rate is 0 from now on. The Leave is sent after the current cycle.
+ * Its rate is 0 from now on. The Leave is sent after the current cycle. Without
+ * credit for it the session ends at once, and links forget it.
  */
 void agent_leave(struct agent *agent, struct session *session, u64 now)
 {
 	if (session->source.leaving)
 		return;
 	slbn_source_leave(&session->source);
+	session->left_at = now;
 	agent->callbacks->limit(agent, session);
-	if (!session->waiting)
+	if (!session->waiting || session->resting)
 		set_timer(agent, session, now);
+}
+
+/**
+ * agent_credit() - add credit for packets that a metered session's flow has sent
+ * @agent: the agent
+ * @session: the session
+ * @earned: packets and octets of the flow since the last call
+ * @now: ns
+ */
+void agent_credit(struct agent *agent, struct session *session,
+		  const struct agent_credit *earned, u64 now)
+{
+	struct agent_credit *credit = &session->credit;
+	u64 octets = WAKE_PACKETS * CREDIT_OCTETS;
+
+	credit->packets =
+		fp_min64(credit->packets + earned->packets, MAX_CREDIT);
+	credit->octets = fp_min64(credit->octets + earned->octets,
+				  MAX_CREDIT * CREDIT_OCTETS);
+	if (!session->resting || session->source.leaving ||
+	    credit->packets < WAKE_PACKETS || credit->octets < octets)
+		return;
+	session->resting = false;
+	session->answered_at = now;
+	set_timer(agent, session, now);
 }
 
 /**
@@ -402,22 +564,33 @@ static void end_session(struct agent *agent, struct session *session)
 	free_session(agent, session);
 }
 
+/* Is it useless to transmit the packet in flight again? */
+static bool has_failed(const struct session *session, u64 now)
+{
+	bool leaving = session->source.leaving;
+	u32 tries = session->source.tries;
+
+	/* Links drop the session with their ledgers. */
+	if (leaving && (tries >= LEAVE_TRIES || session->resting ||
+			now - session->left_at > 2 * session->epoch))
+		return true;
+	return !session->cycles && tries >= JOIN_TRIES &&
+	       (leaving || session->metered);
+}
+
 /* Send the next packet, or retransmit the last one. */
 static void send_due(struct agent *agent, struct session *session, u64 now)
 {
-	bool leaving = session->source.leaving;
-
+	if (has_failed(session, now)) {
+		end_session(agent, session);
+		return;
+	}
 	if (!session->waiting) {
 		start_cycle(agent, session, now);
 		return;
 	}
-	if (leaving && session->source.tries >= LEAVE_TRIES) {
-		/* Links drop the session with their ledgers. */
-		end_session(agent, session);
-		return;
-	}
 	session->retries++;
-	if (!leaving && !(session->flags & SLBN_STALLED) &&
+	if (!session->source.leaving && !(session->flags & SLBN_STALLED) &&
 	    now - session->answered_at > STALLED_AFTER) {
 		session->flags |= SLBN_STALLED;
 		agent->callbacks->changed(agent, session);
@@ -580,6 +753,7 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 		return;
 	}
 	session->cycles++;
+	session->resting = false;
 	session->answered_at = now;
 	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, answer);

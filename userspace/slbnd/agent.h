@@ -4,8 +4,10 @@
  * processes the answers.
  *
  * The task itself is in <fairpath/slbn/slbn_core.h>. The agent adds what a real
- * network needs (docs/slbn.md). Each session has at most one packet in flight,
- * which is retransmitted until it is answered. Between two cycles it pauses: long
+ * network needs (docs/protocol.md). Each session has at most one packet in flight,
+ * which is retransmitted until it is answered, with exponential back-off and
+ * jitter, never sooner than the next cycle would have come: when links drop
+ * control packets, sources send fewer. Between two cycles it pauses: long
  * enough to keep control packets near a given fraction of the session's share,
  * short enough that links see it at least twice in each epoch, and random so that
  * sessions do not synchronize. While the rate is on its way to the share, pauses
@@ -14,6 +16,12 @@
  * The assigned rate ends with its lease, an epoch of the links after the packet was
  * sent whose answer assigned it: the agent reports and enforces a rate of 0 then.
  *
+ * A metered session sends no more control packets, and no more octets of them, than
+ * its flow has sent: agent_credit() reports the flow's packets. Without credit the
+ * session rests: it sends nothing, its rate ends with its lease, and links forget
+ * it. It continues when it has credit for WAKE_PACKETS (agent.c). So a host cannot
+ * make this router send more than it sends itself.
+ *
  * The agent has no clock and no socket: times are parameters, ns; packets are sent
  * by transport.h.
  */
@@ -21,6 +29,7 @@
 #define SLBND_AGENT_H
 
 #include <netinet/in.h>
+#include <sys/queue.h>
 
 #include <fairpath/heap.h>
 #include <fairpath/slbn/slbn_core.h>
@@ -43,7 +52,18 @@ struct agent_config {
 	u8 hops;
 };
 
+struct client;
 struct detected_flow;
+
+/**
+ * struct agent_credit - what a metered session may still send
+ * @packets: control packets
+ * @octets: octets of them, with all headers
+ */
+struct agent_credit {
+	u64 packets;
+	u64 octets;
+};
 
 /**
  * struct agent_hop - a hop of a session's path
@@ -70,10 +90,17 @@ struct agent_hop {
  * @urgent_cycles: cycles since the rate changed, while the source is urgent
  * @cycles: completed cycles
  * @retries: retransmitted packets
+ * @metered: @credit limits it
+ * @resting: it waits for credit
+ * @credit: what it may still send, if @metered
+ * @left_at: when agent_leave() was called, ns
  * @owner: the client that joined it; NULL: none, or disconnected
+ * @owned: list of the sessions of @owner
  * @uid: of the client that joined it
  * @detected: the flow that flows.c detected; NULL: joined by a client
  * @flow: its packets
+ * @newer: the next session with the same flow, joined later; NULL: none
+ * @older: the one before
  * @mark: of its control packets, for the routing table; 0: none
  * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_OWN_LINK
  * @hops: links on its path, from the last answer
@@ -100,10 +127,18 @@ struct session {
 	u32 urgent_cycles;
 	u64 cycles;
 	u64 retries;
-	void *owner;
+	bool metered;
+	bool resting;
+	struct agent_credit credit;
+	u64 left_at;
+	struct client *owner;
+
+	LIST_ENTRY(session) owned;
 	uid_t uid;
 	struct detected_flow *detected;
 	struct slbn_flow flow;
+	struct session *newer;
+	struct session *older;
 	u32 mark;
 	u32 flags;
 	u8 hops;
@@ -122,7 +157,8 @@ struct agent;
  * @limit: limit a session to its rate until its lease ends: it joined, was
  *	answered, or its rate fell
  * @changed: a session's assigned rate or SLBN_STALLED changed
- * @ended: a session ended; it is freed afterwards
+ * @ended: a session ended; it is freed afterwards. A metered session ends without
+ *	agent_leave() if its Join is not answered
  */
 struct agent_callbacks {
 	void (*limit)(struct agent *agent, struct session *session);
@@ -140,6 +176,7 @@ struct agent_callbacks {
  * @entries: entries of it that were ever used
  * @count: sessions in it
  * @first_free: index of a free entry below @entries; -1: none
+ * @by_flow: tree of the newest session of each flow
  * @timers: when each session's next packet is due or its lease ends, the earliest
  *	first (keys are complements)
  * @timers_memory: memory of @timers
@@ -153,6 +190,7 @@ struct agent {
 	u32 entries;
 	u32 count;
 	s32 first_free;
+	void *by_flow;
 	struct fp_heap timers;
 	void *timers_memory;
 };
@@ -162,11 +200,16 @@ void agent_init(struct agent *agent, const struct agent_config *config,
 		struct transport *transport);
 void agent_free(struct agent *agent);
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
-			   u32 mark, u64 demand, u32 weight, u64 now);
+			   u32 mark, u64 demand, u32 weight,
+			   const struct agent_credit *credit, u64 now);
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now);
 void agent_leave(struct agent *agent, struct session *session, u64 now);
+void agent_credit(struct agent *agent, struct session *session,
+		  const struct agent_credit *earned, u64 now);
 struct session *agent_find(const struct agent *agent, u64 id);
+struct session *agent_find_flow(const struct agent *agent,
+				const struct slbn_flow *flow);
 void agent_describe(const struct session *session, struct slbn_session *to);
 u64 agent_due(const struct agent *agent);
 void agent_run(struct agent *agent, u64 now);

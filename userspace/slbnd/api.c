@@ -7,6 +7,7 @@
  * root may change keys; no reply contains one.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ int api_open(struct api *api, const char *path, gid_t group)
 	int ret;
 
 	api->clients = NULL;
+	LIST_INIT(&api->users);
+	api->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (strlen(path) >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	strcpy(address.sun_path, path);
@@ -231,6 +234,63 @@ static const char *flow_error(const struct slbn_flow *flow)
 	return NULL;
 }
 
+static struct user *find_user(const struct api *api, uid_t uid)
+{
+	struct user *user;
+
+	LIST_FOREACH(user, &api->users, list)
+	if (user->uid == uid)
+		return user;
+	return NULL;
+}
+
+/* Find or add a user. Returns NULL without memory. */
+static struct user *get_user(struct api *api, uid_t uid)
+{
+	struct user *user = find_user(api, uid);
+
+	if (user)
+		return user;
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	LIST_INSERT_HEAD(&api->users, user, list);
+	return user;
+}
+
+static void put_user(struct user *user)
+{
+	if (user->clients || user->sessions)
+		return;
+	LIST_REMOVE(user, list);
+	free(user);
+}
+
+/* May this client join another session, for this flow? */
+static bool may_join(const struct api *api, const struct client *client,
+		     const struct slbn_flow *flow, struct slbn_message *reply)
+{
+	const struct session *existing = agent_find_flow(api->agent, flow);
+
+	if (!client->uid)
+		return true;
+	if (existing && !existing->source.leaving &&
+	    existing->uid != client->uid) {
+		refuse(reply, EEXIST,
+		       existing->detected ?
+			       "slbnd has detected this flow: it has a session" :
+			       "another user has a session for this flow");
+		return false;
+	}
+	if (find_user(api, client->uid)->sessions >= api->user_sessions) {
+		refuse(reply, EDQUOT,
+		       "you have too many sessions: leave one, or raise user-sessions");
+		return false;
+	}
+	return true;
+}
+
 static void join(struct api *api, struct client *client,
 		 const struct slbn_message *request, struct slbn_message *reply,
 		 u64 now)
@@ -256,14 +316,18 @@ static void join(struct api *api, struct client *client,
 		       "a new session may only have the flag STAYS");
 		return;
 	}
+	if (!may_join(api, client, &wanted->flow, reply))
+		return;
 	session = agent_join(api->agent, &wanted->flow, 0, wanted->demand,
-			     wanted->weight, now);
+			     wanted->weight, NULL, now);
 	if (!session) {
 		refuse(reply, ENOMEM, "no memory for another session");
 		return;
 	}
 	session->owner = client;
+	LIST_INSERT_HEAD(&client->sessions, session, owned);
 	session->uid = client->uid;
+	find_user(api, client->uid)->sessions++;
 	session->flags = wanted->flags;
 	reply->session.id = session->source.pkt.id[1];
 }
@@ -442,52 +506,110 @@ static void serve_request(struct api *api, struct client *client,
 }
 
 /**
+ * api_session_ended() - a session ended
+ * @api: the socket
+ * @session: the session, of any kind; notifies its subscribers
+ */
+void api_session_ended(struct api *api, struct session *session)
+{
+	struct user *user = NULL;
+
+	api_notify(api, session, SLBN_SAY_GONE);
+	if (session->owner)
+		LIST_REMOVE(session, owned);
+	session->owner = NULL;
+	if (!(session->flags & SLBN_DETECTED))
+		user = find_user(api, session->uid);
+	if (!user)
+		return;
+	user->sessions--;
+	put_user(user);
+}
+
+/* Without a free descriptor, the client must be accepted to be refused. */
+static int accept_client(struct api *api)
+{
+	const int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+	int fd = accept4(api->fd, NULL, NULL, flags);
+
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || api->spare < 0)
+		return fd;
+	close(api->spare);
+	fd = accept4(api->fd, NULL, NULL, flags);
+	if (fd >= 0)
+		close(fd);
+	api->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return -1;
+}
+
+static void add_client(struct api *api, struct client *client,
+		       struct user *user)
+{
+	user->clients++;
+	client->uid = user->uid;
+	LIST_INIT(&client->sessions);
+	client->next = api->clients;
+	api->clients = client;
+}
+
+/**
  * api_accept() - accept a client
  * @api: the socket
+ *
+ * A client without a free descriptor, or of a user with API_USER_CLIENTS of them,
+ * is disconnected at once.
  */
 void api_accept(struct api *api)
 {
-	int fd = accept4(api->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept_client(api);
 	struct client *client = fd < 0 ? NULL : calloc(1, sizeof(*client));
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = client };
+	struct user *user = NULL;
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 
-	if (!client ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) ||
-	    epoll_ctl(api->epoll, EPOLL_CTL_ADD, fd, &event)) {
-		if (fd >= 0)
-			close(fd);
-		free(client);
+	if (client && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length))
+		user = get_user(api, peer.uid);
+	if (user && (!user->uid || user->clients < API_USER_CLIENTS) &&
+	    !epoll_ctl(api->epoll, EPOLL_CTL_ADD, fd, &event)) {
+		client->fd = fd;
+		add_client(api, client, user);
 		return;
 	}
-	client->fd = fd;
-	client->uid = peer.uid;
-	client->next = api->clients;
-	api->clients = client;
+	if (user)
+		put_user(user);
+	if (fd >= 0)
+		close(fd);
+	free(client);
+}
+
+static void close_client(struct api *api, struct client *client)
+{
+	struct user *user = find_user(api, client->uid);
+
+	user->clients--;
+	put_user(user);
+	close(client->fd);
+	free(client);
 }
 
 /* Disconnect a client; its sessions leave. */
 static void disconnect(struct api *api, struct client *client, u64 now)
 {
-	struct agent *agent = api->agent;
 	struct client **at;
-	u32 n;
 
 	for (at = &api->clients; *at != client; at = &(*at)->next)
 		;
 	*at = client->next;
-	for (n = 0; n < agent->entries; n++) {
-		struct session *session = agent->sessions[n];
+	while (!LIST_EMPTY(&client->sessions)) {
+		struct session *session = LIST_FIRST(&client->sessions);
 
-		if (!session->in_use || session->owner != client)
-			continue;
+		LIST_REMOVE(session, owned);
 		session->owner = NULL;
 		if (!(session->flags & SLBN_STAYS))
-			agent_leave(agent, session, now);
+			agent_leave(api->agent, session, now);
 	}
-	close(client->fd);
-	free(client);
+	close_client(api, client);
 }
 
 /**
@@ -535,9 +657,10 @@ void api_close(struct api *api, const char *path)
 		struct client *client = api->clients;
 
 		api->clients = client->next;
-		close(client->fd);
-		free(client);
+		close_client(api, client);
 	}
+	if (api->spare >= 0)
+		close(api->spare);
 	if (api->fd < 0)
 		return;
 	close(api->fd);

@@ -6,6 +6,10 @@
  * except those with SLBN_STAYS. Other clients may change and end a session only
  * with the same user ID, or as root.
  *
+ * Users other than root have a maximum number of connections and of sessions, and
+ * cannot join a session for exactly the flow of another user's session, or of a
+ * detected one: the rate of the last one would apply to it.
+ *
  * slbnd never blocks on a client. Unread messages stay in the client's socket.
  * When that is full, a reply is kept until there is space, and no more requests
  * are read; of events only the fact is kept, and when there is space, the client
@@ -16,11 +20,31 @@
 
 #include "agent.h"
 
+/* Connections of a user. */
+#define API_USER_CLIENTS 64
+/* Default of the sessions of a user. */
+#define API_USER_SESSIONS 1000
+
+/**
+ * struct user - a user ID with connections or sessions
+ * @list: list of users
+ * @uid: the user ID
+ * @clients: its connections
+ * @sessions: sessions that it joined
+ */
+struct user {
+	LIST_ENTRY(user) list;
+	uid_t uid;
+	u32 clients;
+	u32 sessions;
+};
+
 /**
  * struct client - a connection
  * @next: in the list of clients
  * @fd: its socket
  * @uid: its user ID
+ * @sessions: sessions that it joined
  * @watches: it subscribed to all sessions
  * @missed_events: its socket had no space for an event
  * @dumping: it is being sent sessions, one after the other
@@ -33,6 +57,7 @@ struct client {
 	struct client *next;
 	int fd;
 	uid_t uid;
+	LIST_HEAD(, session) sessions;
 	bool watches;
 	bool missed_events;
 	bool dumping;
@@ -47,13 +72,20 @@ struct client {
  * @agent: the sessions
  * @epoll: polls @fd, with the api as data, and clients, with the client as data
  * @fd: the listening socket; -1: closed
+ * @spare: a descriptor that is closed to accept and refuse a client when there
+ *	is no other one
  * @clients: list of clients
+ * @users: list of users
+ * @user_sessions: maximum sessions of a user, except root
  */
 struct api {
 	struct agent *agent;
 	int epoll;
 	int fd;
+	int spare;
 	struct client *clients;
+	LIST_HEAD(, user) users;
+	u32 user_sessions;
 };
 
 int api_open(struct api *api, const char *path, gid_t group);
@@ -61,5 +93,6 @@ void api_close(struct api *api, const char *path);
 void api_accept(struct api *api);
 void api_serve(struct api *api, struct client *client, u32 events, u64 now);
 void api_notify(struct api *api, const struct session *session, u16 type);
+void api_session_ended(struct api *api, struct session *session);
 
 #endif /* SLBND_API_H */

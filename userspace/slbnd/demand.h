@@ -20,8 +20,7 @@
  * on-off sources pause; by the mean they would lose rate that they need a moment
  * later. A window lasts a second, or some round trips if those are longer. While
  * use grows from step to step (slow start), the window restarts. The first window
- * is short, so that the initial demand may be large: the direction of a
- * connection that only acknowledges returns it soon.
+ * is short, so that an initial demand that is too large is returned soon.
  *
  * Raising: the demand of a rate-limited flow is not visible, only that it uses
  * all of its rate (to within a packet, as a step may contain one more than
@@ -35,6 +34,12 @@
  *
  * If a flow uses its whole rate soon after its demand was lowered, it probably
  * varies more slowly than the window, and the next window is twice as long.
+ *
+ * At its start a flow is measured in each round trip, and its demand raised to four
+ * times its use: TCP doubles its rate in each round trip, and the new rate is
+ * assigned about two round trips after the use was measured. When it uses less
+ * than its rate for some round trips, the demand is lowered to twice its use, and
+ * the start is over.
  *
  * No clock, no session: times and counters are parameters.
  */
@@ -53,6 +58,8 @@
 #define DEMAND_MAX_WINDOW (4000 * DEMAND_MS)
 /* Minimum round trips of a window: TCP adapts once in each. */
 #define DEMAND_ROUND_TRIPS 4
+/* Time without high use after which a flow's start is over, at least, ns. */
+#define DEMAND_QUIET (100 * DEMAND_MS)
 /* No demand is lowered below this, bit/s: a packet or two per step. */
 #define DEMAND_MIN 64000ULL
 
@@ -69,6 +76,8 @@
  * @proven: demand for the last use of nearly the whole rate, bit/s
  * @restored: the last step set the demand to @proven
  * @lowered: when the demand was last lowered, ns; 0: never
+ * @busy: time of the last step with high use, at the flow's start, ns; 0: none yet
+ * @started: the start is over
  */
 struct demand {
 	u64 bytes;
@@ -82,6 +91,8 @@ struct demand {
 	u64 proven;
 	bool restored;
 	u64 lowered;
+	u64 busy;
+	bool started;
 };
 
 /**
@@ -148,6 +159,64 @@ static inline u64 demand_lower(struct demand *d, const struct demand_sample *s)
 	return wanted;
 }
 
+/* Begin a step. */
+static inline void demand_step(struct demand *d, const struct demand_sample *s,
+			       u64 rate, u64 used)
+{
+	d->step = s->now;
+	d->bytes = s->bytes;
+	d->drops = s->drops;
+	d->rate = rate;
+	d->used = used;
+}
+
+/**
+ * demand_start() - estimate the demand of a flow at its start
+ * @d: state of the estimation; initially 0
+ * @s: a measurement
+ *
+ * To be called once in each round trip, until demand_has_started().
+ *
+ * Return: the demand, bit/s; usually @s->demand.
+ */
+static inline u64 demand_start(struct demand *d, const struct demand_sample *s)
+{
+	u64 rate = fp_min64(s->rate, s->demand);
+	u64 lowest = fp_min64(rate, d->rate), duration = s->now - d->step;
+	double used;
+
+	if (!d->step || !duration || s->bytes < d->bytes || !lowest) {
+		demand_step(d, s, rate, 0);
+		demand_restart(d, s->now);
+		d->busy = s->now;
+		return s->demand;
+	}
+	/* In a short step a single packet is a large part. */
+	if (duration < DEMAND_STEP &&
+	    (double)lowest * (double)duration < (double)s->packet * 4 * 8e9)
+		return s->demand;
+	used = (double)(s->bytes - d->bytes) * 8e9 / (double)duration;
+	if (s->drops > d->drops || used > (double)lowest * 0.75) {
+		demand_step(d, s, rate, used);
+		demand_restart(d, s->now);
+		d->busy = s->now;
+		return s->demand_limited ? fp_max64(s->demand, 4 * d->used) :
+					   s->demand;
+	}
+	demand_step(d, s, rate, used);
+	d->peak = fp_max64(d->peak, d->used);
+	d->started = s->now - d->busy >=
+		     fp_max64(DEMAND_QUIET, DEMAND_ROUND_TRIPS * s->rtt);
+	if (!d->started)
+		return s->demand;
+	return fp_min64(s->demand, fp_max64(2 * d->peak, DEMAND_MIN));
+}
+
+static inline bool demand_has_started(const struct demand *d)
+{
+	return d->started;
+}
+
 /**
  * demand_update() - estimate the demand of a flow
  * @d: state of the estimation; initially 0
@@ -167,11 +236,7 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	bool high, restored = d->restored;
 
 	if (!before || s->now <= before || s->bytes < d->bytes || !rate) {
-		d->step = s->now;
-		d->bytes = s->bytes;
-		d->drops = s->drops;
-		d->rate = rate;
-		d->used = 0;
+		demand_step(d, s, rate, 0);
 		demand_restart(d, s->now);
 		return s->demand;
 	}
@@ -184,11 +249,7 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	/* Ignore drops until the restored demand is assigned. */
 	high |= s->drops > d->drops && !restored;
 	d->restored = false;
-	d->step = s->now;
-	d->bytes = s->bytes;
-	d->drops = s->drops;
-	d->rate = rate;
-	d->used = used;
+	demand_step(d, s, rate, used);
 	if (!d->window)
 		d->window = DEMAND_FIRST_WINDOW;
 

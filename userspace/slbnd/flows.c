@@ -17,13 +17,10 @@
 
 /* Maximum interval of dumps if they measure use, ns. */
 #define DUMP_INTERVAL SECOND
-/*
- * Minimum interval of measurements per session, ns: one of 10,000 sessions takes
- * about 20 ms.
- */
-#define STEP_PER_SESSION 50000ULL
-/* Length of packets if only conntrack counts them, octets. */
-#define PACKET 1500
+/* Minimum interval of dumps after lost events, ns. */
+#define MIN_DUMP_INTERVAL SECOND
+/* Mean length of a data flow's packets, at least, octets. */
+#define DATA_PACKET 256
 /* Idle times after which TCP is taken for dead. */
 #define TCP_IDLE 30
 
@@ -43,8 +40,18 @@ struct direction_key {
  * @list: list of all connections
  * @sender: the local host
  * @mark: conntrack's mark
- * @detected: its flow; NULL: it is idle
+ * @zone: conntrack's zone
+ * @direction: TRACK_ORIGINAL or TRACK_REPLY
+ * @detected: its flow; NULL: it has sent too little, or is idle
+ * @closing: its sender has finished, or says so
  * @bytes: sent, when last read
+ * @packets: the same
+ * @sent: what it has sent since it was idle
+ * @speed: at which it has sent when it was last read, bit/s
+ * @read_at: time of that, ns
+ * @check: in the queue of its next look-up
+ * @checked: look-ups so far; FLOWS_CHECKS: no more
+ * @check_at: time of the next look-up, ns; 0: it is in no queue
  * @active: when it last sent, as far as known, ns
  * @dump: dump that it was last in, or the one before its last event
  */
@@ -54,8 +61,19 @@ struct connection {
 	LIST_ENTRY(connection) list;
 	u8 sender[16];
 	u32 mark;
+	u16 zone;
+	u8 direction;
 	struct detected_flow *detected;
+	bool closing;
 	u64 bytes;
+	u64 packets;
+	struct agent_credit sent;
+	u64 speed;
+	u64 read_at;
+
+	TAILQ_ENTRY(connection) check;
+	u8 checked;
+	u64 check_at;
 	u64 active;
 	u32 dump;
 };
@@ -71,81 +89,6 @@ static int compare_flows(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct slbn_flow));
 }
 
-static bool prefix_matches(const struct flows_prefix *prefix, u16 family,
-			   const u8 *address)
-{
-	u8 octets = prefix->length / 8, bits = prefix->length % 8;
-	u8 mask = 0xff00 >> bits;
-
-	return prefix->family == family &&
-	       !memcmp(prefix->address, address, octets) &&
-	       (!bits || !((prefix->address[octets] ^ address[octets]) & mask));
-}
-
-static bool is_local(const struct flows_config *config, u16 family,
-		     const u8 *address)
-{
-	u32 n;
-
-	for (n = 0; n < config->host_count; n++)
-		if (prefix_matches(&config->hosts[n], family, address))
-			return true;
-	return false;
-}
-
-static bool ports_match(const struct flows_config *config,
-			const struct slbn_flow *flow)
-{
-	u32 n;
-
-	for (n = 0; n < config->port_count; n++) {
-		const struct flows_ports *ports = &config->ports[n];
-
-		if ((flow->source_port >= ports->first &&
-		     flow->source_port <= ports->last) ||
-		    (flow->destination_port >= ports->first &&
-		     flow->destination_port <= ports->last))
-			return true;
-	}
-	return !config->port_count;
-}
-
-static bool is_unicast(const struct slbn_flow *flow)
-{
-	return flow->destination[0] < (flow->family == AF_INET ? 224 : 255);
-}
-
-static bool is_control(const struct slbn_flow *flow)
-{
-	return flow->protocol == IPPROTO_UDP &&
-	       (flow->source_port == SLBN_PORT ||
-		flow->destination_port == SLBN_PORT);
-}
-
-/* Do the options select this flow of the host @sender? */
-static bool is_selected(const struct flows_config *config,
-			const struct slbn_flow *flow, const u8 *sender)
-{
-	return is_local(config, flow->family, sender) &&
-	       !is_local(config, flow->family, flow->destination) &&
-	       is_unicast(flow) && !is_control(flow) &&
-	       (!config->only_protocols || config->protocols[flow->protocol]) &&
-	       ports_match(config, flow);
-}
-
-static struct slbn_flow session_flow(const struct flows_config *config,
-				     const struct slbn_flow *flow)
-{
-	struct slbn_flow aggregate = *flow;
-
-	if (config->pairs) {
-		aggregate.protocol = 0;
-		aggregate.source_port = 0;
-		aggregate.destination_port = 0;
-	}
-	return aggregate;
-}
-
 static struct detected_flow *find_flow(const struct flows *flows,
 				       const struct slbn_flow *flow)
 {
@@ -154,55 +97,161 @@ static struct detected_flow *find_flow(const struct flows *flows,
 	return node ? *node : NULL;
 }
 
+static bool is_metered(const struct flows_config *config)
+{
+	return config->join_packets || config->join_bytes;
+}
+
+/* What a connection should ask for first: twice what it has sent lately. */
+static u64 first_demand(const struct flows *flows,
+			const struct connection *connection)
+{
+	const struct agent_credit *sent = &connection->sent;
+	u64 initial = flows->config.initial;
+	u64 demand = fp_max64(2 * connection->speed, DEMAND_MIN);
+
+	if (!sent->packets || sent->octets / sent->packets >= DATA_PACKET)
+		demand = fp_max64(demand, initial);
+	return fp_min64(demand, SLBN_RATE_MAX);
+}
+
+/* Join a session for a flow, if quotas allow it. */
+static bool join_session(struct flows *flows, struct detected_flow *detected,
+			 struct connection *connection)
+{
+	struct enforce_use use;
+	bool metered = is_metered(&flows->config) &&
+		       connection->bytes != TRACK_UNCOUNTED;
+	const struct slbn_flow *flow = &detected->flow;
+	struct session *other, *session = NULL;
+	u64 demand;
+
+	detected->host =
+		admit_flow(&flows->admit, &detected->flow, detected->sender,
+			   detected->prefix, flows->now);
+	if (!detected->host)
+		return false;
+	demand = first_demand(flows, connection);
+	/* A program may have joined a session for the flow. */
+	other = agent_find_flow(flows->agent, flow);
+	if (!other || other->source.leaving)
+		session = agent_join(flows->agent, flow, detected->mark, demand,
+				     1, metered ? &connection->sent : NULL,
+				     flows->now);
+	if (!session) {
+		admit_release(&flows->admit, detected->host, detected->prefix);
+		return false;
+	}
+	session->flags = SLBN_DETECTED;
+	session->detected = detected;
+	detected->session = session;
+	detected->unanswered = false;
+	/* As much must be sent again for another Join. */
+	connection->sent = (struct agent_credit){};
+	detected->metered = (struct agent_credit){
+		.packets = detected->counted_packets,
+		.octets = detected->counted,
+	};
+	if (flows->enforce) {
+		/* An earlier session of the flow may still be leaving. */
+		enforce_read(flows->enforce, &detected->flow, &use);
+		detected->metered.packets = use.packets;
+		detected->metered.octets = use.bytes;
+		LIST_INSERT_HEAD(&flows->starting, detected, fast);
+		detected->starting = true;
+		flows->fast_at =
+			fp_min64(flows->fast_at, flows->now + FLOWS_FAST_STEP);
+	}
+	return true;
+}
+
 static struct detected_flow *add_flow(struct flows *flows,
-				      const struct slbn_flow *flow, u32 mark)
+				      const struct slbn_flow *flow,
+				      struct connection *connection)
 {
 	struct detected_flow *detected = calloc(1, sizeof(*detected));
+	int prefix =
+		select_prefix(&flows->config, flow->family, connection->sender);
 
 	if (!detected)
 		return NULL;
 	detected->flow = *flow;
+	detected->mark = connection->mark;
+	detected->prefix = prefix;
+	memcpy(detected->sender, connection->sender, sizeof(detected->sender));
 	if (!tsearch(detected, &flows->by_flow, compare_flows)) {
 		free(detected);
 		return NULL;
 	}
-	detected->session = agent_join(flows->agent, flow, mark,
-				       flows->config.initial, 1, flows->now);
-	if (!detected->session) {
+	if (!join_session(flows, detected, connection)) {
 		tdelete(detected, &flows->by_flow, compare_flows);
 		free(detected);
 		return NULL;
 	}
-	detected->session->flags = SLBN_DETECTED;
-	detected->session->detected = detected;
 	LIST_INSERT_HEAD(&flows->detected, detected, list);
 	return detected;
 }
 
+/* The session of a detected flow is no longer its own. */
+static void release_session(struct flows *flows, struct detected_flow *detected)
+{
+	admit_release(&flows->admit, detected->host, detected->prefix);
+	end_start(detected);
+	detected->session->detected = NULL;
+	detected->session = NULL;
+}
+
 static void remove_flow(struct flows *flows, struct detected_flow *detected)
 {
-	if (detected->session) {
-		detected->session->detected = NULL;
-		agent_leave(flows->agent, detected->session, flows->now);
+	struct session *session = detected->session;
+
+	if (session) {
+		release_session(flows, detected);
+		agent_leave(flows->agent, session, flows->now);
 	}
 	tdelete(detected, &flows->by_flow, compare_flows);
 	LIST_REMOVE(detected, list);
 	free(detected);
 }
 
-/* Without memory it stays idle until the next dump. */
+static bool has_sent_enough(const struct flows_config *config,
+			    const struct connection *connection)
+{
+	return connection->sent.packets >= config->join_packets &&
+	       connection->sent.octets >= config->join_bytes;
+}
+
+/*
+ * Attach a connection to its flow. Without one, a connection that has sent enough
+ * joins a session, if it may; otherwise this is tried again when it sends.
+ */
 static void attach(struct flows *flows, struct connection *connection)
 {
 	struct slbn_flow flow =
-		session_flow(&flows->config, &connection->key.flow);
-	struct detected_flow *detected =
-		find_flow(flows, &flow) ?:
-			add_flow(flows, &flow, connection->mark);
+		select_session(&flows->config, &connection->key.flow);
+	struct detected_flow *detected = find_flow(flows, &flow);
 
-	connection->active = flows->now;
+	if (!detected && (connection->bytes == TRACK_UNCOUNTED ||
+			  has_sent_enough(&flows->config, connection)))
+		detected = add_flow(flows, &flow, connection);
 	connection->detected = detected;
 	if (detected)
 		detected->connections++;
+}
+
+static void end_checks(struct flows *flows, struct connection *connection)
+{
+	if (connection->check_at)
+		TAILQ_REMOVE(&flows->checks[connection->checked], connection,
+			     check);
+	connection->check_at = 0;
+}
+
+/* Begin again with short intervals. */
+static void restart_checks(struct flows *flows, struct connection *connection)
+{
+	end_checks(flows, connection);
+	connection->checked = 0;
 }
 
 static void detach(struct flows *flows, struct connection *connection)
@@ -210,8 +259,21 @@ static void detach(struct flows *flows, struct connection *connection)
 	struct detected_flow *detected = connection->detected;
 
 	connection->detected = NULL;
+	connection->sent = (struct agent_credit){};
+	restart_checks(flows, connection);
 	if (detected && !--detected->connections)
 		remove_flow(flows, detected);
+}
+
+/* Look up a connection soon, each time twice as late as before. */
+static void queue_check(struct flows *flows, struct connection *connection)
+{
+	if (connection->check_at || connection->checked >= FLOWS_CHECKS ||
+	    !track_can_look_up(connection->key.flow.protocol))
+		return;
+	connection->check_at = flows->now + (100 * MS << connection->checked);
+	TAILQ_INSERT_TAIL(&flows->checks[connection->checked], connection,
+			  check);
 }
 
 static struct connection *find_connection(const struct flows *flows,
@@ -224,11 +286,15 @@ static struct connection *find_connection(const struct flows *flows,
 }
 
 static void add_connection(struct flows *flows, const struct direction_key *key,
-			   const struct track_direction *direction,
-			   const u8 *sender, u32 mark)
+			   const struct track_connection *tracked,
+			   unsigned int direction)
 {
-	struct connection *connection = calloc(1, sizeof(*connection));
+	const struct track_direction *from = &tracked->directions[direction];
+	struct connection *connection;
 
+	if (flows->count >= FLOWS_CONNECTIONS)
+		return;
+	connection = calloc(1, sizeof(*connection));
 	if (!connection)
 		return;
 	connection->key = *key;
@@ -237,55 +303,111 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 		return;
 	}
 	LIST_INSERT_HEAD(&flows->connections, connection, list);
-	memcpy(connection->sender, sender, sizeof(connection->sender));
-	connection->mark = mark;
+	flows->count++;
+	memcpy(connection->sender,
+	       tracked->directions[!direction].flow.destination,
+	       sizeof(connection->sender));
+	connection->mark = tracked->mark;
+	connection->zone = tracked->zone;
+	connection->direction = direction;
 	connection->dump = flows->dump;
-	if (direction->bytes == TRACK_UNCOUNTED) {
-		attach(flows, connection);
-		return;
-	}
-	/* From a dump: it may have ended long ago, so check soon whether it sends. */
-	connection->bytes = direction->bytes;
+	connection->read_at = flows->now;
 	connection->active = flows->now;
-	flows->dump_at = fp_min64(flows->dump_at, flows->now + DEMAND_STEP);
+	/* From a dump: it may have ended long ago, so check whether it sends. */
+	if (!tracked->event) {
+		connection->bytes = from->bytes;
+		connection->packets = from->packets;
+	}
+	if (tracked->event || connection->bytes == TRACK_UNCOUNTED)
+		attach(flows, connection);
+	if (!connection->detected)
+		queue_check(flows, connection);
+	if (!tracked->event && !connection->check_at)
+		flows->dump_at =
+			fp_min64(flows->dump_at, flows->now + DEMAND_STEP);
 }
 
 static void remove_connection(struct flows *flows,
 			      struct connection *connection)
 {
+	if (flows->sweep == connection)
+		flows->sweep = LIST_NEXT(connection, list);
+	end_checks(flows, connection);
 	detach(flows, connection);
 	tdelete(connection, &flows->by_direction, compare_directions);
 	LIST_REMOVE(connection, list);
+	flows->count--;
 	free(connection);
 }
 
-/* Bytes sent since it was last read. */
-static u64 bytes_since(struct connection *connection, u64 bytes)
+/* A flow whose Join was not answered joins again when it has sent as much again. */
+static void rejoin(struct flows *flows, struct connection *connection)
 {
-	u64 previous = connection->bytes;
+	struct detected_flow *detected = connection->detected;
 
-	connection->bytes = bytes;
-	/* Other programs may reset conntrack's counters. */
-	return bytes >= previous ? bytes - previous : bytes;
+	if (detected->session || !detected->unanswered ||
+	    !has_sent_enough(&flows->config, connection))
+		return;
+	join_session(flows, detected, connection);
 }
 
-static void update(struct flows *flows, struct connection *connection,
-		   const struct track_direction *direction)
+/* A connection has sent. */
+static void count_sent(struct flows *flows, struct connection *connection,
+		       const struct agent_credit *sent)
 {
-	u64 sent = 0;
+	u64 elapsed = fp_max64(flows->now - connection->read_at, 1);
+	struct detected_flow *detected = connection->detected;
+
+	if (flows->now - connection->active >= flows->config.idle) {
+		connection->sent = (struct agent_credit){};
+		restart_checks(flows, connection);
+	}
+	connection->active = flows->now;
+	connection->sent.packets += sent->packets;
+	connection->sent.octets += sent->octets;
+	if (elapsed >= FLOWS_FAST_STEP)
+		connection->speed =
+			(double)sent->octets * 8e9 / (double)elapsed;
+	connection->read_at = flows->now;
+	if (!detected) {
+		attach(flows, connection);
+		return;
+	}
+	detected->counted += sent->octets;
+	detected->counted_packets += sent->packets;
+	rejoin(flows, connection);
+}
+
+/* Counters of a connection, or an event, which has none. */
+static void update(struct flows *flows, struct connection *connection,
+		   const struct track_connection *tracked)
+{
+	const struct track_direction *direction =
+		&tracked->directions[connection->direction];
+	struct agent_credit sent = {};
 
 	connection->dump = flows->dump;
+	connection->closing |= direction->ended;
 	if (direction->bytes != TRACK_UNCOUNTED) {
-		sent = bytes_since(connection, direction->bytes);
-		if (!sent)
-			return;
+		sent.octets =
+			counted_since(&connection->bytes, direction->bytes);
+		sent.packets =
+			counted_since(&connection->packets, direction->packets);
+	} else if (!tracked->event) {
+		/* Without counters, assume that it is active. */
+		connection->active = flows->now;
+		if (!connection->detected)
+			attach(flows, connection);
 	}
-	/* Without a counter, assume that it is active. */
-	connection->active = flows->now;
-	if (!connection->detected)
-		attach(flows, connection);
-	if (connection->detected)
-		connection->detected->counted += sent;
+	if (sent.octets)
+		count_sent(flows, connection, &sent);
+	/* Sequence numbers and flags can be forged: it ends when it sends no more. */
+	if (connection->closing && tracked->event)
+		restart_checks(flows, connection);
+	if (sent.octets || tracked->event)
+		queue_check(flows, connection);
+	else if (connection->closing && !connection->check_at)
+		remove_connection(flows, connection);
 }
 
 /* The connections of a session should have the same mark. */
@@ -301,113 +423,106 @@ static void update_mark(struct connection *connection, u32 mark)
 }
 
 static void update_connection(void *context,
-			      const struct track_connection *connection)
+			      const struct track_connection *tracked)
 {
 	struct flows *flows = context;
 	unsigned int n;
 
 	for (n = 0; n < TRACK_DIRECTIONS; n++) {
 		const struct track_direction *direction =
-			&connection->directions[n];
-		const u8 *sender = connection->directions[!n].flow.destination;
+			&tracked->directions[n];
+		const u8 *sender = tracked->directions[!n].flow.destination;
 		struct direction_key key = { .flow = direction->flow,
-					     .id = connection->id };
+					     .id = tracked->id };
 		struct connection *known = find_connection(flows, &key);
-		bool ended = connection->destroyed || direction->ended;
 
-		if (known && connection->marked)
-			update_mark(known, connection->mark);
-		if (known && ended)
+		if (known && tracked->marked)
+			update_mark(known, tracked->mark);
+		if (known && tracked->destroyed)
 			remove_connection(flows, known);
 		else if (known)
-			update(flows, known, direction);
-		else if (direction->started && !ended &&
-			 is_selected(&flows->config, &direction->flow, sender))
-			add_connection(flows, &key, direction, sender,
-				       connection->mark);
+			update(flows, known, tracked);
+		else if (direction->started && !direction->ended &&
+			 !tracked->destroyed &&
+			 select_flow(&flows->config, &direction->flow, sender))
+			add_connection(flows, &key, tracked, n);
 	}
 }
 
-/* Update the demand of a session by the counters @use. */
-static void update_demand(struct flows *flows, struct session *session,
-			  const struct enforce_use *use)
+/* Look up the connections that are due. */
+static void run_checks(struct flows *flows)
 {
-	u64 rate = session->source.rate, demand = session->source.D;
-	struct demand_sample sample = {
-		.now = flows->now,
-		.bytes = use->bytes,
-		.drops = use->drops,
-		.packet = use->packets ? use->bytes / use->packets : PACKET,
-		.rtt = session->rtt,
-		.rate = rate,
-		.demand = demand,
-		.demand_limited =
-			session->source.pkt.bottleneck == SLBN_NO_HOP &&
-			rate >= demand,
-	};
-	u64 new_demand = demand_update(&session->use, &sample);
+	struct track_lookup lookups[TRACK_LOOKUPS];
+	struct connection *connection;
+	u32 count = 0;
+	int n;
 
-	new_demand = fp_min64(new_demand, SLBN_RATE_MAX);
-	if (session->detected && new_demand != demand)
-		agent_change(flows->agent, session, new_demand, flows->now);
+	for (n = 0; n < FLOWS_CHECKS; n++) {
+		while (count < TRACK_LOOKUPS &&
+		       (connection = TAILQ_FIRST(&flows->checks[n])) &&
+		       connection->check_at <= flows->now) {
+			end_checks(flows, connection);
+			connection->checked++;
+			lookups[count++] = (struct track_lookup){
+				.flow = connection->key.flow,
+				.direction = connection->direction,
+				.zone = connection->zone,
+			};
+		}
+	}
+	if (count)
+		track_look_up(&flows->track, lookups, count);
 }
 
-/* By the counters of rate enforcement, for all sessions. */
-static void measure_enforced(struct flows *flows)
+static u64 checks_due(const struct flows *flows)
 {
-	const struct agent *agent = flows->agent;
-	struct enforce_use use;
+	const struct connection *first;
+	u64 due = ~0ULL;
+	int n;
+
+	for (n = 0; n < FLOWS_CHECKS; n++) {
+		first = TAILQ_FIRST(&flows->checks[n]);
+		if (first)
+			due = fp_min64(due, first->check_at);
+	}
+	return due;
+}
+
+/* Remove the connections that the dump did not contain, some at a time. */
+static void sweep(struct flows *flows)
+{
 	u32 n;
 
-	for (n = 0; n < agent->entries; n++) {
-		struct session *session = agent->sessions[n];
-
-		if (session->in_use &&
-		    enforce_read(flows->enforce, &session->flow, &use))
-			update_demand(flows, session, &use);
-	}
-}
-
-/* By the counters of conntrack, for detected flows. */
-static void measure_tracked(struct flows *flows)
-{
-	struct detected_flow *detected;
-
-	LIST_FOREACH(detected, &flows->detected, list)
-	{
-		struct enforce_use use = { .bytes = detected->counted };
-
-		if (detected->session)
-			update_demand(flows, detected->session, &use);
-	}
-}
-
-/* Remove the connections that the dump did not contain. */
-static void finish_dump(void *context)
-{
-	struct flows *flows = context;
-	struct connection *connection, *next;
-
-	for (connection = LIST_FIRST(&flows->connections); connection;
-	     connection = next) {
+	for (n = 0; n < FLOWS_SLICE && flows->sweep; n++) {
+		struct connection *connection = flows->sweep;
 		bool tcp = connection->key.flow.protocol == IPPROTO_TCP;
 		u64 idle = flows->config.idle * (tcp ? TCP_IDLE : 1);
 
-		next = LIST_NEXT(connection, list);
+		flows->sweep = LIST_NEXT(connection, list);
 		if (connection->dump != flows->dump)
 			remove_connection(flows, connection);
-		else if (flows->now - connection->active >= idle)
+		else if (connection->detected &&
+			 flows->now - connection->active >= idle)
 			detach(flows, connection);
 	}
-	if (!flows->enforce)
-		measure_tracked(flows);
+	if (!flows->sweep && !flows->enforce)
+		flows_measure_tracked(flows);
+}
+
+static void finish_dump(void *context)
+{
+	struct flows *flows = context;
+
+	flows->sweep = LIST_FIRST(&flows->connections);
 }
 
 static void request_dump(void *context)
 {
 	struct flows *flows = context;
+	u64 due = flows->dumped_at + MIN_DUMP_INTERVAL;
 
-	flows->dump_at = flows->now;
+	due = fp_max64(due, flows->now);
+	flows->dump_at = fp_min64(flows->dump_at, due);
 }
 
 static const struct track_callbacks callbacks = {
@@ -425,7 +540,14 @@ static const struct track_callbacks callbacks = {
 void flows_init(struct flows *flows, struct agent *agent,
 		struct enforce *enforce)
 {
-	*flows = (struct flows){ .agent = agent, .enforce = enforce };
+	int n;
+
+	*flows = (struct flows){ .agent = agent,
+				 .enforce = enforce,
+				 .fast_at = ~0ULL };
+	for (n = 0; n < FLOWS_CHECKS; n++)
+		TAILQ_INIT(&flows->checks[n]);
+	admit_init(&flows->admit);
 }
 
 /**
@@ -441,6 +563,7 @@ int flows_open(struct flows *flows, const struct flows_config *config, u64 now)
 	int error;
 
 	flows->config = *config;
+	flows->admit.config = config->admit;
 	flows->dump_at = now;
 	error = track_open(&flows->track, &callbacks, flows);
 	flows->open = !error;
@@ -467,13 +590,32 @@ void flows_close(struct flows *flows, u64 now)
 static void reassign(struct flows *flows, struct connection *connection)
 {
 	struct slbn_flow flow =
-		session_flow(&flows->config, &connection->key.flow);
+		select_session(&flows->config, &connection->key.flow);
 
 	if (!connection->detected ||
 	    !compare_flows(&flow, &connection->detected->flow))
 		return;
 	detach(flows, connection);
 	attach(flows, connection);
+}
+
+/* Count sessions by the new prefixes. */
+static void renumber_prefixes(struct flows *flows)
+{
+	struct detected_flow *detected;
+	int prefix;
+
+	LIST_FOREACH(detected, &flows->detected, list)
+	{
+		prefix = select_prefix(&flows->config, detected->flow.family,
+				       detected->sender);
+		if (detected->session)
+			flows->admit.prefixes[detected->prefix]--;
+		/* Without a prefix, its connections are removed afterwards. */
+		detected->prefix = fp_max(prefix, 0);
+		if (detected->session)
+			flows->admit.prefixes[detected->prefix]++;
+	}
 }
 
 /**
@@ -491,12 +633,14 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 
 	flows->now = now;
 	flows->config = *config;
+	flows->admit.config = config->admit;
+	renumber_prefixes(flows);
 	/* They may select other connections. */
 	flows->dump_at = now;
 	for (connection = LIST_FIRST(&flows->connections); connection;
 	     connection = next) {
 		next = LIST_NEXT(connection, list);
-		if (is_selected(config, &connection->key.flow,
+		if (select_flow(config, &connection->key.flow,
 				connection->sender))
 			reassign(flows, connection);
 		else
@@ -514,11 +658,15 @@ u64 flows_due(const struct flows *flows)
 {
 	u64 due = ~0ULL;
 
-	if (flows->open && !flows->track.dumping)
-		due = flows->dump_at;
 	if (flows->enforce && flows->agent->count)
-		due = fp_min64(due, flows->step_at);
-	return due;
+		due = fp_min64(flows->step_at, flows->fast_at);
+	if (flows->sweep || flows->step_index)
+		return 0;
+	if (!flows->open)
+		return due;
+	if (!flows->track.dumping)
+		due = fp_min64(due, flows->dump_at);
+	return fp_min64(due, checks_due(flows));
 }
 
 /**
@@ -531,19 +679,19 @@ void flows_run(struct flows *flows, u64 now)
 	u64 interval = flows->config.idle / 2;
 
 	flows->now = now;
-	if (flows->enforce && now >= flows->step_at) {
-		flows->step_at =
-			now + fp_max64(DEMAND_STEP,
-				       STEP_PER_SESSION * flows->agent->count);
-		measure_enforced(flows);
-	}
+	if (flows->enforce)
+		flows_measure(flows);
 	if (!flows->open)
 		return;
-	if (now < flows->dump_at || flows->track.dumping)
+	run_checks(flows);
+	if (flows->sweep)
+		sweep(flows);
+	if (now < flows->dump_at || flows->track.dumping || flows->sweep)
 		return;
 	if (!flows->enforce)
 		interval = fp_min64(interval, DUMP_INTERVAL);
 	flows->dump_at = now + interval;
+	flows->dumped_at = now;
 	flows->dump++;
 	track_dump(&flows->track);
 }
@@ -563,28 +711,20 @@ void flows_receive(struct flows *flows, u64 now)
 
 /**
  * flows_session_ended() - a session ended
+ * @flows: flow detection
  * @session: the session, of any kind
  *
  * If a client ended the session of a detected flow, the flow does not join again.
+ * If its Join was not answered, it does so later.
  */
-void flows_session_ended(struct session *session)
+void flows_session_ended(struct flows *flows, struct session *session)
 {
-	if (!session->detected)
+	struct detected_flow *detected = session->detected;
+
+	if (!detected)
 		return;
-	session->detected->session = NULL;
-	session->detected = NULL;
-}
-
-/**
- * flows_has_session() - does a detected flow have a session?
- * @flows: flow detection
- * @flow: the flow of the session
- *
- * Return: whether it has one, which is not leaving.
- */
-bool flows_has_session(const struct flows *flows, const struct slbn_flow *flow)
-{
-	const struct detected_flow *detected = find_flow(flows, flow);
-
-	return detected && detected->session;
+	release_session(flows, detected);
+	detected->unanswered = !session->cycles && !session->source.leaving;
+	if (detected->unanswered)
+		admit_unanswered(&flows->admit, &session->flow, flows->now);
 }

@@ -9,95 +9,96 @@
  * rate, and it gets a session. Traffic between local hosts, or between remote
  * hosts, gets none.
  *
- * Join: at the first packet of the direction, with a small initial demand. Leave:
- * when TCP's sender has finished (FIN, RST); for other protocols after an idle
- * time. TCP is taken for dead after TCP_IDLE idle times (conntrack keeps it for
- * days). A flow that sends again joins again.
+ * Join: when a connection has sent a number of packets and of octets, by conntrack's
+ * counters. Most connections never do, and stay in the default class: 80 % of the
+ * flows in data centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of
+ * web objects below TCP's initial window of ten segments (RFC 6928). Time is no
+ * criterion, as it costs a host nothing. Counters are read by looking up the
+ * connection CHECKS times, at growing intervals, and by dumps after that. The
+ * session is metered (agent.h) by what the connection sends. Hosts and prefixes
+ * have quotas, and silent destinations are avoided (admit.h).
  *
- * Change: the demand follows use, measured in steps (demand.h). With rate
- * enforcement use is measured for all sessions, and reported to clients; sessions
- * that clients joined keep the demand that they asked for.
+ * Leave: when TCP's sender has finished (FIN, RST) and nothing more is sent; for
+ * other protocols after an idle time. TCP is taken for dead after TCP_IDLE idle
+ * times (conntrack keeps it for days). A flow that sends again joins again.
+ *
+ * Change: the demand follows use, measured in steps (demand.h). It begins with what
+ * the connection has sent; a direction that only acknowledges thus asks for
+ * little. With rate enforcement use is measured for all sessions, in each round
+ * trip of a flow's start, and reported to clients; sessions that clients joined keep
+ * the demand that they asked for.
  *
  * Connections whose events were lost, or that existed before slbnd started, are
  * found by dumps of conntrack's table, twice in each idle time. The table also
  * has connections that ended long ago without FIN: so a connection from a dump
- * joins only when its counter increases.
+ * joins only by what it sends after that.
  */
 #ifndef SLBND_FLOWS_H
 #define SLBND_FLOWS_H
 
 #include <sys/queue.h>
 
+#include "admit.h"
 #include "agent.h"
 #include "enforce.h"
+#include "select.h"
 #include "track.h"
 
-#define FLOWS_PREFIXES 64
-#define FLOWS_PORTS 64
+/* Defaults: TCP's initial window, in packets and octets (RFC 6928). */
+#define FLOWS_JOIN_PACKETS 10
+#define FLOWS_JOIN_BYTES 15000
+#define FLOWS_HOST_SESSIONS 1000
+#define FLOWS_PREFIX_SESSIONS 20000
 
-/**
- * struct flows_prefix - an address prefix
- * @address: as in struct slbn_flow
- * @family: AF_INET or AF_INET6
- * @length: bits
- */
-struct flows_prefix {
-	u8 address[16];
-	u16 family;
-	u8 length;
-};
+/* Maximum connections: those beyond stay in the default class. */
+#define FLOWS_CONNECTIONS 262144
 
-/**
- * struct flows_ports - a range of ports
- * @first: the lowest
- * @last: the highest
- */
-struct flows_ports {
-	u16 first;
-	u16 last;
-};
+/* Connections or sessions that are processed before packets are again. */
+#define FLOWS_SLICE 512
 
-/**
- * struct flows_config - options
- * @hosts: prefixes of local hosts
- * @host_count: number of @hosts; 0: no flow detection
- * @ports: ports, one of which a flow must have at either end
- * @port_count: number of @ports; 0: any port
- * @only_protocols: detect only @protocols
- * @protocols: by protocol number
- * @pairs: one session for all flows of a source and a destination
- * @idle: idle time after which a flow ends, ns
- * @initial: initial demand, bit/s
- */
-struct flows_config {
-	struct flows_prefix hosts[FLOWS_PREFIXES];
-	u32 host_count;
-	struct flows_ports ports[FLOWS_PORTS];
-	u32 port_count;
-	bool only_protocols;
-	bool protocols[256];
-	bool pairs;
-	u64 idle;
-	u64 initial;
-};
+/* Interval of measurements of a flow's start, at least, ns. */
+#define FLOWS_FAST_STEP (10 * DEMAND_MS)
+
+/* Look-ups of a new connection that sends little, at growing intervals. */
+#define FLOWS_CHECKS 4
 
 struct connection;
+
+TAILQ_HEAD(flows_queue, connection);
 
 /**
  * struct detected_flow - the connections of one session: one, or those of a pair
  * @flow: of the session; first member, for lookups
  * @list: list of all detected flows
+ * @fast: list of those whose session has just begun
+ * @starting: it is in that list
  * @connections: number of its connections
- * @session: its session; NULL: a client ended it
+ * @session: its session; NULL: a client ended it, or no answer came
+ * @unanswered: no answer came
+ * @host: the local host of its first connection
+ * @prefix: number of the prefix that this is in
+ * @sender: its address
+ * @mark: for the session
  * @counted: bytes of its connections, by conntrack
+ * @counted_packets: the same in packets
+ * @metered: counters of the session's use when it last got credit for them
  */
 struct detected_flow {
 	struct slbn_flow flow;
 
 	LIST_ENTRY(detected_flow) list;
+	LIST_ENTRY(detected_flow) fast;
+	bool starting;
 	u32 connections;
 	struct session *session;
+	bool unanswered;
+	struct admit_host *host;
+	u32 prefix;
+	u8 sender[16];
+	u32 mark;
 	u64 counted;
+	u64 counted_packets;
+	struct agent_credit metered;
 };
 
 /**
@@ -106,14 +107,22 @@ struct detected_flow {
  * @agent: the sessions
  * @enforce: rate enforcement; NULL: none
  * @track: connection tracking
+ * @admit: quotas, and silent destinations
  * @open: flow detection is active
  * @connections: connections of local hosts that the options select
+ * @count: number of them
  * @by_direction: tree of the same, by direction from the local host
+ * @checks: connections that are looked up next, by number of look-ups so far
  * @detected: detected flows
  * @by_flow: tree of the same, by flow
+ * @starting: detected flows whose session has just begun
+ * @fast_at: when their use is measured next, ns
  * @dump: number of the current or last dump
  * @dump_at: when the next dump is due, ns
+ * @dumped_at: when the last dump began, ns
+ * @sweep: the next connection to compare with the last dump; NULL: done
  * @step_at: when the next measurement of use is due, ns
+ * @step_index: index of the next session to measure; 0: done
  * @now: time during callbacks, ns
  */
 struct flows {
@@ -121,17 +130,44 @@ struct flows {
 	struct agent *agent;
 	struct enforce *enforce;
 	struct track track;
+	struct admit admit;
 	bool open;
 	LIST_HEAD(, connection) connections;
+	u32 count;
 	void *by_direction;
+	struct flows_queue checks[FLOWS_CHECKS];
 	LIST_HEAD(, detected_flow) detected;
 	void *by_flow;
+	LIST_HEAD(, detected_flow) starting;
+	u64 fast_at;
 	u32 dump;
 	u64 dump_at;
+	u64 dumped_at;
+	struct connection *sweep;
 	u64 step_at;
+	u32 step_index;
 	u64 now;
 };
 
+/* What a counter has counted since it was last read. */
+static inline u64 counted_since(u64 *counter, u64 now)
+{
+	u64 before = *counter;
+
+	*counter = now;
+	/* Other programs may reset conntrack's counters. */
+	return now >= before ? now - before : now;
+}
+
+static inline void end_start(struct detected_flow *detected)
+{
+	if (detected->starting)
+		LIST_REMOVE(detected, fast);
+	detected->starting = false;
+}
+
+void flows_measure(struct flows *flows);
+void flows_measure_tracked(struct flows *flows);
 void flows_init(struct flows *flows, struct agent *agent,
 		struct enforce *enforce);
 int flows_open(struct flows *flows, const struct flows_config *config, u64 now);
@@ -141,7 +177,6 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 u64 flows_due(const struct flows *flows);
 void flows_run(struct flows *flows, u64 now);
 void flows_receive(struct flows *flows, u64 now);
-void flows_session_ended(struct session *session);
-bool flows_has_session(const struct flows *flows, const struct slbn_flow *flow);
+void flows_session_ended(struct flows *flows, struct session *session);
 
 #endif /* SLBND_FLOWS_H */

@@ -15,6 +15,7 @@
 
 #include "../common/link_options.h"
 #include "../common/units.h"
+#include "api.h"
 #include "log.h"
 #include "options.h"
 
@@ -268,6 +269,61 @@ static bool read_initial(struct options *options, const char *text)
 	       options->flows.initial <= SLBN_RATE_MAX;
 }
 
+static bool read_number(const char *text, u64 most, u64 *number)
+{
+	__u64 value;
+
+	if (!units_count(text, "", &value) || value > most)
+		return false;
+	*number = value;
+	return true;
+}
+
+static bool read_join_packets(struct options *options, const char *text)
+{
+	u64 number;
+
+	if (!read_number(text, 1000000, &number))
+		return false;
+	options->flows.join_packets = number;
+	return true;
+}
+
+static bool read_join_bytes(struct options *options, const char *text)
+{
+	__u64 size;
+
+	if (!units_size(text, &size) || size > 1ULL << 40)
+		return false;
+	options->flows.join_bytes = size;
+	return true;
+}
+
+static bool read_sessions_max(const char *text, u32 *most)
+{
+	u64 number;
+
+	if (!read_number(text, 1000000, &number) || !number)
+		return false;
+	*most = number;
+	return true;
+}
+
+static bool read_host_sessions(struct options *options, const char *text)
+{
+	return read_sessions_max(text, &options->flows.admit.host_sessions);
+}
+
+static bool read_prefix_sessions(struct options *options, const char *text)
+{
+	return read_sessions_max(text, &options->flows.admit.prefix_sessions);
+}
+
+static bool read_user_sessions(struct options *options, const char *text)
+{
+	return read_sessions_max(text, &options->user_sessions);
+}
+
 static bool read_unassigned(struct options *options, const char *text)
 {
 	return units_rate(text, &options->unassigned) && options->unassigned &&
@@ -333,6 +389,16 @@ static const struct {
 	  "TIME       idle time after which a flow ends (10s)" },
 	{ "initial", read_initial, "must be 1bit to 1000tbit",
 	  "RATE    initial demand of a detected flow (1mbit)" },
+	{ "join-packets", read_join_packets, "must be 0 to 1000000",
+	  "NUMBER  packets of a flow before it gets a session (10)" },
+	{ "join-bytes", read_join_bytes, "must be 0 to 1024g",
+	  "SIZE      the same in bytes (15000)" },
+	{ "host-sessions", read_host_sessions, "must be 1 to 1000000",
+	  "NUMBER maximum detected sessions of a host (1000)" },
+	{ "prefix-sessions", read_prefix_sessions, "must be 1 to 1000000",
+	  "NUMBER maximum detected sessions of a prefix of hosts (20000)" },
+	{ "user-sessions", read_user_sessions, "must be 1 to 1000000",
+	  "NUMBER maximum sessions of a user, except root (1000)" },
 	{ "devices", read_devices, "must be names of devices, at most 16",
 	  "NAME,.. enforce assigned rates on packets sent by these" },
 	{ "unassigned", read_unassigned, "must be 1bit to 1000tbit",
@@ -509,7 +575,17 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			.hops = SLBN_HOPS_DEFAULT,
 		},
 		.socket = SLBN_SOCKET,
-		.flows = { .idle = 10000000000, .initial = 1000000 },
+		.user_sessions = API_USER_SESSIONS,
+		.flows = {
+			.idle = 10000000000,
+			.initial = 1000000,
+			.join_packets = FLOWS_JOIN_PACKETS,
+			.join_bytes = FLOWS_JOIN_BYTES,
+			.admit = {
+				.host_sessions = FLOWS_HOST_SESSIONS,
+				.prefix_sessions = FLOWS_PREFIX_SESSIONS,
+			},
+		},
 		.unassigned = ENFORCE_UNASSIGNED,
 		.log_level = LOG_INFO,
 	};

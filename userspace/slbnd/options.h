@@ -33,6 +33,7 @@ enum options_source {
  * @group: group that may connect, besides root
  * @keys: the domain's keys
  * @keys_readable: other users may read their file
+ * @user_sessions: maximum sessions of a user, except root
  * @flows: of flow detection
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
@@ -47,6 +48,7 @@ struct options {
 	gid_t group;
 	struct slbn_keys keys;
 	bool keys_readable;
+	u32 user_sessions;
 	struct flows_config flows;
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;

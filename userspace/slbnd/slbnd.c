@@ -97,11 +97,11 @@ static void session_ended(struct agent *agent, struct session *session)
 {
 	(void)agent;
 	log_debug("session %016llx: ended", session->source.pkt.id[1]);
-	flows_session_ended(session);
+	flows_session_ended(&slbnd.flows, session);
 	/* The flow may have joined again before its first session ended. */
-	if (slbnd.enforce && !flows_has_session(&slbnd.flows, &session->flow))
+	if (slbnd.enforce && !session->newer && !session->older)
 		enforce_remove(slbnd.enforce, &session->flow);
-	api_notify(&slbnd.api, session, SLBN_SAY_GONE);
+	api_session_ended(&slbnd.api, session);
 }
 
 static const struct agent_callbacks callbacks = {
@@ -190,6 +190,7 @@ static void configure(const struct options *options)
 	start_log(options);
 	enforce_set_unassigned(slbnd.enforce, options->unassigned);
 	slbnd.transport.keys = options->keys;
+	slbnd.api.user_sessions = options->user_sessions;
 	if (!options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
 	else if (slbnd.flows.open)
@@ -273,6 +274,7 @@ static bool start(void)
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,
 		   &slbnd.transport);
 	slbnd.api.agent = &slbnd.agent;
+	slbnd.api.user_sessions = slbnd.options.user_sessions;
 	slbnd.api.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (slbnd.api.epoll < 0 || !open_signals() ||
 	    !poll_fd(slbnd.transport.fd[0], &slbnd.transport) ||

@@ -47,6 +47,7 @@ struct tuple {
 	enum nf_conntrack_attr source_port;
 	enum nf_conntrack_attr destination_port;
 	enum nf_conntrack_attr bytes;
+	enum nf_conntrack_attr packets;
 	enum nf_conntrack_attr tcp_flags;
 };
 
@@ -57,6 +58,7 @@ static const struct tuple tuples[TRACK_DIRECTIONS] = {
 		.source_port = ATTR_ORIG_PORT_SRC,
 		.destination_port = ATTR_ORIG_PORT_DST,
 		.bytes = ATTR_ORIG_COUNTER_BYTES,
+		.packets = ATTR_ORIG_COUNTER_PACKETS,
 		.tcp_flags = ATTR_TCP_FLAGS_ORIG,
 	},
 	[TRACK_REPLY] = {
@@ -65,6 +67,7 @@ static const struct tuple tuples[TRACK_DIRECTIONS] = {
 		.source_port = ATTR_REPL_PORT_SRC,
 		.destination_port = ATTR_REPL_PORT_DST,
 		.bytes = ATTR_REPL_COUNTER_BYTES,
+		.packets = ATTR_REPL_COUNTER_PACKETS,
 		.tcp_flags = ATTR_TCP_FLAGS_REPL,
 	},
 };
@@ -129,14 +132,17 @@ static void read_direction(const struct nf_conntrack *ct, unsigned int n,
 		nfct_get_attr_u32(ct, ATTR_STATUS) & IPS_SEEN_REPLY;
 	direction->ended = has_ended(ct, own);
 	direction->bytes = TRACK_UNCOUNTED;
-	if (nfct_attr_is_set(ct, own->bytes))
+	direction->packets = 0;
+	if (nfct_attr_is_set(ct, own->bytes)) {
 		direction->bytes = nfct_get_attr_u64(ct, own->bytes);
+		direction->packets = nfct_get_attr_u64(ct, own->packets);
+	}
 }
 
 static int read_connection(const struct nlmsghdr *message, void *data)
 {
 	struct track *track = data;
-	struct track_connection connection;
+	struct track_connection connection = { .event = track->in_events };
 	struct nf_conntrack *ct = nfct_new();
 	unsigned int n;
 
@@ -145,8 +151,9 @@ static int read_connection(const struct nlmsghdr *message, void *data)
 		track->callbacks->events_lost(track->context);
 	} else if (nfct_attr_is_set(ct, ATTR_ID)) {
 		connection.id = nfct_get_attr_u32(ct, ATTR_ID);
+		if (nfct_attr_is_set(ct, ATTR_ZONE) > 0)
+			connection.zone = nfct_get_attr_u16(ct, ATTR_ZONE);
 		connection.marked = nfct_attr_is_set(ct, ATTR_MARK) > 0;
-		connection.mark = 0;
 		if (connection.marked)
 			connection.mark = nfct_get_attr_u32(ct, ATTR_MARK);
 		connection.destroyed =
@@ -215,6 +222,8 @@ int track_open(struct track *track, const struct track_callbacks *callbacks,
 	*track = (struct track){ .callbacks = callbacks, .context = context };
 	track->table = open_socket(0);
 	if (track->table)
+		track->single = open_socket(0);
+	if (track->single)
 		track->events = open_socket(NF_NETLINK_CONNTRACK_NEW |
 					    NF_NETLINK_CONNTRACK_UPDATE |
 					    NF_NETLINK_CONNTRACK_DESTROY);
@@ -224,6 +233,8 @@ int track_open(struct track *track, const struct track_callbacks *callbacks,
 		return -error;
 	}
 	setsockopt(mnl_socket_get_fd(track->events), SOL_SOCKET, SO_RCVBUFFORCE,
+		   &size, sizeof(size));
+	setsockopt(mnl_socket_get_fd(track->single), SOL_SOCKET, SO_RCVBUFFORCE,
 		   &size, sizeof(size));
 	create_rule(track);
 	return 0;
@@ -239,6 +250,8 @@ void track_close(struct track *track)
 		mnl_socket_close(track->events);
 	if (track->table)
 		mnl_socket_close(track->table);
+	if (track->single)
+		mnl_socket_close(track->single);
 	if (track->rule)
 		nft_ctx_free(track->rule);
 	*track = (struct track){};
@@ -304,7 +317,9 @@ static void receive_events(struct track *track, void *messages)
 		}
 		if (length < 0)
 			return;
+		track->in_events = true;
 		mnl_cb_run(messages, length, 0, 0, read_connection, track);
+		track->in_events = false;
 	}
 }
 
@@ -321,6 +336,90 @@ void track_receive(struct track *track)
 
 	receive_events(track, messages);
 	receive_dump(track, messages);
+}
+
+/**
+ * track_can_look_up() - can connections of a protocol be looked up?
+ * @protocol: its number
+ *
+ * Return: whether struct slbn_flow has all that identifies its connections.
+ */
+bool track_can_look_up(u8 protocol)
+{
+	return has_ports(protocol);
+}
+
+/* The tuple of the other direction is the inverse of the flow. */
+static void put_tuple(struct nlmsghdr *message, const struct slbn_flow *flow,
+		      u16 type)
+{
+	bool v6 = flow->family == AF_INET6;
+	struct nlattr *tuple = mnl_attr_nest_start(message, type);
+	struct nlattr *part = mnl_attr_nest_start(message, CTA_TUPLE_IP);
+
+	mnl_attr_put(message, v6 ? CTA_IP_V6_SRC : CTA_IP_V4_SRC, v6 ? 16 : 4,
+		     flow->destination);
+	mnl_attr_put(message, v6 ? CTA_IP_V6_DST : CTA_IP_V4_DST, v6 ? 16 : 4,
+		     flow->source);
+	mnl_attr_nest_end(message, part);
+	part = mnl_attr_nest_start(message, CTA_TUPLE_PROTO);
+	mnl_attr_put_u8(message, CTA_PROTO_NUM, flow->protocol);
+	mnl_attr_put_u16(message, CTA_PROTO_SRC_PORT,
+			 htons(flow->destination_port));
+	mnl_attr_put_u16(message, CTA_PROTO_DST_PORT, htons(flow->source_port));
+	mnl_attr_nest_end(message, part);
+	mnl_attr_nest_end(message, tuple);
+}
+
+static size_t put_lookup(void *to, const struct track_lookup *lookup)
+{
+	struct nlmsghdr *message = mnl_nlmsg_put_header(to);
+	struct nfgenmsg *head;
+
+	message->nlmsg_type = NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_GET;
+	message->nlmsg_flags = NLM_F_REQUEST;
+	head = mnl_nlmsg_put_extra_header(message, sizeof(*head));
+	head->nfgen_family = lookup->flow.family;
+	head->version = NFNETLINK_V0;
+	put_tuple(message, &lookup->flow,
+		  lookup->direction == TRACK_ORIGINAL ? CTA_TUPLE_REPLY :
+							CTA_TUPLE_ORIG);
+	if (lookup->zone)
+		mnl_attr_put_u16(message, CTA_ZONE, htons(lookup->zone));
+	return message->nlmsg_len;
+}
+
+/**
+ * track_look_up() - read the counters of connections
+ * @track: the tracking
+ * @lookups: the connections; @track->callbacks->update() follows for each that
+ *	still exists
+ * @count: number of @lookups, at most TRACK_LOOKUPS
+ */
+void track_look_up(struct track *track, const struct track_lookup *lookups,
+		   u32 count)
+{
+	u64 buffer[MESSAGES / sizeof(u64)];
+	struct nlmsghdr *message;
+	size_t used = 0;
+	ssize_t length;
+	int left;
+	u32 n;
+
+	for (n = 0; n < count; n++)
+		used += put_lookup((char *)buffer + used, &lookups[n]);
+	/* The kernel answers within this call; the answers fit into the buffer. */
+	if (mnl_socket_sendto(track->single, buffer, used) < 0)
+		return;
+	while ((length = mnl_socket_recvfrom(track->single, buffer,
+					     sizeof(buffer))) > 0) {
+		left = length;
+		for (message = (void *)buffer; mnl_nlmsg_ok(message, left);
+		     message = mnl_nlmsg_next(message, &left))
+			/* The error is that there is no such connection. */
+			if (message->nlmsg_type > NLMSG_MIN_TYPE)
+				read_connection(message, track);
+	}
 }
 
 /**

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Connection tracking: events and dumps of the kernel's conntrack.
+ * Connection tracking: events, dumps and look-ups in the kernel's conntrack.
  *
  * Events report new, changed and destroyed connections. A dump of the table has
- * counters, too, and replaces lost events. Neither blocks.
+ * counters, too, and replaces lost events. Neither blocks. Look-ups read the
+ * counters of single connections, in batches.
  *
  * Conntrack is active only if a rule uses it. So there is one in our own nftables
  * table, "inet slbnd": "ct bytes > 0" activates tracking of IPv4 and IPv6, and the
@@ -46,17 +47,23 @@ enum {
  * @started: packets were sent
  * @ended: its sender has finished (TCP)
  * @bytes: sent, with IP headers; TRACK_UNCOUNTED: unknown
+ * @packets: sent, if @bytes is known. Packets that the receiving device has merged
+ *	(GRO) count as one
  */
 struct track_direction {
 	struct slbn_flow flow;
 	bool started;
 	bool ended;
 	u64 bytes;
+	u64 packets;
 };
 
 /**
  * struct track_connection - a connection
- * @id: differs from that of earlier connections with the same addresses and ports
+ * @id: differs from that of other connections with the same addresses and ports,
+ *	earlier ones and those in other zones
+ * @zone: conntrack's zone
+ * @event: this is an event, which has no counters
  * @marked: @mark is known; events report it only when it changes
  * @mark: conntrack's mark; 0: none
  * @destroyed: conntrack deleted it
@@ -64,10 +71,27 @@ struct track_direction {
  */
 struct track_connection {
 	u32 id;
+	u16 zone;
+	bool event;
 	bool marked;
 	u32 mark;
 	bool destroyed;
 	struct track_direction directions[TRACK_DIRECTIONS];
+};
+
+/* Connections of a batch of look-ups. */
+#define TRACK_LOOKUPS 64
+
+/**
+ * struct track_lookup - a connection to look up
+ * @flow: of one of its directions; a protocol with ports
+ * @direction: which: TRACK_ORIGINAL or TRACK_REPLY
+ * @zone: conntrack's zone
+ */
+struct track_lookup {
+	struct slbn_flow flow;
+	u8 direction;
+	u16 zone;
 };
 
 /**
@@ -89,7 +113,9 @@ struct track_callbacks {
  * @context: passed to @callbacks
  * @events: socket of events
  * @table: socket of dumps
+ * @single: socket of look-ups
  * @dumping: a dump is in progress
+ * @in_events: messages that are being read are events
  * @rule: owns our nftables table; NULL: there is none
  */
 struct track {
@@ -97,7 +123,9 @@ struct track {
 	void *context;
 	struct mnl_socket *events;
 	struct mnl_socket *table;
+	struct mnl_socket *single;
 	bool dumping;
+	bool in_events;
 	struct nft_ctx *rule;
 };
 
@@ -106,6 +134,9 @@ int track_open(struct track *track, const struct track_callbacks *callbacks,
 void track_close(struct track *track);
 void track_dump(struct track *track);
 void track_receive(struct track *track);
+bool track_can_look_up(u8 protocol);
+void track_look_up(struct track *track, const struct track_lookup *lookups,
+		   u32 count);
 int track_fd(const struct track *track, bool table);
 
 #endif /* SLBND_TRACK_H */

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Admission: which flows of hosts get sessions, and what that costs the network.
+
+    h1 ---- r1 ======== r2 ======== r3 ---- h2
+        e0  slbnd  e1          e2       e3
+                                        edge
+
+h1 is a local host of r1. The edge link answers for h2; 10.0.2.77 does not exist.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+import re
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.net import wait_for
+from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbnd import agent, libslbn
+
+pytestmark = pytest.mark.virtual
+
+HOSTS = "10.0.0.0/24,fd00:0::/64"
+SILENT, ANSWERED = "10.0.2.77", "10.0.3.2"
+
+#: Counts what r1 receives from h1, and the control packets that r1 sends.
+COUNTERS = """table ip traffic {
+    chain hosts { type filter hook prerouting priority -300; iifname w0 counter; }
+    chain control { type filter hook postrouting priority 300;
+        oifname e1 udp dport 49470 counter; }
+}"""
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Chain]:
+    with chain(4) as made:
+        for link, options in ((1, "rate 50mbit"), (2, "rate 40mbit"), (3, "rate 80mbit edge")):
+            made.attach(link, options)
+        made.tc(1, "qdisc replace dev e1 parent 1:2 fq")
+        yield made
+
+
+class Counted:
+    """Packets and octets since this was created: from the host, and of control packets."""
+
+    def __init__(self, net: Chain) -> None:
+        self.router = net.nodes[1]
+        self.router.sh("nft delete table ip traffic 2>/dev/null", check=False)
+        self.router.sh(f'echo "{COUNTERS}" | nft -f -')
+
+    def read(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        text = self.router.sh("nft list table ip traffic").stdout
+        host, control = re.findall(r"counter packets (\d+) bytes (\d+)", text)
+        return (int(host[0]), int(host[1])), (int(control[0]), int(control[1]))
+
+
+def detected(us: libslbn.Connection) -> list[libslbn.Session]:
+    wanted = libslbn.DETECTED | libslbn.LEAVING
+    return [session for session in us.list() if session.flags & wanted == libslbn.DETECTED]
+
+
+def send(flood: list[socket.socket], destination: str, packets: int, size: int) -> None:
+    """Datagrams of each socket, to its own port."""
+    for _ in range(packets):
+        for port, each in enumerate(flood, 2000):
+            each.sendto(bytes(size), (destination, port))
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def senders(net: Chain, count: int) -> Iterator[list[socket.socket]]:
+    with net.nodes[0].entered():
+        made = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    try:
+        yield made
+    finally:
+        for each in made:
+            each.close()
+
+
+def most_sessions(us: libslbn.Connection, seconds: float) -> int:
+    most = 0
+    for _ in range(round(seconds * 4)):
+        time.sleep(0.25)
+        most = max(most, len(detected(us)))
+    return most
+
+
+@pytest.mark.parametrize(
+    ("destination", "flows", "packets", "size"),
+    [
+        # One octet to many ports, which once brought 27 times as many control packets.
+        (SILENT, 200, 1, 1),
+        # Enough for sessions, to destinations that answer and that do not.
+        (SILENT, 30, 12, 1400),
+        (ANSWERED, 30, 12, 1400),
+        (ANSWERED, 30, 500, 8),
+    ],
+)
+def test_flood_is_not_amplified(
+    net: Chain, tmp_path: Path, destination: str, flows: int, packets: int, size: int
+) -> None:
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--devices", "e1") as slbnd,
+        slbnd.connect() as us,
+        senders(net, flows) as flood,
+    ):
+        counted = Counted(net)
+        send(flood, destination, packets, size)
+        most = most_sessions(us, 20)
+        host, control = counted.read()
+        print(f"{destination}: {host} from the host, {control} of control, {most} sessions")
+        assert host[0] >= flows * packets
+        assert control[0] <= host[0] and control[1] <= host[1]
+        # The measurement would find sessions.
+        assert (most > 0) == (control[0] > 0) == (packets * (size + 28) >= 15000)
+        assert not detected(us)
+
+
+def test_silent_destination_is_remembered(net: Chain, tmp_path: Path) -> None:
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 20) as flood,
+    ):
+        counted = Counted(net)
+        send(flood[:1], SILENT, 12, 1400)
+        assert most_sessions(us, 15) == 1
+        _, (packets, _) = counted.read()
+        assert 1 <= packets <= 4
+        send(flood, SILENT, 24, 1400)
+        assert most_sessions(us, 3) == 0
+        assert counted.read()[1][0] == packets
+
+
+def test_quota_of_a_host(net: Chain, tmp_path: Path) -> None:
+    options = ("--hosts", HOSTS, "--host-sessions", "5")
+    with (
+        agent(net.nodes[1], tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 20) as flood,
+    ):
+        send(flood, ANSWERED, 40, 1400)
+        assert most_sessions(us, 3) == 5
+        # The quota is that of sessions at a time.
+        wait_for(lambda: not us.list())
+        send(flood[10:], ANSWERED, 40, 1400)
+        assert most_sessions(us, 3) == 5
+
+
+def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+        counted = Counted(net)
+        us.join(SILENT)
+        time.sleep(60)
+        # After 1/3 s, twice that, and so on, and at least every 12.5 s.
+        _, (packets, _) = counted.read()
+        assert 8 <= packets <= 11
+        assert us.list()[0].flags & libslbn.STALLED
+
+
+def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> None:
+    """h1 receives 4 MB; the direction from h1 acknowledges."""
+    options = ("--hosts", HOSTS, "--devices", "e1", "--initial", "20mbit")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        with net.nodes[0].entered():
+            listener = socket.create_server(("10.0.0.1", 5000))
+        with net.nodes[4].entered():
+            sender = socket.create_connection(("10.0.0.1", 5000))
+        receiver, _ = listener.accept()
+        sender.setblocking(False)
+        receiver.setblocking(False)
+        demands: list[int] = []
+        with listener, sender, receiver:
+            end = time.monotonic() + 5
+            while time.monotonic() < end:
+                with contextlib.suppress(BlockingIOError):
+                    sender.send(bytes(8192))
+                with contextlib.suppress(BlockingIOError):
+                    receiver.recv(1 << 20)
+                demands += [session.demand for session in detected(us)]
+                time.sleep(0.002)
+        print(f"demands {min(demands, default=0)} to {max(demands, default=0)}")
+        assert demands and max(demands) <= 4 * MEGA
+
+
+# --- programs
+
+
+@contextlib.contextmanager
+def other_user() -> Iterator[None]:
+    os.setegid(grp.getgrnam("nogroup").gr_gid)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+@pytest.fixture
+def open_directory(tmp_path: Path) -> Path:
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    return tmp_path
+
+
+def join_error(us: libslbn.Connection, *flow: object) -> int | None:
+    with pytest.raises(OSError) as refused:
+        us.join(*flow, protocol=socket.IPPROTO_TCP, destination_port=80)  # type: ignore[arg-type]
+    print(refused.value)
+    return refused.value.errno
+
+
+def test_users_cannot_join_flows_of_others(net: Chain, open_directory: Path) -> None:
+    options = ("--group", "nogroup", "--user-sessions", "3", "--hosts", HOSTS)
+    with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
+        with other_user():
+            us = slbnd.connect()
+        ours = root.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=80)
+        assert join_error(us, ANSWERED, 1) == errno.EEXIST
+        # Another flow, and a flow twice.
+        for _ in range(2):
+            us.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=81)
+        root.leave(ours)
+        wait_for(lambda: len(root.list()) == 2)
+        us.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=80)
+        root.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=80)
+        with pytest.raises(OSError) as refused:
+            us.join(SILENT)
+        assert refused.value.errno == errno.EDQUOT
+        us.leave(us.list()[0].id)
+        wait_for(lambda: len(root.list()) == 3)
+        us.join(SILENT)
+        us.close()
+        wait_for(lambda: len(root.list()) == 1)
+        # Of a detected flow.
+        with senders(net, 1) as (sender,):
+            send([sender], ANSWERED, 40, 1400)
+            wait_for(lambda: bool(detected(root)))
+            (flow,) = detected(root)
+            with other_user():
+                us = slbnd.connect()
+            with pytest.raises(OSError) as refused:
+                us.join(
+                    ANSWERED,
+                    1,
+                    source=flow.source,
+                    protocol=flow.protocol,
+                    source_port=flow.source_port,
+                    destination_port=flow.destination_port,
+                )
+            assert refused.value.errno == errno.EEXIST
+            us.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_descriptors_run_out(net: Chain, open_directory: Path) -> None:
+    """Further clients are disconnected; slbnd does not spin, and serves the others."""
+    with agent(net.nodes[1], open_directory, "--group", "nogroup") as slbnd:
+        with slbnd.connect() as first, contextlib.ExitStack() as stack:
+            # A user has a maximum of connections.
+            for _ in range(80):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                with other_user():
+                    client.connect(slbnd.socket)
+            time.sleep(0.1)
+            pid = slbnd.process.pid
+            open_files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (open_files + 3, open_files + 3))
+            for _ in range(20):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                client.connect(slbnd.socket)
+            before = cpu_seconds(pid)
+            time.sleep(1)
+            assert cpu_seconds(pid) - before < 0.5
+            # The last one was disconnected.
+            assert client.recv(1) == b""
+            assert first.list() == []
+        assert slbnd.answers()

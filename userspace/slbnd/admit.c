@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Admission of detected flows. See admit.h.
+ */
+#include <netinet/in.h>
+#include <search.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "../common/siphash.h"
+#include "admit.h"
+
+#define SECOND 1000000000ULL
+#define SILENT_RETRY (60 * SECOND)
+#define SILENT_MAX (3600 * SECOND)
+
+/* Octets of the prefix that is a host. */
+static size_t host_length(u16 family)
+{
+	return family == AF_INET ? 4 : 8;
+}
+
+static int compare_hosts(const void *a, const void *b)
+{
+	return memcmp(a, b, offsetof(struct admit_host, sessions));
+}
+
+/**
+ * admit_init() - initialize, without sessions
+ * @admit: state
+ */
+void admit_init(struct admit *admit)
+{
+	*admit = (struct admit){};
+	/* Fails only on kernels without this system call. */
+	if (getrandom(admit->salt, sizeof(admit->salt), 0) !=
+	    sizeof(admit->salt))
+		abort();
+}
+
+/* The entry of a destination, which may be another one's. */
+static struct admit_silent *silent_entry(const struct admit *admit,
+					 const struct slbn_flow *flow)
+{
+	u64 hash = siphash24(flow->destination, sizeof(flow->destination),
+			     admit->salt);
+
+	return (struct admit_silent *)&admit->silent[hash % ADMIT_SILENT];
+}
+
+static bool is_entry_of(const struct admit_silent *entry,
+			const struct slbn_flow *flow)
+{
+	return entry->family == flow->family &&
+	       !memcmp(entry->address, flow->destination,
+		       sizeof(entry->address));
+}
+
+/**
+ * admit_is_silent() - has a destination not answered a Join lately?
+ * @admit: state
+ * @flow: a flow to it
+ * @now: ns
+ *
+ * Return: whether its flows get no session now.
+ */
+bool admit_is_silent(const struct admit *admit, const struct slbn_flow *flow,
+		     u64 now)
+{
+	const struct admit_silent *entry = silent_entry(admit, flow);
+
+	return is_entry_of(entry, flow) && now < entry->until;
+}
+
+/**
+ * admit_unanswered() - a destination has not answered a Join
+ * @admit: state
+ * @flow: the flow of the session
+ * @now: ns
+ */
+void admit_unanswered(struct admit *admit, const struct slbn_flow *flow,
+		      u64 now)
+{
+	struct admit_silent *entry = silent_entry(admit, flow);
+	u64 pause;
+
+	/* A destination that fell silent long ago starts anew. */
+	if (!is_entry_of(entry, flow) || now > entry->until + SILENT_MAX)
+		*entry = (struct admit_silent){ .family = flow->family };
+	memcpy(entry->address, flow->destination, sizeof(entry->address));
+	pause = SILENT_RETRY << fp_min(entry->failures, 6);
+	entry->until = now + fp_min64(pause, SILENT_MAX);
+	if (entry->failures < 6)
+		entry->failures++;
+}
+
+/**
+ * admit_flow() - count a session of a flow, if it may have one
+ * @admit: state
+ * @flow: the flow
+ * @sender: address of the local host
+ * @prefix: number of the prefix of local hosts that it is in
+ * @now: ns
+ *
+ * Return: its host, for admit_release(); NULL: no session is allowed now.
+ */
+struct admit_host *admit_flow(struct admit *admit, const struct slbn_flow *flow,
+			      const u8 *sender, u32 prefix, u64 now)
+{
+	struct admit_host key = { .family = flow->family }, *host = NULL;
+	struct admit_host **node;
+
+	if (admit_is_silent(admit, flow, now) ||
+	    admit->prefixes[prefix] >= admit->config.prefix_sessions)
+		return NULL;
+	memcpy(key.address, sender, host_length(flow->family));
+	node = tfind(&key, &admit->hosts, compare_hosts);
+	if (node) {
+		host = *node;
+	} else {
+		host = malloc(sizeof(*host));
+		if (!host)
+			return NULL;
+		*host = key;
+		if (!tsearch(host, &admit->hosts, compare_hosts)) {
+			free(host);
+			return NULL;
+		}
+	}
+	if (host->sessions >= admit->config.host_sessions)
+		return NULL;
+	host->sessions++;
+	admit->prefixes[prefix]++;
+	return host;
+}
+
+/**
+ * admit_release() - a session ended
+ * @admit: state
+ * @host: from admit_flow(); may be freed
+ * @prefix: as for admit_flow()
+ */
+void admit_release(struct admit *admit, struct admit_host *host, u32 prefix)
+{
+	admit->prefixes[prefix]--;
+	if (--host->sessions)
+		return;
+	tdelete(host, &admit->hosts, compare_hosts);
+	free(host);
+}

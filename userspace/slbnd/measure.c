@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Measurement of use: updates demands and credit of sessions. See flows.h.
+ */
+#include "flows.h"
+
+/*
+ * Minimum interval of measurements per session, ns: one of 10,000 sessions takes
+ * about 20 ms.
+ */
+#define STEP_PER_SESSION 50000ULL
+/* Length of packets if only conntrack counts them, octets. */
+#define PACKET 1500
+
+/* Credit a metered session for what its flow has sent. */
+static void credit_session(struct flows *flows, struct session *session,
+			   const struct enforce_use *use)
+{
+	struct detected_flow *detected = session->detected;
+	struct agent_credit earned;
+
+	if (!detected || !session->metered)
+		return;
+	earned.packets =
+		counted_since(&detected->metered.packets, use->packets);
+	earned.octets = counted_since(&detected->metered.octets, use->bytes);
+	agent_credit(flows->agent, session, &earned, flows->now);
+}
+
+/*
+ * Update the demand of a session by the counters @use; @estimate is demand_update()
+ * or demand_start().
+ */
+static void update_demand(struct flows *flows, struct session *session,
+			  const struct enforce_use *use,
+			  u64 (*estimate)(struct demand *d,
+					  const struct demand_sample *s))
+{
+	u64 rate = session->source.rate, demand = session->source.D;
+	struct demand_sample sample = {
+		.now = flows->now,
+		.bytes = use->bytes,
+		.drops = use->drops,
+		.packet = use->packets ? use->bytes / use->packets : PACKET,
+		.rtt = session->rtt,
+		.rate = rate,
+		.demand = demand,
+		.demand_limited =
+			session->source.pkt.bottleneck == SLBN_NO_HOP &&
+			rate >= demand,
+	};
+	u64 new_demand = estimate(&session->use, &sample);
+
+	new_demand = fp_min64(new_demand, SLBN_RATE_MAX);
+	if (session->detected && new_demand != demand)
+		agent_change(flows->agent, session, new_demand, flows->now);
+	credit_session(flows, session, use);
+}
+
+/*
+ * By the counters of rate enforcement, for all sessions, some at a time; those that
+ * have just begun are measured by measure_starting().
+ */
+static void measure_enforced(struct flows *flows)
+{
+	const struct agent *agent = flows->agent;
+	struct enforce_use use;
+	u32 n, end = fp_min(flows->step_index + FLOWS_SLICE, agent->entries);
+
+	for (n = flows->step_index; n < end; n++) {
+		struct session *session = agent->sessions[n];
+
+		if (session->in_use &&
+		    !(session->detected && session->detected->starting) &&
+		    enforce_read(flows->enforce, &session->flow, &use))
+			update_demand(flows, session, &use, demand_update);
+	}
+	flows->step_index = end < agent->entries ? end : 0;
+}
+
+/* In each round trip, until a link limits the flow or it sends less. */
+static void measure_starting(struct flows *flows)
+{
+	struct detected_flow *detected, *next;
+	struct enforce_use use;
+	u64 count = 0;
+
+	for (detected = LIST_FIRST(&flows->starting); detected;
+	     detected = next) {
+		struct session *session = detected->session;
+		u64 step = fp_max64(session->rtt, FLOWS_FAST_STEP);
+
+		next = LIST_NEXT(detected, fast);
+		count++;
+		if (flows->now - session->use.step < step ||
+		    !enforce_read(flows->enforce, &session->flow, &use))
+			continue;
+		update_demand(flows, session, &use, demand_start);
+		if (session->cycles &&
+		    (session->source.pkt.bottleneck != SLBN_NO_HOP ||
+		     demand_has_started(&session->use)))
+			end_start(detected);
+	}
+	flows->fast_at =
+		LIST_EMPTY(&flows->starting) ?
+			~0ULL :
+			flows->now + fp_max64(FLOWS_FAST_STEP,
+					      STEP_PER_SESSION * count);
+}
+
+/**
+ * flows_measure_tracked() - measure use by the counters of conntrack
+ * @flows: flow detection
+ */
+void flows_measure_tracked(struct flows *flows)
+{
+	struct detected_flow *detected;
+
+	LIST_FOREACH(detected, &flows->detected, list)
+	{
+		struct enforce_use use = {
+			.bytes = detected->counted,
+			.packets = detected->counted_packets,
+		};
+
+		if (detected->session)
+			update_demand(flows, detected->session, &use,
+				      demand_update);
+	}
+}
+
+/**
+ * flows_measure() - measure use by the counters of rate enforcement, if it is due
+ * @flows: flow detection, with rate enforcement
+ */
+void flows_measure(struct flows *flows)
+{
+	if (flows->now >= flows->fast_at)
+		measure_starting(flows);
+	if (flows->step_index || flows->now >= flows->step_at) {
+		if (!flows->step_index)
+			flows->step_at = flows->now +
+					 fp_max64(DEMAND_STEP,
+						  STEP_PER_SESSION *
+							  flows->agent->count);
+		measure_enforced(flows);
+	}
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Selection: the options of flow detection, which flows they select, and the session
+ * of each.
+ */
+#ifndef SLBND_SELECT_H
+#define SLBND_SELECT_H
+
+#include "admit.h"
+
+#define FLOWS_PREFIXES ADMIT_PREFIXES
+#define FLOWS_PORTS 64
+
+/**
+ * struct flows_prefix - an address prefix
+ * @address: as in struct slbn_flow
+ * @family: AF_INET or AF_INET6
+ * @length: bits
+ */
+struct flows_prefix {
+	u8 address[16];
+	u16 family;
+	u8 length;
+};
+
+/**
+ * struct flows_ports - a range of ports
+ * @first: the lowest
+ * @last: the highest
+ */
+struct flows_ports {
+	u16 first;
+	u16 last;
+};
+
+/**
+ * struct flows_config - options
+ * @hosts: prefixes of local hosts
+ * @host_count: number of @hosts; 0: no flow detection
+ * @ports: ports, one of which a flow must have at either end
+ * @port_count: number of @ports; 0: any port
+ * @only_protocols: detect only @protocols
+ * @protocols: by protocol number
+ * @pairs: one session for all flows of a source and a destination
+ * @idle: idle time after which a flow ends, ns
+ * @initial: initial demand of a flow that sends data, at least, bit/s
+ * @join_packets: packets that a connection must have sent to get a session
+ * @join_bytes: the same in octets, with IP headers. Both 0: sessions begin with the
+ *	first packet, and are not metered
+ * @admit: quotas
+ */
+struct flows_config {
+	struct flows_prefix hosts[FLOWS_PREFIXES];
+	u32 host_count;
+	struct flows_ports ports[FLOWS_PORTS];
+	u32 port_count;
+	bool only_protocols;
+	bool protocols[256];
+	bool pairs;
+	u64 idle;
+	u64 initial;
+	u32 join_packets;
+	u64 join_bytes;
+	struct admit_config admit;
+};
+
+int select_prefix(const struct flows_config *config, u16 family,
+		  const u8 *address);
+bool select_flow(const struct flows_config *config,
+		 const struct slbn_flow *flow, const u8 *sender);
+struct slbn_flow select_session(const struct flows_config *config,
+				const struct slbn_flow *flow);
+
+#endif /* SLBND_SELECT_H */
