@@ -45,7 +45,7 @@ def net() -> Iterator[Chain]:
     with chain(4) as made:
         for link, options in ((1, "rate 50mbit"), (2, "rate 40mbit"), (3, "rate 80mbit edge")):
             made.attach(link, options)
-        made.tc(1, "qdisc replace dev e1 parent 1:2 fq")
+        made.tc(1, "qdisc replace dev e1 parent 1:1 fq")
         yield made
 
 
