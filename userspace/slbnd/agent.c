@@ -325,13 +325,12 @@ static u64 usual_pause(const struct agent *agent, const struct session *session)
  * rely on earlier copies having been answered or dropped. An epoch is several RTTs
  * long, or leases would end all the time.
  *
- * Links also drop control packets that exceed their limit, so a copy is never
- * sent sooner than the next cycle would have been. After some losses in a row
- * (where each of ten links loses 5 %, a cycle fails with 40 %), and without any
- * answer yet, timeouts double, with jitter of a quarter.
+ * Links also drop control packets that exceed their limit. So after some losses in
+ * a row (where each of ten links loses 5 %, a cycle fails with 40 %), and without
+ * any answer yet, timeouts double, with jitter of a quarter; and random_pause()
+ * makes up for retransmissions.
  */
-static u64 retransmission_timeout(const struct agent *agent,
-				  const struct session *session)
+static u64 retransmission_timeout(const struct session *session)
 {
 	u64 timeout = fp_min64(session->epoch / 3, INITIAL_TIMEOUT);
 	u32 tries = session->source.tries;
@@ -341,8 +340,6 @@ static u64 retransmission_timeout(const struct agent *agent,
 	if (session->rtt) {
 		timeout = fp_min64(3 * session->rtt, session->epoch / 5);
 		timeout = fp_max64(timeout, 3 * session->longest_rtt / 2);
-		timeout = fp_max64(timeout,
-				   session->rtt + usual_pause(agent, session));
 	}
 	timeout = fp_max64(timeout, MIN_TIMEOUT);
 	timeout =
@@ -353,12 +350,14 @@ static u64 retransmission_timeout(const struct agent *agent,
 /*
  * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If it is
  * urgent, 0 to 1/20 of the mean, more if that has not changed the rate: a link may
- * have no room for an epoch.
+ * have no room for an epoch. After a cycle of several packets it is as many times
+ * longer, so that losses do not increase the rate of packets.
  */
 static u64 random_pause(const struct agent *agent,
-			const struct session *session)
+			const struct session *session, u32 packets)
 {
-	u64 pause = usual_pause(agent, session);
+	u64 pause = fp_min64(usual_pause(agent, session) * packets,
+			     session->epoch / 4);
 	u32 doublings = session->urgent_cycles / URGENT_CYCLES;
 
 	if (session->source.urgent && doublings < 5)
@@ -395,7 +394,7 @@ static void send_packet(struct agent *agent, struct session *session, u64 now)
 	slbn_source_transmit(&session->source, now);
 	transport_send(agent->transport, &session->flow, session->mark,
 		       &session->source.pkt, session->source.slot);
-	set_timer(agent, session, now + retransmission_timeout(agent, session));
+	set_timer(agent, session, now + retransmission_timeout(session));
 }
 
 static void start_cycle(struct agent *agent, struct session *session, u64 now)
@@ -448,6 +447,24 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 	agent->callbacks->limit(agent, session);
 	start_cycle(agent, session, now);
 	return session;
+}
+
+/**
+ * agent_usable_rate() - the rate to limit a session to
+ * @session: the session
+ *
+ * At its start a flow may get more in the default class than the part of its share
+ * that links have room for.
+ *
+ * Return: bit/s; 0: it should remain in the default class.
+ */
+u64 agent_usable_rate(struct session *session)
+{
+	const struct slbn_source *source = &session->source;
+
+	if (source->rate >= session->floor || (source->rate && !source->urgent))
+		session->floor = 0;
+	return session->floor ? 0 : source->rate;
 }
 
 static bool rate_changed(const struct session *session)
@@ -740,11 +757,13 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
 	u64 rate, sent;
+	u32 tries;
 
 	if (!session || !session->waiting)
 		return;
 	rate = session->source.rate;
 	sent = session->source.sent;
+	tries = session->source.tries;
 	event = slbn_source_ack(&session->source, ack, answer->slot, now);
 	if (event == SLBN_ACK_IGNORED)
 		return;
@@ -766,7 +785,7 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	if (session->source.rate != rate || !session->source.urgent)
 		session->urgent_cycles = 0;
 	agent->callbacks->limit(agent, session);
-	set_timer(agent, session, now + random_pause(agent, session));
+	set_timer(agent, session, now + random_pause(agent, session, tries));
 	report_rate(agent, session);
 }
 

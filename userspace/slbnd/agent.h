@@ -6,11 +6,11 @@
  * The task itself is in <fairpath/slbn/slbn_core.h>. The agent adds what a real
  * network needs (docs/protocol.md). Each session has at most one packet in flight,
  * which is retransmitted until it is answered, with exponential back-off and
- * jitter, never sooner than the next cycle would have come: when links drop
- * control packets, sources send fewer. Between two cycles it pauses: long
+ * jitter. Between two cycles it pauses: long
  * enough to keep control packets near a given fraction of the session's share,
  * short enough that links see it at least twice in each epoch, and random so that
- * sessions do not synchronize. While the rate is on its way to the share, pauses
+ * sessions do not synchronize, and longer after retransmissions: when links drop
+ * control packets, sources do not send more. While the rate is on its way to the share, pauses
  * are short.
  *
  * The assigned rate ends with its lease, an epoch of the links after the packet was
@@ -93,6 +93,8 @@ struct agent_hop {
  * @metered: @credit limits it
  * @resting: it waits for credit
  * @credit: what it may still send, if @metered
+ * @floor: rate below which the session remains in the default class at its start,
+ *	bit/s
  * @left_at: when agent_leave() was called, ns
  * @owner: the client that joined it; NULL: none, or disconnected
  * @owned: list of the sessions of @owner
@@ -130,6 +132,7 @@ struct session {
 	bool metered;
 	bool resting;
 	struct agent_credit credit;
+	u64 floor;
 	u64 left_at;
 	struct client *owner;
 
@@ -211,6 +214,7 @@ struct session *agent_find(const struct agent *agent, u64 id);
 struct session *agent_find_flow(const struct agent *agent,
 				const struct slbn_flow *flow);
 void agent_describe(const struct session *session, struct slbn_session *to);
+u64 agent_usable_rate(struct session *session);
 u64 agent_due(const struct agent *agent);
 void agent_run(struct agent *agent, u64 now);
 void agent_receive(struct agent *agent, u8 *data, size_t length,

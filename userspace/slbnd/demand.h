@@ -35,9 +35,11 @@
  * If a flow uses its whole rate soon after its demand was lowered, it probably
  * varies more slowly than the window, and the next window is twice as long.
  *
- * At its start a flow is measured in each round trip, and its demand raised to four
- * times its use: TCP doubles its rate in each round trip, and the new rate is
- * assigned about two round trips after the use was measured. When it uses less
+ * At its start a flow is measured in each round trip, and its demand raised to
+ * twice its use, of TCP to DEMAND_SLOW_START times: in slow start TCP doubles its
+ * rate in each round trip, and a new rate is assigned about three round trips
+ * after its demand was raised: one for the share, one for others to release their
+ * rates, and one to get them. When it uses less
  * than its rate for some round trips, the demand is lowered to twice its use, and
  * the start is over.
  *
@@ -58,6 +60,8 @@
 #define DEMAND_MAX_WINDOW (4000 * DEMAND_MS)
 /* Minimum round trips of a window: TCP adapts once in each. */
 #define DEMAND_ROUND_TRIPS 4
+/* Growth of TCP in slow start until its demand is assigned. */
+#define DEMAND_SLOW_START 8
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
 /* No demand is lowered below this, bit/s: a packet or two per step. */
@@ -105,6 +109,7 @@ struct demand {
  * @rate: assigned rate, bit/s; 0: none
  * @demand: bit/s
  * @demand_limited: its demand limits it, not a link
+ * @growth: demand of a flow at its start, in multiples of its use
  */
 struct demand_sample {
 	u64 now;
@@ -115,6 +120,7 @@ struct demand_sample {
 	u64 rate;
 	u64 demand;
 	bool demand_limited;
+	u32 growth;
 };
 
 /* The demand for a use: with a margin of 1/8. */
@@ -200,8 +206,9 @@ static inline u64 demand_start(struct demand *d, const struct demand_sample *s)
 		demand_step(d, s, rate, used);
 		demand_restart(d, s->now);
 		d->busy = s->now;
-		return s->demand_limited ? fp_max64(s->demand, 4 * d->used) :
-					   s->demand;
+		if (!s->demand_limited)
+			return s->demand;
+		return fp_max64(s->demand, s->growth * d->used);
 	}
 	demand_step(d, s, rate, used);
 	d->peak = fp_max64(d->peak, d->used);

@@ -102,16 +102,17 @@ static bool is_metered(const struct flows_config *config)
 	return config->join_packets || config->join_bytes;
 }
 
-/* What a connection should ask for first: twice what it has sent lately. */
+/* What a connection should ask for first, by what it has sent lately. */
 static u64 first_demand(const struct flows *flows,
 			const struct connection *connection)
 {
 	const struct agent_credit *sent = &connection->sent;
 	u64 initial = flows->config.initial;
 	u64 demand = fp_max64(2 * connection->speed, DEMAND_MIN);
+	u32 growth = flows_growth(connection->key.flow.protocol);
 
 	if (!sent->packets || sent->octets / sent->packets >= DATA_PACKET)
-		demand = fp_max64(demand, initial);
+		demand = fp_max64(growth * connection->speed, initial);
 	return fp_min64(demand, SLBN_RATE_MAX);
 }
 
@@ -144,6 +145,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	}
 	session->flags = SLBN_DETECTED;
 	session->detected = detected;
+	session->floor = connection->speed;
 	detected->session = session;
 	detected->unanswered = false;
 	/* As much must be sent again for another Join. */

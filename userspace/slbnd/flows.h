@@ -166,6 +166,12 @@ static inline void end_start(struct detected_flow *detected)
 	detected->starting = false;
 }
 
+/* Demand of a new flow, in multiples of its use; the protocol may be unknown (0). */
+static inline u32 flows_growth(u8 protocol)
+{
+	return protocol == IPPROTO_TCP ? DEMAND_SLOW_START : 2;
+}
+
 void flows_measure(struct flows *flows);
 void flows_measure_tracked(struct flows *flows);
 void flows_init(struct flows *flows, struct agent *agent,

@@ -48,6 +48,7 @@ static void update_demand(struct flows *flows, struct session *session,
 		.demand_limited =
 			session->source.pkt.bottleneck == SLBN_NO_HOP &&
 			rate >= demand,
+		.growth = flows_growth(session->flow.protocol),
 	};
 	u64 new_demand = estimate(&session->use, &sample);
 

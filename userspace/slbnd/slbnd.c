@@ -75,7 +75,7 @@ static void limit_session(struct agent *agent, struct session *session)
 	(void)agent;
 	if (slbnd.enforce)
 		error = enforce_set(slbnd.enforce, &session->flow,
-				    session->source.rate,
+				    agent_usable_rate(session),
 				    session->source.lease);
 	if (error && !slbnd.enforce_failed) {
 		log_warning("the rate of a flow cannot be enforced: %s",
