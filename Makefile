@@ -159,6 +159,8 @@ UNIT_EDITS = s,@SBINDIR@,$(PREFIX)/sbin,; $(shell test $(SYSTEMD_VERSION) -lt 25
 PYTHON_DIR = $(DESTDIR)$(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(PYTHON_VERSION))/dist-packages
 PYTHON_VERSION = $(shell /usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 MAN_DIR = $(DESTDIR)$(PREFIX)/share/man
+DOC_DIR = $(DESTDIR)$(PREFIX)/share/doc/fairpath
+DOCUMENTS := docs/grafana/fairpath.json docs/schema/slbnctl.json
 # fairlab and its manual stay in the tree.
 MANUAL := $(filter-out docs/man/fairlab.1,$(wildcard docs/man/*.[138]))
 # docs/man/NAME.8 is to be in man8/NAME.8.
@@ -174,6 +176,10 @@ tools-install: check-tc tc-plugins tools slbnsim
 	install -m 755 userspace/slbnsim/graphml.py $(BIN_DIR)/slbnsim-graphml
 	sed '$(UNIT_EDITS)' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
 	install -m 644 userspace/slbnd/slbnd.sysctl $(SYSCTL_DIR)/50-slbnd.conf
+	sed 's,@SBINDIR@,$(PREFIX)/sbin,' userspace/slbnctl/fairpath-metrics.service.in \
+		> $(UNIT_DIR)/fairpath-metrics.service
+	install -m 644 userspace/slbnctl/fairpath-metrics.timer $(UNIT_DIR)
+	install -m 644 -D -t $(DOC_DIR) $(DOCUMENTS)
 	install -m 644 $(LIBSLBN) $(LIB_DIR)
 	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
 	install -m 644 userspace/libslbn/libslbn.h $(INCLUDE_DIR)
@@ -189,7 +195,8 @@ tools-uninstall:
 	rm -f $(SBIN_DIR)/slbnctl $(SBIN_DIR)/slbnd $(BIN_DIR)/slbnsim $(BIN_DIR)/slbnsim-graphml
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
 	rm -f $(INCLUDE_DIR)/libslbn.h $(PYTHON_DIR)/libslbn.py $(UNIT_DIR)/slbnd.service \
-		$(SYSCTL_DIR)/50-slbnd.conf
+		$(SYSCTL_DIR)/50-slbnd.conf $(addprefix $(UNIT_DIR)/fairpath-metrics.,service timer) \
+		$(addprefix $(DOC_DIR)/,$(notdir $(DOCUMENTS)))
 	rm -f $(MANUAL_INSTALLED)
 	$(if $(DESTDIR),,ldconfig)
 

@@ -53,7 +53,7 @@ SLBNCTL := build/slbnctl/slbnctl
 SLBNCTL_LIBRARIES := libmnl json-c
 SLBNCTL_OBJECTS := $(call objects,$(wildcard userspace/slbnctl/*.c))
 $(SLBNCTL_OBJECTS) $(SLBNCTL): LIBRARIES = $(SLBNCTL_LIBRARIES)
-$(SLBNCTL): $(SLBNCTL_OBJECTS) $(LIBSLBN_OBJECTS) $(COMMON)
+$(SLBNCTL): $(SLBNCTL_OBJECTS) $(call objects,userspace/slbnd/tc.c) $(LIBSLBN_OBJECTS) $(COMMON)
 
 # slbnd: rates.bpf.c is compiled for the kernel, and becomes a header.
 SLBND := build/slbnd/slbnd

@@ -13,6 +13,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -20,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.kernel.net import Namespace, namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain, key_option, sources
+from tests.slbnctl.schema import validate
 
 pytestmark = pytest.mark.virtual
 
@@ -83,7 +86,9 @@ def run_sessions(peer: str, net: Chain, seconds: float, leave: float = 0) -> Non
 def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
     state = {key: value for key, value in of_tc.items() if key not in OF_TC}
     assert {key: value for key, value in of_slbnctl.items() if key in state} == state
-    assert set(of_slbnctl) - set(state) == {"ifindex", "dev", "handle", "number", "options"}
+    assert set(of_slbnctl) - set(state) == {
+        "version", "ifindex", "dev", "handle", "number", "options",
+    }  # fmt: skip
     options = dict(of_slbnctl["options"])
     assert 1 <= options.pop("threshold") <= 1000
     assert options == of_tc["options"]
@@ -105,6 +110,7 @@ def test_output_matches_tc(peer: str, arguments: str) -> None:
         run_sessions(peer, net, 1.5, leave=1)
         here, device = net.nodes[0], net.device(0)
         same_numbers(net.shown(0), shown(here, device))
+        validate("links", listed(here))
         assert shown(here, device)["probes" if "KEY" not in arguments else "bad_key"] > 0
 
         by_tc = net.tc(0, f"-s qdisc show dev {device} root").stdout.splitlines()
@@ -169,6 +175,78 @@ def crowd(tmp_path: Path) -> Iterator[Namespace]:
 def test_many_links(crowd: Namespace) -> None:
     found = {link["dev"]: link["capacity"] for link in listed(crowd)}
     assert found == {f"d{n}": (n + 1) * MEGA for n in range(MANY)}
+
+
+# --- metrics -------------------------------------------------------------------------------------
+
+Samples = dict[str, list[tuple[dict[str, str], float]]]
+
+
+def metrics(ns: Namespace) -> Samples:
+    """Labels and value of the samples of each family."""
+    text = slbnctl(ns, "--socket /nonexistent metrics").stdout
+    return {
+        family.name.removeprefix("fairpath_"): [
+            (each.labels, each.value) for each in family.samples
+        ]
+        for family in text_string_to_metric_families(text)
+    }
+
+
+def test_metrics_of_links(peer: str) -> None:
+    """The same numbers as link show."""
+    with chain(1) as net:
+        net.attach(0, "rate 20mbit headroom 0 epoch 0 edge")
+        run_sessions(peer, net, 1)
+        found, link = metrics(net.nodes[0]), shown(net.nodes[0], "e0")
+        assert link["probes"] and link["answered"]
+        device = {"device": "e0"}
+        assert found["link"] == [({**device, "number": str(link["number"]), "edge": "true"}, 1)]
+        assert found["link_quiet_seconds"] == [(device, link["quiet"] / 1e9)]
+        for key, name in {
+            "capacity": "capacity_bits_per_second",
+            "plan": "plan_bits_per_second",
+            "share": "share_bits_per_second",
+            "held": "held_bits_per_second",
+            "sessions": "sessions",
+            "restricted": "restricted_sessions",
+            "memory_bytes": "memory_bytes",
+            "answered": "answered_packets",
+            "events": "share_events",
+        }.items():
+            assert found[f"link_{name}"] == [(device, link[key])], key
+        labelled = {}
+        for name in ("packets", "ledger_events", "dropped_packets"):
+            for labels, value in found[f"link_{name}"]:
+                assert labels.pop("device") == "e0"
+                (key,) = labels.values()
+                labelled[key] = value
+        assert labelled == {key: link[key] for key in COUNTERS - {"answered", "events"}}
+
+
+def test_metrics_of_drr_fq(ns: Namespace) -> None:
+    """The same numbers as tc; of drr_fq only, in the order of tc."""
+    sh(f"ip -n {ns.name} link add d1 type dummy && ip -n {ns.name} link set d1 up")
+    sh(f"ip -n {ns.name} address add 192.0.2.1/24 dev d1")
+    sh(f"tc -n {ns.name} qdisc add dev d1 root handle 2: drr_fq")
+    with ns.entered(), socket.socket(type=socket.SOCK_DGRAM) as out:
+        for n in range(5):
+            out.sendto(b"?" * 1000, ("192.0.2.2", 5000 + n))
+    found = metrics(ns)
+    (tc,) = json.loads(sh(f"tc -n {ns.name} -s -j qdisc show dev d1").stdout)
+    labels = {"device": "d1", "handle": "2:"}
+    assert tc["packets"] >= 5
+    for key, name in {
+        "bytes": "sent_bytes",
+        "packets": "sent_packets",
+        "backlog": "backlog_bytes",
+        "qlen": "backlog_packets",
+        "drops": "dropped_packets",
+        "new_flows": "new_flows",
+        "memory": "memory_bytes",
+    }.items():
+        assert found[f"drr_fq_{name}"] == [(labels, tc[key])], key
+    assert found["drr_fq_active_flows"] == [(labels, 0)]
 
 
 # --- set and reset -------------------------------------------------------------------------------
@@ -373,6 +451,7 @@ def test_monitor_reports_joins_and_expiry(peer: str) -> None:
             assert (fair["sessions"], fair["restricted"]) == (3, 2)
             # Sessions that end without a Leave expire within two epochs.
             expired = watch.until(lambda event: event["sessions"] == 0)
+            validate("share_event", expired)
             assert expired["share"] == 20 * MEGA and expired["events"] > fair["events"]
             # The same keys as show, except options and number.
             assert set(expired) == set(shown(here, "e0")) - {"options", "number"}
@@ -449,6 +528,6 @@ def test_without_the_module() -> None:
                 "slbnctl: the module sch_slbn is not loaded; to load it: modprobe sch_slbn,"
                 " or: tc qdisc add dev DEV root slbn rate RATE\n"
             )
-        assert sh("slbnctl link list all", check=False).returncode == 2
+        assert sh("slbnctl link list all more", check=False).returncode == 2
     finally:
         sh("modprobe sch_slbn")

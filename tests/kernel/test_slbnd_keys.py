@@ -236,9 +236,8 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
             assert us.status().keys == (0, 1) and us.status().sessions == 1
         assert session.rate() == 0
         text = status(session.slbnd).stdout
-        assert text.startswith(
-            "sessions 1 keys 0,1 bad_key 3 unknown_key 2 bad_time 3 bad_return 0\n"
-        )
+        assert text.startswith("sessions 1 clients 2 keys 0,1 detection off")
+        assert " bad_key 3 unknown_key 2 bad_time 3 bad_return 0\n" in text
         assert "slbnd does not have a key that other routers use\n" in text
         assert "s in the future: wrong clocks, or a replay\n" in text
         shown = json.loads(status(session.slbnd, "--json").stdout)
@@ -269,12 +268,10 @@ def status(slbnd: Agent, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_status_without_keys(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd:
-        assert (
-            status(slbnd).stdout
-            == "sessions 0 keys none bad_key 0 unknown_key 0 bad_time 0 bad_return 0\n"
-        )
+        text = status(slbnd).stdout
+        assert "keys none" in text and "bad_key 0 unknown_key 0 bad_time 0 bad_return 0\n" in text
         shown = json.loads(status(slbnd, "--json").stdout)
-        assert shown == {"sessions": 0, "keys": [], **dict.fromkeys(COUNTERS, 0), "bad_return": 0}
+        assert shown["keys"] == [] and not any(shown[name] for name in COUNTERS)
         assert numbers(net.nodes[0], slbnd) == {"e0": [0], "slbnd": []}
 
 

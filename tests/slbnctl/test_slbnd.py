@@ -170,14 +170,18 @@ def install(root: Path, systemd: int) -> Path:
     return root / "usr/lib"
 
 
+def verify(unit: Path) -> None:
+    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_unit(tmp_path: Path) -> None:
     """systemd accepts it; from version 253 on it is of Type=notify-reload."""
     unit = install(tmp_path, 252) / "systemd/system/slbnd.service"
     older = unit.read_text()
     unit.write_text(older.replace("/usr/sbin/slbnd", str(SLBND)))
-    command = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+    verify(unit)
     install(tmp_path, 253)
     lines = unit.read_text().splitlines()
     assert set(older.splitlines()) - set(lines) == {
@@ -186,6 +190,14 @@ def test_unit(tmp_path: Path) -> None:
         "# From systemd 253 on, make install makes this notify-reload without ExecReload.",
     }
     assert set(lines) - set(older.splitlines()) == {"Type=notify-reload"}
+
+
+def test_timer_of_metrics(tmp_path: Path) -> None:
+    units = install(tmp_path, 252) / "systemd/system"
+    service = units / "fairpath-metrics.service"
+    service.write_text(service.read_text().replace("/usr/sbin", str(SLBND.parent)))
+    verify(service)
+    verify(units / "fairpath-metrics.timer")
 
 
 def test_port_is_reserved(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def sh(command: str) -> str:
 def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
     """A link as read by ynl, with slbnctl's keys."""
     state = {KEYS.get(k, k.replace("-", "_")): v for k, v in link["state"].items()}
-    named = {"ifindex": link["ifindex"], "dev": link["ifname"]}
+    named = {"version": 1, "dev": link["ifname"]} | {
+        key: link[key] for key in ("ifindex", "number")
+    }
     sums = {
         "sessions": state["N"] + state["previous_N"],
         "restricted": state["NR"] + state["previous_NR"],
@@ -43,7 +45,7 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
     options = {
         OPTIONS.get(key, key.replace("-", "_")): value
         for key, value in link.items()
-        if key not in ("ifindex", "ifname", "handle", "state")
+        if key not in ("ifindex", "ifname", "handle", "number", "state")
     }
     handle = f"{int(str(link['handle']), 0) >> 16:x}:"
     return {**named, **state, **sums, "handle": handle, "options": options}

@@ -122,6 +122,18 @@ struct slbn_hop {
 #define SLBN_ACCEPT_ONLY 1 /* accept packets with the key, but do not use it */
 
 /**
+ * enum slbn_detection - whether an agent detects flows
+ * @SLBN_DETECTION_OFF: no local hosts are configured
+ * @SLBN_DETECTION_ON: it does
+ * @SLBN_DETECTION_FAILED: connection tracking is not available
+ */
+enum slbn_detection {
+	SLBN_DETECTION_OFF,
+	SLBN_DETECTION_ON,
+	SLBN_DETECTION_FAILED,
+};
+
+/**
  * struct slbn_status - the state of an agent
  * @sessions: its sessions
  * @bad_key: packets that were dropped as they were not authentic, or as only one
@@ -136,7 +148,22 @@ struct slbn_hop {
  * @keys: number of keys; 0: packets are not authenticated
  * @key: their numbers; packets are authenticated with the last one
  * @reserved: 0
+ * @sent: control packets that it has sent, replies to other agents included
+ * @unsent: those that it could not send: no route, or no buffer
+ * @received: received packets that were of the format of control packets
+ * @malformed: received packets that were not
+ * @stale: answers that no session waited for
+ * @cycles: completed cycles of Probe and ProbeAck
+ * @retries: retransmitted control packets
+ * @events_lost: how often events of connection tracking were lost; a dump of its
+ *	table replaced them
+ * @devices: number of devices on which rates are to be enforced
+ * @enforced: number of those where they are
+ * @detection: enum slbn_detection
+ * @clients: connections to its socket, this one included
  * @later: 0; reserved for later versions
+ *
+ * Counters begin with 0 when the agent starts.
  */
 struct slbn_status {
 	uint64_t sessions;
@@ -148,7 +175,19 @@ struct slbn_status {
 	uint8_t key[SLBN_AGENT_KEYS];
 	uint8_t reserved[5];
 	uint64_t bad_return;
-	uint64_t later[7];
+	uint64_t sent;
+	uint64_t unsent;
+	uint64_t received;
+	uint64_t malformed;
+	uint64_t stale;
+	uint64_t cycles;
+	uint64_t retries;
+	uint64_t events_lost;
+	uint32_t devices;
+	uint32_t enforced;
+	uint32_t detection;
+	uint32_t clients;
+	uint64_t later[14];
 };
 
 struct slbn;

@@ -81,7 +81,19 @@ class _Status(ctypes.Structure):
         ("key", ctypes.c_uint8 * 2),
         ("reserved", ctypes.c_uint8 * 5),
         ("bad_return", ctypes.c_uint64),
-        ("later", ctypes.c_uint64 * 7),
+        ("sent", ctypes.c_uint64),
+        ("unsent", ctypes.c_uint64),
+        ("received", ctypes.c_uint64),
+        ("malformed", ctypes.c_uint64),
+        ("stale", ctypes.c_uint64),
+        ("cycles", ctypes.c_uint64),
+        ("retries", ctypes.c_uint64),
+        ("events_lost", ctypes.c_uint64),
+        ("devices", ctypes.c_uint32),
+        ("enforced", ctypes.c_uint32),
+        ("detection", ctypes.c_uint32),
+        ("clients", ctypes.c_uint32),
+        ("later", ctypes.c_uint64 * 14),
     )
 
 
@@ -157,9 +169,11 @@ class Session:
 
 @dataclass(frozen=True)
 class Status:
-    """State of the agent: its keys, the last one in use, and numbers of dropped packets.
+    """State of the agent: its keys, the last one in use, and numbers of packets.
 
     `clock_difference` is its clock minus the time of the last packet counted in `bad_time` [s].
+    `detection` is 0 if no local hosts are configured, 1 if their flows are detected, 2 if
+    connection tracking is not available.
     """
 
     sessions: int
@@ -169,6 +183,18 @@ class Status:
     bad_time: int
     clock_difference: int
     bad_return: int
+    sent: int
+    unsent: int
+    received: int
+    malformed: int
+    stale: int
+    cycles: int
+    retries: int
+    events_lost: int
+    devices: int
+    enforced: int
+    detection: int
+    clients: int
 
 
 def _address(octets: bytes, family: int) -> str:
@@ -325,15 +351,8 @@ class Connection:
         """The agent's state."""
         raw = _Status()
         self._check(self._library.slbn_get_status(self._handle, ctypes.byref(raw)))
-        return Status(
-            sessions=raw.sessions,
-            keys=tuple(raw.key[: raw.keys]),
-            bad_key=raw.bad_key,
-            unknown_key=raw.unknown_key,
-            bad_time=raw.bad_time,
-            clock_difference=raw.clock_difference,
-            bad_return=raw.bad_return,
-        )
+        numbers = {name: getattr(raw, name) for name in Status.__dataclass_fields__}
+        return Status(**numbers | {"keys": tuple(raw.key[: raw.keys])})
 
     def fileno(self) -> int:
         """The file descriptor to poll."""

@@ -68,13 +68,30 @@ static const struct command top_commands[] = {
 			"Usage: slbnctl [OPTION]... status\n"
 			"\n"
 			"Show the state of slbnd: number of sessions, numbers of its keys (it signs with\n"
-			"the last one), and packets that it dropped:\n"
+			"the last one), whether it detects flows and enforces rates on its devices,\n"
+			"counters of control packets, and those that it dropped:\n"
 			"\n"
+			"  malformed    not control packets of this version\n"
+			"  stale        answers that no session waited for\n"
 			"  bad_key      not authentic, or only one of packet and slbnd has a key\n"
 			"  unknown_key  with a key that slbnd does not have\n"
 			"  bad_time     authentic, but sent more than 10 s before or after the time of\n"
-			"               slbnd's clock: clocks are wrong, or the packets were replayed\n",
+			"               slbnd's clock: clocks are wrong, or the packets were replayed\n"
+			"  bad_return   the recorded way back is wrong\n"
+			"\n"
+			"Exit status 3 if slbnd is degraded: it cannot detect flows, or enforce rates on\n"
+			"all of its devices, although it is configured to.\n",
 		.run = run_status,
+	},
+	{
+		.name = "metrics",
+		.usage =
+			"Usage: slbnctl [OPTION]... metrics\n"
+			"\n"
+			"Print the links of this network namespace, slbnd with its sessions in sum, and\n"
+			"drr_fq qdiscs as OpenMetrics text, for the textfile collector of Prometheus's\n"
+			"node_exporter.\n",
+		.run = run_metrics,
 	},
 	{
 		.name = "top",
@@ -103,6 +120,7 @@ static const struct command top = {
 		"  session    join, change, leave, list, show and watch sessions of slbnd\n"
 		"  key        add, retire and show the keys of links and slbnd\n"
 		"  status     show the state of slbnd\n"
+		"  metrics    print links, slbnd and drr_fq qdiscs for Prometheus\n"
 		"  top        show a live table of the sessions\n"
 		"\n"
 		"Commands may be abbreviated if one matches; \"help\" after any of them shows its\n"
@@ -116,7 +134,8 @@ static const struct command top = {
 		"  -V, --version  show the version\n"
 		"\n"
 		"Exit status: 0 success; 1 the kernel or slbnd refused the request or is not\n"
-		"available, or there is no such link, session or key; 2 invalid command line.\n",
+		"available, or there is no such link, session or key; 2 invalid command line;\n"
+		"3 slbnd is degraded (status).\n",
 	.commands = top_commands,
 };
 

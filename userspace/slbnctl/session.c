@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * slbnctl session: joins, changes, ends, lists and watches sessions of slbnd, by
- * libslbn; and slbnctl status.
+ * libslbn.
  *
  * A session that is joined here outlives slbnctl, except with "hold": then
  * slbnctl prints its rates until interrupted, which ends the session. Session IDs
@@ -583,58 +583,6 @@ static enum status run_watch(int argc, char **argv)
 	ret = slbn_watch(slbn);
 	if (!ret)
 		ret = print_changes(slbn, id);
-	return disconnect(slbn, ret);
-}
-
-/* Why packets were dropped, if their cause is in the configuration. */
-static void explain_drops(const struct slbn_status *status)
-{
-	long long seconds = status->clock_difference;
-
-	if (status->unknown_key)
-		puts("unknown_key: slbnd does not have a key that other routers use");
-	if (!status->bad_time)
-		return;
-	printf("bad_time: the last packet was sent %lld s %s: wrong clocks, or a replay\n",
-	       llabs(seconds), seconds < 0 ? "in the future" : "ago");
-}
-
-/**
- * run_status() - run "slbnctl status"
- * @argc: number of arguments
- * @argv: the arguments
- *
- * Return: the exit status.
- */
-enum status run_status(int argc, char **argv)
-{
-	struct slbn_status status;
-	struct slbn *slbn;
-	int ret;
-
-	if (argc) {
-		complain("status takes no argument \"%s\"; see --help", *argv);
-		return STATUS_USAGE;
-	}
-	slbn = connect_to_slbnd();
-	if (!slbn)
-		return STATUS_FAILED;
-	ret = slbn_get_status(slbn, &status);
-	if (ret < 0)
-		return disconnect(slbn, ret);
-	show_begin();
-	show_count("sessions", "sessions %s ", status.sessions);
-	show_keys(status.key, status.keys);
-	show_count("bad_key", " bad_key %s", status.bad_key);
-	show_count("unknown_key", " unknown_key %s", status.unknown_key);
-	show_count("bad_time", " bad_time %s", status.bad_time);
-	show_count("bad_return", " bad_return %s", status.bad_return);
-	if (status.bad_time)
-		show_signed("clock_difference", status.clock_difference);
-	show_end();
-	putchar('\n');
-	if (!json)
-		explain_drops(&status);
 	return disconnect(slbn, ret);
 }
 

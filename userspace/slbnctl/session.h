@@ -15,6 +15,8 @@ struct slbn *connect_to_slbnd(void);
 enum status disconnect(struct slbn *slbn, int ret);
 void show_session(const struct slbn_session *session);
 const char *device_text(char *text, unsigned int device);
+const char *detection_text(const struct slbn_status *status);
+bool is_degraded(const struct slbn_status *status);
 const char *flow_text(char *text, const struct slbn_flow *flow);
 
 #endif /* FAIRPATH_SLBNCTL_SESSION_H */

@@ -35,12 +35,14 @@ static void add(const char *key, struct json_object *value)
 }
 
 /**
- * show_begin() - begin an object
+ * show_begin() - begin an object; its first member is the version of the format
  */
 void show_begin(void)
 {
-	if (json)
-		object = check_allocation(json_object_new_object());
+	if (!json)
+		return;
+	object = check_allocation(json_object_new_object());
+	add("version", json_object_new_int(SHOW_VERSION));
 }
 
 /**

@@ -10,6 +10,12 @@
 
 #include "../common/link_options.h"
 
+/*
+ * Version of the JSON format, docs/schema/slbnctl.json: it changes when a member
+ * is removed, renamed or changes its meaning, but not when one is added.
+ */
+#define SHOW_VERSION 1
+
 /* The functions below, for link_options.h. */
 extern const struct link_output show_output;
 

@@ -18,11 +18,13 @@
  * @STATUS_FAILED: the kernel or slbnd refused the request, cannot be reached, or
  *	has no such link, session or key
  * @STATUS_USAGE: invalid command line; no request was sent
+ * @STATUS_DEGRADED: slbnd runs, but does not do all that is configured
  */
 enum status {
 	STATUS_OK,
 	STATUS_FAILED,
 	STATUS_USAGE,
+	STATUS_DEGRADED,
 };
 
 /**
@@ -50,6 +52,7 @@ extern const struct command session_commands[];
 extern const struct command key_commands[];
 
 enum status run_status(int argc, char **argv);
+enum status run_metrics(int argc, char **argv);
 enum status run_top(int argc, char **argv);
 void exit_on_signal(void);
 

@@ -24,6 +24,7 @@
 
 #include "../common/units.h"
 #include "session.h"
+#include "show.h"
 
 #define MS 1000000ULL
 #define INTERVAL_MIN (100 * MS)
@@ -214,8 +215,8 @@ static void put_json(const struct top *top)
 	size_t n;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	printf("{\"time\":%lld.%03ld,\"sessions\":[", (long long)t.tv_sec,
-	       t.tv_nsec / 1000000);
+	printf("{\"version\":%d,\"time\":%lld.%03ld,\"sessions\":[",
+	       SHOW_VERSION, (long long)t.tv_sec, t.tv_nsec / 1000000);
 	for (n = 0; n < top->count; n++) {
 		if (n)
 			putchar(',');

@@ -607,6 +607,7 @@ static void send_due(struct agent *agent, struct session *session, u64 now)
 		return;
 	}
 	session->retries++;
+	agent->counters.retries++;
 	if (!session->source.leaving && !(session->flags & SLBN_STALLED) &&
 	    now - session->answered_at > STALLED_AFTER) {
 		session->flags |= SLBN_STALLED;
@@ -759,20 +760,25 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	u64 rate, sent;
 	u32 tries;
 
-	if (!session || !session->waiting)
+	if (!session || !session->waiting) {
+		agent->counters.stale++;
 		return;
+	}
 	rate = session->source.rate;
 	sent = session->source.sent;
 	tries = session->source.tries;
 	event = slbn_source_ack(&session->source, ack, answer->slot, now);
-	if (event == SLBN_ACK_IGNORED)
+	if (event == SLBN_ACK_IGNORED) {
+		agent->counters.stale++;
 		return;
+	}
 	if (event == SLBN_SESSION_OVER) {
 		end_session(agent, session);
 		return;
 	}
 	session->cycles++;
 	session->resting = false;
+	agent->counters.cycles++;
 	session->answered_at = now;
 	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, answer);
@@ -812,8 +818,12 @@ void agent_receive(struct agent *agent, u8 *data, size_t length,
 
 	if (slbn_parse_packet(data, length, pkt, &answer.layout) !=
 		    SLBN_PARSE_OK ||
-	    !transport_is_family(layout, from) ||
-	    !transport_authentic(transport, data, layout, from, &key))
+	    !transport_is_family(layout, from)) {
+		agent->counters.malformed++;
+		return;
+	}
+	agent->counters.received++;
+	if (!transport_authentic(transport, data, layout, from, &key))
 		return;
 	if (slbn_destination_reply(pkt)) {
 		slbn_wire_clear_slots(data, layout, pkt);

@@ -170,6 +170,22 @@ struct agent_callbacks {
 };
 
 /**
+ * struct agent_counters - counters of all sessions
+ * @received: received packets that could be parsed
+ * @malformed: received packets that could not
+ * @stale: answers that no session waited for
+ * @cycles: completed cycles
+ * @retries: retransmitted packets
+ */
+struct agent_counters {
+	u64 received;
+	u64 malformed;
+	u64 stale;
+	u64 cycles;
+	u64 retries;
+};
+
+/**
  * struct agent - all sessions
  * @config: options
  * @callbacks: notifications
@@ -180,6 +196,7 @@ struct agent_callbacks {
  * @count: sessions in it
  * @first_free: index of a free entry below @entries; -1: none
  * @by_flow: tree of the newest session of each flow
+ * @counters: of all sessions
  * @timers: when each session's next packet is due or its lease ends, the earliest
  *	first (keys are complements)
  * @timers_memory: memory of @timers
@@ -194,6 +211,7 @@ struct agent {
 	u32 count;
 	s32 first_free;
 	void *by_flow;
+	struct agent_counters counters;
 	struct fp_heap timers;
 	void *timers_memory;
 };

@@ -410,9 +410,11 @@ static void retire_key(struct transport *transport,
 	}
 }
 
-static void get_status(const struct agent *agent, struct slbn_status *status)
+static void get_status(const struct api *api, struct slbn_status *status)
 {
+	const struct agent *agent = api->agent;
 	const struct transport *transport = agent->transport;
+	const struct client *client;
 	u32 n;
 
 	*status = (struct slbn_status){
@@ -423,19 +425,31 @@ static void get_status(const struct agent *agent, struct slbn_status *status)
 		.clock_difference = transport->drops.clock_difference,
 		.bad_return = transport->drops.bad_return,
 		.keys = transport->keys.count,
+		.sent = transport->sent,
+		.unsent = transport->unsent,
+		.received = agent->counters.received,
+		.malformed = agent->counters.malformed,
+		.stale = agent->counters.stale,
+		.cycles = agent->counters.cycles,
+		.retries = agent->counters.retries,
 	};
 	for (n = 0; n < transport->keys.count; n++)
 		status->key[n] = transport->keys.key[n].id;
+	for (client = api->clients; client; client = client->next)
+		status->clients++;
+	api->describe(status);
 }
 
 /* Requests that change no session. Returns false if it is another one. */
-static bool serve_agent_request(struct agent *agent,
+static bool serve_agent_request(const struct api *api,
 				const struct client *client,
 				const struct slbn_message *request,
 				struct slbn_message *reply)
 {
+	struct agent *agent = api->agent;
+
 	if (request->type == SLBN_ASK_STATUS) {
-		get_status(agent, &reply->status);
+		get_status(api, &reply->status);
 		return true;
 	}
 	if (request->type == SLBN_ASK_HOP) {
@@ -496,7 +510,7 @@ static void serve_request(struct api *api, struct client *client,
 		client->dumping = true;
 		client->request = request->request;
 		client->dump_index = 0;
-	} else if (!serve_agent_request(api->agent, client, request, &reply)) {
+	} else if (!serve_agent_request(api, client, request, &reply)) {
 		refuse(&reply, EPROTO, "unknown request");
 	}
 	if (client->dumping && client->request)

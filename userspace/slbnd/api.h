@@ -77,6 +77,7 @@ struct client {
  * @clients: list of clients
  * @users: list of users
  * @user_sessions: maximum sessions of a user, except root
+ * @describe: add what only the program knows to the state of the agent
  */
 struct api {
 	struct agent *agent;
@@ -86,6 +87,7 @@ struct api {
 	struct client *clients;
 	LIST_HEAD(, user) users;
 	u32 user_sessions;
+	void (*describe)(struct slbn_status *status);
 };
 
 int api_open(struct api *api, const char *path, gid_t group);

@@ -525,6 +525,7 @@ static void request_dump(void *context)
 
 	due = fp_max64(due, flows->now);
 	flows->dump_at = fp_min64(flows->dump_at, due);
+	flows->events_lost++;
 }
 
 static const struct track_callbacks callbacks = {

@@ -117,6 +117,7 @@ struct detected_flow {
  * @by_flow: tree of the same, by flow
  * @starting: detected flows whose session has just begun
  * @fast_at: when their use is measured next, ns
+ * @events_lost: how often events of connection tracking were lost
  * @dump: number of the current or last dump
  * @dump_at: when the next dump is due, ns
  * @dumped_at: when the last dump began, ns
@@ -140,6 +141,7 @@ struct flows {
 	void *by_flow;
 	LIST_HEAD(, detected_flow) starting;
 	u64 fast_at;
+	u64 events_lost;
 	u32 dump;
 	u64 dump_at;
 	u64 dumped_at;

@@ -41,6 +41,7 @@
  * @agent: sessions
  * @api: clients
  * @flows: flow detection
+ * @detect: flows are to be detected
  * @enforce: rate enforcement; NULL: none
  * @enforce_failed: a failure of it was logged
  * @signals: signalfd
@@ -52,6 +53,7 @@ struct slbnd {
 	struct agent agent;
 	struct api api;
 	struct flows flows;
+	bool detect;
 	struct enforce *enforce;
 	bool enforce_failed;
 	int signals;
@@ -104,6 +106,17 @@ static void session_ended(struct agent *agent, struct session *session)
 	api_session_ended(&slbnd.api, session);
 }
 
+static void describe(struct slbn_status *status)
+{
+	status->events_lost = slbnd.flows.events_lost;
+	status->devices = slbnd.options.device_count;
+	status->enforced = slbnd.enforce ? status->devices : 0;
+	if (slbnd.flows.open)
+		status->detection = SLBN_DETECTION_ON;
+	else if (slbnd.detect)
+		status->detection = SLBN_DETECTION_FAILED;
+}
+
 static const struct agent_callbacks callbacks = {
 	.limit = limit_session,
 	.changed = session_changed,
@@ -136,7 +149,12 @@ static bool poll_fd(int fd, void *data)
 /* Without connection tracking, only clients join sessions. */
 static void detect_flows(const struct flows_config *config)
 {
-	int error = flows_open(&slbnd.flows, config, clock_now());
+	int error;
+
+	slbnd.detect = config->host_count;
+	if (!slbnd.detect)
+		return;
+	error = flows_open(&slbnd.flows, config, clock_now());
 
 	if (error) {
 		log_error("no flow detection: connection tracking: %s",
@@ -191,9 +209,9 @@ static void configure(const struct options *options)
 	enforce_set_unassigned(slbnd.enforce, options->unassigned);
 	slbnd.transport.keys = options->keys;
 	slbnd.api.user_sessions = options->user_sessions;
-	if (!options->flows.host_count)
+	if (slbnd.flows.open && !options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
-	else if (slbnd.flows.open)
+	if (slbnd.flows.open)
 		flows_configure(&slbnd.flows, &options->flows, clock_now());
 	else
 		detect_flows(&options->flows);
@@ -275,6 +293,7 @@ static bool start(void)
 		   &slbnd.transport);
 	slbnd.api.agent = &slbnd.agent;
 	slbnd.api.user_sessions = slbnd.options.user_sessions;
+	slbnd.api.describe = describe;
 	slbnd.api.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (slbnd.api.epoll < 0 || !open_signals() ||
 	    !poll_fd(slbnd.transport.fd[0], &slbnd.transport) ||
@@ -284,8 +303,7 @@ static bool start(void)
 	}
 	open_enforcement(&slbnd.options);
 	flows_init(&slbnd.flows, &slbnd.agent, slbnd.enforce);
-	if (slbnd.options.flows.host_count)
-		detect_flows(&slbnd.options.flows);
+	detect_flows(&slbnd.options.flows);
 	/* Last, so that clients find everything else running. */
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {

@@ -412,6 +412,7 @@ static void flush_one(struct transport *transport, int n)
 
 		if (sent > 0) {
 			done += sent;
+			transport->sent += sent;
 		} else {
 			/*
 			 * sendmmsg() fails if the first packet does: skip it.
@@ -420,6 +421,7 @@ static void flush_one(struct transport *transport, int n)
 			find_source(transport, n, &transport->out[n][done].peer)
 				->until = 0;
 			done++;
+			transport->unsent++;
 		}
 	}
 	transport->queued[n] = 0;
@@ -485,8 +487,10 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 	struct carrier carrier;
 
 	set_address(&peer, n, flow->destination);
-	if (transport->fd[n] < 0 || !set_source(transport, n, &peer))
+	if (transport->fd[n] < 0 || !set_source(transport, n, &peer)) {
+		transport->unsent++;
 		return;
+	}
 	origin = peer.local;
 	if (memcmp(flow->source, any, sizeof(any)))
 		memcpy(&peer.local, flow->source, sizeof(peer.local));

@@ -102,6 +102,8 @@ struct transport_slot {
  * @lookup: to look up our addresses, for IPv4 and IPv6
  * @keys: the domain's keys; packets are signed with the last one
  * @drops: dropped packets
+ * @sent: packets that were sent
+ * @unsent: packets that could not be sent: no route, or no buffer
  * @source: cache of our addresses
  * @queued: packets in @out
  * @out: batches to send
@@ -111,6 +113,8 @@ struct transport {
 	int lookup[2];
 	struct slbn_keys keys;
 	struct transport_drops drops;
+	u64 sent;
+	u64 unsent;
 	struct transport_source source[2][TRANSPORT_SOURCES];
 	u32 queued[2];
 	struct transport_slot out[2][TRANSPORT_BATCH];

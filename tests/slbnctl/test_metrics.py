@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+"""slbnctl status and metrics, and JSON, of a running slbnd without links, on the host.
+
+tests/kernel/test_slbnctl.py has those of links and qdiscs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests.linux_source import TOP
+from tests.slbnctl.agent import Agent, agent
+from tests.slbnctl.schema import validate
+
+SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"
+DASHBOARD = TOP / "docs" / "grafana" / "fairpath.json"
+
+
+@pytest.fixture(scope="module")
+def slbnd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """With a session that is never answered."""
+    subprocess.run(["make", "--silent", "tools"], cwd=TOP, check=True, timeout=300)
+    with agent(tmp_path_factory.mktemp("slbnd")) as made:
+        validate("joined", read(made, "session", "join", "127.0.0.1"))
+        yield made
+
+
+def slbnctl(slbnd: Agent, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(SLBNCTL), "--socket", str(slbnd.socket), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def read(slbnd: Agent, *arguments: str) -> Any:
+    done = slbnctl(slbnd, "--json", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def metrics(slbnd: Agent) -> dict[str, dict[tuple[str, ...], float]]:
+    """The samples of each family, by the values of their labels."""
+    done = slbnctl(slbnd, "metrics")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\n# EOF\n")
+    return {
+        family.name: {tuple(each.labels.values()): each.value for each in family.samples}
+        for family in text_string_to_metric_families(done.stdout)
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("status", "status"),
+        ("sessions", "session list"),
+        ("top", "top count 1"),
+        ("keys", "key show agent"),
+    ],
+)
+def test_json_is_valid(slbnd: Agent, name: str, arguments: str) -> None:
+    validate(name, read(slbnd, *arguments.split()))
+
+
+def test_json_of_one_session_is_valid(slbnd: Agent) -> None:
+    (session,) = read(slbnd, "session", "list")
+    validate("session_path", read(slbnd, "session", "show", session["id"]))
+
+
+def test_status(slbnd: Agent) -> None:
+    status = read(slbnd, "status")
+    shown = {
+        name: status[name] for name in ("sessions", "keys", "detection", "devices", "degraded")
+    }
+    assert shown == {
+        "sessions": 1,
+        "keys": [],
+        "detection": "off",
+        "devices": 0,
+        "degraded": False,
+    }
+    text = slbnctl(slbnd, "status").stdout
+    assert text.startswith("sessions 1 clients 1 keys none detection off devices 0 enforced 0\n")
+    assert re.search(r"\n  dropped: malformed \d+ stale 0 bad_key 0 .* bad_return \d+\n", text)
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (["--devices=nothing"], ["degraded: rates are not enforced on 1 of 1 devices"]),
+        (["--devices=a,b"], ["degraded: rates are not enforced on 2 of 2 devices"]),
+    ],
+)
+def test_status_of_degraded_agent(options: list[str], lines: list[str], tmp_path: Path) -> None:
+    """It exits with 3."""
+    with agent(tmp_path, *options) as slbnd:
+        done = slbnctl(slbnd, "status")
+        assert (done.returncode, done.stderr) == (3, "")
+        assert all(line in done.stdout for line in lines)
+        done = slbnctl(slbnd, "--json", "status")
+        assert done.returncode == 3 and json.loads(done.stdout)["degraded"] is True
+        found = metrics(slbnd)
+        assert found["fairpath_agent_degraded"] == {(): 1}
+
+
+def test_metrics(slbnd: Agent) -> None:
+    found = metrics(slbnd)
+    status = read(slbnd, "status")
+    assert found["fairpath_agent_up"] == {(): 1}
+    assert found["fairpath_agent_sessions"] == {("joined",): 1, ("detected",): 0}
+    # There is no route.
+    assert 0 < found["fairpath_agent_unsent_packets"][()] <= status["unsent"]
+    assert set(found["fairpath_agent_dropped_packets"]) == {
+        (name,)
+        for name in ("malformed", "stale", "bad_key", "unknown_key", "bad_time", "bad_return")
+    }
+    for name in found:
+        assert re.fullmatch(r"fairpath_(link|agent|drr_fq)[a-z_]*", name)
+        assert not name.endswith("_total")
+
+
+def test_metrics_without_slbnd(tmp_path: Path) -> None:
+    command = [str(SLBNCTL), "--socket", str(tmp_path / "none"), "metrics"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    families = {each.name: each for each in text_string_to_metric_families(done.stdout)}
+    assert families["fairpath_agent_up"].samples[0].value == 0
+    assert "fairpath_agent_sessions" not in families
+
+
+# --- dashboard -----------------------------------------------------------------------------------
+
+
+def test_dashboard_uses_existing_metrics(slbnd: Agent) -> None:
+    """Each query names samples that slbnctl has, and only labels that these have."""
+    text = slbnctl(slbnd, "metrics").stdout
+    suffix = {"counter": "_total", "gauge": "", "info": "_info"}
+    names = {
+        name + suffix[kind]
+        for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
+    }
+    board = json.loads(DASHBOARD.read_text())
+    used = set()
+    for panel in board["panels"]:
+        for target in panel.get("targets", []):
+            used |= set(re.findall(r"\bfairpath_\w+", target["expr"]))
+            assert target["expr"].count("(") == target["expr"].count(")")
+    assert used <= names and len(used) > 20
+    assert board["uid"] == "fairpath" and board["schemaVersion"] >= 36
+
+
+def test_dashboard_panels_do_not_overlap() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells: set[tuple[int, int]] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        covered = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert max(x for x, _ in covered) < 24 and not covered & cells
+        cells |= covered
