@@ -160,7 +160,7 @@ PYTHON_DIR = $(DESTDIR)$(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(PYT
 PYTHON_VERSION = $(shell /usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 MAN_DIR = $(DESTDIR)$(PREFIX)/share/man
 DOC_DIR = $(DESTDIR)$(PREFIX)/share/doc/fairpath
-DOCUMENTS := docs/grafana/fairpath.json docs/schema/slbnctl.json
+DOCUMENTS := docs/grafana/fairpath.json docs/schema/slbnctl.json userspace/slbnd/slbnd.conf
 # fairlab and its manual stay in the tree.
 MANUAL := $(filter-out docs/man/fairlab.1,$(wildcard docs/man/*.[138]))
 # docs/man/NAME.8 is to be in man8/NAME.8.

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.kernel.net import Namespace, namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain, key_option, sources
+from tests.slbnctl.openmetrics import families
 from tests.slbnctl.schema import validate
 
 pytestmark = pytest.mark.virtual
@@ -189,7 +189,7 @@ def metrics(ns: Namespace) -> Samples:
         family.name.removeprefix("fairpath_"): [
             (each.labels, each.value) for each in family.samples
         ]
-        for family in text_string_to_metric_families(text)
+        for family in families(text)
     }
 
 

@@ -22,7 +22,7 @@ from tests.kernel.slbnd import SLBND, UNIT, libslbn
 
 pytestmark = [pytest.mark.stock, pytest.mark.newer]
 
-CONFIG = Path("/etc/slbnd.conf")
+CONFIG = Path("/etc/fairpath/slbnd.conf")
 
 #: Starts systemd without units of its own, and with slbnd in a private /run.
 BOOT = """
@@ -115,6 +115,7 @@ def rates(us: libslbn.Connection) -> list[int]:
 
 
 def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
+    CONFIG.parent.mkdir(exist_ok=True)
     CONFIG.write_text("hosts = 192.0.2.0/24\ndevices = e0\n")
     try:
         with systemd(net, tmp_path) as init:

@@ -10,6 +10,7 @@ test here.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -402,11 +403,41 @@ def test_status_without_slbnd() -> None:
     assert slbnctl("status", "all").returncode == 2
 
 
+def test_generated_key(tmp_path: Path) -> None:
+    """A new one each time, which only its owner may read; an existing file is kept."""
+    files = [tmp_path / "a", tmp_path / "b"]
+    for file in files:
+        done = slbnctl("key", "generate", str(file))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert re.fullmatch(r"[0-9a-f]{32}\n", file.read_text())
+        assert file.stat().st_mode & 0o777 == 0o600
+    first, second = (file.read_text() for file in files)
+    assert first != second and slbnctl("key", "generate").stdout not in (first, second)
+    done = slbnctl("key", "generate", str(files[0]))
+    assert done.returncode == 1 and "File exists" in done.stderr
+    assert files[0].read_text() == first
+    assert was_sent(slbnctl("key", "add", "1", f"@{files[0]}", "dev", DEVICE))
+
+
+def test_fingerprint(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(KEY)
+    file.chmod(0o600)
+    shown = slbnctl("key", "fingerprint", str(file)).stdout
+    assert re.fullmatch(r"[0-9a-f]{16}\n", shown) and shown.strip() not in KEY.lower()
+    assert slbnctl("key", "fingerprint", "-", stdin=KEY.lower()).stdout == shown
+    assert slbnctl("key", "fingerprint", "-", stdin=KEY[:-1] + "0").stdout != shown
+    as_json = json.loads(slbnctl("-j", "key", "fingerprint", f"@{file}").stdout)
+    assert as_json == {"version": 1, "fingerprint": shown.strip()}
+    assert slbnctl("key", "fingerprint").returncode == 2
+    assert slbnctl("key", "fingerprint", "-", stdin="x").returncode == 1
+
+
 # --- help ----------------------------------------------------------------------------------------
 
 COMMANDS = ["show", "list", "set", "reset", "monitor"]
 SESSION_COMMANDS = ["join", "change", "leave", "list", "show", "watch"]
-KEY_COMMANDS = ["add", "retire", "show"]
+KEY_COMMANDS = ["add", "retire", "show", "generate", "fingerprint"]
 HELPED = [
     *("", "link", "session", "key", "status", "metrics", "top"),
     *(f"link {command}" for command in COMMANDS),

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.linux_source import TOP
 from tests.slbnctl.agent import Agent, agent
+from tests.slbnctl.openmetrics import families
 from tests.slbnctl.schema import validate
 
 SLBNCTL = TOP / "build" / "slbnctl" / "slbnctl"
@@ -51,7 +51,7 @@ def metrics(slbnd: Agent) -> dict[str, dict[tuple[str, ...], float]]:
     assert done.stdout.endswith("\n# EOF\n")
     return {
         family.name: {tuple(each.labels.values()): each.value for each in family.samples}
-        for family in text_string_to_metric_families(done.stdout)
+        for family in families(done.stdout)
     }
 
 
@@ -128,9 +128,9 @@ def test_metrics(slbnd: Agent) -> None:
 def test_metrics_without_slbnd(tmp_path: Path) -> None:
     command = [str(SLBNCTL), "--socket", str(tmp_path / "none"), "metrics"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    families = {each.name: each for each in text_string_to_metric_families(done.stdout)}
-    assert families["fairpath_agent_up"].samples[0].value == 0
-    assert "fairpath_agent_sessions" not in families
+    found = {each.name: each for each in families(done.stdout)}
+    assert found["fairpath_agent_up"].samples[0].value == 0
+    assert "fairpath_agent_sessions" not in found
 
 
 # --- dashboard -----------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def client(of: Agent) -> Iterator[socket.socket]:
 
 
 def slbnctl(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [SLBNCTL, "--socket", path, *arguments]
+    command = [str(SLBNCTL), "--socket", str(path), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

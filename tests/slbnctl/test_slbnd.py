@@ -107,6 +107,25 @@ def test_repeated_lists_add_up(option: str, values: list[str], tmp_path: Path) -
     assert "at most" in check(file, full, *[f"--{option}={half}"] * 3)
 
 
+def test_sample_configuration(tmp_path: Path) -> None:
+    """It is valid as it is, and with all its comments activated; it has all options."""
+    sample = (TOP / "userspace/slbnd/slbnd.conf").read_text()
+    assert check(tmp_path / "conf", sample) == ""
+    active = re.sub(r"^#([a-z-]+ = )", r"\1", sample, flags=re.MULTILINE)
+    key = tmp_path / "key"
+    key.write_text("0" * 32)
+    active = active.replace("/etc/fairpath/key", str(key))
+    assert check(tmp_path / "conf", active) == ""
+    names = re.findall(r"^([a-z-]+) = ", active, re.MULTILINE)
+    known = re.findall(r"^  --([a-z-]+) [A-Z]", slbnd("--help").stdout, re.MULTILINE)
+    assert sorted(names) == sorted(set(known) - {"config"})
+    # Defaults are those of --help.
+    for name, default in re.findall(
+        r"^  --([a-z-]+) .*\(([^()]*)\)$", slbnd("--help").stdout, re.M
+    ):
+        assert default in ("none", "all") or f"\n{name} = {default}\n" in active, name
+
+
 # --- log and service manager ---------------------------------------------------------------------
 
 KEY_WARNING = "key-file: other users may read it: chmod 600"

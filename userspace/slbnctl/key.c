@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../common/units.h"
+#include "key_file.h"
 #include "link.h"
 #include "session.h"
 #include "show.h"
@@ -406,6 +407,24 @@ static enum status run_show(int argc, char **argv)
 }
 
 const struct command key_commands[] = {
+	{
+		.name = "generate",
+		.usage =
+			"Usage: slbnctl [OPTION]... key generate [FILE]\n"
+			"\n"
+			"Write a new random key, 32 hexadecimal digits, into FILE, which must not exist\n"
+			"and only its owner may read then; or to standard output.\n",
+		.run = run_key_generate,
+	},
+	{
+		.name = "fingerprint",
+		.usage =
+			"Usage: slbnctl [OPTION]... key fingerprint FILE|-\n"
+			"\n"
+			"Print a hash of the key in FILE or standard input, to compare keys of routers\n"
+			"without showing them.\n",
+		.run = run_key_fingerprint,
+	},
 	{
 		.name = "add",
 		.usage =

@@ -59,7 +59,9 @@ static const struct command top_commands[] = {
 			"  add ID @FILE|- [dev DEV|agent] [accept]\n"
 			"                            add a key to all links and slbnd, or to one\n"
 			"  retire ID [dev DEV|agent] remove it\n"
-			"  show [dev DEV|agent]      show the numbers of the keys\n",
+			"  show [dev DEV|agent]      show the numbers of the keys\n"
+			"  generate [FILE]           write a new key\n"
+			"  fingerprint FILE|-        print a hash of a key\n",
 		.commands = key_commands,
 	},
 	{
@@ -118,7 +120,7 @@ static const struct command top = {
 		"Commands:\n"
 		"  link       show, set, reset and monitor SLBN links\n"
 		"  session    join, change, leave, list, show and watch sessions of slbnd\n"
-		"  key        add, retire and show the keys of links and slbnd\n"
+		"  key        add, retire and show the keys of links and slbnd; generate keys\n"
 		"  status     show the state of slbnd\n"
 		"  metrics    print links, slbnd and drr_fq qdiscs for Prometheus\n"
 		"  top        show a live table of the sessions\n"

@@ -15,7 +15,7 @@
 #include "agent.h"
 #include "flows.h"
 
-#define OPTIONS_FILE "/etc/slbnd.conf"
+#define OPTIONS_FILE "/etc/fairpath/slbnd.conf"
 
 #define OPTIONS_MAX 64
 
