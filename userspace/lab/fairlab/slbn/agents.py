@@ -38,7 +38,12 @@ class Agents:
 
     def start(self, router: str, options: Mapping[str, str]) -> None:
         """Start an agent with OPTIONS, without any configuration file."""
-        every = {"config": "/dev/null", "socket": str(self.socket(router)), **options}
+        every = {
+            "config": "/dev/null",
+            "socket": str(self.socket(router)),
+            "log-level": "warning",
+            **options,
+        }
         words = [word for name, value in every.items() for word in (f"--{name}", value)]
         with (self.lab.scratch / f"{router}.txt").open("wb") as output:
             command = [str(require_tree() / "build/slbnd/slbnd"), *words]
