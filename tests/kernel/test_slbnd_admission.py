@@ -17,6 +17,7 @@ import os
 import re
 import resource
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +167,66 @@ def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
         _, (packets, _) = counted.read()
         assert 8 <= packets <= 11
         assert us.list()[0].flags & libslbn.STALLED
+
+
+def send_from(
+    net: Chain, address: str, destinations: list[str], packets: int, pause: float
+) -> threading.Thread:
+    """Send datagrams from this address to each destination, in a thread."""
+    with net.nodes[0].entered():
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind((address, 0))
+
+    def run() -> None:
+        with sender:
+            for _ in range(packets):
+                for destination in destinations:
+                    sender.sendto(bytes(1372), (destination, 9))
+                time.sleep(pause)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("options", "advantage"),
+    [
+        (("--sessions", "host"), 1),
+        (("--sessions", "prefix/31", "--weight", "10.0.0.2/31 2"), 2),
+        (("--sessions", "pair"), 16),
+    ],
+)
+def test_many_flows_gain_nothing(
+    net: Chain, tmp_path: Path, options: tuple[str, ...], advantage: float
+) -> None:
+    """A host has one flow, the other 16, to as many destinations; both could use it all."""
+    first, second = "10.0.0.1", "10.0.0.3"
+    net.nodes[0].sh(f"ip addr add {second}/24 dev e0", check=False)
+    net.attach(2, "rate 4mbit")
+    many = [f"10.0.3.{n}" for n in range(100, 116)]
+    for address in many:
+        net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
+    everything = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "4mbit", *options)
+    with agent(net.nodes[1], tmp_path, *everything) as slbnd, slbnd.connect() as us:
+        threads = [
+            send_from(net, second, many, 400, 0.02),
+            send_from(net, first, [ANSWERED] * 4, 800, 0.01),
+        ]
+
+        def ratio() -> float:
+            rates: dict[str, int] = {first: 0, second: 0}
+            for session in detected(us):
+                rates[session.source] += session.rate
+            return rates[second] / max(rates[first], 1)
+
+        time.sleep(5)
+        seen = [ratio() for _ in range(10) if not time.sleep(0.2)]  # type: ignore[func-returns-value]
+        for thread in threads:
+            thread.join()
+        print(f"{options}: rates of 16 flows to that of one {min(seen):.2f} to {max(seen):.2f}")
+        assert 0.9 * advantage < min(seen) and max(seen) < 1.1 * advantage
+    net.attach(2, "rate 40mbit")
 
 
 def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> None:

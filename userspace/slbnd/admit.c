@@ -24,7 +24,8 @@ static size_t host_length(u16 family)
 
 static int compare_hosts(const void *a, const void *b)
 {
-	return memcmp(a, b, offsetof(struct admit_host, sessions));
+	/* Address and family, without padding. */
+	return memcmp(a, b, offsetof(struct admit_host, family) + sizeof(u16));
 }
 
 /**

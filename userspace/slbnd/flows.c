@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flows.h"
+#include "share.h"
 
 #define MS 1000000ULL
 #define SECOND (1000 * MS)
@@ -132,14 +132,20 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 			   detected->prefix, flows->now);
 	if (!detected->host)
 		return false;
+	if (!share_join(flows, detected)) {
+		admit_release(&flows->admit, detected->host, detected->prefix);
+		return false;
+	}
 	demand = first_demand(flows, connection);
 	/* A program may have joined a session for the flow. */
 	other = agent_find_flow(flows->agent, flow);
 	if (!other || other->source.leaving)
 		session = agent_join(flows->agent, flow, detected->mark, demand,
-				     1, metered ? &connection->sent : NULL,
+				     share_weight(flows, detected),
+				     metered ? &connection->sent : NULL,
 				     flows->now);
 	if (!session) {
+		share_leave(flows, detected);
 		admit_release(&flows->admit, detected->host, detected->prefix);
 		return false;
 	}
@@ -147,6 +153,8 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	session->detected = detected;
 	session->floor = connection->speed;
 	detected->session = session;
+	if (detected->share)
+		LIST_INSERT_HEAD(&detected->share->members, detected, shared);
 	detected->unanswered = false;
 	/* As much must be sent again for another Join. */
 	connection->sent = (struct agent_credit){};
@@ -201,6 +209,9 @@ static void release_session(struct flows *flows, struct detected_flow *detected)
 	end_start(detected);
 	detected->session->detected = NULL;
 	detected->session = NULL;
+	if (detected->share)
+		LIST_REMOVE(detected, shared);
+	share_leave(flows, detected);
 }
 
 static void remove_flow(struct flows *flows, struct detected_flow *detected)

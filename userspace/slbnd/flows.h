@@ -63,6 +63,7 @@
 #define FLOWS_CHECKS 4
 
 struct connection;
+struct share;
 
 TAILQ_HEAD(flows_queue, connection);
 
@@ -76,6 +77,8 @@ TAILQ_HEAD(flows_queue, connection);
  * @session: its session; NULL: a client ended it, or no answer came
  * @unanswered: no answer came
  * @host: the local host of its first connection
+ * @share: the group that divides a weight; NULL: none
+ * @shared: list of its members, while there is a session
  * @prefix: number of the prefix that this is in
  * @sender: its address
  * @mark: for the session
@@ -93,6 +96,9 @@ struct detected_flow {
 	struct session *session;
 	bool unanswered;
 	struct admit_host *host;
+	struct share *share;
+
+	LIST_ENTRY(detected_flow) shared;
 	u32 prefix;
 	u8 sender[16];
 	u32 mark;
@@ -108,6 +114,7 @@ struct detected_flow {
  * @enforce: rate enforcement; NULL: none
  * @track: connection tracking
  * @admit: quotas, and silent destinations
+ * @shares: tree of groups that divide a weight (share.h)
  * @open: flow detection is active
  * @connections: connections of local hosts that the options select
  * @count: number of them
@@ -132,6 +139,7 @@ struct flows {
 	struct enforce *enforce;
 	struct track track;
 	struct admit admit;
+	void *shares;
 	bool open;
 	LIST_HEAD(, connection) connections;
 	u32 count;

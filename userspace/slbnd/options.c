@@ -167,31 +167,34 @@ static bool zeros_after(const u8 *address, u32 bits, u32 all)
 	return true;
 }
 
-static bool read_prefix(struct options *options, char *part)
+static bool parse_prefix(char *part, struct flows_prefix *prefix)
 {
-	struct flows_config *flows = &options->flows;
-	struct flows_prefix prefix = { .family = AF_INET };
 	char *slash = strchr(part, '/');
 	__u64 length, all = 32;
 
+	*prefix = (struct flows_prefix){ .family = AF_INET };
 	if (slash)
 		*slash++ = 0;
-	if (inet_pton(AF_INET, part, prefix.address) != 1) {
-		prefix.family = AF_INET6;
+	if (inet_pton(AF_INET, part, prefix->address) != 1) {
+		prefix->family = AF_INET6;
 		all = 128;
-		if (inet_pton(AF_INET6, part, prefix.address) != 1)
+		if (inet_pton(AF_INET6, part, prefix->address) != 1)
 			return false;
 	}
 	length = all;
 	if (slash && (!units_count(slash, "", &length) || length > all))
 		return false;
+	prefix->length = length;
 	/* Bits set behind the prefix are most likely a mistake. */
-	if (!zeros_after(prefix.address, length, all) ||
-	    flows->host_count == FLOWS_PREFIXES)
-		return false;
-	prefix.length = length;
-	flows->hosts[flows->host_count++] = prefix;
-	return true;
+	return zeros_after(prefix->address, length, all);
+}
+
+static bool read_prefix(struct options *options, char *part)
+{
+	struct flows_config *flows = &options->flows;
+
+	return flows->host_count < FLOWS_PREFIXES &&
+	       parse_prefix(part, &flows->hosts[flows->host_count++]);
 }
 
 static bool read_hosts(struct options *options, const char *text)
@@ -251,8 +254,67 @@ static bool read_only(struct options *options, const char *text)
 
 static bool read_sessions(struct options *options, const char *text)
 {
-	options->flows.pairs = !strcmp(text, "pair");
-	return options->flows.pairs || !strcmp(text, "flow");
+	struct flows_config *flows = &options->flows;
+	static const char prefix[] = "prefix/";
+	__u64 length;
+
+	flows->sessions = FLOWS_PER_SHARE;
+	flows->share_length[0] = 32;
+	flows->share_length[1] = 64;
+	if (!strcmp(text, "flow"))
+		flows->sessions = FLOWS_PER_FLOW;
+	else if (!strcmp(text, "pair"))
+		flows->sessions = FLOWS_PER_PAIR;
+	if (flows->sessions != FLOWS_PER_SHARE || !strcmp(text, "host"))
+		return true;
+	if (strncmp(text, prefix, strlen(prefix)) ||
+	    !units_count(text + strlen(prefix), "", &length) || !length ||
+	    length > 64)
+		return false;
+	flows->share_length[0] = fp_min64(length, 32);
+	flows->share_length[1] = length;
+	return true;
+}
+
+/* Parse "PREFIX NUMBER", "port PORT NUMBER" or "mark MARK NUMBER". */
+static bool read_weight(struct options *options, char *part)
+{
+	struct flows_config *flows = &options->flows;
+	struct flows_weight weight = {};
+	static const char blank[] = " \t";
+	char *rest = part;
+	char *word = strtok_r(part, blank, &rest);
+	bool port = word && !strcmp(word, "port");
+	bool mark = word && !strcmp(word, "mark");
+	__u64 value = 0, number;
+
+	if (port || mark) {
+		word = strtok_r(NULL, blank, &rest);
+		if (!word || !units_count(word, "", &value) || !value ||
+		    value > (port ? 65535 : 0xffffffff))
+			return false;
+		if (port)
+			weight.port = value;
+		else
+			weight.mark = value;
+	} else if (!word || !parse_prefix(word, &weight.prefix)) {
+		return false;
+	}
+	word = strtok_r(NULL, blank, &rest);
+	if (!word || !units_count(word, "", &number) || !number ||
+	    number > 900 || strtok_r(NULL, blank, &rest) ||
+	    flows->weight_count == FLOWS_WEIGHTS)
+		return false;
+	weight.weight = number;
+	flows->weights[flows->weight_count++] = weight;
+	return true;
+}
+
+static bool read_weights(struct options *options, const char *text)
+{
+	if (!options->append)
+		options->flows.weight_count = 0;
+	return read_list(options, text, read_weight);
 }
 
 static bool read_idle(struct options *options, const char *text)
@@ -383,8 +445,12 @@ static const struct {
 	{ "ports", read_ports,
 	  "must be ports, such as 80,443,5000-5100, at most 64",
 	  "PORTS,..  detect only flows with one of these ports (all)" },
-	{ "sessions", read_sessions, "must be flow or pair",
-	  "KIND   flow: one per flow; pair: one per pair of hosts (flow)" },
+	{ "sessions", read_sessions,
+	  "must be flow, pair, host, or prefix/1 to prefix/64",
+	  "KIND   flow, pair (of hosts), host or prefix/LENGTH that share (flow)" },
+	{ "weight", read_weights,
+	  "must be \"PREFIX WEIGHT\", \"port PORT WEIGHT\" or \"mark MARK WEIGHT\", with a WEIGHT of 1 to 900, at most 64",
+	  "WHAT N,.. weight of flows of a PREFIX, \"port PORT\" or \"mark MARK\" (1)" },
 	{ "idle", read_idle, "must be 1s to 3600s",
 	  "TIME       idle time after which a flow ends (10s)" },
 	{ "initial", read_initial, "must be 1bit to 1000tbit",

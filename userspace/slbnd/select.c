@@ -104,10 +104,42 @@ struct slbn_flow select_session(const struct flows_config *config,
 {
 	struct slbn_flow aggregate = *flow;
 
-	if (config->pairs) {
+	if (config->sessions != FLOWS_PER_FLOW) {
 		aggregate.protocol = 0;
 		aggregate.source_port = 0;
 		aggregate.destination_port = 0;
 	}
 	return aggregate;
+}
+
+/**
+ * select_weight() - the weight of a flow
+ * @config: options
+ * @flow: of the session; a pair has no ports
+ * @sender: address of the local host
+ * @mark: conntrack's mark
+ *
+ * Return: the weight, 1 if none is configured.
+ */
+u32 select_weight(const struct flows_config *config,
+		  const struct slbn_flow *flow, const u8 *sender, u32 mark)
+{
+	u32 n;
+
+	for (n = 0; n < config->weight_count; n++) {
+		const struct flows_weight *weight = &config->weights[n];
+		bool matches;
+
+		if (weight->port)
+			matches = flow->source_port == weight->port ||
+				  flow->destination_port == weight->port;
+		else if (weight->mark)
+			matches = weight->mark == mark;
+		else
+			matches = prefix_matches(&weight->prefix, flow->family,
+						 sender);
+		if (matches)
+			return weight->weight;
+	}
+	return 1;
 }
