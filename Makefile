@@ -160,6 +160,7 @@ PYTHON_DIR = $(DESTDIR)$(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(PYT
 PYTHON_VERSION = $(shell /usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 MAN_DIR = $(DESTDIR)$(PREFIX)/share/man
 DOC_DIR = $(DESTDIR)$(PREFIX)/share/doc/fairpath
+COMPLETION_DIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 DOCUMENTS := docs/grafana/fairpath.json docs/schema/slbnctl.json userspace/slbnd/slbnd.conf
 # fairlab and its manual stay in the tree.
 MANUAL := $(filter-out docs/man/fairlab.1,$(wildcard docs/man/*.[138]))
@@ -180,6 +181,8 @@ tools-install: check-tc tc-plugins tools slbnsim
 		> $(UNIT_DIR)/fairpath-metrics.service
 	install -m 644 userspace/slbnctl/fairpath-metrics.timer $(UNIT_DIR)
 	install -m 644 -D -t $(DOC_DIR) $(DOCUMENTS)
+	install -m 644 -D userspace/slbnctl/completion.bash $(COMPLETION_DIR)/slbnctl
+	ln -sf slbnctl $(COMPLETION_DIR)/slbnd
 	install -m 644 $(LIBSLBN) $(LIB_DIR)
 	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
 	install -m 644 userspace/libslbn/libslbn.h $(INCLUDE_DIR)
@@ -196,7 +199,8 @@ tools-uninstall:
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
 	rm -f $(INCLUDE_DIR)/libslbn.h $(PYTHON_DIR)/libslbn.py $(UNIT_DIR)/slbnd.service \
 		$(SYSCTL_DIR)/50-slbnd.conf $(addprefix $(UNIT_DIR)/fairpath-metrics.,service timer) \
-		$(addprefix $(DOC_DIR)/,$(notdir $(DOCUMENTS)))
+		$(addprefix $(DOC_DIR)/,$(notdir $(DOCUMENTS))) \
+		$(COMPLETION_DIR)/slbnctl $(COMPLETION_DIR)/slbnd
 	rm -f $(MANUAL_INSTALLED)
 	$(if $(DESTDIR),,ldconfig)
 
