@@ -3,9 +3,11 @@
  * Runs slbnd's rate enforcement (userspace/slbnd/enforce.c) by commands from
  * standard input, for tests. Each line is answered by one:
  *
- *	open DEVICE...		ok, or refused: REASON
+ *	open DEVICE...		ok, or the problem of the first device that has one
+ *	check			the same, again
  *	close			ok
  *	unassigned RATE		ok: the rate of the default class (10^12 at first)
+ *	hosts [ADDRESS/LENGTH]	ok: the local hosts (all at first)
  *	set FLOW RATE [MS]	result of enforce_set(), with a lease of MS from now, or
  *				for ever
  *	remove FLOW		ok
@@ -14,8 +16,10 @@
  *				and the last result of enforce_set()
  *	empty COUNT		ok: these flows are removed
  *	crowd COUNT		ok: htb has only COUNT free numbers left
- *	run TIMES LENGTH HEX	run the BPF program on a packet with LENGTH octets on
- *				the wire (0: its own length): the result or error, and
+ *	run TIMES LENGTH HEX [INGRESS]
+ *				run the BPF program on a packet with LENGTH octets on
+ *				the wire (0: its own length) from the device INGRESS
+ *				(default: from this router): the result or error, and
  *				the departure time, or 0
  *
  * FLOW is SOURCE DESTINATION PROTOCOL SOURCE-PORT DESTINATION-PORT; open fields
@@ -38,7 +42,9 @@
 #define FOREVER (~0ULL)
 
 static struct enforce *enforce;
-static u64 unassigned = 1000000000000;
+static struct flows_prefix host;
+static struct enforce_config config = { .unassigned = 1000000000000,
+					.hosts = &host };
 
 static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 {
@@ -47,6 +53,39 @@ static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 	flow->family = strchr(word, ':') ? AF_INET6 : AF_INET;
 	if (inet_pton(flow->family, word, to) != 1)
 		exit(2);
+}
+
+static void read_host(char *word)
+{
+	char *slash = word ? strchr(word, '/') : NULL;
+
+	config.host_count = slash != NULL;
+	if (!slash)
+		return;
+	*slash = 0;
+	host = (struct flows_prefix){
+		.family = strchr(word, ':') ? AF_INET6 : AF_INET,
+		.length = atoi(slash + 1),
+	};
+	if (inet_pton(host.family, word, host.address) != 1)
+		exit(2);
+}
+
+static void report(void)
+{
+	const char *problem = NULL;
+	u32 n;
+
+	for (n = 0; n < enforce->device_count && !problem; n++)
+		problem = enforce_problem(enforce, n);
+	puts(problem ?: "ok");
+}
+
+static void configure(void)
+{
+	if (enforce)
+		enforce_configure(enforce, &config);
+	puts("ok");
 }
 
 static struct slbn_flow read_flow(char **words)
@@ -159,9 +198,14 @@ static void crowd(struct htb *htb, u32 count)
 	puts("ok");
 }
 
-static void run(u32 times, u32 length, const char *hex)
+static void run(u32 times, u32 length, const char *hex, u32 ingress)
 {
-	struct __sk_buff about = { .wire_len = length }, after = {};
+	struct __sk_buff about = {
+		.wire_len = length,
+		.ingress_ifindex = ingress,
+		.ifindex = enforce->devices[0].index,
+	};
+	struct __sk_buff after = {};
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .repeat = times, .ctx_in = &about,
 		    .ctx_size_in = sizeof(about), .ctx_out = &after,
 		    .ctx_size_out = sizeof(after));
@@ -182,26 +226,26 @@ static void run_command(char **words, int count)
 {
 	const char *word = words[0];
 	struct slbn_flow flow = {};
-	char reason[256];
 
 	if (count > 5)
 		flow = read_flow(words + 1);
 	if (!strcmp(word, "open")) {
 		enforce = enforce_open((const char *const *)words + 1,
-				       count - 1, reason, sizeof(reason));
-		enforce_set_unassigned(enforce, unassigned);
-		if (enforce)
-			puts("ok");
-		else
-			printf("refused: %s\n", reason);
+				       count - 1, &config);
+		report();
+	} else if (!strcmp(word, "check")) {
+		enforce_check(enforce);
+		report();
 	} else if (!strcmp(word, "close")) {
 		enforce_close(enforce);
 		enforce = NULL;
 		puts("ok");
 	} else if (!strcmp(word, "unassigned")) {
-		unassigned = strtoull(words[1], NULL, 10);
-		enforce_set_unassigned(enforce, unassigned);
-		puts("ok");
+		config.unassigned = strtoull(words[1], NULL, 10);
+		configure();
+	} else if (!strcmp(word, "hosts")) {
+		read_host(words[1]);
+		configure();
 	} else if (!strcmp(word, "set")) {
 		set(&flow, strtoull(words[6], NULL, 10), words[7]);
 	} else if (!strcmp(word, "remove")) {
@@ -216,7 +260,8 @@ static void run_command(char **words, int count)
 	} else if (!strcmp(word, "crowd")) {
 		crowd(enforce->htb, atoi(words[1]));
 	} else if (!strcmp(word, "run")) {
-		run(atoi(words[1]), atoi(words[2]), words[3]);
+		run(atoi(words[1]), atoi(words[2]), words[3],
+		    words[4] ? atoi(words[4]) : 0);
 	} else {
 		exit(2);
 	}

@@ -46,6 +46,7 @@ class Enforcer:
 
     def __init__(self, where: Namespace, program: str, prefix: str = "") -> None:
         command = ["ip", "netns", "exec", where.name, *prefix.split(), program]
+        self.program = program
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -62,7 +63,12 @@ class Enforcer:
         return answers
 
     def open(self, *devices: str) -> None:
-        assert self.ask(f"open {' '.join(devices)}") == ["ok"]
+        answer = self.ask(f"open {' '.join(devices)}")[0]
+        assert answer == "ok", answer
+
+    def check(self) -> str:
+        """Adapt to changes of devices and qdiscs; return a problem, or ok."""
+        return self.ask("check")[0]
 
     def close(self) -> None:
         assert self.ask("close") == ["ok"]
@@ -76,14 +82,22 @@ class Enforcer:
         """Set the rate of the default class."""
         assert self.ask(f"unassigned {rate}") == ["ok"]
 
+    def set_hosts(self, prefix: str = "") -> None:
+        """Set the prefix of local hosts; empty: all packets that are forwarded are theirs."""
+        assert self.ask(f"hosts {prefix}") == ["ok"]
+
     def remove(self, flow: Flow) -> None:
         assert self.ask(f"remove {flow}") == ["ok"]
 
     def read(self, flow: Flow) -> Use:
         return Use(*map(int, self.ask(f"read {flow}")[0].split()))
 
-    def run(self, packet: bytes, length: int = 0, times: int = 1) -> tuple[int, int]:
-        verdict, departure = self.ask(f"run {times} {length} {packet.hex()}")[0].split()
+    def run(
+        self, packet: bytes, length: int = 0, times: int = 1, ingress: int = 0
+    ) -> tuple[int, int]:
+        """Run the program on a packet, from a device or (0) from this router."""
+        answer = self.ask(f"run {times} {length} {packet.hex()} {ingress}")[0]
+        verdict, departure = answer.split()
         return int(verdict), int(departure)
 
 
@@ -91,7 +105,7 @@ def build_enforcer(directory: Path) -> str:
     """Compile enforce_try."""
     made = directory / "enforce_try"
     flags = "-O1 -Wall -D_GNU_SOURCE -Iinclude -Iinclude/uapi -Iuserspace/slbnd -Ibuild/slbnd"
-    names = ("edt", "enforce", "htb", "htb_config", "tc")
+    names = ("edt", "enforce", "htb", "htb_config", "links", "tc")
     sources = " ".join(f"userspace/slbnd/{name}.c" for name in names)
     sh(f"cd {TOP} && gcc {flags} tests/kernel/enforce_try.c {sources} -o {made} -lmnl -lbpf")
     return str(made)

@@ -109,7 +109,8 @@ class Sender:
             self.received = struct.unpack_from("=I", info, DATA_SEGS_IN)[0] * SEGMENT
 
 
-def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0) -> Sender:
+def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0, source: str = "") -> Sender:
+    """A flow from node `a`, or from its address `source`, to node `b`."""
     family = socket.AF_INET6 if six else socket.AF_INET
     kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
     with net.nodes[b].entered():
@@ -117,7 +118,7 @@ def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0) -> Sende
         far.bind((ADDRESSES[b, family], 0))
     with net.nodes[a].entered():
         near = socket.socket(family, kind)
-        near.bind((ADDRESSES[a, family], 0))
+        near.bind((source or ADDRESSES[a, family], 0))
     if udp:
         far.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
         near.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22)

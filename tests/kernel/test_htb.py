@@ -102,7 +102,7 @@ def test_most_specific_session_matches(
         made.open("e1")
         before = configuration(net.nodes[1])
         for session in random.Random(1).sample(sessions, len(sessions)):
-            made.set(session, 0)
+            made.set(session, 10**12)
         for number, session in enumerate(sessions):
             a.send(bytes(100))
             assert b.recv(200) == bytes(100)
@@ -134,7 +134,7 @@ def test_ports_without_protocol(net: Chain, enforce_try: str) -> None:
         ends(net, NEAR4, FAR4, 0, 80) as (a, b),
     ):
         made.open("e1")
-        made.set(session, 0)
+        made.set(session, 10**12)
         a.send(b"x")
         assert b.recv(9) == b"x"
         wait_for(lambda: packets(made, session) == 1)
@@ -149,7 +149,7 @@ def test_ports_without_protocol(net: Chain, enforce_try: str) -> None:
 
 
 def test_other_packets_are_not_classified(net: Chain, enforce_try: str) -> None:
-    """Control packets, packets without a session, and those that match another program's filter."""
+    """Control packets, packets of remote hosts, and those that match another program's filter."""
     node = net.nodes[1]
     node.sh(
         """set -e
@@ -166,10 +166,14 @@ def test_other_packets_are_not_classified(net: Chain, enforce_try: str) -> None:
         return int(words[words.index("Sent") + 3])
 
     with enforcer(node, enforce_try) as made:
+        made.set_hosts("10.0.1.0/24")
         made.open("e1")
         session = Flow(FAR4)
         made.set(session, 8)
-        for sport, dport, number in ((49470, 49470, 20), (50000, 99, 10)):
+        with ends(net, NEAR4, FAR4, 49470, 49470) as (a, b):
+            a.send(b"x")
+            assert b.recv(9) == b"x"
+        for sport, dport, number in ((50000, 99, 10),):
             with ends(net, NEAR4, FAR4, sport, dport) as (a, b):
                 was = sent(number)
                 for _ in range(3):
@@ -191,6 +195,42 @@ def test_other_packets_are_not_classified(net: Chain, enforce_try: str) -> None:
         assert packets(made, session) == 1
         made.close()
     assert configuration(node) == before
+
+
+def test_packets_without_session_use_default_class(net: Chain, enforce_try: str) -> None:
+    """Also those of sessions without a rate, and after the local hosts have changed."""
+    htb_at_root(net)
+    session = Flow(FAR4, NEAR4, UDP, 1000, 80)
+    with enforcer(net.nodes[1], enforce_try) as made, ends(net, NEAR4, FAR4, 1000, 80) as (a, b):
+
+        def arrive() -> int:
+            for _ in range(20):
+                a.send(bytes(1000))
+            time.sleep(0.4)
+            count = 0
+            b.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while b.recv(2000):
+                    count += 1
+            return count
+
+        made.open("e1")
+        assert arrive() == 20
+        made.set_unassigned(100_000)
+        # 80 ms each, and the burst.
+        assert arrive() < 8
+        made.set(session, 100 * MEGA)
+        # The class of the session is not delayed by the backlog of the default class.
+        assert arrive() >= 20
+        made.set(session, 0)
+        time.sleep(2)
+        arrive()
+        assert arrive() < 8
+        made.remove(session)
+        made.set_hosts("192.0.2.0/24")
+        time.sleep(2)
+        arrive()
+        assert arrive() == 20
 
 
 def test_vlan_tags(net: Chain, enforce_try: str) -> None:
@@ -248,10 +288,11 @@ def test_close_and_takeover_restore_device(net: Chain, enforce_try: str, setup: 
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
     left = configuration(node)
-    assert left.count("class htb") == 4 and left.count("dst_port") == 5
+    assert left.count("class htb") == 6 and left.count("dst_port") == 5
     with enforcer(node, enforce_try) as second:
         second.open("e1")
-        assert configuration(node).count("class htb") == 1
+        # The default class, that of control packets, and the other program's.
+        assert configuration(node).count("class htb") == 3
         assert second.ask(f"read {flows[1]}") == ["unknown"]
         for flow in flows:
             second.set(flow, MEGA)
@@ -285,8 +326,7 @@ def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> Non
     with enforcer(node, enforce_try) as made:
         [answer] = made.ask("open e1")
         assert answer == (
-            "refused: e1: a preference from 49470 to 49486 below 7:"
-            " belongs to another program's filter"
+            "e1: a preference from 49470 to 49487 below 7:" " belongs to another program's filter"
         )
     assert configuration(node) == before
 

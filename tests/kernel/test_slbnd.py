@@ -571,12 +571,33 @@ def test_unreachable_destination(net: Chain, tmp_path: Path) -> None:
         wait_for_rates(us, {ours: 50 * MEGA})
 
 
-def test_unknown_device(net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with agent(net.nodes[0], tmp_path, "--devices", "nothing") as slbnd, slbnd.connect() as us:
-        log = capfd.readouterr().err
-        assert "devices: nothing: no such device" in log
-        assert "rates are reported, but not enforced" in log
+def test_device_appears_later(
+    net: Chain, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    node = net.nodes[0]
+    command = f"{SLBND} --config /dev/null --devices later,e0 --check"
+    done = node.sh(command, check=False)
+    assert done.returncode == 1 and "devices: later: no such device" in done.stdout
+    log = ""
+
+    def logged(text: str) -> bool:
+        nonlocal log
+        log += capfd.readouterr().err
+        return text in log
+
+    with agent(node, tmp_path, "--devices", "later") as slbnd, slbnd.connect() as us:
+        wait_for(lambda: logged("devices: later: no such device"))
         wait_for_rates(us, {us.join("10.0.2.2"): 50 * MEGA})
+        for _ in range(2):
+            node.sh("ip link add later type dummy")
+            wait_for(lambda: logged("devices: later: needs fq: tc qdisc"))
+            node.sh("tc qdisc add dev later root fq")
+            wait_for(lambda: logged("later: rates are enforced"))
+            assert "slbnd_rates" in node.sh("tc filter show dev later egress").stdout
+            log = ""
+            node.sh("ip link del later")
+            wait_for(lambda: logged("devices: later: no such device"))
+            log = ""
 
 
 def local(payload: bytes | Packet, sport: int) -> bytes:

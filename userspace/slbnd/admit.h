@@ -20,9 +20,10 @@
 #include <fairpath/core.h>
 
 #include "../libslbn/libslbn.h"
+#include "prefix.h"
 
 /* Prefixes of local hosts. */
-#define ADMIT_PREFIXES 64
+#define ADMIT_PREFIXES FLOWS_PREFIXES
 /* Silent destinations. */
 #define ADMIT_SILENT 4096
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -129,31 +130,38 @@ static int find_filters(u32 index, u32 minor, struct filters *filters)
 	return tc_dump(RTM_GETTFILTER, &about, add_filter, filters);
 }
 
-/* Choose the handle of our filter, and create clsact if necessary. */
-static bool choose_handle(struct edt_device *device, const char *name,
-			  bool clsact, const struct tc_error *error)
+/*
+ * Choose the handle of our filter, and create clsact if necessary. Sets @exists if
+ * a filter has it.
+ */
+static bool choose_handle(struct edt_device *device, bool *exists,
+			  const struct tc_error *error)
 {
 	static const char taken[] =
 		"%s: the preference %u at egress belongs to another program's filter";
+
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = device->index,
 		    .attach_point = BPF_TC_EGRESS);
 	struct filters filters;
 	int err;
 
-	if (!clsact) {
+	*exists = false;
+	if (!device->clsact) {
 		device->handle = CLSACT_OURS;
 		err = bpf_tc_hook_create(&hook);
 		if (err)
-			return tc_fail(error, "%s: clsact: %s", name,
+			return tc_fail(error, "%s: clsact: %s", device->name,
 				       strerror(-err));
 		return true;
 	}
 	err = find_filters(device->index, TC_H_MIN_EGRESS, &filters);
 	if (err)
-		return tc_fail(error, "%s: its filters: %s", name,
+		return tc_fail(error, "%s: its filters: %s", device->name,
 			       strerror(-err));
 	if (filters.foreign)
-		return tc_fail(error, taken, name, TC_PREFERENCE);
+		return tc_fail(error, taken, device->name, TC_PREFERENCE);
+	*exists = filters.handle;
+	/* clsact may have been replaced since. */
 	device->handle = filters.handle ?: CLSACT_FOREIGN;
 	return true;
 }
@@ -165,7 +173,7 @@ static bool is_empty(u32 index, u32 minor)
 	return !find_filters(index, minor, &filters) && !filters.count;
 }
 
-static void detach(const struct edt_device *device)
+static void remove_filter(const struct edt_device *device)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = device->index,
 		    .attach_point = BPF_TC_EGRESS);
@@ -182,49 +190,104 @@ static void detach(const struct edt_device *device)
 	bpf_tc_hook_destroy(&hook);
 }
 
+static int devices_fd(const struct edt *edt)
+{
+	return bpf_map__fd(edt->rates->maps.devices);
+}
+
+/* The program looks up devices without fq only if there are any. */
+static void count_no_fq(struct edt *edt)
+{
+	u32 n, count = 0;
+
+	for (n = 0; n < ENFORCE_DEVICES; n++)
+		count += edt->devices[n].no_fq;
+	__atomic_store_n(&edt->rates->bss->any_no_fq, count, __ATOMIC_RELEASE);
+}
+
 /**
- * edt_attach() - attach the program to a device
+ * edt_attach() - attach the program to a device, or check that it is
  * @edt: from edt_open()
- * @name: the device
- * @index: the device
- * @clsact: it has a clsact qdisc
+ * @number: of the device, 0 to ENFORCE_DEVICES - 1
+ * @wanted: the device
  * @error: set on failure
  *
- * Return: whether it succeeded.
+ * Return: whether it succeeded; if not, call edt_detach().
  */
-bool edt_attach(struct edt *edt, const char *name, u32 index, bool clsact,
+bool edt_attach(struct edt *edt, u32 number, const struct edt_device *wanted,
 		const struct tc_error *error)
 {
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = index,
+	const struct rates_device values = { .number = number,
+					     .no_fq = wanted->no_fq,
+					     .rate = wanted->rate };
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = wanted->index,
 		    .attach_point = BPF_TC_EGRESS);
 	LIBBPF_OPTS(bpf_tc_opts, filter, .flags = BPF_TC_F_REPLACE,
 		    .priority = TC_PREFERENCE);
-	struct edt_device *device = &edt->devices[edt->device_count];
+	struct edt_device *device = &edt->devices[number];
+	bool attached = device->index, exists;
+	u64 index = wanted->index;
 	int err;
 
-	device->index = index;
-	if (!choose_handle(device, name, clsact, error))
+	*device = *wanted;
+	err = bpf_map_update_elem(devices_fd(edt), &index, &values, BPF_ANY);
+	if (err)
+		return tc_fail(error, "BPF: devices: %s", strerror(-err));
+	count_no_fq(edt);
+	if (!choose_handle(device, &exists, error)) {
+		device->handle = 0;
 		return false;
-	/* From here on, edt_close() must detach it. */
-	edt->device_count++;
+	}
+	/* A filter that existed before may be that of an slbnd that crashed. */
+	if (attached && exists)
+		return true;
 	filter.handle = device->handle;
 	filter.prog_fd = bpf_program__fd(edt->rates->progs.slbnd_rates);
 	err = bpf_tc_attach(&hook, &filter);
 	if (err)
-		return tc_fail(error, "%s: the filter: %s", name,
+		return tc_fail(error, "%s: the filter: %s", device->name,
 			       strerror(-err));
 	return true;
 }
 
 /**
- * edt_open() - load the program
+ * edt_detach() - detach the program from a device
+ * @edt: from edt_open()
+ * @number: of the device; ignored if it is not attached
+ */
+void edt_detach(struct edt *edt, u32 number)
+{
+	struct edt_device *device = &edt->devices[number];
+	u64 index = device->index;
+
+	if (!device->index)
+		return;
+	if (device->handle)
+		remove_filter(device);
+	bpf_map_delete_elem(devices_fd(edt), &index);
+	*device = (struct edt_device){};
+	count_no_fq(edt);
+}
+
+/**
+ * edt_set_fq_limit() - set how many packets of a flow may wait
+ * @edt: from edt_open()
  * @fq_limit: smallest number of packets that an fq of the devices queues for
  *	one flow
+ */
+void edt_set_fq_limit(struct edt *edt, u32 fq_limit)
+{
+	/* A margin, as the program estimates the backlog by mean lengths. */
+	edt->rates->bss->fq_limit = fp_max(fq_limit - fq_limit / 8, 1);
+}
+
+/**
+ * edt_open() - load the program
  * @error: set on failure
  *
  * Return: its state; NULL: failed.
  */
-struct edt *edt_open(u32 fq_limit, const struct tc_error *error)
+struct edt *edt_open(const struct tc_error *error)
 {
 	struct edt *edt = calloc(1, sizeof(*edt));
 	void *limits;
@@ -251,9 +314,9 @@ struct edt *edt_open(u32 fq_limit, const struct tc_error *error)
 	for (n = 0; n < ENFORCE_FLOWS; n++)
 		edt->slots[n] = n;
 	edt->free = ENFORCE_FLOWS;
-	/* A margin, as the program estimates the backlog by mean lengths. */
-	edt->rates->bss->fq_limit = fp_max(fq_limit - fq_limit / 8, 1);
-	edt_set_unassigned(edt, ENFORCE_UNASSIGNED);
+	edt_set_fq_limit(edt, ~0U);
+	edt->rates->bss->any_host = 1;
+	getrandom(edt->rates->bss->secret, sizeof(edt->rates->bss->secret), 0);
 	return edt;
 }
 
@@ -269,10 +332,12 @@ static void free_nothing(void *flow)
  */
 void edt_close(struct edt *edt)
 {
+	u32 n;
+
 	if (!edt)
 		return;
-	while (edt->device_count)
-		detach(&edt->devices[--edt->device_count]);
+	for (n = 0; n < ENFORCE_DEVICES; n++)
+		edt_detach(edt, n);
 	if (edt->limits)
 		munmap(edt->limits, LIMITS_SIZE);
 	rates__destroy(edt->rates);
@@ -292,7 +357,7 @@ void edt_remove_stale(u32 index)
 	if (find_filters(index, TC_H_MIN_EGRESS, &filters) || !filters.handle)
 		return;
 	device.handle = filters.handle;
-	detach(&device);
+	remove_filter(&device);
 }
 
 /* --- flows -------------------------------------------------------------- */
@@ -319,14 +384,50 @@ static void count_kind(struct edt *edt, int kind, int change)
 		__atomic_fetch_and(kinds, ~(1U << kind), __ATOMIC_RELEASE);
 }
 
-/**
- * edt_set_unassigned() - set the rate of the default class
- * @edt: from edt_open()
- * @rate: bit/s, at least 1
- */
-void edt_set_unassigned(struct edt *edt, u64 rate)
+static int compare_prefixes(const void *a, const void *b)
 {
-	__atomic_store_n(&edt->rates->bss->unassigned, rate, __ATOMIC_RELAXED);
+	return memcmp(a, b, sizeof(struct rates_prefix));
+}
+
+/* Delete the prefixes that are not in @kept, which is sorted. */
+static void remove_prefixes(int fd, const struct rates_prefix *kept, u32 count)
+{
+	struct rates_prefix key, next;
+	bool more = !bpf_map_get_next_key(fd, NULL, &next);
+
+	while (more) {
+		key = next;
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (!bsearch(&key, kept, count, sizeof(key), compare_prefixes))
+			bpf_map_delete_elem(fd, &key);
+	}
+}
+
+/**
+ * edt_set_prefixes() - set the source addresses of local hosts
+ * @edt: from edt_open()
+ * @prefixes: of hosts, and the addresses of this router; they are sorted
+ * @owners: enum rates_owner of each; of equal prefixes, the last one counts
+ * @count: number of them
+ * @any_host: all packets that this router forwards are those of local hosts
+ *
+ * Return: 0; -ENOSPC: too many; or another negative errno.
+ */
+int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
+		     const u32 *owners, u32 count, bool any_host)
+{
+	int fd = bpf_map__fd(edt->rates->maps.prefixes);
+	int err = 0;
+	u32 n;
+
+	for (n = 0; n < count && !err; n++)
+		err = bpf_map_update_elem(fd, &prefixes[n], &owners[n],
+					  BPF_ANY);
+	__atomic_store_n(&edt->rates->bss->any_host, any_host,
+			 __ATOMIC_RELAXED);
+	qsort(prefixes, count, sizeof(*prefixes), compare_prefixes);
+	remove_prefixes(fd, prefixes, count);
+	return err;
 }
 
 static int compare_keys(const void *a, const void *b)

@@ -17,12 +17,20 @@
 #include "tc.h"
 
 /**
- * struct edt_device - a device that the program is attached to
- * @index: of the device
- * @handle: of our filter
+ * struct edt_device - a device
+ * @name: of the device
+ * @index: of the device; 0: there is none
+ * @clsact: it has a clsact qdisc
+ * @no_fq: without fq, packets are dropped rather than delayed
+ * @rate: of its default class, bit/s, at least 1
+ * @handle: of our filter, set by edt_attach()
  */
 struct edt_device {
+	const char *name;
 	u32 index;
+	bool clsact;
+	bool no_fq;
+	u64 rate;
 	u32 handle;
 };
 
@@ -30,8 +38,7 @@ struct edt_device {
  * struct edt - the program and its flows
  * @rates: the program and its maps
  * @limits: its map of limits
- * @devices: the devices that it is attached to
- * @device_count: number of @devices
+ * @devices: by number, the devices that it is attached to
  * @flow_count: by kind (rates.h), flows in the map
  * @keys: by slot, the flows
  * @by_key: tree of the same
@@ -45,7 +52,6 @@ struct edt {
 	struct rates *rates;
 	struct rates_limit *limits;
 	struct edt_device devices[ENFORCE_DEVICES];
-	size_t device_count;
 	u32 flow_count[RATES_KINDS];
 	struct rates_key keys[ENFORCE_FLOWS];
 	void *by_key;
@@ -54,12 +60,15 @@ struct edt {
 	u32 free;
 };
 
-struct edt *edt_open(u32 fq_limit, const struct tc_error *error);
-bool edt_attach(struct edt *edt, const char *name, u32 index, bool clsact,
+struct edt *edt_open(const struct tc_error *error);
+bool edt_attach(struct edt *edt, u32 number, const struct edt_device *device,
 		const struct tc_error *error);
+void edt_detach(struct edt *edt, u32 number);
 void edt_close(struct edt *edt);
 void edt_remove_stale(u32 index);
-void edt_set_unassigned(struct edt *edt, u64 rate);
+void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
+int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
+		     const u32 *owners, u32 count, bool any_host);
 int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
 	    u64 lease);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);

@@ -7,12 +7,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "enforce_internal.h"
+#include "links.h"
 #include "tc.h"
 
 /* Devices without a suitable qdisc. */
@@ -55,6 +57,7 @@ struct qdisc {
  * @slbn: class of its slbn that all data packets pass; 0: none
  * @htb: handle of the htb for rate limits; 0: fq paces instead
  * @fq_limit: smallest one of its fq qdiscs
+ * @no_fq: not all data packets pass fq
  */
 struct device {
 	const char *name;
@@ -65,6 +68,7 @@ struct device {
 	u32 slbn;
 	u32 htb;
 	u32 fq_limit;
+	bool no_fq;
 };
 
 /* The number of packets of one flow that fq queues. */
@@ -206,6 +210,7 @@ static bool has_fq(struct device *device, const struct tc_error *error)
 	return tc_fail(error, LACKS_FQ, device->name, root->kind, device->name);
 }
 
+/* Read a device's qdiscs. Returns false if its packets cannot be limited at all. */
 static bool inspect(struct device *device, const struct tc_error *error)
 {
 	const struct tcmsg all = { .tcm_family = AF_UNSPEC };
@@ -228,7 +233,8 @@ static bool inspect(struct device *device, const struct tc_error *error)
 	/* ingress has the same handle as clsact, and would accept our filter. */
 	if (is_kind(hook, "ingress"))
 		return tc_fail(error, NEEDS_CLSACT, device->name, device->name);
-	return has_fq(device, error);
+	device->no_fq = !has_fq(device, error);
+	return true;
 }
 
 /* --- devices ------------------------------------------------------------ */
@@ -246,77 +252,254 @@ static bool suggest_htb(const struct device *device,
 	return tc_fail(error, HTB_AT_ROOT, reason, device->name);
 }
 
-static bool attach(struct enforce *enforce, const struct device *device,
-		   const struct tc_error *error)
+/* The rate of a device's default class. */
+static u64 default_rate(const struct enforce_config *config, const char *name,
+			u32 index)
 {
-	if (!device->htb)
-		return edt_attach(enforce->edt, device->name, device->index,
-				  device->clsact, error);
-	if (!htb_attach(enforce->htb, device->name, device->index, device->htb,
-			error))
+	u64 rate;
+
+	if (config->unassigned)
+		return config->unassigned;
+	rate = links_rate(index, name) / 1000 * config->unassigned_share;
+	return rate ?: ENFORCE_UNASSIGNED;
+}
+
+/* --- local hosts --------------------------------------------------------- */
+
+/**
+ * struct prefixes - source addresses of local hosts
+ * @prefixes: hosts, and addresses of this router
+ * @owners: of each
+ * @count: number of them
+ */
+struct prefixes {
+	struct rates_prefix prefixes[RATES_PREFIXES];
+	u32 owners[RATES_PREFIXES];
+	u32 count;
+};
+
+static int add_prefix(struct prefixes *to, u16 family, const void *address,
+		      u32 length, enum rates_owner owner)
+{
+	bool v4 = family == AF_INET;
+	struct rates_prefix *prefix = &to->prefixes[to->count];
+
+	if (to->count == RATES_PREFIXES)
+		return -ENOSPC;
+	*prefix = (struct rates_prefix){
+		.head = rates_prefix_head(v4 ? 4 : 6, length),
+	};
+	memcpy(prefix->address, address, v4 ? 4 : 16);
+	to->owners[to->count++] = owner;
+	return 0;
+}
+
+static int add_addresses(struct prefixes *to)
+{
+	struct ifaddrs *all, *each;
+	int err = 0;
+
+	if (getifaddrs(&all))
+		return -errno;
+	for (each = all; each && !err; each = each->ifa_next) {
+		const struct sockaddr *address = each->ifa_addr;
+
+		if (address && address->sa_family == AF_INET)
+			err = add_prefix(to, AF_INET,
+					 &((const struct sockaddr_in *)address)
+						  ->sin_addr,
+					 32, RATES_ROUTER);
+		if (address && address->sa_family == AF_INET6)
+			err = add_prefix(to, AF_INET6,
+					 &((const struct sockaddr_in6 *)address)
+						  ->sin6_addr,
+					 128, RATES_ROUTER);
+	}
+	freeifaddrs(all);
+	return err;
+}
+
+static int set_hosts(struct enforce *enforce)
+{
+	const struct enforce_config *config = &enforce->config;
+	struct prefixes *all = calloc(1, sizeof(*all));
+	int err;
+	u32 n;
+
+	if (!all)
+		return -ENOMEM;
+	err = add_addresses(all);
+	/* Behind the addresses: this router's own may be among the hosts. */
+	for (n = 0; n < config->host_count && !err; n++)
+		err = add_prefix(all, config->hosts[n].family,
+				 config->hosts[n].address,
+				 config->hosts[n].length, RATES_HOST);
+	if (!err && enforce->edt)
+		err = edt_set_prefixes(enforce->edt, all->prefixes, all->owners,
+				       all->count, !config->host_count);
+	free(all);
+	if (!err && enforce->htb)
+		err = htb_set_hosts(enforce->htb, config->hosts,
+				    config->host_count);
+	return err;
+}
+
+/* --- state of devices ---------------------------------------------------- */
+
+/* Remove a device that is gone, or has another qdisc now. */
+static void detach(struct enforce *enforce, u32 n)
+{
+	struct enforce_device *device = &enforce->devices[n];
+
+	if (device->by == ENFORCE_BY_FQ)
+		edt_detach(enforce->edt, n);
+	if (device->by == ENFORCE_BY_HTB)
+		htb_detach(enforce->htb, device->index);
+	device->by = ENFORCE_BY_NONE;
+}
+
+static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
+		      const struct tc_error *error)
+{
+	struct enforce_device *device = &enforce->devices[n];
+
+	if (!enforce->edt) {
+		enforce->edt = edt_open(error);
+		enforce->renewed = true;
+	}
+	if (!enforce->edt)
+		return suggest_htb(found, error);
+	device->fq_limit = found->fq_limit;
+	device->by = ENFORCE_BY_FQ;
+	return edt_attach(
+		enforce->edt, n,
+		&(struct edt_device){
+			.name = device->name,
+			.index = found->index,
+			.clsact = found->clsact,
+			.no_fq = found->no_fq,
+			.rate = default_rate(&enforce->config, device->name,
+					     found->index),
+		},
+		error);
+}
+
+static bool attach_htb(struct enforce *enforce, u32 n,
+		       const struct device *found, const struct tc_error *error)
+{
+	struct enforce_device *device = &enforce->devices[n];
+	u64 rate = default_rate(&enforce->config, device->name, found->index);
+
+	if (!enforce->htb) {
+		enforce->htb = htb_open(error);
+		enforce->renewed = true;
+	}
+	if (!enforce->htb)
+		return false;
+	htb_set_hosts(enforce->htb, enforce->hosts, enforce->config.host_count);
+	device->by = ENFORCE_BY_HTB;
+	if (!htb_attach(enforce->htb, device->name, found->index, found->htb,
+			rate, error))
 		return false;
 	/* An slbnd that crashed may have attached its program. */
-	edt_remove_stale(device->index);
+	edt_remove_stale(found->index);
 	return true;
 }
 
-static bool prepare(struct enforce *enforce, struct device *devs, size_t count,
-		    const struct tc_error *error)
+/* Adapt to a device and its qdiscs as they are now. */
+static void check_device(struct enforce *enforce, u32 n)
 {
-	const struct device *with_fq = NULL, *with_htb = NULL;
-	u32 n, fq_limit = ~0U;
+	struct enforce_device *device = &enforce->devices[n];
+	const struct tc_error error = { device->problem,
+					sizeof(device->problem) };
+	struct device found = { .name = device->name };
+	enum enforce_by by = ENFORCE_BY_NONE;
 
-	if (!count || count > ENFORCE_DEVICES)
-		return tc_fail(error, "there must be 1 to %d devices",
-			       ENFORCE_DEVICES);
-	for (n = 0; n < count; n++) {
-		if (!inspect(&devs[n], error))
-			return false;
-		if (devs[n].htb)
-			with_htb = &devs[n];
-		else
-			with_fq = &devs[n];
-		fq_limit = fp_min(fq_limit, devs[n].fq_limit);
+	*device->problem = 0;
+	if (inspect(&found, &error))
+		by = found.htb ? ENFORCE_BY_HTB : ENFORCE_BY_FQ;
+	if (device->by != by || device->index != found.index)
+		detach(enforce, n);
+	device->index = found.index;
+	if (by == ENFORCE_BY_FQ && !attach_fq(enforce, n, &found, &error))
+		detach(enforce, n);
+	if (by == ENFORCE_BY_HTB && !attach_htb(enforce, n, &found, &error))
+		detach(enforce, n);
+	free(found.qdiscs);
+}
+
+bool enforce_check(struct enforce *enforce)
+{
+	u32 n, fq_limit = ~0U;
+	int err;
+
+	enforce->renewed = false;
+	for (n = 0; n < enforce->device_count; n++) {
+		check_device(enforce, n);
+		if (enforce->devices[n].by == ENFORCE_BY_FQ)
+			fq_limit =
+				fp_min(fq_limit, enforce->devices[n].fq_limit);
 	}
-	if (with_fq) {
-		enforce->edt = edt_open(fq_limit, error);
-		if (!enforce->edt)
-			return suggest_htb(with_fq, error);
-	}
-	if (with_htb) {
-		enforce->htb = htb_open(error);
-		if (!enforce->htb)
-			return false;
-	}
-	for (n = 0; n < count; n++)
-		if (!attach(enforce, &devs[n], error))
-			return false;
-	return true;
+	if (enforce->edt)
+		edt_set_fq_limit(enforce->edt, fq_limit);
+	err = set_hosts(enforce);
+	if (err && !*enforce->devices[0].problem)
+		snprintf(enforce->devices[0].problem,
+			 sizeof(enforce->devices[0].problem), "hosts: %s",
+			 strerror(-err));
+	return enforce->renewed;
+}
+
+const char *enforce_problem(const struct enforce *enforce, u32 n)
+{
+	const char *problem = enforce->devices[n].problem;
+
+	return *problem ? problem : NULL;
+}
+
+u32 enforce_working(const struct enforce *enforce)
+{
+	u32 n, count = 0;
+
+	for (n = 0; n < enforce->device_count; n++)
+		count += !*enforce->devices[n].problem;
+	return count;
+}
+
+bool enforce_probe(const char *name, char *problem, size_t size)
+{
+	const struct tc_error error = { problem, size };
+	struct device found = { .name = name };
+	bool fine = inspect(&found, &error) && !found.no_fq;
+
+	free(found.qdiscs);
+	return fine;
+}
+
+static void copy_config(struct enforce *enforce,
+			const struct enforce_config *config)
+{
+	enforce->config = *config;
+	memcpy(enforce->hosts, config->hosts,
+	       config->host_count * sizeof(*config->hosts));
+	enforce->config.hosts = enforce->hosts;
 }
 
 struct enforce *enforce_open(const char *const *devices, size_t count,
-			     char *reason, size_t size)
+			     const struct enforce_config *config)
 {
-	const struct tc_error error = { reason, size };
-	struct device devs[ENFORCE_DEVICES] = {};
 	struct enforce *enforce = calloc(1, sizeof(*enforce));
-	bool prepared;
 	size_t n;
 
-	if (!enforce) {
-		tc_fail(&error, "%s", strerror(ENOMEM));
+	if (!enforce)
 		return NULL;
-	}
-	enforce->unassigned = ENFORCE_UNASSIGNED;
-	for (n = 0; n < count && n < ENFORCE_DEVICES; n++)
-		devs[n].name = devices[n];
-	prepared = prepare(enforce, devs, count, &error);
-	for (n = 0; n < ENFORCE_DEVICES; n++)
-		free(devs[n].qdiscs);
-	if (prepared)
-		return enforce;
-	enforce_close(enforce);
-	return NULL;
+	copy_config(enforce, config);
+	enforce->device_count = count;
+	for (n = 0; n < count; n++)
+		snprintf(enforce->devices[n].name,
+			 sizeof(enforce->devices[n].name), "%s", devices[n]);
+	enforce_check(enforce);
+	return enforce;
 }
 
 void enforce_close(struct enforce *enforce)
@@ -371,13 +554,11 @@ int enforce_key(const struct slbn_flow *flow, struct rates_key *key)
 	return kind;
 }
 
-void enforce_set_unassigned(struct enforce *enforce, u64 rate)
+void enforce_configure(struct enforce *enforce,
+		       const struct enforce_config *config)
 {
-	if (!enforce)
-		return;
-	enforce->unassigned = rate;
-	if (enforce->edt)
-		edt_set_unassigned(enforce->edt, rate);
+	copy_config(enforce, config);
+	enforce_check(enforce);
 }
 
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
@@ -392,8 +573,7 @@ int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
 	if (enforce->edt)
 		edt_err = edt_set(enforce->edt, &key, kind, rate, lease);
 	if (enforce->htb)
-		htb_err = htb_set(enforce->htb, &key, kind,
-				  rate ?: enforce->unassigned);
+		htb_err = htb_set(enforce->htb, &key, kind, rate);
 	return edt_err ?: htb_err;
 }
 

@@ -3,9 +3,9 @@
  * Rate enforcement: limits flows to their assigned rates at the egress of
  * devices, and counts their packets. The device's qdisc decides how: a BPF
  * program paces packets for fq (edt.h), or htb has a class for each flow (htb.h).
- * Flows without an assigned rate are limited, too: with fq they share the default
- * class, with htb each gets its rate. Packets that would wait for longer than
- * ENFORCE_QUEUE are dropped, to bound the queue of unresponsive flows.
+ * All other packets of local hosts share the device's default class, whose rate is
+ * bounded. Packets that would wait for longer than ENFORCE_QUEUE are dropped, to
+ * bound the queue of unresponsive flows.
  *
  * A session may leave fields of its flow open (struct slbn_flow): the most
  * specific session that matches a packet applies to it.
@@ -19,11 +19,16 @@
 #include <fairpath/core.h>
 
 #include "../libslbn/libslbn.h"
+#include "prefix.h"
 
 /* Longest time that a packet may wait, ns. */
 #define ENFORCE_QUEUE 100000000ULL
 
-/* Rate of the default class, unless configured, bit/s. */
+/*
+ * Rate of the default class: by default, a share of the device's rate, per mille:
+ * as much as the headroom that links leave free. If that is unknown, bit/s.
+ */
+#define ENFORCE_UNASSIGNED_SHARE 50
 #define ENFORCE_UNASSIGNED 1000000ULL
 
 /* Maximum number of flows. */
@@ -47,21 +52,71 @@ struct enforce_use {
 	u64 last;
 };
 
+/**
+ * struct enforce_config - options of the default class
+ * @unassigned: its rate, bit/s; 0: @unassigned_share applies
+ * @unassigned_share: its rate as a share of the device's, per mille
+ * @hosts: prefixes of local hosts
+ * @host_count: number of @hosts; 0: unknown, so all hosts are local
+ */
+struct enforce_config {
+	u64 unassigned;
+	u32 unassigned_share;
+	const struct flows_prefix *hosts;
+	u32 host_count;
+};
+
 struct enforce;
 
 /**
- * enforce_open() - prepare devices
+ * enforce_open() - start, and check the devices
  * @devices: their names
  * @count: 1 to ENFORCE_DEVICES
- * @reason: buffer for an error message, one line
- * @size: size of @reason
+ * @config: options
  *
- * Each device must have fq or htb at its root, or below slbn.
- *
- * Return: the state; NULL: failed, and nothing has changed.
+ * Return: the state; NULL: no memory.
  */
 struct enforce *enforce_open(const char *const *devices, size_t count,
-			     char *reason, size_t size);
+			     const struct enforce_config *config);
+
+/**
+ * enforce_check() - adapt to the devices, qdiscs and addresses that exist now
+ * @enforce: from enforce_open()
+ *
+ * Each device should have fq or htb at its root, or below slbn. With another qdisc
+ * its packets are dropped rather than delayed; if it is missing, or the BPF program
+ * cannot be attached, it is ignored.
+ *
+ * Return: whether all flows must be set again.
+ */
+bool enforce_check(struct enforce *enforce);
+
+/**
+ * enforce_problem() - what is wrong with a device
+ * @enforce: from enforce_open()
+ * @n: number of the device, in the order of enforce_open()
+ *
+ * Return: one line; NULL: nothing.
+ */
+const char *enforce_problem(const struct enforce *enforce, u32 n);
+
+/**
+ * enforce_working() - count devices without a problem
+ * @enforce: from enforce_open()
+ *
+ * Return: their number.
+ */
+u32 enforce_working(const struct enforce *enforce);
+
+/**
+ * enforce_probe() - check a device without changing it
+ * @name: its name
+ * @problem: buffer for what is wrong, one line
+ * @size: size of @problem
+ *
+ * Return: whether its packets can be paced.
+ */
+bool enforce_probe(const char *name, char *problem, size_t size);
 
 /**
  * enforce_close() - stop, and restore the devices' qdiscs
@@ -70,13 +125,12 @@ struct enforce *enforce_open(const char *const *devices, size_t count,
 void enforce_close(struct enforce *enforce);
 
 /**
- * enforce_set_unassigned() - set the rate of the default class
- * @enforce: from enforce_open(), or NULL
- * @rate: bit/s, at least 1
- *
- * With htb it applies to flows that are set later.
+ * enforce_configure() - change the default class
+ * @enforce: from enforce_open()
+ * @config: options
  */
-void enforce_set_unassigned(struct enforce *enforce, u64 rate);
+void enforce_configure(struct enforce *enforce,
+		       const struct enforce_config *config);
 
 /**
  * enforce_set() - set the rate of a flow

@@ -10,9 +10,11 @@
  *
  * flower filters classify packets. Each kind of session (rates.h) has its own
  * preference, in the order of lookup, so that the most specific session matches.
- * A filter before them keeps SLBN's control packets out of the classes. Filters of
- * others with a lower preference decide first. Packets without a session are
- * classified as without slbnd.
+ * Filters behind them classify all other packets of local hosts to the default
+ * class, and one before them those with the ports of SLBN's control packets to a
+ * class with the same rate: filters cannot distinguish slbnd's from those of hosts.
+ * The queues of these two classes are fair to source addresses. Filters of others
+ * with a lower preference decide first.
  *
  * Filters are marked as ours by their handle, classes by their quantum, both
  * SLBN_PORT, so that a later slbnd can delete what one that crashed has left. A
@@ -22,7 +24,9 @@
  *
  * Differences from the BPF program: rates have no lease in the kernel, so they
  * remain when slbnd dies; flower matches no ports of fragments, UDP-Lite and DCCP; a
- * change of rate does not apply to packets already sent to the device.
+ * change of rate does not apply to packets already sent to the device; source
+ * addresses alone determine the packets of local hosts, this router's included, and
+ * packets that are not IP pass; counters do not include the default class.
  */
 #include <errno.h>
 #include <linux/gen_stats.h>
@@ -34,9 +38,6 @@
 #include <time.h>
 
 #include "htb_internal.h"
-
-/* First number to use: people choose smaller handles. */
-#define FIRST_NUMBER 4096
 
 /* Minimum interval between reads of the counters, ns. */
 #define READ_INTERVAL 100000000ULL
@@ -105,8 +106,8 @@ static int find_filter(const struct nlmsghdr *message, void *data)
 	const struct nlattr *attr;
 
 	/* The head of a list of filters has no handle. */
-	if (preference < TC_PREFERENCE ||
-	    preference > TC_PREFERENCE + RATES_KINDS || !tc->tcm_handle)
+	if (preference < TC_PREFERENCE || preference > HTB_LAST_PREFERENCE ||
+	    !tc->tcm_handle)
 		return MNL_CB_OK;
 	mnl_attr_for_each(attr, message, sizeof(*tc))
 		if (mnl_attr_get_type(attr) == TCA_KIND &&
@@ -182,7 +183,106 @@ static int mark_used(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
-static int prepare(struct htb *htb, const struct htb_device *device)
+static u32 number_of(const struct htb *htb, const struct htb_flow *flow)
+{
+	return flow - htb->flows;
+}
+
+/* Numbers are reused as late as possible. Returns NULL if all are in use. */
+static struct htb_flow *find_free(struct htb *htb)
+{
+	u32 n;
+
+	for (n = 0; n < HTB_NUMBERS; n++) {
+		struct htb_flow *flow = &htb->flows[htb->next];
+
+		htb->next = (htb->next + 1) % HTB_NUMBERS;
+		if (!flow->in_use && number_of(htb, flow))
+			return flow;
+	}
+	return NULL;
+}
+
+/* A number for a class without a flow; 0: all are in use. */
+static u32 reserve_number(struct htb *htb)
+{
+	struct htb_flow *flow = find_free(htb);
+
+	if (!flow)
+		return 0;
+	flow->in_use = true;
+	return number_of(htb, flow);
+}
+
+static int set_shared_rate(struct htb *htb, struct htb_device *device, u64 rate)
+{
+	struct htb_batch batch = {};
+
+	if (rate == device->rate)
+		return 0;
+	device->rate = rate;
+	htb_set_class(&batch, device, device->unassigned, rate);
+	htb_set_fair_queue(&batch, device, device->unassigned, rate);
+	htb_set_class(&batch, device, device->control, rate);
+	htb_set_fair_queue(&batch, device, device->control, rate);
+	return htb_request(htb, &batch);
+}
+
+/* Set the filters of the default class: the new ones before the old ones go. */
+static int set_host_filters(struct htb *htb, struct htb_device *device)
+{
+	static const struct flows_prefix all[] = { { .family = AF_INET },
+						   { .family = AF_INET6 } };
+	const struct flows_prefix *prefixes =
+		htb->host_count ? htb->hosts : all;
+	u32 old = device->hosts, first = device->first_host;
+	int error = 0;
+	u32 n;
+
+	device->hosts = htb->host_count ?: 2;
+	device->first_host = first ? 0 : FLOWS_PREFIXES;
+	for (n = 0; n < device->hosts && !error; n++) {
+		struct htb_batch batch = {};
+
+		htb_add_host_filter(&batch, device, device->first_host + n,
+				    &prefixes[n]);
+		error = htb_request(htb, &batch);
+	}
+	for (n = 0; n < old; n++)
+		htb_remove_host_filter(htb, device, first + n);
+	return error;
+}
+
+/* Set a flow on a device; for its filters too if it @moves to another class. */
+static int set_on_device(struct htb *htb, const struct htb_device *device,
+			 const struct htb_flow *flow, bool moves)
+{
+	u32 number = number_of(htb, flow);
+	struct htb_batch batch = {};
+
+	if (flow->rate) {
+		htb_set_class(&batch, device, number, flow->rate);
+		htb_set_queue(&batch, device, number, flow->rate);
+	}
+	if (moves)
+		htb_add_filters(&batch, device, flow, number);
+	return batch.count ? htb_request(htb, &batch) : 0;
+}
+
+/* Set all flows on a device that was added later. */
+static int set_all_on_device(struct htb *htb, const struct htb_device *device)
+{
+	int error = 0;
+	u32 n;
+
+	for (n = 0; n < HTB_NUMBERS && !error; n++)
+		if (htb->flows[n].known)
+			error = set_on_device(htb, device, &htb->flows[n],
+					      true);
+	return error;
+}
+
+static int prepare(struct htb *htb, struct htb_device *device, u64 rate)
 {
 	const struct tcmsg all = { .tcm_family = AF_UNSPEC };
 	struct tcmsg below = htb_below(device);
@@ -193,43 +293,84 @@ static int prepare(struct htb *htb, const struct htb_device *device)
 	mark_error = tc_dump(RTM_GETQDISC, &all, mark_used, htb) ?:
 			     tc_dump(RTM_GETTCLASS, &below, mark_used, htb);
 	error = error ?: mark_error;
+	device->unassigned = reserve_number(htb);
+	device->control = reserve_number(htb);
+	if (!device->unassigned || !device->control)
+		return -ENOSPC;
+	error = error ?: set_shared_rate(htb, device, rate);
 	for (version = 4; version <= 6 && !error; version += 2) {
 		struct htb_batch batch = {};
 
 		htb_add_control_filter(&batch, device, version);
 		error = htb_request(htb, &batch);
 	}
-	return error;
+	error = error ?: set_host_filters(htb, device);
+	return error ?: set_all_on_device(htb, device);
+}
+
+static struct htb_device *find_device(struct htb *htb, u32 index)
+{
+	size_t n;
+
+	for (n = 0; n < htb->device_count; n++)
+		if (htb->devices[n].index == index)
+			return &htb->devices[n];
+	return NULL;
+}
+
+/* Does the default class exist? It ends with its htb. */
+static bool is_prepared(const struct htb_device *device)
+{
+	struct tcmsg about = htb_below(device);
+	struct config config = {};
+	bool found = false;
+	size_t n;
+
+	tc_dump(RTM_GETTCLASS, &about, find_class, &config);
+	for (n = 0; n < config.count; n++)
+		found |= config.handles[n] ==
+			 (device->handle | device->unassigned);
+	free_config(&config);
+	return found;
+}
+
+static void release(struct htb *htb, struct htb_device *device)
+{
+	htb->flows[device->unassigned].in_use = false;
+	htb->flows[device->control].in_use = false;
+	free(device->counters);
+	*device = htb->devices[--htb->device_count];
 }
 
 /**
- * htb_attach() - add a device
- * @htb: from htb_open(), without flows
+ * htb_attach() - add a device, or check it and set its default class's rate
+ * @htb: from htb_open()
  * @name: the device
  * @index: the device
  * @handle: of its htb
+ * @rate: of its default class, bit/s, at least 1
  * @error: set on failure
  *
  * Return: whether it succeeded.
  */
 bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
-		const struct tc_error *error)
+		u64 rate, const struct tc_error *error)
 {
 	static const char foreign[] =
 		"%s: a preference from %u to %u below %x: belongs to another program's filter";
-	struct htb_device *device = &htb->devices[htb->device_count];
-	size_t n;
+	struct htb_device *device = find_device(htb, index);
 	int err;
 
-	/* The same device may be given twice. */
-	for (n = 0; n < htb->device_count; n++)
-		if (htb->devices[n].index == index)
-			return true;
+	if (device && device->handle == handle && is_prepared(device))
+		return !set_shared_rate(htb, device, rate);
+	if (device)
+		release(htb, device);
+	device = &htb->devices[htb->device_count];
 	*device = (struct htb_device){ .index = index, .handle = handle };
 	err = check_preferences(device);
 	if (err == -EEXIST)
 		return tc_fail(error, foreign, name, TC_PREFERENCE,
-			       TC_PREFERENCE + RATES_KINDS, handle >> 16);
+			       HTB_LAST_PREFERENCE, handle >> 16);
 	if (!err) {
 		device->counters =
 			calloc(HTB_NUMBERS, sizeof(*device->counters));
@@ -238,11 +379,27 @@ bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 	if (!err) {
 		/* From here on, htb_close() must clean up. */
 		htb->device_count++;
-		err = prepare(htb, device);
+		err = prepare(htb, device, rate);
 	}
 	if (err)
 		return tc_fail(error, "%s: its htb: %s", name, strerror(-err));
 	return true;
+}
+
+/**
+ * htb_detach() - remove a device
+ * @htb: from htb_open()
+ * @index: of the device; ignored if unknown
+ */
+void htb_detach(struct htb *htb, u32 index)
+{
+	struct htb_device *device = find_device(htb, index);
+
+	if (!device)
+		return;
+	/* Fails if the device is gone. */
+	clean(htb, device);
+	release(htb, device);
 }
 
 /**
@@ -264,7 +421,7 @@ struct htb *htb_open(const struct tc_error *error)
 		return NULL;
 	}
 	STAILQ_INIT(&htb->lingering);
-	htb->next = FIRST_NUMBER;
+	htb->next = TC_FIRST_NUMBER;
 	return htb;
 }
 
@@ -282,25 +439,38 @@ void htb_close(struct htb *htb)
 {
 	if (!htb)
 		return;
-	while (htb->device_count) {
-		struct htb_device *device = &htb->devices[--htb->device_count];
-
-		/* Fails if the device is gone. */
-		clean(htb, device);
-		free(device->counters);
-	}
+	while (htb->device_count)
+		htb_detach(htb, htb->devices[0].index);
 	if (htb->socket)
 		mnl_socket_close(htb->socket);
 	tdestroy(htb->by_key, free_nothing);
 	free(htb);
 }
 
-/* --- flows -------------------------------------------------------------- */
-
-static u32 number_of(const struct htb *htb, const struct htb_flow *flow)
+/**
+ * htb_set_hosts() - set the source addresses of local hosts
+ * @htb: from htb_open()
+ * @hosts: their prefixes
+ * @count: number of them, at most FLOWS_PREFIXES; 0: all hosts are local
+ *
+ * Return: 0, or a negative errno.
+ */
+int htb_set_hosts(struct htb *htb, const struct flows_prefix *hosts, u32 count)
 {
-	return flow - htb->flows;
+	int error = 0;
+	size_t n;
+
+	if (count == htb->host_count &&
+	    !memcmp(htb->hosts, hosts, count * sizeof(*hosts)))
+		return 0;
+	memcpy(htb->hosts, hosts, count * sizeof(*hosts));
+	htb->host_count = count;
+	for (n = 0; n < htb->device_count && !error; n++)
+		error = set_host_filters(htb, &htb->devices[n]);
+	return error;
 }
+
+/* --- flows -------------------------------------------------------------- */
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -323,50 +493,32 @@ static void expire(struct htb *htb, u64 now)
 
 	while ((flow = STAILQ_FIRST(&htb->lingering)) && flow->expires <= now) {
 		STAILQ_REMOVE_HEAD(&htb->lingering, lingering);
-		for (n = 0; n < htb->device_count; n++)
+		for (n = 0; n < htb->device_count && flow->has_class; n++)
 			htb_remove_class(htb, &htb->devices[n],
 					 number_of(htb, flow));
 		flow->in_use = false;
 	}
 }
 
-/* Numbers are reused as late as possible. Returns NULL if all are in use. */
-static struct htb_flow *find_free(struct htb *htb)
-{
-	u32 n;
-
-	for (n = 0; n < HTB_NUMBERS; n++) {
-		struct htb_flow *flow = &htb->flows[htb->next];
-
-		htb->next = (htb->next + 1) % HTB_NUMBERS;
-		if (!flow->in_use && number_of(htb, flow))
-			return flow;
-	}
-	return NULL;
-}
-
 /* Returns 0, or the first error, except that of a device that is gone. */
 static int set_rate(struct htb *htb, struct htb_flow *flow, u64 rate,
 		    bool is_new)
 {
-	u32 number = number_of(htb, flow);
+	bool moves = is_new || !flow->rate != !rate;
 	int error = 0, device_error;
+	u64 before = flow->rate;
 	size_t n;
 
+	flow->rate = rate;
+	flow->has_class |= rate > 0;
 	for (n = 0; n < htb->device_count; n++) {
-		const struct htb_device *device = &htb->devices[n];
-		struct htb_batch batch = {};
-
-		htb_set_class(&batch, device, number, rate);
-		htb_set_queue(&batch, device, number, rate);
-		if (is_new)
-			htb_add_filters(&batch, device, flow, number);
-		device_error = htb_request(htb, &batch);
+		device_error =
+			set_on_device(htb, &htb->devices[n], flow, moves);
 		if (!error && device_error != -ENODEV)
 			error = device_error;
 	}
-	if (!error)
-		flow->rate = rate;
+	if (error)
+		flow->rate = before;
 	return error;
 }
 
@@ -375,6 +527,7 @@ static void remove_flow(struct htb *htb, struct htb_flow *flow)
 	size_t n;
 
 	tdelete(flow, &htb->by_key, compare_keys);
+	flow->known = false;
 	for (n = 0; n < htb->device_count; n++)
 		htb_remove_filters(htb, &htb->devices[n], flow,
 				   number_of(htb, flow));
@@ -386,7 +539,7 @@ static bool is_noise(u64 before, u64 rate)
 {
 	u64 change = rate > before ? rate - before : before - rate;
 
-	return change <= rate >> 16;
+	return before && rate && change <= rate >> 16;
 }
 
 /**
@@ -394,7 +547,7 @@ static bool is_noise(u64 before, u64 rate)
  * @htb: from htb_open()
  * @key: the flow
  * @kind: its kind
- * @rate: bit/s, at least 1
+ * @rate: bit/s; 0: none, use the default class
  *
  * Changes by rounding are ignored: each one takes requests to the kernel.
  *
@@ -408,7 +561,7 @@ int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate)
 	int error;
 
 	if (flow)
-		return is_noise(flow->rate, rate) ?
+		return flow->rate == rate || is_noise(flow->rate, rate) ?
 			       0 :
 			       set_rate(htb, flow, rate, false);
 	if (!htb_supports(key, kind))
@@ -425,6 +578,7 @@ int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate)
 	if (!tsearch(flow, &htb->by_key, compare_keys))
 		return -ENOMEM;
 	flow->in_use = true;
+	flow->known = true;
 	for (n = 0; n < htb->device_count; n++)
 		htb->devices[n].counters[number_of(htb, flow)] =
 			(struct htb_counters){};

@@ -15,6 +15,9 @@
 /* The largest GSO packet: 64 KiB, and the headers of its segments. */
 #define MAX_PACKET 73728
 
+/* Queues of the default class: fq_codel's default. */
+#define FAIR_SOURCES 1024
+
 /* Marks our classes; a quantum has no effect without borrowing. */
 #define OUR_QUANTUM SLBN_PORT
 
@@ -220,20 +223,18 @@ static void put_ports(struct nlmsghdr *message, const struct rates_key *key,
 	}
 }
 
-/* @class: where to classify its packets; 0: htb's default class. */
+/* A filter that exists is replaced. @class: where to classify its packets. */
 static void add_filter(struct htb_batch *batch, const struct tcmsg *about,
 		       const struct rates_key *key, int kind, u8 protocol,
 		       u32 class)
 {
-	const u16 flags = NLM_F_CREATE | NLM_F_EXCL;
 	struct nlmsghdr *message =
-		begin_request(batch, RTM_NEWTFILTER, flags, about);
+		begin_request(batch, RTM_NEWTFILTER, NLM_F_CREATE, about);
 	struct nlattr *options;
 
 	mnl_attr_put_strz(message, TCA_KIND, "flower");
 	options = mnl_attr_nest_start(message, TCA_OPTIONS);
-	if (class)
-		mnl_attr_put_u32(message, TCA_FLOWER_CLASSID, class);
+	mnl_attr_put_u32(message, TCA_FLOWER_CLASSID, class);
 	mnl_attr_put_u32(message, TCA_FLOWER_FLAGS, TCA_CLS_FLAGS_SKIP_HW);
 	put_addresses(message, key, kind);
 	put_ports(message, key, kind, protocol);
@@ -242,7 +243,7 @@ static void add_filter(struct htb_batch *batch, const struct tcmsg *about,
 }
 
 /**
- * htb_add_filters() - request the filters of a flow
+ * htb_add_filters() - request the filters of a flow, or their change
  * @batch: where to add the requests
  * @device: the device
  * @flow: the flow
@@ -260,7 +261,8 @@ void htb_add_filters(struct htb_batch *batch, const struct htb_device *device,
 				      filter_handle(n, number));
 
 		add_filter(batch, &about, &flow->key, flow->kind, protocols[n],
-			   device->handle | number);
+			   device->handle |
+				   (flow->rate ? number : device->unassigned));
 	}
 }
 
@@ -281,7 +283,69 @@ void htb_add_control_filter(struct htb_batch *batch,
 	};
 
 	add_filter(batch, &about, &key,
-		   RATES_SOURCE_PORT | RATES_DESTINATION_PORT, IPPROTO_UDP, 0);
+		   RATES_SOURCE_PORT | RATES_DESTINATION_PORT, IPPROTO_UDP,
+		   device->handle | device->control);
+}
+
+/* Handle of the n-th filter of the default class. */
+static u32 host_handle(u32 n)
+{
+	return filter_handle(0, 1 + n);
+}
+
+/**
+ * htb_add_host_filter() - request a filter of the default class
+ * @batch: where to add the request
+ * @device: the device
+ * @n: number of the filter, from 0
+ * @prefix: of local hosts
+ */
+void htb_add_host_filter(struct htb_batch *batch,
+			 const struct htb_device *device, u32 n,
+			 const struct flows_prefix *prefix)
+{
+	const struct tcmsg about =
+		filter_header(device, HTB_LAST_PREFERENCE, host_handle(n));
+	struct nlmsghdr *message =
+		begin_request(batch, RTM_NEWTFILTER, NLM_F_CREATE, &about);
+	bool v4 = prefix->family == AF_INET;
+	u32 octets = v4 ? 4 : 16, bit;
+	struct nlattr *options;
+	u8 mask[16] = {};
+
+	for (bit = 0; bit < prefix->length; bit++)
+		mask[bit / 8] |= 0x80 >> bit % 8;
+	mnl_attr_put_strz(message, TCA_KIND, "flower");
+	options = mnl_attr_nest_start(message, TCA_OPTIONS);
+	mnl_attr_put_u32(message, TCA_FLOWER_CLASSID,
+			 device->handle | device->unassigned);
+	mnl_attr_put_u32(message, TCA_FLOWER_FLAGS, TCA_CLS_FLAGS_SKIP_HW);
+	mnl_attr_put_u16(message, TCA_FLOWER_KEY_ETH_TYPE,
+			 htons(v4 ? ETH_P_IP : ETH_P_IPV6));
+	if (prefix->length) {
+		mnl_attr_put(message,
+			     v4 ? TCA_FLOWER_KEY_IPV4_SRC :
+				  TCA_FLOWER_KEY_IPV6_SRC,
+			     octets, prefix->address);
+		mnl_attr_put(message,
+			     v4 ? TCA_FLOWER_KEY_IPV4_SRC_MASK :
+				  TCA_FLOWER_KEY_IPV6_SRC_MASK,
+			     octets, mask);
+	}
+	mnl_attr_nest_end(message, options);
+	end_request(batch, message);
+}
+
+/**
+ * htb_remove_host_filter() - delete a filter of the default class
+ * @htb: the socket
+ * @device: the device
+ * @n: number of the filter, from 0
+ */
+void htb_remove_host_filter(struct htb *htb, const struct htb_device *device,
+			    u32 n)
+{
+	htb_remove_filter(htb, device, HTB_LAST_PREFERENCE, host_handle(n));
 }
 
 /**
@@ -358,6 +422,14 @@ void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 	end_request(batch, message);
 }
 
+/* ENFORCE_QUEUE at a rate, but room for a large packet, octets. */
+static u32 queue_limit(u64 rate)
+{
+	u64 octets = rate / 8 * (ENFORCE_QUEUE / 1000000) / 1000;
+
+	return fp_min64(fp_max64(octets, MAX_PACKET), ~0U);
+}
+
 /**
  * htb_set_queue() - request the queue of a class, or the change of its limit
  * @batch: where to add the request
@@ -371,10 +443,7 @@ void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
 		   u32 number, u64 rate)
 {
-	u64 octets = rate / 8 * (ENFORCE_QUEUE / 1000000) / 1000;
-	const struct tc_fifo_qopt opt = {
-		.limit = fp_min64(fp_max64(octets, MAX_PACKET), ~0U),
-	};
+	const struct tc_fifo_qopt opt = { .limit = queue_limit(rate) };
 	struct tcmsg about = htb_below(device);
 	struct nlmsghdr *message;
 
@@ -384,6 +453,47 @@ void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
 				NLM_F_CREATE | NLM_F_REPLACE, &about);
 	mnl_attr_put_strz(message, TCA_KIND, "bfifo");
 	mnl_attr_put(message, TCA_OPTIONS, sizeof(opt), &opt);
+	end_request(batch, message);
+}
+
+/**
+ * htb_set_fair_queue() - the same for a class that source addresses share
+ * @batch: where to add two requests
+ * @device: the device
+ * @number: of the class
+ * @rate: bit/s, at least 1
+ *
+ * The limit applies to the memory that packets occupy, which is larger than they
+ * are; the source with the most is dropped.
+ */
+void htb_set_fair_queue(struct htb_batch *batch,
+			const struct htb_device *device, u32 number, u64 rate)
+{
+	struct tcmsg about = htb_below(device);
+	struct nlmsghdr *message;
+	struct nlattr *options;
+
+	about.tcm_parent = device->handle | number;
+	about.tcm_handle = number << 16;
+	message = begin_request(batch, RTM_NEWQDISC,
+				NLM_F_CREATE | NLM_F_REPLACE, &about);
+	mnl_attr_put_strz(message, TCA_KIND, "fq_codel");
+	options = mnl_attr_nest_start(message, TCA_OPTIONS);
+	mnl_attr_put_u32(message, TCA_FQ_CODEL_MEMORY_LIMIT, queue_limit(rate));
+	mnl_attr_put_u32(message, TCA_FQ_CODEL_ECN, 0);
+	mnl_attr_nest_end(message, options);
+	end_request(batch, message);
+
+	about.tcm_parent = about.tcm_handle;
+	about.tcm_handle = 1;
+	about.tcm_info = TC_H_MAKE(TC_PREFERENCE << 16, htons(ETH_P_ALL));
+	message = begin_request(batch, RTM_NEWTFILTER, NLM_F_CREATE, &about);
+	mnl_attr_put_strz(message, TCA_KIND, "flow");
+	options = mnl_attr_nest_start(message, TCA_OPTIONS);
+	mnl_attr_put_u32(message, TCA_FLOW_KEYS, 1 << FLOW_KEY_SRC);
+	mnl_attr_put_u32(message, TCA_FLOW_MODE, FLOW_MODE_HASH);
+	mnl_attr_put_u32(message, TCA_FLOW_DIVISOR, FAIR_SOURCES);
+	mnl_attr_nest_end(message, options);
 	end_request(batch, message);
 }
 

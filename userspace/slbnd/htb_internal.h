@@ -15,8 +15,11 @@
 /* Filters that one flow may need: TCP, UDP, SCTP. */
 #define HTB_FILTERS 3
 
+/* The last preference, of the filters of the default class. */
+#define HTB_LAST_PREFERENCE (TC_PREFERENCE + RATES_KINDS + 1)
+
 /* Requests in a batch, and octets for each. */
-#define HTB_REQUESTS (HTB_FILTERS + 2)
+#define HTB_REQUESTS (HTB_FILTERS + 3)
 #define HTB_REQUEST_SIZE 512
 
 /**
@@ -35,11 +38,21 @@ struct htb_counters {
  * struct htb_device - a device
  * @index: of the device
  * @handle: of its htb
+ * @rate: of its default class, bit/s
+ * @unassigned: number of the default class
+ * @control: number of the class of SLBN's control packets
+ * @hosts: filters of the default class
+ * @first_host: number of the first of them
  * @counters: by number, of each flow's class, as last read
  */
 struct htb_device {
 	u32 index;
 	u32 handle;
+	u64 rate;
+	u32 unassigned;
+	u32 control;
+	u32 hosts;
+	u32 first_host;
 	struct htb_counters *counters;
 };
 
@@ -47,7 +60,9 @@ struct htb_device {
  * struct htb_flow - a flow
  * @key: the flow; first member, for lookups
  * @kind: the kind of @key
- * @rate: bit/s
+ * @rate: bit/s; 0: it uses the default class
+ * @known: it is a flow, and not removed
+ * @has_class: it has a class of its own
  * @in_use: its number is not free
  * @expires: of a removed flow: when to delete its class, ns, CLOCK_MONOTONIC
  * @lingering: list of removed flows whose classes still exist
@@ -57,6 +72,8 @@ struct htb_flow {
 	struct rates_key key;
 	int kind;
 	u64 rate;
+	bool known;
+	bool has_class;
 	bool in_use;
 	u64 expires;
 
@@ -70,6 +87,8 @@ struct htb_flow {
  * @sequence: of the last request
  * @devices: the devices
  * @device_count: number of @devices
+ * @hosts: prefixes of local hosts
+ * @host_count: number of @hosts; 0: all hosts are local
  * @flows: by number
  * @by_key: tree of the known flows
  * @lingering: removed flows whose classes still exist, the oldest first
@@ -81,6 +100,8 @@ struct htb {
 	u32 sequence;
 	struct htb_device devices[ENFORCE_DEVICES];
 	size_t device_count;
+	struct flows_prefix hosts[FLOWS_PREFIXES];
+	u32 host_count;
 	struct htb_flow flows[HTB_NUMBERS];
 	void *by_key;
 
@@ -115,10 +136,17 @@ void htb_remove_filters(struct htb *htb, const struct htb_device *device,
 			const struct htb_flow *flow, u32 number);
 void htb_add_control_filter(struct htb_batch *batch,
 			    const struct htb_device *device, u8 version);
+void htb_add_host_filter(struct htb_batch *batch,
+			 const struct htb_device *device, u32 n,
+			 const struct flows_prefix *prefix);
+void htb_remove_host_filter(struct htb *htb, const struct htb_device *device,
+			    u32 n);
 void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 		   u32 number, u64 rate);
 void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
 		   u32 number, u64 rate);
+void htb_set_fair_queue(struct htb_batch *batch,
+			const struct htb_device *device, u32 number, u64 rate);
 void htb_remove_filter(struct htb *htb, const struct htb_device *device,
 		       u16 preference, u32 handle);
 void htb_remove_class(struct htb *htb, const struct htb_device *device,

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The devices of this router's SLBN links, by generic netlink. See links.h.
+ * This router's SLBN links, by generic netlink. See links.h.
  */
 #include <libmnl/libmnl.h>
+#include <linux/ethtool.h>
 #include <linux/genetlink.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +27,16 @@ static struct {
 	u16 number;
 	u32 device;
 } links[LINKS];
+
+/**
+ * struct device_rate - search of a device's link
+ * @device: its index
+ * @rate: of its link, bit/s; 0: none
+ */
+struct device_rate {
+	u32 device;
+	u64 rate;
+};
 
 static int read_family(const struct nlmsghdr *message, void *data)
 {
@@ -56,6 +72,28 @@ static int read_link(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
+static int read_rate(const struct nlmsghdr *message, void *data)
+{
+	struct device_rate *wanted = data;
+	const struct nlattr *attr;
+	u32 device = 0;
+	u64 rate = 0;
+
+	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr)) {
+		int type = mnl_attr_get_type(attr);
+
+		if (type == SLBN_A_RATE &&
+		    mnl_attr_validate(attr, MNL_TYPE_U64) >= 0)
+			rate = mnl_attr_get_u64(attr);
+		if (type == SLBN_A_IFINDEX &&
+		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
+			device = mnl_attr_get_u32(attr);
+	}
+	if (device == wanted->device)
+		wanted->rate = rate;
+	return MNL_CB_OK;
+}
+
 /* Send a request without attributes, or with the family's name. */
 static bool request(struct mnl_socket *socket, u16 family, u8 command,
 		    u16 flags, mnl_cb_t reply, void *data)
@@ -85,7 +123,7 @@ static bool request(struct mnl_socket *socket, u16 family, u8 command,
 	return more == MNL_CB_STOP;
 }
 
-static void read_links(void)
+static void dump_links(mnl_cb_t each, void *data)
 {
 	struct mnl_socket *socket =
 		mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
@@ -97,8 +135,8 @@ static void read_links(void)
 	    request(socket, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 0, read_family,
 		    &family) &&
 	    family)
-		request(socket, family, SLBN_C_LINK_GET, NLM_F_DUMP, read_link,
-			NULL);
+		request(socket, family, SLBN_C_LINK_GET, NLM_F_DUMP, each,
+			data);
 	mnl_socket_close(socket);
 }
 
@@ -117,9 +155,43 @@ u32 links_device(u16 number)
 
 	if (links[number % LINKS].number != number && now != queried) {
 		queried = now;
-		read_links();
+		dump_links(read_link, NULL);
 	}
 	return links[number % LINKS].number == number ?
 		       links[number % LINKS].device :
 		       0;
+}
+
+/* The speed that a device's driver reports, bit/s; 0: unknown. */
+static u64 read_speed(const char *name)
+{
+	struct ethtool_cmd command = { .cmd = ETHTOOL_GSET };
+	struct ifreq request = { .ifr_data = (void *)&command };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool known;
+	u32 speed;
+
+	if (fd < 0)
+		return 0;
+	strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+	known = !ioctl(fd, SIOCETHTOOL, &request);
+	close(fd);
+	speed = ethtool_cmd_speed(&command);
+	return known && speed != (u32)SPEED_UNKNOWN ? speed * 1000000ULL : 0;
+}
+
+/**
+ * links_rate() - the rate of a device
+ * @device: its index
+ * @name: its name
+ *
+ * Return: the capacity of its SLBN link, or else the device's speed, bit/s; 0:
+ * unknown.
+ */
+u64 links_rate(u32 device, const char *name)
+{
+	struct device_rate wanted = { .device = device };
+
+	dump_links(read_rate, &wanted);
+	return wanted.rate ?: read_speed(name);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The devices of this router's SLBN links.
+ * This router's SLBN links: their devices and rates.
  */
 #ifndef SLBND_LINKS_H
 #define SLBND_LINKS_H
@@ -8,5 +8,6 @@
 #include <fairpath/core.h>
 
 u32 links_device(u16 number);
+u64 links_rate(u32 device, const char *name);
 
 #endif /* SLBND_LINKS_H */

@@ -386,8 +386,18 @@ static bool read_user_sessions(struct options *options, const char *text)
 	return read_sessions_max(text, &options->user_sessions);
 }
 
+/* A rate, or a share with "%". */
 static bool read_unassigned(struct options *options, const char *text)
 {
+	__u64 permille;
+
+	if (strchr(text, '%')) {
+		if (!units_permille(text, 0.1, 100, &permille))
+			return false;
+		options->unassigned = 0;
+		options->unassigned_share = permille;
+		return true;
+	}
 	return units_rate(text, &options->unassigned) && options->unassigned &&
 	       options->unassigned <= SLBN_RATE_MAX;
 }
@@ -467,8 +477,10 @@ static const struct {
 	  "NUMBER maximum sessions of a user, except root (1000)" },
 	{ "devices", read_devices, "must be names of devices, at most 16",
 	  "NAME,.. enforce assigned rates on packets sent by these" },
-	{ "unassigned", read_unassigned, "must be 1bit to 1000tbit",
-	  "RATE rate of packets whose session has no assigned rate (1mbit)" },
+	{ "unassigned", read_unassigned,
+	  "must be 1bit to 1000tbit, or 0.1% to 100%",
+	  "RATE rate, or share of the device's rate, that all packets of local\n"
+	  "                    hosts without an assigned rate share (5%)" },
 	{ "log-level", read_log_level, "must be error, warning, info or debug",
 	  "LEVEL least important messages to log (info)" },
 };
@@ -652,7 +664,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 				.prefix_sessions = FLOWS_PREFIX_SESSIONS,
 			},
 		},
-		.unassigned = ENFORCE_UNASSIGNED,
+		.unassigned_share = ENFORCE_UNASSIGNED_SHARE,
 		.log_level = LOG_INFO,
 	};
 	if (!read_file(options, file ?: OPTIONS_FILE, file))

@@ -37,7 +37,8 @@ enum options_source {
  * @flows: of flow detection
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
- * @unassigned: rate of packets whose session has no assigned rate, bit/s
+ * @unassigned: rate of a device's default class, bit/s; 0: @unassigned_share
+ * @unassigned_share: the same, as a share of the device's rate, per mille
  * @log_level: least important messages that are logged
  * @source: of each option, while they are read
  * @append: the list that is being read adds to the one before, while they are read
@@ -53,6 +54,7 @@ struct options {
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;
 	u64 unassigned;
+	u32 unassigned_share;
 	int log_level;
 	enum options_source source[OPTIONS_MAX];
 	bool append;

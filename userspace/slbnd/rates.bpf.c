@@ -14,17 +14,27 @@
  * and the flow would get less than its rate: so packets are also dropped here
  * when that many wait, as estimated by the mean length of the flow's packets.
  *
- * A flow's rate ends with its lease, unless slbnd extends it. Flows without an
- * assigned rate share the default class, whose rate is bounded: its packets are
- * paced one after another. A dead slbnd thus leaves no rate in use.
+ * A flow's rate ends with its lease, unless slbnd extends it. All other packets of
+ * local hosts share the default class of the device, whose rate is bounded: flows
+ * whose session has no rate, flows without a session, later fragments, packets
+ * that cannot be parsed. A dead slbnd thus leaves no rate in use. Packets of other
+ * hosts are paced at their own access router, and pass.
+ *
+ * The default class is a FIFO that source addresses share fairly. A packet is
+ * dropped if its source already has as much backlog in the FIFO as there is free
+ * space (dynamic thresholds: Choudhury, Hahne, ToN 1998, with alpha 1). A source
+ * that floods thus leaves room for the others, which lose nothing while they send
+ * less than their share. Backlogs are counted in a hash table of fixed size with a
+ * secret hash function; sources with the same hash share their part.
  *
  * A session may leave fields of its flow open. For each kind of session that
  * exists (rates.h), a packet's key is masked and looked up, at most RATES_KINDS
  * times, usually once or twice.
  *
  * Lengths are those on the wire, with link-layer headers, of each segment if the
- * device segments the packet. Later fragments have no ports, and match sessions
- * without ports only. SLBN's control packets are never paced.
+ * device segments the packet. Later fragments and packets with more than
+ * EXTENSIONS_MAX extension headers have no ports, and match sessions without ports
+ * only. SLBN's control packets are not paced, unless a local host sends them.
  *
  * Loops are unrolled: without CAP_PERFMON, the verifier of Linux 6.1 also follows
  * speculative paths, and does not find the end of a loop.
@@ -35,6 +45,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
+#include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -45,6 +56,9 @@
 #include "rates.h"
 
 char copying[] SEC("license") = "GPL";
+
+/* The same as ENFORCE_QUEUE without fq: how far a flow may be ahead, ns. */
+#define AHEAD 20000000ULL
 
 /* Burst of a flow that paused, ns at its rate. */
 #define BURST 2000000ULL
@@ -71,13 +85,38 @@ struct {
 	__type(value, struct rates_limit);
 } limits SEC(".maps");
 
-/* The last one is that of the default class. */
+/* The last ones are those of the default classes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ENFORCE_FLOWS + 1);
+	__uint(max_entries, RATES_STATES);
 	__type(key, u32);
 	__type(value, struct rates_state);
 } states SEC(".maps");
+
+/* By index of the device. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ENFORCE_DEVICES);
+	__type(key, u64);
+	__type(value, struct rates_device);
+} devices SEC(".maps");
+
+/* RATES_BUCKETS for each device. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ENFORCE_DEVICES *RATES_BUCKETS);
+	__type(key, u32);
+	__type(value, struct rates_bucket);
+} buckets SEC(".maps");
+
+/* enum rates_owner of source addresses. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, RATES_PREFIXES);
+	__type(key, struct rates_prefix);
+	__type(value, u32);
+} prefixes SEC(".maps");
 
 /* Existing kinds of sessions: bit 1 << kind. */
 u32 kinds;
@@ -85,8 +124,14 @@ u32 kinds;
 /* Packets that fq queues for one flow, with a margin. */
 u32 fq_limit;
 
-/* Rate of the default class, bit/s, at least 1. */
-u64 unassigned;
+/* Number of devices without fq. */
+u32 any_no_fq;
+
+/* No local hosts are configured: all forwarded packets are theirs. */
+u32 any_host;
+
+/* Secret of the hash function, random. */
+u64 secret[3];
 
 /**
  * struct packet - a parsed packet
@@ -94,9 +139,9 @@ u64 unassigned;
  * @offset: octets from @base to the next header
  * @source: as in struct rates_key
  * @destination: the same
- * @version: of IP
+ * @version: of IP; 0: not IP, or malformed
  * @protocol: transport protocol
- * @fragment: not the first fragment
+ * @fragment: not the first fragment, or there is no transport header
  * @ports: source and destination, or 0
  */
 struct packet {
@@ -215,8 +260,10 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 		    packet->protocol != IPPROTO_FRAGMENT &&
 		    packet->protocol != IPPROTO_AH)
 			break;
-		if (!load(skb, packet, &extension, sizeof(extension)))
-			return false;
+		if (!load(skb, packet, &extension, sizeof(extension))) {
+			packet->fragment = true;
+			break;
+		}
 		if (packet->protocol == IPPROTO_AH)
 			octets = (extension.length + 2) * 4;
 		else if (packet->protocol != IPPROTO_FRAGMENT)
@@ -230,33 +277,85 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 	return true;
 }
 
-/* Parse a packet. Returns whether it is IP and valid. */
-static bool read_packet(struct __sk_buff *skb, struct packet *packet)
+static void read_packet(struct __sk_buff *skb, struct packet *packet)
 {
 	__be16 ports[2];
 
 	switch (find_ip(skb, packet)) {
 	case bpf_htons(ETH_P_IP):
 		if (!read_v4(skb, packet))
-			return false;
+			return;
 		break;
 	case bpf_htons(ETH_P_IPV6):
 		if (!read_v6(skb, packet))
-			return false;
+			return;
 		break;
 	default:
-		return false;
+		return;
 	}
 	if (!packet->fragment && has_ports(packet->protocol) &&
 	    load(skb, packet, ports, sizeof(ports))) {
 		packet->ports[0] = ports[0];
 		packet->ports[1] = ports[1];
 	}
-	return true;
 }
 
+/* Does this router forward the packet? Its own have no ingress device. */
+static bool is_forwarded(const struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex;
+}
+
+/*
+ * Is it a packet of a local host? Forwarded packets with an address of this router
+ * have a translated source. The source of forwarded packets that are not IP is
+ * unknown, so they are taken for a host's.
+ */
+static bool is_local(const struct __sk_buff *skb, const struct packet *packet)
+{
+	struct rates_prefix key = {
+		.head = rates_prefix_head(packet->version, 128),
+		.address[0] = packet->source[0],
+		.address[1] = packet->source[1],
+	};
+	const u32 *owner;
+
+	if (!packet->version)
+		return is_forwarded(skb);
+	owner = bpf_map_lookup_elem(&prefixes, &key);
+	if (!owner)
+		return any_host && is_forwarded(skb);
+	return *owner == RATES_HOST || is_forwarded(skb);
+}
+
+/* Ports of SLBN's control packets. */
+static bool is_control(const struct packet *packet)
+{
+	const __be16 slbn = bpf_htons(SLBN_PORT);
+
+	return packet->protocol == IPPROTO_UDP && packet->ports[0] == slbn &&
+	       packet->ports[1] == slbn;
+}
+
+/* Does a packet with these ports begin as SLBN's do? */
+static bool has_magic(struct __sk_buff *skb, struct packet *packet)
+{
+	/* 64 bits: see struct rates_key. */
+	union {
+		u64 slot;
+		u32 word;
+	} magic = { .slot = 0 };
+
+	packet->offset += sizeof(struct udphdr);
+	return load(skb, packet, &magic, sizeof(magic.word)) &&
+	       magic.word == bpf_htonl(SLBN_MAGIC);
+}
+
+/* No slot. */
+#define NO_FLOW ~0U
+
 /* Find the slot of the most specific flow that matches a packet. */
-static const u32 *find_flow(const struct packet *packet)
+static u32 find_flow(const struct packet *packet)
 {
 	u64 rest = rates_rest(packet->version, packet->protocol,
 			      packet->ports[0], packet->ports[1]);
@@ -280,22 +379,22 @@ static const u32 *find_flow(const struct packet *packet)
 			continue;
 		slot = bpf_map_lookup_elem(&flows, &key);
 		if (slot)
-			return slot;
+			return *slot;
 	}
-	return NULL;
+	return NO_FLOW;
 }
 
 /*
  * The longest time that a packet may wait so that at most fq_limit packets do, ns.
  * Products stay below 2^54: packets are shorter than 2^20 octets.
  */
-static u64 max_wait(u64 rate, u32 mean)
+static u64 max_wait(u64 rate, u32 mean, u64 longest)
 {
 	u64 share = fq_limit ? rate / fq_limit : 0;
 
 	if (!share)
-		return ENFORCE_QUEUE;
-	return fp_min64(mean * (1000000000ULL * 8 / 16) / share, ENFORCE_QUEUE);
+		return longest;
+	return fp_min64(mean * (1000000000ULL * 8 / 16) / share, longest);
 }
 
 /* Write the departure time into a packet. */
@@ -311,9 +410,9 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 }
 
 /* The rate that a flow may use now; 0: none. */
-static u64 valid_rate(u32 slot, u64 now)
+static u64 valid_rate(const u32 *slot, u64 now)
 {
-	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, &slot);
+	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, slot);
 
 	if (!limit || now >= limit->lease)
 		return 0;
@@ -326,6 +425,7 @@ static u64 valid_rate(u32 slot, u64 now)
  * @now: ns
  * @length: on the wire, with all segments, octets
  * @packets: segments
+ * @longest: how long it may wait, ns
  * @departure: set to its departure time, ns
  * @drop: set to 1 if it would wait for too long
  *
@@ -335,6 +435,7 @@ struct arrival {
 	u64 now;
 	u64 length;
 	u64 packets;
+	u64 longest;
 	u64 departure;
 	u64 drop;
 };
@@ -380,12 +481,58 @@ static __always_inline void pace(struct rates_state *state, u64 rate,
 		remainder = 0;
 	}
 	arrival->departure = departure;
-	arrival->drop = departure > now &&
-			departure - now > max_wait(rate, state->mean);
+	arrival->drop =
+		departure > now &&
+		departure - now > max_wait(rate, state->mean, arrival->longest);
 	if (!arrival->drop)
 		state->remainder = remainder;
 	count(state, arrival);
 	bpf_spin_unlock(&state->lock);
+}
+
+/* Time that a source's backlog in the default class takes to be sent, ns. */
+static __always_inline u64 get_backlog(const struct rates_bucket *bucket,
+				       u64 now)
+{
+	if (bucket->finish <= now)
+		return 0;
+	/* Its packets are taken for evenly spread over the queue. */
+	return bucket->backlog * (bucket->finish - now) /
+	       (bucket->finish - bucket->updated);
+}
+
+/* How long a packet of the default class takes, ns, rounded up. */
+static __always_inline u64 get_duration(u64 length, u64 rate)
+{
+	return (length * 8000000000ULL + rate - 1) / rate;
+}
+
+/* Set the departure time of a packet in the default class. */
+static __always_inline void pace_shared(struct rates_state *class,
+					struct rates_bucket *bucket, u64 rate,
+					struct arrival *arrival)
+{
+	u64 duration = get_duration(arrival->length, rate);
+	u64 now = arrival->now, limit, backlog, departure, wait;
+
+	bpf_spin_lock(&class->lock);
+	/* Another CPU may have been here with a later time. */
+	now = fp_max64(now, bucket->updated);
+	departure = class->departure + get_duration(class->length, rate);
+	if (departure + BURST < now)
+		departure = now - BURST;
+	wait = departure > now ? departure - now : 0;
+	limit = max_wait(rate, class->mean, arrival->longest);
+	backlog = get_backlog(bucket, now);
+	arrival->departure = departure;
+	arrival->drop = wait > limit || backlog > limit - wait;
+	if (!arrival->drop) {
+		bucket->backlog = backlog + duration;
+		bucket->updated = now;
+		bucket->finish = departure + duration;
+	}
+	count(class, arrival);
+	bpf_spin_unlock(&class->lock);
 }
 
 /*
@@ -401,41 +548,103 @@ static __always_inline void follow(struct rates_state *state,
 	bpf_spin_unlock(&state->lock);
 }
 
+/*
+ * A source's bucket, 0 to RATES_BUCKETS - 1: the multiply-shift hash of its IPv4
+ * address or the first 64 bits of its IPv6 address (Dietzfelbinger, STACS 1996).
+ */
+static u32 find_bucket(const struct packet *packet)
+{
+	u64 address = packet->source[0];
+	u64 hash = secret[0] + secret[1] * (u32)address +
+		   secret[2] * (address >> 32);
+
+	return (hash >> 32) % RATES_BUCKETS;
+}
+
+/* How long a packet may wait: without fq packets are only dropped. */
+static u64 longest_wait(const struct __sk_buff *skb)
+{
+	const struct rates_device *device;
+	u64 index = skb->ifindex;
+
+	if (!any_no_fq)
+		return ENFORCE_QUEUE;
+	device = bpf_map_lookup_elem(&devices, &index);
+	return device && device->no_fq ? AHEAD : ENFORCE_QUEUE;
+}
+
+/*
+ * Pace a packet by the default class, @n is the bucket of its source; sets
+ * @arrival->drop if there is none. Not inlined: the verifier of Linux 6.1 follows
+ * speculative paths, in which a state that is not used would be NULL.
+ */
+static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 n,
+				      struct arrival *arrival)
+{
+	const struct rates_device *device;
+	u64 index = skb->ifindex;
+	struct rates_bucket *bucket;
+	struct rates_state *class;
+	u32 slot;
+
+	arrival->drop = 1;
+	device = bpf_map_lookup_elem(&devices, &index);
+	if (!device)
+		return 0;
+	slot = ENFORCE_FLOWS + device->number;
+	n += device->number * RATES_BUCKETS;
+	class = bpf_map_lookup_elem(&states, &slot);
+	bucket = bpf_map_lookup_elem(&buckets, &n);
+	if (class && bucket)
+		pace_shared(class, bucket, device->rate, arrival);
+	return 0;
+}
+
+/* Does a packet without a session pass unlimited? */
+static bool is_exempt(struct __sk_buff *skb, struct packet *packet)
+{
+	bool local = is_local(skb, packet);
+
+	if (!is_control(packet))
+		return !local;
+	/* slbnd sends with the addresses of hosts. */
+	return !local || !is_forwarded(skb) ||
+	       (any_host && has_magic(skb, packet));
+}
+
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
 {
-	const __be16 slbn = bpf_htons(SLBN_PORT);
-	static const u32 shared = RATES_DEFAULT;
-	struct rates_state *state, *class;
 	struct packet packet = {};
-	struct arrival arrival;
-	const u32 *flow;
-	u32 slot;
-	u64 rate;
+	struct arrival arrival = {};
+	u32 slot = NO_FLOW;
 
-	if (!kinds || !read_packet(skb, &packet))
-		return TC_ACT_UNSPEC;
-	if (packet.protocol == IPPROTO_UDP && packet.ports[0] == slbn &&
-	    packet.ports[1] == slbn)
-		return TC_ACT_UNSPEC;
-	flow = find_flow(&packet);
-	if (!flow)
-		return TC_ACT_UNSPEC;
-	slot = *flow;
-	state = bpf_map_lookup_elem(&states, &slot);
-	class = bpf_map_lookup_elem(&states, &shared);
-	if (!state || !class)
+	read_packet(skb, &packet);
+	if (packet.version && !is_control(&packet))
+		slot = find_flow(&packet);
+	if (slot == NO_FLOW && is_exempt(skb, &packet))
 		return TC_ACT_UNSPEC;
 
 	arrival.now = bpf_ktime_get_ns();
 	arrival.length = skb->wire_len;
 	arrival.packets = skb->gso_segs ?: 1;
-	rate = valid_rate(slot, arrival.now);
-	if (rate) {
-		pace(state, rate, &arrival);
+	arrival.longest = longest_wait(skb);
+	if (slot != NO_FLOW) {
+		struct rates_state *state;
+		u64 rate;
+
+		state = bpf_map_lookup_elem(&states, &slot);
+		if (!state)
+			return TC_ACT_SHOT;
+		rate = valid_rate(&slot, arrival.now);
+		if (rate) {
+			pace(state, rate, &arrival);
+		} else {
+			pace_unassigned(skb, find_bucket(&packet), &arrival);
+			follow(state, &arrival);
+		}
 	} else {
-		pace(class, unassigned, &arrival);
-		follow(state, &arrival);
+		pace_unassigned(skb, find_bucket(&packet), &arrival);
 	}
 	if (arrival.drop)
 		return TC_ACT_SHOT;

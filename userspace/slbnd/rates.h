@@ -87,14 +87,70 @@ struct rates_limit {
 	u64 lease;
 };
 
-/*
- * Slot of the default class, which flows without an assigned rate share; it has
- * no limit in "limits".
- */
-#define RATES_DEFAULT ENFORCE_FLOWS
+/* Each device's default class has a state, too, behind those of the flows. */
+#define RATES_STATES (ENFORCE_FLOWS + ENFORCE_DEVICES)
+
+/* Buckets of a default class, a power of two: sources share it fairly. */
+#define RATES_BUCKETS 1024
 
 /**
- * struct rates_state - pacing state and counters of a flow or the default class
+ * struct rates_device - a device
+ * @number: of the device, 0 to ENFORCE_DEVICES - 1
+ * @no_fq: 1: it has no fq, so packets are dropped rather than delayed
+ * @rate: of its default class, bit/s, at least 1
+ */
+struct rates_device {
+	u64 number;
+	u64 no_fq;
+	u64 rate;
+};
+
+/**
+ * struct rates_bucket - backlog of the sources with one hash in a default class
+ * @backlog: time that it takes to be sent, ns, at @updated
+ * @updated: time of the last packet that was not dropped, ns, CLOCK_MONOTONIC
+ * @finish: when that packet has been sent, ns, CLOCK_MONOTONIC
+ *
+ * The lock of the class protects it.
+ */
+struct rates_bucket {
+	u64 backlog;
+	u64 updated;
+	u64 finish;
+};
+
+/* Source addresses: those of this router may be translated ones of hosts. */
+enum rates_owner {
+	RATES_ROUTER,
+	RATES_HOST,
+};
+
+/* Prefixes in "prefixes": of hosts, and addresses of this router. */
+#define RATES_PREFIXES 4096
+
+/**
+ * struct rates_prefix - a prefix of source addresses
+ * @head: rates_prefix_head()
+ * @address: as in struct rates_key
+ */
+struct rates_prefix {
+	u64 head;
+	u64 address[2];
+};
+
+/* The map's prefix length, 32 bits, and the IP version before the address. */
+static inline u64 rates_prefix_head(u8 version, u32 length)
+{
+	union {
+		u32 words[2];
+		u64 head;
+	} made = { .words = { 32 + length, version } };
+
+	return made.head;
+}
+
+/**
+ * struct rates_state - pacing state and counters of a flow or a default class
  * @lock: protects all other fields
  * @length: of its last packet, octets on the wire
  * @mean: moving average of its packets' lengths, 1/16 octet

@@ -7,22 +7,10 @@
 #define SLBND_SELECT_H
 
 #include "admit.h"
+#include "prefix.h"
 
-#define FLOWS_PREFIXES ADMIT_PREFIXES
 #define FLOWS_PORTS 64
 #define FLOWS_WEIGHTS 64
-
-/**
- * struct flows_prefix - an address prefix
- * @address: as in struct slbn_flow
- * @family: AF_INET or AF_INET6
- * @length: bits
- */
-struct flows_prefix {
-	u8 address[16];
-	u16 family;
-	u8 length;
-};
 
 /**
  * struct flows_ports - a range of ports

@@ -27,7 +27,10 @@
 #include "log.h"
 #include "options.h"
 #include "service.h"
+#include "tc.h"
 
+/* Changes of devices often come together, ns. */
+#define CHECK_DELAY 50000000ULL
 /* Longer than Leaves are retransmitted without an answer, ns. */
 #define LEAVE_TIMEOUT 3000000000ULL
 #define EVENTS 64
@@ -44,6 +47,9 @@
  * @detect: flows are to be detected
  * @enforce: rate enforcement; NULL: none
  * @enforce_failed: a failure of it was logged
+ * @problems: of each device, as logged
+ * @monitor: reports changes of devices
+ * @check_at: when to check the devices, ns; ~0: nothing has changed
  * @signals: signalfd
  * @deadline: when to exit at the latest, ns; 0: no exit requested
  */
@@ -56,11 +62,14 @@ struct slbnd {
 	bool detect;
 	struct enforce *enforce;
 	bool enforce_failed;
+	char problems[ENFORCE_DEVICES][256];
+	struct mnl_socket *monitor;
+	u64 check_at;
 	int signals;
 	u64 deadline;
 };
 
-static struct slbnd slbnd;
+static struct slbnd slbnd = { .check_at = ~0ULL };
 
 static u64 clock_now(void)
 {
@@ -110,7 +119,7 @@ static void describe(struct slbn_status *status)
 {
 	status->events_lost = slbnd.flows.events_lost;
 	status->devices = slbnd.options.device_count;
-	status->enforced = slbnd.enforce ? status->devices : 0;
+	status->enforced = slbnd.enforce ? enforce_working(slbnd.enforce) : 0;
 	if (slbnd.flows.open)
 		status->detection = SLBN_DETECTION_ON;
 	else if (slbnd.detect)
@@ -165,25 +174,94 @@ static void detect_flows(const struct flows_config *config)
 	poll_fd(track_fd(&slbnd.flows.track, true), &slbnd.flows);
 }
 
+static struct enforce_config enforce_options(const struct options *options)
+{
+	return (struct enforce_config){
+		.unassigned = options->unassigned,
+		.unassigned_share = options->unassigned_share,
+		.hosts = options->flows.hosts,
+		.host_count = options->flows.host_count,
+	};
+}
+
+static void set_flows(void)
+{
+	struct agent *agent = &slbnd.agent;
+	u32 n;
+
+	for (n = 0; n < agent->entries; n++)
+		if (agent->sessions[n]->in_use)
+			limit_session(agent, agent->sessions[n]);
+}
+
+/* Log and report what has changed since the devices were checked before. */
+static void report_devices(void)
+{
+	u32 n, count = slbnd.options.device_count;
+	u32 working = enforce_working(slbnd.enforce);
+	char status[512];
+	int length = 0;
+
+	for (n = 0; n < count; n++) {
+		const char *problem = enforce_problem(slbnd.enforce, n);
+		char *logged = slbnd.problems[n];
+
+		if (!problem && *logged)
+			log_info("%s: rates are enforced",
+				 slbnd.options.devices[n]);
+		if (problem && strcmp(problem, logged))
+			log_error("devices: %s", problem);
+		snprintf(logged, sizeof(slbnd.problems[n]), "%s",
+			 problem ?: "");
+		if (problem && length < (int)sizeof(status))
+			length += snprintf(status + length,
+					   sizeof(status) - length, "; %s",
+					   problem);
+	}
+	/* Otherwise conntrack's counters measure use. */
+	slbnd.flows.enforce = working ? slbnd.enforce : NULL;
+	if (working < count) {
+		char text[600];
+
+		snprintf(text, sizeof(text), "STATUS=degraded%s", status);
+		service_notify(text);
+	} else {
+		service_notify("STATUS=");
+	}
+}
+
+static void check_devices(void)
+{
+	if (enforce_check(slbnd.enforce))
+		set_flows();
+	report_devices();
+}
+
+/* Devices that are missing or unsuitable are checked again when they change. */
 static void open_enforcement(const struct options *options)
 {
+	const struct enforce_config config = enforce_options(options);
 	const char *devices[ENFORCE_DEVICES];
-	char reason[256] = "";
 	u32 n;
 
 	for (n = 0; n < options->device_count; n++)
 		devices[n] = options->devices[n];
-	if (n)
-		slbnd.enforce =
-			enforce_open(devices, n, reason, sizeof(reason));
-	if (slbnd.enforce) {
-		enforce_set_unassigned(slbnd.enforce, options->unassigned);
+	if (!n) {
+		if (options->flows.host_count)
+			log_warning("rates are reported, but not enforced");
 		return;
 	}
-	if (n)
-		log_error("devices: %s", reason);
-	if (n || options->flows.host_count)
-		log_warning("rates are reported, but not enforced");
+	/* Before the check, so that no change is lost. */
+	slbnd.monitor = tc_monitor();
+	if (!slbnd.monitor ||
+	    !poll_fd(mnl_socket_get_fd(slbnd.monitor), &slbnd.monitor))
+		log_error("changes of devices are not noticed: %s",
+			  strerror(errno));
+	slbnd.enforce = enforce_open(devices, n, &config);
+	if (slbnd.enforce)
+		report_devices();
+	else
+		log_error("devices: %s", strerror(ENOMEM));
 }
 
 /* Devices cannot be changed without a restart. */
@@ -203,10 +281,15 @@ static void start_log(const struct options *options)
 
 static void configure(const struct options *options)
 {
+	const struct enforce_config enforce = enforce_options(options);
+
 	/* Existing sessions keep their hop slots; socket and group do not change. */
 	slbnd.agent.config = options->agent;
 	start_log(options);
-	enforce_set_unassigned(slbnd.enforce, options->unassigned);
+	if (slbnd.enforce) {
+		enforce_configure(slbnd.enforce, &enforce);
+		report_devices();
+	}
 	slbnd.transport.keys = options->keys;
 	slbnd.api.user_sessions = options->user_sessions;
 	if (slbnd.flows.open && !options->flows.host_count)
@@ -301,8 +384,8 @@ static bool start(void)
 		log_error("%s", strerror(errno));
 		return false;
 	}
+	flows_init(&slbnd.flows, &slbnd.agent, NULL);
 	open_enforcement(&slbnd.options);
-	flows_init(&slbnd.flows, &slbnd.agent, slbnd.enforce);
 	detect_flows(&slbnd.options.flows);
 	/* Last, so that clients find everything else running. */
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
@@ -344,6 +427,7 @@ static void run(int argc, char **argv)
 		if (slbnd.deadline)
 			until = fp_min64(until, slbnd.deadline);
 		until = fp_min64(until, service_watchdog_due());
+		until = fp_min64(until, slbnd.check_at);
 		count = wait_for_events(ready, until);
 		for (n = 0; n < count; n++) {
 			void *source = ready[n].data.ptr;
@@ -354,12 +438,21 @@ static void run(int argc, char **argv)
 				receive_packets();
 			} else if (source == &slbnd.flows) {
 				flows_receive(&slbnd.flows, clock_now());
+			} else if (source == &slbnd.monitor) {
+				if (tc_changed(slbnd.monitor))
+					slbnd.check_at = fp_min64(
+						slbnd.check_at,
+						clock_now() + CHECK_DELAY);
 			} else if (source == &slbnd.api) {
 				api_accept(&slbnd.api);
 			} else {
 				api_serve(&slbnd.api, source, ready[n].events,
 					  clock_now());
 			}
+		}
+		if (clock_now() >= slbnd.check_at) {
+			slbnd.check_at = ~0ULL;
+			check_devices();
 		}
 		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
@@ -368,6 +461,23 @@ static void run(int argc, char **argv)
 		if (count >= 0)
 			service_run_watchdog(clock_now());
 	}
+}
+
+/* For --check: are rates enforced on all devices? */
+static bool probe_devices(const struct options *options)
+{
+	char problem[256];
+	bool fine = true;
+	u32 n;
+
+	for (n = 0; n < options->device_count; n++) {
+		if (enforce_probe(options->devices[n], problem,
+				  sizeof(problem)))
+			continue;
+		log_error("devices: %s", problem);
+		fine = false;
+	}
+	return fine;
 }
 
 int main(int argc, char **argv)
@@ -380,7 +490,7 @@ int main(int argc, char **argv)
 		puts("slbnd " VERSION);
 		return 0;
 	case OPTIONS_CHECK:
-		return 0;
+		return probe_devices(&slbnd.options) ? 0 : 1;
 	case OPTIONS_INVALID:
 		return 2;
 	case OPTIONS_RUN:

@@ -66,3 +66,77 @@ int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
 		mnl_socket_close(socket);
 	return error;
 }
+
+/**
+ * tc_monitor() - open a socket for changes of devices, addresses and qdiscs
+ *
+ * Return: the socket; NULL: failed.
+ */
+struct mnl_socket *tc_monitor(void)
+{
+	const u32 groups = RTMGRP_LINK | RTMGRP_TC | RTMGRP_IPV4_IFADDR |
+			   RTMGRP_IPV6_IFADDR;
+	struct mnl_socket *monitor =
+		mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (monitor && mnl_socket_bind(monitor, groups, MNL_SOCKET_AUTOPID)) {
+		mnl_socket_close(monitor);
+		monitor = NULL;
+	}
+	return monitor;
+}
+
+static int check_change(const struct nlmsghdr *message, void *data)
+{
+	const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
+	bool *changed = data;
+
+	switch (message->nlmsg_type) {
+	case RTM_NEWQDISC:
+	case RTM_DELQDISC:
+		/* Queues of our classes change with each rate. */
+		*changed |= tc->tcm_parent >= TC_H_CLSACT ||
+			    TC_H_MIN(tc->tcm_parent) < TC_FIRST_NUMBER;
+		break;
+	case RTM_NEWTCLASS:
+	case RTM_DELTCLASS:
+	case RTM_NEWTFILTER:
+		break;
+	case RTM_DELTFILTER:
+		*changed |= tc->tcm_parent ==
+				    TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS) &&
+			    tc->tcm_info >> 16 == TC_PREFERENCE;
+		break;
+	default:
+		*changed = true;
+	}
+	return MNL_CB_OK;
+}
+
+/**
+ * tc_changed() - read changes
+ * @monitor: from tc_monitor()
+ *
+ * Return: whether devices, addresses or qdiscs have changed that are not ours.
+ */
+bool tc_changed(struct mnl_socket *monitor)
+{
+	union {
+		struct nlmsghdr first;
+		char octets[32768];
+	} buffer;
+	bool changed = false;
+	ssize_t length;
+
+	for (;;) {
+		length = mnl_socket_recvfrom(monitor, &buffer, sizeof(buffer));
+		if (length < 0 && errno != ENOBUFS)
+			return changed;
+		/* Changes were lost. */
+		if (length < 0)
+			changed = true;
+		else
+			mnl_cb_run(&buffer, length, 0, 0, check_change,
+				   &changed);
+	}
+}

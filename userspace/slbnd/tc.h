@@ -21,6 +21,9 @@
  */
 #define TC_PREFERENCE SLBN_PORT
 
+/* First number of our classes of htb: people choose smaller handles. */
+#define TC_FIRST_NUMBER 4096
+
 /**
  * struct tc_error - a buffer for an error message
  * @text: one line
@@ -34,5 +37,7 @@ struct tc_error {
 bool tc_fail(const struct tc_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data);
+struct mnl_socket *tc_monitor(void);
+bool tc_changed(struct mnl_socket *monitor);
 
 #endif /* SLBND_TC_H */

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Address prefixes, of flow detection (flows.h) and rate enforcement (enforce.h).
+ */
+#ifndef SLBND_PREFIX_H
+#define SLBND_PREFIX_H
+
+#include <fairpath/core.h>
+
+/* Maximum number of prefixes of local hosts. */
+#define FLOWS_PREFIXES 64
+
+/**
+ * struct flows_prefix - an address prefix
+ * @address: as in struct slbn_flow
+ * @family: AF_INET or AF_INET6
+ * @length: bits
+ */
+struct flows_prefix {
+	u8 address[16];
+	u16 family;
+	u8 length;
+};
+
+#endif /* SLBND_PREFIX_H */
