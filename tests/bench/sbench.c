@@ -12,10 +12,16 @@
  *					sessions join
  *		-> N N NR N BF N new_sessions N clamped N	the link's state
  *	slbn control DEVICE SESSIONS [ID]
- *					through the device's root qdisc, which must be
- *					slbn; all sessions join. With ID the packets
- *					are authenticated with the key of this number,
+ *					through the device's egress hook and the qdisc
+ *					of its TX queue; its root qdisc must be slbn;
+ *					all sessions join. With ID the packets are
+ *					authenticated with the key of this number,
  *					whose octets are all 0
+ *		-> ready
+ *	slbn send DEVICE CPUS EVERY	packets sent through the device (dev_queue_xmit)
+ *					by CPUS CPUs at once, CPU n by TX queue n; every
+ *					EVERYth one is a Join of another session, or none
+ *					if EVERY is 0
  *		-> ready
  *	slbn route DEVICE		packets for 192.0.2.1 arrive at the device
  *		-> ready
@@ -25,7 +31,7 @@
  *	slbn run SLICES SIZE	SLICES times, handle SIZE packets
  *	slbn loop SLICES SIZE	the same without the measured code: packets are only
  *				prepared
- *		-> NS NS NS...	duration of each slice
+ *		-> NS NS NS...	duration of each slice, the mean of the CPUs
  *
  * Control packets are Probes of all sessions, round-robin. So with a million
  * sessions the memory entry of a session has left the CPU's caches before its
@@ -38,11 +44,13 @@
 #include <linux/etherdevice.h>
 #include <linux/ip.h>
 #include <linux/netdevice.h>
+#include <linux/netfilter_netdev.h>
 #include <linux/nsproxy.h>
 #include <linux/rtnetlink.h>
 #include <linux/siphash.h>
 #include <linux/timekeeping.h>
 #include <linux/udp.h>
+#include <linux/workqueue.h>
 #include <net/ip.h>
 #include <net/net_namespace.h>
 #include <net/sch_generic.h>
@@ -54,6 +62,7 @@
 #define SBENCH_SLICES_MAX 256U
 #define SBENCH_HEADERS (ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SBENCH_DATA 64U
+#define SBENCH_CPUS_MAX 8U
 
 /* Rate of sessions restricted elsewhere, bit/s: less than any share here. */
 #define SBENCH_RATE 1000U
@@ -72,6 +81,8 @@
  * @key: their key
  * @layout: of each of them
  * @pkt: the last one
+ * @cpus: CPUs that send
+ * @every: of their packets are control packets
  */
 struct sbench {
 	int (*one)(struct sbench *b, bool measured);
@@ -86,6 +97,26 @@ struct sbench {
 	struct slbn_key key;
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
+	u32 cpus;
+	u32 every;
+};
+
+/**
+ * struct sbench_worker - a slice on one CPU
+ * @work: its work
+ * @b: the measurement
+ * @size: packets
+ * @measured: as for one()
+ * @ns: duration
+ * @ret: 0, or an error
+ */
+struct sbench_worker {
+	struct work_struct work;
+	struct sbench *b;
+	u32 size;
+	bool measured;
+	u64 ns;
+	int ret;
 };
 
 /* The next session's packet, as it arrives at its first link. */
@@ -153,6 +184,7 @@ static int sbench_control(struct sbench *b, bool measured)
 	struct sk_buff *skb = b->ring[b->count % SBENCH_RING];
 	u8 *data = skb->data + SBENCH_HEADERS;
 	struct sk_buff *to_free = NULL;
+	int ret;
 
 	sbench_packet(b, &b->pkt);
 	slbn_update_packet(data, &b->pkt);
@@ -167,6 +199,11 @@ static int sbench_control(struct sbench *b, bool measured)
 	sbench_authenticate(b, skb);
 	if (!measured)
 		return 0;
+	if (!nf_hook_egress(skb, &ret, b->dev)) {
+		/* Dropped, and freed. */
+		b->ring[(b->count - 1) % SBENCH_RING] = NULL;
+		return -EPROTO;
+	}
 	q->enqueue(skb, q, &to_free);
 	if (to_free || q->dequeue(q) != skb)
 		return -EPROTO;
@@ -229,6 +266,94 @@ static int sbench_route(struct sbench *b, bool measured)
 	skb_reset_network_header(skb);
 	netif_receive_skb(skb);
 	return 0;
+}
+
+/* A Join of a session that no other packet has. */
+static struct sk_buff *sbench_join_skb(struct sbench *b, u64 session)
+{
+	static const struct slbn_slot no_slots[SLBN_HOPS_DEFAULT];
+	static const u8 origin[4] = { 10, 0, 0, 1 };
+	struct slbn_packet pkt = {
+		.type = SLBN_JOIN,
+		.slots = SLBN_HOPS_DEFAULT,
+		.bottleneck = SLBN_NO_HOP,
+		.weight = 1,
+		.bw = SBENCH_RATE,
+		.bw1 = SBENCH_RATE,
+		.bw2 = SBENCH_RATE,
+		.id = { session, session },
+	};
+	struct slbn_layout layout;
+	struct sk_buff *skb;
+
+	skb = sbench_skb(b->dev,
+			 slbn_length(SLBN_HOPS_DEFAULT, SLBN_SLOT_LENGTH_V4),
+			 SLBN_PORT);
+	if (skb)
+		slbn_build_packet(skb->data + SBENCH_HEADERS, &pkt, no_slots,
+				  origin, false, NULL, &layout);
+	return skb;
+}
+
+/* Other CPUs send at the same time. */
+static int sbench_send(struct sbench *b, u32 i, bool measured)
+{
+	u32 cpu = smp_processor_id();
+	struct sk_buff *skb;
+
+	if (b->every && i % b->every == 0)
+		skb = sbench_join_skb(b, ktime_get_ns() << 3 | cpu);
+	else
+		skb = sbench_skb(b->dev, SBENCH_DATA, 443);
+	if (!skb)
+		return -ENOMEM;
+	skb_record_rx_queue(skb, cpu);
+	if (measured)
+		dev_queue_xmit(skb);
+	else
+		kfree_skb(skb);
+	return 0;
+}
+
+static void sbench_work(struct work_struct *work)
+{
+	struct sbench_worker *worker =
+		container_of(work, struct sbench_worker, work);
+	u64 start;
+	u32 i;
+
+	local_bh_disable();
+	start = ktime_get_ns();
+	for (i = 0; i < worker->size && !worker->ret; i++)
+		worker->ret = sbench_send(worker->b, i, worker->measured);
+	worker->ns = ktime_get_ns() - start;
+	local_bh_enable();
+}
+
+/* A slice on several CPUs; returns its duration, or an error. */
+static s64 sbench_parallel(struct sbench *b, u32 size, bool measured)
+{
+	struct sbench_worker workers[SBENCH_CPUS_MAX];
+	u64 sum = 0;
+	int ret = 0;
+	u32 cpu;
+
+	for (cpu = 0; cpu < b->cpus; cpu++) {
+		workers[cpu] = (struct sbench_worker){
+			.b = b,
+			.size = size,
+			.measured = measured,
+		};
+		INIT_WORK_ONSTACK(&workers[cpu].work, sbench_work);
+		queue_work_on(cpu, system_highpri_wq, &workers[cpu].work);
+	}
+	for (cpu = 0; cpu < b->cpus; cpu++) {
+		flush_work(&workers[cpu].work);
+		destroy_work_on_stack(&workers[cpu].work);
+		sum += workers[cpu].ns;
+		ret = ret ?: workers[cpu].ret;
+	}
+	return ret ?: (s64)div_u64(sum, b->cpus);
 }
 
 static int sbench_many(struct sbench *b, u32 count, bool measured)
@@ -329,28 +454,49 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 	return sbench_join(b);
 }
 
+static int command_send(struct sbench *b, const char *name, u32 cpus, u32 every)
+{
+	if (!cpus || cpus > SBENCH_CPUS_MAX || cpus > num_online_cpus())
+		return -EINVAL;
+	b->cpus = cpus;
+	b->every = every;
+	return command_device(b, name);
+}
+
+/* A slice; returns its duration, or an error. */
+static s64 sbench_slice(struct sbench *b, u32 size, bool measured)
+{
+	u64 start;
+	int ret;
+
+	if (b->cpus)
+		return sbench_parallel(b, size, measured);
+	local_bh_disable();
+	start = ktime_get_ns();
+	ret = sbench_many(b, size, measured);
+	start = ktime_get_ns() - start;
+	local_bh_enable();
+	return ret ?: (s64)start;
+}
+
 static int command_run(struct sbench *b, u32 slices, u32 size, bool measured,
 		       char *answer)
 {
 	int length = 0;
 	u32 i;
 
-	if (!b->one || !slices || slices > SBENCH_SLICES_MAX || !size)
+	if (!b->one && !b->cpus)
+		return -EINVAL;
+	if (!slices || slices > SBENCH_SLICES_MAX || !size)
 		return -EINVAL;
 	for (i = 0; i < slices; i++) {
-		u64 start;
-		int ret;
+		s64 ns = sbench_slice(b, size, measured);
 
-		local_bh_disable();
-		start = ktime_get_ns();
-		ret = sbench_many(b, size, measured);
-		start = ktime_get_ns() - start;
-		local_bh_enable();
 		cond_resched();
-		if (ret)
-			return ret;
+		if (ns < 0)
+			return ns;
 		length += scnprintf(answer + length, PAGE_SIZE - length,
-				    "%llu ", start);
+				    "%lld ", ns);
 	}
 	answer[length - 1] = '\n';
 	return length;
@@ -375,6 +521,8 @@ static int command(struct sbench *b, const char *line, char *answer)
 	words = sscanf(line, "control %15s %u %hhu", name, &x, &id);
 	if (words >= 2) {
 		ret = command_control(b, name, x, words == 3 ? &id : NULL);
+	} else if (sscanf(line, "send %15s %u %u", name, &x, &y) == 3) {
+		ret = command_send(b, name, x, y);
 	} else if (sscanf(line, "route %15s", name) == 1) {
 		ret = command_device(b, name);
 		b->one = ret ? NULL : sbench_route;
