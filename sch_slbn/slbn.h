@@ -175,7 +175,8 @@ struct slbn_link {
  * @end: offset of the end of the IP packet; padding may follow
  * @length: UDP payload, octets
  * @v6: IPv6
- * @partial: first fragment of a packet, or several merged packets (GSO)
+ * @partial: first fragment of a packet
+ * @merged: several packets, merged by UDP GRO or sent so (GSO)
  */
 struct slbn_place {
 	u32 ip;
@@ -184,6 +185,7 @@ struct slbn_place {
 	u32 length;
 	bool v6;
 	bool partial;
+	bool merged;
 };
 
 /**
@@ -261,6 +263,7 @@ void slbn_finish(struct slbn_control *control, const u8 *addresses);
 /* slbn_find.c */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);
 bool slbn_find_error(const struct sk_buff *skb);
+struct sk_buff *slbn_split(struct sk_buff *skb);
 
 /* slbn_link.c */
 extern struct list_head slbn_links;

@@ -387,6 +387,34 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 }
 
 static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
+				  const struct nf_hook_state *state);
+
+/* Receive merged packets one by one; those not for a link, past later hooks. */
+static unsigned int slbn_local_in_merged(struct sk_buff *skb,
+					 const struct nf_hook_state *state)
+{
+	int header = -skb_mac_offset(skb);
+	struct sk_buff *list, *next;
+
+	skb_push(skb, header);
+	list = slbn_split(skb);
+	if (!list)
+		return NF_DROP;
+	skb_list_walk_safe(list, skb, next) {
+		unsigned int verdict;
+
+		skb_mark_not_on_list(skb);
+		skb_pull(skb, header);
+		verdict = slbn_local_in(NULL, skb, state);
+		if (verdict == NF_ACCEPT)
+			state->okfn(state->net, state->sk, skb);
+		else if (verdict == NF_DROP)
+			kfree_skb(skb);
+	}
+	return NF_STOLEN;
+}
+
+static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
 {
 	struct slbn_control control;
@@ -394,8 +422,11 @@ static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
 	const u8 *address;
 	u16 number;
 
-	if (likely(!slbn_find(skb, &control.place)) ||
-	    slbn_control_parse(skb, &control) != SLBN_PARSE_OK)
+	if (likely(!slbn_find(skb, &control.place)))
+		return NF_ACCEPT;
+	if (control.place.merged)
+		return slbn_local_in_merged(skb, state);
+	if (slbn_control_parse(skb, &control) != SLBN_PARSE_OK)
 		return NF_ACCEPT;
 	if (!slbn_is_upstream(&control.pkt) || !control.pkt.hop)
 		return NF_ACCEPT;

@@ -123,7 +123,7 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 	const struct slbn_key_set *key_set;
 	struct slbn_carrier carrier;
 
-	if (place->partial)
+	if (place->partial || place->merged)
 		return &counters->fragments;
 	if (!slbn_checksum_is_valid(skb, place))
 		return &counters->bad_checksum;

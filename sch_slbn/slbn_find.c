@@ -10,6 +10,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
+#include <net/gso.h>
 #include <net/ip.h>
 #include <net/ipv6.h>
 
@@ -131,12 +132,13 @@ bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 		return false;
 	if (!slbn_find_ports(skb, ip, protocol == htons(ETH_P_IPV6), place))
 		return false;
+	place->merged = false;
 	magic = skb_header_pointer(skb, place->udp + sizeof(struct udphdr),
 				   sizeof(magic_buffer), &magic_buffer);
 	/* Treat a fragment too short for the magic as control, to drop it. */
 	if (!magic)
 		return place->partial;
-	place->partial |= skb_is_gso(skb);
+	place->merged = skb_is_gso(skb);
 	return *magic == htonl(SLBN_MAGIC);
 }
 
@@ -186,4 +188,23 @@ bool slbn_find_error(const struct sk_buff *skb)
 		return false;
 	return slbn_find_ports(skb, place.udp + sizeof(struct icmphdr), v6,
 			       &place);
+}
+
+/**
+ * slbn_split() - split merged control packets
+ * @skb: packet with slbn_place.merged, data at the link-layer header; consumed
+ *	unless it cannot be split
+ *
+ * Routers merge packets if rx-udp-gro-forwarding or rx-gro-list is on.
+ *
+ * Return: a list of the packets, data at the link-layer header, or NULL.
+ */
+struct sk_buff *slbn_split(struct sk_buff *skb)
+{
+	struct sk_buff *list = skb_gso_segment(skb, 0);
+
+	if (IS_ERR_OR_NULL(list))
+		return NULL;
+	consume_skb(skb);
+	return list;
 }

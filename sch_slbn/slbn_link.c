@@ -388,10 +388,12 @@ int slbn_link_reconfigure(struct slbn_link *link,
  */
 struct slbn_link *slbn_link_find(const struct net_device *dev)
 {
+	struct slbn_net *links = slbn_net(dev_net(dev));
 	struct slbn_link *link;
+	unsigned long number;
 
 	ASSERT_RTNL();
-	list_for_each_entry(link, &slbn_links, list)
+	xa_for_each(&links->links, number, link)
 		if (link->dev == dev)
 			return link;
 	return NULL;

@@ -135,7 +135,7 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 	struct slbn_counters *counters = &link->counters;
 	u64 *error;
 
-	if (control->place.partial)
+	if (control->place.partial || control->place.merged)
 		return slbn_count_drop(link, &counters->fragments);
 	switch (slbn_control_parse(skb, control)) {
 	case SLBN_PARSE_OK:
@@ -164,6 +164,20 @@ static enum slbn_action slbn_handle_data(struct slbn_link *link,
 	return slbn_count_drop(link, &link->counters.icmp_dropped);
 }
 
+static enum slbn_action slbn_egress_control(struct slbn_link *link,
+					    struct sk_buff *skb,
+					    struct slbn_control *control)
+{
+	enum slbn_action action;
+
+	rcu_read_lock();
+	action = slbn_handle(link, skb, control);
+	rcu_read_unlock();
+	if (action == SLBN_PASS_CONTROL)
+		skb->priority = TC_PRIO_CONTROL;
+	return action;
+}
+
 /**
  * slbn_egress() - process a packet that the device is about to send
  * @link: link
@@ -176,16 +190,25 @@ static enum slbn_action slbn_handle_data(struct slbn_link *link,
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 {
 	struct slbn_control control;
-	enum slbn_action action;
 
 	if (likely(!slbn_find(skb, &control.place)))
 		return slbn_handle_data(link, skb);
-	rcu_read_lock();
-	action = slbn_handle(link, skb, &control);
-	rcu_read_unlock();
-	if (action == SLBN_PASS_CONTROL)
-		skb->priority = TC_PRIO_CONTROL;
-	return action;
+	return slbn_egress_control(link, skb, &control);
+}
+
+/* Send merged packets one by one, through the hook. */
+static unsigned int slbn_egress_merged(struct sk_buff *skb)
+{
+	struct sk_buff *list = slbn_split(skb);
+	struct sk_buff *next;
+
+	if (!list)
+		return NF_DROP;
+	skb_list_walk_safe(list, skb, next) {
+		skb_mark_not_on_list(skb);
+		dev_queue_xmit(skb);
+	}
+	return NF_STOLEN;
 }
 
 /**
@@ -202,7 +225,18 @@ enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 			      const struct nf_hook_state *state)
 {
-	switch (slbn_egress(priv, skb)) {
+	struct slbn_control control;
+	struct slbn_link *link = priv;
+	enum slbn_action action;
+
+	if (likely(!slbn_find(skb, &control.place))) {
+		action = slbn_handle_data(link, skb);
+	} else {
+		if (control.place.merged)
+			return slbn_egress_merged(skb);
+		action = slbn_egress_control(link, skb, &control);
+	}
+	switch (action) {
 	case SLBN_DROP:
 		return NF_DROP;
 	case SLBN_ANSWERED:

@@ -249,10 +249,31 @@ ADDRESSED = """
     ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a0"""
 
 
-def test_gso_control_packets_are_dropped() -> None:
-    """A link cannot update several packets in one skb; GSO data passes."""
+def test_merged_control_packets_are_split() -> None:
+    """Like those that UDP GRO has merged; GSO data passes unchanged."""
     packets = [Packet(JOIN, id=bytes([n]) * 16).pack() for n in range(3)]
     with wire(ADDRESSED) as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        before = made.state()
+        sender.bind(("10.0.0.1", PORT))
+        sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(packets[0]))
+        sender.sendto(b"".join(packets), ("10.0.0.2", PORT))
+        seen = [read_packet(read_udp(frame)[0]) for frame in made.down()]
+        assert [(each.id[0], each.hop) for each in seen] == [(0, 1), (1, 1), (2, 1)]
+        changes = before.changes(made.state())
+        assert (changes["joins"], changes["N"], changes.get("fragments", 0)) == (3, 3, 0)
+        sender.sendto(b"".join(packets), ("10.0.0.2", PORT + 1))
+        assert b"".join(made.down()).endswith(b"".join(packets)[-len(packets[-1]) :])
+
+
+def test_merged_control_packets_are_dropped_below_a_qdisc() -> None:
+    """The root qdisc's hook splits them, an enqueueing slbn cannot."""
+    packets = [Packet(JOIN, id=bytes([n]) * 16).pack() for n in range(3)]
+    prio = "\n tc qdisc add dev a0 root handle 2: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0"
+    slbn = "\n tc qdisc add dev a0 parent 2:1 handle 1: slbn rate 100mbit epoch 0"
+    with (
+        wire(ADDRESSED + prio + slbn, on="") as made,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
         before = made.state()
         sender.bind(("10.0.0.1", PORT))
         sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(packets[0]))
@@ -260,11 +281,22 @@ def test_gso_control_packets_are_dropped() -> None:
             sender.sendto(b"".join(packets), ("10.0.0.2", PORT))
         assert made.down() == []
         assert before.changes(made.state()) == {"fragments": 1}
-        sender.sendto(b"".join(packets), ("10.0.0.2", PORT + 1))
-        assert b"".join(made.down()).endswith(b"".join(packets)[-len(packets[-1]) :])
-        sender.sendto(packets[0], ("10.0.0.2", PORT))
-        assert len(made.down()) == 1
-        assert before.changes(made.state()) == {"fragments": 1, **JOINED}
+
+
+def test_merged_answers_are_split() -> None:
+    joins = [Packet(JOIN, id=bytes([n]) * 16) for n in range(1, 4)]
+    with wire() as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        tags = {0: made.state().tag}
+        assert len(made.down(*(Datagram(join).frame() for join in joins))) == 3
+        before = made.state()
+        came = {"hop": 1, "B": 1, "bottleneck": 0, "tags": tags, "returns": {1: (1, ROUTER[0])}}
+        answers = [replace(join, **came).reply().pack() for join in joins]
+        sender.bind(("", PORT))
+        sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(answers[0]))
+        sender.sendto(b"".join(answers), (ROUTER[0], PORT))
+        seen = [read_packet(read_udp(frame)[0]) for frame in made.up()]
+        assert [(each.id[0], each.hop) for each in seen] == [(1, 0), (2, 0), (3, 0)]
+        assert before.changes(made.state())["acks"] == 3
 
 
 def test_gso_data_stays_unchanged() -> None:
