@@ -154,8 +154,11 @@ struct slbn_link {
 	bool edge;
 	struct slbn_key_set __rcu *key_set;
 
-	/* Protects all state that packet processing reads and writes. */
-	spinlock_t lock;
+	/*
+	 * Protects all state that packet processing reads and writes. Data
+	 * packets read only what is above, in other cache lines.
+	 */
+	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
 	struct slbn_link_stats stats;

@@ -26,8 +26,12 @@ static const struct genl_multicast_group slbn_groups[] = {
 
 static int slbn_put_identity(const struct slbn_link *link, struct sk_buff *skb)
 {
+	char name[IFNAMSIZ];
+
+	/* Terminated, even if an event is sent while the device is renamed. */
+	strscpy(name, link->dev->name, sizeof(name));
 	if (nla_put_u32(skb, SLBN_A_IFINDEX, link->dev->ifindex) ||
-	    nla_put_string(skb, SLBN_A_IFNAME, link->dev->name) ||
+	    nla_put_string(skb, SLBN_A_IFNAME, name) ||
 	    nla_put_u32(skb, SLBN_A_HANDLE, link->handle) ||
 	    nla_put_u16(skb, SLBN_A_NUMBER, link->number))
 		return -EMSGSIZE;

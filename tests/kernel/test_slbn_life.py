@@ -27,7 +27,15 @@ import pytest
 
 from tests.kernel.drr_fq import batch
 from tests.kernel.genetlink import MEGA, MS, SECOND, Genetlink, control_frame, given, options
-from tests.kernel.net import Namespace, namespace, sh, unnamed_namespace, wait_for
+from tests.kernel.net import (
+    Namespace,
+    Pair,
+    connection,
+    namespace,
+    sh,
+    unnamed_namespace,
+    wait_for,
+)
 from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -493,6 +501,29 @@ def test_root_covers_all_queues(peer: str) -> None:
         assert sum(each > 0 for each in sent) >= 3 and root.sent_packets == sum(sent)
         on.detach()
         assert on.family.dump_links() == []
+
+
+@pytest.mark.parametrize("root", ["mq", f"slbn rate {RATE} epoch 0"], ids=["mq", "slbn"])
+def test_tcp_over_two_queues_loses_nothing(peer: str, root: str) -> None:
+    """Neither with mq nor with slbn instead, beside control packets."""
+    with lane(peer, queues=2) as on, contextlib.ExitStack() as stack:
+        on.a.sh(
+            f"""set -e
+            tc qdisc add dev a0 root handle 1: {root}
+            tc qdisc add dev a0 parent 1:1 fq
+            tc qdisc add dev a0 parent 1:2 fq"""
+        )
+        if root != "mq":
+            stack.enter_context(on.sessions())
+            wait_for(on.settled(RATE))
+        # Their ports choose the queue.
+        for _ in range(8):
+            with connection(Pair(on.a, on.b)) as flow:
+                flow.pump(MEGA)
+                assert flow.info["total_retrans"] == 0
+        queues = [each for each in on.rtnetlink.qdiscs(on.index) if each.kind == "fq"]
+        assert [each.drops for each in queues] == [0, 0]
+        assert min(each.sent_bytes for each in queues) > MEGA
 
 
 OWNED = re.compile(r"sch_slbn: (slbn 1:|another slbn) owns this device: change or delete it")
