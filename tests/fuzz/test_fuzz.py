@@ -295,7 +295,7 @@ PLANTED = {
     "slots of acknowledgment unchecked": (
         "source",
         "slbn_core.h",
-        "ack->id[1] != pkt->id[1] || ack->slots != pkt->slots)",
+        "ack->id[1] != pkt->id[1] || ack->slots > pkt->slots)",
         "ack->id[1] != pkt->id[1])",
     ),
     "control character in a name": (
