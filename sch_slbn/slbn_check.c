@@ -182,6 +182,6 @@ void slbn_finish(struct slbn_control *control, const u8 *addresses)
 
 	slbn_update_packet(control->data, &control->pkt);
 	carrier = slbn_carrier(addresses, control->place.v6);
-	slbn_authenticate(control->data, &control->layout, slbn_siphash,
-			  control->key, &carrier);
+	slbn_update_hash(control->data, &control->layout, slbn_siphash,
+			 control->key, &carrier);
 }

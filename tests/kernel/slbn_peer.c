@@ -316,7 +316,7 @@ static void receive(int fd)
 		set_address(&d.from, next,
 			    layout.slot_length == SLBN_SLOT_LENGTH_V6 ? 16 : 4);
 		carrier = carrier_of(addresses, &d.to, &d.from);
-		slbn_authenticate(d.data, &layout, siphash24, key, &carrier);
+		slbn_update_hash(d.data, &layout, siphash24, key, &carrier);
 		d.content.iov_len = layout.length;
 		sendmsg(fd, &d.header, 0);
 	}

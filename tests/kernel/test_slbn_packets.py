@@ -750,10 +750,11 @@ def test_edge_answers_for_hosts(carrier: str, key: bytes | None) -> None:
                 came = replace(packet, type=LEAVE_ACK, tags={})
                 changes = {"leaves": 1, "N": -1, "BF": -60 * MEGA, "A": -70 * MEGA}
             datagram = Datagram(packet, **how)
-            host, back = made.both(datagram.frame())
+            frame = datagram.frame()
+            host, back = made.both(frame)
             assert before.changes(made.state()) == {"answered": 1, **changes}
             assert host == []
-            reply = with_time_of(replace(datagram, payload=came).sent_on(), back[0])
+            reply = with_time_of(replace(datagram, payload=came).sent_on(), frame)
             assert back == [reply.frame()]
 
 

@@ -261,7 +261,7 @@ static const struct slbn_carrier *get_carrier(struct carrier *carrier,
  * @from: its endpoints
  * @key: set to its key; NULL: it is not authenticated
  *
- * Return: whether a router of the domain sent it lately; without a key, whether
+ * Return: whether a source of the domain sent it lately; without a key, whether
  * it is not authenticated.
  */
 bool transport_authentic(struct transport *transport, u8 *data,
@@ -552,8 +552,8 @@ void transport_reply(struct transport *transport, u8 *data,
 	slot->mark = 0;
 	set_address(&slot->peer, n, address);
 	if (key)
-		slbn_authenticate(data, layout, siphash24, key,
-				  get_carrier(&carrier, &slot->peer, true));
+		slbn_update_hash(data, layout, siphash24, key,
+				 get_carrier(&carrier, &slot->peer, true));
 	memcpy(slot->data, data, layout->length);
 	slot->length = layout->length;
 }

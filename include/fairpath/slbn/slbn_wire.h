@@ -399,7 +399,7 @@ struct slbn_keys {
  * @addresses: source and destination address, one after the other as in the IP
  *	header; no alignment needed
  * @length: octets of both: 8 or 32
- * @time: seconds of the real-time clock, modulo 2^32
+ * @time: now, seconds of the real-time clock, modulo 2^32
  */
 struct slbn_carrier {
 	const void *addresses;
@@ -414,8 +414,8 @@ struct slbn_carrier {
  *	receiver could not compute again, as it has no key
  * @SLBN_AUTH_UNKNOWN_KEY: a key that the receiver does not have
  * @SLBN_AUTH_BAD_HASH: not authentic
- * @SLBN_AUTH_BAD_TIME: authentic, but sent more than SLBN_AUTH_WINDOW ago, or
- *	by a router whose clock differs as much
+ * @SLBN_AUTH_BAD_TIME: authentic, but its source sent it more than
+ *	SLBN_AUTH_WINDOW ago, or has a clock that differs as much
  */
 enum slbn_auth_result {
 	SLBN_AUTH_OK,
@@ -508,7 +508,31 @@ static inline u64 slbn_authentication(u8 *data,
 }
 
 /**
- * slbn_authenticate() - write the authentication of a packet
+ * slbn_update_hash() - write the hash of a packet after changes
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout; without SLBN_OPTION_AUTH nothing is written
+ * @hash: hash function
+ * @key: the packet's key
+ * @carrier: addresses; its time is not read
+ *
+ * For links, and for replies. Only the source writes the time, so no router
+ * makes a recorded packet valid for longer.
+ */
+static inline void slbn_update_hash(u8 *data, const struct slbn_layout *layout,
+				    slbn_hash_fn hash,
+				    const struct slbn_key *key,
+				    const struct slbn_carrier *carrier)
+{
+	u64 auth;
+
+	if (!layout->auth)
+		return;
+	auth = slbn_authentication(data, layout, hash, key, carrier);
+	slbn_put64(data + layout->auth, auth);
+}
+
+/**
+ * slbn_authenticate() - write the authentication of a packet as its source
  * @data: packet that slbn_parse_packet() accepted
  * @layout: its layout; without SLBN_OPTION_AUTH nothing is written
  * @hash: hash function
@@ -527,8 +551,7 @@ static inline void slbn_authenticate(u8 *data, const struct slbn_layout *layout,
 	value = slbn_auth_value(data, layout);
 	value[offsetof(struct slbn_auth, key)] = key->id;
 	slbn_put32(value + offsetof(struct slbn_auth, time), carrier->time);
-	slbn_put64(data + layout->auth,
-		   slbn_authentication(data, layout, hash, key, carrier));
+	slbn_update_hash(data, layout, hash, key, carrier);
 }
 
 /**

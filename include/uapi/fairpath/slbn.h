@@ -170,10 +170,10 @@ struct slbn_header {
 
 /**
  * struct slbn_auth - value of SLBN_OPTION_AUTH
- * @key: number of the key; a link keeps it, and so does the reply
+ * @key: number of the key, of the source's choice; links and the reply keep it
  * @reserved: sent as 0, ignored
- * @time: when the last router sent the packet: seconds of its real-time clock,
- *	modulo 2^32
+ * @time: when the source sent the packet: seconds of its real-time clock, modulo
+ *	2^32; links and the reply keep it
  * @hash: keyed hash of addresses and packet
  */
 struct slbn_auth {
