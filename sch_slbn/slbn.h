@@ -7,6 +7,7 @@
  * slbn_genl.c		netlink family: links, their keys, and share events
  * slbn_packet.c	packets that a link's device sends and receives
  * slbn_answer.c	upstream packets, which are sent to this router
+ * slbn_trace.c		the link's state in packets that ask for it
  * slbn_check.c		check, process and authenticate a control packet
  * slbn_find.c		find control packets in skbs
  * slbn_link.c		links: one per device, their state and device's speed
@@ -252,6 +253,10 @@ bool slbn_own_address(const struct slbn_link *link,
 void slbn_finish_own(struct slbn_control *control);
 void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 		     const struct slbn_control *control);
+
+/* slbn_trace.c */
+void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,
+		struct slbn_control *control, u8 hop);
 
 /* slbn_check.c */
 enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,

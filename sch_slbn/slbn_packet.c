@@ -114,6 +114,7 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 		return SLBN_DROP;
 
 	slbn_set_return(data, layout, pkt->hop, link->number, own);
+	slbn_trace(link, skb, control, pkt->hop - 1);
 	if (edge) {
 		slbn_destination_reply(pkt);
 		slbn_wire_clear_slots(data, layout, pkt);

@@ -38,6 +38,8 @@ local NO_HOP = 255
 local NO_EPOCH = 0xffffffff
 local OPTION_AUTH = 1
 local AUTH_LENGTH = 14
+local OPTION_TRACE = 2
+local TRACE_LENGTH = 40
 
 local types = {
 	[1] = "Join",
@@ -51,6 +53,7 @@ local is_reply = { [3] = true, [5] = true }
 local options = {
 	[0] = "Padding",
 	[OPTION_AUTH] = "Authentication",
+	[OPTION_TRACE] = "Trace",
 }
 
 -- Octets of a slot, and of the router's address in it.
@@ -94,8 +97,16 @@ local f = {
 	option_length = ProtoField.uint8("slbn.option.length", "Length"),
 	option_value = ProtoField.bytes("slbn.option.value", "Value"),
 	auth_key = ProtoField.uint8("slbn.auth.key", "Key number"),
-	auth_time = ProtoField.uint32("slbn.auth.time", "Sent by the last router (s)"),
+	auth_time = ProtoField.uint32("slbn.auth.time", "Sent by the source (s)"),
 	auth = ProtoField.uint64("slbn.auth", "Hash", base.HEX),
+	trace_hop = ProtoField.uint8("slbn.trace.hop", "Hop"),
+	trace_filled = ProtoField.bool("slbn.trace.filled", "Written by its link", 8, nil, 0x01),
+	trace_ttl = ProtoField.uint8("slbn.trace.ttl", "TTL"),
+	trace_backlog = ProtoField.uint32("slbn.trace.backlog", "Backlog (octets)"),
+	trace_capacity = ProtoField.uint64("slbn.trace.capacity", "Capacity"),
+	trace_share = ProtoField.uint64("slbn.trace.share", "Fair share"),
+	trace_weights = ProtoField.uint64("slbn.trace.weights", "Weights of sessions (N)"),
+	trace_held = ProtoField.uint64("slbn.trace.held", "Held by sessions (A)"),
 	trailer = ProtoField.bytes("slbn.trailer", "Trailer"),
 	response_in = ProtoField.framenum("slbn.response_in", "Response in",
 		base.NONE, frametype.RESPONSE),
@@ -254,9 +265,29 @@ local function show_slots(tree, tvb, slots, length, in_B)
 	end
 end
 
+local function show_trace(option, tvb, at)
+	local filled = tvb(at + 1, 1):uint() % 2 == 1
+
+	option:append_text(string.format(" of hop %d%s", tvb(at, 1):uint(),
+		filled and "" or ", not written yet"))
+	option:add(f.trace_hop, tvb(at, 1))
+	option:add(f.trace_filled, tvb(at + 1, 1))
+	option:add(f.trace_ttl, tvb(at + 2, 1))
+	option:add(f.trace_backlog, tvb(at + 4, 4))
+	for n, name in ipairs({ "trace_capacity", "trace_share", "trace_weights", "trace_held" }) do
+		local value = tvb(at + 8 * n, 8)
+		local item = option:add(f[name], value)
+
+		if name ~= "trace_weights" then
+			item:append_text(" (" .. rate_text(value:uint64():tonumber()) .. ")")
+		end
+	end
+end
+
 -- Show the options from `at` on; returns the first error and its text, or nil.
 local function show_options(tree, tvb, at, length)
-	local authenticated = false
+	local lengths = { [OPTION_AUTH] = AUTH_LENGTH, [OPTION_TRACE] = TRACE_LENGTH }
+	local found = {}
 
 	while at < length do
 		if at + 2 > length then
@@ -273,16 +304,18 @@ local function show_options(tree, tvb, at, length)
 		option:append_text(": " .. (options[kind] or string.format("unknown (%d)", kind)))
 		option:add(f.option_type, tvb(at, 1))
 		option:add(f.option_length, tvb(at + 1, 1))
-		if kind == OPTION_AUTH and (authenticated or size ~= AUTH_LENGTH) then
-			return "bad_option", authenticated and "authentication twice" or
-				string.format("authentication of %d octets", size)
+		if lengths[kind] and (found[kind] or size ~= lengths[kind]) then
+			return "bad_option", found[kind] and options[kind] .. " twice" or
+				string.format("%s of %d octets", options[kind], size)
 		end
+		found[kind] = true
 		if kind == OPTION_AUTH then
-			authenticated = true
 			option:add(f.auth_key, tvb(at + 2, 1))
 			option:add(f.auth_time, tvb(at + 4, 4)):append_text(
 				os.date("! (%Y-%m-%d %H:%M:%S UTC)", tvb(at + 4, 4):uint()))
 			option:add(f.auth, tvb(at + 8, 8))
+		elseif kind == OPTION_TRACE then
+			show_trace(option, tvb, at + 2)
 		elseif size > 0 then
 			option:add(f.option_value, tvb(at + 2, size))
 		end

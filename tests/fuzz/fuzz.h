@@ -103,7 +103,7 @@ static inline bool same_layout(const struct slbn_layout *a,
 			       const struct slbn_layout *b)
 {
 	return a->length == b->length && a->slot_length == b->slot_length &&
-	       a->auth == b->auth;
+	       a->auth == b->auth && a->trace == b->trace;
 }
 
 /* Whether a packet is valid: building and parsing it returns the same. */

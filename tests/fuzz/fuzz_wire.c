@@ -24,7 +24,7 @@ static u8 *copy(const u8 *data, size_t size)
 
 static bool options_are_valid(const u8 *data, size_t length)
 {
-	bool authenticated = false;
+	bool authenticated = false, traced = false;
 
 	while (length) {
 		if (length < 2 || length - 2 < data[1])
@@ -34,6 +34,11 @@ static bool options_are_valid(const u8 *data, size_t length)
 			    authenticated)
 				return false;
 			authenticated = true;
+		}
+		if (data[0] == SLBN_OPTION_TRACE) {
+			if (data[1] != 40 || traced)
+				return false;
+			traced = true;
 		}
 		length -= 2 + data[1];
 		data += 2 + data[1];
@@ -84,7 +89,7 @@ static bool packet_is_valid(const u8 *data, size_t size)
 	       options_are_valid(data + options, length - options);
 }
 
-/* The layout has the positions of slots and authentication. */
+/* The layout has the positions of slots and options. */
 static void check_layout(const u8 *data, size_t size,
 			 const struct slbn_packet *pkt,
 			 const struct slbn_layout *layout)
@@ -97,6 +102,12 @@ static void check_layout(const u8 *data, size_t size,
 	      data[offsetof(struct slbn_header, slot_length)]);
 	HOLDS(layout->length <= size);
 	HOLDS(layout->length >= options);
+	if (layout->trace) {
+		HOLDS(layout->trace >= options + SLBN_OPTION_HEAD);
+		HOLDS(layout->trace + 40 <= layout->length);
+		HOLDS(data[layout->trace - 2] == SLBN_OPTION_TRACE);
+		HOLDS(data[layout->trace - 1] == 40);
+	}
 	if (!layout->auth)
 		return;
 	HOLDS(value >= options + SLBN_OPTION_HEAD);
@@ -191,6 +202,53 @@ static void check_rewriting(const u8 *data, size_t size,
 	free(own);
 }
 
+static bool same_report(const struct slbn_report *a,
+			const struct slbn_report *b)
+{
+	return a->hop == b->hop && a->filled == b->filled && a->ttl == b->ttl &&
+	       a->backlog == b->backlog && a->capacity == b->capacity &&
+	       a->share == b->share && a->weights == b->weights &&
+	       a->held == b->held;
+}
+
+/* A link writes into the value of the option only, and only once. */
+static void check_tracing(const u8 *data, size_t size,
+			  const struct slbn_packet *pkt,
+			  const struct slbn_layout *layout)
+{
+	struct slbn_report asked, written;
+	struct slbn_report given = {
+		.filled = true,
+		.ttl = pkt->hop,
+		.backlog = pkt->seq,
+		.capacity = pkt->bw,
+		.share = pkt->bw1,
+		.weights = pkt->weight,
+		.held = pkt->id[0],
+	};
+	u8 *own = copy(data, size);
+	u32 hop, hops = 0;
+
+	for (hop = 0; hop < 256; hop++)
+		hops += slbn_is_traced(own, layout, hop);
+	HOLDS(!memcmp(own, data, size));
+	if (layout->trace) {
+		asked = slbn_read_trace(own, layout);
+		HOLDS(hops == !asked.filled);
+		HOLDS(slbn_is_traced(own, layout, asked.hop) == !asked.filled);
+		slbn_fill_trace(own, layout, &given);
+		HOLDS(!slbn_is_traced(own, layout, asked.hop));
+		given.hop = asked.hop;
+		written = slbn_read_trace(own, layout);
+		HOLDS(same_report(&written, &given));
+		memcpy(own + layout->trace, data + layout->trace, 40);
+		HOLDS(!memcmp(own, data, size));
+	} else {
+		HOLDS(!hops);
+	}
+	free(own);
+}
+
 /* Any hash: FNV-1a. */
 static u64 hash(const void *data, u32 length, const void *key)
 {
@@ -247,6 +305,11 @@ static void check_authenticating(const u8 *data, size_t size,
 					   &key);
 	HOLDS(result == (layout->auth ? SLBN_AUTH_MISSING : SLBN_AUTH_OK));
 
+	slbn_update_hash(own, layout, hash, &keys.key[1], &carrier);
+	if (layout->auth)
+		memcpy(own + layout->auth, data + layout->auth, 8);
+	HOLDS(!memcmp(own, data, size));
+
 	slbn_authenticate(own, layout, hash, &keys.key[1], &carrier);
 	if (layout->auth) {
 		HOLDS(slbn_check_authentication(own, layout, hash, &keys,
@@ -279,9 +342,10 @@ static void check_writing(const u8 *data, const struct slbn_packet *pkt,
 	u32 length = 96 + layout->slot_length * (pkt->slots + 1) - 4 +
 		     (auth ? 2 + 14 : 0);
 	const u8 *origin, *address;
-	u8 *own = malloc(length);
+	u8 *own = malloc(length + 42);
 	struct slbn_slot slots[SLBN_HOPS_MAX];
 	struct slbn_layout built, parsed;
+	struct slbn_report report;
 	struct slbn_packet again;
 	u8 hop;
 
@@ -304,6 +368,14 @@ static void check_writing(const u8 *data, const struct slbn_packet *pkt,
 		HOLDS(slot.tag == slots[hop].tag);
 		HOLDS(slot.code == slots[hop].code);
 	}
+	slbn_add_trace(own, &built, pkt->hop);
+	HOLDS(slbn_parse_packet(own, length + 42, &again, &parsed) ==
+	      SLBN_PARSE_OK);
+	HOLDS(same_packet(&again, pkt));
+	HOLDS(same_layout(&parsed, &built));
+	HOLDS(built.trace == length + 2);
+	report = slbn_read_trace(own, &built);
+	HOLDS(same_report(&report, &(struct slbn_report){ .hop = pkt->hop }));
 	free(own);
 }
 
@@ -321,6 +393,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 		check_layout(own, size, &pkt, &layout);
 		check_length(own, &pkt, &layout);
 		check_rewriting(own, size, &pkt, &layout);
+		check_tracing(own, size, &pkt, &layout);
 		check_authenticating(own, size, &pkt, &layout);
 		check_writing(own, &pkt, &layout);
 	}

@@ -25,6 +25,8 @@ from tests.kernel.slbn_wire import (
     PROBE_ACK,
     RATE_MAX,
     SLOT_V6,
+    TRACE,
+    TRACE_VALUE,
     WEIGHT_MAX,
     Packet,
     option,
@@ -53,6 +55,7 @@ FULL = replace(
 RETURNS_V6 = {n: (n, f"fd00::{n + 1}") for n in range(65)}
 END = len(PACKET.pack())
 AUTHENTIC = option(AUTH, bytes(range(AUTH_LENGTH)))
+TRACED = option(TRACE, TRACE_VALUE.pack(1, 1, 62, 0, 3028, 50 * 10**6, 10**7, 12, 4 * 10**7))
 #: As version 1 encodes a Join over at most two hops.
 VERSION_1 = struct.pack(
     "!IBBHIBBBB16s5Q2H",
@@ -105,8 +108,10 @@ VALID = {
     "authentic": replace(PACKET, options=AUTHENTIC),
     "padded": replace(PACKET, options=option(PAD, b"") + AUTHENTIC + option(PAD, bytes(255))),
     "unknown options": replace(
-        PACKET, options=option(2, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
+        PACKET, options=option(3, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
     ),
+    "trace asked": replace(PACKET, options=option(TRACE, b"\2" + bytes(39)) + AUTHENTIC),
+    "trace written": replace(PACKET, options=TRACED),
     "unknown flags": replace(PACKET, flags=0xFE),
 }
 
@@ -175,6 +180,10 @@ INVALID: dict[str, dict[str, bytes]] = {
         ).pack(),
         "authentication of version 1": replace(PACKET, options=option(AUTH, bytes(8))).pack(),
         "authentication empty": replace(PACKET, options=option(AUTH, b"")).pack(),
+        "trace too short": replace(PACKET, options=option(TRACE, bytes(39))).pack(),
+        "trace too long": replace(PACKET, options=option(TRACE, bytes(41))).pack(),
+        "trace empty": replace(PACKET, options=option(TRACE, b"")).pack(),
+        "trace twice": replace(PACKET, options=TRACED + AUTHENTIC + TRACED).pack(),
         "authentication twice": replace(
             PACKET, options=AUTHENTIC + option(PAD, b"x") + AUTHENTIC
         ).pack(),

@@ -29,6 +29,8 @@ from tests.kernel.slbn_wire import (
     RATE_MAX,
     SLOT_V4,
     SLOT_V6,
+    TRACE,
+    TRACE_VALUE,
     Datagram,
     Packet,
     decode,
@@ -149,6 +151,14 @@ def addresses(packet: Packet, slot_length: int) -> list[str]:
     return [address for _, address in returns(packet)]
 
 
+def trace_field(number: int) -> Callable[[Packet], list[str]]:
+    return lambda packet: [
+        str(TRACE_VALUE.unpack(value)[number])
+        for kind, value in options_in(packet)
+        if kind == TRACE
+    ]
+
+
 #: Expected values of each field.
 SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.type": lambda p: [str(p.type)],
@@ -177,12 +187,21 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.router6": lambda p: addresses(p, SLOT_V6),
     "slbn.option.type": lambda p: [str(kind) for kind, _ in options_in(p)],
     "slbn.option.length": lambda p: [str(len(value)) for _, value in options_in(p)],
-    "slbn.option.value": lambda p: [v.hex() for kind, v in options_in(p) if kind != AUTH and v],
+    "slbn.option.value": lambda p: [
+        v.hex() for kind, v in options_in(p) if kind not in (AUTH, TRACE) and v
+    ],
     "slbn.auth.key": lambda p: [str(v[0]) for kind, v in options_in(p) if kind == AUTH],
     "slbn.auth.time": lambda p: [
         str(int.from_bytes(v[2:6])) for kind, v in options_in(p) if kind == AUTH
     ],
     "slbn.auth": lambda p: [f"0x{v[6:].hex()}" for kind, v in options_in(p) if kind == AUTH],
+    "slbn.trace.hop": trace_field(0),
+    "slbn.trace.ttl": trace_field(2),
+    "slbn.trace.backlog": trace_field(4),
+    "slbn.trace.capacity": trace_field(5),
+    "slbn.trace.share": trace_field(6),
+    "slbn.trace.weights": trace_field(7),
+    "slbn.trace.held": trace_field(8),
 }
 
 
@@ -202,6 +221,8 @@ def test_texts_of_fields() -> None:
         replace(VALID["every hop"], B=0b1011101, bw=16666666),
         replace(probe, weight=3, use=999, bw=0, epoch=1000000, g=RATE_MAX),
         replace(probe, key=bytes(16), key_id=200, time=1700000000),
+        VALID["trace written"],
+        VALID["trace asked"],
     ]
     seen = frames(packet.pack() for packet in packets)
     shown = tshark(seen, "-V")
@@ -225,7 +246,10 @@ def test_texts_of_fields() -> None:
         "    use: 999 (999 bit/s)",
         "    bw: 0 (0 bit/s)",
         "        Key number: 200",
-        "        Sent by the last router (s): 1700000000 (2023-11-14 22:13:20 UTC)",
+        "        Sent by the source (s): 1700000000 (2023-11-14 22:13:20 UTC)",
+        "    Option: Trace of hop 1",
+        "        Capacity: 50000000 (50 Mbit/s)",
+        "    Option: Trace of hop 2, not written yet",
     ):
         assert f"\n{line}\n" in shown, line
     summary = tshark(seen, "-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
@@ -261,7 +285,10 @@ def test_filters() -> None:
     assert found("slbn.router6 == fd00::5") == v6
     assert found("slbn.router == 10.0.8.2") == set(names) - v6
     assert found("slbn.B.hop == 63") == {"all hops", "every hop", "longest"}
-    assert found("slbn.auth") == {"authentic", "padded", "unknown options", "longest"}
+    authentic = {"authentic", "padded", "unknown options", "longest", "trace asked"}
+    assert found("slbn.auth") == authentic
+    assert found("slbn.trace.filled == 1") == {"trace written"}
+    assert found("slbn.trace.hop == 2") == {"trace asked"}
     assert found("slbn.option.type == 200") == {"unknown options"}
     assert found("slbn.session == 00:01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f") == set(names)
 

@@ -177,6 +177,24 @@ PLANTED = {
         "(void)saved;",
     ),
     "check of repeated option removed": ("wire", "slbn_wire.h", "if (layout->auth || ", "if ("),
+    "length of the trace unchecked": (
+        "wire",
+        "slbn_wire.h",
+        "if (layout->trace || length != SLBN_TRACE_LENGTH)",
+        "if (layout->trace)",
+    ),
+    "trace written twice": (
+        "wire",
+        "slbn_wire.h",
+        "value[SLBN_TRACE_AT(flags)] |= SLBN_TRACE_FILLED;",
+        "",
+    ),
+    "link writes the time": (
+        "wire",
+        "slbn_wire.h",
+        "\tauth = slbn_authentication(",
+        "\tslbn_put32(data + layout->auth - 4, carrier->time);\n\tauth = slbn_authentication(",
+    ),
     "code written at the next slot": (
         "wire",
         "slbn_wire.h",

@@ -53,6 +53,7 @@ from tests.kernel.slbn_wire import (
     ROUTER,
     SLOT_V4,
     SLOT_V6,
+    TRACE,
     WEIGHT_MAX,
     Datagram,
     Packet,
@@ -280,6 +281,9 @@ MALFORMED: dict[str, Malform] = {
     "short authentication": changed(options=option(AUTH, bytes(AUTH_LENGTH - 1))),
     "long authentication": changed(options=option(AUTH, bytes(AUTH_LENGTH + 1))),
     "authentication twice": changed(options=2 * option(AUTH, bytes(AUTH_LENGTH))),
+    "short trace": changed(options=option(TRACE, bytes(39))),
+    "long trace": changed(options=option(TRACE, bytes(41))),
+    "trace twice": changed(options=2 * option(TRACE, bytes(40))),
 }
 
 

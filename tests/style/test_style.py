@@ -26,6 +26,7 @@ CHECKPATCH_IGNORES = {
     "sch_slbn/slbn.h": "CAMELCASE",
     "sch_slbn/slbn_qdisc.c": "CAMELCASE",
     "sch_slbn/slbn_root.c": "CAMELCASE",
+    "sch_slbn/slbn_trace.c": "CAMELCASE",
     "compat/net/sch_generic.h": "CAMELCASE",
     # The paper's names.
     "slbnsim/sperc.c": "CAMELCASE",

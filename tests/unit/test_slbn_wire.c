@@ -274,6 +274,98 @@ static void authentication_covers_packet_addresses_and_time(void **state)
 	}
 }
 
+/* A link keeps key and time; the packet is authentic with its new hash. */
+static void links_write_the_hash_only(void **state)
+{
+	(void)state;
+	for (; unit_step < 20000; unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		struct slbn_packet pkt = random_packet(slots);
+		const struct slbn_key *key;
+		struct slbn_keys keys = { .count = 0 };
+		const struct slbn_key given = random_key(rnd_in(0, 255));
+		u64 addresses[4] = { rnd(), rnd(), rnd(), rnd() };
+		struct slbn_carrier carrier = {
+			.addresses = addresses,
+			.length = one_in(2) ? 8 : 32,
+			.time = (u32)rnd_size(0, UINT32_MAX),
+		};
+		u8 data[SLBN_LENGTH_MAX], before[SLBN_LENGTH_MAX];
+		struct slbn_layout layout;
+
+		assert_true(slbn_key_add(&keys, &given));
+		slbn_build_packet(data, &pkt, slots, origin, one_in(2), true,
+				  &layout);
+		slbn_authenticate(data, &layout, siphash24, &given, &carrier);
+		addresses[0]++;
+		data[SLBN_AT(hop)] ^= 1;
+		memcpy(before, data, layout.length);
+		carrier.time += SLBN_AUTH_WINDOW;
+		slbn_update_hash(data, &layout, siphash24, &given, &carrier);
+		memcpy(before + layout.auth, data + layout.auth, 8);
+		assert_memory_equal(before, data, layout.length);
+		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
+				 SLBN_AUTH_OK);
+		carrier.time++;
+		assert_int_equal(check(data, &layout, &keys, &carrier, &key),
+				 SLBN_AUTH_BAD_TIME);
+	}
+}
+
+static void traces_are_written_once_by_the_hop_asked(void **state)
+{
+	(void)state;
+	for (; unit_step < 100000; unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		struct slbn_packet pkt = random_packet(slots), got;
+		u8 hop = rnd_in(0, 255), other = rnd_in(0, 255);
+		struct slbn_report report = {
+			.ttl = (u8)rnd(),
+			.backlog = (u32)rnd(),
+			.capacity = rnd(),
+			.share = rnd(),
+			.weights = rnd(),
+			.held = rnd(),
+		};
+		u8 data[SLBN_LENGTH_MAX], before[SLBN_LENGTH_MAX];
+		struct slbn_layout layout, parsed;
+		struct slbn_report read;
+		bool v6 = one_in(2);
+
+		slbn_build_packet(data, &pkt, slots, origin, v6, one_in(2),
+				  &layout);
+		assert_false(slbn_is_traced(data, &layout, hop));
+		slbn_add_trace(data, &layout, hop);
+		assert_true(layout.length <= SLBN_LENGTH_MAX);
+		assert_int_equal(parse_copy(data, layout.length, &got, &parsed),
+				 SLBN_PARSE_OK);
+		assert_memory_equal(&layout, &parsed, sizeof(layout));
+		read = slbn_read_trace(data, &layout);
+		assert_true(read.hop == hop && !read.filled && !read.ttl &&
+			    !read.capacity);
+		assert_int_equal(slbn_is_traced(data, &layout, other),
+				 other == hop);
+		memcpy(before, data, layout.length);
+		slbn_fill_trace(data, &layout, &report);
+		assert_false(slbn_is_traced(data, &layout, hop));
+		read = slbn_read_trace(data, &layout);
+		assert_true(read.hop == hop && read.filled &&
+			    read.ttl == report.ttl &&
+			    read.backlog == report.backlog &&
+			    read.capacity == report.capacity &&
+			    read.share == report.share &&
+			    read.weights == report.weights &&
+			    read.held == report.held);
+		memcpy(before + layout.trace, data + layout.trace, 40);
+		assert_memory_equal(before, data, layout.length);
+		/* Twice, or of another length: malformed. */
+		data[layout.trace - 1] ^= 1 << rnd_in(0, 2);
+		assert_int_not_equal(
+			parse_copy(data, layout.length, &got, &parsed),
+			SLBN_PARSE_OK);
+	}
+}
+
 /* Against a list of the numbers of keys, the newest last. */
 static void keys_are_added_and_retired_in_order(void **state)
 {
@@ -362,6 +454,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(parsed_packets_are_in_range),
 	UNIT_TEST(other_versions_are_recognized),
 	UNIT_TEST(authentication_covers_packet_addresses_and_time),
+	UNIT_TEST(links_write_the_hash_only),
+	UNIT_TEST(traces_are_written_once_by_the_hop_asked),
 	UNIT_TEST(keys_are_added_and_retired_in_order),
 	UNIT_TEST(codes_round_in_their_direction),
 };

@@ -13,12 +13,15 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "protocol.h"
 
 /* slbnd normally replies at once, ms. */
 #define REPLY_TIMEOUT 10000
+/* Between two requests for the progress of a trace, ms. */
+#define TRACE_INTERVAL 20
 
 struct event {
 	struct event *next;
@@ -269,6 +272,62 @@ int slbn_get_hop(struct slbn *slbn, uint64_t id, uint8_t hop,
 		.link = message.session.link,
 	};
 	memcpy(to->router, message.session.router, sizeof(to->router));
+	return 0;
+}
+
+static int get_traced(struct slbn *slbn, uint64_t id, uint8_t hop,
+		      struct slbn_trace_message *to)
+{
+	struct slbn_message message = {
+		.type = SLBN_ASK_TRACED,
+		.trace = { .id = id, .hop = hop },
+	};
+	int ret = request(slbn, &message, NULL, NULL);
+
+	if (!ret)
+		*to = message.trace;
+	return ret;
+}
+
+static int64_t clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
+
+int slbn_trace(struct slbn *slbn, uint64_t id, int timeout,
+	       void (*each)(const struct slbn_traced *traced, void *context),
+	       void *context)
+{
+	struct slbn_message message = {
+		.type = SLBN_ASK_TRACE,
+		.trace = { .id = id },
+	};
+	int64_t until = clock_ms() + timeout;
+	struct slbn_trace_message hop;
+	int ret = request(slbn, &message, NULL, NULL);
+	unsigned int n;
+
+	if (ret)
+		return ret;
+	for (;;) {
+		ret = get_traced(slbn, id, 0, &hop);
+		if (ret)
+			return ret;
+		if (!hop.running || clock_ms() >= until)
+			break;
+		poll(NULL, 0, TRACE_INTERVAL);
+	}
+	for (n = 0; n < hop.hops; n++) {
+		ret = get_traced(slbn, id, n, &hop);
+		if (ret)
+			return ret;
+		/* Unless the path has become shorter. */
+		if (n < hop.hops)
+			each(&hop.traced, context);
+	}
 	return 0;
 }
 

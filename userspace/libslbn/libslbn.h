@@ -114,6 +114,42 @@ struct slbn_hop {
 	uint16_t link;
 };
 
+/* slbn_traced.gap if the hop before it has not answered. */
+#define SLBN_GAP_UNKNOWN 255
+
+/**
+ * struct slbn_traced - the state of a hop of a session's path
+ * @router: address of its router, as in struct slbn_flow
+ * @family: AF_INET or AF_INET6
+ * @link: number of its link in that router
+ * @hop: the hop, from 0
+ * @answered: 0: the link has not answered, and the fields below are 0
+ * @ttl: TTL or hop limit with which it sent the control packet
+ * @gap: routers before it that did not process the packet, by its TTL, behind the
+ *	hop before; or SLBN_GAP_UNKNOWN
+ * @reserved: 0
+ * @backlog: octets that waited in the queues of its device
+ * @capacity: bit/s
+ * @share: fair share of a session of weight 1, bit/s
+ * @weights: sum of the weights of its sessions
+ * @held: rate that they hold, bit/s
+ */
+struct slbn_traced {
+	uint8_t router[16];
+	uint16_t family;
+	uint16_t link;
+	uint8_t hop;
+	uint8_t answered;
+	uint8_t ttl;
+	uint8_t gap;
+	uint32_t reserved;
+	uint32_t backlog;
+	uint64_t capacity;
+	uint64_t share;
+	uint64_t weights;
+	uint64_t held;
+};
+
 /* Keys of an agent at a time, and octets of one. */
 #define SLBN_AGENT_KEYS 2
 #define SLBN_SECRET 16
@@ -288,6 +324,25 @@ int slbn_list(struct slbn *slbn,
  */
 int slbn_get_hop(struct slbn *slbn, uint64_t id, uint8_t hop,
 		 struct slbn_hop *to);
+
+/**
+ * slbn_trace() - get the state of each link on a session's path
+ * @slbn: the connection
+ * @id: the session
+ * @timeout: how long to wait for the links, ms
+ * @each: called for each hop, in order
+ * @context: passed to @each
+ *
+ * The links answer one after the other, in the session's usual control packets: one
+ * in each cycle. Rates do not depend on it. A link that has not answered three
+ * times, or before the timeout, is reported as not answered.
+ *
+ * Return: 0 or a negative errno; -EBUSY: another session is being traced; -ENOENT:
+ * no such session.
+ */
+int slbn_trace(struct slbn *slbn, uint64_t id, int timeout,
+	       void (*each)(const struct slbn_traced *traced, void *context),
+	       void *context);
 
 /**
  * slbn_add_key() - add a key that authenticates control packets; only for root

@@ -26,6 +26,7 @@ UNLIMITED = 10**15
 MAX_WEIGHT = 10**6
 STAYS, DETECTED, STALLED, LEAVING, MEASURED, OWN_LINK = 1, 2, 4, 8, 16, 32
 ACCEPT_ONLY = 1
+GAP_UNKNOWN = 255
 #: Octets of a key.
 SECRET = 16
 
@@ -70,6 +71,24 @@ class _Hop(ctypes.Structure):
     )
 
 
+class _Traced(ctypes.Structure):
+    _fields_ = (
+        ("router", ctypes.c_uint8 * 16),
+        ("family", ctypes.c_uint16),
+        ("link", ctypes.c_uint16),
+        ("hop", ctypes.c_uint8),
+        ("answered", ctypes.c_uint8),
+        ("ttl", ctypes.c_uint8),
+        ("gap", ctypes.c_uint8),
+        ("reserved", ctypes.c_uint32),
+        ("backlog", ctypes.c_uint32),
+        ("capacity", ctypes.c_uint64),
+        ("share", ctypes.c_uint64),
+        ("weights", ctypes.c_uint64),
+        ("held", ctypes.c_uint64),
+    )
+
+
 class _Status(ctypes.Structure):
     _fields_ = (
         ("sessions", ctypes.c_uint64),
@@ -98,6 +117,7 @@ class _Status(ctypes.Structure):
 
 
 _EACH = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Session), ctypes.c_void_p)
+_EACH_HOP = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Traced), ctypes.c_void_p)
 
 
 def _load() -> ctypes.CDLL:
@@ -118,6 +138,7 @@ def _load() -> ctypes.CDLL:
     library.slbn_watch.argtypes = [handle]
     library.slbn_list.argtypes = [handle, _EACH, ctypes.c_void_p]
     library.slbn_get_hop.argtypes = [handle, number, ctypes.c_uint8, ctypes.POINTER(_Hop)]
+    library.slbn_trace.argtypes = [handle, number, ctypes.c_int, _EACH_HOP, ctypes.c_void_p]
     library.slbn_add_key.argtypes = [handle, ctypes.c_uint8, ctypes.c_char_p, ctypes.c_uint32]
     library.slbn_retire_key.argtypes = [handle, ctypes.c_uint8]
     library.slbn_get_status.argtypes = [handle, ctypes.POINTER(_Status)]
@@ -132,6 +153,26 @@ class Hop:
 
     router: str
     link: int
+
+
+@dataclass(frozen=True)
+class Traced:
+    """State of a hop of a session's path; rates in bit/s, the backlog in octets.
+
+    `gap` is the number of routers before it that did not process the packet; None: unknown.
+    Without an answer of its link, all fields from `ttl` on are 0.
+    """
+
+    router: str
+    link: int
+    answered: bool
+    gap: int | None
+    ttl: int
+    backlog: int
+    capacity: int
+    share: int
+    weights: int
+    held: int
 
 
 @dataclass(frozen=True)
@@ -222,6 +263,21 @@ def _session(raw: _Session) -> Session:
         device=raw.device,
         weight=raw.weight,
         limit=Hop(_address(bytes(raw.router), flow.family), raw.link) if raw.link else None,
+    )
+
+
+def _traced(raw: _Traced) -> Traced:
+    return Traced(
+        router=_address(bytes(raw.router), raw.family),
+        link=raw.link,
+        answered=bool(raw.answered),
+        gap=None if raw.gap == GAP_UNKNOWN else raw.gap,
+        ttl=raw.ttl,
+        backlog=raw.backlog,
+        capacity=raw.capacity,
+        share=raw.share,
+        weights=raw.weights,
+        held=raw.held,
     )
 
 
@@ -327,6 +383,14 @@ class Connection:
             self._check(status)
             path += (Hop(_address(bytes(raw.router), raw.family), raw.link),)
         return path
+
+    def trace(self, session: int, timeout: float = 10) -> tuple[Traced, ...]:
+        """The state of each link on a session's path, after at most `timeout` seconds."""
+        path: list[Traced] = []
+        each = _EACH_HOP(lambda raw, _context: path.append(_traced(raw.contents)))
+        wait = round(timeout * 1000)
+        self._check(self._library.slbn_trace(self._handle, session, wait, each, None))
+        return tuple(path)
 
     def _find(self, session: int) -> Session:
         for each in self.list():

@@ -13,6 +13,8 @@
  *			-> DONE, or REFUSED; only for root
  *	STATUS		-> DONE with the status
  *	HOP		-> DONE with a hop of the session's path, or REFUSED
+ *	TRACE		-> DONE, or REFUSED; starts to trace a session
+ *	TRACED		-> DONE with a hop as far as it was traced, or REFUSED
  *
  * Events have the number 0: SESSION when the assigned rate of a session of the
  * connection (after WATCH: of any session) changed, and GONE when it ended. An
@@ -53,6 +55,8 @@
  * @SLBN_ASK_STATUS: get the agent's status
  * @SLBN_ASK_HOP: get a hop of a session's path: id, and in hops the number of the
  *	hop; link and router of the reply are those of the hop
+ * @SLBN_ASK_TRACE: trace a session: id in trace
+ * @SLBN_ASK_TRACED: get a hop of the traced session: id and hop in trace
  */
 enum slbn_message_type {
 	SLBN_ASK_JOIN = 1,
@@ -68,6 +72,8 @@ enum slbn_message_type {
 	SLBN_ASK_RETIRE_KEY,
 	SLBN_ASK_STATUS,
 	SLBN_ASK_HOP,
+	SLBN_ASK_TRACE,
+	SLBN_ASK_TRACED,
 };
 
 /**
@@ -85,6 +91,24 @@ struct slbn_key_request {
 };
 
 /**
+ * struct slbn_trace_message - a hop of a traced session
+ * @id: the session
+ * @hop: the hop, from 0
+ * @hops: hops of its path, in the reply
+ * @running: hops are still to be traced, in the reply
+ * @reserved: 0
+ * @traced: the hop, in the reply, if @hop is below @hops
+ */
+struct slbn_trace_message {
+	uint64_t id;
+	uint8_t hop;
+	uint8_t hops;
+	uint8_t running;
+	uint8_t reserved[5];
+	struct slbn_traced traced;
+};
+
+/**
  * struct slbn_message - a message
  * @protocol: SLBN_PROTOCOL
  * @type: enum slbn_message_type
@@ -94,6 +118,7 @@ struct slbn_key_request {
  * @session: the session
  * @key: the key, in ADD_KEY and RETIRE_KEY
  * @status: the agent's state, in the reply to STATUS
+ * @trace: the session and the hop, in TRACE and TRACED, and the replies
  * @reason: explanation, NUL-terminated, in REFUSED
  */
 struct slbn_message {
@@ -106,6 +131,7 @@ struct slbn_message {
 		struct slbn_session session;
 		struct slbn_key_request key;
 		struct slbn_status status;
+		struct slbn_trace_message trace;
 		char reason[SLBN_REASON];
 	};
 };

@@ -5,8 +5,8 @@
  *
  * Commands are a tree of struct command, and may be abbreviated as in iproute2, as
  * long as one command matches; options may precede any command. link.c
- * implements "slbnctl link" over genl.c (the kernel), session.c and top.c the
- * others over libslbn (slbnd), key.c "slbnctl key" over both; show.c prints.
+ * implements "slbnctl link" over genl.c (the kernel), session.c, path.c and top.c
+ * the others over libslbn (slbnd), key.c "slbnctl key" over both; show.c prints.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -46,7 +46,8 @@ static const struct command top_commands[] = {
 			"  change SESSION demand RATE    change its demand\n"
 			"  leave SESSION                 end it\n"
 			"  list                          show all sessions of this router's agent\n"
-			"  show SESSION                  show one with its path\n"
+			"  show SESSION|DESTINATION      show one with its path\n"
+			"  trace SESSION|DESTINATION     show the state of the links on its path\n"
 			"  watch [SESSION]               print changes of rates\n",
 		.commands = session_commands,
 	},
@@ -119,7 +120,7 @@ static const struct command top = {
 		"\n"
 		"Commands:\n"
 		"  link       show, set, reset and monitor SLBN links\n"
-		"  session    join, change, leave, list, show and watch sessions of slbnd\n"
+		"  session    join, change, leave, list, show, trace and watch sessions of slbnd\n"
 		"  key        add, retire and show the keys of links and slbnd; generate keys\n"
 		"  status     show the state of slbnd\n"
 		"  metrics    print links, slbnd and drr_fq qdiscs for Prometheus\n"

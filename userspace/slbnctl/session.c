@@ -54,8 +54,15 @@ enum status disconnect(struct slbn *slbn, int ret)
 	return ret < 0 ? STATUS_FAILED : STATUS_OK;
 }
 
-static void show_address(const char *key, const char *format, int family,
-			 const __u8 *address)
+/**
+ * show_address() - print an address
+ * @key: its name in JSON
+ * @format: with one %s, for text
+ * @family: AF_INET or AF_INET6
+ * @address: as in struct slbn_flow
+ */
+void show_address(const char *key, const char *format, int family,
+		  const __u8 *address)
 {
 	char text[INET6_ADDRSTRLEN];
 
@@ -162,7 +169,11 @@ static void show_bottleneck(const struct slbn_session *session)
 	show_nested_end();
 }
 
-static void show_fields(const struct slbn_session *session)
+/**
+ * show_fields() - print a session, in a line without its end, into an object
+ * @session: the session
+ */
+void show_fields(const struct slbn_session *session)
 {
 	static const __u8 any[16];
 	const struct slbn_flow *flow = &session->flow;
@@ -243,7 +254,14 @@ static bool read_weight(const char *text, __u32 *weight)
 	return true;
 }
 
-static bool read_id(const char *text, __u64 *id)
+/**
+ * read_session_id() - parse the ID of a session
+ * @text: its hexadecimal digits
+ * @id: set to it
+ *
+ * Return: false if it is invalid; the error has been printed.
+ */
+bool read_session_id(const char *text, __u64 *id)
 {
 	if (!*text || strlen(text) > 16 ||
 	    text[strspn(text, "0123456789abcdefABCDEF")]) {
@@ -255,8 +273,17 @@ static bool read_id(const char *text, __u64 *id)
 	return true;
 }
 
-static bool read_address(const char *option, const char *text, __u16 *family,
-			 __u8 *address)
+/**
+ * read_address() - parse an address
+ * @option: for errors
+ * @text: the address
+ * @family: address family that it must have, or 0; set to its family
+ * @address: set, as in struct slbn_flow
+ *
+ * Return: false if it is invalid; the error has been printed.
+ */
+bool read_address(const char *option, const char *text, __u16 *family,
+		  __u8 *address)
 {
 	__u16 other = *family;
 
@@ -426,7 +453,7 @@ static enum status run_change(int argc, char **argv)
 		complain("change takes SESSION demand RATE; see --help");
 		return STATUS_USAGE;
 	}
-	if (!read_id(argv[0], &id) || !read_demand(argv[2], &demand))
+	if (!read_session_id(argv[0], &id) || !read_demand(argv[2], &demand))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
@@ -443,7 +470,7 @@ static enum status run_leave(int argc, char **argv)
 		complain("leave takes one session; see --help");
 		return STATUS_USAGE;
 	}
-	if (!read_id(argv[0], &id))
+	if (!read_session_id(argv[0], &id))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
@@ -484,87 +511,6 @@ static enum status run_list(int argc, char **argv)
 	return disconnect(slbn, ret);
 }
 
-/* The session of run_show(), set by find_session(). */
-struct found {
-	__u64 id;
-	bool exists;
-	struct slbn_session session;
-};
-
-static void find_session(const struct slbn_session *session, void *context)
-{
-	struct found *found = context;
-
-	if (session->id != found->id)
-		return;
-	found->exists = true;
-	found->session = *session;
-}
-
-static int show_path(struct slbn *slbn, const struct slbn_session *session)
-{
-	bool own = session->flags & SLBN_OWN_LINK;
-	char text[UNITS_TEXT];
-	struct slbn_hop hop;
-	unsigned int n;
-	int ret;
-
-	show_array("path");
-	for (n = 0; n < session->hops; n++) {
-		ret = slbn_get_hop(slbn, session->id, n, &hop);
-		/* The path has become shorter. */
-		if (ret == -ENOENT)
-			break;
-		if (ret < 0)
-			return ret;
-		show_element();
-		show_count("hop", "  hop %s", n);
-		show_address("router", " %s", hop.family, hop.router);
-		show_count("link", " link %s", hop.link);
-		if (!n && own)
-			show_string("device", " device %s",
-				    device_text(text, session->device));
-		if (!json && n == session->bottleneck)
-			fputs(" bottleneck", stdout);
-		show_nested_end();
-		show_newline();
-	}
-	return 0;
-}
-
-static enum status run_show(int argc, char **argv)
-{
-	struct found found = {};
-	struct slbn *slbn;
-	int ret;
-
-	if (argc != 1) {
-		complain("show takes one session; see --help");
-		return STATUS_USAGE;
-	}
-	if (!read_id(*argv, &found.id))
-		return STATUS_USAGE;
-	slbn = connect_to_slbnd();
-	if (!slbn)
-		return STATUS_FAILED;
-	ret = slbn_list(slbn, find_session, &found);
-	if (!ret && !found.exists) {
-		complain("no such session");
-		slbn_close(slbn);
-		return STATUS_FAILED;
-	}
-	if (!ret) {
-		show_begin();
-		show_fields(&found.session);
-		show_newline();
-		ret = show_path(slbn, &found.session);
-		show_end();
-		if (json)
-			putchar('\n');
-	}
-	return disconnect(slbn, ret);
-}
-
 static enum status run_watch(int argc, char **argv)
 {
 	__u64 id = 0;
@@ -575,7 +521,7 @@ static enum status run_watch(int argc, char **argv)
 		complain("watch takes at most one session; see --help");
 		return STATUS_USAGE;
 	}
-	if (argc && !read_id(*argv, &id))
+	if (argc && !read_session_id(*argv, &id))
 		return STATUS_USAGE;
 	slbn = connect_to_slbnd();
 	if (!slbn)
@@ -629,11 +575,26 @@ const struct command session_commands[] = {
 	{
 		.name = "show",
 		.usage =
-			"Usage: slbnctl [OPTION]... session show SESSION\n"
+			"Usage: slbnctl [OPTION]... session show SESSION|DESTINATION\n"
 			"\n"
 			"Show a session and its path: of each hop the router's address and the number of\n"
 			"the link there.\n",
-		.run = run_show,
+		.run = run_session_show,
+	},
+	{
+		.name = "trace",
+		.usage =
+			"Usage: slbnctl [OPTION]... session trace SESSION|DESTINATION [timeout TIME]\n"
+			"\n"
+			"Show the state of each link on a session's path: capacity, fair share, sum of the\n"
+			"sessions' weights, rate that they hold, backlog of its device, and the time to\n"
+			"send it; which one is the bottleneck; and routers that do not take part in SLBN.\n"
+			"Links answer one after the other, in the session's next control packets.\n"
+			"\n"
+			"  timeout TIME  how long to wait; 1ms to 600s (10s)\n"
+			"\n"
+			"Exit status 1 if a link does not answer.\n",
+		.run = run_session_trace,
 	},
 	{
 		.name = "watch",

@@ -382,6 +382,20 @@ static bool spend_credit(const struct agent *agent, struct session *session)
 	return true;
 }
 
+/* The hop that a packet asks for its state, if there is credit for the option. */
+static u8 get_traced_hop(struct agent *agent, struct session *session)
+{
+	u32 octets = SLBN_OPTION_HEAD + SLBN_TRACE_LENGTH;
+	u8 hop;
+
+	if (session->metered && session->credit.octets < octets)
+		return SLBN_NO_HOP;
+	hop = trace_ask(&agent->trace, session);
+	if (session->metered && hop != SLBN_NO_HOP)
+		session->credit.octets -= octets;
+	return hop;
+}
+
 static void send_packet(struct agent *agent, struct session *session, u64 now)
 {
 	session->resting = !spend_credit(agent, session);
@@ -393,7 +407,8 @@ static void send_packet(struct agent *agent, struct session *session, u64 now)
 	}
 	slbn_source_transmit(&session->source, now);
 	transport_send(agent->transport, &session->flow, session->mark,
-		       &session->source.pkt, session->source.slot);
+		       &session->source.pkt, session->source.slot,
+		       get_traced_hop(agent, session));
 	set_timer(agent, session, now + retransmission_timeout(session));
 }
 
@@ -782,6 +797,7 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	session->answered_at = now;
 	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, answer);
+	trace_answer(&agent->trace, session, answer->data, &answer->layout);
 	if (session->source.leaving) {
 		start_cycle(agent, session, now);
 		return;

@@ -36,6 +36,7 @@
 
 #include "../libslbn/protocol.h"
 #include "demand.h"
+#include "trace.h"
 #include "transport.h"
 
 /**
@@ -63,16 +64,6 @@ struct detected_flow;
 struct agent_credit {
 	u64 packets;
 	u64 octets;
-};
-
-/**
- * struct agent_hop - a hop of a session's path
- * @router: address of its router, as in struct slbn_flow
- * @link: number of its link
- */
-struct agent_hop {
-	u8 router[16];
-	u16 link;
 };
 
 /**
@@ -200,6 +191,7 @@ struct agent_counters {
  * @timers: when each session's next packet is due or its lease ends, the earliest
  *	first (keys are complements)
  * @timers_memory: memory of @timers
+ * @trace: the last trace of a session
  */
 struct agent {
 	struct agent_config config;
@@ -214,6 +206,7 @@ struct agent {
 	struct agent_counters counters;
 	struct fp_heap timers;
 	void *timers_memory;
+	struct trace trace;
 };
 
 void agent_init(struct agent *agent, const struct agent_config *config,

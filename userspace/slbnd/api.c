@@ -440,14 +440,46 @@ static void get_status(const struct api *api, struct slbn_status *status)
 	api->describe(status);
 }
 
+static void start_trace(struct agent *agent, const struct slbn_message *request,
+			struct slbn_message *reply, u64 now)
+{
+	struct session *session = agent_find(agent, request->trace.id);
+
+	if (!session)
+		refuse(reply, ENOENT, "no such session");
+	else if (trace_start(agent, session, now))
+		refuse(reply, EBUSY,
+		       "slbnd is tracing another session: try again later");
+}
+
+static void get_traced(const struct agent *agent,
+		       const struct slbn_message *request,
+		       struct slbn_message *reply, u64 now)
+{
+	struct session *session = agent_find(agent, request->trace.id);
+
+	reply->trace.hop = request->trace.hop;
+	if (!session ||
+	    !trace_describe(&agent->trace, session, now, &reply->trace))
+		refuse(reply, ENOENT, "the session has ended");
+}
+
 /* Requests that change no session. Returns false if it is another one. */
 static bool serve_agent_request(const struct api *api,
 				const struct client *client,
 				const struct slbn_message *request,
-				struct slbn_message *reply)
+				struct slbn_message *reply, u64 now)
 {
 	struct agent *agent = api->agent;
 
+	if (request->type == SLBN_ASK_TRACE) {
+		start_trace(agent, request, reply, now);
+		return true;
+	}
+	if (request->type == SLBN_ASK_TRACED) {
+		get_traced(agent, request, reply, now);
+		return true;
+	}
 	if (request->type == SLBN_ASK_STATUS) {
 		get_status(api, &reply->status);
 		return true;
@@ -510,7 +542,7 @@ static void serve_request(struct api *api, struct client *client,
 		client->dumping = true;
 		client->request = request->request;
 		client->dump_index = 0;
-	} else if (!serve_agent_request(api, client, request, &reply)) {
+	} else if (!serve_agent_request(api, client, request, &reply, now)) {
 		refuse(&reply, EPROTO, "unknown request");
 	}
 	if (client->dumping && client->request)

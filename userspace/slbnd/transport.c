@@ -71,6 +71,7 @@ static bool prepare_v4(int fd)
 	};
 
 	return set_option(fd, IPPROTO_IP, IP_TRANSPARENT, 1) &&
+	       set_option(fd, IPPROTO_IP, IP_TTL, TRANSPORT_TTL) &&
 	       set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
 	       !bind(fd, (const void *)&local, sizeof(local));
@@ -86,6 +87,7 @@ static bool prepare_v6(int fd)
 	/* By default the flow label is a hash of the ports, unlike the data's. */
 	return set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, 1) &&
+	       set_option(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, TRANSPORT_TTL) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
@@ -472,10 +474,11 @@ static void set_address(struct transport_peer *peer, int n, const u8 *address)
  * @mark: of the packet, for the routing table; 0: none
  * @pkt: the packet
  * @hops: its slots, pkt->slots of them
+ * @traced: hop whose link is to report its state; SLBN_NO_HOP: none
  */
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		    u32 mark, const struct slbn_packet *pkt,
-		    const struct slbn_slot *hops)
+		    const struct slbn_slot *hops, u8 traced)
 {
 	static const u8 any[sizeof(flow->source)];
 	int n = flow->family == AF_INET ? V4 : V6;
@@ -499,6 +502,8 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 	slot->mark = mark;
 	slbn_build_packet(slot->data, pkt, hops, (const u8 *)&origin, n == V6,
 			  keys->count, &layout);
+	if (traced != SLBN_NO_HOP)
+		slbn_add_trace(slot->data, &layout, traced);
 	slot->length = layout.length;
 	if (keys->count)
 		slbn_authenticate(slot->data, &layout, siphash24,

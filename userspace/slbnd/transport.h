@@ -24,6 +24,8 @@
 #include <fairpath/slbn/slbn_wire.h>
 
 #define TRANSPORT_BATCH 64
+/* TTL or hop limit of sent packets. */
+#define TRANSPORT_TTL 64
 /* Cached addresses of each address family. */
 #define TRANSPORT_SOURCES 4096
 
@@ -127,7 +129,7 @@ u32 transport_length(const struct transport *transport,
 		     const struct slbn_packet *pkt);
 void transport_send(struct transport *transport, const struct slbn_flow *flow,
 		    u32 mark, const struct slbn_packet *pkt,
-		    const struct slbn_slot *hops);
+		    const struct slbn_slot *hops, u8 traced);
 bool transport_is_own(const struct transport *transport, int family,
 		      const u8 *address);
 bool transport_is_family(const struct slbn_layout *layout,

@@ -18,14 +18,16 @@
 #define SLBN_HEADER_LENGTH ((u32)sizeof(struct slbn_header))
 #define SLBN_OPTION_HEAD 2U
 #define SLBN_AUTH_LENGTH ((u32)sizeof(struct slbn_auth))
+#define SLBN_TRACE_LENGTH ((u32)sizeof(struct slbn_trace))
 
 /* Octets of a slot's tag and code, which a return address follows. */
 #define SLBN_SLOT_HEAD 4U
 
-/* Longest packet that is built: all slots and SLBN_OPTION_AUTH. */
+/* Longest packet that is built: with all slots and options. */
 #define SLBN_LENGTH_MAX                                                   \
 	(SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH_V6 * (SLBN_HOPS_MAX + 1) - \
-	 SLBN_SLOT_HEAD + SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH)
+	 SLBN_SLOT_HEAD + SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH +           \
+	 SLBN_OPTION_HEAD + SLBN_TRACE_LENGTH)
 
 /**
  * enum slbn_parse_result - result of parsing a packet
@@ -56,11 +58,13 @@ enum slbn_parse_result {
  * @length: octets of the packet, at most those of the datagram
  * @slot_length: octets of a slot
  * @auth: offset of the hash in SLBN_OPTION_AUTH, or 0
+ * @trace: offset of the value of SLBN_OPTION_TRACE, or 0
  */
 struct slbn_layout {
 	u32 length;
 	u32 slot_length;
 	u32 auth;
+	u32 trace;
 };
 
 static inline u16 slbn_get16(const u8 *at)
@@ -111,6 +115,26 @@ static inline u32 slbn_length(u8 slots, u32 slot_length)
 	       slot_length * slots;
 }
 
+/* Note the position of a known option's value; false if it is malformed. */
+static inline bool slbn_parse_option(u8 type, u32 value, u32 length,
+				     struct slbn_layout *layout)
+{
+	switch (type) {
+	case SLBN_OPTION_AUTH:
+		if (layout->auth || length != SLBN_AUTH_LENGTH)
+			return false;
+		layout->auth = value + offsetof(struct slbn_auth, hash);
+		return true;
+	case SLBN_OPTION_TRACE:
+		if (layout->trace || length != SLBN_TRACE_LENGTH)
+			return false;
+		layout->trace = value;
+		return true;
+	default:
+		return true;
+	}
+}
+
 /* Parse the options from @at to the end; every octet belongs to an option. */
 static inline enum slbn_parse_result
 slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
@@ -124,11 +148,8 @@ slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
 		end = value + data[at + 1];
 		if (end > layout->length)
 			return SLBN_PARSE_TRUNCATED;
-		if (data[at] == SLBN_OPTION_AUTH) {
-			if (layout->auth || data[at + 1] != SLBN_AUTH_LENGTH)
-				return SLBN_PARSE_BAD_OPTION;
-			layout->auth = value + offsetof(struct slbn_auth, hash);
-		}
+		if (!slbn_parse_option(data[at], value, end - value, layout))
+			return SLBN_PARSE_BAD_OPTION;
 		at = end;
 	}
 	return SLBN_PARSE_OK;
@@ -179,6 +200,7 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 	layout->slot_length = data[SLBN_AT(slot_length)];
 	layout->length = slbn_get16(data + SLBN_AT(length));
 	layout->auth = 0;
+	layout->trace = 0;
 
 	if (!pkt->type || pkt->type > SLBN_TYPE_MAX)
 		return SLBN_PARSE_BAD_TYPE;
@@ -331,6 +353,7 @@ static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 
 	layout->slot_length = v6 ? SLBN_SLOT_LENGTH_V6 : SLBN_SLOT_LENGTH_V4;
 	layout->auth = 0;
+	layout->trace = 0;
 	length = slbn_length(pkt->slots, layout->slot_length);
 	for (at = SLBN_HEADER_LENGTH; at < length; at++)
 		data[at] = 0;
@@ -363,6 +386,113 @@ static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 	slbn_put64(data + SLBN_AT(use1), pkt->use1);
 	slbn_put64(data + SLBN_AT(use), pkt->use);
 	slbn_update_packet(data, pkt);
+}
+
+/**
+ * struct slbn_report - what a link reports of itself in SLBN_OPTION_TRACE
+ * @hop: its hop
+ * @filled: it has written the fields below
+ * @ttl: TTL or hop limit with which it sent the packet
+ * @backlog: octets in the queues of its device
+ * @capacity: bit/s
+ * @share: fair share of a session of weight 1, bit/s
+ * @weights: sum of the weights of its sessions
+ * @held: rate that they hold, bit/s
+ */
+struct slbn_report {
+	u8 hop;
+	bool filled;
+	u8 ttl;
+	u32 backlog;
+	u64 capacity;
+	u64 share;
+	u64 weights;
+	u64 held;
+};
+
+#define SLBN_TRACE_AT(field) offsetof(struct slbn_trace, field)
+
+/**
+ * slbn_add_trace() - append SLBN_OPTION_TRACE
+ * @data: packet, in a buffer of SLBN_LENGTH_MAX octets; not authenticated yet
+ * @layout: its layout, without the option; updated
+ * @hop: hop whose link is to report its state
+ */
+static inline void slbn_add_trace(u8 *data, struct slbn_layout *layout, u8 hop)
+{
+	u8 *option = data + layout->length;
+	u32 n;
+
+	option[0] = SLBN_OPTION_TRACE;
+	option[1] = SLBN_TRACE_LENGTH;
+	for (n = 0; n < SLBN_TRACE_LENGTH; n++)
+		option[SLBN_OPTION_HEAD + n] = 0;
+	option[SLBN_OPTION_HEAD + SLBN_TRACE_AT(hop)] = hop;
+	layout->trace = layout->length + SLBN_OPTION_HEAD;
+	layout->length = layout->trace + SLBN_TRACE_LENGTH;
+	slbn_put16(data + SLBN_AT(length), (u16)layout->length);
+}
+
+/**
+ * slbn_is_traced() - is a link to report its state?
+ * @data: downstream packet that slbn_parse_packet() accepted
+ * @layout: its layout
+ * @hop: hop of the link
+ *
+ * Return: whether the packet asks for it, and none has been written.
+ */
+static inline bool slbn_is_traced(const u8 *data,
+				  const struct slbn_layout *layout, u8 hop)
+{
+	const u8 *value = data + layout->trace;
+
+	return layout->trace && value[SLBN_TRACE_AT(hop)] == hop &&
+	       !(value[SLBN_TRACE_AT(flags)] & SLBN_TRACE_FILLED);
+}
+
+/**
+ * slbn_fill_trace() - write the state of a link
+ * @data: packet for which slbn_is_traced() is true
+ * @layout: its layout
+ * @report: the state; its @hop and @filled are not read
+ */
+static inline void slbn_fill_trace(u8 *data, const struct slbn_layout *layout,
+				   const struct slbn_report *report)
+{
+	u8 *value = data + layout->trace;
+
+	value[SLBN_TRACE_AT(flags)] |= SLBN_TRACE_FILLED;
+	value[SLBN_TRACE_AT(ttl)] = report->ttl;
+	slbn_put32(value + SLBN_TRACE_AT(backlog), report->backlog);
+	slbn_put64(value + SLBN_TRACE_AT(capacity), report->capacity);
+	slbn_put64(value + SLBN_TRACE_AT(share), report->share);
+	slbn_put64(value + SLBN_TRACE_AT(weights), report->weights);
+	slbn_put64(value + SLBN_TRACE_AT(held), report->held);
+}
+
+/**
+ * slbn_read_trace() - read the state of a link
+ * @data: packet that slbn_parse_packet() accepted, with SLBN_OPTION_TRACE
+ * @layout: its layout
+ *
+ * Return: the state.
+ */
+static inline struct slbn_report
+slbn_read_trace(const u8 *data, const struct slbn_layout *layout)
+{
+	const u8 *value = data + layout->trace;
+	const struct slbn_report report = {
+		.hop = value[SLBN_TRACE_AT(hop)],
+		.filled = value[SLBN_TRACE_AT(flags)] & SLBN_TRACE_FILLED,
+		.ttl = value[SLBN_TRACE_AT(ttl)],
+		.backlog = slbn_get32(value + SLBN_TRACE_AT(backlog)),
+		.capacity = slbn_get64(value + SLBN_TRACE_AT(capacity)),
+		.share = slbn_get64(value + SLBN_TRACE_AT(share)),
+		.weights = slbn_get64(value + SLBN_TRACE_AT(weights)),
+		.held = slbn_get64(value + SLBN_TRACE_AT(held)),
+	};
+
+	return report;
 }
 
 /*

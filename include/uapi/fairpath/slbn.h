@@ -34,16 +34,18 @@
  * had no commit, forwards packets of other versions as data.
  *
  * Options allow extensions: a receiver skips unknown options, a link leaves
- * them unchanged. One option is defined besides padding:
+ * them unchanged. Two options are defined besides padding, each at most once:
  *
- *	SLBN_OPTION_AUTH  struct slbn_auth; at most once. The hash is SipHash-2-4
- *	                  over the packet, in which the hash is replaced by that of
- *	                  the source and destination address of the IP packet
+ *	SLBN_OPTION_AUTH  struct slbn_auth. The hash is SipHash-2-4 over the
+ *	                  packet, in which the hash is replaced by that of the
+ *	                  source and destination address of the IP packet
+ *	SLBN_OPTION_TRACE struct slbn_trace. The link at the hop that it names writes
+ *	                  its state into a downstream packet; the reply keeps it
  *
  * These fields may change in flight: type (the destination, or the edge link
  * before it, turns a Join or Probe into a ProbeAck, and a Leave into a
  * LeaveAck), hop, bottleneck, epoch, B, bw, g, the slot of the hop that
- * processes the packet, and SLBN_OPTION_AUTH.
+ * processes the packet, the hash in SLBN_OPTION_AUTH, and SLBN_OPTION_TRACE.
  */
 #ifndef _UAPI_FAIRPATH_SLBN_H
 #define _UAPI_FAIRPATH_SLBN_H
@@ -106,10 +108,12 @@ enum slbn_type {
  * enum slbn_option - option types
  * @SLBN_OPTION_PAD: padding, of any length
  * @SLBN_OPTION_AUTH: authenticates the packet to the next hop
+ * @SLBN_OPTION_TRACE: state of a link on the path
  */
 enum slbn_option {
 	SLBN_OPTION_PAD,
 	SLBN_OPTION_AUTH,
+	SLBN_OPTION_TRACE,
 };
 
 /**
@@ -181,6 +185,33 @@ struct slbn_auth {
 	__u8 reserved;
 	__u8 time[4];
 	__u8 hash[8];
+};
+
+/* trace.flags: a link has written its state. */
+#define SLBN_TRACE_FILLED 0x01
+
+/**
+ * struct slbn_trace - value of SLBN_OPTION_TRACE
+ * @hop: hop whose link writes the other fields, which the source sends as 0
+ * @flags: SLBN_TRACE_FILLED; others are sent as 0 and ignored when received
+ * @ttl: TTL or hop limit with which the link sends the packet
+ * @reserved: 0, ignored
+ * @backlog: octets that wait in the queues of the link's device, at most 2^32 - 1
+ * @capacity: of the link, bit/s
+ * @share: fair share of a session of weight 1, bit/s
+ * @weights: sum of the weights of the link's sessions
+ * @held: rate that they hold, bit/s
+ */
+struct slbn_trace {
+	__u8 hop;
+	__u8 flags;
+	__u8 ttl;
+	__u8 reserved;
+	__u8 backlog[4];
+	__u8 capacity[8];
+	__u8 share[8];
+	__u8 weights[8];
+	__u8 held[8];
 };
 
 #endif /* _UAPI_FAIRPATH_SLBN_H */
