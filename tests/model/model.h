@@ -18,6 +18,13 @@
  *   packets; and what was sent before a lease ended arrives before a ledger is
  *   dropped for that reason.
  *
+ * Returns are not modeled: no rule of the core reads them, they only decide where
+ * a reply is delivered. A reply that arrives at the right link is a step of the
+ * model, any other is dropped, which is a loss. That replies are processed by the
+ * links of their packets only, in opposite order and once each, is tested with
+ * sch_slbn itself: test_slbn_routes.py and test_slbnd_routes.py in tests/kernel
+ * (other routes, ECMP, tunnels, forged returns), and fuzz_wire.c for the octets.
+ *
  * Data is not modeled packet by packet: `data` is the largest rate at which a
  * session's data arrives at a link now or will arrive, as far as it has been
  * sent.
