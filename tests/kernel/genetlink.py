@@ -155,20 +155,21 @@ class LinkMessage:
 
 
 class Genetlink(Rtnetlink):
-    """A socket of the family "slbn" in the network namespace where it is made."""
+    """A socket of a family in the network namespace where it is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, family: str = "slbn") -> None:
         # Not the constructor of Rtnetlink: another protocol.
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
         self.socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
         self.socket.setsockopt(SOL_NETLINK, NETLINK_CAP_ACK, 1)
         self.sequence = itertools.count(1)
-        name = attribute(CTRL_ATTR_FAMILY_NAME, b"slbn\0")
+        name = attribute(CTRL_ATTR_FAMILY_NAME, family.encode() + b"\0")
         body = GENL.pack(CTRL_CMD_GETFAMILY, 1, 0) + name
         (answer,) = self.ask(GENL_ID_CTRL, NLM_F_ACK, body)
         found = dict(attributes(answer[GENL.size :]))
         self.family = int.from_bytes(found[CTRL_ATTR_FAMILY_ID], "little")
-        groups = [dict(attributes(g)) for _, g in attributes(found[CTRL_ATTR_MCAST_GROUPS])]
+        listed = attributes(found.get(CTRL_ATTR_MCAST_GROUPS, b""))
+        groups = [dict(attributes(group)) for _, group in listed]
         self.groups = {
             group[CTRL_ATTR_MCAST_GRP_NAME].rstrip(b"\0").decode(): int.from_bytes(
                 group[CTRL_ATTR_MCAST_GRP_ID], "little"

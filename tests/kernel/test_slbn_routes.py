@@ -32,6 +32,7 @@ from tests.kernel.slbn_wire import (
     Packet,
     State,
 )
+from tests.kernel.wireguard import End
 
 DROPS = (
     *("malformed", "bad_checksum", "fragments", "bad_key", "wrong_path", "too_many_hops"),
@@ -202,12 +203,17 @@ TUNNELS = {
     "ipip": "type ipip local {here} remote {there}",
     "gre": "type gre local {here} remote {there}",
     "vxlan": "type vxlan id 5 dstport 4789 local {here} remote {there}",
+    "wireguard": "type wireguard",
+}
+#: The native kernel has no VXLAN and no WireGuard.
+TUNNEL_MARKS = {
+    "vxlan": [pytest.mark.stock],
+    "wireguard": [pytest.mark.stock, pytest.mark.tier("all")],
 }
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [pytest.param(kind, marks=pytest.mark.stock) if kind == "vxlan" else kind for kind in TUNNELS],
+    "kind", [pytest.param(kind, marks=TUNNEL_MARKS.get(kind, [])) for kind in TUNNELS]
 )
 def test_links_on_tunnel_and_below(peer: str, kind: str) -> None:
     """The tunnel's device and its underlay are links; answers return outside of the tunnel."""
@@ -219,6 +225,10 @@ def test_links_on_tunnel_and_below(peer: str, kind: str) -> None:
                 ip -n {node.name} link add t0 {TUNNELS[kind].format(here=here, there=there)}
                 ip -n {node.name} addr add 10.5.0.{number}/24 dev t0
                 ip -n {node.name} link set t0 up""")
+        if kind == "wireguard":
+            near, far = (End(node, "t0", here) for node, (here, _) in ends.items())
+            near.configure(far)
+            far.configure(near)
         slbn(first, "t0", "rate 40mbit headroom 0")
         net.attach(0, "rate 100mbit headroom 0")
         source.send("join 10.5.0.2 0", "join 10.5.0.2 0")
