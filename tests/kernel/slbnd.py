@@ -15,6 +15,7 @@ from typing import Any
 import libslbn
 
 from tests.kernel.net import Namespace, wait_for
+from tests.slbnctl.schema import validate
 
 TOP = Path(__file__).resolve().parents[2]
 SLBND = TOP / "build/slbnd/slbnd"
@@ -74,6 +75,7 @@ class Agent:
         command: list[str | Path] = [SLBNCTL, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         shown: dict[str, Any] = json.loads(done.stdout)
+        validate("session_path", shown)
         return shown
 
     def follow(self, *arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:

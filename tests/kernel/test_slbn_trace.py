@@ -32,6 +32,7 @@ from tests.kernel.slbn_wire import (
 )
 from tests.kernel.slbnd import SLBNCTL, Agent, agent, libslbn
 from tests.kernel.test_slbnd import wait_for_rates
+from tests.slbnctl.schema import validate
 
 pytestmark = pytest.mark.virtual
 
@@ -146,6 +147,7 @@ def test_trace_shows_each_hop_and_gaps(net: Chain, tmp_path: Path, six: bool) ->
         expected = {number: 60 * MEGA, other: 20 * MEGA}
         wait_for_rates(us, expected)
         shown = json.loads(traced(slbnd, where, f"{number:x}").stdout)
+        validate("session_trace", shown)
         assert shown["id"] == f"{number:016x}"
         first, second = shown["path"]
         assert first == {

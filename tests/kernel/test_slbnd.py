@@ -31,6 +31,7 @@ from tests.kernel.slbn import MEGA, Chain, chain, key_option
 from tests.kernel.slbn_tap import Tap, close
 from tests.kernel.slbn_wire import NO_EPOCH, PORT, Datagram, Packet, read_packet, read_udp
 from tests.kernel.slbnd import SLBNCTL, SLBND, Agent, agent, libslbn
+from tests.slbnctl.schema import validate
 
 pytestmark = pytest.mark.virtual
 
@@ -241,6 +242,7 @@ def test_top(net: Chain, tmp_path: Path) -> None:
         wait_for_rates(us, {few: 5 * MEGA, many: 25 * MEGA})
         with slbnd.follow("-j", "top", "interval", "100ms", "count", "2") as process:
             tables = [json.loads(line) for line in process.communicate()[0].splitlines()]
+            validate("top", tables[0])
         assert process.returncode == 0 and len(tables) == 2
         assert tables[0]["time"] < tables[1]["time"]
         for table in tables:

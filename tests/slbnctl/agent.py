@@ -38,7 +38,10 @@ class Agent:
         os.close(write)
 
     def notification(self) -> str:
-        return self.manager.recv(1000).decode()
+        """The next one, except descriptions of the state."""
+        while (text := self.manager.recv(1000).decode()).startswith("STATUS="):
+            pass
+        return text
 
     def end(self) -> list[str]:
         """End slbnd. Its log."""

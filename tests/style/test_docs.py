@@ -208,3 +208,13 @@ def test_readme_is_short() -> None:
 @pytest.mark.parametrize("command", ["make demo", "make test"])
 def test_readme_names_the_first_commands(command: str) -> None:
     assert command in text_of("README.md")
+
+
+def test_security_claims_have_tests() -> None:
+    """The tests that docs/security.md names exist."""
+    named = set(re.findall(r"`(test_\w+)`", (TOP / "docs/security.md").read_text()))
+    sources = (path.read_text() for path in (TOP / "tests").rglob("test_*.py"))
+    found = {
+        name for text in sources for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)
+    }
+    assert len(named) > 30 and named <= found, named - found
