@@ -9,6 +9,10 @@ A point is a number of sessions and their demand:
 
     paced   1 Mbit/s each: control packets take 1 % of that
     full    no limit, and the shortest pause: as many packets as one CPU can handle
+    idle    100,000 sessions of 10 kbit/s with an epoch of 10 s, the longest pauses
+
+One more point is mice: new flows of one datagram each, from this router to 65,535 ports, which the
+agent detects by conntrack; each is looked up once or twice, and none gets a session.
 
 CPU time is the agent's in /proc; packets are those that it sent and their answers.  Each point
 starts when all sessions have got their first answer.
@@ -22,6 +26,7 @@ import argparse
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,8 +40,10 @@ import libslbn
 TOP = Path(__file__).resolve().parent.parent.parent
 SLBND = TOP / "build/slbnd/slbnd"
 
-DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED}
-PAUSES = {"paced": "5ms", "full": "1us"}
+DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED, "idle": 10**4}
+OPTIONS = {"paced": [], "full": ["--pause", "1us"], "idle": ["--epoch", "10s"]}
+COUNTS = {"paced": [100, 1000, 10000], "full": [100, 1000, 10000], "idle": [100000]}
+MICE = 10000  # new flows per second
 PATIENCE = 60  # seconds until all sessions have got an answer
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -52,8 +59,8 @@ def run(*command: str) -> None:
 
 
 @contextlib.contextmanager
-def agent(socket: Path, options: list[str], prefix: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    command = [*prefix, str(SLBND), "--config", "/dev/null", "--socket", str(socket), *options]
+def agent(path: Path, options: list[str], prefix: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    command = [*prefix, str(SLBND), "--config", "/dev/null", "--socket", str(path), *options]
     with subprocess.Popen(command) as process:
         try:
             yield process
@@ -61,11 +68,11 @@ def agent(socket: Path, options: list[str], prefix: list[str]) -> Iterator[subpr
             process.terminate()
 
 
-def connect(socket: Path) -> libslbn.Connection:
+def connect(path: Path) -> libslbn.Connection:
     end = time.monotonic() + 10
     while True:
         try:
-            return libslbn.Connection(str(socket))
+            return libslbn.Connection(str(path))
         except OSError:
             if time.monotonic() > end:
                 raise
@@ -88,8 +95,8 @@ def packets(connection: libslbn.Connection) -> int:
 
 
 def point(kind: str, count: int, seconds: float, scratch: Path) -> dict[str, Any]:
-    socket = scratch / f"{kind}-{count}"
-    with agent(socket, ["--pause", PAUSES[kind]], []) as process, connect(socket) as us:
+    path = scratch / f"{kind}-{count}"
+    with agent(path, OPTIONS[kind], []) as process, connect(path) as us:
         empty = resident_bytes(process.pid)
         demand = DEMANDS[kind]
         for _ in range(count):
@@ -110,6 +117,42 @@ def point(kind: str, count: int, seconds: float, scratch: Path) -> dict[str, Any
             "cpu_share": cpu / took,
             "packets_per_cpu_second": (last - first) / cpu if cpu else None,
             "bytes_per_session": (resident_bytes(process.pid) - empty) / count,
+        }
+
+
+def send_mice(seconds: float) -> int:
+    """Start MICE flows each second; return how many were started."""
+    sent, start = 0, time.monotonic()
+    ports = range(1, 65536)
+    while (elapsed := time.monotonic() - start) < seconds:
+        due = int(elapsed * MICE)
+        # Another source port for each round of destination ports.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for port in ports:
+                while sent >= due:
+                    time.sleep(0.001)
+                    due = int((time.monotonic() - start) * MICE)
+                if time.monotonic() - start >= seconds:
+                    break
+                sender.sendto(b"x", ("10.0.0.2", port))
+                sent += 1
+    return sent
+
+
+def mice(seconds: float, scratch: Path) -> dict[str, Any]:
+    path = scratch / "mice"
+    with agent(path, ["--hosts", "10.0.0.1/32"], []) as process, connect(path) as us:
+        empty, cpu = resident_bytes(process.pid), cpu_seconds(process.pid)
+        sent = send_mice(seconds)
+        cpu = cpu_seconds(process.pid) - cpu
+        memory = resident_bytes(process.pid) - empty
+        if us.list():
+            raise WrongError("mice: a flow of one datagram got a session")
+        return {
+            "kind": "mice",
+            "flows_per_second": sent / seconds,
+            "cpu_share": cpu / seconds,
+            "bytes_per_flow": memory / sent,
         }
 
 
@@ -136,15 +179,17 @@ def main() -> int:
             points = []
             with agent(Path(scratch) / "destination", [], inside):
                 for kind in DEMANDS:
-                    for count in arguments.sessions or [100, 1000, 10000]:
+                    for count in arguments.sessions or COUNTS[kind]:
                         print(f"bench: {count} sessions, {kind}", file=sys.stderr, flush=True)
                         points.append(point(kind, count, arguments.seconds, Path(scratch)))
+                print("bench: mice", file=sys.stderr, flush=True)
+                found = mice(arguments.seconds, Path(scratch))
         except (WrongError, OSError) as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1
         finally:
             there.terminate()
-    json.dump({"seconds": arguments.seconds, "points": points}, sys.stdout)
+    json.dump({"seconds": arguments.seconds, "points": points, "mice": found}, sys.stdout)
     print()
     return 0
 

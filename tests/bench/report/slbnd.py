@@ -10,6 +10,7 @@ from tests.bench.report.common import host_conditions, table
 KINDS = {
     "paced": "1 Mbit/s each, 1 % of it for control packets",
     "full": "as many packets as one CPU can handle",
+    "idle": "10 kbit/s each, an epoch of 10 s",
 }
 
 
@@ -27,6 +28,7 @@ def text(data: dict[str, Any]) -> list[str]:
         ]
         for point in points
     ]
+    mice = data["mice"]
     header = ["sessions", "load", "packets/s", "CPU", "packets per CPU second"]
     return [
         "# Performance of slbnd",
@@ -40,6 +42,10 @@ def text(data: dict[str, Any]) -> list[str]:
         "The agent's sessions lead to another agent in a second network namespace, which answers"
         " on another CPU. CPU time is that of the first agent, including the kernel's for sending."
         f" {data['seconds']:.0f} s per row.",
+        "",
+        f"{mice['flows_per_second']:,.0f} new flows of one datagram each second, none of which gets"
+        f" a session, take {100 * mice['cpu_share']:.0f} % of a CPU to detect, and"
+        f" {mice['bytes_per_flow']:,.0f} bytes each until conntrack forgets them.",
         "",
         host_conditions(data["conditions"]),
     ]
