@@ -460,7 +460,7 @@ static const struct {
 	  "KIND   flow, pair (of hosts), host or prefix/LENGTH that share (flow)" },
 	{ "weight", read_weights,
 	  "must be \"PREFIX WEIGHT\", \"port PORT WEIGHT\" or \"mark MARK WEIGHT\", with a WEIGHT of 1 to 900, at most 64",
-	  "WHAT N,.. weight of flows of a PREFIX, \"port PORT\" or \"mark MARK\" (1)" },
+	  "WHAT N,.. weights of \"PREFIX\", \"port PORT\" or \"mark MARK\" (none)" },
 	{ "idle", read_idle, "must be 1s to 3600s",
 	  "TIME       idle time after which a flow ends (10s)" },
 	{ "initial", read_initial, "must be 1bit to 1000tbit",
