@@ -26,7 +26,6 @@ void metric_family(const char *name, enum metric_type type, const char *help)
 	static const char *const types[] = {
 		[METRIC_GAUGE] = "gauge",
 		[METRIC_COUNTER] = "counter",
-		[METRIC_INFO] = "info",
 	};
 
 	family = name;
@@ -61,7 +60,6 @@ static void print_sample(const char *value)
 	static const char *const suffixes[] = {
 		[METRIC_GAUGE] = "",
 		[METRIC_COUNTER] = "_total",
-		[METRIC_INFO] = "_info",
 	};
 	const char *suffix = suffixes[family_type];
 

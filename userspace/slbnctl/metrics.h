@@ -17,12 +17,12 @@
  * enum metric_type - types of metrics
  * @METRIC_GAUGE: a value now
  * @METRIC_COUNTER: a sum that only grows until its owner restarts
- * @METRIC_INFO: 1, with labels that describe something
+ *
+ * node_exporter's textfile collector refuses types that are new in OpenMetrics.
  */
 enum metric_type {
 	METRIC_GAUGE,
 	METRIC_COUNTER,
-	METRIC_INFO,
 };
 
 void metric_family(const char *name, enum metric_type type, const char *help);

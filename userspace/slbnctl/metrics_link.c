@@ -160,7 +160,8 @@ static void print_info(const struct links *links)
 	char text[32];
 	size_t n;
 
-	metric_family("link", METRIC_INFO, "The links.");
+	metric_family("link_info", METRIC_GAUGE,
+		      "1, with the number of the link in traces.");
 	for (n = 0; n < links->count; n++) {
 		const struct link_attributes *attributes =
 			&links->link[n].attributes;
