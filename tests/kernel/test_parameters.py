@@ -33,8 +33,8 @@ def test_defaults(ns: Namespace) -> None:
     names = ("smax", "smin", "beta", "beta_ecn", "low_window", "fast_convergence", "form", "preset")
     values = [ns.sysctl(f"bic_{name}") for name in names]
     assert values == ["32000", "10", "896", "0", "14", "1", "paper", "paper"]
-    names = ("alpha", "beta", "beta_ecn", "preset")
-    assert [ns.sysctl(f"gaimd_{name}") for name in names] == ["310", "875", "0", "gaimd"]
+    values = [ns.sysctl(f"gaimd_{name}") for name in ("alpha", "beta", "beta_ecn", "preset")]
+    assert values == ["310", "875", "0", "gaimd"]
 
 
 @pytest.mark.parametrize(
