@@ -18,8 +18,8 @@
  *	interval in which two flows stay backlogged, the bytes that they send
  *	differ by at most Quantum + 2 Max. The work per packet is O(1) if no
  *	packet is larger than Quantum. Otherwise no flow may be able to send in
- *	a round; the rounds until one can are then added at once, so that a
- *	small Quantum cannot stall the dequeue.
+ *	a round; the rounds until one can are then added at once. A packet costs
+ *	Max / Quantum turns at most, so the qdisc has a minimum Quantum.
  *
  * RR: each backlogged flow in turn sends one packet.
  *
@@ -36,6 +36,10 @@
  *
  * When a limit is exceeded, the oldest packet of the flow with the longest
  * backlog in bytes is dropped until the limit holds, in O(log n).
+ *
+ * Control packets may have a band of their own (struct drr_fq_band): a FIFO that
+ * is sent before the flows, but gets at most an eighth of what the flows send
+ * and a burst, so it cannot starve them.
  */
 #ifndef DRR_FQ_CORE_H
 #define DRR_FQ_CORE_H
@@ -51,7 +55,7 @@
  * @limit: total packets in all queues, at least 1
  * @limit_bytes: total bytes in all queues, at least 1
  * @flows: number of queues, 1 to DRR_FQ_FLOWS_MAX
- * @quantum: the paper's Quantum [bytes], 1 to DRR_FQ_QUANTUM_MAX
+ * @quantum: the paper's Quantum [bytes], at least 1
  * @scheduler: enum drr_fq_scheduler
  */
 struct drr_fq_params {
@@ -454,6 +458,95 @@ static inline void drr_fq_dropped(const struct drr_fq_params *p,
 {
 	v->flows[number].drops++;
 	drr_fq_leave(p, v, number, length, next_length);
+}
+
+/* The band's share of the flows' bytes is 1 / DRR_FQ_BAND_SHARE. */
+#define DRR_FQ_BAND_SHARE 8U
+/* Largest burst and largest backlog of the band [bytes]. */
+#define DRR_FQ_BAND_BURST 16384U
+#define DRR_FQ_BAND_MAX 65536U
+
+/**
+ * struct drr_fq_band - FIFO of control packets, sent before the flows
+ * @queue: its packets; of this, @head, @tail, @qlen, @backlog and @packets are
+ *	used
+ * @credit: what it may send before backlogged flows, times DRR_FQ_BAND_SHARE
+ *	[bytes]
+ */
+struct drr_fq_band {
+	struct drr_fq_flow queue;
+	u32 credit;
+};
+
+static inline void drr_fq_band_init(struct drr_fq_band *b)
+{
+	*b = (struct drr_fq_band){
+		.credit = DRR_FQ_BAND_BURST * DRR_FQ_BAND_SHARE,
+	};
+}
+
+/**
+ * drr_fq_band_has_room() - check whether a packet may join the band
+ * @b: the band
+ * @length: packet length [bytes]
+ *
+ * Return: false if the packet has to be queued with the flows.
+ */
+static inline bool drr_fq_band_has_room(const struct drr_fq_band *b, u32 length)
+{
+	return length <= DRR_FQ_BAND_BURST &&
+	       b->queue.backlog + length <= DRR_FQ_BAND_MAX;
+}
+
+static inline void drr_fq_band_arrive(struct drr_fq_band *b, u32 length)
+{
+	b->queue.qlen++;
+	b->queue.backlog += length;
+}
+
+/**
+ * drr_fq_band_is_next() - check whether the band sends next
+ * @b: the band
+ * @active: number of backlogged flows
+ * @length: callback for the length of the band's oldest packet
+ *
+ * Return: true if the band has a packet, and credit for it or no competitor.
+ */
+static inline bool drr_fq_band_is_next(const struct drr_fq_band *b, u32 active,
+				       drr_fq_length length)
+{
+	if (!b->queue.qlen)
+		return false;
+	return !active ||
+	       (u64)length(&b->queue) * DRR_FQ_BAND_SHARE <= b->credit;
+}
+
+static inline void drr_fq_band_leave(struct drr_fq_band *b, u32 length)
+{
+	b->queue.qlen--;
+	b->queue.backlog -= length;
+}
+
+/**
+ * drr_fq_band_sent() - account for a packet sent from the band
+ * @b: the band
+ * @active: number of backlogged flows: without any, it costs no credit
+ * @length: packet length [bytes]
+ */
+static inline void drr_fq_band_sent(struct drr_fq_band *b, u32 active,
+				    u32 length)
+{
+	b->queue.packets++;
+	if (active)
+		b->credit -= length * DRR_FQ_BAND_SHARE;
+	drr_fq_band_leave(b, length);
+}
+
+/* Earn credit: a flow sent a packet of @length bytes. */
+static inline void drr_fq_band_earn(struct drr_fq_band *b, u32 length)
+{
+	b->credit = fp_min(b->credit + length,
+			   DRR_FQ_BAND_BURST * DRR_FQ_BAND_SHARE);
 }
 
 #endif /* DRR_FQ_CORE_H */

@@ -8,6 +8,7 @@
  *
  *	skb->priority	if it is a class of this qdisc, MAJOR:1 to MAJOR:flows;
  *	tc filters	attached to the qdisc, if they return such a class;
+ *	skb->priority	if it is TC_PRIO_CONTROL and the control band has room;
  *	its hash	by the kernel's flow dissector, keyed with a secret that
  *			senders cannot know, mixed with a random number of this
  *			qdisc, so that flows that collide here do not collide
@@ -17,8 +18,13 @@
  * exist. The class is stored with the packet, to find its queue again when the
  * number of queues changes.
  *
+ * TC_PRIO_CONTROL marks packets of routing protocols, bonding and SLBN. Setting
+ * it takes CAP_NET_RAW or CAP_NET_ADMIN; the TOS of a forwarded packet gives
+ * lower priorities only (rt_tos2priority()), and veth clears them. Still the
+ * band is bounded, since a container with macvlan may have these capabilities.
+ *
  * Lengths are qdisc_pkt_len(): the length on the wire, including the headers of
- * each segment of a GSO packet, plus the overhead of a parent's stab.
+ * each segment of a GSO packet, or as the root's stab sets it.
  *
  * Parents are notified of every packet dropped at a limit, by these rules:
  * NET_XMIT_CN means that a packet of the same flow was dropped and the packet
@@ -27,12 +33,14 @@
  *
  * All functions run under the qdisc's lock. Configuration also holds RTNL, so
  * it can allocate memory before it takes that lock; it changes nothing until
- * the whole request is known to succeed.
+ * the whole request is known to succeed. Dumps of classes may read a replaced
+ * table, which is freed by RCU.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/jhash.h>
 #include <linux/module.h>
+#include <linux/prefetch.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <net/gso.h>
@@ -45,17 +53,38 @@
 /* Class numbers have 16 bits; higher queues have no class. */
 #define DRR_FQ_CLASSES_MAX 0xffffU
 
+/* The control band, as a class of struct drr_fq_skb_cb and as a queue. */
+#define DRR_FQ_CLASS_BAND (~0U)
+#define DRR_FQ_QUEUE_BAND (DRR_FQ_NONE - 1)
+
+/**
+ * struct drr_fq_table - memory of the queues
+ * @rcu: for its release
+ * @count: number of queues
+ * @flows: the queues and heaps, drr_fq_table_size() bytes
+ */
+struct drr_fq_table {
+	struct rcu_head rcu;
+	u32 count;
+	struct drr_fq_flow flows[] __aligned(64);
+};
+
 /**
  * struct drr_fq_sched - one drr_fq qdisc
  * @params: configuration
  * @vars: the algorithm's state; its queues are in @table
  * @stats: the algorithm's statistics
- * @table: memory of the queues, drr_fq_table_size() bytes
+ * @band: the control band
+ * @table: memory of the queues
+ * @memory_limit: limit of @memory_used [bytes]
+ * @memory_used: memory of the queued packets [bytes]
  * @perturbation: random number mixed into the hash
  * @split_gso: segment GSO packets before they are queued
  * @max_packet: length of the largest packet so far [bytes]
  * @drops_longest: packets dropped because a limit was exceeded
- * @drops_oversize: packets dropped because they are larger than limit_bytes
+ * @drops_memory: those of @drops_longest because of @memory_limit alone
+ * @drops_oversize: packets dropped because they alone exceed a limit
+ * @control_hashed: control packets for which the band had no room
  * @gso_split: packets segmented
  * @filter_list: filters that choose queues
  * @block: block of @filter_list
@@ -64,12 +93,17 @@ struct drr_fq_sched {
 	struct drr_fq_params params;
 	struct drr_fq_vars vars;
 	struct drr_fq_stats stats;
-	void *table;
+	struct drr_fq_band band;
+	struct drr_fq_table __rcu *table;
+	u32 memory_limit;
+	u32 memory_used;
 	u32 perturbation;
 	bool split_gso;
 	u32 max_packet;
 	u64 drops_longest;
+	u64 drops_memory;
 	u64 drops_oversize;
+	u64 control_hashed;
 	u64 gso_split;
 	struct tcf_proto __rcu *filter_list;
 	struct tcf_block *block;
@@ -77,10 +111,12 @@ struct drr_fq_sched {
 
 /**
  * struct drr_fq_skb_cb - data stored with a packet
- * @class: minor number of its class, or 0 to use its hash
+ * @class: minor number of its class, 0 to use its hash, or DRR_FQ_CLASS_BAND
+ * @memory: its truesize when it was queued, so that dequeue need not read it
  */
 struct drr_fq_skb_cb {
 	u32 class;
+	u32 memory;
 };
 
 static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
@@ -125,6 +161,8 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 			class = TC_H_MIN(res.classid);
 		}
 	}
+	if (!class && skb->priority == TC_PRIO_CONTROL)
+		class = DRR_FQ_CLASS_BAND;
 	drr_fq_skb_cb(skb)->class = class;
 	return true;
 }
@@ -171,25 +209,73 @@ static struct sk_buff *drr_fq_pop(struct drr_fq_flow *flow)
 	return skb;
 }
 
+static bool drr_fq_append_control(struct drr_fq_sched *q, struct sk_buff *skb)
+{
+	u32 length = qdisc_pkt_len(skb);
+
+	if (!drr_fq_band_has_room(&q->band, length)) {
+		q->control_hashed++;
+		return false;
+	}
+	drr_fq_push(&q->band.queue, skb);
+	drr_fq_band_arrive(&q->band, length);
+	return true;
+}
+
 /* Append a packet to its queue. Returns the queue. */
 static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct drr_fq_skb_cb *cb = drr_fq_skb_cb(skb);
 	u32 length = qdisc_pkt_len(skb);
 	u32 queue, flow;
 
-	queue = drr_fq_queue_of(q, &q->params, skb, &flow);
-	drr_fq_push(&q->vars.flows[queue], skb);
-	drr_fq_arrive(&q->params, &q->vars, &q->stats, queue, flow, length);
+	if (unlikely(cb->class == DRR_FQ_CLASS_BAND) &&
+	    drr_fq_append_control(q, skb)) {
+		queue = DRR_FQ_QUEUE_BAND;
+	} else {
+		queue = drr_fq_queue_of(q, &q->params, skb, &flow);
+		drr_fq_push(&q->vars.flows[queue], skb);
+		drr_fq_arrive(&q->params, &q->vars, &q->stats, queue, flow,
+			      length);
+	}
+	cb->memory = skb->truesize;
+	q->memory_used += cb->memory;
 	q->max_packet = max(q->max_packet, length);
 	qdisc_qstats_backlog_inc(sch, skb);
 	qdisc_qlen_inc(sch);
 	return queue;
 }
 
+static bool drr_fq_over_memory(const struct drr_fq_sched *q)
+{
+	return q->memory_used > q->memory_limit;
+}
+
+/* Remove a packet to drop, from the longest queue. Returns NULL if none. */
+static struct sk_buff *drr_fq_pop_longest(struct drr_fq_sched *q, u32 *queue)
+{
+	struct sk_buff *skb;
+
+	*queue = drr_fq_longest(&q->vars);
+	if (*queue != DRR_FQ_NONE) {
+		skb = drr_fq_pop(&q->vars.flows[*queue]);
+		drr_fq_dropped(&q->params, &q->vars, *queue, qdisc_pkt_len(skb),
+			       drr_fq_head_length);
+		return skb;
+	}
+	if (!q->band.queue.qlen)
+		return NULL;
+	*queue = DRR_FQ_QUEUE_BAND;
+	skb = drr_fq_pop(&q->band.queue);
+	drr_fq_band_leave(&q->band, qdisc_pkt_len(skb));
+	return skb;
+}
+
 /*
- * Drop from the front of the longest queue until the limits hold. A packet that
- * a parent has peeked at counts but cannot be dropped. Returns whether a packet
+ * Drop from the front of the longest queue until the limits hold, and from the
+ * control band only if nothing else is queued. A packet that a parent has peeked
+ * at counts but cannot be dropped. Returns whether a packet
  * of @queue was dropped.
  */
 static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
@@ -198,16 +284,19 @@ static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	bool lost = false;
 
-	while (drr_fq_over_limit(&q->params, sch->q.qlen,
-				 sch->qstats.backlog)) {
-		u32 longest = drr_fq_longest(&q->vars);
+	for (;;) {
+		bool over = drr_fq_over_limit(&q->params, sch->q.qlen,
+					      sch->qstats.backlog);
 		struct sk_buff *skb;
+		u32 longest;
 
-		if (longest == DRR_FQ_NONE)
+		if (!over && !drr_fq_over_memory(q))
 			break;
-		skb = drr_fq_pop(&q->vars.flows[longest]);
-		drr_fq_dropped(&q->params, &q->vars, longest,
-			       qdisc_pkt_len(skb), drr_fq_head_length);
+		skb = drr_fq_pop_longest(q, &longest);
+		if (!skb)
+			break;
+		q->drops_memory += !over;
+		q->memory_used -= drr_fq_skb_cb(skb)->memory;
 		qdisc_qstats_backlog_dec(sch, skb);
 		qdisc_qlen_dec(sch);
 		qdisc_qstats_drop(sch);
@@ -230,7 +319,8 @@ static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
 	u32 backlog = sch->qstats.backlog;
 	bool lost;
 
-	if (likely(!drr_fq_over_limit(&q->params, qlen, backlog)))
+	if (likely(!drr_fq_over_limit(&q->params, qlen, backlog) &&
+		   !drr_fq_over_memory(q)))
 		return NET_XMIT_SUCCESS;
 	lost = drr_fq_shrink(sch, queue, to_free);
 	qlen -= sch->q.qlen;
@@ -243,6 +333,13 @@ static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
 	return NET_XMIT_SUCCESS;
 }
 
+static bool drr_fq_oversize(const struct drr_fq_sched *q,
+			    const struct sk_buff *skb)
+{
+	return qdisc_pkt_len(skb) > q->params.limit_bytes ||
+	       skb->truesize > q->memory_limit;
+}
+
 static int drr_fq_drop_oversize(struct Qdisc *sch, struct sk_buff *skb,
 				struct sk_buff **to_free)
 {
@@ -250,6 +347,37 @@ static int drr_fq_drop_oversize(struct Qdisc *sch, struct sk_buff *skb,
 
 	q->drops_oversize++;
 	return qdisc_drop(skb, sch, to_free);
+}
+
+/*
+ * The length on the wire of a packet of @length bytes, by tc-stab(8): as
+ * __qdisc_calculate_pkt_len(), which modules cannot call.
+ */
+static u32 drr_fq_stab_length(const struct qdisc_size_table *stab, u32 length)
+{
+	const struct tc_sizespec *spec = &stab->szopts;
+	s64 wire = (s64)length + spec->overhead;
+	u32 slot;
+
+	if (spec->tsize) {
+		slot = max_t(s64, wire + spec->cell_align, 0) >> spec->cell_log;
+		wire = (u64)stab->data[spec->tsize - 1] * (slot / spec->tsize) +
+		       stab->data[slot % spec->tsize];
+		wire <<= spec->size_log;
+	}
+	return clamp_t(s64, wire, 1, S32_MAX);
+}
+
+/* Set the length of a segment as the stack set that of the packet. */
+static void drr_fq_set_segment(struct Qdisc *sch, struct sk_buff *skb)
+{
+	/* The stack uses the stab of the root only. */
+	const struct Qdisc *root = qdisc_root_bh(sch);
+	const struct qdisc_size_table *stab = rcu_dereference_bh(root->stab);
+
+	fp_qdisc_set_segment(skb);
+	if (stab)
+		qdisc_skb_cb(skb)->pkt_len = drr_fq_stab_length(stab, skb->len);
 }
 
 static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
@@ -270,14 +398,14 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 
 	skb_list_walk_safe(segs, segs, next) {
 		skb_mark_not_on_list(segs);
-		fp_qdisc_set_segment(segs);
-		if (segs->len > q->params.limit_bytes) {
+		drr_fq_set_segment(sch, segs);
+		if (drr_fq_oversize(q, segs)) {
 			drr_fq_drop_oversize(sch, segs, to_free);
 			continue;
 		}
+		sum += qdisc_pkt_len(segs);
 		queue = drr_fq_append(sch, segs);
 		count++;
-		sum += segs->len;
 	}
 	q->gso_split++;
 	if (!count) {
@@ -303,26 +431,71 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 		return ret;
 	if (q->split_gso && skb_is_gso(skb))
 		return drr_fq_enqueue_segments(sch, skb, to_free);
-	if (unlikely(length > q->params.limit_bytes))
+	if (unlikely(drr_fq_oversize(q, skb)))
 		return drr_fq_drop_oversize(sch, skb, to_free);
 
 	queue = drr_fq_append(sch, skb);
 	return drr_fq_make_room(sch, queue, length, false, to_free);
 }
 
-static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
+static struct sk_buff *drr_fq_dequeue_control(struct drr_fq_sched *q)
 {
-	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb = drr_fq_pop(&q->band.queue);
+
+	drr_fq_band_sent(&q->band, q->vars.active, qdisc_pkt_len(skb));
+	return skb;
+}
+
+/*
+ * In a long queue, the next packet has left the caches. Prefetch the flow behind
+ * the first one of the ActiveList, which is often next, its oldest packet with
+ * the lines that dequeue reads, and the flow behind it, for the next call.
+ */
+static void drr_fq_prefetch(const struct drr_fq_sched *q)
+{
+	const struct drr_fq_vars *v = &q->vars;
+	const struct drr_fq_flow *next;
+	const struct sk_buff *head;
+
+	if (v->first == DRR_FQ_NONE || q->params.scheduler == DRR_FQ_SCFQ)
+		return;
+	next = &v->flows[v->flows[v->first].next];
+	head = next->head;
+	prefetch(head);
+	prefetch(&head->end);
+	prefetch(&v->flows[next->next]);
+}
+
+static struct sk_buff *drr_fq_dequeue_flow(struct drr_fq_sched *q)
+{
 	struct sk_buff *skb;
-	u32 queue;
+	u32 queue, length;
 
 	queue = drr_fq_next(&q->params, &q->vars, drr_fq_head_length);
 	if (queue == DRR_FQ_NONE)
 		return NULL;
 	skb = drr_fq_pop(&q->vars.flows[queue]);
-	drr_fq_sent(&q->params, &q->vars, queue, qdisc_pkt_len(skb),
-		    drr_fq_head_length);
+	length = qdisc_pkt_len(skb);
+	drr_fq_sent(&q->params, &q->vars, queue, length, drr_fq_head_length);
+	drr_fq_band_earn(&q->band, length);
+	drr_fq_prefetch(q);
+	return skb;
+}
 
+static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb;
+
+	if (unlikely(drr_fq_band_is_next(&q->band, q->vars.active,
+					 drr_fq_head_length)))
+		skb = drr_fq_dequeue_control(q);
+	else
+		skb = drr_fq_dequeue_flow(q);
+	if (!skb)
+		return NULL;
+
+	q->memory_used -= drr_fq_skb_cb(skb)->memory;
 	qdisc_qstats_backlog_dec(sch, skb);
 	qdisc_qlen_dec(sch);
 	qdisc_bstats_update(sch, skb);
@@ -334,7 +507,7 @@ static void drr_fq_reset(struct Qdisc *sch)
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 queue;
 
-	if (!q->table)
+	if (!rcu_access_pointer(q->table))
 		return;
 	while ((queue = drr_fq_longest(&q->vars)) != DRR_FQ_NONE) {
 		struct drr_fq_flow *flow = &q->vars.flows[queue];
@@ -343,6 +516,10 @@ static void drr_fq_reset(struct Qdisc *sch)
 		flow->head = NULL;
 		drr_fq_emptied(&q->params, &q->vars, queue);
 	}
+	if (q->band.queue.qlen)
+		rtnl_kfree_skbs(q->band.queue.head, q->band.queue.tail);
+	drr_fq_band_init(&q->band);
+	q->memory_used = 0;
 }
 
 static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
@@ -352,15 +529,18 @@ static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 	[TCA_DRR_FQ_QUANTUM] = { .type = NLA_U32 },
 	[TCA_DRR_FQ_SCHEDULER] = { .type = NLA_U8 },
 	[TCA_DRR_FQ_SPLIT_GSO] = { .type = NLA_U8 },
+	[TCA_DRR_FQ_MEMORY_LIMIT] = { .type = NLA_U32 },
 };
 
 /**
  * struct drr_fq_config - configuration requested by a message
  * @params: parameters of the algorithm
+ * @memory_limit: limit of the queued packets' memory [bytes], 0: the default
  * @split_gso: segment GSO packets before they are queued
  */
 struct drr_fq_config {
 	struct drr_fq_params params;
+	u32 memory_limit;
 	bool split_gso;
 };
 
@@ -411,9 +591,10 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	attr = tb[TCA_DRR_FQ_QUANTUM];
 	if (attr) {
 		p->quantum = nla_get_u32(attr);
-		if (!p->quantum || p->quantum > DRR_FQ_QUANTUM_MAX) {
+		if (p->quantum < DRR_FQ_QUANTUM_MIN ||
+		    p->quantum > DRR_FQ_QUANTUM_MAX) {
 			DRR_FQ_ERR(extack, attr,
-				   "quantum must be 1 to 16777216 bytes");
+				   "quantum must be 256 to 16777216 bytes");
 			return -EINVAL;
 		}
 	}
@@ -433,6 +614,16 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 			return -EINVAL;
 		}
 		config->split_gso = nla_get_u8(attr);
+	}
+	attr = tb[TCA_DRR_FQ_MEMORY_LIMIT];
+	if (attr) {
+		config->memory_limit = nla_get_u32(attr);
+		if (config->memory_limit < DRR_FQ_MEMORY_LIMIT_MIN ||
+		    config->memory_limit > DRR_FQ_MEMORY_LIMIT_MAX) {
+			DRR_FQ_ERR(extack, attr,
+				   "memory_limit must be 65536 to 2^31 bytes");
+			return -EINVAL;
+		}
 	}
 	return 0;
 }
@@ -471,30 +662,34 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 {
 	const struct drr_fq_params *p = &config->params;
 	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct drr_fq_table *table = NULL, *old;
 	struct sk_buff *to_free = NULL;
 	struct drr_fq_vars vars;
-	void *table = NULL;
 	u32 qlen, backlog;
 
-	if (!q->table || p->flows != q->params.flows ||
+	old = rcu_dereference_protected(q->table, lockdep_rtnl_is_held());
+	if (!old || p->flows != q->params.flows ||
 	    p->scheduler != q->params.scheduler) {
-		table = kvzalloc(drr_fq_table_size(p), GFP_KERNEL);
+		table = kvzalloc(sizeof(*table) + drr_fq_table_size(p),
+				 GFP_KERNEL_ACCOUNT);
 		if (!table) {
 			NL_SET_ERR_MSG_MOD(extack,
 					   "not enough memory: reduce flows");
 			return -ENOMEM;
 		}
-		drr_fq_table_init(p, &vars, table);
+		table->count = p->flows;
+		drr_fq_table_init(p, &vars, table->flows);
 	}
 
 	sch_tree_lock(sch);
 	if (table) {
-		if (q->table)
+		if (old)
 			drr_fq_move(q, p, &vars);
 		q->vars = vars;
-		swap(q->table, table);
+		rcu_assign_pointer(q->table, table);
 	}
 	q->params = *p;
+	q->memory_limit = config->memory_limit;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
 	/* Bypassing an idle qdisc would bypass its filters and segmentation. */
@@ -513,7 +708,8 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	sch_tree_unlock(sch);
 
 	kfree_skb_list(to_free);
-	kvfree(table);
+	if (table)
+		kvfree_rcu(old, rcu);
 	return 0;
 }
 
@@ -523,6 +719,7 @@ static int drr_fq_change(struct Qdisc *sch, struct nlattr *opt,
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	struct drr_fq_config config = {
 		.params = q->params,
+		.memory_limit = q->memory_limit,
 		.split_gso = q->split_gso,
 	};
 	int err;
@@ -543,7 +740,7 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 			.limit = READ_ONCE(dev->tx_queue_len) ?: DRR_FQ_LIMIT_DEFAULT,
 			.limit_bytes = DRR_FQ_LIMIT_BYTES_DEFAULT,
 			.flows = DRR_FQ_FLOWS_DEFAULT,
-			.quantum = clamp_t(u32, psched_mtu(dev), 1,
+			.quantum = clamp_t(u32, psched_mtu(dev), DRR_FQ_QUANTUM_MIN,
 				   DRR_FQ_QUANTUM_MAX),
 			.scheduler = DRR_FQ_DRR,
 		},
@@ -551,11 +748,15 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 	int err;
 
 	q->perturbation = get_random_u32();
+	drr_fq_band_init(&q->band);
 	if (opt) {
 		err = drr_fq_parse(sch, opt, &config, extack);
 		if (err)
 			return err;
 	}
+	if (!config.memory_limit)
+		config.memory_limit = max_t(u32, DRR_FQ_MEMORY_LIMIT_DEFAULT,
+					    2 * config.params.limit_bytes);
 	err = tcf_block_get(&q->block, &q->filter_list, sch, extack);
 	if (err)
 		return err;
@@ -568,7 +769,7 @@ static void drr_fq_destroy(struct Qdisc *sch)
 	struct drr_fq_sched *q = qdisc_priv(sch);
 
 	tcf_block_put(q->block);
-	kvfree(q->table);
+	kvfree_rcu(rcu_dereference_protected(q->table, 1), rcu);
 }
 
 static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -585,7 +786,8 @@ static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_DRR_FQ_FLOWS, p->flows) ||
 	    nla_put_u32(skb, TCA_DRR_FQ_QUANTUM, p->quantum) ||
 	    nla_put_u8(skb, TCA_DRR_FQ_SCHEDULER, p->scheduler) ||
-	    nla_put_u8(skb, TCA_DRR_FQ_SPLIT_GSO, q->split_gso)) {
+	    nla_put_u8(skb, TCA_DRR_FQ_SPLIT_GSO, q->split_gso) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_MEMORY_LIMIT, q->memory_limit)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -608,6 +810,10 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.qdisc.active_flows = q->vars.active;
 	st.qdisc.active_flows_max = q->stats.active_max;
 	st.qdisc.max_packet = q->max_packet;
+	st.qdisc.memory_used = q->memory_used;
+	st.qdisc.drops_memory = q->drops_memory;
+	st.qdisc.control_packets = q->band.queue.packets;
+	st.qdisc.control_hashed = q->control_hashed;
 	longest = drr_fq_longest(&q->vars);
 	if (longest != DRR_FQ_NONE) {
 		st.qdisc.longest_backlog = q->vars.flows[longest].backlog;
@@ -663,10 +869,12 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	struct gnet_stats_queue qs = {};
 	const struct drr_fq_flow *flow;
 
-	if (cl > q->params.flows)
-		return -1;
 	gnet_stats_basic_sync_init(&bstats);
 	sch_tree_lock(sch);
+	if (cl > q->params.flows) {
+		sch_tree_unlock(sch);
+		return -1;
+	}
 	flow = &q->vars.flows[cl - 1];
 	_bstats_update(&bstats, flow->bytes, flow->packets);
 	qs.qlen = flow->qlen;
@@ -688,16 +896,30 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	return gnet_stats_copy_app(d, &st, sizeof(st));
 }
 
+static bool drr_fq_is_backlogged(const struct drr_fq_sched *q, u32 queue)
+{
+	const struct drr_fq_table *table;
+	bool backlogged;
+
+	rcu_read_lock();
+	table = rcu_dereference(q->table);
+	backlogged =
+		queue < table->count && READ_ONCE(table->flows[queue].qlen);
+	rcu_read_unlock();
+	return backlogged;
+}
+
 static void drr_fq_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 {
 	const struct drr_fq_sched *q = qdisc_priv(sch);
-	u32 classes = min_t(u32, q->params.flows, DRR_FQ_CLASSES_MAX);
+	u32 classes =
+		min_t(u32, READ_ONCE(q->params.flows), DRR_FQ_CLASSES_MAX);
 	u32 queue;
 
 	if (arg->stop)
 		return;
 	for (queue = 0; queue < classes; queue++) {
-		if (!READ_ONCE(q->vars.flows[queue].qlen)) {
+		if (!drr_fq_is_backlogged(q, queue)) {
 			arg->count++;
 			continue;
 		}

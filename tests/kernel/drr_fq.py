@@ -47,7 +47,7 @@ from tests.kernel.rtnetlink import (
 )
 
 MTU, HEADER = 1500, 14
-LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO = range(1, 7)
+LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, MEMORY_LIMIT = range(1, 8)
 DRR, RR, SCFQ = range(3)
 LIMIT_BYTES_MAX, FLOWS_MAX, QUANTUM_MAX = 1 << 30, 1 << 20, 1 << 24
 
@@ -80,11 +80,12 @@ class Options:
     quantum: int
     scheduler: int
     split_gso: int
+    memory_limit: int = 64 << 20
 
     @classmethod
     def read(cls, content: bytes) -> Options:
         found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
-        return cls(*(found.pop(kind) for kind in range(LIMIT, SPLIT_GSO + 1)))
+        return cls(*(found.pop(kind) for kind in range(LIMIT, MEMORY_LIMIT + 1)))
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,14 @@ class Statistics:
     longest_flow: int
     max_packet: int
     unused: int
+    memory_used: int
+    drops_memory: int
+    control_packets: int
+    control_hashed: int
 
     @classmethod
     def read(cls, application: bytes) -> Statistics:
-        kind, _, *values = struct.unpack_from("=II6Q6I", application)
+        kind, _, *values = struct.unpack_from("=II6Q6I4Q", application)
         assert kind == 0
         return cls(*values)
 

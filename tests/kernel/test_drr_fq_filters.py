@@ -79,13 +79,19 @@ def test_priority_goes_before_filters() -> None:
 
 
 def test_other_priorities_are_not_classes() -> None:
-    """Classes of other qdiscs, and priorities of applications."""
+    """Classes of other qdiscs, and priorities of applications except TC_PRIO_CONTROL."""
     with valved("flows 65534") as on:
-        for priority in (*range(16), handle("11:3"), handle("10:0"), handle("10:ffff")):
+        for priority in (
+            *range(7),
+            *range(8, 16),
+            handle("11:3"),
+            handle("10:0"),
+            handle("10:ffff"),
+        ):
             for flow in range(2):
                 on.send(100 + flow, 100, priority=priority)
         assert on.statistics.active_flows == 2
-        assert sorted(queued(on).values()) == [19, 19]
+        assert sorted(queued(on).values()) == [18, 18]
 
 
 def test_filters_drop_packets_of_an_idle_qdisc() -> None:

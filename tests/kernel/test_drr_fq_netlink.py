@@ -17,6 +17,7 @@ from tests.kernel.drr_fq import (
     LIMIT,
     LIMIT_BYTES,
     LIMIT_BYTES_MAX,
+    MEMORY_LIMIT,
     MTU,
     QUANTUM,
     QUANTUM_MAX,
@@ -86,23 +87,31 @@ REJECTED = {
     "flows 0": (options(flows=0), "flows must be 1 to 1048576"),
     "flows too many": (options(flows=FLOWS_MAX + 1), "flows must be 1 to 1048576"),
     "flows -1": (options(flows=0xFFFFFFFF), "flows must be 1 to 1048576"),
-    "quantum 0": (options(quantum=0), "quantum must be 1 to 16777216 bytes"),
+    "memory_limit too small": (
+        options(memory_limit=65535),
+        "memory_limit must be 65536 to 2^31 bytes",
+    ),
+    "memory_limit too large": (
+        options(memory_limit=(1 << 31) + 1),
+        "memory_limit must be 65536 to 2^31 bytes",
+    ),
+    "quantum too small": (options(quantum=255), "quantum must be 256 to 16777216 bytes"),
     "quantum too large": (
         options(quantum=QUANTUM_MAX + 1),
-        "quantum must be 1 to 16777216 bytes",
+        "quantum must be 256 to 16777216 bytes",
     ),
     "scheduler 3": (options(scheduler=3), "scheduler must be 0"),
     "scheduler 255": (options(scheduler=255), "scheduler must be 0"),
     "split-gso 2": (options(split_gso=2), "split-gso must be 0 or 1"),
     "the last of several": (
-        options(limit=5, limit_bytes=5000, flows=7, quantum=8, scheduler=2, split_gso=2),
+        options(limit=5, limit_bytes=5000, flows=7, quantum=800, scheduler=2, split_gso=2),
         "split-gso must be 0 or 1",
     ),
     "duplicate, the second invalid": (
         nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
         "flows must be 1 to 1048576",
     ),
-    "unknown attribute": (nest(u32(SPLIT_GSO + 1, 5)), "Unknown attribute type"),
+    "unknown attribute": (nest(u32(MEMORY_LIMIT + 1, 5)), "Unknown attribute type"),
     "unknown attribute among others": (nest(u32(FLOWS, 7) + u32(99, 5)), "Unknown attribute type"),
     "attribute 0": (nest(u32(0, 5)), "Unknown attribute type"),
     "u32 of three bytes": (nest(attribute(FLOWS, b"\1\0\0")), "invalid attribute length"),
@@ -147,12 +156,12 @@ def test_invalid_options_are_rejected(on: Link, name: str) -> None:
         (b"", DEFAULTS),
         (nest(b""), DEFAULTS),
         (
-            options(limit=1, limit_bytes=MTU + HEADER, flows=1, quantum=1),
-            Options(1, MTU + HEADER, 1, 1, 0, 0),
+            options(limit=1, limit_bytes=MTU + HEADER, flows=1, quantum=256),
+            Options(1, MTU + HEADER, 1, 256, 0, 0),
         ),
         (
             options(limit=0xFFFFFFFF, limit_bytes=LIMIT_BYTES_MAX, flows=FLOWS_MAX, scheduler=2),
-            Options(0xFFFFFFFF, LIMIT_BYTES_MAX, FLOWS_MAX, MTU + HEADER, 2, 0),
+            Options(0xFFFFFFFF, LIMIT_BYTES_MAX, FLOWS_MAX, MTU + HEADER, 2, 0, 1 << 31),
         ),
         (
             nest(u8(SPLIT_GSO, 1) + u32(LIMIT_BYTES, 5000) + u32(LIMIT, 3) + u32(LIMIT, 4)),
@@ -180,13 +189,13 @@ def test_random_options(on: Link) -> None:
         for _ in range(800):
             content = b""
             for _ in range(rng.randrange(5)):
-                kind = rng.choice((LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, 7))
+                kind = rng.randrange(LIMIT, MEMORY_LIMIT + 2)
                 sort = rng.randrange(20)
                 if sort == 0:
                     content += rng.randbytes(rng.randrange(20))
                 elif sort == 1:
                     content += attribute(kind, rng.randbytes(rng.randrange(12)))
-                elif kind >= SCHEDULER:
+                elif kind in (SCHEDULER, SPLIT_GSO, MEMORY_LIMIT + 1):
                     content += u8(kind, rng.choice((0, 0, 0, 1, 1, 2, 3, 255)))
                 else:
                     content += u32(kind, rng.choice((1, 7, 1000, 2000, 70000, 1 << 20, 1 << 31)))
@@ -203,7 +212,7 @@ def test_random_options(on: Link) -> None:
                 assert on.options == before
             now = on.options
             assert now.limit >= 1 and MTU + HEADER <= now.limit_bytes <= LIMIT_BYTES_MAX
-            assert 1 <= now.flows <= FLOWS_MAX and 1 <= now.quantum <= QUANTUM_MAX
+            assert 1 <= now.flows <= FLOWS_MAX and 256 <= now.quantum <= QUANTUM_MAX
             assert now.scheduler <= 2 and now.split_gso <= 1
     finally:
         with suppress(NetlinkError):

@@ -225,7 +225,7 @@ def send_and_change_at_random(on: Link, rng: random.Random, gso: GsoSocket, *, s
     elif change == 3:
         on.change(scheduler=rng.choice((DRR, RR, SCFQ)))
     elif change == 4:
-        on.change(quantum=rng.choice((1, 300, 1514, 1 << 20)))
+        on.change(quantum=rng.choice((256, 300, 1514, 1 << 20)))
     elif change == 5 and split:
         on.change(split_gso=rng.randrange(2))
 
@@ -337,7 +337,7 @@ def test_changes_keep_packets_within_limits() -> None:
             {"flows": 1},
             {"flows": 1024},
             {"scheduler": RR},
-            {"quantum": 1},
+            {"quantum": 256},
             {"scheduler": DRR},
             {"quantum": 1 << 24},
             {"limit": queued.qlen},
@@ -408,7 +408,7 @@ def test_changes_with_traffic() -> None:
         {"limit": 2000},
         {"flows": 1},
         {"scheduler": DRR},
-        {"quantum": 100},
+        {"quantum": 1000},
         {"limit_bytes": 1 << 22},
         {"limit": 1000, "limit_bytes": 1 << 21, "quantum": 9000},
         {"flows": 1024, "scheduler": SCFQ, "split_gso": 1},
@@ -544,3 +544,59 @@ def test_overhead_of_a_stab_is_counted() -> None:
         assert queues[1].backlog == 5 * 124
         assert queues[2].backlog == 5 * 84
         assert on.shown("10:").backlog == on.shown("1:").backlog
+
+
+@pytest.mark.parametrize("stab", ["overhead 24", "overhead 24 mpu 84", "linklayer atm overhead 10"])
+def test_split_gso_under_a_stab(stab: str) -> None:
+    """Segments have the same lengths as packets of that size."""
+    with (
+        link(
+            f"""qdisc add dev a0 root handle 1: stab {stab} tbf rate 8bit burst 70000 limit 1m
+            qdisc add dev a0 parent 1:1 handle 10: drr_fq limit 100 split-gso"""
+        ) as on,
+        GsoSocket(on, 1) as gso,
+    ):
+        on.send(PRIMER, FULL, 50, classes=False)
+        before = on.shown("10:")
+        on.send(2, FULL)
+        wire = on.queues[2].backlog
+        assert wire >= FULL + 24
+        gso.send(10)
+        assert on.queues[1].backlog == 10 * wire
+        assert on.shown("10:").backlog == before.backlog + 11 * wire
+        assert on.shown("10:").backlog == on.shown("1:").backlog
+
+
+def test_memory_limit_counts_truesize() -> None:
+    """Small packets use much more memory than bytes."""
+    with valved("memory_limit 64kb") as on:
+        assert on.statistics.memory_used == 0
+        on.send(1, SMALLEST, 500)
+        on.send(2, SMALLEST, 5)
+        shown, statistics = on.shown("10:"), on.statistics
+        truesize = statistics.memory_used // shown.qlen
+        assert truesize > 4 * SMALLEST
+        assert 65536 - truesize < statistics.memory_used <= 65536
+        assert statistics.drops_memory == statistics.drops_longest == 505 - shown.qlen
+        assert on.queues[2].qlen == 5
+        on.check_backlogs()
+        on.change(memory_limit=1 << 20)
+        on.send(1, SMALLEST, 100)
+        assert on.shown("10:").qlen == shown.qlen + 100
+        on.change(memory_limit=65536)
+        assert on.statistics.memory_used <= 65536
+        on.check_backlogs()
+        on.open_valve()
+        on.drain()
+        on.check_empty()
+        assert on.statistics.memory_used == 0
+
+
+def test_packets_larger_than_memory_limit_are_dropped() -> None:
+    """A frame of 64 kB, with its struct sk_buff."""
+    with valved("memory_limit 64kb", burst=LARGE_BURST) as on:
+        batch("ip", "link set a0 mtu 65535\nlink set b0 mtu 65535\n")
+        on.send(2, FULL, 5)
+        assert on.send(1, 65_540) == 0
+        assert (on.shown("10:").qlen, on.statistics.drops_oversize) == (5, 1)
+        on.check_backlogs()

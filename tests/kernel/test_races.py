@@ -190,7 +190,7 @@ def random_options() -> bytes:
         "limit": (1, 10, 50, 1000),
         "limit_bytes": (1514, 20_000, 1 << 20),
         "flows": (1, 7, 1024, 65536),
-        "quantum": (1, 300, 1514, 1 << 20),
+        "quantum": (256, 300, 1514, 1 << 20),
         "scheduler": (DRR, RR, SCFQ),
         "split_gso": (0, 1),
     }

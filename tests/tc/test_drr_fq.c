@@ -62,8 +62,10 @@ static void valid_options(void **state)
 		{ "limit_bytes 8kbit", TCA_DRR_FQ_LIMIT_BYTES, 1 << 10 },
 		{ "flows 1", TCA_DRR_FQ_FLOWS, 1 },
 		{ "flows 1048576", TCA_DRR_FQ_FLOWS, 1048576 },
-		{ "quantum 1", TCA_DRR_FQ_QUANTUM, 1 },
-		{ "quantum 1.9", TCA_DRR_FQ_QUANTUM, 1 },
+		{ "quantum 256", TCA_DRR_FQ_QUANTUM, 256 },
+		{ "quantum 256.9", TCA_DRR_FQ_QUANTUM, 256 },
+		{ "memory_limit 64kb", TCA_DRR_FQ_MEMORY_LIMIT, 65536 },
+		{ "memory_limit 2gb", TCA_DRR_FQ_MEMORY_LIMIT, 1U << 31 },
 		{ "quantum 16mb", TCA_DRR_FQ_QUANTUM, 16777216 },
 		{ "scheduler drr", TCA_DRR_FQ_SCHEDULER, DRR_FQ_DRR },
 		{ "scheduler rr", TCA_DRR_FQ_SCHEDULER, DRR_FQ_RR },
@@ -156,8 +158,9 @@ static void random_value(char *text, size_t size)
 static void random_arguments(void **state)
 {
 	static const char *const names[] = {
-		"limit",     "limit_bytes",  "flows", "quantum", "scheduler",
-		"split-gso", "no-split-gso", "drr",   "help",	 "Limit",
+		"limit",	"limit_bytes", "flows",	       "quantum",
+		"scheduler",	"split-gso",   "no-split-gso", "drr",
+		"memory_limit", "Limit",
 	};
 	static const __u32 max[] = {
 		[TCA_DRR_FQ_LIMIT] = UINT32_MAX,
@@ -166,6 +169,7 @@ static void random_arguments(void **state)
 		[TCA_DRR_FQ_QUANTUM] = DRR_FQ_QUANTUM_MAX,
 		[TCA_DRR_FQ_SCHEDULER] = DRR_FQ_SCHEDULER_MAX,
 		[TCA_DRR_FQ_SPLIT_GSO] = 1,
+		[TCA_DRR_FQ_MEMORY_LIMIT] = DRR_FQ_MEMORY_LIMIT_MAX,
 	};
 	struct request request, again;
 	u32 accepted = 0;
@@ -202,7 +206,8 @@ static void random_arguments(void **state)
 					continue;
 				assert_true(value <= max[attribute]);
 				assert_true(value ||
-					    attribute >= TCA_DRR_FQ_SCHEDULER);
+					    attribute == TCA_DRR_FQ_SCHEDULER ||
+					    attribute == TCA_DRR_FQ_SPLIT_GSO);
 			}
 			double_begin(false);
 			UTIL->print_qopt(UTIL, NULL, options_of(&request));
@@ -225,7 +230,7 @@ static void random_options(void **state)
 
 static void check_qdisc_fields(const struct tc_drr_fq_qdisc_stats *st)
 {
-	assert_int_equal(double_output.count, 11);
+	assert_int_equal(double_output.count, 15);
 	field_is("drops_longest", st->drops_longest);
 	field_is("drops_oversize", st->drops_oversize);
 	field_is("collisions", st->collisions);
@@ -237,6 +242,10 @@ static void check_qdisc_fields(const struct tc_drr_fq_qdisc_stats *st)
 	field_is("longest_backlog", st->longest_backlog);
 	field_is("longest_flow", st->longest_flow);
 	field_is("max_packet", st->max_packet);
+	field_is("memory_used", st->memory_used);
+	field_is("drops_memory", st->drops_memory);
+	field_is("control_packets", st->control_packets);
+	field_is("control_hashed", st->control_hashed);
 }
 
 static void check_class_fields(const struct tc_drr_fq_class_stats *st)
@@ -294,7 +303,8 @@ static void statistics_as_text(void **state)
 	static const char qdisc_text[] =
 		"  active_flows 5 (max 9) new_flows 123 collisions 7\n"
 		"  longest_backlog 9084b in :3f2 drops_longest 3 drops_oversize 1\n"
-		"  max_packet 1514b gso_split 2 memory 84.1Kb";
+		"  max_packet 1514b gso_split 2 memory 84.1Kb\n"
+		"  memory_used 12.5Kb drops_memory 4 control_packets 60 control_hashed 8";
 	static const char class_text[] =
 		"  head_length 1514b deficit 600b tag -14b";
 	struct tc_drr_fq_xstats qdisc = {
@@ -311,6 +321,10 @@ static void statistics_as_text(void **state)
 			.longest_backlog = 9084,
 			.longest_flow = 0x3f2,
 			.max_packet = 1514,
+			.memory_used = 12800,
+			.drops_memory = 4,
+			.control_packets = 60,
+			.control_hashed = 8,
 		},
 	};
 	static const struct tc_drr_fq_xstats queue = {

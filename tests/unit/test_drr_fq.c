@@ -492,12 +492,92 @@ static void table_size(void **state)
 	}
 }
 
+static u32 band_length;
+
+static u32 band_head(const struct drr_fq_flow *queue)
+{
+	assert_true(queue->qlen > 0);
+	return band_length;
+}
+
+/*
+ * With a full band and a backlogged flow, the band sends first while it has
+ * credit; in any interval it sends at most a burst and an eighth of what the
+ * flow sends, and, over a long time, not much less.
+ */
+static void band_is_first_and_bounded(void **state)
+{
+	const s64 burst = DRR_FQ_BAND_BURST;
+
+	(void)state;
+	while (unit_step < 2000000) {
+		u32 largest = rnd_size(1, 1514), i;
+		s64 excess = 0, lowest = 0;
+		u64 band = 0, flow = 0;
+		struct drr_fq_band b;
+
+		drr_fq_band_init(&b);
+		for (i = 0; i < 20000; i++, unit_step++) {
+			while (drr_fq_band_has_room(&b, largest))
+				drr_fq_band_arrive(&b, largest);
+			band_length = largest;
+			if (drr_fq_band_is_next(&b, 1, band_head)) {
+				assert_true(b.credit >=
+					    largest * DRR_FQ_BAND_SHARE);
+				drr_fq_band_sent(&b, 1, largest);
+				band += largest;
+				excess += (s64)largest * DRR_FQ_BAND_SHARE;
+			} else {
+				u32 length = rnd_size(1, 65536);
+
+				assert_true(b.credit <
+					    largest * DRR_FQ_BAND_SHARE);
+				drr_fq_band_earn(&b, length);
+				flow += length;
+				excess -= length;
+			}
+			lowest = excess < lowest ? excess : lowest;
+			CHECK(excess - lowest <= burst * DRR_FQ_BAND_SHARE,
+			      "%lld/8 bytes more than an eighth",
+			      (long long)(excess - lowest));
+		}
+		assert_true(band * DRR_FQ_BAND_SHARE >= flow / 2);
+	}
+}
+
+/* Without backlogged flows, it sends without credit, which is kept. */
+static void band_is_free_when_idle(void **state)
+{
+	struct drr_fq_band b;
+	u32 i;
+
+	(void)state;
+	drr_fq_band_init(&b);
+	band_length = 1500;
+	assert_false(drr_fq_band_is_next(&b, 0, band_head));
+	assert_true(drr_fq_band_has_room(&b, DRR_FQ_BAND_BURST));
+	assert_false(drr_fq_band_has_room(&b, DRR_FQ_BAND_BURST + 1));
+	assert_false(drr_fq_band_has_room(&b, ~0U));
+	for (i = 0; i < 1000; i++) {
+		drr_fq_band_arrive(&b, 1500);
+		assert_true(drr_fq_band_is_next(&b, 0, band_head));
+		drr_fq_band_sent(&b, 0, 1500);
+	}
+	assert_int_equal(b.credit, DRR_FQ_BAND_BURST * DRR_FQ_BAND_SHARE);
+	assert_int_equal(b.queue.packets, 1000);
+	assert_int_equal(b.queue.backlog + b.queue.qlen, 0);
+	drr_fq_band_earn(&b, ~0U >> 1);
+	assert_int_equal(b.credit, DRR_FQ_BAND_BURST * DRR_FQ_BAND_SHARE);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(drr_matches_the_paper),
 	UNIT_TEST(rr_matches_round_robin),
 	UNIT_TEST(scfq_matches_the_paper),
 	UNIT_TEST(drr_at_range_limits),
 	UNIT_TEST(over_limit),
+	UNIT_TEST(band_is_first_and_bounded),
+	UNIT_TEST(band_is_free_when_idle),
 	UNIT_TEST(hashes_are_uniform),
 	UNIT_TEST(table_size),
 };

@@ -46,10 +46,13 @@ static const struct drr_fq_number numbers[] = {
 	  "1 to 4294967295 packets" },
 	{ "limit_bytes", TCA_DRR_FQ_LIMIT_BYTES, true, NULL, 1,
 	  DRR_FQ_LIMIT_BYTES_MAX, "1 to 1073741824 bytes" },
+	{ "memory_limit", TCA_DRR_FQ_MEMORY_LIMIT, true, NULL,
+	  DRR_FQ_MEMORY_LIMIT_MIN, DRR_FQ_MEMORY_LIMIT_MAX,
+	  "65536 to 2147483648 bytes" },
 	{ "flows", TCA_DRR_FQ_FLOWS, false, "", 1, DRR_FQ_FLOWS_MAX,
 	  "1 to 1048576" },
-	{ "quantum", TCA_DRR_FQ_QUANTUM, true, NULL, 1, DRR_FQ_QUANTUM_MAX,
-	  "1 to 16777216 bytes" },
+	{ "quantum", TCA_DRR_FQ_QUANTUM, true, NULL, DRR_FQ_QUANTUM_MIN,
+	  DRR_FQ_QUANTUM_MAX, "256 to 16777216 bytes" },
 };
 
 #define SCHEDULER_RANGE "drr, rr or scfq"
@@ -62,17 +65,20 @@ static const struct drr_fq_number numbers[] = {
 static void explain(void)
 {
 	fputs("Usage: ... drr_fq [ limit PACKETS[p] ] [ limit_bytes SIZE ]\n"
-	      "                  [ flows NUMBER ] [ scheduler drr*|rr|scfq ]\n"
-	      "                  [ quantum SIZE ] [ split-gso | no-split-gso* ]\n"
+	      "                  [ memory_limit SIZE ] [ flows NUMBER ]\n"
+	      "                  [ scheduler drr*|rr|scfq ] [ quantum SIZE ]\n"
+	      "                  [ split-gso | no-split-gso* ]\n"
 	      "\n"
 	      "  limit        total packets in all queues; at least 1\n"
 	      "               (* the device's txqueuelen, or 1000 if that is 0)\n"
 	      "  limit_bytes  total bytes in all queues; at least the device's MTU plus link\n"
 	      "               header, at most 1Gb (* 32Mb)\n"
+	      "  memory_limit memory of all queued packets; 64Kb to 2Gb (* 64Mb, or twice\n"
+	      "               limit_bytes if that is more)\n"
 	      "  flows        number of queues that flows are hashed to; 1 to 1048576 (* 1024)\n"
 	      "  scheduler    drr*, deficit round robin; rr, round robin per packet; scfq,\n"
 	      "               self-clocked fair queueing\n"
-	      "  quantum      bytes that a queue may send per round of drr; 1 to 16Mb\n"
+	      "  quantum      bytes that a queue may send per round of drr; 256b to 16Mb\n"
 	      "               (* the device's MTU plus link header)\n"
 	      "  split-gso    segment GSO packets before they are queued (* no-split-gso)\n"
 	      "\n"
@@ -325,6 +331,13 @@ static void print_qdisc_stats(const struct tc_drr_fq_qdisc_stats *st)
 	print_bytes("max_packet", "  max_packet %s", st->max_packet);
 	print_count("gso_split", " gso_split %s", st->gso_split);
 	print_bytes("memory", " memory %s", st->memory);
+	print_nl();
+
+	print_bytes("memory_used", "  memory_used %s", st->memory_used);
+	print_count("drops_memory", " drops_memory %s", st->drops_memory);
+	print_count("control_packets", " control_packets %s",
+		    st->control_packets);
+	print_count("control_hashed", " control_hashed %s", st->control_hashed);
 }
 
 static void print_class_stats(const struct tc_drr_fq_class_stats *st)

@@ -31,12 +31,16 @@ enum drr_fq_scheduler {
 
 #define DRR_FQ_LIMIT_BYTES_MAX 1073741824
 #define DRR_FQ_FLOWS_MAX 1048576
+#define DRR_FQ_QUANTUM_MIN 256
 #define DRR_FQ_QUANTUM_MAX 16777216
+#define DRR_FQ_MEMORY_LIMIT_MIN 65536
+#define DRR_FQ_MEMORY_LIMIT_MAX 2147483648U
 
 /* Defaults when neither user nor device gives a value. */
 #define DRR_FQ_LIMIT_DEFAULT 1000
 #define DRR_FQ_LIMIT_BYTES_DEFAULT 33554432
 #define DRR_FQ_FLOWS_DEFAULT 1024
+#define DRR_FQ_MEMORY_LIMIT_DEFAULT 67108864
 
 /**
  * enum drr_fq_attribute - attributes in TCA_OPTIONS
@@ -49,10 +53,13 @@ enum drr_fq_scheduler {
  * @TCA_DRR_FQ_FLOWS: u32, number of queues that flows are hashed to, 1 to
  *	DRR_FQ_FLOWS_MAX; default DRR_FQ_FLOWS_DEFAULT
  * @TCA_DRR_FQ_QUANTUM: u32, bytes that a flow may send per round of DRR_FQ_DRR,
- *	1 to DRR_FQ_QUANTUM_MAX; default MTU plus link header
+ *	DRR_FQ_QUANTUM_MIN to DRR_FQ_QUANTUM_MAX; default MTU plus link header
  * @TCA_DRR_FQ_SCHEDULER: u8, enum drr_fq_scheduler; default DRR_FQ_DRR
  * @TCA_DRR_FQ_SPLIT_GSO: u8, 1: segment GSO packets before they are queued;
  *	default 0
+ * @TCA_DRR_FQ_MEMORY_LIMIT: u32, memory of all queued packets (truesize)
+ *	[bytes], DRR_FQ_MEMORY_LIMIT_MIN to DRR_FQ_MEMORY_LIMIT_MAX; default
+ *	DRR_FQ_MEMORY_LIMIT_DEFAULT, or twice the limit in bytes if that is more
  */
 enum drr_fq_attribute {
 	TCA_DRR_FQ_UNSPEC,
@@ -62,6 +69,7 @@ enum drr_fq_attribute {
 	TCA_DRR_FQ_QUANTUM,
 	TCA_DRR_FQ_SCHEDULER,
 	TCA_DRR_FQ_SPLIT_GSO,
+	TCA_DRR_FQ_MEMORY_LIMIT,
 	__TCA_DRR_FQ_MAX,
 };
 
@@ -77,7 +85,7 @@ enum drr_fq_xstats_type {
  * struct tc_drr_fq_qdisc_stats - statistics of the qdisc (TCA_STATS_APP)
  * @drops_longest: packets dropped from the front of the longest queue because
  *	a limit was exceeded
- * @drops_oversize: packets dropped because they are larger than limit_bytes
+ * @drops_oversize: packets dropped because they alone exceed a limit
  * @collisions: packets queued behind those of another flow with the same queue
  * @new_flows: number of times that an empty queue became backlogged
  * @gso_split: packets segmented before they were queued
@@ -89,6 +97,10 @@ enum drr_fq_xstats_type {
  *	if no queue is backlogged
  * @max_packet: size of the largest packet so far [bytes]
  * @unused: 0
+ * @memory_used: memory of the queued packets (truesize) [bytes]
+ * @drops_memory: those of @drops_longest because of the memory limit alone
+ * @control_packets: packets sent from the control band
+ * @control_hashed: control packets queued like others because the band was full
  */
 struct tc_drr_fq_qdisc_stats {
 	__u64 drops_longest;
@@ -103,6 +115,10 @@ struct tc_drr_fq_qdisc_stats {
 	__u32 longest_flow;
 	__u32 max_packet;
 	__u32 unused;
+	__u64 memory_used;
+	__u64 drops_memory;
+	__u64 control_packets;
+	__u64 control_hashed;
 };
 
 /**
