@@ -16,7 +16,7 @@
  * slbn_core.h		the algorithm
  *
  * A device with an slbn qdisc is a link, and that qdisc owns it: a device has at
- * most one. RTNL protects the list of links and their configuration. The link's
+ * most one. RTNL protects the links of a namespace and their configuration. The link's
  * lock protects its state, as packets are processed on several CPUs and in both
  * directions at once; they are parsed, checked and signed without it. Links are
  * found by number, and their keys read, under RCU.
@@ -24,7 +24,6 @@
 #ifndef SLBN_H
 #define SLBN_H
 
-#include <linux/list.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/rcupdate.h>
@@ -91,12 +90,15 @@ struct slbn_counters {
 /* Hooks for answers, IPv4 and IPv6. */
 #define SLBN_ANSWER_HOOKS 2
 
+struct slbn_link;
+
 /**
  * struct slbn_link_ops - what a link calls in the files above
  * @egress: netfilter hook for packets that the device of a root qdisc sends
  * @ingress: netfilter hook for packets that the device of an edge receives
  * @answers: SLBN_ANSWER_HOOKS hooks of a namespace that has links
  * @notify: work function of @notify_work in struct slbn_link
+ * @event: sends a notification of the link, with this command; under RTNL
  *
  * The private data of @egress and @ingress is the link.
  */
@@ -105,6 +107,7 @@ struct slbn_link_ops {
 	nf_hookfn *ingress;
 	const struct nf_hook_ops *answers;
 	work_func_t notify;
+	void (*event)(struct slbn_link *link, u8 command);
 };
 
 /**
@@ -119,7 +122,6 @@ struct slbn_key_set {
 
 /**
  * struct slbn_link - a link
- * @list: entry in slbn_links
  * @ops: functions of the files above
  * @number: of the link in its namespace, not 0; not used again for long
  * @dev: device; the qdisc holds a reference
@@ -143,7 +145,6 @@ struct slbn_key_set {
  * @notify_work: sends share events; rotates the ledgers when no packet does
  */
 struct slbn_link {
-	struct list_head list;
 	const struct slbn_link_ops *ops;
 	u32 number;
 	struct net_device *dev;
@@ -226,6 +227,7 @@ enum slbn_action {
 int slbn_genl_init(void);
 void slbn_genl_exit(void);
 void slbn_genl_notify(struct work_struct *work);
+void slbn_genl_event(struct slbn_link *link, u8 command);
 
 /* slbn_root.c */
 int slbn_root_create(struct Qdisc *sch, struct Qdisc ***children,
@@ -274,9 +276,6 @@ bool slbn_find_error(const struct sk_buff *skb);
 struct sk_buff *slbn_split(struct sk_buff *skb);
 
 /* slbn_link.c */
-extern struct list_head slbn_links;
-extern unsigned int slbn_links_changes;
-
 int slbn_link_configure(struct slbn_link *link,
 			const struct slbn_config *config,
 			struct netlink_ext_ack *extack);
@@ -285,6 +284,8 @@ int slbn_link_reconfigure(struct slbn_link *link,
 			  struct netlink_ext_ack *extack);
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_find_number(struct net *net, u16 number);
+struct slbn_link *slbn_link_next(struct net *net, unsigned long *number);
+unsigned int slbn_links_changes(struct net *net);
 struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 				const struct slbn_config *config,
 				const struct slbn_link_ops *ops,
@@ -298,7 +299,7 @@ int slbn_links_init(void);
 void slbn_links_exit(void);
 
 /* slbn_config.c */
-extern const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1];
+extern const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1];
 
 void slbn_config_init(struct slbn_config *config);
 int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,

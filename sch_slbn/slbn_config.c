@@ -22,19 +22,34 @@
 /* Smallest memory that is derived from a time, entries. */
 #define SLBN_MEMORY_MIN 64
 
-const struct nla_policy slbn_config_policy[SLBN_A_MAX + 1] = {
-	[SLBN_A_RATE] = { .type = NLA_U64 },
-	[SLBN_A_EPOCH] = { .type = NLA_U64 },
-	[SLBN_A_MEMORY] = { .type = NLA_U32 },
-	[SLBN_A_MEMORY_TIME] = { .type = NLA_U64 },
-	[SLBN_A_CONTROL] = { .type = NLA_U32 },
-	[SLBN_A_EDGE] = { .type = NLA_U8 },
-	[SLBN_A_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
-	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
-	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
-	[SLBN_A_THRESHOLD] = { .type = NLA_U32 },
-	[SLBN_A_HEADROOM] = { .type = NLA_U32 },
-	[SLBN_A_COMMIT] = { .type = NLA_U8 },
+static struct netlink_range_validation slbn_rate_range = {
+	.max = SLBN_LINK_RATE_MAX,
+};
+
+static struct netlink_range_validation slbn_epoch_range = {
+	.max = SLBN_EPOCH_MAX,
+};
+
+static struct netlink_range_validation slbn_memory_range = {
+	.max = SLBN_MEMORY_MAX,
+};
+
+static struct netlink_range_validation slbn_memory_time_range = {
+	.max = SLBN_MEMORY_TIME_MAX,
+};
+
+const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1] = {
+	[TCA_SLBN_RATE] = NLA_POLICY_FULL_RANGE(NLA_U64, &slbn_rate_range),
+	[TCA_SLBN_EPOCH] = NLA_POLICY_FULL_RANGE(NLA_U64, &slbn_epoch_range),
+	[TCA_SLBN_MEMORY] = NLA_POLICY_FULL_RANGE(NLA_U32, &slbn_memory_range),
+	[TCA_SLBN_MEMORY_TIME] =
+		NLA_POLICY_FULL_RANGE(NLA_U64, &slbn_memory_time_range),
+	[TCA_SLBN_CONTROL] = NLA_POLICY_RANGE(NLA_U32, 1, SLBN_CONTROL_MAX),
+	[TCA_SLBN_EDGE] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_SLBN_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
+	[TCA_SLBN_THRESHOLD] = NLA_POLICY_RANGE(NLA_U32, 1, SLBN_THRESHOLD_MAX),
+	[TCA_SLBN_HEADROOM] = NLA_POLICY_MAX(NLA_U32, SLBN_HEADROOM_MAX),
+	[TCA_SLBN_COMMIT] = NLA_POLICY_MAX(NLA_U8, 1),
 };
 
 /**
@@ -58,47 +73,39 @@ void slbn_config_init(struct slbn_config *config)
 #define SLBN_REJECT(extack, attr, text) \
 	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
 
+#define SLBN_MEMORY_DENIED \
+	"memory above 32768 entries needs CAP_NET_ADMIN in the initial user namespace"
+
 static int slbn_config_parse_memory(struct slbn_config *config,
 				    struct nlattr **tb,
 				    struct netlink_ext_ack *extack)
 {
-	struct nlattr *attr = tb[SLBN_A_MEMORY];
+	struct nlattr *attr = tb[TCA_SLBN_MEMORY];
 
-	if (attr && tb[SLBN_A_MEMORY_TIME]) {
+	if (attr && tb[TCA_SLBN_MEMORY_TIME]) {
 		SLBN_REJECT(extack, attr,
 			    "memory must be entries or a time, not both");
 		return -EINVAL;
 	}
-	if (attr || tb[SLBN_A_MEMORY_TIME])
+	if (attr || tb[TCA_SLBN_MEMORY_TIME])
 		config->limited = !capable(CAP_NET_ADMIN);
 	if (attr) {
 		config->memory = nla_get_u32(attr);
 		config->memory_time = 0;
 		if (config->limited && config->memory > SLBN_MEMORY_SMALL) {
-			SLBN_REJECT(
-				extack, attr,
-				"memory above 32768 entries needs CAP_NET_ADMIN in the initial user namespace");
+			SLBN_REJECT(extack, attr, SLBN_MEMORY_DENIED);
 			return -EPERM;
 		}
-		if (config->memory > SLBN_MEMORY_MAX) {
-			SLBN_REJECT(extack, attr,
-				    "memory must be 0 to 4194304 entries");
-			return -EINVAL;
-		}
 	}
-	attr = tb[SLBN_A_MEMORY_TIME];
+	attr = tb[TCA_SLBN_MEMORY_TIME];
 	if (attr) {
 		config->memory = 0;
 		config->memory_time = nla_get_u64(attr);
-		if (config->memory_time > SLBN_MEMORY_TIME_MAX) {
-			SLBN_REJECT(extack, attr, "memory must be 0 to 60 s");
-			return -EINVAL;
-		}
 	}
 	return 0;
 }
 
-/* Read SLBN_A_KEY as siphash() needs it. */
+/* Read a key as siphash() needs it. */
 static void slbn_read_secret(struct slbn_key *key, const struct nlattr *attr)
 {
 	memcpy(key->secret, nla_data(attr), sizeof(key->secret));
@@ -122,38 +129,13 @@ static int slbn_config_parse_key(struct slbn_config *config,
 	return 0;
 }
 
-static int slbn_config_parse_flags(struct slbn_config *config,
-				   struct nlattr **tb,
-				   struct netlink_ext_ack *extack)
-{
-	struct nlattr *attr;
-
-	attr = tb[SLBN_A_EDGE];
-	if (attr) {
-		if (nla_get_u8(attr) > 1) {
-			SLBN_REJECT(extack, attr, "edge must be 0 or 1");
-			return -EINVAL;
-		}
-		config->edge = nla_get_u8(attr);
-	}
-	attr = tb[SLBN_A_COMMIT];
-	if (attr) {
-		if (nla_get_u8(attr) > 1) {
-			SLBN_REJECT(extack, attr, "commit must be 0 or 1");
-			return -EINVAL;
-		}
-		config->commit = nla_get_u8(attr);
-	}
-	return 0;
-}
-
 /**
  * slbn_config_parse() - update a configuration from netlink attributes
  * @config: configuration; fields without an attribute are kept
  * @tb: attributes, validated against slbn_config_policy
  * @extack: set to the invalid attribute and its valid range
  *
- * Return: 0; -EINVAL; or -EPERM if the memory needs a capability. On errors
+ * Return: 0; -EINVAL; -ERANGE; or -EPERM if the memory needs a capability. On errors
  * @config may be updated in part.
  */
 int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
@@ -162,64 +144,40 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 	struct nlattr *attr;
 	int err;
 
-	attr = tb[SLBN_A_RATE];
+	attr = tb[TCA_SLBN_RATE];
 	if (attr) {
 		config->rate = nla_get_u64(attr);
-		if (config->rate && (config->rate < SLBN_LINK_RATE_MIN ||
-				     config->rate > SLBN_LINK_RATE_MAX)) {
+		if (config->rate && config->rate < SLBN_LINK_RATE_MIN) {
 			SLBN_REJECT(extack, attr,
 				    "rate must be 1 kbit/s to 1 Tbit/s, or 0");
-			return -EINVAL;
+			return -ERANGE;
 		}
 	}
-	attr = tb[SLBN_A_EPOCH];
+	attr = tb[TCA_SLBN_EPOCH];
 	if (attr) {
 		config->epoch = nla_get_u64(attr);
-		if (config->epoch && (config->epoch < SLBN_EPOCH_MIN ||
-				      config->epoch > SLBN_EPOCH_MAX)) {
+		if (config->epoch && config->epoch < SLBN_EPOCH_MIN) {
 			SLBN_REJECT(extack, attr,
 				    "epoch must be 10 ms to 1 h, or 0: never");
-			return -EINVAL;
+			return -ERANGE;
 		}
 	}
 	err = slbn_config_parse_memory(config, tb, extack);
 	if (err)
 		return err;
-	attr = tb[SLBN_A_CONTROL];
-	if (attr) {
-		config->control = nla_get_u32(attr);
-		if (!config->control || config->control > SLBN_CONTROL_MAX) {
-			SLBN_REJECT(extack, attr,
-				    "control must be 0.1 to 100 %");
-			return -EINVAL;
-		}
-	}
-	attr = tb[SLBN_A_HEADROOM];
-	if (attr) {
-		config->headroom = nla_get_u32(attr);
-		if (config->headroom > SLBN_HEADROOM_MAX) {
-			SLBN_REJECT(extack, attr, "headroom must be 0 to 50 %");
-			return -EINVAL;
-		}
-	}
-	err = slbn_config_parse_flags(config, tb, extack);
-	if (err)
-		return err;
-	attr = tb[SLBN_A_KEY];
-	if (attr) {
-		err = slbn_config_parse_key(config, attr, extack);
-		if (err)
-			return err;
-	}
-	attr = tb[SLBN_A_THRESHOLD];
-	if (attr) {
-		config->threshold = nla_get_u32(attr);
-		if (!config->threshold || config->threshold > 1000) {
-			SLBN_REJECT(extack, attr,
-				    "threshold must be 1 to 1000 per mille");
-			return -EINVAL;
-		}
-	}
+	if (tb[TCA_SLBN_CONTROL])
+		config->control = nla_get_u32(tb[TCA_SLBN_CONTROL]);
+	if (tb[TCA_SLBN_HEADROOM])
+		config->headroom = nla_get_u32(tb[TCA_SLBN_HEADROOM]);
+	if (tb[TCA_SLBN_EDGE])
+		config->edge = nla_get_u8(tb[TCA_SLBN_EDGE]);
+	if (tb[TCA_SLBN_COMMIT])
+		config->commit = nla_get_u8(tb[TCA_SLBN_COMMIT]);
+	if (tb[TCA_SLBN_THRESHOLD])
+		config->threshold = nla_get_u32(tb[TCA_SLBN_THRESHOLD]);
+	attr = tb[TCA_SLBN_KEY];
+	if (attr)
+		return slbn_config_parse_key(config, attr, extack);
 	return 0;
 }
 
@@ -312,7 +270,7 @@ static int slbn_put_key_ids(const struct slbn_keys *keys, struct sk_buff *skb)
 
 	for (n = 0; n < keys->count; n++)
 		id[n] = keys->key[n].id;
-	return nla_put(skb, SLBN_A_KEY_IDS, keys->count, id);
+	return nla_put(skb, TCA_SLBN_KEY_IDS, keys->count, id);
 }
 
 /**
@@ -324,19 +282,20 @@ static int slbn_put_key_ids(const struct slbn_keys *keys, struct sk_buff *skb)
  */
 int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
 {
-	if (nla_put_u64_64bit(skb, SLBN_A_RATE, config->rate, SLBN_A_PAD) ||
-	    nla_put_u64_64bit(skb, SLBN_A_EPOCH, config->epoch, SLBN_A_PAD) ||
-	    nla_put_u32(skb, SLBN_A_CONTROL, config->control) ||
-	    nla_put_u8(skb, SLBN_A_EDGE, config->edge) ||
+	if (nla_put_u64_64bit(skb, TCA_SLBN_RATE, config->rate, TCA_SLBN_PAD) ||
+	    nla_put_u64_64bit(skb, TCA_SLBN_EPOCH, config->epoch,
+			      TCA_SLBN_PAD) ||
+	    nla_put_u32(skb, TCA_SLBN_CONTROL, config->control) ||
+	    nla_put_u8(skb, TCA_SLBN_EDGE, config->edge) ||
 	    slbn_put_key_ids(&config->keys, skb) ||
-	    nla_put_u32(skb, SLBN_A_THRESHOLD, config->threshold) ||
-	    nla_put_u32(skb, SLBN_A_HEADROOM, config->headroom) ||
-	    nla_put_u8(skb, SLBN_A_COMMIT, config->commit))
+	    nla_put_u32(skb, TCA_SLBN_THRESHOLD, config->threshold) ||
+	    nla_put_u32(skb, TCA_SLBN_HEADROOM, config->headroom) ||
+	    nla_put_u8(skb, TCA_SLBN_COMMIT, config->commit))
 		return -EMSGSIZE;
 	if (config->memory_time)
-		return nla_put_u64_64bit(skb, SLBN_A_MEMORY_TIME,
-					 config->memory_time, SLBN_A_PAD);
-	return nla_put_u32(skb, SLBN_A_MEMORY, config->memory);
+		return nla_put_u64_64bit(skb, TCA_SLBN_MEMORY_TIME,
+					 config->memory_time, TCA_SLBN_PAD);
+	return nla_put_u32(skb, TCA_SLBN_MEMORY, config->memory);
 }
 
 /* The most entries that a memory time may give at a capacity, bit/s. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The generic netlink family "slbn": get, set and reset links, add and retire
- * their keys, and events when the fair share of a link changes.
+ * their keys, and events when a link or its fair share changes.
  *
  * Reading needs no privilege. All else requires CAP_NET_ADMIN in the user
  * namespace of the device's network namespace. A key can be set, never read.
@@ -18,13 +18,15 @@ static struct genl_family slbn_family;
 
 enum slbn_group {
 	SLBN_GROUP_SHARE,
+	SLBN_GROUP_LINK,
 };
 
 static const struct genl_multicast_group slbn_groups[] = {
 	[SLBN_GROUP_SHARE] = { .name = SLBN_GENL_GROUP_SHARE },
+	[SLBN_GROUP_LINK] = { .name = SLBN_GENL_GROUP_LINK },
 };
 
-static int slbn_put_identity(const struct slbn_link *link, struct sk_buff *skb)
+static int slbn_put_identity(struct slbn_link *link, struct sk_buff *skb)
 {
 	char name[IFNAMSIZ];
 
@@ -38,63 +40,88 @@ static int slbn_put_identity(const struct slbn_link *link, struct sk_buff *skb)
 	return 0;
 }
 
-static int slbn_put_state(struct slbn_link *link, struct sk_buff *skb)
+static int slbn_put_options(const struct slbn_link *link, struct sk_buff *skb)
 {
-	struct slbn_link_state *state;
-	struct nlattr *attr;
+	struct nlattr *nest = nla_nest_start(skb, SLBN_A_OPTIONS);
 
-	attr = nla_reserve_64bit(skb, SLBN_A_STATE, sizeof(*state), SLBN_A_PAD);
-	if (!attr)
+	if (!nest || slbn_config_put(&link->config, skb))
 		return -EMSGSIZE;
-	state = nla_data(attr);
-	slbn_link_read(link, state);
+	nla_nest_end(skb, nest);
 	return 0;
 }
 
-static int slbn_put_link(struct slbn_link *link, struct sk_buff *skb,
-			 u32 portid, u32 seq, int flags,
-			 struct netlink_callback *cb)
+static int slbn_put_state(struct slbn_link *link, struct sk_buff *skb)
+{
+	struct nlattr *nest = nla_nest_start(skb, SLBN_A_STATE);
+	struct slbn_link_state state;
+	const u64 *field = (u64 *)&state;
+	int attr;
+
+	/* An attribute for each field. */
+	static_assert(sizeof(state) == sizeof(u64) * (SLBN_A_STATE_MAX + 1 -
+						      SLBN_A_STATE_FIRST));
+	if (!nest)
+		return -EMSGSIZE;
+	slbn_link_read(link, &state);
+	for (attr = SLBN_A_STATE_FIRST; attr <= SLBN_A_STATE_MAX; attr++)
+		if (nla_put_u64_64bit(skb, attr, *field++, SLBN_A_STATE_PAD))
+			return -EMSGSIZE;
+	nla_nest_end(skb, nest);
+	return 0;
+}
+
+/* Add a message about a link, which genl_dump_check_consistent() may change. */
+static void *slbn_put_link(struct slbn_link *link, struct sk_buff *skb,
+			   u32 portid, u32 seq, int flags, u8 command)
 {
 	void *header;
 
-	header = genlmsg_put(skb, portid, seq, &slbn_family, flags,
-			     SLBN_C_LINK_GET);
+	header = genlmsg_put(skb, portid, seq, &slbn_family, flags, command);
 	if (!header)
-		return -EMSGSIZE;
-	if (slbn_put_identity(link, skb) ||
-	    slbn_config_put(&link->config, skb) || slbn_put_state(link, skb)) {
+		return NULL;
+	if (slbn_put_identity(link, skb) || slbn_put_options(link, skb) ||
+	    slbn_put_state(link, skb)) {
 		genlmsg_cancel(skb, header);
-		return -EMSGSIZE;
+		return NULL;
 	}
-	if (cb)
-		genl_dump_check_consistent(cb, header);
 	genlmsg_end(skb, header);
-	return 0;
+	return header;
+}
+
+/* Find the device that attributes name, or NULL if they name none. */
+static struct net_device *slbn_named_device(struct net *net,
+					    struct nlattr **attrs,
+					    struct netlink_ext_ack *extack)
+{
+	struct net_device *dev;
+
+	if (attrs[SLBN_A_IFINDEX])
+		dev = __dev_get_by_index(net,
+					 nla_get_u32(attrs[SLBN_A_IFINDEX]));
+	else if (attrs[SLBN_A_IFNAME])
+		dev = __dev_get_by_name(net, nla_data(attrs[SLBN_A_IFNAME]));
+	else
+		return NULL;
+	if (dev)
+		return dev;
+	NL_SET_ERR_MSG(extack, "no such device");
+	return ERR_PTR(-ENODEV);
 }
 
 /* Find the link that a request names, in the namespace of its sender. */
 static struct slbn_link *slbn_requested_link(struct genl_info *info)
 {
-	struct net *net = genl_info_net(info);
 	struct net_device *dev;
 	struct slbn_link *link;
 
-	if (info->attrs[SLBN_A_IFINDEX]) {
-		u32 ifindex = nla_get_u32(info->attrs[SLBN_A_IFINDEX]);
-
-		dev = __dev_get_by_index(net, ifindex);
-	} else if (info->attrs[SLBN_A_IFNAME]) {
-		dev = __dev_get_by_name(net,
-					nla_data(info->attrs[SLBN_A_IFNAME]));
-	} else {
+	dev = slbn_named_device(genl_info_net(info), info->attrs, info->extack);
+	if (!dev) {
 		GENL_SET_ERR_MSG(info,
 				 "no device given: set ifindex or ifname");
 		return ERR_PTR(-EINVAL);
 	}
-	if (!dev) {
-		GENL_SET_ERR_MSG(info, "no such device");
-		return ERR_PTR(-ENODEV);
-	}
+	if (IS_ERR(dev))
+		return ERR_CAST(dev);
 	link = slbn_link_find(dev);
 	if (!link) {
 		GENL_SET_ERR_MSG(info,
@@ -116,9 +143,9 @@ static int slbn_doit_get(struct sk_buff *request, struct genl_info *info)
 	rtnl_lock();
 	link = slbn_requested_link(info);
 	err = PTR_ERR_OR_ZERO(link);
-	if (!err)
-		err = slbn_put_link(link, skb, info->snd_portid, info->snd_seq,
-				    0, NULL);
+	if (!err && !slbn_put_link(link, skb, info->snd_portid, info->snd_seq,
+				   0, SLBN_C_LINK_GET))
+		err = -EMSGSIZE;
 	rtnl_unlock();
 	if (err) {
 		nlmsg_free(skb);
@@ -129,23 +156,31 @@ static int slbn_doit_get(struct sk_buff *request, struct genl_info *info)
 
 static int slbn_dumpit_get(struct sk_buff *skb, struct netlink_callback *cb)
 {
-	const struct net *net = sock_net(skb->sk);
+	unsigned long number = cb->args[0];
+	struct net *net = sock_net(skb->sk);
+	const struct net_device *dev;
 	struct slbn_link *link;
-	long done = cb->args[0];
-	long at = 0;
+	void *header;
 
 	rtnl_lock();
-	cb->seq = slbn_links_changes;
-	list_for_each_entry(link, &slbn_links, list) {
-		if (!net_eq(dev_net(link->dev), net) || at++ < done)
+	dev = slbn_named_device(net, fp_genl_dump_attrs(cb), cb->extack);
+	if (IS_ERR(dev)) {
+		rtnl_unlock();
+		return PTR_ERR(dev);
+	}
+	cb->seq = slbn_links_changes(net);
+	for (; (link = slbn_link_next(net, &number)); number++) {
+		if (dev && link->dev != dev)
 			continue;
-		if (slbn_put_link(link, skb, NETLINK_CB(cb->skb).portid,
-				  cb->nlh->nlmsg_seq, NLM_F_MULTI, cb))
+		header = slbn_put_link(link, skb, NETLINK_CB(cb->skb).portid,
+				       cb->nlh->nlmsg_seq, NLM_F_MULTI,
+				       SLBN_C_LINK_GET);
+		if (!header)
 			break;
-		done++;
+		genl_dump_check_consistent(cb, header);
 	}
 	rtnl_unlock();
-	cb->args[0] = done;
+	cb->args[0] = number;
 	return skb->len;
 }
 
@@ -174,9 +209,24 @@ unlock:
 	return err;
 }
 
+static int slbn_parse_nest(struct slbn_config *config, struct nlattr **attrs,
+			   struct netlink_ext_ack *extack)
+{
+	struct nlattr *tb[TCA_SLBN_MAX + 1];
+	int err;
+
+	if (!attrs[SLBN_A_OPTIONS]) {
+		NL_SET_ERR_MSG(extack, "no options given: set at least one");
+		return -EINVAL;
+	}
+	err = nla_parse_nested(tb, TCA_SLBN_MAX, attrs[SLBN_A_OPTIONS],
+			       slbn_config_policy, extack);
+	return err < 0 ? err : slbn_config_parse(config, tb, extack);
+}
+
 static int slbn_doit_set(struct sk_buff *request, struct genl_info *info)
 {
-	return slbn_change_link(info, slbn_config_parse);
+	return slbn_change_link(info, slbn_parse_nest);
 }
 
 static int slbn_doit_add_key(struct sk_buff *request, struct genl_info *info)
@@ -208,6 +258,12 @@ static const struct nla_policy slbn_name_policy[SLBN_A_MAX + 1] = {
 	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
 };
 
+static const struct nla_policy slbn_set_policy[SLBN_A_MAX + 1] = {
+	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
+	[SLBN_A_IFNAME] = { .type = NLA_NUL_STRING, .len = IFNAMSIZ - 1 },
+	[SLBN_A_OPTIONS] = NLA_POLICY_NESTED(slbn_config_policy),
+};
+
 static const struct nla_policy slbn_key_policy[SLBN_A_MAX + 1] = {
 	[SLBN_A_KEY] = { .type = NLA_BINARY, .len = SLBN_KEY_LENGTH },
 	[SLBN_A_IFINDEX] = { .type = NLA_U32 },
@@ -227,7 +283,7 @@ static const struct genl_ops slbn_ops[] = {
 		.cmd = SLBN_C_LINK_SET,
 		.doit = slbn_doit_set,
 		.flags = GENL_UNS_ADMIN_PERM,
-		.policy = slbn_config_policy,
+		.policy = slbn_set_policy,
 		.maxattr = SLBN_A_MAX,
 	},
 	{
@@ -285,6 +341,31 @@ static void slbn_send_share_event(struct slbn_link *link)
 	}
 	genlmsg_end(skb, header);
 	genlmsg_multicast_netns(&slbn_family, net, skb, 0, SLBN_GROUP_SHARE,
+				GFP_KERNEL);
+}
+
+/**
+ * slbn_genl_event() - notify that a link was added, changed or removed
+ * @link: link
+ * @command: SLBN_C_LINK_ADD_NTF, SLBN_C_LINK_CHANGE_NTF or SLBN_C_LINK_DEL_NTF
+ *
+ * Context: RTNL is held.
+ */
+void slbn_genl_event(struct slbn_link *link, u8 command)
+{
+	struct net *net = dev_net(link->dev);
+	struct sk_buff *skb;
+
+	if (!genl_has_listeners(&slbn_family, net, SLBN_GROUP_LINK))
+		return;
+	skb = genlmsg_new(NLMSG_GOODSIZE, GFP_KERNEL);
+	if (!skb)
+		return;
+	if (!slbn_put_link(link, skb, 0, 0, 0, command)) {
+		nlmsg_free(skb);
+		return;
+	}
+	genlmsg_multicast_netns(&slbn_family, net, skb, 0, SLBN_GROUP_LINK,
 				GFP_KERNEL);
 }
 

@@ -30,18 +30,16 @@
 /* Delay of a share event, jiffies; it covers all changes up to then. */
 #define SLBN_NOTIFY_DELAY (HZ / 10)
 
-/* Links of all namespaces, and a counter of its changes; under RTNL. */
-LIST_HEAD(slbn_links);
-unsigned int slbn_links_changes;
-
 /**
  * struct slbn_net - links of a namespace
  * @links: by number; changed under RTNL
+ * @changes: counter of changes of @links; under RTNL
  * @next: number to try next
  * @unknown_link: answers to links that do not exist
  */
 struct slbn_net {
 	struct xarray links;
+	unsigned int changes;
 	u32 next;
 	atomic64_t unknown_link;
 };
@@ -333,10 +331,15 @@ static int slbn_link_change(struct slbn_link *link,
 			    const struct slbn_config *config, u64 speed,
 			    struct netlink_ext_ack *extack)
 {
-	int err = slbn_link_set(link, config, speed, extack);
+	bool changed = memcmp(config, &link->config, sizeof(*config));
+	u64 before = link->params.C;
+	int err;
 
+	err = slbn_link_set(link, config, speed, extack);
 	if (err)
 		return err;
+	if (changed || link->params.C != before)
+		link->ops->event(link, SLBN_C_LINK_CHANGE_NTF);
 	spin_lock_bh(&link->lock);
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
@@ -400,6 +403,31 @@ struct slbn_link *slbn_link_find(const struct net_device *dev)
 }
 
 /**
+ * slbn_link_next() - iterate over the links of a namespace
+ * @net: network namespace
+ * @number: of the first link to return, updated to that of the returned one
+ *
+ * Context: RTNL is held.
+ * Return: the link, or NULL after the last one.
+ */
+struct slbn_link *slbn_link_next(struct net *net, unsigned long *number)
+{
+	return xa_find(&slbn_net(net)->links, number, ULONG_MAX, XA_PRESENT);
+}
+
+/**
+ * slbn_links_changes() - count additions and removals of links
+ * @net: network namespace
+ *
+ * Context: RTNL is held.
+ * Return: the counter.
+ */
+unsigned int slbn_links_changes(struct net *net)
+{
+	return slbn_net(net)->changes;
+}
+
+/**
  * slbn_link_find_number() - find the link of a number
  * @net: network namespace
  * @number: number; one that no link has is counted
@@ -434,8 +462,10 @@ static int slbn_link_publish(struct slbn_link *link,
 	}
 	err = xa_alloc_cyclic(&links->links, &link->number, link,
 			      XA_LIMIT(1, U16_MAX), &links->next, GFP_KERNEL);
-	if (err >= 0)
+	if (err >= 0) {
+		links->changes++;
 		return 0;
+	}
 	if (err == -EBUSY)
 		NL_SET_ERR_MSG_MOD(extack,
 				   "the namespace already has 65535 links");
@@ -451,6 +481,7 @@ static void slbn_link_unpublish(struct slbn_link *link)
 	struct slbn_net *links = slbn_net(net);
 
 	xa_erase(&links->links, link->number);
+	links->changes++;
 	if (xa_empty(&links->links))
 		nf_unregister_net_hooks(net, link->ops->answers,
 					SLBN_ANSWER_HOOKS);
@@ -535,8 +566,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 		slbn_link_undo(link, true, false);
 		return ERR_PTR(err);
 	}
-	list_add_tail(&link->list, &slbn_links);
-	slbn_links_changes++;
+	ops->event(link, SLBN_C_LINK_ADD_NTF);
 	return link;
 }
 
@@ -548,8 +578,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
  */
 void slbn_link_remove(struct slbn_link *link)
 {
-	list_del(&link->list);
-	slbn_links_changes++;
+	link->ops->event(link, SLBN_C_LINK_DEL_NTF);
 	slbn_link_undo(link, true, link->root);
 }
 
@@ -582,6 +611,7 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	slbn_link_check_share(link);
 	spin_unlock_bh(&link->lock);
 	kvfree(memory);
+	link->ops->event(link, SLBN_C_LINK_CHANGE_NTF);
 	return 0;
 }
 
@@ -655,12 +685,12 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	spin_unlock_bh(&link->lock);
 }
 
-static void slbn_update_capacities(struct work_struct *work)
+static void slbn_update_net(struct net *net)
 {
 	struct slbn_link *link;
+	unsigned long number;
 
-	rtnl_lock();
-	list_for_each_entry(link, &slbn_links, list) {
+	xa_for_each(&slbn_net(net)->links, number, link) {
 		struct slbn_config config = link->config;
 
 		/* On -ENOMEM the link keeps its capacity. */
@@ -668,6 +698,17 @@ static void slbn_update_capacities(struct work_struct *work)
 			slbn_link_configure(link, &config, NULL);
 		slbn_config_wipe(&config);
 	}
+}
+
+static void slbn_update_capacities(struct work_struct *work)
+{
+	struct net *net;
+
+	rtnl_lock();
+	down_read(&net_rwsem);
+	for_each_net(net)
+		slbn_update_net(net);
+	up_read(&net_rwsem);
 	rtnl_unlock();
 }
 

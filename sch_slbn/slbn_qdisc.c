@@ -149,18 +149,12 @@ static struct Qdisc *slbn_default_queue(struct Qdisc *sch, u32 class,
 static int slbn_parse(struct nlattr *opt, struct slbn_config *config,
 		      struct netlink_ext_ack *extack)
 {
-	struct nlattr *tb[SLBN_A_MAX + 1];
+	struct nlattr *tb[TCA_SLBN_MAX + 1];
 	int err;
 
-	err = nla_parse_nested(tb, SLBN_A_MAX, opt, slbn_config_policy, extack);
-	if (err < 0)
-		return err;
-	if (tb[SLBN_A_IFINDEX] || tb[SLBN_A_IFNAME]) {
-		NL_SET_ERR_MSG_MOD(extack,
-				   "remove ifindex and ifname from options");
-		return -EINVAL;
-	}
-	return slbn_config_parse(config, tb, extack);
+	err = nla_parse_nested(tb, TCA_SLBN_MAX, opt, slbn_config_policy,
+			       extack);
+	return err < 0 ? err : slbn_config_parse(config, tb, extack);
 }
 
 static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
@@ -182,6 +176,7 @@ static const struct slbn_link_ops slbn_link_ops = {
 	.ingress = slbn_ingress,
 	.answers = slbn_answer_hooks,
 	.notify = slbn_genl_notify,
+	.event = slbn_genl_event,
 };
 
 /* Create the qdiscs of the classes. */

@@ -26,6 +26,11 @@ ifneq ($(call fp-has,linux/sysctl.h,proc_handler.const struct ctl_table),)
 ccflags-y += -DFP_HAVE_CONST_CTL_TABLE
 endif
 
+# Since 6.6: requests and dumps have the same information.
+ifneq ($(call fp-has,net/genetlink.h,genl_info_dump),)
+ccflags-y += -DFP_HAVE_GENL_INFO_DUMP
+endif
+
 # Since 6.5: GSO has a separate header.
 ifneq ($(call fp-has,net/gso.h,skb_gso_segment),)
 ccflags-y += -DFP_HAVE_NET_GSO_H

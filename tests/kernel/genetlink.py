@@ -38,7 +38,7 @@ NETLINK_GENERIC, GENL_ID_CTRL, NETLINK_ADD_MEMBERSHIP = 16, 16, 1
 CTRL_CMD_GETFAMILY = 3
 CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_MCAST_GROUPS = 1, 2, 7
 CTRL_ATTR_MCAST_GRP_NAME, CTRL_ATTR_MCAST_GRP_ID = 1, 2
-GENL, VERSION = struct.Struct("=BBH"), 2
+GENL, VERSION = struct.Struct("=BBH"), 3
 
 UAPI = Path(__file__).resolve().parents[2] / "include/uapi/fairpath/slbn_netlink.h"
 
@@ -47,13 +47,17 @@ def _enum_names(enum: str) -> list[str]:
     """The names in an enum of the header, in order."""
     body = re.search(rf"enum {enum} {{(.*?)}}", UAPI.read_text(), re.DOTALL)
     assert body
-    return re.findall(r"SLBN_[AC]_(\w+),", body[1])
+    return re.findall(r"(?:TCA_SLBN|SLBN_[AC])_(\w+),", body[1])
 
 
-#: Numbers of attributes and commands by name.
+#: Numbers of attributes of links, of options, and of commands by name.
 A = {name: number for number, name in enumerate(_enum_names("slbn_link_attribute"))}
+OPTION = {name: number for number, name in enumerate(_enum_names("slbn_option_attribute"))}
+STATE_PAD, STATE_FIRST = (
+    _enum_names("slbn_state_attribute").index(name) for name in ("STATE_PAD", "STATE_CAPACITY")
+)
 C = {name: number for number, name in enumerate(_enum_names("slbn_command"))}
-A_MAX = max(A.values())
+A_MAX, OPTION_MAX = max(A.values()), max(OPTION.values())
 
 MS, SECOND = 10**6, 10**9
 MEGA = 10**6
@@ -80,16 +84,16 @@ class Config:
         raw = dict(attributes(content))
         found = {kind: int.from_bytes(value, "little") for kind, value in raw.items()}
         return cls(
-            rate=found[A["RATE"]],
-            epoch=found[A["EPOCH"]],
-            memory=found.get(A["MEMORY"]),
-            memory_time=found.get(A["MEMORY_TIME"]),
-            control=found[A["CONTROL"]],
-            headroom=found[A["HEADROOM"]],
-            commit=found[A["COMMIT"]],
-            edge=found[A["EDGE"]],
-            keys=tuple(raw[A["KEY_IDS"]]),
-            threshold=found[A["THRESHOLD"]],
+            rate=found[OPTION["RATE"]],
+            epoch=found[OPTION["EPOCH"]],
+            memory=found.get(OPTION["MEMORY"]),
+            memory_time=found.get(OPTION["MEMORY_TIME"]),
+            control=found[OPTION["CONTROL"]],
+            headroom=found[OPTION["HEADROOM"]],
+            commit=found[OPTION["COMMIT"]],
+            edge=found[OPTION["EDGE"]],
+            keys=tuple(raw[OPTION["KEY_IDS"]]),
+            threshold=found[OPTION["THRESHOLD"]],
         )
 
 
@@ -102,10 +106,11 @@ WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8, "commit": 
 
 
 def given(**values: int | str | bytes) -> bytes:
-    """Encode attributes of a link: numbers, a name, a key."""
+    """Encode the attributes that select a link or a key, or options."""
     content = b""
+    numbers = A if {"ifindex", "ifname", "key_id"} & values.keys() else OPTION
     for name, value in values.items():
-        kind = A[name.upper()]
+        kind = numbers[name.upper()]
         if isinstance(value, str):
             content += attribute(kind, value.encode() + b"\0")
         elif isinstance(value, bytes):
@@ -120,9 +125,16 @@ def options(**values: int | str | bytes) -> bytes:
     return attribute(TCA_OPTIONS | NLA_F_NESTED, given(**values))
 
 
+def _read_state(content: bytes) -> State:
+    """All fields, in order."""
+    found = [(kind, value) for kind, value in attributes(content) if kind != STATE_PAD]
+    assert [kind for kind, _ in found] == [STATE_FIRST + n for n in range(len(found))]
+    return State.read(b"".join(value for _, value in found))
+
+
 @dataclass(frozen=True)
 class LinkMessage:
-    """A link as the family reports it, or a share event."""
+    """A link as the family reports it, or an event."""
 
     command: int
     index: int
@@ -145,13 +157,13 @@ class LinkMessage:
             name=found[A["IFNAME"]].rstrip(b"\0").decode(),
             handle=int.from_bytes(found[A["HANDLE"]], "little"),
             number=int.from_bytes(found[A["NUMBER"]], "little"),
-            state=State.read(found[A["STATE"]]),
+            state=_read_state(found[A["STATE"]]),
             raw=content,
         )
 
     @property
     def config(self) -> Config:
-        return Config.read(self.raw)
+        return Config.read(dict(attributes(self.raw))[A["OPTIONS"]])
 
 
 class Genetlink(Rtnetlink):
@@ -188,10 +200,12 @@ class Genetlink(Rtnetlink):
         (answer,) = self.command("LINK_GET", content)
         return LinkMessage.read(answer)
 
-    def dump_links(self) -> list[LinkMessage]:
-        return [LinkMessage.read(answer) for answer in self.command("LINK_GET", flags=NLM_F_DUMP)]
+    def dump_links(self, content: bytes = b"") -> list[LinkMessage]:
+        answers = self.command("LINK_GET", content, flags=NLM_F_DUMP)
+        return [LinkMessage.read(answer) for answer in answers]
 
-    def set(self, content: bytes) -> None:
+    def set(self, where: bytes, options: bytes) -> None:
+        content = where + attribute(A["OPTIONS"] | NLA_F_NESTED, options)
         assert self.command("LINK_SET", content) == []
 
     def reset(self, content: bytes) -> None:
@@ -203,9 +217,9 @@ class Genetlink(Rtnetlink):
     def retire_key(self, content: bytes) -> None:
         assert self.command("KEY_RETIRE", content) == []
 
-    def listen(self) -> None:
-        """Join the group of share events; the socket can then only receive events."""
-        self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups["share"])
+    def listen(self, group: str = "share") -> None:
+        """Join a group of events; the socket can then only receive events."""
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, self.groups[group])
         self.socket.setblocking(False)
 
     def events(self) -> list[LinkMessage]:

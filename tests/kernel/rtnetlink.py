@@ -18,7 +18,8 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE = 0x100, 0x200, 0x400
 NLM_F_CAPPED, NLM_F_ACK_TLVS = 0x100, 0x200
-NLMSGERR_ATTR_MSG, NLMSGERR_ATTR_OFFS = 1, 2
+NLMSGERR_ATTR_MSG, NLMSGERR_ATTR_OFFS, NLMSGERR_ATTR_POLICY = 1, 2, 4
+NL_POLICY_MIN_U, NL_POLICY_MAX_U = 4, 5
 SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
 RTM_DELLINK = 17
 RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC, RTM_GETTCLASS = 36, 37, 38, 42
@@ -120,6 +121,8 @@ class Rtnetlink:
                     continue
                 if answer == NLMSG_ERROR:
                     refuse(content, answered)
+                if answer == NLMSG_DONE:
+                    refuse_dump(content, answered)
                 if answer in (NLMSG_ERROR, NLMSG_DONE):
                     return
                 yield content
@@ -166,6 +169,15 @@ class Rtnetlink:
         return self.dump(RTM_GETTCLASS, index)
 
 
+def refuse_dump(content: bytes, flags: int) -> None:
+    """Raise the error at the end of a dump, if there is one."""
+    (error,) = struct.unpack_from("=i", content.ljust(4, b"\0"))
+    if error >= 0:
+        return
+    found = dict(attributes(content[4:])) if flags & NLM_F_ACK_TLVS else {}
+    raise NetlinkError(-error, found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode())
+
+
 def refuse(content: bytes, flags: int) -> None:
     """Raise the error of an NLMSG_ERROR message; return if it is an acknowledgment."""
     (error,) = struct.unpack_from("=i", content)
@@ -176,6 +188,13 @@ def refuse(content: bytes, flags: int) -> None:
     if flags & NLM_F_ACK_TLVS:
         found = dict(attributes(content[4 + HEADER.size :]))
         message = found.get(NLMSGERR_ATTR_MSG, b"").rstrip(b"\0").decode()
+        policy = dict(attributes(found.get(NLMSGERR_ATTR_POLICY, b"")))
+        if NL_POLICY_MAX_U in policy:
+            least, most = (
+                int.from_bytes(policy[limit], "little")
+                for limit in (NL_POLICY_MIN_U, NL_POLICY_MAX_U)
+            )
+            message += f": {least} to {most}"
     raise NetlinkError(-error, message)
 
 

@@ -462,7 +462,7 @@ class State:
 
     @classmethod
     def read(cls, data: bytes) -> State:
-        return cls(*struct.unpack("=12QHHI29Q", data))
+        return cls(*struct.unpack(f"={len(fields(cls))}Q", data))
 
     @property
     def held(self) -> int:

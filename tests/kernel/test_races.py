@@ -391,7 +391,7 @@ def random_config() -> dict[str, int | bytes]:
 
 def requests_to_link(index: int) -> list[Callable[[], None]]:
     def change(family: Genetlink) -> None:
-        family.set(given(ifindex=index) + given(**random_config()))
+        family.set(given(ifindex=index), given(**random_config()))
 
     def reset(family: Genetlink) -> None:
         family.reset(given(ifindex=index))
@@ -442,7 +442,7 @@ def test_slbn_options_and_children_change_under_load(under: str) -> None:
         where = given(ifindex=on.index)
         valid = {"rate": 10**8, "headroom": 0, "epoch": 0, "memory": 64, "edge": 0}
         valid |= {"commit": 1, "control": 1000}
-        family.set(where + given(**valid, key=b""))
+        family.set(where, given(**valid, key=b""))
         family.reset(where)
         before = family.get(where).state
         # Their number depends on the machine: as few as eleven on a busy one.

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.genetlink import SECOND, Genetlink, given
+from tests.kernel.genetlink import SECOND, A, Genetlink, given
 from tests.kernel.net import wait_for
-from tests.kernel.rtnetlink import NetlinkError
+from tests.kernel.rtnetlink import NLA_F_NESTED, NetlinkError, attribute
 from tests.kernel.slbn import MEGA, Agent, Chain, agents, build_peer, chain
 from tests.kernel.slbn_sessions import KEY, NEW, OTHER_KEY, Sessions, check_dropped, expect
 from tests.kernel.slbn_tap import Wire, state_in, wire
@@ -250,12 +250,12 @@ def test_keys_are_added_and_retired() -> None:
         assert keys() == (0,)
         family.add_key(A0 + given(key_id=9, key=KEY))
         # The option replaces all keys.
-        family.set(A0 + given(key=OTHER_KEY))
+        family.set(A0, given(key=OTHER_KEY))
         assert keys() == (0,)
         family.add_key(A0 + given(key_id=9, key=KEY))
-        family.set(A0 + given(control=7))
+        family.set(A0, given(control=7))
         assert keys() == (0, 9)
-        family.set(A0 + given(key=b""))
+        family.set(A0, given(key=b""))
         assert keys() == ()
 
 
@@ -263,7 +263,7 @@ def test_bad_key_requests_are_refused_with_a_reason() -> None:
     with keyed(3) as (_, family):
         add, retire = family.add_key, family.retire_key
         fifth = given(key_id=5)
-        secret = given(key=KEY)
+        secret = attribute(A["KEY"], KEY)
         prefix = "sch_slbn: "
         none = ("EINVAL", prefix + "no key given: set key and its key_id")
         taken = ("EEXIST", prefix + "the number has a key: choose another")
@@ -272,8 +272,8 @@ def test_bad_key_requests_are_refused_with_a_reason() -> None:
         cases = [
             (add, fifth, none),
             (add, secret, none),
-            (add, fifth + given(key=b""), short),
-            (add, fifth + given(key=KEY[1:]), short),
+            (add, given(key_id=5, key=b""), short),
+            (add, given(key_id=5, key=KEY[1:]), short),
             (add, given(key_id=3, key=OTHER_KEY), taken),
             (add, given(key_id=3, key=KEY), taken),
             (retire, b"", ("EINVAL", prefix + "no key given: set its key_id")),
@@ -284,7 +284,8 @@ def test_bad_key_requests_are_refused_with_a_reason() -> None:
         for change, content, expected in cases:
             assert refusal(change, A0 + content) == expected
         # Also too long, with attributes of other commands, and without a device.
-        invalid = [fifth + given(key=KEY + b"k"), secret + given(rate=1), fifth + given(control=7)]
+        options = attribute(A["OPTIONS"] | NLA_F_NESTED, given(control=7))
+        invalid = [given(key_id=5, key=KEY + b"k"), secret + options, fifth + options]
         for change in (add, retire):
             for content in invalid:
                 refusal(change, A0 + content)
@@ -296,7 +297,7 @@ def test_bad_key_requests_are_refused_with_a_reason() -> None:
         assert refusal(add, A0 + fifth + secret)[0] == "EEXIST"
         assert family.get(A0).config.keys == (3, 5)
         # A link without keys has none to retire.
-        family.set(A0 + given(key=b""))
+        family.set(A0, given(key=b""))
         assert refusal(retire, A0 + fifth)[0] == "ENOENT"
 
 

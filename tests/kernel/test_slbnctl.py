@@ -451,10 +451,14 @@ def test_monitor_reports_joins_and_expiry(peer: str) -> None:
             assert (fair["sessions"], fair["restricted"]) == (3, 2)
             # Sessions that end without a Leave expire within two epochs.
             expired = watch.until(lambda event: event["sessions"] == 0)
-            validate("share_event", expired)
+            validate("link_event", expired)
             assert expired["share"] == 20 * MEGA and expired["events"] > fair["events"]
             # The same keys as show, except options and number.
-            assert set(expired) == set(shown(here, "e0")) - {"options", "number"}
+            assert set(expired) - {"event"} == set(shown(here, "e0")) - {"options", "number"}
+            net.tc(0, "qdisc del dev e0 root")
+            removed = watch.until(lambda event: event["event"] == "removed")
+            validate("link_event", removed)
+            assert removed["options"]["rate"] == 20 * MEGA
             assert watch.stop() == 0
             assert watch.errors.empty()
 
@@ -465,12 +469,12 @@ def test_monitor_of_one_device_or_all(ns: Namespace) -> None:
         for device in ("d0", "d1"):
             before = shown(ns, device)["events"]
             slbnctl(ns, f"link set {device} rate 50mbit")
-            # Skip an earlier event of the new link.
+            # Skip the event of the change itself, and an earlier one of the new link.
             while (
                 not (
                     found := re.fullmatch(
-                        rf"{device}: slbn 1:  capacity (\w+) plan (\S+) share (\S+) sessions 0"
-                        r" restricted 0 held 0bit(?: quiet \w+)? events (\d+)\n",
+                        rf"{device}: slbn 1: share  capacity (\w+) plan (\S+) share (\S+)"
+                        r" sessions 0 restricted 0 held 0bit(?: quiet \w+)? events (\d+)\n",
                         both.line(),
                     )
                 )
@@ -478,7 +482,7 @@ def test_monitor_of_one_device_or_all(ns: Namespace) -> None:
             ):
                 pass
             assert found[2] == found[3] == "47.5Mbit" and int(found[4]) > before
-        while not (line := one.line()).startswith("d1: slbn 1:  capacity 50Mbit"):
+        while not (line := one.line()).startswith("d1: slbn 1: share  capacity 50Mbit"):
             assert line.startswith("d1: ")
         assert both.stop(signal.SIGTERM) == one.stop(signal.SIGINT) == 0
 

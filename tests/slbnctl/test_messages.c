@@ -34,42 +34,54 @@ static struct nlmsghdr *copy_of(const struct nlmsghdr *from)
 	return memcpy(message, from, from->nlmsg_len);
 }
 
-/* A message about a link, with @size octets of its state. */
-static struct nlmsghdr *link_message(const void *state, size_t size)
+/* A message about a link, with the first @count fields of its state. */
+static struct nlmsghdr *link_message(const void *state, size_t count)
 {
-	struct genl_buffer buffer = {};
+	struct genl_buffer buffer[2] = {};
 	const struct genl genl = { .family = FAMILY };
+	const __u64 *fields = state;
 	struct nlmsghdr *message;
+	struct nlattr *nest;
+	size_t n;
 
-	message = genl_message(&genl, &buffer, SLBN_C_SHARE_EVENT, 0);
+	message = genl_message(&genl, buffer, SLBN_C_SHARE_EVENT, 0);
 	mnl_attr_put_u32(message, SLBN_A_IFINDEX, 7);
 	mnl_attr_put_strz(message, SLBN_A_IFNAME, "eth7");
 	mnl_attr_put_u32(message, SLBN_A_HANDLE, 0x10000);
-	mnl_attr_put_u64(message, SLBN_A_RATE, 5000000);
+	nest = mnl_attr_nest_start(message, SLBN_A_OPTIONS);
+	mnl_attr_put_u64(message, TCA_SLBN_RATE, 5000000);
+	mnl_attr_put_u32(message, TCA_SLBN_MAX + 1, 1);
+	mnl_attr_nest_end(message, nest);
 	mnl_attr_put_u32(message, SLBN_A_MAX + 1, 1);
-	mnl_attr_put(message, SLBN_A_STATE, size, state);
+	nest = mnl_attr_nest_start(message, SLBN_A_STATE);
+	for (n = 0; n < count; n++)
+		mnl_attr_put_u64(message, SLBN_A_STATE_FIRST + n, fields[n]);
+	mnl_attr_nest_end(message, nest);
 	return copy_of(message);
 }
 
-/* Missing octets of the state are read as 0, excess octets are ignored. */
+#define STATE_FIELDS (sizeof(struct slbn_link_state) / sizeof(__u64))
+
+/* Missing fields of the state are read as 0, unknown ones are ignored. */
 static void state_of_any_length(void **state)
 {
 	__u8 sent[sizeof(struct slbn_link_state) + 64];
-	size_t size;
+	size_t count;
 
 	(void)state;
 	memset(sent, 0x5a, sizeof(sent));
-	for (size = 0; size <= sizeof(sent); size++) {
-		struct nlmsghdr *message = link_message(sent, size);
+	for (count = 0; count <= STATE_FIELDS + 8; count++) {
+		struct nlmsghdr *message = link_message(sent, count);
 		struct slbn_link_state expected = {};
 		struct link link;
 
 		memcpy(&expected, sent,
-		       size < sizeof(expected) ? size : sizeof(expected));
+		       (count < STATE_FIELDS ? count : STATE_FIELDS) *
+			       sizeof(__u64));
 		assert_true(link_read(message, &link));
 		assert_memory_equal(&link.state, &expected, sizeof(expected));
 		assert_string_equal(link.name, "eth7");
-		assert_int_equal(link.attributes.value[SLBN_A_RATE], 5000000);
+		assert_int_equal(link.attributes.value[TCA_SLBN_RATE], 5000000);
 		free(message);
 	}
 }
@@ -105,7 +117,7 @@ static void text_and_json_have_all_numbers(void **state)
 	sent.prev.N = 4;
 	sent.tag = 65535;
 	sent.rate_limited = 1ULL << 63;
-	message = link_message(&sent, sizeof(sent));
+	message = link_message(&sent, STATE_FIELDS);
 	assert_true(link_read(message, &link));
 	/* Device names may have any characters. */
 	strcpy(link.name, "\"\\e%s\n");
@@ -186,7 +198,7 @@ static void random_messages(void **state)
 			struct genlmsghdr *head = mnl_nlmsg_put_extra_header(
 				message, sizeof(*head));
 
-			head->cmd = SLBN_C_SHARE_EVENT;
+			head->cmd = rnd_in(0, SLBN_C_LINK_DEL_NTF + 1);
 		}
 		if (!one_in(16))
 			mnl_attr_put_u32(message, SLBN_A_IFINDEX, rnd());

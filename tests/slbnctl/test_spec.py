@@ -57,44 +57,59 @@ def constants() -> dict[str, int]:
     return {name: int(value) for name, value in found}
 
 
-def described(attribute: str) -> str:
+#: The enum of each attribute set and its prefixes, in the header and the specification.
+SETS = {
+    "options": ("slbn_option_attribute", "TCA_SLBN_", "tca-slbn-"),
+    "state": ("slbn_state_attribute", "SLBN_A_STATE_", "slbn-a-state-"),
+    "link": ("slbn_link_attribute", "SLBN_A_", "slbn-a-"),
+}
+
+
+def described(prefix: str, attribute: str) -> str:
     """The kernel-doc description of an attribute."""
-    name = attribute.upper().replace("-", "_")
-    found = re.search(rf"@SLBN_A_{name}: (.*?)\n \* *(?:@|/)", HEADER, re.DOTALL)
+    name = prefix + attribute.upper().replace("-", "_")
+    found = re.search(rf"@{name}: (.*?)\n \* *(?:@|/)", HEADER, re.DOTALL)
     assert found, attribute
     return re.sub(r"\s*\n \*\s*", " ", found[1])
 
 
-def attribute_set() -> list[dict[str, Any]]:
-    (only,) = SPEC["attribute-sets"]
-    assert (only["name-prefix"], only["enum-name"]) == ("slbn-a-", "slbn-link-attribute")
+def attribute_set(name: str) -> list[dict[str, Any]]:
+    (only,) = (each for each in SPEC["attribute-sets"] if each["name"] == name)
+    enum_name, _, prefix = SETS[name]
+    assert (only["name-prefix"], only["enum-name"]) == (prefix, enum_name.replace("_", "-"))
     attributes: list[dict[str, Any]] = only["attributes"]
     return attributes
 
 
 def test_the_family() -> None:
     strings = dict(re.findall(r'^#define SLBN_GENL_(\w+) "?(\w+)"?$', HEADER, re.MULTILINE))
-    assert SPEC["name"] == strings["NAME"]
-    assert SPEC["version"] == int(strings["VERSION"])
-    assert [group["name"] for group in SPEC["mcast-groups"]["list"]] == [strings["GROUP_SHARE"]]
+    assert (SPEC["name"], SPEC["protocol"]) == (strings["NAME"], "genetlink")
+    groups = [group["name"] for group in SPEC["mcast-groups"]["list"]]
+    assert groups == [strings["GROUP_SHARE"], strings["GROUP_LINK"]]
     assert (TOP / "include/uapi" / SPEC["uapi-header"]).exists()
 
 
-def test_attributes_and_their_numbers() -> None:
-    assert ["unspec", *(a["name"] for a in attribute_set())] == enum(
-        "slbn_link_attribute", "SLBN_A_"
-    )
+@pytest.mark.parametrize("name", SETS)
+def test_attributes_and_their_numbers(name: str) -> None:
+    listed = ["unspec", *(a["name"] for a in attribute_set(name))]
+    assert listed == enum(*SETS[name][:2])
     # Numbers follow from the order, from 1 on.
-    assert not any("value" in attribute for attribute in attribute_set())
+    assert not any("value" in attribute for attribute in attribute_set(name))
 
 
-@pytest.mark.parametrize("attribute", attribute_set()[1:], ids=lambda a: str(a["name"]))
-def test_types(attribute: dict[str, Any]) -> None:
-    first = described(attribute["name"]).partition(",")[0]
-    if first == "struct slbn_link_state":
-        assert (attribute["type"], attribute["struct"]) == ("binary", "link-state")
-    elif first == "SLBN_KEY_LENGTH octets":
-        assert attribute["type"] == "binary"
+@pytest.mark.parametrize(
+    ("name", "attribute"),
+    [(name, each) for name in ("options", "link") for each in attribute_set(name)],
+    ids=lambda given: str(given if isinstance(given, str) else given["name"]),
+)
+def test_types(name: str, attribute: dict[str, Any]) -> None:
+    first = described(SETS[name][1], attribute["name"]).partition(",")[0]
+    if attribute["name"] == "pad":
+        assert attribute["type"] == "pad"
+    elif first == "nest":
+        assert attribute["nested-attributes"] == attribute["name"]
+    elif attribute["name"] == "key":
+        assert (first, attribute["type"]) == ("binary", "binary")
         assert attribute["checks"] == {"max-len": "key-length"}
     else:
         assert attribute["type"] == first
@@ -109,17 +124,16 @@ def test_limits() -> None:
         assert known[name.upper().replace("-", "_")] == value
     limits = {name for name in known if name.endswith(("_MIN", "_MAX", "_LENGTH"))}
     assert {name.upper().replace("-", "_") for name in named} == limits
-    for attribute in attribute_set():
+    for attribute in attribute_set("options"):
         names = {f"{attribute['name']}-max", f"link-{attribute['name']}-max"} & named.keys()
         for name in names:
             assert attribute["checks"]["max"] == named[name]
 
 
 def test_the_state() -> None:
-    (state,) = (entry for entry in SPEC["definitions"] if entry["type"] == "struct")
-    assert state["name"] == "link-state"
-    listed = [(member["name"], member["type"]) for member in state["members"]]
-    assert listed == members("slbn_link_state")
+    """Attributes are the fields of the structure, in its order."""
+    listed = attribute_set("state")[1:]
+    assert [(each["name"], each["type"]) for each in listed] == members("slbn_link_state")
     assert len(listed) > 30
 
 
@@ -130,17 +144,17 @@ def test_commands() -> None:
     assert ["unspec", *(op["name"] for op in listed)] == enum("slbn_command", "SLBN_C_")
     by_name = {op["name"]: op for op in listed}
     assert not any("value" in op for op in listed)
-    (event,) = (op for op in listed if "event" in op)
-    assert event["mcgrp"] == SPEC["mcast-groups"]["list"][0]["name"]
-    assert [name for name, op in by_name.items() if op.get("flags") == ["uns-admin-perm"]] == [
-        "link-set",
-        "link-reset",
-        "key-add",
-        "key-retire",
-    ]
-    names = {attribute["name"] for attribute in attribute_set()}
+    events = {name: op["mcgrp"] for name, op in by_name.items() if "mcgrp" in op}
+    assert events == {
+        "share-event": "share",
+        "link-add-ntf": "link",
+        "link-change-ntf": "link",
+        "link-del-ntf": "link",
+    }
+    names = {attribute["name"] for attribute in attribute_set("link")}
     for op in listed:
-        assert op["attribute-set"] == "link"
+        assert op.get("notify", "link-get") == "link-get"
+        assert "notify" in op or op["attribute-set"] == "link"
         for message in (
             op.get("event", {}),
             *(op.get(way, {}).get(side, {}) for way in ("do", "dump") for side in SIDES),
@@ -158,4 +172,4 @@ def test_every_attribute_is_used() -> None:
         for message in (op.get("event", {}), *(op.get("do", {}).get(side, {}) for side in SIDES))
         for name in message.get("attributes", [])
     }
-    assert used == {attribute["name"] for attribute in attribute_set()} - {"pad"}
+    assert used == {attribute["name"] for attribute in attribute_set("link")}

@@ -43,9 +43,7 @@ def as_slbnctl(link: dict[str, Any]) -> dict[str, Any]:
         "held": state["A"] + state["previous_A"],
     }
     options = {
-        OPTIONS.get(key, key.replace("-", "_")): value
-        for key, value in link.items()
-        if key not in ("ifindex", "ifname", "handle", "number", "state")
+        OPTIONS.get(key, key.replace("-", "_")): value for key, value in link["options"].items()
     }
     handle = f"{int(str(link['handle']), 0) >> 16:x}:"
     return {**named, **state, **sums, "handle": handle, "options": options}
@@ -72,10 +70,11 @@ def main() -> None:
         sh(f"ip link add {device} up type dummy && tc qdisc add dev {device} root slbn {options}")
 
     # This validates the specification against the kernel's schema.
-    schema = str(ynl_directory / "Documentation/netlink/genetlink-legacy.yaml")
+    schema = str(ynl_directory / "Documentation/netlink/genetlink.yaml")
     ynl = YnlFamily(spec, schema)
     listener = YnlFamily(spec, schema)
     listener.ntf_subscribe("share")
+    listener.ntf_subscribe("link")
 
     def compare() -> list[dict[str, Any]]:
         found = [as_slbnctl(link) for link in ynl.dump("link-get", {})]
@@ -88,7 +87,8 @@ def main() -> None:
     assert as_slbnctl(ynl.do("link-get", {"ifname": "d1"})) == second
     assert as_slbnctl(ynl.do("link-get", {"ifindex": first["ifindex"]})) == first
 
-    ynl.do("link-set", {"ifname": "d0", "rate": 30000000, "threshold": 5, "key": ""})
+    options = {"rate": 30000000, "threshold": 5, "key": ""}
+    ynl.do("link-set", {"ifname": "d0", "options": options})
     (changed,) = json.loads(sh("slbnctl --json link show d0"))
     assert (changed["capacity"], changed["options"]["threshold"]) == (30000000, 5)
     assert changed["options"]["keys"] == []
@@ -100,7 +100,8 @@ def main() -> None:
     ynl.do("link-reset", {"ifname": "d0"})
 
     assert "no such device" in error_of(NlError, lambda: ynl.do("link-get", {"ifname": "d9"}))
-    error = error_of(NlError, lambda: ynl.do("link-set", {"ifname": "d0", "rate": 3}))
+    rate_of_3 = {"ifname": "d0", "options": {"rate": 3}}
+    error = error_of(NlError, lambda: ynl.do("link-set", rate_of_3))
     assert "rate must be" in error, error
 
     sh("slbnctl link set d1 rate 5mbit")

@@ -26,14 +26,14 @@ static const struct {
 	u64 max;
 	bool zero;
 } ranges[] = {
-	[SLBN_A_RATE] = { 8, SLBN_LINK_RATE_MIN, SLBN_LINK_RATE_MAX, true },
-	[SLBN_A_EPOCH] = { 8, SLBN_EPOCH_MIN, SLBN_EPOCH_MAX, true },
-	[SLBN_A_MEMORY] = { 4, 0, SLBN_MEMORY_MAX, true },
-	[SLBN_A_MEMORY_TIME] = { 8, 0, SLBN_MEMORY_TIME_MAX, true },
-	[SLBN_A_CONTROL] = { 4, 1, SLBN_CONTROL_MAX, false },
-	[SLBN_A_HEADROOM] = { 4, 0, SLBN_HEADROOM_MAX, true },
-	[SLBN_A_COMMIT] = { 1, 0, 1, true },
-	[SLBN_A_EDGE] = { 1, 0, 1, true },
+	[TCA_SLBN_RATE] = { 8, SLBN_LINK_RATE_MIN, SLBN_LINK_RATE_MAX, true },
+	[TCA_SLBN_EPOCH] = { 8, SLBN_EPOCH_MIN, SLBN_EPOCH_MAX, true },
+	[TCA_SLBN_MEMORY] = { 4, 0, SLBN_MEMORY_MAX, true },
+	[TCA_SLBN_MEMORY_TIME] = { 8, 0, SLBN_MEMORY_TIME_MAX, true },
+	[TCA_SLBN_CONTROL] = { 4, 1, SLBN_CONTROL_MAX, false },
+	[TCA_SLBN_HEADROOM] = { 4, 0, SLBN_HEADROOM_MAX, true },
+	[TCA_SLBN_COMMIT] = { 1, 0, 1, true },
+	[TCA_SLBN_EDGE] = { 1, 0, 1, true },
 };
 
 /* Read a number of the plugin's message. Returns whether it is present. */
@@ -61,48 +61,48 @@ static void valid_options(void **state)
 		int attribute;
 		u64 value;
 	} cases[] = {
-		{ "", SLBN_A_RATE, NOTHING },
-		{ "edge", SLBN_A_RATE, NOTHING },
-		{ "rate auto", SLBN_A_RATE, 0 },
-		{ "rate 1kbit", SLBN_A_RATE, 1000 },
-		{ "rate 1000", SLBN_A_RATE, 1000 },
-		{ "rate 1000bit", SLBN_A_RATE, 1000 },
-		{ "rate 1.0009Kbit", SLBN_A_RATE, 1000 },
-		{ "rate 2.5Gbit", SLBN_A_RATE, 2500000000 },
-		{ "rate 125mbps", SLBN_A_RATE, 1000000000 },
-		{ "rate 1tbit", SLBN_A_RATE, SLBN_LINK_RATE_MAX },
-		{ "rate 125gbps", SLBN_A_RATE, SLBN_LINK_RATE_MAX },
-		{ "epoch 0", SLBN_A_EPOCH, 0 },
-		{ "epoch 10ms", SLBN_A_EPOCH, SLBN_EPOCH_MIN },
-		{ "epoch 10000", SLBN_A_EPOCH, SLBN_EPOCH_MIN },
-		{ "epoch 10000us", SLBN_A_EPOCH, SLBN_EPOCH_MIN },
-		{ "epoch 1.5s", SLBN_A_EPOCH, 1500000000 },
-		{ "epoch 3600secs", SLBN_A_EPOCH, SLBN_EPOCH_MAX },
-		{ "epoch 1000000001ns", SLBN_A_EPOCH, 1000000001 },
-		{ "memory 0", SLBN_A_MEMORY, 0 },
-		{ "memory 0", SLBN_A_MEMORY_TIME, NOTHING },
-		{ "memory 010", SLBN_A_MEMORY, 10 },
-		{ "memory 4194304", SLBN_A_MEMORY, SLBN_MEMORY_MAX },
-		{ "memory 0ns", SLBN_A_MEMORY_TIME, 0 },
-		{ "memory 0ns", SLBN_A_MEMORY, NOTHING },
-		{ "memory 5us", SLBN_A_MEMORY_TIME, 5000 },
-		{ "memory 250ms", SLBN_A_MEMORY_TIME, 250000000 },
-		{ "memory 60s", SLBN_A_MEMORY_TIME, SLBN_MEMORY_TIME_MAX },
-		{ "control 0.1%", SLBN_A_CONTROL, 1 },
-		{ "control 0.1", SLBN_A_CONTROL, 1 },
-		{ "control 2.54%", SLBN_A_CONTROL, 25 },
-		{ "control 5%", SLBN_A_CONTROL, 50 },
-		{ "control 100%", SLBN_A_CONTROL, 1000 },
-		{ "headroom 0", SLBN_A_HEADROOM, 0 },
-		{ "headroom 0.0%", SLBN_A_HEADROOM, 0 },
-		{ "headroom 12.34%", SLBN_A_HEADROOM, 123 },
-		{ "headroom 50", SLBN_A_HEADROOM, SLBN_HEADROOM_MAX },
-		{ "commit off", SLBN_A_COMMIT, 0 },
-		{ "commit on", SLBN_A_COMMIT, 1 },
-		{ "commit on", SLBN_A_HEADROOM, NOTHING },
-		{ "edge", SLBN_A_EDGE, 1 },
-		{ "no-edge rate auto", SLBN_A_EDGE, 0 },
-		{ "key none", SLBN_A_EDGE, NOTHING },
+		{ "", TCA_SLBN_RATE, NOTHING },
+		{ "edge", TCA_SLBN_RATE, NOTHING },
+		{ "rate auto", TCA_SLBN_RATE, 0 },
+		{ "rate 1kbit", TCA_SLBN_RATE, 1000 },
+		{ "rate 1000", TCA_SLBN_RATE, 1000 },
+		{ "rate 1000bit", TCA_SLBN_RATE, 1000 },
+		{ "rate 1.0009Kbit", TCA_SLBN_RATE, 1000 },
+		{ "rate 2.5Gbit", TCA_SLBN_RATE, 2500000000 },
+		{ "rate 125mbps", TCA_SLBN_RATE, 1000000000 },
+		{ "rate 1tbit", TCA_SLBN_RATE, SLBN_LINK_RATE_MAX },
+		{ "rate 125gbps", TCA_SLBN_RATE, SLBN_LINK_RATE_MAX },
+		{ "epoch 0", TCA_SLBN_EPOCH, 0 },
+		{ "epoch 10ms", TCA_SLBN_EPOCH, SLBN_EPOCH_MIN },
+		{ "epoch 10000", TCA_SLBN_EPOCH, SLBN_EPOCH_MIN },
+		{ "epoch 10000us", TCA_SLBN_EPOCH, SLBN_EPOCH_MIN },
+		{ "epoch 1.5s", TCA_SLBN_EPOCH, 1500000000 },
+		{ "epoch 3600secs", TCA_SLBN_EPOCH, SLBN_EPOCH_MAX },
+		{ "epoch 1000000001ns", TCA_SLBN_EPOCH, 1000000001 },
+		{ "memory 0", TCA_SLBN_MEMORY, 0 },
+		{ "memory 0", TCA_SLBN_MEMORY_TIME, NOTHING },
+		{ "memory 010", TCA_SLBN_MEMORY, 10 },
+		{ "memory 4194304", TCA_SLBN_MEMORY, SLBN_MEMORY_MAX },
+		{ "memory 0ns", TCA_SLBN_MEMORY_TIME, 0 },
+		{ "memory 0ns", TCA_SLBN_MEMORY, NOTHING },
+		{ "memory 5us", TCA_SLBN_MEMORY_TIME, 5000 },
+		{ "memory 250ms", TCA_SLBN_MEMORY_TIME, 250000000 },
+		{ "memory 60s", TCA_SLBN_MEMORY_TIME, SLBN_MEMORY_TIME_MAX },
+		{ "control 0.1%", TCA_SLBN_CONTROL, 1 },
+		{ "control 0.1", TCA_SLBN_CONTROL, 1 },
+		{ "control 2.54%", TCA_SLBN_CONTROL, 25 },
+		{ "control 5%", TCA_SLBN_CONTROL, 50 },
+		{ "control 100%", TCA_SLBN_CONTROL, 1000 },
+		{ "headroom 0", TCA_SLBN_HEADROOM, 0 },
+		{ "headroom 0.0%", TCA_SLBN_HEADROOM, 0 },
+		{ "headroom 12.34%", TCA_SLBN_HEADROOM, 123 },
+		{ "headroom 50", TCA_SLBN_HEADROOM, SLBN_HEADROOM_MAX },
+		{ "commit off", TCA_SLBN_COMMIT, 0 },
+		{ "commit on", TCA_SLBN_COMMIT, 1 },
+		{ "commit on", TCA_SLBN_HEADROOM, NOTHING },
+		{ "edge", TCA_SLBN_EDGE, 1 },
+		{ "no-edge rate auto", TCA_SLBN_EDGE, 0 },
+		{ "key none", TCA_SLBN_EDGE, NOTHING },
 	};
 	struct request request;
 
@@ -143,9 +143,9 @@ static void keys(void **state)
 	assert_int_equal(write(fd, KEY "\n", sizeof(KEY)), sizeof(KEY));
 	snprintf(text, sizeof(text), "key file %s rate 1kbit", path);
 	assert_int_equal(parse_text(UTIL, &request, text), 0);
-	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)),
+	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, TCA_SLBN_KEY)),
 			 sizeof(key));
-	assert_memory_equal(RTA_DATA(attribute_in(&request, SLBN_A_KEY)), key,
+	assert_memory_equal(RTA_DATA(attribute_in(&request, TCA_SLBN_KEY)), key,
 			    sizeof(key));
 	fchmod(fd, 0640);
 	snprintf(text, sizeof(text), "key file %s", path);
@@ -155,7 +155,7 @@ static void keys(void **state)
 	unlink(path);
 	strcpy(text, "key none");
 	assert_int_equal(parse_text(UTIL, &request, text), 0);
-	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, SLBN_A_KEY)), 0);
+	assert_int_equal(RTA_PAYLOAD(attribute_in(&request, TCA_SLBN_KEY)), 0);
 
 	for (; unit_step < ARRAY_SIZE(wrong); unit_step++) {
 		char *argv[] = { "key", (char *)wrong[unit_step] };
@@ -328,7 +328,7 @@ static void random_arguments(void **state)
 static void random_options(void **state)
 {
 	(void)state;
-	print_random_options(UTIL, SLBN_A_MAX, 8);
+	print_random_options(UTIL, TCA_SLBN_MAX, 8);
 }
 
 static void check_fields(const struct slbn_link_state *st)
@@ -471,14 +471,14 @@ static void options_as_text(void **state)
 #define PUT(attribute, type, value) \
 	addattr_l(n, sizeof(message), attribute, &(type){ value }, sizeof(type))
 	opt = addattr_nest(n, sizeof(message), TCA_OPTIONS | NLA_F_NESTED);
-	PUT(SLBN_A_RATE, __u64, 2500000000);
-	PUT(SLBN_A_EPOCH, __u64, 1500000000);
-	PUT(SLBN_A_MEMORY, __u32, 1000);
-	PUT(SLBN_A_CONTROL, __u32, 57);
-	PUT(SLBN_A_HEADROOM, __u32, 0);
-	PUT(SLBN_A_COMMIT, __u8, 0);
-	PUT(SLBN_A_EDGE, __u8, 1);
-	addattr_l(n, sizeof(message), SLBN_A_KEY_IDS, "\xff\3", 2);
+	PUT(TCA_SLBN_RATE, __u64, 2500000000);
+	PUT(TCA_SLBN_EPOCH, __u64, 1500000000);
+	PUT(TCA_SLBN_MEMORY, __u32, 1000);
+	PUT(TCA_SLBN_CONTROL, __u32, 57);
+	PUT(TCA_SLBN_HEADROOM, __u32, 0);
+	PUT(TCA_SLBN_COMMIT, __u8, 0);
+	PUT(TCA_SLBN_EDGE, __u8, 1);
+	addattr_l(n, sizeof(message), TCA_SLBN_KEY_IDS, "\xff\3", 2);
 	addattr_nest_end(n, opt);
 	double_begin(false);
 	UTIL->print_qopt(UTIL, NULL, opt);
@@ -502,14 +502,14 @@ static void options_as_text(void **state)
 
 	n->nlmsg_len = NLMSG_LENGTH(0);
 	opt = addattr_nest(n, sizeof(message), TCA_OPTIONS | NLA_F_NESTED);
-	PUT(SLBN_A_RATE, __u64, 0);
-	PUT(SLBN_A_EPOCH, __u64, 0);
-	PUT(SLBN_A_MEMORY_TIME, __u64, 60000000000);
-	PUT(SLBN_A_CONTROL, __u32, 1000);
-	PUT(SLBN_A_HEADROOM, __u32, 25);
-	PUT(SLBN_A_COMMIT, __u8, 1);
-	PUT(SLBN_A_EDGE, __u8, 0);
-	addattr_l(n, sizeof(message), SLBN_A_KEY_IDS, NULL, 0);
+	PUT(TCA_SLBN_RATE, __u64, 0);
+	PUT(TCA_SLBN_EPOCH, __u64, 0);
+	PUT(TCA_SLBN_MEMORY_TIME, __u64, 60000000000);
+	PUT(TCA_SLBN_CONTROL, __u32, 1000);
+	PUT(TCA_SLBN_HEADROOM, __u32, 25);
+	PUT(TCA_SLBN_COMMIT, __u8, 1);
+	PUT(TCA_SLBN_EDGE, __u8, 0);
+	addattr_l(n, sizeof(message), TCA_SLBN_KEY_IDS, NULL, 0);
 	addattr_nest_end(n, opt);
 #undef PUT
 	double_begin(false);

@@ -15,13 +15,16 @@
 #include "units.h"
 
 /* Octets of the numeric attributes. */
-static const __u8 width[SLBN_A_MAX + 1] = {
-	[SLBN_A_RATE] = sizeof(__u64),	   [SLBN_A_EPOCH] = sizeof(__u64),
-	[SLBN_A_MEMORY] = sizeof(__u32),   [SLBN_A_MEMORY_TIME] = sizeof(__u64),
-	[SLBN_A_CONTROL] = sizeof(__u32),  [SLBN_A_EDGE] = sizeof(__u8),
-	[SLBN_A_IFINDEX] = sizeof(__u32),  [SLBN_A_HANDLE] = sizeof(__u32),
-	[SLBN_A_NUMBER] = sizeof(__u16),   [SLBN_A_THRESHOLD] = sizeof(__u32),
-	[SLBN_A_HEADROOM] = sizeof(__u32), [SLBN_A_COMMIT] = sizeof(__u8),
+static const __u8 width[TCA_SLBN_MAX + 1] = {
+	[TCA_SLBN_RATE] = sizeof(__u64),
+	[TCA_SLBN_EPOCH] = sizeof(__u64),
+	[TCA_SLBN_MEMORY] = sizeof(__u32),
+	[TCA_SLBN_MEMORY_TIME] = sizeof(__u64),
+	[TCA_SLBN_CONTROL] = sizeof(__u32),
+	[TCA_SLBN_EDGE] = sizeof(__u8),
+	[TCA_SLBN_THRESHOLD] = sizeof(__u32),
+	[TCA_SLBN_HEADROOM] = sizeof(__u32),
+	[TCA_SLBN_COMMIT] = sizeof(__u8),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -34,18 +37,18 @@ static const struct option {
 	const char *syntax; /* of its value */
 	bool genetlink;
 } options[] = {
-	{ "rate", SLBN_A_RATE, "1kbit to 1tbit, or auto: the device's speed",
+	{ "rate", TCA_SLBN_RATE, "1kbit to 1tbit, or auto: the device's speed",
 	  false },
-	{ "epoch", SLBN_A_EPOCH, "10ms to 3600s, or 0: never", false },
-	{ "memory", SLBN_A_MEMORY, "0 to 4194304 entries, or a time up to 60s",
-	  false },
-	{ "control", SLBN_A_CONTROL, "0.1% to 100% of the rate", false },
-	{ "headroom", SLBN_A_HEADROOM, "0% to 50% of the rate", false },
-	{ "commit", SLBN_A_COMMIT, "on or off", false },
-	{ "edge", SLBN_A_EDGE, NULL, false },
-	{ "no-edge", SLBN_A_EDGE, NULL, false },
-	{ "key", SLBN_A_KEY, KEY_SYNTAX, false },
-	{ "threshold", SLBN_A_THRESHOLD, "0.1% to 100% of the share", true },
+	{ "epoch", TCA_SLBN_EPOCH, "10ms to 3600s, or 0: never", false },
+	{ "memory", TCA_SLBN_MEMORY,
+	  "0 to 4194304 entries, or a time up to 60s", false },
+	{ "control", TCA_SLBN_CONTROL, "0.1% to 100% of the rate", false },
+	{ "headroom", TCA_SLBN_HEADROOM, "0% to 50% of the rate", false },
+	{ "commit", TCA_SLBN_COMMIT, "on or off", false },
+	{ "edge", TCA_SLBN_EDGE, NULL, false },
+	{ "no-edge", TCA_SLBN_EDGE, NULL, false },
+	{ "key", TCA_SLBN_KEY, KEY_SYNTAX, false },
+	{ "threshold", TCA_SLBN_THRESHOLD, "0.1% to 100% of the share", true },
 	{},
 };
 
@@ -72,13 +75,13 @@ static bool parse_epoch(const char *text, __u64 *value)
 /* Plain numbers count entries, numbers with a unit are times. */
 static bool parse_memory(const char *text, struct link_request *request)
 {
-	__u64 *entries = &request->value[SLBN_A_MEMORY];
-	__u64 *time = &request->value[SLBN_A_MEMORY_TIME];
+	__u64 *entries = &request->value[TCA_SLBN_MEMORY];
+	__u64 *time = &request->value[TCA_SLBN_MEMORY_TIME];
 
 	if (units_count(text, "", entries) && *entries <= SLBN_MEMORY_MAX)
 		return true;
-	request->option[SLBN_A_MEMORY] = NULL;
-	request->option[SLBN_A_MEMORY_TIME] = "memory";
+	request->option[TCA_SLBN_MEMORY] = NULL;
+	request->option[TCA_SLBN_MEMORY_TIME] = "memory";
 	return isalpha((unsigned char)text[strlen(text) - !!*text]) &&
 	       units_time(text, time) && *time <= SLBN_MEMORY_TIME_MAX;
 }
@@ -205,15 +208,15 @@ static bool parse_value(struct link_request *request, int attribute,
 	__u64 *value = &request->value[attribute];
 
 	switch (attribute) {
-	case SLBN_A_RATE:
+	case TCA_SLBN_RATE:
 		return parse_rate(text, value);
-	case SLBN_A_EPOCH:
+	case TCA_SLBN_EPOCH:
 		return parse_epoch(text, value);
-	case SLBN_A_MEMORY:
+	case TCA_SLBN_MEMORY:
 		return parse_memory(text, request);
-	case SLBN_A_HEADROOM:
+	case TCA_SLBN_HEADROOM:
 		return units_permille(text, 0, SLBN_HEADROOM_MAX / 10, value);
-	case SLBN_A_COMMIT:
+	case TCA_SLBN_COMMIT:
 		return parse_switch(text, value);
 	default:
 		return units_permille(text, 0.1, 100, value);
@@ -226,8 +229,8 @@ static const char *earlier_option(const struct link_request *request,
 {
 	const char *earlier = request->option[option->attribute];
 
-	if (option->attribute == SLBN_A_MEMORY && !earlier)
-		earlier = request->option[SLBN_A_MEMORY_TIME];
+	if (option->attribute == TCA_SLBN_MEMORY && !earlier)
+		earlier = request->option[TCA_SLBN_MEMORY_TIME];
 	return earlier;
 }
 
@@ -261,8 +264,8 @@ int link_request_parse(struct link_request *request, int argc, char **argv)
 		return -1;
 	}
 	request->option[option->attribute] = option->name;
-	if (option->attribute == SLBN_A_EDGE) {
-		request->value[SLBN_A_EDGE] = !strcmp(name, "edge");
+	if (option->attribute == TCA_SLBN_EDGE) {
+		request->value[TCA_SLBN_EDGE] = !strcmp(name, "edge");
 		return 1;
 	}
 	if (argc < 2) {
@@ -270,7 +273,7 @@ int link_request_parse(struct link_request *request, int argc, char **argv)
 			request->program, name, option->syntax);
 		return -1;
 	}
-	if (option->attribute == SLBN_A_KEY)
+	if (option->attribute == TCA_SLBN_KEY)
 		return parse_key(request, argc, argv);
 	if (!parse_value(request, option->attribute, argv[1])) {
 		fprintf(stderr, "%s: %s \"%s\": must be %s\n", request->program,
@@ -321,8 +324,8 @@ static void read_key_ids(struct link_attributes *attributes,
 	if (length > LINK_KEYS_MAX)
 		length = LINK_KEYS_MAX;
 	memcpy(attributes->key_id, payload, length);
-	attributes->value[SLBN_A_KEY_IDS] = length;
-	attributes->present[SLBN_A_KEY_IDS] = true;
+	attributes->value[TCA_SLBN_KEY_IDS] = length;
+	attributes->present[TCA_SLBN_KEY_IDS] = true;
 }
 
 /**
@@ -336,23 +339,18 @@ void link_attributes_read(struct link_attributes *attributes,
 			  unsigned int attribute, const void *payload,
 			  size_t length)
 {
-	__u16 value16;
 	__u32 value32;
 	__u64 value64;
 
-	if (attribute == SLBN_A_KEY_IDS)
+	if (attribute == TCA_SLBN_KEY_IDS)
 		read_key_ids(attributes, payload, length);
-	if (attribute > SLBN_A_MAX || !width[attribute] ||
+	if (attribute > TCA_SLBN_MAX || !width[attribute] ||
 	    length < width[attribute])
 		return;
 	attributes->present[attribute] = true;
 	switch (width[attribute]) {
 	case sizeof(__u8):
 		attributes->value[attribute] = *(const __u8 *)payload;
-		break;
-	case sizeof(__u16):
-		memcpy(&value16, payload, sizeof(value16));
-		attributes->value[attribute] = value16;
 		break;
 	case sizeof(__u32):
 		memcpy(&value32, payload, sizeof(value32));
@@ -377,6 +375,29 @@ void link_state_read(struct slbn_link_state *state, const void *payload,
 	memset(state, 0, sizeof(*state));
 	memcpy(state, payload,
 	       length < sizeof(*state) ? length : sizeof(*state));
+}
+
+/**
+ * link_state_read_attribute() - store a field of a link's state
+ * @state: where to store it
+ * @attribute: of enum slbn_state_attribute; unknown ones are ignored
+ * @payload: its payload
+ * @length: octets
+ */
+void link_state_read_attribute(struct slbn_link_state *state,
+			       unsigned int attribute, const void *payload,
+			       size_t length)
+{
+	__u64 *fields = (__u64 *)state;
+
+	_Static_assert(sizeof(*state) ==
+			       (SLBN_A_STATE_MAX + 1 - SLBN_A_STATE_FIRST) *
+				       sizeof(__u64),
+		       "a field has no attribute");
+	if (attribute >= SLBN_A_STATE_FIRST && attribute <= SLBN_A_STATE_MAX &&
+	    length == sizeof(__u64))
+		memcpy(&fields[attribute - SLBN_A_STATE_FIRST], payload,
+		       sizeof(__u64));
 }
 
 /* --- output ------------------------------------------------------------- */
@@ -468,30 +489,33 @@ void link_print_options(const struct link_output *out,
 	const __u64 *value = attributes->value;
 	char text[UNITS_TEXT];
 
-	if (present[SLBN_A_RATE])
-		print_option(out, "rate", value[SLBN_A_RATE],
-			     rate_text(text, value[SLBN_A_RATE]));
-	if (present[SLBN_A_EPOCH])
-		print_option(out, "epoch", value[SLBN_A_EPOCH],
-			     epoch_text(text, value[SLBN_A_EPOCH]));
-	if (present[SLBN_A_MEMORY])
-		print_count(out, "memory", "memory %s ", value[SLBN_A_MEMORY]);
-	if (present[SLBN_A_MEMORY_TIME])
-		out->number("memory_time", "memory %s ",
-			    value[SLBN_A_MEMORY_TIME],
-			    units_time_exact(text, value[SLBN_A_MEMORY_TIME]));
-	if (present[SLBN_A_CONTROL])
-		link_print_permille(out, "control", value[SLBN_A_CONTROL]);
-	if (present[SLBN_A_HEADROOM])
-		link_print_permille(out, "headroom", value[SLBN_A_HEADROOM]);
-	if (present[SLBN_A_COMMIT])
-		out->flag("commit", value[SLBN_A_COMMIT],
-			  value[SLBN_A_COMMIT] ? "commit on " : "commit off ");
-	if (present[SLBN_A_EDGE])
-		out->flag("edge", value[SLBN_A_EDGE],
-			  value[SLBN_A_EDGE] ? "edge " : "no-edge ");
-	if (present[SLBN_A_KEY_IDS])
-		print_key_ids(out, attributes->key_id, value[SLBN_A_KEY_IDS]);
+	if (present[TCA_SLBN_RATE])
+		print_option(out, "rate", value[TCA_SLBN_RATE],
+			     rate_text(text, value[TCA_SLBN_RATE]));
+	if (present[TCA_SLBN_EPOCH])
+		print_option(out, "epoch", value[TCA_SLBN_EPOCH],
+			     epoch_text(text, value[TCA_SLBN_EPOCH]));
+	if (present[TCA_SLBN_MEMORY])
+		print_count(out, "memory", "memory %s ",
+			    value[TCA_SLBN_MEMORY]);
+	if (present[TCA_SLBN_MEMORY_TIME])
+		out->number(
+			"memory_time", "memory %s ",
+			value[TCA_SLBN_MEMORY_TIME],
+			units_time_exact(text, value[TCA_SLBN_MEMORY_TIME]));
+	if (present[TCA_SLBN_CONTROL])
+		link_print_permille(out, "control", value[TCA_SLBN_CONTROL]);
+	if (present[TCA_SLBN_HEADROOM])
+		link_print_permille(out, "headroom", value[TCA_SLBN_HEADROOM]);
+	if (present[TCA_SLBN_COMMIT])
+		out->flag("commit", value[TCA_SLBN_COMMIT],
+			  value[TCA_SLBN_COMMIT] ? "commit on " :
+						   "commit off ");
+	if (present[TCA_SLBN_EDGE])
+		out->flag("edge", value[TCA_SLBN_EDGE],
+			  value[TCA_SLBN_EDGE] ? "edge " : "no-edge ");
+	if (present[TCA_SLBN_KEY_IDS])
+		print_key_ids(out, attributes->key_id, value[TCA_SLBN_KEY_IDS]);
 }
 
 /**

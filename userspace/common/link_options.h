@@ -36,8 +36,8 @@
 struct link_request {
 	const char *program;
 	bool genetlink;
-	const char *option[SLBN_A_MAX + 1];
-	__u64 value[SLBN_A_MAX + 1];
+	const char *option[TCA_SLBN_MAX + 1];
+	__u64 value[TCA_SLBN_MAX + 1];
 	__u8 key[SLBN_KEY_LENGTH];
 	size_t key_length;
 };
@@ -46,12 +46,12 @@ struct link_request {
  * struct link_attributes - attributes from the kernel that are numbers, and the
  *	numbers of the keys
  * @present: by attribute
- * @value: by attribute; of SLBN_A_KEY_IDS how many
+ * @value: by attribute; of TCA_SLBN_KEY_IDS how many
  * @key_id: numbers of the keys, the newest last
  */
 struct link_attributes {
-	bool present[SLBN_A_MAX + 1];
-	__u64 value[SLBN_A_MAX + 1];
+	bool present[TCA_SLBN_MAX + 1];
+	__u64 value[TCA_SLBN_MAX + 1];
 	__u8 key_id[LINK_KEYS_MAX];
 };
 
@@ -84,6 +84,9 @@ void link_attributes_read(struct link_attributes *attributes,
 			  size_t length);
 void link_state_read(struct slbn_link_state *state, const void *payload,
 		     size_t length);
+void link_state_read_attribute(struct slbn_link_state *state,
+			       unsigned int attribute, const void *payload,
+			       size_t length);
 
 void link_print_permille(const struct link_output *out, const char *option,
 			 __u64 permille);

@@ -224,7 +224,7 @@ static __u32 find_group(const char *name, const struct nlattr *groups)
 }
 
 /**
- * genl_read_family() - read the IDs of the family and its group, and its version
+ * genl_read_family() - read the IDs of the family and its groups, its version
  * @message: a reply to CTRL_CMD_GETFAMILY
  * @data: the struct genl
  *
@@ -244,8 +244,11 @@ int genl_read_family(const struct nlmsghdr *message, void *data)
 		if (type == CTRL_ATTR_VERSION &&
 		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
 			genl->version = mnl_attr_get_u32(attr);
-		if (type == CTRL_ATTR_MCAST_GROUPS)
-			genl->group = find_group(SLBN_GENL_GROUP_SHARE, attr);
+		if (type == CTRL_ATTR_MCAST_GROUPS) {
+			genl->group[0] =
+				find_group(SLBN_GENL_GROUP_SHARE, attr);
+			genl->group[1] = find_group(SLBN_GENL_GROUP_LINK, attr);
+		}
 	}
 	return MNL_CB_OK;
 }
@@ -289,17 +292,22 @@ void genl_close(struct genl *genl)
 }
 
 /**
- * genl_subscribe() - join the multicast group of share events
+ * genl_subscribe() - join the multicast groups of events
  * @genl: the connection, which can send no requests from now on
  *
  * Return: whether it succeeded; if not, the error has been printed.
  */
 bool genl_subscribe(struct genl *genl)
 {
-	if (mnl_socket_setsockopt(genl->socket, NETLINK_ADD_MEMBERSHIP,
-				  &genl->group, sizeof(genl->group)) < 0) {
-		complain("events: %s", strerror(errno));
-		return false;
+	int n;
+
+	for (n = 0; n < GENL_GROUPS; n++) {
+		if (mnl_socket_setsockopt(genl->socket, NETLINK_ADD_MEMBERSHIP,
+					  &genl->group[n],
+					  sizeof(genl->group[n])) < 0) {
+			complain("events: %s", strerror(errno));
+			return false;
+		}
 	}
 	return true;
 }

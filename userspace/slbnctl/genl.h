@@ -19,6 +19,8 @@ struct genl_buffer {
 	char rest[1024];
 };
 
+#define GENL_GROUPS 2
+
 /**
  * struct genl - a connection
  * @socket: the netlink socket
@@ -26,7 +28,7 @@ struct genl_buffer {
  * @seq: sequence number of the last request
  * @family: ID of the family
  * @version: version of the family
- * @group: ID of its multicast group SLBN_GENL_GROUP_SHARE
+ * @group: IDs of its multicast groups
  */
 struct genl {
 	struct mnl_socket *socket;
@@ -34,7 +36,7 @@ struct genl {
 	__u32 seq;
 	__u16 family;
 	__u32 version;
-	__u32 group;
+	__u32 group[GENL_GROUPS];
 };
 
 /**

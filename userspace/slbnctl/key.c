@@ -132,7 +132,7 @@ static bool read_holders(struct request *request)
 
 		holder = &request->holder[n];
 		holder->name = link->name;
-		holder->keys = link->attributes.value[SLBN_A_KEY_IDS];
+		holder->keys = link->attributes.value[TCA_SLBN_KEY_IDS];
 		memcpy(holder->id, link->attributes.key_id, sizeof(holder->id));
 	}
 	holder = agent_holder(request);

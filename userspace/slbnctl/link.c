@@ -24,6 +24,25 @@
 
 #define EVENTS_LOST "events were lost: they arrived faster than they were read"
 
+/* Read SLBN_A_OPTIONS or SLBN_A_STATE. */
+static void read_nest(const struct nlattr *nest, struct link *link)
+{
+	const struct nlattr *attr;
+
+	mnl_attr_for_each_nested(attr, nest) {
+		int type = mnl_attr_get_type(attr);
+		const void *payload = mnl_attr_get_payload(attr);
+		size_t length = mnl_attr_get_payload_len(attr);
+
+		if (mnl_attr_get_type(nest) == SLBN_A_OPTIONS)
+			link_attributes_read(&link->attributes, type, payload,
+					     length);
+		else
+			link_state_read_attribute(&link->state, type, payload,
+						  length);
+	}
+}
+
 /**
  * link_read() - parse a message about a link
  * @message: the message
@@ -46,13 +65,16 @@ bool link_read(const struct nlmsghdr *message, struct link *link)
 		if (type == SLBN_A_IFNAME)
 			snprintf(link->name, sizeof(link->name), "%.*s",
 				 (int)length, (const char *)payload);
-		else if (type == SLBN_A_STATE)
-			link_state_read(&link->state, payload, length);
-		else
-			link_attributes_read(&link->attributes, type, payload,
-					     length);
+		else if (type == SLBN_A_IFINDEX && length == sizeof(__u32))
+			link->ifindex = mnl_attr_get_u32(attr);
+		else if (type == SLBN_A_HANDLE && length == sizeof(__u32))
+			link->handle = mnl_attr_get_u32(attr);
+		else if (type == SLBN_A_NUMBER && length == sizeof(__u16))
+			link->number = mnl_attr_get_u16(attr);
+		else if (type == SLBN_A_OPTIONS || type == SLBN_A_STATE)
+			read_nest(attr, link);
 	}
-	return link->attributes.present[SLBN_A_IFINDEX];
+	return link->ifindex;
 }
 
 /**
@@ -79,11 +101,9 @@ static void show_identity(const struct link *link)
 {
 	char handle[UNITS_TEXT];
 
-	snprintf(handle, sizeof(handle),
-		 "%llx:", link->attributes.value[SLBN_A_HANDLE] >> 16);
+	snprintf(handle, sizeof(handle), "%x:", link->handle >> 16);
 	if (json)
-		show_count("ifindex", NULL,
-			   link->attributes.value[SLBN_A_IFINDEX]);
+		show_count("ifindex", NULL, link->ifindex);
 	show_string("dev", "%s: slbn ", link->name);
 	show_string("handle", "%s", handle);
 }
@@ -98,16 +118,15 @@ void link_show(const struct link *link)
 
 	show_begin();
 	show_identity(link);
-	if (attributes->present[SLBN_A_NUMBER])
-		show_count("number", " number %s",
-			   attributes->value[SLBN_A_NUMBER]);
+	if (link->number)
+		show_count("number", " number %s", link->number);
 	if (!json)
 		putchar(' ');
 	show_nested("options");
 	link_print_options(&show_output, attributes);
-	if (attributes->present[SLBN_A_THRESHOLD])
+	if (attributes->present[TCA_SLBN_THRESHOLD])
 		link_print_permille(&show_output, "threshold",
-				    attributes->value[SLBN_A_THRESHOLD]);
+				    attributes->value[TCA_SLBN_THRESHOLD]);
 	show_nested_end();
 	show_newline();
 	link_print_summary(&show_output, &link->state);
@@ -175,6 +194,7 @@ static enum status request_link(const char *name, int command,
 {
 	struct genl_buffer buffer;
 	struct nlmsghdr *message;
+	struct nlattr *nest;
 	enum status status;
 	struct genl genl;
 	int attribute;
@@ -187,7 +207,8 @@ static enum status request_link(const char *name, int command,
 		return STATUS_FAILED;
 	message = genl_message(&genl, &buffer, command, 0);
 	mnl_attr_put_strz(message, SLBN_A_IFNAME, name);
-	for (attribute = 1; request && attribute <= SLBN_A_MAX; attribute++) {
+	nest = request ? mnl_attr_nest_start(message, SLBN_A_OPTIONS) : NULL;
+	for (attribute = 1; request && attribute <= TCA_SLBN_MAX; attribute++) {
 		const void *payload;
 		size_t length;
 		__u64 number;
@@ -198,6 +219,8 @@ static enum status request_link(const char *name, int command,
 					       &length);
 		mnl_attr_put(message, attribute, length, payload);
 	}
+	if (nest)
+		mnl_attr_nest_end(message, nest);
 	status = genl_request(&genl, message, name, reply, data) ?
 			 STATUS_OK :
 			 STATUS_FAILED;
@@ -287,8 +310,23 @@ static enum status run_set(int argc, char **argv)
 	return status;
 }
 
+static const char *const event_names[] = {
+	[SLBN_C_SHARE_EVENT] = "share",
+	[SLBN_C_LINK_ADD_NTF] = "added",
+	[SLBN_C_LINK_CHANGE_NTF] = "changed",
+	[SLBN_C_LINK_DEL_NTF] = "removed",
+};
+
+/* The name of an event; NULL: not an event. */
+static const char *event_name(unsigned int command)
+{
+	return command < sizeof(event_names) / sizeof(*event_names) ?
+		       event_names[command] :
+		       NULL;
+}
+
 /**
- * link_show_event() - print a share event
+ * link_show_event() - print an event of a link
  * @message: the event; others are ignored
  * @data: the struct link_monitor
  *
@@ -298,21 +336,30 @@ int link_show_event(const struct nlmsghdr *message, void *data)
 {
 	const struct genlmsghdr *head = mnl_nlmsg_get_payload(message);
 	const struct link_monitor *monitor = data;
+	const char *name;
 	struct link link;
 
 	if (message->nlmsg_type != monitor->genl.family ||
-	    !link_read(message, &link) || head->cmd != SLBN_C_SHARE_EVENT)
+	    !link_read(message, &link))
 		return MNL_CB_OK;
-	if (monitor->ifindex &&
-	    link.attributes.value[SLBN_A_IFINDEX] != monitor->ifindex)
+	name = event_name(head->cmd);
+	if (!name || (monitor->ifindex && link.ifindex != monitor->ifindex))
 		return MNL_CB_OK;
 	show_begin();
 	show_identity(&link);
+	show_string("event", " %s", name);
 	link_print_summary(&show_output, &link.state);
 	if (json)
 		link_print_details(&show_output, &link.state);
 	else
 		show_count("events", " events %s", link.state.events);
+	if (head->cmd != SLBN_C_SHARE_EVENT) {
+		if (!json)
+			putchar(' ');
+		show_nested("options");
+		link_print_options(&show_output, &link.attributes);
+		show_nested_end();
+	}
 	show_end();
 	putchar('\n');
 	/* Standard output may be a pipe: do not buffer events. */
@@ -354,8 +401,7 @@ static enum status run_monitor(int argc, char **argv)
 		status = request_link(*argv, SLBN_C_LINK_GET, NULL,
 				      link_collect, &links);
 		if (links.count)
-			monitor.ifindex =
-				links.link->attributes.value[SLBN_A_IFINDEX];
+			monitor.ifindex = links.link->ifindex;
 		free(links.link);
 	}
 	if (!status)
@@ -429,8 +475,9 @@ const struct command link_commands[] = {
 		.usage =
 			"Usage: slbnctl [OPTION]... link monitor [ [dev] DEV ]\n"
 			"\n"
-			"Print a line each time the fair share of a link has changed by more than its\n"
-			"threshold, until interrupted; with --json, an object per line.\n",
+			"Print a line each time a link is added, changed (its options or capacity) or\n"
+			"removed, and when its fair share has changed by more than its threshold, until\n"
+			"interrupted; with --json, an object per line.\n",
 		.run = run_monitor,
 	},
 	{},

@@ -13,11 +13,17 @@
 /**
  * struct link - a link
  * @name: its device
- * @attributes: its options, its device's index, the qdisc's handle
+ * @ifindex: its device's index
+ * @handle: handle of its qdisc
+ * @number: number in its network namespace
+ * @attributes: its options
  * @state: its state and counters
  */
 struct link {
 	char name[IFNAMSIZ];
+	__u32 ifindex;
+	__u32 handle;
+	__u16 number;
 	struct link_attributes attributes;
 	struct slbn_link_state state;
 };
@@ -33,13 +39,13 @@ struct links {
 };
 
 /**
- * struct link_monitor - a subscription to share events
+ * struct link_monitor - a subscription to events of links
  * @genl: the connection
  * @ifindex: device to print; 0: all
  */
 struct link_monitor {
 	struct genl genl;
-	__u64 ifindex;
+	__u32 ifindex;
 };
 
 bool link_read(const struct nlmsghdr *message, struct link *link);

@@ -167,11 +167,11 @@ static void print_info(const struct links *links)
 			&links->link[n].attributes;
 
 		metric_label("device", links->link[n].name);
-		snprintf(text, sizeof(text), "%llu",
-			 attributes->value[SLBN_A_NUMBER]);
+		snprintf(text, sizeof(text), "%u", links->link[n].number);
 		metric_label("number", text);
-		metric_label("edge",
-			     attributes->value[SLBN_A_EDGE] ? "true" : "false");
+		metric_label("edge", attributes->value[TCA_SLBN_EDGE] ?
+					     "true" :
+					     "false");
 		metric_count(1);
 	}
 }

@@ -72,6 +72,18 @@ static int read_link(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
+/* The rate in SLBN_A_OPTIONS, bit/s; 0: none. */
+static u64 option_rate(const struct nlattr *options)
+{
+	const struct nlattr *attr;
+
+	mnl_attr_for_each_nested(attr, options)
+		if (mnl_attr_get_type(attr) == TCA_SLBN_RATE &&
+		    mnl_attr_validate(attr, MNL_TYPE_U64) >= 0)
+			return mnl_attr_get_u64(attr);
+	return 0;
+}
+
 static int read_rate(const struct nlmsghdr *message, void *data)
 {
 	struct device_rate *wanted = data;
@@ -82,9 +94,8 @@ static int read_rate(const struct nlmsghdr *message, void *data)
 	mnl_attr_for_each(attr, message, sizeof(struct genlmsghdr)) {
 		int type = mnl_attr_get_type(attr);
 
-		if (type == SLBN_A_RATE &&
-		    mnl_attr_validate(attr, MNL_TYPE_U64) >= 0)
-			rate = mnl_attr_get_u64(attr);
+		if (type == SLBN_A_OPTIONS)
+			rate = option_rate(attr);
 		if (type == SLBN_A_IFINDEX &&
 		    mnl_attr_validate(attr, MNL_TYPE_U32) >= 0)
 			device = mnl_attr_get_u32(attr);

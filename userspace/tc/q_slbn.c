@@ -75,7 +75,7 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 		argv += used;
 	}
 	options = addattr_nest(n, TC_PLUGIN_ROOM, TCA_OPTIONS | NLA_F_NESTED);
-	for (attribute = 1; attribute <= SLBN_A_MAX; attribute++) {
+	for (attribute = 1; attribute <= TCA_SLBN_MAX; attribute++) {
 		if (!request.option[attribute])
 			continue;
 		payload = link_request_payload(&request, attribute, &number,
@@ -90,7 +90,7 @@ static int slbn_parse_opt(struct qdisc_util *util, int argc, char **argv,
 
 static int slbn_print_opt(struct qdisc_util *util, FILE *f, struct rtattr *opt)
 {
-	struct rtattr *tb[SLBN_A_MAX + 1];
+	struct rtattr *tb[TCA_SLBN_MAX + 1];
 	struct link_attributes attributes = {};
 	int attribute;
 
@@ -98,9 +98,9 @@ static int slbn_print_opt(struct qdisc_util *util, FILE *f, struct rtattr *opt)
 	(void)f;
 	if (!opt)
 		return 0;
-	parse_rtattr_flags(tb, SLBN_A_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt),
+	parse_rtattr_flags(tb, TCA_SLBN_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt),
 			   NLA_F_NESTED);
-	for (attribute = 1; attribute <= SLBN_A_MAX; attribute++)
+	for (attribute = 1; attribute <= TCA_SLBN_MAX; attribute++)
 		if (tb[attribute])
 			link_attributes_read(&attributes, attribute,
 					     RTA_DATA(tb[attribute]),

@@ -42,72 +42,90 @@
 #define SLBN_CONTROL_MAX 1000
 #define SLBN_CONTROL_DEFAULT 50
 
+/* Change of the share that triggers an event, per mille. */
+#define SLBN_THRESHOLD_MAX 1000
+#define SLBN_THRESHOLD_DEFAULT 10
+
 #define SLBN_KEY_LENGTH 16
 
 /**
- * enum slbn_link_attribute - attributes of a link, in TCA_OPTIONS of the qdisc
- *	and in messages of the family
- * @SLBN_A_UNSPEC: not used
- * @SLBN_A_PAD: padding
- * @SLBN_A_RATE: u64, capacity in bit/s, SLBN_LINK_RATE_MIN to _MAX; 0: the
+ * enum slbn_option_attribute - options of a link: TCA_OPTIONS of the qdisc, and
+ *	SLBN_A_OPTIONS of the family
+ * @TCA_SLBN_UNSPEC: not used
+ * @TCA_SLBN_PAD: padding
+ * @TCA_SLBN_RATE: u64, capacity in bit/s, SLBN_LINK_RATE_MIN to _MAX; 0: the
  *	device's speed, also when it changes; default 0
- * @SLBN_A_EPOCH: u64, epoch in ns, after which the ledgers rotate,
+ * @TCA_SLBN_EPOCH: u64, epoch in ns, after which the ledgers rotate,
  *	SLBN_EPOCH_MIN to _MAX; 0: never, as in the paper; default
  *	SLBN_EPOCH_DEFAULT
- * @SLBN_A_MEMORY: u32, entries of the memory, 0 to SLBN_MEMORY_MAX, rounded up
- * @SLBN_A_MEMORY_TIME: u64, ns, 0 to SLBN_MEMORY_TIME_MAX: as many entries as
+ * @TCA_SLBN_MEMORY: u32, entries of the memory, 0 to SLBN_MEMORY_MAX, rounded up
+ * @TCA_SLBN_MEMORY_TIME: u64, ns, 0 to SLBN_MEMORY_TIME_MAX: as many entries as
  *	control packets can arrive in this time, within the bounds above; default
- *	SLBN_MEMORY_TIME_DEFAULT. Mutually exclusive with SLBN_A_MEMORY
- * @SLBN_A_CONTROL: u32, limit of sent control packets, per mille of the rate, 1
- *	to SLBN_CONTROL_MAX; default SLBN_CONTROL_DEFAULT
- * @SLBN_A_EDGE: u8, 1: hosts are behind the device: drop control packets that
+ *	SLBN_MEMORY_TIME_DEFAULT. Mutually exclusive with TCA_SLBN_MEMORY
+ * @TCA_SLBN_CONTROL: u32, limit of sent control packets, per mille of the rate,
+ *	1 to SLBN_CONTROL_MAX; default SLBN_CONTROL_DEFAULT
+ * @TCA_SLBN_EDGE: u8, 1: hosts are behind the device: drop control packets that
  *	they send, answer those sent to them; default 0
- * @SLBN_A_KEY: binary, SLBN_KEY_LENGTH octets: authenticate control packets
+ * @TCA_SLBN_KEY: binary, SLBN_KEY_LENGTH octets: authenticate control packets
  *	with this key, of number 0, which replaces all keys; 0 octets: no
- *	authentication, the default; never reported. In SLBN_C_KEY_ADD: the key
- * @SLBN_A_KEY_IDS: binary, reported only: numbers of the keys, an octet each,
+ *	authentication, the default; never reported
+ * @TCA_SLBN_KEY_IDS: binary, reported only: numbers of the keys, an octet each,
  *	the newest last; 0 octets: no authentication
- * @SLBN_A_IFINDEX: u32, family only: index of the device
- * @SLBN_A_IFNAME: string, family only: name of the device
- * @SLBN_A_HANDLE: u32, family only, reported only: handle of the qdisc
- * @SLBN_A_STATE: struct slbn_link_state, family only, reported only
- * @SLBN_A_THRESHOLD: u32, change of the fair share since the last event that
- *	triggers an event, per mille, 1 to 1000; default SLBN_THRESHOLD_DEFAULT
- * @SLBN_A_HEADROOM: u32, part of the capacity that fair shares leave free, per
+ * @TCA_SLBN_THRESHOLD: u32, change of the fair share since the last event that
+ *	triggers an event, per mille, 1 to SLBN_THRESHOLD_MAX; default
+ *	SLBN_THRESHOLD_DEFAULT
+ * @TCA_SLBN_HEADROOM: u32, part of the capacity that fair shares leave free, per
  *	mille, 0 to SLBN_HEADROOM_MAX; default SLBN_HEADROOM_DEFAULT
- * @SLBN_A_COMMIT: u8, 1: sessions get more only from capacity that no session
+ * @TCA_SLBN_COMMIT: u8, 1: sessions get more only from capacity that no session
  *	holds; 0: as in protocol 1 and in the paper; default 1
+ */
+enum slbn_option_attribute {
+	TCA_SLBN_UNSPEC,
+	TCA_SLBN_PAD,
+	TCA_SLBN_RATE,
+	TCA_SLBN_EPOCH,
+	TCA_SLBN_MEMORY,
+	TCA_SLBN_MEMORY_TIME,
+	TCA_SLBN_CONTROL,
+	TCA_SLBN_EDGE,
+	TCA_SLBN_KEY,
+	TCA_SLBN_KEY_IDS,
+	TCA_SLBN_THRESHOLD,
+	TCA_SLBN_HEADROOM,
+	TCA_SLBN_COMMIT,
+	__TCA_SLBN_MAX,
+};
+
+#define TCA_SLBN_MAX (__TCA_SLBN_MAX - 1)
+
+/**
+ * enum slbn_link_attribute - attributes of a link in messages of the family
+ * @SLBN_A_UNSPEC: not used
+ * @SLBN_A_IFINDEX: u32, index of the device
+ * @SLBN_A_IFNAME: string, name of the device
+ * @SLBN_A_HANDLE: u32, reported only: handle of the qdisc
+ * @SLBN_A_NUMBER: u16, reported only: number of the link in its network
+ *	namespace, which control packets carry; a new link gets a new one
+ * @SLBN_A_OPTIONS: nest, enum slbn_option_attribute
+ * @SLBN_A_STATE: nest, reported only: enum slbn_state_attribute
+ * @SLBN_A_KEY: binary, SLBN_KEY_LENGTH octets, SLBN_C_KEY_ADD only: the key
  * @SLBN_A_KEY_ID: u8, SLBN_C_KEY_ADD and SLBN_C_KEY_RETIRE only: number of the
  *	key
- * @SLBN_A_NUMBER: u16, family only, reported only: number of the link in its
- *	network namespace, which control packets carry; a new link gets a new one
  */
 enum slbn_link_attribute {
 	SLBN_A_UNSPEC,
-	SLBN_A_PAD,
-	SLBN_A_RATE,
-	SLBN_A_EPOCH,
-	SLBN_A_MEMORY,
-	SLBN_A_MEMORY_TIME,
-	SLBN_A_CONTROL,
-	SLBN_A_EDGE,
-	SLBN_A_KEY,
-	SLBN_A_KEY_IDS,
 	SLBN_A_IFINDEX,
 	SLBN_A_IFNAME,
 	SLBN_A_HANDLE,
-	SLBN_A_STATE,
-	SLBN_A_THRESHOLD,
-	SLBN_A_HEADROOM,
-	SLBN_A_COMMIT,
-	SLBN_A_KEY_ID,
 	SLBN_A_NUMBER,
+	SLBN_A_OPTIONS,
+	SLBN_A_STATE,
+	SLBN_A_KEY,
+	SLBN_A_KEY_ID,
 	__SLBN_A_MAX,
 };
 
 #define SLBN_A_MAX (__SLBN_A_MAX - 1)
-
-#define SLBN_THRESHOLD_DEFAULT 10
 
 /**
  * struct slbn_ledger_state - a ledger
@@ -124,8 +142,10 @@ struct slbn_ledger_state {
 };
 
 /**
- * struct slbn_link_state - state and counters of a link; also the statistics of
- *	the qdisc (TCA_STATS_APP). A later version may append fields
+ * struct slbn_link_state - state and counters of a link, as the statistics of
+ *	the qdisc (TCA_STATS_APP). Later versions append fields: readers must
+ *	accept longer and shorter ones. All fields have 64 bits and are in the
+ *	order of enum slbn_state_attribute
  * @capacity: capacity, bit/s: with commit, the most that sessions hold
  * @plan: what the fair shares add up to, bit/s: the capacity less headroom
  * @share: fair share of a session of weight 1 that this link restricts, bit/s
@@ -180,9 +200,9 @@ struct slbn_link_state {
 	__u64 quiet;
 	struct slbn_ledger_state cur;
 	struct slbn_ledger_state prev;
-	__u16 tag;
-	__u16 prev_tag;
-	__u32 memory_entries;
+	__u64 tag;
+	__u64 prev_tag;
+	__u64 memory_entries;
 	__u64 memory_bytes;
 	__u64 joins;
 	__u64 probes;
@@ -214,16 +234,124 @@ struct slbn_link_state {
 	__u64 events;
 };
 
+/**
+ * enum slbn_state_attribute - state and counters of a link in messages of the
+ *	family, u64 each: the fields of struct slbn_link_state, in its order
+ * @SLBN_A_STATE_UNSPEC: not used
+ * @SLBN_A_STATE_PAD: padding
+ * @SLBN_A_STATE_CAPACITY: @capacity
+ * @SLBN_A_STATE_PLAN: @plan
+ * @SLBN_A_STATE_SHARE: @share
+ * @SLBN_A_STATE_QUIET: @quiet
+ * @SLBN_A_STATE_CUR_BF: @cur.BF
+ * @SLBN_A_STATE_CUR_NR: @cur.NR
+ * @SLBN_A_STATE_CUR_N: @cur.N
+ * @SLBN_A_STATE_CUR_A: @cur.A
+ * @SLBN_A_STATE_PREV_BF: @prev.BF
+ * @SLBN_A_STATE_PREV_NR: @prev.NR
+ * @SLBN_A_STATE_PREV_N: @prev.N
+ * @SLBN_A_STATE_PREV_A: @prev.A
+ * @SLBN_A_STATE_TAG: @tag
+ * @SLBN_A_STATE_PREV_TAG: @prev_tag
+ * @SLBN_A_STATE_MEMORY_ENTRIES: @memory_entries
+ * @SLBN_A_STATE_MEMORY_BYTES: @memory_bytes
+ * @SLBN_A_STATE_JOINS: @joins
+ * @SLBN_A_STATE_PROBES: @probes
+ * @SLBN_A_STATE_ACKS: @acks
+ * @SLBN_A_STATE_LEAVES: @leaves
+ * @SLBN_A_STATE_NEW_SESSIONS: @new_sessions
+ * @SLBN_A_STATE_LIMITED: @limited
+ * @SLBN_A_STATE_MIGRATED: @migrated
+ * @SLBN_A_STATE_CORRECTED: @corrected
+ * @SLBN_A_STATE_CLAMPED: @clamped
+ * @SLBN_A_STATE_STALE: @stale
+ * @SLBN_A_STATE_WRONG_PATH: @wrong_path
+ * @SLBN_A_STATE_TOO_MANY_HOPS: @too_many_hops
+ * @SLBN_A_STATE_OVERUSE: @overuse
+ * @SLBN_A_STATE_MALFORMED: @malformed
+ * @SLBN_A_STATE_OTHER_VERSION: @other_version
+ * @SLBN_A_STATE_BAD_CHECKSUM: @bad_checksum
+ * @SLBN_A_STATE_FRAGMENTS: @fragments
+ * @SLBN_A_STATE_BAD_KEY: @bad_key
+ * @SLBN_A_STATE_UNKNOWN_KEY: @unknown_key
+ * @SLBN_A_STATE_BAD_TIME: @bad_time
+ * @SLBN_A_STATE_BAD_RETURN: @bad_return
+ * @SLBN_A_STATE_UNKNOWN_LINK: @unknown_link
+ * @SLBN_A_STATE_NO_ADDRESS: @no_address
+ * @SLBN_A_STATE_FROM_HOSTS: @from_hosts
+ * @SLBN_A_STATE_ICMP_DROPPED: @icmp_dropped
+ * @SLBN_A_STATE_ANSWERED: @answered
+ * @SLBN_A_STATE_RATE_LIMITED: @rate_limited
+ * @SLBN_A_STATE_EVENTS: @events
+ */
+enum slbn_state_attribute {
+	SLBN_A_STATE_UNSPEC,
+	SLBN_A_STATE_PAD,
+	SLBN_A_STATE_CAPACITY,
+	SLBN_A_STATE_PLAN,
+	SLBN_A_STATE_SHARE,
+	SLBN_A_STATE_QUIET,
+	SLBN_A_STATE_CUR_BF,
+	SLBN_A_STATE_CUR_NR,
+	SLBN_A_STATE_CUR_N,
+	SLBN_A_STATE_CUR_A,
+	SLBN_A_STATE_PREV_BF,
+	SLBN_A_STATE_PREV_NR,
+	SLBN_A_STATE_PREV_N,
+	SLBN_A_STATE_PREV_A,
+	SLBN_A_STATE_TAG,
+	SLBN_A_STATE_PREV_TAG,
+	SLBN_A_STATE_MEMORY_ENTRIES,
+	SLBN_A_STATE_MEMORY_BYTES,
+	SLBN_A_STATE_JOINS,
+	SLBN_A_STATE_PROBES,
+	SLBN_A_STATE_ACKS,
+	SLBN_A_STATE_LEAVES,
+	SLBN_A_STATE_NEW_SESSIONS,
+	SLBN_A_STATE_LIMITED,
+	SLBN_A_STATE_MIGRATED,
+	SLBN_A_STATE_CORRECTED,
+	SLBN_A_STATE_CLAMPED,
+	SLBN_A_STATE_STALE,
+	SLBN_A_STATE_WRONG_PATH,
+	SLBN_A_STATE_TOO_MANY_HOPS,
+	SLBN_A_STATE_OVERUSE,
+	SLBN_A_STATE_MALFORMED,
+	SLBN_A_STATE_OTHER_VERSION,
+	SLBN_A_STATE_BAD_CHECKSUM,
+	SLBN_A_STATE_FRAGMENTS,
+	SLBN_A_STATE_BAD_KEY,
+	SLBN_A_STATE_UNKNOWN_KEY,
+	SLBN_A_STATE_BAD_TIME,
+	SLBN_A_STATE_BAD_RETURN,
+	SLBN_A_STATE_UNKNOWN_LINK,
+	SLBN_A_STATE_NO_ADDRESS,
+	SLBN_A_STATE_FROM_HOSTS,
+	SLBN_A_STATE_ICMP_DROPPED,
+	SLBN_A_STATE_ANSWERED,
+	SLBN_A_STATE_RATE_LIMITED,
+	SLBN_A_STATE_EVENTS,
+	__SLBN_A_STATE_MAX,
+};
+
+#define SLBN_A_STATE_MAX (__SLBN_A_STATE_MAX - 1)
+
+/* Attribute of the first field of struct slbn_link_state. */
+#define SLBN_A_STATE_FIRST SLBN_A_STATE_CAPACITY
+
 #define SLBN_GENL_NAME "slbn"
-#define SLBN_GENL_VERSION 2
+#define SLBN_GENL_VERSION 3
 #define SLBN_GENL_GROUP_SHARE "share"
+#define SLBN_GENL_GROUP_LINK "link"
 
 /**
  * enum slbn_command - commands of the family
  * @SLBN_C_UNSPEC: not used
- * @SLBN_C_LINK_GET: get a link, or dump all links of the namespace; replies
- *	have the same command
- * @SLBN_C_LINK_SET: change the configuration of a link; needs CAP_NET_ADMIN
+ * @SLBN_C_LINK_GET: get a link, or dump all links of the namespace, or those
+ *	that SLBN_A_IFINDEX or SLBN_A_IFNAME select; replies have the same command
+ * @SLBN_C_LINK_SET: change SLBN_A_OPTIONS of a link; needs CAP_NET_ADMIN. Sends
+ *	no rtnetlink notification: SLBN_C_LINK_CHANGE_NTF reports changes over
+ *	both interfaces
  * @SLBN_C_LINK_RESET: clear ledgers and memory of a link, as after a restart;
  *	needs CAP_NET_ADMIN
  * @SLBN_C_SHARE_EVENT: to multicast group "share": the fair share has moved by
@@ -234,9 +362,15 @@ struct slbn_link_state {
  * @SLBN_C_KEY_RETIRE: remove the key with the number SLBN_A_KEY_ID, but not the
  *	last key: without one packets would not be authenticated. Needs
  *	CAP_NET_ADMIN
+ * @SLBN_C_LINK_ADD_NTF: to multicast group "link": a device has become a link;
+ *	attributes as in a reply to SLBN_C_LINK_GET, as in the two below
+ * @SLBN_C_LINK_CHANGE_NTF: to multicast group "link": the options or the
+ *	capacity of a link have changed, or it was reset
+ * @SLBN_C_LINK_DEL_NTF: to multicast group "link": a link is removed
  *
  * Requests name the device by SLBN_A_IFINDEX or SLBN_A_IFNAME. Errors: EINVAL
- * (no device named, attribute missing or out of range, or no rate), ENODEV (no
+ * (no device named, attribute missing, or no rate), ERANGE (attribute out of
+ * range), ENODEV (no
  * such device), ENOENT (the device has no slbn qdisc, or the link no key of
  * this number), EEXIST (the link has a key of this number), ENOSPC (it has two
  * keys), EBUSY (its last key is not retired), ENOMEM, EPERM.
@@ -249,6 +383,9 @@ enum slbn_command {
 	SLBN_C_SHARE_EVENT,
 	SLBN_C_KEY_ADD,
 	SLBN_C_KEY_RETIRE,
+	SLBN_C_LINK_ADD_NTF,
+	SLBN_C_LINK_CHANGE_NTF,
+	SLBN_C_LINK_DEL_NTF,
 };
 
 #endif /* _UAPI_FAIRPATH_SLBN_NETLINK_H */
