@@ -179,7 +179,8 @@ tools-install: check-tc tc-plugins tools slbnsim
 	install -m 644 userspace/slbnd/slbnd.sysctl $(SYSCTL_DIR)/50-slbnd.conf
 	sed 's,@SBINDIR@,$(PREFIX)/sbin,' userspace/slbnctl/fairpath-metrics.service.in \
 		> $(UNIT_DIR)/fairpath-metrics.service
-	install -m 644 userspace/slbnctl/fairpath-metrics.timer $(UNIT_DIR)
+	install -m 644 userspace/slbnctl/fairpath-metrics.timer \
+		userspace/slbnctl/fairpath-links.service $(UNIT_DIR)
 	install -m 644 -D -t $(DOC_DIR) $(DOCUMENTS)
 	install -m 644 -D userspace/slbnctl/completion.bash $(COMPLETION_DIR)/slbnctl
 	ln -sf slbnctl $(COMPLETION_DIR)/slbnd
@@ -198,7 +199,7 @@ tools-uninstall:
 	rm -f $(SBIN_DIR)/slbnctl $(SBIN_DIR)/slbnd $(BIN_DIR)/slbnsim $(BIN_DIR)/slbnsim-graphml
 	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
 	rm -f $(INCLUDE_DIR)/libslbn.h $(PYTHON_DIR)/libslbn.py $(UNIT_DIR)/slbnd.service \
-		$(SYSCTL_DIR)/50-slbnd.conf $(addprefix $(UNIT_DIR)/fairpath-metrics.,service timer) \
+		$(SYSCTL_DIR)/50-slbnd.conf $(addprefix $(UNIT_DIR)/fairpath-,metrics.service metrics.timer links.service) \
 		$(addprefix $(DOC_DIR)/,$(notdir $(DOCUMENTS))) \
 		$(COMPLETION_DIR)/slbnctl $(COMPLETION_DIR)/slbnd
 	rm -f $(MANUAL_INSTALLED)

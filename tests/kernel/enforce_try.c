@@ -5,7 +5,8 @@
  *
  *	open DEVICE...		ok, or the problem of the first device that has one
  *	check			the same, again
- *	close			ok
+ *	close [keep]		ok
+ *	pins DIRECTORY		ok: where maps are pinned, from the next open on
  *	unassigned RATE		ok: the rate of the default class (10^12 at first)
  *	hosts [ADDRESS/LENGTH]	ok: the local hosts (all at first)
  *	set FLOW RATE [MS]	result of enforce_set(), with a lease of MS from now, or
@@ -237,12 +238,15 @@ static void run_command(char **words, int count)
 		enforce_check(enforce);
 		report();
 	} else if (!strcmp(word, "close")) {
-		enforce_close(enforce);
+		enforce_close(enforce, words[1]);
 		enforce = NULL;
 		puts("ok");
 	} else if (!strcmp(word, "unassigned")) {
 		config.unassigned = strtoull(words[1], NULL, 10);
 		configure();
+	} else if (!strcmp(word, "pins")) {
+		config.pins = strdup(words[1]);
+		puts("ok");
 	} else if (!strcmp(word, "hosts")) {
 		read_host(words[1]);
 		configure();

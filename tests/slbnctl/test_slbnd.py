@@ -228,6 +228,10 @@ def test_timer_of_metrics(tmp_path: Path) -> None:
     verify(units / "fairpath-metrics.timer")
 
 
+def test_service_of_links(tmp_path: Path) -> None:
+    verify(install(tmp_path, 252) / "systemd/system/fairpath-links.service")
+
+
 def test_port_is_reserved(tmp_path: Path) -> None:
     """The installed sysctl settings reserve SLBN's port: no socket gets it by chance."""
     header = (TOP / "include/uapi/fairpath/slbn.h").read_text()

@@ -10,8 +10,13 @@
  * program continues to pace its flows, at the rate of the default class when their
  * leases have ended, until slbnd starts again or the filter is deleted (tc filter
  * del dev DEV egress pref 49470).
+ *
+ * The map of flows, their limits and pacing state are pinned, if configured: then
+ * the next slbnd takes them over, and replaces the program while it runs.
  */
 #include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <linux/pkt_cls.h>
 #include <search.h>
 #include <stdio.h>
@@ -19,6 +24,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -45,7 +53,74 @@ static int log_libbpf(enum libbpf_print_level level, const char *format,
 	return vfprintf(libbpf_log, format, arguments);
 }
 
-static struct rates *load_program(const struct tc_error *error)
+/* The maps that a later slbnd takes over: flows, their limits and pacing state. */
+#define PINNED 3
+
+static void list_pinned(const struct rates *rates, struct bpf_map **maps)
+{
+	maps[0] = rates->maps.flows;
+	maps[1] = rates->maps.limits;
+	maps[2] = rates->maps.states;
+}
+
+/* The number is that of the maps' layout. */
+static void pin_path(char *path, size_t size, const char *pins,
+		     const struct bpf_map *map)
+{
+	snprintf(path, size, "%s/%s-1", pins, bpf_map__name(map));
+}
+
+static void remove_pins(const struct rates *rates, const char *pins)
+{
+	struct bpf_map *maps[PINNED];
+	char path[PATH_MAX];
+	u32 n;
+
+	list_pinned(rates, maps);
+	for (n = 0; n < PINNED; n++) {
+		pin_path(path, sizeof(path), pins, maps[n]);
+		unlink(path);
+	}
+	rmdir(pins);
+}
+
+/* Load the program, with maps that exist at @pins, or are created there. */
+static struct rates *load_pinned(const char *pins)
+{
+	struct rates *rates = rates__open();
+	struct bpf_map *maps[PINNED];
+	char path[PATH_MAX];
+	u32 n;
+
+	if (!rates)
+		return NULL;
+	list_pinned(rates, maps);
+	for (n = 0; n < PINNED && pins; n++) {
+		pin_path(path, sizeof(path), pins, maps[n]);
+		bpf_map__set_pin_path(maps[n], path);
+	}
+	if (!rates__load(rates))
+		return rates;
+	n = errno;
+	if (pins)
+		remove_pins(rates, pins);
+	rates__destroy(rates);
+	errno = n;
+	return NULL;
+}
+
+/* Returns whether maps can be pinned in a directory, which is created. */
+static bool is_bpffs(const char *pins)
+{
+	struct statfs about;
+
+	mkdir(pins, 0700);
+	return !statfs(pins, &about) && about.f_type == BPF_FS_MAGIC;
+}
+
+/* Maps at @pins that do not fit are replaced. */
+static struct rates *load_program(const char *pins,
+				  const struct tc_error *error)
 {
 	struct rates *rates;
 	char *messages = NULL;
@@ -53,7 +128,9 @@ static struct rates *load_program(const struct tc_error *error)
 	int err = 0;
 
 	libbpf_log = open_memstream(&messages, &length);
-	rates = rates__open_and_load();
+	rates = load_pinned(pins);
+	if (!rates && pins && is_bpffs(pins))
+		rates = load_pinned(pins);
 	if (!rates)
 		err = errno;
 	if (libbpf_log)
@@ -281,24 +358,83 @@ void edt_set_fq_limit(struct edt *edt, u32 fq_limit)
 	edt->rates->bss->fq_limit = fp_max(fq_limit - fq_limit / 8, 1);
 }
 
+static int flows_fd(const struct edt *edt)
+{
+	return bpf_map__fd(edt->rates->maps.flows);
+}
+
+/* Count flows by kind: the program looks up only kinds that exist. */
+static void count_kind(struct edt *edt, int kind, int change)
+{
+	u32 *kinds = &edt->rates->bss->kinds;
+
+	edt->flow_count[kind] += change;
+	if (edt->flow_count[kind])
+		__atomic_fetch_or(kinds, 1U << kind, __ATOMIC_RELEASE);
+	else
+		__atomic_fetch_and(kinds, ~(1U << kind), __ATOMIC_RELEASE);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct rates_key));
+}
+
+/* The kind of a flow: the fields that are not open. */
+static int key_kind(const struct rates_key *key)
+{
+	int kind = 0, bit;
+
+	for (bit = RATES_PROTOCOL; bit <= RATES_DESTINATION_PORT; bit <<= 1)
+		if (key->rest & rates_mask(bit) & ~rates_mask(0))
+			kind |= bit;
+	return key->source[0] || key->source[1] ? kind | RATES_SOURCE : kind;
+}
+
+/* Take over the flows in the map, and find the free slots. */
+static void take_over(struct edt *edt)
+{
+	struct rates_key key, next;
+	bool more = !bpf_map_get_next_key(flows_fd(edt), NULL, &next);
+	u32 slot, n;
+
+	while (more) {
+		key = next;
+		more = !bpf_map_get_next_key(flows_fd(edt), &key, &next);
+		if (bpf_map_lookup_elem(flows_fd(edt), &key, &slot) ||
+		    slot >= ENFORCE_FLOWS || edt->taken_over[slot])
+			continue;
+		edt->keys[slot] = key;
+		if (!tsearch(&edt->keys[slot], &edt->by_key, compare_keys))
+			continue;
+		edt->taken_over[slot] = true;
+		count_kind(edt, key_kind(&key), 1);
+	}
+	for (n = 0; n < ENFORCE_FLOWS; n++)
+		if (!edt->taken_over[n])
+			edt->slots[edt->free++] = n;
+}
+
 /**
- * edt_open() - load the program
+ * edt_open() - load the program, and take over the flows of an earlier slbnd
+ * @pins: directory for its maps, in a bpffs; NULL: do not pin them
  * @error: set on failure
  *
  * Return: its state; NULL: failed.
  */
-struct edt *edt_open(const struct tc_error *error)
+struct edt *edt_open(const char *pins, const struct tc_error *error)
 {
 	struct edt *edt = calloc(1, sizeof(*edt));
 	void *limits;
-	u32 n;
 
 	if (!edt) {
 		tc_fail(error, "%s", strerror(ENOMEM));
 		return NULL;
 	}
 	libbpf_set_print(log_libbpf);
-	edt->rates = load_program(error);
+	if (pins && is_bpffs(pins))
+		edt->pins = pins;
+	edt->rates = load_program(edt->pins, error);
 	if (!edt->rates) {
 		free(edt);
 		return NULL;
@@ -307,13 +443,11 @@ struct edt *edt_open(const struct tc_error *error)
 		      bpf_map__fd(edt->rates->maps.limits), 0);
 	if (limits == MAP_FAILED) {
 		tc_fail(error, "BPF: limits: %s", strerror(errno));
-		edt_close(edt);
+		edt_close(edt, true);
 		return NULL;
 	}
 	edt->limits = limits;
-	for (n = 0; n < ENFORCE_FLOWS; n++)
-		edt->slots[n] = n;
-	edt->free = ENFORCE_FLOWS;
+	take_over(edt);
 	edt_set_fq_limit(edt, ~0U);
 	edt->rates->bss->any_host = 1;
 	getrandom(edt->rates->bss->secret, sizeof(edt->rates->bss->secret), 0);
@@ -329,17 +463,20 @@ static void free_nothing(void *flow)
 /**
  * edt_close() - detach the program, and restore the devices' qdiscs
  * @edt: from edt_open(), or NULL
+ * @keep: leave the program to pace its flows until another slbnd takes them over
  */
-void edt_close(struct edt *edt)
+void edt_close(struct edt *edt, bool keep)
 {
 	u32 n;
 
 	if (!edt)
 		return;
-	for (n = 0; n < ENFORCE_DEVICES; n++)
+	for (n = 0; n < ENFORCE_DEVICES && !keep; n++)
 		edt_detach(edt, n);
 	if (edt->limits)
 		munmap(edt->limits, LIMITS_SIZE);
+	if (edt->pins && !keep)
+		remove_pins(edt->rates, edt->pins);
 	rates__destroy(edt->rates);
 	tdestroy(edt->by_key, free_nothing);
 	free(edt);
@@ -362,26 +499,9 @@ void edt_remove_stale(u32 index)
 
 /* --- flows -------------------------------------------------------------- */
 
-static int flows_fd(const struct edt *edt)
-{
-	return bpf_map__fd(edt->rates->maps.flows);
-}
-
 static int states_fd(const struct edt *edt)
 {
 	return bpf_map__fd(edt->rates->maps.states);
-}
-
-/* Count flows by kind: the program looks up only kinds that exist. */
-static void count_kind(struct edt *edt, int kind, int change)
-{
-	u32 *kinds = &edt->rates->bss->kinds;
-
-	edt->flow_count[kind] += change;
-	if (edt->flow_count[kind])
-		__atomic_fetch_or(kinds, 1U << kind, __ATOMIC_RELEASE);
-	else
-		__atomic_fetch_and(kinds, ~(1U << kind), __ATOMIC_RELEASE);
 }
 
 static int compare_prefixes(const void *a, const void *b)
@@ -430,11 +550,6 @@ int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 	return err;
 }
 
-static int compare_keys(const void *a, const void *b)
-{
-	return memcmp(a, b, sizeof(struct rates_key));
-}
-
 /* The slot of a flow; -1: it is unknown. */
 static int find_slot(const struct edt *edt, const struct rates_key *key)
 {
@@ -450,6 +565,38 @@ static void set_limit(struct edt *edt, u32 slot, u64 rate, u64 lease)
 
 	__atomic_store_n(&limit->rate, rate, __ATOMIC_RELAXED);
 	__atomic_store_n(&limit->lease, lease, __ATOMIC_RELEASE);
+}
+
+/**
+ * edt_remove() - remove a flow
+ * @edt: from edt_open()
+ * @key: the flow; ignored if unknown
+ * @kind: its kind
+ */
+void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
+{
+	int slot = find_slot(edt, key);
+
+	if (slot < 0 || bpf_map_delete_elem(flows_fd(edt), key))
+		return;
+	tdelete(key, &edt->by_key, compare_keys);
+	edt->taken_over[slot] = false;
+	edt->slots[(edt->first + edt->free) % ENFORCE_FLOWS] = slot;
+	edt->free++;
+	count_kind(edt, kind, -1);
+}
+
+/* Remove the flows of an earlier slbnd that were not set since. */
+static void remove_taken_over(struct edt *edt)
+{
+	struct rates_key key;
+	u32 n;
+
+	for (n = 0; n < ENFORCE_FLOWS; n++) {
+		key = edt->keys[n];
+		if (edt->taken_over[n])
+			edt_remove(edt, &key, key_kind(&key));
+	}
 }
 
 /**
@@ -473,9 +620,15 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
 	u32 slot;
 
 	if (known >= 0) {
-		set_limit(edt, known, rate, lease);
+		/* The rate that an earlier slbnd was assigned has its own lease. */
+		if (rate || !edt->taken_over[known]) {
+			edt->taken_over[known] = false;
+			set_limit(edt, known, rate, lease);
+		}
 		return 0;
 	}
+	if (!edt->free)
+		remove_taken_over(edt);
 	if (!edt->free)
 		return -ENOSPC;
 	slot = edt->slots[edt->first];
@@ -495,24 +648,6 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
 	edt->free--;
 	count_kind(edt, kind, 1);
 	return 0;
-}
-
-/**
- * edt_remove() - remove a flow
- * @edt: from edt_open()
- * @key: the flow; ignored if unknown
- * @kind: its kind
- */
-void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
-{
-	int slot = find_slot(edt, key);
-
-	if (slot < 0 || bpf_map_delete_elem(flows_fd(edt), key))
-		return;
-	tdelete(key, &edt->by_key, compare_keys);
-	edt->slots[(edt->first + edt->free) % ENFORCE_FLOWS] = slot;
-	edt->free++;
-	count_kind(edt, kind, -1);
 }
 
 /**

@@ -37,10 +37,12 @@ struct edt_device {
 /**
  * struct edt - the program and its flows
  * @rates: the program and its maps
+ * @pins: directory where the maps are pinned; NULL: they are not
  * @limits: its map of limits
  * @devices: by number, the devices that it is attached to
  * @flow_count: by kind (rates.h), flows in the map
  * @keys: by slot, the flows
+ * @taken_over: by slot, the flow is that of an earlier slbnd, and was not set since
  * @by_key: tree of the same
  * @slots: ring of the free slots
  * @first: head of @slots
@@ -50,21 +52,23 @@ struct edt_device {
  */
 struct edt {
 	struct rates *rates;
+	const char *pins;
 	struct rates_limit *limits;
 	struct edt_device devices[ENFORCE_DEVICES];
 	u32 flow_count[RATES_KINDS];
 	struct rates_key keys[ENFORCE_FLOWS];
+	bool taken_over[ENFORCE_FLOWS];
 	void *by_key;
 	u32 slots[ENFORCE_FLOWS];
 	u32 first;
 	u32 free;
 };
 
-struct edt *edt_open(const struct tc_error *error);
+struct edt *edt_open(const char *pins, const struct tc_error *error);
 bool edt_attach(struct edt *edt, u32 number, const struct edt_device *device,
 		const struct tc_error *error);
 void edt_detach(struct edt *edt, u32 number);
-void edt_close(struct edt *edt);
+void edt_close(struct edt *edt, bool keep);
 void edt_remove_stale(u32 index);
 void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
 int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,

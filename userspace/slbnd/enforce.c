@@ -362,26 +362,27 @@ static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
 		      const struct tc_error *error)
 {
 	struct enforce_device *device = &enforce->devices[n];
+	const struct edt_device wanted = {
+		.name = device->name,
+		.index = found->index,
+		.clsact = found->clsact,
+		.no_fq = found->no_fq,
+		.rate = default_rate(&enforce->config, device->name,
+				     found->index),
+	};
 
 	if (!enforce->edt) {
-		enforce->edt = edt_open(error);
+		enforce->edt = edt_open(enforce->config.pins, error);
 		enforce->renewed = true;
+		/* Before the first packet. */
+		if (enforce->edt)
+			set_hosts(enforce);
 	}
 	if (!enforce->edt)
 		return suggest_htb(found, error);
 	device->fq_limit = found->fq_limit;
 	device->by = ENFORCE_BY_FQ;
-	return edt_attach(
-		enforce->edt, n,
-		&(struct edt_device){
-			.name = device->name,
-			.index = found->index,
-			.clsact = found->clsact,
-			.no_fq = found->no_fq,
-			.rate = default_rate(&enforce->config, device->name,
-					     found->index),
-		},
-		error);
+	return edt_attach(enforce->edt, n, &wanted, error);
 }
 
 static bool attach_htb(struct enforce *enforce, u32 n,
@@ -502,12 +503,12 @@ struct enforce *enforce_open(const char *const *devices, size_t count,
 	return enforce;
 }
 
-void enforce_close(struct enforce *enforce)
+void enforce_close(struct enforce *enforce, bool keep)
 {
 	if (!enforce)
 		return;
-	edt_close(enforce->edt);
-	htb_close(enforce->htb);
+	edt_close(enforce->edt, keep);
+	htb_close(enforce->htb, keep);
 	free(enforce);
 }
 

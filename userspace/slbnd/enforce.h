@@ -58,12 +58,15 @@ struct enforce_use {
  * @unassigned_share: its rate as a share of the device's, per mille
  * @hosts: prefixes of local hosts
  * @host_count: number of @hosts; 0: unknown, so all hosts are local
+ * @pins: where the maps of the BPF program are pinned, from enforce_open() on; NULL:
+ *	nowhere
  */
 struct enforce_config {
 	u64 unassigned;
 	u32 unassigned_share;
 	const struct flows_prefix *hosts;
 	u32 host_count;
+	const char *pins;
 };
 
 struct enforce;
@@ -121,8 +124,9 @@ bool enforce_probe(const char *name, char *problem, size_t size);
 /**
  * enforce_close() - stop, and restore the devices' qdiscs
  * @enforce: from enforce_open(), or NULL
+ * @keep: leave enforcement to the next slbnd, and rates until their leases end
  */
-void enforce_close(struct enforce *enforce);
+void enforce_close(struct enforce *enforce, bool keep);
 
 /**
  * enforce_configure() - change the default class

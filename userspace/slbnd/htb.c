@@ -417,7 +417,7 @@ struct htb *htb_open(const struct tc_error *error)
 	if (!htb || !htb->socket ||
 	    mnl_socket_bind(htb->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
 		tc_fail(error, "htb: %s", strerror(errno));
-		htb_close(htb);
+		htb_close(htb, false);
 		return NULL;
 	}
 	STAILQ_INIT(&htb->lingering);
@@ -434,13 +434,16 @@ static void free_nothing(void *flow)
 /**
  * htb_close() - delete all filters and classes of ours
  * @htb: from htb_open(), or NULL
+ * @keep: leave them to the next slbnd, which replaces them
  */
-void htb_close(struct htb *htb)
+void htb_close(struct htb *htb, bool keep)
 {
 	if (!htb)
 		return;
-	while (htb->device_count)
+	while (htb->device_count && !keep)
 		htb_detach(htb, htb->devices[0].index);
+	while (htb->device_count)
+		release(htb, &htb->devices[0]);
 	if (htb->socket)
 		mnl_socket_close(htb->socket);
 	tdestroy(htb->by_key, free_nothing);

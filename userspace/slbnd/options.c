@@ -84,6 +84,16 @@ static bool read_socket(struct options *options, const char *text)
 	return true;
 }
 
+static bool read_pins(struct options *options, const char *text)
+{
+	if (!strcmp(text, "none"))
+		text = "";
+	else if (*text != '/' || strlen(text) >= sizeof(options->pins))
+		return false;
+	strcpy(options->pins, text);
+	return true;
+}
+
 static bool read_group(struct options *options, const char *text)
 {
 	const struct group *group = getgrnam(text);
@@ -481,6 +491,9 @@ static const struct {
 	  "must be 1bit to 1000tbit, or 0.1% to 100%",
 	  "RATE rate, or share of the device's rate, that all packets of local\n"
 	  "                    hosts without an assigned rate share (5%)" },
+	{ "pins", read_pins,
+	  "must be none, or an absolute path of at most 107 bytes in a bpffs",
+	  "PATH       enforce rates until the next slbnd takes over from here (none)" },
 	{ "log-level", read_log_level, "must be error, warning, info or debug",
 	  "LEVEL least important messages to log (info)" },
 };

@@ -39,6 +39,7 @@ enum options_source {
  * @device_count: number of @devices
  * @unassigned: rate of a device's default class, bit/s; 0: @unassigned_share
  * @unassigned_share: the same, as a share of the device's rate, per mille
+ * @pins: directory for the maps of the BPF program; empty: none
  * @log_level: least important messages that are logged
  * @source: of each option, while they are read
  * @append: the list that is being read adds to the one before, while they are read
@@ -55,6 +56,7 @@ struct options {
 	u32 device_count;
 	u64 unassigned;
 	u32 unassigned_share;
+	char pins[108];
 	int log_level;
 	enum options_source source[OPTIONS_MAX];
 	bool append;

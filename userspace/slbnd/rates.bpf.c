@@ -104,7 +104,7 @@ struct {
 /* RATES_BUCKETS for each device. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ENFORCE_DEVICES *RATES_BUCKETS);
+	__uint(max_entries, RATES_ALL_BUCKETS);
 	__type(key, u32);
 	__type(value, struct rates_bucket);
 } buckets SEC(".maps");

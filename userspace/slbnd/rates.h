@@ -92,6 +92,7 @@ struct rates_limit {
 
 /* Buckets of a default class, a power of two: sources share it fairly. */
 #define RATES_BUCKETS 1024
+#define RATES_ALL_BUCKETS (ENFORCE_DEVICES * RATES_BUCKETS)
 
 /**
  * struct rates_device - a device

@@ -9,8 +9,10 @@
  * (enforce.c). A single thread waits for packets, connections, clients and timers.
  *
  * SIGTERM and SIGINT end all sessions, and slbnd as soon as their Leaves are
- * answered, or after LEAVE_TIMEOUT. SIGHUP reloads the configuration and keeps the
- * sessions. A service manager is notified (service.c).
+ * answered, or after LEAVE_TIMEOUT. With --pins, SIGTERM ends slbnd at once, and
+ * rates are enforced until their leases end or the next slbnd takes over. SIGHUP
+ * reloads the configuration and keeps the sessions. A service manager is notified
+ * (service.c).
  */
 #include <errno.h>
 #include <signal.h>
@@ -51,6 +53,7 @@
  * @monitor: reports changes of devices
  * @check_at: when to check the devices, ns; ~0: nothing has changed
  * @signals: signalfd
+ * @keep: exit, but let the next slbnd take over the flows
  * @deadline: when to exit at the latest, ns; 0: no exit requested
  */
 struct slbnd {
@@ -66,6 +69,7 @@ struct slbnd {
 	struct mnl_socket *monitor;
 	u64 check_at;
 	int signals;
+	bool keep;
 	u64 deadline;
 };
 
@@ -181,6 +185,8 @@ static struct enforce_config enforce_options(const struct options *options)
 		.unassigned_share = options->unassigned_share,
 		.hosts = options->flows.hosts,
 		.host_count = options->flows.host_count,
+		/* For as long as the program runs. */
+		.pins = *slbnd.options.pins ? slbnd.options.pins : NULL,
 	};
 }
 
@@ -235,6 +241,15 @@ static void check_devices(void)
 	if (enforce_check(slbnd.enforce))
 		set_flows();
 	report_devices();
+}
+
+/* Check the devices soon if they have changed. */
+static void note_changes(void)
+{
+	u64 soon = clock_now() + CHECK_DELAY;
+
+	if (tc_changed(slbnd.monitor))
+		slbnd.check_at = fp_min64(slbnd.check_at, soon);
 }
 
 /* Devices that are missing or unsuitable are checked again when they change. */
@@ -342,6 +357,8 @@ static void handle_signals(int argc, char **argv)
 	while (read(slbnd.signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP)
 			reload(argc, argv);
+		else if (info.ssi_signo == SIGTERM && *slbnd.options.pins)
+			slbnd.keep = true;
 		else
 			leave_all(clock_now());
 	}
@@ -391,7 +408,7 @@ static bool start(void)
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {
 		log_error("%s: %s", slbnd.options.socket, strerror(-error));
-		enforce_close(slbnd.enforce);
+		enforce_close(slbnd.enforce, slbnd.keep);
 		return false;
 	}
 	return true;
@@ -413,7 +430,8 @@ static int wait_for_events(struct epoll_event *ready, u64 until)
 
 static bool finished(u64 now)
 {
-	return slbnd.deadline && (!slbnd.agent.count || now >= slbnd.deadline);
+	return slbnd.keep || (slbnd.deadline &&
+			      (!slbnd.agent.count || now >= slbnd.deadline));
 }
 
 static void run(int argc, char **argv)
@@ -439,10 +457,7 @@ static void run(int argc, char **argv)
 			} else if (source == &slbnd.flows) {
 				flows_receive(&slbnd.flows, clock_now());
 			} else if (source == &slbnd.monitor) {
-				if (tc_changed(slbnd.monitor))
-					slbnd.check_at = fp_min64(
-						slbnd.check_at,
-						clock_now() + CHECK_DELAY);
+				note_changes();
 			} else if (source == &slbnd.api) {
 				api_accept(&slbnd.api);
 			} else {
@@ -504,7 +519,7 @@ int main(int argc, char **argv)
 	service_notify("READY=1");
 	run(argc, argv);
 	api_close(&slbnd.api, slbnd.options.socket);
-	enforce_close(slbnd.enforce);
+	enforce_close(slbnd.enforce, slbnd.keep);
 	agent_free(&slbnd.agent);
 	transport_close(&slbnd.transport);
 	return 0;
