@@ -127,20 +127,30 @@ class Vm:
         memory: int = 0,
     ) -> None:
         """Run fairlab in the guest; MEMORY is in MiB.  Raise ReportedError if it fails."""
+        options = ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
+        options += ["--rw", str(writable)] if writable else []
+        options += ["--mem", f"{memory}M"] if memory else []
+        status = self.command([*options, "--", self._script("fairlab"), *arguments])
+        if status == VM_TIMEOUT:
+            raise ReportedError(1)
+        if status:
+            raise ReportedError(status)
+
+    def command(self, words: Sequence[str]) -> int:
+        """Run a command in the guest; WORDS are options of scripts/vm, `--` and the command.
+
+        Returns the command's exit status, or VM_TIMEOUT.  Raises ReportedError if the guest fails.
+        """
         command = [self._script("vm"), "--engine", self.engine, "--kernel", self.kernel]
-        command += ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
         command += ["--steady"] if self._steady() else []
         # Packets must not wait for the end of a program's long system call.
         command += ["--append", "preempt=full"] if self.engine == VM else []
-        command += ["--rw", str(writable)] if writable else []
-        command += ["--mem", f"{memory}M"] if memory else []
         if sys.version_info < (3, 12):
             # Mininet imports distutils, in whose place setuptools puts its own, and itself: in an
             # emulated machine that takes five seconds.
             command += ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"]
-        command += ["--", self._script("fairlab"), *arguments]
         process = subprocess.Popen(
-            command,
+            [*command, *words],
             stdin=subprocess.DEVNULL,
             preexec_fn=host.die_with_parent,  # noqa: PLW1509 (we have no threads)
         )
@@ -153,7 +163,6 @@ class Vm:
                 process.wait()
         if status == VM_BROKEN:
             raise ReportedError(CannotRunError.status)
-        if status in (VM_SPLAT, VM_TIMEOUT):
+        if status == VM_SPLAT:
             raise ReportedError(1)
-        if status:
-            raise ReportedError(status)
+        return status

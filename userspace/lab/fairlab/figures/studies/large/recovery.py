@@ -115,6 +115,8 @@ class Loss(Recovery):
                 f" {losses} %",
                 "up to 1 % of loss, at most 1 % of the sources",
                 max(rest["full"][:2]) <= 1,
+                "at 1 % every fifth cycle on a path of ten links loses a packet, and now and then"
+                " the retransmissions of a session take longer than its lease of a second",
                 basis="ours",
             ),
             Claim(

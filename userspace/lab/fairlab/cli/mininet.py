@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`fairlab mininet SCRIPT`: run a Mininet script in a guest, in virtual time by default."""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from fairlab.cli.options import parse_where
+from fairlab.model.errors import CannotRunError, ReportedError, UsageError
+from fairlab.net import host
+from fairlab.run import engine
+
+STATE = "FAIRLAB_MININET_STATE"
+TIMEOUT = 600
+
+#: Exit status of a guest that was ended after its time.
+TIMED_OUT = 124
+
+
+def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    parser = command("mininet", "run a Mininet script, unchanged, in virtual time or in a VM")
+    parser.usage = "fairlab mininet [OPTION ...] SCRIPT [ARGUMENT ...]"
+    parser.epilog = (
+        "SCRIPT is a Python file that uses Mininet, or 'mn'; ARGUMENTs are its own.  Its files in"
+        " the\ncurrent directory are kept, all others end with the guest.  Switches are Linux"
+        " bridges: there is\nno Open vSwitch and no OpenFlow.\n\nexit status:\n"
+        "  that of the script; 2: the request makes no sense; 3: the script cannot run here, or\n"
+        "  did not end in time"
+    )
+    add_option = parser.add_argument
+    add_option(
+        "--engine",
+        default=engine.VIRTUAL,
+        metavar="|".join(engine.ENGINES),
+        help="virtual time (default), a virtual machine, or this machine, as root",
+    )
+    add_option("--kernel", metavar="VERSION", help="kernel: 6.1 (default), 6.12, 7.2")
+    add_option("--mem", default="2G", metavar="SIZE", help="memory of the guest (2G)")
+    add_option(
+        "--timeout",
+        type=int,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help=f"end the script after this time of this machine's clock ({TIMEOUT})",
+    )
+    add_option("script", metavar="SCRIPT", help=argparse.SUPPRESS)
+    add_option("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.set_defaults(handler=run, steady=None)
+
+
+def find_script(name: str) -> str:
+    """The script's path; `mn` is Mininet's own command."""
+    if name == "mn":
+        found = shutil.which("mn")
+        if not found:
+            raise CannotRunError("mn is missing: install mininet")
+        return found
+    if not Path(name).is_file():
+        raise UsageError(f"no script '{name}'")
+    return name
+
+
+def add_short_names(script: str, arguments: list[str]) -> list[str]:
+    """For mn, the short names of our links, hosts and routers."""
+    if Path(script).name != "mn" or any(word.startswith("--custom") for word in arguments):
+        return arguments
+    custom = Path(__file__).resolve().parent.parent / "mininet" / "custom.py"
+    return [f"--custom={custom}", *arguments]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    script = find_script(arguments.script)
+    words = [script, *add_short_names(script, arguments.arguments)]
+    if arguments.timeout < 1:
+        raise UsageError(f"timeout {arguments.timeout}: must be at least one second")
+    command = ["/usr/bin/python3", "-m", "fairlab.mininet.script", *words]
+    where = parse_where(arguments)
+    if isinstance(where, engine.Vm):
+        in_guest(where, command, arguments.mem, arguments.timeout)
+        return
+    host.require_root()
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    os.execv(command[0], command)
+
+
+def in_guest(guest: engine.Vm, command: list[str], memory: str, seconds: int) -> None:
+    """Run COMMAND in a guest that can write to the current directory."""
+    here = Path.cwd()
+    if here == Path("/"):
+        raise UsageError("the guest could write to all of /: change to the script's directory")
+    engine.make(["tools"], ["slbn", "drr_fq"])
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
+        state = Path(scratch, "time")
+        options = ["--mem", memory, "--rw", str(here), "--rw", scratch, "--quiet"]
+        options += ["--timeout", str(seconds), "--env", f"PYTHONPATH={path}"]
+        options += ["--env", f"{STATE}={state}"]
+        status = guest.command([*options, "--", *command])
+        if status == TIMED_OUT:
+            raise CannotRunError(late(guest, state, seconds))
+    if status:
+        raise ReportedError(status)
+
+
+def late(guest: engine.Vm, state: Path, seconds: int) -> str:
+    """Why the script may not have ended in time."""
+    passed = state.read_text() if state.exists() else "0"
+    text = f"the script did not end in {seconds} s; {passed} s passed in the guest"
+    if guest.engine == engine.VIRTUAL:
+        text += (
+            ": a program that waits without sleeping, or sends without limit over a link without"
+            " a rate, stops virtual time; see docs/mininet.md, or use --engine vm"
+        )
+    return f"{text} (--timeout)"

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""FairLink: a Mininet link whose rate, queue, delay and loss are where a real link has them.
+
+    net.addLink(a, b, cls=FairLink, rate="100mbit", delay="10ms", qdisc="fq_codel")
+
+The sender's interface limits the rate (tbf, a burst of two packets), and packets wait there, in
+`qdisc`.  Delay and loss come after it: the receiver's end delays what arrives (netem on an ifb
+device).  On the sender's interface, as with Mininet's TCLink, netem would hold packets that TCP
+counts as unsent (TCP Small Queues), and its queue would be the bottleneck's.
+
+Until a packet reaches a router or a netem, TCP counts it as unsent, also in a bridge's queue, for
+which a real sender would not wait.  So all arrivals are delayed, by a microsecond at least.
+
+Offloads are off: with them a qdisc would count several packets as one.
+"""
+
+from typing import Any
+
+from mininet.link import Intf, Link
+
+from fairlab.model import headers, units
+from fairlab.model.errors import UsageError
+
+OFFLOADS = ("gso", "tso", "gro", "lro")
+MTU = 1500
+FRAME = MTU + headers.ETHERNET
+
+# Handles of qdiscs.
+SHAPER, LINK, CONTROL, QUEUE, NETEM = 0x1, 0x2, 0x21, 0x10, 0x20
+
+# tbf's own limit [bytes], which QUEUE's qdisc reaches first; netem's [packets] at full rate.
+TBF_LIMIT = 2**30
+NETEM_LIMIT = 10**6
+
+#: The shortest delay [us].
+MIN_DELAY = 1
+
+DEFAULT_QDISC = "pfifo limit 100"
+
+
+class FairIntf(Intf):  # type: ignore[misc]  # Mininet has no types.
+    """One end of a FairLink."""
+
+    def config(
+        self,
+        rate: str | None = None,
+        delay: str | None = None,
+        loss: float | None = None,
+        qdisc: str | None = None,
+        **params: Any,
+    ) -> Any:
+        """Set up the queues of this end.
+
+        RATE and DELAY have units, LOSS is in percent (on arrival), QDISC is tc's specification.
+        """
+        result = super().config(**params)
+        self.rate, self.qdisc = rate, qdisc
+        self.run(f"ethtool -K {self.name} " + " ".join(f"{name} off" for name in OFFLOADS), False)
+        for command in egress_commands(self.name, rate, qdisc):
+            self.run(f"tc qdisc replace {command}")
+        self._delay_arrivals(netem(delay, loss))
+        return result
+
+    def add_slbn(self, options: str) -> None:
+        """Make this end a link of SLBN with OPTIONS of the qdisc, between rate limit and queue."""
+        for command in egress_commands(self.name, self.rate, self.qdisc or "fq", options):
+            self.run(f"tc qdisc replace {command}")
+
+    def _delay_arrivals(self, specification: str) -> None:
+        """Pass arriving packets through netem."""
+        device = self.ifb
+        self.run(f"ip link add {device} numtxqueues 1 type ifb")
+        self.run(f"ip link set {device} mtu {MTU} up")
+        self.run(f"tc qdisc replace dev {device} root handle {NETEM:x}: {specification}")
+        # Not "ingress": slbnd adds a filter for sent packets.
+        self.run(f"tc qdisc replace dev {self.name} clsact")
+        self.run(
+            f"tc filter replace dev {self.name} ingress matchall"
+            f" action mirred egress redirect dev {device}"
+        )
+
+    @property
+    def ifb(self) -> str:
+        """The device that delays arrivals: at most 15 characters.  Mininet's names are unique."""
+        return f"i{self.name}"[-15:]
+
+    def delete(self) -> None:
+        """Delete the interface, and the ifb, whose node may be the machine's namespace."""
+        self.run(f"ip link del {self.ifb}", False)
+        super().delete()
+
+    def run(self, command: str, required: bool = True) -> None:
+        """Run a command on the interface's node."""
+        output, complaint, status = self.node.pexec(*command.split())
+        if status and required:
+            reason = (complaint or output).strip().replace("\n", "; ")
+            raise UsageError(f"{self.name}: {command}: {reason}")
+
+
+class FairLink(Link):  # type: ignore[misc]
+    """A link of two FairIntf."""
+
+    def __init__(self, node1: Any, node2: Any, **params: Any) -> None:
+        params.setdefault("cls1", FairIntf)
+        params.setdefault("cls2", FairIntf)
+        super().__init__(node1, node2, **params)
+
+
+def egress_commands(
+    name: str, rate: str | None, qdisc: str | None, slbn: str | None = None
+) -> list[str]:
+    """What `tc qdisc replace` gets for the packets that an interface sends."""
+    if rate is None:
+        if slbn is not None:
+            raise UsageError(f"{name}: a link of SLBN needs a rate")
+        return [f"dev {name} root handle {QUEUE:x}: {qdisc}"] if qdisc else []
+    bits = units.parse_rate(rate)
+    commands = [
+        f"dev {name} root handle {SHAPER:x}:"
+        f" tbf rate {bits}bit burst {2 * FRAME} limit {TBF_LIMIT}"
+    ]
+    parent = f"{SHAPER:x}:1"
+    if slbn is not None:
+        commands.append(
+            f"dev {name} parent {parent} handle {LINK:x}: slbn rate {bits}bit {slbn}".rstrip()
+        )
+        parent = f"{LINK:x}:2"
+    commands.append(f"dev {name} parent {parent} handle {QUEUE:x}: {qdisc or DEFAULT_QDISC}")
+    return commands
+
+
+def netem(delay: str | None, loss: float | None) -> str:
+    """Netem's specification."""
+    time = max(MIN_DELAY, units.parse_time(delay)) if delay else MIN_DELAY
+    words = ["netem", f"limit {NETEM_LIMIT}", f"delay {time}us"]
+    if loss:
+        if not 0 <= float(loss) <= 100:
+            raise UsageError(f"loss {loss}: must be 0 to 100 percent")
+        words.append(f"loss {float(loss):.8f}%")
+    return " ".join(words)
