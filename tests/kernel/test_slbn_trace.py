@@ -173,7 +173,7 @@ def test_trace_shows_each_hop_and_gaps(net: Chain, tmp_path: Path, six: bool) ->
         assert (second["bottleneck"], shown["bottleneck"]["hop"]) == (True, 1)
         assert shown["bottleneck"]["router"] == second["router"]
         # By its destination, and as text.
-        text = traced(slbnd, where, there, "timeout", "5s", form="").stdout
+        text = traced(slbnd, where, there, "timeout", "5s", form=()).stdout
         lines = text.splitlines()
         assert lines[1].startswith(f"  hop 0 {router(net, 0, six)} link {first['link']} device e0 ")
         assert lines[2] == "  gap: 1 router without SLBN"
@@ -217,7 +217,7 @@ def test_trace_with_packets_lost_keeps_rates(net: Chain, tmp_path: Path) -> None
             with pytest.raises(OSError, match="tracing another session") as raised:
                 us.trace(other, 0)
             assert raised.value.errno == errno.EBUSY
-            text = traced(slbnd, where, f"{number:x}", status=1, form="").stdout
+            text = traced(slbnd, where, f"{number:x}", status=1, form=()).stdout
             first, second = text.splitlines()[1:]
             assert first.startswith(f"  hop 0 {router(net, 0, False)} link ")
             assert first.endswith(" device e0 no answer")
