@@ -15,6 +15,8 @@
  * packets, which have their addresses.
  */
 #include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/math64.h>
 #include <linux/pkt_sched.h>
 #include <linux/udp.h>
@@ -179,6 +181,30 @@ static enum slbn_action slbn_egress_control(struct slbn_link *link,
 	return action;
 }
 
+/* Most data is TCP: decide by its protocol alone, without a look at the link. */
+static bool slbn_is_tcp(const struct sk_buff *skb)
+{
+	union {
+		struct iphdr v4;
+		struct ipv6hdr v6;
+	} buffer;
+	int ip = skb_network_offset(skb);
+
+	if (skb->protocol == htons(ETH_P_IP)) {
+		const struct iphdr *v4;
+
+		v4 = skb_header_pointer(skb, ip, sizeof(*v4), &buffer);
+		return v4 && v4->protocol == IPPROTO_TCP;
+	}
+	if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *v6;
+
+		v6 = skb_header_pointer(skb, ip, sizeof(*v6), &buffer);
+		return v6 && v6->nexthdr == IPPROTO_TCP;
+	}
+	return false;
+}
+
 /**
  * slbn_egress() - process a packet that the device is about to send
  * @link: link
@@ -230,6 +256,8 @@ unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 	struct slbn_link *link = priv;
 	enum slbn_action action;
 
+	if (likely(slbn_is_tcp(skb)))
+		return NF_ACCEPT;
 	if (likely(!slbn_find(skb, &control.place))) {
 		action = slbn_handle_data(link, skb);
 	} else {

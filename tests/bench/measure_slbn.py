@@ -10,7 +10,7 @@ A point is one of
     keys        the same without a key, with one key, and with the older and the newer of two
     send        a packet that is sent (dev_queue_xmit) with slbn as the root, and with mq instead;
                 by child of each TX queue, number of CPUs that send at once, each by its own queue,
-                and for data alone or with every EVERYth packet a control packet
+                and for data (TCP, UDP) alone or with every EVERYth packet a control packet
     route       a data packet's whole path through a router, with allocation and freeing; with slbn
                 on the input and the output device, or mq instead; fq is the child of both
 
@@ -189,9 +189,10 @@ def measure_keys(turns: int, slices: int) -> list[dict[str, Any]]:
 
 def measure_send(turns: int, slices: int) -> list[dict[str, Any]]:
     points = []
-    for count, every in ((1, 0), (1, EVERY), *((n, e) for n in counts() for e in (0, EVERY))):
+    cases = [(count, *rest) for count in (1, *counts()) for rest in ((0, 1), (0, 0), (EVERY, 1))]
+    for count, every, tcp in cases:
         opened: dict[str, Session] = {}
-        for child in CHILDREN if not every else ("fq",):
+        for child in CHILDREN if tcp and not every else ("fq",):
             for kind in ("mq", "slbn"):
                 name = device(f"x{len(opened)}")
                 if kind == "slbn":
@@ -199,7 +200,7 @@ def measure_send(turns: int, slices: int) -> list[dict[str, Any]]:
                 else:
                     root(name, kind, child)
                 opened[f"{kind} {child}"] = session = Session()
-                session.ask(f"slbn send {name} {count} {every}")
+                session.ask(f"slbn send {name} {count} {every} {tcp}")
         beds = {name: net_cost(session, slices) for name, session in opened.items()}
         costs = in_turn(beds, turns)
         for i, (name, session) in enumerate(opened.items()):
@@ -220,6 +221,7 @@ def measure_send(turns: int, slices: int) -> list[dict[str, Any]]:
                     "child": child,
                     "cpus": count,
                     "every": every,
+                    "protocol": "TCP" if tcp else "UDP",
                     "bare": spread(bare),
                     "slbn": spread(ours),
                     "adds": spread([a - b for a, b in zip(ours, bare, strict=True)]),

@@ -18,10 +18,11 @@
  *					authenticated with the key of this number,
  *					whose octets are all 0
  *		-> ready
- *	slbn send DEVICE CPUS EVERY	packets sent through the device (dev_queue_xmit)
+ *	slbn send DEVICE CPUS EVERY TCP	packets sent through the device (dev_queue_xmit)
  *					by CPUS CPUs at once, CPU n by TX queue n; every
  *					EVERYth one is a Join of another session, or none
- *					if EVERY is 0
+ *					if EVERY is 0; the others are TCP if TCP is 1,
+ *					UDP if it is 0
  *		-> ready
  *	slbn route DEVICE		packets for 192.0.2.1 arrive at the device
  *		-> ready
@@ -83,6 +84,7 @@
  * @pkt: the last one
  * @cpus: CPUs that send
  * @every: of their packets are control packets
+ * @tcp: the others are TCP, instead of UDP
  */
 struct sbench {
 	int (*one)(struct sbench *b, bool measured);
@@ -99,6 +101,7 @@ struct sbench {
 	struct slbn_packet pkt;
 	u32 cpus;
 	u32 every;
+	bool tcp;
 };
 
 /**
@@ -307,6 +310,8 @@ static int sbench_send(struct sbench *b, u32 i, bool measured)
 		skb = sbench_skb(b->dev, SBENCH_DATA, 443);
 	if (!skb)
 		return -ENOMEM;
+	if (b->tcp && udp_hdr(skb)->dest == htons(443))
+		ip_hdr(skb)->protocol = IPPROTO_TCP;
 	skb_record_rx_queue(skb, cpu);
 	if (measured)
 		dev_queue_xmit(skb);
@@ -454,12 +459,14 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 	return sbench_join(b);
 }
 
-static int command_send(struct sbench *b, const char *name, u32 cpus, u32 every)
+static int command_send(struct sbench *b, const char *name, u32 cpus, u32 every,
+			u32 tcp)
 {
 	if (!cpus || cpus > SBENCH_CPUS_MAX || cpus > num_online_cpus())
 		return -EINVAL;
 	b->cpus = cpus;
 	b->every = every;
+	b->tcp = tcp;
 	return command_device(b, name);
 }
 
@@ -506,7 +513,7 @@ static int command(struct sbench *b, const char *line, char *answer)
 {
 	char name[IFNAMSIZ];
 	int ret = -EINVAL;
-	u32 x, y, commit = 1;
+	u32 x, y, tcp, commit = 1;
 	int words;
 	u8 id;
 
@@ -521,8 +528,9 @@ static int command(struct sbench *b, const char *line, char *answer)
 	words = sscanf(line, "control %15s %u %hhu", name, &x, &id);
 	if (words >= 2) {
 		ret = command_control(b, name, x, words == 3 ? &id : NULL);
-	} else if (sscanf(line, "send %15s %u %u", name, &x, &y) == 3) {
-		ret = command_send(b, name, x, y);
+	} else if (sscanf(line, "send %15s %u %u %u", name, &x, &y, &tcp) ==
+		   4) {
+		ret = command_send(b, name, x, y, tcp);
 	} else if (sscanf(line, "route %15s", name) == 1) {
 		ret = command_device(b, name);
 		b->one = ret ? NULL : sbench_route;

@@ -41,9 +41,10 @@ def send_table(data: dict[str, Any]) -> list[str]:
         percent = 100 * point["adds"]["median"] / point["bare"]["median"]
         cells = [quartiles(point[name]) for name in ("bare", "slbn", "adds")]
         control = f"1 of {point['every']}" if point["every"] else "none"
-        what = [f"`{point['child']}`", str(point["cpus"]), control]
+        what = [f"`{point['child']}`", str(point["cpus"]), point["protocol"], control]
         rows.append([*what, *cells[:2], f"{cells[2]} ({percent:.0f} %)"])
-    return table(["child", "CPUs", "control packets", "mq", "slbn", "overhead of slbn"], rows)
+    columns = ["child", "CPUs", "data", "control packets", "mq", "slbn", "overhead of slbn"]
+    return table(columns, rows)
 
 
 def keys_lines(data: dict[str, Any]) -> list[str]:
