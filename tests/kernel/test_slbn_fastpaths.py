@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SLBN beside what forwards packets past the stack: ifb, tc redirects, flowtables.
+"""SLBN beside what forwards packets past the stack: ifb and tc redirects.
 
     node 0 -- e0 -- node 1 -- e1 -- node 2
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from tests.kernel.net import sh, wait_for
+from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA, Agent, agents, chain
 from tests.kernel.slbn_tap import state_in
 
@@ -66,23 +64,3 @@ def test_nested_link_sees_packets_that_tc_redirects(peer: str) -> None:
         wait_for(lambda: has(source, 20))
         assert state_in(router, "e1").joins > 0
         assert "Sent 0 bytes" not in router.sh("tc -s filter show dev w0 ingress").stdout
-
-
-@pytest.mark.stock
-def test_software_flowtable_does_not_bypass_links(peer: str) -> None:
-    """Control packets are offloaded as data is, and pass the link's qdisc or hook."""
-    with chain(2) as net, agents(peer, net.nodes) as (source, _, _):
-        router = net.nodes[1]
-        net.attach(0, "rate 100mbit headroom 0")
-        net.attach(1, "rate 20mbit headroom 0")
-        router.sh(r"""nft -f - <<END
-            table inet t {
-                flowtable f { hook ingress priority 0; devices = { w0, e1 }; }
-                chain c { type filter hook forward priority 0; meta l4proto udp flow add @f; }
-            }
-        END""")
-        source.send("join 10.0.1.2 0", "join 10.0.1.2 5000000")
-        wait_for(lambda: has(source, 15, 5))
-        joins = state_in(router, "e1").probes
-        wait_for(lambda: state_in(router, "e1").probes > joins + 20)
-        assert "OFFLOAD" in sh(f"ip netns exec {router.name} cat /proc/net/nf_conntrack").stdout
