@@ -87,8 +87,9 @@ struct slbn_counters {
 	u64 events;
 };
 
-/* Hooks for answers, IPv4 and IPv6. */
+/* Hooks for answers, and for forwarded packets: IPv4 and IPv6. */
 #define SLBN_ANSWER_HOOKS 2
+#define SLBN_FORWARD_HOOKS 2
 
 struct slbn_link;
 
@@ -97,6 +98,7 @@ struct slbn_link;
  * @egress: netfilter hook for packets that the device of a root qdisc sends
  * @ingress: netfilter hook for packets that the device of an edge receives
  * @answers: SLBN_ANSWER_HOOKS hooks of a namespace that has links
+ * @forward: SLBN_FORWARD_HOOKS hooks of a namespace that has edges
  * @notify: work function of @notify_work in struct slbn_link
  * @event: sends a notification of the link, with this command; under RTNL
  *
@@ -106,6 +108,7 @@ struct slbn_link_ops {
 	nf_hookfn *egress;
 	nf_hookfn *ingress;
 	const struct nf_hook_ops *answers;
+	const struct nf_hook_ops *forward;
 	work_func_t notify;
 	void (*event)(struct slbn_link *link, u8 command);
 };
@@ -244,8 +247,12 @@ int slbn_root_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
 unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 			      const struct nf_hook_state *state);
+extern const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS];
+
 unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 			  const struct nf_hook_state *state);
+bool slbn_drop_from_host(struct sk_buff *skb,
+			 const struct nf_hook_state *state);
 
 /* slbn_answer.c */
 extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
@@ -284,6 +291,8 @@ int slbn_link_reconfigure(struct slbn_link *link,
 			  struct netlink_ext_ack *extack);
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_find_number(struct net *net, u16 number);
+struct slbn_link *slbn_link_find_edge(struct net *net,
+				      const struct net_device *dev);
 struct slbn_link *slbn_link_next(struct net *net, unsigned long *number);
 unsigned int slbn_links_changes(struct net *net);
 struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,

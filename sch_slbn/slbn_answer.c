@@ -424,6 +424,8 @@ static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
 
 	if (likely(!slbn_find(skb, &control.place)))
 		return NF_ACCEPT;
+	if (slbn_drop_from_host(skb, state))
+		return NF_DROP;
 	if (control.place.merged)
 		return slbn_local_in_merged(skb, state);
 	if (slbn_control_parse(skb, &control) != SLBN_PARSE_OK)

@@ -33,12 +33,14 @@
 /**
  * struct slbn_net - links of a namespace
  * @links: by number; changed under RTNL
+ * @edges: links that are edges, by the index of their device; as @links
  * @changes: counter of changes of @links; under RTNL
  * @next: number to try next
  * @unknown_link: answers to links that do not exist
  */
 struct slbn_net {
 	struct xarray links;
+	struct xarray edges;
 	unsigned int changes;
 	u32 next;
 	atomic64_t unknown_link;
@@ -118,16 +120,50 @@ static void slbn_link_unhook(struct slbn_link *link, struct nf_hook_ops *hook)
 	nf_unregister_net_hook(dev_net(link->dev), hook);
 }
 
-/* Before all others: a flowtable must not forward packets from hosts. */
+static void slbn_link_unhook_ingress(struct slbn_link *link)
+{
+	struct net *net = dev_net(link->dev);
+	struct slbn_net *links = slbn_net(net);
+
+	slbn_link_unhook(link, &link->ingress);
+	xa_erase(&links->edges, link->dev->ifindex);
+	if (xa_empty(&links->edges))
+		nf_unregister_net_hooks(net, link->ops->forward,
+					SLBN_FORWARD_HOOKS);
+}
+
+/*
+ * Before all others: a flowtable must not forward packets from hosts. Those that
+ * tc redirects to an ifb skip this hook, but not that for forwarded packets.
+ */
 static int slbn_link_hook_ingress(struct slbn_link *link,
 				  struct netlink_ext_ack *extack)
 {
-	int err = slbn_link_hook(link, &link->ingress, link->ops->ingress,
-				 NF_NETDEV_INGRESS, INT_MIN);
+	struct net *net = dev_net(link->dev);
+	struct slbn_net *links = slbn_net(net);
+	bool first = xa_empty(&links->edges);
+	int err;
 
+	err = xa_err(xa_store(&links->edges, link->dev->ifindex, link,
+			      GFP_KERNEL_ACCOUNT));
 	if (err)
-		NL_SET_ERR_MSG_MOD(extack,
-				   "kernel lacks CONFIG_NETFILTER_INGRESS");
+		return err;
+	if (first) {
+		err = nf_register_net_hooks(net, link->ops->forward,
+					    SLBN_FORWARD_HOOKS);
+		if (err)
+			goto erase;
+	}
+	err = slbn_link_hook(link, &link->ingress, link->ops->ingress,
+			     NF_NETDEV_INGRESS, INT_MIN);
+	if (!err)
+		return 0;
+	NL_SET_ERR_MSG_MOD(extack, "kernel lacks CONFIG_NETFILTER_INGRESS");
+	if (first)
+		nf_unregister_net_hooks(net, link->ops->forward,
+					SLBN_FORWARD_HOOKS);
+erase:
+	xa_erase(&links->edges, link->dev->ifindex);
 	return err;
 }
 
@@ -202,7 +238,7 @@ static int slbn_link_apply(struct slbn_link *link,
 		call_rcu(&key_set->rcu, slbn_key_set_free_rcu);
 
 	if (was_edge && !config->edge)
-		slbn_link_unhook(link, &link->ingress);
+		slbn_link_unhook_ingress(link);
 	link->config = *config;
 	kvfree(memory);
 	return 0;
@@ -445,6 +481,21 @@ struct slbn_link *slbn_link_find_number(struct net *net, u16 number)
 	return link;
 }
 
+/**
+ * slbn_link_find_edge() - find the edge of a device
+ * @net: network namespace
+ * @dev: device, or NULL
+ *
+ * Context: in an RCU read-side critical section.
+ * Return: the link, valid until the end of the section; or NULL, if the device
+ * is no edge.
+ */
+struct slbn_link *slbn_link_find_edge(struct net *net,
+				      const struct net_device *dev)
+{
+	return dev ? xa_load(&slbn_net(net)->edges, dev->ifindex) : NULL;
+}
+
 /* Make the link available by a number; the first one registers the hooks. */
 static int slbn_link_publish(struct slbn_link *link,
 			     struct netlink_ext_ack *extack)
@@ -501,7 +552,7 @@ static void slbn_link_undo(struct slbn_link *link, bool published, bool hooked)
 	if (hooked)
 		slbn_link_unhook(link, &link->egress);
 	if (link->config.edge)
-		slbn_link_unhook(link, &link->ingress);
+		slbn_link_unhook_ingress(link);
 	if (published)
 		slbn_link_unpublish(link);
 	/* Wait for packets that are still in a hook. */
@@ -733,6 +784,7 @@ static struct notifier_block slbn_device_notifier = {
 static int __net_init slbn_net_init(struct net *net)
 {
 	xa_init_flags(&slbn_net(net)->links, XA_FLAGS_ALLOC1);
+	xa_init(&slbn_net(net)->edges);
 	return 0;
 }
 

@@ -18,6 +18,8 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/math64.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
 #include <linux/pkt_sched.h>
 #include <linux/udp.h>
 #include <net/checksum.h>
@@ -306,3 +308,49 @@ unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 	slbn_count_drop(link, &link->counters.from_hosts);
 	return NF_DROP;
 }
+
+/**
+ * slbn_drop_from_host() - does an edge drop this packet?
+ * @skb: control packet
+ * @state: of a hook for packets that this router forwards or receives
+ *
+ * slbn_ingress() does not see packets that tc has redirected to an ifb: the
+ * kernel skips its hook when they return.
+ *
+ * Context: in an RCU read-side critical section.
+ * Return: true if hosts sent it; it is counted.
+ */
+bool slbn_drop_from_host(struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	struct slbn_link *edge = slbn_link_find_edge(state->net, state->in);
+
+	if (!edge)
+		return false;
+	slbn_count_drop(edge, &edge->counters.from_hosts);
+	return true;
+}
+
+static unsigned int slbn_forward(void *priv, struct sk_buff *skb,
+				 const struct nf_hook_state *state)
+{
+	struct slbn_place place;
+
+	if (likely(!slbn_find(skb, &place)) || !slbn_drop_from_host(skb, state))
+		return NF_ACCEPT;
+	return NF_DROP;
+}
+
+const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS] = {
+	{
+		.hook = slbn_forward,
+		.pf = NFPROTO_IPV4,
+		.hooknum = NF_INET_FORWARD,
+		.priority = NF_IP_PRI_FIRST,
+	},
+	{
+		.hook = slbn_forward,
+		.pf = NFPROTO_IPV6,
+		.hooknum = NF_INET_FORWARD,
+		.priority = NF_IP6_PRI_FIRST,
+	},
+};

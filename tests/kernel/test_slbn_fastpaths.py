@@ -9,10 +9,14 @@ A link that is bypassed shows in the rates: its capacity is the smallest.
 from __future__ import annotations
 
 import json
+import socket
+
+import pytest
 
 from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA, Agent, agents, chain
 from tests.kernel.slbn_tap import state_in
+from tests.kernel.slbn_wire import JOIN, PORT, Packet
 
 
 def has(agent: Agent, *rates: float) -> bool:
@@ -64,3 +68,42 @@ def test_nested_link_sees_packets_that_tc_redirects(peer: str) -> None:
         wait_for(lambda: has(source, 20))
         assert state_in(router, "e1").joins > 0
         assert "Sent 0 bytes" not in router.sh("tc -s filter show dev w0 ingress").stdout
+
+
+FAMILIES = (socket.AF_INET, socket.AF_INET6)
+
+
+def control_socket(family: socket.AddressFamily) -> socket.socket:
+    opened = socket.socket(family, socket.SOCK_DGRAM)
+    opened.setblocking(False)
+    if family == socket.AF_INET6:
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    opened.bind(("", PORT))
+    return opened
+
+
+def test_edge_drops_packets_of_hosts_that_return_from_ifb(peer: str) -> None:
+    """The kernel skips the ingress hook for them; hosts send to this router and beyond it."""
+    with chain(2) as net:
+        host, router, last = net.nodes
+        router.sh("""set -e
+            tc qdisc add dev w0 root slbn rate 10mbit edge
+            ip link add i0 type ifb
+            ip link set i0 up
+            tc qdisc add dev w0 clsact
+            tc filter add dev w0 ingress matchall action mirred egress redirect dev i0""")
+        addresses = ("10.0.0.2", "10.0.1.2", "fd00:0::2", "fd00:1::2")
+        received = []
+        for node in (router, last):
+            with node.entered():
+                received += [control_socket(family) for family in FAMILIES]
+        with host.entered():
+            for number, address in enumerate(addresses, 1):
+                with control_socket(FAMILIES[":" in address]) as sender:
+                    sender.sendto(
+                        Packet(JOIN).pack(bytes(32 if ":" in address else 8)), (address, PORT)
+                    )
+                wait_for(lambda n=number: state_in(router, "w0").from_hosts == n)  # type: ignore[misc]
+        for each in received:
+            with each, pytest.raises(BlockingIOError):
+                each.recv(2000)
