@@ -23,6 +23,7 @@ import pytest
 
 from tests.kernel.net import Namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbn_wire import internet_sum
 from tests.kernel.slbnd import SLBND, Agent, agent, libslbn
 
 pytestmark = pytest.mark.virtual
@@ -514,6 +515,71 @@ def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
             wait_for(lambda: rates()[5000] == rest, 40)
             wait_for(gets(streams[0], rest), 40)
     attach(net, RATES)
+
+
+#: Of <linux/tcp.h>: read the sequence numbers of a connection.
+TCP_REPAIR, TCP_REPAIR_QUEUE, TCP_QUEUE_SEQ = 19, 20, 21
+RECEIVE_QUEUE, SEND_QUEUE, REPAIR_OFF = 1, 2, -1
+
+
+#: Counts packets of closing connections: conntrack keeps open ones for days.
+CLOSING = """table ip closing {
+    chain closing { type filter hook postrouting priority 0;
+        tcp dport 5000 ct expiration < 200s counter; }
+}"""
+
+
+def sequences(end: socket.socket) -> tuple[int, int]:
+    """The next sequence number to send, and the next one to receive."""
+    end.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+    found = []
+    for queue in (SEND_QUEUE, RECEIVE_QUEUE):
+        end.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR_QUEUE, queue)
+        found.append(end.getsockopt(socket.IPPROTO_TCP, TCP_QUEUE_SEQ) & 0xFFFFFFFF)
+    end.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, REPAIR_OFF)
+    return found[0], found[1]
+
+
+def send_fin(node: Namespace, end: socket.socket) -> None:
+    """A FIN of the connection that reaches the first router only."""
+    (here, port), (there, to_port) = end.getsockname(), end.getpeername()
+    sequence, acknowledged = sequences(end)
+    segment = struct.pack(
+        "!HHIIBBHHH", port, to_port, sequence, acknowledged, 5 << 4, 0x11, 1000, 0, 0
+    )
+    addresses = socket.inet_aton(here) + socket.inet_aton(there)
+    check = internet_sum(addresses + struct.pack("!HH", TCP, len(segment)) + segment)
+    with node.entered():
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, TCP)
+    with raw:
+        raw.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+        raw.sendto(segment[:16] + struct.pack("!H", check) + segment[18:], (there, 0))
+
+
+def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
+    """A FIN with a TTL of 1 changes the state of the connection in conntrack, and nothing else."""
+    h1, h2 = net.nodes[0], net.nodes[4]
+    with (
+        detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
+        tcp(h1, h2, "10.0.3.2", 5000) as connection,
+    ):
+        stream = Stream(connection)
+        router = net.nodes[1]
+        router.sh(f"echo '{CLOSING}' | nft -f -")
+        with repeating(stream.drain, 0.001), repeating(stream.some, 0.001):
+            wait_for_flows(us, connection.flow(connection.client))
+            wait_for(lambda: detected(us)[0].rate > 4 * MEGA, 40)
+            send_fin(h1, connection.client)
+            shown = "nft list table ip closing"
+            wait_for(lambda: "packets 0 " not in router.sh(shown).stdout)
+            router.sh("nft delete table ip closing")
+            for _ in range(4):
+                goodput = stream.goodput()
+                (session,) = detected(us)
+                assert session.rate > MEGA
+                assert goodput < 1.05 * session.rate
+        connection.close()
+        wait_for_flows(us)
 
 
 def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_key_with_number_of_the_other_is_dropped(direction: str) -> None:
         check_dropped(on, direction, "bad_key", *map(Datagram, swapped))
 
 
+@pytest.mark.virtual
 @DIRECTIONS
 def test_bad_time_is_dropped(direction: str) -> None:
     """Replayed packets, and those of a router whose clock is wrong, in both directions."""
@@ -145,6 +146,7 @@ def test_bad_time_is_dropped(direction: str) -> None:
         check_dropped(on, direction, "bad_time", Datagram(replace(packet, time=0)))
 
 
+@pytest.mark.virtual
 @pytest.mark.parametrize("edge", [0, 1], ids=["link", "edge"])
 @pytest.mark.parametrize("offset", [-9, 10, -(1 << 32)])
 def test_time_within_window_is_accepted_and_kept(offset: int, edge: int) -> None:
