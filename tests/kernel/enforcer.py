@@ -143,5 +143,6 @@ def htb_below_slbn(net: Chain) -> None:
 
 
 def without_counters(shown: str) -> str:
-    """Output of tc without counters that change by themselves."""
+    """Output of tc without what changes by itself: counters, and active flows of fq_codel."""
+    shown = re.sub(r"^class fq_codel .*\n", "", shown, flags=re.MULTILINE)
     return re.sub(r"direct_packets_stat \d+", "", shown)

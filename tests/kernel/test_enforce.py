@@ -760,7 +760,8 @@ def test_new_rate_applies_at_once(net: Chain, enforce_try: str, setup: Setup) ->
         [seen] = traffic.run(1)
         assert close_to(seen, 20 * MEGA, 0.02), seen
         counted = made.read(flood.session).packets
-        wait_for(lambda: bool(traffic.run(0.1)) and made.read(flood.session).packets > counted)
+        if setup is fq_below_slbn:  # With htb, the default class counts them.
+            wait_for(lambda: bool(traffic.run(0.1)) and made.read(flood.session).packets > counted)
         made.remove(flood.session)
         [seen] = traffic.run(1)
         assert close_to(seen, 20 * MEGA, 0.02), seen

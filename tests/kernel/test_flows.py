@@ -442,6 +442,8 @@ def drain(end: socket.socket) -> Callable[[], None]:
 def test_demand_follows_use(net: Chain, tmp_path: Path) -> None:
     """By the counters of conntrack, without rate enforcement."""
     h1, h2 = net.nodes[0], net.nodes[4]
+    # What agents that were killed have left.
+    net.nodes[1].sh("tc qdisc del dev e1 clsact", check=False)
     with (
         detecting(net, tmp_path) as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as connection,
@@ -525,7 +527,7 @@ RECEIVE_QUEUE, SEND_QUEUE, REPAIR_OFF = 1, 2, -1
 #: Counts packets of closing connections: conntrack keeps open ones for days.
 CLOSING = """table ip closing {
     chain closing { type filter hook postrouting priority 0;
-        tcp dport 5000 ct expiration < 200s counter; }
+        tcp dport 5100 ct expiration < 200s counter; }
 }"""
 
 
@@ -561,25 +563,30 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     with (
         detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
-        tcp(h1, h2, "10.0.3.2", 5000) as connection,
+        tcp(h1, h2, "10.0.3.2", 5100) as connection,
     ):
-        stream = Stream(connection)
+        stream, flow = Stream(connection), connection.flow(connection.client)
+
+        def session() -> libslbn.Session:
+            (found,) = (each for each in detected(us) if each.destination_port == 5100)
+            return found
+
         router = net.nodes[1]
         router.sh(f"echo '{CLOSING}' | nft -f -")
         with repeating(stream.drain, 0.001), repeating(stream.some, 0.001):
-            wait_for_flows(us, connection.flow(connection.client))
-            wait_for(lambda: detected(us)[0].rate > 4 * MEGA, 40)
+            wait_for(lambda: flow in flows(us))
+            wait_for(lambda: session().rate > 4 * MEGA, 40)
             send_fin(h1, connection.client)
             shown = "nft list table ip closing"
             wait_for(lambda: "packets 0 " not in router.sh(shown).stdout)
             router.sh("nft delete table ip closing")
             for _ in range(4):
                 goodput = stream.goodput()
-                (session,) = detected(us)
-                assert session.rate > MEGA
-                assert goodput < 1.05 * session.rate
+                rate = session().rate
+                assert rate > MEGA
+                assert goodput < 1.05 * rate
         connection.close()
-        wait_for_flows(us)
+        wait_for(lambda: flow not in flows(us))
 
 
 def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:

@@ -289,8 +289,9 @@ def test_merged_answers_are_split() -> None:
         tags = {0: made.state().tag}
         assert len(made.down(*(Datagram(join).frame() for join in joins))) == 3
         before = made.state()
-        came = {"hop": 1, "B": 1, "bottleneck": 0, "tags": tags, "returns": {1: (1, ROUTER[0])}}
-        answers = [replace(join, **came).reply().pack() for join in joins]
+        back = {1: (1, ROUTER[0])}
+        came = [replace(join, hop=1, B=1, bottleneck=0, tags=tags, returns=back) for join in joins]
+        answers = [each.reply().pack() for each in came]
         sender.bind(("", PORT))
         sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(answers[0]))
         sender.sendto(b"".join(answers), (ROUTER[0], PORT))

@@ -201,7 +201,8 @@ def test_metrics_of_links(peer: str) -> None:
         found, link = metrics(net.nodes[0]), shown(net.nodes[0], "e0")
         assert link["probes"] and link["answered"]
         device = {"device": "e0"}
-        assert found["link_info"] == [({**device, "number": str(link["number"]), "edge": "true"}, 1)]
+        info = {**device, "number": str(link["number"]), "edge": "true"}
+        assert found["link_info"] == [(info, 1)]
         assert found["link_quiet_seconds"] == [(device, link["quiet"] / 1e9)]
         for key, name in {
             "capacity": "capacity_bits_per_second",

@@ -103,8 +103,8 @@ def most_sessions(us: libslbn.Connection, seconds: float) -> int:
         (SILENT, 200, 1, 1),
         # Enough for sessions, to destinations that answer and that do not.
         (SILENT, 30, 12, 1400),
-        (ANSWERED, 30, 12, 1400),
-        (ANSWERED, 30, 500, 8),
+        pytest.param(ANSWERED, 30, 12, 1400, marks=pytest.mark.tier("all")),
+        pytest.param(ANSWERED, 30, 500, 8, marks=pytest.mark.tier("all")),
     ],
 )
 def test_flood_is_not_amplified(
@@ -192,9 +192,9 @@ def send_from(
 @pytest.mark.parametrize(
     ("options", "advantage"),
     [
-        (("--sessions", "host"), 1),
+        pytest.param(("--sessions", "host"), 1, marks=pytest.mark.tier("all")),
         (("--sessions", "prefix/31", "--weight", "10.0.0.2/31 2"), 2),
-        (("--sessions", "pair"), 16),
+        pytest.param(("--sessions", "pair"), 16, marks=pytest.mark.tier("all")),
     ],
 )
 def test_many_flows_gain_nothing(

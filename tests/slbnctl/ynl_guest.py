@@ -87,8 +87,8 @@ def main() -> None:
     assert as_slbnctl(ynl.do("link-get", {"ifname": "d1"})) == second
     assert as_slbnctl(ynl.do("link-get", {"ifindex": first["ifindex"]})) == first
 
-    options = {"rate": 30000000, "threshold": 5, "key": ""}
-    ynl.do("link-set", {"ifname": "d0", "options": options})
+    changes = {"rate": 30000000, "threshold": 5, "key": ""}
+    ynl.do("link-set", {"ifname": "d0", "options": changes})
     (changed,) = json.loads(sh("slbnctl --json link show d0"))
     assert (changed["capacity"], changed["options"]["threshold"]) == (30000000, 5)
     assert changed["options"]["keys"] == []

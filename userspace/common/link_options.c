@@ -2,6 +2,7 @@
 /*
  * Options, state and counters of an SLBN link. See link_options.h.
  */
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -163,8 +164,7 @@ bool link_key_read(const char *program, const char *name,
 			 read_text(fd, text, sizeof(text));
 	if (length < 0)
 		error = strerror(errno);
-	else if (!is_stdin && S_ISREG(status.st_mode) &&
-		 status.st_mode & (S_IRWXG | S_IRWXO))
+	else if (!is_stdin && S_ISREG(status.st_mode) && status.st_mode & 0077)
 		error = "other users may access it: chmod 600";
 	else if (!parse_key_text(text, length, key))
 		error = "must contain 32 hexadecimal digits";
@@ -390,10 +390,10 @@ void link_state_read_attribute(struct slbn_link_state *state,
 {
 	__u64 *fields = (__u64 *)state;
 
-	_Static_assert(sizeof(*state) ==
-			       (SLBN_A_STATE_MAX + 1 - SLBN_A_STATE_FIRST) *
-				       sizeof(__u64),
-		       "a field has no attribute");
+	static_assert(sizeof(*state) ==
+			      (SLBN_A_STATE_MAX + 1 - SLBN_A_STATE_FIRST) *
+				      sizeof(__u64),
+		      "a field has no attribute");
 	if (attribute >= SLBN_A_STATE_FIRST && attribute <= SLBN_A_STATE_MAX &&
 	    length == sizeof(__u64))
 		memcpy(&fields[attribute - SLBN_A_STATE_FIRST], payload,
@@ -498,11 +498,11 @@ void link_print_options(const struct link_output *out,
 	if (present[TCA_SLBN_MEMORY])
 		print_count(out, "memory", "memory %s ",
 			    value[TCA_SLBN_MEMORY]);
-	if (present[TCA_SLBN_MEMORY_TIME])
-		out->number(
-			"memory_time", "memory %s ",
-			value[TCA_SLBN_MEMORY_TIME],
-			units_time_exact(text, value[TCA_SLBN_MEMORY_TIME]));
+	if (present[TCA_SLBN_MEMORY_TIME]) {
+		units_time_exact(text, value[TCA_SLBN_MEMORY_TIME]);
+		out->number("memory_time", "memory %s ",
+			    value[TCA_SLBN_MEMORY_TIME], text);
+	}
 	if (present[TCA_SLBN_CONTROL])
 		link_print_permille(out, "control", value[TCA_SLBN_CONTROL]);
 	if (present[TCA_SLBN_HEADROOM])
