@@ -122,8 +122,8 @@ class Backbone(Study):
                 f" {100 * most:.1f} % of the busiest link in its busiest quarter of a second",
                 "2 % (1 % each way), and 5 % of a link, above which the link drops control packets",
                 part <= 0.02 and most <= 0.05,
-                "the recorded way back makes packets 6 octets longer for each hop, and a link lets a"
-                " burst use its control share of 100 ms in advance",
+                "the recorded way back makes packets 6 octets longer for each hop, and a burst may"
+                " use a link's control share of 100 ms in advance",
                 basis="number",
             )
         ]
