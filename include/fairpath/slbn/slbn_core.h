@@ -160,7 +160,7 @@ struct slbn_memory_entry {
  * @commit: limit rises to what is free
  * @epoch: time between rotations, ns; 0: never rotate
  * @rows: rows of memory, a power of 2; 0: no memory
- * @hash_key: random, so that nobody can choose sessions of one row
+ * @hash_key: random, so that chosen ids do not fall into one row
  */
 struct slbn_link_params {
 	u64 C;
