@@ -290,11 +290,13 @@ def assert_windows_match(ours: list[int], theirs: list[int]) -> None:
     assert sorted(apart)[int(len(apart) * 0.95)] < 0.03
 
 
+@pytest.mark.tier("all")
 def test_gaimd_preset_tcp_matches_reno() -> None:
     size = 5_500_000
     assert_windows_match(window_by_bytes("gaimd", size, "tcp"), window_by_bytes("reno", size))
 
 
+@pytest.mark.tier("all")
 def test_bic_preset_linux_matches_mainline() -> None:
     size = 5_500_000
     ours = window_by_bytes("bic", size, "linux")
