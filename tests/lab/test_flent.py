@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fairlab flent: the request, the network, and results that are refused.
+"""fairlab flent: the request, the flows that it gives Flent, the network, and refused results."""
 
-Flent's tests need netperf.  Where it is installed, one test is run; elsewhere, its refusal is
-tested.
-"""
-
+import contextlib
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +19,16 @@ from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.scenario import Flow, Scenario
 from fairlab.model.topology import Bottleneck
 from fairlab.results import flentresult
-from fairlab.run import flenttest
+from fairlab.run import flenttest, netperf
 
-from tests.lab.labtools import assert_refused, run_fairlab
+from tests.lab.labtools import TOP, run_fairlab
 
-NETPERF = shutil.which("netperf") is not None
+KEYS = (
+    "THROUGHPUT,LOCAL_CONG_CONTROL,REMOTE_CONG_CONTROL,TRANSPORT_MSS,LOCAL_SOCKET_TOS,"
+    "REMOTE_SOCKET_TOS,DIRECTION,ELAPSED_TIME,PROTOCOL,LOCAL_BYTES_SENT,LOCAL_BYTES_RECVD,"
+    "REMOTE_BYTES_SENT,REMOTE_BYTES_RECVD"
+)
+INTERIM = ("INTERIM_RESULT", "UNITS", "INTERVAL", "ENDING")
 
 
 def scenario(*qdiscs: qdisc.Qdisc) -> Scenario:
@@ -119,22 +127,93 @@ def test_empty_series_is_refused() -> None:
         flentresult.check(document(), found, "bic")
 
 
-def test_missing_netperf_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the package to install."""
-    monkeypatch.setattr(shutil, "which", lambda name: None if name.startswith("net") else name)
-    with pytest.raises(CannotRunError, match="missing.*package netperf, in Debian 12") as caught:
+def test_missing_flent_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(CannotRunError, match="missing.*package flent") as caught:
         flenttest.require()
     assert caught.value.status == 3
 
 
+@contextlib.contextmanager
+def flow_server() -> Iterator[int]:
+    """A server of flows on the loopback device; yields its port."""
+    with netperf.Server(("127.0.0.1", 0), netperf.Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def run_netperf(port: int, test: str, length: str, *specific: str) -> dict[str, str]:
+    """Run the client as Flent does, and return its values."""
+    command = [sys.executable, "-m", "fairlab.run.netperf", "-P", "0", "-v", "0", "-D", "-0.05"]
+    command += ["-4", "-Y", "0x28,0x48", "-H", "127.0.0.1", "-p", str(port), "-t", test]
+    command += ["-l", length, "-F", "/dev/urandom", "-f", "m", "--", "-H", "127.0.0.1"]
+    command += ["-k", KEYS, *specific]
+    environment = dict(os.environ) | {"PYTHONPATH": str(TOP / "userspace" / "lab")}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split("=", 1) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("test", "sender", "receiver"),
+    [("TCP_STREAM", "LOCAL", "REMOTE"), ("TCP_MAERTS", "REMOTE", "LOCAL")],
+)
+def test_flows_report_what_flent_reads(test: str, sender: str, receiver: str) -> None:
+    with flow_server() as port:
+        found = run_netperf(port, test, "0.3", "-K", "reno")
+    assert found["PROTOCOL"] == "TCP"
+    assert found["DIRECTION"] == {"LOCAL": "Send", "REMOTE": "Recv"}[sender]
+    assert found["LOCAL_CONG_CONTROL"] == found["REMOTE_CONG_CONTROL"] == "reno"
+    assert (found["LOCAL_SOCKET_TOS"], found["REMOTE_SOCKET_TOS"]) == ("0x28", "0x48")
+    # At the end, a sender knows of fewer bytes than the receiver may get.
+    assert 0 < int(found[f"{sender}_BYTES_SENT"]) <= int(found[f"{receiver}_BYTES_RECVD"]) + 1
+    first = {name for name in found if name.endswith("[0]")}
+    assert first == {f"NETPERF_{name}[0]" for name in INTERIM}
+
+
+def test_flow_of_a_given_size_is_received_whole() -> None:
+    with flow_server() as port:
+        found = run_netperf(port, "TCP_STREAM", "-300000")
+    assert found["LOCAL_BYTES_SENT"] == found["REMOTE_BYTES_RECVD"] == "300000"
+
+
+def test_request_and_response() -> None:
+    with flow_server() as port:
+        found = run_netperf(port, "UDP_RR", "0.2", "-e", "1")
+    assert found["PROTOCOL"] == "UDP"
+    assert float(found["THROUGHPUT"]) > 10
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"test": "OMNI", "seconds": 1, "size": 0, "tos": 0, "cc": ""}',
+        b'{"test": "UDP_RR", "seconds": NaN, "size": 0, "tos": 0, "cc": ""}',
+        b'{"test": "UDP_RR", "seconds": 1, "size": -1, "tos": 0, "cc": ""}',
+        b'{"test": "UDP_RR", "seconds": 1, "size": Infinity, "tos": 0, "cc": ""}',
+        b'{"test": "UDP_RR", "seconds": 1, "size": 0, "tos": 256, "cc": ""}',
+        b'{"test": "TCP_STREAM", "seconds": 1, "size": 0, "tos": 0, "cc": "nonexistent"}',
+    ],
+)
+def test_invalid_requests_are_refused(line: bytes) -> None:
+    with flow_server() as port, socket.create_connection(("127.0.0.1", port), 10) as control:
+        control.sendall(line + b"\n")
+        assert "error" in json.loads(control.makefile().readline())
+
+
+@pytest.mark.tier("all")
 def test_flent_run(tmp_path: Path) -> None:
-    """With netperf, a run with its file and figure; without it, the refusal."""
     network = ("--rate", "10mbit", "--rtt", "20ms", "--engine", "virtual", "--cc", "bic")
     done = run_fairlab("flent", "tcp_download", "--time", "5", *network, "--out", str(tmp_path))
-    if not NETPERF:
-        assert_refused(done, 3, "netperf")
-        assert not list(tmp_path.iterdir())
-        return
     assert done.returncode == 0, done.stderr
     (directory,) = tmp_path.iterdir()
     result = json.loads((directory / "result.json").read_text())

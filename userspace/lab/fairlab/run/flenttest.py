@@ -3,23 +3,25 @@
 
     fairlab flent rrul_be --rate 20mbit --rtt 40ms --qdisc fq_codel --engine virtual
 
-Flent runs on the dumbbell's sender, netperf's server on its receiver.  Both directions between the
-routers have the scenario's bottleneck, since most of Flent's tests load both.  Flent's own options
-follow `--`.  The lab provides the network, checks before and after the run, and stores:
+Flent runs on the dumbbell's sender.  Its flows are the lab's own (netperf.py), which Flent starts
+as netperf.  Both directions between the routers have the scenario's bottleneck, since most of
+Flent's tests load both.  Flent's own options follow `--`.  The lab provides the network, checks
+before and after the run, and stores:
 
     results/2026-11-20T114500-flent-rrul_be/
         result.json     the conditions, and the counters of the queues
         *.flent.gz      Flent's own data file
         flent.png       the test's default plot; Flent draws others from the data file
 
-Flent needs netperf for nearly all tests, which Debian 12 has in its section non-free; without it
-the command fails.  As everywhere in the lab, a run is refused that lost a packet outside the
-bottleneck, was limited by the machine, or had another congestion control than the requested one.
+As everywhere in the lab, a run is refused that lost a packet outside the bottleneck, was limited by
+the machine, or had another congestion control than the requested one.
 """
 
 import contextlib
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,6 +30,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import fairlab
 from fairlab.model import topology
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.scenario import Scenario
@@ -44,18 +47,18 @@ SERVER_PORT = 12865  # netperf's default
 # after the load, and collects data.
 LONGER = 120
 
-# Program -> the package that has it.
-PROGRAMS = {
-    "flent": "package flent",
-    "netperf": "package netperf, in Debian 12 in the section non-free",
-    "netserver": "package netperf, in Debian 12 in the section non-free",
-}
+# What Flent finds as netperf.
+NETPERF = """#!/bin/sh
+PYTHONPATH=@TREE@ exec @PYTHON@ -m fairlab.run.netperf "$@"
+"""
 
 # Flent parses results in child processes, and polls for their end.  In virtual time it would poll
-# forever, since time stands still while it does, so it must parse in its own process.
+# forever, since time stands still while it does, so it must parse in its own process.  Debian's
+# package is not in Python's path, but beside the program.
 PARSE_HERE = """
-import runpy, sys
+import os, runpy, sys
 del sys.argv[0]
+sys.path.insert(0, os.path.dirname(os.path.realpath(sys.argv[0])))
 from flent.aggregators import Aggregator
 Aggregator.parse_results_parallel = Aggregator.parse_results_direct
 runpy.run_path(sys.argv[0], run_name="__main__")
@@ -95,11 +98,10 @@ class Request:
 
 
 def require() -> None:
-    """Raise CannotRunError without Flent and netperf."""
+    """Raise CannotRunError without Flent."""
     host.complete_path()
-    missing = [f"{name} ({how})" for name, how in PROGRAMS.items() if not shutil.which(name)]
-    if missing:
-        raise CannotRunError(f"missing for tests of Flent's: {'; '.join(missing)}")
+    if not shutil.which("flent"):
+        raise CannotRunError("missing for tests of Flent's: flent (package flent)")
 
 
 def require_test(name: str) -> None:
@@ -122,22 +124,33 @@ def both_ways(scenario: Scenario) -> Network:
 # --- measuring ----------------------------------------------------------------------------------
 
 
+def netperf(lab: Laboratory) -> Path:
+    """Write the program that Flent starts as netperf."""
+    path = lab.scratch / "bin" / "netperf"
+    path.parent.mkdir()
+    tree = Path(fairlab.__file__).parent.parent
+    text = NETPERF.replace("@TREE@", shlex.quote(str(tree)))
+    path.write_text(text.replace("@PYTHON@", shlex.quote(sys.executable)))
+    path.chmod(0o755)
+    return path
+
+
 @contextlib.contextmanager
-def server(lab: Laboratory) -> Iterator[None]:
-    """netperf's server on the receiver."""
+def server(lab: Laboratory, program: Path) -> Iterator[None]:
+    """The flows' server on the receiver."""
     path = lab.network.paths[0]
     said = lab.scratch / "netserver.txt"
-    command = ["netserver", "-D", "-4", "-L", path.address, "-p", str(SERVER_PORT)]
+    command = [str(program), "--serve", path.address, str(SERVER_PORT)]
     with said.open("wb") as output:
         process = lab.start(path.receiver, command, output)
     flows.wait_server(lab, path.receiver, process, SERVER_PORT, said)
     yield
     if process.poll() is not None:
-        raise LabError(f"netserver ended: {flows.said_error(said)}")
+        raise LabError(f"the flows' server ended: {flows.said_error(said)}")
 
 
 def set_congestion_control(lab: Laboratory, cc: str) -> None:
-    """Set the default of both hosts, for connections for which netperf sets none.
+    """Set the default of both hosts, for connections for which the test sets none.
 
     The kernel may refuse it (TCP_CONG_NON_RESTRICTED).
     """
@@ -147,9 +160,10 @@ def set_congestion_control(lab: Laboratory, cc: str) -> None:
         lab.shell(node, f"(echo {cc} >{setting}) 2>/dev/null || :")
 
 
-def flent_command(lab: Laboratory, request: Request) -> list[str]:
+def flent_command(lab: Laboratory, request: Request, program: Path) -> list[str]:
     flent = shutil.which("flent") or "flent"
-    command = [sys.executable, "-c", PARSE_HERE, flent, request.test]
+    path = f"PATH={program.parent}:{os.environ['PATH']}"
+    command = ["env", path, sys.executable, "-c", PARSE_HERE, flent, request.test]
     command += ["-H", lab.network.paths[0].address, "-4"]
     command += ["-l", str(request.scenario.seconds), "-D", str(lab.scratch)]
     command += ["-r", "/dev/null"]
@@ -158,11 +172,12 @@ def flent_command(lab: Laboratory, request: Request) -> list[str]:
     return [*command, *request.options]
 
 
-def run_flent(lab: Laboratory, request: Request) -> Path:
+def run_flent(lab: Laboratory, request: Request, program: Path) -> Path:
     """Run the test, and return its data file."""
     said = lab.scratch / SAID
     with said.open("wb") as output:
-        process = lab.start(lab.network.paths[0].sender, flent_command(lab, request), output)
+        command = flent_command(lab, request, program)
+        process = lab.start(lab.network.paths[0].sender, command, output)
     try:
         status = process.wait(request.scenario.seconds + LONGER)
     except subprocess.TimeoutExpired:
@@ -199,10 +214,11 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
         fitness = dumbbell.prepare(lab, scenario, progress)
         if request.cc:
             set_congestion_control(lab, request.cc)
-        with server(lab):
+        program = netperf(lab)
+        with server(lab, program):
             progress.step(f"running Flent's {request.test} for {scenario.seconds} s")
             before = host.Load.now()
-            data = run_flent(lab, request)
+            data = run_flent(lab, request, program)
             load = host.Load.now().since(before)
         ends = lab.network.links[0]
         queues = [lab.shown_queue(end) for end in (ends.a, ends.b)]
