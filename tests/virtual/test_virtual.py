@@ -11,6 +11,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 TOP = Path(__file__).resolve().parent.parent.parent
 KERNEL = os.environ.get("FAIRPATH_KERNEL", "6.1")
 BUILD_SECONDS = 5400
@@ -18,9 +20,9 @@ WHERE = ["--engine", "virtual", "--kernel", KERNEL]
 MODULES = ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn")
 
 
-def guest(script: str) -> list[str]:
+def guest(script: str, *options: str) -> list[str]:
     done = subprocess.run(
-        [TOP / "scripts/vm", *WHERE, "--", "sh", "-c", script],
+        [TOP / "scripts/vm", *WHERE, *options, "--", "sh", "-c", script],
         capture_output=True,
         text=True,
         timeout=BUILD_SECONDS,
@@ -79,3 +81,16 @@ def test_flows_fill_the_bottleneck(tmp_path: Path) -> None:
         total = sum(flow["throughput_bps"] for flow in result["flows"])
         # The link's rate minus headers.
         assert 0.93 * 50e6 < total < 0.957 * 50e6, rtt
+
+
+@pytest.mark.tier("all")
+def test_jitter_follows_its_seed() -> None:
+    """Processes start at the same times with the same seed, at others with another seed."""
+    clock = "/usr/bin/python3 -c 'import time; print(time.monotonic_ns())'"
+    script = f"for i in 1 2 3; do {clock} & {clock}; wait; done"
+    undisturbed, first, second, other = (
+        guest(script, *words) for words in ([], *(["--jitter", seed] for seed in "112"))
+    )
+    assert first == second != other
+    # Each process starts up to 1 ms later, and there are a few before the script.
+    assert 1e6 < int(first[-1]) - int(undisturbed[-1]) < 40e6

@@ -391,6 +391,8 @@ def test_kernel_directory(directory: Path) -> None:
         ([*NATIVE, "--smp", "2", "--", "true"], ["--smp", "native"]),
         ([*NATIVE, "--accel", "kvm", "--", "true"], ["--accel", "native"]),
         ([*NATIVE, "--steady", "--", "true"], ["--steady", "--engine virtual"]),
+        ([*NATIVE, "--jitter", "1", "--", "true"], ["--jitter", "--engine virtual"]),
+        (["--engine", "virtual", "--jitter", "-1", "--", "true"], ["--jitter -1", "2^64"]),
         ([*NATIVE, "--kernel", "host", "--", "true"], ["host", "6.1", "6.12", "7.2"]),
         (["--engine", "virtual", "--kernel", "5.4", "--", "true"], ["5.4", "6.1"]),
     ],

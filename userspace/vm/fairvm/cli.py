@@ -127,8 +127,12 @@ def execute(request: Request) -> int:
         "FAIRPATH_ACCEL": accelerator,
         "FAIRPATH_STEADY": str(int(request.steady or request.engine == "virtual")),
     }
+    jitter = None
+    if request.jitter is not None:
+        jitter = modules.build_jitter(kernel)
+        request.environment["FAIRPATH_JITTER"] = str(request.jitter)
     log = new_log()
-    initrd = base_initrd(kernel) + run_files(request, kernel, root)
+    initrd = base_initrd(kernel) + run_files(request, kernel, root, jitter)
     machine: Machine
     if request.engine == "vm":
         machine = Qemu(kernel, initrd, log, request.memory, request.writable, request.append)

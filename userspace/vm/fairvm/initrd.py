@@ -95,7 +95,7 @@ def base_initrd(kernel: Kernel) -> bytes:
     return archive
 
 
-def run_files(request: Request, kernel: Kernel, modules: Path) -> bytes:
+def run_files(request: Request, kernel: Kernel, modules: Path, jitter: Path | None = None) -> bytes:
     """The part of the initrd with this run's configuration and command."""
 
     def quoted(*arguments: str | Path) -> str:
@@ -106,6 +106,8 @@ def run_files(request: Request, kernel: Kernel, modules: Path) -> bytes:
     for number, path in enumerate(request.writable):
         config.append(quoted("share", f"rw{number}", path))
     config.append(quoted("modules", modules))
+    if jitter:
+        config.append(quoted("jitter", jitter, str(request.jitter)))
     variables = [f"{name}={value}" for name, value in request.environment.items()]
     # By its full path: busybox's shell prefers its own applets to programs of the same name.
     command = [

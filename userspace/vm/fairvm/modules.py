@@ -15,6 +15,7 @@ from fairvm.errors import VmError
 from fairvm.host import need, run, say, top
 from fairvm.toolchain import toolchain_for
 
+JITTER = Path(__file__).resolve().parent / "jitter"
 INDEX = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 
@@ -75,6 +76,19 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
             raise VmError(f"the modules could not be built for {release}{where}")
         built_for.write_text(headers)
         return _assemble(kernel, sorted(modules.glob("*/*.ko")))
+
+
+def build_jitter(kernel: Kernel) -> Path:
+    """Build the module that perturbs the timing of User-Mode Linux; return its path."""
+    build = top() / "build/modules" / kernel.release / "jitter"
+    with locked(top() / f"build/.lock-{kernel.release}"):
+        build.mkdir(parents=True, exist_ok=True)
+        for source in JITTER.iterdir():
+            # With its time, so that make does not compile it again.
+            shutil.copy2(source, build)
+        command = ["make", "--no-print-directory", "-C", str(kernel.headers.resolve())]
+        run([*command, f"M={build}", *kernel.make_variables, "modules"])
+    return build / "jitter.ko"
 
 
 def _assemble(kernel: Kernel, ours: list[Path]) -> Path:

@@ -44,6 +44,7 @@ class Request:
     own_modules: bool
     quiet: bool
     verbose: bool
+    jitter: int | None = None  # the seed of timing perturbation
     start: float = field(default_factory=time.monotonic)
 
     def trace(self, text: str) -> None:
@@ -91,6 +92,12 @@ def _parser() -> Parser:
         help="limit for boot and command (default 600)",
     )
     add("--steady", action="store_true", help="a guest clock independent of the host's load")
+    add(
+        "--jitter",
+        type=int,
+        metavar="SEED",
+        help="start each process up to 1 ms later, at random by this seed (virtual)",
+    )
     add("--accel", default="auto", help=f"one of: {', '.join(ACCELERATORS)}")
     add("--rw", action="append", default=[], metavar="DIR", help="let the guest write to DIR")
     add("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
@@ -117,6 +124,10 @@ def _check(parsed: argparse.Namespace) -> None:
         raise UsageError(f"--timeout {parsed.timeout:g}: must be above 0")
     if parsed.steady and (parsed.smp != 1 or parsed.accel not in ("auto", "tcg")):
         raise UsageError("--steady means one emulated CPU: not with --smp, --accel kvm")
+    if parsed.jitter is not None and parsed.engine != "virtual":
+        raise UsageError("--jitter works with --engine virtual only")
+    if parsed.jitter is not None and not 0 <= parsed.jitter < 2**64:
+        raise UsageError(f"--jitter {parsed.jitter}: must be 0 to 2^64 - 1")
     if parsed.engine == "vm":
         if parsed.debug:
             raise UsageError("--debug is for --engine native; for qemu: --kernel 6.12-debug")
@@ -164,6 +175,7 @@ def parse(arguments: list[str]) -> Request:
         own_modules=not parsed.no_modules,
         quiet=parsed.quiet,
         verbose=parsed.verbose,
+        jitter=parsed.jitter,
     )
 
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from fairlab.cli.options import parse_where
+from fairlab.cli.options import add_jitter, parse_where
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
 from fairlab.net import host
 from fairlab.run import engine
@@ -39,6 +39,7 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         help="virtual time (default), a virtual machine, or this machine, as root",
     )
     add_option("--kernel", metavar="VERSION", help="kernel: 6.1 (default), 6.12, 7.2")
+    add_jitter(parser)
     add_option("--mem", default="2G", metavar="SIZE", help="memory of the guest (2G)")
     add_option(
         "--timeout",

@@ -52,6 +52,16 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         help="the vm's clock counts instructions, so a busy machine does not distort it"
         " (default: if KVM does not work)",
     )
+    add_jitter(parser)
+
+
+def add_jitter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jitter",
+        type=int,
+        metavar="SEED",
+        help="in virtual time: start each process up to 1 ms later, at random by this seed",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -199,9 +209,11 @@ def parse_where(arguments: argparse.Namespace) -> Engine:
         raise UsageError(f"no engine '{arguments.engine}'; there are: {', '.join(engine.ENGINES)}")
     if arguments.engine == engine.VIRTUAL and arguments.steady is not None:
         raise UsageError("--steady is for the engine vm: virtual time is steady by itself")
+    if arguments.jitter is not None and arguments.engine != engine.VIRTUAL:
+        raise UsageError("--jitter is for the engine virtual: elsewhere timing varies by itself")
     if arguments.engine != engine.HOST:
         kernel = arguments.kernel or engine.DEFAULT_KERNEL
-        return engine.Vm(arguments.engine, kernel, arguments.steady)
+        return engine.Vm(arguments.engine, kernel, arguments.steady, arguments.jitter)
     for option, value in (("--kernel", arguments.kernel), ("--steady", arguments.steady)):
         if value is not None:
             raise UsageError(f"{option} is for the engine vm: the engine host runs on this kernel")

@@ -84,6 +84,7 @@ class Vm:
     engine: str
     kernel: str
     steady: bool | None  # None: if it needs to be
+    jitter: int | None = None  # the seed of perturbed timing, in virtual time
 
     def _script(self, name: str) -> str:
         top = host.tree()
@@ -143,6 +144,7 @@ class Vm:
         """
         command = [self._script("vm"), "--engine", self.engine, "--kernel", self.kernel]
         command += ["--steady"] if self._steady() else []
+        command += [] if self.jitter is None else ["--jitter", str(self.jitter)]
         # Packets must not wait for the end of a program's long system call.
         command += ["--append", "preempt=full"] if self.engine == VM else []
         if sys.version_info < (3, 12):

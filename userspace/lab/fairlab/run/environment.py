@@ -22,6 +22,7 @@ def environment() -> dict[str, Any]:
             "name": os.environ.get("FAIRPATH_ENGINE", "host"),
             "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
             "steady": os.environ.get("FAIRPATH_STEADY") == "1",
-        },
+        }
+        | ({"jitter": os.environ["FAIRPATH_JITTER"]} if "FAIRPATH_JITTER" in os.environ else {}),
         "tools": host.tool_versions(),
     }
