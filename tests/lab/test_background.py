@@ -320,12 +320,12 @@ def test_flent_file_has_the_qdisc(tmp_path: Path) -> None:
 # --- comparison ---------------------------------------------------------------------------------
 
 
-def test_compare_draws_two_runs(tmp_path: Path) -> None:
+def test_plot_draws_two_runs_side_by_side(tmp_path: Path) -> None:
     for name, text in (("one", "pfifo,limit=20"), ("two", "fq_codel,limit=20")):
         what = with_background(Background(0.5), qdiscs=(parse_qdisc(text),))
         evaluated(tmp_path / name, what)
     picture = tmp_path / "both.png"
-    done = run_fairlab("compare", f"{tmp_path}/one", f"{tmp_path}/two", "--out", str(picture))
+    done = run_fairlab("plot", f"{tmp_path}/one", f"{tmp_path}/two", "--out", str(picture))
     assert done.returncode == 0 and done.stdout == f"{picture}\n"
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -346,16 +346,17 @@ def test_compare_draws_two_runs(tmp_path: Path) -> None:
     )
 
 
-def test_compare_refuses_bad_arguments(tmp_path: Path) -> None:
+def test_plot_refuses_bad_arguments(tmp_path: Path) -> None:
     evaluated(tmp_path / "one", scenario(flows=parse_flows("reno"), seconds=12), share=1)
     one = f"{tmp_path}/one"
     for words, message in (
         ([one, "--out", f"{tmp_path}/x.png"], "1 results: 2 to 4 can be compared"),
+        ([one, one], "--out FILE is missing"),
         ([one, one, "--out", f"{tmp_path}/x.gif"], "must end in .png or .svg"),
         ([one, one, "--out", "/nonexistent/x.png"], "cannot write /nonexistent/x.png"),
         ([one, "/nonexistent", "--out", f"{tmp_path}/x.png"], "no result there"),
     ):
-        done = run_fairlab("compare", *words)
+        done = run_fairlab("plot", *words)
         assert done.returncode == 2 and message in done.stderr
         assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "x.png").exists()

@@ -10,7 +10,7 @@ import pytest
 
 LAB = Path(__file__).resolve().parents[2] / "userspace" / "lab"
 # From the bottom to the top.
-LAYERS = ("model", "net", "mininet", "run", "results", "slbn", "figures", "cli")
+LAYERS = ("model", "net", "mininet", "run", "results", "slbn", "figures", "compare", "cli")
 
 Imports = dict[str, set[str]]
 

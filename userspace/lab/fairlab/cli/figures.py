@@ -192,8 +192,8 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
             todo = [run for run in runs if not place.is_current(run)]
             if todo:
                 count = f"{len(todo)} of {len(runs)} runs to do"
-                progress.step(f"{count}, {_jobs(arguments)} at a time")
-                pool = gallery.Pool(place, _jobs(arguments), progress)
+                progress.step(f"{count}, {jobs_of(arguments)} at a time")
+                pool = gallery.Pool(place, jobs_of(arguments), progress)
                 pool.prepare(todo)
                 failures = pool.work(todo)
         documents, errors = [], []
@@ -220,7 +220,8 @@ def _make(arguments: argparse.Namespace, place: Any, chosen: Sequence[Any]) -> N
         raise CheckFailedError(f"{broken} of {len(claims)} claims do not hold")
 
 
-def _jobs(arguments: argparse.Namespace) -> int:
+def jobs_of(arguments: argparse.Namespace) -> int:
+    """Runs at a time."""
     return arguments.jobs or len(os.sched_getaffinity(0))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from fairlab import __version__
-from fairlab.cli import backbone, figures, flent, measure, mininet, run, show
+from fairlab.cli import backbone, compare, figures, flent, measure, mininet, run, show
 from fairlab.cli.options import EXIT_STATUS, Parser
 from fairlab.model.errors import LabError, ReportedError
 
@@ -50,6 +50,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add(command)
     backbone.add(command)
     mininet.add(command)
+    compare.add(command)
     show.add(command)
     figures.add(command)
     flent.add(command)

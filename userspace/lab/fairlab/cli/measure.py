@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fairlab.compare import guest as compare_guest
+from fairlab.compare import plan as compare_plan
 from fairlab.model import units
 from fairlab.model.experiment import Layout
 from fairlab.model.scenario import Scenario
@@ -22,6 +24,7 @@ MEASURERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Path, Progress],
     "backbone": (backbone.Plan.from_json, backbone.measure),
     "sessions": (sessions.Plan.from_json, sessions_guest.measure),
     "sessions-tcp": (sessions_tcp.TcpPlan.from_json, sessions_tcp_guest.measure),
+    "compare": (compare_plan.Plan.from_json, compare_guest.measure),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that run nothing: list, plot, compare."""
+"""The commands that run nothing: list, plot."""
 
 import argparse
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairlab.cli.options import add_where, parse_where
 from fairlab.model import qdisc, scenario
+from fairlab.model.errors import UsageError
 from fairlab.net import congestion, host
 from fairlab.results import comparison, plots, store
 from fairlab.run import engine
@@ -19,17 +20,14 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     )
     add_where(listing)
     listing.set_defaults(handler=list_all)
-    plot = command("plot", "draw the figures of a stored result again")
-    plot.add_argument("directory", type=Path, metavar="DIR", help="a result's directory")
+    plot = command(
+        "plot",
+        "draw the figures of a stored result again, or (--out) several results side by side:"
+        " windows and utilisation of the link",
+    )
+    plot.add_argument("directories", type=Path, nargs="+", metavar="DIR", help="results")
+    plot.add_argument("--out", type=Path, metavar="FILE", help="the figure: .png or .svg")
     plot.set_defaults(handler=plot_again)
-    compare = command(
-        "compare", "draw stored results side by side: windows and utilisation of the link"
-    )
-    compare.add_argument("directories", type=Path, nargs="+", metavar="DIR", help="results")
-    compare.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="the figure: .png or .svg"
-    )
-    compare.set_defaults(handler=compare_results)
 
 
 def list_all(arguments: argparse.Namespace) -> None:
@@ -57,11 +55,12 @@ def list_all(arguments: argparse.Namespace) -> None:
 
 def plot_again(arguments: argparse.Namespace) -> None:
     plots.require()
-    for path in plots.draw(arguments.directory, store.read(arguments.directory)):
+    directories: list[Path] = arguments.directories
+    if arguments.out:
+        comparison.draw([store.read(directory) for directory in directories], arguments.out)
+        print(arguments.out)
+        return
+    if len(directories) > 1:
+        raise UsageError("several results are drawn side by side: --out FILE is missing")
+    for path in plots.draw(directories[0], store.read(directories[0])):
         print(path)
-
-
-def compare_results(arguments: argparse.Namespace) -> None:
-    plots.require()
-    comparison.draw([store.read(directory) for directory in arguments.directories], arguments.out)
-    print(arguments.out)

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`fairlab compare`: statistics, workloads, networks, measures of a made-up run, the verdict."""
+
+import dataclasses
+import json
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+from fairlab.compare import guest, measures, network, plan, sizes, statistics, studies
+from fairlab.compare.plan import Plan
+from fairlab.compare.stacks import CCS, STACKS, cases
+from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
+from fairlab.model.errors import CannotRunError
+from fairlab.model.topology import Edge, Trunk
+from fairlab.net.network import queue_commands
+from fairlab.slbn import abilene
+from fairlab.slbn.mesh import Mesh, Wire
+
+from tests.lab.labtools import assert_refused, run_fairlab
+
+MBIT = 10**6
+
+
+def test_interval_is_students() -> None:
+    mean, half = statistics.interval([1.0, 2.0, 3.0, 4.0])
+    assert mean == 2.5
+    # s = 1.290994, t(3) = 3.182
+    assert half == pytest.approx(3.182 * 1.290994 / 2, rel=1e-5)
+    assert statistics.interval([7.0]) == (7.0, None)
+    assert statistics.interval([7.0] * 10) == (7.0, 0.0)
+    _, many = statistics.interval([float(n % 2) for n in range(1000)])
+    assert many == pytest.approx(1.96 * 0.5 / 1000**0.5, rel=1e-3)
+
+
+def test_students_table_falls_towards_the_normal_one() -> None:
+    assert all(a > b for a, b in pairwise((*statistics.STUDENT, statistics.NORMAL)))
+
+
+def test_differences_are_paired() -> None:
+    """Seeds differ by far more than stacks; the pairs show the difference all the same."""
+    other = [10.0, 50.0, 90.0, 20.0]
+    ours = [value + more for value, more in zip(other, (1.0, 1.1, 0.9, 1.0), strict=True)]
+    assert statistics.differs(ours, other) == pytest.approx(1.0)
+    assert statistics.differs(other, ours) == pytest.approx(-1.0)
+    assert statistics.differs(ours, ours) is None
+    assert statistics.differs([1.0, -1.0, 1.0], [0.0, 0.0, 0.0]) is None
+    assert statistics.differs([2.0], [1.0]) is None
+
+
+def test_percentiles() -> None:
+    values = [float(n) for n in range(101)]
+    random.Random(1).shuffle(values)
+    assert statistics.percentile(values, 50) == 50
+    assert statistics.percentile(values, 99) == 99
+    assert statistics.percentile([3.0], 99) == 3
+    assert statistics.percentile([1.0, 2.0], 50) == 1.5
+
+
+def test_jains_index() -> None:
+    assert statistics.jain([5.0] * 7) == pytest.approx(1)
+    assert statistics.jain([1.0, 0, 0, 0]) == pytest.approx(0.25)
+    assert statistics.jain([0.0, 0.0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "mean", "small"), [(sizes.WEB, 1.7e6, 0.55), (sizes.DATA, 3.1e6, 0.85)]
+)
+def test_flow_sizes_follow_their_table(table: sizes.Table, mean: float, small: float) -> None:
+    assert sizes.mean(table) == pytest.approx(mean, rel=0.1)
+    draw = random.Random(1)
+    found = [sizes.draw(table, draw) for _ in range(50_000)]
+    assert sum(found) / len(found) == pytest.approx(sizes.mean(table), rel=0.1)
+    part = sum(sizes.class_of(size) == "small" for size in found) / len(found)
+    assert part == pytest.approx(small, abs=0.05)
+    for packets, least in table:
+        below = sum(size <= packets * sizes.PACKET for size in found) / len(found)
+        assert below == pytest.approx(least, abs=0.01) or table is sizes.DATA
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
+def test_workloads_are_sound(workload: Workload) -> None:
+    """Flows fit the run, differ by seed, and each stack has the same ones."""
+    made = {seed: Plan.of(workload, "pfifo", "cubic", seed) for seed in (1, 2)}
+    assert made[1].flows != made[2].flows
+    assert made[1].flows == Plan.of(workload, "slbn", "bbr", 1).flows
+    for flow in made[1].flows:
+        assert 0 <= flow.start < flow.stop <= workload.seconds
+        assert {flow.source, flow.destination} <= workload.uplinks.keys()
+    # fairflow's limit for one host.
+    assert max(map(len, made[1].by_source().values())) <= 1024
+    assert all(0 < when < workload.seconds for when, _, _ in made[1].changes)
+
+
+def test_short_flows_have_their_load() -> None:
+    loads = []
+    for seed in range(1, 21):
+        made = Plan.of(WORKLOADS["web-search"], "pfifo", "cubic", seed)
+        loads.append(8 * sum(flow.size for flow in made.flows) / TCP_PART / 8 / 1e9)
+    assert sum(loads) / len(loads) == pytest.approx(0.5, rel=0.1)
+
+
+def test_plans_are_stored() -> None:
+    made = Plan.of(WORKLOADS["variable"], "cake", "cubic", 3)
+    assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("name", ["backbone", "parking-lot", "small-buffers"])
+def test_routes_lead_to_every_host(name: str, stack: str) -> None:
+    """Packets follow the routes along the paths that results are computed from."""
+    made = Plan.of(WORKLOADS[name], stack, "cubic", 1)
+    built = made.network()
+    hop = {
+        (end.node, peer.address): (end.interface, peer.node)
+        for link in built.links
+        for end, peer in link.ends()
+    }
+    for a, b in guest.pairs(made):
+        subnet = (
+            next(end.address for end, _ in built.ends_of(abilene.host(b))).rpartition(".")[0]
+            + ".0/24"
+        )
+        at, found = abilene.access(a), []
+        while at != abilene.access(b):
+            (via,) = [via for to, via in built.routes[at] if to == subnet]
+            wire, at = hop[at, via]
+            found.append(wire)
+        assert found == network.path(made.mesh, made.uplinks, a, b)
+
+
+def commands(stack: str, small: bool = False) -> list[str]:
+    """tc's commands for a link of two routers."""
+    made = network.build(
+        Mesh("two", ("l", "r"), (Wire("l", "r", 50 * MBIT, 1000),)),
+        {"l": 200 * MBIT, "r": 200 * MBIT},
+        stack, 100, small, paced=False,
+    )  # fmt: skip
+    ends = {end.interface: end for link in made.links for end, _ in link.ends()}
+    assert isinstance(ends["a-l.h-l"].queue, Edge) == stack.startswith("slbn")
+    assert isinstance(ends["a-l.l"].queue, Trunk)
+    return queue_commands(ends["l.r"], 1514)
+
+
+def test_stacks_have_their_users_settings() -> None:
+    assert commands("pfifo")[-1].endswith("handle 10: pfifo limit 100")
+    assert commands("fq_codel")[-1].endswith("handle 10: fq_codel")
+    assert commands("cake")[-1].endswith("handle 10: cake bandwidth 50000000bit")
+    assert commands("slbn")[1].endswith("handle 2: slbn rate 50000000bit")
+    assert commands("slbn-nocommit")[1].endswith("slbn rate 50000000bit commit off")
+    assert commands("slbn")[-1].endswith("handle 10: drr_fq limit 100")
+    for stack in ("fq_codel", "fq_pie", "drr_fq", "pfifo"):
+        assert commands(stack, small=True)[-1].endswith(f"{stack} limit 100")
+    assert commands("cake", small=True)[-1].endswith("memlimit 230400")
+
+
+def test_dualpi2_has_its_own_congestion_controls() -> None:
+    assert cases(("pfifo", "dualpi2"), ("cubic",)) == [
+        ("pfifo", "cubic"), ("dualpi2", "dctcp"), ("dualpi2", "prague"),
+    ]  # fmt: skip
+    assert len(cases(tuple(STACKS), CCS)) == 7 * 6 + 2
+
+
+FLOWS = (
+    Flow("l", "r", 0.0, 10.0),
+    Flow("l", "r", 2.0, 10.0, size=50_000),
+    Flow("l", "r", 0.0, 10.0, udp=6 * MBIT),
+)
+
+
+def made_up() -> Plan:
+    mesh = Mesh("two", ("l", "r"), (Wire("l", "r", 10 * MBIT, 4000),))
+    uplinks = {"l": 40 * MBIT, "r": 40 * MBIT}
+    return Plan("pfifo", "cubic", mesh, uplinks, 100, False, 10.0, 5.0, FLOWS, ())
+
+
+def test_fair_goodput() -> None:
+    made = made_up()
+    fair = made.fair()
+    # 5 s after the warm-up: UDP and TCP have half of the link each.
+    assert fair == pytest.approx([5e6 * 5 / 8 * TCP_PART, 0, 5e6 * 5 / 8 * UDP_PART])
+    assert made.round_trip(FLOWS[0]) == 2 * (4 + 1)
+    slower = dataclasses.replace(made, changes=((7.5, "l.r", 5 * MBIT),))
+    assert slower.fair()[0] == pytest.approx(fair[0] * 0.75)
+    less = dataclasses.replace(made, flows=(FLOWS[0], dataclasses.replace(FLOWS[2], udp=MBIT)))
+    assert less.fair()[0] == pytest.approx(9e6 * 5 / 8 * TCP_PART)
+
+
+def write_run(work: Path, **changes: Any) -> None:
+    """The raw data of a run in which everything is known."""
+    fields = [("time", "<u8"), ("acked", "<u8"), ("flow", "<u4"), ("rtt", "<u4")]
+    rows = numpy.array(
+        [(n * 10**9, n * 500_000, 0, 10_000 + 1000 * n) for n in range(1, 10)]
+        + [(25 * 10**8, 20_000, 1, 12_000)],
+        dtype=fields,
+    )
+    common = {"kind": "cubic", "segments": 1000, "retransmits": 20}
+    head = {
+        "flows": [
+            common | {"acked": 5_000_000, "ended": 10.0},
+            common | {"acked": 50_000, "ended": 2.25, "lost": 0, "retransmits": 0},
+            {"kind": "udp"},
+        ],
+        "rows": len(rows),
+        "fields": fields,
+    }
+    (work / "l.fair").write_bytes(json.dumps(head).encode() + b"\n" + rows.tobytes())
+    document: dict[str, Any] = {
+        "hidden": 0,
+        "backlog_drops": 0,
+        "early": {"l-r": {"tcp": [0, 0], "udp": [1_000_000, 900]}},
+        "arrived": {
+            "l-r": {"tcp": [5_400_000, 4000], "udp": [3_600_000, 3000]},
+            "r-l": {"tcp": [0, 0], "udp": [0, 0]},
+        },
+        "sent": 10_000_000,
+        # Three links; the second of them drops a megabyte that the first has carried.
+        "carried": {"a-l.l": 10_000_000, "l.r": 9_000_000, "r.a-r": 9_000_000},
+    }
+    (work / plan.DATA).write_text(json.dumps(document | changes))
+
+
+def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    found = made_up().read(tmp_path)
+    # After 5 s: 5,000,000 - 2,500,000 of TCP, 50,000 less 20,000 of the short flow had come before,
+    # UDP's 2,600,000 less headers.
+    udp = 2_600_000 * UDP_PART
+    assert found["goodput"] == pytest.approx(8e-6 * (2_500_000 + 30_000 + udp) / 5)
+    fair = made_up().fair()
+    parts = [2_500_000 / fair[0], udp / fair[2]]
+    assert found["jain"] == pytest.approx(statistics.jain(parts))
+    assert found["completion"]["small"] == {
+        "mean": pytest.approx(250), "p99": pytest.approx(250), "count": 1,
+    }  # fmt: skip
+    assert found["completion"]["large"] is None and found["unfinished"] == 0
+    # Samples from 6 s to 9 s, less the 10 ms of the empty path.
+    assert found["delay50"] == pytest.approx(7.5)
+    assert found["loss"] == pytest.approx(10)
+    assert found["retransmits"] == pytest.approx(1)
+    assert found["wasted"] == pytest.approx(100 * 1 / 28)
+
+
+@pytest.mark.parametrize("what", ["hidden", "backlog_drops"])
+def test_disturbed_runs_are_refused(tmp_path: Path, what: str) -> None:
+    write_run(tmp_path, **{what: 3})
+    with pytest.raises(CannotRunError, match="3 packets were lost outside of link queues"):
+        made_up().read(tmp_path)
+
+
+def numbers(goodput: float, delay: float) -> dict[str, Any]:
+    return {
+        "goodput": goodput, "jain": 0.9, "completion": dict.fromkeys(("small", "medium", "large")),
+        "unfinished": 0, "delay50": delay, "delay99": 2 * delay, "loss": 0.0, "retransmits": 0.0,
+        "wasted": 0.0,
+    }  # fmt: skip
+
+
+DATA = {
+    "fq_codel_in_cubic": [numbers(95.0 + n, 6.0) for n in range(3)],
+    "slbn_in_cubic": [numbers(90.0 + n, 2.0) for n in range(3)],
+    "drr_fq_in_cubic": [numbers(95.0 + n, 50.0 + n) for n in range(3)],
+    "pfifo_in_bbr": [numbers(200.0, 1.0) for n in range(3)],
+}
+
+
+def test_losses_are_said_plainly() -> None:
+    """Per measure the worst gap, only under the same congestion control, not against SLBN."""
+    assert measures.losses(DATA) == [
+        "slbn cubic is worse than the best other stack in: goodput, Mbit/s (91.0; fq_codel 96.0)",
+        "drr_fq cubic is worse than the best other stack in: queue delay p50, ms (51.0;"
+        " fq_codel 6.0); queue delay p99, ms (102.0; fq_codel 12.0)",
+    ]
+    one = {name: runs[:1] for name, runs in DATA.items()}
+    assert "nothing that the runs show" in measures.losses(one)[0]
+
+
+def test_table_has_intervals() -> None:
+    study = studies.Comparison(WORKLOADS["parking-lot"])
+    table = study.table(DATA)
+    assert table.columns == (
+        "stack", "goodput, Mbit/s", "Jain index", "queue delay p50, ms", "queue delay p99, ms",
+    )  # fmt: skip
+    assert table.rows[0][:3] == ("fq_codel cubic", "96.0 ± 2.5", "0.900 ± 0.000")
+
+
+def test_picture_has_a_panel_for_each_measure() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    studies.Comparison(WORKLOADS["parking-lot"]).draw(figure, DATA)
+    titles = [axis.get_title(loc="left") for axis in figure.axes if axis.get_visible()]
+    assert titles == [measure.text for measure in measures.shown(DATA)]
+
+
+def test_workloads_are_listed() -> None:
+    done = run_fairlab("compare")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("lan",), "no workload 'lan'; there are: backbone, backbone-1g, web-search"),
+        (("backbone", "--stacks", "red"), "no stack 'red'; there are: pfifo, fq_codel, cake"),
+        (("backbone", "--congestion", "vegas"), "no congestion control 'vegas'; there are: cubic"),
+        (("backbone", "--seeds", "0"), "seeds 0: must be at least 1"),
+        (("backbone", "--jobs", "-1"), "jobs -1: must be at least 1"),
+        (
+            ("backbone", "--stacks", "pfifo", "--congestion", "prague"),
+            "prague runs on dualpi2 only: add it to --stacks",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(words: tuple[str, ...], message: str) -> None:
+    assert_refused(run_fairlab("compare", *words), 2, message)
+
+
+@pytest.mark.tier("all")
+def test_real_comparison(tmp_path: Path) -> None:
+    """Two stacks run; a third, which this kernel does not have, is named in one line."""
+    words = ["--seeds", "1", "--stacks", "fq_codel,slbn,dualpi2", "--out", str(tmp_path)]
+    done = run_fairlab("compare", "parking-lot", *words, timeout=1800)
+    assert done.returncode == 0, done.stderr
+    assert "fq_codel" in done.stdout and "dualpi2 dctcp: not run: " in done.stdout
+    assert (tmp_path / "parking-lot.png").read_bytes().startswith(b"\x89PNG")
+    document = json.loads((tmp_path / "parking-lot.json").read_text())
+    assert document["table"]["rows"][1][0] == "slbn"
+    for name in ("fq_codel", "slbn"):
+        run = json.loads((tmp_path / f"data/parking-lot/{name}_in_cubic@1.json").read_text())
+        # Nine shares of 20 Mbit/s less headers, 172; SLBN has 95 % of that.
+        assert 150 < run["numbers"]["goodput"] < 180
+        assert run["numbers"]["jain"] > 0.98

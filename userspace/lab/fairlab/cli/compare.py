@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command compare: one workload on many stacks, one table and one picture."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairlab.cli.figures import jobs_of, short
+from fairlab.model.errors import LabError, UsageError
+from fairlab.results import plots
+from fairlab.run import engine
+from fairlab.run.progress import Progress, style_here
+
+# The command imports the gallery and the comparisons itself: others need not load them.
+
+OUT = Path("results/compare")
+
+
+def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    parser = command("compare", "run one workload on many stacks: one table and one picture")
+    add = parser.add_argument
+    add("workload", nargs="?", metavar="WORKLOAD", help="none: list them")
+    add("--stacks", metavar="LIST", help="of pfifo, fq_codel, cake, ... (all)")
+    add("--congestion", default="cubic", metavar="LIST", help="congestion controls, or all (cubic)")
+    add("--seeds", type=int, metavar="N", help="runs of each stack (10)")
+    add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
+    add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
+    add("--out", type=Path, default=OUT, metavar="DIR", help=f"directory for results ({OUT})")
+    add("--draw", action="store_true", help="only draw, from the stored runs")
+    add("--json", action="store_true", help="print the result as JSON instead of a table")
+    add("--quiet", action="store_true", help="print no progress")
+    parser.set_defaults(handler=compare)
+
+
+def parse_list(text: str | None, known: Sequence[str], what: str) -> tuple[str, ...]:
+    """The names in TEXT, of those that are KNOWN; None or all: all of them."""
+    if text in (None, "all"):
+        return tuple(known)
+    found = tuple(dict.fromkeys(str(text).split(",")))
+    for name in found:
+        if name not in known:
+            raise UsageError(f"no {what} '{name}'; there are: {', '.join(known)}")
+    return found
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    from fairlab.compare.stacks import CCS, L4S, STACKS, cases
+    from fairlab.compare.workloads import WORKLOADS
+
+    if arguments.workload is None:
+        width = max(map(len, WORKLOADS))
+        for name, workload in WORKLOADS.items():
+            print(f"{name:{width}}  {workload.title}")
+        return
+    parse_list(arguments.workload, tuple(WORKLOADS), "workload")
+    stacks = parse_list(arguments.stacks, tuple(STACKS), "stack")
+    ccs = parse_list(
+        arguments.congestion, (*CCS, *(c for c in L4S if c not in CCS)), "congestion control"
+    )
+    for option in ("seeds", "jobs"):
+        if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
+            raise UsageError(f"{option} {getattr(arguments, option)}: must be at least 1")
+    if not cases(stacks, ccs):
+        raise UsageError(f"{', '.join(ccs)} runs on dualpi2 only: add it to --stacks")
+    plots.require()
+    run_and_print(arguments, WORKLOADS[arguments.workload], stacks, ccs)
+
+
+def run_and_print(
+    arguments: argparse.Namespace, workload: Any, stacks: tuple[str, ...], ccs: tuple[str, ...]
+) -> None:
+    from fairlab.compare import measures, studies
+    from fairlab.figures import gallery
+
+    place = gallery.Gallery(
+        arguments.out.absolute(), False, arguments.kernel, Path(studies.__file__), arguments.seeds
+    )
+    study = studies.Comparison(workload, stacks, ccs)
+    missing: dict[str, str] = {}
+    progress = Progress(style_here(arguments.quiet))
+    with gallery.ended_line(progress):
+        if not arguments.draw:
+            missing = run_all(place, study, jobs_of(arguments), progress)
+        else:
+            missing = {
+                run.case.name: "not stored" for run in place.runs(study) if not place.stored(run)
+            }
+    if missing:
+        study = studies.Comparison(workload, stacks, ccs, frozenset(missing))
+        if not study.cases(False, 1):
+            raise LabError(f"no stack could run: {next(iter(missing.values()))}")
+    document = place.draw(study)
+    data: dict[str, list[Any]] = {}
+    for run in place.runs(study):
+        if found := place.stored(run):
+            data.setdefault(run.case.name, []).append(found["numbers"])
+    document |= {"missing": missing, "worse": measures.losses(data)}
+    gallery.write_whole(place.out / f"{study.name}.json", gallery.to_json(document, study.name))
+    if arguments.json:
+        print(json.dumps(document, indent=1))
+        return
+    print(describe(document))
+    print(f"\n{short(place.out / study.name)}.png")
+
+
+def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, str]:
+    """Do the runs that are missing or stale; the cases that cannot run, with the reason.
+
+    The first seed runs first: a case that fails then is left out.
+    """
+    from fairlab.figures import gallery
+
+    missing: dict[str, str] = {}
+    runs = place.runs(study)
+    first = min(run.seed for run in runs)
+    for chosen in (
+        [run for run in runs if run.seed == first],
+        [run for run in runs if run.seed != first],
+    ):
+        todo = [r for r in chosen if r.case.name not in missing and not place.is_current(r)]
+        if not todo:
+            continue
+        progress.step(f"{len(todo)} of {len(runs)} runs to do, {jobs} at a time")
+        pool = gallery.Pool(place, jobs, progress)
+        pool.prepare(todo)
+        for failure in pool.work(todo):
+            missing.setdefault(failure.run.case.name, failure.reason)
+    return missing
+
+
+def describe(document: dict[str, Any]) -> str:
+    """The table as text, the stacks that are missing, and where ours are worse."""
+    from fairlab.compare.stacks import split_case
+
+    table = document["table"]
+    rows = [tuple(table["columns"]), *(tuple(row) for row in table["rows"])]
+    # Turned: stacks are columns, as there are more measures than stacks.
+    columns = list(zip(*rows, strict=True))
+    widths = [max(len(column[n]) for column in columns) for n in range(len(rows))]
+    lines = [document["title"], document["setting"], ""]
+    for column in columns:
+        cells = [f"{column[0]:{widths[0]}}"]
+        cells += [f"{text:>{width}}" for text, width in zip(column[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    lines.append("")
+    for name, why in document["missing"].items():
+        lines.append(f"{' '.join(split_case(name))}: not run: {why}")
+    lines += document["worse"]
+    return "\n".join(lines)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Measuring a run of a comparison on this kernel, as root."""
+
+import contextlib
+import json
+import shutil
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from fairlab.compare import network
+from fairlab.compare.plan import DATA, Plan
+from fairlab.compare.stacks import L4S, STACKS
+from fairlab.compare.workloads import FRAME, UDP_PART, UDP_PAYLOAD
+from fairlab.model import headers
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.topology import End, Network, Trunk
+from fairlab.net import congestion, host
+from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory
+from fairlab.net.queues import NOTHING
+from fairlab.run import flows, preflight
+from fairlab.run.environment import environment
+from fairlab.run.progress import Progress
+from fairlab.slbn import abilene
+from fairlab.slbn.agents import Agents
+
+TCP_PORT, UDP_PORT = 5000, 5001
+GET_READY = 0.5
+#: Time for the last packets to arrive [s].
+DRAIN = 2.0
+WINDOW_SECONDS = 2
+PROTOCOLS = {"tcp": "ip_proto tcp", "udp": "ip_proto udp"}
+
+
+def require(plan: Plan) -> None:
+    """Raise CannotRunError if this kernel has not the congestion control or the qdisc."""
+    congestion.load(plan.cc)
+    if plan.cc not in congestion.registered():
+        raise CannotRunError(f"this kernel has no congestion control {plan.cc}")
+
+
+def pairs(plan: Plan) -> list[tuple[str, str]]:
+    """The nodes between whose hosts packets pass, acknowledgements included."""
+    found = {(flow.source, flow.destination) for flow in plan.flows}
+    return sorted(found | {(b, a) for a, b in found})
+
+
+def configure(lab: Laboratory, plan: Plan) -> None:
+    """Set the congestion control of both ends, and count what arrives at each host.
+
+    DCTCP's receiver answers marks in its own way, so it must have DCTCP, too.
+    """
+    for node in plan.uplinks:
+        own = abilene.host(node)
+        ((to, via),) = lab.network.routes[own]
+        device = lab.network.ends_of(own)[0][0].interface
+        lines = [f"ip route change {to} via {via} congctl {plan.cc}"]
+        lines.append(f"tc qdisc add dev {device} clsact")
+        for a, b in pairs(plan):
+            if b != node:
+                continue
+            source = abilene.address_of(lab.network, a)
+            for words in PROTOCOLS.values():
+                lines.append(
+                    f"tc filter add dev {device} ingress protocol ip flower {words}"
+                    f" src_ip {source} action pass"
+                )
+        lab.shell(own, "\n".join(lines))
+
+
+Counts = dict[str, dict[str, list[int]]]
+
+
+def arrived(lab: Laboratory, plan: Plan) -> Counts:
+    """The bytes of frames and the packets that arrived: of each pair of hosts, by protocol."""
+    node_of = {abilene.address_of(lab.network, node): node for node in plan.uplinks}
+    found: Counts = {f"{a}-{b}": {name: [0, 0] for name in PROTOCOLS} for a, b in pairs(plan)}
+    for node in plan.uplinks:
+        own = abilene.host(node)
+        device = lab.network.ends_of(own)[0][0].interface
+        text = lab.shell(own, f"tc -s -j filter show dev {device} ingress")
+        for entry in json.loads(text or "[]"):
+            options = entry.get("options", {})
+            keys = options.get("keys", {})
+            if "src_ip" not in keys:
+                continue
+            stats = options["actions"][0]["stats"]
+            # What tc counts here has no Ethernet header.
+            size = stats["bytes"] + headers.ETHERNET * stats["packets"]
+            pair = f"{node_of[keys['src_ip']]}-{node}"
+            found[pair][keys["ip_proto"]] = [size, stats["packets"]]
+    return found
+
+
+def sent(lab: Laboratory, plan: Plan) -> int:
+    """The bytes of frames that hosts have sent."""
+    total = 0
+    for node in plan.uplinks:
+        own = abilene.host(node)
+        device = lab.network.ends_of(own)[0][0].interface
+        for line in lab.shell(own, "cat /proc/net/dev").splitlines():
+            name, _, counters = line.partition(":")
+            if name.strip() == device:
+                total += int(counters.split()[8])
+    return total
+
+
+def start_sinks(lab: Laboratory, plan: Plan) -> list[Any]:
+    found = []
+    kinds = {(flow.destination, bool(flow.udp)) for flow in plan.flows}
+    for node, udp in sorted(kinds):
+        own, port = abilene.host(node), UDP_PORT if udp else TCP_PORT
+        name = f"{node}-{'udp' if udp else 'tcp'}"
+        command = [host.traffic_program(), "sink", "--kind", "packets" if udp else "flows"]
+        command += ["--port", str(port), "--bind", abilene.address_of(lab.network, node)]
+        command += ["--output", str(lab.scratch / f"{name}.json")]
+        with (lab.scratch / f"{name}.txt").open("wb") as said:
+            found.append(lab.start(own, command, said))
+        protocol = "udp" if udp else "tcp"
+        if not flows.wait_listening(lab, own, found[-1], port, protocol):
+            raise LabError(f"the sink at {node} does not listen")
+    return found
+
+
+def start_senders(lab: Laboratory, plan: Plan, begin: float) -> list[Any]:
+    found = []
+    for node, numbers in plan.by_source().items():
+        words = []
+        for number in numbers:
+            flow = plan.flows[number]
+            to = abilene.address_of(lab.network, flow.destination)
+            word = f"to={to},port={UDP_PORT if flow.udp else TCP_PORT}"
+            word += f",start={flow.start:.6f},stop={flow.stop:.6f}"
+            if flow.udp:
+                word += f",udp={round(flow.udp * UDP_PART)},size={UDP_PAYLOAD}"
+            else:
+                word += f",cc={plan.cc}" + (f",bytes={flow.size}" if flow.size else "")
+            words.append(word)
+        command = [host.traffic_program(host.FLOW), "--begin", f"{begin:.9f}"]
+        command += ["--every", str(plan.look), "--output", str(lab.scratch / f"{node}.fair")]
+        with (lab.scratch / f"{node}-flows.txt").open("wb") as said:
+            found.append(lab.start(abilene.host(node), [*command, *words], said))
+    return found
+
+
+def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
+    """Give a link another rate; a qdisc that has the rate as a setting gets it, too."""
+    assert isinstance(end.queue, Trunk)
+    stack = STACKS[plan.stack]
+    change = f"qdisc change dev {end.interface}"
+    shaper = f"tbf rate {rate}bit burst {2 * FRAME} limit {TRUNK_LIMIT}"
+    lines = [f"{change} root handle {SHAPER:x}: {shaper}"]
+    if end.queue.slbn:
+        lines.append(f"{change} parent {SHAPER:x}:1 handle 2: slbn rate {rate}bit")
+    if "{rate}" in stack.options:
+        words = stack.options.format(rate=rate)
+        lines.append(f"{change} parent {NETEM:x}:1 handle {QUEUE:x}: {stack.kind} {words}")
+    text = "\n".join(lines)
+    lab.shell(end.node, f"tc -batch - <<'END'\n{text}\nEND")
+
+
+def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> Counts:
+    """Change rates at their times, until the end; what had arrived at the end of the warm-up."""
+    ends = {end.interface: end for end in network.trunks(lab.network)}
+    early: Counts = {}
+    moments: list[tuple[float, str, int]] = [*plan.changes, (plan.warmup, "", 0)]
+    moments += [(float(second), "-", 0) for second in range(1, round(plan.seconds) + 1)]
+    for when, link, rate in sorted(moments):
+        with contextlib.suppress(ValueError):
+            time.sleep(begin + when - time.monotonic())
+        if link == "":
+            early = arrived(lab, plan)
+        elif link != "-":
+            change_rate(lab, plan, ends[link], rate)
+        elif progress.due():
+            progress.update(f"{when:3.0f} of {plan.seconds:g} s")
+    return early
+
+
+def finish(processes: list[Any]) -> None:
+    deadline = time.monotonic() + flows.END_PATIENCE
+    for process in processes:
+        if process.wait(max(0.1, deadline - time.monotonic())):
+            raise LabError(f"{process.args[0]} ended with {process.returncode}")
+
+
+def link_counters(lab: Laboratory) -> tuple[dict[str, int], int]:
+    """The bytes of data that each link has carried, and the packets that delays have dropped."""
+    carried: dict[str, int] = {}
+    hidden = 0
+    states = {}
+    for end in network.trunks(lab.network):
+        if end.node not in states:
+            with lab.queue_reader(end.node) as reader:
+                states[end.node] = reader.read()
+        index = lab.interface_index(end)
+        queue, delay = (states[end.node].get((index, n), NOTHING) for n in (QUEUE, NETEM))
+        carried[end.interface] = queue.sent_bytes
+        # netem's drops include those of the qdisc behind it.
+        hidden += max(0, delay.drops - queue.drops)
+    return carried, hidden
+
+
+def start_agents(lab: Laboratory, plan: Plan, stack: ExitStack) -> Agents:
+    """An agent on each access router, with its defaults."""
+    agents = Agents(lab)
+    for node in plan.uplinks:
+        options = {
+            "hosts": f"{abilene.address_of(lab.network, node)}/32",
+            "devices": abilene.wire(abilene.access(node), node),
+        }
+        agents.start(abilene.access(node), options)
+    agents.connect_all(stack)
+    return agents
+
+
+def measure(plan: Plan, directory: Path, progress: Progress) -> None:
+    """Run a plan; the raw data is left in DIRECTORY."""
+    host.require_root()
+    host.require_tools()
+    require(plan)
+    sys.setswitchinterval(0.001)
+    topology: Network = plan.network()
+    progress.step(f"{plan.stack}, {plan.cc}: {len(plan.flows)} flows in {plan.seconds:g} s")
+    window = WINDOW_SECONDS * max(wire.rate for wire in plan.mesh.wires) // 8
+    ecn = plan.cc in L4S
+    with (
+        host.ample_tcp_memory(),
+        Laboratory(topology, window, ecn=ecn) as lab,
+        ExitStack() as stack,
+    ):
+        preflight.offloads(lab)
+        lab.add_queues()
+        configure(lab, plan)
+        agents = None
+        if STACKS[plan.stack].slbn is not None:
+            agents = start_agents(lab, plan, stack)
+        load = host.Load.now()
+        sinks = start_sinks(lab, plan)
+        begin = time.monotonic() + GET_READY
+        senders = start_senders(lab, plan, begin)
+        early = wait(lab, plan, begin, progress)
+        finish(senders)
+        time.sleep(DRAIN)
+        for sink in sinks:
+            sink.terminate()
+        finish(sinks)
+        carried, hidden = link_counters(lab)
+        document = {
+            "early": early,
+            "arrived": arrived(lab, plan),
+            "sent": sent(lab, plan),
+            "carried": carried,
+            "hidden": hidden,
+            "backlog_drops": host.Load.now().since(load).backlog_drops,
+            "agents": {node: agents.output(node) for node in agents.processes} if agents else {},
+            "environment": environment() | {"modules": {plan.cc: host.module_version(plan.cc)}},
+        }
+        for output in lab.scratch.glob("*.fair"):
+            shutil.copy(output, directory)
+    (directory / DATA).write_text(json.dumps(document))

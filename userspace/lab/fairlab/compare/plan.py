@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One run of a comparison: its description, and its measures.
+
+Goodput is the payload that arrived: of TCP what was acknowledged, of UDP what reached the host.
+The fair goodput of each flow is the max-min rate of all flows, with UDP's rate as its demand, over
+the links' full rates; Jain's index is that of goodput divided by fair goodput, over all flows
+without a size, UDP included.  The delay of queues is TCP's smoothed round-trip time less that of
+the empty path; so it includes packets that wait in slbnd's pacers.  Loss counts bytes that hosts
+sent and that did not arrive at hosts, wherever they were dropped.  Wasted bytes are those that
+links carried for packets that a later link dropped, as a part of all bytes that links carried.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from fairlab.compare import network, sizes, statistics
+from fairlab.compare.stacks import STACKS
+from fairlab.compare.workloads import TCP_PART, UDP_PART, Change, Flow, Workload
+from fairlab.model.errors import CannotRunError
+from fairlab.model.topology import Network
+from fairlab.run import engine, samples
+from fairlab.run.engine import Engine
+from fairlab.run.job import Job
+from fairlab.slbn import maxmin, sessions
+from fairlab.slbn.abilene import access
+from fairlab.slbn.mesh import Mesh, Wire, link_name
+
+DATA = "compare-data.json"
+PAYLOAD = {"udp": UDP_PART, "tcp": TCP_PART}
+
+Numbers = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan(Job[Numbers]):
+    """A workload with a seed, on a stack, under a congestion control."""
+
+    kind = "compare"
+
+    stack: str
+    cc: str
+    mesh: Mesh
+    uplinks: dict[str, int]
+    buffer: int
+    small: bool
+    seconds: float
+    warmup: float
+    flows: tuple[Flow, ...]
+    changes: tuple[Change, ...]
+    #: interval of TCP's samples [s]
+    look: float = 0.1
+
+    @classmethod
+    def of(cls, workload: Workload, stack: str, cc: str, seed: int) -> "Plan":
+        draw = random.Random(seed)
+        flows = tuple(workload.flows(draw))
+        w = workload
+        rest = (w.buffer, w.small, w.seconds, w.warmup, flows, tuple(w.changes(draw)))
+        return cls(stack, cc, w.mesh, dict(w.uplinks), *rest)
+
+    # --- as a job -------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Plan":
+        mesh = data["mesh"]
+        wires = tuple(Wire(**wire) for wire in mesh["wires"])
+        return cls(
+            **{
+                **data,
+                "mesh": Mesh(mesh["name"], tuple(mesh["nodes"]), wires),
+                "flows": tuple(Flow(**flow) for flow in data["flows"]),
+                "changes": tuple((when, link, rate) for when, link, rate in data["changes"]),
+            }
+        )
+
+    def sources(self) -> tuple[str, ...]:
+        found = [*engine.SOURCES, "userspace/traffic"]
+        found += [
+            f"userspace/lab/fairlab/compare/{name}.py" for name in ("plan", "guest", "network")
+        ]
+        if "drr_fq" in STACKS[self.stack].kind:
+            found.append("sch_drr_fq")
+        if self.cc in ("bic", "gaimd"):
+            found.append(f"tcp_{self.cc}")
+        if STACKS[self.stack].slbn is not None:
+            found += sessions.AGENT_SOURCES
+        return tuple(found)
+
+    def duration(self) -> float:
+        return self.seconds
+
+    def guest_memory(self) -> int:
+        return self.memory
+
+    @property
+    def memory(self) -> int:
+        """The memory of a guest [MiB]: packets in flight are kept by both ends."""
+        most = max(wire.rate for wire in self.mesh.wires)
+        return 2048 if most < 10**9 else 4096
+
+    def check_engine(self, engine: Engine) -> None:
+        sessions.require_virtual(engine)
+
+    def build(self) -> None:
+        sessions.build_programs("traffic")
+
+    def read(self, work: Path) -> Numbers:
+        return read(self, work)
+
+    def conditions(self, work: Path) -> dict[str, Any]:
+        found = json.loads((work / DATA).read_text())["environment"]
+        return {name: found[name] for name in ("kernel", "engine", "tools", "modules")}
+
+    # --- what follows from it -------------------------------------------------------------------
+
+    def network(self) -> Network:
+        return network.build(
+            self.mesh, self.uplinks, self.stack, self.buffer, self.small, self.cc == "bbr"
+        )
+
+    def path(self, source: str, destination: str) -> list[str]:
+        """The links from one node's host to another's."""
+        return network.path(self.mesh, self.uplinks, source, destination)
+
+    def round_trip(self, flow: Flow) -> float:
+        """The round-trip time without queues [ms]."""
+        return network.round_trip(self.mesh, self.uplinks, flow.source, flow.destination)
+
+    def capacity(self, when: float) -> dict[str, int]:
+        """The rate of each link [bit/s]."""
+        found = dict(self.mesh.rates)
+        for node, rate in self.uplinks.items():
+            own = access(node)
+            found[link_name(own, node)] = found[link_name(node, own)] = rate
+        found |= {link: rate for at, link, rate in self.changes if at <= when}
+        return found
+
+    def fair(self) -> list[float]:
+        """The max-min fair payload of each flow without a size, from the warm-up on [bytes]."""
+        found = [0.0] * len(self.flows)
+        cuts = {self.warmup, self.seconds, *(when for when, _, _ in self.changes)}
+        cuts |= {when for flow in self.flows for when in (flow.start, flow.stop) if not flow.size}
+        times = sorted(when for when in cuts if self.warmup <= when <= self.seconds)
+        paths = {
+            n: self.path(flow.source, flow.destination)
+            for n, flow in enumerate(self.flows)
+            if not flow.size
+        }
+        for begin, end in pairwise(times):
+            there = {
+                str(n): maxmin.Session(paths[n], flow.udp or None)
+                for n, flow in enumerate(self.flows)
+                if not flow.size and flow.start <= begin < flow.stop
+            }
+            if not there:
+                continue
+            for name, rate in maxmin.rates(self.capacity(begin), there).items():
+                part = PAYLOAD["udp" if self.flows[int(name)].udp else "tcp"]
+                found[int(name)] += float(rate) * part * (end - begin) / 8
+        return found
+
+    def by_source(self) -> dict[str, list[int]]:
+        """The numbers of the flows of each node's host."""
+        found: dict[str, list[int]] = {}
+        for number, flow in enumerate(self.flows):
+            found.setdefault(flow.source, []).append(number)
+        return found
+
+
+def read(plan: Plan, work: Path) -> Numbers:
+    """The measures of a run, whose raw data is in WORK; CannotRunError if it is disturbed."""
+    document = json.loads((work / DATA).read_text())
+    if lost := document["hidden"] + document["backlog_drops"]:
+        raise CannotRunError(f"{lost} packets were lost outside of link queues")
+    got, delays, completed, retransmits, segments = tcp(plan, work)
+    for number, flow in enumerate(plan.flows):
+        if flow.udp:
+            got[number] = udp_payload(plan, number, document)
+    fair = plan.fair()
+    long = [n for n, flow in enumerate(plan.flows) if not flow.size and fair[n]]
+    time = plan.seconds - plan.warmup
+    sent, arrived = document["sent"], sum(map(sum_bytes, document["arrived"].values()))
+    carried = sum(document["carried"].values())
+    useful = sum(
+        sum_bytes(counts) * len(plan.path(*pair.split("-")))
+        for pair, counts in document["arrived"].items()
+    )
+    return {
+        "goodput": 8e-6 * sum(got) / time,
+        "jain": statistics.jain([got[n] / fair[n] for n in long]) if len(long) > 1 else None,
+        "completion": {
+            name: completion([took for size, took in completed if sizes.class_of(size) == name])
+            for name, _ in sizes.CLASSES
+        },
+        "unfinished": sum(bool(flow.size) for flow in plan.flows) - len(completed),
+        "delay50": statistics.percentile(delays, 50) if delays else None,
+        "delay99": statistics.percentile(delays, 99) if delays else None,
+        "loss": 100 * (1 - arrived / sent),
+        "retransmits": 100 * retransmits / segments if segments else 0.0,
+        "wasted": 100 * max(0.0, carried - useful) / carried,
+        "flows": [round(8e-6 * got[n] / time, 4) for n in long][:20],
+    }
+
+
+def sum_bytes(counts: dict[str, list[int]]) -> int:
+    """The bytes of a pair of hosts, of all protocols."""
+    return sum(size for size, _ in counts.values())
+
+
+def completion(times: list[float]) -> dict[str, float] | None:
+    """The mean and the 99th percentile of flow completion times [ms]."""
+    if not times:
+        return None
+    every = [1000 * took for took in times]
+    return {
+        "mean": sum(every) / len(every),
+        "p99": statistics.percentile(every, 99),
+        "count": len(every),
+    }
+
+
+Tcp = tuple[list[float], list[float], list[tuple[int, float]], int, int]
+
+
+def tcp(plan: Plan, work: Path) -> Tcp:
+    """Of TCP: the payload of each flow after the warm-up, samples of queue delay [ms], sizes and
+    completion times [s] of short flows, retransmitted segments, segments."""
+    got = [0.0] * len(plan.flows)
+    delays: list[float] = []
+    completed: list[tuple[int, float]] = []
+    retransmits = segments = 0
+    for number, flow, head, rows in outputs(plan, work):
+        if head["kind"] != plan.cc:
+            raise CannotRunError(f"a flow ran with {head['kind']} instead of {plan.cc}")
+        segments += head["segments"]
+        retransmits += head["retransmits"]
+        before = rows[rows["time"] <= plan.warmup * 1e9]
+        got[number] = head["acked"] - (float(before["acked"][-1]) if len(before) else 0.0)
+        after = rows[(rows["time"] > plan.warmup * 1e9) & (rows["rtt"] > 0)]
+        base = plan.round_trip(flow)
+        delays += [max(0.0, rtt / 1000 - base) for rtt in after["rtt"].tolist()]
+        if "lost" in head:
+            completed.append((flow.size, head["ended"] - flow.start))
+    return got, delays, completed, retransmits, segments
+
+
+def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:
+    """Of each TCP flow: its number, fairflow's totals, its samples."""
+    for node, numbers in plan.by_source().items():
+        head, rows = samples.read(work / f"{node}.fair")
+        for n, number in enumerate(numbers):
+            if not plan.flows[number].udp:
+                yield number, plan.flows[number], head["flows"][n], rows[rows["flow"] == n]
+
+
+def udp_payload(plan: Plan, number: int, document: dict[str, Any]) -> float:
+    """The payload of a UDP flow after the warm-up: its part of that of all of its hosts."""
+    flow = plan.flows[number]
+    pair = f"{flow.source}-{flow.destination}"
+    size: int = document["arrived"][pair]["udp"][0] - document["early"][pair]["udp"][0]
+
+    def planned(one: Flow) -> float:
+        return one.udp * max(0.0, one.stop - max(one.start, plan.warmup))
+
+    same = [f for f in plan.flows if f.udp and f"{f.source}-{f.destination}" == pair]
+    return UDP_PART * size * planned(flow) / sum(map(planned, same))

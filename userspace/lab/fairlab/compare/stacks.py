@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The stacks that are compared: the qdisc of each link, and whether SLBN assigns rates.
+
+Each has the settings that its users would have: the defaults of the qdisc, except for what it
+cannot know (a FIFO's length, the rate of CAKE's link).  docs/compare.md has the table.
+"""
+
+from dataclasses import dataclass
+
+from fairlab.model.qdisc import BOTTLENECK, Qdisc
+
+#: Memory of a packet in CAKE's memlimit, which counts the kernel's buffers [bytes].
+TRUE_SIZE = 2304
+
+#: Congestion controls that need ECN, and a queue that marks at once.
+L4S = ("dctcp", "prague")
+CCS = ("cubic", "bbr", "dctcp", "bic", "gaimd", "reno")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The queues of all links.
+
+    BUFFER and SMALL are options of the qdisc with {buffer}, {bytes} and {rate} in them: the usual
+    ones, and those for a buffer that hardware limits.
+    """
+
+    name: str
+    kind: str
+    options: str = ""
+    small: str = ""
+    #: options of the qdisc slbn; None: no SLBN
+    slbn: str | None = None
+    #: congestion controls that it is for; empty: all
+    only: tuple[str, ...] = ()
+
+    def qdisc(self, rate: int, buffer: int, small: bool) -> Qdisc:
+        """The data qdisc of a link of RATE [bit/s] with BUFFER [packets]."""
+        words = f"{self.options} {self.small if small else ''}"
+        size = buffer * TRUE_SIZE
+        return Qdisc(
+            BOTTLENECK, self.kind, tuple(words.format(rate=rate, buffer=buffer, bytes=size).split())
+        )
+
+
+LIMIT = "limit {buffer}"
+STACKS = {
+    stack.name: stack
+    for stack in (
+        Stack("pfifo", "pfifo", LIMIT),
+        Stack("fq_codel", "fq_codel", small=LIMIT),
+        Stack("cake", "cake", "bandwidth {rate}bit", "memlimit {bytes}"),
+        Stack("fq_pie", "fq_pie", small=LIMIT),
+        Stack("drr_fq", "drr_fq", LIMIT),
+        Stack("slbn", "drr_fq", LIMIT, slbn=""),
+        Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
+        Stack("dualpi2", "dualpi2", small=LIMIT, only=L4S),
+    )
+}
+#: What `fairlab compare` is about: these are compared with all others.
+OURS = ("drr_fq", "slbn")
+
+
+def cases(stacks: tuple[str, ...], ccs: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The pairs of a stack and a congestion control: dualpi2 has its own ones."""
+    return [
+        (name, cc) for name in stacks for cc in (STACKS[name].only or [c for c in ccs if c in CCS])
+    ]
+
+
+def case_name(stack: str, cc: str) -> str:
+    """A pair in the name of a file."""
+    return f"{stack}_in_{cc}"
+
+
+def split_case(name: str) -> tuple[str, str]:
+    """The pair in the name of a file."""
+    stack, _, cc = name.partition("_in_")
+    return stack, cc

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The workloads of `fairlab compare`: networks and flows, as plain data.
+
+A network is a mesh of routers.  Some have an access router with a host behind it, on a link of its
+own rate (`uplinks`).  Rates are of frames.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fairlab.compare import sizes
+from fairlab.model import headers
+from fairlab.slbn import abilene, backbone
+from fairlab.slbn.mesh import Mesh, Wire
+
+MBIT, GBIT = 10**6, 10**9
+MTU = 1500
+FRAME = MTU + headers.ETHERNET
+UDP_PAYLOAD = 1400
+#: The payload as a fraction of the frames.
+TCP_PART = (MTU - headers.SEGMENT) / FRAME
+UDP_PART = UDP_PAYLOAD / (UDP_PAYLOAD + headers.DATAGRAM + headers.ETHERNET)
+
+#: The largest random delay of a flow's start [s].
+SPREAD = 0.5
+#: One-way delay of an access router's link, as a mean of both directions [us].
+ACCESS_DELAY = abilene.ACCESS_DELAY
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow between the hosts of two nodes, from START to STOP [s].
+
+    UDP: the rate of its frames [bit/s]; 0 is TCP.  SIZE: the bytes of a short flow; 0 is no limit.
+    """
+
+    source: str
+    destination: str
+    start: float
+    stop: float
+    udp: int = 0
+    size: int = 0
+
+
+#: A link's new rate: when [s], the link, bit/s.
+Change = tuple[float, str, int]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network and its flows, which depend on a seed.  BUFFER is in packets, for a FIFO."""
+
+    name: str
+    title: str
+    mesh: Mesh
+    uplinks: dict[str, int]
+    buffer: int
+    seconds: float
+    warmup: float
+    flows: Callable[[random.Random], list[Flow]]
+    changes: Callable[[random.Random], list[Change]] = lambda _: []
+    #: no qdisc may have a larger buffer
+    small: bool = False
+
+
+def bdp(rate: int, rtt: float) -> int:
+    """The bandwidth-delay product in packets, at least 100; RTT in ms."""
+    return max(100, round(rate * rtt / 8000 / FRAME))
+
+
+# --- the demo's backbone ------------------------------------------------------------------------
+
+
+def backbone_of(rate: int, name: str) -> Workload:
+    """The flows of the demo (backbone.py) on Abilene."""
+    seconds = 60.0
+
+    def flows(draw: random.Random) -> list[Flow]:
+        found = []
+        for flow in backbone.FLOWS:
+            late = round(draw.uniform(0, SPREAD), 4)
+            for part in flow.parts:
+                udp = round(part.share * rate)
+                start, stop = part.start * seconds + late, part.stop * seconds
+                found.append(Flow(flow.source, flow.destination, start, stop, udp))
+        return found
+
+    longest = max(abilene.round_trip_us(flow.source, flow.destination) for flow in backbone.FLOWS)
+    return Workload(
+        name,
+        f"backbone: the demo's 8 flows join and leave on Abilene, links of {rate // MBIT} Mbit/s",
+        abilene.backbone(rate),
+        dict.fromkeys(abilene.ACCESS, rate),
+        bdp(rate, longest / 1000),
+        seconds,
+        0.0,
+        flows,
+    )
+
+
+# --- one link -----------------------------------------------------------------------------------
+
+
+def one_link(rate: int, rtt: float) -> Mesh:
+    """Routers l and r, and a link; RTT [ms] from host to host."""
+    return Mesh("link", ("l", "r"), (Wire("l", "r", rate, round(500 * rtt) - 2 * ACCESS_DELAY),))
+
+
+def short_flows(name: str, table: sizes.Table, text: str) -> Workload:
+    """Short flows arrive as a Poisson process, beside unresponsive UDP."""
+    rate, rtt, load, udp, seconds = GBIT, 20.0, 0.5, 0.3, 10.0
+
+    def flows(draw: random.Random) -> list[Flow]:
+        found = [Flow("l", "r", 0.0, seconds, udp=round(udp * rate))]
+        each = load * rate * TCP_PART / 8 / sizes.mean(table)
+        when = draw.expovariate(each)
+        while when < seconds * 0.8:
+            found.append(Flow("l", "r", round(when, 6), seconds, size=sizes.draw(table, draw)))
+            when += draw.expovariate(each)
+        return found
+
+    return Workload(
+        name,
+        f"short flows: sizes of {text}, 50 % of a 1 Gbit/s link, beside 30 % of UDP, 20 ms",
+        one_link(rate, rtt),
+        {"l": 4 * rate, "r": 4 * rate},
+        bdp(rate, rtt),
+        seconds,
+        0.0,
+        flows,
+    )
+
+
+def long_flows(
+    name: str,
+    text: str,
+    rate: int,
+    rtt: float,
+    buffer: int,
+    count: int,
+    seconds: float,
+    spread: float = SPREAD,
+    small: bool = False,
+    changes: Callable[[random.Random], list[Change]] = lambda _: [],
+) -> Workload:
+    """COUNT long flows share a link."""
+
+    def flows(draw: random.Random) -> list[Flow]:
+        starts = sorted(round(draw.uniform(0, spread), 4) for _ in range(count))
+        return [Flow("l", "r", start, seconds) for start in starts]
+
+    return Workload(
+        name,
+        f"{text}: {count} flows, {rate // MBIT} Mbit/s, {rtt:g} ms",
+        one_link(rate, rtt),
+        {"l": 4 * rate, "r": 4 * rate},
+        buffer,
+        seconds,
+        seconds / 4,
+        flows,
+        changes,
+        small,
+    )
+
+
+def steps(draw: random.Random) -> list[Change]:
+    """A new rate of the link each second."""
+    return [(float(when), "l.r", round(draw.uniform(20, 100)) * MBIT) for when in range(1, 60)]
+
+
+# --- several links ------------------------------------------------------------------------------
+
+
+def parking_lot() -> Workload:
+    """Two long flows and UDP cross three links, each of which has two cross flows."""
+    rate, seconds = 100 * MBIT, 30.0
+    nodes = ("p0", "p1", "p2", "p3")
+    pairs = list(pairwise(nodes))
+    mesh = Mesh("parking-lot", nodes, tuple(Wire(a, b, rate, 5000) for a, b in pairs))
+
+    def flows(draw: random.Random) -> list[Flow]:
+        ways = [("p0", "p3")] * 2 + [pair for pair in pairs for _ in range(2)]
+        found = [Flow(a, b, round(draw.uniform(0, SPREAD), 4), seconds) for a, b in ways]
+        return [*found, Flow("p0", "p3", 0.0, seconds, udp=rate // 2)]
+
+    return Workload(
+        "parking-lot",
+        "parking lot: 2 flows and 50 Mbit/s of UDP over 3 links of 100 Mbit/s, 2 cross flows each",
+        mesh,
+        dict.fromkeys(nodes, 4 * rate),
+        bdp(rate, 32),
+        seconds,
+        5.0,
+        flows,
+    )
+
+
+WORKLOADS = {
+    workload.name: workload
+    for workload in (
+        backbone_of(100 * MBIT, "backbone"),
+        backbone_of(GBIT, "backbone-1g"),
+        short_flows("web-search", sizes.WEB, "web search (DCTCP paper)"),
+        short_flows("data-mining", sizes.DATA, "data mining (VL2 paper)"),
+        parking_lot(),
+        long_flows("high-bdp", "high BDP", GBIT, 200, bdp(GBIT, 100), 4, 60, 5),
+        long_flows("small-buffers", "100-packet buffers", 100 * MBIT, 50, 100, 4, 40, small=True),
+        long_flows("many-flows", "many flows", GBIT, 40, bdp(GBIT, 40), 1000, 20, 5),
+        long_flows(
+            "variable", "20 to 100 Mbit/s, changed each second",
+            100 * MBIT, 50, bdp(100 * MBIT, 50), 4, 60, changes=steps,
+        ),
+    )
+}  # fmt: skip
