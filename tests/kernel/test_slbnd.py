@@ -267,7 +267,7 @@ def test_top(net: Chain, tmp_path: Path) -> None:
         assert (process.returncode, "slbnd closed the connection" in error) == (1, True), error
 
 
-def test_top_on_a_terminal(net: Chain, tmp_path: Path) -> None:
+def test_top_on_a_terminal(net: Chain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
 
     def frame(rows: int) -> list[str]:
@@ -295,6 +295,18 @@ def test_top_on_a_terminal(net: Chain, tmp_path: Path) -> None:
             lines = frame(23)
             assert lines[-1] == "" and lines[-2].endswith("10.0.2.2")
             assert interrupted(process) == 0
+
+        few = us.join("10.0.2.2", MEGA // 2)
+        net.attach(0, "rate 30mbit headroom 0")
+        wait_for(lambda: rates(us)[few] == MEGA // 2)
+        monkeypatch.setenv("LC_ALL", "C.UTF-8")
+        termios.tcsetwinsize(theirs, (50, 42))
+        with slbnd.follow("top", "interval", "100ms", "count", "2", stdout=theirs) as process:
+            assert process.wait(60) == 0
+        shown = os.read(ours, 65536).decode()
+        curves = [line[30:42] for line in re.findall(rf"{few:016x}.*?(?=\x1b)", shown)]
+        assert curves == [11 * " " + "█", 10 * " " + "██"]
+        assert "LATEST RATES\x1b" in shown
     os.close(ours)
     os.close(theirs)
 

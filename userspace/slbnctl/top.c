@@ -4,14 +4,17 @@
  *
  * slbnd is asked for all sessions in each interval (it measures their use four
  * times a second). On a terminal the table is redrawn in place, with as many rows
- * as fit; elsewhere tables follow each other. With --json each table is an object
- * in one line.
+ * as fit, and with the curve of each session's rate if the locale is UTF-8;
+ * elsewhere tables follow each other. With --json each table is an object in one
+ * line.
  *
  * The bottleneck is a router's address and the number of its link, as control
  * packets record them. A link of this router is shown by its device.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,14 +28,17 @@
 #include "../common/units.h"
 #include "session.h"
 #include "show.h"
+#include "trend.h"
 
 #define MS 1000000ULL
 #define INTERVAL_MIN (100 * MS)
 #define INTERVAL_MAX (3600000 * MS)
 /* Longest row, without a terminal. */
 #define WIDTH 256
-/* Session, rate, use, bottleneck, path and flow. */
-#define ROW "%-16s %12s %17s  %-21s %-12s %s"
+/* Session, rate, its curve, use, bottleneck, path and flow. */
+#define ROW "%-16s %12s%s%s %17s  %-21s %-12s %s"
+/* As wide as TREND_VALUES. */
+#define TREND_HEADER "LATEST RATES"
 /* Size of a buffer for bottleneck_text(). */
 #define BOTTLENECK_TEXT (INET6_ADDRSTRLEN + UNITS_TEXT)
 
@@ -42,20 +48,24 @@
  * @tables: tables to print; 0: until interrupted
  * @by_use: sort by measured rate, not by assigned rate
  * @terminal: standard output is a terminal
+ * @curves: show the curves of rates
  * @signals: signalfd of SIGINT, SIGTERM and, on a terminal, SIGWINCH
  * @sessions: the sessions, as slbnd reported them
  * @count: sessions in it
  * @room: allocated sessions
+ * @trends: their recent rates
  */
 struct top {
 	int interval;
 	__u64 tables;
 	bool by_use;
 	bool terminal;
+	bool curves;
 	int signals;
 	struct slbn_session *sessions;
 	size_t count;
 	size_t room;
+	struct trends trends;
 };
 
 static void collect(const struct slbn_session *session, void *context)
@@ -139,10 +149,22 @@ static const char *path_text(char *text, const struct slbn_session *session)
 	return text;
 }
 
+/* The length of the first WIDTH columns, in bytes: UTF-8 is not cut. */
+static int length_of(unsigned int width, const char *row)
+{
+	const char *end;
+
+	for (end = row; *end; end++)
+		if ((*end & 0xc0) != 0x80 && !width--)
+			break;
+	return (int)(end - row);
+}
+
 /* Truncate to the terminal, and clear the rest of its line. */
 static void put_row(const struct top *top, unsigned int width, const char *row)
 {
-	printf("%.*s%s\n", (int)width, row, top->terminal ? "\033[K" : "");
+	printf("%.*s%s\n", length_of(width, row), row,
+	       top->terminal ? "\033[K" : "");
 }
 
 static void put_session(const struct top *top, unsigned int width,
@@ -150,13 +172,17 @@ static void put_session(const struct top *top, unsigned int width,
 {
 	char use[2 * UNITS_TEXT], rate[UNITS_TEXT];
 	char id[UNITS_TEXT], bottleneck[BOTTLENECK_TEXT];
-	char path[2 * UNITS_TEXT], flow[FLOW_TEXT], row[WIDTH + 1];
+	char path[2 * UNITS_TEXT], flow[FLOW_TEXT], row[WIDTH + TREND_TEXT];
+	char curve[TREND_TEXT] = "";
 
+	if (top->curves)
+		trend_text(&top->trends, curve, session->id);
 	snprintf(id, sizeof(id), "%016llx", (unsigned long long)session->id);
 	snprintf(row, sizeof(row), ROW, id,
-		 units_rate_rounded(rate, session->rate),
-		 use_text(use, session), bottleneck_text(bottleneck, session),
-		 path_text(path, session), flow_text(flow, &session->flow));
+		 units_rate_rounded(rate, session->rate), *curve ? " " : "",
+		 curve, use_text(use, session),
+		 bottleneck_text(bottleneck, session), path_text(path, session),
+		 flow_text(flow, &session->flow));
 	put_row(top, width, row);
 }
 
@@ -196,8 +222,9 @@ static void put_table(const struct top *top)
 	if (top->terminal)
 		fputs("\033[H", stdout);
 	put_summary(top, width);
-	snprintf(header, sizeof(header), ROW, "SESSION", "RATE", "USED",
-		 "BOTTLENECK", "PATH", "FLOW");
+	snprintf(header, sizeof(header), ROW, "SESSION", "RATE",
+		 top->curves ? " " : "", top->curves ? TREND_HEADER : "",
+		 "USED", "BOTTLENECK", "PATH", "FLOW");
 	put_row(top, width, header);
 	for (n = 0; n < rows; n++)
 		put_session(top, width, &top->sessions[n]);
@@ -277,6 +304,9 @@ static int show_tables(struct top *top, struct slbn *slbn)
 		if (top->count)
 			qsort(top->sessions, top->count, sizeof(*top->sessions),
 			      top->by_use ? by_use : by_rate);
+		if (top->curves &&
+		    !trends_add(&top->trends, top->sessions, top->count))
+			return -ENOMEM;
 		if (json)
 			put_json(top);
 		else
@@ -367,6 +397,8 @@ enum status run_top(int argc, char **argv)
 	if (!slbn)
 		return STATUS_FAILED;
 	top.terminal = !json && isatty(STDOUT_FILENO);
+	setlocale(LC_CTYPE, "");
+	top.curves = top.terminal && !strcmp(nl_langinfo(CODESET), "UTF-8");
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
@@ -378,5 +410,6 @@ enum status run_top(int argc, char **argv)
 		fputs("\033[2J", stdout);
 	ret = show_tables(&top, slbn);
 	free(top.sessions);
+	free(top.trends.sorted);
 	return disconnect(slbn, ret);
 }
