@@ -5,7 +5,8 @@
  * slbn_qdisc.c		qdisc and module; connects the others (slbn_link_ops)
  * slbn_root.c		the root qdisc's children, one for each TX queue
  * slbn_genl.c		netlink family: links, their keys, and share events
- * slbn_packet.c	packets that a link's device sends and receives
+ * slbn_packet.c	packets that a link's device sends
+ * slbn_edge.c		control packets from hosts, which are dropped
  * slbn_answer.c	upstream packets, which are sent to this router
  * slbn_trace.c		the link's state in packets that ask for it
  * slbn_check.c		check, process and authenticate a control packet
@@ -87,9 +88,9 @@ struct slbn_counters {
 	u64 events;
 };
 
-/* Hooks for answers, and for forwarded packets: IPv4 and IPv6. */
+/* Hooks for answers, and for forwarded packets: IPv4, IPv6, and bridges. */
 #define SLBN_ANSWER_HOOKS 2
-#define SLBN_FORWARD_HOOKS 2
+#define SLBN_FORWARD_HOOKS (2 + IS_ENABLED(CONFIG_NETFILTER_FAMILY_BRIDGE))
 
 struct slbn_link;
 
@@ -247,12 +248,17 @@ int slbn_root_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
 unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 			      const struct nf_hook_state *state);
+enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter);
+
+/* slbn_edge.c */
 extern const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS];
 
 unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 			  const struct nf_hook_state *state);
 bool slbn_drop_from_host(struct sk_buff *skb,
 			 const struct nf_hook_state *state);
+bool slbn_drop_redirected(const struct slbn_link *link,
+			  const struct sk_buff *skb);
 
 /* slbn_answer.c */
 extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
@@ -279,6 +285,7 @@ void slbn_finish(struct slbn_control *control, const u8 *addresses);
 
 /* slbn_find.c */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);
+bool slbn_find_magic(const struct sk_buff *skb);
 bool slbn_find_error(const struct sk_buff *skb);
 struct sk_buff *slbn_split(struct sk_buff *skb);
 
@@ -291,8 +298,7 @@ int slbn_link_reconfigure(struct slbn_link *link,
 			  struct netlink_ext_ack *extack);
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_find_number(struct net *net, u16 number);
-struct slbn_link *slbn_link_find_edge(struct net *net,
-				      const struct net_device *dev);
+struct slbn_link *slbn_link_find_edge(const struct net_device *dev);
 struct slbn_link *slbn_link_next(struct net *net, unsigned long *number);
 unsigned int slbn_links_changes(struct net *net);
 struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,

@@ -113,6 +113,19 @@ static bool slbn_find_ports(const struct sk_buff *skb, u32 ip, bool v6,
 	return true;
 }
 
+/* Does the payload of UDP begin with the magic of control packets? */
+static bool slbn_has_magic(const struct sk_buff *skb,
+			   const struct slbn_place *place)
+{
+	__be32 buffer;
+	const __be32 *magic;
+
+	magic = skb_header_pointer(skb, place->udp + sizeof(struct udphdr),
+				   sizeof(buffer), &buffer);
+	/* Treat a fragment too short for the magic as control, to drop it. */
+	return magic ? *magic == htonl(SLBN_MAGIC) : place->partial;
+}
+
 /**
  * slbn_find() - find a control packet by its ports and magic
  * @skb: packet, unchanged on return
@@ -122,8 +135,6 @@ static bool slbn_find_ports(const struct sk_buff *skb, u32 ip, bool v6,
  */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 {
-	__be32 magic_buffer;
-	const __be32 *magic;
 	__be16 protocol;
 	u32 ip;
 
@@ -132,14 +143,31 @@ bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 		return false;
 	if (!slbn_find_ports(skb, ip, protocol == htons(ETH_P_IPV6), place))
 		return false;
-	place->merged = false;
-	magic = skb_header_pointer(skb, place->udp + sizeof(struct udphdr),
-				   sizeof(magic_buffer), &magic_buffer);
-	/* Treat a fragment too short for the magic as control, to drop it. */
-	if (!magic)
-		return place->partial;
 	place->merged = skb_is_gso(skb);
-	return *magic == htonl(SLBN_MAGIC);
+	return slbn_has_magic(skb, place);
+}
+
+/**
+ * slbn_find_magic() - find a UDP datagram that NAT may make a control packet
+ * @skb: packet, unchanged on return
+ *
+ * Return: whether it is one, that is, has the magic.
+ */
+bool slbn_find_magic(const struct sk_buff *skb)
+{
+	struct slbn_place place;
+	__be16 protocol;
+	bool v6;
+	u32 ip;
+
+	protocol = slbn_find_ip(skb, &ip);
+	v6 = protocol == htons(ETH_P_IPV6);
+	if (!v6 && protocol != htons(ETH_P_IP))
+		return false;
+	if (v6 ? !slbn_find_v6(skb, ip, IPPROTO_UDP, &place) :
+		 !slbn_find_v4(skb, ip, IPPROTO_UDP, &place))
+		return false;
+	return slbn_has_magic(skb, &place);
 }
 
 /* Whether a type of ICMP, or of ICMPv6, is an error, which quotes a packet. */

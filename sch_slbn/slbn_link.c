@@ -483,17 +483,15 @@ struct slbn_link *slbn_link_find_number(struct net *net, u16 number)
 
 /**
  * slbn_link_find_edge() - find the edge of a device
- * @net: network namespace
- * @dev: device, or NULL
+ * @dev: device
  *
  * Context: in an RCU read-side critical section.
  * Return: the link, valid until the end of the section; or NULL, if the device
  * is no edge.
  */
-struct slbn_link *slbn_link_find_edge(struct net *net,
-				      const struct net_device *dev)
+struct slbn_link *slbn_link_find_edge(const struct net_device *dev)
 {
-	return dev ? xa_load(&slbn_net(net)->edges, dev->ifindex) : NULL;
+	return xa_load(&slbn_net(dev_net(dev))->edges, dev->ifindex);
 }
 
 /* Make the link available by a number; the first one registers the hooks. */

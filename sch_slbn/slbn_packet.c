@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a link does with the packets that its device sends and receives.
+ * What a link does with the packets that its device sends.
  *
  * A link processes downstream control packets as its device sends them, and
  * writes into them where the reply must return: its number, and an address of
@@ -10,16 +10,14 @@
  * against the control limit; slbn_answer.c processes them, whatever device they
  * arrive by.
  *
- * At an edge hosts neither send nor see control packets: the link answers those
- * sent to them, and drops those that they send, and ICMP errors about control
- * packets, which have their addresses.
+ * At an edge hosts do not see control packets: the link answers those sent to
+ * them, and drops ICMP errors about control packets, which have their addresses.
+ * slbn_edge.c drops the control packets that hosts send.
  */
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/math64.h>
-#include <linux/netfilter_ipv4.h>
-#include <linux/netfilter_ipv6.h>
 #include <linux/pkt_sched.h>
 #include <linux/udp.h>
 #include <net/checksum.h>
@@ -57,7 +55,15 @@ static void slbn_update_checksum(struct sk_buff *skb, struct udphdr *udp,
 	}
 }
 
-static enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
+/**
+ * slbn_count_drop() - count a dropped packet
+ * @link: link
+ * @counter: one of its counters
+ *
+ * Context: bottom halves are disabled.
+ * Return: SLBN_DROP.
+ */
+enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
 {
 	spin_lock(&link->lock);
 	(*counter)++;
@@ -222,6 +228,8 @@ enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 
 	if (likely(!slbn_find(skb, &control.place)))
 		return slbn_handle_data(link, skb);
+	if (slbn_drop_redirected(link, skb))
+		return SLBN_DROP;
 	return slbn_egress_control(link, skb, &control);
 }
 
@@ -276,81 +284,3 @@ unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 		return NF_ACCEPT;
 	}
 }
-
-/**
- * slbn_ingress() - drop control packets that hosts send
- * @priv: link, an edge
- * @skb: packet, data at the network header
- * @state: not used
- *
- * A netfilter ingress hook.
- *
- * Context: bottom halves are disabled.
- * Return: NF_ACCEPT or NF_DROP.
- */
-unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
-			  const struct nf_hook_state *state)
-{
-	struct slbn_link *link = priv;
-	struct slbn_place place;
-
-	/*
-	 * Ignore packets to other hosts that a promiscuous device receives,
-	 * unless a device on top of this one may be their destination: behind
-	 * an rx_handler (of a bridge or macvlan) or a VLAN tag.
-	 */
-	if (skb->pkt_type == PACKET_OTHERHOST &&
-	    !rcu_access_pointer(link->dev->rx_handler) &&
-	    !skb_vlan_tag_present(skb))
-		return NF_ACCEPT;
-	if (likely(!slbn_find(skb, &place)))
-		return NF_ACCEPT;
-	slbn_count_drop(link, &link->counters.from_hosts);
-	return NF_DROP;
-}
-
-/**
- * slbn_drop_from_host() - does an edge drop this packet?
- * @skb: control packet
- * @state: of a hook for packets that this router forwards or receives
- *
- * slbn_ingress() does not see packets that tc has redirected to an ifb: the
- * kernel skips its hook when they return.
- *
- * Context: in an RCU read-side critical section.
- * Return: true if hosts sent it; it is counted.
- */
-bool slbn_drop_from_host(struct sk_buff *skb, const struct nf_hook_state *state)
-{
-	struct slbn_link *edge = slbn_link_find_edge(state->net, state->in);
-
-	if (!edge)
-		return false;
-	slbn_count_drop(edge, &edge->counters.from_hosts);
-	return true;
-}
-
-static unsigned int slbn_forward(void *priv, struct sk_buff *skb,
-				 const struct nf_hook_state *state)
-{
-	struct slbn_place place;
-
-	if (likely(!slbn_find(skb, &place)) || !slbn_drop_from_host(skb, state))
-		return NF_ACCEPT;
-	return NF_DROP;
-}
-
-const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS] = {
-	{
-		.hook = slbn_forward,
-		.pf = NFPROTO_IPV4,
-		.hooknum = NF_INET_FORWARD,
-		.priority = NF_IP_PRI_FIRST,
-	},
-	{
-		.hook = slbn_forward,
-		.pf = NFPROTO_IPV6,
-		.hooknum = NF_INET_FORWARD,
-		.priority = NF_IP6_PRI_FIRST,
-	},
-};

@@ -182,6 +182,13 @@ def test_packets_of_others_pass_unchanged(on: Sessions, v6: bool) -> None:
     on.check_memory()
 
 
+OTHER_PORTS = {
+    "to another port": {"dport": PORT + 1},
+    "from another port": {"sport": PORT - 1},
+    "other ports": {"sport": 9, "dport": 9},
+}
+
+
 def look_alikes() -> list[tuple[str, bytes]]:
     """Frames that resemble control packets, but are data."""
     generator = random.Random(4)
@@ -190,10 +197,8 @@ def look_alikes() -> list[tuple[str, bytes]]:
     found: list[tuple[str, bytes]] = []
     for v6 in (False, True):
         good = Datagram(packet, v6)
-        datagrams = {
-            "to another port": replace(good, dport=PORT + 1),
-            "from another port": replace(good, sport=PORT - 1),
-            "other ports": replace(good, sport=9, dport=9),
+        datagrams = {name: replace(good, **ports) for name, ports in OTHER_PORTS.items()}
+        datagrams |= {
             "another magic": replace(good, payload=noise(200)),
             "no magic": replace(good, payload=b"SLB"),
             "empty": replace(good, payload=b""),
@@ -775,13 +780,16 @@ def test_edge_drops_control_packets_of_hosts(v6: bool) -> None:
         frames.append(replace(frames[0], check=0xBAD))
         frames.append(fragments(frames[0], 80))
         frames.append(fragments(frames[0], 8))
+        # NAT may change their ports.
+        frames += [replace(frames[0], **ports) for ports in OTHER_PORTS.values()]
         sent = [each.back() for each in frames] + [each.answer() for each in frames]
         for number, datagram in enumerate(sent, 1):
             assert made.received(datagram.frame()) == []
             assert start.changes(made.state()) == {"from_hosts": number}
         for name, frame in look_alikes():
-            back = frame[6:12] + frame[:6] + frame[12:]
-            assert made.received(back) == [back], name
+            if name not in OTHER_PORTS:
+                back = frame[6:12] + frame[:6] + frame[12:]
+                assert made.received(back) == [back], name
 
 
 @FAMILIES

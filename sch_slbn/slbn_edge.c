@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Drop control packets that hosts at an edge send.
+ *
+ * The ingress hook of the edge's device sees what it receives, but for packets
+ * that tc has redirected: they are sent by another device, or return from an ifb
+ * behind this hook. They are dropped where a link below another qdisc would send
+ * them, and where the router receives, forwards or bridges them.
+ *
+ * Ports are not compared: NAT may change them into those of control packets.
+ */
+#include <linux/ipv6.h>
+#include <linux/netfilter_bridge.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <net/ip.h>
+
+#include "slbn.h"
+
+static void slbn_count_from_host(struct slbn_link *edge)
+{
+	slbn_count_drop(edge, &edge->counters.from_hosts);
+}
+
+/**
+ * slbn_ingress() - drop control packets that hosts send
+ * @priv: link, an edge
+ * @skb: packet, data at the network header
+ * @state: not used
+ *
+ * A netfilter ingress hook.
+ *
+ * Context: bottom halves are disabled.
+ * Return: NF_ACCEPT or NF_DROP.
+ */
+unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
+			  const struct nf_hook_state *state)
+{
+	struct slbn_link *link = priv;
+
+	/*
+	 * Ignore packets to other hosts that a promiscuous device receives,
+	 * unless a device on top of this one may be their destination: behind
+	 * an rx_handler (of a bridge or macvlan) or a VLAN tag.
+	 */
+	if (skb->pkt_type == PACKET_OTHERHOST &&
+	    !rcu_access_pointer(link->dev->rx_handler) &&
+	    !skb_vlan_tag_present(skb))
+		return NF_ACCEPT;
+	if (likely(!slbn_find_magic(skb)))
+		return NF_ACCEPT;
+	slbn_count_from_host(link);
+	return NF_DROP;
+}
+
+/*
+ * Find the edge by which a device receives: itself, or one below it, such as
+ * that of a VLAN. The ports of a bridge and of a VRF differ: their packets are
+ * examined before they are received by the bridge, or by their first device.
+ */
+static struct slbn_link *slbn_find_edge(struct net_device *dev)
+{
+	struct slbn_link *edge = slbn_link_find_edge(dev);
+	struct list_head *iter = &dev->adj_list.lower;
+	struct net_device *lower;
+
+	if (netif_is_bridge_master(dev) || netif_is_l3_master(dev))
+		return edge;
+	while (!edge && (lower = netdev_next_lower_dev_rcu(dev, &iter)))
+		edge = slbn_find_edge(lower);
+	return edge;
+}
+
+/* Count a control packet that device @ifindex has received from hosts. */
+static bool slbn_drop_received(struct net *net, int ifindex)
+{
+	struct net_device *dev = dev_get_by_index_rcu(net, ifindex);
+	struct slbn_link *edge = dev ? slbn_find_edge(dev) : NULL;
+
+	if (edge)
+		slbn_count_from_host(edge);
+	return edge;
+}
+
+/**
+ * slbn_drop_from_host() - does an edge drop this packet?
+ * @skb: control packet
+ * @state: of a hook for packets that this router receives, forwards or bridges
+ *
+ * Context: in an RCU read-side critical section.
+ * Return: true if hosts sent it; it is counted.
+ */
+bool slbn_drop_from_host(struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	int ifindex = state->in->ifindex;
+
+	/* Not the VRF, but the device in it. */
+	if (netif_is_l3_master(state->in))
+		ifindex = state->pf == NFPROTO_IPV4 ? IPCB(skb)->iif :
+						      IP6CB(skb)->iif;
+	return slbn_drop_received(state->net, ifindex);
+}
+
+/**
+ * slbn_drop_redirected() - does an edge drop this packet, which it has not seen?
+ * @link: link below another qdisc
+ * @skb: control packet that its device sends
+ *
+ * Context: in an RCU read-side critical section, bottom halves are disabled.
+ * Return: true if tc redirected it when an edge received it; it is counted.
+ */
+bool slbn_drop_redirected(const struct slbn_link *link,
+			  const struct sk_buff *skb)
+{
+#ifdef CONFIG_NET_REDIRECT
+	if (skb_is_redirected(skb) && skb->from_ingress)
+		return slbn_drop_received(dev_net(link->dev), skb->skb_iif);
+#endif
+	return false;
+}
+
+static unsigned int slbn_forward(void *priv, struct sk_buff *skb,
+				 const struct nf_hook_state *state)
+{
+	if (likely(!slbn_find_magic(skb)) || !slbn_drop_from_host(skb, state))
+		return NF_ACCEPT;
+	return NF_DROP;
+}
+
+const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS] = {
+	{
+		.hook = slbn_forward,
+		.pf = NFPROTO_IPV4,
+		.hooknum = NF_INET_FORWARD,
+		.priority = NF_IP_PRI_FIRST,
+	},
+	{
+		.hook = slbn_forward,
+		.pf = NFPROTO_IPV6,
+		.hooknum = NF_INET_FORWARD,
+		.priority = NF_IP6_PRI_FIRST,
+	},
+#ifdef CONFIG_NETFILTER_FAMILY_BRIDGE
+	{
+		.hook = slbn_forward,
+		.pf = NFPROTO_BRIDGE,
+		.hooknum = NF_BR_PRE_ROUTING,
+		.priority = NF_BR_PRI_FIRST,
+	},
+#endif
+};
