@@ -9,6 +9,7 @@
  * slbn_edge.c		control packets from hosts, which are dropped
  * slbn_answer.c	upstream packets, which are sent to this router
  * slbn_trace.c		the link's state in packets that ask for it
+ * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_check.c		check, process and authenticate a control packet
  * slbn_find.c		find control packets in skbs
  * slbn_link.c		links: one per device, their state and device's speed
@@ -125,6 +126,18 @@ struct slbn_key_set {
 };
 
 /**
+ * struct slbn_bypass - counters at the start, to find packets that bypass a link
+ * @started: they are set
+ * @packets: of the device less those of its qdiscs, with removed ones
+ * @bytes: as @packets
+ */
+struct slbn_bypass {
+	bool started;
+	s64 packets;
+	s64 bytes;
+};
+
+/**
  * struct slbn_link - a link
  * @ops: functions of the files above
  * @number: of the link in its namespace, not 0; not used again for long
@@ -144,6 +157,7 @@ struct slbn_key_set {
  * @control: limit of control packets, per mille of the rate
  * @threshold: change of the share that triggers an event, per mille
  * @bucket: limits outgoing control packets
+ * @bypass: packets that bypass the link
  * @notified_share: share in the last event, bit/s
  * @notify_pending: @notify_work is scheduled to send an event
  * @notify_work: sends share events; rotates the ledgers when no packet does
@@ -172,6 +186,7 @@ struct slbn_link {
 	u32 control;
 	u32 threshold;
 	struct slbn_bucket bucket;
+	struct slbn_bypass bypass;
 	u64 notified_share;
 	bool notify_pending;
 	struct delayed_work notify_work;
@@ -272,6 +287,11 @@ void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 /* slbn_trace.c */
 void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,
 		struct slbn_control *control, u8 hop);
+
+/* slbn_bypass.c */
+void slbn_bypass_start(struct slbn_link *link);
+void slbn_bypass_remove(struct slbn_link *link, struct Qdisc *sch);
+u64 slbn_bypass_read(struct slbn_link *link);
 
 /* slbn_check.c */
 enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,

@@ -688,6 +688,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	u64 now;
 
 	memset(state, 0, sizeof(*state));
+	state->bypassed = slbn_bypass_read(link);
 	spin_lock_bh(&link->lock);
 	now = ktime_get_ns();
 	slbn_link_rotate(&link->params, &link->vars, now);

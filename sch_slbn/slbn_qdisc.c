@@ -244,10 +244,13 @@ static int slbn_init(struct Qdisc *sch, struct nlattr *opt,
 		goto wipe;
 	link = slbn_link_add(qdisc_dev(sch), sch->handle, q->root, &config,
 			     &slbn_link_ops, extack);
-	if (IS_ERR(link))
+	if (IS_ERR(link)) {
 		err = PTR_ERR(link);
-	else
-		q->link = link;
+		goto wipe;
+	}
+	q->link = link;
+	if (!q->root)
+		slbn_bypass_start(link);
 wipe:
 	slbn_config_wipe(&config);
 	return err;
@@ -276,6 +279,7 @@ static void slbn_attach(struct Qdisc *sch)
 	if (q->root) {
 		slbn_root_attach(sch, q->children);
 		q->children = NULL;
+		slbn_bypass_start(q->link);
 		return;
 	}
 	/* Older kernels can move it from below another qdisc: queues share it. */
@@ -287,6 +291,7 @@ static void slbn_attach(struct Qdisc *sch)
 		if (old)
 			qdisc_put(old);
 	}
+	slbn_bypass_start(q->link);
 }
 
 static int slbn_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -329,8 +334,13 @@ static int slbn_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
 {
 	struct slbn_sched *q = qdisc_priv(sch);
 
-	if (q->root)
-		return slbn_root_graft(sch, cl, new, old, extack);
+	if (q->root) {
+		int err = slbn_root_graft(sch, cl, new, old, extack);
+
+		if (!err && *old)
+			slbn_bypass_remove(q->link, *old);
+		return err;
+	}
 	if (!new) {
 		new = slbn_default_queue(sch, cl - 1, extack);
 		if (IS_ERR_OR_NULL(new))

@@ -459,6 +459,7 @@ class State:
     answered: int
     rate_limited: int
     events: int
+    bypassed: int
 
     @classmethod
     def read(cls, data: bytes) -> State:

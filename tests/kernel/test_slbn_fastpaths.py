@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""SLBN beside what forwards packets past the stack: ifb, tc redirects, flowtables.
+"""SLBN beside what forwards packets past the stack: ifb, tc redirects, flowtables, XDP.
 
     node 0 -- e0 -- node 1 -- e1 -- node 2
 
@@ -9,18 +9,22 @@ A link that is bypassed shows in the rates: its capacity is the smallest.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
+import os
 import re
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from tests.kernel.net import Namespace, wait_for
+from tests.kernel.net import Namespace, namespace, sh, wait_for, wait_for_carrier
+from tests.kernel.rtnetlink import Rtnetlink
 from tests.kernel.slbn import MEGA, Agent, agents, chain
-from tests.kernel.slbn_tap import state_in
-from tests.kernel.slbn_wire import JOIN, PORT, Packet
+from tests.kernel.slbn_tap import state_in, state_of
+from tests.kernel.slbn_wire import JOIN, PORT, Datagram, Packet
 
 
 def has(agent: Agent, *rates: float) -> bool:
@@ -259,6 +263,7 @@ def test_software_flowtable_does_not_bypass_links(peer: str) -> None:
         wait_for(lambda: offloaded(router, 1000) == 100)
         assert not_offloaded(router) - slow < 10
         assert has(source, 15, 5)
+        assert state_in(router, "e1").bypassed == 0
 
 
 @pytest.mark.tier("all")
@@ -280,3 +285,117 @@ def test_edge_drops_control_packets_in_offloaded_flows(peer: str) -> None:
             sender.sendto(Packet(JOIN).pack(bytes(8)), ("10.0.1.2", PORT))
             wait_for(lambda: state_in(router, "w0").from_hosts == 1)
             assert received.recv(2000) == b"data"
+
+
+# --- packets that bypass a link are counted
+
+SOL_PACKET, PACKET_QDISC_BYPASS = 263, 20
+
+
+def send_frames(device: str, count: int, size: int = 500, bypass: bool = False) -> None:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
+        raw.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, bypass)
+        raw.bind((device, 0))
+        frame = Datagram(bytes(size), sport=9, dport=9).frame()
+        for _ in range(count):
+            raw.send(frame)
+
+
+@pytest.mark.parametrize("place", ["root", "below a shaper"])
+def test_packets_that_bypass_the_qdiscs_are_counted(place: str) -> None:
+    queues, slbn = "", shaped("a0", "1gbit")
+    if place == "root":
+        queues, slbn = "numtxqueues 2", "tc qdisc replace dev a0 root handle 1: slbn rate 1gbit"
+    # Other namespaces do not have it.
+    default = os.open("/proc/sys/net/core/default_qdisc", os.O_RDWR)
+    before = os.pread(default, 100, 0)
+    with namespace() as ns, ns.entered(), contextlib.closing(Rtnetlink()) as netlink:
+        sh(f"""set -e
+            echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
+            ip link add a0 {queues} type veth peer b0
+            ip link set a0 up
+            ip link set b0 up""")
+        wait_for_carrier(ns, "a0")
+        index = socket.if_nametoindex("a0")
+
+        def bypassed() -> int:
+            return state_of(netlink, index).bypassed
+
+        send_frames("a0", 7)
+        send_frames("a0", 5, bypass=True)
+        sh(f"tc qdisc del dev a0 root 2> /dev/null; {slbn}")
+        send_frames("a0", 50)
+        assert bypassed() == 0
+        send_frames("a0", 20, bypass=True)
+        assert bypassed() == 20
+        if place == "root":
+            # What replaced qdiscs have sent remains counted.
+            sh("tc qdisc replace dev a0 parent 1:1 pfifo; tc qdisc replace dev a0 parent 1:2 fq")
+            sh("ip link set a0 down; ip link set a0 up")
+            wait_for_carrier(ns, "a0")
+            assert bypassed() == 20
+            # noqueue does not count.
+            os.pwrite(default, b"noqueue", 0)
+            try:
+                sh("tc qdisc del dev a0 parent 1:2")
+            finally:
+                os.pwrite(default, before, 0)
+            assert bypassed() == 0
+            sh("tc qdisc replace dev a0 parent 1:2 pfifo")
+        send_frames("a0", 50)
+        assert bypassed() == 20
+        os.close(default)
+        shown = json.loads(sh("tc -j -s qdisc show dev a0").stdout)
+        assert next(each for each in shown if each["kind"] == "slbn")["bypassed"] == 20
+
+
+# --- XDP
+
+SYS_BPF, BPF_PROG_LOAD, BPF_LINK_CREATE = 321, 5, 28
+BPF_PROG_TYPE_XDP, BPF_XDP, XDP_FLAGS_SKB_MODE = 6, 37, 2
+
+
+def bpf(command: int, attributes: bytes) -> int:
+    descriptor = ctypes.CDLL(None, use_errno=True).syscall(
+        SYS_BPF, command, attributes, len(attributes)
+    )
+    assert descriptor >= 0, os.strerror(ctypes.get_errno())
+    return int(descriptor)
+
+
+@contextlib.contextmanager
+def xdp_redirect(device: str, to: str) -> Iterator[None]:
+    """Generic XDP sends what a device receives by another one."""
+    mov, call, leave, redirect = 0xB7, 0x85, 0x95, 23
+    program = [
+        (mov, 1, 0, socket.if_nametoindex(to)),
+        (mov, 2, 0, 0),
+        (call, 0, 0, redirect),
+        (leave, 0, 0, 0),
+    ]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=BBhi", *each) for each in program))
+    license_text = ctypes.create_string_buffer(b"GPL")
+    pointers = (ctypes.addressof(code), ctypes.addressof(license_text))
+    head = struct.pack("=IIQQ", BPF_PROG_TYPE_XDP, len(program), *pointers)
+    loaded = bpf(BPF_PROG_LOAD, head + bytes(48))
+    index = socket.if_nametoindex(device)
+    link = bpf(BPF_LINK_CREATE, struct.pack("=IIII", loaded, index, BPF_XDP, XDP_FLAGS_SKB_MODE))
+    os.close(loaded)
+    try:
+        yield
+    finally:
+        os.close(link)
+
+
+def test_packets_that_xdp_redirects_are_counted() -> None:
+    with chain(2) as net:
+        host, router, _ = net.nodes
+        net.attach(1, "rate 100mbit")
+        with router.entered(), xdp_redirect("w0", "e1"):
+            with host.entered():
+                send_frames("e0", 50)
+            wait_for(lambda: state_in(router, "e1").bypassed >= 50)
+        before = state_in(router, "e1").bypassed
+        with router.entered():
+            send_frames("e1", 50)
+        assert state_in(router, "e1").bypassed == before

@@ -815,6 +815,9 @@ def test_events_of_links() -> None:
         slbn.change(given(rate=3 * RATE))
         slbn.family.reset(given(ifname="a0"))
         slbn.family.add_key(given(ifname="a0", key_id=1, key=KEY))
+        # What was set before is no change.
+        slbn.set(given(rate=3 * RATE))
+        slbn.change(given(rate=3 * RATE))
         with pytest.raises(NetlinkError):
             slbn.set(given(rate=5))
         rates = [2 * RATE, 3 * RATE, 3 * RATE, 3 * RATE]

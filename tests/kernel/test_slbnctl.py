@@ -213,6 +213,7 @@ def test_metrics_of_links(peer: str) -> None:
             "restricted": "restricted_sessions",
             "memory_bytes": "memory_bytes",
             "answered": "answered_packets",
+            "bypassed": "bypassed_packets",
             "events": "share_events",
         }.items():
             assert found[f"link_{name}"] == [(device, link[key])], key

@@ -349,6 +349,7 @@ static void check_fields(const struct slbn_link_state *st)
 		FIELD(limited),	    FIELD(other_version), FIELD(overuse),
 		FIELD(unknown_key), FIELD(bad_time),	  FIELD(bad_return),
 		FIELD(no_address),  FIELD(unknown_link),  FIELD(icmp_dropped),
+		FIELD(bypassed),
 #undef FIELD
 	};
 	size_t i;
@@ -414,7 +415,8 @@ static void statistics_as_text(void **state)
 		"   fragments 26 bad_key 27 unknown_key 32 bad_time 33"
 		" rate_limited 29\n"
 		"   bad_return 34 unknown_link 35 no_address 36 from_hosts 28"
-		" icmp_dropped 37";
+		" icmp_dropped 37\n"
+		"  bypassed 38";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
 		.plan = 47500000,
@@ -454,6 +456,7 @@ static void statistics_as_text(void **state)
 		.rate_limited = 29,
 		.other_version = 30,
 		.events = 3,
+		.bypassed = 38,
 	};
 
 	(void)state;

@@ -598,4 +598,6 @@ void link_print_details(const struct link_output *out,
 	print_count(out, "from_hosts", " from_hosts %s", state->from_hosts);
 	print_count(out, "icmp_dropped", " icmp_dropped %s",
 		    state->icmp_dropped);
+	out->newline();
+	print_count(out, "bypassed", "  bypassed %s", state->bypassed);
 }

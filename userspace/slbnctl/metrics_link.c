@@ -76,6 +76,8 @@ static const struct link_metric {
 	LEDGERS("link_restricted_sessions",
 		"Sum of the weights of the sessions that the link restricts.",
 		NR),
+	GAUGE("link_bypassed_packets",
+	      "Packets that the device sent, but not by its qdiscs.", bypassed),
 	GAUGE("link_memory_bytes", "Size of the memory of control packets.",
 	      memory_bytes),
 	COUNTER("link_share_events", "Notifications of changes of the share.",

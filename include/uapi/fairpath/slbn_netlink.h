@@ -192,6 +192,9 @@ struct slbn_ledger_state {
  * @answered: packets answered at an edge
  * @rate_limited: dropped, above the limit of control packets
  * @events: share events, whether or not anyone listened
+ * @bypassed: packets that the device has sent, but not by its qdiscs, since the
+ *	link was added: by XDP or hardware, so without the link. 0 if a qdisc of
+ *	the device does not count
  */
 struct slbn_link_state {
 	__u64 capacity;
@@ -232,6 +235,7 @@ struct slbn_link_state {
 	__u64 answered;
 	__u64 rate_limited;
 	__u64 events;
+	__u64 bypassed;
 };
 
 /**
@@ -283,6 +287,7 @@ struct slbn_link_state {
  * @SLBN_A_STATE_ANSWERED: @answered
  * @SLBN_A_STATE_RATE_LIMITED: @rate_limited
  * @SLBN_A_STATE_EVENTS: @events
+ * @SLBN_A_STATE_BYPASSED: @bypassed
  */
 enum slbn_state_attribute {
 	SLBN_A_STATE_UNSPEC,
@@ -331,6 +336,7 @@ enum slbn_state_attribute {
 	SLBN_A_STATE_ANSWERED,
 	SLBN_A_STATE_RATE_LIMITED,
 	SLBN_A_STATE_EVENTS,
+	SLBN_A_STATE_BYPASSED,
 	__SLBN_A_STATE_MAX,
 };
 
@@ -365,7 +371,8 @@ enum slbn_state_attribute {
  * @SLBN_C_LINK_ADD_NTF: to multicast group "link": a device has become a link;
  *	attributes as in a reply to SLBN_C_LINK_GET, as in the two below
  * @SLBN_C_LINK_CHANGE_NTF: to multicast group "link": the options or the
- *	capacity of a link have changed, or it was reset
+ *	capacity of a link have changed, or it was reset. A request that sets
+ *	what was set before sends no event
  * @SLBN_C_LINK_DEL_NTF: to multicast group "link": a link is removed
  *
  * Requests name the device by SLBN_A_IFINDEX or SLBN_A_IFNAME. Errors: EINVAL
