@@ -578,7 +578,7 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
             wait_for(lambda: session().rate > 4 * MEGA, 40)
 
             def closing() -> bool:
-                """Data sent after the sequence number was read can put one FIN out of the window."""
+                """Data sent after the number was read can put one FIN out of the window."""
                 send_fin(h1, connection.client)
                 return "packets 0 " not in router.sh("nft list table ip closing").stdout
 

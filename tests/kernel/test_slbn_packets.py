@@ -182,7 +182,7 @@ def test_packets_of_others_pass_unchanged(on: Sessions, v6: bool) -> None:
     on.check_memory()
 
 
-OTHER_PORTS = {
+OTHER_PORTS: dict[str, dict[str, Any]] = {
     "to another port": {"dport": PORT + 1},
     "from another port": {"sport": PORT - 1},
     "other ports": {"sport": 9, "dport": 9},
