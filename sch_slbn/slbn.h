@@ -127,12 +127,12 @@ struct slbn_key_set {
 
 /**
  * struct slbn_bypass - counters at the start, to find packets that bypass a link
- * @started: they are set
+ * @root: root qdisc of the device then, or NULL; only compared, as it may be gone
  * @packets: of the device less those of its qdiscs, with removed ones
  * @bytes: as @packets
  */
 struct slbn_bypass {
-	bool started;
+	const struct Qdisc *root;
 	s64 packets;
 	s64 bytes;
 };

@@ -12,6 +12,7 @@
  */
 #include <linux/netdevice.h>
 #include <linux/rcupdate.h>
+#include <linux/rtnetlink.h>
 #include <net/gen_stats.h>
 #include <net/sch_generic.h>
 
@@ -27,41 +28,44 @@ static bool slbn_add_qdisc(struct Qdisc *sch, struct gnet_stats_basic_sync *sum)
 	return true;
 }
 
-/* Add what all qdiscs of a device have sent; false if one does not count. */
-static bool slbn_add_qdiscs(struct gnet_stats_basic_sync *sum,
-			    struct net_device *dev)
+/*
+ * Add what all qdiscs of a device have sent; returns its root qdisc, or NULL if
+ * one does not count.
+ */
+static const struct Qdisc *slbn_add_qdiscs(struct net_device *dev,
+					   struct gnet_stats_basic_sync *sum)
 {
 	struct Qdisc *root = rcu_dereference(dev->qdisc);
 	unsigned int n;
 
 	if (!(root->flags & TCQ_F_MQROOT))
-		return slbn_add_qdisc(root, sum);
+		return slbn_add_qdisc(root, sum) ? root : NULL;
 	for (n = 0; n < dev->num_tx_queues; n++) {
 		struct netdev_queue *queue = netdev_get_tx_queue(dev, n);
 
 		if (!slbn_add_qdisc(rcu_dereference(queue->qdisc_sleeping),
 				    sum))
-			return false;
+			return NULL;
 	}
-	return true;
+	return root;
 }
 
 /* Packets and bytes of the device less those of its present qdiscs. */
-static bool slbn_read_bypass(struct net_device *dev, s64 *packets, s64 *bytes)
+static struct slbn_bypass slbn_bypass_now(struct net_device *dev)
 {
 	struct gnet_stats_basic_sync sum;
 	struct rtnl_link_stats64 stats;
-	bool counts;
+	struct slbn_bypass now;
 
 	gnet_stats_basic_sync_init(&sum);
 	rcu_read_lock();
 	/* First: a packet in between is not counted as one that bypasses. */
 	dev_get_stats(dev, &stats);
-	counts = slbn_add_qdiscs(&sum, dev);
+	now.root = slbn_add_qdiscs(dev, &sum);
 	rcu_read_unlock();
-	*packets = stats.tx_packets - u64_stats_read(&sum.packets);
-	*bytes = stats.tx_bytes - u64_stats_read(&sum.bytes);
-	return counts;
+	now.packets = stats.tx_packets - u64_stats_read(&sum.packets);
+	now.bytes = stats.tx_bytes - u64_stats_read(&sum.bytes);
+	return now;
 }
 
 /**
@@ -72,11 +76,11 @@ static bool slbn_read_bypass(struct net_device *dev, s64 *packets, s64 *bytes)
  */
 void slbn_bypass_start(struct slbn_link *link)
 {
-	struct slbn_bypass bypass = { .started = true };
+	struct slbn_bypass now = slbn_bypass_now(link->dev);
 
-	slbn_read_bypass(link->dev, &bypass.packets, &bypass.bytes);
+	now.root = rtnl_dereference(link->dev->qdisc);
 	spin_lock_bh(&link->lock);
-	link->bypass = bypass;
+	link->bypass = now;
 	spin_unlock_bh(&link->lock);
 }
 
@@ -107,13 +111,15 @@ void slbn_bypass_remove(struct slbn_link *link, struct Qdisc *sch)
  */
 u64 slbn_bypass_read(struct slbn_link *link)
 {
+	struct slbn_bypass now = slbn_bypass_now(link->dev);
 	s64 packets, bytes;
-	bool counts = slbn_read_bypass(link->dev, &packets, &bytes);
+	bool valid;
 
 	spin_lock_bh(&link->lock);
-	counts = counts && link->bypass.started;
-	packets -= link->bypass.packets;
-	bytes -= link->bypass.bytes;
+	/* Not while the qdisc is attached or removed. */
+	valid = now.root && now.root == link->bypass.root;
+	packets = now.packets - link->bypass.packets;
+	bytes = now.bytes - link->bypass.bytes;
 	spin_unlock_bh(&link->lock);
-	return counts && packets > 0 && bytes > 0 ? packets : 0;
+	return valid && packets > 0 && bytes > 0 ? packets : 0;
 }

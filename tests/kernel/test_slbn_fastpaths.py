@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kernel.genetlink import Genetlink
 from tests.kernel.net import Namespace, namespace, sh, wait_for, wait_for_carrier
 from tests.kernel.rtnetlink import Rtnetlink
 from tests.kernel.slbn import MEGA, Agent, agents, chain
@@ -145,6 +146,7 @@ def move_addresses(node: Namespace, old: str, new: str) -> None:
         ip addr add fd00:{number}::{last}/64 dev {new} nodad""")
 
 
+@pytest.mark.tier("all")
 def test_edge_drops_packets_of_its_vlans_that_return_from_ifb(peer: str) -> None:
     with chain(2) as net:
         host, router, last = net.nodes
@@ -189,6 +191,7 @@ def test_shaped_ifb_drops_packets_of_hosts(peer: str) -> None:
         assert state_in(router, "i0").joins == 0
 
 
+@pytest.mark.tier("all")
 def test_nat_does_not_make_control_packets_for_hosts(peer: str) -> None:
     with chain(2) as net:
         host, router, _ = net.nodes
@@ -301,7 +304,9 @@ def send_frames(device: str, count: int, size: int = 500, bypass: bool = False) 
             raw.send(frame)
 
 
-@pytest.mark.parametrize("place", ["root", "below a shaper"])
+@pytest.mark.parametrize(
+    "place", ["root", pytest.param("below a shaper", marks=pytest.mark.tier("all"))]
+)
 def test_packets_that_bypass_the_qdiscs_are_counted(place: str) -> None:
     queues, slbn = "", shaped("a0", "1gbit")
     if place == "root":
@@ -347,6 +352,10 @@ def test_packets_that_bypass_the_qdiscs_are_counted(place: str) -> None:
         os.close(default)
         shown = json.loads(sh("tc -j -s qdisc show dev a0").stdout)
         assert next(each for each in shown if each["kind"] == "slbn")["bypassed"] == 20
+        with contextlib.closing(Genetlink()) as listener:
+            listener.listen("link")
+            sh("tc qdisc del dev a0 root")
+            assert [event.state.bypassed for event in listener.events()] == [0]
 
 
 # --- XDP
