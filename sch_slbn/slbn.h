@@ -280,7 +280,8 @@ extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
 
 bool slbn_own_address(const struct slbn_link *link,
 		      const struct slbn_control *control, u8 *own);
-void slbn_finish_own(struct slbn_control *control);
+void slbn_finish_own(const struct slbn_link *link,
+		     struct slbn_control *control);
 void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 		     const struct slbn_control *control);
 
@@ -301,7 +302,8 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 		struct slbn_control *control);
 bool slbn_process(struct slbn_link *link, struct slbn_control *control,
 		  u64 now);
-void slbn_finish(struct slbn_control *control, const u8 *addresses);
+void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
+		 const u8 *addresses);
 
 /* slbn_find.c */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);

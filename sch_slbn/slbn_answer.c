@@ -266,16 +266,17 @@ static void slbn_set_own(const struct slbn_control *control, u8 *addresses)
 
 /**
  * slbn_finish_own() - slbn_finish() for a reply of the edge
+ * @link: the edge
  * @control: reply, which this router sends to itself
  *
  * Context: as slbn_finish().
  */
-void slbn_finish_own(struct slbn_control *control)
+void slbn_finish_own(const struct slbn_link *link, struct slbn_control *control)
 {
 	u8 addresses[2 * sizeof(struct in6_addr)];
 
 	slbn_set_own(control, addresses);
-	slbn_finish(control, addresses);
+	slbn_finish(link, control, addresses);
 }
 
 /**
@@ -346,7 +347,7 @@ static bool slbn_process_up(struct slbn_link *link, const struct sk_buff *skb,
 		processed = slbn_process(link, control, ktime_get_ns());
 	spin_unlock(&link->lock);
 	if (processed)
-		slbn_finish(control, way->addresses);
+		slbn_finish(link, control, way->addresses);
 	return processed;
 }
 

@@ -6,9 +6,13 @@
  * slbn_parse_packet() checks the format, the UDP checksum is verified unless the
  * device has done so, and with keys the packet's authentication is checked. A
  * packet that fails cannot change the link's state.
+ *
+ * Only slbn_process() runs under the link's lock. What allocates, copies, checks
+ * or signs runs before or after it; lockdep checks that.
  */
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/lockdep.h>
 #include <linux/siphash.h>
 #include <linux/timekeeping.h>
 #include <linux/udp.h>
@@ -112,7 +116,8 @@ static struct slbn_carrier slbn_carrier(const u8 *addresses, bool v6)
  * @skb: packet
  * @control: as set by slbn_control_parse(); its key is set
  *
- * Context: in an RCU read-side critical section, in which the key is valid.
+ * Context: in an RCU read-side critical section, in which the key is valid; the
+ * link's lock is not held.
  * Return: NULL, or the counter of why the packet must be dropped.
  */
 u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
@@ -123,6 +128,7 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
 	const struct slbn_key_set *key_set;
 	struct slbn_carrier carrier;
 
+	lockdep_assert_not_held(&link->lock);
 	if (place->partial || place->merged)
 		return &counters->fragments;
 	if (!slbn_checksum_is_valid(skb, place))
@@ -159,6 +165,7 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control, u64 now)
 	struct slbn_packet *pkt = &control->pkt;
 	u8 hop = slbn_current_hop(pkt);
 
+	lockdep_assert_held(&link->lock);
 	if (hop < pkt->slots)
 		slot = slbn_get_slot(control->data, &control->layout, hop);
 	if (slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
@@ -171,15 +178,18 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control, u64 now)
 
 /**
  * slbn_finish() - write the fields of a processed packet, and authenticate it
+ * @link: link
  * @control: packet; not its UDP checksum
  * @addresses: with which it is sent, as in slbn_addresses()
  *
  * Context: as slbn_check(), in the same critical section.
  */
-void slbn_finish(struct slbn_control *control, const u8 *addresses)
+void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
+		 const u8 *addresses)
 {
 	struct slbn_carrier carrier;
 
+	lockdep_assert_not_held(&link->lock);
 	slbn_update_packet(control->data, &control->pkt);
 	carrier = slbn_carrier(addresses, control->place.v6);
 	slbn_update_hash(control->data, &control->layout, slbn_siphash,

@@ -304,6 +304,7 @@ void slbn_link_check_share(struct slbn_link *link)
 {
 	const struct slbn_link_vars *vars = &link->vars;
 
+	lockdep_assert_held(&link->lock);
 	if (link->notify_pending)
 		return;
 	if (slbn_share_has_moved(link)) {

@@ -17,6 +17,7 @@
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/lockdep.h>
 #include <linux/math64.h>
 #include <linux/pkt_sched.h>
 #include <linux/udp.h>
@@ -75,8 +76,10 @@ enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
 static bool slbn_limit(struct slbn_link *link, const struct sk_buff *skb,
 		       u64 now)
 {
-	bool below = slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now);
+	bool below;
 
+	lockdep_assert_held(&link->lock);
+	below = slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now);
 	link->counters.rate_limited += !below;
 	return below;
 }
@@ -128,12 +131,12 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 	if (edge) {
 		slbn_destination_reply(pkt);
 		slbn_wire_clear_slots(data, layout, pkt);
-		slbn_finish_own(control);
+		slbn_finish_own(link, control);
 		slbn_answer_own(link, skb, control);
 		consume_skb(skb);
 		return SLBN_ANSWERED;
 	}
-	slbn_finish(control, slbn_addresses(skb, &control->place));
+	slbn_finish(link, control, slbn_addresses(skb, &control->place));
 	after = csum_partial(data, layout->length, 0);
 	slbn_update_checksum(skb, udp, csum_sub(after, before));
 	return SLBN_PASS_CONTROL;
