@@ -26,11 +26,15 @@
 #ifndef SLBN_H
 #define SLBN_H
 
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/rcupdate.h>
 #include <linux/spinlock.h>
+#include <linux/udp.h>
 #include <linux/workqueue.h>
+#include <net/ip.h>
 #include <net/sch_generic.h>
 
 #include <uapi/fairpath/slbn_netlink.h>
@@ -304,6 +308,58 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control,
 		  u64 now);
 void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
 		 const u8 *addresses);
+
+/**
+ * slbn_is_data() - the fast test of data packets
+ * @skb: packet
+ * @ports: data have other ports than control packets; false: only the payload
+ *	of UDP decides, since NAT may change ports
+ *
+ * Compares an octet of the headers of TCP, a port or the magic of UDP. They must
+ * be in the linear data, without VLAN tag, IP options or extension headers.
+ *
+ * Return: true if the packet is neither a control packet nor an ICMP error;
+ * false if slbn_find() or slbn_find_magic() must decide.
+ */
+static __always_inline bool slbn_is_data(const struct sk_buff *skb, bool ports)
+{
+	const void *ip = skb_network_header(skb);
+	int linear = skb_tail_pointer(skb) - (const u8 *)ip;
+	const struct udphdr *udp;
+	u8 protocol;
+
+	linear -= sizeof(*udp) + sizeof(__be32);
+	if (skb->protocol == htons(ETH_P_IP)) {
+		const struct iphdr *v4 = ip;
+
+		if (unlikely(linear < (int)sizeof(*v4)))
+			return false;
+		protocol = v4->protocol;
+		/* Fragments may be too short for the magic. */
+		if (protocol == IPPROTO_UDP &&
+		    unlikely(v4->ihl != 5 || (!ports && ip_is_fragment(v4))))
+			return false;
+		udp = (const void *)(v4 + 1);
+	} else if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *v6 = ip;
+
+		if (unlikely(linear < (int)sizeof(*v6)))
+			return false;
+		protocol = v6->nexthdr;
+		udp = (const void *)(v6 + 1);
+	} else {
+		return false;
+	}
+	if (protocol == IPPROTO_TCP)
+		return true;
+	if (protocol != IPPROTO_UDP)
+		return false;
+	/* Later fragments have other data in place of ports, and are data. */
+	if (ports)
+		return udp->dest != htons(SLBN_PORT) ||
+		       udp->source != htons(SLBN_PORT);
+	return *(const __be32 *)(udp + 1) != htonl(SLBN_MAGIC);
+}
 
 /* slbn_find.c */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);

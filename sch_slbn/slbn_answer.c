@@ -387,8 +387,8 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 	return true;
 }
 
-static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
-				  const struct nf_hook_state *state);
+static unsigned int slbn_local_in_slow(struct sk_buff *skb,
+				       const struct nf_hook_state *state);
 
 /* Receive merged packets one by one; those not for a link, past later hooks. */
 static unsigned int slbn_local_in_merged(struct sk_buff *skb,
@@ -406,7 +406,7 @@ static unsigned int slbn_local_in_merged(struct sk_buff *skb,
 
 		skb_mark_not_on_list(skb);
 		skb_pull(skb, header);
-		verdict = slbn_local_in(NULL, skb, state);
+		verdict = slbn_local_in_slow(skb, state);
 		if (verdict == NF_ACCEPT)
 			state->okfn(state->net, state->sk, skb);
 		else if (verdict == NF_DROP)
@@ -415,15 +415,15 @@ static unsigned int slbn_local_in_merged(struct sk_buff *skb,
 	return NF_STOLEN;
 }
 
-static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
-				  const struct nf_hook_state *state)
+static noinline_for_stack unsigned int
+slbn_local_in_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct slbn_control control;
 	struct slbn_link *link;
 	const u8 *address;
 	u16 number;
 
-	if (likely(!slbn_find(skb, &control.place)))
+	if (!slbn_find(skb, &control.place))
 		return NF_ACCEPT;
 	if (slbn_drop_from_host(skb, state))
 		return NF_DROP;
@@ -440,6 +440,14 @@ static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
 		return NF_DROP;
 	consume_skb(skb);
 	return NF_STOLEN;
+}
+
+static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
+				  const struct nf_hook_state *state)
+{
+	if (likely(slbn_is_data(skb, true)))
+		return NF_ACCEPT;
+	return slbn_local_in_slow(skb, state);
 }
 
 /* Behind the user's rules. */

@@ -22,6 +22,24 @@ static void slbn_count_from_host(struct slbn_link *edge)
 	slbn_count_drop(edge, &edge->counters.from_hosts);
 }
 
+static noinline_for_stack unsigned int slbn_ingress_slow(struct slbn_link *link,
+							 struct sk_buff *skb)
+{
+	/*
+	 * Ignore packets to other hosts that a promiscuous device receives,
+	 * unless a device on top of this one may be their destination: behind
+	 * an rx_handler (of a bridge or macvlan) or a VLAN tag.
+	 */
+	if (skb->pkt_type == PACKET_OTHERHOST &&
+	    !rcu_access_pointer(link->dev->rx_handler) &&
+	    !skb_vlan_tag_present(skb))
+		return NF_ACCEPT;
+	if (!slbn_find_magic(skb))
+		return NF_ACCEPT;
+	slbn_count_from_host(link);
+	return NF_DROP;
+}
+
 /**
  * slbn_ingress() - drop control packets that hosts send
  * @priv: link, an edge
@@ -36,21 +54,9 @@ static void slbn_count_from_host(struct slbn_link *edge)
 unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 			  const struct nf_hook_state *state)
 {
-	struct slbn_link *link = priv;
-
-	/*
-	 * Ignore packets to other hosts that a promiscuous device receives,
-	 * unless a device on top of this one may be their destination: behind
-	 * an rx_handler (of a bridge or macvlan) or a VLAN tag.
-	 */
-	if (skb->pkt_type == PACKET_OTHERHOST &&
-	    !rcu_access_pointer(link->dev->rx_handler) &&
-	    !skb_vlan_tag_present(skb))
+	if (likely(slbn_is_data(skb, false)))
 		return NF_ACCEPT;
-	if (likely(!slbn_find_magic(skb)))
-		return NF_ACCEPT;
-	slbn_count_from_host(link);
-	return NF_DROP;
+	return slbn_ingress_slow(priv, skb);
 }
 
 /*
@@ -119,12 +125,20 @@ bool slbn_drop_redirected(const struct slbn_link *link,
 	return false;
 }
 
+static noinline_for_stack unsigned int
+slbn_forward_slow(struct sk_buff *skb, const struct nf_hook_state *state)
+{
+	if (!slbn_find_magic(skb) || !slbn_drop_from_host(skb, state))
+		return NF_ACCEPT;
+	return NF_DROP;
+}
+
 static unsigned int slbn_forward(void *priv, struct sk_buff *skb,
 				 const struct nf_hook_state *state)
 {
-	if (likely(!slbn_find_magic(skb)) || !slbn_drop_from_host(skb, state))
+	if (likely(slbn_is_data(skb, false)))
 		return NF_ACCEPT;
-	return NF_DROP;
+	return slbn_forward_slow(skb, state);
 }
 
 const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS] = {

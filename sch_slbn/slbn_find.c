@@ -2,7 +2,7 @@
 /*
  * Find control packets, and ICMP errors about them, in skbs.
  *
- * This is what each data packet costs: a look at its headers.
+ * Most data packets do not come here: slbn_is_data() passes them.
  */
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>

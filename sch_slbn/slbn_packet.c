@@ -192,28 +192,21 @@ static enum slbn_action slbn_egress_control(struct slbn_link *link,
 	return action;
 }
 
-/* Most data is TCP: decide by its protocol alone, without a look at the link. */
-static bool slbn_is_tcp(const struct sk_buff *skb)
+/*
+ * What the fast test of data packets does not decide. These functions are not
+ * inlined, so that data packets do not pay for their stack frames, which
+ * CONFIG_INIT_STACK_ALL_ZERO clears.
+ */
+static noinline_for_stack enum slbn_action
+slbn_egress_slow(struct slbn_link *link, struct sk_buff *skb)
 {
-	union {
-		struct iphdr v4;
-		struct ipv6hdr v6;
-	} buffer;
-	int ip = skb_network_offset(skb);
+	struct slbn_control control;
 
-	if (skb->protocol == htons(ETH_P_IP)) {
-		const struct iphdr *v4;
-
-		v4 = skb_header_pointer(skb, ip, sizeof(*v4), &buffer);
-		return v4 && v4->protocol == IPPROTO_TCP;
-	}
-	if (skb->protocol == htons(ETH_P_IPV6)) {
-		const struct ipv6hdr *v6;
-
-		v6 = skb_header_pointer(skb, ip, sizeof(*v6), &buffer);
-		return v6 && v6->nexthdr == IPPROTO_TCP;
-	}
-	return false;
+	if (!slbn_find(skb, &control.place))
+		return slbn_handle_data(link, skb);
+	if (slbn_drop_redirected(link, skb))
+		return SLBN_DROP;
+	return slbn_egress_control(link, skb, &control);
 }
 
 /**
@@ -227,13 +220,9 @@ static bool slbn_is_tcp(const struct sk_buff *skb)
  */
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb)
 {
-	struct slbn_control control;
-
-	if (likely(!slbn_find(skb, &control.place)))
-		return slbn_handle_data(link, skb);
-	if (slbn_drop_redirected(link, skb))
-		return SLBN_DROP;
-	return slbn_egress_control(link, skb, &control);
+	if (likely(slbn_is_data(skb, true)))
+		return SLBN_PASS_DATA;
+	return slbn_egress_slow(link, skb);
 }
 
 /* Send merged packets one by one, through the hook. */
@@ -251,27 +240,13 @@ static unsigned int slbn_egress_merged(struct sk_buff *skb)
 	return NF_STOLEN;
 }
 
-/**
- * slbn_egress_hook() - slbn_egress() for a root qdisc
- * @priv: link
- * @skb: packet, as in slbn_egress()
- * @state: not used
- *
- * A netfilter egress hook: before the device's qdisc, and without its lock.
- *
- * Context: bottom halves are disabled.
- * Return: NF_ACCEPT, NF_DROP or NF_STOLEN.
- */
-unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
-			      const struct nf_hook_state *state)
+static noinline_for_stack unsigned int
+slbn_egress_hook_slow(struct slbn_link *link, struct sk_buff *skb)
 {
 	struct slbn_control control;
-	struct slbn_link *link = priv;
 	enum slbn_action action;
 
-	if (likely(slbn_is_tcp(skb)))
-		return NF_ACCEPT;
-	if (likely(!slbn_find(skb, &control.place))) {
+	if (!slbn_find(skb, &control.place)) {
 		action = slbn_handle_data(link, skb);
 	} else {
 		if (control.place.merged)
@@ -286,4 +261,23 @@ unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 	default:
 		return NF_ACCEPT;
 	}
+}
+
+/**
+ * slbn_egress_hook() - slbn_egress() for a root qdisc
+ * @priv: link
+ * @skb: packet, as in slbn_egress()
+ * @state: not used
+ *
+ * A netfilter egress hook: before the device's qdisc, and without its lock.
+ *
+ * Context: bottom halves are disabled.
+ * Return: NF_ACCEPT, NF_DROP or NF_STOLEN.
+ */
+unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
+			      const struct nf_hook_state *state)
+{
+	if (likely(slbn_is_data(skb, true)))
+		return NF_ACCEPT;
+	return slbn_egress_hook_slow(priv, skb);
 }
