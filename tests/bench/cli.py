@@ -5,7 +5,7 @@ Each benchmark runs in one of five places:
 
     guest       in User-Mode Linux, whose code runs natively (scripts/vm --engine native):
                 measure.py (drr_fq), measure_slbn.py
-    smp         in a stock kernel with two CPUs (scripts/vm --engine vm): measure_slbn.py
+    smp         in a stock kernel with four CPUs (scripts/vm --engine vm): measure_slbn.py
     namespace   in a network namespace of this machine: measure_slbnd.py
     boots       on this machine, booting the guests that it measures: measure_virtual.py
     host        on this machine: measure_slbnsim.py
@@ -66,7 +66,7 @@ BENCHES = {
         "measure_slbn",
         ("--turns", "2", "--slices", "3"),
         place=SMP,
-        options=("--only-data",),
+        options=("--only-data", "--slices", "20"),
     ),
     "slbnd": Bench(
         "measure_slbnd",
@@ -85,8 +85,9 @@ BENCHES = {
     ),
 }
 PLUGINS = TOP / "build/tc"
+CPUS = 4  # of smp
 MEMORY = "4G"
-SECONDS = 1800
+SECONDS = 3600
 
 
 def build(kernel: Kernel) -> Path:
@@ -194,7 +195,7 @@ def measure(bench: Bench, series: str, smoke: bool) -> dict[str, Any]:
         return known | measure_on_host(bench.program, arguments)
     smp = bench.place == SMP
     kernel = kernels.get(series) if smp else uml.get(series)
-    engine = ("vm", "--smp", "2") if smp else ("native",)
+    engine = ("vm", "--smp", str(CPUS)) if smp else ("native",)
     known["conditions"] |= guest_conditions(kernel)
     return known | measure_in_guest(series, kernel, bench.program, arguments, engine)
 

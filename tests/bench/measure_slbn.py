@@ -8,11 +8,17 @@ A point is one of
     control     a control packet through the egress hook and the TX queue's qdisc: classified,
                 checked, processed by the task, rewritten, enqueued and dequeued
     keys        the same without a key, with one key, and with the older and the newer of two
+    answer      an answer that this router receives, processes and sends on: reception, the hook at
+                LOCAL_IN, the task, and the device's egress hook and queue
     send        a packet that is sent (dev_queue_xmit) with slbn as the root, and with mq instead;
                 by child of each TX queue, number of CPUs that send at once, each by its own queue,
                 and for data (TCP, UDP) alone or with every EVERYth packet a control packet
     route       a data packet's whole path through a router, with allocation and freeing; with slbn
-                on the input and the output device, or mq instead; fq is the child of both
+                on the input and the output device, also if the input device is an edge, or with mq
+                instead; fq is the child of both
+
+Packets are also sent and routed with mq and an egress hook that does nothing: the cost of netfilter
+itself, without which slbn cannot see packets.
 
 Candidates are measured in turn, repeatedly, so that other load of the machine affects all of them.
 The value of a turn is the median of short slices, minus (except for routed packets) the cost of the
@@ -32,7 +38,7 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +49,12 @@ SLICE = 1000  # packets timed together
 RATE = "100gbit"
 ENTRIES = (0, 65_536, 524_288)
 CHILDREN = ("pfifo_fast", "fq", "fq_codel")
-#: At 10 Gbit/s, 5 % of control packets of 324 octets are 193,000 per second, one for every four
-#: data packets of 1500.
-EVERY = 5
+#: Frame of a control packet of a path of 7 links, with 9 slots. Those measured have 32.
+CONTROL_OCTETS = 234
+#: Control packets per second that are 5 % of 10 Gbit/s.
+CONTROL_RATE = 5 * 10**8 // (8 * CONTROL_OCTETS)
+#: So many are one for every three data packets with 1514 octets, which are the rest.
+EVERY = 4
 #: Counters of a link that must stay 0.
 FAULTS = [
     *("corrected", "clamped", "stale", "wrong_path", "too_many_hops", "malformed"),
@@ -187,47 +196,97 @@ def measure_keys(turns: int, slices: int) -> list[dict[str, Any]]:
     ]
 
 
-def measure_send(turns: int, slices: int) -> list[dict[str, Any]]:
-    points = []
-    cases = [(count, *rest) for count in (1, *counts()) for rest in ((0, 1), (0, 0), (EVERY, 1))]
-    for count, every, tcp in cases:
-        opened: dict[str, Session] = {}
-        for child in CHILDREN if tcp and not every else ("fq",):
-            for kind in ("mq", "slbn"):
-                name = device(f"x{len(opened)}")
-                if kind == "slbn":
-                    slbn(name, child=child)
-                else:
-                    root(name, kind, child)
-                opened[f"{kind} {child}"] = session = Session()
-                session.ask(f"slbn send {name} {count} {every} {tcp}")
-        beds = {name: net_cost(session, slices) for name, session in opened.items()}
-        costs = in_turn(beds, turns)
-        for i, (name, session) in enumerate(opened.items()):
+def measure_answers(turns: int, slices: int) -> list[dict[str, Any]]:
+    """Without checks of the number of answers: the link counts each that it processes."""
+    device("a0")
+    no_reverse_path_filter("a0")
+    run("ip", "route", "add", "10.0.0.0/24", "dev", "a0")
+    slbn("a0", "memory 65536", "fq")
+    session = Session()
+    session.ask("slbn answer a0")
+    costs = in_turn({"answer": net_cost(session, slices)}, turns)
+    session.close()
+    answered = turns * slices * SLICE
+    # Each turn also measures the loop, which answers nothing.
+    check_link("a0", 2 * answered)
+    if (acks := shown("a0")["acks"]) != answered:
+        raise WrongError(f"{acks} of {answered} answers were processed")
+    run("ip", "link", "del", "a0")
+    return [
+        {
+            "kind": "answer",
+            "entries": 65_536,
+            "ns": spread(costs["answer"]),
+            "control_octets": CONTROL_OCTETS,
+            "control_rate": CONTROL_RATE,
+        }
+    ]
+
+
+#: Roots that are compared: mq, mq with a hook that does nothing, slbn.
+ROOTS = ("mq", "hook", "slbn")
+
+
+def hook(name: str) -> Session:
+    """Give a device an egress hook that does nothing, until the session is closed."""
+    session = Session()
+    session.ask(f"slbn hook {name}")
+    return session
+
+
+def check_sent(name: str, sent: int, joins: int) -> None:
+    check_link(name, joins)
+    state = shown(name)
+    if (state["packets"], state["drops"]) != (sent, 0):
+        raise WrongError(f"{state['packets']} of {sent} packets were sent")
+
+
+def added(costs: Costs, kind: str) -> dict[str, float]:
+    """What a root adds to the cost of mq, turn by turn."""
+    return spread([a - b for a, b in zip(costs[kind], costs["mq"], strict=True)])
+
+
+def measure_sent(
+    child: str, count: int, every: int, tcp: int, turns: int, slices: int
+) -> dict[str, Any]:
+    opened: dict[str, list[Session]] = {}
+    for kind in ROOTS:
+        name = device(f"x{kind}")
+        if kind == "slbn":
+            slbn(name, child=child)
+        else:
+            root(name, "mq", child)
+        sender = Session()
+        sender.ask(f"slbn send {name} {count} {every} {tcp}")
+        opened[kind] = [sender, *([hook(name)] if kind == "hook" else [])]
+    beds = {kind: net_cost(sessions[0], slices) for kind, sessions in opened.items()}
+    costs = in_turn(beds, turns)
+    joins = count * turns * slices * -(-SLICE // every) if every else 0
+    check_sent("xslbn", count * turns * slices * SLICE, joins)
+    for kind, sessions in opened.items():
+        for session in sessions:
             session.close()
-            if name.startswith("slbn"):
-                state = shown(f"x{i}")
-                joins = count * turns * slices * -(-SLICE // every) if every else 0
-                check_link(f"x{i}", joins)
-                sent = count * turns * slices * SLICE
-                if (state["packets"], state["drops"]) != (sent, 0):
-                    raise WrongError(f"{state['packets']} of {sent} packets were sent")
-            run("ip", "link", "del", f"x{i}")
-        for child in dict.fromkeys(name.split()[1] for name in opened):
-            bare, ours = costs[f"mq {child}"], costs[f"slbn {child}"]
-            points.append(
-                {
-                    "kind": "send",
-                    "child": child,
-                    "cpus": count,
-                    "every": every,
-                    "protocol": "TCP" if tcp else "UDP",
-                    "bare": spread(bare),
-                    "slbn": spread(ours),
-                    "adds": spread([a - b for a, b in zip(ours, bare, strict=True)]),
-                }
-            )
-    return points
+        run("ip", "link", "del", f"x{kind}")
+    return {
+        "kind": "send",
+        "child": child,
+        "cpus": count,
+        "every": every,
+        "protocol": "TCP" if tcp else "UDP",
+        "bare": spread(costs["mq"]),
+        "slbn": spread(costs["slbn"]),
+        "hook_adds": added(costs, "hook"),
+        "adds": added(costs, "slbn"),
+    }
+
+
+def measure_send(turns: int, slices: int) -> list[dict[str, Any]]:
+    return [
+        measure_sent(child, count, every, tcp, turns, slices)
+        for count in (1, *counts())
+        for every, tcp in ((0, 1), (0, 0), (EVERY, 1))
+        for child in (("fq",) if every else CHILDREN)
+    ]
 
 
 def counts() -> list[int]:
@@ -235,47 +294,67 @@ def counts() -> list[int]:
     return [n for n in (2, 4, 8) if n <= cpus()]
 
 
+def no_reverse_path_filter(*names: str) -> None:
+    for name in ("all", *names):
+        Path(f"/proc/sys/net/ipv4/conf/{name}/rp_filter").write_text("0")
+
+
+@contextlib.contextmanager
+def routers(kind: str) -> Iterator[None]:
+    """The roots of the input and the output device."""
+    empty = []
+    for name in ("rin", "rout"):
+        if kind in ("slbn", "edge"):
+            slbn(name, "edge" if (kind, name) == ("edge", "rin") else "", "fq")
+        else:
+            root(name, "mq", "fq")
+        if kind == "hook":
+            empty.append(hook(name))
+    yield
+    for session in empty:
+        session.close()
+    for name in ("rin", "rout"):
+        run("tc", "qdisc", "del", "dev", name, "root")
+
+
 def measure_route(turns: int, slices: int) -> list[dict[str, Any]]:
     for name in ("rin", "rout"):
         device(name)
-        Path(f"/proc/sys/net/ipv4/conf/{name}/rp_filter").write_text("0")
-    Path("/proc/sys/net/ipv4/conf/all/rp_filter").write_text("0")
+    no_reverse_path_filter("rin", "rout")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     run("ip", "route", "add", "192.0.2.0/24", "dev", "rout")
-    session = Session()
-    session.ask("slbn route rin")
+    points = []
+    for tcp in (1, 0):
+        session = Session()
+        session.ask(f"slbn route rin {tcp}")
 
-    def cost(kind: str) -> Callable[[], float]:
-        def measured() -> float:
-            for name in ("rin", "rout"):
-                if kind == "slbn":
-                    slbn(name, child="fq")
-                else:
-                    root(name, kind, "fq")
-            timed(session, "run", 5)
-            value = timed(session, "run", slices)
-            sent = shown("rout")["packets"]
-            if sent < SLICE * (5 + slices):
-                raise WrongError(f"{sent} packets were routed")
-            for name in ("rin", "rout"):
-                run("tc", "qdisc", "del", "dev", name, "root")
-            return value
+        def cost(kind: str, session: Session = session) -> Callable[[], float]:
+            def measured() -> float:
+                with routers(kind):
+                    timed(session, "run", 5)
+                    value = timed(session, "run", slices)
+                    sent = shown("rout")["packets"]
+                if sent < SLICE * (5 + slices):
+                    raise WrongError(f"{sent} packets were routed")
+                return value
 
-        return measured
+            return measured
 
-    costs = in_turn({kind: cost(kind) for kind in ("mq", "slbn")}, turns)
-    session.close()
+        costs = in_turn({kind: cost(kind) for kind in (*ROOTS, "edge")}, turns)
+        session.close()
+        points += [
+            {
+                "kind": "route",
+                "root": kind,
+                "protocol": "TCP" if tcp else "UDP",
+                "ns": spread(values),
+                "ratio": spread([a / b for a, b in zip(values, costs["mq"], strict=True)]),
+            }
+            for kind, values in costs.items()
+        ]
     for name in ("rin", "rout"):
         run("ip", "link", "del", name)
-    return [
-        {
-            "kind": "route",
-            "qdisc": name,
-            "ns": spread(values),
-            "ratio": spread([a / b for a, b in zip(values, costs["mq"], strict=True)]),
-        }
-        for name, values in costs.items()
-    ]
+    return points
 
 
 def say(what: str) -> None:
@@ -300,6 +379,8 @@ def main() -> int:
             points += measure_control(sessions, turns, slices)
             say("authenticated packets")
             points += measure_keys(turns, slices)
+            say("answers")
+            points += measure_answers(turns, slices)
         say("sent packets")
         points += measure_send(turns, slices)
         say("routed packets")

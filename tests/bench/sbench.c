@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Measures the cost of SLBN in the kernel: a link's task for one control packet,
- * the same through the qdisc, and a routed data packet's whole path.
+ * the same through the qdisc, an answer, and a sent and a routed data packet's
+ * whole path.
  *
  * These are further commands of /dev/qbench (see qbench.c). The first one selects
  * what the open file measures:
@@ -24,7 +25,15 @@
  *					if EVERY is 0; the others are TCP if TCP is 1,
  *					UDP if it is 0
  *		-> ready
- *	slbn route DEVICE		packets for 192.0.2.1 arrive at the device
+ *	slbn answer DEVICE		answers to Joins that the device has sent, each
+ *					of another session, arrive at the device, and
+ *					are sent on to 10.0.0.1
+ *		-> ready
+ *	slbn route DEVICE TCP		packets for 192.0.2.1 arrive at the device, as
+ *					for slbn send
+ *		-> ready
+ *	slbn hook DEVICE		measures nothing: while the file is open, the
+ *					device has an egress hook that does nothing
  *		-> ready
  *
  * and these measure, any number of times:
@@ -64,6 +73,7 @@
 #define SBENCH_HEADERS (ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SBENCH_DATA 64U
 #define SBENCH_CPUS_MAX 8U
+#define SBENCH_ANSWERS 20U
 
 /* Rate of sessions restricted elsewhere, bit/s: less than any share here. */
 #define SBENCH_RATE 1000U
@@ -85,6 +95,8 @@
  * @cpus: CPUs that send
  * @every: of their packets are control packets
  * @tcp: the others are TCP, instead of UDP
+ * @answers: answers are handled
+ * @hook: the device's hook that does nothing
  */
 struct sbench {
 	int (*one)(struct sbench *b, bool measured);
@@ -102,6 +114,8 @@ struct sbench {
 	u32 cpus;
 	u32 every;
 	bool tcp;
+	bool answers;
+	struct nf_hook_ops hook;
 };
 
 /**
@@ -255,18 +269,27 @@ static struct sk_buff *sbench_skb(struct net_device *dev, u32 payload, u16 port)
 	return skb;
 }
 
+/* Prepare a packet as if the device had received it. */
+static void sbench_arrive(const struct sbench *b, struct sk_buff *skb)
+{
+	ip_send_check(ip_hdr(skb));
+	skb->protocol = eth_type_trans(skb, b->dev);
+	skb_reset_network_header(skb);
+}
+
 static int sbench_route(struct sbench *b, bool measured)
 {
 	struct sk_buff *skb = sbench_skb(b->dev, SBENCH_DATA, 443);
 
 	if (!skb)
 		return -ENOMEM;
+	if (b->tcp)
+		ip_hdr(skb)->protocol = IPPROTO_TCP;
 	if (!measured) {
 		kfree_skb(skb);
 		return 0;
 	}
-	skb->protocol = eth_type_trans(skb, b->dev);
-	skb_reset_network_header(skb);
+	sbench_arrive(b, skb);
 	netif_receive_skb(skb);
 	return 0;
 }
@@ -296,6 +319,58 @@ static struct sk_buff *sbench_join_skb(struct sbench *b, u64 session)
 		slbn_build_packet(skb->data + SBENCH_HEADERS, &pkt, no_slots,
 				  origin, false, NULL, &layout);
 	return skb;
+}
+
+/* The answer to a Join that the device has sent, or NULL. */
+static struct sk_buff *sbench_answer_skb(struct sbench *b)
+{
+	struct sk_buff *skb = sbench_join_skb(b, ++b->count);
+	struct slbn_layout layout;
+	struct slbn_packet pkt;
+	const u8 *router;
+	u8 *data;
+	int ret;
+
+	if (!skb || !nf_hook_egress(skb, &ret, b->dev))
+		return NULL;
+	data = skb->data + SBENCH_HEADERS;
+	if (slbn_parse_packet(data, skb->len - SBENCH_HEADERS, &pkt, &layout) !=
+	    SLBN_PARSE_OK) {
+		kfree_skb(skb);
+		return NULL;
+	}
+	slbn_destination_reply(&pkt);
+	slbn_update_packet(data, &pkt);
+	slbn_get_return(data, &layout, pkt.hop, &router);
+	memcpy(&ip_hdr(skb)->daddr, router, sizeof(__be32));
+	skb->priority = 0;
+	sbench_arrive(b, skb);
+	return skb;
+}
+
+/* A slice of answers; returns its duration, or an error. */
+static s64 sbench_answers(struct sbench *b, u32 size, bool measured)
+{
+	struct sk_buff *answers[SBENCH_ANSWERS];
+	s64 ns = 0;
+	u32 i;
+
+	if (size % SBENCH_ANSWERS)
+		return -EINVAL;
+	for (; size; size -= SBENCH_ANSWERS) {
+		local_bh_disable();
+		for (i = 0; i < SBENCH_ANSWERS; i++)
+			answers[i] = sbench_answer_skb(b);
+		ns -= ktime_get_ns();
+		for (i = 0; i < SBENCH_ANSWERS; i++)
+			if (measured && answers[i])
+				netif_receive_skb(answers[i]);
+			else
+				kfree_skb(answers[i]);
+		ns += ktime_get_ns();
+		local_bh_enable();
+	}
+	return ns;
 }
 
 /* Other CPUs send at the same time. */
@@ -470,6 +545,28 @@ static int command_send(struct sbench *b, const char *name, u32 cpus, u32 every,
 	return command_device(b, name);
 }
 
+static unsigned int sbench_hook(void *priv, struct sk_buff *skb,
+				const struct nf_hook_state *state)
+{
+	return NF_ACCEPT;
+}
+
+static int command_hook(struct sbench *b, const char *name)
+{
+	int ret = command_device(b, name);
+
+	if (ret)
+		return ret;
+	b->hook.hook = sbench_hook;
+	b->hook.dev = b->dev;
+	b->hook.pf = NFPROTO_NETDEV;
+	b->hook.hooknum = NF_NETDEV_EGRESS;
+	ret = nf_register_net_hook(dev_net(b->dev), &b->hook);
+	if (ret)
+		b->hook.hook = NULL;
+	return ret;
+}
+
 /* A slice; returns its duration, or an error. */
 static s64 sbench_slice(struct sbench *b, u32 size, bool measured)
 {
@@ -478,6 +575,8 @@ static s64 sbench_slice(struct sbench *b, u32 size, bool measured)
 
 	if (b->cpus)
 		return sbench_parallel(b, size, measured);
+	if (b->answers)
+		return sbench_answers(b, size, measured);
 	local_bh_disable();
 	start = ktime_get_ns();
 	ret = sbench_many(b, size, measured);
@@ -492,7 +591,7 @@ static int command_run(struct sbench *b, u32 slices, u32 size, bool measured,
 	int length = 0;
 	u32 i;
 
-	if (!b->one && !b->cpus)
+	if (!b->one && !b->cpus && !b->answers)
 		return -EINVAL;
 	if (!slices || slices > SBENCH_SLICES_MAX || !size)
 		return -EINVAL;
@@ -531,9 +630,15 @@ static int command(struct sbench *b, const char *line, char *answer)
 	} else if (sscanf(line, "send %15s %u %u %u", name, &x, &y, &tcp) ==
 		   4) {
 		ret = command_send(b, name, x, y, tcp);
-	} else if (sscanf(line, "route %15s", name) == 1) {
+	} else if (sscanf(line, "route %15s %u", name, &tcp) == 2) {
 		ret = command_device(b, name);
+		b->tcp = tcp;
 		b->one = ret ? NULL : sbench_route;
+	} else if (sscanf(line, "answer %15s", name) == 1) {
+		ret = command_device(b, name);
+		b->answers = !ret;
+	} else if (sscanf(line, "hook %15s", name) == 1) {
+		ret = command_hook(b, name);
 	}
 	return ret ?: scnprintf(answer, PAGE_SIZE, "ready\n");
 }
@@ -567,6 +672,8 @@ void sbench_free(struct sbench *b)
 	for (i = 0; i < SBENCH_RING; i++)
 		kfree_skb(b->ring[i]);
 	kvfree(b->vars.memory);
+	if (b->hook.hook)
+		nf_unregister_net_hook(dev_net(b->dev), &b->hook);
 	dev_put(b->dev);
 	kvfree(b);
 }

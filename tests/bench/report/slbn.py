@@ -38,13 +38,42 @@ def control_table(data: dict[str, Any], kind: str) -> list[str]:
 def send_table(data: dict[str, Any]) -> list[str]:
     rows = []
     for point in of_kind(data, "send"):
+        every = point["every"]
+        # Control packets have no cost of their own here: data packets bear it.
+        per_data = point["adds"]["median"] * (every / (every - 1) if every else 1)
         percent = 100 * point["adds"]["median"] / point["bare"]["median"]
-        cells = [quartiles(point[name]) for name in ("bare", "slbn", "adds")]
-        control = f"1 of {point['every']}" if point["every"] else "none"
-        what = [f"`{point['child']}`", str(point["cpus"]), point["protocol"], control]
-        rows.append([*what, *cells[:2], f"{cells[2]} ({percent:.0f} %)"])
-    columns = ["child", "CPUs", "data", "control packets", "mq", "slbn", "overhead of slbn"]
-    return table(columns, rows)
+        what = [f"`{point['child']}`", str(point["cpus"]), point["protocol"]]
+        what.append(f"1 of {every}" if every else "none")
+        costs = [quartiles(point[name]) for name in ("bare", "slbn", "hook_adds", "adds")]
+        rows.append([*what, *costs[:3], f"{costs[3]} ({percent:.0f} %)", f"{per_data:.0f}"])
+    columns = [
+        *("child", "CPUs", "data", "control packets", "mq", "slbn"),
+        *("an empty hook adds", "slbn adds", "for each data packet"),
+    ]
+    return table(columns, rows, left=4)
+
+
+def answer_lines(data: dict[str, Any]) -> list[str]:
+    """The cost of answers; nothing if the data is older than it."""
+    points = of_kind(data, "answer")
+    if not points:
+        return []
+    [answer] = points
+    [down] = [
+        point["ns"]["median"]
+        for point in of_kind(data, "control")
+        if (point["sessions"], point["entries"]) == (1000, answer["entries"])
+    ]
+    both = down + answer["ns"]["median"]
+    return [
+        "",
+        f"An answer takes {quartiles(answer['ns'])} ns: this router receives it, processes it at"
+        " its link, and builds, routes and sends another packet (memory of"
+        f" {answer['entries']:,} entries). The default limit of 5 % of 10 Gbit/s is"
+        f" {answer['control_rate']:,} control packets per second with {answer['control_octets']}"
+        " octets, as on a path of 7 links; with their answers they take"
+        f" {both * answer['control_rate'] / 1e7:.0f} % of one CPU.",
+    ]
 
 
 def keys_lines(data: dict[str, Any]) -> list[str]:
@@ -58,18 +87,32 @@ def keys_lines(data: dict[str, Any]) -> list[str]:
         "",
         "Authenticated with one of the link's keys: the link computes the hash of the packet and of"
         f" its addresses twice, to check and to write it ({first['sessions']:,} sessions, memory of"
-        f" {first['entries']:,} entries; packets of 240 octets):",
+        f" {first['entries']:,} entries; packets with 32 slots):",
         "",
         *table(["keys of the link", "ns"], rows),
     ]
 
 
+ROOTS = {
+    "mq": "`mq`",
+    "hook": "`mq`, empty hook",
+    "slbn": "`slbn`",
+    "edge": "`slbn`, from an edge",
+}
+
+
 def route_table(data: dict[str, Any]) -> list[str]:
     rows = [
-        [f"`{point['qdisc']}`", quartiles(point["ns"]), f"{point['ratio']['median']:.2f}"]
+        [
+            ROOTS[point["root"]],
+            point["protocol"],
+            quartiles(point["ns"]),
+            f"{ratio['median']:.2f} ± {(ratio['high'] - ratio['low']) / 2:.2f}",
+        ]
         for point in of_kind(data, "route")
+        for ratio in [point["ratio"]]
     ]
-    return table(["root", "ns", "relative to mq"], rows)
+    return table(["root", "data", "ns", "relative to mq"], rows, left=2)
 
 
 def send_lines(data: dict[str, Any]) -> list[str]:
@@ -78,14 +121,17 @@ def send_lines(data: dict[str, Any]) -> list[str]:
         "",
         "Packets that are sent (`dev_queue_xmit()`), with `slbn` as the root of the device and with"
         " `mq`, by child of each TX queue. CPUs send at once, each by its own queue. The target is"
-        " an overhead of at most 5 ns for a data packet. Where one of five is a control packet"
-        " (5 % of 10 Gbit/s beside data packets of 1,500 octets), `mq` sends it as data.",
+        " an overhead of at most 5 ns for a data packet. An empty netfilter hook at the device's"
+        " egress is the least that `slbn` can add: without one it sees no packets. Where one of"
+        " four packets is a control packet (5 % of 10 Gbit/s beside data packets of 1,500 octets),"
+        " `mq` sends it as data; the last column adds its cost to the three data packets.",
         "",
         *send_table(data),
         "",
         "The whole path of a routed packet, with the root at its input and its output device, and"
-        " `fq` as the child. The target is that `slbn` makes no measurable difference; but this"
-        " path is short, since it has no driver.",
+        " `fq` as the child. A device that is an edge has a hook at its ingress, and its namespace"
+        " one for forwarded packets. The target is that `slbn` makes no measurable difference; but"
+        " this path is short, since it has no driver.",
         "",
         *route_table(data),
     ]
@@ -110,6 +156,7 @@ def text(data: dict[str, Any]) -> list[str]:
         lines += ["", f"{title[0].upper()}{title[1:]}:", "", *control_table(data, kind)]
     return [
         *lines,
+        *answer_lines(data),
         *keys_lines(data),
         "",
         *send_lines(data),
@@ -132,8 +179,9 @@ def text_smp(data: dict[str, Any]) -> list[str]:
     return [
         "# Performance of SLBN on several CPUs",
         "",
-        "As in [bench-slbn.md](bench-slbn.md), but of a stock kernel in QEMU. Without KVM the CPU"
-        " is emulated: only ratios count.",
+        "As in [bench-slbn.md](bench-slbn.md), but of a stock kernel in QEMU. Without KVM one"
+        " thread emulates the CPUs in turn: times are long, and those of several CPUs add up. Only"
+        " ratios count.",
         "",
         *send_lines(data),
         "",
