@@ -117,11 +117,13 @@ static bool slbn_find_ports(const struct sk_buff *skb, u32 ip, bool v6,
 static bool slbn_has_magic(const struct sk_buff *skb,
 			   const struct slbn_place *place)
 {
+	u32 at = place->udp + sizeof(struct udphdr);
+	const __be32 *magic = NULL;
 	__be32 buffer;
-	const __be32 *magic;
 
-	magic = skb_header_pointer(skb, place->udp + sizeof(struct udphdr),
-				   sizeof(buffer), &buffer);
+	/* Padding may follow the IP packet. */
+	if (at + sizeof(buffer) <= place->end)
+		magic = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
 	/* Treat a fragment too short for the magic as control, to drop it. */
 	return magic ? *magic == htonl(SLBN_MAGIC) : place->partial;
 }

@@ -396,7 +396,9 @@ def test_fragments_are_dropped(on: Sessions, v6: bool) -> None:
     on.v6 = v6
     good = on.datagram(on.probe())
     # The shortest do not contain the magic.
-    check_dropped(on, "down", "fragments", *(fragments(good, n) for n in (8, 11, 12, 24, 80, 1000)))
+    short = [fragments(good, n) for n in (8, 11, 12, 24, 80, 1000)]
+    padded = replace(short[0], padding=bytes(18))
+    check_dropped(on, "down", "fragments", *short, padded)
 
 
 def test_fragments_of_data_pass(on: Sessions) -> None:
@@ -798,6 +800,8 @@ def test_edge_drops_control_packets_of_hosts(v6: bool) -> None:
         frames.append(replace(frames[0], check=0xBAD))
         frames.append(fragments(frames[0], 80))
         frames.append(fragments(frames[0], 8))
+        # Padded to the length of an Ethernet frame.
+        frames.append(replace(frames[-1], padding=bytes(18)))
         # NAT may change their ports.
         frames += [with_ports(frames[0], ports) for ports in OTHER_PORTS.values()]
         sent = [each.back() for each in frames] + [each.answer() for each in frames]
