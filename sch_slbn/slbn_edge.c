@@ -9,6 +9,8 @@
  *
  * Ports are not compared: NAT may change them into those of control packets.
  */
+#include <linux/if_macvlan.h>
+#include <linux/if_vlan.h>
 #include <linux/ipv6.h>
 #include <linux/netfilter_bridge.h>
 #include <linux/netfilter_ipv4.h>
@@ -60,17 +62,24 @@ unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 }
 
 /*
- * Find the edge by which a device receives: itself, or one below it, such as
- * that of a VLAN. The ports of a bridge and of a VRF differ: their packets are
- * examined before they are received by the bridge, or by their first device.
+ * Whether a device receives what those below it do, behind their hooks. Tunnels
+ * and MACsec receive other packets. The ports of a bridge or VRF differ: their
+ * packets are examined before the bridge, or by the device in the VRF.
  */
+static bool slbn_is_above(const struct net_device *dev)
+{
+	return is_vlan_dev(dev) || netif_is_macvlan(dev) ||
+	       netif_is_lag_master(dev);
+}
+
+/* Find the edge by which a device receives: itself, or one below it. */
 static struct slbn_link *slbn_find_edge(struct net_device *dev)
 {
 	struct slbn_link *edge = slbn_link_find_edge(dev);
 	struct list_head *iter = &dev->adj_list.lower;
 	struct net_device *lower;
 
-	if (netif_is_bridge_master(dev) || netif_is_l3_master(dev))
+	if (!slbn_is_above(dev))
 		return edge;
 	while (!edge && (lower = netdev_next_lower_dev_rcu(dev, &iter)))
 		edge = slbn_find_edge(lower);

@@ -179,6 +179,28 @@ def test_edge_drops_packets_of_its_master_that_return_from_ifb(peer: str, master
             check_dropped(host, router, received)
 
 
+@pytest.mark.tier("all")
+@pytest.mark.stock
+def test_tunnel_over_edge_is_not_the_edge(peer: str) -> None:
+    """What a tunnel over other networks carries is the domain's."""
+    with chain(2) as net:
+        host, router, last = net.nodes
+        router.sh("tc qdisc add dev w0 root slbn rate 10mbit edge")
+        for node, device, here, there in ((host, "e0", 1, 2), (router, "w0", 2, 1)):
+            node.sh(f"""set -e
+                ip link add x0 type vxlan id 5 dstport 4789 dev {device} remote 10.0.0.{there}
+                ip addr add 10.9.0.{here}/24 dev x0
+                ip link set x0 up""")
+        host.sh("ip route replace 10.0.1.0/24 via 10.9.0.2 src 10.0.0.1")
+        with receivers(last) as (received, _), host.entered():
+            data = Packet(JOIN).pack(bytes(8))
+            with control_socket(socket.AF_INET) as sender:
+                sender.sendto(data, ("10.0.1.2", PORT))
+            received.settimeout(30)
+            assert received.recv(2000) == data
+        assert state_in(router, "w0").from_hosts == 0
+
+
 def test_shaped_ifb_drops_packets_of_hosts(peer: str) -> None:
     """Without a filter before the ifb, its link does not count their sessions."""
     with chain(1) as net:

@@ -499,6 +499,7 @@ def test_root_covers_all_queues(peer: str) -> None:
         assert State.read(root.application) == now
         sent = [each.sent_packets for each in shown.values()]
         assert sum(each > 0 for each in sent) >= 3 and root.sent_packets == sum(sent)
+        assert now.bypassed == 0
         on.detach()
         assert on.family.dump_links() == []
 
