@@ -2,7 +2,8 @@
 """scripts/vm and scripts/kernel with real boots of stock kernels.
 
 A boot takes some seconds, so each test checks many things in one guest.  The module splat/ causes
-kernel errors on purpose.  Only test_other_kernel and test_kernel_by_path use the project's modules.
+kernel errors on purpose.  Only test_other_kernel, test_kernel_by_path and
+test_kernel_without_egress_hooks use the project's modules.
 """
 
 from __future__ import annotations
@@ -55,12 +56,16 @@ def directory() -> Path:
 @pytest.fixture(scope="module")
 def splat(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The module that causes kernel errors, built for 6.1."""
-    copy = tmp_path_factory.mktemp("splat") / "module"
-    shutil.copytree(TOP / "tests/vm/splat", copy)
+    return build(directory, "splat", tmp_path_factory)
+
+
+def build(directory: Path, name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp(name) / "module"
+    shutil.copytree(TOP / "tests/vm" / name, copy)
     command = ["make", "-C", str(directory / "headers"), f"M={copy}", "modules"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return copy / "splat.ko"
+    return copy / f"{name}.ko"
 
 
 def state(pid: int) -> str:
@@ -210,6 +215,22 @@ def test_exit_status(command: list[str], status: int, complaint: bytes) -> None:
     assert done.returncode == status
     assert complaint in done.stderr
     assert bool(done.stderr) == bool(complaint)
+
+
+def test_kernel_without_egress_hooks(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The error names the option; below another qdisc slbn needs none."""
+    module = build(directory, "no_egress", tmp_path_factory)
+    commands = f"""insmod {module}
+        ip link add d0 type dummy
+        tc qdisc add dev d0 root handle 1: slbn rate 1gbit && exit 9
+        tc qdisc show dev d0 | grep slbn && exit 9
+        tc qdisc add dev d0 root handle 1: tbf rate 1gbit burst 10kb limit 1mb
+        tc qdisc add dev d0 parent 1:1 slbn rate 1gbit"""
+    done = vm("--", "sh", "-c", commands, own_modules=True, limit=600)
+    assert done.returncode == 0, done.stderr
+    assert b"kernel lacks CONFIG_NETFILTER_EGRESS" in done.stderr
 
 
 def test_warning(splat: Path) -> None:
