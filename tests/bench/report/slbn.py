@@ -169,7 +169,7 @@ def text(data: dict[str, Any]) -> list[str]:
         " subtracted for routed packets.",
         "- Control packets are Probes over IPv4 with 32 tags, whose checksums the device has"
         " verified; ledgers are not rotated; every second session is restricted at the link.",
-        "- One CPU: locks cost nothing.",
+        "- One CPU: locks cost nothing. [bench-slbn-smp.md](bench-slbn-smp.md) has several.",
     ]
 
 
