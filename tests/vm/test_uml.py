@@ -213,7 +213,8 @@ def test_modules_of_another_configuration(directory: Path) -> None:
     done = vm(*NATIVE, "--", "modprobe", "tcp_bic", own_modules=True)
     assert done.returncode == 0, done.stderr
     assert not (built / "left").exists()
-    assert (built / ".built-for").read_text() == str((directory / "headers").resolve())
+    headers, _ = (built / ".built-for").read_text().split("\n")
+    assert headers == str((directory / "headers").resolve())
 
 
 def test_warning(splat: Path) -> None:

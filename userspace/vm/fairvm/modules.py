@@ -38,14 +38,33 @@ def build_programs() -> tuple[Path, Path]:
     return top() / "build" / "tc", top() / "build" / "slbnctl"
 
 
+def build_state(kernel: Kernel, modules: Path) -> str:
+    """What decides whether make has anything to do in MODULES: sources and results.
+
+    Make itself needs longer to find that out than the guest to boot.
+    """
+    files = [top() / "Makefile", top() / "Kbuild", kernel.headers / "Module.symvers"]
+    files += (path for name in ("*/Kbuild", "*/*.[ch]") for path in top().glob(name))
+    files += (path for path in (top() / "include").rglob("*") if path.is_file())
+    files += modules.glob("*/*.ko")
+    stats = [(str(path), path.stat()) for path in sorted(files)]
+    state = "".join(f"{path} {stat.st_mtime_ns} {stat.st_size}\n" for path, stat in stats)
+    return f"{kernel.headers.resolve()}\n{hashlib.sha256(state.encode()).hexdigest()}"
+
+
 def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
     """Build the project's modules for KERNEL; return the root of a complete module tree."""
     release = kernel.release
     if not kernel.headers.exists():
         raise VmError(f"no headers for {release}: its modules cannot be built")
     build = top() / "build"
-    toolchain = toolchain_for(kernel)
     with locked(build / f".lock-{release}"):
+        modules = build / "modules" / release
+        built_for = modules / ".built-for"
+        built = built_for.read_text() if built_for.exists() else ""
+        if built == build_state(kernel, modules):
+            return _assemble(kernel, sorted(modules.glob("*/*.ko")))
+        toolchain = toolchain_for(kernel)
         command = ["make", "--no-print-directory", "-C", str(top()), "modules"]
         command += [f"KERNELDIR={kernel.headers.resolve()}", *kernel.make_variables]
         if toolchain:
@@ -54,9 +73,7 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
         else:
             need("make", "make")
         # Another kernel may have the same release: another configuration or build.
-        modules, headers = build / "modules" / release, str(kernel.headers.resolve())
-        built_for = modules / ".built-for"
-        if modules.exists() and not (built_for.exists() and built_for.read_text() == headers):
+        if modules.exists() and built.split("\n")[0] != str(kernel.headers.resolve()):
             shutil.rmtree(modules)
         if quiet and not modules.exists():
             say(f"building the modules for {release}")
@@ -74,13 +91,13 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
                 how = ", which needs user namespaces or root" if os.getuid() else ""
                 where = f" (in {toolchain.root}{how})"
             raise VmError(f"the modules could not be built for {release}{where}")
-        built_for.write_text(headers)
+        built_for.write_text(build_state(kernel, modules))
         return _assemble(kernel, sorted(modules.glob("*/*.ko")))
 
 
 def build_jitter(kernel: Kernel) -> Path:
     """Build the module that perturbs the timing of User-Mode Linux; return its path."""
-    build = top() / "build/modules" / kernel.release / "jitter"
+    build = top() / "build/jitter" / kernel.release
     with locked(top() / f"build/.lock-{kernel.release}"):
         build.mkdir(parents=True, exist_ok=True)
         for source in JITTER.iterdir():
