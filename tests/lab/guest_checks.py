@@ -147,10 +147,10 @@ def test_missing_mininet_is_refused() -> None:
     package = "/usr/lib/python3/dist-packages/mininet"
     subprocess.run(["mount", "-t", "tmpfs", "none", package], check=True)
     try:
-        done = run_fairlab("check", "dumbbell", "--flows", "reno", "--engine", "host")
+        done = run_fairlab("mininet", "--engine", "host", __file__)
     finally:
         subprocess.run(["umount", package], check=True)
-    assert_refused(done, 3, "missing: Mininet's Python modules; install the packages: mininet")
+    assert_refused(done, 3, "missing: Mininet's Python modules; install the package mininet")
 
 
 def test_kernel_without_netem_is_refused() -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""fairlab: TCP flows share a bottleneck between Mininet hosts, on real kernels.
+"""fairlab: TCP flows share a bottleneck between hosts in network namespaces, on real kernels.
 
 The packages are layers; each imports only from those before it:
 
     model      what is run, as plain data that has been checked: scenarios, experiments, topologies
-    net        this machine, its kernel, and the network that Mininet builds on it
+    net        this machine, its kernel, and the network that is built on it
     run        engines and jobs; what measures a job in the kernel under test, and its traffic
     results    from raw data to results: analysis, validity, storage, tables, plots
     slbn       experiments with SLBN: sessions, backbones, the max-min reference, the simulator

@@ -11,8 +11,7 @@ from fairlab import __version__
 from fairlab.cli import backbone, compare, figures, flent, measure, mininet, run, show
 from fairlab.cli.options import EXIT_STATUS, Parser
 from fairlab.model.errors import LabError, ReportedError
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from fairlab.net.host import STOPPING
 
 
 class Stopped(Exception):
@@ -27,18 +26,18 @@ def stop_on_signals() -> None:
     """Raise Stopped at the first signal; later ones do not interrupt the clean-up."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        for other in SIGNALS:
+        for other in STOPPING:
             signal.signal(other, signal.SIG_IGN)
         raise Stopped(number)
 
-    for number in SIGNALS:
+    for number in STOPPING:
         signal.signal(number, stop)
 
 
 def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="fairlab",
-        description="TCP flows share a bottleneck between Mininet hosts, on a real kernel.",
+        description="TCP flows share a bottleneck between network namespaces, on a real kernel.",
         epilog=EXIT_STATUS,
     )
     parser.add_argument("--version", action="version", version=f"fairlab {__version__}")

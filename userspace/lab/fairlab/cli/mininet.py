@@ -2,6 +2,8 @@
 """`fairlab mininet SCRIPT`: run a Mininet script in a guest, in virtual time by default."""
 
 import argparse
+import contextlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -65,6 +67,14 @@ def find_script(name: str) -> str:
     return name
 
 
+def require_mininet() -> None:
+    """Raise CannotRunError if this Python lacks Mininet."""
+    with contextlib.suppress(ModuleNotFoundError):
+        if importlib.util.find_spec("mininet.net"):
+            return
+    raise CannotRunError("missing: Mininet's Python modules; install the package mininet")
+
+
 def add_short_names(script: str, arguments: list[str]) -> list[str]:
     """For mn, the short names of our links, hosts and routers."""
     if Path(script).name != "mn" or any(word.startswith("--custom") for word in arguments):
@@ -80,6 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UsageError(f"timeout {arguments.timeout}: must be at least one second")
     command = ["/usr/bin/python3", "-m", "fairlab.mininet.script", *words]
     where = parse_where(arguments)
+    require_mininet()
     if isinstance(where, engine.Vm):
         in_guest(where, command, arguments.mem, arguments.timeout)
         return

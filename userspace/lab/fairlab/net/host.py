@@ -6,16 +6,14 @@ Everything here is about the kernel that this process runs on, which may be a gu
 
 import contextlib
 import ctypes
-import importlib
 import os
 import platform
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fairlab.model.errors import CannotRunError
 
@@ -23,10 +21,7 @@ SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 # Program -> the package that has it, in Debian and Ubuntu.
 PROGRAMS = {
-    "mnexec": "mininet",
-    "ifconfig": "net-tools",
     "iperf3": "iperf3",
-    "ethtool": "ethtool",
     "ip": "iproute2",
     "tc": "iproute2",
     "ping": "iputils-ping",
@@ -63,11 +58,6 @@ def require_tools() -> None:
     missing = {
         program: package for program, package in PROGRAMS.items() if not shutil.which(program)
     }
-    # Imported, not only found: it may be installed for another Python.
-    try:
-        importlib.import_module("mininet.net")
-    except ImportError:
-        missing["Mininet's Python modules"] = "mininet"
     if missing:
         packages = " ".join(sorted(set(missing.values())))
         names = ", ".join(missing)
@@ -109,6 +99,10 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+# The signals that end a run.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
 def die_with_parent() -> None:
     """In a child: end when the parent is killed and cannot clean up."""
     set_death_signal = 1
@@ -122,29 +116,8 @@ def become_traffic() -> None:
     wait for the sending programs and delay the bottleneck.
     """
     die_with_parent()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     os.nice(10)
-
-
-def in_namespace(pid: int, action: Callable[[], Any]) -> Any:
-    """Call ACTION in the network namespace of process PID.
-
-    A socket stays in the namespace in which it was created, so this creates one in a host of the
-    network without a process there.  A thread of its own enters the namespace, and never returns
-    from it.
-    """
-    # Imported here, since only measuring needs threads.
-    from concurrent.futures import ThreadPoolExecutor
-
-    def enter_and_act() -> Any:
-        libc = ctypes.CDLL(None, use_errno=True)
-        with open(f"/proc/{pid}/ns/net", "rb") as namespace:
-            clone_newnet = 0x40000000
-            if libc.setns(namespace.fileno(), clone_newnet):
-                raise OSError(ctypes.get_errno(), "setns")
-        return action()
-
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(enter_and_act).result()
 
 
 @contextlib.contextmanager
@@ -252,13 +225,8 @@ def module_version(cc: str) -> dict[str, str]:
 
 def tool_versions() -> dict[str, str]:
     """The versions of the measuring tools."""
-    # Installed only where measuring is done.
-    from mininet.net import VERSION
-
     return {
         "iperf3": run("iperf3", "--version").splitlines()[0],
         "tc": run("tc", "-V").strip(),
-        "ethtool": run("ethtool", "--version").strip(),
-        "mininet": VERSION,
         "python": platform.python_version(),
     }

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fairlab.model.errors import LabError
-from fairlab.net import host
 
 NETLINK_SOCK_DIAG = 4
 NLMSG_ERROR, NLMSG_DONE = 2, 3
@@ -51,15 +50,11 @@ def attributes(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 class Reader:
-    """A netlink socket in the network namespace of process PID."""
+    """A netlink socket in this thread's network namespace."""
 
-    def __init__(self, pid: int, protocol: int) -> None:
-        self.socket: socket.socket = host.in_namespace(
-            pid,
-            lambda: socket.socket(
-                socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol
-            ),
-        )
+    def __init__(self, protocol: int) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        self.socket = socket.socket(socket.AF_NETLINK, kind, protocol)
         self.sequence = 0
 
     def close(self) -> None:
@@ -101,8 +96,8 @@ class QueueState:
 class QueueReader(Reader):
     """Reads the queues of the interfaces of one namespace."""
 
-    def __init__(self, pid: int) -> None:
-        super().__init__(pid, socket.NETLINK_ROUTE)
+    def __init__(self) -> None:
+        super().__init__(socket.NETLINK_ROUTE)
 
     def read(self) -> dict[tuple[int, int], QueueState]:
         """All queues: (interface's index, handle's major number) -> state."""
@@ -136,8 +131,8 @@ def parse_queue(message: bytes) -> tuple[str, QueueState]:
 class ConnectionReader(Reader):
     """Reads the TCP connections of one namespace."""
 
-    def __init__(self, pid: int) -> None:
-        super().__init__(pid, NETLINK_SOCK_DIAG)
+    def __init__(self) -> None:
+        super().__init__(NETLINK_SOCK_DIAG)
 
     def congestion_controls(self) -> dict[tuple[int, int], str]:
         """Established connections: (source port, destination port) -> congestion control in use."""

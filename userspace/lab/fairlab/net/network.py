@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A network of topology.py, built on this machine with Mininet.
+"""A network of topology.py, built on this machine.
 
-Every node, routers included, is a Mininet node: a shell in its own network namespace.  There is no
-switch and no controller.  Leaving the `with` block ends the processes in the namespaces, and then
-the kernel deletes the rest.
+Every node, routers included, is a network namespace, and every link a pair of veth devices.
+Leaving the `with` block ends the processes in the namespaces, and then the kernel deletes the rest.
 
 Nodes, links and routes are built first, queues later: in between preflight.py measures how fast
 this machine forwards without a rate limit.
@@ -13,10 +12,11 @@ import contextlib
 import json
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,15 +25,8 @@ from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.qdisc import Qdisc
 from fairlab.model.topology import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 from fairlab.net import host
+from fairlab.net.namespace import Namespace, offloads_on, set_sysctl, turn_offloads_off
 from fairlab.net.netlink import ConnectionReader, QueueReader
-
-# Offloads, by ethtool's short names: with them queues would count many packets as one.
-OFFLOADS = {
-    "gso": "generic-segmentation-offload",
-    "tso": "tcp-segmentation-offload",
-    "gro": "generic-receive-offload",
-    "lro": "large-receive-offload",
-}
 
 # Major numbers of handles: netem, the bottleneck's rate limit and its qdisc, ...
 NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
@@ -132,7 +125,7 @@ class Laboratory:
         self.settings = host_settings(max(MIN_WINDOW_MEMORY, window_memory), ecn)
         self.frame = network.mtu + headers.ETHERNET
         self.scratch = Path()
-        self._mininet: Any = None
+        self._nodes: dict[str, Namespace] = {}
         self._children: list[subprocess.Popen[bytes]] = []
         self._cleanup = contextlib.ExitStack()
 
@@ -154,59 +147,43 @@ class Laboratory:
 
     def _start(self, stack: contextlib.ExitStack) -> None:
         """Create nodes and links."""
-        # Installed only where measuring is done.
-        from mininet.log import setLogLevel
-        from mininet.net import Mininet
-
-        setLogLevel("error")
-        # Otherwise Mininet raises limits of the whole machine, permanently.
-        Mininet.inited = True
-        self._mininet = Mininet(build=False, controller=None, switch=None)
-        stack.callback(self._stop_nodes)
         for node in (*self.network.hosts, *self.network.routers):
-            self._mininet.addHost(node, ip=None)
+            self._nodes[node] = stack.enter_context(contextlib.closing(Namespace()))
+        batch = []
         for link in self.network.links:
-            a, b = link.a, link.b
-            self._mininet.addLink(
-                a.node,
-                b.node,
-                intfName1=a.interface,
-                intfName2=b.interface,
-                addr1=a.mac,
-                addr2=b.mac,
-                up=None,  # later, with the addresses
+            a, b = (
+                f"{end.interface} mtu {self.network.mtu} address {end.mac}"
+                f" netns {self._nodes[end.node].path}"
+                for end in (link.a, link.b)
             )
-
-    def _stop_nodes(self) -> None:
-        # Links end with their namespaces; a command to delete each would take long.
-        self._mininet.links = []
-        self._mininet.stop()
+            batch.append(f"link add name {a} type veth peer name {b}")
+        finish(start(["ip", "-batch", "-"]), "links", batch)
 
     def _configure(self, node: str) -> None:
         """Set addresses, neighbours, routes and sysctls of a node."""
-        ipv6 = "$net/ipv6/conf/all/disable_ipv6"
-        script = ["net=/proc/sys/net", f"[ ! -e {ipv6} ] || echo 1 >{ipv6}"]
         batch = ["link set dev lo up"]
-        switches = " ".join(f"{name} off" for name in OFFLOADS)
         for end, peer in self.network.ends_of(node):
             device = f"dev {end.interface}"
             batch += [
-                f"link set {device} mtu {self.network.mtu} up",
+                f"link set {device} up",
                 f"address add {end.address}/24 {device}",
                 f"neighbour replace {peer.address} lladdr {peer.mac} {device} nud permanent",
             ]
-            script.append(f"ethtool -K {end.interface} {switches} >/dev/null")
         batch += [route_command(*route) for route in self.network.routes[node]]
-        if node in self.network.routers:
-            script.append("echo 1 >$net/ipv4/ip_forward")
-        else:
+        settings = {"ip_forward": "1"}
+        if node not in self.network.routers:
             settings = dict(self.settings)
             if self.network.background and node == self.network.background.sender:
                 settings |= BACKGROUND_SETTINGS
+        with self.inside(node):
+            with contextlib.suppress(FileNotFoundError):
+                set_sysctl("ipv6/conf/all/disable_ipv6", "1")
             for name, value in settings.items():
-                script.append(f"echo '{value}' >$net/ipv4/{name}")
-        text = "\n".join(batch)
-        self.shell(node, "\n".join([*script, f"ip -batch - <<'END'\n{text}\nEND"]))
+                set_sysctl(f"ipv4/{name}", value)
+            for end, _ in self.network.ends_of(node):
+                turn_offloads_off(end.interface)
+            process = start(["ip", "-batch", "-"])
+        finish(process, node, batch)
 
     def add_queues(self) -> None:
         """Add the topology's queues."""
@@ -216,41 +193,44 @@ class Laboratory:
                 commands += queue_commands(end, self.frame)
             if not commands:
                 continue
-            text = "\n".join(commands)
             try:
-                self.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
+                with self.inside(node):
+                    process = start(["tc", "-batch", "-"])
+                finish(process, node, commands)
             except LabError as error:
                 raise CannotRunError(f"this kernel lacks a qdisc that is needed: {error}") from None
 
-    def pid(self, node: str) -> int:
-        """The id of a process in the namespace of NODE."""
-        return int(self._mininet[node].pid)
+    def inside(self, node: str) -> contextlib.AbstractContextManager[None]:
+        """Within it, this thread and the programs that it starts are on NODE."""
+        return self._nodes[node].inside()
+
+    def run(self, node: str, *command: str) -> str:
+        """Run a program on NODE, and return its output; raise LabError if it fails."""
+        with self.inside(node):
+            process = start(command)
+        return finish(process, node)
 
     def shell(self, node: str, script: str) -> str:
         """Run a shell script on NODE (with set -e); raise LabError if it fails."""
-        process = self._mininet[node].popen(
-            ["sh", "-ec", script],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        output, complaint = process.communicate()
-        if process.returncode:
-            reason = re.sub(r"\s*\n\s*", "; ", complaint.strip()) or f"exit {process.returncode}"
-            raise LabError(f"on {node}: {reason}")
-        return str(output)
+        return self.run(node, "sh", "-ec", script)
 
     def start(self, node: str, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start a program on NODE, which is ended with the network at the latest."""
-        process: subprocess.Popen[bytes] = self._mininet[node].popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            preexec_fn=host.become_traffic,
-        )
-        self._children.append(process)
+        # A signal in between would leave a process that _stop_children() does not know.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, host.STOPPING)
+        try:
+            with self.inside(node):
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=host.become_traffic,  # noqa: PLW1509 - there are no threads
+                )
+            self._children.append(process)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return process
 
     def _stop_children(self) -> None:
@@ -267,26 +247,29 @@ class Laboratory:
     @contextlib.contextmanager
     def queue_reader(self, node: str) -> Iterator[QueueReader]:
         """A reader of the queues of NODE."""
-        with contextlib.closing(QueueReader(self.pid(node))) as reader:
+        with self.inside(node):
+            reader = QueueReader()
+        with contextlib.closing(reader):
             yield reader
 
     def congestion_controls(self, node: str) -> dict[tuple[int, int], str]:
         """The congestion controls of the connections of NODE, by their ports."""
-        with contextlib.closing(ConnectionReader(self.pid(node))) as reader:
+        with self.inside(node), contextlib.closing(ConnectionReader()) as reader:
             return reader.congestion_controls()
 
     def interface_index(self, end: End) -> int:
         """The kernel's index of an interface."""
-        index = host.in_namespace(self.pid(end.node), lambda: socket.if_nametoindex(end.interface))
-        return int(index)
+        with self.inside(end.node):
+            return socket.if_nametoindex(end.interface)
 
     def offloads_on(self, node: str) -> list[str]:
         """Offloads that are on: each as `interface: feature`."""
-        ends = self.network.ends_of(node)
-        script = "\n".join(
-            f"echo '@ {end.interface}'; ethtool -k {end.interface}" for end, _ in ends
-        )
-        return parse_offloads(self.shell(node, script))
+        with self.inside(node):
+            return [
+                f"{end.interface}: {name}"
+                for end, _ in self.network.ends_of(node)
+                for name in offloads_on(end.interface)
+            ]
 
     def try_qdisc(self, end: End, qdisc: Qdisc) -> None:
         """Add a qdisc to an interface and delete it again; raise LabError if tc refuses it."""
@@ -295,24 +278,32 @@ class Laboratory:
 
     def shown_queue(self, end: End) -> dict[str, Any]:
         """tc's JSON (`tc -s -j qdisc`) of the data qdisc of an interface."""
-        shown = json.loads(self.shell(end.node, f"tc -s -j qdisc show dev {end.interface}"))
+        shown = json.loads(self.run(end.node, *f"tc -s -j qdisc show dev {end.interface}".split()))
         found: dict[str, Any] = next(q for q in shown if q["handle"] == f"{QUEUE:x}:")
         return found
 
     def netem_limits(self, node: str) -> dict[str, int]:
         """The limits of the netem delays of NODE in packets, by interface, read from the kernel."""
-        queues = json.loads(self.shell(node, "tc -j qdisc show"))
+        queues = json.loads(self.run(node, "tc", "-j", "qdisc", "show"))
         return {q["dev"]: int(q["options"]["limit"]) for q in queues if q["kind"] == "netem"}
 
 
-def parse_offloads(text: str) -> list[str]:
-    """The offloads that are on, from `ethtool -k` of interfaces, each after a line `@ NAME`."""
-    interface = ""
-    found = []
-    for line in text.splitlines():
-        if line.startswith("@ "):
-            interface = line[2:]
-        name, _, state = line.strip().partition(": ")
-        if name in OFFLOADS.values() and state.startswith("on"):
-            found.append(f"{interface}: {name}")
-    return found
+def start(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a program in this thread's namespace."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], node: str, lines: Sequence[str] = ()) -> str:
+    """Write LINES to a program on NODE, and return its output; raise LabError if it fails."""
+    output, complaint = process.communicate("".join(f"{line}\n" for line in lines))
+    if process.returncode:
+        reason = re.sub(r"\s*\n\s*", "; ", complaint.strip()) or f"exit {process.returncode}"
+        raise LabError(f"on {node}: {reason}")
+    return output

@@ -94,11 +94,11 @@ def settings_in_force(lab: Laboratory, scenario: Scenario) -> list[dict[str, str
     """For each flow, the parameters of its congestion control in its sender's namespace."""
     found = []
     for flow, path in zip(scenario.flows, lab.network.paths, strict=True):
-        script = (
-            f"cd /proc/sys/net/ipv4; for f in {flow.cc}_*; do [ ! -e $f ] || grep -H . $f; done"
-        )
-        lines = [line.partition(":") for line in lab.shell(path.sender, script).splitlines()]
-        found.append({name: value for name, _, value in lines if "available" not in name})
+        with lab.inside(path.sender):
+            files = sorted(Path("/proc/sys/net/ipv4").glob(f"{flow.cc}_*"))
+            found.append(
+                {f.name: f.read_text().strip() for f in files if "available" not in f.name}
+            )
     return found
 
 

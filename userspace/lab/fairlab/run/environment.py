@@ -10,6 +10,7 @@ from fairlab.net import host
 
 def environment() -> dict[str, Any]:
     """The kernel that we are on, the engine, the versions of the tools."""
+    jitter = os.environ.get("FAIRPATH_JITTER")
     return {
         "kernel": {
             "release": platform.release(),
@@ -23,6 +24,6 @@ def environment() -> dict[str, Any]:
             "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
             "steady": os.environ.get("FAIRPATH_STEADY") == "1",
         }
-        | ({"jitter": os.environ["FAIRPATH_JITTER"]} if "FAIRPATH_JITTER" in os.environ else {}),
+        | ({} if jitter is None else {"jitter": int(jitter)}),
         "tools": host.tool_versions(),
     }

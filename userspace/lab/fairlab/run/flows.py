@@ -71,9 +71,10 @@ def wait_listening(
 ) -> bool:
     """Wait until PROCESS on NODE listens on PORT; False if it ends or times out."""
     deadline = time.monotonic() + START_PATIENCE
-    table = Path(f"/proc/{lab.pid(node)}/net/{protocol}")
+    table = Path(f"/proc/thread-self/net/{protocol}")
     while process.poll() is None and time.monotonic() < deadline:
-        rows = [line.split() for line in table.read_text().splitlines()[1:]]
+        with lab.inside(node):
+            rows = [line.split() for line in table.read_text().splitlines()[1:]]
         listening = _LISTENING[protocol]
         if any(int(row[1].split(":")[1], 16) == port and row[3] == listening for row in rows):
             return True

@@ -7,6 +7,7 @@ congestion controls of running connections.  validity.py checks after the run th
 up.
 """
 
+import contextlib
 import json
 import time
 
@@ -14,6 +15,7 @@ from fairlab.model import topology, units
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.scenario import Scenario
 from fairlab.net import congestion
+from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import Laboratory
 from fairlab.run import flows
 
@@ -39,13 +41,14 @@ def choose(lab: Laboratory, scenario: Scenario) -> None:
     for flow, path in zip(scenario.flows, lab.network.paths, strict=True):
         # Not every congestion control can be a namespace's default (TCP_CONG_NON_RESTRICTED);
         # iperf3 sets it by name, and running() checks the result.
-        setting = "/proc/sys/net/ipv4/tcp_congestion_control"
-        lab.shell(path.sender, f"(echo {flow.cc} >{setting}) 2>/dev/null || :")
-        if flow.preset:
-            try:
-                lab.shell(path.sender, f"echo '{flow.preset}' >/proc/sys/net/ipv4/{flow.cc}_preset")
-            except LabError:
-                raise UsageError(f"'{flow.cc}' refuses the preset '{flow.preset}'") from None
+        with lab.inside(path.sender):
+            with contextlib.suppress(OSError):
+                set_sysctl("ipv4/tcp_congestion_control", flow.cc)
+            if flow.preset:
+                try:
+                    set_sysctl(f"ipv4/{flow.cc}_preset", flow.preset)
+                except OSError:
+                    raise UsageError(f"'{flow.cc}' refuses the preset '{flow.preset}'") from None
 
 
 def qdiscs(lab: Laboratory, scenario: Scenario) -> None:

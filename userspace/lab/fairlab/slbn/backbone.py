@@ -432,8 +432,8 @@ class Sender:
         if len(self.started) == self.begun:
             return
         kind = "udp" if self.flow.kind == UDP else "tcp"
-        pid = self.lab.pid(abilene.host(self.flow.source))
-        table = Path(f"/proc/{pid}/net/{kind}").read_text()
+        with self.lab.inside(abilene.host(self.flow.source)):
+            table = Path(f"/proc/thread-self/net/{kind}").read_text()
         if f":{self.ports[0]:04X} " in table:
             self.started.append(now)
         elif self.client.poll() is not None:

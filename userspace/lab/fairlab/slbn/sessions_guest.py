@@ -188,9 +188,8 @@ class Driver:
         self.connections = self.agents.connect_all(stack)
         if self.plan.packet:
             for node in {session.source for session in self.plan.sessions}:
-                self.sockets[node] = host.in_namespace(
-                    self.lab.pid(node), lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                )
+                with self.lab.inside(node):
+                    self.sockets[node] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 stack.callback(self.sockets[node].close)
 
     def _find_queues(self, stack: ExitStack) -> None:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Network namespaces that no process has to hold.
+
+In virtual time starting a program takes tens of milliseconds of this machine's time, more than a
+small network needs for a second of traffic.  So a host or router of the network is an open file,
+and what can be set by system calls is set from within, without programs.
+"""
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+THIS = "/proc/thread-self/ns/net"
+
+SIOCETHTOOL = 0x8946
+# The offloads of veth, by ethtool's names: the commands to get and to set them (linux/ethtool.h).
+# With them queues would count many packets as one.
+OFFLOADS = {
+    "generic-segmentation-offload": (0x23, 0x24),
+    "tcp-segmentation-offload": (0x1E, 0x1F),
+    "generic-receive-offload": (0x2B, 0x2C),
+}
+# struct ifreq: a name, a pointer to struct ethtool_value.
+IFREQ = struct.Struct("16sP16x")
+
+
+def _enter(file: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(file, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class Namespace:
+    """A network namespace, until it is closed and its processes have ended."""
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        with _returning():
+            if libc.unshare(CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "unshare")
+            self.file = os.open(THIS, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        os.close(self.file)
+
+    @property
+    def path(self) -> str:
+        """A path for other processes."""
+        return f"/proc/{os.getpid()}/fd/{self.file}"
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Within it, this thread and the programs that it starts are in the namespace.
+
+        A socket stays in the namespace in which it was created.  The files of the namespace are in
+        /proc/thread-self/net and /proc/sys/net.
+        """
+        with _returning():
+            _enter(self.file)
+            yield
+
+
+@contextlib.contextmanager
+def _returning() -> Iterator[None]:
+    """Return to this thread's namespace."""
+    home = os.open(THIS, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield
+    finally:
+        _enter(home)
+        os.close(home)
+
+
+def set_sysctl(name: str, value: str) -> None:
+    """Set a parameter net.NAME of this thread's namespace; raise OSError if it is refused."""
+    Path("/proc/sys/net", name).write_text(f"{value}\n")
+
+
+def _ethtool(interface: str, command: int, value: int = 0) -> int:
+    data = array.array("I", [command, value])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = IFREQ.pack(interface.encode(), data.buffer_info()[0])
+        fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+    return data[1]
+
+
+def turn_offloads_off(interface: str) -> None:
+    for _, setter in OFFLOADS.values():
+        _ethtool(interface, setter, 0)
+
+
+def offloads_on(interface: str) -> list[str]:
+    """The offloads of an interface that are on."""
+    return [name for name, (getter, _) in OFFLOADS.items() if _ethtool(interface, getter)]
