@@ -31,7 +31,7 @@ HERE = TOP / "tests" / "fuzz"
 BUILD = TOP / "build" / "fuzz"
 
 #: Maximal length of the inputs of each fuzzer [octets]; longer ones cover nothing new.
-LONGEST = {"wire": 1600, "link": 768, "source": 400, "json": 500, "csv": 400}
+LONGEST = {"wire": 1600, "link": 768, "source": 400, "json": 500, "csv": 400, "state": 300}
 NAMES = sorted(LONGEST)
 #: slbnsim's sources that its readers' fuzzers are linked with.
 READER = [
@@ -88,6 +88,8 @@ def build(name: str, directory: Path, tree: Path = TOP) -> Path:
     if name in READER_SEEDS:
         command += ["-include", HERE / "reader_hooks.h", *(tree / file for file in READER)]
         command += ["-lyajl", "-lm"]
+    if name == "state":
+        command += ["-D_GNU_SOURCE", f"-I{TOP}/include/uapi", f"-I{TOP}/userspace/slbnd"]
     subprocess.run(command, check=True)
     return program
 

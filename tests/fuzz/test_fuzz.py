@@ -34,7 +34,7 @@ from tests.fuzz.seeds import SEEDS
 #: Inputs per fuzzer, some seconds each.
 RUNS = {
     **{"wire": 1_500_000, "link": 100_000, "source": 150_000},
-    **{"json": 60_000, "csv": 60_000},
+    **{"json": 60_000, "csv": 60_000, "state": 10_000},
 }
 #: Inputs within which a planted bug is found.
 PLANTED_RUNS = 100_000
@@ -125,6 +125,24 @@ def test_seeds_have_their_parse_result(tmp_path: Path) -> None:
 
 #: Bug: fuzzer, file, original text and its replacement.
 PLANTED = {
+    "maximum of the source's slots removed": (
+        "state",
+        "state.c",
+        "source->slots <= SLBN_HOPS_MAX &&",
+        "",
+    ),
+    "range check of a record's rate removed": (
+        "state",
+        "state.c",
+        "source->rate <= source->D && ",
+        "",
+    ),
+    "index of a record unchecked": (
+        "state",
+        "state.c",
+        "(u32)record->source.pkt.id[1] == index &&",
+        "(u32)record->source.pkt.id[1] >= index &&",
+    ),
     "header length off by one": (
         "wire",
         "slbn_wire.h",
@@ -349,7 +367,9 @@ PLANTED = {
 
 #: Directories of their files.
 PLACES = {
-    name: "userspace/slbnsim" if name in READER_SEEDS else "include/fairpath/slbn" for name in NAMES
+    **dict.fromkeys(("wire", "link", "source"), "include/fairpath/slbn"),
+    **dict.fromkeys(READER_SEEDS, "userspace/slbnsim"),
+    "state": "userspace/slbnd",
 }
 
 

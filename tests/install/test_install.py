@@ -103,7 +103,7 @@ def test_prefix(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["opt"]
     assert (tmp_path / "opt/fairpath/sbin/slbnd").is_file()
     (unit,) = tmp_path.rglob("slbnd.service")
-    assert "ExecStart=/opt/fairpath/sbin/slbnd\n" in unit.read_text()
+    assert "ExecStart=/opt/fairpath/sbin/slbnd " in unit.read_text()
 
 
 def plugin_directory() -> str:

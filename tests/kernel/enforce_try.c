@@ -238,7 +238,8 @@ static void run_command(char **words, int count)
 		enforce_check(enforce);
 		report();
 	} else if (!strcmp(word, "close")) {
-		enforce_close(enforce, words[1]);
+		enforce_close(enforce,
+			      words[1] ? ENFORCE_HAND_OVER : ENFORCE_REMOVE);
 		enforce = NULL;
 		puts("ok");
 	} else if (!strcmp(word, "unassigned")) {

@@ -348,55 +348,6 @@ def test_no_rate_outlives_killed_agent(net: Chain, tmp_path: Path) -> None:
         assert close_to(traffic.run(2)[0], 2 * MEGA, 0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_upgrade_keeps_rates(net: Chain, tmp_path: Path, number: int) -> None:
-    """No packet is sent above its rate while an agent replaces another one."""
-    node = net.nodes[0]
-    net.tc(0, "qdisc replace dev e0 parent 1:1 fq flow_limit 10000")
-    pins = tmp_path / "bpf" / "slbnd"
-    pins.parent.mkdir()
-    sh(f"mount -t bpf bpf {pins.parent}")
-    options = ("--devices", "e0", "--unassigned", "2mbit", "--pins", str(pins))
-    flood = sender(net, 0, 3, udp=20 * MEGA)
-    traffic = Traffic(flood)
-    traffic.settle()
-    tap = counter(net.nodes[1], "w0")
-    samples: list[tuple[float, int]] = []
-
-    def run(periods: int) -> float:
-        """Send, and return the rate [bit/s] on the wire."""
-        before = time.monotonic(), tap()
-        for _ in range(periods):
-            traffic.run(0.05)
-            samples.append((time.monotonic(), tap()))
-        (then, first), (now, last) = before, samples[-1]
-        return (last - first) * 8 / (now - then)
-
-    try:
-        for restart in range(3):
-            with agent(node, tmp_path, *options) as slbnd, slbnd.connect() as us:
-                joined = us.join("10.0.2.2", 10 * MEGA)
-                run(4)
-                wait_for_rates(us, {joined: 10 * MEGA})
-                if not restart:
-                    # Packets that were sent before the first agent arrive.
-                    samples.clear()
-                run(10)
-                assert close_to(run(20), 10 * MEGA, 0.03)
-                slbnd.end(number)
-            # The program paces the flow until the lease ends.
-            assert close_to(run(8), 10 * MEGA, 0.05)
-        for (then, first), (now, last) in itertools.pairwise(samples):
-            # A burst of 2 ms, and control packets.
-            assert (last - first) * 8 < 10 * MEGA * (1.02 * (now - then) + 0.002) + 2 * 12112
-        with agent(node, tmp_path, *options) as slbnd:
-            slbnd.end(signal.SIGINT)
-        assert "slbnd_rates" not in node.sh("tc filter show dev e0 egress", check=False).stdout
-        assert not pins.exists()
-    finally:
-        sh(f"umount {pins.parent}")
-
-
 def test_session_without_rate_uses_default_class(net: Chain, tmp_path: Path) -> None:
     """Before its first rate, and from its Leave on."""
     net.tc(0, "qdisc replace dev e0 parent 1:1 fq flow_limit 10000")

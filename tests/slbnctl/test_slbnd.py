@@ -7,11 +7,15 @@ Where it runs, it has a network namespace of its own; any user may run these tes
 from __future__ import annotations
 
 import errno
+import os
 import re
 import signal
+import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import libslbn
 import pytest
 
 from tests.linux_source import TOP
@@ -185,6 +189,139 @@ def test_watchdog(pid: str, fed: bool, tmp_path: Path) -> None:
         else:
             slbnd.end()
             assert slbnd.notification() == "STOPPING=1"
+
+
+# --- state file ----------------------------------------------------------------------------------
+
+#: Sessions without answers end soon.
+SHORT = "--epoch=10ms"
+DISCARDED = "state: the file is damaged, or of another version or boot: sessions begin anew"
+
+
+def warnings(directory: Path, state: Path) -> list[str]:
+    """What slbnd logs about a state file; with it or without it, sessions join."""
+    with (
+        agent(directory, f"--state={state}", "--log-level=warning", SHORT) as slbnd,
+        libslbn.Connection(str(slbnd.socket)) as us,
+    ):
+        us.join("192.0.2.1")
+        assert len(us.list()) == 1
+        return [line.removeprefix("slbnd: ") for line in slbnd.end()]
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        (b"", []),
+        (b"x", [DISCARDED]),
+        (bytes(100_000), [DISCARDED]),
+        (b"state" * 100_000, [DISCARDED]),
+    ],
+    ids=["empty", "short", "zeros", "text"],
+)
+def test_invalid_state_is_discarded(contents: bytes, expected: list[str], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.write_bytes(contents)
+    state.chmod(0o600)
+    assert warnings(tmp_path, state) == expected
+    # After a stop there are no sessions to continue.
+    assert not state.exists()
+
+
+def test_unsafe_state_is_not_used(tmp_path: Path) -> None:
+    """A file to which others have access, or that is none, is left as it is."""
+    unsafe = "it must be a file of mode 600 with one link, owned by slbnd's user"
+    for name, expected in (
+        ("readable", unsafe),
+        ("linked", unsafe),
+        ("symlink", os.strerror(errno.ELOOP)),
+        ("directory", os.strerror(errno.EISDIR)),
+        ("fifo", unsafe),
+        ("missing/file", os.strerror(errno.ENOENT)),
+    ):
+        where = tmp_path / name.partition("/")[0]
+        where.mkdir()
+        file = where / "state"
+        if name == "symlink":
+            file.symlink_to("/etc/hostname")
+        elif name == "directory":
+            file.mkdir()
+        elif name == "fifo":
+            os.mkfifo(file, 0o600)
+        elif name != "missing/file":
+            file.write_bytes(b"x")
+            file.chmod(0o644 if name == "readable" else 0o600)
+        if name == "linked":
+            (where / "other").hardlink_to(file)
+        state = file if name != "missing/file" else where / name
+        assert warnings(where, state) == [f"state: {state}: {expected}"]
+        assert file.exists() == (name != "missing/file")
+
+
+def restart(directory: Path, change: Callable[[Path], None]) -> list[str]:
+    """Kill slbnd, change its state file, and start it again. Its log, and how many sessions it has.
+
+    One session stays, the other one is that of a client.
+    """
+    state = directory / "state"
+    with (
+        agent(directory, f"--state={state}", SHORT) as slbnd,
+        libslbn.Connection(str(slbnd.socket)) as us,
+    ):
+        us.join("192.0.2.1", stays=True)
+        us.join("192.0.2.2")
+        slbnd.process.kill()
+        slbnd.process.wait()
+    (directory / "notify").unlink()
+    change(state)
+    with (
+        agent(directory, f"--state={state}", SHORT) as slbnd,
+        libslbn.Connection(str(slbnd.socket)) as us,
+    ):
+        destinations = [s.destination for s in us.list() if not s.flags & libslbn.LEAVING]
+        return [*slbnd.end(), *destinations]
+
+
+def test_killed_slbnd_leaves_its_sessions(tmp_path: Path) -> None:
+    def check(state: Path) -> None:
+        assert state.stat().st_mode & 0o777 == 0o600
+
+    log = restart(tmp_path, check)
+    # Usually, links have forgotten the other session.
+    assert any(re.fullmatch("slbnd: [12] sessions continue", line) for line in log)
+    assert log[-1] == "192.0.2.1"
+
+
+def test_damaged_record_is_ignored(tmp_path: Path) -> None:
+    def damage(state: Path) -> None:
+        octets = bytearray(state.read_bytes())
+        at = octets.index(socket.inet_aton("192.0.2.1"))
+        octets[at] ^= 1
+        state.write_bytes(octets)
+
+    log = restart(tmp_path, damage)
+    assert "slbnd: state: 1 damaged records are ignored" in log
+    assert "192.0.2.1" not in log
+
+
+def test_state_of_another_boot_is_discarded(tmp_path: Path) -> None:
+    def reboot(state: Path) -> None:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+        octets = state.read_bytes()
+        assert octets.count(boot) == 1
+        state.write_bytes(octets.replace(boot, boot[::-1]))
+
+    log = restart(tmp_path, reboot)
+    assert f"slbnd: {DISCARDED}" in log
+    assert "192.0.2.1" not in log
+
+
+def test_state_has_one_user(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    (tmp_path / "other").mkdir()
+    with agent(tmp_path, f"--state={state}"):
+        assert warnings(tmp_path / "other", state) == [f"state: {state}: another slbnd uses it"]
+        assert state.exists()
 
 
 # --- installed files -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 
 #include "agent.h"
 #include "links.h"
+#include "state.h"
 
 #define MS 1000000ULL
 
@@ -26,8 +27,6 @@
 #define MIN_TIMEOUT (20 * MS)
 #define INITIAL_TIMEOUT (1000 * MS)
 #define MAX_TIMEOUT (10000 * MS)
-/* Shortest epoch that pauses allow for, whatever an answer says. */
-#define MIN_EPOCH (10 * MS)
 /* Cycles without a measured RTT after which it may have grown. */
 #define UNMEASURED_CYCLES 4
 /* Urgent cycles without a change of the rate until their pauses double. */
@@ -153,26 +152,6 @@ static void remove_by_flow(struct agent *agent, struct session *session)
 	}
 }
 
-/* A free entry of the table, of which only the index is set. */
-static struct session *allocate_session(struct agent *agent)
-{
-	struct session *session;
-
-	if (agent->first_free >= 0) {
-		session = agent->sessions[agent->first_free];
-		agent->first_free = session->next_free;
-		return session;
-	}
-	if (agent->entries == agent->allocated && !grow_table(agent))
-		return NULL;
-	session = calloc(1, sizeof(*session));
-	if (!session)
-		return NULL;
-	session->index = agent->entries;
-	agent->sessions[agent->entries++] = session;
-	return session;
-}
-
 /* Make an entry of the table free. */
 static void put_back(struct agent *agent, struct session *session)
 {
@@ -181,8 +160,37 @@ static void put_back(struct agent *agent, struct session *session)
 	agent->first_free = session->index;
 }
 
+/* Add a free entry to the table. Returns false without memory. */
+static bool add_entry(struct agent *agent)
+{
+	struct session *session;
+
+	if (agent->entries == agent->allocated && !grow_table(agent))
+		return false;
+	session = calloc(1, sizeof(*session));
+	if (!session)
+		return false;
+	session->index = agent->entries;
+	agent->sessions[agent->entries++] = session;
+	put_back(agent, session);
+	return true;
+}
+
+/* A free entry of the table, of which only the index is set. */
+static struct session *allocate_session(struct agent *agent)
+{
+	struct session *session;
+
+	if (agent->first_free < 0 && !add_entry(agent))
+		return NULL;
+	session = agent->sessions[agent->first_free];
+	agent->first_free = session->next_free;
+	return session;
+}
+
 static void free_session(struct agent *agent, struct session *session)
 {
+	state_clear(agent->state, session->index);
 	fp_heap_remove(&agent->timers, session->index);
 	remove_by_flow(agent, session);
 	free(session->path);
@@ -406,6 +414,7 @@ static void send_packet(struct agent *agent, struct session *session, u64 now)
 		return;
 	}
 	slbn_source_transmit(&session->source, now);
+	state_save(agent->state, session);
 	transport_send(agent->transport, &session->flow, session->mark,
 		       &session->source.pkt, session->source.slot,
 		       get_traced_hop(agent, session));
@@ -416,6 +425,12 @@ static void start_cycle(struct agent *agent, struct session *session, u64 now)
 {
 	session->waiting = true;
 	send_packet(agent, session, now);
+}
+
+static void make_id(u32 index, u64 id[2])
+{
+	id[0] = random64();
+	id[1] = random64() << 32 | index;
 }
 
 /**
@@ -439,8 +454,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 
 	if (!session)
 		return NULL;
-	id[0] = random64();
-	id[1] = random64() << 32 | session->index;
+	make_id(session->index, id);
 	*session = (struct session){
 		.index = session->index,
 		.flow = *flow,
@@ -461,6 +475,87 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 	agent->count++;
 	agent->callbacks->limit(agent, session);
 	start_cycle(agent, session, now);
+	return session;
+}
+
+/* The free entry @index of the table, which grows. Returns NULL without memory. */
+static struct session *allocate_at(struct agent *agent, u32 index)
+{
+	while (agent->entries <= index)
+		if (!add_entry(agent))
+			return NULL;
+	/* The last one that was put back is the first free one. */
+	return agent->first_free == (s32)index ? allocate_session(agent) : NULL;
+}
+
+/* Join again, with the demand and weight that the session has. */
+static void begin_anew(const struct agent *agent, struct session *session)
+{
+	struct slbn_source *source = &session->source;
+	u64 id[2];
+
+	make_id(session->index, id);
+	slbn_source_join(source, id, source->D, source->pkt.weight,
+			 agent->config.hops);
+	session->waiting = false;
+	session->cycles = 0;
+	session->reported = 0;
+}
+
+/**
+ * agent_restore() - continue a session of an earlier slbnd
+ * @agent: the agent; only with sessions that were restored
+ * @index: of the session; larger than that of the ones before
+ * @record: from state_read()
+ * @now: ns
+ *
+ * Its rate is valid until its lease ends. A packet that was in flight is
+ * retransmitted when an answer to an earlier copy cannot be on its way anymore. If
+ * links have forgotten the session, it joins with another ID.
+ *
+ * Return: the session, without an owner; NULL: no memory.
+ */
+struct session *agent_restore(struct agent *agent, u32 index,
+			      const struct state_record *record, u64 now)
+{
+	struct session *session = allocate_at(agent, index);
+	u64 pause;
+
+	if (!session)
+		return NULL;
+	*session = (struct session){
+		.index = index,
+		.waiting = record->waiting,
+		.reported = record->source.rate,
+		.answered_at = now,
+		.rtt = record->rtt,
+		.longest_rtt = record->longest_rtt,
+		.epoch = record->epoch,
+		.cycles = record->cycles,
+		.metered = record->metered,
+		.credit.packets = fp_min64(record->credit.packets, MAX_CREDIT),
+		.credit.octets = fp_min64(record->credit.octets,
+					  MAX_CREDIT * CREDIT_OCTETS),
+		.left_at = now,
+		.uid = record->uid,
+		.flow = record->flow,
+		.mark = record->mark,
+		.flags = record->flags,
+		.source = record->source,
+	};
+	if (!add_by_flow(agent, session)) {
+		put_back(agent, session);
+		return NULL;
+	}
+	session->in_use = true;
+	agent->count++;
+	if (state_is_forgotten(record, now))
+		begin_anew(agent, session);
+	agent->callbacks->limit(agent, session);
+	pause = usual_pause(agent, session);
+	set_timer(agent, session,
+		  now + (session->waiting ? retransmission_timeout(session) :
+					    random64() % pause));
 	return session;
 }
 
@@ -528,6 +623,7 @@ void agent_change(struct agent *agent, struct session *session, u64 demand,
 	u64 before = session->source.rate;
 
 	slbn_source_change(&session->source, demand);
+	state_save(agent->state, session);
 	if (session->source.rate < before)
 		lower_rate(agent, session);
 	if (!session->waiting && !session->resting)
@@ -548,6 +644,7 @@ void agent_leave(struct agent *agent, struct session *session, u64 now)
 	if (session->source.leaving)
 		return;
 	slbn_source_leave(&session->source);
+	state_save(agent->state, session);
 	session->left_at = now;
 	agent->callbacks->limit(agent, session);
 	if (!session->waiting || session->resting)
@@ -759,7 +856,7 @@ static void update_path(const struct agent *agent, struct session *session,
 
 	if (answer->pkt.epoch != SLBN_NO_EPOCH)
 		epoch = fp_min64(epoch, answer->pkt.epoch * 1000ULL);
-	session->epoch = fp_max64(epoch, MIN_EPOCH);
+	session->epoch = fp_max64(epoch, AGENT_MIN_EPOCH);
 	if (update_hops(session, answer))
 		update_device(agent, session, answer);
 	else if (!(session->flags & SLBN_OWN_LINK))
@@ -803,6 +900,8 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 		return;
 	}
 	session->waiting = false;
+	/* Before the rate is used. */
+	state_save(agent->state, session);
 	session->urgent_cycles++;
 	if (session->source.rate != rate || !session->source.urgent)
 		session->urgent_cycles = 0;

@@ -39,6 +39,9 @@
 #include "trace.h"
 #include "transport.h"
 
+/* Shortest epoch that pauses allow for, whatever an answer says, ns. */
+#define AGENT_MIN_EPOCH 10000000ULL
+
 /**
  * struct agent_config - options
  * @epoch: of the domain's links, ns; links should see each session in each epoch
@@ -55,6 +58,8 @@ struct agent_config {
 
 struct client;
 struct detected_flow;
+struct state;
+struct state_record;
 
 /**
  * struct agent_credit - what a metered session may still send
@@ -181,6 +186,7 @@ struct agent_counters {
  * @config: options
  * @callbacks: notifications
  * @transport: the sockets
+ * @state: the state file; NULL: none
  * @sessions: table of sessions
  * @allocated: size of the table
  * @entries: entries of it that were ever used
@@ -197,6 +203,7 @@ struct agent {
 	struct agent_config config;
 	const struct agent_callbacks *callbacks;
 	struct transport *transport;
+	struct state *state;
 	struct session **sessions;
 	u32 allocated;
 	u32 entries;
@@ -216,6 +223,8 @@ void agent_free(struct agent *agent);
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 			   u32 mark, u64 demand, u32 weight,
 			   const struct agent_credit *credit, u64 now);
+struct session *agent_restore(struct agent *agent, u32 index,
+			      const struct state_record *record, u64 now);
 void agent_change(struct agent *agent, struct session *session, u64 demand,
 		  u64 now);
 void agent_leave(struct agent *agent, struct session *session, u64 now);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "state.h"
 
 /* Maximum requests of a client per iteration of the main loop. */
 #define REQUESTS 64
@@ -329,6 +330,7 @@ static void join(struct api *api, struct client *client,
 	session->uid = client->uid;
 	find_user(api, client->uid)->sessions++;
 	session->flags = wanted->flags;
+	state_save(api->agent->state, session);
 	reply->session.id = session->source.pkt.id[1];
 }
 
@@ -549,6 +551,19 @@ static void serve_request(struct api *api, struct client *client,
 		send_sessions(api->agent, client);
 	else
 		send_reply(client, &reply);
+}
+
+/**
+ * api_session_restored() - count a session that a client of an earlier slbnd joined
+ * @api: the socket
+ * @session: the session
+ */
+void api_session_restored(struct api *api, const struct session *session)
+{
+	struct user *user = get_user(api, session->uid);
+
+	if (user)
+		user->sessions++;
 }
 
 /**

@@ -95,6 +95,7 @@ void api_close(struct api *api, const char *path);
 void api_accept(struct api *api);
 void api_serve(struct api *api, struct client *client, u32 events, u64 now);
 void api_notify(struct api *api, const struct session *session, u16 type);
+void api_session_restored(struct api *api, const struct session *session);
 void api_session_ended(struct api *api, struct session *session);
 
 #endif /* SLBND_API_H */

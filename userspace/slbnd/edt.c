@@ -443,7 +443,7 @@ struct edt *edt_open(const char *pins, const struct tc_error *error)
 		      bpf_map__fd(edt->rates->maps.limits), 0);
 	if (limits == MAP_FAILED) {
 		tc_fail(error, "BPF: limits: %s", strerror(errno));
-		edt_close(edt, true);
+		edt_close(edt, ENFORCE_HAND_OVER);
 		return NULL;
 	}
 	edt->limits = limits;
@@ -461,21 +461,21 @@ static void free_nothing(void *flow)
 }
 
 /**
- * edt_close() - detach the program, and restore the devices' qdiscs
+ * edt_close() - stop
  * @edt: from edt_open(), or NULL
- * @keep: leave the program to pace its flows until another slbnd takes them over
+ * @end: what remains of the program and its flows
  */
-void edt_close(struct edt *edt, bool keep)
+void edt_close(struct edt *edt, enum enforce_end end)
 {
 	u32 n;
 
 	if (!edt)
 		return;
-	for (n = 0; n < ENFORCE_DEVICES && !keep; n++)
+	for (n = 0; n < ENFORCE_DEVICES && end == ENFORCE_REMOVE; n++)
 		edt_detach(edt, n);
 	if (edt->limits)
 		munmap(edt->limits, LIMITS_SIZE);
-	if (edt->pins && !keep)
+	if (edt->pins && end != ENFORCE_HAND_OVER)
 		remove_pins(edt->rates, edt->pins);
 	rates__destroy(edt->rates);
 	tdestroy(edt->by_key, free_nothing);

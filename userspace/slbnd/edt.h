@@ -68,7 +68,7 @@ struct edt *edt_open(const char *pins, const struct tc_error *error);
 bool edt_attach(struct edt *edt, u32 number, const struct edt_device *device,
 		const struct tc_error *error);
 void edt_detach(struct edt *edt, u32 number);
-void edt_close(struct edt *edt, bool keep);
+void edt_close(struct edt *edt, enum enforce_end end);
 void edt_remove_stale(u32 index);
 void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
 int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,

@@ -477,6 +477,44 @@ bool enforce_probe(const char *name, char *problem, size_t size)
 	return fine;
 }
 
+/**
+ * struct wanted - names of devices
+ * @devices: the names
+ * @count: number of @devices
+ */
+struct wanted {
+	const char *const *devices;
+	size_t count;
+};
+
+static bool is_wanted(const struct wanted *wanted, u32 index)
+{
+	size_t n;
+
+	for (n = 0; n < wanted->count; n++)
+		if (if_nametoindex(wanted->devices[n]) == index)
+			return true;
+	return false;
+}
+
+static int clean_unwanted(const struct nlmsghdr *message, void *data)
+{
+	const struct tcmsg *tc = mnl_nlmsg_get_payload(message);
+
+	if (mnl_nlmsg_get_payload_len(message) >= sizeof(*tc) &&
+	    tc->tcm_parent == TC_H_CLSACT && !is_wanted(data, tc->tcm_ifindex))
+		edt_remove_stale(tc->tcm_ifindex);
+	return MNL_CB_OK;
+}
+
+void enforce_clean_others(const char *const *devices, size_t count)
+{
+	const struct tcmsg all = { .tcm_family = AF_UNSPEC };
+	struct wanted wanted = { devices, count };
+
+	tc_dump(RTM_GETQDISC, &all, clean_unwanted, &wanted);
+}
+
 static void copy_config(struct enforce *enforce,
 			const struct enforce_config *config)
 {
@@ -503,12 +541,12 @@ struct enforce *enforce_open(const char *const *devices, size_t count,
 	return enforce;
 }
 
-void enforce_close(struct enforce *enforce, bool keep)
+void enforce_close(struct enforce *enforce, enum enforce_end end)
 {
 	if (!enforce)
 		return;
-	edt_close(enforce->edt, keep);
-	htb_close(enforce->htb, keep);
+	edt_close(enforce->edt, end);
+	htb_close(enforce->htb, end);
 	free(enforce);
 }
 

@@ -69,6 +69,19 @@ struct enforce_config {
 	const char *pins;
 };
 
+/**
+ * enum enforce_end - what remains when enforcement stops
+ * @ENFORCE_REMOVE: nothing: packets are not limited
+ * @ENFORCE_DEFAULT_CLASS: all packets of local hosts share the default class, as the
+ *	sessions have left
+ * @ENFORCE_HAND_OVER: flows and their rates, until the leases end, for the next slbnd
+ */
+enum enforce_end {
+	ENFORCE_REMOVE,
+	ENFORCE_DEFAULT_CLASS,
+	ENFORCE_HAND_OVER,
+};
+
 struct enforce;
 
 /**
@@ -81,6 +94,13 @@ struct enforce;
  */
 struct enforce *enforce_open(const char *const *devices, size_t count,
 			     const struct enforce_config *config);
+
+/**
+ * enforce_clean_others() - detach the program of an earlier slbnd from other devices
+ * @devices: names of the devices where rates are to be enforced
+ * @count: number of @devices
+ */
+void enforce_clean_others(const char *const *devices, size_t count);
 
 /**
  * enforce_check() - adapt to the devices, qdiscs and addresses that exist now
@@ -122,11 +142,11 @@ u32 enforce_working(const struct enforce *enforce);
 bool enforce_probe(const char *name, char *problem, size_t size);
 
 /**
- * enforce_close() - stop, and restore the devices' qdiscs
+ * enforce_close() - stop
  * @enforce: from enforce_open(), or NULL
- * @keep: leave enforcement to the next slbnd, and rates until their leases end
+ * @end: what remains
  */
-void enforce_close(struct enforce *enforce, bool keep);
+void enforce_close(struct enforce *enforce, enum enforce_end end);
 
 /**
  * enforce_configure() - change the default class

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "share.h"
+#include "state.h"
 
 #define MS 1000000ULL
 #define SECOND (1000 * MS)
@@ -102,6 +103,42 @@ static bool is_metered(const struct flows_config *config)
 	return config->join_packets || config->join_bytes;
 }
 
+/* Is it a restored session of a detected flow, whose connection was not found yet? */
+static bool is_orphan(const struct session *session)
+{
+	return session->in_use && session->flags & SLBN_DETECTED &&
+	       !session->detected && !session->source.leaving;
+}
+
+/* The restored session of a flow; NULL: it has none. */
+static struct session *find_restored(const struct flows *flows,
+				     const struct slbn_flow *flow)
+{
+	struct session *session = NULL;
+
+	if (flows->restored)
+		session = agent_find_flow(flows->agent, flow);
+	return session && is_orphan(session) ? session : NULL;
+}
+
+/* Restored sessions without a connection leave. */
+static void release_orphans(struct flows *flows)
+{
+	const struct agent *agent = flows->agent;
+	struct detected_flow *detected;
+	u32 n;
+
+	if (!flows->restored)
+		return;
+	flows->restored = false;
+	for (n = 0; n < agent->entries; n++)
+		if (is_orphan(agent->sessions[n]))
+			agent_leave(flows->agent, agent->sessions[n],
+				    flows->now);
+	LIST_FOREACH(detected, &flows->detected, list)
+	share_settle(flows, detected);
+}
+
 /* What a connection should ask for first, by what it has sent lately. */
 static u64 first_demand(const struct flows *flows,
 			const struct connection *connection)
@@ -124,7 +161,9 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	bool metered = is_metered(&flows->config) &&
 		       connection->bytes != TRACK_UNCOUNTED;
 	const struct slbn_flow *flow = &detected->flow;
-	struct session *other, *session = NULL;
+	struct session *session = find_restored(flows, flow);
+	bool restored = session;
+	struct session *other;
 	u64 demand;
 
 	detected->host =
@@ -132,14 +171,21 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 			   detected->prefix, flows->now);
 	if (!detected->host)
 		return false;
-	if (!share_join(flows, detected)) {
+	if (!share_join(flows, detected, session)) {
 		admit_release(&flows->admit, detected->host, detected->prefix);
 		return false;
+	}
+	/* The options may have changed. */
+	if (restored &&
+	    session->source.pkt.weight != share_weight(flows, detected)) {
+		agent_leave(flows->agent, session, flows->now);
+		session = NULL;
+		restored = false;
 	}
 	demand = first_demand(flows, connection);
 	/* A program may have joined a session for the flow. */
 	other = agent_find_flow(flows->agent, flow);
-	if (!other || other->source.leaving)
+	if (!restored && (!other || other->source.leaving))
 		session = agent_join(flows->agent, flow, detected->mark, demand,
 				     share_weight(flows, detected),
 				     metered ? &connection->sent : NULL,
@@ -149,9 +195,10 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 		admit_release(&flows->admit, detected->host, detected->prefix);
 		return false;
 	}
-	session->flags = SLBN_DETECTED;
+	session->flags |= SLBN_DETECTED;
 	session->detected = detected;
-	session->floor = connection->speed;
+	session->floor = restored ? 0 : connection->speed;
+	state_save(flows->agent->state, session);
 	detected->session = session;
 	if (detected->share)
 		LIST_INSERT_HEAD(&detected->share->members, detected, shared);
@@ -167,6 +214,8 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 		enforce_read(flows->enforce, &detected->flow, &use);
 		detected->metered.packets = use.packets;
 		detected->metered.octets = use.bytes;
+	}
+	if (flows->enforce && !restored) {
 		LIST_INSERT_HEAD(&flows->starting, detected, fast);
 		detected->starting = true;
 		flows->fast_at =
@@ -245,7 +294,8 @@ static void attach(struct flows *flows, struct connection *connection)
 	struct detected_flow *detected = find_flow(flows, &flow);
 
 	if (!detected && (connection->bytes == TRACK_UNCOUNTED ||
-			  has_sent_enough(&flows->config, connection)))
+			  has_sent_enough(&flows->config, connection) ||
+			  find_restored(flows, &flow)))
 		detected = add_flow(flows, &flow, connection);
 	connection->detected = detected;
 	if (detected)
@@ -298,6 +348,16 @@ static struct connection *find_connection(const struct flows *flows,
 	return node ? *node : NULL;
 }
 
+/* Does its flow have a restored session? */
+static bool is_restored(const struct flows *flows,
+			const struct connection *connection)
+{
+	struct slbn_flow flow =
+		select_session(&flows->config, &connection->key.flow);
+
+	return find_restored(flows, &flow);
+}
+
 static void add_connection(struct flows *flows, const struct direction_key *key,
 			   const struct track_connection *tracked,
 			   unsigned int direction)
@@ -331,7 +391,8 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 		connection->bytes = from->bytes;
 		connection->packets = from->packets;
 	}
-	if (tracked->event || connection->bytes == TRACK_UNCOUNTED)
+	if (tracked->event || connection->bytes == TRACK_UNCOUNTED ||
+	    is_restored(flows, connection))
 		attach(flows, connection);
 	if (!connection->detected)
 		queue_check(flows, connection);
@@ -527,6 +588,7 @@ static void finish_dump(void *context)
 	struct flows *flows = context;
 
 	flows->sweep = LIST_FIRST(&flows->connections);
+	release_orphans(flows);
 }
 
 static void request_dump(void *context)
@@ -597,6 +659,7 @@ void flows_close(struct flows *flows, u64 now)
 	flows->now = now;
 	while (!LIST_EMPTY(&flows->connections))
 		remove_connection(flows, LIST_FIRST(&flows->connections));
+	release_orphans(flows);
 	track_close(&flows->track);
 }
 
@@ -721,6 +784,19 @@ void flows_receive(struct flows *flows, u64 now)
 		return;
 	flows->now = now;
 	track_receive(&flows->track);
+}
+
+/**
+ * flows_restored() - restored sessions wait for their connections
+ * @flows: flow detection
+ * @now: ns
+ */
+void flows_restored(struct flows *flows, u64 now)
+{
+	flows->restored = true;
+	flows->now = now;
+	if (!flows->open)
+		release_orphans(flows);
 }
 
 /**

@@ -32,6 +32,9 @@
  * found by dumps of conntrack's table, twice in each idle time. The table also
  * has connections that ended long ago without FIN: so a connection from a dump
  * joins only by what it sends after that.
+ *
+ * Restored sessions (state.h) of detected flows continue with the connections that
+ * the first dump finds; the others leave then.
  */
 #ifndef SLBND_FLOWS_H
 #define SLBND_FLOWS_H
@@ -124,6 +127,7 @@ struct detected_flow {
  * @by_flow: tree of the same, by flow
  * @starting: detected flows whose session has just begun
  * @fast_at: when their use is measured next, ns
+ * @restored: there may be restored sessions without a connection
  * @events_lost: how often events of connection tracking were lost
  * @dump: number of the current or last dump
  * @dump_at: when the next dump is due, ns
@@ -149,6 +153,7 @@ struct flows {
 	void *by_flow;
 	LIST_HEAD(, detected_flow) starting;
 	u64 fast_at;
+	bool restored;
 	u64 events_lost;
 	u32 dump;
 	u64 dump_at;
@@ -193,6 +198,7 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 u64 flows_due(const struct flows *flows);
 void flows_run(struct flows *flows, u64 now);
 void flows_receive(struct flows *flows, u64 now);
+void flows_restored(struct flows *flows, u64 now);
 void flows_session_ended(struct flows *flows, struct session *session);
 
 #endif /* SLBND_FLOWS_H */

@@ -417,7 +417,7 @@ struct htb *htb_open(const struct tc_error *error)
 	if (!htb || !htb->socket ||
 	    mnl_socket_bind(htb->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
 		tc_fail(error, "htb: %s", strerror(errno));
-		htb_close(htb, false);
+		htb_close(htb, ENFORCE_REMOVE);
 		return NULL;
 	}
 	STAILQ_INIT(&htb->lingering);
@@ -434,13 +434,13 @@ static void free_nothing(void *flow)
 /**
  * htb_close() - delete all filters and classes of ours
  * @htb: from htb_open(), or NULL
- * @keep: leave them to the next slbnd, which replaces them
+ * @end: ENFORCE_REMOVE; otherwise the next slbnd replaces them
  */
-void htb_close(struct htb *htb, bool keep)
+void htb_close(struct htb *htb, enum enforce_end end)
 {
 	if (!htb)
 		return;
-	while (htb->device_count && !keep)
+	while (htb->device_count && end == ENFORCE_REMOVE)
 		htb_detach(htb, htb->devices[0].index);
 	while (htb->device_count)
 		release(htb, &htb->devices[0]);

@@ -17,7 +17,7 @@ struct htb *htb_open(const struct tc_error *error);
 bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 		u64 rate, const struct tc_error *error);
 void htb_detach(struct htb *htb, u32 index);
-void htb_close(struct htb *htb, bool keep);
+void htb_close(struct htb *htb, enum enforce_end end);
 int htb_set_hosts(struct htb *htb, const struct flows_prefix *hosts, u32 count);
 int htb_set(struct htb *htb, const struct rates_key *key, int kind, u64 rate);
 void htb_remove(struct htb *htb, const struct rates_key *key);

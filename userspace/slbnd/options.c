@@ -84,14 +84,25 @@ static bool read_socket(struct options *options, const char *text)
 	return true;
 }
 
-static bool read_pins(struct options *options, const char *text)
+/* An absolute path, or "none" for none. */
+static bool read_path(const char *text, char *path, size_t size)
 {
 	if (!strcmp(text, "none"))
 		text = "";
-	else if (*text != '/' || strlen(text) >= sizeof(options->pins))
+	else if (*text != '/' || strlen(text) >= size)
 		return false;
-	strcpy(options->pins, text);
+	strcpy(path, text);
 	return true;
+}
+
+static bool read_pins(struct options *options, const char *text)
+{
+	return read_path(text, options->pins, sizeof(options->pins));
+}
+
+static bool read_state(struct options *options, const char *text)
+{
+	return read_path(text, options->state, sizeof(options->state));
 }
 
 static bool read_group(struct options *options, const char *text)
@@ -494,6 +505,9 @@ static const struct {
 	{ "pins", read_pins,
 	  "must be none, or an absolute path of at most 107 bytes in a bpffs",
 	  "PATH       enforce rates until the next slbnd takes over from here (none)" },
+	{ "state", read_state,
+	  "must be none, or an absolute path of at most 107 bytes",
+	  "PATH      file with the sessions, for the next slbnd (none)" },
 	{ "log-level", read_log_level, "must be error, warning, info or debug",
 	  "LEVEL least important messages to log (info)" },
 };
@@ -715,5 +729,6 @@ void options_help(void)
 	     "  -h, --help        show this help\n"
 	     "  -V, --version     show the version\n"
 	     "\n"
-	     "SIGHUP reloads the configuration; SIGTERM ends all sessions, then slbnd.");
+	     "SIGHUP reloads the configuration; SIGTERM ends all sessions, then slbnd; SIGUSR1\n"
+	     "leaves them to the next slbnd.");
 }

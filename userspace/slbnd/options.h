@@ -40,6 +40,7 @@ enum options_source {
  * @unassigned: rate of a device's default class, bit/s; 0: @unassigned_share
  * @unassigned_share: the same, as a share of the device's rate, per mille
  * @pins: directory for the maps of the BPF program; empty: none
+ * @state: path of the state file; empty: none
  * @log_level: least important messages that are logged
  * @source: of each option, while they are read
  * @append: the list that is being read adds to the one before, while they are read
@@ -57,6 +58,7 @@ struct options {
 	u64 unassigned;
 	u32 unassigned_share;
 	char pins[108];
+	char state[108];
 	int log_level;
 	enum options_source source[OPTIONS_MAX];
 	bool append;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "share.h"
+#include "state.h"
 
 static int compare_shares(const void *a, const void *b)
 {
@@ -46,6 +47,7 @@ static void replace_session(struct flows *flows, struct detected_flow *detected)
 		return;
 	session->flags = SLBN_DETECTED;
 	session->detected = detected;
+	state_save(flows->agent->state, session);
 	session->use = old->use;
 	detected->session = session;
 	old->detected = NULL;
@@ -76,14 +78,37 @@ static struct share *get_share(struct flows *flows, const struct share *key)
 	return NULL;
 }
 
+/* The power of two by which the weight of a restored session was divided. */
+static u32 restored_divisor(const struct flows *flows,
+			    const struct detected_flow *detected,
+			    const struct session *restored)
+{
+	u32 divisor = 1;
+
+	/* With the divisor 1. */
+	while (divisor < SHARE_WEIGHT &&
+	       share_weight(flows, detected) / divisor >
+		       restored->source.pkt.weight)
+		divisor *= 2;
+	return divisor;
+}
+
+/* Do fewer sessions than half of the next smaller divisor remain? */
+static bool is_sparse(const struct share *share)
+{
+	return share->sessions <= share->divisor / 4;
+}
+
 /**
  * share_join() - a detected flow is going to have a session
  * @flows: flow detection
  * @detected: the flow, without a session; its group is set, if options require one
+ * @restored: session that it will have; NULL: another one
  *
  * Return: false without memory.
  */
-bool share_join(struct flows *flows, struct detected_flow *detected)
+bool share_join(struct flows *flows, struct detected_flow *detected,
+		const struct session *restored)
 {
 	u8 length =
 		flows->config.share_length[detected->flow.family == AF_INET6];
@@ -102,6 +127,9 @@ bool share_join(struct flows *flows, struct detected_flow *detected)
 		return false;
 	detected->share = share;
 	share->sessions++;
+	/* More of its sessions were restored. */
+	if (restored && share->sessions == 1)
+		share->divisor = restored_divisor(flows, detected, restored);
 	if (share->sessions > share->divisor)
 		set_divisor(flows, share, 2 * share->divisor);
 	return true;
@@ -123,7 +151,23 @@ void share_leave(struct flows *flows, struct detected_flow *detected)
 	if (!share->sessions) {
 		tdelete(share, &flows->shares, compare_shares);
 		free(share);
-	} else if (share->sessions <= share->divisor / 4) {
+	} else if (is_sparse(share)) {
 		set_divisor(flows, share, share->divisor / 2);
 	}
+}
+
+/**
+ * share_settle() - adapt a group to the sessions that were restored
+ * @flows: flow detection
+ * @detected: a flow of the group, or of none
+ */
+void share_settle(struct flows *flows, struct detected_flow *detected)
+{
+	struct share *share = detected->share;
+
+	if (!share || !is_sparse(share))
+		return;
+	while (is_sparse(share))
+		share->divisor /= 2;
+	set_divisor(flows, share, share->divisor);
 }

@@ -35,7 +35,9 @@ struct share {
 	LIST_HEAD(, detected_flow) members;
 };
 
-bool share_join(struct flows *flows, struct detected_flow *detected);
+bool share_join(struct flows *flows, struct detected_flow *detected,
+		const struct session *restored);
+void share_settle(struct flows *flows, struct detected_flow *detected);
 void share_leave(struct flows *flows, struct detected_flow *detected);
 u32 share_weight(const struct flows *flows,
 		 const struct detected_flow *detected);

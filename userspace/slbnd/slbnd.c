@@ -9,10 +9,11 @@
  * (enforce.c). A single thread waits for packets, connections, clients and timers.
  *
  * SIGTERM and SIGINT end all sessions, and slbnd as soon as their Leaves are
- * answered, or after LEAVE_TIMEOUT. With --pins, SIGTERM ends slbnd at once, and
- * rates are enforced until their leases end or the next slbnd takes over. SIGHUP
- * reloads the configuration and keeps the sessions. A service manager is notified
- * (service.c).
+ * answered, or after LEAVE_TIMEOUT. With --pins, packets share the default class
+ * after SIGTERM. SIGUSR1 ends slbnd at once for the next one, which continues the
+ * sessions of the state file (state.c), as after kill -9; with --pins, rates are
+ * enforced until then, or until their leases end. SIGHUP reloads the configuration
+ * and keeps the sessions. A service manager is notified (service.c).
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,6 +30,7 @@
 #include "log.h"
 #include "options.h"
 #include "service.h"
+#include "state.h"
 #include "tc.h"
 
 /* Changes of devices often come together, ns. */
@@ -53,7 +55,8 @@
  * @monitor: reports changes of devices
  * @check_at: when to check the devices, ns; ~0: nothing has changed
  * @signals: signalfd
- * @keep: exit, but let the next slbnd take over the flows
+ * @state: the state file; agent.state is NULL without it
+ * @end: what remains of enforcement when slbnd exits
  * @deadline: when to exit at the latest, ns; 0: no exit requested
  */
 struct slbnd {
@@ -69,7 +72,8 @@ struct slbnd {
 	struct mnl_socket *monitor;
 	u64 check_at;
 	int signals;
-	bool keep;
+	struct state state;
+	enum enforce_end end;
 	u64 deadline;
 };
 
@@ -261,6 +265,7 @@ static void open_enforcement(const struct options *options)
 
 	for (n = 0; n < options->device_count; n++)
 		devices[n] = options->devices[n];
+	enforce_clean_others(devices, n);
 	if (!n) {
 		if (options->flows.host_count)
 			log_warning("rates are reported, but not enforced");
@@ -350,6 +355,14 @@ static void leave_all(u64 now)
 			agent_leave(agent, agent->sessions[n], now);
 }
 
+static void stop(u32 signal)
+{
+	slbnd.end = ENFORCE_REMOVE;
+	if (signal == SIGTERM && *slbnd.options.pins)
+		slbnd.end = ENFORCE_DEFAULT_CLASS;
+	leave_all(clock_now());
+}
+
 static void handle_signals(int argc, char **argv)
 {
 	struct signalfd_siginfo info;
@@ -357,10 +370,10 @@ static void handle_signals(int argc, char **argv)
 	while (read(slbnd.signals, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP)
 			reload(argc, argv);
-		else if (info.ssi_signo == SIGTERM && *slbnd.options.pins)
-			slbnd.keep = true;
+		else if (info.ssi_signo == SIGUSR1)
+			slbnd.end = ENFORCE_HAND_OVER;
 		else
-			leave_all(clock_now());
+			stop(info.ssi_signo);
 	}
 }
 
@@ -372,9 +385,88 @@ static bool open_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	slbnd.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return slbnd.signals >= 0 && poll_fd(slbnd.signals, &slbnd.signals);
+}
+
+/* Without the state file, sessions begin anew after a restart. */
+static void open_state(void)
+{
+	static const char unsafe[] =
+		"state: %s: it must be a file of mode 600 with one link, owned by slbnd's user";
+	const char *path = slbnd.options.state;
+	int error;
+
+	if (!*path)
+		return;
+	error = state_open(&slbnd.state, path);
+	if (!error)
+		slbnd.agent.state = &slbnd.state;
+	else if (error == -EPERM)
+		log_error(unsafe, path);
+	else if (error == -EWOULDBLOCK)
+		log_error("state: %s: another slbnd uses it", path);
+	else
+		log_error("state: %s: %s", path, strerror(-error));
+}
+
+/* Stop with the file for the next slbnd, or without it. */
+static void close_state(void)
+{
+	if (!slbnd.agent.state)
+		return;
+	if (slbnd.end != ENFORCE_HAND_OVER)
+		unlink(slbnd.options.state);
+	state_close(&slbnd.state);
+}
+
+/*
+ * Continue a session. Clients have lost their connections, so their sessions leave
+ * unless they stay. Returns whether it continues.
+ */
+static bool restore_session(u32 index, const struct state_record *record,
+			    u64 now)
+{
+	bool stays = record->flags & (SLBN_STAYS | SLBN_DETECTED);
+	struct session *session;
+
+	/* A flow that is still there joins again. */
+	if (state_is_forgotten(record, now) &&
+	    (record->source.leaving || !(record->flags & SLBN_STAYS)))
+		return false;
+	session = agent_restore(&slbnd.agent, index, record, now);
+	if (!session)
+		return false;
+	if (!(session->flags & SLBN_DETECTED))
+		api_session_restored(&slbnd.api, session);
+	if (!stays)
+		agent_leave(&slbnd.agent, session, now);
+	return true;
+}
+
+static void restore_sessions(void)
+{
+	struct state_record record;
+	u32 index, restored = 0, invalid = 0;
+	u64 now = clock_now();
+
+	for (index = 0; slbnd.agent.state && index < slbnd.state.records;
+	     index++) {
+		int error = state_read(&slbnd.state, index, now, &record);
+
+		invalid += error == -EBADMSG;
+		if (!error && restore_session(index, &record, now))
+			restored++;
+		else
+			state_clear(&slbnd.state, index);
+	}
+	if (invalid)
+		log_warning("state: %u damaged records are ignored", invalid);
+	if (restored)
+		log_info("%u sessions continue", restored);
+	flows_restored(&slbnd.flows, now);
 }
 
 static bool start(void)
@@ -391,6 +483,7 @@ static bool start(void)
 	}
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,
 		   &slbnd.transport);
+	open_state();
 	slbnd.api.agent = &slbnd.agent;
 	slbnd.api.user_sessions = slbnd.options.user_sessions;
 	slbnd.api.describe = describe;
@@ -408,9 +501,13 @@ static bool start(void)
 	error = api_open(&slbnd.api, slbnd.options.socket, slbnd.options.group);
 	if (error) {
 		log_error("%s: %s", slbnd.options.socket, strerror(-error));
-		enforce_close(slbnd.enforce, slbnd.keep);
+		if (*slbnd.options.pins)
+			slbnd.end = ENFORCE_HAND_OVER;
+		enforce_close(slbnd.enforce, slbnd.end);
+		close_state();
 		return false;
 	}
+	restore_sessions();
 	return true;
 }
 
@@ -430,8 +527,9 @@ static int wait_for_events(struct epoll_event *ready, u64 until)
 
 static bool finished(u64 now)
 {
-	return slbnd.keep || (slbnd.deadline &&
-			      (!slbnd.agent.count || now >= slbnd.deadline));
+	return slbnd.end == ENFORCE_HAND_OVER ||
+	       (slbnd.deadline &&
+		(!slbnd.agent.count || now >= slbnd.deadline));
 }
 
 static void run(int argc, char **argv)
@@ -519,7 +617,8 @@ int main(int argc, char **argv)
 	service_notify("READY=1");
 	run(argc, argv);
 	api_close(&slbnd.api, slbnd.options.socket);
-	enforce_close(slbnd.enforce, slbnd.keep);
+	enforce_close(slbnd.enforce, slbnd.end);
+	close_state();
 	agent_free(&slbnd.agent);
 	transport_close(&slbnd.transport);
 	return 0;

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Restarts of slbnd under traffic: the next one continues sessions and rates."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.net import sh, wait_for
+from tests.kernel.senders import Traffic, close_to, sender
+from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbnd import agent, libslbn
+from tests.kernel.test_slbnd import counter, rates, wait_for_rates
+
+pytestmark = pytest.mark.virtual
+
+restarts = pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGKILL])
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(3) as made:
+        made.attach(0, "rate 100mbit headroom 0")
+        made.tc(0, "qdisc replace dev e0 parent 1:1 fq flow_limit 10000")
+        made.attach(1, "rate 50mbit headroom 0")
+        made.attach(2, "rate 80mbit headroom 0 edge")
+        yield made
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """The options that keep state and pins."""
+    pins = tmp_path / "bpf" / "slbnd"
+    pins.parent.mkdir()
+    sh(f"mount -t bpf bpf {pins.parent}")
+    yield ("--state", str(tmp_path / "state"), "--pins", str(pins))
+    sh(f"umount {pins.parent}")
+
+
+def is_attached(net: Chain) -> bool:
+    shown = net.nodes[0].sh("tc filter show dev e0 egress", check=False)
+    return "slbnd_rates" in shown.stdout
+
+
+@restarts
+def test_sessions_continue(net: Chain, tmp_path: Path, number: int) -> None:
+    """Links do not count them as new; those of disconnected clients leave."""
+    options = ("--state", str(tmp_path / "state"))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        stays = us.join("10.0.2.2", 30 * MEGA, stays=True)
+        heavy = us.join("10.0.2.2", 10 * MEGA, weight=3, stays=True)
+        ended = [us.join("10.0.2.2", MEGA) for _ in range(3)]
+        wait_for_rates(us, {stays: 30 * MEGA, heavy: 10 * MEGA, **dict.fromkeys(ended, MEGA)})
+        before = net.shown(1)
+        (cycles,) = (session.cycles for session in us.list() if session.id == stays)
+        slbnd.end(number)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        assert rates(us)[stays] == 30 * MEGA
+        wait_for_rates(us, {stays: 30 * MEGA, heavy: 10 * MEGA})
+        kept = {session.id: session for session in us.list()}
+        assert (kept[heavy].weight, kept[heavy].demand) == (3, 10 * MEGA)
+        wait_for(lambda: us.list()[0].cycles > cycles + 8)
+        after = net.shown(1)
+        assert after["new_sessions"] == before["new_sessions"]
+        assert (after["leaves"] - before["leaves"], after["sessions"]) == (3, 4)
+        # They are like others: rates follow, users may change them.
+        us.change(stays, 50 * MEGA)
+        wait_for_rates(us, {stays: 40 * MEGA, heavy: 10 * MEGA})
+        new = us.join("10.0.2.2", MEGA)
+        wait_for_rates(us, {stays: 39 * MEGA, heavy: 10 * MEGA, new: MEGA})
+        us.leave(heavy)
+        wait_for_rates(us, {stays: 49 * MEGA, new: MEGA})
+        slbnd.end()
+    assert not (tmp_path / "state").exists()
+
+
+def test_forgotten_sessions_join_again(net: Chain, tmp_path: Path) -> None:
+    """After two epochs links do not count a session anymore: it gets a new ID."""
+    options = ("--state", str(tmp_path / "state"))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        stays = us.join("10.0.2.2", 30 * MEGA, stays=True)
+        us.join("10.0.2.2", 10 * MEGA)
+        wait_for(lambda: sum(rates(us).values()) == 40 * MEGA)
+        slbnd.end(signal.SIGKILL)
+    time.sleep(2.5)
+    joins, leaves = (net.shown(1)[name] for name in ("joins", "leaves"))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for(lambda: list(rates(us).values()) == [30 * MEGA])
+        assert set(rates(us)) != {stays}
+        shown = net.shown(1)
+        assert (shown["joins"] - joins, shown["leaves"] - leaves) == (1, 0)
+        assert shown["sessions"] == 1
+
+
+@restarts
+def test_upgrade_keeps_rates(
+    net: Chain, tmp_path: Path, kept: tuple[str, ...], number: int
+) -> None:
+    """No packet is sent above its rate, and no link counts a session twice."""
+    flood = sender(net, 0, 3, udp=20 * MEGA)
+    traffic = Traffic(flood)
+    traffic.settle()
+    tap = counter(net.nodes[1], "w0")
+    samples: list[tuple[float, int]] = []
+
+    def run(periods: int) -> float:
+        """Send, and return the rate [bit/s] on the wire."""
+        before = time.monotonic(), tap()
+        for _ in range(periods):
+            traffic.run(0.05)
+            samples.append((time.monotonic(), tap()))
+        (then, first), (now, last) = before, samples[-1]
+        return (last - first) * 8 / (now - then)
+
+    options = ("--devices", "e0", "--unassigned", "2mbit", *kept)
+    for restart in range(3):
+        with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+            if not restart:
+                joined = us.join("10.0.2.2", 10 * MEGA, stays=True)
+                wait_for_rates(us, {joined: 10 * MEGA})
+                # Packets that were sent before it arrive.
+                run(10)
+                samples.clear()
+                before = net.shown(1)
+            assert close_to(run(20), 10 * MEGA, 0.03)
+            assert rates(us) == {joined: 10 * MEGA}
+            after = net.shown(1)
+            # So it was never counted twice.
+            assert (after["sessions"], after["new_sessions"]) == (1, before["new_sessions"])
+            slbnd.end(number)
+        # The program paces the flow until the lease ends.
+        assert close_to(run(8), 10 * MEGA, 0.05)
+    for (then, first), (now, last) in itertools.pairwise(samples):
+        # A burst of 2 ms, and control packets.
+        assert (last - first) * 8 < 10 * MEGA * (1.02 * (now - then) + 0.002) + 2 * 12112
+    with agent(net.nodes[0], tmp_path, *options) as slbnd:
+        slbnd.end(signal.SIGINT)
+    assert not is_attached(net)
+    assert not (tmp_path / "state").exists() and not (tmp_path / "bpf" / "slbnd").exists()
+
+
+@pytest.mark.parametrize(("shares", "number"), [("flow", signal.SIGKILL), ("host", signal.SIGUSR1)])
+def test_detected_flows_continue(
+    net: Chain, tmp_path: Path, kept: tuple[str, ...], shares: str, number: int
+) -> None:
+    """With their sessions, if their connections still exist."""
+    sh("modprobe nf_conntrack")
+    # Longer than an entry is not refreshed, a second.
+    with net.nodes[0].entered():
+        Path("/proc/sys/net/netfilter/nf_conntrack_udp_timeout").write_text("2")
+    flood = [sender(net, 0, 3, udp=5 * MEGA) for _ in range(3)]
+    traffic = Traffic(*flood)
+    traffic.settle()
+    options = ("--devices", "e0", "--hosts", "10.0.0.1/32", "--sessions", shares, *kept)
+
+    def detected(us: libslbn.Connection) -> dict[int, int]:
+        wanted = libslbn.DETECTED | libslbn.LEAVING
+        return {
+            session.id: session.weight
+            for session in us.list()
+            if session.flags & wanted == libslbn.DETECTED
+        }
+
+    sessions = 3 if shares == "flow" else 1
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for(lambda: bool(traffic.run(0.2)) and len(detected(us)) == sessions)
+        traffic.run(1)
+        before, shown = detected(us), net.shown(1)
+        # One connection ends: conntrack forgets it while no slbnd runs.
+        flood[0].abort()
+        traffic.senders = traffic.senders[1:]
+        traffic.run(1.9)
+        slbnd.end(number)
+    traffic.run(0.3)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        remain = 2 if shares == "flow" else 1
+        wait_for(lambda: bool(traffic.run(0.1)) and len(us.list()) == remain)
+        # Links count weights.
+        total = sum(detected(us).values())
+        wait_for(lambda: bool(traffic.run(0.1)) and net.shown(1)["sessions"] == total)
+        assert detected(us).items() <= before.items()
+        assert net.shown(1)["new_sessions"] == shown["new_sessions"]
+        slbnd.end()
