@@ -11,6 +11,7 @@ machine is busy, so its clock counts instructions (--steady) unless the user wan
 is work, so processing takes no time, at any rate, on any machine.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -61,7 +62,13 @@ def make(targets: list[str], kinds: Collection[str]) -> None:
         return
     if any((top / "userspace" / "tc" / f"q_{kind}.c").exists() for kind in kinds):
         targets = [*targets, "tc-plugins"]
-    if targets:
+    if not targets:
+        return
+    build = top / "build"
+    build.mkdir(exist_ok=True)
+    # The lock of scripts/vm: runs may start at the same time.
+    with (build / ".lock-programs").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
 
 
