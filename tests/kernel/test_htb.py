@@ -10,11 +10,15 @@ test_enforce.py tests the rates.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
+import re
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -300,6 +304,49 @@ def test_close_and_takeover_restore_device(net: Chain, enforce_try: str, setup: 
         assert configuration(node) == before
 
 
+def test_takeover_leaves_no_gap(net: Chain, enforce_try: str, tmp_path: Path) -> None:
+    """The default class has filters at each moment, also while the hosts change."""
+    htb_at_root(net)
+    node = net.nodes[1]
+    with enforcer(node, enforce_try) as first:
+        first.open("e1")
+        first.set(Flow(FAR4), MEGA)
+        first.process.send_signal(signal.SIGKILL)
+        first.process.wait()
+    shown = node.sh("tc filter show dev e1 parent 7:").stdout
+    # Of IPv4 and IPv6.
+    live = set(re.findall(r"pref (4948[78]) flower chain 0 handle (\w+)", shown))
+    assert len(live) == 2
+    log = tmp_path / "events"
+    numbers = itertools.count(0xF000)
+
+    def make_event() -> bool:
+        node.sh(f"tc class add dev e1 parent 7: classid 7:{next(numbers):x} htb rate 1mbit")
+        return log.stat().st_size > 0
+
+    with log.open("w") as file, node.entered():
+        monitor = subprocess.Popen(["tc", "monitor"], stdout=file)
+    wait_for(make_event)
+    with enforcer(node, enforce_try) as second:
+        second.open("e1")
+        for hosts in ("10.0.1.0/24", "10.0.0.0/16", "10.0.0.0/16"):
+            second.set_hosts(hosts)
+        last = next(numbers)
+        node.sh(f"tc class add dev e1 parent 7: classid 7:{last:x} htb rate 1mbit")
+        wait_for(lambda: f"class htb 7:{last:x}" in log.read_text())
+        monitor.kill()
+        monitor.wait()
+    event = r"^(\w+ )?filter .*pref (4948[78]) flower chain 0 (?:handle (\w+))?"
+    changes = re.findall(event, log.read_text(), re.MULTILINE)
+    assert len(changes) > 6
+    for what, preference, handle in changes:
+        if what != "deleted ":
+            live.add((preference, handle))
+        else:
+            live = {each for each in live if each[0] != preference or handle not in ("", each[1])}
+        assert live, changes
+
+
 def test_takeover_from_bpf(net: Chain, enforce_try: str) -> None:
     """The BPF program of an instance that crashed is detached, as it would keep old rates."""
     fq_at_root(net)
@@ -326,7 +373,7 @@ def test_foreign_filter_with_our_preference(net: Chain, enforce_try: str) -> Non
     with enforcer(node, enforce_try) as made:
         [answer] = made.ask("open e1")
         assert answer == (
-            "e1: a preference from 49470 to 49487 below 7:" " belongs to another program's filter"
+            "e1: a preference from 49470 to 49488 below 7:" " belongs to another program's filter"
         )
     assert configuration(node) == before
 

@@ -57,7 +57,7 @@ static u64 clock_now(void)
 /**
  * struct config - filters or classes of ours on a device
  * @handles: their handles
- * @preferences: of filters
+ * @preferences: of filters; of classes: 1: only they use their number
  * @count: number of them
  * @room: allocated entries
  * @foreign: another program's filter has one of our preferences
@@ -145,27 +145,52 @@ static int check_preferences(const struct htb_device *device)
 	return error;
 }
 
-/* Delete all filters and classes of ours. */
-static int clean(struct htb *htb, const struct htb_device *device)
+/* Delete filters of ours, but those with the preference @kept. */
+static void remove_filters(struct htb *htb, const struct htb_device *device,
+			   const struct config *filters, u16 kept)
 {
-	struct tcmsg about = htb_below(device);
-	struct config config = {};
-	int error;
 	size_t n;
 
-	error = tc_dump(RTM_GETTFILTER, &about, find_filter, &config);
-	for (n = 0; n < config.count; n++)
-		htb_remove_filter(htb, device, config.preferences[n],
-				  config.handles[n]);
-	free_config(&config);
-	if (error)
-		return error;
-	/* Classes cannot be deleted before the filters that refer to them. */
-	error = tc_dump(RTM_GETTCLASS, &about, find_class, &config);
-	for (n = 0; n < config.count; n++)
-		htb_remove_class(htb, device, config.handles[n] & 0xffff);
-	free_config(&config);
-	return error;
+	for (n = 0; n < filters->count; n++)
+		if (filters->preferences[n] != kept)
+			htb_remove_filter(htb, device, filters->preferences[n],
+					  filters->handles[n]);
+}
+
+/* Classes cannot be deleted before the filters that refer to them. */
+static void remove_classes(struct htb *htb, const struct htb_device *device,
+			   const struct config *classes)
+{
+	size_t n;
+
+	for (n = 0; n < classes->count; n++) {
+		u32 number = TC_H_MIN(classes->handles[n]);
+
+		htb_remove_class(htb, device, number);
+		if (classes->preferences[n])
+			htb->flows[number].in_use = false;
+	}
+}
+
+static int find_config(const struct htb_device *device, struct config *filters,
+		       struct config *classes)
+{
+	struct tcmsg about = htb_below(device);
+
+	return tc_dump(RTM_GETTFILTER, &about, find_filter, filters) ?:
+		       tc_dump(RTM_GETTCLASS, &about, find_class, classes);
+}
+
+/* Delete all filters and classes of ours. */
+static void clean(struct htb *htb, const struct htb_device *device)
+{
+	struct config filters = {}, classes = {};
+
+	find_config(device, &filters, &classes);
+	remove_filters(htb, device, &filters, 0);
+	remove_classes(htb, device, &classes);
+	free_config(&filters);
+	free_config(&classes);
 }
 
 /* Mark numbers that handles of qdiscs, or of classes of this htb, contain. */
@@ -235,21 +260,26 @@ static int set_host_filters(struct htb *htb, struct htb_device *device)
 						   { .family = AF_INET6 } };
 	const struct flows_prefix *prefixes =
 		htb->host_count ? htb->hosts : all;
-	u32 old = device->hosts, first = device->first_host;
+	u32 n, count = htb->host_count ?: 2;
+	u16 old = device->host_preference;
 	int error = 0;
-	u32 n;
 
-	device->hosts = htb->host_count ?: 2;
-	device->first_host = first ? 0 : FLOWS_PREFIXES;
-	for (n = 0; n < device->hosts && !error; n++) {
+	device->host_preference = old == HTB_HOST_PREFERENCE ?
+					  HTB_LAST_PREFERENCE :
+					  HTB_HOST_PREFERENCE;
+	for (n = 0; n < count && !error; n++) {
 		struct htb_batch batch = {};
 
-		htb_add_host_filter(&batch, device, device->first_host + n,
-				    &prefixes[n]);
+		htb_add_host_filter(&batch, device, n, &prefixes[n]);
 		error = htb_request(htb, &batch);
 	}
-	for (n = 0; n < old; n++)
-		htb_remove_host_filter(htb, device, first + n);
+	if (!error && old)
+		htb_remove_filter(htb, device, old, 0);
+	if (!error)
+		return 0;
+	/* The old ones remain. */
+	htb_remove_filter(htb, device, device->host_preference, 0);
+	device->host_preference = old;
 	return error;
 }
 
@@ -282,29 +312,66 @@ static int set_all_on_device(struct htb *htb, const struct htb_device *device)
 	return error;
 }
 
-static int prepare(struct htb *htb, struct htb_device *device, u64 rate)
+/* Mark the numbers that are in use; only old classes use those in @classes. */
+static int mark_numbers(struct htb *htb, const struct htb_device *device,
+			struct config *classes)
 {
 	const struct tcmsg all = { .tcm_family = AF_UNSPEC };
 	struct tcmsg below = htb_below(device);
-	int error, mark_error;
-	u8 version;
+	size_t n;
 
-	error = clean(htb, device);
-	mark_error = tc_dump(RTM_GETQDISC, &all, mark_used, htb) ?:
-			     tc_dump(RTM_GETTCLASS, &below, mark_used, htb);
-	error = error ?: mark_error;
+	for (n = 0; n < classes->count; n++) {
+		u32 number = TC_H_MIN(classes->handles[n]);
+
+		classes->preferences[n] =
+			number < HTB_NUMBERS && !htb->flows[number].in_use;
+	}
+	return tc_dump(RTM_GETQDISC, &all, mark_used, htb) ?:
+		       tc_dump(RTM_GETTCLASS, &below, mark_used, htb);
+}
+
+/* Create the default class and its filters. */
+static int add_default_class(struct htb *htb, struct htb_device *device,
+			     u64 rate)
+{
+	u8 version;
+	int error;
+
 	device->unassigned = reserve_number(htb);
 	device->control = reserve_number(htb);
 	if (!device->unassigned || !device->control)
 		return -ENOSPC;
-	error = error ?: set_shared_rate(htb, device, rate);
+	error = set_shared_rate(htb, device, rate);
 	for (version = 4; version <= 6 && !error; version += 2) {
 		struct htb_batch batch = {};
 
 		htb_add_control_filter(&batch, device, version);
 		error = htb_request(htb, &batch);
 	}
-	error = error ?: set_host_filters(htb, device);
+	return error ?: set_host_filters(htb, device);
+}
+
+/*
+ * Replace what an earlier slbnd has left. Its packets are never without a class: the
+ * new filters of the default class are behind the old ones or replace them.
+ */
+static int prepare(struct htb *htb, struct htb_device *device, u64 rate)
+{
+	struct config filters = {}, classes = {};
+	size_t n;
+	int error;
+
+	error = find_config(device, &filters, &classes) ?:
+			mark_numbers(htb, device, &classes);
+	/* The new ones have the other preference. */
+	for (n = 0; n < filters.count; n++)
+		if (filters.preferences[n] >= HTB_HOST_PREFERENCE)
+			device->host_preference = filters.preferences[n];
+	error = error ?: add_default_class(htb, device, rate);
+	remove_filters(htb, device, &filters, TC_PREFERENCE);
+	remove_classes(htb, device, &classes);
+	free_config(&filters);
+	free_config(&classes);
 	return error ?: set_all_on_device(htb, device);
 }
 

@@ -296,7 +296,7 @@ static u32 host_handle(u32 n)
 /**
  * htb_add_host_filter() - request a filter of the default class
  * @batch: where to add the request
- * @device: the device
+ * @device: the device, with the preference of its host filters
  * @n: number of the filter, from 0
  * @prefix: of local hosts
  */
@@ -305,7 +305,7 @@ void htb_add_host_filter(struct htb_batch *batch,
 			 const struct flows_prefix *prefix)
 {
 	const struct tcmsg about =
-		filter_header(device, HTB_LAST_PREFERENCE, host_handle(n));
+		filter_header(device, device->host_preference, host_handle(n));
 	struct nlmsghdr *message =
 		begin_request(batch, RTM_NEWTFILTER, NLM_F_CREATE, &about);
 	bool v4 = prefix->family == AF_INET;
@@ -337,23 +337,11 @@ void htb_add_host_filter(struct htb_batch *batch,
 }
 
 /**
- * htb_remove_host_filter() - delete a filter of the default class
- * @htb: the socket
- * @device: the device
- * @n: number of the filter, from 0
- */
-void htb_remove_host_filter(struct htb *htb, const struct htb_device *device,
-			    u32 n)
-{
-	htb_remove_filter(htb, device, HTB_LAST_PREFERENCE, host_handle(n));
-}
-
-/**
  * htb_remove_filter() - delete a filter; errors are ignored
  * @htb: the socket
  * @device: the device
- * @preference: of the filter
- * @handle: of the filter
+ * @preference: of the filter, not 0
+ * @handle: of the filter; 0: all of @preference
  */
 void htb_remove_filter(struct htb *htb, const struct htb_device *device,
 		       u16 preference, u32 handle)

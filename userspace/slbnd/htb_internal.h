@@ -15,8 +15,12 @@
 /* Filters that one flow may need: TCP, UDP, SCTP. */
 #define HTB_FILTERS 3
 
-/* The last preference, of the filters of the default class. */
-#define HTB_LAST_PREFERENCE (TC_PREFERENCE + RATES_KINDS + 1)
+/*
+ * The last preferences, of the filters of the default class: new ones have the one
+ * that the old ones do not have, as no two filters of a preference may be equal.
+ */
+#define HTB_HOST_PREFERENCE (TC_PREFERENCE + RATES_KINDS + 1)
+#define HTB_LAST_PREFERENCE (HTB_HOST_PREFERENCE + 1)
 
 /* Requests in a batch, and octets for each. */
 #define HTB_REQUESTS (HTB_FILTERS + 3)
@@ -41,8 +45,7 @@ struct htb_counters {
  * @rate: of its default class, bit/s
  * @unassigned: number of the default class
  * @control: number of the class of SLBN's control packets
- * @hosts: filters of the default class
- * @first_host: number of the first of them
+ * @host_preference: of the filters of the default class; 0: there are none
  * @counters: by number, of each flow's class, as last read
  */
 struct htb_device {
@@ -51,8 +54,7 @@ struct htb_device {
 	u64 rate;
 	u32 unassigned;
 	u32 control;
-	u32 hosts;
-	u32 first_host;
+	u16 host_preference;
 	struct htb_counters *counters;
 };
 
@@ -139,8 +141,6 @@ void htb_add_control_filter(struct htb_batch *batch,
 void htb_add_host_filter(struct htb_batch *batch,
 			 const struct htb_device *device, u32 n,
 			 const struct flows_prefix *prefix);
-void htb_remove_host_filter(struct htb *htb, const struct htb_device *device,
-			    u32 n);
 void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 		   u32 number, u64 rate);
 void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
