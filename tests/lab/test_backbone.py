@@ -429,6 +429,32 @@ def test_good_run_passes_all_checks(tmp_path: Path) -> None:
     assert wire["queue_most"] == pytest.approx(2 * 1514 * 8 / PLAN.rate)
 
 
+def test_goodput_in_sum_is_compared_with_fq_codel() -> None:
+    """Fewer 5 % are what the headroom takes; fewer 20 % are a dip in each second."""
+    variants = {
+        name: backbone_report.evaluate_variant(PLAN, name, fake_run(Fake(got=got)))
+        for name, got in (("slbn", 0.0), ("fq_codel", 1 / 0.95 - 1), ("pfifo", -0.2))
+    }
+    text = backbone_report.sum_lines(variants)[0]
+    assert "0.0 % off the" in text
+    ours, other = (variants[name]["goodput"] for name in ("slbn", "fq_codel"))
+    assert ours == pytest.approx(0.95 * other)
+    assert backbone_report.sum_lines({"slbn": variants["slbn"]}) == []
+    assert all(flow["dips"] == 0 for flow in variants["slbn"]["flows"])
+    assert all(flow["dips"] == flow["seconds"] for flow in variants["pfifo"]["flows"])
+
+
+def test_queues_grow_with_the_rate() -> None:
+    fast = dataclasses.replace(PLAN, rate=100_000_000)
+    for name, words in (("pfifo", "pfifo limit 594"), ("fq_codel", "fq_codel")):
+        ends = {end.interface: end for end in abilene.wires(fast.network(VARIANTS[name]))}
+        assert network.queue_commands(ends["sea.den"], 1514)[-1].endswith(f"handle 10: {words}")
+    without = dataclasses.replace(fast, without=(("ksc", "drr_fq"),))
+    ends = {end.interface: end for end in abilene.wires(without.network(VARIANTS["slbn"]))}
+    assert network.queue_commands(ends["ksc.ipl"], 1514)[-1].endswith("drr_fq limit 594")
+    assert PLAN.network(VARIANTS["slbn"]) == abilene.build(PLAN.rate, VARIANTS["slbn"])
+
+
 @pytest.mark.parametrize(
     ("replaced", "dropped", "ok"), [(7, 0, True), (7, 1, False), (0, 0, False)]
 )

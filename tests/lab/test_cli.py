@@ -44,7 +44,7 @@ def test_all_options_are_in_the_man_page() -> None:
         (("backbone", "--time", "34"), ("time '34': must be whole seconds, 35 to 3600",)),
         (
             ("backbone", "--variants", "slbn,red"),
-            ("no variant 'red'; there are: slbn, drr_fq",),
+            ("no variant 'red'; there are: slbn, fq_codel, drr_fq",),
         ),
         (
             ("backbone", "--paths", "ecmp,asymmetric"),

@@ -2,7 +2,8 @@
 """Flows join and leave on a backbone: with SLBN, with fair queueing alone, with FIFO queues.
 
 The network is abilene.py's, with a choice of routes; some nodes may have no SLBN.  Hosts send with
-unmodified iperf3, TCP with several congestion controls and UDP, each for a part of the time.  With
+unmodified iperf3, in virtual time with fairflow (iperf3's many system calls are slow there): TCP
+with several congestion controls and UDP, each for a part of the time.  With
 SLBN, an agent (slbnd) on each access router detects the flows, requests their rates from the links,
 and paces them.  Control packets may be authenticated, with keys that are replaced (keys.py).
 
@@ -20,7 +21,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,7 +34,7 @@ from fairlab.model.topology import End, Network
 from fairlab.net import congestion, host
 from fairlab.net.netlink import QueueState
 from fairlab.net.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
-from fairlab.run import flows, preflight
+from fairlab.run import engine, flows, preflight, samples
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
@@ -52,21 +54,25 @@ QUIET = 2.0
 SHORTEST = 35
 #: Seconds between two parts of a flow.
 GAP = 1
-#: The queue limit of each link in packets.
+#: The queue limit of each link in packets, which at high rates is BUFFER seconds of its rate, about
+#: the longest path's round-trip time.
 LIMIT = ("limit", "64")
+BUFFER = 0.072
 
 #: Qdiscs of links without SLBN in the variant with SLBN.
 NO_SLBN = ("drr_fq", "pfifo")
 
 VARIANTS = {
     "slbn": abilene.Variant("slbn", Qdisc(BOTTLENECK, "drr_fq", LIMIT), slbn=True),
+    "fq_codel": abilene.Variant("fq_codel", Qdisc(BOTTLENECK, "fq_codel")),
     "drr_fq": abilene.Variant("drr_fq", Qdisc(BOTTLENECK, "drr_fq", LIMIT)),
     "pfifo": abilene.Variant("pfifo", Qdisc(BOTTLENECK, "pfifo", LIMIT)),
 }
 
-# Options of slbnd.  At these rates 1 % would be one control packet in a tenth of a second; 10 % is
-# one in each round-trip time, as 1 % is at the rates of a real backbone.
+# Options of slbnd.  At a few Mbit/s 1 % would be one control packet in a tenth of a second; 10 % is
+# one in each round-trip time, as 1 %, the default, is from FAST on.
 CONTROL_SHARE, PAUSE, IDLE = "10%", "2ms", "2s"
+FAST, FAST_SHARE = 20_000_000, "1%"
 # Hop slots of a control packet: more than the links on the longest path of least delay, and even.
 HOPS = 8
 
@@ -140,8 +146,18 @@ class Plan:
         return abilene.ROUTINGS[self.paths]
 
     def network(self, variant: abilene.Variant) -> Network:
-        without = {node: Qdisc(BOTTLENECK, kind, LIMIT) for node, kind in self.without}
-        return abilene.build(self.rate, variant, MTU, self.routing, without)
+        without = {
+            node: self._scaled(Qdisc(BOTTLENECK, kind, LIMIT)) for node, kind in self.without
+        }
+        scaled = replace(variant, data=self._scaled(variant.data))
+        return abilene.build(self.rate, scaled, MTU, self.routing, without)
+
+    def _scaled(self, qdisc: Qdisc) -> Qdisc:
+        """A qdisc with the queue limit for this rate, if it has one."""
+        if qdisc.words != LIMIT:
+            return qdisc
+        packets = round(self.rate * BUFFER / 8 / (MTU + headers.ETHERNET))
+        return replace(qdisc, words=("limit", str(max(int(LIMIT[1]), packets))))
 
     def takes_part(self, wire: str) -> bool:
         """In the variant with SLBN: is it a link with SLBN?"""
@@ -472,6 +488,97 @@ class Sender:
         return flow.retransmits
 
 
+class FairSender(Sender):
+    """A flow sent by fairflow to a sink of its own."""
+
+    def __init__(self, lab: Laboratory, plan: Plan, number: int) -> None:
+        super().__init__(lab, plan, number)
+        #: UDP: time, part, datagrams that the destination has received.
+        self.received: list[tuple[float, int, int]] = []
+
+    def serve(self) -> None:
+        """Start the sink, which all parts share."""
+        if self.server is None:
+            kind = "packets" if self.flow.kind == UDP else "flows"
+            address = abilene.address_of(self.lab.network, self.flow.destination)
+            command = [host.traffic_program(), "sink", "--kind", kind, "--bind", address]
+            command += ["--port", str(self.ports[1]), "--output", str(self.output("sink", 0))]
+            with self.output("server", 0).open("wb") as output:
+                node = abilene.host(self.flow.destination)
+                self.server = self.lab.start(node, command, output)
+        if self.client is None or self.client.poll() is not None:
+            self.served = min(self.begun + 1, len(self.flow.parts))
+
+    def wait_server(self) -> None:
+        node = abilene.host(self.flow.destination)
+        protocol = "udp" if self.flow.kind == UDP else "tcp"
+        if not flows.wait_listening(self.lab, node, self.server, self.ports[1], protocol):
+            raise LabError(f"flow {self.flow.label}: its sink does not listen")
+
+    def begin(self) -> None:
+        part = self.flow.parts[self.begun]
+        start, stop = self.plan.times(part)
+        seconds = stop - start - (GAP if self.begun + 1 < len(self.flow.parts) else 0)
+        address = abilene.address_of(self.lab.network, self.flow.destination)
+        words = f"to={address},port={self.ports[1]},from={self.ports[0]},stop={seconds}"
+        if self.flow.kind == UDP:
+            bits = round(part.share * self.plan.rate * self.flow.payload_part)
+            words += f",udp={bits},size={UDP_PAYLOAD}"
+        else:
+            words += f",cc={self.flow.kind}"
+        command = [host.traffic_program(host.FLOW), "--every", str(INTERVAL)]
+        command += ["--output", str(self.output("samples", self.begun)), words]
+        with self.output("client", self.begun).open("wb") as output:
+            self.client = self.lab.start(abilene.host(self.flow.source), command, output)
+        self.begun += 1
+
+    def look(self, now: float) -> None:
+        super().look(now)
+        if self.flow.kind != UDP or len(self.started) < self.begun or not self.begun:
+            return
+        same_part = bool(self.received) and self.received[-1][1] == self.begun
+        if same_part and (now < self.received[-1][0] + 1 or self.client.poll() is not None):
+            return
+        # No other flow of UDP has this destination.
+        pid = self.lab.pid(abilene.host(self.flow.destination))
+        text = Path(f"/proc/{pid}/net/snmp").read_text()
+        heads, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
+        self.received.append((now, self.begun, int(values[heads.index("InDatagrams")])))
+
+    def running(self) -> bool:
+        return bool(self.client and self.client.poll() is None)
+
+    def goodput(self) -> list[tuple[float, float, float]]:
+        """(begin, end, bit/s) for each second: of TCP, of what was acknowledged."""
+        if self.flow.kind == UDP:
+            return [
+                (begin, end, 8 * UDP_PAYLOAD * (most - least) / (end - begin))
+                for (begin, one, least), (end, other, most) in pairwise(self.received)
+                if one == other
+            ]
+        found = []
+        for number, started in enumerate(self.started):
+            _, rows = samples.read(self.output("samples", number))
+            seconds = round(1 / INTERVAL)
+            points = [(0.0, 0.0), *zip(rows["time"] / 1e9, rows["acked"], strict=True)][::seconds]
+            found += [
+                (started + float(a), started + float(b), 8 * float(most - least) / float(b - a))
+                for (a, least), (b, most) in pairwise(points)
+            ]
+        return found
+
+    def retransmits(self) -> int:
+        """The number of retransmitted segments."""
+        if self.flow.kind == UDP:
+            return 0
+        heads = [
+            samples.read_head(self.output("samples", n))["flows"][0] for n in range(self.begun)
+        ]
+        if {head["kind"] for head in heads} != {self.flow.kind}:
+            raise CannotRunError(f"flow {self.flow.label} ran with '{heads[0]['kind']}'")
+        return sum(head["retransmits"] for head in heads)
+
+
 NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 
 
@@ -517,7 +624,8 @@ def run_flows(
     progress: Progress,
 ) -> dict[str, Any]:
     """Run the flows; the raw data, with times from the start."""
-    senders = [Sender(lab, plan, number) for number in range(len(FLOWS))]
+    kind = FairSender if engine.is_virtual() else Sender
+    senders = [kind(lab, plan, number) for number in range(len(FLOWS))]
     with ExitStack() as stack:
         sampler = Sampler(lab, paths.used, stack)
         for sender in senders:
@@ -584,6 +692,8 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
         paths = paths_of(lab, plan.routing)
         listener = keys = None
         more = {"hops": str(slots(plan.routing))}
+        if plan.rate >= FAST:
+            more["control"] = FAST_SHARE
         if variant.slbn and plan.rotate_keys:
             keys = stack.enter_context(domain_keys(lab, plan))
             more["key-file"] = str(keys.add_first())

@@ -16,7 +16,12 @@ from fairlab.results.plots import COLOURS, DASHES, GREY
 from fairlab.slbn import backbone, backbone_analysis
 from fairlab.slbn.backbone import FLOWS, UDP, VARIANTS, Flow, Paths, Plan
 
-TITLES = {"slbn": "SLBN, with drr_fq", "drr_fq": "drr_fq alone", "pfifo": "pfifo"}
+TITLES = {
+    "slbn": "SLBN, with drr_fq",
+    "fq_codel": "fq_codel",
+    "drr_fq": "drr_fq alone",
+    "pfifo": "pfifo",
+}
 LINE, ASSIGNED, GOT = "#c9c9c9", COLOURS[0], COLOURS[1]
 LEAST, MOST = 0.05, 5.0  # relative to max-min
 

@@ -39,6 +39,8 @@ ROUND_TRIPS = 12
 DEMAND = 1.5
 #: How far the goodput across links with drr_fq and without SLBN may be off the fair one.
 FAIR = 0.1
+#: A dip: a second at rest with less than this part of the expected goodput.
+DIP = 0.9
 
 # The machine limits a link if packets wait and the link does not send at its rate.
 SURELY_WAITING = 4 * (MTU + headers.ETHERNET)
@@ -131,6 +133,12 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
         "longest": paths.longest,
         "paths": measured["paths"],
         "flows": evaluated,
+        "goodput": sum(
+            rate * (min(end, plan.seconds) - begin)
+            for one in measured["goodput"]
+            for begin, end, rate in one
+        )
+        / plan.seconds,
         "wires": wires(plan, name, measured),
         "retransmits": sum(measured["retransmits"]),
         "idle_share": measured["load"]["idle_share"],
@@ -217,6 +225,7 @@ def evaluate_flow(
         "fair": mean(fair) if fair else None,
         "goodput": mean(got) if got else None,
         "off": mean(got) / expected - 1 if expected else None,
+        "dips": 0 if partial else sum(g < DIP * a for g, a in zip(got, allowed, strict=True)),
     }
 
 
@@ -456,6 +465,8 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
     rows: dict[str, list[str]] = {
         "goodput off expected, mean": [],
         "                      most": [],
+        "                      dips": [],
+        "goodput in sum, Mbit/s": [],
         "busiest link: utilisation, mean": [],
         "              busiest second": [],
         "              control packets": [],
@@ -470,6 +481,8 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
         values = [
             percent(mean(off)) if off else "-",
             percent(max(off)) if off else "-",
+            f"{sum(flow['dips'] for flow in found['flows'])} s",
+            f"{found['goodput'] / 1e6:.1f}",
             percent(max(wire["use"] for wire in every)),
             percent(max(wire["use_most"] for wire in every)),
             percent(max(wire["control"] for wire in every)),
@@ -481,7 +494,22 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
         for column, value in zip(rows.values(), values, strict=True):
             column.append(value)
     lines = [" " * 32 + "".join(f"{name:>10}" for name in variants)]
-    return lines + [f"{name:32}" + "".join(f"{v:>10}" for v in row) for name, row in rows.items()]
+    lines += [f"{name:32}" + "".join(f"{v:>10}" for v in row) for name, row in rows.items()]
+    return lines + sum_lines(variants)
+
+
+def sum_lines(variants: dict[str, Any]) -> list[str]:
+    """SLBN's goodput in sum, and what its headroom leaves of that of fq_codel."""
+    if not {"slbn", "fq_codel"} <= variants.keys():
+        return []
+    ours, other = (variants[name]["goodput"] / 1e6 for name in ("slbn", "fq_codel"))
+    left = other * (1 - abilene.HEADROOM / 1000)
+    return [
+        f"goodput in sum: SLBN {ours:.1f} Mbit/s, {100 * (ours / left - 1):+.1f} % off the"
+        f" {left:.1f} that its headroom",
+        f"of {percent(abilene.HEADROOM / 1000, 0)}, from which control packets are sent, leaves of"
+        " fq_codel's",
+    ]
 
 
 def change_table(found: dict[str, Any]) -> list[str]:
@@ -516,7 +544,8 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
             [
                 "assigned: by slbnd. max-min: of all active sessions, including"
                 f" {acks} reverse ACK sessions with",
-                "the demands of their agents. expected: the goodput of the assigned rate.",
+                "the demands of their agents. expected: the goodput of the assigned rate. dips:",
+                f"seconds of flows with less than {percent(DIP, 0)} of it, at rest.",
                 f"SLBN assigns {percent(1 - abilene.HEADROOM / 1000, 0)} of each link. RTT:"
                 f" {1000 * slbn['longest']:.0f} ms, of the longest path. Packets paced at",
                 "access routers are not counted as link queue, nor those dropped there as lost.",
@@ -561,7 +590,7 @@ class Backbone(Job[dict[str, Any]]):
         return self.plan.seconds * len(self.plan.variants)
 
     def build(self) -> None:
-        engine.make(["tc-plugins", "tools"], ())
+        engine.make(["tc-plugins", "tools", "traffic"], ())
 
     def read(self, work: Path) -> dict[str, Any]:
         return write_results(work)
