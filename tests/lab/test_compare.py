@@ -193,8 +193,9 @@ def write_run(work: Path, **changes: Any) -> None:
     """The raw data of a run in which everything is known."""
     fields = [("time", "<u8"), ("acked", "<u8"), ("flow", "<u4"), ("rtt", "<u4")]
     rows = numpy.array(
-        [(n * 10**9, n * 500_000, 0, 10_000 + 1000 * n) for n in range(1, 10)]
-        + [(25 * 10**8, 20_000, 1, 12_000)],
+        # Samples are 256 ns late.
+        [(n * 10**9 + 256, n * 500_000, 0, 10_000 + 1000 * n) for n in range(1, 10)]
+        + [(21 * 10**8, 20_000, 1, 12_000)],
         dtype=fields,
     )
     common = {"kind": "cubic", "segments": 1000, "retransmits": 20}
@@ -212,6 +213,8 @@ def write_run(work: Path, **changes: Any) -> None:
         "hidden": 0,
         "backlog_drops": 0,
         "early": {"l-r": {"tcp": [0, 0], "udp": [1_000_000, 900]}},
+        "late": {"l-r": {"tcp": [5_400_000, 4000], "udp": [3_200_000, 2700]}},
+        # Of UDP, a queue held some to the end.
         "arrived": {
             "l-r": {"tcp": [5_400_000, 4000], "udp": [3_600_000, 3000]},
             "r-l": {"tcp": [0, 0], "udp": [0, 0]},
@@ -226,10 +229,10 @@ def write_run(work: Path, **changes: Any) -> None:
 def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
     write_run(tmp_path)
     found = made_up().read(tmp_path)
-    # After 5 s: 5,000,000 - 2,500,000 of TCP, 50,000 less 20,000 of the short flow had come before,
-    # UDP's 2,600,000 less headers.
-    udp = 2_600_000 * UDP_PART
-    assert found["goodput"] == pytest.approx(8e-6 * (2_500_000 + 30_000 + udp) / 5)
+    # After 5 s: of TCP 5,000,000 - 2,500,000, nothing of the short flow, which had ended, and UDP's
+    # 2,200,000 less headers.
+    udp = 2_200_000 * UDP_PART
+    assert found["goodput"] == pytest.approx(8e-6 * (2_500_000 + udp) / 5)
     fair = made_up().fair()
     parts = [2_500_000 / fair[0], udp / fair[2]]
     assert found["jain"] == pytest.approx(statistics.jain(parts))
@@ -237,8 +240,8 @@ def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
         "mean": pytest.approx(250), "p99": pytest.approx(250), "count": 1,
     }  # fmt: skip
     assert found["completion"]["large"] is None and found["unfinished"] == 0
-    # Samples from 6 s to 9 s, less the 10 ms of the empty path.
-    assert found["delay50"] == pytest.approx(7.5)
+    # Samples from 5 s to 9 s, less the 10 ms of the empty path.
+    assert found["delay50"] == pytest.approx(7)
     assert found["loss"] == pytest.approx(10)
     assert found["retransmits"] == pytest.approx(1)
     assert found["wasted"] == pytest.approx(100 * 1 / 28)

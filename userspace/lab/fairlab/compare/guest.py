@@ -161,8 +161,8 @@ def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
     lab.shell(end.node, f"tc -batch - <<'END'\n{text}\nEND")
 
 
-def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> Counts:
-    """Change rates at their times, until the end; what had arrived at the end of the warm-up."""
+def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> tuple[Counts, Counts]:
+    """Change rates at their times; what had arrived at the end of the warm-up, and at the end."""
     ends = {end.interface: end for end in network.trunks(lab.network)}
     early: Counts = {}
     moments: list[tuple[float, str, int]] = [*plan.changes, (plan.warmup, "", 0)]
@@ -176,7 +176,7 @@ def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> Count
             change_rate(lab, plan, ends[link], rate)
         elif progress.due():
             progress.update(f"{when:3.0f} of {plan.seconds:g} s")
-    return early
+    return early, arrived(lab, plan)
 
 
 def finish(processes: list[Any]) -> None:
@@ -241,7 +241,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         sinks = start_sinks(lab, plan)
         begin = time.monotonic() + GET_READY
         senders = start_senders(lab, plan, begin)
-        early = wait(lab, plan, begin, progress)
+        early, late = wait(lab, plan, begin, progress)
         finish(senders)
         time.sleep(DRAIN)
         for sink in sinks:
@@ -250,6 +250,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         carried, hidden = link_counters(lab)
         document = {
             "early": early,
+            "late": late,
             "arrived": arrived(lab, plan),
             "sent": sent(lab, plan),
             "carried": carried,

@@ -233,6 +233,8 @@ Tcp = tuple[list[float], list[float], list[tuple[int, float]], int, int]
 def tcp(plan: Plan, work: Path) -> Tcp:
     """Of TCP: the payload of each flow after the warm-up, samples of queue delay [ms], sizes and
     completion times [s] of short flows, retransmitted segments, segments."""
+    import numpy
+
     got = [0.0] * len(plan.flows)
     delays: list[float] = []
     completed: list[tuple[int, float]] = []
@@ -242,8 +244,10 @@ def tcp(plan: Plan, work: Path) -> Tcp:
             raise CannotRunError(f"a flow ran with {head['kind']} instead of {plan.cc}")
         segments += head["segments"]
         retransmits += head["retransmits"]
-        before = rows[rows["time"] <= plan.warmup * 1e9]
-        got[number] = head["acked"] - (float(before["acked"][-1]) if len(before) else 0.0)
+        # Samples are a little later than multiples of their interval.
+        times, acked = [0.0, *rows["time"].tolist()], [0, *rows["acked"].tolist()]
+        before = numpy.interp(plan.warmup * 1e9, times, acked, right=head["acked"])
+        got[number] = head["acked"] - float(before)
         after = rows[(rows["time"] > plan.warmup * 1e9) & (rows["rtt"] > 0)]
         base = plan.round_trip(flow)
         delays += [max(0.0, rtt / 1000 - base) for rtt in after["rtt"].tolist()]
@@ -262,10 +266,13 @@ def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any],
 
 
 def udp_payload(plan: Plan, number: int, document: dict[str, Any]) -> float:
-    """The payload of a UDP flow after the warm-up: its part of that of all of its hosts."""
+    """The payload of a UDP flow after the warm-up: its part of that of all of its hosts.
+
+    What queues still hold at the end does not count.
+    """
     flow = plan.flows[number]
     pair = f"{flow.source}-{flow.destination}"
-    size: int = document["arrived"][pair]["udp"][0] - document["early"][pair]["udp"][0]
+    size: int = document["late"][pair]["udp"][0] - document["early"][pair]["udp"][0]
 
     def planned(one: Flow) -> float:
         return one.udp * max(0.0, one.stop - max(one.start, plan.warmup))
