@@ -14,12 +14,13 @@ which a real sender would not wait.  So all arrivals are delayed, by a microseco
 Offloads are off: with them a qdisc would count several packets as one.
 """
 
+import subprocess
 from typing import Any
 
 from mininet.link import Intf, Link
 
 from fairlab.model import headers, units
-from fairlab.model.errors import UsageError
+from fairlab.model.errors import LabError, UsageError
 
 OFFLOADS = ("gso", "tso", "gro", "lro")
 MTU = 1500
@@ -56,28 +57,27 @@ class FairIntf(Intf):  # type: ignore[misc]  # Mininet has no types.
         result = super().config(**params)
         self.rate, self.qdisc = rate, qdisc
         self.run(f"ethtool -K {self.name} " + " ".join(f"{name} off" for name in OFFLOADS), False)
-        for command in egress_commands(self.name, rate, qdisc):
-            self.run(f"tc qdisc replace {command}")
-        self._delay_arrivals(netem(delay, loss))
+        device = self.ifb
+        ip = [f"link add {device} numtxqueues 1 type ifb", f"link set {device} mtu {MTU} up"]
+        tc = [f"qdisc replace {command}" for command in egress_commands(self.name, rate, qdisc)]
+        tc += [
+            f"qdisc replace dev {device} root handle {NETEM:x}: {netem(delay, loss)}",
+            # Not "ingress": slbnd adds a filter for sent packets.
+            f"qdisc replace dev {self.name} clsact",
+            f"filter replace dev {self.name} ingress matchall"
+            f" action mirred egress redirect dev {device}",
+        ]
+        try:
+            run_batch(self.node, "ip", ip)
+            run_batch(self.node, "tc", tc)
+        except LabError as error:
+            raise UsageError(f"{self.name}: {error}") from None
         return result
 
     def add_slbn(self, options: str) -> None:
         """Make this end a link of SLBN with OPTIONS of the qdisc, between rate limit and queue."""
         for command in egress_commands(self.name, self.rate, self.qdisc or "fq", options):
             self.run(f"tc qdisc replace {command}")
-
-    def _delay_arrivals(self, specification: str) -> None:
-        """Pass arriving packets through netem."""
-        device = self.ifb
-        self.run(f"ip link add {device} numtxqueues 1 type ifb")
-        self.run(f"ip link set {device} mtu {MTU} up")
-        self.run(f"tc qdisc replace dev {device} root handle {NETEM:x}: {specification}")
-        # Not "ingress": slbnd adds a filter for sent packets.
-        self.run(f"tc qdisc replace dev {self.name} clsact")
-        self.run(
-            f"tc filter replace dev {self.name} ingress matchall"
-            f" action mirred egress redirect dev {device}"
-        )
 
     @property
     def ifb(self) -> str:
@@ -104,6 +104,21 @@ class FairLink(Link):  # type: ignore[misc]
         params.setdefault("cls1", FairIntf)
         params.setdefault("cls2", FairIntf)
         super().__init__(node1, node2, **params)
+
+
+def run_batch(node: Any, program: str, commands: list[str]) -> None:
+    """Run COMMANDS of ip or tc on NODE, in one process."""
+    process = node.popen(
+        [program, "-batch", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    output, _ = process.communicate("\n".join(commands) + "\n")
+    if process.returncode:
+        reason = output.strip().replace("\n", "; ")
+        raise LabError(f"{program} on {node.name}: {reason}")
 
 
 def egress_commands(

@@ -22,7 +22,7 @@ from typing import Any
 
 from mininet.node import Host, Node, Switch
 
-from fairlab.mininet.links import FairIntf
+from fairlab.mininet.links import FairIntf, run_batch
 from fairlab.model.errors import LabError
 from fairlab.net import congestion, host
 
@@ -215,7 +215,7 @@ def configure(start: Router) -> None:
             prefix = f"10.{number >> 8}.{number & 255}.0/24"
             batches[node].append(f"route replace {prefix} via {via.IP()} dev {intf.name}")
     for node, batch in batches.items():
-        run_batch(node, batch)
+        run_batch(node, "ip", batch)
         if isinstance(node, Router):
             node.configured = True
 
@@ -240,17 +240,3 @@ def routes_to(members: list[Any], networks: list[list[Any]]) -> dict[Any, tuple[
                         found[intf.node] = (intf, via)
                         waiting.append(intf.node)
     return found
-
-
-def run_batch(node: Node, commands: list[str]) -> None:
-    """Run ip's COMMANDS on NODE."""
-    process = node.popen(
-        ["ip", "-batch", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    output, _ = process.communicate("\n".join(commands) + "\n")
-    if process.returncode:
-        raise LabError(f"on {node.name}: {output.strip()}")
