@@ -4,7 +4,9 @@
  * of rates.bpf.c, and its map of flows. See edt.h.
  *
  * The program is attached to each device's egress by a filter with our own
- * preference, beside the filters of others. If there is no clsact qdisc, one is
+ * preference, beside the filters of others. TCX (Linux 6.6) has no advantage here:
+ * a filter is replaced atomically, too, works on all kernels, and remains when slbnd
+ * ends, without a pinned link. If there is no clsact qdisc, one is
  * created, and deleted again when it is empty; the filter's handle records that
  * it is ours, so that a later slbnd knows it after a crash. After a crash the
  * program continues to pace its flows, at the rate of the default class when their
