@@ -97,6 +97,20 @@ def test_forgotten_sessions_join_again(net: Chain, tmp_path: Path) -> None:
         assert shown["sessions"] == 1
 
 
+def test_stop_leaves_default_class(net: Chain, tmp_path: Path, kept: tuple[str, ...]) -> None:
+    """Sessions leave; the program remains until an slbnd starts without the device."""
+    options = ("--devices", "e0", *kept)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        stays = us.join("10.0.2.2", 10 * MEGA, stays=True)
+        wait_for_rates(us, {stays: 10 * MEGA})
+        slbnd.end(signal.SIGTERM)
+    assert net.shown(1)["sessions"] == 0
+    assert not (tmp_path / "state").exists() and not (tmp_path / "bpf" / "slbnd").exists()
+    assert is_attached(net)
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
+        assert not us.list() and not is_attached(net)
+
+
 @restarts
 def test_upgrade_keeps_rates(
     net: Chain, tmp_path: Path, kept: tuple[str, ...], number: int
