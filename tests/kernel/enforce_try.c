@@ -45,7 +45,8 @@
 static struct enforce *enforce;
 static struct flows_prefix host;
 static struct enforce_config config = { .unassigned = 1000000000000,
-					.hosts = &host };
+					.hosts = &host,
+					.flows = 65536 };
 
 static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 {
@@ -150,7 +151,7 @@ static void fill(u32 count, u64 rate)
 
 	for (n = 0; n < count && !error; n++) {
 		flow = nth_flow(n);
-		error = enforce_set(enforce, &flow, rate, FOREVER);
+		error = enforce_set(enforce, &flow, rate, FOREVER, 0);
 	}
 	printf("%u %d\n", error ? n - 1 : n, error);
 }
@@ -169,7 +170,7 @@ static void set(const struct slbn_flow *flow, u64 rate, const char *ms)
 
 	if (ms)
 		lease = clock_now() + strtoull(ms, NULL, 10) * 1000000;
-	printf("%d\n", enforce_set(enforce, flow, rate, lease));
+	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0));
 }
 
 static void empty(u32 count)

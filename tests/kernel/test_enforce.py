@@ -40,7 +40,7 @@ pytestmark = pytest.mark.virtual
 #: Return values of the program.
 PASS, DROP = -1, 2
 
-#: ENFORCE_QUEUE [ns]; ENFORCE_FLOWS
+#: ENFORCE_QUEUE [ns]; flows of enforce_try
 QUEUE, FLOWS = 100_000_000, 65536
 
 PREFERENCE = 49470
@@ -309,14 +309,14 @@ def test_expired_and_unassigned_flows_share_default_class(alone: Enforcer) -> No
     began = time.monotonic()
     for _ in range(10):
         for packet in packets.values():
-            alone.run(packet, 125, 20)
+            alone.run(packet, 125, 60)
     passed = time.monotonic() - began
     uses = {flow: alone.read(flow) for flow in packets}
-    assert (uses[leased].packets, uses[leased].drops) == (200, 0)
-    # 1 ms each, a burst of 2 ms, and 50 ms of queue, the most for one source.
+    assert (uses[leased].packets, uses[leased].drops) == (600, 0)
+    # 1 ms each, a burst of 400 ms, and 50 ms of queue, the most for one source.
     shared = [uses[expired], uses[other]]
-    assert sum(use.packets + use.drops for use in shared) == 400
-    assert 50 <= sum(use.packets for use in shared) <= min(54 + passed * 1000, 400)
+    assert sum(use.packets + use.drops for use in shared) == 1200
+    assert 450 <= sum(use.packets for use in shared) <= min(452 + passed * 1000, 1200)
     for flow in packets:
         alone.remove(flow)
     alone.set_unassigned(10**12)
@@ -388,7 +388,8 @@ def test_packets_do_not_overtake_those_in_default_class(alone: Enforcer) -> None
     alone.set_unassigned(MEGA)
     alone.set(session, 0)
     time.sleep(1)
-    alone.run(PLAIN4, 125, 20)
+    # The first 400 pass as a burst.
+    alone.run(PLAIN4, 125, 420)
     waiting = alone.read(session)
     assert waiting.departure > waiting.last
     alone.set(session, 1000 * MEGA, lease=60_000)
@@ -509,8 +510,8 @@ def test_unsuitable_device_drops_rather_than_delays(
         assert "slbnd_rates" in attached(node, "w0")[1]
         if "ingress" not in setup:
             made.set_unassigned(MEGA)
-            made.run(PLAIN4, 1250, 30, ingress=1)
-            # 10 ms each, and at most 20 ms ahead.
+            made.run(PLAIN4, 1250, 60, ingress=1)
+            # 10 ms each, a burst of 400 ms, and at most 20 ms ahead.
             assert made.run(PLAIN4, 1250, ingress=1)[0] == DROP
         made.close()
         assert (attached(node, "w0"), attached(node, "e1")) == before

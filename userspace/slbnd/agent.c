@@ -443,15 +443,17 @@ static void make_id(u32 index, u64 id[2])
  * @credit: initial credit of a metered session; NULL: it is not metered
  * @now: ns
  *
- * Return: the session, without an owner; NULL: no memory.
+ * Return: the session, without an owner; NULL: too many sessions, or no memory.
  */
 struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 			   u32 mark, u64 demand, u32 weight,
 			   const struct agent_credit *credit, u64 now)
 {
-	struct session *session = allocate_session(agent);
+	struct session *session = NULL;
 	u64 id[2];
 
+	if (agent->count < agent->config.max_sessions)
+		session = allocate_session(agent);
 	if (!session)
 		return NULL;
 	make_id(session->index, id);

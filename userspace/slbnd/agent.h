@@ -42,18 +42,23 @@
 /* Shortest epoch that pauses allow for, whatever an answer says, ns. */
 #define AGENT_MIN_EPOCH 10000000ULL
 
+/* Default of agent_config.max_sessions. */
+#define AGENT_SESSIONS 65536
+
 /**
  * struct agent_config - options
  * @epoch: of the domain's links, ns; links should see each session in each epoch
  * @pause: minimum time between two cycles, ns
  * @control: fraction of a session's share for its control packets, per mille
  * @hops: most slots of a packet
+ * @max_sessions: maximum number of sessions
  */
 struct agent_config {
 	u64 epoch;
 	u64 pause;
 	u32 control;
 	u8 hops;
+	u32 max_sessions;
 };
 
 struct client;
@@ -108,6 +113,7 @@ struct agent_credit {
  *	first link if that is on this router, else of the device that received the
  *	last answer; 0: unknown
  * @use: measured use of its rate, by flows.c
+ * @bursts: its flow has not used its rate yet: see flows_burst()
  * @next_free: index of the next free entry; -1: none
  * @source: the source's task
  */
@@ -145,6 +151,7 @@ struct session {
 	struct agent_hop *path;
 	u32 device;
 	struct demand use;
+	bool bursts;
 	s32 next_free;
 	struct slbn_source source;
 };

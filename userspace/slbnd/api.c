@@ -321,6 +321,11 @@ static void join(struct api *api, struct client *client,
 		return;
 	session = agent_join(api->agent, &wanted->flow, 0, wanted->demand,
 			     wanted->weight, NULL, now);
+	if (!session && api->agent->count >= api->agent->config.max_sessions) {
+		refuse(reply, EDQUOT,
+		       "slbnd has as many sessions as it may: raise max-sessions");
+		return;
+	}
 	if (!session) {
 		refuse(reply, ENOMEM, "no memory for another session");
 		return;

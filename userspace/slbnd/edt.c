@@ -36,11 +36,17 @@
 #include "edt.h"
 #include "rates.skel.h"
 
+/*
+ * Burst of a default class: the first windows of a TCP flow (10, 20 and 40 packets), at
+ * least and at most, in time at its rate, ns.
+ */
+#define CLASS_BURST (128 * 1024ULL)
+#define CLASS_BURST_MIN 100000000ULL
+#define CLASS_BURST_MAX 400000000ULL
+
 /* Handles of our filter: who created the clsact qdisc. */
 #define CLSACT_FOREIGN 1
 #define CLSACT_OURS 2
-
-#define LIMITS_SIZE (ENFORCE_FLOWS * sizeof(struct rates_limit))
 
 /* --- the program -------------------------------------------------------- */
 
@@ -69,7 +75,7 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 static void pin_path(char *path, size_t size, const char *pins,
 		     const struct bpf_map *map)
 {
-	snprintf(path, size, "%s/%s-1", pins, bpf_map__name(map));
+	snprintf(path, size, "%s/%s-2", pins, bpf_map__name(map));
 }
 
 static void remove_pins(const struct rates *rates, const char *pins)
@@ -87,7 +93,7 @@ static void remove_pins(const struct rates *rates, const char *pins)
 }
 
 /* Load the program, with maps that exist at @pins, or are created there. */
-static struct rates *load_pinned(const char *pins)
+static struct rates *load_pinned(const char *pins, u32 size)
 {
 	struct rates *rates = rates__open();
 	struct bpf_map *maps[PINNED];
@@ -96,6 +102,10 @@ static struct rates *load_pinned(const char *pins)
 
 	if (!rates)
 		return NULL;
+	rates->bss->max_flows = size;
+	bpf_map__set_max_entries(rates->maps.flows, size);
+	bpf_map__set_max_entries(rates->maps.limits, size);
+	bpf_map__set_max_entries(rates->maps.states, size + ENFORCE_DEVICES);
 	list_pinned(rates, maps);
 	for (n = 0; n < PINNED && pins; n++) {
 		pin_path(path, sizeof(path), pins, maps[n]);
@@ -121,7 +131,7 @@ static bool is_bpffs(const char *pins)
 }
 
 /* Maps at @pins that do not fit are replaced. */
-static struct rates *load_program(const char *pins,
+static struct rates *load_program(const char *pins, u32 size,
 				  const struct tc_error *error)
 {
 	struct rates *rates;
@@ -130,9 +140,9 @@ static struct rates *load_program(const char *pins,
 	int err = 0;
 
 	libbpf_log = open_memstream(&messages, &length);
-	rates = load_pinned(pins);
+	rates = load_pinned(pins, size);
 	if (!rates && pins && is_bpffs(pins))
-		rates = load_pinned(pins);
+		rates = load_pinned(pins, size);
 	if (!rates)
 		err = errno;
 	if (libbpf_log)
@@ -284,6 +294,17 @@ static void count_no_fq(struct edt *edt)
 	__atomic_store_n(&edt->rates->bss->any_no_fq, count, __ATOMIC_RELEASE);
 }
 
+/*
+ * The burst of a default class, ns at its rate: CLASS_BURST octets, so that slow start
+ * loses nothing until links have assigned a rate, but not more than CLASS_BURST_MAX.
+ */
+static u64 default_burst(u64 rate)
+{
+	u64 burst = CLASS_BURST * 8000000000ULL / rate;
+
+	return fp_min64(fp_max64(burst, CLASS_BURST_MIN), CLASS_BURST_MAX);
+}
+
 /**
  * edt_attach() - attach the program to a device, or check that it is
  * @edt: from edt_open()
@@ -296,9 +317,12 @@ static void count_no_fq(struct edt *edt)
 bool edt_attach(struct edt *edt, u32 number, const struct edt_device *wanted,
 		const struct tc_error *error)
 {
-	const struct rates_device values = { .number = number,
-					     .no_fq = wanted->no_fq,
-					     .rate = wanted->rate };
+	const struct rates_device values = {
+		.number = number,
+		.no_fq = wanted->no_fq,
+		.rate = wanted->rate,
+		.burst = default_burst(wanted->rate),
+	};
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = wanted->index,
 		    .attach_point = BPF_TC_EGRESS);
 	LIBBPF_OPTS(bpf_tc_opts, filter, .flags = BPF_TC_F_REPLACE,
@@ -404,7 +428,7 @@ static void take_over(struct edt *edt)
 		key = next;
 		more = !bpf_map_get_next_key(flows_fd(edt), &key, &next);
 		if (bpf_map_lookup_elem(flows_fd(edt), &key, &slot) ||
-		    slot >= ENFORCE_FLOWS || edt->taken_over[slot])
+		    slot >= edt->size || edt->taken_over[slot])
 			continue;
 		edt->keys[slot] = key;
 		if (!tsearch(&edt->keys[slot], &edt->by_key, compare_keys))
@@ -412,21 +436,52 @@ static void take_over(struct edt *edt)
 		edt->taken_over[slot] = true;
 		count_kind(edt, key_kind(&key), 1);
 	}
-	for (n = 0; n < ENFORCE_FLOWS; n++)
+	for (n = 0; n < edt->size; n++)
 		if (!edt->taken_over[n])
 			edt->slots[edt->free++] = n;
+}
+
+static void free_edt(struct edt *edt)
+{
+	free(edt->keys);
+	free(edt->taken_over);
+	free(edt->slots);
+	free(edt);
+}
+
+/* Memory for @size flows. */
+static struct edt *allocate_edt(u32 size)
+{
+	struct edt *edt = calloc(1, sizeof(*edt));
+
+	if (!edt)
+		return NULL;
+	edt->size = size;
+	edt->keys = calloc(size, sizeof(*edt->keys));
+	edt->taken_over = calloc(size, sizeof(*edt->taken_over));
+	edt->slots = calloc(size, sizeof(*edt->slots));
+	if (edt->keys && edt->taken_over && edt->slots)
+		return edt;
+	free_edt(edt);
+	return NULL;
+}
+
+static size_t limits_size(const struct edt *edt)
+{
+	return edt->size * sizeof(struct rates_limit);
 }
 
 /**
  * edt_open() - load the program, and take over the flows of an earlier slbnd
  * @pins: directory for its maps, in a bpffs; NULL: do not pin them
+ * @size: maximum number of flows
  * @error: set on failure
  *
  * Return: its state; NULL: failed.
  */
-struct edt *edt_open(const char *pins, const struct tc_error *error)
+struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error)
 {
-	struct edt *edt = calloc(1, sizeof(*edt));
+	struct edt *edt = allocate_edt(size);
 	void *limits;
 
 	if (!edt) {
@@ -436,13 +491,13 @@ struct edt *edt_open(const char *pins, const struct tc_error *error)
 	libbpf_set_print(log_libbpf);
 	if (pins && is_bpffs(pins))
 		edt->pins = pins;
-	edt->rates = load_program(edt->pins, error);
+	edt->rates = load_program(edt->pins, size, error);
 	if (!edt->rates) {
-		free(edt);
+		free_edt(edt);
 		return NULL;
 	}
-	limits = mmap(NULL, LIMITS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-		      bpf_map__fd(edt->rates->maps.limits), 0);
+	limits = mmap(NULL, limits_size(edt), PROT_READ | PROT_WRITE,
+		      MAP_SHARED, bpf_map__fd(edt->rates->maps.limits), 0);
 	if (limits == MAP_FAILED) {
 		tc_fail(error, "BPF: limits: %s", strerror(errno));
 		edt_close(edt, ENFORCE_HAND_OVER);
@@ -476,12 +531,12 @@ void edt_close(struct edt *edt, enum enforce_end end)
 	for (n = 0; n < ENFORCE_DEVICES && end == ENFORCE_REMOVE; n++)
 		edt_detach(edt, n);
 	if (edt->limits)
-		munmap(edt->limits, LIMITS_SIZE);
+		munmap(edt->limits, limits_size(edt));
 	if (edt->pins && end != ENFORCE_HAND_OVER)
 		remove_pins(edt->rates, edt->pins);
 	rates__destroy(edt->rates);
 	tdestroy(edt->by_key, free_nothing);
-	free(edt);
+	free_edt(edt);
 }
 
 /**
@@ -561,12 +616,14 @@ static int find_slot(const struct edt *edt, const struct rates_key *key)
 }
 
 /* Reads of the program: struct rates_limit. */
-static void set_limit(struct edt *edt, u32 slot, u64 rate, u64 lease)
+static void set_limit(struct edt *edt, u32 slot,
+		      const struct rates_limit *limit)
 {
-	struct rates_limit *limit = &edt->limits[slot];
+	struct rates_limit *to = &edt->limits[slot];
 
-	__atomic_store_n(&limit->rate, rate, __ATOMIC_RELAXED);
-	__atomic_store_n(&limit->lease, lease, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->burst, limit->burst, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->rate, limit->rate, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->lease, limit->lease, __ATOMIC_RELEASE);
 }
 
 /**
@@ -582,8 +639,9 @@ void edt_remove(struct edt *edt, const struct rates_key *key, int kind)
 	if (slot < 0 || bpf_map_delete_elem(flows_fd(edt), key))
 		return;
 	tdelete(key, &edt->by_key, compare_keys);
+	edt->keys[slot] = (struct rates_key){};
 	edt->taken_over[slot] = false;
-	edt->slots[(edt->first + edt->free) % ENFORCE_FLOWS] = slot;
+	edt->slots[(edt->first + edt->free) % edt->size] = slot;
 	edt->free++;
 	count_kind(edt, kind, -1);
 }
@@ -594,7 +652,7 @@ static void remove_taken_over(struct edt *edt)
 	struct rates_key key;
 	u32 n;
 
-	for (n = 0; n < ENFORCE_FLOWS; n++) {
+	for (n = 0; n < edt->size; n++) {
 		key = edt->keys[n];
 		if (edt->taken_over[n])
 			edt_remove(edt, &key, key_kind(&key));
@@ -606,15 +664,14 @@ static void remove_taken_over(struct edt *edt)
  * @edt: from edt_open()
  * @key: the flow
  * @kind: its kind
- * @rate: bit/s; 0: none, use the default class
- * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never
+ * @limit: its rate, lease and burst
  *
  * For a known flow this writes to memory only.
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
-int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
-	    u64 lease)
+int edt_set(struct edt *edt, const struct rates_key *key, int kind,
+	    const struct rates_limit *limit)
 {
 	const struct rates_state fresh = {};
 	int known = find_slot(edt, key);
@@ -623,9 +680,9 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
 
 	if (known >= 0) {
 		/* The rate that an earlier slbnd was assigned has its own lease. */
-		if (rate || !edt->taken_over[known]) {
+		if (limit->rate || !edt->taken_over[known]) {
 			edt->taken_over[known] = false;
-			set_limit(edt, known, rate, lease);
+			set_limit(edt, known, limit);
 		}
 		return 0;
 	}
@@ -637,16 +694,17 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
 	edt->keys[slot] = *key;
 	if (!tsearch(&edt->keys[slot], &edt->by_key, compare_keys))
 		return -ENOMEM;
-	set_limit(edt, slot, rate, lease);
+	set_limit(edt, slot, limit);
 	err = bpf_map_update_elem(states_fd(edt), &slot, &fresh, BPF_F_LOCK);
 	if (!err)
 		err = bpf_map_update_elem(flows_fd(edt), key, &slot,
 					  BPF_NOEXIST);
 	if (err) {
 		tdelete(key, &edt->by_key, compare_keys);
+		edt->keys[slot] = (struct rates_key){};
 		return err;
 	}
-	edt->first = (edt->first + 1) % ENFORCE_FLOWS;
+	edt->first = (edt->first + 1) % edt->size;
 	edt->free--;
 	count_kind(edt, kind, 1);
 	return 0;
@@ -674,4 +732,46 @@ bool edt_read(const struct edt *edt, const struct rates_key *key,
 	use->drops += state.drops;
 	use->last = fp_max64(use->last, state.last);
 	return true;
+}
+
+/**
+ * edt_read_batch() - read the counters of up to EDT_BATCH flows
+ * @edt: from edt_open()
+ * @first: slot to begin with; from @next of the last call, or 0
+ * @uses: set to the flows and their counters; room for EDT_BATCH
+ * @next: set to @first of the next call; 0: these were the last flows
+ *
+ * Return: number of @uses.
+ */
+u32 edt_read_batch(const struct edt *edt, u32 first, struct edt_use *uses,
+		   u32 *next)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, options, .elem_flags = BPF_F_LOCK);
+	struct rates_state states[EDT_BATCH];
+	u32 slots[EDT_BATCH], before = first - 1, last;
+	u32 count = fp_min(EDT_BATCH, edt->size - first), found = 0, n;
+
+	*next = 0;
+	/* The kernel continues behind the slot before. */
+	if (bpf_map_lookup_batch(states_fd(edt), first ? &before : NULL, &last,
+				 slots, states, &count, &options) &&
+	    errno != ENOENT)
+		return 0;
+	for (n = 0; n < count; n++) {
+		u32 slot = first + n;
+
+		/* A free slot. */
+		if (!edt->keys[slot].rest)
+			continue;
+		uses[found++] = (struct edt_use){
+			.key = edt->keys[slot],
+			.use.bytes = states[n].bytes,
+			.use.packets = states[n].packets,
+			.use.drops = states[n].drops,
+			.use.last = states[n].last,
+		};
+	}
+	if (count && first + count < edt->size)
+		*next = first + count;
+	return found;
 }

@@ -38,10 +38,11 @@ struct edt_device {
  * struct edt - the program and its flows
  * @rates: the program and its maps
  * @pins: directory where the maps are pinned; NULL: they are not
+ * @size: maximum number of flows
  * @limits: its map of limits
  * @devices: by number, the devices that it is attached to
  * @flow_count: by kind (rates.h), flows in the map
- * @keys: by slot, the flows
+ * @keys: by slot, the flows; @rest is 0 if it is free
  * @taken_over: by slot, the flow is that of an earlier slbnd, and was not set since
  * @by_key: tree of the same
  * @slots: ring of the free slots
@@ -53,18 +54,32 @@ struct edt_device {
 struct edt {
 	struct rates *rates;
 	const char *pins;
+	u32 size;
 	struct rates_limit *limits;
 	struct edt_device devices[ENFORCE_DEVICES];
 	u32 flow_count[RATES_KINDS];
-	struct rates_key keys[ENFORCE_FLOWS];
-	bool taken_over[ENFORCE_FLOWS];
+	struct rates_key *keys;
+	bool *taken_over;
 	void *by_key;
-	u32 slots[ENFORCE_FLOWS];
+	u32 *slots;
 	u32 first;
 	u32 free;
 };
 
-struct edt *edt_open(const char *pins, const struct tc_error *error);
+/* Flows that edt_read_batch() reads with one system call. */
+#define EDT_BATCH 512
+
+/**
+ * struct edt_use - counters of a flow
+ * @key: the flow
+ * @use: its counters
+ */
+struct edt_use {
+	struct rates_key key;
+	struct enforce_use use;
+};
+
+struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error);
 bool edt_attach(struct edt *edt, u32 number, const struct edt_device *device,
 		const struct tc_error *error);
 void edt_detach(struct edt *edt, u32 number);
@@ -73,10 +88,12 @@ void edt_remove_stale(u32 index);
 void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
 int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 		     const u32 *owners, u32 count, bool any_host);
-int edt_set(struct edt *edt, const struct rates_key *key, int kind, u64 rate,
-	    u64 lease);
+int edt_set(struct edt *edt, const struct rates_key *key, int kind,
+	    const struct rates_limit *limit);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
 bool edt_read(const struct edt *edt, const struct rates_key *key,
 	      struct enforce_use *use);
+u32 edt_read_batch(const struct edt *edt, u32 first, struct edt_use *uses,
+		   u32 *next);
 
 #endif /* SLBND_EDT_H */

@@ -372,7 +372,8 @@ static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
 	};
 
 	if (!enforce->edt) {
-		enforce->edt = edt_open(enforce->config.pins, error);
+		enforce->edt = edt_open(enforce->config.pins,
+					enforce->config.flows, error);
 		enforce->renewed = true;
 		/* Before the first packet. */
 		if (enforce->edt)
@@ -465,6 +466,16 @@ u32 enforce_working(const struct enforce *enforce)
 	for (n = 0; n < enforce->device_count; n++)
 		count += !*enforce->devices[n].problem;
 	return count;
+}
+
+bool enforce_counts(const struct enforce *enforce)
+{
+	u32 n;
+
+	for (n = 0; n < enforce->device_count; n++)
+		if (enforce->devices[n].by != ENFORCE_BY_NONE)
+			return true;
+	return false;
 }
 
 bool enforce_probe(const char *name, char *problem, size_t size)
@@ -601,8 +612,14 @@ void enforce_configure(struct enforce *enforce,
 }
 
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease)
+		u64 lease, u64 burst)
 {
+	const struct rates_limit limit = {
+		.rate = rate,
+		.lease = lease,
+		.burst =
+			fp_min64(fp_max64(burst, ENFORCE_BURST), ENFORCE_QUEUE),
+	};
 	struct rates_key key;
 	int kind = enforce_key(flow, &key);
 	int edt_err = 0, htb_err = 0;
@@ -610,7 +627,7 @@ int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
 	if (kind < 0)
 		return -EAFNOSUPPORT;
 	if (enforce->edt)
-		edt_err = edt_set(enforce->edt, &key, kind, rate, lease);
+		edt_err = edt_set(enforce->edt, &key, kind, &limit);
 	if (enforce->htb)
 		htb_err = htb_set(enforce->htb, &key, kind, rate);
 	return edt_err ?: htb_err;
@@ -643,4 +660,48 @@ bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 	if (enforce->htb)
 		known |= htb_read(enforce->htb, &key, use);
 	return known;
+}
+
+/* The flow of a key: the inverse of enforce_key(). */
+static struct slbn_flow key_flow(const struct rates_key *key)
+{
+	bool v4 = (u8)key->rest == 4;
+	struct slbn_flow flow = {
+		.family = v4 ? AF_INET : AF_INET6,
+		.protocol = key->rest >> 8,
+		.source_port = ntohs(key->rest >> 16),
+		.destination_port = ntohs(key->rest >> 32),
+	};
+
+	memcpy(flow.source, key->source, v4 ? 4 : 16);
+	memcpy(flow.destination, key->destination, v4 ? 4 : 16);
+	return flow;
+}
+
+bool enforce_has_batches(const struct enforce *enforce)
+{
+	const struct edt *edt = enforce->edt;
+
+	/* With both, a flow has counters of both. */
+	return edt && !enforce->htb && edt->size - edt->free >= edt->size / 8;
+}
+
+u32 enforce_read_batch(const struct enforce *enforce, u32 first,
+		       void (*found)(void *context,
+				     const struct slbn_flow *flow,
+				     const struct enforce_use *use),
+		       void *context)
+{
+	struct edt_use uses[EDT_BATCH];
+	u32 next = 0, count, n;
+
+	if (!enforce->edt)
+		return 0;
+	count = edt_read_batch(enforce->edt, first, uses, &next);
+	for (n = 0; n < count; n++) {
+		struct slbn_flow flow = key_flow(&uses[n].key);
+
+		found(context, &flow, &uses[n].use);
+	}
+	return next;
 }

@@ -196,6 +196,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 		return false;
 	}
 	session->flags |= SLBN_DETECTED;
+	session->bursts = !restored;
 	session->detected = detected;
 	session->floor = restored ? 0 : connection->speed;
 	state_save(flows->agent->state, session);
@@ -216,7 +217,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 		detected->metered.octets = use.bytes;
 	}
 	if (flows->enforce && !restored) {
-		LIST_INSERT_HEAD(&flows->starting, detected, fast);
+		TAILQ_INSERT_TAIL(&flows->starting, detected, fast);
 		detected->starting = true;
 		flows->fast_at =
 			fp_min64(flows->fast_at, flows->now + FLOWS_FAST_STEP);
@@ -255,7 +256,7 @@ static struct detected_flow *add_flow(struct flows *flows,
 static void release_session(struct flows *flows, struct detected_flow *detected)
 {
 	admit_release(&flows->admit, detected->host, detected->prefix);
-	end_start(detected);
+	end_start(flows, detected);
 	detected->session->detected = NULL;
 	detected->session = NULL;
 	if (detected->share)
@@ -621,6 +622,7 @@ void flows_init(struct flows *flows, struct agent *agent,
 	*flows = (struct flows){ .agent = agent,
 				 .enforce = enforce,
 				 .fast_at = ~0ULL };
+	TAILQ_INIT(&flows->starting);
 	for (n = 0; n < FLOWS_CHECKS; n++)
 		TAILQ_INIT(&flows->checks[n]);
 	admit_init(&flows->admit);
@@ -737,7 +739,7 @@ u64 flows_due(const struct flows *flows)
 
 	if (flows->enforce && flows->agent->count)
 		due = fp_min64(flows->step_at, flows->fast_at);
-	if (flows->sweep || flows->step_index)
+	if (flows->sweep || (flows->enforce && flows->step_index))
 		return 0;
 	if (!flows->open)
 		return due;

@@ -70,6 +70,8 @@ struct share;
 
 TAILQ_HEAD(flows_queue, connection);
 
+TAILQ_HEAD(flows_starting, detected_flow);
+
 /**
  * struct detected_flow - the connections of one session: one, or those of a pair
  * @flow: of the session; first member, for lookups
@@ -93,7 +95,7 @@ struct detected_flow {
 	struct slbn_flow flow;
 
 	LIST_ENTRY(detected_flow) list;
-	LIST_ENTRY(detected_flow) fast;
+	TAILQ_ENTRY(detected_flow) fast;
 	bool starting;
 	u32 connections;
 	struct session *session;
@@ -134,7 +136,8 @@ struct detected_flow {
  * @dumped_at: when the last dump began, ns
  * @sweep: the next connection to compare with the last dump; NULL: done
  * @step_at: when the next measurement of use is due, ns
- * @step_index: index of the next session to measure; 0: done
+ * @step_index: index of the next session or flow to measure; 0: done
+ * @step_batches: it is that of enforce_read_batch()
  * @now: time during callbacks, ns
  */
 struct flows {
@@ -151,7 +154,7 @@ struct flows {
 	struct flows_queue checks[FLOWS_CHECKS];
 	LIST_HEAD(, detected_flow) detected;
 	void *by_flow;
-	LIST_HEAD(, detected_flow) starting;
+	struct flows_starting starting;
 	u64 fast_at;
 	bool restored;
 	u64 events_lost;
@@ -161,6 +164,7 @@ struct flows {
 	struct connection *sweep;
 	u64 step_at;
 	u32 step_index;
+	bool step_batches;
 	u64 now;
 };
 
@@ -174,10 +178,11 @@ static inline u64 counted_since(u64 *counter, u64 now)
 	return now >= before ? now - before : now;
 }
 
-static inline void end_start(struct detected_flow *detected)
+static inline void end_start(struct flows *flows,
+			     struct detected_flow *detected)
 {
 	if (detected->starting)
-		LIST_REMOVE(detected, fast);
+		TAILQ_REMOVE(&flows->starting, detected, fast);
 	detected->starting = false;
 }
 
@@ -185,6 +190,16 @@ static inline void end_start(struct detected_flow *detected)
 static inline u32 flows_growth(u8 protocol)
 {
 	return protocol == IPPROTO_TCP ? DEMAND_SLOW_START : 2;
+}
+
+/*
+ * The burst of a session, ns: at its start half a round trip. In slow start TCP sends
+ * a window per round trip at once; if its packets were spread over more than half of
+ * it, HyStart would take that for the bottleneck.
+ */
+static inline u64 flows_burst(const struct session *session)
+{
+	return session->bursts ? session->rtt / 2 : 0;
 }
 
 void flows_measure(struct flows *flows);

@@ -6,9 +6,9 @@
 
 /*
  * Minimum interval of measurements per session, ns: one of 10,000 sessions takes
- * about 20 ms.
+ * about 10 ms.
  */
-#define STEP_PER_SESSION 50000ULL
+#define STEP_PER_SESSION 25000ULL
 /* Length of packets if only conntrack counts them, octets. */
 #define PACKET 1500
 
@@ -53,16 +53,24 @@ static void update_demand(struct flows *flows, struct session *session,
 	u64 new_demand = estimate(&session->use, &sample);
 
 	new_demand = fp_min64(new_demand, SLBN_RATE_MAX);
+	/* Slow start has reached the rate, or the flow does not need it. */
+	if (session->use.lowered ||
+	    (session->cycles && rate && session->use.used > rate / 8 * 7))
+		session->bursts = false;
 	if (session->detected && new_demand != demand)
 		agent_change(flows->agent, session, new_demand, flows->now);
 	credit_session(flows, session, use);
 }
 
-/*
- * By the counters of rate enforcement, for all sessions, some at a time; those that
- * have just begun are measured by measure_starting().
- */
-static void measure_enforced(struct flows *flows)
+/* Those that have just begun are measured by measure_starting(). */
+static bool is_measured(const struct session *session)
+{
+	return session->in_use &&
+	       !(session->detected && session->detected->starting);
+}
+
+/* One by one, for some sessions at a time. */
+static void measure_each(struct flows *flows)
 {
 	const struct agent *agent = flows->agent;
 	struct enforce_use use;
@@ -71,27 +79,61 @@ static void measure_enforced(struct flows *flows)
 	for (n = flows->step_index; n < end; n++) {
 		struct session *session = agent->sessions[n];
 
-		if (session->in_use &&
-		    !(session->detected && session->detected->starting) &&
+		if (is_measured(session) &&
 		    enforce_read(flows->enforce, &session->flow, &use))
 			update_demand(flows, session, &use, demand_update);
 	}
 	flows->step_index = end < agent->entries ? end : 0;
 }
 
-/* In each round trip, until a link limits the flow or it sends less. */
+static void measure_flow(void *context, const struct slbn_flow *flow,
+			 const struct enforce_use *use)
+{
+	struct flows *flows = context;
+	struct session *session;
+
+	/* Clients may have joined several sessions. */
+	for (session = agent_find_flow(flows->agent, flow); session;
+	     session = session->older)
+		if (is_measured(session))
+			update_demand(flows, session, use, demand_update);
+}
+
+/* By the counters of rate enforcement, for some sessions at a time. */
+static void measure_enforced(struct flows *flows)
+{
+	struct enforce *enforce = flows->enforce;
+	u32 next = flows->step_index;
+
+	if (!next)
+		flows->step_batches = enforce_has_batches(enforce);
+	if (flows->step_batches)
+		flows->step_index =
+			enforce_read_batch(enforce, next, measure_flow, flows);
+	else
+		measure_each(flows);
+}
+
+/*
+ * In each round trip, until a link limits the flow or it sends less: of those that
+ * were not measured for the longest time, some at a time.
+ */
 static void measure_starting(struct flows *flows)
 {
-	struct detected_flow *detected, *next;
+	struct detected_flow *detected = NULL, *last, *next;
 	struct enforce_use use;
 	u64 count = 0;
 
-	for (detected = LIST_FIRST(&flows->starting); detected;
-	     detected = next) {
-		struct session *session = detected->session;
+	next = TAILQ_FIRST(&flows->starting);
+	last = TAILQ_LAST(&flows->starting, flows_starting);
+	while (detected != last && count < FLOWS_SLICE) {
+		struct session *session = next->session;
 		u64 step = fp_max64(session->rtt, FLOWS_FAST_STEP);
 
-		next = LIST_NEXT(detected, fast);
+		detected = next;
+		next = TAILQ_NEXT(detected, fast);
+		TAILQ_REMOVE(&flows->starting, detected, fast);
+		TAILQ_INSERT_TAIL(&flows->starting, detected, fast);
 		count++;
 		if (flows->now - session->use.step < step ||
 		    !enforce_read(flows->enforce, &session->flow, &use))
@@ -100,10 +142,10 @@ static void measure_starting(struct flows *flows)
 		if (session->cycles &&
 		    (session->source.pkt.bottleneck != SLBN_NO_HOP ||
 		     demand_has_started(&session->use)))
-			end_start(detected);
+			end_start(flows, detected);
 	}
 	flows->fast_at =
-		LIST_EMPTY(&flows->starting) ?
+		TAILQ_EMPTY(&flows->starting) ?
 			~0ULL :
 			flows->now + fp_max64(FLOWS_FAST_STEP,
 					      STEP_PER_SESSION * count);

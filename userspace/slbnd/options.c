@@ -402,6 +402,11 @@ static bool read_prefix_sessions(struct options *options, const char *text)
 	return read_sessions_max(text, &options->flows.admit.prefix_sessions);
 }
 
+static bool read_max_sessions(struct options *options, const char *text)
+{
+	return read_sessions_max(text, &options->agent.max_sessions);
+}
+
 static bool read_user_sessions(struct options *options, const char *text)
 {
 	return read_sessions_max(text, &options->user_sessions);
@@ -496,6 +501,8 @@ static const struct {
 	  "NUMBER maximum detected sessions of a prefix of hosts (20000)" },
 	{ "user-sessions", read_user_sessions, "must be 1 to 1000000",
 	  "NUMBER maximum sessions of a user, except root (1000)" },
+	{ "max-sessions", read_max_sessions, "must be 1 to 1000000",
+	  "NUMBER maximum sessions of all (65536)" },
 	{ "devices", read_devices, "must be names of devices, at most 16",
 	  "NAME,.. enforce assigned rates on packets sent by these" },
 	{ "unassigned", read_unassigned,
@@ -678,6 +685,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			.pause = 5000000,
 			.control = 10,
 			.hops = SLBN_HOPS_DEFAULT,
+			.max_sessions = AGENT_SESSIONS,
 		},
 		.socket = SLBN_SOCKET,
 		.user_sessions = API_USER_SESSIONS,

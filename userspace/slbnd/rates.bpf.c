@@ -6,8 +6,9 @@
  * and fq keeps the packet until then, without a queue for each flow. A packet
  * departs when the one before it has been sent at the flow's rate. That time is
  * computed when the next packet arrives, so that a new rate applies to it
- * already. A flow that paused may send a burst of BURST: otherwise a sender that
- * is often a little late would never reach its rate.
+ * already. A flow that paused may send a burst of ENFORCE_BURST: otherwise a sender
+ * that is often a little late would never reach its rate. slbnd lets it be longer
+ * while TCP's slow start has not reached the rate (flows.h).
  *
  * Packets that would wait for longer than ENFORCE_QUEUE are dropped here, and do
  * not delay later ones. Packets dropped by fq, above its flow_limit, would do so,
@@ -60,9 +61,6 @@ char copying[] SEC("license") = "GPL";
 /* The same as ENFORCE_QUEUE without fq: how far a flow may be ahead, ns. */
 #define AHEAD 20000000ULL
 
-/* Burst of a flow that paused, ns at its rate. */
-#define BURST 2000000ULL
-
 /* Parsed VLAN tags, and IPv6 extension headers. */
 #define TAGS_MAX 2
 #define EXTENSIONS_MAX 6
@@ -72,7 +70,6 @@ char copying[] SEC("license") = "GPL";
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, ENFORCE_FLOWS);
 	__type(key, struct rates_key);
 	__type(value, u32);
 } flows SEC(".maps");
@@ -80,7 +77,6 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, ENFORCE_FLOWS);
 	__type(key, u32);
 	__type(value, struct rates_limit);
 } limits SEC(".maps");
@@ -88,7 +84,6 @@ struct {
 /* The last ones are those of the default classes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RATES_STATES);
 	__type(key, u32);
 	__type(value, struct rates_state);
 } states SEC(".maps");
@@ -117,6 +112,9 @@ struct {
 	__type(key, struct rates_prefix);
 	__type(value, u32);
 } prefixes SEC(".maps");
+
+/* Maximum number of flows, which slbnd sets the sizes of the maps by. */
+u32 max_flows;
 
 /* Existing kinds of sessions: bit 1 << kind. */
 u32 kinds;
@@ -409,14 +407,15 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 		skb->tstamp = departure;
 }
 
-/* The rate that a flow may use now; 0: none. */
-static u64 valid_rate(const u32 *slot, u64 now)
+/* The rate that a flow may use now, 0: none; and its burst, ns. */
+static u64 valid_rate(const u32 *slot, u64 now, u64 *burst)
 {
 	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, slot);
 
 	if (!limit || now >= limit->lease)
 		return 0;
 	barrier();
+	*burst = limit->burst;
 	return limit->rate;
 }
 
@@ -465,7 +464,7 @@ static __always_inline void count(struct rates_state *state,
 }
 
 /* Set the departure time of a packet by the packets before it. */
-static __always_inline void pace(struct rates_state *state, u64 rate,
+static __always_inline void pace(struct rates_state *state, u64 rate, u64 burst,
 				 struct arrival *arrival)
 {
 	u64 now = arrival->now, bits, departure, remainder;
@@ -476,8 +475,8 @@ static __always_inline void pace(struct rates_state *state, u64 rate,
 	       (state->remainder < rate ? state->remainder : 0);
 	departure = state->departure + bits / rate;
 	remainder = bits % rate;
-	if (departure + BURST < now) {
-		departure = now - BURST;
+	if (departure + burst < now) {
+		departure = now - burst;
 		remainder = 0;
 	}
 	arrival->departure = departure;
@@ -509,9 +508,11 @@ static __always_inline u64 get_duration(u64 length, u64 rate)
 
 /* Set the departure time of a packet in the default class. */
 static __always_inline void pace_shared(struct rates_state *class,
-					struct rates_bucket *bucket, u64 rate,
+					struct rates_bucket *bucket,
+					const struct rates_device *device,
 					struct arrival *arrival)
 {
+	u64 rate = device->rate, burst = device->burst;
 	u64 duration = get_duration(arrival->length, rate);
 	u64 now = arrival->now, limit, backlog, departure, wait;
 
@@ -519,8 +520,8 @@ static __always_inline void pace_shared(struct rates_state *class,
 	/* Another CPU may have been here with a later time. */
 	now = fp_max64(now, bucket->updated);
 	departure = class->departure + get_duration(class->length, rate);
-	if (departure + BURST < now)
-		departure = now - BURST;
+	if (departure + burst < now)
+		departure = now - burst;
 	wait = departure > now ? departure - now : 0;
 	limit = max_wait(rate, class->mean, arrival->longest);
 	backlog = get_backlog(bucket, now);
@@ -591,12 +592,12 @@ static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 n,
 	device = bpf_map_lookup_elem(&devices, &index);
 	if (!device)
 		return 0;
-	slot = ENFORCE_FLOWS + device->number;
+	slot = max_flows + device->number;
 	n += device->number * RATES_BUCKETS;
 	class = bpf_map_lookup_elem(&states, &slot);
 	bucket = bpf_map_lookup_elem(&buckets, &n);
 	if (class && bucket)
-		pace_shared(class, bucket, device->rate, arrival);
+		pace_shared(class, bucket, device, arrival);
 	return 0;
 }
 
@@ -631,14 +632,14 @@ int slbnd_rates(struct __sk_buff *skb)
 	arrival.longest = longest_wait(skb);
 	if (slot != NO_FLOW) {
 		struct rates_state *state;
-		u64 rate;
+		u64 rate, burst = 0;
 
 		state = bpf_map_lookup_elem(&states, &slot);
 		if (!state)
 			return TC_ACT_SHOT;
-		rate = valid_rate(&slot, arrival.now);
+		rate = valid_rate(&slot, arrival.now, &burst);
 		if (rate) {
-			pace(state, rate, &arrival);
+			pace(state, rate, burst, &arrival);
 		} else {
 			pace_unassigned(skb, find_bucket(&packet), &arrival);
 			follow(state, &arrival);

@@ -3,7 +3,8 @@
  * Keys and values of the maps that slbnd (edt.c) and its BPF program
  * (rates.bpf.c) share, and the order in which sessions are matched.
  *
- * The map "flows" has each flow's slot in the arrays "limits" and "states". Only
+ * The map "flows" has each flow's slot in the arrays "limits" and "states"; each
+ * device's default class has a state, too, behind those of the flows. Only
  * slbnd writes "flows" and "limits", and only the program writes a state whose
  * slot is in use. A new rate thus applies to the next packet, without races with
  * the counters. slbnd maps "limits" into its memory: to extend a lease at each
@@ -78,6 +79,7 @@ static inline u64 rates_mask(int kind)
  * struct rates_limit - limit of a flow
  * @rate: assigned rate, bit/s; 0: none
  * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never
+ * @burst: what it did not use of @rate for so long, it may send at once, ns
  *
  * slbnd writes @rate first, the program reads @lease first: it never combines an
  * extended lease with the rate before it.
@@ -85,10 +87,8 @@ static inline u64 rates_mask(int kind)
 struct rates_limit {
 	u64 rate;
 	u64 lease;
+	u64 burst;
 };
-
-/* Each device's default class has a state, too, behind those of the flows. */
-#define RATES_STATES (ENFORCE_FLOWS + ENFORCE_DEVICES)
 
 /* Buckets of a default class, a power of two: sources share it fairly. */
 #define RATES_BUCKETS 1024
@@ -99,11 +99,14 @@ struct rates_limit {
  * @number: of the device, 0 to ENFORCE_DEVICES - 1
  * @no_fq: 1: it has no fq, so packets are dropped rather than delayed
  * @rate: of its default class, bit/s, at least 1
+ * @burst: what the default class did not use of @rate for so long, it may send at
+ *	once, ns
  */
 struct rates_device {
 	u64 number;
 	u64 no_fq;
 	u64 rate;
+	u64 burst;
 };
 
 /**

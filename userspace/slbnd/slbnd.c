@@ -95,7 +95,8 @@ static void limit_session(struct agent *agent, struct session *session)
 	if (slbnd.enforce)
 		error = enforce_set(slbnd.enforce, &session->flow,
 				    agent_usable_rate(session),
-				    session->source.lease);
+				    session->source.lease,
+				    flows_burst(session));
 	if (error && !slbnd.enforce_failed) {
 		log_warning("the rate of a flow cannot be enforced: %s",
 			    strerror(-error));
@@ -189,6 +190,7 @@ static struct enforce_config enforce_options(const struct options *options)
 		.unassigned_share = options->unassigned_share,
 		.hosts = options->flows.hosts,
 		.host_count = options->flows.host_count,
+		.flows = options->agent.max_sessions,
 		/* For as long as the program runs. */
 		.pins = *slbnd.options.pins ? slbnd.options.pins : NULL,
 	};
@@ -229,7 +231,8 @@ static void report_devices(void)
 					   problem);
 	}
 	/* Otherwise conntrack's counters measure use. */
-	slbnd.flows.enforce = working ? slbnd.enforce : NULL;
+	slbnd.flows.enforce =
+		enforce_counts(slbnd.enforce) ? slbnd.enforce : NULL;
 	if (working < count) {
 		char text[600];
 
