@@ -10,12 +10,18 @@ A point is a number of sessions and their demand:
     paced   1 Mbit/s each: control packets take 1 % of that
     full    no limit, and the shortest pause: as many packets as one CPU can handle
     idle    100,000 sessions of 10 kbit/s with an epoch of 10 s, the longest pauses
+    churn   the same, and 10,000 new flows each second, 1 % of which get a session
 
-One more point is mice: new flows of one datagram each, from this router to 65,535 ports, which the
-agent detects by conntrack; each is looked up once or twice, and none gets a session.
+New flows go from this router to 65,535 ports, and the agent detects them by conntrack.  Most are
+mice of one datagram, which are looked up once or twice; the others send 12 full packets at once,
+and leave after an idle time of 2 s.  One more point is mice alone.
+
+If this is root, slbnd attaches its BPF program, and reads the use of all sessions from its maps;
+the veth needs no fq for that.
 
 CPU time is the agent's in /proc; packets are those that it sent and their answers.  Each point
-starts when all sessions have got their first answer.
+starts when all sessions have got their first answer.  The memory of BPF maps is what the kernel
+accounts to their file descriptors.
 
 Prints JSON.  The run fails if an agent ends or a session is not assigned its demand.
 """
@@ -31,7 +37,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +48,22 @@ TOP = Path(__file__).resolve().parent.parent.parent
 SLBND = TOP / "build/slbnd/slbnd"
 
 DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED, "idle": 10**4}
-OPTIONS = {"paced": [], "full": ["--pause", "1us"], "idle": ["--epoch", "10s"]}
-COUNTS = {"paced": [100, 1000, 10000], "full": [100, 1000, 10000], "idle": [100000]}
-MICE = 10000  # new flows per second
-PATIENCE = 60  # seconds until all sessions have got an answer
+MANY = 100000
+HOSTS = ["--hosts", "10.0.0.1/32", "--idle", "2s"]
+QUOTAS = ["--host-sessions", f"{2 * MANY}", "--prefix-sessions", f"{2 * MANY}"]
+OPTIONS = {
+    "paced": ["--devices", "near"],
+    "full": ["--devices", "near", "--pause", "1us"],
+    "idle": [
+        *("--devices", "near", "--epoch", "10s", "--max-sessions", f"{2 * MANY}"),
+        *(*HOSTS, *QUOTAS),
+    ],
+}
+COUNTS = {"paced": [100, 1000, 10000], "full": [100, 1000, 10000], "idle": [MANY]}
+FLOWS = 10000  # new flows per second
+LARGE = 100  # one of so many gets a session
+PACKETS, OCTETS = 12, 1400  # that it sends
+PATIENCE = 120  # seconds until all sessions have got an answer
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -88,62 +107,114 @@ def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def map_bytes(pid: int) -> int:
+    """Kernel memory of the agent's BPF maps."""
+    maps = {}
+    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
+        fields = dict(
+            line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line
+        )
+        if "map_id" in fields:
+            maps[fields["map_id"]] = int(fields["memlock"])
+    return sum(maps.values())
+
+
 def packets(connection: libslbn.Connection) -> int:
     """Packets sent and answered."""
-    sessions = connection.list()
-    return sum(2 * session.cycles + session.retries for session in sessions)
+    status = connection.status()
+    return 2 * status.cycles + status.retries
 
 
-def point(kind: str, count: int, seconds: float, scratch: Path) -> dict[str, Any]:
-    path = scratch / f"{kind}-{count}"
-    with agent(path, OPTIONS[kind], []) as process, connect(path) as us:
-        empty = resident_bytes(process.pid)
-        demand = DEMANDS[kind]
-        for _ in range(count):
-            us.join("10.0.0.2", demand)
-        end = time.monotonic() + PATIENCE
-        while any(session.rate != demand for session in us.list()):
-            if time.monotonic() > end or process.poll() is not None:
-                raise WrongError(f"{count} sessions, {kind}: some were not assigned their demand")
-            time.sleep(0.1)
-        first, cpu, start = packets(us), cpu_seconds(process.pid), time.monotonic()
-        time.sleep(seconds)
-        last, took = packets(us), time.monotonic() - start
-        cpu = cpu_seconds(process.pid) - cpu
+def join(us: libslbn.Connection, count: int, demand: int) -> None:
+    """Join COUNT sessions for as many flows, and wait until all have their demand."""
+    for number in range(count):
+        us.join(
+            "10.0.0.2",
+            demand,
+            protocol=socket.IPPROTO_TCP,
+            source_port=1 + number % 60000,
+            destination_port=1 + number // 60000,
+        )
+    end = time.monotonic() + PATIENCE
+    while any(session.rate != demand for session in us.list()):
+        if time.monotonic() > end:
+            raise WrongError(f"some of {count} sessions were not assigned their demand")
+        time.sleep(0.1)
+
+
+@dataclass
+class Meter:
+    """Measures an agent over a time."""
+
+    process: subprocess.Popen[bytes]
+    us: libslbn.Connection
+
+    def measure(self, load: Callable[[], object]) -> dict[str, Any]:
+        pid = self.process.pid
+        first, cpu, start = packets(self.us), cpu_seconds(pid), time.monotonic()
+        load()
+        took, cpu = time.monotonic() - start, cpu_seconds(pid) - cpu
+        if self.process.poll() is not None:
+            raise WrongError("the agent has ended")
+        exchanged = packets(self.us) - first
         return {
-            "kind": kind,
-            "sessions": count,
-            "packets_per_second": (last - first) / took,
+            "packets_per_second": exchanged / took,
             "cpu_share": cpu / took,
-            "packets_per_cpu_second": (last - first) / cpu if cpu else None,
-            "bytes_per_session": (resident_bytes(process.pid) - empty) / count,
+            "packets_per_cpu_second": exchanged / cpu if cpu else None,
         }
 
 
-def send_mice(seconds: float) -> int:
-    """Start MICE flows each second; return how many were started."""
+def points(kind: str, count: int, seconds: float, scratch: Path) -> Iterator[dict[str, Any]]:
+    path = scratch / f"{kind}-{count}"
+    with agent(path, OPTIONS[kind], []) as process, connect(path) as us:
+        empty = resident_bytes(process.pid)
+        join(us, count, DEMANDS[kind])
+        meter = Meter(process, us)
+        found = meter.measure(lambda: time.sleep(seconds))
+        memory = {
+            "sessions": count,
+            "bytes_per_session": (resident_bytes(process.pid) - empty) / count,
+            "map_bytes": map_bytes(process.pid),
+            "room": 2 * MANY if kind == "idle" else None,
+            "measured": any(session.used is not None for session in us.list()),
+        }
+        yield {"kind": kind, **found, **memory}
+        if kind != "idle":
+            return
+        large = LARGE
+        found = meter.measure(lambda: send_flows(seconds, large))
+        joined = sum(bool(session.flags & libslbn.DETECTED) for session in us.list())
+        if not joined:
+            raise WrongError("churn: no flow got a session")
+        yield {"kind": "churn", **found, **memory, "detected": joined}
+
+
+def send_flows(seconds: float, large: int = 0) -> int:
+    """Start FLOWS each second, of which one of LARGE gets a session; return how many."""
     sent, start = 0, time.monotonic()
-    ports = range(1, 65536)
-    while (elapsed := time.monotonic() - start) < seconds:
-        due = int(elapsed * MICE)
+    full = bytes(OCTETS)
+    while time.monotonic() - start < seconds:
         # Another source port for each round of destination ports.
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            for port in ports:
-                while sent >= due:
+            for port in range(1, 65536):
+                while sent >= int((time.monotonic() - start) * FLOWS):
                     time.sleep(0.001)
-                    due = int((time.monotonic() - start) * MICE)
                 if time.monotonic() - start >= seconds:
                     break
-                sender.sendto(b"x", ("10.0.0.2", port))
+                if large and sent % large == 0:
+                    for _ in range(PACKETS):
+                        sender.sendto(full, ("10.0.0.2", port))
+                else:
+                    sender.sendto(b"x", ("10.0.0.2", port))
                 sent += 1
     return sent
 
 
 def mice(seconds: float, scratch: Path) -> dict[str, Any]:
     path = scratch / "mice"
-    with agent(path, ["--hosts", "10.0.0.1/32"], []) as process, connect(path) as us:
+    with agent(path, HOSTS, []) as process, connect(path) as us:
         empty, cpu = resident_bytes(process.pid), cpu_seconds(process.pid)
-        sent = send_mice(seconds)
+        sent = send_flows(seconds)
         cpu = cpu_seconds(process.pid) - cpu
         memory = resident_bytes(process.pid) - empty
         if us.list():
@@ -176,20 +247,20 @@ def main() -> int:
             for prefix, name, address in (([], "near", "10.0.0.1"), (inside, "far", "10.0.0.2")):
                 run(*prefix, "ip", "address", "add", f"{address}/24", "dev", name)
                 run(*prefix, "ip", "link", "set", name, "up")
-            points = []
+            found: list[dict[str, Any]] = []
             with agent(Path(scratch) / "destination", [], inside):
                 for kind in DEMANDS:
                     for count in arguments.sessions or COUNTS[kind]:
                         print(f"bench: {count} sessions, {kind}", file=sys.stderr, flush=True)
-                        points.append(point(kind, count, arguments.seconds, Path(scratch)))
+                        found += points(kind, count, arguments.seconds, Path(scratch))
                 print("bench: mice", file=sys.stderr, flush=True)
-                found = mice(arguments.seconds, Path(scratch))
+                alone = mice(arguments.seconds, Path(scratch))
         except (WrongError, OSError) as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1
         finally:
             there.terminate()
-    json.dump({"seconds": arguments.seconds, "points": points, "mice": found}, sys.stdout)
+    json.dump({"seconds": arguments.seconds, "points": found, "mice": alone}, sys.stdout)
     print()
     return 0
 

@@ -11,6 +11,7 @@ KINDS = {
     "paced": "1 Mbit/s each, 1 % of it for control packets",
     "full": "as many packets as one CPU can handle",
     "idle": "10 kbit/s each, an epoch of 10 s",
+    "churn": "the same, and 10,000 new flows per second, 1 % of which get a session",
 }
 
 
@@ -29,6 +30,13 @@ def text(data: dict[str, Any]) -> list[str]:
         for point in points
     ]
     mice = data["mice"]
+    crowd = next(point for point in points if point["kind"] == "idle")
+    enforced = [
+        f"The maps of the BPF program have room for {crowd['room']:,} sessions and take"
+        f" {crowd['map_bytes'] / 1e6:.0f} MB of kernel memory. `slbnd` reads each session's use"
+        " from them."
+        "",
+    ]
     header = ["sessions", "load", "packets/s", "CPU", "packets per CPU second"]
     return [
         "# Performance of slbnd",
@@ -43,6 +51,7 @@ def text(data: dict[str, Any]) -> list[str]:
         " on another CPU. CPU time is that of the first agent, including the kernel's for sending."
         f" {data['seconds']:.0f} s per row.",
         "",
+        *(enforced if crowd["measured"] else ["Rates were not enforced: this needs root.", ""]),
         f"{mice['flows_per_second']:,.0f} new flows of one datagram each second, none of which gets"
         f" a session, take {100 * mice['cpu_share']:.0f} % of a CPU to detect, and"
         f" {mice['bytes_per_flow']:,.0f} bytes each until conntrack forgets them.",
