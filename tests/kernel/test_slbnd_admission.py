@@ -169,6 +169,55 @@ def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
         assert us.list()[0].flags & libslbn.STALLED
 
 
+def limited(net: Chain) -> int:
+    """Control packets that link 2 has dropped, as they exceeded its limit."""
+    dropped = net.shown(2)["rate_limited"]
+    assert isinstance(dropped, int)
+    return dropped
+
+
+def test_sources_slow_down_when_control_is_dropped(net: Chain, tmp_path: Path) -> None:
+    """The more packets a link drops, as they exceed its limit, the fewer do sources send."""
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+        for _ in range(40):
+            us.join(ANSWERED, 100000)
+        wait_for(lambda: all(session.rate == 100000 for session in us.list()))
+        sent, dropped = [], []
+        try:
+            for limit in ("10%", "1%", "0.1%"):
+                net.attach(2, f"rate 10mbit control {limit}")
+                time.sleep(2)
+                status, before = us.status(), limited(net)
+                time.sleep(8)
+                sent.append(us.status().sent - status.sent)
+                dropped.append(limited(net) - before)
+        finally:
+            net.attach(2, "rate 40mbit control 1%")
+    print(f"{sent} packets in 8 s, {dropped} dropped")
+    assert dropped[0] == 0 < dropped[1]
+    assert sent[0] > sent[1] > sent[2]
+
+
+def test_maximum_of_sessions(net: Chain, tmp_path: Path) -> None:
+    """Of programs and of hosts together."""
+    options = ("--hosts", HOSTS, "--max-sessions", "3")
+    with (
+        agent(net.nodes[1], tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        senders(net, 5) as flood,
+    ):
+        ours = [us.join(ANSWERED) for _ in range(2)]
+        send(flood, ANSWERED, 40, 1400)
+        assert most_sessions(us, 3) == 1
+        with pytest.raises(OSError, match="max-sessions") as refused:
+            us.join(ANSWERED)
+        assert refused.value.errno == errno.EDQUOT
+        for each in ours:
+            us.leave(each)
+        wait_for(lambda: not us.list())
+        us.join(ANSWERED)
+
+
 def send_from(
     net: Chain, address: str, destinations: list[str], packets: int, pause: float
 ) -> threading.Thread:
