@@ -158,7 +158,13 @@ def test_upgrade_keeps_rates(
     assert not (tmp_path / "state").exists() and not (tmp_path / "bpf" / "slbnd").exists()
 
 
-@pytest.mark.parametrize(("shares", "number"), [("flow", signal.SIGKILL), ("host", signal.SIGUSR1)])
+@pytest.mark.parametrize(
+    ("shares", "number"),
+    [
+        ("flow", signal.SIGKILL),
+        pytest.param("host", signal.SIGUSR1, marks=pytest.mark.tier("all")),
+    ],
+)
 def test_detected_flows_continue(
     net: Chain, tmp_path: Path, kept: tuple[str, ...], shares: str, number: int
 ) -> None:
