@@ -540,8 +540,8 @@ class FairSender(Sender):
         if same_part and (now < self.received[-1][0] + 1 or self.client.poll() is not None):
             return
         # No other flow of UDP has this destination.
-        pid = self.lab.pid(abilene.host(self.flow.destination))
-        text = Path(f"/proc/{pid}/net/snmp").read_text()
+        with self.lab.inside(abilene.host(self.flow.destination)):
+            text = Path("/proc/thread-self/net/snmp").read_text()
         heads, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
         self.received.append((now, self.begun, int(values[heads.index("InDatagrams")])))
 
