@@ -98,6 +98,7 @@ def losses(data: Data) -> list[str]:
                 found.append(
                     f"{measure.text} ({mean:.{digits}f}; {worst[1]} {worst[2]:.{digits}f})"
                 )
-        text = "; ".join(found) or "nothing that the runs show"
+        nothing = "nothing that the runs show" if len(runs) > 1 else "unknown: it needs two seeds"
+        text = "; ".join(found) or nothing
         lines.append(f"{label(case, data)} is worse than the best other stack in: {text}")
     return lines
