@@ -192,7 +192,7 @@ def test_sources_slow_down_when_control_is_dropped(net: Chain, tmp_path: Path) -
                 sent.append(us.status().sent - status.sent)
                 dropped.append(limited(net) - before)
         finally:
-            net.attach(2, "rate 40mbit control 1%")
+            net.attach(2, "rate 40mbit control 5%")
     print(f"{sent} packets in 8 s, {dropped} dropped")
     assert dropped[0] == 0 < dropped[1]
     assert sent[0] > sent[1] > sent[2]
