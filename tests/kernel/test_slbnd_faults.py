@@ -104,8 +104,9 @@ def initial_sessions() -> list[Session]:
 
 #: Epochs to recover: two remove errors from ledgers, two more suffice for convergence.
 RECOVERY = 4
-#: The same under continuous loss, where lost answers cost timeouts.
-RECOVERY_WITH_LOSS = 5
+#: The same under continuous loss. With 5 % on each wire, a cycle over five links is lost with a
+#: probability of 40 %, and which packets are lost differs from run to run: 6 have been seen.
+RECOVERY_WITH_LOSS = 10
 
 
 @pytest.fixture(scope="module")
