@@ -222,16 +222,16 @@ checked = @scripts/install-deps --check $(1) || { \
 # The lab
 
 .PHONY: demo
-# The runs take a CPU each, one in virtual time, one on a stock kernel.  A busy machine may delay the
-# latter, so its checks (exit status 4) are only shown.
+# The runs take a CPU each, one in virtual time, one on a stock kernel, which is slower.
 DEMO_RATE = 10mbit
+DEMO_STOCK_RATE = 5mbit
 demo:
 	@scripts/install-deps modules tc tools vm lab
 	@$(MAKE) --no-print-directory tools traffic tc-plugins
 	@scripts/kernel get --engine native 6.1 >/dev/null
-	@scripts/fairlab backbone --quiet --variants slbn --out results/stock >build/demo.txt 2>&1 & stock=$$!; \
+	@scripts/fairlab backbone --quiet --variants slbn --rate $(DEMO_STOCK_RATE) --out results/stock >build/demo.txt 2>&1 & stock=$$!; \
 		scripts/fairlab backbone --engine virtual --rate $(DEMO_RATE); status=$$?; \
-		wait $$stock || [ $$? = 4 ] || status=1; printf '\nThe same modules on a stock kernel:\n\n'; cat build/demo.txt; exit $$status
+		wait $$stock || status=$$?; printf '\nThe same modules on a stock kernel:\n\n'; cat build/demo.txt; exit $$status
 
 FIGURES ?= *
 KERNEL ?= 6.1
