@@ -132,12 +132,12 @@ def test_routes_lead_to_every_host(name: str, stack: str) -> None:
         assert found == network.path(made.mesh, made.uplinks, a, b)
 
 
-def commands(stack: str, small: bool = False) -> list[str]:
+def commands(stack: str, small: bool = False, rtt: float = 4.0) -> list[str]:
     """tc's commands for a link of two routers."""
     made = network.build(
         Mesh("two", ("l", "r"), (Wire("l", "r", 50 * MBIT, 1000),)),
         {"l": 200 * MBIT, "r": 200 * MBIT},
-        stack, 100, small, paced=False,
+        stack, 100, small, rtt, paced=False,
     )  # fmt: skip
     ends = {end.interface: end for link in made.links for end, _ in link.ends()}
     assert isinstance(ends["a-l.h-l"].queue, Edge) == stack.startswith("slbn")
@@ -155,6 +155,9 @@ def test_stacks_have_their_users_settings() -> None:
     for stack in ("fq_codel", "fq_pie", "drr_fq", "pfifo"):
         assert commands(stack, small=True)[-1].endswith(f"{stack} limit 100")
     assert commands("cake", small=True)[-1].endswith("memlimit 230400")
+    assert commands("fq_codel", rtt=200)[-1].endswith("fq_codel target 10ms interval 200ms")
+    assert commands("cake", rtt=200)[-1].endswith("cake bandwidth 50000000bit rtt 200ms")
+    assert commands("drr_fq", rtt=200)[-1].endswith("drr_fq limit 100")
 
 
 def test_dualpi2_has_its_own_congestion_controls() -> None:
@@ -233,6 +236,8 @@ def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
     # 2,200,000 less headers.
     udp = 2_200_000 * UDP_PART
     assert found["goodput"] == pytest.approx(8e-6 * (2_500_000 + udp) / 5)
+    # Before: 2,500,000, the short flow, and UDP's 1,000,000 less headers.
+    assert found["start"] == pytest.approx(8e-6 * (2_550_000 + 1_000_000 * UDP_PART) / 5)
     fair = made_up().fair()
     parts = [2_500_000 / fair[0], udp / fair[2]]
     assert found["jain"] == pytest.approx(statistics.jain(parts))
@@ -256,9 +261,9 @@ def test_disturbed_runs_are_refused(tmp_path: Path, what: str) -> None:
 
 def numbers(goodput: float, delay: float) -> dict[str, Any]:
     return {
-        "goodput": goodput, "jain": 0.9, "completion": dict.fromkeys(("small", "medium", "large")),
-        "unfinished": 0, "delay50": delay, "delay99": 2 * delay, "loss": 0.0, "retransmits": 0.0,
-        "wasted": 0.0,
+        "goodput": goodput, "start": None, "jain": 0.9,
+        "completion": dict.fromkeys(("small", "medium", "large")), "unfinished": 0,
+        "delay50": delay, "delay99": 2 * delay, "loss": 0.0, "retransmits": 0.0, "wasted": 0.0,
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ class Measure:
 MORE, LESS = 1, -1
 MEASURES = (
     Measure("goodput", "goodput, Mbit/s", 1, MORE),
+    Measure("start", "goodput in the warm-up, Mbit/s", 1, MORE),
     Measure("jain", "Jain index", 3, MORE),
     *(
         Measure(f"completion.{name}.{key}", f"FCT {name}, {text}, ms", 0, LESS)

@@ -45,9 +45,15 @@ def round_trip(mesh: Mesh, uplinks: dict[str, int], source: str, destination: st
 
 
 def build(
-    mesh: Mesh, uplinks: dict[str, int], stack_name: str, buffer: int, small: bool, paced: bool
+    mesh: Mesh,
+    uplinks: dict[str, int],
+    stack_name: str,
+    buffer: int,
+    small: bool,
+    rtt: float,
+    paced: bool,
 ) -> Network:
-    """The network; hosts pace their flows (fq) if PACED."""
+    """The network; RTT is the longest without queues [ms]; hosts pace their flows (fq) if PACED."""
     stack = STACKS[stack_name]
     routes: dict[str, list[tuple[str, ...]]] = {}
     links: list[Link] = []
@@ -67,7 +73,7 @@ def build(
         subnet[a, b] = f"10.{n}.0.0/24"
 
     def trunk(rate: int, delay: int, uplink: bool = False) -> Trunk:
-        data = stack.qdisc(rate, buffer, small)
+        data = stack.qdisc(rate, buffer, small, rtt)
         if stack.slbn is None:
             return Trunk(rate, delay, data)
         # At the source of a session, fq paces its packets.

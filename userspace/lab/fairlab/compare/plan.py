@@ -83,9 +83,8 @@ class Plan(Job[Numbers]):
 
     def sources(self) -> tuple[str, ...]:
         found = [*engine.SOURCES, "userspace/traffic"]
-        found += [
-            f"userspace/lab/fairlab/compare/{name}.py" for name in ("plan", "guest", "network")
-        ]
+        own = ("plan", "guest", "network", "stacks")
+        found += [f"userspace/lab/fairlab/compare/{name}.py" for name in own]
         if "drr_fq" in STACKS[self.stack].kind:
             found.append("sch_drr_fq")
         if self.cc in ("bic", "gaimd"):
@@ -122,8 +121,10 @@ class Plan(Job[Numbers]):
     # --- what follows from it -------------------------------------------------------------------
 
     def network(self) -> Network:
+        rtt = max(map(self.round_trip, self.flows))
+        paced = self.cc == "bbr"
         return network.build(
-            self.mesh, self.uplinks, self.stack, self.buffer, self.small, self.cc == "bbr"
+            self.mesh, self.uplinks, self.stack, self.buffer, self.small, rtt, paced
         )
 
     def path(self, source: str, destination: str) -> list[str]:
@@ -180,10 +181,11 @@ def read(plan: Plan, work: Path) -> Numbers:
     document = json.loads((work / DATA).read_text())
     if lost := document["hidden"] + document["backlog_drops"]:
         raise CannotRunError(f"{lost} packets were lost outside of link queues")
-    got, delays, completed, retransmits, segments = tcp(plan, work)
+    before, got, delays, completed, retransmits, segments = tcp(plan, work)
     for number, flow in enumerate(plan.flows):
         if flow.udp:
             got[number] = udp_payload(plan, number, document)
+    early = sum(before) + UDP_PART * sum(pair["udp"][0] for pair in document["early"].values())
     fair = plan.fair()
     long = [n for n, flow in enumerate(plan.flows) if not flow.size and fair[n]]
     time = plan.seconds - plan.warmup
@@ -195,6 +197,7 @@ def read(plan: Plan, work: Path) -> Numbers:
     )
     return {
         "goodput": 8e-6 * sum(got) / time,
+        "start": 8e-6 * early / plan.warmup if plan.warmup else None,
         "jain": statistics.jain([got[n] / fair[n] for n in long]) if len(long) > 1 else None,
         "completion": {
             name: completion([took for size, took in completed if sizes.class_of(size) == name])
@@ -227,15 +230,15 @@ def completion(times: list[float]) -> dict[str, float] | None:
     }
 
 
-Tcp = tuple[list[float], list[float], list[tuple[int, float]], int, int]
+Tcp = tuple[list[float], list[float], list[float], list[tuple[int, float]], int, int]
 
 
 def tcp(plan: Plan, work: Path) -> Tcp:
-    """Of TCP: the payload of each flow after the warm-up, samples of queue delay [ms], sizes and
-    completion times [s] of short flows, retransmitted segments, segments."""
+    """Of TCP: the payload of each flow during and after the warm-up, samples of queue delay [ms],
+    sizes and completion times [s] of short flows, retransmitted segments, segments."""
     import numpy
 
-    got = [0.0] * len(plan.flows)
+    early, got = [0.0] * len(plan.flows), [0.0] * len(plan.flows)
     delays: list[float] = []
     completed: list[tuple[int, float]] = []
     retransmits = segments = 0
@@ -246,14 +249,14 @@ def tcp(plan: Plan, work: Path) -> Tcp:
         retransmits += head["retransmits"]
         # Samples are a little later than multiples of their interval.
         times, acked = [0.0, *rows["time"].tolist()], [0, *rows["acked"].tolist()]
-        before = numpy.interp(plan.warmup * 1e9, times, acked, right=head["acked"])
-        got[number] = head["acked"] - float(before)
+        early[number] = float(numpy.interp(plan.warmup * 1e9, times, acked, right=head["acked"]))
+        got[number] = head["acked"] - early[number]
         after = rows[(rows["time"] > plan.warmup * 1e9) & (rows["rtt"] > 0)]
         base = plan.round_trip(flow)
         delays += [max(0.0, rtt / 1000 - base) for rtt in after["rtt"].tolist()]
         if "lost" in head:
             completed.append((flow.size, head["ended"] - flow.start))
-    return got, delays, completed, retransmits, segments
+    return early, got, delays, completed, retransmits, segments
 
 
 def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:

@@ -2,7 +2,8 @@
 """The stacks that are compared: the qdisc of each link, and whether SLBN assigns rates.
 
 Each has the settings that its users would have: the defaults of the qdisc, except for what it
-cannot know (a FIFO's length, the rate of CAKE's link).  docs/compare.md has the table.
+cannot know (a FIFO's length, the rate of CAKE's link, a round-trip time that is longer than CoDel's
+interval of 100 ms).  docs/compare.md has the table.
 """
 
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from fairlab.model.qdisc import BOTTLENECK, Qdisc
 
 #: Memory of a packet in CAKE's memlimit, which counts the kernel's buffers [bytes].
 TRUE_SIZE = 2304
+#: CoDel's default interval, which must not be shorter than most round-trip times [ms].
+INTERVAL = 100
 
 #: Congestion controls that need ECN, and a queue that marks at once.
 L4S = ("dctcp", "prague")
@@ -21,26 +24,28 @@ CCS = ("cubic", "bbr", "dctcp", "bic", "gaimd", "reno")
 class Stack:
     """The queues of all links.
 
-    BUFFER and SMALL are options of the qdisc with {buffer}, {bytes} and {rate} in them: the usual
-    ones, and those for a buffer that hardware limits.
+    OPTIONS, SMALL and LONG are options of the qdisc with {buffer}, {bytes}, {rate}, {rtt} and
+    {target} in them: the usual ones, those for a buffer that hardware limits, and those for
+    round-trip times above INTERVAL.
     """
 
     name: str
     kind: str
     options: str = ""
     small: str = ""
+    long: str = ""
     #: options of the qdisc slbn; None: no SLBN
     slbn: str | None = None
     #: congestion controls that it is for; empty: all
     only: tuple[str, ...] = ()
 
-    def qdisc(self, rate: int, buffer: int, small: bool) -> Qdisc:
-        """The data qdisc of a link of RATE [bit/s] with BUFFER [packets]."""
-        words = f"{self.options} {self.small if small else ''}"
-        size = buffer * TRUE_SIZE
-        return Qdisc(
-            BOTTLENECK, self.kind, tuple(words.format(rate=rate, buffer=buffer, bytes=size).split())
-        )
+    def qdisc(self, rate: int, buffer: int, small: bool, rtt: float) -> Qdisc:
+        """The data qdisc of a link of RATE [bit/s] with BUFFER [packets]; RTT: the longest [ms]."""
+        words = [self.options, self.small if small else "", self.long if rtt > INTERVAL else ""]
+        values = {"rate": rate, "buffer": buffer, "bytes": buffer * TRUE_SIZE}
+        # CoDel's target is 5 % of its interval.
+        values |= {"rtt": round(rtt), "target": round(rtt / 20)}
+        return Qdisc(BOTTLENECK, self.kind, tuple(" ".join(words).format(**values).split()))
 
 
 LIMIT = "limit {buffer}"
@@ -48,8 +53,8 @@ STACKS = {
     stack.name: stack
     for stack in (
         Stack("pfifo", "pfifo", LIMIT),
-        Stack("fq_codel", "fq_codel", small=LIMIT),
-        Stack("cake", "cake", "bandwidth {rate}bit", "memlimit {bytes}"),
+        Stack("fq_codel", "fq_codel", "", LIMIT, "target {target}ms interval {rtt}ms"),
+        Stack("cake", "cake", "bandwidth {rate}bit", "memlimit {bytes}", "rtt {rtt}ms"),
         Stack("fq_pie", "fq_pie", small=LIMIT),
         Stack("drr_fq", "drr_fq", LIMIT),
         Stack("slbn", "drr_fq", LIMIT, slbn=""),
