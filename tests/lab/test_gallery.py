@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.figures import fingerprints, gallery, webpage
+from fairlab.figures import comparisons, fingerprints, gallery, html
 from fairlab.figures import study as study_module
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL
@@ -502,15 +502,38 @@ def test_markdown_report(coins: Path) -> None:
             assert bars[0] == bars[1], line
 
 
+def test_report_has_the_comparisons_beside_it(coins: Path) -> None:
+    """Those in the directory `compare` beside the report's own."""
+    figure(coins, "fair-coin", "--quiet")
+    out, beside = coins.parent / "out", coins.parent / "compare"
+    document = gallery.read_json(out / "fair-coin.json")
+    assert document is not None
+    document |= {"worse": ["slbn is <worse>"], "missing": {"red_in_cubic": "no such qdisc"}}
+    document["table"] = {
+        "columns": ["stack", "loss, %"],
+        "rows": [["fq_codel", "1"], ["slbn", "2"]],
+    }
+    gallery.write_whole(beside / "lan.json", json.dumps(document))
+    for form in ("svg", "png"):
+        (beside / f"lan.{form}").write_bytes((out / f"fair-coin.{form}").read_bytes())
+    assert run_fairlab("report", "--studies", str(coins), "--out", str(out)).returncode == 0
+    comparisons.write(beside)
+    row = "<tr><td>loss, %</td><td>1</td><td>2</td></tr>"
+    for page in ((out / "report.html").read_text(), (beside / "report.html").read_text()):
+        assert row in page and "slbn is &lt;worse&gt;" in page
+        assert "red_in_cubic: not run: no such qdisc" in page
+        assert html.image(beside / "lan") in page
+
+
 def test_the_smaller_format_is_embedded(coins: Path) -> None:
     out = coins.parent / "out"
     figure(coins, "fair-coin", "--quiet")
     place = Gallery(out, quick=False, studies=coins)
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     sizes = {form: (out / f"fair-coin.{form}").stat().st_size for form in ("svg", "png")}
-    assert webpage.image(place, study).startswith(f"data:image/{min(sizes, key=sizes.get)}")  # type: ignore[arg-type]
+    assert html.image(place.out / study.name).startswith(f"data:image/{min(sizes, key=sizes.get)}")  # type: ignore[arg-type]
     (out / "fair-coin.svg").write_text("<svg>" + " " * 10**6 + "</svg>")
-    assert webpage.image(place, study).startswith("data:image/png;base64,")
+    assert html.image(place.out / study.name).startswith("data:image/png;base64,")
 
 
 # --- the project's studies ----------------------------------------------------------------------

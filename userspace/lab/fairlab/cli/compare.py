@@ -72,7 +72,7 @@ def run_and_print(
     arguments: argparse.Namespace, workload: Any, stacks: tuple[str, ...], ccs: tuple[str, ...]
 ) -> None:
     from fairlab.compare import measures, studies
-    from fairlab.figures import gallery
+    from fairlab.figures import comparisons, gallery
 
     place = gallery.Gallery(
         arguments.out.absolute(), False, arguments.kernel, Path(studies.__file__), arguments.seeds
@@ -98,11 +98,12 @@ def run_and_print(
             data.setdefault(run.case.name, []).append(found["numbers"])
     document |= {"missing": missing, "worse": measures.losses(data)}
     gallery.write_whole(place.out / f"{study.name}.json", gallery.to_json(document, study.name))
+    page = comparisons.write(place.out)
     if arguments.json:
         print(json.dumps(document, indent=1))
         return
     print(describe(document))
-    print(f"\n{short(place.out / study.name)}.png")
+    print(f"\n{short(place.out / study.name)}.png\n{short(page)}")
 
 
 def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, str]:

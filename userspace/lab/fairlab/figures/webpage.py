@@ -5,24 +5,24 @@ OUT/report.html is self-contained: no other file, no network, no script; each fi
 SVG or PNG, whichever is smaller.  At the top it counts the claims that hold, by what they rest on
 and by family of studies, and lists those that do not.  For each figure it has the source, the
 published setting, our assumptions, the plot, the claims with their tolerances, and the conditions
-of the runs.  OUT/report.md has the same without plots.
+of the runs.  OUT/report.md has the same without plots.  The comparisons of `fairlab compare`, if
+there are any, follow (comparisons.py).
 
 For a figure that is not drawn, since runs are missing or were refused, the page gives the reason.
 The page has no date: the same figures give the same page.
 """
 
-import base64
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from fairlab.figures import gallery
+from fairlab.figures import comparisons, gallery
 from fairlab.figures.gallery import Gallery, read_json, write_whole
+from fairlab.figures.html import TYPES, conditions, head, image, numbers
+from fairlab.figures.html import escaped as _e
 from fairlab.figures.markdown import markdown, ratio
 from fairlab.figures.study import BASES, Study
-from fairlab.figures.webpage_style import CSS
 from fairlab.model.errors import UsageError
 
 REPORT, TEXT = "report.html", "report.md"
@@ -34,7 +34,6 @@ FAMILIES = {
     "slbn": "SLBN",
     "large": "SLBN on large networks, simulated",
 }
-TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 @dataclass(frozen=True)
@@ -161,16 +160,10 @@ def write(place: Gallery, studies: Sequence[Study]) -> tuple[Path, dict[str, Any
 # The page
 
 
-def _e(text: Any) -> str:
-    return escape(str(text))
-
-
 def page(place: Gallery, entries: Sequence[Entry], summary: dict[str, Any]) -> str:
     parts = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>fairpath: {TITLE.lower()}</title>",
-        f"<style>{CSS}</style>\n</head>\n<body>\n<header>",
+        *head(TITLE),
+        "<body>\n<header>",
         f"<h1>{TITLE}</h1>",
         "<p>Results that were published from simulators and testbeds, reproduced with fairpath’s"
         " modules in Linux, in virtual time, or with its simulator. Each claim shows the published"
@@ -184,6 +177,7 @@ def page(place: Gallery, entries: Sequence[Entry], summary: dict[str, Any]) -> s
         parts.append(f"<h2>{_e(name)}</h2>")
         for entry in own:
             parts += _article(place, entry)
+    parts += comparisons.section(place.out.parent / comparisons.BESIDE)
     parts.append("</main>\n</body>\n</html>\n")
     return "\n".join(parts)
 
@@ -281,18 +275,14 @@ def _article(place: Gallery, entry: Entry) -> Iterator[str]:
         return
     if entry.stale:
         yield "<p><strong>Stale:</strong> drawn from runs of other sources.</p>"
-    yield f'<figure><img src="{image(place, study)}" alt="{_e(_alternative(entry))}"></figure>'
+    source = image(place.out / study.name)
+    yield f'<figure><img src="{source}" alt="{_e(_alternative(entry))}"></figure>'
     yield from _claims(document["claims"])
     if document.get("table"):
-        yield from _numbers(document["table"])
+        yield from numbers(document["table"])
     yield from _assumptions(study)
-    seeds = ", ".join(map(str, document["seeds"]))
-    text = f"{document['runs']} runs, seed{'s' if len(document['seeds']) > 1 else ''} {seeds}"
-    yield f"<details><summary>Conditions: {_e(text)}</summary>"
-    yield '<ul class="conditions">'
-    for name, value in flat(document["conditions"]):
-        yield f"<li>{_e(name)}: {_e(value)}</li>"
-    yield "</ul></details></article>"
+    yield from conditions(document)
+    yield "</article>"
 
 
 def _assumptions(study: Study) -> Iterator[str]:
@@ -305,31 +295,3 @@ def _alternative(entry: Entry) -> str:
     """The alternative text of a figure."""
     claims = "; ".join(f"{claim['text']}: {claim['ours']}" for claim in entry.claims)
     return f"{entry.study.title}. {claims}"
-
-
-def image(place: Gallery, study: Study) -> str:
-    """The figure as a data URL, in the smaller format."""
-    forms = {ending: (place.out / f"{study.name}{ending}").read_bytes() for ending in TYPES}
-    ending = min(forms, key=lambda ending: len(forms[ending]))
-    return f"data:{TYPES[ending]};base64,{base64.b64encode(forms[ending]).decode()}"
-
-
-def _numbers(table: dict[str, Any]) -> Iterator[str]:
-    # Focusable, so that it can be scrolled with the keyboard.
-    yield '<div class="scroll" tabindex="0"><table class="numbers"><thead><tr>'
-    yield "".join(f'<th scope="col">{_e(name)}</th>' for name in table["columns"])
-    yield "</tr></thead><tbody>"
-    for row in table["rows"]:
-        yield "<tr>" + "".join(f"<td>{_e(cell)}</td>" for cell in row) + "</tr>"
-    yield "</tbody></table></div>"
-
-
-def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested conditions as pairs of name and value."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from flat(inner, f"{name} {key}".strip())
-    elif isinstance(value, list):
-        yield name, ", ".join(map(str, value))
-    elif value not in (None, ""):
-        yield name, str(value)
