@@ -203,6 +203,7 @@ struct slbn_link {
  * @end: offset of the end of the IP packet; padding may follow
  * @length: UDP payload, octets
  * @v6: IPv6
+ * @routed: has an IPv6 routing header with segments left
  * @partial: first fragment of a packet
  * @merged: several packets, merged by UDP GRO or sent so (GSO)
  */
@@ -212,6 +213,7 @@ struct slbn_place {
 	u32 end;
 	u32 length;
 	bool v6;
+	bool routed;
 	bool partial;
 	bool merged;
 };

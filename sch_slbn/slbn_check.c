@@ -42,6 +42,12 @@ enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
 	if (end > place->end || end > skb->len || place->length > skb->len ||
 	    skb_shared(skb) || skb_ensure_writable(skb, end))
 		return SLBN_PARSE_TRUNCATED;
+	/*
+	 * The UDP checksum and the authentication cover the final destination
+	 * (RFC 8200, section 8.1), but the IPv6 header has another.
+	 */
+	if (place->routed)
+		return SLBN_PARSE_BAD_HOPS;
 	control->data = skb->data + place->udp + sizeof(struct udphdr);
 	control->key = NULL;
 	result = slbn_parse_packet(control->data, place->length, &control->pkt,

@@ -63,14 +63,17 @@ static bool slbn_find_v4(const struct sk_buff *skb, u32 at, u8 protocol,
 	place->udp = at + ip->ihl * 4;
 	place->end = at + ntohs(ip->tot_len);
 	place->v6 = false;
+	place->routed = false;
 	return true;
 }
 
 static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 			 struct slbn_place *place)
 {
+	unsigned int routing = at;
 	struct ipv6hdr buffer;
 	const struct ipv6hdr *ip;
+	int flags = IP6_FH_F_SKIP_RH;
 	__be16 frag_off = 0;
 	u8 next;
 	int udp;
@@ -80,12 +83,16 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 		return false;
 	next = ip->nexthdr;
 	udp = at + sizeof(*ip);
+	place->routed = false;
 	if (next != protocol) {
 		if (!ipv6_ext_hdr(next))
 			return false;
 		udp = ipv6_skip_exthdr(skb, udp, &next, &frag_off);
 		if (udp < 0 || next != protocol || frag_off & htons(IP6_OFFSET))
 			return false;
+		/* Routing headers without segments left are skipped. */
+		place->routed = ipv6_find_hdr(skb, &routing, NEXTHDR_ROUTING,
+					      NULL, &flags) >= 0;
 	}
 	place->partial = frag_off & htons(IP6_MF);
 	place->ip = at;
@@ -95,16 +102,27 @@ static bool slbn_find_v6(const struct sk_buff *skb, u32 at, u8 protocol,
 	return true;
 }
 
-/* Find a UDP header with the ports of control packets. */
-static bool slbn_find_ports(const struct sk_buff *skb, u32 ip, bool v6,
-			    struct slbn_place *place)
+/* Find the header of the transport protocol @v4, or with IPv6 @v6. */
+static bool slbn_find_transport(const struct sk_buff *skb, u8 v4, u8 v6,
+				struct slbn_place *place)
+{
+	__be16 protocol;
+	u32 ip;
+
+	protocol = slbn_find_ip(skb, &ip);
+	if (protocol == htons(ETH_P_IP))
+		return slbn_find_v4(skb, ip, v4, place);
+	if (protocol == htons(ETH_P_IPV6))
+		return slbn_find_v6(skb, ip, v6, place);
+	return false;
+}
+
+/* Does the UDP header have the ports of control packets? */
+static bool slbn_has_ports(const struct sk_buff *skb, struct slbn_place *place)
 {
 	struct udphdr buffer;
 	const struct udphdr *udp;
 
-	if (v6 ? !slbn_find_v6(skb, ip, IPPROTO_UDP, place) :
-		 !slbn_find_v4(skb, ip, IPPROTO_UDP, place))
-		return false;
 	udp = skb_header_pointer(skb, place->udp, sizeof(buffer), &buffer);
 	if (!udp || udp->dest != htons(SLBN_PORT) ||
 	    udp->source != htons(SLBN_PORT))
@@ -137,13 +155,8 @@ static bool slbn_has_magic(const struct sk_buff *skb,
  */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 {
-	__be16 protocol;
-	u32 ip;
-
-	protocol = slbn_find_ip(skb, &ip);
-	if (protocol != htons(ETH_P_IP) && protocol != htons(ETH_P_IPV6))
-		return false;
-	if (!slbn_find_ports(skb, ip, protocol == htons(ETH_P_IPV6), place))
+	if (!slbn_find_transport(skb, IPPROTO_UDP, IPPROTO_UDP, place) ||
+	    !slbn_has_ports(skb, place))
 		return false;
 	place->merged = skb_is_gso(skb);
 	return slbn_has_magic(skb, place);
@@ -158,18 +171,9 @@ bool slbn_find(const struct sk_buff *skb, struct slbn_place *place)
 bool slbn_find_magic(const struct sk_buff *skb)
 {
 	struct slbn_place place;
-	__be16 protocol;
-	bool v6;
-	u32 ip;
 
-	protocol = slbn_find_ip(skb, &ip);
-	v6 = protocol == htons(ETH_P_IPV6);
-	if (!v6 && protocol != htons(ETH_P_IP))
-		return false;
-	if (v6 ? !slbn_find_v6(skb, ip, IPPROTO_UDP, &place) :
-		 !slbn_find_v4(skb, ip, IPPROTO_UDP, &place))
-		return false;
-	return slbn_has_magic(skb, &place);
+	return slbn_find_transport(skb, IPPROTO_UDP, IPPROTO_UDP, &place) &&
+	       slbn_has_magic(skb, &place);
 }
 
 /* Whether a type of ICMP, or of ICMPv6, is an error, which quotes a packet. */
@@ -200,24 +204,20 @@ static bool slbn_is_error(u8 type, bool v6)
 bool slbn_find_error(const struct sk_buff *skb)
 {
 	struct slbn_place place;
-	__be16 protocol;
 	const u8 *type;
 	u8 buffer;
-	bool v6;
 	u32 ip;
 
-	protocol = slbn_find_ip(skb, &ip);
-	v6 = protocol == htons(ETH_P_IPV6);
-	if (!v6 && protocol != htons(ETH_P_IP))
-		return false;
-	if (v6 ? !slbn_find_v6(skb, ip, IPPROTO_ICMPV6, &place) :
-		 !slbn_find_v4(skb, ip, IPPROTO_ICMP, &place))
+	if (!slbn_find_transport(skb, IPPROTO_ICMP, IPPROTO_ICMPV6, &place))
 		return false;
 	type = skb_header_pointer(skb, place.udp, sizeof(buffer), &buffer);
-	if (!type || !slbn_is_error(*type, v6))
+	if (!type || !slbn_is_error(*type, place.v6))
 		return false;
-	return slbn_find_ports(skb, place.udp + sizeof(struct icmphdr), v6,
-			       &place);
+	ip = place.udp + sizeof(struct icmphdr);
+	if (place.v6 ? !slbn_find_v6(skb, ip, IPPROTO_UDP, &place) :
+		       !slbn_find_v4(skb, ip, IPPROTO_UDP, &place))
+		return false;
+	return slbn_has_ports(skb, &place);
 }
 
 /**

@@ -40,6 +40,7 @@ from tests.kernel.slbn_wire import (
     IP6_MF,
     IP_MF,
     IPPROTO_FRAGMENT,
+    IPPROTO_ROUTING,
     IPPROTO_UDP,
     JOIN,
     LEAVE,
@@ -381,6 +382,35 @@ def test_bad_checksum_is_dropped(on: Sessions, direction: str, v6: bool) -> None
         # Also on an upstream packet that is sent.
         wrong.append(replace(on.datagram(on.ack()), check=0xBAD))
     check_dropped(on, direction, "bad_checksum", *wrong)
+
+
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_routing_headers_with_segments_left(on: Sessions, direction: str) -> None:
+    """Checksum and authentication cover the final destination, the IPv6 header has another."""
+    on.v6 = True
+    start = on.wire.state()
+    good = on.datagram(on.probe() if direction == "down" else on.ack())
+    final = good.addresses()[16:]
+    valid = replace(
+        good,
+        destination="fd00::9",
+        payload=good.content(),
+        check=int.from_bytes(good.udp()[6:8], "big"),
+        next_header=IPPROTO_ROUTING,
+    )
+    # Source route (0), Mobile IPv6 (2), segment routing (4); those with 0 left are CARRIERS.
+    routed = [
+        replace(valid, extra=bytes([IPPROTO_UDP, 2, kind, 1, 0, 0, 0, 0]) + final)
+        for kind in (0, 2, 4)
+    ]
+    if direction == "down":
+        check_dropped(on, "down", "malformed", *routed)
+        return
+    # Left to the router, which processes routing headers or drops them.
+    for each in routed:
+        assert on.wire.up(each.answer().frame()) == []
+    assert on.wire.state() == start
+    check_good(on, "up")
 
 
 def fragments(good: Datagram, octets: int) -> Datagram:
