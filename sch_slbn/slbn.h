@@ -288,8 +288,8 @@ bool slbn_own_address(const struct slbn_link *link,
 		      const struct slbn_control *control, u8 *own);
 void slbn_finish_own(const struct slbn_link *link,
 		     struct slbn_control *control);
-void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
-		     const struct slbn_control *control);
+enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
+				 const struct slbn_control *control);
 
 /* slbn_trace.c */
 void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,

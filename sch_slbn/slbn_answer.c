@@ -282,7 +282,7 @@ void slbn_finish_own(const struct slbn_link *link, struct slbn_control *control)
 /**
  * slbn_answer_own() - send a reply of the edge to this router
  * @link: the edge
- * @skb: downstream packet
+ * @skb: downstream packet; consumed if the reply is sent
  * @control: reply in the data of @skb, after slbn_finish_own()
  *
  * The device's queue may be locked: the reply is received from the loopback
@@ -290,9 +290,10 @@ void slbn_finish_own(const struct slbn_link *link, struct slbn_control *control)
  * softirq.
  *
  * Context: bottom halves are disabled, in an RCU read-side critical section.
+ * Return: SLBN_ANSWERED, or SLBN_DROP if the router has no address or memory.
  */
-void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
-		     const struct slbn_control *control)
+enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
+				 const struct slbn_control *control)
 {
 	struct net *net = dev_net(link->dev);
 	struct sk_buff *answer;
@@ -303,18 +304,19 @@ void slbn_answer_own(struct slbn_link *link, const struct sk_buff *skb,
 	way.dsfield = slbn_dsfield(skb, &control->place);
 	way.mark = 0;
 	dst = slbn_route(link, control, &way);
-	if (IS_ERR(dst)) {
-		/* The address has just been removed. */
-		spin_lock(&link->lock);
-		link->counters.no_address++;
-		spin_unlock(&link->lock);
-		return;
-	}
+	/* The address has just been removed. */
+	if (IS_ERR(dst))
+		return slbn_count_drop(link, &link->counters.no_address);
 	answer = slbn_build(control, &way, dst);
 	if (!answer)
-		return;
+		return SLBN_DROP;
+	spin_lock(&link->lock);
+	link->counters.answered++;
+	spin_unlock(&link->lock);
 	answer->dev = dst->dev;
 	dev_loopback_xmit(net, NULL, answer);
+	consume_skb(skb);
+	return SLBN_ANSWERED;
 }
 
 /* Whether an answer was sent to the router in its last return address. */

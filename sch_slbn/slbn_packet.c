@@ -121,7 +121,6 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 	now = ktime_get_ns();
 	processed =
 		slbn_limit(link, skb, now) && slbn_process(link, control, now);
-	link->counters.answered += processed && edge;
 	spin_unlock(&link->lock);
 	if (!processed)
 		return SLBN_DROP;
@@ -132,9 +131,7 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 		slbn_destination_reply(pkt);
 		slbn_wire_clear_slots(data, layout, pkt);
 		slbn_finish_own(link, control);
-		slbn_answer_own(link, skb, control);
-		consume_skb(skb);
-		return SLBN_ANSWERED;
+		return slbn_answer_own(link, skb, control);
 	}
 	slbn_finish(link, control, slbn_addresses(skb, &control->place));
 	after = csum_partial(data, layout->length, 0);

@@ -172,7 +172,8 @@ struct slbn_ledger_state {
  *	was two epochs late, or the link has been reset
  * @too_many_hops: dropped, the path has more hops than the packet has slots
  * @overuse: dropped, from a source that states a higher use than it was granted
- * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>
+ * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>, or with an
+ *	IPv6 routing header that has segments left
  * @other_version: dropped, control packets of another version of the protocol
  * @bad_checksum: dropped, wrong UDP checksum
  * @fragments: dropped, first fragments of control packets or merged ones (GSO)
@@ -189,7 +190,8 @@ struct slbn_ledger_state {
  *	answers
  * @from_hosts: dropped, from hosts at an edge
  * @icmp_dropped: dropped, ICMP errors about control packets, to hosts at an edge
- * @answered: packets answered at an edge
+ * @answered: packets answered at an edge; not those whose reply was lost for
+ *	lack of memory
  * @rate_limited: dropped, above the limit of control packets
  * @events: share events, whether or not anyone listened
  * @bypassed: packets that the device has sent, but not by its qdiscs, since the
