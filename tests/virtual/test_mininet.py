@@ -13,6 +13,9 @@ TOP = Path(__file__).resolve().parents[2]
 EXAMPLES = TOP / "docs" / "examples"
 SECONDS = 900
 
+#: Scripts of Mininet's own, from Debian's package.
+PUBLIC = Path("/usr/share/doc/mininet/examples")
+
 #: In the style of Mininet's tutorials: its default switch and controller, limited CPU.
 TUTORIAL = """
 import sys
@@ -125,3 +128,29 @@ def test_slbn_example(tmp_path: Path) -> None:
     rates = [float(rate) for rate in re.findall(r": +([\d.]+) Mbit", done.stdout)]
     # 5 % headroom, and headers.
     assert rates == pytest.approx([27, 27, 62], rel=0.1)
+
+
+@pytest.mark.tier("all")
+def test_public_script_changes_a_link(tmp_path: Path) -> None:
+    """Mininet's example, unchanged: 10 Mbit/s; half of 10.5 Mbit/s of UDP; a delay of 15 ms."""
+    done = run(tmp_path, PUBLIC / "intfoptions.py")
+    assert done.returncode == 0, done.stderr
+    output = done.stdout + done.stderr
+    rates = [float(rate) for rate in re.findall(r"([\d.]+) Mbits/sec", output)]
+    assert rates[0] == pytest.approx(10 * 1448 / 1514, rel=0.01)
+    assert rates[2] == pytest.approx(1.048576 * 10 / 2, rel=0.05)
+    assert re.findall(r"rtt min/avg/max/mdev ([\d.]+)/", output) == ["15.000", "15.000"]
+
+
+@pytest.mark.tier("all")
+def test_public_script_at_a_gigabit(tmp_path: Path) -> None:
+    """A function of Mininet's example limit.py, with its parameter bw."""
+    script = (
+        f"import sys\nsys.path.append('{PUBLIC}')\n"
+        "from mininet.log import setLogLevel\nfrom limit import verySimpleLimit\n"
+        "setLogLevel('output')\nverySimpleLimit(bw=1000)\n"
+    )
+    done = run(tmp_path, script)
+    assert done.returncode == 0, done.stderr
+    rates = re.findall(r"([\d.]+) Mbits/sec", done.stdout + done.stderr)
+    assert float(rates[0]) == pytest.approx(1000 * 1448 / 1514, rel=0.01)
