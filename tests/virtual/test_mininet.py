@@ -138,7 +138,8 @@ def test_public_script_changes_a_link(tmp_path: Path) -> None:
     output = done.stdout + done.stderr
     rates = [float(rate) for rate in re.findall(r"([\d.]+) Mbits/sec", output)]
     assert rates[0] == pytest.approx(10 * 1448 / 1514, rel=0.01)
-    assert rates[2] == pytest.approx(1.048576 * 10 / 2, rel=0.05)
+    # 4459 packets: a standard deviation of 1.5 %.
+    assert rates[2] == pytest.approx(1.048576 * 10 / 2, rel=0.1)
     assert re.findall(r"rtt min/avg/max/mdev ([\d.]+)/", output) == ["15.000", "15.000"]
 
 
