@@ -99,7 +99,9 @@ def losses(data: Data) -> list[str]:
                 found.append(
                     f"{measure.text} ({mean:.{digits}f}; {worst[1]} {worst[2]:.{digits}f})"
                 )
-        nothing = "nothing that the runs show" if len(runs) > 1 else "unknown: it needs two seeds"
-        text = "; ".join(found) or nothing
+        if len(runs) == 1:
+            lines.append(f"{label(case, data)}: with one seed, differences may be due to chance")
+            continue
+        text = "; ".join(found) or "nothing that the runs show"
         lines.append(f"{label(case, data)} is worse than the best other stack in: {text}")
     return lines

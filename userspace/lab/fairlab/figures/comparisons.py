@@ -51,7 +51,8 @@ def article(path: Path, document: dict[str, Any]) -> Iterator[str]:
     if document["stale"]:
         yield f"<p><strong>Stale:</strong> {document['stale']} runs are of other sources.</p>"
     alternative = f"{document['title']}: each measure of each stack, as in the table"
-    yield f'<figure><img src="{image(path)}" alt="{escaped(alternative)}"></figure>'
+    picture = f'<img src="{image(path)}" alt="{escaped(alternative)}">'
+    yield f'<figure class="panels" tabindex="0">{picture}</figure>'
     # Stacks are columns, as there are more measures than stacks.
     table = document["table"]
     columns, *rows = zip(table["columns"], *table["rows"], strict=True)

@@ -3,7 +3,7 @@
 
 Figures keep a white background in the dark scheme: their colours were chosen for it.  On a phone
 the rows of a table of claims become cards, each cell with its heading beside it; tables of numbers
-scroll sideways in their own frame, the page never does.
+and pictures of many panels scroll sideways in their own frame, the page never does.
 """
 
 CSS = """
@@ -76,6 +76,8 @@ details { margin: .75rem 0 0; } summary { cursor: pointer; color: var(--faint); 
   article { padding: .85rem .8rem; }
   dl { grid-template-columns: minmax(0, 1fr); gap: .1rem; } dd { margin-bottom: .5rem; }
   .conditions { columns: 1; }
+  .panels { overflow-x: auto; } .panels img { width: 44rem; max-width: none; }
+  .numbers :is(td, th):first-child { white-space: normal; min-width: 7rem; }
   .claims, .claims tbody, .claims tr, .claims td { display: block; width: 100%; }
   .claims thead { position: absolute; width: 1px; height: 1px; overflow: hidden;
     clip-path: inset(50%); }
