@@ -247,7 +247,7 @@ static inline u32 bic_paper_increase(const struct bic_params *p,
 /* Reno's window after a loss, or RFC 8511's after an ECN mark. */
 static inline u32 bic_reno_decrease(u32 cwnd, bool ecn)
 {
-	return fp_max(ecn ? (u32)((u64)cwnd * 4 / 5) : cwnd / 2, 2);
+	return fp_max(ecn ? (u32)fp_div((u64)cwnd * 4, 5) : cwnd / 2, 2);
 }
 
 static inline u32 bic_paper_decrease(const struct bic_params *p,
