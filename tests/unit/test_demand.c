@@ -10,6 +10,7 @@
  * use.
  */
 #include <math.h>
+#include <string.h>
 
 #include "unit.h"
 
@@ -468,6 +469,135 @@ static void rising_rate_keeps_demand(void **state)
 	}
 }
 
+/* --- the start ------------------------------------------------------------- */
+
+/* Round trips from a demand to its rate. */
+#define ASSIGNED 3
+
+/* A flow at its start, measured once in each round trip. */
+struct starting {
+	double share;
+	double rtt;
+	u32 growth;
+	/* Use in the last round trip, bit/s. */
+	double used;
+	/* Demands of the last round trips, the latest first. */
+	u64 demands[ASSIGNED + 1];
+	struct demand_sample sample;
+	struct demand d;
+};
+
+static struct starting begin_start(double share, double rtt, u32 growth,
+				   u64 initial)
+{
+	struct starting flow = {
+		.share = share,
+		.rtt = rtt,
+		.growth = growth,
+		.sample = { .now = SECONDS,
+			    .packet = 1514,
+			    .rtt = rtt * SECONDS,
+			    .demand = initial,
+			    .growth = growth },
+	};
+
+	demand_begin(&flow.d, flow.sample.now, 0);
+	return flow;
+}
+
+/* A round trip in which the flow sends at @wanted, or at its rate if it has one. */
+static void pass_round_trip(struct starting *flow, double wanted)
+{
+	struct demand_sample *sample = &flow->sample;
+	double rate;
+
+	memmove(flow->demands + 1, flow->demands, ASSIGNED * sizeof(u64));
+	flow->demands[0] = sample->demand;
+	rate = fmin(flow->demands[ASSIGNED], flow->share);
+	flow->used = rate ? fmin(wanted, rate) : wanted;
+	sample->now += flow->rtt * SECONDS;
+	sample->bytes += flow->used * flow->rtt / 8;
+	sample->rate = rate;
+	sample->unrestricted = (double)sample->demand < flow->share;
+	sample->demand_limited =
+		sample->unrestricted && rate && rate >= (double)sample->demand;
+	sample->demand = demand_start(&flow->d, sample);
+}
+
+/* From its first window on, TCP is limited by its window or its share only. */
+static void slow_start_is_not_limited(void **state)
+{
+	static const double rtts[] = { 0.01, 0.04, 0.072, 0.2 };
+	u32 r, n;
+
+	(void)state;
+	for (r = 0; r < ARRAY_SIZE(rtts); r++) {
+		for (n = 0; n < 40; n++) {
+			double share = 1e6 * pow(10, rnd_in(0, 3000) / 1000.0);
+			/* Ten segments in a round trip. */
+			double use = 10 * 12112 / rtts[r];
+			struct starting flow =
+				begin_start(share, rtts[r], DEMAND_SLOW_START,
+					    DEMAND_SLOW_START * use / 2);
+
+			while (use < share) {
+				pass_round_trip(&flow, use);
+				CHECK(flow.used > 0.999 * use,
+				      "%.0f: %.0f of %.0f", share, flow.used,
+				      use);
+				CHECK(!demand_has_started(&flow.d), "%.0f",
+				      share);
+				use *= 2;
+			}
+			CHECK((double)flow.sample.demand >= share,
+			      "%.0f: demand %llu", share, flow.sample.demand);
+		}
+	}
+}
+
+/* A demand that a flow does not use is lowered after 4 round trips, or 100 ms. */
+static void unused_start_ends(void **state)
+{
+	static const double rtts[] = { 0.01, 0.04, 0.2 };
+	u32 r, n, steps;
+
+	(void)state;
+	for (r = 0; r < ARRAY_SIZE(rtts); r++) {
+		for (n = 0; n < 40; n++) {
+			double use = 4 * 12112 / rtts[r] + rnd_in(0, 5000000);
+			struct starting flow = begin_start(
+				1e12, rtts[r], DEMAND_SLOW_START, 1000000000);
+
+			for (steps = 0; !demand_has_started(&flow.d); steps++)
+				pass_round_trip(&flow, use);
+			CHECK(steps <= fmax(0.1 / rtts[r], 4) + 2, "%u steps",
+			      steps);
+			CHECK((double)flow.sample.demand < 2.01 * use,
+			      "%.0f: demand %llu", use, flow.sample.demand);
+		}
+	}
+}
+
+/* A flow does not hold a demand by growing a little in each round trip. */
+static void slow_growth_does_not_prolong_the_start(void **state)
+{
+	u32 percent;
+
+	(void)state;
+	for (percent = 0; percent <= 10; percent++) {
+		double use = 1e6;
+		struct starting flow =
+			begin_start(1e12, 0.04, DEMAND_SLOW_START, 1000000000);
+		u32 steps;
+
+		for (steps = 0; !demand_has_started(&flow.d); steps++) {
+			pass_round_trip(&flow, use);
+			use *= 1 + percent / 100.0;
+		}
+		CHECK(steps <= 10, "%u %%: %u steps", percent, steps);
+	}
+}
+
 static void invalid_samples_are_ignored(void **state)
 {
 	struct demand d = {};
@@ -516,6 +646,9 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(initial_silence_restores_initial_demand),
 	UNIT_TEST(sparse_packets_rarely_change_demand),
 	UNIT_TEST(rising_rate_keeps_demand),
+	UNIT_TEST(slow_start_is_not_limited),
+	UNIT_TEST(unused_start_ends),
+	UNIT_TEST(slow_growth_does_not_prolong_the_start),
 	UNIT_TEST(invalid_samples_are_ignored),
 };
 

@@ -35,13 +35,16 @@
  * If a flow uses its whole rate soon after its demand was lowered, it probably
  * varies more slowly than the window, and the next window is twice as long.
  *
- * At its start a flow is measured in each round trip, and its demand raised to
- * twice its use, of TCP to DEMAND_SLOW_START times: in slow start TCP doubles its
- * rate in each round trip, and a new rate is assigned about three round trips
- * after its demand was raised: one for the share, one for others to release their
- * rates, and one to get them. When it uses less
- * than its rate for some round trips, the demand is lowered to twice its use, and
- * the start is over.
+ * At its start a flow is measured in each round trip, with or without a rate. While
+ * it uses most of its rate, or its use grows by half (slow start doubles it), its
+ * demand is raised to twice its use, of TCP to DEMAND_SLOW_START times: a new rate is
+ * assigned about three round trips after its demand was raised: one for the share,
+ * one for others to release their rates, and one to get them. A rate that limits slow
+ * start ends it: CUBIC takes pacing for a bottleneck (HyStart). When a flow does
+ * neither for some round trips, the demand is lowered to twice its use, and the start
+ * is over. It ends, too, when a link restricts the flow: the share does not depend on
+ * the demand then. No start holds more than the share of a flow that sends as much as
+ * it can.
  *
  * No clock, no session: times and counters are parameters.
  */
@@ -60,8 +63,11 @@
 #define DEMAND_MAX_WINDOW (4000 * DEMAND_MS)
 /* Minimum round trips of a window: TCP adapts once in each. */
 #define DEMAND_ROUND_TRIPS 4
-/* Growth of TCP in slow start until its demand is assigned. */
-#define DEMAND_SLOW_START 8
+/*
+ * Growth of TCP in slow start until its demand is assigned: a factor of two in each of
+ * the three round trips, and in the one whose use is measured.
+ */
+#define DEMAND_SLOW_START 16
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
 /* No demand is lowered below this, bit/s: a packet or two per step. */
@@ -80,7 +86,7 @@
  * @proven: demand for the last use of nearly the whole rate, bit/s
  * @restored: the last step set the demand to @proven
  * @lowered: when the demand was last lowered, ns; 0: never
- * @busy: time of the last step with high use, at the flow's start, ns; 0: none yet
+ * @busy: time of the last step with high or growing use, at the flow's start, ns
  * @started: the start is over
  */
 struct demand {
@@ -108,7 +114,8 @@ struct demand {
  * @rtt: of its path, ns; 0: unknown
  * @rate: assigned rate, bit/s; 0: none
  * @demand: bit/s
- * @demand_limited: its demand limits it, not a link
+ * @unrestricted: no link restricts it to less than its demand
+ * @demand_limited: the same, and the demand is assigned
  * @growth: demand of a flow at its start, in multiples of its use
  */
 struct demand_sample {
@@ -119,6 +126,7 @@ struct demand_sample {
 	u64 rtt;
 	u64 rate;
 	u64 demand;
+	bool unrestricted;
 	bool demand_limited;
 	u32 growth;
 };
@@ -177,6 +185,19 @@ static inline void demand_step(struct demand *d, const struct demand_sample *s,
 }
 
 /**
+ * demand_begin() - begin to estimate the demand of a flow at its start
+ * @d: state of the estimation, initially 0
+ * @now: ns
+ * @bytes: sent so far
+ */
+static inline void demand_begin(struct demand *d, u64 now, u64 bytes)
+{
+	d->bytes = bytes;
+	d->step = now;
+	d->busy = now;
+}
+
+/**
  * demand_start() - estimate the demand of a flow at its start
  * @d: state of the estimation; initially 0
  * @s: a measurement
@@ -189,29 +210,33 @@ static inline u64 demand_start(struct demand *d, const struct demand_sample *s)
 {
 	u64 rate = fp_min64(s->rate, s->demand);
 	u64 lowest = fp_min64(rate, d->rate), duration = s->now - d->step;
+	bool high, growing;
 	double used;
 
-	if (!d->step || !duration || s->bytes < d->bytes || !lowest) {
+	if (!d->step || !duration || s->bytes < d->bytes) {
 		demand_step(d, s, rate, 0);
 		demand_restart(d, s->now);
 		d->busy = s->now;
 		return s->demand;
 	}
+	used = (double)(s->bytes - d->bytes) * 8e9 / (double)duration;
 	/* In a short step a single packet is a large part. */
-	if (duration < DEMAND_STEP &&
+	if (duration < DEMAND_STEP && s->bytes - d->bytes < s->packet * 4 &&
 	    (double)lowest * (double)duration < (double)s->packet * 4 * 8e9)
 		return s->demand;
-	used = (double)(s->bytes - d->bytes) * 8e9 / (double)duration;
-	if (s->drops > d->drops || used > (double)lowest * 0.75) {
-		demand_step(d, s, rate, used);
-		demand_restart(d, s->now);
-		d->busy = s->now;
-		if (!s->demand_limited)
-			return s->demand;
-		return fp_max64(s->demand, s->growth * d->used);
-	}
+	high = s->drops > d->drops || (lowest && used > (double)lowest * 0.75);
+	growing = used > (double)d->peak * 1.5;
 	demand_step(d, s, rate, used);
-	d->peak = fp_max64(d->peak, d->used);
+	if (high)
+		demand_restart(d, s->now);
+	else
+		d->peak = fp_max64(d->peak, d->used);
+	if (high || growing) {
+		d->busy = s->now;
+		return s->unrestricted ?
+			       fp_max64(s->demand, s->growth * d->used) :
+			       s->demand;
+	}
 	d->started = s->now - d->busy >=
 		     fp_max64(DEMAND_QUIET, DEMAND_ROUND_TRIPS * s->rtt);
 	if (!d->started)

@@ -37,10 +37,10 @@
 #include "rates.skel.h"
 
 /*
- * Burst of a default class: the first windows of a TCP flow (10, 20 and 40 packets), at
- * least and at most, in time at its rate, ns.
+ * Burst of a default class: the windows that a TCP flow sends until links have assigned
+ * a rate (10, 20, 40 and 80 packets), at least and at most, in time at its rate, ns.
  */
-#define CLASS_BURST (128 * 1024ULL)
+#define CLASS_BURST (256 * 1024ULL)
 #define CLASS_BURST_MIN 100000000ULL
 #define CLASS_BURST_MAX 400000000ULL
 

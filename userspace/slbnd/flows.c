@@ -20,6 +20,8 @@
 #define DUMP_INTERVAL SECOND
 /* Minimum interval of dumps after lost events, ns. */
 #define MIN_DUMP_INTERVAL SECOND
+/* Difference of the intervals of early look-ups, ns. */
+#define EARLY_STEP (5 * MS)
 /* Mean length of a data flow's packets, at least, octets. */
 #define DATA_PACKET 256
 /* Idle times after which TCP is taken for dead. */
@@ -49,9 +51,11 @@ struct direction_key {
  * @packets: the same
  * @sent: what it has sent since it was idle
  * @speed: at which it has sent when it was last read, bit/s
- * @read_at: time of that, ns
+ * @read_at: time of that, or of the first answer, ns
+ * @began: time of its first event, until there is an answer, ns; 0: unknown
  * @check: in the queue of its next look-up
- * @checked: look-ups so far; FLOWS_CHECKS: no more
+ * @queue: number of this queue
+ * @checked: look-ups so far, without that after the handshake; FLOWS_CHECKS: no more
  * @check_at: time of the next look-up, ns; 0: it is in no queue
  * @active: when it last sent, as far as known, ns
  * @dump: dump that it was last in, or the one before its last event
@@ -71,8 +75,10 @@ struct connection {
 	struct agent_credit sent;
 	u64 speed;
 	u64 read_at;
+	u64 began;
 
 	TAILQ_ENTRY(connection) check;
+	u8 queue;
 	u8 checked;
 	u64 check_at;
 	u64 active;
@@ -217,6 +223,7 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 		detected->metered.octets = use.bytes;
 	}
 	if (flows->enforce && !restored) {
+		demand_begin(&session->use, flows->now, use.bytes);
 		TAILQ_INSERT_TAIL(&flows->starting, detected, fast);
 		detected->starting = true;
 		flows->fast_at =
@@ -306,7 +313,7 @@ static void attach(struct flows *flows, struct connection *connection)
 static void end_checks(struct flows *flows, struct connection *connection)
 {
 	if (connection->check_at)
-		TAILQ_REMOVE(&flows->checks[connection->checked], connection,
+		TAILQ_REMOVE(&flows->checks[connection->queue], connection,
 			     check);
 	connection->check_at = 0;
 }
@@ -329,15 +336,51 @@ static void detach(struct flows *flows, struct connection *connection)
 		remove_flow(flows, detected);
 }
 
+/* The interval of a queue of look-ups, ns. */
+static u64 check_interval(u32 queue)
+{
+	if (queue < FLOWS_EARLY_CHECKS)
+		return (queue + 1) * EARLY_STEP;
+	return 100 * MS << (queue - FLOWS_EARLY_CHECKS);
+}
+
+static void add_check(struct flows *flows, struct connection *connection,
+		      u32 queue)
+{
+	if (!track_can_look_up(connection->key.flow.protocol))
+		return;
+	connection->queue = queue;
+	connection->check_at = flows->now + check_interval(queue);
+	TAILQ_INSERT_TAIL(&flows->checks[queue], connection, check);
+}
+
 /* Look up a connection soon, each time twice as late as before. */
 static void queue_check(struct flows *flows, struct connection *connection)
 {
-	if (connection->check_at || connection->checked >= FLOWS_CHECKS ||
-	    !track_can_look_up(connection->key.flow.protocol))
+	if (!connection->check_at && connection->checked < FLOWS_CHECKS)
+		add_check(flows, connection,
+			  FLOWS_EARLY_CHECKS + connection->checked);
+}
+
+/*
+ * The first event after that of a new connection reports an answer, or TCP's ACK of
+ * it, about a round trip after the first packet. TCP sends its first window now, and
+ * is looked up after another round trip, when it may have sent more than that.
+ */
+static void finish_handshake(struct flows *flows, struct connection *connection)
+{
+	u64 handshake = flows->now - connection->began;
+	u32 queue = 0;
+
+	connection->began = 0;
+	if (connection->detected || connection->closing)
 		return;
-	connection->check_at = flows->now + (100 * MS << connection->checked);
-	TAILQ_INSERT_TAIL(&flows->checks[connection->checked], connection,
-			  check);
+	connection->read_at = flows->now;
+	while (queue < FLOWS_CHECK_QUEUES - 1 &&
+	       check_interval(queue) <= handshake)
+		queue++;
+	end_checks(flows, connection);
+	add_check(flows, connection, queue);
 }
 
 static struct connection *find_connection(const struct flows *flows,
@@ -387,6 +430,8 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 	connection->dump = flows->dump;
 	connection->read_at = flows->now;
 	connection->active = flows->now;
+	if (tracked->event)
+		connection->began = flows->now;
 	/* From a dump: it may have ended long ago, so check whether it sends. */
 	if (!tracked->event) {
 		connection->bytes = from->bytes;
@@ -476,10 +521,14 @@ static void update(struct flows *flows, struct connection *connection,
 	}
 	if (sent.octets)
 		count_sent(flows, connection, &sent);
+	if (tracked->event && connection->began)
+		finish_handshake(flows, connection);
 	/* Sequence numbers and flags can be forged: it ends when it sends no more. */
 	if (connection->closing && tracked->event)
 		restart_checks(flows, connection);
-	if (sent.octets || tracked->event)
+	/* TCP is silent between its first windows. */
+	if (sent.octets || tracked->event ||
+	    connection->queue < FLOWS_EARLY_CHECKS)
 		queue_check(flows, connection);
 	else if (connection->closing && !connection->check_at)
 		remove_connection(flows, connection);
@@ -532,12 +581,12 @@ static void run_checks(struct flows *flows)
 	u32 count = 0;
 	int n;
 
-	for (n = 0; n < FLOWS_CHECKS; n++) {
+	for (n = 0; n < FLOWS_CHECK_QUEUES; n++) {
 		while (count < TRACK_LOOKUPS &&
 		       (connection = TAILQ_FIRST(&flows->checks[n])) &&
 		       connection->check_at <= flows->now) {
 			end_checks(flows, connection);
-			connection->checked++;
+			connection->checked += n >= FLOWS_EARLY_CHECKS;
 			lookups[count++] = (struct track_lookup){
 				.flow = connection->key.flow,
 				.direction = connection->direction,
@@ -555,7 +604,7 @@ static u64 checks_due(const struct flows *flows)
 	u64 due = ~0ULL;
 	int n;
 
-	for (n = 0; n < FLOWS_CHECKS; n++) {
+	for (n = 0; n < FLOWS_CHECK_QUEUES; n++) {
 		first = TAILQ_FIRST(&flows->checks[n]);
 		if (first)
 			due = fp_min64(due, first->check_at);
@@ -623,7 +672,7 @@ void flows_init(struct flows *flows, struct agent *agent,
 				 .enforce = enforce,
 				 .fast_at = ~0ULL };
 	TAILQ_INIT(&flows->starting);
-	for (n = 0; n < FLOWS_CHECKS; n++)
+	for (n = 0; n < FLOWS_CHECK_QUEUES; n++)
 		TAILQ_INIT(&flows->checks[n]);
 	admit_init(&flows->admit);
 }

@@ -14,7 +14,8 @@
  * flows in data centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of
  * web objects below TCP's initial window of ten segments (RFC 6928). Time is no
  * criterion, as it costs a host nothing. Counters are read by looking up the
- * connection CHECKS times, at growing intervals, and by dumps after that. The
+ * connection one round trip after its handshake, when TCP sends its second window,
+ * then FLOWS_CHECKS times at growing intervals, and by dumps after that. The
  * session is metered (agent.h) by what the connection sends. Hosts and prefixes
  * have quotas, and silent destinations are avoided (admit.h).
  *
@@ -64,6 +65,10 @@
 
 /* Look-ups of a new connection that sends little, at growing intervals. */
 #define FLOWS_CHECKS 4
+
+/* Queues of look-ups: early ones, 5 to 95 ms after a handshake, and the others. */
+#define FLOWS_EARLY_CHECKS 19
+#define FLOWS_CHECK_QUEUES (FLOWS_EARLY_CHECKS + FLOWS_CHECKS)
 
 struct connection;
 struct share;
@@ -124,7 +129,7 @@ struct detected_flow {
  * @connections: connections of local hosts that the options select
  * @count: number of them
  * @by_direction: tree of the same, by direction from the local host
- * @checks: connections that are looked up next, by number of look-ups so far
+ * @checks: connections that are looked up next, by the interval before the look-up
  * @detected: detected flows
  * @by_flow: tree of the same, by flow
  * @starting: detected flows whose session has just begun
@@ -151,7 +156,7 @@ struct flows {
 	LIST_HEAD(, connection) connections;
 	u32 count;
 	void *by_direction;
-	struct flows_queue checks[FLOWS_CHECKS];
+	struct flows_queue checks[FLOWS_CHECK_QUEUES];
 	LIST_HEAD(, detected_flow) detected;
 	void *by_flow;
 	struct flows_starting starting;

@@ -37,6 +37,7 @@ static void update_demand(struct flows *flows, struct session *session,
 					  const struct demand_sample *s))
 {
 	u64 rate = session->source.rate, demand = session->source.D;
+	bool unrestricted = session->source.pkt.bottleneck == SLBN_NO_HOP;
 	struct demand_sample sample = {
 		.now = flows->now,
 		.bytes = use->bytes,
@@ -45,9 +46,8 @@ static void update_demand(struct flows *flows, struct session *session,
 		.rtt = session->rtt,
 		.rate = rate,
 		.demand = demand,
-		.demand_limited =
-			session->source.pkt.bottleneck == SLBN_NO_HOP &&
-			rate >= demand,
+		.unrestricted = unrestricted,
+		.demand_limited = unrestricted && rate >= demand,
 		.growth = flows_growth(session->flow.protocol),
 	};
 	u64 new_demand = estimate(&session->use, &sample);
@@ -135,7 +135,7 @@ static void measure_starting(struct flows *flows)
 		TAILQ_REMOVE(&flows->starting, detected, fast);
 		TAILQ_INSERT_TAIL(&flows->starting, detected, fast);
 		count++;
-		if (flows->now - session->use.step < step ||
+		if (!session->rtt || flows->now - session->use.step < step ||
 		    !enforce_read(flows->enforce, &session->flow, &use))
 			continue;
 		update_demand(flows, session, &use, demand_start);
