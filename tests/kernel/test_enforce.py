@@ -544,7 +544,9 @@ def test_device_appears_and_changes(net: Chain, enforce_try: str) -> None:
         assert "slbnd_rates" in attached(node, "e1")[1]
 
 
-@pytest.mark.parametrize("setup", [fq_at_root, fq_below_slbn])
+@pytest.mark.parametrize(
+    "setup", [pytest.param(fq_at_root, marks=pytest.mark.tier("all")), fq_below_slbn]
+)
 def test_close_restores_device(net: Chain, enforce_try: str, setup: Setup) -> None:
     node = net.nodes[1]
     setup(net)

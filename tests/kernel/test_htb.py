@@ -84,7 +84,11 @@ def packets(made: Enforcer, flow: Flow) -> int:
 
 
 @pytest.mark.parametrize(
-    ("near", "far", "headers"), [(NEAR4, FAR4, HEADERS4), (NEAR6, FAR6, HEADERS6)]
+    ("near", "far", "headers"),
+    [
+        pytest.param(NEAR4, FAR4, HEADERS4, marks=pytest.mark.tier("all")),
+        (NEAR6, FAR6, HEADERS6),
+    ],
 )
 def test_most_specific_session_matches(
     net: Chain, enforce_try: str, near: str, far: str, headers: int
@@ -270,7 +274,9 @@ def test_removed_flow_keeps_its_backlog(net: Chain, enforce_try: str) -> None:
             assert len(b.recv(2000)) == 1000
 
 
-@pytest.mark.parametrize("setup", [htb_at_root, htb_below_slbn])
+@pytest.mark.parametrize(
+    "setup", [pytest.param(htb_at_root, marks=pytest.mark.tier("all")), htb_below_slbn]
+)
 def test_close_and_takeover_restore_device(net: Chain, enforce_try: str, setup: Setup) -> None:
     """After a crash the configuration remains; the next instance takes it over, and deletes it."""
     setup(net)

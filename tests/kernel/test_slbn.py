@@ -32,7 +32,7 @@ FORMS = {
         pytest.param(False, "protocol 1", marks=pytest.mark.virtual),
         pytest.param(True, "protocol 1", marks=[pytest.mark.virtual, pytest.mark.tier("all")]),
         pytest.param(False, "paper", marks=[pytest.mark.virtual, pytest.mark.tier("all")]),
-        pytest.param(True, "paper", marks=pytest.mark.virtual),
+        pytest.param(True, "paper", marks=[pytest.mark.virtual, pytest.mark.tier("all")]),
     ],
 )
 def test_sessions_get_max_min_rates(peer: str, v6: bool, form: str) -> None:

@@ -360,8 +360,8 @@ def check_interfaces(row: Row) -> None:
     ("routers", "number"),
     [
         pytest.param(1, 6, marks=pytest.mark.tier("all")),
-        pytest.param(3, 12, marks=pytest.mark.tier("all")),
-        (10, 26),
+        (5, 14),
+        pytest.param(10, 26, marks=pytest.mark.tier("all")),
     ],
 )
 def test_rates_and_counters(peer: str, routers: int, number: int) -> None:

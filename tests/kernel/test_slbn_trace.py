@@ -137,7 +137,10 @@ def router(net: Chain, node: int, six: bool) -> str:
     return net.addresses(net.nodes[node])[six]
 
 
-@pytest.mark.parametrize("six", [False, True], ids=["ipv4", "ipv6"])
+@pytest.mark.parametrize(
+    "six",
+    [pytest.param(False, id="ipv4", marks=pytest.mark.tier("all")), pytest.param(True, id="ipv6")],
+)
 def test_trace_shows_each_hop_and_gaps(net: Chain, tmp_path: Path, six: bool) -> None:
     there = "fd00:2::2" if six else "10.0.2.2"
     where = net.nodes[0]

@@ -438,15 +438,15 @@ def test_agent_answers_as_destination(net: Chain, tmp_path: Path) -> None:
         wait_for_rates(us, {sessions[0]: 50 * MEGA})
 
 
-def test_thousand_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -> None:
+def test_hundreds_of_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         # At lower rates, control packets would exceed the links' control limit.
         for link, rate in enumerate(("2gbit", "1gbit", "2gbit")):
             net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 2))
-        modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(300)]
-        greedy = [us.join("10.0.2.2") for _ in range(700)]
+        modest = [us.join("10.0.2.2", MEGA // 2) for _ in range(120)]
+        greedy = [us.join("10.0.2.2") for _ in range(280)]
         # Rounding is at most 1 bit/s, at one bottleneck.
-        expected = dict.fromkeys(modest, MEGA // 2) | dict.fromkeys(greedy, 850 * MEGA // 700)
+        expected = dict.fromkeys(modest, MEGA // 2) | dict.fromkeys(greedy, 940 * MEGA // 280)
         wait_for_rates(us, expected, within=1)
         for session in expected:
             us.leave(session)
@@ -454,7 +454,7 @@ def test_thousand_simultaneous_joins_and_leaves(net: Chain, tmp_path: Path) -> N
         shown = net.shown(1)
         assert (shown["sessions"], shown["NR"], shown["BF"], shown["clamped"]) == (0, 0, 0, 0)
         # By Leaves, not by the end of an epoch.
-        assert shown["leaves"] >= 1000
+        assert shown["leaves"] >= 400
 
 
 def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:

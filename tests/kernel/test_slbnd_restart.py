@@ -111,7 +111,9 @@ def test_stop_leaves_default_class(net: Chain, tmp_path: Path, kept: tuple[str, 
         assert not us.list() and not is_attached(net)
 
 
-@restarts
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGUSR1, marks=pytest.mark.tier("all"))]
+)
 def test_upgrade_keeps_rates(
     net: Chain, tmp_path: Path, kept: tuple[str, ...], number: int
 ) -> None:
@@ -132,7 +134,7 @@ def test_upgrade_keeps_rates(
         return (last - first) * 8 / (now - then)
 
     options = ("--devices", "e0", "--unassigned", "2mbit", *kept)
-    for restart in range(3):
+    for restart in range(2):
         with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
             if not restart:
                 joined = us.join("10.0.2.2", 10 * MEGA, stays=True)

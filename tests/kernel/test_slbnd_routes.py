@@ -28,16 +28,19 @@ from tests.kernel.slbnd import libslbn
 
 pytestmark = pytest.mark.virtual
 
-FAMILIES = pytest.mark.parametrize("six", [False, True], ids=["ipv4", "ipv6"])
+#: The tests that `make test` runs with one family alternate it; the code differs by the address.
+EVERYWHERE = pytest.mark.tier("all")
+IPV4 = pytest.param(False, id="ipv4")
+IPV6 = pytest.param(True, id="ipv6")
 KEY = bytes(range(16))
 DISCARD = 9
 #: Hash IPv6 addresses only. By default (layer 3) protocol and flow label are hashed, too. Linux
 #: computes another hash for packets that it sends itself: so only for routers in the core.
 ADDRESSES_ONLY = (("fib_multipath_hash_policy", "3"), ("fib_multipath_hash_fields", "3"))
 IPV6_AUTOFLOWLABEL = 70
-#: Addresses of each host: so many that hashing leaves no path of four with fewer than two flows
-#: (24 did, one time in 28).
-FLOWS = 64
+#: Addresses of each host by the number of paths: so many that hashing leaves none with fewer than
+#: two flows (of four paths, 24 flows did, one time in 28).
+FLOWS = {1: 6, 2: 40, 4: 64}
 
 
 def middle(count: int) -> list[str]:
@@ -71,12 +74,12 @@ def hop(net: Domain, node: str, following: str, six: bool) -> str:
     return f"via {to} dev {following} onlink"
 
 
-def add_routes(net: Domain) -> None:
+def add_routes(net: Domain, flows: int = FLOWS[1]) -> None:
     """Addresses of hosts, and routes to them as to the hosts themselves."""
     for host in net.plan.hosts:
         for six in (False, True):
             length = 128 if six else 32
-            own = [f"{address(host, n, six)}/{length} dev lo" for n in range(FLOWS)]
+            own = [f"{address(host, n, six)}/{length} dev lo" for n in range(flows)]
             ip([f"addr add {each}{' nodad' * six}" for each in own], net.nodes[host])
             for node in net.plan.nodes:
                 if node in net.plan.hosts:
@@ -189,10 +192,12 @@ def send_data(net: Domain, number: int, six: bool) -> tuple[str, str]:
     return pair
 
 
-def data_paths(net: Domain, seen: Watch, six: bool) -> dict[tuple[str, str], list[str]]:
+def data_paths(
+    net: Domain, seen: Watch, six: bool, flows: int = FLOWS[1]
+) -> dict[tuple[str, str], list[str]]:
     """Send data of all flows; returns the links of each from a on."""
     seen.clear()
-    pairs = [send_data(net, number, six) for number in range(FLOWS)]
+    pairs = [send_data(net, number, six) for number in range(flows)]
 
     def arrived() -> bool:
         seen.read()
@@ -271,20 +276,21 @@ def over_each(
     ("fork", "count", "six"),
     [
         ("a", 2, False),
-        pytest.param("a", 2, True, marks=pytest.mark.tier("all")),
-        pytest.param("r", 4, False, marks=pytest.mark.tier("all")),
-        ("r", 4, True),
+        pytest.param("a", 2, True, marks=EVERYWHERE),
+        ("r", 2, True),
+        pytest.param("r", 4, False, marks=EVERYWHERE),
+        pytest.param("r", 4, True, marks=EVERYWHERE),
     ],
 )
 def test_equal_cost_paths(tmp_path: Path, fork: str, count: int, six: bool) -> None:
     """With hashing of addresses, each session has the rate of the path that its data takes."""
 
     def prepare(net: Domain) -> None:
-        add_routes(net)
+        add_routes(net, FLOWS[count])
         spread(net, fork, "t", middle(count))
 
     with domain(plan(count, fork), tmp_path, prepare) as net, watch(net) as seen:
-        paths = over_each(data_paths(net, seen, six), count)
+        paths = over_each(data_paths(net, seen, six, FLOWS[count]), count)
         assert {len(path) for path in paths.values()} == {3 if fork == "a" else 4}
         with hosts_get_no_control(net):
             sessions = join(net, paths)
@@ -294,7 +300,7 @@ def test_equal_cost_paths(tmp_path: Path, fork: str, count: int, six: bool) -> N
                 check_path(net, session, six)
 
 
-@FAMILIES
+@pytest.mark.parametrize("six", [IPV4, pytest.param(True, id="ipv6", marks=EVERYWHERE)])
 def test_asymmetric_routes(tmp_path: Path, six: bool) -> None:
     """No answer returns by the devices of its packet; with a key."""
     lengths = {"a-b0": 1, "b0-c": 1, "b0-a": 5, "c-b0": 5}
@@ -319,7 +325,7 @@ def test_asymmetric_routes(tmp_path: Path, six: bool) -> None:
             assert (status.bad_key, status.bad_return) == (0, 0)
 
 
-@FAMILIES
+@pytest.mark.parametrize("six", [pytest.param(False, id="ipv4", marks=EVERYWHERE), IPV6])
 def test_policy_routing(tmp_path: Path, six: bool) -> None:
     """Rules that select a route by source address apply to control packets, too."""
 
@@ -328,13 +334,13 @@ def test_policy_routing(tmp_path: Path, six: bool) -> None:
         family = "-6" if six else "-4"
         route = f"{net_of('t', six)} {hop(net, 'a', 'b1', six)}"
         net.nodes["a"].sh(f"ip {family} route add {route} table 100")
-        for n in range(0, FLOWS, 2):
+        for n in range(0, FLOWS[1], 2):
             net.nodes["a"].sh(f"ip {family} rule add from {address('s', n, six)} lookup 100")
 
     with domain(plan(2), tmp_path, prepare) as net, watch(net) as seen:
         paths = data_paths(net, seen, six)
         firsts = [path[0] for path in paths.values()]
-        assert firsts == ["a-b1", "a-b0"] * (FLOWS // 2)
+        assert firsts == ["a-b1", "a-b0"] * (FLOWS[1] // 2)
         with hosts_get_no_control(net):
             sessions = join(net, dict(list(paths.items())[:5]))
             net.settle()
@@ -345,7 +351,7 @@ def test_policy_routing(tmp_path: Path, six: bool) -> None:
 ALL_FLOWS = ("--join-packets", "0", "--join-bytes", "0")
 
 
-@FAMILIES
+@pytest.mark.parametrize("six", [IPV4, pytest.param(True, id="ipv6", marks=EVERYWHERE)])
 def test_detected_flows_with_marks(tmp_path: Path, six: bool) -> None:
     """Control packets have the mark of their connection, and are no flows themselves."""
     hosts = f"{net_of('s', False)},{net_of('s', True)}"

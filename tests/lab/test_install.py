@@ -12,6 +12,8 @@ TOP = Path(__file__).resolve().parents[2]
 COMMANDS = ("run", "check", "five", "backbone", "list", "plot", "compare", "figure", "report")
 DUMBBELL = ("dumbbell", "--flows", "reno")
 
+pytestmark = pytest.mark.tier("test")
+
 
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
