@@ -40,7 +40,8 @@ def recipe(name: str) -> Recipe:
     """How to build the kernel NAME."""
     texts = [(DATA / file).read_text() for file in ("uml.config", "x86.config", NAMES[name])]
     patches = (NETWORK_ONLY,) if name.endswith("-kcsan") else ()
-    return Recipe(SERIES, f"Linux {name},", "x86_64", "vmlinux", "".join(texts), patches)
+    title, cost = f"Linux {name},", "1700 files, 15 min of CPU time"
+    return Recipe(SERIES, title, "x86_64", "vmlinux", "".join(texts), patches, cost=cost)
 
 
 def directory_for(name: str) -> Path:

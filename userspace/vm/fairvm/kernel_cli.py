@@ -2,18 +2,22 @@
 """scripts/kernel: fetch or build kernels, and build the project's modules for them.
 
 `get` and `modules` print one path on stdout, for scripts; progress is printed on stderr.
-Exit status: 0; 1 if it failed; 2 for an invalid request.
+Exit status: 0; 1 if it failed; 2 for an invalid request; 128 + N if stopped by signal N, which
+removes an unfinished kernel.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from types import FrameType
 
 from fairvm import checked, kernels, uml
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import UsageError, VmError
+from fairvm.machine import STOPPING
 from fairvm.modules import build_modules
 
 
@@ -47,7 +51,13 @@ def chosen(arguments: argparse.Namespace) -> Kernel:
     return kernels.get(arguments.version, refresh)
 
 
+def stop(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
 def main() -> int:
+    for number in STOPPING:
+        signal.signal(number, stop)
     parser = argparse.ArgumentParser(
         prog="kernel", description="Fetch or build kernels, and build our modules for them."
     )
@@ -74,8 +84,6 @@ def main() -> int:
     except (VmError, OSError) as error:
         print(f"kernel: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 

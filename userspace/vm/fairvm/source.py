@@ -54,6 +54,7 @@ class Recipe:
     config: str
     patches: tuple[Patch, ...] = ()
     make_variables: str = ""  # for builds of modules
+    cost: str = "some minutes"  # of the build
 
     def build(self, directory: Path) -> None:
         """Build the kernel in DIRECTORY."""
@@ -62,7 +63,7 @@ class Recipe:
         with staging(directory) as new:
             tree = new / "tree"
             version = unpack_source(self.series, tree, new / "scratch")
-            say(f"building {self.title} {version} (some minutes)")
+            say(f"building {self.title} {version} ({self.cost})")
             for patch in self.patches:
                 apply(patch, tree)
             configure(tree, self.architecture, self.config)
