@@ -486,9 +486,12 @@ class Stream:
 
 @pytest.mark.stock
 def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
-    """Links do not shape here: goodputs result from pacing alone."""
+    """Links do not shape here: goodputs result from pacing alone.
+
+    Emulated, a kernel with checks forwards few packets per second: rates are low, polls are rare.
+    """
     h1, h2 = net.nodes[0], net.nodes[4]
-    attach(net, ("50mbit", "8mbit", "80mbit"))
+    attach(net, ("50mbit", "4mbit", "80mbit"))
     with (
         detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
@@ -503,19 +506,19 @@ def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
             return lambda: abs(stream.goodput() / rate - 1) < 0.05
 
         with (
-            repeating(streams[0].drain, 0.001),
-            repeating(streams[1].drain, 0.001),
-            repeating(streams[0].some, 0.001),
+            repeating(streams[0].drain, 0.01),
+            repeating(streams[1].drain, 0.01),
+            repeating(streams[0].some, 0.01),
         ):
-            with repeating(streams[1].some, 0.001):
+            with repeating(streams[1].some, 0.01):
                 # The initial demand is 1 Mbit/s.
-                wait_for(lambda: rates() == {5000: 4 * MEGA, 5001: 4 * MEGA}, 40)
+                wait_for(lambda: rates() == {5000: 2 * MEGA, 5001: 2 * MEGA}, 120)
                 for stream in streams:
-                    wait_for(gets(stream, 4 * MEGA), 40)
-            wait_for(lambda: rates()[5001] <= 64000, 40)
-            rest = 8 * MEGA - 64000
-            wait_for(lambda: rates()[5000] == rest, 40)
-            wait_for(gets(streams[0], rest), 40)
+                    wait_for(gets(stream, 2 * MEGA), 120)
+            wait_for(lambda: rates()[5001] <= 64000, 120)
+            rest = 4 * MEGA - 64000
+            wait_for(lambda: rates()[5000] == rest, 120)
+            wait_for(gets(streams[0], rest), 120)
     attach(net, RATES)
 
 
