@@ -304,6 +304,26 @@ def test_address_changes_under_traffic(peer: str, v6: bool) -> None:
         assert has(source, 60)
 
 
+def test_lost_replies_of_an_edge_are_not_counted_as_answered() -> None:
+    """The router has an address, but no route to it, as when it has just been removed."""
+    with wire(edge=1) as made:
+        frame = Datagram(Packet(JOIN)).frame()
+        # Rules are applied in the order of their numbers: that of own addresses is the first.
+        sh(f"""set -e
+            ip rule add pref 10 lookup local
+            ip rule add pref 5 to {ROUTER[0]} prohibit
+            ip rule del pref 0""")
+        before = made.state()
+        assert made.both(frame) == ([], [])
+        lost = before.changes(made.state())
+        assert (lost["joins"], lost["no_address"], lost.get("answered", 0)) == (1, 1, 0)
+        sh("ip rule del pref 5")
+        downstream, answers = made.both(frame)
+        assert downstream == [] and len(answers) == 1
+        changes = before.changes(made.state())
+        assert (changes["joins"], changes["no_address"], changes["answered"]) == (2, 1, 1)
+
+
 def test_router_without_address_counts_and_drops() -> None:
     with wire() as made:
         sh("ip addr flush dev lo scope global")
