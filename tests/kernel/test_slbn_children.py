@@ -193,6 +193,10 @@ def below_root(child: str) -> Iterator[Queues]:
             family.close()
 
 
+#: From Linux 6.7 on, fq keeps up to 8 packets in order of arrival while its flows are empty.
+FQ_FAST_PATH = 8
+
+
 @pytest.mark.parametrize("child", ["prio", "pfifo_fast", "fq"])
 def test_children_of_root_send_control_first(child: str) -> None:
     """By its priority, TC_PRIO_CONTROL."""
@@ -203,7 +207,10 @@ def test_children_of_root_send_control_first(child: str) -> None:
         at.on.open_valve()
         out = at.drained(50)
         at.check_empty()
-        assert out == ["c"] * 20 + [f"1.{n}" for n in range(30)]
+        last = len(out) - out[::-1].index("c")
+        early = [each for each in out[:last] if each != "c"]
+        assert len(early) <= (FQ_FAST_PATH if child == "fq" else 0)
+        assert [each for each in out if each != "c"] == [f"1.{n}" for n in range(30)]
 
 
 #: User-Mode Linux is too slow for a delay of 1 ms.
