@@ -295,7 +295,8 @@ check:
 	@tests/run check
 
 .PHONY: test
-test: deps
+test:
+	@scripts/install-deps modules tc tools slbnsim vm lab figures bench fuzz tests
 	@tests/run test
 
 .PHONY: test-all
