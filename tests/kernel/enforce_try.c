@@ -12,7 +12,7 @@
  *	set FLOW RATE [MS]	result of enforce_set(), with a lease of MS from now, or
  *				for ever
  *	remove FLOW		ok
- *	read FLOW		bytes packets drops last departure, or unknown
+ *	read FLOW		bytes packets drops marks last departure, or unknown
  *	fill COUNT RATE		set flows to 10.0.0.0, 10.0.0.1...: how many succeeded,
  *				and the last result of enforce_set()
  *	empty COUNT		ok: these flows are removed
@@ -128,9 +128,9 @@ static void read_use(const struct slbn_flow *flow)
 		puts("unknown");
 		return;
 	}
-	printf("%llu %llu %llu %llu %llu\n", (unsigned long long)use.bytes,
+	printf("%llu %llu %llu %llu %llu %llu\n", (unsigned long long)use.bytes,
 	       (unsigned long long)use.packets, (unsigned long long)use.drops,
-	       (unsigned long long)use.last,
+	       (unsigned long long)use.marks, (unsigned long long)use.last,
 	       (unsigned long long)departure(flow));
 }
 
@@ -151,7 +151,7 @@ static void fill(u32 count, u64 rate)
 
 	for (n = 0; n < count && !error; n++) {
 		flow = nth_flow(n);
-		error = enforce_set(enforce, &flow, rate, FOREVER, 0);
+		error = enforce_set(enforce, &flow, rate, FOREVER, 0, 0);
 	}
 	printf("%u %d\n", error ? n - 1 : n, error);
 }
@@ -170,7 +170,7 @@ static void set(const struct slbn_flow *flow, u64 rate, const char *ms)
 
 	if (ms)
 		lease = clock_now() + strtoull(ms, NULL, 10) * 1000000;
-	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0));
+	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0, 0));
 }
 
 static void empty(u32 count)

@@ -37,6 +37,7 @@ class Use:
     bytes: int
     packets: int
     drops: int
+    marks: int
     last: int
     departure: int
 

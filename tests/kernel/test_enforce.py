@@ -67,6 +67,9 @@ def alone(enforce_try: str) -> Iterator[Enforcer]:
             yield made
 
 
+#: ECN-capable (RFC 3168), in the TOS field.
+ECT0 = 2
+
 ETHERNET = bytes(12)
 V4, V6 = b"\x08\x00", b"\x86\xdd"
 TCP, UDP, ICMP, SCTP, AH = 6, 17, 1, 132, 51
@@ -419,15 +422,15 @@ def test_lease_ends_between_packets(alone: Enforcer) -> None:
 
 def test_burst_after_pause_is_limited(alone: Enforcer) -> None:
     session = full()
-    alone.set(session, MEGA)
-    alone.run(PLAIN4, 125)
+    alone.set(session, 2 * MEGA)
+    alone.run(PLAIN4, 250)
     time.sleep(0.1)
-    verdict, departure = alone.run(PLAIN4, 125)
+    verdict, departure = alone.run(PLAIN4, 250)
     use = alone.read(session)
     assert (verdict, departure, use.departure) == (PASS, 0, use.last - BURST)
     # 1 ms each; the first is sent as a burst.
     time.sleep(0.1)
-    verdict, departure = alone.run(PLAIN4, 125, 51)
+    verdict, departure = alone.run(PLAIN4, 250, 51)
     use = alone.read(session)
     assert (verdict, departure) == (PASS, use.departure)
     assert 40 * 10**6 < use.departure - use.last < 50 * 10**6 - BURST
@@ -652,9 +655,12 @@ def test_required_capabilities(net: Chain, enforce_try: str) -> None:
 def test_flood_is_limited(
     net: Chain, enforce_try: str, setup: Setup, start: int, six: bool
 ) -> None:
+    """Marks of CoDel have no effect on it: the limit of 100 ms has."""
     setup(net)
     rate = 6 * MEGA
     flood = sender(net, start, 2, six, udp=2 * rate)
+    if not six:
+        flood.near.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, ECT0)
     with enforcer(net.nodes[1], enforce_try) as made:
         made.open("e1")
         made.set(flood.session, rate)
@@ -667,6 +673,7 @@ def test_flood_is_limited(
         assert 0.9 * QUEUE < waits[len(waits) // 20] <= waits[-len(waits) // 20] < 1.05 * QUEUE
         use = made.read(flood.session)
         assert use.drops > 0 and use.bytes == use.packets * flood.on_wire
+        assert (use.marks > 10) == (setup is fq_at_root)
         assert close_to(use.bytes, flood.received, 0.05)
         # Packets in fq can leave.
         made.close()

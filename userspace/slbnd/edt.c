@@ -75,7 +75,7 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 static void pin_path(char *path, size_t size, const char *pins,
 		     const struct bpf_map *map)
 {
-	snprintf(path, size, "%s/%s-2", pins, bpf_map__name(map));
+	snprintf(path, size, "%s/%s-3", pins, bpf_map__name(map));
 }
 
 static void remove_pins(const struct rates *rates, const char *pins)
@@ -622,6 +622,8 @@ static void set_limit(struct edt *edt, u32 slot,
 	struct rates_limit *to = &edt->limits[slot];
 
 	__atomic_store_n(&to->burst, limit->burst, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->target, limit->target, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->interval, limit->interval, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->rate, limit->rate, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->lease, limit->lease, __ATOMIC_RELEASE);
 }
@@ -730,6 +732,7 @@ bool edt_read(const struct edt *edt, const struct rates_key *key,
 	use->bytes += state.bytes;
 	use->packets += state.packets;
 	use->drops += state.drops;
+	use->marks += state.marks;
 	use->last = fp_max64(use->last, state.last);
 	return true;
 }
@@ -768,6 +771,7 @@ u32 edt_read_batch(const struct edt *edt, u32 first, struct edt_use *uses,
 			.use.bytes = states[n].bytes,
 			.use.packets = states[n].packets,
 			.use.drops = states[n].drops,
+			.use.marks = states[n].marks,
 			.use.last = states[n].last,
 		};
 	}

@@ -611,14 +611,31 @@ void enforce_configure(struct enforce *enforce,
 	enforce_check(enforce);
 }
 
+/*
+ * CoDel's target for a session, ns: half a round trip, so that TCP uses its rate. On
+ * a path of 40 ms, with 5 ms CUBIC used 94 % and Reno 85 % of it, by a model.
+ */
+static u64 codel_target(u64 rtt)
+{
+	return fp_min64(fp_max64(rtt / 2, CODEL_TARGET), ENFORCE_QUEUE);
+}
+
+/* Its interval: RFC 8289, section 4.3. */
+static u64 codel_interval(u64 rtt)
+{
+	return fp_min64(fp_max64(rtt, CODEL_INTERVAL), CODEL_INTERVAL_MAX);
+}
+
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease, u64 burst)
+		u64 lease, u64 burst, u64 rtt)
 {
 	const struct rates_limit limit = {
 		.rate = rate,
 		.lease = lease,
 		.burst =
 			fp_min64(fp_max64(burst, ENFORCE_BURST), ENFORCE_QUEUE),
+		.target = codel_target(rtt),
+		.interval = codel_interval(rtt),
 	};
 	struct rates_key key;
 	int kind = enforce_key(flow, &key);

@@ -41,7 +41,8 @@
  * struct enforce_use - counters of a flow, since it was added
  * @bytes: sent, with headers, without drops
  * @packets: sent
- * @drops: packets dropped because they would have waited for too long
+ * @drops: packets dropped because they waited, or would have waited, for too long
+ * @marks: packets marked (ECN CE) for the same reason
  * @last: time of its last packet, ns, CLOCK_MONOTONIC; with htb, time when a new
  *	packet was last noticed; 0: none yet
  */
@@ -49,6 +50,7 @@ struct enforce_use {
 	u64 bytes;
 	u64 packets;
 	u64 drops;
+	u64 marks;
 	u64 last;
 };
 
@@ -177,11 +179,12 @@ void enforce_configure(struct enforce *enforce,
  *	caller must set 0 then
  * @burst: what the flow did not use of @rate for so long, it may send at once, ns;
  *	at least ENFORCE_BURST, at most ENFORCE_QUEUE apply. With htb this is ignored
+ * @rtt: round-trip time of its path, ns, for CoDel; 0: unknown. The same
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease, u64 burst);
+		u64 lease, u64 burst, u64 rtt);
 
 /**
  * enforce_remove() - remove a flow

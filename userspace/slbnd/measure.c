@@ -41,7 +41,7 @@ static void update_demand(struct flows *flows, struct session *session,
 	struct demand_sample sample = {
 		.now = flows->now,
 		.bytes = use->bytes,
-		.drops = use->drops,
+		.drops = use->drops + use->marks,
 		.packet = use->packets ? use->bytes / use->packets : PACKET,
 		.rtt = session->rtt,
 		.rate = rate,

@@ -10,6 +10,12 @@
  * that is often a little late would never reach its rate. slbnd lets it be longer
  * while TCP's slow start has not reached the rate (flows.h).
  *
+ * CoDel (codel.h) keeps the queue of a flow short if the flow responds: it marks or
+ * drops packets that wait for longer than a target. A packet's delay is known when
+ * it arrives. The packets of a session have one state, whatever their connections.
+ * The default class has none: its packets are mostly the first ones of connections,
+ * and its limit is shared by sources.
+ *
  * Packets that would wait for longer than ENFORCE_QUEUE are dropped here, and do
  * not delay later ones. Packets dropped by fq, above its flow_limit, would do so,
  * and the flow would get less than its rate: so packets are also dropped here
@@ -64,6 +70,12 @@ char copying[] SEC("license") = "GPL";
 /* Parsed VLAN tags, and IPv6 extension headers. */
 #define TAGS_MAX 2
 #define EXTENSIONS_MAX 6
+
+/* The longest frame without segments: a usual MTU and the Ethernet header. */
+#define FRAME 1514ULL
+
+/* The ECN field of IP (RFC 3168), 0: not ECN-capable. */
+#define ECN_MASK 3
 
 /* Octets to linearize if the headers are in fragments of the skb. */
 #define HEADERS 256
@@ -141,6 +153,7 @@ u64 secret[3];
  * @protocol: transport protocol
  * @fragment: not the first fragment, or there is no transport header
  * @ports: source and destination, or 0
+ * @ecn: it may be marked: it has ECN
  */
 struct packet {
 	u32 base;
@@ -151,6 +164,7 @@ struct packet {
 	u8 protocol;
 	bool fragment;
 	__be16 ports[2];
+	bool ecn;
 };
 
 /* Read @length octets at @packet->offset. */
@@ -222,6 +236,7 @@ static bool read_v4(struct __sk_buff *skb, struct packet *packet)
 	packet->destination[0] = ip.daddr;
 	packet->version = 4;
 	packet->protocol = ip.protocol;
+	packet->ecn = ip.tos & ECN_MASK;
 	packet->fragment = ip.frag_off & bpf_htons(0x1fff);
 	packet->offset += ip.ihl * 4;
 	return true;
@@ -244,6 +259,7 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 	__builtin_memcpy(packet->destination, &ip.daddr, sizeof(ip.daddr));
 	packet->version = 6;
 	packet->protocol = ip.nexthdr;
+	packet->ecn = ip.flow_lbl[0] >> 4 & ECN_MASK;
 	packet->offset += sizeof(ip);
 	/* A later fragment has no headers behind the fragment header. */
 #pragma unroll
@@ -407,16 +423,29 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 		skb->tstamp = departure;
 }
 
-/* The rate that a flow may use now, 0: none; and its burst, ns. */
-static u64 valid_rate(const u32 *slot, u64 now, u64 *burst)
+/* Read the limit of a flow. Returns whether it has a rate that it may use now. */
+static bool read_limit(const u32 *slot, u64 now, struct rates_limit *valid)
 {
 	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, slot);
 
 	if (!limit || now >= limit->lease)
-		return 0;
+		return false;
 	barrier();
-	*burst = limit->burst;
-	return limit->rate;
+	valid->burst = limit->burst;
+	valid->target = limit->target;
+	valid->interval = limit->interval;
+	valid->rate = limit->rate;
+	return valid->rate;
+}
+
+/* Mark a packet. Returns false if it cannot be. */
+static bool set_ce(struct __sk_buff *skb)
+{
+	u32 headers = skb->len < HEADERS ? skb->len : HEADERS;
+
+	/* Its headers may be shared with a packet socket's copy. */
+	return bpf_skb_ecn_set_ce(skb) ||
+	       (!bpf_skb_pull_data(skb, headers) && bpf_skb_ecn_set_ce(skb));
 }
 
 /**
@@ -426,7 +455,9 @@ static u64 valid_rate(const u32 *slot, u64 now, u64 *burst)
  * @packets: segments
  * @longest: how long it may wait, ns
  * @departure: set to its departure time, ns
- * @drop: set to 1 if it would wait for too long
+ * @ecn: 1: it can be marked
+ * @drop: set to 1 if it would wait for too long, or signals congestion
+ * @mark: set to 1 if it must be marked instead
  *
  * All fields are 64 bits: see struct rates_key.
  */
@@ -436,7 +467,9 @@ struct arrival {
 	u64 packets;
 	u64 longest;
 	u64 departure;
+	u64 ecn;
 	u64 drop;
+	u64 mark;
 };
 
 /*
@@ -455,6 +488,7 @@ static __always_inline void count(struct rates_state *state,
 		state->mean = arrival->length << 4;
 	state->last = arrival->now;
 	state->drops += arrival->drop;
+	state->marks += arrival->mark;
 	state->packets += arrival->packets & sent;
 	state->bytes += arrival->length & sent;
 	if (!arrival->drop) {
@@ -463,11 +497,30 @@ static __always_inline void count(struct rates_state *state,
 	}
 }
 
+/*
+ * Does a packet signal congestion? Two full packets, or one as long as the last
+ * one, may always wait: then the flow is not idle.
+ */
+static __always_inline bool signals(struct rates_state *state,
+				    const struct rates_limit *limit,
+				    const struct arrival *arrival, u64 wait)
+{
+	u64 target = limit->target;
+
+	if (wait >= target)
+		target = fp_max64(target, fp_max64(2 * FRAME, state->length) *
+						  8000000000ULL / limit->rate);
+	return codel_signals(&state->codel, arrival->departure, wait, target,
+			     limit->interval);
+}
+
 /* Set the departure time of a packet by the packets before it. */
-static __always_inline void pace(struct rates_state *state, u64 rate, u64 burst,
+static __always_inline void pace(struct rates_state *state,
+				 const struct rates_limit *limit,
 				 struct arrival *arrival)
 {
-	u64 now = arrival->now, bits, departure, remainder;
+	u64 now = arrival->now, rate = limit->rate;
+	u64 bits, departure, remainder, wait;
 
 	bpf_spin_lock(&state->lock);
 	/* A remainder of a higher rate is not valid for this one. */
@@ -475,14 +528,19 @@ static __always_inline void pace(struct rates_state *state, u64 rate, u64 burst,
 	       (state->remainder < rate ? state->remainder : 0);
 	departure = state->departure + bits / rate;
 	remainder = bits % rate;
-	if (departure + burst < now) {
-		departure = now - burst;
+	if (departure + limit->burst < now) {
+		departure = now - limit->burst;
 		remainder = 0;
 	}
 	arrival->departure = departure;
-	arrival->drop =
-		departure > now &&
-		departure - now > max_wait(rate, state->mean, arrival->longest);
+	wait = departure > now ? departure - now : 0;
+	arrival->drop = wait > max_wait(rate, state->mean, arrival->longest);
+	/* Without fq, packets do not wait. */
+	if (!arrival->drop && arrival->longest == ENFORCE_QUEUE &&
+	    signals(state, limit, arrival, wait)) {
+		arrival->mark = arrival->ecn;
+		arrival->drop = !arrival->ecn;
+	}
 	if (!arrival->drop)
 		state->remainder = remainder;
 	count(state, arrival);
@@ -630,16 +688,17 @@ int slbnd_rates(struct __sk_buff *skb)
 	arrival.length = skb->wire_len;
 	arrival.packets = skb->gso_segs ?: 1;
 	arrival.longest = longest_wait(skb);
+	/* The kernel marks at the network header, which may be at a VLAN tag. */
+	arrival.ecn = packet.ecn && packet.base == BPF_HDR_START_NET;
 	if (slot != NO_FLOW) {
 		struct rates_state *state;
-		u64 rate, burst = 0;
+		struct rates_limit limit = {};
 
 		state = bpf_map_lookup_elem(&states, &slot);
 		if (!state)
 			return TC_ACT_SHOT;
-		rate = valid_rate(&slot, arrival.now, &burst);
-		if (rate) {
-			pace(state, rate, burst, &arrival);
+		if (read_limit(&slot, arrival.now, &limit)) {
+			pace(state, &limit, &arrival);
 		} else {
 			pace_unassigned(skb, find_bucket(&packet), &arrival);
 			follow(state, &arrival);
@@ -647,7 +706,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	} else {
 		pace_unassigned(skb, find_bucket(&packet), &arrival);
 	}
-	if (arrival.drop)
+	if (arrival.drop || (arrival.mark && !set_ce(skb)))
 		return TC_ACT_SHOT;
 	if (arrival.departure > arrival.now)
 		set_departure(skb, arrival.departure);

@@ -17,6 +17,7 @@
 
 #include <fairpath/core.h>
 
+#include "codel.h"
 #include "enforce.h"
 
 /**
@@ -80,6 +81,8 @@ static inline u64 rates_mask(int kind)
  * @rate: assigned rate, bit/s; 0: none
  * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never
  * @burst: what it did not use of @rate for so long, it may send at once, ns
+ * @target: CoDel's (codel.h), ns
+ * @interval: the same
  *
  * slbnd writes @rate first, the program reads @lease first: it never combines an
  * extended lease with the rate before it.
@@ -88,6 +91,8 @@ struct rates_limit {
 	u64 rate;
 	u64 lease;
 	u64 burst;
+	u64 target;
+	u64 interval;
 };
 
 /* Buckets of a default class, a power of two: sources share it fairly. */
@@ -163,8 +168,10 @@ static inline u64 rates_prefix_head(u8 version, u32 length)
  * @remainder: of the division by the rate, 10^-9 bit
  * @bytes: sent
  * @packets: sent
- * @drops: packets dropped because they would have waited for too long
+ * @drops: packets dropped because they would have waited for too long, or by CoDel
+ * @marks: packets that CoDel marked
  * @last: time of its last packet, dropped or not, ns, CLOCK_MONOTONIC
+ * @codel: of a flow
  */
 struct rates_state {
 	struct bpf_spin_lock lock;
@@ -176,7 +183,9 @@ struct rates_state {
 	u64 bytes;
 	u64 packets;
 	u64 drops;
+	u64 marks;
 	u64 last;
+	struct codel codel;
 };
 
 #endif /* SLBND_RATES_H */

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""CoDel in slbnd's pacer: the delay of a flow's own packets (userspace/slbnd/codel.h).
+
+    node 0 ---- node 1 ---- node 2
+                     e1: fq below slbn, which paces; w1: acknowledgements are delayed
+
+The delay of TCP is its smoothed round-trip time less that of the empty path.
+"""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.enforcer import enforcer, fq_below_slbn
+from tests.kernel.senders import Sender, Traffic, sender
+from tests.kernel.slbn import MEGA, Chain, chain
+
+pytestmark = pytest.mark.virtual
+
+RATE = 20 * MEGA
+#: Round-trip time without queues [ms].
+ROUND_TRIP = 10
+
+#: Offsets in struct tcp_info of the smoothed round-trip time [us] and of delivered CE marks.
+RTT, DELIVERED_CE = 68, 196
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(2) as made:
+        fq_below_slbn(made)
+        made.nodes[2].sh(f"tc qdisc add dev w1 root netem delay {ROUND_TRIP}ms limit 10000")
+        yield made
+
+
+def enable_ecn(net: Chain) -> None:
+    for node in (net.nodes[0], net.nodes[2]):
+        with node.entered():
+            Path("/proc/sys/net/ipv4/tcp_ecn").write_text("1")
+
+
+def tcp_info(flow: Sender, offset: int) -> int:
+    info = flow.near.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    value: int = struct.unpack_from("=I", info, offset)[0]
+    return value
+
+
+def watch_tcp(flow: Sender, traffic: Traffic, seconds: float) -> tuple[float, float]:
+    """The rate of a flow [bit/s], and the median of its delay in queues [ms]."""
+    received, began, delays = flow.received, time.monotonic(), []
+    while time.monotonic() < began + seconds:
+        traffic.run(0.1)
+        delays.append(tcp_info(flow, RTT) / 1000 - ROUND_TRIP)
+    took = time.monotonic() - began
+    return (flow.received - received) * 8 / took, statistics.median(delays)
+
+
+@pytest.mark.parametrize("ecn", [pytest.param(False, marks=pytest.mark.tier("all")), True])
+def test_tcp_has_its_rate_and_little_delay(net: Chain, enforce_try: str, ecn: bool) -> None:
+    """CUBIC; with ECN, over IPv6, the program marks packets and drops none."""
+    if ecn:
+        enable_ecn(net)
+    flow = sender(net, 0, 2, six=ecn)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set(flow.session, RATE)
+        traffic = Traffic(flow)
+        # Slow start, and the drops and marks after it.
+        traffic.settle(2)
+        before = made.read(flow.session)
+        rate, delay = watch_tcp(flow, traffic, 2.5)
+        use = made.read(flow.session)
+        drops, marks = use.drops - before.drops, use.marks - before.marks
+        print(f"{rate / RATE:.3f} of the rate, delay {delay:.1f} ms, {drops} drops, {marks} marks")
+        assert 0.97 < rate / RATE < 1.01
+        assert delay < 15
+        if ecn:
+            assert marks > 0 and drops == 0
+            assert use.marks // 2 <= tcp_info(flow, DELIVERED_CE)
+        else:
+            assert marks == 0 and drops > 0

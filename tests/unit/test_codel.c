@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * codel.h: the control law of RFC 8289, and its effect on a TCP-like sender.
+ */
+#include <math.h>
+
+#include "unit.h"
+
+#include "userspace/slbnd/codel.h"
+
+#define MS 1000000ULL
+#define TARGET CODEL_TARGET
+#define INTERVAL CODEL_INTERVAL
+
+/* Packets each @step ns from *@now until @end wait for @delay; returns signals. */
+static u32 feed(struct codel *codel, u64 *now, u64 end, u64 step, u64 delay)
+{
+	u32 signals = 0;
+
+	for (; *now < end; *now += step) {
+		unit_step++;
+		signals += codel_signals(codel, *now, delay, TARGET, INTERVAL);
+	}
+	return signals;
+}
+
+static void spacing_is_interval_over_square_root(void **state)
+{
+	struct codel codel = {};
+
+	(void)state;
+	codel_begin(&codel, MS, INTERVAL);
+	for (; codel.count < 1000000; unit_step++) {
+		double exact = INTERVAL / sqrt(codel.count);
+		double error = codel_spacing(&codel, INTERVAL) / exact - 1;
+
+		CHECK(fabs(error) < (codel.count < 4 ? 0.02 : 0.001),
+		      "count %u: %g", codel.count, error);
+		codel.count++;
+		codel_invert(&codel);
+	}
+}
+
+static void first_signal_after_an_interval(void **state)
+{
+	struct codel codel = {};
+	u64 now = MS;
+
+	(void)state;
+	assert_int_equal(feed(&codel, &now, MS + INTERVAL, MS, TARGET), 0);
+	assert_true(codel_signals(&codel, now, TARGET, TARGET, INTERVAL));
+	/* The next ones after 100, 71, 58, 50, 45 and 41 ms. */
+	assert_int_equal(feed(&codel, &now, now + 99 * MS, MS, TARGET), 0);
+	assert_int_equal(feed(&codel, &now, now + 2 * MS, MS, TARGET), 1);
+	assert_int_equal(feed(&codel, &now, now + 265 * MS, MS, TARGET), 5);
+}
+
+static void delay_below_target_resets(void **state)
+{
+	struct codel codel = {};
+	u64 now = MS;
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 1000; n++) {
+		assert_int_equal(
+			feed(&codel, &now, now + INTERVAL, MS, 20 * TARGET), 0);
+		assert_int_equal(feed(&codel, &now, now + 1, MS, TARGET - 1),
+				 0);
+	}
+}
+
+static void signals_stop_below_target(void **state)
+{
+	struct codel codel = {};
+	u64 now = MS;
+
+	(void)state;
+	assert_in_range(feed(&codel, &now, 2000 * MS, MS, TARGET), 50, 110);
+	assert_int_equal(feed(&codel, &now, now + 1000 * MS, MS, TARGET - 1),
+			 0);
+}
+
+/* Signals in two periods of a second above the target, @pause apart. */
+static void two_periods(u64 pause, u32 signals[2])
+{
+	struct codel codel = {};
+	u64 now = MS;
+	u32 n;
+
+	for (n = 0; n < 2; n++) {
+		signals[n] =
+			feed(&codel, &now, now + 2000 * MS, MS / 4, TARGET);
+		feed(&codel, &now, now + pause, MS, 0);
+	}
+}
+
+static void rate_of_signals_is_resumed_soon(void **state)
+{
+	u32 soon[2], late[2];
+
+	(void)state;
+	two_periods(INTERVAL, soon);
+	assert_true(soon[1] > soon[0] * 3 / 2);
+	two_periods((CODEL_RESUME + 1) * INTERVAL, late);
+	CHECK(late[0] == late[1], "%u %u", late[0], late[1]);
+}
+
+static void random_delays_keep_the_law(void **state)
+{
+	u64 now = 0, below = 0, last = 0;
+	struct codel codel = {};
+
+	(void)state;
+	for (; unit_step < 1000000; unit_step++) {
+		u64 delay = rnd_size(0, 1u << 30);
+		u64 interval = rnd_size(1, 1u << 30);
+
+		now += rnd_size(0, 1u << 30);
+		if (one_in(3))
+			delay = TARGET;
+		if (delay < TARGET)
+			below = now;
+		if (!codel_signals(&codel, now, delay, TARGET, interval))
+			continue;
+		CHECK(delay >= TARGET, "signal at %llu", delay);
+		CHECK(now > below && now >= last, "signal too early");
+		CHECK(codel.count && codel.inverse, "count %u", codel.count);
+		last = now;
+	}
+}
+
+#define WINDOW 4096
+
+/*
+ * A sender that adds a packet to its window in each round trip, and halves it when
+ * a packet signals, behind a pacer that takes @slot ns for a packet. Returns its
+ * use of the rate, and sets the mean delay, ns.
+ */
+static double use_of_rate(u64 rtt, u64 slot, u64 target, double *mean)
+{
+	static u64 acknowledged_at[WINDOW];
+	u64 sent = 0, acknowledged = 0, halved = 0;
+	u64 now = MS, end = 100000 * MS, departure = 0;
+	double window = 10, delays = 0;
+	struct codel codel = {};
+
+	while (now < end) {
+		u64 wait;
+
+		unit_step++;
+		if (sent - acknowledged >= (u64)window) {
+			now = fp_max64(
+				now, acknowledged_at[acknowledged++ % WINDOW]);
+			window = fmin(window + 1 / window, WINDOW);
+			continue;
+		}
+		departure = fp_max64(departure, now);
+		wait = departure - now;
+		delays += wait;
+		if (codel_signals(&codel, departure, wait, target, INTERVAL) &&
+		    acknowledged >= halved) {
+			window = fmax(window / 2, 2);
+			halved = sent;
+		}
+		acknowledged_at[sent++ % WINDOW] = departure + rtt;
+		departure += slot;
+	}
+	*mean = delays / sent;
+	return (double)sent * slot / end;
+}
+
+/* With targets as enforce.c sets them. */
+static void sender_uses_rate_with_little_delay(void **state)
+{
+	static const u64 rtts[] = { 5 * MS, 10 * MS, 20 * MS, 40 * MS };
+	double mean, use;
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(rtts); n++) {
+		u64 target = fp_max64(rtts[n] / 2, TARGET);
+
+		use = use_of_rate(rtts[n], 600000, target, &mean);
+		print_message("# RTT %llu ms: use %.3f, delay %.1f ms\n",
+			      rtts[n] / MS, use, mean / MS);
+		CHECK(use > 0.95, "use %g", use);
+		CHECK(mean < 1.5 * target, "delay %g", mean);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(spacing_is_interval_over_square_root),
+	UNIT_TEST(first_signal_after_an_interval),
+	UNIT_TEST(delay_below_target_resets),
+	UNIT_TEST(signals_stop_below_target),
+	UNIT_TEST(rate_of_signals_is_resumed_soon),
+	UNIT_TEST(random_delays_keep_the_law),
+	UNIT_TEST(sender_uses_rate_with_little_delay),
+};
+
+UNIT_MAIN(tests)

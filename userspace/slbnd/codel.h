@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * CoDel (RFC 8289): decides which packets signal congestion, by the time that each
+ * waits.
+ *
+ * The delay is above a target for an interval: then a packet signals, and as long
+ * as the delay stays above, the next ones do after interval / sqrt(count) each
+ * (section 3.3). Soon after that, the state resumes with the count that was
+ * reached before.
+ *
+ * CoDel decides when a packet leaves the queue. A pacer knows that time, and thus
+ * the delay, when the packet arrives: it is the time @now here.
+ *
+ * The BPF program (rates.bpf.c) and the unit test compile this file. No clock, no
+ * locks: the caller serializes the packets of a queue.
+ */
+#ifndef SLBND_CODEL_H
+#define SLBND_CODEL_H
+
+#include <fairpath/core.h>
+
+/* Sections 4.3 and 4.4, ns: for round trips of up to some 100 ms, and 5 % of it. */
+#define CODEL_INTERVAL 100000000ULL
+#define CODEL_TARGET 5000000ULL
+
+/* The longest interval, ns: products fit into 64 bits. */
+#define CODEL_INTERVAL_MAX ((1ULL << 32) - 1)
+
+/* The count is resumed within so many intervals. */
+#define CODEL_RESUME 16
+
+/**
+ * struct codel - state of a queue; initially 0
+ * @above: when the delay will have been above the target for an interval, ns;
+ *	0: it is below
+ * @next: time of the next signal, ns
+ * @count: signals since the delay has been above, which set their rate
+ * @resumed: @count at the first of them
+ * @inverse: 1 / sqrt(@count), in 2^-32
+ * @signalling: since the first of them, until the delay is below the target
+ */
+struct codel {
+	u64 above;
+	u64 next;
+	u32 count;
+	u32 resumed;
+	u32 inverse;
+	u32 signalling;
+};
+
+/*
+ * Approximate 1 / sqrt(count) by Newton's method, without divisions, from a value
+ * that is not too high: that of the count before, or of a higher one. After three
+ * steps it is 2 % off for a count of 2, and less for others.
+ */
+static inline void codel_invert(struct codel *codel)
+{
+	u32 inverse = codel->inverse;
+	int step;
+
+#pragma GCC unroll 3
+	for (step = 0; step < 3; step++) {
+		u64 square = ((u64)inverse * inverse) >> 32;
+		u64 factor = (3ULL << 32) - codel->count * square;
+
+		/* Half of the product, without overflow. */
+		inverse = ((factor >> 2) * inverse) >> 31;
+	}
+	codel->inverse = inverse;
+}
+
+/* The time between signals, ns. */
+static inline u64 codel_spacing(const struct codel *codel, u64 interval)
+{
+	return (interval * codel->inverse) >> 32;
+}
+
+/* The first signal: with the rate of the last ones if those were recent. */
+static inline void codel_begin(struct codel *codel, u64 now, u64 interval)
+{
+	u32 added = codel->count - codel->resumed;
+
+	if (added > 1 && now < codel->next + CODEL_RESUME * interval) {
+		codel->count = added;
+		codel_invert(codel);
+	} else {
+		codel->count = 1;
+		codel->inverse = ~0U;
+	}
+	codel->resumed = codel->count;
+	codel->signalling = 1;
+	codel->next = now + codel_spacing(codel, interval);
+}
+
+/**
+ * codel_signals() - must a packet signal congestion?
+ * @codel: state of its queue
+ * @now: when it leaves the queue, ns; not before the packets ahead of it
+ * @delay: since its arrival, ns
+ * @target: acceptable delay, ns; at least the time that a packet takes
+ * @interval: about the longest round trip, ns, at most CODEL_INTERVAL_MAX
+ *
+ * Return: whether to mark the packet, or to drop it if it has no ECN.
+ */
+static inline bool codel_signals(struct codel *codel, u64 now, u64 delay,
+				 u64 target, u64 interval)
+{
+	if (delay < target) {
+		codel->above = 0;
+		codel->signalling = 0;
+		return false;
+	}
+	if (!codel->above) {
+		codel->above = now + interval;
+		return false;
+	}
+	if (!codel->signalling) {
+		if (now < codel->above)
+			return false;
+		codel_begin(codel, now, interval);
+		return true;
+	}
+	if (now < codel->next)
+		return false;
+	codel->count++;
+	codel_invert(codel);
+	codel->next += codel_spacing(codel, interval);
+	return true;
+}
+
+#endif /* SLBND_CODEL_H */
