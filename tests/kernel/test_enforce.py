@@ -437,6 +437,25 @@ def test_burst_after_pause_is_limited(alone: Enforcer) -> None:
     alone.remove(session)
 
 
+@pytest.mark.parametrize(("rate", "burst"), [(MEGA, QUEUE), (4 * MEGA, 32_768_000)])
+def test_burst_of_acknowledgements(alone: Enforcer, rate: int, burst: int) -> None:
+    """100 ms, but at most 16 KiB; packets longer than 128 octets end it."""
+    session = full()
+    alone.set(session, rate)
+    alone.run(PLAIN4, 128)
+    time.sleep(0.2)
+    alone.run(PLAIN4, 128)
+    use = alone.read(session)
+    assert use.departure == use.last - burst
+    time.sleep(0.2)
+    alone.run(PLAIN4, 1500)
+    time.sleep(0.2)
+    alone.run(PLAIN4, 128)
+    use = alone.read(session)
+    assert use.departure == use.last - BURST
+    alone.remove(session)
+
+
 def test_malformed_packets(alone: Enforcer) -> None:
     chance = random.Random(3)
     sessions = [full(), full(six=True), Flow(DESTINATION4), Flow(DESTINATION6)]

@@ -8,7 +8,8 @@
  * computed when the next packet arrives, so that a new rate applies to it
  * already. A flow that paused may send a burst of ENFORCE_BURST: otherwise a sender
  * that is often a little late would never reach its rate. slbnd lets it be longer
- * while TCP's slow start has not reached the rate (flows.h).
+ * while TCP's slow start has not reached the rate (flows.h), and it is longer for
+ * flows of acknowledgements (SMALL_BURST).
  *
  * CoDel (codel.h) keeps the queue of a flow short if the flow responds: it marks or
  * drops packets that wait for longer than a target. A packet's delay is known when
@@ -73,6 +74,13 @@ char copying[] SEC("license") = "GPL";
 
 /* The longest frame without segments: a usual MTU and the Ethernet header. */
 #define FRAME 1514ULL
+
+/*
+ * Mean length of a flow of acknowledgements, at most, and its burst, octets. For a
+ * round trip after a loss, TCP acknowledges each packet instead of each second one.
+ */
+#define SMALL 128
+#define SMALL_BURST 16384ULL
 
 /* The ECN field of IP (RFC 3168), 0: not ECN-capable. */
 #define ECN_MASK 3
@@ -497,6 +505,19 @@ static __always_inline void count(struct rates_state *state,
 	}
 }
 
+/* What a flow did not use of its rate for so long, it may send at once, ns. */
+static __always_inline u64 get_burst(const struct rates_state *state,
+				     const struct rates_limit *limit)
+{
+	u64 burst;
+
+	if (!state->mean || state->mean >> 4 > SMALL)
+		return limit->burst;
+	burst = fp_min64(SMALL_BURST * 8000000000ULL / limit->rate,
+			 ENFORCE_QUEUE);
+	return fp_max64(burst, limit->burst);
+}
+
 /*
  * Does a packet signal congestion? Two full packets, or one as long as the last
  * one, may always wait: then the flow is not idle.
@@ -520,16 +541,17 @@ static __always_inline void pace(struct rates_state *state,
 				 struct arrival *arrival)
 {
 	u64 now = arrival->now, rate = limit->rate;
-	u64 bits, departure, remainder, wait;
+	u64 burst, bits, departure, remainder, wait;
 
 	bpf_spin_lock(&state->lock);
+	burst = get_burst(state, limit);
 	/* A remainder of a higher rate is not valid for this one. */
 	bits = state->length * 8000000000ULL +
 	       (state->remainder < rate ? state->remainder : 0);
 	departure = state->departure + bits / rate;
 	remainder = bits % rate;
-	if (departure + limit->burst < now) {
-		departure = now - limit->burst;
+	if (departure + burst < now) {
+		departure = now - burst;
 		remainder = 0;
 	}
 	arrival->departure = departure;
