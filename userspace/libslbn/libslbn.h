@@ -197,6 +197,9 @@ enum slbn_detection {
  * @enforced: number of those where they are
  * @detection: enum slbn_detection
  * @clients: connections to its socket, this one included
+ * @paced_drops: data packets that its BPF program dropped: they would have waited
+ *	for too long, or waited for longer than CoDel's target
+ * @paced_marks: data packets that it marked (ECN CE) instead
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -223,7 +226,9 @@ struct slbn_status {
 	uint32_t enforced;
 	uint32_t detection;
 	uint32_t clients;
-	uint64_t later[14];
+	uint64_t paced_drops;
+	uint64_t paced_marks;
+	uint64_t later[12];
 };
 
 struct slbn;

@@ -112,7 +112,9 @@ class _Status(ctypes.Structure):
         ("enforced", ctypes.c_uint32),
         ("detection", ctypes.c_uint32),
         ("clients", ctypes.c_uint32),
-        ("later", ctypes.c_uint64 * 14),
+        ("paced_drops", ctypes.c_uint64),
+        ("paced_marks", ctypes.c_uint64),
+        ("later", ctypes.c_uint64 * 12),
     )
 
 
@@ -214,7 +216,7 @@ class Status:
 
     `clock_difference` is its clock minus the time of the last packet counted in `bad_time` [s].
     `detection` is 0 if no local hosts are configured, 1 if their flows are detected, 2 if
-    connection tracking is not available.
+    connection tracking is not available. `paced_drops` and `paced_marks` are of data packets.
     """
 
     sessions: int
@@ -236,6 +238,8 @@ class Status:
     enforced: int
     detection: int
     clients: int
+    paced_drops: int
+    paced_marks: int
 
 
 def _address(octets: bytes, family: int) -> str:

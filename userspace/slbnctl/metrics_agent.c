@@ -117,6 +117,12 @@ static void print_counters(const struct slbn_status *status)
 	labelled("reason", "unknown_key", status->unknown_key);
 	labelled("reason", "bad_time", status->bad_time);
 	labelled("reason", "bad_return", status->bad_return);
+	counter("agent_pacer_dropped_packets",
+		"Data packets that slbnd's BPF program dropped.",
+		status->paced_drops);
+	counter("agent_pacer_marked_packets",
+		"Data packets that slbnd's BPF program marked (ECN CE).",
+		status->paced_marks);
 }
 
 /**

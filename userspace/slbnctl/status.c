@@ -69,6 +69,9 @@ static void show_counters(const struct slbn_status *status)
 	show_count("bad_return", " bad_return %s", status->bad_return);
 	if (status->bad_time)
 		show_signed("clock_difference", status->clock_difference);
+	show_newline();
+	show_count("paced_drops", "  paced: drops %s", status->paced_drops);
+	show_count("paced_marks", " marks %s", status->paced_marks);
 }
 
 /* What the operator should look at. */

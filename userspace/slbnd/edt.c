@@ -738,6 +738,19 @@ bool edt_read(const struct edt *edt, const struct rates_key *key,
 }
 
 /**
+ * edt_read_sums() - read the counters of dropped and marked packets
+ * @edt: from edt_open()
+ * @sums: set to them, since edt_open(), the default classes' included
+ */
+void edt_read_sums(const struct edt *edt, struct enforce_sums *sums)
+{
+	const struct rates__bss *bss = edt->rates->bss;
+
+	sums->drops = __atomic_load_n(&bss->dropped, __ATOMIC_RELAXED);
+	sums->marks = __atomic_load_n(&bss->marked, __ATOMIC_RELAXED);
+}
+
+/**
  * edt_read_batch() - read the counters of up to EDT_BATCH flows
  * @edt: from edt_open()
  * @first: slot to begin with; from @next of the last call, or 0

@@ -93,6 +93,7 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
 bool edt_read(const struct edt *edt, const struct rates_key *key,
 	      struct enforce_use *use);
+void edt_read_sums(const struct edt *edt, struct enforce_sums *sums);
 u32 edt_read_batch(const struct edt *edt, u32 first, struct edt_use *uses,
 		   u32 *next);
 

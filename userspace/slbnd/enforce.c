@@ -679,6 +679,15 @@ bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 	return known;
 }
 
+struct enforce_sums enforce_read_sums(const struct enforce *enforce)
+{
+	struct enforce_sums sums = {};
+
+	if (enforce->edt)
+		edt_read_sums(enforce->edt, &sums);
+	return sums;
+}
+
 /* The flow of a key: the inverse of enforce_key(). */
 static struct slbn_flow key_flow(const struct rates_key *key)
 {

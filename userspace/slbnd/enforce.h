@@ -55,6 +55,16 @@ struct enforce_use {
 };
 
 /**
+ * struct enforce_sums - counters of all packets since enforce_open()
+ * @drops: dropped by the BPF program; not by htb's queues
+ * @marks: marked (ECN CE)
+ */
+struct enforce_sums {
+	u64 drops;
+	u64 marks;
+};
+
+/**
  * struct enforce_config - options of the default class
  * @unassigned: its rate, bit/s; 0: @unassigned_share applies
  * @unassigned_share: its rate as a share of the device's, per mille
@@ -203,6 +213,14 @@ void enforce_remove(struct enforce *enforce, const struct slbn_flow *flow);
  */
 bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 		  struct enforce_use *use);
+
+/**
+ * enforce_read_sums() - read the counters of dropped and marked packets
+ * @enforce: from enforce_open()
+ *
+ * Return: them.
+ */
+struct enforce_sums enforce_read_sums(const struct enforce *enforce);
 
 /**
  * enforce_has_batches() - should enforce_read_batch() be used?

@@ -151,6 +151,10 @@ u32 any_host;
 /* Secret of the hash function, random. */
 u64 secret[3];
 
+/* Packets of flows and default classes that were dropped, and marked. */
+u64 dropped;
+u64 marked;
+
 /**
  * struct packet - a parsed packet
  * @base: BPF_HDR_START_MAC or BPF_HDR_START_NET
@@ -728,8 +732,12 @@ int slbnd_rates(struct __sk_buff *skb)
 	} else {
 		pace_unassigned(skb, find_bucket(&packet), &arrival);
 	}
-	if (arrival.drop || (arrival.mark && !set_ce(skb)))
+	if (arrival.drop || (arrival.mark && !set_ce(skb))) {
+		__sync_fetch_and_add(&dropped, 1);
 		return TC_ACT_SHOT;
+	}
+	if (arrival.mark)
+		__sync_fetch_and_add(&marked, 1);
 	if (arrival.departure > arrival.now)
 		set_departure(skb, arrival.departure);
 	return TC_ACT_UNSPEC;

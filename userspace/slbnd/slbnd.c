@@ -126,6 +126,12 @@ static void session_ended(struct agent *agent, struct session *session)
 
 static void describe(struct slbn_status *status)
 {
+	struct enforce_sums sums = {};
+
+	if (slbnd.enforce)
+		sums = enforce_read_sums(slbnd.enforce);
+	status->paced_drops = sums.drops;
+	status->paced_marks = sums.marks;
 	status->events_lost = slbnd.flows.events_lost;
 	status->devices = slbnd.options.device_count;
 	status->enforced = slbnd.enforce ? enforce_working(slbnd.enforce) : 0;
