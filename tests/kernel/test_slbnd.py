@@ -478,6 +478,32 @@ def test_slow_reader_gets_last_state(net: Chain, tmp_path: Path) -> None:
         assert slbnd.end() == 0
 
 
+def test_slow_reader_gets_missed_events_only(net: Chain, tmp_path: Path) -> None:
+    """Not the state of all sessions whenever its socket is full."""
+    with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us, slbnd.connect() as slow:
+        for link in range(3):
+            net.attach(link, "rate 2gbit headroom 0" + " edge" * (link == 2))
+        sessions = [us.join("10.0.2.2", MEGA // 20) for _ in range(600)]
+        wait_for_rates(us, dict.fromkeys(sessions, MEGA // 20))
+        slow.watch()
+        last = us.join("10.0.2.2", 500_000)
+        wait_for_rates(us, dict.fromkeys(sessions, MEGA // 20) | {last: 500_000})
+        # A lower demand lowers the rate at once, which is an event.
+        for demand in range(500_000, 100_000, -200):
+            us.change(last, demand)
+        wait_for_rates(us, dict.fromkeys(sessions, MEGA // 20) | {last: demand}, within=0)
+        seen: dict[int, list[int]] = {}
+
+        def caught_up() -> bool:
+            while (event := slow.next(0)) is not None:
+                seen.setdefault(event.id, []).append(event.rate)
+            return last in seen and seen[last][-1] == demand
+
+        wait_for(caught_up)
+        print(f"{len(seen)} sessions, {len(seen[last])} events")
+        assert len(seen) < 60 and 100 < len(seen[last]) < 2000
+
+
 def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with agent(net.nodes[0], tmp_path, "--group", "nogroup") as slbnd:

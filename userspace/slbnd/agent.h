@@ -82,6 +82,7 @@ struct agent_credit {
  * @in_use: this entry is a session
  * @waiting: its packet is in flight
  * @reported: assigned rate that was last reported, bit/s
+ * @event: number of its last event: see api.h
  * @due: when its packet is sent next, ns
  * @answered_at: when the last answer arrived, ns
  * @rtt: smoothed, ns; 0: unknown
@@ -122,6 +123,7 @@ struct session {
 	bool in_use;
 	bool waiting;
 	u64 reported;
+	u64 event;
 	u64 due;
 	u64 answered_at;
 	u64 rtt;

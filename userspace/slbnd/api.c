@@ -20,8 +20,9 @@
 #include "api.h"
 #include "state.h"
 
-/* Maximum requests of a client per iteration of the main loop. */
+/* Per iteration of the main loop: maximum requests of a client, entries of a dump. */
 #define REQUESTS 64
+#define DUMP_ENTRIES 4096
 
 /**
  * api_open() - open the socket
@@ -87,8 +88,7 @@ static bool is_busy(const struct client *client)
 
 static void set_events(struct api *api, struct client *client)
 {
-	bool more = client->reply_pending || client->dumping ||
-		    client->missed_events;
+	bool more = client->reply_pending || client->dumping || client->missed;
 	struct epoll_event event = {
 		.events =
 			(is_busy(client) ? 0 : EPOLLIN) | (more ? EPOLLOUT : 0),
@@ -125,7 +125,7 @@ static bool is_subscribed(const struct client *client,
  * @session: the session
  * @type: SLBN_SAY_SESSION or SLBN_SAY_GONE
  */
-void api_notify(struct api *api, const struct session *session, u16 type)
+void api_notify(struct api *api, struct session *session, u16 type)
 {
 	struct slbn_message message = {
 		.protocol = SLBN_PROTOCOL,
@@ -133,12 +133,13 @@ void api_notify(struct api *api, const struct session *session, u16 type)
 	};
 	struct client *client;
 
+	session->event = ++api->events;
 	agent_describe(session, &message.session);
 	for (client = api->clients; client; client = client->next) {
 		if (!is_subscribed(client, session) ||
-		    send_message(client, &message) || client->missed_events)
+		    send_message(client, &message) || client->missed)
 			continue;
-		client->missed_events = true;
+		client->missed = api->events;
 		set_events(api, client);
 	}
 }
@@ -147,10 +148,14 @@ void api_notify(struct api *api, const struct session *session, u16 type)
 static bool has_event(const struct client *client,
 		      const struct session *session)
 {
-	return is_subscribed(client, session) && !session->source.leaving;
+	return is_subscribed(client, session) && !session->source.leaving &&
+	       session->event >= client->dump_since;
 }
 
-/* Send sessions to a client while its socket has space. Returns whether done. */
+/*
+ * Send sessions to a client while its socket has space, and DUMP_ENTRIES of the
+ * table at most. Returns whether done.
+ */
 static bool send_sessions(const struct agent *agent, struct client *client)
 {
 	struct slbn_message message = {
@@ -159,10 +164,14 @@ static bool send_sessions(const struct agent *agent, struct client *client)
 		.request = client->request,
 	};
 
+	u32 end = client->dump_index + DUMP_ENTRIES;
+
 	for (; client->dump_index < agent->entries; client->dump_index++) {
 		const struct session *session =
 			agent->sessions[client->dump_index];
 
+		if (client->dump_index == end)
+			return false;
 		if (!session->in_use ||
 		    !(client->request || has_event(client, session)))
 			continue;
@@ -191,9 +200,10 @@ static void send_pending(const struct agent *agent, struct client *client)
 	if (client->reply_pending ||
 	    (client->dumping && !send_sessions(agent, client)))
 		return;
-	if (!client->missed_events)
+	if (!client->missed)
 		return;
-	client->missed_events = false;
+	client->dump_since = client->missed;
+	client->missed = 0;
 	client->dumping = true;
 	client->request = 0;
 	client->dump_index = 0;
@@ -545,7 +555,8 @@ static void serve_request(struct api *api, struct client *client,
 		client->watches = true;
 	} else if (request->type == SLBN_ASK_LIST) {
 		/* Restart a dump that replaces missed events afterwards. */
-		client->missed_events |= client->dumping;
+		if (client->dumping)
+			client->missed = client->dump_since;
 		client->dumping = true;
 		client->request = request->request;
 		client->dump_index = 0;

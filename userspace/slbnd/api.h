@@ -12,8 +12,9 @@
  *
  * slbnd never blocks on a client. Unread messages stay in the client's socket.
  * When that is full, a reply is kept until there is space, and no more requests
- * are read; of events only the fact is kept, and when there is space, the client
- * gets the current state of all sessions that it subscribed to.
+ * are read; of events only the number of the first missed one is kept, and when
+ * there is space, the client gets the current state of the sessions that have had
+ * an event since.
  */
 #ifndef SLBND_API_H
 #define SLBND_API_H
@@ -46,9 +47,10 @@ struct user {
  * @uid: its user ID
  * @sessions: sessions that it joined
  * @watches: it subscribed to all sessions
- * @missed_events: its socket had no space for an event
+ * @missed: number of the first event for which its socket had no space; 0: none
  * @dumping: it is being sent sessions, one after the other
  * @dump_index: the next one
+ * @dump_since: number of the first event that a dump without a request replaces
  * @request: the request that the dump replies to; 0: it replaces missed events
  * @reply_pending: its socket had no space for a reply
  * @reply: this reply
@@ -59,9 +61,10 @@ struct client {
 	uid_t uid;
 	LIST_HEAD(, session) sessions;
 	bool watches;
-	bool missed_events;
+	u64 missed;
 	bool dumping;
 	u32 dump_index;
+	u64 dump_since;
 	u32 request;
 	bool reply_pending;
 	struct slbn_message reply;
@@ -76,6 +79,7 @@ struct client {
  *	is no other one
  * @clients: list of clients
  * @users: list of users
+ * @events: number of the last event
  * @user_sessions: maximum sessions of a user, except root
  * @describe: add what only the program knows to the state of the agent
  */
@@ -86,6 +90,7 @@ struct api {
 	int spare;
 	struct client *clients;
 	LIST_HEAD(, user) users;
+	u64 events;
 	u32 user_sessions;
 	void (*describe)(struct slbn_status *status);
 };
@@ -94,7 +99,7 @@ int api_open(struct api *api, const char *path, gid_t group);
 void api_close(struct api *api, const char *path);
 void api_accept(struct api *api);
 void api_serve(struct api *api, struct client *client, u32 events, u64 now);
-void api_notify(struct api *api, const struct session *session, u16 type);
+void api_notify(struct api *api, struct session *session, u16 type);
 void api_session_restored(struct api *api, const struct session *session);
 void api_session_ended(struct api *api, struct session *session);
 
