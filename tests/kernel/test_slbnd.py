@@ -748,6 +748,44 @@ def test_rate_ends_with_its_lease(net: Chain, tmp_path: Path) -> None:
         assert reported == [(777, False), (0, False), (0, True), (0, False), (888, False)]
 
 
+def test_retransmissions_until_the_lease_ends(net: Chain, tmp_path: Path) -> None:
+    """Rates survive many losses in a row; a session that always has them backs off."""
+    with joining(net, tmp_path, "--epoch", "10s") as session:
+        reply = session.reply(bw=777, epoch=10_000_000)
+
+        def shown() -> libslbn.Session:
+            return session.us.list()[0]
+
+        def assign() -> None:
+            """Answer three packets at once: the last one was not sent long ago."""
+            start = shown().cycles
+            while (state := shown()).cycles < start + 3 or not state.rate:
+                # The first one may have been retransmitted, so it measures no round-trip time.
+                flags = int(state.cycles == start)
+                for slots in (3, 32):
+                    made = replace(reply, seq=state.cycles, slots=slots, flags=flags)
+                    session.answer(local(made.pack(), PORT))
+                time.sleep(0.005)
+
+        def retries_in_lease() -> int:
+            before = shown().retries
+            wait_for(lambda: not shown().rate)
+            return shown().retries - before
+
+        assign()
+        first = retries_in_lease()
+        before = shown().retries
+        time.sleep(10)
+        after = shown().retries - before
+        assign()
+        second = retries_in_lease()
+    print(f"{first} retransmissions in the first lease, {second} in the second, {after} between")
+    assert after <= 3
+    assert 1 <= second <= 9
+    # With 40 % losses, all copies are lost once in two million cycles.
+    assert 16 <= first <= 24
+
+
 def test_random_datagrams(net: Chain, tmp_path: Path) -> None:
     chance = random.Random(6)
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:

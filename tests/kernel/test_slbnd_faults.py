@@ -104,9 +104,8 @@ def initial_sessions() -> list[Session]:
 
 #: Epochs to recover: two remove errors from ledgers, two more suffice for convergence.
 RECOVERY = 4
-#: The same under continuous loss. With 5 % on each wire, a cycle over five links is lost with a
-#: probability of 40 %, and which packets are lost differs from run to run: 6 have been seen.
-RECOVERY_WITH_LOSS = 10
+#: The same under continuous loss, where lost answers cost timeouts.
+RECOVERY_WITH_LOSS = 5
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +138,9 @@ def check_recovery(
     [
         pytest.param("loss 0.1%", 0, marks=pytest.mark.tier("all")),
         ("loss 1%", 0),
-        # A session whose packets of an epoch are all lost has no rate until the next answer.
-        pytest.param("loss 5%", 1, marks=pytest.mark.tier("all")),
+        # A copy over five links is lost with a probability of 40 %. A lease has time for more than
+        # 16 of them, so no session loses its rate.
+        pytest.param("loss 5%", 1e-6, marks=pytest.mark.tier("all")),
         pytest.param("delay 4ms 3ms", 0, marks=pytest.mark.tier("all")),
         pytest.param("duplicate 20%", 0, marks=pytest.mark.tier("all")),
         ("delay 2ms 2ms loss 1% duplicate 10%", 0),
@@ -154,10 +154,12 @@ def test_loss_reordering_and_duplication(net: Domain, netem: str, bound: float) 
         return sum(state.retries for each, state in net.reported().items() if each not in joining)
 
     before = retries()
+    # Timeouts of Joins double, as there is no round-trip time yet: some lost ones take many epochs.
+    joined_within = 60 if netem == "loss 5%" else RECOVERY_WITH_LOSS
     with net.impaired(netem):
         since = net.states()
         net.join(*joining)
-        check_recovery(net, f"{netem}, joins", since, RECOVERY_WITH_LOSS)
+        check_recovery(net, f"{netem}, joins", since, joined_within)
         assert net.deviation(2) <= bound
         since = net.states()
         net.leave(*joining)

@@ -37,8 +37,12 @@
  */
 #define JOIN_TRIES (SLBN_PATH_TRIES + 2)
 #define LEAVE_TRIES 10
-/* Transmissions with the same timeout. */
-#define STEADY_TRIES 4
+/* Most retransmissions that a session may send without back-off. */
+#define MAX_EARLY_COPIES 16
+/* Part of the remaining lease after which a packet is retransmitted. */
+#define LEASE_PART 8
+/* Cycles per second of an agent from which on the longest pauses grow. */
+#define CAPPED_CYCLES 10000
 /* Credit of a resting session, in packets, with which it continues. */
 #define WAKE_PACKETS 8
 /*
@@ -312,6 +316,20 @@ static void set_timer(struct agent *agent, struct session *session, u64 due)
 	arm_timer(agent, session);
 }
 
+/*
+ * The longest mean pause. A quarter of an epoch leaves time to retransmit before
+ * the lease ends. With many sessions that is too many packets for one CPU, so it
+ * grows up to two fifths.
+ */
+static u64 longest_pause(const struct agent *agent,
+			 const struct session *session)
+{
+	u64 pause = agent->count * (1000 * MS / CAPPED_CYCLES);
+
+	pause = fp_max64(pause, session->epoch / 4);
+	return fp_min64(pause, 2 * session->epoch / 5);
+}
+
 /* The mean pause between two cycles. */
 static u64 usual_pause(const struct agent *agent, const struct session *session)
 {
@@ -324,53 +342,87 @@ static u64 usual_pause(const struct agent *agent, const struct session *session)
 	/* The interval of packets includes the round trip. */
 	pause -= fp_min64(pause, session->rtt);
 	pause = fp_max64(pause, agent->config.pause);
-	return fp_min64(pause, session->epoch / 4);
+	return fp_min64(pause, longest_pause(agent, session));
+}
+
+/* Shortest timeout: earlier copies must have been answered or dropped. */
+static u64 shortest_timeout(const struct session *session)
+{
+	u64 timeout = 3 * session->longest_rtt / 2;
+
+	if (!session->rtt)
+		timeout = fp_min64(session->epoch / 3, INITIAL_TIMEOUT);
+	return fp_max64(timeout, MIN_TIMEOUT);
 }
 
 /*
- * The retransmission timeout. Short, since the answer must arrive before the lease
- * ends and each link may drop the packet, but longer than the longest RTT: links
- * rely on earlier copies having been answered or dropped. An epoch is several RTTs
- * long, or leases would end all the time.
- *
- * Links also drop control packets that exceed their limit. So after some losses in
- * a row (where each of ten links loses 5 %, a cycle fails with 40 %), and without
- * any answer yet, timeouts double, with jitter of a quarter; and random_pause()
- * makes up for retransmissions.
+ * The retransmission timeout. The answer must arrive before the lease ends (where
+ * each of ten links loses 5 %, a copy is lost with 40 %), so until then it is at
+ * most LEASE_PART of the time that is left. But links also drop control packets
+ * that exceed their limit: a session without early copies, see earn_copies(),
+ * sends no copy sooner than its next cycle would have been, and timeouts grow with
+ * the time since the first copy. With jitter of a quarter.
  */
-static u64 retransmission_timeout(const struct session *session)
+static u64 retransmission_timeout(const struct agent *agent,
+				  const struct session *session, u64 now)
 {
-	u64 timeout = fp_min64(session->epoch / 3, INITIAL_TIMEOUT);
-	u32 tries = session->source.tries;
-	u32 same = session->rtt ? STEADY_TRIES : 1;
-	u32 doublings = tries > same ? fp_min(tries - same, 10) : 0;
+	const struct slbn_source *source = &session->source;
+	u64 shortest = shortest_timeout(session);
+	u64 timeout = now - source->sent;
 
-	if (session->rtt) {
-		timeout = fp_min64(3 * session->rtt, session->epoch / 5);
-		timeout = fp_max64(timeout, 3 * session->longest_rtt / 2);
-	}
-	timeout = fp_max64(timeout, MIN_TIMEOUT);
-	timeout =
-		fp_min64(timeout << doublings, fp_max64(timeout, MAX_TIMEOUT));
+	if (!session->early_copies)
+		shortest = fp_max64(shortest, usual_pause(agent, session));
+	else if (session->rtt)
+		timeout /= 2;
+	if (session->early_copies && source->rate && now < source->lease)
+		timeout = fp_min64(timeout, (source->lease - now) / LEASE_PART);
+	timeout = fp_min64(timeout, MAX_TIMEOUT);
+	timeout = fp_max64(timeout, shortest);
 	return timeout + random64() % (timeout / 4);
+}
+
+/*
+ * The mean pause after a cycle of several packets is as many times longer, so that
+ * losses do not increase the rate of packets; but half of the lease remains.
+ */
+static u64 mean_pause(const struct agent *agent, const struct session *session,
+		      u32 packets, u64 now)
+{
+	const struct slbn_source *source = &session->source;
+	u64 pause = usual_pause(agent, session) * packets;
+
+	pause = fp_min64(pause, longest_pause(agent, session));
+	if (source->rate && source->lease != SLBN_NO_LEASE)
+		pause = fp_min64(pause, (source->lease - now) / 2);
+	return pause;
+}
+
+/*
+ * A cycle earns as many early copies as its pause is longer than the usual one, at
+ * least one. So in the long run a session sends no more packets than without
+ * losses, or two for each answer.
+ */
+static void earn_copies(const struct agent *agent, struct session *session,
+			u64 pause)
+{
+	u64 copies = session->early_copies;
+
+	copies += fp_max64(pause / usual_pause(agent, session), 1);
+	session->early_copies = fp_min64(copies, MAX_EARLY_COPIES);
 }
 
 /*
  * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If it is
  * urgent, 0 to 1/20 of the mean, more if that has not changed the rate: a link may
- * have no room for an epoch. After a cycle of several packets it is as many times
- * longer, so that losses do not increase the rate of packets.
+ * have no room for an epoch.
  */
-static u64 random_pause(const struct agent *agent,
-			const struct session *session, u32 packets)
+static u64 random_pause(const struct session *session, u64 mean)
 {
-	u64 pause = fp_min64(usual_pause(agent, session) * packets,
-			     session->epoch / 4);
 	u32 doublings = session->urgent_cycles / URGENT_CYCLES;
 
 	if (session->source.urgent && doublings < 5)
-		return random64() % fp_max64((pause / 20) << doublings, 1);
-	return pause / 2 + random64() % pause;
+		return random64() % fp_max64((mean / 20) << doublings, 1);
+	return mean / 2 + random64() % fp_max64(mean, 1);
 }
 
 /* Take the credit for a packet. Returns whether it suffices. */
@@ -418,7 +470,10 @@ static void send_packet(struct agent *agent, struct session *session, u64 now)
 	transport_send(agent->transport, &session->flow, session->mark,
 		       &session->source.pkt, session->source.slot,
 		       get_traced_hop(agent, session));
-	set_timer(agent, session, now + retransmission_timeout(session));
+	if (session->source.tries > 1 && session->early_copies)
+		session->early_copies--;
+	set_timer(agent, session,
+		  now + retransmission_timeout(agent, session, now));
 }
 
 static void start_cycle(struct agent *agent, struct session *session, u64 now)
@@ -463,6 +518,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		.mark = mark,
 		.answered_at = now,
 		.epoch = agent->config.epoch,
+		.early_copies = MAX_EARLY_COPIES,
 		.metered = credit,
 	};
 	if (!add_by_flow(agent, session)) {
@@ -533,6 +589,7 @@ struct session *agent_restore(struct agent *agent, u32 index,
 		.rtt = record->rtt,
 		.longest_rtt = record->longest_rtt,
 		.epoch = record->epoch,
+		.early_copies = MAX_EARLY_COPIES,
 		.cycles = record->cycles,
 		.metered = record->metered,
 		.credit.packets = fp_min64(record->credit.packets, MAX_CREDIT),
@@ -556,7 +613,7 @@ struct session *agent_restore(struct agent *agent, u32 index,
 	agent->callbacks->limit(agent, session);
 	pause = usual_pause(agent, session);
 	set_timer(agent, session,
-		  now + (session->waiting ? retransmission_timeout(session) :
+		  now + (session->waiting ? shortest_timeout(session) :
 					    random64() % pause));
 	return session;
 }
@@ -871,7 +928,7 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	const struct slbn_packet *ack = &answer->pkt;
 	struct session *session = agent_find(agent, ack->id[1]);
 	enum slbn_source_event event;
-	u64 rate, sent;
+	u64 rate, sent, pause;
 	u32 tries;
 
 	if (!session || !session->waiting) {
@@ -908,7 +965,9 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	if (session->source.rate != rate || !session->source.urgent)
 		session->urgent_cycles = 0;
 	agent->callbacks->limit(agent, session);
-	set_timer(agent, session, now + random_pause(agent, session, tries));
+	pause = mean_pause(agent, session, tries, now);
+	earn_copies(agent, session, pause);
+	set_timer(agent, session, now + random_pause(session, pause));
 	report_rate(agent, session);
 }
 

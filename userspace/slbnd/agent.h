@@ -89,6 +89,8 @@ struct agent_credit {
  * @longest_rtt: the longest one lately, ns
  * @unmeasured: cycles since an RTT was measured
  * @epoch: shortest one on its path, at most agent_config.epoch, ns
+ * @early_copies: retransmissions that it may send without back-off, while its lease
+ *	lasts
  * @urgent_cycles: cycles since the rate changed, while the source is urgent
  * @cycles: completed cycles
  * @retries: retransmitted packets
@@ -130,6 +132,7 @@ struct session {
 	u64 longest_rtt;
 	u32 unmeasured;
 	u64 epoch;
+	u32 early_copies;
 	u32 urgent_cycles;
 	u64 cycles;
 	u64 retries;
