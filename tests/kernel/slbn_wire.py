@@ -254,10 +254,15 @@ def read_authentication(data: bytes) -> tuple[int, int]:
     return key, sent
 
 
-def is_authentic(data: bytes, key: bytes, addresses: bytes) -> bool:
-    """Whether the last option of a packet is its authentication with this key, of now."""
+def is_authentic(data: bytes, key: bytes, addresses: bytes, since: int | None = None) -> bool:
+    """Whether the last option of a packet is its authentication with this key.
+
+    Its time must be at most WINDOW ago, or after SINCE (see now()).
+    """
     _, sent = read_authentication(data)
-    return abs(now() - sent) <= WINDOW and data[-8:] == authentication(data, key, addresses)
+    start = now() - WINDOW if since is None else since
+    fresh = start <= sent <= now() + WINDOW
+    return fresh and data[-8:] == authentication(data, key, addresses)
 
 
 # --- IP
