@@ -29,7 +29,8 @@ class BesideTcp(Study):
         " of 64 packets; 24 TCP flows between hosts drawn at random, half under CUBIC, half under"
         " Reno; after 8 s eight of them end, after 16 s eight others begin; 24 s.",
         "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Links assign 95 %"
-        " of their capacity. Without it, links have drr_fq or pfifo.",
+        " of their capacity; access routers admit 15 % for packets without an assigned rate."
+        " Without SLBN, links have drr_fq or pfifo.",
         "Packets above a flow's rate wait in its access router, which drops those that would wait"
         " for more than 100 ms: neither counts as a link's queue or loss.",
         "The reference is max-min fair sharing of the links' full rates, as goodput. Errors are of"
