@@ -131,6 +131,9 @@ class BesideTcp(Study):
                 f" {usual['pfifo']:.0f} with pfifo",
                 "at most 30 ms",
                 queue <= 30,
+                "for about two seconds after flows join, their packets without an assigned rate,"
+                " and the first bursts with one, add up at a link from several access routers; the"
+                " queue then drains by the headroom",
                 basis="number",
             ),
         ]
