@@ -154,7 +154,7 @@ def test_loss_reordering_and_duplication(net: Domain, netem: str, bound: float) 
         return sum(state.retries for each, state in net.reported().items() if each not in joining)
 
     before = retries()
-    # Timeouts of Joins double, as there is no round-trip time yet: some lost ones take many epochs.
+    # Timeouts of Joins begin at a third of an epoch and grow: some lost ones take many epochs.
     joined_within = 60 if netem == "loss 5%" else RECOVERY_WITH_LOSS
     with net.impaired(netem):
         since = net.states()

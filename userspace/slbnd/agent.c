@@ -32,10 +32,11 @@
 /* Urgent cycles without a change of the rate until their pauses double. */
 #define URGENT_CYCLES 4
 /*
- * Transmissions of a Join: the third one has all slots, for long paths, and a
- * fourth allows for loss.
+ * Transmissions of a Join, within about four seconds: the third one has all slots,
+ * for long paths. Loss, or a link that drops control packets as many sessions join
+ * at once, must not make a destination look silent.
  */
-#define JOIN_TRIES (SLBN_PATH_TRIES + 2)
+#define JOIN_TRIES (SLBN_PATH_TRIES + 4)
 #define LEAVE_TRIES 10
 /* Most retransmissions that a session may send without back-off. */
 #define MAX_EARLY_COPIES 16
@@ -372,7 +373,7 @@ static u64 retransmission_timeout(const struct agent *agent,
 
 	if (!session->early_copies)
 		shortest = fp_max64(shortest, usual_pause(agent, session));
-	else if (session->rtt)
+	else
 		timeout /= 2;
 	if (session->early_copies && source->rate && now < source->lease)
 		timeout = fp_min64(timeout, (source->lease - now) / LEASE_PART);
