@@ -573,6 +573,20 @@ static __always_inline void pace(struct rates_state *state,
 	bpf_spin_unlock(&state->lock);
 }
 
+/* Drop a packet that pace() counted as sent and marked, but that cannot be marked. */
+static __always_inline void drop_unmarked(struct rates_state *state,
+					  struct arrival *arrival)
+{
+	arrival->drop = 1;
+	arrival->mark = 0;
+	bpf_spin_lock(&state->lock);
+	state->marks--;
+	state->drops++;
+	state->packets -= arrival->packets;
+	state->bytes -= arrival->length;
+	bpf_spin_unlock(&state->lock);
+}
+
 /* Time that a source's backlog in the default class takes to be sent, ns. */
 static __always_inline u64 get_backlog(const struct rates_bucket *bucket,
 				       u64 now)
@@ -725,6 +739,8 @@ int slbnd_rates(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 		if (read_limit(&slot, arrival.now, &limit)) {
 			pace(state, &limit, &arrival);
+			if (arrival.mark && !set_ce(skb))
+				drop_unmarked(state, &arrival);
 		} else {
 			pace_unassigned(skb, find_bucket(&packet), &arrival);
 			follow(state, &arrival);
@@ -732,7 +748,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	} else {
 		pace_unassigned(skb, find_bucket(&packet), &arrival);
 	}
-	if (arrival.drop || (arrival.mark && !set_ce(skb))) {
+	if (arrival.drop) {
 		__sync_fetch_and_add(&dropped, 1);
 		return TC_ACT_SHOT;
 	}
