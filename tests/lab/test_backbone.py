@@ -702,10 +702,11 @@ def test_real_run_detects_all_sessions(run: Done) -> None:
         assert own[0].since == pytest.approx(measured["started"][number][0], abs=0.3)
         back = [session for session in sessions if session.flow == number and session.back]
         assert flow.kind == backbone.UDP or len(back) == 1
-    # TCP says when it ends; UDP is missed after a while.
+    # TCP ends with RST when nothing more is sent: its host answers each late acknowledgement with
+    # another RST, and the agent looks it up 0.1, 0.3 and 0.7 s after the first.  UDP is idle first.
     ends = {session.flow: session.until for session in sessions if not session.back}
     stop = {n: backbone_analysis.stops(plan, n, measured["started"][n]) for n in range(8)}
-    assert ends[0] == pytest.approx(stop[0], abs=0.5)
+    assert stop[0] < ends[0] < stop[0] + 1
     assert stop[6] + 1 < ends[6] < stop[6] + 4
 
 
