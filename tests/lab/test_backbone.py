@@ -702,8 +702,8 @@ def test_real_run_detects_all_sessions(run: Done) -> None:
         assert own[0].since == pytest.approx(measured["started"][number][0], abs=0.3)
         back = [session for session in sessions if session.flow == number and session.back]
         assert flow.kind == backbone.UDP or len(back) == 1
-    # TCP ends with RST when nothing more is sent: its host answers each late acknowledgement with
-    # another RST, and the agent looks it up 0.1, 0.3 and 0.7 s after the first.  UDP is idle first.
+    # After TCP's RST the agent looks a connection up 0.1, 0.3 and 0.7 s later, until it has sent
+    # nothing more since the look-up before.  UDP must be idle for a while.
     ends = {session.flow: session.until for session in sessions if not session.back}
     stop = {n: backbone_analysis.stops(plan, n, measured["started"][n]) for n in range(8)}
     assert stop[0] < ends[0] < stop[0] + 1
