@@ -207,14 +207,18 @@ static void steady_flows_keep_their_demand(void **state)
 		struct flow flow = steady_flow(rate, packet);
 		/* It sends at least some packets in each step. */
 		double expected = fmax(rate, 40 * packet);
+		/* Those of acknowledgments have larger margins. */
+		bool acks = packet < 8 * DEMAND_DATA_PACKET;
+		double margin = acks ? 1.5 : 1.125;
+		double used = rnd_in(20, 80) / 100.0 * (acks ? 0.6 : 1);
 
 		flow.rate_wanted = expected;
-		start(&flow, expected / (rnd_in(20, 80) / 100.0));
+		start(&flow, expected / used);
 		run(&flow, 3);
 		CHECK(flow.changes && flow.changes <= 2, "%.0f: %llu changes",
 		      expected, flow.changes);
-		CHECK((double)flow.demand > 1.08 * expected &&
-			      (double)flow.demand < 1.27 * expected,
+		CHECK((double)flow.demand > 0.96 * margin * expected &&
+			      (double)flow.demand < 1.13 * margin * expected,
 		      "%.0f: demand %llu", expected, flow.demand);
 		CHECK(run(&flow, 300) <= 1, "%.0f, packet %.0f: %llu changes",
 		      expected, packet, flow.changes);
@@ -329,8 +333,8 @@ static void acknowledgements_return_demand_soon(void **state)
 		flow.noise = 0.5;
 		start(&flow, 1000000000);
 		run(&flow, 0.8);
-		CHECK((double)flow.demand < 1.35 * rate, "%.0f: demand %llu",
-		      rate, flow.demand);
+		CHECK((double)flow.demand < 2 * rate, "%.0f: demand %llu", rate,
+		      flow.demand);
 		CHECK(run(&flow, 100) <= 5, "%.0f: %llu changes", rate,
 		      flow.changes);
 	}

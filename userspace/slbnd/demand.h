@@ -13,14 +13,18 @@
  *
  * A demand of 9/8 of the use is used by 89 %, in the middle: a steady flow changes
  * its demand once. The limits allow for the fluctuation of steady flows between
- * steps, a few per cent.
+ * steps, a few per cent. Acknowledgments fluctuate more: there is one for each packet
+ * or for each second one, and each loss changes that. Their demand is 3/2 of the peak,
+ * and lowered below 50 %. It is a small part of the data's rate.
  *
  * Lowering: the peak of the steps of a window counts, not the mean. Rate-limited
  * TCP halves its window now and then, refills its pipe and repairs losses, and
  * on-off sources pause; by the mean they would lose rate that they need a moment
  * later. A window lasts a second, or some round trips if those are longer. While
- * use grows from step to step (slow start), the window restarts. The first window
- * is short, so that an initial demand that is too large is returned soon.
+ * use grows from step to step (slow start), the window restarts. While it grows from
+ * window to window, the demand is kept: after its share has risen, TCP in congestion
+ * avoidance needs seconds to use it. The first window is short, so that an initial
+ * demand that is too large is returned soon.
  *
  * Raising: the demand of a rate-limited flow is not visible, only that it uses
  * all of its rate (to within a packet, as a step may contain one more than
@@ -70,6 +74,8 @@
 #define DEMAND_SLOW_START 16
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
+/* Mean length of a data flow's packets, at least, octets. */
+#define DEMAND_DATA_PACKET 256
 /* No demand is lowered below this, bit/s: a packet or two per step. */
 #define DEMAND_MIN 64000ULL
 
@@ -83,6 +89,7 @@
  * @window: its length, ns; 0: not chosen yet
  * @window_start: ns
  * @peak: largest use in a step of the window, bit/s
+ * @before: @peak of the window before, or the last high use, bit/s; 0: none
  * @proven: demand for the last use of nearly the whole rate, bit/s
  * @restored: the last step set the demand to @proven
  * @lowered: when the demand was last lowered, ns; 0: never
@@ -98,6 +105,7 @@ struct demand {
 	u64 window;
 	u64 window_start;
 	u64 peak;
+	u64 before;
 	u64 proven;
 	bool restored;
 	u64 lowered;
@@ -131,10 +139,27 @@ struct demand_sample {
 	u32 growth;
 };
 
-/* The demand for a use: with a margin of 1/8. */
-static inline u64 demand_for(u64 used)
+/* By its counters. Flows of short packets are mostly acknowledgments. */
+static inline bool demand_has_data(u64 packets, u64 octets)
 {
-	return used + used / 8;
+	return !packets || octets / packets >= DEMAND_DATA_PACKET;
+}
+
+static inline bool demand_is_data(const struct demand_sample *s)
+{
+	return demand_has_data(1, s->packet);
+}
+
+/* The demand for a use: with a margin. */
+static inline u64 demand_for(const struct demand_sample *s, u64 used)
+{
+	return used + used / (demand_is_data(s) ? 8 : 2);
+}
+
+/* Which part of its rate a flow uses that keeps its demand, at least. */
+static inline double demand_kept(const struct demand_sample *s)
+{
+	return demand_is_data(s) ? 0.85 : 0.5;
 }
 
 static inline void demand_restart(struct demand *d, u64 start)
@@ -145,7 +170,7 @@ static inline void demand_restart(struct demand *d, u64 start)
 
 static inline u64 demand_raise(struct demand *d, const struct demand_sample *s)
 {
-	u64 wanted = fp_max64(2 * s->demand, demand_for(d->used));
+	u64 wanted = fp_max64(2 * s->demand, demand_for(s, d->used));
 
 	d->restored = d->proven > wanted;
 	wanted = fp_max64(wanted, d->proven);
@@ -158,16 +183,18 @@ static inline u64 demand_raise(struct demand *d, const struct demand_sample *s)
 
 static inline u64 demand_lower(struct demand *d, const struct demand_sample *s)
 {
-	u64 wanted = fp_max64(demand_for(d->peak), DEMAND_MIN);
+	u64 wanted = fp_max64(demand_for(s, d->peak), DEMAND_MIN);
 	/* Links may have lowered the rate during the window. */
-	bool unused = (double)d->peak < (double)s->rate * 0.85;
+	bool unused = (double)d->peak < (double)s->rate * demand_kept(s);
+	bool growing = d->before && d->peak > d->before + d->before / 32;
 
+	d->before = d->peak;
 	/* A flow that has sent next to nothing starts with its first demand. */
 	if (d->window == DEMAND_FIRST_WINDOW && wanted == DEMAND_MIN)
 		d->proven = s->demand;
 	d->window = fp_max64(d->window, DEMAND_WINDOW);
 	demand_restart(d, s->now);
-	if (!unused || wanted >= s->demand)
+	if (!unused || growing || wanted >= s->demand)
 		return s->demand;
 	d->lowered = s->now;
 	return wanted;
@@ -285,13 +312,15 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	if (!d->window)
 		d->window = DEMAND_FIRST_WINDOW;
 
-	if (high || used >= (double)lowest * 0.85) {
+	if (high || used >= (double)lowest * demand_kept(s)) {
 		u64 wanted = s->demand;
 
 		if (high && s->demand_limited)
 			wanted = demand_raise(d, s);
 		/* If the restored demand remains unused, it is not restored again. */
-		d->proven = fp_max64(demand_for(d->used), DEMAND_MIN);
+		d->proven = fp_max64(demand_for(s, d->used), DEMAND_MIN);
+		d->window = fp_max64(d->window, DEMAND_WINDOW);
+		d->before = d->used;
 		demand_restart(d, s->now);
 		return wanted;
 	}

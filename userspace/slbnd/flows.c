@@ -22,8 +22,6 @@
 #define MIN_DUMP_INTERVAL SECOND
 /* Difference of the intervals of early look-ups, ns. */
 #define EARLY_STEP (5 * MS)
-/* Mean length of a data flow's packets, at least, octets. */
-#define DATA_PACKET 256
 /* Idle times after which TCP is taken for dead. */
 #define TCP_IDLE 30
 
@@ -151,11 +149,12 @@ static u64 first_demand(const struct flows *flows,
 {
 	const struct agent_credit *sent = &connection->sent;
 	u64 initial = flows->config.initial;
-	u64 demand = fp_max64(2 * connection->speed, DEMAND_MIN);
-	u32 growth = flows_growth(connection->key.flow.protocol);
+	u32 growth = flows_growth(connection->key.flow.protocol, sent->packets,
+				  sent->octets);
+	u64 demand = fp_max64(growth * connection->speed, DEMAND_MIN);
 
-	if (!sent->packets || sent->octets / sent->packets >= DATA_PACKET)
-		demand = fp_max64(growth * connection->speed, initial);
+	if (demand_has_data(sent->packets, sent->octets))
+		demand = fp_max64(demand, initial);
 	return fp_min64(demand, SLBN_RATE_MAX);
 }
 

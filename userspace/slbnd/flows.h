@@ -54,6 +54,9 @@
 #define FLOWS_HOST_SESSIONS 1000
 #define FLOWS_PREFIX_SESSIONS 20000
 
+/* Demand of a new flow that does not send TCP's data, in multiples of its use. */
+#define FLOWS_GROWTH 2
+
 /* Maximum connections: those beyond stay in the default class. */
 #define FLOWS_CONNECTIONS 262144
 
@@ -191,10 +194,16 @@ static inline void end_start(struct flows *flows,
 	detected->starting = false;
 }
 
-/* Demand of a new flow, in multiples of its use; the protocol may be unknown (0). */
-static inline u32 flows_growth(u8 protocol)
+/*
+ * Demand of a new flow, in multiples of its use. Acknowledgments grow as the data
+ * does, but a share that they do not use takes rate from others until it is returned.
+ * The protocol may be unknown (0).
+ */
+static inline u32 flows_growth(u8 protocol, u64 packets, u64 octets)
 {
-	return protocol == IPPROTO_TCP ? DEMAND_SLOW_START : 2;
+	return protocol == IPPROTO_TCP && demand_has_data(packets, octets) ?
+		       DEMAND_SLOW_START :
+		       FLOWS_GROWTH;
 }
 
 /*

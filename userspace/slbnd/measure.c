@@ -48,7 +48,8 @@ static void update_demand(struct flows *flows, struct session *session,
 		.demand = demand,
 		.unrestricted = unrestricted,
 		.demand_limited = unrestricted && rate >= demand,
-		.growth = flows_growth(session->flow.protocol),
+		.growth = flows_growth(session->flow.protocol, use->packets,
+				       use->bytes),
 	};
 	u64 new_demand = estimate(&session->use, &sample);
 
