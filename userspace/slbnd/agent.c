@@ -40,6 +40,13 @@
 #define LEAVE_TRIES 10
 /* Most retransmissions that a session may send without back-off. */
 #define MAX_EARLY_COPIES 16
+/*
+ * Unit of session.sent_per_cycle, weight of the last cycle in it (1 / 8), and most
+ * packets of a cycle that count: a single interruption must not slow a session.
+ */
+#define SENT_ONE 1024
+#define SENT_WEIGHT 8
+#define SENT_MAX 4
 /* Part of the remaining lease after which a packet is retransmitted. */
 #define LEASE_PART 8
 /* Cycles per second of an agent from which on the longest pauses grow. */
@@ -317,17 +324,23 @@ static void set_timer(struct agent *agent, struct session *session, u64 due)
 	arm_timer(agent, session);
 }
 
+/* A time that grows with the mean number of packets that cycles needed lately. */
+static u64 scale_by_losses(const struct session *session, u64 time)
+{
+	return time * session->sent_per_cycle / SENT_ONE;
+}
+
 /*
  * The longest mean pause. A quarter of an epoch leaves time to retransmit before
- * the lease ends. With many sessions that is too many packets for one CPU, so it
- * grows up to two fifths.
+ * the lease ends. With many sessions that is too many packets for one CPU, and with
+ * losses for a link, so it grows up to two fifths.
  */
 static u64 longest_pause(const struct agent *agent,
 			 const struct session *session)
 {
 	u64 pause = agent->count * (1000 * MS / CAPPED_CYCLES);
 
-	pause = fp_max64(pause, session->epoch / 4);
+	pause = fp_max64(pause, scale_by_losses(session, session->epoch / 4));
 	return fp_min64(pause, 2 * session->epoch / 5);
 }
 
@@ -359,10 +372,11 @@ static u64 shortest_timeout(const struct session *session)
 /*
  * The retransmission timeout. The answer must arrive before the lease ends (where
  * each of ten links loses 5 %, a copy is lost with 40 %), so until then it is at
- * most LEASE_PART of the time that is left. But links also drop control packets
- * that exceed their limit: a session without early copies, see earn_copies(),
- * sends no copy sooner than its next cycle would have been, and timeouts grow with
- * the time since the first copy. With jitter of a quarter.
+ * most LEASE_PART of the time that is left, and at most an epoch: a new session
+ * competes with those that send as often. But links also drop control packets that
+ * exceed their limit: a session without early copies, see earn_copies(), sends no
+ * copy sooner than its next cycle would have been, and timeouts grow with the time
+ * since the first copy. With jitter of a quarter.
  */
 static u64 retransmission_timeout(const struct agent *agent,
 				  const struct session *session, u64 now)
@@ -374,7 +388,7 @@ static u64 retransmission_timeout(const struct agent *agent,
 	if (!session->early_copies)
 		shortest = fp_max64(shortest, usual_pause(agent, session));
 	else
-		timeout /= 2;
+		timeout = fp_min64(timeout / 2, session->epoch);
 	if (session->early_copies && source->rate && now < source->lease)
 		timeout = fp_min64(timeout, (source->lease - now) / LEASE_PART);
 	timeout = fp_min64(timeout, MAX_TIMEOUT);
@@ -383,14 +397,14 @@ static u64 retransmission_timeout(const struct agent *agent,
 }
 
 /*
- * The mean pause after a cycle of several packets is as many times longer, so that
+ * The mean pause is as many times longer as cycles needed packets lately, so that
  * losses do not increase the rate of packets; but half of the lease remains.
  */
 static u64 mean_pause(const struct agent *agent, const struct session *session,
-		      u32 packets, u64 now)
+		      u64 now)
 {
 	const struct slbn_source *source = &session->source;
-	u64 pause = usual_pause(agent, session) * packets;
+	u64 pause = scale_by_losses(session, usual_pause(agent, session));
 
 	pause = fp_min64(pause, longest_pause(agent, session));
 	if (source->rate && source->lease != SLBN_NO_LEASE)
@@ -415,15 +429,27 @@ static void earn_copies(const struct agent *agent, struct session *session,
 /*
  * The pause before the next cycle: random, 0.5 to 1.5 times the mean. If it is
  * urgent, 0 to 1/20 of the mean, more if that has not changed the rate: a link may
- * have no room for an epoch.
+ * have no room for an epoch; and more with losses: a link may drop what exceeds its
+ * limit, as all its sessions are urgent.
  */
 static u64 random_pause(const struct session *session, u64 mean)
 {
 	u32 doublings = session->urgent_cycles / URGENT_CYCLES;
+	u64 urgent;
 
-	if (session->source.urgent && doublings < 5)
-		return random64() % fp_max64((mean / 20) << doublings, 1);
-	return mean / 2 + random64() % fp_max64(mean, 1);
+	if (!session->source.urgent || doublings >= 5)
+		return mean / 2 + random64() % fp_max64(mean, 1);
+	urgent = (mean / 20) << doublings;
+	urgent += scale_by_losses(session, mean) - mean;
+	return random64() % fp_max64(fp_min64(urgent, mean), 1);
+}
+
+/* Smooth the number of packets that a cycle needed. */
+static void count_sent(struct session *session, u32 packets)
+{
+	packets = fp_min(packets, SENT_MAX);
+	session->sent_per_cycle += packets * (SENT_ONE / SENT_WEIGHT) -
+				   session->sent_per_cycle / SENT_WEIGHT;
 }
 
 /* Take the credit for a packet. Returns whether it suffices. */
@@ -520,6 +546,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		.answered_at = now,
 		.epoch = agent->config.epoch,
 		.early_copies = MAX_EARLY_COPIES,
+		.sent_per_cycle = SENT_ONE,
 		.metered = credit,
 	};
 	if (!add_by_flow(agent, session)) {
@@ -591,6 +618,7 @@ struct session *agent_restore(struct agent *agent, u32 index,
 		.longest_rtt = record->longest_rtt,
 		.epoch = record->epoch,
 		.early_copies = MAX_EARLY_COPIES,
+		.sent_per_cycle = SENT_ONE,
 		.cycles = record->cycles,
 		.metered = record->metered,
 		.credit.packets = fp_min64(record->credit.packets, MAX_CREDIT),
@@ -966,7 +994,8 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	if (session->source.rate != rate || !session->source.urgent)
 		session->urgent_cycles = 0;
 	agent->callbacks->limit(agent, session);
-	pause = mean_pause(agent, session, tries, now);
+	count_sent(session, tries);
+	pause = mean_pause(agent, session, now);
 	earn_copies(agent, session, pause);
 	set_timer(agent, session, now + random_pause(session, pause));
 	report_rate(agent, session);

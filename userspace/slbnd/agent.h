@@ -91,6 +91,7 @@ struct agent_credit {
  * @epoch: shortest one on its path, at most agent_config.epoch, ns
  * @early_copies: retransmissions that it may send without back-off, while its lease
  *	lasts
+ * @sent_per_cycle: packets that a cycle needed lately, smoothed, in 1/1024
  * @urgent_cycles: cycles since the rate changed, while the source is urgent
  * @cycles: completed cycles
  * @retries: retransmitted packets
@@ -133,6 +134,7 @@ struct session {
 	u32 unmeasured;
 	u64 epoch;
 	u32 early_copies;
+	u32 sent_per_cycle;
 	u32 urgent_cycles;
 	u64 cycles;
 	u64 retries;
