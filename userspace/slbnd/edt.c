@@ -28,6 +28,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -580,6 +581,21 @@ static void remove_prefixes(int fd, const struct rates_prefix *kept, u32 count)
 	}
 }
 
+/*
+ * Newer kernels allocate the nodes of a trie from a small cache, which they
+ * refill in an interrupt or, on machines without one for this, at the next tick.
+ */
+static int set_prefix(int fd, const struct rates_prefix *prefix, u32 owner)
+{
+	const struct timespec tick = { .tv_nsec = 10000000 };
+	int tries = 10, err;
+
+	do
+		err = bpf_map_update_elem(fd, prefix, &owner, BPF_ANY);
+	while (err == -ENOMEM && --tries && !nanosleep(&tick, NULL));
+	return err;
+}
+
 /**
  * edt_set_prefixes() - set the source addresses of local hosts
  * @edt: from edt_open()
@@ -598,8 +614,7 @@ int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 	u32 n;
 
 	for (n = 0; n < count && !err; n++)
-		err = bpf_map_update_elem(fd, &prefixes[n], &owners[n],
-					  BPF_ANY);
+		err = set_prefix(fd, &prefixes[n], owners[n]);
 	__atomic_store_n(&edt->rates->bss->any_host, any_host,
 			 __ATOMIC_RELAXED);
 	qsort(prefixes, count, sizeof(*prefixes), compare_prefixes);
