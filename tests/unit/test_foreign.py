@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cores on machines of 32 bits and of the other byte order, compiled for them.
+"""The cores on machines of 32 bits and of the other byte order, the modules for one of 32 bits.
 
 i686 programs run on the host, s390x (64 bits, big-endian) in qemu-user.  Without those tests of
 test_cores.py that compare with mainline's code, need 128-bit integers on i686, or take minutes.
@@ -7,9 +7,12 @@ test_cores.py that compare with mainline's code, need 128-bit integers on i686, 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from fairvm import kernels
+from fairvm.archive import BOOKWORM, Archive, unpack
 
 from tests.unit.test_cores import HERE, names_in, run
 
@@ -92,3 +95,24 @@ def test_kernels_of_32_bits_can_divide(tmp_path: Path, core: str) -> None:
     run(["i686-linux-gnu-gcc", *flags, *include, str(source), "-o", built])
     wanted = run(["i686-linux-gnu-nm", "--undefined-only", built])
     assert [line for line in wanted.splitlines() if "div" in line or "mod" in line] == []
+
+
+def test_modules_build_for_32_bits(tmp_path: Path) -> None:
+    """Debian's kernel for i686 has all symbols that they need: it has no 64-bit division."""
+    archive = Archive((BOOKWORM,), "i386")
+    archive.update()
+    depends = archive.describe("linux-headers-686")["Depends"]
+    (name,) = re.findall(r"linux-headers-[\d.-]+-686", depends)
+    packages = archive.kernel_packages([name])
+    # The build tools are programs of the host, so the kernel for it has them.
+    del packages["linux-kbuild-6.1"]
+    unpack(archive.download(list(packages), tmp_path / "debs"), tmp_path)
+    tools = kernels.get("6.1").directory / "usr/lib"
+    (tmp_path / "usr/lib").symlink_to(tools)
+    headers = tmp_path / "usr/src" / name
+    kernels.relocate_headers(headers)
+    built = run(["make", "-C", str(TOP), "modules", f"KERNELDIR={headers}", "KCFLAGS=-Werror"])
+    assert "undefined" not in built
+    for module in ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"):
+        path = TOP / "build/modules" / name.removeprefix("linux-headers-") / module
+        assert "ELF32" in run(["readelf", "-h", str(path / f"{module}.ko")])

@@ -31,8 +31,8 @@ class Suite:
     name: str
     archive: str = "debian"
 
-    def line(self, keyring: Path) -> str:
-        options = f"[arch={ARCHITECTURE} signed-by={keyring}]"
+    def line(self, architecture: str, keyring: Path) -> str:
+        options = f"[arch={architecture} signed-by={keyring}]"
         return f"deb {options} {MIRROR}/{self.archive} {self.name} main"
 
 
@@ -61,9 +61,12 @@ TOOLCHAINS: dict[str, tuple[Suite, ...]] = {
 class Archive:
     """Packages of some suites."""
 
-    def __init__(self, suites: tuple[Suite, ...]) -> None:
+    def __init__(self, suites: tuple[Suite, ...], architecture: str = ARCHITECTURE) -> None:
         self.suites = suites
+        self.architecture = architecture
         self.label = "+".join(suite.name for suite in suites)
+        if architecture != ARCHITECTURE:
+            self.label += f":{architecture}"
         self.directory = cache_dir() / "apt" / self.label
         self._apt_get = need("apt-get", "apt")
         self._apt_cache = need("apt-cache", "apt")
@@ -82,8 +85,8 @@ class Archive:
             "Dir::Etc::sourceparts": "/dev/null",
             "Dir::Etc::preferences": "/dev/null",
             "Dir::Etc::preferencesparts": "/dev/null",
-            "APT::Architecture": ARCHITECTURE,
-            "APT::Architectures": ARCHITECTURE,
+            "APT::Architecture": self.architecture,
+            "APT::Architectures": self.architecture,
             "APT::Sandbox::User": "root",
             "APT::Install-Recommends": "false",
             "APT::Get::List-Cleanup": "false",
@@ -113,14 +116,14 @@ class Archive:
             self._update(newer_keyring(self))
 
     def _update(self, keyring: Path) -> None:
-        sources = "".join(suite.line(keyring) + "\n" for suite in self.suites)
+        sources = "".join(suite.line(self.architecture, keyring) + "\n" for suite in self.suites)
         (self.directory / "sources.list").write_text(sources)
         run([self._apt_get, *self._options(), "-o", "APT::Update::Error-Mode=any", "update"])
 
     def newest_image(self, series: str, flavour: str = "") -> str | None:
         """The newest plain kernel image of SERIES, or of a flavour (`-rt`): its package's name."""
         release = rf"{re.escape(series)}(?:[.][0-9]+)*(?:[-+~][0-9a-z.+~]*)?"
-        pattern = re.compile(rf"linux-image-({release}{flavour}-{ARCHITECTURE})$")
+        pattern = re.compile(rf"linux-image-({release}{flavour}-{self.architecture})$")
         names = run([self._apt_cache, *self._options(), "pkgnames", f"linux-image-{series}"])
         releases = [m[1] for m in map(pattern.fullmatch, names.split()) if m]
         # Compare the numbers only: suffixes do not order releases.

@@ -137,7 +137,7 @@ def _finish_unpacked(root: Path, release: str, headers: str) -> None:
     (root / "release").write_text(release + "\n")
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")
-    _relocate_headers(root / headers.lstrip("/"))
+    relocate_headers(root / headers.lstrip("/"))
     (root / "headers").symlink_to(headers.lstrip("/"))
     modules = root / "lib/modules" / release
     for name in ("build", "source"):
@@ -146,7 +146,7 @@ def _finish_unpacked(root: Path, release: str, headers: str) -> None:
     run([need("depmod", "kmod"), "-b", str(root), release])
 
 
-def _relocate_headers(headers: Path) -> None:
+def relocate_headers(headers: Path) -> None:
     """Make headers usable in this directory and with the host's compiler."""
     makefile = headers / "Makefile"
     text = makefile.read_text()
