@@ -122,15 +122,20 @@ def test_upgrade_keeps_rates(
     traffic = Traffic(flood)
     traffic.settle()
     tap = counter(net.nodes[1], "w0")
-    samples: list[tuple[float, int]] = []
+    samples: list[tuple[float, int, float]] = []
+
+    def sample() -> tuple[float, int, float]:
+        """Received octets, with the times before and after they were read."""
+        before, octets = time.monotonic(), tap()
+        return before, octets, time.monotonic()
 
     def run(periods: int) -> float:
         """Send, and return the rate [bit/s] on the wire."""
-        before = time.monotonic(), tap()
+        then, first, _ = sample()
         for _ in range(periods):
             traffic.run(0.05)
-            samples.append((time.monotonic(), tap()))
-        (then, first), (now, last) = before, samples[-1]
+            samples.append(sample())
+        now, last, _ = samples[-1]
         return (last - first) * 8 / (now - then)
 
     options = ("--devices", "e0", "--unassigned", "2mbit", *kept)
@@ -151,7 +156,7 @@ def test_upgrade_keeps_rates(
             slbnd.end(number)
         # The program paces the flow until the lease ends.
         assert close_to(run(8), 10 * MEGA, 0.05)
-    for (then, first), (now, last) in itertools.pairwise(samples):
+    for (then, first, _), (_, last, now) in itertools.pairwise(samples):
         # A burst of 2 ms, and control packets.
         assert (last - first) * 8 < 10 * MEGA * (1.02 * (now - then) + 0.002) + 2 * 12112
     with agent(net.nodes[0], tmp_path, *options) as slbnd:
