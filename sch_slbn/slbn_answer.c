@@ -279,6 +279,30 @@ void slbn_finish_own(const struct slbn_link *link, struct slbn_control *control)
 	slbn_finish(link, control, addresses);
 }
 
+/*
+ * Receive a reply from the loopback device, or from that of a VRF. Unlike with
+ * dev_loopback_xmit(), the caller learns whether the backlog is full, and packet
+ * sockets see the reply. Returns false if it is dropped.
+ */
+static bool slbn_loop_back(struct sk_buff *answer)
+{
+	struct net_device *dev = skb_dst(answer)->dev;
+
+	answer->dev = dev;
+	dev_hard_header(answer, dev, ntohs(answer->protocol), NULL, NULL,
+			answer->len);
+	skb_reset_mac_header(answer);
+	__skb_pull(answer, skb_network_offset(answer));
+	if (netif_is_l3_master(dev)) {
+		/* Others pass the hooks of the VRF twice. */
+		answer->pkt_type = PACKET_LOOPBACK;
+		/* IPv6 takes the device of its route, the edge, for the input. */
+		if (answer->protocol == htons(ETH_P_IPV6))
+			skb_dst_drop(answer);
+	}
+	return netif_rx(answer) == NET_RX_SUCCESS;
+}
+
 /**
  * slbn_answer_own() - send a reply of the edge to this router
  * @link: the edge
@@ -290,12 +314,12 @@ void slbn_finish_own(const struct slbn_link *link, struct slbn_control *control)
  * softirq.
  *
  * Context: bottom halves are disabled, in an RCU read-side critical section.
- * Return: SLBN_ANSWERED, or SLBN_DROP if the router has no address or memory.
+ * Return: SLBN_ANSWERED; or SLBN_DROP if the router has no address or memory, or
+ * its backlog is full.
  */
 enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
 				 const struct slbn_control *control)
 {
-	struct net *net = dev_net(link->dev);
 	struct sk_buff *answer;
 	struct dst_entry *dst;
 	struct slbn_way way;
@@ -308,13 +332,11 @@ enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
 	if (IS_ERR(dst))
 		return slbn_count_drop(link, &link->counters.no_address);
 	answer = slbn_build(control, &way, dst);
-	if (!answer)
+	if (!answer || !slbn_loop_back(answer))
 		return SLBN_DROP;
 	spin_lock(&link->lock);
 	link->counters.answered++;
 	spin_unlock(&link->lock);
-	answer->dev = dst->dev;
-	dev_loopback_xmit(net, NULL, answer);
 	consume_skb(skb);
 	return SLBN_ANSWERED;
 }

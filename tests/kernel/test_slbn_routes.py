@@ -10,6 +10,9 @@ answer where the routes are stable.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,7 +22,7 @@ import pytest
 from tests.kernel.net import Namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Agent, Chain, Session, agents, chain
 from tests.kernel.slbn_sessions import FAMILIES, Sessions
-from tests.kernel.slbn_tap import Wire, state_in, wire
+from tests.kernel.slbn_tap import Tap, Wire, state_in, wire
 from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE_ACK,
@@ -31,9 +34,12 @@ from tests.kernel.slbn_wire import (
     Datagram,
     Packet,
     State,
+    read_packet,
+    read_udp,
 )
 from tests.kernel.wireguard import End
 
+SO_ATTACH_FILTER = 26
 DROPS = (
     *("malformed", "bad_checksum", "fragments", "bad_key", "wrong_path", "too_many_hops"),
     *("bad_return", "unknown_link", "no_address", "overuse", "clamped"),
@@ -246,7 +252,8 @@ def test_links_on_tunnel_and_below(peer: str, kind: str) -> None:
 
 
 @pytest.mark.stock
-def test_link_in_vrf(peer: str) -> None:
+@pytest.mark.parametrize("edge", ["", pytest.param("edge", marks=pytest.mark.tier("all"))])
+def test_link_in_vrf(peer: str, edge: str) -> None:
     """Node 1 has its devices in a VRF; the main table has no routes."""
     with chain(2) as net:
         middle = net.nodes[1]
@@ -258,12 +265,13 @@ def test_link_in_vrf(peer: str) -> None:
             ip -n {middle.name} addr replace fd00:0::2/64 dev w0 nodad
             ip -n {middle.name} addr replace fd00:1::1/64 dev e1 nodad""")
         net.attach(0, "rate 100mbit headroom 0")
-        net.attach(1, "rate 60mbit headroom 0")
+        net.attach(1, f"rate 60mbit headroom 0 {edge}")
         with agents(peer, [net.nodes[0], net.nodes[2]]) as (source, _):
             source.send("join 10.0.1.2 0", "join fd00:1::2 0")
             wait_for(lambda: has(source, 30, 30))
             more_cycles(source)
             check_no_drops(state_in(middle, "e1"))
+            assert (state_in(middle, "e1").answered > 0) == bool(edge)
 
 
 def test_policy_routing_by_source(peer: str) -> None:
@@ -322,6 +330,52 @@ def test_lost_replies_of_an_edge_are_not_counted_as_answered() -> None:
         assert downstream == [] and len(answers) == 1
         changes = before.changes(made.state())
         assert (changes["joins"], changes["no_address"], changes["answered"]) == (2, 1, 1)
+
+
+def test_replies_that_the_backlog_drops_are_not_counted_as_answered() -> None:
+    """Without a running loopback device it drops what would be received there."""
+    with wire("ip addr add 10.0.6.1/24 dev a0", edge=1) as made:
+        frame = Datagram(Packet(JOIN)).frame()
+        before = made.state()
+        for state, answered in (("down", 0), ("up", 1)):
+            sh(f"ip link set lo {state}")
+            downstream, answers = made.both(frame)
+            assert (len(downstream), len(answers)) == (0, answered)
+            changes = before.changes(made.state())
+            assert (changes.get("answered", 0), changes.get("no_address", 0)) == (answered, 0)
+
+
+def test_replies_of_an_edge_are_new_packets() -> None:
+    """Packet sockets see them as received from the loopback device, by no queue of the edge's."""
+    queues = """
+        ip link del a0
+        ip link add a0 numtxqueues 4 address 02:00:00:00:00:01 \\
+            type veth peer b0 address 02:00:00:00:00:02
+        ip link set b0 mtu 9000 up
+        ip link set a0 mtu 9000 up
+        tc qdisc add dev a0 root handle 2: prio
+        tc qdisc add dev a0 parent 2:2 handle 1: slbn rate 100mbit epoch 0 control 100% edge"""
+    joins = [
+        Datagram(Packet(JOIN, id=bytes([n]) * 16), source=f"10.0.0.{n}").frame()
+        for n in range(3, 35)
+    ]
+    with wire(queues, on="") as made:
+        tap = Tap("lo")
+        accept_queue(tap.socket, 0)
+        assert [len(each) for each in made.both(*joins)] == [0, len(joins)]
+        replies = [read_packet(read_udp(frame)[0]) for frame in tap.frames()]
+        assert {(reply.type, reply.hop) for reply in replies} == {(PROBE_ACK, 1)}
+        assert [reply.id[0] for reply in replies] == list(range(3, 35))
+        tap.socket.close()
+
+
+def accept_queue(opened: socket.socket, queue: int) -> None:
+    """Accept packets with this queue mapping only, by a filter of classic BPF."""
+    load, equal, give, offset = 0x20, 0x15, 0x06, 0xFFFFF000 + 24
+    program = ((load, 0, 0, offset), (equal, 0, 1, queue), (give, 0, 0, 0xFFFF), (give, 0, 0, 0))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *each) for each in program))
+    head = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+    opened.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, head)
 
 
 def test_router_without_address_counts_and_drops() -> None:

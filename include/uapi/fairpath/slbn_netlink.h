@@ -191,7 +191,7 @@ struct slbn_ledger_state {
  * @from_hosts: dropped, from hosts at an edge
  * @icmp_dropped: dropped, ICMP errors about control packets, to hosts at an edge
  * @answered: packets answered at an edge; not those whose reply was lost for
- *	lack of memory
+ *	lack of memory or by a full backlog
  * @rate_limited: dropped, above the limit of control packets
  * @events: share events, whether or not anyone listened
  * @bypassed: packets that the device has sent, but not by its qdiscs, since the
