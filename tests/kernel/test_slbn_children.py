@@ -17,6 +17,7 @@ import contextlib
 import errno
 import itertools
 import json
+import os
 import socket
 import struct
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ from tests.kernel.drr_fq import (
     numbered_frame,
 )
 from tests.kernel.genetlink import MEGA, Genetlink, control_frame, given
-from tests.kernel.net import sh, wait_for
+from tests.kernel.net import sh, unnamed_namespace, wait_for
 from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_EXCL,
@@ -395,6 +396,30 @@ def test_vlan_and_its_device_are_two_links() -> None:
             (root,) = (each for each in on.rtnetlink.qdiscs(index) if each.kind == "slbn")
             assert (root.sent_packets, root.qlen, root.backlog, root.drops) == (40, 0, 0, 0)
         family.close()
+
+
+@pytest.mark.parametrize(("default", "nested"), [("fq_codel", "fq_codel"), ("pfifo_fast", "pfifo")])
+def test_default_children_are_the_default_qdisc(default: str, nested: str) -> None:
+    """At the root, for each TX queue; below another qdisc for data, unless it is pfifo_fast."""
+    sysctl = os.open("/proc/sys/net/core/default_qdisc", os.O_RDWR)
+    before = os.pread(sysctl, 100, 0)
+
+    def children(root: str, below: str) -> list[str]:
+        with unnamed_namespace():
+            batch("ip", "link add d0 numtxqueues 2 type dummy\n")
+            batch("tc", f"qdisc add dev d0 root handle 1: {root}\n{below}")
+            shown = json.loads(sh("tc -j qdisc show dev d0 invisible").stdout)
+            return [each["kind"] for each in shown if each.get("parent") in ("1:1", "1:2", "2:2")]
+
+    os.pwrite(sysctl, default.encode(), 0)
+    try:
+        assert children("slbn rate 5mbit", "") == [default] * 2
+        below = "qdisc add dev d0 parent 1:1 handle 2: slbn rate 5mbit"
+        root = "tbf rate 5mbit burst 10kb limit 100kb"
+        assert children(root, below) == ["slbn", nested]
+    finally:
+        os.pwrite(sysctl, before, 0)
+        os.close(sysctl)
 
 
 def test_two_fixed_classes() -> None:
