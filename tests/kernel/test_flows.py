@@ -597,6 +597,29 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
         wait_for(lambda: flow not in flows(us))
 
 
+def test_share_is_returned_with_fin(net: Chain, tmp_path: Path) -> None:
+    """Before look-ups have shown that the connection sends nothing more."""
+    h1, h2 = net.nodes[0], net.nodes[4]
+    with (
+        detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
+        tcp(h1, h2, "10.0.3.2", 5200) as connection,
+    ):
+        stream = Stream(connection)
+
+        def ours() -> list[libslbn.Session]:
+            return [each for each in detected(us) if each.destination_port == 5200]
+
+        with repeating(stream.drain, 0.001):
+            with repeating(stream.some, 0.001):
+                wait_for(lambda: any(each.rate > 10 * MEGA for each in ours()), 40)
+            connection.client.shutdown(socket.SHUT_WR)
+            last = before = ours()[0].demand
+            while found := ours():
+                last = found[0].demand
+                time.sleep(0.005)
+        assert MEGA <= last <= before / 4, f"{last} of {before}"
+
+
 def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
     """By flows of acknowledgements and by steady flows, also with a large initial demand."""
     h1, h2 = net.nodes[0], net.nodes[4]

@@ -22,6 +22,8 @@
 #define MIN_DUMP_INTERVAL SECOND
 /* Difference of the intervals of early look-ups, ns. */
 #define EARLY_STEP (5 * MS)
+/* Part of its use that a connection keeps as demand when its sender has finished. */
+#define CLOSING_PART 8
 /* Idle times after which TCP is taken for dead. */
 #define TCP_IDLE 30
 
@@ -497,6 +499,27 @@ static void count_sent(struct flows *flows, struct connection *connection,
 	rejoin(flows, connection);
 }
 
+/*
+ * The sender has finished: only retransmissions may follow, which do not need the
+ * whole share until look-ups show that they have ended. If it sends more all the same,
+ * its demand grows again as that of a new flow.
+ */
+static void yield_share(struct flows *flows,
+			const struct connection *connection)
+{
+	struct detected_flow *detected = connection->detected;
+	struct session *session = detected ? detected->session : NULL;
+	u64 demand = fp_max64(flows->config.initial, DEMAND_MIN);
+
+	if (!session || session->source.leaving || detected->connections > 1)
+		return;
+	demand = fp_max64(demand, session->use.used / CLOSING_PART);
+	if (demand >= session->source.D)
+		return;
+	session->use = (struct demand){};
+	agent_change(flows->agent, session, demand, flows->now);
+}
+
 /* Counters of a connection, or an event, which has none. */
 static void update(struct flows *flows, struct connection *connection,
 		   const struct track_connection *tracked)
@@ -506,6 +529,8 @@ static void update(struct flows *flows, struct connection *connection,
 	struct agent_credit sent = {};
 
 	connection->dump = flows->dump;
+	if (direction->ended && !connection->closing)
+		yield_share(flows, connection);
 	connection->closing |= direction->ended;
 	if (direction->bytes != TRACK_UNCOUNTED) {
 		sent.octets =
