@@ -25,7 +25,6 @@ SLBN = "slbn rate 10gbit"
 def throughput(a: Namespace, b: Namespace, root: str) -> float:
     """Bit/s that a receiver gets, with this root and fq at each queue."""
     a.sh(f"""set -e
-        tc qdisc del dev a0 root 2> /dev/null || true
         tc qdisc add dev a0 root handle 1: {root}
         tc qdisc replace dev a0 parent 1:1 fq
         tc qdisc replace dev a0 parent 1:2 fq""")
@@ -35,6 +34,7 @@ def throughput(a: Namespace, b: Namespace, root: str) -> float:
         done = a.sh(f"iperf3 --client 10.0.0.2 --parallel {FLOWS} --time {SECONDS} --json")
         assert process.wait(60) == 0
     queues = json.loads(a.sh("tc -j -s qdisc show dev a0").stdout)
+    a.sh("tc qdisc del dev a0 root")
     sent = [each["bytes"] for each in queues if each["kind"] == "fq"]
     assert len(sent) == 2 and min(sent) > 0
     return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
