@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.enforcer import build_enforcer
+from tests.kernel import programs
 from tests.kernel.net import Pair, pair, sh
-from tests.kernel.slbn import build_peer
 
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 OURS = re.compile(r"\[(sch_drr_fq|sch_slbn|tcp_bic|tcp_gaimd)\]")
@@ -50,12 +49,12 @@ def net() -> Iterator[Pair]:
 
 
 @pytest.fixture(scope="session")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Build the SLBN peer; return its path."""
-    return build_peer(tmp_path_factory.mktemp("slbn"))
+def peer() -> str:
+    """The path of the SLBN peer."""
+    return programs.slbn_peer()
 
 
 @pytest.fixture(scope="session")
-def enforce_try(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Build the program for slbnd's enforcement; return its path."""
-    return build_enforcer(tmp_path_factory.mktemp("enforce"))
+def enforce_try() -> str:
+    """The path of the program for slbnd's enforcement."""
+    return programs.enforce_try()

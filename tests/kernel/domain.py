@@ -17,7 +17,6 @@ import heapq
 import itertools
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernel.fair import max_min, remainders
-from tests.kernel.net import Namespace, wait_for
+from tests.kernel.iproute import run_ip
+from tests.kernel.net import Namespace, wait_for, wait_for_carrier
 from tests.kernel.rtnetlink import RTM_DELQDISC, TC_H_ROOT, Rtnetlink
-from tests.kernel.slbn import ip
 from tests.kernel.slbn_tap import attach, state_of
 from tests.kernel.slbn_wire import State
 from tests.kernel.slbnd import Agent, libslbn
@@ -159,18 +158,11 @@ class Domain:
     def impaired(self, netem: str, *links: str) -> Iterator[None]:
         """With netem on these wires, or on all."""
         chosen = links or tuple(self.plan.links)
-        self.tc(self.wires, [f"qdisc replace dev {link} root netem {netem}" for link in chosen])
+        self.wires.tc(*(f"qdisc replace dev {link} root netem {netem}" for link in chosen))
         try:
             yield
         finally:
-            self.tc(self.wires, [f"qdisc del dev {link} root" for link in chosen])
-
-    @staticmethod
-    def tc(node: Namespace, commands: Sequence[str]) -> None:
-        """Run tc commands in one process."""
-        with node.entered():
-            program = ["tc", "-batch", "-"]
-            subprocess.run(program, input="\n".join(commands), text=True, check=True)
+            self.wires.tc(*(f"qdisc del dev {link} root" for link in chosen))
 
     # --- paths
 
@@ -189,7 +181,7 @@ class Domain:
             known = self.routes.get(source, {})
             new = [f"{there} {way}" for there, way in routes.items() if known.get(there) != way]
             if new:
-                ip([f"route replace {each}" for each in new], self.nodes[source])
+                self.nodes[source].ip(*(f"route replace {each}" for each in new))
             self.routes[source] = routes
         for session in self.sessions:
             session.path = self.path(session.source, session.destination)
@@ -211,7 +203,7 @@ class Domain:
 
         def put(state: str) -> None:
             for here, there in ends:
-                ip([f"link set dev {there} {state}"], self.nodes[here])
+                self.nodes[here].ip(f"link set dev {there} {state}")
 
         put("down")
         self.down = frozenset("-".join(end) for end in ends)
@@ -223,7 +215,7 @@ class Domain:
             for here, there in ends:
                 # Devices lose it while they are down.
                 own = f"{link_local(self.plan, here)}/64"
-                ip([f"addr replace {own} dev {there} nodad"], self.nodes[here])
+                self.nodes[here].ip(f"addr replace {own} dev {there} nodad")
             self.down = frozenset()
             self.route()
 
@@ -377,8 +369,8 @@ def domain(
         inside[name] += [f"addr add {plan.address(name, False)}/32 dev lo"]
         inside[name] += [f"addr add {plan.address(name, True)}/128 dev lo nodad"]
     with contextlib.ExitStack() as stack:
-        stack.callback(ip, [f"netns del {each.name}" for each in names.values()])
-        ip(commands)
+        stack.callback(run_ip, [f"netns del {each.name}" for each in names.values()])
+        run_ip(commands)
         for name, commands_inside in inside.items():
             with names[name].entered():
                 Path("/proc/sys/net/ipv6/conf/default/dad_transmits").write_text("0")
@@ -387,8 +379,12 @@ def domain(
                 else:
                     for file in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
                         (Path("/proc/sys/net") / file).write_text("1")
-            ip(commands_inside, names[name])
-        Domain.tc(names["wires"], redirections)
+            names[name].ip(*commands_inside)
+        names["wires"].tc(*redirections)
+        for link in plan.links:
+            here, there = link.split("-")
+            wait_for_carrier(names[here], there)
+            wait_for_carrier(names["wires"], f"{there}-{here}")
         places = {}
         for node in plan.nodes:
             with names[node].entered():
@@ -407,7 +403,7 @@ def domain(
         for host in plan.hosts:
             (link,) = (link for link in plan.links if link.startswith(f"{host}-"))
             ways = [made.toward(host, host, link.split("-")[1], six)[1] for six in (False, True)]
-            ip([f"route add default {way}" for way in ways], names[host])
+            names[host].ip(*(f"route add default {way}" for way in ways))
         prepare(made)
         try:
             for node in plan.agents:

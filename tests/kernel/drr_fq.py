@@ -30,7 +30,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
-from tests.kernel.net import unnamed_namespace, wait_for
+from tests.kernel.iproute import run_ip
+from tests.kernel.net import unnamed_namespace, wait_for, wait_for_carriers
 from tests.kernel.rtnetlink import (
     NLA_F_NESTED,
     TC_H_ROOT,
@@ -439,17 +440,19 @@ class GsoSocket:
 def link(tc: str = "", queues: int = 1, burst: int = BURST) -> Iterator[Link]:
     """A link in a new network namespace, after running the tc commands TC."""
     with unnamed_namespace():
-        batch(
-            "ip",
-            f"""link add a0 address 02:00:00:00:00:01 numtxqueues {queues} numrxqueues {queues}\
- type veth peer name b0 address 02:00:00:00:00:02 numtxqueues {queues} numrxqueues {queues}
-            link set lo up
-            addr add 10.0.0.1/24 dev a0
-            link set a0 up
-            link set b0 up
-            neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a0
-            """,
+        many = f"numtxqueues {queues} numrxqueues {queues}"
+        near, far = "a0 address 02:00:00:00:00:01", "b0 address 02:00:00:00:00:02"
+        run_ip(
+            [
+                f"link add {near} {many} type veth peer {far} {many}",
+                "link set lo up",
+                "addr add 10.0.0.1/24 dev a0",
+                "link set a0 up",
+                "link set b0 up",
+                "neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a0",
+            ]
         )
+        wait_for_carriers("a0", "b0")
         if tc:
             batch("tc", tc)
         receiver = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_IP))

@@ -8,12 +8,9 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from tests.kernel.net import Namespace, sh
+from tests.kernel.net import Namespace
 from tests.kernel.slbn import Chain
-
-TOP = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,9 @@ class Enforcer:
     """A running enforce_try in a namespace."""
 
     def __init__(self, where: Namespace, program: str, prefix: str = "") -> None:
-        command = ["ip", "netns", "exec", where.name, *prefix.split(), program]
+        command = [*prefix.split(), program]
         self.program = program
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = where.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, *lines: str) -> list[str]:
         assert self.process.stdin and self.process.stdout
@@ -100,16 +95,6 @@ class Enforcer:
         answer = self.ask(f"run {times} {length} {packet.hex()} {ingress}")[0]
         verdict, departure = answer.split()
         return int(verdict), int(departure)
-
-
-def build_enforcer(directory: Path) -> str:
-    """Compile enforce_try."""
-    made = directory / "enforce_try"
-    flags = "-O1 -Wall -D_GNU_SOURCE -Iinclude -Iinclude/uapi -Iuserspace/slbnd -Ibuild/slbnd"
-    names = ("edt", "enforce", "htb", "htb_config", "links", "tc")
-    sources = " ".join(f"userspace/slbnd/{name}.c" for name in names)
-    sh(f"cd {TOP} && gcc {flags} tests/kernel/enforce_try.c {sources} -o {made} -lmnl -lbpf")
-    return str(made)
 
 
 @contextlib.contextmanager

@@ -15,34 +15,47 @@ holds both ends of a connection.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
 import itertools
 import os
+import re
 import select
+import shutil
 import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tests.kernel.iproute import enter, enter_new, returning, run_ip, turn_off
+from tests.kernel.rtnetlink import Rtnetlink
 
 TCP_CONGESTION = 13
-SIOCGIFFLAGS, IFF_RUNNING = 0x8913, 0x40
-CLONE_NEWNET = 0x40000000
 SYSCTL = Path("/proc/sys/net/ipv4")
 TRACING = Path("/sys/kernel/tracing")
 
-_libc = ctypes.CDLL(None, use_errno=True)
+#: Characters of commands that need no shell.
+PLAIN = re.compile(r"[\w ./:,=@%+-]*")
+
 _numbers = itertools.count()
 
 
+def is_single(command: str) -> bool:
+    """Whether a shell command only starts a program."""
+    return bool(PLAIN.fullmatch(command)) and shutil.which(command.split()[0]) is not None
+
+
 def sh(command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a shell command; if it fails and CHECK is set, raise an error with its output."""
+    """Run a shell command; if it fails and CHECK is set, raise an error with its output.
+
+    A single program is started without a shell, which takes as long to start as most programs.
+    """
+    single = is_single(command)
     done = subprocess.run(
-        command,
-        shell=True,
+        command.split() if single else command,
+        shell=not single,
         check=False,
         text=True,
         stdout=subprocess.PIPE,
@@ -62,12 +75,14 @@ class Namespace:
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """Enter the namespace, for sockets and sysctls."""
-        with open("/proc/thread-self/ns/net") as before, open(f"/run/netns/{self.name}") as there:
-            _setns(there.fileno())
-            try:
-                yield
-            finally:
-                _setns(before.fileno())
+        with returning(), open(f"/run/netns/{self.name}") as there:
+            enter(there.fileno())
+            yield
+
+    def start(self, command: Sequence[str | Path], **how: Any) -> subprocess.Popen[str]:
+        """Start a program in the namespace."""
+        with self.entered():
+            return subprocess.Popen(command, text=True, **how)
 
     def sh(self, command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a shell command in the namespace.
@@ -77,6 +92,21 @@ class Namespace:
         """
         with self.entered():
             return sh(command, check)
+
+    def ip(self, *commands: str) -> None:
+        """Run commands of ip in the namespace."""
+        with self.entered():
+            run_ip(commands)
+
+    def tc(self, *commands: str) -> str:
+        """The output of commands of tc, run by one process in the namespace."""
+        with self.entered():
+            program = ["tc", "-batch", "-"]
+            lines = "\n".join(commands)
+            done = subprocess.run(
+                program, input=lines, text=True, check=True, stdout=subprocess.PIPE
+            )
+        return done.stdout
 
     def sysctl(self, name: str, value: object = None) -> str:
         """Set (if VALUE is given) and get net.ipv4.NAME in this namespace."""
@@ -89,8 +119,8 @@ class Namespace:
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Poll until the condition is true; fail after SECONDS and at least 20 attempts.
 
-    The longer it takes, the rarer the polls: every 10 ms at first, every 100 ms after a second. In
-    virtual time they are all that costs, as the clock does not run meanwhile.
+    The longer it takes, the rarer the polls: each 10 ms at first, each 100 ms after half a second.
+    In virtual time they are all that costs, as the clock does not run meanwhile.
     """
     began = time.monotonic()
     end = began + seconds
@@ -99,24 +129,23 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         attempts -= 1
         assert attempts > 0 or time.monotonic() < end, f"timed out after {seconds} s"
-        time.sleep(min(max(0.01, (time.monotonic() - began) / 10), 0.1))
+        time.sleep(min(max(0.01, (time.monotonic() - began) / 5), 0.1))
+
+
+def wait_for_carriers(*devices: str) -> None:
+    """Wait until devices send: the kernel activates each up to a second after its peer is up.
+
+    Until then their state is unknown, which the flag IFF_RUNNING does not distinguish from up.
+    """
+    with contextlib.closing(Rtnetlink()) as netlink:
+        indices = [socket.if_nametoindex(device) for device in devices]
+        wait_for(lambda: all(netlink.is_up(index) for index in indices))
 
 
 def wait_for_carrier(where: Namespace, device: str) -> None:
-    """Wait until a device sends: the kernel activates it up to a second after its peer is up."""
-
-    def runs() -> bool:
-        request = struct.pack("16s16x", device.encode())
-        flags = struct.unpack_from("16xH", fcntl.ioctl(control, SIOCGIFFLAGS, request))[0]
-        return bool(flags & IFF_RUNNING)
-
-    with where.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        wait_for(runs)
-
-
-def _setns(fd: int) -> None:
-    if _libc.setns(fd, CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), "setns")
+    """Wait until a device of a namespace sends."""
+    with where.entered():
+        wait_for_carriers(device)
 
 
 def read_sysctl(name: str) -> str:
@@ -132,13 +161,15 @@ def write_sysctl(name: str, value: object) -> None:
 @contextlib.contextmanager
 def namespace() -> Iterator[Namespace]:
     name = f"t{next(_numbers)}"
-    sh(f"ip netns add {name}")
+    run_ip([f"netns add {name}"])
     made = Namespace(name)
     try:
-        made.sh("ip link set lo up")
+        made.ip("link set lo up")
         yield made
     finally:
-        sh(f"ip netns del {name}", check=False)
+        # A test may have deleted it.
+        with contextlib.suppress(FileNotFoundError):
+            run_ip([f"netns del {name}"])
 
 
 @contextlib.contextmanager
@@ -147,15 +178,11 @@ def unnamed_namespace() -> Iterator[None]:
 
     Without IPv6, which would send packets by itself.
     """
-    with open("/proc/thread-self/ns/net") as before:
-        if _libc.unshare(CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "unshare")
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
-            yield
-        finally:
-            _setns(before.fileno())
+    with returning():
+        enter_new()
+        with contextlib.suppress(FileNotFoundError):
+            Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+        yield
 
 
 @dataclass(frozen=True)
@@ -191,14 +218,11 @@ class Pair:
 @contextlib.contextmanager
 def pair(netem: str = "delay 40ms") -> Iterator[Pair]:
     with namespace() as a, namespace() as b:
-        sh(f"ip link add a0 netns {a.name} type veth peer name b0 netns {b.name}")
+        run_ip([f"link add a0 netns {a.name} type veth peer name b0 netns {b.name}"])
         for ns, device, address in ((a, "a0", "10.0.0.1"), (b, "b0", "10.0.0.2")):
-            ns.sh(
-                f"""set -e
-                ip addr add {address}/24 dev {device}
-                ip link set {device} up
-                ethtool -K {device} tso off gso off gro off >/dev/null"""
-            )
+            ns.ip(f"addr add {address}/24 dev {device}", f"link set {device} up")
+            with ns.entered():
+                turn_off(device, "tso", "gso", "gro")
         wait_for_carrier(a, "a0")
         wait_for_carrier(b, "b0")
         for ns in (a, b):

@@ -21,7 +21,8 @@ NLM_F_CAPPED, NLM_F_ACK_TLVS = 0x100, 0x200
 NLMSGERR_ATTR_MSG, NLMSGERR_ATTR_OFFS, NLMSGERR_ATTR_POLICY = 1, 2, 4
 NL_POLICY_MIN_U, NL_POLICY_MAX_U = 4, 5
 SOL_NETLINK, NETLINK_CAP_ACK, NETLINK_EXT_ACK = 270, 10, 11
-RTM_DELLINK = 17
+RTM_DELLINK, RTM_GETLINK = 17, 18
+IFLA_OPERSTATE, IF_OPER_UP = 16, 6
 RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC, RTM_GETTCLASS = 36, 37, 38, 42
 RTM_NEWTFILTER, RTM_DELTFILTER = 44, 45
 NLA_F_NESTED = 0x8000
@@ -111,7 +112,7 @@ class Rtnetlink:
         flags |= NLM_F_REQUEST
         self.socket.send(HEADER.pack(HEADER.size + len(body), kind, flags, sequence, 0) + body)
         while True:
-            data = self.socket.recv(1 << 20)
+            data = self.socket.recv(1 << 16)
             offset = 0
             while offset < len(data):
                 length, answer, answered, number, _ = HEADER.unpack_from(data, offset)
@@ -127,6 +128,11 @@ class Rtnetlink:
                     return
                 yield content
 
+    def request(self, kind: int, flags: int, body: bytes) -> None:
+        """Send a message, and wait for its acknowledgment."""
+        for _ in self.ask(kind, flags | NLM_F_ACK, body):
+            pass
+
     def change_qdisc(
         self,
         index: int,
@@ -137,25 +143,28 @@ class Rtnetlink:
         kind: int = RTM_NEWQDISC,
     ) -> None:
         body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, handle, parent, 0) + attributes
-        for _ in self.ask(kind, flags | NLM_F_ACK, body):
-            pass
+        self.request(kind, flags, body)
 
     def change_filter(self, index: int, parent: int, kind: int, classid: int) -> None:
         """Add or delete a matchall filter of priority 1."""
         info = 1 << 16 | socket.htons(ETH_P_ALL)
         body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, parent, info)
         body += attribute(TCA_KIND, b"matchall\0")
-        flags = NLM_F_ACK
+        flags = 0
         if kind == RTM_NEWTFILTER:
             body += attribute(TCA_OPTIONS, u32(TCA_MATCHALL_CLASSID, classid))
             flags |= NLM_F_CREATE | NLM_F_EXCL
-        for _ in self.ask(kind, flags, body):
-            pass
+        self.request(kind, flags, body)
+
+    def is_up(self, index: int) -> bool:
+        """Whether the operational state of a device is up."""
+        body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0)
+        (link,) = self.ask(RTM_GETLINK, NLM_F_ACK, body)
+        return dict(attributes(link[IFINFOMSG.size :]))[IFLA_OPERSTATE] == bytes([IF_OPER_UP])
 
     def delete_link(self, index: int) -> None:
         body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0)
-        for _ in self.ask(RTM_DELLINK, NLM_F_ACK, body):
-            pass
+        self.request(RTM_DELLINK, 0, body)
 
     def dump(self, kind: int, index: int) -> list[Shown]:
         body = TCMSG.pack(socket.AF_UNSPEC, 0, 0, index, 0, 0, 0)

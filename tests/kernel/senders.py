@@ -109,16 +109,18 @@ class Sender:
             self.received = struct.unpack_from("=I", info, DATA_SEGS_IN)[0] * SEGMENT
 
 
-def sender(net: Chain, a: int, b: int, six: bool = False, udp: int = 0, source: str = "") -> Sender:
-    """A flow from node `a`, or from its address `source`, to node `b`."""
+def sender(
+    net: Chain, a: int, b: int, six: bool = False, udp: int = 0, source: str = "", port: int = 0
+) -> Sender:
+    """A flow from node `a`, or from its address `source`, to node `b`; `port` is of both ends."""
     family = socket.AF_INET6 if six else socket.AF_INET
     kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
     with net.nodes[b].entered():
         far = socket.socket(family, kind)
-        far.bind((ADDRESSES[b, family], 0))
+        far.bind((ADDRESSES[b, family], port))
     with net.nodes[a].entered():
         near = socket.socket(family, kind)
-        near.bind((source or ADDRESSES[a, family], 0))
+        near.bind((source or ADDRESSES[a, family], port))
     if udp:
         far.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 22)
         near.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 1 << 22)

@@ -16,6 +16,8 @@ import ipaddress
 import itertools
 import json
 import os
+import re
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -23,18 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kernel.net import Namespace, sh, wait_for_carrier
+from tests.kernel.iproute import run_ip
+from tests.kernel.net import Namespace, wait_for_carrier
+from tests.kernel.rtnetlink import Rtnetlink
+from tests.kernel.slbn_tap import attach
 
-TOP = Path(__file__).resolve().parents[2]
 MEGA = 10**6
-
-
-def build_peer(directory: Path) -> str:
-    """Compile slbn_peer."""
-    program = directory / "slbn_peer"
-    sources = "tests/kernel/slbn_peer.c userspace/common/siphash.c"
-    sh(f"cd {TOP} && gcc -O1 -Wall -Wextra -Werror -Iinclude -I. {sources} -o {program}")
-    return str(program)
+SIMPLE = re.compile(r"rate (?P<rate>\d+)(?P<mega>mbit)?(?P<headroom> headroom 0)?(?P<edge> edge)?")
 
 
 @functools.cache
@@ -67,19 +64,21 @@ class Chain:
         return self.nodes[link].sh(f"tc {arguments}", check)
 
     def attach(self, link: int, options: str) -> None:
+        """`tc qdisc replace`, without starting tc for the most frequent options."""
+        simple = SIMPLE.fullmatch(options)
+        if simple:
+            given = {"rate": int(simple["rate"]) * (MEGA if simple["mega"] else 1)}
+            given |= {"headroom": 0} if simple["headroom"] else {}
+            given |= {"edge": 1} if simple["edge"] else {}
+            with self.nodes[link].entered(), contextlib.closing(Rtnetlink()) as netlink:
+                attach(netlink, socket.if_nametoindex(self.device(link)), **given)
+            return
         self.tc(link, f"qdisc replace dev {self.device(link)} root handle 1: slbn {options}")
 
     def shown(self, link: int) -> dict[str, Any]:
         done = self.tc(link, f"-j -s qdisc show dev {self.device(link)}")
         found: dict[str, Any] = next(q for q in json.loads(done.stdout) if q["kind"] == "slbn")
         return found
-
-
-def ip(commands: list[str], node: Namespace | None = None) -> None:
-    """Run commands of ip in one process, as starting one takes long in an emulated machine."""
-    with node.entered() if node else contextlib.nullcontext():
-        program = ["ip", "-batch", "-"]
-        subprocess.run(program, input="\n".join(commands), text=True, check=True)
 
 
 _chains = itertools.count()
@@ -108,22 +107,22 @@ def chain(links: int) -> Iterator[Chain]:
                 inside[node.name].append(f"route add 10.0.{m}.0/24 via {hop4}")
                 inside[node.name].append(f"route add fd00:{m}::/64 via {hop6}")
     try:
-        ip([f"netns add {node.name}" for node in nodes])
+        run_ip([f"netns add {node.name}" for node in nodes])
         for node in nodes:
             with node.entered():
                 for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
                     (Path("/proc/sys/net") / name).write_text("1")
                 # Link-local addresses, from which neighbours are resolved, are valid at once.
                 Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")
-        ip(commands)
+        run_ip(commands)
         for node in nodes:
-            ip(inside[node.name], node)
+            node.ip(*inside[node.name])
         for n, (a, b) in enumerate(itertools.pairwise(nodes)):
             wait_for_carrier(a, f"e{n}")
             wait_for_carrier(b, f"w{n}")
         yield Chain(nodes)
     finally:
-        ip([f"netns del {node.name}" for node in nodes])
+        run_ip([f"netns del {node.name}" for node in nodes])
 
 
 @contextlib.contextmanager
@@ -131,10 +130,9 @@ def sources(
     peer: str, net: Chain, address: str, sessions: list[str], seconds: float
 ) -> Iterator[subprocess.Popen[str]]:
     """Run sessions from the first router; a session is `destination demand join leave`."""
-    command = ["ip", "netns", "exec", net.nodes[0].name, peer, "source", address, str(seconds)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [peer, "source", address, str(seconds)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with net.nodes[0].start(command, **pipes) as process:
         assert process.stdin
         process.stdin.write("\n".join(sessions))
         process.stdin.close()
@@ -186,10 +184,8 @@ def agents(peer: str, nodes: list[Namespace], key: str = "") -> Iterator[list[Ag
     with contextlib.ExitStack() as stack:
         made = []
         for node in nodes:
-            command = ["ip", "netns", "exec", node.name, peer, "agent", *key.split()]
-            process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
+            command = [peer, "agent", *key.split()]
+            process = node.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             # It ends when its input is closed.
             made.append(Agent(stack.enter_context(process)))
         yield made

@@ -24,10 +24,12 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tests.kernel.genetlink import MEGA, options
-from tests.kernel.net import Namespace, sh, unnamed_namespace, wait_for
+from tests.kernel.iproute import run_ip, turn_off
+from tests.kernel.net import Namespace, sh, unnamed_namespace, wait_for, wait_for_carriers
 from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_REPLACE,
@@ -226,28 +228,24 @@ def close(sockets: Sequence[Tap]) -> None:
         each.socket.close()
 
 
+CONF = Path("/proc/sys/net/ipv6/conf")
 # No device sends by itself; s0 computes all checksums.
-VETH = f"""
-    cd /proc/sys/net/ipv6/conf
-    echo 1 > default/addr_gen_mode
-    echo 0 > default/disable_ipv6
-    echo 0 > lo/disable_ipv6
-    ip -batch - <<-END
-        link add a0 address 02:00:00:00:00:01 type veth peer b0 address 02:00:00:00:00:02
-        link add s0 address 02:00:00:00:00:03 type veth peer u0 address 02:00:00:00:00:04
-        link set lo up
-        link set a0 mtu 9000 up
-        link set b0 mtu 9000 up
-        link set s0 mtu 9000 up
-        link set u0 mtu 9000 up
-        addr add {ROUTER[0]}/32 dev lo
-        addr add {ROUTER[1]}/128 dev lo nodad
-        route add 10.0.8.0/24 dev s0
-        route add fd00:8::/64 dev s0
-        neigh add {ORIGIN[0]} lladdr 02:00:00:00:00:04 dev s0
-        neigh add {ORIGIN[1]} lladdr 02:00:00:00:00:04 dev s0
-	END
-    ethtool -K s0 tx off > /dev/null"""
+SETTINGS = {"default/addr_gen_mode": "1", "default/disable_ipv6": "0", "lo/disable_ipv6": "0"}
+DEVICES = (
+    "link add a0 address 02:00:00:00:00:01 type veth peer b0 address 02:00:00:00:00:02",
+    "link add s0 address 02:00:00:00:00:03 type veth peer u0 address 02:00:00:00:00:04",
+    "link set lo up",
+    "link set a0 mtu 9000 up",
+    "link set b0 mtu 9000 up",
+    "link set s0 mtu 9000 up",
+    "link set u0 mtu 9000 up",
+    f"addr add {ROUTER[0]}/32 dev lo",
+    f"addr add {ROUTER[1]}/128 dev lo nodad",
+    "route add 10.0.8.0/24 dev s0",
+    "route add fd00:8::/64 dev s0",
+    f"neigh add {ORIGIN[0]} lladdr 02:00:00:00:00:04 dev s0",
+    f"neigh add {ORIGIN[1]} lladdr 02:00:00:00:00:04 dev s0",
+)
 
 
 @contextlib.contextmanager
@@ -260,7 +258,13 @@ def wire(
     and receiving, where frames do not have the tags of VLANS.
     """
     with unnamed_namespace():
-        sh("set -e" + VETH + "\n" + more)
+        for name, value in SETTINGS.items():
+            (CONF / name).write_text(value)
+        run_ip(DEVICES)
+        turn_off("s0", "tx")
+        wait_for_carriers("a0", "b0", "s0", "u0")
+        if more:
+            sh(f"set -e\n{more}")
         senders = {"a0": sender(above), "b0": sender("b0"), "s0": sender("s0")}
         taps = {"a0": tops(above), "b0": [Tap("b0")], "u0": [Tap("u0")]}
         made = Wire(Rtnetlink(), senders, taps, vlans)

@@ -44,7 +44,7 @@ class Agent:
             options = ("--config", "/dev/null", *options)
         groups = [options[n + 1] for n, word in enumerate(options) if word == "--group"]
         command = [*confined(groups), str(SLBND), "--socket", self.socket, *options]
-        self.process = subprocess.Popen(["ip", "netns", "exec", where.name, *command])
+        self.process = where.start(command)
         wait_for(self.answers)
 
     def answers(self) -> bool:
@@ -80,10 +80,8 @@ class Agent:
 
     def follow(self, *arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start slbnctl in the agent's namespace, with a command that runs until interrupted."""
-        command = ["ip", "netns", "exec", self.where.name, str(SLBNCTL), "--socket", self.socket]
-        return subprocess.Popen(
-            [*command, *arguments], stdout=stdout, stderr=subprocess.PIPE, text=True
-        )
+        command = [str(SLBNCTL), "--socket", self.socket, *arguments]
+        return self.where.start(command, stdout=stdout, stderr=subprocess.PIPE)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)

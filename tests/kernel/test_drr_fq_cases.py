@@ -32,7 +32,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.drr_fq import batch
-from tests.kernel.net import unnamed_namespace
+from tests.kernel.net import is_single, sh, unnamed_namespace
 
 Case = dict[str, Any]
 KEYS = {
@@ -67,13 +67,7 @@ def prepare(commands: str) -> None:
 
 
 def shell(commands: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        ["sh", "-euc", commands],
-        check=False,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    done = sh(commands if is_single(commands) else f"set -eu\n{commands}", check=False)
     assert not check or done.returncode == 0, f"{commands}\nstatus {done.returncode}\n{done.stdout}"
     return done
 

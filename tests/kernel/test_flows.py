@@ -485,6 +485,7 @@ class Stream:
 
 
 @pytest.mark.stock
+@pytest.mark.newer
 def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
     """Links do not shape here: goodputs result from pacing alone.
 

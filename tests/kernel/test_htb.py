@@ -54,10 +54,8 @@ def net() -> Iterator[Chain]:
 
 def configuration(node: Namespace, device: str = "e1", handle: str = "7:") -> str:
     """Qdiscs, classes and filters of a device."""
-    shown = node.sh(
-        f"tc qdisc show dev {device}; tc class show dev {device};"
-        f" tc filter show dev {device} parent {handle}"
-    ).stdout
+    filters = f"filter show dev {device} parent {handle}"
+    shown = node.tc(f"qdisc show dev {device}", f"class show dev {device}", filters)
     return without_counters(shown)
 
 

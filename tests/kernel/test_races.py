@@ -51,7 +51,7 @@ from tests.kernel.slbn_wire import JOIN, LEAVE, PROBE, PROBE_ACK, Datagram, Pack
 
 pytestmark = pytest.mark.stock
 
-SECONDS = float(os.environ.get("RACE_SECONDS", "4"))
+SECONDS = float(os.environ.get("RACE_SECONDS", "3"))
 SIOCSIFFLAGS, SIOCSIFMTU, SIOCSIFNAME, IFF_UP = 0x8914, 0x8922, 0x8923, 0x1
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.kernel.genetlink import SECOND, A, Genetlink, given
 from tests.kernel.net import wait_for
 from tests.kernel.rtnetlink import NLA_F_NESTED, NetlinkError, attribute
-from tests.kernel.slbn import MEGA, Agent, Chain, agents, build_peer, chain
+from tests.kernel.slbn import MEGA, Agent, Chain, agents, chain
 from tests.kernel.slbn_sessions import KEY, NEW, OTHER_KEY, Sessions, check_dropped, expect
 from tests.kernel.slbn_tap import Wire, state_in, wire
 from tests.kernel.slbn_wire import (
@@ -304,11 +304,6 @@ def test_bad_key_requests_are_refused_with_a_reason() -> None:
 
 
 # --- rotation under traffic
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return build_peer(tmp_path_factory.mktemp("peer"))
 
 
 @dataclass

@@ -43,7 +43,8 @@ from tests.kernel.genetlink import (
     options,
     u64,
 )
-from tests.kernel.net import CLONE_NEWNET, unnamed_namespace, wait_for
+from tests.kernel.iproute import CLONE_NEWNET
+from tests.kernel.net import unnamed_namespace, wait_for
 from tests.kernel.rtnetlink import (
     ATTRIBUTE,
     HEADER,

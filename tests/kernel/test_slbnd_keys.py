@@ -21,7 +21,7 @@ import pytest
 from tests.kernel.domain import Domain, Plan, domain
 from tests.kernel.net import Namespace, wait_for
 from tests.kernel.senders import Traffic, sender
-from tests.kernel.slbn import MEGA, Chain, chain, ip, key_option
+from tests.kernel.slbn import MEGA, Chain, chain, key_option
 from tests.kernel.slbn_wire import PORT, Packet, now
 from tests.kernel.slbnd import SLBNCTL, SLBND, Agent, agent
 from tests.kernel.test_slbnd import joining, local, wait_for_rates
@@ -380,19 +380,16 @@ def test_source_address_changes(net: Chain, tmp_path: Path) -> None:
     node, file = net.nodes[0], str(key_file(tmp_path, 0))
     net.attach(2, "rate 80mbit headroom 0 edge")
     via = "10.0.2.0/24 via 10.0.0.2"
-    ip(["addr add 10.0.0.8/32 dev e0", f"route replace {via} src 10.0.0.8"], node)
+    node.ip("addr add 10.0.0.8/32 dev e0", f"route replace {via} src 10.0.0.8")
     with agent(node, tmp_path, "--key-file", file) as slbnd, slbnd.connect() as us:
         session = us.join("10.0.2.2")
         wait_for_rates(us, {session: 50 * MEGA})
         for old, new in ((8, 9), (9, 8), (8, 9)):
             cycles = us.list()[0].cycles + 20
-            ip(
-                [
-                    f"addr add 10.0.0.{new}/32 dev e0",
-                    f"route replace {via} src 10.0.0.{new}",
-                    f"addr del 10.0.0.{old}/32 dev e0",
-                ],
-                node,
+            node.ip(
+                f"addr add 10.0.0.{new}/32 dev e0",
+                f"route replace {via} src 10.0.0.{new}",
+                f"addr del 10.0.0.{old}/32 dev e0",
             )
 
             def has_answers(cycles: int = cycles) -> bool:

@@ -21,9 +21,9 @@ import pytest
 
 from tests.kernel.domain import Domain, Plan, Session, domain, link_local
 from tests.kernel.net import wait_for
-from tests.kernel.slbn import MEGA, ip
+from tests.kernel.slbn import MEGA
 from tests.kernel.slbn_tap import Tap, close
-from tests.kernel.slbn_wire import IPPROTO_UDP, PORT, PROBE, PROBE_ACK, read_packet
+from tests.kernel.slbn_wire import IPPROTO_UDP, PORT, PROBE, PROBE_ACK, packet_type
 from tests.kernel.slbnd import libslbn
 
 pytestmark = pytest.mark.virtual
@@ -80,14 +80,14 @@ def add_routes(net: Domain, flows: int = FLOWS[1]) -> None:
         for six in (False, True):
             length = 128 if six else 32
             own = [f"{address(host, n, six)}/{length} dev lo" for n in range(flows)]
-            ip([f"addr add {each}{' nodad' * six}" for each in own], net.nodes[host])
+            net.nodes[host].ip(*(f"addr add {each}{' nodad' * six}" for each in own))
             for node in net.plan.nodes:
                 if node in net.plan.hosts:
                     continue
                 following = net.plan.paths(node)[host][1]
                 source = net.plan.address(node, six)
                 route = f"{net_of(host, six)} {hop(net, node, following, six)} src {source}"
-                ip([f"route replace {route}"], net.nodes[node])
+                net.nodes[node].ip(f"route replace {route}")
 
 
 def spread(net: Domain, node: str, host: str, over: Sequence[str]) -> None:
@@ -95,7 +95,7 @@ def spread(net: Domain, node: str, host: str, over: Sequence[str]) -> None:
     for six in (False, True):
         hops = " ".join(f"nexthop {hop(net, node, each, six)}" for each in over)
         source = net.plan.address(node, six)
-        ip([f"route replace {net_of(host, six)} src {source} {hops}"], net.nodes[node])
+        net.nodes[node].ip(f"route replace {net_of(host, six)} src {source} {hops}")
     if node == "a":
         return
     with net.nodes[node].entered():
@@ -141,11 +141,13 @@ class Watch:
                 if found is None:
                     continue
                 source, destination, transport = found
-                kind = self.control if is_control(transport) else self.data
-                if is_control(transport) and read_packet(transport[8:]).type == PROBE_ACK:
+                control = is_control(transport)
+                kind = packet_type(transport[8:]) if control else None
+                if kind == PROBE_ACK:
                     self.answers[link] += 1
-                elif kind is self.data or read_packet(transport[8:]).type == PROBE:
-                    kind.setdefault(link, Counter())[source, destination] += 1
+                elif kind in (PROBE, None):
+                    counts = self.control if control else self.data
+                    counts.setdefault(link, Counter())[source, destination] += 1
 
     def clear(self) -> None:
         self.read()

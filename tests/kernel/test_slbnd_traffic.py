@@ -78,7 +78,7 @@ def network(directory: Path, queue: str) -> Iterator[Domain]:
                     commands.append(f"qdisc replace dev {there} parent 4:2 handle 2: {shaper}")
                     commands.append(f"qdisc replace dev {there} parent 2:1 handle 3: {queue}")
             if commands:
-                made.tc(made.nodes[node], commands)
+                made.nodes[node].tc(*commands)
         for host in HOSTS:
             with made.nodes[host].entered():
                 write_sysctl("tcp_no_metrics_save", 1)

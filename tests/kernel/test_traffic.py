@@ -55,6 +55,7 @@ def undos(net: Pair) -> int:
     return sum(counter(net, f"TcpExtTCP{kind}Undo") for kind in ("Full", "Loss", "DSACK"))
 
 
+@FORMS
 @pytest.mark.stock
 def test_data_is_intact_with_loss(net: Pair, variant: tuple[str, str]) -> None:
     net.netem("delay 10ms loss 1%")

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,10 +58,19 @@ def start_flow(lab: Laboratory, cc: str, seconds: int = 5) -> None:
     traffic.start_client(0, seconds)
 
 
+def wait_for_control(lab: Laboratory, cc: str) -> None:
+    """Wait until flow 0 has CC: iperf3 sets it after it has connected."""
+    deadline = time.monotonic() + flows.START_PATIENCE
+    sender = lab.network.paths[0].sender
+    while lab.congestion_controls(sender).get(flows.ports(0)) != cc:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def leftovers() -> list[str]:
     """Everything that a run may have left: traces, files, processes, settings."""
     found = [str(path) for path in Path("/sys/kernel/tracing/instances").iterdir()]
-    found += [str(path) for path in Path("/tmp").glob("fairlab-*")]
+    found += [str(path) for path in Path(tempfile.gettempdir()).glob("fairlab-*")]
     ours = os.stat("/proc/self/ns/net").st_ino
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -207,6 +217,7 @@ def test_offloads_and_wrong_delays_are_refused() -> None:
 def test_wrong_congestion_control_is_refused() -> None:
     with built(small()) as lab:
         start_flow(lab, "reno")
+        wait_for_control(lab, "reno")
         with pytest.raises(CannotRunError, match="flow cubic runs with 'reno' instead of 'cubic'"):
             preflight.running(lab, small(flows=parse_flows("cubic")), 0)
         # ss shows the same.
@@ -231,6 +242,7 @@ def test_right_congestion_control_is_accepted() -> None:
     with built(what) as lab:
         preflight.choose(lab, what)
         start_flow(lab, "bic")
+        wait_for_control(lab, "bic")
         assert preflight.running(lab, what, 0) == "bic"
 
 

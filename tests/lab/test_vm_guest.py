@@ -25,6 +25,8 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> ET.Element:
     vm = [str(TOP / "scripts" / "vm"), "--steady", "--timeout", "1500", "--rw", str(directory)]
     # As engine.py does it, for the same reason.
     environment = ["--env", "SETUPTOOLS_USE_DISTUTILS=stdlib"] if sys.version_info < (3, 12) else []
+    # The guest sees the host's /tmp, where other runs of fairlab have files.
+    environment += ["--env", "TMPDIR=/run"]
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # Not under the host's /tmp, where another user may own the directory.
     pytest_there += ["--basetemp=/run/pytest"]

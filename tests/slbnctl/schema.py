@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -25,8 +26,15 @@ def _closed(value: Any) -> Any:
     return closed
 
 
+@functools.cache
+def _validator(name: str) -> Any:
+    """Checks the definition NAME.  The schema is checked once: that takes half a second."""
+    schema = _closed(json.loads(SCHEMA.read_text()))
+    kind = jsonschema.validators.validator_for(schema)
+    kind.check_schema(schema)
+    return kind({**schema, "$ref": f"#/$defs/{name}"})
+
+
 def validate(name: str, value: Any) -> None:
     """VALUE is what the definition NAME describes, and all its members are described."""
-    schema = _closed(json.loads(SCHEMA.read_text()))
-    jsonschema.validators.validator_for(schema).check_schema(schema)
-    jsonschema.validate(value, {**schema, "$ref": f"#/$defs/{name}"})
+    _validator(name).validate(value)
