@@ -28,6 +28,8 @@ AUTH_VALUE = struct.Struct("!BBIQ")
 TRACE_VALUE = struct.Struct("!4BI4Q")
 #: Flag of a trace that a link has written.
 FILLED = 1
+#: Of linux/time.h; Python has no name for it.
+CLOCK_REALTIME_COARSE = 5
 #: Largest difference of its time to the clock, s.
 WINDOW = 10
 HEADER = struct.Struct("!IBBHI4BII16s7Q")
@@ -79,8 +81,11 @@ def siphash(data: bytes, key: bytes) -> int:
 
 
 def now() -> int:
-    """The real-time clock, s."""
-    return int(time.time())
+    """The real-time clock, s, as links read it: it advances with the timer's ticks.
+
+    time.time() may already be in the next second.
+    """
+    return int(time.clock_gettime(CLOCK_REALTIME_COARSE))
 
 
 def option(kind: int, value: bytes) -> bytes:
@@ -201,6 +206,12 @@ class Packet:
         b = self.bottleneck if self.bottleneck < self.hop else NO_HOP
         B = self.B & (1 << self.hop) - 1
         return replace(cleared, type=PROBE_ACK, g=RATE_MAX, epoch=NO_EPOCH, bottleneck=b, B=B)
+
+
+def packet_type(data: bytes) -> int:
+    """The type of a packet."""
+    kind: int = HEADER.unpack_from(data)[2]
+    return kind
 
 
 def read_packet(data: bytes) -> Packet:
