@@ -359,6 +359,34 @@ def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> No
         assert demands and max(demands) <= 4 * MEGA
 
 
+@pytest.mark.parametrize("finishes", [True, False])
+def test_finished_flows_do_not_join(net: Chain, tmp_path: Path, finishes: bool) -> None:
+    """A TCP flow sends 42 kB and its FIN between two look-ups; without the FIN it joins."""
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--devices", "e1") as slbnd,
+        slbnd.connect() as us,
+    ):
+        with net.nodes[4].entered():
+            listener = socket.create_server((ANSWERED, 5000))
+        with net.nodes[0].entered():
+            sender = socket.create_connection((ANSWERED, 5000))
+        receiver, _ = listener.accept()
+        with listener, sender, receiver:
+            # The first look-up after the handshake finds no data, the next is 0.1 s later.
+            time.sleep(0.02)
+            counted = Counted(net)
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # One by one, as links may carry several segments as one packet.
+            for _ in range(30):
+                sender.sendall(bytes(1400))
+                receiver.recv(1400)
+            if finishes:
+                sender.shutdown(socket.SHUT_WR)
+            sessions = most_sessions(us, 2)
+            _, (control, _) = counted.read()
+        assert (sessions, control > 0) == ((0, False) if finishes else (1, True))
+
+
 # --- programs
 
 

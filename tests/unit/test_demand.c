@@ -29,6 +29,7 @@ struct flow {
 	double noise;
 	/* TCP: packets, seconds, and the factor of cwnd after a loss. */
 	double cwnd, rtt, beta, next_rtt, ssthresh;
+	u64 plateau;
 	bool lost;
 
 	/* Share of the link, bit/s, and delay of new rates, ns. */
@@ -73,6 +74,7 @@ static void step(struct flow *flow)
 		.rate = flow->rate,
 		.demand = flow->demand,
 		.demand_limited = flow->rate >= (double)flow->demand,
+		.tcp = flow->rtt > 0,
 	};
 	u64 wanted = demand_update(&flow->d, &sample);
 
@@ -166,6 +168,15 @@ static double tcp(struct flow *flow)
 	return flow->cwnd * flow->packet * seconds / rtt;
 }
 
+/* CUBIC, from its plateau on. */
+static double cubic(struct flow *flow)
+{
+	double t = (flow->now - flow->plateau) / SECONDS;
+	double packets = flow->cwnd + DEMAND_CUBIC_C * t * t * t;
+
+	return packets * flow->packet * TICK / SECONDS / flow->rtt;
+}
+
 static struct flow steady_flow(double rate, double packet)
 {
 	return (struct flow){
@@ -238,7 +249,7 @@ static void demand_converges_to_use(void **state)
 		start(&flow, rnd_in(64, 2000) * 1000);
 		flow.noise = 0.3;
 		doublings = fmax(log2(flow.rate_wanted / flow.demand), 0);
-		run(&flow, 6 + 0.6 * doublings);
+		run(&flow, 8 + 0.6 * doublings);
 		CHECK((double)flow.demand > flow.rate_wanted &&
 			      (double)flow.demand < 1.35 * flow.rate_wanted,
 		      "%.0f: demand %llu", flow.rate_wanted, flow.demand);
@@ -297,6 +308,56 @@ static void rate_limited_tcp_keeps_its_demand(void **state)
 				      share, rtts[r], betas[b], flow.changes);
 			}
 		}
+	}
+}
+
+/* A share that rises by up to two thirds, at the end of CUBIC's plateau. */
+static void cubic_keeps_its_demand(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		double rtt = rnd_in(5, 200) / 1000.0, used = any_rate() + 1e6;
+		struct flow flow = tcp_flow(used, rtt, 0.7);
+		double t;
+
+		flow.offer = cubic;
+		flow.cwnd = used * rtt / flow.packet;
+		start(&flow, 2 * used);
+		flow.plateau = flow.now;
+		run(&flow, 0.6);
+		flow.changes = 0;
+		flow.share = used * rnd_in(100, 165) / 100.0;
+		flow.demand = 2 * used;
+		flow.rate_changes_at = flow.now;
+		t = cbrt(0.66 * used * rtt / flow.packet / DEMAND_CUBIC_C);
+		CHECK(!run(&flow, t), "%.0f, rtt %.3f: %llu changes", used, rtt,
+		      flow.changes);
+	}
+}
+
+/* TCP that has less to send returns its demand as soon as CUBIC would use it. */
+static void tcp_returns_unused_demand(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 60; n++) {
+		double rtt = rnd_in(5, 200) / 1000.0;
+		struct flow flow = steady_flow(any_rate() + 1e6, 12112);
+		double before = flow.rate_wanted;
+		double t =
+			cbrt(0.5 * before * rtt / flow.packet / DEMAND_CUBIC_C);
+
+		flow.rtt = rtt;
+		start(&flow, before * 1.1);
+		run(&flow, 5);
+		flow.rate_wanted *= rnd_in(20, 75) / 100.0;
+		run(&flow, t + 2.6);
+		CHECK((double)flow.demand < 1.27 * flow.rate_wanted,
+		      "%.0f to %.0f, rtt %.3f: demand %llu", before,
+		      flow.rate_wanted, rtt, flow.demand);
 	}
 }
 
@@ -643,6 +704,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(demand_converges_to_use),
 	UNIT_TEST(greedy_flows_demand_their_share),
 	UNIT_TEST(rate_limited_tcp_keeps_its_demand),
+	UNIT_TEST(cubic_keeps_its_demand),
+	UNIT_TEST(tcp_returns_unused_demand),
 	UNIT_TEST(slow_start_keeps_demand),
 	UNIT_TEST(acknowledgements_return_demand_soon),
 	UNIT_TEST(on_off_sources),

@@ -22,9 +22,13 @@
  * on-off sources pause; by the mean they would lose rate that they need a moment
  * later. A window lasts a second, or some round trips if those are longer. While
  * use grows from step to step (slow start), the window restarts. While it grows from
- * window to window, the demand is kept: after its share has risen, TCP in congestion
- * avoidance needs seconds to use it. The first window is short, so that an initial
+ * window to window, the demand is kept. The first window is short, so that an initial
  * demand that is too large is returned soon.
+ *
+ * After its share has risen, or after a loss, TCP needs seconds to use its rate, and
+ * CUBIC's window hardly grows in the first of them. So TCP that has used its whole
+ * rate, and still uses half of it, keeps its demand for as long as CUBIC needs to
+ * grow to the rate.
  *
  * Raising: the demand of a rate-limited flow is not visible, only that it uses
  * all of its rate (to within a packet, as a step may contain one more than
@@ -74,6 +78,8 @@
 #define DEMAND_SLOW_START 16
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
+/* C of CUBIC, packets / s^3 (RFC 9438, section 5). */
+#define DEMAND_CUBIC_C 0.4
 /* Mean length of a data flow's packets, at least, octets. */
 #define DEMAND_DATA_PACKET 256
 /* No demand is lowered below this, bit/s: a packet or two per step. */
@@ -93,7 +99,7 @@
  * @proven: demand for the last use of nearly the whole rate, bit/s
  * @restored: the last step set the demand to @proven
  * @lowered: when the demand was last lowered, ns; 0: never
- * @busy: time of the last step with high or growing use, at the flow's start, ns
+ * @busy: time of the last step with high use, at the flow's start or growing use, ns
  * @started: the start is over
  */
 struct demand {
@@ -124,6 +130,7 @@ struct demand {
  * @demand: bit/s
  * @unrestricted: no link restricts it to less than its demand
  * @demand_limited: the same, and the demand is assigned
+ * @tcp: it is TCP
  * @growth: demand of a flow at its start, in multiples of its use
  */
 struct demand_sample {
@@ -136,6 +143,7 @@ struct demand_sample {
 	u64 demand;
 	bool unrestricted;
 	bool demand_limited;
+	bool tcp;
 	u32 growth;
 };
 
@@ -181,11 +189,29 @@ static inline u64 demand_raise(struct demand *d, const struct demand_sample *s)
 	return wanted;
 }
 
+/*
+ * May TCP still grow from @used to its rate? In t seconds after its window was that of
+ * @used, CUBIC's grows by C t^3 packets, C = 0.4 (RFC 9438, section 4.2).
+ */
+static inline bool demand_is_growing(const struct demand *d,
+				     const struct demand_sample *s, u64 used)
+{
+	double t = (double)(s->now - d->busy) / 1e9;
+	double bits = 8.0 * (double)s->packet;
+	double packets;
+
+	if (!s->tcp || !d->proven || used < s->rate / 2)
+		return false;
+	packets = (double)(s->rate - used) * (double)s->rtt / 1e9 / bits;
+	return DEMAND_CUBIC_C * t * t * t < packets;
+}
+
 static inline u64 demand_lower(struct demand *d, const struct demand_sample *s)
 {
 	u64 wanted = fp_max64(demand_for(s, d->peak), DEMAND_MIN);
 	/* Links may have lowered the rate during the window. */
-	bool unused = (double)d->peak < (double)s->rate * demand_kept(s);
+	bool unused = (double)d->peak < (double)s->rate * demand_kept(s) &&
+		      !demand_is_growing(d, s, d->peak);
 	bool growing = d->before && d->peak > d->before + d->before / 32;
 
 	d->before = d->peak;
@@ -321,6 +347,7 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 		d->proven = fp_max64(demand_for(s, d->used), DEMAND_MIN);
 		d->window = fp_max64(d->window, DEMAND_WINDOW);
 		d->before = d->used;
+		d->busy = s->now;
 		demand_restart(d, s->now);
 		return wanted;
 	}

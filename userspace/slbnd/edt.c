@@ -483,6 +483,7 @@ static size_t limits_size(const struct edt *edt)
 struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error)
 {
 	struct edt *edt = allocate_edt(size);
+	struct rates__bss *bss;
 	void *limits;
 
 	if (!edt) {
@@ -508,7 +509,9 @@ struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error)
 	take_over(edt);
 	edt_set_fq_limit(edt, ~0U);
 	edt->rates->bss->any_host = 1;
-	getrandom(edt->rates->bss->secret, sizeof(edt->rates->bss->secret), 0);
+	bss = edt->rates->bss;
+	getrandom(bss->source_secret, sizeof(bss->source_secret), 0);
+	getrandom(bss->flow_secret, sizeof(bss->flow_secret), 0);
 	return edt;
 }
 

@@ -364,6 +364,30 @@ static void queue_check(struct flows *flows, struct connection *connection)
 }
 
 /*
+ * The sender has finished, or says so: read the counters soon, and again when packets
+ * that were lost before have been retransmitted. Sequence numbers and flags can be
+ * forged, so the connection ends only if it has sent nothing in between.
+ */
+static void check_end(struct flows *flows, struct connection *connection)
+{
+	const struct detected_flow *detected = connection->detected;
+	u64 rtt = detected && detected->session ? detected->session->rtt : 0;
+	u32 first = FLOWS_EARLY_CHECKS;
+
+	restart_checks(flows, connection);
+	while (connection->checked < FLOWS_CHECKS - 1 &&
+	       check_interval(first + connection->checked) < 2 * rtt)
+		connection->checked++;
+	add_check(flows, connection, 0);
+}
+
+/* Is it the first look-up of check_end()? */
+static bool is_first_after_end(const struct connection *connection)
+{
+	return connection->closing && connection->queue < FLOWS_EARLY_CHECKS;
+}
+
+/*
  * The first event after that of a new connection reports an answer, or TCP's ACK of
  * it, about a round trip after the first packet. TCP sends its first window now, and
  * is looked up after another round trip, when it may have sent more than that.
@@ -490,6 +514,11 @@ static void count_sent(struct flows *flows, struct connection *connection,
 		connection->speed =
 			(double)sent->octets * 8e9 / (double)elapsed;
 	connection->read_at = flows->now;
+	/* What it sent before it finished needs no session anymore. */
+	if (!detected && is_first_after_end(connection)) {
+		connection->sent = (struct agent_credit){};
+		return;
+	}
 	if (!detected) {
 		attach(flows, connection);
 		return;
@@ -547,12 +576,11 @@ static void update(struct flows *flows, struct connection *connection,
 		count_sent(flows, connection, &sent);
 	if (tracked->event && connection->began)
 		finish_handshake(flows, connection);
-	/* Sequence numbers and flags can be forged: it ends when it sends no more. */
-	if (connection->closing && tracked->event)
-		restart_checks(flows, connection);
 	/* TCP is silent between its first windows. */
-	if (sent.octets || tracked->event ||
-	    connection->queue < FLOWS_EARLY_CHECKS)
+	if (connection->closing && tracked->event)
+		check_end(flows, connection);
+	else if (sent.octets || tracked->event ||
+		 connection->queue < FLOWS_EARLY_CHECKS)
 		queue_check(flows, connection);
 	else if (connection->closing && !connection->check_at)
 		remove_connection(flows, connection);

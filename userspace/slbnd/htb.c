@@ -13,8 +13,8 @@
  * Filters behind them classify all other packets of local hosts to the default
  * class, and one before them those with the ports of SLBN's control packets to a
  * class with the same rate: filters cannot distinguish slbnd's from those of hosts.
- * The queues of these two classes are fair to source addresses. Filters of others
- * with a lower preference decide first.
+ * The queues of these two classes are fair to source addresses, but not to the flows
+ * of one. Filters of others with a lower preference decide first.
  *
  * Filters are marked as ours by their handle, classes by their quantum, both
  * SLBN_PORT, so that a later slbnd can delete what one that crashed has left. A

@@ -48,6 +48,7 @@ static void update_demand(struct flows *flows, struct session *session,
 		.demand = demand,
 		.unrestricted = unrestricted,
 		.demand_limited = unrestricted && rate >= demand,
+		.tcp = session->flow.protocol == IPPROTO_TCP,
 		.growth = flows_growth(session->flow.protocol, use->packets,
 				       use->bytes),
 	};

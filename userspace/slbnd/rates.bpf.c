@@ -28,12 +28,16 @@
  * that cannot be parsed. A dead slbnd thus leaves no rate in use. Packets of other
  * hosts are paced at their own access router, and pass.
  *
- * The default class is a FIFO that source addresses share fairly. A packet is
- * dropped if its source already has as much backlog in the FIFO as there is free
- * space (dynamic thresholds: Choudhury, Hahne, ToN 1998, with alpha 1). A source
- * that floods thus leaves room for the others, which lose nothing while they send
- * less than their share. Backlogs are counted in a hash table of fixed size with a
- * secret hash function; sources with the same hash share their part.
+ * The default class is a FIFO that source addresses share fairly, and the flows of
+ * a source its part. A source may have as much backlog in the FIFO as there is
+ * free space, and a flow twice as much as its source may still add (dynamic
+ * thresholds: Choudhury, Hahne, ToN 1998, with alpha 1 and 2). What floods thus
+ * leaves room for other sources and for other flows of its host, which lose nothing
+ * while they send less than their share. Alone a flow fills 40 % of the FIFO, many
+ * flows of a source fill half: with many flows a source that floods gets 1.5 times
+ * as much as one with a single flow. Backlogs are counted in hash tables of fixed
+ * size with secret hash functions; sources with the same hash share their part, and
+ * so do flows.
  *
  * A session may leave fields of its flow open. For each kind of session that
  * exists (rates.h), a packet's key is masked and looked up, at most RATES_KINDS
@@ -116,7 +120,7 @@ struct {
 	__type(value, struct rates_device);
 } devices SEC(".maps");
 
-/* RATES_BUCKETS for each device. */
+/* RATES_DEVICE_BUCKETS for each device. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RATES_ALL_BUCKETS);
@@ -148,8 +152,9 @@ u32 any_no_fq;
 /* No local hosts are configured: all forwarded packets are theirs. */
 u32 any_host;
 
-/* Secret of the hash function, random. */
-u64 secret[3];
+/* Secrets of the hash functions of sources and flows, random. */
+u64 source_secret[3];
+u64 flow_secret[11];
 
 /* Packets of flows and default classes that were dropped, and marked. */
 u64 dropped;
@@ -604,31 +609,43 @@ static __always_inline u64 get_duration(u64 length, u64 rate)
 	return (length * 8000000000ULL + rate - 1) / rate;
 }
 
+/* Count a packet that was added to a backlog, as in struct rates_bucket. */
+static __always_inline void add_backlog(struct rates_bucket *bucket,
+					u64 backlog, u64 now, u64 finish)
+{
+	bucket->backlog = backlog;
+	bucket->updated = now;
+	bucket->finish = finish;
+}
+
 /* Set the departure time of a packet in the default class. */
 static __always_inline void pace_shared(struct rates_state *class,
-					struct rates_bucket *bucket,
+					struct rates_bucket *source,
+					struct rates_bucket *flow,
 					const struct rates_device *device,
 					struct arrival *arrival)
 {
 	u64 rate = device->rate, burst = device->burst;
 	u64 duration = get_duration(arrival->length, rate);
-	u64 now = arrival->now, limit, backlog, departure, wait;
+	u64 now = arrival->now, limit, departure, finish, wait;
+	u64 of_source, of_flow;
 
 	bpf_spin_lock(&class->lock);
 	/* Another CPU may have been here with a later time. */
-	now = fp_max64(now, bucket->updated);
+	now = fp_max64(now, fp_max64(source->updated, flow->updated));
 	departure = class->departure + get_duration(class->length, rate);
 	if (departure + burst < now)
 		departure = now - burst;
 	wait = departure > now ? departure - now : 0;
 	limit = max_wait(rate, class->mean, arrival->longest);
-	backlog = get_backlog(bucket, now);
+	of_source = get_backlog(source, now);
+	of_flow = get_backlog(flow, now);
 	arrival->departure = departure;
-	arrival->drop = wait > limit || backlog > limit - wait;
+	arrival->drop = wait + of_source + of_flow / 2 > limit;
 	if (!arrival->drop) {
-		bucket->backlog = backlog + duration;
-		bucket->updated = now;
-		bucket->finish = departure + duration;
+		finish = departure + duration;
+		add_backlog(source, of_source + duration, now, finish);
+		add_backlog(flow, of_flow + duration, now, finish);
 	}
 	count(class, arrival);
 	bpf_spin_unlock(&class->lock);
@@ -648,16 +665,39 @@ static __always_inline void follow(struct rates_state *state,
 }
 
 /*
- * A source's bucket, 0 to RATES_BUCKETS - 1: the multiply-shift hash of its IPv4
- * address or the first 64 bits of its IPv6 address (Dietzfelbinger, STACS 1996).
+ * Add 64 bits of a key to its multiply-shift hash (Dietzfelbinger, STACS 1996), whose
+ * upper 32 bits count.
  */
-static u32 find_bucket(const struct packet *packet)
+static __always_inline u64 add_hash(u64 hash, const u64 *secrets, u64 bits)
 {
-	u64 address = packet->source[0];
-	u64 hash = secret[0] + secret[1] * (u32)address +
-		   secret[2] * (address >> 32);
+	return hash + secrets[0] * (u32)bits + secrets[1] * (bits >> 32);
+}
 
-	return (hash >> 32) % RATES_BUCKETS;
+/*
+ * The bucket of a packet's source: its IPv4 address, or the first 64 bits of its IPv6
+ * address.
+ */
+static __always_inline u32 source_bucket(const struct packet *packet)
+{
+	u64 hash = add_hash(source_secret[0], source_secret + 1,
+			    packet->source[0]);
+
+	return (hash >> 32) % RATES_SOURCES;
+}
+
+/* The bucket of a packet's flow: addresses, protocol and ports. */
+static __always_inline u32 flow_bucket(const struct packet *packet)
+{
+	u64 hash = flow_secret[0];
+
+	hash = add_hash(hash, flow_secret + 1, packet->source[0]);
+	hash = add_hash(hash, flow_secret + 3, packet->source[1]);
+	hash = add_hash(hash, flow_secret + 5, packet->destination[0]);
+	hash = add_hash(hash, flow_secret + 7, packet->destination[1]);
+	hash = add_hash(hash, flow_secret + 9,
+			rates_rest(packet->version, packet->protocol,
+				   packet->ports[0], packet->ports[1]));
+	return RATES_SOURCES + (hash >> 32) % RATES_FLOWS;
 }
 
 /* How long a packet may wait: without fq packets are only dropped. */
@@ -673,16 +713,16 @@ static u64 longest_wait(const struct __sk_buff *skb)
 }
 
 /*
- * Pace a packet by the default class, @n is the bucket of its source; sets
+ * Pace a packet by the default class, @source_n and @flow_n are its buckets; sets
  * @arrival->drop if there is none. Not inlined: the verifier of Linux 6.1 follows
  * speculative paths, in which a state that is not used would be NULL.
  */
-static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 n,
-				      struct arrival *arrival)
+static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 source_n,
+				      u32 flow_n, struct arrival *arrival)
 {
+	struct rates_bucket *source, *flow;
 	const struct rates_device *device;
 	u64 index = skb->ifindex;
-	struct rates_bucket *bucket;
 	struct rates_state *class;
 	u32 slot;
 
@@ -691,11 +731,13 @@ static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 n,
 	if (!device)
 		return 0;
 	slot = max_flows + device->number;
-	n += device->number * RATES_BUCKETS;
 	class = bpf_map_lookup_elem(&states, &slot);
-	bucket = bpf_map_lookup_elem(&buckets, &n);
-	if (class && bucket)
-		pace_shared(class, bucket, device, arrival);
+	source_n += device->number * RATES_DEVICE_BUCKETS;
+	source = bpf_map_lookup_elem(&buckets, &source_n);
+	flow_n += device->number * RATES_DEVICE_BUCKETS;
+	flow = bpf_map_lookup_elem(&buckets, &flow_n);
+	if (class && source && flow)
+		pace_shared(class, source, flow, device, arrival);
 	return 0;
 }
 
@@ -742,11 +784,13 @@ int slbnd_rates(struct __sk_buff *skb)
 			if (arrival.mark && !set_ce(skb))
 				drop_unmarked(state, &arrival);
 		} else {
-			pace_unassigned(skb, find_bucket(&packet), &arrival);
+			pace_unassigned(skb, source_bucket(&packet),
+					flow_bucket(&packet), &arrival);
 			follow(state, &arrival);
 		}
 	} else {
-		pace_unassigned(skb, find_bucket(&packet), &arrival);
+		pace_unassigned(skb, source_bucket(&packet),
+				flow_bucket(&packet), &arrival);
 	}
 	if (arrival.drop) {
 		__sync_fetch_and_add(&dropped, 1);

@@ -95,9 +95,14 @@ struct rates_limit {
 	u64 interval;
 };
 
-/* Buckets of a default class, a power of two: sources share it fairly. */
-#define RATES_BUCKETS 1024
-#define RATES_ALL_BUCKETS (ENFORCE_DEVICES * RATES_BUCKETS)
+/*
+ * Buckets of a default class, powers of two: sources share it fairly, and the flows of
+ * a source its part. Those of flows follow those of sources.
+ */
+#define RATES_SOURCES 1024
+#define RATES_FLOWS 4096
+#define RATES_DEVICE_BUCKETS (RATES_SOURCES + RATES_FLOWS)
+#define RATES_ALL_BUCKETS (ENFORCE_DEVICES * RATES_DEVICE_BUCKETS)
 
 /**
  * struct rates_device - a device
@@ -115,7 +120,7 @@ struct rates_device {
 };
 
 /**
- * struct rates_bucket - backlog of the sources with one hash in a default class
+ * struct rates_bucket - backlog of sources or flows with one hash in a default class
  * @backlog: time that it takes to be sent, ns, at @updated
  * @updated: time of the last packet that was not dropped, ns, CLOCK_MONOTONIC
  * @finish: when that packet has been sent, ns, CLOCK_MONOTONIC
