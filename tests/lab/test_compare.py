@@ -4,6 +4,8 @@
 import dataclasses
 import json
 import random
+import struct
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from fairlab.compare import guest, measures, network, plan, sizes, statistics, s
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
-from fairlab.model.errors import CannotRunError
-from fairlab.model.topology import Edge, Trunk
+from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.topology import Edge, End, Trunk
+from fairlab.net import netlink
 from fairlab.net.network import queue_commands
 from fairlab.slbn import abilene
 from fairlab.slbn.mesh import Mesh, Wire
@@ -132,17 +135,22 @@ def test_routes_lead_to_every_host(name: str, stack: str) -> None:
         assert found == network.path(made.mesh, made.uplinks, a, b)
 
 
-def commands(stack: str, small: bool = False, rtt: float = 4.0) -> list[str]:
-    """tc's commands for a link of two routers."""
+def link(stack: str, small: bool = False, rtt: float = 4.0, cc: str = "cubic") -> End:
+    """One end of a link of two routers."""
     made = network.build(
         Mesh("two", ("l", "r"), (Wire("l", "r", 50 * MBIT, 1000),)),
         {"l": 200 * MBIT, "r": 200 * MBIT},
-        stack, 100, small, rtt, paced=False,
+        stack, 100, small, rtt, cc,
     )  # fmt: skip
     ends = {end.interface: end for link in made.links for end, _ in link.ends()}
     assert isinstance(ends["a-l.h-l"].queue, Edge) == stack.startswith("slbn")
     assert isinstance(ends["a-l.l"].queue, Trunk)
-    return queue_commands(ends["l.r"], 1514)
+    return ends["l.r"]
+
+
+def commands(stack: str, small: bool = False, rtt: float = 4.0, cc: str = "cubic") -> list[str]:
+    """tc's commands for a link of two routers."""
+    return queue_commands(link(stack, small, rtt, cc), 1514)
 
 
 def test_stacks_have_their_users_settings() -> None:
@@ -158,6 +166,20 @@ def test_stacks_have_their_users_settings() -> None:
     assert commands("fq_codel", rtt=200)[-1].endswith("fq_codel target 10ms interval 200ms")
     assert commands("cake", rtt=200)[-1].endswith("cake bandwidth 50000000bit rtt 200ms")
     assert commands("drr_fq", rtt=200)[-1].endswith("drr_fq limit 100")
+    assert commands("fq_codel", cc="dctcp")[-1].endswith("handle 10: fq_codel ce_threshold 1ms")
+
+
+def test_options_of_dualpi2_are_set_over_netlink() -> None:
+    """tc adds it with its defaults: an older tc does not know its options."""
+    assert commands("dualpi2", small=True, cc="dctcp")[-1].endswith("handle 10: dualpi2")
+    queue = link("dualpi2", small=True, cc="dctcp").queue
+    assert isinstance(queue, Trunk)
+    assert queue.data.words == ("limit", "100", "any_ect")
+    # TCA_DUALPI2_LIMIT as u32, TCA_DUALPI2_ECN_MASK as u8, each padded to 4 bytes.
+    expected = struct.pack("=HHIHHB3x", 8, 1, 100, 5, 14, 3)
+    assert netlink.dualpi2_options(queue.data.words) == expected
+    prague = link("dualpi2", cc="prague").queue
+    assert isinstance(prague, Trunk) and not prague.data.words
 
 
 def test_dualpi2_has_its_own_congestion_controls() -> None:
@@ -304,6 +326,15 @@ def test_picture_has_a_panel_for_each_measure() -> None:
     assert titles == [measure.text for measure in measures.shown(DATA)]
 
 
+def test_failed_program_is_reported_with_its_reason(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        command = ["sh", "-c", "echo a line; echo the reason; exit 3"]
+        process = subprocess.Popen(command, stdout=file)
+    with pytest.raises(LabError, match="^sh ended with 3: the reason$"):
+        guest.finish([(process, output)])
+
+
 def test_workloads_are_listed() -> None:
     done = run_fairlab("compare")
     assert done.returncode == 0
@@ -343,3 +374,16 @@ def test_real_comparison(tmp_path: Path) -> None:
         # Nine shares of 20 Mbit/s less headers, 172; SLBN has 95 % of that.
         assert 150 < run["numbers"]["goodput"] < 180
         assert run["numbers"]["jain"] > 0.98
+
+
+@pytest.mark.tier("all")
+def test_dctcp_uses_the_l_queue_of_dualpi2(tmp_path: Path) -> None:
+    """On a kernel that has dualpi2; in its classic queue, DCTCP would wait for 15 ms."""
+    words = ["--kernel", "7.2", "--seeds", "1", "--stacks", "dualpi2", "--congestion", "dctcp"]
+    # The first time, the kernel is built.
+    done = run_fairlab("compare", "small-buffers", *words, "--out", str(tmp_path), timeout=3000)
+    assert done.returncode == 0, done.stderr
+    assert "dualpi2 dctcp: not run" not in done.stdout
+    assert "dualpi2 prague: not run: this kernel has no congestion control prague" in done.stdout
+    run = json.loads((tmp_path / "data/small-buffers/dualpi2_in_dctcp@1.json").read_text())
+    assert 0 < run["numbers"]["delay50"] < 5

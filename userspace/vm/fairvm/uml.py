@@ -55,6 +55,8 @@ PREEMPT = Patch(
     "if (time_travel_mode != TT_MODE_INFCPU && get_current()->mm != NULL)",
 )
 PATCHES = {"6.1": (REGISTERS, ALARM), "6.12": (REGISTERS, ALARM)}
+# Options of newer kernels.  They are not in uml.config, so that the other kernels are not rebuilt.
+OPTIONS = {"7.2": "CONFIG_NET_SCH_DUALPI2=m\n"}
 # They only save time, so kernels with debug checks do without.
 FAST_PATCHES = {"6.1": (IDLE, PREEMPT)}
 
@@ -76,6 +78,7 @@ def patches_for(series: str, debug: bool) -> tuple[Patch, ...]:
 def wanted_config(series: str, debug: bool) -> str:
     """The configuration to build with.  Its hash names the cache directory."""
     text = CONFIG.read_text() + (DEBUG_CONFIG.read_text() if debug else "")
+    text += OPTIONS.get(series, "")
     # Patches are part of it: another patch makes another kernel.
     return text + "".join(
         f"# {patch.path}: {patch.new}\n{patch.config}" for patch in patches_for(series, debug)

@@ -18,6 +18,7 @@ from fairlab.model import headers
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.topology import End, Network, Trunk
 from fairlab.net import congestion, host
+from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory
 from fairlab.net.queues import NOTHING
 from fairlab.run import flows, preflight
@@ -50,7 +51,8 @@ def pairs(plan: Plan) -> list[tuple[str, str]]:
 def configure(lab: Laboratory, plan: Plan) -> None:
     """Set the congestion control of both ends, and count what arrives at each host.
 
-    DCTCP's receiver answers marks in its own way, so it must have DCTCP, too.
+    DCTCP's receiver answers marks in its own way, so it must have DCTCP, too.  A flow whose SYN was
+    retransmitted without ECN would run Reno.
     """
     for node in plan.uplinks:
         own = abilene.host(node)
@@ -68,6 +70,9 @@ def configure(lab: Laboratory, plan: Plan) -> None:
                     f" src_ip {source} action pass"
                 )
         lab.shell(own, "\n".join(lines))
+        if plan.cc in L4S:
+            with lab.inside(own):
+                set_sysctl("ipv4/tcp_ecn_fallback", "0")
 
 
 Counts = dict[str, dict[str, list[int]]]
@@ -107,8 +112,12 @@ def sent(lab: Laboratory, plan: Plan) -> int:
     return total
 
 
-def start_sinks(lab: Laboratory, plan: Plan) -> list[Any]:
-    found = []
+#: a process, and the file of its output
+Program = tuple[Any, Path]
+
+
+def start_sinks(lab: Laboratory, plan: Plan) -> list[Program]:
+    found: list[Program] = []
     kinds = {(flow.destination, bool(flow.udp)) for flow in plan.flows}
     for node, udp in sorted(kinds):
         own, port = abilene.host(node), UDP_PORT if udp else TCP_PORT
@@ -117,15 +126,16 @@ def start_sinks(lab: Laboratory, plan: Plan) -> list[Any]:
         command += ["--port", str(port), "--bind", abilene.address_of(lab.network, node)]
         command += ["--output", str(lab.scratch / f"{name}.json")]
         with (lab.scratch / f"{name}.txt").open("wb") as said:
-            found.append(lab.start(own, command, said))
+            process = lab.start(own, command, said)
+        found.append((process, Path(said.name)))
         protocol = "udp" if udp else "tcp"
-        if not flows.wait_listening(lab, own, found[-1], port, protocol):
+        if not flows.wait_listening(lab, own, process, port, protocol):
             raise LabError(f"the sink at {node} does not listen")
     return found
 
 
-def start_senders(lab: Laboratory, plan: Plan, begin: float) -> list[Any]:
-    found = []
+def start_senders(lab: Laboratory, plan: Plan, begin: float) -> list[Program]:
+    found: list[Program] = []
     for node, numbers in plan.by_source().items():
         words = []
         for number in numbers:
@@ -141,7 +151,8 @@ def start_senders(lab: Laboratory, plan: Plan, begin: float) -> list[Any]:
         command = [host.traffic_program(host.FLOW), "--begin", f"{begin:.9f}"]
         command += ["--every", str(plan.look), "--output", str(lab.scratch / f"{node}.fair")]
         with (lab.scratch / f"{node}-flows.txt").open("wb") as said:
-            found.append(lab.start(abilene.host(node), [*command, *words], said))
+            process = lab.start(abilene.host(node), [*command, *words], said)
+        found.append((process, Path(said.name)))
     return found
 
 
@@ -179,11 +190,13 @@ def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> tuple
     return early, arrived(lab, plan)
 
 
-def finish(processes: list[Any]) -> None:
+def finish(programs: list[Program]) -> None:
     deadline = time.monotonic() + flows.END_PATIENCE
-    for process in processes:
+    for process, output in programs:
         if process.wait(max(0.1, deadline - time.monotonic())):
-            raise LabError(f"{process.args[0]} ended with {process.returncode}")
+            reason = output.read_text(errors="replace").strip().splitlines()[-1:]
+            name = Path(process.args[0]).name
+            raise LabError(": ".join((f"{name} ended with {process.returncode}", *reason)))
 
 
 def link_counters(lab: Laboratory) -> tuple[dict[str, int], int]:
@@ -244,7 +257,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         early, late = wait(lab, plan, begin, progress)
         finish(senders)
         time.sleep(DRAIN)
-        for sink in sinks:
+        for sink, _ in sinks:
             sink.terminate()
         finish(sinks)
         carried, hidden = link_counters(lab)

@@ -51,9 +51,9 @@ def build(
     buffer: int,
     small: bool,
     rtt: float,
-    paced: bool,
+    cc: str,
 ) -> Network:
-    """The network; RTT is the longest without queues [ms]; hosts pace their flows (fq) if PACED."""
+    """The network; RTT is the longest without queues [ms]; with BBR, hosts pace by fq."""
     stack = STACKS[stack_name]
     routes: dict[str, list[tuple[str, ...]]] = {}
     links: list[Link] = []
@@ -73,7 +73,7 @@ def build(
         subnet[a, b] = f"10.{n}.0.0/24"
 
     def trunk(rate: int, delay: int, uplink: bool = False) -> Trunk:
-        data = stack.qdisc(rate, buffer, small, rtt)
+        data = stack.qdisc(rate, buffer, small, rtt, cc)
         if stack.slbn is None:
             return Trunk(rate, delay, data)
         # At the source of a session, fq paces its packets.
@@ -85,7 +85,7 @@ def build(
     for node, rate in uplinks.items():
         connect(access(node), node, (trunk(rate, 0, uplink=True), trunk(rate, 2 * ACCESS_DELAY)))
         edge = Edge() if stack.slbn is not None else None
-        connect(access(node), host(node), (edge, Qdisc("", "fq") if paced else None))
+        connect(access(node), host(node), (edge, Qdisc("", "fq") if cc == "bbr" else None))
 
     delays = near(mesh, uplinks)
     for node in uplinks:

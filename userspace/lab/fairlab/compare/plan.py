@@ -122,9 +122,8 @@ class Plan(Job[Numbers]):
 
     def network(self) -> Network:
         rtt = max(map(self.round_trip, self.flows))
-        paced = self.cc == "bbr"
         return network.build(
-            self.mesh, self.uplinks, self.stack, self.buffer, self.small, rtt, paced
+            self.mesh, self.uplinks, self.stack, self.buffer, self.small, rtt, self.cc
         )
 
     def path(self, source: str, destination: str) -> list[str]:

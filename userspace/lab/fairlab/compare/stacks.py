@@ -3,7 +3,7 @@
 
 Each has the settings that its users would have: the defaults of the qdisc, except for what it
 cannot know (a FIFO's length, the rate of CAKE's link, a round-trip time that is longer than CoDel's
-interval of 100 ms).  docs/compare.md has the table.
+interval of 100 ms, DCTCP).  docs/compare.md has the table.
 """
 
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ CCS = ("cubic", "bbr", "dctcp", "bic", "gaimd", "reno")
 class Stack:
     """The queues of all links.
 
-    OPTIONS, SMALL and LONG are options of the qdisc with {buffer}, {bytes}, {rate}, {rtt} and
-    {target} in them: the usual ones, those for a buffer that hardware limits, and those for
-    round-trip times above INTERVAL.
+    OPTIONS, SMALL, LONG and DCTCP are options of the qdisc with {buffer}, {bytes}, {rate}, {rtt}
+    and {target} in them: the usual ones, those for a buffer that hardware limits, those for
+    round-trip times above INTERVAL, and those for DCTCP, whose packets are ECT(0).
     """
 
     name: str
@@ -34,14 +34,16 @@ class Stack:
     options: str = ""
     small: str = ""
     long: str = ""
+    dctcp: str = ""
     #: options of the qdisc slbn; None: no SLBN
     slbn: str | None = None
     #: congestion controls that it is for; empty: all
     only: tuple[str, ...] = ()
 
-    def qdisc(self, rate: int, buffer: int, small: bool, rtt: float) -> Qdisc:
+    def qdisc(self, rate: int, buffer: int, small: bool, rtt: float, cc: str) -> Qdisc:
         """The data qdisc of a link of RATE [bit/s] with BUFFER [packets]; RTT: the longest [ms]."""
         words = [self.options, self.small if small else "", self.long if rtt > INTERVAL else ""]
+        words.append(self.dctcp if cc == "dctcp" else "")
         values = {"rate": rate, "buffer": buffer, "bytes": buffer * TRUE_SIZE}
         # CoDel's target is 5 % of its interval.
         values |= {"rtt": round(rtt), "target": round(rtt / 20)}
@@ -49,17 +51,18 @@ class Stack:
 
 
 LIMIT = "limit {buffer}"
+CODEL = "target {target}ms interval {rtt}ms"
 STACKS = {
     stack.name: stack
     for stack in (
         Stack("pfifo", "pfifo", LIMIT),
-        Stack("fq_codel", "fq_codel", "", LIMIT, "target {target}ms interval {rtt}ms"),
+        Stack("fq_codel", "fq_codel", "", LIMIT, CODEL, "ce_threshold 1ms"),
         Stack("cake", "cake", "bandwidth {rate}bit", "memlimit {bytes}", "rtt {rtt}ms"),
         Stack("fq_pie", "fq_pie", small=LIMIT),
         Stack("drr_fq", "drr_fq", LIMIT),
         Stack("slbn", "drr_fq", LIMIT, slbn=""),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
-        Stack("dualpi2", "dualpi2", small=LIMIT, only=L4S),
+        Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
 }
 #: What `fairlab compare` is about: these are compared with all others.

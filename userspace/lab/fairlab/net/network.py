@@ -26,11 +26,12 @@ from fairlab.model.qdisc import Qdisc
 from fairlab.model.topology import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 from fairlab.net import host
 from fairlab.net.namespace import Namespace, offloads_on, set_sysctl, turn_offloads_off
-from fairlab.net.netlink import ConnectionReader, QueueReader
+from fairlab.net.netlink import ConnectionReader, QueueReader, set_dualpi2
 
 # Major numbers of handles: netem, the bottleneck's rate limit and its qdisc, ...
 NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
 SLBN, CONTROL = 0x2, 0x21
+DUALPI2 = "dualpi2"
 
 # Limit of a trunk's tbf, in bytes: more than its queues ever hold.
 TRUNK_LIMIT = 32 * 2**20
@@ -95,8 +96,15 @@ def trunk_commands(device: str, trunk: Trunk, frame: int) -> list[str]:
         parent = link + "2"
     if trunk.delay:
         parent = add(parent, NETEM, delay) + "1"
-    add(parent, QUEUE, str(trunk.data))
+    # Of dualpi2, tc of Debian 12 has no options: add_queues() sets them.
+    add(parent, QUEUE, DUALPI2 if trunk.data.kind == DUALPI2 else str(trunk.data))
     return commands
+
+
+def set_options(end: End) -> None:
+    """Set the options of an interface's data qdisc that tc may not know."""
+    if isinstance(end.queue, Trunk) and end.queue.data.kind == DUALPI2 and end.queue.data.words:
+        set_dualpi2(end.interface, QUEUE, end.queue.data.words)
 
 
 def route_command(to: str, *via: str) -> str:
@@ -199,6 +207,9 @@ class Laboratory:
                 finish(process, node, commands)
             except LabError as error:
                 raise CannotRunError(f"this kernel lacks a qdisc that is needed: {error}") from None
+            with self.inside(node):
+                for end, _ in self.network.ends_of(node):
+                    set_options(end)
 
     def inside(self, node: str) -> contextlib.AbstractContextManager[None]:
         """Within it, this thread and the programs that it starts are on NODE."""

@@ -105,9 +105,7 @@ class BesideTcp(Study):
                 " TCP does not always fill its assigned rate quickly",
                 min(errors) >= -25 and max(errors) <= 5,
                 "the agent lowers the demand of a flow that stays below its rate, and SLBN assigns"
-                " the rest to others, which then get more than if all demanded everything; in one"
-                " of six runs a flow lost its first windows in the default class, and waited for"
-                " TCP's timeouts",
+                " the rest to others, which then get more than if all demanded everything",
                 basis="words",
             ),
             Claim(
