@@ -223,7 +223,7 @@ checked = @scripts/install-deps --check $(1) || { \
 
 .PHONY: demo
 # The runs take a CPU each, one in virtual time, one on a stock kernel, which is slower.
-DEMO_RATE = 20mbit
+DEMO_RATE = 100mbit
 DEMO_STOCK_RATE = 5mbit
 demo:
 	@scripts/install-deps modules tc tools vm lab
