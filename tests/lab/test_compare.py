@@ -16,6 +16,7 @@ from fairlab.compare import guest, measures, network, plan, sizes, statistics, s
 from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
+from fairlab.figures import comparisons
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.topology import Edge, End, Trunk
 from fairlab.net import netlink
@@ -315,6 +316,16 @@ def test_table_has_intervals() -> None:
         "stack", "goodput, Mbit/s", "Jain index", "queue delay p50, ms", "queue delay p99, ms",
     )  # fmt: skip
     assert table.rows[0][:3] == ("fq_codel cubic", "96.0 ± 2.5", "0.900 ± 0.000")
+
+
+def test_markdown_has_a_column_for_each_stack() -> None:
+    rows = [["fq_codel", "96.0 ± 2.5"], ["slbn", "91.0 ± 2.5"]]
+    document = {"table": {"columns": ["stack", "goodput, Mbit/s"], "rows": rows}}
+    assert comparisons.markdown(document).splitlines() == [
+        "| | `fq_codel` | `slbn` |",
+        "| --- | ---: | ---: |",
+        "| goodput, Mbit/s | 96.0 ± 2.5 | 91.0 ± 2.5 |",
+    ]
 
 
 def test_picture_has_a_panel_for_each_measure() -> None:

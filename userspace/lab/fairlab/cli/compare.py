@@ -98,6 +98,7 @@ def run_and_print(
             data.setdefault(run.case.name, []).append(found["numbers"])
     document |= {"missing": missing, "worse": measures.losses(data)}
     gallery.write_whole(place.out / f"{study.name}.json", gallery.to_json(document, study.name))
+    gallery.write_whole(place.out / f"{study.name}.md", comparisons.markdown(document))
     page = comparisons.write(place.out)
     if arguments.json:
         print(json.dumps(document, indent=1))
@@ -134,16 +135,14 @@ def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, 
 def describe(document: dict[str, Any]) -> str:
     """The table as text, the stacks that are missing, and where ours are worse."""
     from fairlab.compare.stacks import split_case
+    from fairlab.figures import comparisons
 
-    table = document["table"]
-    rows = [tuple(table["columns"]), *(tuple(row) for row in table["rows"])]
-    # Turned: stacks are columns, as there are more measures than stacks.
-    columns = list(zip(*rows, strict=True))
-    widths = [max(len(column[n]) for column in columns) for n in range(len(rows))]
+    rows = comparisons.turned(document)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [document["title"], document["setting"], ""]
-    for column in columns:
-        cells = [f"{column[0]:{widths[0]}}"]
-        cells += [f"{text:>{width}}" for text, width in zip(column[1:], widths[1:], strict=True)]
+    for row in rows:
+        cells = [f"{row[0]:{widths[0]}}"]
+        cells += [f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join(cells).rstrip())
     lines.append("")
     for name, why in document["missing"].items():

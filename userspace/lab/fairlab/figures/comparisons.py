@@ -53,9 +53,7 @@ def article(path: Path, document: dict[str, Any]) -> Iterator[str]:
     alternative = f"{document['title']}: each measure of each stack, as in the table"
     picture = f'<img src="{image(path)}" alt="{escaped(alternative)}">'
     yield f'<figure class="panels" tabindex="0">{picture}</figure>'
-    # Stacks are columns, as there are more measures than stacks.
-    table = document["table"]
-    columns, *rows = zip(table["columns"], *table["rows"], strict=True)
+    columns, *rows = turned(document)
     yield from numbers({"columns": columns, "rows": rows})
     yield "<ul>"
     for line in document["worse"]:
@@ -65,6 +63,22 @@ def article(path: Path, document: dict[str, Any]) -> Iterator[str]:
     yield "</ul>"
     yield from conditions(document)
     yield "</article>"
+
+
+def turned(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The rows of a comparison's table, the first with its head.
+
+    Stacks are columns, as there are more measures than stacks.
+    """
+    table = document["table"]
+    return list(zip(table["columns"], *table["rows"], strict=True))
+
+
+def markdown(document: dict[str, Any]) -> str:
+    """A comparison's table in Markdown, as in docs/compare.md."""
+    (_, *stacks), *rows = turned(document)
+    lines = [["", *(f"`{name}`" for name in stacks)], ["---", *("---:" for _ in stacks)], *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("|  |", "| |")
 
 
 def write(out: Path) -> Path:
