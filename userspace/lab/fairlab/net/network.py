@@ -33,8 +33,9 @@ NETEM, SHAPER, QUEUE = 0x20, 0x1, 0x10
 SLBN, CONTROL = 0x2, 0x21
 DUALPI2 = "dualpi2"
 
-# Limit of a trunk's tbf, in bytes: more than its queues ever hold.
-TRUNK_LIMIT = 32 * 2**20
+# Limit of a trunk's tbf, in bytes: more than its queues ever hold. In slow start, packets arrive
+# at several times the rate of a link, and are counted while they are delayed, too.
+TRUNK_LIMIT = 128 * 2**20
 
 # Source ports for the background's many flows.
 BACKGROUND_SETTINGS = {
