@@ -110,7 +110,8 @@ def run_and_print(
 def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, str]:
     """Do the runs that are missing or stale; the cases that cannot run, with the reason.
 
-    The first seed runs first: a case that fails then is left out.
+    The first seed runs first: a case that fails then is left out.  So is one of which another seed
+    fails, and the reason names the seed.
     """
     from fairlab.figures import gallery
 
@@ -128,7 +129,8 @@ def run_all(place: Any, study: Any, jobs: int, progress: Progress) -> dict[str, 
         pool = gallery.Pool(place, jobs, progress)
         pool.prepare(todo)
         for failure in pool.work(todo):
-            missing.setdefault(failure.run.case.name, failure.reason)
+            seed = "" if failure.run.seed == first else f"seed {failure.run.seed}: "
+            missing.setdefault(failure.run.case.name, seed + failure.reason)
     return missing
 
 
