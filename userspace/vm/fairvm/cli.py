@@ -9,7 +9,8 @@ and its programs in the PATH, and runs COMMAND in it.  There are three engines:
              is a program, so its code runs at the machine's own speed; with --debug, one with
              KASAN, lockdep and other checks
     virtual  the same program in virtual time: the clock stops while there is work, and jumps to the
-             next timer when there is none
+             next timer when there is none.  The same command with the same --seed makes the same
+             packets at the same nanoseconds (exact.py)
 
 The guest's root is the host's, read-only (over 9p or hostfs) with a tmpfs on top.  So every program
 of the host has its own path in the guest, and only files in directories given with --rw survive.
@@ -30,23 +31,37 @@ users belong to the user nobody.)
 
 Requires Linux on x86-64, qemu 7.2 or newer, static busybox.
 
-Exit status: the command's; 124 after the timeout; 125 if the machine itself failed; 70 for a splat;
-2 for an invalid request; 128 + N if stopped by signal N.
+Exit status: the command's; 70 for a splat; 71 for a run in virtual time that cannot be repeated;
+124 after the timeout; 125 if the machine itself failed; 2 for an invalid request; 128 + N if
+stopped by signal N.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from fairvm import checked, host, kernels, modules, uml
-from fairvm.errors import EXIT_MACHINE, EXIT_SPLAT, EXIT_TIMEOUT, EXIT_USAGE, UsageError, VmError
+from fairvm import checked, exact, host, kernels, modules, uml
+from fairvm.cache import Kernel
+from fairvm.capture import FingerprintFile, hash_capture
+from fairvm.errors import (
+    EXIT_MACHINE,
+    EXIT_NOT_REPEATABLE,
+    EXIT_SPLAT,
+    EXIT_TIMEOUT,
+    EXIT_USAGE,
+    NotRepeatableError,
+    UsageError,
+    VmError,
+)
 from fairvm.initrd import base_initrd, run_files
-from fairvm.machine import STOPPING, Machine, Outcome
+from fairvm.machine import CAPTURE_DESCRIPTOR, STOPPING, Machine, Outcome
 from fairvm.qemu import Qemu, choose_accelerator
 from fairvm.request import Request, complain, parse
 from fairvm.splat import find_splat
@@ -81,6 +96,13 @@ def judge(request: Request, outcome: Outcome, log: Path) -> int:
         print("\n".join(f"  {line}" for line in splat), file=sys.stderr, flush=True)
     if outcome.output_closed:
         return 128 + signal.SIGPIPE
+    if exact.MARK in outcome.errors:
+        raise NotRepeatableError(outcome.errors[outcome.errors.index(exact.MARK) :].splitlines()[0])
+    if outcome.timed_out and outcome.spins:
+        raise NotRepeatableError(
+            f"{exact.MARK}a program of the guest has computed without a system call when the"
+            f" timeout of {request.timeout:g} s was over; virtual time passes only between calls"
+        )
     if outcome.timed_out:
         doing = "the command was still running" if outcome.ready else "the guest was still booting"
         complain(f"timeout after {request.timeout:g} s: {doing} (kernel log: {log})")
@@ -127,23 +149,56 @@ def execute(request: Request) -> int:
         "FAIRPATH_ACCEL": accelerator,
         "FAIRPATH_STEADY": str(int(request.steady or request.engine == "virtual")),
     }
-    jitter = None
-    if request.jitter is not None:
-        jitter = modules.build_jitter(kernel)
-        request.environment["FAIRPATH_JITTER"] = str(request.jitter)
+    extra = []
+    if request.engine == "virtual":
+        request.environment["FAIRPATH_VM_SEED"] = str(request.seed)
+        extra = guest_modules(request, kernel)
     log = new_log()
-    initrd = base_initrd(kernel) + run_files(request, kernel, root, jitter)
+    initrd = base_initrd(kernel) + run_files(request, kernel, root, extra)
     machine: Machine
     if request.engine == "vm":
-        machine = Qemu(kernel, initrd, log, request.memory, request.writable, request.append)
+        machine = Qemu(kernel, initrd, log, request.memory, list(request.writable), request.append)
         machine.accelerator, machine.smp = accelerator, request.smp
         machine.steady = request.steady
         if request.kernel in checked.NAMES:
             machine.append = [*checked.ARGUMENTS, *machine.append]
     else:
-        machine = Uml(kernel, initrd, log, request.memory, request.writable, request.append)
-        machine.virtual = request.engine == "virtual"
-    return judge(request, machine.run(request.timeout, request.trace), log)
+        machine = Uml(kernel, initrd, log, request.memory, list(request.writable), request.append)
+        if request.engine == "virtual":
+            machine.seed = request.seed
+    with capturing(request) as machine.capture:
+        outcome = machine.run(request.timeout, request.trace)
+    return judge(request, outcome, log)
+
+
+def guest_modules(request: Request, kernel: Kernel) -> list[list[str]]:
+    """The modules that only this guest loads, with their parameters."""
+    built = modules.build_guest_modules(kernel)
+    extra = []
+    if request.jitter:
+        request.environment["FAIRPATH_JITTER"] = str(request.seed)
+        extra.append([str(built / "jitter.ko"), f"seed={request.seed}"])
+    if request.capture or request.fingerprints:
+        names = [f"devices={','.join(request.devices)}"] if request.devices else []
+        names += ["fingerprints=1"] if request.fingerprints else []
+        extra.append([str(built / "capture.ko"), f"fd={CAPTURE_DESCRIPTOR}", *names])
+    return extra
+
+
+@contextlib.contextmanager
+def capturing(request: Request) -> Iterator[int | None]:
+    """The descriptor to which the guest writes packets; at the end, print their hash."""
+    if request.fingerprints:
+        with FingerprintFile(request.fingerprints) as kept:
+            yield kept.descriptor
+        path, digest, packets = request.fingerprints, kept.digest, kept.packets
+    elif request.capture:
+        yield os.open(request.capture, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        path, (digest, packets) = request.capture, hash_capture(request.capture)
+    else:
+        yield None
+        return
+    complain(f"{path}: {packets} packets, SHA-256 {digest}")
 
 
 def stop(number: int, _frame: FrameType | None) -> None:
@@ -158,6 +213,9 @@ def main() -> int:
     except UsageError as error:
         complain(str(error))
         return EXIT_USAGE
+    except NotRepeatableError as error:
+        complain(str(error))
+        return EXIT_NOT_REPEATABLE
     except (VmError, OSError) as error:
         complain(str(error))
         return EXIT_MACHINE

@@ -15,6 +15,8 @@ from fairvm.errors import VmError
 from fairvm.host import need, top
 from fairvm.request import Request
 
+#: Where a guest in virtual time has the source tree, and a working directory outside of it.
+TREE, WORKING = Path("/fairpath"), Path("/cwd")
 # What the guest needs to mount the host's files; all other modules are loaded from there.
 INITRD_MODULES = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay")
 
@@ -95,26 +97,49 @@ def base_initrd(kernel: Kernel) -> bytes:
     return archive
 
 
-def run_files(request: Request, kernel: Kernel, modules: Path, jitter: Path | None = None) -> bytes:
-    """The part of the initrd with this run's configuration and command."""
+def run_files(
+    request: Request, kernel: Kernel, modules: Path, extra: list[list[str]] | None = None
+) -> bytes:
+    """The part of the initrd with this run's configuration and command.
+
+    EXTRA are modules that the guest loads last, each with its parameters.
+    """
 
     def quoted(*arguments: str | Path) -> str:
         return " ".join(shlex.quote(str(argument)) for argument in arguments)
 
     here = Path.cwd()
     config = [quoted("require", path) for path in (here, top(), kernel.directory)]
-    for number, path in enumerate(request.writable):
-        config.append(quoted("share", f"rw{number}", path))
+    for number, (path, place) in enumerate(request.writable.items()):
+        config.append(quoted("share", f"rw{number}", path, place))
     config.append(quoted("modules", modules))
-    if jitter:
-        config.append(quoted("jitter", jitter, str(request.jitter)))
     variables = [f"{name}={value}" for name, value in request.environment.items()]
+    command = request.command
+    if request.engine == "virtual":
+        here, places = fixed_places(here)
+        config += [quoted("same", path, place) for path, place in places.items()]
+        variables = [in_tree(text) for text in variables]
+        command = [in_tree(text) for text in command]
+    config += [quoted("extra", *words) for words in extra or []]
     # By its full path: busybox's shell prefers its own applets to programs of the same name.
-    command = [
-        quoted("cd", here),
-        quoted("exec", "/usr/bin/env", "-i", *variables, *request.command),
-    ]
-    texts = {"vm/config": config, "vm/command": command}
+    lines = [quoted("cd", here), quoted("exec", "/usr/bin/env", "-i", *variables, *command)]
+    texts = {"vm/config": config, "vm/command": lines}
     return cpio(
         {name: (0o100644, os.fsencode("\n".join(lines) + "\n")) for name, lines in texts.items()}
     )
+
+
+def fixed_places(here: Path) -> tuple[Path, dict[Path, Path]]:
+    """The working directory in the guest for HERE, and which directories are mounted where, so that
+    a run in virtual time depends neither on the tree's path nor on the working directory's."""
+    places = {top(): TREE}
+    if here.is_relative_to(top()):
+        return TREE / here.relative_to(top()), places
+    if here == Path("/"):
+        return here, places
+    return WORKING, {**places, here: WORKING}
+
+
+def in_tree(text: str) -> str:
+    """TEXT with the tree's path in the guest instead of its own."""
+    return re.sub(re.escape(str(top())) + r"(?![\w.-])", str(TREE), text)

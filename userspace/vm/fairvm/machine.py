@@ -8,6 +8,7 @@ if we are killed.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import select
 import shlex
@@ -29,8 +30,19 @@ COMMON_ARGUMENTS = [
     "loglevel=5",  # warnings and worse: the console is slow, and dmesg has the rest
     "oops=panic",  # after an oops, most guests hang
 ]
+# The guest's descriptors have the same numbers in each run: they are on its kernel's command line,
+# which it can read.
+FIRST_DESCRIPTOR = 100
+CAPTURE_DESCRIPTOR = FIRST_DESCRIPTOR + 6
 # The signals that end a run.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def numbered(descriptor: int, index: int) -> int:
+    """The same open file as descriptor FIRST_DESCRIPTOR + INDEX, or the next that is free."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR + index)
+    os.close(descriptor)
+    return moved
 
 
 def die_with_parent() -> Callable[[], None]:
@@ -56,6 +68,7 @@ class Outcome:
     taint: int = 0
     failure: str = ""  # the reason why the guest could not run the command
     timed_out: bool = False
+    spins: bool = False  # a program computed without a system call when the time was over
     output_closed: bool = False
     ready: bool = False
     dmesg: str = ""
@@ -83,6 +96,7 @@ class Machine(ABC):
     memory: str = "2G"
     writable: list[Path] = field(default_factory=list)
     append: list[str] = field(default_factory=list)
+    capture: int | None = None  # a descriptor for what the guest's devices see
 
     @abstractmethod
     def command(self, initrd: int, console: int, ports: dict[str, int]) -> list[str]:
@@ -92,16 +106,25 @@ class Machine(ABC):
         """A step that the new process runs before it executes the command."""
         return die_with_parent()
 
+    def spins(self, pid: int) -> bool:
+        """Does a program of the guest compute without a system call?  PID started the machine."""
+        return False
+
     def run(self, timeout: float, trace: Callable[[str], None], trial: bool = False) -> Outcome:
         """Boot, run the command and stop the machine; a trial stops it as soon as it is up."""
         outcome = Outcome()
         deadline = time.monotonic() + timeout
         pipes = {name: os.pipe() for name in ("stdout", "stderr", "status")}
-        dmesg = memory_file("dmesg")
+        for index, (name, (read_end, write_end)) in enumerate(pipes.items()):
+            pipes[name] = read_end, numbered(write_end, index)
+        dmesg = numbered(memory_file("dmesg"), 3)
         errors = memory_file("errors")
-        initrd = memory_file("initrd", self.initrd)
+        initrd = numbered(memory_file("initrd", self.initrd), 4)
         ports = {name: write_end for name, (_, write_end) in pipes.items()} | {"dmesg": dmesg}
-        console = os.open(self.log, os.O_WRONLY | os.O_CREAT, 0o666)
+        console = numbered(os.open(self.log, os.O_WRONLY | os.O_CREAT, 0o666), 5)
+        passed = [initrd, console, *ports.values()]
+        if self.capture is not None:
+            passed.append(numbered(self.capture, CAPTURE_DESCRIPTOR - FIRST_DESCRIPTOR))
         command = self.command(initrd, console, ports)
         trace(f"running {shlex.join(command)}")
         # A signal between fork and `try` would leave the machine running for a moment.
@@ -111,20 +134,20 @@ class Machine(ABC):
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
-            pass_fds=[initrd, console, *ports.values()],
+            pass_fds=passed,
             start_new_session=True,
             preexec_fn=self.prepare(),  # noqa: PLW1509 - there are no threads yet
         )
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
-            for _, write_end in pipes.values():
-                os.close(write_end)
-            os.close(initrd)
-            os.close(console)
+            for descriptor in passed:
+                if descriptor != dmesg:
+                    os.close(descriptor)
             closed, close = os.pipe()
             targets = {} if trial else {"stdout": 1, "stderr": 2}
             streams = [Stream(pipes[name][0], to, close, complain) for name, to in targets.items()]
             self._follow_status(outcome, pipes["status"][0], closed, deadline, trace, trial)
+            outcome.spins = outcome.timed_out and self.spins(process.pid)
         finally:
             process.kill()
             process.wait()

@@ -15,7 +15,7 @@ from fairvm.errors import VmError
 from fairvm.host import need, run, say, top
 from fairvm.toolchain import toolchain_for
 
-JITTER = Path(__file__).resolve().parent / "jitter"
+GUEST_MODULES = Path(__file__).resolve().parent / "guest"
 INDEX = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 
@@ -95,17 +95,17 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
         return _assemble(kernel, sorted(modules.glob("*/*.ko")))
 
 
-def build_jitter(kernel: Kernel) -> Path:
-    """Build the module that perturbs the timing of User-Mode Linux; return its path."""
-    build = top() / "build/jitter" / kernel.release
+def build_guest_modules(kernel: Kernel) -> Path:
+    """Build the modules that only guests load, for User-Mode Linux; return their directory."""
+    build = top() / "build/guest" / kernel.release
     with locked(top() / f"build/.lock-{kernel.release}"):
         build.mkdir(parents=True, exist_ok=True)
-        for source in JITTER.iterdir():
+        for source in GUEST_MODULES.iterdir():
             # With its time, so that make does not compile it again.
             shutil.copy2(source, build)
         command = ["make", "--no-print-directory", "-C", str(kernel.headers.resolve())]
         run([*command, f"M={build}", *kernel.make_variables, "modules"])
-    return build / "jitter.ko"
+    return build
 
 
 def _assemble(kernel: Kernel, ours: list[Path]) -> Path:

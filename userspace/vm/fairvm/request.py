@@ -23,6 +23,17 @@ ENGINES = ("vm", "native", "virtual")
 ACCELERATORS = ("auto", "kvm", "tcg", "mttcg")
 MAX_CPUS = 64
 ALWAYS_PASSED = ("PATH", "HOME", "TERM", "LANG", "TZ")
+# In virtual time the environment is part of what decides the packets: none is inherited.
+FIXED_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "TERM": "dumb",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "USER": "root",
+    "LOGNAME": "root",
+}
+MOST_DEVICES = 16
 
 
 @dataclass
@@ -38,13 +49,17 @@ class Request:
     timeout: float
     steady: bool
     accelerator: str
-    writable: list[Path]
+    writable: dict[Path, Path]  # directory -> its place in the guest
     append: list[str]
     environment: dict[str, str]
     own_modules: bool
     quiet: bool
     verbose: bool
-    jitter: int | None = None  # the seed of timing perturbation
+    seed: int = 0  # of a run in virtual time
+    jitter: bool = False
+    capture: Path | None = None  # the file for captured packets
+    fingerprints: Path | None = None  # the file for their fingerprints
+    devices: list[str] = field(default_factory=list)  # of which packets are captured; all if empty
     start: float = field(default_factory=time.monotonic)
 
     def trace(self, text: str) -> None:
@@ -93,13 +108,37 @@ def _parser() -> Parser:
     )
     add("--steady", action="store_true", help="a guest clock independent of the host's load")
     add(
-        "--jitter",
+        "--seed",
         type=int,
-        metavar="SEED",
-        help="start each process up to 1 ms later, at random by this seed (virtual)",
+        metavar="N",
+        help="of all random numbers; the same seed makes the same packets (virtual; default 0)",
+    )
+    add(
+        "--jitter",
+        action="store_true",
+        help="start each process up to 1 ms later, at random by the seed (virtual)",
+    )
+    add("--pcap", metavar="FILE", help="write the packets that devices see to FILE (virtual)")
+    add(
+        "--packets",
+        metavar="FILE",
+        help="write two octets for each packet that devices send, to compare runs by (virtual)",
+    )
+    add(
+        "--pcap-device",
+        action="append",
+        default=[],
+        metavar="DEVICE",
+        help="only of this device (repeatable; default: all)",
     )
     add("--accel", default="auto", help=f"one of: {', '.join(ACCELERATORS)}")
-    add("--rw", action="append", default=[], metavar="DIR", help="let the guest write to DIR")
+    add(
+        "--rw",
+        action="append",
+        default=[],
+        metavar="DIR[:PLACE]",
+        help="let the guest write to DIR, which it has at the path PLACE",
+    )
     add("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
     add("--append", action="append", default=[], metavar="ARGS", help="more kernel arguments")
     add("--no-modules", action="store_true", help="only the kernel's own modules, not ours")
@@ -124,10 +163,17 @@ def _check(parsed: argparse.Namespace) -> None:
         raise UsageError(f"--timeout {parsed.timeout:g}: must be above 0")
     if parsed.steady and (parsed.smp != 1 or parsed.accel not in ("auto", "tcg")):
         raise UsageError("--steady means one emulated CPU: not with --smp, --accel kvm")
-    if parsed.jitter is not None and parsed.engine != "virtual":
-        raise UsageError("--jitter works with --engine virtual only")
-    if parsed.jitter is not None and not 0 <= parsed.jitter < 2**64:
-        raise UsageError(f"--jitter {parsed.jitter}: must be 0 to 2^64 - 1")
+    for option, used in (
+        ("--seed", parsed.seed is not None),
+        ("--jitter", parsed.jitter),
+        ("--pcap", parsed.pcap is not None),
+        ("--packets", parsed.packets is not None),
+    ):
+        if used and parsed.engine != "virtual":
+            raise UsageError(f"{option} works with --engine virtual only")
+    if parsed.seed is not None and not 0 <= parsed.seed < 2**64:
+        raise UsageError(f"--seed {parsed.seed}: must be 0 to 2^64 - 1")
+    _check_capture(parsed)
     if parsed.engine == "vm":
         if parsed.debug:
             raise UsageError("--debug is for --engine native; for qemu: --kernel 6.12-debug")
@@ -147,6 +193,33 @@ def _check(parsed: argparse.Namespace) -> None:
         )
 
 
+def _parse_writable(words: list[str]) -> dict[Path, Path]:
+    """DIR, which has the same path in the guest, or DIR:PLACE."""
+    found = {}
+    for word in words:
+        name, colon, place = word.rpartition(":/")
+        path = Path(name if colon else word).resolve()
+        if not path.is_dir():
+            raise UsageError(f"--rw {word}: no such directory")
+        found[path] = Path("/" + place) if colon else path
+    return dict(sorted(found.items()))
+
+
+def _check_capture(parsed: argparse.Namespace) -> None:
+    if parsed.pcap is not None and parsed.packets is not None:
+        raise UsageError("--pcap and --packets: only one of them")
+    if parsed.pcap_device and parsed.pcap is None and parsed.packets is None:
+        raise UsageError("--pcap-device needs --pcap FILE or --packets FILE")
+    if len(parsed.pcap_device) > MOST_DEVICES:
+        raise UsageError(f"--pcap-device: at most {MOST_DEVICES}")
+    for name in parsed.pcap_device:
+        if not re.fullmatch(r"[^\s/,]{1,15}", name):
+            raise UsageError(f"--pcap-device {name}: not the name of a device")
+    for option, path in (("--pcap", parsed.pcap), ("--packets", parsed.packets)):
+        if path is not None and (not path or not Path(path).absolute().parent.is_dir()):
+            raise UsageError(f"{option} {path}: no such directory")
+
+
 def parse(arguments: list[str]) -> Request:
     """Parse and check the command line; nothing is fetched, built or started."""
     split = arguments.index("--") if "--" in arguments else len(arguments)
@@ -155,10 +228,7 @@ def parse(arguments: list[str]) -> Request:
     _check(parsed)
     if not command:
         raise UsageError("no command: vm [OPTION]... -- COMMAND...")
-    writable = sorted({Path(path).resolve() for path in parsed.rw})
-    for path in writable:
-        if not path.is_dir():
-            raise UsageError(f"--rw {path}: no such directory")
+    writable = _parse_writable(parsed.rw)
     return Request(
         command=command,
         engine=parsed.engine,
@@ -171,22 +241,30 @@ def parse(arguments: list[str]) -> Request:
         accelerator=parsed.accel,
         writable=writable,
         append=parsed.append,
-        environment=environment(parsed.env),
+        environment=environment(parsed.env, parsed.engine == "virtual"),
         own_modules=not parsed.no_modules,
         quiet=parsed.quiet,
         verbose=parsed.verbose,
+        seed=parsed.seed or 0,
         jitter=parsed.jitter,
+        capture=Path(parsed.pcap).absolute() if parsed.pcap else None,
+        fingerprints=Path(parsed.packets).absolute() if parsed.packets else None,
+        devices=parsed.pcap_device,
     )
 
 
-def environment(named: list[str]) -> dict[str, str]:
-    """The command's environment: ALWAYS_PASSED, locale and the variables NAMED by --env."""
-    always = [*ALWAYS_PASSED, *(name for name in os.environ if name.startswith("LC_"))]
-    passed = {name: os.environ[name] for name in always if name in os.environ}
-    path = passed.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
-    # The command runs as root, even if our user does not have these in the PATH.
-    path += [extra for extra in ("/usr/local/sbin", "/usr/sbin", "/sbin") if extra not in path]
-    passed |= {"PATH": ":".join(path), "USER": "root", "LOGNAME": "root"}
+def environment(named: list[str], fixed: bool) -> dict[str, str]:
+    """The command's environment: FIXED_ENVIRONMENT, or our ALWAYS_PASSED and locale; and the
+    variables NAMED by --env."""
+    if fixed:
+        passed = dict(FIXED_ENVIRONMENT)
+    else:
+        always = [*ALWAYS_PASSED, *(name for name in os.environ if name.startswith("LC_"))]
+        passed = {name: os.environ[name] for name in always if name in os.environ}
+        path = passed.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")
+        # The command runs as root, even if our user does not have these in the PATH.
+        path += [extra for extra in ("/usr/local/sbin", "/usr/sbin", "/sbin") if extra not in path]
+        passed |= {"PATH": ":".join(path), "USER": "root", "LOGNAME": "root"}
     for setting in named:
         name, equals, value = setting.partition("=")
         if not equals and name not in os.environ:

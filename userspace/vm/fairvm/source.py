@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairvm.archive import SERIES, Archive, unpack
@@ -31,6 +31,8 @@ KEPT_TOOLS = ("objtool",)
 KEPT_ARCHITECTURES = ("um", "x86")
 OPTION = re.compile(r"CONFIG_(\w+)=(.+)")
 REPORT_SECONDS = 20
+# What `uname -v` prints is the same in each build.
+IDENTITY = {"TIMESTAMP": "1970-01-01", "VERSION": "1", "USER": "fairpath", "HOST": "fairpath"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Recipe:
     image: str  # the target for the image, and its path in the tree
     config: str
     patches: tuple[Patch, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)  # to add to the source: path -> content
     make_variables: str = ""  # for builds of modules
     cost: str = "some minutes"  # of the build
 
@@ -66,6 +69,8 @@ class Recipe:
             say(f"building {self.title} {version} ({self.cost})")
             for patch in self.patches:
                 apply(patch, tree)
+            for path, content in self.files.items():
+                (tree / path).write_text(content)
             configure(tree, self.architecture, self.config)
             log = top() / "build/kernels" / f"{directory.name}.log"
             compile_all(tree, self.architecture, self.image, log)
@@ -171,6 +176,7 @@ def compile_all(tree: Path, architecture: str, image: str, log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     jobs = len(os.sched_getaffinity(0))
     command = ["nice", "make", "-C", str(tree), f"-j{jobs}", f"ARCH={architecture}"]
+    command += [f"KBUILD_BUILD_{name}={value}" for name, value in IDENTITY.items()]
     command += [image, "modules"]
     start = reported = time.monotonic()
     done, last = 0, ""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from fairvm import exact
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel, cache_dir, locked
 from fairvm.errors import UsageError
@@ -66,23 +67,24 @@ def directory_for(series: str, debug: bool) -> Path:
     if series not in SERIES:
         known = ", ".join(SERIES)
         raise UsageError(f"User-Mode Linux cannot be built for '{series}'; only for {known}")
-    key = hashlib.sha256(wanted_config(series, debug).encode()).hexdigest()[:12]
+    # Patches and files are part of it: others make another kernel.
+    parts = [wanted_config(series, debug), *exact.files().values()]
+    parts += [f"{patch.path}: {patch.new}" for patch in patches_for(series, debug)]
+    key = hashlib.sha256("".join(parts).encode()).hexdigest()[:12]
     return cache_dir() / "uml" / f"{series}{'-debug' if debug else ''}-{key}"
 
 
 def patches_for(series: str, debug: bool) -> tuple[Patch, ...]:
     """The patches of that kernel."""
-    return PATCHES.get(series, ()) + (() if debug else FAST_PATCHES.get(series, ()))
+    fast = () if debug else FAST_PATCHES.get(series, ())
+    return (*PATCHES.get(series, ()), *fast, *exact.patches(series))
 
 
 def wanted_config(series: str, debug: bool) -> str:
-    """The configuration to build with.  Its hash names the cache directory."""
+    """The configuration to build with."""
     text = CONFIG.read_text() + (DEBUG_CONFIG.read_text() if debug else "")
     text += OPTIONS.get(series, "")
-    # Patches are part of it: another patch makes another kernel.
-    return text + "".join(
-        f"# {patch.path}: {patch.new}\n{patch.config}" for patch in patches_for(series, debug)
-    )
+    return text + "".join(patch.config for patch in patches_for(series, debug))
 
 
 def cached() -> list[Kernel]:
@@ -110,6 +112,7 @@ def build(series: str, debug: bool, directory: Path) -> None:
         "linux",
         wanted_config(series, debug),
         patches_for(series, debug),
+        exact.files(),
         # User-Mode Linux cannot enable UBSAN for the whole kernel, but for our modules.
         "ARCH=um" + (" UBSAN_SANITIZE=y" if debug else ""),
     )

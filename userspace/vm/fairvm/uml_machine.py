@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairvm import jail
+from fairvm import exact, jail
 from fairvm.cache import cache_dir
 from fairvm.errors import EXIT_MACHINE
 from fairvm.host import need
@@ -29,6 +30,8 @@ UML_ARGUMENTS = [
 # Guest processes then can write to their kernel's memory: acceptable, since all of them run as root
 # of the guest, and the jail protects the host.
 SECCOMP_SINCE = (6, 16)
+SAMPLE_SECONDS = 0.5
+ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
 
 
 def busy_times() -> dict[int, int]:
@@ -39,6 +42,16 @@ def busy_times() -> dict[int, int]:
         if cpu := re.fullmatch(r"cpu(\d+)", name):
             user, nice, system, _idle, _iowait, interrupts, soft = map(int, ticks[:7])
             found[int(cpu[1])] = user + nice + system + interrupts + soft
+    return found
+
+
+def cpu_times() -> dict[int, tuple[int, int]]:
+    """Of each process: its parent, and the CPU time that it has used, in ticks of 10 ms."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            found[int(path.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
     return found
 
 
@@ -69,7 +82,7 @@ def own_cpu() -> Iterator[int | None]:
 class Uml(Machine):
     """User-Mode Linux, in real or virtual time."""
 
-    virtual: bool = False
+    seed: int | None = None  # of a run in virtual time
     cpu: int | None = None  # the CPU to run on, if one could be reserved
 
     def run(self, timeout: float, trace: Callable[[str], None], trial: bool = False) -> Outcome:
@@ -84,18 +97,39 @@ class Uml(Machine):
         line += ["sh", "-c", f'TMPDIR={jail.SCRATCH} "$@"; exit', "sh"]
         line += [str(self.kernel.image), f"mem={self.memory}", f"initrd=/proc/self/fd/{initrd}"]
         line += UML_ARGUMENTS
-        line += ["time-travel=inf-cpu"] if self.virtual else []
+        if self.seed is not None:
+            line += ["time-travel=inf-cpu", *exact.arguments(self.seed)]
         version = tuple(map(int, self.kernel.release.split(".")[:2]))
         line += ["seccomp=auto"] if version >= SECCOMP_SINCE else []
         for number, (name, descriptor) in enumerate({"console": console, **ports}.items()):
             line += [f"ssl{number}=null,fd:{descriptor}", f"fairpath.{name}=ttyS{number}"]
         return line + self.append
 
+    def spins(self, pid: int) -> bool:
+        # Each process of the guest is a child of its kernel, which handles its system calls.
+        before = cpu_times()
+        time.sleep(SAMPLE_SECONDS)
+        used = {
+            child: (parent, ticks - before[child][1])
+            for child, (parent, ticks) in cpu_times().items()
+            if child in before
+        }
+        shell = [child for child, (parent, _) in used.items() if parent == pid]
+        for kernel, (parent, ticks) in used.items():
+            children = [own for _, (above, own) in used.items() if above == kernel]
+            if parent in shell and not ticks and sum(children) * 2 > SAMPLE_SECONDS * 100:
+                return True
+        return False
+
     def prepare(self) -> Callable[[], None]:
         namespaces = jail.Jail(self.writable)
         bind = die_with_parent()
+        libc = ctypes.CDLL(None)
 
         def steps() -> None:
+            if self.seed is not None:
+                # The addresses of the kernel's objects decide their order in some tables.
+                libc.personality(ctypes.c_ulong(ADDR_NO_RANDOMIZE))
             if self.cpu is not None:
                 os.sched_setaffinity(0, {self.cpu})
             namespaces.enter()
