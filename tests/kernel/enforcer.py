@@ -45,6 +45,7 @@ class Enforcer:
     def __init__(self, where: Namespace, program: str, prefix: str = "") -> None:
         command = [*prefix.split(), program]
         self.program = program
+        self.flows: set[Flow] = set()
         self.process = where.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, *lines: str) -> list[str]:
@@ -73,6 +74,7 @@ class Enforcer:
         """Set the rate of a flow, 0: none, until `lease` ms from now, or for ever."""
         until = "" if lease is None else f" {lease}"
         assert self.ask(f"set {flow} {rate}{until}") == ["0"]
+        self.flows.add(flow)
 
     def set_unassigned(self, rate: int) -> None:
         """Set the rate of the default class."""
@@ -84,6 +86,7 @@ class Enforcer:
 
     def remove(self, flow: Flow) -> None:
         assert self.ask(f"remove {flow}") == ["ok"]
+        self.flows.discard(flow)
 
     def read(self, flow: Flow) -> Use:
         return Use(*map(int, self.ask(f"read {flow}")[0].split()))

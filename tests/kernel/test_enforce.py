@@ -56,7 +56,7 @@ def net() -> Iterator[Chain]:
 
 
 @pytest.fixture(scope="module")
-def alone(enforce_try: str) -> Iterator[Enforcer]:
+def loaded(enforce_try: str) -> Iterator[Enforcer]:
     """The program on a device without traffic."""
     with chain(1) as net:
         net.tc(0, "qdisc replace dev e0 root fq limit 100000 flow_limit 100000")
@@ -65,6 +65,14 @@ def alone(enforce_try: str) -> Iterator[Enforcer]:
         with enforcer(net.nodes[0], enforce_try) as made:
             made.open("e0")
             yield made
+
+
+@pytest.fixture
+def alone(loaded: Enforcer) -> Iterator[Enforcer]:
+    """The same without flows, whether or not the test before it passed."""
+    yield loaded
+    for flow in list(loaded.flows):
+        loaded.remove(flow)
 
 
 #: ECN-capable (RFC 3168), in the TOS field.
@@ -428,12 +436,12 @@ def test_burst_after_pause_is_limited(alone: Enforcer) -> None:
     verdict, departure = alone.run(PLAIN4, 250)
     use = alone.read(session)
     assert (verdict, departure, use.departure) == (PASS, 0, use.last - BURST)
-    # 1 ms each; the first is sent as a burst.
+    # 1 ms each, less the burst and the time that the 51 runs take: none in virtual time.
     time.sleep(0.1)
     verdict, departure = alone.run(PLAIN4, 250, 51)
     use = alone.read(session)
     assert (verdict, departure) == (PASS, use.departure)
-    assert 40 * 10**6 < use.departure - use.last < 50 * 10**6 - BURST
+    assert 40 * 10**6 < use.departure - use.last <= 50 * 10**6 - BURST
     alone.remove(session)
 
 
