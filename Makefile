@@ -63,7 +63,7 @@ help:
 	@echo 'Tests:'
 	@echo '  make check               units, CLIs, pure lab, fuzz corpora, style: 3 minutes'
 	@echo '  make test                check, modules on native, 6.1 and 6.12: 15 minutes'
-	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours'
+	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours [SEEDS=1,2,3]'
 	@echo '  make test-debug          kernel tests under KASAN, lockdep, UBSAN, KCSAN, PREEMPT_RT'
 	@echo '  make fuzz                fuzz the parsers, and keep new inputs [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo '  make bench               measure the cost of qdiscs, agent, lab and simulator'

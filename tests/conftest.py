@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""For every test: its tier, programs of root on the PATH, and the libraries of this tree.
+"""For every test: its tier, programs of root on the PATH, the libraries of this tree, and its id
+in a list if it fails.
 
 Each test is in one tier, by which `make check`, `make test` and `make test-all` select (tests/run):
 
@@ -10,10 +11,13 @@ Each test is in one tier, by which `make check`, `make test` and `make test-all`
 
 A test is in the tier of its directory (TIERS), or in that of its marker `tier`.  `--tier NAME`
 selects the tests of one tier; without it all selected tests run.
+
+`--failures FILE` writes the ids of failed tests to FILE, from which tests/run repeats them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -43,12 +47,41 @@ TIERS = {
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 # The binding loads the library from the tree.
 os.environ["LIBSLBN"] = str(TOP / "build/libslbn/libslbn.so.0")
+# As in tests/run, so that a test that fails there fails alone, too.
+os.environ.setdefault("WERROR", "-Werror")
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(TOP / "build" / "hypothesis"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers = sorted(set(TIERS.values()))
     parser.addoption("--tier", choices=tiers, help="only the tests of this tier")
+    parser.addoption("--failures", type=Path, help="write the ids of failed tests to this file")
+
+
+class Failures:
+    """Writes the ids of failed tests to a file, each as a JSON string on a line.
+
+    It writes at once: a kernel may crash before pytest ends.
+    """
+
+    def __init__(self, file: Path, root: Path) -> None:
+        self.file = file
+        self.root = root
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.failed:
+            return
+        # pytest names files from the directory of pytest.ini; the command line is at the top.
+        name, _, test = report.nodeid.partition("::")
+        path = (self.root / name).relative_to(TOP)
+        with self.file.open("a") as file:
+            file.write(json.dumps(f"{path}::{test}") + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--failures")
+    if file:
+        config.pluginmanager.register(Failures(file, config.rootpath))
 
 
 def tier_of(item: pytest.Item) -> str:
