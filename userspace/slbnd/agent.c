@@ -856,8 +856,9 @@ static void update_rtt(struct session *session, u64 rtt, bool again)
 		return;
 	}
 	session->unmeasured = 0;
-	session->rtt =
-		session->rtt ? (7 * session->rtt + rtt) / 8 : fp_max64(rtt, 1);
+	/* 0: not measured yet. In virtual time a round trip may take no time. */
+	rtt = fp_max64(rtt, 1);
+	session->rtt = session->rtt ? (7 * session->rtt + rtt) / 8 : rtt;
 	/* Forget a long one slowly. */
 	longest -= (longest - fp_min64(longest, rtt)) / 16;
 	session->longest_rtt = fp_max64(longest, rtt);
