@@ -11,8 +11,10 @@ docs/exact.md says what still may differ.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from fairvm.errors import NotRepeatableError
 from fairvm.source import Patch
 
 SOURCES = Path(__file__).resolve().parent / "exact"
@@ -22,6 +24,10 @@ FILES = {"exact.c": "arch/um/kernel/exact.c", "exact.h": "arch/um/include/shared
 START_NS = 2_000_000_000 * 10**9
 #: What the kernel writes if the guest does something that cannot be repeated.
 MARK = "not repeatable: "
+#: Kernel arguments that attach devices of the host, or replace ours.
+HOST_ARGUMENTS = (
+    r"(con|ssl|ubd|udb|vec|eth|mconsole|xterm|virtio_uml|time-travel|exact)[0-9a-z._-]*="
+)
 
 
 def before(path: str, text: str, added: str) -> Patch:
@@ -223,6 +229,16 @@ def files() -> dict[str, str]:
 def arguments(seed: int) -> list[str]:
     """The kernel's arguments for a run that SEED decides."""
     return [f"exact={seed}", f"time-travel-start={start_ns(seed)}"]
+
+
+def check_appended(arguments: list[str]) -> None:
+    """NotRepeatableError if one of the appended kernel ARGUMENTS lets the host take part."""
+    for word in " ".join(arguments).split():
+        if re.match(HOST_ARGUMENTS, word):
+            raise NotRepeatableError(
+                f"{MARK}--append {word}: attaches the guest to the host, or changes its time;"
+                " --engine native allows that"
+            )
 
 
 def start_ns(seed: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from fairvm import exact
 from fairvm.archive import SERIES
 from fairvm.errors import UsageError
 
@@ -173,6 +174,8 @@ def _check(parsed: argparse.Namespace) -> None:
             raise UsageError(f"{option} works with --engine virtual only")
     if parsed.seed is not None and not 0 <= parsed.seed < 2**64:
         raise UsageError(f"--seed {parsed.seed}: must be 0 to 2^64 - 1")
+    if parsed.engine == "virtual":
+        exact.check_appended(parsed.append)
     _check_capture(parsed)
     if parsed.engine == "vm":
         if parsed.debug:

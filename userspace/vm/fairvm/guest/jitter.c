@@ -6,7 +6,8 @@
  * time, so programs that start together otherwise stay in phase, and packets
  * that are sent at the same time meet in the same order in every run.
  *
- * It is loaded with the guest only, and is not one of the modules to install.
+ * It is loaded with the guest only, disabled until guest-init starts the command,
+ * and is not one of the modules to install.
  */
 
 #include <linux/delay.h>
@@ -21,6 +22,10 @@ static ulong seed;
 module_param(seed, ulong, 0444);
 MODULE_PARM_DESC(seed, "Seed of the pseudorandom delays");
 
+static bool on;
+module_param(on, bool, 0644);
+MODULE_PARM_DESC(on, "Delay new tasks");
+
 static struct rnd_state jitter_random;
 static struct tracepoint *jitter_fork;
 
@@ -31,7 +36,8 @@ static struct tracepoint *jitter_fork;
 static void jitter_delay(void *data, struct task_struct *parent,
 			 struct task_struct *child)
 {
-	ndelay(prandom_u32_state(&jitter_random) % JITTER_NS);
+	if (on)
+		ndelay(prandom_u32_state(&jitter_random) % JITTER_NS);
 }
 
 static void jitter_find(struct tracepoint *point, void *data)

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs in virtual time repeat to the bit: the packets, the output, the written files.
+
+Workloads are in workloads/.  $EXACT_RUNS runs of each are compared (2), every second one disturbed:
+beside a load, from another directory, with another environment.  The kernel is $FAIRPATH_KERNEL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+KERNEL = os.environ.get("FAIRPATH_KERNEL", "6.1")
+RUNS = int(os.environ.get("EXACT_RUNS", "2"))
+SECONDS = 1200
+CACHE = Path(os.environ.get("FAIRPATH_CACHE") or Path.home() / ".cache/fairpath")
+
+WORKLOADS = {
+    "flows": ["sh", f"{TOP}/tests/virtual/workloads/flows.sh"],
+    "domain": ["python3", f"{TOP}/tests/virtual/workloads/domain.py"],
+}
+#: A capture file and fingerprints name the same packets by different hashes.
+HASH = re.compile(r"^vm: \S+: (\d+ packets, SHA-256 [0-9a-f]{64})$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run has shown."""
+
+    packets: str
+    output: str
+    files: dict[str, str]  # name -> SHA-256
+
+
+def run(
+    out: Path,
+    command: list[str],
+    *options: str,
+    top: Path = TOP,
+    capture: str = "--packets",
+    **how: object,
+) -> Ran:
+    """Run COMMAND with the directory OUT at /out; HOW are arguments of subprocess.run()."""
+    out.mkdir(mode=0o777)
+    seen = out.parent / f"{out.name}.packets"
+    line = [f"{top}/scripts/vm", "--engine", "virtual", "--kernel", KERNEL, "--rw", f"{out}:/out"]
+    line += [capture, str(seen)] if capture else []
+    line += ["--env", "PYTHONPATH=/fairpath/userspace/lab", *options, "--"]
+    line += [word.replace(str(TOP), str(top)) for word in command]
+    done = subprocess.run(  # type: ignore[call-overload]
+        line, capture_output=True, text=True, timeout=SECONDS, check=False, **how
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = HASH.search(done.stderr)
+    assert found or not capture, done.stderr
+    files = {
+        str(path.relative_to(out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
+    return Ran(found[1] if found else "", done.stdout, files)
+
+
+def quick(script: str, *options: str, **how: object) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in virtual time."""
+    line = [f"{TOP}/scripts/vm", "--engine", "virtual", "--kernel", KERNEL, *options]
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [*line, "--", "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        **how,
+    )
+
+
+def output(script: str, *options: str, **how: object) -> str:
+    done = quick(script, *options, **how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@contextlib.contextmanager
+def load() -> Iterator[None]:
+    """Keep all CPUs busy."""
+    busy = [
+        subprocess.Popen(["sha256sum", "/dev/zero"], stdout=subprocess.DEVNULL)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def other_environment(home: Path) -> dict[str, str]:
+    """Another user's: the kernels stay in the cache."""
+    home.mkdir(exist_ok=True)
+    more = {"HOME": str(home), "TZ": "Asia/Tokyo", "TERM": "vt100", "LC_ALL": "C"}
+    more |= {"FAIRPATH_CACHE": str(CACHE), "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
+    return {**more, "LONG": "x" * 3000}
+
+
+@pytest.mark.tier("test")
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_runs_repeat(tmp_path: Path, name: str) -> None:
+    first = run(tmp_path / "0", WORKLOADS[name])
+    assert int(first.packets.split()[0]) > 1000 and len(first.files) >= 3
+    for number in range(1, RUNS):
+        out = tmp_path / str(number)
+        if number % 2:
+            with load():
+                env = other_environment(tmp_path / "home")
+                again = run(out, WORKLOADS[name], cwd=tmp_path, env=env)
+        else:
+            again = run(out, WORKLOADS[name])
+        assert again == first, number
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_runs_repeat_in_another_tree_of_another_user(tmp_path: Path, name: str) -> None:
+    """As on another machine with the same kernel, libc and tools."""
+    first = run(tmp_path / "first", WORKLOADS[name])
+    with tempfile.TemporaryDirectory() as scratch:
+        top = Path(scratch) / "elsewhere/fair path"
+        listed = subprocess.run(
+            ["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for word in filter(None, listed.stdout.split("\0")):
+            if (TOP / word).exists():
+                (top / word).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(TOP / word, top / word)
+        for made in ("modules", "root", "slbnd", "slbnctl", "libslbn", "tc", "traffic", "tools"):
+            if (TOP / "build" / made).exists():
+                shutil.copytree(TOP / "build" / made, top / "build" / made, symlinks=True)
+        Path(scratch).chmod(0o755)
+        someone = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        for path in [Path(scratch), *Path(scratch).rglob("*")]:
+            os.chown(path, *([65534, 65534] if someone else [-1, -1]), follow_symlinks=False)
+        env = other_environment(Path(scratch))
+        env["FAIRPATH_CACHE"] = str(copied_cache(Path(scratch)))
+        again = run(Path(scratch) / "out", WORKLOADS[name], top=top, cwd=top, env=env, **someone)
+    assert again == first
+
+
+def copied_cache(scratch: Path) -> Path:
+    """A cache with this kernel that another user can write to."""
+    cache = scratch / "cache"
+    listed = subprocess.run(
+        [f"{TOP}/scripts/kernel", "get", "--engine", "native", KERNEL],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    directory = Path(listed.stdout.splitlines()[-1])
+    kept = cache / "uml" / directory.name
+    shutil.copytree(directory, kept, symlinks=True, ignore=shutil.ignore_patterns("tree"))
+    if os.getuid() == 0:
+        for path in [cache, *cache.rglob("*")]:
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+    return cache
+
+
+@pytest.mark.tier("all")
+def test_capture_changes_nothing(tmp_path: Path) -> None:
+    """The written files have the RTTs and congestion windows of the flows."""
+    plain = run(tmp_path / "plain", WORKLOADS["flows"], capture="")
+    packets = run(tmp_path / "packets", WORKLOADS["flows"])
+    whole = run(tmp_path / "whole", WORKLOADS["flows"], capture="--pcap")
+    some = run(tmp_path / "some", WORKLOADS["flows"], "--pcap-device", "rb", capture="--pcap")
+    for each in (packets, whole, some):
+        assert (each.output, each.files) == (plain.output, plain.files)
+    # Sent packets only, sent and received ones, those of one device.
+    counts = [int(each.packets.split()[0]) for each in (packets, whole, some)]
+    assert counts[2] < counts[0] < counts[1]
+
+
+@pytest.mark.tier("all")
+def test_another_process_changes_nothing(tmp_path: Path) -> None:
+    """Neither one that reads the clock and random numbers, nor a probe of the kernel."""
+    flows = WORKLOADS["flows"][1]
+    noise = "python3 -c 'import os, time; [os.urandom(9) and time.time() for _ in range(50)]' &"
+    events = "/sys/kernel/tracing/events"
+    probe = f"for e in tcp/tcp_probe qdisc/qdisc_dequeue; do echo 1 >{events}/$e/enable; done;"
+    ran = [
+        # The shell executes the workload, which then has the same arguments.
+        run(tmp_path / str(n), ["sh", "-c", f"{more} exec sh {flows}"], "--env", "NO_PING=1")
+        for n, more in enumerate((":;", noise, probe))
+    ]
+    for again in ran[1:]:
+        assert (again.packets, again.files) == (ran[0].packets, ran[0].files)
+
+
+@pytest.mark.tier("test")
+def test_seed_decides_random_numbers_and_times() -> None:
+    script = """
+        od -An -tx1 -N16 /dev/urandom; cat /proc/sys/kernel/random/uuid; date +%s.%N
+        python3 -c 'import random, time; print(random.random(), hash("x"), time.time_ns())'
+        sh -c 'echo $$; od -An -tx1 -N16 /dev/random'
+        """
+    plain, zero, one = output(script), output(script, "--seed", "0"), output(script, "--seed", "1")
+    assert plain == zero
+    same = [a for a, b in zip(zero.splitlines(), one.splitlines(), strict=True) if a == b]
+    assert len(same) == 1 and same[0].isdecimal()  # the process id
+
+
+#: Reads the time stamp counter by machine code: rdtsc; shl $32,%rdx; or %rdx,%rax; ret.
+COUNTER = """
+import ctypes, mmap, time
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("0f3148c1e2204809d0c3"))
+read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+first = read(); time.sleep(1); second = read(); time.sleep(2); third = read()
+print(first, second - first, third - second)
+"""
+
+
+@pytest.mark.tier("test")
+def test_time_stamp_counter_is_virtual(tmp_path: Path) -> None:
+    (tmp_path / "counter.py").write_text(COUNTER)
+    script = f"python3 {tmp_path}/counter.py"
+    first, again = output(script), output(script)
+    assert first == again
+    _, one, two = map(int, first.split())
+    assert two == pytest.approx(2 * one, rel=0.001)
+
+
+@pytest.mark.tier("test")
+def test_programs_that_wait_for_the_clock_end(tmp_path: Path) -> None:
+    (tmp_path / "spin.py").write_text("""
+import os, select, time
+end = time.monotonic() + 0.05
+while time.monotonic() < end: pass
+end = time.monotonic() + 0.05
+while time.monotonic() < end: select.select([], [], [], 0)
+end = time.monotonic() + 0.05
+while time.monotonic() < end: os.sched_yield()
+print(time.monotonic_ns())
+""")
+    script = f"python3 {tmp_path}/spin.py"
+    assert output(script, "--timeout", "60") == output(script, "--timeout", "60")
+
+
+@pytest.mark.tier("test")
+def test_endless_computation_is_reported() -> None:
+    done = quick("while :; do :; done", "--timeout", "8")
+    assert done.returncode == 71
+    assert "not repeatable: a program of the guest has computed without a system" in done.stderr
+
+
+@pytest.mark.tier("test")
+def test_files_of_the_hosts_kernel_are_refused() -> None:
+    done = quick("mount -t hostfs -o / x /mnt && cat /mnt/proc/uptime")
+    assert done.returncode == 71, done.stderr
+    assert "not repeatable: the guest opened a file of the host's kernel" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.tier("check")
+@pytest.mark.parametrize("word", ["con1=pts", "ssl3=port:9000", "ubd0=/x", "time-travel", "exact=2"])
+def test_arguments_that_attach_the_host_are_refused(word: str) -> None:
+    word = word if "=" in word else f"{word}=ext:/x"
+    done = quick("true", "--append", f"quiet {word}")
+    assert done.returncode == 71 and done.stdout == ""
+    assert f"not repeatable: --append {word}: " in done.stderr
+
+
+@pytest.mark.tier("test")
+def test_written_files_have_virtual_times(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").touch()
+    script = "echo x >/out/new; stat -c '%n %x %y %z' /out/new; date +%Y; ls /out"
+    first = output(script, "--rw", f"{out}:/out")
+    (out / "new").unlink()
+    assert output(script, "--rw", f"{out}:/out") == first
+    assert first.startswith("/out/new 2033-05-18 ") and "\n2033\n" in first
