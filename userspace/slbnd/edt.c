@@ -6,12 +6,12 @@
  * The program is attached to each device's egress by a filter with our own
  * preference, beside the filters of others. TCX (Linux 6.6) has no advantage here:
  * a filter is replaced atomically, too, works on all kernels, and remains when slbnd
- * ends, without a pinned link. If there is no clsact qdisc, one is
- * created, and deleted again when it is empty; the filter's handle records that
- * it is ours, so that a later slbnd knows it after a crash. After a crash the
- * program continues to pace its flows, at the rate of the default class when their
- * leases have ended, until slbnd starts again or the filter is deleted (tc filter
- * del dev DEV egress pref 49470).
+ * ends, without a pinned link. If there is no clsact qdisc, one is created. It
+ * stays: Linux empties the device's queues when clsact is created or deleted, and
+ * a restart of slbnd must not lose packets. After a crash the program continues to
+ * pace its flows, at the rate of the default class when their leases have ended,
+ * until slbnd starts again or the filter is deleted (tc filter del dev DEV egress
+ * pref 49470).
  *
  * The map of flows, their limits and pacing state are pinned, if configured: then
  * the next slbnd takes them over, and replaces the program while it runs.
@@ -45,9 +45,8 @@
 #define CLASS_BURST_MIN 100000000ULL
 #define CLASS_BURST_MAX 400000000ULL
 
-/* Handles of our filter: who created the clsact qdisc. */
-#define CLSACT_FOREIGN 1
-#define CLSACT_OURS 2
+/* Handle of our filter. */
+#define FILTER_HANDLE 1
 
 /* --- the program -------------------------------------------------------- */
 
@@ -161,13 +160,11 @@ static struct rates *load_program(const char *pins, u32 size,
 }
 
 /**
- * struct filters - filters at a hook
- * @count: filters, and heads of their lists
+ * struct filters - filters at a device's egress
  * @handle: of a filter of ours, from an earlier slbnd; 0: none
  * @foreign: another program's filter has our preference
  */
 struct filters {
-	size_t count;
 	u32 handle;
 	bool foreign;
 };
@@ -193,7 +190,6 @@ static int add_filter(const struct nlmsghdr *message, void *data)
 	const struct nlattr *attr;
 	bool ours = false;
 
-	filters->count++;
 	/* The head of a list of filters has no handle. */
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(*tc) ||
 	    tc->tcm_info >> 16 != TC_PREFERENCE || !tc->tcm_handle)
@@ -208,12 +204,12 @@ static int add_filter(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
-static int find_filters(u32 index, u32 minor, struct filters *filters)
+static int find_filters(u32 index, struct filters *filters)
 {
 	const struct tcmsg about = {
 		.tcm_family = AF_UNSPEC,
 		.tcm_ifindex = index,
-		.tcm_parent = TC_H_MAKE(TC_H_CLSACT, minor),
+		.tcm_parent = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS),
 	};
 
 	*filters = (struct filters){};
@@ -237,30 +233,22 @@ static bool choose_handle(struct edt_device *device, bool *exists,
 
 	*exists = false;
 	if (!device->clsact) {
-		device->handle = CLSACT_OURS;
+		device->handle = FILTER_HANDLE;
 		err = bpf_tc_hook_create(&hook);
 		if (err)
 			return tc_fail(error, "%s: clsact: %s", device->name,
 				       strerror(-err));
 		return true;
 	}
-	err = find_filters(device->index, TC_H_MIN_EGRESS, &filters);
+	err = find_filters(device->index, &filters);
 	if (err)
 		return tc_fail(error, "%s: its filters: %s", device->name,
 			       strerror(-err));
 	if (filters.foreign)
 		return tc_fail(error, taken, device->name, TC_PREFERENCE);
 	*exists = filters.handle;
-	/* clsact may have been replaced since. */
-	device->handle = filters.handle ?: CLSACT_FOREIGN;
+	device->handle = filters.handle ?: FILTER_HANDLE;
 	return true;
-}
-
-static bool is_empty(u32 index, u32 minor)
-{
-	struct filters filters;
-
-	return !find_filters(index, minor, &filters) && !filters.count;
 }
 
 static void remove_filter(const struct edt_device *device)
@@ -272,12 +260,6 @@ static void remove_filter(const struct edt_device *device)
 
 	/* The device may be gone. */
 	bpf_tc_detach(&hook, &filter);
-	if (device->handle != CLSACT_OURS ||
-	    !is_empty(device->index, TC_H_MIN_INGRESS) ||
-	    !is_empty(device->index, TC_H_MIN_EGRESS))
-		return;
-	hook.attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS;
-	bpf_tc_hook_destroy(&hook);
 }
 
 static int devices_fd(const struct edt *edt)
@@ -552,7 +534,7 @@ void edt_remove_stale(u32 index)
 	struct edt_device device = { .index = index };
 	struct filters filters;
 
-	if (find_filters(index, TC_H_MIN_EGRESS, &filters) || !filters.handle)
+	if (find_filters(index, &filters) || !filters.handle)
 		return;
 	device.handle = filters.handle;
 	remove_filter(&device);
