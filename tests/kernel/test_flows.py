@@ -11,6 +11,7 @@ h1 is a local host of r1. Only r1 has an agent; hosts are not modified.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import signal
 import socket
 import struct
@@ -25,6 +26,8 @@ from tests.kernel.net import Namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbn_wire import internet_sum
 from tests.kernel.slbnd import SLBND, Agent, agent, libslbn
+
+SIOCOUTQ = 0x5411  # sockios.h
 
 pytestmark = pytest.mark.virtual
 
@@ -464,6 +467,12 @@ def test_demand_follows_use(net: Chain, tmp_path: Path) -> None:
             wait_for(lambda: demands()[TCP] < 100000, 40)
 
 
+def unacknowledged(end: socket.socket) -> int:
+    """Octets that were written and not acknowledged yet."""
+    (octets,) = struct.unpack("i", fcntl.ioctl(end, SIOCOUTQ, bytes(4)))
+    return int(octets)
+
+
 class Stream:
     """A TCP connection with unlimited data."""
 
@@ -577,23 +586,23 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
 
         router = net.nodes[1]
         router.sh(f"echo '{CLOSING}' | nft -f -")
-        with repeating(stream.drain, 0.001), repeating(stream.some, 0.001):
-            wait_for(lambda: flow in flows(us))
-            # Not while TCP waits for a retransmission: a silent connection ends.
-            wait_for(lambda: stream.goodput() > 4 * MEGA, 40)
-
-            def closing() -> bool:
-                """Data sent after the number was read can put one FIN out of the window."""
-                send_fin(h1, connection.client)
-                return "packets 0 " not in router.sh("nft list table ip closing").stdout
-
-            wait_for(closing)
-            router.sh("nft delete table ip closing")
-            for _ in range(4):
-                goodput = stream.goodput()
-                rate = session().rate
-                assert rate > MEGA
-                assert goodput < 1.05 * rate
+        with repeating(stream.drain, 0.001):
+            with repeating(stream.some, 0.001):
+                wait_for(lambda: flow in flows(us))
+                # Not while TCP waits for a retransmission: a silent connection ends.
+                wait_for(lambda: stream.goodput() > 4 * MEGA, 40)
+            # Data sent after send_fin() has read the number would put the FIN out of the window.
+            wait_for(lambda: unacknowledged(connection.client) == 0)
+            send_fin(h1, connection.client)
+            with repeating(stream.some, 0.001):
+                shown = "nft list table ip closing"
+                wait_for(lambda: "packets 0 " not in router.sh(shown).stdout)
+                router.sh("nft delete table ip closing")
+                for _ in range(4):
+                    goodput = stream.goodput()
+                    rate = session().rate
+                    assert rate > MEGA
+                    assert goodput < 1.05 * rate
         connection.close()
         wait_for(lambda: flow not in flows(us))
 
