@@ -136,7 +136,7 @@ def test_runs_repeat_in_another_tree_of_another_user(tmp_path: Path, name: str) 
     """As on another machine with the same kernel, libc and tools."""
     first = run(tmp_path / "first", WORKLOADS[name])
     with tempfile.TemporaryDirectory() as scratch:
-        top = Path(scratch) / "elsewhere/fair path"
+        top = Path(scratch) / "elsewhere/fairpath"
         listed = subprocess.run(
             ["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             capture_output=True,
@@ -171,7 +171,7 @@ def copied_cache(scratch: Path) -> Path:
     )
     directory = Path(listed.stdout.splitlines()[-1])
     kept = cache / "uml" / directory.name
-    shutil.copytree(directory, kept, symlinks=True, ignore=shutil.ignore_patterns("tree"))
+    shutil.copytree(directory, kept, symlinks=True)
     if os.getuid() == 0:
         for path in [cache, *cache.rglob("*")]:
             os.chown(path, 65534, 65534, follow_symlinks=False)
@@ -196,7 +196,7 @@ def test_capture_changes_nothing(tmp_path: Path) -> None:
 def test_another_process_changes_nothing(tmp_path: Path) -> None:
     """Neither one that reads the clock and random numbers, nor a probe of the kernel."""
     flows = WORKLOADS["flows"][1]
-    noise = "python3 -c 'import os, time; [os.urandom(9) and time.time() for _ in range(50)]' &"
+    noise = "python3 -c 'import os, time; [os.urandom(9) and time.time() for _ in range(5000)]' &"
     events = "/sys/kernel/tracing/events"
     probe = f"for e in tcp/tcp_probe qdisc/qdisc_dequeue; do echo 1 >{events}/$e/enable; done;"
     ran = [

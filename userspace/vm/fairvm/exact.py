@@ -99,6 +99,27 @@ EXPORT_SYMBOL_GPL(exact_now);
         "\tif (UPT_IS_USER(regs) && !SEGV_IS_FIXABLE(fi) && exact_tsc(regs))\n\t\treturn;\n",
     ),
 )
+# The clock has a tick of 1 ns, and timers expire on time.  Otherwise when a process wakes would depend
+# on which timers others have set shortly before.
+TICK = Patch(
+    "arch/um/include/linux/time-internal.h",
+    "#define TIMER_MULTIPLIER 256\n",
+    "#include <exact.h>\n#define TIMER_MULTIPLIER (exact_seeded ? 1 : 256)\n",
+)
+
+
+def timers_on_time(device: str) -> Patch:
+    return before(
+        TIME_PATH,
+        f"\tclockevents_register_device({device});\n",
+        f"""	if (exact_seeded) {{
+		({device})->min_delta_ns = 1;
+		({device})->min_delta_ticks = 1;
+	}}
+""",
+    )
+
+
 STUB_PATH = "arch/um/os-Linux/skas/process.c"
 HIDE_TSC = """	/* The time stamp counter is the host's clock: let it fault. */
 	if (exact_seeded)
@@ -213,6 +234,8 @@ def patches(series: str) -> tuple[Patch, ...]:
         *RANDOM,
         *TASKS,
         *TIME,
+        TICK,
+        timers_on_time("evt" if series == "7.2" else "&timer_clockevent"),
         *(STUB_EXECUTED if series == "7.2" else STUB_TRACED),
         *HOST_FILES,
         times,

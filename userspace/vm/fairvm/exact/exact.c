@@ -7,9 +7,9 @@
  * With `exact=SEED` on the command line, each source of chance is replaced by a
  * function of the seed and of what the guest itself has done:
  *
- * - Random numbers. The kernel has one stream for interrupts and kernel threads,
- *   and each process has one, so that one process more does not change the
- *   numbers of the others. A process keeps its stream from its exec: the key is
+ * - Random numbers. The kernel has one stream for interrupts and one for its
+ *   threads, and each process has one, so that one process more does not change
+ *   the numbers of the others. A process keeps its stream from its exec: the key is
  *   a hash of its arguments, and how many processes had the same ones before.
  *   A task that forks gives each child a stream of its own.
  * - The cost of processing. Elsewhere, in virtual time each reading of a clock
@@ -46,7 +46,7 @@
 #include <exact.h>
 
 /* Tries that cost nothing, of one task between two idle times. */
-#define TRIES 200
+#define TRIES 10000
 /* System calls that cost nothing, of one task at one instant. */
 #define CALLS 1000000
 /* Octets of a program's arguments that choose its random numbers. */
@@ -59,7 +59,7 @@ EXPORT_SYMBOL_GPL(exact_seeded);
 
 static u64 seed;
 static unsigned int period;
-static struct exact_task interrupts;
+static struct exact_task interrupts, threads = { .key = 1 };
 static unsigned int programs[1 << PROGRAMS_BITS];
 /* When this machine started, by the host's clock [ns]. */
 static u64 host_start;
@@ -103,15 +103,17 @@ static u64 draw(struct exact_task *stream)
  */
 int exact_random(void *buffer, unsigned long length)
 {
-	struct exact_task *stream = &interrupts;
+	struct exact_task *stream;
 	unsigned long flags;
 	u64 word;
 
 	if (!exact_seeded)
 		return 0;
-	/* A packet that a process sends belongs to the kernel. */
-	if (!in_interrupt() && !irqs_disabled() &&
-	    !(current->flags & PF_KTHREAD))
+	if (!in_task())
+		stream = &interrupts;
+	else if (current->flags & PF_KTHREAD)
+		stream = &threads;
+	else
 		stream = &current->thread.exact;
 	local_irq_save(flags);
 	while (length) {
