@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from fairlab.cli.options import add_jitter, parse_where
@@ -41,6 +42,13 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
         help="virtual time (default), a virtual machine, or this machine, as root",
     )
     add_option("--kernel", metavar="VERSION", help="kernel: 6.1 (default), 6.12, 7.2")
+    add_option(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="in virtual time: seed of all random numbers (0)",
+    )
     add_jitter(parser)
     add_option("--mem", default="2G", metavar="SIZE", help="memory of the guest (2G)")
     add_option(
@@ -92,7 +100,11 @@ def run(arguments: argparse.Namespace) -> None:
     where = parse_where(arguments)
     require_mininet()
     if isinstance(where, engine.Vm):
-        in_guest(where, command, arguments.mem, arguments.timeout)
+        if arguments.seed and where.engine != engine.VIRTUAL:
+            raise UsageError("--seed is for the engine virtual")
+        if not 0 <= arguments.seed < 2**64:
+            raise UsageError(f"seed {arguments.seed}: must be 0 to 2^64 - 1")
+        in_guest(replace(where, seed=arguments.seed), command, arguments.mem, arguments.timeout)
         return
     host.require_root()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -108,9 +120,10 @@ def in_guest(guest: engine.Vm, command: list[str], memory: str, seconds: int) ->
     path = os.pathsep.join(entry for entry in sys.path if entry)
     with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
         state = Path(scratch, "time")
-        options = ["--mem", memory, "--rw", str(here), "--rw", scratch, "--quiet"]
+        place = guest.place(Path(scratch))
+        options = ["--mem", memory, "--rw", str(here), "--rw", f"{scratch}:{place}", "--quiet"]
         options += ["--timeout", str(seconds), "--env", f"PYTHONPATH={path}"]
-        options += ["--env", f"{STATE}={state}"]
+        options += ["--env", f"{STATE}={place / state.name}"]
         status = guest.command([*options, "--", *command])
         if status == TIMED_OUT:
             raise CannotRunError(late(guest, state, seconds))

@@ -58,9 +58,8 @@ def add_where(parser: argparse.ArgumentParser) -> None:
 def add_jitter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jitter",
-        type=int,
-        metavar="SEED",
-        help="in virtual time: start each process up to 1 ms later, at random by this seed",
+        action="store_true",
+        help="in virtual time: start each process up to 1 ms later, at random by the seed",
     )
 
 
@@ -209,7 +208,7 @@ def parse_where(arguments: argparse.Namespace) -> Engine:
         raise UsageError(f"no engine '{arguments.engine}'; there are: {', '.join(engine.ENGINES)}")
     if arguments.engine == engine.VIRTUAL and arguments.steady is not None:
         raise UsageError("--steady is for the engine vm: virtual time is steady by itself")
-    if arguments.jitter is not None and arguments.engine != engine.VIRTUAL:
+    if arguments.jitter and arguments.engine != engine.VIRTUAL:
         raise UsageError("--jitter is for the engine virtual: elsewhere timing varies by itself")
     if arguments.engine != engine.HOST:
         kernel = arguments.kernel or engine.DEFAULT_KERNEL

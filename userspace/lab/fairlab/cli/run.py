@@ -119,4 +119,4 @@ def check_scenario(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
         description = {"kind": Dumbbell.kind, "what": what.to_json()}
         (Path(scratch) / JOB).write_text(json.dumps(description))
-        where.fairlab(["measure", scratch, "--check"], Path(scratch))
+        where.fairlab(["measure", str(where.place(Path(scratch))), "--check"], Path(scratch))

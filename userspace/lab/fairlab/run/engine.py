@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -28,7 +28,9 @@ VM, VIRTUAL, HOST = ENGINES = ("vm", "virtual", "host")
 DEFAULT_KERNEL = "6.1"
 
 # Exit statuses of scripts/vm itself.
-VM_USAGE, VM_SPLAT, VM_TIMEOUT, VM_BROKEN = 2, 70, 124, 125
+VM_USAGE, VM_SPLAT, VM_NOT_REPEATABLE, VM_TIMEOUT, VM_BROKEN = 2, 70, 71, 124, 125
+#: Where a guest in virtual time has the directory that it can write to.
+PLACE = Path("/run/fairlab")
 
 # The sources that every run in a guest depends on, in the project's tree.
 SOURCES = (
@@ -46,7 +48,9 @@ class Engine(Protocol):
     @property
     def engine(self) -> str: ...
 
-    def measure(self, directory: Path, seconds: float, memory: int, progress: Progress) -> None:
+    def measure(
+        self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
+    ) -> None:
         """Measure the job in DIRECTORY, and leave its raw data there; MEMORY is in MiB."""
 
 
@@ -79,8 +83,10 @@ class Here:
     measurer: Callable[[Path, Progress], None]
     engine: str = HOST
 
-    def measure(self, directory: Path, seconds: float, memory: int, progress: Progress) -> None:
-        del seconds, memory
+    def measure(
+        self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
+    ) -> None:
+        del seconds, memory, seed
         self.measurer(directory, progress)
 
 
@@ -91,7 +97,8 @@ class Vm:
     engine: str
     kernel: str
     steady: bool | None  # None: if it needs to be
-    jitter: int | None = None  # the seed of perturbed timing, in virtual time
+    jitter: bool = False  # processes start up to 1 ms later, in virtual time
+    seed: int = 0  # of the kernel's and the programs' random numbers, in virtual time
 
     def _script(self, name: str) -> str:
         top = host.tree()
@@ -123,9 +130,16 @@ class Vm:
         )
         return done.returncode != 0
 
-    def measure(self, directory: Path, seconds: float, memory: int, progress: Progress) -> None:
-        words = ["measure", str(directory), "--progress", progress.style]
-        self.fairlab(words, directory, seconds, memory)
+    def measure(
+        self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
+    ) -> None:
+        guest = replace(self, seed=seed)
+        words = ["measure", str(guest.place(directory)), "--progress", progress.style]
+        guest.fairlab(words, directory, seconds, memory)
+
+    def place(self, directory: Path) -> Path:
+        """Where the guest has a DIRECTORY that it can write to: in virtual time always the same."""
+        return PLACE if self.engine == VIRTUAL else directory
 
     def fairlab(
         self,
@@ -136,7 +150,7 @@ class Vm:
     ) -> None:
         """Run fairlab in the guest; MEMORY is in MiB.  Raise ReportedError if it fails."""
         options = ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
-        options += ["--rw", str(writable)] if writable else []
+        options += ["--rw", f"{writable}:{self.place(writable)}"] if writable else []
         options += ["--mem", f"{memory}M"] if memory else []
         status = self.command([*options, "--", self._script("fairlab"), *arguments])
         if status == VM_TIMEOUT:
@@ -151,7 +165,8 @@ class Vm:
         """
         command = [self._script("vm"), "--engine", self.engine, "--kernel", self.kernel]
         command += ["--steady"] if self._steady() else []
-        command += [] if self.jitter is None else ["--jitter", str(self.jitter)]
+        command += ["--seed", str(self.seed)] if self.engine == VIRTUAL else []
+        command += ["--jitter"] if self.jitter else []
         # Packets must not wait for the end of a program's long system call.
         command += ["--append", "preempt=full"] if self.engine == VM else []
         if sys.version_info < (3, 12):
@@ -170,7 +185,7 @@ class Vm:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
-        if status == VM_BROKEN:
+        if status in (VM_BROKEN, VM_NOT_REPEATABLE):
             raise ReportedError(CannotRunError.status)
         if status == VM_SPLAT:
             raise ReportedError(1)

@@ -10,7 +10,7 @@ from fairlab.net import host
 
 def environment() -> dict[str, Any]:
     """The kernel that we are on, the engine, the versions of the tools."""
-    jitter = os.environ.get("FAIRPATH_JITTER")
+    seed = os.environ.get("FAIRPATH_VM_SEED")
     return {
         "kernel": {
             "release": platform.release(),
@@ -24,6 +24,6 @@ def environment() -> dict[str, Any]:
             "accelerator": os.environ.get("FAIRPATH_ACCEL", ""),
             "steady": os.environ.get("FAIRPATH_STEADY") == "1",
         }
-        | ({} if jitter is None else {"jitter": int(jitter)}),
+        | ({} if seed is None else {"seed": int(seed), "jitter": "FAIRPATH_JITTER" in os.environ}),
         "tools": host.tool_versions(),
     }
