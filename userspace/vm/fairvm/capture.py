@@ -3,7 +3,8 @@
 those sent (--packets).
 
 A file of fingerprints has two octets for each packet, so that the first packet that differs between
-two runs can be found; the SHA-256 is that of the whole fingerprints, eight octets each.
+two runs can be found, then the number of packets (eight octets, little-endian) and the SHA-256 of
+the whole fingerprints, eight octets each.
 """
 
 from __future__ import annotations
@@ -13,23 +14,12 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from fairvm.errors import VmError
 
-INTERFACE_DESCRIPTION, ENHANCED_PACKET = 1, 6
-
-
-@dataclass(frozen=True)
-class Packet:
-    """A packet that a device sent or received."""
-
-    device: str
-    outbound: bool
-    time: int  # since the epoch, in virtual time [ns]
-    octets: bytes
+ENHANCED_PACKET = 6
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -52,22 +42,6 @@ def hash_capture(path: Path) -> tuple[str, int]:
         digest.update(struct.pack("=I", kind) + body)
         packets += kind == ENHANCED_PACKET
     return digest.hexdigest(), packets
-
-
-def read_packets(path: Path) -> Iterator[Packet]:
-    """The packets of a file, in the order in which they were seen."""
-    names: list[str] = []
-    for kind, body in _blocks(path):
-        if kind == INTERFACE_DESCRIPTION:
-            # The first option is the name.
-            _, length = struct.unpack_from("=HH", body, 8)
-            names.append(body[12 : 12 + length].decode())
-        elif kind == ENHANCED_PACKET:
-            interface, high, low, length, _ = struct.unpack_from("=IIIII", body)
-            padded = -(-length // 4) * 4
-            _, _, flags = struct.unpack_from("=HHI", body, 20 + padded)
-            octets = body[20 : 20 + length]
-            yield Packet(names[interface], flags & 3 == 2, high << 32 | low, octets)
 
 
 class FingerprintFile:
@@ -107,6 +81,7 @@ class FingerprintFile:
                 words = memoryview(data).cast("H")
                 self._keep(words[::4].tobytes())
                 self.packets += whole // 8
+            self._keep(struct.pack("<Q", self.packets) + digest.digest())
         self.digest = digest.hexdigest()
 
     def _keep(self, data: bytes) -> None:
@@ -118,17 +93,3 @@ class FingerprintFile:
             self._file.flush()
         except OSError as error:
             self._error = error
-
-
-def first_difference(one: Path, other: Path) -> int | None:
-    """The index of the first packet that differs between two files of fingerprints."""
-    position = 0
-    with one.open("rb") as first, other.open("rb") as second:
-        while True:
-            here, there = first.read(1 << 16), second.read(1 << 16)
-            if here != there:
-                same = os.path.commonprefix([here, there])
-                return (position + len(same)) // 2
-            if not here:
-                return None
-            position += len(here)

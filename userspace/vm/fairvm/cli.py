@@ -198,7 +198,8 @@ def capturing(request: Request) -> Iterator[int | None]:
     else:
         yield None
         return
-    complain(f"{path}: {packets} packets, SHA-256 {digest}")
+    if not request.quiet:
+        complain(f"{path}: {packets} packets, SHA-256 {digest}")
 
 
 def stop(number: int, _frame: FrameType | None) -> None:

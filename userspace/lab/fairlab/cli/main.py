@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from fairlab import __version__
-from fairlab.cli import backbone, compare, figures, flent, measure, mininet, run, show
+from fairlab.cli import backbone, compare, figures, flent, measure, mininet, run, show, verify
 from fairlab.cli.options import EXIT_STATUS, Parser
 from fairlab.model.errors import LabError, ReportedError
 from fairlab.net.host import STOPPING
@@ -53,6 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     show.add(command)
     figures.add(command)
     flent.add(command)
+    verify.add(command)
     measure.add(commands)
     return parser
 

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fairlab.model import units
 from fairlab.model.experiment import Layout
 from fairlab.model.scenario import Scenario
 from fairlab.run import dumbbell, experiment, flenttest, job
-from fairlab.run.progress import STYLES, Progress
+from fairlab.run.progress import STYLE, STYLES, Progress
 from fairlab.slbn import backbone, sessions, sessions_guest, sessions_tcp, sessions_tcp_guest
 
 # By the kind of a job: what reads its description, what measures it.
@@ -40,7 +41,6 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("measure")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--progress", choices=STYLES, default="none")
     parser.set_defaults(handler=measure_here)
 
 
@@ -65,6 +65,6 @@ def measure_here(arguments: argparse.Namespace) -> None:
     if arguments.check:
         print_fitness(Scenario.from_json(job.load(arguments.directory)[1]))
         return
-    progress = Progress(arguments.progress)
+    progress = Progress(os.environ.get(STYLE, STYLES[-1]))
     with contextlib.closing(progress):
         measure(arguments.directory, progress)

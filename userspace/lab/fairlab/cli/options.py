@@ -17,6 +17,7 @@ EXIT_STATUS = """exit status:
   2  the request names something unknown or makes no sense
   3  it cannot be done here, or this machine disturbed the measurement
   4  a check of SLBN failed (backbone), a published claim does not hold (figure)
+  5  a stored run cannot be compared (verify)
   128 + N  stopped by signal N"""
 
 

@@ -40,8 +40,8 @@ from fairlab.figures import fingerprints
 from fairlab.figures.study import BASES, Case, Claim, Data, Numbers, Study
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
 from fairlab.net import host
-from fairlab.results import plots, store
-from fairlab.run import engine
+from fairlab.results import plots
+from fairlab.run import engine, exact
 from fairlab.run.progress import Progress
 
 FULL, QUICK = Path("results/figures"), Path("results/figures-quick")
@@ -234,16 +234,17 @@ class Gallery:
                 outcome = run.case.what.run(Path(scratch), vm, progress)
                 numbers = run.study.reduce(run.case, outcome)
                 conditions = run.case.what.conditions(Path(scratch))
+                record = read_json(Path(scratch) / exact.RECORD)
         except CannotRunError as error:
             path.unlink(missing_ok=True)
             write_whole(refused, to_json(head | {"reason": str(error)}, "a reason"))
             raise
-        ours = {"fairlab": __version__, "project": store.project_version(host.tree())}
+        ours = {"fairlab": __version__, "project": host.project_version(host.tree())}
         found = head | {
             "conditions": conditions | ours,
             "what": run.case.what.to_json(),
             "numbers": numbers,
-        }
+        } | ({"exact": record} if record else {})
         write_whole(path, to_json(found, f"the result of {run.label}"))
         refused.unlink(missing_ok=True)
         return found

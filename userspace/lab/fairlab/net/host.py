@@ -70,6 +70,23 @@ def tree() -> Path | None:
     return top if (top / "scripts" / "vm").exists() else None
 
 
+def project_version(tree: Path | None) -> str:
+    """The project's version by git describe; empty without git."""
+    if tree is None or not (tree / ".git").exists():
+        return ""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(tree), "describe", "--always", "--dirty", "--tags"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
 def traffic_program(name: str = TRAFFIC) -> str:
     """The path of a traffic program: the tree's own, or an installed one."""
     top = tree()

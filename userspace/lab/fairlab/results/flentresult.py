@@ -11,7 +11,7 @@ from typing import Any
 from fairlab import __version__
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.net import host
-from fairlab.results import store, validity
+from fairlab.results import validity
 from fairlab.results.dumbbell import build_programs
 from fairlab.run.flenttest import MEASUREMENT, Request
 from fairlab.run.job import Job
@@ -40,7 +40,7 @@ class FlentTest(Job[dict[str, Any]]):
     def read(self, work: Path) -> dict[str, Any]:
         about = {
             "fairlab": __version__,
-            "project": store.project_version(host.tree()),
+            "project": host.project_version(host.tree()),
             "date": self.date.astimezone(UTC).isoformat(timespec="seconds"),
         }
         return evaluate(work, self.request, about)

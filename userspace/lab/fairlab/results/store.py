@@ -16,7 +16,6 @@ import gzip
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from fairlab.model import units
 from fairlab.model.errors import CannotRunError, UsageError
 from fairlab.model.qdisc import BOTTLENECK
 from fairlab.model.scenario import Scenario
+from fairlab.net import host
 from fairlab.results import analysis, flentfile, validity
 from fairlab.run.dumbbell import MEASUREMENT, PING, TRACE
 from fairlab.run.job import JOB
@@ -43,23 +43,6 @@ def flow_set_name(scenario: Scenario) -> str:
     words = [f"{n if n > 1 else ''}{name}" for name, n in count.items()]
     words += [qdisc.kind for qdisc in scenario.qdiscs]
     return re.sub(r"[^a-z0-9-]+", "_", "-".join(words).lower())[:LONGEST_NAME]
-
-
-def project_version(tree: Path | None) -> str:
-    """The project's version by git describe; empty without git."""
-    if tree is None or not (tree / ".git").exists():
-        return ""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(tree), "describe", "--always", "--dirty", "--tags"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
 
 
 @contextlib.contextmanager
@@ -85,7 +68,7 @@ def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
     busy_rate = validity.busy_rate(measurement)
     result = {
         "fairlab": __version__,
-        "project": project_version(tree),
+        "project": host.project_version(tree),
         "date": date.astimezone(UTC).isoformat(timespec="seconds"),
         "name": flow_set_name(measurement.scenario),
         **{name: document[name] for name in ("scenario", "kernel", "engine", "tools", "modules")},

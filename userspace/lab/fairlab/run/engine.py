@@ -12,6 +12,7 @@ is work, so processing takes no time, at any rate, on any machine.
 """
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -22,13 +23,16 @@ from typing import Protocol
 
 from fairlab.model.errors import CannotRunError, ReportedError
 from fairlab.net import host
-from fairlab.run.progress import Progress
+from fairlab.run import exact
+from fairlab.run.progress import STYLE, Progress
 
 VM, VIRTUAL, HOST = ENGINES = ("vm", "virtual", "host")
 DEFAULT_KERNEL = "6.1"
 
 # Exit statuses of scripts/vm itself.
 VM_USAGE, VM_SPLAT, VM_NOT_REPEATABLE, VM_TIMEOUT, VM_BROKEN = 2, 70, 71, 124, 125
+#: The file in a run's directory that has its job.
+JOB = "job.json"
 #: Where a guest in virtual time has the directory that it can write to.
 PLACE = Path("/run/fairlab")
 
@@ -76,6 +80,17 @@ def make(targets: list[str], kinds: Collection[str]) -> None:
         host.run("make", "--silent", "--no-print-directory", "-C", str(top), *targets)
 
 
+def require_tree(engine: str) -> Path:
+    """The project's tree; CannotRunError without one."""
+    top = host.tree()
+    if top is None:
+        raise CannotRunError(
+            f"the engine '{engine}' is part of the project's tree:"
+            " run its scripts/fairlab, or use --engine host"
+        )
+    return top
+
+
 @dataclass(frozen=True)
 class Here:
     """The engine host: MEASURER measures in this process, which must be root."""
@@ -99,15 +114,10 @@ class Vm:
     steady: bool | None  # None: if it needs to be
     jitter: bool = False  # processes start up to 1 ms later, in virtual time
     seed: int = 0  # of the kernel's and the programs' random numbers, in virtual time
+    capture: Path | None = None  # where to write packets, instead of a record of the run
 
     def _script(self, name: str) -> str:
-        top = host.tree()
-        if top is None:
-            raise CannotRunError(
-                f"the engine '{self.engine}' is part of the project's tree:"
-                " run its scripts/fairlab, or use --engine host"
-            )
-        return str(top / "scripts" / name)
+        return str(require_tree(self.engine) / "scripts" / name)
 
     def _steady(self) -> bool:
         """Must the guest's clock count instructions?  Not if KVM works here, which is tried."""
@@ -134,8 +144,22 @@ class Vm:
         self, directory: Path, seconds: float, memory: int, seed: int, progress: Progress
     ) -> None:
         guest = replace(self, seed=seed)
-        words = ["measure", str(guest.place(directory)), "--progress", progress.style]
-        guest.fairlab(words, directory, seconds, memory)
+        # Not an argument, which would choose the random numbers of the process.
+        words = ["--env", f"{STYLE}={progress.style}"]
+        if self.engine != VIRTUAL:
+            guest.fairlab(["measure", str(directory)], directory, seconds, memory, words)
+            return
+        kernel = exact.kernel_directory(require_tree(self.engine), self.kernel)
+        words += ["--quiet"]
+        words += ["--pcap", str(self.capture)] if self.capture else []
+        words += [] if self.capture else ["--packets", str(directory / exact.PACKETS)]
+        guest.fairlab(["measure", str(PLACE)], directory, seconds, memory, words)
+        if self.capture:
+            return
+        arguments = {"kernel": self.kernel, "seed": seed, "jitter": self.jitter}
+        arguments |= {"memory": memory, "seconds": seconds}
+        job = json.loads((directory / JOB).read_text())
+        exact.write(directory, require_tree(self.engine), kernel, arguments, job)
 
     def place(self, directory: Path) -> Path:
         """Where the guest has a DIRECTORY that it can write to: in virtual time always the same."""
@@ -147,9 +171,13 @@ class Vm:
         writable: Path | None,
         seconds: float = 0,
         memory: int = 0,
+        more: Sequence[str] = (),
     ) -> None:
-        """Run fairlab in the guest; MEMORY is in MiB.  Raise ReportedError if it fails."""
-        options = ["--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
+        """Run fairlab in the guest; MEMORY is in MiB.  Raise ReportedError if it fails.
+
+        MORE are options of scripts/vm.
+        """
+        options = [*more, "--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
         options += ["--rw", f"{writable}:{self.place(writable)}"] if writable else []
         options += ["--mem", f"{memory}M"] if memory else []
         status = self.command([*options, "--", self._script("fairlab"), *arguments])

@@ -15,12 +15,10 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from fairlab.run.engine import Engine
+from fairlab.run.engine import JOB, Engine
 from fairlab.run.progress import Progress
 
 Result_co = TypeVar("Result_co", covariant=True)
-
-JOB = "job.json"
 
 
 class Job(ABC, Generic[Result_co]):

@@ -8,6 +8,8 @@ import sys
 import time
 
 STYLES = ("terminal", "lines", "none")
+#: The variable that has the style in the guest.
+STYLE = "FAIRLAB_PROGRESS"
 LINES_EVERY = 5.0  # seconds
 TERMINAL_EVERY = 1.0
 
