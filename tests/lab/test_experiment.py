@@ -19,9 +19,8 @@ from fairlab.model.topology import Bottleneck, Delay
 from fairlab.results import outcome
 from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
-from fairlab.run.engine import VIRTUAL, Vm
+from fairlab.run.engine import JOB, VIRTUAL, Vm
 from fairlab.run.experiment import MEASUREMENT
-from fairlab.run.job import JOB
 from fairlab.run.progress import Progress
 
 GUEST = Vm(VIRTUAL, "6.1", None)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-
 from tests.virtual.test_exact import TOP, run
 
 FLOW = ["sh", f"{TOP}/tests/virtual/workloads/flow.sh"]

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def run(
     *options: str,
     top: Path = TOP,
     capture: str = "--packets",
-    **how: object,
+    **how: Any,
 ) -> Ran:
     """Run COMMAND with the directory OUT at /out; HOW are arguments of subprocess.run()."""
     out.mkdir(mode=0o777)
@@ -58,9 +59,7 @@ def run(
     line += [capture, str(seen)] if capture else []
     line += ["--env", "PYTHONPATH=/fairpath/userspace/lab", *options, "--"]
     line += [word.replace(str(TOP), str(top)) for word in command]
-    done = subprocess.run(  # type: ignore[call-overload]
-        line, capture_output=True, text=True, timeout=SECONDS, check=False, **how
-    )
+    done = subprocess.run(line, capture_output=True, text=True, timeout=SECONDS, check=False, **how)
     assert done.returncode == 0, done.stdout + done.stderr
     found = HASH.search(done.stderr)
     assert found or not capture, done.stderr
@@ -72,10 +71,10 @@ def run(
     return Ran(found[1] if found else "", done.stdout, files)
 
 
-def quick(script: str, *options: str, **how: object) -> subprocess.CompletedProcess[str]:
+def quick(script: str, *options: str, **how: Any) -> subprocess.CompletedProcess[str]:
     """Run a shell script in virtual time."""
     line = [f"{TOP}/scripts/vm", "--engine", "virtual", "--kernel", KERNEL, *options]
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(
         [*line, "--", "sh", "-c", script],
         capture_output=True,
         text=True,
@@ -85,7 +84,7 @@ def quick(script: str, *options: str, **how: object) -> subprocess.CompletedProc
     )
 
 
-def output(script: str, *options: str, **how: object) -> str:
+def output(script: str, *options: str, **how: Any) -> str:
     done = quick(script, *options, **how)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -151,7 +150,9 @@ def test_runs_repeat_in_another_tree_of_another_user(tmp_path: Path, name: str) 
             if (TOP / "build" / made).exists():
                 shutil.copytree(TOP / "build" / made, top / "build" / made, symlinks=True)
         Path(scratch).chmod(0o755)
-        someone = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+        someone: dict[str, Any] = {}
+        if os.getuid() == 0:
+            someone = {"user": 65534, "group": 65534, "extra_groups": []}
         for path in [Path(scratch), *Path(scratch).rglob("*")]:
             os.chown(path, *([65534, 65534] if someone else [-1, -1]), follow_symlinks=False)
         env = other_environment(Path(scratch))
@@ -274,7 +275,9 @@ def test_files_of_the_hosts_kernel_are_refused() -> None:
 
 
 @pytest.mark.tier("check")
-@pytest.mark.parametrize("word", ["con1=pts", "ssl3=port:9000", "ubd0=/x", "time-travel", "exact=2"])
+@pytest.mark.parametrize(
+    "word", ["con1=pts", "ssl3=port:9000", "ubd0=/x", "time-travel", "exact=2"]
+)
 def test_arguments_that_attach_the_host_are_refused(word: str) -> None:
     word = word if "=" in word else f"{word}=ext:/x"
     done = quick("true", "--append", f"quiet {word}")

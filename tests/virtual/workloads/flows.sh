@@ -16,8 +16,8 @@ ip -n r addr add 10.0.1.1/24 dev ra
 ip -n b addr add 10.0.2.2/24 dev eb
 ip -n r addr add 10.0.2.1/24 dev rb
 for x in "a ea" "r ra" "r rb" "b eb"; do
-	ip -n ${x% *} link set ${x#* } up
-	ip netns exec ${x% *} ethtool -K ${x#* } tso off gso off gro off >/dev/null
+	ip -n "${x% *}" link set "${x#* }" up
+	ip netns exec "${x% *}" ethtool -K "${x#* }" tso off gso off gro off >/dev/null
 done
 ip -n a route add default via 10.0.1.1
 ip netns exec r sysctl -qw net.ipv4.ip_forward=1

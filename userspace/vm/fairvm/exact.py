@@ -99,8 +99,8 @@ EXPORT_SYMBOL_GPL(exact_now);
         "\tif (UPT_IS_USER(regs) && !SEGV_IS_FIXABLE(fi) && exact_tsc(regs))\n\t\treturn;\n",
     ),
 )
-# The clock has a tick of 1 ns, and timers expire on time.  Otherwise when a process wakes would depend
-# on which timers others have set shortly before.
+# The clock has a tick of 1 ns, and timers expire on time.  Otherwise when a process wakes would
+# depend on which timers others have set shortly before.
 TICK = Patch(
     "arch/um/include/linux/time-internal.h",
     "#define TIMER_MULTIPLIER 256\n",

@@ -24,7 +24,8 @@ from fairlab.net import host
 from fairlab.results import plots, report, store
 from fairlab.results.dumbbell import Dumbbell, build_programs
 from fairlab.run import engine
-from fairlab.run.job import JOB, Job
+from fairlab.run.engine import JOB
+from fairlab.run.job import Job
 from fairlab.run.progress import Progress, style_here
 
 FIVE = "dumbbell --flows bic,bic,gaimd,cubic,reno --rate 50mbit --rtt 60ms --buffer 1bdp --time 40"

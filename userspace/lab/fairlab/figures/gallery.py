@@ -240,11 +240,15 @@ class Gallery:
             write_whole(refused, to_json(head | {"reason": str(error)}, "a reason"))
             raise
         ours = {"fairlab": __version__, "project": host.project_version(host.tree())}
-        found = head | {
-            "conditions": conditions | ours,
-            "what": run.case.what.to_json(),
-            "numbers": numbers,
-        } | ({"exact": record} if record else {})
+        found = (
+            head
+            | {
+                "conditions": conditions | ours,
+                "what": run.case.what.to_json(),
+                "numbers": numbers,
+            }
+            | ({"exact": record} if record else {})
+        )
         write_whole(path, to_json(found, f"the result of {run.label}"))
         refused.unlink(missing_ok=True)
         return found

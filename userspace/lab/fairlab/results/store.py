@@ -31,7 +31,7 @@ from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.results import analysis, flentfile, validity
 from fairlab.run.dumbbell import MEASUREMENT, PING, TRACE
-from fairlab.run.job import JOB
+from fairlab.run.engine import JOB
 
 RESULT, RAW = "result.json", "raw"
 LONGEST_NAME = 60

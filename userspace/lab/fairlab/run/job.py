@@ -38,7 +38,7 @@ class Job(ABC, Generic[Result_co]):
         """The memory that a guest needs, in MiB; 0: what guests have by default."""
         return 0
 
-    def seed(self) -> int:
+    def engine_seed(self) -> int:
         """The seed of the kernel's and the programs' random numbers, in virtual time."""
         return int(self.to_json().get("seed", 0))
 
@@ -63,7 +63,7 @@ class Job(ABC, Generic[Result_co]):
     def measure(self, work: Path, engine: Engine, progress: Progress) -> None:
         """Measure on ENGINE; the raw data is left in WORK."""
         (work / JOB).write_text(json.dumps({"kind": self.kind, "what": self.to_json()}))
-        engine.measure(work, self.duration(), self.guest_memory(), self.seed(), progress)
+        engine.measure(work, self.duration(), self.guest_memory(), self.engine_seed(), progress)
 
     def run(self, work: Path, engine: Engine, progress: Progress) -> Result_co:
         """Build, measure on ENGINE with WORK to write to, and read."""
