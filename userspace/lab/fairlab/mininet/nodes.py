@@ -11,7 +11,6 @@ hosts, slbnd detects their flows and paces them at their assigned rates: with fq
 of slbn, which therefore is the default qdisc there.
 """
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -133,7 +132,7 @@ class SlbnRouter(Router):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=end_with_parent,
+                preexec_fn=host.die_with_parent,
             )
         deadline = time.monotonic() + PATIENCE
         while not self.socket.exists():
@@ -142,10 +141,6 @@ class SlbnRouter(Router):
             time.sleep(0.01)
 
 
-def end_with_parent() -> None:
-    """Let a child end with the script."""
-    os.setpgrp()
-    host.die_with_parent()
 
 
 def ends(node: Node) -> list[tuple[Any, Any, Any]]:
