@@ -75,6 +75,9 @@ struct flight {
  * @held: its rate in A
  * @seen: the link has processed a packet of it
  * @seq: sequence number of that packet
+ * @late: the link has processed a copy of that packet after the ledger that
+ *	counted it was gone, so that it records the use of then anew (A3 of
+ *	docs/protocol.md excludes such copies)
  */
 struct session {
 	struct slbn_source src;
@@ -84,6 +87,7 @@ struct session {
 	u64 held;
 	bool seen;
 	u32 seq;
+	bool late;
 };
 
 /**
@@ -273,7 +277,8 @@ static void check_dropped(const struct world *w, const struct world *before,
 		      w->s.overuse ==
 	      before->s.stale + before->s.wrong_path + before->s.too_many_hops +
 		      before->s.overuse + 1);
-	HOLDS(w->s.overuse == before->s.overuse || w->forged);
+	HOLDS(w->s.overuse == before->s.overuse || w->forged ||
+	      w->sessions[flight->session].late);
 }
 
 /* What a forwarded packet grants, and its code of what the link holds. */
@@ -386,6 +391,7 @@ static void process(struct world *w, struct flight *flight)
 	struct slbn_slot none = { .tag = SLBN_NO_TAG };
 	enum slbn_verdict verdict;
 	bool overuse = is_overuse(w, flight);
+	bool known = is_known(w, session);
 
 	/* A path that crosses the link twice or at another hop counts as forged. */
 	if (hop != flight->session)
@@ -395,7 +401,7 @@ static void process(struct world *w, struct flight *flight)
 	memcpy(memory, w->memory, entries(w) * sizeof(*memory));
 	w->processed++;
 	/* The link adds what a session uses even if it does not know it. */
-	if (!is_known(w, session))
+	if (!known)
 		w->top += flight->pkt.use;
 	verdict = slbn_link_process(
 		&w->p, &w->v, &w->s, &flight->pkt,
@@ -410,6 +416,8 @@ static void process(struct world *w, struct flight *flight)
 	check_forwarded(w, &before, flight, &flight_before, hop);
 	if (flight->pkt.type == SLBN_LEAVE_ACK)
 		return;
+	session->late = session->seen && session->seq == flight->pkt.seq &&
+			(session->late || !known);
 	session->seen = true;
 	session->seq = flight->pkt.seq;
 	session->tag = flight->slots[hop].tag;

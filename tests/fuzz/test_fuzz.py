@@ -55,8 +55,11 @@ def run(program: Path, work: Path, *arguments: str) -> subprocess.CompletedProce
     inputs = work / "inputs"
     unpack_corpus(name, inputs)
     write_seeds(name, inputs)
-    # It would read its directory again each second, and so have inputs by the machine's speed.
-    command = [str(program), f"-artifact_prefix={work}/", f"-max_len={LONGEST[name]}", "-reload=0"]
+    # A fuzzer mutates inputs by values that it saw compared, addresses among them, and would read
+    # its directory again each second: without fixed addresses and -reload=0 its inputs would differ
+    # from run to run.
+    command = ["setarch", "--addr-no-randomize"]
+    command += [str(program), f"-artifact_prefix={work}/", f"-max_len={LONGEST[name]}", "-reload=0"]
     command += arguments
     return subprocess.run(
         [*command, inputs], check=False, capture_output=True, text=True, errors="replace"
