@@ -364,7 +364,7 @@ def test_takeover_from_bpf(net: Chain, enforce_try: str) -> None:
     with enforcer(node, enforce_try) as second:
         # A device that is given twice is opened once.
         second.open("e1", "e1")
-        assert "clsact" not in configuration(node)
+        assert "slbnd_rates" not in configuration(node)
         second.set(Flow(FAR4), MEGA)
         assert packets(second, Flow(FAR4)) == 0
 

@@ -141,8 +141,6 @@ class SlbnRouter(Router):
             time.sleep(0.01)
 
 
-
-
 def ends(node: Node) -> list[tuple[Any, Any, Any]]:
     """The interfaces of NODE, each with the opposite interface and node."""
     found = []
