@@ -14,6 +14,9 @@ import pytest
 from tests.kernel import programs
 from tests.kernel.net import Pair, pair, sh
 
+# So that a failed assertion in a helper shows its values.
+pytest.register_assert_rewrite("tests.kernel.slbn_sessions", "tests.kernel.slbn_tap")
+
 KMEMLEAK = Path("/sys/kernel/debug/kmemleak")
 OURS = re.compile(r"\[(sch_drr_fq|sch_slbn|tcp_bic|tcp_gaimd)\]")
 

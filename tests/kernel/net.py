@@ -15,6 +15,7 @@ holds both ends of a connection.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import re
@@ -29,12 +30,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.kernel.iproute import enter, enter_new, returning, run_ip, turn_off
+from tests.kernel.iproute import IFA_F_NODAD, enter, enter_new, returning, run_ip, turn_off
 from tests.kernel.rtnetlink import Rtnetlink
 
 TCP_CONGESTION = 13
 SYSCTL = Path("/proc/sys/net/ipv4")
 TRACING = Path("/sys/kernel/tracing")
+PROC_NET = Path("/proc/thread-self/net")
+SIOCGIFFLAGS, IFF_RUNNING = 0x8913, 0x40
+RTF_LOCAL = 1 << 31
 
 #: Characters of commands that need no shell.
 PLAIN = re.compile(r"[\w ./:,=@%+-]*")
@@ -133,13 +137,38 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def wait_for_carriers(*devices: str) -> None:
-    """Wait until devices send: the kernel activates each up to a second after its peer is up.
+    """Wait until devices send and their IPv6 addresses receive.
 
-    Until then their state is unknown, which the flag IFF_RUNNING does not distinguish from up.
+    The kernel activates each device up to a second after its peer is up.  Until then its state is
+    unknown, which the flag IFF_RUNNING does not distinguish from up.
     """
     with contextlib.closing(Rtnetlink()) as netlink:
         indices = [socket.if_nametoindex(device) for device in devices]
         wait_for(lambda: all(netlink.is_up(index) for index in indices))
+    wait_for(has_local_routes)
+
+
+def has_local_routes() -> bool:
+    """Whether each IPv6 address without DAD has its local route, if its device is running.
+
+    The kernel adds these routes in a work (addrconf_dad_work()), which on a busy machine is later
+    than the next packet.
+    """
+    lines = [line.split() for line in (PROC_NET / "if_inet6").read_text().splitlines()]
+    wanted = {
+        address
+        for address, _, _, _, flags, device in lines
+        if int(flags, 16) & IFA_F_NODAD and is_running(device)
+    }
+    routes = [line.split() for line in (PROC_NET / "ipv6_route").read_text().splitlines()]
+    return wanted <= {route[0] for route in routes if int(route[8], 16) & RTF_LOCAL}
+
+
+def is_running(device: str) -> bool:
+    """Whether the device has the flag IFF_RUNNING."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        answer = fcntl.ioctl(control, SIOCGIFFLAGS, struct.pack("16sH14x", device.encode(), 0))
+    return bool(struct.unpack("16xH14x", answer)[0] & IFF_RUNNING)
 
 
 def wait_for_carrier(where: Namespace, device: str) -> None:
