@@ -179,8 +179,8 @@ PARENTS = {
     "tbf": Parent(place="2:1"),
     "htb": Parent(
         """qdisc add dev a0 parent 2:1 handle 3: htb default 1
-        class add dev a0 parent 3: classid 3:f htb rate 8gbit burst 1mb quantum 60000
-        class add dev a0 parent 3:f classid 3:1 htb rate 8gbit burst 1mb quantum 60000"""
+        class add dev a0 parent 3: classid 3:f htb rate 8gbit burst 1mb cburst 1mb quantum 60000
+        class add dev a0 parent 3:f classid 3:1 htb rate 8gbit burst 1mb cburst 1mb quantum 60000"""
     ),
     "hfsc": Parent(
         """qdisc add dev a0 parent 2:1 handle 3: hfsc default 1
@@ -208,7 +208,7 @@ PARENTS = {
     "prio/htb/drr": Parent(
         """qdisc add dev a0 parent 2:1 handle 3: prio priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
         qdisc add dev a0 parent 3:1 handle 4: htb default 1
-        class add dev a0 parent 4: classid 4:1 htb rate 8gbit burst 1mb quantum 60000
+        class add dev a0 parent 4: classid 4:1 htb rate 8gbit burst 1mb cburst 1mb quantum 60000
         qdisc add dev a0 parent 4:1 handle 5: drr
         class add dev a0 parent 5: classid 5:1 drr quantum 1514
         filter add dev a0 parent 5: matchall classid 5:1""",

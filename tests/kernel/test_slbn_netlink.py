@@ -880,9 +880,12 @@ def test_event_rate_is_limited(listened: tuple[Slbn, Genetlink]) -> None:
     started = time.monotonic()
     received = moves = seq = 0
     while time.monotonic() - started < 2:
+        # An event reports the share at its time: pause with the session as well as without.
         for _ in range(20):
             slbn.on.inject(control_frame(2, JOIN, seq))
+            time.sleep(0.0007)
             slbn.on.inject(control_frame(2, LEAVE, seq + 1))
+            time.sleep(0.0007)
             seq += 2
             moves += 2
         received += len(listener.events())
@@ -892,8 +895,7 @@ def test_event_rate_is_limited(listened: tuple[Slbn, Genetlink]) -> None:
     assert state.joins + state.leaves == moves + 1
     # A delay may be a tick shorter.
     assert 1 <= received <= seconds / 0.095 + 1
-    # Usually a hundred times as many, but that depends on the machine's speed.
-    assert moves > 2 * received
+    assert moves > 5 * received
 
 
 def test_events_stay_in_their_namespace(listened: tuple[Slbn, Genetlink]) -> None:

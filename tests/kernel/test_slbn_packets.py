@@ -459,6 +459,7 @@ def test_control_limit_drops_packets() -> None:
         data = Datagram(b"data", sport=9, dport=9).frame()
         assert made.down(data) == [data]
         made.change(rate=100 * MEGA, control=1000)
+        time.sleep(0.1)  # for tokens
         # The low rate had moved it to R.
         made.down(frame)
         on.check_memory()

@@ -250,10 +250,12 @@ def test_inet_diag_has_no_attribute_of_another_algorithm(net: Pair, cc: str) -> 
 
 
 @pytest.mark.parametrize("alpha", [310, 1000, 5000])
-def test_gaimd_grows_by_alpha_per_round_trip(net: Pair, alpha: int) -> None:
-    net.a.sysctl("gaimd_alpha", alpha)
-    net.drop_only(30)  # ends slow start
-    with tracing("tcp_gaimd/gaimd_window", "tcp/tcp_probe") as trace:
+def test_gaimd_grows_by_alpha_per_round_trip(alpha: int) -> None:
+    tracepoints = ("tcp_gaimd/gaimd_window", "tcp/tcp_probe")
+    with pair("delay 10ms") as net, tracing(*tracepoints) as trace:
+        sh(f"tc -n {net.a.name} qdisc add dev a0 root netem limit 100000 rate 80mbit")
+        net.a.sysctl("gaimd_alpha", alpha)
+        net.drop_only(30)  # ends slow start
         with connection(net, "gaimd") as flow:
             flow.pump(40 * 25 * 1448)
             flow.settle()

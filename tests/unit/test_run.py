@@ -360,7 +360,7 @@ def test_stages_in_virtual_time_have_a_seed() -> None:
     module = load()
     stages = [stage for make in module.STAGES.values() for stage in make()]
     virtual = {stage.name: stage for stage in stages if "virtual" in stage.command}
-    assert {"kernel-virtual", "virtual-debug"} <= virtual.keys()
+    assert {"kernel-virtual", "kernel-functions", "virtual-debug"} <= virtual.keys()
     for stage in virtual.values():
         for command in (stage.command, stage.one):
             assert "--seed 0" in " ".join(command)
@@ -374,11 +374,13 @@ def test_seeds_add_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = {stage.name: stage for stage in module.stages_of("all")}
     added = [name for name in stages if name not in without]
     seeds = ["1", "2", "18446744073709551615"]
-    assert added == [f"kernel-virtual-seed-{seed}" for seed in seeds]
-    plain = stages["kernel-virtual"].command
-    for seed, name in zip(seeds, added, strict=True):
-        command = " ".join(stages[name].command).replace(name, "kernel-virtual")
-        assert command.replace(f"--seed {seed}", "--seed 0") == " ".join(plain)
+    halves = ("kernel-virtual", "kernel-functions")
+    assert added == [f"{half}-seed-{seed}" for seed in seeds for half in halves]
+    for name in added:
+        half, _, seed = name.partition("-seed-")
+        command = " ".join(stages[name].command).replace(name, half)
+        plain = " ".join(stages[half].command)
+        assert command.replace(f"--seed {seed}", "--seed 0") == plain
     assert not any("seed" in stage.name for stage in module.stages_of("test"))
 
 
