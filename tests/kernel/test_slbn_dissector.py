@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -119,6 +120,8 @@ def record(peer: str) -> Record:
             ):
                 wait_for(lambda: net.shown(0)["leaves"] >= 2)
                 assigned = rates(v4) + rates(v6)
+            # Without sources, all packets have soon been captured and counted.
+            time.sleep(0.1)
             frames = list(read_tap(tap))
         links = [net.shown(0), net.shown(1)]
     return Record(frames, links, assigned, fields(frames, *SHOWN))
