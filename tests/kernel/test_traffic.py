@@ -249,13 +249,17 @@ def test_inet_diag_has_no_attribute_of_another_algorithm(net: Pair, cc: str) -> 
         assert not any(other in shown for other in ("dctcp", "vegas", "bbr"))
 
 
+def space_packets(net: Pair) -> None:
+    """Send data at 80 Mbit/s, more than is needed, so that packets do not arrive all at once."""
+    sh(f"tc -n {net.a.name} qdisc add dev a0 root netem limit 100000 rate 80mbit")
+
+
 @pytest.mark.parametrize("alpha", [310, 1000, 5000])
-def test_gaimd_grows_by_alpha_per_round_trip(alpha: int) -> None:
-    tracepoints = ("tcp_gaimd/gaimd_window", "tcp/tcp_probe")
-    with pair("delay 10ms") as net, tracing(*tracepoints) as trace:
-        sh(f"tc -n {net.a.name} qdisc add dev a0 root netem limit 100000 rate 80mbit")
-        net.a.sysctl("gaimd_alpha", alpha)
-        net.drop_only(30)  # ends slow start
+def test_gaimd_grows_by_alpha_per_round_trip(net: Pair, alpha: int) -> None:
+    net.a.sysctl("gaimd_alpha", alpha)
+    space_packets(net)
+    net.drop_only(30)  # ends slow start
+    with tracing("tcp_gaimd/gaimd_window", "tcp/tcp_probe") as trace:
         with connection(net, "gaimd") as flow:
             flow.pump(40 * 25 * 1448)
             flow.settle()
@@ -277,9 +281,8 @@ def test_gaimd_grows_by_alpha_per_round_trip(alpha: int) -> None:
 def window_by_bytes(cc: str, size: int, preset: str = "") -> list[int]:
     """The window after each 20 kB acknowledged, with two packets lost."""
     with pair("delay 40ms") as net:
-        # Above the rate needed, but it spaces packets. Otherwise, stretch ACKs would differ between
-        # runs, and mainline's bic grows faster with stretch ACKs.
-        sh(f"tc -n {net.a.name} qdisc add dev a0 root netem limit 100000 rate 80mbit")
+        # Stretch ACKs would differ between runs, and mainline's bic grows faster with them.
+        space_packets(net)
         if preset:
             net.a.sysctl(f"{cc}_preset", preset)
         net.drop_only(200, 1200)  # the first ends slow start
