@@ -255,11 +255,12 @@ def space_packets(net: Pair) -> None:
 
 
 @pytest.mark.parametrize("alpha", [310, 1000, 5000])
-def test_gaimd_grows_by_alpha_per_round_trip(net: Pair, alpha: int) -> None:
-    net.a.sysctl("gaimd_alpha", alpha)
-    space_packets(net)
-    net.drop_only(30)  # ends slow start
-    with tracing("tcp_gaimd/gaimd_window", "tcp/tcp_probe") as trace:
+def test_gaimd_grows_by_alpha_per_round_trip(alpha: int) -> None:
+    tracepoints = ("tcp_gaimd/gaimd_window", "tcp/tcp_probe")
+    with pair("delay 10ms") as net, tracing(*tracepoints) as trace:
+        space_packets(net)
+        net.a.sysctl("gaimd_alpha", alpha)
+        net.drop_only(30)  # ends slow start
         with connection(net, "gaimd") as flow:
             flow.pump(40 * 25 * 1448)
             flow.settle()
