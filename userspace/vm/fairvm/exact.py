@@ -153,7 +153,9 @@ static int changes_by_itself(int fd)
 }}
 
 """
-SAME_TIMES = """	if (exact_file_time(&p->mtime.tv_sec, p->mtime.tv_nsec)) {
+# hostfs has no nanoseconds of its own: they are read from the host's answer, since a file may be
+# written in the second in which the machine started.
+SAME_TIMES = """	if (exact_file_time(&p->mtime.tv_sec, buf->%s)) {
 		p->mtime.tv_nsec = 0;
 		p->atime = p->mtime;
 		p->ctime = p->mtime;
@@ -228,7 +230,8 @@ def patches(series: str) -> tuple[Patch, ...]:
     """The patches of that kernel."""
     old = series == "6.1"
     field = "st_blksize" if old else "stx_blksize"
-    times = before(FILES_PATH, f"\tp->blksize = buf->{field};\n", SAME_TIMES)
+    nanoseconds = "st_mtim.tv_nsec" if old else "stx_mtime.tv_nsec"
+    times = before(FILES_PATH, f"\tp->blksize = buf->{field};\n", SAME_TIMES % nanoseconds)
     return (
         COMPILE,
         *RANDOM,
