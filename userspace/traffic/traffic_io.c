@@ -104,7 +104,7 @@ void write_head(FILE *file, const struct options *o, const char *role,
 {
 	fprintf(file,
 		"{\"fairtraffic\": \"" VERSION "\", \"role\": \"%s\","
-		" \"kind\": \"%s\",\n \"began\": %.6f, \"ended\": %.6f",
+		" \"kind\": \"%s\",\n \"began\": %.9f, \"ended\": %.9f",
 		role, kinds[o->kind], began * 1e-9, now() * 1e-9);
 }
 
