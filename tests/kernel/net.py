@@ -40,6 +40,9 @@ PROC_NET = Path("/proc/thread-self/net")
 SIOCGIFFLAGS, IFF_RUNNING = 0x8913, 0x40
 RTF_LOCAL = 1 << 31
 
+#: Whether this machine's clock only advances while it is idle (scripts/vm --engine virtual).
+VIRTUAL_TIME = os.environ.get("FAIRPATH_ENGINE") == "virtual"
+
 #: Characters of commands that need no shell.
 PLAIN = re.compile(r"[\w ./:,=@%+-]*")
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.net import Namespace, sh, wait_for
+from tests.kernel.net import VIRTUAL_TIME, Namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Agent, Chain, Session, agents, chain
 from tests.kernel.slbn_sessions import FAMILIES, Sessions
 from tests.kernel.slbn_tap import Tap, Wire, state_in, wire
@@ -67,10 +67,10 @@ def more_cycles(agent: Agent, number: int = 20) -> list[Session]:
 
 
 def check_few_retries(before: list[Session], after: list[Session]) -> None:
-    """At most one in ten cycles: a busy machine delays answers, and nothing else may."""
+    """None; in real time, at most one in ten cycles: a busy machine delays answers."""
     retries = sum(b.retries - a.retries for a, b in zip(before, after, strict=True))
     cycles = sum(b.cycles - a.cycles for a, b in zip(before, after, strict=True))
-    assert retries * 10 <= cycles
+    assert retries * 10 <= (0 if VIRTUAL_TIME else cycles)
 
 
 def check_no_drops(*states: State) -> None:

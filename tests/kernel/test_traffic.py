@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.net import Connection, Pair, connection, pair, read_trace, sh, tracing, wait_for
+from tests.kernel.net import (
+    VIRTUAL_TIME,
+    Connection,
+    Pair,
+    connection,
+    pair,
+    read_trace,
+    sh,
+    tracing,
+    wait_for,
+)
 
 EVERYWHERE = pytest.mark.tier("all")
 VARIANTS = [
@@ -314,7 +324,7 @@ def assert_windows_match(ours: list[int], theirs: list[int], packets: int) -> No
     # The records end one window before the data, and windows may differ.
     apart = [abs(a - b) / b for a, b in zip(ours, theirs, strict=False)]
     assert len(apart) > 200
-    if os.environ["FAIRPATH_ENGINE"] == "virtual":
+    if VIRTUAL_TIME:
         assert max(abs(a - b) for a, b in zip(ours, theirs, strict=False)) <= packets
     assert sum(apart) / len(apart) < 0.01
     assert sorted(apart)[int(len(apart) * 0.95)] < 0.03

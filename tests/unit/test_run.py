@@ -360,7 +360,7 @@ def test_stages_in_virtual_time_have_a_seed() -> None:
     module = load()
     stages = [stage for make in module.STAGES.values() for stage in make()]
     virtual = {stage.name: stage for stage in stages if "virtual" in stage.command}
-    assert {"kernel-virtual", "kernel-functions", "virtual-debug"} <= virtual.keys()
+    assert {"kernel-virtual", "kernel-functions", "kernel-debug", "virtual-debug"} <= virtual.keys()
     for stage in virtual.values():
         for command in (stage.command, stage.one):
             assert "--seed 0" in " ".join(command)
