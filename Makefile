@@ -243,7 +243,7 @@ MEMORY = $(shell awk '/^MemTotal/ { print int($$2 / 1024) }' /proc/meminfo)
 SNAKEMAKE = PYTHONDONTWRITEBYTECODE=1 snakemake --snakefile userspace/lab/Snakefile --cores '$(JOBS)' \
 	--resources mem_mb=$(MEMORY) --rerun-triggers mtime --rerun-incomplete --nolock --keep-going
 QUICK = $(if $(filter figures-quick,$@),--quick)
-DRAWN = --kernel '$(KERNEL)' --out '$(OUT)' $(if $(SEEDS),--seeds '$(SEEDS)')
+DRAWN = --kernel '$(KERNEL)' --out '$(OUT)' $(if $(SEEDS),--seeds '$(SEEDS)') $(if $(SEED),--seed '$(SEED)')
 REPORT = scripts/fairlab report $(DRAWN)
 DRAW = scripts/fairlab figure --draw $(DRAWN) '*'
 
@@ -252,7 +252,7 @@ DRAW = scripts/fairlab figure --draw $(DRAWN) '*'
 figures figures-quick:
 	@scripts/install-deps modules tc tools slbnsim vm lab figures
 	@$(SNAKEMAKE) --config 'quick=$(if $(QUICK),true,false)' 'kernel=$(KERNEL)' 'figures=$(FIGURES)' 'out=$(OUT)' \
-		'seeds=$(or $(SEEDS),0)' || { $(REPORT) $(QUICK); exit 1; }
+		'seeds=$(or $(SEEDS),0)' 'seed=$(or $(SEED),0)' || { $(REPORT) $(QUICK); exit 1; }
 
 .PHONY: report
 report:

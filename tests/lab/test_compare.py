@@ -358,7 +358,7 @@ def test_workloads_are_listed() -> None:
         (("lan",), "no workload 'lan'; there are: backbone, backbone-1g, web-search"),
         (("backbone", "--stacks", "red"), "no stack 'red'; there are: pfifo, fq_codel, cake"),
         (("backbone", "--congestion", "vegas"), "no congestion control 'vegas'; there are: cubic"),
-        (("backbone", "--seeds", "0"), "seeds 0: must be at least 1"),
+        (("backbone", "--seeds", "0"), "seeds 0: must be 1 to 1000"),
         (("backbone", "--jobs", "-1"), "jobs -1: must be at least 1"),
         (
             ("backbone", "--stacks", "pfifo", "--congestion", "prague"),

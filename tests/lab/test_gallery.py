@@ -124,9 +124,9 @@ def test_declared_directories_include_all_sources(tmp_path: Path) -> None:
     assert found == sorted(tmp_path / name for name in names)
 
 
-def test_fewer_seeds_select_the_first_runs(coins: Path) -> None:
-    """With unchanged fingerprints."""
-    place = Gallery(coins.parent / "out", quick=False, studies=coins, seeds=2)
+def test_chosen_seeds(coins: Path) -> None:
+    """As many as asked for, or any; fingerprints are those of the study's own."""
+    place = Gallery(coins.parent / "out", quick=False, studies=coins, seeds=(1, 2))
     (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
     runs = {run.name: run.fingerprint for run in place.runs(study)}
     assert runs == {n: mark for n, mark in fingerprints_of(coins).items() if not n.endswith("@3")}
@@ -134,7 +134,37 @@ def test_fewer_seeds_select_the_first_runs(coins: Path) -> None:
     assert done.returncode in (0, 4), done.stderr
     assert json.loads((coins.parent / "out/fair-coin.json").read_text())["seeds"] == [1]
     done = figure(coins, "fair-coin", "--seeds", "0")
-    assert done.returncode == 2 and "seeds 0: must be at least 1" in done.stderr
+    assert done.returncode == 2 and "seeds 0: must be 1 to 1000" in done.stderr
+    done = figure(coins, "fair-coin", "--seeds", "5", "--plan")
+    runs = [run["run"] for run in json.loads(done.stdout)[0]["runs"]]
+    assert runs == [f"{case}@{seed}" for seed in range(1, 6) for case in ("fair", "tricky")]
+    done = figure(coins, "fair-coin", "--seed", "77", "--seed", "5")
+    assert done.returncode in (0, 4), done.stderr
+    assert json.loads((coins.parent / "out/fair-coin.json").read_text())["seeds"] == [5, 77]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--seed 0", "seed 0: must be 1 to 2147483647"),
+        ("--seed 2147483648", "seed 2147483648: must be 1 to 2147483647"),
+        ("--seed 1 --seeds 2", "not allowed with argument"),
+        ("--run fair", "run 'fair': must be CASE@SEED, for example fair@1"),
+        ("--run fair@x", "run 'fair@x': must be CASE@SEED, for example fair@1"),
+        ("--run fair@0", "seed 0: must be 1 to 2147483647"),
+        ("--run foul@1", "no case 'foul' of fair-coin; there are: fair, tricky"),
+    ],
+)
+def test_bad_seeds_are_refused(coins: Path, words: str, message: str) -> None:
+    done = figure(coins, "fair-coin", *words.split())
+    assert done.returncode == 2 and message in done.stderr
+    assert not (coins.parent / "out").exists()
+
+
+def test_single_run_of_any_seed(coins: Path) -> None:
+    done = figure(coins, "fair-coin", "--run", "fair@9")
+    assert done.returncode == 0, done.stderr
+    assert (coins.parent / "out/data/fair-coin/fair@9.json").exists()
 
 
 def test_another_kernel_makes_runs_stale(coins: Path) -> None:
@@ -352,7 +382,6 @@ def test_completed_runs_survive_a_signal(coins: Path, number: signal.Signals) ->
     ("words", "fragments"),
     [
         (("coin",), ("no figure 'coin'; there are: fair-coin, bent-coin",)),
-        (("fair-coin", "--run", "fair@9"), ("no run 'fair@9' of fair-coin; there are: fair@1",)),
         (("--run", "fair@1"), ("--run needs one figure",)),
         (("*", "--run", "fair@1"), ("--run needs one figure",)),
         (("--draw",), ("--draw needs figures",)),

@@ -3,10 +3,12 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
+from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL, bic
 from fairlab.figures.studies.bic import common, convergence, rules
 from fairlab.figures.study import Claim, Data, Study
@@ -127,7 +129,7 @@ def test_studies_are_registered() -> None:
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("one", bic.STUDIES, ids=lambda one: one.name)
 def test_cases(one: Study, quick: bool) -> None:
-    """Unique names, valid experiments, the seed; later seeds run a subset."""
+    """Unique names, valid experiments, the seed."""
     assert one.title and one.source and one.setting and one.assumptions
     every = {case.name for case in one.cases(False, 1)}
     for seed in one.seeds(quick):
@@ -159,8 +161,17 @@ def test_utilisation_setting() -> None:
             assert group.rtt == 100_000
             assert [(s.cc, s.count) for s in group.streams] == [(cc, 5)]
     assert experiment("bic-utilisation", "bic-622").seconds == 100
-    # Fewer seeds on the fastest links.
-    assert len(study("bic-utilisation").cases(False, 2)) == 10
+
+
+def test_fast_links_have_one_seed_unless_more_are_chosen(tmp_path: Path) -> None:
+    def names(seeds: tuple[int, ...]) -> list[str]:
+        return [
+            run.name for run in Gallery(tmp_path, False, seeds=seeds).runs(study("bic-utilisation"))
+        ]
+
+    own, chosen = names(()), names((1, 2))
+    assert "bic-622@2" in own and "bic-2500@1" in own and "bic-2500@2" not in own
+    assert "bic-2500@2" in chosen and len(chosen) == 2 * len(names((9,)))
 
 
 @pytest.mark.parametrize("ratio", [1, 3, 6])

@@ -146,7 +146,10 @@ def test_failures_do_not_stop_other_jobs(coins: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"fast": "yes"}, "no configuration fast; there are: quick, out, kernel, seeds, figures"),
+        (
+            {"fast": "yes"},
+            "no configuration fast; there are: quick, out, kernel, seeds, seed, figures",
+        ),
         ({"figures": "coin"}, "no figure 'coin'; there are: fair-coin"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlab.cli.figures import jobs_of, short
+from fairlab.cli.figures import add_seeds, jobs_of, seeds_of, short
 from fairlab.model.errors import LabError, UsageError
 from fairlab.results import plots
 from fairlab.run import engine
@@ -24,7 +24,7 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     add("workload", nargs="?", metavar="WORKLOAD", help="none: list them")
     add("--stacks", metavar="LIST", help="of pfifo, fq_codel, cake, ... (all)")
     add("--congestion", default="cubic", metavar="LIST", help="congestion controls, or all (cubic)")
-    add("--seeds", type=int, metavar="N", help="runs of each stack (10)")
+    add_seeds(parser, "10")
     add("--jobs", type=int, metavar="N", help="runs at a time (as many as there are CPUs)")
     add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
     add("--out", type=Path, default=OUT, metavar="DIR", help=f"directory for results ({OUT})")
@@ -59,9 +59,8 @@ def compare(arguments: argparse.Namespace) -> None:
     ccs = parse_list(
         arguments.congestion, (*CCS, *(c for c in L4S if c not in CCS)), "congestion control"
     )
-    for option in ("seeds", "jobs"):
-        if getattr(arguments, option) is not None and getattr(arguments, option) < 1:
-            raise UsageError(f"{option} {getattr(arguments, option)}: must be at least 1")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise UsageError(f"jobs {arguments.jobs}: must be at least 1")
     if not cases(stacks, ccs):
         raise UsageError(f"{', '.join(ccs)} runs on dualpi2 only: add it to --stacks")
     plots.require()
@@ -74,8 +73,9 @@ def run_and_print(
     from fairlab.compare import measures, studies
     from fairlab.figures import comparisons, gallery
 
+    seeds = seeds_of(arguments)
     place = gallery.Gallery(
-        arguments.out.absolute(), False, arguments.kernel, Path(studies.__file__), arguments.seeds
+        arguments.out.absolute(), False, arguments.kernel, Path(studies.__file__), seeds
     )
     study = studies.Comparison(workload, stacks, ccs)
     missing: dict[str, str] = {}

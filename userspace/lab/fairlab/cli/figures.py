@@ -7,6 +7,7 @@ not hold is a finding, not a failure: the figure is drawn all the same, and the 
 """
 
 import argparse
+import dataclasses
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -19,6 +20,9 @@ from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
 # The commands import the gallery themselves: others need not load its modules.
+
+#: As many runs as anybody could want, and what all programs take as a seed.
+MAX_SEEDS, MAX_SEED = 1000, 2**31 - 1
 
 
 def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
@@ -64,8 +68,30 @@ def add_where(parser: argparse.ArgumentParser) -> None:
         help="where figures go (results/figures, or with --quick results/figures-quick)",
     )
     add("--kernel", default=engine.DEFAULT_KERNEL, metavar="VERSION", help="6.1, 6.12, 7.2 (6.1)")
-    add("--seeds", type=int, metavar="N", help="use at most N seeds (two; --quick: one)")
+    add_seeds(parser, "the study's own: two, some have more; --quick: one")
     add("--studies", type=Path, metavar="FILE", help="studies of your own: Python, with STUDIES")
+
+
+def add_seeds(parser: argparse.ArgumentParser, default: str) -> None:
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--seeds", type=int, metavar="N", help=f"the seeds 1 to N ({default})")
+    add("--seed", type=int, action="append", metavar="N", help="this seed only (repeatable)")
+
+
+def seeds_of(arguments: argparse.Namespace) -> tuple[int, ...]:
+    """The seeds that the user has chosen; none: each study's own."""
+    if arguments.seeds is not None:
+        if not 1 <= arguments.seeds <= MAX_SEEDS:
+            raise UsageError(f"seeds {arguments.seeds}: must be 1 to {MAX_SEEDS}")
+        return tuple(range(1, arguments.seeds + 1))
+    for seed in arguments.seed or ():
+        check_seed(seed)
+    return tuple(dict.fromkeys(arguments.seed or ()))
+
+
+def check_seed(seed: int) -> None:
+    if not 1 <= seed <= MAX_SEED:
+        raise UsageError(f"seed {seed}: must be 1 to {MAX_SEED}")
 
 
 def _gallery(arguments: argparse.Namespace) -> Any:
@@ -73,11 +99,8 @@ def _gallery(arguments: argparse.Namespace) -> Any:
 
     out = arguments.out or (gallery.QUICK if arguments.quick else gallery.FULL)
     studies = arguments.studies.absolute() if arguments.studies else None
-    if arguments.seeds is not None and arguments.seeds < 1:
-        raise UsageError(f"seeds {arguments.seeds}: must be at least 1")
-    return gallery.Gallery(
-        out.absolute(), arguments.quick, arguments.kernel, studies, arguments.seeds
-    )
+    seeds = seeds_of(arguments)
+    return gallery.Gallery(out.absolute(), arguments.quick, arguments.kernel, studies, seeds)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -115,17 +138,25 @@ def figure(arguments: argparse.Namespace) -> None:
         if len(chosen) != 1:
             raise UsageError("--run needs one figure")
         with gallery.ended_line(Progress(style_here(arguments.quiet))) as progress:
-            place.execute(_find(place.runs(chosen[0]), arguments.run), progress)
+            place.execute(_find(place, chosen[0], arguments.run), progress)
         return
     _make(arguments, place, chosen)
 
 
-def _find(runs: Sequence[Any], name: str) -> Any:
+def _find(place: Any, study: Any, name: str) -> Any:
+    """The run CASE@SEED of a study, with any seed."""
+    case, _, text = name.rpartition("@")
+    if not case or not text.isascii() or not text.isdecimal():
+        raise UsageError(
+            f"run '{name}': must be CASE@SEED, for example {place.runs(study)[0].name}"
+        )
+    check_seed(int(text))
+    runs = dataclasses.replace(place, seeds=(int(text),)).runs(study)
     for run in runs:
-        if run.name == name:
+        if run.case.name == case:
             return run
-    names = ", ".join(run.name for run in runs)
-    raise UsageError(f"no run '{name}' of {runs[0].study.name}; there are: {names}")
+    names = ", ".join(run.case.name for run in runs)
+    raise UsageError(f"no case '{case}' of {study.name}; there are: {names}")
 
 
 def _plan(place: Any, study: Any) -> dict[str, Any]:

@@ -157,15 +157,17 @@ class Gallery:
     quick: bool
     kernel: str = engine.DEFAULT_KERNEL
     studies: Path | None = None  # the user's studies instead of the lab's
-    seeds: int | None = None  # at most this many, the first ones
+    seeds: tuple[int, ...] = ()  # chosen by the user, instead of a study's own
 
     # Runs
 
     def runs(self, study: Study) -> list[Run]:
         """The runs of a figure."""
         found = []
-        for seed in study.seeds(self.quick)[: self.seeds]:
+        for seed in self.seeds or study.seeds(self.quick):
             for case in study.cases(self.quick, seed):
+                if not self.seeds and case.last_seed and seed > case.last_seed:
+                    continue
                 mark = fingerprints.fingerprint(study, case, seed, self.kernel)
                 found.append(Run(study, case, seed, mark))
         names = [run.name for run in found]

@@ -58,6 +58,8 @@ class Case:
 
     name: str
     what: Runnable
+    #: the study's own seeds end with this one; those that a user chooses do not
+    last_seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Study(ABC):
         """The cases for SEED; QUICK: a short subset that shows that the study works."""
 
     def seeds(self, quick: bool) -> range:
-        """The seeds of the runs."""
+        """The seeds of the runs, unless a user chooses others."""
         return range(1, 2 if quick else 3)
 
     @abstractmethod

@@ -40,7 +40,7 @@ class Utilisation(Study):
         " 5 connections, RTT 100 ms, packets of 1000 bytes (the speaker notes of the same slides:"
         " 100 sources, 1500 bytes)."
     )
-    # Rate [Mbit/s] -> duration [s] and number of seeds.
+    # Rate [Mbit/s] -> duration [s] and last seed.
     RATES: ClassVar[dict[int, tuple[int, int]]] = {
         155: (100, 2),
         622: (100, 2),
@@ -64,9 +64,8 @@ class Utilisation(Study):
     def cases(self, quick: bool, seed: int) -> list[Case]:
         rates = {155: (20, 1)} if quick else self.RATES
         return [
-            Case(f"{kind.key}-{mega}", self.experiment(kind, mega, seconds, seed))
-            for mega, (seconds, seeds) in rates.items()
-            if seed <= seeds
+            Case(f"{kind.key}-{mega}", self.experiment(kind, mega, seconds, seed), last)
+            for mega, (seconds, last) in rates.items()
             for kind in ((RENO, BIC) if quick else KINDS)
         ]
 
