@@ -157,6 +157,7 @@ def test_ecmp_in_both_directions(peer: str, paths: int) -> None:
     with chain(1) as net, contextlib.ExitStack() as stack:
         a, b = net.nodes
         routers = [Namespace(f"{a.name}p{n}") for n in range(paths)]
+        options = "headroom 0 control 50%"
         lines = ["set -e"]
         for n, node in enumerate(routers):
             stack.callback(sh, f"ip netns del {node.name}", check=False)
@@ -174,8 +175,8 @@ def test_ecmp_in_both_directions(peer: str, paths: int) -> None:
                 ip netns exec {node.name} sysctl -q net.ipv4.ip_forward=1
                 ip -n {node.name} route add 10.8.0.0/16 via 10.2.{n}.1
                 ip -n {node.name} route add 10.9.0.0/16 via 10.3.{n}.2
-                tc -n {a.name} qdisc add dev a{n} root handle 1: slbn rate 50mbit headroom 0 control 50%
-                tc -n {node.name} qdisc add dev r{n} root handle 1: slbn rate 20mbit headroom 0 control 50%
+                tc -n {a.name} qdisc add dev a{n} root handle 1: slbn rate 50mbit {options}
+                tc -n {node.name} qdisc add dev r{n} root handle 1: slbn rate 20mbit {options}
                 ip -n {a.name} route add 10.3.{n}.0/24 via 10.2.{n}.2
                 ip -n {b.name} route add 10.2.{n}.0/24 via 10.3.{n}.1""")
         hops = " ".join(f"nexthop via 10.2.{n}.2" for n in range(paths))

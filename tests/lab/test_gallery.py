@@ -136,8 +136,8 @@ def test_chosen_seeds(coins: Path) -> None:
     done = figure(coins, "fair-coin", "--seeds", "0")
     assert done.returncode == 2 and "seeds 0: must be 1 to 1000" in done.stderr
     done = figure(coins, "fair-coin", "--seeds", "5", "--plan")
-    runs = [run["run"] for run in json.loads(done.stdout)[0]["runs"]]
-    assert runs == [f"{case}@{seed}" for seed in range(1, 6) for case in ("fair", "tricky")]
+    planned = [run["run"] for run in json.loads(done.stdout)[0]["runs"]]
+    assert planned == [f"{case}@{seed}" for seed in range(1, 6) for case in ("fair", "tricky")]
     done = figure(coins, "fair-coin", "--seed", "77", "--seed", "5")
     assert done.returncode in (0, 4), done.stderr
     assert json.loads((coins.parent / "out/fair-coin.json").read_text())["seeds"] == [5, 77]
