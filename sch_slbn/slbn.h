@@ -6,13 +6,13 @@
  * slbn_root.c		the root qdisc's children, one for each TX queue
  * slbn_genl.c		netlink family: links, their keys, and share events
  * slbn_packet.c	packets that a link's device sends
- * slbn_edge.c		control packets from hosts, which are dropped
  * slbn_answer.c	upstream packets, which are sent to this router
+ * slbn_edge.c		control packets from hosts, which are dropped
  * slbn_trace.c		the link's state in packets that ask for it
- * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_check.c		check, process and authenticate a control packet
  * slbn_find.c		find control packets in skbs
  * slbn_link.c		links: one per device, their state and device's speed
+ * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_config.c	configuration: parse, check, dump
  * slbn_wire.h		parse, build and update packets
  * slbn_core.h		the algorithm
@@ -269,17 +269,6 @@ int slbn_root_graft(struct Qdisc *sch, unsigned long cl, struct Qdisc *new,
 enum slbn_action slbn_egress(struct slbn_link *link, struct sk_buff *skb);
 unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 			      const struct nf_hook_state *state);
-enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter);
-
-/* slbn_edge.c */
-extern const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS];
-
-unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
-			  const struct nf_hook_state *state);
-bool slbn_drop_from_host(struct sk_buff *skb,
-			 const struct nf_hook_state *state);
-bool slbn_drop_redirected(const struct slbn_link *link,
-			  const struct sk_buff *skb);
 
 /* slbn_answer.c */
 extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
@@ -291,14 +280,19 @@ void slbn_finish_own(const struct slbn_link *link,
 enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
 				 const struct slbn_control *control);
 
+/* slbn_edge.c */
+extern const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS];
+
+unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
+			  const struct nf_hook_state *state);
+bool slbn_drop_from_host(struct sk_buff *skb,
+			 const struct nf_hook_state *state);
+bool slbn_drop_redirected(const struct slbn_link *link,
+			  const struct sk_buff *skb);
+
 /* slbn_trace.c */
 void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,
 		struct slbn_control *control, u8 hop);
-
-/* slbn_bypass.c */
-void slbn_bypass_start(struct slbn_link *link);
-void slbn_bypass_remove(struct slbn_link *link, struct Qdisc *sch);
-u64 slbn_bypass_read(struct slbn_link *link);
 
 /* slbn_check.c */
 enum slbn_parse_result slbn_control_parse(struct sk_buff *skb,
@@ -310,6 +304,8 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control,
 		  u64 now);
 void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
 		 const u8 *addresses);
+
+/* slbn_find.c */
 
 /**
  * slbn_is_data() - the fast test of data packets
@@ -363,7 +359,6 @@ static __always_inline bool slbn_is_data(const struct sk_buff *skb, bool ports)
 	return *(const __be32 *)(udp + 1) != htonl(SLBN_MAGIC);
 }
 
-/* slbn_find.c */
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);
 bool slbn_find_magic(const struct sk_buff *skb);
 bool slbn_find_error(const struct sk_buff *skb);
@@ -387,11 +382,17 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 				struct netlink_ext_ack *extack);
 void slbn_link_remove(struct slbn_link *link);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
+enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
 void slbn_link_check_share(struct slbn_link *link);
 bool slbn_link_take_share_event(struct slbn_link *link);
 int slbn_links_init(void);
 void slbn_links_exit(void);
+
+/* slbn_bypass.c */
+void slbn_bypass_start(struct slbn_link *link);
+void slbn_bypass_remove(struct slbn_link *link, struct Qdisc *sch);
+u64 slbn_bypass_read(struct slbn_link *link);
 
 /* slbn_config.c */
 extern const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1];

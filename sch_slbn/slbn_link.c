@@ -665,6 +665,22 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	return 0;
 }
 
+/**
+ * slbn_count_drop() - count a dropped packet
+ * @link: link
+ * @counter: one of its counters
+ *
+ * Context: bottom halves are disabled.
+ * Return: SLBN_DROP.
+ */
+enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
+{
+	spin_lock(&link->lock);
+	(*counter)++;
+	spin_unlock(&link->lock);
+	return SLBN_DROP;
+}
+
 static void slbn_ledger_read(struct slbn_ledger_state *state,
 			     const struct slbn_ledger *ledger)
 {

@@ -56,22 +56,6 @@ static void slbn_update_checksum(struct sk_buff *skb, struct udphdr *udp,
 	}
 }
 
-/**
- * slbn_count_drop() - count a dropped packet
- * @link: link
- * @counter: one of its counters
- *
- * Context: bottom halves are disabled.
- * Return: SLBN_DROP.
- */
-enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
-{
-	spin_lock(&link->lock);
-	(*counter)++;
-	spin_unlock(&link->lock);
-	return SLBN_DROP;
-}
-
 /* Take the tokens of a packet; the link's lock is held. */
 static bool slbn_limit(struct slbn_link *link, const struct sk_buff *skb,
 		       u64 now)

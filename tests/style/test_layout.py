@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The root of the tree has no stray files, and the files of sch_slbn are in layers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from tests.linux_source import TOP
+
+ROOT = {
+    *("Makefile", "Kbuild", "tcp_bic", "tcp_gaimd", "sch_slbn", "sch_drr_fq", "userspace"),
+    *("tests", "scripts", "include", "docs", "README.md", "CONTRIBUTING.md", "SECURITY.md"),
+    *("CHANGELOG.md", "LICENSE", "VERSION", ".ci", ".clang-format", ".editorconfig", ".gitignore"),
+}
+
+
+def test_root_has_no_other_files() -> None:
+    done = subprocess.run(["git", "ls-files"], cwd=TOP, check=True, capture_output=True, text=True)
+    assert {name.split("/")[0] for name in done.stdout.splitlines()} == ROOT
+
+
+def test_files_of_sch_slbn_use_only_those_below() -> None:
+    """In the order of the list in slbn.h."""
+    header = (TOP / "sch_slbn/slbn.h").read_text()
+    order = re.findall(r"^ \* (slbn_\w+\.c)\t", header, re.MULTILINE)
+    _, *parts = re.split(r"^/\* (slbn_\w+\.c) \*/$", header, flags=re.MULTILINE)
+    declared = dict(zip(parts[::2], parts[1::2], strict=True))
+    assert set(declared) | {"slbn_qdisc.c"} == set(order)
+    assert {path.name for path in (TOP / "sch_slbn").glob("*.c")} == set(order)
+    upwards = []
+    for place, name in enumerate(order):
+        used = set(re.findall(r"\w+", (TOP / "sch_slbn" / name).read_text()))
+        for above in order[1:place]:
+            theirs = set(re.findall(r"\b(slbn_\w+)(?=[(\[])", declared[above]))
+            assert theirs, above
+            upwards += [f"{name} uses {each} of {above}" for each in used & theirs]
+    assert upwards == []
