@@ -205,6 +205,7 @@ static void free_session(struct agent *agent, struct session *session)
 	state_clear(agent->state, session->index);
 	fp_heap_remove(&agent->timers, session->index);
 	remove_by_flow(agent, session);
+	trace_end(&agent->trace, session);
 	free(session->path);
 	session->path = NULL;
 	put_back(agent, session);

@@ -464,7 +464,7 @@ static void start_trace(struct agent *agent, const struct slbn_message *request,
 
 	if (!session)
 		refuse(reply, ENOENT, "no such session");
-	else if (trace_start(agent, session, now))
+	else if (trace_start(&agent->trace, session, now))
 		refuse(reply, EBUSY,
 		       "slbnd is tracing another session: try again later");
 }

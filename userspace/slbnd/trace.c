@@ -19,7 +19,7 @@ static bool is_running(const struct trace *trace, u64 now)
 
 /**
  * trace_start() - start to trace a session
- * @agent: the agent
+ * @trace: the agent's trace
  * @session: the session
  * @now: ns
  *
@@ -27,12 +27,9 @@ static bool is_running(const struct trace *trace, u64 now)
  *
  * Return: 0; -EBUSY: another session is being traced.
  */
-int trace_start(struct agent *agent, const struct session *session, u64 now)
+int trace_start(struct trace *trace, const struct session *session, u64 now)
 {
-	struct trace *trace = &agent->trace;
-
-	/* A session that has ended is not traced any more. */
-	if (is_running(trace, now) && agent_find(agent, trace->id))
+	if (is_running(trace, now))
 		return is_of(trace, session) ? 0 : -EBUSY;
 	*trace = (struct trace){
 		.id = session->source.pkt.id[1],
@@ -40,6 +37,17 @@ int trace_start(struct agent *agent, const struct session *session, u64 now)
 		.running = true,
 	};
 	return 0;
+}
+
+/**
+ * trace_end() - a session ends, and its trace
+ * @trace: the agent's trace
+ * @session: the session
+ */
+void trace_end(struct trace *trace, const struct session *session)
+{
+	if (is_of(trace, session))
+		trace->running = false;
 }
 
 /* Is the state of a hop known, and has the path not changed there? */

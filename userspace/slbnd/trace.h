@@ -20,7 +20,6 @@
 /* A trace whose session gets no answers ends, ns. */
 #define TRACE_LIFETIME 30000000000ULL
 
-struct agent;
 struct session;
 
 /**
@@ -55,7 +54,8 @@ struct trace {
 	struct slbn_report report[SLBN_HOPS_MAX];
 };
 
-int trace_start(struct agent *agent, const struct session *session, u64 now);
+int trace_start(struct trace *trace, const struct session *session, u64 now);
+void trace_end(struct trace *trace, const struct session *session);
 u8 trace_ask(struct trace *trace, const struct session *session);
 void trace_answer(struct trace *trace, const struct session *session,
 		  const u8 *data, const struct slbn_layout *layout);
