@@ -522,14 +522,37 @@ static void drr_fq_reset(struct Qdisc *sch)
 	q->memory_used = 0;
 }
 
+static const struct netlink_range_validation drr_fq_limit_bytes_range = {
+	.max = DRR_FQ_LIMIT_BYTES_MAX,
+};
+
+static const struct netlink_range_validation drr_fq_flows_range = {
+	.min = 1,
+	.max = DRR_FQ_FLOWS_MAX,
+};
+
+static const struct netlink_range_validation drr_fq_quantum_range = {
+	.min = DRR_FQ_QUANTUM_MIN,
+	.max = DRR_FQ_QUANTUM_MAX,
+};
+
+static const struct netlink_range_validation drr_fq_memory_limit_range = {
+	.min = DRR_FQ_MEMORY_LIMIT_MIN,
+	.max = DRR_FQ_MEMORY_LIMIT_MAX,
+};
+
 static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
-	[TCA_DRR_FQ_LIMIT] = { .type = NLA_U32 },
-	[TCA_DRR_FQ_LIMIT_BYTES] = { .type = NLA_U32 },
-	[TCA_DRR_FQ_FLOWS] = { .type = NLA_U32 },
-	[TCA_DRR_FQ_QUANTUM] = { .type = NLA_U32 },
-	[TCA_DRR_FQ_SCHEDULER] = { .type = NLA_U8 },
-	[TCA_DRR_FQ_SPLIT_GSO] = { .type = NLA_U8 },
-	[TCA_DRR_FQ_MEMORY_LIMIT] = { .type = NLA_U32 },
+	[TCA_DRR_FQ_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
+	[TCA_DRR_FQ_LIMIT_BYTES] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_limit_bytes_range),
+	[TCA_DRR_FQ_FLOWS] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_flows_range),
+	[TCA_DRR_FQ_QUANTUM] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_quantum_range),
+	[TCA_DRR_FQ_SCHEDULER] = NLA_POLICY_MAX(NLA_U8, DRR_FQ_SCHEDULER_MAX),
+	[TCA_DRR_FQ_SPLIT_GSO] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_DRR_FQ_MEMORY_LIMIT] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_memory_limit_range),
 };
 
 /**
@@ -544,87 +567,41 @@ struct drr_fq_config {
 	bool split_gso;
 };
 
-#define DRR_FQ_ERR(extack, attr, text) \
-	NL_SET_ERR_MSG_ATTR(extack, attr, KBUILD_MODNAME ": " text)
-
-/* Validate the attributes of a message and store them in @config. */
+/* Check the attributes of a message and store them in @config. */
 static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 			struct drr_fq_config *config,
 			struct netlink_ext_ack *extack)
 {
 	struct drr_fq_params *p = &config->params;
 	struct nlattr *tb[TCA_DRR_FQ_MAX + 1];
-	struct nlattr *attr;
+	const struct nlattr *attr;
 	int err;
 
 	err = nla_parse_nested(tb, TCA_DRR_FQ_MAX, opt, drr_fq_policy, extack);
 	if (err < 0)
 		return err;
 
-	attr = tb[TCA_DRR_FQ_LIMIT];
-	if (attr) {
-		p->limit = nla_get_u32(attr);
-		if (!p->limit) {
-			DRR_FQ_ERR(extack, attr,
-				   "limit must be at least 1 packet");
-			return -EINVAL;
-		}
-	}
+	if (tb[TCA_DRR_FQ_LIMIT])
+		p->limit = nla_get_u32(tb[TCA_DRR_FQ_LIMIT]);
 	attr = tb[TCA_DRR_FQ_LIMIT_BYTES];
-	if (attr) {
+	if (attr)
 		p->limit_bytes = nla_get_u32(attr);
-		if (p->limit_bytes < psched_mtu(qdisc_dev(sch)) ||
-		    p->limit_bytes > DRR_FQ_LIMIT_BYTES_MAX) {
-			DRR_FQ_ERR(extack, attr,
-				   "limit_bytes must be MTU + header to 2^30");
-			return -EINVAL;
-		}
+	if (attr && p->limit_bytes < psched_mtu(qdisc_dev(sch))) {
+		NL_SET_BAD_ATTR(extack, attr);
+		NL_SET_ERR_MSG_MOD(extack,
+				   "limit_bytes must be at least MTU + header");
+		return -EINVAL;
 	}
-	attr = tb[TCA_DRR_FQ_FLOWS];
-	if (attr) {
-		p->flows = nla_get_u32(attr);
-		if (!p->flows || p->flows > DRR_FQ_FLOWS_MAX) {
-			DRR_FQ_ERR(extack, attr, "flows must be 1 to 1048576");
-			return -EINVAL;
-		}
-	}
-	attr = tb[TCA_DRR_FQ_QUANTUM];
-	if (attr) {
-		p->quantum = nla_get_u32(attr);
-		if (p->quantum < DRR_FQ_QUANTUM_MIN ||
-		    p->quantum > DRR_FQ_QUANTUM_MAX) {
-			DRR_FQ_ERR(extack, attr,
-				   "quantum must be 256 to 16777216 bytes");
-			return -EINVAL;
-		}
-	}
-	attr = tb[TCA_DRR_FQ_SCHEDULER];
-	if (attr) {
-		p->scheduler = nla_get_u8(attr);
-		if (p->scheduler > DRR_FQ_SCHEDULER_MAX) {
-			DRR_FQ_ERR(extack, attr,
-				   "scheduler must be 0 drr, 1 rr or 2 scfq");
-			return -EINVAL;
-		}
-	}
-	attr = tb[TCA_DRR_FQ_SPLIT_GSO];
-	if (attr) {
-		if (nla_get_u8(attr) > 1) {
-			DRR_FQ_ERR(extack, attr, "split-gso must be 0 or 1");
-			return -EINVAL;
-		}
-		config->split_gso = nla_get_u8(attr);
-	}
-	attr = tb[TCA_DRR_FQ_MEMORY_LIMIT];
-	if (attr) {
-		config->memory_limit = nla_get_u32(attr);
-		if (config->memory_limit < DRR_FQ_MEMORY_LIMIT_MIN ||
-		    config->memory_limit > DRR_FQ_MEMORY_LIMIT_MAX) {
-			DRR_FQ_ERR(extack, attr,
-				   "memory_limit must be 65536 to 2^31 bytes");
-			return -EINVAL;
-		}
-	}
+	if (tb[TCA_DRR_FQ_FLOWS])
+		p->flows = nla_get_u32(tb[TCA_DRR_FQ_FLOWS]);
+	if (tb[TCA_DRR_FQ_QUANTUM])
+		p->quantum = nla_get_u32(tb[TCA_DRR_FQ_QUANTUM]);
+	if (tb[TCA_DRR_FQ_SCHEDULER])
+		p->scheduler = nla_get_u8(tb[TCA_DRR_FQ_SCHEDULER]);
+	if (tb[TCA_DRR_FQ_SPLIT_GSO])
+		config->split_gso = nla_get_u8(tb[TCA_DRR_FQ_SPLIT_GSO]);
+	if (tb[TCA_DRR_FQ_MEMORY_LIMIT])
+		config->memory_limit = nla_get_u32(tb[TCA_DRR_FQ_MEMORY_LIMIT]);
 	return 0;
 }
 

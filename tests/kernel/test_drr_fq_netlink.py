@@ -74,42 +74,42 @@ def delete(on: Link) -> None:
 
 #: Options that are rejected, and text that the extack message must contain.
 REJECTED = {
-    "limit 0": (options(limit=0), "limit must be at least 1 packet"),
-    "limit_bytes 0": (options(limit_bytes=0), "limit_bytes must be MTU + header to 2^30"),
+    "limit 0": (options(limit=0), "out of range: 1 to 4294967295"),
+    "limit_bytes 0": (options(limit_bytes=0), "limit_bytes must be at least MTU + header"),
     "limit_bytes below a packet": (
         options(limit_bytes=MTU + HEADER - 1),
-        "limit_bytes must be MTU + header to 2^30",
+        "limit_bytes must be at least MTU + header",
     ),
     "limit_bytes too large": (
         options(limit_bytes=LIMIT_BYTES_MAX + 1),
-        "limit_bytes must be MTU + header to 2^30",
+        "out of range: 0 to 1073741824",
     ),
-    "flows 0": (options(flows=0), "flows must be 1 to 1048576"),
-    "flows too many": (options(flows=FLOWS_MAX + 1), "flows must be 1 to 1048576"),
-    "flows -1": (options(flows=0xFFFFFFFF), "flows must be 1 to 1048576"),
+    "flows 0": (options(flows=0), "out of range: 1 to 1048576"),
+    "flows too many": (options(flows=FLOWS_MAX + 1), "out of range: 1 to 1048576"),
+    "flows -1": (options(flows=0xFFFFFFFF), "out of range: 1 to 1048576"),
     "memory_limit too small": (
         options(memory_limit=65535),
-        "memory_limit must be 65536 to 2^31 bytes",
+        "out of range: 65536 to 2147483648",
     ),
     "memory_limit too large": (
         options(memory_limit=(1 << 31) + 1),
-        "memory_limit must be 65536 to 2^31 bytes",
+        "out of range: 65536 to 2147483648",
     ),
-    "quantum too small": (options(quantum=255), "quantum must be 256 to 16777216 bytes"),
+    "quantum too small": (options(quantum=255), "out of range: 256 to 16777216"),
     "quantum too large": (
         options(quantum=QUANTUM_MAX + 1),
-        "quantum must be 256 to 16777216 bytes",
+        "out of range: 256 to 16777216",
     ),
-    "scheduler 3": (options(scheduler=3), "scheduler must be 0"),
-    "scheduler 255": (options(scheduler=255), "scheduler must be 0"),
-    "split-gso 2": (options(split_gso=2), "split-gso must be 0 or 1"),
+    "scheduler 3": (options(scheduler=3), "out of range: 0 to 2"),
+    "scheduler 255": (options(scheduler=255), "out of range: 0 to 2"),
+    "split-gso 2": (options(split_gso=2), "out of range: 0 to 1"),
     "the last of several": (
         options(limit=5, limit_bytes=5000, flows=7, quantum=800, scheduler=2, split_gso=2),
-        "split-gso must be 0 or 1",
+        "out of range: 0 to 1",
     ),
     "duplicate, the second invalid": (
         nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
-        "flows must be 1 to 1048576",
+        "out of range: 1 to 1048576",
     ),
     "unknown attribute": (nest(u32(MEMORY_LIMIT + 1, 5)), "Unknown attribute type"),
     "unknown attribute among others": (nest(u32(FLOWS, 7) + u32(99, 5)), "Unknown attribute type"),
