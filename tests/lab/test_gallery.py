@@ -24,8 +24,8 @@ import pytest
 from fairlab.figures import comparisons, fingerprints, gallery, html
 from fairlab.figures import study as study_module
 from fairlab.figures.gallery import Gallery
-from fairlab.figures.studies import ALL
-from fairlab.figures.study import Study
+from fairlab.figures.studies import ALL, forms, large, slbn
+from fairlab.figures.study import Basis, Claim, Study
 from fairlab.model.errors import LabError
 from fairlab.results import plots
 
@@ -429,6 +429,44 @@ def test_a_claim_needs_a_known_basis(coins: Path) -> None:
     change(coins, 'Coins("fair-coin")', 'Coins("fair-coin", basis="hope")')
     done = figure(coins, "fair-coin", "--quiet")
     assert_refused(done, 1, "study fair-coin: 'hope' is not a basis (number, words, ours)")
+
+
+@pytest.mark.parametrize(
+    ("basis", "algorithm", "message"),
+    [
+        ("number", "", "does not say what ran"),
+        ("ours", "", "does not say what ran"),
+        (
+            "number",
+            "a die",
+            "was run by a die, which is not the source's: its basis must be 'ours'",
+        ),
+        ("words", "a die", "its basis must be 'ours'"),
+        ("ours", "a die", ""),
+        ("number", "a coin", ""),
+    ],
+)
+def test_claims_of_a_source_are_about_its_algorithm(
+    coins: Path, basis: Basis, algorithm: str, message: str
+) -> None:
+    """A study that runs other algorithms than its source may not count them as the source's."""
+    (study,) = gallery.choose(gallery.load(coins), ["fair-coin"])
+    claim = Claim("heads", "half", "half", "none", True, basis=basis, algorithm=algorithm)
+    study.published = frozenset({"a coin"})
+    study.claims = lambda data, quick: [claim]  # type: ignore[method-assign]
+    place = Gallery(coins.parent, quick=True)
+    if not message:
+        assert place.claims(study, {}) == [claim]
+        return
+    with pytest.raises(LabError, match=f"study fair-coin: 'heads' .*{message}"):
+        place.claims(study, {})
+
+
+def test_studies_of_slbn_say_what_ran() -> None:
+    """So that Gallery.claims() checks which claims may count as the paper's."""
+    for study in (*slbn.STUDIES, *large.STUDIES):
+        assert study.published == forms.PUBLISHED, study.name
+        assert forms.COMMIT not in study.published
 
 
 # --- reports ------------------------------------------------------------------------------------

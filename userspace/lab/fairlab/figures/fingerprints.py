@@ -36,7 +36,7 @@ STUDIES = "fairlab.figures.studies."
 EVERY_RUN = ("userspace/vm/fairvm/uml.config", "userspace/vm/fairvm/guest-init")
 SOURCES = (".c", ".h", ".S", ".py")
 # Members of a Study that are made from stored numbers, or are texts.
-PRESENTATION = {"claims", "draw", "table", "title", "source", "setting", "assumptions"}
+PRESENTATION = {"claims", "draw", "table", "title", "source", "published", "setting", "assumptions"}
 
 
 def _hash(value: Any) -> str:

@@ -317,6 +317,14 @@ class Gallery:
             if claim.basis not in BASES:
                 known = ", ".join(BASES)
                 raise LabError(f"study {study.name}: '{claim.basis}' is not a basis ({known})")
+            if study.published and not claim.algorithm:
+                raise LabError(f"study {study.name}: '{claim.text}' does not say what ran")
+            allowed = claim.algorithm in study.published or not study.published
+            if claim.basis != "ours" and not allowed:
+                raise LabError(
+                    f"study {study.name}: '{claim.text}' was run by {claim.algorithm}, which is not"
+                    " the source's: its basis must be 'ours'"
+                )
         return found
 
     def _save(self, study: Study, data: Data) -> None:

@@ -78,6 +78,11 @@ def markdown(
     return "\n".join(lines)
 
 
+def evidence(claim: Mapping[str, Any]) -> str:
+    """What a claim rests on, and the algorithm that ran if that is not clear."""
+    return ": ".join(filter(None, (claim["basis"], claim.get("algorithm"))))
+
+
 def _section(entry: Any) -> Iterator[str]:
     yield f"### {entry.study.name}: {plain(entry.study.title)}"
     yield ""
@@ -88,11 +93,15 @@ def _section(entry: Any) -> Iterator[str]:
         yield ""
         return
     head = ("claim", "published", "here", "tolerance", "evidence", "")
-    names = ("text", "published", "ours", "tolerance", "basis")
+    names = ("text", "published", "ours", "tolerance")
     yield from table(
         head,
         (
-            (*(claim[name] for name in names), "holds" if claim["holds"] else "does NOT")
+            (
+                *(claim[name] for name in names),
+                evidence(claim),
+                "holds" if claim["holds"] else "does NOT",
+            )
             for claim in entry.claims
         ),
     )

@@ -29,7 +29,7 @@ Basis = Literal["number", "words", "ours"]
 BASES: dict[Basis, str] = {
     "number": "published numbers or formulas",
     "words": "published words or figures without values, with a threshold of ours",
-    "ours": "nothing published",
+    "ours": "nothing published, or published of another algorithm than the one that ran",
 }
 
 
@@ -73,6 +73,7 @@ class Claim:
     holds: bool
     reason: str = ""  # the likely one why it does not hold
     basis: Basis = field(kw_only=True)
+    algorithm: str = ""  # that ran, in studies that run other ones than their source
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ class Study(ABC):
     source: str  # where it is published
     setting: str  # the published setting
     assumptions: tuple[str, ...] = ()  # where the source does not give the setting
+    #: whose results may count as the source's; those of others are "ours". Empty: all.
+    published: frozenset[str] = frozenset()
 
     @abstractmethod
     def cases(self, quick: bool, seed: int) -> list[Case]:

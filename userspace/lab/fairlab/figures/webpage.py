@@ -21,7 +21,7 @@ from fairlab.figures import comparisons, gallery
 from fairlab.figures.gallery import Gallery, read_json, write_whole
 from fairlab.figures.html import TYPES, conditions, head, image, numbers
 from fairlab.figures.html import escaped as _e
-from fairlab.figures.markdown import markdown, ratio
+from fairlab.figures.markdown import evidence, markdown, ratio
 from fairlab.figures.study import BASES, Study
 from fairlab.model.errors import UsageError
 
@@ -247,7 +247,7 @@ def _claims(claims: Sequence[dict[str, Any]], link: bool = False) -> Iterator[st
             f'<tr><td>{text}</td><td data-label="published">{_cell(claim["published"])}</td>'
             f'<td data-label="here">{_cell(claim["ours"])}</td>'
             f'<td data-label="tolerance">{_cell(claim["tolerance"])}</td>'
-            f'<td data-label="evidence">{_cell(claim["basis"])}</td>'
+            f'<td data-label="evidence">{_cell(evidence(claim))}</td>'
             f'<td data-label="verdict"><span><span class="verdict {kind}">{verdict}</span></span>'
             "</td></tr>"
         )

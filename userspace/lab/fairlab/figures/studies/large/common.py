@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the simulated studies of SLBN share."""
 
+from fairlab.figures.studies.forms import COMMIT_LABEL
 from fairlab.results import plots
 
 SOURCE = "Mozo, López-Presa, Fernández Anta: SLBN (NCA 2012), section IV"
 NAMES = {
-    "slbn": "SLBN",
+    "slbn": COMMIT_LABEL,
     "bfyz": "BFYZ (stand-in)",
     "sperc": "s-PERC",
     "erica": "ERICA+",

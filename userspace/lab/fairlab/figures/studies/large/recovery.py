@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from fairlab.figures.studies.forms import COMMIT, PAPER, PUBLISHED
 from fairlab.figures.studies.large.common import ASSUMPTIONS, OURS, UNPUBLISHED
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results import plots
@@ -15,6 +16,7 @@ class Recovery(Study):
     """The share of sources whose rate is off by more than 1 %, or that have none, over time."""
 
     source = OURS
+    published = PUBLISHED
     assumptions = (
         *ASSUMPTIONS[:2],
         "A source retransmits a lost control packet after three RTTs, 20 to 200 ms (200 ms before"
@@ -118,6 +120,7 @@ class Loss(Recovery):
                 "at 1 % every fifth cycle on a path of ten links loses a packet, and now and then"
                 " the retransmissions of a session take longer than its lease of a second",
                 basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "most rates are exact even if most cycles lose a packet",
@@ -128,6 +131,7 @@ class Loss(Recovery):
                 "on a path of ten links a cycle crosses twenty: some sessions complete no cycle in"
                 " an epoch of a second, and their rate ends with its lease",
                 basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "As in the paper, SLBN needs reliable channels",
@@ -136,6 +140,7 @@ class Loss(Recovery):
                 "at least 20 % of the sources stay off by more than 1 %, at each loss",
                 min(rest["paper"]) >= 20,
                 basis="ours",
+                algorithm=PAPER,
             ),
             Claim(
                 "Ledgers alone are not enough during loss",
@@ -144,6 +149,7 @@ class Loss(Recovery):
                 "from 1 % of loss on, at least 20 % of the sources off by more than 1 %",
                 min(rest["ledgers"][1:]) >= 20,
                 basis="ours",
+                algorithm="SLBN with ledgers alone",
             ),
         ]
 
@@ -254,6 +260,7 @@ class Failures(Recovery):
                     f"within {limit:.0f} s, at epochs of one",
                     value <= limit,
                     basis="ours",
+                    algorithm=COMMIT,
                 )
             )
         found.append(
@@ -264,6 +271,7 @@ class Failures(Recovery):
                 "never, in each case",
                 all(value == float("inf") for value in paper),
                 basis="ours",
+                algorithm=PAPER,
             )
         )
         return found

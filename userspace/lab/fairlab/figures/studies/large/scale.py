@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from fairlab.figures.studies.forms import COMMIT
 from fairlab.figures.studies.large.common import ASSUMPTIONS, UNPUBLISHED
 from fairlab.figures.studies.large.recovery import Recovery, took
 from fairlab.figures.study import Case, Claim, Data, Numbers, Table
@@ -63,6 +64,7 @@ class Scale(Recovery):
                 "1 %",
                 off <= 1,
                 basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "and hardly later with more sessions",
@@ -71,7 +73,8 @@ class Scale(Recovery):
                 + ", ".join(f"{took(times[count])} ({count:,})" for count in counts),
                 "within 3 s of the last join",
                 max(times.values()) <= 3,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "The work per session does not grow",
@@ -80,7 +83,8 @@ class Scale(Recovery):
                 + " events per second and session",
                 "with the most sessions at most 1.2 times that with the fewest",
                 events[counts[-1]] <= 1.2 * events[counts[0]],
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
         ]
 

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from fairlab.figures.studies.forms import COMMIT, PUBLISHED
 from fairlab.figures.studies.slbn.common import (
     COMMON,
     HIGH,
@@ -30,6 +31,8 @@ from fairlab.slbn.sessions_plan import Churn
 class Backbone(Study):
     """Sessions that join in a burst, and churn later."""
 
+    published = PUBLISHED
+
     #: the start of the claims: the first sessions have their second rate [s]
     early: float
     #: the time after the last change that the source's figure shows [s]
@@ -52,7 +55,8 @@ class Backbone(Study):
                 f"off by {off:.1f} bit/s at most, of {runs[0]['rate'] / 1e6:.2f} Mbit/s on average",
                 f"1 bit/s for each session ({count}): divisions round down",
                 off <= count,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "and no link is overshot at rest",
@@ -61,6 +65,7 @@ class Backbone(Study):
                 f"1 bit/s for each session ({count})",
                 over <= count,
                 basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "all rates are exact soon after the last change",
@@ -68,7 +73,8 @@ class Backbone(Study):
                 f"{milliseconds(took)} at worst{trips}",
                 f"at most {self.patience:g} s",
                 took is not None and took <= self.patience,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
         ]
 
@@ -87,7 +93,8 @@ class Backbone(Study):
                 "mean within 20 % of the max-min rates, all percentiles within 60 %",
                 max(map(abs, mean_of)) <= 20
                 and all(one[LOW] >= -60 and one[HIGH] <= 60 for one in sources),
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "during churn links are not overshot on average",
@@ -95,7 +102,8 @@ class Backbone(Study):
                 f"mean error at bottlenecks at most {max(one[MEAN] for one in links):+.2f} %",
                 "at most +2 % at any time",
                 max(one[MEAN] for one in links) <= 2,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
         ]
 
@@ -109,6 +117,7 @@ class Backbone(Study):
                 "0.1 %: slbnd reports a rate only if it moved by more than rounding",
                 over <= 0.001,
                 basis="ours",
+                algorithm=COMMIT,
             )
         ]
 
@@ -124,7 +133,8 @@ class Backbone(Study):
                 part <= 0.02 and most <= 0.05,
                 "the recorded way back makes packets 6 octets longer for each hop, and a burst may"
                 " use a link's control share of 100 ms in advance",
-                basis="number",
+                basis="ours",
+                algorithm=COMMIT,
             )
         ]
 
@@ -176,7 +186,7 @@ class Abilene(Backbone):
     """Experiment 1a, and the queues of 1b."""
 
     name = "slbn-abilene"
-    title = "SLBN on Abilene: a burst of joins, churn, quiet"
+    title = "SLBN with commit (ours) on Abilene: a burst of joins, churn, quiet"
     source = f"{SOURCE}, experiment 1a (figures 3 and 4) and its queues (figure 6)"
     setting = (
         "1,100 routers (transit-stub), 50,000 sessions join in 500 ms, then 10,000 leave and 10,000"
@@ -228,7 +238,8 @@ class Abilene(Backbone):
                 f"{longest:.1f} ms, {longest / 10:.2f} % of what a link carries in a second",
                 "3 % of a second, 30 ms (our reading of the unit)",
                 longest <= 30,
-                basis="number",
+                basis="ours",
+                algorithm=COMMIT,
             ),
         ]
 
@@ -242,7 +253,7 @@ class Research(Backbone):
     """Experiment 2b, whose first phase has the pattern of 2a."""
 
     name = "slbn-research"
-    title = "SLBN on GÉANT, 40 routers: a burst of joins, and churn later"
+    title = "SLBN with commit (ours) on GÉANT, 40 routers: a burst of joins, and churn later"
     source = f"{SOURCE}, experiment 2b (figures 9 and 10; its first second is like 2a's)"
     setting = (
         "11,000 routers (transit-stub), 100,000 sessions join in the first second; after 9 s,"
@@ -286,7 +297,8 @@ class Research(Backbone):
             "sessions that have to reduce their rates are notified up to a round trip after the"
             " newcomers have theirs, and in this second half of all sessions change; the limit is"
             " exceeded in one of sixty samples, 50 ms apart, of two runs",
-            basis="number",
+            basis="ours",
+            algorithm=COMMIT,
         )
         return [
             *self.transient_claims(runs, begin, end),

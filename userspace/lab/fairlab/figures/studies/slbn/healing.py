@@ -3,6 +3,7 @@
 
 from typing import Any
 
+from fairlab.figures.studies.forms import COMMIT, PAPER, PUBLISHED
 from fairlab.figures.studies.slbn.common import (
     COMMON,
     GBIT,
@@ -26,6 +27,7 @@ class Healing(Study):
     """Rates after loss of control packets, and after the failure of an agent."""
 
     name = "slbn-healing"
+    published = PUBLISHED
     title = "Loss of control packets and failure of an agent, with and without recovery"
     source = f"{SOURCE}: its assumptions; the ledgers and the memory are this project's"
     setting = (
@@ -114,6 +116,7 @@ class Healing(Study):
                     "more than 1 % in every run",
                     least > 0.01,
                     basis="ours",
+                    algorithm=PAPER,
                 ),
                 Claim(
                     f"after {words} ledgers restore the max-min rates",
@@ -125,6 +128,7 @@ class Healing(Study):
                     and took <= 2.5
                     and all(run["bits_off"] <= run["sessions"] for run in ours),
                     basis="ours",
+                    algorithm=COMMIT,
                 ),
             ]
         return found

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from fairlab.figures.studies.forms import COMMIT, PUBLISHED
 from fairlab.figures.studies.slbn.common import SOURCE
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results import plots
@@ -17,8 +18,9 @@ class Levels(Study):
     """Convergence time by levels of bottlenecks and by RTT."""
 
     name = "slbn-levels"
-    title = "Convergence by levels of bottlenecks and by round-trip time"
+    title = "Convergence of SLBN with commit (ours) by levels of bottlenecks and by round-trip time"
     source = f"{SOURCE}, sections III and I: in words"
+    published = PUBLISHED
     setting = (
         "In words only: the algorithm converges in a number of cycles in the order of the levels of"
         " bottlenecks, and otherwise independently of RTTs. No figure."
@@ -122,7 +124,8 @@ class Levels(Study):
                 f"{total - missing} of {total} did",
                 "all of them",
                 not missing,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "cycles grow in proportion to the levels of bottlenecks",
@@ -131,7 +134,8 @@ class Levels(Study):
                 f" {slope:.2f} per additional level",
                 "at most 2 cycles per additional level, for each number of levels",
                 above <= 0.5,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "the number of cycles is independent of the RTT",
@@ -140,7 +144,8 @@ class Levels(Study):
                 + ", ".join(f"{cycles:.1f} at {ms:g} ms" for ms, cycles in sorted(trips.items())),
                 "each within 30 % of their mean",
                 apart <= 0.3,
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
         ]
 

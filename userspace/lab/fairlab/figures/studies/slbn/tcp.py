@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PUBLISHED
 from fairlab.figures.studies.slbn.common import SOURCE, draw_errors, worst
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results import plots
@@ -17,8 +18,9 @@ class BesideTcp(Study):
     """The same TCP flows with and without SLBN."""
 
     name = "slbn-tcp"
-    title = "The same TCP flows with SLBN, with fair queues and with FIFOs"
+    title = "The same TCP flows with SLBN with commit (ours), with fair queues and with FIFOs"
     source = f"{SOURCE}, section I: in words"
+    published = PUBLISHED
     setting = (
         "In words only: TCP's closed loop is slow and unstable under churn, and loses packets;"
         " explicit rates use links fully, without loss, and share them max-min fairly. No figure"
@@ -37,7 +39,7 @@ class BesideTcp(Study):
         " times without joins and leaves in the last 3 s.",
     )
     variants = ("slbn", "drr_fq", "pfifo")
-    names: ClassVar = {"slbn": "SLBN", "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
+    names: ClassVar = {"slbn": COMMIT_LABEL, "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
 
     def seeds(self, quick: bool) -> range:
         """More than others have: how many flows start behind an access router at a time matters."""
@@ -106,7 +108,8 @@ class BesideTcp(Study):
                 min(errors) >= -25 and max(errors) <= 5,
                 "the agent lowers the demand of a flow that stays below its rate, and SLBN assigns"
                 " the rest to others, which then get more than if all demanded everything",
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "TCP alone in FIFOs is much less fair",
@@ -116,7 +119,8 @@ class BesideTcp(Study):
                 self.off(plain) >= 3 * self.off(ours),
                 "SLBN's error is nearly the same for all flows (headroom, control packets, ACKs);"
                 " with FIFOs flows get between nothing and twice their share",
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "with SLBN no link loses a packet",
@@ -126,7 +130,8 @@ class BesideTcp(Study):
                 "none",
                 lost == 0,
                 "in some runs the queue after joins (below) fills the buffer of a link to a host",
-                basis="words",
+                basis="ours",
+                algorithm=COMMIT,
             ),
             Claim(
                 "and queues are short",
@@ -139,7 +144,8 @@ class BesideTcp(Study):
                 "for about two seconds after flows join, their packets without an assigned rate,"
                 " and the first bursts with one, add up at a link from several access routers; the"
                 " queue then drains by the headroom",
-                basis="number",
+                basis="ours",
+                algorithm=COMMIT,
             ),
         ]
 
