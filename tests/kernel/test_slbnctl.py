@@ -24,6 +24,7 @@ import pytest
 
 from tests.kernel.net import Namespace, namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain, key_option, sources
+from tests.slbnctl.counters import counters
 from tests.slbnctl.openmetrics import families
 from tests.slbnctl.schema import validate
 
@@ -36,14 +37,7 @@ OF_TC = {
     "kind", "root", "refcnt", "handle", "options",
     "bytes", "packets", "drops", "overlimits", "requeues", "backlog", "qlen",
 }  # fmt: skip
-#: Counters that never decrease.
-COUNTERS = {
-    "joins", "probes", "acks", "leaves", "answered", "new_sessions", "limited", "migrated",
-    "corrected", "clamped", "stale", "wrong_path", "too_many_hops", "overuse", "malformed",
-    "other_version", "bad_checksum", "fragments", "bad_key", "unknown_key", "bad_time",
-    "bad_return", "unknown_link", "no_address", "from_hosts", "icmp_dropped", "rate_limited",
-    "events",
-}  # fmt: skip
+COUNTERS = counters()
 
 
 def slbnctl(ns: Namespace, arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -538,6 +538,65 @@ void link_print_summary(const struct link_output *out,
 	print_quiet(out, state->quiet);
 }
 
+#define COUNTER(member, format, of)                                \
+	{                                                          \
+		.name = #member, .text = format,                   \
+		.field = offsetof(struct slbn_link_state, member), \
+		.group = of,                                       \
+	}
+
+/* A text that starts with two spaces starts a line. */
+const struct link_counter link_counters[] = {
+	COUNTER(joins, "  joins %s", LINK_PACKETS),
+	COUNTER(probes, " probes %s", LINK_PACKETS),
+	COUNTER(acks, " acks %s", LINK_PACKETS),
+	COUNTER(leaves, " leaves %s", LINK_PACKETS),
+	COUNTER(answered, " answered %s", LINK_OTHER),
+	COUNTER(new_sessions, "  new %s", LINK_LEDGER_EVENTS),
+	COUNTER(limited, " limited %s", LINK_LEDGER_EVENTS),
+	COUNTER(migrated, " migrated %s", LINK_LEDGER_EVENTS),
+	COUNTER(corrected, " corrected %s", LINK_LEDGER_EVENTS),
+	COUNTER(clamped, " clamped %s", LINK_LEDGER_EVENTS),
+	COUNTER(memory_entries, " memory %s entries", LINK_OTHER),
+	COUNTER(memory_bytes, " %s bytes", LINK_OTHER),
+	COUNTER(events, " events %s", LINK_OTHER),
+	COUNTER(stale, "  dropped: stale %s", LINK_DROPPED),
+	COUNTER(wrong_path, " wrong_path %s", LINK_DROPPED),
+	COUNTER(too_many_hops, " too_many_hops %s", LINK_DROPPED),
+	COUNTER(overuse, " overuse %s", LINK_DROPPED),
+	COUNTER(malformed, " malformed %s", LINK_DROPPED),
+	COUNTER(other_version, " other_version %s", LINK_DROPPED),
+	COUNTER(bad_checksum, " bad_checksum %s", LINK_DROPPED),
+	COUNTER(fragments, "   fragments %s", LINK_DROPPED),
+	COUNTER(bad_key, " bad_key %s", LINK_DROPPED),
+	COUNTER(unknown_key, " unknown_key %s", LINK_DROPPED),
+	COUNTER(bad_time, " bad_time %s", LINK_DROPPED),
+	COUNTER(rate_limited, " rate_limited %s", LINK_DROPPED),
+	COUNTER(bad_return, "   bad_return %s", LINK_DROPPED),
+	COUNTER(unknown_link, " unknown_link %s", LINK_DROPPED),
+	COUNTER(no_address, " no_address %s", LINK_DROPPED),
+	COUNTER(from_hosts, " from_hosts %s", LINK_DROPPED),
+	COUNTER(icmp_dropped, " icmp_dropped %s", LINK_DROPPED),
+	COUNTER(bypassed, "  bypassed %s", LINK_OTHER),
+	{}
+};
+
+/**
+ * link_counter_value() - read a counter
+ * @counter: of link_counters
+ * @state: the state
+ *
+ * Return: its value.
+ */
+__u64 link_counter_value(const struct link_counter *counter,
+			 const struct slbn_link_state *state)
+{
+	__u64 value;
+
+	memcpy(&value, (const char *)state + counter->field, sizeof(value));
+	return value;
+}
+
 /**
  * link_print_details() - print ledgers, memory and counters
  * @out: how
@@ -546,6 +605,8 @@ void link_print_summary(const struct link_output *out,
 void link_print_details(const struct link_output *out,
 			const struct slbn_link_state *state)
 {
+	const struct link_counter *counter;
+
 	print_count(out, "N", "  current N %s", state->cur.N);
 	print_count(out, "NR", " NR %s", state->cur.NR);
 	print_rate(out, "BF", " BF %s", state->cur.BF);
@@ -556,48 +617,10 @@ void link_print_details(const struct link_output *out,
 	print_rate(out, "previous_BF", " BF %s", state->prev.BF);
 	print_rate(out, "previous_A", " A %s", state->prev.A);
 	print_count(out, "previous_tag", " tag %s", state->prev_tag);
-	out->newline();
-	print_count(out, "joins", "  joins %s", state->joins);
-	print_count(out, "probes", " probes %s", state->probes);
-	print_count(out, "acks", " acks %s", state->acks);
-	print_count(out, "leaves", " leaves %s", state->leaves);
-	print_count(out, "answered", " answered %s", state->answered);
-	out->newline();
-	print_count(out, "new_sessions", "  new %s", state->new_sessions);
-	print_count(out, "limited", " limited %s", state->limited);
-	print_count(out, "migrated", " migrated %s", state->migrated);
-	print_count(out, "corrected", " corrected %s", state->corrected);
-	print_count(out, "clamped", " clamped %s", state->clamped);
-	print_count(out, "memory_entries", " memory %s entries",
-		    state->memory_entries);
-	print_count(out, "memory_bytes", " %s bytes", state->memory_bytes);
-	print_count(out, "events", " events %s", state->events);
-	out->newline();
-	print_count(out, "stale", "  dropped: stale %s", state->stale);
-	print_count(out, "wrong_path", " wrong_path %s", state->wrong_path);
-	print_count(out, "too_many_hops", " too_many_hops %s",
-		    state->too_many_hops);
-	print_count(out, "overuse", " overuse %s", state->overuse);
-	print_count(out, "malformed", " malformed %s", state->malformed);
-	print_count(out, "other_version", " other_version %s",
-		    state->other_version);
-	print_count(out, "bad_checksum", " bad_checksum %s",
-		    state->bad_checksum);
-	out->newline();
-	print_count(out, "fragments", "   fragments %s", state->fragments);
-	print_count(out, "bad_key", " bad_key %s", state->bad_key);
-	print_count(out, "unknown_key", " unknown_key %s", state->unknown_key);
-	print_count(out, "bad_time", " bad_time %s", state->bad_time);
-	print_count(out, "rate_limited", " rate_limited %s",
-		    state->rate_limited);
-	out->newline();
-	print_count(out, "bad_return", "   bad_return %s", state->bad_return);
-	print_count(out, "unknown_link", " unknown_link %s",
-		    state->unknown_link);
-	print_count(out, "no_address", " no_address %s", state->no_address);
-	print_count(out, "from_hosts", " from_hosts %s", state->from_hosts);
-	print_count(out, "icmp_dropped", " icmp_dropped %s",
-		    state->icmp_dropped);
-	out->newline();
-	print_count(out, "bypassed", "  bypassed %s", state->bypassed);
+	for (counter = link_counters; counter->name; counter++) {
+		if (!strncmp(counter->text, "  ", 2))
+			out->newline();
+		print_count(out, counter->name, counter->text,
+			    link_counter_value(counter, state));
+	}
 }

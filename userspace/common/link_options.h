@@ -72,6 +72,40 @@ struct link_output {
 	void (*newline)(void);
 };
 
+/**
+ * enum link_counter_group - counters that belong together
+ * @LINK_OTHER: none of the others
+ * @LINK_PACKETS: control packets that the link processed
+ * @LINK_LEDGER_EVENTS: exceptional changes of the ledgers
+ * @LINK_DROPPED: control packets that the link dropped
+ */
+enum link_counter_group {
+	LINK_OTHER,
+	LINK_PACKETS,
+	LINK_LEDGER_EVENTS,
+	LINK_DROPPED,
+};
+
+/**
+ * struct link_counter - a counter of a link, for every program that shows it
+ * @name: of its field in struct slbn_link_state, and in JSON
+ * @text: format as text, with one %s
+ * @field: offset of the field
+ * @group: its group
+ */
+struct link_counter {
+	const char *name;
+	const char *text;
+	size_t field;
+	enum link_counter_group group;
+};
+
+/* All counters, in the order in which they are printed; @name is NULL at the end. */
+extern const struct link_counter link_counters[];
+
+__u64 link_counter_value(const struct link_counter *counter,
+			 const struct slbn_link_state *state);
+
 bool link_key_parse(const char *text, __u8 key[SLBN_KEY_LENGTH]);
 bool link_key_read(const char *program, const char *name,
 		   __u8 key[SLBN_KEY_LENGTH]);

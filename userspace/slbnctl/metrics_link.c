@@ -13,43 +13,26 @@
 
 #define GAUGE(name, help, field)                                       \
 	{                                                              \
-		name, METRIC_GAUGE, help, NULL, NULL,                  \
+		name, METRIC_GAUGE, help,                              \
 			offsetof(struct slbn_link_state, field), false \
 	}
 #define LEDGERS(name, help, field)                                         \
 	{                                                                  \
-		name, METRIC_GAUGE, help, NULL, NULL,                      \
+		name, METRIC_GAUGE, help,                                  \
 			offsetof(struct slbn_link_state, cur) +            \
 				offsetof(struct slbn_ledger_state, field), \
 			true                                               \
 	}
 #define COUNTER(name, help, field)                                     \
 	{                                                              \
-		name, METRIC_COUNTER, help, NULL, NULL,                \
+		name, METRIC_COUNTER, help,                            \
 			offsetof(struct slbn_link_state, field), false \
 	}
-#define BY(name, help, label, field)                                   \
-	{                                                              \
-		name, METRIC_COUNTER, help, label, #field,             \
-			offsetof(struct slbn_link_state, field), false \
-	}
-#define PACKETS(field)                                                         \
-	BY("link_packets", "Control packets that the link processed.", "type", \
-	   field)
-#define EVENTS(field)                                                          \
-	BY("link_ledger_events", "Exceptional changes of the link's ledgers.", \
-	   "event", field)
-#define DROPPED(field)                                                       \
-	BY("link_dropped_packets", "Control packets that the link dropped.", \
-	   "reason", field)
-
 /**
- * struct link_metric - a 64-bit field of struct slbn_link_state
- * @family: its family; fields of one family follow each other
+ * struct link_metric - a family with one 64-bit field of struct slbn_link_state
+ * @family: its name
  * @type: its type
- * @help: of the family
- * @label: label that names the field in its family; NULL: the only one
- * @value: value of @label
+ * @help: what it is
  * @field: offset of the field
  * @both: the field of the current ledger, to which that of the previous is added
  */
@@ -57,8 +40,6 @@ static const struct link_metric {
 	const char *family;
 	enum metric_type type;
 	const char *help;
-	const char *label;
-	const char *value;
 	size_t field;
 	bool both;
 } metrics[] = {
@@ -85,32 +66,26 @@ static const struct link_metric {
 	COUNTER("link_answered_packets",
 		"Control packets that the link answered for hosts behind it.",
 		answered),
-	PACKETS(joins),
-	PACKETS(probes),
-	PACKETS(acks),
-	PACKETS(leaves),
-	EVENTS(new_sessions),
-	EVENTS(limited),
-	EVENTS(migrated),
-	EVENTS(corrected),
-	EVENTS(clamped),
-	DROPPED(stale),
-	DROPPED(wrong_path),
-	DROPPED(too_many_hops),
-	DROPPED(overuse),
-	DROPPED(malformed),
-	DROPPED(other_version),
-	DROPPED(bad_checksum),
-	DROPPED(fragments),
-	DROPPED(bad_key),
-	DROPPED(unknown_key),
-	DROPPED(bad_time),
-	DROPPED(bad_return),
-	DROPPED(unknown_link),
-	DROPPED(no_address),
-	DROPPED(from_hosts),
-	DROPPED(icmp_dropped),
-	DROPPED(rate_limited),
+};
+
+/**
+ * struct link_group - a family with the counters of a group
+ * @family: its name
+ * @help: what it is
+ * @label: the label that names the counter
+ */
+static const struct link_group {
+	const char *family;
+	const char *help;
+	const char *label;
+} groups[] = {
+	[LINK_PACKETS] = { "link_packets",
+			   "Control packets that the link processed.", "type" },
+	[LINK_LEDGER_EVENTS] = { "link_ledger_events",
+				 "Exceptional changes of the link's ledgers.",
+				 "event" },
+	[LINK_DROPPED] = { "link_dropped_packets",
+			   "Control packets that the link dropped.", "reason" },
 };
 
 /* From a field of the current ledger to that of the previous one. */
@@ -138,9 +113,24 @@ static void print_metric(const struct link_metric *metric,
 		if (metric->both)
 			value += field(state, metric->field + PREVIOUS);
 		metric_label("device", links->link[n].name);
-		if (metric->label)
-			metric_label(metric->label, metric->value);
 		metric_count(value);
+	}
+}
+
+static void print_group(enum link_counter_group id, const struct links *links)
+{
+	const struct link_group *group = &groups[id];
+	const struct link_counter *counter;
+	size_t n;
+
+	metric_family(group->family, METRIC_COUNTER, group->help);
+	for (counter = link_counters; counter->name; counter++) {
+		for (n = 0; counter->group == id && n < links->count; n++) {
+			metric_label("device", links->link[n].name);
+			metric_label(group->label, counter->name);
+			metric_count(link_counter_value(counter,
+							&links->link[n].state));
+		}
 	}
 }
 
@@ -198,11 +188,12 @@ bool metrics_of_links(void)
 	for (n = 0; n < sizeof(metrics) / sizeof(*metrics); n++) {
 		const struct link_metric *metric = &metrics[n];
 
-		if (!n || strcmp(metric->family, metric[-1].family))
-			metric_family(metric->family, metric->type,
-				      metric->help);
+		metric_family(metric->family, metric->type, metric->help);
 		print_metric(metric, &links);
 	}
+	print_group(LINK_PACKETS, &links);
+	print_group(LINK_LEDGER_EVENTS, &links);
+	print_group(LINK_DROPPED, &links);
 	free(links.link);
 	return true;
 }
