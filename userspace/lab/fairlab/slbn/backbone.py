@@ -267,6 +267,8 @@ class Recording:
     )
     #: time, router, id, demand: when it has changed
     demands: list[tuple[float, str, int, int]] = field(default_factory=list)
+    #: data packets that the agents' pacers dropped
+    paced_drops: int = 0
 
 
 class Listener(threading.Thread):
@@ -317,6 +319,8 @@ class Listener(threading.Thread):
         self.join()
         if self.error:
             raise LabError(f"an agent: {self.error}")
+        states = [connection.status() for connection in self.asking.values()]
+        self.recording.paced_drops = sum(state.paced_drops for state in states)
         return self.recording
 
 
@@ -664,6 +668,7 @@ def run_flows(
         "started": [sender.started for sender in senders],
         "goodput": [sender.goodput() for sender in senders],
         "retransmits": [sender.retransmits() for sender in senders],
+        "paced_drops": recording.paced_drops,
         "events": [(round(when - begin, 4), *rest) for when, *rest in recording.events],
         "demands": [(round(when - begin, 4), *rest) for when, *rest in recording.demands],
         "times": [round(when - begin, 3) for when in sampler.times],

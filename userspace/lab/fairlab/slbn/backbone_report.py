@@ -141,6 +141,7 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
         / plan.seconds,
         "wires": wires(plan, name, measured),
         "retransmits": sum(measured["retransmits"]),
+        "paced_drops": measured["paced_drops"],
         "idle_share": measured["load"]["idle_share"],
     }
     if slbn:
@@ -318,7 +319,7 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
     """Each check: did it pass, and its text."""
     for flow in found["flows"]:
         if flow["found"] and flow["goodput"] is None:
-            raise LabError(f"{flow['flow']} was never at rest; use a longer --time")
+            raise LabError(f"{flow['flow']} was never in steady state; use a longer --time")
     flows = [flow for flow in found["flows"] if flow["found"]]
     whole = [flow for flow in flows if not flow["partial"]]
     if not whole or found["assigned_off"] is None:
@@ -339,13 +340,13 @@ def checks(found: dict[str, Any]) -> list[tuple[bool, str]]:
         ),
         (
             found["assigned_off"] <= ASSIGNED,
-            f"assigned rates, at rest: {percent(found['assigned_off'], 2)} off the max-min rates on"
-            f" average (at most {percent(ASSIGNED)})",
+            f"assigned rates, in steady state: {percent(found['assigned_off'], 2)} off the"
+            f" max-min rates on average (at most {percent(ASSIGNED)})",
         ),
         (
             abs(worst["off"]) <= GOODPUT,
-            f"goodput, at rest: at most {percent(abs(worst['off']))} off that of the assigned rate"
-            f" ({worst['flow']}; at most {percent(GOODPUT)})",
+            f"goodput, in steady state: at most {percent(abs(worst['off']))} off that of the"
+            f" assigned rate ({worst['flow']}; at most {percent(GOODPUT)})",
         ),
         (
             booked <= BOOKED,
@@ -382,7 +383,7 @@ def demand_checks(flows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
     return [
         (
             used[most] <= DEMAND,
-            "assigned rates of TCP flows across links without SLBN, at rest: at most"
+            "assigned rates of TCP flows across links without SLBN, in steady state: at most"
             f" {percent(used[most], 0)} of what they get ({most}; at most {percent(DEMAND, 0)})",
         )
     ]
@@ -401,8 +402,8 @@ def fair_checks(flows: list[dict[str, Any]], without: dict[str, str]) -> list[tu
     return [
         (
             off(worst) <= FAIR,
-            f"goodput across links without SLBN, at rest: at most {percent(off(worst))} off the"
-            f" max-min goodput of all links ({worst['flow']}; at most {percent(FAIR, 0)})",
+            f"goodput across links without SLBN, in steady state: at most {percent(off(worst))} off"
+            f" the max-min goodput of all links ({worst['flow']}; at most {percent(FAIR, 0)})",
         )
     ]
 
@@ -429,7 +430,7 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
     """The results of each flow; without SLBN its goodput only."""
     slbn = variants.get("slbn")
     others = [name for name in variants if name != "slbn"]
-    head = f"{'Mbit/s, at rest':16}"
+    head = f"{'Mbit/s':16}"
     if slbn:
         head += f"{'assigned':>10}{'max-min':>9}{'off':>9}{'expected':>10}{'goodput':>9}{'off':>9}"
     head += "".join(f"{name:>10}{'off':>9}" for name in others)
@@ -463,21 +464,24 @@ def flow_table(variants: dict[str, Any]) -> list[str]:
 def variant_table(variants: dict[str, Any]) -> list[str]:
     """The variants side by side."""
     rows: dict[str, list[str]] = {
-        "goodput off expected, mean": [],
-        "                      most": [],
-        "                      dips": [],
-        "goodput in sum, Mbit/s": [],
+        "goodput error, mean": [],
+        "               max": [],
+        "               dips": [],
+        "total goodput, Mbit/s": [],
         "busiest link: utilisation, mean": [],
         "              busiest second": [],
         "              control packets": [],
-        "longest queue: 95 % below": [],
-        "               at most": [],
-        "packets lost in links' queues": [],
-        "retransmits": [],
+        "longest queue, p95": [],
+        "               maximum": [],
+        "packets lost": [],
+        "             in links' queues": [],
+        "             in slbnd's pacers": [],
+        "segments retransmitted": [],
     }
     for found in variants.values():
         off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
         every = found["wires"].values()
+        drops = sum(wire["drops"] for wire in every)
         values = [
             percent(mean(off)) if off else "-",
             percent(max(off)) if off else "-",
@@ -488,7 +492,9 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
             percent(max(wire["control"] for wire in every)),
             f"{1000 * quiet(found, 'queue'):.0f} ms",
             f"{1000 * quiet(found, 'queue_most'):.0f} ms",
-            str(sum(wire["drops"] for wire in every)),
+            str(drops + found["paced_drops"]),
+            str(drops),
+            str(found["paced_drops"]),
             str(found["retransmits"]),
         ]
         for column, value in zip(rows.values(), values, strict=True):
@@ -499,16 +505,15 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
 
 
 def sum_lines(variants: dict[str, Any]) -> list[str]:
-    """SLBN's goodput in sum, and what its headroom leaves of that of fq_codel."""
+    """SLBN's total goodput, and what its headroom leaves of that of fq_codel."""
     if not {"slbn", "fq_codel"} <= variants.keys():
         return []
     ours, other = (variants[name]["goodput"] / 1e6 for name in ("slbn", "fq_codel"))
     left = other * (1 - abilene.HEADROOM / 1000)
     return [
-        f"goodput in sum: SLBN {ours:.1f} Mbit/s, {100 * (ours / left - 1):+.1f} % off the"
-        f" {left:.1f} that its headroom",
-        f"of {percent(abilene.HEADROOM / 1000, 0)}, from which control packets are sent, leaves of"
-        " fq_codel's",
+        f"total goodput: SLBN {ours:.1f} Mbit/s;"
+        f" {percent(1 - abilene.HEADROOM / 1000, 0)} of fq_codel's, which is what SLBN's",
+        f"headroom leaves, are {left:.1f} ({100 * (ours / left - 1):+.1f} %)",
     ]
 
 
@@ -545,10 +550,10 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
                 "assigned: by slbnd. max-min: of all active sessions, including"
                 f" {acks} reverse ACK sessions with",
                 "the demands of their agents. expected: the goodput of the assigned rate. dips:",
-                f"seconds of flows with less than {percent(DIP, 0)} of it, at rest.",
+                f"flow-seconds with less than {percent(DIP, 0)} of it, in steady state.",
                 f"SLBN assigns {percent(1 - abilene.HEADROOM / 1000, 0)} of each link. RTT:"
-                f" {1000 * slbn['longest']:.0f} ms, of the longest path. Packets paced at",
-                "access routers are not counted as link queue, nor those dropped there as lost.",
+                f" {1000 * slbn['longest']:.0f} ms, of the longest path. Packets that wait in",
+                "slbnd's pacers, at access routers, are in no link's queue.",
                 *(
                     ["all links: goodput across links without SLBN if these share fairly."]
                     if any(row["partial"] for row in slbn["flows"])
