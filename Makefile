@@ -62,12 +62,13 @@ help:
 	@echo '  make uninstall           modules-uninstall and tools-uninstall'
 	@echo 'Tests:'
 	@echo '  make check               units, CLIs, pure lab, fuzz corpora, style: 3 minutes'
+	@echo '  make hooks               let git check messages of commits, as make check does'
 	@echo '  make test                check, modules on native, 6.1 and 6.12: 15 minutes'
 	@echo '  make test-all            everything, on 6.1, 6.12 and 7.2: hours [SEEDS=1,2,3]'
 	@echo '  make test-debug          kernel tests under KASAN, lockdep, UBSAN, KCSAN, PREEMPT_RT'
 	@echo '  make fuzz                fuzz the parsers, and keep new inputs [FUZZ_SECONDS=$(FUZZ_SECONDS)]'
 	@echo '  make bench               measure the cost of qdiscs, agent, lab and simulator'
-	@echo 'Published figures [FIGURES=, SEEDS=, KERNEL=, JOBS=, OUT=]:'
+	@echo 'Published figures [FIGURES=, SEEDS=, SEED=, KERNEL=, JOBS=, OUT=]:'
 	@echo '  make figures             run and draw all of them: hours'
 	@echo '  make figures-quick       the same with few and short runs: minutes'
 	@echo '  make published-figures   draw them from the numbers in docs/figures: a minute'
@@ -292,7 +293,13 @@ published-figures:
 .PHONY: check
 check:
 	$(call checked,modules tc tools slbnsim lab fuzz tests)
+	@test ! -e .git || scripts/hooks/commit-msg
 	@tests/run check
+
+# git then refuses commits whose message `make check` would refuse.
+.PHONY: hooks
+hooks:
+	git config core.hooksPath scripts/hooks
 
 .PHONY: test
 test:

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/hooks/commit-msg, as git's hook and for all commits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.linux_source import TOP
+
+HOOK = TOP / "scripts/hooks/commit-msg"
+SIGNED = "Signed-off-by: An Author <author@example.org>"
+GOOD = (
+    "sch_slbn: count answers",
+    "slbnd, slbnctl: express rates in bit/s",
+    "tests/kernel: need no route",
+    "docs/compare.md: address findings",
+)
+BAD = {
+    "count answers": "'AREA: summary'",
+    "sch_slbn count: answers": "'AREA: summary'",
+    "sch_slbn: the counters of answers": "'the': begin the summary with a verb",
+    "sch_slbn: why answers are counted": "'why': begin",
+    "sch_slbn: counting answers": "'counting': begin",
+    "sch_slbn: counted answers": "'counted': begin",
+    "sch_slbn: counts answers": "'counts': begin",
+    "sch_slbn: count answers.": "full stop",
+    f"sch_slbn: count {'answers' * 9}": "at most 72",
+    "": "'AREA: summary'",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A repository with the hook."""
+    environment = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null"}
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", tmp_path, *words], check=True, env=environment)
+
+    git("init", "-q")
+    git("config", "user.name", "An Author")
+    git("config", "user.email", "author@example.org")
+    hooks = tmp_path / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    shutil.copy(HOOK, hooks)
+    return tmp_path
+
+
+def commit(tree: Path, message: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = ["git", "-C", tree, "commit", "-q", "--allow-empty", "-m", message, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def check_all(tree: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([HOOK], cwd=tree, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("subject", GOOD)
+def test_good_messages(tree: Path, subject: str) -> None:
+    done = commit(tree, subject, "--signoff")
+    assert done.returncode == 0, done.stderr
+    assert check_all(tree).returncode == 0
+
+
+@pytest.mark.parametrize("subject", BAD)
+def test_bad_messages(tree: Path, subject: str) -> None:
+    text = f"{subject}\n\n{SIGNED}\n"
+    done = commit(tree, text, "--cleanup=verbatim")
+    assert done.returncode == 1 and BAD[subject] in done.stderr, done.stderr
+    assert commit(tree, text, "--cleanup=verbatim", "--no-verify").returncode == 0
+    done = check_all(tree)
+    assert done.returncode == 1 and BAD[subject] in done.stderr
+
+
+def test_author_has_to_sign_off(tree: Path) -> None:
+    for message in (GOOD[0], f"{GOOD[0]}\n\nSigned-off-by: Another <other@example.org>"):
+        done = commit(tree, message)
+        assert done.returncode == 1 and f"no '{SIGNED}': commit with --signoff" in done.stderr
+
+
+def test_subject_stands_alone(tree: Path) -> None:
+    done = commit(tree, f"{GOOD[0]}\nmore\n\n{SIGNED}")
+    assert done.returncode == 1 and "the line after the subject must be empty" in done.stderr
