@@ -53,7 +53,8 @@ def run(
     **how: Any,
 ) -> Ran:
     """Run COMMAND with the directory OUT at /out; HOW are arguments of subprocess.run()."""
-    out.mkdir(mode=0o777)
+    out.mkdir()
+    out.chmod(0o777)
     seen = out.parent / f"{out.name}.packets"
     line = [f"{top}/scripts/vm", "--engine", "virtual", "--kernel", KERNEL, "--rw", f"{out}:/out"]
     line += [capture, str(seen)] if capture else []

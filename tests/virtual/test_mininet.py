@@ -86,7 +86,7 @@ def test_controllers_are_refused(tmp_path: Path) -> None:
 def test_a_spinning_script_is_reported(tmp_path: Path) -> None:
     done = run(tmp_path, "import time\ntime.sleep(5)\nwhile True: pass\n", timeout=30)
     assert done.returncode == 3
-    assert re.search(r"did not end in 30 s; [45] s passed in the guest: a program", done.stderr)
+    assert "a program of the guest has computed without a system call" in done.stderr
 
 
 @pytest.mark.tier("all")
