@@ -40,7 +40,7 @@ def tree(tmp_path: Path) -> Path:
     environment = os.environ | {"GIT_CONFIG_GLOBAL": "/dev/null"}
 
     def git(*words: str) -> None:
-        subprocess.run(["git", "-C", tmp_path, *words], check=True, env=environment)
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True, env=environment)
 
     git("init", "-q")
     git("config", "user.name", "An Author")
@@ -52,7 +52,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def commit(tree: Path, message: str, *options: str) -> subprocess.CompletedProcess[str]:
-    command = ["git", "-C", tree, "commit", "-q", "--allow-empty", "-m", message, *options]
+    command = ["git", "-C", str(tree), "commit", "-q", "--allow-empty", "-m", message, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
