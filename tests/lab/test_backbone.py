@@ -367,6 +367,10 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
             "backlog_drops": 0,
             "idle_share": 0.5,
         },
+        "virtual": False,
+        "out_of_memory": {"TCPOFODrop": 0},
+        "agents": {"a-sea": ""},
+        "kernel_errors": [],
     }
 
 
@@ -625,13 +629,16 @@ def lose(measured: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("plant", "reason"),
     [
-        (lambda m: m["load"].update(idle_share=0.01), "idle for only 1.0 %"),
-        (lambda m: m["load"].update(stolen=10.0), "took this machine's CPU away"),
+        (lambda m: m["load"].update(idle=0.6), "idle for only 1.0 %"),
+        (lambda m: m["load"].update(stolen=10.0), "took 17 % of this machine's CPU away"),
         (lambda m: m["load"].update(backlog_drops=2), "2 packets were lost between namespaces"),
         (stand_still, "stood still for 1.8 s"),
-        (send_slowly, "wires sent 2.00 Mbit/s while packets waited, instead of 4mbit"),
-        (send_large, "ksc.ipl sent packets beyond its MTU"),
+        (send_slowly, "ksc.ipl sent 2.0 Mbit/s while packets waited, instead of 4mbit"),
+        (send_large, "ksc.ipl sent packets of .* an offload was on"),
         (lose, "3 packets were lost in the delays"),
+        (lambda m: m["out_of_memory"].update(TCPOFODrop=4), "too little memory, .*: TCPOFODrop 4"),
+        (lambda m: m["agents"].update({"a-sea": "cannot pace"}), "slbnd at a-sea: cannot pace"),
+        (lambda m: m["kernel_errors"].append("BUG: a bug"), "the kernel reported: BUG: a bug"),
     ],
 )
 def test_disturbed_runs_are_refused(plant: Callable[[dict[str, Any]], None], reason: str) -> None:

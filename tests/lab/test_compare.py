@@ -224,12 +224,12 @@ def write_run(work: Path, **changes: Any) -> None:
         + [(21 * 10**8, 20_000, 1, 12_000)],
         dtype=fields,
     )
-    common = {"kind": "cubic", "segments": 1000, "retransmits": 20}
+    common = {"kind": "cubic", "segments": 1000, "retransmits": 20, "sent": 1}
     head = {
         "flows": [
             common | {"acked": 5_000_000, "ended": 10.0},
             common | {"acked": 50_000, "ended": 2.25, "lost": 0, "retransmits": 0},
-            {"kind": "udp"},
+            {"kind": "udp", "sent": 1},
         ],
         "rows": len(rows),
         "fields": fields,
@@ -248,6 +248,15 @@ def write_run(work: Path, **changes: Any) -> None:
         "sent": 10_000_000,
         # Three links; the second of them drops a megabyte that the first has carried.
         "carried": {"a-l.l": 10_000_000, "l.r": 9_000_000, "r.a-r": 9_000_000},
+        "out_of_memory": {"TCPOFODrop": 0},
+        # The link sends at its rate, while 2 s of it wait.
+        "links": {
+            "times": [float(n) for n in range(1, 11)],
+            "sent": {"l.r": [1_250_000 * n for n in range(1, 11)]},
+            "waiting": {"l.r": [2_500_000] * 10},
+        },
+        "agents": {"a-l": ""},
+        "kernel_errors": [],
     }
     (work / plan.DATA).write_text(json.dumps(document | changes))
 
@@ -275,10 +284,60 @@ def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
     assert found["wasted"] == pytest.approx(100 * 1 / 28)
 
 
-@pytest.mark.parametrize("what", ["hidden", "backlog_drops"])
-def test_disturbed_runs_are_refused(tmp_path: Path, what: str) -> None:
-    write_run(tmp_path, **{what: 3})
-    with pytest.raises(CannotRunError, match="3 packets were lost outside of link queues"):
+def links(**changes: Any) -> dict[str, Any]:
+    found = {
+        "times": [float(n) for n in range(1, 11)],
+        "sent": {"l.r": [1_250_000 * n for n in range(1, 11)]},
+        "waiting": {"l.r": [2_500_000] * 10},
+    }
+    return {"links": found | changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hidden": 3}, "3 packets were lost in the delays"),
+        ({"backlog_drops": 3}, "3 packets were lost between namespaces"),
+        ({"out_of_memory": {"TCPOFODrop": 5}}, "too little memory, .*: TCPOFODrop 5"),
+        (
+            {"arrived": {"l-r": {"tcp": [5_400_000, 400], "udp": [3_600_000, 3000]}}},
+            "l-r, TCP, sent packets of 13500 bytes on average, .*: an offload was on",
+        ),
+        ({"agents": {"a-l": "cannot pace"}}, "slbnd at a-l: cannot pace"),
+        ({"kernel_errors": ["BUG: a bug"]}, "the kernel reported: BUG: a bug"),
+        (
+            links(sent={"l.r": [1_000_000 * n for n in range(1, 11)]}),
+            "l.r sent 8.0 Mbit/s while packets waited, instead of 10mbit",
+        ),
+        (
+            links(sent={"l.r": [1_400_000 * n for n in range(1, 11)]}),
+            "l.r sent 11.2 Mbit/s for a moment: more than its 10mbit",
+        ),
+    ],
+)
+def test_disturbed_runs_are_refused(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    write_run(tmp_path, **changes)
+    with pytest.raises(CannotRunError, match=reason):
+        made_up().read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("flow", "reason"),
+    [
+        ({"kind": "reno"}, "flow 0 from l ran with reno instead of cubic"),
+        ({"sent": 0}, "flow 0 from l did not connect"),
+    ],
+)
+def test_other_flows_than_asked_for_are_refused(
+    tmp_path: Path, flow: dict[str, Any], reason: str
+) -> None:
+    write_run(tmp_path)
+    path = tmp_path / "l.fair"
+    head, _, rows = path.read_bytes().partition(b"\n")
+    document = json.loads(head)
+    document["flows"][0] |= flow
+    path.write_bytes(json.dumps(document).encode() + b"\n" + rows)
+    with pytest.raises(CannotRunError, match=reason):
         made_up().read(tmp_path)
 
 

@@ -168,6 +168,7 @@ def made_up() -> Outcome:
             "columns": columns,
             "backlog_drops": 0,
             "out_of_memory": {"TCPOFODrop": 0, "TCPMemoryPressures": 0},
+            "kernel_errors": [],
             "acks": {"a": sent[-1] // what.frame // 2},
             "begin": 1000.0,
         },
@@ -226,6 +227,10 @@ def another_congestion_control(seen: Outcome) -> None:
     seen.heads["a"]["flows"] = [{"kind": "reno", "sent": 1}, {"kind": "cubic", "sent": 1}]
 
 
+def kernel_error(seen: Outcome) -> None:
+    seen.document["kernel_errors"] = ["BUG: a bug"]
+
+
 def never_connected(seen: Outcome) -> None:
     seen.heads["a"]["flows"] = [{"kind": "reno", "sent": 1}, {"kind": "reno", "sent": 0}]
 
@@ -243,9 +248,10 @@ def delayed_acknowledgements(seen: Outcome) -> None:
         (short_of_memory, "too little memory, .*: TCPOFODrop 5$"),
         (lost_in_a_delay, "2 packets were lost in the delays"),
         (large_packets, "an offload was on"),
-        (too_slow, r"sent 9\.0 Mbit/s while packets waited, not 10"),
-        (too_fast, "for a moment: more than its 10"),
-        (another_congestion_control, "flow 2 of group a was cubic instead of reno"),
+        (too_slow, r"the bottleneck sent 9\.0 Mbit/s while packets waited, instead of 10mbit"),
+        (too_fast, "for a moment: more than its 10mbit"),
+        (another_congestion_control, "flow 2 of group a ran with cubic instead of reno"),
+        (kernel_error, "the kernel reported: BUG: a bug"),
         (never_connected, "flow 2 of group a did not connect"),
         (
             delayed_acknowledgements,

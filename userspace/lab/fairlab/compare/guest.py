@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from fairlab.net import congestion, host
 from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory
 from fairlab.net.queues import NOTHING
-from fairlab.run import flows, preflight
+from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
@@ -172,7 +172,33 @@ def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
     lab.shell(end.node, f"tc -batch - <<'END'\n{text}\nEND")
 
 
-def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> tuple[Counts, Counts]:
+class Links:
+    """Samples of all links: times [s], and by link the bytes sent, and those that wait."""
+
+    def __init__(self, lab: Laboratory, stack: ExitStack) -> None:
+        ends = list(network.trunks(lab.network))
+        self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
+        nodes = sorted({end.node for end in ends})
+        self.readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
+        self.times: list[float] = []
+        self.sent: dict[str, list[int]] = {name: [] for name in self.places}
+        self.waiting: dict[str, list[int]] = {name: [] for name in self.places}
+
+    def take(self, when: float) -> None:
+        self.times.append(when)
+        states = {node: reader.read() for node, reader in self.readers.items()}
+        for name, (node, index) in self.places.items():
+            shaper, queue = (states[node].get((index, n), NOTHING) for n in (SHAPER, QUEUE))
+            self.sent[name].append(shaper.sent_bytes)
+            self.waiting[name].append(queue.backlog_bytes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"times": self.times, "sent": self.sent, "waiting": self.waiting}
+
+
+def wait(
+    lab: Laboratory, plan: Plan, begin: float, links: Links, progress: Progress
+) -> tuple[Counts, Counts]:
     """Change rates at their times; what had arrived at the end of the warm-up, and at the end."""
     ends = {end.interface: end for end in network.trunks(lab.network)}
     early: Counts = {}
@@ -185,8 +211,10 @@ def wait(lab: Laboratory, plan: Plan, begin: float, progress: Progress) -> tuple
             early = arrived(lab, plan)
         elif link != "-":
             change_rate(lab, plan, ends[link], rate)
-        elif progress.due():
-            progress.update(f"{when:3.0f} of {plan.seconds:g} s")
+        else:
+            links.take(time.monotonic() - begin)
+            if progress.due():
+                progress.update(f"{when:3.0f} of {plan.seconds:g} s")
     return early, arrived(lab, plan)
 
 
@@ -244,6 +272,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         Laboratory(topology, window, ecn=ecn) as lab,
         ExitStack() as stack,
     ):
+        log = stack.enter_context(closing(evidence.KernelLog()))
         preflight.offloads(lab)
         lab.add_queues()
         configure(lab, plan)
@@ -254,7 +283,8 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         sinks = start_sinks(lab, plan)
         begin = time.monotonic() + GET_READY
         senders = start_senders(lab, plan, begin)
-        early, late = wait(lab, plan, begin, progress)
+        links = Links(lab, stack)
+        early, late = wait(lab, plan, begin, links, progress)
         finish(senders)
         time.sleep(DRAIN)
         for sink, _ in sinks:
@@ -269,7 +299,10 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             "carried": carried,
             "hidden": hidden,
             "backlog_drops": host.Load.now().since(load).backlog_drops,
-            "agents": {node: agents.output(node) for node in agents.processes} if agents else {},
+            "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
+            "links": links.to_json(),
+            "agents": agents.printed() if agents else {},
+            "kernel_errors": log.errors(),
             "environment": environment() | {"modules": {plan.cc: host.module_version(plan.cc)}},
         }
         for output in lab.scratch.glob("*.fair"):

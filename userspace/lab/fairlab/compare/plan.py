@@ -20,9 +20,9 @@ from typing import Any
 
 from fairlab.compare import network, sizes, statistics
 from fairlab.compare.stacks import STACKS
-from fairlab.compare.workloads import TCP_PART, UDP_PART, Change, Flow, Workload
-from fairlab.model.errors import CannotRunError
+from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
 from fairlab.model.topology import Network
+from fairlab.results import trust
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine
 from fairlab.run.job import Job
@@ -31,6 +31,8 @@ from fairlab.slbn.abilene import access
 from fairlab.slbn.mesh import Mesh, Wire, link_name
 
 DATA = "compare-data.json"
+#: What a link may send at once: tbf's burst, and a packet on the way.
+BURST = 4 * FRAME
 PAYLOAD = {"udp": UDP_PART, "tcp": TCP_PART}
 
 Numbers = dict[str, Any]
@@ -115,8 +117,11 @@ class Plan(Job[Numbers]):
         return read(self, work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        found = json.loads((work / DATA).read_text())["environment"]
-        return {name: found[name] for name in ("kernel", "engine", "tools", "modules")}
+        document = json.loads((work / DATA).read_text())
+        found = document["environment"]
+        lacking = trust.check(evidence(self, work, document), virtual=True)
+        names = ("kernel", "engine", "tools", "modules")
+        return {name: found[name] for name in names} | trust.condition(lacking)
 
     # --- what follows from it -------------------------------------------------------------------
 
@@ -178,8 +183,7 @@ class Plan(Job[Numbers]):
 def read(plan: Plan, work: Path) -> Numbers:
     """The measures of a run, whose raw data is in WORK; CannotRunError if it is disturbed."""
     document = json.loads((work / DATA).read_text())
-    if lost := document["hidden"] + document["backlog_drops"]:
-        raise CannotRunError(f"{lost} packets were lost outside of link queues")
+    trust.check(evidence(plan, work, document), virtual=True)
     before, got, delays, completed, retransmits, segments = tcp(plan, work)
     for number, flow in enumerate(plan.flows):
         if flow.udp:
@@ -212,6 +216,51 @@ def read(plan: Plan, work: Path) -> Numbers:
     }
 
 
+def evidence(plan: Plan, work: Path, document: dict[str, Any]) -> trust.Evidence:
+    """What the run has recorded, for trust.py."""
+    flows = {}
+    for node, numbers in plan.by_source().items():
+        head, _ = samples.read(work / f"{node}.fair")
+        for n, number in enumerate(numbers):
+            asked, flow = plan.cc, head["flows"][n]
+            if plan.flows[number].udp:
+                asked = "udp"
+            name = f"flow {number} from {plan.flows[number].source}"
+            flows[name] = trust.Ran(asked, flow["kind"], bool(flow["sent"]))
+    frames = {
+        f"{pair}, {protocol.upper()},": trust.Frames(size, count, FRAME)
+        for pair, counts in document["arrived"].items()
+        for protocol, (size, count) in counts.items()
+    }
+    seen = document["links"]
+    changed = {link for _, link, _ in plan.changes}
+    most = dict(plan.capacity(0))
+    for _, link, rate in plan.changes:
+        most[link] = max(most[link], rate)
+    rates = {
+        link: trust.LinkRate(
+            seen["times"],
+            seen["sent"][link],
+            seen["waiting"][link],
+            most[link],
+            BURST,
+            # With SLBN, packets on an access router's link may wait for their time.
+            steady=link not in changed and not link.startswith("a-"),
+        )
+        for link in seen["sent"]
+    }
+    return trust.Evidence(
+        between=document["backlog_drops"],
+        delays=document["hidden"],
+        memory=document["out_of_memory"],
+        frames=frames,
+        rates=rates,
+        flows=flows,
+        agents=document["agents"],
+        kernel=document["kernel_errors"],
+    )
+
+
 def sum_bytes(counts: dict[str, list[int]]) -> int:
     """The bytes of a pair of hosts, of all protocols."""
     return sum(size for size, _ in counts.values())
@@ -242,8 +291,6 @@ def tcp(plan: Plan, work: Path) -> Tcp:
     completed: list[tuple[int, float]] = []
     retransmits = segments = 0
     for number, flow, head, rows in outputs(plan, work):
-        if head["kind"] != plan.cc:
-            raise CannotRunError(f"a flow ran with {head['kind']} instead of {plan.cc}")
         segments += head["segments"]
         retransmits += head["retransmits"]
         # Samples are a little later than multiples of their interval.

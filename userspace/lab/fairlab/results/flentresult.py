@@ -11,7 +11,7 @@ from typing import Any
 from fairlab import __version__
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.net import host
-from fairlab.results import validity
+from fairlab.results import trust
 from fairlab.results.dumbbell import build_programs
 from fairlab.run.flenttest import MEASUREMENT, Request
 from fairlab.run.job import Job
@@ -58,12 +58,12 @@ def check(document: dict[str, Any], data: dict[str, Any], cc: str) -> None:
             f"{document['lost_in_delays']} packets were lost in the delays: netem's limit is too"
             " small"
         )
-    if load["idle_share"] < validity.MIN_IDLE:
+    if load["idle_share"] < trust.MIN_IDLE:
         raise CannotRunError(
             f"this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the run:"
             " it may have been the limit; use a lower rate"
         )
-    if load["stolen"] > validity.MAX_STOLEN * load["total"]:
+    if load["stolen"] > trust.MAX_STOLEN * load["total"]:
         raise CannotRunError("the host took this machine's CPU away: it is too busy; use --steady")
     empty = sorted(
         name

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The outcome of an experiment, and checks whether it can be trusted.
 
-read() refuses a run with packets lost outside of the bottleneck, packets larger than the MTU, a
-bottleneck that did not send at its rate, flows that did not start, or late samples.  Studies take
-their numbers from the Outcome.
+read() refuses a run that trust.py does not trust, late samples, missing acknowledgements, and a
+background that differs from what passed the network.  Studies take their numbers from the Outcome.
 
 Means are over the steady state, from the warm-up to the end.  A flow's rate is of acknowledged
 bytes, without headers; a link's is of all bytes, with headers.
@@ -11,7 +10,6 @@ bytes, without headers; a link's is of all bytes, with headers.
 
 import json
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +17,16 @@ from fairlab.model import headers
 from fairlab.model.background import BackgroundReport, read_report
 from fairlab.model.errors import CannotRunError
 from fairlab.model.experiment import UDP, Layout, bottleneck, qdisc
+from fairlab.results import trust
 from fairlab.run import samples
 from fairlab.run.experiment import MEASUREMENT
 
-# The tolerance of the bottleneck's rate while packets wait.
-RATE_TOLERANCE = 0.02
 # The most by which a sample may be late [s]; in virtual time none is.
 LATEST = 0.05
 # The least acknowledgements for each packet of a group with ack_each.
 ACK_EACH = 0.95
-# Tolerance of packets without payload.
+# Tolerance of the bytes that a sink counted, and of packets without payload.
+BYTES_TOLERANCE = 0.02
 FEW_PACKETS = 10
 
 
@@ -191,15 +189,13 @@ def read(what: Layout, work: Path) -> Outcome:
 # --- checks -----------------------------------------------------------------------------------
 
 
-def check(outcome: Outcome) -> None:
-    """Raise the reason if the run cannot be trusted.  Causes are checked before their effects."""
+def check(outcome: Outcome) -> list[str]:
+    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
     check_looks(outcome)
-    check_losses(outcome)
-    check_packets(outcome)
-    check_rate(outcome)
-    check_flows(outcome)
+    lacking = trust.check(evidence(outcome), virtual=True)
     check_acks(outcome)
     check_backgrounds(outcome)
+    return lacking
 
 
 def check_looks(outcome: Outcome) -> None:
@@ -212,70 +208,30 @@ def check_looks(outcome: Outcome) -> None:
             )
 
 
-def check_losses(outcome: Outcome) -> None:
-    """Packets may be lost at the bottleneck, and by the requested random loss."""
-    if drops := outcome.document["backlog_drops"]:
-        raise CannotRunError(
-            f"{drops} packets were lost between namespaces, where there is no link"
-        )
-    short = {name: n for name, n in outcome.document["out_of_memory"].items() if n}
-    if short:
-        words = ", ".join(f"{name} {count}" for name, count in short.items())
-        raise CannotRunError(f"TCP had too little memory, and dropped received packets: {words}")
-    drops = outcome.columns["delay_drops"][-1]
-    if drops and not outcome.what.loss:
-        raise CannotRunError(f"{drops} packets were lost in the delays, which have room for all")
-
-
-def check_packets(outcome: Outcome) -> None:
-    """No packet may be larger than the MTU: an offload would be on."""
-    c = outcome.columns
-    for name, sizes in c["arrived_bytes"].items():
-        packets = c["arrived_packets"][name][-1]
-        if packets and sizes[-1] / packets > outcome.what.frame:
-            raise CannotRunError(
-                f"group {name} sent packets of {sizes[-1] / packets:.0f} bytes on average, on links"
-                f" for {outcome.what.frame}: an offload was on"
-            )
-
-
-def check_rate(outcome: Outcome) -> None:
-    """While packets wait, the bottleneck must send at its rate, and never faster."""
-    c, what = outcome.columns, outcome.what
-    burst = bottleneck(what, qdisc(what)).burst
-    took = sent = 0.0
-    for a, b in pairwise(range(len(c["time"]))):
-        step = c["time"][b] - c["time"][a]
-        bits = 8 * (c["sent_bytes"][b] - c["sent_bytes"][a])
-        # A queue longer than the step at both of its ends cannot have been empty in between.
-        waiting = 8 * min(c["backlog_bytes"][a], c["backlog_bytes"][b]) / what.rate
-        if waiting > step:
-            took, sent = took + step, sent + bits
-        slack = 8 * (burst + 2 * what.frame) + RATE_TOLERANCE * what.rate * step
-        if bits > what.rate * step + slack:
-            raise CannotRunError(
-                f"the bottleneck sent {bits / step / 1e6:.1f} Mbit/s for a moment: more than its"
-                f" {what.rate / 1e6:g}"
-            )
-    if took > 1 and abs(sent / took / what.rate - 1) > RATE_TOLERANCE:
-        raise CannotRunError(
-            f"the bottleneck sent {sent / took / 1e6:.1f} Mbit/s while packets waited, not"
-            f" {what.rate / 1e6:g}"
-        )
-
-
-def check_flows(outcome: Outcome) -> None:
-    """Every flow must have started, with its congestion control (fairflow checks that, too)."""
-    for name, head in outcome.heads.items():
-        for n, (asked, flow) in enumerate(
-            zip(outcome.what.kinds()[name], head["flows"], strict=True), 1
-        ):
-            if flow["kind"] != asked:
-                raise CannotRunError(
-                    f"flow {n} of group {name} was {flow['kind']} instead of {asked}"
-                )
-            if not flow["sent"]:
-                raise CannotRunError(f"flow {n} of group {name} did not connect")
+def evidence(outcome: Outcome) -> trust.Evidence:
+    c, what, document = outcome.columns, outcome.what, outcome.document
+    frames = {
+        f"group {name}": trust.Frames(sizes[-1], c["arrived_packets"][name][-1], what.frame)
+        for name, sizes in c["arrived_bytes"].items()
+    }
+    burst = bottleneck(what, qdisc(what)).burst + 2 * what.frame
+    rate = trust.LinkRate(c["time"], c["sent_bytes"], c["backlog_bytes"], what.rate, burst)
+    flows = {
+        f"flow {n} of group {name}": trust.Ran(asked, flow["kind"], bool(flow["sent"]))
+        for name, head in outcome.heads.items()
+        for n, (asked, flow) in enumerate(zip(what.kinds()[name], head["flows"], strict=True), 1)
+    }
+    return trust.Evidence(
+        between=document["backlog_drops"],
+        # Random loss is a loss in the delays.
+        delays=0 if what.loss else c["delay_drops"][-1],
+        memory=document["out_of_memory"],
+        frames=frames,
+        rates={"the bottleneck": rate},
+        flows=flows,
+        agents={},
+        kernel=document["kernel_errors"],
+    )
 
 
 def check_acks(outcome: Outcome) -> None:
@@ -304,7 +260,7 @@ def check_backgrounds(outcome: Outcome) -> None:
         packets, size = c["arrived_packets"][name][-1], c["arrived_bytes"][name][-1]
         user = size - packets * (headers.ETHERNET + headers.DATAGRAM)
         # TCP's headers are larger, and some segments arrive twice, so only an excess is an error.
-        if report.received_bytes > user * (1 + RATE_TOLERANCE) + FEW_PACKETS * outcome.what.frame:
+        if report.received_bytes > user * (1 + BYTES_TOLERANCE) + FEW_PACKETS * outcome.what.frame:
             raise CannotRunError(
                 f"the sink of group {name} got {report.received_bytes} bytes, of which only {user}"
                 " came through the network"

@@ -29,7 +29,7 @@ from fairlab.model.errors import CannotRunError, UsageError
 from fairlab.model.qdisc import BOTTLENECK
 from fairlab.model.scenario import Scenario
 from fairlab.net import host
-from fairlab.results import analysis, flentfile, validity
+from fairlab.results import analysis, flentfile, trust, validity
 from fairlab.run.dumbbell import MEASUREMENT, PING, TRACE
 from fairlab.run.engine import JOB
 
@@ -63,7 +63,7 @@ def working_directory(parent: Path) -> Iterator[Path]:
 def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
     """Check and evaluate the raw data in WORK, and store the result there."""
     measurement = analysis.Measurement.read(work)
-    validity.check(measurement)
+    lacking = validity.check(measurement)
     document = measurement.document
     busy_rate = validity.busy_rate(measurement)
     result = {
@@ -80,6 +80,7 @@ def evaluate(work: Path, date: datetime, tree: Path | None) -> dict[str, Any]:
             "idle_share": round(document["load"]["idle_share"], 3),
             "rate_while_busy_bps": busy_rate and round(busy_rate),
             "trace_events_lost": document["trace_lost"],
+            **trust.condition(lacking),
         },
         **analysis.evaluate(measurement),
     }

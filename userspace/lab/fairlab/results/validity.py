@@ -6,101 +6,68 @@ look plausible.  So the raw data is checked for each way in which the machine ca
 run with one is refused with the reason.
 """
 
-from itertools import pairwise
-
-from fairlab.model import headers, units
+from fairlab.model import headers
 from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError
+from fairlab.results import trust
 from fairlab.results.analysis import Measurement
 
-# While packets wait, the bottleneck must send at its rate.  Samples may be a little early or late;
-# intervals in which the queue was nearly empty do not count.
-RATE_TOLERANCE = 0.02
+# Samples may be a little early or late; intervals in which the queue was nearly empty do not count.
 SURELY_WAITING = 0.25  # of the buffer, at both ends of an interval
 # A shorter buffer [s] may be empty between two samples.
 SHORTEST_BUFFER = 0.02
-ENOUGH_INTERVALS = 10
 
-MIN_IDLE = 0.05
-MAX_STOLEN = 0.05
-LONGEST_PAUSE = 1.0  # seconds without a sample
 COUNTER_TOLERANCE = 0.03
 # The lateness of the background's source, on average and at most [s].
 MAX_LATE_MEAN, MAX_LATE = 0.005, 0.25
 
 
-def busy_rate(m: Measurement) -> float | None:
-    """The bottleneck's rate while packets waited [bit/s]; None if they waited too rarely."""
-    s, times = m.samples, m.times
+def link_rate(m: Measurement) -> trust.LinkRate | None:
+    """Samples of the bottleneck; None if it may be empty between two of them."""
     buffer = m.scenario.buffer.bytes_at_most(m.scenario.frame)
     if 8 * buffer < SHORTEST_BUFFER * m.scenario.rate:
         return None
-    enough = SURELY_WAITING * buffer
-    took = sent = 0.0
-    intervals = 0
-    for a, b in pairwise(range(len(times))):
-        if min(s.backlog_bytes[a], s.backlog_bytes[b]) >= enough and times[a] >= 0:
-            took += times[b] - times[a]
-            sent += 8 * (s.sent_bytes[b] - s.sent_bytes[a])
-            intervals += 1
-    return sent / took if intervals >= ENOUGH_INTERVALS else None
-
-
-def check_rate(m: Measurement) -> None:
-    seen = busy_rate(m)
-    if seen is not None and abs(seen / m.scenario.rate - 1) > RATE_TOLERANCE:
-        raise CannotRunError(
-            f"the bottleneck sent {seen / 1e6:.1f} Mbit/s while packets waited, instead of"
-            f" {units.format_rate(m.scenario.rate)}: this machine was too slow or too busy"
-        )
-
-
-def check_load(m: Measurement) -> None:
-    load = m.document["load"]
-    if load["idle_share"] < MIN_IDLE:
-        raise CannotRunError(
-            f"this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the run:"
-            " it may have been the limit; use a lower rate"
-        )
-    if load["stolen"] > MAX_STOLEN * load["total"]:
-        share = 100 * load["stolen"] / load["total"]
-        raise CannotRunError(
-            f"the host took {share:.0f} % of this machine's CPU away: it is too busy; use --steady"
-        )
-    pause = max(b - a for a, b in pairwise(m.samples.time))
-    if pause > LONGEST_PAUSE:
-        raise CannotRunError(f"this machine stood still for {pause:.1f} s during the run: too busy")
-
-
-def check_hidden_losses(m: Measurement) -> None:
-    """Packets may be lost at the bottleneck only."""
-    backlog = m.document["load"]["backlog_drops"]
-    if backlog:
-        raise CannotRunError(
-            f"{backlog} packets were lost between namespaces, where there is no link"
-        )
-    delayed = m.samples.delay_drops[-1] - m.samples.delay_drops[0]
-    if delayed:
-        raise CannotRunError(
-            f"{delayed} packets were lost in the delays: netem's limit is too small"
-        )
-
-
-def check_packets(m: Measurement) -> None:
-    """No packet may be larger than the MTU."""
+    first = next(n for n, when in enumerate(m.times) if when >= 0)
     s = m.samples
+    return trust.LinkRate(
+        m.times[first:],
+        s.sent_bytes[first:],
+        s.backlog_bytes[first:],
+        m.scenario.rate,
+        burst=0,
+        surely=SURELY_WAITING * buffer,
+        exact=False,
+    )
+
+
+def busy_rate(m: Measurement) -> float | None:
+    """The bottleneck's rate while packets waited [bit/s]; None if they waited too rarely."""
+    link = link_rate(m)
+    return trust.busy_rate(link) if link else None
+
+
+def evidence(m: Measurement) -> trust.Evidence:
+    s, load, frame = m.samples, m.document["load"], m.scenario.frame
     labels = [f"flow {label}" for label in m.scenario.labels]
     columns = list(zip(labels, s.flow_bytes, s.flow_packets, strict=True))
     if m.background:
         columns.append(("the background", s.background_bytes, s.background_packets))
-    for label, sizes, packets in columns:
-        count = packets[-1] - packets[0]
-        mean = (sizes[-1] - sizes[0]) / count if count else 0
-        if mean > m.scenario.frame:
-            raise CannotRunError(
-                f"{label} sent packets of {mean:.0f} bytes on average, on links for"
-                f" {m.scenario.frame}: an offload was on"
-            )
+    frames = {
+        label: trust.Frames(sizes[-1] - sizes[0], packets[-1] - packets[0], frame)
+        for label, sizes, packets in columns
+    }
+    link = link_rate(m)
+    return trust.Evidence(
+        between=load["backlog_drops"],
+        delays=s.delay_drops[-1] - s.delay_drops[0],
+        memory=m.document.get("out_of_memory"),
+        frames=frames,
+        rates={"the bottleneck": link} if link else {},
+        agents={},
+        kernel=m.document.get("kernel_errors"),
+        load=trust.Load(load["idle"], load["total"], load["stolen"]),
+        samples=s.time,
+    )
 
 
 def check_accounts(m: Measurement) -> None:
@@ -151,11 +118,12 @@ def check_background(m: Measurement) -> None:
         )
 
 
-def check(m: Measurement) -> None:
-    """Raise the reason if the run cannot be trusted.  Causes are checked before their effects."""
-    check_hidden_losses(m)
-    check_packets(m)
-    check_load(m)
+def check(m: Measurement) -> list[str]:
+    """Raise the reason if the run cannot be trusted; return the checks that were not made.
+
+    Preflight has checked the congestion controls of the running flows.
+    """
+    lacking = trust.check(evidence(m), virtual=False)
     check_background(m)
-    check_rate(m)
     check_accounts(m)
+    return lacking

@@ -19,6 +19,7 @@ import json
 import math
 import shutil
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from fairlab.net import host
 from fairlab.net.network import Laboratory
 from fairlab.net.queues import INTERVAL, Sampler
 from fairlab.net.tracing import Tracer, buffer_size
-from fairlab.run import engine, flows, preflight
+from fairlab.run import engine, evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
@@ -222,7 +223,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
         host.traffic_program()
     progress.step("building the network")
     connections = [(flow.cc, *flows.ports(n)) for n, flow in enumerate(scenario.flows)]
-    with laboratory(scenario) as lab:
+    with closing(evidence.KernelLog()) as log, laboratory(scenario) as lab:
         fitness = prepare(lab, scenario, progress)
         around = environment() | {
             "modules": {flow.cc: host.module_version(flow.cc) for flow in scenario.flows},
@@ -247,6 +248,8 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             progress.step("collecting the raw data")
             (directory / TRACE).write_text(tracer.read())
             trace_lost = tracer.lost()
+            memory = evidence.tcp_memory(lab, lab.network.hosts)
+            errors = log.errors()
         for output in (*run.traffic.outputs(), *run.background.reports()):
             shutil.copy(output, directory)
         shutil.copy(lab.scratch / PING, directory)
@@ -260,6 +263,8 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
         "capacity": fitness.capacity,
         "round_trip_ms": fitness.round_trip_ms,
         "trace_lost": trace_lost,
+        "out_of_memory": memory,
+        "kernel_errors": errors,
         "queues": queues,
         "reports": [vars(report) for report in reports],
     }

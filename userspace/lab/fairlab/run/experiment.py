@@ -18,7 +18,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from fairlab.net import congestion, host
 from fairlab.net.netlink import QueueReader
 from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
 from fairlab.net.queues import NOTHING
-from fairlab.run import flows, preflight
+from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
@@ -45,15 +45,6 @@ FIRST_OWN_PORT = 20000
 GET_READY, END_PATIENCE = 1.0, 120.0
 # More retries than any run needs.
 SYNACK_RETRIES = 100
-# TCP's counters of packets dropped for lack of memory, and of memory pressure.
-OUT_OF_MEMORY = (
-    "RcvPruned",
-    "OfoPruned",
-    "TCPBacklogDrop",
-    "TCPMemoryPressures",
-    "TCPOFODrop",
-    "TCPRcvQDrop",
-)
 # The most by which the round-trip time of an empty path may exceed the requested one [ms].
 RTT_SLACK = 0.5
 
@@ -274,19 +265,6 @@ def acknowledged(lab: Laboratory, what: Layout) -> dict[str, int]:
     return sent
 
 
-def tcp_counters(lab: Laboratory, names: Sequence[str]) -> dict[str, int]:
-    """Some of TCP's counters (TcpExt of /proc/net/netstat), of all hosts together."""
-    total = dict.fromkeys(names, 0)
-    for path in lab.network.paths:
-        for node in (path.sender, path.receiver):
-            lines = [line.split() for line in lab.shell(node, "cat /proc/net/netstat").splitlines()]
-            for heads, values in zip(lines[::2], lines[1::2], strict=True):
-                for name, value in zip(heads[1:], values[1:], strict=True):
-                    if name in total:
-                        total[name] += int(value)
-    return total
-
-
 def check_round_trips(lab: Laboratory, what: Layout) -> None:
     """Raise CannotRunError if the round-trip time of an empty path is not the requested one."""
     for group, path in zip(what.groups, lab.network.paths, strict=True):
@@ -312,6 +290,7 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
     memory = 4 * what.in_flight
     with (
         host.ample_tcp_memory(),
+        closing(evidence.KernelLog()) as log,
         Laboratory(experiment.network(what), memory, ecn=False) as lab,
     ):
         preflight.offloads(lab)
@@ -330,7 +309,8 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
             "begin": begin,
             "columns": vars(sampler.columns),
             "backlog_drops": host.Load.now().since(load).backlog_drops,
-            "out_of_memory": tcp_counters(lab, OUT_OF_MEMORY),
+            "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
+            "kernel_errors": log.errors(),
             "acks": acknowledged(lab, what),
         }
         for output in traffic.outputs():

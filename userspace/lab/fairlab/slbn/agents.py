@@ -54,6 +54,10 @@ class Agents:
         text = (self.lab.scratch / f"{router}.txt").read_text()
         return text.strip().replace("\n", "; ")
 
+    def printed(self) -> dict[str, str]:
+        """What the agents have printed: an agent goes on after a problem."""
+        return {router: self.output(router) for router in self.processes}
+
     def connect(self, router: str, stack: ExitStack, deadline: float) -> Any:
         """A connection to a starting agent, by DEADLINE (monotonic); STACK closes it."""
         import libslbn

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,9 +32,9 @@ from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.model.topology import End, Network
 from fairlab.net import congestion, host
-from fairlab.net.netlink import QueueState
 from fairlab.net.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
-from fairlab.run import engine, flows, preflight, samples
+from fairlab.net.queues import NOTHING
+from fairlab.run import engine, evidence, flows, preflight, samples
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
@@ -274,8 +274,9 @@ class Recording:
 class Listener(threading.Thread):
     """Records the agents' events when they occur."""
 
-    def __init__(self, watching: dict[str, Any], asking: dict[str, Any]) -> None:
+    def __init__(self, agents: Agents, watching: dict[str, Any], asking: dict[str, Any]) -> None:
         super().__init__(daemon=True)
+        self.agents = agents
         self.watching, self.asking = watching, asking
         self.recording = Recording()
         self.ending = threading.Event()
@@ -360,8 +361,8 @@ def agents(
         asking = started.connect_all(stack)
         for connection in watching.values():
             connection.watch()
-        refuse_problems(started)
         listener = Listener(
+            started,
             {node: watching[router] for node, router in routers.items()},
             {node: asking[router] for node, router in routers.items()},
         )
@@ -371,7 +372,11 @@ def agents(
         finally:
             listener.ending.set()
             listener.join()
-        refuse_problems(started)
+
+
+def is_uplink(wire: str) -> bool:
+    """Is it the link of an access router, which with SLBN paces packets?"""
+    return any(wire.startswith(f"{abilene.access(node)}.") for node in abilene.ACCESS)
 
 
 def slots(routing: abilene.Routing) -> int:
@@ -385,13 +390,6 @@ def domain_keys(lab: Laboratory, plan: Plan) -> Keys:
     sockets = {router: agents.socket(router) for router in map(abilene.access, abilene.ACCESS)}
     routers = [router for router in lab.network.routers if router not in dict(plan.without)]
     return Keys(lab, routers, sockets, plan.rotate_keys)
-
-
-def refuse_problems(agents: Agents) -> None:
-    """An agent goes on after a problem such as a flow that it cannot pace, and only prints it."""
-    for router in agents.processes:
-        if problem := agents.output(router):
-            raise CannotRunError(f"slbnd at {router}: {problem}")
 
 
 class Sender:
@@ -583,9 +581,6 @@ class FairSender(Sender):
         return sum(head["retransmits"] for head in heads)
 
 
-NOTHING = QueueState(0, 0, 0, 0, 0, 0)
-
-
 class Sampler:
     """Samples the links that flows use."""
 
@@ -625,6 +620,7 @@ def run_flows(
     paths: Paths,
     listener: Listener | None,
     keys: Keys | None,
+    log: evidence.KernelLog,
     progress: Progress,
 ) -> dict[str, Any]:
     """Run the flows; the raw data, with times from the start."""
@@ -655,6 +651,7 @@ def run_flows(
                 progress.update(f"{max(now, 0):3.0f} of {plan.seconds} s: {running} flows")
             time.sleep(TICK)
         load = host.Load.now().since(load)
+        memory = evidence.tcp_memory(lab, lab.network.hosts)
         replaced = keys.stop() if keys else None
         recording = listener.stop() if listener else Recording()
         deadline = time.monotonic() + flows.END_PATIENCE
@@ -674,6 +671,10 @@ def run_flows(
         "times": [round(when - begin, 3) for when in sampler.times],
         "wires": sampler.wires,
         "load": vars(load) | {"idle_share": load.idle_share},
+        "virtual": engine.is_virtual(),
+        "out_of_memory": memory,
+        "agents": listener.agents.printed() if listener else {},
+        "kernel_errors": log.errors(),
     }
 
 
@@ -692,6 +693,7 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
     network = plan.network(variant)
     progress.step(f"{name}: building the network")
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
+        log = stack.enter_context(closing(evidence.KernelLog()))
         preflight.offloads(lab)
         lab.add_queues()
         paths = paths_of(lab, plan.routing)
@@ -705,7 +707,7 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
         if variant.slbn:
             listener = stack.enter_context(agents(lab, plan.rate, own_ports(), more))
         progress.step(f"{name}: {len(FLOWS)} flows in {plan.seconds} s")
-        return run_flows(lab, plan, paths, listener, keys, progress)
+        return run_flows(lab, plan, paths, listener, keys, log, progress)
 
 
 def measure(plan: Plan, directory: Path, progress: Progress) -> None:

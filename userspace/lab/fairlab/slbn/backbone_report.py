@@ -19,9 +19,8 @@ from statistics import mean
 from typing import Any
 
 from fairlab.model import headers, units
-from fairlab.model.errors import CannotRunError, LabError
-from fairlab.results import store
-from fairlab.results.validity import LONGEST_PAUSE, MAX_STOLEN, MIN_IDLE
+from fairlab.model.errors import LabError
+from fairlab.results import store, trust
 from fairlab.run import engine
 from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures
@@ -44,65 +43,46 @@ DIP = 0.9
 
 # The machine limits a link if packets wait and the link does not send at its rate.
 SURELY_WAITING = 4 * (MTU + headers.ETHERNET)
-RATE_TOLERANCE = 0.03
-ENOUGH_INTERVALS = 20
+#: What a link may send at once.
+BURST = 2 * (MTU + headers.ETHERNET)
 
 
-def check(plan: Plan, name: str, measured: dict[str, Any]) -> None:
-    """Raise the reason if the run cannot be trusted."""
-    load = measured["load"]
-    wires = measured["wires"]
-    if load["backlog_drops"]:
-        raise CannotRunError(
-            f"{name}: {load['backlog_drops']} packets were lost between namespaces, where there is"
-            " no link"
+def check(plan: Plan, name: str, measured: dict[str, Any]) -> list[str]:
+    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
+    return trust.check(evidence(plan, measured), measured["virtual"], name)
+
+
+def evidence(plan: Plan, measured: dict[str, Any]) -> trust.Evidence:
+    """Links whose packets are paced by fq show no rate: it may hold packets until their time."""
+    load, times, wires = measured["load"], measured["times"], measured["wires"]
+    rates = {
+        wire: trust.LinkRate(
+            times, kept["sent"], kept["held"], plan.rate, BURST, SURELY_WAITING, exact=False
         )
-    if hidden := sum(kept["hidden"][-1] for kept in wires.values()):
-        raise CannotRunError(f"{name}: {hidden} packets were lost in the delays")
-    for wire, kept in wires.items():
-        count = kept["packets"][-1] - kept["packets"][0]
-        if count and (kept["sent"][-1] - kept["sent"][0]) / count > MTU + headers.ETHERNET:
-            raise CannotRunError(f"{name}: {wire} sent packets beyond its MTU: an offload was on")
-    if load["idle_share"] < MIN_IDLE:
-        raise CannotRunError(
-            f"{name}: this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the"
-            " run: it may have been the limit; use a lower --rate"
+        for wire, kept in wires.items()
+        if not backbone.is_uplink(wire)
+    }
+    frames = {
+        wire: trust.Frames(
+            kept["sent"][-1] - kept["sent"][0],
+            kept["packets"][-1] - kept["packets"][0],
+            MTU + headers.ETHERNET,
         )
-    if load["stolen"] > MAX_STOLEN * load["total"]:
-        raise CannotRunError(f"{name}: the host took this machine's CPU away; use --steady")
-    pause = max(b - a for a, b in pairwise(measured["times"]))
-    if pause > LONGEST_PAUSE:
-        raise CannotRunError(f"{name}: this machine stood still for {pause:.1f} s: too busy")
-    seen = busy_rate(measured)
-    if seen is not None and abs(seen / plan.rate - 1) > RATE_TOLERANCE:
-        raise CannotRunError(
-            f"{name}: wires sent {seen / 1e6:.2f} Mbit/s while packets waited, instead of"
-            f" {units.format_rate(plan.rate)}: this machine was too slow or too busy"
-        )
-
-
-def busy_rate(measured: dict[str, Any]) -> float | None:
-    """The rate of links while packets waited [bit/s]; None if they waited too rarely.
-
-    Links whose packets are paced by fq do not count.
-    """
-    times = measured["times"]
-    took = sent = 0.0
-    intervals = 0
-    for wire, kept in measured["wires"].items():
-        if is_uplink(wire):
-            continue
-        for a, b in pairwise(range(len(times))):
-            if min(kept["held"][a], kept["held"][b]) >= SURELY_WAITING:
-                took += times[b] - times[a]
-                sent += 8 * (kept["sent"][b] - kept["sent"][a])
-                intervals += 1
-    return sent / took if intervals >= ENOUGH_INTERVALS else None
-
-
-def is_uplink(wire: str) -> bool:
-    """Is it the link of an access router, which with SLBN paces packets?"""
-    return any(wire.startswith(f"{abilene.access(node)}.") for node in abilene.ACCESS)
+        for wire, kept in wires.items()
+    }
+    return trust.Evidence(
+        between=load["backlog_drops"],
+        delays=sum(kept["hidden"][-1] for kept in wires.values()),
+        memory=measured["out_of_memory"],
+        frames=frames,
+        rates=rates,
+        agents=measured["agents"],
+        kernel=measured["kernel_errors"],
+        load=None
+        if measured["virtual"]
+        else trust.Load(load["idle"], load["total"], load["stolen"]),
+        samples=times,
+    )
 
 
 def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
@@ -245,7 +225,7 @@ def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str
             "queue_most": held[-1],
             "drops": kept["drops"][-1] - kept["drops"][0],
             "control": 8 * (kept["control"][-1] - kept["control"][0]) / plan.rate / took,
-            "waits_for_time": VARIANTS[name].slbn and is_uplink(wire),
+            "waits_for_time": VARIANTS[name].slbn and backbone.is_uplink(wire),
             "slbn": VARIANTS[name].slbn and plan.takes_part(wire),
         }
     return found

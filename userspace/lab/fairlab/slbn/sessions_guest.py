@@ -12,7 +12,7 @@ import json
 import select
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.model.topology import End, Link, Network, Trunk
 from fairlab.net import host
-from fairlab.net.netlink import QueueState
 from fairlab.net.network import CONTROL, QUEUE, SLBN, TRUNK_LIMIT, Laboratory
-from fairlab.run import preflight
+from fairlab.net.queues import NOTHING
+from fairlab.results import trust
+from fairlab.run import evidence, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn.agents import Agents, require_tree
@@ -39,7 +40,6 @@ LATE = 0.002
 UNLIMITED = ("limit", "1000000")
 DISCARD = 9
 DEFAULT_MTU = 1500
-NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 # Reasons of drops that only other SLBN speakers, or errors, can cause.
 NEVER_DROPPED = (
     "malformed",
@@ -156,8 +156,10 @@ class Sender:
 class Driver:
     """A run."""
 
-    def __init__(self, lab: Laboratory, plan: Plan, stack: ExitStack) -> None:
-        self.lab, self.plan = lab, plan
+    def __init__(
+        self, lab: Laboratory, plan: Plan, stack: ExitStack, log: evidence.KernelLog
+    ) -> None:
+        self.lab, self.plan, self.log = lab, plan, log
         self.recording = Recording(plan)
         self.begin = 0.0
         self.connections: dict[str, Any] = {}
@@ -357,15 +359,20 @@ class Driver:
                     self.recording.last[number] = (
                         session.rate, session.cycles, session.retries, session.rtt, session.hops
                     )  # fmt: skip
-        self.refuse_dead_agents()
+        trust.check(
+            trust.Evidence(
+                between=load.backlog_drops,
+                agents={node: self.problem(node) for node in self.connections},
+                kernel=self.log.errors(),
+            ),
+            virtual=True,
+        )
         slbnctl = require_tree() / "build/slbnctl/slbnctl"
         for node in self.plan.mesh.nodes:
             for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
                 if link["dev"] != "hosts":
                     self.recording.counters[link["dev"]] = link
                 self.refuse_drops(node, link)
-        if load.backlog_drops:
-            raise CannotRunError(f"{load.backlog_drops} packets were lost between namespaces")
         for node, reader in self.readers.items():
             states = reader.read()
             for link, index in self.places[node]:
@@ -378,12 +385,14 @@ class Driver:
         if self.late > LATE:
             raise CannotRunError(f"an event was {self.late * 1000:.1f} ms late: not in this engine")
 
+    def problem(self, node: str) -> str:
+        """What is wrong with an agent."""
+        ended = self.agents.processes[node].poll() is not None
+        return self.agents.output(node) or ("it has ended" if ended else "")
+
     def refuse_dead_agents(self) -> None:
-        for node in self.connections:
-            if self.agents.processes[node].poll() is not None or self.agents.output(node):
-                raise CannotRunError(
-                    f"slbnd at {node}: {self.agents.output(node) or 'it has ended'}"
-                )
+        if reason := trust.check_agents({node: self.problem(node) for node in self.connections}):
+            raise CannotRunError(reason)
 
     @staticmethod
     def refuse_drops(node: str, link: dict[str, Any]) -> None:
@@ -405,7 +414,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         lab.add_queues()
         for node in plan.mesh.nodes:
             finish_router(lab, plan, node)
-        driver = Driver(lab, plan, stack)
+        driver = Driver(lab, plan, stack, stack.enter_context(closing(evidence.KernelLog())))
         progress.step(f"{len(plan.sessions)} sessions in {plan.seconds:g} s")
         try:
             driver.run(progress)

@@ -5,15 +5,15 @@ import json
 import shutil
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import LabError
 from fairlab.net import congestion, host
-from fairlab.net.netlink import QueueState
-from fairlab.net.network import NETEM, QUEUE, Laboratory
-from fairlab.run import flows, preflight
+from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
+from fairlab.net.queues import NOTHING
+from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, backbone
@@ -25,7 +25,6 @@ PORT = 5000
 # 10 % of each session's rate for control packets, links drop half of them: they admit 5 % in all.
 OPTIONS = {"control": "2%", "unassigned": "15%"}
 GET_READY = 0.5
-NOTHING = QueueState(0, 0, 0, 0, 0, 0)
 
 
 def start_flows(lab: Laboratory, plan: TcpPlan) -> tuple[float, list[Any], list[Any]]:
@@ -66,7 +65,9 @@ def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> d
     ends = list(abilene.wires(lab.network))
     found: dict[str, Any] = {
         "times": [],
-        "wires": {end.interface: {"held": [], "drops": [], "hidden": []} for end in ends},
+        "wires": {
+            end.interface: {"held": [], "drops": [], "hidden": [], "sent": []} for end in ends
+        },
     }
     with ExitStack() as stack:
         places = [(end, lab.interface_index(end)) for end in ends]
@@ -83,6 +84,7 @@ def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> d
                 delay = states[end.node].get((index, NETEM), NOTHING)
                 kept["held"].append(queue.backlog_bytes)
                 kept["drops"].append(queue.drops)
+                kept["sent"].append(states[end.node].get((index, SHAPER), NOTHING).sent_bytes)
                 # netem's drops include those of the qdisc behind it.
                 kept["hidden"].append(max(0, delay.drops - queue.drops))
             if progress.due():
@@ -103,6 +105,7 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
     network = abilene.build(plan.rate, variant, MTU)
     progress.step(f"{plan.variant}: {len(plan.flows)} flows in {plan.seconds:g} s")
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
+        log = stack.enter_context(closing(evidence.KernelLog()))
         preflight.offloads(lab)
         lab.add_queues()
         listener = None
@@ -121,6 +124,9 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
             sink.terminate()
         finish(sinks, time.monotonic() + flows.END_PATIENCE)
         document["backlog_drops"] = host.Load.now().since(load).backlog_drops
+        document["out_of_memory"] = evidence.tcp_memory(lab, lab.network.hosts)
+        document["agents"] = listener.agents.printed() if listener else {}
+        document["kernel_errors"] = log.errors()
         document["environment"] = environment() | {
             "modules": {cc: host.module_version(cc) for cc in ccs}
         }

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The gate that every run passes: each kind of evidence against it refuses it, with the reason.
+
+The pipelines' own tests break their raw data; guest_checks.py breaks real runs.
+"""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from fairlab.model.errors import CannotRunError
+from fairlab.results import trust
+from fairlab.results.trust import Evidence, Frames, LinkRate, Load, Ran
+from fairlab.slbn import sessions_tcp
+from fairlab.slbn.sessions_tcp import TcpPlan
+
+TIMES = [0.1 * n for n in range(101)]
+#: 10 Mbit/s; 100 ms of it wait.
+LINK = LinkRate(TIMES, [125_000 * n for n in range(101)], [126_000] * 101, 10**7, 3000)
+GOOD = Evidence(
+    between=0,
+    delays=0,
+    memory={"TCPOFODrop": 0},
+    frames={"a": Frames(3028, 2, 1514), "b": Frames(0, 0, 1514)},
+    load=Load(20.0, 40.0, 0.1),
+    samples=TIMES,
+    agents={"a-sea": ""},
+    kernel=[],
+    flows={"flow 1": Ran("bic", "bic", True)},
+    rates={"l.r": LINK},
+)
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "between": ({"between": 2}, "2 packets were lost between namespaces"),
+    "delays": ({"delays": 3}, "3 packets were lost in the delays"),
+    "memory": ({"memory": {"RcvPruned": 0, "TCPOFODrop": 4}}, "memory, .* packets: TCPOFODrop 4$"),
+    "frames": ({"frames": {"a": Frames(3029, 2, 1514)}}, "a sent packets of 151[45] bytes"),
+    "idle": ({"load": Load(1.0, 40.0, 0.0)}, "idle for only 2.5 % of the run"),
+    "stolen": ({"load": Load(20.0, 40.0, 4.0)}, "took 10 % of this machine's CPU away"),
+    "samples": ({"samples": [0.0, 0.1, 1.7]}, "stood still for 1.6 s"),
+    "agents": ({"agents": {"a": "", "b": "no"}}, "slbnd at b: no"),
+    "kernel": ({"kernel": ["BUG: one", "BUG: two"]}, "the kernel reported: BUG: one$"),
+    "another cc": ({"flows": {"f": Ran("bic", "reno", True)}}, "f ran with reno instead of bic"),
+    "not connected": ({"flows": {"f": Ran("bic", "bic", False)}}, "f did not connect"),
+    "slow link": (
+        {"rates": {"l.r": replace(LINK, sent=[120_000 * n for n in range(101)])}},
+        "l.r sent 9.6 Mbit/s while packets waited, instead of 10mbit",
+    ),
+    "fast link": (
+        {"rates": {"l.r": replace(LINK, sent=[140_000 * n for n in range(101)])}},
+        "l.r sent 11.2 Mbit/s for a moment: more than its 10mbit",
+    ),
+}
+
+
+@pytest.mark.parametrize("virtual", [True, False])
+def test_good_run_passes_all_checks(virtual: bool) -> None:
+    assert trust.check(GOOD, virtual) == []
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_evidence_against_a_run_refuses_it(name: str) -> None:
+    changes, reason = BAD[name]
+    with pytest.raises(CannotRunError, match=reason):
+        trust.check(replace(GOOD, **changes), virtual=False)
+    with pytest.raises(CannotRunError, match=f"^slbn: .*{reason}"):
+        trust.check(replace(GOOD, **changes), virtual=False, context="slbn")
+
+
+def test_every_kind_of_evidence_has_a_check() -> None:
+    names = {field.name for field in fields(Evidence)}
+    assert names == set(trust.NAMES) == set(trust.CHECKS)
+    broken = {name for changes, _ in BAD.values() for name in changes}
+    assert broken == names
+
+
+def test_missing_evidence_is_said() -> None:
+    assert trust.check(replace(GOOD, memory=None, frames=None), virtual=True) == [
+        "TCP's memory",
+        "sizes of packets",
+    ]
+    assert trust.check(Evidence(), virtual=False) == [trust.NAMES[f.name] for f in fields(Evidence)]
+    assert trust.check(replace(GOOD, load=None, samples=None), virtual=True) == []
+    assert trust.condition(["a", "b"]) == {"not checked": "a, b"} and trust.condition([]) == {}
+
+
+def test_causes_come_before_effects() -> None:
+    every: dict[str, Any] = {}
+    for changes, _ in BAD.values():
+        every |= changes
+    with pytest.raises(CannotRunError, match="between namespaces"):
+        trust.check(replace(GOOD, **every), virtual=False)
+    with pytest.raises(CannotRunError, match="stood still"):
+        trust.check(replace(GOOD, samples=[0.0, 2.0], **BAD["slow link"][0]), virtual=False)
+
+
+def test_rates_that_cannot_be_seen_are_not_judged() -> None:
+    """Queues that may have been empty, links whose rate changes, samples that may be late."""
+    slow = replace(LINK, sent=[120_000 * n for n in range(101)])
+    assert trust.busy_rate(replace(slow, waiting=[124_000] * 101)) is None
+    assert trust.busy_rate(replace(slow, waiting=[124_000] * 101, surely=120_000)) == pytest.approx(
+        9.6e6
+    )
+    few = replace(slow, times=TIMES[:4], sent=slow.sent[:4], waiting=slow.waiting[:4])
+    assert trust.busy_rate(few) is None
+    fast = replace(LINK, sent=[140_000 * n for n in range(101)], waiting=[0] * 101)
+    for link in (replace(slow, steady=False), replace(fast, exact=False)):
+        assert trust.check(replace(GOOD, rates={"l.r": link}), virtual=True) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"backlog_drops": 2}, "2 packets were lost between namespaces"),
+        ({"out_of_memory": {"TCPOFODrop": 4}}, "too little memory"),
+        ({"agents": {"a-sea": "cannot pace"}}, "slbnd at a-sea: cannot pace"),
+        ({"kernel_errors": ["BUG: a bug"]}, "the kernel reported: BUG: a bug"),
+    ],
+)
+def test_runs_of_tcp_beside_slbn_pass_the_gate(changes: dict[str, Any], reason: str) -> None:
+    plan = TcpPlan("slbn", 10**7, sessions_tcp.draw(9, 30, ("cubic", "reno"), 1), 30)
+    wire = {
+        "held": [126_000] * 101,
+        "drops": [0] * 101,
+        "hidden": [0] * 101,
+        "sent": [125_000 * n for n in range(101)],
+    }
+    document: dict[str, Any] = {
+        "times": TIMES,
+        "wires": {"sea.den": wire},
+        "backlog_drops": 0,
+        "out_of_memory": {"TCPOFODrop": 0},
+        "agents": {"a-sea": ""},
+        "kernel_errors": [],
+    }
+    ran = {"flow 0": Ran("cubic", "cubic", True)}
+    made = sessions_tcp.evidence(plan, document, ran)
+    assert trust.check(made, virtual=True) == ["sizes of packets"]
+    with pytest.raises(CannotRunError, match=reason):
+        trust.check(sessions_tcp.evidence(plan, document | changes, ran), virtual=True)
+    for spoiled in (wire | {"hidden": [0] * 100 + [3]}, wire | {"sent": [0] * 101}):
+        broken = document | {"wires": {"sea.den": spoiled}}
+        with pytest.raises(CannotRunError, match=r"lost in the delays|sent 0.0 Mbit/s"):
+            trust.check(sessions_tcp.evidence(plan, broken, ran), virtual=True)

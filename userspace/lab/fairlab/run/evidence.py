@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Gathers evidence for results/trust.py while a run is measured."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from fairlab.net.network import Laboratory
+
+#: TCP's counters of packets that it dropped for lack of memory, and of memory pressure.
+OUT_OF_MEMORY = (
+    "RcvPruned",
+    "OfoPruned",
+    "TCPBacklogDrop",
+    "TCPMemoryPressures",
+    "TCPOFODrop",
+    "TCPRcvQDrop",
+)
+#: Priorities of messages that are errors: emergency to error (syslog(2)).
+ERROR = 3
+#: Warnings are of a lower priority, but their first line says so.
+WARNING = re.compile(r"^(WARNING|BUG|INFO: task|unregister_netdevice)")
+
+
+def tcp_memory(
+    lab: Laboratory, nodes: Iterable[str], names: Sequence[str] = OUT_OF_MEMORY
+) -> dict[str, int]:
+    """Counters of TcpExt in /proc/net/netstat, of all NODES together."""
+    total = dict.fromkeys(names, 0)
+    for node in nodes:
+        lines = [line.split() for line in lab.shell(node, "cat /proc/net/netstat").splitlines()]
+        for heads, values in zip(lines[::2], lines[1::2], strict=True):
+            for name, value in zip(heads[1:], values[1:], strict=True):
+                if name in total:
+                    total[name] += int(value)
+    return total
+
+
+class KernelLog:
+    """The kernel's errors since this was made."""
+
+    def __init__(self) -> None:
+        self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.file, 0, os.SEEK_END)
+
+    def errors(self) -> list[str]:
+        found = []
+        with suppress(BlockingIOError):
+            while record := os.read(self.file, 8192).decode(errors="replace"):
+                head, _, text = record.partition(";")
+                line = text.partition("\n")[0]
+                if int(head.split(",")[0]) & 7 <= ERROR or WARNING.match(line):
+                    found.append(line)
+        return found
+
+    def close(self) -> None:
+        os.close(self.file)
