@@ -48,11 +48,46 @@ def test_differences_are_paired() -> None:
     """Seeds differ by far more than stacks; the pairs show the difference all the same."""
     other = [10.0, 50.0, 90.0, 20.0]
     ours = [value + more for value, more in zip(other, (1.0, 1.1, 0.9, 1.0), strict=True)]
-    assert statistics.differs(ours, other) == pytest.approx(1.0)
-    assert statistics.differs(other, ours) == pytest.approx(-1.0)
-    assert statistics.differs(ours, ours) is None
-    assert statistics.differs([1.0, -1.0, 1.0], [0.0, 0.0, 0.0]) is None
-    assert statistics.differs([2.0], [1.0]) is None
+    assert statistics.p_value(ours, other) == statistics.p_value(other, ours) < 0.001
+    assert statistics.p_value(ours, ours) == 1
+    assert statistics.p_value([1.0, 2.0], [0.0, 1.0]) == 0
+    assert statistics.p_value([1.0, -1.0, 1.0], [0.0, 0.0, 0.0]) > 0.5
+
+
+def test_p_values_of_the_students_table() -> None:
+    """5 % of all values of t are beyond those of the table."""
+    for free, t in enumerate(statistics.STUDENT, 1):
+        x = free / (free + t * t)
+        assert statistics.incomplete_beta(free / 2, 0.5, x) == pytest.approx(0.05, rel=2e-3)
+    # By hand: I_x(1, 1) = x, I_x(2, 1) = x^2, I_x(1, 2) = 1 - (1 - x)^2.
+    for x in (0.0, 0.1, 0.5, 0.9, 1.0):
+        assert statistics.incomplete_beta(1, 1, x) == pytest.approx(x)
+        assert statistics.incomplete_beta(2, 1, x) == pytest.approx(x * x)
+        assert statistics.incomplete_beta(1, 2, x) == pytest.approx(1 - (1 - x) ** 2)
+
+
+def test_holms_correction() -> None:
+    """Holm's rule by hand: p of rank k of n is compared with 5 % / (n - k)."""
+    tests = {"a": 0.001, "b": 0.02, "c": 0.012, "d": 0.3}
+    assert statistics.holm(tests) == {"a", "c", "b"}
+    assert statistics.holm(tests | {"c": 0.017}) == {"a"}
+    assert statistics.holm({"a": 0.02, "b": 0.03, "c": 0.04}) == set()
+    assert statistics.holm({}) == set()
+
+
+def test_one_of_many_chance_differences_is_no_loss() -> None:
+    """A p-value of 3 % among ten tests proves nothing."""
+    gaps = (1.0, 1.4, 2.6)
+    close = {
+        "fq_codel_in_cubic": [numbers(95.0, 6.0) for _ in gaps],
+        "slbn_in_cubic": [numbers(95.0 - gap, 6.0) for gap in gaps],
+        "pfifo_in_cubic": [numbers(90.0, 6.0) for _ in gaps],
+    }
+    mine, theirs = [95.0 - gap for gap in gaps], [95.0] * 3
+    assert 0.01 < statistics.p_value(mine, theirs) < 0.1
+    assert measures.losses(close) == [
+        "slbn is worse than the best other stack in: nothing that the runs show"
+    ]
 
 
 def test_percentiles() -> None:
@@ -229,11 +264,14 @@ def write_run(work: Path, **changes: Any) -> None:
         "flows": [
             common | {"acked": 5_000_000, "ended": 10.0},
             common | {"acked": 50_000, "ended": 2.25, "lost": 0, "retransmits": 0},
-            {"kind": "udp", "sent": 1},
+            {"kind": "udp", "sent": 4_000_000 * UDP_PART},
         ],
         "rows": len(rows),
         "fields": fields,
     }
+    # Of 100 packets half take 10 ms, and one 80 ms.
+    report = {"delay_step_us": 50, "delays": [[200, 50], [1000, 49], [1600, 1]]}
+    (work / f"r{plan.UDP_SINK}").write_text(json.dumps(report))
     (work / "l.fair").write_bytes(json.dumps(head).encode() + b"\n" + rows.tobytes())
     document: dict[str, Any] = {
         "hidden": 0,
@@ -282,6 +320,41 @@ def test_measures_of_a_made_up_run(tmp_path: Path) -> None:
     assert found["loss"] == pytest.approx(10)
     assert found["retransmits"] == pytest.approx(1)
     assert found["wasted"] == pytest.approx(100 * 1 / 28)
+    # UDP got less than its share, TCP its own.
+    assert found["maxmin"] == pytest.approx(
+        100 * (min(fair[0], 2_500_000) + udp) / (fair[0] + fair[2])
+    )
+    # 1.5 round trips of 10 ms, and 50 kB at 10 Mbit/s.
+    slowdown = 0.25 / (0.015 + 8 * 50_000 / TCP_PART / 1e7)
+    assert found["slowdown"] == {"mean": pytest.approx(slowdown), "p99": pytest.approx(slowdown)}
+    # The path takes 5 ms.
+    assert (found["udp50"], found["udp99"]) == (5.0, 45.0)
+    # All of UDP's share is more than it sends: 6 Mbit/s beside TCP, on 10.
+    assert found["loss_below"] is None
+    assert found["loss_tcp"] == pytest.approx(100 * (1 - 5_400_000 / (10_000_000 - 4_000_000)))
+
+
+def test_loss_below_the_share(tmp_path: Path) -> None:
+    """Of UDP that sends less than half of the link."""
+    write_run(tmp_path)
+    less = dataclasses.replace(FLOWS[2], udp=4 * MBIT)
+    found = dataclasses.replace(made_up(), flows=(*FLOWS[:2], less)).read(tmp_path)
+    assert found["loss_below"] == pytest.approx(10)
+
+
+def test_measures_that_old_runs_lack(tmp_path: Path) -> None:
+    """Stored runs stay readable: a measure that one of them lacks is not shown."""
+    write_run(tmp_path)
+    new = made_up().read(tmp_path)
+    old = {name: value for name, value in new.items() if name not in ("maxmin", "slowdown")}
+    texts = [measure.text for measure in measures.shown({"a": [new], "b": [old]})]
+    assert "goodput, Mbit/s" in texts and not [text for text in texts if "max-min" in text]
+
+
+def test_percentiles_of_counted_values() -> None:
+    counts = [(1.0, 50), (2.0, 49), (9.0, 1)]
+    assert [plan.weighted_percentile(counts, n) for n in (50, 51, 99, 99.5)] == [1, 2, 2, 9]
+    assert plan.weighted_percentile([], 50) is None
 
 
 def links(**changes: Any) -> dict[str, Any]:

@@ -19,6 +19,9 @@
 /* The sink is woken for so many bytes, or the end of a flow. */
 #define READ_AT_LEAST 262144
 #define PACKET_MEMORY (16 << 20)
+/* Delays of packets are counted in steps, up to ten seconds. */
+#define DELAY_NSEC 50000ULL
+#define DELAYS 200000
 
 /* An open connection. */
 struct connection {
@@ -166,6 +169,34 @@ static void sink_flows(struct sink *s)
 	}
 }
 
+/* Packets by their delay, in steps; the last one has all that are longer. */
+static uint64_t delays[DELAYS];
+
+static void count_delay(uint64_t delay)
+{
+	uint64_t step = delay / DELAY_NSEC;
+
+	delays[step < DELAYS ? step : DELAYS - 1]++;
+}
+
+/* Steps that have packets. */
+static void write_delays(FILE *file)
+{
+	const char *comma = "";
+	size_t n;
+
+	fprintf(file, ",\n \"delay_step_us\": %llu, \"delays\": [",
+		DELAY_NSEC / 1000);
+	for (n = 0; n < DELAYS; n++) {
+		if (!delays[n])
+			continue;
+		fprintf(file, "%s[%zu, %llu]", comma, n,
+			(unsigned long long)delays[n]);
+		comma = ", ";
+	}
+	fputc(']', file);
+}
+
 static void read_packets(struct sink *s, struct bins *bins)
 {
 	static struct mmsghdr messages[MAX_EVENTS];
@@ -196,6 +227,7 @@ static void read_packets(struct sink *s, struct bins *bins)
 			bin->delay += arrived - sent;
 			if (arrived - sent > bin->longest)
 				bin->longest = arrived - sent;
+			count_delay(arrived - sent);
 			s->bytes += messages[n].msg_len;
 		}
 	}
@@ -257,6 +289,7 @@ void sink(const struct options *o)
 	} else {
 		fprintf(file, ", \"no_room\": %u", no_room(&s));
 		write_bins(file, &bins, true);
+		write_delays(file);
 	}
 	fputs("}\n", file);
 	close_output(o, file);

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.compare import network
-from fairlab.compare.plan import DATA, Plan
+from fairlab.compare.plan import DATA, UDP_SINK, Plan
 from fairlab.compare.stacks import L4S, STACKS
 from fairlab.compare.workloads import FRAME, UDP_PART, UDP_PAYLOAD
 from fairlab.model import headers
@@ -121,7 +121,7 @@ def start_sinks(lab: Laboratory, plan: Plan) -> list[Program]:
     kinds = {(flow.destination, bool(flow.udp)) for flow in plan.flows}
     for node, udp in sorted(kinds):
         own, port = abilene.host(node), UDP_PORT if udp else TCP_PORT
-        name = f"{node}-{'udp' if udp else 'tcp'}"
+        name = f"{node}{UDP_SINK.removesuffix('.json')}" if udp else f"{node}-tcp"
         command = [host.traffic_program(), "sink", "--kind", "packets" if udp else "flows"]
         command += ["--port", str(port), "--bind", abilene.address_of(lab.network, node)]
         command += ["--output", str(lab.scratch / f"{name}.json")]
@@ -305,6 +305,6 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             "kernel_errors": log.errors(),
             "environment": environment() | {"modules": {plan.cc: host.module_version(plan.cc)}},
         }
-        for output in lab.scratch.glob("*.fair"):
+        for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob(f"*{UDP_SINK}")):
             shutil.copy(output, directory)
     (directory / DATA).write_text(json.dumps(document))

@@ -19,7 +19,8 @@ class Measure:
         """The value of a run; None if it has none."""
         value: Any = run
         for part in self.key.split("."):
-            value = value[part] if value is not None else None
+            # Runs that were stored before a measure was added lack it.
+            value = value.get(part) if value is not None else None
         return None if value is None else float(value)
 
     def values(self, runs: Sequence[Numbers]) -> list[float]:
@@ -30,16 +31,23 @@ MORE, LESS = 1, -1
 MEASURES = (
     Measure("goodput", "goodput, Mbit/s", 1, MORE),
     Measure("start", "goodput in the warm-up, Mbit/s", 1, MORE),
+    Measure("maxmin", "max-min goodput, %", 1, MORE),
     Measure("jain", "Jain index", 3, MORE),
     *(
         Measure(f"completion.{name}.{key}", f"FCT {name}, {text}, ms", 0, LESS)
         for name, _ in sizes.CLASSES
         for key, text in (("mean", "mean"), ("p99", "p99"))
     ),
+    Measure("slowdown.mean", "slowdown, mean", 2, LESS),
+    Measure("slowdown.p99", "slowdown, p99", 2, LESS),
     Measure("unfinished", "flows unfinished", 1, LESS),
     Measure("delay50", "queue delay p50, ms", 1, LESS),
     Measure("delay99", "queue delay p99, ms", 1, LESS),
-    Measure("loss", "loss, %", 2, LESS),
+    Measure("udp50", "UDP delay p50, ms", 1, LESS),
+    Measure("udp99", "UDP delay p99, ms", 1, LESS),
+    Measure("loss", "loss, links and pacers, %", 2, LESS),
+    Measure("loss_tcp", "loss of TCP, %", 3, LESS),
+    Measure("loss_below", "loss of UDP below its share, %", 3, LESS),
     Measure("retransmits", "retransmitted, %", 2, LESS),
     Measure("wasted", "wasted upstream, %", 2, LESS),
 )
@@ -71,37 +79,52 @@ def label(case: str, data: Data) -> str:
 def losses(data: Data) -> list[str]:
     """Where drr_fq and slbn are worse than another stack under the same congestion control.
 
-    Worse: the mean of the differences of runs with the same seed is not 0 (95 %).
+    Worse: runs with the same seed differ (paired t-test), at 5 % for all tests of the workload
+    together (Holm).
     """
-    lines = []
-    for case, runs in data.items():
-        ours, cc = split_case(case)
-        if ours not in OURS:
+    measures = shown(data)
+    tests: dict[tuple[str, str, str], float] = {}
+    for case in data:
+        if split_case(case)[0] not in OURS:
             continue
-        found = []
-        for measure in shown(data):
-            worst: tuple[float, str, float] | None = None
-            for other, beside in data.items():
-                name, same = split_case(other)
-                if same != cc or name == ours or name.startswith("slbn"):
-                    continue
-                mine, theirs = measure.values(runs), measure.values(beside)
-                if len(mine) != len(theirs):
-                    continue
-                gap = statistics.differs(mine, theirs)
-                if gap is None or gap * measure.better >= 0:
-                    continue
-                if worst is None or abs(gap) > worst[0]:
-                    worst = abs(gap), name, statistics.interval(theirs)[0]
-            if worst:
-                mean = statistics.interval(measure.values(runs))[0]
-                digits = measure.digits
-                found.append(
-                    f"{measure.text} ({mean:.{digits}f}; {worst[1]} {worst[2]:.{digits}f})"
-                )
-        if len(runs) == 1:
-            lines.append(f"{label(case, data)}: with one seed, differences may be due to chance")
-            continue
-        text = "; ".join(found) or "nothing that the runs show"
-        lines.append(f"{label(case, data)} is worse than the best other stack in: {text}")
-    return lines
+        for measure in measures:
+            for other in rivals(case, data):
+                mine, theirs = measure.values(data[case]), measure.values(data[other])
+                if len(mine) == len(theirs) > 1:
+                    tests[case, measure.key, other] = statistics.p_value(mine, theirs)
+    sure = statistics.holm(tests)
+    return [line(case, data, measures, sure) for case in data if split_case(case)[0] in OURS]
+
+
+def rivals(case: str, data: Data) -> list[str]:
+    """The cases to compare with: other stacks under the same congestion control."""
+    own, cc = split_case(case)
+    found = []
+    for other in data:
+        name, same = split_case(other)
+        if same == cc and name != own and not name.startswith("slbn"):
+            found.append(other)
+    return found
+
+
+def line(case: str, data: Data, measures: list[Measure], sure: set[tuple[str, str, str]]) -> str:
+    """Where CASE is worse; SURE: the tests that found a difference."""
+    runs = data[case]
+    if len(runs) == 1:
+        return f"{label(case, data)}: with one seed, differences may be due to chance"
+    found = []
+    for measure in measures:
+        mean = statistics.fmean(measure.values(runs))
+        worst: tuple[float, str, float] | None = None
+        for other in rivals(case, data):
+            if (case, measure.key, other) not in sure:
+                continue
+            theirs = statistics.fmean(measure.values(data[other]))
+            gap = (mean - theirs) * measure.better
+            if gap < 0 and (worst is None or gap < worst[0]):
+                worst = gap, split_case(other)[0], theirs
+        if worst:
+            digits = measure.digits
+            found.append(f"{measure.text} ({mean:.{digits}f}; {worst[1]} {worst[2]:.{digits}f})")
+    text = "; ".join(found) or "nothing that the runs show"
+    return f"{label(case, data)} is worse than the best other stack in: {text}"

@@ -8,6 +8,11 @@ without a size, UDP included.  The delay of queues is TCP's smoothed round-trip 
 the empty path; so it includes packets that wait in slbnd's pacers.  Loss counts bytes that hosts
 sent and that did not arrive at hosts, wherever they were dropped.  Wasted bytes are those that
 links carried for packets that a later link dropped, as a part of all bytes that links carried.
+
+Max-min goodput is the part of the fair goodput that flows got, without what a flow got above its
+own.  The slowdown of a short flow is its completion time divided by that on the empty path, for a
+sender that needs not wait: one and a half round-trip times, and its frames at the rate of the
+slowest link.  UDP's delay is that of all its packets that arrived, less the delay of the path.
 """
 
 import json
@@ -31,6 +36,8 @@ from fairlab.slbn.abilene import access
 from fairlab.slbn.mesh import Mesh, Wire, link_name
 
 DATA = "compare-data.json"
+#: How the files of the reports of UDP's sinks end.
+UDP_SINK = "-udp.json"
 #: What a link may send at once: tbf's burst, and a packet on the way.
 BURST = 4 * FRAME
 PAYLOAD = {"udp": UDP_PART, "tcp": TCP_PART}
@@ -184,7 +191,8 @@ def read(plan: Plan, work: Path) -> Numbers:
     """The measures of a run, whose raw data is in WORK; CannotRunError if it is disturbed."""
     document = json.loads((work / DATA).read_text())
     trust.check(evidence(plan, work, document), virtual=True)
-    before, got, delays, completed, retransmits, segments = tcp(plan, work)
+    before, got, delays, ended, retransmits, segments = tcp(plan, work)
+    completed = [(flow.size, took) for flow, took in ended]
     for number, flow in enumerate(plan.flows):
         if flow.udp:
             got[number] = udp_payload(plan, number, document)
@@ -198,18 +206,33 @@ def read(plan: Plan, work: Path) -> Numbers:
         sum_bytes(counts) * len(plan.path(*pair.split("-")))
         for pair, counts in document["arrived"].items()
     )
+    slow = slowdowns(plan, ended)
+    waits = udp_delays(plan, work)
     return {
         "goodput": 8e-6 * sum(got) / time,
         "start": 8e-6 * early / plan.warmup if plan.warmup else None,
+        "maxmin": 100 * sum(min(got[n], fair[n]) for n in long) / sum(fair[n] for n in long)
+        if long
+        else None,
         "jain": statistics.jain([got[n] / fair[n] for n in long]) if len(long) > 1 else None,
         "completion": {
             name: completion([took for size, took in completed if sizes.class_of(size) == name])
             for name, _ in sizes.CLASSES
         },
+        "slowdown": {
+            "mean": sum(slow) / len(slow),
+            "p99": statistics.percentile(slow, 99),
+        }
+        if slow
+        else None,
         "unfinished": sum(bool(flow.size) for flow in plan.flows) - len(completed),
         "delay50": statistics.percentile(delays, 50) if delays else None,
         "delay99": statistics.percentile(delays, 99) if delays else None,
+        "udp50": weighted_percentile(waits, 50),
+        "udp99": weighted_percentile(waits, 99),
         "loss": 100 * (1 - arrived / sent),
+        "loss_tcp": tcp_loss(plan, work, document),
+        "loss_below": loss_below(plan, work, document, fair),
         "retransmits": 100 * retransmits / segments if segments else 0.0,
         "wasted": 100 * max(0.0, carried - useful) / carried,
         "flows": [round(8e-6 * got[n] / time, 4) for n in long][:20],
@@ -278,17 +301,17 @@ def completion(times: list[float]) -> dict[str, float] | None:
     }
 
 
-Tcp = tuple[list[float], list[float], list[float], list[tuple[int, float]], int, int]
+Tcp = tuple[list[float], list[float], list[float], list[tuple[Flow, float]], int, int]
 
 
 def tcp(plan: Plan, work: Path) -> Tcp:
     """Of TCP: the payload of each flow during and after the warm-up, samples of queue delay [ms],
-    sizes and completion times [s] of short flows, retransmitted segments, segments."""
+    short flows that ended and their completion times [s], retransmitted segments, segments."""
     import numpy
 
     early, got = [0.0] * len(plan.flows), [0.0] * len(plan.flows)
     delays: list[float] = []
-    completed: list[tuple[int, float]] = []
+    completed: list[tuple[Flow, float]] = []
     retransmits = segments = 0
     for number, flow, head, rows in outputs(plan, work):
         segments += head["segments"]
@@ -301,8 +324,84 @@ def tcp(plan: Plan, work: Path) -> Tcp:
         base = plan.round_trip(flow)
         delays += [max(0.0, rtt / 1000 - base) for rtt in after["rtt"].tolist()]
         if "lost" in head:
-            completed.append((flow.size, head["ended"] - flow.start))
+            completed.append((flow, head["ended"] - flow.start))
     return early, got, delays, completed, retransmits, segments
+
+
+def slowdowns(plan: Plan, ended: list[tuple[Flow, float]]) -> list[float]:
+    """The completion times of flows, divided by those on the empty path."""
+    found = []
+    rates = plan.capacity(0)
+    for flow, took in ended:
+        slowest = min(rates[link] for link in plan.path(flow.source, flow.destination))
+        ideal = 1.5e-3 * plan.round_trip(flow) + 8 * flow.size / TCP_PART / slowest
+        found.append(took / ideal)
+    return found
+
+
+def udp_sent(plan: Plan, work: Path) -> dict[str, float]:
+    """The bytes of UDP's frames that hosts have sent, by pair."""
+    found: dict[str, float] = {}
+    for node, numbers in plan.by_source().items():
+        head, _ = samples.read(work / f"{node}.fair")
+        for n, number in enumerate(numbers):
+            flow = plan.flows[number]
+            if flow.udp:
+                pair = f"{flow.source}-{flow.destination}"
+                found[pair] = found.get(pair, 0) + head["flows"][n]["sent"] / UDP_PART
+    return found
+
+
+def tcp_loss(plan: Plan, work: Path, document: dict[str, Any]) -> float | None:
+    """The bytes of TCP's frames that were lost [%]; None without TCP."""
+    sent = document["sent"] - sum(udp_sent(plan, work).values())
+    arrived = sum(counts["tcp"][0] for counts in document["arrived"].values())
+    return 100 * max(0.0, 1 - arrived / sent) if arrived else None
+
+
+def loss_below(plan: Plan, work: Path, document: dict[str, Any], fair: list[float]) -> float | None:
+    """The loss of UDP that does not send more than its max-min share [%]; None if all does.
+
+    A pair of hosts counts if all of its UDP does.
+    """
+    above = set()
+    for number, flow in enumerate(plan.flows):
+        took = flow.stop - max(flow.start, plan.warmup)
+        if flow.udp and fair[number] < 0.999 * flow.udp * UDP_PART * took / 8:
+            above.add(f"{flow.source}-{flow.destination}")
+    sent = {pair: size for pair, size in udp_sent(plan, work).items() if pair not in above}
+    arrived = sum(document["arrived"][pair]["udp"][0] for pair in sent)
+    return 100 * max(0.0, 1 - arrived / sum(sent.values())) if sent else None
+
+
+def udp_delays(plan: Plan, work: Path) -> list[tuple[float, int]]:
+    """How many of UDP's packets waited for how long [ms], in order.
+
+    Without destinations that get UDP from several hosts, whose paths differ.
+    """
+    found: dict[float, int] = {}
+    for path in work.glob(f"*{UDP_SINK}"):
+        node = path.name.removesuffix(UDP_SINK)
+        flows = [flow for flow in plan.flows if flow.udp and flow.destination == node]
+        if len({flow.source for flow in flows}) != 1:
+            continue
+        base = plan.round_trip(flows[0]) / 2
+        report = json.loads(path.read_text())
+        for step, count in report["delays"]:
+            wait = max(0.0, step * report["delay_step_us"] / 1000 - base)
+            found[wait] = found.get(wait, 0) + count
+    return sorted(found.items())
+
+
+def weighted_percentile(counts: list[tuple[float, int]], percent: float) -> float | None:
+    """The value that PERCENT of those in COUNTS do not exceed; None of none."""
+    total = sum(count for _, count in counts)
+    seen = 0
+    for value, count in counts:
+        seen += count
+        if seen >= total * percent / 100:
+            return value
+    return None
 
 
 def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Means with confidence intervals, percentiles, and Jain's index."""
+"""Means with confidence intervals, tests of differences, percentiles, and Jain's index."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from statistics import fmean, stdev
+from typing import TypeVar
 
 #: The 97.5th percentile of Student's t with 1, 2, ... degrees of freedom.
 STUDENT = (
@@ -12,6 +13,8 @@ STUDENT = (
     2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 NORMAL = 1.960
+
+Test = TypeVar("Test", bound=Hashable)
 
 
 def interval(values: Sequence[float]) -> tuple[float, float | None]:
@@ -23,10 +26,59 @@ def interval(values: Sequence[float]) -> tuple[float, float | None]:
     return fmean(values), factor * stdev(values) / math.sqrt(len(values))
 
 
-def differs(ours: Sequence[float], other: Sequence[float]) -> float | None:
-    """The mean of OURS - OTHER, value by value (the same seeds); None if it may be 0 (95 %)."""
-    mean, half = interval([a - b for a, b in zip(ours, other, strict=True)])
-    return mean if half is not None and abs(mean) > half else None
+def p_value(ours: Sequence[float], other: Sequence[float]) -> float:
+    """Of a paired t-test, two-sided: the probability of such a difference if there is none.
+
+    The values are paired, with the same seeds; at least two pairs.
+    """
+    gaps = [a - b for a, b in zip(ours, other, strict=True)]
+    mean, spread = fmean(gaps), stdev(gaps)
+    if not spread:
+        return 0.0 if mean else 1.0
+    free = len(gaps) - 1
+    t = mean / (spread / math.sqrt(len(gaps)))
+    return incomplete_beta(free / 2, 0.5, free / (free + t * t))
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction (Lentz's method).
+
+    Abramowitz and Stegun, 26.5.8; Student's distribution is one of its values (26.5.27).
+    """
+    if x <= 0 or x >= 1:
+        return 0.0 if x <= 0 else 1.0
+    # It converges quickly below the mean only.
+    if x > (a + 1) / (a + b + 2):
+        return 1 - incomplete_beta(b, a, 1 - x)
+    log = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(log + a * math.log(x) + b * math.log1p(-x)) / a
+    tiny, c = 1e-300, 1.0
+    d = 1 / (1 - (a + b) * x / (a + 1) or tiny)
+    value = d
+    for m in range(1, 300):
+        for factor in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / (1 + factor * d or tiny)
+            c = 1 + factor / c or tiny
+            value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return front * value
+
+
+def holm(tests: Mapping[Test, float], level: float = 0.05) -> set[Test]:
+    """The tests with a difference: with all together, one is wrong with probability LEVEL at most.
+
+    S. Holm: A simple sequentially rejective multiple test procedure (1979).
+    """
+    found: set[Test] = set()
+    for rank, (test, p) in enumerate(sorted(tests.items(), key=lambda one: one[1])):
+        if p > level / (len(tests) - rank):
+            break
+        found.add(test)
+    return found
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
