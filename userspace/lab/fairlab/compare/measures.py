@@ -2,6 +2,7 @@
 """The measures of a comparison: as text, and where drr_fq and slbn are worse than others."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from fairlab.compare import sizes, statistics
@@ -114,12 +115,12 @@ def line(case: str, data: Data, measures: list[Measure], sure: set[tuple[str, st
         return f"{label(case, data)}: with one seed, differences may be due to chance"
     found = []
     for measure in measures:
-        mean = statistics.fmean(measure.values(runs))
+        mean = fmean(measure.values(runs))
         worst: tuple[float, str, float] | None = None
         for other in rivals(case, data):
             if (case, measure.key, other) not in sure:
                 continue
-            theirs = statistics.fmean(measure.values(data[other]))
+            theirs = fmean(measure.values(data[other]))
             gap = (mean - theirs) * measure.better
             if gap < 0 and (worst is None or gap < worst[0]):
                 worst = gap, split_case(other)[0], theirs
