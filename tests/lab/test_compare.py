@@ -5,7 +5,6 @@ import dataclasses
 import json
 import random
 import struct
-import subprocess
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from fairlab.compare.plan import Plan
 from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
 from fairlab.figures import comparisons
-from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.errors import CannotRunError
 from fairlab.model.topology import Edge, End, Trunk
 from fairlab.net import netlink
 from fairlab.net.network import queue_commands
@@ -250,6 +249,11 @@ def test_fair_goodput() -> None:
     assert less.fair()[0] == pytest.approx(9e6 * 5 / 8 * TCP_PART)
 
 
+def wires(each_second: int = 1_250_000) -> dict[str, dict[str, list[int]]]:
+    """Samples of the link; 2 s of it wait."""
+    return {"l.r": {"sent": [each_second * n for n in range(1, 11)], "held": [2_500_000] * 10}}
+
+
 def write_run(work: Path, **changes: Any) -> None:
     """The raw data of a run in which everything is known."""
     fields = [("time", "<u8"), ("acked", "<u8"), ("flow", "<u4"), ("rtt", "<u4")]
@@ -287,12 +291,9 @@ def write_run(work: Path, **changes: Any) -> None:
         # Three links; the second of them drops a megabyte that the first has carried.
         "carried": {"a-l.l": 10_000_000, "l.r": 9_000_000, "r.a-r": 9_000_000},
         "out_of_memory": {"TCPOFODrop": 0},
-        # The link sends at its rate, while 2 s of it wait.
-        "links": {
-            "times": [float(n) for n in range(1, 11)],
-            "sent": {"l.r": [1_250_000 * n for n in range(1, 11)]},
-            "waiting": {"l.r": [2_500_000] * 10},
-        },
+        # The link sends at its rate.
+        "times": [float(n) for n in range(1, 11)],
+        "wires": wires(),
         "agents": {"a-l": ""},
         "kernel_errors": [],
     }
@@ -357,15 +358,6 @@ def test_percentiles_of_counted_values() -> None:
     assert plan.weighted_percentile([], 50) is None
 
 
-def links(**changes: Any) -> dict[str, Any]:
-    found = {
-        "times": [float(n) for n in range(1, 11)],
-        "sent": {"l.r": [1_250_000 * n for n in range(1, 11)]},
-        "waiting": {"l.r": [2_500_000] * 10},
-    }
-    return {"links": found | changes}
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -379,11 +371,11 @@ def links(**changes: Any) -> dict[str, Any]:
         ({"agents": {"a-l": "cannot pace"}}, "slbnd at a-l: cannot pace"),
         ({"kernel_errors": ["BUG: a bug"]}, "the kernel reported: BUG: a bug"),
         (
-            links(sent={"l.r": [1_000_000 * n for n in range(1, 11)]}),
+            {"wires": wires(1_000_000)},
             "l.r sent 8.0 Mbit/s while packets waited, instead of 10mbit",
         ),
         (
-            links(sent={"l.r": [1_400_000 * n for n in range(1, 11)]}),
+            {"wires": wires(1_400_000)},
             "l.r sent 11.2 Mbit/s for a moment: more than its 10mbit",
         ),
     ],
@@ -467,15 +459,6 @@ def test_picture_has_a_panel_for_each_measure() -> None:
     studies.Comparison(WORKLOADS["parking-lot"]).draw(figure, DATA)
     titles = [axis.get_title(loc="left") for axis in figure.axes if axis.get_visible()]
     assert titles == [measure.text for measure in measures.shown(DATA)]
-
-
-def test_failed_program_is_reported_with_its_reason(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    with output.open("wb") as file:
-        command = ["sh", "-c", "echo a line; echo the reason; exit 3"]
-        process = subprocess.Popen(command, stdout=file)
-    with pytest.raises(LabError, match="^sh ended with 3: the reason$"):
-        guest.finish([(process, output)])
 
 
 def test_workloads_are_listed() -> None:

@@ -5,6 +5,7 @@ experiments in virtual time.
 
 import dataclasses
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy
 import pytest
 from fairlab.model import experiment
 from fairlab.model.background import PACKETS, Background
-from fairlab.model.errors import CannotRunError, ReportedError, UsageError
+from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
 from fairlab.model.experiment import UDP
 from fairlab.model.topology import Bottleneck, Delay
 from fairlab.results import outcome
@@ -21,6 +22,7 @@ from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome
 from fairlab.run.engine import JOB, VIRTUAL, Vm
 from fairlab.run.experiment import MEASUREMENT
+from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 
 GUEST = Vm(VIRTUAL, "6.1", None)
@@ -264,6 +266,31 @@ def test_disturbed_experiments_are_refused(spoil: Callable[[Outcome], None], mes
     spoil(seen)
     with pytest.raises(CannotRunError, match=message):
         outcome.check(seen)
+
+
+class FakeLab:
+    """Starts programs on this host."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+
+    def start(self, node: str, command: list[str], output: Any) -> subprocess.Popen[bytes]:
+        script = f"echo a line; echo {node} has a reason; exit {'3' if node == 'bad' else '0'}"
+        return subprocess.Popen(["sh", "-c", script], stdout=output)
+
+
+def test_failed_program_is_reported_with_its_reason(tmp_path: Path) -> None:
+    good, bad = (Programs(FakeLab(tmp_path)) for _ in range(2))  # type: ignore[arg-type]
+    good.start_senders("flows", "good", 0.0, 0.1, [])
+    good.wait_senders()
+    bad.start_senders("flows", "bad", 0.0, 0.1, [])
+    with pytest.raises(LabError, match="^flows: bad has a reason$"):
+        bad.wait_senders()
+    bad.start_source("source", "good", 1, [])
+    bad.sources["source"].wait()
+    bad.senders.clear()
+    with pytest.raises(LabError, match="^source: good has a reason$"):
+        bad.check()
 
 
 # --- whole runs ---------------------------------------------------------------------------------

@@ -8,21 +8,22 @@ import sys
 import time
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 from fairlab.compare import network
 from fairlab.compare.plan import DATA, UDP_SINK, Plan
 from fairlab.compare.stacks import L4S, STACKS
 from fairlab.compare.workloads import FRAME, UDP_PART, UDP_PAYLOAD
 from fairlab.model import headers
-from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.background import FLOWS, PACKETS
+from fairlab.model.errors import CannotRunError
 from fairlab.model.topology import End, Network, Trunk
 from fairlab.net import congestion, host
 from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory
-from fairlab.net.queues import NOTHING
-from fairlab.run import evidence, flows, preflight
+from fairlab.net.queues import NOTHING, LinkSampler
+from fairlab.run import evidence, preflight
 from fairlab.run.environment import environment
+from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
 from fairlab.slbn.agents import Agents
@@ -112,35 +113,21 @@ def sent(lab: Laboratory, plan: Plan) -> int:
     return total
 
 
-#: a process, and the file of its output
-Program = tuple[Any, Path]
-
-
-def start_sinks(lab: Laboratory, plan: Plan) -> list[Program]:
-    found: list[Program] = []
-    kinds = {(flow.destination, bool(flow.udp)) for flow in plan.flows}
-    for node, udp in sorted(kinds):
-        own, port = abilene.host(node), UDP_PORT if udp else TCP_PORT
+def start_sinks(programs: Programs, plan: Plan) -> None:
+    network = programs.lab.network
+    for node, udp in sorted({(flow.destination, bool(flow.udp)) for flow in plan.flows}):
         name = f"{node}{UDP_SINK.removesuffix('.json')}" if udp else f"{node}-tcp"
-        command = [host.traffic_program(), "sink", "--kind", "packets" if udp else "flows"]
-        command += ["--port", str(port), "--bind", abilene.address_of(lab.network, node)]
-        command += ["--output", str(lab.scratch / f"{name}.json")]
-        with (lab.scratch / f"{name}.txt").open("wb") as said:
-            process = lab.start(own, command, said)
-        found.append((process, Path(said.name)))
-        protocol = "udp" if udp else "tcp"
-        if not flows.wait_listening(lab, own, process, port, protocol):
-            raise LabError(f"the sink at {node} does not listen")
-    return found
+        port, kind = (UDP_PORT, PACKETS) if udp else (TCP_PORT, FLOWS)
+        address = abilene.address_of(network, node)
+        programs.start_sink(name, abilene.host(node), address, port, kind)
 
 
-def start_senders(lab: Laboratory, plan: Plan, begin: float) -> list[Program]:
-    found: list[Program] = []
+def start_senders(programs: Programs, plan: Plan, begin: float) -> None:
     for node, numbers in plan.by_source().items():
         words = []
         for number in numbers:
             flow = plan.flows[number]
-            to = abilene.address_of(lab.network, flow.destination)
+            to = abilene.address_of(programs.lab.network, flow.destination)
             word = f"to={to},port={UDP_PORT if flow.udp else TCP_PORT}"
             word += f",start={flow.start:.6f},stop={flow.stop:.6f}"
             if flow.udp:
@@ -148,12 +135,7 @@ def start_senders(lab: Laboratory, plan: Plan, begin: float) -> list[Program]:
             else:
                 word += f",cc={plan.cc}" + (f",bytes={flow.size}" if flow.size else "")
             words.append(word)
-        command = [host.traffic_program(host.FLOW), "--begin", f"{begin:.9f}"]
-        command += ["--every", str(plan.look), "--output", str(lab.scratch / f"{node}.fair")]
-        with (lab.scratch / f"{node}-flows.txt").open("wb") as said:
-            process = lab.start(abilene.host(node), [*command, *words], said)
-        found.append((process, Path(said.name)))
-    return found
+        programs.start_senders(node, abilene.host(node), begin, plan.look, words)
 
 
 def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
@@ -172,32 +154,8 @@ def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
     lab.shell(end.node, f"tc -batch - <<'END'\n{text}\nEND")
 
 
-class Links:
-    """Samples of all links: times [s], and by link the bytes sent, and those that wait."""
-
-    def __init__(self, lab: Laboratory, stack: ExitStack) -> None:
-        ends = list(network.trunks(lab.network))
-        self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
-        nodes = sorted({end.node for end in ends})
-        self.readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
-        self.times: list[float] = []
-        self.sent: dict[str, list[int]] = {name: [] for name in self.places}
-        self.waiting: dict[str, list[int]] = {name: [] for name in self.places}
-
-    def take(self, when: float) -> None:
-        self.times.append(when)
-        states = {node: reader.read() for node, reader in self.readers.items()}
-        for name, (node, index) in self.places.items():
-            shaper, queue = (states[node].get((index, n), NOTHING) for n in (SHAPER, QUEUE))
-            self.sent[name].append(shaper.sent_bytes)
-            self.waiting[name].append(queue.backlog_bytes)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"times": self.times, "sent": self.sent, "waiting": self.waiting}
-
-
 def wait(
-    lab: Laboratory, plan: Plan, begin: float, links: Links, progress: Progress
+    lab: Laboratory, plan: Plan, begin: float, sampler: LinkSampler, progress: Progress
 ) -> tuple[Counts, Counts]:
     """Change rates at their times; what had arrived at the end of the warm-up, and at the end."""
     ends = {end.interface: end for end in network.trunks(lab.network)}
@@ -212,19 +170,10 @@ def wait(
         elif link != "-":
             change_rate(lab, plan, ends[link], rate)
         else:
-            links.take(time.monotonic() - begin)
+            sampler.take()
             if progress.due():
                 progress.update(f"{when:3.0f} of {plan.seconds:g} s")
     return early, arrived(lab, plan)
-
-
-def finish(programs: list[Program]) -> None:
-    deadline = time.monotonic() + flows.END_PATIENCE
-    for process, output in programs:
-        if process.wait(max(0.1, deadline - time.monotonic())):
-            reason = output.read_text(errors="replace").strip().splitlines()[-1:]
-            name = Path(process.args[0]).name
-            raise LabError(": ".join((f"{name} ended with {process.returncode}", *reason)))
 
 
 def link_counters(lab: Laboratory) -> tuple[dict[str, int], int]:
@@ -280,16 +229,15 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         if STACKS[plan.stack].slbn is not None:
             agents = start_agents(lab, plan, stack)
         load = host.Load.now()
-        sinks = start_sinks(lab, plan)
+        programs = Programs(lab)
+        start_sinks(programs, plan)
         begin = time.monotonic() + GET_READY
-        senders = start_senders(lab, plan, begin)
-        links = Links(lab, stack)
-        early, late = wait(lab, plan, begin, links, progress)
-        finish(senders)
+        start_senders(programs, plan, begin)
+        sampler = LinkSampler(lab, network.trunks(lab.network), stack)
+        early, late = wait(lab, plan, begin, sampler, progress)
+        programs.wait_senders()
         time.sleep(DRAIN)
-        for sink, _ in sinks:
-            sink.terminate()
-        finish(sinks)
+        programs.stop()
         carried, hidden = link_counters(lab)
         document = {
             "early": early,
@@ -300,7 +248,8 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             "hidden": hidden,
             "backlog_drops": host.Load.now().since(load).backlog_drops,
             "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
-            "links": links.to_json(),
+            "times": [when - begin for when in sampler.times],
+            "wires": sampler.wires,
             "agents": agents.printed() if agents else {},
             "kernel_errors": log.errors(),
             "environment": environment() | {"modules": {plan.cc: host.module_version(plan.cc)}},

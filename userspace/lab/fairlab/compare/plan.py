@@ -255,22 +255,21 @@ def evidence(plan: Plan, work: Path, document: dict[str, Any]) -> trust.Evidence
         for pair, counts in document["arrived"].items()
         for protocol, (size, count) in counts.items()
     }
-    seen = document["links"]
     changed = {link for _, link, _ in plan.changes}
     most = dict(plan.capacity(0))
     for _, link, rate in plan.changes:
         most[link] = max(most[link], rate)
     rates = {
         link: trust.LinkRate(
-            seen["times"],
-            seen["sent"][link],
-            seen["waiting"][link],
+            document["times"],
+            kept["sent"],
+            kept["held"],
             most[link],
             BURST,
             # With SLBN, packets on an access router's link may wait for their time.
             steady=link not in changed and not link.startswith("a-"),
         )
-        for link in seen["sent"]
+        for link, kept in document["wires"].items()
     }
     return trust.Evidence(
         between=document["backlog_drops"],

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sampling queues during a run.
+"""Sampling queues during a run: those of one bottleneck, or of many links.
 
-Two kinds of queues are read at the same times: the bottleneck's, for its length, drops and sent
-bytes; and the delay in front of each receiver, whose counters are those of a flow, or of the
+Of a bottleneck, two kinds of queues are read at the same times: its own, for its length, drops and
+sent bytes; and the delay in front of each receiver, whose counters are those of a flow, or of the
 background.  The kernel counts both, and all samples have one clock, so throughput, queue and
 windows can be compared over time; the reports of traffic programs start at different times.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairlab.model.topology import End
 from fairlab.net.netlink import QueueReader, QueueState
-from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
+from fairlab.net.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
 
 INTERVAL = 0.1  # seconds
 
@@ -94,3 +96,41 @@ class Sampler:
             # After a long pause, missed samples are not taken late.
             self.next = max(self.next + INTERVAL, time.monotonic())
         time.sleep(max(0.0, until - time.monotonic()))
+
+
+class LinkSampler:
+    """Samples of links at the same times, by the monotonic clock.
+
+    Of each link, by its name: bytes and packets sent, bytes that wait, packets that its queue has
+    dropped, packets lost in its delay, bytes of control packets.
+    """
+
+    COLUMNS = ("sent", "packets", "held", "drops", "hidden", "control")
+
+    def __init__(self, lab: Laboratory, ends: Iterable[End], stack: ExitStack) -> None:
+        self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
+        nodes = sorted({node for node, _ in self.places.values()})
+        self.readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
+        self.times: list[float] = []
+        self.wires: dict[str, dict[str, list[int]]] = {
+            wire: {column: [] for column in self.COLUMNS} for wire in self.places
+        }
+
+    def take(self) -> None:
+        """Take a sample now."""
+        self.times.append(time.monotonic())
+        states = {node: reader.read() for node, reader in self.readers.items()}
+        for wire, (node, index) in self.places.items():
+            queue, delay, shaper, control = (
+                states[node].get((index, major), NOTHING)
+                for major in (QUEUE, NETEM, SHAPER, CONTROL)
+            )
+            kept = self.wires[wire]
+            kept["sent"].append(shaper.sent_bytes)
+            kept["packets"].append(shaper.sent_packets)
+            kept["control"].append(control.sent_bytes)
+            # netem's backlog includes packets in flight; waiting packets are in the data qdisc.
+            kept["held"].append(queue.backlog_bytes)
+            kept["drops"].append(queue.drops)
+            # netem's drops include those of the qdisc behind it.
+            kept["hidden"].append(max(0, delay.drops - queue.drops))

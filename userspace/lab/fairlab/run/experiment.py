@@ -16,7 +16,6 @@ samples the queues, at even intervals.
 import contextlib
 import json
 import shutil
-import subprocess
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from fairlab.model import experiment, headers
 from fairlab.model.background import FLOWS as FLOWS_KIND
 from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError
-from fairlab.model.experiment import UDP, Group, Layout, Stream
+from fairlab.model.experiment import UDP, Layout, Stream
 from fairlab.model.scenario import Flow
 from fairlab.net import congestion, host
 from fairlab.net.netlink import QueueReader
@@ -35,14 +34,14 @@ from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
 from fairlab.net.queues import NOTHING
 from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
+from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 
 MEASUREMENT = "measurement.json"
 
 BACKGROUND_PORT, FLOW_PORT = 5000, 5001
 FIRST_OWN_PORT = 20000
-# Seconds from when all sinks are ready to the start; seconds for the last flow to end.
-GET_READY, END_PATIENCE = 1.0, 120.0
+GET_READY = 1.0  # seconds from when all sinks are ready to the start
 # More retries than any run needs.
 SYNACK_RETRIES = 100
 # The most by which the round-trip time of an empty path may exceed the requested one [ms].
@@ -124,112 +123,36 @@ def words_of(stream: Stream, what: Layout, to: str, own_port: int, start: float)
     return ",".join(words)
 
 
-class Traffic:
-    """The traffic programs of all groups."""
-
-    def __init__(self, lab: Laboratory, what: Layout) -> None:
-        self.lab = lab
-        self.what = what
-        self.sinks: dict[str, subprocess.Popen[bytes]] = {}
-        self.sources: dict[str, subprocess.Popen[bytes]] = {}
-        self.flows: dict[str, subprocess.Popen[bytes]] = {}
-
-    def output(self, name: str) -> Path:
-        return self.lab.scratch / name
-
-    def _start(self, name: str, node: str, command: list[str]) -> subprocess.Popen[bytes]:
-        with self.output(f"{name}.txt").open("wb") as said:
-            return self.lab.start(node, command, said)
-
-    def _start_sink(self, name: str, node: str, address: str, port: int, kind: str) -> None:
-        command = [host.traffic_program(), "sink", "--kind", kind, "--port", str(port)]
-        command += ["--bind", address, "--output", str(self.output(f"{name}.json"))]
-        self.sinks[name] = sink = self._start(name, node, command)
-        protocol = "udp" if kind == PACKETS else "tcp"
-        if not flows.wait_listening(self.lab, node, sink, port, protocol):
-            self.check()
-            raise LabError(f"{name} does not listen on port {port}")
-
-    def start(self) -> float:
-        """Start all programs; the start time, by the monotonic clock."""
-        pairs = list(zip(self.what.groups, self.lab.network.paths, strict=True))
-        for group, path in pairs:
-            if any(stream.cc != UDP for stream in group.streams):
-                self._start_sink(
-                    f"{group.name}-tcp", path.receiver, path.address, FLOW_PORT, FLOWS_KIND
+def start(programs: Programs, what: Layout) -> float:
+    """Start the programs of all groups; the start time, by the monotonic clock."""
+    pairs = list(zip(what.groups, programs.lab.network.paths, strict=True))
+    for group, path in pairs:
+        kinds = {stream.cc == UDP for stream in group.streams}
+        wanted = [(f"{group.name}-tcp", FLOW_PORT, FLOWS_KIND)] if False in kinds else []
+        wanted += [(f"{group.name}-udp", FLOW_PORT, PACKETS)] if True in kinds else []
+        if group.background:
+            wanted.append((f"{group.name}-sink", BACKGROUND_PORT, group.background.kind))
+        for name, port, kind in wanted:
+            programs.start_sink(name, path.receiver, path.address, port, kind)
+    begin = time.monotonic() + GET_READY
+    starts = what.starts()
+    for n, (group, path) in enumerate(pairs):
+        if group.streams:
+            streams = [stream for stream in group.streams for _ in range(stream.count)]
+            words = [
+                words_of(stream, what, path.address, FIRST_OWN_PORT + number, when)
+                for number, (stream, when) in enumerate(
+                    zip(streams, starts[group.name], strict=True)
                 )
-            if any(stream.cc == UDP for stream in group.streams):
-                self._start_sink(
-                    f"{group.name}-udp", path.receiver, path.address, FLOW_PORT, PACKETS
-                )
-            if group.background:
-                self._start_sink(
-                    f"{group.name}-sink",
-                    path.receiver,
-                    path.address,
-                    BACKGROUND_PORT,
-                    group.background.kind,
-                )
-        begin = time.monotonic() + GET_READY
-        starts = self.what.starts()
-        for n, (group, path) in enumerate(pairs):
-            if group.streams:
-                self._start_flows(group, path.sender, path.address, starts[group.name], begin)
-            if group.background:
-                what = self.what
-                # Each group has its own seed, so that arrivals differ.
-                seed = (what.seed + 1_000_003 * n) % 2**64
-                options = flows.source_options(
-                    group.background, what.rate, what.mtu, seed, path.address
-                )
-                name = f"{group.name}-source"
-                command = [host.traffic_program(), "source", "--port", str(BACKGROUND_PORT)]
-                command += ["--output", str(self.output(f"{name}.json")), *options]
-                self.sources[name] = self._start(name, path.sender, command)
-        return begin
-
-    def _start_flows(
-        self, group: Group, sender: str, address: str, starts: list[float], begin: float
-    ) -> None:
-        streams = [stream for stream in group.streams for _ in range(stream.count)]
-        flow_words = [
-            words_of(stream, self.what, address, FIRST_OWN_PORT + n, start)
-            for n, (stream, start) in enumerate(zip(streams, starts, strict=True))
-        ]
-        command = [host.traffic_program(host.FLOW), "--begin", f"{begin:.9f}"]
-        command += ["--every", str(self.what.look), "--seed", str(self.what.seed)]
-        command += ["--output", str(self.output(f"{group.name}.fair")), *flow_words]
-        self.flows[group.name] = self._start(group.name, sender, command)
-
-    def check(self) -> None:
-        """Raise LabError if a program has failed, or a sink or source has ended."""
-        running = {**self.sinks, **self.sources, **self.flows}
-        for name, process in running.items():
-            status = process.poll()
-            if status or (status is not None and name not in self.flows):
-                said = self.output(f"{name}.txt").read_text(errors="replace").strip()
-                raise LabError(f"{name}: {said or f'exit status {status}'}")
-
-    def finish(self) -> None:
-        """Wait until all flows have ended, and stop sources and sinks."""
-        deadline = time.monotonic() + END_PATIENCE
-        for name, process in self.flows.items():
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise LabError(f"the flows of {name} do not end") from None
-        self.check()
-        for processes in (self.sources, self.sinks):
-            for process in processes.values():
-                process.terminate()
-            for name, process in processes.items():
-                if process.wait(END_PATIENCE):
-                    said = self.output(f"{name}.txt").read_text(errors="replace").strip()
-                    raise LabError(f"{name}: {said or 'it failed'}")
-
-    def outputs(self) -> list[Path]:
-        """The output files of all programs."""
-        return [*self.lab.scratch.glob("*.fair"), *self.lab.scratch.glob("*.json")]
+            ]
+            seed = ("--seed", str(what.seed))
+            programs.start_senders(group.name, path.sender, begin, what.look, words, seed)
+        if group.background:
+            # Each group has its own seed, so that arrivals differ.
+            own = (what.seed + 1_000_003 * n) % 2**64
+            options = flows.source_options(group.background, what.rate, what.mtu, own, path.address)
+            programs.start_source(f"{group.name}-source", path.sender, BACKGROUND_PORT, options)
+    return begin
 
 
 def configure(lab: Laboratory, what: Layout) -> None:
@@ -299,11 +222,11 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
         check_round_trips(lab, what)
         load = host.Load.now()
         with lab.queue_reader("left") as left, lab.queue_reader("right") as right:
-            traffic = Traffic(lab, what)
+            programs = Programs(lab)
             sampler = Sampler(lab, what, left, right)
             progress.step(f"running for {what.seconds:g} s")
-            begin = traffic.start()
-            run(what, traffic, sampler, begin, progress)
+            begin = start(programs, what)
+            run(what, programs, sampler, begin, progress)
         document: dict[str, Any] = environment() | {
             "modules": {cc: host.module_version(cc) for cc in what.ccs},
             "begin": begin,
@@ -313,20 +236,23 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
             "kernel_errors": log.errors(),
             "acks": acknowledged(lab, what),
         }
-        for output in traffic.outputs():
+        for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob("*.json")):
             shutil.copy(output, directory)
     # Written last: if it exists, the raw data is complete.
     (directory / MEASUREMENT).write_text(json.dumps(document))
 
 
-def run(what: Layout, traffic: Traffic, sampler: Sampler, begin: float, progress: Progress) -> None:
+def run(
+    what: Layout, programs: Programs, sampler: Sampler, begin: float, progress: Progress
+) -> None:
     """Take all samples, and wait for the end of the flows."""
     for n in range(round(what.seconds / what.look) + 1):
         with contextlib.suppress(ValueError):
             time.sleep(begin + n * what.look - time.monotonic())
         sampler.take(begin)
-        traffic.check()
+        programs.check()
         if progress.due():
             c = sampler.columns
             progress.update(f"{c.time[-1]:.0f} of {what.seconds:g} s, {c.drops[-1]} lost so far")
-    traffic.finish()
+    programs.wait_senders()
+    programs.stop()

@@ -30,10 +30,10 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
-from fairlab.model.topology import End, Network
+from fairlab.model.topology import Network
 from fairlab.net import congestion, host
-from fairlab.net.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
-from fairlab.net.queues import NOTHING
+from fairlab.net.network import Laboratory
+from fairlab.net.queues import LinkSampler
 from fairlab.run import engine, evidence, flows, preflight, samples
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
@@ -581,39 +581,6 @@ class FairSender(Sender):
         return sum(head["retransmits"] for head in heads)
 
 
-class Sampler:
-    """Samples the links that flows use."""
-
-    def __init__(self, lab: Laboratory, used: set[str], stack: ExitStack) -> None:
-        ends: list[End] = [end for end in abilene.wires(lab.network) if end.interface in used]
-        self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
-        nodes = sorted({end.node for end in ends})
-        self.readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
-        self.times: list[float] = []
-        columns = ("sent", "packets", "held", "drops", "hidden", "control")
-        self.wires: dict[str, dict[str, list[int]]] = {
-            wire: {column: [] for column in columns} for wire in self.places
-        }
-
-    def take(self) -> None:
-        self.times.append(time.monotonic())
-        states = {node: reader.read() for node, reader in self.readers.items()}
-        for wire, (node, index) in self.places.items():
-            queue, delay, shaper, control = (
-                states[node].get((index, major), NOTHING)
-                for major in (QUEUE, NETEM, SHAPER, CONTROL)
-            )
-            kept = self.wires[wire]
-            kept["sent"].append(shaper.sent_bytes)
-            kept["packets"].append(shaper.sent_packets)
-            kept["control"].append(control.sent_bytes)
-            # netem's backlog includes packets in flight; waiting packets are in the data qdisc.
-            kept["held"].append(queue.backlog_bytes)
-            kept["drops"].append(queue.drops)
-            # netem's drops include those of the qdisc behind it.
-            kept["hidden"].append(max(0, delay.drops - queue.drops))
-
-
 def run_flows(
     lab: Laboratory,
     plan: Plan,
@@ -627,7 +594,8 @@ def run_flows(
     kind = FairSender if engine.is_virtual() else Sender
     senders = [kind(lab, plan, number) for number in range(len(FLOWS))]
     with ExitStack() as stack:
-        sampler = Sampler(lab, paths.used, stack)
+        ends = [end for end in abilene.wires(lab.network) if end.interface in paths.used]
+        sampler = LinkSampler(lab, ends, stack)
         for sender in senders:
             sender.serve()
         for sender in senders:

@@ -9,12 +9,13 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
-from fairlab.model.errors import LabError
+from fairlab.model.background import FLOWS
 from fairlab.net import congestion, host
-from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
-from fairlab.net.queues import NOTHING
+from fairlab.net.network import Laboratory
+from fairlab.net.queues import LinkSampler
 from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
+from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene, backbone
 from fairlab.slbn.sessions_tcp import DATA, MTU, TcpPlan, by_source
@@ -25,71 +26,40 @@ PORT = 5000
 # 10 % of each session's rate for control packets, links drop half of them: they admit 5 % in all.
 OPTIONS = {"control": "2%", "unassigned": "15%"}
 GET_READY = 0.5
+SAMPLES = 0.05  # interval of TCP's samples [s]
 
 
-def start_flows(lab: Laboratory, plan: TcpPlan) -> tuple[float, list[Any], list[Any]]:
-    """Start all programs; the start time, the senders, the sinks."""
-    sinks, senders = [], []
+def start_flows(programs: Programs, plan: TcpPlan) -> float:
+    """Start all programs; the start time, by the monotonic clock."""
+    network = programs.lab.network
     for node in sorted({flow.destination for flow in plan.flows}):
-        address = abilene.address_of(lab.network, node)
-        command = [host.traffic_program(), "sink", "--kind", "flows", "--port", str(PORT)]
-        command += ["--bind", address, "--output", str(lab.scratch / f"{node}-sink.json")]
-        output = lab.scratch / f"{node}-sink.txt"
-        with output.open("wb") as said:
-            sinks.append(lab.start(abilene.host(node), command, said))
-        flows.wait_server(lab, abilene.host(node), sinks[-1], PORT, output)
+        address = abilene.address_of(network, node)
+        programs.start_sink(f"{node}-sink", abilene.host(node), address, PORT, FLOWS)
     begin = time.monotonic() + GET_READY
     for node, numbers in by_source(plan).items():
         words = []
         for number in numbers:
             flow = plan.flows[number]
-            to = abilene.address_of(lab.network, flow.destination)
+            to = abilene.address_of(network, flow.destination)
             own = flows.FIRST_CLIENT_PORT + number
             times = f"start={flow.start},stop={flow.stop}"
             words.append(f"to={to},port={PORT},from={own},cc={flow.cc},{times}")
-        command = [host.traffic_program(host.FLOW), "--begin", f"{begin:.9f}", "--every", "0.05"]
-        command += ["--output", str(lab.scratch / f"{node}.fair"), *words]
-        with (lab.scratch / f"{node}-flows.txt").open("wb") as said:
-            senders.append(lab.start(abilene.host(node), command, said))
-    return begin, senders, sinks
-
-
-def finish(processes: list[Any], deadline: float) -> None:
-    for process in processes:
-        if process.wait(max(0.1, deadline - time.monotonic())):
-            raise LabError(f"{process.args[0]} ended with {process.returncode}")
+        programs.start_senders(node, abilene.host(node), begin, SAMPLES, words)
+    return begin
 
 
 def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> dict[str, Any]:
     """Sample the queues until the end of the run."""
-    ends = list(abilene.wires(lab.network))
-    found: dict[str, Any] = {
-        "times": [],
-        "wires": {
-            end.interface: {"held": [], "drops": [], "hidden": [], "sent": []} for end in ends
-        },
-    }
     with ExitStack() as stack:
-        places = [(end, lab.interface_index(end)) for end in ends]
-        nodes = sorted({end.node for end in ends})
-        readers = {node: stack.enter_context(lab.queue_reader(node)) for node in nodes}
+        sampler = LinkSampler(lab, abilene.wires(lab.network), stack)
         for n in range(round(plan.seconds / plan.look) + 1):
             with suppress(ValueError):
                 time.sleep(begin + n * plan.look - time.monotonic())
-            found["times"].append(round(time.monotonic() - begin, 4))
-            states = {node: reader.read() for node, reader in readers.items()}
-            for end, index in places:
-                kept = found["wires"][end.interface]
-                queue = states[end.node].get((index, QUEUE), NOTHING)
-                delay = states[end.node].get((index, NETEM), NOTHING)
-                kept["held"].append(queue.backlog_bytes)
-                kept["drops"].append(queue.drops)
-                kept["sent"].append(states[end.node].get((index, SHAPER), NOTHING).sent_bytes)
-                # netem's drops include those of the qdisc behind it.
-                kept["hidden"].append(max(0, delay.drops - queue.drops))
+            sampler.take()
             if progress.due():
-                progress.update(f"{found['times'][-1]:3.0f} of {plan.seconds:g} s")
-    return found
+                progress.update(f"{n * plan.look:3.0f} of {plan.seconds:g} s")
+    times = [round(when - begin, 4) for when in sampler.times]
+    return {"times": times, "wires": sampler.wires}
 
 
 def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
@@ -112,17 +82,16 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
         if variant.slbn:
             listener = stack.enter_context(backbone.agents(lab, plan.rate, str(PORT), OPTIONS))
         load = host.Load.now()
-        begin, senders, sinks = start_flows(lab, plan)
+        programs = Programs(lab)
+        begin = start_flows(programs, plan)
         document = watch(lab, plan, begin, progress)
         document["found"] = 0
         if listener:
             events = listener.stop().events
             # Sessions towards the sinks, without reverse ones.
             document["found"] = len({event[3] for event in events if event[4] == PORT})
-        finish(senders, time.monotonic() + flows.END_PATIENCE)
-        for sink in sinks:
-            sink.terminate()
-        finish(sinks, time.monotonic() + flows.END_PATIENCE)
+        programs.wait_senders()
+        programs.stop()
         document["backlog_drops"] = host.Load.now().since(load).backlog_drops
         document["out_of_memory"] = evidence.tcp_memory(lab, lab.network.hosts)
         document["agents"] = listener.agents.printed() if listener else {}
