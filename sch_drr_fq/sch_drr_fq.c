@@ -522,21 +522,21 @@ static void drr_fq_reset(struct Qdisc *sch)
 	q->memory_used = 0;
 }
 
-static const struct netlink_range_validation drr_fq_limit_bytes_range = {
+static struct netlink_range_validation drr_fq_limit_bytes_range = {
 	.max = DRR_FQ_LIMIT_BYTES_MAX,
 };
 
-static const struct netlink_range_validation drr_fq_flows_range = {
+static struct netlink_range_validation drr_fq_flows_range = {
 	.min = 1,
 	.max = DRR_FQ_FLOWS_MAX,
 };
 
-static const struct netlink_range_validation drr_fq_quantum_range = {
+static struct netlink_range_validation drr_fq_quantum_range = {
 	.min = DRR_FQ_QUANTUM_MIN,
 	.max = DRR_FQ_QUANTUM_MAX,
 };
 
-static const struct netlink_range_validation drr_fq_memory_limit_range = {
+static struct netlink_range_validation drr_fq_memory_limit_range = {
 	.min = DRR_FQ_MEMORY_LIMIT_MIN,
 	.max = DRR_FQ_MEMORY_LIMIT_MAX,
 };
