@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fairlab.model import topology
 from fairlab.model.errors import CannotRunError
+from fairlab.model.network import Edge, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import network
 from fairlab.run import flows
@@ -230,7 +230,7 @@ def test_commands_of_routes() -> None:
 def test_links_of_a_node_without_slbn() -> None:
     made = abilene.build(PLAN.rate, VARIANTS["slbn"], without={"ksc": NO_SLBN})
     for end in abilene.wires(made):
-        assert isinstance(end.queue, topology.Trunk)
+        assert isinstance(end.queue, Trunk)
         assert bool(end.queue.slbn) == (end.node != "ksc")
         if end.node == "ksc":
             assert end.queue.data == NO_SLBN
@@ -269,9 +269,7 @@ def test_queues_of_links() -> None:
     assert commands["a-sea.h-sea"] == ["qdisc replace dev a-sea.h-sea root handle 2: slbn edge"]
     assert commands["h-sea.a-sea"] == []
     plain = abilene.build(PLAN.rate, backbone.VARIANTS["pfifo"])
-    assert not any(
-        isinstance(end.queue, topology.Edge) for link in plain.links for end, _ in link.ends()
-    )
+    assert not any(isinstance(end.queue, Edge) for link in plain.links for end, _ in link.ends())
     uplink = next(end for end in abilene.wires(plain) if end.interface == "a-sea.sea")
     assert network.queue_commands(uplink, frame)[1:] == [
         "qdisc replace dev a-sea.sea parent 1:1 handle 10: pfifo limit 64"

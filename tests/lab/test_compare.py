@@ -17,7 +17,7 @@ from fairlab.compare.stacks import CCS, STACKS, cases
 from fairlab.compare.workloads import TCP_PART, UDP_PART, WORKLOADS, Flow, Workload
 from fairlab.figures import comparisons
 from fairlab.model.errors import CannotRunError
-from fairlab.model.topology import Edge, End, Trunk
+from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
 from fairlab.net.network import queue_commands
 from fairlab.slbn import abilene

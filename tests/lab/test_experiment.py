@@ -16,7 +16,7 @@ from fairlab.model import experiment
 from fairlab.model.background import PACKETS, Background
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
 from fairlab.model.experiment import UDP
-from fairlab.model.topology import Bottleneck, Delay
+from fairlab.model.network import Bottleneck, Delay
 from fairlab.results import outcome
 from fairlab.results.experiment import Experiment, Group, Stream
 from fairlab.results.outcome import Outcome

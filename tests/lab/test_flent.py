@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from fairlab.model import qdisc
 from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.model.network import Bottleneck
 from fairlab.model.scenario import Flow, Scenario
-from fairlab.model.topology import Bottleneck
 from fairlab.results import flentresult
 from fairlab.run import flenttest, netperf
 

@@ -5,9 +5,9 @@ import ipaddress
 
 from fairlab.model import background, topology
 from fairlab.model.background import Background
+from fairlab.model.network import Bottleneck, Delay, End, Network, Pacing, ends_with
 from fairlab.model.qdisc import Buffer, parse_qdisc
 from fairlab.model.scenario import parse_flows
-from fairlab.model.topology import Bottleneck, Delay, Pacing
 from fairlab.net.network import queue_commands
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from tests.lab.labtools import scenario
 MANY = topology.build(scenario(flows=parse_flows("100*reno"), background=Background(0.5)))
 
 
-def ends(network: topology.Network) -> list[topology.End]:
+def ends(network: Network) -> list[End]:
     return [end for link in network.links for end in (link.a, link.b)]
 
 
@@ -142,7 +142,7 @@ def test_qdiscs_are_on_the_requested_links() -> None:
         " limit 100000 flow_limit 10000",
     }
     for qdisc in what.qdiscs:
-        found = [end.interface for end in topology.ends_with(network, qdisc)]
+        found = [end.interface for end in ends_with(network, qdisc)]
         assert all(configured[interface] == str(qdisc) for interface in found)
         assert len(found) == (1 if qdisc.link in ("bottleneck", "reverse") else 2)
 

@@ -16,7 +16,7 @@ from fairlab.compare.workloads import FRAME, UDP_PART, UDP_PAYLOAD
 from fairlab.model import headers
 from fairlab.model.background import FLOWS, PACKETS
 from fairlab.model.errors import CannotRunError
-from fairlab.model.topology import End, Network, Trunk
+from fairlab.model.network import End, Network, Trunk
 from fairlab.net import congestion, host
 from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import ACCESS_DELAY, MTU
+from fairlab.model.network import Edge, End, Link, Network, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.model.topology import Edge, End, Link, Network, Trunk
 from fairlab.slbn.abilene import FQ, access, host
 from fairlab.slbn.mesh import Mesh, link_name, next_hops
 

@@ -26,7 +26,7 @@ from typing import Any
 from fairlab.compare import network, sizes, statistics
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
-from fairlab.model.topology import Network
+from fairlab.model.network import Network
 from fairlab.results import trust
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine

@@ -27,9 +27,9 @@ from typing import Any, Self
 from fairlab.model import headers, scenario
 from fairlab.model.background import FLOWS, Background
 from fairlab.model.errors import UsageError
+from fairlab.model.network import Bottleneck, Delay, End, Link, Network, Pacing, Queue
+from fairlab.model.network import Path as Way
 from fairlab.model.qdisc import Qdisc
-from fairlab.model.topology import Bottleneck, Delay, End, Link, Network, Pacing, Queue
-from fairlab.model.topology import Path as Way
 
 UDP = "udp"
 MAX_STREAMS = 1000

@@ -22,8 +22,8 @@ from typing import IO, Any
 
 from fairlab.model import background, headers
 from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.network import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.model.topology import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 from fairlab.net import host
 from fairlab.net.namespace import Namespace, offloads_on, set_sysctl, turn_offloads_off
 from fairlab.net.netlink import ConnectionReader, QueueReader, set_dualpi2

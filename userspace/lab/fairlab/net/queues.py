@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairlab.model.topology import End
+from fairlab.model.network import End
 from fairlab.net.netlink import QueueReader, QueueState
 from fairlab.net.network import CONTROL, NETEM, QUEUE, SHAPER, Laboratory
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from fairlab.model import topology
 from fairlab.model.errors import LabError
+from fairlab.model.network import Bottleneck
 from fairlab.model.qdisc import Qdisc
 from fairlab.model.scenario import FAIRFLOW, Scenario
 from fairlab.net import host
@@ -109,7 +110,7 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
     own = [end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Qdisc)]
     found = []
     for end in (network.bottleneck, *own):
-        queue = end.queue.qdisc if isinstance(end.queue, topology.Bottleneck) else end.queue
+        queue = end.queue.qdisc if isinstance(end.queue, Bottleneck) else end.queue
         assert isinstance(queue, Qdisc)
         shown = lab.shown_queue(end)
         # The requested options, the interface, the statistics.

@@ -33,8 +33,8 @@ from typing import Any
 import fairlab
 from fairlab.model import topology
 from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.model.network import Bottleneck, Network
 from fairlab.model.scenario import Scenario
-from fairlab.model.topology import Bottleneck, Network
 from fairlab.net import host
 from fairlab.net.network import Laboratory
 from fairlab.run import dumbbell, flows, preflight

@@ -13,6 +13,7 @@ import time
 
 from fairlab.model import topology, units
 from fairlab.model.errors import CannotRunError, LabError, UsageError
+from fairlab.model.network import ends_with
 from fairlab.model.scenario import Scenario
 from fairlab.net import congestion
 from fairlab.net.namespace import set_sysctl
@@ -55,7 +56,7 @@ def qdiscs(lab: Laboratory, scenario: Scenario) -> None:
     """Raise UsageError if tc or this kernel refuses a qdisc."""
     for qdisc in scenario.qdiscs:
         try:
-            lab.try_qdisc(topology.ends_with(lab.network, qdisc)[0], qdisc)
+            lab.try_qdisc(ends_with(lab.network, qdisc)[0], qdisc)
         except LabError as error:
             # After the first line tc prints its help.
             reason, _, _ = str(error).partition("; Usage:")

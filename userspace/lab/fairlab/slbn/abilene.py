@@ -17,8 +17,8 @@ A Routing chooses the routes: of the least delay, the same in both directions; o
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from fairlab.model.network import Edge, End, Link, Network, Queue, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.model.topology import Edge, End, Link, Network, Queue, Trunk
 from fairlab.slbn import mesh
 
 # Where the nodes are: degrees north, degrees west.

@@ -29,8 +29,8 @@ from typing import Any
 
 from fairlab.model import headers
 from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.network import Network
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
-from fairlab.model.topology import Network
 from fairlab.net import congestion, host
 from fairlab.net.network import Laboratory
 from fairlab.net.queues import LinkSampler

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.network import End, Link, Network, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
-from fairlab.model.topology import End, Link, Network, Trunk
 from fairlab.net import host
 from fairlab.net.network import CONTROL, QUEUE, SLBN, TRUNK_LIMIT, Laboratory
 from fairlab.net.queues import NOTHING
