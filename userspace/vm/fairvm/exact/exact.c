@@ -51,8 +51,8 @@
 #define CALLS 1000000
 /* Octets of a program's arguments that choose its random numbers. */
 #define ARGUMENTS 4096
-/* Counters of programs with the same arguments. */
-#define PROGRAMS_BITS 12
+/* Counters of programs with the same arguments: for as many different ones. */
+#define PROGRAMS_BITS 16
 
 int exact_seeded;
 EXPORT_SYMBOL_GPL(exact_seeded);
@@ -60,7 +60,10 @@ EXPORT_SYMBOL_GPL(exact_seeded);
 static u64 seed;
 static unsigned int period;
 static struct exact_task interrupts, threads = { .key = 1 };
-static unsigned int programs[1 << PROGRAMS_BITS];
+static struct program {
+	u64 hash; /* of its arguments; 0: free */
+	unsigned int runs;
+} programs[1 << PROGRAMS_BITS];
 /* When this machine started, by the host's clock [ns]. */
 static u64 host_start;
 
@@ -165,6 +168,27 @@ void exact_fork(struct task_struct *child)
 	child->thread.exact.key = mix(parent->key + ++parent->children);
 }
 
+/*
+ * How many programs with these arguments ran before? Those with others do not
+ * count, as the paths of directories that the host shares are arguments, too.
+ */
+static unsigned int count_run(u64 hash)
+{
+	unsigned int slot = hash_64(hash, PROGRAMS_BITS);
+	unsigned int n;
+
+	for (n = 0; n < ARRAY_SIZE(programs); n++) {
+		struct program *program =
+			&programs[(slot + n) % ARRAY_SIZE(programs)];
+
+		if (!program->hash)
+			program->hash = hash;
+		if (program->hash == hash)
+			return program->runs++;
+	}
+	return 0;
+}
+
 /**
  * exact_exec() - give a new program random numbers that its arguments choose
  *
@@ -188,7 +212,7 @@ void exact_exec(void)
 			hash = (hash ^ part[i]) * 0x100000001b3ULL;
 		at += length;
 	}
-	task->key = mix(hash) + programs[hash_64(hash, PROGRAMS_BITS)]++;
+	task->key = mix(hash) + count_run(hash ?: 1);
 	task->draws = 0;
 	task->children = 0;
 }
