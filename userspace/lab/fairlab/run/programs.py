@@ -15,7 +15,6 @@ from fairlab.net import host
 from fairlab.net.network import Laboratory
 from fairlab.run import flows
 
-END_PATIENCE = 120.0  # seconds for the last flow to end
 Process = subprocess.Popen[bytes]
 
 
@@ -83,7 +82,7 @@ class Programs:
 
     def wait_senders(self) -> None:
         """Wait until all flows have ended."""
-        deadline = time.monotonic() + END_PATIENCE
+        deadline = time.monotonic() + flows.END_PATIENCE
         for name, process in self.senders.items():
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
@@ -97,5 +96,5 @@ class Programs:
             for process in processes.values():
                 process.terminate()
             for name, process in processes.items():
-                if status := process.wait(END_PATIENCE):
+                if status := process.wait(flows.END_PATIENCE):
                     raise LabError(self.reason(name, status))
