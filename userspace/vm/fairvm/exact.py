@@ -55,6 +55,17 @@ RANDOM = (
     ),
     Patch(RANDOM_PATH, "\tif  (!crng_ready()) {\t", "\tif (exact_seeded || !crng_ready()) {\t"),
 )
+# tmpfs draws a number for each new file and directory.  Of those, the guest's overlay copies up as
+# many as the tree's path on the host has: they must not change the process's other numbers.
+GENERATION_PATH = "mm/shmem.c"
+GENERATIONS = (
+    after(GENERATION_PATH, "#include <linux/fs.h>\n", "#include <exact.h>\n"),
+    Patch(
+        GENERATION_PATH,
+        "->i_generation = get_random_u32();",
+        "->i_generation = exact_seeded ? 0 : get_random_u32();",
+    ),
+)
 TASK_PATH = "arch/um/include/asm/processor-generic.h"
 TASKS = (
     before(TASK_PATH, "struct mm_struct;\n", "#include <exact.h>\n"),
@@ -235,6 +246,7 @@ def patches(series: str) -> tuple[Patch, ...]:
     return (
         COMPILE,
         *RANDOM,
+        *GENERATIONS,
         *TASKS,
         *TIME,
         TICK,
