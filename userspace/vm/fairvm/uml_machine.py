@@ -30,7 +30,11 @@ UML_ARGUMENTS = [
 # Guest processes then can write to their kernel's memory: acceptable, since all of them run as root
 # of the guest, and the jail protects the host.
 SECCOMP_SINCE = (6, 16)
-SAMPLE_SECONDS = 0.5
+# A program spins if the guest's processes use so much CPU time [ticks of 10 ms] while its kernel
+# uses none.  How long that takes depends on how busy the host is.
+SAMPLE_TICKS = 25
+SAMPLE_SECONDS = 0.1
+SAMPLE_LIMIT = 10.0
 ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
 
 
@@ -48,10 +52,11 @@ def busy_times() -> dict[int, int]:
 def cpu_times() -> dict[int, tuple[int, int]]:
     """Of each process: its parent, and the CPU time that it has used, in ticks of 10 ms."""
     found = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    # A longer pattern would look at each file itself, and fail for a process that has just ended.
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            found[int(path.parent.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            found[int(entry.name)] = int(fields[1]), int(fields[11]) + int(fields[12])
     return found
 
 
@@ -108,16 +113,19 @@ class Uml(Machine):
     def spins(self, pid: int) -> bool:
         # Each process of the guest is a child of its kernel, which handles its system calls.
         before = cpu_times()
-        time.sleep(SAMPLE_SECONDS)
-        used = {
-            child: (parent, ticks - before[child][1])
-            for child, (parent, ticks) in cpu_times().items()
-            if child in before
-        }
-        shell = [child for child, (parent, _) in used.items() if parent == pid]
-        for kernel, (parent, ticks) in used.items():
-            children = [own for _, (above, own) in used.items() if above == kernel]
-            if parent in shell and not ticks and sum(children) * 2 > SAMPLE_SECONDS * 100:
+        end = time.monotonic() + SAMPLE_LIMIT
+        while time.monotonic() < end:
+            time.sleep(SAMPLE_SECONDS)
+            used = {
+                child: (parent, ticks - before[child][1])
+                for child, (parent, ticks) in cpu_times().items()
+                if child in before
+            }
+            shell = [child for child, (parent, _) in used.items() if parent == pid]
+            kernel = next((each for each, (above, _) in used.items() if above in shell), None)
+            if kernel is None or used[kernel][1]:
+                return False
+            if sum(own for above, own in used.values() if above == kernel) >= SAMPLE_TICKS:
                 return True
         return False
 
