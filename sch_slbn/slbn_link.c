@@ -88,6 +88,8 @@ static void slbn_link_set_epoch(struct slbn_link *link,
 
 		slbn_link_init(vars, now, slbn_leases_end(link, epoch, now),
 			       get_random_u32());
+		/* The memory is empty, too: mask tags in another way. */
+		get_random_bytes(params->hash_key, sizeof(params->hash_key));
 	} else if (config->epoch != params->epoch) {
 		/* An epoch of another length starts now. */
 		vars->epoch_start = now;

@@ -69,7 +69,7 @@ struct flight {
 /**
  * struct session - a session, and what the link recorded for it last
  * @src: its source
- * @tag: tag of the ledger that counts it, or SLBN_NO_TAG
+ * @tag: tag of the ledger that counts it, not masked, or SLBN_NO_TAG
  * @in_R: it is in R
  * @rate: its rate in BF if it is in F
  * @held: its rate in A
@@ -174,9 +174,8 @@ static void check_row(const struct world *w,
 	for (way = 0; way < SLBN_MEMORY_WAYS && row[way].used; way++) {
 		u64 hash = row[way].session;
 
-		HOLDS(row[way].used == 1);
+		HOLDS(row[way].origin <= SLBN_OF_REPLY);
 		HOLDS(slbn_memory_row(&w->p, &w->v, hash) == row);
-		HOLDS(row[way].in_R <= 1);
 		HOLDS(row[way].rate <= SLBN_RATE_MAX);
 		HOLDS(row[way].held <= 2 * SLBN_RATE_MAX);
 		HOLDS(!row[way].held || row[way].tag != SLBN_NO_TAG);
@@ -187,6 +186,13 @@ static void check_row(const struct world *w,
 	}
 	for (; way < SLBN_MEMORY_WAYS; way++)
 		HOLDS(!row[way].used);
+}
+
+/* The tag that the packet carries for a hop, not masked. */
+static u16 tag_of(const struct world *w, const struct flight *flight, u8 hop)
+{
+	return slbn_unmask_tag(flight->slots[hop].tag,
+			       slbn_session_hash(&w->p, &flight->pkt));
 }
 
 /* Whether a ledger counts the session since the link restarted. */
@@ -344,7 +350,7 @@ static void check_forwarded(const struct world *w, const struct world *before,
 		HOLDS(!flight->slots[hop].code);
 		return;
 	}
-	HOLDS(flight->slots[hop].tag == w->v.tag);
+	HOLDS(tag_of(w, flight, hop) == w->v.tag);
 	check_grant(w, &before->sessions[flight->session], was, pkt,
 		    &flight->slots[hop]);
 	if (pkt->B & e) {
@@ -370,13 +376,13 @@ static bool is_known(const struct world *w, const struct session *session)
 static bool is_overuse(const struct world *w, const struct flight *flight)
 {
 	const struct slbn_memory_entry *entry = slbn_memory_find(
-		&w->p, &w->v, slbn_memory_hash(&w->p, &flight->pkt));
+		&w->p, &w->v, slbn_session_hash(&w->p, &flight->pkt));
 	struct world next;
 
 	memcpy(&next, w, sizeof(next));
 	slbn_link_rotate(&next.p, &next.v, next.now);
 	return w->p.commit && entry && slbn_ledger_of(&next.v, entry->tag) &&
-	       flight->pkt.use > entry->held;
+	       entry->origin == SLBN_OF_FIRST && flight->pkt.use > entry->held;
 }
 
 /* --- operations --------------------------------------------------------- */
@@ -420,7 +426,7 @@ static void process(struct world *w, struct flight *flight)
 			(session->late || !known);
 	session->seen = true;
 	session->seq = flight->pkt.seq;
-	session->tag = flight->slots[hop].tag;
+	session->tag = tag_of(w, flight, hop);
 	session->in_R = flight->pkt.B >> hop & 1;
 	session->rate = session->tag == SLBN_NO_TAG || session->in_R ?
 				0 :
@@ -564,7 +570,8 @@ static void forge(struct world *w, struct flight *flight)
 		break;
 	default:
 		flight->slots[draw(&w->in, 0, pkt->slots - 1)].tag =
-			w->v.tag - draw8(&w->in) % 4;
+			slbn_mask_tag(w->v.tag - draw8(&w->in) % 4,
+				      slbn_session_hash(&w->p, pkt));
 		flight->slots[draw(&w->in, 0, pkt->slots - 1)].code =
 			draw(&w->in, 0, SLBN_CODE_MAX);
 	}

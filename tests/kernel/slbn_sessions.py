@@ -27,6 +27,8 @@ from tests.kernel.slbn_wire import (
     Packet,
     State,
     read_authentication,
+    read_packet,
+    read_udp,
 )
 
 GREEDY, MODEST, NEW = (bytes([n]) * 16 for n in (1, 2, 3))
@@ -47,8 +49,13 @@ class Sessions:
         self.tag = wire.state().tag
         greedy = Packet(JOIN, id=GREEDY)
         modest = replace(greedy, id=MODEST, bw=20 * MEGA)
-        last_probe = replace(modest, type=PROBE, seq=1, bw1=20 * MEGA, tags={0: self.tag})
-        assert len(wire.down(*map(self.frame, (greedy, modest, last_probe)))) == 3
+        joined = wire.down(self.frame(greedy), self.frame(modest))
+        came = [read_packet(read_udp(frame)[0]) for frame in joined]
+        #: The tags in their packets.
+        self.tags = {each.id: each.tags[0] for each in came}
+        tags = {0: self.tags[MODEST]}
+        last_probe = replace(modest, type=PROBE, seq=1, bw1=20 * MEGA, tags=tags)
+        assert len(wire.down(self.frame(last_probe))) == 1
         self.last_probe = last_probe
         state = wire.state()
         assert (state.N, state.NR, state.BF) == (2, 1, 20 * MEGA)

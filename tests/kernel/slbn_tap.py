@@ -39,7 +39,20 @@ from tests.kernel.rtnetlink import (
     attribute,
     handle,
 )
-from tests.kernel.slbn_wire import ETH_P_IP, ETH_P_IPV6, ORIGIN, ROUTER, Datagram, State, decode
+from tests.kernel.slbn_wire import (
+    ETH_P_IP,
+    ETH_P_IPV6,
+    JOIN,
+    LEAVE,
+    ORIGIN,
+    ROUTER,
+    Datagram,
+    Packet,
+    State,
+    decode,
+    read_packet,
+    read_udp,
+)
 
 #: VLANs as (protocol, tag), outermost first.
 Vlans = tuple[tuple[int, int], ...]
@@ -139,6 +152,15 @@ class Wire:
 
     def state(self, device: str = "a0") -> State:
         return state_of(self.netlink, socket.if_nametoindex(device))
+
+    def tags(self, session: bytes, key: bytes | None = None, key_id: int = 0) -> dict[int, int]:
+        """The tags that links write for a session now, by hop: it joins, and leaves again."""
+        join = Packet(JOIN, id=session, key=key, key_id=key_id)
+        downstream, answers = self.both(Datagram(join).frame())
+        (came,) = (read_packet(read_udp(frame)[0]) for frame in downstream + answers)
+        leave = replace(came, type=LEAVE, hop=0, key=key, key_id=key_id, options=b"")
+        self.both(Datagram(leave).frame())
+        return came.tags
 
     def _pass(self, frames: Sequence[bytes], side: str) -> Passed:
         marker = b"marker" + struct.pack("!Q", next(_numbers))

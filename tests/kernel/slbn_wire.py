@@ -208,6 +208,11 @@ class Packet:
         return replace(cleared, type=PROBE_ACK, g=RATE_MAX, epoch=NO_EPOCH, bottleneck=b, B=B)
 
 
+def next_tag(tag: int) -> int:
+    """The tag of the ledger that follows, of the same session."""
+    return tag % 0xFFFF + 1
+
+
 def packet_type(data: bytes) -> int:
     """The type of a packet."""
     kind: int = HEADER.unpack_from(data)[2]

@@ -203,7 +203,7 @@ def test_sent_acknowledgments_are_checked() -> None:
 @EITHER_KEY
 def test_packets_keep_their_key(key: bytes, number: int) -> None:
     with keyed(3, 200) as (made, _):
-        tag = made.state().tag
+        tag = made.tags(NEW, key, number)[0]
         sent = Packet(JOIN, slots=4, id=NEW, bw=20 * MEGA, key=key, key_id=number)
         came = replace(sent, hop=1, tags={0: tag})
         changes = {"N": 1, "joins": 1, "new_sessions": 1}

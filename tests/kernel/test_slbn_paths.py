@@ -51,6 +51,7 @@ def check_path(made: Wire, links: list[str], v6: bool, **to: Any) -> None:
     TO is fields of the answer that the first of the routers below sends.
     """
     vlans = made.vlans
+    tags = made.tags(bytes([3]) * 16)
     before = {link: made.state(link) for link in links}
     # Links are numbered in the order in which they were made, and pass answers on to each other.
     returns = {hop + 1: (hop + 1, ROUTER[v6]) for hop in range(len(links))}
@@ -58,7 +59,6 @@ def check_path(made: Wire, links: list[str], v6: bool, **to: Any) -> None:
     sent = Datagram(join, v6)
     # The Join: each link puts the session in R.
     last = len(links) - 1
-    tags = {hop: before[link].tag for hop, link in enumerate(links)}
     came = replace(join, hop=last + 1, B=2 ** len(links) - 1, bottleneck=last, tags=tags)
     came = replace(came, returns=returns)
     below = replace(sent, payload=came, vlans=vlans)
@@ -115,10 +115,11 @@ def test_link_on_vlan_or_trunk(case: str, v6: bool) -> None:
 def test_vlan_tags_in_the_frame(vlans: Vlans, v6: bool) -> None:
     """VLAN tags in the data, as on a bridge port or without VLAN offload."""
     with wire() as made:
+        tags = made.tags(bytes([3]) * 16)
         before = made.state()
         join = Packet(JOIN, id=bytes([3]) * 16)
         sent = Datagram(join, v6, vlans=vlans)
-        came = replace(join, hop=1, B=1, bottleneck=0, tags={0: before.tag})
+        came = replace(join, hop=1, B=1, bottleneck=0, tags=tags)
         assert made.down(sent.frame()) == [replace(sent, payload=came).frame()]
         assert before.changes(made.state()) == JOINED
 
@@ -132,14 +133,15 @@ def test_edge_answers_on_vlan(case: str, v6: bool) -> None:
         for link in links:
             made.attach(link, edge=int(link == links[-1]))
         last = len(links) - 1
-        tags = {hop: made.state(link).tag for hop, link in enumerate(links)}
+        tags = made.tags(bytes([3]) * 16)
+        answered = made.state(links[-1]).answered
         sent = Datagram(Packet(JOIN, id=bytes([3]) * 16), v6)
         given = Packet(PROBE_ACK, id=bytes([3]) * 16, bottleneck=last, B=1 << last, tags=tags)
         codes = dict.fromkeys(range(last + 1), FULL_CODE)
         given = replace(given, bw=100 * MEGA, g=FULL_RATE, codes=codes)
         given = replace(given, returns={n + 1: (n + 1, ROUTER[v6]) for n in range(last + 1)})
         assert made.both(sent.frame()) == ([], [Datagram(given, v6).sent_on().frame()])
-        assert made.state(links[-1]).answered == 1
+        assert made.state(links[-1]).answered == answered + 1
         # Tagged control packets of hosts are dropped.
         forged = Datagram(replace(given, hop=1), v6, vlans=vlans).answer()
         assert made.received(forged.frame()) == []
@@ -212,9 +214,10 @@ def test_links_on_bridge_ports(v6: bool) -> None:
         this = made.state("p1")
         join = Packet(JOIN, id=bytes([4]) * 16)
         sent = Datagram(join, v6).back()
-        came = replace(join, hop=1, B=1, bottleneck=0, tags={0: other.tag})
-        came = replace(came, returns={1: (2, ROUTER[v6])})
-        assert made.received(sent.frame()) == [replace(sent, payload=came).frame()]
+        came = replace(join, hop=1, B=1, bottleneck=0, returns={1: (2, ROUTER[v6])})
+        (passed,) = made.received(sent.frame())
+        came = replace(came, tags={0: read_packet(read_udp(passed)[0]).tags[0]})
+        assert passed == replace(sent, payload=came).frame()
         assert other.changes(made.state("p0")) == JOINED
         given = replace(came.reply(), hop=0, bw=100 * MEGA, g=FULL_RATE, codes={0: FULL_CODE})
         ack = Datagram(came.reply(), v6, destination=ROUTER[v6], to_mac=MAC_BRIDGE)
@@ -232,9 +235,9 @@ def test_edge_on_bridge_port(v6: bool) -> None:
         data = Datagram(b"data", v6, sport=9)
         assert made.down(data.frame()) == [data.frame()]
         assert made.received(data.back().frame()) == [data.back().frame()]
-        tag = made.state("p1").tag
+        tags = made.tags(bytes([3]) * 16)
         sent = Datagram(Packet(JOIN, id=bytes([3]) * 16), v6)
-        given = Packet(PROBE_ACK, id=bytes([3]) * 16, bottleneck=0, B=1, tags={0: tag})
+        given = Packet(PROBE_ACK, id=bytes([3]) * 16, bottleneck=0, B=1, tags=tags)
         given = replace(given, bw=100 * MEGA, g=FULL_RATE, codes={0: FULL_CODE})
         given = replace(given, written=1)
         assert made.both(sent.frame()) == ([], [Datagram(given, v6).sent_on().frame()])
@@ -287,12 +290,10 @@ def test_merged_control_packets_are_dropped_below_a_qdisc() -> None:
 def test_merged_answers_are_split() -> None:
     joins = [Packet(JOIN, id=bytes([n]) * 16) for n in range(1, 4)]
     with wire() as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        tags = {0: made.state().tag}
-        assert len(made.down(*(Datagram(join).frame() for join in joins))) == 3
+        came = made.down(*(Datagram(join).frame() for join in joins))
+        assert len(came) == 3
         before = made.state()
-        back = {1: (1, ROUTER[0])}
-        came = [replace(join, hop=1, B=1, bottleneck=0, tags=tags, returns=back) for join in joins]
-        answers = [each.reply().pack() for each in came]
+        answers = [read_packet(read_udp(frame)[0]).reply().pack() for frame in came]
         sender.bind(("", PORT))
         sender.setsockopt(SOL_UDP, UDP_SEGMENT, len(answers[0]))
         sender.sendto(b"".join(answers), (ROUTER[0], PORT))

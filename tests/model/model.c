@@ -205,6 +205,7 @@ static bool restart(struct model *m, struct state *st, int link)
 			continue;
 		h->entry = 0;
 		h->entry_tag = 0;
+		h->entry_origin = 0;
 		h->entry_in_R = 0;
 		h->entry_rate = 0;
 		h->entry_held = 0;
@@ -347,19 +348,22 @@ static void process(struct model *m, struct state *st, int session)
 	struct slbn_memory_entry memory[SLBN_MEMORY_WAYS] = { 0 };
 	struct slbn_link_params p = params_of(m, link);
 	struct slbn_link_vars v = load_link(&st->links[link]);
-	struct slbn_slot slot = { load_tag(h->flight_tag), h->flight_code };
+	u64 hash = slbn_session_hash(&p, &pkt);
+	struct slbn_slot slot = { slbn_mask_tag(load_tag(h->flight_tag), hash),
+				  h->flight_code };
 	struct slbn_link_stats stats = { 0 };
 
 	v.memory = memory;
 	if (h->entry)
 		memory[0] = (struct slbn_memory_entry){
-			.session = slbn_memory_hash(&p, &pkt),
+			.session = hash,
 			.rate = h->entry_rate,
 			.held = h->entry_held,
 			.seq = h->entry == 2 ? SEQ : SEQ - 1,
 			.tag = load_tag(h->entry_tag),
 			.in_R = h->entry_in_R,
 			.used = 1,
+			.origin = h->entry_origin,
 		};
 	if (slbn_link_process(&p, &v, &stats, &pkt, &slot, 0) != SLBN_FORWARD) {
 		m->overuse = stats.overuse;
@@ -368,9 +372,10 @@ static void process(struct model *m, struct state *st, int session)
 	}
 	m->clamped = stats.clamped;
 	store_link(&st->links[link], &v);
-	h->flight_tag = store_tag(&v, slot.tag);
+	h->flight_tag = store_tag(&v, slbn_unmask_tag(slot.tag, hash));
 	h->flight_code = slot.code;
 	h->entry = memory[0].used;
+	h->entry_origin = memory[0].origin;
 	if (h->entry && memory[0].seq == SEQ && x->phase != DEAD)
 		h->entry = 2;
 	store_entry(h, &v, memory[0].tag, memory[0].in_R, memory[0].rate,

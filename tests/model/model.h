@@ -136,6 +136,7 @@ enum phase {
  * @entry: the memory has an entry; 2: of the current cycle
  * @entry_tag: tag in the memory
  * @entry_in_R: in R, in the memory
+ * @entry_origin: enum slbn_origin, in the memory
  * @counted: ledger to which @held was added; UNKNOWN: lost by a restart
  * @excess: @held was written for a rate that had ended
  * @this_cycle: @held was written in the current cycle
@@ -154,11 +155,11 @@ struct hop {
 	u8 entry;
 	u8 entry_tag;
 	u8 entry_in_R;
+	u8 entry_origin;
 	u8 counted;
 	u8 excess;
 	u8 this_cycle;
 	u8 old_cycles;
-	u8 unused;
 };
 
 /**

@@ -114,7 +114,7 @@ struct net_link {
  * @used: rate in use that its links know of, bit/s
  * @arriving: rate that arrives at each hop, bit/s
  * @held: what each hop recorded last, bit/s
- * @tag: tag of the ledger where it did
+ * @tag: tag of the ledger where it did, not masked
  * @attempt: number of the current timeout; events of older ones are ignored
  * @joined: it has joined
  * @gone: it has left
@@ -294,13 +294,14 @@ static inline void net_record(struct net_link *link,
 			      const struct slbn_packet *pkt,
 			      const struct slbn_slot *slot)
 {
+	u64 hash = slbn_session_hash(&link->params, pkt);
 	u16 before = session->tag[hop];
 
 	if (before != SLBN_NO_TAG && before == link->vars.tag)
 		link->held[0] -= session->held[hop];
 	else if (before != SLBN_NO_TAG && before == link->vars.prev_tag)
 		link->held[1] -= session->held[hop];
-	session->tag[hop] = slot->tag;
+	session->tag[hop] = slbn_unmask_tag(slot->tag, hash);
 	session->held[hop] = 0;
 	if (slot->tag != SLBN_NO_TAG)
 		session->held[hop] = pkt->use + slbn_decode(slot->code);

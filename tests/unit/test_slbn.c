@@ -265,6 +265,14 @@ static void rates_recover_from_faults(void **state)
 	net_clear();
 }
 
+/* The tag of the current ledger for a session. */
+static u16 mask_tag_at(const struct slbn_link_params *p,
+		       const struct slbn_link_vars *v,
+		       const struct slbn_packet *pkt)
+{
+	return slbn_mask_tag(v->tag, slbn_session_hash(p, pkt));
+}
+
 /* The share stays in range with any valid packets, and then recovers. */
 static void links_recover_from_forged_packets(void **state)
 {
@@ -283,10 +291,11 @@ static void links_recover_from_forged_packets(void **state)
 			struct slbn_packet pkt = random_packet(slots);
 			struct slbn_slot slot = slots[0];
 
-			if (one_in(2))
-				slot.tag = link->vars.tag;
 			if (one_in(4))
 				pkt.id[0] = pkt.id[1] = rnd_in(0, 99);
+			if (one_in(2))
+				slot.tag = mask_tag_at(&link->params,
+						       &link->vars, &pkt);
 			slbn_link_process(&link->params, &link->vars,
 					  &link->stats, &pkt, &slot, net.now);
 			assert_true(slbn_link_share(&link->params, &link->vars,
@@ -326,7 +335,7 @@ static void million_sessions_do_not_overflow(void **state)
 
 		assert_int_equal(slbn_link_process(&p, &v, &s, &pkt, &slot, 0),
 				 SLBN_FORWARD);
-		assert_int_equal(slot.tag, v.tag);
+		assert_int_equal(slot.tag, mask_tag_at(&p, &v, &pkt));
 	}
 	assert_int_equal(v.cur.BF, 1000000 * p.C);
 	assert_int_equal(slbn_link_share(&p, &v, 1), 1000000);
@@ -339,7 +348,7 @@ static void million_sessions_do_not_overflow(void **state)
 			.bw1 = p.C,
 			.weight = 1,
 		};
-		struct slbn_slot slot = { .tag = v.tag };
+		struct slbn_slot slot = { .tag = mask_tag_at(&p, &v, &pkt) };
 
 		slbn_link_process(&p, &v, &s, &pkt, &slot, 0);
 	}

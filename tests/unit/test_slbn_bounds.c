@@ -132,7 +132,7 @@ static void count_rows(const u64 (*id)[2], u32 *fullest, u32 *evicted)
 	*evicted = 0;
 	for (n = 0; n < CHOSEN; n++) {
 		const struct slbn_packet pkt = { .id = { id[n][0], id[n][1] } };
-		u64 at = slbn_memory_row(&p, &v, slbn_memory_hash(&p, &pkt)) -
+		u64 at = slbn_memory_row(&p, &v, slbn_session_hash(&p, &pkt)) -
 			 memory;
 
 		assert_true(at < ROWS * SLBN_MEMORY_WAYS);

@@ -758,6 +758,91 @@ static void overuse_is_dropped(void **state)
 	net_clear();
 }
 
+/*
+ * Retransmissions come too early, and the memory has forgotten most sessions: it
+ * is no less safe than none, and drops no packet as overuse.
+ */
+static void early_copies_do_not_mislead_a_small_memory(void **state)
+{
+	u32 rounds = networks(120);
+	u32 round, n;
+
+	(void)state;
+	for (round = 0; round < rounds; round++) {
+		bool restarts = one_in(3);
+
+		draw_settings();
+		net.checks = NET_CHECK_RATES;
+		net.retry = rnd_in(10, 60) * NET_MS;
+		make_network(rnd_in(1, 6), rnd_in(1, 30), 5, EPOCH,
+			     restarts ? ALL_SESSIONS : rnd_in(1, 2),
+			     1000 * NET_MS);
+		for (n = 0; n < 10; n++) {
+			net_run(net.now + rnd_in(1, 300) * NET_MS);
+			disturb(restarts);
+		}
+		net_run(net.now + 1000 * NET_MS);
+		for (n = 0; n < net.link_count; n++)
+			assert_int_equal(net.links[n].stats.overuse, 0);
+	}
+	net_clear();
+}
+
+/* A link, and a session that is counted in its current ledger. */
+static struct slbn_packet counted_at(struct net_link *link, u64 number,
+				     struct slbn_slot *slot)
+{
+	struct slbn_packet pkt = {
+		.id = { number, ~number },
+		.type = SLBN_JOIN,
+		.slots = 4,
+		.bottleneck = SLBN_NO_HOP,
+		.weight = 1,
+		.bw = MEGA,
+	};
+
+	assert_int_equal(net_core_process(link, 0, &pkt, slot, 0),
+			 SLBN_FORWARD);
+	pkt.type = SLBN_PROBE;
+	pkt.hop = 0;
+	pkt.seq = 1;
+	return pkt;
+}
+
+/*
+ * Two links whose ledgers have the same tag: of the sessions that move from one to
+ * the other, the second one takes one in 65,535 for its own, not all.
+ */
+static void equal_tags_mislead_few_sessions(void **state)
+{
+	static const u32 sessions = 1000000;
+	struct net_link *from, *to;
+	u32 n;
+
+	(void)state;
+	net_clear();
+	net_add_link(100 * MEGA, NET_MS, 0, 0);
+	net_add_link(100 * MEGA, NET_MS, 0, 0);
+	from = &net.links[0];
+	to = &net.links[1];
+	to->vars.tag = from->vars.tag;
+	for (n = 0; n < sessions; n++) {
+		struct slbn_slot slot = { .tag = SLBN_NO_TAG };
+		struct slbn_packet pkt = counted_at(from, n, &slot);
+		u64 hash = slbn_session_hash(&from->params, &pkt);
+
+		assert_int_not_equal(slot.tag, SLBN_NO_TAG);
+		assert_int_equal(slbn_unmask_tag(slot.tag, hash),
+				 from->vars.tag);
+		net_core_process(to, 0, &pkt, &slot, 0);
+	}
+	n = sessions - to->stats.new_sessions;
+	printf("# %u of %u sessions misled the link\n", n, sessions);
+	/* 15 are expected; 1 to 40 with a probability of 1 - 10^-6. */
+	assert_in_range(n, 1, 40);
+	net_clear();
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(commit_matches_its_rules),
 	UNIT_TEST(links_are_never_promised_twice),
@@ -769,6 +854,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(lower_capacity_is_reached_from_above),
 	UNIT_TEST(late_retransmission_claims_nothing),
 	UNIT_TEST(overuse_is_dropped),
+	UNIT_TEST(early_copies_do_not_mislead_a_small_memory),
+	UNIT_TEST(equal_tags_mislead_few_sessions),
 };
 
 UNIT_MAIN(tests)

@@ -84,7 +84,8 @@ static void replay(struct run *run, u32 session)
 	struct slbn_slot slot[SLBN_HOPS_MAX] = { { .tag = 0 } };
 
 	/* The tag of a ledger elsewhere. */
-	slot[0].tag = slbn_next_tag(run->vars.tag);
+	slot[0].tag = slbn_mask_tag(slbn_next_tag(run->vars.tag),
+				    slbn_session_hash(&run->params, &pkt));
 	process(run, &pkt, slot);
 }
 

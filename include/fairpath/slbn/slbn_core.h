@@ -107,7 +107,8 @@ struct slbn_packet {
 
 /**
  * struct slbn_slot - what a packet carries for each hop
- * @tag: ledger that counts the session, or SLBN_NO_TAG
+ * @tag: ledger that counts the session, or SLBN_NO_TAG; masked, see
+ *	slbn_mask_tag()
  * @code: what the hop holds for the session above the packet's use (above its
  *	use1 in the next packet), see slbn_decode()
  */
@@ -131,14 +132,30 @@ struct slbn_ledger {
 };
 
 /**
+ * enum slbn_origin - the packet that made a memory entry of a session without one
+ * @SLBN_OF_FIRST: the first transmission of a packet
+ * @SLBN_OF_COPY: a retransmission. The link may hold more than it says, and its
+ *	source may have been granted more since
+ * @SLBN_OF_REPLY: a reply. If it is late, the link may have held less than it says
+ *
+ * Updates of the entry keep it, but for the first transmission of a newer packet.
+ */
+enum slbn_origin {
+	SLBN_OF_FIRST,
+	SLBN_OF_COPY,
+	SLBN_OF_REPLY,
+};
+
+/**
  * struct slbn_memory_entry - what a link recorded for a session last
- * @session: hash of the session's ID, see slbn_memory_hash()
+ * @session: hash of the session's ID, see slbn_session_hash()
  * @rate: rate added to BF, bit/s; 0 if the session is in R
  * @held: rate added to A, bit/s
  * @seq: sequence number of the packet
  * @tag: tag of the ledger that counts the session, SLBN_NO_TAG after a Leave
  * @in_R: the session is in R
  * @used: 0 if the entry is free
+ * @origin: enum slbn_origin
  */
 struct slbn_memory_entry {
 	u64 session;
@@ -146,8 +163,9 @@ struct slbn_memory_entry {
 	u64 held;
 	u32 seq;
 	u16 tag;
-	u8 in_R;
-	u8 used;
+	u8 in_R : 1;
+	u8 used : 1;
+	u8 origin : 2;
 };
 
 /* Entries per row of the memory; a new session replaces its row's oldest. */
@@ -160,7 +178,8 @@ struct slbn_memory_entry {
  * @commit: limit rises to what is free
  * @epoch: time between rotations, ns; 0: never rotate
  * @rows: rows of memory, a power of 2; 0: no memory
- * @hash_key: random, so that chosen ids do not fall into one row
+ * @hash_key: random, so that chosen ids do not fall into one row, and tags of
+ *	links differ
  */
 struct slbn_link_params {
 	u64 C;
@@ -269,7 +288,7 @@ static inline u16 slbn_next_tag(u16 tag)
  * @quiet_until: grant no rises before this time, ns. Sessions that the link does
  *	not know may use it already, after a restart: their leases end within an
  *	epoch
- * @random: chooses the first tag, so that the tags of links differ
+ * @random: chooses the first tag, so that tags from before a restart are unknown
  */
 static inline void slbn_link_init(struct slbn_link_vars *v, u64 now,
 				  u64 quiet_until, u32 random)
@@ -401,12 +420,12 @@ static inline u16 slbn_encode_up(u64 rate)
 }
 
 /*
- * Hash of a session's ID, which stands for the ID in the memory: of 64 bits and
- * keyed, so that two sessions with the same hash are neither likely nor to be
- * found by trying.
+ * Hash of a session's ID, which stands for the ID in the memory and masks its
+ * tags: of 64 bits and keyed, so that two sessions with the same hash are neither
+ * likely nor to be found by trying.
  */
-static inline u64 slbn_memory_hash(const struct slbn_link_params *p,
-				   const struct slbn_packet *pkt)
+static inline u64 slbn_session_hash(const struct slbn_link_params *p,
+				    const struct slbn_packet *pkt)
 {
 	return fp_siphash13(pkt->id, p->hash_key);
 }
@@ -442,32 +461,57 @@ slbn_memory_find(const struct slbn_link_params *p,
 }
 
 static inline void slbn_memory_store(const struct slbn_link_params *p,
-				     struct slbn_link_vars *v, u64 hash,
-				     u32 seq, u16 tag, bool in_R, u64 rate,
-				     u64 held)
+				     struct slbn_link_vars *v,
+				     const struct slbn_memory_entry *entry)
 {
 	struct slbn_memory_entry *row;
 	u32 way;
 
 	if (!p->rows)
 		return;
-	row = slbn_memory_row(p, v, hash);
+	row = slbn_memory_row(p, v, entry->session);
 	/* Replace the session's entry or the oldest; move it to the front. */
 	for (way = 0; way < SLBN_MEMORY_WAYS - 1; way++)
-		if (slbn_memory_matches(&row[way], hash))
+		if (slbn_memory_matches(&row[way], entry->session))
 			break;
 	for (; way; way--)
 		row[way] = row[way - 1];
-	row[0].session = hash;
-	row[0].rate = rate;
-	row[0].held = held;
-	row[0].seq = seq;
-	row[0].tag = tag;
-	row[0].in_R = in_R;
-	row[0].used = 1;
+	row[0] = *entry;
 }
 
-/* The ledger with this tag, or NULL. */
+/* Masks are the residues modulo the number of tags, 65535. */
+#define SLBN_TAGS 0xffffU
+
+static inline u16 slbn_shift_tag(u16 tag, u32 by)
+{
+	return tag == SLBN_NO_TAG ? tag : 1 + (tag - 1 + by) % SLBN_TAGS;
+}
+
+/**
+ * slbn_mask_tag() - the tag of a ledger as the packets of a session carry it
+ * @tag: tag, or SLBN_NO_TAG
+ * @hash: slbn_session_hash() of the session at this link
+ *
+ * The ledgers of two links with equal epochs that have equal tags once have them
+ * for ever. If a session moves from one to the other, at the same hop, the second
+ * one takes it for one that it counts. Masked, this happens to one session in
+ * 30,000 (two tags of each link may be equal), and not to all of them.
+ *
+ * Return: a permutation of the tags; SLBN_NO_TAG of itself.
+ */
+static inline u16 slbn_mask_tag(u16 tag, u64 hash)
+{
+	/* Rows of the memory have the lower bits. */
+	return slbn_shift_tag(tag, (u32)(hash >> 40) % SLBN_TAGS);
+}
+
+/* The inverse of slbn_mask_tag(). */
+static inline u16 slbn_unmask_tag(u16 tag, u64 hash)
+{
+	return slbn_shift_tag(tag, SLBN_TAGS - (u32)(hash >> 40) % SLBN_TAGS);
+}
+
+/* The ledger with this tag, not masked, or NULL. */
 static inline struct slbn_ledger *slbn_ledger_of(struct slbn_link_vars *v,
 						 u16 tag)
 {
@@ -502,12 +546,13 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
 
 /**
  * struct slbn_membership - where a link counts a session
- * @hash: of the session, if the link has a memory
+ * @hash: of the session
  * @ledger: ledger that counts it, or NULL
  * @in_R: in R, and not in F
  * @rate: rate in BF if it is in F, bit/s
  * @held: rate in A, bit/s
  * @same: the link has processed a copy of the packet before
+ * @origin: of the memory entry to be stored
  */
 struct slbn_membership {
 	u64 hash;
@@ -516,7 +561,15 @@ struct slbn_membership {
 	u64 rate;
 	u64 held;
 	bool same;
+	enum slbn_origin origin;
 };
+
+static inline enum slbn_origin slbn_origin_of(const struct slbn_packet *pkt)
+{
+	if (slbn_is_upstream(pkt))
+		return SLBN_OF_REPLY;
+	return pkt->again ? SLBN_OF_COPY : SLBN_OF_FIRST;
+}
 
 /*
  * What the link holds for a session, as far as the packet says. Downstream a
@@ -534,6 +587,12 @@ static inline u64 slbn_held(const struct slbn_packet *pkt,
 /*
  * Find where the link counts the session. The memory also shows packets that
  * are stale or lie about the rate in use, which is at most what was granted.
+ *
+ * Links may have answered a late copy before, and have forgotten it. So an entry
+ * made by a reply is for other replies of the same packet only, and one made by a
+ * retransmission shows no lies and yields to a newer packet that states more. (If
+ * that is counted in another ledger, it is the older one, as the copy has migrated
+ * its session.)
  */
 static inline enum slbn_verdict
 slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
@@ -544,14 +603,17 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	const struct slbn_memory_entry *entry;
 	struct slbn_ledger *ledger;
 
+	found->hash = slbn_session_hash(p, pkt);
 	/* A Join cannot be counted yet, but by an earlier copy of it. */
-	found->ledger =
-		pkt->type == SLBN_JOIN ? NULL : slbn_ledger_of(v, slot->tag);
+	found->ledger = pkt->type == SLBN_JOIN ?
+				NULL :
+				slbn_ledger_of(v, slbn_unmask_tag(slot->tag,
+								  found->hash));
 	found->in_R = pkt->B & 1ULL << hop;
 	found->rate = pkt->type == SLBN_PROBE ? pkt->bw2 : pkt->bw1;
 	found->held = slbn_held(pkt, slot);
 	found->same = false;
-	found->hash = p->rows ? slbn_memory_hash(p, pkt) : 0;
+	found->origin = slbn_origin_of(pkt);
 	entry = slbn_memory_find(p, v, found->hash);
 	if (!entry)
 		return SLBN_FORWARD;
@@ -559,8 +621,12 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		s->stale++;
 		return SLBN_DROP_STALE;
 	}
+	found->same = entry->seq == pkt->seq;
+	if (entry->origin == SLBN_OF_REPLY && !found->same)
+		return SLBN_FORWARD;
 	ledger = slbn_ledger_of(v, entry->tag);
-	if (p->commit && ledger && pkt->use > entry->held) {
+	if (p->commit && ledger && entry->origin == SLBN_OF_FIRST &&
+	    pkt->use > entry->held) {
 		s->overuse++;
 		return SLBN_DROP_OVERUSE;
 	}
@@ -568,11 +634,16 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 		ledger != found->ledger ||
 		(ledger && (found->in_R != entry->in_R ||
 			    (!found->in_R && found->rate != entry->rate)));
+	if (entry->origin == SLBN_OF_FIRST || found->same ||
+	    found->origin != SLBN_OF_FIRST || ledger != found->ledger)
+		found->held = entry->held;
+	else
+		found->held = fp_max64(found->held, entry->held);
 	found->ledger = ledger;
 	found->in_R = entry->in_R;
 	found->rate = entry->rate;
-	found->held = entry->held;
-	found->same = entry->seq == pkt->seq;
+	if (found->same || found->origin != SLBN_OF_FIRST)
+		found->origin = entry->origin;
 	return SLBN_FORWARD;
 }
 
@@ -701,10 +772,9 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 {
 	bool upstream = slbn_is_upstream(pkt);
 	u8 hop = slbn_current_hop(pkt);
+	struct slbn_memory_entry entry = { .used = 1 };
 	struct slbn_membership found;
 	enum slbn_verdict verdict;
-	bool in_R;
-	u64 held;
 
 	if (hop >= pkt->slots) {
 		if (upstream) {
@@ -732,20 +802,23 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	else if (pkt->type != SLBN_LEAVE)
 		s->new_sessions++;
 	pkt->B &= ~(1ULL << hop);
+	entry.session = found.hash;
+	entry.seq = pkt->seq;
+	entry.origin = found.origin;
 	if (pkt->type == SLBN_LEAVE) {
 		s->leaves++;
 		slot->tag = SLBN_NO_TAG;
 		slot->code = 0;
-		slbn_memory_store(p, v, found.hash, pkt->seq, SLBN_NO_TAG,
-				  false, 0, 0);
+		slbn_memory_store(p, v, &entry);
 		return SLBN_FORWARD;
 	}
 
-	in_R = slbn_add_session(p, v, s, pkt, hop);
-	held = slbn_hold(p, v, s, pkt, slot, &found, now);
-	slot->tag = v->tag;
-	slbn_memory_store(p, v, found.hash, pkt->seq, v->tag, in_R,
-			  in_R ? 0 : pkt->bw1, held);
+	entry.in_R = slbn_add_session(p, v, s, pkt, hop);
+	entry.rate = entry.in_R ? 0 : pkt->bw1;
+	entry.held = slbn_hold(p, v, s, pkt, slot, &found, now);
+	entry.tag = v->tag;
+	slot->tag = slbn_mask_tag(v->tag, found.hash);
+	slbn_memory_store(p, v, &entry);
 	s->joins += pkt->type == SLBN_JOIN;
 	s->probes += pkt->type == SLBN_PROBE;
 	s->acks += upstream;
