@@ -96,7 +96,9 @@ static void check_rate(const struct slbn_source *before,
 	if (ack->epoch == SLBN_NO_EPOCH) {
 		HOLDS(src->lease == SLBN_NO_LEASE);
 	} else {
-		HOLDS(src->lease == before->sent + 1000ULL * ack->epoch);
+		HOLDS(src->lease <= before->sent + 1000ULL * ack->epoch);
+		HOLDS(src->lease ==
+		      before->sent + slbn_lease(ack->epoch, src->margin));
 		if (now >= src->lease)
 			assigned = 0;
 	}

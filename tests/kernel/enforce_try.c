@@ -180,7 +180,7 @@ static u64 clock_now(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_BOOTTIME, &t);
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 

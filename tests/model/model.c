@@ -412,6 +412,7 @@ static struct slbn_source load_source(const struct model *m,
 		.sent = SENT_AT,
 		.leaving = x->leaving,
 		.slots = (u8)m->hops[session],
+		.margin = SLBN_LEASE_MARGIN,
 		.tries = x->tries,
 		.pkt = {
 			.id = { session + 1, 0 },

@@ -8,6 +8,8 @@
 #include "slbn_net.h"
 
 #define EPOCH (1000 * NET_MS)
+/* Epoch of links for leases of EPOCH. */
+#define EPOCH_FOR_LEASE (EPOCH * 1000 / (1000 - SLBN_LEASE_MARGIN))
 /* Rows of memory that never evict an entry of as many sessions as here. */
 #define ALL_SESSIONS 1024
 
@@ -405,10 +407,10 @@ static void losses_do_not_change_settled_rates(void **state)
 		u32 loss;
 		u64 epoch;
 	} ways[] = {
-		{ 1000, EPOCH },
-		{ 10000, EPOCH },
+		{ 1000, EPOCH_FOR_LEASE },
+		{ 10000, EPOCH_FOR_LEASE },
 		/* At 5 % per hop a lease of 1 s ends now and then. */
-		{ 50000, 2 * EPOCH },
+		{ 50000, 2 * EPOCH_FOR_LEASE },
 	};
 	u32 n, second;
 
@@ -439,9 +441,11 @@ static void losses_do_not_change_settled_rates(void **state)
  * reference:
  *
  *	loss per hop		0.1 %	1 %	5 %
- *	8 entries of memory	 99 %	97 %	79 %
- *	no memory		100 %	95 %	84 %
- *	memory for all		100 %	100 %	99 %
+ *	8 entries of memory	 99 %	94 %	71 %
+ *	no memory		 99 %	94 %	77 %
+ *	memory for all		100 %	100 %	98 %
+ *
+ * (means of seven seeds; at 5 % they differ by up to 7 %)
  */
 static void small_memory_starves_but_is_safe(void **state)
 {
@@ -469,7 +473,7 @@ static void small_memory_starves_but_is_safe(void **state)
 					fair += net.sessions[i].fair;
 				}
 			}
-			CHECK(used / fair > (rows[m] > 2 ? 0.95L : 0.7L),
+			CHECK(used / fair > (rows[m] > 2 ? 0.95L : 0.6L),
 			      "%Lg of the reference", used / fair);
 			printf("# loss %g %%, %u rows: %.1Lf %%\n",
 			       losses[n] / 1e4, rows[m], 100 * used / fair);
@@ -679,11 +683,11 @@ static void late_retransmission_claims_nothing(void **state)
 		slbn_source_join(&b, ids[1], UNLIMITED, 1, 4);
 		round_trip(&a, 990 * NET_MS);
 		assert_true(a.rate > 99 * MEGA);
-		assert_int_equal(a.lease, 1990 * NET_MS);
+		assert_int_equal(a.lease, 1865 * NET_MS);
 		/* This one is lost. */
 		slbn_source_transmit(&a, 1800 * NET_MS);
-		assert_false(slbn_source_expire(&a, 1989 * NET_MS));
-		assert_true(slbn_source_expire(&a, 1990 * NET_MS));
+		assert_false(slbn_source_expire(&a, 1864 * NET_MS));
+		assert_true(slbn_source_expire(&a, 1865 * NET_MS));
 		round_trip(&b, 2100 * NET_MS);
 		round_trip(&b, 2110 * NET_MS);
 		assert_int_equal(b.rate, 100 * MEGA);
@@ -697,6 +701,55 @@ static void late_retransmission_claims_nothing(void **state)
 		round_trip(&a, 2240 * NET_MS);
 		assert_int_equal(a.rate, 50 * MEGA);
 		assert_int_equal(b.rate, 50 * MEGA);
+	}
+	net_clear();
+}
+
+/*
+ * The agent of a source dies, and a queue on its path grows before its lease ends:
+ * what was sent last takes longer than what was sent first. The margin of the lease
+ * covers it: that data arrives before a link forgets the session and grants its
+ * rate to another one.
+ *
+ *	a --- link 0, the queue --- link 1 --- destination
+ *	b ------------------------- link 1 --- destination
+ */
+static void growing_queue_delays_no_data_beyond_the_lease(void **state)
+{
+	static const u64 grown[] = { 0, 20, 50, 100 };
+	struct net_session *a = &net.sessions[0], *b = &net.sessions[1];
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(grown); n++) {
+		net_clear();
+		net.commit = true;
+		net.checks = NET_CHECK_RATES;
+		net_add_link(1000 * MEGA, NET_MS, EPOCH, ALL_SESSIONS);
+		net_add_link(100 * MEGA, NET_MS, EPOCH, ALL_SESSIONS);
+		net.session_count = 2;
+		a->weight = 1;
+		a->hops = 2;
+		a->path[1] = 1;
+		b->weight = 1;
+		b->hops = 1;
+		b->path[0] = 1;
+		net_schedule(0, NET_JOIN, 0)->value = UNLIMITED;
+		/* Link 1 forgets what it held in this epoch at 2 s. */
+		net_run(EPOCH - 10 * NET_MS);
+		while (a->src.tries)
+			net_run(net.now + NET_MS / 10);
+		assert_true(net.now < EPOCH && a->src.rate > 99 * MEGA);
+		a->dead = true;
+		net_run(a->src.lease - NET_MS);
+		assert_true(a->used > 99 * MEGA);
+		net.links[0].delay += grown[n] * NET_MS;
+		net_schedule(net.now, NET_JOIN, 1)->value = UNLIMITED;
+		net_run(2 * EPOCH - 1);
+		assert_int_equal(a->used, 0);
+		assert_int_equal(b->src.rate, 0);
+		net_run(2 * EPOCH + 50 * NET_MS);
+		assert_true(b->src.rate > 99 * MEGA);
 	}
 	net_clear();
 }
@@ -853,6 +906,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(reroutes_exceed_by_the_moved_rates),
 	UNIT_TEST(lower_capacity_is_reached_from_above),
 	UNIT_TEST(late_retransmission_claims_nothing),
+	UNIT_TEST(growing_queue_delays_no_data_beyond_the_lease),
 	UNIT_TEST(overuse_is_dropped),
 	UNIT_TEST(early_copies_do_not_mislead_a_small_memory),
 	UNIT_TEST(equal_tags_mislead_few_sessions),

@@ -41,6 +41,7 @@ extern "C" {
 #define SLBN_LEAVING 8 /* it has been ended; its Leave may be in flight */
 #define SLBN_MEASURED 16 /* @used is valid */
 #define SLBN_OWN_LINK 32 /* its path begins with a link of this router */
+#define SLBN_SHORT_LEASE 64 /* leases shorter than two round trips: rate often 0 */
 
 /**
  * struct slbn_flow - the packets of a session
@@ -72,7 +73,7 @@ struct slbn_flow {
  * @rtt: smoothed round-trip time of control packets, ns; 0: unknown
  * @flow: its packets
  * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_LEAVING, SLBN_MEASURED,
- *	SLBN_OWN_LINK
+ *	SLBN_OWN_LINK, SLBN_SHORT_LEASE
  * @hops: links on its path
  * @bottleneck: hop of its bottleneck, from 0; 255: its demand limits it
  * @link: number of its bottleneck in @router; 0: its demand limits it, or unknown
@@ -200,6 +201,8 @@ enum slbn_detection {
  * @paced_drops: data packets that its BPF program dropped: they would have waited
  *	for too long, or waited for longer than CoDel's target
  * @paced_marks: data packets that it marked (ECN CE) instead
+ * @short_leases: sessions with SLBN_SHORT_LEASE: a link on their paths has too short
+ *	an epoch for the round-trip time
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -228,7 +231,8 @@ struct slbn_status {
 	uint32_t clients;
 	uint64_t paced_drops;
 	uint64_t paced_marks;
-	uint64_t later[12];
+	uint64_t short_leases;
+	uint64_t later[11];
 };
 
 struct slbn;

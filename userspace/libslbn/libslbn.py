@@ -24,7 +24,7 @@ from types import TracebackType
 
 UNLIMITED = 10**15
 MAX_WEIGHT = 10**6
-STAYS, DETECTED, STALLED, LEAVING, MEASURED, OWN_LINK = 1, 2, 4, 8, 16, 32
+STAYS, DETECTED, STALLED, LEAVING, MEASURED, OWN_LINK, SHORT_LEASE = 1, 2, 4, 8, 16, 32, 64
 ACCEPT_ONLY = 1
 GAP_UNKNOWN = 255
 #: Octets of a key.
@@ -114,7 +114,8 @@ class _Status(ctypes.Structure):
         ("clients", ctypes.c_uint32),
         ("paced_drops", ctypes.c_uint64),
         ("paced_marks", ctypes.c_uint64),
-        ("later", ctypes.c_uint64 * 12),
+        ("short_leases", ctypes.c_uint64),
+        ("later", ctypes.c_uint64 * 11),
     )
 
 
@@ -240,6 +241,7 @@ class Status:
     clients: int
     paced_drops: int
     paced_marks: int
+    short_leases: int
 
 
 def _address(octets: bytes, family: int) -> str:

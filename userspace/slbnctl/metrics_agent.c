@@ -82,6 +82,9 @@ static void print_sum(const struct sum *sum)
 
 static void print_state(const struct slbn_status *status)
 {
+	gauge("agent_short_lease_sessions",
+	      "Sessions whose leases are shorter than two round trips.",
+	      status->short_leases);
 	gauge("agent_degraded",
 	      "1 if slbnd does not do all that is configured (slbnctl status).",
 	      is_degraded(status));

@@ -212,6 +212,8 @@ void show_fields(const struct slbn_session *session)
 		  flags & SLBN_DETECTED ? " detected" : NULL);
 	show_flag("stalled", flags & SLBN_STALLED,
 		  flags & SLBN_STALLED ? " stalled" : NULL);
+	show_flag("short_lease", flags & SLBN_SHORT_LEASE,
+		  flags & SLBN_SHORT_LEASE ? " short_lease" : NULL);
 	show_flag("leaving", flags & SLBN_LEAVING,
 		  flags & SLBN_LEAVING ? " leaving" : NULL);
 }

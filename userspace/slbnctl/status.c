@@ -47,6 +47,7 @@ static void show_state(const struct slbn_status *status)
 	show_string("detection", " detection %s", detection_text(status));
 	show_count("devices", " devices %s", status->devices);
 	show_count("enforced", " enforced %s", status->enforced);
+	show_count("short_leases", " short_leases %s", status->short_leases);
 	show_flag("degraded", is_degraded(status),
 		  is_degraded(status) ? " degraded" : NULL);
 	show_newline();
@@ -84,6 +85,9 @@ static void explain(const struct slbn_status *status)
 	if (status->enforced < status->devices)
 		printf("degraded: rates are not enforced on %u of %u devices: see its log\n",
 		       status->devices - status->enforced, status->devices);
+	if (status->short_leases)
+		printf("short_leases: %llu sessions often have no rate: set a longer epoch at all links\n",
+		       (unsigned long long)status->short_leases);
 	if (status->unknown_key)
 		puts("unknown_key: slbnd does not have a key that other routers use");
 	if (!status->bad_time)

@@ -273,6 +273,31 @@ struct session *agent_find(const struct agent *agent, u64 id)
 								    NULL;
 }
 
+/*
+ * A lease must last until the answer to the next packet: two round trips. If not,
+ * the session has no rate in a part of each cycle.
+ */
+static bool lease_is_short(const struct session *session)
+{
+	return session->lease && session->lease < 2 * session->rtt;
+}
+
+/**
+ * agent_short_leases() - count sessions whose leases are too short for their paths
+ * @agent: the agent
+ *
+ * Return: sessions with SLBN_SHORT_LEASE.
+ */
+u32 agent_short_leases(const struct agent *agent)
+{
+	u32 count = 0, n;
+
+	for (n = 0; n < agent->entries; n++)
+		count += agent->sessions[n]->in_use &&
+			 lease_is_short(agent->sessions[n]);
+	return count;
+}
+
 /**
  * agent_describe() - describe a session for clients
  * @session: the session
@@ -306,6 +331,8 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		to->flags |= SLBN_LEAVING;
 	if (session->use.window)
 		to->flags |= SLBN_MEASURED;
+	if (lease_is_short(session))
+		to->flags |= SLBN_SHORT_LEASE;
 }
 
 static void arm_timer(struct agent *agent, const struct session *session)
@@ -399,18 +426,22 @@ static u64 retransmission_timeout(const struct agent *agent,
 
 /*
  * The mean pause is as many times longer as cycles needed packets lately, so that
- * losses do not increase the rate of packets; but half of the lease remains.
+ * losses do not increase the rate of packets; but half of the lease remains, less a
+ * round trip.
  */
 static u64 mean_pause(const struct agent *agent, const struct session *session,
 		      u64 now)
 {
 	const struct slbn_source *source = &session->source;
 	u64 pause = scale_by_losses(session, usual_pause(agent, session));
+	u64 left;
 
 	pause = fp_min64(pause, longest_pause(agent, session));
-	if (source->rate && source->lease != SLBN_NO_LEASE)
-		pause = fp_min64(pause, (source->lease - now) / 2);
-	return pause;
+	if (!source->rate || source->lease == SLBN_NO_LEASE)
+		return pause;
+	left = source->lease - now;
+	left -= fp_min64(left, session->longest_rtt);
+	return fp_min64(pause, left / 2);
 }
 
 /*
@@ -559,6 +590,7 @@ struct session *agent_join(struct agent *agent, const struct slbn_flow *flow,
 		session->credit = *credit;
 	slbn_source_join(&session->source, id, demand, weight,
 			 agent->config.hops);
+	session->source.margin = agent->config.margin;
 	agent->count++;
 	agent->callbacks->limit(agent, session);
 	start_cycle(agent, session, now);
@@ -584,6 +616,7 @@ static void begin_anew(const struct agent *agent, struct session *session)
 	make_id(session->index, id);
 	slbn_source_join(source, id, source->D, source->pkt.weight,
 			 agent->config.hops);
+	source->margin = agent->config.margin;
 	session->waiting = false;
 	session->cycles = 0;
 	session->reported = 0;
@@ -637,6 +670,7 @@ struct session *agent_restore(struct agent *agent, u32 index,
 		return NULL;
 	}
 	session->in_use = true;
+	session->source.margin = agent->config.margin;
 	agent->count++;
 	if (state_is_forgotten(record, now))
 		begin_anew(agent, session);
@@ -944,8 +978,12 @@ static void update_path(const struct agent *agent, struct session *session,
 {
 	u64 epoch = agent->config.epoch;
 
-	if (answer->pkt.epoch != SLBN_NO_EPOCH)
+	session->lease = 0;
+	if (answer->pkt.epoch != SLBN_NO_EPOCH) {
 		epoch = fp_min64(epoch, answer->pkt.epoch * 1000ULL);
+		session->lease =
+			slbn_lease(answer->pkt.epoch, session->source.margin);
+	}
 	session->epoch = fp_max64(epoch, AGENT_MIN_EPOCH);
 	if (update_hops(session, answer))
 		update_device(agent, session, answer);

@@ -13,8 +13,10 @@
  * control packets, sources do not send more. While the rate is on its way to the share, pauses
  * are short.
  *
- * The assigned rate ends with its lease, an epoch of the links after the packet was
- * sent whose answer assigned it: the agent reports and enforces a rate of 0 then.
+ * The assigned rate ends with its lease, an epoch of the links, less a margin, after
+ * the packet was sent whose answer assigned it: the agent reports and enforces a rate
+ * of 0 then. Leases go on while the system is suspended, so all times are those of
+ * CLOCK_BOOTTIME.
  *
  * A metered session sends no more control packets, and no more octets of them, than
  * its flow has sent: agent_credit() reports the flow's packets. Without credit the
@@ -51,6 +53,8 @@
  * @pause: minimum time between two cycles, ns
  * @control: fraction of a session's share for its control packets, per mille
  * @hops: most slots of a packet
+ * @margin: part of an epoch by which leases end earlier, per mille, at most
+ *	SLBN_LEASE_MARGIN_MAX
  * @max_sessions: maximum number of sessions
  */
 struct agent_config {
@@ -58,6 +62,7 @@ struct agent_config {
 	u64 pause;
 	u32 control;
 	u8 hops;
+	u16 margin;
 	u32 max_sessions;
 };
 
@@ -89,6 +94,7 @@ struct agent_credit {
  * @longest_rtt: the longest one lately, ns
  * @unmeasured: cycles since an RTT was measured
  * @epoch: shortest one on its path, at most agent_config.epoch, ns
+ * @lease: length of its leases, ns; 0: not known, or they do not end
  * @early_copies: retransmissions that it may send without back-off, while its lease
  *	lasts
  * @sent_per_cycle: packets that a cycle needed lately, smoothed, in 1/1024
@@ -133,6 +139,7 @@ struct session {
 	u64 longest_rtt;
 	u32 unmeasured;
 	u64 epoch;
+	u64 lease;
 	u32 early_copies;
 	u32 sent_per_cycle;
 	u32 urgent_cycles;
@@ -248,6 +255,7 @@ struct session *agent_find(const struct agent *agent, u64 id);
 struct session *agent_find_flow(const struct agent *agent,
 				const struct slbn_flow *flow);
 void agent_describe(const struct session *session, struct slbn_session *to);
+u32 agent_short_leases(const struct agent *agent);
 u64 agent_usable_rate(struct session *session);
 u64 agent_due(const struct agent *agent);
 void agent_run(struct agent *agent, u64 now);

@@ -449,6 +449,7 @@ static void get_status(const struct api *api, struct slbn_status *status)
 		.stale = agent->counters.stale,
 		.cycles = agent->counters.cycles,
 		.retries = agent->counters.retries,
+		.short_leases = agent_short_leases(agent),
 	};
 	for (n = 0; n < transport->keys.count; n++)
 		status->key[n] = transport->keys.key[n].id;

@@ -43,7 +43,7 @@
  * @packets: sent
  * @drops: packets dropped because they waited, or would have waited, for too long
  * @marks: packets marked (ECN CE) for the same reason
- * @last: time of its last packet, ns, CLOCK_MONOTONIC; with htb, time when a new
+ * @last: time of its last packet, ns, CLOCK_BOOTTIME; with htb, time when a new
  *	packet was last noticed; 0: none yet
  */
 struct enforce_use {
@@ -185,7 +185,7 @@ void enforce_configure(struct enforce *enforce,
  * @enforce: from enforce_open()
  * @flow: the flow
  * @rate: bit/s; 0: none, use the default class
- * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never. With htb the
+ * @lease: time at which @rate ends, ns, CLOCK_BOOTTIME; ~0: never. With htb the
  *	caller must set 0 then
  * @burst: what the flow did not use of @rate for so long, it may send at once, ns;
  *	at least ENFORCE_BURST, at most ENFORCE_QUEUE apply. With htb this is ignored

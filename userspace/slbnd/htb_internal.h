@@ -66,7 +66,7 @@ struct htb_device {
  * @known: it is a flow, and not removed
  * @has_class: it has a class of its own
  * @in_use: its number is not free
- * @expires: of a removed flow: when to delete its class, ns, CLOCK_MONOTONIC
+ * @expires: of a removed flow: when to delete its class, ns, CLOCK_BOOTTIME
  * @lingering: list of removed flows whose classes still exist
  * @use: its counters, of all devices
  */
@@ -95,7 +95,7 @@ struct htb_flow {
  * @by_key: tree of the known flows
  * @lingering: removed flows whose classes still exist, the oldest first
  * @next: where to search for a free number
- * @read_at: when the counters were last read, ns, CLOCK_MONOTONIC
+ * @read_at: when the counters were last read, ns, CLOCK_BOOTTIME
  */
 struct htb {
 	struct mnl_socket *socket;

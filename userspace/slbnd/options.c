@@ -49,6 +49,16 @@ static bool read_epoch(struct options *options, const char *text)
 	       options->agent.epoch <= 3600000000000ULL;
 }
 
+static bool read_lease_margin(struct options *options, const char *text)
+{
+	__u64 permille;
+
+	if (!units_permille(text, 0, SLBN_LEASE_MARGIN_MAX / 10, &permille))
+		return false;
+	options->agent.margin = permille;
+	return true;
+}
+
 static bool read_pause(struct options *options, const char *text)
 {
 	return units_time(text, &options->agent.pause) &&
@@ -459,6 +469,8 @@ static const struct {
 } known[] = {
 	{ "epoch", read_epoch, "must be 10ms to 3600s",
 	  "TIME      epoch of the domain's links (1s)" },
+	{ "lease-margin", read_lease_margin, "must be 0% to 50%",
+	  "PERCENT part of an epoch by which leases end earlier (12.5%)" },
 	{ "pause", read_pause, "must be 1us to 1s",
 	  "TIME      minimum pause between the cycles of a session (5ms)" },
 	{ "control", read_control, "must be 0.1% to 100%",
@@ -685,6 +697,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			.pause = 5000000,
 			.control = 10,
 			.hops = SLBN_HOPS_DEFAULT,
+			.margin = SLBN_LEASE_MARGIN,
 			.max_sessions = AGENT_SESSIONS,
 		},
 		.socket = SLBN_SOCKET,

@@ -440,12 +440,12 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 		skb->tstamp = departure;
 }
 
-/* Read the limit of a flow. Returns whether it has a rate that it may use now. */
-static bool read_limit(const u32 *slot, u64 now, struct rates_limit *valid)
+/* Read the limit of a flow. Returns whether it has a rate that it may use at @boot. */
+static bool read_limit(const u32 *slot, u64 boot, struct rates_limit *valid)
 {
 	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, slot);
 
-	if (!limit || now >= limit->lease)
+	if (!limit || boot >= limit->lease)
 		return false;
 	barrier();
 	valid->burst = limit->burst;
@@ -467,7 +467,9 @@ static bool set_ce(struct __sk_buff *skb)
 
 /**
  * struct arrival - a packet to be paced
- * @now: ns
+ * @now: ns, CLOCK_MONOTONIC, the clock of departure times
+ * @boot: ns, CLOCK_BOOTTIME, which does not stop while the system is suspended: links
+ *	forget sessions meanwhile
  * @length: on the wire, with all segments, octets
  * @packets: segments
  * @longest: how long it may wait, ns
@@ -480,6 +482,7 @@ static bool set_ce(struct __sk_buff *skb)
  */
 struct arrival {
 	u64 now;
+	u64 boot;
 	u64 length;
 	u64 packets;
 	u64 longest;
@@ -503,7 +506,7 @@ static __always_inline void count(struct rates_state *state,
 		state->mean += arrival->length - (state->mean >> 4);
 	else
 		state->mean = arrival->length << 4;
-	state->last = arrival->now;
+	state->last = arrival->boot;
 	state->drops += arrival->drop;
 	state->marks += arrival->mark;
 	state->packets += arrival->packets & sent;
@@ -779,7 +782,8 @@ int slbnd_rates(struct __sk_buff *skb)
 		state = bpf_map_lookup_elem(&states, &slot);
 		if (!state)
 			return TC_ACT_SHOT;
-		if (read_limit(&slot, arrival.now, &limit)) {
+		arrival.boot = bpf_ktime_get_boot_ns();
+		if (read_limit(&slot, arrival.boot, &limit)) {
 			pace(state, &limit, &arrival);
 			if (arrival.mark && !set_ce(skb))
 				drop_unmarked(state, &arrival);

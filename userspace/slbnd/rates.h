@@ -79,7 +79,7 @@ static inline u64 rates_mask(int kind)
 /**
  * struct rates_limit - limit of a flow
  * @rate: assigned rate, bit/s; 0: none
- * @lease: time at which @rate ends, ns, CLOCK_MONOTONIC; ~0: never
+ * @lease: time at which @rate ends, ns, CLOCK_BOOTTIME; ~0: never
  * @burst: what it did not use of @rate for so long, it may send at once, ns
  * @target: CoDel's (codel.h), ns
  * @interval: the same
@@ -175,7 +175,7 @@ static inline u64 rates_prefix_head(u8 version, u32 length)
  * @packets: sent
  * @drops: packets dropped because they would have waited for too long, or by CoDel
  * @marks: packets that CoDel marked
- * @last: time of its last packet, dropped or not, ns, CLOCK_MONOTONIC
+ * @last: time of its last packet, dropped or not, ns, CLOCK_BOOTTIME
  * @codel: of a flow
  */
 struct rates_state {

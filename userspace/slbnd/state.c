@@ -48,7 +48,7 @@ struct state_file {
 };
 
 /* A change needs another STATE_VERSION. */
-static_assert(sizeof(struct state_record) == 504, "STATE_VERSION");
+static_assert(sizeof(struct state_record) == 512, "STATE_VERSION");
 static_assert(sizeof(struct state_record) % sizeof(u64) == 0,
 	      "checksum() reads words");
 
@@ -239,6 +239,7 @@ static bool is_source(const struct slbn_source *source, u64 now)
 		source->lease <= now + MAX_TIME) &&
 	       is_bool(&source->leaving) && is_bool(&source->urgent) &&
 	       source->slots <= SLBN_HOPS_MAX &&
+	       source->margin <= SLBN_LEASE_MARGIN_MAX &&
 	       source->pkt.slots <= source->slots && is_packet(&source->pkt) &&
 	       (source->leaving || source->pkt.type != SLBN_LEAVE) &&
 	       !(source->leaving && source->rate);
@@ -262,7 +263,7 @@ static bool is_record(const struct state_record *record, u32 index, u64 now)
  * state_read() - read a record
  * @state: from state_open()
  * @index: of the session
- * @now: ns, CLOCK_MONOTONIC
+ * @now: ns, CLOCK_BOOTTIME
  * @record: set
  *
  * Return: 0; -ENOENT: no session; -EBADMSG: invalid.

@@ -21,7 +21,7 @@
 #include "agent.h"
 
 /* Of records; changes with struct state_record and all that it contains. */
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 /* Maximum number of records: as many as connections (flows.h). */
 #define STATE_RECORDS 262144U
 

@@ -310,6 +310,7 @@ static bool answer(struct sim *sim, struct packet *packet)
 
 	source.lease = own->lease;
 	source.sent = own->sent;
+	source.margin = SLBN_LEASE_MARGIN;
 	if (!answer_as(sim, packet, &source))
 		return false;
 	if (source.leaving)
@@ -326,6 +327,7 @@ static bool answer_1(struct sim *sim, struct packet *packet)
 
 	source.lease = SLBN_NO_LEASE;
 	source.sent = 0;
+	source.margin = 0;
 	return answer_as(sim, packet, &source);
 }
 

@@ -834,6 +834,16 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 
 /* No lease: the rate may be used for ever. */
 #define SLBN_NO_LEASE (~0ULL)
+/*
+ * Default part of an epoch by which leases end earlier, per mille. A link forgets
+ * what it holds an epoch after it wrote it; data that was sent until then must
+ * have arrived. So the margin covers what queues on the path may grow by in an
+ * epoch, and what clocks may differ by: 125 ms of a second, of which clocks need
+ * 0.1 ms at 100 ppm.
+ */
+#define SLBN_LEASE_MARGIN 125
+/* Largest margin, per mille: half of the epoch remains. */
+#define SLBN_LEASE_MARGIN_MAX 500
 
 /**
  * struct slbn_source - state of a session at its source
@@ -845,6 +855,7 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
  * @urgent: do not pause before the next packet: the rate is below the share, has
  *	just fallen, or the session is new
  * @slots: most slots of its packets
+ * @margin: part of an epoch by which leases end earlier, per mille
  * @tries: transmissions of @pkt
  * @sent: time of the first one, ns
  * @pkt: packet in flight, or the next to send
@@ -857,6 +868,7 @@ struct slbn_source {
 	bool leaving;
 	bool urgent;
 	u8 slots;
+	u16 margin;
 	u32 tries;
 	u64 sent;
 	struct slbn_packet pkt;
@@ -883,6 +895,8 @@ enum slbn_source_event {
  * @D: demand, bit/s, 1 to SLBN_RATE_MAX
  * @weight: 1 to SLBN_WEIGHT_MAX
  * @slots: most slots of its packets, 1 to SLBN_HOPS_MAX
+ *
+ * The margin of its leases is the default.
  */
 static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 				    u64 D, u32 weight, u8 slots)
@@ -891,6 +905,7 @@ static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 		.D = D,
 		.lease = SLBN_NO_LEASE,
 		.slots = slots,
+		.margin = SLBN_LEASE_MARGIN,
 		.pkt = {
 			.id = { id[0], id[1] },
 			.type = SLBN_JOIN,
@@ -985,6 +1000,19 @@ static inline u8 slbn_path_length(const struct slbn_slot *slot, u8 slots)
 	return slots;
 }
 
+/**
+ * slbn_lease() - length of a lease
+ * @epoch: shortest epoch of the links on the path, us
+ * @margin: part of it by which the lease ends earlier, per mille, at most
+ *	SLBN_LEASE_MARGIN_MAX
+ *
+ * Return: ns.
+ */
+static inline u64 slbn_lease(u32 epoch, u16 margin)
+{
+	return epoch * (u64)(1000 - margin);
+}
+
 /* Set the rate that an acknowledgment assigns, and its lease. */
 static inline void slbn_source_assign(struct slbn_source *src,
 				      const struct slbn_packet *ack, u64 now)
@@ -998,7 +1026,7 @@ static inline void slbn_source_assign(struct slbn_source *src,
 	src->lease = SLBN_NO_LEASE;
 	if (ack->epoch != SLBN_NO_EPOCH) {
 		/* Links may have forgotten what they held before. */
-		src->lease = src->sent + ack->epoch * 1000ULL;
+		src->lease = src->sent + slbn_lease(ack->epoch, src->margin);
 		slbn_source_expire(src, now);
 	}
 	src->urgent = src->rate != plan || src->rate < before ||
