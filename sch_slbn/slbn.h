@@ -55,6 +55,7 @@
  * @headroom: part of the capacity that fair shares leave free, per mille
  * @threshold: change of the share that triggers an event, per mille
  * @commit: limit rises to capacity that no session holds
+ * @quiet: time after a start in which no rate rises, ns; 0: the default
  * @edge: hosts are behind the device
  * @keys: keys that authenticate packets
  */
@@ -68,6 +69,7 @@ struct slbn_config {
 	u32 headroom;
 	u32 threshold;
 	bool commit;
+	u64 quiet;
 	bool edge;
 	struct slbn_keys keys;
 };
@@ -398,6 +400,7 @@ u64 slbn_bypass_read(struct slbn_link *link);
 extern const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1];
 
 void slbn_config_init(struct slbn_config *config);
+u64 slbn_config_quiet(const struct slbn_config *config);
 int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		      struct netlink_ext_ack *extack);
 int slbn_config_add_key(struct slbn_config *config, struct nlattr **tb,

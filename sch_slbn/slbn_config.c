@@ -50,6 +50,7 @@ const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1] = {
 	[TCA_SLBN_THRESHOLD] = NLA_POLICY_RANGE(NLA_U32, 1, SLBN_THRESHOLD_MAX),
 	[TCA_SLBN_HEADROOM] = NLA_POLICY_MAX(NLA_U32, SLBN_HEADROOM_MAX),
 	[TCA_SLBN_COMMIT] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_SLBN_QUIET] = NLA_POLICY_FULL_RANGE(NLA_U64, &slbn_epoch_range),
 };
 
 /**
@@ -159,6 +160,16 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		if (config->epoch && config->epoch < SLBN_EPOCH_MIN) {
 			SLBN_REJECT(extack, attr,
 				    "epoch must be 10 ms to 1 h, or 0: never");
+			return -ERANGE;
+		}
+	}
+	attr = tb[TCA_SLBN_QUIET];
+	if (attr) {
+		config->quiet = nla_get_u64(attr);
+		if (config->quiet && config->quiet < SLBN_EPOCH_MIN) {
+			SLBN_REJECT(
+				extack, attr,
+				"quiet must be 10 ms to 1 h, or 0: the default");
 			return -ERANGE;
 		}
 	}
@@ -290,12 +301,32 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
 	    slbn_put_key_ids(&config->keys, skb) ||
 	    nla_put_u32(skb, TCA_SLBN_THRESHOLD, config->threshold) ||
 	    nla_put_u32(skb, TCA_SLBN_HEADROOM, config->headroom) ||
-	    nla_put_u8(skb, TCA_SLBN_COMMIT, config->commit))
+	    nla_put_u8(skb, TCA_SLBN_COMMIT, config->commit) ||
+	    nla_put_u64_64bit(skb, TCA_SLBN_QUIET, config->quiet, TCA_SLBN_PAD))
 		return -EMSGSIZE;
 	if (config->memory_time)
 		return nla_put_u64_64bit(skb, TCA_SLBN_MEMORY_TIME,
 					 config->memory_time, TCA_SLBN_PAD);
 	return nla_put_u32(skb, TCA_SLBN_MEMORY, config->memory);
+}
+
+/**
+ * slbn_config_quiet() - how long a link that starts grants no rises
+ * @config: configuration
+ *
+ * A source may have got its lease from the link as it was before, or from others:
+ * the link cannot know with which epoch. So the default is at least the default
+ * epoch.
+ *
+ * Return: ns.
+ */
+u64 slbn_config_quiet(const struct slbn_config *config)
+{
+	u64 quiet = config->quiet;
+
+	if (!quiet && config->epoch)
+		quiet = SLBN_QUIET_DEFAULT;
+	return max(quiet, config->epoch);
 }
 
 /* The most entries that a memory time may give at a capacity, bit/s. */

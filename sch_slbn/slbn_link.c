@@ -65,10 +65,10 @@ slbn_memory_alloc(u32 rows, struct netlink_ext_ack *extack)
 	return memory;
 }
 
-/* The end of leases that a link with @epoch may have granted before @now. */
-static u64 slbn_leases_end(const struct slbn_link *link, u64 epoch, u64 now)
+/* The end of leases that last @longest and may have been granted before @now. */
+static u64 slbn_leases_end(const struct slbn_link *link, u64 longest, u64 now)
 {
-	return max(link->vars.quiet_until, now + epoch);
+	return max(link->vars.quiet_until, now + longest);
 }
 
 /*
@@ -84,9 +84,9 @@ static void slbn_link_set_epoch(struct slbn_link *link,
 	u64 now = ktime_get_ns();
 
 	if (config->commit && !params->commit) {
-		u64 epoch = max(config->epoch, params->epoch);
+		u64 lease = max(slbn_config_quiet(config), params->epoch);
 
-		slbn_link_init(vars, now, slbn_leases_end(link, epoch, now),
+		slbn_link_init(vars, now, slbn_leases_end(link, lease, now),
 			       get_random_u32());
 		/* The memory is empty, too: mask tags in another way. */
 		get_random_bytes(params->hash_key, sizeof(params->hash_key));
@@ -657,7 +657,8 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	}
 	spin_lock_bh(&link->lock);
 	now = ktime_get_ns();
-	quiet_until = slbn_leases_end(link, link->params.epoch, now);
+	quiet_until =
+		slbn_leases_end(link, slbn_config_quiet(&link->config), now);
 	swap(link->vars.memory, memory);
 	slbn_link_init(&link->vars, now, quiet_until, get_random_u32());
 	slbn_link_check_share(link);

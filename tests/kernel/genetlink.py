@@ -74,6 +74,7 @@ class Config:
     control: int = 50
     headroom: int = 50
     commit: int = 1
+    quiet: int = 0
     edge: int = 0
     #: Numbers of the keys.
     keys: tuple[int, ...] = ()
@@ -91,6 +92,7 @@ class Config:
             control=found[OPTION["CONTROL"]],
             headroom=found[OPTION["HEADROOM"]],
             commit=found[OPTION["COMMIT"]],
+            quiet=found[OPTION["QUIET"]],
             edge=found[OPTION["EDGE"]],
             keys=tuple(raw[OPTION["KEY_IDS"]]),
             threshold=found[OPTION["THRESHOLD"]],
@@ -102,7 +104,10 @@ def u64(kind: int, value: int) -> bytes:
 
 
 #: Encoders of attributes that are not u32.
-WRITERS = {"rate": u64, "epoch": u64, "memory_time": u64, "edge": u8, "commit": u8, "key_id": u8}
+WRITERS = {
+    **dict.fromkeys(("rate", "epoch", "memory_time", "quiet"), u64),
+    **dict.fromkeys(("edge", "commit", "key_id"), u8),
+}
 
 
 def given(**values: int | str | bytes) -> bytes:

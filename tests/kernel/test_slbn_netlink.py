@@ -203,6 +203,7 @@ INVALID |= {
         "control": 4,
         "headroom": 4,
         "commit": 1,
+        "quiet": 8,
         "edge": 1,
         "threshold": 4,
     }.items()
@@ -260,11 +261,13 @@ def test_valid_configurations_are_applied(slbn: Slbn) -> None:
         # Protocol 1, and the paper's own form; with commit the link starts anew.
         ({"commit": 0, "headroom": 0}, {}),
         ({"commit": 0, "headroom": 0, "memory": 0}, {"memory_time": None}),
+        ({"quiet": 10 * MS}, {}),
+        ({"quiet": 3600 * SECOND}, {}),
         ({"edge": 1}, {}),
         ({}, {}),
     ]
     restore = given(rate=RATE, headroom=0, epoch=0, memory_time=SECOND)
-    restore += given(control=50, commit=1, edge=0, threshold=10)
+    restore += given(control=50, commit=1, quiet=0, edge=0, threshold=10)
     for configure in INTERFACES.values():
         for values, besides in extremes:
             configure(slbn, given(**values))
@@ -327,6 +330,13 @@ def test_link_is_quiet_until_leases_have_ended() -> None:
 
         slbn.add(options(rate=RATE, epoch=minute))
         assert is_quiet(minute, minute)
+        # Leases may be longer than the epoch of this link: of the default epoch, or as configured.
+        for quiet, least in ((0, SECOND), (2 * minute, 2 * minute)):
+            slbn.delete()
+            slbn.add(options(rate=RATE, epoch=10 * MS, quiet=quiet))
+            assert is_quiet(least, least)
+        slbn.family.reset(given(ifname="a0"))
+        assert is_quiet(2 * minute, 2 * minute)
         # Without epochs there are no leases.
         slbn.delete()
         slbn.add(options(rate=RATE, epoch=0))
@@ -470,6 +480,7 @@ def random_attributes(rng: random.Random) -> bytes:
         "control": (1, 50, 1000, 0, 1001),
         "headroom": (0, 50, 500, 501, 2**32 - 1),
         "commit": (0, 1, 1, 2),
+        "quiet": (0, SECOND, 10 * MS - 1),
         "edge": (0, 1, 2),
         "threshold": (1, 10, 1000, 0),
     }
@@ -544,9 +555,10 @@ def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> 
         assert (config.memory is None) != (config.memory_time is None)
         assert config.edge <= 1 and len(config.keys) <= 2
         assert config.headroom <= 500 and config.commit <= 1
+        assert config.quiet == 0 or 10 * MS <= config.quiet <= 3600 * SECOND
         assert now.state.capacity == (config.rate or now.state.capacity)
     slbn.set(given(rate=RATE, headroom=0, epoch=0, memory_time=SECOND, control=50))
-    slbn.set(given(commit=1, edge=0, key=b"", threshold=10))
+    slbn.set(given(commit=1, quiet=0, edge=0, key=b"", threshold=10))
     slbn.family.reset(given(ifname="a0"))
     slbn.join(1, 2)
     assert sessions(slbn.link.state) == 2

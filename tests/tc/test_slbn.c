@@ -35,6 +35,7 @@ static const struct {
 	[TCA_SLBN_HEADROOM] = { 4, 0, SLBN_HEADROOM_MAX, true },
 	[TCA_SLBN_COMMIT] = { 1, 0, 1, true },
 	[TCA_SLBN_EDGE] = { 1, 0, 1, true },
+	[TCA_SLBN_QUIET] = { 8, SLBN_EPOCH_MIN, SLBN_EPOCH_MAX, true },
 };
 
 /* Read a number of the plugin's message. Returns whether it is present. */
@@ -101,6 +102,8 @@ static void valid_options(void **state)
 		{ "commit off", TCA_SLBN_COMMIT, 0 },
 		{ "commit on", TCA_SLBN_COMMIT, 1 },
 		{ "commit on", TCA_SLBN_HEADROOM, NOTHING },
+		{ "quiet 0", TCA_SLBN_QUIET, 0 },
+		{ "quiet 3600s", TCA_SLBN_QUIET, SLBN_EPOCH_MAX },
 		{ "edge", TCA_SLBN_EDGE, 1 },
 		{ "no-edge rate auto", TCA_SLBN_EDGE, 0 },
 		{ "key none", TCA_SLBN_EDGE, NOTHING },
@@ -244,7 +247,7 @@ static void likely_value(const char *option, char *text, size_t size)
 	if (!strcmp(option, "rate"))
 		snprintf(text, size, "%u%s", rnd_size(1, 100000),
 			 rates[rnd_in(0, 3)]);
-	else if (!strcmp(option, "epoch"))
+	else if (!strcmp(option, "epoch") || !strcmp(option, "quiet"))
 		snprintf(text, size, "%u%s", rnd_size(10, 100000),
 			 times[rnd_in(0, 2)]);
 	else if (!strcmp(option, "memory"))
@@ -288,7 +291,7 @@ static void random_arguments(void **state)
 {
 	static const char *const names[] = {
 		"rate", "epoch",   "memory", "control", "headroom", "commit",
-		"key",	"no-edge", "edge",   "auto",	"help",	    "Rate",
+		"key",	"no-edge", "edge",   "quiet",	"help",	    "Rate",
 	};
 	u32 accepted = 0;
 
@@ -465,24 +468,27 @@ static void options_as_text(void **state)
 	PUT(TCA_SLBN_CONTROL, __u32, 57);
 	PUT(TCA_SLBN_HEADROOM, __u32, 0);
 	PUT(TCA_SLBN_COMMIT, __u8, 0);
+	PUT(TCA_SLBN_QUIET, __u64, 4000000000);
 	PUT(TCA_SLBN_EDGE, __u8, 1);
 	addattr_l(n, sizeof(message), TCA_SLBN_KEY_IDS, "\xff\3", 2);
 	addattr_nest_end(n, opt);
 	double_begin(false);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_string_equal(double_output.text,
-			    "rate 2500Mbit epoch 1500ms memory 1000 "
-			    "control 5.7% headroom 0.0% commit off edge "
-			    "keys 255,3 ");
+	assert_string_equal(
+		double_output.text,
+		"rate 2500Mbit epoch 1500ms memory 1000 "
+		"control 5.7% headroom 0.0% commit off quiet 4s edge "
+		"keys 255,3 ");
 	double_begin(true);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_int_equal(double_output.count, 10);
+	assert_int_equal(double_output.count, 11);
 	field_is("rate", 2500000000);
 	field_is("epoch", 1500000000);
 	field_is("memory", 1000);
 	field_is("control", 57);
 	field_is("headroom", 0);
 	field_is("commit", 0);
+	field_is("quiet", 4000000000);
 	field_is("edge", 1);
 	field_is("keys[0]", 255);
 	field_is("keys[1]", 3);
@@ -496,6 +502,8 @@ static void options_as_text(void **state)
 	PUT(TCA_SLBN_CONTROL, __u32, 1000);
 	PUT(TCA_SLBN_HEADROOM, __u32, 25);
 	PUT(TCA_SLBN_COMMIT, __u8, 1);
+	/* The default is not printed. */
+	PUT(TCA_SLBN_QUIET, __u64, 0);
 	PUT(TCA_SLBN_EDGE, __u8, 0);
 	addattr_l(n, sizeof(message), TCA_SLBN_KEY_IDS, NULL, 0);
 	addattr_nest_end(n, opt);

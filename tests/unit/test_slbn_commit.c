@@ -706,6 +706,39 @@ static void late_retransmission_claims_nothing(void **state)
 }
 
 /*
+ * A link restarts with a shorter epoch than that of the leases which it granted
+ * before: no session gets what others still use, as it is quiet until then.
+ */
+static void quiet_link_waits_for_leases_of_before(void **state)
+{
+	struct net_link *link = &net.links[0];
+
+	(void)state;
+	net_clear();
+	net.commit = true;
+	net.checks = NET_CHECK_RATES;
+	net.pause = EPOCH;
+	net_add_link(100 * MEGA, NET_MS, 4 * EPOCH, ALL_SESSIONS);
+	net_add_session(1);
+	net_add_session(1);
+	net_schedule(0, NET_JOIN, 0)->value = UNLIMITED;
+	net_run(5 * EPOCH);
+	assert_true(net.sessions[0].src.rate > 99 * MEGA);
+	/* Its next packet is in half a second or more. */
+	while (net.sessions[0].src.tries ||
+	       net.sessions[0].src.lease < net.now + 3 * EPOCH)
+		net_run(net.now + NET_MS / 10);
+	restart_link(link);
+	link->params.epoch = EPOCH / 5;
+	link->vars.quiet_until = net.now + 4 * EPOCH;
+	net.pause = 5 * NET_MS;
+	net_schedule(net.now + EPOCH / 5, NET_JOIN, 1)->value = UNLIMITED;
+	net_run(net.now + 6 * EPOCH);
+	expect_exact("after the quiet time", 0);
+	net_clear();
+}
+
+/*
  * The agent of a source dies, and a queue on its path grows before its lease ends:
  * what was sent last takes longer than what was sent first. The margin of the lease
  * covers it: that data arrives before a link forgets the session and grants its
@@ -906,6 +939,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(reroutes_exceed_by_the_moved_rates),
 	UNIT_TEST(lower_capacity_is_reached_from_above),
 	UNIT_TEST(late_retransmission_claims_nothing),
+	UNIT_TEST(quiet_link_waits_for_leases_of_before),
 	UNIT_TEST(growing_queue_delays_no_data_beyond_the_lease),
 	UNIT_TEST(overuse_is_dropped),
 	UNIT_TEST(early_copies_do_not_mislead_a_small_memory),

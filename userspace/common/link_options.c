@@ -26,6 +26,7 @@ static const __u8 width[TCA_SLBN_MAX + 1] = {
 	[TCA_SLBN_THRESHOLD] = sizeof(__u32),
 	[TCA_SLBN_HEADROOM] = sizeof(__u32),
 	[TCA_SLBN_COMMIT] = sizeof(__u8),
+	[TCA_SLBN_QUIET] = sizeof(__u64),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -46,6 +47,7 @@ static const struct option {
 	{ "control", TCA_SLBN_CONTROL, "0.1% to 100% of the rate", false },
 	{ "headroom", TCA_SLBN_HEADROOM, "0% to 50% of the rate", false },
 	{ "commit", TCA_SLBN_COMMIT, "on or off", false },
+	{ "quiet", TCA_SLBN_QUIET, "10ms to 3600s, or 0: the default", false },
 	{ "edge", TCA_SLBN_EDGE, NULL, false },
 	{ "no-edge", TCA_SLBN_EDGE, NULL, false },
 	{ "key", TCA_SLBN_KEY, KEY_SYNTAX, false },
@@ -211,6 +213,7 @@ static bool parse_value(struct link_request *request, int attribute,
 	case TCA_SLBN_RATE:
 		return parse_rate(text, value);
 	case TCA_SLBN_EPOCH:
+	case TCA_SLBN_QUIET:
 		return parse_epoch(text, value);
 	case TCA_SLBN_MEMORY:
 		return parse_memory(text, request);
@@ -511,6 +514,10 @@ void link_print_options(const struct link_output *out,
 		out->flag("commit", value[TCA_SLBN_COMMIT],
 			  value[TCA_SLBN_COMMIT] ? "commit on " :
 						   "commit off ");
+	/* If it is not the default. */
+	if (present[TCA_SLBN_QUIET] && value[TCA_SLBN_QUIET])
+		print_option(out, "quiet", value[TCA_SLBN_QUIET],
+			     units_time_exact(text, value[TCA_SLBN_QUIET]));
 	if (present[TCA_SLBN_EDGE])
 		out->flag("edge", value[TCA_SLBN_EDGE],
 			  value[TCA_SLBN_EDGE] ? "edge " : "no-edge ");

@@ -22,7 +22,7 @@ static void explain(void)
 {
 	fputs("Usage: ... slbn [ rate RATE | rate auto* ] [ epoch TIME ]\n"
 	      "                [ memory ENTRIES | memory TIME ] [ control PERCENT ]\n"
-	      "                [ headroom PERCENT ] [ commit on* | commit off ]\n"
+	      "                [ headroom PERCENT ] [ commit on* | commit off ] [ quiet TIME ]\n"
 	      "                [ edge | no-edge* ] [ key file FILE | key none* ]\n"
 	      "\n"
 	      "  rate     rate of the link; 1kbit to 1tbit (* auto: the device's speed,\n"
@@ -38,6 +38,8 @@ static void explain(void)
 	      "  commit   on: no session's rate rises before others have released what it\n"
 	      "           gets, so the rates in use never exceed the link's rate; off: as\n"
 	      "           in the paper (* on)\n"
+	      "  quiet    time after a start in which no rate rises: the longest lease of a\n"
+	      "           source; 10ms to 3600s, or 0 (* 0: 1s, or the epoch if that is longer)\n"
 	      "  edge     link towards hosts: drop control packets from them, and answer\n"
 	      "           for them (* no-edge)\n"
 	      "  key      authenticates control packets: FILE has 32 hexadecimal digits, and\n"

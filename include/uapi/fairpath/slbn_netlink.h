@@ -21,6 +21,9 @@
 #define SLBN_EPOCH_MAX 3600000000000ULL
 #define SLBN_EPOCH_DEFAULT 1000000000ULL
 
+/* Quiet time after a start, ns: as epochs. */
+#define SLBN_QUIET_DEFAULT SLBN_EPOCH_DEFAULT
+
 /*
  * Memory: entries of 32 bytes, or ns. A time gives at most SLBN_MEMORY_SMALL
  * entries (1 MiB) up to SLBN_MEMORY_SMALL_RATE bit/s, above in proportion, at
@@ -78,6 +81,10 @@
  *	mille, 0 to SLBN_HEADROOM_MAX; default SLBN_HEADROOM_DEFAULT
  * @TCA_SLBN_COMMIT: u8, 1: sessions get more only from capacity that no session
  *	holds; 0: as in protocol 1 and in the paper; default 1
+ * @TCA_SLBN_QUIET: u64, time after a start of the link in which no rate rises, ns:
+ *	SLBN_EPOCH_MIN to _MAX, at least the longest lease that a source in the domain
+ *	may have, and if shorter than the epoch, that; 0: SLBN_QUIET_DEFAULT or the
+ *	epoch, the longer, but none without an epoch; default 0
  */
 enum slbn_option_attribute {
 	TCA_SLBN_UNSPEC,
@@ -93,6 +100,7 @@ enum slbn_option_attribute {
 	TCA_SLBN_THRESHOLD,
 	TCA_SLBN_HEADROOM,
 	TCA_SLBN_COMMIT,
+	TCA_SLBN_QUIET,
 	__TCA_SLBN_MAX,
 };
 
