@@ -197,6 +197,7 @@ void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
 
 	lockdep_assert_not_held(&link->lock);
 	slbn_update_packet(control->data, &control->pkt);
+	slbn_update_share(control->data, &control->layout, &control->pkt);
 	carrier = slbn_carrier(addresses, control->place.v6);
 	slbn_update_hash(control->data, &control->layout, slbn_siphash,
 			 control->key, &carrier);

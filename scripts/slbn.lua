@@ -40,6 +40,8 @@ local OPTION_AUTH = 1
 local AUTH_LENGTH = 14
 local OPTION_TRACE = 2
 local TRACE_LENGTH = 40
+local OPTION_SHARE = 3
+local SHARE_LENGTH = 16
 
 local types = {
 	[1] = "Join",
@@ -54,6 +56,7 @@ local options = {
 	[0] = "Padding",
 	[OPTION_AUTH] = "Authentication",
 	[OPTION_TRACE] = "Trace",
+	[OPTION_SHARE] = "Share",
 }
 
 -- Octets of a slot, and of the router's address in it.
@@ -107,6 +110,9 @@ local f = {
 	trace_share = ProtoField.uint64("slbn.trace.share", "Fair share"),
 	trace_weights = ProtoField.uint64("slbn.trace.weights", "Weights of sessions (N)"),
 	trace_held = ProtoField.uint64("slbn.trace.held", "Held by sessions (A)"),
+	share_links = ProtoField.uint8("slbn.share.links", "Links that state their share"),
+	share_bands = ProtoField.uint8("slbn.share.bands", "Of these, links with bands"),
+	share = ProtoField.uint64("slbn.share", "Smallest fair share"),
 	trailer = ProtoField.bytes("slbn.trailer", "Trailer"),
 	response_in = ProtoField.framenum("slbn.response_in", "Response in",
 		base.NONE, frametype.RESPONSE),
@@ -286,8 +292,12 @@ end
 
 -- Show the options from `at` on; returns the first error and its text, or nil.
 local function show_options(tree, tvb, at, length)
-	local lengths = { [OPTION_AUTH] = AUTH_LENGTH, [OPTION_TRACE] = TRACE_LENGTH }
-	local found = {}
+	local lengths = {
+		[OPTION_AUTH] = AUTH_LENGTH,
+		[OPTION_TRACE] = TRACE_LENGTH,
+		[OPTION_SHARE] = SHARE_LENGTH,
+	}
+	local found, too_high = {}, false
 
 	while at < length do
 		if at + 2 > length then
@@ -316,10 +326,21 @@ local function show_options(tree, tvb, at, length)
 			option:add(f.auth, tvb(at + 8, 8))
 		elseif kind == OPTION_TRACE then
 			show_trace(option, tvb, at + 2)
+		elseif kind == OPTION_SHARE then
+			local rate = tvb(at + 10, 8)
+
+			option:add(f.share_links, tvb(at + 2, 1))
+			option:add(f.share_bands, tvb(at + 3, 1))
+			option:add(f.share, rate):append_text(
+				" (" .. rate_text(rate:uint64():tonumber()) .. ")")
+			too_high = rate:uint64():tonumber() > RATE_MAX
 		elseif size > 0 then
 			option:add(f.option_value, tvb(at + 2, size))
 		end
 		at = at + 2 + size
+	end
+	if too_high then
+		return "bad_rate", "share above 10^15 bit/s"
 	end
 end
 

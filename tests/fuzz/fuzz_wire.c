@@ -22,9 +22,14 @@ static u8 *copy(const u8 *data, size_t size)
 	return own;
 }
 
+static bool rate_is_valid(u64 rate)
+{
+	return be64toh(rate) <= SLBN_RATE_MAX;
+}
+
 static bool options_are_valid(const u8 *data, size_t length)
 {
-	bool authenticated = false, traced = false;
+	bool authenticated = false, traced = false, shared = false;
 
 	while (length) {
 		if (length < 2 || length - 2 < data[1])
@@ -40,15 +45,20 @@ static bool options_are_valid(const u8 *data, size_t length)
 				return false;
 			traced = true;
 		}
+		if (data[0] == SLBN_OPTION_SHARE) {
+			u64 share;
+
+			if (data[1] != 16 || shared)
+				return false;
+			memcpy(&share, data + 10, sizeof(share));
+			if (!rate_is_valid(share))
+				return false;
+			shared = true;
+		}
 		length -= 2 + data[1];
 		data += 2 + data[1];
 	}
 	return true;
-}
-
-static bool rate_is_valid(u64 rate)
-{
-	return be64toh(rate) <= SLBN_RATE_MAX;
 }
 
 static bool slot_length_is_valid(u8 length)
@@ -107,6 +117,12 @@ static void check_layout(const u8 *data, size_t size,
 		HOLDS(layout->trace + 40 <= layout->length);
 		HOLDS(data[layout->trace - 2] == SLBN_OPTION_TRACE);
 		HOLDS(data[layout->trace - 1] == 40);
+	}
+	if (layout->share) {
+		HOLDS(layout->share >= options + SLBN_OPTION_HEAD);
+		HOLDS(layout->share + 16 <= layout->length);
+		HOLDS(data[layout->share - 2] == SLBN_OPTION_SHARE);
+		HOLDS(data[layout->share - 1] == 16);
 	}
 	if (!layout->auth)
 		return;

@@ -25,6 +25,8 @@ from tests.kernel.slbn_wire import (
     PROBE_ACK,
     RATE_MAX,
     SLOT_V6,
+    SHARE,
+    SHARE_VALUE,
     TRACE,
     TRACE_VALUE,
     WEIGHT_MAX,
@@ -56,6 +58,7 @@ RETURNS_V6 = {n: (n, f"fd00::{n + 1}") for n in range(65)}
 END = len(PACKET.pack())
 AUTHENTIC = option(AUTH, bytes(range(AUTH_LENGTH)))
 TRACED = option(TRACE, TRACE_VALUE.pack(1, 1, 62, 0, 3028, 50 * 10**6, 10**7, 12, 4 * 10**7))
+SHARED = option(SHARE, SHARE_VALUE.pack(2, 1, 40 * 10**6))
 #: As version 1 encodes a Join over at most two hops.
 VERSION_1 = struct.pack(
     "!IBBHIBBBB16s5Q2H",
@@ -108,10 +111,14 @@ VALID = {
     "authentic": replace(PACKET, options=AUTHENTIC),
     "padded": replace(PACKET, options=option(PAD, b"") + AUTHENTIC + option(PAD, bytes(255))),
     "unknown options": replace(
-        PACKET, options=option(3, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
+        PACKET, options=option(4, b"") + option(200, b"x" * 99) + AUTHENTIC + option(255, b"y")
     ),
     "trace asked": replace(PACKET, options=option(TRACE, b"\2" + bytes(39)) + AUTHENTIC),
     "trace written": replace(PACKET, options=TRACED),
+    "share asked": replace(
+        PACKET, options=AUTHENTIC + option(SHARE, SHARE_VALUE.pack(0, 0, RATE_MAX))
+    ),
+    "share stated": replace(PACKET, options=SHARED + TRACED),
     "unknown flags": replace(PACKET, flags=0xFE),
 }
 
@@ -165,6 +172,9 @@ INVALID: dict[str, dict[str, bytes]] = {
     },
     "bad_rate": {
         **{f"{name} too large": with_rates(RATE_MAX + 1, name).pack() for name in RATES},
+        "share too large": replace(
+            PACKET, options=option(SHARE, SHARE_VALUE.pack(0, 0, RATE_MAX + 1))
+        ).pack(),
         "bw2 far too large": replace(PACKET, bw2=(1 << 64) - 1).pack(),
     },
     "bad_weight": {
@@ -180,6 +190,9 @@ INVALID: dict[str, dict[str, bytes]] = {
         ).pack(),
         "authentication of version 1": replace(PACKET, options=option(AUTH, bytes(8))).pack(),
         "authentication empty": replace(PACKET, options=option(AUTH, b"")).pack(),
+        "share too short": replace(PACKET, options=option(SHARE, bytes(15))).pack(),
+        "share too long": replace(PACKET, options=option(SHARE, bytes(17))).pack(),
+        "share twice": replace(PACKET, options=SHARED + SHARED).pack(),
         "trace too short": replace(PACKET, options=option(TRACE, bytes(39))).pack(),
         "trace too long": replace(PACKET, options=option(TRACE, bytes(41))).pack(),
         "trace empty": replace(PACKET, options=option(TRACE, b"")).pack(),

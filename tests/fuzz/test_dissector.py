@@ -29,6 +29,8 @@ from tests.kernel.slbn_wire import (
     RATE_MAX,
     SLOT_V4,
     SLOT_V6,
+    SHARE,
+    SHARE_VALUE,
     TRACE,
     TRACE_VALUE,
     Datagram,
@@ -159,6 +161,14 @@ def trace_field(number: int) -> Callable[[Packet], list[str]]:
     ]
 
 
+def share_field(number: int) -> Callable[[Packet], list[str]]:
+    return lambda packet: [
+        str(SHARE_VALUE.unpack(value)[number])
+        for kind, value in options_in(packet)
+        if kind == SHARE
+    ]
+
+
 #: Expected values of each field.
 SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.type": lambda p: [str(p.type)],
@@ -188,13 +198,16 @@ SHOWN: dict[str, Callable[[Packet], list[str]]] = {
     "slbn.option.type": lambda p: [str(kind) for kind, _ in options_in(p)],
     "slbn.option.length": lambda p: [str(len(value)) for _, value in options_in(p)],
     "slbn.option.value": lambda p: [
-        v.hex() for kind, v in options_in(p) if kind not in (AUTH, TRACE) and v
+        v.hex() for kind, v in options_in(p) if kind not in (AUTH, TRACE, SHARE) and v
     ],
     "slbn.auth.key": lambda p: [str(v[0]) for kind, v in options_in(p) if kind == AUTH],
     "slbn.auth.time": lambda p: [
         str(int.from_bytes(v[2:6])) for kind, v in options_in(p) if kind == AUTH
     ],
     "slbn.auth": lambda p: [f"0x{v[6:].hex()}" for kind, v in options_in(p) if kind == AUTH],
+    "slbn.share.links": share_field(0),
+    "slbn.share.bands": share_field(1),
+    "slbn.share": share_field(2),
     "slbn.trace.hop": trace_field(0),
     "slbn.trace.ttl": trace_field(2),
     "slbn.trace.backlog": trace_field(4),

@@ -205,6 +205,12 @@ PLANTED = {
         "if (layout->trace || length != SLBN_TRACE_LENGTH)",
         "if (layout->trace)",
     ),
+    "length of the share unchecked": (
+        "wire",
+        "slbn_wire.h",
+        "if (layout->share || length != SLBN_SHARE_LENGTH)",
+        "if (layout->share)",
+    ),
     "trace written twice": (
         "wire",
         "slbn_wire.h",

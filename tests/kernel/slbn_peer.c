@@ -293,8 +293,8 @@ static void receive(int fd)
 	static struct datagram d;
 	const struct slbn_key *key;
 	struct slbn_carrier carrier;
-	struct slbn_layout layout;
-	struct slbn_packet pkt;
+	struct slbn_layout layout = {};
+	struct slbn_packet pkt = {};
 	u8 addresses[32];
 	const u8 *next;
 	ssize_t length;

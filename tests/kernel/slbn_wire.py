@@ -21,11 +21,13 @@ NO_HOP, NO_EPOCH, RATE_MAX, WEIGHT_MAX = 255, 0xFFFFFFFF, 10**15, 10**6
 AGAIN = 1
 #: Octets of a slot's tag and code, and of a slot in packets over IPv4 and IPv6.
 SLOT_HEAD, SLOT_V4, SLOT_V6 = 4, 10, 22
-PAD, AUTH, TRACE, AUTH_LENGTH = 0, 1, 2, 14
+PAD, AUTH, TRACE, SHARE, AUTH_LENGTH = 0, 1, 2, 3, 14
 #: Value of the authentication: key, reserved, time, hash.
 AUTH_VALUE = struct.Struct("!BBIQ")
 #: Value of the trace: hop, flags, ttl, reserved, backlog, capacity, share, weights, held.
 TRACE_VALUE = struct.Struct("!4BI4Q")
+#: Value of the share: links, bands, reserved, share.
+SHARE_VALUE = struct.Struct("!BB6xQ")
 #: Flag of a trace that a link has written.
 FILLED = 1
 #: Of linux/time.h; Python has no name for it.

@@ -51,7 +51,7 @@ def test_link_reports_its_state_once(v6: bool, key: bytes | None) -> None:
     with wire(key=key or b"") as made:
         on = Sessions(made, v6, key)
         sent = Packet(JOIN, id=NEW, hop=5, key=key, options=trace(5))
-        tags = {5: made.state().tag}
+        tags = {5: made.tags(NEW, key)[0]}
 
         def forward(packet: Packet, options: bytes, hop: int, **changes: int) -> None:
             frame = Datagram(packet, v6, ttl=17).frame()
@@ -212,8 +212,8 @@ def test_trace_with_packets_lost_keeps_rates(net: Chain, tmp_path: Path) -> None
         other = us.join("10.0.2.2", 10 * MEGA)
         expected = {number: 70 * MEGA, other: 10 * MEGA}
         wait_for_rates(us, expected)
-        # UDP, header, the source's return, and slots for the path and two more.
-        length = 8 + 96 + 6 + 4 * 10
+        # UDP, header, the source's return, slots for the path and two more, and the share.
+        length = 8 + 96 + 6 + 4 * 10 + 18
         with longer_packets_dropped(net.nodes[1], length):
             # It starts; another one has to wait.
             assert len(us.trace(number, 0)) == 2

@@ -251,6 +251,10 @@ def check_path(net: Domain, session: Session, six: bool) -> None:
     shown = agent.show(session.number)
     assert [hop["router"] for hop in shown["path"]] == routers
     assert [hop["hop"] for hop in shown["path"]] == list(range(len(routers)))
+    # All its links state their shares; a link limits it.
+    assert shown["share_complete"]
+    assert client.share(session.number) == (shown["share"], True)
+    assert shown["share"] == pytest.approx(shown["rate"], rel=1e-3)
     bottleneck = shown["bottleneck"]
     at = bottleneck["hop"]
     assert bottleneck["router"] == routers[at]

@@ -275,6 +275,20 @@ int slbn_get_hop(struct slbn *slbn, uint64_t id, uint8_t hop,
 	return 0;
 }
 
+int slbn_get_share(struct slbn *slbn, uint64_t id, uint64_t *share)
+{
+	struct slbn_message message = {
+		.type = SLBN_ASK_SHARE,
+		.share = { .id = id },
+	};
+	int ret = request(slbn, &message, NULL, NULL);
+
+	if (ret)
+		return ret;
+	*share = message.share.share;
+	return message.share.complete;
+}
+
 static int get_traced(struct slbn *slbn, uint64_t id, uint8_t hop,
 		      struct slbn_trace_message *to)
 {

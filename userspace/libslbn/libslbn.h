@@ -335,6 +335,19 @@ int slbn_get_hop(struct slbn *slbn, uint64_t id, uint8_t hop,
 		 struct slbn_hop *to);
 
 /**
+ * slbn_get_share() - get the smallest fair share of a session on its path
+ * @slbn: the connection
+ * @id: the session
+ * @share: set to the smallest share that links have stated, bit/s: what the session
+ *	would get with a higher demand, or more; 0: none has
+ *
+ * Return: 1: all links of the path have stated theirs; 0: links of an earlier
+ * version have not, so the share may be too high; or a negative errno; -ENOENT: no
+ * such session.
+ */
+int slbn_get_share(struct slbn *slbn, uint64_t id, uint64_t *share);
+
+/**
  * slbn_trace() - get the state of each link on a session's path
  * @slbn: the connection
  * @id: the session

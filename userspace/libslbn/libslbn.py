@@ -141,6 +141,7 @@ def _load() -> ctypes.CDLL:
     library.slbn_watch.argtypes = [handle]
     library.slbn_list.argtypes = [handle, _EACH, ctypes.c_void_p]
     library.slbn_get_hop.argtypes = [handle, number, ctypes.c_uint8, ctypes.POINTER(_Hop)]
+    library.slbn_get_share.argtypes = [handle, number, to_number]
     library.slbn_trace.argtypes = [handle, number, ctypes.c_int, _EACH_HOP, ctypes.c_void_p]
     library.slbn_add_key.argtypes = [handle, ctypes.c_uint8, ctypes.c_char_p, ctypes.c_uint32]
     library.slbn_retire_key.argtypes = [handle, ctypes.c_uint8]
@@ -389,6 +390,15 @@ class Connection:
             self._check(status)
             path += (Hop(_address(bytes(raw.router), raw.family), raw.link),)
         return path
+
+    def share(self, session: int) -> tuple[int, bool]:
+        """The smallest fair share that links on a session's path have stated, and whether all have.
+
+        0: none has. If not all have, the share may be too high.
+        """
+        share = ctypes.c_uint64()
+        status = self._library.slbn_get_share(self._handle, session, ctypes.byref(share))
+        return share.value, bool(self._check(status))
 
     def trace(self, session: int, timeout: float = 10) -> tuple[Traced, ...]:
         """The state of each link on a session's path, after at most `timeout` seconds."""

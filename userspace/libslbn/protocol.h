@@ -13,6 +13,7 @@
  *			-> DONE, or REFUSED; only for root
  *	STATUS		-> DONE with the status
  *	HOP		-> DONE with a hop of the session's path, or REFUSED
+ *	SHARE		-> DONE with the share of the session, or REFUSED
  *	TRACE		-> DONE, or REFUSED; starts to trace a session
  *	TRACED		-> DONE with a hop as far as it was traced, or REFUSED
  *
@@ -57,6 +58,7 @@
  *	hop; link and router of the reply are those of the hop
  * @SLBN_ASK_TRACE: trace a session: id in trace
  * @SLBN_ASK_TRACED: get a hop of the traced session: id and hop in trace
+ * @SLBN_ASK_SHARE: get the smallest share of a session: id in share
  */
 enum slbn_message_type {
 	SLBN_ASK_JOIN = 1,
@@ -74,6 +76,7 @@ enum slbn_message_type {
 	SLBN_ASK_HOP,
 	SLBN_ASK_TRACE,
 	SLBN_ASK_TRACED,
+	SLBN_ASK_SHARE,
 };
 
 /**
@@ -109,6 +112,20 @@ struct slbn_trace_message {
 };
 
 /**
+ * struct slbn_share_message - the smallest share of a session
+ * @id: the session
+ * @share: bit/s; 0: no link has stated its share
+ * @complete: all links of the path have
+ * @reserved: 0
+ */
+struct slbn_share_message {
+	uint64_t id;
+	uint64_t share;
+	uint8_t complete;
+	uint8_t reserved[7];
+};
+
+/**
  * struct slbn_message - a message
  * @protocol: SLBN_PROTOCOL
  * @type: enum slbn_message_type
@@ -119,6 +136,7 @@ struct slbn_trace_message {
  * @key: the key, in ADD_KEY and RETIRE_KEY
  * @status: the agent's state, in the reply to STATUS
  * @trace: the session and the hop, in TRACE and TRACED, and the replies
+ * @share: the session and its share, in SHARE and its reply
  * @reason: explanation, NUL-terminated, in REFUSED
  */
 struct slbn_message {
@@ -132,6 +150,7 @@ struct slbn_message {
 		struct slbn_key_request key;
 		struct slbn_status status;
 		struct slbn_trace_message trace;
+		struct slbn_share_message share;
 		char reason[SLBN_REASON];
 	};
 };

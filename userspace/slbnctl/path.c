@@ -119,6 +119,23 @@ static int show_path(struct slbn *slbn, const struct slbn_session *session)
 	return 0;
 }
 
+/* An slbnd without shares does not know the request. */
+static int show_share(struct slbn *slbn, const struct slbn_session *session)
+{
+	char text[UNITS_TEXT];
+	uint64_t share;
+	int ret = slbn_get_share(slbn, session->id, &share);
+
+	if (ret < 0 && ret != -EPROTO && ret != -EINVAL)
+		return ret;
+	if (ret < 0 || !share)
+		return 0;
+	show_number("share", " share %s", share,
+		    units_rate_rounded(text, share));
+	show_flag("share_complete", ret, ret ? NULL : " (of some links)");
+	return 0;
+}
+
 /**
  * run_session_show() - run "slbnctl session show"
  * @argc: number of arguments
@@ -149,8 +166,10 @@ enum status run_session_show(int argc, char **argv)
 	if (ret > 0) {
 		show_begin();
 		show_fields(&found.session);
+		ret = show_share(slbn, &found.session);
 		show_newline();
-		ret = show_path(slbn, &found.session);
+		if (!ret)
+			ret = show_path(slbn, &found.session);
 		show_end();
 		if (json)
 			putchar('\n');

@@ -391,6 +391,23 @@ static void get_hop(const struct agent *agent,
 	       sizeof(reply->session.router));
 }
 
+static void get_share(const struct agent *agent,
+		      const struct slbn_message *request,
+		      struct slbn_message *reply)
+{
+	struct session *session = agent_find(agent, request->share.id);
+
+	if (!session) {
+		refuse(reply, ENOENT, "no such session");
+		return;
+	}
+	reply->share.id = request->share.id;
+	if (session->source.share == SLBN_RATE_MAX)
+		return;
+	reply->share.share = session->source.share;
+	reply->share.complete = session->source.share_complete;
+}
+
 static void add_key(struct transport *transport,
 		    const struct slbn_key_request *request,
 		    struct slbn_message *reply)
@@ -504,6 +521,10 @@ static bool serve_agent_request(const struct api *api,
 	}
 	if (request->type == SLBN_ASK_HOP) {
 		get_hop(agent, request, reply);
+		return true;
+	}
+	if (request->type == SLBN_ASK_SHARE) {
+		get_share(agent, request, reply);
 		return true;
 	}
 	if (request->type != SLBN_ASK_ADD_KEY &&

@@ -48,7 +48,7 @@ struct state_file {
 };
 
 /* A change needs another STATE_VERSION. */
-static_assert(sizeof(struct state_record) == 512, "STATE_VERSION");
+static_assert(sizeof(struct state_record) == 536, "STATE_VERSION");
 static_assert(sizeof(struct state_record) % sizeof(u64) == 0,
 	      "checksum() reads words");
 
@@ -238,6 +238,9 @@ static bool is_source(const struct slbn_source *source, u64 now)
 	       (source->lease == SLBN_NO_LEASE ||
 		source->lease <= now + MAX_TIME) &&
 	       is_bool(&source->leaving) && is_bool(&source->urgent) &&
+	       is_bool(&source->share_complete) &&
+	       source->share <= SLBN_RATE_MAX &&
+	       source->pkt.share <= SLBN_RATE_MAX &&
 	       source->slots <= SLBN_HOPS_MAX &&
 	       source->margin <= SLBN_LEASE_MARGIN_MAX &&
 	       source->pkt.slots <= source->slots && is_packet(&source->pkt) &&

@@ -204,6 +204,15 @@ int transport_retire_key(struct transport *transport, u8 id)
 	return slbn_key_retire(&transport->keys, id) ? 0 : -EBUSY;
 }
 
+/*
+ * A Leave needs no share. If the path cannot carry the longer packet, a retransmission
+ * passes.
+ */
+static bool asks_for_share(const struct slbn_packet *pkt)
+{
+	return pkt->type != SLBN_LEAVE && !pkt->again;
+}
+
 /**
  * transport_length() - the length of a packet on the wire
  * @transport: the sockets
@@ -221,7 +230,8 @@ u32 transport_length(const struct transport *transport,
 					       SLBN_SLOT_LENGTH_V4 :
 					       SLBN_SLOT_LENGTH_V6) +
 	       (transport->keys.count ? SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH :
-					0);
+					0) +
+	       (asks_for_share(pkt) ? SLBN_OPTION_HEAD + SLBN_SHARE_LENGTH : 0);
 }
 
 /* Addresses of a packet, source before destination, and the time now. */
@@ -502,6 +512,8 @@ void transport_send(struct transport *transport, const struct slbn_flow *flow,
 	slot->mark = mark;
 	slbn_build_packet(slot->data, pkt, hops, (const u8 *)&origin, n == V6,
 			  keys->count, &layout);
+	if (asks_for_share(pkt))
+		slbn_add_share(slot->data, &layout, pkt);
 	if (traced != SLBN_NO_HOP)
 		slbn_add_trace(slot->data, &layout, traced);
 	slot->length = layout.length;

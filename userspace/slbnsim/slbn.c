@@ -85,9 +85,16 @@ static size_t packet_memory(u32 hops)
 	       slots_for(hops) * sizeof(struct slbn_slot);
 }
 
+/* With the share option, which only a Leave lacks. */
+static u32 slots_bytes(u32 slots)
+{
+	return HEADERS + slbn_length(slots, SLBN_SLOT_LENGTH_V4) +
+	       SLBN_OPTION_HEAD + SLBN_SHARE_LENGTH;
+}
+
 static u32 packet_bytes(u32 hops)
 {
-	return HEADERS + slbn_length(slots_for(hops), SLBN_SLOT_LENGTH_V4);
+	return slots_bytes(slots_for(hops));
 }
 
 static u32 packet_bytes_1(u32 hops)
@@ -264,7 +271,7 @@ static void transmit(struct sim *sim, struct packet *packet)
 	memory->pkt = source.pkt;
 	for (; slots < source.pkt.slots; slots++)
 		memory->slots[slots] = source.slot[slots];
-	packet->bytes = HEADERS + slbn_length(slots, SLBN_SLOT_LENGTH_V4);
+	packet->bytes = slots_bytes(slots);
 }
 
 static void turn(struct sim *sim, struct packet *packet)

@@ -85,6 +85,10 @@
  * @use1: @use of the previous cycle, bit/s
  * @use: rate in use at the source when it sent the packet, or more, bit/s
  * @g: rate granted by the links passed on the way back, bit/s
+ * @share: smallest fair share of the session at the links passed on the way back
+ *	that state it, bit/s; SLBN_RATE_MAX at first
+ * @share_links: number of these links, at most 255
+ * @share_bands: of these, those that keep new, assigned and unassigned traffic apart
  */
 struct slbn_packet {
 	u64 id[2];
@@ -103,6 +107,9 @@ struct slbn_packet {
 	u64 use1;
 	u64 use;
 	u64 g;
+	u64 share;
+	u8 share_links;
+	u8 share_bands;
 };
 
 /**
@@ -681,6 +688,10 @@ static inline bool slbn_add_session(const struct slbn_link_params *p,
 	v->cur.N += pkt->weight;
 	v->cur.NR += pkt->weight;
 	share = slbn_link_share(p, v, pkt->weight);
+	if (slbn_is_upstream(pkt)) {
+		pkt->share = fp_min64(pkt->share, share);
+		pkt->share_links += pkt->share_links < 255;
+	}
 	if (pkt->bottleneck == hop || pkt->bw > share) {
 		pkt->B |= 1ULL << hop;
 		pkt->bottleneck = hop;
@@ -856,8 +867,12 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
  *	just fallen, or the session is new
  * @slots: most slots of its packets
  * @margin: part of an epoch by which leases end earlier, per mille
+ * @share_complete: all links of the path have stated their share
  * @tries: transmissions of @pkt
  * @sent: time of the first one, ns
+ * @share: smallest fair share that links have stated in the last acknowledgment of
+ *	a first transmission, bit/s, to be believed with @share_complete;
+ *	SLBN_RATE_MAX: none has
  * @pkt: packet in flight, or the next to send
  * @slot: slots of @pkt
  */
@@ -869,8 +884,10 @@ struct slbn_source {
 	bool urgent;
 	u8 slots;
 	u16 margin;
+	bool share_complete;
 	u32 tries;
 	u64 sent;
+	u64 share;
 	struct slbn_packet pkt;
 	struct slbn_slot slot[SLBN_HOPS_MAX];
 };
@@ -906,6 +923,7 @@ static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 		.lease = SLBN_NO_LEASE,
 		.slots = slots,
 		.margin = SLBN_LEASE_MARGIN,
+		.share = SLBN_RATE_MAX,
 		.pkt = {
 			.id = { id[0], id[1] },
 			.type = SLBN_JOIN,
@@ -914,6 +932,7 @@ static inline void slbn_source_join(struct slbn_source *src, const u64 id[2],
 			.weight = weight,
 			.epoch = SLBN_NO_EPOCH,
 			.bw = D,
+			.share = SLBN_RATE_MAX,
 		},
 	};
 
@@ -1060,7 +1079,7 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 {
 	struct slbn_packet *pkt = &src->pkt;
 	bool left = pkt->type == SLBN_LEAVE;
-	u8 hop;
+	u8 hop, hops;
 
 	if (ack->type != (left ? SLBN_LEAVE_ACK : SLBN_PROBE_ACK) ||
 	    ack->seq != pkt->seq || ack->id[0] != pkt->id[0] ||
@@ -1081,8 +1100,13 @@ slbn_source_ack(struct slbn_source *src, const struct slbn_packet *ack,
 	pkt->slots = ack->slots;
 	for (hop = 0; hop < pkt->slots; hop++)
 		src->slot[hop] = slot[hop];
-	pkt->slots = fp_min(pkt->slots, slbn_path_length(slot, pkt->slots) +
-						SLBN_SPARE_SLOTS);
+	hops = slbn_path_length(slot, pkt->slots);
+	/* Retransmissions need not ask for it. */
+	if (!ack->again) {
+		src->share = ack->share;
+		src->share_complete = hops && ack->share_links == hops;
+	}
+	pkt->slots = fp_min(pkt->slots, hops + SLBN_SPARE_SLOTS);
 	slbn_forget_hops(pkt, pkt->slots);
 	if (src->leaving) {
 		pkt->type = SLBN_LEAVE;

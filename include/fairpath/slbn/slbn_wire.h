@@ -19,6 +19,7 @@
 #define SLBN_OPTION_HEAD 2U
 #define SLBN_AUTH_LENGTH ((u32)sizeof(struct slbn_auth))
 #define SLBN_TRACE_LENGTH ((u32)sizeof(struct slbn_trace))
+#define SLBN_SHARE_LENGTH ((u32)sizeof(struct slbn_share))
 
 /* Octets of a slot's tag and code, which a return address follows. */
 #define SLBN_SLOT_HEAD 4U
@@ -27,7 +28,8 @@
 #define SLBN_LENGTH_MAX                                                   \
 	(SLBN_HEADER_LENGTH + SLBN_SLOT_LENGTH_V6 * (SLBN_HOPS_MAX + 1) - \
 	 SLBN_SLOT_HEAD + SLBN_OPTION_HEAD + SLBN_AUTH_LENGTH +           \
-	 SLBN_OPTION_HEAD + SLBN_TRACE_LENGTH)
+	 SLBN_OPTION_HEAD + SLBN_TRACE_LENGTH + SLBN_OPTION_HEAD +        \
+	 SLBN_SHARE_LENGTH)
 
 /**
  * enum slbn_parse_result - result of parsing a packet
@@ -59,12 +61,14 @@ enum slbn_parse_result {
  * @slot_length: octets of a slot
  * @auth: offset of the hash in SLBN_OPTION_AUTH, or 0
  * @trace: offset of the value of SLBN_OPTION_TRACE, or 0
+ * @share: offset of the value of SLBN_OPTION_SHARE, or 0
  */
 struct slbn_layout {
 	u32 length;
 	u32 slot_length;
 	u32 auth;
 	u32 trace;
+	u32 share;
 };
 
 static inline u16 slbn_get16(const u8 *at)
@@ -101,6 +105,7 @@ static inline void slbn_put64(u8 *at, u64 value)
 }
 
 #define SLBN_AT(field) offsetof(struct slbn_header, field)
+#define SLBN_SHARE_AT(field) offsetof(struct slbn_share, field)
 
 /**
  * slbn_length() - length of a packet without options
@@ -130,14 +135,37 @@ static inline bool slbn_parse_option(u8 type, u32 value, u32 length,
 			return false;
 		layout->trace = value;
 		return true;
+	case SLBN_OPTION_SHARE:
+		if (layout->share || length != SLBN_SHARE_LENGTH)
+			return false;
+		layout->share = value;
+		return true;
 	default:
 		return true;
 	}
 }
 
+/* Read SLBN_OPTION_SHARE, or what a source sends in it. */
+static inline void slbn_read_share(const u8 *data,
+				   const struct slbn_layout *layout,
+				   struct slbn_packet *pkt)
+{
+	const u8 *value = data + layout->share;
+
+	pkt->share = SLBN_RATE_MAX;
+	pkt->share_links = 0;
+	pkt->share_bands = 0;
+	if (!layout->share)
+		return;
+	pkt->share = slbn_get64(value + SLBN_SHARE_AT(share));
+	pkt->share_links = value[SLBN_SHARE_AT(links)];
+	pkt->share_bands = value[SLBN_SHARE_AT(bands)];
+}
+
 /* Parse the options from @at to the end; every octet belongs to an option. */
 static inline enum slbn_parse_result
-slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
+slbn_parse_options(const u8 *data, u32 at, struct slbn_packet *pkt,
+		   struct slbn_layout *layout)
 {
 	while (at < layout->length) {
 		u32 value = at + SLBN_OPTION_HEAD;
@@ -152,7 +180,8 @@ slbn_parse_options(const u8 *data, u32 at, struct slbn_layout *layout)
 			return SLBN_PARSE_BAD_OPTION;
 		at = end;
 	}
-	return SLBN_PARSE_OK;
+	slbn_read_share(data, layout, pkt);
+	return pkt->share > SLBN_RATE_MAX ? SLBN_PARSE_BAD_RATE : SLBN_PARSE_OK;
 }
 
 /**
@@ -201,6 +230,7 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 	layout->length = slbn_get16(data + SLBN_AT(length));
 	layout->auth = 0;
 	layout->trace = 0;
+	layout->share = 0;
 
 	if (!pkt->type || pkt->type > SLBN_TYPE_MAX)
 		return SLBN_PARSE_BAD_TYPE;
@@ -221,7 +251,7 @@ slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
 	slots = slbn_length(pkt->slots, layout->slot_length);
 	if (layout->length > given || layout->length < slots)
 		return SLBN_PARSE_TRUNCATED;
-	return slbn_parse_options(data, slots, layout);
+	return slbn_parse_options(data, slots, pkt, layout);
 }
 
 /**
@@ -354,6 +384,7 @@ static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 	layout->slot_length = v6 ? SLBN_SLOT_LENGTH_V6 : SLBN_SLOT_LENGTH_V4;
 	layout->auth = 0;
 	layout->trace = 0;
+	layout->share = 0;
 	length = slbn_length(pkt->slots, layout->slot_length);
 	for (at = SLBN_HEADER_LENGTH; at < length; at++)
 		data[at] = 0;
@@ -389,6 +420,54 @@ static inline void slbn_build_packet(u8 *data, const struct slbn_packet *pkt,
 }
 
 /**
+ * slbn_update_share() - write what a link may change in SLBN_OPTION_SHARE
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout; without the option nothing is written
+ * @pkt: new values
+ */
+static inline void slbn_update_share(u8 *data, const struct slbn_layout *layout,
+				     const struct slbn_packet *pkt)
+{
+	u8 *value = data + layout->share;
+
+	if (!layout->share)
+		return;
+	value[SLBN_SHARE_AT(links)] = pkt->share_links;
+	value[SLBN_SHARE_AT(bands)] = pkt->share_bands;
+	slbn_put64(value + SLBN_SHARE_AT(share), pkt->share);
+}
+
+/* Append an option with a value of @length zeros; returns its value's offset. */
+static inline u32 slbn_add_option(u8 *data, struct slbn_layout *layout, u8 type,
+				  u32 length)
+{
+	u32 value = layout->length + SLBN_OPTION_HEAD;
+	u32 at;
+
+	data[layout->length] = type;
+	data[layout->length + 1] = (u8)length;
+	layout->length = value + length;
+	for (at = value; at < layout->length; at++)
+		data[at] = 0;
+	slbn_put16(data + SLBN_AT(length), (u16)layout->length);
+	return value;
+}
+
+/**
+ * slbn_add_share() - append SLBN_OPTION_SHARE
+ * @data: packet, in a buffer of SLBN_LENGTH_MAX octets; not authenticated yet
+ * @layout: its layout, without the option; updated
+ * @pkt: its values
+ */
+static inline void slbn_add_share(u8 *data, struct slbn_layout *layout,
+				  const struct slbn_packet *pkt)
+{
+	layout->share = slbn_add_option(data, layout, SLBN_OPTION_SHARE,
+					SLBN_SHARE_LENGTH);
+	slbn_update_share(data, layout, pkt);
+}
+
+/**
  * struct slbn_report - what a link reports of itself in SLBN_OPTION_TRACE
  * @hop: its hop
  * @filled: it has written the fields below
@@ -420,17 +499,9 @@ struct slbn_report {
  */
 static inline void slbn_add_trace(u8 *data, struct slbn_layout *layout, u8 hop)
 {
-	u8 *option = data + layout->length;
-	u32 n;
-
-	option[0] = SLBN_OPTION_TRACE;
-	option[1] = SLBN_TRACE_LENGTH;
-	for (n = 0; n < SLBN_TRACE_LENGTH; n++)
-		option[SLBN_OPTION_HEAD + n] = 0;
-	option[SLBN_OPTION_HEAD + SLBN_TRACE_AT(hop)] = hop;
-	layout->trace = layout->length + SLBN_OPTION_HEAD;
-	layout->length = layout->trace + SLBN_TRACE_LENGTH;
-	slbn_put16(data + SLBN_AT(length), (u16)layout->length);
+	layout->trace = slbn_add_option(data, layout, SLBN_OPTION_TRACE,
+					SLBN_TRACE_LENGTH);
+	data[layout->trace + SLBN_TRACE_AT(hop)] = hop;
 }
 
 /**

@@ -34,18 +34,21 @@
  * had no commit, forwards packets of other versions as data.
  *
  * Options allow extensions: a receiver skips unknown options, a link leaves
- * them unchanged. Two options are defined besides padding, each at most once:
+ * them unchanged. Three options are defined besides padding, each at most once:
  *
  *	SLBN_OPTION_AUTH  struct slbn_auth. The hash is SipHash-2-4 over the
  *	                  packet, in which the hash is replaced by that of the
  *	                  source and destination address of the IP packet
  *	SLBN_OPTION_TRACE struct slbn_trace. The link at the hop that it names writes
  *	                  its state into a downstream packet; the reply keeps it
+ *	SLBN_OPTION_SHARE struct slbn_share. On the way back, each link that knows the
+ *	                  option lowers the share to its own, and counts itself
  *
  * These fields may change in flight: type (the destination, or the edge link
  * before it, turns a Join or Probe into a ProbeAck, and a Leave into a
  * LeaveAck), hop, bottleneck, epoch, B, bw, g, the slot of the hop that
- * processes the packet, the hash in SLBN_OPTION_AUTH, and SLBN_OPTION_TRACE.
+ * processes the packet, the hash in SLBN_OPTION_AUTH, SLBN_OPTION_TRACE, and on
+ * the way back SLBN_OPTION_SHARE.
  */
 #ifndef _UAPI_FAIRPATH_SLBN_H
 #define _UAPI_FAIRPATH_SLBN_H
@@ -109,11 +112,13 @@ enum slbn_type {
  * @SLBN_OPTION_PAD: padding, of any length
  * @SLBN_OPTION_AUTH: authenticates the packet to the next hop
  * @SLBN_OPTION_TRACE: state of a link on the path
+ * @SLBN_OPTION_SHARE: smallest fair share of the links on the path
  */
 enum slbn_option {
 	SLBN_OPTION_PAD,
 	SLBN_OPTION_AUTH,
 	SLBN_OPTION_TRACE,
+	SLBN_OPTION_SHARE,
 };
 
 /**
@@ -212,6 +217,23 @@ struct slbn_trace {
 	__u8 share[8];
 	__u8 weights[8];
 	__u8 held[8];
+};
+
+/**
+ * struct slbn_share - value of SLBN_OPTION_SHARE
+ * @links: links that lowered @share, or found it lower, on the way back; the source
+ *	sends 0. If it is not the number of links on the path, @share is too high
+ * @bands: of these, those that keep new, assigned and unassigned traffic apart;
+ *	the source sends 0
+ * @reserved: sent as 0, ignored
+ * @share: smallest fair share of the session at these links, bit/s, at most
+ *	SLBN_RATE_MAX, which the source sends
+ */
+struct slbn_share {
+	__u8 links;
+	__u8 bands;
+	__u8 reserved[6];
+	__u8 share[8];
 };
 
 #endif /* _UAPI_FAIRPATH_SLBN_H */
