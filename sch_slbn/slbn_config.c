@@ -316,7 +316,7 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
  *
  * A source may have got its lease from the link as it was before, or from others:
  * the link cannot know with which epoch. So the default is at least the default
- * epoch.
+ * epoch (MUST 8 of docs/protocol.md).
  *
  * Return: ns.
  */

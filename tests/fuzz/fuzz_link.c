@@ -256,6 +256,7 @@ static bool is_old(const struct world *w, const struct flight *flight)
 	return session->seen && (s32)(flight->pkt.seq - session->seq) < 0;
 }
 
+/* MUST 3 of docs/protocol.md. */
 static void check_dropped(const struct world *w, const struct world *before,
 			  const struct slbn_memory_entry *memory,
 			  const struct flight *flight,

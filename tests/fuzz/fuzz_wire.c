@@ -67,7 +67,7 @@ static bool slot_length_is_valid(u8 length)
 	return length == 2 + 2 + 2 + 4 || length == 2 + 2 + 2 + 16;
 }
 
-/* Whether a packet conforms to the format. */
+/* Whether a packet conforms to the format: MUST 2 of docs/protocol.md. */
 static bool packet_is_valid(const u8 *data, size_t size)
 {
 	struct slbn_header header;

@@ -27,10 +27,10 @@ from tests.kernel.slbn_wire import (
     PROBE,
     PROBE_ACK,
     RATE_MAX,
-    SLOT_V4,
-    SLOT_V6,
     SHARE,
     SHARE_VALUE,
+    SLOT_V4,
+    SLOT_V6,
     TRACE,
     TRACE_VALUE,
     Datagram,
@@ -299,8 +299,10 @@ def test_filters() -> None:
     assert found("slbn.router == 10.0.8.2") == set(names) - v6
     assert found("slbn.B.hop == 63") == {"all hops", "every hop", "longest"}
     authentic = {"authentic", "padded", "unknown options", "longest", "trace asked"}
+    authentic.add("share asked")
     assert found("slbn.auth") == authentic
-    assert found("slbn.trace.filled == 1") == {"trace written"}
+    assert found("slbn.trace.filled == 1") == {"trace written", "share stated"}
+    assert found("slbn.share == 40000000") == {"share stated"}
     assert found("slbn.trace.hop == 2") == {"trace asked"}
     assert found("slbn.option.type == 200") == {"unknown options"}
     assert found("slbn.session == 00:01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f") == set(names)

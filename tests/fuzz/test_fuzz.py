@@ -239,7 +239,7 @@ PLANTED = {
     "overuse check removed": (
         "link",
         "slbn_core.h",
-        "ledger && pkt->use > entry->held)",
+        "pkt->use > entry->held)",
         "0)",
     ),
     "memory ignored": ("link", "slbn_core.h", "if (!entry)", "if (1)"),

@@ -242,6 +242,7 @@ def test_departure_time_is_set(alone: Enforcer, name: str) -> None:
 
 @pytest.mark.parametrize("rate", [3 * 10**9, 7 * 10**9 + 1, 10**9 // 7, 10 * MEGA + 1])
 def test_departure_times_are_exact(alone: Enforcer, rate: int) -> None:
+    # MUST 4 of docs/protocol.md.
     """Remainders of divisions accumulate."""
     session = full()
     length, times = 30_011 if rate > 10**9 else 311, 100

@@ -86,7 +86,7 @@ OVER_10 = 13 << 11 | 1221
 @pytest.mark.parametrize("key", [None, KEY], ids=["no key", "key"])
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_link_changes_only_its_fields(carrier: str, key: bytes | None) -> None:
-    """All packets of a session at the second hop of its path, octet by octet."""
+    """All packets of a session at the second hop of its path, octet by octet (MUST 1)."""
 
     def down(packet: Packet) -> Datagram:
         # Old, so that the time of the forwarded packet is not that of the sent one.

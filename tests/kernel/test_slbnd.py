@@ -716,7 +716,10 @@ def test_answers_without_the_key_are_ignored(net: Chain, tmp_path: Path) -> None
 
 
 def test_rate_ends_with_its_lease(net: Chain, tmp_path: Path) -> None:
-    """An epoch after the packet was sent; clients are notified, and a later answer renews it."""
+    """Seven eighths of an epoch after the packet was sent: MUST 6 and MUST 12 of docs/protocol.md.
+
+    Clients are notified, and a later answer renews it.
+    """
     with joining(net, tmp_path) as session:
         reply = session.reply()
 
@@ -758,7 +761,7 @@ def test_rate_ends_with_its_lease(net: Chain, tmp_path: Path) -> None:
 
 
 def test_retransmissions_until_the_lease_ends(net: Chain, tmp_path: Path) -> None:
-    """Rates survive many losses in a row; a session that always has them backs off."""
+    """Rates survive many losses in a row; a session that always has them backs off (MUST 10)."""
     with joining(net, tmp_path, "--epoch", "10s") as session:
         reply = session.reply(bw=777, epoch=10_000_000)
 

@@ -141,6 +141,8 @@ def test_newcomer_gets_its_fair_rate(tmp_path: Path, rtt: int) -> None:
         others, own = watch([old, new], rtt / 1000)
         shown = "\n".join(" ".join(f"{each:4.0%}" for each in line) for line in (others, own))
         print(shown)
+        # MUST 9 of docs/protocol.md: no packet was lost, so none was transmitted again.
+        assert not any(each.retries for each in us.list()), us.list()
         after = own[SETTLED:]
         assert sum(after) / len(after) > 0.95, shown
         # Nobody else loses more than 5 % for longer than one round trip.

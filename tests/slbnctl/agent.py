@@ -18,7 +18,9 @@ SLBND = TOP / "build" / "slbnd" / "slbnd"
 class Agent:
     """A running slbnd, and the socket of its service manager."""
 
-    def __init__(self, directory: Path, *options: str, **environment: str) -> None:
+    def __init__(
+        self, directory: Path, *options: str, clocks: tuple[str, ...] = (), **environment: str
+    ) -> None:
         self.socket = directory / "socket"
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.manager.settimeout(60)
@@ -26,7 +28,7 @@ class Agent:
         self.log, write = os.pipe()
         stream = os.fstat(write)
         journal = f"{stream.st_dev}:{stream.st_ino}"
-        isolated = ["unshare", "--user", "--map-root-user", "--net", str(SLBND)]
+        isolated = ["unshare", "--user", "--map-root-user", "--net", *clocks, str(SLBND)]
         self.process = subprocess.Popen(
             [*isolated, "--config=/dev/null", f"--socket={self.socket}", *options],
             env={
@@ -52,8 +54,11 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(directory: Path, *options: str, **environment: str) -> Iterator[Agent]:
-    made = Agent(directory, *options, **environment)
+def agent(
+    directory: Path, *options: str, clocks: tuple[str, ...] = (), **environment: str
+) -> Iterator[Agent]:
+    """CLOCKS are options of unshare(1) for a time namespace."""
+    made = Agent(directory, *options, clocks=clocks, **environment)
     try:
         assert made.notification() == "READY=1"
         yield made

@@ -11,7 +11,9 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -394,3 +396,20 @@ def test_port_is_reserved(tmp_path: Path) -> None:
     isolated = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script]
     done = subprocess.run(isolated, check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == [port[1], str(low), str(errno.EADDRINUSE)]
+
+
+def test_times_go_on_in_suspend(tmp_path: Path) -> None:
+    """MUST 7 of docs/protocol.md: the clock of leases, as far ahead as after 11 days of suspend."""
+    state = tmp_path / "state"
+    ahead = 10**6
+    clocks = ("--time", "--boottime", str(ahead), "--fork", "--kill-child")
+    with (
+        agent(tmp_path, f"--state={state}", clocks=clocks) as slbnd,
+        libslbn.Connection(str(slbnd.socket)) as us,
+    ):
+        us.join("192.0.2.1")
+        now = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + ahead * 10**9
+        contents = state.read_bytes()
+        words = struct.unpack(f"={len(contents) // 8}Q", contents)
+        # When the session's Join was sent.
+        assert any(now - 60 * 10**9 < word <= now for word in words)

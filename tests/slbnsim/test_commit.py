@@ -108,8 +108,8 @@ def test_silent_reroute_is_bounded(tmp_path: Path) -> None:
 def test_rates_end_with_their_leases(tmp_path: Path, until: str, rate: int) -> None:
     """Seven eighths of an epoch after the packet was sent, unless a later one is answered.
 
-    The round-trip is 0.6 s: the first answer's lease ends at 0.875 s, before the second arrives.  That
-    one assigns nothing, since links may have forgotten the session; the third does, at 1.8 s.
+    The round-trip is 0.6 s: the first answer's lease ends at 0.875 s, before the second arrives.
+    That one assigns nothing, since links may have forgotten the session; the third does, at 1.8 s.
     """
     topology = {"nodes": ["a", "b"], "links": [link("a", "b", 1e9, 0.3)]}
     case = Case(tmp_path, topology, "s,a,b,0,,,")

@@ -705,9 +705,35 @@ static void late_retransmission_claims_nothing(void **state)
 	net_clear();
 }
 
+/* MUST 5 of docs/protocol.md: where a clock steps back, no ledger is dropped. */
+static void clock_that_steps_back_drops_nothing(void **state)
+{
+	struct slbn_source src;
+	const u64 id[2] = { 1 };
+	struct net_link *link;
+
+	(void)state;
+	net_clear();
+	net.commit = true;
+	net_add_link(100 * MEGA, NET_MS, EPOCH, ALL_SESSIONS);
+	link = &net.links[0];
+	slbn_source_join(&src, id, UNLIMITED, 1, 4);
+	/* The second epoch begins at 1 s. */
+	round_trip(&src, 1500 * NET_MS);
+	assert_int_equal(link->vars.cur.N, 1);
+	slbn_link_rotate(&link->params, &link->vars, 900 * NET_MS);
+	assert_int_equal(link->vars.cur.N, 1);
+	assert_true(link->vars.cur.A > 99 * MEGA);
+	slbn_link_rotate(&link->params, &link->vars, 2000 * NET_MS);
+	assert_int_equal(link->vars.cur.N, 0);
+	assert_int_equal(link->vars.prev.N, 1);
+	net_clear();
+}
+
 /*
  * A link restarts with a shorter epoch than that of the leases which it granted
- * before: no session gets what others still use, as it is quiet until then.
+ * before: no session gets what others still use, as it is quiet until then (MUST 8
+ * of docs/protocol.md).
  */
 static void quiet_link_waits_for_leases_of_before(void **state)
 {
@@ -742,7 +768,7 @@ static void quiet_link_waits_for_leases_of_before(void **state)
  * The agent of a source dies, and a queue on its path grows before its lease ends:
  * what was sent last takes longer than what was sent first. The margin of the lease
  * covers it: that data arrives before a link forgets the session and grants its
- * rate to another one.
+ * rate to another one (MUST 11 of docs/protocol.md).
  *
  *	a --- link 0, the queue --- link 1 --- destination
  *	b ------------------------- link 1 --- destination
@@ -939,6 +965,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(reroutes_exceed_by_the_moved_rates),
 	UNIT_TEST(lower_capacity_is_reached_from_above),
 	UNIT_TEST(late_retransmission_claims_nothing),
+	UNIT_TEST(clock_that_steps_back_drops_nothing),
 	UNIT_TEST(quiet_link_waits_for_leases_of_before),
 	UNIT_TEST(growing_queue_delays_no_data_beyond_the_lease),
 	UNIT_TEST(overuse_is_dropped),

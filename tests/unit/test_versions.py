@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Links and sources of this tree and of an earlier commit work in one domain.
 
-The commit's headers, which its module is compiled from, come from the history of git; it is the last
-one without the share option and masked tags. Without the history the test fails: a shallow clone
+The headers that its module is compiled from come from the history of git; the commit is an earlier
+one, without the share option and masked tags. Without the history the test fails: a shallow clone
 needs `git fetch --unshallow`.
 """
 

@@ -274,8 +274,8 @@ struct session *agent_find(const struct agent *agent, u64 id)
 }
 
 /*
- * A lease must last until the answer to the next packet: two round trips. If not,
- * the session has no rate in a part of each cycle.
+ * A lease must last until the answer to the next packet: two round trips (MUST 12 of
+ * docs/protocol.md). If not, the session has no rate in a part of each cycle.
  */
 static bool lease_is_short(const struct session *session)
 {
@@ -387,7 +387,10 @@ static u64 usual_pause(const struct agent *agent, const struct session *session)
 	return fp_min64(pause, longest_pause(agent, session));
 }
 
-/* Shortest timeout: earlier copies must have been answered or dropped. */
+/*
+ * Shortest timeout: earlier copies must have been answered or dropped (MUST 9 of
+ * docs/protocol.md).
+ */
 static u64 shortest_timeout(const struct session *session)
 {
 	u64 timeout = 3 * session->longest_rtt / 2;
@@ -447,7 +450,7 @@ static u64 mean_pause(const struct agent *agent, const struct session *session,
 /*
  * A cycle earns as many early copies as its pause is longer than the usual one, at
  * least one. So in the long run a session sends no more packets than without
- * losses, or two for each answer.
+ * losses, or two for each answer (MUST 10 of docs/protocol.md).
  */
 static void earn_copies(const struct agent *agent, struct session *session,
 			u64 pause)

@@ -22,6 +22,8 @@
  * and the flow would get less than its rate: so packets are also dropped here
  * when that many wait, as estimated by the mean length of the flow's packets.
  *
+ * A flow never sends faster than its rate (MUST 4 of docs/protocol.md).
+ *
  * A flow's rate ends with its lease, unless slbnd extends it. All other packets of
  * local hosts share the default class of the device, whose rate is bounded: flows
  * whose session has no rate, flows without a session, later fragments, packets
@@ -469,7 +471,7 @@ static bool set_ce(struct __sk_buff *skb)
  * struct arrival - a packet to be paced
  * @now: ns, CLOCK_MONOTONIC, the clock of departure times
  * @boot: ns, CLOCK_BOOTTIME, which does not stop while the system is suspended: links
- *	forget sessions meanwhile
+ *	forget sessions meanwhile (MUST 7 of docs/protocol.md)
  * @length: on the wire, with all segments, octets
  * @packets: segments
  * @longest: how long it may wait, ns

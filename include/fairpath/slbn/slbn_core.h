@@ -324,7 +324,9 @@ static inline void slbn_link_rotate(const struct slbn_link_params *p,
 	const struct slbn_ledger empty = { 0 };
 	u64 epochs;
 
-	if (!p->epoch || now - v->epoch_start < p->epoch)
+	/* MUST 5 of docs/protocol.md: a clock that steps back drops nothing. */
+	if (!p->epoch || now < v->epoch_start ||
+	    now - v->epoch_start < p->epoch)
 		return;
 	epochs = fp_div(now - v->epoch_start, p->epoch);
 	v->epoch_start += epochs * p->epoch;
@@ -772,7 +774,7 @@ static inline u64 slbn_hold(const struct slbn_link_params *p,
  * @now: time, ns; never earlier than in the previous call
  *
  * A packet that is to be dropped, and the ledgers and memory, are left
- * unchanged, apart from a due rotation.
+ * unchanged, apart from a due rotation (MUST 3 of docs/protocol.md).
  *
  * Return: SLBN_FORWARD, or the reason to drop the packet.
  */
@@ -846,7 +848,8 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 /* No lease: the rate may be used for ever. */
 #define SLBN_NO_LEASE (~0ULL)
 /*
- * Default part of an epoch by which leases end earlier, per mille. A link forgets
+ * Default part of an epoch by which leases end earlier, per mille: MUST 11 of
+ * docs/protocol.md. A link forgets
  * what it holds an epoch after it wrote it; data that was sent until then must
  * have arrived. So the margin covers what queues on the path may grow by in an
  * epoch, and what clocks may differ by: 125 ms of a second, of which clocks need
@@ -966,6 +969,8 @@ static inline void slbn_source_leave(struct slbn_source *src)
  * slbn_source_expire() - end the assigned rate if its lease is over
  * @src: session
  * @now: time, ns
+ *
+ * MUST 6 of docs/protocol.md.
  *
  * Return: whether the rate fell to 0. The next acknowledgment assigns it anew.
  */

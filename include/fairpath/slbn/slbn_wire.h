@@ -191,7 +191,8 @@ slbn_parse_options(const u8 *data, u32 at, struct slbn_packet *pkt,
  * @pkt: set to the packet's fields if it is valid
  * @layout: set to the packet's layout if it is valid
  *
- * Return: SLBN_PARSE_OK, or the first error found.
+ * Return: SLBN_PARSE_OK, or the first error found: then drop the packet (MUST 2 of
+ * docs/protocol.md).
  */
 static inline enum slbn_parse_result
 slbn_parse_packet(const u8 *data, u32 given, struct slbn_packet *pkt,
@@ -350,6 +351,8 @@ static inline void slbn_wire_clear_slots(u8 *data,
  * slbn_update_packet() - write the fields that a link may change, except slots
  * @data: packet that slbn_parse_packet() accepted
  * @pkt: new values
+ *
+ * All others stay (MUST 1 of docs/protocol.md).
  */
 static inline void slbn_update_packet(u8 *data, const struct slbn_packet *pkt)
 {
