@@ -18,10 +18,11 @@
  * slbn_core.h		the algorithm
  *
  * A device with an slbn qdisc is a link, and that qdisc owns it: a device has at
- * most one. RTNL protects the links of a namespace and their configuration. The link's
- * lock protects its state, as packets are processed on several CPUs and in both
- * directions at once; they are parsed, checked and signed without it. Links are
- * found by number, and their keys read, under RCU.
+ * most one. RTNL protects the links of a namespace and their configuration. The
+ * link's lock protects its state, as packets are processed on several CPUs and in
+ * both directions at once; they are parsed, checked and signed without it. It is
+ * taken with bottom halves disabled. Links are found by number, and their keys
+ * read, under RCU.
  */
 #ifndef SLBN_H
 #define SLBN_H

@@ -469,9 +469,15 @@ slbn_local_in_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
 				  const struct nf_hook_state *state)
 {
+	unsigned int verdict;
+
 	if (likely(slbn_is_data(skb, true)))
 		return NF_ACCEPT;
-	return slbn_local_in_slow(skb, state);
+	/* Behind a rule that queues, nf_reinject() calls with them enabled. */
+	local_bh_disable();
+	verdict = slbn_local_in_slow(skb, state);
+	local_bh_enable();
+	return verdict;
 }
 
 /* Behind the user's rules. */

@@ -162,7 +162,7 @@ u64 *slbn_check(struct slbn_link *link, const struct sk_buff *skb,
  *	updated, the fields not yet in its data
  * @now: ktime_get_ns()
  *
- * Context: the link's lock is held.
+ * Context: the link's lock is held, bottom halves are disabled.
  * Return: false to drop the packet.
  */
 bool slbn_process(struct slbn_link *link, struct slbn_control *control, u64 now)
@@ -172,6 +172,7 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control, u64 now)
 	u8 hop = slbn_current_hop(pkt);
 
 	lockdep_assert_held(&link->lock);
+	lockdep_assert_in_softirq();
 	if (hop < pkt->slots)
 		slot = slbn_get_slot(control->data, &control->layout, hop);
 	if (slbn_link_process(&link->params, &link->vars, &link->stats, pkt,

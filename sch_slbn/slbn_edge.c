@@ -102,7 +102,7 @@ static bool slbn_drop_received(struct net *net, int ifindex)
  * @skb: control packet
  * @state: of a hook for packets that this router receives, forwards or bridges
  *
- * Context: in an RCU read-side critical section.
+ * Context: bottom halves are disabled, in an RCU read-side critical section.
  * Return: true if hosts sent it; it is counted.
  */
 bool slbn_drop_from_host(struct sk_buff *skb, const struct nf_hook_state *state)
@@ -145,9 +145,15 @@ slbn_forward_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 static unsigned int slbn_forward(void *priv, struct sk_buff *skb,
 				 const struct nf_hook_state *state)
 {
+	unsigned int verdict;
+
 	if (likely(slbn_is_data(skb, false)))
 		return NF_ACCEPT;
-	return slbn_forward_slow(skb, state);
+	/* A rule of the same priority may queue, as in slbn_local_in(). */
+	local_bh_disable();
+	verdict = slbn_forward_slow(skb, state);
+	local_bh_enable();
+	return verdict;
 }
 
 const struct nf_hook_ops slbn_forward_hooks[SLBN_FORWARD_HOOKS] = {

@@ -678,6 +678,7 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
  */
 enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
 {
+	lockdep_assert_in_softirq();
 	spin_lock(&link->lock);
 	(*counter)++;
 	spin_unlock(&link->lock);
