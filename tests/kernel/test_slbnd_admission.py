@@ -145,9 +145,79 @@ def test_silent_destination_is_remembered(net: Chain, tmp_path: Path) -> None:
         assert most_sessions(us, 15) == 1
         _, (packets, _) = counted.read()
         assert 1 <= packets <= 6
-        send(flood, SILENT, 24, 1400)
-        assert most_sessions(us, 3) == 0
-        assert counted.read()[1][0] == packets
+        assert us.status().silent == 1
+        # It has been silent for long enough to be asked again: by one flow, with six packets.
+        for tries, pause in ((1, 4), (1, 3), (2, 8)):
+            send(flood, SILENT, 24, 1400)
+            assert most_sessions(us, pause) <= 1
+            assert counted.read()[1][0] <= (1 + tries) * packets
+        assert counted.read()[1][0] == 3 * packets
+
+
+#: Drops all control packets.
+OUTAGE = """table ip outage {
+    chain control { type filter hook prerouting priority -300; udp dport 49470 drop; }
+}"""
+
+
+def seconds_to_rate(us: libslbn.Connection, sender: socket.socket, most: float) -> float:
+    """Send from a new flow until it has a rate; fail after that many seconds."""
+    sender.bind(("10.0.0.1", 0))
+    port = sender.getsockname()[1]
+    began = time.monotonic()
+    while not any(session.rate and session.source_port == port for session in detected(us)):
+        sender.sendto(bytes(1400), (ANSWERED, 1999))
+        time.sleep(0.02)
+        assert time.monotonic() < began + most
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("flows", [1, 1000])
+def test_outage_leaves_no_silence(net: Chain, tmp_path: Path, flows: int) -> None:
+    """The sessions that ask during an outage of 6 s fail once, however many they are."""
+    router = net.nodes[2]
+    with (
+        agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+        slbnd.connect() as us,
+        senders(net, flows) as flood,
+        senders(net, 3) as newcomers,
+    ):
+        router.sh(f'echo "{OUTAGE}" | nft -f -')
+        began = time.monotonic()
+        try:
+            send(flood, ANSWERED, 12, 1400)
+            wait_for(lambda: us.status().silent == 1, 5)
+            time.sleep(max(began + 6 - time.monotonic(), 0))
+        finally:
+            router.sh("nft delete table ip outage")
+        waited = [seconds_to_rate(us, each, 10) for each in newcomers]
+        print(f"{flows} flows: newcomers waited {waited} s")
+        assert us.status().silent == 0
+        assert max(waited[1:]) < 2
+
+
+def test_busy_link_leaves_no_silence(net: Chain, tmp_path: Path) -> None:
+    """A host's flood of new flows makes a link drop control packets; others are answered."""
+    net.attach(2, "rate 20mbit")
+    try:
+        with (
+            agent(net.nodes[1], tmp_path, "--hosts", HOSTS) as slbnd,
+            slbnd.connect() as us,
+            senders(net, 400) as flood,
+            senders(net, 5) as newcomers,
+        ):
+            us.join(ANSWERED, MEGA)
+            wait_for(lambda: us.list()[0].rate == MEGA)
+            before = limited(net)
+            send(flood, ANSWERED, 12, 1400)
+            # Their Joins fail within 4 s.
+            time.sleep(5)
+            assert limited(net) - before > 300
+            waited = [seconds_to_rate(us, each, 10) for each in newcomers]
+            print(f"newcomers waited {waited} s")
+            assert us.status().silent == 0
+    finally:
+        net.attach(2, "rate 40mbit")
 
 
 def test_lost_joins_are_not_silence(net: Chain, tmp_path: Path) -> None:

@@ -203,6 +203,8 @@ enum slbn_detection {
  * @paced_marks: data packets that it marked (ECN CE) instead
  * @short_leases: sessions with SLBN_SHORT_LEASE: a link on their paths has too short
  *	an epoch for the round-trip time
+ * @silent: destinations that do not answer: their flows get no session
+ * @reserved2: 0
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -232,7 +234,9 @@ struct slbn_status {
 	uint64_t paced_drops;
 	uint64_t paced_marks;
 	uint64_t short_leases;
-	uint64_t later[11];
+	uint32_t silent;
+	uint32_t reserved2;
+	uint64_t later[10];
 };
 
 struct slbn;

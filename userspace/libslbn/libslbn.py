@@ -115,7 +115,9 @@ class _Status(ctypes.Structure):
         ("paced_drops", ctypes.c_uint64),
         ("paced_marks", ctypes.c_uint64),
         ("short_leases", ctypes.c_uint64),
-        ("later", ctypes.c_uint64 * 11),
+        ("silent", ctypes.c_uint32),
+        ("reserved2", ctypes.c_uint32),
+        ("later", ctypes.c_uint64 * 10),
     )
 
 
@@ -219,6 +221,7 @@ class Status:
     `clock_difference` is its clock minus the time of the last packet counted in `bad_time` [s].
     `detection` is 0 if no local hosts are configured, 1 if their flows are detected, 2 if
     connection tracking is not available. `paced_drops` and `paced_marks` are of data packets.
+    `silent` is the number of destinations that do not answer.
     """
 
     sessions: int
@@ -243,6 +246,7 @@ class Status:
     paced_drops: int
     paced_marks: int
     short_leases: int
+    silent: int
 
 
 def _address(octets: bytes, family: int) -> str:

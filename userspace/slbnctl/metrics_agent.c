@@ -92,6 +92,9 @@ static void print_state(const struct slbn_status *status)
 		      "Devices that are configured for rate enforcement.");
 	labelled("enforced", "true", status->enforced);
 	labelled("enforced", "false", status->devices - status->enforced);
+	gauge("agent_silent_destinations",
+	      "Destinations that do not answer: their flows get no session.",
+	      status->silent);
 	gauge("agent_clients", "Connections to the socket of slbnd.",
 	      status->clients);
 	gauge("agent_keys", "Keys; 0: packets are not authenticated.",

@@ -43,6 +43,7 @@ static void show_state(const struct slbn_status *status)
 {
 	show_count("sessions", "sessions %s ", status->sessions);
 	show_count("clients", "clients %s ", status->clients);
+	show_count("silent", "silent %s ", status->silent);
 	show_keys(status->key, status->keys);
 	show_string("detection", " detection %s", detection_text(status));
 	show_count("devices", " devices %s", status->devices);
@@ -88,6 +89,9 @@ static void explain(const struct slbn_status *status)
 	if (status->short_leases)
 		printf("short_leases: %llu sessions often have no rate: set a longer epoch at all links\n",
 		       (unsigned long long)status->short_leases);
+	if (status->silent)
+		printf("silent: %u destinations do not answer: their flows share the default class\n",
+		       status->silent);
 	if (status->unknown_key)
 		puts("unknown_key: slbnd does not have a key that other routers use");
 	if (!status->bad_time)

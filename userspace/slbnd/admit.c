@@ -13,8 +13,12 @@
 #include "admit.h"
 
 #define SECOND 1000000000ULL
-#define SILENT_RETRY (60 * SECOND)
-#define SILENT_MAX (3600 * SECOND)
+/* Pause after the first failure, and the longest one; the number of doublings. */
+#define SILENT_RETRY (2 * SECOND)
+#define SILENT_MAX (64 * SECOND)
+#define SILENT_DOUBLINGS 5
+/* A Join is answered or fails before that (agent.c, JOIN_TRIES). */
+#define SILENT_ASKING (5 * SECOND)
 
 /* Octets of the prefix that is a host. */
 static size_t host_length(u16 family)
@@ -65,7 +69,7 @@ static bool is_entry_of(const struct admit_silent *entry,
  * @flow: a flow to it
  * @now: ns
  *
- * Return: whether its flows get no session now.
+ * Return: whether its flows get no session now: not even one of them.
  */
 bool admit_is_silent(const struct admit *admit, const struct slbn_flow *flow,
 		     u64 now)
@@ -75,26 +79,86 @@ bool admit_is_silent(const struct admit *admit, const struct slbn_flow *flow,
 	return is_entry_of(entry, flow) && now < entry->until;
 }
 
+/* A destination that fell silent long ago starts anew. */
+static bool is_old(const struct admit_silent *entry, u64 now)
+{
+	return now > entry->until + SILENT_MAX;
+}
+
+/**
+ * admit_asks() - a session of a flow begins, which admit_flow() has admitted
+ * @admit: state
+ * @flow: the flow
+ * @now: ns
+ *
+ * If its destination is silent, no other session asks it meanwhile. The session may
+ * end before it is answered or fails.
+ */
+void admit_asks(struct admit *admit, const struct slbn_flow *flow, u64 now)
+{
+	struct admit_silent *entry = silent_entry(admit, flow);
+
+	if (is_entry_of(entry, flow) && !is_old(entry, now))
+		entry->until = now + SILENT_ASKING;
+}
+
+/**
+ * admit_answered() - a destination, or an edge link before it, has answered
+ * @admit: state
+ * @flow: the flow of the session, of any kind
+ *
+ * Return: whether it was silent before.
+ */
+bool admit_answered(struct admit *admit, const struct slbn_flow *flow)
+{
+	struct admit_silent *entry = silent_entry(admit, flow);
+
+	if (!is_entry_of(entry, flow))
+		return false;
+	*entry = (struct admit_silent){};
+	return true;
+}
+
 /**
  * admit_unanswered() - a destination has not answered a Join
  * @admit: state
  * @flow: the flow of the session
+ * @asked_at: when the session began, ns
  * @now: ns
  */
 void admit_unanswered(struct admit *admit, const struct slbn_flow *flow,
-		      u64 now)
+		      u64 asked_at, u64 now)
 {
 	struct admit_silent *entry = silent_entry(admit, flow);
-	u64 pause;
 
-	/* A destination that fell silent long ago starts anew. */
-	if (!is_entry_of(entry, flow) || now > entry->until + SILENT_MAX)
+	if (!is_entry_of(entry, flow) || is_old(entry, now)) {
 		*entry = (struct admit_silent){ .family = flow->family };
-	memcpy(entry->address, flow->destination, sizeof(entry->address));
-	pause = SILENT_RETRY << fp_min(entry->failures, 6);
-	entry->until = now + fp_min64(pause, SILENT_MAX);
-	if (entry->failures < 6)
+		memcpy(entry->address, flow->destination,
+		       sizeof(entry->address));
+	} else if (asked_at <= entry->failed_at) {
+		return;
+	}
+	entry->failed_at = now;
+	entry->until = now + (SILENT_RETRY << entry->failures);
+	if (entry->failures < SILENT_DOUBLINGS)
 		entry->failures++;
+}
+
+/**
+ * admit_count_silent() - count silent destinations
+ * @admit: state
+ * @now: ns
+ *
+ * Return: the number of those that are remembered, at most ADMIT_SILENT.
+ */
+u32 admit_count_silent(const struct admit *admit, u64 now)
+{
+	u32 n, count = 0;
+
+	for (n = 0; n < ADMIT_SILENT; n++)
+		count += admit->silent[n].family &&
+			 !is_old(&admit->silent[n], now);
+	return count;
 }
 
 /**

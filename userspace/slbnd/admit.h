@@ -4,9 +4,11 @@
  *
  * Each local host, and each prefix of local hosts, has a maximum number of
  * sessions. A host is an IPv4 address or an IPv6 /64, in which a host may choose
- * its addresses. Destinations that have not answered a Join are remembered: their
- * flows get no session for SILENT_RETRY, twice as long after each further failure,
- * up to SILENT_MAX.
+ * its addresses. A destination that has not answered a Join is silent: its flows get no
+ * session, but one at a time asks again, after a pause that begins with SILENT_RETRY
+ * and doubles up to SILENT_MAX. Any answer from it, to whichever session, ends that. So
+ * all flows that ask during one outage fail once, and a destination that answers again
+ * is noticed after about as long as it was silent, at most SILENT_MAX.
  *
  * The table of silent destinations has a fixed size and replaces entries; its hash
  * is keyed, so hosts cannot choose which. A lost entry costs another Join, for
@@ -53,13 +55,15 @@ struct admit_host {
  * struct admit_silent - a destination that has not answered
  * @address: as in struct slbn_flow
  * @family: AF_INET or AF_INET6; 0: unused
- * @failures: unanswered Joins
+ * @failures: periods without an answer
+ * @failed_at: when the last one was counted, ns: Joins before that belong to it
  * @until: time until which it gets no Join, ns
  */
 struct admit_silent {
 	u8 address[16];
 	u16 family;
 	u16 failures;
+	u64 failed_at;
 	u64 until;
 };
 
@@ -83,9 +87,12 @@ void admit_init(struct admit *admit);
 struct admit_host *admit_flow(struct admit *admit, const struct slbn_flow *flow,
 			      const u8 *sender, u32 prefix, u64 now);
 void admit_release(struct admit *admit, struct admit_host *host, u32 prefix);
+void admit_asks(struct admit *admit, const struct slbn_flow *flow, u64 now);
+bool admit_answered(struct admit *admit, const struct slbn_flow *flow);
 void admit_unanswered(struct admit *admit, const struct slbn_flow *flow,
-		      u64 now);
+		      u64 asked_at, u64 now);
 bool admit_is_silent(const struct admit *admit, const struct slbn_flow *flow,
 		     u64 now);
+u32 admit_count_silent(const struct admit *admit, u64 now);
 
 #endif /* SLBND_ADMIT_H */

@@ -1023,6 +1023,7 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	session->resting = false;
 	agent->counters.cycles++;
 	session->answered_at = now;
+	agent->callbacks->answered(agent, session, now);
 	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, answer);
 	trace_answer(&agent->trace, session, answer->data, &answer->layout);

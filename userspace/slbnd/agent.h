@@ -176,12 +176,14 @@ struct agent;
  * struct agent_callbacks - notifications
  * @limit: limit a session to its rate until its lease ends: it joined, was
  *	answered, or its rate fell
+ * @answered: an answer to a session has arrived
  * @changed: a session's assigned rate or SLBN_STALLED changed
  * @ended: a session ended; it is freed afterwards. A metered session ends without
  *	agent_leave() if its Join is not answered
  */
 struct agent_callbacks {
 	void (*limit)(struct agent *agent, struct session *session);
+	void (*answered)(struct agent *agent, struct session *session, u64 now);
 	void (*changed)(struct agent *agent, struct session *session);
 	void (*ended)(struct agent *agent, struct session *session);
 };

@@ -208,6 +208,8 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	session->floor = restored ? 0 : connection->speed;
 	state_save(flows->agent->state, session);
 	detected->session = session;
+	detected->asked_at = flows->now;
+	admit_asks(&flows->admit, flow, flows->now);
 	if (detected->share)
 		LIST_INSERT_HEAD(&detected->share->members, detected, shared);
 	detected->unanswered = false;
@@ -693,20 +695,26 @@ static void finish_dump(void *context)
 	release_orphans(flows);
 }
 
-static void request_dump(void *context)
+static void request_dump(struct flows *flows)
 {
-	struct flows *flows = context;
 	u64 due = flows->dumped_at + MIN_DUMP_INTERVAL;
 
 	due = fp_max64(due, flows->now);
 	flows->dump_at = fp_min64(flows->dump_at, due);
+}
+
+static void replace_lost_events(void *context)
+{
+	struct flows *flows = context;
+
+	request_dump(flows);
 	flows->events_lost++;
 }
 
 static const struct track_callbacks callbacks = {
 	.update = update_connection,
 	.dump_done = finish_dump,
-	.events_lost = request_dump,
+	.events_lost = replace_lost_events,
 };
 
 /**
@@ -903,6 +911,23 @@ void flows_restored(struct flows *flows, u64 now)
 }
 
 /**
+ * flows_answered() - an answer to a session has arrived
+ * @flows: flow detection
+ * @session: the session, of any kind
+ * @now: ns
+ *
+ * If its destination was silent, the flows that have sent enough meanwhile are looked
+ * up, and join.
+ */
+void flows_answered(struct flows *flows, const struct session *session, u64 now)
+{
+	if (!admit_answered(&flows->admit, &session->flow) || !flows->open)
+		return;
+	flows->now = now;
+	request_dump(flows);
+}
+
+/**
  * flows_session_ended() - a session ended
  * @flows: flow detection
  * @session: the session, of any kind
@@ -919,5 +944,6 @@ void flows_session_ended(struct flows *flows, struct session *session)
 	release_session(flows, detected);
 	detected->unanswered = !session->cycles && !session->source.leaving;
 	if (detected->unanswered)
-		admit_unanswered(&flows->admit, &session->flow, flows->now);
+		admit_unanswered(&flows->admit, &session->flow,
+				 detected->asked_at, flows->now);
 }

@@ -89,6 +89,7 @@ TAILQ_HEAD(flows_starting, detected_flow);
  * @connections: number of its connections
  * @session: its session; NULL: a client ended it, or no answer came
  * @unanswered: no answer came
+ * @asked_at: when its session began, ns
  * @host: the local host of its first connection
  * @share: the group that divides a weight; NULL: none
  * @shared: list of its members, while there is a session
@@ -108,6 +109,7 @@ struct detected_flow {
 	u32 connections;
 	struct session *session;
 	bool unanswered;
+	u64 asked_at;
 	struct admit_host *host;
 	struct share *share;
 
@@ -228,6 +230,8 @@ u64 flows_due(const struct flows *flows);
 void flows_run(struct flows *flows, u64 now);
 void flows_receive(struct flows *flows, u64 now);
 void flows_restored(struct flows *flows, u64 now);
+void flows_answered(struct flows *flows, const struct session *session,
+		    u64 now);
 void flows_session_ended(struct flows *flows, struct session *session);
 
 #endif /* SLBND_FLOWS_H */

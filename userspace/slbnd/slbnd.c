@@ -104,6 +104,13 @@ static void limit_session(struct agent *agent, struct session *session)
 	}
 }
 
+static void session_answered(struct agent *agent, struct session *session,
+			     u64 now)
+{
+	(void)agent;
+	flows_answered(&slbnd.flows, session, now);
+}
+
 static void session_changed(struct agent *agent, struct session *session)
 {
 	(void)agent;
@@ -133,6 +140,7 @@ static void describe(struct slbn_status *status)
 	status->paced_drops = sums.drops;
 	status->paced_marks = sums.marks;
 	status->events_lost = slbnd.flows.events_lost;
+	status->silent = admit_count_silent(&slbnd.flows.admit, clock_now());
 	status->devices = slbnd.options.device_count;
 	status->enforced = slbnd.enforce ? enforce_working(slbnd.enforce) : 0;
 	if (slbnd.flows.open)
@@ -143,6 +151,7 @@ static void describe(struct slbn_status *status)
 
 static const struct agent_callbacks callbacks = {
 	.limit = limit_session,
+	.answered = session_answered,
 	.changed = session_changed,
 	.ended = session_ended,
 };
