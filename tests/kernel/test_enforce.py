@@ -272,8 +272,10 @@ def test_remainder_is_reset_by_lower_rate(alone: Enforcer) -> None:
         alone.set(session, 10**9 + 7)
         alone.run(PLAIN4, 65000, 100)
         alone.run(PLAIN4)
-        first = alone.read(session)
+        # The packet before it takes its time at the higher rate.
         alone.set(session, 10**5)
+        alone.run(PLAIN4)
+        first = alone.read(session)
         alone.run(PLAIN4)
         then = alone.read(session)
         alone.remove(session)
@@ -281,6 +283,22 @@ def test_remainder_is_reset_by_lower_rate(alone: Enforcer) -> None:
         return then.last < first.departure and passed == 0
 
     wait_for(exact)
+
+
+def test_merged_packet_takes_its_time_at_the_rate_of_its_admission(alone: Enforcer) -> None:
+    """64 kB take 8 s at the rate that the flow falls to; a higher rate applies at once."""
+    session = full()
+    alone.set(session, 100 * MEGA)
+    alone.run(PLAIN4, 64000)
+    first = alone.read(session)
+    alone.set(session, 64000)
+    verdict, _ = alone.run(PLAIN4, 1000)
+    then = alone.read(session)
+    assert (verdict, then.departure) == (PASS, first.departure + 64000 * 80)
+    alone.set(session, 100 * MEGA)
+    assert alone.run(PLAIN4)[0] == PASS
+    assert alone.read(session).departure - then.departure in range(1000 * 80, 1001 * 80)
+    alone.remove(session)
 
 
 def test_slow_and_fast(alone: Enforcer) -> None:

@@ -5,8 +5,9 @@
  * The program writes each packet's earliest departure time (EDT) into the packet,
  * and fq keeps the packet until then, without a queue for each flow. A packet
  * departs when the one before it has been sent at the flow's rate. That time is
- * computed when the next packet arrives, so that a new rate applies to it
- * already. A flow that paused may send a burst of ENFORCE_BURST: otherwise a sender
+ * computed when the next packet arrives: a higher rate applies to it already. A lower
+ * one does not, as the packet was admitted at the rate of its time, and 64 kB that were
+ * merged (GSO) may take seconds at the new one. A flow that paused may send a burst of ENFORCE_BURST: otherwise a sender
  * that is often a little late would never reach its rate. slbnd lets it be longer
  * while TCP's slow start has not reached the rate (flows.h), and it is longer for
  * flows of acknowledgements (SMALL_BURST).
@@ -37,7 +38,8 @@
  * leaves room for other sources and for other flows of its host, which lose nothing
  * while they send less than their share. Alone a flow fills 40 % of the FIFO, many
  * flows of a source fill half: with many flows a source that floods gets 1.5 times
- * as much as one with a single flow. Backlogs are counted in hash tables of fixed
+ * as much as one with a single flow. A merged packet (GSO, GRO) waits as long as its last
+ * segment would: nobody fills the FIFO at once with 64 kB. Backlogs are counted in hash tables of fixed
  * size with secret hash functions; sources with the same hash share their part, and
  * so do flows.
  *
@@ -475,6 +477,7 @@ static bool set_ce(struct __sk_buff *skb)
  * @length: on the wire, with all segments, octets
  * @packets: segments
  * @longest: how long it may wait, ns
+ * @rate: set to the rate that it is paced at, bit/s
  * @departure: set to its departure time, ns
  * @ecn: 1: it can be marked
  * @drop: set to 1 if it would wait for too long, or signals congestion
@@ -488,6 +491,7 @@ struct arrival {
 	u64 length;
 	u64 packets;
 	u64 longest;
+	u64 rate;
 	u64 departure;
 	u64 ecn;
 	u64 drop;
@@ -516,6 +520,7 @@ static __always_inline void count(struct rates_state *state,
 	if (!arrival->drop) {
 		state->departure = arrival->departure;
 		state->length = arrival->length;
+		state->rate = arrival->rate;
 	}
 }
 
@@ -555,15 +560,17 @@ static __always_inline void pace(struct rates_state *state,
 				 struct arrival *arrival)
 {
 	u64 now = arrival->now, rate = limit->rate;
-	u64 burst, bits, departure, remainder, wait;
+	u64 burst, last, bits, departure, remainder, wait;
 
+	arrival->rate = rate;
 	bpf_spin_lock(&state->lock);
 	burst = get_burst(state, limit);
+	last = fp_max64(rate, state->rate);
 	/* A remainder of a higher rate is not valid for this one. */
 	bits = state->length * 8000000000ULL +
-	       (state->remainder < rate ? state->remainder : 0);
-	departure = state->departure + bits / rate;
-	remainder = bits % rate;
+	       (state->remainder < last ? state->remainder : 0);
+	departure = state->departure + bits / last;
+	remainder = bits % last;
 	if (departure + burst < now) {
 		departure = now - burst;
 		remainder = 0;
@@ -631,17 +638,21 @@ static __always_inline void pace_shared(struct rates_state *class,
 					struct arrival *arrival)
 {
 	u64 rate = device->rate, burst = device->burst;
-	u64 duration = get_duration(arrival->length, rate);
+	u64 length = arrival->length;
+	u64 duration = get_duration(length, rate);
+	/* How much later than the first segment the last one departs. */
+	u64 later = get_duration(length - fp_min64(length, FRAME), rate);
 	u64 now = arrival->now, limit, departure, finish, wait;
 	u64 of_source, of_flow;
 
+	arrival->rate = rate;
 	bpf_spin_lock(&class->lock);
 	/* Another CPU may have been here with a later time. */
 	now = fp_max64(now, fp_max64(source->updated, flow->updated));
 	departure = class->departure + get_duration(class->length, rate);
 	if (departure + burst < now)
 		departure = now - burst;
-	wait = departure > now ? departure - now : 0;
+	wait = departure + later > now ? departure + later - now : 0;
 	limit = max_wait(rate, class->mean, arrival->longest);
 	of_source = get_backlog(source, now);
 	of_flow = get_backlog(flow, now);

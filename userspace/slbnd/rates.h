@@ -169,6 +169,7 @@ static inline u64 rates_prefix_head(u8 version, u32 length)
  * @length: of its last packet, octets on the wire
  * @mean: moving average of its packets' lengths, 1/16 octet
  * @reserved: 0
+ * @rate: that its last packet was paced at, bit/s
  * @departure: departure time of its last packet, ns, CLOCK_MONOTONIC
  * @remainder: of the division by the rate, 10^-9 bit
  * @bytes: sent
@@ -183,6 +184,7 @@ struct rates_state {
 	u32 length;
 	u32 mean;
 	u32 reserved;
+	u64 rate;
 	u64 departure;
 	u64 remainder;
 	u64 bytes;

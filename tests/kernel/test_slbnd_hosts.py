@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a hostile host gains: its packets in the default class, its own addresses, its connections.
+
+    hosts ---- r1 ---- server
+           e0      e1: slbnd with fq, no links: nobody has a session
+
+10.0.0.1 is honest, 10.0.0.66 is not; both are addresses of one namespace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.enforcer import fq_at_root
+from tests.kernel.slbn import Chain, chain
+from tests.kernel.slbnd import agent
+
+pytestmark = pytest.mark.virtual
+
+HOSTS = "10.0.0.0/24,fd00:0::/64"
+HONEST, HOSTILE, SERVER = "10.0.0.1", "10.0.0.66", "10.0.1.2"
+#: Missing in Python's socket module.
+UDP_SEGMENT = 103
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Chain]:
+    with chain(2) as made:
+        fq_at_root(made, "limit 100000 flow_limit 10000")
+        made.nodes[0].sh(f"ip addr add {HOSTILE}/24 dev e0")
+        yield made
+
+
+@contextlib.contextmanager
+def flood(net: Chain, rate: int, size: int, segment: int = 0) -> Iterator[None]:
+    """Datagrams at a rate [bit/s]; those that are longer than a packet are merged segments."""
+    ended = threading.Event()
+    with net.nodes[0].entered():
+        sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind((HOSTILE, 0))
+    if segment:
+        sender.setsockopt(socket.SOL_UDP, UDP_SEGMENT, segment)
+
+    def run() -> None:
+        while not ended.wait(size * 8 / rate):
+            # Nobody listens: errors are those of ICMP.
+            with contextlib.suppress(ConnectionRefusedError):
+                sender.sendto(bytes(size), (SERVER, 9))
+
+    thread = threading.Thread(target=run)
+    with sender:
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+def request(net: Chain, size: int) -> float:
+    """Connect from the honest host, send, and wait for the answer [s]; at most 20 s."""
+    began = time.monotonic()
+    with net.nodes[0].entered(), socket.socket() as near:
+        near.settimeout(20)
+        near.bind((HONEST, 0))
+        try:
+            near.connect((SERVER, 80))
+            near.sendall(bytes(size))
+            near.recv(1)
+        except TimeoutError:
+            return 20
+    return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def server(net: Chain, size: int) -> Iterator[None]:
+    """Answer each connection with an octet when it has sent SIZE."""
+    with net.nodes[2].entered():
+        listener = socket.create_server((SERVER, 80), backlog=64)
+
+    def answer(near: socket.socket) -> None:
+        with near, contextlib.suppress(OSError):
+            received = 0
+            while received < size:
+                received += len(near.recv(65536)) or size
+            near.send(b".")
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True).start()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("size", "segment"),
+    [pytest.param(1400, 0, marks=pytest.mark.tier("all")), (62 * 1024, 1400), (16 * 1024, 1400)],
+    ids=["single packets", "62 kB merged", "16 kB merged"],
+)
+def test_merged_packets_stall_nobody(net: Chain, tmp_path: Path, size: int, segment: int) -> None:
+    """A flood in the default class, 5 times its rate, and requests of another host."""
+    options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
+    with (
+        agent(net.nodes[1], tmp_path, *options),
+        server(net, 9000),
+        flood(net, 5_000_000, size, segment),
+    ):
+        time.sleep(1)
+        took = []
+        for _ in range(20):
+            took.append(request(net, 9000))
+            time.sleep(0.2)
+    print(f"requests took {statistics.median(took):.2f} s, at most {max(took):.2f} s")
+    assert statistics.median(took) < 0.7 and max(took) < 2
