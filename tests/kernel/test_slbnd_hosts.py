@@ -28,7 +28,7 @@ pytestmark = pytest.mark.virtual
 HOSTS = "10.0.0.0/24,fd00:0::/64"
 HONEST, HOSTILE, SERVER = "10.0.0.1", "10.0.0.66", "10.0.1.2"
 #: Missing in Python's socket module.
-UDP_SEGMENT = 103
+UDP_SEGMENT, IP_TRANSPARENT = 103, 19
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +128,69 @@ def test_merged_packets_stall_nobody(net: Chain, tmp_path: Path, size: int, segm
             time.sleep(0.2)
     print(f"requests took {statistics.median(took):.2f} s, at most {max(took):.2f} s")
     assert statistics.median(took) < 0.7 and max(took) < 2
+
+
+#: Source addresses of packets from the hosts' device: their own, and others.
+SPOOFED = {
+    "own": HONEST,
+    "without a route": "203.0.113.9",
+    "of a remote host": "10.0.1.77",
+    "own, IPv6": "fd00:0::1",
+    "without a route, IPv6": "2001:db8::9",
+    "of a remote host, IPv6": "fd00:1::77",
+}
+
+
+def offer(net: Chain, source: str, rate: int, seconds: float) -> float:
+    """Send datagrams from any source address to the server; the rate that arrives [bit/s]."""
+    family = socket.AF_INET6 if ":" in source else socket.AF_INET
+    with net.nodes[2].entered():
+        far = socket.socket(family, socket.SOCK_DGRAM)
+    far.bind(("fd00:1::2" if family == socket.AF_INET6 else SERVER, 0))
+    far.setblocking(False)
+    with net.nodes[0].entered():
+        near = socket.socket(family, socket.SOCK_DGRAM)
+    near.setsockopt(socket.SOL_IP, IP_TRANSPARENT, 1)
+    near.bind((source, 0))
+    sent = received = 0
+    began = counted_from = time.monotonic()
+    with near, far:
+        while (now := time.monotonic()) < began + 1 + seconds:
+            while sent < (now - began) * rate / 8:
+                sent += near.sendto(bytes(1400), far.getsockname()[:2])
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    received += len(far.recv(2000))
+            # After the burst of the class.
+            if now < began + 1:
+                received, counted_from = 0, now
+            time.sleep(0.001)
+    return received * 8 / (time.monotonic() - counted_from)
+
+
+@pytest.mark.parametrize("source", SPOOFED.values(), ids=SPOOFED)
+def test_spoofed_sources_use_default_class(net: Chain, tmp_path: Path, source: str) -> None:
+    """Without a reverse path filter."""
+    options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
+    with agent(net.nodes[1], tmp_path, *options):
+        rate = offer(net, source, 20_000_000, 2)
+    print(f"{rate / 1e6:.2f} Mbit/s arrive")
+    assert 0.9e6 < rate < 1.1e6
+
+
+def test_routes_to_hosts_are_followed(net: Chain, tmp_path: Path) -> None:
+    """A prefix of hosts that is routed later, within a larger one; remote hosts are not limited."""
+    router = net.nodes[1]
+    options = ("--hosts", "192.0.2.0/24", "--devices", "e1", "--unassigned", "1mbit")
+    with agent(router, tmp_path, *options):
+        assert offer(net, HONEST, 20_000_000, 1) > 19e6
+        router.sh("ip route add 192.0.2.128/25 via 10.0.0.1")
+        try:
+            time.sleep(60)
+            assert offer(net, HONEST, 20_000_000, 1) < 1.1e6
+            # All others are behind this device, too.
+            router.sh("ip route add default via 10.0.0.1")
+            time.sleep(60)
+            assert offer(net, HONEST, 20_000_000, 1) > 19e6
+        finally:
+            router.sh("ip route flush root 0/0 exact 0/0; ip route del 192.0.2.128/25")

@@ -35,6 +35,7 @@
 #include <bpf/libbpf.h>
 
 #include "edt.h"
+#include "ingress.h"
 #include "rates.skel.h"
 
 /*
@@ -604,6 +605,34 @@ int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 			 __ATOMIC_RELAXED);
 	qsort(prefixes, count, sizeof(*prefixes), compare_prefixes);
 	remove_prefixes(fd, prefixes, count);
+	return err;
+}
+
+/**
+ * edt_set_ingress() - set the devices that lead to local hosts
+ * @edt: from edt_open()
+ * @devices: their indices
+ * @count: number of them
+ *
+ * Return: 0, or a negative errno.
+ */
+int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count)
+{
+	int fd = bpf_map__fd(edt->rates->maps.ingress);
+	const u32 one = 1;
+	u32 key, next, n;
+	int err = 0;
+	bool more;
+
+	for (n = 0; n < count && !err; n++)
+		err = bpf_map_update_elem(fd, &devices[n], &one, BPF_ANY);
+	more = !bpf_map_get_next_key(fd, NULL, &next);
+	while (more) {
+		key = next;
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (!ingress_contains(devices, count, key))
+			bpf_map_delete_elem(fd, &key);
+	}
 	return err;
 }
 

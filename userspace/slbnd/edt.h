@@ -88,6 +88,7 @@ void edt_remove_stale(u32 index);
 void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
 int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 		     const u32 *owners, u32 count, bool any_host);
+int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count);
 int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 	    const struct rates_limit *limit);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "enforce_internal.h"
+#include "ingress.h"
 #include "links.h"
 #include "tc.h"
 
@@ -319,6 +320,23 @@ static int add_addresses(struct prefixes *to)
 	return err;
 }
 
+/* By which devices packets of local hosts arrive. */
+static int set_ingress(struct enforce *enforce)
+{
+	const struct enforce_config *config = &enforce->config;
+	u32 *devices = calloc(INGRESS_DEVICES, sizeof(*devices));
+	u32 count;
+	int err;
+
+	if (!devices)
+		return -ENOMEM;
+	err = ingress_find(config->hosts, config->host_count, devices, &count);
+	if (!err || err == -ENOSPC)
+		err = edt_set_ingress(enforce->edt, devices, count) ?: err;
+	free(devices);
+	return err;
+}
+
 static int set_hosts(struct enforce *enforce)
 {
 	const struct enforce_config *config = &enforce->config;
@@ -338,6 +356,8 @@ static int set_hosts(struct enforce *enforce)
 		err = edt_set_prefixes(enforce->edt, all->prefixes, all->owners,
 				       all->count, !config->host_count);
 	free(all);
+	if (!err && enforce->edt)
+		err = set_ingress(enforce);
 	if (!err && enforce->htb)
 		err = htb_set_hosts(enforce->htb, config->hosts,
 				    config->host_count);

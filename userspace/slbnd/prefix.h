@@ -5,6 +5,8 @@
 #ifndef SLBND_PREFIX_H
 #define SLBND_PREFIX_H
 
+#include <stdbool.h>
+
 #include <fairpath/core.h>
 
 /* Maximum number of prefixes of local hosts. */
@@ -21,5 +23,17 @@ struct flows_prefix {
 	u16 family;
 	u8 length;
 };
+
+/* Is an address within a prefix? */
+static inline bool prefix_matches(const struct flows_prefix *prefix, u16 family,
+				  const u8 *address)
+{
+	u8 octets = prefix->length / 8, bits = prefix->length % 8;
+	u8 mask = 0xff00 >> bits;
+
+	return prefix->family == family &&
+	       !__builtin_memcmp(prefix->address, address, octets) &&
+	       (!bits || !((prefix->address[octets] ^ address[octets]) & mask));
+}
 
 #endif /* SLBND_PREFIX_H */

@@ -28,8 +28,8 @@
  * A flow's rate ends with its lease, unless slbnd extends it. All other packets of
  * local hosts share the default class of the device, whose rate is bounded: flows
  * whose session has no rate, flows without a session, later fragments, packets
- * that cannot be parsed. A dead slbnd thus leaves no rate in use. Packets of other
- * hosts are paced at their own access router, and pass.
+ * that cannot be parsed, and all that arrive by devices that lead to local hosts
+ * (ingress.h). A dead slbnd thus leaves no rate in use. Packets of other hosts are paced at their own access router, and pass.
  *
  * The default class is a FIFO that source addresses share fairly, and the flows of
  * a source its part. A source may have as much backlog in the FIFO as there is
@@ -69,6 +69,7 @@
 #include <fairpath/slbn.h>
 
 #include "enforce.h"
+#include "ingress.h"
 #include "rates.h"
 
 char copying[] SEC("license") = "GPL";
@@ -140,6 +141,15 @@ struct {
 	__type(key, struct rates_prefix);
 	__type(value, u32);
 } prefixes SEC(".maps");
+
+/* Indices of devices that lead to local hosts. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, INGRESS_DEVICES);
+	__type(key, u32);
+	__type(value, u32);
+} ingress SEC(".maps");
 
 /* Maximum number of flows, which slbnd sets the sizes of the maps by. */
 u32 max_flows;
@@ -341,10 +351,19 @@ static bool is_forwarded(const struct __sk_buff *skb)
 	return skb->ingress_ifindex;
 }
 
+/* Did it arrive by a device that leads to local hosts? */
+static bool is_from_hosts(const struct __sk_buff *skb)
+{
+	u32 index = skb->ingress_ifindex;
+
+	return index && bpf_map_lookup_elem(&ingress, &index);
+}
+
 /*
- * Is it a packet of a local host? Forwarded packets with an address of this router
- * have a translated source. The source of forwarded packets that are not IP is
- * unknown, so they are taken for a host's.
+ * Is it a packet of a local host? Hosts may send with any source address, so the
+ * device counts, too. Forwarded packets with an address of this router have a
+ * translated source. The source of forwarded packets that are not IP is unknown, so
+ * they are taken for a host's.
  */
 static bool is_local(const struct __sk_buff *skb, const struct packet *packet)
 {
@@ -359,7 +378,7 @@ static bool is_local(const struct __sk_buff *skb, const struct packet *packet)
 		return is_forwarded(skb);
 	owner = bpf_map_lookup_elem(&prefixes, &key);
 	if (!owner)
-		return any_host && is_forwarded(skb);
+		return is_forwarded(skb) && (any_host || is_from_hosts(skb));
 	return *owner == RATES_HOST || is_forwarded(skb);
 }
 

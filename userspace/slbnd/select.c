@@ -9,17 +9,6 @@
 
 #include "select.h"
 
-static bool prefix_matches(const struct flows_prefix *prefix, u16 family,
-			   const u8 *address)
-{
-	u8 octets = prefix->length / 8, bits = prefix->length % 8;
-	u8 mask = 0xff00 >> bits;
-
-	return prefix->family == family &&
-	       !memcmp(prefix->address, address, octets) &&
-	       (!bits || !((prefix->address[octets] ^ address[octets]) & mask));
-}
-
 /**
  * select_prefix() - find the prefix of local hosts that an address is in
  * @config: options

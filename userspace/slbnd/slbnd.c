@@ -35,6 +35,8 @@
 
 /* Changes of devices often come together, ns. */
 #define CHECK_DELAY 50000000ULL
+/* Interval of checks without a change: routes to hosts change unnoticed, ns. */
+#define CHECK_INTERVAL 60000000000ULL
 /* Longer than Leaves are retransmitted without an answer, ns. */
 #define LEAVE_TIMEOUT 3000000000ULL
 #define EVENTS 64
@@ -53,7 +55,7 @@
  * @enforce_failed: a failure of it was logged
  * @problems: of each device, as logged
  * @monitor: reports changes of devices
- * @check_at: when to check the devices, ns; ~0: nothing has changed
+ * @check_at: when to check the devices, ns; ~0: never
  * @signals: signalfd
  * @state: the state file; agent.state is NULL without it
  * @end: what remains of enforcement when slbnd exits
@@ -260,6 +262,7 @@ static void report_devices(void)
 
 static void check_devices(void)
 {
+	slbnd.check_at = clock_now() + CHECK_INTERVAL;
 	if (enforce_check(slbnd.enforce))
 		set_flows();
 	report_devices();
@@ -296,10 +299,12 @@ static void open_enforcement(const struct options *options)
 		log_error("changes of devices are not noticed: %s",
 			  strerror(errno));
 	slbnd.enforce = enforce_open(devices, n, &config);
-	if (slbnd.enforce)
-		report_devices();
-	else
+	if (!slbnd.enforce) {
 		log_error("devices: %s", strerror(ENOMEM));
+		return;
+	}
+	slbnd.check_at = clock_now() + CHECK_INTERVAL;
+	report_devices();
 }
 
 /* Devices cannot be changed without a restart. */
@@ -581,10 +586,8 @@ static void run(int argc, char **argv)
 					  clock_now());
 			}
 		}
-		if (clock_now() >= slbnd.check_at) {
-			slbnd.check_at = ~0ULL;
+		if (clock_now() >= slbnd.check_at)
 			check_devices();
-		}
 		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
 		transport_flush(&slbnd.transport);

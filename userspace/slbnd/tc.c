@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Dumps of qdiscs, classes and filters, and error messages. See tc.h.
+ * Dumps over rtnetlink, and error messages. See tc.h.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -28,15 +28,17 @@ bool tc_fail(const struct tc_error *error, const char *format, ...)
 }
 
 /**
- * tc_dump() - dump qdiscs, classes or filters
- * @type: RTM_GETQDISC, RTM_GETTCLASS or RTM_GETTFILTER
- * @about: device and parent
+ * rtnl_dump() - dump what rtnetlink has
+ * @type: RTM_GET...
+ * @about: header of this type
+ * @size: of @about, octets
  * @each: called for each
  * @data: passed to @each
  *
  * Return: 0, or a negative errno.
  */
-int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
+int rtnl_dump(u16 type, const void *about, size_t size, mnl_cb_t each,
+	      void *data)
 {
 	union {
 		struct nlmsghdr first;
@@ -50,8 +52,7 @@ int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
 
 	message->nlmsg_type = type;
 	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	memcpy(mnl_nlmsg_put_extra_header(message, sizeof(*about)), about,
-	       sizeof(*about));
+	memcpy(mnl_nlmsg_put_extra_header(message, size), about, size);
 	if (socket && mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) >= 0 &&
 	    mnl_socket_sendto(socket, message, message->nlmsg_len) >= 0)
 		more = MNL_CB_OK;
@@ -65,6 +66,20 @@ int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
 	if (socket)
 		mnl_socket_close(socket);
 	return error;
+}
+
+/**
+ * tc_dump() - dump qdiscs, classes or filters
+ * @type: RTM_GETQDISC, RTM_GETTCLASS or RTM_GETTFILTER
+ * @about: device and parent
+ * @each: called for each
+ * @data: passed to @each
+ *
+ * Return: 0, or a negative errno.
+ */
+int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data)
+{
+	return rtnl_dump(type, about, sizeof(*about), each, data);
 }
 
 /**

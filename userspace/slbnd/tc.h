@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Dumps of qdiscs, classes and filters over rtnetlink, and error messages, for
- * enforce.c, edt.c and htb.c.
+ * Dumps over rtnetlink, of qdiscs, classes, filters and others, and error messages, for
+ * enforce.c, edt.c, htb.c and ingress.c.
  */
 #ifndef SLBND_TC_H
 #define SLBND_TC_H
@@ -36,6 +36,8 @@ struct tc_error {
 
 bool tc_fail(const struct tc_error *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+int rtnl_dump(u16 type, const void *about, size_t size, mnl_cb_t each,
+	      void *data);
 int tc_dump(u16 type, const struct tcmsg *about, mnl_cb_t each, void *data);
 struct mnl_socket *tc_monitor(void);
 bool tc_changed(struct mnl_socket *monitor);
