@@ -703,6 +703,7 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
         (["--join-packets", "-1"], "must be 0 to 1000000"),
         (["--join-bytes", "2048g"], "must be 0 to 1024g"),
         (["--host-sessions", "0"], "must be 1 to 1000000"),
+        (["--host-connections", "262145"], "must be 1 to 262144"),
         (["--prefix-sessions", "x"], "must be 1 to 1000000"),
         (["--user-sessions", "1000001"], "must be 1 to 1000000"),
         (["--max-sessions", "0"], "must be 1 to 1000000"),

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.enforcer import fq_at_root
+from tests.kernel.net import wait_for
 from tests.kernel.slbn import Chain, chain
 from tests.kernel.slbnd import agent
 
@@ -128,6 +129,32 @@ def test_merged_packets_stall_nobody(net: Chain, tmp_path: Path, size: int, segm
             time.sleep(0.2)
     print(f"requests took {statistics.median(took):.2f} s, at most {max(took):.2f} s")
     assert statistics.median(took) < 0.7 and max(took) < 2
+
+
+def connect(net: Chain, source: str, count: int) -> None:
+    """Begin connections: a datagram each, from as many ports."""
+    for _ in range(count):
+        with net.nodes[0].entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near:
+            near.bind((source, 0))
+            near.sendto(b".", (SERVER, 9))
+
+
+def test_host_does_not_fill_table_of_connections(net: Chain, tmp_path: Path) -> None:
+    options = ("--hosts", HOSTS, "--host-connections", "200")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        before = us.status().connections
+        connect(net, HOSTILE, 300)
+        wait_for(lambda: us.status().refused >= 100)
+        assert us.status().connections == before + 200
+        connect(net, HONEST, 20)
+        wait_for(lambda: us.status().connections == before + 220)
+        status = us.status()
+        assert 300 <= status.table_entries < status.table_most
+        # Conntrack forgets unanswered UDP after 30 s.
+        time.sleep(40)
+        assert us.status().connections == 0
+        connect(net, HOSTILE, 150)
+        wait_for(lambda: us.status().connections == 150)
 
 
 #: Source addresses of packets from the hosts' device: their own, and others.

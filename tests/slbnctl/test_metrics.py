@@ -88,7 +88,7 @@ def test_status(slbnd: Agent) -> None:
     text = slbnctl(slbnd, "status").stdout
     assert text.startswith("sessions 1 clients 1 silent 0 keys none detection off devices 0 enf")
     assert re.search(r"\n  dropped: malformed \d+ stale 0 bad_key 0 .* bad_return \d+\n", text)
-    assert text.endswith("\n  paced: drops 0 marks 0\n")
+    assert "\n  paced: drops 0 marks 0\n  connections 0 refused 0 table_entries " in text
 
 
 @pytest.mark.parametrize(

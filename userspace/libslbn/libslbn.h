@@ -204,7 +204,10 @@ enum slbn_detection {
  * @short_leases: sessions with SLBN_SHORT_LEASE: a link on their paths has too short
  *	an epoch for the round-trip time
  * @silent: destinations that do not answer: their flows get no session
- * @reserved2: 0
+ * @connections: connections of local hosts that it keeps
+ * @refused: how often it had no place for another one, all in all or of one host
+ * @table_entries: entries of conntrack's table; 0: unknown
+ * @table_most: maximum of them; 0: unknown
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -235,8 +238,11 @@ struct slbn_status {
 	uint64_t paced_marks;
 	uint64_t short_leases;
 	uint32_t silent;
-	uint32_t reserved2;
-	uint64_t later[10];
+	uint32_t connections;
+	uint64_t refused;
+	uint32_t table_entries;
+	uint32_t table_most;
+	uint64_t later[8];
 };
 
 struct slbn;

@@ -116,8 +116,11 @@ class _Status(ctypes.Structure):
         ("paced_marks", ctypes.c_uint64),
         ("short_leases", ctypes.c_uint64),
         ("silent", ctypes.c_uint32),
-        ("reserved2", ctypes.c_uint32),
-        ("later", ctypes.c_uint64 * 10),
+        ("connections", ctypes.c_uint32),
+        ("refused", ctypes.c_uint64),
+        ("table_entries", ctypes.c_uint32),
+        ("table_most", ctypes.c_uint32),
+        ("later", ctypes.c_uint64 * 8),
     )
 
 
@@ -221,7 +224,9 @@ class Status:
     `clock_difference` is its clock minus the time of the last packet counted in `bad_time` [s].
     `detection` is 0 if no local hosts are configured, 1 if their flows are detected, 2 if
     connection tracking is not available. `paced_drops` and `paced_marks` are of data packets.
-    `silent` is the number of destinations that do not answer.
+    `silent` is the number of destinations that do not answer. `connections` are those of local
+    hosts that it keeps, `refused` those without a place; `table_entries` and `table_most` are
+    conntrack's.
     """
 
     sessions: int
@@ -247,6 +252,10 @@ class Status:
     paced_marks: int
     short_leases: int
     silent: int
+    connections: int
+    refused: int
+    table_entries: int
+    table_most: int
 
 
 def _address(octets: bytes, family: int) -> str:

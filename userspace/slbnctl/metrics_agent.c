@@ -95,6 +95,15 @@ static void print_state(const struct slbn_status *status)
 	gauge("agent_silent_destinations",
 	      "Destinations that do not answer: their flows get no session.",
 	      status->silent);
+	gauge("agent_connections",
+	      "Connections of local hosts that slbnd keeps.",
+	      status->connections);
+	gauge("agent_conntrack_entries",
+	      "Entries of conntrack's table; 0: unknown.",
+	      status->table_entries);
+	gauge("agent_conntrack_entries_limit",
+	      "Maximum of the entries of conntrack's table; 0: unknown.",
+	      status->table_most);
 	gauge("agent_clients", "Connections to the socket of slbnd.",
 	      status->clients);
 	gauge("agent_keys", "Keys; 0: packets are not authenticated.",
@@ -115,6 +124,9 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_lost_connection_events",
 		"Times that events of connection tracking were lost.",
 		status->events_lost);
+	counter("agent_refused_connections",
+		"Times that slbnd had no place for a connection, all in all or of a host.",
+		status->refused);
 	metric_family("agent_dropped_packets", METRIC_COUNTER,
 		      "Received packets that slbnd dropped.");
 	labelled("reason", "malformed", status->malformed);

@@ -74,6 +74,11 @@ static void show_counters(const struct slbn_status *status)
 	show_newline();
 	show_count("paced_drops", "  paced: drops %s", status->paced_drops);
 	show_count("paced_marks", " marks %s", status->paced_marks);
+	show_newline();
+	show_count("connections", "  connections %s", status->connections);
+	show_count("refused", " refused %s", status->refused);
+	show_count("table_entries", " table_entries %s", status->table_entries);
+	show_count("table_most", " table_most %s", status->table_most);
 }
 
 /* What the operator should look at. */

@@ -161,6 +161,36 @@ u32 admit_count_silent(const struct admit *admit, u64 now)
 	return count;
 }
 
+/* Find or add a host. Returns NULL without memory. */
+static struct admit_host *get_host(struct admit *admit, u16 family,
+				   const u8 *sender)
+{
+	struct admit_host key = { .family = family }, *host;
+	struct admit_host **node;
+
+	memcpy(key.address, sender, host_length(family));
+	node = tfind(&key, &admit->hosts, compare_hosts);
+	if (node)
+		return *node;
+	host = malloc(sizeof(*host));
+	if (!host)
+		return NULL;
+	*host = key;
+	if (tsearch(host, &admit->hosts, compare_hosts))
+		return host;
+	free(host);
+	return NULL;
+}
+
+/* Free a host that is no longer used. */
+static void put_host(struct admit *admit, struct admit_host *host)
+{
+	if (!host || host->sessions || host->connections)
+		return;
+	tdelete(host, &admit->hosts, compare_hosts);
+	free(host);
+}
+
 /**
  * admit_flow() - count a session of a flow, if it may have one
  * @admit: state
@@ -174,28 +204,16 @@ u32 admit_count_silent(const struct admit *admit, u64 now)
 struct admit_host *admit_flow(struct admit *admit, const struct slbn_flow *flow,
 			      const u8 *sender, u32 prefix, u64 now)
 {
-	struct admit_host key = { .family = flow->family }, *host = NULL;
-	struct admit_host **node;
+	struct admit_host *host;
 
 	if (admit_is_silent(admit, flow, now) ||
 	    admit->prefixes[prefix] >= admit->config.prefix_sessions)
 		return NULL;
-	memcpy(key.address, sender, host_length(flow->family));
-	node = tfind(&key, &admit->hosts, compare_hosts);
-	if (node) {
-		host = *node;
-	} else {
-		host = malloc(sizeof(*host));
-		if (!host)
-			return NULL;
-		*host = key;
-		if (!tsearch(host, &admit->hosts, compare_hosts)) {
-			free(host);
-			return NULL;
-		}
-	}
-	if (host->sessions >= admit->config.host_sessions)
+	host = get_host(admit, flow->family, sender);
+	if (!host || host->sessions >= admit->config.host_sessions) {
+		put_host(admit, host);
 		return NULL;
+	}
 	host->sessions++;
 	admit->prefixes[prefix]++;
 	return host;
@@ -210,8 +228,38 @@ struct admit_host *admit_flow(struct admit *admit, const struct slbn_flow *flow,
 void admit_release(struct admit *admit, struct admit_host *host, u32 prefix)
 {
 	admit->prefixes[prefix]--;
-	if (--host->sessions)
-		return;
-	tdelete(host, &admit->hosts, compare_hosts);
-	free(host);
+	host->sessions--;
+	put_host(admit, host);
+}
+
+/**
+ * admit_connection() - count a connection, if its host may have one more
+ * @admit: state
+ * @family: of @sender
+ * @sender: address of the local host
+ *
+ * Return: the host, for admit_disconnect(); NULL: it has too many.
+ */
+struct admit_host *admit_connection(struct admit *admit, u16 family,
+				    const u8 *sender)
+{
+	struct admit_host *host = get_host(admit, family, sender);
+
+	if (!host || host->connections >= admit->config.host_connections) {
+		put_host(admit, host);
+		return NULL;
+	}
+	host->connections++;
+	return host;
+}
+
+/**
+ * admit_disconnect() - a connection ended
+ * @admit: state
+ * @host: from admit_connection(); may be freed
+ */
+void admit_disconnect(struct admit *admit, struct admit_host *host)
+{
+	host->connections--;
+	put_host(admit, host);
 }

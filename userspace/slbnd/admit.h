@@ -3,7 +3,8 @@
  * Admission: whether a detected flow may have a session.
  *
  * Each local host, and each prefix of local hosts, has a maximum number of
- * sessions. A host is an IPv4 address or an IPv6 /64, in which a host may choose
+ * sessions, and each host of connections that slbnd keeps: nobody fills its table for
+ * others. A host is an IPv4 address or an IPv6 /64, in which a host may choose
  * its addresses. A destination that has not answered a Join is silent: its flows get no
  * session, but one at a time asks again, after a pause that begins with SILENT_RETRY
  * and doubles up to SILENT_MAX. Any answer from it, to whichever session, ends that. So
@@ -33,22 +34,26 @@
  * struct admit_config - options
  * @host_sessions: maximum sessions of a local host
  * @prefix_sessions: maximum sessions of each prefix of local hosts
+ * @host_connections: maximum connections of a local host that are kept
  */
 struct admit_config {
 	u32 host_sessions;
 	u32 prefix_sessions;
+	u32 host_connections;
 };
 
 /**
- * struct admit_host - a local host with sessions
+ * struct admit_host - a local host with sessions or connections
  * @address: of the host, or of its /64; as in struct slbn_flow
  * @family: AF_INET or AF_INET6
  * @sessions: its sessions
+ * @connections: its connections
  */
 struct admit_host {
 	u8 address[16];
 	u16 family;
 	u32 sessions;
+	u32 connections;
 };
 
 /**
@@ -70,7 +75,7 @@ struct admit_silent {
 /**
  * struct admit - state
  * @config: options
- * @hosts: tree of the hosts with sessions
+ * @hosts: tree of the hosts with sessions or connections
  * @prefixes: sessions of each prefix
  * @salt: key of the hash of @silent
  * @silent: silent destinations
@@ -86,6 +91,9 @@ struct admit {
 void admit_init(struct admit *admit);
 struct admit_host *admit_flow(struct admit *admit, const struct slbn_flow *flow,
 			      const u8 *sender, u32 prefix, u64 now);
+struct admit_host *admit_connection(struct admit *admit, u16 family,
+				    const u8 *sender);
+void admit_disconnect(struct admit *admit, struct admit_host *host);
 void admit_release(struct admit *admit, struct admit_host *host, u32 prefix);
 void admit_asks(struct admit *admit, const struct slbn_flow *flow, u64 now);
 bool admit_answered(struct admit *admit, const struct slbn_flow *flow);

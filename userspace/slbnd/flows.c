@@ -42,6 +42,7 @@ struct direction_key {
  * @key: the direction from the local host; first member, for lookups
  * @list: list of all connections
  * @sender: the local host
+ * @host: the same, counted
  * @mark: conntrack's mark
  * @zone: conntrack's zone
  * @direction: TRACK_ORIGINAL or TRACK_REPLY
@@ -65,6 +66,7 @@ struct connection {
 
 	LIST_ENTRY(connection) list;
 	u8 sender[16];
+	struct admit_host *host;
 	u32 mark;
 	u16 zone;
 	u8 direction;
@@ -429,28 +431,47 @@ static bool is_restored(const struct flows *flows,
 	return find_restored(flows, &flow);
 }
 
+/* Returns NULL if there are too many, all in all or of this host, or no memory. */
+static struct connection *allocate_connection(struct flows *flows,
+					      const struct direction_key *key,
+					      const u8 *sender)
+{
+	struct connection *connection;
+	struct admit_host *host;
+
+	if (flows->count >= FLOWS_CONNECTIONS)
+		return NULL;
+	host = admit_connection(&flows->admit, key->flow.family, sender);
+	if (!host)
+		return NULL;
+	connection = calloc(1, sizeof(*connection));
+	if (connection) {
+		connection->key = *key;
+		connection->host = host;
+		if (tsearch(connection, &flows->by_direction,
+			    compare_directions))
+			return connection;
+	}
+	free(connection);
+	admit_disconnect(&flows->admit, host);
+	return NULL;
+}
+
 static void add_connection(struct flows *flows, const struct direction_key *key,
 			   const struct track_connection *tracked,
 			   unsigned int direction)
 {
 	const struct track_direction *from = &tracked->directions[direction];
-	struct connection *connection;
+	const u8 *sender = tracked->directions[!direction].flow.destination;
+	struct connection *connection = allocate_connection(flows, key, sender);
 
-	if (flows->count >= FLOWS_CONNECTIONS)
-		return;
-	connection = calloc(1, sizeof(*connection));
-	if (!connection)
-		return;
-	connection->key = *key;
-	if (!tsearch(connection, &flows->by_direction, compare_directions)) {
-		free(connection);
+	if (!connection) {
+		flows->refused++;
 		return;
 	}
 	LIST_INSERT_HEAD(&flows->connections, connection, list);
 	flows->count++;
-	memcpy(connection->sender,
-	       tracked->directions[!direction].flow.destination,
-	       sizeof(connection->sender));
+	memcpy(connection->sender, sender, sizeof(connection->sender));
 	connection->mark = tracked->mark;
 	connection->zone = tracked->zone;
 	connection->direction = direction;
@@ -483,6 +504,7 @@ static void remove_connection(struct flows *flows,
 	detach(flows, connection);
 	tdelete(connection, &flows->by_direction, compare_directions);
 	LIST_REMOVE(connection, list);
+	admit_disconnect(&flows->admit, connection->host);
 	flows->count--;
 	free(connection);
 }

@@ -57,8 +57,9 @@
 /* Demand of a new flow that does not send TCP's data, in multiples of its use. */
 #define FLOWS_GROWTH 2
 
-/* Maximum connections: those beyond stay in the default class. */
+/* Maximum connections, and of a host: those beyond stay in the default class. */
 #define FLOWS_CONNECTIONS 262144
+#define FLOWS_HOST_CONNECTIONS (FLOWS_CONNECTIONS / 16)
 
 /* Connections or sessions that are processed before packets are again. */
 #define FLOWS_SLICE 512
@@ -133,6 +134,7 @@ struct detected_flow {
  * @open: flow detection is active
  * @connections: connections of local hosts that the options select
  * @count: number of them
+ * @refused: how often there was no place for another one
  * @by_direction: tree of the same, by direction from the local host
  * @checks: connections that are looked up next, by the interval before the look-up
  * @detected: detected flows
@@ -160,6 +162,7 @@ struct flows {
 	bool open;
 	LIST_HEAD(, connection) connections;
 	u32 count;
+	u64 refused;
 	void *by_direction;
 	struct flows_queue checks[FLOWS_CHECK_QUEUES];
 	LIST_HEAD(, detected_flow) detected;

@@ -412,6 +412,16 @@ static bool read_prefix_sessions(struct options *options, const char *text)
 	return read_sessions_max(text, &options->flows.admit.prefix_sessions);
 }
 
+static bool read_host_connections(struct options *options, const char *text)
+{
+	u64 number;
+
+	if (!read_number(text, FLOWS_CONNECTIONS, &number) || !number)
+		return false;
+	options->flows.admit.host_connections = number;
+	return true;
+}
+
 static bool read_max_sessions(struct options *options, const char *text)
 {
 	return read_sessions_max(text, &options->agent.max_sessions);
@@ -509,6 +519,8 @@ static const struct {
 	  "SIZE      the same in bytes (15000)" },
 	{ "host-sessions", read_host_sessions, "must be 1 to 1000000",
 	  "NUMBER maximum detected sessions of a host (1000)" },
+	{ "host-connections", read_host_connections, "must be 1 to 262144",
+	  "NUMBER maximum connections of a host that may get sessions (16384)" },
 	{ "prefix-sessions", read_prefix_sessions, "must be 1 to 1000000",
 	  "NUMBER maximum detected sessions of a prefix of hosts (20000)" },
 	{ "user-sessions", read_user_sessions, "must be 1 to 1000000",
@@ -709,6 +721,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			.join_bytes = FLOWS_JOIN_BYTES,
 			.admit = {
 				.host_sessions = FLOWS_HOST_SESSIONS,
+				.host_connections = FLOWS_HOST_CONNECTIONS,
 				.prefix_sessions = FLOWS_PREFIX_SESSIONS,
 			},
 		},

@@ -143,6 +143,9 @@ static void describe(struct slbn_status *status)
 	status->paced_marks = sums.marks;
 	status->events_lost = slbnd.flows.events_lost;
 	status->silent = admit_count_silent(&slbnd.flows.admit, clock_now());
+	status->connections = slbnd.flows.count;
+	status->refused = slbnd.flows.refused;
+	track_read_table(&status->table_entries, &status->table_most);
 	status->devices = slbnd.options.device_count;
 	status->enforced = slbnd.enforce ? enforce_working(slbnd.enforce) : 0;
 	if (slbnd.flows.open)

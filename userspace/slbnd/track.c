@@ -31,6 +31,8 @@
 #define EVENT_READS 256
 #define DUMP_READS 4
 
+#define SETTINGS "/proc/sys/net/netfilter/"
+
 static const char rule[] =
 	"table inet slbnd {\n"
 	"	flags owner\n"
@@ -420,6 +422,29 @@ void track_look_up(struct track *track, const struct track_lookup *lookups,
 			if (message->nlmsg_type > NLMSG_MIN_TYPE)
 				read_connection(message, track);
 	}
+}
+
+static u32 read_setting(const char *name)
+{
+	FILE *file = fopen(name, "re");
+	u32 value = 0;
+
+	if (file && fscanf(file, "%u", &value) != 1)
+		value = 0;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+/**
+ * track_read_table() - how full is conntrack's table?
+ * @entries: set to its entries in this network namespace; 0: unknown
+ * @most: set to the maximum; 0: unknown
+ */
+void track_read_table(u32 *entries, u32 *most)
+{
+	*entries = read_setting(SETTINGS "nf_conntrack_count");
+	*most = read_setting(SETTINGS "nf_conntrack_max");
 }
 
 /**

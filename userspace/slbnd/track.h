@@ -137,6 +137,7 @@ void track_receive(struct track *track);
 bool track_can_look_up(u8 protocol);
 void track_look_up(struct track *track, const struct track_lookup *lookups,
 		   u32 count);
+void track_read_table(u32 *entries, u32 *most);
 int track_fd(const struct track *track, bool table);
 
 #endif /* SLBND_TRACK_H */
