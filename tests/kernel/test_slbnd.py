@@ -530,7 +530,7 @@ def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> No
         refused = as_nobody("leave", ours)
         assert refused.returncode == 1 and "another user" in refused.stderr
         assert "another user" in as_nobody("join", "10.0.2.2").stderr
-        theirs = as_nobody("join", "10.0.2.2", "protocol", "tcp").stdout.strip()
+        theirs = as_nobody("join", "10.0.2.2", "source", "10.0.0.1").stdout.strip()
         assert as_nobody("leave", theirs).returncode == 0
         slbnd.ctl("leave", ours)
 

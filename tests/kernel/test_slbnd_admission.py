@@ -19,7 +19,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,8 @@ pytestmark = pytest.mark.virtual
 
 HOSTS = "10.0.0.0/24,fd00:0::/64"
 SILENT, ANSWERED = "10.0.2.77", "10.0.3.2"
+#: Address of r1.
+OWN = "10.0.1.1"
 
 #: Counts what r1 receives from h1, and the control packets that r1 sends.
 COUNTERS = """table ip traffic {
@@ -480,27 +482,27 @@ def open_directory(tmp_path: Path) -> Path:
 
 
 def test_users_cannot_join_flows_of_others(net: Chain, open_directory: Path) -> None:
-    options = ("--group", "nogroup", "--user-sessions", "3", "--hosts", HOSTS)
+    options = ("--group", "nogroup", "--user-sessions", "3", "--user-weight", "9", "--hosts", HOSTS)
     with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
         with other_user():
             us = slbnd.connect()
-        ours = root.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=80)
+        ours = root.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
         with pytest.raises(OSError) as refused:
-            us.join(ANSWERED, 1, protocol=socket.IPPROTO_TCP, destination_port=80)
+            us.join(ANSWERED, 1, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
         assert refused.value.errno == errno.EEXIST
         # Another flow, and a flow twice.
         for _ in range(2):
-            us.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=81)
+            us.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=81)
         root.leave(ours)
         wait_for(lambda: len(root.list()) == 2)
-        us.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=80)
-        root.join(ANSWERED, protocol=socket.IPPROTO_TCP, destination_port=80)
+        us.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
+        root.join(ANSWERED, source=OWN, protocol=socket.IPPROTO_TCP, destination_port=80)
         with pytest.raises(OSError) as refused:
-            us.join(SILENT)
+            us.join(SILENT, source=OWN)
         assert refused.value.errno == errno.EDQUOT
         us.leave(us.list()[0].id)
         wait_for(lambda: len(root.list()) == 3)
-        us.join(SILENT)
+        us.join(SILENT, source=OWN)
         us.close()
         wait_for(lambda: len(root.list()) == 1)
         # Of a detected flow.
@@ -521,6 +523,49 @@ def test_users_cannot_join_flows_of_others(net: Chain, open_directory: Path) -> 
                 )
             assert refused.value.errno == errno.EEXIST
             us.close()
+
+
+def refusal(join: Callable[[], int]) -> int | None:
+    with pytest.raises(OSError) as refused:
+        join()
+    return refused.value.errno
+
+
+def test_users_have_a_weight_in_sum(net: Chain, open_directory: Path) -> None:
+    """A link that all want whole gives a user no more than a session of weight 1."""
+    options = ("--group", "nogroup")
+    with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
+        ours = root.join(ANSWERED)
+        with other_user():
+            us = slbnd.connect()
+        for weight in (10**6, 2):
+            assert refusal(lambda w=weight: us.join(ANSWERED, source=OWN, weight=w)) == errno.EDQUOT
+        theirs = us.join(ANSWERED, source=OWN)
+        assert refusal(lambda: us.join(ANSWERED, source=OWN)) == errno.EDQUOT
+
+        def shared() -> bool:
+            rates = {session.id: session.rate for session in root.list()}
+            return 0.99 < rates[ours] / max(rates[theirs], 1) < 1.01
+
+        wait_for(shared)
+        us.leave(theirs)
+        wait_for(lambda: len(root.list()) == 1)
+        us.join(ANSWERED, source=OWN)
+        us.close()
+
+
+def test_only_root_joins_flows_of_hosts(net: Chain, open_directory: Path) -> None:
+    options = ("--group", "nogroup", "--hosts", HOSTS)
+    with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
+        with other_user():
+            us = slbnd.connect()
+        for source in (None, "10.0.0.1"):
+            given = {"source": source} if source else {}
+            assert refusal(lambda g=given: us.join(ANSWERED, **g)) == errno.EPERM
+            root.join(ANSWERED, **given)
+        assert refusal(lambda: us.join("fd00:3::2", source="fd00:0::1")) == errno.EPERM
+        us.join("fd00:3::2", source="fd00:1::1")
+        us.close()
 
 
 def cpu_seconds(pid: int) -> float:

@@ -278,11 +278,29 @@ static void put_user(struct user *user)
 	free(user);
 }
 
+/* Is it a flow of a source that only root may join sessions for? */
+static bool is_flow_of_others(const struct api *api,
+			      const struct slbn_flow *flow,
+			      struct slbn_message *reply)
+{
+	if (zeros(flow->source, sizeof(flow->source)))
+		refuse(reply, EPERM,
+		       "only root may join flows of any source: give a source");
+	else if (select_prefix(api->flows, flow->family, flow->source) >= 0)
+		refuse(reply, EPERM, "only root may join flows of local hosts");
+	else
+		return false;
+	return true;
+}
+
 /* May this client join another session, for this flow? */
 static bool may_join(const struct api *api, const struct client *client,
-		     const struct slbn_flow *flow, struct slbn_message *reply)
+		     const struct slbn_session *wanted,
+		     struct slbn_message *reply)
 {
+	const struct slbn_flow *flow = &wanted->flow;
 	const struct session *existing = agent_find_flow(api->agent, flow);
+	const struct user *user = find_user(api, client->uid);
 
 	if (!client->uid)
 		return true;
@@ -294,12 +312,25 @@ static bool may_join(const struct api *api, const struct client *client,
 			       "another user has a session for this flow");
 		return false;
 	}
-	if (find_user(api, client->uid)->sessions >= api->user_sessions) {
+	if (is_flow_of_others(api, flow, reply))
+		return false;
+	if (user->sessions >= api->user_sessions) {
 		refuse(reply, EDQUOT,
 		       "you have too many sessions: leave one, or raise user-sessions");
 		return false;
 	}
+	if (user->weight + wanted->weight > api->user_weight) {
+		refuse(reply, EDQUOT,
+		       "the weights of your sessions exceed user-weight: leave one, or raise it");
+		return false;
+	}
 	return true;
+}
+
+static void count_session(struct user *user, const struct session *session)
+{
+	user->sessions++;
+	user->weight += session->source.pkt.weight;
 }
 
 static void join(struct api *api, struct client *client,
@@ -327,7 +358,7 @@ static void join(struct api *api, struct client *client,
 		       "a new session may only have the flag STAYS");
 		return;
 	}
-	if (!may_join(api, client, &wanted->flow, reply))
+	if (!may_join(api, client, wanted, reply))
 		return;
 	session = agent_join(api->agent, &wanted->flow, 0, wanted->demand,
 			     wanted->weight, NULL, now);
@@ -343,7 +374,7 @@ static void join(struct api *api, struct client *client,
 	session->owner = client;
 	LIST_INSERT_HEAD(&client->sessions, session, owned);
 	session->uid = client->uid;
-	find_user(api, client->uid)->sessions++;
+	count_session(find_user(api, client->uid), session);
 	session->flags = wanted->flags;
 	state_save(api->agent->state, session);
 	reply->session.id = session->source.pkt.id[1];
@@ -601,7 +632,7 @@ void api_session_restored(struct api *api, const struct session *session)
 	struct user *user = get_user(api, session->uid);
 
 	if (user)
-		user->sessions++;
+		count_session(user, session);
 }
 
 /**
@@ -622,6 +653,7 @@ void api_session_ended(struct api *api, struct session *session)
 	if (!user)
 		return;
 	user->sessions--;
+	user->weight -= session->source.pkt.weight;
 	put_user(user);
 }
 

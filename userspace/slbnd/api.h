@@ -6,9 +6,11 @@
  * except those with SLBN_STAYS. Other clients may change and end a session only
  * with the same user ID, or as root.
  *
- * Users other than root have a maximum number of connections and of sessions, and
- * cannot join a session for exactly the flow of another user's session, or of a
- * detected one: the rate of the last one would apply to it.
+ * Users other than root have a maximum number of connections and of sessions, and a
+ * maximum sum of their weights: the group of the socket does not get the bandwidth of
+ * others. They cannot join a session for exactly the flow of another user's session,
+ * or of a detected one: the rate of the last one would apply to it. Nor can they for
+ * flows of local hosts, or of any source.
  *
  * slbnd never blocks on a client. Unread messages stay in the client's socket.
  * When that is full, a reply is kept until there is space, and no more requests
@@ -20,11 +22,14 @@
 #define SLBND_API_H
 
 #include "agent.h"
+#include "select.h"
 
 /* Connections of a user. */
 #define API_USER_CLIENTS 64
 /* Default of the sessions of a user. */
 #define API_USER_SESSIONS 1000
+/* Default of the sum of their weights. */
+#define API_USER_WEIGHT 1
 
 /**
  * struct user - a user ID with connections or sessions
@@ -32,12 +37,14 @@
  * @uid: the user ID
  * @clients: its connections
  * @sessions: sessions that it joined
+ * @weight: sum of their weights
  */
 struct user {
 	LIST_ENTRY(user) list;
 	uid_t uid;
 	u32 clients;
 	u32 sessions;
+	u64 weight;
 };
 
 /**
@@ -81,6 +88,8 @@ struct client {
  * @users: list of users
  * @events: number of the last event
  * @user_sessions: maximum sessions of a user, except root
+ * @user_weight: maximum sum of their weights
+ * @flows: options of flow detection, which have the local hosts
  * @describe: add what only the program knows to the state of the agent
  */
 struct api {
@@ -92,6 +101,8 @@ struct api {
 	LIST_HEAD(, user) users;
 	u64 events;
 	u32 user_sessions;
+	u32 user_weight;
+	const struct flows_config *flows;
 	void (*describe)(struct slbn_status *status);
 };
 

@@ -432,6 +432,11 @@ static bool read_user_sessions(struct options *options, const char *text)
 	return read_sessions_max(text, &options->user_sessions);
 }
 
+static bool read_user_weight(struct options *options, const char *text)
+{
+	return read_sessions_max(text, &options->user_weight);
+}
+
 /* A rate, or a share with "%". */
 static bool read_unassigned(struct options *options, const char *text)
 {
@@ -525,6 +530,8 @@ static const struct {
 	  "NUMBER maximum detected sessions of a prefix of hosts (20000)" },
 	{ "user-sessions", read_user_sessions, "must be 1 to 1000000",
 	  "NUMBER maximum sessions of a user, except root (1000)" },
+	{ "user-weight", read_user_weight, "must be 1 to 1000000",
+	  "NUMBER maximum weight of all sessions of a user, except root (1)" },
 	{ "max-sessions", read_max_sessions, "must be 1 to 1000000",
 	  "NUMBER maximum sessions of all (65536)" },
 	{ "devices", read_devices, "must be names of devices, at most 16",
@@ -714,6 +721,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 		},
 		.socket = SLBN_SOCKET,
 		.user_sessions = API_USER_SESSIONS,
+		.user_weight = API_USER_WEIGHT,
 		.flows = {
 			.idle = 10000000000,
 			.initial = 1000000,

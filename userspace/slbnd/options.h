@@ -34,6 +34,7 @@ enum options_source {
  * @keys: the domain's keys
  * @keys_readable: other users may read their file
  * @user_sessions: maximum sessions of a user, except root
+ * @user_weight: maximum sum of their weights
  * @flows: of flow detection
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
@@ -52,6 +53,7 @@ struct options {
 	struct slbn_keys keys;
 	bool keys_readable;
 	u32 user_sessions;
+	u32 user_weight;
 	struct flows_config flows;
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;

@@ -338,6 +338,7 @@ static void configure(const struct options *options)
 	}
 	slbnd.transport.keys = options->keys;
 	slbnd.api.user_sessions = options->user_sessions;
+	slbnd.api.user_weight = options->user_weight;
 	if (slbnd.flows.open && !options->flows.host_count)
 		flows_close(&slbnd.flows, clock_now());
 	if (slbnd.flows.open)
@@ -512,6 +513,8 @@ static bool start(void)
 	open_state();
 	slbnd.api.agent = &slbnd.agent;
 	slbnd.api.user_sessions = slbnd.options.user_sessions;
+	slbnd.api.user_weight = slbnd.options.user_weight;
+	slbnd.api.flows = &slbnd.flows.config;
 	slbnd.api.describe = describe;
 	slbnd.api.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (slbnd.api.epoll < 0 || !open_signals() ||
