@@ -506,6 +506,23 @@ def test_slow_reader_gets_missed_events_only(net: Chain, tmp_path: Path) -> None
         assert len(seen) < 60 and 100 < len(seen[last]) < 2000
 
 
+def test_port_is_taken(net: Chain, tmp_path: Path) -> None:
+    """A reserved port is not given by chance, but any user may ask for it; slbnd names the user."""
+    sysctl = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")
+    for family, address in ((socket.AF_INET, "10.0.0.1"), (socket.AF_INET6, "fd00:0::1")):
+        with net.nodes[0].entered():
+            sysctl.write_text(str(PORT))
+            taken = socket.socket(family, socket.SOCK_DGRAM)
+        os.fchown(taken.fileno(), 65534, -1)
+        with taken:
+            taken.bind((address, PORT))
+            done = net.nodes[0].sh(f"{SLBND} --socket {tmp_path}/s --config /dev/null", check=False)
+            assert done.returncode == 1
+            assert f"user 65534 has it (ss -uapn sport = {PORT})" in done.stdout
+    with agent(net.nodes[0], tmp_path):
+        pass
+
+
 def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with agent(net.nodes[0], tmp_path, "--group", "nogroup") as slbnd:

@@ -498,14 +498,17 @@ static void restore_sessions(void)
 
 static bool start(void)
 {
+	uid_t owner;
 	int error;
 
 	slbnd.transport.keys = slbnd.options.keys;
 	error = transport_open(&slbnd.transport);
 	if (error) {
 		log_error("UDP port %d: %s", SLBN_PORT, strerror(error));
-		if (error == EADDRINUSE)
-			log_error("reserve it: slbnd(8), EXIT STATUS");
+		if (error == EADDRINUSE && transport_find_owner(&owner))
+			log_error(
+				"user %u has it (ss -uapn sport = %d): end that program; slbnd(8), EXIT STATUS",
+				owner, SLBN_PORT);
 		return false;
 	}
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,

@@ -3,6 +3,7 @@
  * UDP sockets for control packets. See transport.h.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -134,6 +135,41 @@ int transport_open(struct transport *transport)
 		}
 	}
 	return 0;
+}
+
+/*
+ * A line of /proc/net/udp has, after a number, both addresses with ports, state, two
+ * pairs of queues and timers, retransmissions, and the user ID.
+ */
+static bool find_owner(const char *path, uid_t *uid)
+{
+	FILE *file = fopen(path, "re");
+	unsigned int port, owner;
+	bool found = false;
+	char line[256];
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = sscanf(line,
+			       "%*d: %*[0-9A-F]:%x %*s %*s %*s %*s %*s %u",
+			       &port, &owner) == 2 &&
+			port == SLBN_PORT;
+	if (file)
+		fclose(file);
+	if (found)
+		*uid = owner;
+	return found;
+}
+
+/**
+ * transport_find_owner() - whose socket has the port?
+ * @uid: set to its user ID
+ *
+ * Return: false: none has it anymore.
+ */
+bool transport_find_owner(uid_t *uid)
+{
+	return find_owner("/proc/net/udp", uid) ||
+	       find_owner("/proc/net/udp6", uid);
 }
 
 /**

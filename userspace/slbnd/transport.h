@@ -123,6 +123,7 @@ struct transport {
 };
 
 int transport_open(struct transport *transport);
+bool transport_find_owner(uid_t *uid);
 void transport_close(struct transport *transport);
 u32 transport_length(const struct transport *transport,
 		     const struct slbn_flow *flow,
