@@ -349,6 +349,7 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "started": [[float(PLAN.times(part)[0]) for part in flow.parts] for flow in backbone.FLOWS],
         "goodput": goodput,
         "retransmits": [7] * len(backbone.FLOWS),
+        "ran": [(flow.kind, True) for flow in backbone.FLOWS],
         "paced_drops": 11,
         "events": fake_events(fake, reference),
         "demands": [],

@@ -159,10 +159,12 @@ def made_up() -> Recording:
     recording.rates += [(1 + LATE, 2, third), (2 + LATE, 0, half), (2 + LATE, 1, half)]
     recording.last = {n: (half, 100, 0, 20_000_000, 1) for n in (0, 1)}
     recording.times = [0, 1, 2, 3, 4]
-    recording.links = {
-        "a.b": {"held": [0, 3000, 0, 0, 0], "control": [0, 1000, 2000, 3000, 4000]},
-        "b.a": {"held": [0] * 5, "control": [0] * 5},
-    }
+    busy = {
+        "sent": [0, 15_000, 30_000, 45_000, 60_000], "packets": [0, 20, 40, 60, 80],
+        "held": [0, 3000, 0, 0, 0], "hidden": [0] * 5, "control": [0, 1000, 2000, 3000, 4000],
+    }  # fmt: skip
+    recording.links = {"a.b": busy, "b.a": {column: [0] * 5 for column in busy}}
+    recording.agents = {"a": "", "b": ""}
     return recording
 
 

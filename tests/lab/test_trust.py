@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The gate that every run passes: each kind of evidence against it refuses it, with the reason.
 
-The pipelines' own tests break their raw data; guest_checks.py breaks real runs.
+test_gate.py breaks the raw data of each pipeline; guest_checks.py breaks real runs.
 """
 
 from dataclasses import fields, replace
@@ -11,8 +11,6 @@ import pytest
 from fairlab.model.errors import CannotRunError
 from fairlab.results import trust
 from fairlab.results.trust import Evidence, Frames, LinkRate, Load, Ran
-from fairlab.slbn import sessions_tcp
-from fairlab.slbn.sessions_tcp import TcpPlan
 
 TIMES = [0.1 * n for n in range(101)]
 #: 10 Mbit/s; 100 ms of it wait.
@@ -105,39 +103,3 @@ def test_rates_that_cannot_be_seen_are_not_judged() -> None:
     fast = replace(LINK, sent=[140_000 * n for n in range(101)], waiting=[0] * 101)
     for link in (replace(slow, steady=False), replace(fast, exact=False)):
         assert trust.check(replace(GOOD, rates={"l.r": link}), virtual=True) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"backlog_drops": 2}, "2 packets were lost between namespaces"),
-        ({"out_of_memory": {"TCPOFODrop": 4}}, "too little memory"),
-        ({"agents": {"a-sea": "cannot pace"}}, "slbnd at a-sea: cannot pace"),
-        ({"kernel_errors": ["BUG: a bug"]}, "the kernel reported: BUG: a bug"),
-    ],
-)
-def test_runs_of_tcp_beside_slbn_pass_the_gate(changes: dict[str, Any], reason: str) -> None:
-    plan = TcpPlan("slbn", 10**7, sessions_tcp.draw(9, 30, ("cubic", "reno"), 1), 30)
-    wire = {
-        "held": [126_000] * 101,
-        "drops": [0] * 101,
-        "hidden": [0] * 101,
-        "sent": [125_000 * n for n in range(101)],
-    }
-    document: dict[str, Any] = {
-        "times": TIMES,
-        "wires": {"sea.den": wire},
-        "backlog_drops": 0,
-        "out_of_memory": {"TCPOFODrop": 0},
-        "agents": {"a-sea": ""},
-        "kernel_errors": [],
-    }
-    ran = {"flow 0": Ran("cubic", "cubic", True)}
-    made = sessions_tcp.evidence(plan, document, ran)
-    assert trust.check(made, virtual=True) == ["sizes of packets"]
-    with pytest.raises(CannotRunError, match=reason):
-        trust.check(sessions_tcp.evidence(plan, document | changes, ran), virtual=True)
-    for spoiled in (wire | {"hidden": [0] * 100 + [3]}, wire | {"sent": [0] * 101}):
-        broken = document | {"wires": {"sea.den": spoiled}}
-        with pytest.raises(CannotRunError, match=r"lost in the delays|sent 0.0 Mbit/s"):
-            trust.check(sessions_tcp.evidence(plan, broken, ran), virtual=True)

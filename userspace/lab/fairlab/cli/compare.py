@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlab.cli.figures import add_seeds, jobs_of, seeds_of, short
 from fairlab.model.errors import LabError, UsageError
-from fairlab.results import plots
+from fairlab.results import plots, trust
 from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
@@ -149,5 +149,5 @@ def describe(document: dict[str, Any]) -> str:
     lines.append("")
     for name, why in document["missing"].items():
         lines.append(f"{' '.join(split_case(name))}: not run: {why}")
-    lines += document["worse"]
+    lines += document["worse"] + trust.lines(document["conditions"])
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.model.errors import CheckFailedError, LabError, UsageError
-from fairlab.results import plots
+from fairlab.results import plots, trust
 from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
 
@@ -283,6 +283,7 @@ def _describe(out: Path, document: dict[str, Any]) -> str:
         lines.append(f"          {details}; evidence: {claim['basis']}")
         if not claim["holds"] and claim["reason"]:
             lines.append(f"          {claim['reason']}")
+    lines += [f"  {line}" for line in trust.lines(document["conditions"])]
     return "\n".join([*lines, f"  {short(out / document['name'])}.png"])
 
 

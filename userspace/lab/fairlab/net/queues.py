@@ -102,10 +102,10 @@ class LinkSampler:
     """Samples of links at the same times, by the monotonic clock.
 
     Of each link, by its name: bytes and packets sent, bytes that wait, packets that its queue has
-    dropped, packets lost in its delay, bytes of control packets.
+    dropped, packets lost in its delay, bytes of control packets, control packets lost in theirs.
     """
 
-    COLUMNS = ("sent", "packets", "held", "drops", "hidden", "control")
+    COLUMNS = ("sent", "packets", "held", "drops", "hidden", "control", "control_drops")
 
     def __init__(self, lab: Laboratory, ends: Iterable[End], stack: ExitStack) -> None:
         self.places = {end.interface: (end.node, lab.interface_index(end)) for end in ends}
@@ -129,6 +129,7 @@ class LinkSampler:
             kept["sent"].append(shaper.sent_bytes)
             kept["packets"].append(shaper.sent_packets)
             kept["control"].append(control.sent_bytes)
+            kept["control_drops"].append(control.drops)
             # netem's backlog includes packets in flight; waiting packets are in the data qdisc.
             kept["held"].append(queue.backlog_bytes)
             kept["drops"].append(queue.drops)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlab.model.experiment import Group, Layout, Stream
 from fairlab.net import host
-from fairlab.results import outcome
+from fairlab.results import outcome, trust
 from fairlab.results.outcome import Outcome
 from fairlab.run import engine
 from fairlab.run.experiment import MEASUREMENT
@@ -49,4 +49,6 @@ class Experiment(Layout, Job[Outcome]):
 
     def conditions(self, work: Path) -> dict[str, Any]:
         document: dict[str, Any] = json.loads((work / MEASUREMENT).read_text())
-        return {name: document[name] for name in ("kernel", "engine", "tools", "modules")}
+        lacking = outcome.check(outcome.load(self, work))
+        names = ("kernel", "engine", "tools", "modules")
+        return {name: document[name] for name in names} | trust.condition(lacking)

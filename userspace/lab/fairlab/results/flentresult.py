@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab import __version__
-from fairlab.model.errors import CannotRunError, LabError
+from fairlab.model.errors import LabError
 from fairlab.net import host
 from fairlab.results import trust
 from fairlab.results.dumbbell import build_programs
@@ -46,25 +46,9 @@ class FlentTest(Job[dict[str, Any]]):
         return evaluate(work, self.request, about)
 
 
-def check(document: dict[str, Any], data: dict[str, Any], cc: str) -> None:
-    """Raise the reason if the run cannot be trusted."""
-    load = document["load"]
-    if load["backlog_drops"]:
-        raise CannotRunError(
-            f"{load['backlog_drops']} packets were lost between namespaces, where there is no link"
-        )
-    if document["lost_in_delays"]:
-        raise CannotRunError(
-            f"{document['lost_in_delays']} packets were lost in the delays: netem's limit is too"
-            " small"
-        )
-    if load["idle_share"] < trust.MIN_IDLE:
-        raise CannotRunError(
-            f"this machine's CPU was idle for only {100 * load['idle_share']:.1f} % of the run:"
-            " it may have been the limit; use a lower rate"
-        )
-    if load["stolen"] > trust.MAX_STOLEN * load["total"]:
-        raise CannotRunError("the host took this machine's CPU away: it is too busy; use --steady")
+def check(document: dict[str, Any], data: dict[str, Any], request: Request) -> list[str]:
+    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
+    lacking = trust.check(evidence(document, data, request), document["virtual"])
     empty = sorted(
         name
         for name, values in data["results"].items()
@@ -72,10 +56,34 @@ def check(document: dict[str, Any], data: dict[str, Any], cc: str) -> None:
     )
     if empty:
         raise LabError(f"flent has no data for {', '.join(empty)}")
+    return lacking
+
+
+def evidence(document: dict[str, Any], data: dict[str, Any], request: Request) -> trust.Evidence:
+    """Flent's flows say which congestion control they ran; Flent decides when queues are read.
+
+    Where the test or the kernel chose it, any is right.
+    """
+    load, flows = document["load"], {}
     for name, about in data["metadata"]["SERIES_META"].items():
-        seen = about.get("CONG_CONTROL")
-        if cc and seen and seen != cc:
-            raise CannotRunError(f"{name} runs with '{seen}' instead of '{cc}'")
+        if kind := about.get("CONG_CONTROL"):
+            values = data["results"].get(name, [])
+            connected = any(value is not None for value in values)
+            flows[name] = trust.Ran(request.cc or kind, kind, connected)
+    frames = {
+        name: trust.Frames(shown["bytes"], shown["packets"], request.scenario.frame)
+        for name, shown in document["queues"].items()
+    }
+    return trust.Evidence(
+        between=load["backlog_drops"],
+        delays=document["lost_in_delays"],
+        memory=document["out_of_memory"],
+        frames=frames,
+        load=trust.Load(load["idle"], load["total"], load["stolen"]),
+        agents={},
+        kernel=document["kernel_errors"],
+        flows=flows,
+    )
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -108,13 +116,14 @@ def evaluate(work: Path, request: Request, about: dict[str, Any]) -> dict[str, A
     document = json.loads((work / MEASUREMENT).read_text())
     (path,) = work.glob("*.flent.gz")
     data = read(path)
-    check(document, data, request.cc)
+    lacking = check(document, data, request)
     draw(path, work / PICTURE)
     result: dict[str, Any] = (
         about
         | {"request": request.to_json(), "file": path.name}
         | document
         | {"means": {name: mean for name, (mean, _) in means(data).items()}}
+        | {"checks": trust.condition(lacking)}
     )
     (work / "result.json").write_text(json.dumps(result, indent=1) + "\n")
     (work / MEASUREMENT).unlink()
@@ -126,4 +135,5 @@ def table(result: dict[str, Any], directory: Path) -> str:
     data = read(directory / result["file"])
     rows = [f"{name:24} {mean:10.2f} {unit}" for name, (mean, unit) in means(data).items()]
     drops = ", ".join(f"{name} {shown['drops']}" for name, shown in result["queues"].items())
-    return "\n".join([f"{'series':24} {'mean':>10}", *rows, f"\npackets lost: {drops}"])
+    lines = [f"{'series':24} {'mean':>10}", *rows, f"\npackets lost: {drops}"]
+    return "\n".join([*lines, *trust.lines(result["checks"])])

@@ -165,11 +165,18 @@ class Outcome:
 
 def read(what: Layout, work: Path) -> Outcome:
     """The outcome of an experiment whose raw data is in WORK; CannotRunError if it is disturbed."""
+    outcome = load(what, work)
+    check(outcome)
+    return outcome
+
+
+def load(what: Layout, work: Path) -> Outcome:
+    """The same, unchecked."""
     heads, rows = {}, {}
     for group in what.groups:
         if group.streams:
             heads[group.name], rows[group.name] = samples.read(work / f"{group.name}.fair")
-    outcome = Outcome(
+    return Outcome(
         what=what,
         document=json.loads((work / MEASUREMENT).read_text()),
         heads=heads,
@@ -182,8 +189,6 @@ def read(what: Layout, work: Path) -> Outcome:
             if group.background
         },
     )
-    check(outcome)
-    return outcome
 
 
 # --- checks -----------------------------------------------------------------------------------

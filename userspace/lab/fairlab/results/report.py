@@ -7,7 +7,7 @@ All numbers and comparisons are computed from the result.
 import statistics
 from typing import Any
 
-from fairlab.results import store
+from fairlab.results import store, trust
 
 
 def _mbits(bps: float) -> str:
@@ -67,6 +67,7 @@ def table(result: dict[str, Any]) -> str:
         f"(throughput as received, without headers; from {first:g} s to {last:g} s,"
         " retransmits of the whole run)"
     )
+    lines += [f"note: {line}" for line in trust.lines(result["checks"])]
     lost = result["checks"]["trace_events_lost"]
     if lost:
         lines.append(f"note: the trace lost {lost} window events; cwnd is missing at the start")

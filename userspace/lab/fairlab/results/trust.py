@@ -135,9 +135,21 @@ def check(evidence: Evidence, virtual: bool, context: str = "") -> list[str]:
     return lacking
 
 
+#: The name of the checks that were not made, among the conditions of a result.
+NOT_CHECKED = "not checked"
+
+
 def condition(lacking: Sequence[str]) -> dict[str, str]:
     """For the conditions of a result: the checks that were not made."""
-    return {"not checked": ", ".join(lacking)} if lacking else {}
+    return {NOT_CHECKED: ", ".join(lacking)} if lacking else {}
+
+
+def lines(conditions: Mapping[str, Any]) -> list[str]:
+    """For a user: a line for the checks that were not made, if there are any."""
+    found = conditions.get(NOT_CHECKED)
+    # Of several runs, what some of them lack.
+    texts = found if isinstance(found, list) else [found] if found else []
+    return [f"{NOT_CHECKED}: {text}" for text in texts]
 
 
 def check_between(count: int) -> str:

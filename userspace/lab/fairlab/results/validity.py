@@ -57,12 +57,17 @@ def evidence(m: Measurement) -> trust.Evidence:
         for label, sizes, packets in columns
     }
     link = link_rate(m)
+    flows = {
+        label: trust.Ran(flow.cc, report.cc, report.received_bytes > 0)
+        for label, flow, report in zip(labels, m.scenario.flows, m.reports, strict=True)
+    }
     return trust.Evidence(
         between=load["backlog_drops"],
         delays=s.delay_drops[-1] - s.delay_drops[0],
         memory=m.document.get("out_of_memory"),
         frames=frames,
         rates={"the bottleneck": link} if link else {},
+        flows=flows,
         agents={},
         kernel=m.document.get("kernel_errors"),
         load=trust.Load(load["idle"], load["total"], load["stolen"]),
@@ -119,10 +124,7 @@ def check_background(m: Measurement) -> None:
 
 
 def check(m: Measurement) -> list[str]:
-    """Raise the reason if the run cannot be trusted; return the checks that were not made.
-
-    Preflight has checked the congestion controls of the running flows.
-    """
+    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
     lacking = trust.check(evidence(m), virtual=False)
     check_background(m)
     check_accounts(m)

@@ -26,6 +26,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from fairlab.model.network import Bottleneck, Network
 from fairlab.model.scenario import Scenario
 from fairlab.net import host
 from fairlab.net.network import Laboratory
-from fairlab.run import dumbbell, flows, preflight
+from fairlab.run import dumbbell, engine, evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.progress import Progress
 
@@ -210,7 +211,11 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
     require()
     preflight.look_up(scenario)
     progress.step("building the network")
-    with Laboratory(both_ways(scenario), dumbbell.windows_memory(scenario), scenario.ecn) as lab:
+    memory = dumbbell.windows_memory(scenario)
+    with (
+        closing(evidence.KernelLog()) as log,
+        Laboratory(both_ways(scenario), memory, scenario.ecn) as lab,
+    ):
         fitness = dumbbell.prepare(lab, scenario, progress)
         if request.cc:
             set_congestion_control(lab, request.cc)
@@ -228,6 +233,9 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
             "round_trip_ms": fitness.round_trip_ms,
             "queues": dict(zip(("bottleneck", "reverse"), queues, strict=True)),
             "lost_in_delays": lost_in_delays(lab),
+            "virtual": engine.is_virtual(),
+            "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
+            "kernel_errors": log.errors(),
         }
         shutil.copy(data, directory)
         shutil.copy(lab.scratch / SAID, directory)

@@ -76,6 +76,10 @@ def evidence(plan: Plan, measured: dict[str, Any]) -> trust.Evidence:
         memory=measured["out_of_memory"],
         frames=frames,
         rates=rates,
+        flows={
+            flow.label: trust.Ran(flow.kind, kind, sent)
+            for flow, (kind, sent) in zip(FLOWS, measured["ran"], strict=True)
+        },
         agents=measured["agents"],
         kernel=measured["kernel_errors"],
         load=None
@@ -86,8 +90,12 @@ def evidence(plan: Plan, measured: dict[str, Any]) -> trust.Evidence:
 
 
 def evaluate(plan: Plan, data: dict[str, Any]) -> dict[str, Any]:
-    """The results of each variant."""
-    return {name: evaluate_variant(plan, name, measured) for name, measured in data.items()}
+    """The results of each variant, which must be trusted."""
+    found = {}
+    for name, measured in data.items():
+        lacking = check(plan, name, measured)
+        found[name] = evaluate_variant(plan, name, measured) | trust.condition(lacking)
+    return found
 
 
 def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, Any]:
@@ -521,6 +529,8 @@ def table(plan: Plan, document: dict[str, Any]) -> str:
         flow_table(variants),
         variant_table(variants),
     ]
+    if lacking := [f"{name}: {line}" for name in variants for line in trust.lines(variants[name])]:
+        blocks.append(lacking)
     slbn = variants.get("slbn")
     if slbn:
         acks = slbn["sessions"] - len(FLOWS)
@@ -586,8 +596,6 @@ def write_results(directory: Path) -> dict[str, Any]:
     document = json.loads((directory / backbone.DATA).read_text())
     plan = Plan.from_json(document["plan"])
     data = document.pop("variants")
-    for name, measured in data.items():
-        check(plan, name, measured)
     found = document | {"variants": evaluate(plan, data)}
     (directory / store.RESULT).write_text(json.dumps(found) + "\n")
     backbone_figures.draw(plan, data, directory)

@@ -19,7 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairlab.model import headers
 from fairlab.model.errors import CannotRunError
+from fairlab.results import trust
 from fairlab.run import engine
 from fairlab.run.engine import VIRTUAL, Engine
 from fairlab.run.job import Job
@@ -31,6 +33,7 @@ DATA = "sessions-data.json"
 # The sources of the agent, its library and its qdisc, in the project's tree.
 AGENT_SOURCES = ("sch_slbn", *(f"userspace/{name}" for name in ("common", "libslbn", "slbnd")))
 
+DEFAULT_MTU = 1500
 #: Headers of a data packet, in octets: IP, UDP and Ethernet.
 DATA_HEADERS = 28 + 14
 
@@ -97,6 +100,11 @@ class Plan(Job["Recording"]):
         """The rate of each SLBN link [bit/s]."""
         return {link: round(self.overbooked * rate) for link, rate in self.mesh.rates.items()}
 
+    @property
+    def mtu(self) -> int:
+        """The largest packet of any link [octets]."""
+        return max(DEFAULT_MTU, self.packet)
+
     def capacity(self) -> dict[str, int]:
         """What each link assigns in sum [bit/s]."""
         return {link: planned(rate, self.headroom) for link, rate in self.rates().items()}
@@ -119,11 +127,15 @@ class Plan(Job["Recording"]):
         build_programs()
 
     def read(self, work: Path) -> "Recording":
-        return read(work)
+        recording = read(work)
+        check(recording)
+        return recording
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        found = read(work).environment
-        return {name: found[name] for name in ("kernel", "engine", "tools")}
+        recording = read(work)
+        names = ("kernel", "engine", "tools")
+        found = {name: recording.environment[name] for name in names}
+        return found | trust.condition(check(recording))
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Plan":
@@ -160,14 +172,18 @@ class Recording:
     last: dict[int, tuple[int, int, int, int, int]] = field(default_factory=dict)
     #: times of samples of queues
     times: list[float] = field(default_factory=list)
-    #: of each link, at these times: octets of control packets so far, backlog of data
+    #: of each link, at these times: the columns of LinkSampler
     links: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     #: slbnctl's counters of each link at the end
     counters: dict[str, dict[str, Any]] = field(default_factory=dict)
-    #: lost data packets
-    lost: int = 0
     #: sent data packets
     sent: int = 0
+    #: packets lost between namespaces
+    between: int = 0
+    #: what agents have printed, by router
+    agents: dict[str, str] = field(default_factory=dict)
+    #: errors that the kernel has printed
+    kernel_errors: list[str] = field(default_factory=list)
     #: kernel, engine, tools
     environment: dict[str, Any] = field(default_factory=dict)
 
@@ -194,6 +210,35 @@ def require_virtual(engine: Engine) -> None:
         raise CannotRunError("sessions need virtual time: use --engine virtual")
 
 
+def check(recording: Recording) -> list[str]:
+    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
+    return trust.check(evidence(recording), virtual=True)
+
+
+def evidence(recording: Recording) -> trust.Evidence:
+    """There is no TCP."""
+    plan, links = recording.plan, recording.links
+    frame = plan.mtu + headers.ETHERNET
+    return trust.Evidence(
+        between=recording.between,
+        delays=sum(kept["hidden"][-1] for kept in links.values()),
+        memory={},
+        frames={
+            link: trust.Frames(kept["sent"][-1], kept["packets"][-1], frame)
+            for link, kept in links.items()
+        },
+        flows={},
+        rates={
+            link: trust.LinkRate(
+                recording.times, kept["sent"], kept["held"], plan.mesh.rates[link], 2 * frame
+            )
+            for link, kept in links.items()
+        },
+        agents=recording.agents,
+        kernel=recording.kernel_errors,
+    )
+
+
 def read(directory: Path) -> Recording:
-    """Read the raw data of a run."""
+    """Read the raw data of a run, unchecked."""
     return Recording.from_json(json.loads((directory / DATA).read_text()))

@@ -21,8 +21,8 @@ from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.network import End, Link, Network, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import host
-from fairlab.net.network import CONTROL, QUEUE, SLBN, TRUNK_LIMIT, Laboratory
-from fairlab.net.queues import NOTHING
+from fairlab.net.network import CONTROL, SLBN, TRUNK_LIMIT, Laboratory
+from fairlab.net.queues import LinkSampler
 from fairlab.results import trust
 from fairlab.run import evidence, preflight
 from fairlab.run.environment import environment
@@ -39,7 +39,6 @@ LATE = 0.002
 #: Larger than any queue: the paper's have no limit.
 UNLIMITED = ("limit", "1000000")
 DISCARD = 9
-DEFAULT_MTU = 1500
 # Reasons of drops that only other SLBN speakers, or errors, can cause.
 NEVER_DROPPED = (
     "malformed",
@@ -92,7 +91,7 @@ def network(plan: Plan) -> Network:
         routes={node: () for node in plan.mesh.nodes},
         paths=(),
         bottleneck=links[0].a,
-        mtu=max(DEFAULT_MTU, plan.packet),
+        mtu=plan.mtu,
     )
 
 
@@ -180,7 +179,8 @@ class Driver:
         self.data_part = 1 - plan.control / 100
         self.late = 0.0
         self._start_agents(stack)
-        self._find_queues(stack)
+        ends = [end for link in lab.network.links for end, _ in link.ends()]
+        self.sampler = LinkSampler(lab, ends, stack)
 
     # --- before ---------------------------------------------------------------------------------
 
@@ -193,17 +193,6 @@ class Driver:
                 with self.lab.inside(node):
                     self.sockets[node] = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 stack.callback(self.sockets[node].close)
-
-    def _find_queues(self, stack: ExitStack) -> None:
-        self.places: dict[str, list[tuple[str, int]]] = {}
-        self.readers = {}
-        for node in self.plan.mesh.nodes:
-            ends = [end for end, _ in self.lab.network.ends_of(node)]
-            self.places[node] = [(end.interface, self.lab.interface_index(end)) for end in ends]
-            self.readers[node] = stack.enter_context(self.lab.queue_reader(node))
-        columns = ("control", "held")
-        for link in self.plan.mesh.rates:
-            self.recording.links[link] = {column: [] for column in columns}
 
     # --- what is due ------------------------------------------------------------------------------
 
@@ -264,16 +253,8 @@ class Driver:
 
     def look(self, _: None) -> None:
         """Sample all queues."""
-        recording = self.recording
-        recording.times.append(self.now())
-        for node, reader in self.readers.items():
-            states = reader.read()
-            for link, index in self.places[node]:
-                kept = recording.links[link]
-                kept["control"].append(states.get((index, CONTROL), NOTHING).sent_bytes)
-                # netem's backlog includes packets in flight; waiting packets are in the data qdisc.
-                kept["held"].append(states.get((index, QUEUE), NOTHING).backlog_bytes)
-        self.at(recording.times[-1] + self.plan.every, "look")
+        self.sampler.take()
+        self.at(self.sampler.times[-1] - self.begin + self.plan.every, "look")
 
     def send(self, which: tuple[int, int]) -> None:
         """Send the next data packet of a session, unless its rate has changed since."""
@@ -359,29 +340,22 @@ class Driver:
                     self.recording.last[number] = (
                         session.rate, session.cycles, session.retries, session.rtt, session.hops
                     )  # fmt: skip
-        trust.check(
-            trust.Evidence(
-                between=load.backlog_drops,
-                agents={node: self.problem(node) for node in self.connections},
-                kernel=self.log.errors(),
-            ),
-            virtual=True,
-        )
+        self.recording.times = [when - self.begin for when in self.sampler.times]
+        self.recording.links = self.sampler.wires
+        self.recording.between = load.backlog_drops
+        self.recording.agents = {node: self.problem(node) for node in self.connections}
+        self.recording.kernel_errors = self.log.errors()
         slbnctl = require_tree() / "build/slbnctl/slbnctl"
         for node in self.plan.mesh.nodes:
             for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):
                 if link["dev"] != "hosts":
                     self.recording.counters[link["dev"]] = link
                 self.refuse_drops(node, link)
-        for node, reader in self.readers.items():
-            states = reader.read()
-            for link, index in self.places[node]:
-                queue = states.get((index, QUEUE), NOTHING)
-                control = states.get((index, CONTROL), NOTHING)
-                if queue.drops:
-                    raise CannotRunError(f"{queue.drops} data packets were lost at {link}")
-                if control.drops and not self.plan.losses:
-                    raise CannotRunError(f"{control.drops} control packets were lost at {link}")
+        for link, kept in self.sampler.wires.items():
+            if drops := kept["drops"][-1]:
+                raise CannotRunError(f"{drops} data packets were lost at {link}")
+            if (drops := kept["control_drops"][-1]) and not self.plan.losses:
+                raise CannotRunError(f"{drops} control packets were lost at {link}")
         if self.late > LATE:
             raise CannotRunError(f"an event was {self.late * 1000:.1f} ms late: not in this engine")
 

@@ -111,8 +111,11 @@ class TcpPlan(Job["TcpOutcome"]):
         return read(self, work)
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        found = json.loads((work / DATA).read_text())["environment"]
-        return {name: found[name] for name in ("kernel", "engine", "tools", "modules")}
+        document = json.loads((work / DATA).read_text())
+        found = document["environment"]
+        lacking = check(self, document, flows_of(self, work))
+        names = ("kernel", "engine", "tools", "modules")
+        return {name: found[name] for name in names} | trust.condition(lacking)
 
 
 @dataclass(frozen=True)
@@ -189,6 +192,10 @@ def evidence(plan: TcpPlan, document: dict[str, Any], ran: dict[str, trust.Ran])
         between=document["backlog_drops"],
         delays=sum(kept["hidden"][-1] for kept in wires.values()),
         memory=document["out_of_memory"],
+        frames={
+            wire: trust.Frames(kept["sent"][-1], kept["packets"][-1], MTU + headers.ETHERNET)
+            for wire, kept in wires.items()
+        },
         rates={
             wire: trust.LinkRate(document["times"], kept["sent"], kept["held"], plan.rate, BURST)
             for wire, kept in wires.items()
@@ -200,28 +207,44 @@ def evidence(plan: TcpPlan, document: dict[str, Any], ran: dict[str, trust.Ran])
     )
 
 
-def read(plan: TcpPlan, work: Path) -> TcpOutcome:
-    """The outcome of PLAN, whose raw data is in WORK; CannotRunError if it is disturbed."""
-    document = json.loads((work / DATA).read_text())
-    acked: list[tuple[Any, Any]] = [((), ())] * len(plan.flows)
-    ran: dict[str, trust.Ran] = {}
-    retransmits = 0
+def flows_of(plan: TcpPlan, work: Path) -> list[tuple[str, Any]]:
+    """Of each flow, by its number: the congestion control that it ran, its samples."""
+    found: dict[int, tuple[str, Any]] = {}
     for node, numbers in by_source(plan).items():
         head, rows = samples.read(work / f"{node}.fair")
         for n, number in enumerate(numbers):
-            own = rows[rows["flow"] == n]
-            connected = len(own) > 0 and own["acked"][-1] > 0
-            kind = head["flows"][n]["kind"]
-            ran[f"flow {number} from {node}"] = trust.Ran(plan.flows[number].cc, kind, connected)
-            if not connected:
-                continue
-            acked[number] = own["time"] / 1e9, own["acked"].astype(float)
-            retransmits += int(own["retransmits"][-1])
-    trust.check(evidence(plan, document, ran), virtual=True)
+            found[number] = head["flows"][n]["kind"], rows[rows["flow"] == n]
+    return [found[number] for number in range(len(plan.flows))]
+
+
+def check(plan: TcpPlan, document: dict[str, Any], flows: list[tuple[str, Any]]) -> list[str]:
+    """Raise the reason if the run cannot be trusted; return the checks that were not made."""
+    ran = {
+        f"flow {number} from {flow.source}": trust.Ran(
+            flow.cc, kind, len(own) > 0 and own["acked"][-1] > 0
+        )
+        for number, (flow, (kind, own)) in enumerate(zip(plan.flows, flows, strict=True))
+    }
+    lacking = trust.check(evidence(plan, document, ran), virtual=True)
     found = document["found"]
     if plan.variant == backbone.VARIANTS["slbn"].name and found < len(plan.flows):
         raise CannotRunError(f"agents detected {found} of {len(plan.flows)} flows")
-    return TcpOutcome(plan, document["times"], document["wires"], acked, retransmits, found)
+    return lacking
+
+
+def read(plan: TcpPlan, work: Path) -> TcpOutcome:
+    """The outcome of PLAN, whose raw data is in WORK; CannotRunError if it is disturbed."""
+    document = json.loads((work / DATA).read_text())
+    flows = flows_of(plan, work)
+    check(plan, document, flows)
+    return TcpOutcome(
+        plan,
+        document["times"],
+        document["wires"],
+        [(own["time"] / 1e9, own["acked"].astype(float)) for _, own in flows],
+        sum(int(own["retransmits"][-1]) for _, own in flows),
+        document["found"],
+    )
 
 
 def by_source(plan: TcpPlan) -> dict[str, list[int]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.net import host
+from fairlab.results import trust
 from fairlab.run.engine import Engine
 from fairlab.run.progress import Progress
 
@@ -70,11 +71,36 @@ class Simulated:
             raise LabError(f"slbnsim: {reason}")
         (work / ANSWER).write_text(done.stdout)
         answer: dict[str, Any] = json.loads(done.stdout)
+        check(answer)
         return answer
 
     def conditions(self, work: Path) -> dict[str, Any]:
-        configuration = json.loads((work / ANSWER).read_text())["configuration"]
-        return {"engine": {"name": ENGINE}, "tools": {ENGINE: configuration["version"]}}
+        answer = json.loads((work / ANSWER).read_text())
+        found = {"engine": {"name": ENGINE}, "tools": {ENGINE: answer["configuration"]["version"]}}
+        return found | trust.condition(check(answer))
+
+
+def check(answer: dict[str, Any]) -> list[str]:
+    """Raise the reason if a run cannot be trusted; return the checks that were not made.
+
+    The simulator has no TCP, kernel or agents.  Control packets get lost only where its options
+    ask for that: with a loss, or on links that are cut.
+    """
+    if answer["interrupted"]:
+        raise CannotRunError("slbnsim was interrupted")
+    configuration = answer["configuration"]
+    planned = configuration["loss_percent"] or configuration["dead"] or "cut" in configuration
+    return trust.check(
+        trust.Evidence(
+            between=0 if planned else answer["packets"]["lost"],
+            delays=0,
+            memory={},
+            frames={},
+            agents={},
+            kernel=[],
+        ),
+        virtual=True,
+    )
 
 
 def program() -> str:
