@@ -39,7 +39,7 @@ from fairlab.model import qdisc, units
 from fairlab.model.errors import LabError
 from fairlab.model.scenario import FAIRFLOW, Flow, Scenario
 from fairlab.net import host, network
-from fairlab.run import dumbbell, flows
+from fairlab.run import dumbbell
 
 TOP = Path(__file__).resolve().parent.parent.parent
 
@@ -82,7 +82,7 @@ def run(what: Scenario, warmup: float, seconds: float) -> None:
                 state = reader.read()[arrival]
                 return time.monotonic(), state.sent_packets, state.sent_bytes, state.drops
 
-            traffic = flows.Traffic(lab, what)
+            traffic = dumbbell.Traffic(lab, what)
             traffic.start_servers()
             before = host.Load.now()
             traffic.start_client(0, round(what.seconds))

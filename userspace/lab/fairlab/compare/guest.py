@@ -20,7 +20,7 @@ from fairlab.model.network import End, Network, Trunk
 from fairlab.net import congestion, host
 from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import NETEM, QUEUE, SHAPER, TRUNK_LIMIT, Laboratory
-from fairlab.net.queues import NOTHING, LinkSampler
+from fairlab.net.queues import NOTHING, Sampler
 from fairlab.run import evidence, preflight
 from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
@@ -155,7 +155,7 @@ def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
 
 
 def wait(
-    lab: Laboratory, plan: Plan, begin: float, sampler: LinkSampler, progress: Progress
+    lab: Laboratory, plan: Plan, begin: float, sampler: Sampler, progress: Progress
 ) -> tuple[Counts, Counts]:
     """Change rates at their times; what had arrived at the end of the warm-up, and at the end."""
     ends = {end.interface: end for end in network.trunks(lab.network)}
@@ -233,7 +233,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
         start_sinks(programs, plan)
         begin = time.monotonic() + GET_READY
         start_senders(programs, plan, begin)
-        sampler = LinkSampler(lab, network.trunks(lab.network), stack)
+        sampler = Sampler(lab, network.trunks(lab.network), stack)
         early, late = wait(lab, plan, begin, sampler, progress)
         programs.wait_senders()
         time.sleep(DRAIN)

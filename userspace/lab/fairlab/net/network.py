@@ -40,7 +40,7 @@ TRUNK_LIMIT = 128 * 2**20
 # Source ports for the background's many flows.
 BACKGROUND_SETTINGS = {
     "tcp_congestion_control": background.CONGESTION_CONTROL,
-    "ip_local_port_range": "10000 65000",
+    "ip_local_port_range": "10000 64999",
     "tcp_tw_reuse": "1",
 }
 

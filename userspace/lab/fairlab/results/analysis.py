@@ -18,9 +18,8 @@ from typing import Any
 from fairlab.model import headers
 from fairlab.model.background import FLOWS, Background, BackgroundReport, FlowRecord, read_report
 from fairlab.model.scenario import Scenario
-from fairlab.net.queues import Samples
 from fairlab.net.tracing import StateEvent, WindowEvent, parse
-from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE
+from fairlab.run.dumbbell import BACKGROUND_REPORTS, MEASUREMENT, PING, TRACE, Samples
 from fairlab.run.flows import Report, parse_ping, ports
 
 # Points of a window's curve closer than this [s] are left out unless it jumps.
@@ -97,7 +96,7 @@ class Measurement:
         return cls(
             document=document,
             scenario=Scenario.from_json(document["scenario"]),
-            samples=Samples.from_json(document["samples"]),
+            samples=Samples(**document["samples"]),
             reports=[Report(**report) for report in document["reports"]],
             events=list(parse((directory / TRACE).read_text())),
             background=(

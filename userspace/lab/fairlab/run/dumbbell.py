@@ -3,12 +3,17 @@
 
 The raw data is left in a directory:
 
-    measurement.json        the scenario, the environment, and the samples (queues.py)
+    measurement.json        the scenario, the environment, and the samples
     client-N.json           the report of the sender of flow N
     server-N.json           the report of its receiver
     client-N.fair           the sender's report if it is fairflow (samples.py)
     background-*.json       fairtraffic's reports of the background, of both ends
     ping.txt, trace.txt     the output of the tools
+
+One sender for each flow, iperf3 or fairflow, sends all the time; throughput over time is sampled.
+A ping runs from the first sender to the first receiver, through the bottleneck, and measures the
+round-trip time of the flows directly, independent of the sampled queue length.  The background has
+a source and a sink, which run until they are stopped, and then write their reports.
 
 During the run all data stays in memory: in an emulated machine, writing to the user's disk would
 take time from the run.  A single thread starts each flow when it is due, samples, and prints
@@ -18,28 +23,35 @@ progress.
 import json
 import math
 import shutil
+import signal
 import time
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fairlab.model import topology
+from fairlab.model import background, topology
 from fairlab.model.errors import LabError
-from fairlab.model.network import Bottleneck
+from fairlab.model.network import Bottleneck, Network
 from fairlab.model.qdisc import Qdisc
 from fairlab.model.scenario import FAIRFLOW, Scenario
 from fairlab.net import host
 from fairlab.net.network import Laboratory
-from fairlab.net.queues import INTERVAL, Sampler
+from fairlab.net.queues import Sampler, sampled
 from fairlab.net.tracing import Tracer, buffer_size
 from fairlab.run import engine, evidence, flows, preflight
 from fairlab.run.environment import environment
+from fairlab.run.programs import Process, Programs, wait_server
 from fairlab.run.progress import Progress
 
 MEASUREMENT, TRACE, PING = "measurement.json", "trace.txt", "ping.txt"
 # Reports of fairtraffic: of the source, of the sink.
-BACKGROUND_REPORTS = ("background-source.json", "background-sink.json")
+BACKGROUND = ("background-source", "background-sink")
+BACKGROUND_REPORTS = tuple(f"{name}.json" for name in BACKGROUND)
+BACKGROUND_PORT = 5000
+
+INTERVAL = 0.1  # of samples [s]
 
 # A flow has started when this many packets have arrived: more than iperf3's control connection has
 # before.
@@ -120,6 +132,148 @@ def shown_queues(lab: Laboratory) -> list[dict[str, Any]]:
     return found
 
 
+@dataclass
+class Samples:
+    """Columns of one length; times by the monotonic clock, in seconds."""
+
+    time: list[float]
+    backlog_bytes: list[int]
+    backlog_packets: list[int]
+    sent_bytes: list[int]
+    sent_packets: list[int]
+    drops: list[int]
+    marks: list[int]
+    delay_drops: list[int]  # of all delays together
+    flow_bytes: list[list[int]]  # per flow
+    flow_packets: list[list[int]]
+    background_bytes: list[int] = field(default_factory=list)  # empty without a background
+    background_packets: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, network: Network, sampler: Sampler) -> "Samples":
+        """Flows and the background have arrived when they have passed the last delay."""
+        queue = sampler.wires[network.bottleneck.interface]
+        arrived = [sampler.wires[path.last.interface] for path in network.paths]
+        beside = network.background and sampler.wires[network.background.last.interface]
+        return cls(
+            time=[round(when, 6) for when in sampler.times],
+            backlog_bytes=queue["held"],
+            backlog_packets=queue["held_packets"],
+            sent_bytes=queue["sent"],
+            sent_packets=queue["packets"],
+            drops=queue["drops"],
+            marks=queue["marks"],
+            delay_drops=sampler.hidden(),
+            flow_bytes=[kept["sent"] for kept in arrived],
+            flow_packets=[kept["packets"] for kept in arrived],
+            background_bytes=beside["sent"] if beside else [],
+            background_packets=beside["packets"] if beside else [],
+        )
+
+
+class Traffic:
+    """The flows, the ping and the background of a scenario on its network."""
+
+    def __init__(self, lab: Laboratory, scenario: Scenario) -> None:
+        self.lab = lab
+        self.scenario = scenario
+        self.programs = Programs(lab)
+        #: iperf3's; fairtraffic's sinks run until they are stopped
+        self.servers: list[Process] = []
+        self.clients: dict[int, Process] = {}
+        self.pinging: Process | None = None
+
+    @property
+    def ours(self) -> bool:
+        """True if the sender is fairflow."""
+        return self.scenario.sender == FAIRFLOW
+
+    def client_output(self, number: int) -> Path:
+        ending = "fair" if self.ours else "json"
+        return self.programs.output(f"client-{number + 1}.{ending}")
+
+    def server_output(self, number: int) -> Path:
+        return self.programs.output(f"server-{number + 1}.json")
+
+    def outputs(self) -> list[Path]:
+        """The reports of all programs."""
+        numbers = range(len(self.scenario.flows))
+        found = [path(n) for path in (self.client_output, self.server_output) for n in numbers]
+        beside = BACKGROUND_REPORTS if self.scenario.background else ()
+        return [*found, *map(self.programs.output, beside), self.programs.output(PING)]
+
+    def start_servers(self) -> None:
+        """Start the receiver of each flow, and wait until all listen."""
+        for number, path in enumerate(self.lab.network.paths):
+            name, (_, port) = f"server-{number + 1}", flows.ports(number)
+            if self.ours:
+                self.programs.start_sink(name, path.receiver, path.address, port, background.FLOWS)
+                continue
+            server = self.programs.start_server(name, path.receiver, path.address, port)
+            self.servers.append(server)
+            wait_server(self.lab, path.receiver, server, port, self.server_output(number))
+
+    def start_client(self, number: int, seconds: int) -> None:
+        """Start flow NUMBER, to send for SECONDS."""
+        path, name = self.lab.network.paths[number], f"client-{number + 1}"
+        cc, (own, port) = self.scenario.flows[number].cc, flows.ports(number)
+        if self.ours:
+            words = f"to={path.address},port={port},from={own},cc={cc},stop={seconds}"
+            self.clients[number] = self.programs.start_senders(
+                name, path.sender, None, INTERVAL, [words]
+            )
+            return
+        command = flows.client_command(path.address, (own, port), cc, seconds)
+        self.clients[number] = self.programs.start_client(name, path.sender, command)
+
+    def start_ping(self) -> None:
+        path = self.lab.network.paths[0]
+        name = Path(PING).stem
+        self.pinging = self.programs.start_ping(name, path.sender, path.address)
+
+    def stop_ping(self) -> None:
+        """Interrupt the ping, which then writes its remaining output."""
+        if self.pinging:
+            self.pinging.send_signal(signal.SIGINT)
+            self.pinging.wait(flows.END_PATIENCE)
+
+    def start_background(self) -> None:
+        """Start sink and source, if there is a background."""
+        what, path, s = self.scenario.background, self.lab.network.background, self.scenario
+        if not what or not path:
+            return
+        source, sink = BACKGROUND
+        self.programs.start_sink(sink, path.receiver, path.address, BACKGROUND_PORT, what.kind)
+        options = flows.source_options(what, s.rate, s.mtu, s.seed, path.address)
+        self.programs.start_source(source, path.sender, BACKGROUND_PORT, options)
+
+    def check_alive(self) -> None:
+        """Raise LabError if a client has ended early, whatever iperf3's exit status."""
+        for number, client in self.clients.items():
+            if (status := client.poll()) is not None:
+                reason = (
+                    self.programs.reason(f"client-{number + 1}", status)
+                    if self.ours
+                    else flows.said_error(self.client_output(number))
+                )
+                sender = self.scenario.sender
+                raise LabError(f"flow {self.scenario.labels[number]}: {sender}: {reason}")
+        self.programs.check()
+
+    def running(self) -> bool:
+        """True if any flow is still running."""
+        processes = [*self.clients.values(), *self.servers]
+        return any(process.poll() is None for process in processes)
+
+    def reports(self) -> list[flows.Report]:
+        """The reports of each flow, after their end."""
+        parse = flows.parse_fairflow if self.ours else flows.parse_report
+        return [
+            parse(label, self.client_output(n), self.server_output(n))
+            for n, label in enumerate(self.scenario.labels)
+        ]
+
+
 class Run:
     """A run, from the first server's start to the last flow's end."""
 
@@ -130,8 +284,8 @@ class Run:
         self.scenario = scenario
         self.sampler = sampler
         self.progress = progress
-        self.traffic = flows.Traffic(lab, scenario)
-        self.background = flows.BackgroundTraffic(lab, scenario)
+        self.traffic = Traffic(lab, scenario)
+        self.next = 0.0  # time of the next sample
         self.starts = dict(enumerate(scenario.starts()))
         # Times by the monotonic clock.
         self.launch = 0.0
@@ -141,8 +295,20 @@ class Run:
         self.load = host.Load.now()
         self.controls: dict[int, str] = {}
 
+    def _wait(self, until: float, each_time: Callable[[], None] | None = None) -> None:
+        """Sample until the monotonic clock shows UNTIL, calling EACH_TIME after each sample."""
+        while self.next < until:
+            time.sleep(max(0.0, self.next - time.monotonic()))
+            self.sampler.take()
+            if each_time:
+                each_time()
+            # After a long pause, missed samples are not taken late.
+            self.next = max(self.next + INTERVAL, time.monotonic())
+        time.sleep(max(0.0, until - time.monotonic()))
+
     def _started(self, number: int) -> bool:
-        packets = self.sampler.samples.flow_packets[number]
+        last = self.lab.network.paths[number].last
+        packets = self.sampler.wires[last.interface]["packets"]
         return packets[-1] - packets[0] > STARTED_PACKETS
 
     def _each_time(self) -> None:
@@ -155,7 +321,6 @@ class Run:
                 # A second more than needed, so that all flows send until the end.
                 self.traffic.start_client(number, math.ceil(self.scenario.seconds - start) + 1)
         self.traffic.check_alive()
-        self.background.check_alive()
         if not self.begin:
             if any(map(self._started, range(len(self.scenario.flows)))):
                 self.begin = now
@@ -170,7 +335,7 @@ class Run:
             self.progress.update(self._progress_text(now))
 
     def _progress_text(self, now: float) -> str:
-        s = self.sampler.samples
+        s = Samples.of(self.lab.network, self.sampler)
         back = min(len(s.time) - 1, round(1 / INTERVAL))
         if not self.begin or not back:
             return "starting the flows"
@@ -191,27 +356,27 @@ class Run:
         """From the first server's start to the last client's end."""
         self.traffic.start_servers()
         self.traffic.start_ping()
-        self.background.start()
-        self.sampler.next = time.monotonic()
+        self.traffic.start_background()
+        self.next = time.monotonic()
         alone = BACKGROUND_BEFORE if self.scenario.background else QUIET_BEFORE
-        self.sampler.wait(time.monotonic() + alone)
+        self._wait(time.monotonic() + alone)
         self.launch = time.monotonic()
         while not self.begin or time.monotonic() < self.begin + self.scenario.seconds:
-            self.sampler.wait(time.monotonic() + INTERVAL, self._each_time)
+            self._wait(time.monotonic() + INTERVAL, self._each_time)
         self.end = time.monotonic()
         self.load = host.Load.now().since(self.load)
-        self.background.stop("source")
+        self.traffic.programs.stop_sources()
         if len(self.controls) < len(self.scenario.flows):
             late = self.scenario.labels[len(self.controls)]
             raise LabError(
                 f"flow {late} did not start: after {self.scenario.seconds} s hardly any data"
             )
         while self.traffic.running():
-            self.sampler.wait(time.monotonic() + INTERVAL)
+            self._wait(time.monotonic() + INTERVAL)
             if time.monotonic() > self.end + flows.END_PATIENCE:
                 raise LabError("the flows do not end")
         self.sampler.take()
-        self.background.stop("sink")
+        self.traffic.programs.stop()
         self.traffic.stop_ping()
 
 
@@ -231,14 +396,10 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             "settings": settings_in_force(lab, scenario),
         }
         size = buffer_size(scenario.rate, scenario.frame, scenario.seconds + 5)
-        bottleneck, last = lab.network.bottleneck.node, lab.network.paths[0].last.node
-        with (
-            lab.queue_reader(bottleneck) as left,
-            lab.queue_reader(last) as right,
-            Tracer(connections, size) as tracer,
-        ):
+        with ExitStack() as stack, Tracer(connections, size) as tracer:
+            sampler = Sampler(lab, sampled(lab.network), stack)
             progress.step(f"running {len(scenario.flows)} flows for {scenario.seconds} s")
-            run = Run(lab, scenario, Sampler(lab, left, right), progress)
+            run = Run(lab, scenario, sampler, progress)
             clock_offset = time.time() - time.monotonic()
             run.execute()
             tracer.stop()
@@ -251,15 +412,14 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             trace_lost = tracer.lost()
             memory = evidence.tcp_memory(lab, lab.network.hosts)
             errors = log.errors()
-        for output in (*run.traffic.outputs(), *run.background.reports()):
+        for output in run.traffic.outputs():
             shutil.copy(output, directory)
-        shutil.copy(lab.scratch / PING, directory)
     document = around | {
         "scenario": scenario.to_json(),
         "begin": run.begin,
         "end": run.end,
         "clock_offset": clock_offset,
-        "samples": run.sampler.samples.to_json(),
+        "samples": vars(Samples.of(lab.network, sampler)),
         "load": vars(run.load) | {"idle_share": run.load.idle_share},
         "capacity": fitness.capacity,
         "round_trip_ms": fitness.round_trip_ms,

@@ -17,8 +17,7 @@ import contextlib
 import json
 import shutil
 import time
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,11 @@ from fairlab.model.background import FLOWS as FLOWS_KIND
 from fairlab.model.background import PACKETS
 from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.experiment import UDP, Layout, Stream
+from fairlab.model.network import Network
 from fairlab.model.scenario import Flow
 from fairlab.net import congestion, host
-from fairlab.net.netlink import QueueReader
-from fairlab.net.network import NETEM, QUEUE, SHAPER, Laboratory
-from fairlab.net.queues import NOTHING
+from fairlab.net.network import Laboratory
+from fairlab.net.queues import Sampler, sampled
 from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
@@ -48,64 +47,33 @@ SYNACK_RETRIES = 100
 RTT_SLACK = 0.5
 
 
-@dataclass
-class Columns:
-    """Samples of the queues: columns of one length.  Times in seconds from the start."""
+def columns(what: Layout, network: Network, sampler: Sampler, begin: float) -> dict[str, Any]:
+    """Samples of the queues: columns of one length.  Times in seconds from the start.
 
-    time: list[float] = field(default_factory=list)
-    backlog_bytes: list[int] = field(default_factory=list)
-    backlog_packets: list[int] = field(default_factory=list)
-    sent_bytes: list[int] = field(default_factory=list)
-    sent_packets: list[int] = field(default_factory=list)
-    drops: list[int] = field(default_factory=list)
-    marks: list[int] = field(default_factory=list)
-    back_bytes: list[int] = field(default_factory=list)  # sent by the reverse bottleneck
-    back_drops: list[int] = field(default_factory=list)
-    delay_drops: list[int] = field(default_factory=list)  # of all delays
-    arrived_bytes: dict[str, list[int]] = field(default_factory=dict)  # by group
-    arrived_packets: dict[str, list[int]] = field(default_factory=dict)
-
-
-class Sampler:
-    """Samples the queues."""
-
-    def __init__(
-        self, lab: Laboratory, what: Layout, left: QueueReader, right: QueueReader
-    ) -> None:
-        self.left, self.right = left, right
-        link = lab.network.links[0]
-        self.forth, self.back = lab.interface_index(link.a), lab.interface_index(link.b)
-        # Where each group's data arrives: behind the right router, or the left if reversed.
-        self.arrivals = {
-            group.name: (group.reverse, lab.interface_index(path.last))
-            for group, path in zip(what.groups, lab.network.paths, strict=True)
-        }
-        self.columns = Columns(
-            arrived_bytes={name: [] for name in self.arrivals},
-            arrived_packets={name: [] for name in self.arrivals},
-        )
-
-    def take(self, begin: float) -> None:
-        """Take a sample now; BEGIN is the start."""
-        c = self.columns
-        c.time.append(round(time.monotonic() - begin, 6))
-        left, right = self.left.read(), self.right.read()
-        queue = left.get((self.forth, QUEUE), NOTHING)
-        shaper = left.get((self.forth, SHAPER), NOTHING)
-        c.backlog_bytes.append(queue.backlog_bytes)
-        c.backlog_packets.append(queue.backlog_packets)
-        c.sent_bytes.append(shaper.sent_bytes)
-        c.sent_packets.append(shaper.sent_packets)
-        c.drops.append(queue.drops)
-        c.marks.append(queue.marks)
-        c.back_bytes.append(right.get((self.back, SHAPER), NOTHING).sent_bytes)
-        c.back_drops.append(right.get((self.back, QUEUE), NOTHING).drops)
-        both = (*left.items(), *right.items())
-        c.delay_drops.append(sum(state.drops for (_, major), state in both if major == NETEM))
-        for name, (reverse, index) in self.arrivals.items():
-            arrived = (left if reverse else right).get((index, NETEM), NOTHING)
-            c.arrived_bytes[name].append(arrived.sent_bytes)
-            c.arrived_packets[name].append(arrived.sent_packets)
+    `back` is the bottleneck of the other direction; each group's data has arrived when it has
+    passed the last delay of its path.
+    """
+    forth, back = (sampler.wires.get(end.interface) for end, _ in network.links[0].ends())
+    assert forth
+    nothing = [0] * len(sampler.times)
+    arrived = {
+        group.name: sampler.wires[path.last.interface]
+        for group, path in zip(what.groups, network.paths, strict=True)
+    }
+    return {
+        "time": [round(when - begin, 6) for when in sampler.times],
+        "backlog_bytes": forth["held"],
+        "backlog_packets": forth["held_packets"],
+        "sent_bytes": forth["sent"],
+        "sent_packets": forth["packets"],
+        "drops": forth["drops"],
+        "marks": forth["marks"],
+        "back_bytes": back["sent"] if back else nothing,
+        "back_drops": back["drops"] if back else nothing,
+        "delay_drops": sampler.hidden(),
+        "arrived_bytes": {name: kept["sent"] for name, kept in arrived.items()},
+        "arrived_packets": {name: kept["packets"] for name, kept in arrived.items()},
+    }
 
 
 def words_of(stream: Stream, what: Layout, to: str, own_port: int, start: float) -> str:
@@ -221,16 +189,16 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
         lab.add_queues()
         check_round_trips(lab, what)
         load = host.Load.now()
-        with lab.queue_reader("left") as left, lab.queue_reader("right") as right:
+        with ExitStack() as stack:
             programs = Programs(lab)
-            sampler = Sampler(lab, what, left, right)
+            sampler = Sampler(lab, sampled(lab.network), stack)
             progress.step(f"running for {what.seconds:g} s")
             begin = start(programs, what)
             run(what, programs, sampler, begin, progress)
         document: dict[str, Any] = environment() | {
             "modules": {cc: host.module_version(cc) for cc in what.ccs},
             "begin": begin,
-            "columns": vars(sampler.columns),
+            "columns": columns(what, lab.network, sampler, begin),
             "backlog_drops": host.Load.now().since(load).backlog_drops,
             "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
             "kernel_errors": log.errors(),
@@ -249,10 +217,10 @@ def run(
     for n in range(round(what.seconds / what.look) + 1):
         with contextlib.suppress(ValueError):
             time.sleep(begin + n * what.look - time.monotonic())
-        sampler.take(begin)
+        sampler.take()
         programs.check()
         if progress.due():
-            c = sampler.columns
-            progress.update(f"{c.time[-1]:.0f} of {what.seconds:g} s, {c.drops[-1]} lost so far")
+            lost = sampler.wires[programs.lab.network.bottleneck.interface]["drops"][-1]
+            progress.update(f"{n * what.look:.0f} of {what.seconds:g} s, {lost} lost so far")
     programs.wait_senders()
     programs.stop()

@@ -40,6 +40,7 @@ from fairlab.net import host
 from fairlab.net.network import Laboratory
 from fairlab.run import dumbbell, engine, evidence, flows, preflight
 from fairlab.run.environment import environment
+from fairlab.run.programs import wait_server
 from fairlab.run.progress import Progress
 
 MEASUREMENT, SAID = "measurement.json", "flent.txt"
@@ -144,7 +145,7 @@ def server(lab: Laboratory, program: Path) -> Iterator[None]:
     command = [str(program), "--serve", path.address, str(SERVER_PORT)]
     with said.open("wb") as output:
         process = lab.start(path.receiver, command, output)
-    flows.wait_server(lab, path.receiver, process, SERVER_PORT, said)
+    wait_server(lab, path.receiver, process, SERVER_PORT, said)
     yield
     if process.poll() is not None:
         raise LabError(f"the flows' server ended: {flows.said_error(said)}")

@@ -19,6 +19,7 @@ from fairlab.net import congestion
 from fairlab.net.namespace import set_sysctl
 from fairlab.net.network import Laboratory
 from fairlab.run import flows
+from fairlab.run.programs import Programs, wait_server
 
 # The idle machine must forward faster than the rate by this factor.
 HEADROOM = 1.5
@@ -108,19 +109,17 @@ def trial(lab: Laboratory, scenario: Scenario, number: int) -> float:
     path = lab.network.paths[0]
     # Another port for each trial: the last one's is not free again yet.
     ports = (TRIAL_PORTS[0] + number, TRIAL_PORTS[1] + number)
-    outputs = [lab.scratch / f"trial-{end}.json" for end in ("server", "client")]
-    with outputs[0].open("wb") as output:
-        command = flows.server_command(path.address, ports[1])
-        server = lab.start(path.receiver, command, output)
-    flows.wait_server(lab, path.receiver, server, ports[1], outputs[0])
-    with outputs[1].open("wb") as output:
-        command = flows.client_command(path.address, ports, TRIAL_CC, TRIAL_SECONDS)
-        client = lab.start(path.sender, command, output)
-    client.wait()
+    programs = Programs(lab)
+    server = programs.start_server("trial-server", path.receiver, path.address, ports[1])
+    output = programs.output("trial-server.json")
+    wait_server(lab, path.receiver, server, ports[1], output)
+    command = flows.client_command(path.address, ports, TRIAL_CC, TRIAL_SECONDS)
+    programs.start_client("trial-client", path.sender, command).wait()
+    output = programs.output("trial-client.json")
     # iperf3's exit status can be 0 even when it has failed.
-    end = json.loads(outputs[1].read_text() or "{}").get("end", {})
+    end = json.loads(output.read_text() or "{}").get("end", {})
     if "sum_received" not in end or server.wait():
-        raise LabError(f"iperf3: {flows.said_error(outputs[1])}")
+        raise LabError(f"iperf3: {flows.said_error(output)}")
     return float(end["sum_received"]["bits_per_second"]) * scenario.frame / scenario.payload
 
 

@@ -27,15 +27,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from fairlab.model import headers
+from fairlab.model import background, headers
 from fairlab.model.errors import LabError
 from fairlab.model.network import Network
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import congestion, host
 from fairlab.net.network import Laboratory
-from fairlab.net.queues import LinkSampler
+from fairlab.net.queues import Sampler
 from fairlab.run import engine, evidence, flows, preflight, samples
 from fairlab.run.environment import environment
+from fairlab.run.programs import Process, Programs, wait_server
 from fairlab.run.progress import Progress
 from fairlab.slbn import abilene
 from fairlab.slbn.agents import Agents
@@ -395,34 +396,44 @@ def domain_keys(lab: Laboratory, plan: Plan) -> Keys:
 class Sender:
     """A flow: an iperf3 server and client for each of its parts."""
 
-    def __init__(self, lab: Laboratory, plan: Plan, number: int) -> None:
-        self.lab, self.plan, self.number = lab, plan, number
+    def __init__(self, programs: Programs, plan: Plan, number: int) -> None:
+        self.programs, self.plan, self.number = programs, plan, number
+        self.lab = programs.lab
         self.flow = FLOWS[number]
         self.ports = flows.ports(number)
-        self.server: Any = None
-        self.client: Any = None
+        self.address = abilene.address_of(self.lab.network, self.flow.destination)
+        self.source, self.destination = map(abilene.host, (self.flow.source, self.flow.destination))
+        self.server: Process | None = None
+        self.client: Process | None = None
         self.served = self.begun = 0
         #: The start of each part.
         self.started: list[float] = []
 
+    def name(self, end: str, part: int) -> str:
+        """The name of a program."""
+        return f"{end}-{self.number}-{part}"
+
     def output(self, end: str, part: int) -> Path:
-        return self.lab.scratch / f"{end}-{self.number}-{part}.json"
+        return self.programs.output(f"{self.name(end, part)}.json")
+
+    def reason(self) -> str:
+        """Why the client has ended."""
+        return f"iperf3: {flows.said_error(self.output('client', self.begun - 1))}"
 
     def serve(self) -> None:
         """Start the server of the next part, if the last part has ended."""
         if self.served == len(self.flow.parts) or (self.server and self.server.poll() is None):
             return
-        address = abilene.address_of(self.lab.network, self.flow.destination)
-        with self.output("server", self.served).open("wb") as output:
-            command = flows.server_command(address, self.ports[1])
-            node = abilene.host(self.flow.destination)
-            self.server = self.lab.start(node, command, output)
+        name = self.name("server", self.served)
+        self.server = self.programs.start_server(
+            name, self.destination, self.address, self.ports[1]
+        )
         self.served += 1
 
     def wait_server(self) -> None:
-        node = abilene.host(self.flow.destination)
+        assert self.server
         output = self.output("server", self.served - 1)
-        flows.wait_server(self.lab, node, self.server, self.ports[1], output)
+        wait_server(self.lab, self.destination, self.server, self.ports[1], output)
 
     def is_due(self, now: float) -> bool:
         """Is the next part due, and its server started?"""
@@ -430,19 +441,22 @@ class Sender:
             return False
         return now >= self.plan.times(self.flow.parts[self.begun])[0]
 
-    def begin(self) -> None:
-        self.wait_server()
+    def part(self) -> tuple[int, int]:
+        """Of the next part: its seconds, and the rate of UDP's payload [bit/s]."""
         part = self.flow.parts[self.begun]
         start, stop = self.plan.times(part)
         seconds = stop - start - (GAP if self.begun + 1 < len(self.flow.parts) else 0)
-        address = abilene.address_of(self.lab.network, self.flow.destination)
-        command = flows.client_command(address, self.ports, self.flow.kind, seconds)
+        return seconds, round(part.share * self.plan.rate * self.flow.payload_part)
+
+    def begin(self) -> None:
+        self.wait_server()
+        seconds, bits = self.part()
+        command = flows.client_command(self.address, self.ports, self.flow.kind, seconds)
         if self.flow.kind == UDP:
             at = command.index("--congestion")
-            bits = round(part.share * self.plan.rate * self.flow.payload_part)
             command[at : at + 2] = ["--udp", "--bitrate", str(bits), "--length", str(UDP_PAYLOAD)]
-        with self.output("client", self.begun).open("wb") as output:
-            self.client = self.lab.start(abilene.host(self.flow.source), command, output)
+        name = self.name("client", self.begun)
+        self.client = self.programs.start_client(name, self.source, command)
         self.begun += 1
 
     def look(self, now: float) -> None:
@@ -450,13 +464,12 @@ class Sender:
         if len(self.started) == self.begun:
             return
         kind = "udp" if self.flow.kind == UDP else "tcp"
-        with self.lab.inside(abilene.host(self.flow.source)):
+        with self.lab.inside(self.source):
             table = Path(f"/proc/thread-self/net/{kind}").read_text()
         if f":{self.ports[0]:04X} " in table:
             self.started.append(now)
-        elif self.client.poll() is not None:
-            reason = flows.said_error(self.output("client", self.begun - 1))
-            raise LabError(f"flow {self.flow.label}: iperf3: {reason}")
+        elif self.client and self.client.poll() is not None:
+            raise LabError(f"flow {self.flow.label}: {self.reason()}")
 
     def running(self) -> bool:
         return any(process and process.poll() is None for process in (self.client, self.server))
@@ -499,45 +512,37 @@ class Sender:
 class FairSender(Sender):
     """A flow sent by fairflow to a sink of its own."""
 
-    def __init__(self, lab: Laboratory, plan: Plan, number: int) -> None:
-        super().__init__(lab, plan, number)
+    def __init__(self, programs: Programs, plan: Plan, number: int) -> None:
+        super().__init__(programs, plan, number)
         #: UDP: time, part, datagrams that the destination has received.
         self.received: list[tuple[float, int, int]] = []
 
     def serve(self) -> None:
         """Start the sink, which all parts share."""
         if self.server is None:
-            kind = "packets" if self.flow.kind == UDP else "flows"
-            address = abilene.address_of(self.lab.network, self.flow.destination)
-            command = [host.traffic_program(), "sink", "--kind", kind, "--bind", address]
-            command += ["--port", str(self.ports[1]), "--output", str(self.output("sink", 0))]
-            with self.output("server", 0).open("wb") as output:
-                node = abilene.host(self.flow.destination)
-                self.server = self.lab.start(node, command, output)
+            kind = background.PACKETS if self.flow.kind == UDP else background.FLOWS
+            self.server = self.programs.start_sink(
+                self.name("sink", 0), self.destination, self.address, self.ports[1], kind
+            )
         if self.client is None or self.client.poll() is not None:
             self.served = min(self.begun + 1, len(self.flow.parts))
 
     def wait_server(self) -> None:
-        node = abilene.host(self.flow.destination)
-        protocol = "udp" if self.flow.kind == UDP else "tcp"
-        if not flows.wait_listening(self.lab, node, self.server, self.ports[1], protocol):
-            raise LabError(f"flow {self.flow.label}: its sink does not listen")
+        """It listens: start_sink() waits for it."""
+
+    def reason(self) -> str:
+        assert self.client
+        return self.programs.reason(self.name("samples", self.begun - 1), self.client.poll())
 
     def begin(self) -> None:
-        part = self.flow.parts[self.begun]
-        start, stop = self.plan.times(part)
-        seconds = stop - start - (GAP if self.begun + 1 < len(self.flow.parts) else 0)
-        address = abilene.address_of(self.lab.network, self.flow.destination)
-        words = f"to={address},port={self.ports[1]},from={self.ports[0]},stop={seconds}"
+        seconds, bits = self.part()
+        words = f"to={self.address},port={self.ports[1]},from={self.ports[0]},stop={seconds}"
         if self.flow.kind == UDP:
-            bits = round(part.share * self.plan.rate * self.flow.payload_part)
             words += f",udp={bits},size={UDP_PAYLOAD}"
         else:
             words += f",cc={self.flow.kind}"
-        command = [host.traffic_program(host.FLOW), "--every", str(INTERVAL)]
-        command += ["--output", str(self.output("samples", self.begun)), words]
-        with self.output("client", self.begun).open("wb") as output:
-            self.client = self.lab.start(abilene.host(self.flow.source), command, output)
+        name = self.name("samples", self.begun)
+        self.client = self.programs.start_senders(name, self.source, None, INTERVAL, [words])
         self.begun += 1
 
     def look(self, now: float) -> None:
@@ -545,16 +550,19 @@ class FairSender(Sender):
         if self.flow.kind != UDP or len(self.started) < self.begun or not self.begun:
             return
         same_part = bool(self.received) and self.received[-1][1] == self.begun
-        if same_part and (now < self.received[-1][0] + 1 or self.client.poll() is not None):
+        if same_part and (now < self.received[-1][0] + 1 or not self.running()):
             return
         # No other flow of UDP has this destination.
-        with self.lab.inside(abilene.host(self.flow.destination)):
+        with self.lab.inside(self.destination):
             text = Path("/proc/thread-self/net/snmp").read_text()
         heads, values = (line.split() for line in text.splitlines() if line.startswith("Udp:"))
         self.received.append((now, self.begun, int(values[heads.index("InDatagrams")])))
 
     def running(self) -> bool:
         return bool(self.client and self.client.poll() is None)
+
+    def samples(self, part: int) -> Path:
+        return self.programs.output(f"{self.name('samples', part)}.fair")
 
     def goodput(self) -> list[tuple[float, float, float]]:
         """(begin, end, bit/s) for each second: of TCP, of what was acknowledged."""
@@ -566,7 +574,7 @@ class FairSender(Sender):
             ]
         found = []
         for number, started in enumerate(self.started):
-            _, rows = samples.read(self.output("samples", number))
+            _, rows = samples.read(self.samples(number))
             seconds = round(1 / INTERVAL)
             points = [(0.0, 0.0), *zip(rows["time"] / 1e9, rows["acked"], strict=True)][::seconds]
             found += [
@@ -577,7 +585,7 @@ class FairSender(Sender):
 
     def heads(self) -> list[dict[str, Any]]:
         """fairflow's totals of each part."""
-        return [samples.read_head(self.output("samples", n))["flows"][0] for n in range(self.begun)]
+        return [samples.read_head(self.samples(n))["flows"][0] for n in range(self.begun)]
 
     def ran(self) -> tuple[str, bool]:
         """The kinds of flow that ran, and whether all parts sent anything."""
@@ -602,10 +610,11 @@ def run_flows(
 ) -> dict[str, Any]:
     """Run the flows; the raw data, with times from the start."""
     kind = FairSender if engine.is_virtual() else Sender
-    senders = [kind(lab, plan, number) for number in range(len(FLOWS))]
+    programs = Programs(lab)
+    senders = [kind(programs, plan, number) for number in range(len(FLOWS))]
     with ExitStack() as stack:
         ends = [end for end in abilene.wires(lab.network) if end.interface in paths.used]
-        sampler = LinkSampler(lab, ends, stack)
+        sampler = Sampler(lab, ends, stack)
         for sender in senders:
             sender.serve()
         for sender in senders:
@@ -637,6 +646,7 @@ def run_flows(
             if time.monotonic() > deadline:
                 raise LabError("the flows do not end")
             time.sleep(0.1)
+        programs.stop()
     return {
         "paths": asdict(paths),
         "keys": replaced,

@@ -172,7 +172,7 @@ class Recording:
     last: dict[int, tuple[int, int, int, int, int]] = field(default_factory=dict)
     #: times of samples of queues
     times: list[float] = field(default_factory=list)
-    #: of each link, at these times: the columns of LinkSampler
+    #: of each link, at these times: the columns of Sampler
     links: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     #: slbnctl's counters of each link at the end
     counters: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from fairlab.model.network import End, Link, Network, Trunk
 from fairlab.model.qdisc import BOTTLENECK, Qdisc
 from fairlab.net import host
 from fairlab.net.network import CONTROL, SLBN, TRUNK_LIMIT, Laboratory
-from fairlab.net.queues import LinkSampler
+from fairlab.net.queues import Sampler
 from fairlab.results import trust
 from fairlab.run import evidence, preflight
 from fairlab.run.environment import environment
@@ -180,7 +180,7 @@ class Driver:
         self.late = 0.0
         self._start_agents(stack)
         ends = [end for link in lab.network.links for end, _ in link.ends()]
-        self.sampler = LinkSampler(lab, ends, stack)
+        self.sampler = Sampler(lab, ends, stack)
 
     # --- before ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 from fairlab.model.background import FLOWS
 from fairlab.net import congestion, host
 from fairlab.net.network import Laboratory
-from fairlab.net.queues import LinkSampler
+from fairlab.net.queues import Sampler
 from fairlab.run import evidence, flows, preflight
 from fairlab.run.environment import environment
 from fairlab.run.programs import Programs
@@ -51,7 +51,7 @@ def start_flows(programs: Programs, plan: TcpPlan) -> float:
 def watch(lab: Laboratory, plan: TcpPlan, begin: float, progress: Progress) -> dict[str, Any]:
     """Sample the queues until the end of the run."""
     with ExitStack() as stack:
-        sampler = LinkSampler(lab, abilene.wires(lab.network), stack)
+        sampler = Sampler(lab, abilene.wires(lab.network), stack)
         for n in range(round(plan.seconds / plan.look) + 1):
             with suppress(ValueError):
                 time.sleep(begin + n * plan.look - time.monotonic())
