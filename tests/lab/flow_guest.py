@@ -61,10 +61,13 @@ def sink(directory: Path, *words: str) -> Iterator[dict[str, Any]]:
     said.update(json.loads(output.read_text()))
 
 
-def fairflow(directory: Path, *flows: str) -> tuple[dict[str, Any], Any]:
+def fairflow(
+    directory: Path, *flows: str, begin: float | None = None
+) -> tuple[dict[str, Any], Any]:
     output = directory / "flows.fair"
     words = [f"to=10.0.0.2,port=5000,{flow}" for flow in flows]
     command = ["ip", "netns", "exec", "a", f"{PROGRAMS}/fairflow", "--output", str(output)]
+    command += [] if begin is None else ["--begin", f"{begin:.9f}"]
     subprocess.run([*command, "--every", "0.05", *words], check=True)
     return samples.read(output)
 
@@ -180,6 +183,19 @@ def test_on_off_udp_source_keeps_its_mean_rate(tmp_path: Path) -> None:
     assert 0.15 < third / (500_000 / 8 * 300) < 0.6
     assert said["bytes"] == always + quarter + third
     assert len(rows) == 0
+
+
+def test_delays_of_packets_that_are_sent_later(tmp_path: Path) -> None:
+    begin = time.monotonic() + 1
+    words = ["--kind", "packets", "--delays-from", str(begin + 3)]
+    with sink(tmp_path, *words) as said:
+        # For two seconds twice what the link carries: 60 kB wait.
+        fairflow(
+            tmp_path, "udp=20000000,size=1000,stop=2", "udp=500000,size=1000,stop=8", begin=begin
+        )
+    # No packet that was sent after 3 s waited; the path back delays packets, this one does not.
+    assert max(step for step, _ in said["delays"]) * said["delay_step_us"] < 1000
+    assert sum(count for _, count in said["delays"]) == pytest.approx(5 * 62.5, abs=1)
 
 
 def test_sigterm_ends_all_flows(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
 from fairlab.net.network import queue_commands
+from fairlab.results import waits
 from fairlab.slbn import abilene
 from fairlab.slbn.mesh import Mesh, Wire
 
@@ -354,8 +355,8 @@ def test_measures_that_old_runs_lack(tmp_path: Path) -> None:
 
 def test_percentiles_of_counted_values() -> None:
     counts = [(1.0, 50), (2.0, 49), (9.0, 1)]
-    assert [plan.weighted_percentile(counts, n) for n in (50, 51, 99, 99.5)] == [1, 2, 2, 9]
-    assert plan.weighted_percentile([], 50) is None
+    assert [waits.percentile(counts, n) for n in (50, 51, 99, 99.5)] == [1, 2, 2, 9]
+    assert waits.percentile([], 50) is None
 
 
 def test_a_link_that_is_too_fast_is_refused(tmp_path: Path) -> None:

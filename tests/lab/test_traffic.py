@@ -242,6 +242,8 @@ GOOD["plan"] = "--load 1000 --mean 1000 --time 1"
         ("source", "--ports 9", "--ports is for packets"),
         ("source", "--kind packets --ports 0", "--ports 0: must be 1 to 4096"),
         ("sink", "--bind 300.1.1.1", "--bind '300.1.1.1': not an IPv4 address"),
+        ("sink", "--delays-from -1", "--delays-from '-1'"),
+        ("sink", "--delays-from 1", "--delays-from is for packets only"),
     ],
 )
 def test_bad_arguments(command: str, more: str, message: str) -> None:

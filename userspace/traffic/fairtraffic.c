@@ -90,6 +90,8 @@ static const char usage[] =
 	"sink:\n"
 	"  --port N                port to listen on\n"
 	"  --bind ADDRESS          listen only on this IPv4 address\n"
+	"  --delays-from SECONDS   report delays of packets sent from then on, by\n"
+	"                          CLOCK_MONOTONIC (all)\n"
 	"\n"
 	"Exit status: 0 success, 1 failure, 2 invalid arguments\n";
 
@@ -115,6 +117,7 @@ enum which {
 	O_PEAK,
 	O_PORTS,
 	O_BIND,
+	O_DELAYS_FROM,
 	OPTIONS,
 };
 
@@ -132,6 +135,7 @@ static const struct option names[] = {
 	{ "peak", required_argument, NULL, O_PEAK },
 	{ "ports", required_argument, NULL, O_PORTS },
 	{ "bind", required_argument, NULL, O_BIND },
+	{ "delays-from", required_argument, NULL, O_DELAYS_FROM },
 	{},
 };
 
@@ -144,7 +148,7 @@ static const struct option names[] = {
 static const unsigned int allowed[] = {
 	[SOURCE] = ALWAYS | A_PLAN | BIT(O_TO) | BIT(O_PORT) | BIT(O_PEAK) |
 		   BIT(O_PORTS),
-	[SINK] = ALWAYS | BIT(O_PORT) | BIT(O_BIND),
+	[SINK] = ALWAYS | BIT(O_PORT) | BIT(O_BIND) | BIT(O_DELAYS_FROM),
 	[PLAN] = ALWAYS | A_PLAN,
 };
 
@@ -210,6 +214,9 @@ static void take_option(struct options *o, int which, const char *text)
 	case O_BIND:
 		o->address = address_named("--bind", text);
 		break;
+	case O_DELAYS_FROM:
+		o->delays_from = number("--delays-from", text, 0, 1e9);
+		break;
 	case O_PORT:
 		o->port = whole_number("--port", text, 1, 65535);
 		break;
@@ -272,6 +279,8 @@ static enum command parse(struct options *o, int argc, char **argv)
 		if (needed[command] & ~given & BIT(which))
 			refuse("%s needs --%s", commands[command],
 			       names[which].name);
+	if (o->kind == FLOWS && given & BIT(O_DELAYS_FROM))
+		refuse("--delays-from is for packets only");
 	if (o->kind == PACKETS && command != SINK) {
 		if (o->mean > MAX_PACKET)
 			refuse("--mean %.0f: a packet has at most %u bytes",

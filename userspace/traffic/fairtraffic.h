@@ -34,6 +34,7 @@ struct options {
 	uint64_t seed;
 	double seconds; /* 0: until a signal */
 	unsigned int ports;
+	double delays_from; /* s, CLOCK_MONOTONIC */
 	const char *output;
 };
 

@@ -197,7 +197,7 @@ static void write_delays(FILE *file)
 	fputc(']', file);
 }
 
-static void read_packets(struct sink *s, struct bins *bins)
+static void read_packets(struct sink *s, struct bins *bins, uint64_t from)
 {
 	static struct mmsghdr messages[MAX_EVENTS];
 	static uint64_t stamps[MAX_EVENTS];
@@ -227,7 +227,8 @@ static void read_packets(struct sink *s, struct bins *bins)
 			bin->delay += arrived - sent;
 			if (arrived - sent > bin->longest)
 				bin->longest = arrived - sent;
-			count_delay(arrived - sent);
+			if (sent >= from)
+				count_delay(arrived - sent);
 			s->bytes += messages[n].msg_len;
 		}
 	}
@@ -235,7 +236,7 @@ static void read_packets(struct sink *s, struct bins *bins)
 		broken("receive: %m");
 }
 
-static void sink_packets(struct sink *s, struct bins *bins)
+static void sink_packets(struct sink *s, struct bins *bins, uint64_t from)
 {
 	struct epoll_event events[MAX_EVENTS];
 	int memory = PACKET_MEMORY;
@@ -247,7 +248,7 @@ static void sink_packets(struct sink *s, struct bins *bins)
 	watch(s->set, s->fd, NULL);
 	while (!stopped) {
 		wait_for(s->set, events, NSEC_PER_SEC);
-		read_packets(s, bins);
+		read_packets(s, bins, from);
 	}
 }
 
@@ -280,7 +281,7 @@ void sink(const struct options *o)
 	if (o->kind == FLOWS)
 		sink_flows(&s);
 	else
-		sink_packets(&s, &bins);
+		sink_packets(&s, &bins, o->delays_from * NSEC_PER_SEC);
 
 	write_head(file, o, "sink", start);
 	fprintf(file, ",\n \"bytes\": %llu", (unsigned long long)s.bytes);

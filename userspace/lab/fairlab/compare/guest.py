@@ -29,7 +29,8 @@ from fairlab.slbn import abilene
 from fairlab.slbn.agents import Agents
 
 TCP_PORT, UDP_PORT = 5000, 5001
-GET_READY = 0.5
+#: From the start of the first sink to that of the flows [s].
+GET_READY = 1.0
 #: Time for the last packets to arrive [s].
 DRAIN = 2.0
 WINDOW_SECONDS = 2
@@ -113,13 +114,17 @@ def sent(lab: Laboratory, plan: Plan) -> int:
     return total
 
 
-def start_sinks(programs: Programs, plan: Plan) -> None:
+def start_sinks(programs: Programs, plan: Plan, begin: float) -> None:
+    """Start the sinks of flows that start at BEGIN."""
     network = programs.lab.network
     for node, udp in sorted({(flow.destination, bool(flow.udp)) for flow in plan.flows}):
         name = f"{node}{UDP_SINK.removesuffix('.json')}" if udp else f"{node}-tcp"
         port, kind = (UDP_PORT, PACKETS) if udp else (TCP_PORT, FLOWS)
         address = abilene.address_of(network, node)
-        programs.start_sink(name, abilene.host(node), address, port, kind)
+        options = ["--delays-from", f"{begin + plan.warmup:.9f}"] if udp else []
+        programs.start_sink(name, abilene.host(node), address, port, kind, options)
+    if time.monotonic() > begin:
+        raise CannotRunError("the sinks took too long to start: not in this engine")
 
 
 def start_senders(programs: Programs, plan: Plan, begin: float) -> None:
@@ -230,8 +235,8 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             agents = start_agents(lab, plan, stack)
         load = host.Load.now()
         programs = Programs(lab)
-        start_sinks(programs, plan)
         begin = time.monotonic() + GET_READY
+        start_sinks(programs, plan, begin)
         start_senders(programs, plan, begin)
         sampler = Sampler(lab, network.trunks(lab.network), stack)
         early, late = wait(lab, plan, begin, sampler, progress)

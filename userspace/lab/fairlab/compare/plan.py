@@ -12,7 +12,8 @@ links carried for packets that a later link dropped, as a part of all bytes that
 Max-min goodput is the part of the fair goodput that flows got, without what a flow got above its
 own.  The slowdown of a short flow is its completion time divided by that on the empty path, for a
 sender that needs not wait: one and a half round-trip times, and its frames at the rate of the
-slowest link.  UDP's delay is that of all its packets that arrived, less the delay of the path.
+slowest link.  UDP's delay is that of its packets that were sent after the warm-up and arrived, less
+the delay of the path.
 """
 
 import json
@@ -27,7 +28,7 @@ from fairlab.compare import network, sizes, statistics
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
 from fairlab.model.network import Network
-from fairlab.results import trust
+from fairlab.results import trust, waits
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine
 from fairlab.run.job import Job
@@ -207,7 +208,7 @@ def read(plan: Plan, work: Path) -> Numbers:
         for pair, counts in document["arrived"].items()
     )
     slow = slowdowns(plan, ended)
-    waits = udp_delays(plan, work)
+    udp = udp_waits(plan, work)
     return {
         "goodput": 8e-6 * sum(got) / time,
         "start": 8e-6 * early / plan.warmup if plan.warmup else None,
@@ -228,8 +229,8 @@ def read(plan: Plan, work: Path) -> Numbers:
         "unfinished": sum(bool(flow.size) for flow in plan.flows) - len(completed),
         "delay50": statistics.percentile(delays, 50) if delays else None,
         "delay99": statistics.percentile(delays, 99) if delays else None,
-        "udp50": weighted_percentile(waits, 50),
-        "udp99": weighted_percentile(waits, 99),
+        "udp50": waits.percentile(udp, 50),
+        "udp99": waits.percentile(udp, 99),
         "loss": 100 * (1 - arrived / sent),
         "loss_tcp": tcp_loss(plan, work, document),
         "loss_below": loss_below(plan, work, document, fair),
@@ -373,34 +374,18 @@ def loss_below(plan: Plan, work: Path, document: dict[str, Any], fair: list[floa
     return 100 * max(0.0, 1 - arrived / sum(sent.values())) if sent else None
 
 
-def udp_delays(plan: Plan, work: Path) -> list[tuple[float, int]]:
-    """How many of UDP's packets waited for how long [ms], in order.
+def udp_waits(plan: Plan, work: Path) -> waits.Waits:
+    """How long UDP's packets waited that were sent after the warm-up.
 
     Without destinations that get UDP from several hosts, whose paths differ.
     """
-    found: dict[float, int] = {}
+    found = []
     for path in work.glob(f"*{UDP_SINK}"):
         node = path.name.removesuffix(UDP_SINK)
         flows = [flow for flow in plan.flows if flow.udp and flow.destination == node]
-        if len({flow.source for flow in flows}) != 1:
-            continue
-        base = plan.round_trip(flows[0]) / 2
-        report = json.loads(path.read_text())
-        for step, count in report["delays"]:
-            wait = max(0.0, step * report["delay_step_us"] / 1000 - base)
-            found[wait] = found.get(wait, 0) + count
-    return sorted(found.items())
-
-
-def weighted_percentile(counts: list[tuple[float, int]], percent: float) -> float | None:
-    """The value that PERCENT of those in COUNTS do not exceed; None of none."""
-    total = sum(count for _, count in counts)
-    seen = 0
-    for value, count in counts:
-        seen += count
-        if seen >= total * percent / 100:
-            return value
-    return None
+        if len({flow.source for flow in flows}) == 1:
+            found.append((json.loads(path.read_text()), plan.round_trip(flows[0]) / 2))
+    return waits.of(found)
 
 
 def outputs(plan: Plan, work: Path) -> Iterator[tuple[int, Flow, dict[str, Any], Any]]:

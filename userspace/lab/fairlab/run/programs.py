@@ -7,6 +7,7 @@ has what it prints, NAME.json or NAME.fair its report.  iperf3 prints its report
 
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from fairlab.model.background import PACKETS
@@ -65,10 +66,12 @@ class Programs:
         with self.output(f"{name}.{ending}").open("wb") as printed:
             return self.lab.start(node, command, printed)
 
-    def start_sink(self, name: str, node: str, address: str, port: int, kind: str) -> Process:
+    def start_sink(
+        self, name: str, node: str, address: str, port: int, kind: str, options: Sequence[str] = ()
+    ) -> Process:
         """Start a sink of this KIND (fairtraffic's), and wait until it listens."""
         command = [host.traffic_program(), "sink", "--kind", kind, "--port", str(port)]
-        command += ["--bind", address, "--output", str(self.output(f"{name}.json"))]
+        command += ["--bind", address, "--output", str(self.output(f"{name}.json")), *options]
         self.sinks[name] = sink = self._start(name, node, command)
         protocol = "udp" if kind == PACKETS else "tcp"
         if not wait_listening(self.lab, node, sink, port, protocol):
