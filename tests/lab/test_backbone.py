@@ -350,6 +350,19 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "goodput": goodput,
         "retransmits": [7] * len(backbone.FLOWS),
         "ran": [(flow.kind, True) for flow in backbone.FLOWS],
+        "totals": [
+            {"got": 10**6, "segments": 1000}
+            if flow.kind != backbone.UDP
+            # Of 100 packets half take 10 ms, and one 80 ms.
+            else {
+                "sent": 1_400_000,
+                "got": 1_260_000,
+                "delay_step_us": 50,
+                "delays": [[200, 50], [1000, 49], [1600, 1]],
+            }
+            for flow in backbone.FLOWS
+        ],
+        "hosts": {"sent": 20_000, "arrived": 19_000},
         "paced_drops": 11,
         "events": fake_events(fake, reference),
         "demands": [],
@@ -405,6 +418,35 @@ def test_acknowledgements_have_a_share() -> None:
     part = 66 / 3028
     assert rates[1] == pytest.approx(4e6 / (1 + part), rel=1e-4)
     assert rates[4] == pytest.approx(rates[1], rel=1e-4)
+
+
+def test_losses_and_delays_of_a_run() -> None:
+    """By hand: 2000 of UDP's packets are sent, 1800 arrive."""
+    measured = fake_run()
+    found = backbone_report.whole_run(PLAN, measured)
+    assert found["loss"] == pytest.approx(0.05)
+    assert found["loss_tcp"] == pytest.approx(1 - (19_000 - 1800) / (20_000 - 2000))
+    # One of the two sends 1.2 times the link's rate.
+    assert found["loss_below"] == pytest.approx(0.1)
+    assert found["retransmitted"] == pytest.approx(7 * 8 / 6000)
+    # The empty paths take from 10 to 40 ms.
+    shortest, longest = sorted(abilene.delay_of(PATHS.of(n)) / 1000 for n in (3, 6))
+    assert 0 < shortest < longest
+    assert found["udp50"] == pytest.approx(max(0, 10 - shortest), abs=1)
+    assert found["udp99"] == pytest.approx(50 - shortest, abs=0.01)
+    shares, below = backbone_report.fair_shares(PLAN, measured)
+    assert [backbone.FLOWS[n].label for n in below] == ["hou-atl udp"]
+    # In the first 20 s a fifth of the link, then 45 %.
+    payload = backbone.FLOWS[3].payload_part
+    assert shares[3] == pytest.approx(4e6 / 8 * payload * (0.2 * 20 + 0.45 * 50), rel=1e-6)
+    # It got less, the other seven more or less: none counts for more than its share.
+    got = [one["got"] for one in measured["totals"]]
+    assert found["maxmin"] == pytest.approx(sum(map(min, got, shares)) / sum(shares))
+    # iperf3 does not say what it sent.
+    unknown = measured | {"totals": [None] * 8}
+    assert {
+        key for key, value in backbone_report.whole_run(PLAN, unknown).items() if value is not None
+    } == {"loss"}
 
 
 def test_good_run_passes_all_checks(tmp_path: Path) -> None:

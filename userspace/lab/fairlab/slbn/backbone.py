@@ -49,6 +49,8 @@ MTU = 1500
 TICK, INTERVAL = 0.05, 0.25
 #: The shortest interval of iperf3's report that counts [s].
 SHORTEST_INTERVAL = 0.5
+#: Time for the last packets to arrive [s].
+DRAIN = 2.0
 #: Seconds before the first flow.
 QUIET = 2.0
 #: The shortest run [s], so that rates settle between two changes.
@@ -508,6 +510,10 @@ class Sender:
         """The number of retransmitted segments."""
         return 0 if self.flow.kind == UDP else self.report().retransmits
 
+    def totals(self) -> dict[str, Any] | None:
+        """What the flow sent and its destination received: iperf3 does not say all of that."""
+        return None
+
 
 class FairSender(Sender):
     """A flow sent by fairflow to a sink of its own."""
@@ -598,6 +604,22 @@ class FairSender(Sender):
         """The number of retransmitted segments."""
         return sum(head.get("retransmits", 0) for head in self.heads())
 
+    def totals(self) -> dict[str, Any] | None:
+        """Of payload, what the flow sent and its destination received [bytes].
+
+        Of TCP, what was acknowledged, and its segments; of UDP, how many packets had which delay.
+        """
+        heads = self.heads()
+        if self.flow.kind != UDP:
+            return {
+                "got": sum(head["acked"] for head in heads),
+                "segments": sum(head["segments"] for head in heads),
+            }
+        report = json.loads(self.output("sink", 0).read_text())
+        sent = sum(head["sent"] for head in heads)
+        names = ("delay_step_us", "delays")
+        return {"sent": sent, "got": report["bytes"]} | {name: report[name] for name in names}
+
 
 def run_flows(
     lab: Laboratory,
@@ -622,6 +644,7 @@ def run_flows(
         if keys:
             keys.start()
         load = host.Load.now()
+        sent, arrived = evidence.host_packets(lab)
         begin = time.monotonic() + QUIET
         next_sample = time.monotonic()
         while (now := time.monotonic() - begin) < plan.seconds:
@@ -646,7 +669,9 @@ def run_flows(
             if time.monotonic() > deadline:
                 raise LabError("the flows do not end")
             time.sleep(0.1)
+        time.sleep(DRAIN)
         programs.stop()
+        all_sent, all_arrived = evidence.host_packets(lab)
     return {
         "paths": asdict(paths),
         "keys": replaced,
@@ -654,6 +679,8 @@ def run_flows(
         "goodput": [sender.goodput() for sender in senders],
         "ran": [sender.ran() for sender in senders],
         "retransmits": [sender.retransmits() for sender in senders],
+        "totals": [sender.totals() for sender in senders],
+        "hosts": {"sent": all_sent - sent, "arrived": all_arrived - arrived},
         "paced_drops": recording.paced_drops,
         "events": [(round(when - begin, 4), *rest) for when, *rest in recording.events],
         "demands": [(round(when - begin, 4), *rest) for when, *rest in recording.demands],

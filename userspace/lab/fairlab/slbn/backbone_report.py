@@ -20,7 +20,7 @@ from typing import Any
 
 from fairlab.model import headers, units
 from fairlab.model.errors import LabError
-from fairlab.results import store, trust
+from fairlab.results import store, trust, waits
 from fairlab.run import engine
 from fairlab.run.job import Job
 from fairlab.slbn import abilene, backbone, backbone_analysis, backbone_figures
@@ -38,6 +38,10 @@ ROUND_TRIPS = 12
 DEMAND = 1.5
 #: How far the goodput across links with drr_fq and without SLBN may be off the fair one.
 FAIR = 0.1
+#: Links assign all of their rate, as without SLBN.
+FULL = VARIANTS["pfifo"]
+#: The part of what a flow sends that its share must be to be called enough: rates are rounded.
+ENOUGH = 0.999
 #: A dip: a second at rest with less than this part of the expected goodput.
 DIP = 0.9
 
@@ -129,6 +133,7 @@ def evaluate_variant(plan: Plan, name: str, measured: dict[str, Any]) -> dict[st
         / plan.seconds,
         "wires": wires(plan, name, measured),
         "retransmits": sum(measured["retransmits"]),
+        **whole_run(plan, measured),
         "paced_drops": measured["paced_drops"],
         "idle_share": measured["load"]["idle_share"],
     }
@@ -216,6 +221,65 @@ def evaluate_flow(
         "off": mean(got) / expected - 1 if expected else None,
         "dips": 0 if partial else sum(g < DIP * a for g, a in zip(got, allowed, strict=True)),
     }
+
+
+def whole_run(plan: Plan, measured: dict[str, Any]) -> dict[str, float | None]:
+    """Max-min goodput, losses and delays of all flows together; None: not known.
+
+    As `fairlab compare` has them: max-min goodput is the part of the max-min fair goodput on the
+    links' full rates that flows got, without what a flow got above its own.  Loss is of the packets
+    that hosts sent, wherever they were dropped; UDP's delay is less that of the empty path [ms].
+    """
+    hosts, totals = measured["hosts"], measured["totals"]
+    found: dict[str, float | None] = dict.fromkeys(
+        ("maxmin", "loss_tcp", "loss_below", "retransmitted", "udp50", "udp99")
+    )
+    found["loss"] = 1 - hosts["arrived"] / hosts["sent"]
+    if None in totals:
+        return found
+    fair, below = fair_shares(plan, measured)
+    got = [one["got"] for one in totals]
+    tcp = [n for n, flow in enumerate(FLOWS) if flow.kind != UDP]
+    udp = [n for n, flow in enumerate(FLOWS) if flow.kind == UDP]
+    sent, arrived = (
+        hosts[end] - sum(totals[n][key] for n in udp) / backbone.UDP_PAYLOAD
+        for end, key in (("sent", "sent"), ("arrived", "got"))
+    )
+    segments = sum(totals[n]["segments"] for n in tcp)
+    paths = Paths(**measured["paths"])
+    waited = waits.of((totals[n], abilene.delay_of(paths.of(n)) / 1000) for n in udp)
+    found |= {
+        "maxmin": sum(map(min, got, fair)) / sum(fair),
+        "loss_tcp": max(0.0, 1 - arrived / sent),
+        "retransmitted": sum(measured["retransmits"]) / segments,
+        "udp50": waits.percentile(waited, 50),
+        "udp99": waits.percentile(waited, 99),
+    }
+    if below:
+        found["loss_below"] = 1 - sum(got[n] for n in below) / sum(totals[n]["sent"] for n in below)
+    return found
+
+
+def fair_shares(plan: Plan, measured: dict[str, Any]) -> tuple[list[float], list[int]]:
+    """Each flow's max-min fair payload [bytes]; the UDP flows that never send more than theirs."""
+    oracle = backbone_analysis.Oracle(plan, FULL, Paths(**measured["paths"]), every_link=True)
+    sessions = backbone_analysis.planned_sessions(plan, measured)
+    reference = oracle.reference(sessions, acks=False)
+    shares = [
+        reference.mean(number, 0, plan.seconds) * plan.seconds * flow.payload_part / 8
+        for number, flow in enumerate(FLOWS)
+    ]
+    below = [
+        number
+        for number, flow in enumerate(FLOWS)
+        if flow.kind == UDP
+        and all(
+            rates[number] >= ENOUGH * backbone_analysis.last(sessions[number].demands, when)
+            for when, rates in zip(reference.times, reference.rates, strict=True)
+            if number in rates
+        )
+    ]
+    return shares, below
 
 
 def wires(plan: Plan, name: str, measured: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -414,6 +478,10 @@ def percent(part: float, digits: int = 1) -> str:
     return f"{100 * part:.{digits}f} %"
 
 
+def known(part: float | None, digits: int) -> str:
+    return "-" if part is None else percent(part, digits)
+
+
 def flow_table(variants: dict[str, Any]) -> list[str]:
     """The results of each flow; without SLBN its goodput only."""
     slbn = variants.get("slbn")
@@ -456,6 +524,7 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
         "               max": [],
         "               dips": [],
         "total goodput, Mbit/s": [],
+        "max-min goodput": [],
         "busiest link: utilisation, mean": [],
         "              busiest second": [],
         "              control packets": [],
@@ -464,7 +533,13 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
         "packets lost": [],
         "             in links' queues": [],
         "             in slbnd's pacers": [],
+        "loss, links and pacers": [],
+        "             of TCP": [],
+        "             of UDP below its share": [],
         "segments retransmitted": [],
+        "             of all": [],
+        "UDP delay, p50": [],
+        "           p99": [],
     }
     for found in variants.values():
         off = [abs(flow["off"]) for flow in found["flows"] if flow["off"] is not None]
@@ -475,6 +550,7 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
             percent(max(off)) if off else "-",
             f"{sum(flow['dips'] for flow in found['flows'])} s",
             f"{found['goodput'] / 1e6:.1f}",
+            known(found["maxmin"], 1),
             percent(max(wire["use"] for wire in every)),
             percent(max(wire["use_most"] for wire in every)),
             percent(max(wire["control"] for wire in every)),
@@ -483,12 +559,17 @@ def variant_table(variants: dict[str, Any]) -> list[str]:
             str(drops + found["paced_drops"]),
             str(drops),
             str(found["paced_drops"]),
+            known(found["loss"], 2),
+            known(found["loss_tcp"], 3),
+            known(found["loss_below"], 3),
             str(found["retransmits"]),
+            known(found["retransmitted"], 2),
+            *("-" if found[key] is None else f"{found[key]:.1f} ms" for key in ("udp50", "udp99")),
         ]
         for column, value in zip(rows.values(), values, strict=True):
             column.append(value)
-    lines = [" " * 32 + "".join(f"{name:>10}" for name in variants)]
-    lines += [f"{name:32}" + "".join(f"{v:>10}" for v in row) for name, row in rows.items()]
+    lines = [" " * 36 + "".join(f"{name:>10}" for name in variants)]
+    lines += [f"{name:36}" + "".join(f"{v:>10}" for v in row) for name, row in rows.items()]
     return lines + sum_lines(variants)
 
 
