@@ -257,6 +257,37 @@ def run(name: str, work: Path, only: tuple[str, ...] = ()) -> tuple[list[Claim],
     return [], data
 
 
+def test_losses_and_max_min_goodput_of_tcp() -> None:
+    """Two flows share a path; one starts after half of the time, and has nothing for 2 s more."""
+    found = (
+        sessions_tcp.Flow("sea", "nyc", "cubic", 0, 20),
+        sessions_tcp.Flow("sea", "nyc", "reno", 10, 20),
+    )
+    plan = sessions_tcp.TcpPlan("slbn", 8 * MBIT, found, 20)
+    part = sessions_tcp.PAYLOAD_PART * MBIT
+    acked = [([0.0, 10.0, 20.0], [0.0, 10 * part, 16 * part]), ([12.0, 20.0], [0.0, 4 * part])]
+    hosts = {"sent": 1000, "arrived": 980}
+    seen = sessions_tcp.TcpOutcome(plan, [], {}, acked, 10, 500, 15, hosts, 2)
+    assert seen.loss == pytest.approx(0.02)
+    # Fair are 10 and 5 of 8e6 bits for the first one, and 5 for the second.
+    assert seen.maxmin == pytest.approx((15 + 4) / (15 + 5))
+
+
+def test_table_of_tcp_has_the_columns_that_all_runs_have() -> None:
+    study = next(one for one in slbn.STUDIES if one.name == "slbn-tcp")
+    old = {
+        "at_rest": [1.0, -2.0], "queue_mean": 1.0, "queue_longest": 2.0, "lost": 3,
+        "retransmits": 4,
+    }  # fmt: skip
+    new = old | {"paced": 5, "loss": 0.01, "retransmitted": 0.02, "maxmin": 0.9}
+    table = study.table({"slbn": [new], "pfifo": [new]})
+    assert table is not None and all(len(row) == len(table.columns) for row in table.rows)
+    assert table.rows[0][-4:] == ("5", "1.00 %", "2.00 %", "90.0 %")
+    table = study.table({"slbn": [new], "pfifo": [old]})
+    assert table is not None and table.columns[-1] == "retransmitted"
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
 @pytest.mark.tier("test")
 def test_study_runs_from_plan_to_claims(tmp_path: Path) -> None:
     """One study; tests/figures runs all of them."""

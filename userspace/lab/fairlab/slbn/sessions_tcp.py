@@ -128,6 +128,11 @@ class TcpOutcome:
     #: of each flow: times, and octets acknowledged until then
     acked: list[tuple[Any, Any]]
     retransmits: int
+    segments: int
+    #: data packets that slbnd's pacers dropped
+    paced_drops: int
+    #: packets that hosts sent, and that arrived at hosts
+    hosts: dict[str, int]
     agents_found: int
 
     @cached_property
@@ -181,7 +186,27 @@ class TcpOutcome:
         ]
 
     @property
+    def maxmin(self) -> float:
+        """The part of the max-min goodput that flows got, without what a flow got above its own."""
+        cuts = sorted({0.0, *self.moments, self.plan.seconds})
+        fair = [0.0] * len(self.plan.flows)
+        for begin, end in pairwise(when for when in cuts if when <= self.plan.seconds):
+            for number, rate in self.fair(begin).items():
+                fair[number] += rate * (end - begin)
+        got = [
+            self.goodput(number, 0, self.plan.seconds) * self.plan.seconds
+            for number in range(len(fair))
+        ]
+        return sum(map(min, got, fair)) / sum(fair)
+
+    @property
+    def loss(self) -> float:
+        """The part of the packets that hosts sent that was lost, in links and pacers."""
+        return 1 - self.hosts["arrived"] / self.hosts["sent"]
+
+    @property
     def lost(self) -> int:
+        """The packets that links dropped."""
         return sum(kept["drops"][-1] for kept in self.wires.values())
 
 
@@ -243,6 +268,9 @@ def read(plan: TcpPlan, work: Path) -> TcpOutcome:
         document["wires"],
         [(own["time"] / 1e9, own["acked"].astype(float)) for _, own in flows],
         sum(int(own["retransmits"][-1]) for _, own in flows),
+        sum(int(own["segments"][-1]) for _, own in flows),
+        document["paced_drops"],
+        document["hosts"],
         document["found"],
     )
 

@@ -83,15 +83,21 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
             listener = stack.enter_context(backbone.agents(lab, plan.rate, str(PORT), OPTIONS))
         load = host.Load.now()
         programs = Programs(lab)
+        sent, arrived = evidence.host_packets(lab)
         begin = start_flows(programs, plan)
         document = watch(lab, plan, begin, progress)
-        document["found"] = 0
+        document["found"] = document["paced_drops"] = 0
         if listener:
-            events = listener.stop().events
+            recording = listener.stop()
+            events = recording.events
+            document["paced_drops"] = recording.paced_drops
             # Sessions towards the sinks, without reverse ones.
             document["found"] = len({event[3] for event in events if event[4] == PORT})
         programs.wait_senders()
+        time.sleep(backbone.DRAIN)
         programs.stop()
+        all_sent, all_arrived = evidence.host_packets(lab)
+        document["hosts"] = {"sent": all_sent - sent, "arrived": all_arrived - arrived}
         document["backlog_drops"] = host.Load.now().since(load).backlog_drops
         document["out_of_memory"] = evidence.tcp_memory(lab, lab.network.hosts)
         document["agents"] = listener.agents.printed() if listener else {}

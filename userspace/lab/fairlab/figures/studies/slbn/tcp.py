@@ -76,7 +76,11 @@ class BesideTcp(Study):
             "queue_longest": round(max(longest), 2),
             "queue_usual": round(statistics.fmean(longest), 2),
             "lost": outcome.lost,
+            "paced": outcome.paced_drops,
+            "loss": round(outcome.loss, 6),
+            "maxmin": round(outcome.maxmin, 5),
             "retransmits": outcome.retransmits,
+            "retransmitted": round(outcome.retransmits / outcome.segments, 6),
             "round_trip_ms": max(
                 abilene.round_trip_us(a, b)
                 for a in abilene.ACCESS
@@ -176,7 +180,9 @@ class BesideTcp(Study):
         axes[3].grid(alpha=0.25)
 
     def table(self, data: Data) -> Table:
-        rows = []
+        rows: list[tuple[str, ...]] = []
+        # Runs that were stored before lack what pacers dropped, and what depends on it.
+        more = all("loss" in run for runs in data.values() for run in runs)
         for variant, runs in data.items():
             errors = [error for run in runs for error in run["at_rest"]]
             rows.append(
@@ -190,8 +196,26 @@ class BesideTcp(Study):
                     f"{sum(run['retransmits'] for run in runs)}",
                 )
             )
-        columns = (
+            if more:
+                means = {
+                    key: 100 * statistics.fmean(run[key] for run in runs)
+                    for key in ("loss", "retransmitted", "maxmin")
+                }
+                rows[-1] += (
+                    f"{sum(run['paced'] for run in runs)}",
+                    f"{means['loss']:.2f} %",
+                    f"{means['retransmitted']:.2f} %",
+                    f"{means['maxmin']:.1f} %",
+                )
+        columns: tuple[str, ...] = (
             "", "error, mean magnitude", "flows", "queues, mean", "longest", "lost",
             "retransmitted",
         )  # fmt: skip
+        if more:
+            columns += (
+                "dropped by pacers",
+                "loss, links and pacers",
+                "retransmitted, part",
+                "max-min goodput",
+            )
         return Table(columns, tuple(rows))
