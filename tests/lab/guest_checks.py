@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fairlab.compare.workloads import LINUX_7, LINUX_10, of_two_bdp
+from fairlab.model import topology
 from fairlab.model.background import PACKETS, Background
 from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.model.qdisc import parse_buffer, parse_qdisc
 from fairlab.model.scenario import Scenario, parse_flows
 from fairlab.net import host
-from fairlab.net.network import Laboratory
+from fairlab.net.network import Hosts, Laboratory
 from fairlab.net.tracing import Tracer, parse
 from fairlab.results import analysis, validity
 from fairlab.results.analysis import Measurement
@@ -215,6 +217,36 @@ def test_offloads_and_wrong_delays_are_refused() -> None:
             preflight.round_trip(lab, what)
         with pytest.raises(UsageError, match="netem limit of 20 packets at right-d1 is too small"):
             preflight.delays(lab, what)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "scale"), [(LINUX_7, 7), (LINUX_10, 10), (of_two_bdp(10**9, 200), 11)]
+)
+def test_socket_buffers_decide_the_window_scale(chosen: Hosts, scale: int) -> None:
+    what = small()
+    with Laboratory(topology.build(what), 0, ecn=False, hosts=chosen) as lab:
+        start_flow(lab, "reno", seconds=1)
+        wait_for_control(lab, "reno")
+        assert f"wscale:{scale},{scale} " in lab.shell("s1", "ss -tinH dport = :5201")
+        sizes = lab.shell("s1", "cat /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem")
+        assert [int(word) for word in sizes.split()][2::3] == [chosen.receive, chosen.send]
+
+
+def test_segmentation_offload_of_hosts_leaves_links_with_full_packets() -> None:
+    what = small()
+    with Laboratory(topology.build(what), 0, ecn=False, hosts=Hosts(gso=True)) as lab:
+        preflight.offloads(lab)
+        lab.add_queues()
+        assert lab.offloads_on("left") == []
+        assert "generic-segmentation-offload: on" in lab.shell("s1", "ethtool -k s1-left")
+        start_flow(lab, "reno", seconds=1)
+        time.sleep(3)
+        (line,) = lab.shell("s1", "grep s1-left /proc/net/dev").splitlines()
+        size, packets = map(int, line.partition(":")[2].split()[8:10])
+        assert size > 100_000 and 1000 < size / packets < what.frame
+        lab.shell("d1", "ethtool -K d1-right gro on")
+        with pytest.raises(CannotRunError, match="at d1-right: generic-receive-offload"):
+            preflight.offloads(lab)
 
 
 def test_wrong_congestion_control_is_refused() -> None:

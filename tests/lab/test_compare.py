@@ -19,7 +19,7 @@ from fairlab.figures import comparisons
 from fairlab.model.errors import CannotRunError
 from fairlab.model.network import Edge, End, Trunk
 from fairlab.net import netlink
-from fairlab.net.network import queue_commands
+from fairlab.net.network import host_settings, queue_commands
 from fairlab.results import waits
 from fairlab.slbn import abilene
 from fairlab.slbn.mesh import Mesh, Wire
@@ -238,6 +238,25 @@ def made_up() -> Plan:
     return Plan("pfifo", "cubic", mesh, uplinks, 100, False, 10.0, 5.0, FLOWS, ())
 
 
+def test_hosts_of_workloads() -> None:
+    """Each that Linux's buffers would limit has them, and 2 BDP; one has segmentation offload."""
+    for name, size in (("high-bdp", 25_000_000), ("backbone-1g", 125 * 71_978)):
+        ample, *others = (
+            WORKLOADS[f"{name}{more}"] for more in ("", "-linux7", "-linux10", "-2bdp")
+        )
+        settings = [host_settings(10**9, False, one.hosts) for one in (ample, *others)]
+        assert [words["tcp_rmem"].split()[2] for words in settings] == [
+            "2000000000", "6291456", "33554432", str(4 * size)
+        ]  # fmt: skip
+        assert [words["tcp_wmem"].split()[2] for words in settings] == [
+            "1000000000", "4194304", "4194304", str(8 * size)
+        ]  # fmt: skip
+        made = Plan.of(others[0], "pfifo", "cubic", 1)
+        assert made.flows == Plan.of(ample, "pfifo", "cubic", 1).flows
+        assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert [name for name, one in WORKLOADS.items() if one.hosts.gso] == ["parking-lot-gso"]
+
+
 def test_fair_goodput() -> None:
     made = made_up()
     fair = made.fair()
@@ -429,7 +448,7 @@ def test_workloads_are_listed() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("lan",), "no workload 'lan'; there are: backbone, backbone-1g, web-search"),
+        (("lan",), "no workload 'lan'; there are: backbone, backbone-1g, backbone-1g-linux7"),
         (("backbone", "--stacks", "red"), "no stack 'red'; there are: pfifo, fq_codel, cake"),
         (("backbone", "--congestion", "vegas"), "no congestion control 'vegas'; there are: cubic"),
         (("backbone", "--seeds", "0"), "seeds 0: must be 1 to 1000"),

@@ -223,7 +223,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
     ecn = plan.cc in L4S
     with (
         host.ample_tcp_memory(),
-        Laboratory(topology, window, ecn=ecn) as lab,
+        Laboratory(topology, window, ecn=ecn, hosts=plan.hosts) as lab,
         ExitStack() as stack,
     ):
         log = stack.enter_context(closing(evidence.KernelLog()))

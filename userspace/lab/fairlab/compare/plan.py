@@ -28,6 +28,7 @@ from fairlab.compare import network, sizes, statistics
 from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import FRAME, TCP_PART, UDP_PART, Change, Flow, Workload
 from fairlab.model.network import Network
+from fairlab.net.network import AMPLE, Hosts
 from fairlab.results import trust, waits
 from fairlab.run import engine, samples
 from fairlab.run.engine import Engine
@@ -64,6 +65,7 @@ class Plan(Job[Numbers]):
     changes: tuple[Change, ...]
     #: interval of TCP's samples [s]
     look: float = 0.1
+    hosts: Hosts = AMPLE
 
     @classmethod
     def of(cls, workload: Workload, stack: str, cc: str, seed: int) -> "Plan":
@@ -71,7 +73,7 @@ class Plan(Job[Numbers]):
         flows = tuple(workload.flows(draw))
         w = workload
         rest = (w.buffer, w.small, w.seconds, w.warmup, flows, tuple(w.changes(draw)))
-        return cls(stack, cc, w.mesh, dict(w.uplinks), *rest)
+        return cls(stack, cc, w.mesh, dict(w.uplinks), *rest, hosts=w.hosts)
 
     # --- as a job -------------------------------------------------------------------------------
 
@@ -88,6 +90,7 @@ class Plan(Job[Numbers]):
                 "mesh": Mesh(mesh["name"], tuple(mesh["nodes"]), wires),
                 "flows": tuple(Flow(**flow) for flow in data["flows"]),
                 "changes": tuple((when, link, rate) for when, link, rate in data["changes"]),
+                "hosts": Hosts(**data.get("hosts", {})),
             }
         )
 

@@ -6,12 +6,13 @@ own rate (`uplinks`).  Rates are of frames.
 """
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fairlab.compare import sizes
 from fairlab.model import headers
+from fairlab.net.network import AMPLE, Hosts
 from fairlab.slbn import abilene, backbone
 from fairlab.slbn.mesh import Mesh, Wire
 
@@ -63,6 +64,7 @@ class Workload:
     changes: Callable[[random.Random], list[Change]] = lambda _: []
     #: no qdisc may have a larger buffer
     small: bool = False
+    hosts: Hosts = AMPLE
 
 
 def bdp(rate: int, rtt: float) -> int:
@@ -71,6 +73,12 @@ def bdp(rate: int, rtt: float) -> int:
 
 
 # --- the demo's backbone ------------------------------------------------------------------------
+
+
+def longest_rtt() -> float:
+    """The longest round-trip time of the demo's flows [ms]."""
+    pairs = ((flow.source, flow.destination) for flow in backbone.FLOWS)
+    return max(abilene.round_trip_us(*pair) for pair in pairs) / 1000
 
 
 def backbone_of(rate: int, name: str, seconds: float) -> Workload:
@@ -86,13 +94,12 @@ def backbone_of(rate: int, name: str, seconds: float) -> Workload:
                 found.append(Flow(flow.source, flow.destination, start, stop, udp))
         return found
 
-    longest = max(abilene.round_trip_us(flow.source, flow.destination) for flow in backbone.FLOWS)
     return Workload(
         name,
         f"backbone: the demo's 8 flows join and leave on Abilene, links of {rate // MBIT} Mbit/s",
         abilene.backbone(rate),
         dict.fromkeys(abilene.ACCESS, rate),
-        bdp(rate, longest / 1000),
+        bdp(rate, longest_rtt()),
         seconds,
         0.0,
         flows,
@@ -196,16 +203,52 @@ def parking_lot() -> Workload:
     )
 
 
+# --- hosts --------------------------------------------------------------------------------------
+
+#: Largest buffers of Linux, and the window scale with which a host then announces its window.
+LINUX_7 = Hosts(receive=6 * 2**20, send=4 * 2**20)
+#: of newer kernels
+LINUX_10 = Hosts(receive=32 * 2**20, send=4 * 2**20)
+
+
+def of_two_bdp(rate: int, rtt: float) -> Hosts:
+    """Buffers for two bandwidth-delay products of payload; RTT in ms.
+
+    The kernel counts up to two bytes for one of the receiver's payload, four for the sender's.
+    """
+    size = round(2 * rate * rtt / 8000)
+    return Hosts(receive=2 * size, send=4 * size)
+
+
+def with_hosts(workload: Workload, name: str, text: str, hosts: Hosts) -> Workload:
+    """WORKLOAD on other hosts; NAME and TEXT say which."""
+    title = f"{workload.title}; {text}"
+    return replace(workload, name=f"{workload.name}-{name}", title=title, hosts=hosts)
+
+
+def with_sockets(workload: Workload, rtt: float) -> Iterator[Workload]:
+    """WORKLOAD with several socket buffers; RTT is its longest [ms]."""
+    rate = max(wire.rate for wire in workload.mesh.wires)
+    yield with_hosts(workload, "linux7", "Linux's socket buffers, window scale 7", LINUX_7)
+    yield with_hosts(workload, "linux10", "Linux's socket buffers, window scale 10", LINUX_10)
+    yield with_hosts(workload, "2bdp", "socket buffers of 2 BDP", of_two_bdp(rate, rtt))
+
+
+HIGH_BDP = long_flows("high-bdp", "high BDP", GBIT, 200, bdp(GBIT, 100), 4, 60, 5)
+# A second of it takes ten times as long to run as of the demo's.
+BACKBONE_1G = backbone_of(GBIT, "backbone-1g", 14)
 WORKLOADS = {
     workload.name: workload
     for workload in (
         backbone_of(100 * MBIT, "backbone", 60),
-        # A second of it takes ten times as long to run.
-        backbone_of(GBIT, "backbone-1g", 14),
+        BACKBONE_1G,
+        *with_sockets(BACKBONE_1G, longest_rtt()),
         short_flows("web-search", sizes.WEB, "web search (DCTCP paper)"),
         short_flows("data-mining", sizes.DATA, "data mining (VL2 paper)"),
         parking_lot(),
-        long_flows("high-bdp", "high BDP", GBIT, 200, bdp(GBIT, 100), 4, 60, 5),
+        with_hosts(parking_lot(), "gso", "hosts with segmentation offload", Hosts(gso=True)),
+        HIGH_BDP,
+        *with_sockets(HIGH_BDP, 200),
         long_flows("small-buffers", "100-packet buffers", 100 * MBIT, 50, 100, 4, 40, small=True),
         long_flows("many-flows", "many flows", GBIT, 40, bdp(GBIT, 40), 1000, 20, 5),
         long_flows(

@@ -22,8 +22,9 @@ THIS = "/proc/thread-self/ns/net"
 SIOCETHTOOL = 0x8946
 # The offloads of veth, by ethtool's names: the commands to get and to set them (linux/ethtool.h).
 # With them queues would count many packets as one.
+GSO = "generic-segmentation-offload"
 OFFLOADS = {
-    "generic-segmentation-offload": (0x23, 0x24),
+    GSO: (0x23, 0x24),
     "tcp-segmentation-offload": (0x1E, 0x1F),
     "generic-receive-offload": (0x2B, 0x2C),
 }
@@ -94,6 +95,14 @@ def _ethtool(interface: str, command: int, value: int = 0) -> int:
 def turn_offloads_off(interface: str) -> None:
     for _, setter in OFFLOADS.values():
         _ethtool(interface, setter, 0)
+
+
+def turn_gso_on(interface: str) -> None:
+    """Let TCP give the interface many segments at once, which it splits before it sends them.
+
+    Without TCP segmentation offload, only full packets pass the link.
+    """
+    _ethtool(interface, OFFLOADS[GSO][1], 1)
 
 
 def offloads_on(interface: str) -> list[str]:

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +26,14 @@ from fairlab.model.errors import CannotRunError, LabError
 from fairlab.model.network import Bottleneck, Delay, Edge, End, Network, Pacing, Trunk
 from fairlab.model.qdisc import Qdisc
 from fairlab.net import host
-from fairlab.net.namespace import Namespace, offloads_on, set_sysctl, turn_offloads_off
+from fairlab.net.namespace import (
+    GSO,
+    Namespace,
+    offloads_on,
+    set_sysctl,
+    turn_gso_on,
+    turn_offloads_off,
+)
 from fairlab.net.netlink import ConnectionReader, QueueReader, set_dualpi2
 
 # Major numbers of handles: netem, the bottleneck's rate limit and its qdisc, ...
@@ -115,12 +123,30 @@ def route_command(to: str, *via: str) -> str:
     return " ".join([f"route add {to}", *(f"nexthop via {address}" for address in via)])
 
 
-def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:
-    """The sysctls of an end host: socket buffers that do not limit windows, no metrics of earlier
-    connections."""
+@dataclass(frozen=True)
+class Hosts:
+    """What hosts differ in from those of other runs.
+
+    RECEIVE and SEND are the largest socket buffers of TCP [bytes], with all of the kernel's
+    overhead; 0: so large that they do not limit windows.  With GSO, TCP sends many segments at
+    once, as with a network card's segmentation offload.
+    """
+
+    receive: int = 0
+    send: int = 0
+    gso: bool = False
+
+
+#: Hosts that limit nothing.
+AMPLE = Hosts()
+
+
+def host_settings(window_memory: int, ecn: bool, hosts: Hosts) -> dict[str, str]:
+    """The sysctls of an end host: socket buffers that do not limit windows, unless HOSTS has some;
+    no metrics of earlier connections."""
     return {
-        "tcp_rmem": f"4096 131072 {2 * window_memory}",
-        "tcp_wmem": f"4096 131072 {window_memory}",
+        "tcp_rmem": f"4096 131072 {hosts.receive or 2 * window_memory}",
+        "tcp_wmem": f"4096 {16384 if hosts.send else 131072} {hosts.send or window_memory}",
         "tcp_no_metrics_save": "1",
         "tcp_ecn": "1" if ecn else "0",
     }
@@ -129,9 +155,12 @@ def host_settings(window_memory: int, ecn: bool) -> dict[str, str]:
 class Laboratory:
     """A network that exists inside a `with` block."""
 
-    def __init__(self, network: Network, window_memory: int, ecn: bool) -> None:
+    def __init__(
+        self, network: Network, window_memory: int, ecn: bool, hosts: Hosts = AMPLE
+    ) -> None:
         self.network = network
-        self.settings = host_settings(max(MIN_WINDOW_MEMORY, window_memory), ecn)
+        self.hosts = hosts
+        self.settings = host_settings(max(MIN_WINDOW_MEMORY, window_memory), ecn, self.hosts)
         self.frame = network.mtu + headers.ETHERNET
         self.scratch = Path()
         self._nodes: dict[str, Namespace] = {}
@@ -191,6 +220,8 @@ class Laboratory:
                 set_sysctl(f"ipv4/{name}", value)
             for end, _ in self.network.ends_of(node):
                 turn_offloads_off(end.interface)
+                if self.hosts.gso and node in self.network.hosts:
+                    turn_gso_on(end.interface)
             process = start(["ip", "-batch", "-"])
         finish(process, node, batch)
 
@@ -275,12 +306,14 @@ class Laboratory:
             return socket.if_nametoindex(end.interface)
 
     def offloads_on(self, node: str) -> list[str]:
-        """Offloads that are on: each as `interface: feature`."""
+        """Offloads that are on and should not be: each as `interface: feature`."""
+        wanted = [GSO] if self.hosts.gso and node in self.network.hosts else []
         with self.inside(node):
             return [
                 f"{end.interface}: {name}"
                 for end, _ in self.network.ends_of(node)
                 for name in offloads_on(end.interface)
+                if name not in wanted
             ]
 
     def try_qdisc(self, end: End, qdisc: Qdisc) -> None:
