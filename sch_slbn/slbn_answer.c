@@ -12,9 +12,11 @@
  * the agent what is for the agent: downstream packets, and answers that all
  * links have processed.
  *
- * An answer is sent only if it was intact, authentic, and addressed to where it
- * says that it must be, to a unicast address, and it is not longer than the one
- * received. Each router decrements hop, so answers cannot loop.
+ * An answer is sent only if it was intact, authentic, and sent between the
+ * addresses where it says that it must be, to a unicast address; if it names the
+ * link only once, and the link has processed the packet that it answers. It is
+ * not longer than the one received. Each router decrements hop. So a forged
+ * answer neither loops nor returns between routers.
  */
 #include <linux/inetdevice.h>
 #include <linux/ip.h>
@@ -341,17 +343,32 @@ enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
 	return SLBN_ANSWERED;
 }
 
-/* Whether an answer was sent to the router in its last return address. */
+/*
+ * Whether an answer was sent to the router in its last return address, by the
+ * one in the address before. The destination, where answers start, has written
+ * none.
+ */
 static bool slbn_is_addressed(const struct sk_buff *skb,
 			      const struct slbn_control *control)
 {
+	const u8 *addresses = slbn_addresses(skb, &control->place);
 	u32 length = slbn_address_length(&control->place);
+	const struct slbn_packet *pkt = &control->pkt;
 	const u8 *address;
 
-	slbn_get_return(control->data, &control->layout, control->pkt.hop,
-			&address);
-	return !memcmp(slbn_addresses(skb, &control->place) + length, address,
-		       length);
+	if (pkt->hop < pkt->slots &&
+	    slbn_get_return(control->data, &control->layout, pkt->hop + 1,
+			    &address) &&
+	    memcmp(addresses, address, length))
+		return false;
+	slbn_get_return(control->data, &control->layout, pkt->hop, &address);
+	return !memcmp(addresses + length, address, length);
+}
+
+static bool slbn_returns_once(const struct slbn_control *control)
+{
+	return slbn_return_is_unique(control->data, &control->layout,
+				     control->pkt.slots, control->pkt.hop);
 }
 
 /* Process an answer at the link; false to drop it. */
@@ -362,7 +379,8 @@ static bool slbn_process_up(struct slbn_link *link, const struct sk_buff *skb,
 	u64 *error = slbn_check(link, skb, control);
 	bool processed = false;
 
-	if (!error && !(routed && slbn_is_addressed(skb, control)))
+	if (!error && !(routed && slbn_is_addressed(skb, control) &&
+			slbn_returns_once(control)))
 		error = &link->counters.bad_return;
 	spin_lock(&link->lock);
 	if (error)

@@ -729,6 +729,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->probes = stats->probes;
 	state->acks = stats->acks;
 	state->leaves = stats->leaves;
+	state->leave_acks = stats->leave_acks;
 	state->new_sessions = stats->new_sessions;
 	state->limited = stats->limited;
 	state->migrated = stats->migrated;

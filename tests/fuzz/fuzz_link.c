@@ -276,6 +276,7 @@ static void check_dropped(const struct world *w, const struct world *before,
 	HOLDS(w->s.joins == before->s.joins &&
 	      w->s.probes == before->s.probes && w->s.acks == before->s.acks &&
 	      w->s.leaves == before->s.leaves &&
+	      w->s.leave_acks == before->s.leave_acks &&
 	      w->s.new_sessions == before->s.new_sessions &&
 	      w->s.migrated == before->s.migrated &&
 	      w->s.limited == before->s.limited &&
@@ -320,6 +321,7 @@ static void check_forwarded(const struct world *w, const struct world *before,
 			    const struct flight *flight,
 			    const struct flight *flight_before, u8 hop)
 {
+	const struct session *session = &before->sessions[flight->session];
 	const struct slbn_packet *was = &flight_before->pkt;
 	const struct slbn_packet *pkt = &flight->pkt;
 	u64 e = 1ULL << hop;
@@ -345,6 +347,11 @@ static void check_forwarded(const struct world *w, const struct world *before,
 	switch (was->type) {
 	case SLBN_LEAVE_ACK:
 		HOLDS(flight->slots[hop].tag == flight_before->slots[hop].tag);
+		HOLDS(w->s.leave_acks == before->s.leave_acks + 1);
+		/* Only the answer to a Leave that the link has processed. */
+		HOLDS(!w->p.rows || w->forged ||
+		      (session->seen && session->seq == pkt->seq &&
+		       session->tag == SLBN_NO_TAG));
 		return;
 	case SLBN_LEAVE:
 		HOLDS(flight->slots[hop].tag == SLBN_NO_TAG && !(pkt->B & e));
@@ -352,8 +359,7 @@ static void check_forwarded(const struct world *w, const struct world *before,
 		return;
 	}
 	HOLDS(tag_of(w, flight, hop) == w->v.tag);
-	check_grant(w, &before->sessions[flight->session], was, pkt,
-		    &flight->slots[hop]);
+	check_grant(w, session, was, pkt, &flight->slots[hop]);
 	if (pkt->B & e) {
 		HOLDS(pkt->bottleneck == hop);
 		HOLDS(was->type == SLBN_JOIN ? pkt->bw == was->bw :

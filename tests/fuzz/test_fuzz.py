@@ -249,11 +249,17 @@ PLANTED = {
         "= entry->in_R;",
         "= pkt->B >> hop & 1;",
     ),
+    "any LeaveAck forwarded": (
+        "link",
+        "slbn_core.h",
+        "SLBN_LEAVE_ACK ? found->left :",
+        "SLBN_LEAVE_ACK ? true :",
+    ),
     "dropped packet counted": (
         "link",
         "slbn_core.h",
-        "pkt->type != SLBN_LEAVE_ACK) {\n",
-        "pkt->type != SLBN_LEAVE_ACK) {\n\t\tv->cur.N++;\n",
+        "!slbn_has_passed(pkt, &found)) {\n",
+        "!slbn_has_passed(pkt, &found)) {\n\t\tv->cur.N++;\n",
     ),
     "tag of a skipped epoch kept": (
         "link",

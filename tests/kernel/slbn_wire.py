@@ -483,6 +483,7 @@ class State:
     rate_limited: int
     events: int
     bypassed: int
+    leave_acks: int
 
     @classmethod
     def read(cls, data: bytes) -> State:

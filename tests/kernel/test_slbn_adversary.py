@@ -9,17 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.kernel.net import TRACING, tracing, wait_for
+from tests.kernel.net import TRACING, Namespace, tracing, wait_for
 from tests.kernel.nfqueue import Queue, queued
+from tests.kernel.slbn import chain
 from tests.kernel.slbn_sessions import FAMILIES, NEW, Sessions
-from tests.kernel.slbn_tap import Wire, send, wire
-from tests.kernel.slbn_wire import JOIN, Datagram, Packet
+from tests.kernel.slbn_tap import Wire, send, state_in, wire
+from tests.kernel.slbn_wire import (
+    JOIN,
+    LEAVE,
+    LEAVE_ACK,
+    ORIGIN,
+    PORT,
+    PROBE_ACK,
+    ROUTER,
+    Datagram,
+    Packet,
+)
 
 # --- rules that queue packets to user space (an inline IPS)
 
@@ -94,3 +107,120 @@ def test_lock_is_taken_with_bottom_halves_disabled() -> None:
         flags = [re.search(r"\[\d+\] (\S+)", line)[1] for line in calls]  # type: ignore[index]
         assert flags
         assert all(each[0] in "bB" or each[2] in "sSbB" for each in flags), flags
+
+
+# --- acknowledgments as source routes: the sender chooses the return addresses
+
+
+def leave_ack(**fields: Any) -> Packet:
+    return Packet(**{"type": LEAVE_ACK, "id": NEW, "seq": 7, "hop": 1, **fields})
+
+
+def left(made: Wire, v6: bool, hop: int = 0) -> None:
+    """A session that the link does not know leaves: its LeaveAck may return."""
+    leave = Packet(LEAVE, id=NEW, seq=7, hop=hop, slots=64)
+    assert len(made.down(Datagram(leave, v6).frame())) == 1
+
+
+def up(made: Wire, packet: Packet, v6: bool, **how: Any) -> tuple[dict[str, int], int]:
+    """Send an answer; returns what changed, and how many the router sent on."""
+    before = made.state()
+    answer = replace(Datagram(packet, v6).answer(), **how)
+    frames = made.up(answer.frame())
+    return before.changes(made.state()), len(frames)
+
+
+@FAMILIES
+def test_two_routers_do_not_play_ping_pong(v6: bool) -> None:
+    """Returns that alternate between this router and another one."""
+    pair = ((1, ROUTER[v6]), (1, ORIGIN[v6]))
+    with wire() as made:
+        left(made, v6, hop=63)
+        returns = {n: pair[n % 2] for n in range(1, 65)}
+        packet = leave_ack(hop=64, slots=64, returns=returns)
+        assert up(made, packet, v6) == ({"bad_return": 1}, 0)
+        # Once, whichever slot has the link again.
+        unique = {n: (9, ORIGIN[v6]) for n in range(1, 64)} | {64: pair[0]}
+        for other in (1, 32, 63):
+            packet = leave_ack(hop=64, slots=64, returns=unique | {other: pair[0]})
+            assert up(made, packet, v6) == ({"bad_return": 1}, 0)
+        packet = leave_ack(hop=64, slots=64, returns=unique)
+        assert up(made, packet, v6) == ({"leave_acks": 1}, 1)
+
+
+@FAMILIES
+def test_answers_do_not_circle_within_the_router(v6: bool) -> None:
+    """An answer whose returns are all this router."""
+    with wire() as made:
+        left(made, v6, hop=63)
+        tags = dict.fromkeys(range(64), made.state().tag)
+        for kind in (PROBE_ACK, LEAVE_ACK):
+            circle = leave_ack(type=kind, hop=64, slots=64, tags=tags)
+            assert up(made, circle, v6) == ({"bad_return": 1}, 0)
+
+
+@FAMILIES
+def test_leave_ack_needs_a_leave(v6: bool) -> None:
+    with wire() as made:
+        assert up(made, leave_ack(), v6) == ({"wrong_path": 1}, 0)
+        left(made, v6)
+        # Of another session, and of another packet of this one.
+        assert up(made, leave_ack(id=bytes([9]) * 16), v6) == ({"wrong_path": 1}, 0)
+        assert up(made, leave_ack(seq=8), v6) == ({"wrong_path": 1}, 0)
+        assert up(made, leave_ack(seq=6), v6) == ({"stale": 1}, 0)
+        assert up(made, leave_ack(), v6) == ({"leave_acks": 1}, 1)
+        # A packet of a session that has not left is no Leave.
+        made.down(Datagram(Packet(JOIN, id=bytes([8]) * 16, seq=7), v6).frame())
+        member = leave_ack(id=bytes([8]) * 16, tags={0: made.state().tag}, B=1)
+        assert up(made, member, v6) == ({"wrong_path": 1}, 0)
+
+
+@FAMILIES
+def test_answers_come_from_the_next_router(v6: bool) -> None:
+    """Only the destination may send from any address: no link has written one behind the last."""
+    stranger, other = ("fd00::2", "fd00::7") if v6 else ("10.0.0.2", "10.0.0.7")
+    with wire() as made:
+        left(made, v6)
+        for kind, changes in ((PROBE_ACK, {}), (LEAVE_ACK, {"leave_acks": 1})):
+            made.down(Datagram(Packet(JOIN, id=bytes([4]) * 16), v6).frame())
+            packet = leave_ack(type=kind)
+            if kind == PROBE_ACK:
+                packet = replace(packet, id=bytes([4]) * 16, seq=0)
+            routers = packet.returns | {2: (3, other)}
+            answer = replace(packet, returns=routers)
+            assert up(made, answer, v6) == ({"bad_return": 1}, 0)
+            changed, frames = up(made, answer, v6, source=other)
+            assert frames == 1 and changes.items() <= changed.items()
+            changed, frames = up(made, packet, v6, source=stranger)
+            assert frames == 1 and changes.items() <= changed.items()
+
+
+def received(node: Namespace, device: str) -> int:
+    """Packets that a device has received."""
+    (line,) = node.sh(f"grep {device}: /proc/net/dev").stdout.splitlines()
+    return int(line.split(":")[1].split()[1])
+
+
+@FAMILIES
+def test_answers_of_an_outsider_are_not_amplified(v6: bool) -> None:
+    """Node 0 is outside of the domain of nodes 1 and 2, and nothing keeps it away."""
+    with chain(2) as net:
+        outsider, near, far = net.nodes
+        net.attach(1, "rate 100mbit headroom 0")
+        far.sh("tc qdisc add dev w1 root handle 1: slbn rate 100mbit headroom 0")
+        own, a, b = (
+            ("fd00:0::1", "fd00:1::1", "fd00:1::2") if v6 else ("10.0.0.1", "10.0.1.1", "10.0.1.2")
+        )
+        # As many as fit into a packet of 1500 octets.
+        returns = {n: (1, (b, a)[n % 2]) for n in range(1, 60)} | {0: (0, own)}
+        packet = Packet(LEAVE_ACK, id=NEW, hop=59, slots=59, returns=returns)
+        before = received(near, "e1") + received(far, "w1")
+        with outsider.entered():
+            family = socket.AF_INET6 if v6 else socket.AF_INET
+            with socket.socket(family, socket.SOCK_DGRAM) as sender:
+                sender.bind((own, PORT))
+                for _ in range(20):
+                    sender.sendto(packet.pack(bytes(32 if v6 else 8)), (a, PORT))
+        wait_for(lambda: state_in(near, "e1").bad_return == 20)
+        # Neighbour discovery may send some.
+        assert received(near, "e1") + received(far, "w1") - before < 20

@@ -159,7 +159,7 @@ def test_link_changes_only_its_fields(carrier: str, key: bytes | None) -> None:
 
         # The session is removed: the LeaveAck only passes.
         sent = replace(came, type=LEAVE_ACK)
-        expect(made, "up", up(sent).frame(), upper(replace(sent, hop=1)))
+        expect(made, "up", up(sent).frame(), upper(replace(sent, hop=1)), leave_acks=1)
 
 
 @FAMILIES
@@ -796,8 +796,8 @@ def test_edge_answers_for_hosts(carrier: str, key: bytes | None) -> None:
     with wire(edge=1, key=key or b"") as made:
         tag = made.tags(NEW, key)[0]
         packet = Packet(JOIN, id=NEW, slots=4, hop=2, options=OPTIONS, key=key, trailer=b"and")
-        # The hop before is not this router.
-        returns = {2: (77, ORIGIN[how.get("v6", False)])}
+        # The hops before are not this router.
+        returns = {n: (75 + n, ORIGIN[how.get("v6", False)]) for n in (1, 2)}
         packet = replace(packet, returns=returns, written=3)
         # Processed twice: downstream, put in R, and upstream, given a rate.
         rate = FULL_RATE
@@ -814,7 +814,8 @@ def test_edge_answers_for_hosts(carrier: str, key: bytes | None) -> None:
             elif kind == LEAVE:
                 packet = replace(came, type=LEAVE, seq=2)
                 came = replace(packet, type=LEAVE_ACK, tags={})
-                changes = {"leaves": 1, "N": -1, "BF": -60 * MEGA, "A": -70 * MEGA}
+                changes = {"leaves": 1, "leave_acks": 1, "N": -1}
+                changes |= {"BF": -60 * MEGA, "A": -70 * MEGA}
             datagram = Datagram(packet, **how)
             frame = datagram.frame()
             host, back = made.both(frame)

@@ -449,21 +449,6 @@ def test_forged_return_addresses_are_dropped(v6: bool, kind: int) -> None:
 
 
 @FAMILIES
-def test_answers_to_the_router_itself_end(v6: bool) -> None:
-    """An answer whose returns are all this router: each time hop decreases."""
-    with wire() as made:
-        before = made.state()
-        tags = dict.fromkeys(range(64), before.tag)
-        loop = Packet(LEAVE_ACK, hop=64, slots=64, tags=tags)
-        (frame,) = made.up(Datagram(loop, v6).answer().frame())
-        assert frame == Datagram(replace(loop, hop=0, written=64), v6).sent_on().frame()
-        # The agent's address is the router's, too: there is no agent.
-        packet = replace(loop, returns={0: (0, ROUTER[v6])})
-        assert made.up(Datagram(packet, v6).answer().frame()) == []
-        assert before.changes(made.state()) == {}
-
-
-@FAMILIES
 def test_answers_are_not_longer_than_received(v6: bool) -> None:
     with wire() as made:
         made.down(Datagram(Packet(JOIN, id=bytes([3]) * 16), v6).frame())

@@ -20,7 +20,7 @@
 
 #include "../../userspace/tc/tc_plugin.h"
 
-#define DOUBLE_FIELDS 48
+#define DOUBLE_FIELDS 64
 #define DOUBLE_ARGS 24
 
 /**

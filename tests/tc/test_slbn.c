@@ -395,7 +395,8 @@ static void statistics_as_text(void **state)
 		" restricted 9 held 46Mbit quiet 751ms\n"
 		"  current N 10 NR 8 BF 10Mbit A 45Mbit tag 21173"
 		"  previous N 1 NR 1 BF 999bit A 1Mbit tag 21172\n"
-		"  joins 12 probes 3388 acks 3400 leaves 2 answered 7\n"
+		"  joins 12 probes 3388 acks 3400 leaves 2 leave_acks 39"
+		" answered 7\n"
 		"  new 13 limited 45 migrated 44 corrected 6 clamped 5"
 		" memory 1024 entries 32768 bytes events 3\n"
 		"  dropped: stale 21 wrong_path 22 too_many_hops 23 overuse 31"
@@ -445,6 +446,7 @@ static void statistics_as_text(void **state)
 		.other_version = 30,
 		.events = 3,
 		.bypassed = 38,
+		.leave_acks = 39,
 	};
 
 	(void)state;

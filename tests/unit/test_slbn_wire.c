@@ -367,6 +367,42 @@ static void traces_are_written_once_by_the_hop_asked(void **state)
 }
 
 /* Against a list of the numbers of keys, the newest last. */
+static void acknowledgments_name_a_link_once(void **state)
+{
+	(void)state;
+	for (; unit_step < 20000; unit_step++) {
+		struct slbn_slot slots[SLBN_HOPS_MAX];
+		struct slbn_packet pkt = random_packet(slots);
+		u8 other = rnd() % (pkt.slots + 1);
+		u8 data[SLBN_LENGTH_MAX];
+		u8 address[16] = { 10 };
+		struct slbn_layout layout;
+		bool v6 = one_in(2);
+		u8 hop, own;
+
+		slbn_build_packet(data, &pkt, slots, origin, v6, false,
+				  &layout);
+		/* The same link number at each router. */
+		for (hop = 1; hop <= pkt.slots; hop++) {
+			address[v6 ? 15 : 3] = hop;
+			slbn_set_return(data, &layout, hop, 1, address);
+		}
+		own = 1 + rnd() % pkt.slots;
+		assert_true(
+			slbn_return_is_unique(data, &layout, pkt.slots, own));
+		if (other == own)
+			continue;
+		/* Another link of this router, then this one. */
+		address[v6 ? 15 : 3] = own;
+		slbn_set_return(data, &layout, other, 2, address);
+		assert_true(
+			slbn_return_is_unique(data, &layout, pkt.slots, own));
+		slbn_set_return(data, &layout, other, 1, address);
+		assert_false(
+			slbn_return_is_unique(data, &layout, pkt.slots, own));
+	}
+}
+
 static void keys_are_added_and_retired_in_order(void **state)
 {
 	struct slbn_keys keys = { .count = 0 };
@@ -456,6 +492,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(authentication_covers_packet_addresses_and_time),
 	UNIT_TEST(links_write_the_hash_only),
 	UNIT_TEST(traces_are_written_once_by_the_hop_asked),
+	UNIT_TEST(acknowledgments_name_a_link_once),
 	UNIT_TEST(keys_are_added_and_retired_in_order),
 	UNIT_TEST(codes_round_in_their_direction),
 };

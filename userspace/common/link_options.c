@@ -558,6 +558,7 @@ const struct link_counter link_counters[] = {
 	COUNTER(probes, " probes %s", LINK_PACKETS),
 	COUNTER(acks, " acks %s", LINK_PACKETS),
 	COUNTER(leaves, " leaves %s", LINK_PACKETS),
+	COUNTER(leave_acks, " leave_acks %s", LINK_PACKETS),
 	COUNTER(answered, " answered %s", LINK_OTHER),
 	COUNTER(new_sessions, "  new %s", LINK_LEDGER_EVENTS),
 	COUNTER(limited, " limited %s", LINK_LEDGER_EVENTS),

@@ -223,13 +223,15 @@ struct slbn_link_vars {
  * @probes: Probe packets processed
  * @acks: ProbeAck packets processed
  * @leaves: Leave packets processed
+ * @leave_acks: LeaveAck packets forwarded
  * @new_sessions: sessions counted as new, joins included
  * @limited: ProbeAcks that were granted less than the session's share, since
  *	other sessions still hold it
  * @migrated: sessions migrated from the previous to the current ledger
  * @corrected: packets whose state differed from memory, which overrode it
  * @stale: dropped packets older than the newest one remembered of their session
- * @wrong_path: dropped packets from downstream that this link did not count
+ * @wrong_path: dropped packets from downstream of sessions that this link does
+ *	not count, or of Leaves that it does not remember
  * @too_many_hops: dropped packets without a slot for another hop
  * @overuse: dropped packets that state a higher use than the link holds for the
  *	session according to the memory
@@ -240,6 +242,7 @@ struct slbn_link_stats {
 	u64 probes;
 	u64 acks;
 	u64 leaves;
+	u64 leave_acks;
 	u64 new_sessions;
 	u64 limited;
 	u64 migrated;
@@ -561,6 +564,7 @@ static inline u8 slbn_current_hop(const struct slbn_packet *pkt)
  * @rate: rate in BF if it is in F, bit/s
  * @held: rate in A, bit/s
  * @same: the link has processed a copy of the packet before
+ * @left: that was a Leave, or the link has no memory to tell
  * @origin: of the memory entry to be stored
  */
 struct slbn_membership {
@@ -570,6 +574,7 @@ struct slbn_membership {
 	u64 rate;
 	u64 held;
 	bool same;
+	bool left;
 	enum slbn_origin origin;
 };
 
@@ -623,6 +628,7 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	found->held = slbn_held(pkt, slot);
 	found->same = false;
 	found->origin = slbn_origin_of(pkt);
+	found->left = !p->rows;
 	entry = slbn_memory_find(p, v, found->hash);
 	if (!entry)
 		return SLBN_FORWARD;
@@ -653,7 +659,19 @@ slbn_find_session(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	found->rate = entry->rate;
 	if (found->same || found->origin != SLBN_OF_FIRST)
 		found->origin = entry->origin;
+	found->left = found->same && entry->tag == SLBN_NO_TAG;
 	return SLBN_FORWARD;
+}
+
+/*
+ * Whether the link has processed what an acknowledgment is for. A LeaveAck finds
+ * its session removed by the Leave, which only the memory still has. The Leave
+ * of one that the memory has lost is retransmitted.
+ */
+static inline bool slbn_has_passed(const struct slbn_packet *ack,
+				   const struct slbn_membership *found)
+{
+	return ack->type == SLBN_LEAVE_ACK ? found->left : !!found->ledger;
 }
 
 /* Remove a session from the ledger that counts it. */
@@ -801,14 +819,15 @@ slbn_link_process(const struct slbn_link_params *p, struct slbn_link_vars *v,
 	verdict = slbn_find_session(p, v, s, pkt, hop, slot, &found);
 	if (verdict != SLBN_FORWARD)
 		return verdict;
-	/* A LeaveAck finds its session removed by the Leave. */
-	if (upstream && !found.ledger && pkt->type != SLBN_LEAVE_ACK) {
+	if (upstream && !slbn_has_passed(pkt, &found)) {
 		s->wrong_path++;
 		return SLBN_DROP_WRONG_PATH;
 	}
 	pkt->hop = upstream ? hop : hop + 1;
-	if (pkt->type == SLBN_LEAVE_ACK)
+	if (pkt->type == SLBN_LEAVE_ACK) {
+		s->leave_acks++;
 		return SLBN_FORWARD;
+	}
 
 	if (found.ledger)
 		slbn_remove_session(p, v, s, pkt, &found);

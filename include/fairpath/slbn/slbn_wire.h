@@ -312,6 +312,38 @@ static inline u16 slbn_get_return(const u8 *data,
 }
 
 /**
+ * slbn_return_is_unique() - does a packet pass a link only once?
+ * @data: packet that slbn_parse_packet() accepted
+ * @layout: its layout
+ * @slots: its slots
+ * @hop: header.hop at which the link processes it, 1 to @slots
+ *
+ * A path has each link once. An acknowledgment that names a link twice would
+ * return between routers as often as its sender likes.
+ *
+ * Return: whether the link and address of @hop are those of no other hop.
+ */
+static inline bool slbn_return_is_unique(const u8 *data,
+					 const struct slbn_layout *layout,
+					 u8 slots, u8 hop)
+{
+	u32 length = layout->slot_length - SLBN_SLOT_HEAD;
+	const u8 *first = data + SLBN_HEADER_LENGTH;
+	u32 other, n;
+
+	for (other = 0; other <= slots; other++) {
+		const u8 *a = first + layout->slot_length * hop;
+		const u8 *b = first + layout->slot_length * other;
+
+		for (n = 0; n < length && a[n] == b[n]; n++)
+			;
+		if (n == length && other != hop)
+			return false;
+	}
+	return true;
+}
+
+/**
  * slbn_set_return() - write to where the reply to a packet is sent
  * @data: packet that slbn_parse_packet() accepted
  * @layout: its layout

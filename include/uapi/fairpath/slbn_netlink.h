@@ -177,7 +177,8 @@ struct slbn_ledger_state {
  * @clamped: subtractions clamped to 0 and sums clamped to 2^64 - 1: errors
  * @stale: dropped, older than the newest packet remembered of the session
  * @wrong_path: dropped, from downstream but not counted by this link: the answer
- *	was two epochs late, or the link has been reset
+ *	was two epochs late, or the link has been reset; or a LeaveAck whose
+ *	Leave is not in the memory
  * @too_many_hops: dropped, the path has more hops than the packet has slots
  * @overuse: dropped, from a source that states a higher use than it was granted
  * @malformed: dropped, not of the format in <uapi/fairpath/slbn.h>, or with an
@@ -190,8 +191,9 @@ struct slbn_ledger_state {
  * @bad_time: dropped, authentic, but its time differs from the clock by more
  *	than SLBN_AUTH_WINDOW: replayed, or clocks are wrong
  * @bad_return: dropped, answers that were not sent to the address recorded for
- *	this link, or that no route leads back from here: to no unicast address,
- *	or to an unreachable one
+ *	this link or not from that of the next router, that name this link
+ *	twice, or that no route leads back from here: to no unicast address, or
+ *	to an unreachable one
  * @unknown_link: dropped, answers to this router for links that it does not
  *	have; of the router, not of the link
  * @no_address: dropped, as the router has no address of the packet's family for
@@ -205,6 +207,7 @@ struct slbn_ledger_state {
  * @bypassed: packets that the device has sent, but not by its qdiscs, since the
  *	link was added: by XDP or hardware, so without the link. 0 if a qdisc of
  *	the device does not count
+ * @leave_acks: LeaveAck packets forwarded
  */
 struct slbn_link_state {
 	__u64 capacity;
@@ -246,6 +249,7 @@ struct slbn_link_state {
 	__u64 rate_limited;
 	__u64 events;
 	__u64 bypassed;
+	__u64 leave_acks;
 };
 
 /**
@@ -298,6 +302,7 @@ struct slbn_link_state {
  * @SLBN_A_STATE_RATE_LIMITED: @rate_limited
  * @SLBN_A_STATE_EVENTS: @events
  * @SLBN_A_STATE_BYPASSED: @bypassed
+ * @SLBN_A_STATE_LEAVE_ACKS: @leave_acks
  */
 enum slbn_state_attribute {
 	SLBN_A_STATE_UNSPEC,
@@ -347,6 +352,7 @@ enum slbn_state_attribute {
 	SLBN_A_STATE_RATE_LIMITED,
 	SLBN_A_STATE_EVENTS,
 	SLBN_A_STATE_BYPASSED,
+	SLBN_A_STATE_LEAVE_ACKS,
 	__SLBN_A_STATE_MAX,
 };
 
