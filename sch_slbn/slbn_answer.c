@@ -29,6 +29,7 @@
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/ip6_checksum.h>
+#include <net/ip6_route.h>
 #include <net/ipv6.h>
 #include <net/l3mdev.h>
 #include <net/route.h>
@@ -371,6 +372,22 @@ static bool slbn_returns_once(const struct slbn_control *control)
 				     control->pkt.slots, control->pkt.hop);
 }
 
+/*
+ * Whether a packet to this router was sent to one of its unicast addresses, from
+ * which it answers: neither multicast nor broadcast, by IP or the link layer,
+ * nor anycast.
+ */
+static bool slbn_is_to_own(const struct sk_buff *skb,
+			   const struct slbn_place *place)
+{
+	if (skb->pkt_type != PACKET_HOST || !skb_dst(skb))
+		return false;
+	if (place->v6)
+		return (skb_rt6_info(skb)->rt6i_flags &
+			(RTF_LOCAL | RTF_ANYCAST)) == RTF_LOCAL;
+	return skb_rtable(skb)->rt_type == RTN_LOCAL;
+}
+
 /* Process an answer at the link; false to drop it. */
 static bool slbn_process_up(struct slbn_link *link, const struct sk_buff *skb,
 			    struct slbn_control *control,
@@ -478,7 +495,13 @@ slbn_local_in_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 	number = slbn_get_return(control.data, &control.layout, control.pkt.hop,
 				 &address);
 	link = slbn_link_find_number(state->net, number);
-	if (!link || !slbn_answer(link, skb, &control))
+	if (!link)
+		return NF_DROP;
+	if (!slbn_is_to_own(skb, &control.place)) {
+		slbn_count_drop(link, &link->counters.bad_return);
+		return NF_DROP;
+	}
+	if (!slbn_answer(link, skb, &control))
 		return NF_DROP;
 	consume_skb(skb);
 	return NF_STOLEN;

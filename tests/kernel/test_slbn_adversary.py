@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.net import TRACING, Namespace, tracing, wait_for
+from tests.kernel.net import TRACING, Namespace, sh, tracing, wait_for
 from tests.kernel.nfqueue import Queue, queued
 from tests.kernel.slbn import chain
 from tests.kernel.slbn_sessions import FAMILIES, NEW, Sessions
@@ -193,6 +193,30 @@ def test_answers_come_from_the_next_router(v6: bool) -> None:
             assert frames == 1 and changes.items() <= changed.items()
             changed, frames = up(made, packet, v6, source=stranger)
             assert frames == 1 and changes.items() <= changed.items()
+
+
+@FAMILIES
+def test_answers_are_sent_to_unicast_addresses(v6: bool) -> None:
+    """All routers of a segment would answer one packet, from an address of nobody."""
+    addresses = {
+        "multicast": "ff02::1" if v6 else "224.0.0.1",
+        "broadcast": "" if v6 else "10.0.8.255",
+        "anycast": "fd00:8::" if v6 else "",
+    }
+    with wire("echo 1 >/proc/sys/net/ipv6/conf/s0/forwarding") as made:
+        # Where it answers has a route, also from these addresses.
+        sh("ip addr add fd00:8::1/64 dev s0 nodad; ip addr add 10.0.8.1/24 dev s0")
+        sh("echo 0 >/proc/sys/net/ipv4/icmp_echo_ignore_broadcasts")
+        left(made, v6)
+        for name, address in addresses.items():
+            if address:
+                packet = leave_ack(returns={1: (1, address)})
+                change = up(made, packet, v6, destination=address, source=ORIGIN[v6])
+                assert change == ({"bad_return": 1}, 0), name
+        # To the router's own address in a broadcast frame.
+        change = up(made, leave_ack(), v6, to_mac=b"\xff" * 6)
+        assert change == ({"bad_return": 1}, 0)
+        assert up(made, leave_ack(), v6) == ({"leave_acks": 1}, 1)
 
 
 def received(node: Namespace, device: str) -> int:
