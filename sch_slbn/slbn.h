@@ -8,6 +8,7 @@
  * slbn_packet.c	packets that a link's device sends
  * slbn_answer.c	upstream packets, which are sent to this router
  * slbn_edge.c		control packets from hosts, which are dropped
+ * slbn_user.c		control packets of local programs without privilege, likewise
  * slbn_trace.c		the link's state in packets that ask for it
  * slbn_check.c		check, process and authenticate a control packet
  * slbn_find.c		find control packets in skbs
@@ -96,8 +97,11 @@ struct slbn_counters {
 	u64 events;
 };
 
-/* Hooks for answers, and for forwarded packets: IPv4, IPv6, and bridges. */
-#define SLBN_ANSWER_HOOKS 2
+/*
+ * Hooks for what this router receives and sends, and for forwarded packets: IPv4,
+ * IPv6, and bridges.
+ */
+#define SLBN_LOCAL_HOOKS 4
 #define SLBN_FORWARD_HOOKS (2 + IS_ENABLED(CONFIG_NETFILTER_FAMILY_BRIDGE))
 
 struct slbn_link;
@@ -106,7 +110,7 @@ struct slbn_link;
  * struct slbn_link_ops - what a link calls in the files above
  * @egress: netfilter hook for packets that the device of a root qdisc sends
  * @ingress: netfilter hook for packets that the device of an edge receives
- * @answers: SLBN_ANSWER_HOOKS hooks of a namespace that has links
+ * @local: SLBN_LOCAL_HOOKS hooks of a namespace that has links
  * @forward: SLBN_FORWARD_HOOKS hooks of a namespace that has edges
  * @notify: work function of @notify_work in struct slbn_link
  * @event: sends a notification of the link, with this command; under RTNL
@@ -116,7 +120,7 @@ struct slbn_link;
 struct slbn_link_ops {
 	nf_hookfn *egress;
 	nf_hookfn *ingress;
-	const struct nf_hook_ops *answers;
+	const struct nf_hook_ops *local;
 	const struct nf_hook_ops *forward;
 	work_func_t notify;
 	void (*event)(struct slbn_link *link, u8 command);
@@ -274,7 +278,7 @@ unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 			      const struct nf_hook_state *state);
 
 /* slbn_answer.c */
-extern const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS];
+extern const struct nf_hook_ops slbn_local_hooks[SLBN_LOCAL_HOOKS];
 
 bool slbn_own_address(const struct slbn_link *link,
 		      const struct slbn_control *control, u8 *own);
@@ -292,6 +296,11 @@ bool slbn_drop_from_host(struct sk_buff *skb,
 			 const struct nf_hook_state *state);
 bool slbn_drop_redirected(const struct slbn_link *link,
 			  const struct sk_buff *skb);
+
+/* slbn_user.c */
+bool slbn_may_send(const struct sk_buff *skb);
+unsigned int slbn_local_out(void *priv, struct sk_buff *skb,
+			    const struct nf_hook_state *state);
 
 /* slbn_trace.c */
 void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,
@@ -386,6 +395,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 void slbn_link_remove(struct slbn_link *link);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
 enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter);
+void slbn_links_count_user(struct net *net);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
 void slbn_link_check_share(struct slbn_link *link);
 bool slbn_link_take_share_event(struct slbn_link *link);

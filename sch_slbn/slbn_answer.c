@@ -522,7 +522,7 @@ static unsigned int slbn_local_in(void *priv, struct sk_buff *skb,
 }
 
 /* Behind the user's rules. */
-const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS] = {
+const struct nf_hook_ops slbn_local_hooks[SLBN_LOCAL_HOOKS] = {
 	{
 		.hook = slbn_local_in,
 		.pf = NFPROTO_IPV4,
@@ -534,5 +534,17 @@ const struct nf_hook_ops slbn_answer_hooks[SLBN_ANSWER_HOOKS] = {
 		.pf = NFPROTO_IPV6,
 		.hooknum = NF_INET_LOCAL_IN,
 		.priority = NF_IP6_PRI_CONNTRACK_HELPER,
+	},
+	{
+		.hook = slbn_local_out,
+		.pf = NFPROTO_IPV4,
+		.hooknum = NF_INET_LOCAL_OUT,
+		.priority = NF_IP_PRI_LAST,
+	},
+	{
+		.hook = slbn_local_out,
+		.pf = NFPROTO_IPV6,
+		.hooknum = NF_INET_LOCAL_OUT,
+		.priority = NF_IP6_PRI_LAST,
 	},
 };

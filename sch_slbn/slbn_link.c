@@ -37,6 +37,7 @@
  * @changes: counter of changes of @links; under RTNL
  * @next: number to try next
  * @unknown_link: answers to links that do not exist
+ * @from_users: control packets of local programs without privilege
  */
 struct slbn_net {
 	struct xarray links;
@@ -44,6 +45,7 @@ struct slbn_net {
 	unsigned int changes;
 	u32 next;
 	atomic64_t unknown_link;
+	atomic64_t from_users;
 };
 
 static unsigned int slbn_net_id __read_mostly;
@@ -507,8 +509,8 @@ static int slbn_link_publish(struct slbn_link *link,
 	int err;
 
 	if (first) {
-		err = nf_register_net_hooks(net, link->ops->answers,
-					    SLBN_ANSWER_HOOKS);
+		err = nf_register_net_hooks(net, link->ops->local,
+					    SLBN_LOCAL_HOOKS);
 		if (err)
 			return err;
 	}
@@ -522,8 +524,8 @@ static int slbn_link_publish(struct slbn_link *link,
 		NL_SET_ERR_MSG_MOD(extack,
 				   "the namespace already has 65535 links");
 	if (first)
-		nf_unregister_net_hooks(net, link->ops->answers,
-					SLBN_ANSWER_HOOKS);
+		nf_unregister_net_hooks(net, link->ops->local,
+					SLBN_LOCAL_HOOKS);
 	return err;
 }
 
@@ -535,8 +537,8 @@ static void slbn_link_unpublish(struct slbn_link *link)
 	xa_erase(&links->links, link->number);
 	links->changes++;
 	if (xa_empty(&links->links))
-		nf_unregister_net_hooks(net, link->ops->answers,
-					SLBN_ANSWER_HOOKS);
+		nf_unregister_net_hooks(net, link->ops->local,
+					SLBN_LOCAL_HOOKS);
 }
 
 static void slbn_link_free(struct slbn_link *link)
@@ -685,6 +687,15 @@ enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
 	return SLBN_DROP;
 }
 
+/**
+ * slbn_links_count_user() - count a dropped packet of a local program
+ * @net: its network namespace
+ */
+void slbn_links_count_user(struct net *net)
+{
+	atomic64_inc(&slbn_net(net)->from_users);
+}
+
 static void slbn_ledger_read(struct slbn_ledger_state *state,
 			     const struct slbn_ledger *ledger)
 {
@@ -750,6 +761,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	state->unknown_link = atomic64_read(&links->unknown_link);
 	state->no_address = counters->no_address;
 	state->from_hosts = counters->from_hosts;
+	state->from_users = atomic64_read(&links->from_users);
 	state->icmp_dropped = counters->icmp_dropped;
 	state->answered = counters->answered;
 	state->rate_limited = counters->rate_limited;

@@ -12,7 +12,8 @@
  *
  * At an edge hosts do not see control packets: the link answers those sent to
  * them, and drops ICMP errors about control packets, which have their addresses.
- * slbn_edge.c drops the control packets that hosts send.
+ * slbn_edge.c drops the control packets that hosts send. slbn_user.c decides
+ * which programs on this router may send some.
  */
 #include <linux/if_vlan.h>
 #include <linux/ip.h>
@@ -159,6 +160,16 @@ static enum slbn_action slbn_handle_data(struct slbn_link *link,
 	return slbn_count_drop(link, &link->counters.icmp_dropped);
 }
 
+/* Whether a program without privilege sent a control packet; it is counted. */
+static bool slbn_drop_from_user(const struct slbn_link *link,
+				const struct sk_buff *skb)
+{
+	if (slbn_may_send(skb))
+		return false;
+	slbn_links_count_user(dev_net(link->dev));
+	return true;
+}
+
 static enum slbn_action slbn_egress_control(struct slbn_link *link,
 					    struct sk_buff *skb,
 					    struct slbn_control *control)
@@ -185,7 +196,7 @@ slbn_egress_slow(struct slbn_link *link, struct sk_buff *skb)
 
 	if (!slbn_find(skb, &control.place))
 		return slbn_handle_data(link, skb);
-	if (slbn_drop_redirected(link, skb))
+	if (slbn_drop_redirected(link, skb) || slbn_drop_from_user(link, skb))
 		return SLBN_DROP;
 	return slbn_egress_control(link, skb, &control);
 }
@@ -230,6 +241,9 @@ slbn_egress_hook_slow(struct slbn_link *link, struct sk_buff *skb)
 	if (!slbn_find(skb, &control.place)) {
 		action = slbn_handle_data(link, skb);
 	} else {
+		/* Of merged packets, not each keeps the socket. */
+		if (slbn_drop_from_user(link, skb))
+			return NF_DROP;
 		if (control.place.merged)
 			return slbn_egress_merged(skb);
 		action = slbn_egress_control(link, skb, &control);

@@ -174,7 +174,7 @@ static int slbn_change(struct Qdisc *sch, struct nlattr *opt,
 static const struct slbn_link_ops slbn_link_ops = {
 	.egress = slbn_egress_hook,
 	.ingress = slbn_ingress,
-	.answers = slbn_answer_hooks,
+	.local = slbn_local_hooks,
 	.forward = slbn_forward_hooks,
 	.notify = slbn_genl_notify,
 	.event = slbn_genl_event,

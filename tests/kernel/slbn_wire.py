@@ -484,6 +484,7 @@ class State:
     events: int
     bypassed: int
     leave_acks: int
+    from_users: int
 
     @classmethod
     def read(cls, data: bytes) -> State:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -248,3 +250,90 @@ def test_answers_of_an_outsider_are_not_amplified(v6: bool) -> None:
         wait_for(lambda: state_in(near, "e1").bad_return == 20)
         # Neighbour discovery may send some.
         assert received(near, "e1") + received(far, "w1") - before < 20
+
+
+# --- programs on a router: the port is not a privileged one
+
+#: Sends argv[2] to the address argv[1]; status 1 if that is not permitted.
+SENDER = """
+import socket, sys
+six = ":" in sys.argv[1]
+with socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    sender.bind(("::" if six else "0.0.0.0", 49470))
+    try:
+        sender.sendto(bytes.fromhex(sys.argv[2]), (sys.argv[1], 49470))
+    except PermissionError:
+        sys.exit(1)
+"""
+PACKET_SENDER = """
+import socket, sys
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+    sender.bind((sys.argv[1], 0))
+    try:
+        sender.send(bytes.fromhex(sys.argv[2]))
+    except OSError:
+        sys.exit(1)
+"""
+NOBODY = 65534
+
+
+def sends(user: int, address: str, packet: Packet) -> bool:
+    """Whether a program of the user may send a packet."""
+    content = packet.pack(bytes(32 if ":" in address else 8)).hex()
+    command = [sys.executable, "-c", SENDER, address, content]
+    return subprocess.run(command, user=user, check=False).returncode == 0
+
+
+ROUTED = """
+    ip addr add 10.0.0.1/24 dev a0
+    ip addr add fd00::1/64 dev a0 nodad
+    ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev a0
+    ip neigh add fd00::2 lladdr 02:00:00:00:00:02 dev a0"""
+
+
+@FAMILIES
+def test_users_do_not_send_control_packets(v6: bool) -> None:
+    """By a link, by another device, and to the router itself, where a link would process them."""
+    with wire(ROUTED) as made:
+        addresses = ("fd00::2" if v6 else "10.0.0.2", ORIGIN[v6], ROUTER[v6])
+        before = made.state()
+        join = Packet(JOIN, id=NEW, weight=10**6)
+        for number, address in enumerate(addresses, 1):
+            assert not sends(NOBODY, address, join)
+            assert before.changes(made.state()) == {"from_users": number}
+        forged = Packet(PROBE_ACK, id=NEW, hop=1, weight=10**6, tags={0: before.tag})
+        assert not sends(NOBODY, ROUTER[v6], forged)
+        # Their data passes, and packets of root are processed.
+        assert sends(NOBODY, addresses[0], replace(join, magic=1))
+        assert before.changes(made.state()) == {"from_users": 4}
+        assert sends(0, addresses[0], join)
+        assert before.changes(made.state())["joins"] == 1
+
+
+def test_packet_sockets_need_the_same_privilege() -> None:
+    """CAP_NET_RAW alone is not enough: they bypass the hook for what IP sends."""
+    with wire() as made:
+        before = made.state()
+        frame = Datagram(Packet(JOIN, id=NEW)).frame().hex()
+        command = [sys.executable, "-c", PACKET_SENDER, "a0", frame]
+        limited = ["setpriv", "--bounding-set=-net_admin", *command]
+        assert subprocess.run(limited, check=False).returncode == 1
+        assert before.changes(made.state()) == {"from_users": 1}
+        assert subprocess.run(command, check=False).returncode == 0
+        assert before.changes(made.state())["joins"] == 1
+
+
+def test_privilege_is_that_of_who_opened_the_socket() -> None:
+    """An agent may give up its capabilities later."""
+    with wire(ROUTED) as made:
+        before = made.state()
+        payload = Packet(JOIN, id=NEW).pack()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.bind(("0.0.0.0", PORT))
+            fd = sender.fileno()
+            code = f"""import socket
+socket.socket(fileno={fd}).sendto(bytes.fromhex("{payload.hex()}"), ("10.0.0.2", {PORT}))"""
+            command = [sys.executable, "-c", code]
+            subprocess.run(command, user=NOBODY, pass_fds=[fd], check=True)
+        changed = before.changes(made.state())
+        assert (changed["joins"], changed.get("from_users", 0)) == (1, 0)

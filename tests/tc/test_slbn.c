@@ -404,7 +404,7 @@ static void statistics_as_text(void **state)
 		"   fragments 26 bad_key 27 unknown_key 32 bad_time 33"
 		" rate_limited 29\n"
 		"   bad_return 34 unknown_link 35 no_address 36 from_hosts 28"
-		" icmp_dropped 37\n"
+		" from_users 40 icmp_dropped 37\n"
 		"  bypassed 38";
 	static const struct slbn_link_state st = {
 		.capacity = 50000000,
@@ -446,6 +446,7 @@ static void statistics_as_text(void **state)
 		.other_version = 30,
 		.events = 3,
 		.bypassed = 38,
+		.from_users = 40,
 		.leave_acks = 39,
 	};
 

@@ -584,6 +584,7 @@ const struct link_counter link_counters[] = {
 	COUNTER(unknown_link, " unknown_link %s", LINK_DROPPED),
 	COUNTER(no_address, " no_address %s", LINK_DROPPED),
 	COUNTER(from_hosts, " from_hosts %s", LINK_DROPPED),
+	COUNTER(from_users, " from_users %s", LINK_DROPPED),
 	COUNTER(icmp_dropped, " icmp_dropped %s", LINK_DROPPED),
 	COUNTER(bypassed, "  bypassed %s", LINK_OTHER),
 	{}

@@ -208,6 +208,8 @@ struct slbn_ledger_state {
  *	link was added: by XDP or hardware, so without the link. 0 if a qdisc of
  *	the device does not count
  * @leave_acks: LeaveAck packets forwarded
+ * @from_users: dropped, from programs on this router whose socket was opened
+ *	without CAP_NET_ADMIN; of the router, not of the link
  */
 struct slbn_link_state {
 	__u64 capacity;
@@ -250,6 +252,7 @@ struct slbn_link_state {
 	__u64 events;
 	__u64 bypassed;
 	__u64 leave_acks;
+	__u64 from_users;
 };
 
 /**
@@ -303,6 +306,7 @@ struct slbn_link_state {
  * @SLBN_A_STATE_EVENTS: @events
  * @SLBN_A_STATE_BYPASSED: @bypassed
  * @SLBN_A_STATE_LEAVE_ACKS: @leave_acks
+ * @SLBN_A_STATE_FROM_USERS: @from_users
  */
 enum slbn_state_attribute {
 	SLBN_A_STATE_UNSPEC,
@@ -353,6 +357,7 @@ enum slbn_state_attribute {
 	SLBN_A_STATE_EVENTS,
 	SLBN_A_STATE_BYPASSED,
 	SLBN_A_STATE_LEAVE_ACKS,
+	SLBN_A_STATE_FROM_USERS,
 	__SLBN_A_STATE_MAX,
 };
 
