@@ -18,8 +18,9 @@
  *	interval in which two flows stay backlogged, the bytes that they send
  *	differ by at most Quantum + 2 Max. The work per packet is O(1) if no
  *	packet is larger than Quantum. Otherwise no flow may be able to send in
- *	a round; the rounds until one can are then added at once. A packet costs
- *	Max / Quantum turns at most, so the qdisc has a minimum Quantum.
+ *	a round; the rounds until one can are then added at once: one packet may
+ *	cost three turns of each active flow. On average a packet costs Max /
+ *	Quantum turns at most, so the qdisc has a minimum Quantum.
  *
  * RR: each backlogged flow in turn sends one packet.
  *

@@ -38,6 +38,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/capability.h>
 #include <linux/jhash.h>
 #include <linux/module.h>
 #include <linux/prefetch.h>
@@ -541,6 +542,9 @@ static struct netlink_range_validation drr_fq_memory_limit_range = {
 	.max = DRR_FQ_MEMORY_LIMIT_MAX,
 };
 
+#define DRR_FQ_FLOWS_DENIED \
+	"flows above 65536 need CAP_NET_ADMIN in the initial user namespace"
+
 static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 	[TCA_DRR_FQ_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
 	[TCA_DRR_FQ_LIMIT_BYTES] =
@@ -592,8 +596,14 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 				   "limit_bytes must be at least MTU + header");
 		return -EINVAL;
 	}
-	if (tb[TCA_DRR_FQ_FLOWS])
-		p->flows = nla_get_u32(tb[TCA_DRR_FQ_FLOWS]);
+	attr = tb[TCA_DRR_FQ_FLOWS];
+	if (attr)
+		p->flows = nla_get_u32(attr);
+	if (attr && p->flows > DRR_FQ_FLOWS_SMALL && !capable(CAP_NET_ADMIN)) {
+		NL_SET_BAD_ATTR(extack, attr);
+		NL_SET_ERR_MSG_MOD(extack, DRR_FQ_FLOWS_DENIED);
+		return -EPERM;
+	}
 	if (tb[TCA_DRR_FQ_QUANTUM])
 		p->quantum = nla_get_u32(tb[TCA_DRR_FQ_QUANTUM]);
 	if (tb[TCA_DRR_FQ_SCHEDULER])

@@ -337,3 +337,23 @@ socket.socket(fileno={fd}).sendto(bytes.fromhex("{payload.hex()}"), ("10.0.0.2",
             subprocess.run(command, user=NOBODY, pass_fds=[fd], check=True)
         changed = before.changes(made.state())
         assert (changed["joins"], changed.get("from_users", 0)) == (1, 0)
+
+
+# --- memory of the kernel
+
+
+def test_flows_are_limited_in_user_namespaces() -> None:
+    """Any user can make one; fq_codel has at most 65536 flows for anyone."""
+
+    def add(flows: int, user: int | None) -> subprocess.CompletedProcess[str]:
+        script = "ip link add d0 type dummy && tc qdisc add dev d0 root handle 1: drr_fq flows "
+        script += f"{flows} && tc qdisc change dev d0 root drr_fq flows {flows + 1}"
+        command = ["unshare", "-n" if user is None else "-rn", "sh", "-c", script]
+        return subprocess.run(command, user=user, check=False, text=True, stderr=subprocess.PIPE)
+
+    assert add(65535, NOBODY).returncode == 0
+    for flows in (65536, 65537, 1048575):
+        done = add(flows, NOBODY)
+        assert done.returncode
+        assert "need CAP_NET_ADMIN in the initial user namespace" in done.stderr
+        assert add(flows, None).returncode == 0

@@ -31,6 +31,8 @@ enum drr_fq_scheduler {
 
 #define DRR_FQ_LIMIT_BYTES_MAX 1073741824
 #define DRR_FQ_FLOWS_MAX 1048576
+/* The most without CAP_NET_ADMIN in the initial user namespace: 7 MB. */
+#define DRR_FQ_FLOWS_SMALL 65536
 #define DRR_FQ_QUANTUM_MIN 256
 #define DRR_FQ_QUANTUM_MAX 16777216
 #define DRR_FQ_MEMORY_LIMIT_MIN 65536
@@ -51,7 +53,8 @@ enum drr_fq_scheduler {
  *	device's MTU plus link header, at most DRR_FQ_LIMIT_BYTES_MAX; default
  *	DRR_FQ_LIMIT_BYTES_DEFAULT
  * @TCA_DRR_FQ_FLOWS: u32, number of queues that flows are hashed to, 1 to
- *	DRR_FQ_FLOWS_MAX; default DRR_FQ_FLOWS_DEFAULT
+ *	DRR_FQ_FLOWS_MAX; default DRR_FQ_FLOWS_DEFAULT. More than
+ *	DRR_FQ_FLOWS_SMALL need CAP_NET_ADMIN in the initial user namespace
  * @TCA_DRR_FQ_QUANTUM: u32, bytes that a flow may send per round of DRR_FQ_DRR,
  *	DRR_FQ_QUANTUM_MIN to DRR_FQ_QUANTUM_MAX; default MTU plus link header
  * @TCA_DRR_FQ_SCHEDULER: u8, enum drr_fq_scheduler; default DRR_FQ_DRR
