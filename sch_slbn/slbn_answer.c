@@ -388,54 +388,71 @@ static bool slbn_is_to_own(const struct sk_buff *skb,
 	return skb_rtable(skb)->rt_type == RTN_LOCAL;
 }
 
-/* Process an answer at the link; false to drop it. */
-static bool slbn_process_up(struct slbn_link *link, const struct sk_buff *skb,
-			    struct slbn_control *control,
-			    const struct slbn_way *way, bool routed)
+/*
+ * Check an answer to this router: NULL, or the counter of why it is dropped.
+ * Nothing is looked up for one that is not authentic.
+ */
+static u64 *slbn_check_up(struct slbn_link *link, const struct sk_buff *skb,
+			  struct slbn_control *control)
 {
 	u64 *error = slbn_check(link, skb, control);
-	bool processed = false;
 
-	if (!error && !(routed && slbn_is_addressed(skb, control) &&
-			slbn_returns_once(control)))
+	if (!error &&
+	    !(slbn_is_to_own(skb, &control->place) &&
+	      slbn_is_addressed(skb, control) && slbn_returns_once(control)))
 		error = &link->counters.bad_return;
-	spin_lock(&link->lock);
-	if (error)
-		(*error)++;
-	else
-		processed = slbn_process(link, control, ktime_get_ns());
-	spin_unlock(&link->lock);
-	if (processed)
-		slbn_finish(link, control, way->addresses);
-	return processed;
+	return error;
+}
+
+/* Find how to send an answer on; returns its route as slbn_route(). */
+static struct dst_entry *slbn_way_up(const struct slbn_link *link,
+				     const struct sk_buff *skb,
+				     const struct slbn_control *control,
+				     struct slbn_way *way)
+{
+	u32 length = slbn_address_length(&control->place);
+	struct net *net = dev_net(link->dev);
+	const u8 *next;
+
+	slbn_get_return(control->data, &control->layout, control->pkt.hop - 1,
+			&next);
+	memcpy(way->addresses, slbn_addresses(skb, &control->place) + length,
+	       length);
+	memcpy(way->addresses + length, next, length);
+	way->dsfield = slbn_dsfield(skb, &control->place);
+	way->mark = control->place.v6 ? IP6_REPLY_MARK(net, skb->mark) :
+					IP4_REPLY_MARK(net, skb->mark);
+	return slbn_route(link, control, way);
 }
 
 /* Process an answer to this router and send it on; false if it is dropped. */
 static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 			struct slbn_control *control)
 {
-	u32 length = slbn_address_length(&control->place);
+	u64 *error = slbn_check_up(link, skb, control);
 	struct net *net = dev_net(link->dev);
 	struct sk_buff *answer;
 	struct dst_entry *dst;
 	struct slbn_way way;
-	const u8 *next;
+	bool processed;
 
-	slbn_get_return(control->data, &control->layout, control->pkt.hop - 1,
-			&next);
-	memcpy(way.addresses, slbn_addresses(skb, &control->place) + length,
-	       length);
-	memcpy(way.addresses + length, next, length);
-	way.dsfield = slbn_dsfield(skb, &control->place);
-	way.mark = control->place.v6 ? IP6_REPLY_MARK(net, skb->mark) :
-				       IP4_REPLY_MARK(net, skb->mark);
-	dst = slbn_route(link, control, &way);
-
-	if (!slbn_process_up(link, skb, control, &way, !IS_ERR(dst))) {
-		if (!IS_ERR(dst))
-			dst_release(dst);
+	if (error) {
+		slbn_count_drop(link, error);
 		return false;
 	}
+	dst = slbn_way_up(link, skb, control, &way);
+	if (IS_ERR(dst)) {
+		slbn_count_drop(link, &link->counters.bad_return);
+		return false;
+	}
+	spin_lock(&link->lock);
+	processed = slbn_process(link, control, ktime_get_ns());
+	spin_unlock(&link->lock);
+	if (!processed) {
+		dst_release(dst);
+		return false;
+	}
+	slbn_finish(link, control, way.addresses);
 	answer = slbn_build(control, &way, dst);
 	if (!answer)
 		return false;
@@ -495,13 +512,7 @@ slbn_local_in_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 	number = slbn_get_return(control.data, &control.layout, control.pkt.hop,
 				 &address);
 	link = slbn_link_find_number(state->net, number);
-	if (!link)
-		return NF_DROP;
-	if (!slbn_is_to_own(skb, &control.place)) {
-		slbn_count_drop(link, &link->counters.bad_return);
-		return NF_DROP;
-	}
-	if (!slbn_answer(link, skb, &control))
+	if (!link || !slbn_answer(link, skb, &control))
 		return NF_DROP;
 	consume_skb(skb);
 	return NF_STOLEN;

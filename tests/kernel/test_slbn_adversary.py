@@ -22,7 +22,7 @@ import pytest
 from tests.kernel.net import TRACING, Namespace, sh, tracing, wait_for
 from tests.kernel.nfqueue import Queue, queued
 from tests.kernel.slbn import chain
-from tests.kernel.slbn_sessions import FAMILIES, NEW, Sessions
+from tests.kernel.slbn_sessions import FAMILIES, KEY, NEW, OTHER_KEY, Sessions
 from tests.kernel.slbn_tap import Wire, send, state_in, wire
 from tests.kernel.slbn_wire import (
     JOIN,
@@ -34,6 +34,7 @@ from tests.kernel.slbn_wire import (
     ROUTER,
     Datagram,
     Packet,
+    now,
 )
 
 # --- rules that queue packets to user space (an inline IPS)
@@ -219,6 +220,31 @@ def test_answers_are_sent_to_unicast_addresses(v6: bool) -> None:
         change = up(made, leave_ack(), v6, to_mac=b"\xff" * 6)
         assert change == ({"bad_return": 1}, 0)
         assert up(made, leave_ack(), v6) == ({"leave_acks": 1}, 1)
+
+
+@FAMILIES
+def test_no_route_is_looked_up_for_strangers(v6: bool) -> None:
+    """A look-up may start IKE, and costs more than the check of a packet."""
+    nowhere = "2001:db8::7" if v6 else "198.51.100.7"
+    packet = leave_ack(returns={0: (0, nowhere)}, key=KEY)
+    strange = {
+        "bad_key": (replace(packet, key=OTHER_KEY), {}),
+        "unknown_key": (replace(packet, key_id=7), {}),
+        "bad_time": (replace(packet, time=now() - 3600), {}),
+        "bad_checksum": (packet, {"check": 0xBAD}),
+        # Addressed to another of this router's addresses.
+        "bad_return": (packet, {"destination": "fd00:9::7" if v6 else "10.0.9.7"}),
+    }
+    event = "fib6/fib6_table_lookup" if v6 else "fib/fib_table_lookup"
+    with wire(
+        "ip addr add 10.0.9.7/32 dev lo; ip addr add fd00:9::7/128 dev lo nodad", key=KEY
+    ) as made:
+        with tracing(event) as trace:
+            for counter, (each, how) in strange.items():
+                assert up(made, each, v6, **how) == ({counter: 1}, 0)
+            assert nowhere not in trace.read_text()
+            assert up(made, packet, v6) == ({"bad_return": 1}, 0)
+            assert nowhere in trace.read_text()
 
 
 def received(node: Namespace, device: str) -> int:
