@@ -13,6 +13,7 @@
  * slbn_check.c		check, process and authenticate a control packet
  * slbn_find.c		find control packets in skbs
  * slbn_link.c		links: one per device, their state and device's speed
+ * slbn_address.c	addresses of this router for answers
  * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_config.c	configuration: parse, check, dump
  * slbn_wire.h		parse, build and update packets
@@ -37,6 +38,7 @@
 #include <linux/udp.h>
 #include <linux/workqueue.h>
 #include <net/ip.h>
+#include <net/ipv6.h>
 #include <net/sch_generic.h>
 
 #include <uapi/fairpath/slbn_netlink.h>
@@ -161,6 +163,8 @@ struct slbn_bypass {
  * @edge: hosts are behind the device; read without the lock
  * @key_set: copy of the keys in @config
  * @lock: protects all fields below
+ * @own_v4: address of this router for answers, or 0
+ * @own_v6: the same of IPv6, or in6addr_any
  * @params: parameters of the algorithm
  * @vars: state of the algorithm
  * @stats: counters of the algorithm
@@ -190,6 +194,8 @@ struct slbn_link {
 	 * packets read only what is above, in other cache lines.
 	 */
 	spinlock_t lock ____cacheline_aligned_in_smp;
+	__be32 own_v4;
+	struct in6_addr own_v6;
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
 	struct slbn_link_stats stats;
@@ -280,8 +286,6 @@ unsigned int slbn_egress_hook(void *priv, struct sk_buff *skb,
 /* slbn_answer.c */
 extern const struct nf_hook_ops slbn_local_hooks[SLBN_LOCAL_HOOKS];
 
-bool slbn_own_address(const struct slbn_link *link,
-		      const struct slbn_control *control, u8 *own);
 void slbn_finish_own(const struct slbn_link *link,
 		     struct slbn_control *control);
 enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
@@ -406,6 +410,21 @@ void slbn_links_exit(void);
 void slbn_bypass_start(struct slbn_link *link);
 void slbn_bypass_remove(struct slbn_link *link, struct Qdisc *sch);
 u64 slbn_bypass_read(struct slbn_link *link);
+
+/* slbn_address.c */
+
+/* Whether an IPv6 address is unicast and reachable from other routers. */
+static inline bool slbn_is_global_v6(const struct in6_addr *address)
+{
+	return (ipv6_addr_type(address) &
+		(IPV6_ADDR_UNICAST | IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL |
+		 IPV6_ADDR_MAPPED)) == IPV6_ADDR_UNICAST;
+}
+
+void slbn_address_choose(struct slbn_link *link);
+bool slbn_address_is_due(struct net *net);
+bool slbn_own_address(const struct slbn_link *link,
+		      const struct slbn_control *control, u8 *own);
 
 /* slbn_config.c */
 extern const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1];

@@ -18,13 +18,11 @@
  * not longer than the one received. Each router decrements hop. So a forged
  * answer neither loops nor returns between routers.
  */
-#include <linux/inetdevice.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/netfilter_ipv4.h>
 #include <linux/netfilter_ipv6.h>
 #include <linux/udp.h>
-#include <net/addrconf.h>
 #include <net/dsfield.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
@@ -61,55 +59,6 @@ static u8 slbn_dsfield(const struct sk_buff *skb,
 	u8 dsfield = place->v6 ? ipv6_get_dsfield(ip) : ipv4_get_dsfield(ip);
 
 	return dsfield & ~INET_ECN_MASK;
-}
-
-static bool slbn_is_global_v6(const struct in6_addr *address)
-{
-	return (ipv6_addr_type(address) &
-		(IPV6_ADDR_UNICAST | IPV6_ADDR_LOOPBACK | IPV6_ADDR_LINKLOCAL |
-		 IPV6_ADDR_MAPPED)) == IPV6_ADDR_UNICAST;
-}
-
-static bool slbn_own_address_v6(const struct slbn_link *link, const u8 *origin,
-				u8 *own)
-{
-#if IS_ENABLED(CONFIG_IPV6)
-	struct in6_addr to, found;
-
-	memcpy(&to, origin, sizeof(to));
-	if (ipv6_dev_get_saddr(dev_net(link->dev), link->dev, &to,
-			       IPV6_PREFER_SRC_PUBLIC, &found) ||
-	    !slbn_is_global_v6(&found))
-		return false;
-	memcpy(own, &found, sizeof(found));
-	return true;
-#else
-	return false;
-#endif
-}
-
-/**
- * slbn_own_address() - an address of this router for answers to a link
- * @link: link
- * @control: downstream packet that the answer is for
- * @own: set to the address: of the link's device if it has one, otherwise of
- *	another device in the same VRF
- *
- * Return: false if the router has no such address.
- */
-bool slbn_own_address(const struct slbn_link *link,
-		      const struct slbn_control *control, u8 *own)
-{
-	const u8 *origin;
-	__be32 found;
-
-	if (control->place.v6) {
-		slbn_get_return(control->data, &control->layout, 0, &origin);
-		return slbn_own_address_v6(link, origin, own);
-	}
-	found = inet_select_addr(link->dev, 0, RT_SCOPE_UNIVERSE);
-	memcpy(own, &found, sizeof(found));
-	return found;
 }
 
 /*

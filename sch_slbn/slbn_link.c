@@ -14,6 +14,7 @@
  * capacity) are computed again when the configuration or the speed changes.
  */
 #include <linux/ethtool.h>
+#include <linux/inetdevice.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -21,6 +22,8 @@
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
 #include <linux/xarray.h>
+#include <net/addrconf.h>
+#include <net/if_inet6.h>
 #include <net/net_namespace.h>
 #include <net/netlink.h>
 #include <net/netns/generic.h>
@@ -30,22 +33,30 @@
 /* Delay of a share event, jiffies; it covers all changes up to then. */
 #define SLBN_NOTIFY_DELAY (HZ / 10)
 
+/* Delays of the choice of addresses, jiffies: after changes, and during DAD. */
+#define SLBN_ADDRESS_DELAY (HZ / 100 ?: 1)
+#define SLBN_ADDRESS_DAD (HZ / 10)
+
 /**
  * struct slbn_net - links of a namespace
+ * @net: the namespace
  * @links: by number; changed under RTNL
  * @edges: links that are edges, by the index of their device; as @links
  * @changes: counter of changes of @links; under RTNL
  * @next: number to try next
  * @unknown_link: answers to links that do not exist
  * @from_users: control packets of local programs without privilege
+ * @address_work: chooses the links' addresses for answers
  */
 struct slbn_net {
+	struct net *net;
 	struct xarray links;
 	struct xarray edges;
 	unsigned int changes;
 	u32 next;
 	atomic64_t unknown_link;
 	atomic64_t from_users;
+	struct delayed_work address_work;
 };
 
 static unsigned int slbn_net_id __read_mostly;
@@ -499,6 +510,35 @@ struct slbn_link *slbn_link_find_edge(const struct net_device *dev)
 	return xa_load(&slbn_net(dev_net(dev))->edges, dev->ifindex);
 }
 
+/*
+ * Addresses may have changed: choose them soon, once for all changes up to then.
+ * Also called in atomic context.
+ */
+static void slbn_addresses_change(struct net *net)
+{
+	struct slbn_net *links = slbn_net(net);
+
+	if (!xa_empty(&links->links))
+		schedule_delayed_work(&links->address_work, SLBN_ADDRESS_DELAY);
+}
+
+static void slbn_choose_addresses(struct work_struct *work)
+{
+	struct slbn_net *links = container_of(to_delayed_work(work),
+					      struct slbn_net, address_work);
+	struct slbn_link *link;
+	unsigned long number;
+
+	rtnl_lock();
+	xa_for_each(&links->links, number, link) {
+		slbn_address_choose(link);
+		cond_resched();
+	}
+	if (!xa_empty(&links->links) && slbn_address_is_due(links->net))
+		schedule_delayed_work(&links->address_work, SLBN_ADDRESS_DAD);
+	rtnl_unlock();
+}
+
 /* Make the link available by a number; the first one registers the hooks. */
 static int slbn_link_publish(struct slbn_link *link,
 			     struct netlink_ext_ack *extack)
@@ -609,6 +649,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 		return ERR_PTR(err);
 	}
 	link->notified_share = link->params.P;
+	slbn_address_choose(link);
 
 	err = slbn_link_publish(link, extack);
 	if (err) {
@@ -620,6 +661,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 		slbn_link_undo(link, true, false);
 		return ERR_PTR(err);
 	}
+	slbn_addresses_change(dev_net(dev));
 	ops->event(link, SLBN_C_LINK_ADD_NTF);
 	return link;
 }
@@ -803,6 +845,9 @@ static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 {
 	const struct net_device *dev = netdev_notifier_info_to_dev(info);
 
+	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
+	    event == NETDEV_CHANGEUPPER)
+		slbn_addresses_change(dev_net(dev));
 	/* Read the speed in a work, as it takes locks that are held here. */
 	if ((event == NETDEV_UP || event == NETDEV_CHANGE) &&
 	    slbn_link_find(dev))
@@ -814,15 +859,73 @@ static struct notifier_block slbn_device_notifier = {
 	.notifier_call = slbn_device_event,
 };
 
+static int slbn_address_event(struct notifier_block *nb, unsigned long event,
+			      void *info)
+{
+	const struct in_ifaddr *address = info;
+
+	slbn_addresses_change(dev_net(address->ifa_dev->dev));
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block slbn_address_notifier = {
+	.notifier_call = slbn_address_event,
+};
+
+#if IS_ENABLED(CONFIG_IPV6)
+static int slbn_address_event_v6(struct notifier_block *nb, unsigned long event,
+				 void *info)
+{
+	const struct inet6_ifaddr *address = info;
+
+	slbn_addresses_change(dev_net(address->idev->dev));
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block slbn_address_notifier_v6 = {
+	.notifier_call = slbn_address_event_v6,
+};
+
+static int slbn_register_v6(void)
+{
+	return register_inet6addr_notifier(&slbn_address_notifier_v6);
+}
+
+static void slbn_unregister_v6(void)
+{
+	unregister_inet6addr_notifier(&slbn_address_notifier_v6);
+}
+#else
+static int slbn_register_v6(void)
+{
+	return 0;
+}
+
+static void slbn_unregister_v6(void)
+{
+}
+#endif
+
 static int __net_init slbn_net_init(struct net *net)
 {
-	xa_init_flags(&slbn_net(net)->links, XA_FLAGS_ALLOC1);
-	xa_init(&slbn_net(net)->edges);
+	struct slbn_net *links = slbn_net(net);
+
+	xa_init_flags(&links->links, XA_FLAGS_ALLOC1);
+	xa_init(&links->edges);
+	links->net = net;
+	INIT_DELAYED_WORK(&links->address_work, slbn_choose_addresses);
 	return 0;
+}
+
+static void __net_exit slbn_net_exit(struct net *net)
+{
+	/* Its devices and their addresses are gone. */
+	cancel_delayed_work_sync(&slbn_net(net)->address_work);
 }
 
 static struct pernet_operations slbn_net_ops = {
 	.init = slbn_net_init,
+	.exit = slbn_net_exit,
 	.id = &slbn_net_id,
 	.size = sizeof(struct slbn_net),
 };
@@ -840,7 +943,21 @@ int slbn_links_init(void)
 		return err;
 	err = register_netdevice_notifier(&slbn_device_notifier);
 	if (err)
-		unregister_pernet_subsys(&slbn_net_ops);
+		goto net;
+	err = register_inetaddr_notifier(&slbn_address_notifier);
+	if (err)
+		goto device;
+	err = slbn_register_v6();
+	if (err)
+		goto address;
+	return 0;
+
+address:
+	unregister_inetaddr_notifier(&slbn_address_notifier);
+device:
+	unregister_netdevice_notifier(&slbn_device_notifier);
+net:
+	unregister_pernet_subsys(&slbn_net_ops);
 	return err;
 }
 
@@ -851,6 +968,8 @@ int slbn_links_init(void)
  */
 void slbn_links_exit(void)
 {
+	slbn_unregister_v6();
+	unregister_inetaddr_notifier(&slbn_address_notifier);
 	unregister_netdevice_notifier(&slbn_device_notifier);
 	cancel_work_sync(&slbn_speed_work);
 	unregister_pernet_subsys(&slbn_net_ops);

@@ -94,18 +94,18 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 	bool edge = READ_ONCE(link->edge);
 	u8 own[sizeof(struct in6_addr)];
 	u8 *data = control->data;
+	bool addressed, processed;
 	__wsum before, after;
-	bool processed;
 	u64 now;
 
-	if (!slbn_own_address(link, control, own))
-		return slbn_count_drop(link, &link->counters.no_address);
 	before = csum_partial(data, layout->length, 0);
 
 	spin_lock(&link->lock);
 	now = ktime_get_ns();
-	processed =
-		slbn_limit(link, skb, now) && slbn_process(link, control, now);
+	addressed = slbn_own_address(link, control, own);
+	link->counters.no_address += !addressed;
+	processed = addressed && slbn_limit(link, skb, now) &&
+		    slbn_process(link, control, now);
 	spin_unlock(&link->lock);
 	if (!processed)
 		return SLBN_DROP;

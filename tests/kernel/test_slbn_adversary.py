@@ -35,6 +35,8 @@ from tests.kernel.slbn_wire import (
     Datagram,
     Packet,
     now,
+    read_packet,
+    read_udp,
 )
 
 # --- rules that queue packets to user space (an inline IPS)
@@ -363,6 +365,34 @@ socket.socket(fileno={fd}).sendto(bytes.fromhex("{payload.hex()}"), ("10.0.0.2",
             subprocess.run(command, user=NOBODY, pass_fds=[fd], check=True)
         changed = before.changes(made.state())
         assert (changed["joins"], changed.get("from_users", 0)) == (1, 0)
+
+
+# --- addresses of this router, which are not chosen for each packet
+
+
+def recorded(made: Wire, v6: bool) -> str:
+    """The address that the link records for the answer to a packet."""
+    (frame,) = made.down(Datagram(Packet(JOIN, id=NEW), v6).frame())
+    return read_packet(read_udp(frame)[0]).returns[1][1]
+
+
+def test_addresses_are_used_when_dad_is_done() -> None:
+    """The kernel notifies of a new address before that, and not then."""
+    with wire() as made:
+        assert recorded(made, True) == ROUTER[1]
+        sh("echo 1 >/proc/sys/net/ipv6/conf/a0/accept_dad; ip addr add fd00:6::1/64 dev a0")
+        assert recorded(made, True) == ROUTER[1]
+        wait_for(lambda: recorded(made, True) == "fd00:6::1", 10)
+
+
+@FAMILIES
+def test_address_of_another_device_is_replaced(v6: bool) -> None:
+    """The link's device has none; that of the loopback device moves to another one."""
+    with wire() as made:
+        assert recorded(made, v6) == ROUTER[v6]
+        other = "fd00:7::1" if v6 else "10.0.7.1"
+        sh(f"ip addr add {other} dev s0 {'nodad' if v6 else ''}; ip addr flush dev lo scope global")
+        wait_for(lambda: recorded(made, v6) == other, 10)
 
 
 # --- memory of the kernel

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -40,6 +41,8 @@ from tests.kernel.slbn_wire import (
 from tests.kernel.wireguard import End
 
 SO_ATTACH_FILTER = 26
+#: In this time links have chosen other addresses for answers, s.
+ADDRESSES = 0.3
 DROPS = (
     *("malformed", "bad_checksum", "fragments", "bad_key", "wrong_path", "too_many_hops"),
     *("bad_return", "unknown_link", "no_address", "overuse", "clamped"),
@@ -296,7 +299,7 @@ def test_policy_routing_by_source(peer: str) -> None:
 
 @FAMILIES
 def test_address_changes_under_traffic(peer: str, v6: bool) -> None:
-    """The next packet records the new address; an answer to the old one is retransmitted."""
+    """Later packets record the new address; an answer to the old one is retransmitted."""
     with chain(2) as net, agents(peer, net.nodes) as (source, _, _):
         middle = net.nodes[1]
         net.attach(0, "rate 100mbit headroom 0")
@@ -385,17 +388,20 @@ def accept_queue(opened: socket.socket, queue: int) -> None:
 def test_router_without_address_counts_and_drops() -> None:
     with wire() as made:
         sh("ip addr flush dev lo scope global")
+        time.sleep(ADDRESSES)
         before = made.state()
         for v6 in (False, True):
             assert made.down(Datagram(Packet(JOIN), v6).frame()) == []
         assert before.changes(made.state()) == {"no_address": 2}
         # Link-local addresses are not reachable from other routers.
         sh("ip addr add fe80::1/64 dev a0 nodad; ip addr add 169.254.0.1/16 scope link dev a0")
+        time.sleep(ADDRESSES)
         for v6 in (False, True):
             assert made.down(Datagram(Packet(JOIN), v6).frame()) == []
         assert before.changes(made.state()) == {"no_address": 4}
         # The address of the device is preferred.
         sh("ip addr add 10.0.7.1/32 dev s0; ip addr add 10.0.6.1/24 dev a0")
+        time.sleep(ADDRESSES)
         join = Packet(JOIN, id=bytes([9]) * 16)
         came = replace(join, hop=1, B=1, bottleneck=0, tags={0: before.tag})
         came = replace(came, returns={1: (1, "10.0.6.1")})
