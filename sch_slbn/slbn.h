@@ -154,7 +154,10 @@ struct slbn_bypass {
  * struct slbn_link - a link
  * @ops: functions of the files above
  * @number: of the link in its namespace, not 0; not used again for long
+ * @net: namespace of @dev when it became a link, and of the link: the device may
+ *	move before the qdisc is destroyed
  * @dev: device; the qdisc holds a reference
+ * @ifindex: index of @dev in @net
  * @handle: handle of the qdisc that owns the link
  * @root: it is the root qdisc: packets are processed in @egress
  * @config: under RTNL; what packet processing needs is copied below
@@ -180,7 +183,9 @@ struct slbn_bypass {
 struct slbn_link {
 	const struct slbn_link_ops *ops;
 	u32 number;
+	struct net *net;
 	struct net_device *dev;
+	int ifindex;
 	u32 handle;
 	bool root;
 	struct slbn_config config;

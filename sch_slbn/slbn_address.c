@@ -46,7 +46,7 @@ static void slbn_choose_v6(const struct slbn_link *link, struct in6_addr *own)
 {
 	if (slbn_first_v6(link->dev, own))
 		return;
-	if (ipv6_dev_get_saddr(dev_net(link->dev), link->dev, &slbn_global_v6,
+	if (ipv6_dev_get_saddr(link->net, link->dev, &slbn_global_v6,
 			       IPV6_PREFER_SRC_PUBLIC, own) ||
 	    !slbn_is_global_v6(own))
 		*own = in6addr_any;

@@ -68,7 +68,7 @@ static u8 slbn_dsfield(const struct sk_buff *skb,
 static struct dst_entry *slbn_route_v4(const struct slbn_link *link,
 				       const struct slbn_way *way)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct flowi4 flow = {};
 	__be32 addresses[2];
 	struct rtable *route;
@@ -96,7 +96,7 @@ static struct dst_entry *slbn_route_v4(const struct slbn_link *link,
 static struct dst_entry *slbn_route_v6(const struct slbn_link *link,
 				       const struct slbn_way *way)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct dst_entry *dst = NULL;
 	struct flowi6 flow = {};
 	int err;
@@ -360,7 +360,7 @@ static struct dst_entry *slbn_way_up(const struct slbn_link *link,
 				     struct slbn_way *way)
 {
 	u32 length = slbn_address_length(&control->place);
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	const u8 *next;
 
 	slbn_get_return(control->data, &control->layout, control->pkt.hop - 1,
@@ -379,7 +379,7 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 			struct slbn_control *control)
 {
 	u64 *error = slbn_check_up(link, skb, control);
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct sk_buff *answer;
 	struct dst_entry *dst;
 	struct slbn_way way;

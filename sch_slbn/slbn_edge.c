@@ -129,7 +129,7 @@ bool slbn_drop_redirected(const struct slbn_link *link,
 {
 #ifdef CONFIG_NET_REDIRECT
 	if (skb_is_redirected(skb) && skb->from_ingress)
-		return slbn_drop_received(dev_net(link->dev), skb->skb_iif);
+		return slbn_drop_received(link->net, skb->skb_iif);
 #endif
 	return false;
 }

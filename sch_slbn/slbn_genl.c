@@ -324,7 +324,7 @@ static struct genl_family slbn_family __ro_after_init = {
 
 static void slbn_send_share_event(struct slbn_link *link)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct sk_buff *skb;
 	void *header;
 
@@ -353,7 +353,7 @@ static void slbn_send_share_event(struct slbn_link *link)
  */
 void slbn_genl_event(struct slbn_link *link, u8 command)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct sk_buff *skb;
 
 	if (!genl_has_listeners(&slbn_family, net, SLBN_GROUP_LINK))
@@ -373,7 +373,8 @@ void slbn_genl_event(struct slbn_link *link, u8 command)
  * slbn_genl_notify() - send a share event if the link's share has moved
  * @work: notify_work of the link
  *
- * Context: may sleep. RTNL is not needed: slbn_link_put() waits for this work.
+ * Context: may sleep. RTNL is not needed: slbn_link_remove() waits for
+ * this work.
  */
 void slbn_genl_notify(struct work_struct *work)
 {

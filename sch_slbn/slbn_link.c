@@ -127,21 +127,21 @@ static int slbn_link_hook(struct slbn_link *link, struct nf_hook_ops *hook,
 	hook->pf = NFPROTO_NETDEV;
 	hook->hooknum = hooknum;
 	hook->priority = priority;
-	return nf_register_net_hook(dev_net(link->dev), hook);
+	return nf_register_net_hook(link->net, hook);
 }
 
 static void slbn_link_unhook(struct slbn_link *link, struct nf_hook_ops *hook)
 {
-	nf_unregister_net_hook(dev_net(link->dev), hook);
+	nf_unregister_net_hook(link->net, hook);
 }
 
 static void slbn_link_unhook_ingress(struct slbn_link *link)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct slbn_net *links = slbn_net(net);
 
 	slbn_link_unhook(link, &link->ingress);
-	xa_erase(&links->edges, link->dev->ifindex);
+	xa_erase(&links->edges, link->ifindex);
 	if (xa_empty(&links->edges))
 		nf_unregister_net_hooks(net, link->ops->forward,
 					SLBN_FORWARD_HOOKS);
@@ -154,12 +154,12 @@ static void slbn_link_unhook_ingress(struct slbn_link *link)
 static int slbn_link_hook_ingress(struct slbn_link *link,
 				  struct netlink_ext_ack *extack)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct slbn_net *links = slbn_net(net);
 	bool first = xa_empty(&links->edges);
 	int err;
 
-	err = xa_err(xa_store(&links->edges, link->dev->ifindex, link,
+	err = xa_err(xa_store(&links->edges, link->ifindex, link,
 			      GFP_KERNEL_ACCOUNT));
 	if (err)
 		return err;
@@ -178,7 +178,7 @@ static int slbn_link_hook_ingress(struct slbn_link *link,
 		nf_unregister_net_hooks(net, link->ops->forward,
 					SLBN_FORWARD_HOOKS);
 erase:
-	xa_erase(&links->edges, link->dev->ifindex);
+	xa_erase(&links->edges, link->ifindex);
 	return err;
 }
 
@@ -543,7 +543,7 @@ static void slbn_choose_addresses(struct work_struct *work)
 static int slbn_link_publish(struct slbn_link *link,
 			     struct netlink_ext_ack *extack)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct slbn_net *links = slbn_net(net);
 	bool first = xa_empty(&links->links);
 	int err;
@@ -571,7 +571,7 @@ static int slbn_link_publish(struct slbn_link *link,
 
 static void slbn_link_unpublish(struct slbn_link *link)
 {
-	struct net *net = dev_net(link->dev);
+	struct net *net = link->net;
 	struct slbn_net *links = slbn_net(net);
 
 	xa_erase(&links->links, link->number);
@@ -638,7 +638,9 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 	spin_lock_init(&link->lock);
 	INIT_DELAYED_WORK(&link->notify_work, ops->notify);
 	link->ops = ops;
+	link->net = dev_net(dev);
 	link->dev = dev;
+	link->ifindex = dev->ifindex;
 	link->handle = handle;
 	link->root = root;
 	get_random_bytes(link->params.hash_key, sizeof(link->params.hash_key));
@@ -756,7 +758,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 {
 	const struct slbn_counters *counters = &link->counters;
 	const struct slbn_link_stats *stats = &link->stats;
-	const struct slbn_net *links = slbn_net(dev_net(link->dev));
+	const struct slbn_net *links = slbn_net(link->net);
 	const struct slbn_link_vars *vars = &link->vars;
 	u32 entries;
 	u64 now;

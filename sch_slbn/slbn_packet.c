@@ -166,7 +166,7 @@ static bool slbn_drop_from_user(const struct slbn_link *link,
 {
 	if (slbn_may_send(skb))
 		return false;
-	slbn_links_count_user(dev_net(link->dev));
+	slbn_links_count_user(link->net);
 	return true;
 }
 

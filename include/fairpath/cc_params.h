@@ -113,7 +113,7 @@ static inline int cc_param_set(const struct cc_param *param, void *params,
 	int err;
 
 	if (param->names) {
-		err = match_string(param->names, param->max + 1, text);
+		err = __sysfs_match_string(param->names, param->max + 1, text);
 		if (err < 0)
 			return -EINVAL;
 		*value = err;
