@@ -167,9 +167,8 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 	if (attr) {
 		config->quiet = nla_get_u64(attr);
 		if (config->quiet && config->quiet < SLBN_EPOCH_MIN) {
-			SLBN_REJECT(
-				extack, attr,
-				"quiet must be 10 ms to 1 h, or 0: the default");
+			SLBN_REJECT(extack, attr,
+				    "quiet must be 10 ms to 1 h, or 0: auto");
 			return -ERANGE;
 		}
 	}

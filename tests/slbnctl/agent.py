@@ -19,7 +19,7 @@ class Agent:
     """A running slbnd, and the socket of its service manager."""
 
     def __init__(
-        self, directory: Path, *options: str, clocks: tuple[str, ...] = (), **environment: str
+        self, directory: Path, *options: str, clocks: str = "", **environment: str
     ) -> None:
         self.socket = directory / "socket"
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -28,7 +28,7 @@ class Agent:
         self.log, write = os.pipe()
         stream = os.fstat(write)
         journal = f"{stream.st_dev}:{stream.st_ino}"
-        isolated = ["unshare", "--user", "--map-root-user", "--net", *clocks, str(SLBND)]
+        isolated = ["unshare", "--user", "--map-root-user", "--net", *clocks.split(), str(SLBND)]
         self.process = subprocess.Popen(
             [*isolated, "--config=/dev/null", f"--socket={self.socket}", *options],
             env={
@@ -54,9 +54,7 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(
-    directory: Path, *options: str, clocks: tuple[str, ...] = (), **environment: str
-) -> Iterator[Agent]:
+def agent(directory: Path, *options: str, clocks: str = "", **environment: str) -> Iterator[Agent]:
     """CLOCKS are options of unshare(1) for a time namespace."""
     made = Agent(directory, *options, clocks=clocks, **environment)
     try:

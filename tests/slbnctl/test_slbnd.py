@@ -402,7 +402,7 @@ def test_times_go_on_in_suspend(tmp_path: Path) -> None:
     """MUST 7 of docs/protocol.md: the clock of leases, as far ahead as after 11 days of suspend."""
     state = tmp_path / "state"
     ahead = 10**6
-    clocks = ("--time", "--boottime", str(ahead), "--fork", "--kill-child")
+    clocks = f"--time --boottime {ahead} --fork --kill-child"
     with (
         agent(tmp_path, f"--state={state}", clocks=clocks) as slbnd,
         libslbn.Connection(str(slbnd.socket)) as us,

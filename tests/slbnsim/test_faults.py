@@ -310,7 +310,13 @@ def test_link_without_alternative_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", ["--loss 1 --epoch 1143ms", "--dead 10@1.5s", "--cut busiest@1.5s", "--cut busiest@1.5s --silent"]
+    "trouble",
+    [
+        "--loss 1 --epoch 1143ms",
+        "--dead 10@1.5s",
+        "--cut busiest@1.5s",
+        "--cut busiest@1.5s --silent",
+    ],
 )
 def test_experiments_recover(trouble: str) -> None:
     arguments = "experiment 1a --percent 2 --quiet --json --until 7s --every 100ms"

@@ -41,7 +41,7 @@ extern "C" {
 #define SLBN_LEAVING 8 /* it has been ended; its Leave may be in flight */
 #define SLBN_MEASURED 16 /* @used is valid */
 #define SLBN_OWN_LINK 32 /* its path begins with a link of this router */
-#define SLBN_SHORT_LEASE 64 /* leases shorter than two round trips: rate often 0 */
+#define SLBN_SHORT_LEASE 64 /* leases are shorter than two round trips */
 
 /**
  * struct slbn_flow - the packets of a session

@@ -92,8 +92,7 @@ static void explain(const struct slbn_status *status)
 		printf("degraded: rates are not enforced on %u of %u devices: see its log\n",
 		       status->devices - status->enforced, status->devices);
 	if (status->short_leases)
-		printf("short_leases: %llu sessions often have no rate: set a longer epoch at all links\n",
-		       (unsigned long long)status->short_leases);
+		puts("short_leases: sessions often have no rate: links need a longer epoch");
 	if (status->silent)
 		printf("silent: %u destinations do not answer: their flows share the default class\n",
 		       status->silent);
