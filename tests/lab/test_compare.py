@@ -254,7 +254,7 @@ def test_hosts_of_workloads() -> None:
         made = Plan.of(others[0], "pfifo", "cubic", 1)
         assert made.flows == Plan.of(ample, "pfifo", "cubic", 1).flows
         assert Plan.from_json(json.loads(json.dumps(made.to_json()))) == made
-    assert [name for name, one in WORKLOADS.items() if one.hosts.gso] == ["parking-lot-gso"]
+    assert [name for name, one in WORKLOADS.items() if one.hosts.gso] == ["web-search-gso"]
 
 
 def test_fair_goodput() -> None:

@@ -237,6 +237,42 @@ def test_runs_are_stored_and_drawn(coins: Path) -> None:
     assert re.search(r"^bent-coin +0/6 +-  ", listed.stdout, re.MULTILINE)
 
 
+def test_stored_runs_of_an_older_format_say_which_version_made_them(coins: Path) -> None:
+    """They stay readable while their numbers have all that is drawn."""
+    assert figure(coins, "fair-coin", "--quiet").returncode == 0
+    path = coins.parent / "out/data/fair-coin/fair@1.json"
+    stored = json.loads(path.read_text())
+    stored["fingerprint"] = "0" * 16
+    stored["conditions"]["project"] = "0123abc"
+    path.write_text(json.dumps(stored))
+    done = figure(coins, "fair-coin", "--draw")
+    assert done.returncode == 0 and "1 of 6 runs are stale: made at 0123abc, " in done.stdout
+    del stored["numbers"]["share"]
+    path.write_text(json.dumps(stored))
+    done = figure(coins, "fair-coin", "--draw")
+    said = ("fair-coin: made at 0123abc, in another format", "'share'", "run it again, or use that")
+    assert_refused(done, 3, *said)
+    # A run of today's sources that lacks something is an error of the study.
+    stored["fingerprint"] = fingerprints_of(coins)["fair@1"]
+    path.write_text(json.dumps(stored))
+    assert "KeyError" in figure(coins, "fair-coin", "--draw").stderr
+
+
+def test_seeds_that_are_not_stored_are_named(coins: Path) -> None:
+    done = figure(coins, "fair-coin", "--draw", "--seed", "77")
+    assert_refused(done, 3, "runs are missing (fair@77", "without --draw they are run")
+    where = ("--out", str(coins.parent / "out"))
+    done = run_fairlab("compare", "parking-lot", "--draw", "--seed", "77", *where)
+    assert_refused(
+        done, 3, "no run of parking-lot with the seeds 77 is stored in ", "without --draw"
+    )
+    for text in ("0", "-1", "99999999999"):
+        assert_refused(figure(coins, "fair-coin", "--seed", text), 2, f"seed {text}: must be 1 to ")
+    assert_refused(
+        figure(coins, "fair-coin", "--seed", "one"), 2, "--seed: invalid int value: 'one'"
+    )
+
+
 def test_a_failed_claim_sets_the_exit_status(coins: Path) -> None:
     done = figure(coins, "bent-*", "--quick", "--quiet")
     assert done.returncode == 4
@@ -260,7 +296,7 @@ def test_stale_figures_are_reported(coins: Path) -> None:
     assert figure(coins, "fair-coin", "--quiet").returncode == 0
     change(coins.with_name("bend.c"), "return 1", "return 2")
     done = figure(coins, "fair-coin", "--draw")
-    assert done.returncode == 0 and "3 of 6 runs are stale: made from other sources" in done.stdout
+    assert done.returncode == 0 and "3 of 6 runs are stale: made at " in done.stdout
     assert json.loads((out / "fair-coin.json").read_text())["stale"] == 3
     page = run_fairlab("report", "--studies", str(coins), "--out", str(out))
     assert "stale, drawn from runs of other sources: fair-coin" in page.stdout

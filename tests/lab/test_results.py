@@ -17,7 +17,15 @@ from fairlab.model.scenario import parse_flows
 from fairlab.results import flentfile, plots, report, store
 from fairlab.run.dumbbell import TRACE
 
-from tests.lab.labtools import FAIRLAB, made_up, run_fairlab, saw_tooth, scenario, write_raw
+from tests.lab.labtools import (
+    FAIRLAB,
+    assert_refused,
+    made_up,
+    run_fairlab,
+    saw_tooth,
+    scenario,
+    write_raw,
+)
 
 DATE = datetime(2026, 11, 20, 11, 45, 0, tzinfo=UTC)
 SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)
@@ -103,6 +111,14 @@ def test_unwritable_directory_is_refused(tmp_path: Path) -> None:
         store.working_directory(tmp_path / "file"),
     ):
         pass
+
+
+@pytest.mark.parametrize("more", [(), ("--out",)])
+def test_results_of_another_format_say_what_to_do(tmp_path: Path, more: tuple[str, ...]) -> None:
+    (tmp_path / "result.json").write_text('{"project": "0123abc", "scenario": {"flows": []}}')
+    words = [*more, str(tmp_path / "figure.png")] if more else []
+    done = run_fairlab("plot", str(tmp_path), *words)
+    assert_refused(done, 3, f"{tmp_path}: made at 0123abc, in another format", "run it again")
 
 
 def test_invalid_results_are_refused(tmp_path: Path) -> None:

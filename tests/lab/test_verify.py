@@ -85,7 +85,7 @@ def test_changed_inputs_are_named() -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("format",), 2),
+        (("format",), "1"),
         (("format",), None),
         (("guest",), []),
         (("guest", "seed"), -1),
@@ -107,6 +107,13 @@ def test_damaged_records_are_refused(tmp_path: Path, path: tuple[str, ...], valu
     inner[path[-1]] = value
     (tmp_path / exact.RECORD).write_text(json.dumps(record))
     assert_refused(run_fairlab("verify", str(tmp_path)), 3, "the record is damaged")
+
+
+def test_records_of_other_formats_say_what_to_do(tmp_path: Path) -> None:
+    record = RECORD | {"format": 0, "project": "0123abc"}
+    (tmp_path / exact.RECORD).write_text(json.dumps(record))
+    done = run_fairlab("verify", str(tmp_path))
+    assert_refused(done, 3, "its record, made at 0123abc, has format 0, not 1: run it again")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, "\x00"])

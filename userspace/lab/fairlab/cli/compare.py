@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlab.cli.figures import add_seeds, jobs_of, seeds_of, short
-from fairlab.model.errors import LabError, UsageError
+from fairlab.model.errors import CannotRunError, LabError, UsageError
 from fairlab.results import plots, trust
 from fairlab.run import engine
 from fairlab.run.progress import Progress, style_here
@@ -89,6 +89,12 @@ def run_and_print(
             }
     if missing:
         study = studies.Comparison(workload, stacks, ccs, frozenset(missing))
+        if arguments.draw and not study.cases(False, 1):
+            these = f" with the seeds {', '.join(map(str, seeds))}" if seeds else ""
+            raise CannotRunError(
+                f"no run of {workload.name}{these} is stored in {place.out}: without --draw they"
+                " are run"
+            )
         if not study.cases(False, 1):
             raise LabError(f"no stack could run: {next(iter(missing.values()))}")
     document = place.draw(study)

@@ -275,7 +275,8 @@ def _describe(out: Path, document: dict[str, Any]) -> str:
     lines = [f"{document['name']}: {document['title']}"]
     if document["stale"]:
         lines.append(
-            f"  {document['stale']} of {document['runs']} runs are stale: made from other sources"
+            f"  {document['stale']} of {document['runs']} runs are stale:"
+            f" {', '.join(document['made'])}, from other sources"
         )
     for claim in document["claims"]:
         lines.append(f"  {'holds  ' if claim['holds'] else 'fails  '} {claim['text']}")

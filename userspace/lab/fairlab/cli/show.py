@@ -57,10 +57,17 @@ def plot_again(arguments: argparse.Namespace) -> None:
     plots.require()
     directories: list[Path] = arguments.directories
     if arguments.out:
-        comparison.draw([store.read(directory) for directory in directories], arguments.out)
+        results = [store.read(directory) for directory in directories]
+        for directory, result in zip(directories, results, strict=True):
+            with store.readable(directory, result):
+                comparison.check(result)
+        comparison.draw(results, arguments.out)
         print(arguments.out)
         return
     if len(directories) > 1:
         raise UsageError("several results are drawn side by side: --out FILE is missing")
-    for path in plots.draw(directories[0], store.read(directories[0])):
+    result = store.read(directories[0])
+    with store.readable(directories[0], result):
+        paths = plots.draw(directories[0], result)
+    for path in paths:
         print(path)

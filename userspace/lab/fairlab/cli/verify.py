@@ -12,6 +12,7 @@ from typing import Any
 
 from fairlab.cli.measure import MEASURERS
 from fairlab.model.errors import CannotRunError, ReportedError, UsageError
+from fairlab.results import store
 from fairlab.run import engine, exact
 from fairlab.run.engine import JOB
 from fairlab.run.progress import Progress, style_here
@@ -82,6 +83,11 @@ def read_record(run: Path) -> dict[str, Any] | None:
             record = record.get("exact")
             if record is None:
                 return None
+        if isinstance(made := record["format"], int) and made != exact.FORMAT:
+            raise CannotRunError(
+                f"{path}: its record, {store.made_at(record)}, has format {made}, not"
+                f" {exact.FORMAT}: run it again"
+            )
         check(record)
     except OSError as error:
         raise UsageError(f"{run}: {error.strerror}") from None
@@ -93,7 +99,7 @@ def read_record(run: Path) -> dict[str, Any] | None:
 def check(record: dict[str, Any]) -> None:
     """Raise KeyError, TypeError or ValueError if a record is not one of ours."""
     if record["format"] != exact.FORMAT:
-        raise ValueError(f"format {record['format']}, not {exact.FORMAT}")
+        raise TypeError("format")
     guest = record["guest"]
     words = {"kernel": str, "seed": int, "jitter": bool, "memory": int, "seconds": (int, float)}
     for name, kind in words.items():

@@ -40,7 +40,7 @@ from fairlab.figures import fingerprints
 from fairlab.figures.study import BASES, Case, Claim, Data, Numbers, Study
 from fairlab.model.errors import CannotRunError, LabError, ReportedError, UsageError
 from fairlab.net import host
-from fairlab.results import plots
+from fairlab.results import plots, store
 from fairlab.run import engine, exact
 from fairlab.run.progress import Progress
 
@@ -281,11 +281,14 @@ class Gallery:
                 raise CannotRunError(f"{study.name}: {count} were refused: {'; '.join(reasons)}")
             some = ", ".join(run.name for run in missing[:3])
             some += ", ..." if len(missing) > 3 else ""
-            raise CannotRunError(f"{study.name}: {count} are missing ({some})")
+            raise CannotRunError(
+                f"{study.name}: {count} are missing ({some}); without --draw they are run"
+            )
         there = [(run, stored) for run, stored in found if stored is not None]
         data: dict[str, list[Numbers]] = {}
         for run, stored in there:
             data.setdefault(run.case.name, []).append(stored["numbers"])
+        old = [stored for run, stored in there if stored["fingerprint"] != run.fingerprint]
         document = {
             "name": study.name,
             "family": family(study),
@@ -295,18 +298,22 @@ class Gallery:
             "assumptions": list(study.assumptions),
             "quick": self.quick,
             "runs": len(runs),
-            "stale": sum(stored["fingerprint"] != run.fingerprint for run, stored in there),
+            "stale": len(old),
+            "made": sorted({store.made_at(stored["conditions"]) for stored in old}),
             "fingerprint": self.fingerprint(
                 [dataclasses.replace(run, fingerprint=old["fingerprint"]) for run, old in there]
             ),
             "seeds": sorted({run.seed for run in runs}),
-            "claims": [dataclasses.asdict(claim) for claim in self.claims(study, data)],
             "conditions": merged([stored["conditions"] for _, stored in there]),
         }
-        table = study.table(data)
-        if table:
-            document["table"] = dataclasses.asdict(table)
-        self._save(study, data)
+        # Only numbers of other sources may have another format.
+        what = store.readable(study.name, old[0]["conditions"]) if old else contextlib.nullcontext()
+        with what:
+            document["claims"] = [dataclasses.asdict(c) for c in self.claims(study, data)]
+            table = study.table(data)
+            if table:
+                document["table"] = dataclasses.asdict(table)
+            self._save(study, data)
         # Last: its existence means that the figure is complete.
         write_whole(self.out / f"{study.name}.json", to_json(document, study.name))
         return document

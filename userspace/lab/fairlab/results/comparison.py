@@ -49,6 +49,14 @@ def _outcome(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def check(result: dict[str, Any]) -> None:
+    """Read all of RESULT that is drawn, so that what it lacks raises an error."""
+    _parts(result)
+    _outcome(result)
+    for curve in ("cwnd", "throughput", "utilisation", "background"):
+        result["series"][curve]
+
+
 def _draw_windows(axis: Any, result: dict[str, Any]) -> None:
     end = result["scenario"]["seconds"]
     for flow, window, look in zip(

@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -139,6 +139,23 @@ def read(directory: Path) -> dict[str, Any]:
     except ValueError as error:
         raise CannotRunError(f"{directory / RESULT} is damaged: {error}") from None
     return result
+
+
+def made_at(result: Mapping[str, Any]) -> str:
+    """Which version made a result or the conditions of one, in words."""
+    return f"made at {result.get('project') or 'an unknown version'}"
+
+
+@contextlib.contextmanager
+def readable(place: object, result: Mapping[str, Any]) -> Iterator[None]:
+    """Within it, raise CannotRunError, which names PLACE, if RESULT has another format."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise CannotRunError(
+            f"{place}: {made_at(result)}, in another format than this version's ({error!r}): run it"
+            " again, or use that version"
+        ) from None
 
 
 def without_curves(result: dict[str, Any]) -> dict[str, Any]:
