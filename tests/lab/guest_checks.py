@@ -239,8 +239,16 @@ def test_segmentation_offload_of_hosts_leaves_links_with_full_packets() -> None:
         lab.add_queues()
         assert lab.offloads_on("left") == []
         assert "generic-segmentation-offload: on" in lab.shell("s1", "ethtool -k s1-left")
+        lab.shell(
+            "s1",
+            "tc qdisc replace dev s1-left root handle 1: tbf rate 1gbit burst 100kb limit 1mb;"
+            " tc qdisc replace dev s1-left parent 1:1 fq_codel",
+        )
         start_flow(lab, "reno", seconds=1)
         time.sleep(3)
+        shown = json.loads(lab.shell("s1", "tc -s -j qdisc show dev s1-left"))
+        # TCP gives the device several segments at a time.
+        assert shown[1]["maxpacket"] > 2 * what.frame
         (line,) = lab.shell("s1", "grep s1-left /proc/net/dev").splitlines()
         size, packets = map(int, line.partition(":")[2].split()[8:10])
         assert size > 100_000 and 1000 < size / packets < what.frame

@@ -245,7 +245,6 @@ WORKLOADS = {
         BACKBONE_1G,
         *with_sockets(BACKBONE_1G, longest_rtt()),
         WEB_SEARCH,
-        # At lower rates TCP sends two segments at once, as without.
         with_hosts(WEB_SEARCH, "gso", "hosts with segmentation offload", Hosts(gso=True)),
         short_flows("data-mining", sizes.DATA, "data mining (VL2 paper)"),
         parking_lot(),
