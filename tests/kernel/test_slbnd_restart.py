@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -40,6 +41,23 @@ def kept(tmp_path: Path) -> Iterator[tuple[str, ...]]:
     sh(f"mount -t bpf bpf {pins.parent}")
     yield ("--state", str(tmp_path / "state"), "--pins", str(pins))
     sh(f"umount {pins.parent}")
+
+
+def test_truncated_state_does_not_end_slbnd(net: Chain, tmp_path: Path) -> None:
+    """As by logrotate's copytruncate; the next slbnd begins anew."""
+    state = tmp_path / "state"
+    options = ("--state", str(state))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        stays = us.join("10.0.2.2", 30 * MEGA, stays=True)
+        wait_for_rates(us, {stays: 30 * MEGA})
+        os.truncate(state, 0)
+        new = us.join("10.0.2.2", 10 * MEGA, stays=True)
+        time.sleep(2)
+        assert rates(us) == {stays: 30 * MEGA, new: 10 * MEGA}
+        slbnd.end(signal.SIGKILL)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        assert rates(us) == {}
+        wait_for(lambda: net.shown(1)["sessions"] == 0)
 
 
 def is_attached(net: Chain) -> bool:

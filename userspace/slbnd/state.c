@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,24 +36,15 @@ struct state_head {
 	char boot[48];
 };
 
-/**
- * struct state_file - the file
- * @head: header
- * @records: by index of the session
- */
-struct state_file {
-	struct state_head head;
-	struct state_record records[];
-};
-
 /* A change needs another STATE_VERSION. */
 static_assert(sizeof(struct state_record) == 536, "STATE_VERSION");
 static_assert(sizeof(struct state_record) % sizeof(u64) == 0,
 	      "checksum() reads words");
 
+/* Records follow the header. Returns the offset of one, or the size with so many. */
 static size_t file_size(u32 records)
 {
-	return sizeof(struct state_file) +
+	return sizeof(struct state_head) +
 	       records * sizeof(struct state_record);
 }
 
@@ -91,28 +81,24 @@ static void make_head(struct state_head *head)
 	close(fd);
 }
 
-/* Reserve memory or disk space, and map it. Returns 0 or a negative errno. */
+/* Reserve memory or disk space. Returns 0 or a negative errno. */
 static int grow(struct state *state, u32 records)
 {
-	size_t size = file_size(records);
-	void *file;
-	int err;
+	int err = posix_fallocate(state->fd, 0, file_size(records));
 
-	/* A write to a page without space would be a signal. */
-	err = posix_fallocate(state->fd, 0, size);
-	if (err)
-		return -err;
-	if (state->file)
-		file = mremap(state->file, file_size(state->records), size,
-			      MREMAP_MAYMOVE);
-	else
-		file = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			    state->fd, 0);
-	if (file == MAP_FAILED)
-		return -errno;
-	state->file = file;
-	state->records = records;
-	return 0;
+	if (!err)
+		state->records = records;
+	return -err;
+}
+
+static void write_at(struct state *state, const void *data, size_t size,
+		     size_t offset)
+{
+	if (pwrite(state->fd, data, size, offset) == (ssize_t)size ||
+	    state->failed)
+		return;
+	log_error("state: sessions are not saved: %s", strerror(errno));
+	state->failed = true;
 }
 
 /* The number of records of an existing file; 0: it cannot be used. */
@@ -157,7 +143,7 @@ int state_load(struct state *state, int fd)
 	}
 	err = grow(state, records ?: FIRST_RECORDS);
 	if (!err && !records)
-		state->file->head = head;
+		write_at(state, &head, sizeof(head), 0);
 	return err;
 }
 
@@ -205,7 +191,6 @@ int state_open(struct state *state, const char *path)
  */
 void state_close(struct state *state)
 {
-	munmap(state->file, file_size(state->records));
 	close(state->fd);
 }
 
@@ -274,10 +259,10 @@ static bool is_record(const struct state_record *record, u32 index, u64 now)
 int state_read(const struct state *state, u32 index, u64 now,
 	       struct state_record *record)
 {
-	if (index >= state->records)
-		return -ENOENT;
-	memcpy(record, &state->file->records[index], sizeof(*record));
-	if (!record->check)
+	if (index >= state->records ||
+	    pread(state->fd, record, sizeof(*record), file_size(index)) !=
+		    sizeof(*record) ||
+	    !record->check)
 		return -ENOENT;
 	return record->check == checksum(record) &&
 			       is_record(record, index, now) ?
@@ -307,17 +292,6 @@ static bool has_space(struct state *state, u32 index)
 	return false;
 }
 
-/* Change a record so that it is never valid with a part of another one. */
-static void write_record(struct state_record *to,
-			 const struct state_record *record)
-{
-	__atomic_store_n(&to->check, 0, __ATOMIC_SEQ_CST);
-	memcpy((u8 *)to + sizeof(to->check),
-	       (const u8 *)record + sizeof(to->check),
-	       sizeof(*to) - sizeof(to->check));
-	__atomic_store_n(&to->check, record->check, __ATOMIC_SEQ_CST);
-}
-
 /**
  * state_save() - write a session's record
  * @state: from state_open(); NULL: do nothing
@@ -343,7 +317,7 @@ void state_save(struct state *state, const struct session *session)
 	if (!state || !has_space(state, session->index))
 		return;
 	record.check = checksum(&record);
-	write_record(&state->file->records[session->index], &record);
+	write_at(state, &record, sizeof(record), file_size(session->index));
 }
 
 /**
@@ -353,7 +327,8 @@ void state_save(struct state *state, const struct session *session)
  */
 void state_clear(struct state *state, u32 index)
 {
+	static const u64 none;
+
 	if (state && index < state->records)
-		__atomic_store_n(&state->file->records[index].check, 0,
-				 __ATOMIC_SEQ_CST);
+		write_at(state, &none, sizeof(none), file_size(index));
 }

@@ -3,14 +3,14 @@
  * The state file: the sessions, so that the next slbnd continues them with their
  * IDs, sequence numbers and leases, and links do not count them twice.
  *
- * The file has a record for each entry of the agent's table (agent.h). It is mapped
- * into memory, and a record is written before its packet is sent, and before an
- * assigned rate is used: so it is complete after kill -9, too, without system calls.
- * That takes 0.4 us each, with 100,000 sessions. The file need not survive a crash of
+ * The file has a record for each entry of the agent's table (agent.h), which is
+ * written before its packet is sent, and before an assigned rate is used: so it is
+ * complete after kill -9, too. It is not mapped into memory: another program may
+ * truncate it, which would end slbnd by a signal. The file need not survive a crash of
  * the system, since rates and ledgers do not either: leases are times since boot, so
  * records of an earlier boot are not used. It contains no keys.
  *
- * Each record has a checksum, which is 0 while it is written. All fields are checked
+ * Each record has a checksum, so a part of it is not valid. All fields are checked
  * when they are read. A file of another version or boot, or with an invalid header,
  * and invalid records are discarded: their sessions begin anew, and links count them
  * for up to two epochs more.
@@ -59,18 +59,14 @@ struct state_record {
 	struct slbn_source source;
 };
 
-struct state_file;
-
 /**
  * struct state - an open state file
  * @fd: the file, locked
- * @file: the file, in memory
  * @records: number of its records
- * @failed: it could not grow; logged
+ * @failed: it could not grow or be written; logged
  */
 struct state {
 	int fd;
-	struct state_file *file;
 	u32 records;
 	bool failed;
 };
