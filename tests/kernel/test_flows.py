@@ -241,6 +241,17 @@ def test_udp_and_others(net: Chain, tmp_path: Path) -> None:
         wait_for_flows(us, ("10.0.0.1", 0, "10.0.3.2", 0, socket.IPPROTO_ICMP))
 
 
+@pytest.mark.parametrize("ports", [(49470, 7000), (6000, 49470)])
+def test_ephemeral_port_of_slbn(net: Chain, tmp_path: Path, ports: tuple[int, int]) -> None:
+    """Only packets with this port at both ends are SLBN's."""
+    with (
+        detecting(net, tmp_path) as (_, us),
+        udp(net.nodes[0], "10.0.0.1", ports[0]) as ours,
+        repeating(lambda: ours.sendto(b"x", ("10.0.3.2", ports[1]))),
+    ):
+        wait_for_flows(us, ("10.0.0.1", ports[0], "10.0.3.2", ports[1], UDP))
+
+
 def test_pairs(net: Chain, tmp_path: Path) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     pair = ("10.0.0.1", 0, "10.0.3.2", 0, 0)

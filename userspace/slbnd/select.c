@@ -59,8 +59,8 @@ static bool is_unicast(const struct slbn_flow *flow)
 static bool is_control(const struct slbn_flow *flow)
 {
 	return flow->protocol == IPPROTO_UDP &&
-	       (flow->source_port == SLBN_PORT ||
-		flow->destination_port == SLBN_PORT);
+	       flow->source_port == SLBN_PORT &&
+	       flow->destination_port == SLBN_PORT;
 }
 
 /**
