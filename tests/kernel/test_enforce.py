@@ -536,11 +536,11 @@ def attached(where: Namespace, device: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("setup", "error"),
     [
-        ("", "e1: needs fq: tc qdisc replace dev e1 root fq"),
+        ("", "e1: needs fq: tc qdisc replace dev e1 root fq limit 100000 flow_limit 10000"),
         ("qdisc add dev e1 root pfifo", "needs fq below or instead of its qdisc pfifo"),
         (
             "qdisc add dev e1 root handle 7: slbn rate 1gbit",
-            "e1: needs fq below slbn: tc qdisc replace dev e1 parent 7:1 fq",
+            "e1: needs fq below slbn: tc qdisc replace dev e1 parent 7:1 fq limit 100000",
         ),
         ("qdisc add dev e1 ingress", "tc qdisc replace dev e1 clsact"),
     ],

@@ -18,12 +18,14 @@
 #include "links.h"
 #include "tc.h"
 
+/* Its own limits are too small for a queue of ENFORCE_QUEUE of fast flows. */
+#define FQ "fq limit 100000 flow_limit 10000"
 /* Devices without a suitable qdisc. */
-#define NEEDS_FQ "%s: needs fq: tc qdisc replace dev %s root fq"
+#define NEEDS_FQ "%s: needs fq: tc qdisc replace dev %s root " FQ
 #define LACKS_FQ \
-	"%s: needs fq below or instead of its qdisc %s: tc qdisc replace dev %s root fq"
+	"%s: needs fq below or instead of its qdisc %s: tc qdisc replace dev %s root " FQ
 #define SLBN_NEEDS_FQ \
-	"%s: needs fq below slbn: tc qdisc replace dev %s parent %x:%x fq"
+	"%s: needs fq below slbn: tc qdisc replace dev %s parent %x:%x " FQ
 #define NEEDS_CLSACT \
 	"%s: needs clsact instead of its qdisc ingress: tc qdisc replace dev %s clsact"
 /* Without BPF. */
