@@ -618,6 +618,25 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
         wait_for(lambda: flow not in flows(us))
 
 
+def test_flow_that_goes_on_after_fin_joins_again(net: Chain, tmp_path: Path) -> None:
+    """It was silent after a FIN with a TTL of 1, so its session has ended."""
+    h1, h2 = net.nodes[0], net.nodes[4]
+    with (
+        detecting(net, tmp_path, "--devices", "e1", "--only", "tcp") as (_, us),
+        tcp(h1, h2, "10.0.3.2", 5101) as connection,
+    ):
+        stream, flow = Stream(connection), connection.flow(connection.client)
+        with repeating(stream.drain, 0.001):
+            with repeating(stream.some, 0.001):
+                wait_for(lambda: flow in flows(us))
+            wait_for(lambda: unacknowledged(connection.client) == 0)
+            send_fin(h1, connection.client)
+            wait_for(lambda: flow not in flows(us))
+            time.sleep(12)
+            with repeating(stream.some, 0.001):
+                wait_for(lambda: flow in flows(us), 20)
+
+
 def test_share_is_returned_with_fin(net: Chain, tmp_path: Path) -> None:
     """Before look-ups have shown that the connection sends nothing more."""
     h1, h2 = net.nodes[0], net.nodes[4]

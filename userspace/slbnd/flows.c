@@ -47,6 +47,7 @@ struct direction_key {
  * @zone: conntrack's zone
  * @direction: TRACK_ORIGINAL or TRACK_REPLY
  * @detected: its flow; NULL: it has sent too little, or is idle
+ * @joined: it has had a flow
  * @closing: its sender has finished, or says so
  * @bytes: sent, when last read
  * @packets: the same
@@ -71,6 +72,7 @@ struct connection {
 	u16 zone;
 	u8 direction;
 	struct detected_flow *detected;
+	bool joined;
 	bool closing;
 	u64 bytes;
 	u64 packets;
@@ -311,6 +313,7 @@ static void attach(struct flows *flows, struct connection *connection)
 			  find_restored(flows, &flow)))
 		detected = add_flow(flows, &flow, connection);
 	connection->detected = detected;
+	connection->joined |= !!detected;
 	if (detected)
 		detected->connections++;
 }
@@ -573,6 +576,18 @@ static void yield_share(struct flows *flows,
 	agent_change(flows->agent, session, demand, flows->now);
 }
 
+/*
+ * A connection that has finished sends nothing more. If it had a session, it is kept as
+ * long as conntrack has it: the end may be forged, or the sender be slow.
+ */
+static void end_connection(struct flows *flows, struct connection *connection)
+{
+	if (connection->detected)
+		detach(flows, connection);
+	else if (!connection->joined)
+		remove_connection(flows, connection);
+}
+
 /* Counters of a connection, or an event, which has none. */
 static void update(struct flows *flows, struct connection *connection,
 		   const struct track_connection *tracked)
@@ -607,7 +622,7 @@ static void update(struct flows *flows, struct connection *connection,
 		 connection->queue < FLOWS_EARLY_CHECKS)
 		queue_check(flows, connection);
 	else if (connection->closing && !connection->check_at)
-		remove_connection(flows, connection);
+		end_connection(flows, connection);
 }
 
 /* The connections of a session should have the same mark. */
