@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import signal
 import time
 from collections.abc import Iterator
@@ -113,6 +114,38 @@ def test_forgotten_sessions_join_again(net: Chain, tmp_path: Path) -> None:
         shown = net.shown(1)
         assert (shown["joins"] - joins, shown["leaves"] - leaves) == (1, 0)
         assert shown["sessions"] == 1
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=pytest.mark.tier("all"))])
+def test_killed_at_random_moments(net: Chain, tmp_path: Path, kills: int) -> None:
+    """While demands change: no record is damaged, no session is lost or counted twice.
+
+    In virtual time slbnd is killed while it waits, otherwise at any moment.
+    """
+    chance = random.Random(kills)
+    options = ("--state", str(tmp_path / "state"))
+    demands: dict[int, int] = {}
+    for _ in range(kills):
+        with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+            if not demands:
+                demands = {us.join("10.0.2.2", MEGA, stays=True): MEGA for _ in range(4)}
+                wait_for_rates(us, demands)
+                before = net.shown(1)
+            assert set(rates(us)) == set(demands)
+            end = time.monotonic() + chance.uniform(0, 0.3)
+            while time.monotonic() < end:
+                session = chance.choice(list(demands))
+                demands[session] = chance.randrange(1, 12) * MEGA
+                us.change(session, demands[session])
+                time.sleep(0.004)
+            slbnd.process.kill()
+            slbnd.process.wait(timeout=60)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for_rates(us, demands)
+        after = net.shown(1)
+        same = ("joins", "new_sessions", "sessions", "overuse")
+        assert {name: after[name] - before[name] for name in same} == dict.fromkeys(same, 0)
 
 
 def test_stop_leaves_default_class(net: Chain, tmp_path: Path, kept: tuple[str, ...]) -> None:
