@@ -26,6 +26,7 @@ import pytest
 
 from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbn_wire import JOIN, PORT, Packet
 from tests.kernel.slbnd import agent, libslbn
 
 pytestmark = pytest.mark.virtual
@@ -457,6 +458,28 @@ def test_finished_flows_do_not_join(net: Chain, tmp_path: Path, finishes: bool) 
             sessions = most_sessions(us, 2)
             _, (control, _) = counted.read()
         assert (sessions, control > 0) == ((0, False) if finishes else (1, True))
+
+
+def test_replies_to_an_address_are_limited(net: Chain, tmp_path: Path) -> None:
+    """Joins to the router with the address of a victim as the way back, 25,000 in a second."""
+    join = Packet(type=JOIN, slots=2, returns={0: (0, ANSWERED)})
+    with agent(net.nodes[1], tmp_path) as slbnd, slbnd.connect() as us:
+        with net.nodes[0].entered():
+            hostile = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with hostile:
+            hostile.bind(("10.0.0.1", PORT))
+            data = join.pack(socket.inet_aton("10.0.0.1") + socket.inet_aton("10.0.0.2"))
+            # Within one second of the clock.
+            time.sleep(1.05 - time.monotonic() % 1)
+            for _ in range(250):
+                for _ in range(100):
+                    hostile.sendto(data, ("10.0.0.2", PORT))
+                time.sleep(0.003)
+            wait_for(lambda: us.status().received == 25000)
+            assert (us.status().sent, us.status().unsent) == (10000, 15000)
+            time.sleep(1)
+            hostile.sendto(data, ("10.0.0.2", PORT))
+            wait_for(lambda: us.status().sent == 10001)
 
 
 # --- programs

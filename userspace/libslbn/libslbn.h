@@ -186,7 +186,8 @@ enum slbn_detection {
  * @key: their numbers; packets are authenticated with the last one
  * @reserved: 0
  * @sent: control packets that it has sent, replies to other agents included
- * @unsent: those that it could not send: no route, or no buffer
+ * @unsent: those that it could not send: no route, no buffer, or too many replies to
+ *	one address
  * @received: received packets that were of the format of control packets
  * @malformed: received packets that were not
  * @stale: answers that no session waited for

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,6 +44,12 @@ static u64 coarse_time(clockid_t clock)
 	clock_gettime(clock, &t);
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
+
+/*
+ * Replies per second to a return address, without a key: as many as an agent begins
+ * cycles. Anybody can write a return address into a packet.
+ */
+#define MAX_REPLIES 10000
 
 static bool set_option(int fd, int level, int option, int value)
 {
@@ -122,6 +129,9 @@ int transport_open(struct transport *transport)
 {
 	int n;
 
+	if (getrandom(transport->salt, sizeof(transport->salt), 0) !=
+	    sizeof(transport->salt))
+		return EIO;
 	for (n = V4; n <= V6; n++) {
 		transport->fd[n] = -1;
 		transport->lookup[n] = -1;
@@ -572,6 +582,21 @@ static bool is_usable(int n, const u8 *address)
 	       !IN6_IS_ADDR_V4MAPPED(&v6);
 }
 
+/* Have too many replies been sent to this address, or to others with its hash? */
+static bool is_flooded(struct transport *transport, int n, const u8 *address)
+{
+	u64 second = coarse_time(CLOCK_MONOTONIC_COARSE) / 1000000000;
+	u64 hash = siphash24(address, n == V4 ? 4 : 16, transport->salt);
+	struct transport_return *entry =
+		&transport->returns[hash % TRANSPORT_RETURNS];
+
+	if (transport->keys.count)
+		return false;
+	if (entry->second != second)
+		*entry = (struct transport_return){ .second = second };
+	return ++entry->count > MAX_REPLIES;
+}
+
 /**
  * transport_reply() - queue the reply to a received packet
  * @transport: the sockets; counts the packet if its return is not usable
@@ -600,6 +625,10 @@ void transport_reply(struct transport *transport, u8 *data,
 	}
 	if (layout->length > sizeof(slot->data))
 		return;
+	if (is_flooded(transport, n, address)) {
+		transport->unsent++;
+		return;
+	}
 	slot = allocate_slot(transport, n);
 	slot->peer = *to;
 	slot->mark = 0;

@@ -98,6 +98,19 @@ struct transport_slot {
 	size_t length;
 };
 
+/* Return addresses, by hash, whose replies are counted. */
+#define TRANSPORT_RETURNS 1024
+
+/**
+ * struct transport_return - replies to return addresses of one hash
+ * @second: in which they were counted
+ * @count: number of replies in it
+ */
+struct transport_return {
+	u64 second;
+	u32 count;
+};
+
 /**
  * struct transport - the sockets
  * @fd: for IPv4 and IPv6; -1: not supported by this system
@@ -105,7 +118,10 @@ struct transport_slot {
  * @keys: the domain's keys; packets are signed with the last one
  * @drops: dropped packets
  * @sent: packets that were sent
- * @unsent: packets that could not be sent: no route, or no buffer
+ * @unsent: packets that could not be sent: no route, no buffer, or too many replies to
+ *	an address
+ * @salt: key of the hash of @returns
+ * @returns: replies, without a key
  * @source: cache of our addresses
  * @queued: packets in @out
  * @out: batches to send
@@ -117,6 +133,8 @@ struct transport {
 	struct transport_drops drops;
 	u64 sent;
 	u64 unsent;
+	u8 salt[16];
+	struct transport_return returns[TRANSPORT_RETURNS];
 	struct transport_source source[2][TRANSPORT_SOURCES];
 	u32 queued[2];
 	struct transport_slot out[2][TRANSPORT_BATCH];
