@@ -3,7 +3,8 @@
 
 A pipeline's made-up run is good; then its raw data is changed as such a fault changes it, and the
 pipeline's own reader must refuse it.  What a pipeline cannot have (TCP, agents), and which checks
-it cannot make, is listed.  test_trust.py has the checks themselves.
+it cannot make, is listed.  test_trust.py has the checks themselves; guest_checks.py breaks real
+experiments.
 """
 
 import json
