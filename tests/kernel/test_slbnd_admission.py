@@ -35,6 +35,8 @@ HOSTS = "10.0.0.0/24,fd00:0::/64"
 SILENT, ANSWERED = "10.0.2.77", "10.0.3.2"
 #: Address of r1.
 OWN = "10.0.1.1"
+#: Weight of a group of hosts (share.h).
+SHARE_WEIGHT = 1024
 
 #: Counts what r1 receives from h1, and the control packets that r1 sends.
 COUNTERS = """table ip traffic {
@@ -405,6 +407,36 @@ def test_many_flows_gain_nothing(
         # At first link 2 drops most control packets: Joins are retransmitted for seconds.
         wait_for(stays_shared, 15)
     net.attach(2, "rate 40mbit")
+
+
+def test_sessions_do_not_begin_anew_as_others_come_and_go(net: Chain, tmp_path: Path) -> None:
+    """A host of a prefix that shares a weight sends to two destinations, again and again."""
+    first, second = "10.0.0.1", "10.0.0.3"
+    net.nodes[0].sh(f"ip addr add {second}/24 dev e0", check=False)
+    others = ["10.0.3.100", "10.0.3.101"]
+    for address in others:
+        net.nodes[4].sh(f"ip addr add {address}/24 dev w3", check=False)
+    options = ("--hosts", HOSTS, "--sessions", "prefix/24", "--idle", "1s")
+    with (
+        agent(net.nodes[1], tmp_path, *options) as slbnd,
+        slbnd.connect() as us,
+        sending_from(net, first, [ANSWERED], 0.01),
+    ):
+        seen: set[int] = set()
+        most = 0
+        for _ in range(10):
+            with sending_from(net, second, others, 0.01):
+                for _ in range(10):
+                    time.sleep(0.2)
+                    seen |= {each.id for each in detected(us) if each.source == first}
+                    most = max(most, len(detected(us)))
+            time.sleep(2)
+        assert most == 3
+        # By itself; divided by two; by four.
+        assert len(seen) <= 3
+        weight = SHARE_WEIGHT // 4
+        assert detected(us)[0].weight == weight
+        wait_for(lambda: [each.weight for each in detected(us)] == [2 * weight], 90)
 
 
 def test_acknowledgments_ask_for_what_they_use(net: Chain, tmp_path: Path) -> None:

@@ -727,9 +727,12 @@ static void sweep(struct flows *flows)
 static void finish_dump(void *context)
 {
 	struct flows *flows = context;
+	struct detected_flow *detected;
 
 	flows->sweep = LIST_FIRST(&flows->connections);
 	release_orphans(flows);
+	LIST_FOREACH(detected, &flows->detected, list)
+	share_settle(flows, detected);
 }
 
 static void request_dump(struct flows *flows)

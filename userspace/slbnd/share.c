@@ -58,6 +58,8 @@ static void set_divisor(struct flows *flows, struct share *share, u32 divisor)
 {
 	struct detected_flow *member;
 
+	if (divisor > share->divisor)
+		share->grown_at = flows->now;
 	share->divisor = divisor;
 	LIST_FOREACH(member, &share->members, shared)
 	replace_session(flows, member);
@@ -151,21 +153,23 @@ void share_leave(struct flows *flows, struct detected_flow *detected)
 	if (!share->sessions) {
 		tdelete(share, &flows->shares, compare_shares);
 		free(share);
-	} else if (is_sparse(share)) {
-		set_divisor(flows, share, share->divisor / 2);
 	}
 }
 
 /**
- * share_settle() - adapt a group to the sessions that were restored
+ * share_settle() - adapt a group to the sessions that ended, or were restored
  * @flows: flow detection
  * @detected: a flow of the group, or of none
+ *
+ * Not soon after it grew: hosts that open and close flows would make each other's
+ * sessions begin anew all the time.
  */
 void share_settle(struct flows *flows, struct detected_flow *detected)
 {
 	struct share *share = detected->share;
 
-	if (!share || !is_sparse(share))
+	if (!share || !is_sparse(share) ||
+	    flows->now - share->grown_at < SHARE_PAUSE)
 		return;
 	while (is_sparse(share))
 		share->divisor /= 2;

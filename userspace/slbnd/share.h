@@ -6,9 +6,10 @@
  * A session has one path, so a host with several destinations has several sessions.
  * Each has the host's weight, divided by the number of its sessions, rounded up to
  * a power of two: together they have at most the host's weight, and more than half
- * of it. A session's weight cannot change, so when that power changes, all sessions
- * of the group leave and join again with the new one, at most twice for each
- * session that joins.
+ * of it, or less for SHARE_PAUSE and a dump after sessions have ended. A session's
+ * weight cannot change, so when that power changes, all sessions of the group leave
+ * and join again with the new one. It falls only SHARE_PAUSE after it rose, so that a
+ * host of the group cannot cause that again and again.
  */
 #ifndef SLBND_SHARE_H
 #define SLBND_SHARE_H
@@ -18,12 +19,16 @@
 /* Weight of a group; divided among up to as many sessions. */
 #define SHARE_WEIGHT 1024
 
+/* Time for which the number that the weight is divided by does not fall, ns. */
+#define SHARE_PAUSE 60000000000ULL
+
 /**
  * struct share - the detected flows of a host or prefix that have a session
  * @address: of the prefix, as in struct slbn_flow
  * @family: AF_INET or AF_INET6
  * @sessions: their number
  * @divisor: of the weight
+ * @grown_at: when that rose, ns
  * @members: list of them
  */
 struct share {
@@ -31,6 +36,7 @@ struct share {
 	u16 family;
 	u32 sessions;
 	u32 divisor;
+	u64 grown_at;
 
 	LIST_HEAD(, detected_flow) members;
 };
