@@ -593,8 +593,8 @@ def test_users_have_a_weight_in_sum(net: Chain, open_directory: Path) -> None:
         ours = root.join(ANSWERED)
         with other_user():
             us = slbnd.connect()
-        for weight in (10**6, 2):
-            assert refusal(lambda w=weight: us.join(ANSWERED, source=OWN, weight=w)) == errno.EDQUOT
+        assert refusal(lambda: us.join(ANSWERED, source=OWN, weight=10**6)) == errno.EDQUOT
+        assert refusal(lambda: us.join(ANSWERED, source=OWN, weight=2)) == errno.EDQUOT
         theirs = us.join(ANSWERED, source=OWN)
         assert refusal(lambda: us.join(ANSWERED, source=OWN)) == errno.EDQUOT
 
@@ -614,10 +614,10 @@ def test_only_root_joins_flows_of_hosts(net: Chain, open_directory: Path) -> Non
     with agent(net.nodes[1], open_directory, *options) as slbnd, slbnd.connect() as root:
         with other_user():
             us = slbnd.connect()
-        for source in (None, "10.0.0.1"):
-            given = {"source": source} if source else {}
-            assert refusal(lambda g=given: us.join(ANSWERED, **g)) == errno.EPERM
-            root.join(ANSWERED, **given)
+        assert refusal(lambda: us.join(ANSWERED)) == errno.EPERM
+        assert refusal(lambda: us.join(ANSWERED, source="10.0.0.1")) == errno.EPERM
+        root.join(ANSWERED)
+        root.join(ANSWERED, source="10.0.0.1")
         assert refusal(lambda: us.join("fd00:3::2", source="fd00:0::1")) == errno.EPERM
         us.join("fd00:3::2", source="fd00:1::1")
         us.close()

@@ -94,7 +94,7 @@ static void explain(const struct slbn_status *status)
 	if (status->short_leases)
 		puts("short_leases: sessions often have no rate: links need a longer epoch");
 	if (status->silent)
-		printf("silent: %u destinations do not answer: their flows share the default class\n",
+		printf("silent: %u destinations do not answer, their flows get no session\n",
 		       status->silent);
 	if (status->unknown_key)
 		puts("unknown_key: slbnd does not have a key that other routers use");

@@ -7,8 +7,9 @@
  * departs when the one before it has been sent at the flow's rate. That time is
  * computed when the next packet arrives: a higher rate applies to it already. A lower
  * one does not, as the packet was admitted at the rate of its time, and 64 kB that were
- * merged (GSO) may take seconds at the new one. A flow that paused may send a burst of ENFORCE_BURST: otherwise a sender
- * that is often a little late would never reach its rate. slbnd lets it be longer
+ * merged (GSO) may take seconds at the new one. A flow that paused may send a burst of
+ * ENFORCE_BURST: otherwise a sender that is often a little late would never reach its
+ * rate. slbnd lets it be longer
  * while TCP's slow start has not reached the rate (flows.h), and it is longer for
  * flows of acknowledgements (SMALL_BURST).
  *
@@ -29,7 +30,8 @@
  * local hosts share the default class of the device, whose rate is bounded: flows
  * whose session has no rate, flows without a session, later fragments, packets
  * that cannot be parsed, and all that arrive by devices that lead to local hosts
- * (ingress.h). A dead slbnd thus leaves no rate in use. Packets of other hosts are paced at their own access router, and pass.
+ * (ingress.h). A dead slbnd thus leaves no rate in use. Packets of other hosts are
+ * paced at their own access router, and pass.
  *
  * The default class is a FIFO that source addresses share fairly, and the flows of
  * a source its part. A source may have as much backlog in the FIFO as there is
@@ -39,8 +41,9 @@
  * while they send less than their share. Alone a flow fills 40 % of the FIFO, many
  * flows of a source fill half: with many flows a source that floods gets 1.5 times
  * as much as one with a single flow. A merged packet (GSO, GRO) waits as long as its last
- * segment would: nobody fills the FIFO at once with 64 kB. Backlogs are counted in hash tables of fixed
- * size with secret hash functions; sources with the same hash share their part, and
+ * segment would: nobody fills the FIFO at once with 64 kB. Backlogs are
+ * counted in hash tables of fixed size with secret hash functions; sources with the
+ * same hash share their part, and
  * so do flows.
  *
  * A session may leave fields of its flow open. For each kind of session that

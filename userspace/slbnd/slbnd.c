@@ -498,6 +498,8 @@ static void restore_sessions(void)
 
 static bool start(void)
 {
+	static const char owned[] =
+		"user %u has it (ss -uapn sport = %d): end that program; slbnd(8), EXIT STATUS";
 	uid_t owner;
 	int error;
 
@@ -506,9 +508,7 @@ static bool start(void)
 	if (error) {
 		log_error("UDP port %d: %s", SLBN_PORT, strerror(error));
 		if (error == EADDRINUSE && transport_find_owner(&owner))
-			log_error(
-				"user %u has it (ss -uapn sport = %d): end that program; slbnd(8), EXIT STATUS",
-				owner, SLBN_PORT);
+			log_error(owned, owner, SLBN_PORT);
 		return false;
 	}
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,

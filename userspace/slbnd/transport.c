@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -129,9 +130,10 @@ int transport_open(struct transport *transport)
 {
 	int n;
 
+	/* Fails only on kernels without this system call. */
 	if (getrandom(transport->salt, sizeof(transport->salt), 0) !=
 	    sizeof(transport->salt))
-		return EIO;
+		abort();
 	for (n = V4; n <= V6; n++) {
 		transport->fd[n] = -1;
 		transport->lookup[n] = -1;
