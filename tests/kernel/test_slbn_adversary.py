@@ -175,8 +175,8 @@ def test_leave_ack_needs_a_leave(v6: bool) -> None:
         assert up(made, leave_ack(seq=6), v6) == ({"stale": 1}, 0)
         assert up(made, leave_ack(), v6) == ({"leave_acks": 1}, 1)
         # A packet of a session that has not left is no Leave.
-        made.down(Datagram(Packet(JOIN, id=bytes([8]) * 16, seq=7), v6).frame())
-        member = leave_ack(id=bytes([8]) * 16, tags={0: made.state().tag}, B=1)
+        (joined,) = made.down(Datagram(Packet(JOIN, id=bytes([8]) * 16, seq=7), v6).frame())
+        member = replace(read_packet(read_udp(joined)[0]), type=LEAVE_ACK)
         assert up(made, member, v6) == ({"wrong_path": 1}, 0)
 
 
