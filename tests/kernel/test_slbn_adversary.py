@@ -238,15 +238,13 @@ def test_no_route_is_looked_up_for_strangers(v6: bool) -> None:
         "bad_return": (packet, {"destination": "fd00:9::7" if v6 else "10.0.9.7"}),
     }
     event = "fib6/fib6_table_lookup" if v6 else "fib/fib_table_lookup"
-    with wire(
-        "ip addr add 10.0.9.7/32 dev lo; ip addr add fd00:9::7/128 dev lo nodad", key=KEY
-    ) as made:
-        with tracing(event) as trace:
-            for counter, (each, how) in strange.items():
-                assert up(made, each, v6, **how) == ({counter: 1}, 0)
-            assert nowhere not in trace.read_text()
-            assert up(made, packet, v6) == ({"bad_return": 1}, 0)
-            assert nowhere in trace.read_text()
+    more = "ip addr add 10.0.9.7/32 dev lo; ip addr add fd00:9::7/128 dev lo nodad"
+    with wire(more, key=KEY) as made, tracing(event) as trace:
+        for counter, (each, how) in strange.items():
+            assert up(made, each, v6, **how) == ({counter: 1}, 0)
+        assert nowhere not in trace.read_text()
+        assert up(made, packet, v6) == ({"bad_return": 1}, 0)
+        assert nowhere in trace.read_text()
 
 
 def received(node: Namespace, device: str) -> int:
