@@ -123,7 +123,10 @@ bool slbn_address_is_due(struct net *net)
 {
 	const struct net_device *dev;
 
-	for_each_netdev(net, dev) if (slbn_has_tentative(dev)) return true;
+	for_each_netdev(net, dev) {
+		if (slbn_has_tentative(dev))
+			return true;
+	}
 	return false;
 }
 
