@@ -229,7 +229,7 @@ def test_no_route_is_looked_up_for_strangers(v6: bool) -> None:
     """A look-up may start IKE, and costs more than the check of a packet."""
     nowhere = "2001:db8::7" if v6 else "198.51.100.7"
     packet = leave_ack(returns={0: (0, nowhere)}, key=KEY)
-    strange = {
+    strange: dict[str, tuple[Packet, dict[str, Any]]] = {
         "bad_key": (replace(packet, key=OTHER_KEY), {}),
         "unknown_key": (replace(packet, key_id=7), {}),
         "bad_time": (replace(packet, time=now() - 3600), {}),

@@ -22,6 +22,7 @@ from tests.kernel.slbn_wire import (
     FILLED,
     JOIN,
     LEAVE,
+    ORIGIN,
     TRACE,
     TRACE_VALUE,
     Datagram,
@@ -73,17 +74,18 @@ def test_link_reports_its_state_once(v6: bool, key: bytes | None) -> None:
         )
         # Links on the way back leave it.
         options = trace(5)
-        ack = replace(sent, hop=6, tags=tags, options=options).reply()
+        others = {n: (75 + n, ORIGIN[v6]) for n in range(1, 6)}
+        ack = replace(sent, hop=6, tags=tags, options=options, returns=others).reply()
         (frame,) = made.up(on.datagram(ack).answer().frame())
         assert read_packet(read_udp(frame)[0]).options.startswith(options)
-        # All hops of the path are this link.
-        assert made.state().acks == 6
+        assert made.state().acks == 1
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["no key", "key"])
 def test_edge_reports_its_state_in_the_reply(key: bytes | None) -> None:
     with wire(edge=1, key=key or b"") as made:
-        join = Packet(JOIN, id=NEW, hop=1, key=key, options=trace(1))
+        others = {1: (76, ORIGIN[False])}
+        join = Packet(JOIN, id=NEW, hop=1, key=key, options=trace(1), returns=others)
         frame = Datagram(join, ttl=9).frame()
         _, (back,) = made.both(frame)
         reply, valid = read_udp(back)

@@ -236,7 +236,7 @@ def test_packets_that_are_not_authentic_are_counted(net: Chain, tmp_path: Path) 
             assert us.status().keys == (0, 1) and us.status().sessions == 1
         assert session.rate() == 0
         text = status(session.slbnd).stdout
-        assert text.startswith("sessions 1 clients 2 keys 0,1 detection off")
+        assert text.startswith("sessions 1 clients 2 silent 0 keys 0,1 detection off")
         assert " bad_key 3 unknown_key 2 bad_time 3 bad_return 0\n" in text
         assert "slbnd does not have a key that other routers use\n" in text
         assert "s in the future: wrong clocks, or a replay\n" in text
