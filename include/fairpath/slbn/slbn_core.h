@@ -374,9 +374,10 @@ static inline u64 slbn_link_share(const struct slbn_link_params *p,
 static inline u64 slbn_link_room(const struct slbn_link_params *p,
 				 const struct slbn_link_vars *v)
 {
-	u64 A = fp_max64(v->cur.A + v->prev.A, v->cur.A);
+	u64 A = v->cur.A + v->prev.A;
 
-	return p->C > A ? p->C - A : 0;
+	/* Packets that lie about what is in use may make it overflow. */
+	return A >= v->cur.A && p->C > A ? p->C - A : 0;
 }
 
 /* A code has 5 bits of exponent and 11 bits of mantissa. */
