@@ -70,8 +70,8 @@ PLANTED = {
         "the slot does not name the current ledger",
     ),
     "a dropped packet is removed first": (
-        "\t/* A LeaveAck finds its session removed by the Leave. */\n",
-        "\tv->cur.A += upstream && !found.ledger && pkt->type != SLBN_LEAVE_ACK;\n",
+        "\tif (verdict != SLBN_FORWARD)\n\t\treturn verdict;\n",
+        "\tif (verdict != SLBN_FORWARD) {\n\t\tv->cur.A++;\n\t\treturn verdict;\n\t}\n",
         "a dropped packet changes the link",
     ),
     "a Leave keeps what it held": (
