@@ -113,11 +113,16 @@ struct drr_fq_sched {
 /**
  * struct drr_fq_skb_cb - data stored with a packet
  * @class: minor number of its class, 0 to use its hash, or DRR_FQ_CLASS_BAND
- * @memory: its truesize when it was queued, so that dequeue need not read it
+ * @memory: its truesize when it was queued
+ * @segments: number of its segments, to count them when it is dequeued
+ *
+ * In a long queue a packet leaves the caches. Dequeue reads only its first cache
+ * line: this and its length.
  */
 struct drr_fq_skb_cb {
 	u32 class;
 	u32 memory;
+	u32 segments;
 };
 
 static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
@@ -241,6 +246,7 @@ static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 			      length);
 	}
 	cb->memory = skb->truesize;
+	cb->segments = qdisc_pkt_segs(skb);
 	q->memory_used += cb->memory;
 	q->max_packet = max(q->max_packet, length);
 	qdisc_qstats_backlog_inc(sch, skb);
@@ -449,21 +455,18 @@ static struct sk_buff *drr_fq_dequeue_control(struct drr_fq_sched *q)
 
 /*
  * In a long queue, the next packet has left the caches. Prefetch the flow behind
- * the first one of the ActiveList, which is often next, its oldest packet with
- * the lines that dequeue reads, and the flow behind it, for the next call.
+ * the first one of the ActiveList, which is often next, its oldest packet, and
+ * the flow behind it, for the next call.
  */
 static void drr_fq_prefetch(const struct drr_fq_sched *q)
 {
 	const struct drr_fq_vars *v = &q->vars;
 	const struct drr_fq_flow *next;
-	const struct sk_buff *head;
 
 	if (v->first == DRR_FQ_NONE || q->params.scheduler == DRR_FQ_SCFQ)
 		return;
 	next = &v->flows[v->flows[v->first].next];
-	head = next->head;
-	prefetch(head);
-	prefetch(&head->end);
+	prefetch(next->head);
 	prefetch(&v->flows[next->next]);
 }
 
@@ -486,6 +489,7 @@ static struct sk_buff *drr_fq_dequeue_flow(struct drr_fq_sched *q)
 static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
+	const struct drr_fq_skb_cb *cb;
 	struct sk_buff *skb;
 
 	if (unlikely(drr_fq_band_is_next(&q->band, q->vars.active,
@@ -496,10 +500,11 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 	if (!skb)
 		return NULL;
 
-	q->memory_used -= drr_fq_skb_cb(skb)->memory;
+	cb = drr_fq_skb_cb(skb);
+	q->memory_used -= cb->memory;
 	qdisc_qstats_backlog_dec(sch, skb);
 	qdisc_qlen_dec(sch);
-	qdisc_bstats_update(sch, skb);
+	_bstats_update(&sch->bstats, qdisc_pkt_len(skb), cb->segments);
 	return skb;
 }
 

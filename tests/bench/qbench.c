@@ -220,7 +220,8 @@ static u32 packet_flow(const struct sk_buff *skb)
 
 /*
  * Prepare a packet as the stack does before enqueue. The stack has read the
- * headers, so they are in the CPU's cache.
+ * headers and whether it is a GSO packet (qdisc_pkt_len_init()), so they are in
+ * the CPU's cache.
  */
 static void packet_renew(struct sk_buff *skb, bool hashed)
 {
@@ -232,6 +233,7 @@ static void packet_renew(struct sk_buff *skb, bool hashed)
 		skb_clear_hash(skb);
 	READ_ONCE(ip_hdr(skb)->saddr);
 	READ_ONCE(udp_hdr(skb)->source);
+	READ_ONCE(skb_shinfo(skb)->gso_size);
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
 }
 

@@ -445,6 +445,7 @@ def test_changes_with_traffic() -> None:
 
 def test_gso_packets_count_with_their_length_on_the_wire() -> None:
     with valved(burst=LARGE_BURST) as on, GsoSocket(on, 1) as gso:
+        before = on.shown("10:").sent_packets
         gso.send(10)
         shown, statistics = on.shown("10:"), on.statistics
         assert (shown.qlen, shown.backlog) == (1, 10 * FULL)
@@ -453,6 +454,8 @@ def test_gso_packets_count_with_their_length_on_the_wire() -> None:
         on.check_backlogs()
         on.open_valve()
         assert on.drain() == [Arrival(1, 0, 10 * FULL, 10)]
+        # When sent, it counts as its segments.
+        assert on.shown("10:").sent_packets - before == 10
 
 
 @pytest.mark.parametrize("parent", ["tbf", "htb", "prio/htb/drr"])
@@ -468,6 +471,7 @@ def test_split_gso(parent: str) -> None:
             on.check_backlogs()
         on.open_valve()
         assert on.drain() == [Arrival(1, number, FULL) for number in range(20)]
+        assert on.shown("10:").sent_packets - before.sent_packets == 20
         on.check_empty()
 
 

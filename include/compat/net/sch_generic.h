@@ -21,6 +21,14 @@ static inline void qdisc_qlen_dec(struct Qdisc *sch)
 }
 #endif
 
+#ifndef FP_HAVE_QDISC_PKT_SEGS
+/* Number of packets that @skb becomes on the wire. */
+static inline unsigned int qdisc_pkt_segs(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
+}
+#endif
+
 #ifndef FP_HAVE_DEV_DEACTIVATE_RESET
 #define dev_deactivate(dev, reset_needed) dev_deactivate(dev)
 #endif
