@@ -14,7 +14,8 @@
  * pool. A flow's dequeued packet is enqueued again after as many packets as
  * there are flows. So all flows stay backlogged, and the state of the CPU's
  * caches is that of traffic with so many flows. The flows' order is random, so
- * that successive packets are not adjacent in memory.
+ * that successive packets are not adjacent in memory. What the stack has read of a
+ * packet is in the cache when it is enqueued.
  *
  * An open file of /dev/qbench is one measurement, until it is closed. A command
  * is written to it, and its result is then read; an invalid command or a failed
@@ -48,6 +49,7 @@
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
+#include <linux/prefetch.h>
 #include <linux/rtnetlink.h>
 #include <linux/udp.h>
 #include <net/ip.h>
@@ -219,9 +221,30 @@ static u32 packet_flow(const struct sk_buff *skb)
 }
 
 /*
+ * Prefetch what the stack has read of a packet: of packets that are soon taken
+ * from the pool, first themselves, then, when these lines have arrived, the
+ * headers and the shared info.
+ */
+static void pool_warm(const struct qbench_pool *pool)
+{
+	const char *skb =
+		(const char *)pool->packet[(pool->head + 8) & pool->mask];
+	const struct sk_buff *next =
+		pool->packet[(pool->head + 4) & pool->mask];
+	size_t line;
+
+	if (pool->tail - pool->head <= 8)
+		return;
+	for (line = 0; line < sizeof(*next); line += SMP_CACHE_BYTES)
+		prefetch(skb + line);
+	prefetch(next->data);
+	prefetch(next->data + QBENCH_HEADERS - 1);
+	prefetch(skb_shinfo(next));
+}
+
+/*
  * Prepare a packet as the stack does before enqueue. The stack has read the
- * headers and whether it is a GSO packet (qdisc_pkt_len_init()), so they are in
- * the CPU's cache.
+ * headers and whether it is a GSO packet (qdisc_pkt_len_init()).
  */
 static void packet_renew(struct sk_buff *skb, bool hashed)
 {
@@ -278,6 +301,7 @@ static int handle(struct qbench *b, struct Qdisc *q, enum qbench_mode mode,
 
 		if (unlikely(pool_empty(pool)))
 			return -ENOBUFS;
+		pool_warm(pool);
 		skb = pool_take(pool);
 		packet_renew(skb, hashed);
 		if (mode == QBENCH_POOL) {
