@@ -7,7 +7,7 @@
  * packets; this file keeps the backlog of each flow. The caller reports
  * arrivals, asks which flow to send from or to drop from, and reports what
  * happened to its oldest packet. Only backlogged flows take part: they are in a
- * ring, the ActiveList, and in a heap ordered by backlog.
+ * ring, the ActiveList.
  *
  * The schedulers are:
  *
@@ -36,7 +36,15 @@
  *	place, or a flow that loses half of its packets would be charged twice.
  *
  * When a limit is exceeded, the oldest packet of the flow with the longest
- * backlog in bytes is dropped until the limit holds, in O(log n).
+ * backlog in bytes is dropped until the limit holds; among equal ones, that of
+ * the flow with the highest number. A heap of the backlogged flows finds it in
+ * O(log n). Updates of the heap would be a large part of the cost of a packet, so
+ * it is built from the ActiveList when a packet must be dropped, and discarded
+ * when as many packets have been sent without another drop as there were flows in
+ * the ActiveList after the last one. A flow that is inserted when the heap is built
+ * has become backlogged since the last time, or a packet was sent for it in
+ * between: the work per packet is O(log n) on average. Which packets are dropped
+ * does not depend on when the heap is built.
  *
  * Control packets may have a band of their own (struct drr_fq_band): a FIFO that
  * is sent before the flows, but gets at most an eighth of what the flows send
@@ -102,11 +110,12 @@ struct drr_fq_flow {
 /**
  * struct drr_fq_vars - state
  * @flows: the queues, params.flows of them
- * @longest: backlogged flows by backlog, largest first
+ * @longest: if @ranked, the backlogged flows by backlog, largest first; else empty
  * @order: SCFQ only: backlogged flows by the tags of their oldest packets,
  *	smallest first
  * @first: flow in the ActiveList whose turn it is, or DRR_FQ_NONE
  * @active: length of the ActiveList
+ * @ranked: packets to send without a drop until @longest is discarded, 0: it is
  * @qlen: packets in all queues
  * @backlog: bytes in all queues
  * @v: SCFQ: virtual time [bytes]
@@ -117,6 +126,7 @@ struct drr_fq_vars {
 	struct fp_heap order;
 	u32 first;
 	u32 active;
+	u32 ranked;
 	u32 qlen;
 	u32 backlog;
 	u64 v;
@@ -177,6 +187,7 @@ static inline void drr_fq_table_init(const struct drr_fq_params *p,
 			     p->flows);
 	v->first = DRR_FQ_NONE;
 	v->active = 0;
+	v->ranked = 0;
 	v->qlen = 0;
 	v->backlog = 0;
 	v->v = 0;
@@ -230,6 +241,13 @@ static inline void drr_fq_deactivate(struct drr_fq_vars *v, u32 number)
 	v->active--;
 }
 
+/* Store a flow's backlog in the heap; no two flows have the same key. */
+static inline void drr_fq_set_longest(struct drr_fq_vars *v, u32 number)
+{
+	fp_heap_set(&v->longest, number,
+		    (u64)v->flows[number].backlog << 32 | number);
+}
+
 static inline void drr_fq_set_order(struct drr_fq_vars *v, u32 number,
 				    u32 length)
 {
@@ -254,7 +272,8 @@ static inline void drr_fq_arrive(const struct drr_fq_params *p,
 	flow->backlog += length;
 	v->backlog += length;
 	v->qlen++;
-	fp_heap_set(&v->longest, number, flow->backlog);
+	if (v->ranked)
+		drr_fq_set_longest(v, number);
 	if (flow->qlen++) {
 		s->collisions += flow->hash != hash;
 		return;
@@ -359,7 +378,8 @@ static inline void drr_fq_emptied(const struct drr_fq_params *p,
 	flow->backlog = 0;
 	flow->qlen = 0;
 	flow->deficit = 0;
-	fp_heap_remove(&v->longest, number);
+	if (v->ranked)
+		fp_heap_remove(&v->longest, number);
 	if (drr_fq_has_order(p))
 		fp_heap_remove(&v->order, number);
 	drr_fq_deactivate(v, number);
@@ -380,7 +400,8 @@ static inline void drr_fq_leave(const struct drr_fq_params *p,
 		drr_fq_emptied(p, v, number);
 		return;
 	}
-	fp_heap_set(&v->longest, number, flow->backlog);
+	if (v->ranked)
+		drr_fq_set_longest(v, number);
 	if (drr_fq_has_order(p))
 		drr_fq_set_order(v, number, next_length(flow));
 }
@@ -414,6 +435,8 @@ static inline void drr_fq_sent(const struct drr_fq_params *p,
 		v->first = flow->next;
 	}
 	drr_fq_leave(p, v, number, length, next_length);
+	if (v->ranked && !--v->ranked)
+		fp_heap_clear(&v->longest);
 }
 
 /**
@@ -433,14 +456,28 @@ static inline bool drr_fq_over_limit(const struct drr_fq_params *p, u32 qlen,
 	return qlen > p->limit || backlog > p->limit_bytes;
 }
 
+/* Build the heap of backlogged flows. */
+static inline void drr_fq_rank(struct drr_fq_vars *v)
+{
+	u32 number = v->first;
+
+	for (v->ranked = 0; v->ranked < v->active; v->ranked++) {
+		drr_fq_set_longest(v, number);
+		number = v->flows[number].next;
+	}
+}
+
 /**
  * drr_fq_longest() - find the flow with the longest backlog in bytes
- * @v: state
+ * @v: state; if there is no heap, it is built
  *
- * Return: number of such a flow, or DRR_FQ_NONE if no packet is queued.
+ * Return: the highest number of such a flow, or DRR_FQ_NONE if no packet is
+ * queued.
  */
-static inline u32 drr_fq_longest(const struct drr_fq_vars *v)
+static inline u32 drr_fq_longest(struct drr_fq_vars *v)
 {
+	if (!v->ranked)
+		drr_fq_rank(v);
 	return fp_heap_top(&v->longest);
 }
 
@@ -459,6 +496,8 @@ static inline void drr_fq_dropped(const struct drr_fq_params *p,
 {
 	v->flows[number].drops++;
 	drr_fq_leave(p, v, number, length, next_length);
+	if (v->ranked)
+		v->ranked = v->active;
 }
 
 /* The band's share of the flows' bytes is 1 / DRR_FQ_BAND_SHARE. */

@@ -454,18 +454,21 @@ static struct sk_buff *drr_fq_dequeue_control(struct drr_fq_sched *q)
 }
 
 /*
- * In a long queue, the next packet has left the caches. Prefetch the flow behind
- * the first one of the ActiveList, which is often next, its oldest packet, and
- * the flow behind it, for the next call.
+ * In a long queue, the next packets have left the caches. Prefetch the oldest
+ * packet of the first flow of the ActiveList, which is next if its turn goes on,
+ * and that of the second flow behind it; and the flow behind that, for the next
+ * call. The packet of the flow in between was prefetched before.
  */
 static void drr_fq_prefetch(const struct drr_fq_sched *q)
 {
 	const struct drr_fq_vars *v = &q->vars;
-	const struct drr_fq_flow *next;
+	const struct drr_fq_flow *first, *next;
 
 	if (v->first == DRR_FQ_NONE || q->params.scheduler == DRR_FQ_SCFQ)
 		return;
-	next = &v->flows[v->flows[v->first].next];
+	first = &v->flows[v->first];
+	next = &v->flows[v->flows[first->next].next];
+	prefetch(first->head);
 	prefetch(next->head);
 	prefetch(&v->flows[next->next]);
 }
@@ -511,16 +514,16 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 static void drr_fq_reset(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
-	u32 queue;
 
 	if (!rcu_access_pointer(q->table))
 		return;
-	while ((queue = drr_fq_longest(&q->vars)) != DRR_FQ_NONE) {
-		struct drr_fq_flow *flow = &q->vars.flows[queue];
+	while (q->vars.first != DRR_FQ_NONE) {
+		u32 first = q->vars.first;
+		struct drr_fq_flow *flow = &q->vars.flows[first];
 
 		rtnl_kfree_skbs(flow->head, flow->tail);
 		flow->head = NULL;
-		drr_fq_emptied(&q->params, &q->vars, queue);
+		drr_fq_emptied(&q->params, &q->vars, first);
 	}
 	if (q->band.queue.qlen)
 		rtnl_kfree_skbs(q->band.queue.head, q->band.queue.tail);
@@ -788,7 +791,7 @@ static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
 
 static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
-	const struct drr_fq_sched *q = qdisc_priv(sch);
+	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_QDISC };
 	u32 longest;
 

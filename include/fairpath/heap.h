@@ -176,4 +176,12 @@ static inline void fp_heap_remove(struct fp_heap *heap, u32 item)
 		fp_heap_sink(heap, place, last->key, last->item);
 }
 
+/* Remove all items, in O(n). */
+static inline void fp_heap_clear(struct fp_heap *heap)
+{
+	while (heap->count)
+		heap->position[heap->nodes[--heap->count].item] =
+			FP_HEAP_ABSENT;
+}
+
 #endif /* FAIRPATH_HEAP_H */

@@ -106,10 +106,8 @@ static inline void caller_empty(struct caller *c, u32 number)
 
 static inline void caller_end(struct caller *c)
 {
-	u32 number;
-
-	while ((number = drr_fq_longest(&c->vars)) != DRR_FQ_NONE)
-		caller_empty(c, number);
+	while (c->vars.first != DRR_FQ_NONE)
+		caller_empty(c, c->vars.first);
 	free(c->table);
 }
 

@@ -22,7 +22,8 @@
  * virtual time does not advance for tags below it. Until the first drop, this
  * must equal the paper's algorithm, which is checked.
  *
- * The model also leaves the choice among equally long flows to the core.
+ * Packets are dropped from the flow with the longest backlog in bytes; among
+ * equal ones, from that with the highest number.
  */
 #ifndef MODEL_DRR_FQ_H
 #define MODEL_DRR_FQ_H
@@ -228,16 +229,16 @@ static inline bool model_is_next(struct model *m, u32 number)
 	}
 }
 
-static inline bool model_is_longest(const struct model *m, u32 number)
+static inline u32 model_longest(const struct model *m)
 {
-	u32 i;
+	u32 longest = 0, i;
 
-	if (!m->qlen || number == DRR_FQ_NONE)
-		return !m->qlen && number == DRR_FQ_NONE;
-	for (i = 0; i < m->params->flows; i++)
-		if (m->flows[i].backlog > m->flows[number].backlog)
-			return false;
-	return true;
+	if (!m->qlen)
+		return DRR_FQ_NONE;
+	for (i = 1; i < m->params->flows; i++)
+		if (m->flows[i].backlog >= m->flows[longest].backlog)
+			longest = i;
+	return longest;
 }
 
 /* Remove the oldest packet, and the flow if empty. Returns packet->number. */

@@ -132,7 +132,7 @@ static void refill(struct run *r, u32 number)
 
 static void shrink(struct run *r)
 {
-	const struct drr_fq_vars *v = &r->c.vars;
+	struct drr_fq_vars *v = &r->c.vars;
 
 	while (drr_fq_over_limit(&r->c.params, v->qlen, v->backlog)) {
 		u32 number = drr_fq_longest(v);

@@ -108,7 +108,8 @@ static void core_cost(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(sizes) * 3; i++) {
 		u32 size = sizes[i / 3], levels = levels_of(size);
-		u64 arrive = 0, next = 0, send = 0, drop = 0;
+		u64 arrive = 0, next = 0, send = 0, drop = 0, find = 0;
+		u64 build = 0, discard = 0, *most;
 		u64 heaps = i % 3 == DRR_FQ_SCFQ ? 2 : 1;
 		struct drr_fq_params p = { .limit = ~0U,
 					   .limit_bytes = ~0U,
@@ -138,10 +139,12 @@ static void core_cost(void **state)
 			COST(next, number = drr_fq_next(&p, &v, length_of));
 			CHECK(number < size, "%u of %u", number, size);
 			length = length_of(&v.flows[number]);
-			COST(send,
+			most = v.ranked == 1 ? &discard : &send;
+			COST(*most,
 			     drr_fq_sent(&p, &v, number, length, length_of));
 
-			COST(next, number = drr_fq_longest(&v));
+			most = v.ranked ? &find : &build;
+			COST(*most, number = drr_fq_longest(&v));
 			if (number == DRR_FQ_NONE || one_in(2))
 				continue;
 			length = length_of(&v.flows[number]);
@@ -150,6 +153,14 @@ static void core_cost(void **state)
 		}
 		within("arrive", size, arrive, 20 + heaps * 6 * levels);
 		within("next", size, next, 20);
+		/* With one flow, each packet that is sent discards the heap. */
+		if (size > 1)
+			within("find", size, find, 10);
+		/* On average, a flow is inserted and removed once per packet. */
+		within("build", size, build, size * (20ULL + 6 * levels));
+		if (discard)
+			within("discard", size, discard,
+			       size * 10ULL + 20 + heaps * 20 * levels);
 		within("send", size, send, 20 + heaps * 20 * levels);
 		within("drop", size, drop, 20 + heaps * 20 * levels);
 		free(table);
