@@ -54,8 +54,8 @@ class Core:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("second") / "core"
     include = [f"-I{TOP}/include", f"-I{TOP}/include/uapi"]
-    line = ["gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", *include, "-o", made, HERE / "core.c"]
-    subprocess.run(line, check=True)
+    line = ["gcc", "-std=gnu11", "-O2", "-Wall", "-Werror", *include]
+    subprocess.run([*line, "-o", str(made), str(HERE / "core.c")], check=True)
     return made
 
 

@@ -453,13 +453,14 @@ def test_fuzz() -> None:
     for _ in range(3000):
         pkt = make(rng.randint(1, 5), hop=rng.randint(0, 4), seq=rng.choice([0, 0, 1]))
         pkt.slot = [Slot(rng.choice([0, 1, 7]), rng.getrandbits(16)) for _ in pkt.slot]
-        pkt.returns = [Return(2, rng.choice([HOST_A, HOST_B])) for _ in pkt.returns]
+        pkt.returns = [Return(rng.randint(2, 5), rng.choice([HOST_A, HOST_B])) for _ in pkt.returns]
         octets = bytearray(pkt.build())
         for _ in range(rng.randint(0, 2)):
             octets[rng.randrange(len(octets))] = rng.choice([0, 1, 255, rng.getrandbits(8)])
         before = repr((link.cur, link.prev, link.entries, link.clamped))
-        act = rng.choice([link.down, link.up])
-        out = act(bytes(octets[: rng.randint(0, 300)]), 0, Envelope(HOST_A, HOST_B))
+        data, envelope = bytes(octets[: rng.randint(0, 300)]), Envelope(HOST_A, HOST_B)
+        down = rng.random() < 0.5
+        out = link.down(data, 0, envelope) if down else link.up(data, 0, envelope)
         if out.reason:
             assert repr((link.cur, link.prev, link.entries, link.clamped)) == before
         Destination().reply(bytes(octets), DOWN)
