@@ -5,7 +5,7 @@
  * The port of control packets is not a privileged one, so that any user of a
  * router could join sessions where the domain has no key. Control packets are
  * sent by sockets that a process with CAP_NET_ADMIN over their namespace has
- * opened, as slbnd does; whoever inherits the socket needs no capability.
+ * opened, as slbnd does; a process that inherits the socket needs no capability.
  *
  * A hook for what this router sends sees all that IP sends, whatever device it
  * leaves by, also to the router itself. Packet sockets bypass it; links see what

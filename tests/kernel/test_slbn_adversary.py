@@ -202,7 +202,7 @@ def test_answers_come_from_the_next_router(v6: bool) -> None:
 
 @FAMILIES
 def test_answers_are_sent_to_unicast_addresses(v6: bool) -> None:
-    """All routers of a segment would answer one packet, from an address of nobody."""
+    """All routers of a segment would answer one packet, from a multicast address."""
     addresses = {
         "multicast": "ff02::1" if v6 else "224.0.0.1",
         "broadcast": "" if v6 else "10.0.8.255",

@@ -2,7 +2,7 @@
 """What a hostile host gains: its packets in the default class, its own addresses, its connections.
 
     hosts ---- r1 ---- server
-           e0      e1: slbnd with fq, no links: nobody has a session
+           e0      e1: slbnd with fq, no links, so no sessions
 
 10.0.0.1 is honest, 10.0.0.66 is not; both are addresses of one namespace.
 """

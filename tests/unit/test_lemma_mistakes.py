@@ -6,15 +6,14 @@ Each is a copy of the core with one rule changed; the claim of lemma.h that it b
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.planted import plant
+
 HERE = Path(__file__).resolve().parent
-TOP = HERE.parents[1]
-CORE = "include/fairpath/slbn/slbn_core.h"
 SECONDS = 300
 
 #: Mistake: original text, its replacement, and the claim that does not hold then.
@@ -85,11 +84,7 @@ PLANTED = {
 @pytest.mark.parametrize("mistake", PLANTED)
 def test_planted_mistake_is_found(tmp_path: Path, mistake: str) -> None:
     right, wrong, claim = PLANTED[mistake]
-    tree = tmp_path / "tree"
-    shutil.copytree(TOP / "include", tree / "include")
-    text = (tree / CORE).read_text()
-    assert text.count(right) == 1, "the core has changed: adapt PLANTED"
-    (tree / CORE).write_text(text.replace(right, wrong))
+    tree = plant(tmp_path, right, wrong)
     program = tmp_path / "test_lemma"
     flags = ["-std=gnu11", "-O1", f"-I{tree}/include", "-w"]
     source = HERE / "test_lemma.c"

@@ -3,8 +3,8 @@
  * Admission: whether a detected flow may have a session.
  *
  * Each local host, and each prefix of local hosts, has a maximum number of
- * sessions, and each host of connections that slbnd keeps: nobody fills its table for
- * others. A host is an IPv4 address or an IPv6 /64, in which a host may choose
+ * sessions, and each host one of connections that slbnd keeps, so that no host fills
+ * the table. A host is an IPv4 address or an IPv6 /64, in which a host may choose
  * its addresses. A destination that has not answered a Join is silent: its flows get no
  * session, but one at a time asks again, after a pause that begins with SILENT_RETRY
  * and doubles up to SILENT_MAX. Any answer from it, to whichever session, ends that. So

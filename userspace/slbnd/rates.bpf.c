@@ -40,11 +40,10 @@
  * leaves room for other sources and for other flows of its host, which lose nothing
  * while they send less than their share. Alone a flow fills 40 % of the FIFO, many
  * flows of a source fill half: with many flows a source that floods gets 1.5 times
- * as much as one with a single flow. A merged packet (GSO, GRO) waits as long as its last
- * segment would: nobody fills the FIFO at once with 64 kB. Backlogs are
- * counted in hash tables of fixed size with secret hash functions; sources with the
- * same hash share their part, and
- * so do flows.
+ * as much as one with a single flow. A merged packet (GSO, GRO) waits as long as its
+ * last segment would, so that 64 kB do not fill the FIFO at once. Backlogs are counted
+ * in hash tables of fixed size with secret hash functions; sources with the same hash
+ * share their part, and so do flows.
  *
  * A session may leave fields of its flow open. For each kind of session that
  * exists (rates.h), a packet's key is masked and looked up, at most RATES_KINDS
