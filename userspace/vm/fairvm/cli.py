@@ -61,7 +61,7 @@ from fairvm.errors import (
     VmError,
 )
 from fairvm.initrd import base_initrd, run_files
-from fairvm.machine import CAPTURE_DESCRIPTOR, STOPPING, Machine, Outcome
+from fairvm.machine import BOOT_LIMIT, CAPTURE_DESCRIPTOR, STOPPING, Machine, Outcome
 from fairvm.qemu import Qemu, choose_accelerator
 from fairvm.request import Request, complain, parse
 from fairvm.splat import find_splat
@@ -104,8 +104,9 @@ def judge(request: Request, outcome: Outcome, log: Path) -> int:
             f" timeout of {request.timeout:g} s was over; virtual time passes only between calls"
         )
     if outcome.timed_out:
+        limit = request.timeout if outcome.ready else max(request.timeout, BOOT_LIMIT)
         doing = "the command was still running" if outcome.ready else "the guest was still booting"
-        complain(f"timeout after {request.timeout:g} s: {doing} (kernel log: {log})")
+        complain(f"timeout after {limit:g} s: {doing} (kernel log: {log})")
         return EXIT_TIMEOUT
     if outcome.status is not None:
         return EXIT_SPLAT if splat and outcome.status == 0 else outcome.status

@@ -32,6 +32,8 @@ COMMON_ARGUMENTS = [
 ]
 # The guest's descriptors have the same numbers in each run: they are on its kernel's command line,
 # which it can read.
+# A machine that has not booted after this time [s] is stopped.  Booting takes a second to five.
+BOOT_LIMIT = 300.0
 FIRST_DESCRIPTOR = 100
 CAPTURE_DESCRIPTOR = FIRST_DESCRIPTOR + 6
 # The signals that end a run.
@@ -111,9 +113,12 @@ class Machine(ABC):
         return False
 
     def run(self, timeout: float, trace: Callable[[str], None], trial: bool = False) -> Outcome:
-        """Boot, run the command and stop the machine; a trial stops it as soon as it is up."""
+        """Boot, run the command and stop the machine; a trial stops it as soon as it is up.
+
+        TIMEOUT [s] is for the command, or for a trial's boot.  Other boots have the larger one of
+        it and BOOT_LIMIT, since a busy host would otherwise take the time of a short command.
+        """
         outcome = Outcome()
-        deadline = time.monotonic() + timeout
         pipes = {name: os.pipe() for name in ("stdout", "stderr", "status")}
         for index, (name, (read_end, write_end)) in enumerate(pipes.items()):
             pipes[name] = read_end, numbered(write_end, index)
@@ -146,7 +151,7 @@ class Machine(ABC):
             closed, close = os.pipe()
             targets = {} if trial else {"stdout": 1, "stderr": 2}
             streams = [Stream(pipes[name][0], to, close, complain) for name, to in targets.items()]
-            self._follow_status(outcome, pipes["status"][0], closed, deadline, trace, trial)
+            self._follow_status(outcome, pipes["status"][0], closed, timeout, trace, trial)
             outcome.spins = outcome.timed_out and self.spins(process.pid)
         finally:
             process.kill()
@@ -164,12 +169,13 @@ class Machine(ABC):
         outcome: Outcome,
         status: int,
         closed: int,
-        deadline: float,
+        timeout: float,
         trace: Callable[[str], None],
         trial: bool,
     ) -> None:
         """Read the guest's status port until the run ends, by whichever cause."""
         pending = b""
+        deadline = time.monotonic() + (timeout if trial else max(timeout, BOOT_LIMIT))
         while True:
             left = deadline - time.monotonic()
             readable, _, _ = select.select([status, closed], [], [], max(left, 0))
@@ -186,6 +192,9 @@ class Machine(ABC):
             while b"\n" in pending:
                 line, _, pending = pending.partition(b"\n")
                 trace(f"the guest reports: {line.decode(errors='replace')}")
+                booted = not outcome.ready
                 outcome.update(line.decode(errors="replace"))
+                if booted and outcome.ready:
+                    deadline = time.monotonic() + timeout
                 if outcome.status is not None or outcome.failure or (trial and outcome.ready):
                     return

@@ -105,7 +105,7 @@ def _parser() -> Parser:
         type=float,
         default=600,
         metavar="SECONDS",
-        help="limit for boot and command (default 600)",
+        help="limit for the command, from when the guest has booted (default 600)",
     )
     add("--steady", action="store_true", help="a guest clock independent of the host's load")
     add(
