@@ -386,6 +386,18 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
     }
 
 
+def test_queues_that_may_drain_between_samples_show_no_rate() -> None:
+    """A FIFO of 72 ms, sampled four times a second, is empty for a time in each step."""
+    run = fake_run()
+    for kept in run["wires"].values():
+        kept["held"] = [round(0.05 * PLAN.rate / 8)] * len(kept["held"])
+    assert backbone_report.check(PLAN, "pfifo", run) == []
+    for kept in run["wires"].values():
+        kept["held"] = [round(0.3 * PLAN.rate / 8)] * len(kept["held"])
+    with pytest.raises(CannotRunError, match="sent 2.0 Mbit/s while packets waited"):
+        backbone_report.check(PLAN, "pfifo", run)
+
+
 def passed(measured: dict[str, Any]) -> list[bool]:
     backbone_report.check(PLAN, "slbn", measured)
     found = backbone_report.evaluate_variant(PLAN, "slbn", measured)
@@ -655,7 +667,7 @@ def stand_still(measured: dict[str, Any]) -> None:
 
 def send_slowly(measured: dict[str, Any]) -> None:
     """Packets wait, and the wire sends half of what it could."""
-    measured["wires"]["ksc.ipl"]["held"] = [6 * 1514] * len(measured["times"])
+    measured["wires"]["ksc.ipl"]["held"] = [100 * 1514] * len(measured["times"])
 
 
 def send_large(measured: dict[str, Any]) -> None:

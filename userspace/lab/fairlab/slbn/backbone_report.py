@@ -45,8 +45,6 @@ ENOUGH = 0.999
 #: A dip: a second at rest with less than this part of the expected goodput.
 DIP = 0.9
 
-# The machine limits a link if packets wait and the link does not send at its rate.
-SURELY_WAITING = 4 * (MTU + headers.ETHERNET)
 #: What a link may send at once.
 BURST = 2 * (MTU + headers.ETHERNET)
 
@@ -57,12 +55,13 @@ def check(plan: Plan, name: str, measured: dict[str, Any]) -> list[str]:
 
 
 def evidence(plan: Plan, measured: dict[str, Any]) -> trust.Evidence:
-    """Links whose packets are paced by fq show no rate: it may hold packets until their time."""
+    """Links whose packets are paced by fq show no rate: it may hold packets until their time.
+
+    A FIFO is shorter than the interval of samples, and may be empty between two of them.
+    """
     load, times, wires = measured["load"], measured["times"], measured["wires"]
     rates = {
-        wire: trust.LinkRate(
-            times, kept["sent"], kept["held"], plan.rate, BURST, SURELY_WAITING, exact=False
-        )
+        wire: trust.LinkRate(times, kept["sent"], kept["held"], plan.rate, BURST, exact=False)
         for wire, kept in wires.items()
         if not backbone.is_uplink(wire)
     }
