@@ -158,6 +158,18 @@ def test_flow_of_limited_size(tmp_path: Path) -> None:
         assert flow["segments"] >= size // SEGMENT
 
 
+def test_flow_that_never_connects_ends_on_time(tmp_path: Path) -> None:
+    subprocess.run(["ip", "-n", "r", "route", "add", "blackhole", "10.9.9.9"], check=True)
+    output = tmp_path / "flows.fair"
+    command = ["ip", "netns", "exec", "a", f"{PROGRAMS}/fairflow", "--output", str(output)]
+    subprocess.run([*command, "to=10.9.9.9,port=5000,cc=bic,start=1,stop=4"], check=True)
+    head, rows = samples.read(output)
+    (flow,) = head["flows"]
+    assert (flow["kind"], flow["sent"], flow["acked"], len(rows)) == ("bic", 0, 0, 0)
+    # The kernel's timer of three seconds may be an eighth of a second late.
+    assert 4 <= flow["ended"] < 4.125
+
+
 def test_paced_flow_keeps_its_rate(tmp_path: Path) -> None:
     with sink(tmp_path):
         _, rows = fairflow(tmp_path, "cc=reno,rate=2000000,stop=11")

@@ -95,7 +95,7 @@ def test_behaviour_in_virtual_time(tmp_path: Path) -> None:
     checks = str(TOP / "tests/lab/flow_guest.py")
     done = in_virtual_time(tmp_path, *pytest_there, "--basetemp=/run/pytest", checks)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 9 passed" in f" {done.stdout.splitlines()[-1]}"
+    assert " 10 passed" in f" {done.stdout.splitlines()[-1]}"
 
 
 def results(out: Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ struct flow {
 	struct sockaddr_in to;
 	uint16_t from;
 	bool udp;
-	char cc[CC_NAME_MAX];
+	char cc[CC_NAME_MAX]; /* asked for; empty: the default */
 	double start, stop;
 	uint64_t bytes; /* TCP: bytes to send; 0: until @stop */
 	double rate; /* payload in bit/s: of UDP, or TCP's limit; 0: no limit */
@@ -51,6 +51,7 @@ struct flow {
 	pthread_mutex_t lock; /* protects the following */
 	enum state state;
 	int fd;
+	char ran[CC_NAME_MAX]; /* the congestion control at its end */
 	uint64_t began, ended;
 	uint64_t sent; /* bytes handed to the kernel */
 	bool complete; /* all bytes were received */

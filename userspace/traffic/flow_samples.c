@@ -105,7 +105,7 @@ static void write_flow(FILE *file, const struct flow *flow)
 		"{\"to\": \"%s\", \"port\": %u, \"from\": %u, \"kind\": \"%s\","
 		" \"began\": %.9f, \"ended\": %.9f, \"sent\": %llu",
 		to, ntohs(flow->to.sin_port), flow->from,
-		flow->udp ? "udp" : flow->cc, flow->began * 1e-9,
+		flow->udp ? "udp" : flow->ran, flow->began * 1e-9,
 		flow->ended * 1e-9, (unsigned long long)flow->sent);
 	if (!flow->udp)
 		fprintf(file,

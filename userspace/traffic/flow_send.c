@@ -94,14 +94,29 @@ static bool set_send_timeout(struct flow *flow, uint64_t time)
 	return true;
 }
 
-static void open_flow(struct flow *flow)
+static bool timed_out(void)
+{
+	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ||
+	       errno == EINPROGRESS;
+}
+
+/* The congestion control in use. */
+static void read_congestion_control(struct flow *flow)
+{
+	socklen_t size = sizeof(flow->ran);
+
+	if (!flow->udp &&
+	    getsockopt(flow->fd, IPPROTO_TCP, TCP_CONGESTION, flow->ran, &size))
+		flow_broken(flow, "TCP_CONGESTION");
+}
+
+/* Connect until TIME. Return: false if it has not. */
+static bool open_flow(struct flow *flow, uint64_t time)
 {
 	struct sockaddr_in own = {
 		.sin_family = AF_INET,
 		.sin_port = htons(flow->from),
 	};
-	char cc[CC_NAME_MAX] = "";
-	socklen_t size = sizeof(cc);
 	unsigned long pace = flow->rate / 8;
 	int one = 1;
 
@@ -120,20 +135,20 @@ static void open_flow(struct flow *flow)
 	if (pace && !flow->udp)
 		set_option(flow, SOL_SOCKET, SO_MAX_PACING_RATE, &pace,
 			   sizeof(pace), "SO_MAX_PACING_RATE");
-	if (connect(flow->fd, (struct sockaddr *)&flow->to, sizeof(flow->to)))
-		flow_broken(flow, "connect");
-	/* A BPF program may have replaced it. */
-	if (*flow->cc &&
-	    (getsockopt(flow->fd, IPPROTO_TCP, TCP_CONGESTION, cc, &size) ||
-	     strcmp(cc, flow->cc)))
+	if (!set_send_timeout(flow, time) ||
+	    connect(flow->fd, (struct sockaddr *)&flow->to, sizeof(flow->to))) {
+		if (!stopped && elapsed() < time && !timed_out())
+			flow_broken(flow, "connect");
+		read_congestion_control(flow);
+		close(flow->fd);
+		return false;
+	}
+	read_congestion_control(flow);
+	/* A route or a BPF program may have replaced it. */
+	if (*flow->cc && strcmp(flow->ran, flow->cc))
 		broken("flow %u: asked for %s, got %s", number_of(flow),
-		       flow->cc, cc);
-}
-
-static bool timed_out(void)
-{
-	return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ||
-	       errno == EINPROGRESS;
+		       flow->cc, flow->ran);
+	return true;
 }
 
 /* Send until TIME. Return: true if all of the flow was sent. */
@@ -215,6 +230,7 @@ void close_flow(struct flow *flow)
 	pthread_mutex_lock(&flow->lock);
 	if (flow->state == OPEN) {
 		read_tcp_info(flow, &flow->last);
+		read_congestion_control(flow);
 		flow->ended = elapsed();
 		if (flow->complete)
 			flow->lost =
@@ -232,16 +248,18 @@ void *run_flow(void *argument)
 {
 	struct flow *flow = argument;
 	uint64_t last = nanoseconds(flow->stop);
-	bool done = false;
+	bool connected, done = false;
 
 	sleep_until(nanoseconds(flow->start));
 	if (stopped)
 		return NULL;
-	open_flow(flow);
+	connected = open_flow(flow, last);
 	pthread_mutex_lock(&flow->lock);
-	flow->began = elapsed();
-	flow->state = OPEN;
+	flow->began = flow->ended = elapsed();
+	flow->state = connected ? OPEN : ENDED;
 	pthread_mutex_unlock(&flow->lock);
+	if (!connected)
+		return NULL;
 
 	while (!done && !stopped && elapsed() < last) {
 		uint64_t until = last, pause = 0;
