@@ -383,6 +383,7 @@ def fake_run(fake: Fake = Fake()) -> dict[str, Any]:  # noqa: B008 (it cannot be
         "out_of_memory": {"TCPOFODrop": 0},
         "agents": {"a-sea": ""},
         "kernel_errors": [],
+        "changed": [],
     }
 
 

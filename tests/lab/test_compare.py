@@ -316,6 +316,7 @@ def write_run(work: Path, **changes: Any) -> None:
         "wires": wires(),
         "agents": {"a-l": ""},
         "kernel_errors": [],
+        "changed": [],
     }
     (work / plan.DATA).write_text(json.dumps(document | changes))
 

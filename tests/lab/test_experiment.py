@@ -171,6 +171,7 @@ def made_up() -> Outcome:
             "backlog_drops": 0,
             "out_of_memory": {"TCPOFODrop": 0, "TCPMemoryPressures": 0},
             "kernel_errors": [],
+            "changed": [],
             "acks": {"a": sent[-1] // what.frame // 2},
             "begin": 1000.0,
         },

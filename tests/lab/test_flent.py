@@ -53,7 +53,8 @@ def document() -> dict[str, Any]:
     queue = {"bytes": 1_500_000, "packets": 1000, "drops": 3}
     return {
         "load": load, "lost_in_delays": 0, "virtual": False, "out_of_memory": {"TCPOFODrop": 0},
-        "kernel_errors": [], "queues": {"bottleneck": dict(queue), "reverse": dict(queue)},
+        "kernel_errors": [], "changed": [],
+        "queues": {"bottleneck": dict(queue), "reverse": dict(queue)},
     }  # fmt: skip
 
 

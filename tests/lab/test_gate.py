@@ -3,8 +3,8 @@
 
 A pipeline's made-up run is good; then its raw data is changed as such a fault changes it, and the
 pipeline's own reader must refuse it.  What a pipeline cannot have (TCP, agents), and which checks
-it cannot make, is listed.  test_trust.py has the checks themselves; guest_checks.py breaks real
-experiments.
+it cannot make, is listed.  test_trust.py has the checks themselves; guest_breaks.py breaks real
+runs.
 """
 
 import json
@@ -42,6 +42,7 @@ WAYS = {
     "rate": "while packets waited, instead of",
     "slbnd": "slbnd at .*: cannot pace",
     "kernel": "the kernel reported: BUG: a bug",
+    "changed": "the network was changed during the run: l.r: MTU$",
 }
 #: Without TCP or agents, there is nothing to break.
 NO_TCP = frozenset({"memory", "another cc", "not connected"})
@@ -84,6 +85,7 @@ def scaled(column: list[Any], factor: float) -> None:
 
 KERNEL = ["BUG: a bug"]
 MEMORY = {"TCPOFODrop": 5}
+CHANGED = ["l.r: MTU"]
 
 
 # --- fairlab run --------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ MEMORY = {"TCPOFODrop": 5}
 def scenario(_: Path) -> dict[str, Any]:
     what = labtools.scenario(seconds=10, warmup_seconds=2.5)
     found = labtools.made_up(what, (0.6, 0.4))
-    return found | {"out_of_memory": {"TCPOFODrop": 0}, "kernel_errors": []}
+    return found | {"out_of_memory": {"TCPOFODrop": 0}, "kernel_errors": [], "changed": []}
 
 
 def check_scenario(document: dict[str, Any], work: Path) -> list[str]:
@@ -187,6 +189,7 @@ def tcp_run(_: Path) -> dict[str, Any]:
     return {
         "times": times, "wires": {"sea.den": wire}, "backlog_drops": 0, "found": 12,
         "out_of_memory": {"TCPOFODrop": 0}, "agents": {"a-sea": ""}, "kernel_errors": [],
+        "changed": [],
         "flows": [["cubic", rows] for _ in TCP_PLAN.flows],
     }  # fmt: skip
 
@@ -246,6 +249,7 @@ PIPELINES = {
             "not connected": put("reports", 1, "received_bytes", 0),
             "rate": slow_scenario,
             "kernel": put("kernel_errors", KERNEL),
+            "changed": put("changed", CHANGED),
         },
         never=NO_AGENTS,
     ),
@@ -260,6 +264,7 @@ PIPELINES = {
             "another cc": put(*UPLOAD, "CONG_CONTROL", "westwood"),
             "not connected": put("data", "results", "TCP upload", [None, None, None]),
             "kernel": put("document", "kernel_errors", KERNEL),
+            "changed": put("document", "changed", CHANGED),
         },
         never=NO_AGENTS,
         # Flent reads the queues when it wants to.
@@ -277,6 +282,7 @@ PIPELINES = {
             "not connected": flows_of_experiment("reno", 0),
             "rate": lambda run: scaled(run.document["columns"]["sent_bytes"], 0.9),
             "kernel": put("document", "kernel_errors", KERNEL),
+            "changed": put("document", "changed", CHANGED),
         },
         never=NO_AGENTS,
     ),
@@ -293,6 +299,7 @@ PIPELINES = {
             "rate": slow_wires,
             "slbnd": put("agents", {"a-sea": "cannot pace"}),
             "kernel": put("kernel_errors", KERNEL),
+            "changed": put("changed", CHANGED),
         },
     ),
     "sessions": Pipeline(
@@ -305,6 +312,7 @@ PIPELINES = {
             "rate": slow_sessions,
             "slbnd": put("agents", {"a": "cannot pace"}),
             "kernel": put("kernel_errors", KERNEL),
+            "changed": put("changed", CHANGED),
         },
         never=NO_TCP,
     ),
@@ -321,6 +329,7 @@ PIPELINES = {
             "rate": each_wire("sent", lambda column: scaled(column, 0.9)),
             "slbnd": put("agents", {"a-sea": "cannot pace"}),
             "kernel": put("kernel_errors", KERNEL),
+            "changed": put("changed", CHANGED),
         },
     ),
     "compare": Pipeline(
@@ -336,6 +345,7 @@ PIPELINES = {
             "rate": put("document", "wires", test_compare.wires(1_000_000)),
             "slbnd": put("document", "agents", {"a-l": "cannot pace"}),
             "kernel": put("document", "kernel_errors", KERNEL),
+            "changed": put("document", "changed", CHANGED),
         },
     ),
     "slbnsim": Pipeline(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The gate that every run passes: each kind of evidence against it refuses it, with the reason.
 
-test_gate.py breaks the raw data of each pipeline; guest_checks.py breaks real runs.
+test_gate.py breaks the raw data of each pipeline; guest_breaks.py breaks real runs.
 """
 
 from dataclasses import fields, replace
@@ -26,6 +26,7 @@ GOOD = Evidence(
     kernel=[],
     flows={"flow 1": Ran("bic", "bic", True)},
     rates={"l.r": LINK},
+    changed=[],
 )
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "between": ({"between": 2}, "2 packets were lost between namespaces"),
@@ -39,6 +40,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "kernel": ({"kernel": ["BUG: one", "BUG: two"]}, "the kernel reported: BUG: one$"),
     "another cc": ({"flows": {"f": Ran("bic", "reno", True)}}, "f ran with reno instead of bic"),
     "not connected": ({"flows": {"f": Ran("bic", "bic", False)}}, "f did not connect"),
+    "changed": (
+        {"changed": ["l.r: MTU", "l.r: tbf 1:"]},
+        "the network was changed during the run: l.r: MTU$",
+    ),
     "slow link": (
         {"rates": {"l.r": replace(LINK, sent=[120_000 * n for n in range(101)])}},
         "l.r sent 9.6 Mbit/s while packets waited, instead of 10mbit",

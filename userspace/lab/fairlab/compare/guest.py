@@ -157,6 +157,7 @@ def change_rate(lab: Laboratory, plan: Plan, end: End, rate: int) -> None:
         lines.append(f"{change} parent {NETEM:x}:1 handle {QUEUE:x}: {stack.kind} {words}")
     text = "\n".join(lines)
     lab.shell(end.node, f"tc -batch - <<'END'\n{text}\nEND")
+    lab.accept_changes(end.node)
 
 
 def wait(
@@ -257,6 +258,7 @@ def measure(plan: Plan, directory: Path, progress: Progress) -> None:
             "wires": sampler.wires,
             "agents": agents.printed() if agents else {},
             "kernel_errors": log.errors(),
+            "changed": lab.changed(),
             "environment": environment() | {"modules": {plan.cc: host.module_version(plan.cc)}},
         }
         for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob(f"*{UDP_SINK}")):

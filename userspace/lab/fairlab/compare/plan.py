@@ -284,6 +284,7 @@ def evidence(plan: Plan, work: Path, document: dict[str, Any]) -> trust.Evidence
         flows=flows,
         agents=document["agents"],
         kernel=document["kernel_errors"],
+        changed=document["changed"],
     )
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 CLONE_NEWNET = 0x40000000
 THIS = "/proc/thread-self/ns/net"
 
-SIOCETHTOOL = 0x8946
+SIOCGIFMTU, SIOCETHTOOL = 0x8921, 0x8946
 # The offloads of veth, by ethtool's names: the commands to get and to set them (linux/ethtool.h).
 # With them queues would count many packets as one.
 GSO = "generic-segmentation-offload"
@@ -30,6 +30,8 @@ OFFLOADS = {
 }
 # struct ifreq: a name, a pointer to struct ethtool_value.
 IFREQ = struct.Struct("16sP16x")
+# Or a name and an integer.
+IFREQ_INTEGER = struct.Struct("16si20x")
 
 
 def _enter(file: int) -> None:
@@ -108,3 +110,11 @@ def turn_gso_on(interface: str) -> None:
 def offloads_on(interface: str) -> list[str]:
     """The offloads of an interface that are on."""
     return [name for name, (getter, _) in OFFLOADS.items() if _ethtool(interface, getter)]
+
+
+def mtu_of(interface: str) -> int:
+    """The MTU of an interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        answer = fcntl.ioctl(any_socket, SIOCGIFMTU, IFREQ_INTEGER.pack(interface.encode(), 0))
+    found: int = IFREQ_INTEGER.unpack(answer)[1]
+    return found

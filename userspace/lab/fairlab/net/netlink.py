@@ -113,10 +113,23 @@ class QueueReader(Reader):
     def __init__(self) -> None:
         super().__init__(socket.NETLINK_ROUTE)
 
+    def _messages(self) -> Iterator[bytes]:
+        return self.dump(RTM_GETQDISC, TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0))
+
+    def options(self) -> dict[tuple[int, int], tuple[str, bytes]]:
+        """All queues: (interface's index, handle) -> kind and options, as the kernel has them."""
+        found = {}
+        for message in self._messages():
+            _, _, _, index, handle, _, _ = TCMSG.unpack_from(message)
+            parts = dict(attributes(message, TCMSG.size))
+            kind = parts.get(TCA_KIND, b"").rstrip(b"\0").decode()
+            found[index, handle] = kind, parts.get(TCA_OPTIONS, b"")
+        return found
+
     def read(self) -> dict[tuple[int, int], QueueState]:
         """All queues: (interface's index, handle's major number) -> state."""
         found = {}
-        for message in self.dump(RTM_GETQDISC, TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0, 0, 0)):
+        for message in self._messages():
             _, _, _, index, handle, _, _ = TCMSG.unpack_from(message)
             kind, state = parse_queue(message)
             if kind != "noqueue":

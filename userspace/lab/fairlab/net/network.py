@@ -29,6 +29,7 @@ from fairlab.net import host
 from fairlab.net.namespace import (
     GSO,
     Namespace,
+    mtu_of,
     offloads_on,
     set_sysctl,
     turn_gso_on,
@@ -166,6 +167,8 @@ class Laboratory:
         self._nodes: dict[str, Namespace] = {}
         self._children: list[subprocess.Popen[bytes]] = []
         self._cleanup = contextlib.ExitStack()
+        #: of each interface with add_queues(), by what it is: how it was set
+        self._built: dict[tuple[str, str], object] = {}
 
     def __enter__(self) -> "Laboratory":
         with contextlib.ExitStack() as stack:
@@ -242,6 +245,41 @@ class Laboratory:
             with self.inside(node):
                 for end, _ in self.network.ends_of(node):
                     set_options(end)
+        for node in (*self.network.routers, *self.network.hosts):
+            self._built |= self._settings(node)
+
+    def _settings(self, node: str) -> dict[tuple[str, str], object]:
+        """Of the interfaces of NODE: MTU, offloads, and each qdisc with its options."""
+        found: dict[tuple[str, str], object] = {}
+        names = {}
+        with self.inside(node):
+            for end, _ in self.network.ends_of(node):
+                names[socket.if_nametoindex(end.interface)] = end.interface
+                found[end.interface, "MTU"] = mtu_of(end.interface)
+                found[end.interface, "offloads"] = offloads_on(end.interface)
+        with self.queue_reader(node) as reader:
+            for (index, handle), (kind, options) in reader.options().items():
+                if index in names and handle:
+                    found[names[index], f"{kind} {handle >> 16:x}:"] = options
+        return found
+
+    def accept_changes(self, node: str) -> None:
+        """The settings of NODE were changed as planned: changed() must not report them."""
+        self._built |= {
+            key: value for key, value in self._settings(node).items() if key in self._built
+        }
+
+    def changed(self) -> list[str]:
+        """What is no longer as add_queues() left it, each as `interface: MTU`."""
+        now: dict[tuple[str, str], object] = {}
+        for node in (*self.network.routers, *self.network.hosts):
+            now |= self._settings(node)
+        # Agents add qdiscs.
+        return [
+            f"{interface}: {what}"
+            for (interface, what), value in self._built.items()
+            if now.get((interface, what)) != value
+        ]
 
     def inside(self, node: str) -> contextlib.AbstractContextManager[None]:
         """Within it, this thread and the programs that it starts are on NODE."""

@@ -82,6 +82,7 @@ def evidence(document: dict[str, Any], data: dict[str, Any], request: Request) -
         load=trust.Load(load["idle"], load["total"], load["stolen"]),
         agents={},
         kernel=document["kernel_errors"],
+        changed=document["changed"],
         flows=flows,
     )
 

@@ -236,6 +236,7 @@ def evidence(outcome: Outcome) -> trust.Evidence:
         flows=flows,
         agents={},
         kernel=document["kernel_errors"],
+        changed=document["changed"],
     )
 
 

@@ -4,8 +4,8 @@
 On a machine that is too slow, or with a network that is not what it should be, results look
 plausible.  So each run records evidence, and is refused with the reason if that is against it:
 packets that were lost where there is no link, too little memory for TCP, offloads, links at another
-rate than theirs, flows that did not connect or ran another congestion control, problems that an
-agent or the kernel printed, a busy machine.
+rate than theirs, flows that did not connect or ran another congestion control, interfaces whose
+MTU, offloads or qdiscs were changed, problems that an agent or the kernel printed, a busy machine.
 
 A pipeline fills in the evidence that it has.  What it lacks is not skipped in silence: check()
 returns the names of these checks, and the conditions of a result say that they were not made.
@@ -99,6 +99,8 @@ class Evidence:
     flows: Mapping[str, Ran] | None = None
     #: by the name of the link
     rates: Mapping[str, LinkRate] | None = None
+    #: interfaces, and what of their settings is no longer as they were built
+    changed: Sequence[str] | None = None
 
 
 #: A busy machine does not change what happens in virtual time.
@@ -110,6 +112,7 @@ NAMES = {
     "memory": "TCP's memory",
     "frames": "sizes of packets",
     "rates": "rates of links",
+    "changed": "changes of the network",
     "flows": "connections and their congestion control",
     "agents": "what agents printed",
     "kernel": "what the kernel printed",
@@ -223,6 +226,10 @@ def check_flows(flows: Mapping[str, Ran]) -> str:
     return ""
 
 
+def check_changed(settings: Sequence[str]) -> str:
+    return f"the network was changed during the run: {settings[0]}" if settings else ""
+
+
 def check_agents(printed: Mapping[str, str]) -> str:
     return next((f"slbnd at {name}: {text}" for name, text in printed.items() if text), "")
 
@@ -258,6 +265,7 @@ CHECKS: dict[str, Callable[[Any], str]] = {
     "memory": check_memory,
     "frames": check_frames,
     "rates": check_rates,
+    "changed": check_changed,
     "flows": check_flows,
     "agents": check_agents,
     "kernel": check_kernel,

@@ -70,6 +70,7 @@ def evidence(m: Measurement) -> trust.Evidence:
         flows=flows,
         agents={},
         kernel=m.document.get("kernel_errors"),
+        changed=m.document.get("changed"),
         load=trust.Load(load["idle"], load["total"], load["stolen"]),
         samples=s.time,
     )

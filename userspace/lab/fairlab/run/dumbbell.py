@@ -365,6 +365,8 @@ class Run:
             self._wait(time.monotonic() + INTERVAL, self._each_time)
         self.end = time.monotonic()
         self.load = host.Load.now().since(self.load)
+        for number in self.controls:
+            preflight.running(self.lab, self.scenario, number)
         self.traffic.programs.stop_sources()
         if len(self.controls) < len(self.scenario.flows):
             late = self.scenario.labels[len(self.controls)]
@@ -411,6 +413,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
             (directory / TRACE).write_text(tracer.read())
             trace_lost = tracer.lost()
             memory = evidence.tcp_memory(lab, lab.network.hosts)
+            changed = lab.changed()
             errors = log.errors()
         for output in run.traffic.outputs():
             shutil.copy(output, directory)
@@ -426,6 +429,7 @@ def measure(scenario: Scenario, directory: Path, progress: Progress) -> None:
         "trace_lost": trace_lost,
         "out_of_memory": memory,
         "kernel_errors": errors,
+        "changed": changed,
         "queues": queues,
         "reports": [vars(report) for report in reports],
     }

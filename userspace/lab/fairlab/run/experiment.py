@@ -202,6 +202,7 @@ def measure(what: Layout, directory: Path, progress: Progress) -> None:
             "backlog_drops": host.Load.now().since(load).backlog_drops,
             "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
             "kernel_errors": log.errors(),
+            "changed": lab.changed(),
             "acks": acknowledged(lab, what),
         }
         for output in (*lab.scratch.glob("*.fair"), *lab.scratch.glob("*.json")):

@@ -237,6 +237,7 @@ def measure(request: Request, directory: Path, progress: Progress) -> None:
             "virtual": engine.is_virtual(),
             "out_of_memory": evidence.tcp_memory(lab, lab.network.hosts),
             "kernel_errors": log.errors(),
+            "changed": lab.changed(),
         }
         shutil.copy(data, directory)
         shutil.copy(lab.scratch / SAID, directory)

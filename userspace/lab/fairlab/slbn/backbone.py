@@ -691,6 +691,7 @@ def run_flows(
         "out_of_memory": memory,
         "agents": listener.agents.printed() if listener else {},
         "kernel_errors": log.errors(),
+        "changed": lab.changed(),
     }
 
 

@@ -85,6 +85,7 @@ def evidence(plan: Plan, measured: dict[str, Any]) -> trust.Evidence:
         },
         agents=measured["agents"],
         kernel=measured["kernel_errors"],
+        changed=measured["changed"],
         load=None
         if measured["virtual"]
         else trust.Load(load["idle"], load["total"], load["stolen"]),

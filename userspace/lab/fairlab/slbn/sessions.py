@@ -184,6 +184,8 @@ class Recording:
     agents: dict[str, str] = field(default_factory=dict)
     #: errors that the kernel has printed
     kernel_errors: list[str] = field(default_factory=list)
+    #: settings of the network that are no longer as it was built
+    changed: list[str] = field(default_factory=list)
     #: kernel, engine, tools
     environment: dict[str, Any] = field(default_factory=dict)
 
@@ -236,6 +238,7 @@ def evidence(recording: Recording) -> trust.Evidence:
         },
         agents=recording.agents,
         kernel=recording.kernel_errors,
+        changed=recording.changed,
     )
 
 

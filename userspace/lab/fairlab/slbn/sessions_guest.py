@@ -129,6 +129,7 @@ def set_loss(lab: Laboratory, plan: Plan, part: float) -> None:
             )
         text = "\n".join(lines)
         lab.shell(node, f"tc -batch - <<'END'\n{text}\nEND")
+        lab.accept_changes(node)
 
 
 def agent_options(plan: Plan) -> dict[str, str]:
@@ -345,6 +346,7 @@ class Driver:
         self.recording.between = load.backlog_drops
         self.recording.agents = {node: self.problem(node) for node in self.connections}
         self.recording.kernel_errors = self.log.errors()
+        self.recording.changed = self.lab.changed()
         slbnctl = require_tree() / "build/slbnctl/slbnctl"
         for node in self.plan.mesh.nodes:
             for link in json.loads(self.lab.shell(node, f"{slbnctl} -j link list")):

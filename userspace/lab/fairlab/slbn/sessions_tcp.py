@@ -229,6 +229,7 @@ def evidence(plan: TcpPlan, document: dict[str, Any], ran: dict[str, trust.Ran])
         flows=ran,
         agents=document["agents"],
         kernel=document["kernel_errors"],
+        changed=document["changed"],
     )
 
 

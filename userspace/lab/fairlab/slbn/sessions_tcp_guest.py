@@ -102,6 +102,7 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
         document["out_of_memory"] = evidence.tcp_memory(lab, lab.network.hosts)
         document["agents"] = listener.agents.printed() if listener else {}
         document["kernel_errors"] = log.errors()
+        document["changed"] = lab.changed()
         document["environment"] = environment() | {
             "modules": {cc: host.module_version(cc) for cc in ccs}
         }

@@ -98,6 +98,7 @@ def check(answer: dict[str, Any]) -> list[str]:
             frames={},
             agents={},
             kernel=[],
+            changed=[],
         ),
         virtual=True,
     )
