@@ -9,7 +9,6 @@ virtual time.
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -23,15 +22,14 @@ from fairlab.compare.workloads import LINUX_7, LINUX_10, of_two_bdp
 from fairlab.model import topology
 from fairlab.model.background import PACKETS, Background
 from fairlab.model.errors import CannotRunError, LabError, UsageError
-from fairlab.model.experiment import Group, Layout, Stream
 from fairlab.model.qdisc import parse_buffer, parse_qdisc
 from fairlab.model.scenario import Scenario, parse_flows
 from fairlab.net import host
 from fairlab.net.network import Hosts, Laboratory
 from fairlab.net.tracing import Tracer, parse
-from fairlab.results import analysis, outcome, validity
+from fairlab.results import analysis, validity
 from fairlab.results.analysis import Measurement
-from fairlab.run import dumbbell, experiment, flows, preflight
+from fairlab.run import dumbbell, flows, preflight
 from fairlab.run.programs import Programs
 from fairlab.run.progress import Progress
 
@@ -474,55 +472,6 @@ def test_losses_in_netem_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     dumbbell.measure(small(netem_limit=5), tmp_path, QUIET)
     with pytest.raises(CannotRunError, match="packets were lost in the delays: netem's limit"):
         validity.check(Measurement.read(tmp_path))
-
-
-#: Ways to break an experiment when its network is ready: the node, a script, the reason.
-BROKEN = {
-    "rate": (
-        "left",
-        "tc qdisc change dev left-right root handle 1: tbf rate 9mbit burst 4kb limit 1mb",
-        "the bottleneck sent 9.0 Mbit/s while packets waited, instead of 10mbit",
-    ),
-    "delay": (
-        "right",
-        "tc qdisc change dev right-d-a root netem delay 10ms limit 5",
-        "packets were lost in the delays: netem's limit is too small",
-    ),
-    "memory": (
-        "s-a",
-        "nsenter --target 1 --net sh -c 'echo 1 1 1 >/proc/sys/net/ipv4/tcp_mem'",
-        "TCP had too little memory",
-    ),
-    "kernel": (
-        "s-a",
-        "echo '<3>broken on purpose' >/dev/kmsg",
-        "the kernel reported: broken on pu",
-    ),
-}
-
-
-@pytest.mark.parametrize("way", BROKEN)
-def test_broken_experiments_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
-    """The check before a run passes; the one after it must find what has changed since."""
-    node, script, reason = BROKEN[way]
-    ready = Laboratory.add_queues
-
-    def break_it(lab: Laboratory) -> None:
-        ready(lab)
-        lab.shell(node, script)
-
-    monkeypatch.setattr(Laboratory, "add_queues", break_it)
-    memory = Path("/proc/sys/net/ipv4/tcp_mem")
-    before = memory.read_text()
-    what = Layout(10_000_000, 50, (Group("a", 20_000, (Stream("reno", 2),)),), 4.0, 1.0, 1)
-    try:
-        experiment.measure(what, tmp_path, QUIET)
-    finally:
-        memory.write_text(before)
-    with pytest.raises(CannotRunError, match=re.escape(reason)):
-        outcome.read(what, tmp_path)
 
 
 @pytest.mark.real_time

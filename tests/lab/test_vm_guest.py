@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs guest_checks.py in VMs, and checks its reports."""
+"""Runs guest_checks.py and guest_breaks.py in VMs, and checks their reports."""
 
 import subprocess
 import sys
@@ -12,13 +12,15 @@ from tests.lab.labtools import TOP
 
 pytestmark = pytest.mark.tier("all")
 
-CHECKS = Path(__file__).resolve().parent / "guest_checks.py"
+CHECKS, BREAKS = (Path(__file__).resolve().with_name(f"guest_{n}.py") for n in ("checks", "breaks"))
+VIRTUAL = ("--engine", "virtual", "--seed", "0", "--mem", "2G")
 
 
-def run_checks(directory: Path, marker: str, *options: str) -> list[ET.Element]:
+def run_checks(directory: Path, file: Path, marker: str, *options: str) -> list[ET.Element]:
     """The report's test cases, from one VM."""
     # As fairlab does before it starts a guest.
-    subprocess.run(["make", "--silent", "-C", str(TOP), "traffic", "tc-plugins"], check=True)
+    programs = ("traffic", "tc-plugins", "tools")
+    subprocess.run(["make", "--silent", "-C", str(TOP), *programs], check=True)
     report = directory / "report.xml"
     vm = [str(TOP / "scripts" / "vm"), *options, "--timeout", "1500", "--rw", str(directory)]
     # As engine.py does it, for the same reason.
@@ -27,7 +29,7 @@ def run_checks(directory: Path, marker: str, *options: str) -> list[ET.Element]:
     environment += ["--env", "TMPDIR=/run"]
     pytest_there = ["/usr/bin/python3", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     # Not under the host's /tmp, where another user may own the directory.
-    pytest_there += ["--basetemp=/run/pytest", "-m", marker, f"--junitxml={report}", str(CHECKS)]
+    pytest_there += ["--basetemp=/run/pytest", "-m", marker, f"--junitxml={report}", str(file)]
     done = subprocess.run(
         [*vm, *environment, "--", *pytest_there],
         cwd=TOP,
@@ -53,8 +55,17 @@ def assert_passed(cases: list[ET.Element], at_least: int) -> None:
 
 
 def test_checks_pass_in_virtual_time(tmp_path: Path) -> None:
-    assert_passed(run_checks(tmp_path, "not real_time", "--engine", "virtual", "--seed", "0"), 30)
+    assert_passed(run_checks(tmp_path, CHECKS, "not real_time", *VIRTUAL), 30)
 
 
 def test_checks_of_the_machines_speed_pass(tmp_path: Path) -> None:
-    assert_passed(run_checks(tmp_path, "real_time", "--steady"), 3)
+    assert_passed(run_checks(tmp_path, CHECKS, "real_time", "--steady"), 3)
+
+
+def test_real_runs_that_are_broken_are_refused(tmp_path: Path) -> None:
+    assert_passed(run_checks(tmp_path, BREAKS, "not quick", *VIRTUAL), 60)
+
+
+@pytest.mark.tier("test")
+def test_some_real_runs_that_are_broken_are_refused(tmp_path: Path) -> None:
+    assert_passed(run_checks(tmp_path, BREAKS, "quick", *VIRTUAL), 2)
