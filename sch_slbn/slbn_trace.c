@@ -61,8 +61,8 @@ void slbn_trace(struct slbn_link *link, const struct sk_buff *skb,
 	spin_lock(&link->lock);
 	report.capacity = link->params.C;
 	report.share = slbn_link_share(&link->params, vars, 1);
-	report.weights = vars->cur.N + vars->prev.N;
-	report.held = vars->cur.A + vars->prev.A;
+	report.weights = slbn_both(vars->cur.N, vars->prev.N);
+	report.held = slbn_both(vars->cur.A, vars->prev.A);
 	spin_unlock(&link->lock);
 	slbn_fill_trace(control->data, &control->layout, &report);
 }

@@ -289,7 +289,7 @@ PLANTED = {
     "room of the previous ledger ignored": (
         "link",
         "slbn_core.h",
-        "fp_max64(v->cur.A + v->prev.A, v->cur.A);",
+        "slbn_both(v->cur.A, v->prev.A);",
         "v->cur.A;",
     ),
     "hold rounded up beyond the room": ("link", "slbn_core.h", "if (held > room)", "if (0)"),

@@ -30,7 +30,7 @@ SECONDS = 1800
 PLANTED = {
     "grant more than what is free": (
         "join-leave",
-        "return A >= v->cur.A && p->C > A ? p->C - A : 0;",
+        "return p->C > A ? p->C - A : 0;",
         "return p->C - 0 * A;",
     ),
     "rate rises to the share": (

@@ -19,13 +19,13 @@ SECONDS = 300
 #: Mistake: original text, its replacement, and the claim that does not hold then.
 PLANTED = {
     "grant more than what is free": (
-        "return A >= v->cur.A && p->C > A ? p->C - A : 0;",
+        "return p->C > A ? p->C - A : 0;",
         "return p->C - 0 * A;",
         "a rise is held that is not free",
     ),
     "the sum of both ledgers overflows": (
-        "return A >= v->cur.A && p->C > A ? p->C - A : 0;",
-        "return p->C > A ? p->C - A : 0;",
+        "return cur <= ~0ULL - prev ? cur + prev : ~0ULL;",
+        "return cur + prev;",
         "a rise is held that is not free",
     ),
     "nothing held for what is in use": (

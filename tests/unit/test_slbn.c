@@ -355,6 +355,26 @@ static void million_sessions_do_not_overflow(void **state)
 	assert_true(!v.cur.BF && !v.cur.NR && !v.cur.N && !s.clamped);
 }
 
+/* Sums over both ledgers, which packets that lie may make this large. */
+static void sums_of_both_ledgers_do_not_overflow(void **state)
+{
+	const struct slbn_link_params p = { .C = 1000 * MEGA, .P = 900 * MEGA };
+	const u64 sums[] = { 5, ~0ULL - 5, ~0ULL };
+	u32 n, m;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(sums); n++)
+		for (m = !n; m < ARRAY_SIZE(sums); m++) {
+			const struct slbn_link_vars v = {
+				.cur = { sums[n], 1, 10, sums[n] },
+				.prev = { sums[m], 0, 0, sums[m] },
+			};
+
+			assert_int_equal(slbn_link_share(&p, &v, 1), 90 * MEGA);
+			assert_int_equal(slbn_link_room(&p, &v), 0);
+		}
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(paper_form_matches_the_paper),
 	UNIT_TEST(rates_are_max_min),
@@ -363,6 +383,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(rates_recover_from_faults),
 	UNIT_TEST(links_recover_from_forged_packets),
 	UNIT_TEST(million_sessions_do_not_overflow),
+	UNIT_TEST(sums_of_both_ledgers_do_not_overflow),
 };
 
 UNIT_MAIN(tests)

@@ -286,6 +286,12 @@ static inline u64 slbn_sub(struct slbn_link_stats *s, u64 from, u64 amount)
 	return 0;
 }
 
+/* A sum over both ledgers. It overflows only after errors, and ends at 2^64 - 1. */
+static inline u64 slbn_both(u64 cur, u64 prev)
+{
+	return cur <= ~0ULL - prev ? cur + prev : ~0ULL;
+}
+
 static inline u16 slbn_next_tag(u16 tag)
 {
 	return tag == 0xffff ? 1 : tag + 1;
@@ -354,10 +360,9 @@ static inline void slbn_link_rotate(const struct slbn_link_params *p,
 static inline u64 slbn_link_share(const struct slbn_link_params *p,
 				  const struct slbn_link_vars *v, u32 weight)
 {
-	/* The sum overflows only after errors. */
-	u64 BF = fp_max64(v->cur.BF + v->prev.BF, v->cur.BF);
-	u64 NR = fp_max64(v->cur.NR + v->prev.NR, 1);
-	u64 N = fp_max64(v->cur.N + v->prev.N, 1);
+	u64 BF = slbn_both(v->cur.BF, v->prev.BF);
+	u64 NR = fp_max64(slbn_both(v->cur.NR, v->prev.NR), 1);
+	u64 N = fp_max64(slbn_both(v->cur.N, v->prev.N), 1);
 	u64 left = p->P > BF ? fp_div(weight * (p->P - BF), NR) : 0;
 
 	return fp_min64(fp_max64(left, fp_div(weight * p->P, N)), p->P);
@@ -374,10 +379,9 @@ static inline u64 slbn_link_share(const struct slbn_link_params *p,
 static inline u64 slbn_link_room(const struct slbn_link_params *p,
 				 const struct slbn_link_vars *v)
 {
-	u64 A = v->cur.A + v->prev.A;
+	u64 A = slbn_both(v->cur.A, v->prev.A);
 
-	/* Packets that lie about what is in use may make it overflow. */
-	return A >= v->cur.A && p->C > A ? p->C - A : 0;
+	return p->C > A ? p->C - A : 0;
 }
 
 /* A code has 5 bits of exponent and 11 bits of mantissa. */
