@@ -445,51 +445,89 @@ static void losses_do_not_change_settled_rates(void **state)
 	net_clear();
 }
 
+/* What 120 sessions on 20 links use, and what those without a lease could. */
+struct starved {
+	long double used;
+	long double lapsed;
+};
+
+static struct starved starve(u32 loss, u32 rows)
+{
+	long double used = 0, lapsed = 0, fair = 0;
+	u32 i;
+
+	net_clear();
+	net.commit = true;
+	net.planned = 950;
+	net.checks = NET_CHECK_RATES | NET_CHECK_HELD;
+	make_network(20, 120, 7, EPOCH, rows, 300 * NET_MS);
+	net.loss = loss;
+	net_run(4000 * NET_MS);
+	net_solve();
+	while (net.now < 8000 * NET_MS) {
+		net_run(net.now + 100 * NET_MS);
+		for (i = 0; i < net.session_count; i++) {
+			used += net.sessions[i].used;
+			fair += net.sessions[i].fair;
+			if (!net.sessions[i].used)
+				lapsed += net.sessions[i].fair;
+		}
+	}
+	return (struct starved){ used / fair, lapsed / fair };
+}
+
 /*
  * Without memory for the sessions of a retry time, each retransmission can leave
  * something in the sums until its ledger is dropped: rates are too low, but
  * links are never promised twice. What 120 sessions on 20 links use of the
- * reference:
+ * reference in the mean of seven networks, and at 5 % what those could use whose
+ * lease has ended:
  *
- *	loss per hop		0.1 %	1 %	5 %
- *	8 entries of memory	 99 %	94 %	71 %
- *	no memory		 99 %	94 %	77 %
- *	memory for all		100 %	100 %	98 %
+ *	loss per hop		0.1 %	1 %	5 %	ended
+ *	8 entries of memory	 99 %	95 %	78 %	2.2 %
+ *	no memory		100 %	95 %	73 %	1.9 %
+ *	memory for all		100 %	100 %	98 %	1.7 %
  *
- * (means of seven seeds; at 5 % they differ by up to 7 %)
+ * At 5 % single networks with a small memory use from 60 to 90 %, and the mean of
+ * seven differs by 2 % from that of others, so there the test has seven networks
+ * of its own. The margin of leases is not the reason: without it 75, 72 and 99 %
+ * are used, and 1.4, 2.4 and 1.0 % ended. With memory for all, what ended is all
+ * that is missing.
  */
 static void small_memory_starves_but_is_safe(void **state)
 {
 	static const u32 losses[] = { 1000, 10000, 50000 };
 	static const u32 rows[] = { 2, 0, ALL_SESSIONS };
+	u64 random = unit_random;
 	u32 n, m, i;
 
 	(void)state;
 	for (n = 0; n < ARRAY_SIZE(losses); n++) {
 		for (m = 0; m < ARRAY_SIZE(rows); m++) {
-			long double used = 0, fair = 0;
+			bool all = rows[m] == ALL_SESSIONS;
+			u32 count = losses[n] == 50000 && !all ? 7 : 1;
+			struct starved mean = { 0 };
 
-			net_clear();
-			net.commit = true;
-			net.planned = 950;
-			net.checks = NET_CHECK_RATES | NET_CHECK_HELD;
-			make_network(20, 120, 7, EPOCH, rows[m], 300 * NET_MS);
-			net.loss = losses[n];
-			net_run(4000 * NET_MS);
-			net_solve();
-			while (net.now < 8000 * NET_MS) {
-				net_run(net.now + 100 * NET_MS);
-				for (i = 0; i < net.session_count; i++) {
-					used += net.sessions[i].used;
-					fair += net.sessions[i].fair;
-				}
+			for (i = 1; i <= count; i++) {
+				struct starved one;
+
+				if (count > 1)
+					unit_random = i;
+				one = starve(losses[n], rows[m]);
+				mean.used += one.used / count;
+				mean.lapsed += one.lapsed / count;
 			}
-			CHECK(used / fair > (rows[m] > 2 ? 0.95L : 0.6L),
-			      "%Lg of the reference", used / fair);
-			printf("# loss %g %%, %u rows: %.1Lf %%\n",
-			       losses[n] / 1e4, rows[m], 100 * used / fair);
+			printf("# loss %g %%, %u rows: %.1Lf %%, without a lease %.1Lf %%\n",
+			       losses[n] / 1e4, rows[m], 100 * mean.used,
+			       100 * mean.lapsed);
+			CHECK(mean.lapsed < 0.03L, "%Lg without a lease",
+			      mean.lapsed);
+			CHECK(all ? mean.used + mean.lapsed > 0.99L :
+				    mean.used > (count > 1 ? 0.7L : 0.85L),
+			      "%Lg of the reference", mean.used);
 		}
 	}
+	unit_random = random;
 	net_clear();
 }
 
