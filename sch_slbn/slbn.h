@@ -335,7 +335,8 @@ void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
  *	of UDP decides, since NAT may change ports
  *
  * Compares an octet of the headers of TCP, a port or the magic of UDP. They must
- * be in the linear data, without VLAN tag, IP options or extension headers.
+ * be in the linear data of a single packet, without VLAN tag, IP options or
+ * extension headers.
  *
  * Return: true if the packet is neither a control packet nor an ICMP error;
  * false if slbn_find() or slbn_find_magic() must decide.
@@ -377,7 +378,8 @@ static __always_inline bool slbn_is_data(const struct sk_buff *skb, bool ports)
 	if (ports)
 		return udp->dest != htons(SLBN_PORT) ||
 		       udp->source != htons(SLBN_PORT);
-	return *(const __be32 *)(udp + 1) != htonl(SLBN_MAGIC);
+	return *(const __be32 *)(udp + 1) != htonl(SLBN_MAGIC) &&
+	       likely(!skb_is_gso(skb));
 }
 
 bool slbn_find(const struct sk_buff *skb, struct slbn_place *place);

@@ -131,25 +131,37 @@ static bool slbn_has_ports(const struct sk_buff *skb, struct slbn_place *place)
 	return true;
 }
 
-/* Does the payload of UDP begin with the magic of control packets? */
+/*
+ * Does the payload of UDP begin with the magic of control packets? Or that of
+ * another of several packets that are merged: their sender chooses the first one,
+ * and the lengths in its headers.
+ */
 static bool slbn_has_magic(const struct sk_buff *skb,
 			   const struct slbn_place *place)
 {
+	u32 step = skb_is_gso(skb) ? skb_shinfo(skb)->gso_size : 0;
 	u32 at = place->udp + sizeof(struct udphdr);
+	/* Padding may follow the IP packet. */
+	u32 end = step ? skb->len : place->end;
 	const __be32 *magic = NULL;
 	__be32 buffer;
 
-	/* Padding may follow the IP packet. */
-	if (at + sizeof(buffer) <= place->end)
+	for (; at + sizeof(buffer) <= end; at += step) {
 		magic = skb_header_pointer(skb, at, sizeof(buffer), &buffer);
+		if (magic && *magic == htonl(SLBN_MAGIC))
+			return true;
+		if (!step)
+			break;
+	}
 	/* Treat a fragment too short for the magic as control, to drop it. */
-	return magic ? *magic == htonl(SLBN_MAGIC) : place->partial;
+	return !magic && place->partial;
 }
 
 /**
  * slbn_find() - find a control packet by its ports and magic
  * @skb: packet, unchanged on return
- * @place: set to the position of the control packet
+ * @place: set to the position of the control packet; of the first one of several
+ *	that are merged, of which only another one may be a control packet
  *
  * Return: whether there is one.
  */

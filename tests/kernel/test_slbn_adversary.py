@@ -291,6 +291,17 @@ with socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM
     except PermissionError:
         sys.exit(1)
 """
+#: Sends argv[2], cut into packets of argv[3] octets (UDP_SEGMENT), likewise.
+MERGED_SENDER = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    sender.bind(("0.0.0.0", 49470))
+    sender.setsockopt(socket.IPPROTO_UDP, 103, int(sys.argv[3]))
+    try:
+        sender.sendto(bytes.fromhex(sys.argv[2]), (sys.argv[1], 49470))
+    except PermissionError:
+        sys.exit(1)
+"""
 PACKET_SENDER = """
 import socket, sys
 with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
@@ -334,6 +345,20 @@ def test_users_do_not_send_control_packets(v6: bool) -> None:
         assert before.changes(made.state()) == {"from_users": 4}
         assert sends(0, addresses[0], join)
         assert before.changes(made.state())["joins"] == 1
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["in the middle", "last and shorter"])
+def test_users_do_not_merge_control_packets_with_data(last: bool) -> None:
+    """The first of several packets that a socket sends at once is data."""
+    control = Packet(JOIN, id=NEW).pack()
+    size = len(control) + last
+    content = bytes(size) + control + (b"" if last else bytes(size))
+    command = [sys.executable, "-c", MERGED_SENDER, "10.0.0.2", content.hex(), str(size)]
+    with wire(ROUTED) as made:
+        before = made.state()
+        assert subprocess.run(command, user=NOBODY, check=False).returncode == 1
+        assert made.down() == []
+        assert before.changes(made.state()) == {"from_users": 1}
 
 
 def test_packet_sockets_need_the_same_privilege() -> None:

@@ -80,6 +80,7 @@ def test_nested_link_sees_packets_that_tc_redirects(peer: str) -> None:
 
 
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
+UDP_SEGMENT = 103
 
 
 def control_socket(family: socket.AddressFamily) -> socket.socket:
@@ -199,6 +200,24 @@ def test_tunnel_over_edge_is_not_the_edge(peer: str) -> None:
             received.settimeout(30)
             assert received.recv(2000) == data
         assert state_in(router, "w0").from_hosts == 0
+
+
+@pytest.mark.parametrize("port", [PORT, 5000], ids=["same ports", "other ports"])
+def test_edge_drops_control_packets_merged_with_data(port: int) -> None:
+    """A host of the same machine sends several packets at once (GSO); the first is data."""
+    control = Packet(JOIN).pack(bytes(8))
+    with chain(2) as net:
+        host, router, last = net.nodes
+        router.sh("tc qdisc add dev w0 root slbn rate 10mbit edge")
+        with receivers(last) as (received, _), host.entered():
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.bind(("10.0.0.1", port))
+                sender.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, len(control))
+                sender.sendto(bytes(len(control)) + control, ("10.0.1.2", PORT))
+                sender.sendto(bytes(2 * len(control)), ("10.0.1.2", PORT))
+            received.settimeout(30)
+            assert [received.recv(2000) for _ in range(2)] == [bytes(len(control))] * 2
+        assert state_in(router, "w0").from_hosts == 1
 
 
 def test_shaped_ifb_drops_packets_of_hosts(peer: str) -> None:
