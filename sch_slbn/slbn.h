@@ -29,6 +29,7 @@
 #ifndef SLBN_H
 #define SLBN_H
 
+#include <linux/if_vlan.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/netdevice.h>
@@ -334,9 +335,10 @@ void slbn_finish(const struct slbn_link *link, struct slbn_control *control,
  * @ports: data have other ports than control packets; false: only the payload
  *	of UDP decides, since NAT may change ports
  *
- * Compares an octet of the headers of TCP, a port or the magic of UDP. They must
- * be in the linear data of a single packet, without VLAN tag, IP options or
- * extension headers.
+ * Only UDP can be a control packet, also behind VLAN tags in the data and IPv6
+ * extension headers, and only ICMP an error about one. For UDP, compares a port or
+ * the magic, which must be in the linear data of a single packet, without IP
+ * options.
  *
  * Return: true if the packet is neither a control packet nor an ICMP error;
  * false if slbn_find() or slbn_find_magic() must decide.
@@ -355,9 +357,10 @@ static __always_inline bool slbn_is_data(const struct sk_buff *skb, bool ports)
 		if (unlikely(linear < (int)sizeof(*v4)))
 			return false;
 		protocol = v4->protocol;
+		if (protocol != IPPROTO_UDP)
+			return protocol != IPPROTO_ICMP;
 		/* Fragments may be too short for the magic. */
-		if (protocol == IPPROTO_UDP &&
-		    unlikely(v4->ihl != 5 || (!ports && ip_is_fragment(v4))))
+		if (unlikely(v4->ihl != 5 || (!ports && ip_is_fragment(v4))))
 			return false;
 		udp = (const void *)(v4 + 1);
 	} else if (skb->protocol == htons(ETH_P_IPV6)) {
@@ -366,14 +369,15 @@ static __always_inline bool slbn_is_data(const struct sk_buff *skb, bool ports)
 		if (unlikely(linear < (int)sizeof(*v6)))
 			return false;
 		protocol = v6->nexthdr;
+		if (protocol == IPPROTO_TCP)
+			return true;
+		if (protocol != IPPROTO_UDP)
+			return protocol != IPPROTO_ICMPV6 &&
+			       !ipv6_ext_hdr(protocol);
 		udp = (const void *)(v6 + 1);
 	} else {
-		return false;
+		return !eth_type_vlan(skb->protocol);
 	}
-	if (protocol == IPPROTO_TCP)
-		return true;
-	if (protocol != IPPROTO_UDP)
-		return false;
 	/* Later fragments have other data in place of ports, and are data. */
 	if (ports)
 		return udp->dest != htons(SLBN_PORT) ||

@@ -29,7 +29,15 @@ from typing import Any
 
 from tests.kernel.genetlink import MEGA, options
 from tests.kernel.iproute import run_ip, turn_off
-from tests.kernel.net import Namespace, sh, unnamed_namespace, wait_for, wait_for_carriers
+from tests.kernel.net import (
+    TRACING,
+    Namespace,
+    sh,
+    tracing,
+    unnamed_namespace,
+    wait_for,
+    wait_for_carriers,
+)
 from tests.kernel.rtnetlink import (
     NLM_F_CREATE,
     NLM_F_REPLACE,
@@ -299,3 +307,16 @@ def wire(
             close([tap for taps in made.taps.values() for tap in taps])
             for each in senders.values():
                 each.close()
+
+
+@contextlib.contextmanager
+def probed(function: str) -> Iterator[Path]:
+    """Record the calls of a function of sch_slbn, with the context of each."""
+    events = TRACING / "kprobe_events"
+    events.write_text(f"p:slbn/called sch_slbn:{function}")
+    try:
+        with tracing("slbn/called") as trace:
+            yield trace
+    finally:
+        # Opening it to write removes all events.
+        events.write_text("")

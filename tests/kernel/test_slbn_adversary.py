@@ -7,23 +7,20 @@ has no key, so that nothing else stops them.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.kernel.net import TRACING, Namespace, sh, tracing, wait_for
+from tests.kernel.net import Namespace, sh, tracing, wait_for
 from tests.kernel.nfqueue import Queue, queued
 from tests.kernel.slbn import chain
 from tests.kernel.slbn_sessions import FAMILIES, KEY, NEW, OTHER_KEY, Sessions
-from tests.kernel.slbn_tap import Wire, send, state_in, wire
+from tests.kernel.slbn_tap import Wire, probed, send, state_in, wire
 from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
@@ -85,19 +82,6 @@ def test_packets_from_hosts_behind_a_rule_that_queues(hook: str) -> None:
         with queued(hook, -(2**31) if hook == "forward" else 0) as queue:
             assert up_queued(made, queue, *[frame] * 5) == []
         assert before.changes(made.state()) == {"from_hosts": 5}
-
-
-@contextlib.contextmanager
-def probed(function: str) -> Iterator[Path]:
-    """Record the calls of a function of sch_slbn, with the context of each."""
-    events = TRACING / "kprobe_events"
-    events.write_text(f"p:slbn/called sch_slbn:{function}")
-    try:
-        with tracing("slbn/called") as trace:
-            yield trace
-    finally:
-        # Opening it to write removes all events.
-        events.write_text("")
 
 
 @pytest.mark.stock

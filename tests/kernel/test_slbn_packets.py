@@ -8,6 +8,7 @@ values, for the sessions of slbn_sessions.py.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ from tests.kernel.slbn_sessions import (
     expect,
     with_time_of,
 )
-from tests.kernel.slbn_tap import FULL_CODE, FULL_RATE, Wire, wire
+from tests.kernel.slbn_tap import FULL_CODE, FULL_RATE, Wire, probed, wire
 from tests.kernel.slbn_wire import (
     AGAIN,
     AUTH,
@@ -257,6 +258,27 @@ def test_data_packets_are_never_changed(on: Sessions) -> None:
     assert on.wire.down(*others) == others
     assert on.wire.state() == before
     on.check_memory()
+
+
+@pytest.mark.stock
+def test_other_protocols_pass_one_early_test(on: Sessions) -> None:
+    """Only UDP, ICMP and what may precede UDP are searched for control packets."""
+    control = Datagram(Packet(JOIN, id=NEW)).frame()
+    data = []
+    for v6, number in itertools.product((False, True), (6, 33, 47, 50, 132, 136)):
+        frame = bytearray(Datagram(Packet(JOIN, id=NEW), v6).frame())
+        frame[14 + (6 if v6 else 9)] = number
+        data.append(bytes(frame))
+    for kind in (0x0806, 0x8847, 0x8848, 0x8863, 0x8864, 0x88E5):
+        data.append(control[:12] + kind.to_bytes(2, "big") + control[14:])
+    data += [Datagram(b"data", v6, dport=53).frame() for v6 in (False, True)]
+    with probed("slbn_find") as trace:
+        assert on.wire.down(*data * 10) == data * 10
+        before = trace.read_text().count("called:")
+        # The kernel may send ICMPv6.
+        assert before < 10
+        assert len(on.wire.down(control)) == 1
+        assert trace.read_text().count("called:") > before
 
 
 # --- dropped packets
