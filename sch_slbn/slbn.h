@@ -114,7 +114,7 @@ struct slbn_link;
  * @egress: netfilter hook for packets that the device of a root qdisc sends
  * @ingress: netfilter hook for packets that the device of an edge receives
  * @local: SLBN_LOCAL_HOOKS hooks of a namespace that has links
- * @forward: SLBN_FORWARD_HOOKS hooks of a namespace that has edges
+ * @forward: SLBN_FORWARD_HOOKS hooks of a namespace that has edges and an ifb
  * @notify: work function of @notify_work in struct slbn_link
  * @event: sends a notification of the link, with this command; under RTNL
  *
@@ -304,8 +304,8 @@ unsigned int slbn_ingress(void *priv, struct sk_buff *skb,
 			  const struct nf_hook_state *state);
 bool slbn_drop_from_host(struct sk_buff *skb,
 			 const struct nf_hook_state *state);
-bool slbn_drop_redirected(const struct slbn_link *link,
-			  const struct sk_buff *skb);
+bool slbn_drop_forwarded(const struct slbn_link *link,
+			 const struct sk_buff *skb);
 
 /* slbn_user.c */
 bool slbn_may_send(const struct sk_buff *skb);
@@ -401,6 +401,7 @@ int slbn_link_reconfigure(struct slbn_link *link,
 struct slbn_link *slbn_link_find(const struct net_device *dev);
 struct slbn_link *slbn_link_find_number(struct net *net, u16 number);
 struct slbn_link *slbn_link_find_edge(const struct net_device *dev);
+bool slbn_links_have_edges(struct net *net);
 struct slbn_link *slbn_link_next(struct net *net, unsigned long *number);
 unsigned int slbn_links_changes(struct net *net);
 struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,

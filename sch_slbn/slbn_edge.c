@@ -4,10 +4,20 @@
  *
  * The ingress hook of the edge's device sees what it receives, but for packets
  * that tc has redirected: they are sent by another device, or return from an ifb
- * behind this hook. They are dropped where a link below another qdisc would send
- * them, and where the router receives, forwards or bridges them.
+ * behind this hook. What passes it is dropped
  *
- * Ports are not compared: NAT may change them into those of control packets.
+ *  - where a link sends it: skb_iif is the device that received the packet. Only
+ *    control packets pay for that. With NAT skb_iif stays, and the ports are those
+ *    that the next router sees;
+ *  - where this router receives it;
+ *  - where this router forwards or bridges it, while the namespace has an ifb. The
+ *    kernel skips netfilter's egress hooks for what an ifb returns
+ *    (skb->nf_skip_egress), so that no root link sees it; and the device that
+ *    sends it may be no link. These hooks cost each forwarded packet some
+ *    nanoseconds, so that they are registered only then.
+ *
+ * Ports are not compared at ingress: NAT may change them into those of control
+ * packets.
  */
 #include <linux/if_macvlan.h>
 #include <linux/if_vlan.h>
@@ -27,17 +37,18 @@ static void slbn_count_from_host(struct slbn_link *edge)
 static noinline_for_stack unsigned int slbn_ingress_slow(struct slbn_link *link,
 							 struct sk_buff *skb)
 {
+	if (!slbn_find_magic(skb))
+		return NF_ACCEPT;
 	/*
-	 * Ignore packets to other hosts that a promiscuous device receives,
-	 * unless a device on top of this one may be their destination: behind
-	 * an rx_handler (of a bridge or macvlan) or a VLAN tag.
+	 * A promiscuous device receives packets to other hosts, too. Do not count
+	 * them, unless a device on top of this one may be their destination:
+	 * behind an rx_handler (of a bridge or macvlan) or a VLAN tag. But rules
+	 * and flowtables may forward them all the same.
 	 */
 	if (skb->pkt_type == PACKET_OTHERHOST &&
 	    !rcu_access_pointer(link->dev->rx_handler) &&
 	    !skb_vlan_tag_present(skb))
-		return NF_ACCEPT;
-	if (!slbn_find_magic(skb))
-		return NF_ACCEPT;
+		return NF_DROP;
 	slbn_count_from_host(link);
 	return NF_DROP;
 }
@@ -117,21 +128,27 @@ bool slbn_drop_from_host(struct sk_buff *skb, const struct nf_hook_state *state)
 }
 
 /**
- * slbn_drop_redirected() - does an edge drop this packet, which it has not seen?
- * @link: link below another qdisc
+ * slbn_drop_forwarded() - has an edge received this packet, which a link sends?
+ * @link: the link
  * @skb: control packet that its device sends
  *
+ * Packets of this router have no skb_iif. It may be an index of another namespace
+ * if a macvlan in that namespace sends by this link: at worst a packet is dropped.
+ *
  * Context: in an RCU read-side critical section, bottom halves are disabled.
- * Return: true if tc redirected it when an edge received it; it is counted.
+ * Return: true if hosts sent it past the ingress hook of their edge; it is
+ * counted.
  */
-bool slbn_drop_redirected(const struct slbn_link *link,
-			  const struct sk_buff *skb)
+bool slbn_drop_forwarded(const struct slbn_link *link,
+			 const struct sk_buff *skb)
 {
 #ifdef CONFIG_NET_REDIRECT
-	if (skb_is_redirected(skb) && skb->from_ingress)
-		return slbn_drop_received(link->net, skb->skb_iif);
+	/* Redirected where it was sent: skb_iif is the device that would have. */
+	if (skb_is_redirected(skb) && !skb->from_ingress)
+		return false;
 #endif
-	return false;
+	return skb->skb_iif && slbn_links_have_edges(link->net) &&
+	       slbn_drop_received(link->net, skb->skb_iif);
 }
 
 static noinline_for_stack unsigned int

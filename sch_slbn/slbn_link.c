@@ -5,8 +5,9 @@
  * Netfilter hooks lead packets to the link: one of the namespace for answers,
  * which finds the link by its number; one at the device's egress if the qdisc
  * is the root (otherwise the qdisc calls the link for each packet); and one at
- * the device's ingress, which drops control packets from hosts at an edge. As a
- * packet may still be in a hook when the link is removed, the link is freed
+ * the device's ingress, which drops control packets from hosts at an edge. In a
+ * namespace with an ifb, another one drops what passes the ingress hook by it. As
+ * a packet may still be in a hook when the link is removed, the link is freed
  * after a grace period.
  *
  * struct slbn_config keeps the user's configuration. The values derived from it
@@ -43,6 +44,7 @@
  * @links: by number; changed under RTNL
  * @edges: links that are edges, by the index of their device; as @links
  * @changes: counter of changes of @links; under RTNL
+ * @forward: registered hooks for forwarded packets, or NULL; under RTNL
  * @next: number to try next
  * @unknown_link: answers to links that do not exist
  * @from_users: control packets of local programs without privilege
@@ -53,6 +55,7 @@ struct slbn_net {
 	struct xarray links;
 	struct xarray edges;
 	unsigned int changes;
+	const struct nf_hook_ops *forward;
 	u32 next;
 	atomic64_t unknown_link;
 	atomic64_t from_users;
@@ -135,16 +138,56 @@ static void slbn_link_unhook(struct slbn_link *link, struct nf_hook_ops *hook)
 	nf_unregister_net_hook(link->net, hook);
 }
 
+/* Whether a device returns packets to another one behind its ingress hooks. */
+static bool slbn_is_ifb(const struct net_device *dev)
+{
+	return dev->rtnl_link_ops && !strcmp(dev->rtnl_link_ops->kind, "ifb");
+}
+
+static bool slbn_has_ifb(struct net *net)
+{
+	const struct net_device *dev;
+
+	for_each_netdev(net, dev)
+		if (slbn_is_ifb(dev))
+			return true;
+	return false;
+}
+
+/*
+ * Have the hooks for forwarded packets while there are edges and an ifb. Returns
+ * an error only if they are necessary.
+ */
+static int slbn_update_forward(struct slbn_net *links)
+{
+	unsigned long index = 0;
+	struct slbn_link *edge;
+	int err = 0;
+
+	ASSERT_RTNL();
+	edge = xa_find(&links->edges, &index, ULONG_MAX, XA_PRESENT);
+	if (edge && slbn_has_ifb(links->net)) {
+		if (links->forward)
+			return 0;
+		err = nf_register_net_hooks(links->net, edge->ops->forward,
+					    SLBN_FORWARD_HOOKS);
+		if (!err)
+			links->forward = edge->ops->forward;
+	} else if (links->forward) {
+		nf_unregister_net_hooks(links->net, links->forward,
+					SLBN_FORWARD_HOOKS);
+		links->forward = NULL;
+	}
+	return err;
+}
+
 static void slbn_link_unhook_ingress(struct slbn_link *link)
 {
-	struct net *net = link->net;
-	struct slbn_net *links = slbn_net(net);
+	struct slbn_net *links = slbn_net(link->net);
 
 	slbn_link_unhook(link, &link->ingress);
 	xa_erase(&links->edges, link->ifindex);
-	if (xa_empty(&links->edges))
-		nf_unregister_net_hooks(net, link->ops->forward,
-					SLBN_FORWARD_HOOKS);
+	slbn_update_forward(links);
 }
 
 /*
@@ -154,31 +197,24 @@ static void slbn_link_unhook_ingress(struct slbn_link *link)
 static int slbn_link_hook_ingress(struct slbn_link *link,
 				  struct netlink_ext_ack *extack)
 {
-	struct net *net = link->net;
-	struct slbn_net *links = slbn_net(net);
-	bool first = xa_empty(&links->edges);
+	struct slbn_net *links = slbn_net(link->net);
 	int err;
 
 	err = xa_err(xa_store(&links->edges, link->ifindex, link,
 			      GFP_KERNEL_ACCOUNT));
 	if (err)
 		return err;
-	if (first) {
-		err = nf_register_net_hooks(net, link->ops->forward,
-					    SLBN_FORWARD_HOOKS);
-		if (err)
-			goto erase;
-	}
+	err = slbn_update_forward(links);
+	if (err)
+		goto erase;
 	err = slbn_link_hook(link, &link->ingress, link->ops->ingress,
 			     NF_NETDEV_INGRESS, INT_MIN);
 	if (!err)
 		return 0;
 	NL_SET_ERR_MSG_MOD(extack, "kernel lacks CONFIG_NETFILTER_INGRESS");
-	if (first)
-		nf_unregister_net_hooks(net, link->ops->forward,
-					SLBN_FORWARD_HOOKS);
 erase:
 	xa_erase(&links->edges, link->ifindex);
+	slbn_update_forward(links);
 	return err;
 }
 
@@ -508,6 +544,17 @@ struct slbn_link *slbn_link_find_number(struct net *net, u16 number)
 struct slbn_link *slbn_link_find_edge(const struct net_device *dev)
 {
 	return xa_load(&slbn_net(dev_net(dev))->edges, dev->ifindex);
+}
+
+/**
+ * slbn_links_have_edges() - does a namespace have edges?
+ * @net: network namespace
+ *
+ * Return: whether one of its links is an edge; it may change at once.
+ */
+bool slbn_links_have_edges(struct net *net)
+{
+	return !xa_empty(&slbn_net(net)->edges);
 }
 
 /*
@@ -847,6 +894,11 @@ static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 {
 	const struct net_device *dev = netdev_notifier_info_to_dev(info);
 
+	/* An ifb whose packets could not be checked is refused. */
+	if ((event == NETDEV_REGISTER || event == NETDEV_UNREGISTER) &&
+	    slbn_is_ifb(dev))
+		return notifier_from_errno(
+			slbn_update_forward(slbn_net(dev_net(dev))));
 	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
 	    event == NETDEV_CHANGEUPPER)
 		slbn_addresses_change(dev_net(dev));

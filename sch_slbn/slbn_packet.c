@@ -196,7 +196,7 @@ slbn_egress_slow(struct slbn_link *link, struct sk_buff *skb)
 
 	if (!slbn_find(skb, &control.place))
 		return slbn_handle_data(link, skb);
-	if (slbn_drop_redirected(link, skb) || slbn_drop_from_user(link, skb))
+	if (slbn_drop_forwarded(link, skb) || slbn_drop_from_user(link, skb))
 		return SLBN_DROP;
 	return slbn_egress_control(link, skb, &control);
 }
@@ -242,7 +242,8 @@ slbn_egress_hook_slow(struct slbn_link *link, struct sk_buff *skb)
 		action = slbn_handle_data(link, skb);
 	} else {
 		/* Of merged packets, not each keeps the socket. */
-		if (slbn_drop_from_user(link, skb))
+		if (slbn_drop_forwarded(link, skb) ||
+		    slbn_drop_from_user(link, skb))
 			return NF_DROP;
 		if (control.place.merged)
 			return slbn_egress_merged(skb);

@@ -24,7 +24,7 @@ from tests.kernel.genetlink import Genetlink
 from tests.kernel.net import Namespace, namespace, sh, wait_for, wait_for_carrier
 from tests.kernel.rtnetlink import Rtnetlink
 from tests.kernel.slbn import MEGA, Agent, agents, chain
-from tests.kernel.slbn_tap import state_in, state_of
+from tests.kernel.slbn_tap import probed, state_in, state_of
 from tests.kernel.slbn_wire import JOIN, PORT, Datagram, Packet
 
 
@@ -202,6 +202,43 @@ def test_tunnel_over_edge_is_not_the_edge(peer: str) -> None:
         assert state_in(router, "w0").from_hosts == 0
 
 
+@pytest.mark.stock
+def test_hooks_for_forwarded_packets_exist_beside_an_ifb_only() -> None:
+    """Data that is routed pays for them."""
+
+    def is_seen(number: int) -> bool:
+        """Whether a hook for forwarded packets sees the next one."""
+        with probed("slbn_forward") as trace:
+            with host.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.sendto(bytes([number]), ("10.0.1.2", 9000))
+            assert received.recv(10) == bytes([number])
+            return "called:" in trace.read_text()
+
+    with chain(2) as net:
+        host, router, last = net.nodes
+        with last.entered():
+            received = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        received.settimeout(30)
+        received.bind(("10.0.1.2", 9000))
+        router.sh("tc qdisc add dev w0 root slbn rate 10mbit edge")
+        assert not is_seen(1)
+        router.sh("ip link add i0 type ifb; ip link add i1 type ifb")
+        assert is_seen(2)
+        router.sh("ip link del i0")
+        assert is_seen(3)
+        router.sh(f"ip link set i1 netns {last.name}")
+        assert not is_seen(4)
+        last.sh(f"ip link set i1 netns {router.name}")
+        assert is_seen(5)
+        router.sh("tc qdisc change dev w0 root slbn no-edge; ip link add i2 type ifb")
+        assert not is_seen(6)
+        router.sh("tc qdisc change dev w0 root slbn edge")
+        assert is_seen(7)
+        router.sh("ip link del i1; ip link del i2")
+        assert not is_seen(8)
+        received.close()
+
+
 @pytest.mark.parametrize("port", [PORT, 5000], ids=["same ports", "other ports"])
 def test_edge_drops_control_packets_merged_with_data(port: int) -> None:
     """A host of the same machine sends several packets at once (GSO); the first is data."""
@@ -218,6 +255,32 @@ def test_edge_drops_control_packets_merged_with_data(port: int) -> None:
             received.settimeout(30)
             assert [received.recv(2000) for _ in range(2)] == [bytes(len(control))] * 2
         assert state_in(router, "w0").from_hosts == 1
+
+
+def test_packets_to_other_hosts_do_not_pass_the_edge() -> None:
+    """A promiscuous device receives them, and a rule makes them packets to the router."""
+    rules = "table netdev t { chain c { type filter hook ingress device w0 priority 0;"
+    frames = [
+        Datagram(content, source="10.0.0.1", destination="10.0.1.2", to_mac=bytes([2] * 6)).frame()
+        for content in (Packet(JOIN), b"data")
+    ]
+    with chain(2) as net:
+        host, router, last = net.nodes
+        router.sh("tc qdisc add dev w0 root slbn rate 10mbit edge; ip link set w0 promisc on")
+        with router.entered():
+            subprocess.run(
+                ["nft", "-f", "-"],
+                input=f"{rules} meta pkttype set host; }}\n}}",
+                text=True,
+                check=True,
+            )
+        with receivers(last) as (received, _), host.entered():
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
+                raw.bind(("e0", 0))
+                for frame in frames:
+                    raw.send(frame)
+            received.settimeout(30)
+            assert received.recv(2000) == b"data"
 
 
 def test_shaped_ifb_drops_packets_of_hosts(peer: str) -> None:
