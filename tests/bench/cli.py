@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """make bench: the performance of drr_fq, slbn, slbnd, mainline's qdiscs, the lab and slbnsim.
 
-Each benchmark runs in one of five places:
+Each benchmark runs in one of four places:
 
     guest       in User-Mode Linux, whose code runs natively (scripts/vm --engine native):
                 measure.py (drr_fq), measure_slbn.py
-    smp         in a stock kernel with four CPUs (scripts/vm --engine vm): measure_slbn.py
     namespace   in a network namespace of this machine: measure_slbnd.py
     boots       on this machine, booting the guests that it measures: measure_virtual.py
     host        on this machine: measure_slbnsim.py
@@ -28,12 +27,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairvm import host, kernels, source, uml
+from fairvm import host, source, uml
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel
 from fairvm.errors import UsageError, VmError
@@ -43,7 +41,7 @@ from tests.bench import report
 TOP = Path(__file__).resolve().parent.parent.parent
 HERE = TOP / "tests/bench"
 
-GUEST, SMP, NAMESPACE, BOOTS, HOST = "guest", "smp", "namespace", "boots", "host"
+GUEST, NAMESPACE, BOOTS, HOST = "guest", "namespace", "boots", "host"
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,6 @@ class Bench:
     program: str  # a module of tests.bench
     smoke: tuple[str, ...]  # options for a run of seconds
     place: str = GUEST
-    options: tuple[str, ...] = ()
 
 
 BENCHES = {
@@ -61,12 +58,6 @@ BENCHES = {
     "slbn": Bench(
         "measure_slbn",
         ("--sessions", "1", "--sessions", "1000", "--turns", "2", "--slices", "3"),
-    ),
-    "slbn-smp": Bench(
-        "measure_slbn",
-        ("--turns", "2", "--slices", "3"),
-        place=SMP,
-        options=("--only-data", "--slices", "20"),
     ),
     "slbnd": Bench(
         "measure_slbnd",
@@ -85,7 +76,6 @@ BENCHES = {
     ),
 }
 PLUGINS = TOP / "build/tc"
-CPUS = 4  # of smp
 MEMORY = "4G"
 SECONDS = 3600
 
@@ -140,12 +130,12 @@ def measure_on_host(name: str, arguments: list[str]) -> dict[str, Any]:
 
 
 def measure_in_guest(
-    series: str, kernel: Kernel, name: str, arguments: list[str], engine: Sequence[str]
+    series: str, kernel: Kernel, name: str, arguments: list[str]
 ) -> dict[str, Any]:
     """Boot KERNEL, of SERIES; load the measuring module and run the program."""
     module = shlex.quote(str(build(kernel)))
     script = f"insmod {module} && exec {shlex.join(program(name, arguments))}"
-    vm = [str(TOP / "scripts/vm"), "--engine", *engine, "--kernel", series, "--mem", MEMORY]
+    vm = [str(TOP / "scripts/vm"), "--engine", "native", "--kernel", series, "--mem", MEMORY]
     vm += ["--timeout", str(SECONDS), "--env", f"TC_LIB_DIR={PLUGINS}"]
     vm += ["--env", "PYTHONDONTWRITEBYTECODE", "--env", "PYTHONPATH", "--", "sh", "-c", script]
     return run(vm)
@@ -176,8 +166,6 @@ def conditions() -> dict[str, Any]:
 
 
 def guest_conditions(kernel: Kernel) -> dict[str, Any]:
-    if not kernel.is_uml:
-        return {"kernel": kernel.release}
     return {
         "kernel": kernel.release,
         "source": (kernel.directory / "source").read_text().strip(),
@@ -187,7 +175,7 @@ def guest_conditions(kernel: Kernel) -> dict[str, Any]:
 
 def measure(bench: Bench, series: str, smoke: bool) -> dict[str, Any]:
     """Run a benchmark; its result with the conditions of the measurement."""
-    arguments = [*bench.options, *(bench.smoke if smoke else ())]
+    arguments = list(bench.smoke) if smoke else []
     known = {"conditions": conditions()}
     if bench.place == NAMESPACE:
         return known | measure_in_namespace(bench.program, arguments)
@@ -195,11 +183,9 @@ def measure(bench: Bench, series: str, smoke: bool) -> dict[str, Any]:
         return known | measure_boots(series, bench.program, arguments)
     if bench.place == HOST:
         return known | measure_on_host(bench.program, arguments)
-    smp = bench.place == SMP
-    kernel = kernels.get(series) if smp else uml.get(series)
-    engine = ("vm", "--smp", str(CPUS)) if smp else ("native",)
+    kernel = uml.get(series)
     known["conditions"] |= guest_conditions(kernel)
-    return known | measure_in_guest(series, kernel, bench.program, arguments, engine)
+    return known | measure_in_guest(series, kernel, bench.program, arguments)
 
 
 def main() -> int:

@@ -11,18 +11,19 @@ A point is one of
     answer      an answer that this router receives, processes and sends on: reception, the hook at
                 LOCAL_IN, the task, and the device's egress hook and queue
     send        a packet that is sent (dev_queue_xmit) with slbn as the root, and with mq instead;
-                by child of each TX queue, number of CPUs that send at once, each by its own queue,
-                and for data (TCP, UDP) alone or with every EVERYth packet a control packet
+                by child of each TX queue, for data (TCP, UDP) alone or with every EVERYth packet a
+                control packet
     route       a data packet's whole path through a router, with allocation and freeing; with slbn
                 on the input and the output device, also if the input device is an edge, or with mq
                 instead; fq is the child of both
 
-Packets are also sent and routed with mq and an egress hook that does nothing: the cost of netfilter
-itself, without which slbn cannot see packets.
+Packets are also sent and routed with mq and an egress hook that does nothing, and routed with one
+at ingress, too: the cost of netfilter itself, without which slbn cannot see packets.
 
 Candidates are measured in turn, repeatedly, so that other load of the machine affects all of them.
 The value of a turn is the median of short slices, minus (except for routed packets) the cost of the
-same loop without the measured code.  For the kernel module see sbench.c and qbench.c.
+same loop without the measured code.  What slbn adds is the difference to mq in the same turn.  For
+the kernel module see sbench.c and qbench.c.
 
 The run fails unless the link has counted the intended number of sessions, corrected and dropped
 nothing, and the qdiscs have dequeued all packets.
@@ -35,7 +36,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
 import sys
 from collections.abc import Callable, Iterator
@@ -46,6 +46,9 @@ from tests.bench.measure import Session, WrongError, run, spread
 from tests.kernel.genetlink import Genetlink, given
 
 SLICE = 1000  # packets timed together
+QUEUES = 2  # of a device
+#: Differences of routed packets are small: they need more turns.
+ROUTE_TURNS = 3
 RATE = "100gbit"
 ENTRIES = (0, 65_536, 524_288)
 CHILDREN = ("pfifo_fast", "fq", "fq_codel")
@@ -66,7 +69,7 @@ Costs = dict[str, list[float]]
 
 
 def device(name: str) -> str:
-    run("ip", "link", "add", name, "numtxqueues", str(max(2, cpus())), "type", "dummy")
+    run("ip", "link", "add", name, "numtxqueues", str(QUEUES), "type", "dummy")
     run("ip", "link", "set", name, "arp", "off", "addrgenmode", "none")
     # To which answers would return; without one the link drops control packets.
     run("ip", "addr", "add", "198.51.100.1/32", "dev", name)
@@ -74,21 +77,29 @@ def device(name: str) -> str:
     return name
 
 
-def cpus() -> int:
-    return os.cpu_count() or 1
+def root_commands(name: str, options: str, child: str = "") -> list[str]:
+    """Commands of tc: a root qdisc of mq's kind, and the children of its TX queues."""
+    commands = [f"qdisc replace dev {name} root handle 1: {options}"]
+    if child:
+        for queue in range(1, QUEUES + 1):
+            commands.append(f"qdisc replace dev {name} parent 1:{queue:x} {child}")
+    return commands
+
+
+def slbn_options(options: str = "") -> str:
+    return f"slbn rate {RATE} epoch 0 control 100% {options}"
 
 
 def root(name: str, options: str, child: str = "") -> None:
-    """Give a device a root qdisc of mq's kind, and the children of its TX queues."""
-    words = ["qdisc", "replace", "dev", name]
-    run("tc", *words, "root", "handle", "1:", *options.split())
-    if child:
-        for queue in range(max(2, cpus())):
-            run("tc", *words, "parent", f"1:{queue + 1:x}", *child.split())
+    tc(root_commands(name, options, child))
+
+
+def tc(commands: list[str]) -> None:
+    run("tc", "-batch", "-", text="\n".join(commands))
 
 
 def slbn(name: str, options: str = "", child: str = "") -> None:
-    root(name, f"slbn rate {RATE} epoch 0 control 100% {options}", child)
+    root(name, slbn_options(options), child)
 
 
 def shown(name: str) -> dict[str, Any]:
@@ -227,10 +238,10 @@ def measure_answers(turns: int, slices: int) -> list[dict[str, Any]]:
 ROOTS = ("mq", "hook", "slbn")
 
 
-def hook(name: str) -> Session:
-    """Give a device an egress hook that does nothing, until the session is closed."""
+def hook(name: str, ingress: bool = False) -> Session:
+    """Give a device a hook that does nothing, until the session is closed."""
     session = Session()
-    session.ask(f"slbn hook {name}")
+    session.ask(f"slbn hook {name} {int(ingress)}")
     return session
 
 
@@ -246,9 +257,10 @@ def added(costs: Costs, kind: str) -> dict[str, float]:
     return spread([a - b for a, b in zip(costs[kind], costs["mq"], strict=True)])
 
 
-def measure_sent(
-    child: str, count: int, every: int, tcp: int, turns: int, slices: int
-) -> dict[str, Any]:
+PROTOCOLS = {"TCP": 6, "UDP": 17, "ESP": 50}
+
+
+def measure_sent(child: str, every: int, protocol: str, turns: int, slices: int) -> dict[str, Any]:
     opened: dict[str, list[Session]] = {}
     for kind in ROOTS:
         name = device(f"x{kind}")
@@ -257,12 +269,12 @@ def measure_sent(
         else:
             root(name, "mq", child)
         sender = Session()
-        sender.ask(f"slbn send {name} {count} {every} {tcp}")
+        sender.ask(f"slbn send {name} {every} {PROTOCOLS[protocol]}")
         opened[kind] = [sender, *([hook(name)] if kind == "hook" else [])]
     beds = {kind: net_cost(sessions[0], slices) for kind, sessions in opened.items()}
     costs = in_turn(beds, turns)
-    joins = count * turns * slices * -(-SLICE // every) if every else 0
-    check_sent("xslbn", count * turns * slices * SLICE, joins)
+    joins = turns * slices * -(-SLICE // every) if every else 0
+    check_sent("xslbn", turns * slices * SLICE, joins)
     for kind, sessions in opened.items():
         for session in sessions:
             session.close()
@@ -270,9 +282,8 @@ def measure_sent(
     return {
         "kind": "send",
         "child": child,
-        "cpus": count,
         "every": every,
-        "protocol": "TCP" if tcp else "UDP",
+        "protocol": protocol,
         "bare": spread(costs["mq"]),
         "slbn": spread(costs["slbn"]),
         "hook_adds": added(costs, "hook"),
@@ -282,16 +293,10 @@ def measure_sent(
 
 def measure_send(turns: int, slices: int) -> list[dict[str, Any]]:
     return [
-        measure_sent(child, count, every, tcp, turns, slices)
-        for count in (1, *counts())
-        for every, tcp in ((0, 1), (0, 0), (EVERY, 1))
+        measure_sent(child, every, protocol, turns, slices)
+        for every, protocol in ((0, "TCP"), (0, "UDP"), (EVERY, "TCP"))
         for child in (("fq",) if every else CHILDREN)
     ]
-
-
-def counts() -> list[int]:
-    """Numbers of CPUs to measure, besides one."""
-    return [n for n in (2, 4, 8) if n <= cpus()]
 
 
 def no_reverse_path_filter(*names: str) -> None:
@@ -299,22 +304,30 @@ def no_reverse_path_filter(*names: str) -> None:
         Path(f"/proc/sys/net/ipv4/conf/{name}/rp_filter").write_text("0")
 
 
+#: Roots of the input and the output device. No hook may exist while mq is measured: the first one
+#: of the system lets the kernel look for those of each device.
+ROUTES = {
+    "mq": ("mq", "mq"),
+    "hook": ("mq", "mq"),
+    "slbn": (slbn_options(), slbn_options()),
+    "hooks": ("mq", "mq"),
+    "edge": (slbn_options("edge"), slbn_options()),
+}
+
+
 @contextlib.contextmanager
 def routers(kind: str) -> Iterator[None]:
-    """The roots of the input and the output device."""
-    empty = []
-    for name in ("rin", "rout"):
-        if kind in ("slbn", "edge"):
-            slbn(name, "edge" if (kind, name) == ("edge", "rin") else "", "fq")
-        else:
-            root(name, "mq", "fq")
-        if kind == "hook":
-            empty.append(hook(name))
+    commands = []
+    for name, options in zip(("rin", "rout"), ROUTES[kind], strict=True):
+        commands += root_commands(name, options, "fq")
+    tc(commands)
+    empty = [hook("rin"), hook("rout")] if kind in ("hook", "hooks") else []
+    if kind == "hooks":
+        empty.append(hook("rin", ingress=True))
     yield
     for session in empty:
         session.close()
-    for name in ("rin", "rout"):
-        run("tc", "qdisc", "del", "dev", name, "root")
+    tc([f"qdisc del dev {name} root" for name in ("rin", "rout")])
 
 
 def measure_route(turns: int, slices: int) -> list[dict[str, Any]]:
@@ -324,9 +337,9 @@ def measure_route(turns: int, slices: int) -> list[dict[str, Any]]:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     run("ip", "route", "add", "192.0.2.0/24", "dev", "rout")
     points = []
-    for tcp in (1, 0):
+    for protocol, number in PROTOCOLS.items():
         session = Session()
-        session.ask(f"slbn route rin {tcp}")
+        session.ask(f"slbn route rin {number}")
 
         def cost(kind: str, session: Session = session) -> Callable[[], float]:
             def measured() -> float:
@@ -340,15 +353,15 @@ def measure_route(turns: int, slices: int) -> list[dict[str, Any]]:
 
             return measured
 
-        costs = in_turn({kind: cost(kind) for kind in (*ROOTS, "edge")}, turns)
+        costs = in_turn({kind: cost(kind) for kind in ROUTES}, turns)
         session.close()
         points += [
             {
                 "kind": "route",
                 "root": kind,
-                "protocol": "TCP" if tcp else "UDP",
+                "protocol": protocol,
                 "ns": spread(values),
-                "ratio": spread([a / b for a, b in zip(values, costs["mq"], strict=True)]),
+                "adds": added(costs, kind),
             }
             for kind, values in costs.items()
         ]
@@ -366,25 +379,23 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, action="append", help="(repeatable)")
     parser.add_argument("--turns", type=int, default=11)
     parser.add_argument("--slices", type=int, default=40)
-    parser.add_argument("--only-data", action="store_true", help="no control packets alone")
     arguments = parser.parse_args()
     sessions = arguments.sessions or [1, 1000, 1_000_000]
     turns, slices = arguments.turns, arguments.slices
     points: list[dict[str, Any]] = []
     try:
-        if not arguments.only_data:
-            say("the link's task")
-            points += measure_task(sessions, turns, slices)
-            say("control packets")
-            points += measure_control(sessions, turns, slices)
-            say("authenticated packets")
-            points += measure_keys(turns, slices)
-            say("answers")
-            points += measure_answers(turns, slices)
+        say("the link's task")
+        points += measure_task(sessions, turns, slices)
+        say("control packets")
+        points += measure_control(sessions, turns, slices)
+        say("authenticated packets")
+        points += measure_keys(turns, slices)
+        say("answers")
+        points += measure_answers(turns, slices)
         say("sent packets")
         points += measure_send(turns, slices)
         say("routed packets")
-        points += measure_route(turns, slices)
+        points += measure_route(ROUTE_TURNS * turns, slices)
     except WrongError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

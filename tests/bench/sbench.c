@@ -19,21 +19,21 @@
  *					authenticated with the key of this number,
  *					whose octets are all 0
  *		-> ready
- *	slbn send DEVICE CPUS EVERY TCP	packets sent through the device (dev_queue_xmit)
- *					by CPUS CPUs at once, CPU n by TX queue n; every
- *					EVERYth one is a Join of another session, or none
- *					if EVERY is 0; the others are TCP if TCP is 1,
- *					UDP if it is 0
+ *	slbn send DEVICE EVERY PROTOCOL	packets sent through the device (dev_queue_xmit);
+ *					every EVERYth one is a Join of another session,
+ *					or none if EVERY is 0; the others have this
+ *					protocol number
  *		-> ready
  *	slbn answer DEVICE		answers to Joins that the device has sent, each
  *					of another session, arrive at the device, and
  *					are sent on to 10.0.0.1
  *		-> ready
- *	slbn route DEVICE TCP		packets for 192.0.2.1 arrive at the device, as
- *					for slbn send
+ *	slbn route DEVICE PROTOCOL	packets of this protocol for 192.0.2.1 arrive at
+ *					the device
  *		-> ready
- *	slbn hook DEVICE		measures nothing: while the file is open, the
- *					device has an egress hook that does nothing
+ *	slbn hook DEVICE INGRESS	measures nothing: while the file is open, the
+ *					device has a hook that does nothing, at its
+ *					ingress if INGRESS is 1, at its egress if it is 0
  *		-> ready
  *
  * and these measure, any number of times:
@@ -41,7 +41,7 @@
  *	slbn run SLICES SIZE	SLICES times, handle SIZE packets
  *	slbn loop SLICES SIZE	the same without the measured code: packets are only
  *				prepared
- *		-> NS NS NS...	duration of each slice, the mean of the CPUs
+ *		-> NS NS NS...	duration of each slice
  *
  * Control packets are Probes of all sessions, round-robin. So with a million
  * sessions the memory entry of a session has left the CPU's caches before its
@@ -60,7 +60,6 @@
 #include <linux/siphash.h>
 #include <linux/timekeeping.h>
 #include <linux/udp.h>
-#include <linux/workqueue.h>
 #include <net/ip.h>
 #include <net/net_namespace.h>
 #include <net/sch_generic.h>
@@ -72,7 +71,6 @@
 #define SBENCH_SLICES_MAX 256U
 #define SBENCH_HEADERS (ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define SBENCH_DATA 64U
-#define SBENCH_CPUS_MAX 8U
 #define SBENCH_ANSWERS 20U
 
 /* Rate of sessions restricted elsewhere, bit/s: less than any share here. */
@@ -92,9 +90,8 @@
  * @key: their key
  * @layout: of each of them
  * @pkt: the last one
- * @cpus: CPUs that send
- * @every: of their packets are control packets
- * @tcp: the others are TCP, instead of UDP
+ * @every: of the packets that are sent, one is a control packet
+ * @protocol: of the others, and of routed packets
  * @answers: answers are handled
  * @hook: the device's hook that does nothing
  */
@@ -111,29 +108,10 @@ struct sbench {
 	struct slbn_key key;
 	struct slbn_layout layout;
 	struct slbn_packet pkt;
-	u32 cpus;
 	u32 every;
-	bool tcp;
+	u8 protocol;
 	bool answers;
 	struct nf_hook_ops hook;
-};
-
-/**
- * struct sbench_worker - a slice on one CPU
- * @work: its work
- * @b: the measurement
- * @size: packets
- * @measured: as for one()
- * @ns: duration
- * @ret: 0, or an error
- */
-struct sbench_worker {
-	struct work_struct work;
-	struct sbench *b;
-	u32 size;
-	bool measured;
-	u64 ns;
-	int ret;
 };
 
 /* The next session's packet, as it arrives at its first link. */
@@ -283,8 +261,7 @@ static int sbench_route(struct sbench *b, bool measured)
 
 	if (!skb)
 		return -ENOMEM;
-	if (b->tcp)
-		ip_hdr(skb)->protocol = IPPROTO_TCP;
+	ip_hdr(skb)->protocol = b->protocol;
 	if (!measured) {
 		kfree_skb(skb);
 		return 0;
@@ -373,67 +350,25 @@ static s64 sbench_answers(struct sbench *b, u32 size, bool measured)
 	return ns;
 }
 
-/* Other CPUs send at the same time. */
-static int sbench_send(struct sbench *b, u32 i, bool measured)
+static int sbench_send(struct sbench *b, bool measured)
 {
-	u32 cpu = smp_processor_id();
+	bool join = b->every && (u32)b->count % b->every == 0;
 	struct sk_buff *skb;
 
-	if (b->every && i % b->every == 0)
-		skb = sbench_join_skb(b, ktime_get_ns() << 3 | cpu);
+	b->count++;
+	if (join)
+		skb = sbench_join_skb(b, b->count);
 	else
 		skb = sbench_skb(b->dev, SBENCH_DATA, 443);
 	if (!skb)
 		return -ENOMEM;
-	if (b->tcp && udp_hdr(skb)->dest == htons(443))
-		ip_hdr(skb)->protocol = IPPROTO_TCP;
-	skb_record_rx_queue(skb, cpu);
+	if (!join)
+		ip_hdr(skb)->protocol = b->protocol;
 	if (measured)
 		dev_queue_xmit(skb);
 	else
 		kfree_skb(skb);
 	return 0;
-}
-
-static void sbench_work(struct work_struct *work)
-{
-	struct sbench_worker *worker =
-		container_of(work, struct sbench_worker, work);
-	u64 start;
-	u32 i;
-
-	local_bh_disable();
-	start = ktime_get_ns();
-	for (i = 0; i < worker->size && !worker->ret; i++)
-		worker->ret = sbench_send(worker->b, i, worker->measured);
-	worker->ns = ktime_get_ns() - start;
-	local_bh_enable();
-}
-
-/* A slice on several CPUs; returns its duration, or an error. */
-static s64 sbench_parallel(struct sbench *b, u32 size, bool measured)
-{
-	struct sbench_worker workers[SBENCH_CPUS_MAX];
-	u64 sum = 0;
-	int ret = 0;
-	u32 cpu;
-
-	for (cpu = 0; cpu < b->cpus; cpu++) {
-		workers[cpu] = (struct sbench_worker){
-			.b = b,
-			.size = size,
-			.measured = measured,
-		};
-		INIT_WORK_ONSTACK(&workers[cpu].work, sbench_work);
-		queue_work_on(cpu, system_highpri_wq, &workers[cpu].work);
-	}
-	for (cpu = 0; cpu < b->cpus; cpu++) {
-		flush_work(&workers[cpu].work);
-		destroy_work_on_stack(&workers[cpu].work);
-		sum += workers[cpu].ns;
-		ret = ret ?: workers[cpu].ret;
-	}
-	return ret ?: (s64)div_u64(sum, b->cpus);
 }
 
 static int sbench_many(struct sbench *b, u32 count, bool measured)
@@ -534,24 +469,13 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 	return sbench_join(b);
 }
 
-static int command_send(struct sbench *b, const char *name, u32 cpus, u32 every,
-			u32 tcp)
-{
-	if (!cpus || cpus > SBENCH_CPUS_MAX || cpus > num_online_cpus())
-		return -EINVAL;
-	b->cpus = cpus;
-	b->every = every;
-	b->tcp = tcp;
-	return command_device(b, name);
-}
-
 static unsigned int sbench_hook(void *priv, struct sk_buff *skb,
 				const struct nf_hook_state *state)
 {
 	return NF_ACCEPT;
 }
 
-static int command_hook(struct sbench *b, const char *name)
+static int command_hook(struct sbench *b, const char *name, bool ingress)
 {
 	int ret = command_device(b, name);
 
@@ -560,7 +484,7 @@ static int command_hook(struct sbench *b, const char *name)
 	b->hook.hook = sbench_hook;
 	b->hook.dev = b->dev;
 	b->hook.pf = NFPROTO_NETDEV;
-	b->hook.hooknum = NF_NETDEV_EGRESS;
+	b->hook.hooknum = ingress ? NF_NETDEV_INGRESS : NF_NETDEV_EGRESS;
 	ret = nf_register_net_hook(dev_net(b->dev), &b->hook);
 	if (ret)
 		b->hook.hook = NULL;
@@ -573,8 +497,6 @@ static s64 sbench_slice(struct sbench *b, u32 size, bool measured)
 	u64 start;
 	int ret;
 
-	if (b->cpus)
-		return sbench_parallel(b, size, measured);
 	if (b->answers)
 		return sbench_answers(b, size, measured);
 	local_bh_disable();
@@ -591,7 +513,7 @@ static int command_run(struct sbench *b, u32 slices, u32 size, bool measured,
 	int length = 0;
 	u32 i;
 
-	if (!b->one && !b->cpus && !b->answers)
+	if (!b->one && !b->answers)
 		return -EINVAL;
 	if (!slices || slices > SBENCH_SLICES_MAX || !size)
 		return -EINVAL;
@@ -612,7 +534,7 @@ static int command(struct sbench *b, const char *line, char *answer)
 {
 	char name[IFNAMSIZ];
 	int ret = -EINVAL;
-	u32 x, y, tcp, commit = 1;
+	u32 x, y, commit = 1;
 	int words;
 	u8 id;
 
@@ -627,18 +549,20 @@ static int command(struct sbench *b, const char *line, char *answer)
 	words = sscanf(line, "control %15s %u %hhu", name, &x, &id);
 	if (words >= 2) {
 		ret = command_control(b, name, x, words == 3 ? &id : NULL);
-	} else if (sscanf(line, "send %15s %u %u %u", name, &x, &y, &tcp) ==
-		   4) {
-		ret = command_send(b, name, x, y, tcp);
-	} else if (sscanf(line, "route %15s %u", name, &tcp) == 2) {
+	} else if (sscanf(line, "send %15s %u %u", name, &x, &y) == 3) {
 		ret = command_device(b, name);
-		b->tcp = tcp;
+		b->every = x;
+		b->protocol = y;
+		b->one = ret ? NULL : sbench_send;
+	} else if (sscanf(line, "route %15s %u", name, &x) == 2) {
+		ret = command_device(b, name);
+		b->protocol = x;
 		b->one = ret ? NULL : sbench_route;
 	} else if (sscanf(line, "answer %15s", name) == 1) {
 		ret = command_device(b, name);
 		b->answers = !ret;
-	} else if (sscanf(line, "hook %15s", name) == 1) {
-		ret = command_hook(b, name);
+	} else if (sscanf(line, "hook %15s %u", name, &x) == 2) {
+		ret = command_hook(b, name, x);
 	}
 	return ret ?: scnprintf(answer, PAGE_SIZE, "ready\n");
 }

@@ -15,7 +15,6 @@ from tests.bench.report.common import wrapped
 TEXTS = {
     "drr_fq": drr_fq.text,
     "slbn": slbn.text,
-    "slbn-smp": slbn.text_smp,
     "slbnd": slbnd.text,
     "slbnsim": slbnsim.text,
     "virtual": virtual.text,
