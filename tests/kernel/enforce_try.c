@@ -46,7 +46,8 @@ static struct enforce *enforce;
 static struct flows_prefix host;
 static struct enforce_config config = { .unassigned = 1000000000000,
 					.hosts = &host,
-					.flows = 65536 };
+					.flows = 65536,
+					.connections = CONNECTIONS_MIN };
 
 static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 {

@@ -13,8 +13,9 @@
  * until slbnd starts again or the filter is deleted (tc filter del dev DEV egress
  * pref 49470).
  *
- * The map of flows, their limits and pacing state are pinned, if configured: then
- * the next slbnd takes them over, and replaces the program while it runs.
+ * The map of flows, their limits and pacing state, and the table of connections are
+ * pinned, if configured: then the next slbnd takes them over, and replaces the program
+ * while it runs. Maps of another size or layout are created anew.
  */
 #include <errno.h>
 #include <limits.h>
@@ -36,6 +37,7 @@
 
 #include "edt.h"
 #include "ingress.h"
+#include "log.h"
 #include "rates.skel.h"
 
 /*
@@ -62,14 +64,20 @@ static int log_libbpf(enum libbpf_print_level level, const char *format,
 	return vfprintf(libbpf_log, format, arguments);
 }
 
-/* The maps that a later slbnd takes over: flows, their limits and pacing state. */
-#define PINNED 3
+/*
+ * The maps that a later slbnd takes over: flows, their limits and pacing state, which
+ * belong together, and the table of connections and its secret, which do, too.
+ */
+#define PINNED_FLOWS 3
+#define PINNED 5
 
 static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 {
 	maps[0] = rates->maps.flows;
 	maps[1] = rates->maps.limits;
 	maps[2] = rates->maps.states;
+	maps[PINNED_FLOWS] = rates->maps.connections;
+	maps[PINNED_FLOWS + 1] = rates->maps.secret;
 }
 
 /* The number is that of the maps' layout. */
@@ -93,8 +101,48 @@ static void remove_pins(const struct rates *rates, const char *pins)
 	rmdir(pins);
 }
 
+/* Is there no map at a path, or one that can be taken over? */
+static bool map_fits(const struct bpf_map *map, const char *path)
+{
+	struct bpf_map_info info = {};
+	u32 length = sizeof(info);
+	int fd = bpf_obj_get(path);
+	bool known;
+
+	if (fd < 0)
+		return true;
+	known = !bpf_obj_get_info_by_fd(fd, &info, &length);
+	close(fd);
+	return known && info.type == bpf_map__type(map) &&
+	       info.key_size == bpf_map__key_size(map) &&
+	       info.value_size == bpf_map__value_size(map) &&
+	       info.max_entries == bpf_map__max_entries(map) &&
+	       info.map_flags == bpf_map__map_flags(map);
+}
+
+/* Remove the pins @first to @end if one of them cannot be taken over. */
+static void remove_unfit(struct bpf_map **maps, const char *pins, u32 first,
+			 u32 end, const char *meaning)
+{
+	char path[PATH_MAX];
+	bool fit = true;
+	u32 n;
+
+	for (n = first; n < end; n++) {
+		pin_path(path, sizeof(path), pins, maps[n]);
+		fit &= map_fits(maps[n], path);
+	}
+	if (fit)
+		return;
+	log_warning("%s: maps of another size or version: %s", pins, meaning);
+	for (n = first; n < end; n++) {
+		pin_path(path, sizeof(path), pins, maps[n]);
+		unlink(path);
+	}
+}
+
 /* Load the program, with maps that exist at @pins, or are created there. */
-static struct rates *load_pinned(const char *pins, u32 size)
+static struct rates *load_pinned(const char *pins, u32 size, u32 connections)
 {
 	struct rates *rates = rates__open();
 	struct bpf_map *maps[PINNED];
@@ -107,7 +155,14 @@ static struct rates *load_pinned(const char *pins, u32 size)
 	bpf_map__set_max_entries(rates->maps.flows, size);
 	bpf_map__set_max_entries(rates->maps.limits, size);
 	bpf_map__set_max_entries(rates->maps.states, size + ENFORCE_DEVICES);
+	bpf_map__set_max_entries(rates->maps.connections, connections);
 	list_pinned(rates, maps);
+	if (pins) {
+		remove_unfit(maps, pins, 0, PINNED_FLOWS,
+			     "flows have no rate until links answer");
+		remove_unfit(maps, pins, PINNED_FLOWS, PINNED,
+			     "connections are counted anew");
+	}
 	for (n = 0; n < PINNED && pins; n++) {
 		pin_path(path, sizeof(path), pins, maps[n]);
 		bpf_map__set_pin_path(maps[n], path);
@@ -132,7 +187,7 @@ static bool is_bpffs(const char *pins)
 }
 
 /* Maps at @pins that do not fit are replaced. */
-static struct rates *load_program(const char *pins, u32 size,
+static struct rates *load_program(const char *pins, u32 size, u32 connections,
 				  const struct tc_error *error)
 {
 	struct rates *rates;
@@ -141,9 +196,9 @@ static struct rates *load_program(const char *pins, u32 size,
 	int err = 0;
 
 	libbpf_log = open_memstream(&messages, &length);
-	rates = load_pinned(pins, size);
+	rates = load_pinned(pins, size, connections);
 	if (!rates && pins && is_bpffs(pins))
-		rates = load_pinned(pins, size);
+		rates = load_pinned(pins, size, connections);
 	if (!rates)
 		err = errno;
 	if (libbpf_log)
@@ -356,6 +411,124 @@ void edt_detach(struct edt *edt, u32 number)
 	count_no_fq(edt);
 }
 
+/* --- connections --------------------------------------------------------- */
+
+static u64 boot_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static int handle_report(void *context, void *report, size_t size)
+{
+	struct edt *edt = context;
+
+	(void)size;
+	edt->reported(edt->context, report);
+	/* An error ends edt_receive(). */
+	return --edt->left ? 0 : -EAGAIN;
+}
+
+/* Open the table of connections; the secret of an earlier slbnd remains. */
+static int open_connections(struct edt *edt, u32 count)
+{
+	int fd = bpf_map__fd(edt->rates->maps.secret);
+	struct rates__bss *bss = edt->rates->bss;
+	struct rates_secret secret = {};
+	const u32 only = 0;
+	int err;
+
+	err = bpf_map_lookup_elem(fd, &only, &secret);
+	if (!err && !secret.words[0]) {
+		getrandom(&secret, sizeof(secret), 0);
+		secret.words[0] |= 1;
+		err = bpf_map_update_elem(fd, &only, &secret, BPF_ANY);
+	}
+	if (err)
+		return err;
+	bss->connection_sets = count / CONNECTIONS_WAYS - 1;
+	bss->started = boot_now();
+	edt_set_joins(edt, ~0ULL, ~0ULL, CONNECTIONS_SILENT);
+	edt->reports = ring_buffer__new(bpf_map__fd(edt->rates->maps.reports),
+					handle_report, edt, NULL);
+	return edt->reports ? 0 : -errno;
+}
+
+/**
+ * edt_set_joins() - set what a connection must have sent to be reported
+ * @edt: from edt_open()
+ * @packets: segments, dropped ones included; ~0: no connection is reported, as at first
+ * @bytes: on the wire
+ * @idle: a connection that was silent for so long begins anew, ns, at least 1
+ */
+void edt_set_joins(struct edt *edt, u64 packets, u64 bytes, u64 idle)
+{
+	struct rates__bss *bss = edt->rates->bss;
+
+	__atomic_store_n(&bss->join_packets, packets, __ATOMIC_RELAXED);
+	__atomic_store_n(&bss->join_bytes, bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&bss->idle_time, idle, __ATOMIC_RELAXED);
+}
+
+/**
+ * edt_report_again() - report connections without a session at their next packet
+ * @edt: from edt_open()
+ * @now: ns, CLOCK_BOOTTIME
+ */
+void edt_report_again(struct edt *edt, u64 now)
+{
+	__atomic_store_n(&edt->rates->bss->again, now, __ATOMIC_RELAXED);
+}
+
+/**
+ * edt_reports_fd() - a file descriptor to poll for reports
+ * @edt: from edt_open()
+ *
+ * Return: it.
+ */
+int edt_reports_fd(const struct edt *edt)
+{
+	return ring_buffer__epoll_fd(edt->reports);
+}
+
+/**
+ * edt_receive() - process up to EDT_REPORTS reports of connections
+ * @edt: from edt_open()
+ * @reported: called for each
+ * @context: passed to @reported
+ *
+ * Return: whether there may be more.
+ */
+bool edt_receive(struct edt *edt, edt_reported *reported, void *context)
+{
+	edt->reported = reported;
+	edt->context = context;
+	edt->left = EDT_REPORTS;
+	return ring_buffer__consume(edt->reports) == -EAGAIN;
+}
+
+/**
+ * edt_read_connection() - read what a connection has sent
+ * @edt: from edt_open()
+ * @which: a report of it
+ * @connection: set
+ *
+ * Return: false: another connection has taken its place.
+ */
+bool edt_read_connection(const struct edt *edt,
+			 const struct rates_report *which,
+			 struct rates_connection *connection)
+{
+	u32 place = which->index;
+
+	return !bpf_map_lookup_elem_flags(
+		       bpf_map__fd(edt->rates->maps.connections), &place,
+		       connection, BPF_F_LOCK) &&
+	       connections_same(&connection->key, &which->key);
+}
+
 /**
  * edt_set_fq_limit() - set how many packets of a flow may wait
  * @edt: from edt_open()
@@ -459,15 +632,19 @@ static size_t limits_size(const struct edt *edt)
  * edt_open() - load the program, and take over the flows of an earlier slbnd
  * @pins: directory for its maps, in a bpffs; NULL: do not pin them
  * @size: maximum number of flows
+ * @connections: size of the table of connections, a power of two from CONNECTIONS_MIN to
+ *	CONNECTIONS_MAX
  * @error: set on failure
  *
  * Return: its state; NULL: failed.
  */
-struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error)
+struct edt *edt_open(const char *pins, u32 size, u32 connections,
+		     const struct tc_error *error)
 {
 	struct edt *edt = allocate_edt(size);
 	struct rates__bss *bss;
 	void *limits;
+	int err;
 
 	if (!edt) {
 		tc_fail(error, "%s", strerror(ENOMEM));
@@ -476,7 +653,7 @@ struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error)
 	libbpf_set_print(log_libbpf);
 	if (pins && is_bpffs(pins))
 		edt->pins = pins;
-	edt->rates = load_program(edt->pins, size, error);
+	edt->rates = load_program(edt->pins, size, connections, error);
 	if (!edt->rates) {
 		free_edt(edt);
 		return NULL;
@@ -489,6 +666,12 @@ struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error)
 		return NULL;
 	}
 	edt->limits = limits;
+	err = open_connections(edt, connections);
+	if (err) {
+		tc_fail(error, "BPF: connections: %s", strerror(-err));
+		edt_close(edt, ENFORCE_HAND_OVER);
+		return NULL;
+	}
 	take_over(edt);
 	edt_set_fq_limit(edt, ~0U);
 	edt->rates->bss->any_host = 1;
@@ -521,6 +704,7 @@ void edt_close(struct edt *edt, enum enforce_end end)
 		munmap(edt->limits, limits_size(edt));
 	if (edt->pins && end != ENFORCE_HAND_OVER)
 		remove_pins(edt->rates, edt->pins);
+	ring_buffer__free(edt->reports);
 	rates__destroy(edt->rates);
 	tdestroy(edt->by_key, free_nothing);
 	free_edt(edt);

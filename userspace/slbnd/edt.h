@@ -12,6 +12,7 @@
 #ifndef SLBND_EDT_H
 #define SLBND_EDT_H
 
+#include "connections.h"
 #include "enforce.h"
 #include "rates.h"
 #include "tc.h"
@@ -34,6 +35,12 @@ struct edt_device {
 	u32 handle;
 };
 
+/* A connection has sent enough for a session, or has ended. */
+typedef void edt_reported(void *context, const struct rates_report *report);
+
+/* Reports that edt_receive() processes. */
+#define EDT_REPORTS 256
+
 /**
  * struct edt - the program and its flows
  * @rates: the program and its maps
@@ -50,6 +57,10 @@ struct edt_device {
  * @free: number of free slots. The slot that has been free the longest is used
  *	first, because the program on another CPU may still be writing the state
  *	of a removed flow
+ * @reports: reader of the ring of reports
+ * @reported: called for each report, during edt_receive()
+ * @context: passed to it
+ * @left: reports that it may be called for
  */
 struct edt {
 	struct rates *rates;
@@ -64,6 +75,10 @@ struct edt {
 	u32 *slots;
 	u32 first;
 	u32 free;
+	struct ring_buffer *reports;
+	edt_reported *reported;
+	void *context;
+	u32 left;
 };
 
 /* Flows that edt_read_batch() reads with one system call. */
@@ -79,7 +94,8 @@ struct edt_use {
 	struct enforce_use use;
 };
 
-struct edt *edt_open(const char *pins, u32 size, const struct tc_error *error);
+struct edt *edt_open(const char *pins, u32 size, u32 connections,
+		     const struct tc_error *error);
 bool edt_attach(struct edt *edt, u32 number, const struct edt_device *device,
 		const struct tc_error *error);
 void edt_detach(struct edt *edt, u32 number);
@@ -94,6 +110,13 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
 bool edt_read(const struct edt *edt, const struct rates_key *key,
 	      struct enforce_use *use);
+void edt_set_joins(struct edt *edt, u64 packets, u64 bytes, u64 idle);
+void edt_report_again(struct edt *edt, u64 now);
+int edt_reports_fd(const struct edt *edt);
+bool edt_receive(struct edt *edt, edt_reported *reported, void *context);
+bool edt_read_connection(const struct edt *edt,
+			 const struct rates_report *which,
+			 struct rates_connection *connection);
 void edt_read_sums(const struct edt *edt, struct enforce_sums *sums);
 u32 edt_read_batch(const struct edt *edt, u32 first, struct edt_use *uses,
 		   u32 *next);

@@ -394,8 +394,9 @@ static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
 	};
 
 	if (!enforce->edt) {
-		enforce->edt = edt_open(enforce->config.pins,
-					enforce->config.flows, error);
+		enforce->edt =
+			edt_open(enforce->config.pins, enforce->config.flows,
+				 enforce->config.connections, error);
 		enforce->renewed = true;
 		/* Before the first packet. */
 		if (enforce->edt)

@@ -71,6 +71,8 @@ struct enforce_sums {
  * @hosts: prefixes of local hosts
  * @host_count: number of @hosts; 0: unknown, so all hosts are local
  * @flows: maximum number of flows, from enforce_open() on
+ * @connections: the size of the table of connections (connections.h), from
+ *	enforce_open() on
  * @pins: where the maps of the BPF program are pinned, from enforce_open() on; NULL:
  *	nowhere
  */
@@ -80,6 +82,7 @@ struct enforce_config {
 	const struct flows_prefix *hosts;
 	u32 host_count;
 	u32 flows;
+	u32 connections;
 	const char *pins;
 };
 

@@ -70,6 +70,7 @@
 
 #include <fairpath/slbn.h>
 
+#include "connections_core.h"
 #include "enforce.h"
 #include "ingress.h"
 #include "rates.h"
@@ -92,6 +93,12 @@ char copying[] SEC("license") = "GPL";
  */
 #define SMALL 128
 #define SMALL_BURST 16384ULL
+
+/* TCP's flags (RFC 9293), and where they are in its header. */
+#define TCP_FLAGS 13
+#define TCP_FIN 1
+#define TCP_SYN 2
+#define TCP_RST 4
 
 /* The ECN field of IP (RFC 3168), 0: not ECN-capable. */
 #define ECN_MASK 3
@@ -153,6 +160,27 @@ struct {
 	__type(value, u32);
 } ingress SEC(".maps");
 
+/* CONNECTIONS_WAYS for each set. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, u32);
+	__type(value, struct rates_connection);
+} connections SEC(".maps");
+
+/* Of the hash of connections: it must outlive the program, as they do. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct rates_secret);
+} secret SEC(".maps");
+
+/* struct rates_report. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, CONNECTIONS_RING);
+} reports SEC(".maps");
+
 /* Maximum number of flows, which slbnd sets the sizes of the maps by. */
 u32 max_flows;
 
@@ -176,28 +204,47 @@ u64 flow_secret[11];
 u64 dropped;
 u64 marked;
 
+/* Sets of connections less one. */
+u32 connection_sets;
+
+/* What a connection must have sent to be reported; ~0: none is. */
+u64 join_packets;
+u64 join_bytes;
+
+/* A connection that was silent for so long begins anew, ns. */
+u64 idle_time;
+
+/*
+ * Reports before these times were those of an earlier slbnd, or do not count for
+ * connections without a session, ns, CLOCK_BOOTTIME.
+ */
+u64 started;
+u64 again;
+
+/* Connections that found no place, and reports that found no room. */
+u64 unplaced;
+u64 unreported;
+
 /**
  * struct packet - a parsed packet
  * @base: BPF_HDR_START_MAC or BPF_HDR_START_NET
  * @offset: octets from @base to the next header
- * @source: as in struct rates_key
- * @destination: the same
- * @version: of IP; 0: not IP, or malformed
+ * @key: all of it; 0: not IP, or malformed
  * @protocol: transport protocol
  * @fragment: not the first fragment, or there is no transport header
- * @ports: source and destination, or 0
  * @ecn: it may be marked: it has ECN
+ * @flags: of TCP, or 0
+ *
+ * All fields are 64 bits: see struct rates_key.
  */
 struct packet {
-	u32 base;
-	u32 offset;
-	u64 source[2];
-	u64 destination[2];
-	u8 version;
-	u8 protocol;
-	bool fragment;
-	__be16 ports[2];
-	bool ecn;
+	u64 base;
+	u64 offset;
+	struct rates_key key;
+	u64 protocol;
+	u64 fragment;
+	u64 ecn;
+	u64 flags;
 };
 
 /* Read @length octets at @packet->offset. */
@@ -265,9 +312,9 @@ static bool read_v4(struct __sk_buff *skb, struct packet *packet)
 	if (!load(skb, packet, &ip, sizeof(ip)) || ip.version != 4 ||
 	    ip.ihl < 5)
 		return false;
-	packet->source[0] = ip.saddr;
-	packet->destination[0] = ip.daddr;
-	packet->version = 4;
+	packet->key.source[0] = ip.saddr;
+	packet->key.destination[0] = ip.daddr;
+	packet->key.rest = rates_rest(4, 0, 0, 0);
 	packet->protocol = ip.protocol;
 	packet->ecn = ip.tos & ECN_MASK;
 	packet->fragment = ip.frag_off & bpf_htons(0x1fff);
@@ -288,9 +335,9 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 
 	if (!load(skb, packet, &ip, sizeof(ip)) || ip.version != 6)
 		return false;
-	__builtin_memcpy(packet->source, &ip.saddr, sizeof(ip.saddr));
-	__builtin_memcpy(packet->destination, &ip.daddr, sizeof(ip.daddr));
-	packet->version = 6;
+	__builtin_memcpy(packet->key.source, &ip.saddr, sizeof(ip.saddr));
+	__builtin_memcpy(packet->key.destination, &ip.daddr, sizeof(ip.daddr));
+	packet->key.rest = rates_rest(6, 0, 0, 0);
 	packet->protocol = ip.nexthdr;
 	packet->ecn = ip.flow_lbl[0] >> 4 & ECN_MASK;
 	packet->offset += sizeof(ip);
@@ -324,9 +371,21 @@ static bool read_v6(struct __sk_buff *skb, struct packet *packet)
 	return true;
 }
 
+static void read_flags(struct __sk_buff *skb, struct packet *packet)
+{
+	u32 offset = packet->offset;
+	u8 flags;
+
+	packet->offset += TCP_FLAGS;
+	if (load(skb, packet, &flags, sizeof(flags)))
+		packet->flags = flags;
+	packet->offset = offset;
+}
+
+/* Parse a packet into @packet, which must be 0. */
 static void read_packet(struct __sk_buff *skb, struct packet *packet)
 {
-	__be16 ports[2];
+	__be16 ports[2] = {};
 
 	switch (find_ip(skb, packet)) {
 	case bpf_htons(ETH_P_IP):
@@ -340,11 +399,23 @@ static void read_packet(struct __sk_buff *skb, struct packet *packet)
 	default:
 		return;
 	}
-	if (!packet->fragment && has_ports(packet->protocol) &&
-	    load(skb, packet, ports, sizeof(ports))) {
-		packet->ports[0] = ports[0];
-		packet->ports[1] = ports[1];
-	}
+	if (packet->fragment || !has_ports(packet->protocol) ||
+	    !load(skb, packet, ports, sizeof(ports)))
+		ports[0] = ports[1] = 0;
+	packet->key.rest |= rates_rest(0, packet->protocol, ports[0], ports[1]);
+	if (!packet->fragment && packet->protocol == IPPROTO_TCP)
+		read_flags(skb, packet);
+}
+
+/*
+ * Let the verifier forget in which states read_packet() may leave @packet: otherwise
+ * it checks all that follows for each of them. It checks a function that is not static
+ * by itself, and takes it for one that may write anything.
+ */
+__noinline int forget_states(struct packet *packet)
+{
+	barrier();
+	return !packet;
 }
 
 /* Does this router forward the packet? Its own have no ingress device. */
@@ -370,13 +441,13 @@ static bool is_from_hosts(const struct __sk_buff *skb)
 static bool is_local(const struct __sk_buff *skb, const struct packet *packet)
 {
 	struct rates_prefix key = {
-		.head = rates_prefix_head(packet->version, 128),
-		.address[0] = packet->source[0],
-		.address[1] = packet->source[1],
+		.head = rates_prefix_head(packet->key.rest, 128),
+		.address[0] = packet->key.source[0],
+		.address[1] = packet->key.source[1],
 	};
 	const u32 *owner;
 
-	if (!packet->version)
+	if (!packet->key.rest)
 		return is_forwarded(skb);
 	owner = bpf_map_lookup_elem(&prefixes, &key);
 	if (!owner)
@@ -389,8 +460,8 @@ static bool is_control(const struct packet *packet)
 {
 	const __be16 slbn = bpf_htons(SLBN_PORT);
 
-	return packet->protocol == IPPROTO_UDP && packet->ports[0] == slbn &&
-	       packet->ports[1] == slbn;
+	return packet->key.rest >> 8 ==
+	       rates_rest(0, IPPROTO_UDP, slbn, slbn) >> 8;
 }
 
 /* Does a packet with these ports begin as SLBN's do? */
@@ -413,8 +484,7 @@ static bool has_magic(struct __sk_buff *skb, struct packet *packet)
 /* Find the slot of the most specific flow that matches a packet. */
 static u32 find_flow(const struct packet *packet)
 {
-	u64 rest = rates_rest(packet->version, packet->protocol,
-			      packet->ports[0], packet->ports[1]);
+	u64 rest = packet->key.rest;
 	u32 existing = kinds;
 	int n;
 
@@ -423,10 +493,10 @@ static u32 find_flow(const struct packet *packet)
 		int kind = rates_kind(n);
 		bool source = kind & RATES_SOURCE;
 		struct rates_key key = {
-			.source[0] = source ? packet->source[0] : 0,
-			.source[1] = source ? packet->source[1] : 0,
-			.destination[0] = packet->destination[0],
-			.destination[1] = packet->destination[1],
+			.source[0] = source ? packet->key.source[0] : 0,
+			.source[1] = source ? packet->key.source[1] : 0,
+			.destination[0] = packet->key.destination[0],
+			.destination[1] = packet->key.destination[1],
 			.rest = rest & rates_mask(kind),
 		};
 		const u32 *slot;
@@ -717,7 +787,7 @@ static __always_inline u64 add_hash(u64 hash, const u64 *secrets, u64 bits)
 static __always_inline u32 source_bucket(const struct packet *packet)
 {
 	u64 hash = add_hash(source_secret[0], source_secret + 1,
-			    packet->source[0]);
+			    packet->key.source[0]);
 
 	return (hash >> 32) % RATES_SOURCES;
 }
@@ -727,13 +797,11 @@ static __always_inline u32 flow_bucket(const struct packet *packet)
 {
 	u64 hash = flow_secret[0];
 
-	hash = add_hash(hash, flow_secret + 1, packet->source[0]);
-	hash = add_hash(hash, flow_secret + 3, packet->source[1]);
-	hash = add_hash(hash, flow_secret + 5, packet->destination[0]);
-	hash = add_hash(hash, flow_secret + 7, packet->destination[1]);
-	hash = add_hash(hash, flow_secret + 9,
-			rates_rest(packet->version, packet->protocol,
-				   packet->ports[0], packet->ports[1]));
+	hash = add_hash(hash, flow_secret + 1, packet->key.source[0]);
+	hash = add_hash(hash, flow_secret + 3, packet->key.source[1]);
+	hash = add_hash(hash, flow_secret + 5, packet->key.destination[0]);
+	hash = add_hash(hash, flow_secret + 7, packet->key.destination[1]);
+	hash = add_hash(hash, flow_secret + 9, packet->key.rest);
 	return RATES_SOURCES + (hash >> 32) % RATES_FLOWS;
 }
 
@@ -790,6 +858,205 @@ static bool is_exempt(struct __sk_buff *skb, struct packet *packet)
 	       (any_host && has_magic(skb, packet));
 }
 
+/* --- connections ---------------------------------------------------------- */
+
+/* No place in the table. */
+#define NO_PLACE ~0U
+
+/* The first place of a connection's set. */
+static __always_inline u32 first_place(const struct rates_key *key)
+{
+	const struct rates_secret *hashed;
+	const u32 only = 0;
+	u64 hash;
+
+	hashed = bpf_map_lookup_elem(&secret, &only);
+	if (!hashed)
+		return 0;
+	hash = hashed->words[0];
+	hash = add_hash(hash, hashed->words + 1, key->source[0]);
+	hash = add_hash(hash, hashed->words + 3, key->source[1]);
+	hash = add_hash(hash, hashed->words + 5, key->destination[0]);
+	hash = add_hash(hash, hashed->words + 7, key->destination[1]);
+	hash = add_hash(hash, hashed->words + 9, key->rest);
+	return (hash >> 32 & connection_sets) * CONNECTIONS_WAYS;
+}
+
+/*
+ * Find the place of a connection, whose set begins at @first. Not static, as
+ * choose_place(): see forget_states().
+ */
+__noinline u32 find_place(const struct rates_key *key, u32 first)
+{
+	int n;
+
+	if (!key)
+		return NO_PLACE;
+#pragma unroll
+	for (n = 0; n < CONNECTIONS_WAYS; n++) {
+		const struct rates_connection *connection;
+		u32 place = first + n;
+
+		connection = bpf_map_lookup_elem(&connections, &place);
+		if (!connection || !connection->last)
+			break;
+		if (connections_same(&connection->key, key))
+			return place;
+	}
+	return NO_PLACE;
+}
+
+static __always_inline void connections_read(u32 set, u32 n,
+					     struct connections_way *way)
+{
+	const struct rates_connection *connection;
+	u32 place = set + n;
+
+	*way = (struct connections_way){};
+	connection = bpf_map_lookup_elem(&connections, &place);
+	if (!connection)
+		return;
+	way->host = connections_host(&connection->key);
+	way->last = connection->last;
+	way->reported = connection->reported;
+}
+
+/* Choose the place of a new connection of @host, whose set begins at @first. */
+__noinline u32 choose_place(u64 host, u32 first, u64 now)
+{
+	u32 n = connections_choose(first, host, now);
+
+	return n < CONNECTIONS_WAYS ? first + n : NO_PLACE;
+}
+
+/* Begin to count a connection, in a place that may have been another one's. */
+static __always_inline void take_place(struct rates_connection *connection,
+				       const struct rates_key *key, u64 now)
+{
+	connection->key = *key;
+	connection->ended = 0;
+	connection->bytes = 0;
+	connection->packets = 0;
+	connection->opened = 0;
+	connection->began = 0;
+	connection->last = now;
+	connection->reported = 0;
+}
+
+/**
+ * struct sent - a packet of a connection
+ * @now: ns, CLOCK_BOOTTIME
+ * @length: on the wire, with all segments, octets
+ * @packets: segments
+ * @flags: of TCP
+ * @assigned: 1: a session matches it
+ *
+ * All fields are 64 bits: see struct rates_key.
+ */
+struct sent {
+	u64 now;
+	u64 length;
+	u64 packets;
+	u64 flags;
+	u64 assigned;
+};
+
+/* Count a packet. Returns whether slbnd gets a report; the caller holds the lock. */
+static __always_inline bool count_sent(struct rates_connection *connection,
+				       const struct sent *sent)
+{
+	/* Another CPU may have been here with a later time. */
+	u64 now = fp_max64(sent->now, connection->last);
+	u64 silent = now - connection->last;
+	u64 reported = connection->reported;
+	bool ends, joins;
+
+	if (sent->flags & TCP_SYN || silent >= idle_time) {
+		connection->ended = 0;
+		connection->bytes = 0;
+		connection->packets = 0;
+		connection->opened = sent->flags & TCP_SYN ? now : 0;
+		connection->began = 0;
+		reported = 0;
+	}
+	if (!connection->began && !(sent->flags & TCP_SYN))
+		connection->began = now;
+	connection->bytes += sent->length;
+	connection->packets += sent->packets;
+	connection->last = now;
+	ends = sent->flags & (TCP_FIN | TCP_RST) && !connection->ended;
+	if (ends)
+		connection->ended = 1;
+	joins = connection->packets >= join_packets &&
+		connection->bytes >= join_bytes &&
+		(reported < started ||
+		 (!sent->assigned &&
+		  (reported < again || now - reported >= CONNECTIONS_RETRY)));
+	if (joins || (ends && reported)) {
+		connection->reported = now;
+		return true;
+	}
+	connection->reported = reported;
+	return false;
+}
+
+/*
+ * Count a packet of a connection, and report it to slbnd if it has sent enough, or ends.
+ * Returns its place; NO_PLACE: none. Not static: see forget_states().
+ */
+__noinline u32 count_connection(const struct rates_key *key,
+				const struct sent *sent)
+{
+	struct rates_connection *connection;
+	struct rates_report report = {};
+	bool known, due = false;
+	u32 first, place;
+
+	if (!key || !sent)
+		return NO_PLACE;
+	first = first_place(key);
+	place = find_place(key, first);
+	known = place != NO_PLACE;
+	if (!known)
+		place = choose_place(connections_host(key), first, sent->now);
+	connection = bpf_map_lookup_elem(&connections, &place);
+	if (!connection) {
+		__sync_fetch_and_add(&unplaced, 1);
+		return NO_PLACE;
+	}
+	report.key = *key;
+	report.index = place;
+	bpf_spin_lock(&connection->lock);
+	if (!known)
+		take_place(connection, key, sent->now);
+	/* Another connection may have taken the place meanwhile. */
+	if (connections_same(&connection->key, key))
+		due = count_sent(connection, sent);
+	bpf_spin_unlock(&connection->lock);
+	if (due && bpf_ringbuf_output(&reports, &report, sizeof(report), 0)) {
+		/* A later packet tries again. */
+		connection->reported = 0;
+		__sync_fetch_and_add(&unreported, 1);
+	}
+	return place;
+}
+
+/* Count a packet that is not a fragment, or the first one. */
+static __always_inline u32 count_packet(const struct packet *packet,
+					const struct arrival *arrival,
+					bool assigned)
+{
+	const struct sent sent = {
+		.now = arrival->boot,
+		.length = arrival->length,
+		.packets = arrival->packets,
+		.flags = packet->flags,
+		.assigned = assigned,
+	};
+
+	return count_connection(&packet->key, &sent);
+}
+
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
 {
@@ -798,7 +1065,8 @@ int slbnd_rates(struct __sk_buff *skb)
 	u32 slot = NO_FLOW;
 
 	read_packet(skb, &packet);
-	if (packet.version && !is_control(&packet))
+	forget_states(&packet);
+	if (packet.key.rest && !is_control(&packet))
 		slot = find_flow(&packet);
 	if (slot == NO_FLOW && is_exempt(skb, &packet))
 		return TC_ACT_UNSPEC;
@@ -807,6 +1075,9 @@ int slbnd_rates(struct __sk_buff *skb)
 	arrival.length = skb->wire_len;
 	arrival.packets = skb->gso_segs ?: 1;
 	arrival.longest = longest_wait(skb);
+	arrival.boot = bpf_ktime_get_boot_ns();
+	if (packet.key.rest && !packet.fragment)
+		count_packet(&packet, &arrival, slot != NO_FLOW);
 	/* The kernel marks at the network header, which may be at a VLAN tag. */
 	arrival.ecn = packet.ecn && packet.base == BPF_HDR_START_NET;
 	if (slot != NO_FLOW) {
@@ -816,7 +1087,6 @@ int slbnd_rates(struct __sk_buff *skb)
 		state = bpf_map_lookup_elem(&states, &slot);
 		if (!state)
 			return TC_ACT_SHOT;
-		arrival.boot = bpf_ktime_get_boot_ns();
 		if (read_limit(&slot, arrival.boot, &limit)) {
 			pace(state, &limit, &arrival);
 			if (arrival.mark && !set_ce(skb))

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "api.h"
+#include "connections.h"
 #include "enforce.h"
 #include "flows.h"
 #include "log.h"
@@ -211,6 +212,7 @@ static struct enforce_config enforce_options(const struct options *options)
 		.hosts = options->flows.hosts,
 		.host_count = options->flows.host_count,
 		.flows = options->agent.max_sessions,
+		.connections = CONNECTIONS_DEFAULT,
 		/* For as long as the program runs. */
 		.pins = *slbnd.options.pins ? slbnd.options.pins : NULL,
 	};
