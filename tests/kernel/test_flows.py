@@ -361,8 +361,10 @@ def drops(node: Namespace) -> int:
 
 def test_lost_events(net: Chain, tmp_path: Path) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
-    # With this idle time, only lost events cause a dump.
+    # Devices with htb have no table of connections, so there are events. With this idle
+    # time, only lost ones cause a dump.
     options = ("--only", "tcp", "--idle", "3600s", "--devices", "e1")
+    net.tc(1, "qdisc replace dev e1 parent 1:1 htb")
     with (
         detecting(net, tmp_path, *options) as (slbnd, us),
         tcp(h1, h2, "10.0.3.2", 5000) as first,
@@ -382,6 +384,7 @@ def test_lost_events(net: Chain, tmp_path: Path) -> None:
             assert drops(r1) > 0
             slbnd.process.send_signal(signal.SIGCONT)
             wait_for_flows(us, second.flow(second.client))
+    net.tc(1, "qdisc replace dev e1 parent 1:1 fq")
 
 
 def test_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
@@ -734,6 +737,8 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
         (["--join-bytes", "2048g"], "must be 0 to 1024g"),
         (["--host-sessions", "0"], "must be 1 to 1000000"),
         (["--host-connections", "262145"], "must be 1 to 262144"),
+        (["--connections", "1023"], "must be 1024 to 1048576"),
+        (["--connections", "1048577"], "must be 1024 to 1048576"),
         (["--prefix-sessions", "x"], "must be 1 to 1000000"),
         (["--user-sessions", "1000001"], "must be 1 to 1000000"),
         (["--max-sessions", "0"], "must be 1 to 1000000"),

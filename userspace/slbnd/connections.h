@@ -51,7 +51,7 @@
  * @last: time of the last packet
  * @reported: time of the last report; 0: none
  *
- * All but @key, @last and @reported begin anew after an idle time.
+ * Counters begin anew with SYN, FIN and RST, and after an idle time.
  */
 struct rates_connection {
 	struct bpf_spin_lock lock;

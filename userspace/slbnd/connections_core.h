@@ -66,8 +66,9 @@ CONNECTIONS_APART u64 connections_places(u32 set, u64 host)
 
 /*
  * How much place @n deserves to be taken for @host, which has @own places; 0: it may
- * not be. Bit 63: it is free; then how many places its host has, whether that is
- * @host, whether it was never reported, for how long it was silent, and @n.
+ * not be. Bit 63: it is free, of which the first is taken; then how many places its host
+ * has, whether that is @host, whether it was never reported, for how long it was
+ * silent, and @n.
  */
 CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 					u64 now)
@@ -77,7 +78,7 @@ CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 
 	connections_read(set, n, &way);
 	if (!way.last)
-		return 1ULL << 63 | n;
+		return 1ULL << 63 | (CONNECTIONS_WAYS - n) << 3 | n;
 	is_own = connections_equal(way.host, host);
 	places = connections_places(set, way.host);
 	silent = fp_min64(now - fp_min64(now, way.last), (1ULL << 54) - 1);

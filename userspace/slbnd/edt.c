@@ -961,6 +961,7 @@ void edt_read_sums(const struct edt *edt, struct enforce_sums *sums)
 
 	sums->drops = __atomic_load_n(&bss->dropped, __ATOMIC_RELAXED);
 	sums->marks = __atomic_load_n(&bss->marked, __ATOMIC_RELAXED);
+	sums->unplaced = __atomic_load_n(&bss->unplaced, __ATOMIC_RELAXED);
 }
 
 /**

@@ -727,6 +727,96 @@ static struct slbn_flow key_flow(const struct rates_key *key)
 	return flow;
 }
 
+bool enforce_sees_connections(const struct enforce *enforce)
+{
+	bool seen = false;
+	u32 n;
+
+	for (n = 0; n < enforce->device_count; n++) {
+		if (enforce->devices[n].by == ENFORCE_BY_HTB)
+			return false;
+		seen |= enforce->devices[n].by == ENFORCE_BY_FQ;
+	}
+	return seen;
+}
+
+void enforce_set_joins(struct enforce *enforce, u64 packets, u64 bytes,
+		       u64 idle)
+{
+	if (enforce->edt)
+		edt_set_joins(enforce->edt, packets, bytes, idle);
+}
+
+void enforce_report_again(struct enforce *enforce, u64 now)
+{
+	edt_report_again(enforce->edt, now);
+}
+
+int enforce_reports_fd(const struct enforce *enforce)
+{
+	return enforce->edt ? edt_reports_fd(enforce->edt) : -1;
+}
+
+/**
+ * struct reports - where reports go
+ * @enforce: rate enforcement
+ * @reported: called for each
+ * @context: passed to @reported
+ */
+struct reports {
+	struct enforce *enforce;
+	enforce_reported *reported;
+	void *context;
+};
+
+static bool read_report(const struct enforce *enforce,
+			const struct rates_report *report,
+			struct enforce_connection *connection)
+{
+	struct rates_connection read;
+
+	if (!edt_read_connection(enforce->edt, report, &read))
+		return false;
+	*connection = (struct enforce_connection){
+		.flow = key_flow(&report->key),
+		.place = report->index,
+		.bytes = read.bytes,
+		.packets = read.packets,
+		.rtt = read.opened && read.began ? read.began - read.opened : 0,
+		.began = read.began,
+		.last = read.last,
+		.ended = read.ended,
+	};
+	return true;
+}
+
+static void pass_report(void *context, const struct rates_report *report)
+{
+	struct enforce_connection connection;
+	const struct reports *reports = context;
+
+	if (read_report(reports->enforce, report, &connection))
+		reports->reported(reports->context, &connection);
+}
+
+void enforce_receive(struct enforce *enforce, enforce_reported *reported,
+		     void *context)
+{
+	struct reports reports = { enforce, reported, context };
+
+	if (enforce->edt)
+		edt_receive(enforce->edt, pass_report, &reports);
+}
+
+bool enforce_read_connection(const struct enforce *enforce,
+			     struct enforce_connection *connection)
+{
+	struct rates_report which = { .index = connection->place };
+
+	return enforce_key(&connection->flow, &which.key) >= 0 &&
+	       read_report(enforce, &which, connection);
+}
+
 bool enforce_has_batches(const struct enforce *enforce)
 {
 	const struct edt *edt = enforce->edt;

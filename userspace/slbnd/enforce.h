@@ -55,13 +55,37 @@ struct enforce_use {
 };
 
 /**
+ * struct enforce_connection - what a connection has sent (connections.h)
+ * @flow: its packets as they leave
+ * @place: its place in the table
+ * @bytes: since it began, was idle, or its sender has finished, with link-layer headers
+ * @packets: the same
+ * @rtt: time between SYN and the next packet, ns; 0: unknown
+ * @began: time of the first packet without SYN, ns; 0: none
+ * @last: time of its last packet, ns
+ * @ended: its sender has finished (TCP)
+ */
+struct enforce_connection {
+	struct slbn_flow flow;
+	u32 place;
+	u64 bytes;
+	u64 packets;
+	u64 rtt;
+	u64 began;
+	u64 last;
+	bool ended;
+};
+
+/**
  * struct enforce_sums - counters of all packets since enforce_open()
  * @drops: dropped by the BPF program; not by htb's queues
  * @marks: marked (ECN CE)
+ * @unplaced: of connections that have no place in the table
  */
 struct enforce_sums {
 	u64 drops;
 	u64 marks;
+	u64 unplaced;
 };
 
 /**
@@ -157,6 +181,62 @@ u32 enforce_working(const struct enforce *enforce);
  * Return: whether enforce_read() has the use of flows.
  */
 bool enforce_counts(const struct enforce *enforce);
+
+/**
+ * enforce_sees_connections() - are connections counted in the BPF program?
+ * @enforce: from enforce_open()
+ *
+ * Return: whether it runs on a device, and no device has htb.
+ */
+bool enforce_sees_connections(const struct enforce *enforce);
+
+/**
+ * enforce_set_joins() - set what a connection must have sent to be reported
+ * @enforce: from enforce_open(); ignored without the BPF program
+ * @packets: as on the wire; ~0: none is reported
+ * @bytes: with link-layer headers
+ * @idle: a connection that was silent for so long begins anew, ns
+ */
+void enforce_set_joins(struct enforce *enforce, u64 packets, u64 bytes,
+		       u64 idle);
+
+/**
+ * enforce_report_again() - report connections without a session at their next packet
+ * @enforce: from enforce_open()
+ * @now: ns, CLOCK_BOOTTIME
+ */
+void enforce_report_again(struct enforce *enforce, u64 now);
+
+/**
+ * enforce_reports_fd() - a file descriptor to poll for reports
+ * @enforce: from enforce_open()
+ *
+ * Return: it; -1: there is none.
+ */
+int enforce_reports_fd(const struct enforce *enforce);
+
+/* A connection has sent enough for a session, or its sender has finished. */
+typedef void enforce_reported(void *context,
+			      const struct enforce_connection *connection);
+
+/**
+ * enforce_receive() - process some hundred reports of connections
+ * @enforce: from enforce_open()
+ * @reported: called for each
+ * @context: passed to @reported
+ */
+void enforce_receive(struct enforce *enforce, enforce_reported *reported,
+		     void *context);
+
+/**
+ * enforce_read_connection() - read what a connection has sent
+ * @enforce: from enforce_open()
+ * @connection: @flow and @place are used; the others are set
+ *
+ * Return: false: it has lost its place.
+ */
+bool enforce_read_connection(const struct enforce *enforce,
+			     struct enforce_connection *connection);
 
 /**
  * enforce_probe() - check a device without changing it

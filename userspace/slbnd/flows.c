@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counted.h"
+#include "flows_internal.h"
+#include "log.h"
 #include "share.h"
 #include "state.h"
 
@@ -24,70 +27,6 @@
 #define EARLY_STEP (5 * MS)
 /* Part of its use that a connection keeps as demand when its sender has finished. */
 #define CLOSING_PART 8
-/* Idle times after which TCP is taken for dead. */
-#define TCP_IDLE 30
-
-/**
- * struct direction_key - a direction of a connection
- * @flow: its packets as they leave
- * @id: conntrack's ID of the connection
- */
-struct direction_key {
-	struct slbn_flow flow;
-	u32 id;
-};
-
-/**
- * struct connection - a connection of a local host
- * @key: the direction from the local host; first member, for lookups
- * @list: list of all connections
- * @sender: the local host
- * @host: the same, counted
- * @mark: conntrack's mark
- * @zone: conntrack's zone
- * @direction: TRACK_ORIGINAL or TRACK_REPLY
- * @detected: its flow; NULL: it has sent too little, or is idle
- * @joined: it has had a flow
- * @closing: its sender has finished, or says so
- * @bytes: sent, when last read
- * @packets: the same
- * @sent: what it has sent since it was idle
- * @speed: at which it has sent when it was last read, bit/s
- * @read_at: time of that, or of the first answer, ns
- * @began: time of its first event, until there is an answer, ns; 0: unknown
- * @check: in the queue of its next look-up
- * @queue: number of this queue
- * @checked: look-ups so far, without that after the handshake; FLOWS_CHECKS: no more
- * @check_at: time of the next look-up, ns; 0: it is in no queue
- * @active: when it last sent, as far as known, ns
- * @dump: dump that it was last in, or the one before its last event
- */
-struct connection {
-	struct direction_key key;
-
-	LIST_ENTRY(connection) list;
-	u8 sender[16];
-	struct admit_host *host;
-	u32 mark;
-	u16 zone;
-	u8 direction;
-	struct detected_flow *detected;
-	bool joined;
-	bool closing;
-	u64 bytes;
-	u64 packets;
-	struct agent_credit sent;
-	u64 speed;
-	u64 read_at;
-	u64 began;
-
-	TAILQ_ENTRY(connection) check;
-	u8 queue;
-	u8 checked;
-	u64 check_at;
-	u64 active;
-	u32 dump;
-};
 
 /* Keys have no padding. */
 static int compare_directions(const void *a, const void *b)
@@ -114,7 +53,7 @@ static bool is_metered(const struct flows_config *config)
 }
 
 /* Is it a restored session of a detected flow, whose connection was not found yet? */
-static bool is_orphan(const struct session *session)
+bool flows_is_orphan(const struct session *session)
 {
 	return session->in_use && session->flags & SLBN_DETECTED &&
 	       !session->detected && !session->source.leaving;
@@ -128,11 +67,11 @@ static struct session *find_restored(const struct flows *flows,
 
 	if (flows->restored)
 		session = agent_find_flow(flows->agent, flow);
-	return session && is_orphan(session) ? session : NULL;
+	return session && flows_is_orphan(session) ? session : NULL;
 }
 
 /* Restored sessions without a connection leave. */
-static void release_orphans(struct flows *flows)
+void flows_release_orphans(struct flows *flows)
 {
 	const struct agent *agent = flows->agent;
 	struct detected_flow *detected;
@@ -142,7 +81,7 @@ static void release_orphans(struct flows *flows)
 		return;
 	flows->restored = false;
 	for (n = 0; n < agent->entries; n++)
-		if (is_orphan(agent->sessions[n]))
+		if (flows_is_orphan(agent->sessions[n]))
 			agent_leave(flows->agent, agent->sessions[n],
 				    flows->now);
 	LIST_FOREACH(detected, &flows->detected, list)
@@ -302,7 +241,7 @@ static bool has_sent_enough(const struct flows_config *config,
  * Attach a connection to its flow. Without one, a connection that has sent enough
  * joins a session, if it may; otherwise this is tried again when it sends.
  */
-static void attach(struct flows *flows, struct connection *connection)
+void flows_attach(struct flows *flows, struct connection *connection)
 {
 	struct slbn_flow flow =
 		select_session(&flows->config, &connection->key.flow);
@@ -318,7 +257,7 @@ static void attach(struct flows *flows, struct connection *connection)
 		detected->connections++;
 }
 
-static void end_checks(struct flows *flows, struct connection *connection)
+void flows_end_checks(struct flows *flows, struct connection *connection)
 {
 	if (connection->check_at)
 		TAILQ_REMOVE(&flows->checks[connection->queue], connection,
@@ -327,19 +266,19 @@ static void end_checks(struct flows *flows, struct connection *connection)
 }
 
 /* Begin again with short intervals. */
-static void restart_checks(struct flows *flows, struct connection *connection)
+void flows_restart_checks(struct flows *flows, struct connection *connection)
 {
-	end_checks(flows, connection);
+	flows_end_checks(flows, connection);
 	connection->checked = 0;
 }
 
-static void detach(struct flows *flows, struct connection *connection)
+void flows_detach(struct flows *flows, struct connection *connection)
 {
 	struct detected_flow *detected = connection->detected;
 
 	connection->detected = NULL;
 	connection->sent = (struct agent_credit){};
-	restart_checks(flows, connection);
+	flows_restart_checks(flows, connection);
 	if (detected && !--detected->connections)
 		remove_flow(flows, detected);
 }
@@ -352,8 +291,18 @@ static u64 check_interval(u32 queue)
 	return 100 * MS << (queue - FLOWS_EARLY_CHECKS);
 }
 
-static void add_check(struct flows *flows, struct connection *connection,
-		      u32 queue)
+/* The queue of a look-up after @wait, ns, or the longest. */
+u32 flows_check_queue(u64 wait)
+{
+	u32 queue = 0;
+
+	while (queue < FLOWS_CHECK_QUEUES - 1 && check_interval(queue) < wait)
+		queue++;
+	return queue;
+}
+
+void flows_add_check(struct flows *flows, struct connection *connection,
+		     u32 queue)
 {
 	if (!track_can_look_up(connection->key.flow.protocol))
 		return;
@@ -363,11 +312,11 @@ static void add_check(struct flows *flows, struct connection *connection,
 }
 
 /* Look up a connection soon, each time twice as late as before. */
-static void queue_check(struct flows *flows, struct connection *connection)
+void flows_queue_check(struct flows *flows, struct connection *connection)
 {
 	if (!connection->check_at && connection->checked < FLOWS_CHECKS)
-		add_check(flows, connection,
-			  FLOWS_EARLY_CHECKS + connection->checked);
+		flows_add_check(flows, connection,
+				FLOWS_EARLY_CHECKS + connection->checked);
 }
 
 /*
@@ -375,20 +324,20 @@ static void queue_check(struct flows *flows, struct connection *connection)
  * that were lost before have been retransmitted. Sequence numbers and flags can be
  * forged, so the connection ends only if it has sent nothing in between.
  */
-static void check_end(struct flows *flows, struct connection *connection)
+void flows_check_end(struct flows *flows, struct connection *connection)
 {
 	const struct detected_flow *detected = connection->detected;
 	u64 rtt = detected && detected->session ? detected->session->rtt : 0;
 	u32 first = FLOWS_EARLY_CHECKS;
 
-	restart_checks(flows, connection);
+	flows_restart_checks(flows, connection);
 	while (connection->checked < FLOWS_CHECKS - 1 &&
 	       check_interval(first + connection->checked) < 2 * rtt)
 		connection->checked++;
-	add_check(flows, connection, 0);
+	flows_add_check(flows, connection, 0);
 }
 
-/* Is it the first look-up of check_end()? */
+/* Is it the first look-up of flows_check_end()? */
 static bool is_first_after_end(const struct connection *connection)
 {
 	return connection->closing && connection->queue < FLOWS_EARLY_CHECKS;
@@ -411,12 +360,12 @@ static void finish_handshake(struct flows *flows, struct connection *connection)
 	while (queue < FLOWS_CHECK_QUEUES - 1 &&
 	       check_interval(queue) <= handshake)
 		queue++;
-	end_checks(flows, connection);
-	add_check(flows, connection, queue);
+	flows_end_checks(flows, connection);
+	flows_add_check(flows, connection, queue);
 }
 
-static struct connection *find_connection(const struct flows *flows,
-					  const struct direction_key *key)
+struct connection *flows_find_connection(const struct flows *flows,
+					 const struct direction_key *key)
 {
 	void *const *node =
 		tfind(key, &flows->by_direction, compare_directions);
@@ -460,27 +409,42 @@ static struct connection *allocate_connection(struct flows *flows,
 	return NULL;
 }
 
+/*
+ * Add a connection, with the address of the local host that sends it. Returns NULL if
+ * there is no place for it.
+ */
+struct connection *flows_insert_connection(struct flows *flows,
+					   const struct direction_key *key,
+					   const u8 *sender)
+{
+	struct connection *connection = allocate_connection(flows, key, sender);
+
+	if (!connection) {
+		flows->refused++;
+		return NULL;
+	}
+	LIST_INSERT_HEAD(&flows->connections, connection, list);
+	flows->count++;
+	memcpy(connection->sender, sender, sizeof(connection->sender));
+	connection->read_at = flows->now;
+	connection->active = flows->now;
+	return connection;
+}
+
 static void add_connection(struct flows *flows, const struct direction_key *key,
 			   const struct track_connection *tracked,
 			   unsigned int direction)
 {
 	const struct track_direction *from = &tracked->directions[direction];
-	const u8 *sender = tracked->directions[!direction].flow.destination;
-	struct connection *connection = allocate_connection(flows, key, sender);
+	struct connection *connection = flows_insert_connection(
+		flows, key, tracked->directions[!direction].flow.destination);
 
-	if (!connection) {
-		flows->refused++;
+	if (!connection)
 		return;
-	}
-	LIST_INSERT_HEAD(&flows->connections, connection, list);
-	flows->count++;
-	memcpy(connection->sender, sender, sizeof(connection->sender));
 	connection->mark = tracked->mark;
 	connection->zone = tracked->zone;
 	connection->direction = direction;
 	connection->dump = flows->dump;
-	connection->read_at = flows->now;
-	connection->active = flows->now;
 	if (tracked->event)
 		connection->began = flows->now;
 	/* From a dump: it may have ended long ago, so check whether it sends. */
@@ -490,21 +454,20 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 	}
 	if (tracked->event || connection->bytes == TRACK_UNCOUNTED ||
 	    is_restored(flows, connection))
-		attach(flows, connection);
+		flows_attach(flows, connection);
 	if (!connection->detected)
-		queue_check(flows, connection);
+		flows_queue_check(flows, connection);
 	if (!tracked->event && !connection->check_at)
 		flows->dump_at =
 			fp_min64(flows->dump_at, flows->now + DEMAND_STEP);
 }
 
-static void remove_connection(struct flows *flows,
-			      struct connection *connection)
+void flows_remove_connection(struct flows *flows, struct connection *connection)
 {
 	if (flows->sweep == connection)
 		flows->sweep = LIST_NEXT(connection, list);
-	end_checks(flows, connection);
-	detach(flows, connection);
+	flows_end_checks(flows, connection);
+	flows_detach(flows, connection);
 	tdelete(connection, &flows->by_direction, compare_directions);
 	LIST_REMOVE(connection, list);
 	admit_disconnect(&flows->admit, connection->host);
@@ -513,7 +476,7 @@ static void remove_connection(struct flows *flows,
 }
 
 /* A flow whose Join was not answered joins again when it has sent as much again. */
-static void rejoin(struct flows *flows, struct connection *connection)
+void flows_rejoin(struct flows *flows, struct connection *connection)
 {
 	struct detected_flow *detected = connection->detected;
 
@@ -532,7 +495,7 @@ static void count_sent(struct flows *flows, struct connection *connection,
 
 	if (flows->now - connection->active >= flows->config.idle) {
 		connection->sent = (struct agent_credit){};
-		restart_checks(flows, connection);
+		flows_restart_checks(flows, connection);
 	}
 	connection->active = flows->now;
 	connection->sent.packets += sent->packets;
@@ -547,12 +510,12 @@ static void count_sent(struct flows *flows, struct connection *connection,
 		return;
 	}
 	if (!detected) {
-		attach(flows, connection);
+		flows_attach(flows, connection);
 		return;
 	}
 	detected->counted += sent->octets;
 	detected->counted_packets += sent->packets;
-	rejoin(flows, connection);
+	flows_rejoin(flows, connection);
 }
 
 /*
@@ -560,8 +523,7 @@ static void count_sent(struct flows *flows, struct connection *connection,
  * whole share until look-ups show that they have ended. If it sends more all the same,
  * its demand grows again as that of a new flow.
  */
-static void yield_share(struct flows *flows,
-			const struct connection *connection)
+void flows_yield_share(struct flows *flows, const struct connection *connection)
 {
 	struct detected_flow *detected = connection->detected;
 	struct session *session = detected ? detected->session : NULL;
@@ -583,9 +545,9 @@ static void yield_share(struct flows *flows,
 static void end_connection(struct flows *flows, struct connection *connection)
 {
 	if (connection->detected)
-		detach(flows, connection);
+		flows_detach(flows, connection);
 	else if (!connection->joined)
-		remove_connection(flows, connection);
+		flows_remove_connection(flows, connection);
 }
 
 /* Counters of a connection, or an event, which has none. */
@@ -598,7 +560,7 @@ static void update(struct flows *flows, struct connection *connection,
 
 	connection->dump = flows->dump;
 	if (direction->ended && !connection->closing)
-		yield_share(flows, connection);
+		flows_yield_share(flows, connection);
 	connection->closing |= direction->ended;
 	if (direction->bytes != TRACK_UNCOUNTED) {
 		sent.octets =
@@ -609,7 +571,7 @@ static void update(struct flows *flows, struct connection *connection,
 		/* Without counters, assume that it is active. */
 		connection->active = flows->now;
 		if (!connection->detected)
-			attach(flows, connection);
+			flows_attach(flows, connection);
 	}
 	if (sent.octets)
 		count_sent(flows, connection, &sent);
@@ -617,10 +579,10 @@ static void update(struct flows *flows, struct connection *connection,
 		finish_handshake(flows, connection);
 	/* TCP is silent between its first windows. */
 	if (connection->closing && tracked->event)
-		check_end(flows, connection);
+		flows_check_end(flows, connection);
 	else if (sent.octets || tracked->event ||
 		 connection->queue < FLOWS_EARLY_CHECKS)
-		queue_check(flows, connection);
+		flows_queue_check(flows, connection);
 	else if (connection->closing && !connection->check_at)
 		end_connection(flows, connection);
 }
@@ -643,18 +605,22 @@ static void update_connection(void *context,
 	struct flows *flows = context;
 	unsigned int n;
 
+	if (flows->counted) {
+		counted_found(flows, tracked);
+		return;
+	}
 	for (n = 0; n < TRACK_DIRECTIONS; n++) {
 		const struct track_direction *direction =
 			&tracked->directions[n];
 		const u8 *sender = tracked->directions[!n].flow.destination;
 		struct direction_key key = { .flow = direction->flow,
 					     .id = tracked->id };
-		struct connection *known = find_connection(flows, &key);
+		struct connection *known = flows_find_connection(flows, &key);
 
 		if (known && tracked->marked)
 			update_mark(known, tracked->mark);
 		if (known && tracked->destroyed)
-			remove_connection(flows, known);
+			flows_remove_connection(flows, known);
 		else if (known)
 			update(flows, known, tracked);
 		else if (direction->started && !direction->ended &&
@@ -664,27 +630,36 @@ static void update_connection(void *context,
 	}
 }
 
+/* The next connection whose look-up is due; NULL: none. */
+struct connection *flows_next_check(struct flows *flows)
+{
+	struct connection *connection;
+	int n;
+
+	for (n = 0; n < FLOWS_CHECK_QUEUES; n++) {
+		connection = TAILQ_FIRST(&flows->checks[n]);
+		if (!connection || connection->check_at > flows->now)
+			continue;
+		flows_end_checks(flows, connection);
+		connection->checked += n >= FLOWS_EARLY_CHECKS;
+		return connection;
+	}
+	return NULL;
+}
+
 /* Look up the connections that are due. */
 static void run_checks(struct flows *flows)
 {
 	struct track_lookup lookups[TRACK_LOOKUPS];
 	struct connection *connection;
 	u32 count = 0;
-	int n;
 
-	for (n = 0; n < FLOWS_CHECK_QUEUES; n++) {
-		while (count < TRACK_LOOKUPS &&
-		       (connection = TAILQ_FIRST(&flows->checks[n])) &&
-		       connection->check_at <= flows->now) {
-			end_checks(flows, connection);
-			connection->checked += n >= FLOWS_EARLY_CHECKS;
-			lookups[count++] = (struct track_lookup){
-				.flow = connection->key.flow,
-				.direction = connection->direction,
-				.zone = connection->zone,
-			};
-		}
-	}
+	while (count < TRACK_LOOKUPS && (connection = flows_next_check(flows)))
+		lookups[count++] = (struct track_lookup){
+			.flow = connection->key.flow,
+			.direction = connection->direction,
+			.zone = connection->zone,
+		};
 	if (count)
 		track_look_up(&flows->track, lookups, count);
 }
@@ -715,10 +690,10 @@ static void sweep(struct flows *flows)
 
 		flows->sweep = LIST_NEXT(connection, list);
 		if (connection->dump != flows->dump)
-			remove_connection(flows, connection);
+			flows_remove_connection(flows, connection);
 		else if (connection->detected &&
 			 flows->now - connection->active >= idle)
-			detach(flows, connection);
+			flows_detach(flows, connection);
 	}
 	if (!flows->sweep && !flows->enforce)
 		flows_measure_tracked(flows);
@@ -730,7 +705,7 @@ static void finish_dump(void *context)
 	struct detected_flow *detected;
 
 	flows->sweep = LIST_FIRST(&flows->connections);
-	release_orphans(flows);
+	flows_release_orphans(flows);
 	LIST_FOREACH(detected, &flows->detected, list)
 	share_settle(flows, detected);
 }
@@ -791,9 +766,14 @@ int flows_open(struct flows *flows, const struct flows_config *config, u64 now)
 
 	flows->config = *config;
 	flows->admit.config = config->admit;
+	flows->now = now;
 	flows->dump_at = now;
-	error = track_open(&flows->track, &callbacks, flows);
+	flows->counted =
+		flows->enforce && enforce_sees_connections(flows->enforce);
+	error = track_open(&flows->track, &callbacks, flows, !flows->counted);
 	flows->open = !error;
+	if (flows->open && flows->counted)
+		counted_configure(flows);
 	return error;
 }
 
@@ -808,9 +788,11 @@ void flows_close(struct flows *flows, u64 now)
 		return;
 	flows->open = false;
 	flows->now = now;
+	if (flows->enforce)
+		enforce_set_joins(flows->enforce, ~0ULL, ~0ULL, SECOND);
 	while (!LIST_EMPTY(&flows->connections))
-		remove_connection(flows, LIST_FIRST(&flows->connections));
-	release_orphans(flows);
+		flows_remove_connection(flows, LIST_FIRST(&flows->connections));
+	flows_release_orphans(flows);
 	track_close(&flows->track);
 }
 
@@ -823,8 +805,8 @@ static void reassign(struct flows *flows, struct connection *connection)
 	if (!connection->detected ||
 	    !compare_flows(&flow, &connection->detected->flow))
 		return;
-	detach(flows, connection);
-	attach(flows, connection);
+	flows_detach(flows, connection);
+	flows_attach(flows, connection);
 }
 
 /* Count sessions by the new prefixes. */
@@ -872,8 +854,45 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 				connection->sender))
 			reassign(flows, connection);
 		else
-			remove_connection(flows, connection);
+			flows_remove_connection(flows, connection);
 	}
+	if (flows->counted)
+		counted_configure(flows);
+}
+
+/**
+ * flows_enforce() - rates are enforced in another way
+ * @flows: flow detection
+ * @enforce: rate enforcement; NULL: none that counts packets
+ * @now: ns
+ *
+ * Sessions remain if their connections are found in the other way, too.
+ *
+ * Return: whether track_fd() is another one.
+ */
+bool flows_enforce(struct flows *flows, struct enforce *enforce, u64 now)
+{
+	bool counted = enforce && enforce_sees_connections(enforce);
+	bool events = !counted;
+	int error;
+
+	flows->enforce = enforce;
+	if (!flows->open || counted == flows->counted)
+		return false;
+	flows->now = now;
+	flows->counted = counted;
+	flows->sweep = NULL;
+	flows->dump_at = now;
+	track_close(&flows->track);
+	error = track_open(&flows->track, &callbacks, flows, events);
+	if (error) {
+		log_error("no flow detection: connection tracking: %s",
+			  strerror(-error));
+		flows->open = false;
+	} else if (counted) {
+		counted_configure(flows);
+	}
+	return !error;
 }
 
 /**
@@ -890,6 +909,10 @@ u64 flows_due(const struct flows *flows)
 		due = fp_min64(flows->step_at, flows->fast_at);
 	if (flows->sweep || (flows->enforce && flows->step_index))
 		return 0;
+	if (flows->open && flows->counted && flows->restored)
+		due = flows->orphan < flows->agent->entries ?
+			      0 :
+			      fp_min64(due, flows->orphans_until);
 	if (!flows->open)
 		return due;
 	if (!flows->track.dumping)
@@ -911,6 +934,10 @@ void flows_run(struct flows *flows, u64 now)
 		flows_measure(flows);
 	if (!flows->open)
 		return;
+	if (flows->counted) {
+		counted_run(flows);
+		return;
+	}
 	run_checks(flows);
 	if (flows->sweep)
 		sweep(flows);
@@ -938,6 +965,19 @@ void flows_receive(struct flows *flows, u64 now)
 }
 
 /**
+ * flows_receive_reports() - process reports of the BPF program
+ * @flows: flow detection
+ * @now: ns
+ */
+void flows_receive_reports(struct flows *flows, u64 now)
+{
+	if (!flows->open || !flows->counted)
+		return;
+	flows->now = now;
+	counted_receive(flows);
+}
+
+/**
  * flows_restored() - restored sessions wait for their connections
  * @flows: flow detection
  * @now: ns
@@ -945,9 +985,11 @@ void flows_receive(struct flows *flows, u64 now)
 void flows_restored(struct flows *flows, u64 now)
 {
 	flows->restored = true;
+	flows->orphan = 0;
+	flows->orphans_until = now + flows->config.idle;
 	flows->now = now;
 	if (!flows->open)
-		release_orphans(flows);
+		flows_release_orphans(flows);
 }
 
 /**
@@ -964,7 +1006,10 @@ void flows_answered(struct flows *flows, const struct session *session, u64 now)
 	if (!admit_answered(&flows->admit, &session->flow) || !flows->open)
 		return;
 	flows->now = now;
-	request_dump(flows);
+	if (flows->counted)
+		enforce_report_again(flows->enforce, now);
+	else
+		request_dump(flows);
 }
 
 /**

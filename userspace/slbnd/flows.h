@@ -29,7 +29,10 @@
  * trip of a flow's start, and reported to clients; sessions that clients joined keep
  * the demand that they asked for.
  *
- * Connections whose events were lost, or that existed before slbnd started, are
+ * Where a BPF program enforces rates, it counts connections, too (counted.h), and
+ * conntrack is asked only for those that are about to get a session.
+ *
+ * Otherwise: connections whose events were lost, or that existed before slbnd started, are
  * found by dumps of conntrack's table, twice in each idle time. The table also
  * has connections that ended long ago without FIN: so a connection from a dump
  * joins only by what it sends after that.
@@ -75,6 +78,7 @@
 #define FLOWS_CHECK_QUEUES (FLOWS_EARLY_CHECKS + FLOWS_CHECKS)
 
 struct connection;
+struct counted_search;
 struct share;
 
 TAILQ_HEAD(flows_queue, connection);
@@ -132,6 +136,10 @@ struct detected_flow {
  * @admit: quotas, and silent destinations
  * @shares: tree of groups that divide a weight (share.h)
  * @open: flow detection is active
+ * @counted: the BPF program counts connections
+ * @search: look-ups of counted connections in progress; NULL: none
+ * @orphan: the next session to look for a connection of, if @restored
+ * @orphans_until: restored sessions that cannot be looked up wait until then, ns
  * @connections: connections of local hosts that the options select
  * @count: number of them
  * @refused: how often there was no place for another one
@@ -160,6 +168,10 @@ struct flows {
 	struct admit admit;
 	void *shares;
 	bool open;
+	bool counted;
+	struct counted_search *search;
+	u32 orphan;
+	u64 orphans_until;
 	LIST_HEAD(, connection) connections;
 	u32 count;
 	u64 refused;
@@ -232,6 +244,8 @@ void flows_configure(struct flows *flows, const struct flows_config *config,
 u64 flows_due(const struct flows *flows);
 void flows_run(struct flows *flows, u64 now);
 void flows_receive(struct flows *flows, u64 now);
+bool flows_enforce(struct flows *flows, struct enforce *enforce, u64 now);
+void flows_receive_reports(struct flows *flows, u64 now);
 void flows_restored(struct flows *flows, u64 now);
 void flows_answered(struct flows *flows, const struct session *session,
 		    u64 now);

@@ -16,6 +16,7 @@
 #include "../common/link_options.h"
 #include "../common/units.h"
 #include "api.h"
+#include "connections.h"
 #include "log.h"
 #include "options.h"
 
@@ -422,6 +423,20 @@ static bool read_host_connections(struct options *options, const char *text)
 	return true;
 }
 
+/* The table has a power of two. */
+static bool read_connections(struct options *options, const char *text)
+{
+	u64 number;
+
+	if (!read_number(text, CONNECTIONS_MAX, &number) ||
+	    number < CONNECTIONS_MIN)
+		return false;
+	options->connections = CONNECTIONS_MIN;
+	while (options->connections < number)
+		options->connections *= 2;
+	return true;
+}
+
 static bool read_max_sessions(struct options *options, const char *text)
 {
 	return read_sessions_max(text, &options->agent.max_sessions);
@@ -526,6 +541,8 @@ static const struct {
 	  "NUMBER maximum detected sessions of a host (1000)" },
 	{ "host-connections", read_host_connections, "must be 1 to 262144",
 	  "NUMBER maximum connections of a host that may get sessions (16384)" },
+	{ "connections", read_connections, "must be 1024 to 1048576",
+	  "NUMBER  connections that are counted where rates are enforced (65536)" },
 	{ "prefix-sessions", read_prefix_sessions, "must be 1 to 1000000",
 	  "NUMBER maximum detected sessions of a prefix of hosts (20000)" },
 	{ "user-sessions", read_user_sessions, "must be 1 to 1000000",
@@ -719,6 +736,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			.margin = SLBN_LEASE_MARGIN,
 			.max_sessions = AGENT_SESSIONS,
 		},
+		.connections = CONNECTIONS_DEFAULT,
 		.socket = SLBN_SOCKET,
 		.user_sessions = API_USER_SESSIONS,
 		.user_weight = API_USER_WEIGHT,

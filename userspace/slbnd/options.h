@@ -36,6 +36,7 @@ enum options_source {
  * @user_sessions: maximum sessions of a user, except root
  * @user_weight: maximum sum of their weights
  * @flows: of flow detection
+ * @connections: size of the table of connections (connections.h)
  * @devices: names of the devices with rate enforcement
  * @device_count: number of @devices
  * @unassigned: rate of a device's default class, bit/s; 0: @unassigned_share
@@ -55,6 +56,7 @@ struct options {
 	u32 user_sessions;
 	u32 user_weight;
 	struct flows_config flows;
+	u32 connections;
 	char devices[ENFORCE_DEVICES][IFNAMSIZ];
 	u32 device_count;
 	u64 unassigned;

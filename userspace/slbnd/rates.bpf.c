@@ -985,8 +985,12 @@ static __always_inline bool count_sent(struct rates_connection *connection,
 	connection->packets += sent->packets;
 	connection->last = now;
 	ends = sent->flags & (TCP_FIN | TCP_RST) && !connection->ended;
-	if (ends)
+	if (ends) {
+		/* What it sent before it finished needs no session anymore. */
 		connection->ended = 1;
+		connection->bytes = 0;
+		connection->packets = 0;
+	}
 	joins = connection->packets >= join_packets &&
 		connection->bytes >= join_bytes &&
 		(reported < started ||

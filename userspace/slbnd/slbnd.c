@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "api.h"
-#include "connections.h"
 #include "enforce.h"
 #include "flows.h"
 #include "log.h"
@@ -145,7 +144,7 @@ static void describe(struct slbn_status *status)
 	status->events_lost = slbnd.flows.events_lost;
 	status->silent = admit_count_silent(&slbnd.flows.admit, clock_now());
 	status->connections = slbnd.flows.count;
-	status->refused = slbnd.flows.refused;
+	status->refused = slbnd.flows.refused + sums.unplaced;
 	track_read_table(&status->table_entries, &status->table_most);
 	status->devices = slbnd.options.device_count;
 	status->enforced = slbnd.enforce ? enforce_working(slbnd.enforce) : 0;
@@ -185,6 +184,12 @@ static bool poll_fd(int fd, void *data)
 	return fd < 0 || !epoll_ctl(slbnd.api.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
+static void poll_connections(void)
+{
+	poll_fd(track_fd(&slbnd.flows.track, false), &slbnd.flows);
+	poll_fd(track_fd(&slbnd.flows.track, true), &slbnd.flows);
+}
+
 /* Without connection tracking, only clients join sessions. */
 static void detect_flows(const struct flows_config *config)
 {
@@ -200,8 +205,7 @@ static void detect_flows(const struct flows_config *config)
 			  strerror(-error));
 		return;
 	}
-	poll_fd(track_fd(&slbnd.flows.track, false), &slbnd.flows);
-	poll_fd(track_fd(&slbnd.flows.track, true), &slbnd.flows);
+	poll_connections();
 }
 
 static struct enforce_config enforce_options(const struct options *options)
@@ -212,7 +216,7 @@ static struct enforce_config enforce_options(const struct options *options)
 		.hosts = options->flows.hosts,
 		.host_count = options->flows.host_count,
 		.flows = options->agent.max_sessions,
-		.connections = CONNECTIONS_DEFAULT,
+		.connections = options->connections,
 		/* For as long as the program runs. */
 		.pins = *slbnd.options.pins ? slbnd.options.pins : NULL,
 	};
@@ -253,8 +257,12 @@ static void report_devices(void)
 					   problem);
 	}
 	/* Otherwise conntrack's counters measure use. */
-	slbnd.flows.enforce =
-		enforce_counts(slbnd.enforce) ? slbnd.enforce : NULL;
+	if (flows_enforce(&slbnd.flows,
+			  enforce_counts(slbnd.enforce) ? slbnd.enforce : NULL,
+			  clock_now()))
+		poll_connections();
+	/* It may be new, or known to epoll. */
+	poll_fd(enforce_reports_fd(slbnd.enforce), &slbnd.enforce);
 	if (working < count) {
 		char text[600];
 
@@ -588,6 +596,9 @@ static void run(int argc, char **argv)
 				receive_packets();
 			} else if (source == &slbnd.flows) {
 				flows_receive(&slbnd.flows, clock_now());
+			} else if (source == &slbnd.enforce) {
+				flows_receive_reports(&slbnd.flows,
+						      clock_now());
 			} else if (source == &slbnd.monitor) {
 				note_changes();
 			} else if (source == &slbnd.api) {

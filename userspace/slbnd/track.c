@@ -209,6 +209,7 @@ static struct mnl_socket *open_socket(unsigned int groups)
  * @track: the tracking
  * @callbacks: notifications
  * @context: passed to them
+ * @events: report events; without them there are look-ups and dumps
  *
  * Without permission for the rule, an error is printed, and tracking relies on the
  * rules of others.
@@ -216,9 +217,12 @@ static struct mnl_socket *open_socket(unsigned int groups)
  * Return: 0, or a negative errno: then track_close() is not needed.
  */
 int track_open(struct track *track, const struct track_callbacks *callbacks,
-	       void *context)
+	       void *context, bool events)
 {
 	const int size = EVENT_BUFFER;
+	const unsigned int groups = NF_NETLINK_CONNTRACK_NEW |
+				    NF_NETLINK_CONNTRACK_UPDATE |
+				    NF_NETLINK_CONNTRACK_DESTROY;
 	int error;
 
 	*track = (struct track){ .callbacks = callbacks, .context = context };
@@ -226,9 +230,7 @@ int track_open(struct track *track, const struct track_callbacks *callbacks,
 	if (track->table)
 		track->single = open_socket(0);
 	if (track->single)
-		track->events = open_socket(NF_NETLINK_CONNTRACK_NEW |
-					    NF_NETLINK_CONNTRACK_UPDATE |
-					    NF_NETLINK_CONNTRACK_DESTROY);
+		track->events = open_socket(events ? groups : 0);
 	if (!track->events) {
 		error = errno;
 		track_close(track);

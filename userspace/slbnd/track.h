@@ -111,7 +111,7 @@ struct track_callbacks {
  * struct track - connection tracking
  * @callbacks: notifications
  * @context: passed to @callbacks
- * @events: socket of events
+ * @events: socket of events, if they are wanted
  * @table: socket of dumps
  * @single: socket of look-ups
  * @dumping: a dump is in progress
@@ -130,7 +130,7 @@ struct track {
 };
 
 int track_open(struct track *track, const struct track_callbacks *callbacks,
-	       void *context);
+	       void *context, bool events);
 void track_close(struct track *track);
 void track_dump(struct track *track);
 void track_receive(struct track *track);
