@@ -48,7 +48,6 @@ def up_queued(made: Wire, queue: Queue, *frames: bytes) -> list[bytes]:
     return made.up()
 
 
-@pytest.mark.stock
 @FAMILIES
 def test_answers_behind_a_rule_that_queues(v6: bool) -> None:
     """They are processed in process context; lockdep checks the link's lock."""
@@ -63,7 +62,6 @@ def test_answers_behind_a_rule_that_queues(v6: bool) -> None:
         assert before.changes(made.state())["acks"] == 21
 
 
-@pytest.mark.stock
 @pytest.mark.parametrize("hook", ["input", "forward"])
 def test_packets_from_hosts_behind_a_rule_that_queues(hook: str) -> None:
     """An edge drops what an ifb returns to the router, also when it comes from user space."""

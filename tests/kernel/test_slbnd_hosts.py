@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,6 +158,35 @@ def test_host_does_not_fill_table_of_connections(net: Chain, tmp_path: Path) -> 
         assert us.status().connections == 0
         connect(net, HOSTILE, 150)
         wait_for(lambda: us.status().connections == 150)
+
+
+def documented_limit() -> str:
+    """The commands of docs/operating.md that limit the connections of each host."""
+    page = (Path(__file__).resolve().parents[2] / "docs/operating.md").read_text()
+    (commands,) = re.findall(r"^(    nft add table inet hosts\n(?:    .*\n)+)", page, re.MULTILINE)
+    return str(commands)
+
+
+def test_documented_rules_limit_connections_of_each_host(net: Chain) -> None:
+    rules = documented_limit()
+    for old, new in (("192.0.2.0/24", "10.0.0.0/24"), ("count over 10000 ", "count over 10 ")):
+        assert rules.count(old) == 1
+        rules = rules.replace(old, new)
+    with net.nodes[2].entered():
+        far = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    far.bind((SERVER, 9))
+    far.setblocking(False)
+    net.nodes[1].sh(f"set -e\n{rules}")
+    begun: Counter[str] = Counter()
+    with far:
+        connect(net, HOSTILE, 30)
+        connect(net, HONEST, 5)
+        time.sleep(0.1)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                begun[far.recvfrom(9)[1][0]] += 1
+    net.nodes[1].sh("nft delete table inet hosts")
+    assert begun == {HOSTILE: 10, HONEST: 5}
 
 
 #: Source addresses of packets from the hosts' device: their own, and others.
