@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from fairvm.cache import Kernel, locked, staging
@@ -38,18 +39,22 @@ def build_programs() -> tuple[Path, Path]:
     return top() / "build" / "tc", top() / "build" / "slbnctl"
 
 
-def build_state(kernel: Kernel, modules: Path) -> str:
-    """What decides whether make has anything to do in MODULES: sources and results.
+def state(kernel: Kernel, files: Iterable[Path]) -> str:
+    """What decides whether make has anything to do: FILES, sources and results.
 
     Make itself needs longer to find that out than the guest to boot.
     """
+    stats = [(str(path), path.stat()) for path in sorted(files)]
+    text = "".join(f"{path} {stat.st_mtime_ns} {stat.st_size}\n" for path, stat in stats)
+    return f"{kernel.headers.resolve()}\n{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def build_state(kernel: Kernel, modules: Path) -> str:
+    """The state of the project's MODULES for KERNEL."""
     files = [top() / "Makefile", top() / "Kbuild", kernel.headers / "Module.symvers"]
     files += (path for name in ("*/Kbuild", "*/*.[ch]") for path in top().glob(name))
     files += (path for path in (top() / "include").rglob("*") if path.is_file())
-    files += modules.glob("*/*.ko")
-    stats = [(str(path), path.stat()) for path in sorted(files)]
-    state = "".join(f"{path} {stat.st_mtime_ns} {stat.st_size}\n" for path, stat in stats)
-    return f"{kernel.headers.resolve()}\n{hashlib.sha256(state.encode()).hexdigest()}"
+    return state(kernel, [*files, *modules.glob("*/*.ko")])
 
 
 def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
@@ -98,13 +103,20 @@ def build_modules(kernel: Kernel, quiet: bool = False) -> Path:
 def build_guest_modules(kernel: Kernel) -> Path:
     """Build the modules that only guests load, for User-Mode Linux; return their directory."""
     build = top() / "build/guest" / kernel.release
+    sources = [kernel.headers / "Module.symvers", *GUEST_MODULES.iterdir()]
     with locked(top() / f"build/.lock-{kernel.release}"):
-        build.mkdir(parents=True, exist_ok=True)
-        for source in GUEST_MODULES.iterdir():
-            # With its time, so that make does not compile it again.
-            shutil.copy2(source, build)
-        command = ["make", "--no-print-directory", "-C", str(kernel.headers.resolve())]
-        run([*command, f"M={build}", *kernel.make_variables, "modules"])
+        built_for = build / ".built-for"
+        built = built_for.read_text() if built_for.exists() else ""
+        if built != state(kernel, [*sources, *build.glob("*.ko")]):
+            if built.split("\n")[0] != str(kernel.headers.resolve()):
+                shutil.rmtree(build, ignore_errors=True)
+            build.mkdir(parents=True, exist_ok=True)
+            for source in GUEST_MODULES.iterdir():
+                # With its time, so that make does not compile it again.
+                shutil.copy2(source, build)
+            command = ["make", "--no-print-directory", "-C", str(kernel.headers.resolve())]
+            run([*command, f"M={build}", *kernel.make_variables, "modules"])
+            built_for.write_text(state(kernel, [*sources, *build.glob("*.ko")]))
     return build
 
 
