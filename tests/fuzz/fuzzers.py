@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 
@@ -92,6 +93,22 @@ def build(name: str, directory: Path, tree: Path = TOP) -> Path:
         command += ["-D_GNU_SOURCE", f"-I{TOP}/include/uapi", f"-I{TOP}/userspace/slbnd"]
     subprocess.run(command, check=True)
     return program
+
+
+def built() -> Path:
+    """The directory of all fuzzers of the tree, built if a source is newer than one of them."""
+    directory = TOP / "build" / "tests" / "fuzz"
+    directory.mkdir(parents=True, exist_ok=True)
+    places = (TOP / "include", TOP / "userspace", HERE)
+    sources = [HERE / "fuzzers.py", *(path for each in places for path in each.rglob("*.[ch]"))]
+    newest = max(path.stat().st_mtime_ns for path in sources)
+    for name in NAMES:
+        program = directory / f"fuzz_{name}"
+        if not program.exists() or program.stat().st_mtime_ns <= newest:
+            with tempfile.TemporaryDirectory(dir=directory) as made:
+                # Another stage may build it at the same time.
+                build(name, Path(made)).replace(program)
+    return directory
 
 
 def seeds(name: str) -> list[bytes]:

@@ -23,6 +23,7 @@ from tests.fuzz.fuzzers import (
     TOP,
     archive,
     build,
+    built,
     pack_corpus,
     seeds,
     unpack_corpus,
@@ -41,12 +42,9 @@ PLANTED_RUNS = 100_000
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the built fuzzers."""
-    directory = tmp_path_factory.mktemp("fuzz")
-    for name in NAMES:
-        build(name, directory)
-    return directory
+def programs() -> Path:
+    """The directory of the built fuzzers, which the stages fuzz and fuzz-test share."""
+    return built()
 
 
 def run(program: Path, work: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
