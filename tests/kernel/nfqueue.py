@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 
+from tests.kernel.background import repeated
 from tests.kernel.net import sh
 from tests.kernel.rtnetlink import HEADER, NLM_F_REQUEST, attribute, attributes
 
@@ -69,20 +69,12 @@ def queued(hook: str, priority: int = 0) -> Iterator[Queue]:
     """Queue the control packets at a hook of the caller's namespace, and accept them."""
     queue = Queue()
     queue.socket.settimeout(0.05)
-    over = threading.Event()
 
-    def accept_all() -> None:
-        while not over.is_set():
-            with contextlib.suppress(TimeoutError):
-                queue.accept(queue.socket.recv(1 << 16))
+    def accept_next() -> None:
+        with contextlib.suppress(TimeoutError):
+            queue.accept(queue.socket.recv(1 << 16))
 
-    thread = threading.Thread(target=accept_all)
-    thread.start()
-    try:
+    with contextlib.closing(queue.socket), repeated(accept_next):
         sh(RULES.format(hook=hook, priority=priority))
         yield queue
         sh("nft delete table inet queued")
-    finally:
-        over.set()
-        thread.join()
-        queue.socket.close()

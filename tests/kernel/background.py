@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Work of a test in a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def repeated(step: Callable[[], object], pause: float = 0) -> Iterator[None]:
+    """Call STEP again and again, with a pause [s] after each call."""
+    ended = threading.Event()
+
+    def run() -> None:
+        step()
+        while not ended.wait(pause):
+            step()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
