@@ -33,7 +33,9 @@ from tests.kernel.enforcer import (
     without_counters,
 )
 from tests.kernel.net import Namespace, wait_for
+from tests.kernel.senders import Traffic, close_to, sender
 from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbnd import agent
 
 pytestmark = pytest.mark.virtual
 
@@ -402,3 +404,29 @@ def test_full_table_and_reuse(net: Chain, enforce_try: str) -> None:
         node.sh("ip link del e1")
         made.set(Flow(FAR4), 1000)
         made.close()
+
+
+def test_killed_agent_leaves_rates(tmp_path: Path) -> None:
+    """Without a lease in the kernel: the assigned rate stays, and is no higher one."""
+    with chain(3) as net:
+        net.attach(0, "rate 100mbit headroom 0")
+        net.tc(0, "qdisc replace dev e0 parent 1:1 handle 7: htb")
+        for link in (1, 2):
+            net.attach(link, f"rate 50mbit headroom 0{' edge' * (link - 1)}")
+        traffic = Traffic(sender(net, 0, 3, udp=20 * MEGA))
+        traffic.settle()
+        with agent(net.nodes[0], tmp_path, "--devices", "e0") as slbnd, slbnd.connect() as us:
+            joined = us.join("10.0.2.2", 10 * MEGA)
+            wait_for(lambda: [session.rate for session in us.list()] == [10 * MEGA])
+            traffic.run(1)
+            assert us.list()[0].id == joined
+            slbnd.end(signal.SIGKILL)
+        # Longer than any lease.
+        traffic.run(2)
+        (rate,) = traffic.run(2)
+        assert close_to(rate, 10 * MEGA, 0.03)
+        # The next one knows nothing of it.
+        with agent(net.nodes[0], tmp_path, "--devices", "e0", "--unassigned", "1mbit"):
+            traffic.run(2)
+            (rate,) = traffic.run(2)
+            assert rate < 1.1 * MEGA

@@ -17,13 +17,13 @@ import os
 import re
 import resource
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.kernel.background import repeated
 from tests.kernel.net import wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbn_wire import JOIN, PORT, Packet
@@ -269,6 +269,44 @@ def test_retransmissions_back_off(net: Chain, tmp_path: Path) -> None:
         assert us.list()[0].flags & libslbn.STALLED
 
 
+@pytest.mark.parametrize(
+    ("shares", "size", "pause", "least", "most"),
+    [
+        # 14 kbit/s each; the least demand is 64.
+        ("flow", 350, 0.18, 40 * 64000, 60 * 64000),
+        # 0.7 kbit/s each: their control packets may have as many octets as they send.
+        ("flow", 1, 0.48, 0, 10 * 64000),
+        # What they use together.
+        pytest.param("host", 350, 0.18, 560_000, 900_000, marks=pytest.mark.tier("all")),
+    ],
+)
+def test_small_flows_hold_a_small_rate(
+    net: Chain, tmp_path: Path, shares: str, size: int, pause: float, least: int, most: int
+) -> None:
+    """40 flows of a host that send a packet now and then; another session has the rest."""
+    net.attach(2, "rate 20mbit headroom 0")
+    try:
+        with (
+            agent(net.nodes[1], tmp_path, "--hosts", HOSTS, "--sessions", shares) as slbnd,
+            slbnd.connect() as us,
+            senders(net, 40) as flows,
+        ):
+            ours = us.join(ANSWERED)
+            send(flows, ANSWERED, 12, 1400)
+            end = time.monotonic() + 12
+            while time.monotonic() < end:
+                send(flows, ANSWERED, 1, size)
+                time.sleep(pause)
+            assert len(detected(us)) == (40 if shares == "flow" else 1)
+            rates = {session.id: session.rate for session in us.list()}
+    finally:
+        net.attach(2, "rate 40mbit")
+    held = sum(rates.values()) - rates[ours]
+    print(f"flows of {size} octets hold {held / 1000:.0f} kbit/s, {rates[ours] / 1000:.0f} remain")
+    assert least <= held <= most
+    assert rates[ours] == pytest.approx(20 * MEGA - held, abs=64)
+
+
 def limited(net: Chain) -> int:
     """Control packets that link 2 has dropped, as they exceeded its limit."""
     dropped = net.shown(2)["rate_limited"]
@@ -343,26 +381,17 @@ def test_maximum_of_sessions(net: Chain, tmp_path: Path) -> None:
 
 @contextlib.contextmanager
 def sending_from(net: Chain, address: str, destinations: list[str], pause: float) -> Iterator[None]:
-    """Send datagrams from this address to each destination, in a thread."""
+    """Send datagrams from this address to each destination."""
     with net.nodes[0].entered():
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sender.bind((address, 0))
-    ended = threading.Event()
 
-    def run() -> None:
-        while not ended.is_set():
-            for destination in destinations:
-                sender.sendto(bytes(1372), (destination, 9))
-            time.sleep(pause)
+    def send_to_all() -> None:
+        for destination in destinations:
+            sender.sendto(bytes(1372), (destination, 9))
 
-    thread = threading.Thread(target=run)
-    with sender:
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    with sender, repeated(send_to_all, pause):
+        yield
 
 
 @pytest.mark.parametrize(

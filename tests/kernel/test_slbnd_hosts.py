@@ -16,12 +16,13 @@ import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.kernel.enforcer import fq_at_root
+from tests.kernel.background import repeated
+from tests.kernel.enforcer import fq_at_root, htb_at_root
 from tests.kernel.net import wait_for
 from tests.kernel.slbn import Chain, chain
 from tests.kernel.slbnd import agent
@@ -34,41 +35,46 @@ HONEST, HOSTILE, SERVER = "10.0.0.1", "10.0.0.66", "10.0.1.2"
 UDP_SEGMENT, IP_TRANSPARENT = 103, 19
 
 
+@contextlib.contextmanager
+def network(setup: Callable[[Chain], None]) -> Iterator[Chain]:
+    with chain(2) as made:
+        setup(made)
+        made.nodes[0].sh(f"ip addr add {HOSTILE}/24 dev e0")
+        yield made
+
+
 @pytest.fixture(scope="module")
 def net() -> Iterator[Chain]:
-    with chain(2) as made:
-        fq_at_root(made, "limit 100000 flow_limit 10000")
-        made.nodes[0].sh(f"ip addr add {HOSTILE}/24 dev e0")
+    with network(lambda made: fq_at_root(made, "limit 100000 flow_limit 10000")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def htb() -> Iterator[Chain]:
+    """With htb instead of BPF."""
+    with network(htb_at_root) as made:
         yield made
 
 
 @contextlib.contextmanager
 def flood(net: Chain, rate: int, size: int, segment: int = 0) -> Iterator[None]:
     """Datagrams at a rate [bit/s]; those that are longer than a packet are merged segments."""
-    ended = threading.Event()
     with net.nodes[0].entered():
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sender.bind((HOSTILE, 0))
     if segment:
         sender.setsockopt(socket.SOL_UDP, UDP_SEGMENT, segment)
 
-    def run() -> None:
-        while not ended.wait(size * 8 / rate):
-            # Nobody listens: errors are those of ICMP.
-            with contextlib.suppress(ConnectionRefusedError):
-                sender.sendto(bytes(size), (SERVER, 9))
+    def send() -> None:
+        # Nobody listens: errors are those of ICMP.
+        with contextlib.suppress(ConnectionRefusedError):
+            sender.sendto(bytes(size), (SERVER, 9))
 
-    thread = threading.Thread(target=run)
-    with sender:
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    with sender, repeated(send, size * 8 / rate):
+        yield
 
 
-def request(net: Chain, size: int) -> float:
+def exchange(net: Chain, size: int) -> float:
     """Connect from the honest host, send, and wait for the answer [s]; at most 20 s."""
     began = time.monotonic()
     with net.nodes[0].entered(), socket.socket() as near:
@@ -111,13 +117,17 @@ def server(net: Chain, size: int) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.parametrize("setup", ["net", pytest.param("htb", marks=pytest.mark.tier("all"))])
 @pytest.mark.parametrize(
     ("size", "segment"),
     [pytest.param(1400, 0, marks=pytest.mark.tier("all")), (62 * 1024, 1400), (16 * 1024, 1400)],
     ids=["single packets", "62 kB merged", "16 kB merged"],
 )
-def test_merged_packets_stall_nobody(net: Chain, tmp_path: Path, size: int, segment: int) -> None:
+def test_merged_packets_stall_nobody(
+    request: pytest.FixtureRequest, tmp_path: Path, setup: str, size: int, segment: int
+) -> None:
     """A flood in the default class, 5 times its rate, and requests of another host."""
+    net: Chain = request.getfixturevalue(setup)
     options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
     with (
         agent(net.nodes[1], tmp_path, *options),
@@ -127,7 +137,7 @@ def test_merged_packets_stall_nobody(net: Chain, tmp_path: Path, size: int, segm
         time.sleep(1)
         took = []
         for _ in range(20):
-            took.append(request(net, 9000))
+            took.append(exchange(net, 9000))
             time.sleep(0.2)
     print(f"requests took {statistics.median(took):.2f} s, at most {max(took):.2f} s")
     assert statistics.median(took) < 0.7 and max(took) < 2
@@ -253,3 +263,12 @@ def test_routes_to_hosts_are_followed(net: Chain, tmp_path: Path) -> None:
             assert offer(net, HONEST, 20_000_000, 1) > 19e6
         finally:
             router.sh("ip route flush root 0/0 exact 0/0; ip route del 192.0.2.128/25")
+
+
+@pytest.mark.parametrize("source", list(SPOOFED.values())[1:3], ids=list(SPOOFED)[1:3])
+def test_spoofed_sources_pass_htb(htb: Chain, tmp_path: Path, source: str) -> None:
+    """As the manual says: its filters know sources, but not devices."""
+    options = ("--hosts", HOSTS, "--devices", "e1", "--unassigned", "1mbit")
+    with agent(htb.nodes[1], tmp_path, *options):
+        assert 0.9e6 < offer(htb, HONEST, 20_000_000, 1) < 1.1e6
+        assert offer(htb, source, 20_000_000, 1) > 19e6

@@ -82,7 +82,14 @@
 #define DEMAND_CUBIC_C 0.4
 /* Mean length of a data flow's packets, at least, octets. */
 #define DEMAND_DATA_PACKET 256
-/* No demand is lowered below this, bit/s: a packet or two per step. */
+/*
+ * No demand is lowered below this, bit/s: a packet or two per step. With less, an
+ * interactive flow that begins to send more would lose most of its packets for seconds:
+ * at 64 kbit/s one of 1500 octets takes 190 ms, and a demand is doubled once per step.
+ * What it takes from others is bounded: a flow that sends little has no octets for its
+ * control packets (struct agent_credit), and with --sessions host all flows of a host
+ * have one demand.
+ */
 #define DEMAND_MIN 64000ULL
 
 /**
