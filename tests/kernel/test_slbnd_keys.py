@@ -24,7 +24,7 @@ from tests.kernel.senders import Traffic, sender
 from tests.kernel.slbn import MEGA, Chain, chain, key_option
 from tests.kernel.slbn_wire import PORT, Packet, now
 from tests.kernel.slbnd import SLBNCTL, SLBND, Agent, agent
-from tests.kernel.test_slbnd import joining, local, wait_for_rates
+from tests.kernel.test_slbnd import joining, local, rates, wait_for_rates
 from tests.kernel.test_slbnd_faults import LINKS, PLAN, initial_sessions
 
 pytestmark = pytest.mark.virtual
@@ -153,6 +153,73 @@ def test_keys_replaced_each_second_under_traffic(net: Chain, tmp_path: Path) -> 
         assert retries() - before <= before - first
         for each in traffic.senders:
             each.abort()
+
+
+def test_keys_replaced_under_load(net: Chain, tmp_path: Path) -> None:
+    """With 300 sessions: no rate is lost, and no packet is dropped or lost."""
+    for link, rate in enumerate((100, 50, 80)):
+        net.attach(link, f"rate {rate}mbit headroom 0 control 50% {key_option(KEYS[0])}")
+    file = str(key_file(tmp_path, 0))
+    routers = {str(n): node for n, node in enumerate(net.nodes)}
+    with (
+        agent(net.nodes[0], tmp_path, "--key-file", file) as near,
+        agent(net.nodes[3], tmp_path, "--key-file", file) as far,
+        near.connect() as us,
+    ):
+        sessions = [
+            us.join(("10.0.2.2", "fd00:2::2")[number % 2], MEGA // 10) for number in range(300)
+        ]
+        expected = dict.fromkeys(sessions, MEGA // 10)
+        wait_for_rates(us, expected)
+        # Of so many Joins at once, links drop some.
+        limited = [net.shown(link)["rate_limited"] for link in range(3)]
+        before = us.status()
+
+        def watch() -> None:
+            """For two packets of each session."""
+            for _ in range(20):
+                time.sleep(0.05)
+                assert rates(us) == expected
+
+        for number in range(ROUNDS):
+            rotate(routers, {"0": near, "3": far}, number, number + 1, watch)
+            watch()
+        after = us.status()
+        print(f"{after.sent - before.sent} packets, {after.retries - before.retries} again")
+        assert after.sent - before.sent > 300 * ROUNDS
+        assert after.retries == before.retries
+        for link in range(3):
+            shown = net.shown(link)
+            assert {name: shown[name] for name in COUNTERS} == dict.fromkeys(COUNTERS, 0)
+            assert shown["rate_limited"] == limited[link]
+        assert dropped(near) == dropped(far) == dict.fromkeys(COUNTERS, 0)
+
+
+@pytest.mark.parametrize("step", [3600, -3600])
+def test_clock_is_set(net: Chain, tmp_path: Path, step: int) -> None:
+    """By an hour, everywhere: only packets on their way are dropped, and rates stay."""
+    file = str(key_file(tmp_path, 0))
+    with (
+        agent(net.nodes[0], tmp_path, "--key-file", file) as slbnd,
+        agent(net.nodes[3], tmp_path, "--key-file", file) as far,
+        slbnd.connect() as us,
+    ):
+        expected = {us.join("10.0.2.2"): 25 * MEGA, us.join("fd00:2::2"): 25 * MEGA}
+        wait_for_rates(us, expected)
+        time.clock_settime(time.CLOCK_REALTIME, time.time() + step)
+        try:
+            cycles = us.status().cycles
+            for _ in range(30):
+                time.sleep(0.05)
+                assert rates(us) == expected
+            assert us.status().cycles > cycles + 50
+        finally:
+            time.clock_settime(time.CLOCK_REALTIME, time.time() - step)
+        wait_for_rates(us, expected)
+        lost = sum(net.shown(link)["bad_time"] for link in range(3))
+        lost += sum(dropped(each)["bad_time"] for each in (slbnd, far))
+        # One of each session, at each change of the clock.
+        assert lost <= 4
 
 
 @pytest.fixture(scope="module")

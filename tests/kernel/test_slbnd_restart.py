@@ -7,8 +7,10 @@ import itertools
 import os
 import random
 import signal
+import struct
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,116 @@ def test_truncated_state_does_not_end_slbnd(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
         assert rates(us) == {}
         wait_for(lambda: net.shown(1)["sessions"] == 0)
+
+
+#: Of struct state_head: magic, version, octets of a record, boot.
+HEAD = struct.Struct("=QII48s")
+
+
+def checksum(record: bytes) -> int:
+    """Of all but the record's first word, which has it."""
+    total = 1
+    for (word,) in struct.iter_unpack("=Q", record[8:]):
+        total = (total ^ word) * 0x9E3779B97F4A7C15 & 2**64 - 1
+        total ^= total >> 32
+    return total or 1
+
+
+def with_head(version: int = 0, size: int = 0, boot: bytes = b"") -> Callable[[bytes], bytes]:
+    """Change the header's version or size of records by so much, or set its boot."""
+
+    def change(contents: bytes) -> bytes:
+        magic, its_version, its_size, its_boot = HEAD.unpack_from(contents)
+        head = HEAD.pack(magic, its_version + version, its_size + size, boot or its_boot)
+        return head + contents[HEAD.size :]
+
+    return change
+
+
+def truncated(records: float) -> Callable[[bytes], bytes]:
+    """Keep so many records, and the header."""
+
+    def change(contents: bytes) -> bytes:
+        size = HEAD.unpack_from(contents)[2]
+        return contents[: HEAD.size + round(records * size)]
+
+    return change
+
+
+def from_the_future(contents: bytes) -> bytes:
+    """All records were written in an hour, by their times."""
+    size = HEAD.unpack_from(contents)[2]
+    now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    changed = contents[: HEAD.size]
+    for at in range(HEAD.size, len(contents) - size + 1, size):
+        record = contents[at : at + size]
+        words = struct.unpack(f"={size // 8}Q", record)
+        if words[0]:
+            assert words[0] == checksum(record)
+            later = [n + 3600 * 10**9 * (0 < now - n < 60 * 10**9) for n in words]
+            assert tuple(later) != words
+            record = struct.pack(f"={size // 8}Q", *later)
+            record = checksum(record).to_bytes(8, sys.byteorder) + record[8:]
+        changed += record
+    return changed
+
+
+#: Contents of the state file of another slbnd, made of ours, and what is logged.
+OTHERS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "version before": (with_head(version=-1), "of another version or boot"),
+    "next version": (with_head(version=1, size=8), "of another version or boot"),
+    "records of another size": (with_head(size=8), "of another version or boot"),
+    "boot before": (with_head(boot=b"0" * 36), "of another version or boot"),
+    "no record": (truncated(0), "the file is damaged"),
+    "half of a record": (truncated(0.5), "the file is damaged"),
+    "half of a header": (lambda contents: contents[:30], "the file is damaged"),
+    "records of the future": (from_the_future, "2 damaged records are ignored"),
+}
+
+
+@pytest.mark.parametrize(("change", "logged"), OTHERS.values(), ids=OTHERS)
+def test_state_of_another_slbnd(
+    net: Chain, tmp_path: Path, change: Callable[[bytes], bytes], logged: str
+) -> None:
+    """Its sessions are those of nobody: links forget them. New ones are saved as ever."""
+    state = tmp_path / "state"
+    options = ("--state", str(state))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        old = {us.join("10.0.2.2", MEGA, stays=True): MEGA for _ in range(2)}
+        wait_for_rates(us, old)
+        slbnd.end(signal.SIGKILL)
+    state.write_bytes(change(state.read_bytes()))
+    with (
+        (tmp_path / "log").open("w+") as log,
+        agent(net.nodes[0], tmp_path, *options, stderr=log) as slbnd,
+        slbnd.connect() as us,
+    ):
+        assert logged in (tmp_path / "log").read_text()
+        new = us.join("10.0.2.2", 3 * MEGA, stays=True)
+        wait_for_rates(us, {new: 3 * MEGA})
+        wait_for(lambda: net.shown(1)["sessions"] == 1)
+        slbnd.end(signal.SIGKILL)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for_rates(us, {new: 3 * MEGA})
+
+
+def test_half_of_the_state(net: Chain, tmp_path: Path) -> None:
+    """The records that a truncated file still has continue."""
+    state = tmp_path / "state"
+    options = ("--state", str(state))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        sessions = [us.join("10.0.2.2", MEGA, stays=True) for _ in range(3)]
+        wait_for_rates(us, dict.fromkeys(sessions, MEGA))
+        slbnd.end(signal.SIGKILL)
+    state.write_bytes(truncated(1.5)(state.read_bytes()))
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        kept = rates(us)
+        assert len(kept) == 1 and kept.keys() <= set(sessions)
+        new = us.join("10.0.2.2", 2 * MEGA, stays=True)
+        wait_for_rates(us, dict.fromkeys(kept, MEGA) | {new: 2 * MEGA})
+        slbnd.end(signal.SIGKILL)
+    with agent(net.nodes[0], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        wait_for_rates(us, dict.fromkeys(kept, MEGA) | {new: 2 * MEGA})
 
 
 def is_attached(net: Chain) -> bool:
