@@ -81,7 +81,8 @@
  * @one: handle one packet, or only prepare it
  * @sessions: number of sessions
  * @count: packets so far
- * @tag: ledger tag of the link, whose ledgers are not rotated
+ * @session: of the last packet
+ * @tags: ledger tag of each session, masked by its link; ledgers are not rotated
  * @params: parameters of the link (slbn task)
  * @vars: its state
  * @stats: its counters
@@ -99,7 +100,8 @@ struct sbench {
 	int (*one)(struct sbench *b, bool measured);
 	u32 sessions;
 	u64 count;
-	u16 tag;
+	u32 session;
+	u16 *tags;
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
 	struct slbn_link_stats stats;
@@ -121,6 +123,7 @@ static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 	u64 session = b->count - turn * b->sessions;
 	bool here = session & 1;
 
+	b->session = session;
 	b->count++;
 	pkt->id[0] = session * 0x9e3779b97f4a7c15ULL;
 	pkt->id[1] = session;
@@ -139,9 +142,10 @@ static void sbench_packet(struct sbench *b, struct slbn_packet *pkt)
 
 static int sbench_task(struct sbench *b, bool measured)
 {
-	struct slbn_slot slot = { .tag = b->tag };
+	struct slbn_slot slot = { .tag = SLBN_NO_TAG };
 
 	sbench_packet(b, &b->pkt);
+	slot.tag = b->tags[b->session];
 	if (!measured) {
 		OPTIMIZER_HIDE_VAR(slot.tag);
 		barrier_data(&b->pkt);
@@ -150,7 +154,7 @@ static int sbench_task(struct sbench *b, bool measured)
 	if (slbn_link_process(&b->params, &b->vars, &b->stats, &b->pkt, &slot,
 			      0) != SLBN_FORWARD)
 		return -EPROTO;
-	b->tag = slot.tag;
+	b->tags[b->session] = slot.tag;
 	return 0;
 }
 
@@ -173,7 +177,7 @@ static void sbench_authenticate(const struct sbench *b, struct sk_buff *skb)
 
 static int sbench_control(struct sbench *b, bool measured)
 {
-	const struct slbn_slot slot = { .tag = b->tag };
+	struct slbn_slot slot = { .tag = SLBN_NO_TAG };
 	struct Qdisc *q =
 		rtnl_dereference(netdev_get_tx_queue(b->dev, 0)->qdisc);
 	struct sk_buff *skb = b->ring[b->count % SBENCH_RING];
@@ -182,6 +186,7 @@ static int sbench_control(struct sbench *b, bool measured)
 	int ret;
 
 	sbench_packet(b, &b->pkt);
+	slot.tag = b->tags[b->session];
 	slbn_update_packet(data, &b->pkt);
 	slbn_set_slot(data, &b->layout, 0, slot);
 	slbn_put32(data + SLBN_AT(seq), b->pkt.seq);
@@ -202,7 +207,7 @@ static int sbench_control(struct sbench *b, bool measured)
 	q->enqueue(skb, q, &to_free);
 	if (to_free || q->dequeue(q) != skb)
 		return -EPROTO;
-	b->tag = slbn_get_slot(data, &b->layout, 0).tag;
+	b->tags[b->session] = slbn_get_slot(data, &b->layout, 0).tag;
 	return 0;
 }
 
@@ -381,6 +386,19 @@ static int sbench_many(struct sbench *b, u32 count, bool measured)
 	return ret;
 }
 
+static int sbench_set_sessions(struct sbench *b, u32 sessions)
+{
+	u32 i;
+
+	b->tags = kvmalloc_array(sessions, sizeof(*b->tags), GFP_KERNEL);
+	if (!b->tags)
+		return -ENOMEM;
+	for (i = 0; i < sessions; i++)
+		b->tags[i] = SLBN_NO_TAG;
+	b->sessions = sessions;
+	return 0;
+}
+
 /* All sessions join and send their first Probes; all packets of the ring are used. */
 static int sbench_join(struct sbench *b)
 {
@@ -412,7 +430,8 @@ static int command_task(struct sbench *b, u32 sessions, u32 entries,
 		if (!b->vars.memory)
 			return -ENOMEM;
 	}
-	b->sessions = sessions;
+	if (sbench_set_sessions(b, sessions))
+		return -ENOMEM;
 	b->params.C = 100000000000ULL;
 	b->params.P = b->params.C;
 	b->params.commit = commit;
@@ -450,7 +469,8 @@ static int command_control(struct sbench *b, const char *name, u32 sessions,
 	ret = command_device(b, name);
 	if (ret)
 		return ret;
-	b->sessions = sessions;
+	if (sbench_set_sessions(b, sessions))
+		return -ENOMEM;
 	sbench_packet(b, &b->pkt);
 	b->count = 0;
 	length = slbn_length(SLBN_HOPS_DEFAULT, SLBN_SLOT_LENGTH_V4);
@@ -595,6 +615,7 @@ void sbench_free(struct sbench *b)
 		return;
 	for (i = 0; i < SBENCH_RING; i++)
 		kfree_skb(b->ring[i]);
+	kvfree(b->tags);
 	kvfree(b->vars.memory);
 	if (b->hook.hook)
 		nf_unregister_net_hook(dev_net(b->dev), &b->hook);
