@@ -173,11 +173,12 @@ struct slbn_bypass {
  * @vars: state of the algorithm
  * @stats: counters of the algorithm
  * @counters: other counters
- * @control: limit of control packets, per mille of the rate
  * @threshold: change of the share that triggers an event, per mille
  * @bucket: limits outgoing control packets
  * @bypass: packets that bypass the link
  * @notified_share: share in the last event, bit/s
+ * @share_low: a share below it triggers the next event, bit/s
+ * @share_high: so does one above it
  * @notify_pending: @notify_work is scheduled to send an event
  * @notify_work: sends share events; rotates the ledgers when no packet does
  */
@@ -206,11 +207,12 @@ struct slbn_link {
 	struct slbn_link_vars vars;
 	struct slbn_link_stats stats;
 	struct slbn_counters counters;
-	u32 control;
 	u32 threshold;
 	struct slbn_bucket bucket;
 	struct slbn_bypass bypass;
 	u64 notified_share;
+	u64 share_low;
+	u64 share_high;
 	bool notify_pending;
 	struct delayed_work notify_work;
 };

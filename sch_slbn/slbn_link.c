@@ -236,6 +236,16 @@ static void slbn_key_set_free_rcu(struct rcu_head *head)
 	kfree_sensitive(container_of(head, struct slbn_key_set, rcu));
 }
 
+/* Set the share in the last event, and how far it may move before the next. */
+static void slbn_set_notified(struct slbn_link *link, u64 share)
+{
+	u64 moved = div_u64(share, 1000) * link->threshold;
+
+	link->notified_share = share;
+	link->share_low = share - moved;
+	link->share_high = share + moved;
+}
+
 /* Apply @config with @capacity; on an error nothing changes. */
 static int slbn_link_apply(struct slbn_link *link,
 			   const struct slbn_config *config, u64 capacity,
@@ -279,8 +289,10 @@ static int slbn_link_apply(struct slbn_link *link,
 	slbn_link_set_epoch(link, config);
 	link->params.C = capacity;
 	link->params.P = capacity - div_u64(capacity * config->headroom, 1000);
-	link->control = config->control;
+	slbn_bucket_set_rate(&link->bucket,
+			     div_u64(capacity * config->control, 1000));
 	link->threshold = config->threshold;
+	slbn_set_notified(link, link->notified_share);
 	spin_unlock_bh(&link->lock);
 	WRITE_ONCE(link->edge, config->edge);
 	key_set = rcu_replace_pointer(link->key_set, key_set,
@@ -334,12 +346,12 @@ static unsigned long slbn_until_rotation(const struct slbn_link *link)
 
 static bool slbn_share_has_moved(const struct slbn_link *link)
 {
-	u64 share = slbn_link_share(&link->params, &link->vars, 1);
-	u64 moved = share > link->notified_share ?
-			    share - link->notified_share :
-			    link->notified_share - share;
+	const struct slbn_link_params *params = &link->params;
+	const struct slbn_link_vars *vars = &link->vars;
 
-	return moved > div_u64(link->notified_share, 1000) * link->threshold;
+	return slbn_link_share_exceeds(params, vars, link->share_high) ||
+	       (link->share_low &&
+		!slbn_link_share_exceeds(params, vars, link->share_low - 1));
 }
 
 /**
@@ -386,8 +398,8 @@ bool slbn_link_take_share_event(struct slbn_link *link)
 	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
 	moved = slbn_share_has_moved(link);
 	if (moved) {
-		link->notified_share =
-			slbn_link_share(&link->params, &link->vars, 1);
+		slbn_set_notified(
+			link, slbn_link_share(&link->params, &link->vars, 1));
 		link->counters.events++;
 	}
 	link->notify_pending = false;
@@ -697,7 +709,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 		slbn_link_free(link);
 		return ERR_PTR(err);
 	}
-	link->notified_share = link->params.P;
+	slbn_set_notified(link, link->params.P);
 	slbn_address_choose(link);
 
 	err = slbn_link_publish(link, extack);

@@ -19,21 +19,12 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/lockdep.h>
-#include <linux/math64.h>
 #include <linux/pkt_sched.h>
 #include <linux/udp.h>
 #include <net/checksum.h>
 #include <net/sch_generic.h>
 
 #include "slbn.h"
-
-/* Take the tokens of a control packet; false if there are too few. */
-static bool slbn_take_tokens(struct slbn_link *link, u32 bits, u64 now)
-{
-	u64 rate = div_u64(link->params.C * link->control, 1000);
-
-	return slbn_bucket_take(&link->bucket, rate, bits, now);
-}
 
 /*
  * Update the UDP checksum for the changes of a sum over the packet.
@@ -64,7 +55,7 @@ static bool slbn_limit(struct slbn_link *link, const struct sk_buff *skb,
 	bool below;
 
 	lockdep_assert_held(&link->lock);
-	below = slbn_take_tokens(link, qdisc_pkt_len(skb) * 8, now);
+	below = slbn_bucket_take(&link->bucket, qdisc_pkt_len(skb) * 8, now);
 	link->counters.rate_limited += !below;
 	return below;
 }

@@ -308,6 +308,41 @@ static void links_recover_from_forged_packets(void **state)
 	net_clear();
 }
 
+static void check_exceeds(const struct slbn_link_params *p,
+			  const struct slbn_link_vars *v, u64 rate)
+{
+	CHECK(slbn_link_share_exceeds(p, v, rate) ==
+		      (slbn_link_share(p, v, 1) > rate),
+	      "share %llu, rate %llu", slbn_link_share(p, v, 1), rate);
+}
+
+/* Any sums, also those of errors, and rates next to the share. */
+static void share_exceeds_what_it_is_above(void **state)
+{
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 300000; n++, unit_step++) {
+		const struct slbn_link_params p = { .P = rnd() >>
+							 rnd_in(24, 63) };
+		const struct slbn_link_vars v = {
+			.cur = { .BF = rnd() >> rnd_in(0, 63),
+				 .NR = rnd() >> rnd_in(0, 63),
+				 .N = rnd() >> rnd_in(0, 63) },
+			.prev = { .BF = rnd() >> rnd_in(0, 63),
+				  .NR = rnd() >> rnd_in(0, 63),
+				  .N = rnd() >> rnd_in(0, 63) },
+		};
+		u64 share = slbn_link_share(&p, &v, 1);
+
+		check_exceeds(&p, &v, share);
+		check_exceeds(&p, &v, share + 1);
+		if (share)
+			check_exceeds(&p, &v, share - 1);
+		check_exceeds(&p, &v, rnd() >> rnd_in(1, 63));
+	}
+}
+
 /* 10^6 sessions of 1 Tbit/s each join and leave without an overflow. */
 static void million_sessions_do_not_overflow(void **state)
 {
@@ -382,6 +417,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(paper_form_does_not_recover_from_losses),
 	UNIT_TEST(rates_recover_from_faults),
 	UNIT_TEST(links_recover_from_forged_packets),
+	UNIT_TEST(share_exceeds_what_it_is_above),
 	UNIT_TEST(million_sessions_do_not_overflow),
 	UNIT_TEST(sums_of_both_ledgers_do_not_overflow),
 };

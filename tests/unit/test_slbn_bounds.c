@@ -11,13 +11,13 @@
 #define SECOND 1000000000ULL
 
 /* Bits accepted from packets of @bits, @gap(n) ns apart, in @duration. */
-static u64 accepted(struct slbn_bucket *bucket, u64 rate, u32 bits, u64 start,
+static u64 accepted(struct slbn_bucket *bucket, u32 bits, u64 start,
 		    u64 duration, u64 (*gap)(u64 mean), u64 mean)
 {
 	u64 now, sum = 0;
 
 	for (now = start; now < start + duration; now += gap(mean), unit_step++)
-		if (slbn_bucket_take(bucket, rate, bits, now))
+		if (slbn_bucket_take(bucket, bits, now))
 			sum += bits;
 	return sum;
 }
@@ -40,10 +40,10 @@ static void test_bucket_is_exact_on_slow_links(void **state)
 	u64 sum, start = 1700000000 * SECOND;
 
 	(void)state;
-	assert_true(slbn_bucket_take(&bucket, rate, 65536, start));
-	assert_false(slbn_bucket_take(&bucket, rate, 1, start));
-	sum = accepted(&bucket, rate, 1800, start, 60 * SECOND, constant_gap,
-		       15000);
+	slbn_bucket_set_rate(&bucket, rate);
+	assert_true(slbn_bucket_take(&bucket, 65536, start));
+	assert_false(slbn_bucket_take(&bucket, 1, start));
+	sum = accepted(&bucket, 1800, start, 60 * SECOND, constant_gap, 15000);
 	CHECK(sum <= 60 * rate && sum + 1800 > 60 * rate, "%llu", sum);
 }
 
@@ -59,7 +59,8 @@ static void test_bucket_passes_its_rate(void **state)
 		struct slbn_bucket bucket = { .filled = rnd() >> 2 };
 		u64 sum, limit;
 
-		sum = accepted(&bucket, rate, bits, bucket.filled, duration,
+		slbn_bucket_set_rate(&bucket, rate);
+		sum = accepted(&bucket, bits, bucket.filled, duration,
 			       random_gap, mean);
 		limit = (u64)((unsigned __int128)rate * duration / SECOND);
 		CHECK(sum <= limit, "%llu: %llu", rate, sum);
@@ -87,17 +88,18 @@ static void test_bucket_is_as_deep_as_100_ms(void **state)
 		struct slbn_bucket bucket = { 0 };
 		u32 bits;
 
+		slbn_bucket_set_rate(&bucket, rate);
 		/* Idle for centuries. */
 		for (; left; left -= bits) {
 			bits = fp_min64(left, 1U << 31);
-			CHECK(slbn_bucket_take(&bucket, rate, bits, 1ULL << 63),
+			CHECK(slbn_bucket_take(&bucket, bits, 1ULL << 63),
 			      "%llu: %llu left", rate, left);
 		}
-		assert_false(slbn_bucket_take(&bucket, rate, 1, 1ULL << 63));
+		assert_false(slbn_bucket_take(&bucket, 1, 1ULL << 63));
 		/* An earlier time earns nothing. */
-		assert_false(slbn_bucket_take(&bucket, rate, 1, 5));
-		assert_true(slbn_bucket_take(&bucket, rate, 1,
-					     (1ULL << 63) + SECOND));
+		assert_false(slbn_bucket_take(&bucket, 1, 5));
+		assert_true(
+			slbn_bucket_take(&bucket, 1, (1ULL << 63) + SECOND));
 	}
 }
 

@@ -369,6 +369,34 @@ static inline u64 slbn_link_share(const struct slbn_link_params *p,
 }
 
 /**
+ * slbn_link_share_exceeds() - compare the fair share with a rate
+ * @p: parameters
+ * @v: state
+ * @rate: bit/s
+ *
+ * Without the divisions of slbn_link_share(), for each packet.
+ *
+ * Return: whether slbn_link_share() of weight 1 is greater.
+ */
+static inline bool slbn_link_share_exceeds(const struct slbn_link_params *p,
+					   const struct slbn_link_vars *v,
+					   u64 rate)
+{
+	u64 BF = fp_max64(v->cur.BF + v->prev.BF, v->cur.BF);
+	u64 NR = fp_max64(v->cur.NR + v->prev.NR, 1);
+	u64 N = fp_max64(v->cur.N + v->prev.N, 1);
+	u64 needed;
+
+	if (p->P <= rate)
+		return false;
+	/* A product that overflows exceeds P. */
+	if (!__builtin_mul_overflow(rate + 1, N, &needed) && p->P >= needed)
+		return true;
+	return p->P > BF && !__builtin_mul_overflow(rate + 1, NR, &needed) &&
+	       p->P - BF >= needed;
+}
+
+/**
  * slbn_link_room() - capacity that no session holds
  * @p: parameters
  * @v: state
