@@ -46,6 +46,13 @@
  * between: the work per packet is O(log n) on average. Which packets are dropped
  * does not depend on when the heap is built.
  *
+ * An AQM of the caller may drop the packet that is next, and those behind it. The
+ * flow then sends the first that is left, also if that is larger than what the
+ * scheduler had compared. The DeficitCounter may become negative by less than Max,
+ * which is paid back in the next rounds: with an AQM, the bytes that two flows
+ * send differ by at most Quantum + 4 Max, and with SCFQ by at most 4 Max instead
+ * of 2 Max.
+ *
  * Control packets may have a band of their own (struct drr_fq_band): a FIFO that
  * is sent before the flows, but gets at most an eighth of what the flows send
  * and a burst, so it cannot starve them.
@@ -86,7 +93,7 @@ struct drr_fq_params {
  * @backlog: bytes queued
  * @qlen: packets queued
  * @deficit: the paper's DeficitCounter [bytes], including the Quantum of the
- *	next turn
+ *	next turn; negative only with an AQM
  * @hash: hash of the flow that made the queue backlogged
  * @bytes: bytes sent from this queue since the table was allocated
  * @packets: packets sent, modulo 2^32
@@ -100,7 +107,7 @@ struct drr_fq_flow {
 	u32 prev;
 	u32 backlog;
 	u32 qlen;
-	u32 deficit;
+	s32 deficit;
 	u32 hash;
 	u64 bytes;
 	u32 packets;
@@ -144,7 +151,7 @@ struct drr_fq_stats {
 	u32 active_max;
 };
 
-/* Callback: length of a flow's oldest packet [bytes], at least 1. */
+/* Callback: length of a flow's oldest packet [bytes], 1 to 2^30. */
 typedef u32 (*drr_fq_length)(const struct drr_fq_flow *flow);
 
 static inline bool drr_fq_has_order(const struct drr_fq_params *p)
@@ -261,7 +268,7 @@ static inline void drr_fq_set_order(struct drr_fq_vars *v, u32 number,
  * @s: statistics
  * @number: flow number, 0 to flows - 1
  * @hash: identifies the flow among those with the same queue
- * @length: packet length [bytes], at least 1
+ * @length: packet length [bytes], 1 to 2^30
  */
 static inline void drr_fq_arrive(const struct drr_fq_params *p,
 				 struct drr_fq_vars *v, struct drr_fq_stats *s,
@@ -290,6 +297,18 @@ static inline void drr_fq_arrive(const struct drr_fq_params *p,
 	s->active_max = fp_max(s->active_max, v->active);
 }
 
+/* The rounds until a flow can send its oldest packet, of @length bytes. */
+static inline u32 drr_fq_rounds(const struct drr_fq_params *p,
+				const struct drr_fq_flow *flow, u32 length)
+{
+	u32 lack;
+
+	if ((s32)length <= flow->deficit)
+		return 0;
+	lack = length - (u32)flow->deficit;
+	return lack / p->quantum + (lack % p->quantum != 0);
+}
+
 /*
  * In a whole round, no flow could send: each one's oldest packet is larger than
  * its DeficitCounter. Add the Quanta of all further rounds without a sender.
@@ -303,11 +322,8 @@ static inline void drr_fq_skip_rounds(const struct drr_fq_params *p,
 
 	do {
 		const struct drr_fq_flow *flow = &v->flows[number];
-		u32 head = length(flow);
-		u32 lack = head > flow->deficit ? head - flow->deficit : 0;
 
-		rounds = fp_min(rounds,
-				lack / p->quantum + (lack % p->quantum != 0));
+		rounds = fp_min(rounds, drr_fq_rounds(p, flow, length(flow)));
 		number = flow->next;
 	} while (number != v->first);
 
@@ -326,7 +342,7 @@ static inline u32 drr_fq_next_drr(const struct drr_fq_params *p,
 		struct drr_fq_flow *flow = &v->flows[v->first];
 
 		/* Without a deficit, avoid touching the packet's cache line. */
-		if (flow->deficit && length(flow) <= flow->deficit)
+		if (flow->deficit > 0 && (s32)length(flow) <= flow->deficit)
 			return v->first;
 		flow->deficit += p->quantum;
 		v->first = flow->next;
@@ -482,7 +498,26 @@ static inline u32 drr_fq_longest(struct drr_fq_vars *v)
 }
 
 /**
- * drr_fq_dropped() - account for a drop of a flow's oldest packet
+ * drr_fq_aqm_dropped() - account for a drop by the AQM
+ * @p: parameters
+ * @v: state
+ * @number: flow of drr_fq_next(); its head is already the packet behind the one
+ *	dropped
+ * @length: length of the packet dropped [bytes]
+ * @next_length: callback for the length of a flow's oldest packet
+ *
+ * If the flow is still backlogged, drr_fq_sent() or another drop follows.
+ */
+static inline void drr_fq_aqm_dropped(const struct drr_fq_params *p,
+				      struct drr_fq_vars *v, u32 number,
+				      u32 length, drr_fq_length next_length)
+{
+	v->flows[number].drops++;
+	drr_fq_leave(p, v, number, length, next_length);
+}
+
+/**
+ * drr_fq_dropped() - account for a drop because of a limit
  * @p: parameters
  * @v: state
  * @number: number of a backlogged flow; its head is already the packet behind
@@ -494,8 +529,7 @@ static inline void drr_fq_dropped(const struct drr_fq_params *p,
 				  struct drr_fq_vars *v, u32 number, u32 length,
 				  drr_fq_length next_length)
 {
-	v->flows[number].drops++;
-	drr_fq_leave(p, v, number, length, next_length);
+	drr_fq_aqm_dropped(p, v, number, length, next_length);
 	if (v->ranked)
 		v->ranked = v->active;
 }

@@ -23,6 +23,10 @@
  * lower priorities only (rt_tos2priority()), and veth clears them. Still the
  * band is bounded, since a container with macvlan may have these capabilities.
  *
+ * CoDel (RFC 8289), if configured, is that of the kernel, codel_impl.h, as for
+ * fq_codel: each queue has its own state, and CoDel does not drop the last MTU of
+ * bytes in the qdisc. It is off by default, and has no part in the control band.
+ *
  * Lengths are qdisc_pkt_len(): the length on the wire, including the headers of
  * each segment of a GSO packet, or as the root's stab sets it.
  *
@@ -44,6 +48,8 @@
 #include <linux/prefetch.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
+#include <net/codel.h>
+#include <net/codel_impl.h>
 #include <net/gso.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
@@ -71,12 +77,32 @@ struct drr_fq_table {
 };
 
 /**
+ * struct drr_fq_codel - configuration of CoDel
+ * @on: CoDel is used
+ * @ecn: mark packets instead of dropping them
+ * @target: [us]
+ * @interval: [us]
+ * @ce_threshold: [us], 0: off
+ */
+struct drr_fq_codel {
+	bool on;
+	bool ecn;
+	u32 target;
+	u32 interval;
+	u32 ce_threshold;
+};
+
+/**
  * struct drr_fq_sched - one drr_fq qdisc
  * @params: configuration
  * @vars: the algorithm's state; its queues are in @table
  * @stats: the algorithm's statistics
  * @band: the control band
  * @table: memory of the queues
+ * @codel: configuration of CoDel
+ * @codel_params: the same for codel_impl.h
+ * @codel_stats: its statistics; drops since the parents were last notified
+ * @codel_vars: its state for each queue, NULL without CoDel
  * @memory_limit: limit of @memory_used [bytes]
  * @memory_used: memory of the queued packets [bytes]
  * @perturbation: random number mixed into the hash
@@ -85,6 +111,7 @@ struct drr_fq_table {
  * @drops_longest: packets dropped because a limit was exceeded
  * @drops_memory: those of @drops_longest because of @memory_limit alone
  * @drops_oversize: packets dropped because they alone exceed a limit
+ * @drops_codel: packets dropped by CoDel
  * @control_hashed: control packets for which the band had no room
  * @gso_split: packets segmented
  * @filter_list: filters that choose queues
@@ -96,6 +123,10 @@ struct drr_fq_sched {
 	struct drr_fq_stats stats;
 	struct drr_fq_band band;
 	struct drr_fq_table __rcu *table;
+	struct drr_fq_codel codel;
+	struct codel_params codel_params;
+	struct codel_stats codel_stats;
+	struct codel_vars *codel_vars;
 	u32 memory_limit;
 	u32 memory_used;
 	u32 perturbation;
@@ -104,6 +135,7 @@ struct drr_fq_sched {
 	u64 drops_longest;
 	u64 drops_memory;
 	u64 drops_oversize;
+	u64 drops_codel;
 	u64 control_hashed;
 	u64 gso_split;
 	struct tcf_proto __rcu *filter_list;
@@ -115,6 +147,7 @@ struct drr_fq_sched {
  * @class: minor number of its class, 0 to use its hash, or DRR_FQ_CLASS_BAND
  * @memory: its truesize when it was queued
  * @segments: number of its segments, to count them when it is dequeued
+ * @queued: when it was queued; only with CoDel
  *
  * In a long queue a packet leaves the caches. Dequeue reads only its first cache
  * line: this and its length.
@@ -123,6 +156,7 @@ struct drr_fq_skb_cb {
 	u32 class;
 	u32 memory;
 	u32 segments;
+	codel_time_t queued;
 };
 
 static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
@@ -247,6 +281,8 @@ static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 	}
 	cb->memory = skb->truesize;
 	cb->segments = qdisc_pkt_segs(skb);
+	if (q->codel_vars)
+		cb->queued = codel_get_time();
 	q->memory_used += cb->memory;
 	q->max_packet = max(q->max_packet, length);
 	qdisc_qstats_backlog_inc(sch, skb);
@@ -269,6 +305,9 @@ static struct sk_buff *drr_fq_pop_longest(struct drr_fq_sched *q, u32 *queue)
 		skb = drr_fq_pop(&q->vars.flows[*queue]);
 		drr_fq_dropped(&q->params, &q->vars, *queue, qdisc_pkt_len(skb),
 			       drr_fq_head_length);
+		/* CoDel was too slow. */
+		if (q->codel_vars)
+			q->codel_vars[*queue].count++;
 		return skb;
 	}
 	if (!q->band.queue.qlen)
@@ -445,10 +484,12 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	return drr_fq_make_room(sch, queue, length, false, to_free);
 }
 
-static struct sk_buff *drr_fq_dequeue_control(struct drr_fq_sched *q)
+static struct sk_buff *drr_fq_dequeue_control(struct Qdisc *sch)
 {
+	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb = drr_fq_pop(&q->band.queue);
 
+	qdisc_qstats_backlog_dec(sch, skb);
 	drr_fq_band_sent(&q->band, q->vars.active, qdisc_pkt_len(skb));
 	return skb;
 }
@@ -473,15 +514,94 @@ static void drr_fq_prefetch(const struct drr_fq_sched *q)
 	prefetch(&v->flows[next->next]);
 }
 
-static struct sk_buff *drr_fq_dequeue_flow(struct drr_fq_sched *q)
+/**
+ * struct drr_fq_codel_context - context of the callbacks of codel_dequeue()
+ * @sch: the qdisc
+ * @queue: the queue that is dequeued from
+ */
+struct drr_fq_codel_context {
+	struct Qdisc *sch;
+	u32 queue;
+};
+
+static codel_time_t drr_fq_codel_time(const struct sk_buff *skb)
 {
+	return drr_fq_skb_cb(skb)->queued;
+}
+
+/* Remove the oldest packet; CoDel reads the backlog behind it. */
+static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
+{
+	const struct drr_fq_codel_context *context = ctx;
+	struct drr_fq_sched *q = qdisc_priv(context->sch);
+	struct drr_fq_flow *flow = &q->vars.flows[context->queue];
+	struct sk_buff *skb;
+
+	if (!flow->head)
+		return NULL;
+	skb = drr_fq_pop(flow);
+	qdisc_qstats_backlog_dec(context->sch, skb);
+	return skb;
+}
+
+/* Drop a packet that drr_fq_codel_pop() removed. */
+static void drr_fq_codel_drop(struct sk_buff *skb, void *ctx)
+{
+	const struct drr_fq_codel_context *context = ctx;
+	struct Qdisc *sch = context->sch;
+	struct drr_fq_sched *q = qdisc_priv(sch);
+
+	drr_fq_aqm_dropped(&q->params, &q->vars, context->queue,
+			   qdisc_pkt_len(skb), drr_fq_head_length);
+	q->memory_used -= drr_fq_skb_cb(skb)->memory;
+	q->drops_codel++;
+	qdisc_qlen_dec(sch);
+	qdisc_qstats_drop(sch);
+	kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);
+}
+
+/* Returns NULL if CoDel dropped all packets of the queue. */
+static struct sk_buff *drr_fq_dequeue_codel(struct Qdisc *sch, u32 queue)
+{
+	struct drr_fq_codel_context context = { .sch = sch, .queue = queue };
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct codel_stats *stats = &q->codel_stats;
+	struct sk_buff *skb;
+
+	skb = codel_dequeue(&context, &sch->qstats.backlog, &q->codel_params,
+			    &q->codel_vars[queue], stats, qdisc_pkt_len,
+			    drr_fq_codel_time, drr_fq_codel_drop,
+			    drr_fq_codel_pop);
+	/*
+	 * While the packet that is sent counts, so that parents do not deactivate
+	 * this qdisc in the middle of its dequeue.
+	 */
+	if (stats->drop_count) {
+		qdisc_tree_reduce_backlog(sch, stats->drop_count,
+					  stats->drop_len);
+		stats->drop_count = 0;
+		stats->drop_len = 0;
+	}
+	return skb;
+}
+
+static struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb;
 	u32 queue, length;
 
-	queue = drr_fq_next(&q->params, &q->vars, drr_fq_head_length);
-	if (queue == DRR_FQ_NONE)
-		return NULL;
-	skb = drr_fq_pop(&q->vars.flows[queue]);
+	do {
+		queue = drr_fq_next(&q->params, &q->vars, drr_fq_head_length);
+		if (queue == DRR_FQ_NONE)
+			return NULL;
+		if (q->codel_vars) {
+			skb = drr_fq_dequeue_codel(sch, queue);
+		} else {
+			skb = drr_fq_pop(&q->vars.flows[queue]);
+			qdisc_qstats_backlog_dec(sch, skb);
+		}
+	} while (!skb);
 	length = qdisc_pkt_len(skb);
 	drr_fq_sent(&q->params, &q->vars, queue, length, drr_fq_head_length);
 	drr_fq_band_earn(&q->band, length);
@@ -497,15 +617,14 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 
 	if (unlikely(drr_fq_band_is_next(&q->band, q->vars.active,
 					 drr_fq_head_length)))
-		skb = drr_fq_dequeue_control(q);
+		skb = drr_fq_dequeue_control(sch);
 	else
-		skb = drr_fq_dequeue_flow(q);
+		skb = drr_fq_dequeue_flow(sch);
 	if (!skb)
 		return NULL;
 
 	cb = drr_fq_skb_cb(skb);
 	q->memory_used -= cb->memory;
-	qdisc_qstats_backlog_dec(sch, skb);
 	qdisc_qlen_dec(sch);
 	_bstats_update(&sch->bstats, qdisc_pkt_len(skb), cb->segments);
 	return skb;
@@ -514,9 +633,12 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 static void drr_fq_reset(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 queue;
 
 	if (!rcu_access_pointer(q->table))
 		return;
+	for (queue = 0; q->codel_vars && queue < q->params.flows; queue++)
+		codel_vars_init(&q->codel_vars[queue]);
 	while (q->vars.first != DRR_FQ_NONE) {
 		u32 first = q->vars.first;
 		struct drr_fq_flow *flow = &q->vars.flows[first];
@@ -550,6 +672,20 @@ static struct netlink_range_validation drr_fq_memory_limit_range = {
 	.max = DRR_FQ_MEMORY_LIMIT_MAX,
 };
 
+static struct netlink_range_validation drr_fq_codel_target_range = {
+	.min = 1,
+	.max = DRR_FQ_CODEL_MAX,
+};
+
+static struct netlink_range_validation drr_fq_codel_interval_range = {
+	.min = DRR_FQ_CODEL_INTERVAL_MIN,
+	.max = DRR_FQ_CODEL_MAX,
+};
+
+static struct netlink_range_validation drr_fq_codel_ce_threshold_range = {
+	.max = DRR_FQ_CODEL_MAX,
+};
+
 #define DRR_FQ_FLOWS_DENIED \
 	"flows above 65536 need CAP_NET_ADMIN in the initial user namespace"
 
@@ -565,19 +701,74 @@ static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 	[TCA_DRR_FQ_SPLIT_GSO] = NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_DRR_FQ_MEMORY_LIMIT] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_memory_limit_range),
+	[TCA_DRR_FQ_CODEL] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_DRR_FQ_CODEL_TARGET] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_codel_target_range),
+	[TCA_DRR_FQ_CODEL_INTERVAL] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_codel_interval_range),
+	[TCA_DRR_FQ_CODEL_ECN] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_DRR_FQ_CODEL_CE_THRESHOLD] = NLA_POLICY_FULL_RANGE(
+		NLA_U32, &drr_fq_codel_ce_threshold_range),
 };
 
 /**
  * struct drr_fq_config - configuration requested by a message
  * @params: parameters of the algorithm
+ * @codel: parameters of CoDel
  * @memory_limit: limit of the queued packets' memory [bytes], 0: the default
  * @split_gso: segment GSO packets before they are queued
  */
 struct drr_fq_config {
 	struct drr_fq_params params;
+	struct drr_fq_codel codel;
 	u32 memory_limit;
 	bool split_gso;
 };
+
+static const struct drr_fq_codel drr_fq_codel_off = {
+	.target = DRR_FQ_CODEL_TARGET_DEFAULT,
+	.interval = DRR_FQ_CODEL_INTERVAL_DEFAULT,
+};
+
+/* Without CoDel, its parameters are the defaults. */
+static int drr_fq_parse_codel(struct nlattr **tb, struct drr_fq_codel *codel,
+			      struct netlink_ext_ack *extack)
+{
+	int kind;
+
+	if (tb[TCA_DRR_FQ_CODEL])
+		codel->on = nla_get_u8(tb[TCA_DRR_FQ_CODEL]);
+	if (!codel->on) {
+		*codel = drr_fq_codel_off;
+		for (kind = TCA_DRR_FQ_CODEL_TARGET;
+		     kind <= TCA_DRR_FQ_CODEL_CE_THRESHOLD; kind++) {
+			if (!tb[kind])
+				continue;
+			NL_SET_BAD_ATTR(extack, tb[kind]);
+			NL_SET_ERR_MSG_MOD(
+				extack,
+				"this parameter needs codel, which is off");
+			return -EINVAL;
+		}
+		return 0;
+	}
+
+	if (tb[TCA_DRR_FQ_CODEL_TARGET])
+		codel->target = nla_get_u32(tb[TCA_DRR_FQ_CODEL_TARGET]);
+	if (tb[TCA_DRR_FQ_CODEL_INTERVAL])
+		codel->interval = nla_get_u32(tb[TCA_DRR_FQ_CODEL_INTERVAL]);
+	if (tb[TCA_DRR_FQ_CODEL_ECN])
+		codel->ecn = nla_get_u8(tb[TCA_DRR_FQ_CODEL_ECN]);
+	if (tb[TCA_DRR_FQ_CODEL_CE_THRESHOLD])
+		codel->ce_threshold =
+			nla_get_u32(tb[TCA_DRR_FQ_CODEL_CE_THRESHOLD]);
+	if (codel->target > codel->interval) {
+		NL_SET_ERR_MSG_MOD(
+			extack, "codel's target must not exceed its interval");
+		return -EINVAL;
+	}
+	return 0;
+}
 
 /* Check the attributes of a message and store them in @config. */
 static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
@@ -620,7 +811,53 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 		config->split_gso = nla_get_u8(tb[TCA_DRR_FQ_SPLIT_GSO]);
 	if (tb[TCA_DRR_FQ_MEMORY_LIMIT])
 		config->memory_limit = nla_get_u32(tb[TCA_DRR_FQ_MEMORY_LIMIT]);
-	return 0;
+	return drr_fq_parse_codel(tb, &config->codel, extack);
+}
+
+static codel_time_t drr_fq_codel_ticks(u32 us)
+{
+	return ((u64)us * NSEC_PER_USEC) >> CODEL_SHIFT;
+}
+
+/*
+ * Set CoDel's parameters. @vars is new state, or NULL to keep what there is.
+ * Returns the old state if it is no longer used.
+ */
+static struct codel_vars *drr_fq_set_codel(struct Qdisc *sch,
+					   const struct drr_fq_codel *codel,
+					   struct codel_vars *vars)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct codel_params *params = &q->codel_params;
+
+	q->codel = *codel;
+	codel_params_init(params);
+	params->target = drr_fq_codel_ticks(codel->target);
+	params->interval = drr_fq_codel_ticks(codel->interval);
+	params->ecn = codel->ecn;
+	params->mtu = psched_mtu(qdisc_dev(sch));
+	if (codel->ce_threshold)
+		params->ce_threshold = drr_fq_codel_ticks(codel->ce_threshold);
+
+	if (vars || !codel->on)
+		swap(q->codel_vars, vars);
+	return vars;
+}
+
+/* CoDel was off until now: the packets that are queued arrive now. */
+static void drr_fq_codel_start(struct drr_fq_sched *q)
+{
+	const struct drr_fq_vars *v = &q->vars;
+	codel_time_t now = codel_get_time();
+	u32 queue = v->first, n;
+
+	for (n = 0; n < v->active; n++) {
+		struct sk_buff *skb = v->flows[queue].head;
+
+		for (; skb; skb = skb->next)
+			drr_fq_skb_cb(skb)->queued = now;
+		queue = v->flows[queue].next;
+	}
 }
 
 /*
@@ -658,9 +895,11 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	const struct drr_fq_params *p = &config->params;
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct drr_fq_table *table = NULL, *old;
+	struct codel_vars *codel_vars = NULL;
 	struct sk_buff *to_free = NULL;
 	struct drr_fq_vars vars;
 	u32 qlen, backlog;
+	bool start;
 
 	old = rcu_dereference_protected(q->table, lockdep_rtnl_is_held());
 	if (!old || p->flows != q->params.flows ||
@@ -675,6 +914,17 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 		table->count = p->flows;
 		drr_fq_table_init(p, &vars, table->flows);
 	}
+	start = config->codel.on && !q->codel_vars;
+	if (config->codel.on && (table || start)) {
+		codel_vars = kvcalloc(p->flows, sizeof(*codel_vars),
+				      GFP_KERNEL_ACCOUNT);
+		if (!codel_vars) {
+			kvfree(table);
+			NL_SET_ERR_MSG_MOD(extack,
+					   "not enough memory: reduce flows");
+			return -ENOMEM;
+		}
+	}
 
 	sch_tree_lock(sch);
 	if (table) {
@@ -684,6 +934,9 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 		rcu_assign_pointer(q->table, table);
 	}
 	q->params = *p;
+	codel_vars = drr_fq_set_codel(sch, &config->codel, codel_vars);
+	if (start)
+		drr_fq_codel_start(q);
 	q->memory_limit = config->memory_limit;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
@@ -703,6 +956,7 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	sch_tree_unlock(sch);
 
 	kfree_skb_list(to_free);
+	kvfree(codel_vars);
 	if (table)
 		kvfree_rcu(old, rcu);
 	return 0;
@@ -714,6 +968,7 @@ static int drr_fq_change(struct Qdisc *sch, struct nlattr *opt,
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	struct drr_fq_config config = {
 		.params = q->params,
+		.codel = q->codel,
 		.memory_limit = q->memory_limit,
 		.split_gso = q->split_gso,
 	};
@@ -739,11 +994,13 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 				   DRR_FQ_QUANTUM_MAX),
 			.scheduler = DRR_FQ_DRR,
 		},
+		.codel = drr_fq_codel_off,
 	};
 	int err;
 
 	q->perturbation = get_random_u32();
 	drr_fq_band_init(&q->band);
+	codel_stats_init(&q->codel_stats);
 	if (opt) {
 		err = drr_fq_parse(sch, opt, &config, extack);
 		if (err)
@@ -764,7 +1021,24 @@ static void drr_fq_destroy(struct Qdisc *sch)
 	struct drr_fq_sched *q = qdisc_priv(sch);
 
 	tcf_block_put(q->block);
+	kvfree(q->codel_vars);
 	kvfree_rcu(rcu_dereference_protected(q->table, 1), rcu);
+}
+
+static int drr_fq_dump_codel(const struct drr_fq_codel *codel,
+			     struct sk_buff *skb)
+{
+	if (nla_put_u8(skb, TCA_DRR_FQ_CODEL, codel->on))
+		return -EMSGSIZE;
+	if (!codel->on)
+		return 0;
+	if (nla_put_u32(skb, TCA_DRR_FQ_CODEL_TARGET, codel->target) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_CODEL_INTERVAL, codel->interval) ||
+	    nla_put_u8(skb, TCA_DRR_FQ_CODEL_ECN, codel->ecn) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_CODEL_CE_THRESHOLD,
+			codel->ce_threshold))
+		return -EMSGSIZE;
+	return 0;
 }
 
 static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
@@ -782,7 +1056,8 @@ static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u32(skb, TCA_DRR_FQ_QUANTUM, p->quantum) ||
 	    nla_put_u8(skb, TCA_DRR_FQ_SCHEDULER, p->scheduler) ||
 	    nla_put_u8(skb, TCA_DRR_FQ_SPLIT_GSO, q->split_gso) ||
-	    nla_put_u32(skb, TCA_DRR_FQ_MEMORY_LIMIT, q->memory_limit)) {
+	    nla_put_u32(skb, TCA_DRR_FQ_MEMORY_LIMIT, q->memory_limit) ||
+	    drr_fq_dump_codel(&q->codel, skb)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -802,6 +1077,8 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.qdisc.new_flows = q->stats.new_flows;
 	st.qdisc.gso_split = q->gso_split;
 	st.qdisc.memory = drr_fq_table_size(&q->params);
+	if (q->codel_vars)
+		st.qdisc.memory += q->params.flows * sizeof(*q->codel_vars);
 	st.qdisc.active_flows = q->vars.active;
 	st.qdisc.active_flows_max = q->stats.active_max;
 	st.qdisc.max_packet = q->max_packet;
@@ -809,6 +1086,9 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.qdisc.drops_memory = q->drops_memory;
 	st.qdisc.control_packets = q->band.queue.packets;
 	st.qdisc.control_hashed = q->control_hashed;
+	st.qdisc.drops_codel = q->drops_codel;
+	st.qdisc.ecn_marks = q->codel_stats.ecn_mark;
+	st.qdisc.ce_marks = q->codel_stats.ce_mark;
 	longest = drr_fq_longest(&q->vars);
 	if (longest != DRR_FQ_NONE) {
 		st.qdisc.longest_backlog = q->vars.flows[longest].backlog;
@@ -878,10 +1158,16 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	if (flow->qlen) {
 		st.queue.head_length = drr_fq_head_length(flow);
 		if (q->params.scheduler == DRR_FQ_DRR)
-			st.queue.deficit = flow->deficit;
+			st.queue.deficit = max(flow->deficit, 0);
 		if (q->params.scheduler == DRR_FQ_SCFQ)
 			st.queue.tag =
 				flow->tag + st.queue.head_length - q->vars.v;
+	}
+	if (q->codel_vars) {
+		const struct codel_vars *vars = &q->codel_vars[cl - 1];
+
+		st.queue.delay = codel_time_to_us(vars->ldelay);
+		st.queue.dropping = vars->dropping;
 	}
 	sch_tree_unlock(sch);
 

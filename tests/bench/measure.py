@@ -49,6 +49,7 @@ SLICE = 500  # packets timed together
 CLOCK_SLICES = 200
 REFERENCE = "fq_codel"
 FOR_EVER = "target 600s interval 700s"
+LONGEST = "target 100s interval 100s"  # that drr_fq accepts
 
 
 class WrongError(Exception):
@@ -121,10 +122,10 @@ class Candidate:
         return self.few_buckets if self.few_buckets and flows <= FEW else self.buckets
 
 
-def drr_fq(scheduler: str) -> Callable[[Load, int], str]:
+def drr_fq(scheduler: str, more: str = "") -> Callable[[Load, int], str]:
     return lambda load, _: (
         f"drr_fq limit {load.limit} limit_bytes 1gb flows {BUCKETS}"
-        f" scheduler {scheduler} quantum {LENGTH}"
+        f" scheduler {scheduler} quantum {LENGTH}{more}"
     )
 
 
@@ -150,6 +151,11 @@ CANDIDATES = (
     Candidate("drr_fq", drr_fq("drr")),
     Candidate("drr_fq rr", drr_fq("rr")),
     Candidate("drr_fq scfq", drr_fq("scfq")),
+    Candidate(
+        "drr_fq codel",
+        drr_fq("drr", f" codel {LONGEST}"),
+        remark="its AQM never acts: the target is 100 s",
+    ),
     Candidate("pfifo", lambda load, _: f"pfifo limit {load.limit}", buckets=0),
     Candidate(
         "sfq",

@@ -49,6 +49,7 @@ from tests.kernel.rtnetlink import (
 
 MTU, HEADER = 1500, 14
 LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, MEMORY_LIMIT = range(1, 8)
+CODEL, TARGET, INTERVAL, ECN, CE_THRESHOLD = range(8, 13)
 DRR, RR, SCFQ = range(3)
 LIMIT_BYTES_MAX, FLOWS_MAX, QUANTUM_MAX = 1 << 30, 1 << 20, 1 << 24
 
@@ -82,11 +83,18 @@ class Options:
     scheduler: int
     split_gso: int
     memory_limit: int = 64 << 20
+    codel: int = 0
+    #: [us]; None: CoDel is off
+    target: int | None = None
+    interval: int | None = None
+    ecn: int | None = None
+    ce_threshold: int | None = None
 
     @classmethod
     def read(cls, content: bytes) -> Options:
         found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
-        return cls(*(found.pop(kind) for kind in range(LIMIT, MEMORY_LIMIT + 1)))
+        assert found.keys() >= set(range(LIMIT, CODEL + 1))
+        return cls(*(found.get(kind) for kind in range(LIMIT, CE_THRESHOLD + 1)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -109,10 +117,13 @@ class Statistics:
     drops_memory: int
     control_packets: int
     control_hashed: int
+    drops_codel: int
+    ecn_marks: int
+    ce_marks: int
 
     @classmethod
     def read(cls, application: bytes) -> Statistics:
-        kind, _, *values = struct.unpack_from("=II6Q6I4Q", application)
+        kind, _, *values = struct.unpack_from("=II6Q6I5Q2I", application)
         assert kind == 0
         return cls(*values)
 
@@ -127,12 +138,14 @@ class Queue:
     deficit: int
     head_length: int
     tag: int
+    delay: int
+    dropping: int
 
     @classmethod
     def read(cls, shown: Shown) -> Queue:
-        kind, _, deficit, head, tag = struct.unpack_from("=IIIIq", shown.application)
+        kind, _, *values = struct.unpack_from("=IIIIqII", shown.application)
         assert kind == 1
-        return cls(shown.qlen, shown.backlog, shown.drops, deficit, head, tag)
+        return cls(shown.qlen, shown.backlog, shown.drops, *values)
 
 
 def options(**given: int) -> bytes:
@@ -140,7 +153,7 @@ def options(**given: int) -> bytes:
     numbers = {each.name: number for number, each in enumerate(fields(Options), 1)}
     content = b""
     for name, value in given.items():
-        write = u8 if name in ("scheduler", "split_gso") else u32
+        write = u8 if name in ("scheduler", "split_gso", "codel", "ecn") else u32
         content += write(numbers[name], value)
     return attribute(TCA_OPTIONS | NLA_F_NESTED, content)
 

@@ -11,13 +11,15 @@ from contextlib import suppress
 import pytest
 
 from tests.kernel.drr_fq import (
+    CE_THRESHOLD,
+    CODEL,
+    ECN,
     FLOWS,
     FLOWS_MAX,
     HEADER,
     LIMIT,
     LIMIT_BYTES,
     LIMIT_BYTES_MAX,
-    MEMORY_LIMIT,
     MTU,
     QUANTUM,
     QUANTUM_MAX,
@@ -103,6 +105,33 @@ REJECTED = {
     "scheduler 3": (options(scheduler=3), "out of range: 0 to 2"),
     "scheduler 255": (options(scheduler=255), "out of range: 0 to 2"),
     "split-gso 2": (options(split_gso=2), "out of range: 0 to 1"),
+    "codel 2": (options(codel=2), "out of range: 0 to 1"),
+    "ecn 2": (options(codel=1, ecn=2), "out of range: 0 to 1"),
+    "target 0": (options(codel=1, target=0), "out of range: 1 to 100000000"),
+    "target too large": (options(codel=1, target=10**8 + 1), "out of range: 1 to 100000000"),
+    "target -1": (options(codel=1, target=0xFFFFFFFF), "out of range: 1 to 100000000"),
+    "interval 0": (options(codel=1, interval=0), "out of range: 1000 to 100000000"),
+    "interval too small": (options(codel=1, interval=999), "out of range: 1000 to 100000000"),
+    "interval too large": (
+        options(codel=1, interval=10**8 + 1),
+        "out of range: 1000 to 100000000",
+    ),
+    "ce_threshold too large": (
+        options(codel=1, ce_threshold=10**8 + 1),
+        "out of range: 0 to 100000000",
+    ),
+    "target above the interval": (
+        options(codel=1, target=2001, interval=2000),
+        "codel's target must not exceed its interval",
+    ),
+    "target above the default interval": (
+        options(codel=1, target=100_001),
+        "codel's target must not exceed its interval",
+    ),
+    "target without codel": (options(target=5000), "needs codel, which is off"),
+    "interval without codel": (options(codel=0, interval=5000), "needs codel, which is off"),
+    "ecn without codel": (options(ecn=0), "needs codel, which is off"),
+    "ce_threshold without codel": (options(ce_threshold=0), "needs codel, which is off"),
     "the last of several": (
         options(limit=5, limit_bytes=5000, flows=7, quantum=800, scheduler=2, split_gso=2),
         "out of range: 0 to 1",
@@ -111,7 +140,7 @@ REJECTED = {
         nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
         "out of range: 1 to 1048576",
     ),
-    "unknown attribute": (nest(u32(MEMORY_LIMIT + 1, 5)), "Unknown attribute type"),
+    "unknown attribute": (nest(u32(CE_THRESHOLD + 1, 5)), "Unknown attribute type"),
     "unknown attribute among others": (nest(u32(FLOWS, 7) + u32(99, 5)), "Unknown attribute type"),
     "attribute 0": (nest(u32(0, 5)), "Unknown attribute type"),
     "u32 of three bytes": (nest(attribute(FLOWS, b"\1\0\0")), "invalid attribute length"),
@@ -145,7 +174,7 @@ def test_invalid_options_are_rejected(on: Link, name: str) -> None:
     for error in (first.value, second.value):
         assert error.errno in (errno.EINVAL, errno.ERANGE)
         assert error.message and text in error.message
-        if "must be" in text:
+        if "must" in text or "needs" in text:
             assert error.message.startswith("sch_drr_fq: ")
 
 
@@ -167,8 +196,23 @@ def test_invalid_options_are_rejected(on: Link, name: str) -> None:
             nest(u8(SPLIT_GSO, 1) + u32(LIMIT_BYTES, 5000) + u32(LIMIT, 3) + u32(LIMIT, 4)),
             Options(4, 5000, 1024, MTU + HEADER, 0, 1),
         ),
+        (
+            options(codel=1),
+            Options(1000, 32 << 20, 1024, MTU + HEADER, 0, 0, 64 << 20, 1, 5000, 100_000, 0, 0),
+        ),
+        (
+            options(codel=1, target=1, interval=1000, ecn=1, ce_threshold=1),
+            Options(1000, 32 << 20, 1024, MTU + HEADER, 0, 0, 64 << 20, 1, 1, 1000, 1, 1),
+        ),
+        (
+            options(codel=1, target=10**8, interval=10**8, ce_threshold=10**8),
+            Options(1000, 32 << 20, 1024, MTU + HEADER, 0, 0, 64 << 20, 1, 10**8, 10**8, 0, 10**8),
+        ),
     ],
-    ids=["no options", "empty options", "smallest", "largest", "another order, one duplicate"],
+    ids=[
+        *("no options", "empty options", "smallest", "largest", "another order, one duplicate"),
+        *("codel", "codel, smallest", "codel, largest"),
+    ],
 )
 def test_valid_options_are_applied(on: Link, content: bytes, result: Options) -> None:
     add(on, content)
@@ -189,13 +233,13 @@ def test_random_options(on: Link) -> None:
         for _ in range(800):
             content = b""
             for _ in range(rng.randrange(5)):
-                kind = rng.randrange(LIMIT, MEMORY_LIMIT + 2)
+                kind = rng.randrange(LIMIT, CE_THRESHOLD + 2)
                 sort = rng.randrange(20)
                 if sort == 0:
                     content += rng.randbytes(rng.randrange(20))
                 elif sort == 1:
                     content += attribute(kind, rng.randbytes(rng.randrange(12)))
-                elif kind in (SCHEDULER, SPLIT_GSO, MEMORY_LIMIT + 1):
+                elif kind in (SCHEDULER, SPLIT_GSO, CODEL, ECN, CE_THRESHOLD + 1):
                     content += u8(kind, rng.choice((0, 0, 0, 1, 1, 2, 3, 255)))
                 else:
                     content += u32(kind, rng.choice((1, 7, 1000, 2000, 70000, 1 << 20, 1 << 31)))
@@ -214,6 +258,9 @@ def test_random_options(on: Link) -> None:
             assert now.limit >= 1 and MTU + HEADER <= now.limit_bytes <= LIMIT_BYTES_MAX
             assert 1 <= now.flows <= FLOWS_MAX and 256 <= now.quantum <= QUANTUM_MAX
             assert now.scheduler <= 2 and now.split_gso <= 1
+            if now.codel:
+                assert now.target and now.interval
+                assert 1 <= now.target <= now.interval <= 10**8 and now.interval >= 1000
     finally:
         with suppress(NetlinkError):
             delete(on)

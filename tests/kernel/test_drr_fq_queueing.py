@@ -229,6 +229,8 @@ def send_and_change_at_random(on: Link, rng: random.Random, gso: GsoSocket, *, s
         on.change(quantum=rng.choice((256, 300, 1514, 1 << 20)))
     elif change == 5 and split:
         on.change(split_gso=rng.randrange(2))
+    elif change == 6:
+        on.change(codel=1, target=1, interval=1000)
 
 
 @pytest.mark.parametrize("burst", [1600, LARGE_BURST], ids=["segmented-above", "whole"])

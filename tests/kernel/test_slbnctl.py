@@ -239,6 +239,9 @@ def test_metrics_of_drr_fq(ns: Namespace) -> None:
         "drops": "dropped_packets",
         "new_flows": "new_flows",
         "memory": "memory_bytes",
+        "drops_codel": "dropped_codel_packets",
+        "ecn_marks": "marked_codel_packets",
+        "ce_marks": "marked_threshold_packets",
     }.items():
         assert found[f"drr_fq_{name}"] == [(labels, tc[key])], key
     assert found["drr_fq_active_flows"] == [(labels, 0)]

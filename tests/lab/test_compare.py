@@ -202,6 +202,11 @@ def test_stacks_have_their_users_settings() -> None:
     assert commands("fq_codel", rtt=200)[-1].endswith("fq_codel target 10ms interval 200ms")
     assert commands("cake", rtt=200)[-1].endswith("cake bandwidth 50000000bit rtt 200ms")
     assert commands("drr_fq", rtt=200)[-1].endswith("drr_fq limit 100")
+    assert commands("drr_fq-codel", small=True)[-1].endswith("drr_fq limit 100 codel ecn")
+    codel = "drr_fq limit 10240 codel ecn"
+    assert commands("drr_fq-codel")[-1].endswith(codel)
+    assert commands("drr_fq-codel", rtt=200)[-1].endswith(f"{codel} target 10ms interval 200ms")
+    assert commands("drr_fq-codel", cc="dctcp")[-1].endswith(f"{codel} ce_threshold 1ms")
     assert commands("fq_codel", cc="dctcp")[-1].endswith("handle 10: fq_codel ce_threshold 1ms")
 
 
@@ -222,7 +227,7 @@ def test_dualpi2_has_its_own_congestion_controls() -> None:
     assert cases(("pfifo", "dualpi2"), ("cubic",)) == [
         ("pfifo", "cubic"), ("dualpi2", "dctcp"), ("dualpi2", "prague"),
     ]  # fmt: skip
-    assert len(cases(tuple(STACKS), CCS)) == 7 * 6 + 2
+    assert len(cases(tuple(STACKS), CCS)) == 8 * 6 + 2
 
 
 FLOWS = (

@@ -18,12 +18,19 @@
 
 static const char *const schedulers[] = { "drr", "rr", "scfq" };
 
+static bool is_byte_attribute(int attribute)
+{
+	return attribute == TCA_DRR_FQ_SCHEDULER ||
+	       attribute == TCA_DRR_FQ_SPLIT_GSO ||
+	       attribute == TCA_DRR_FQ_CODEL ||
+	       attribute == TCA_DRR_FQ_CODEL_ECN;
+}
+
 /* Read an attribute of the plugin's message. Returns whether it is present. */
 static bool value_of(struct request *request, int attribute, __u32 *value)
 {
 	struct rtattr *attr = attribute_in(request, attribute);
-	bool is_byte = attribute == TCA_DRR_FQ_SCHEDULER ||
-		       attribute == TCA_DRR_FQ_SPLIT_GSO;
+	bool is_byte = is_byte_attribute(attribute);
 
 	if (!attr)
 		return false;
@@ -72,6 +79,19 @@ static void valid_options(void **state)
 		{ "scheduler scfq", TCA_DRR_FQ_SCHEDULER, DRR_FQ_SCFQ },
 		{ "split-gso", TCA_DRR_FQ_SPLIT_GSO, 1 },
 		{ "no-split-gso limit 1", TCA_DRR_FQ_SPLIT_GSO, 0 },
+		{ "codel", TCA_DRR_FQ_CODEL, 1 },
+		{ "codel", TCA_DRR_FQ_CODEL_TARGET, NOTHING },
+		{ "no-codel", TCA_DRR_FQ_CODEL, 0 },
+		{ "target 1", TCA_DRR_FQ_CODEL_TARGET, 1 },
+		{ "codel target 5ms", TCA_DRR_FQ_CODEL_TARGET, 5000 },
+		{ "target 100s", TCA_DRR_FQ_CODEL_TARGET, 100000000 },
+		{ "target 1999ns", TCA_DRR_FQ_CODEL_TARGET, 1 },
+		{ "interval 1ms", TCA_DRR_FQ_CODEL_INTERVAL, 1000 },
+		{ "interval 0.1s", TCA_DRR_FQ_CODEL_INTERVAL, 100000 },
+		{ "codel ecn", TCA_DRR_FQ_CODEL_ECN, 1 },
+		{ "no-ecn codel", TCA_DRR_FQ_CODEL_ECN, 0 },
+		{ "ce_threshold 1ms", TCA_DRR_FQ_CODEL_CE_THRESHOLD, 1000 },
+		{ "ce_threshold off", TCA_DRR_FQ_CODEL_CE_THRESHOLD, 0 },
 	};
 	struct request request;
 
@@ -131,6 +151,11 @@ static void random_value(char *text, size_t size)
 		"drr ",
 		"s",
 		"limit",
+		"off",
+		"5ms",
+		"1.5us",
+		"999ns",
+		"100.0000001s",
 		"1073741825",
 		"1048577",
 		"16777217",
@@ -159,8 +184,10 @@ static void random_arguments(void **state)
 {
 	static const char *const names[] = {
 		"limit",	"limit_bytes", "flows",	       "quantum",
+		"target",	"interval",    "ce_threshold", "codel",
 		"scheduler",	"split-gso",   "no-split-gso", "drr",
-		"memory_limit", "Limit",
+		"memory_limit", "Limit",       "no-codel",     "ecn",
+		"no-ecn",
 	};
 	static const __u32 max[] = {
 		[TCA_DRR_FQ_LIMIT] = UINT32_MAX,
@@ -170,6 +197,11 @@ static void random_arguments(void **state)
 		[TCA_DRR_FQ_SCHEDULER] = DRR_FQ_SCHEDULER_MAX,
 		[TCA_DRR_FQ_SPLIT_GSO] = 1,
 		[TCA_DRR_FQ_MEMORY_LIMIT] = DRR_FQ_MEMORY_LIMIT_MAX,
+		[TCA_DRR_FQ_CODEL] = 1,
+		[TCA_DRR_FQ_CODEL_TARGET] = DRR_FQ_CODEL_MAX,
+		[TCA_DRR_FQ_CODEL_INTERVAL] = DRR_FQ_CODEL_MAX,
+		[TCA_DRR_FQ_CODEL_ECN] = 1,
+		[TCA_DRR_FQ_CODEL_CE_THRESHOLD] = DRR_FQ_CODEL_MAX,
 	};
 	struct request request, again;
 	u32 accepted = 0;
@@ -186,7 +218,7 @@ static void random_arguments(void **state)
 			/* Mostly options and values in turn. */
 			if (one_in(8) || (i % 2 == 0) == !one_in(8))
 				strcpy(text,
-				       names[rnd_in(0, one_in(4) ? 9 : 4)]);
+				       names[rnd_in(0, one_in(4) ? 16 : 7)]);
 			else if (i && !strcmp(argv[i - 1], "scheduler"))
 				strcpy(text, schedulers[rnd_in(0, 2)]);
 			else
@@ -205,9 +237,10 @@ static void random_arguments(void **state)
 				if (!value_of(&request, attribute, &value))
 					continue;
 				assert_true(value <= max[attribute]);
-				assert_true(value ||
-					    attribute == TCA_DRR_FQ_SCHEDULER ||
-					    attribute == TCA_DRR_FQ_SPLIT_GSO);
+				assert_true(
+					value || is_byte_attribute(attribute) ||
+					attribute ==
+						TCA_DRR_FQ_CODEL_CE_THRESHOLD);
 			}
 			double_begin(false);
 			UTIL->print_qopt(UTIL, NULL, options_of(&request));
@@ -230,7 +263,7 @@ static void random_options(void **state)
 
 static void check_qdisc_fields(const struct tc_drr_fq_qdisc_stats *st)
 {
-	assert_int_equal(double_output.count, 15);
+	assert_int_equal(double_output.count, 18);
 	field_is("drops_longest", st->drops_longest);
 	field_is("drops_oversize", st->drops_oversize);
 	field_is("collisions", st->collisions);
@@ -246,14 +279,19 @@ static void check_qdisc_fields(const struct tc_drr_fq_qdisc_stats *st)
 	field_is("drops_memory", st->drops_memory);
 	field_is("control_packets", st->control_packets);
 	field_is("control_hashed", st->control_hashed);
+	field_is("drops_codel", st->drops_codel);
+	field_is("ecn_marks", st->ecn_marks);
+	field_is("ce_marks", st->ce_marks);
 }
 
 static void check_class_fields(const struct tc_drr_fq_class_stats *st)
 {
-	assert_int_equal(double_output.count, 3);
+	assert_int_equal(double_output.count, 5);
 	field_is("deficit", st->deficit);
 	field_is("head_length", st->head_length);
 	field_is("tag", st->tag);
+	field_is("delay", st->delay);
+	field_is("dropping", !!st->dropping);
 }
 
 static void random_statistics(void **state)
@@ -304,9 +342,10 @@ static void statistics_as_text(void **state)
 		"  active_flows 5 (max 9) new_flows 123 collisions 7\n"
 		"  longest_backlog 9084b in :3f2 drops_longest 3 drops_oversize 1\n"
 		"  max_packet 1514b gso_split 2 memory 84.1Kb\n"
-		"  memory_used 12.5Kb drops_memory 4 control_packets 60 control_hashed 8";
+		"  memory_used 12.5Kb drops_memory 4 control_packets 60 control_hashed 8\n"
+		"  drops_codel 21 ecn_marks 22 ce_marks 23";
 	static const char class_text[] =
-		"  head_length 1514b deficit 600b tag -14b";
+		"  head_length 1514b deficit 600b tag -14b delay 7250us dropping";
 	struct tc_drr_fq_xstats qdisc = {
 		.type = DRR_FQ_XSTATS_QDISC,
 		.qdisc = {
@@ -325,11 +364,18 @@ static void statistics_as_text(void **state)
 			.drops_memory = 4,
 			.control_packets = 60,
 			.control_hashed = 8,
+			.drops_codel = 21,
+			.ecn_marks = 22,
+			.ce_marks = 23,
 		},
 	};
 	static const struct tc_drr_fq_xstats queue = {
 		.type = DRR_FQ_XSTATS_CLASS,
-		.queue = { .deficit = 600, .head_length = 1514, .tag = -14 },
+		.queue = { .deficit = 600,
+			   .head_length = 1514,
+			   .tag = -14,
+			   .delay = 7250,
+			   .dropping = 1 },
 	};
 
 	(void)state;

@@ -111,6 +111,10 @@ PLUGINS = {
             "scheduler drr split-gso",
             "scheduler rr no-split-gso",
             "quantum 3028 scheduler scfq flows 4096 limit_bytes 1.5Mb limit 7",
+            "codel",
+            "no-codel limit 5",
+            "codel target 1 interval 1ms no-ecn ce_threshold off",
+            "codel target 100s interval 100s ecn ce_threshold 100s",
         ],
         ranges={
             "limit": "1 to 4294967295 packets",
@@ -119,6 +123,9 @@ PLUGINS = {
             "quantum": "256 to 16777216 bytes",
             "memory_limit": "65536 to 2147483648 bytes",
             "scheduler": "drr, rr or scfq",
+            "target": "1us to 100s, at most the interval",
+            "interval": "1ms to 100s",
+            "ce_threshold": "1us to 100s, or off",
         },
         invalid={
             "limit": [
@@ -133,6 +140,9 @@ PLUGINS = {
             "memory_limit": ["0", "65535", "63kb", "2147483649", "3gb", "1p", *NO_NUMBERS],
             "quantum": ["0", "0b", "255", "300p", "16777217", "17mb", "4294967297", *NO_NUMBERS],
             "scheduler": ["", "DRR", "fifo", "0", "drr ", "dr"],
+            "target": ["0", "999ns", "101s", "5p", "off", *NO_NUMBERS],
+            "interval": ["0", "999", "999us", "100.1s", "off", *NO_NUMBERS],
+            "ce_threshold": ["0", "0ms", "101s", "Off", "none", *NO_NUMBERS],
         },
         conflicts=[
             ("limit 5 flows 5 limit 5", '"limit" is given twice'),
@@ -143,9 +153,15 @@ PLUGINS = {
             ("split-gso split-gso", '"split-gso" is given twice'),
             ("split-gso no-split-gso", '"no-split-gso" contradicts "split-gso"'),
             ("no-split-gso limit 1 split-gso", '"split-gso" contradicts "no-split-gso"'),
+            ("codel no-codel", '"no-codel" contradicts "codel"'),
+            ("codel ecn no-ecn", '"no-ecn" contradicts "ecn"'),
+            ("codel target 5ms target 6ms", '"target" is given twice'),
         ],
-        defaults=["drr*", "no-split-gso*", "* 32Mb", "* 64Mb", "* 1024", "* the device's"],
-        unknown=["foo", "Limit", "lim", "gso", "100", ""],
+        defaults=[
+            *("drr*", "no-split-gso*", "* 32Mb", "* 64Mb", "* 1024", "* the device's"),
+            *("no-codel*", "* 5ms", "* 100ms", "* no-ecn", "* off"),
+        ],
+        unknown=["foo", "Limit", "lim", "gso", "100", "noecn", ""],
         shown_in="userspace/tc/q_drr_fq.c",
     ),
     "slbn": Plugin(

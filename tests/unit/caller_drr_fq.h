@@ -97,6 +97,16 @@ static inline u64 caller_drop(struct caller *c, u32 number)
 	return which;
 }
 
+/* As an AQM, after drr_fq_next(). */
+static inline void caller_aqm_drop(struct caller *c, u32 number)
+{
+	struct packet *packet = caller_pop(c, number);
+
+	drr_fq_aqm_dropped(&c->params, &c->vars, number, packet->length,
+			   head_length);
+	free(packet);
+}
+
 static inline void caller_empty(struct caller *c, u32 number)
 {
 	while (c->vars.flows[number].head)

@@ -58,7 +58,7 @@ static void flow_equal(const struct both *b, u32 number)
 	      number, flow->tag);
 	switch (b->c.params.scheduler) {
 	case DRR_FQ_DRR:
-		CHECK(flow->deficit == deficit, "flow %u: %u, model %llu",
+		CHECK(flow->deficit == (s64)deficit, "flow %u: %d, model %llu",
 		      number, flow->deficit, deficit);
 		break;
 	case DRR_FQ_SCFQ:
@@ -414,8 +414,8 @@ static void drops_do_not_depend_on_when_the_heap_is_built(void **state)
 static u64 rounds_until_send(const struct caller *c, u32 number)
 {
 	const struct drr_fq_flow *flow = &c->vars.flows[number];
-	u64 quantum = c->params.quantum;
-	u64 head = ((const struct packet *)flow->head)->length;
+	s64 quantum = c->params.quantum;
+	s64 head = ((const struct packet *)flow->head)->length;
 
 	if (head <= flow->deficit)
 		return 0;
@@ -473,9 +473,9 @@ static void drr_at_range_limits(void **state)
 			next = caller_next(&c);
 			CHECK(next == winner, "%u, not %u", next, winner);
 			for (k = 0; k < c.vars.active; k++) {
-				CHECK(c.vars.flows[number].deficit ==
+				CHECK((u64)c.vars.flows[number].deficit ==
 					      want[number],
-				      "flow %u: %u, not %llu", number,
+				      "flow %u: %d, not %llu", number,
 				      c.vars.flows[number].deficit,
 				      want[number]);
 				number = c.vars.flows[number].next;

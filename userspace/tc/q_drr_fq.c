@@ -21,12 +21,19 @@ static const char *const schedulers[] = {
 	[DRR_FQ_SCFQ] = "scfq",
 };
 
+enum drr_fq_unit {
+	DRR_FQ_PACKETS,
+	DRR_FQ_QUEUES,
+	DRR_FQ_BYTES,
+	DRR_FQ_TIME, /* us */
+	DRR_FQ_TIME_OR_OFF, /* us, 0: off */
+};
+
 /**
  * struct drr_fq_number - an option with a number
  * @name: name of the option
  * @attribute: its attribute in TCA_OPTIONS, u32
- * @is_size: the number is a size, with a unit of bytes
- * @unit: otherwise, optional suffix of the number
+ * @unit: unit of the number
  * @min: minimum
  * @max: maximum
  * @range: the range as text
@@ -34,33 +41,64 @@ static const char *const schedulers[] = {
 struct drr_fq_number {
 	const char *name;
 	int attribute;
-	bool is_size;
-	const char *unit;
+	enum drr_fq_unit unit;
 	__u32 min;
 	__u32 max;
 	const char *range;
 };
 
 static const struct drr_fq_number numbers[] = {
-	{ "limit", TCA_DRR_FQ_LIMIT, false, "p", 1, UINT32_MAX,
+	{ "limit", TCA_DRR_FQ_LIMIT, DRR_FQ_PACKETS, 1, UINT32_MAX,
 	  "1 to 4294967295 packets" },
-	{ "limit_bytes", TCA_DRR_FQ_LIMIT_BYTES, true, NULL, 1,
+	{ "limit_bytes", TCA_DRR_FQ_LIMIT_BYTES, DRR_FQ_BYTES, 1,
 	  DRR_FQ_LIMIT_BYTES_MAX, "1 to 1073741824 bytes" },
-	{ "memory_limit", TCA_DRR_FQ_MEMORY_LIMIT, true, NULL,
+	{ "memory_limit", TCA_DRR_FQ_MEMORY_LIMIT, DRR_FQ_BYTES,
 	  DRR_FQ_MEMORY_LIMIT_MIN, DRR_FQ_MEMORY_LIMIT_MAX,
 	  "65536 to 2147483648 bytes" },
-	{ "flows", TCA_DRR_FQ_FLOWS, false, "", 1, DRR_FQ_FLOWS_MAX,
+	{ "flows", TCA_DRR_FQ_FLOWS, DRR_FQ_QUEUES, 1, DRR_FQ_FLOWS_MAX,
 	  "1 to 1048576" },
-	{ "quantum", TCA_DRR_FQ_QUANTUM, true, NULL, DRR_FQ_QUANTUM_MIN,
+	{ "quantum", TCA_DRR_FQ_QUANTUM, DRR_FQ_BYTES, DRR_FQ_QUANTUM_MIN,
 	  DRR_FQ_QUANTUM_MAX, "256 to 16777216 bytes" },
 };
+
+static const struct drr_fq_number codel_numbers[] = {
+	{ "target", TCA_DRR_FQ_CODEL_TARGET, DRR_FQ_TIME, 1, DRR_FQ_CODEL_MAX,
+	  "1us to 100s, at most the interval" },
+	{ "interval", TCA_DRR_FQ_CODEL_INTERVAL, DRR_FQ_TIME,
+	  DRR_FQ_CODEL_INTERVAL_MIN, DRR_FQ_CODEL_MAX, "1ms to 100s" },
+	{ "ce_threshold", TCA_DRR_FQ_CODEL_CE_THRESHOLD, DRR_FQ_TIME_OR_OFF, 1,
+	  DRR_FQ_CODEL_MAX, "1us to 100s, or off" },
+};
+
+/**
+ * struct drr_fq_flag - an option without a value
+ * @name: turns it on
+ * @negative: turns it off
+ * @key: key in JSON
+ * @attribute: its attribute in TCA_OPTIONS, u8
+ */
+struct drr_fq_flag {
+	const char *name;
+	const char *negative;
+	const char *key;
+	int attribute;
+};
+
+static const struct drr_fq_flag split_gso = { "split-gso", "no-split-gso",
+					      "split_gso",
+					      TCA_DRR_FQ_SPLIT_GSO };
+static const struct drr_fq_flag codel = { "codel", "no-codel", "codel",
+					  TCA_DRR_FQ_CODEL };
+static const struct drr_fq_flag ecn = { "ecn", "no-ecn", "ecn",
+					TCA_DRR_FQ_CODEL_ECN };
+static const struct drr_fq_flag *const flags[] = { &split_gso, &codel, &ecn };
 
 #define SCHEDULER_RANGE "drr, rr or scfq"
 
 /* Largest minor number of a class; higher queues have none. */
 #define CLASS_MAX 0xffff
 
-#define NUMBERS (sizeof(numbers) / sizeof(*numbers))
+#define LENGTH(array) (sizeof(array) / sizeof(*(array)))
 
 static void explain(void)
 {
@@ -68,6 +106,8 @@ static void explain(void)
 	      "                  [ memory_limit SIZE ] [ flows NUMBER ]\n"
 	      "                  [ scheduler drr*|rr|scfq ] [ quantum SIZE ]\n"
 	      "                  [ split-gso | no-split-gso* ]\n"
+	      "                  [ codel | no-codel* ] [ target TIME ] [ interval TIME ]\n"
+	      "                  [ ecn | no-ecn* ] [ ce_threshold TIME ]\n"
 	      "\n"
 	      "  limit        total packets in all queues; at least 1\n"
 	      "               (* the device's txqueuelen, or 1000 if that is 0)\n"
@@ -81,21 +121,45 @@ static void explain(void)
 	      "  quantum      bytes that a queue may send per round of drr; 256b to 16Mb\n"
 	      "               (* the device's MTU plus link header)\n"
 	      "  split-gso    segment GSO packets before they are queued (* no-split-gso)\n"
+	      "  codel        drop packets of queues that stay long; the following need it\n"
+	      "  target       acceptable delay of a queue; 1us to the interval (* 5ms)\n"
+	      "  interval     time in which it must once be lower; 1ms to 100s (* 100ms)\n"
+	      "  ecn          mark packets that have ECN instead of dropping them (* no-ecn)\n"
+	      "  ce_threshold mark packets that have ECN and waited longer; 1us to 100s,\n"
+	      "               or off (* off)\n"
 	      "\n"
-	      "A * marks the default. SIZE is in bytes, or with a unit: 1514b, 64kb, 32mb.\n",
+	      "A * marks the default. SIZE is in bytes, or with a unit: 1514b, 64kb, 32mb.\n"
+	      "TIME is in microseconds, or with a unit: 500us, 5ms, 1s.\n",
 	      stderr);
 }
 
 static int parse_number(const struct drr_fq_number *number, const char *text,
 			__u32 *value)
 {
-	bool valid;
+	bool valid = false;
 	__u64 parsed = 0;
 
-	if (number->is_size)
+	switch (number->unit) {
+	case DRR_FQ_PACKETS:
+		valid = units_count(text, "p", &parsed);
+		break;
+	case DRR_FQ_QUEUES:
+		valid = units_count(text, "", &parsed);
+		break;
+	case DRR_FQ_BYTES:
 		valid = units_size(text, &parsed);
-	else
-		valid = units_count(text, number->unit, &parsed);
+		break;
+	case DRR_FQ_TIME_OR_OFF:
+		if (!strcmp(text, "off")) {
+			*value = 0;
+			return 0;
+		}
+		/* fallthrough */
+	case DRR_FQ_TIME:
+		valid = units_time(text, &parsed);
+		parsed /= 1000;
+		break;
+	}
 	if (!valid || parsed < number->min || parsed > number->max) {
 		fprintf(stderr, "drr_fq: %s \"%s\": must be %s\n", number->name,
 			text, number->range);
@@ -120,23 +184,31 @@ static int parse_scheduler(const char *text, __u32 *scheduler)
 	return -1;
 }
 
-/* The attribute of an option, 0 if unknown. Sets @number if it has a number. */
-static int attribute_of(const char *option, const struct drr_fq_number **number)
+static const struct drr_fq_number *number_of(const char *option)
 {
 	size_t i;
 
-	*number = NULL;
-	for (i = 0; i < NUMBERS; i++) {
-		if (!strcmp(option, numbers[i].name)) {
-			*number = &numbers[i];
-			return numbers[i].attribute;
-		}
+	for (i = 0; i < LENGTH(numbers); i++) {
+		if (!strcmp(option, numbers[i].name))
+			return &numbers[i];
 	}
-	if (!strcmp(option, "scheduler"))
-		return TCA_DRR_FQ_SCHEDULER;
-	if (!strcmp(option, "split-gso") || !strcmp(option, "no-split-gso"))
-		return TCA_DRR_FQ_SPLIT_GSO;
-	return 0;
+	for (i = 0; i < LENGTH(codel_numbers); i++) {
+		if (!strcmp(option, codel_numbers[i].name))
+			return &codel_numbers[i];
+	}
+	return NULL;
+}
+
+static const struct drr_fq_flag *flag_of(const char *option)
+{
+	size_t i;
+
+	for (i = 0; i < LENGTH(flags); i++) {
+		if (!strcmp(option, flags[i]->name) ||
+		    !strcmp(option, flags[i]->negative))
+			return flags[i];
+	}
+	return NULL;
 }
 
 /**
@@ -152,11 +224,21 @@ struct drr_fq_request {
 /* Parse one option. Returns the number of arguments used, or -1. */
 static int parse_option(struct drr_fq_request *request, int argc, char **argv)
 {
-	const struct drr_fq_number *number;
 	const char *option = argv[0];
-	int attribute = attribute_of(option, &number);
-	const char *before = request->option[attribute];
-	__u32 *value = &request->value[attribute];
+	const struct drr_fq_number *number = number_of(option);
+	const struct drr_fq_flag *flag = flag_of(option);
+	const char *before;
+	int attribute = 0;
+	__u32 *value;
+
+	if (number)
+		attribute = number->attribute;
+	else if (flag)
+		attribute = flag->attribute;
+	else if (!strcmp(option, "scheduler"))
+		attribute = TCA_DRR_FQ_SCHEDULER;
+	before = request->option[attribute];
+	value = &request->value[attribute];
 
 	if (!attribute) {
 		if (strcmp(option, "help"))
@@ -175,8 +257,8 @@ static int parse_option(struct drr_fq_request *request, int argc, char **argv)
 	}
 	request->option[attribute] = option;
 
-	if (attribute == TCA_DRR_FQ_SPLIT_GSO) {
-		*value = !strcmp(option, "split-gso");
+	if (flag) {
+		*value = !strcmp(option, flag->name);
 		return 1;
 	}
 	if (argc < 2) {
@@ -217,7 +299,7 @@ static int drr_fq_parse_opt(struct qdisc_util *util, int argc, char **argv,
 		if (!request.option[attribute])
 			continue;
 		if (attribute == TCA_DRR_FQ_SCHEDULER ||
-		    attribute == TCA_DRR_FQ_SPLIT_GSO)
+		    flag_of(request.option[attribute]))
 			err = addattr_l(n, TC_PLUGIN_ROOM, attribute, &value8,
 					sizeof(value8));
 		else
@@ -230,15 +312,46 @@ static int drr_fq_parse_opt(struct qdisc_util *util, int argc, char **argv,
 	return 0;
 }
 
-static void print_parameter(const struct drr_fq_number *number, __u32 value)
+static void print_parameters(const struct drr_fq_number *number, size_t count,
+			     struct rtattr *tb[])
 {
 	char text[UNITS_TEXT];
+	__u32 value;
 
-	if (number->is_size)
-		units_size_exact(text, value);
-	else
-		snprintf(text, sizeof(text), "%u%s", value, number->unit);
-	print_option(number->name, value, text);
+	for (; count--; number++) {
+		if (!tc_plugin_u32(tb[number->attribute], &value))
+			continue;
+		switch (number->unit) {
+		case DRR_FQ_PACKETS:
+			snprintf(text, sizeof(text), "%up", value);
+			break;
+		case DRR_FQ_QUEUES:
+			snprintf(text, sizeof(text), "%u", value);
+			break;
+		case DRR_FQ_BYTES:
+			units_size_exact(text, value);
+			break;
+		case DRR_FQ_TIME:
+		case DRR_FQ_TIME_OR_OFF:
+			if (value)
+				units_time_exact(text, value * 1000ULL);
+			else
+				strcpy(text, "off");
+			break;
+		}
+		print_option(number->name, value, text);
+	}
+}
+
+static void print_flag_of(const struct drr_fq_flag *flag, struct rtattr *tb[])
+{
+	__u8 value;
+
+	if (!tc_plugin_u8(tb[flag->attribute], &value))
+		return;
+	print_flag(flag->key, value, NULL);
+	print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s ",
+			   value ? flag->name : flag->negative);
 }
 
 static void print_scheduler(__u8 scheduler)
@@ -256,9 +369,7 @@ static int drr_fq_print_opt(struct qdisc_util *util, FILE *f,
 			    struct rtattr *opt)
 {
 	struct rtattr *tb[TCA_DRR_FQ_MAX + 1];
-	__u32 value32;
-	__u8 value8;
-	size_t i;
+	__u8 scheduler;
 
 	(void)util;
 	(void)f;
@@ -267,18 +378,13 @@ static int drr_fq_print_opt(struct qdisc_util *util, FILE *f,
 	parse_rtattr_flags(tb, TCA_DRR_FQ_MAX, RTA_DATA(opt), RTA_PAYLOAD(opt),
 			   NLA_F_NESTED);
 
-	for (i = 0; i < NUMBERS; i++) {
-		if (tc_plugin_u32(tb[numbers[i].attribute], &value32))
-			print_parameter(&numbers[i], value32);
-	}
-	if (tc_plugin_u8(tb[TCA_DRR_FQ_SCHEDULER], &value8))
-		print_scheduler(value8);
-	if (tc_plugin_u8(tb[TCA_DRR_FQ_SPLIT_GSO], &value8)) {
-		print_color_bool(PRINT_JSON, COLOR_NONE, "split_gso", NULL,
-				 value8);
-		print_color_string(PRINT_FP, COLOR_NONE, NULL, "%s ",
-				   value8 ? "split-gso" : "no-split-gso");
-	}
+	print_parameters(numbers, LENGTH(numbers), tb);
+	if (tc_plugin_u8(tb[TCA_DRR_FQ_SCHEDULER], &scheduler))
+		print_scheduler(scheduler);
+	print_flag_of(&split_gso, tb);
+	print_flag_of(&codel, tb);
+	print_parameters(codel_numbers, LENGTH(codel_numbers), tb);
+	print_flag_of(&ecn, tb);
 	return 0;
 }
 
@@ -338,6 +444,21 @@ static void print_qdisc_stats(const struct tc_drr_fq_qdisc_stats *st)
 	print_count("control_packets", " control_packets %s",
 		    st->control_packets);
 	print_count("control_hashed", " control_hashed %s", st->control_hashed);
+	print_nl();
+
+	print_count("drops_codel", "  drops_codel %s", st->drops_codel);
+	print_count("ecn_marks", " ecn_marks %s", st->ecn_marks);
+	print_count("ce_marks", " ce_marks %s", st->ce_marks);
+}
+
+/* @us: microseconds */
+static void print_delay(const char *key, const char *format, __u32 us)
+{
+	char text[UNITS_TEXT] = "0us";
+
+	if (us)
+		units_time_exact(text, us * 1000ULL);
+	print_number(key, format, us, text);
 }
 
 static void print_class_stats(const struct tc_drr_fq_class_stats *st)
@@ -345,6 +466,8 @@ static void print_class_stats(const struct tc_drr_fq_class_stats *st)
 	print_bytes("head_length", "  head_length %s", st->head_length);
 	print_bytes("deficit", " deficit %s", st->deficit);
 	print_signed_bytes("tag", " tag %s", st->tag);
+	print_delay("delay", " delay %s", st->delay);
+	print_flag("dropping", st->dropping, st->dropping ? " dropping" : NULL);
 }
 
 static int drr_fq_print_xstats(struct qdisc_util *util, FILE *f,

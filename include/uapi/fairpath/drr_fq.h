@@ -31,18 +31,24 @@ enum drr_fq_scheduler {
 
 #define DRR_FQ_LIMIT_BYTES_MAX 1073741824
 #define DRR_FQ_FLOWS_MAX 1048576
-/* The most without CAP_NET_ADMIN in the initial user namespace: 7 MB. */
+/* The most without CAP_NET_ADMIN in the initial user namespace: 9 MB. */
 #define DRR_FQ_FLOWS_SMALL 65536
 #define DRR_FQ_QUANTUM_MIN 256
 #define DRR_FQ_QUANTUM_MAX 16777216
 #define DRR_FQ_MEMORY_LIMIT_MIN 65536
 #define DRR_FQ_MEMORY_LIMIT_MAX 2147483648U
 
+/* Ranges of CoDel's times [us]. */
+#define DRR_FQ_CODEL_INTERVAL_MIN 1000
+#define DRR_FQ_CODEL_MAX 100000000
+
 /* Defaults when neither user nor device gives a value. */
 #define DRR_FQ_LIMIT_DEFAULT 1000
 #define DRR_FQ_LIMIT_BYTES_DEFAULT 33554432
 #define DRR_FQ_FLOWS_DEFAULT 1024
 #define DRR_FQ_MEMORY_LIMIT_DEFAULT 67108864
+#define DRR_FQ_CODEL_TARGET_DEFAULT 5000
+#define DRR_FQ_CODEL_INTERVAL_DEFAULT 100000
 
 /**
  * enum drr_fq_attribute - attributes in TCA_OPTIONS
@@ -63,6 +69,17 @@ enum drr_fq_scheduler {
  * @TCA_DRR_FQ_MEMORY_LIMIT: u32, memory of all queued packets (truesize)
  *	[bytes], DRR_FQ_MEMORY_LIMIT_MIN to DRR_FQ_MEMORY_LIMIT_MAX; default
  *	DRR_FQ_MEMORY_LIMIT_DEFAULT, or twice the limit in bytes if that is more
+ * @TCA_DRR_FQ_CODEL: u8, 1: CoDel (RFC 8289) drops packets of each queue; default
+ *	0. The following attributes are rejected without it
+ * @TCA_DRR_FQ_CODEL_TARGET: u32, acceptable delay of a queue [us], 1 to the
+ *	interval; default DRR_FQ_CODEL_TARGET_DEFAULT
+ * @TCA_DRR_FQ_CODEL_INTERVAL: u32, time in which the delay must once be below
+ *	the target [us], DRR_FQ_CODEL_INTERVAL_MIN to DRR_FQ_CODEL_MAX; default
+ *	DRR_FQ_CODEL_INTERVAL_DEFAULT
+ * @TCA_DRR_FQ_CODEL_ECN: u8, 1: CoDel marks packets that have ECN instead of
+ *	dropping them; default 0
+ * @TCA_DRR_FQ_CODEL_CE_THRESHOLD: u32, mark packets that have ECN and waited
+ *	longer than this [us], at most DRR_FQ_CODEL_MAX; default 0: off
  */
 enum drr_fq_attribute {
 	TCA_DRR_FQ_UNSPEC,
@@ -73,6 +90,11 @@ enum drr_fq_attribute {
 	TCA_DRR_FQ_SCHEDULER,
 	TCA_DRR_FQ_SPLIT_GSO,
 	TCA_DRR_FQ_MEMORY_LIMIT,
+	TCA_DRR_FQ_CODEL,
+	TCA_DRR_FQ_CODEL_TARGET,
+	TCA_DRR_FQ_CODEL_INTERVAL,
+	TCA_DRR_FQ_CODEL_ECN,
+	TCA_DRR_FQ_CODEL_CE_THRESHOLD,
 	__TCA_DRR_FQ_MAX,
 };
 
@@ -104,6 +126,9 @@ enum drr_fq_xstats_type {
  * @drops_memory: those of @drops_longest because of the memory limit alone
  * @control_packets: packets sent from the control band
  * @control_hashed: control packets queued like others because the band was full
+ * @drops_codel: packets dropped by CoDel
+ * @ecn_marks: packets that CoDel marked instead, modulo 2^32
+ * @ce_marks: packets marked because of the threshold, modulo 2^32
  */
 struct tc_drr_fq_qdisc_stats {
 	__u64 drops_longest;
@@ -122,20 +147,27 @@ struct tc_drr_fq_qdisc_stats {
 	__u64 drops_memory;
 	__u64 control_packets;
 	__u64 control_hashed;
+	__u64 drops_codel;
+	__u32 ecn_marks;
+	__u32 ce_marks;
 };
 
 /**
  * struct tc_drr_fq_class_stats - statistics of a backlogged queue
  * @deficit: drr: bytes that it may still send in this round (before its turn:
- *	in its next)
+ *	in its next), 0 if CoDel had it send more
  * @head_length: size of its oldest packet [bytes]
  * @tag: scfq: virtual finishing time of its oldest packet, relative to the
  *	packet sent last [bytes]
+ * @delay: with CoDel: how long the packet waited that left last [us]
+ * @dropping: 1: CoDel drops or marks packets of the queue
  */
 struct tc_drr_fq_class_stats {
 	__u32 deficit;
 	__u32 head_length;
 	__s64 tag;
+	__u32 delay;
+	__u32 dropping;
 };
 
 /**

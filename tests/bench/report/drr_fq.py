@@ -13,6 +13,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "drr_fq": {"color": "#D55E00", "linewidth": 2.6},
     "drr_fq rr": {"color": "#D55E00", "linestyle": (0, (5, 1.5))},
     "drr_fq scfq": {"color": "#D55E00", "linestyle": (0, (1.5, 1.2))},
+    "drr_fq codel": {"color": "#D55E00", "linestyle": (0, (8, 1.5, 1.5, 1.5))},
     "pfifo": {"color": "#777777"},
     "sfq": {"color": "#009E73"},
     "fq_codel": {"color": "#0072B2", "linewidth": 2.0},
@@ -138,7 +139,7 @@ def text(data: dict[str, Any]) -> list[str]:
         " may cost less than 0. The loop neither allocates nor frees packets. What the stack has"
         " read of a packet is in the CPU's cache when it is enqueued.",
         f"- Reading the clock takes {data['clock']['median']:.0f} ns (a vDSO call); `fq_codel`,"
-        " `fq` and `cake` read it twice for each packet sent, the others never.",
+        " `drr_fq codel`, `fq` and `cake` read it twice for each packet sent, the others never.",
         "- `fq`'s prefetch is no instruction in User-Mode Linux; that of `drr_fq` is.",
         "- One CPU: locks cost nothing in any of them.",
         "",

@@ -14,6 +14,8 @@ from fairlab.model.qdisc import BOTTLENECK, Qdisc
 TRUE_SIZE = 2304
 #: CoDel's default interval, which must not be shorter than most round-trip times [ms].
 INTERVAL = 100
+#: fq_codel's default limit, for a qdisc with the same AQM [packets].
+DEEP = 10240
 
 #: Congestion controls that need ECN, and a queue that marks at once.
 L4S = ("dctcp", "prague")
@@ -24,8 +26,8 @@ CCS = ("cubic", "bbr", "dctcp", "bic", "gaimd", "reno")
 class Stack:
     """The queues of all links.
 
-    OPTIONS, SMALL, LONG and DCTCP are options of the qdisc with {buffer}, {bytes}, {rate}, {rtt}
-    and {target} in them: the usual ones, those for a buffer that hardware limits, those for
+    OPTIONS, SMALL, LONG and DCTCP are options of the qdisc with {buffer}, {deep}, {bytes}, {rate},
+    {rtt} and {target} in them: the usual ones, those for a buffer that hardware limits, those for
     round-trip times above INTERVAL, and those for DCTCP, whose packets are ECT(0).
     """
 
@@ -45,6 +47,7 @@ class Stack:
         words = [self.options, self.small if small else "", self.long if rtt > INTERVAL else ""]
         words.append(self.dctcp if cc == "dctcp" else "")
         values = {"rate": rate, "buffer": buffer, "bytes": buffer * TRUE_SIZE}
+        values["deep"] = buffer if small else DEEP
         # CoDel's target is 5 % of its interval.
         values |= {"rtt": round(rtt), "target": round(rtt / 20)}
         return Qdisc(BOTTLENECK, self.kind, tuple(" ".join(words).format(**values).split()))
@@ -60,13 +63,14 @@ STACKS = {
         Stack("cake", "cake", "bandwidth {rate}bit", "memlimit {bytes}", "rtt {rtt}ms"),
         Stack("fq_pie", "fq_pie", small=LIMIT),
         Stack("drr_fq", "drr_fq", LIMIT),
+        Stack("drr_fq-codel", "drr_fq", "limit {deep} codel ecn", "", CODEL, "ce_threshold 1ms"),
         Stack("slbn", "drr_fq", LIMIT, slbn=""),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
 }
 #: What `fairlab compare` is about: these are compared with all others.
-OURS = ("drr_fq", "slbn")
+OURS = ("drr_fq", "drr_fq-codel", "slbn")
 
 
 def cases(stacks: tuple[str, ...], ccs: tuple[str, ...]) -> list[tuple[str, str]]:
