@@ -61,7 +61,7 @@ BENCHES = {
     ),
     "slbnd": Bench(
         "measure_slbnd",
-        ("--sessions", "100", "--seconds", "1"),
+        ("--sessions", "100", "--seconds", "1", "--old", "10000"),
         place=NAMESPACE,
     ),
     "virtual": Bench(

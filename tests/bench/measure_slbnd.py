@@ -12,9 +12,9 @@ A point is a number of sessions and their demand:
     idle    100,000 sessions of 10 kbit/s with an epoch of 10 s, the longest pauses
     churn   the same, and 10,000 new flows each second, 1 % of which get a session
 
-New flows go from this router to 65,535 ports, and the agent detects them by conntrack.  Most are
-mice of one datagram, which are looked up once or twice; the others send 12 full packets at once,
-and leave after an idle time of 2 s.  One more point is mice alone.
+New flows go from this router to 65,535 ports.  Most are mice of one datagram; the others send 12
+full packets at once, and leave after an idle time of 2 s.  One more point is new flows alone,
+beside 200,000 old connections in conntrack's table, which send nothing.
 
 If this is root, slbnd attaches its BPF program, and reads the use of all sessions from its maps;
 the veth needs no fq for that.
@@ -60,9 +60,11 @@ OPTIONS = {
     ],
 }
 COUNTS = {"paced": [100, 1000, 10000], "full": [100, 1000, 10000], "idle": [MANY]}
+OLD = 200000  # connections in conntrack's table
 FLOWS = 10000  # new flows per second
 LARGE = 100  # one of so many gets a session
 PACKETS, OCTETS = 12, 1400  # that it sends
+SETTLE = 5  # seconds after the old connections
 PATIENCE = 120  # seconds until all sessions have got an answer
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -210,20 +212,46 @@ def send_flows(seconds: float, large: int = 0) -> int:
     return sent
 
 
-def mice(seconds: float, scratch: Path) -> dict[str, Any]:
+def forget_after(seconds: int) -> None:
+    """Set for how long conntrack keeps a UDP connection; others than root cannot."""
+    for name in ("udp_timeout", "udp_timeout_stream"):
+        with contextlib.suppress(PermissionError):
+            Path(f"/proc/sys/net/netfilter/nf_conntrack_{name}").write_text(str(seconds))
+
+
+def open_connections(count: int) -> None:
+    """A datagram each."""
+    for first in range(0, count, 65535):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            for port in range(1, min(65535, count - first) + 1):
+                sender.sendto(b"x", ("10.0.0.2", port))
+
+
+def mice(seconds: float, old: int, scratch: Path) -> dict[str, Any]:
+    """New flows alone, 1 % of which get a session, beside old connections."""
     path = scratch / "mice"
-    with agent(path, HOSTS, []) as process, connect(path) as us:
-        empty, cpu = resident_bytes(process.pid), cpu_seconds(process.pid)
-        sent = send_flows(seconds)
-        cpu = cpu_seconds(process.pid) - cpu
+    with agent(path, ["--devices", "near", *HOSTS], []) as process, connect(path) as us:
+        # The agent has activated conntrack.
+        forget_after(3600)
+        open_connections(old)
+        forget_after(5)
+        # Until it has processed them.
+        time.sleep(SETTLE)
+        empty, cpu, start = resident_bytes(process.pid), cpu_seconds(process.pid), time.monotonic()
+        sent = send_flows(seconds, LARGE)
+        took, cpu = time.monotonic() - start, cpu_seconds(process.pid) - cpu
         memory = resident_bytes(process.pid) - empty
-        if us.list():
-            raise WrongError("mice: a flow of one datagram got a session")
+        status = us.status()
+        joined = len(us.list())
+        if not joined or joined > sent / LARGE:
+            raise WrongError(f"mice: {joined} of {sent} flows have a session")
         return {
             "kind": "mice",
-            "flows_per_second": sent / seconds,
-            "cpu_share": cpu / seconds,
-            "bytes_per_flow": memory / sent,
+            "flows_per_second": sent / took,
+            "old": old,
+            "table_entries": status.table_entries,
+            "cpu_share": cpu / took,
+            "bytes": memory,
         }
 
 
@@ -231,6 +259,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--sessions", type=int, action="append", help="(repeatable)")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--old", type=int, default=OLD, help="old connections")
     arguments = parser.parse_args()
     # The second namespace is that of this process, and ends with it.
     with (
@@ -254,7 +283,7 @@ def main() -> int:
                         print(f"bench: {count} sessions, {kind}", file=sys.stderr, flush=True)
                         found += points(kind, count, arguments.seconds, Path(scratch))
                 print("bench: mice", file=sys.stderr, flush=True)
-                alone = mice(arguments.seconds, Path(scratch))
+                alone = mice(arguments.seconds, arguments.old, Path(scratch))
         except (WrongError, OSError) as error:
             print(f"bench: {error}", file=sys.stderr)
             return 1

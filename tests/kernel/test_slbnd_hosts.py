@@ -199,6 +199,41 @@ def test_documented_rules_limit_connections_of_each_host(net: Chain) -> None:
     assert begun == {HOSTILE: 10, HONEST: 5}
 
 
+def send(net: Chain, source: str, ports: range, packets: int, size: int) -> None:
+    """Datagrams from one port to each of these."""
+    with net.nodes[0].entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near:
+        near.bind((source, 5000))
+        for port in ports:
+            for _ in range(packets):
+                with contextlib.suppress(ConnectionRefusedError):
+                    near.sendto(bytes(size), (SERVER, port))
+
+
+def test_mice_are_not_processed(net: Chain, tmp_path: Path) -> None:
+    """Where the BPF program counts connections, slbnd has those that sent enough only."""
+    options = ("--hosts", HOSTS, "--devices", "e1")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        send(net, HOSTILE, range(1000, 3000), 1, 1)
+        send(net, HOSTILE, range(3000, 3100), 9, 1400)
+        time.sleep(1)
+        assert us.status().connections == 0
+        send(net, HONEST, range(1000, 1010), 12, 1400)
+        wait_for(lambda: [session.source for session in us.list()] == [HONEST] * 10)
+        status = us.status()
+        assert (status.connections, status.refused, status.events_lost) == (10, 0, 0)
+
+
+def test_flood_replaces_its_own_connections(net: Chain, tmp_path: Path) -> None:
+    """Of the BPF program's table, which has 1024 places."""
+    options = ("--hosts", HOSTS, "--devices", "e1", "--connections", "1024")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        # Not enough for a session, neither before the flood nor after it.
+        send(net, HONEST, range(1000, 1010), 6, 1400)
+        send(net, HOSTILE, range(2000, 8000), 1, 1)
+        send(net, HONEST, range(1000, 1010), 6, 1400)
+        wait_for(lambda: [session.source for session in us.list()] == [HONEST] * 10)
+
+
 #: Source addresses of packets from the hosts' device: their own, and others.
 SPOOFED = {
     "own": HONEST,

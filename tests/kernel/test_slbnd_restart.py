@@ -330,6 +330,19 @@ def test_upgrade_keeps_rates(
     assert not (tmp_path / "state").exists() and not (tmp_path / "bpf" / "slbnd").exists()
 
 
+def test_other_table_of_connections(
+    net: Chain, tmp_path: Path, kept: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A pinned table of another size is replaced, with a message; flows and rates remain."""
+    for size, replaced in (("1024", False), ("1024", False), ("2048", True), ("2048", False)):
+        options = ("--devices", "e0", "--connections", size, *kept)
+        with agent(net.nodes[0], tmp_path, *options) as slbnd:
+            slbnd.end(signal.SIGUSR1)
+        said = capfd.readouterr().err
+        assert ("connections are counted anew" in said) == replaced
+        assert "flows have no rate" not in said
+
+
 @pytest.mark.parametrize(
     ("shares", "number"),
     [

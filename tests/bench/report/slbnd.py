@@ -52,9 +52,9 @@ def text(data: dict[str, Any]) -> list[str]:
         f" {data['seconds']:.0f} s per row.",
         "",
         *(enforced if crowd["measured"] else ["Rates were not enforced: this needs root.", ""]),
-        f"{mice['flows_per_second']:,.0f} new flows of one datagram each second, none of which gets"
-        f" a session, take {100 * mice['cpu_share']:.0f} % of a CPU to detect, and"
-        f" {mice['bytes_per_flow']:,.0f} bytes each until conntrack forgets them.",
+        f"{mice['flows_per_second']:,.0f} new flows each second, 1 % of which get a session, take"
+        f" {100 * mice['cpu_share']:.0f} % of a CPU beside {mice['old']:,} old connections in"
+        " conntrack's table.",
         "",
         host_conditions(data["conditions"]),
     ]
