@@ -40,6 +40,15 @@
 /* Longer than Leaves are retransmitted without an answer, ns. */
 #define LEAVE_TIMEOUT 3000000000ULL
 #define EVENTS 64
+/*
+ * A wakeup costs as much as several packets: an agent that has sent so many packets in
+ * a time, ns, wakes no more often than once in an interval, ns, or a part of a session's
+ * shortest pause. Round-trip times grow by that, at most.
+ */
+#define BUSY_PACKETS 250
+#define BUSY_TIME 100000000ULL
+#define BUSY_INTERVAL 1000000ULL
+#define BUSY_PART 4
 /* Maximum batches of packets per iteration of the main loop. */
 #define RECEIVE_BATCHES 16
 
@@ -574,6 +583,30 @@ static bool finished(u64 now)
 		(!slbnd.agent.count || now >= slbnd.deadline));
 }
 
+/* Sleep if many packets were sent lately, so that the next ones come together. */
+static void gather_packets(void)
+{
+	static u64 measured_at, sent, woken_at;
+	static bool busy;
+	u64 interval =
+		fp_min64(BUSY_INTERVAL, slbnd.agent.config.pause / BUSY_PART);
+	u64 now = clock_now();
+	struct timespec left;
+
+	if (now - measured_at >= BUSY_TIME) {
+		busy = slbnd.transport.sent - sent >= BUSY_PACKETS;
+		sent = slbnd.transport.sent;
+		measured_at = now;
+	}
+	if (busy && now - woken_at < interval) {
+		left = (struct timespec){ .tv_nsec =
+						  woken_at + interval - now };
+		nanosleep(&left, NULL);
+		now = clock_now();
+	}
+	woken_at = now;
+}
+
 static void run(int argc, char **argv)
 {
 	while (!finished(clock_now())) {
@@ -613,6 +646,7 @@ static void run(int argc, char **argv)
 		flows_run(&slbnd.flows, clock_now());
 		agent_run(&slbnd.agent, clock_now());
 		transport_flush(&slbnd.transport);
+		gather_packets();
 		/* Not if the loop spins because it cannot wait. */
 		if (count >= 0)
 			service_run_watchdog(clock_now());
