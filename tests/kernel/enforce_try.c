@@ -43,6 +43,8 @@
 #define FOREVER (~0ULL)
 
 static struct enforce *enforce;
+/* Of some flow. */
+static u32 hint;
 static struct flows_prefix host;
 static struct enforce_config config = { .unassigned = 1000000000000,
 					.hosts = &host,
@@ -145,7 +147,7 @@ static void read_use(const struct slbn_flow *flow)
 {
 	struct enforce_use use;
 
-	if (!enforce_read(enforce, flow, &use)) {
+	if (!enforce_read(enforce, flow, &hint, &use)) {
 		puts("unknown");
 		return;
 	}
@@ -172,7 +174,7 @@ static void fill(u32 count, u64 rate)
 
 	for (n = 0; n < count && !error; n++) {
 		flow = nth_flow(n);
-		error = enforce_set(enforce, &flow, rate, FOREVER, 0, 0);
+		error = enforce_set(enforce, &flow, rate, FOREVER, 0, 0, &hint);
 	}
 	printf("%u %d\n", error ? n - 1 : n, error);
 }
@@ -191,7 +193,7 @@ static void set(const struct slbn_flow *flow, u64 rate, const char *ms)
 
 	if (ms)
 		lease = clock_now() + strtoull(ms, NULL, 10) * 1000000;
-	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0, 0));
+	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0, 0, &hint));
 }
 
 static void empty(u32 count)

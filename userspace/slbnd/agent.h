@@ -123,6 +123,7 @@ struct agent_credit {
  *	first link if that is on this router, else of the device that received the
  *	last answer; 0: unknown
  * @use: measured use of its rate, by flows.c
+ * @place: of its flow in rate enforcement, a hint
  * @bursts: its flow has not used its rate yet: see flows_burst()
  * @next_free: index of the next free entry; -1: none
  * @source: the source's task
@@ -165,6 +166,7 @@ struct session {
 	struct agent_hop *path;
 	u32 device;
 	struct demand use;
+	u32 place;
 	bool bursts;
 	s32 next_free;
 	struct slbn_source source;

@@ -828,6 +828,20 @@ static int find_slot(const struct edt *edt, const struct rates_key *key)
 	return node ? *node - edt->keys : -1;
 }
 
+/* The same, if it is often looked up: @hint is where it was, or anything. */
+static int find_again(const struct edt *edt, const struct rates_key *key,
+		      u32 *hint)
+{
+	int slot;
+
+	if (*hint < edt->size && !compare_keys(&edt->keys[*hint], key))
+		return *hint;
+	slot = find_slot(edt, key);
+	if (slot >= 0)
+		*hint = slot;
+	return slot;
+}
+
 /* Reads of the program: struct rates_limit. */
 static void set_limit(struct edt *edt, u32 slot,
 		      const struct rates_limit *limit)
@@ -880,16 +894,17 @@ static void remove_taken_over(struct edt *edt)
  * @key: the flow
  * @kind: its kind
  * @limit: its rate, lease and burst
+ * @hint: where it was found before, for the next time; initially any number
  *
  * For a known flow this writes to memory only.
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
 int edt_set(struct edt *edt, const struct rates_key *key, int kind,
-	    const struct rates_limit *limit)
+	    const struct rates_limit *limit, u32 *hint)
 {
 	const struct rates_state fresh = {};
-	int known = find_slot(edt, key);
+	int known = find_again(edt, key, hint);
 	int err;
 	u32 slot;
 
@@ -919,6 +934,7 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 		edt->keys[slot] = (struct rates_key){};
 		return err;
 	}
+	*hint = slot;
 	edt->first = (edt->first + 1) % edt->size;
 	edt->free--;
 	count_kind(edt, kind, 1);
@@ -929,14 +945,15 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
  * edt_read() - read the counters of a flow
  * @edt: from edt_open()
  * @key: the flow
+ * @hint: as for edt_set()
  * @use: they are added to it
  *
  * Return: whether the flow is known.
  */
-bool edt_read(const struct edt *edt, const struct rates_key *key,
+bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 	      struct enforce_use *use)
 {
-	int slot = find_slot(edt, key);
+	int slot = find_again(edt, key, hint);
 	struct rates_state state;
 
 	if (slot < 0 || bpf_map_lookup_elem_flags(states_fd(edt), &slot, &state,

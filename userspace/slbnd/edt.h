@@ -106,9 +106,9 @@ int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 		     const u32 *owners, u32 count, bool any_host);
 int edt_set_ingress(struct edt *edt, const u32 *devices, u32 count);
 int edt_set(struct edt *edt, const struct rates_key *key, int kind,
-	    const struct rates_limit *limit);
+	    const struct rates_limit *limit, u32 *hint);
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
-bool edt_read(const struct edt *edt, const struct rates_key *key,
+bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 	      struct enforce_use *use);
 void edt_set_joins(struct edt *edt, u64 packets, u64 bytes, u64 idle);
 void edt_report_again(struct edt *edt, u64 now);

@@ -650,7 +650,7 @@ static u64 codel_interval(u64 rtt)
 }
 
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease, u64 burst, u64 rtt)
+		u64 lease, u64 burst, u64 rtt, u32 *hint)
 {
 	const struct rates_limit limit = {
 		.rate = rate,
@@ -667,7 +667,7 @@ int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
 	if (kind < 0)
 		return -EAFNOSUPPORT;
 	if (enforce->edt)
-		edt_err = edt_set(enforce->edt, &key, kind, &limit);
+		edt_err = edt_set(enforce->edt, &key, kind, &limit, hint);
 	if (enforce->htb)
 		htb_err = htb_set(enforce->htb, &key, kind, rate);
 	return edt_err ?: htb_err;
@@ -687,7 +687,7 @@ void enforce_remove(struct enforce *enforce, const struct slbn_flow *flow)
 }
 
 bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
-		  struct enforce_use *use)
+		  u32 *hint, struct enforce_use *use)
 {
 	struct rates_key key;
 	bool known = false;
@@ -696,7 +696,7 @@ bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 	if (enforce_key(flow, &key) < 0)
 		return false;
 	if (enforce->edt)
-		known = edt_read(enforce->edt, &key, use);
+		known = edt_read(enforce->edt, &key, hint, use);
 	if (enforce->htb)
 		known |= htb_read(enforce->htb, &key, use);
 	return known;

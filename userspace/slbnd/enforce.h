@@ -273,11 +273,12 @@ void enforce_configure(struct enforce *enforce,
  * @burst: what the flow did not use of @rate for so long, it may send at once, ns;
  *	at least ENFORCE_BURST, at most ENFORCE_QUEUE apply. With htb this is ignored
  * @rtt: round-trip time of its path, ns, for CoDel; 0: unknown. The same
+ * @hint: where it was found before, for the next time; initially any number
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
 int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease, u64 burst, u64 rtt);
+		u64 lease, u64 burst, u64 rtt, u32 *hint);
 
 /**
  * enforce_remove() - remove a flow
@@ -290,12 +291,13 @@ void enforce_remove(struct enforce *enforce, const struct slbn_flow *flow);
  * enforce_read() - read the counters of a flow
  * @enforce: from enforce_open()
  * @flow: the flow
+ * @hint: as for enforce_set()
  * @use: set to them
  *
  * Return: whether the flow is known.
  */
 bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
-		  struct enforce_use *use);
+		  u32 *hint, struct enforce_use *use);
 
 /**
  * enforce_read_sums() - read the counters of dropped and marked packets

@@ -164,7 +164,8 @@ static bool join_session(struct flows *flows, struct detected_flow *detected,
 	};
 	if (flows->enforce) {
 		/* An earlier session of the flow may still be leaving. */
-		enforce_read(flows->enforce, &detected->flow, &use);
+		enforce_read(flows->enforce, &detected->flow, &session->place,
+			     &use);
 		detected->metered.packets = use.packets;
 		detected->metered.octets = use.bytes;
 	}

@@ -82,7 +82,8 @@ static void measure_each(struct flows *flows)
 		struct session *session = agent->sessions[n];
 
 		if (is_measured(session) &&
-		    enforce_read(flows->enforce, &session->flow, &use))
+		    enforce_read(flows->enforce, &session->flow,
+				 &session->place, &use))
 			update_demand(flows, session, &use, demand_update);
 	}
 	flows->step_index = end < agent->entries ? end : 0;
@@ -138,7 +139,8 @@ static void measure_starting(struct flows *flows)
 		TAILQ_INSERT_TAIL(&flows->starting, detected, fast);
 		count++;
 		if (!session->rtt || flows->now - session->use.step < step ||
-		    !enforce_read(flows->enforce, &session->flow, &use))
+		    !enforce_read(flows->enforce, &session->flow,
+				  &session->place, &use))
 			continue;
 		update_demand(flows, session, &use, demand_start);
 		if (session->cycles &&

@@ -107,7 +107,7 @@ static void limit_session(struct agent *agent, struct session *session)
 		error = enforce_set(slbnd.enforce, &session->flow,
 				    agent_usable_rate(session),
 				    session->source.lease, flows_burst(session),
-				    session->rtt);
+				    session->rtt, &session->place);
 	if (error && !slbnd.enforce_failed) {
 		log_warning("the rate of a flow cannot be enforced: %s",
 			    strerror(-error));
