@@ -993,7 +993,7 @@ static __always_inline bool count_sent(struct rates_connection *connection,
 	}
 	joins = connection->packets >= join_packets &&
 		connection->bytes >= join_bytes &&
-		(reported < started ||
+		(!reported || reported < started ||
 		 (!sent->assigned &&
 		  (reported < again || now - reported >= CONNECTIONS_RETRY)));
 	if (joins || (ends && reported)) {
