@@ -7,6 +7,7 @@ A point is one of
                 its memory
     control     a control packet through the egress hook and the TX queue's qdisc: classified,
                 checked, processed by the task, rewritten, enqueued and dequeued
+    devices     the same with few and many devices of the router, each with addresses
     keys        the same without a key, with one key, and with the older and the newer of two
     answer      an answer that this router receives, processes and sends on: reception, the hook at
                 LOCAL_IN, the task, and the device's egress hook and queue
@@ -37,6 +38,7 @@ import argparse
 import contextlib
 import json
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +52,8 @@ QUEUES = 2  # of a device
 #: Differences of routed packets are small: they need more turns.
 ROUTE_TURNS = 3
 RATE = "100gbit"
+#: Devices that are added, and their group.
+DEVICES, GROUP = 2000, 7
 ENTRIES = (0, 65_536, 524_288)
 CHILDREN = ("pfifo_fast", "fq", "fq_codel")
 #: Frame of a control packet of a path of 7 links, with 9 slots. Those measured have 32.
@@ -173,6 +177,37 @@ def measure_control(sessions: list[int], turns: int, slices: int) -> list[dict[s
             check_link(f"c{count}", count)
             session.close()
             run("ip", "link", "del", f"c{count}")
+    return points
+
+
+def add_devices(count: int) -> None:
+    """Each with an IPv4 and an IPv6 address."""
+    lines = []
+    for number in range(count):
+        name = f"x{number}"
+        lines.append(f"link add {name} group {GROUP} type dummy")
+        lines.append(f"addr add 10.{number // 250}.{number % 250}.1/32 dev {name}")
+        lines.append(f"addr add fd00:{number:x}::1/64 dev {name} nodad")
+        lines.append(f"link set {name} up")
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+
+
+def measure_devices(turns: int, slices: int) -> list[dict[str, Any]]:
+    name, entries, count = device("c"), ENTRIES[1], 1000
+    slbn(name, f"memory {entries}")
+    session = Session()
+    session.ask(f"slbn control {name} {count}")
+    cost = net_cost(session, slices)
+    points = []
+    for added in (0, DEVICES):
+        add_devices(added)
+        costs = [cost() for _ in range(turns)]
+        known = {"kind": "devices", "added": added, "sessions": count, "entries": entries}
+        points.append({**known, "ns": spread(costs)})
+    check_link(name, count)
+    session.close()
+    run("ip", "link", "del", "group", str(GROUP))
+    run("ip", "link", "del", name)
     return points
 
 
@@ -388,6 +423,8 @@ def main() -> int:
         points += measure_task(sessions, turns, slices)
         say("control packets")
         points += measure_control(sessions, turns, slices)
+        say("many devices")
+        points += measure_devices(turns, slices)
         say("authenticated packets")
         points += measure_keys(turns, slices)
         say("answers")

@@ -9,6 +9,7 @@ A point is a number of sessions and their demand:
 
     paced   1 Mbit/s each: control packets take 1 % of that
     full    no limit, and the shortest pause: as many packets as one CPU can handle
+    saved   the same with a state file, where a record is written before each packet is sent
     idle    100,000 sessions of 10 kbit/s with an epoch of 10 s, the longest pauses
     churn   the same, and 10,000 new flows each second, 1 % of which get a session
 
@@ -47,19 +48,32 @@ import libslbn
 TOP = Path(__file__).resolve().parent.parent.parent
 SLBND = TOP / "build/slbnd/slbnd"
 
-DEMANDS = {"paced": 10**6, "full": libslbn.UNLIMITED, "idle": 10**4}
+DEMANDS = {
+    "paced": 10**6,
+    "full": libslbn.UNLIMITED,
+    "saved": libslbn.UNLIMITED,
+    "idle": 10**4,
+}
 MANY = 100000
 HOSTS = ["--hosts", "10.0.0.1/32", "--idle", "2s"]
 QUOTAS = ["--host-sessions", f"{2 * MANY}", "--prefix-sessions", f"{2 * MANY}"]
 OPTIONS = {
     "paced": ["--devices", "near"],
     "full": ["--devices", "near", "--pause", "1us"],
+    "saved": ["--devices", "near", "--pause", "1us"],
     "idle": [
         *("--devices", "near", "--epoch", "10s", "--max-sessions", f"{2 * MANY}"),
         *(*HOSTS, *QUOTAS),
     ],
 }
-COUNTS = {"paced": [100, 1000, 10000], "full": [100, 1000, 10000], "idle": [MANY]}
+#: The state file is in memory, as in /run.
+MEMORY = Path("/dev/shm")
+COUNTS = {
+    "paced": [100, 1000, 10000],
+    "full": [100, 1000, 10000],
+    "saved": [1000, 10000],
+    "idle": [MANY],
+}
 OLD = 200000  # connections in conntrack's table
 FLOWS = 10000  # new flows per second
 LARGE = 100  # one of so many gets a session
@@ -168,7 +182,10 @@ class Meter:
 
 def points(kind: str, count: int, seconds: float, scratch: Path) -> Iterator[dict[str, Any]]:
     path = scratch / f"{kind}-{count}"
-    with agent(path, OPTIONS[kind], []) as process, connect(path) as us:
+    options = OPTIONS[kind]
+    if kind == "saved":
+        options = [*options, "--state", str(scratch / "state")]
+    with agent(path, options, []) as process, connect(path) as us:
         empty = resident_bytes(process.pid)
         join(us, count, DEMANDS[kind])
         meter = Meter(process, us)
@@ -263,7 +280,7 @@ def main() -> int:
     arguments = parser.parse_args()
     # The second namespace is that of this process, and ends with it.
     with (
-        tempfile.TemporaryDirectory() as scratch,
+        tempfile.TemporaryDirectory(dir=MEMORY) as scratch,
         subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) as there,
     ):
         try:

@@ -66,7 +66,15 @@ def test_smoke_slbn(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     points = json.loads((tmp_path / "bench-slbn.json").read_text())["points"]
     kinds = [point["kind"] for point in points]
-    expected = {"task": 6, "control": 6, "keys": 4, "answer": 1, "send": 7, "route": 15}
+    expected = {
+        "task": 6,
+        "control": 6,
+        "devices": 2,
+        "keys": 4,
+        "answer": 1,
+        "send": 7,
+        "route": 15,
+    }
     assert {kind: kinds.count(kind) for kind in expected} == expected
     cost = {
         (point["kind"], point["sessions"], point["entries"]): point["ns"]["median"]
@@ -89,15 +97,17 @@ def test_smoke_slbnd(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "bench-slbnd.json").read_text())
-    paced, full, idle, churn = found["points"]
+    paced, full, saved, idle, churn = found["points"]
     assert found["mice"]["flows_per_second"] > 1000
-    assert [point["kind"] for point in found["points"]] == ["paced", "full", "idle", "churn"]
+    kinds = ["paced", "full", "saved", "idle", "churn"]
+    assert [point["kind"] for point in found["points"]] == kinds
     # Without root there is no BPF.
     assert idle["measured"] == bool(idle["map_bytes"])
     assert churn["detected"]
     # 100 sessions of 1 Mbit/s: 1 % allows 700 cycles per second; a busy machine has less.
     assert 0 < paced["packets_per_second"] < 1.2 * 2 * 702
-    assert full["packets_per_second"] > paced["packets_per_second"]
+    for each in (full, saved):
+        assert each["packets_per_second"] > paced["packets_per_second"]
     assert "| 100 | " in (tmp_path / "bench-slbnd.md").read_text()
 
 

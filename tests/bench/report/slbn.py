@@ -75,6 +75,21 @@ def answer_lines(data: dict[str, Any]) -> list[str]:
     ]
 
 
+def devices_lines(data: dict[str, Any]) -> list[str]:
+    """The cost by number of devices; nothing if the data is older than it."""
+    points = of_kind(data, "devices")
+    if not points:
+        return []
+    few, many = points
+    return [
+        "",
+        f"The number of the router's devices does not matter: with {many['added']:,} more, each"
+        f" with addresses, a control packet takes {quartiles(many['ns'])} ns instead of"
+        f" {quartiles(few['ns'])} ({few['sessions']:,} sessions, memory of {few['entries']:,}"
+        " entries).",
+    ]
+
+
 def keys_lines(data: dict[str, Any]) -> list[str]:
     """The cost of authentication; nothing if the data is older than it."""
     points = of_kind(data, "keys")
@@ -151,6 +166,7 @@ def text(data: dict[str, Any]) -> list[str]:
     return [
         *lines,
         *answer_lines(data),
+        *devices_lines(data),
         *keys_lines(data),
         "",
         *send_lines(data),

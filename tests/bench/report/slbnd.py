@@ -10,6 +10,7 @@ from tests.bench.report.common import host_conditions, table
 KINDS = {
     "paced": "1 Mbit/s each, 1 % of it for control packets",
     "full": "as many packets as one CPU can handle",
+    "saved": "the same, with a state file",
     "idle": "10 kbit/s each, an epoch of 10 s",
     "churn": "the same, and 10,000 new flows per second, 1 % of which get a session",
 }
