@@ -8,7 +8,7 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,21 @@ def confined(groups: list[str]) -> list[str]:
 class Agent:
     """A running slbnd in a network namespace."""
 
-    def __init__(self, where: Namespace, directory: Path, *options: str) -> None:
+    def __init__(
+        self,
+        where: Namespace,
+        directory: Path,
+        *options: str,
+        prefix: Sequence[str | Path] = (),
+        **how: Any,
+    ) -> None:
         self.where = where
         self.socket = str(directory / f"{where.name}.socket")
         if "--config" not in options:
             options = ("--config", "/dev/null", *options)
         groups = [options[n + 1] for n, word in enumerate(options) if word == "--group"]
-        command = [*confined(groups), str(SLBND), "--socket", self.socket, *options]
-        self.process = where.start(command)
+        command = [*prefix, *confined(groups), str(SLBND), "--socket", self.socket, *options]
+        self.process = where.start(command, **how)
         wait_for(self.answers)
 
     def answers(self) -> bool:
@@ -89,8 +96,9 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(where: Namespace, directory: Path, *options: str) -> Iterator[Agent]:
-    made = Agent(where, directory, *options)
+def agent(where: Namespace, directory: Path, *options: str, **how: Any) -> Iterator[Agent]:
+    """Run slbnd; HOW has the command's prefix, and options of Popen."""
+    made = Agent(where, directory, *options, **how)
     try:
         yield made
     finally:

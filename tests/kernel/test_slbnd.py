@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -380,14 +381,6 @@ def counter(where: Namespace, device: str) -> Callable[[], int]:
     return read
 
 
-def test_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
-    with agent(net.nodes[0], tmp_path) as slbnd:
-        command = f"{SLBND} --config /dev/null --socket {slbnd.socket}"
-        done = net.nodes[0].sh(command, check=False)
-        assert done.returncode == 1 and "Address already in use" in done.stdout
-        assert slbnd.answers()
-
-
 def test_rates_recover_from_link_restart(net: Chain, tmp_path: Path) -> None:
     with agent(net.nodes[0], tmp_path) as slbnd, slbnd.connect() as us:
         sessions = [us.join("10.0.2.2") for _ in range(5)]
@@ -521,6 +514,207 @@ def test_port_is_taken(net: Chain, tmp_path: Path) -> None:
             assert f"user 65534 has it (ss -uapn sport = {PORT})" in done.stdout
     with agent(net.nodes[0], tmp_path):
         pass
+
+
+def test_second_agent_is_refused(net: Chain, tmp_path: Path) -> None:
+    """In the same network namespace, for the same device or another; the first goes on."""
+    node = net.nodes[0]
+    net.tc(0, "qdisc replace dev e0 parent 1:1 fq")
+    node.sh("ip link add e9 type dummy && ip link set e9 up && tc qdisc replace dev e9 root fq")
+
+    def filters() -> str:
+        return node.sh("tc filter show dev e0 egress; tc qdisc show dev e9").stdout
+
+    state = ("--state", str(tmp_path / "state"))
+    with (
+        agent(node, tmp_path, "--devices", "e0", "--hosts", "10.9.0.0/16", *state) as slbnd,
+        slbnd.connect() as us,
+    ):
+        session = us.join("10.0.2.2")
+        wait_for_rates(us, {session: 50 * MEGA})
+        before = filters()
+        assert "slbnd_rates" in before
+        for device in ("e0", "e9"):
+            for path in (f"{tmp_path}/s", slbnd.socket):
+                command = f"{SLBND} --config /dev/null --socket {path} --devices {device}"
+                done = node.sh(f"{command} {' '.join(state)}", check=False)
+                assert done.returncode == 1
+                assert f"UDP port {PORT}: Address already in use" in done.stdout
+                assert "user 0 has it" in done.stdout
+        assert filters() == before
+        cycles = us.status().cycles
+        wait_for(lambda: us.status().cycles > cycles + 10)
+        assert rates(us) == {session: 50 * MEGA}
+        assert slbnd.answers()
+
+
+def test_two_agents_with_one_flow(net: Chain, tmp_path: Path) -> None:
+    """Of two access routers, for a host with two uplinks: two sessions, each with its own end."""
+    flow: dict[str, Any] = {
+        "source": "10.0.0.1", "protocol": socket.IPPROTO_UDP, "source_port": 7,
+        "destination_port": 80,
+    }  # fmt: skip
+    with (
+        agent(net.nodes[0], tmp_path) as first,
+        agent(net.nodes[1], tmp_path) as second,
+        first.connect() as a,
+        second.connect() as b,
+    ):
+        # Their answers return to the router that asked.
+        ours = a.join("10.0.2.2", **flow)
+        wait_for_rates(a, {ours: 50 * MEGA})
+        theirs = b.join("10.0.2.2", **flow)
+        assert ours != theirs
+        wait_for_rates(a, {ours: 25 * MEGA})
+        wait_for_rates(b, {theirs: 25 * MEGA})
+        assert net.shown(1)["sessions"] == 2
+        a.leave(ours)
+        wait_for_rates(b, {theirs: 50 * MEGA})
+        a.join("10.0.2.2", **flow)
+        wait_for(lambda: list(rates(a).values()) == [25 * MEGA])
+        second.end(signal.SIGKILL)
+        wait_for(lambda: list(rates(a).values()) == [50 * MEGA])
+
+
+#: Runs argv[2:] with the descriptors argv[1] as a service manager passes them.
+PASSING = """
+import fcntl, os, sys
+given = [fcntl.fcntl(int(word), fcntl.F_DUPFD, 100) for word in sys.argv[1].split()]
+for number, fd in enumerate(given, 3):
+    os.dup2(fd, number)
+os.environ.update(LISTEN_FDS=str(len(given)), LISTEN_PID=str(os.getpid()))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def passing(*sockets: socket.socket) -> dict[str, Any]:
+    """The arguments of agent() that pass sockets to it."""
+    numbers = [each.fileno() for each in sockets]
+    prefix = [sys.executable, "-c", PASSING, " ".join(map(str, numbers))]
+    return {"prefix": prefix, "pass_fds": numbers}
+
+
+def bound(
+    node: Namespace, six: bool, address: str = "", port: int = PORT, **options: int
+) -> socket.socket:
+    """A UDP socket of a node, with some options of the socket set before."""
+    with node.entered():
+        made = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+    if six:
+        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, options.pop("only", 1))
+    for name, value in options.items():
+        made.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
+    made.bind((address, port))
+    return made
+
+
+def test_port_is_held(net: Chain, tmp_path: Path) -> None:
+    """A service manager keeps the sockets: nobody takes the port, and sessions continue."""
+    node = net.nodes[0]
+    options = ("--state", str(tmp_path / "state"))
+    # As systemd would, if they were those of a socket unit.
+    with bound(node, False, SO_REUSEADDR=1) as v4, bound(node, True, SO_REUSEADDR=1) as v6:
+        ways = {signal.SIGKILL: (v4, v6), signal.SIGUSR1: (v6, v4), signal.SIGTERM: (v4, v6)}
+        for number, given in ways.items():
+            with agent(node, tmp_path, *options, **passing(*given)) as slbnd:
+                with slbnd.connect() as us:
+                    if number == signal.SIGKILL:
+                        demands = {us.join("10.0.2.2", MEGA, stays=True): MEGA}
+                        demands[us.join("fd00:2::2", 2 * MEGA, stays=True)] = 2 * MEGA
+                    wait_for_rates(us, demands)
+                    # With answers.
+                    last = us.status().cycles + 4
+                    wait_for(lambda us=us, last=last: us.status().cycles > last)  # type: ignore[misc]
+                slbnd.end(number)
+            for six, address in ((False, ""), (False, "10.0.0.1"), (True, ""), (True, "fd00:0::1")):
+                with pytest.raises(OSError) as refused:
+                    bound(node, six, address, SO_REUSEADDR=1)
+                assert refused.value.errno == errno.EADDRINUSE
+        assert net.shown(1)["sessions"] == 0
+    # One of them.
+    with (
+        bound(node, True) as v6,
+        agent(node, tmp_path, **passing(v6)) as slbnd,
+        slbnd.connect() as us,
+    ):
+        wait_for_rates(us, {us.join(there, MEGA): MEGA for there in ("10.0.2.2", "fd00:2::2")})
+
+
+def kept(manager: socket.socket) -> list[socket.socket]:
+    """The sockets that a service manager is to keep, until it is notified that slbnd is ready."""
+    found = []
+    while True:
+        text, numbers, _, _ = socket.recv_fds(manager, 1000, 4)
+        assert bool(numbers) == text.startswith(b"FDSTORE=1\n")
+        found += [socket.socket(fileno=number) for number in numbers]
+        if text == b"READY=1":
+            return found
+
+
+def test_sockets_are_kept(net: Chain, tmp_path: Path) -> None:
+    """By the service manager, which passes them to the next slbnd."""
+    node = net.nodes[0]
+    environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(environment["NOTIFY_SOCKET"])
+        with agent(node, tmp_path, env=environment) as slbnd:
+            sockets = kept(manager)
+            assert {each.family for each in sockets} == {socket.AF_INET, socket.AF_INET6}
+            slbnd.end(signal.SIGKILL)
+        for six, address in ((False, "10.0.0.1"), (True, "fd00:0::1")):
+            with pytest.raises(OSError):
+                bound(node, six, address, SO_REUSEADDR=1)
+        how = passing(*sockets) | {"env": environment}
+        with agent(node, tmp_path, **how) as slbnd, slbnd.connect() as us:
+            assert kept(manager) == []
+            wait_for_rates(us, {us.join("10.0.2.2", MEGA): MEGA})
+    for each in sockets:
+        each.close()
+
+
+def test_other_sockets_are_refused(net: Chain, tmp_path: Path) -> None:
+    """A service manager passes sockets that are not as slbnd would bind them."""
+    node = net.nodes[0]
+    with node.entered():
+        stream = socket.create_server(("", PORT))
+    wrong = {
+        "TCP": (stream,),
+        "another port": (bound(node, False, port=PORT + 1),),
+        "one address": (bound(node, False, "10.0.0.1"),),
+        "one IPv6 address": (bound(node, True, "fd00:0::1"),),
+    }
+    for given in wrong.values():
+        done = refuse(node, tmp_path, *given)
+        assert f"UDP port {PORT}: Protocol wrong type for socket" in done.stderr
+        assert "a socket of the service manager is not UDP port" in done.stderr
+        for each in given:
+            each.close()
+    with bound(node, True, only=0) as both:
+        assert "service manager is not UDP" in refuse(node, tmp_path, both).stderr
+    with bound(node, False) as v4:
+        assert "service manager is not UDP" in refuse(node, tmp_path, v4, v4).stderr
+        # Descriptors of another process.
+        environment = os.environ | {"LISTEN_FDS": "1", "LISTEN_PID": "1"}
+        done = refuse(node, tmp_path, v4, environment=environment)
+        assert "Address already in use" in done.stderr
+    with agent(node, tmp_path, env=environment):
+        pass
+
+
+def refuse(
+    node: Namespace, directory: Path, *given: socket.socket, environment: Any = None
+) -> subprocess.CompletedProcess[str]:
+    """Start slbnd, which must not run."""
+    command = [str(SLBND), "--socket", f"{directory}/s", "--config", "/dev/null"]
+    how = passing(*given)
+    prefix = [] if environment else how["prefix"]
+    with node.entered():
+        done = subprocess.run(
+            [*prefix, *command], env=environment, pass_fds=how["pass_fds"],
+            check=False, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 1
+    return done
 
 
 def test_sessions_of_other_users_are_protected(net: Chain, tmp_path: Path) -> None:

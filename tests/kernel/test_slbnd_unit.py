@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.net import wait_for
+from tests.kernel.background import repeated
+from tests.kernel.net import Namespace, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.slbn_wire import PORT
 from tests.kernel.slbnd import SLBND, UNIT, libslbn
 
 pytestmark = [pytest.mark.stock, pytest.mark.newer]
@@ -126,6 +129,24 @@ def continues(net: Chain, init: Systemd) -> None:
         wait_for(lambda: net.shown(1)["sessions"] == 1)
 
 
+@contextlib.contextmanager
+def port_wanted(node: Namespace) -> Iterator[list[str]]:
+    """Try to take slbnd's port; the addresses of which that has succeeded."""
+    taken: list[str] = []
+
+    def take() -> None:
+        for family, address in ((socket.AF_INET, "10.0.0.1"), (socket.AF_INET6, "fd00:0::1")):
+            with node.entered():
+                sock = socket.socket(family, socket.SOCK_DGRAM)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with sock, contextlib.suppress(OSError):
+                sock.bind((address, PORT))
+                taken.append(address)
+
+    with repeated(take, 0.05):
+        yield taken
+
+
 def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
     CONFIG.parent.mkdir(exist_ok=True)
     CONFIG.write_text("hosts = 192.0.2.0/24\ndevices = e0\n")
@@ -151,12 +172,14 @@ def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
                 wait_for(lambda: us.list()[0].cycles > before.cycles + 3)
                 assert us.list()[0].id == before.id
             # Sessions continue, or join again on a slow machine.
-            init.ctl("kill", "--signal=KILL", "slbnd")
-            wait_for(lambda: init.is_now(ActiveState="active", NRestarts="1"))
-            continues(net, init)
-            init.ctl("restart", "slbnd")
-            assert init.is_now(ActiveState="active", Result="success")
-            continues(net, init)
+            with port_wanted(net.nodes[0]) as taken:
+                init.ctl("kill", "--signal=KILL", "slbnd")
+                wait_for(lambda: init.is_now(ActiveState="active", NRestarts="1"))
+                continues(net, init)
+                init.ctl("restart", "slbnd")
+                assert init.is_now(ActiveState="active", Result="success")
+                continues(net, init)
+                assert taken == []
             leaves = net.shown(1)["leaves"]
             init.ctl("stop", "slbnd")
             assert init.is_now(ActiveState="inactive", Result="success")
@@ -164,6 +187,8 @@ def test_start_reload_crash_and_stop(net: Chain, tmp_path: Path) -> None:
             # Hosts share the default class.
             assert paced(net) and not init.exists("/sys/fs/bpf/slbnd")
             assert not init.exists("/run/slbnd")
+            with port_wanted(net.nodes[0]) as taken:
+                wait_for(lambda: len(set(taken)) == 2)
             CONFIG.write_text("nonsense = 1\n")
             assert init.run("systemctl", "start", "slbnd", check=False).returncode == 1
             # Exit status 2 prevents restarts.

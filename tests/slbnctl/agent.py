@@ -40,8 +40,8 @@ class Agent:
         os.close(write)
 
     def notification(self) -> str:
-        """The next one, except descriptions of the state."""
-        while (text := self.manager.recv(1000).decode()).startswith("STATUS="):
+        """The next one, except descriptions of the state, and sockets to keep."""
+        while (text := self.manager.recv(1000).decode()).startswith(("STATUS=", "FDSTORE=1\n")):
             pass
         return text
 

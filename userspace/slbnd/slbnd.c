@@ -519,17 +519,26 @@ static bool start(void)
 {
 	static const char owned[] =
 		"user %u has it (ss -uapn sport = %d): end that program; slbnd(8), EXIT STATUS";
+	static const char unusable[] =
+		"a socket of the service manager is not UDP port %d of all addresses";
+	int given = service_count_sockets();
 	uid_t owner;
-	int error;
+	int error, n;
 
 	slbnd.transport.keys = slbnd.options.keys;
-	error = transport_open(&slbnd.transport);
+	error = transport_open(&slbnd.transport, SERVICE_SOCKET, given);
 	if (error) {
 		log_error("UDP port %d: %s", SLBN_PORT, strerror(error));
 		if (error == EADDRINUSE && transport_find_owner(&owner))
 			log_error(owned, owner, SLBN_PORT);
+		else if (error == EPROTOTYPE)
+			log_error(unusable, SLBN_PORT);
 		return false;
 	}
+	/* The given ones are kept already. */
+	for (n = 0; n < 2; n++)
+		if (slbnd.transport.fd[n] >= SERVICE_SOCKET + given)
+			service_keep_socket(slbnd.transport.fd[n]);
 	agent_init(&slbnd.agent, &slbnd.options.agent, &callbacks,
 		   &slbnd.transport);
 	open_state();

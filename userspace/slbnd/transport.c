@@ -3,6 +3,7 @@
  * UDP sockets for control packets. See transport.h.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,59 +59,125 @@ static bool set_option(int fd, int level, int option, int value)
 }
 
 /* Options that affect the route of packets: for all sockets. */
+static bool set_class(int fd, int n)
+{
+	return n == V4 ? set_option(fd, IPPROTO_IP, IP_TOS, DSCP_CS6) :
+			 set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, DSCP_CS6);
+}
+
 static int open_socket(int n)
 {
 	int fd = socket(n == V4 ? AF_INET : AF_INET6,
 			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd < 0)
-		return fd;
-	if (n == V4 ? set_option(fd, IPPROTO_IP, IP_TOS, DSCP_CS6) :
-		      set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, DSCP_CS6))
+	if (fd < 0 || set_class(fd, n))
 		return fd;
 	close(fd);
 	return -1;
 }
 
-static bool prepare_v4(int fd)
+static bool bind_v4(int fd)
 {
 	const struct sockaddr_in local = {
 		.sin_family = AF_INET,
 		.sin_port = htons(SLBN_PORT),
 	};
 
-	return set_option(fd, IPPROTO_IP, IP_TRANSPARENT, 1) &&
-	       set_option(fd, IPPROTO_IP, IP_TTL, TRANSPORT_TTL) &&
-	       set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
-	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
-	       !bind(fd, (const void *)&local, sizeof(local));
+	return !bind(fd, (const void *)&local, sizeof(local));
 }
 
-static bool prepare_v6(int fd)
+static bool bind_v6(int fd)
 {
 	const struct sockaddr_in6 local = {
 		.sin6_family = AF_INET6,
 		.sin6_port = htons(SLBN_PORT),
 	};
 
-	/* By default the flow label is a hash of the ports, unlike the data's. */
 	return set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) &&
-	       set_option(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, 1) &&
+	       !bind(fd, (const void *)&local, sizeof(local));
+}
+
+static bool prepare_v4(int fd)
+{
+	return set_option(fd, IPPROTO_IP, IP_TRANSPARENT, 1) &&
+	       set_option(fd, IPPROTO_IP, IP_TTL, TRANSPORT_TTL) &&
+	       set_option(fd, IPPROTO_IP, IP_PKTINFO, 1) &&
+	       set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+}
+
+static bool prepare_v6(int fd)
+{
+	/* By default the flow label is a hash of the ports, unlike the data's. */
+	return set_option(fd, IPPROTO_IPV6, IPV6_TRANSPARENT, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, TRANSPORT_TTL) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) &&
 	       set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
-			  IPV6_PMTUDISC_DO) &&
-	       !bind(fd, (const void *)&local, sizeof(local));
+			  IPV6_PMTUDISC_DO);
+}
+
+static int get_option(int fd, int level, int option)
+{
+	socklen_t length = sizeof(int);
+	int value;
+
+	return getsockopt(fd, level, option, &value, &length) ? -1 : value;
+}
+
+/* Is it a socket as bind_v4() and bind_v6() bind them? */
+static bool is_bound(int fd, int n)
+{
+	static const struct in6_addr any;
+	struct sockaddr_in6 local = {};
+	socklen_t length = sizeof(local);
+	const struct sockaddr_in *v4 = (const void *)&local;
+
+	if (get_option(fd, SOL_SOCKET, SO_DOMAIN) !=
+		    (n == V4 ? AF_INET : AF_INET6) ||
+	    get_option(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_UDP ||
+	    getsockname(fd, (void *)&local, &length))
+		return false;
+	if (n == V4)
+		return v4->sin_port == htons(SLBN_PORT) &&
+		       v4->sin_addr.s_addr == htonl(INADDR_ANY);
+	return local.sin6_port == htons(SLBN_PORT) &&
+	       !memcmp(&local.sin6_addr, &any, sizeof(any)) &&
+	       get_option(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 1;
+}
+
+/*
+ * Use a socket that the service manager passes. With SO_REUSEADDR, which systemd's
+ * socket units set, another user could bind this port of one address, too.
+ */
+static bool adopt_socket(struct transport *transport, int fd)
+{
+	int n;
+
+	for (n = V4; n <= V6; n++) {
+		if (transport->fd[n] >= 0 || !is_bound(fd, n))
+			continue;
+		transport->fd[n] = fd;
+		return !fcntl(fd, F_SETFD, FD_CLOEXEC) &&
+		       !fcntl(fd, F_SETFL, O_NONBLOCK) &&
+		       set_option(fd, SOL_SOCKET, SO_REUSEADDR, 0) &&
+		       set_class(fd, n);
+	}
+	errno = EPROTOTYPE;
+	return false;
 }
 
 static bool open_family(struct transport *transport, int n)
 {
-	int fd = open_socket(n);
+	int fd = transport->fd[n];
 
-	transport->fd[n] = fd;
-	if (fd < 0)
-		return n == V6 && errno == EAFNOSUPPORT;
+	if (fd < 0) {
+		fd = open_socket(n);
+		transport->fd[n] = fd;
+		if (fd < 0)
+			return n == V6 && errno == EAFNOSUPPORT;
+		if (!(n == V4 ? bind_v4(fd) : bind_v6(fd)))
+			return false;
+	}
 	if (!(n == V4 ? prepare_v4(fd) : prepare_v6(fd)))
 		return false;
 	/* Above the system's limit, if privileged. */
@@ -123,11 +190,15 @@ static bool open_family(struct transport *transport, int n)
 /**
  * transport_open() - open the sockets
  * @transport: the caller sets its keys; the rest is 0
+ * @first: descriptor of the first socket that a service manager passes
+ * @count: number of these sockets; an address family without one gets a new one
  *
- * Return: 0, or a positive errno.
+ * Return: 0, or a positive errno: EPROTOTYPE: one of these is no UDP socket of
+ * SLBN_PORT and all addresses, or there are two of a family.
  */
-int transport_open(struct transport *transport)
+int transport_open(struct transport *transport, int first, int count)
 {
+	bool opened = true;
 	int n;
 
 	/* Fails only on kernels without this system call. */
@@ -138,13 +209,15 @@ int transport_open(struct transport *transport)
 		transport->fd[n] = -1;
 		transport->lookup[n] = -1;
 	}
-	for (n = V4; n <= V6; n++) {
-		if (!open_family(transport, n)) {
-			int error = errno;
+	for (n = first; opened && n < first + count; n++)
+		opened = adopt_socket(transport, n);
+	for (n = V4; opened && n <= V6; n++)
+		opened = open_family(transport, n);
+	if (!opened) {
+		int error = errno;
 
-			transport_close(transport);
-			return error;
-		}
+		transport_close(transport);
+		return error;
 	}
 	return 0;
 }

@@ -3,7 +3,8 @@
  * UDP sockets for control packets: batches of packets, and authentication.
  *
  * There is a socket for IPv4 and one for IPv6, bound to SLBN_PORT of all
- * addresses. Packets have the source and destination address of their flow, so
+ * addresses. A service manager may keep them for the next slbnd, as any user can take
+ * the port when it is free. Packets have the source and destination address of their flow, so
  * that they take the path of its data (IP_TRANSPARENT). They carry our own
  * address, to which the answers return: the source address that the routing table
  * selects for the destination, cached for SOURCE_LIFETIME. It is also the source
@@ -140,7 +141,7 @@ struct transport {
 	struct transport_slot out[2][TRANSPORT_BATCH];
 };
 
-int transport_open(struct transport *transport);
+int transport_open(struct transport *transport, int first, int count);
 bool transport_find_owner(uid_t *uid);
 void transport_close(struct transport *transport);
 u32 transport_length(const struct transport *transport,
