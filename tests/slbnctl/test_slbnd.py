@@ -398,6 +398,21 @@ def test_port_is_reserved(tmp_path: Path) -> None:
     assert done.stdout.split() == [port[1], str(low), str(errno.EADDRINUSE)]
 
 
+@pytest.mark.parametrize("ahead", [3600, 0])
+def test_boot_time_of_enforcement(tmp_path: Path, ahead: int) -> None:
+    """In a time namespace, leases would not be those that the BPF program reads."""
+    clocks = ["--time", "--boottime", str(ahead), "--fork", "--kill-child"]
+    isolated = ["unshare", "--user", "--map-root-user", "--net", *clocks]
+    # Without the namespace's boot time, another option ends it: there is no such directory.
+    options = ["--config=/dev/null", "--devices=lo", f"--socket={tmp_path}/none/socket"]
+    done = subprocess.run(
+        [*isolated, str(SLBND), *options], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    refused = "slbnd: devices: not in a time namespace with another boot time\n"
+    assert (done.stderr == refused) == (ahead != 0)
+
+
 def test_times_go_on_in_suspend(tmp_path: Path) -> None:
     """MUST 7 of docs/protocol.md: the clock of leases, as far ahead as after 11 days of suspend."""
     state = tmp_path / "state"

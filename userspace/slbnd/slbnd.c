@@ -515,16 +515,42 @@ static void restore_sessions(void)
 	flows_restored(&slbnd.flows, now);
 }
 
+/*
+ * Leases are times of CLOCK_BOOTTIME, which differs from the BPF program's in a time
+ * namespace: a rate would end when slbnd sets it, or outlive it.
+ */
+static bool has_own_boottime(void)
+{
+	FILE *file = fopen("/proc/self/timens_offsets", "re");
+	long long seconds;
+	long nanoseconds;
+	char clock[16];
+	bool own = false;
+
+	while (file && fscanf(file, "%15s %lld %ld", clock, &seconds,
+			      &nanoseconds) == 3)
+		own |= !strcmp(clock, "boottime") && (seconds || nanoseconds);
+	if (file)
+		fclose(file);
+	return own;
+}
+
 static bool start(void)
 {
 	static const char owned[] =
 		"user %u has it (ss -uapn sport = %d): end that program; slbnd(8), EXIT STATUS";
 	static const char unusable[] =
 		"a socket of the service manager is not UDP port %d of all addresses";
+	static const char shifted[] =
+		"devices: not in a time namespace with another boot time";
 	int given = service_count_sockets();
 	uid_t owner;
 	int error, n;
 
+	if (slbnd.options.device_count && has_own_boottime()) {
+		log_error("%s", shifted);
+		return false;
+	}
 	slbnd.transport.keys = slbnd.options.keys;
 	error = transport_open(&slbnd.transport, SERVICE_SOCKET, given);
 	if (error) {
