@@ -140,7 +140,8 @@ def test_merged_packets_stall_nobody(
             took.append(exchange(net, 9000))
             time.sleep(0.2)
     print(f"requests took {statistics.median(took):.2f} s, at most {max(took):.2f} s")
-    assert statistics.median(took) < 0.7 and max(took) < 2
+    # Behind a merged packet of 62 kB, at the rate of the class.
+    assert statistics.median(took) < 0.7 and max(took) < (0.6 if segment else 2)
 
 
 def connect(net: Chain, source: str, count: int) -> None:
