@@ -46,6 +46,13 @@
  * between: the work per packet is O(log n) on average. Which packets are dropped
  * does not depend on when the heap is built.
  *
+ * In DRR, new flows may be first (params.new_first), as in fq_codel (RFC 8290): a
+ * flow that becomes backlogged has its turn next, behind other new ones. In turn
+ * it sends a Quantum; the ActiveList keeps its order, and so does the bound of
+ * fairness. A flow is new again when the others could have had a round since its
+ * queue became empty, so it cannot get more than its share by leaving its queue
+ * empty; and new flows as a whole may send what others send, and a burst.
+ *
  * An AQM of the caller may drop the packet that is next, and those behind it. The
  * flow then sends the first that is left, also if that is larger than what the
  * scheduler had compared. The DeficitCounter may become negative by less than Max,
@@ -73,6 +80,7 @@
  * @flows: number of queues, 1 to DRR_FQ_FLOWS_MAX
  * @quantum: the paper's Quantum [bytes], at least 1
  * @scheduler: enum drr_fq_scheduler
+ * @new_first: DRR only: new flows have their turn first
  */
 struct drr_fq_params {
 	u32 limit;
@@ -80,14 +88,21 @@ struct drr_fq_params {
 	u32 flows;
 	u32 quantum;
 	u8 scheduler;
+	bool new_first;
 };
+
+/* The burst of new flows, in Quanta. */
+#define DRR_FQ_NEW_BURST 64U
+/* The tag of a flow that has its turn as a new one. */
+#define DRR_FQ_IS_NEW (~0ULL)
 
 /**
  * struct drr_fq_flow - one queue; a cache line on 64-bit machines
  * @head: oldest packet; owned by the caller, not accessed here, initially NULL
  * @tail: newest packet, like @head
  * @tag: SCFQ: starting tag of the oldest packet: the finishing tag of the
- *	packet sent last, or v when the flow became backlogged
+ *	packet sent last, or v when the flow became backlogged; with new_first,
+ *	the v from which on the idle flow is new, or DRR_FQ_IS_NEW
  * @next: next flow in the ActiveList, a ring
  * @prev: previous flow in the ActiveList
  * @backlog: bytes queued
@@ -125,7 +140,9 @@ struct drr_fq_flow {
  * @ranked: packets to send without a drop until @longest is discarded, 0: it is
  * @qlen: packets in all queues
  * @backlog: bytes in all queues
- * @v: SCFQ: virtual time [bytes]
+ * @v: SCFQ: virtual time [bytes]; with new_first, bytes sent
+ * @last_new: the flow that became new last
+ * @new_credit: what further new flows may send [bytes]
  */
 struct drr_fq_vars {
 	struct drr_fq_flow *flows;
@@ -137,6 +154,8 @@ struct drr_fq_vars {
 	u32 qlen;
 	u32 backlog;
 	u64 v;
+	u32 last_new;
+	u32 new_credit;
 };
 
 /**
@@ -157,6 +176,11 @@ typedef u32 (*drr_fq_length)(const struct drr_fq_flow *flow);
 static inline bool drr_fq_has_order(const struct drr_fq_params *p)
 {
 	return p->scheduler == DRR_FQ_SCFQ;
+}
+
+static inline u32 drr_fq_new_burst(const struct drr_fq_params *p)
+{
+	return DRR_FQ_NEW_BURST * p->quantum;
 }
 
 /**
@@ -198,6 +222,8 @@ static inline void drr_fq_table_init(const struct drr_fq_params *p,
 	v->qlen = 0;
 	v->backlog = 0;
 	v->v = 0;
+	v->last_new = DRR_FQ_NONE;
+	v->new_credit = drr_fq_new_burst(p);
 }
 
 /**
@@ -231,6 +257,61 @@ static inline void drr_fq_activate(struct drr_fq_vars *v, u32 number)
 		first->prev = number;
 	}
 	v->active++;
+}
+
+/* Append behind a flow of the ActiveList. */
+static inline void drr_fq_activate_behind(struct drr_fq_vars *v, u32 number,
+					  u32 before)
+{
+	u32 first = v->first;
+
+	v->first = v->flows[before].next;
+	drr_fq_activate(v, number);
+	v->first = first;
+}
+
+/* A new flow has its turn next, or behind other new ones. */
+static inline void drr_fq_activate_new(const struct drr_fq_params *p,
+				       struct drr_fq_vars *v, u32 number)
+{
+	u32 first = v->first, last = v->last_new;
+
+	/* If new_first was off in between, the last one may have become idle. */
+	if (last != DRR_FQ_NONE && v->flows[last].qlen &&
+	    v->flows[last].tag == DRR_FQ_IS_NEW) {
+		drr_fq_activate_behind(v, number, last);
+	} else if (first != DRR_FQ_NONE &&
+		   v->flows[first].deficit < (s32)p->quantum) {
+		/* The first flow has sent in its turn. */
+		drr_fq_activate_behind(v, number, first);
+	} else {
+		drr_fq_activate(v, number);
+		v->first = number;
+	}
+	v->flows[number].tag = DRR_FQ_IS_NEW;
+	v->last_new = number;
+	v->new_credit -= p->quantum;
+}
+
+/* With new_first, @flow sent a packet of @length bytes. */
+static inline void drr_fq_new_sent(const struct drr_fq_params *p,
+				   struct drr_fq_vars *v,
+				   const struct drr_fq_flow *flow, u32 length)
+{
+	v->v += length;
+	if (flow->tag != DRR_FQ_IS_NEW)
+		v->new_credit =
+			fp_min(v->new_credit + length, drr_fq_new_burst(p));
+}
+
+/* With new_first, the queue of @flow became empty; it is not active any more. */
+static inline void drr_fq_new_emptied(const struct drr_fq_params *p,
+				      struct drr_fq_vars *v,
+				      struct drr_fq_flow *flow, s32 deficit)
+{
+	if (flow->tag == DRR_FQ_IS_NEW && deficit > 0)
+		v->new_credit += deficit;
+	flow->tag = v->v + (u64)v->active * p->quantum;
 }
 
 static inline void drr_fq_deactivate(struct drr_fq_vars *v, u32 number)
@@ -288,7 +369,10 @@ static inline void drr_fq_arrive(const struct drr_fq_params *p,
 
 	flow->hash = hash;
 	flow->deficit = p->quantum;
-	drr_fq_activate(v, number);
+	if (p->new_first && v->new_credit >= p->quantum && flow->tag <= v->v)
+		drr_fq_activate_new(p, v, number);
+	else
+		drr_fq_activate(v, number);
 	if (drr_fq_has_order(p)) {
 		flow->tag = fp_max64(flow->tag, v->v);
 		drr_fq_set_order(v, number, length);
@@ -345,6 +429,8 @@ static inline u32 drr_fq_next_drr(const struct drr_fq_params *p,
 		if (flow->deficit > 0 && (s32)length(flow) <= flow->deficit)
 			return v->first;
 		flow->deficit += p->quantum;
+		if (p->new_first)
+			flow->tag = 0;
 		v->first = flow->next;
 		/* At most once: a flow can send in the round after it. */
 		if (++turns == v->active)
@@ -388,6 +474,7 @@ static inline void drr_fq_emptied(const struct drr_fq_params *p,
 				  struct drr_fq_vars *v, u32 number)
 {
 	struct drr_fq_flow *flow = &v->flows[number];
+	s32 deficit = flow->deficit;
 
 	v->backlog -= flow->backlog;
 	v->qlen -= flow->qlen;
@@ -399,6 +486,8 @@ static inline void drr_fq_emptied(const struct drr_fq_params *p,
 	if (drr_fq_has_order(p))
 		fp_heap_remove(&v->order, number);
 	drr_fq_deactivate(v, number);
+	if (p->new_first)
+		drr_fq_new_emptied(p, v, flow, deficit);
 }
 
 /* The oldest packet left the queue; flow->head is the one behind it. */
@@ -441,6 +530,8 @@ static inline void drr_fq_sent(const struct drr_fq_params *p,
 	switch (p->scheduler) {
 	case DRR_FQ_DRR:
 		flow->deficit -= length;
+		if (p->new_first)
+			drr_fq_new_sent(p, v, flow, length);
 		break;
 	case DRR_FQ_SCFQ:
 		flow->tag += length;

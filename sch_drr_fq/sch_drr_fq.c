@@ -672,22 +672,25 @@ static struct netlink_range_validation drr_fq_memory_limit_range = {
 	.max = DRR_FQ_MEMORY_LIMIT_MAX,
 };
 
-static struct netlink_range_validation drr_fq_codel_target_range = {
+static struct netlink_range_validation drr_fq_target_range = {
 	.min = 1,
 	.max = DRR_FQ_CODEL_MAX,
 };
 
-static struct netlink_range_validation drr_fq_codel_interval_range = {
+static struct netlink_range_validation drr_fq_interval_range = {
 	.min = DRR_FQ_CODEL_INTERVAL_MIN,
 	.max = DRR_FQ_CODEL_MAX,
 };
 
-static struct netlink_range_validation drr_fq_codel_ce_threshold_range = {
+static struct netlink_range_validation drr_fq_threshold_range = {
 	.max = DRR_FQ_CODEL_MAX,
 };
 
 #define DRR_FQ_FLOWS_DENIED \
 	"flows above 65536 need CAP_NET_ADMIN in the initial user namespace"
+
+#define DRR_FQ_NEEDS_CODEL "this parameter needs codel, which is off"
+#define DRR_FQ_LONG_TARGET "codel's target must not exceed its interval"
 
 static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 	[TCA_DRR_FQ_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
@@ -703,12 +706,12 @@ static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_memory_limit_range),
 	[TCA_DRR_FQ_CODEL] = NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_DRR_FQ_CODEL_TARGET] =
-		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_codel_target_range),
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_target_range),
 	[TCA_DRR_FQ_CODEL_INTERVAL] =
-		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_codel_interval_range),
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_interval_range),
 	[TCA_DRR_FQ_CODEL_ECN] = NLA_POLICY_MAX(NLA_U8, 1),
-	[TCA_DRR_FQ_CODEL_CE_THRESHOLD] = NLA_POLICY_FULL_RANGE(
-		NLA_U32, &drr_fq_codel_ce_threshold_range),
+	[TCA_DRR_FQ_CODEL_CE_THRESHOLD] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_threshold_range),
 };
 
 /**
@@ -745,9 +748,7 @@ static int drr_fq_parse_codel(struct nlattr **tb, struct drr_fq_codel *codel,
 			if (!tb[kind])
 				continue;
 			NL_SET_BAD_ATTR(extack, tb[kind]);
-			NL_SET_ERR_MSG_MOD(
-				extack,
-				"this parameter needs codel, which is off");
+			NL_SET_ERR_MSG_MOD(extack, DRR_FQ_NEEDS_CODEL);
 			return -EINVAL;
 		}
 		return 0;
@@ -763,8 +764,7 @@ static int drr_fq_parse_codel(struct nlattr **tb, struct drr_fq_codel *codel,
 		codel->ce_threshold =
 			nla_get_u32(tb[TCA_DRR_FQ_CODEL_CE_THRESHOLD]);
 	if (codel->target > codel->interval) {
-		NL_SET_ERR_MSG_MOD(
-			extack, "codel's target must not exceed its interval");
+		NL_SET_ERR_MSG_MOD(extack, DRR_FQ_LONG_TARGET);
 		return -EINVAL;
 	}
 	return 0;
@@ -811,7 +811,12 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 		config->split_gso = nla_get_u8(tb[TCA_DRR_FQ_SPLIT_GSO]);
 	if (tb[TCA_DRR_FQ_MEMORY_LIMIT])
 		config->memory_limit = nla_get_u32(tb[TCA_DRR_FQ_MEMORY_LIMIT]);
-	return drr_fq_parse_codel(tb, &config->codel, extack);
+	err = drr_fq_parse_codel(tb, &config->codel, extack);
+	if (err)
+		return err;
+	/* Where queues are short, their turns are a large part of the delay. */
+	p->new_first = config->codel.on && p->scheduler == DRR_FQ_DRR;
+	return 0;
 }
 
 static codel_time_t drr_fq_codel_ticks(u32 us)

@@ -72,7 +72,7 @@ def send_ecn(on: Link, flow: int, ecn: int, count: int) -> None:
 def received(on: Link) -> list[tuple[int, int, int]]:
     """The flow, number and ECN field of the frames that were received."""
     wait_for(lambda: not any(each.qlen for each in on.qdiscs().values()))
-    found = []
+    found: list[tuple[int, int, int]] = []
     while True:
         try:
             frame = on.receiver.recv(1 << 17)
@@ -162,6 +162,23 @@ def test_only_the_queue_that_stays_long_is_dropped_from() -> None:
         arrived = on.drain()
         assert [each.number for each in arrived if each.flow == 2] == list(range(100))
         assert len(arrived) == 900 - on.statistics.drops_codel < 895
+
+
+@pytest.mark.virtual
+@pytest.mark.parametrize(("options", "ahead"), [("codel target 10s interval 10s", 2), ("", 5)])
+def test_new_flows_are_first_with_codel(options: str, ahead: int) -> None:
+    """Behind the packet that the valve holds and the one whose turn it is; else a round later."""
+    with valved(f"limit 1000 {options}", parent="tbf") as on:
+        for flow in range(1, 6):
+            on.send(flow, FULL, 5)
+        on.open_valve(15_140)
+        time.sleep(1.05)
+        sent = 25 - on.shown("10:").qlen
+        assert 8 <= sent <= 12
+        on.send(9, 100)
+        on.open_valve()
+        place = [each.flow for each in on.drain()].index(9) - sent
+        assert ahead - 2 <= place <= ahead
 
 
 #: In front of a packet that CoDel must not drop, as it is the last: packets that it drops.

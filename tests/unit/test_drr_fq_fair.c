@@ -61,7 +61,7 @@ struct gap {
  * @constant: by flow: all packets have the maximum length
  * @length_max: maximum of @length
  * @always: flows never become idle
- * @aqm: packets that are next are dropped at random
+ * @aqm: packets that are next are dropped at random, and new flows are first
  * @reached: largest gap, in percent of the bound
  * @departures: packets sent
  */
@@ -234,11 +234,14 @@ static u64 measure(enum drr_fq_scheduler scheduler, bool aqm, check each_time)
 
 		begin(&r, scheduler, round % 2);
 		r.aqm = aqm;
+		r.c.params.new_first = aqm && scheduler == DRR_FQ_DRR;
 		for (i = 0; i < 10000; i++, unit_step++) {
 			u32 sender, length;
 
 			if (one_in(1000))
 				more = !more;
+			if (aqm && scheduler == DRR_FQ_DRR && one_in(100))
+				r.c.params.new_first = !r.c.params.new_first;
 			arrive_and_drop(&r, more);
 			sender = serve(&r, &length);
 			if (sender != DRR_FQ_NONE)
@@ -301,6 +304,81 @@ static void scfq_fairness_bound(void **state)
 	(void)state;
 	CHECK(measure(DRR_FQ_SCFQ, false, check_tags) >= 95,
 	      "bound not approached");
+}
+
+/* Bytes that flow @number of @flows sends of 10000 Quanta, see below. */
+static u64 share_of_new(u32 flows, u32 backlogged_flows, u32 number)
+{
+	u32 length = 1000, i;
+	struct caller c;
+	u64 bytes;
+
+	caller_begin(&c, flows, length, DRR_FQ_DRR);
+	c.params.new_first = true;
+	for (i = 0; i < flows; i++)
+		caller_arrive(&c, i, i, length);
+	for (i = 0; i < 10000; i++, unit_step++) {
+		u32 next = caller_next(&c);
+
+		/* Backlogged ones have another packet, others get one now. */
+		if (next < backlogged_flows)
+			caller_arrive(&c, next, next, length);
+		caller_send(&c, next);
+		if (next >= backlogged_flows)
+			caller_arrive(&c, next, next, length);
+	}
+	bytes = c.vars.flows[number].bytes;
+	caller_end(&c);
+	return bytes / length;
+}
+
+/* A flow whose next packet arrives as soon as one is sent gets no advantage. */
+static void new_flows_get_no_more(void **state)
+{
+	(void)state;
+	assert_in_range(share_of_new(2, 1, 1), 4900, 5100);
+	assert_in_range(share_of_new(11, 10, 10), 900, 920);
+	/* A thousand of them take at most half of a flow's share from it. */
+	assert_in_range(share_of_new(101, 1, 0), 50, 110);
+}
+
+/* New flows are next, in the order of their arrival, and have a burst. */
+static void new_flows_are_first(void **state)
+{
+	const u32 quantum = 1000;
+	u32 first, i, burst = 0;
+	struct caller c;
+
+	(void)state;
+	caller_begin(&c, 300, quantum, DRR_FQ_DRR);
+	c.params.new_first = true;
+	for (i = 0; i < 1000; i++)
+		caller_arrive(&c, i % 10, i % 10, quantum);
+	for (i = 0; i < 500; i++)
+		caller_send(&c, caller_next(&c));
+	first = c.vars.first;
+	for (i = 10; i < 300; i++)
+		caller_arrive(&c, i, i, quantum);
+	for (; caller_next(&c) == 10 + burst; burst++)
+		caller_send(&c, 10 + burst);
+	assert_int_equal(burst, DRR_FQ_NEW_BURST);
+	CHECK(caller_next(&c) == c.vars.flows[first].next ||
+		      caller_next(&c) == first,
+	      "%u", caller_next(&c));
+	assert_int_equal(c.vars.new_credit, 0);
+	caller_end(&c);
+
+	/* What a new flow does not send is returned. */
+	caller_begin(&c, 3, quantum, DRR_FQ_DRR);
+	c.params.new_first = true;
+	caller_arrive(&c, 0, 0, quantum);
+	assert_int_equal(c.vars.new_credit, (DRR_FQ_NEW_BURST - 1) * quantum);
+	caller_arrive(&c, 1, 1, 60);
+	caller_send(&c, caller_next(&c));
+	caller_send(&c, caller_next(&c));
+	assert_int_equal(c.vars.new_credit,
+			 DRR_FQ_NEW_BURST * quantum - quantum - 60);
+	caller_end(&c);
 }
 
 static void check_nothing(const struct run *r, u32 sender)
@@ -529,6 +607,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(scfq_fairness_bound),
 	UNIT_TEST(rr_fairness_bound),
 	UNIT_TEST(fairness_bounds_with_aqm),
+	UNIT_TEST(new_flows_get_no_more),
+	UNIT_TEST(new_flows_are_first),
 	UNIT_TEST(drr_round_by_round),
 	UNIT_TEST(drr_work_per_decision),
 	UNIT_TEST(idle_flows_are_not_accessed),

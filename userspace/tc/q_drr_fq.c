@@ -139,6 +139,10 @@ static int parse_number(const struct drr_fq_number *number, const char *text,
 	bool valid = false;
 	__u64 parsed = 0;
 
+	if (number->unit == DRR_FQ_TIME_OR_OFF && !strcmp(text, "off")) {
+		*value = 0;
+		return 0;
+	}
 	switch (number->unit) {
 	case DRR_FQ_PACKETS:
 		valid = units_count(text, "p", &parsed);
@@ -149,13 +153,8 @@ static int parse_number(const struct drr_fq_number *number, const char *text,
 	case DRR_FQ_BYTES:
 		valid = units_size(text, &parsed);
 		break;
-	case DRR_FQ_TIME_OR_OFF:
-		if (!strcmp(text, "off")) {
-			*value = 0;
-			return 0;
-		}
-		/* fallthrough */
 	case DRR_FQ_TIME:
+	case DRR_FQ_TIME_OR_OFF:
 		valid = units_time(text, &parsed);
 		parsed /= 1000;
 		break;
