@@ -1069,12 +1069,35 @@ static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
 	return nla_nest_end(skb, opts);
 }
 
+/*
+ * Find the longest queue, without the lock: the time grows with the number of
+ * queues, and every user may ask for statistics.
+ */
+static void drr_fq_dump_longest(const struct drr_fq_sched *q,
+				struct tc_drr_fq_qdisc_stats *stats)
+{
+	const struct drr_fq_table *table;
+	u32 queue;
+
+	rcu_read_lock();
+	table = rcu_dereference(q->table);
+	for (queue = 0; queue < table->count; queue++) {
+		u32 backlog = READ_ONCE(table->flows[queue].backlog);
+
+		if (backlog && backlog >= stats->longest_backlog) {
+			stats->longest_backlog = backlog;
+			stats->longest_flow = queue + 1;
+		}
+	}
+	rcu_read_unlock();
+}
+
 static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_QDISC };
-	u32 longest;
 
+	drr_fq_dump_longest(q, &st.qdisc);
 	sch_tree_lock(sch);
 	st.qdisc.drops_longest = q->drops_longest;
 	st.qdisc.drops_oversize = q->drops_oversize;
@@ -1094,11 +1117,6 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.qdisc.drops_codel = q->drops_codel;
 	st.qdisc.ecn_marks = q->codel_stats.ecn_mark;
 	st.qdisc.ce_marks = q->codel_stats.ce_mark;
-	longest = drr_fq_longest(&q->vars);
-	if (longest != DRR_FQ_NONE) {
-		st.qdisc.longest_backlog = q->vars.flows[longest].backlog;
-		st.qdisc.longest_flow = longest + 1;
-	}
 	sch_tree_unlock(sch);
 
 	return gnet_stats_copy_app(d, &st, sizeof(st));
