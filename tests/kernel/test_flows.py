@@ -42,6 +42,12 @@ RATES = ("50mbit", "40mbit", "80mbit")
 FAST = ("2gbit", "1gbit", "2gbit")
 
 
+#: Connections are counted by the BPF program, or conntrack's events are followed.
+DETECTION = pytest.mark.parametrize(
+    "options", [(), ("--devices", "e1")], ids=["by conntrack", "by BPF"]
+)
+
+
 def attach(net: Chain, rates: tuple[str, str, str]) -> None:
     for link, rate in enumerate(rates, 1):
         net.attach(link, f"rate {rate} headroom 0" + " edge" * (link == 3))
@@ -172,11 +178,12 @@ def repeating(action: Callable[[], object], pause: float = 0.05) -> Iterator[Non
         thread.join()
 
 
+@DETECTION
 @pytest.mark.parametrize(("here", "there"), [("10.0.0.1", "10.0.3.2"), ("fd00::1", "fd00:3::2")])
-def test_tcp(net: Chain, tmp_path: Path, here: str, there: str) -> None:
+def test_tcp(net: Chain, tmp_path: Path, here: str, there: str, options: tuple[str, ...]) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     with (
-        detecting(net, tmp_path) as (_, us),
+        detecting(net, tmp_path, *options) as (_, us),
         # The local host is the client, then the server.
         tcp(h1, h2, there, 5000) as first,
         tcp(h2, h1, here, 5000) as second,
@@ -206,7 +213,8 @@ def test_tcp_ends_one_way_first(net: Chain, tmp_path: Path) -> None:
         wait_for_flows(us)
 
 
-def test_udp_and_others(net: Chain, tmp_path: Path) -> None:
+@DETECTION
+def test_udp_and_others(net: Chain, tmp_path: Path, options: tuple[str, ...]) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     there = ("10.0.3.2", 7000)
     flow = ("10.0.0.1", 6000, *there, UDP)
@@ -218,7 +226,7 @@ def test_udp_and_others(net: Chain, tmp_path: Path) -> None:
         return before == [session.id for session in detected(us)]
 
     with (
-        detecting(net, tmp_path, "--idle", "1s") as (_, us),
+        detecting(net, tmp_path, "--idle", "1s", *options) as (_, us),
         udp(h1, "10.0.0.1", 6000) as ours,
         udp(h2, *there) as theirs,
     ):
@@ -252,10 +260,11 @@ def test_ephemeral_port_of_slbn(net: Chain, tmp_path: Path, ports: tuple[int, in
         wait_for_flows(us, ("10.0.0.1", ports[0], "10.0.3.2", ports[1], UDP))
 
 
-def test_pairs(net: Chain, tmp_path: Path) -> None:
+@DETECTION
+def test_pairs(net: Chain, tmp_path: Path, options: tuple[str, ...]) -> None:
     h1, h2 = net.nodes[0], net.nodes[4]
     pair = ("10.0.0.1", 0, "10.0.3.2", 0, 0)
-    with detecting(net, tmp_path, "--sessions", "pair") as (_, us):
+    with detecting(net, tmp_path, "--sessions", "pair", *options) as (_, us):
         with tcp(h1, h2, "10.0.3.2", 5000):
             wait_for_flows(us, pair)
             (session,) = detected(us)
@@ -409,7 +418,8 @@ def test_thousand_short_connections(net: Chain, tmp_path: Path) -> None:
     attach(net, RATES)
 
 
-def test_address_translation(net: Chain, tmp_path: Path) -> None:
+@DETECTION
+def test_address_translation(net: Chain, tmp_path: Path, options: tuple[str, ...]) -> None:
     h1, r1, h2 = net.nodes[0], net.nodes[1], net.nodes[4]
     rules = """table ip nat {
         chain out { type nat hook postrouting priority 100; oifname e1 masquerade; }
@@ -418,7 +428,7 @@ def test_address_translation(net: Chain, tmp_path: Path) -> None:
     }"""
     r1.sh(f'echo "{rules}" | nft -f -')
     try:
-        with detecting(net, tmp_path) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as first:
+        with detecting(net, tmp_path, *options) as (_, us), tcp(h1, h2, "10.0.3.2", 5000) as first:
             port = first.server.getpeername()[1]
             out = ("10.0.1.1", port, "10.0.3.2", 5000, TCP)
             wait_for_flows(us, out)

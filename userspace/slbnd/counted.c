@@ -94,7 +94,11 @@ static void count(struct flows *flows, struct connection *connection,
 static void join(struct flows *flows, struct connection *connection,
 		 const struct enforce_connection *sent)
 {
-	/* The first packet, if that is enough, is not a FIN. */
+	/* The first packet, if that is enough, says nothing about what it will send. */
+	if (!is_metered(flows)) {
+		connection->sent = (struct agent_credit){};
+		connection->speed = 0;
+	}
 	if (is_metered(flows) || !sent->ended)
 		flows_attach(flows, connection);
 	if (!connection->detected)
@@ -126,6 +130,9 @@ static void update(struct flows *flows, struct connection *connection,
 	}
 	/* Another connection may have the same addresses and ports. */
 	connection->closing = sent->ended;
+	/* The options may have changed. */
+	if (!connection->detected && !connection->check_at)
+		join_soon(flows, connection, sent);
 }
 
 /* A new connection joins soon, if the options select it. */

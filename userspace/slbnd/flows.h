@@ -9,12 +9,12 @@
  * rate, and it gets a session. Traffic between local hosts, or between remote
  * hosts, gets none.
  *
- * Join: when a connection has sent a number of packets and of octets, by conntrack's
- * counters. Most connections never do, and stay in the default class: 80 % of the
+ * Join: when a connection has sent a number of packets and of octets. Most connections never do, and stay in the default class: 80 % of the
  * flows in data centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of
  * web objects below TCP's initial window of ten segments (RFC 6928). Time is no
- * criterion, as it costs a host nothing. Counters are read by looking up the
- * connection one round trip after its handshake, when TCP sends its second window,
+ * criterion, as it costs a host nothing. Where a BPF program enforces rates, it counts
+ * connections, too (counted.h). Otherwise conntrack's counters are read by looking up
+ * the connection one round trip after its handshake, when TCP sends its second window,
  * then FLOWS_CHECKS times at growing intervals, and by dumps after that. The
  * session is metered (agent.h) by what the connection sends. Hosts and prefixes
  * have quotas, and silent destinations are avoided (admit.h).
@@ -29,10 +29,7 @@
  * trip of a flow's start, and reported to clients; sessions that clients joined keep
  * the demand that they asked for.
  *
- * Where a BPF program enforces rates, it counts connections, too (counted.h), and
- * conntrack is asked only for those that are about to get a session.
- *
- * Otherwise: connections whose events were lost, or that existed before slbnd started, are
+ * Connections whose events were lost, or that existed before slbnd started, are
  * found by dumps of conntrack's table, twice in each idle time. The table also
  * has connections that ended long ago without FIN: so a connection from a dump
  * joins only by what it sends after that.
