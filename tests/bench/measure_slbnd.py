@@ -260,7 +260,7 @@ def mice(seconds: float, old: int, scratch: Path) -> dict[str, Any]:
         memory = resident_bytes(process.pid) - empty
         status = us.status()
         joined = len(us.list())
-        if not joined or joined > sent / LARGE:
+        if not 0 < joined <= sent / LARGE + 1:
             raise WrongError(f"mice: {joined} of {sent} flows have a session")
         return {
             "kind": "mice",
