@@ -16,6 +16,7 @@
  * slbn_address.c	addresses of this router for answers
  * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_config.c	configuration: parse, check, dump
+ * slbn_events.h	tracepoint
  * slbn_wire.h		parse, build and update packets
  * slbn_core.h		the algorithm
  *
@@ -412,8 +413,10 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 				struct netlink_ext_ack *extack);
 void slbn_link_remove(struct slbn_link *link);
 int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack);
-enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter);
-void slbn_links_count_user(struct net *net);
+enum slbn_action slbn_count_drop(struct slbn_link *link,
+				 const struct sk_buff *skb, u64 *counter);
+void slbn_links_count_user(struct net *net, const struct sk_buff *skb,
+			   int ifindex);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
 void slbn_link_check_share(struct slbn_link *link);
 bool slbn_link_take_share_event(struct slbn_link *link);

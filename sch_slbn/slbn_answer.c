@@ -34,6 +34,7 @@
 #include <net/udp.h>
 
 #include "slbn.h"
+#include "slbn_events.h"
 
 /**
  * struct slbn_way - how an answer is sent
@@ -282,10 +283,14 @@ enum slbn_action slbn_answer_own(struct slbn_link *link, struct sk_buff *skb,
 	dst = slbn_route(link, control, &way);
 	/* The address has just been removed. */
 	if (IS_ERR(dst))
-		return slbn_count_drop(link, &link->counters.no_address);
+		return slbn_count_drop(link, skb, &link->counters.no_address);
 	answer = slbn_build(control, &way, dst);
-	if (!answer || !slbn_loop_back(answer))
+	if (!answer || !slbn_loop_back(answer)) {
+		trace_slbn_control(skb, link->ifindex, link->number,
+				   "no_memory");
 		return SLBN_DROP;
+	}
+	trace_slbn_control(skb, link->ifindex, link->number, "answered");
 	spin_lock(&link->lock);
 	link->counters.answered++;
 	spin_unlock(&link->lock);
@@ -386,25 +391,30 @@ static bool slbn_answer(struct slbn_link *link, const struct sk_buff *skb,
 	bool processed;
 
 	if (error) {
-		slbn_count_drop(link, error);
+		slbn_count_drop(link, skb, error);
 		return false;
 	}
 	dst = slbn_way_up(link, skb, control, &way);
 	if (IS_ERR(dst)) {
-		slbn_count_drop(link, &link->counters.bad_return);
+		slbn_count_drop(link, skb, &link->counters.bad_return);
 		return false;
 	}
 	spin_lock(&link->lock);
 	processed = slbn_process(link, control, ktime_get_ns());
 	spin_unlock(&link->lock);
 	if (!processed) {
+		trace_slbn_control(skb, link->ifindex, link->number, "refused");
 		dst_release(dst);
 		return false;
 	}
 	slbn_finish(link, control, way.addresses);
 	answer = slbn_build(control, &way, dst);
-	if (!answer)
+	if (!answer) {
+		trace_slbn_control(skb, link->ifindex, link->number,
+				   "no_memory");
 		return false;
+	}
+	trace_slbn_control(skb, link->ifindex, link->number, "returned");
 	if (control->place.v6)
 		ip6_local_out(net, NULL, answer);
 	else
@@ -435,7 +445,7 @@ static unsigned int slbn_local_in_merged(struct sk_buff *skb,
 		if (verdict == NF_ACCEPT)
 			state->okfn(state->net, state->sk, skb);
 		else if (verdict == NF_DROP)
-			kfree_skb(skb);
+			kfree_skb_reason(skb, SKB_DROP_REASON_NETFILTER_DROP);
 	}
 	return NF_STOLEN;
 }
@@ -461,7 +471,11 @@ slbn_local_in_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 	number = slbn_get_return(control.data, &control.layout, control.pkt.hop,
 				 &address);
 	link = slbn_link_find_number(state->net, number);
-	if (!link || !slbn_answer(link, skb, &control))
+	if (!link) {
+		trace_slbn_control(skb, state->in->ifindex, 0, "unknown_link");
+		return NF_DROP;
+	}
+	if (!slbn_answer(link, skb, &control))
 		return NF_DROP;
 	consume_skb(skb);
 	return NF_STOLEN;

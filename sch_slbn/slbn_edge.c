@@ -29,9 +29,10 @@
 
 #include "slbn.h"
 
-static void slbn_count_from_host(struct slbn_link *edge)
+static void slbn_count_from_host(struct slbn_link *edge,
+				 const struct sk_buff *skb)
 {
-	slbn_count_drop(edge, &edge->counters.from_hosts);
+	slbn_count_drop(edge, skb, &edge->counters.from_hosts);
 }
 
 static noinline_for_stack unsigned int slbn_ingress_slow(struct slbn_link *link,
@@ -49,7 +50,7 @@ static noinline_for_stack unsigned int slbn_ingress_slow(struct slbn_link *link,
 	    !rcu_access_pointer(link->dev->rx_handler) &&
 	    !skb_vlan_tag_present(skb))
 		return NF_DROP;
-	slbn_count_from_host(link);
+	slbn_count_from_host(link, skb);
 	return NF_DROP;
 }
 
@@ -98,13 +99,14 @@ static struct slbn_link *slbn_find_edge(struct net_device *dev)
 }
 
 /* Count a control packet that device @ifindex has received from hosts. */
-static bool slbn_drop_received(struct net *net, int ifindex)
+static bool slbn_drop_received(struct net *net, const struct sk_buff *skb,
+			       int ifindex)
 {
 	struct net_device *dev = dev_get_by_index_rcu(net, ifindex);
 	struct slbn_link *edge = dev ? slbn_find_edge(dev) : NULL;
 
 	if (edge)
-		slbn_count_from_host(edge);
+		slbn_count_from_host(edge, skb);
 	return edge;
 }
 
@@ -124,7 +126,7 @@ bool slbn_drop_from_host(struct sk_buff *skb, const struct nf_hook_state *state)
 	if (netif_is_l3_master(state->in))
 		ifindex = state->pf == NFPROTO_IPV4 ? IPCB(skb)->iif :
 						      IP6CB(skb)->iif;
-	return slbn_drop_received(state->net, ifindex);
+	return slbn_drop_received(state->net, skb, ifindex);
 }
 
 /**
@@ -148,7 +150,7 @@ bool slbn_drop_forwarded(const struct slbn_link *link,
 		return false;
 #endif
 	return skb->skb_iif && slbn_links_have_edges(link->net) &&
-	       slbn_drop_received(link->net, skb->skb_iif);
+	       slbn_drop_received(link->net, skb, skb->skb_iif);
 }
 
 static noinline_for_stack unsigned int

@@ -31,6 +31,9 @@
 
 #include "slbn.h"
 
+#define CREATE_TRACE_POINTS
+#include "slbn_events.h"
+
 /* Delay of a share event, jiffies; it covers all changes up to then. */
 #define SLBN_NOTIFY_DELAY (HZ / 10)
 
@@ -773,17 +776,36 @@ int slbn_link_reset(struct slbn_link *link, struct netlink_ext_ack *extack)
 	return 0;
 }
 
+#define SLBN_COUNTER(name) \
+	[offsetof(struct slbn_counters, name) / sizeof(u64)] = #name
+
+/* Names of the counters of dropped packets, for the tracepoint. */
+static const char *const slbn_counter_names[] = {
+	SLBN_COUNTER(malformed),    SLBN_COUNTER(other_version),
+	SLBN_COUNTER(bad_checksum), SLBN_COUNTER(fragments),
+	SLBN_COUNTER(bad_key),	    SLBN_COUNTER(unknown_key),
+	SLBN_COUNTER(bad_time),	    SLBN_COUNTER(bad_return),
+	SLBN_COUNTER(no_address),   SLBN_COUNTER(from_hosts),
+	SLBN_COUNTER(icmp_dropped),
+};
+
 /**
  * slbn_count_drop() - count a dropped packet
  * @link: link
- * @counter: one of its counters
+ * @skb: the packet
+ * @counter: one of the link's counters of dropped packets
  *
  * Context: bottom halves are disabled.
  * Return: SLBN_DROP.
  */
-enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
+enum slbn_action slbn_count_drop(struct slbn_link *link,
+				 const struct sk_buff *skb, u64 *counter)
 {
+	size_t index = counter - (u64 *)&link->counters;
+
 	lockdep_assert_in_softirq();
+	trace_slbn_control(skb, link->ifindex, link->number,
+			   slbn_counter_names[index]);
 	spin_lock(&link->lock);
 	(*counter)++;
 	spin_unlock(&link->lock);
@@ -793,9 +815,13 @@ enum slbn_action slbn_count_drop(struct slbn_link *link, u64 *counter)
 /**
  * slbn_links_count_user() - count a dropped packet of a local program
  * @net: its network namespace
+ * @skb: the packet
+ * @ifindex: device by which it would leave
  */
-void slbn_links_count_user(struct net *net)
+void slbn_links_count_user(struct net *net, const struct sk_buff *skb,
+			   int ifindex)
 {
+	trace_slbn_control(skb, ifindex, 0, "from_users");
 	atomic64_inc(&slbn_net(net)->from_users);
 }
 

@@ -25,6 +25,7 @@
 #include <net/sch_generic.h>
 
 #include "slbn.h"
+#include "slbn_events.h"
 
 /*
  * Update the UDP checksum for the changes of a sum over the packet.
@@ -68,6 +69,8 @@ static enum slbn_action slbn_pass_up(struct slbn_link *link,
 	spin_lock(&link->lock);
 	pass = slbn_limit(link, skb, ktime_get_ns());
 	spin_unlock(&link->lock);
+	trace_slbn_control(skb, link->ifindex, link->number,
+			   pass ? "passed" : "rate_limited");
 	return pass ? SLBN_PASS_CONTROL : SLBN_DROP;
 }
 
@@ -85,7 +88,7 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 	bool edge = READ_ONCE(link->edge);
 	u8 own[sizeof(struct in6_addr)];
 	u8 *data = control->data;
-	bool addressed, processed;
+	const char *refusal = NULL;
 	__wsum before, after;
 	u64 now;
 
@@ -93,13 +96,19 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 
 	spin_lock(&link->lock);
 	now = ktime_get_ns();
-	addressed = slbn_own_address(link, control, own);
-	link->counters.no_address += !addressed;
-	processed = addressed && slbn_limit(link, skb, now) &&
-		    slbn_process(link, control, now);
+	if (!slbn_own_address(link, control, own)) {
+		link->counters.no_address++;
+		refusal = "no_address";
+	} else if (!slbn_limit(link, skb, now)) {
+		refusal = "rate_limited";
+	} else if (!slbn_process(link, control, now)) {
+		refusal = "refused";
+	}
 	spin_unlock(&link->lock);
-	if (!processed)
+	if (refusal) {
+		trace_slbn_control(skb, link->ifindex, link->number, refusal);
 		return SLBN_DROP;
+	}
 
 	slbn_set_return(data, layout, pkt->hop, link->number, own);
 	slbn_trace(link, skb, control, pkt->hop - 1);
@@ -112,6 +121,7 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 	slbn_finish(link, control, slbn_addresses(skb, &control->place));
 	after = csum_partial(data, layout->length, 0);
 	slbn_update_checksum(skb, udp, csum_sub(after, before));
+	trace_slbn_control(skb, link->ifindex, link->number, "processed");
 	return SLBN_PASS_CONTROL;
 }
 
@@ -123,20 +133,20 @@ static enum slbn_action slbn_handle(struct slbn_link *link, struct sk_buff *skb,
 	u64 *error;
 
 	if (control->place.partial || control->place.merged)
-		return slbn_count_drop(link, &counters->fragments);
+		return slbn_count_drop(link, skb, &counters->fragments);
 	switch (slbn_control_parse(skb, control)) {
 	case SLBN_PARSE_OK:
 		break;
 	case SLBN_PARSE_NOT_SLBN:
 		return SLBN_PASS_DATA;
 	case SLBN_PARSE_BAD_VERSION:
-		return slbn_count_drop(link, &counters->other_version);
+		return slbn_count_drop(link, skb, &counters->other_version);
 	default:
-		return slbn_count_drop(link, &counters->malformed);
+		return slbn_count_drop(link, skb, &counters->malformed);
 	}
 	error = slbn_check(link, skb, control);
 	if (error)
-		return slbn_count_drop(link, error);
+		return slbn_count_drop(link, skb, error);
 	if (slbn_is_upstream(&control->pkt))
 		return slbn_pass_up(link, skb);
 	return slbn_process_down(link, skb, control);
@@ -148,7 +158,7 @@ static enum slbn_action slbn_handle_data(struct slbn_link *link,
 {
 	if (likely(!READ_ONCE(link->edge)) || !slbn_find_error(skb))
 		return SLBN_PASS_DATA;
-	return slbn_count_drop(link, &link->counters.icmp_dropped);
+	return slbn_count_drop(link, skb, &link->counters.icmp_dropped);
 }
 
 /* Whether a program without privilege sent a control packet; it is counted. */
@@ -157,7 +167,7 @@ static bool slbn_drop_from_user(const struct slbn_link *link,
 {
 	if (slbn_may_send(skb))
 		return false;
-	slbn_links_count_user(link->net);
+	slbn_links_count_user(link->net, skb, link->ifindex);
 	return true;
 }
 

@@ -57,7 +57,7 @@ slbn_local_out_slow(struct sk_buff *skb, const struct nf_hook_state *state)
 	/* As in slbn_local_in(). */
 	local_bh_disable();
 	if (slbn_find(skb, &place) && !slbn_may_send(skb)) {
-		slbn_links_count_user(state->net);
+		slbn_links_count_user(state->net, skb, state->out->ifindex);
 		verdict = NF_DROP;
 	}
 	local_bh_enable();

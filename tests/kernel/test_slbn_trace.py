@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.net import Namespace
+from tests.kernel.net import Namespace, read_trace, tracing
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbn_sessions import FAMILIES, KEY, NEW, Sessions, expect
 from tests.kernel.slbn_tap import wire
@@ -23,6 +24,7 @@ from tests.kernel.slbn_wire import (
     JOIN,
     LEAVE,
     ORIGIN,
+    ROUTER,
     TRACE,
     TRACE_VALUE,
     Datagram,
@@ -43,6 +45,46 @@ STATE = (100 * MEGA, 40 * MEGA, 3, 0)
 
 def trace(hop: int, flags: int = 0, ttl: int = 0, backlog: int = 0, *state: int) -> bytes:
     return option(TRACE, TRACE_VALUE.pack(hop, flags, ttl, 0, backlog, *(state or (0, 0, 0, 0))))
+
+
+@FAMILIES
+def test_tracepoint_has_the_verdict(v6: bool) -> None:
+    """Of each control packet; the kernel's own tracepoint has the reason of each drop."""
+    join = Datagram(Packet(JOIN, id=NEW), v6)
+    down = {
+        "processed": join,
+        "bad_checksum": replace(join, check=0xBAD),
+        "other_version": replace(join, payload=Packet(JOIN, id=NEW, version=1)),
+        "malformed": replace(join, payload=Packet(JOIN, id=NEW, slots=0)),
+    }
+    with wire() as made:
+        on = Sessions(made, v6)
+        answer = on.datagram(on.ack())
+        unknown = replace(on.ack(), returns={0: (0, ORIGIN[v6]), 1: (7777, ROUTER[v6])})
+        up = {
+            "returned": answer.answer(),
+            "unknown_link": on.datagram(unknown).answer(),
+        }
+        with tracing("sch_slbn/slbn_control", "skb/kfree_skb") as trace:
+            made.both(*(each.frame() for each in down.values()), Datagram(b"data", v6).frame())
+            for each in up.values():
+                made.up(each.frame())
+            made.change(edge=1)
+            made.both(join.frame())
+            made.received(join.back().frame())
+            records = read_trace(trace, "slbn_control")
+            lines = trace.read_text().splitlines()
+        # The edge's answer returns to this router, where the link processes it.
+        verdicts = [*down, *up, "answered", "returned", "from_hosts"]
+        assert [each["verdict"] for each in records] == verdicts
+        index = socket.if_nametoindex("a0")
+        assert {each["ifindex"] for each in records if each["verdict"] != "unknown_link"} == {
+            str(index)
+        }
+        for each in records:
+            if each["verdict"] not in ("processed", "returned", "answered"):
+                reasons = [line for line in lines if f"kfree_skb: skbaddr={each['skbaddr']} " in line]
+                assert any("NETFILTER_DROP" in line for line in reasons), each
 
 
 @FAMILIES
