@@ -16,7 +16,7 @@
  * slbn_address.c	addresses of this router for answers
  * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_config.c	configuration: parse, check, dump
- * slbn_events.h	tracepoint
+ * slbn_control_trace.h tracepoint
  * slbn_wire.h		parse, build and update packets
  * slbn_core.h		the algorithm
  *

@@ -34,7 +34,7 @@
 #include <net/udp.h>
 
 #include "slbn.h"
-#include "slbn_events.h"
+#include "slbn_control_trace.h"
 
 /**
  * struct slbn_way - how an answer is sent

@@ -32,7 +32,7 @@
 #include "slbn.h"
 
 #define CREATE_TRACE_POINTS
-#include "slbn_events.h"
+#include "slbn_control_trace.h"
 
 /* Delay of a share event, jiffies; it covers all changes up to then. */
 #define SLBN_NOTIFY_DELAY (HZ / 10)
@@ -401,8 +401,9 @@ bool slbn_link_take_share_event(struct slbn_link *link)
 	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
 	moved = slbn_share_has_moved(link);
 	if (moved) {
-		slbn_set_notified(
-			link, slbn_link_share(&link->params, &link->vars, 1));
+		u64 share = slbn_link_share(&link->params, &link->vars, 1);
+
+		slbn_set_notified(link, share);
 		link->counters.events++;
 	}
 	link->notify_pending = false;
@@ -927,16 +928,20 @@ static void slbn_update_capacities(struct work_struct *work)
 
 static DECLARE_WORK(slbn_speed_work, slbn_update_capacities);
 
+/* An ifb whose packets could not be checked is refused. */
+static int slbn_ifb_event(struct net *net)
+{
+	return notifier_from_errno(slbn_update_forward(slbn_net(net)));
+}
+
 static int slbn_device_event(struct notifier_block *nb, unsigned long event,
 			     void *info)
 {
 	const struct net_device *dev = netdev_notifier_info_to_dev(info);
 
-	/* An ifb whose packets could not be checked is refused. */
 	if ((event == NETDEV_REGISTER || event == NETDEV_UNREGISTER) &&
 	    slbn_is_ifb(dev))
-		return notifier_from_errno(
-			slbn_update_forward(slbn_net(dev_net(dev))));
+		return slbn_ifb_event(dev_net(dev));
 	if (event == NETDEV_UP || event == NETDEV_CHANGE ||
 	    event == NETDEV_CHANGEUPPER)
 		slbn_addresses_change(dev_net(dev));

@@ -25,7 +25,7 @@
 #include <net/sch_generic.h>
 
 #include "slbn.h"
-#include "slbn_events.h"
+#include "slbn_control_trace.h"
 
 /*
  * Update the UDP checksum for the changes of a sum over the packet.

@@ -20,8 +20,8 @@
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM sch_slbn
 
-#if !defined(SLBN_EVENTS_H) || defined(TRACE_HEADER_MULTI_READ)
-#define SLBN_EVENTS_H
+#if !defined(SLBN_CONTROL_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define SLBN_CONTROL_TRACE_H
 
 #include <linux/tracepoint.h>
 
@@ -52,10 +52,10 @@ TRACE_EVENT(slbn_control,
 );
 /* clang-format on */
 
-#endif /* SLBN_EVENTS_H */
+#endif /* SLBN_CONTROL_TRACE_H */
 
 #undef TRACE_INCLUDE_PATH
 #define TRACE_INCLUDE_PATH .
 #undef TRACE_INCLUDE_FILE
-#define TRACE_INCLUDE_FILE slbn_events
+#define TRACE_INCLUDE_FILE slbn_control_trace
 #include <trace/define_trace.h>
