@@ -48,7 +48,17 @@ static struct sums sums_of(const struct model *m, const struct state *st,
 static bool is_exact(const struct config *config)
 {
 	return config->memory == FULL_MEMORY ||
-	       (!config->losses && !config->rotations);
+	       (!config->losses && !config->rotations &&
+		!model_has_copies(config));
+}
+
+/*
+ * Without memory, a retransmission that is too early is counted as a new session:
+ * A has more than what the link wrote last.
+ */
+static bool knows_held(const struct config *config)
+{
+	return !model_has_copies(config) || config->memory != NO_MEMORY;
 }
 
 static bool link_violates(const struct model *m, const struct state *st,
@@ -56,7 +66,7 @@ static bool link_violates(const struct model *m, const struct state *st,
 {
 	const struct link *l = &st->links[link];
 	const struct sums sums = sums_of(m, st, link);
-	u32 C = m->config->links[link].C;
+	u32 C = l->limit;
 	u32 A = l->cur.A + l->prev.A;
 	u32 known = sums.held - sums.lost;
 
@@ -69,7 +79,13 @@ static bool link_violates(const struct model *m, const struct state *st,
 			 sums.data, C, link);
 	else if (rates_only)
 		return false;
-	else if (sums.held - sums.excess > C)
+	else if (!knows_held(m->config)) {
+		if (A < sums.rate || A < sums.data)
+			snprintf(
+				text, size,
+				"A %u is below the rates %u or data %u, link %d",
+				A, sums.rate, sums.data, link);
+	} else if (sums.held - sums.excess > C)
 		snprintf(text, size, "sum of held: %u of %u at link %d",
 			 sums.held - sums.excess, C, link);
 	else if (A < known)
@@ -95,7 +111,7 @@ bool model_violation(const struct model *m, const struct state *st,
 	for (i = 0; i < m->links; i++)
 		if (link_violates(m, st, i, rates_only, text, size))
 			return true;
-	if (rates_only)
+	if (rates_only || !knows_held(m->config))
 		return false;
 	for (i = 0; i < m->sessions; i++) {
 		const struct session *x = &st->sessions[i];
@@ -103,7 +119,8 @@ bool model_violation(const struct model *m, const struct state *st,
 		for (n = 0; n < m->hops[i]; n++) {
 			const struct hop *h = &x->hops[n];
 
-			if (h->held >= x->rate && h->held >= h->data)
+			if (h->held >= x->rate &&
+			    (h->held >= h->data || m->config->late_data))
 				continue;
 			snprintf(
 				text, size,
@@ -139,7 +156,8 @@ static void reference(const struct model *m, const struct state *st,
 	int i, n, weight;
 
 	for (n = 0; n < m->links; n++)
-		left[n] = m->config->links[n].C - m->config->links[n].headroom;
+		left[n] =
+			model_capacity(m, st, n) - m->config->links[n].headroom;
 	for (i = 0; i < m->sessions; i++)
 		done[i] = !wants_rate(&st->sessions[i]);
 	for (;;) {
@@ -249,6 +267,9 @@ void model_print_step(const struct model *m, enum step step, const char *who)
 			"memory entry evicted, its packet is processed",
 		[LOSE] = "its packet is lost",
 		[RETRANSMIT] = "retransmits",
+		[RETRANSMIT_EARLY] = "retransmits too early",
+		[DUPLICATE] = "its packet is duplicated",
+		[DELIVER_COPY] = "the copy of its packet is processed",
 		[CHANGE] = "changes its demand",
 		[LEAVE] = "leaves",
 		[DIE] = "ends without a Leave",
@@ -257,6 +278,7 @@ void model_print_step(const struct model *m, enum step step, const char *who)
 		[ROTATE] = "rotates its ledgers",
 		[RESTART] = "restarts",
 		[END_QUIET] = "is quiet no longer",
+		[CHANGE_CAPACITY] = "has another capacity",
 	};
 
 	(void)m;
@@ -298,8 +320,8 @@ void model_print_state(const struct model *m, const struct state *st,
 		const struct link *l = &st->links[n];
 
 		printf("    link %d: C %u, current A %u N %u NR %u BF %u, previous A %u N %u NR %u BF %u%s\n",
-		       n, m->config->links[n].C, l->cur.A, l->cur.N, l->cur.NR,
-		       l->cur.BF, l->prev.A, l->prev.N, l->prev.NR, l->prev.BF,
-		       l->quiet ? ", quiet" : "");
+		       n, model_capacity(m, st, n), l->cur.A, l->cur.N,
+		       l->cur.NR, l->cur.BF, l->prev.A, l->prev.N, l->prev.NR,
+		       l->prev.BF, l->quiet ? ", quiet" : "");
 	}
 }

@@ -140,6 +140,8 @@ static size_t copy(const struct model *m, struct state *st, u8 *packed,
 
 		COPY(x, fixed);
 		COPY(x->hops, m->hops[i] * sizeof(struct hop));
+		COPY(&x->copy,
+		     model_has_copies(m->config) ? sizeof(x->copy) : 0);
 	}
 #undef COPY
 	return at;

@@ -84,15 +84,17 @@ static u8 store_tag(const struct slbn_link_vars *v, u16 tag)
 	return tag == v->prev_tag ? PREVIOUS : UNKNOWN;
 }
 
-static struct slbn_link_params params_of(const struct model *m, int link)
+static struct slbn_link_params params_of(const struct model *m,
+					 const struct state *st, int link)
 {
 	const struct link_config *config = &m->config->links[link];
+	u16 C = model_capacity(m, st, link);
 
 	return (struct slbn_link_params){
-		.C = config->C,
-		.P = config->C - config->headroom,
+		.C = C,
+		.P = C - config->headroom,
 		.commit = true,
-		.epoch = m->config->rotations ? EPOCH : 0,
+		.epoch = m->config->rotations && !config->keeps ? EPOCH : 0,
 		.rows = m->config->memory == NO_MEMORY ? 0 : 1,
 	};
 }
@@ -110,8 +112,15 @@ static void store_entry(struct hop *h, const struct slbn_link_vars *v, u16 tag,
 }
 
 /* Name all tags of a link anew after it has rotated or restarted. */
-static void rename_tags(struct hop *h, const struct slbn_link_vars *v)
+static void rename_tags(struct session *x, int hop,
+			const struct slbn_link_vars *v)
 {
+	struct hop *h = &x->hops[hop];
+	struct copy *copy = &x->copy;
+
+	copy->tag[hop] = store_tag(v, load_tag(copy->tag[hop]));
+	if (copy->tag[hop] == UNKNOWN)
+		copy->code[hop] = 0;
 	h->tag = store_tag(v, load_tag(h->tag));
 	h->flight_tag = store_tag(v, load_tag(h->flight_tag));
 	if (h->tag == UNKNOWN)
@@ -146,24 +155,26 @@ static bool may_be_gone(const struct session *x, int hop, bool needs_last,
 	return x->expired >= (needs_cycle ? 2 : needs_last);
 }
 
-static void forget_held(const struct session *x, struct hop *h)
+static void forget_held(const struct model *m, const struct session *x,
+			struct hop *h)
 {
 	h->counted = NO_TAG;
 	h->held = 0;
 	h->excess = 0;
 	h->this_cycle = 0;
 	h->old_cycles = 0;
-	h->data = x->rate;
+	if (!m->config->late_data || h->data < x->rate)
+		h->data = x->rate;
 }
 
 static bool rotate(struct model *m, struct state *st, int link)
 {
-	struct slbn_link_params p = params_of(m, link);
+	struct slbn_link_params p = params_of(m, st, link);
 	struct slbn_link_vars v = load_link(&st->links[link]);
 	struct hop *h;
 	int i;
 
-	if (!st->rotations)
+	if (!st->rotations || m->config->links[link].keeps)
 		return false;
 	for (i = 0; i < m->sessions; i++) {
 		h = hop_of(m, st, i, link);
@@ -175,12 +186,14 @@ static bool rotate(struct model *m, struct state *st, int link)
 	st->rotations--;
 	slbn_link_rotate(&p, &v, EPOCH);
 	for (i = 0; i < m->sessions; i++) {
+		struct session *x = &st->sessions[i];
+
 		h = hop_of(m, st, i, link);
 		if (!h)
 			continue;
-		rename_tags(h, &v);
+		rename_tags(x, m->hop_at[i][link], &v);
 		if (h->counted == PREVIOUS)
-			forget_held(&st->sessions[i], h);
+			forget_held(m, &st->sessions[i], h);
 		else if (h->counted == CURRENT)
 			h->counted = PREVIOUS;
 	}
@@ -209,7 +222,7 @@ static bool restart(struct model *m, struct state *st, int link)
 		h->entry_in_R = 0;
 		h->entry_rate = 0;
 		h->entry_held = 0;
-		rename_tags(h, &v);
+		rename_tags(x, m->hop_at[i][link], &v);
 		if (h->counted) {
 			h->counted = UNKNOWN;
 			h->old_cycles = x->leased | (x->phase == SENT) << 1;
@@ -236,7 +249,7 @@ static bool end_quiet(struct model *m, struct state *st, int link)
 	for (i = 0; i < m->sessions; i++) {
 		h = hop_of(m, st, i, link);
 		if (h && h->counted == UNKNOWN)
-			forget_held(&st->sessions[i], h);
+			forget_held(m, &st->sessions[i], h);
 	}
 	st->links[link].quiet = 0;
 	return true;
@@ -251,7 +264,7 @@ static struct slbn_packet load_flight(const struct model *m,
 
 	return (struct slbn_packet){
 		.id = { session + 1, 0 },
-		.seq = SEQ,
+		.seq = SEQ - x->old,
 		.type = x->flight,
 		.hop = x->flight_hop,
 		.slots = (u8)m->hops[session],
@@ -306,6 +319,63 @@ static void end_flight(struct session *x)
 	}
 }
 
+static void exchange16(u16 *a, u16 *b)
+{
+	u16 c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+static void exchange8(u8 *a, u8 *b)
+{
+	u8 c = *a;
+
+	*a = *b;
+	*b = c;
+}
+
+/* Exchange the packet in flight and the copy. */
+static void exchange(struct session *x)
+{
+	struct copy *copy = &x->copy;
+	int n;
+
+	exchange16(&x->bw2, &copy->bw2);
+	exchange16(&x->bw1, &copy->bw1);
+	exchange16(&x->use1, &copy->use1);
+	exchange16(&x->use, &copy->use);
+	exchange16(&x->flight_bw, &copy->bw);
+	exchange16(&x->g, &copy->g);
+	exchange16(&x->behind, &copy->behind);
+	exchange8(&x->flight, &copy->type);
+	exchange8(&x->again, &copy->again);
+	exchange8(&x->flight_hop, &copy->hop);
+	exchange8(&x->flight_B, &copy->B);
+	exchange8(&x->flight_bottleneck, &copy->bottleneck);
+	exchange8(&x->flight_epoch, &copy->epoch);
+	exchange8(&x->early, &copy->early);
+	exchange8(&x->old, &copy->old);
+	for (n = 0; n < HOPS; n++) {
+		exchange16(&x->hops[n].flight_code, &copy->code[n]);
+		exchange8(&x->hops[n].flight_tag, &copy->tag[n]);
+	}
+}
+
+/* Copy the packet in flight. */
+static void make_copy(struct session *x)
+{
+	struct session same = *x;
+
+	exchange(&same);
+	x->copy = same.copy;
+}
+
+static void end_copy(struct session *x)
+{
+	x->copy = (struct copy){ 0 };
+}
+
 /* A source that has ended keeps what its packet in flight needs. */
 static void end_source(struct session *x, u8 phase)
 {
@@ -336,7 +406,7 @@ static void end_source(struct session *x, u8 phase)
 	x->use = 0;
 }
 
-/* A link processes the packet of a session. */
+/* A link processes the packet of a session, or the copy, which is exchanged. */
 static void process(struct model *m, struct state *st, int session)
 {
 	struct session *x = &st->sessions[session];
@@ -346,7 +416,7 @@ static void process(struct model *m, struct state *st, int session)
 	int link = m->config->sessions[session].path[hop];
 	struct hop *h = &x->hops[hop];
 	struct slbn_memory_entry memory[SLBN_MEMORY_WAYS] = { 0 };
-	struct slbn_link_params p = params_of(m, link);
+	struct slbn_link_params p = params_of(m, st, link);
 	struct slbn_link_vars v = load_link(&st->links[link]);
 	u64 hash = slbn_session_hash(&p, &pkt);
 	struct slbn_slot slot = { slbn_mask_tag(load_tag(h->flight_tag), hash),
@@ -385,14 +455,16 @@ static void process(struct model *m, struct state *st, int session)
 		h->held = pkt.type == SLBN_LEAVE ?
 				  0 :
 				  narrow(pkt.use + slbn_decode(slot.code));
-		h->this_cycle =
-			m->config->rotations && h->counted && x->phase == SENT;
+		h->this_cycle = m->config->rotations && h->counted &&
+				x->phase == SENT && !x->old;
 		/* The source will not use it: see slbn_source_assign(). */
-		h->excess =
-			h->held && pkt.use && (x->expired || x->phase == DEAD);
+		h->excess = h->held && pkt.use &&
+			    (x->expired || x->phase == DEAD ||
+			     (x->old && h->excess));
 		h->old_cycles = 0;
 	}
-	if (!upstream)
+	/* Behind a late copy data may arrive at a lower rate already. */
+	if (!upstream && x->behind < h->data)
 		h->data = x->behind;
 	if (!upstream && pkt.hop == pkt.slots)
 		slbn_destination_reply(&pkt);
@@ -532,10 +604,13 @@ static void acknowledge(struct model *m, struct state *st, int session)
 		return;
 	}
 	event = slbn_source_ack(&src, &ack, slots, now_of(x));
+	if (x->copy.type)
+		x->copy.old += x->copy.old < 2;
 	if (event == SLBN_SESSION_OVER) {
 		end_source(x, OVER);
+		/* A copy may find the entry of the Leave. */
 		for (n = 0; n < m->hops[session]; n++)
-			x->hops[n].entry = 0;
+			x->hops[n].entry = x->hops[n].entry && x->copy.type;
 		return;
 	}
 	if (event != SLBN_CYCLE_DONE) {
@@ -543,6 +618,8 @@ static void acknowledge(struct model *m, struct state *st, int session)
 		exit(2);
 	}
 	store_source(m, st, session, &src);
+	if (x->copy.type && x->copy.behind < x->rate)
+		x->copy.behind = x->rate;
 	x->phase = IDLE;
 	x->expired = x->expired == 2;
 	for (n = 0; n < m->hops[session]; n++) {
@@ -577,6 +654,56 @@ static bool deliver(struct model *m, struct state *st, int session, bool evict)
 	if (x->phase == DEAD && !x->flight)
 		end_source(x, DEAD);
 	return true;
+}
+
+static bool duplicate(struct state *st, int session)
+{
+	struct session *x = &st->sessions[session];
+
+	if (!st->duplicates || !x->flight || x->copy.type)
+		return false;
+	st->duplicates--;
+	make_copy(x);
+	return true;
+}
+
+static bool deliver_copy(struct model *m, struct state *st, int session)
+{
+	struct session *x = &st->sessions[session];
+	struct copy *copy = &x->copy;
+
+	if (!copy->type)
+		return false;
+	if (copy->type < SLBN_PROBE_ACK || copy->type == SLBN_LEAVE ||
+	    copy->hop) {
+		exchange(x);
+		process(m, st, session);
+		exchange(x);
+		if (!copy->type)
+			end_copy(x);
+		return true;
+	}
+	if (copy->old || x->phase != SENT || copy->type == SLBN_LEAVE_ACK) {
+		end_copy(x);
+		return true;
+	}
+	/* It is the answer; the packet that is still in the network is late. */
+	exchange(x);
+	acknowledge(m, st, session);
+	if (!copy->type)
+		end_copy(x);
+	return true;
+}
+
+static bool retransmit_early(struct model *m, struct state *st, int session)
+{
+	struct session *x = &st->sessions[session];
+
+	if (!st->early || x->phase != SENT || !x->flight || x->copy.type)
+		return false;
+	st->early--;
+	make_copy(x);
+	return transmit(m, st, session);
 }
 
 static bool lose(struct state *st, int session)
@@ -649,6 +776,32 @@ static bool expire(struct model *m, struct state *st, int session)
 	return true;
 }
 
+static bool change_capacity(struct model *m, struct state *st, int link)
+{
+	if (!st->capacities || !m->config->links[link].C2)
+		return false;
+	st->capacities--;
+	st->links[link].changed ^= 1;
+	return true;
+}
+
+/* After C has fallen, what may be in use falls with what sessions hold. */
+static void update_limits(const struct model *m, struct state *st)
+{
+	int n;
+
+	for (n = 0; n < m->links; n++) {
+		struct link *l = &st->links[n];
+		u16 A = l->cur.A + l->prev.A;
+		u16 C = model_capacity(m, st, n);
+
+		if (l->limit > A)
+			l->limit = A;
+		if (l->limit < C)
+			l->limit = C;
+	}
+}
+
 static bool expire_cycle(struct state *st, int session)
 {
 	struct session *x = &st->sessions[session];
@@ -660,12 +813,10 @@ static bool expire_cycle(struct state *st, int session)
 	return true;
 }
 
-bool model_step(struct model *m, struct state *st, enum step step, int at)
+static bool take(struct model *m, struct state *st, enum step step, int at)
 {
 	struct session *x = &st->sessions[at];
 
-	m->clamped = 0;
-	m->overuse = 0;
 	switch (step) {
 	case JOIN:
 		return join(m, st, at);
@@ -679,6 +830,12 @@ bool model_step(struct model *m, struct state *st, enum step step, int at)
 		return lose(st, at);
 	case RETRANSMIT:
 		return x->phase == SENT && !x->flight && transmit(m, st, at);
+	case RETRANSMIT_EARLY:
+		return retransmit_early(m, st, at);
+	case DUPLICATE:
+		return duplicate(st, at);
+	case DELIVER_COPY:
+		return deliver_copy(m, st, at);
 	case CHANGE:
 		return change(m, st, at);
 	case LEAVE:
@@ -695,9 +852,21 @@ bool model_step(struct model *m, struct state *st, enum step step, int at)
 		return restart(m, st, at);
 	case END_QUIET:
 		return end_quiet(m, st, at);
+	case CHANGE_CAPACITY:
+		return change_capacity(m, st, at);
 	default:
 		return false;
 	}
+}
+
+bool model_step(struct model *m, struct state *st, enum step step, int at)
+{
+	m->clamped = 0;
+	m->overuse = 0;
+	if (!take(m, st, step, at))
+		return false;
+	update_limits(m, st);
+	return true;
 }
 
 void model_init(struct model *m, const struct config *config, struct state *st)
@@ -725,4 +894,9 @@ void model_init(struct model *m, const struct config *config, struct state *st)
 	st->restarts = config->restarts;
 	st->expiries = config->expiries;
 	st->rotations = config->rotations;
+	st->capacities = config->capacities;
+	st->duplicates = config->duplicates;
+	st->early = config->early;
+	for (n = 0; n < m->links; n++)
+		st->links[n].limit = config->links[n].C;
 }

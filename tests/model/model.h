@@ -7,16 +7,18 @@
  * assumptions of the protocol exclude:
  *
  * - A session has at most one packet in the network: a source retransmits only
- *   after a loss.
+ *   after a loss. Where a configuration allows it, there may be a second one: a
+ *   duplicate, or a packet that was retransmitted too early, of this cycle or an
+ *   older one. It arrives at any time, or never.
  * - What a link wrote at time t stays in its ledgers until t + T, and a lease
  *   ends T after the first transmission of the packet. So a ledger that counts
  *   a live session is dropped only after the lease of the cycle in which it was
  *   written has ended, and a link is quiet until the leases that were granted
  *   before its restart have ended.
- * - Control packets and data of a session take the same, constant time to a
- *   link. So data arrives in the order in which it was sent relative to the
+ * - Control packets and data of a session take the same time to a link, which is
+ *   constant or grows by less than the margin of leases. So data arrives in the order in which it was sent relative to the
  *   packets; and what was sent before a lease ended arrives before a ledger is
- *   dropped for that reason.
+ *   dropped for that reason, unless the configuration has .late_data.
  *
  * Returns are not modeled: no rule of the core reads them, they only decide where
  * a reply is delivered. A reply that arrives at the right link is a step of the
@@ -57,10 +59,14 @@ enum memory {
  * struct link_config - a link
  * @C: capacity, bit/s
  * @headroom: capacity that the plan does not hand out, bit/s
+ * @C2: another capacity, to which it may change, bit/s
+ * @keeps: it has T 0: it never rotates
  */
 struct link_config {
 	u16 C;
 	u16 headroom;
+	u16 C2;
+	bool keeps;
 };
 
 /**
@@ -80,7 +86,8 @@ struct session_config {
 /**
  * struct config - a network, what may happen in it, and how often
  * @name: name
- * @tier: all: only for the long run
+ * @all: only for the long run
+ * @violates: an assumption is false: the invariant that is violated
  * @links: links, up to one with C 0
  * @sessions: sessions, up to one with weight 0
  * @memory: memory of the links
@@ -90,11 +97,16 @@ struct session_config {
  * @deaths: sessions that end without a Leave
  * @restarts: restarts of links
  * @expiries: leases that end
+ * @capacities: changes of the capacity of links
+ * @duplicates: packets that are duplicated
+ * @early: retransmissions without a loss
+ * @late_data: data of a lease that has ended may arrive when a ledger is dropped
  * @settle: check of every settle-th state that rates become exact; 0: of none
  */
 struct config {
 	const char *name;
 	bool all;
+	const char *violates;
 	struct link_config links[LINKS + 1];
 	struct session_config sessions[SESSIONS + 1];
 	enum memory memory;
@@ -104,6 +116,10 @@ struct config {
 	u8 deaths;
 	u8 restarts;
 	u8 expiries;
+	u8 capacities;
+	u8 duplicates;
+	u8 early;
+	bool late_data;
 	u16 settle;
 };
 
@@ -163,6 +179,31 @@ struct hop {
 };
 
 /**
+ * struct copy - another packet of a session in the network, as in struct session
+ * @type: 0: none
+ * @old: its cycle is over: 1 the last one, 2 one before
+ */
+struct copy {
+	u16 bw2;
+	u16 bw1;
+	u16 use1;
+	u16 use;
+	u16 bw;
+	u16 g;
+	u16 behind;
+	u16 code[HOPS];
+	u8 tag[HOPS];
+	u8 type;
+	u8 again;
+	u8 hop;
+	u8 B;
+	u8 bottleneck;
+	u8 epoch;
+	u8 early;
+	u8 old;
+};
+
+/**
  * struct session - a session: source, packet in flight, and hops
  * @D: demand
  * @rate: rate in use
@@ -190,7 +231,9 @@ struct hop {
  * @flight_bottleneck: its bottleneck
  * @flight_epoch: it has passed a link with an epoch on its way back
  * @early: it was transmitted before the lease of the last cycle ended
+ * @old: see struct copy; 0 but while a copy is processed
  * @hops: one for each link of the path
+ * @copy: a second packet
  */
 struct session {
 	u16 D;
@@ -218,8 +261,9 @@ struct session {
 	u8 flight_bottleneck;
 	u8 flight_epoch;
 	u8 early;
-	u8 unused;
+	u8 old;
 	struct hop hops[HOPS];
+	struct copy copy;
 };
 
 struct ledger {
@@ -233,12 +277,16 @@ struct ledger {
  * struct link - state of a link
  * @cur: current ledger
  * @prev: previous ledger
+ * @limit: what may be in use: the capacity, or less than before it fell
  * @quiet: it grants no rises
+ * @changed: the capacity is C2
  */
 struct link {
 	struct ledger cur;
 	struct ledger prev;
-	u16 quiet;
+	u16 limit;
+	u8 quiet;
+	u8 changed;
 };
 
 /**
@@ -250,6 +298,9 @@ struct link {
  * @restarts: restarts that may yet happen
  * @expiries: leases that may yet end
  * @rotations: rotations that may yet happen
+ * @capacities: changes of capacities that may yet happen
+ * @duplicates: duplicates that may yet be made
+ * @early: retransmissions without a loss that may yet happen
  * @sessions: sessions
  */
 struct state {
@@ -260,6 +311,9 @@ struct state {
 	u8 restarts;
 	u8 expiries;
 	u8 rotations;
+	u8 capacities;
+	u8 duplicates;
+	u8 early;
 	struct session sessions[SESSIONS];
 };
 
@@ -271,6 +325,9 @@ enum step {
 	DELIVER_EVICTED,
 	LOSE,
 	RETRANSMIT,
+	RETRANSMIT_EARLY,
+	DUPLICATE,
+	DELIVER_COPY,
 	CHANGE,
 	LEAVE,
 	DIE,
@@ -279,6 +336,7 @@ enum step {
 	ROTATE,
 	RESTART,
 	END_QUIET,
+	CHANGE_CAPACITY,
 	STEPS,
 };
 
@@ -303,6 +361,20 @@ struct model {
 	u64 clamped;
 	u64 overuse;
 };
+
+/* Whether sessions may have a second packet in the network. */
+static inline bool model_has_copies(const struct config *config)
+{
+	return config->duplicates || config->early;
+}
+
+static inline u16 model_capacity(const struct model *m, const struct state *st,
+				 int link)
+{
+	const struct link_config *config = &m->config->links[link];
+
+	return st->links[link].changed ? config->C2 : config->C;
+}
 
 void model_init(struct model *m, const struct config *config, struct state *st);
 

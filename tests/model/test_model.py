@@ -2,11 +2,13 @@
 """Explore a model of SLBN's commit exhaustively, and find planted mistakes.
 
 The model (model.h) connects links and sessions that run slbn_core.h, and takes all interleavings
-of their steps: joins, leaves, changes, deaths, losses, retransmissions, rotations, ends of leases
-and restarts, within bounds (configs.h). In every state, at every link, the rates in use, those at
-which data arrives and what sessions hold sum up to at most C; the link holds at least what a
-session uses; and A is at least what it holds, or exactly that where packets or memory say all.
-From states of some configurations rates become exact when nothing else happens.
+of their steps: joins, leaves, changes, deaths, losses, retransmissions, duplicates, rotations, ends
+of leases, restarts and changes of capacities, within bounds (configs.h). In every state, at every
+link, the rates in use, those at which data arrives and what sessions hold sum up to at most C; the
+link holds at least what a session uses; and A is at least what it holds, or exactly that where
+packets or memory say all. From states of some configurations rates become exact when nothing else
+happens. Where an assumption of the protocol is false, the effect that section 17 of
+docs/protocol.md states is found.
 
 A planted mistake is a copy of the core with one rule changed, by which a sum of rates in use
 exceeds a link's capacity.
@@ -63,6 +65,21 @@ PLANTED = {
         "\t\tslbn_source_expire(src, now);\n",
         "",
     ),
+    "a packet that is older than the memory counts": (
+        "duplicate-memory",
+        "if ((s32)(pkt->seq - entry->seq) < 0) {",
+        "if (0) {",
+    ),
+    "a copy releases what was granted": (
+        "early-memory",
+        "if (found->same && found->ledger && found->held > held) {",
+        "if (0) {",
+    ),
+    "rises while C is exceeded": (
+        "capacity",
+        "return p->C > A ? p->C - A : 0;",
+        "return p->C > A ? p->C - A : p->C;",
+    ),
     "not quiet after a restart": (
         "restart",
         "room < pkt->use || now < v->quiet_until",
@@ -98,21 +115,34 @@ def explorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("model"))
 
 
-def configurations() -> list[object]:
-    """The names in configs.h; those of the longer run have a marker."""
-    entries = re.findall(r'\.name = "([^"]+)",\s*(\.all = true)?', (HERE / "configs.h").read_text())
-    return [
-        pytest.param(name, marks=pytest.mark.tier("all")) if long else name
-        for name, long in entries
-    ]
+#: Name, for the longer run only, and the invariant that is violated in each entry of configs.h.
+CONFIGURATIONS = re.findall(
+    r'\.name = "([^"]+)",\s*(\.all = true)?,?\s*(?:\.violates = "([^"]+)")?',
+    (HERE / "configs.h").read_text(),
+)
 
 
-@pytest.mark.parametrize("name", configurations())
+def marked(name: str, long: str) -> object:
+    return pytest.param(name, marks=pytest.mark.tier("all")) if long else name
+
+
+@pytest.mark.parametrize(
+    "name", [marked(name, long) for name, long, violates in CONFIGURATIONS if not violates]
+)
 def test_invariants_hold_in_all_states(explorer: Path, name: str) -> None:
     done = run(explorer, name)
     assert done.returncode == 0, done.stdout
     states = re.search(rf"^{name}: (\d+) states", done.stdout, re.MULTILINE)
     assert states and int(states[1]) > 1000, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "violated"), [(name, violates) for name, _, violates in CONFIGURATIONS if violates]
+)
+def test_false_assumption_shows(explorer: Path, name: str, violated: str) -> None:
+    done = run(explorer, "--rates-only", name)
+    assert done.returncode == 1, "not found"
+    assert f"{name}: violated: {violated}: " in done.stdout
 
 
 @pytest.mark.parametrize("mistake", PLANTED)

@@ -20,7 +20,7 @@ TOP = Path(__file__).resolve().parents[2]
 #: With Z3: the environment of scripts/install-deps.
 PYTHON = TOP / "build/venv/bin/python"
 SECONDS = 1800
-STATES = 60
+STATES = 80
 
 #: Rows of memory, type of the packet, and retransmitted.
 CASES = ["".join(case) for case in itertools.product("01", "12345", "01")]
