@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * window.h: which windows a sender gets, whatever its acknowledgements say, and what
+ * they do to the queue of a pacer, with a model of both.
+ */
+#include "unit.h"
+
+#include "userspace/slbnd/window.h"
+
+#define US 1000ULL
+#define MS 1000000ULL
+#define SECOND 1000000000ULL
+#define MEGA 1000000ULL
+#define MSS 1448
+#define HEADERS 66
+
+/* --- the start of a connection ------------------------------------------- */
+
+#define BOTH (WINDOW_SCALED | WINDOW_SACK)
+
+static u64 syn_options(u64 set, u32 scale, u32 mss)
+{
+	return set | (u64)scale << WINDOW_SCALE_SHIFT |
+	       (u64)mss << WINDOW_MSS_SHIFT;
+}
+
+/* A connection that @first opens, with these options of host and peer. */
+static bool begin(struct window *window, enum window_end first, u64 host,
+		  u64 peer)
+{
+	enum window_end second =
+		first == WINDOW_HOST ? WINDOW_PEER : WINDOW_HOST;
+	u64 options[2] = { [WINDOW_HOST] = host, [WINDOW_PEER] = peer };
+	struct window_start start = {};
+
+	*window = (struct window){};
+	window_syn(&start, first, 7, options[first]);
+	window_syn_ack(&start, second, 8, options[second]);
+	return window_begin(window, &start, 0);
+}
+
+static void scale_needs_both_ends(void **state)
+{
+	u64 with = syn_options(BOTH, 7, 1460), without = WINDOW_SACK;
+	enum window_end first;
+	struct window window;
+
+	(void)state;
+	for (first = WINDOW_HOST; first <= WINDOW_PEER; first++) {
+		assert_true(begin(&window, first, syn_options(BOTH, 9, 1460),
+				  with));
+		assert_int_equal(window.scale, 7);
+		assert_true(begin(&window, first, without, with));
+		assert_int_equal(window.scale, 0);
+		assert_true(begin(&window, first, with, without));
+		assert_int_equal(window.scale, 0);
+		assert_true(window.sack);
+		assert_true(begin(&window, first, with, WINDOW_SCALED));
+		assert_false(window.sack);
+	}
+}
+
+static void some_connections_are_left_alone(void **state)
+{
+	struct window window;
+
+	(void)state;
+	assert_false(begin(&window, WINDOW_HOST, BOTH | WINDOW_SIGNED, BOTH));
+	assert_false(begin(&window, WINDOW_HOST, BOTH, BOTH | WINDOW_SIGNED));
+	assert_false(begin(&window, WINDOW_HOST, BOTH, WINDOW_MALFORMED));
+	assert_false(begin(&window, WINDOW_PEER, BOTH | WINDOW_MULTIPATH,
+			   BOTH | WINDOW_MULTIPATH));
+	/* The peer has declined. */
+	assert_true(begin(&window, WINDOW_HOST, BOTH | WINDOW_MULTIPATH, BOTH));
+}
+
+static void syns_must_match(void **state)
+{
+	struct window_start start = {};
+	struct window window = {};
+
+	(void)state;
+	assert_false(window_begin(&window, &start, 0));
+	window_syn(&start, WINDOW_HOST, ~0U, BOTH);
+	assert_false(window_begin(&window, &start, 0));
+	/* Forged answers, and a forged SYN. */
+	window_syn_ack(&start, WINDOW_PEER, 1, syn_options(BOTH, 14, 1460));
+	window_syn_ack(&start, WINDOW_HOST, 0, BOTH);
+	window_syn(&start, WINDOW_PEER, 5, BOTH);
+	assert_false(window_begin(&window, &start, 0));
+	window_syn_ack(&start, WINDOW_PEER, 0, syn_options(BOTH, 3, 1460));
+	/* Only the first answer counts. */
+	window_syn_ack(&start, WINDOW_PEER, 0, syn_options(BOTH, 14, 1460));
+	assert_true(window_begin(&window, &start, 0));
+	assert_int_equal(window.scale, 3);
+}
+
+static void options_are_read(void **state)
+{
+	struct window window;
+	u64 set = 0;
+
+	(void)state;
+	set = window_option(set, 2, 4, 1400);
+	set = window_option(set, 3, 3, 20);
+	set = window_option(set, 8, 10, 99);
+	assert_int_equal(set, syn_options(WINDOW_SCALED, 14, 1400));
+	assert_int_equal(window_option(set, 4, 2, 0) ^ set, WINDOW_SACK);
+	assert_int_equal(window_option(set, 19, 18, 0) ^ set, WINDOW_SIGNED);
+	assert_int_equal(window_option(set, 29, 16, 0) ^ set, WINDOW_SIGNED);
+	assert_int_equal(window_option(set, 30, 12, 0) ^ set, WINDOW_MULTIPATH);
+	assert_int_equal(window_option(set, 3, 4, 0) ^ set, WINDOW_MALFORMED);
+	assert_int_equal(window_option(set, 2, 3, 0) ^ set, WINDOW_MALFORMED);
+	/* The segment size is the smaller of both ends', and at least the usual one. */
+	begin(&window, WINDOW_HOST, set, syn_options(0, 0, 1000));
+	assert_int_equal(window.mss, 1000);
+	begin(&window, WINDOW_HOST, set, 0);
+	assert_int_equal(window.mss, WINDOW_MSS);
+}
+
+/* --- single acknowledgements ---------------------------------------------- */
+
+static bool send_data(struct window *window, u64 now, u64 rate, u32 sequence,
+		      u32 length)
+{
+	const struct window_data data = {
+		.now = now,
+		.departure = now,
+		.rate = rate,
+		.sequence = sequence,
+		.length = length,
+		.mss = fp_min(length, MSS),
+		.headers = HEADERS,
+	};
+
+	struct window_sharing sharing = {};
+
+	return window_sent(window, &sharing, &data);
+}
+
+static u32 acknowledge(struct window *window, u64 now, u32 number, u32 field)
+{
+	const struct window_ack ack = {
+		.now = now,
+		.ack = number,
+		.sacked = number,
+		.field = field,
+		.pure = 1,
+	};
+
+	return window_ack(window, &ack);
+}
+
+/* A connection at 20 Mbit/s that has measured 20 ms, with all data acknowledged. */
+static void establish(struct window *window, u32 scale, u32 sequence)
+{
+	u32 n;
+
+	assert_true(begin(window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+			  syn_options(BOTH, scale, 1460)));
+	for (n = 0; n < 100; n++)
+		send_data(window, SECOND, 20 * MEGA, sequence + n * MSS, MSS);
+	acknowledge(window, SECOND + 20 * MS, sequence + 100 * MSS,
+		    fp_min(100 * MSS >> scale, 65535));
+}
+
+/* The segments of rate * round-trip time, and one. */
+static void window_is_the_rate_times_the_round_trip(void **state)
+{
+	static const u32 scales[] = { 0, 7, 10 };
+	struct window window;
+	u32 n, field, octets;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(scales); n++) {
+		u32 scale = scales[n], mss = 100 * MSS, number = ~0U - 40000;
+
+		establish(&window, scale, number);
+		number += mss;
+		/* What was granted is used first. */
+		send_data(&window, SECOND + 21 * MS, 20 * MEGA, number, mss);
+		number += mss;
+		field = acknowledge(&window, SECOND + 41 * MS, number,
+				    65535 >> (scale ? 0 : 1));
+		octets = field << scale;
+		/* 50000 octets on the wire are 33 segments. */
+		assert_in_range(octets, fp_min(32 * MSS, 32767 - 1),
+				34 * MSS + (1 << scale));
+		assert_int_equal(window.lowered, scale != 0);
+	}
+}
+
+static void what_was_granted_is_kept(void **state)
+{
+	struct window window;
+	u32 number = 5 + 100 * MSS, right = number + 65535, n;
+
+	(void)state;
+	establish(&window, 0, 5);
+	for (n = 1; n <= 10; n++) {
+		send_data(&window, SECOND + 30 * MS, 20 * MEGA, number, MSS);
+		number += MSS;
+		assert_int_equal(
+			acknowledge(&window, SECOND + 50 * MS, number, 65535),
+			fp_max(right - number, 34 * MSS));
+	}
+}
+
+static void receivers_window_is_the_limit(void **state)
+{
+	struct window window;
+
+	(void)state;
+	establish(&window, 7, 0);
+	send_data(&window, SECOND + 30 * MS, 20 * MEGA, 100 * MSS, 90 * MSS);
+	assert_int_equal(acknowledge(&window, SECOND + 50 * MS, 190 * MSS, 0),
+			 0);
+	assert_int_equal(acknowledge(&window, SECOND + 50 * MS, 190 * MSS, 1),
+			 1);
+	assert_int_equal(acknowledge(&window, SECOND + 50 * MS, 190 * MSS, 30),
+			 30);
+	assert_true(acknowledge(&window, SECOND + 50 * MS, 190 * MSS, 65535) <
+		    65535);
+}
+
+static void unknown_is_left_alone(void **state)
+{
+	struct window window;
+
+	(void)state;
+	/* No rate. */
+	establish(&window, 7, 0);
+	send_data(&window, SECOND, 0, 100 * MSS, 90 * MSS);
+	assert_int_equal(acknowledge(&window, SECOND, 190 * MSS, 65535), 65535);
+	/* Nothing was sent, or measured, yet. */
+	begin(&window, WINDOW_HOST, BOTH, BOTH);
+	assert_int_equal(acknowledge(&window, SECOND, 0, 65535), 65535);
+	send_data(&window, SECOND, MEGA, 0, MSS);
+	assert_int_equal(acknowledge(&window, SECOND, 0, 65535), 65535);
+}
+
+static void forged_numbers_change_nothing(void **state)
+{
+	struct window window, before;
+	u32 n;
+
+	(void)state;
+	establish(&window, 7, 0);
+	send_data(&window, SECOND + 30 * MS, 20 * MEGA, 100 * MSS, 90 * MSS);
+	before = window;
+	for (n = 0; n < 1000; n++) {
+		u32 number = 190 * MSS + 1 + rnd_size(0, (1U << 31) - 2);
+
+		unit_step++;
+		assert_int_equal(acknowledge(&window, SECOND, number, 9), 9);
+		number = 100 * MSS - 1 - rnd_size(0, (1U << 31) - 200 * MSS);
+		assert_int_equal(acknowledge(&window, SECOND, number, 9), 9);
+		assert_memory_equal(&window, &before, sizeof(window));
+	}
+}
+
+/* Three segments behind a lost one: the sender may send three more. */
+static void loss_does_not_stop_the_sender(void **state)
+{
+	struct window_ack ack = { .now = SECOND + 50 * MS, .pure = 1 };
+	struct window window;
+	u32 sack, n, first = 0;
+
+	(void)state;
+	for (sack = 0; sack < 2; sack++) {
+		u32 number = 200 * MSS;
+
+		establish(&window, 7, 0);
+		window.sack = sack;
+		send_data(&window, SECOND + 30 * MS, 20 * MEGA, 100 * MSS,
+			  100 * MSS);
+		ack.field = 65535;
+		ack.ack = ack.sacked = number;
+		window_ack(&window, &ack);
+		send_data(&window, SECOND + 60 * MS, 20 * MEGA, number,
+			  33 * MSS);
+		for (n = 0; n < 4; n++) {
+			u32 field;
+
+			ack.sacked = number + (n && sack ? (n + 1) * MSS : 0);
+			field = window_ack(&window, &ack);
+			first = n ? first : field;
+			assert_in_range(field << 7, (first << 7) + n * MSS,
+					(first << 7) + (n + 1) * MSS + 128);
+		}
+		/* A block of data that were not sent, and one below: ignored. */
+		ack.sacked = window.sent + 1;
+		assert_true(window_ack(&window, &ack) < 65535);
+		ack.sacked = number - MSS;
+		assert_true(window_ack(&window, &ack) < 65535);
+	}
+}
+
+static void small_segments_get_room_for_full_ones(void **state)
+{
+	struct window window;
+	u32 n, field = 0;
+
+	(void)state;
+	begin(&window, WINDOW_HOST, syn_options(BOTH, 0, 1460),
+	      syn_options(BOTH, 0, 1460));
+	for (n = 0; n < 1000; n++) {
+		send_data(&window, SECOND + n * MS, MEGA / 10, n * 20, 20);
+		field = acknowledge(&window, SECOND + n * MS + 100 * US,
+				    n * 20 + 20, 65535);
+	}
+	/* The first one granted 65535 octets. */
+	assert_in_range(field, WINDOW_SEGMENTS * 1460, 65535);
+	assert_int_equal(window.mss, 1460);
+}
+
+static void silence_is_noticed_once(void **state)
+{
+	struct window window;
+	u32 n, count = 0;
+
+	(void)state;
+	establish(&window, 7, 0);
+	for (n = 0; n < 100; n++)
+		count += send_data(&window, SECOND * 2 + n * 100 * MS,
+				   20 * MEGA, (100 + n) * MSS, MSS);
+	assert_int_equal(count, 1);
+	assert_true(window.silent);
+	acknowledge(&window, 20 * SECOND, 150 * MSS, 1000);
+	assert_false(window.silent);
+}
+
+static void round_trips_are_forgotten(void **state)
+{
+	struct window window;
+	u64 now = SECOND;
+	u32 number = 100 * MSS, n;
+
+	(void)state;
+	establish(&window, 7, 0);
+	for (n = 0; n < 250; n++, now += 100 * MS) {
+		/* A retransmission is not timed. */
+		send_data(&window, now, 20 * MEGA, number, MSS);
+		number += MSS;
+		send_data(&window, now + 59 * MS, 20 * MEGA, number - MSS, MSS);
+		acknowledge(&window, now + 60 * MS, number, 1000);
+		assert_in_range(window_rtt(&window), window_time(20 * MS) - 1,
+				window_time(60 * MS) + 1);
+	}
+	assert_in_range(window_rtt(&window), window_time(60 * MS) - 1,
+			window_time(60 * MS) + 1);
+}
+
+/* --- random connections --------------------------------------------------- */
+
+/* What a random connection must keep: see window.h. */
+struct walk {
+	struct window window;
+	struct window_sharing sharing;
+	u64 now;
+	u32 next; /* to be sent */
+	u32 una; /* lowest octet not acknowledged */
+	u32 granted; /* the highest right edge that the sender saw */
+	bool any;
+};
+
+static void walk_ack(struct walk *walk)
+{
+	struct window *window = &walk->window;
+	u32 unit = 1U << window->scale, flight = walk->next - walk->una;
+	u32 number = walk->una + rnd_size(0, flight), field, offered, before;
+	struct window_ack ack = {
+		.now = walk->now,
+		.ack = number,
+		.sacked = number + rnd_size(0, walk->next - number),
+		.field = rnd_size(0, 65535),
+		.pure = one_in(2),
+	};
+	bool forged = one_in(10);
+	u32 floor;
+
+	if (forged)
+		ack.ack = one_in(2) ? walk->next + 1 + rnd_size(0, 1U << 30) :
+				      walk->una - 1 - rnd_size(0, 1U << 30);
+	if (one_in(3))
+		ack.sacked = ack.ack + rnd_size(0, 1U << 31);
+	if (!window->sending)
+		return;
+	/* Without an acknowledgement, an old number is not known as old. */
+	if (forged && !walk->any)
+		return;
+	field = window_ack(window, &ack);
+	CHECK(field <= ack.field, "%u above %llu", field, ack.field);
+	if (forged) {
+		CHECK(field == ack.field, "%u", field);
+		return;
+	}
+	offered = (u32)ack.field << window->scale;
+	before = walk->granted - number;
+	floor = fp_min(offered, WINDOW_SEGMENTS * window->mss);
+	CHECK(field << window->scale >= floor || field == ack.field, "%u of %u",
+	      field, offered);
+	/* Back by less than a unit, unless the receiver itself moved it back. */
+	CHECK(!walk->any || (s32)before < 0 || field == ack.field ||
+		      (field << window->scale) + unit > before,
+	      "%u of %u, granted %u", field, offered, before);
+	if (!walk->any ||
+	    window_before(walk->granted, number + (field << window->scale)))
+		walk->granted = number + (field << window->scale);
+	walk->any = true;
+	walk->una = number;
+}
+
+static void walk_send(struct walk *walk)
+{
+	u32 length = rnd_size(1, 65000), mss = rnd_size(1, MSS);
+	bool again = one_in(10) && walk->next != walk->una;
+	const struct window_data data = {
+		.now = walk->now,
+		.departure = walk->now + rnd_size(0, 100 * MS),
+		.missed = one_in(2) ? 0 : rnd_size(0, 1U << 31),
+		.rate = one_in(20) ? 0 : 1ULL << rnd_size(0, 50),
+		.sequence = again ? walk->una : walk->next,
+		.length =
+			again ? fp_min(length, walk->next - walk->una) : length,
+		.mss = one_in(2) ? MSS : mss,
+		.headers = HEADERS,
+	};
+
+	if (walk->next - walk->una > 1U << 29)
+		return;
+	window_sent(&walk->window, &walk->sharing, &data);
+	if (!again)
+		walk->next += length;
+}
+
+static void random_walks_keep_the_rules(void **state)
+{
+	u32 number, n;
+
+	(void)state;
+	for (number = 0; number < 2000; number++) {
+		struct walk walk = {};
+
+		begin(&walk.window, WINDOW_PEER,
+		      syn_options(WINDOW_SCALED | rnd_in(0, 3), 7,
+				  rnd_size(0, 9000)),
+		      syn_options(BOTH, rnd_in(0, 14), 1460));
+		walk.now = rnd() >> 20;
+		/* Often close to the end of the sequence numbers. */
+		walk.next = walk.una =
+			one_in(2) ? ~0U - rnd_size(0, 1 << 20) : (u32)rnd();
+		for (n = 0; n < 300; n++, unit_step++) {
+			walk.now += rnd_size(1, 1U << 30);
+			if (one_in(2))
+				walk_send(&walk);
+			else
+				walk_ack(&walk);
+		}
+	}
+}
+
+/* --- a pacer -------------------------------------------------------------- */
+
+#define SIM_CONNECTIONS 8
+#define SIM_EVENTS 8192
+
+/**
+ * struct path - what the model of a path has
+ * @rate: assigned to the session, bit/s
+ * @rtt: round-trip time without queues, ns
+ * @jitter: added to it, at most, at random, ns
+ * @delayed: segments that one acknowledgement is for
+ * @scale: of the receiver's window
+ * @connections: of the session
+ * @burst: segments that a sender merges
+ * @route: the round-trip time after half of the time, ns; 0: the same
+ */
+struct path {
+	u64 rate;
+	u64 rtt;
+	u64 jitter;
+	u32 delayed;
+	u32 scale;
+	u32 connections;
+	u32 burst;
+	u64 route;
+};
+
+struct sim_connection {
+	struct window window;
+	u32 next;
+	u32 right;
+	u32 received;
+	u32 unacked;
+};
+
+/* A segment arrives at the receiver, or its acknowledgement at the router. */
+struct sim_event {
+	u64 at;
+	u32 connection;
+	u32 number;
+	bool ack;
+};
+
+struct sim {
+	const struct path *path;
+	struct sim_connection connections[SIM_CONNECTIONS];
+	struct window_sharing sharing;
+	struct sim_event events[SIM_EVENTS];
+	u32 event_count;
+	u64 now;
+	u64 departure; /* of the last segment */
+	u64 length;
+	u64 sent; /* octets on the wire, since the start of the observation */
+	u64 since;
+	u64 waits[64]; /* by 1/4 ms */
+	u64 packets;
+};
+
+/* The receiver's window: four times what the path needs, and 64 kB. */
+static u32 sim_field(const struct path *path)
+{
+	u64 octets = path->rate / 8 * fp_max64(path->rtt, path->route) / SECOND;
+
+	return fp_min((4 * octets + 65536) >> path->scale, 65535);
+}
+
+static void sim_add(struct sim *sim, u64 at, u32 connection, u32 number,
+		    bool ack)
+{
+	assert_true(sim->event_count < SIM_EVENTS);
+	sim->events[sim->event_count++] =
+		(struct sim_event){ at, connection, number, ack };
+}
+
+static struct sim_event sim_next(struct sim *sim)
+{
+	struct sim_event next;
+	u32 n, best = 0;
+
+	for (n = 1; n < sim->event_count; n++)
+		if (sim->events[n].at < sim->events[best].at)
+			best = n;
+	next = sim->events[best];
+	/* In order, as equal times are. */
+	sim->event_count--;
+	for (n = best; n < sim->event_count; n++)
+		sim->events[n] = sim->events[n + 1];
+	return next;
+}
+
+/* As pace() of rates.bpf.c: up to 2 ms are made up for. */
+static void sim_send(struct sim *sim, u32 number, u32 segments)
+{
+	struct sim_connection *to = &sim->connections[number];
+	const struct path *path = sim->path;
+	u64 departure = sim->departure + sim->length * 8 * SECOND / path->rate;
+	u64 burst = 2 * MS, rtt, missed = 0;
+	struct window_data data;
+	u32 n;
+
+	if (departure + burst < sim->now) {
+		missed = sim->now - burst - departure;
+		departure = sim->now - burst;
+	}
+	data = (struct window_data){
+		.now = sim->now,
+		.departure = fp_max64(departure, sim->now),
+		.missed = missed,
+		.rate = path->rate,
+		.sequence = to->next,
+		.length = segments * MSS,
+		.mss = MSS,
+		.headers = HEADERS,
+	};
+	window_sent(&to->window, &sim->sharing, &data);
+	sim->departure = departure;
+	sim->length = segments * (MSS + HEADERS);
+	to->next += segments * MSS;
+	rtt = path->route && sim->now > 10 * SECOND ? path->route : path->rtt;
+	for (n = 1; n <= segments; n++)
+		sim_add(sim,
+			data.departure + rtt / 2 +
+				(path->jitter ? rnd() % path->jitter : 0),
+			number, to->next - (segments - n) * MSS, false);
+	if (!sim->since)
+		return;
+	sim->sent += sim->length;
+	sim->packets++;
+	n = fp_min64((data.departure - sim->now) / (MS / 4), 63);
+	sim->waits[n]++;
+}
+
+/* The sender fills its window, @burst segments at once. */
+static void sim_fill(struct sim *sim, u32 number)
+{
+	struct sim_connection *from = &sim->connections[number];
+	u32 burst = sim->path->burst;
+
+	while ((s32)(from->right - from->next) >= (s32)(burst * MSS))
+		sim_send(sim, number, burst);
+}
+
+/* The receivers' delayed acknowledgements, after 40 ms without a segment. */
+static void sim_timeout(struct sim *sim)
+{
+	u32 n;
+
+	for (n = 0; n < sim->path->connections; n++) {
+		sim->connections[n].unacked = 0;
+		sim_add(sim, sim->now + 40 * MS, n,
+			sim->connections[n].received, true);
+	}
+}
+
+static void sim_run(struct sim *sim, u64 until)
+{
+	const struct path *path = sim->path;
+
+	while (sim->now < until) {
+		struct sim_connection *to;
+		struct sim_event event;
+		u32 field;
+
+		if (!sim->event_count)
+			sim_timeout(sim);
+		event = sim_next(sim);
+		to = &sim->connections[event.connection];
+
+		sim->now = fp_max64(sim->now, event.at);
+		unit_step++;
+		if (!event.ack) {
+			to->received += MSS;
+			to->unacked++;
+			if (to->unacked < path->delayed)
+				continue;
+			to->unacked = 0;
+			sim_add(sim, event.at + path->rtt / 2, event.connection,
+				to->received, true);
+			continue;
+		}
+		field = acknowledge(&to->window, sim->now, event.number,
+				    sim_field(path));
+		to->right = event.number + (field << path->scale);
+		sim_fill(sim, event.connection);
+	}
+}
+
+/* The part of the rate that a path uses, and a percentile of the wait, ns. */
+static double sim_path(const struct path *path, u64 *median, u64 *most)
+{
+	static struct sim sim;
+	u64 sum = 0;
+	u32 n;
+
+	sim = (struct sim){ .path = path, .now = SECOND };
+	for (n = 0; n < path->connections; n++) {
+		struct sim_connection *each = &sim.connections[n];
+
+		begin(&each->window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+		      syn_options(WINDOW_SCALED, path->scale, 1460));
+		each->right = 20 * MSS;
+		sim_fill(&sim, n);
+	}
+	sim_run(&sim, path->route ? 16 * SECOND : 8 * SECOND);
+	sim.since = sim.now;
+	sim_run(&sim, sim.since + 4 * SECOND);
+	*median = *most = ~0ULL;
+	for (n = 0; n < ARRAY_SIZE(sim.waits); n++) {
+		sum += sim.waits[n];
+		if (*median == ~0ULL && sum * 2 >= sim.packets)
+			*median = n * (MS / 4);
+		if (*most == ~0ULL && sum * 100 >= sim.packets * 99)
+			*most = n * (MS / 4);
+	}
+	return (double)sim.sent * 8 * SECOND / (sim.now - sim.since) /
+	       path->rate;
+}
+
+/*
+ * The rate is used, and few segments wait: by the time of a segment's length. A merged
+ * burst, an acknowledgement of many and jitter need that much more.
+ */
+static void pacer_is_short_and_full(void **state)
+{
+	static const struct path paths[] = {
+		{ 20 * MEGA, 20 * MS, 0, 1, 7, 1, 1, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 0, 1, 1, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 12, 1, 1, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 14, 1, 1, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 8, 7, 1, 1, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 2, 7, 1, 1, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 16, 7, 1, 8, 0 },
+		{ 5 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0 },
+		{ 1 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0 },
+		{ 100 * MEGA, 1 * MS, 0, 2, 7, 1, 1, 0 },
+		{ 20 * MEGA, 20 * MS, 5 * MS, 2, 7, 1, 1, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 60 * MS },
+		{ 20 * MEGA, 60 * MS, 0, 2, 7, 1, 1, 20 * MS },
+		{ 20 * MEGA, 40 * MS, 0, 2, 7, 4, 1, 0 },
+		{ 50 * MEGA, 40 * MS, 0, 2, 7, 8, 1, 0 },
+	};
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(paths); n++) {
+		const struct path *path = &paths[n];
+		u64 segment = (MSS + HEADERS) * 8 * SECOND / path->rate;
+		u64 median, most;
+		double used = sim_path(path, &median, &most);
+
+		/* Bounds in segments; waits are counted in steps of 1/4 ms. */
+		print_message(
+			"# %4llu Mbit/s %3llu ms, %2u segments, scale %2u, %u connections: %.3f, %5.2f %5.2f ms, segment %.2f ms\n",
+			path->rate / MEGA, path->rtt / MS, path->delayed,
+			path->scale, path->connections, used, median / 1e6,
+			most / 1e6, segment / 1e6);
+		CHECK(used > 0.99 && used < 1.01, "path %u: %g", n, used);
+		CHECK(median <= fp_max(2, path->delayed / 2) * segment +
+					path->jitter,
+		      "path %u: %llu", n, median);
+		CHECK(most <= (path->connections + path->delayed + 1) *
+					      segment +
+				      path->jitter,
+		      "path %u: %llu", n, most);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(scale_needs_both_ends),
+	UNIT_TEST(some_connections_are_left_alone),
+	UNIT_TEST(syns_must_match),
+	UNIT_TEST(options_are_read),
+	UNIT_TEST(window_is_the_rate_times_the_round_trip),
+	UNIT_TEST(what_was_granted_is_kept),
+	UNIT_TEST(receivers_window_is_the_limit),
+	UNIT_TEST(unknown_is_left_alone),
+	UNIT_TEST(forged_numbers_change_nothing),
+	UNIT_TEST(loss_does_not_stop_the_sender),
+	UNIT_TEST(small_segments_get_room_for_full_ones),
+	UNIT_TEST(silence_is_noticed_once),
+	UNIT_TEST(round_trips_are_forgotten),
+	UNIT_TEST(random_walks_keep_the_rules),
+	UNIT_TEST(pacer_is_short_and_full),
+};
+
+UNIT_MAIN(tests)

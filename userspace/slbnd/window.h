@@ -1,0 +1,670 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Receive windows of TCP: an access router lowers the window in the
+ * acknowledgements that return to a sender, so that the sender keeps no more data in
+ * flight than its assigned rate needs (AC/DC TCP, SIGCOMM 2016). An unchanged sender
+ * then has no queue in the pacer, and loses nothing.
+ *
+ * A window is rate * round-trip time, and a packet or a burst of segments. The
+ * round-trip time is the least one of 10 to 20 s, from the departure from the pacer to
+ * the acknowledgement: the pacer's own delay is not part of it. Only new data are
+ * timed, so a retransmission makes no sample too short. The estimate is never exact
+ * (delayed acknowledgements, jitter, a new route), so a loop corrects it each round
+ * trip: if the pacer ran dry while the window limited the sender, the window grows by
+ * what was missed; if a packet or more always waited, it shrinks by half of that.
+ *
+ * What the sender was granted is kept (RFC 9293, 3.8.6): the right edge, the highest
+ * sequence number that it may send, never moves back by more than the unit of the
+ * window field, which cannot express less (RFC 7323, 2.4). A window is never above the
+ * receiver's own, and never below WINDOW_SEGMENTS segments unless the receiver's
+ * is: so a sender whose acknowledgements are lost need not probe.
+ *
+ * The edge is counted from the highest octet known to have arrived: with SACK the
+ * highest block, else a segment for each duplicate acknowledgement. Otherwise a sender
+ * would pause for a round trip after a loss.
+ *
+ * Windows are in units of 2^scale octets. The scale is known from the two SYNs, and
+ * applies only if both carry it (RFC 7323, 1.3). A connection is left alone if its SYNs
+ * were not seen, if segments are signed (TCP-MD5, RFC 2385; TCP-AO, RFC 5925), and
+ * if its windows count data of several connections (MPTCP, RFC 8684).
+ *
+ * Acknowledgements are not trusted: one of data that were not sent is ignored, as the
+ * sender ignores it. Whoever can forge one of data that were sent knows the
+ * connection's sequence numbers, and could as well reset it.
+ *
+ * The BPF program (windows.bpf.h) and the unit test compile this file. No clock, no
+ * locks. Packets of one direction are assumed to be processed one after the other;
+ * both directions at the same time: each field has one writer, but for @pending, which
+ * is written at once. If CPUs share a direction nevertheless, an edge may move
+ * back by the window's last step, which senders must handle (RFC 9293, 3.8.6).
+ */
+#ifndef SLBND_WINDOW_H
+#define SLBND_WINDOW_H
+
+#include <fairpath/core.h>
+
+/*
+ * The verifier of Linux 6.1 does not find the end of long functions without
+ * CAP_PERFMON. So the BPF program has these as functions that are verified one by one,
+ * with any argument: they check their pointers, and return a number.
+ */
+#ifndef WINDOW_PART
+#define WINDOW_PART static inline
+#endif
+
+/* A window is at least so many segments. */
+#define WINDOW_SEGMENTS 4
+
+/* Segments above rate * round-trip time: what a delayed acknowledgement holds back. */
+#define WINDOW_RESERVE 1
+
+/*
+ * The same if segments arrive merged (GSO, GRO), ns: Linux sends what its pacing rate
+ * permits in a millisecond at once.
+ */
+#define WINDOW_BURST 1000000ULL
+
+/* The period of the least round-trip time, ns. */
+#define WINDOW_PERIOD 10000000000ULL
+
+/* Segments in a round of the loop, at least. */
+#define WINDOW_LOOP 8
+
+/* Without an acknowledgement for so long, at least, they come another way, ns. */
+#define WINDOW_SILENCE 1000000000ULL
+
+/* The longest window of TCP, and the largest scale (RFC 7323, 2.3). */
+#define WINDOW_MAX (1U << 30)
+#define WINDOW_SCALE_MAX 14
+
+/*
+ * Times of 32 bits are in 1024 ns, and wrap after 73 minutes. Longer round-trip times
+ * than 8 s are not valid.
+ */
+#define WINDOW_TIME_SHIFT 10
+#define WINDOW_TIME_MAX (1U << 23)
+
+/* Options of a SYN: a set of these, and the scale and the segment size behind them. */
+#define WINDOW_SCALED 1
+#define WINDOW_SACK 2
+#define WINDOW_MULTIPATH 4
+#define WINDOW_SIGNED 8
+#define WINDOW_MALFORMED 16
+#define WINDOW_SCALE_SHIFT 8
+#define WINDOW_MSS_SHIFT 16
+
+/* The segment size without the option (RFC 9293, 3.7.1), and the least usual one. */
+#define WINDOW_MSS 536
+
+/* A segment has at most so many octets of options, which reduce its data. */
+#define WINDOW_OPTIONS 40
+
+/* The ends of a connection: the host, whose data are paced, and its peer. */
+enum window_end {
+	WINDOW_HOST,
+	WINDOW_PEER,
+};
+
+/**
+ * struct window_start - the SYNs of a connection
+ * @seen: bit 1 << end: its SYN was seen
+ * @options: of each end's SYN
+ * @sequence: of each end's SYN
+ *
+ * All fields are 64 bits: see struct rates_key.
+ */
+struct window_start {
+	u64 seen;
+	u64 options[2];
+	u64 sequence[2];
+};
+
+/**
+ * struct window - the window of a connection; initially 0
+ * @pending: the data that are timed: sequence number of their end << 32 | departure;
+ *	0: none
+ * @rate: of its session when it last sent data, bit/s; 0: none
+ * @heard: time of the last acknowledgement, ns
+ * @period: when the period of @rtt[0] began, ns
+ * @rtt: least round-trip time of this period and of the one before; 0: none
+ * @rtt_last: of the last sample
+ * @right: the highest right edge that was granted
+ * @ack: the last acknowledgement
+ * @field: its window field
+ * @duplicate: octets that duplicates of it have reported
+ * @sent: the highest sequence number that was sent
+ * @extra: what the loop adds to the window, octets
+ * @round: of struct window_sharing, when it last sent data
+ * @others: other connections of its session that send
+ * @mss: octets of its full segments; until it sent one, what its SYNs announced
+ * @headers: octets of headers of a segment on the wire
+ * @scale: of the window field
+ * @known: the window may be lowered
+ * @sack: both ends use SACK
+ * @sending: @sent is valid
+ * @acked: @ack and @right are valid
+ * @lowered: the window was lowered in the last acknowledgement
+ * @limited: before the last acknowledgement, the lowered window held data back
+ * @merged: it sends merged segments
+ * @silent: acknowledgements come another way
+ * @full: it sent a full segment
+ */
+struct window {
+	u64 pending;
+	u64 rate;
+	u64 heard;
+	u64 period;
+	u32 rtt[2];
+	u32 rtt_last;
+	u32 right;
+	u32 ack;
+	u32 field;
+	u32 duplicate;
+	u32 sent;
+	s32 extra;
+	u32 round;
+	u16 others;
+	u16 mss;
+	u16 headers;
+	u8 scale;
+	u8 known;
+	u8 sack;
+	u8 sending;
+	u8 acked;
+	u8 lowered;
+	u8 limited;
+	u8 merged;
+	u8 silent;
+	u8 full;
+};
+
+/**
+ * struct window_sharing - what the connections of a session share; initially 0
+ * @since: when the round began, ns
+ * @round: its number
+ * @segments: sent in it
+ * @connections: that sent in it, and in the one before
+ * @least: shortest wait in the pacer, in it and in the one before
+ * @missed: how long the pacer was idle as windows held data back; the same
+ */
+struct window_sharing {
+	u64 since;
+	u32 round;
+	u32 segments;
+	u32 connections[2];
+	u32 least[2];
+	u32 missed[2];
+};
+
+/* Does the sequence number @a precede @b? */
+static inline bool window_before(u32 a, u32 b)
+{
+	return (s32)(a - b) < 0;
+}
+
+static inline u32 window_time(u64 ns)
+{
+	return ns >> WINDOW_TIME_SHIFT;
+}
+
+/* Octets that a rate sends in a time of at most WINDOW_TIME_MAX. */
+WINDOW_PART u64 window_octets(u64 rate, u64 time)
+{
+	return fp_min64(rate, 1ULL << 40) * time /
+	       (8000000000ULL >> WINDOW_TIME_SHIFT);
+}
+
+/* --- the start of a connection ------------------------------------------- */
+
+/**
+ * window_option() - add an option of a SYN
+ * @options: set of the options before it; 0: none
+ * @kind: of the option, not 0 or 1
+ * @length: its length, octets
+ * @value: its value, if it has one or two octets
+ *
+ * Return: the set with it.
+ */
+static inline u64 window_option(u64 options, u8 kind, u8 length, u16 value)
+{
+	u64 scale = value > WINDOW_SCALE_MAX ? WINDOW_SCALE_MAX : value;
+	u64 old;
+
+	switch (kind) {
+	case 2:
+		old = 0xffffULL << WINDOW_MSS_SHIFT;
+		return length != 4 ? options | WINDOW_MALFORMED :
+				     (options & ~old) |
+					     (u64)value << WINDOW_MSS_SHIFT;
+	case 3:
+		old = 0xffULL << WINDOW_SCALE_SHIFT;
+		return length != 3 ? options | WINDOW_MALFORMED :
+				     (options & ~old) | WINDOW_SCALED |
+					     scale << WINDOW_SCALE_SHIFT;
+	case 4:
+		return options | WINDOW_SACK;
+	case 19:
+	case 29:
+		return options | WINDOW_SIGNED;
+	case 30:
+		return options | WINDOW_MULTIPATH;
+	default:
+		return options;
+	}
+}
+
+/**
+ * window_syn() - note a SYN that opens a connection
+ * @start: of the connection
+ * @end: which end sent it
+ * @sequence: its sequence number
+ * @options: its options
+ *
+ * A peer's SYN does not replace one of the host that waits for an answer.
+ */
+static __always_inline void window_syn(struct window_start *start,
+				       enum window_end end, u32 sequence,
+				       u64 options)
+{
+	if (end == WINDOW_PEER && start->seen == 1ULL << WINDOW_HOST)
+		return;
+	start->seen = 1ULL << end;
+	start->sequence[end] = sequence;
+	start->options[end] = options;
+}
+
+/**
+ * window_syn_ack() - note a SYN that accepts a connection
+ * @start: of the connection
+ * @end: which end sent it
+ * @ack: the sequence number that it acknowledges
+ * @options: its options
+ *
+ * It is ignored if it does not answer the other end's SYN, or is not the first.
+ */
+static __always_inline void window_syn_ack(struct window_start *start,
+					   enum window_end end, u32 ack,
+					   u64 options)
+{
+	enum window_end other = end == WINDOW_HOST ? WINDOW_PEER : WINDOW_HOST;
+
+	if (start->seen != 1ULL << other ||
+	    ack != (u32)(start->sequence[other] + 1))
+		return;
+	start->seen |= 1ULL << end;
+	start->options[end] = options;
+}
+
+/* The segment size that a SYN announces. */
+static inline u32 window_mss(u64 options)
+{
+	u32 mss = options >> WINDOW_MSS_SHIFT & 0xffff;
+
+	return mss > WINDOW_MSS ? mss : WINDOW_MSS;
+}
+
+/**
+ * window_begin() - begin with a connection
+ * @window: 0; set
+ * @start: its SYNs
+ * @now: ns
+ *
+ * Return: whether its windows may be lowered.
+ */
+static inline bool window_begin(struct window *window,
+				const struct window_start *start, u64 now)
+{
+	u64 host = start->options[WINDOW_HOST];
+	u64 peer = start->options[WINDOW_PEER];
+	u64 both = host & peer, any = host | peer;
+
+	window->heard = now;
+	window->mss = fp_min(window_mss(host), window_mss(peer));
+	if (start->seen != (1ULL << WINDOW_HOST | 1ULL << WINDOW_PEER) ||
+	    any & (WINDOW_SIGNED | WINDOW_MALFORMED) || both & WINDOW_MULTIPATH)
+		return false;
+	if (both & WINDOW_SCALED)
+		window->scale = peer >> WINDOW_SCALE_SHIFT & 0xff;
+	window->sack = !!(both & WINDOW_SACK);
+	window->known = 1;
+	return true;
+}
+
+/* --- data ----------------------------------------------------------------- */
+
+/* The least round-trip time; 0: unknown. */
+WINDOW_PART u32 window_rtt(const struct window *window)
+{
+	u32 now, before;
+
+	if (!window)
+		return 0;
+	now = window->rtt[0];
+	before = window->rtt[1];
+	return before && before < now ? before : now;
+}
+
+/* Octets of the connection's share of the rate in flight without its reserve. */
+WINDOW_PART u64 window_in_flight(const struct window *window, u64 time)
+{
+	u64 wire;
+
+	if (!window)
+		return 0;
+	wire = window_octets(window->rate, time) / (window->others + 1U);
+	return fp_min64(wire * window->mss / (window->mss + window->headers),
+			WINDOW_MAX);
+}
+
+/* The loop: correct the window by what was observed in the last round. */
+WINDOW_PART int window_correct(struct window *window,
+			       const struct window_sharing *sharing)
+{
+	u64 bdp, longest, missed, least;
+	s64 extra, most, lowest;
+	u32 rtt;
+
+	if (!window || !sharing)
+		return 0;
+	rtt = window_rtt(window);
+	bdp = window_in_flight(window, rtt);
+	longest = window_in_flight(window, fp_max(rtt, window->rtt_last));
+	missed = window_octets(window->rate, sharing->missed[1]);
+	least = window_octets(window->rate, sharing->least[1]);
+	most = longest + longest / 2 - bdp;
+	lowest = -(s64)(bdp / 2);
+	extra = window->extra;
+
+	if (missed && window->limited)
+		extra += fp_min64(missed, WINDOW_MAX) / (window->others + 1U);
+	else if (!missed && least > window->mss + window->headers)
+		extra -=
+			fp_min64(least, WINDOW_MAX) / 2 / (window->others + 1U);
+	if (extra > most)
+		extra = most;
+	if (extra < lowest)
+		extra = lowest;
+	window->extra = extra;
+	return 0;
+}
+
+/**
+ * struct window_data - data that leave the host
+ * @now: ns
+ * @departure: from the pacer, ns, at least @now
+ * @missed: how long the pacer was idle before them, beyond what it makes up for, ns
+ * @rate: assigned to the session, bit/s; 0: none
+ * @sequence: of the first octet
+ * @length: octets, with a FIN
+ * @mss: octets of each segment but the last, 1 to 65535
+ * @headers: octets of headers of each segment on the wire
+ *
+ * All fields are 64 bits: see struct rates_key.
+ */
+struct window_data {
+	u64 now;
+	u64 departure;
+	u64 missed;
+	u64 rate;
+	u64 sequence;
+	u64 length;
+	u64 mss;
+	u64 headers;
+};
+
+/* Count data in the round of their session. A round is a round trip, at least. */
+WINDOW_PART int window_share(struct window *window,
+			     struct window_sharing *sharing,
+			     const struct window_data *data)
+{
+	u64 wait, missed, rtt;
+	u32 count;
+
+	if (!window || !sharing || !data)
+		return 0;
+	rtt = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
+	wait = (data->departure - data->now) >> WINDOW_TIME_SHIFT;
+	missed = data->missed >> WINDOW_TIME_SHIFT;
+	if (data->now - sharing->since > fp_max64(rtt, WINDOW_BURST) &&
+	    sharing->segments >= WINDOW_LOOP) {
+		sharing->connections[1] = sharing->connections[0];
+		sharing->connections[0] = 0;
+		sharing->least[1] = sharing->least[0];
+		sharing->least[0] = WINDOW_TIME_MAX;
+		sharing->missed[1] = sharing->missed[0];
+		sharing->missed[0] = 0;
+		sharing->segments = 0;
+		sharing->since = data->now;
+		sharing->round++;
+	}
+	sharing->segments++;
+	sharing->least[0] = fp_min64(sharing->least[0], wait);
+	if (window->limited)
+		sharing->missed[0] =
+			fp_min64(sharing->missed[0] + missed, WINDOW_TIME_MAX);
+	if (window->round == sharing->round)
+		return 0;
+	window->round = sharing->round;
+	sharing->connections[0]++;
+	count = fp_max(sharing->connections[0], sharing->connections[1]);
+	window->others = fp_min(count - 1, 65535);
+	return window_correct(window, sharing);
+}
+
+/**
+ * window_sent() - data leave the host
+ * @window: of the connection
+ * @sharing: of its session; NULL: there is none, and @data->rate is 0
+ * @data: the data
+ *
+ * Return: 1: its acknowledgements now turn out to come another way.
+ */
+WINDOW_PART int window_sent(struct window *window,
+			    struct window_sharing *sharing,
+			    const struct window_data *data)
+{
+	u64 silence;
+	u32 end;
+
+	if (!window || !data)
+		return 0;
+	end = data->sequence + data->length;
+	window->rate = data->rate;
+	window->headers = data->headers;
+	if (data->length > data->mss)
+		window->merged = 1;
+	if (data->mss > window->mss ||
+	    (!window->full && data->mss + WINDOW_OPTIONS >= window->mss)) {
+		window->mss = data->mss;
+		window->full = 1;
+	}
+	if (sharing)
+		window_share(window, sharing, data);
+
+	if (!window->sending || window_before(window->sent, end)) {
+		window->sent = end;
+		window->sending = 1;
+		if (!window->pending)
+			window->pending = (u64)end << 32 |
+					  (window_time(data->departure) | 1);
+	}
+	silence = (u64)window_rtt(window) << WINDOW_TIME_SHIFT;
+	silence = fp_max64(2 * silence, WINDOW_SILENCE);
+	if (window->silent || data->now <= window->heard + silence)
+		return 0;
+	window->silent = 1;
+	return 1;
+}
+
+/* --- acknowledgements ----------------------------------------------------- */
+
+/* The data that are timed have been acknowledged. */
+WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
+{
+	u32 sample;
+
+	if (!window || !window->pending ||
+	    window_before(ack, window->pending >> 32))
+		return 0;
+	sample = window_time(now) - (u32)window->pending;
+	window->pending = 0;
+	if (!sample || sample > WINDOW_TIME_MAX)
+		return 0;
+	window->rtt_last = sample;
+	if (now - window->period > WINDOW_PERIOD) {
+		window->period = now;
+		window->rtt[1] = window->rtt[0];
+		window->rtt[0] = sample;
+	} else if (!window->rtt[0] || sample < window->rtt[0]) {
+		window->rtt[0] = sample;
+	}
+	return 0;
+}
+
+/**
+ * struct window_ack - an acknowledgement
+ * @now: ns
+ * @ack: the acknowledged sequence number
+ * @sacked: right edge of the highest block of SACK; @ack: none
+ * @field: window field
+ * @pure: it has no data
+ *
+ * All fields are 64 bits: see struct rates_key.
+ */
+struct window_ack {
+	u64 now;
+	u64 ack;
+	u64 sacked;
+	u64 field;
+	u64 pure;
+};
+
+/* The highest octet that is known to have arrived. */
+WINDOW_PART u32 window_arrived(struct window *window,
+			       const struct window_ack *ack)
+{
+	u32 outstanding, sacked;
+
+	if (!window || !ack)
+		return 0;
+	outstanding = window->sent - (u32)ack->ack;
+	sacked = ack->sacked - ack->ack;
+	/* A block of data that were not sent is forged; one below is a duplicate. */
+	if (window->sack)
+		return ack->ack + (sacked <= outstanding ? sacked : 0);
+	if (!window->acked || (u32)ack->ack != window->ack)
+		window->duplicate = 0;
+	else if (ack->pure && ack->field == window->field)
+		window->duplicate += window->mss;
+	window->duplicate = fp_min(window->duplicate, outstanding);
+	return ack->ack + window->duplicate;
+}
+
+/* Octets that a connection may have in flight. */
+WINDOW_PART u32 window_size(const struct window *window)
+{
+	u64 reserve;
+	s64 size;
+
+	if (!window)
+		return 0;
+	reserve = WINDOW_RESERVE * window->mss;
+	if (window->merged)
+		reserve = fp_max64(
+			reserve,
+			window_in_flight(window,
+					 WINDOW_BURST >> WINDOW_TIME_SHIFT));
+	size = window_in_flight(window, window_rtt(window)) + reserve;
+	size += window->extra;
+	if (size < WINDOW_SEGMENTS * (s64)window->mss)
+		size = WINDOW_SEGMENTS * window->mss;
+	return fp_min64(size, WINDOW_MAX);
+}
+
+/* The right edge for data that have arrived until @arrived. */
+WINDOW_PART u32 window_edge(const struct window *window, u32 arrived)
+{
+	u32 least, ahead, edge;
+
+	if (!window)
+		return 0;
+	least = arrived + WINDOW_SEGMENTS * window->mss;
+	edge = arrived + window_size(window);
+	/* Whole segments, so that the sender is never left with a part of one. */
+	ahead = edge - window->sent;
+	if ((s32)ahead > 0)
+		edge -= ahead % window->mss;
+	return window_before(edge, least) ? least : edge;
+}
+
+/* The window field for @room octets, of which some may not be expressed. */
+WINDOW_PART u32 window_round(const struct window *window, u32 room)
+{
+	u32 unit, least;
+
+	if (!window)
+		return 0;
+	unit = 1U << (window->scale & 15);
+	least = fp_min(room, WINDOW_SEGMENTS * window->mss) + unit - 1;
+	/* To the nearest if a unit is longer than a segment, otherwise up. */
+	room += unit > window->mss ? unit / 2 : unit - 1;
+	return fp_max(room, least) >> (window->scale & 15);
+}
+
+/* The right edge that an acknowledgement of @ack may grant, at most @offered. */
+WINDOW_PART u32 window_grant(struct window *window, u32 arrived, u32 offered)
+{
+	u32 edge = offered;
+
+	if (!window)
+		return 0;
+	if (window->rate && window_rtt(window))
+		edge = window_edge(window, arrived);
+	if (window_before(edge, window->right))
+		edge = window->right;
+	window->lowered = window_before(edge, offered);
+	/* As the receiver has it, unless it moves back itself. */
+	if (window->lowered || window_before(window->right, offered))
+		window->right = window->lowered ? edge : offered;
+	return window->right;
+}
+
+/**
+ * window_ack() - choose the window of an acknowledgement
+ * @window: of the connection, which is known; only changed if the sender will accept
+ *	the acknowledgement
+ * @ack: the acknowledgement; not a SYN, not a RST
+ *
+ * Return: the window field, at most @ack->field; if it is the same, leave it alone.
+ */
+WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
+{
+	u32 number, offered, arrived, edge;
+
+	if (!window || !ack)
+		return 0;
+	number = ack->ack;
+	/* The sender ignores both those of data that it did not send and old ones. */
+	if (!window->sending || window_before(window->sent, number) ||
+	    (window->acked && window_before(number, window->ack)))
+		return ack->field;
+	window_sample(window, ack->now, number);
+	window->heard = ack->now;
+	window->silent = 0;
+	window->limited =
+		window->lowered &&
+		(s32)(window->right - window->sent) < (s32)window->mss;
+	arrived = window_arrived(window, ack);
+	offered = number + ((u32)ack->field << (window->scale & 15));
+	if (!window->acked)
+		window->right = offered;
+	window->ack = number;
+	window->field = ack->field;
+	window->acked = 1;
+	edge = window_grant(window, arrived, offered);
+	if (!window->lowered)
+		return ack->field;
+	return fp_min(window_round(window, edge - number), ack->field);
+}
+
+#endif /* SLBND_WINDOW_H */
