@@ -9,6 +9,9 @@
  *	pins DIRECTORY		ok: where maps are pinned, from the next open on
  *	unassigned RATE		ok: the rate of the default class (10^12 at first)
  *	hosts [ADDRESS/LENGTH]	ok: the local hosts (all at first)
+ *	windows on|off [ADDRESS/LENGTH]
+ *				ok: lower windows (off at first), but not of this prefix
+ *	sums			windows that were lowered, unknown and silent connections
  *	set FLOW RATE [MS]	result of enforce_set(), with a lease of MS from now, or
  *				for ever
  *	remove FLOW		ok
@@ -45,9 +48,10 @@
 static struct enforce *enforce;
 /* Of some flow. */
 static u32 hint;
-static struct flows_prefix host;
+static struct flows_prefix host, excepted;
 static struct enforce_config config = { .unassigned = 1000000000000,
 					.hosts = &host,
+					.windows.excepted = &excepted,
 					.flows = 65536,
 					.connections = CONNECTIONS_MIN };
 
@@ -60,20 +64,21 @@ static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 		exit(2);
 }
 
-static void read_host(char *word)
+/* Read a prefix, or none. Returns the number of them. */
+static u32 read_prefix(char *word, struct flows_prefix *prefix)
 {
 	char *slash = word ? strchr(word, '/') : NULL;
 
-	config.host_count = slash != NULL;
 	if (!slash)
-		return;
+		return 0;
 	*slash = 0;
-	host = (struct flows_prefix){
+	*prefix = (struct flows_prefix){
 		.family = strchr(word, ':') ? AF_INET6 : AF_INET,
 		.length = atoi(slash + 1),
 	};
-	if (inet_pton(host.family, word, host.address) != 1)
+	if (inet_pton(prefix->family, word, prefix->address) != 1)
 		exit(2);
+	return 1;
 }
 
 static void report(void)
@@ -155,6 +160,15 @@ static void read_use(const struct slbn_flow *flow)
 	       (unsigned long long)use.packets, (unsigned long long)use.drops,
 	       (unsigned long long)use.marks, (unsigned long long)use.last,
 	       (unsigned long long)departure(flow));
+}
+
+static void print_sums(void)
+{
+	struct windows_sums sums = enforce_read_sums(enforce).windows;
+
+	printf("%llu %llu %llu\n", (unsigned long long)sums.lowered,
+	       (unsigned long long)sums.unknown,
+	       (unsigned long long)sums.silent);
 }
 
 static struct slbn_flow nth_flow(u32 n)
@@ -274,8 +288,14 @@ static void run_command(char **words, int count)
 		config.pins = strdup(words[1]);
 		puts("ok");
 	} else if (!strcmp(word, "hosts")) {
-		read_host(words[1]);
+		config.host_count = read_prefix(words[1], &host);
 		configure();
+	} else if (!strcmp(word, "windows")) {
+		config.windows.on = !strcmp(words[1], "on");
+		config.windows.count = read_prefix(words[2], &excepted);
+		configure();
+	} else if (!strcmp(word, "sums")) {
+		print_sums();
 	} else if (!strcmp(word, "set")) {
 		set(&flow, strtoull(words[6], NULL, 10), words[7]);
 	} else if (!strcmp(word, "remove")) {

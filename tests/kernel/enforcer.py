@@ -39,6 +39,15 @@ class Use:
     departure: int
 
 
+@dataclass(frozen=True)
+class Windows:
+    """Counters of windows: see struct windows_sums."""
+
+    lowered: int
+    unknown: int
+    silent: int
+
+
 class Enforcer:
     """A running enforce_try in a namespace."""
 
@@ -83,6 +92,13 @@ class Enforcer:
     def set_hosts(self, prefix: str = "") -> None:
         """Set the prefix of local hosts; empty: all packets that are forwarded are theirs."""
         assert self.ask(f"hosts {prefix}") == ["ok"]
+
+    def set_windows(self, on: bool, excepted: str = "") -> None:
+        """Lower windows of TCP, but not those of a prefix."""
+        assert self.ask(f"windows {'on' if on else 'off'} {excepted}") == ["ok"]
+
+    def read_windows(self) -> Windows:
+        return Windows(*map(int, self.ask("sums")[0].split()))
 
     def remove(self, flow: Flow) -> None:
         assert self.ask(f"remove {flow}") == ["ok"]

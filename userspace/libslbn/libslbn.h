@@ -209,6 +209,11 @@ enum slbn_detection {
  * @refused: how often it had no place for another one, all in all or of one host
  * @table_entries: entries of conntrack's table; 0: unknown
  * @table_most: maximum of them; 0: unknown
+ * @windows_lowered: acknowledgements whose receive window it lowered
+ * @windows_unknown: connections with a session whose windows it leaves alone: it did not
+ *	see their SYNs, or they are signed, of MPTCP, or excepted
+ * @windows_silent: how often it found that the acknowledgements of a connection do not
+ *	pass this router
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -243,7 +248,10 @@ struct slbn_status {
 	uint64_t refused;
 	uint32_t table_entries;
 	uint32_t table_most;
-	uint64_t later[8];
+	uint64_t windows_lowered;
+	uint64_t windows_unknown;
+	uint64_t windows_silent;
+	uint64_t later[5];
 };
 
 struct slbn;

@@ -120,7 +120,10 @@ class _Status(ctypes.Structure):
         ("refused", ctypes.c_uint64),
         ("table_entries", ctypes.c_uint32),
         ("table_most", ctypes.c_uint32),
-        ("later", ctypes.c_uint64 * 8),
+        ("windows_lowered", ctypes.c_uint64),
+        ("windows_unknown", ctypes.c_uint64),
+        ("windows_silent", ctypes.c_uint64),
+        ("later", ctypes.c_uint64 * 5),
     )
 
 
@@ -226,7 +229,8 @@ class Status:
     connection tracking is not available. `paced_drops` and `paced_marks` are of data packets.
     `silent` is the number of destinations that do not answer. `connections` are those of local
     hosts that it keeps, `refused` those without a place; `table_entries` and `table_most` are
-    conntrack's.
+    conntrack's. `windows_lowered` are acknowledgements, `windows_unknown` connections that are left
+    alone, `windows_silent` how often their acknowledgements were found not to pass the router.
     """
 
     sessions: int
@@ -256,6 +260,9 @@ class Status:
     refused: int
     table_entries: int
     table_most: int
+    windows_lowered: int
+    windows_unknown: int
+    windows_silent: int
 
 
 def _address(octets: bytes, family: int) -> str:

@@ -141,6 +141,15 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_pacer_marked_packets",
 		"Data packets that slbnd's BPF program marked (ECN CE).",
 		status->paced_marks);
+	counter("agent_lowered_windows",
+		"Acknowledgements whose receive window slbnd lowered.",
+		status->windows_lowered);
+	counter("agent_unknown_windows",
+		"Connections with a session whose windows slbnd leaves alone.",
+		status->windows_unknown);
+	counter("agent_silent_windows",
+		"Times that acknowledgements of a connection were found to come another way.",
+		status->windows_silent);
 }
 
 /**

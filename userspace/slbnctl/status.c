@@ -75,6 +75,11 @@ static void show_counters(const struct slbn_status *status)
 	show_count("paced_drops", "  paced: drops %s", status->paced_drops);
 	show_count("paced_marks", " marks %s", status->paced_marks);
 	show_newline();
+	show_count("windows_lowered", "  windows: lowered %s",
+		   status->windows_lowered);
+	show_count("windows_unknown", " unknown %s", status->windows_unknown);
+	show_count("windows_silent", " silent %s", status->windows_silent);
+	show_newline();
 	show_count("connections", "  connections %s", status->connections);
 	show_count("refused", " refused %s", status->refused);
 	show_count("table_entries", " table_entries %s", status->table_entries);

@@ -11,7 +11,7 @@
  * a restart of slbnd must not lose packets. After a crash the program continues to
  * pace its flows, at the rate of the default class when their leases have ended,
  * until slbnd starts again or the filter is deleted (tc filter del dev DEV egress
- * pref 49470).
+ * pref 49470; ingress likewise).
  *
  * The map of flows, their limits and pacing state, and the table of connections are
  * pinned, if configured: then the next slbnd takes them over, and replaces the program
@@ -39,6 +39,7 @@
 #include "ingress.h"
 #include "log.h"
 #include "rates.skel.h"
+#include "windows.h"
 
 /*
  * Burst of a default class: the windows that a TCP flow sends until links have assigned
@@ -69,7 +70,7 @@ static int log_libbpf(enum libbpf_print_level level, const char *format,
  * belong together, and the table of connections and its secret, which do, too.
  */
 #define PINNED_FLOWS 3
-#define PINNED 5
+#define PINNED 7
 
 static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 {
@@ -78,6 +79,8 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 	maps[2] = rates->maps.states;
 	maps[PINNED_FLOWS] = rates->maps.connections;
 	maps[PINNED_FLOWS + 1] = rates->maps.secret;
+	maps[PINNED_FLOWS + 2] = rates->maps.windows;
+	maps[PINNED_FLOWS + 3] = rates->maps.starts;
 }
 
 /* The number is that of the maps' layout. */
@@ -156,6 +159,7 @@ static struct rates *load_pinned(const char *pins, u32 size, u32 connections)
 	bpf_map__set_max_entries(rates->maps.limits, size);
 	bpf_map__set_max_entries(rates->maps.states, size + ENFORCE_DEVICES);
 	bpf_map__set_max_entries(rates->maps.connections, connections);
+	windows_size(rates, size);
 	list_pinned(rates, maps);
 	if (pins) {
 		remove_unfit(maps, pins, 0, PINNED_FLOWS,
@@ -216,19 +220,26 @@ static struct rates *load_program(const char *pins, u32 size, u32 connections,
 }
 
 /**
- * struct filters - filters at a device's egress
+ * struct filters - filters at a device's egress or ingress
  * @handle: of a filter of ours, from an earlier slbnd; 0: none
  * @foreign: another program's filter has our preference
+ * @preference: ours
  */
 struct filters {
 	u32 handle;
 	bool foreign;
+	u32 preference;
 };
 
-/* libbpf sets the name of the program. */
+static const struct edt_place egress = {
+	.name = "egress",
+	.preference = TC_PREFERENCE,
+};
+
+/* libbpf sets the name of the program: slbnd_rates or slbnd_windows. */
 static bool is_ours(const struct nlattr *options)
 {
-	static const char name[] = "slbnd_rates:";
+	static const char name[] = "slbnd_";
 	const struct nlattr *attr;
 
 	mnl_attr_for_each_nested(attr, options)
@@ -248,7 +259,7 @@ static int add_filter(const struct nlmsghdr *message, void *data)
 
 	/* The head of a list of filters has no handle. */
 	if (mnl_nlmsg_get_payload_len(message) < sizeof(*tc) ||
-	    tc->tcm_info >> 16 != TC_PREFERENCE || !tc->tcm_handle)
+	    tc->tcm_info >> 16 != filters->preference || !tc->tcm_handle)
 		return MNL_CB_OK;
 	mnl_attr_for_each(attr, message, sizeof(*tc))
 		if (mnl_attr_get_type(attr) == TCA_OPTIONS)
@@ -260,50 +271,61 @@ static int add_filter(const struct nlmsghdr *message, void *data)
 	return MNL_CB_OK;
 }
 
-static int find_filters(u32 index, struct filters *filters)
+static int find_filters(u32 index, const struct edt_place *place,
+			struct filters *filters)
 {
+	const u32 hook = place->ingress ? TC_H_MIN_INGRESS : TC_H_MIN_EGRESS;
 	const struct tcmsg about = {
 		.tcm_family = AF_UNSPEC,
 		.tcm_ifindex = index,
-		.tcm_parent = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS),
+		.tcm_parent = TC_H_MAKE(TC_H_CLSACT, hook),
 	};
 
-	*filters = (struct filters){};
+	*filters = (struct filters){ .preference = place->preference };
 	return tc_dump(RTM_GETTFILTER, &about, add_filter, filters);
 }
 
-/*
- * Choose the handle of our filter, and create clsact if necessary. Sets @exists if
- * a filter has it.
+/**
+ * edt_choose_handle() - choose the handle of our filter, and create clsact if necessary
+ * @device: the device
+ * @place: where it is to be attached
+ * @handle: set; not on failure
+ * @exists: set to whether a filter of ours has it
+ * @error: set on failure
+ *
+ * Return: whether it succeeded.
  */
-static bool choose_handle(struct edt_device *device, bool *exists,
-			  const struct tc_error *error)
+bool edt_choose_handle(const struct edt_device *device,
+		       const struct edt_place *place, u32 *handle, bool *exists,
+		       const struct tc_error *error)
 {
 	static const char taken[] =
-		"%s: the preference %u at egress belongs to another program's filter";
+		"%s: the preference %u at %s belongs to another program's filter";
 
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = device->index,
-		    .attach_point = BPF_TC_EGRESS);
+		    .attach_point =
+			    place->ingress ? BPF_TC_INGRESS : BPF_TC_EGRESS);
 	struct filters filters;
 	int err;
 
 	*exists = false;
 	if (!device->clsact) {
-		device->handle = FILTER_HANDLE;
 		err = bpf_tc_hook_create(&hook);
-		if (err)
+		if (err && err != -EEXIST)
 			return tc_fail(error, "%s: clsact: %s", device->name,
 				       strerror(-err));
+		*handle = FILTER_HANDLE;
 		return true;
 	}
-	err = find_filters(device->index, &filters);
+	err = find_filters(device->index, place, &filters);
 	if (err)
 		return tc_fail(error, "%s: its filters: %s", device->name,
 			       strerror(-err));
 	if (filters.foreign)
-		return tc_fail(error, taken, device->name, TC_PREFERENCE);
+		return tc_fail(error, taken, device->name, place->preference,
+			       place->name);
 	*exists = filters.handle;
-	device->handle = filters.handle ?: FILTER_HANDLE;
+	*handle = filters.handle ?: FILTER_HANDLE;
 	return true;
 }
 
@@ -367,29 +389,31 @@ bool edt_attach(struct edt *edt, u32 number, const struct edt_device *wanted,
 	LIBBPF_OPTS(bpf_tc_opts, filter, .flags = BPF_TC_F_REPLACE,
 		    .priority = TC_PREFERENCE);
 	struct edt_device *device = &edt->devices[number];
+	u32 windows[2] = { device->windows[0], device->windows[1] };
+	u32 handle = 0;
 	bool attached = device->index, exists;
 	u64 index = wanted->index;
 	int err;
 
 	*device = *wanted;
+	memcpy(device->windows, windows, sizeof(windows));
 	err = bpf_map_update_elem(devices_fd(edt), &index, &values, BPF_ANY);
 	if (err)
 		return tc_fail(error, "BPF: devices: %s", strerror(-err));
 	count_no_fq(edt);
-	if (!choose_handle(device, &exists, error)) {
-		device->handle = 0;
+	if (!edt_choose_handle(device, &egress, &handle, &exists, error))
 		return false;
-	}
+	device->handle = handle;
 	/* A filter that existed before may be that of an slbnd that crashed. */
 	if (attached && exists)
-		return true;
-	filter.handle = device->handle;
+		return windows_attach(edt, device, error);
+	filter.handle = handle;
 	filter.prog_fd = bpf_program__fd(edt->rates->progs.slbnd_rates);
 	err = bpf_tc_attach(&hook, &filter);
 	if (err)
 		return tc_fail(error, "%s: the filter: %s", device->name,
 			       strerror(-err));
-	return true;
+	return windows_attach(edt, device, error);
 }
 
 /**
@@ -406,6 +430,7 @@ void edt_detach(struct edt *edt, u32 number)
 		return;
 	if (device->handle)
 		remove_filter(device);
+	windows_detach(device);
 	bpf_map_delete_elem(devices_fd(edt), &index);
 	*device = (struct edt_device){};
 	count_no_fq(edt);
@@ -719,7 +744,8 @@ void edt_remove_stale(u32 index)
 	struct edt_device device = { .index = index };
 	struct filters filters;
 
-	if (find_filters(index, &filters) || !filters.handle)
+	windows_remove_stale(&device);
+	if (find_filters(index, &egress, &filters) || !filters.handle)
 		return;
 	device.handle = filters.handle;
 	remove_filter(&device);
@@ -979,6 +1005,7 @@ void edt_read_sums(const struct edt *edt, struct enforce_sums *sums)
 	sums->drops = __atomic_load_n(&bss->dropped, __ATOMIC_RELAXED);
 	sums->marks = __atomic_load_n(&bss->marked, __ATOMIC_RELAXED);
 	sums->unplaced = __atomic_load_n(&bss->unplaced, __ATOMIC_RELAXED);
+	windows_read_sums(edt, &sums->windows);
 }
 
 /**

@@ -25,6 +25,7 @@
  * @no_fq: without fq, packets are dropped rather than delayed
  * @rate: of its default class, bit/s, at least 1
  * @handle: of our filter, set by edt_attach()
+ * @windows: of our filters for windows, set by windows_attach(); 0: there is none
  */
 struct edt_device {
 	const char *name;
@@ -33,6 +34,7 @@ struct edt_device {
 	bool no_fq;
 	u64 rate;
 	u32 handle;
+	u32 windows[2];
 };
 
 /* A connection has sent enough for a session, or has ended. */
@@ -61,6 +63,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
  * @reported: called for each report, during edt_receive()
  * @context: passed to it
  * @left: reports that it may be called for
+ * @windows: windows of TCP are lowered
  */
 struct edt {
 	struct rates *rates;
@@ -79,6 +82,19 @@ struct edt {
 	edt_reported *reported;
 	void *context;
 	u32 left;
+	bool windows;
+};
+
+/**
+ * struct edt_place - where a filter is attached
+ * @name: of it
+ * @ingress: at ingress, otherwise at egress
+ * @preference: of the filter
+ */
+struct edt_place {
+	const char *name;
+	bool ingress;
+	u32 preference;
 };
 
 /* Flows that edt_read_batch() reads with one system call. */
@@ -101,6 +117,9 @@ bool edt_attach(struct edt *edt, u32 number, const struct edt_device *device,
 void edt_detach(struct edt *edt, u32 number);
 void edt_close(struct edt *edt, enum enforce_end end);
 void edt_remove_stale(u32 index);
+bool edt_choose_handle(const struct edt_device *device,
+		       const struct edt_place *place, u32 *handle, bool *exists,
+		       const struct tc_error *error);
 void edt_set_fq_limit(struct edt *edt, u32 fq_limit);
 int edt_set_prefixes(struct edt *edt, struct rates_prefix *prefixes,
 		     const u32 *owners, u32 count, bool any_host);

@@ -399,8 +399,11 @@ static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
 				 enforce->config.connections, error);
 		enforce->renewed = true;
 		/* Before the first packet. */
-		if (enforce->edt)
+		if (enforce->edt) {
 			set_hosts(enforce);
+			windows_configure(enforce->edt,
+					  &enforce->config.windows);
+		}
 	}
 	if (!enforce->edt)
 		return suggest_htb(found, error);
@@ -556,6 +559,9 @@ static void copy_config(struct enforce *enforce,
 	memcpy(enforce->hosts, config->hosts,
 	       config->host_count * sizeof(*config->hosts));
 	enforce->config.hosts = enforce->hosts;
+	memcpy(enforce->excepted, config->windows.excepted,
+	       config->windows.count * sizeof(*config->windows.excepted));
+	enforce->config.windows.excepted = enforce->excepted;
 }
 
 struct enforce *enforce_open(const char *const *devices, size_t count,
@@ -631,6 +637,8 @@ void enforce_configure(struct enforce *enforce,
 		       const struct enforce_config *config)
 {
 	copy_config(enforce, config);
+	if (enforce->edt)
+		windows_configure(enforce->edt, &enforce->config.windows);
 	enforce_check(enforce);
 }
 

@@ -20,6 +20,7 @@
 
 #include "../libslbn/libslbn.h"
 #include "prefix.h"
+#include "windows.h"
 
 /* Longest time that a packet may wait, ns. */
 #define ENFORCE_QUEUE 100000000ULL
@@ -81,11 +82,13 @@ struct enforce_connection {
  * @drops: dropped by the BPF program; not by htb's queues
  * @marks: marked (ECN CE)
  * @unplaced: of connections that have no place in the table
+ * @windows: of windows; the BPF program's, too
  */
 struct enforce_sums {
 	u64 drops;
 	u64 marks;
 	u64 unplaced;
+	struct windows_sums windows;
 };
 
 /**
@@ -99,6 +102,7 @@ struct enforce_sums {
  *	enforce_open() on
  * @pins: where the maps of the BPF program are pinned, from enforce_open() on; NULL:
  *	nowhere
+ * @windows: of windows of TCP; not with htb
  */
 struct enforce_config {
 	u64 unassigned;
@@ -108,6 +112,7 @@ struct enforce_config {
 	u32 flows;
 	u32 connections;
 	const char *pins;
+	struct windows_config windows;
 };
 
 /**

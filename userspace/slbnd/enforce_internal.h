@@ -39,6 +39,7 @@ struct enforce_device {
  * @htb: for devices with htb; NULL: not open
  * @config: options
  * @hosts: of @config
+ * @excepted: the same
  * @devices: the devices
  * @device_count: number of @devices
  * @renewed: @edt or @htb has no flows yet
@@ -48,6 +49,7 @@ struct enforce {
 	struct htb *htb;
 	struct enforce_config config;
 	struct flows_prefix hosts[FLOWS_PREFIXES];
+	struct flows_prefix excepted[FLOWS_PREFIXES];
 	struct enforce_device devices[ENFORCE_DEVICES];
 	u32 device_count;
 	bool renewed;

@@ -486,6 +486,25 @@ static bool read_devices(struct options *options, const char *text)
 	return read_list(options, text, read_device);
 }
 
+static bool read_windows(struct options *options, const char *text)
+{
+	options->windows = !strcmp(text, "on");
+	return options->windows || !strcmp(text, "off");
+}
+
+static bool read_except(struct options *options, char *part)
+{
+	return options->except_count < FLOWS_PREFIXES &&
+	       parse_prefix(part, &options->excepted[options->except_count++]);
+}
+
+static bool read_windows_except(struct options *options, const char *text)
+{
+	if (!options->append)
+		options->except_count = 0;
+	return read_list(options, text, read_except);
+}
+
 static bool read_log_level(struct options *options, const char *text)
 {
 	return log_level(text, &options->log_level);
@@ -557,6 +576,12 @@ static const struct {
 	  "must be 1bit to 1000tbit, or 0.1% to 100%",
 	  "RATE rate, or share of the device's rate, that all packets of local\n"
 	  "                    hosts without an assigned rate share (5%)" },
+	{ "windows", read_windows, "must be on or off",
+	  "on|off  lower the receive windows of TCP to what rates need (off)" },
+	{ "windows-except", read_windows_except,
+	  "must be prefixes, such as 10.1.0.0/16,2001:db8::/32, at most 64",
+	  "PREFIX,..\n"
+	  "                    but not those of these hosts, at either end (none)" },
 	{ "pins", read_pins,
 	  "must be none, or an absolute path of at most 107 bytes in a bpffs",
 	  "PATH       enforce rates until the next slbnd takes over from here (none)" },

@@ -41,6 +41,9 @@ enum options_source {
  * @device_count: number of @devices
  * @unassigned: rate of a device's default class, bit/s; 0: @unassigned_share
  * @unassigned_share: the same, as a share of the device's rate, per mille
+ * @windows: lower the windows of TCP
+ * @excepted: prefixes of hosts whose connections are left alone
+ * @except_count: number of @excepted
  * @pins: directory for the maps of the BPF program; empty: none
  * @state: path of the state file; empty: none
  * @log_level: least important messages that are logged
@@ -61,6 +64,9 @@ struct options {
 	u32 device_count;
 	u64 unassigned;
 	u32 unassigned_share;
+	bool windows;
+	struct flows_prefix excepted[FLOWS_PREFIXES];
+	u32 except_count;
 	char pins[108];
 	char state[108];
 	int log_level;

@@ -70,6 +70,8 @@
 
 #include <fairpath/slbn.h>
 
+#define WINDOW_PART __noinline
+
 #include "connections_core.h"
 #include "enforce.h"
 #include "ingress.h"
@@ -277,7 +279,8 @@ static bool has_ports(u8 protocol)
 }
 
 /* Find the IP header behind VLAN tags. Returns the Ethernet type. */
-static __be16 find_ip(struct __sk_buff *skb, struct packet *packet)
+static __always_inline __be16 find_ip(struct __sk_buff *skb,
+				      struct packet *packet)
 {
 	__be16 protocol = skb->protocol;
 	__be16 tag[2];
@@ -305,7 +308,8 @@ static __be16 find_ip(struct __sk_buff *skb, struct packet *packet)
 }
 
 /* Parse an IPv4 header, and skip it. Returns whether it is valid. */
-static bool read_v4(struct __sk_buff *skb, struct packet *packet)
+static __always_inline bool read_v4(struct __sk_buff *skb,
+				    struct packet *packet)
 {
 	struct iphdr ip;
 
@@ -323,7 +327,8 @@ static bool read_v4(struct __sk_buff *skb, struct packet *packet)
 }
 
 /* The same for IPv6, with extension headers. */
-static bool read_v6(struct __sk_buff *skb, struct packet *packet)
+static __always_inline bool read_v6(struct __sk_buff *skb,
+				    struct packet *packet)
 {
 	struct {
 		u8 next;
@@ -383,7 +388,8 @@ static void read_flags(struct __sk_buff *skb, struct packet *packet)
 }
 
 /* Parse a packet into @packet, which must be 0. */
-static void read_packet(struct __sk_buff *skb, struct packet *packet)
+static __always_inline void read_packet(struct __sk_buff *skb,
+					struct packet *packet)
 {
 	__be16 ports[2] = {};
 
@@ -569,7 +575,9 @@ static bool set_ce(struct __sk_buff *skb)
  * @packets: segments
  * @longest: how long it may wait, ns
  * @rate: set to the rate that it is paced at, bit/s
+ * @assigned: set to the rate of its session, bit/s; 0: it has none
  * @departure: set to its departure time, ns
+ * @missed: set to how long its flow was idle before it, beyond its burst, ns
  * @ecn: 1: it can be marked
  * @drop: set to 1 if it would wait for too long, or signals congestion
  * @mark: set to 1 if it must be marked instead
@@ -583,7 +591,9 @@ struct arrival {
 	u64 packets;
 	u64 longest;
 	u64 rate;
+	u64 assigned;
 	u64 departure;
+	u64 missed;
 	u64 ecn;
 	u64 drop;
 	u64 mark;
@@ -663,6 +673,7 @@ static __always_inline void pace(struct rates_state *state,
 	departure = state->departure + bits / last;
 	remainder = bits % last;
 	if (departure + burst < now) {
+		arrival->missed = now - burst - departure;
 		departure = now - burst;
 		remainder = 0;
 	}
@@ -1060,6 +1071,7 @@ static __always_inline u32 count_packet(const struct packet *packet,
 
 	return count_connection(&packet->key, &sent);
 }
+#include "windows.bpf.h"
 
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
@@ -1074,6 +1086,8 @@ int slbnd_rates(struct __sk_buff *skb)
 		slot = find_flow(&packet);
 	if (slot == NO_FLOW && is_exempt(skb, &packet))
 		return TC_ACT_UNSPEC;
+	if (windows_on)
+		hand_packet(&packet);
 
 	arrival.now = bpf_ktime_get_ns();
 	arrival.length = skb->wire_len;
@@ -1092,6 +1106,7 @@ int slbnd_rates(struct __sk_buff *skb)
 		if (!state)
 			return TC_ACT_SHOT;
 		if (read_limit(&slot, arrival.boot, &limit)) {
+			arrival.assigned = limit.rate;
 			pace(state, &limit, &arrival);
 			if (arrival.mark && !set_ce(skb))
 				drop_unmarked(state, &arrival);
@@ -1112,5 +1127,7 @@ int slbnd_rates(struct __sk_buff *skb)
 		__sync_fetch_and_add(&marked, 1);
 	if (arrival.departure > arrival.now)
 		set_departure(skb, arrival.departure);
+	if (windows_on)
+		hand_over(skb, &arrival, slot);
 	return TC_ACT_UNSPEC;
 }

@@ -19,6 +19,7 @@
 
 #include "codel.h"
 #include "enforce.h"
+#include "window.h"
 
 /**
  * struct rates_key - a flow; fields that a session leaves open are 0

@@ -150,6 +150,9 @@ static void describe(struct slbn_status *status)
 		sums = enforce_read_sums(slbnd.enforce);
 	status->paced_drops = sums.drops;
 	status->paced_marks = sums.marks;
+	status->windows_lowered = sums.windows.lowered;
+	status->windows_unknown = sums.windows.unknown;
+	status->windows_silent = sums.windows.silent;
 	status->events_lost = slbnd.flows.events_lost;
 	status->silent = admit_count_silent(&slbnd.flows.admit, clock_now());
 	status->connections = slbnd.flows.count;
@@ -226,6 +229,11 @@ static struct enforce_config enforce_options(const struct options *options)
 		.host_count = options->flows.host_count,
 		.flows = options->agent.max_sessions,
 		.connections = options->connections,
+		.windows = {
+			.on = options->windows,
+			.excepted = options->excepted,
+			.count = options->except_count,
+		},
 		/* For as long as the program runs. */
 		.pins = *slbnd.options.pins ? slbnd.options.pins : NULL,
 	};

@@ -1,0 +1,578 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Receive windows in BPF: a part of rates.bpf.c. See window.h for the arithmetic.
+ *
+ * At egress, behind the pacer, windows_leave() notes SYNs and data of local hosts. At
+ * ingress, slbnd_windows() notes SYNs of their peers, and lowers the window in
+ * acknowledgements. Both use the connection's tuple as it is on the wire of the uplink:
+ * egress is behind NAT, ingress before it.
+ *
+ * A connection is in "starts" while it opens, and in "windows" from its first data: so
+ * SYNs that are not answered, or whose sources are forged, replace each other only.
+ * Both maps drop what was used the least recently, and what was dropped is left
+ * alone.
+ */
+#ifndef SLBND_WINDOWS_BPF_H
+#define SLBND_WINDOWS_BPF_H
+
+#include <linux/tcp.h>
+
+#include "windows.h"
+
+/* In the packet's control block: slbnd_rates has handed it over to slbnd_sent. */
+#define HANDED_OVER 0x51bd5e47
+
+/* Options that are read, with each padding. Usually there are up to seven. */
+#define OPTIONS_MAX 16
+
+/* Mask of indices into the options: there are up to 40 octets. */
+#define OPTIONS_MASK 63
+
+/* Timestamps alone, as most segments have them: two paddings, kind 8, length 10. */
+#define ONLY_TIMESTAMPS 0x0101080a
+
+/* By the flow of the data. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, struct rates_key);
+	__type(value, struct window);
+} windows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, WINDOWS_STARTS);
+	__type(key, struct rates_key);
+	__type(value, struct window_start);
+} starts SEC(".maps");
+
+/* By slot of the session. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, u32);
+	__type(value, struct window_sharing);
+} sharings SEC(".maps");
+
+/* Prefixes whose connections are left alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, FLOWS_PREFIXES);
+	__type(key, struct rates_prefix);
+	__type(value, u32);
+} excepted SEC(".maps");
+
+/* Windows are lowered. */
+u32 windows_on;
+
+/*
+ * Acknowledgements whose window was lowered, connections with a session that are left
+ * alone, and how often acknowledgements were found to come another way.
+ */
+u64 windows_lowered;
+u64 windows_unknown;
+u64 windows_silent;
+
+/* The state of a new connection. */
+const volatile struct window no_window = {};
+
+/**
+ * struct scratch - what is kept of a packet
+ * @packet: the packet
+ * @tcp: its header
+ * @key: the flow of the connection's data
+ * @start: of a new connection
+ * @data: that leave
+ * @ack: that arrives
+ * @tcp_valid: @tcp and the options are valid
+ * @now: of the packet that leaves, as in struct arrival
+ * @departure: the same
+ * @missed: the same
+ * @rate: of its session, bit/s; 0: none
+ * @slot: of its session, or NO_FLOW
+ * @size: octets of its data, with padding
+ * @header: offset of its TCP header from the start of the packet's data
+ * @segments: of the packet
+ * @mss: octets of data of each, if there are several
+ * @length: on the wire, octets
+ * @at: next option, in @octets
+ * @end: of the options
+ * @options: of a SYN, as window_option() has them
+ * @sacked: right edge of the highest block of SACK
+ * @octets: the options; more, so that any index of OPTIONS_MASK is valid
+ *
+ * In a map, as the stack is too small; and without CAP_PERFMON, the verifier rejects a
+ * variable index into the stack, and see struct rates_key.
+ */
+struct scratch {
+	struct packet packet;
+	struct tcphdr tcp;
+	struct rates_key key;
+	struct window_start start;
+	struct window_data data;
+	struct window_ack ack;
+	u64 now;
+	u64 departure;
+	u64 missed;
+	u64 rate;
+	u64 slot;
+	u32 size;
+	u32 header;
+	u32 tcp_valid;
+	u32 segments;
+	u32 mss;
+	u32 length;
+	u32 at;
+	u32 end;
+	u64 options;
+	u32 sacked;
+	u8 octets[OPTIONS_MASK + 1] __attribute__((aligned(8)));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+static __always_inline struct scratch *get_scratch(void)
+{
+	/* 64 bits: see struct rates_key. */
+	const u64 only = 0;
+
+	return bpf_map_lookup_elem(&scratches, &only);
+}
+
+/* --- headers -------------------------------------------------------------- */
+
+/*
+ * The offset of a TCP header from the start of the packet's data, which begin with the
+ * link-layer header, if the device has one; 0: not found.
+ */
+static u32 find_tcp(struct __sk_buff *skb, const struct packet *packet,
+		    const struct tcphdr *tcp)
+{
+	u32 offset = packet->offset;
+	struct tcphdr found;
+
+	if (packet->base == BPF_HDR_START_MAC)
+		return offset;
+	if (!bpf_skb_load_bytes(skb, ETH_HLEN + offset, &found,
+				sizeof(found)) &&
+	    found.seq == tcp->seq && found.ack_seq == tcp->ack_seq &&
+	    found.window == tcp->window && found.check == tcp->check &&
+	    found.source == tcp->source && found.dest == tcp->dest)
+		return ETH_HLEN + offset;
+	if (!bpf_skb_load_bytes(skb, offset, &found, sizeof(found)) &&
+	    found.seq == tcp->seq && found.ack_seq == tcp->ack_seq &&
+	    found.window == tcp->window && found.check == tcp->check &&
+	    found.source == tcp->source && found.dest == tcp->dest)
+		return offset;
+	return 0;
+}
+
+/*
+ * Keep the TCP header of the packet in the scratch, too, with its options if it is a SYN, or if
+ * @options is set.
+ */
+static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
+			       u32 options)
+{
+	struct packet *packet = &scratch->packet;
+	struct tcphdr *tcp = &scratch->tcp;
+	u32 offset = packet->offset, length, at;
+	int n;
+
+	scratch->tcp_valid = 0;
+	if (packet->protocol != IPPROTO_TCP || packet->fragment)
+		return 0;
+	if (!load(skb, packet, tcp, sizeof(*tcp)) || tcp->doff < 5)
+		return 0;
+	scratch->segments = skb->gso_segs ?: 1;
+	scratch->mss = skb->gso_size;
+	scratch->length = skb->wire_len;
+	length = tcp->doff * 4 - sizeof(*tcp);
+	scratch->end = length;
+	at = offset + sizeof(*tcp);
+	/* Make all of it linear. */
+	packet->offset = at + length - 1;
+	if (!load(skb, packet, scratch->octets, 1))
+		return 0;
+	packet->offset = offset;
+	scratch->header = find_tcp(skb, packet, tcp);
+	if (!scratch->header)
+		return 0;
+	scratch->size = 0;
+	if (skb->len > scratch->header + tcp->doff * 4)
+		scratch->size = skb->len - scratch->header - tcp->doff * 4;
+	if (!tcp->syn && !options)
+		length = 0;
+#pragma unroll
+	for (n = 0; n < 10; n++) {
+		if (4U * n >= length)
+			break;
+		bpf_skb_load_bytes_relative(skb, at + 4 * n,
+					    scratch->octets + 4 * n, 4,
+					    packet->base);
+	}
+	scratch->tcp_valid = 1;
+	return 0;
+}
+
+static __always_inline u32 octet(const struct scratch *scratch, u32 at)
+{
+	return scratch->octets[at & OPTIONS_MASK];
+}
+
+static __always_inline u32 word(const struct scratch *scratch, u32 at)
+{
+	return octet(scratch, at) << 24 | octet(scratch, at + 1) << 16 |
+	       octet(scratch, at + 2) << 8 | octet(scratch, at + 3);
+}
+
+/*
+ * Read the next option in the scratch. Not static: the verifier checks such a function
+ * once, not for each state of its caller. Returns 0 behind the last one.
+ */
+__noinline int read_option(void)
+{
+	struct scratch *scratch = get_scratch();
+	u32 at, kind, length, value = 0, edge, n;
+
+	if (!scratch || scratch->at >= scratch->end)
+		return 0;
+	at = scratch->at;
+	kind = octet(scratch, at);
+	if (!kind)
+		return 0;
+	if (kind == 1) {
+		scratch->at = at + 1;
+		return 1;
+	}
+	length = octet(scratch, at + 1);
+	if (length < 2 || at + length > scratch->end) {
+		scratch->options |= WINDOW_MALFORMED;
+		return 0;
+	}
+	scratch->at = at + length;
+	if (kind == 2)
+		value = octet(scratch, at + 2) << 8 | octet(scratch, at + 3);
+	if (kind == 3)
+		value = octet(scratch, at + 2);
+	scratch->options = window_option(scratch->options, kind, length, value);
+	if (kind != 5)
+		return 1;
+		/* The highest right edge of up to four blocks (RFC 2018). */
+#pragma unroll
+	for (n = 0; n < 4; n++) {
+		edge = word(scratch, at + 6 + 8 * n);
+		if (10 + 8 * n <= length &&
+		    window_before(scratch->sacked, edge))
+			scratch->sacked = edge;
+	}
+	return 1;
+}
+
+/* Read the options of the header that is kept. */
+__noinline int read_options(void)
+{
+	struct scratch *scratch = get_scratch();
+	int n;
+
+	if (!scratch)
+		return 0;
+	scratch->at = 0;
+	scratch->options = 0;
+	scratch->sacked = bpf_ntohl(scratch->tcp.ack_seq);
+#pragma unroll
+	for (n = 0; n < OPTIONS_MAX; n++)
+		if (!read_option())
+			return 0;
+	scratch->options |= WINDOW_MALFORMED;
+	return 0;
+}
+
+/* The flow of the data that a packet acknowledges: its own, back. */
+static __always_inline void set_back(struct rates_key *key,
+				     const struct rates_key *from)
+{
+	u64 rest = from->rest;
+
+	key->source[0] = from->destination[0];
+	key->source[1] = from->destination[1];
+	key->destination[0] = from->source[0];
+	key->destination[1] = from->source[1];
+	key->rest = rates_rest(rest, rest >> 8, rest >> 32, rest >> 16);
+}
+
+/* Does an address belong to a prefix whose connections are left alone? */
+static bool is_excepted(const struct packet *packet, const u64 *address)
+{
+	struct rates_prefix key = {
+		.head = rates_prefix_head(packet->key.rest, 128),
+		.address[0] = address[0],
+		.address[1] = address[1],
+	};
+
+	return bpf_map_lookup_elem(&excepted, &key);
+}
+
+/* --- SYNs ----------------------------------------------------------------- */
+
+/* Note a SYN that @end sent, a constant: the verifier rejects an index that is not. */
+static __always_inline int note_syn(struct scratch *scratch,
+				    const enum window_end end)
+{
+	u32 sequence = bpf_ntohl(scratch->tcp.seq);
+	struct window_start *start;
+
+	read_options();
+	/* A new connection, whatever was known of an earlier one. */
+	if (end == WINDOW_HOST)
+		bpf_map_delete_elem(&windows, &scratch->key);
+	start = bpf_map_lookup_elem(&starts, &scratch->key);
+	if (scratch->tcp.ack) {
+		if (start)
+			window_syn_ack(start, end,
+				       bpf_ntohl(scratch->tcp.ack_seq),
+				       scratch->options);
+		return 0;
+	}
+	if (start) {
+		window_syn(start, end, sequence, scratch->options);
+		return 0;
+	}
+	scratch->start = (struct window_start){};
+	window_syn(&scratch->start, end, sequence, scratch->options);
+	bpf_map_update_elem(&starts, &scratch->key, &scratch->start, BPF_ANY);
+	return 0;
+}
+
+/* Is a packet for a local host, or for an address that is translated to one's? */
+static bool is_for_hosts(const struct packet *packet)
+{
+	struct rates_prefix key = {
+		.head = rates_prefix_head(packet->key.rest, 128),
+		.address[0] = packet->key.destination[0],
+		.address[1] = packet->key.destination[1],
+	};
+
+	return any_host || bpf_map_lookup_elem(&prefixes, &key);
+}
+
+/* --- data ----------------------------------------------------------------- */
+
+/*
+ * Begin with a connection that sends its first data. Returns NULL if it is not known and
+ * has no session: nothing is kept of it.
+ */
+static __always_inline struct window *
+begin_connection(const struct packet *packet, const struct rates_key *key,
+		 u32 slot, u64 now)
+{
+	const struct window_start *start = bpf_map_lookup_elem(&starts, key);
+	struct window *window;
+	bool known = false;
+
+	if (!start && slot == NO_FLOW)
+		return NULL;
+	bpf_map_update_elem(&windows, key, (const void *)&no_window, BPF_ANY);
+	window = bpf_map_lookup_elem(&windows, key);
+	if (!window)
+		return NULL;
+	if (start && !is_excepted(packet, packet->key.source) &&
+	    !is_excepted(packet, packet->key.destination))
+		known = window_begin(window, start, now);
+	if (start)
+		bpf_map_delete_elem(&starts, key);
+	if (!known)
+		__sync_fetch_and_add(&windows_unknown, 1);
+	return window;
+}
+
+/* The packet that is kept leaves a local host. Not static: see read_option(). */
+__noinline int windows_leave(void)
+{
+	struct scratch *scratch = get_scratch();
+	struct window_sharing *sharing;
+	const struct packet *packet;
+	const struct tcphdr *tcp;
+	struct window_data *data;
+	struct window *window;
+	u32 octets, slot;
+
+	if (!scratch)
+		return 0;
+	packet = &scratch->packet;
+	tcp = &scratch->tcp;
+	octets = scratch->size;
+	slot = scratch->slot;
+	scratch->key = packet->key;
+	if (tcp->syn)
+		return note_syn(scratch, WINDOW_HOST);
+	if (!octets && !tcp->fin)
+		return 0;
+	window = bpf_map_lookup_elem(&windows, &scratch->key);
+	if (!window)
+		window = begin_connection(packet, &scratch->key, slot,
+					  scratch->now);
+	if (!window || !window->known)
+		return 0;
+	sharing = bpf_map_lookup_elem(&sharings, &slot);
+	data = &scratch->data;
+	data->now = scratch->now;
+	data->departure = fp_max64(scratch->departure, scratch->now);
+	data->missed = scratch->missed;
+	data->rate = sharing ? scratch->rate : 0;
+	data->sequence = bpf_ntohl(tcp->seq);
+	data->length = octets + tcp->fin;
+	data->mss = fp_max(scratch->segments > 1 ? scratch->mss : octets, 1);
+	data->headers = 0;
+	if (scratch->length > octets && scratch->segments)
+		data->headers = (scratch->length - octets) / scratch->segments;
+	if (window_sent(window, sharing, data))
+		__sync_fetch_and_add(&windows_silent, 1);
+	return 0;
+}
+
+/*
+ * Hand a packet over to slbnd_sent, the next program at egress, in two steps: what is kept
+ * until the end of slbnd_rates, the verifier of Linux 6.1 distinguishes, and would not find
+ * its end.
+ */
+static __always_inline void hand_packet(const struct packet *packet)
+{
+	struct scratch *scratch = get_scratch();
+
+	if (scratch)
+		scratch->packet = *packet;
+}
+
+static __always_inline void hand_over(struct __sk_buff *skb,
+				      const struct arrival *arrival, u32 slot)
+{
+	struct scratch *scratch = get_scratch();
+
+	if (!scratch)
+		return;
+	scratch->now = arrival->now;
+	scratch->departure = arrival->departure;
+	scratch->missed = arrival->missed;
+	scratch->rate = arrival->assigned;
+	scratch->slot = slot;
+	skb->cb[0] = HANDED_OVER;
+}
+
+SEC("tc")
+int slbnd_sent(struct __sk_buff *skb)
+{
+	struct scratch *scratch = get_scratch();
+
+	if (!windows_on || !scratch || skb->cb[0] != HANDED_OVER)
+		return TC_ACT_UNSPEC;
+	skb->cb[0] = 0;
+	keep_tcp(skb, scratch, false);
+	if (scratch->tcp_valid)
+		windows_leave();
+	return TC_ACT_UNSPEC;
+}
+
+/* --- acknowledgements ----------------------------------------------------- */
+
+/* Write a window field. Returns false if the packet is as it was. */
+static bool set_window(struct __sk_buff *skb, u32 offset,
+		       const struct tcphdr *tcp, u16 value)
+{
+	__be16 field = bpf_htons(value);
+
+	/* The first helper makes the header writable, so the second one succeeds. */
+	return !bpf_l4_csum_replace(skb,
+				    offset + offsetof(struct tcphdr, check),
+				    tcp->window, field, sizeof(field)) &&
+	       !bpf_skb_store_bytes(skb,
+				    offset + offsetof(struct tcphdr, window),
+				    &field, sizeof(field), 0);
+}
+
+/*
+ * The packet that is kept arrives. Returns its new window field; if it is the same, leave
+ * it alone. Not static: see read_option().
+ */
+__noinline int windows_arrive(void)
+{
+	struct scratch *scratch = get_scratch();
+	const struct packet *packet;
+	const struct tcphdr *tcp;
+	struct window_ack *ack;
+	struct window *window;
+
+	if (!scratch)
+		return 0;
+	packet = &scratch->packet;
+	tcp = &scratch->tcp;
+	ack = &scratch->ack;
+	ack->field = bpf_ntohs(tcp->window);
+	set_back(&scratch->key, &packet->key);
+	if (tcp->syn) {
+		if (is_for_hosts(packet))
+			note_syn(scratch, WINDOW_PEER);
+		return ack->field;
+	}
+	if (!tcp->ack || tcp->rst)
+		return ack->field;
+	window = bpf_map_lookup_elem(&windows, &scratch->key);
+	if (!window || !window->known)
+		return ack->field;
+	ack->now = bpf_ktime_get_ns();
+	ack->ack = bpf_ntohl(tcp->ack_seq);
+	/* Short frames are padded. */
+	ack->pure = scratch->size <= 6;
+	ack->sacked = ack->ack;
+	if (window->sack && scratch->end &&
+	    !(scratch->end == 12 &&
+	      *(__be32 *)scratch->octets == bpf_htonl(ONLY_TIMESTAMPS))) {
+		read_options();
+		ack->sacked = scratch->sacked;
+	}
+	return window_ack(window, ack);
+}
+
+/* The window could not be written: leave the connection alone. */
+static __noinline int give_up(const struct rates_key *key)
+{
+	struct window *window = bpf_map_lookup_elem(&windows, key);
+
+	if (window)
+		window->known = 0;
+	return 0;
+}
+
+SEC("tc")
+int slbnd_windows(struct __sk_buff *skb)
+{
+	struct scratch *scratch = get_scratch();
+	struct packet *packet;
+	u32 field;
+
+	if (!windows_on || !scratch)
+		return TC_ACT_UNSPEC;
+	/* Not on the stack: see struct rates_key. */
+	packet = &scratch->packet;
+	*packet = (struct packet){};
+	read_packet(skb, packet);
+	if (!packet->key.rest || packet->protocol != IPPROTO_TCP)
+		return TC_ACT_UNSPEC;
+	keep_tcp(skb, scratch, true);
+	if (!scratch->tcp_valid)
+		return TC_ACT_UNSPEC;
+	field = windows_arrive();
+	if (field == bpf_ntohs(scratch->tcp.window))
+		return TC_ACT_UNSPEC;
+	if (set_window(skb, scratch->header, &scratch->tcp, field))
+		__sync_fetch_and_add(&windows_lowered, 1);
+	else
+		give_up(&scratch->key);
+	return TC_ACT_UNSPEC;
+}
+
+#endif /* SLBND_WINDOWS_BPF_H */
