@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Receive windows: unchanged senders through slbnd's pacer (userspace/slbnd/window.h).
+
+    node 0 ---- node 1 ---- node 2
+                     e1: fq below slbn, which paces, and the program at ingress
+                     w1: acknowledgements are delayed
+
+The delay of TCP is its smoothed round-trip time less that of the empty path.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import statistics
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.enforcer import Enforcer, Flow, Windows, enforcer, fq_below_slbn
+from tests.kernel.senders import Sender, Traffic, sender
+from tests.kernel.slbn import MEGA, Chain, chain
+from tests.kernel.test_pacer_delay import RTT, tcp_info
+
+pytestmark = pytest.mark.virtual
+EVERYWHERE = pytest.mark.tier("all")
+
+RATE = 20 * MEGA
+#: Round-trip time without queues [ms].
+ROUND_TRIP = 20
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with chain(2) as made:
+        fq_below_slbn(made)
+        made.nodes[2].sh(f"tc qdisc add dev w1 root netem delay {ROUND_TRIP}ms limit 10000")
+        yield made
+
+
+def tcp_sysctl(net: Chain, node: int, name: str, value: str) -> None:
+    with net.nodes[node].entered():
+        Path(f"/proc/sys/net/ipv4/tcp_{name}").write_text(value)
+
+
+def watch(
+    flows: list[Sender], made: Enforcer, session: Flow | None = None, seconds: float = 2
+) -> tuple[float, list[float], int]:
+    """The part of the rate that is used, delays [ms], sorted, and dropped packets."""
+    session = session or flows[0].session
+    made.set(session, RATE)
+    traffic = Traffic(*flows)
+    traffic.settle(2)
+    before = made.read(session)
+    began, delays = time.monotonic(), []
+    while time.monotonic() < began + seconds:
+        traffic.run(0.02)
+        delays += [tcp_info(flow, RTT) / 1000 - ROUND_TRIP for flow in flows]
+    took = time.monotonic() - began
+    after = made.read(session)
+    used = (after.bytes - before.bytes) * 8 / took / RATE
+    drops = after.drops - before.drops
+    delays.sort()
+    print(f"{used:.3f} of the rate, delay {statistics.median(delays):.2f} and {delays[-1]:.2f} ms")
+    print(f"{drops} drops, {made.read_windows()}")
+    return used, delays, drops
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_cubic_does_not_queue(net: Chain, enforce_try: str, on: bool) -> None:
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(on)
+        flow = sender(net, 0, 2)
+        used, delays, drops = watch([flow], made)
+        assert 0.98 < used < 1.01
+        if on:
+            assert drops == 0 and delays[-1] < 2.5
+            assert made.read_windows().lowered > 100
+        else:
+            assert statistics.median(delays) > 3
+            assert made.read_windows().lowered == 0
+
+
+#: Settings of TCP at a node: the scale is the receiver's.
+SETTINGS = {
+    "scale 0": [(2, "window_scaling", "0")],
+    "sender without scale": [(0, "window_scaling", "0")],
+    "scale 14": [(2, "rmem", "4096 131072 2000000000")],
+    "no sack": [(2, "sack", "0")],
+    "no timestamps": [(2, "timestamps", "0")],
+    "reno": [(0, "congestion_control", "reno")],
+}
+SHORT = ("scale 0", "scale 14")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in SHORT else EVERYWHERE) for n in SETTINGS]
+)
+def test_any_scale_and_options(net: Chain, enforce_try: str, name: str) -> None:
+    for node, option, value in SETTINGS[name]:
+        tcp_sysctl(net, node, option, value)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        used, delays, drops = watch([sender(net, 0, 2)], made)
+        assert 0.97 < used < 1.01
+        # A unit of 16 kB takes 6.6 ms.
+        assert drops == 0 and delays[-1] < (9 if name == "scale 14" else 2.5)
+        assert made.read_windows().lowered > 100
+
+
+def test_connections_share_a_session(net: Chain, enforce_try: str) -> None:
+    """Over IPv6; the session is that of the pair of hosts."""
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        flows = [sender(net, 0, 2, six=True) for _ in range(3)]
+        pair = Flow(flows[0].session.destination, flows[0].session.source)
+        used, delays, drops = watch(flows, made, pair)
+        assert 0.97 < used < 1.01
+        assert drops == 0 and delays[len(delays) // 2] < 3 and delays[-1] < 6
+
+
+def test_unknown_and_excepted_are_left_alone(net: Chain, enforce_try: str) -> None:
+    older = sender(net, 0, 2)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        watch([older], made, seconds=0.5)
+        assert made.read_windows() == Windows(0, 1, 0)
+        for number, prefix in enumerate(("10.0.0.0/24", "10.0.1.2/32"), 2):
+            made.set_windows(True, prefix)
+            watch([sender(net, 0, 2)], made, seconds=0.5)
+            assert made.read_windows() == Windows(0, number, 0)
+        made.set_windows(True, "fd00::/16")
+        watch([sender(net, 0, 2)], made, seconds=0.5)
+        assert made.read_windows().lowered > 100
+        assert "slbnd_windows" in net.nodes[1].sh("tc filter show dev e1 ingress").stdout
+        made.set_windows(False)
+        assert net.nodes[1].sh("tc filter show dev e1 ingress").stdout == ""
+
+
+def test_acknowledgements_by_another_way(net: Chain, enforce_try: str) -> None:
+    """Without its program at ingress, the router sees none: the queue is CoDel's."""
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        flow = sender(net, 0, 2)
+        watch([flow], made, seconds=0.5)
+        lowered = made.read_windows().lowered
+        net.nodes[1].sh("tc filter del dev e1 ingress")
+        used, delays, _ = watch([flow], made)
+        assert 0.97 < used < 1.01 and statistics.median(delays) > 3
+        assert made.read_windows() == Windows(lowered, 0, 1)
+
+
+def test_restart_keeps_what_was_granted(net: Chain, enforce_try: str) -> None:
+    net.nodes[1].sh("mount -t bpf bpf /sys/fs/bpf || true")
+    with enforcer(net.nodes[1], enforce_try) as made:
+        assert made.ask("pins /sys/fs/bpf/windows") == ["ok"]
+        made.set_windows(True)
+        made.open("e1")
+        flow = sender(net, 0, 2)
+        watch([flow], made, seconds=0.5)
+        assert made.ask("close keep") == ["ok"]
+        made.open("e1")
+        used, delays, drops = watch([flow], made)
+        assert 0.98 < used < 1.01 and drops == 0 and delays[-1] < 2.5
+        windows = made.read_windows()
+        assert windows.lowered > 100 and windows.unknown == 0
+        made.close()
+
+
+def longest_gap(flow: Sender, traffic: Traffic, seconds: float) -> float:
+    """The longest time without data at the receiver [s]."""
+    end, last, before, gap = time.monotonic() + seconds, time.monotonic(), flow.received, 0.0
+    while time.monotonic() < end:
+        traffic.run(0.005)
+        if flow.received != before:
+            before, last = flow.received, time.monotonic()
+        gap = max(gap, time.monotonic() - last)
+    return gap
+
+
+def segment(flow: Sender, ack: int, flags: int, window: int, options: bytes = b"") -> bytes:
+    """A packet from the far end to the near one, as a stranger forges it; IPv4."""
+    (source, sport), (destination, dport) = flow.far.getsockname(), flow.near.getsockname()
+    offset = (20 + len(options)) // 4 << 12
+    head = struct.pack(">HHIIHHHH", sport, dport, 7, ack, offset | flags, window, 0, 0)
+    addresses = socket.inet_aton(source) + socket.inet_aton(destination)
+    pseudo = addresses + struct.pack(">HH", 6, len(head + options))
+    total = sum(struct.unpack(f">{len(pseudo + head + options) // 2}H", pseudo + head + options))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return head[:16] + struct.pack(">H", ~total & 0xFFFF) + head[18:] + options
+
+
+SYN, RST, ACK = 2, 4, 16
+SCALE_14 = bytes([3, 3, 14, 1])
+
+
+def test_strangers_stop_nobody(net: Chain, enforce_try: str) -> None:
+    """Forged SYNs and SYN-ACKs with a wrong scale, and acknowledgements of any number."""
+    numbers = random.Random(1)
+    with enforcer(net.nodes[1], enforce_try) as made, net.nodes[2].entered():
+        made.open("e1")
+        made.set_windows(True)
+        forged = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+        flow = sender(net, 0, 2)
+        made.set(flow.session, RATE)
+        traffic = Traffic(flow)
+        traffic.settle(1)
+        for _ in range(20):
+            for _ in range(20):
+                number = numbers.getrandbits(32)
+                for packet in (
+                    segment(flow, 0, SYN, 0, SCALE_14),
+                    segment(flow, number, SYN | ACK, 1, SCALE_14),
+                    segment(flow, number, ACK, numbers.choice((0, 1, 65535))),
+                ):
+                    forged.sendto(packet, flow.near.getsockname())
+            assert longest_gap(flow, traffic, 0.05) < 0.2
+        used, delays, drops = watch([flow], made)
+        assert 0.97 < used < 1.01 and drops == 0 and delays[-1] < 2.5
+        assert made.read_windows().unknown == 0
+
+
+def test_zero_window(net: Chain, enforce_try: str) -> None:
+    """A receiver that stops for 3 s stops its sender, whose probes are answered."""
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        flow = sender(net, 0, 2)
+        made.set(flow.session, RATE)
+        traffic = Traffic(flow)
+        traffic.settle(1)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            flow.send(0)
+            time.sleep(0.01)
+        stopped = made.read(flow.session).packets
+        time.sleep(0.5)
+        assert made.read(flow.session).packets <= stopped + 3
+        used, delays, drops = watch([flow], made)
+        assert 0.98 < used < 1.01 and drops == 0 and delays[-1] < 2.5
