@@ -206,6 +206,7 @@ def start_agents(lab: Laboratory, plan: Plan, stack: ExitStack) -> Agents:
         options = {
             "hosts": f"{abilene.address_of(lab.network, node)}/32",
             "devices": abilene.wire(abilene.access(node), node),
+            **dict(STACKS[plan.stack].agent),
         }
         agents.start(abilene.access(node), options)
     agents.connect_all(stack)

@@ -39,6 +39,8 @@ class Stack:
     dctcp: str = ""
     #: options of the qdisc slbn; None: no SLBN
     slbn: str | None = None
+    #: options of slbnd beside those of the topology
+    agent: tuple[tuple[str, str], ...] = ()
     #: congestion controls that it is for; empty: all
     only: tuple[str, ...] = ()
 
@@ -65,6 +67,7 @@ STACKS = {
         Stack("drr_fq", "drr_fq", LIMIT),
         Stack("drr_fq-codel", "drr_fq", "limit {deep} codel ecn", "", CODEL, "ce_threshold 1ms"),
         Stack("slbn", "drr_fq", LIMIT, slbn=""),
+        Stack("slbn-windows", "drr_fq", LIMIT, slbn="headroom 1", agent=(("windows", "on"),)),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
