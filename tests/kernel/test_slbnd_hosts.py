@@ -24,6 +24,7 @@ import pytest
 from tests.kernel.background import repeated
 from tests.kernel.enforcer import fq_at_root, htb_at_root
 from tests.kernel.net import wait_for
+from tests.kernel.senders import Traffic, sender
 from tests.kernel.slbn import Chain, chain
 from tests.kernel.slbnd import agent
 
@@ -308,3 +309,37 @@ def test_spoofed_sources_pass_htb(htb: Chain, tmp_path: Path, source: str) -> No
     with agent(htb.nodes[1], tmp_path, *options):
         assert 0.9e6 < offer(htb, HONEST, 20_000_000, 1) < 1.1e6
         assert offer(htb, source, 20_000_000, 1) > 19e6
+
+
+def fq_below(net: Chain) -> None:
+    net.tc(1, "qdisc replace dev e1 parent 1:1 fq flow_limit 10000")
+
+
+def htb_below(net: Chain) -> None:
+    net.tc(1, "qdisc replace dev e1 parent 1:1 handle 7: htb")
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize("setup", [fq_below, htb_below])
+def test_flows_do_not_stall(tmp_path: Path, setup: Callable[[Chain], None]) -> None:
+    """TCP sends merged packets, over a path of no delay, while the rates of its flows change."""
+    with chain(3) as made:
+        made.attach(1, "rate 20mbit")
+        setup(made)
+        made.attach(2, "rate 20mbit edge")
+        traffic = Traffic(*(sender(made, 0, 3) for _ in range(5)))
+        options = ("--hosts", HOSTS, "--devices", "e1")
+        with agent(made.nodes[1], tmp_path, *options):
+            silent = [0.0] * 5
+            longest = 0.0
+            for _ in range(100):
+                before = [each.received for each in traffic.senders]
+                traffic.run(0.2)
+                for n, each in enumerate(traffic.senders):
+                    silent[n] = 0 if each.received > before[n] else silent[n] + 0.2
+                longest = max(longest, *silent)
+            sums = [round(each.received * 8 / 20 / 1e6, 2) for each in traffic.senders]
+        print(f"silent for {longest:.1f} s at most; {sums} Mbit/s")
+        for each in traffic.senders:
+            each.abort()
+    assert longest < 3
