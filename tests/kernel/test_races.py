@@ -193,6 +193,7 @@ def random_options() -> bytes:
         "quantum": (256, 300, 1514, 1 << 20),
         "scheduler": (DRR, RR, SCFQ),
         "split_gso": (0, 1),
+        "codel": (0, 1),
     }
     names = random.sample(sorted(choices), random.randrange(1, 4))
     return options(**{name: random.choice(choices[name]) for name in names})
