@@ -26,7 +26,7 @@
 
 /* The size of the table, in connections; a power of two. */
 #define CONNECTIONS_MIN 1024
-#define CONNECTIONS_MAX (1 << 20)
+#define CONNECTIONS_MAX 1048576
 #define CONNECTIONS_DEFAULT 65536
 
 /* Octets of the ring of reports, some thousand. */

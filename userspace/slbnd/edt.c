@@ -546,12 +546,12 @@ bool edt_read_connection(const struct edt *edt,
 			 const struct rates_report *which,
 			 struct rates_connection *connection)
 {
+	int fd = bpf_map__fd(edt->rates->maps.connections);
 	u32 place = which->index;
 
-	return !bpf_map_lookup_elem_flags(
-		       bpf_map__fd(edt->rates->maps.connections), &place,
-		       connection, BPF_F_LOCK) &&
-	       connections_same(&connection->key, &which->key);
+	if (bpf_map_lookup_elem_flags(fd, &place, connection, BPF_F_LOCK))
+		return false;
+	return connections_same(&connection->key, &which->key);
 }
 
 /**
