@@ -18,9 +18,9 @@
 #include "connections.h"
 
 #ifdef __bpf__
-#define CONNECTIONS_APART __noinline
+#define CONNECTIONS_APART __attribute__((noinline))
 #else
-#define CONNECTIONS_APART
+#define CONNECTIONS_APART static inline
 #endif
 
 /**
@@ -74,7 +74,7 @@ CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 					u64 now)
 {
 	struct connections_way way;
-	u64 is_own, places, silent, least;
+	u64 is_own, places, silent;
 
 	connections_read(set, n, &way);
 	if (!way.last)
@@ -82,10 +82,7 @@ CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 	is_own = connections_equal(way.host, host);
 	places = connections_places(set, way.host);
 	silent = fp_min64(now - fp_min64(now, way.last), (1ULL << 54) - 1);
-	least = own + 2;
-	if (silent >= CONNECTIONS_SILENT)
-		least--;
-	if (!is_own && places < least)
+	if (!is_own && places + (silent >= CONNECTIONS_SILENT) < own + 2)
 		return 0;
 	return (places * 2 + is_own) << 58 | (u64)!way.reported << 57 |
 	       silent << 3 | n;
@@ -112,11 +109,9 @@ static inline u32 connections_choose(u32 set, u64 host, u64 now)
 	u32 n;
 
 #pragma GCC unroll 8
-	for (n = 0; n < CONNECTIONS_WAYS; n++) {
-		u64 score = connections_score(set, n, host, own, now);
-
-		best = connections_better(best, score);
-	}
+	for (n = 0; n < CONNECTIONS_WAYS; n++)
+		best = connections_better(
+			best, connections_score(set, n, host, own, now));
 	return best ? best & (CONNECTIONS_WAYS - 1) : CONNECTIONS_WAYS;
 }
 
