@@ -37,6 +37,9 @@ CHECKPATCH_IGNORES = {
     "libslbn/libslbn.h": "PREFER_KERNEL_TYPES",
     "libslbn/libslbn.c": "PREFER_KERNEL_TYPES",
     "libslbn/protocol.h": "PREFER_KERNEL_TYPES",
+    # An attribute of functions, which is no value.
+    "slbnd/connections_core.h": "COMPLEX_MACRO",
+    "slbnd/window.h": "COMPLEX_MACRO",
     # __printf() and the like are macros of the kernel.
     "slbnd/htb.c": "PREFER_DEFINED_ATTRIBUTE_MACRO",
     "slbnd/log.h": "PREFER_DEFINED_ATTRIBUTE_MACRO",

@@ -18,7 +18,7 @@
 #include "connections.h"
 
 #ifdef __bpf__
-#define CONNECTIONS_APART __attribute__((noinline))
+#define CONNECTIONS_APART __noinline
 #else
 #define CONNECTIONS_APART static inline
 #endif
@@ -74,7 +74,7 @@ CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 					u64 now)
 {
 	struct connections_way way;
-	u64 is_own, places, silent;
+	u64 is_own, is_silent, places, silent;
 
 	connections_read(set, n, &way);
 	if (!way.last)
@@ -82,7 +82,8 @@ CONNECTIONS_APART u64 connections_score(u32 set, u64 n, u64 host, u64 own,
 	is_own = connections_equal(way.host, host);
 	places = connections_places(set, way.host);
 	silent = fp_min64(now - fp_min64(now, way.last), (1ULL << 54) - 1);
-	if (!is_own && places + (silent >= CONNECTIONS_SILENT) < own + 2)
+	is_silent = silent >= CONNECTIONS_SILENT;
+	if (!is_own && places + is_silent < own + 2)
 		return 0;
 	return (places * 2 + is_own) << 58 | (u64)!way.reported << 57 |
 	       silent << 3 | n;
@@ -105,13 +106,14 @@ CONNECTIONS_APART u64 connections_better(u64 a, u64 b)
  */
 static inline u32 connections_choose(u32 set, u64 host, u64 now)
 {
-	u64 own = connections_places(set, host), best = 0;
+	u64 own = connections_places(set, host), best = 0, score;
 	u32 n;
 
 #pragma GCC unroll 8
-	for (n = 0; n < CONNECTIONS_WAYS; n++)
-		best = connections_better(
-			best, connections_score(set, n, host, own, now));
+	for (n = 0; n < CONNECTIONS_WAYS; n++) {
+		score = connections_score(set, n, host, own, now);
+		best = connections_better(best, score);
+	}
 	return best ? best & (CONNECTIONS_WAYS - 1) : CONNECTIONS_WAYS;
 }
 

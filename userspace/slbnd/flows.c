@@ -437,9 +437,10 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 			   unsigned int direction)
 {
 	const struct track_direction *from = &tracked->directions[direction];
-	struct connection *connection = flows_insert_connection(
-		flows, key, tracked->directions[!direction].flow.destination);
+	const struct track_direction *back = &tracked->directions[!direction];
+	struct connection *connection;
 
+	connection = flows_insert_connection(flows, key, back->flow.destination);
 	if (!connection)
 		return;
 	connection->mark = tracked->mark;

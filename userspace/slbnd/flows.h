@@ -9,15 +9,16 @@
  * rate, and it gets a session. Traffic between local hosts, or between remote
  * hosts, gets none.
  *
- * Join: when a connection has sent a number of packets and of octets. Most connections never do, and stay in the default class: 80 % of the
- * flows in data centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of
- * web objects below TCP's initial window of ten segments (RFC 6928). Time is no
- * criterion, as it costs a host nothing. Where a BPF program enforces rates, it counts
- * connections, too (counted.h). Otherwise conntrack's counters are read by looking up
- * the connection one round trip after its handshake, when TCP sends its second window,
- * then FLOWS_CHECKS times at growing intervals, and by dumps after that. The
- * session is metered (agent.h) by what the connection sends. Hosts and prefixes
- * have quotas, and silent destinations are avoided (admit.h).
+ * Join: when a connection has sent a number of packets and of octets. Most
+ * connections never do, and stay in the default class: 80 % of the flows in data
+ * centres are below 10 kB (Benson, Akella, Maltz, IMC 2010), 90 % of web objects
+ * below TCP's initial window of ten segments (RFC 6928). Time is no criterion, as it
+ * costs a host nothing. Where a BPF program enforces rates, it counts connections, too
+ * (counted.h). Otherwise conntrack's counters are read by looking up the connection
+ * one round trip after its handshake, when TCP sends its second window, then
+ * FLOWS_CHECKS times at growing intervals, and by dumps after that. The session is
+ * metered (agent.h) by what the connection sends. Hosts and prefixes have quotas, and
+ * silent destinations are avoided (admit.h).
  *
  * Leave: when TCP's sender has finished (FIN, RST) and nothing more is sent; for
  * other protocols after an idle time. TCP is taken for dead after TCP_IDLE idle

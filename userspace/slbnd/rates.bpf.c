@@ -406,8 +406,10 @@ static __always_inline void read_packet(struct __sk_buff *skb,
 		return;
 	}
 	if (packet->fragment || !has_ports(packet->protocol) ||
-	    !load(skb, packet, ports, sizeof(ports)))
-		ports[0] = ports[1] = 0;
+	    !load(skb, packet, ports, sizeof(ports))) {
+		ports[0] = 0;
+		ports[1] = 0;
+	}
 	packet->key.rest |= rates_rest(0, packet->protocol, ports[0], ports[1]);
 	if (!packet->fragment && packet->protocol == IPPROTO_TCP)
 		read_flags(skb, packet);
@@ -1071,6 +1073,7 @@ static __always_inline u32 count_packet(const struct packet *packet,
 
 	return count_connection(&packet->key, &sent);
 }
+
 #include "windows.bpf.h"
 
 SEC("tc")

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Receive windows of TCP: an access router lowers the window in the
- * acknowledgements that return to a sender, so that the sender keeps no more data in
+ * acknowledgments that return to a sender, so that the sender keeps no more data in
  * flight than its assigned rate needs (AC/DC TCP, SIGCOMM 2016). An unchanged sender
  * then has no queue in the pacer, and loses nothing.
  *
  * A window is rate * round-trip time, and a packet or a burst of segments. The
  * round-trip time is the least one of 10 to 20 s, from the departure from the pacer to
- * the acknowledgement: the pacer's own delay is not part of it. Only new data are
+ * the acknowledgment: the pacer's own delay is not part of it. Only new data are
  * timed, so a retransmission makes no sample too short. The estimate is never exact
- * (delayed acknowledgements, jitter, a new route), so a loop corrects it each round
+ * (delayed acknowledgments, jitter, a new route), so a loop corrects it each round
  * trip: if the pacer ran dry while the window limited the sender, the window grows by
  * what was missed; if a packet or more always waited, it shrinks by half of that.
  *
@@ -17,10 +17,10 @@
  * sequence number that it may send, never moves back by more than the unit of the
  * window field, which cannot express less (RFC 7323, 2.4). A window is never above the
  * receiver's own, and never below WINDOW_SEGMENTS segments unless the receiver's
- * is: so a sender whose acknowledgements are lost need not probe.
+ * is: so a sender whose acknowledgments are lost need not probe.
  *
  * The edge is counted from the highest octet known to have arrived: with SACK the
- * highest block, else a segment for each duplicate acknowledgement. Otherwise a sender
+ * highest block, else a segment for each duplicate acknowledgment. Otherwise a sender
  * would pause for a round trip after a loss.
  *
  * Windows are in units of 2^scale octets. The scale is known from the two SYNs, and
@@ -55,7 +55,7 @@
 /* A window is at least so many segments. */
 #define WINDOW_SEGMENTS 4
 
-/* Segments above rate * round-trip time: what a delayed acknowledgement holds back. */
+/* Segments above rate * round-trip time: what a delayed acknowledgment holds back. */
 #define WINDOW_RESERVE 1
 
 /*
@@ -70,11 +70,11 @@
 /* Segments in a round of the loop, at least. */
 #define WINDOW_LOOP 8
 
-/* Without an acknowledgement for so long, at least, they come another way, ns. */
+/* Without an acknowledgment for so long, at least, they come another way, ns. */
 #define WINDOW_SILENCE 1000000000ULL
 
 /* The longest window of TCP, and the largest scale (RFC 7323, 2.3). */
-#define WINDOW_MAX (1U << 30)
+#define WINDOW_MAX 0x40000000U
 #define WINDOW_SCALE_MAX 14
 
 /*
@@ -82,7 +82,7 @@
  * than 8 s are not valid.
  */
 #define WINDOW_TIME_SHIFT 10
-#define WINDOW_TIME_MAX (1U << 23)
+#define WINDOW_TIME_MAX 0x800000U
 
 /* Options of a SYN: a set of these, and the scale and the segment size behind them. */
 #define WINDOW_SCALED 1
@@ -124,12 +124,12 @@ struct window_start {
  * @pending: the data that are timed: sequence number of their end << 32 | departure;
  *	0: none
  * @rate: of its session when it last sent data, bit/s; 0: none
- * @heard: time of the last acknowledgement, ns
+ * @heard: time of the last acknowledgment, ns
  * @period: when the period of @rtt[0] began, ns
  * @rtt: least round-trip time of this period and of the one before; 0: none
  * @rtt_last: of the last sample
  * @right: the highest right edge that was granted
- * @ack: the last acknowledgement
+ * @ack: the last acknowledgment
  * @field: its window field
  * @duplicate: octets that duplicates of it have reported
  * @sent: the highest sequence number that was sent
@@ -143,10 +143,10 @@ struct window_start {
  * @sack: both ends use SACK
  * @sending: @sent is valid
  * @acked: @ack and @right are valid
- * @lowered: the window was lowered in the last acknowledgement
- * @limited: before the last acknowledgement, the lowered window held data back
+ * @lowered: the window was lowered in the last acknowledgment
+ * @limited: before the last acknowledgment, the lowered window held data back
  * @merged: it sends merged segments
- * @silent: acknowledgements come another way
+ * @silent: acknowledgments come another way
  * @full: it sent a full segment
  */
 struct window {
@@ -457,7 +457,7 @@ WINDOW_PART int window_share(struct window *window,
  * @sharing: of its session; NULL: there is none, and @data->rate is 0
  * @data: the data
  *
- * Return: 1: its acknowledgements now turn out to come another way.
+ * Return: 1: its acknowledgments now turn out to come another way.
  */
 WINDOW_PART int window_sent(struct window *window,
 			    struct window_sharing *sharing,
@@ -496,7 +496,7 @@ WINDOW_PART int window_sent(struct window *window,
 	return 1;
 }
 
-/* --- acknowledgements ----------------------------------------------------- */
+/* --- acknowledgments ----------------------------------------------------- */
 
 /* The data that are timed have been acknowledged. */
 WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
@@ -522,7 +522,7 @@ WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
 }
 
 /**
- * struct window_ack - an acknowledgement
+ * struct window_ack - an acknowledgment
  * @now: ns
  * @ack: the acknowledged sequence number
  * @sacked: right edge of the highest block of SACK; @ack: none
@@ -563,17 +563,15 @@ WINDOW_PART u32 window_arrived(struct window *window,
 /* Octets that a connection may have in flight. */
 WINDOW_PART u32 window_size(const struct window *window)
 {
-	u64 reserve;
+	u64 reserve, burst;
 	s64 size;
 
 	if (!window)
 		return 0;
 	reserve = WINDOW_RESERVE * window->mss;
+	burst = WINDOW_BURST >> WINDOW_TIME_SHIFT;
 	if (window->merged)
-		reserve = fp_max64(
-			reserve,
-			window_in_flight(window,
-					 WINDOW_BURST >> WINDOW_TIME_SHIFT));
+		reserve = fp_max64(reserve, window_in_flight(window, burst));
 	size = window_in_flight(window, window_rtt(window)) + reserve;
 	size += window->extra;
 	if (size < WINDOW_SEGMENTS * (s64)window->mss)
@@ -611,7 +609,7 @@ WINDOW_PART u32 window_round(const struct window *window, u32 room)
 	return fp_max(room, least) >> (window->scale & 15);
 }
 
-/* The right edge that an acknowledgement of @ack may grant, at most @offered. */
+/* The right edge that an acknowledgment of @ack may grant, at most @offered. */
 WINDOW_PART u32 window_grant(struct window *window, u32 arrived, u32 offered)
 {
 	u32 edge = offered;
@@ -630,10 +628,10 @@ WINDOW_PART u32 window_grant(struct window *window, u32 arrived, u32 offered)
 }
 
 /**
- * window_ack() - choose the window of an acknowledgement
+ * window_ack() - choose the window of an acknowledgment
  * @window: of the connection, which is known; only changed if the sender will accept
- *	the acknowledgement
- * @ack: the acknowledgement; not a SYN, not a RST
+ *	the acknowledgment
+ * @ack: the acknowledgment; not a SYN, not a RST
  *
  * Return: the window field, at most @ack->field; if it is the same, leave it alone.
  */

@@ -73,7 +73,7 @@ u64 windows_unknown;
 u64 windows_silent;
 
 /* The state of a new connection. */
-const volatile struct window no_window = {};
+const struct window no_window = {};
 
 /**
  * struct scratch - what is kept of a packet
@@ -124,8 +124,8 @@ struct scratch {
 	u32 at;
 	u32 end;
 	u64 options;
+	u8 octets[OPTIONS_MASK + 1];
 	u32 sacked;
-	u8 octets[OPTIONS_MASK + 1] __attribute__((aligned(8)));
 };
 
 struct {
@@ -376,7 +376,7 @@ begin_connection(const struct packet *packet, const struct rates_key *key,
 
 	if (!start && slot == NO_FLOW)
 		return NULL;
-	bpf_map_update_elem(&windows, key, (const void *)&no_window, BPF_ANY);
+	bpf_map_update_elem(&windows, key, &no_window, BPF_ANY);
 	window = bpf_map_lookup_elem(&windows, key);
 	if (!window)
 		return NULL;
