@@ -81,10 +81,12 @@ def test_tracepoint_has_the_verdict(v6: bool) -> None:
         assert {each["ifindex"] for each in records if each["verdict"] != "unknown_link"} == {
             str(index)
         }
-        for each in records:
-            if each["verdict"] not in ("processed", "returned", "answered"):
-                reasons = [line for line in lines if f"kfree_skb: skbaddr={each['skbaddr']} " in line]
-                assert any("NETFILTER_DROP" in line for line in reasons), each
+        for record in records:
+            if record["verdict"] not in ("processed", "returned", "answered"):
+                reasons = [
+                    line for line in lines if f"kfree_skb: skbaddr={record['skbaddr']} " in line
+                ]
+                assert any("NETFILTER_DROP" in line for line in reasons), record
 
 
 @FAMILIES

@@ -440,7 +440,8 @@ static void add_connection(struct flows *flows, const struct direction_key *key,
 	const struct track_direction *back = &tracked->directions[!direction];
 	struct connection *connection;
 
-	connection = flows_insert_connection(flows, key, back->flow.destination);
+	connection =
+		flows_insert_connection(flows, key, back->flow.destination);
 	if (!connection)
 		return;
 	connection->mark = tracked->mark;
