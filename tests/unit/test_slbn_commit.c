@@ -488,7 +488,7 @@ static struct starved starve(u32 loss, u32 rows)
  *	no memory		100 %	95 %	73 %	1.9 %
  *	memory for all		100 %	100 %	98 %	1.7 %
  *
- * At 5 % single networks with a small memory use from 60 to 90 %, and the mean of
+ * At 5 % single networks with a small memory use from 65 to 85 %, and the mean of
  * seven differs by 2 % from that of others, so there the test has seven networks
  * of its own. The margin of leases is not the reason: without it 75, 72 and 99 %
  * are used, and 1.4, 2.4 and 1.0 % ended. With memory for all, what ended is all
