@@ -147,8 +147,11 @@ def test_merged_packets_stall_nobody(
 
 def connect(net: Chain, source: str, count: int) -> None:
     """Begin connections: a datagram each, from as many ports."""
-    for _ in range(count):
-        with net.nodes[0].entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as near:
+    with contextlib.ExitStack() as stack:
+        # The kernel chooses ports at random: all are open until the end, so that they differ.
+        stack.enter_context(net.nodes[0].entered())
+        for _ in range(count):
+            near = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             near.bind((source, 0))
             near.sendto(b".", (SERVER, 9))
 
