@@ -130,7 +130,7 @@ def test_sample_configuration(tmp_path: Path) -> None:
     active = active.replace("/etc/fairpath/key", str(key))
     assert check(tmp_path / "conf", active) == ""
     names = re.findall(r"^([a-z-]+) = ", active, re.MULTILINE)
-    known = re.findall(r"^  --([a-z-]+) [A-Z]", slbnd("--help").stdout, re.MULTILINE)
+    known = re.findall(r"^  --([a-z-]+) [A-Za-z]", slbnd("--help").stdout, re.MULTILINE)
     assert sorted(names) == sorted(set(known) - {"config"})
     # Defaults are those of --help.
     for name, default in re.findall(
