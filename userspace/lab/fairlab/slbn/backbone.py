@@ -5,7 +5,8 @@ The network is abilene.py's, with a choice of routes; some nodes may have no SLB
 unmodified iperf3, in virtual time with fairflow (iperf3's many system calls are slow there): TCP
 with several congestion controls and UDP, each for a part of the time.  With
 SLBN, an agent (slbnd) on each access router detects the flows, requests their rates from the links,
-and paces them.  Control packets may be authenticated, with keys that are replaced (keys.py).
+and paces them; it lowers TCP's receive windows to what rates need (slbnd --windows on).  Control
+packets may be authenticated, with keys that are replaced (keys.py).
 
 Recorded in memory: each flow's path, every event of the agents' sessions, the goodput of each
 receiver by the second, and the sent bytes and backlog of each link, four times a second.
@@ -715,7 +716,7 @@ def measure_variant(plan: Plan, name: str, progress: Progress) -> dict[str, Any]
         lab.add_queues()
         paths = paths_of(lab, plan.routing)
         listener = keys = None
-        more = {"hops": str(slots(plan.routing))}
+        more = {"hops": str(slots(plan.routing)), "windows": "on"}
         if plan.rate >= FAST:
             more["control"] = FAST_SHARE
         if variant.slbn and plan.rotate_keys:
