@@ -144,11 +144,30 @@ static void random_hosts_take_from_larger_ones(void **state)
 	}
 }
 
+/* Also where slbnd starts at 0, as in virtual time. */
+static void reports_are_due(void **state)
+{
+	const u64 second = SECOND;
+
+	(void)state;
+	assert_true(connections_is_due(0, second, 0, 0, 0));
+	assert_true(connections_is_due(0, second, 0, 0, 1));
+	assert_true(connections_is_due(second, 3 * second, 2 * second, 0, 1));
+	assert_false(connections_is_due(second, 2 * second, 0, 0, 0));
+	assert_true(connections_is_due(second, 3 * second, 0, 2 * second, 0));
+	assert_false(connections_is_due(second, 3 * second, 0, 2 * second, 1));
+	assert_true(connections_is_due(second, second + CONNECTIONS_RETRY, 0, 0,
+				       0));
+	assert_false(connections_is_due(second, second + CONNECTIONS_RETRY, 0,
+					0, 1));
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(free_places_first),
 	UNIT_TEST(flood_replaces_its_own),
 	UNIT_TEST(newcomers_get_their_share),
 	UNIT_TEST(random_hosts_take_from_larger_ones),
+	UNIT_TEST(reports_are_due),
 };
 
 UNIT_MAIN(tests)

@@ -117,4 +117,23 @@ static inline u32 connections_choose(u32 set, u64 host, u64 now)
 	return best ? best & (CONNECTIONS_WAYS - 1) : CONNECTIONS_WAYS;
 }
 
+/**
+ * connections_is_due() - must a connection that sent enough be reported?
+ * @reported: when it was reported, ns; 0: never
+ * @now: ns, on the same clock
+ * @started: when slbnd started
+ * @again: when slbnd asked for reports again
+ * @assigned: not 0: a session matches it
+ *
+ * Clocks may begin at 0, as in virtual time: so 0 is compared apart from @started.
+ */
+static inline bool connections_is_due(u64 reported, u64 now, u64 started,
+				      u64 again, u64 assigned)
+{
+	if (!reported || reported < started)
+		return true;
+	return !assigned &&
+	       (reported < again || now - reported >= CONNECTIONS_RETRY);
+}
+
 #endif /* SLBND_CONNECTIONS_CORE_H */

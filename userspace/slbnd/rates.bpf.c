@@ -1006,9 +1006,8 @@ static __always_inline bool count_sent(struct rates_connection *connection,
 	}
 	joins = connection->packets >= join_packets &&
 		connection->bytes >= join_bytes &&
-		(!reported || reported < started ||
-		 (!sent->assigned &&
-		  (reported < again || now - reported >= CONNECTIONS_RETRY)));
+		connections_is_due(reported, now, started, again,
+				   sent->assigned);
 	if (joins || (ends && reported)) {
 		connection->reported = now;
 		return true;
