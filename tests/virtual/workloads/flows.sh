@@ -5,22 +5,8 @@
 #
 #   a ---- r (NAT, 50 Mbit/s, fq_codel) ---- b (20 ms, loss)
 set -e
-for n in a b r; do
-	ip netns add $n
-	ip -n $n link set lo up
-done
-ip link add ea netns a type veth peer name ra netns r
-ip link add eb netns b type veth peer name rb netns r
-ip -n a addr add 10.0.1.2/24 dev ea
-ip -n r addr add 10.0.1.1/24 dev ra
-ip -n b addr add 10.0.2.2/24 dev eb
-ip -n r addr add 10.0.2.1/24 dev rb
-for x in "a ea" "r ra" "r rb" "b eb"; do
-	ip -n "${x% *}" link set "${x#* }" up
-	ip netns exec "${x% *}" ethtool -K "${x#* }" tso off gso off gro off >/dev/null
-done
-ip -n a route add default via 10.0.1.1
-ip netns exec r sysctl -qw net.ipv4.ip_forward=1
+# shellcheck source=tests/virtual/workloads/network.sh
+. "${0%/*}/network.sh"
 ip netns exec r nft -f - <<-END
 	table ip nat {
 		chain post {

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Sourced by workloads: a host (a), a router (r) and another host (b), each in a network namespace.
 #

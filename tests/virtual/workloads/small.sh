@@ -7,22 +7,9 @@
 set -e
 modprobe tcp_bic
 modprobe sch_drr_fq
-for n in a b r; do
-	ip netns add $n
-done
-ip link add ea netns a type veth peer name ra netns r
-ip link add eb netns b type veth peer name rb netns r
-ip -n a addr add 10.0.1.2/24 dev ea
-ip -n r addr add 10.0.1.1/24 dev ra
-ip -n b addr add 10.0.2.2/24 dev eb
-ip -n r addr add 10.0.2.1/24 dev rb
-for x in "a ea" "r ra" "r rb" "b eb"; do
-	ip -n "${x% *}" link set "${x#* }" up
-	ip netns exec "${x% *}" ethtool -K "${x#* }" tso off gso off gro off >/dev/null
-done
-ip -n a route add default via 10.0.1.1
+# shellcheck source=tests/virtual/workloads/network.sh
+. "${0%/*}/network.sh"
 ip -n b route add default via 10.0.2.1
-ip netns exec r sysctl -qw net.ipv4.ip_forward=1
 ip netns exec a sysctl -qw net.ipv4.tcp_congestion_control=bic
 tc -n a qdisc add dev ea root netem delay 10ms 1ms loss 1%
 tc -n r qdisc add dev rb root handle 1: tbf rate 5mbit burst 3000 limit 1mb
