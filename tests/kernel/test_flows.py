@@ -15,13 +15,13 @@ import fcntl
 import signal
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.kernel.background import repeated
 from tests.kernel.net import Namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain
 from tests.kernel.slbn_wire import internet_sum
@@ -160,24 +160,6 @@ def udp(node: Namespace, address: str, port: int = 0) -> Iterator[socket.socket]
         yield made
 
 
-@contextlib.contextmanager
-def repeating(action: Callable[[], object], pause: float = 0.05) -> Iterator[None]:
-    """Repeat an action in a thread."""
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(pause):
-            action()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 @DETECTION
 @pytest.mark.parametrize(("here", "there"), [("10.0.0.1", "10.0.3.2"), ("fd00::1", "fd00:3::2")])
 def test_tcp(net: Chain, tmp_path: Path, here: str, there: str, options: tuple[str, ...]) -> None:
@@ -232,15 +214,15 @@ def test_udp_and_others(net: Chain, tmp_path: Path, options: tuple[str, ...]) ->
     ):
         # Without an answer, the local host sends nothing.
         theirs.sendto(b"x", ("10.0.0.1", 6001))
-        with repeating(lambda: ours.sendto(b"x", there)):
+        with repeated(lambda: ours.sendto(b"x", there), 0.05):
             wait_for_flows(us, flow)
             wait_for(stays)
         wait_for_flows(us)
         # Conntrack still has the connection, so there is no event.
-        with repeating(lambda: ours.sendto(b"x", there)):
+        with repeated(lambda: ours.sendto(b"x", there), 0.05):
             wait_for_flows(us, flow)
         wait_for_flows(us)
-        with repeating(lambda: theirs.sendto(b"x", ("10.0.0.1", 6000))):
+        with repeated(lambda: theirs.sendto(b"x", ("10.0.0.1", 6000)), 0.05):
             ours.sendto(b"x", there)
             wait_for_flows(us, flow)
             # Packets of the other direction do not keep it active.
@@ -255,7 +237,7 @@ def test_ephemeral_port_of_slbn(net: Chain, tmp_path: Path, ports: tuple[int, in
     with (
         detecting(net, tmp_path) as (_, us),
         udp(net.nodes[0], "10.0.0.1", ports[0]) as ours,
-        repeating(lambda: ours.sendto(b"x", ("10.0.3.2", ports[1]))),
+        repeated(lambda: ours.sendto(b"x", ("10.0.3.2", ports[1])), 0.05),
     ):
         wait_for_flows(us, ("10.0.0.1", ports[0], "10.0.3.2", ports[1], UDP))
 
@@ -295,10 +277,10 @@ def test_filters_and_reload(net: Chain, tmp_path: Path, capfd: pytest.CaptureFix
         tcp(h1, r1, "10.0.0.2", 5000),
         tcp(r1, h2, "10.0.3.2", 80),
         tcp(r2, h2, "10.0.3.2", 5001),
-        repeating(lambda: first.client.send(b"x")),
-        repeating(lambda: first.server.send(b"x")),
+        repeated(lambda: first.client.send(b"x"), 0.05),
+        repeated(lambda: first.server.send(b"x"), 0.05),
         # Packets of data, not like acknowledgments.
-        repeating(lambda: third.client.send(bytes(600))),
+        repeated(lambda: third.client.send(bytes(600)), 0.05),
     ):
         other.sendto(b"x", ("10.0.3.2", 5000))
         flow1, flow2 = first.flow(first.client), second.flow(second.server)
@@ -343,11 +325,11 @@ def test_existing_connections(net: Chain, tmp_path: Path) -> None:
         with (
             tcp(h1, h2, "10.0.3.2", 5000) as connection,
             tcp(h1, h2, "10.0.3.2", 5001) as ending,
-            repeating(lambda: connection.client.send(b"x")),
+            repeated(lambda: connection.client.send(b"x"), 0.05),
         ):
             ours = connection.flow(connection.client)
             with (
-                repeating(lambda: ending.client.send(b"x")),
+                repeated(lambda: ending.client.send(b"x"), 0.05),
                 detecting(net, tmp_path) as (slbnd, us),
             ):
                 wait_for_flows(us, ours, ending.flow(ending.client))
@@ -387,7 +369,7 @@ def test_lost_events(net: Chain, tmp_path: Path) -> None:
                     break
         with (
             tcp(h1, h2, "10.0.3.2", 5001) as second,
-            repeating(lambda: second.client.send(b"x")),
+            repeated(lambda: second.client.send(b"x"), 0.05),
         ):
             first.close()
             assert drops(r1) > 0
@@ -481,10 +463,10 @@ def test_demand_follows_use(net: Chain, tmp_path: Path) -> None:
             return {session.protocol: session.demand for session in detected(us)}
 
         with (
-            repeating(drain(connection.server), 0.001),
-            repeating(lambda: modest.sendto(bytes(972), ("10.0.3.2", 7000))),
+            repeated(drain(connection.server), 0.001),
+            repeated(lambda: modest.sendto(bytes(972), ("10.0.3.2", 7000)), 0.05),
         ):
-            with repeating(pour(connection.client), 0.001):
+            with repeated(pour(connection.client), 0.001):
                 wait_for(lambda: demands().get(TCP, 0) > 10 * MEGA, 40)
                 # 20 packets of 1000 octets each second, or fewer if the machine is slow.
                 wait_for(lambda: 64000 <= demands().get(UDP, 0) <= 200000, 40)
@@ -540,11 +522,11 @@ def test_detected_flows_are_paced(net: Chain, tmp_path: Path) -> None:
             return lambda: abs(stream.goodput() / rate - 1) < 0.05
 
         with (
-            repeating(streams[0].drain, 0.01),
-            repeating(streams[1].drain, 0.01),
-            repeating(streams[0].some, 0.01),
+            repeated(streams[0].drain, 0.01),
+            repeated(streams[1].drain, 0.01),
+            repeated(streams[0].some, 0.01),
         ):
-            with repeating(streams[1].some, 0.01):
+            with repeated(streams[1].some, 0.01):
                 # The initial demand is 1 Mbit/s.
                 wait_for(lambda: rates() == {5000: 2 * MEGA, 5001: 2 * MEGA}, 120)
                 for stream in streams:
@@ -610,15 +592,15 @@ def test_fin_does_not_end_a_session_in_use(net: Chain, tmp_path: Path) -> None:
 
         router = net.nodes[1]
         router.sh(f"echo '{CLOSING}' | nft -f -")
-        with repeating(stream.drain, 0.001):
-            with repeating(stream.some, 0.001):
+        with repeated(stream.drain, 0.001):
+            with repeated(stream.some, 0.001):
                 wait_for(lambda: flow in flows(us))
                 # Not while TCP waits for a retransmission: a silent connection ends.
                 wait_for(lambda: stream.goodput() > 4 * MEGA, 40)
             # Data sent after send_fin() has read the number would put the FIN out of the window.
             wait_for(lambda: unacknowledged(connection.client) == 0)
             send_fin(h1, connection.client)
-            with repeating(stream.some, 0.001):
+            with repeated(stream.some, 0.001):
                 shown = "nft list table ip closing"
                 wait_for(lambda: "packets 0 " not in router.sh(shown).stdout)
                 router.sh("nft delete table ip closing")
@@ -639,14 +621,14 @@ def test_flow_that_goes_on_after_fin_joins_again(net: Chain, tmp_path: Path) -> 
         tcp(h1, h2, "10.0.3.2", 5101) as connection,
     ):
         stream, flow = Stream(connection), connection.flow(connection.client)
-        with repeating(stream.drain, 0.001):
-            with repeating(stream.some, 0.001):
+        with repeated(stream.drain, 0.001):
+            with repeated(stream.some, 0.001):
                 wait_for(lambda: flow in flows(us))
             wait_for(lambda: unacknowledged(connection.client) == 0)
             send_fin(h1, connection.client)
             wait_for(lambda: flow not in flows(us))
             time.sleep(12)
-            with repeating(stream.some, 0.001):
+            with repeated(stream.some, 0.001):
                 wait_for(lambda: flow in flows(us), 20)
 
 
@@ -662,8 +644,8 @@ def test_share_is_returned_with_fin(net: Chain, tmp_path: Path) -> None:
         def ours() -> list[libslbn.Session]:
             return [each for each in detected(us) if each.destination_port == 5200]
 
-        with repeating(stream.drain, 0.001):
-            with repeating(stream.some, 0.001):
+        with repeated(stream.drain, 0.001):
+            with repeated(stream.some, 0.001):
                 wait_for(lambda: any(each.rate > 10 * MEGA for each in ours()), 40)
             connection.client.shutdown(socket.SHUT_WR)
             last = before = ours()[0].demand
@@ -703,12 +685,12 @@ def test_unused_demand_is_returned(net: Chain, tmp_path: Path) -> None:
             return settled() and before == rates()
 
         with (
-            repeating(stream.some, 0.001),
-            repeating(stream.drain, 0.001),
+            repeated(stream.some, 0.001),
+            repeated(stream.drain, 0.001),
             # At most 64 Kbyte each time.
-            repeating(pour(other.client)),
-            repeating(drain(other.server), 0.001),
-            repeating(lambda: modest.sendto(bytes(1000), ("10.0.3.2", 7000)), 0.0125),
+            repeated(pour(other.client), 0.05),
+            repeated(drain(other.server), 0.001),
+            repeated(lambda: modest.sendto(bytes(1000), ("10.0.3.2", 7000)), 0.0125),
         ):
             try:
                 wait_for(settled, 20)
