@@ -191,8 +191,8 @@ TINY = "limit 2000 codel target 1us interval 1ms"
 def test_parents_are_right_when_the_last_packet_follows_drops(parent: str, scheduler: str) -> None:
     """The last packet is a large one, which leaves right after others were dropped.
 
-    A parent that is told in the middle of its dequeue that the qdisc is empty deactivates its
-    class twice.
+    A parent deactivates its class twice if qdisc_tree_reduce_backlog() reports an empty qdisc in
+    the middle of its dequeue.
     """
     waits = PARENTS[parent].waits
     with (

@@ -161,7 +161,7 @@ class Net:
     def settle(self, *expected: int, seconds: float = 10) -> None:
         wait_for(lambda: self.rates() == pytest.approx(expected, abs=64), seconds)
 
-    def told(self, lie: Lie, seconds: float = 3) -> list[tuple[int, int]]:
+    def rates_during(self, lie: Lie, seconds: float = 3) -> list[tuple[int, int]]:
         """The rates while it lies."""
         self.liar.lie = lie
         seen = []
@@ -239,7 +239,7 @@ LIES: dict[str, Lie] = {
 def test_liar_affects_sessions_that_pass_it(net: Net, lie: Lie) -> None:
     """And links behind it. Those before it overload nothing, and keep NEAR's fair share."""
     before = state_in(net.chain.nodes[1], "e1")
-    seen = net.told(lie)
+    seen = net.rates_during(lie)
     last = state_in(net.chain.nodes[4], "e4")
     far, near = ([pair[n] for pair in seen] for n in (0, 1))
     print(f"FAR {min(far)} to {max(far)}, NEAR {min(near)} to {max(near)}, {last.held} held behind")
@@ -257,7 +257,7 @@ def test_liar_affects_sessions_that_pass_it(net: Net, lie: Lie) -> None:
 @pytest.mark.parametrize("kinds", [DOWNSTREAM, (PROBE_ACK,)], ids=["downstream", "upstream"])
 def test_liar_states_a_weight(net: Net, kinds: tuple[int, ...]) -> None:
     """With a higher demand: it takes what the session's links have, but no more than that."""
-    seen = net.told(changed(kinds, weight=10**6, bw1=RATE_MAX, bw=RATE_MAX, g=RATE_MAX))
+    seen = net.rates_during(changed(kinds, weight=10**6, bw1=RATE_MAX, bw=RATE_MAX, g=RATE_MAX))
     print(min(near for _, near in seen))
     assert max(sum(pair) for pair in seen) <= SECOND + 64
     assert min(near for _, near in seen) < SECOND // 2
@@ -286,7 +286,7 @@ def test_liar_is_bounded_by_share(net: Net) -> None:
     # The last link has one session, of 20 Mbit/s; those before it divide 50 Mbit/s.
     wait_for(is_true)
     for links, share, complete in ((1, RATE_MAX, True), (1, 10, True), (255, RATE_MAX, False)):
-        net.told(stated(links, 0, share), 1)
+        net.rates_during(stated(links, 0, share), 1)
         found = shown()
         print(found["share"], found["share_complete"])
         assert found["share"] <= SECOND and found["share_complete"] == complete

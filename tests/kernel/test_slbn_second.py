@@ -7,8 +7,8 @@ octets and addresses of forwarded packets, reasons of drops and sums must be equ
 lost, duplicated, late and retransmitted; sessions join, change their demand and leave; ledgers are
 rotated.  tests/second compares more, with the core alone.
 
-The hash that masks a session's tags is a secret of sch_slbn: the first packet of each session tells
-it, and all later ones must fit.
+The hash that masks a session's tags is a secret of sch_slbn: it is computed from the first packet
+of each session, and all later ones must fit.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Lockstep:
     ) -> Iterator[tuple[Session, peer.Outcome]]:
         """Compare what sch_slbn sent on with what the second implementation does."""
         waiting = list(came)
-        self.link.rotate(at)  # as the tag that tells the mask is the new one
+        self.link.rotate(at)  # the mask is computed from a tag of the new ledger
         for session, octets in packets:
             if waiting:
                 self.link.learn(read_udp(waiting[0])[0], len(self.router))

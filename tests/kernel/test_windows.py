@@ -159,7 +159,6 @@ def test_acknowledgements_by_another_way(net: Chain, enforce_try: str) -> None:
 
 
 def test_restart_keeps_what_was_granted(net: Chain, enforce_try: str) -> None:
-    net.nodes[1].sh("mount -t bpf bpf /sys/fs/bpf || true")
     with enforcer(net.nodes[1], enforce_try) as made:
         assert made.ask("pins /sys/fs/bpf/windows") == ["ok"]
         made.set_windows(True)

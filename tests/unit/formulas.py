@@ -501,7 +501,7 @@ class Machine:
             yield State(path, memory, values, block, state.block, 0, visits)
 
     def decided(self, condition: Any, state: State) -> Any:
-        """A condition, or whether it holds if the path tells."""
+        """A condition, or its value if the path decides it."""
         known = {formula.get_id() for formula in state.path}
         if condition.get_id() in known or negate(condition).get_id() in known:
             return condition.get_id() in known

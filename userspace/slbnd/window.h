@@ -28,7 +28,7 @@
  * were not seen, if segments are signed (TCP-MD5, RFC 2385; TCP-AO, RFC 5925), and
  * if its windows count data of several connections (MPTCP, RFC 8684).
  *
- * Acknowledgements are not trusted: one of data that were not sent is ignored, as the
+ * Acknowledgments are not trusted: one of data that were not sent is ignored, as the
  * sender ignores it. Whoever can forge one of data that were sent knows the
  * connection's sequence numbers, and could as well reset it.
  *
