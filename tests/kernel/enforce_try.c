@@ -156,9 +156,11 @@ static void read_use(const struct slbn_flow *flow)
 		puts("unknown");
 		return;
 	}
-	printf("%llu %llu %llu %llu %llu %llu\n", (unsigned long long)use.bytes,
-	       (unsigned long long)use.packets, (unsigned long long)use.drops,
-	       (unsigned long long)use.marks, (unsigned long long)use.last,
+	printf("%llu %llu %llu %llu %llu %llu %llu %llu\n",
+	       (unsigned long long)use.bytes, (unsigned long long)use.packets,
+	       (unsigned long long)use.drops, (unsigned long long)use.marks,
+	       (unsigned long long)use.last, (unsigned long long)use.reached,
+	       (unsigned long long)use.limited,
 	       (unsigned long long)departure(flow));
 }
 

@@ -36,6 +36,8 @@ class Use:
     drops: int
     marks: int
     last: int
+    reached: int
+    limited: int
     departure: int
 
 

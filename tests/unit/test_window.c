@@ -475,6 +475,7 @@ static void random_walks_keep_the_rules(void **state)
  * @connections: of the session
  * @burst: segments that a sender merges
  * @route: the round-trip time after half of the time, ns; 0: the same
+ * @application: what each sender's application writes, bit/s on the wire; 0: anything
  */
 struct path {
 	u64 rate;
@@ -485,6 +486,7 @@ struct path {
 	u32 connections;
 	u32 burst;
 	u64 route;
+	u64 application;
 };
 
 struct sim_connection {
@@ -573,6 +575,7 @@ static void sim_send(struct sim *sim, u32 number, u32 segments)
 		.length = segments * MSS,
 		.mss = MSS,
 		.headers = HEADERS,
+		.octets = segments * (MSS + HEADERS),
 	};
 	window_sent(&to->window, &sim->sharing, &data);
 	sim->departure = departure;
@@ -592,14 +595,35 @@ static void sim_send(struct sim *sim, u32 number, u32 segments)
 	sim->waits[n]++;
 }
 
+/* What the application of a sender has written, octets. */
+static u32 sim_written(const struct sim *sim)
+{
+	u64 rate = sim->path->application;
+
+	return rate ? (sim->now - SECOND) / 8 * rate / SECOND * MSS /
+			       (MSS + HEADERS) :
+		      1U << 31;
+}
+
 /* The sender fills its window, @burst segments at once. */
 static void sim_fill(struct sim *sim, u32 number)
 {
 	struct sim_connection *from = &sim->connections[number];
 	u32 burst = sim->path->burst;
 
-	while ((s32)(from->right - from->next) >= (s32)(burst * MSS))
+	while ((s32)(from->right - from->next) >= (s32)(burst * MSS) &&
+	       from->next + burst * MSS <= sim_written(sim))
 		sim_send(sim, number, burst);
+}
+
+/* Applications write 20 times in a round trip, which is an event of no connection. */
+static void sim_write(struct sim *sim)
+{
+	u32 n;
+
+	for (n = 0; n < sim->path->connections; n++)
+		sim_fill(sim, n);
+	sim_add(sim, sim->now + sim->path->rtt / 20, n, 0, false);
 }
 
 /* The receivers' delayed acknowledgements, after 40 ms without a segment. */
@@ -630,6 +654,10 @@ static void sim_run(struct sim *sim, u64 until)
 
 		sim->now = fp_max64(sim->now, event.at);
 		unit_step++;
+		if (event.connection == path->connections) {
+			sim_write(sim);
+			continue;
+		}
 		if (!event.ack) {
 			to->received += MSS;
 			to->unacked++;
@@ -647,6 +675,23 @@ static void sim_run(struct sim *sim, u64 until)
 	}
 }
 
+static void sim_begin(struct sim *sim, const struct path *path)
+{
+	u32 n;
+
+	*sim = (struct sim){ .path = path, .now = SECOND };
+	for (n = 0; n < path->connections; n++) {
+		struct sim_connection *each = &sim->connections[n];
+
+		begin(&each->window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
+		      syn_options(WINDOW_SCALED, path->scale, 1460));
+		each->right = 20 * MSS;
+		sim_fill(sim, n);
+	}
+	if (path->application)
+		sim_write(sim);
+}
+
 /* The part of the rate that a path uses, and a percentile of the wait, ns. */
 static double sim_path(const struct path *path, u64 *median, u64 *most)
 {
@@ -654,15 +699,7 @@ static double sim_path(const struct path *path, u64 *median, u64 *most)
 	u64 sum = 0;
 	u32 n;
 
-	sim = (struct sim){ .path = path, .now = SECOND };
-	for (n = 0; n < path->connections; n++) {
-		struct sim_connection *each = &sim.connections[n];
-
-		begin(&each->window, WINDOW_HOST, syn_options(BOTH, 7, 1460),
-		      syn_options(WINDOW_SCALED, path->scale, 1460));
-		each->right = 20 * MSS;
-		sim_fill(&sim, n);
-	}
+	sim_begin(&sim, path);
 	sim_run(&sim, path->route ? 16 * SECOND : 8 * SECOND);
 	sim.since = sim.now;
 	sim_run(&sim, sim.since + 4 * SECOND);
@@ -685,22 +722,22 @@ static double sim_path(const struct path *path, u64 *median, u64 *most)
 static void pacer_is_short_and_full(void **state)
 {
 	static const struct path paths[] = {
-		{ 20 * MEGA, 20 * MS, 0, 1, 7, 1, 1, 0 },
-		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0 },
-		{ 20 * MEGA, 20 * MS, 0, 2, 0, 1, 1, 0 },
-		{ 20 * MEGA, 40 * MS, 0, 2, 12, 1, 1, 0 },
-		{ 20 * MEGA, 40 * MS, 0, 2, 14, 1, 1, 0 },
-		{ 20 * MEGA, 20 * MS, 0, 8, 7, 1, 1, 0 },
-		{ 200 * MEGA, 40 * MS, 0, 2, 7, 1, 1, 0 },
-		{ 200 * MEGA, 40 * MS, 0, 16, 7, 1, 8, 0 },
-		{ 5 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0 },
-		{ 1 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0 },
-		{ 100 * MEGA, 1 * MS, 0, 2, 7, 1, 1, 0 },
-		{ 20 * MEGA, 20 * MS, 5 * MS, 2, 7, 1, 1, 0 },
-		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 60 * MS },
-		{ 20 * MEGA, 60 * MS, 0, 2, 7, 1, 1, 20 * MS },
-		{ 20 * MEGA, 40 * MS, 0, 2, 7, 4, 1, 0 },
-		{ 50 * MEGA, 40 * MS, 0, 2, 7, 8, 1, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 1, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 0, 1, 1, 0, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 12, 1, 1, 0, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 14, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 8, 7, 1, 1, 0, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 16, 7, 1, 8, 0, 0 },
+		{ 5 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 1 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 100 * MEGA, 1 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 5 * MS, 2, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 60 * MS, 0 },
+		{ 20 * MEGA, 60 * MS, 0, 2, 7, 1, 1, 20 * MS, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 7, 4, 1, 0, 0 },
+		{ 50 * MEGA, 40 * MS, 0, 2, 7, 8, 1, 0, 0 },
 	};
 	u32 n;
 
@@ -728,6 +765,65 @@ static void pacer_is_short_and_full(void **state)
 	}
 }
 
+/*
+ * Of senders that have more, at least three quarters of what they send is counted as
+ * limited; of applications that write less than the rate, less than the eighth at which
+ * demand.h takes them for such. At 97 % of a rate whose window has eight segments,
+ * these fluctuate by more than the rest: see DEMAND_CAUTION.
+ */
+static void who_wants_more_is_counted(void **state)
+{
+	static const struct path greedy[] = {
+		{ 20 * MEGA, 20 * MS, 0, 1, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 8, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 14, 1, 1, 0, 0 },
+		{ 200 * MEGA, 40 * MS, 0, 16, 7, 1, 8, 0, 0 },
+		{ 1 * MEGA, 100 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 100 * MEGA, 1 * MS, 0, 2, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 5 * MS, 2, 7, 1, 1, 0, 0 },
+		{ 20 * MEGA, 20 * MS, 0, 2, 7, 1, 1, 60 * MS, 0 },
+		{ 20 * MEGA, 60 * MS, 0, 2, 7, 1, 1, 20 * MS, 0 },
+		{ 20 * MEGA, 40 * MS, 0, 2, 7, 4, 1, 0, 0 },
+		{ 50 * MEGA, 40 * MS, 0, 2, 7, 8, 1, 0, 0 },
+	};
+	static const u32 percent[] = { 2, 10, 50, 80, 90, 97, 0 };
+	static struct sim sim;
+	u32 n, i;
+
+	(void)state;
+	for (n = 0; n < ARRAY_SIZE(greedy); n++) {
+		for (i = 0; i < ARRAY_SIZE(percent); i++) {
+			struct path path = greedy[n];
+			u64 reached, limited;
+			double part;
+
+			path.application =
+				path.rate / 100 * percent[i] / path.connections;
+			sim_begin(&sim, &path);
+			sim_run(&sim, path.route ? 16 * SECOND : 4 * SECOND);
+			sim.since = sim.now;
+			reached = sim.sharing.reached;
+			limited = sim.sharing.limited;
+			sim_run(&sim, sim.since + 2 * SECOND);
+			reached = sim.sharing.reached - reached;
+			limited = sim.sharing.limited - limited;
+			part = (double)limited / reached;
+			print_message("# path %u, %u %%: %.3f\n", n, percent[i],
+				      part);
+			CHECK(reached == sim.sent, "path %u, %u %%", n,
+			      percent[i]);
+			if (percent[i] == 97 && path.rate == MEGA)
+				continue;
+			if (percent[i])
+				CHECK(part < 1. / 8, "path %u, %u %%: %g", n,
+				      percent[i], part);
+			else
+				CHECK(part > 0.75, "path %u: %g", n, part);
+		}
+	}
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(scale_needs_both_ends),
 	UNIT_TEST(some_connections_are_left_alone),
@@ -744,6 +840,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(round_trips_are_forgotten),
 	UNIT_TEST(random_walks_keep_the_rules),
 	UNIT_TEST(pacer_is_short_and_full),
+	UNIT_TEST(who_wants_more_is_counted),
 };
 
 UNIT_MAIN(tests)

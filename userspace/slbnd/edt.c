@@ -653,6 +653,24 @@ static size_t limits_size(const struct edt *edt)
 	return edt->size * sizeof(struct rates_limit);
 }
 
+static size_t sharings_size(const struct edt *edt)
+{
+	return edt->size * sizeof(*edt->sharings);
+}
+
+/* Returns NULL if it fails. */
+static void *map_memory(const struct bpf_map *map, size_t size,
+			const struct tc_error *error)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    bpf_map__fd(map), 0);
+
+	if (memory != MAP_FAILED)
+		return memory;
+	tc_fail(error, "BPF: %s: %s", bpf_map__name(map), strerror(errno));
+	return NULL;
+}
+
 /**
  * edt_open() - load the program, and take over the flows of an earlier slbnd
  * @pins: directory for its maps, in a bpffs; NULL: do not pin them
@@ -668,7 +686,6 @@ struct edt *edt_open(const char *pins, u32 size, u32 connections,
 {
 	struct edt *edt = allocate_edt(size);
 	struct rates__bss *bss;
-	void *limits;
 	int err;
 
 	if (!edt) {
@@ -683,14 +700,14 @@ struct edt *edt_open(const char *pins, u32 size, u32 connections,
 		free_edt(edt);
 		return NULL;
 	}
-	limits = mmap(NULL, limits_size(edt), PROT_READ | PROT_WRITE,
-		      MAP_SHARED, bpf_map__fd(edt->rates->maps.limits), 0);
-	if (limits == MAP_FAILED) {
-		tc_fail(error, "BPF: limits: %s", strerror(errno));
+	edt->limits =
+		map_memory(edt->rates->maps.limits, limits_size(edt), error);
+	edt->sharings = map_memory(edt->rates->maps.sharings,
+				   sharings_size(edt), error);
+	if (!edt->limits || !edt->sharings) {
 		edt_close(edt, ENFORCE_HAND_OVER);
 		return NULL;
 	}
-	edt->limits = limits;
 	err = open_connections(edt, connections);
 	if (err) {
 		tc_fail(error, "BPF: connections: %s", strerror(-err));
@@ -727,6 +744,8 @@ void edt_close(struct edt *edt, enum enforce_end end)
 		edt_detach(edt, n);
 	if (edt->limits)
 		munmap(edt->limits, limits_size(edt));
+	if (edt->sharings)
+		munmap(edt->sharings, sharings_size(edt));
 	if (edt->pins && end != ENFORCE_HAND_OVER)
 		remove_pins(edt->rates, edt->pins);
 	ring_buffer__free(edt->reports);
@@ -951,6 +970,7 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 	if (!tsearch(&edt->keys[slot], &edt->by_key, compare_keys))
 		return -ENOMEM;
 	set_limit(edt, slot, limit);
+	edt->sharings[slot] = (struct window_sharing){};
 	err = bpf_map_update_elem(states_fd(edt), &slot, &fresh, BPF_F_LOCK);
 	if (!err)
 		err = bpf_map_update_elem(flows_fd(edt), key, &slot,
@@ -965,6 +985,16 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 	edt->free--;
 	count_kind(edt, kind, 1);
 	return 0;
+}
+
+/* Read what windows held back. The program writes it at any time. */
+static void read_sharing(const struct edt *edt, u32 slot,
+			 struct enforce_use *use)
+{
+	const struct window_sharing *sharing = &edt->sharings[slot];
+
+	use->limited += __atomic_load_n(&sharing->limited, __ATOMIC_RELAXED);
+	use->reached += __atomic_load_n(&sharing->reached, __ATOMIC_RELAXED);
 }
 
 /**
@@ -990,6 +1020,7 @@ bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 	use->drops += state.drops;
 	use->marks += state.marks;
 	use->last = fp_max64(use->last, state.last);
+	read_sharing(edt, slot, use);
 	return true;
 }
 
@@ -1045,6 +1076,7 @@ u32 edt_read_batch(const struct edt *edt, u32 first, struct edt_use *uses,
 			.use.marks = states[n].marks,
 			.use.last = states[n].last,
 		};
+		read_sharing(edt, slot, &uses[found - 1].use);
 	}
 	if (count && first + count < edt->size)
 		*next = first + count;

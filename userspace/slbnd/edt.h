@@ -49,6 +49,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
  * @pins: directory where the maps are pinned; NULL: they are not
  * @size: maximum number of flows
  * @limits: its map of limits
+ * @sharings: its map of what the connections of a session share (windows.h)
  * @devices: by number, the devices that it is attached to
  * @flow_count: by kind (rates.h), flows in the map
  * @keys: by slot, the flows; @rest is 0 if it is free
@@ -70,6 +71,7 @@ struct edt {
 	const char *pins;
 	u32 size;
 	struct rates_limit *limits;
+	struct window_sharing *sharings;
 	struct edt_device devices[ENFORCE_DEVICES];
 	u32 flow_count[RATES_KINDS];
 	struct rates_key *keys;

@@ -46,6 +46,8 @@
  * @marks: packets marked (ECN CE) for the same reason
  * @last: time of its last packet, ns, CLOCK_BOOTTIME; with htb, time when a new
  *	packet was last noticed; 0: none yet
+ * @reached: octets of connections whose windows may be lowered (struct window_sharing)
+ * @limited: those of them that windows or the pacer held back
  */
 struct enforce_use {
 	u64 bytes;
@@ -53,6 +55,8 @@ struct enforce_use {
 	u64 drops;
 	u64 marks;
 	u64 last;
+	u64 reached;
+	u64 limited;
 };
 
 /**

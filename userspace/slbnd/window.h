@@ -145,7 +145,7 @@ struct window_start {
  * @acked: @ack and @right are valid
  * @lowered: the window was lowered in the last acknowledgment
  * @limited: before the last acknowledgment, the lowered window held data back
- * @merged: it sends merged segments
+ * @merged: segments that it merged when it last did; 0: it never did
  * @silent: acknowledgments come another way
  * @full: it sent a full segment
  */
@@ -186,6 +186,12 @@ struct window {
  * @connections: that sent in it, and in the one before
  * @least: shortest wait in the pacer, in it and in the one before
  * @missed: how long the pacer was idle as windows held data back; the same
+ * @reached: octets on the wire that connections sent whose acknowledgments arrive here
+ * @limited: those of them that left while their connection was at the right edge of a
+ *	lowered window, or after a round in which the pacer always had a packet
+ *
+ * The demand is derived from the last two (demand.h), which only grow. CPUs that send
+ * packets of one session at once may lose a few octets of them.
  */
 struct window_sharing {
 	u64 since;
@@ -194,6 +200,8 @@ struct window_sharing {
 	u32 connections[2];
 	u32 least[2];
 	u32 missed[2];
+	u64 reached;
+	u64 limited;
 };
 
 /* Does the sequence number @a precede @b? */
@@ -398,6 +406,7 @@ WINDOW_PART int window_correct(struct window *window,
  * @length: octets, with a FIN
  * @mss: octets of each segment but the last, 1 to 65535
  * @headers: octets of headers of each segment on the wire
+ * @octets: of all of it on the wire
  *
  * All fields are 64 bits: see struct rates_key.
  */
@@ -410,7 +419,24 @@ struct window_data {
 	u64 length;
 	u64 mss;
 	u64 headers;
+	u64 octets;
 };
+
+/* Count data for the demand of their session. */
+WINDOW_PART int window_count(const struct window *window,
+			     struct window_sharing *sharing,
+			     const struct window_data *data)
+{
+	if (!window || !sharing || !data)
+		return 0;
+	/* Its acknowledgments are not seen, or not yet. */
+	if (!window->acked || window->silent)
+		return 0;
+	sharing->reached += data->octets;
+	if (window->limited || sharing->least[1])
+		sharing->limited += data->octets;
+	return 0;
+}
 
 /* Count data in the round of their session. A round is a round trip, at least. */
 WINDOW_PART int window_share(struct window *window,
@@ -472,14 +498,16 @@ WINDOW_PART int window_sent(struct window *window,
 	window->rate = data->rate;
 	window->headers = data->headers;
 	if (data->length > data->mss)
-		window->merged = 1;
+		window->merged = fp_min64(data->length / data->mss + 1, 255);
 	if (data->mss > window->mss ||
 	    (!window->full && data->mss + WINDOW_OPTIONS >= window->mss)) {
 		window->mss = data->mss;
 		window->full = 1;
 	}
-	if (sharing)
+	if (sharing) {
 		window_share(window, sharing, data);
+		window_count(window, sharing, data);
+	}
 
 	if (!window->sending || window_before(window->sent, end)) {
 		window->sent = end;
@@ -637,7 +665,7 @@ WINDOW_PART u32 window_grant(struct window *window, u32 arrived, u32 offered)
  */
 WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 {
-	u32 number, offered, arrived, edge;
+	u32 number, offered, arrived, edge, room;
 
 	if (!window || !ack)
 		return 0;
@@ -649,9 +677,10 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 	window_sample(window, ack->now, number);
 	window->heard = ack->now;
 	window->silent = 0;
-	window->limited =
-		window->lowered &&
-		(s32)(window->right - window->sent) < (s32)window->mss;
+	/* A sender that merges segments waits until there is room for all of them. */
+	room = window->mss * (window->merged ?: 1);
+	window->limited = window->lowered &&
+			  (s32)(window->right - window->sent) < (s32)room;
 	arrived = window_arrived(window, ack);
 	offered = number + ((u32)ack->field << (window->scale & 15));
 	if (!window->acked)

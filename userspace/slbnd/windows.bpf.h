@@ -45,9 +45,10 @@ struct {
 	__type(value, struct window_start);
 } starts SEC(".maps");
 
-/* By slot of the session. */
+/* By slot of the session; slbnd reads it in its memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
 	__type(value, struct window_sharing);
 } sharings SEC(".maps");
@@ -426,6 +427,7 @@ __noinline int windows_leave(void)
 	data->rate = sharing ? scratch->rate : 0;
 	data->sequence = bpf_ntohl(tcp->seq);
 	data->length = octets + tcp->fin;
+	data->octets = scratch->length;
 	data->mss = fp_max(scratch->segments > 1 ? scratch->mss : octets, 1);
 	data->headers = 0;
 	if (scratch->length > octets && scratch->segments)
