@@ -5,7 +5,24 @@
  * In the paper applications know their demand (NCA 2012, section II: Change). Of
  * a detected flow only the packets are visible, limited to the assigned rate. Too
  * low a demand slows the flow down; too high a demand takes rate from others; each
- * change costs a cycle. So, by the use of the assigned rate:
+ * change costs a cycle.
+ *
+ * Where slbnd lowers the receive windows of TCP (window.h), it sees whether a flow wants
+ * more: a sender at the right edge of its window does, and so does one whose packets
+ * always wait in the pacer; another one is limited by its application, its receiver or
+ * its congestion window, and needs what it uses. demand_by_window() follows that: a
+ * flow that wants more gets a multiple of its use, any other one after a window, see
+ * below, 33/32 of its peak.
+ *
+ * A sender that bursts is at its edge although it needs no higher rate in the mean. If
+ * it wants more within a minute of a lowered demand, the margin is larger the next time,
+ * and the multiple smaller, until both are 2: then its demand rests. A flow that
+ * paused begins anew, with the multiple of a start: until sessions reserve less than they
+ * may send, a small demand would slow it down.
+ *
+ * Windows do not reach UDP, QUIC and tunnels, acknowledgments, TCP older than slbnd, TCP
+ * whose acknowledgments return another way, nor any flow with "--windows off". All that
+ * is known of these is what they use, of the assigned rate:
  *
  *	0 to 85 %	lower the demand to 9/8 of the peak, at the end of a window
  *	85 to 95 %	keep it
@@ -78,6 +95,20 @@
 #define DEMAND_SLOW_START 16
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
+/*
+ * Of TCP that windows reach: windows reach a flow if they reach this part of its octets,
+ * and it wants more if at least 1 / DEMAND_EDGE of them leave at the edge. Of several
+ * connections in a session one may want more.
+ */
+#define DEMAND_REACHED 0.875
+#define DEMAND_EDGE 8
+/*
+ * Levels of caution, the next one after a flow wanted more within DEMAND_LEARN ns of a
+ * lowered demand: the margin is 1/32, 1/16 ... 1 of its use, and the multiple
+ * 16, 8, 4, 2, 2, 2.
+ */
+#define DEMAND_CAUTION 5
+#define DEMAND_LEARN (60000 * DEMAND_MS)
 /* C of CUBIC, packets / s^3 (RFC 9438, section 5). */
 #define DEMAND_CUBIC_C 0.4
 /* Mean length of a data flow's packets, at least, octets. */
@@ -108,6 +139,11 @@
  * @lowered: when the demand was last lowered, ns; 0: never
  * @busy: time of the last step with high use, at the flow's start or growing use, ns
  * @started: the start is over
+ * @reached: as in struct demand_sample, at the last step
+ * @limited: the same
+ * @by_window: windows reached what it sent in the last step that it sent in
+ * @wants: in the last step, it wanted more than its window
+ * @caution: 0 to DEMAND_CAUTION
  */
 struct demand {
 	u64 bytes;
@@ -124,6 +160,11 @@ struct demand {
 	u64 lowered;
 	u64 busy;
 	bool started;
+	u64 reached;
+	u64 limited;
+	bool by_window;
+	bool wants;
+	u8 caution;
 };
 
 /**
@@ -139,6 +180,8 @@ struct demand {
  * @demand_limited: the same, and the demand is assigned
  * @tcp: it is TCP
  * @growth: demand of a flow at its start, in multiples of its use
+ * @reached: octets of @bytes so far of connections whose windows slbnd may lower
+ * @limited: octets of @reached so far that windows or the pacer held back
  */
 struct demand_sample {
 	u64 now;
@@ -152,6 +195,8 @@ struct demand_sample {
 	bool demand_limited;
 	bool tcp;
 	u32 growth;
+	u64 reached;
+	u64 limited;
 };
 
 /* By its counters. Flows of short packets are mostly acknowledgments. */
@@ -242,6 +287,86 @@ static inline void demand_step(struct demand *d, const struct demand_sample *s,
 	d->drops = s->drops;
 	d->rate = rate;
 	d->used = used;
+	d->reached = s->reached;
+	d->limited = s->limited;
+}
+
+/* By what was sent since the last step: do windows reach it, does it want more? */
+static inline void demand_look(struct demand *d, const struct demand_sample *s)
+{
+	u64 sent = s->bytes - d->bytes, reached = 0, limited = 0;
+
+	/* Otherwise the counters were reset. */
+	if (s->reached >= d->reached && s->limited >= d->limited) {
+		reached = s->reached - d->reached;
+		limited = s->limited - d->limited;
+	}
+	if (sent)
+		d->by_window = (double)reached >= (double)sent * DEMAND_REACHED;
+	d->wants = d->by_window && limited && limited >= reached / DEMAND_EDGE;
+}
+
+/* Windows behind the first one: with caution they are longer. */
+static inline void demand_use_window(struct demand *d)
+{
+	d->window = fp_min64(DEMAND_WINDOW << d->caution, DEMAND_MAX_WINDOW);
+}
+
+/* The demand at the end of a window in which the flow did not want more. */
+static inline u64 demand_settle(struct demand *d, const struct demand_sample *s)
+{
+	/* With caution, of the window before, too. */
+	u64 peak = fp_max64(d->peak, d->caution ? d->before : 0);
+	u64 margin = peak >> (DEMAND_CAUTION - d->caution);
+	u64 wanted = fp_max64(peak + margin, DEMAND_MIN);
+	bool growing = d->before && d->peak > d->before + d->before / 32;
+
+	if (wanted == DEMAND_MIN)
+		d->caution = 0;
+	d->before = d->peak;
+	demand_use_window(d);
+	demand_restart(d, s->now);
+	/* A change costs a cycle, and the peaks of steady flows differ. */
+	if (growing || wanted + fp_max64(wanted / 16, margin / 2) > s->demand)
+		return s->demand;
+	d->lowered = s->now;
+	return wanted;
+}
+
+/*
+ * The demand of TCP that windows reach, after a step that began at @before, and in which
+ * its rate was at least @lowest. What it wants
+ * is a multiple of its use, not of its demand: a demand that is not assigned, or not
+ * used, does not grow. A flow at its edge that uses less than half of its rate bursts.
+ */
+static inline u64 demand_by_window(struct demand *d,
+				   const struct demand_sample *s, u64 before,
+				   u64 lowest)
+{
+	d->proven = 0;
+	if (d->wants && d->used < lowest / 2) {
+		d->caution += d->caution < DEMAND_CAUTION;
+	} else if (d->wants) {
+		if (d->lowered && s->now - d->lowered > DEMAND_LEARN)
+			d->caution -= !!d->caution;
+		else if (d->lowered && d->caution < DEMAND_CAUTION)
+			d->caution++;
+		d->lowered = 0;
+		demand_use_window(d);
+		d->before = d->used;
+		demand_restart(d, s->now);
+		if (s->demand >= 2 * d->used)
+			return s->demand;
+		return fp_max64(DEMAND_SLOW_START >> d->caution, 2) * d->used;
+	}
+	if (d->used > d->peak + d->peak / 4)
+		d->window_start = before;
+	d->peak = fp_max64(d->peak, d->used);
+	/* Tolerate steps that are slightly short. */
+	if (s->now - d->window_start + DEMAND_STEP / 2 <
+	    fp_max64(d->window, DEMAND_ROUND_TRIPS * s->rtt))
+		return s->demand;
+	return demand_settle(d, s);
 }
 
 /**
@@ -284,7 +409,9 @@ static inline u64 demand_start(struct demand *d, const struct demand_sample *s)
 	if (duration < DEMAND_STEP && s->bytes - d->bytes < s->packet * 4 &&
 	    (double)lowest * (double)duration < (double)s->packet * 4 * 8e9)
 		return s->demand;
-	high = s->drops > d->drops || (lowest && used > (double)lowest * 0.75);
+	demand_look(d, s);
+	high = d->wants || s->drops > d->drops ||
+	       (lowest && used > (double)lowest * 0.75);
 	growing = used > (double)d->peak * 1.5;
 	demand_step(d, s, rate, used);
 	if (high)
@@ -341,9 +468,12 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	/* Ignore drops until the restored demand is assigned. */
 	high |= s->drops > d->drops && !restored;
 	d->restored = false;
+	demand_look(d, s);
 	demand_step(d, s, rate, used);
 	if (!d->window)
 		d->window = DEMAND_FIRST_WINDOW;
+	if (d->by_window)
+		return demand_by_window(d, s, before, lowest);
 
 	if (high || used >= (double)lowest * demand_kept(s)) {
 		u64 wanted = s->demand;

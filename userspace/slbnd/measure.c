@@ -51,6 +51,8 @@ static void update_demand(struct flows *flows, struct session *session,
 		.tcp = session->flow.protocol == IPPROTO_TCP,
 		.growth = flows_growth(session->flow.protocol, use->packets,
 				       use->bytes),
+		.reached = use->reached,
+		.limited = use->limited,
 	};
 	u64 new_demand = estimate(&session->use, &sample);
 
