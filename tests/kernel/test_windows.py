@@ -5,7 +5,7 @@
                      e1: fq below slbn, which paces, and the program at ingress
                      w1: acknowledgements are delayed
 
-The delay of TCP is its smoothed round-trip time less that of the empty path.
+test_windows_networks.py has other networks and senders.
 """
 
 from __future__ import annotations
@@ -20,24 +20,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.enforcer import Enforcer, Flow, Windows, enforcer, fq_below_slbn
+from tests.kernel import windows
+from tests.kernel.enforcer import Enforcer, Flow, Windows, enforcer
 from tests.kernel.senders import Sender, Traffic, sender
-from tests.kernel.slbn import MEGA, Chain, chain
-from tests.kernel.test_pacer_delay import RTT, tcp_info
+from tests.kernel.slbn import Chain
+from tests.kernel.windows import RATE
 
 pytestmark = pytest.mark.virtual
 EVERYWHERE = pytest.mark.tier("all")
 
-RATE = 20 * MEGA
-#: Round-trip time without queues [ms].
-ROUND_TRIP = 20
-
 
 @pytest.fixture
 def net() -> Iterator[Chain]:
-    with chain(2) as made:
-        fq_below_slbn(made)
-        made.nodes[2].sh(f"tc qdisc add dev w1 root netem delay {ROUND_TRIP}ms limit 10000")
+    with windows.network() as made:
         yield made
 
 
@@ -50,23 +45,8 @@ def watch(
     flows: list[Sender], made: Enforcer, session: Flow | None = None, seconds: float = 2
 ) -> tuple[float, list[float], int]:
     """The part of the rate that is used, delays [ms], sorted, and dropped packets."""
-    session = session or flows[0].session
-    made.set(session, RATE)
-    traffic = Traffic(*flows)
-    traffic.settle(2)
-    before = made.read(session)
-    began, delays = time.monotonic(), []
-    while time.monotonic() < began + seconds:
-        traffic.run(0.02)
-        delays += [tcp_info(flow, RTT) / 1000 - ROUND_TRIP for flow in flows]
-    took = time.monotonic() - began
-    after = made.read(session)
-    used = (after.bytes - before.bytes) * 8 / took / RATE
-    drops = after.drops - before.drops
-    delays.sort()
-    print(f"{used:.3f} of the rate, delay {statistics.median(delays):.2f} and {delays[-1]:.2f} ms")
-    print(f"{drops} drops, {made.read_windows()}")
-    return used, delays, drops
+    seen = windows.watch(made, *flows, session=session, seconds=seconds)
+    return seen.used, seen.delays, seen.drops
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -169,8 +149,8 @@ def test_restart_keeps_what_was_granted(net: Chain, enforce_try: str) -> None:
         made.open("e1")
         used, delays, drops = watch([flow], made)
         assert 0.98 < used < 1.01 and drops == 0 and delays[-1] < 2.5
-        windows = made.read_windows()
-        assert windows.lowered > 100 and windows.unknown == 0
+        counted = made.read_windows()
+        assert counted.lowered > 100 and counted.unknown == 0
         made.close()
 
 

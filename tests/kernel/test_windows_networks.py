@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Receive windows in the networks and with the senders that there are (userspace/slbnd/window.h).
+
+    node 0 ---- node 1 ---- node 2
+                     e1: fq below slbn, which paces, and the programs for windows
+                     w1: acknowledgements are delayed
+
+Each test expects the same: the sender uses its rate, nearly nothing waits in the pacer, nothing is
+dropped, and what the sender may send never becomes less than it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.kernel.enforcer import Enforcer, Flow, enforcer
+from tests.kernel.net import TCP_CONGESTION, sh
+from tests.kernel.senders import TCP, Sender, Traffic, sender
+from tests.kernel.slbn import Chain
+from tests.kernel.windows import RATE, ROUND_TRIP, delay, network, right_edge, watch
+
+pytestmark = pytest.mark.virtual
+EVERYWHERE = pytest.mark.tier("all")
+
+
+@pytest.fixture
+def net() -> Iterator[Chain]:
+    with network() as made:
+        yield made
+
+
+@pytest.fixture
+def made(net: Chain, enforce_try: str) -> Iterator[Enforcer]:
+    """Windows are on."""
+    with enforcer(net.nodes[1], enforce_try) as started:
+        started.set_windows(True)
+        yield started
+
+
+def offloads(net: Chain, sends: str, receives: str) -> None:
+    """TSO and GSO of the senders' devices, and GRO of all that receive."""
+    for node, device in ((0, "e0"), (1, "e1"), (1, "w0"), (2, "w1")):
+        options = f"tso {sends} gso {sends} gro {receives}"
+        net.nodes[node].sh(f"ethtool -K {device} {options}")
+
+
+def test_segments_of_one_packet(net: Chain, made: Enforcer) -> None:
+    offloads(net, "off", "off")
+    made.open("e1")
+    watch(made, sender(net, 0, 2)).check()
+
+
+@EVERYWHERE
+def test_merged_segments(net: Chain, made: Enforcer) -> None:
+    """TSO and GSO at the host, GRO at the router and at both ends."""
+    offloads(net, "on", "on")
+    made.open("e1")
+    watch(made, sender(net, 0, 2)).check()
+
+
+@EVERYWHERE
+def test_ipv6(net: Chain, made: Enforcer) -> None:
+    made.open("e1")
+    watch(made, sender(net, 0, 2, six=True)).check()
+
+
+def test_masquerade(net: Chain, made: Enforcer) -> None:
+    """The router translates the host's address: its session is that of the translated one."""
+    rule = "add rule ip n c oifname e1 masquerade"
+    base = "add table ip n; add chain ip n c { type nat hook postrouting priority srcnat; }"
+    net.nodes[1].sh(f"nft '{base}; {rule}'")
+    made.open("e1")
+    flow = sender(net, 0, 2)
+    source, port = flow.far.getpeername()
+    assert source == "10.0.1.1"
+    session = Flow("10.0.1.2", source, TCP, port, flow.far.getsockname()[1])
+    watch(made, flow, session=session).check()
+
+
+def move_to_vlan(net: Chain) -> None:
+    """Give the addresses of e1 and w1 to VLAN 5 above them."""
+    for node, device, last, beyond in ((1, "e1", 1, ""), (2, "w1", 2, "10.0.0.0/24 via 10.0.1.1")):
+        net.nodes[node].ip(
+            f"link add link {device} name {device}.5 type vlan id 5",
+            f"addr del 10.0.1.{last}/24 dev {device}",
+            f"addr add 10.0.1.{last}/24 dev {device}.5",
+            f"link set {device}.5 up",
+        )
+        if beyond:
+            net.nodes[node].ip(f"route replace {beyond}")
+
+
+@pytest.mark.parametrize("device", ["e1", pytest.param("e1.5", marks=EVERYWHERE)])
+def test_vlan(net: Chain, made: Enforcer, device: str) -> None:
+    """Packets are paced, and windows lowered, below and above their tags."""
+    sh("modprobe 8021q")
+    move_to_vlan(net)
+    if device == "e1.5":
+        net.nodes[1].tc("qdisc replace dev e1 root pfifo", "qdisc replace dev e1.5 root fq")
+    made.open(device)
+    watch(made, sender(net, 0, 2)).check()
+
+
+def test_jitter(net: Chain, made: Enforcer) -> None:
+    """Each acknowledgement is delayed by 17 to 23 ms, in order."""
+    delay(net, ROUND_TRIP, "3ms rate 1gbit")
+    made.open("e1")
+    watch(made, sender(net, 0, 2)).check(delay=6, median=4)
+
+
+@pytest.mark.parametrize(("before", "after"), [(20, 60), pytest.param(60, 20, marks=EVERYWHERE)])
+def test_change_of_route(net: Chain, made: Enforcer, before: int, after: int) -> None:
+    """The round-trip time changes under traffic: two seconds later, all is as with a new one."""
+    delay(net, before)
+    made.open("e1")
+    flow = sender(net, 0, 2)
+    watch(made, flow, trip=before).check()
+    delay(net, after)
+    watch(made, flow, trip=after).check(delay=4, median=3)
+
+
+@pytest.mark.parametrize("control", ["bbr", pytest.param("dctcp", marks=EVERYWHERE)])
+def test_congestion_controls(net: Chain, made: Enforcer, control: str) -> None:
+    """Their delay is that of CUBIC, at most a half more."""
+    sh(f"modprobe tcp_{control}")
+    for node in (0, 2):
+        net.nodes[node].sysctl("tcp_ecn", 1)
+    made.open("e1")
+    cubic = watch(made, sender(net, 0, 2))
+    flow = sender(net, 0, 2)
+    flow.near.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, control.encode())
+    seen = watch(made, flow, seconds=4)
+    seen.check(delay=4)
+    assert seen.median < 1.5 * cubic.median + 0.2
+
+
+@dataclass
+class Application(Sender):
+    """An application that writes at a rate [bit/s]."""
+
+    writes: int = 0
+
+    def send(self, age: float) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self.sent * 8 < age * self.writes:
+                self.sent += self.near.send(bytes(1000))
+
+
+WRITERS: dict[str, Callable[[Sender], Sender]] = {
+    "greedy": lambda flow: flow,
+    "half": lambda flow: Application(flow.near, flow.far, 0, writes=RATE // 2),
+    "most": lambda flow: Application(flow.near, flow.far, 0, writes=RATE // 10 * 8),
+}
+
+
+@pytest.mark.parametrize("merged", [True, pytest.param(False, marks=EVERYWHERE)])
+def test_who_wants_more(net: Chain, made: Enforcer, merged: bool) -> None:
+    """What demand.h counts: a greedy sender is limited, an application that has sent all is not."""
+    offloads(net, *(("on", "on") if merged else ("off", "off")))
+    made.open("e1")
+    for name, writer in WRITERS.items():
+        flow = writer(sender(net, 0, 2))
+        made.set(flow.session, RATE)
+        traffic = Traffic(flow)
+        traffic.settle(2)
+        before = made.read(flow.session)
+        traffic.run(2)
+        after = made.read(flow.session)
+        sent, reached = after.bytes - before.bytes, after.reached - before.reached
+        part = (after.limited - before.limited) / sent
+        print(f"{name}: {sent * 4 / RATE:.2f} of the rate, {part:.3f} limited")
+        assert reached == sent
+        assert part > 0.75 if name == "greedy" else part < 1 / 8
+        flow.abort()
+
+
+def test_upgrade_to_another_layout(net: Chain, enforce_try: str) -> None:
+    """The next slbnd cannot use what was kept: it leaves the connection alone, and new ones not."""
+    pins = "/sys/fs/bpf/windows"
+    with enforcer(net.nodes[1], enforce_try) as made:
+        assert made.ask(f"pins {pins}") == ["ok"]
+        made.set_windows(True)
+        made.open("e1")
+        flow = sender(net, 0, 2)
+        watch(made, flow, seconds=0.5)
+        assert made.ask("close keep") == ["ok"]
+        sh(f"rm {pins}/windows-*")
+        made.open("e1")
+        edge = right_edge(flow)
+        seen = watch(made, flow)
+        assert 0.97 < seen.used < 1.01 and right_edge(flow) > edge
+        assert made.read_windows().unknown == 1
+        watch(made, sender(net, 0, 2)).check()
+        made.close()
