@@ -1,123 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * SLBN's tasks in networks, compared with the max-min reference and with the
- * algorithm as printed in the paper.
+ * SLBN's tasks in networks, compared with the max-min reference.
  */
 #include "unit.h"
 
 #include "slbn_net.h"
-
-/*
- * Figure 2 as printed, with the corrections listed in slbn_core.h: B of the
- * packet as a set, BF that may fall below zero, no ledgers.
- */
-static struct paper_link {
-	s64 BF, NR, N;
-} paper[NET_LINKS];
-
-static s64 paper_share(const struct paper_link *link, u64 C)
-{
-	s64 restricted = ((s64)C - link->BF) / link->NR;
-	s64 equal = (s64)C / link->N;
-
-	return (s64)C > link->BF && restricted > equal ? restricted : equal;
-}
-
-static void paper_process(struct paper_link *link, u64 C,
-			  struct slbn_packet *pkt)
-{
-	bool up = slbn_is_upstream(pkt);
-	u8 e = up ? pkt->hop - 1 : pkt->hop;
-	bool in_B = pkt->B >> e & 1;
-	s64 share;
-
-	pkt->hop = up ? e : e + 1;
-	switch (pkt->type) {
-	case SLBN_JOIN:
-		link->N++;
-		link->NR++;
-		share = paper_share(link, C);
-		if ((s64)pkt->bw > share) {
-			pkt->B |= 1ULL << e;
-			pkt->bottleneck = e;
-		} else {
-			link->NR--;
-		}
-		break;
-	case SLBN_PROBE:
-	case SLBN_PROBE_ACK:
-		if (in_B) {
-			pkt->B -= 1ULL << e;
-		} else {
-			link->BF -= up ? pkt->bw1 : pkt->bw2;
-			link->NR++;
-		}
-		share = paper_share(link, C);
-		if (pkt->bottleneck == e || (s64)pkt->bw > share) {
-			pkt->B |= 1ULL << e;
-			pkt->bw = share;
-			pkt->bottleneck = e;
-		} else {
-			link->BF += pkt->bw1;
-			link->NR--;
-		}
-		break;
-	case SLBN_LEAVE:
-		if (in_B) {
-			pkt->B -= 1ULL << e;
-			link->NR--;
-		} else {
-			link->BF -= pkt->bw1;
-		}
-		link->N--;
-		break;
-	default:
-		break;
-	}
-}
-
-static enum slbn_verdict process_both(struct net_link *link, u32 session,
-				      struct slbn_packet *pkt,
-				      struct slbn_slot *slot, u64 now)
-{
-	struct paper_link *printed = &paper[link - net.links];
-	struct slbn_packet copy = *pkt;
-
-	assert_int_equal(net_core_process(link, session, pkt, slot, now),
-			 SLBN_FORWARD);
-	paper_process(printed, link->params.C, &copy);
-	CHECK(copy.hop == pkt->hop && copy.bottleneck == pkt->bottleneck &&
-		      copy.B == pkt->B && copy.bw == pkt->bw,
-	      "type %u hop %u: b %u B %llx bw %llu, printed: %u %llx %llu",
-	      pkt->type, pkt->hop, pkt->bottleneck, pkt->B, pkt->bw,
-	      copy.bottleneck, copy.B, copy.bw);
-	CHECK((u64)printed->BF == link->vars.cur.BF &&
-		      (u64)printed->NR == link->vars.cur.NR &&
-		      (u64)printed->N == link->vars.cur.N,
-	      "BF %llu NR %llu N %llu, printed: %lld %lld %lld",
-	      link->vars.cur.BF, link->vars.cur.NR, link->vars.cur.N,
-	      printed->BF, printed->NR, printed->N);
-	return SLBN_FORWARD;
-}
-
-/* Without epoch and memory, each step has the paper's result. */
-static void paper_form_matches_the_paper(void **state)
-{
-	u32 round;
-
-	(void)state;
-	for (round = 0; round < 40; round++) {
-		net_clear();
-		make_network(rnd_in(1, 20), rnd_in(1, 100), 7, 0, 0,
-			     300 * NET_MS);
-		net.process = process_both;
-		memset(paper, 0, sizeof(paper));
-		net_run(1000 * NET_MS);
-		churn(1000 * NET_MS);
-		net_run(3000 * NET_MS);
-	}
-	net_clear();
-}
 
 /* After joins, leaves and changes, rates settle at the max-min reference. */
 static void rates_are_max_min(void **state)
@@ -411,7 +298,6 @@ static void sums_of_both_ledgers_do_not_overflow(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	UNIT_TEST(paper_form_matches_the_paper),
 	UNIT_TEST(rates_are_max_min),
 	UNIT_TEST(losses_do_not_change_settled_rates),
 	UNIT_TEST(paper_form_does_not_recover_from_losses),
