@@ -243,6 +243,26 @@ def test_headroom_is_free_at_rest_and_used_by_newcomers(tmp_path: Path) -> None:
     assert found["configuration"]["headroom_percent"] == 5
 
 
+def test_automatic_headroom_follows_control_packets(tmp_path: Path) -> None:
+    """The plan of a link rests, and its sessions have the max-min rates of these plans."""
+    case = Case(tmp_path, LINE, "s,a,d,0,,,", "t,c,d,0.5,,,", "u,b,d,1,,5e6,", "v,c,d,1,3,,")
+    found = case.answer("run", "--headroom", "auto", "--until", "120", "--pause", "20ms")
+    # No rate moved for a hundred epochs.
+    assert 3 < found["last_change"] < 20
+    for one in found["sessions"]:
+        assert one["rate"] == pytest.approx(one["exact"], abs=8)
+    rates = {(each["from"], each["to"]): each["rate"] for each in LINE["links"]}
+    loaded = [one for one in found["links"] if "plan" in one]
+    assert len(loaded) == 3
+    for one in loaded:
+        rate = rates[one["from"], one["to"]]
+        measured = one["control_bytes"] * 8 / 120
+        reserved = 0.995 * rate - one["plan"]
+        assert measured <= reserved <= 2.5 * measured + 3 * rate / 1024
+    assert found["largest_overshoot"] == 0
+    assert found["configuration"]["headroom"] == "auto"
+
+
 def test_small_control_shares(tmp_path: Path) -> None:
     """They are not rounded to 0, which would mean unlimited."""
     topology = {"nodes": ["a", "b"], "links": [link("a", "b", 1e8, 0.001)]}

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include <fairpath/slbn/slbn_core.h>
+#include <fairpath/slbn/slbn_headroom.h>
 #include <fairpath/slbn/slbn_wire.h>
 
 #define NET_LINKS 64
@@ -83,6 +84,9 @@ struct net_event {
  * @params: parameters
  * @vars: state
  * @stats: counters
+ * @headroom: parameters of headroom auto, if its C is not 0
+ * @measured: state of headroom auto
+ * @moves: how often it has moved what the plan hands out
  * @delay: ns
  * @limit: largest sum of rates and of holds that is expected, bit/s: its
  *	capacity, and more after a reroute or a lower capacity
@@ -96,6 +100,9 @@ struct net_link {
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
 	struct slbn_link_stats stats;
+	struct slbn_headroom_params headroom;
+	struct slbn_headroom measured;
+	u32 moves;
 	u64 delay;
 	u64 limit;
 	u64 stale;
@@ -409,6 +416,29 @@ static inline void net_receive_ack(struct net_event *event)
 	}
 }
 
+/*
+ * With headroom auto: a control packet passes the link, in either direction, or, if
+ * it is NULL, time passes.
+ */
+static inline void net_measure(struct net_link *link,
+			       const struct slbn_packet *pkt)
+{
+	u32 octets = 14 + 20 + 8;
+	u64 plan;
+
+	if (!link->headroom.C)
+		return;
+	if (slbn_headroom_update(&link->headroom, &link->measured, net.now)) {
+		plan = slbn_headroom_plan(&link->headroom, &link->measured);
+		link->moves += plan != link->params.P;
+		link->params.P = plan;
+	}
+	if (!pkt)
+		return;
+	octets += slbn_length(pkt->slots, SLBN_SLOT_LENGTH_V4);
+	slbn_headroom_count_control(&link->measured, octets * 8);
+}
+
 /* A packet arrives at its next hop, the destination or the source. */
 static inline void net_arrive(struct net_event *event)
 {
@@ -433,6 +463,7 @@ static inline void net_arrive(struct net_event *event)
 		return;
 	link = &net.links[session->path[hop]];
 	net_rotate(link);
+	net_measure(link, &event->pkt);
 	if (link->vars.cur.A + link->vars.prev.A <= link->limit)
 		link->stale = 0;
 	if (!up && !net_is_known(link, session->tag[hop]))

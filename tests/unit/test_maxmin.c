@@ -189,7 +189,7 @@ static void sessions_join_and_leave(u32 most_weight)
 		struct maxmin mm;
 
 		draw_net(&net, most_weight);
-		maxmin_init(&mm, &net, headroom);
+		maxmin_init(&mm, &net, headroom, NULL);
 		for (turn = 0; turn < 12; turn++) {
 			fill(&net, present);
 			maxmin_compute(&mm, present);

@@ -42,7 +42,8 @@ static const char usage_files[] =
 	"  --sessions FILE    sessions, as CSV (- for standard input)\n";
 
 static const char usage_any[] =
-	"  --headroom PERCENT the part of links' rates that is not shared, 0 to 50 (0)\n"
+	"  --headroom PERCENT the part of links' rates that is not shared, 0 to 50 (0);\n"
+	"                     run, auto: what control packets take, and 0.5\n"
 	"  --json             print JSON instead of a table\n"
 	"  --quiet            no progress reports\n";
 
@@ -142,6 +143,19 @@ static void parse_epoch(void *settings, const char *name, char *text)
 	command->options.epoch = epoch;
 }
 
+/* 1/1000 of a link's rate, as sch_slbn's. */
+#define HEADROOM_MAX 500
+
+static void parse_headroom(void *settings, const char *name, char *text)
+{
+	struct sim_options *options = &((struct command *)settings)->options;
+
+	options->headroom_auto = !strcmp(text, "auto");
+	if (options->headroom_auto)
+		return;
+	options->headroom = parse_per_mille(name, text, HEADROOM_MAX);
+}
+
 /* Parse the time of WHAT@TIME, ns, and cut TEXT at the @. */
 static u64 split_time(const char *name, char *text)
 {
@@ -175,8 +189,6 @@ static void parse_cut(void *settings, const char *name, char *text)
 #define FILES (COMMAND_RUN | COMMAND_MAXMIN)
 #define SIMULATION (COMMAND_RUN | COMMAND_EXPERIMENT)
 #define ANY (COMMAND_RUN | COMMAND_MAXMIN | COMMAND_EXPERIMENT)
-/* 1/1000 of a link's rate, as sch_slbn's. */
-#define HEADROOM_MAX 500
 /* Of --epoch: the algorithm's. */
 #define EPOCH_DEFAULT (~0ULL)
 #define AT(field) offsetof(struct command, field)
@@ -194,8 +206,7 @@ static const struct option_spec specs[] = {
 	{ "pause", OPTION_TIME, SIMULATION, .at = AT(options.pause),
 	  .max = 10 * SEC },
 	{ "control", OPTION_PPM, SIMULATION, .at = AT(options.control_share) },
-	{ "headroom", OPTION_PER_MILLE, ANY, .at = AT(options.headroom),
-	  .max = HEADROOM_MAX },
+	{ "headroom", OPTION_CALL, ANY, .parse = parse_headroom },
 	{ "data", OPTION_CALL, SIMULATION, .parse = parse_data },
 	{ "round", OPTION_TIME, SIMULATION, .at = AT(options.round),
 	  .max = 10 * SEC },
@@ -243,9 +254,12 @@ static void check(const struct command *command)
 	    !has_data)
 		refuse("%s measures data: needs --data fluid or --data BYTES",
 		       options->algorithm->name);
-	if (options->headroom && !options->algorithm->has_plan)
+	if ((options->headroom || options->headroom_auto) &&
+	    !options->algorithm->plan)
 		refuse("%s has no headroom: only slbn, slbn-1 and slbn-paper do",
 		       options->algorithm->name);
+	if (options->headroom_auto && command->type != COMMAND_RUN)
+		refuse("--headroom auto follows the packets of a run: only run has it");
 	if (options->round && !options->algorithm->has_rounds)
 		refuse("%s has no rounds", options->algorithm->name);
 	if (options->epoch != EPOCH_DEFAULT && !options->algorithm->epoch)

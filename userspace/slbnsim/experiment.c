@@ -502,7 +502,7 @@ struct sample monitor_sample(struct monitor *monitor, struct sim *sim)
 	for (n = 0; n < net->link_count; n++) {
 		struct link_state *state = sim_link_state(sim, n);
 		double C = net->links[n].rate;
-		double P = link_plan(&net->links[n], monitor->exact->headroom);
+		double P = monitor->exact->plan[n];
 
 		if (monitor->exact->is_bottleneck[n])
 			monitor->values[count++] =

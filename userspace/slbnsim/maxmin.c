@@ -65,7 +65,7 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
 	for (hop = 0; hop < session->hops; hop++) {
 		u32 link = net->hops[session->path + hop];
 
-		plan = link_plan(&net->links[link], mm->headroom);
+		plan = mm->plan[link];
 		if (number[link] != NET_NONE) {
 			mm->hops[(*count)++] = number[link];
 		} else if (plan < mm->limit[which]) {
@@ -84,14 +84,16 @@ static void find_limits(struct maxmin *mm, u32 which, const u32 *number,
  * @mm: set up
  * @net: the network with all its sessions; it must not change
  * @headroom: the part of links' rates that is not shared, 1/1000
+ * @plan: by link: what is shared, bit/s; NULL: as @headroom says
  */
-void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom)
+void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom,
+		 const u64 *plan)
 {
 	u32 sessions = net->session_count, count = 0, *number, *at, n, hop;
 
 	*mm = (struct maxmin){
 		.net = net,
-		.headroom = headroom,
+		.plan = alloc_array(net->link_count, sizeof(u64)),
 		.rate = alloc_array(sessions, sizeof(double)),
 		.is_bottleneck = alloc_array(net->link_count, sizeof(bool)),
 		.path = alloc_array(sessions + 1UL, sizeof(u32)),
@@ -103,6 +105,9 @@ void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom)
 		.assigned = alloc_array(sessions, sizeof(bool)),
 		.is_first = true,
 	};
+	for (n = 0; n < net->link_count; n++)
+		mm->plan[n] =
+			plan ? plan[n] : link_plan(&net->links[n], headroom);
 	number = find_shared(mm);
 	mm->hops = alloc_array(mm->first[mm->shared_count], sizeof(u32));
 	mm->crossing = alloc_array(mm->first[mm->shared_count], sizeof(u32));
@@ -249,8 +254,7 @@ void maxmin_compute(struct maxmin *mm, const bool *present)
 		shared->count = shared->present;
 		if (!shared->count)
 			continue;
-		shared->left =
-			link_plan(&net->links[shared->link], mm->headroom);
+		shared->left = mm->plan[shared->link];
 		shared->key = shared->left / shared->count;
 		mm->heap[mm->heap_count++] = link;
 	}
@@ -277,6 +281,7 @@ void maxmin_compute(struct maxmin *mm, const bool *present)
 
 void maxmin_free(struct maxmin *mm)
 {
+	free(mm->plan);
 	free(mm->rate);
 	free(mm->is_bottleneck);
 	free(mm->shared);

@@ -44,13 +44,13 @@ struct shared {
 /**
  * struct maxmin - max-min rates of a network
  * @net: the network with all sessions that are ever present
- * @headroom: the part of links' rates that is not shared, 1/1000
+ * @plan: by link: the part of its rate that is shared, bit/s
  * @rate: by session, bit/s; 0 if it is absent
  * @is_bottleneck: by link: it limits some session
  */
 struct maxmin {
 	const struct net *net;
-	u32 headroom;
+	u64 *plan;
 	double *rate;
 	bool *is_bottleneck;
 	/* private */
@@ -72,7 +72,8 @@ struct maxmin {
 	bool is_first; /* no computation yet */
 };
 
-void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom);
+void maxmin_init(struct maxmin *mm, const struct net *net, u32 headroom,
+		 const u64 *plan);
 void maxmin_compute(struct maxmin *mm, const bool *present);
 void maxmin_free(struct maxmin *mm);
 

@@ -109,9 +109,9 @@ static u32 parse_percent(const char *name, const char *text, u32 scale, u64 min,
 }
 
 /* A percentage, in thousandths. */
-u32 parse_per_mille(const char *name, const char *text)
+u32 parse_per_mille(const char *name, const char *text, u32 max)
 {
-	return parse_percent(name, text, 10, 0, 1000);
+	return parse_percent(name, text, 10, 0, max);
 }
 
 /* A percentage, in millionths. MIN is 0 or 1. */
@@ -147,8 +147,8 @@ static void parse_option(const struct option_spec *spec, char *text,
 		*(u64 *)field = parse_number(name, text, spec->min, spec->max);
 		break;
 	case OPTION_PER_MILLE:
-		*(u32 *)field = parse_percent(name, text, 10, 0,
-					      spec->max ? spec->max : 1000);
+		*(u32 *)field = parse_per_mille(name, text,
+						spec->max ? spec->max : 1000);
 		break;
 	case OPTION_PPM:
 		*(u32 *)field = parse_ppm(name, text, spec->min);

@@ -65,7 +65,7 @@ bool read_time(const char *text, u64 *time);
 u64 parse_time(const char *name, const char *text, u64 min, u64 max);
 u64 parse_number(const char *name, const char *text, u64 min, u64 max);
 u64 parse_rate(const char *name, const char *text);
-u32 parse_per_mille(const char *name, const char *text);
+u32 parse_per_mille(const char *name, const char *text, u32 max);
 u32 parse_ppm(const char *name, const char *text, u32 min);
 bool parse_options(const struct option_set *set, u32 command,
 		   const char *command_name, char **arguments, void *settings,

@@ -69,7 +69,10 @@ static json_object *configuration(const struct command *command)
 	json_object *all = json_object_new_object();
 
 	put_text(all, "version", VERSION);
-	put_double(all, "headroom_percent", options->headroom / 10.0);
+	if (options->headroom_auto)
+		put_text(all, "headroom", "auto");
+	else
+		put_double(all, "headroom_percent", options->headroom / 10.0);
 	if (command->type == COMMAND_MAXMIN) {
 		put_text(all, "topology", command->topology);
 		put_text(all, "sessions", command->sessions);
@@ -139,6 +142,9 @@ static json_object *link_json(struct sim *sim, u32 number)
 
 	put_text(one, "from", name_of(&net->nodes, net->links[number].from));
 	put_text(one, "to", name_of(&net->nodes, net->links[number].to));
+	if (sim->options.headroom_auto && sim_is_crossed(sim, number))
+		put_number(one, "plan",
+			   sim->options.algorithm->plan(sim, number));
 	put_number(one, "assigned", load->assigned);
 	put_double(one, "overshoot", fmax(load->max_assigned / C - 1, 0));
 	if (sim->options.fluid)

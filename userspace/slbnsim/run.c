@@ -94,7 +94,7 @@ static void run_experiment(struct command *command)
 	experiment_draw(&net, what, joins, command->options.seed);
 	apply_faults(command, &net);
 	net_seal(&net);
-	maxmin_init(&exact, &net, command->options.headroom);
+	maxmin_init(&exact, &net, command->options.headroom, NULL);
 	monitor_init(&monitor, &net, &exact);
 	sim_init(&sim, &net, &command->options);
 	experiment_watch(&sim, &exact, until);
@@ -130,7 +130,7 @@ static void check_weights(const struct command *command, const struct net *net)
 	u32 n;
 
 	for (n = 0; n < net->session_count; n++)
-		if (net->sessions[n].weight != 1 && !algorithm->has_plan)
+		if (net->sessions[n].weight != 1 && !algorithm->plan)
 			refuse("%s has no weights: only slbn, slbn-1 and slbn-paper do",
 			       algorithm->name);
 }
@@ -179,6 +179,22 @@ static void simulate(const struct command *command, struct sim *sim)
 		fputc('\n', stderr);
 }
 
+/* With --headroom auto: the max-min rates of what links hand out at the end. */
+static void use_last_plans(struct sim *sim, struct maxmin *exact)
+{
+	const struct net *net = sim->net;
+	u64 *plan = calloc(net->link_count + 1, sizeof(u64));
+	u32 n;
+
+	if (!plan)
+		out_of_memory();
+	for (n = 0; n < net->link_count; n++)
+		plan[n] = sim->options.algorithm->plan(sim, n);
+	maxmin_free(exact);
+	maxmin_init(exact, net, 0, plan);
+	free(plan);
+}
+
 static void run(struct command *command, const struct net *net,
 		struct maxmin *exact, bool *present)
 {
@@ -190,6 +206,8 @@ static void run(struct command *command, const struct net *net,
 	catch_signals();
 	sim_init(&sim, net, &command->options);
 	simulate(command, &sim);
+	if (command->options.headroom_auto)
+		use_last_plans(&sim, exact);
 	for (n = 0; n < net->session_count; n++)
 		present[n] = sim_is_present(&sim, n);
 	maxmin_compute(exact, present);
@@ -232,7 +250,7 @@ int run_command(int argc, char **argv)
 	check_weights(&command, &net);
 	apply_faults(&command, &net);
 	net_seal(&net);
-	maxmin_init(&exact, &net, command.options.headroom);
+	maxmin_init(&exact, &net, command.options.headroom, NULL);
 	present = calloc(net.session_count + 1, sizeof(bool));
 	if (!present)
 		out_of_memory();

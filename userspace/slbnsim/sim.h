@@ -185,7 +185,8 @@ struct packet {
  *	be NULL
  * @min_interval: the least time between a source's packets, ns
  * @epoch: of its ledgers unless --epoch sets it, ns; 0: it has no epochs
- * @has_plan: it takes weights of sessions and --headroom into account
+ * @plan: what a link hands out at present, bit/s; NULL: it takes no weights of
+ *	sessions and no --headroom into account
  * @drops: links drop packets of sessions that they do not count
  * @needs_data: links measure data, so --data is required
  * @piggybacks: data packets carry its fields, so that --control does not bound
@@ -214,7 +215,7 @@ struct algorithm {
 	void (*expire)(struct sim *sim, u32 session);
 	u64 min_interval;
 	u64 epoch;
-	bool has_plan;
+	u64 (*plan)(struct sim *sim, u32 link);
 	bool drops;
 	bool needs_data;
 	bool piggybacks;
@@ -232,6 +233,7 @@ struct algorithm {
  * @control_share: the largest part of a session's rate that its control packets
  *	may take, 1/1000000; 0: unlimited
  * @headroom: the part of a link's rate that is not shared, 1/1000
+ * @headroom_auto: instead, what its control packets take and a rest
  * @data_bytes: size of data packets; 0: none
  * @fluid: data is a fluid
  * @round: of algorithms that have rounds, ns; 0: their default
@@ -248,6 +250,7 @@ struct sim_options {
 	u64 pause;
 	u32 control_share;
 	u32 headroom;
+	bool headroom_auto;
 	u32 data_bytes;
 	bool fluid;
 	u64 round;
@@ -383,6 +386,12 @@ static inline struct packet *sim_packet(const struct sim *sim, u32 number)
 #define SIM_PRIV(thing) ((void *)((thing) + 1))
 
 /* The algorithm's private memory at a link. */
+/* Whether sessions cross a link; all others share one struct link_load. */
+static inline bool sim_is_crossed(const struct sim *sim, u32 link)
+{
+	return sim->link_states[link].load;
+}
+
 static inline void *sim_link_priv(const struct sim *sim, u32 link)
 {
 	return SIM_PRIV(sim_link_load(sim, link));

@@ -20,6 +20,9 @@
  * slbn-paper is the algorithm as printed (with the corrections that the core
  * lists): three integers for each link, and no recovery.
  *
+ * With --headroom auto links reserve what their control packets take, as the
+ * kernel's do. There are no unassigned packets here.
+ *
  * A packet that a link drops, since it has no record of its session, is
  * retransmitted by the source.
  *
@@ -34,6 +37,7 @@
 #include "sim.h"
 
 #include <fairpath/slbn/slbn_core.h>
+#include <fairpath/slbn/slbn_headroom.h>
 #include <fairpath/slbn/slbn_wire.h>
 
 /* IPv4, UDP, and Ethernet as queues count it, bytes. */
@@ -52,9 +56,11 @@ struct slbnsim_packet {
  * @vars: state
  * @P: what the plan hands out, bit/s
  * @rows: rows of memory
+ * @headroom: what determines @P with --headroom auto
  */
 struct slbnsim_link {
 	struct slbn_link_vars vars;
+	struct slbn_headroom headroom;
 	u64 P;
 	u32 rows;
 };
@@ -109,14 +115,39 @@ static u32 packet_bytes_1(u32 hops)
 /* Memory entries for each session that crosses a link. */
 #define ENTRIES_PER_SESSION 16ULL
 
+/* The largest reserve for control packets, 1/1000: the kernel's default limit. */
+#define CONTROL_MAX 50
+
+/*
+ * A link sends a control packet: update what its plan hands out. Links without
+ * sessions have no memory of their own.
+ */
+static void count_control(struct sim *sim, const struct packet *packet,
+			  u32 link)
+{
+	struct slbnsim_link *own = sim_link_priv(sim, link);
+	u64 rate = sim_link(sim, link)->rate;
+	const struct slbn_headroom_params params = {
+		.C = rate,
+		.control = rate * CONTROL_MAX / 1000,
+		.measures_unassigned = true,
+		.epoch = sim->options.epoch ? sim->options.epoch : EPOCH,
+	};
+
+	if (!sim_is_crossed(sim, link))
+		return;
+	if (slbn_headroom_update(&params, &own->headroom, sim->now))
+		own->P = slbn_headroom_plan(&params, &own->headroom);
+	slbn_headroom_count_control(&own->headroom, packet->bytes * 8);
+}
+
 static void process_as(struct sim *sim, struct packet *packet, u32 link,
 		       bool commit)
 {
 	struct slbnsim_link *own = sim_link_priv(sim, link);
 	struct slbnsim_packet *memory = SIM_PRIV(packet);
-	const struct slbn_link_params params = {
+	struct slbn_link_params params = {
 		.C = sim_link(sim, link)->rate,
-		.P = own->P,
 		.commit = commit,
 		.epoch = sim->options.epoch,
 		.rows = own->rows,
@@ -124,6 +155,10 @@ static void process_as(struct sim *sim, struct packet *packet, u32 link,
 	};
 	struct slbn_slot *slot = &memory->slots[slbn_current_hop(&memory->pkt)];
 
+	if (sim->options.headroom_auto)
+		count_control(sim, packet,
+			      packet->up ? sim_link(sim, link)->reverse : link);
+	params.P = own->P;
 	packet->lost =
 		slbn_link_process(&params, &own->vars, &stats, &memory->pkt,
 				  slot, sim->now) != SLBN_FORWARD;
@@ -146,6 +181,15 @@ static void link_init(struct sim *sim, u32 link)
 
 	slbn_link_init(&own->vars, 0, 0, draw(&sim->random));
 	own->P = link_plan(sim_link(sim, link), sim->options.headroom);
+	if (sim->options.headroom_auto)
+		own->P -= own->P * SLBN_HEADROOM_REST / 1000;
+}
+
+static u64 plan(struct sim *sim, u32 link)
+{
+	const struct slbnsim_link *own = sim_link_priv(sim, link);
+
+	return sim_is_crossed(sim, link) ? own->P : sim_link(sim, link)->rate;
 }
 
 static void link_init_with_recovery(struct sim *sim, u32 link)
@@ -356,7 +400,7 @@ const struct algorithm slbn_algorithm = {
 	.at_source = answer,
 	.expire = expire,
 	.epoch = EPOCH,
-	.has_plan = true,
+	.plan = plan,
 	.drops = true,
 };
 
@@ -375,7 +419,7 @@ const struct algorithm slbn_1_algorithm = {
 	.up = process,
 	.at_source = answer_1,
 	.epoch = EPOCH,
-	.has_plan = true,
+	.plan = plan,
 	.drops = true,
 };
 
@@ -392,5 +436,5 @@ const struct algorithm slbn_paper_algorithm = {
 	.at_destination = turn,
 	.up = process,
 	.at_source = answer_1,
-	.has_plan = true,
+	.plan = plan,
 };

@@ -148,7 +148,7 @@ static void parse_alpha(void *settings, const char *name, char *text)
 {
 	struct plan *plan = settings;
 
-	plan->alpha = parse_per_mille(name, text);
+	plan->alpha = parse_per_mille(name, text, 1000);
 	if (!plan->alpha)
 		refuse("%s '%s': must be 0.1 to 100 percent", name, text);
 }

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The headroom of a link that follows what the link carries besides sessions.
+ *
+ * Source: docs/protocol.md, section 9. The plan of a link hands out the capacity
+ * less a small rest and less a reserve for each kind of other traffic: control
+ * packets, and unassigned packets, those of flows without a rate. A reserve
+ * follows what this kind took per epoch, within bounds:
+ *
+ * - The plan falls at the end of the first epoch that took more than the reserve.
+ * - It rises only if each of the last SLBN_HEADROOM_EPOCHS epochs needs less than
+ *   half of the reserve.
+ * - Reserves are multiples of 1 / SLBN_HEADROOM_STEPS of the capacity, and have an
+ *   eighth and a step more than what was measured; also than what as many epochs
+ *   after a fall measured, in which the load may still have grown.
+ *
+ * So the plan moves at most once in an epoch. It rests where the load rests: when
+ * the plan moves, sources send more control packets for a while, but less than
+ * twice as many, which moves no reserve that has been twice as large. A burst of
+ * at most an epoch that repeats within SLBN_HEADROOM_EPOCHS epochs does not let
+ * the plan rise in between, as at least half of it is in one of these epochs.
+ *
+ * The safety of the commit does not depend on the plan: rates in use are at most
+ * the capacity, whatever the reserves are. A kind that is not measured has its
+ * largest reserve.
+ */
+#ifndef SLBN_HEADROOM_H
+#define SLBN_HEADROOM_H
+
+#include <fairpath/core.h>
+
+/* What always stays free, per mille of the capacity. */
+#define SLBN_HEADROOM_REST 5
+/* A plan moves by multiples of this part of the capacity. */
+#define SLBN_HEADROOM_STEPS 1024
+/* A plan rises after as many epochs that need less. */
+#define SLBN_HEADROOM_EPOCHS 4
+
+/**
+ * struct slbn_headroom_params - parameters
+ * @C: capacity, bit/s, 10^3 to 10^12
+ * @control: largest reserve for control packets, bit/s, at most @C
+ * @unassigned: largest reserve for unassigned packets, bit/s, at most @C
+ * @measures_unassigned: slbn_headroom_count_unassigned() is called; otherwise the
+ *	whole of @unassigned is reserved
+ * @epoch: ns, 10^7 to 3.6 * 10^12
+ */
+struct slbn_headroom_params {
+	u64 C;
+	u64 control;
+	u64 unassigned;
+	bool measures_unassigned;
+	u64 epoch;
+};
+
+/**
+ * struct slbn_reserve - reserve for one kind of traffic
+ * @bits: sent in this epoch
+ * @taken: rates of the epochs before, the latest first, bit/s
+ * @rate: the reserve, bit/s
+ * @settling: epochs until it is compared with the load once more after a rise
+ */
+struct slbn_reserve {
+	u64 bits;
+	u64 taken[SLBN_HEADROOM_EPOCHS];
+	u64 rate;
+	u32 settling;
+};
+
+/**
+ * struct slbn_headroom - state
+ * @epoch_start: start of this epoch, ns
+ * @control: of control packets
+ * @unassigned: of unassigned packets
+ */
+struct slbn_headroom {
+	u64 epoch_start;
+	struct slbn_reserve control;
+	struct slbn_reserve unassigned;
+};
+
+/**
+ * slbn_headroom_init() - start to measure
+ * @v: state
+ * @now: time, ns
+ */
+static inline void slbn_headroom_init(struct slbn_headroom *v, u64 now)
+{
+	*v = (struct slbn_headroom){ .epoch_start = now };
+}
+
+/**
+ * slbn_headroom_count_control() - count a control packet that the link sends
+ * @v: state, after slbn_headroom_update() with the present time
+ * @bits: its length
+ */
+static inline void slbn_headroom_count_control(struct slbn_headroom *v,
+					       u32 bits)
+{
+	v->control.bits += bits;
+}
+
+/**
+ * slbn_headroom_count_unassigned() - count unassigned packets that the link sends
+ * @v: state, after slbn_headroom_update() with the present time
+ * @bits: their length, in an epoch at most 3.6 * 10^15
+ */
+static inline void slbn_headroom_count_unassigned(struct slbn_headroom *v,
+						  u64 bits)
+{
+	v->unassigned.bits += bits;
+}
+
+/* The reserve for a rate that was measured, bit/s. */
+static inline u64 slbn_reserve_for(const struct slbn_headroom_params *p,
+				   u64 rate, u64 most)
+{
+	u64 step = fp_max64(fp_div(p->C, SLBN_HEADROOM_STEPS), 1);
+	u64 steps;
+
+	if (!rate)
+		return 0;
+	steps = fp_div(rate + rate / 8 + step - 1, step) + 1;
+	return fp_min64(steps * step, most);
+}
+
+/* @epochs have ended, at least 1; all but the first one without traffic. */
+static inline void slbn_reserve_update(const struct slbn_headroom_params *p,
+				       struct slbn_reserve *r, u64 most,
+				       u64 epochs)
+{
+	/* 10 bits in 10 ms are 1 kbit/s: with ms, no product overflows. */
+	u64 taken = fp_div(r->bits * 1000, fp_div(p->epoch, 1000000));
+	u64 largest = 0, needed;
+	u32 n;
+
+	taken = fp_min64(taken, most);
+	r->bits = 0;
+	for (n = SLBN_HEADROOM_EPOCHS; n--;) {
+		if (n >= epochs)
+			r->taken[n] = r->taken[n - epochs];
+		else
+			r->taken[n] = n + 1 == epochs ? taken : 0;
+		largest = fp_max64(largest, r->taken[n]);
+	}
+	needed = slbn_reserve_for(p, largest, most);
+	if (taken > r->rate) {
+		r->rate = needed;
+		r->settling = SLBN_HEADROOM_EPOCHS;
+	} else if (r->settling > epochs) {
+		r->settling -= epochs;
+	} else {
+		if (needed < r->rate / 2 || (r->settling && needed > r->rate))
+			r->rate = needed;
+		r->settling = 0;
+	}
+	r->rate = fp_min64(r->rate, most);
+}
+
+/**
+ * slbn_headroom_update() - follow what the link carries when an epoch is over
+ * @p: parameters
+ * @v: state
+ * @now: time, ns
+ *
+ * Return: whether an epoch was over; then slbn_headroom_plan() may have changed.
+ */
+static inline bool slbn_headroom_update(const struct slbn_headroom_params *p,
+					struct slbn_headroom *v, u64 now)
+{
+	u64 epochs;
+
+	if (now < v->epoch_start || now - v->epoch_start < p->epoch)
+		return false;
+	epochs = fp_div(now - v->epoch_start, p->epoch);
+	v->epoch_start += epochs * p->epoch;
+	slbn_reserve_update(p, &v->control, p->control, epochs);
+	slbn_reserve_update(p, &v->unassigned, p->unassigned, epochs);
+	return true;
+}
+
+/**
+ * slbn_headroom_plan() - what the plan hands out
+ * @p: parameters
+ * @v: state
+ *
+ * Return: bit/s, at least half of the capacity.
+ */
+static inline u64 slbn_headroom_plan(const struct slbn_headroom_params *p,
+				     const struct slbn_headroom *v)
+{
+	u64 reserved = fp_div(p->C * SLBN_HEADROOM_REST, 1000) +
+		       fp_min64(v->control.rate, p->control) +
+		       (p->measures_unassigned ?
+				fp_min64(v->unassigned.rate, p->unassigned) :
+				p->unassigned);
+
+	return p->C - fp_min64(reserved, p->C / 2);
+}
+
+#endif /* SLBN_HEADROOM_H */

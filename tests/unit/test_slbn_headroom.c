@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * headroom auto: the reserves by themselves, and in networks, where the plan
+ * changes the control packets that it reserves for.
+ */
+#include "unit.h"
+
+#include "slbn_net.h"
+
+#define T (1000 * NET_MS)
+#define RATE (100 * MEGA)
+#define STEP (RATE / SLBN_HEADROOM_STEPS)
+#define REST (RATE * SLBN_HEADROOM_REST / 1000)
+#define SHARE (RATE / 20)
+
+static const struct slbn_headroom_params params = {
+	.C = RATE,
+	.control = SHARE,
+	.unassigned = SHARE,
+	.measures_unassigned = true,
+	.epoch = T,
+};
+
+/* A number of any size, at least 1. */
+static u64 any(u64 most)
+{
+	return 1 + (rnd() >> rnd_in(0, 63)) % most;
+}
+
+/* --- reserves ----------------------------------------------------------- */
+
+/* A link that counts @rate of unassigned packets in an epoch; returns its plan. */
+static u64 epoch_of(struct slbn_headroom *v, u64 *now, u64 rate)
+{
+	slbn_headroom_count_unassigned(v, rate);
+	*now += T;
+	assert_true(slbn_headroom_update(&params, v, *now));
+	return slbn_headroom_plan(&params, v);
+}
+
+static void plan_falls_at_once_and_rises_after_four_epochs(void **state)
+{
+	struct slbn_headroom v;
+	u64 now = 7, plan;
+	u32 n;
+
+	(void)state;
+	slbn_headroom_init(&v, now);
+	assert_int_equal(slbn_headroom_plan(&params, &v), RATE - REST);
+	plan = epoch_of(&v, &now, 2 * MEGA);
+	/* An eighth and a step more, in steps. */
+	assert_in_range(RATE - REST - plan, 2250000, 2250000 + 2 * STEP);
+	assert_int_equal((RATE - REST - plan) % STEP, 0);
+	/* The same load, or one up to the reserve, or half of it, moves nothing. */
+	for (n = 0; n < 20; n++) {
+		u64 load = MEGA + n % 10 * MEGA / 10;
+
+		assert_int_equal(epoch_of(&v, &now, load), plan);
+	}
+	/* It needs all four epochs. */
+	for (n = 0; n < 3; n++)
+		assert_int_equal(epoch_of(&v, &now, 0), plan);
+	assert_int_equal(epoch_of(&v, &now, MEGA), plan);
+	for (n = 0; n < 3; n++)
+		assert_int_equal(epoch_of(&v, &now, 0), plan);
+	assert_int_equal(epoch_of(&v, &now, 0), RATE - REST);
+	/* The share bounds what a flood reserves. */
+	assert_int_equal(epoch_of(&v, &now, RATE), RATE - REST - SHARE);
+}
+
+static void idle_links_forget_at_the_same_pace(void **state)
+{
+	u32 idle;
+
+	(void)state;
+	for (idle = 1; idle < 8; idle++) {
+		struct slbn_headroom v;
+		u64 now = 0, low;
+
+		slbn_headroom_init(&v, now);
+		low = epoch_of(&v, &now, 2 * MEGA);
+		now += idle * T;
+		assert_true(slbn_headroom_update(&params, &v, now));
+		assert_int_equal(slbn_headroom_plan(&params, &v),
+				 idle < SLBN_HEADROOM_EPOCHS ? low :
+							       RATE - REST);
+		assert_false(slbn_headroom_update(&params, &v, now + T - 1));
+		/* A clock that steps back. */
+		assert_false(slbn_headroom_update(&params, &v, 0));
+	}
+}
+
+static void unmeasured_traffic_has_its_share(void **state)
+{
+	struct slbn_headroom_params p = params;
+	struct slbn_headroom v;
+
+	(void)state;
+	p.measures_unassigned = false;
+	slbn_headroom_init(&v, 0);
+	assert_int_equal(slbn_headroom_plan(&p, &v), RATE - REST - SHARE);
+	slbn_headroom_update(&p, &v, 100 * T);
+	assert_int_equal(slbn_headroom_plan(&p, &v), RATE - REST - SHARE);
+}
+
+/* Any parameters and loads: no overflow, the bounds, at most a move per epoch. */
+static void plans_stay_in_their_bounds(void **state)
+{
+	u32 round, n;
+
+	(void)state;
+	for (round = 0; round < 20000; round++) {
+		struct slbn_headroom_params p = {
+			.C = 999 + any(1000000000000ULL - 999),
+			.measures_unassigned = one_in(2),
+			.epoch = 10 * NET_MS - 1 + any(3600 * T - 10 * NET_MS),
+		};
+		struct slbn_headroom v;
+		u64 now = rnd() >> 8, plan;
+
+		p.control = p.C * rnd_in(1, 1000) / 1000;
+		p.unassigned = p.C * rnd_in(0, 500) / 1000;
+		slbn_headroom_init(&v, now);
+		for (n = 0; n < 12; n++) {
+			/* At most the capacity for an hour. */
+			u64 bits = p.C * (p.epoch / (10 * NET_MS)) / 100;
+			u64 least = p.C - p.C / 2;
+
+			slbn_headroom_count_unassigned(
+				&v, one_in(3) ? bits : any(bits));
+			slbn_headroom_count_control(&v, rnd_size(0, 1 << 20));
+			now += any(6 * p.epoch);
+			slbn_headroom_update(&p, &v, now);
+			plan = slbn_headroom_plan(&p, &v);
+			least = fp_max64(
+				least,
+				p.C - fp_min64(p.C, p.C * 5 / 1000 + p.control +
+							    p.unassigned));
+			CHECK(plan >= least && plan <= p.C - p.C * 5 / 1000,
+			      "C %llu: plan %llu, at least %llu", p.C, plan,
+			      least);
+			unit_step++;
+		}
+	}
+}
+
+/* --- networks ------------------------------------------------------------ */
+
+#define SESSIONS 30
+#define LINKS 6
+
+/*
+ * Sessions over links of RATE, some of which have a smaller demand. As slbnd does, a
+ * source pauses for at most a quarter of an epoch: then cycles that changed rates
+ * cause are the largest part of all.
+ */
+static void make_links(u32 links, u64 pause)
+{
+	u32 n;
+
+	net_clear();
+	net.commit = true;
+	net.pause = pause;
+	net.checks = NET_CHECK_RATES | NET_CHECK_HELD;
+	for (n = 0; n < links; n++) {
+		net_add_link(RATE, rnd_in(1, 20) * NET_MS, T, 256);
+		net.links[n].headroom = params;
+		slbn_headroom_init(&net.links[n].measured, 0);
+		net.links[n].params.P =
+			slbn_headroom_plan(&params, &net.links[n].measured);
+	}
+	for (n = 0; n < SESSIONS; n++) {
+		net_add_session(rnd_in(1, fp_min(links, 4)));
+		net_schedule(rnd_in(0, 1000) * NET_MS, NET_JOIN, n)->value =
+			one_in(3) ? rnd_in(1, 3) * MEGA : UNLIMITED;
+	}
+}
+
+/*
+ * The first link carries @rate of unassigned packets in the first @length of each
+ * @period. Returns the control packets of @epochs.
+ */
+static u64 pulse(u64 period, u64 length, u64 rate, u32 epochs)
+{
+	u64 begin = net.now, before = net.packets, step = 10 * NET_MS;
+	u32 n;
+
+	while (net.now < begin + epochs * T) {
+		net_run(net.now + step);
+		for (n = 0; n < net.link_count; n++)
+			net_measure(&net.links[n], NULL);
+		if (period && (net.now - begin - step) % period < length)
+			slbn_headroom_count_unassigned(&net.links[0].measured,
+						       rate / 100);
+	}
+	return net.packets - before;
+}
+
+static u32 all_moves(void)
+{
+	u32 n, moves = 0;
+
+	for (n = 0; n < net.link_count; n++)
+		moves += net.links[n].moves;
+	return moves;
+}
+
+/* Plans and rates rest for 100 epochs where the load rests. */
+static void plans_rest_where_the_load_rests(void **state)
+{
+	static const u64 pauses[] = { 5 * NET_MS, 50 * NET_MS, T / 4 };
+	u32 n, round, moves;
+
+	(void)state;
+	for (round = 0; round < 6; round++) {
+		make_links(LINKS, pauses[round % 3]);
+		/* Constant unassigned traffic, 0 to more than its share. */
+		pulse(T, T, round % 4 * 2 * MEGA, 12);
+		moves = all_moves();
+		pulse(T, T, round % 4 * 2 * MEGA, 100);
+		CHECK(all_moves() == moves, "round %u: %u moves in 100 epochs",
+		      round, all_moves() - moves);
+		CHECK(net.settled < net.now - 100 * T, "rates moved at %llu ms",
+		      net.settled / NET_MS);
+		net_solve();
+		for (n = 0; n < SESSIONS; n++)
+			CHECK(fabsl(net.sessions[n].src.rate -
+				    net.sessions[n].fair) <= CLOSE_BITS,
+			      "session %u has %llu, fair is %Lf", n,
+			      net.sessions[n].src.rate, net.sessions[n].fair);
+		printf("# pause %llu ms: %u moves until rest; plan %.2f %%\n",
+		       pauses[round % 3] / NET_MS, moves,
+		       net.links[0].params.P * 100.0 / RATE);
+		unit_step++;
+	}
+	net_clear();
+}
+
+/*
+ * A host that pulses, at periods of T to 4 T with any phase, at most doubles the
+ * control packets, and the plan does not follow it.
+ */
+static void pulses_at_most_double_control_packets(void **state)
+{
+	static const u64 lengths[] = { T / 100, T / 2, T };
+	u32 period, length;
+
+	(void)state;
+	for (period = 4; period <= 16; period += 2) {
+		for (length = 0; length < ARRAY_SIZE(lengths); length++) {
+			u64 quiet, pulsing;
+			u32 moves;
+
+			make_links(1, T / 4);
+			pulse(0, 0, 0, 30);
+			quiet = pulse(0, 0, 0, 50);
+			moves = all_moves();
+			pulsing =
+				pulse(period * T / 4 + rnd_in(0, 20) * NET_MS -
+					      20 * NET_MS * (period == 16),
+				      lengths[length], RATE, 50);
+			CHECK(pulsing <= 2 * quiet,
+			      "period %u T/4, length %llu ms: %llu packets, %llu without",
+			      period, lengths[length] / NET_MS, pulsing, quiet);
+			CHECK(all_moves() - moves <= 2,
+			      "period %u T/4: %u moves", period,
+			      all_moves() - moves);
+			unit_step++;
+		}
+	}
+	net_clear();
+}
+
+/*
+ * The worst that a host can do: a step more in each epoch, then nothing until the
+ * plan has risen. It moves the plan in most epochs.
+ */
+static void ramps_at_most_double_control_packets(void **state)
+{
+	u64 quiet, ramping, before;
+	u32 n;
+
+	(void)state;
+	make_links(1, T / 4);
+	pulse(0, 0, 0, 30);
+	quiet = pulse(0, 0, 0, 112);
+	before = net.packets;
+	for (n = 0; n < 112; n++)
+		pulse(T, T, n % 28 < 23 ? (n % 28 + 1) * 2 * STEP : 0, 1);
+	ramping = net.packets - before;
+	printf("# ramp: %llu control packets, %llu without, %u moves\n",
+	       ramping, quiet, all_moves());
+	assert_true(net.links[0].moves >= 50);
+	assert_true(ramping <= 2 * quiet);
+	net_clear();
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(plan_falls_at_once_and_rises_after_four_epochs),
+	UNIT_TEST(idle_links_forget_at_the_same_pace),
+	UNIT_TEST(unmeasured_traffic_has_its_share),
+	UNIT_TEST(plans_stay_in_their_bounds),
+	UNIT_TEST(plans_rest_where_the_load_rests),
+	UNIT_TEST(pulses_at_most_double_control_packets),
+	UNIT_TEST(ramps_at_most_double_control_packets),
+};
+
+UNIT_MAIN(tests)
