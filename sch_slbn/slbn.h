@@ -47,6 +47,7 @@
 
 #include <fairpath/slbn/slbn_bucket.h>
 #include <fairpath/slbn/slbn_core.h>
+#include <fairpath/slbn/slbn_headroom.h>
 #include <fairpath/slbn/slbn_wire.h>
 
 /**
@@ -58,7 +59,10 @@
  * @limited: the memory was configured without CAP_NET_ADMIN in the initial user
  *	namespace, and has at most SLBN_MEMORY_SMALL entries
  * @control: limit of control packets, per mille of the rate
- * @headroom: part of the capacity that fair shares leave free, per mille
+ * @headroom: part of the capacity that fair shares leave free, per mille, unless
+ *	@headroom_auto
+ * @headroom_auto: they leave free what else the link carries
+ * @unassigned: the most that packets without a session take of it, per mille
  * @threshold: change of the share that triggers an event, per mille
  * @commit: limit rises to capacity that no session holds
  * @quiet: time after a start in which no rate rises, ns; 0: the default
@@ -73,6 +77,8 @@ struct slbn_config {
 	bool limited;
 	u32 control;
 	u32 headroom;
+	bool headroom_auto;
+	u32 unassigned;
 	u32 threshold;
 	bool commit;
 	u64 quiet;
@@ -172,6 +178,9 @@ struct slbn_bypass {
  * @own_v6: the same of IPv6, or in6addr_any
  * @params: parameters of the algorithm
  * @vars: state of the algorithm
+ * @headroom_auto: @headroom determines what the plan hands out
+ * @headroom_params: parameters of @headroom
+ * @headroom: what the link carries besides sessions
  * @stats: counters of the algorithm
  * @counters: other counters
  * @threshold: change of the share that triggers an event, per mille
@@ -206,6 +215,9 @@ struct slbn_link {
 	struct in6_addr own_v6;
 	struct slbn_link_params params;
 	struct slbn_link_vars vars;
+	bool headroom_auto;
+	struct slbn_headroom_params headroom_params;
+	struct slbn_headroom headroom;
 	struct slbn_link_stats stats;
 	struct slbn_counters counters;
 	u32 threshold;
@@ -418,6 +430,8 @@ enum slbn_action slbn_count_drop(struct slbn_link *link,
 void slbn_links_count_user(struct net *net, const struct sk_buff *skb,
 			   int ifindex);
 void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state);
+void slbn_link_update_plan(struct slbn_link *link, u64 now);
+void slbn_link_count_control(struct slbn_link *link, u32 bits, u64 now);
 void slbn_link_check_share(struct slbn_link *link);
 bool slbn_link_take_share_event(struct slbn_link *link);
 int slbn_links_init(void);

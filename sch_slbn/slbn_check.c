@@ -175,6 +175,7 @@ bool slbn_process(struct slbn_link *link, struct slbn_control *control, u64 now)
 	lockdep_assert_in_softirq();
 	if (hop < pkt->slots)
 		slot = slbn_get_slot(control->data, &control->layout, hop);
+	slbn_link_update_plan(link, now);
 	if (slbn_link_process(&link->params, &link->vars, &link->stats, pkt,
 			      &slot, now) != SLBN_FORWARD)
 		return false;

@@ -51,6 +51,8 @@ const struct nla_policy slbn_config_policy[TCA_SLBN_MAX + 1] = {
 	[TCA_SLBN_HEADROOM] = NLA_POLICY_MAX(NLA_U32, SLBN_HEADROOM_MAX),
 	[TCA_SLBN_COMMIT] = NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_SLBN_QUIET] = NLA_POLICY_FULL_RANGE(NLA_U64, &slbn_epoch_range),
+	[TCA_SLBN_HEADROOM_AUTO] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_SLBN_UNASSIGNED] = NLA_POLICY_MAX(NLA_U32, SLBN_UNASSIGNED_MAX),
 };
 
 /**
@@ -65,6 +67,7 @@ void slbn_config_init(struct slbn_config *config)
 		.limited = !capable(CAP_NET_ADMIN),
 		.control = SLBN_CONTROL_DEFAULT,
 		.headroom = SLBN_HEADROOM_DEFAULT,
+		.unassigned = SLBN_UNASSIGNED_DEFAULT,
 		.threshold = SLBN_THRESHOLD_DEFAULT,
 		.commit = true,
 	};
@@ -103,6 +106,29 @@ static int slbn_config_parse_memory(struct slbn_config *config,
 		config->memory = 0;
 		config->memory_time = nla_get_u64(attr);
 	}
+	return 0;
+}
+
+static int slbn_config_parse_headroom(struct slbn_config *config,
+				      struct nlattr **tb,
+				      struct netlink_ext_ack *extack)
+{
+	struct nlattr *automatic = tb[TCA_SLBN_HEADROOM_AUTO];
+	struct nlattr *attr = tb[TCA_SLBN_HEADROOM];
+
+	if (attr && automatic && nla_get_u8(automatic)) {
+		SLBN_REJECT(extack, automatic,
+			    "headroom must be auto or a part, not both");
+		return -EINVAL;
+	}
+	if (attr) {
+		config->headroom = nla_get_u32(attr);
+		config->headroom_auto = false;
+	}
+	if (automatic)
+		config->headroom_auto = nla_get_u8(automatic);
+	if (tb[TCA_SLBN_UNASSIGNED])
+		config->unassigned = nla_get_u32(tb[TCA_SLBN_UNASSIGNED]);
 	return 0;
 }
 
@@ -173,12 +199,12 @@ int slbn_config_parse(struct slbn_config *config, struct nlattr **tb,
 		}
 	}
 	err = slbn_config_parse_memory(config, tb, extack);
+	if (!err)
+		err = slbn_config_parse_headroom(config, tb, extack);
 	if (err)
 		return err;
 	if (tb[TCA_SLBN_CONTROL])
 		config->control = nla_get_u32(tb[TCA_SLBN_CONTROL]);
-	if (tb[TCA_SLBN_HEADROOM])
-		config->headroom = nla_get_u32(tb[TCA_SLBN_HEADROOM]);
 	if (tb[TCA_SLBN_EDGE])
 		config->edge = nla_get_u8(tb[TCA_SLBN_EDGE]);
 	if (tb[TCA_SLBN_COMMIT])
@@ -299,9 +325,13 @@ int slbn_config_put(const struct slbn_config *config, struct sk_buff *skb)
 	    nla_put_u8(skb, TCA_SLBN_EDGE, config->edge) ||
 	    slbn_put_key_ids(&config->keys, skb) ||
 	    nla_put_u32(skb, TCA_SLBN_THRESHOLD, config->threshold) ||
-	    nla_put_u32(skb, TCA_SLBN_HEADROOM, config->headroom) ||
+	    nla_put_u8(skb, TCA_SLBN_HEADROOM_AUTO, config->headroom_auto) ||
+	    nla_put_u32(skb, TCA_SLBN_UNASSIGNED, config->unassigned) ||
 	    nla_put_u8(skb, TCA_SLBN_COMMIT, config->commit) ||
 	    nla_put_u64_64bit(skb, TCA_SLBN_QUIET, config->quiet, TCA_SLBN_PAD))
+		return -EMSGSIZE;
+	if (!config->headroom_auto &&
+	    nla_put_u32(skb, TCA_SLBN_HEADROOM, config->headroom))
 		return -EMSGSIZE;
 	if (config->memory_time)
 		return nla_put_u64_64bit(skb, TCA_SLBN_MEMORY_TIME,

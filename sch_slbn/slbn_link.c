@@ -249,6 +249,31 @@ static void slbn_set_notified(struct slbn_link *link, u64 share)
 	link->share_high = share + moved;
 }
 
+/*
+ * Set what the plan hands out. Unassigned packets have no mark yet, by which a
+ * link could measure them: all that they may take stays free.
+ */
+static void slbn_link_set_plan(struct slbn_link *link,
+			       const struct slbn_config *config)
+{
+	u64 C = link->params.C;
+
+	link->headroom_params = (struct slbn_headroom_params){
+		.C = C,
+		.control = div_u64(C * config->control, 1000),
+		.unassigned = div_u64(C * config->unassigned, 1000),
+		.epoch = config->epoch ?: SLBN_EPOCH_DEFAULT,
+	};
+	if (config->headroom_auto && !link->headroom_auto)
+		slbn_headroom_init(&link->headroom, ktime_get_ns());
+	link->headroom_auto = config->headroom_auto;
+	if (link->headroom_auto)
+		link->params.P = slbn_headroom_plan(&link->headroom_params,
+						    &link->headroom);
+	else
+		link->params.P = C - div_u64(C * config->headroom, 1000);
+}
+
 /* Apply @config with @capacity; on an error nothing changes. */
 static int slbn_link_apply(struct slbn_link *link,
 			   const struct slbn_config *config, u64 capacity,
@@ -291,7 +316,7 @@ static int slbn_link_apply(struct slbn_link *link,
 	}
 	slbn_link_set_epoch(link, config);
 	link->params.C = capacity;
-	link->params.P = capacity - div_u64(capacity * config->headroom, 1000);
+	slbn_link_set_plan(link, config);
 	slbn_bucket_set_rate(&link->bucket,
 			     div_u64(capacity * config->control, 1000));
 	link->threshold = config->threshold;
@@ -358,6 +383,36 @@ static bool slbn_share_has_moved(const struct slbn_link *link)
 }
 
 /**
+ * slbn_link_update_plan() - follow what else the link carries, with headroom auto
+ * @link: link
+ * @now: ktime_get_ns()
+ *
+ * Context: the link's lock is held.
+ */
+void slbn_link_update_plan(struct slbn_link *link, u64 now)
+{
+	lockdep_assert_held(&link->lock);
+	if (link->headroom_auto &&
+	    slbn_headroom_update(&link->headroom_params, &link->headroom, now))
+		link->params.P = slbn_headroom_plan(&link->headroom_params,
+						    &link->headroom);
+}
+
+/**
+ * slbn_link_count_control() - count a control packet that the device sends
+ * @link: link
+ * @bits: length of the packet
+ * @now: ktime_get_ns()
+ *
+ * Context: the link's lock is held.
+ */
+void slbn_link_count_control(struct slbn_link *link, u32 bits, u64 now)
+{
+	slbn_link_update_plan(link, now);
+	slbn_headroom_count_control(&link->headroom, bits);
+}
+
+/**
  * slbn_link_check_share() - schedule a share event if the share has moved
  * @link: link
  *
@@ -396,9 +451,12 @@ void slbn_link_check_share(struct slbn_link *link)
 bool slbn_link_take_share_event(struct slbn_link *link)
 {
 	bool moved;
+	u64 now;
 
 	spin_lock_bh(&link->lock);
-	slbn_link_rotate(&link->params, &link->vars, ktime_get_ns());
+	now = ktime_get_ns();
+	slbn_link_rotate(&link->params, &link->vars, now);
+	slbn_link_update_plan(link, now);
 	moved = slbn_share_has_moved(link);
 	if (moved) {
 		u64 share = slbn_link_share(&link->params, &link->vars, 1);
@@ -854,6 +912,7 @@ void slbn_link_read(struct slbn_link *link, struct slbn_link_state *state)
 	spin_lock_bh(&link->lock);
 	now = ktime_get_ns();
 	slbn_link_rotate(&link->params, &link->vars, now);
+	slbn_link_update_plan(link, now);
 	entries = link->params.rows * SLBN_MEMORY_WAYS;
 	state->capacity = link->params.C;
 	state->plan = link->params.P;

@@ -65,9 +65,13 @@ static enum slbn_action slbn_pass_up(struct slbn_link *link,
 				     const struct sk_buff *skb)
 {
 	bool pass;
+	u64 now;
 
 	spin_lock(&link->lock);
-	pass = slbn_limit(link, skb, ktime_get_ns());
+	now = ktime_get_ns();
+	pass = slbn_limit(link, skb, now);
+	if (pass)
+		slbn_link_count_control(link, qdisc_pkt_len(skb) * 8, now);
 	spin_unlock(&link->lock);
 	trace_slbn_control(skb, link->ifindex, link->number,
 			   pass ? "passed" : "rate_limited");
@@ -103,6 +107,8 @@ static enum slbn_action slbn_process_down(struct slbn_link *link,
 		refusal = "rate_limited";
 	} else if (!slbn_process(link, control, now)) {
 		refusal = "refused";
+	} else if (!edge) {
+		slbn_link_count_control(link, qdisc_pkt_len(skb) * 8, now);
 	}
 	spin_unlock(&link->lock);
 	if (refusal) {

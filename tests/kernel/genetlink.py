@@ -72,7 +72,9 @@ class Config:
     memory: int | None = None
     memory_time: int | None = SECOND
     control: int = 50
-    headroom: int = 50
+    headroom: int | None = 50
+    headroom_auto: int = 0
+    unassigned: int = 50
     commit: int = 1
     quiet: int = 0
     edge: int = 0
@@ -90,7 +92,9 @@ class Config:
             memory=found.get(OPTION["MEMORY"]),
             memory_time=found.get(OPTION["MEMORY_TIME"]),
             control=found[OPTION["CONTROL"]],
-            headroom=found[OPTION["HEADROOM"]],
+            headroom=found.get(OPTION["HEADROOM"]),
+            headroom_auto=found[OPTION["HEADROOM_AUTO"]],
+            unassigned=found[OPTION["UNASSIGNED"]],
             commit=found[OPTION["COMMIT"]],
             quiet=found[OPTION["QUIET"]],
             edge=found[OPTION["EDGE"]],
@@ -106,7 +110,7 @@ def u64(kind: int, value: int) -> bytes:
 #: Encoders of attributes that are not u32.
 WRITERS = {
     **dict.fromkeys(("rate", "epoch", "memory_time", "quiet"), u64),
-    **dict.fromkeys(("edge", "commit", "key_id"), u8),
+    **dict.fromkeys(("edge", "commit", "key_id", "headroom_auto"), u8),
 }
 
 

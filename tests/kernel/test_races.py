@@ -381,6 +381,7 @@ def random_config() -> dict[str, int | bytes]:
         "memory_time": [MS, SECOND],
         "control": [1, 1000],
         "headroom": [0, 50, 500],
+        "headroom_auto": [0, 1],
         "commit": [0, 1],
         "edge": [0, 0, 1],
         "key": [b"", b"", b"", bytes(16)],

@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,6 +268,28 @@ def test_rates_recover_after_qdisc_changes(on: Lane) -> None:
         assert rates == [share] * (SESSIONS - 1) + [MODEST]
     # They ended without a Leave.
     wait_for(lambda: on.state.N + on.state.previous_N == 0)
+
+
+def test_plan_follows_control_packets_and_rests(on: Lane) -> None:
+    """headroom auto: the rates rest for a hundred epochs, and the reserve ends with the load."""
+    free = RATE - 5 * RATE // 1000 - 20 * RATE // 1000
+    on.attach(rate=RATE, epoch=100 * MS, headroom_auto=1, unassigned=20)
+    assert on.state.plan == free
+    with on.flood(), on.sessions(30):
+        wait_for(lambda: on.state.held == on.state.plan < free)
+        begun = on.state
+        wait_for(lambda: rotations(begun, on.state) >= 10)
+        before = on.state
+        while rotations(before, on.state) < 100:
+            now = on.state
+            assert (now.plan, now.share, now.held) == (before.plan, before.share, before.plan)
+            time.sleep(0.1)
+        # Control packets are longer than their header, and a reserve is at most 2.25 times as
+        # large as what it is for, and two steps.
+        probes = (on.state.probes - before.probes) / 10
+        assert 96 * 8 * probes < free - before.plan < 2.25 * 2000 * probes + 2 * RATE / 1024
+    wait_for(lambda: on.state.plan == free)
+    assert on.state.N + on.state.previous_N == 0
 
 
 def test_epoch_and_memory_changes_keep_sessions_counted(on: Lane) -> None:

@@ -161,6 +161,12 @@ INVALID: dict[str, tuple[bytes, str]] = {
     "control too large": (given(control=1001), "out of range: 1 to 1000"),
     "headroom too large": (given(headroom=501), "out of range: 0 to 500"),
     "headroom -1": (given(headroom=2**32 - 1), "out of range: 0 to 500"),
+    "headroom auto and a part": (
+        given(headroom_auto=1, headroom=50),
+        "headroom must be auto or a part, not both",
+    ),
+    "headroom_auto 2": (given(headroom_auto=2), "out of range: 0 to 1"),
+    "unassigned too large": (given(unassigned=501), "out of range: 0 to 500"),
     "commit 2": (given(commit=2), "out of range: 0 to 1"),
     "commit 255": (given(commit=255), "out of range: 0 to 1"),
     "edge 2": (given(edge=2), "out of range: 0 to 1"),
@@ -202,6 +208,8 @@ INVALID |= {
         "memory_time": 8,
         "control": 4,
         "headroom": 4,
+        "headroom_auto": 1,
+        "unassigned": 4,
         "commit": 1,
         "quiet": 8,
         "edge": 1,
@@ -258,6 +266,8 @@ def test_valid_configurations_are_applied(slbn: Slbn) -> None:
         ({"memory_time": 0}, {"memory": 0, "memory_time": None}),
         ({"memory_time": 60 * SECOND}, {"memory": None}),
         ({"headroom": 500}, {}),
+        ({"headroom_auto": 1, "unassigned": 500}, {"headroom": None}),
+        ({"headroom_auto": 0, "headroom": 7, "unassigned": 0}, {}),
         # Protocol 1, and the paper's own form; with commit the link starts anew.
         ({"commit": 0, "headroom": 0}, {}),
         ({"commit": 0, "headroom": 0, "memory": 0}, {"memory_time": None}),
@@ -267,7 +277,7 @@ def test_valid_configurations_are_applied(slbn: Slbn) -> None:
         ({}, {}),
     ]
     restore = given(rate=RATE, headroom=0, epoch=0, memory_time=SECOND)
-    restore += given(control=50, commit=1, quiet=0, edge=0, threshold=10)
+    restore += given(control=50, commit=1, quiet=0, edge=0, threshold=10, unassigned=50)
     for configure in INTERFACES.values():
         for values, besides in extremes:
             configure(slbn, given(**values))
@@ -317,6 +327,27 @@ def test_fair_shares_leave_headroom_free(slbn: Slbn) -> None:
     slbn.set(given(rate=1001, headroom=333))
     assert slbn.link.state.plan == 1001 - 333
     slbn.set(given(rate=RATE, headroom=0))
+
+
+def test_automatic_headroom_is_turned_on_and_off(slbn: Slbn) -> None:
+    """It keeps a headroom that was configured, which ends it."""
+    rest, free = 5 * RATE // 1000, 30 * RATE // 1000
+    slbn.set(given(headroom=70))
+    slbn.set(given(headroom_auto=1, unassigned=30))
+    assert slbn.link.state.plan == RATE - rest - free
+    # What unassigned packets take is not measured.
+    slbn.set(given(unassigned=0))
+    assert slbn.link.state.plan == RATE - rest
+    slbn.set(given(rate=RATE // 2))
+    assert slbn.link.state.plan == (RATE - rest) // 2
+    # Never more than half.
+    slbn.set(given(rate=RATE, unassigned=500))
+    assert slbn.link.state.plan == RATE // 2
+    slbn.set(given(headroom_auto=0))
+    assert (slbn.link.config.headroom, slbn.link.state.plan) == (70, RATE - 70 * RATE // 1000)
+    slbn.set(given(headroom_auto=1))
+    slbn.set(given(headroom=0, unassigned=50))
+    assert (slbn.link.config.headroom_auto, slbn.link.state.plan) == (0, RATE)
 
 
 def test_link_is_quiet_until_leases_have_ended() -> None:
@@ -479,6 +510,8 @@ def random_attributes(rng: random.Random) -> bytes:
         "memory_time": (0, MS, SECOND, 61 * SECOND),
         "control": (1, 50, 1000, 0, 1001),
         "headroom": (0, 50, 500, 501, 2**32 - 1),
+        "headroom_auto": (0, 1, 1, 2),
+        "unassigned": (0, 50, 500, 501),
         "commit": (0, 1, 1, 2),
         "quiet": (0, SECOND, 10 * MS - 1),
         "edge": (0, 1, 2),
@@ -554,11 +587,12 @@ def test_random_messages_are_applied_or_rejected(slbn: Slbn, interface: str) -> 
         assert 1 <= config.control <= 1000 and 1 <= config.threshold <= 1000
         assert (config.memory is None) != (config.memory_time is None)
         assert config.edge <= 1 and len(config.keys) <= 2
-        assert config.headroom <= 500 and config.commit <= 1
+        assert (config.headroom is None) == bool(config.headroom_auto)
+        assert (config.headroom or 0) <= 500 and config.unassigned <= 500 and config.commit <= 1
         assert config.quiet == 0 or 10 * MS <= config.quiet <= 3600 * SECOND
         assert now.state.capacity == (config.rate or now.state.capacity)
     slbn.set(given(rate=RATE, headroom=0, epoch=0, memory_time=SECOND, control=50))
-    slbn.set(given(commit=1, quiet=0, edge=0, key=b"", threshold=10))
+    slbn.set(given(commit=1, quiet=0, edge=0, key=b"", threshold=10, unassigned=50))
     slbn.family.reset(given(ifname="a0"))
     slbn.join(1, 2)
     assert sessions(slbn.link.state) == 2

@@ -95,6 +95,7 @@ def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
         pytest.param("rate 20mbit headroom 0 epoch 0 edge", marks=pytest.mark.tier("all")),
         "rate 20mbit epoch 0 edge memory 100 control 12.5% KEY",
         "rate 123456789bit epoch 0 edge headroom 12.5% commit off memory 1500ms",
+        pytest.param("rate 20mbit epoch 0 headroom auto", marks=pytest.mark.tier("all")),
     ],
 )
 def test_output_matches_tc(peer: str, arguments: str) -> None:
@@ -259,6 +260,7 @@ def test_metrics_of_drr_fq(ns: Namespace) -> None:
         ("memory 2s", {"memory_time": 2 * 10**9}),
         ("headroom 12.3%", {"headroom": 123}),
         ("commit off headroom 0", {"headroom": 0, "commit": False}),
+        ("unassigned 1%", {"unassigned": 10}),
         ("threshold 12.3", {"threshold": 123}),
         ("KEY", {"keys": [0]}),
     ],
@@ -270,6 +272,17 @@ def test_set_changes_given_options_only(
     before = shown(ns, "d0")["options"]
     assert slbnctl(ns, f"link set d0 {arguments}").stdout == ""
     assert shown(ns, "d0")["options"] == before | changes
+
+
+def test_automatic_headroom_replaces_a_part(ns: Namespace) -> None:
+    before = shown(ns, "d0")["options"]
+    part = before.pop("headroom")
+    slbnctl(ns, "link set d0 headroom auto unassigned 2%")
+    now = shown(ns, "d0")["options"]
+    assert now == before | {"headroom_auto": True, "unassigned": 20}
+    validate("links", listed(ns))
+    slbnctl(ns, f"link set d0 headroom {part / 10}% unassigned 5%")
+    assert shown(ns, "d0")["options"] == before | {"headroom": part}
 
 
 def test_memory_in_entries(ns: Namespace) -> None:

@@ -36,6 +36,8 @@ static const struct {
 	[TCA_SLBN_COMMIT] = { 1, 0, 1, true },
 	[TCA_SLBN_EDGE] = { 1, 0, 1, true },
 	[TCA_SLBN_QUIET] = { 8, SLBN_EPOCH_MIN, SLBN_EPOCH_MAX, true },
+	[TCA_SLBN_HEADROOM_AUTO] = { 1, 1, 1, false },
+	[TCA_SLBN_UNASSIGNED] = { 4, 0, SLBN_UNASSIGNED_MAX, true },
 };
 
 /* Read a number of the plugin's message. Returns whether it is present. */
@@ -99,6 +101,10 @@ static void valid_options(void **state)
 		{ "headroom 0.0%", TCA_SLBN_HEADROOM, 0 },
 		{ "headroom 12.34%", TCA_SLBN_HEADROOM, 123 },
 		{ "headroom 50", TCA_SLBN_HEADROOM, SLBN_HEADROOM_MAX },
+		{ "headroom auto", TCA_SLBN_HEADROOM_AUTO, 1 },
+		{ "headroom auto", TCA_SLBN_HEADROOM, NOTHING },
+		{ "headroom 5", TCA_SLBN_HEADROOM_AUTO, NOTHING },
+		{ "unassigned 2.5%", TCA_SLBN_UNASSIGNED, 25 },
 		{ "commit off", TCA_SLBN_COMMIT, 0 },
 		{ "commit on", TCA_SLBN_COMMIT, 1 },
 		{ "commit on", TCA_SLBN_HEADROOM, NOTHING },
@@ -255,7 +261,9 @@ static void likely_value(const char *option, char *text, size_t size)
 			 one_in(2) ? "" : times[rnd_in(1, 3)]);
 	else if (!strcmp(option, "control"))
 		snprintf(text, size, "%u.%u%%", rnd_in(0, 100), rnd_in(0, 9));
-	else if (!strcmp(option, "headroom"))
+	else if (!strcmp(option, "headroom") && one_in(3))
+		snprintf(text, size, "auto");
+	else if (!strcmp(option, "headroom") || !strcmp(option, "unassigned"))
 		snprintf(text, size, "%u.%u%%", rnd_in(0, 50), rnd_in(0, 9));
 	else if (!strcmp(option, "commit"))
 		snprintf(text, size, "%s", one_in(2) ? "on" : "off");
@@ -284,6 +292,11 @@ static void check_round_trip(struct request *request)
 		if (attribute == TCA_SLBN_QUIET &&
 		    value_of(request, attribute, &value) && !value)
 			continue;
+		if (attribute == TCA_SLBN_UNASSIGNED &&
+		    value_of(request, attribute, &value) &&
+		    value == SLBN_UNASSIGNED_DEFAULT &&
+		    !attribute_in(request, TCA_SLBN_HEADROOM_AUTO))
+			continue;
 		assert_int_equal(value_of(request, attribute, &value),
 				 value_of(&again, attribute, &value_again));
 		CHECK(value == value_again, "attribute %d: %llu, then %llu",
@@ -294,8 +307,9 @@ static void check_round_trip(struct request *request)
 static void random_arguments(void **state)
 {
 	static const char *const names[] = {
-		"rate", "epoch",   "memory", "control", "headroom", "commit",
-		"key",	"no-edge", "edge",   "quiet",	"help",	    "Rate",
+		"rate",	  "epoch", "memory",	 "control", "headroom",
+		"commit", "key",   "no-edge",	 "edge",    "quiet",
+		"help",	  "Rate",  "unassigned",
 	};
 	u32 accepted = 0;
 
@@ -474,6 +488,8 @@ static void options_as_text(void **state)
 	PUT(TCA_SLBN_MEMORY, __u32, 1000);
 	PUT(TCA_SLBN_CONTROL, __u32, 57);
 	PUT(TCA_SLBN_HEADROOM, __u32, 0);
+	PUT(TCA_SLBN_HEADROOM_AUTO, __u8, 0);
+	PUT(TCA_SLBN_UNASSIGNED, __u32, 30);
 	PUT(TCA_SLBN_COMMIT, __u8, 0);
 	PUT(TCA_SLBN_QUIET, __u64, 4000000000);
 	PUT(TCA_SLBN_EDGE, __u8, 1);
@@ -484,16 +500,18 @@ static void options_as_text(void **state)
 	assert_string_equal(
 		double_output.text,
 		"rate 2500Mbit epoch 1500ms memory 1000 "
-		"control 5.7% headroom 0.0% commit off quiet 4s edge "
+		"control 5.7% headroom 0.0% unassigned 3.0% commit off "
+		"quiet 4s edge "
 		"keys 255,3 ");
 	double_begin(true);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_int_equal(double_output.count, 11);
+	assert_int_equal(double_output.count, 12);
 	field_is("rate", 2500000000);
 	field_is("epoch", 1500000000);
 	field_is("memory", 1000);
 	field_is("control", 57);
 	field_is("headroom", 0);
+	field_is("unassigned", 30);
 	field_is("commit", 0);
 	field_is("quiet", 4000000000);
 	field_is("edge", 1);
@@ -507,7 +525,8 @@ static void options_as_text(void **state)
 	PUT(TCA_SLBN_EPOCH, __u64, 0);
 	PUT(TCA_SLBN_MEMORY_TIME, __u64, 60000000000);
 	PUT(TCA_SLBN_CONTROL, __u32, 1000);
-	PUT(TCA_SLBN_HEADROOM, __u32, 25);
+	PUT(TCA_SLBN_HEADROOM_AUTO, __u8, 1);
+	PUT(TCA_SLBN_UNASSIGNED, __u32, SLBN_UNASSIGNED_DEFAULT);
 	PUT(TCA_SLBN_COMMIT, __u8, 1);
 	/* The default is not printed. */
 	PUT(TCA_SLBN_QUIET, __u64, 0);
@@ -519,12 +538,14 @@ static void options_as_text(void **state)
 	UTIL->print_qopt(UTIL, NULL, opt);
 	assert_string_equal(double_output.text,
 			    "rate auto epoch 0 memory 60s "
-			    "control 100.0% headroom 2.5% commit on "
-			    "no-edge ");
+			    "control 100.0% headroom auto unassigned 5.0% "
+			    "commit on no-edge ");
 	double_begin(true);
 	UTIL->print_qopt(UTIL, NULL, opt);
-	assert_int_equal(double_output.count, 8);
+	assert_int_equal(double_output.count, 9);
 	field_is("memory_time", 60000000000);
+	field_is("headroom_auto", 1);
+	field_is("unassigned", SLBN_UNASSIGNED_DEFAULT);
 	field_is("keys", 0);
 }
 

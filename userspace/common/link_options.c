@@ -27,6 +27,8 @@ static const __u8 width[TCA_SLBN_MAX + 1] = {
 	[TCA_SLBN_HEADROOM] = sizeof(__u32),
 	[TCA_SLBN_COMMIT] = sizeof(__u8),
 	[TCA_SLBN_QUIET] = sizeof(__u64),
+	[TCA_SLBN_HEADROOM_AUTO] = sizeof(__u8),
+	[TCA_SLBN_UNASSIGNED] = sizeof(__u32),
 };
 
 /* --- options ------------------------------------------------------------ */
@@ -45,7 +47,9 @@ static const struct option {
 	{ "memory", TCA_SLBN_MEMORY,
 	  "0 to 4194304 entries, or a time up to 60s", false },
 	{ "control", TCA_SLBN_CONTROL, "0.1% to 100% of the rate", false },
-	{ "headroom", TCA_SLBN_HEADROOM, "0% to 50% of the rate", false },
+	{ "headroom", TCA_SLBN_HEADROOM, "0% to 50% of the rate, or auto",
+	  false },
+	{ "unassigned", TCA_SLBN_UNASSIGNED, "0% to 50% of the rate", false },
 	{ "commit", TCA_SLBN_COMMIT, "on or off", false },
 	{ "quiet", TCA_SLBN_QUIET, "10ms to 3600s, or 0: the default", false },
 	{ "edge", TCA_SLBN_EDGE, NULL, false },
@@ -87,6 +91,17 @@ static bool parse_memory(const char *text, struct link_request *request)
 	request->option[TCA_SLBN_MEMORY_TIME] = "memory";
 	return isalpha((unsigned char)text[strlen(text) - !!*text]) &&
 	       units_time(text, time) && *time <= SLBN_MEMORY_TIME_MAX;
+}
+
+static bool parse_headroom(const char *text, struct link_request *request)
+{
+	if (strcmp(text, "auto"))
+		return units_permille(text, 0, SLBN_HEADROOM_MAX / 10,
+				      &request->value[TCA_SLBN_HEADROOM]);
+	request->option[TCA_SLBN_HEADROOM] = NULL;
+	request->option[TCA_SLBN_HEADROOM_AUTO] = "headroom";
+	request->value[TCA_SLBN_HEADROOM_AUTO] = 1;
+	return true;
 }
 
 /**
@@ -218,7 +233,9 @@ static bool parse_value(struct link_request *request, int attribute,
 	case TCA_SLBN_MEMORY:
 		return parse_memory(text, request);
 	case TCA_SLBN_HEADROOM:
-		return units_permille(text, 0, SLBN_HEADROOM_MAX / 10, value);
+		return parse_headroom(text, request);
+	case TCA_SLBN_UNASSIGNED:
+		return units_permille(text, 0, SLBN_UNASSIGNED_MAX / 10, value);
 	case TCA_SLBN_COMMIT:
 		return parse_switch(text, value);
 	default:
@@ -234,6 +251,8 @@ static const char *earlier_option(const struct link_request *request,
 
 	if (option->attribute == TCA_SLBN_MEMORY && !earlier)
 		earlier = request->option[TCA_SLBN_MEMORY_TIME];
+	if (option->attribute == TCA_SLBN_HEADROOM && !earlier)
+		earlier = request->option[TCA_SLBN_HEADROOM_AUTO];
 	return earlier;
 }
 
@@ -508,8 +527,16 @@ void link_print_options(const struct link_output *out,
 	}
 	if (present[TCA_SLBN_CONTROL])
 		link_print_permille(out, "control", value[TCA_SLBN_CONTROL]);
-	if (present[TCA_SLBN_HEADROOM])
+	if (value[TCA_SLBN_HEADROOM_AUTO])
+		out->flag("headroom_auto", true, "headroom auto ");
+	else if (present[TCA_SLBN_HEADROOM])
 		link_print_permille(out, "headroom", value[TCA_SLBN_HEADROOM]);
+	/* If it has an effect, or will have. */
+	if (present[TCA_SLBN_UNASSIGNED] &&
+	    (value[TCA_SLBN_HEADROOM_AUTO] ||
+	     value[TCA_SLBN_UNASSIGNED] != SLBN_UNASSIGNED_DEFAULT))
+		link_print_permille(out, "unassigned",
+				    value[TCA_SLBN_UNASSIGNED]);
 	if (present[TCA_SLBN_COMMIT])
 		out->flag("commit", value[TCA_SLBN_COMMIT],
 			  value[TCA_SLBN_COMMIT] ? "commit on " :

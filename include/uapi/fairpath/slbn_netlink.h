@@ -41,6 +41,10 @@
 #define SLBN_HEADROOM_MAX 500
 #define SLBN_HEADROOM_DEFAULT 50
 
+/* Largest part of unassigned packets, per mille of the link's rate. */
+#define SLBN_UNASSIGNED_MAX 500
+#define SLBN_UNASSIGNED_DEFAULT 50
+
 /* Limit of control packets, per mille of the link's rate. */
 #define SLBN_CONTROL_MAX 1000
 #define SLBN_CONTROL_DEFAULT 50
@@ -78,13 +82,20 @@
  *	triggers an event, per mille, 1 to SLBN_THRESHOLD_MAX; default
  *	SLBN_THRESHOLD_DEFAULT
  * @TCA_SLBN_HEADROOM: u32, part of the capacity that fair shares leave free, per
- *	mille, 0 to SLBN_HEADROOM_MAX; default SLBN_HEADROOM_DEFAULT
+ *	mille, 0 to SLBN_HEADROOM_MAX; default SLBN_HEADROOM_DEFAULT. Turns
+ *	TCA_SLBN_HEADROOM_AUTO off; reported only if that is off
  * @TCA_SLBN_COMMIT: u8, 1: sessions get more only from capacity that no session
  *	holds; 0: as in protocol 1 and in the paper; default 1
  * @TCA_SLBN_QUIET: u64, time after a start of the link in which no rate rises, ns:
  *	SLBN_EPOCH_MIN to _MAX, at least the longest lease that a source in the domain
  *	may have, and if shorter than the epoch, that; 0: SLBN_QUIET_DEFAULT or the
  *	epoch, the longer, but none without an epoch; default 0
+ * @TCA_SLBN_HEADROOM_AUTO: u8, 1: fair shares leave free what control packets
+ *	take, the share of unassigned packets, and 0.5 %; 0: TCA_SLBN_HEADROOM;
+ *	default 0. 1 and TCA_SLBN_HEADROOM are mutually exclusive
+ * @TCA_SLBN_UNASSIGNED: u32, the most that packets without a session take, per
+ *	mille of the capacity, 0 to SLBN_UNASSIGNED_MAX; of no effect unless
+ *	TCA_SLBN_HEADROOM_AUTO is 1; default SLBN_UNASSIGNED_DEFAULT
  */
 enum slbn_option_attribute {
 	TCA_SLBN_UNSPEC,
@@ -101,6 +112,8 @@ enum slbn_option_attribute {
 	TCA_SLBN_HEADROOM,
 	TCA_SLBN_COMMIT,
 	TCA_SLBN_QUIET,
+	TCA_SLBN_HEADROOM_AUTO,
+	TCA_SLBN_UNASSIGNED,
 	__TCA_SLBN_MAX,
 };
 
@@ -155,7 +168,8 @@ struct slbn_ledger_state {
  *	accept longer and shorter ones. All fields have 64 bits and are in the
  *	order of enum slbn_state_attribute
  * @capacity: capacity, bit/s: with commit, the most that sessions hold
- * @plan: what the fair shares add up to, bit/s: the capacity less headroom
+ * @plan: what the fair shares add up to, bit/s: the capacity less headroom, at
+ *	present
  * @share: fair share of a session of weight 1 that this link restricts, bit/s
  * @quiet: time for which no session is granted more than it uses, ns: sessions
  *	that the link does not know may use it
