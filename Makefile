@@ -26,7 +26,7 @@ KERNELRELEASE ?= $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 	'$(KERNELDIR)/include/generated/utsrelease.h' 2>/dev/null)
 BUILD = build/modules/$(KERNELRELEASE)
 MODULES_DIR = $(DESTDIR)/lib/modules/$(KERNELRELEASE)/updates/fairpath
-SOURCES := Kbuild $(wildcard $(ALL_MODULES:%=%/Kbuild) $(ALL_MODULES:%=%/*.[ch])) \
+SOURCES := Kbuild VERSION $(wildcard $(ALL_MODULES:%=%/Kbuild) $(ALL_MODULES:%=%/*.[ch])) \
 	$(shell find include -type f)
 
 # Where tc looks for plugins is compiled into it; expanded only where needed.
@@ -77,6 +77,7 @@ help:
 	@echo '  make report              one page with all figures'
 	@echo 'Other:'
 	@echo '  make deps                install all packages (scripts/packages)'
+	@echo '  make dist                pack a release: build/dist/fairpath-$(VERSION).tar.xz'
 	@echo '  make clean               remove build/'
 
 # Modules
@@ -119,7 +120,7 @@ DKMS_TREE = $(DESTDIR)/usr/src/fairpath-$(VERSION)
 dkms-tree:
 	rm -rf $(DKMS_TREE)
 	install -d $(DKMS_TREE)/scripts
-	cp --parents --preserve=timestamps Makefile VERSION LICENSE userspace/build.mk $(SOURCES) $(DKMS_TREE)
+	cp --parents --preserve=timestamps Makefile LICENSE userspace/build.mk $(SOURCES) $(DKMS_TREE)
 	sed 's/@VERSION@/$(VERSION)/' scripts/dkms.conf.in > $(DKMS_TREE)/dkms.conf
 
 # With DESTDIR, only the tree: DKMS itself knows no other root.
@@ -175,7 +176,8 @@ tools-install: check-tc tc-plugins tools slbnsim
 	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
 	install -m 755 $(SLBNCTL) $(SLBND) $(SBIN_DIR)
 	install -m 755 $(SLBNSIM) $(BIN_DIR)
-	install -m 755 userspace/slbnsim/graphml.py $(BIN_DIR)/slbnsim-graphml
+	sed '/^VERSION = /s,".*","$(VERSION)",' userspace/slbnsim/graphml.py > $(BIN_DIR)/slbnsim-graphml
+	chmod 755 $(BIN_DIR)/slbnsim-graphml
 	sed '$(UNIT_EDITS)' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
 	install -m 644 userspace/slbnd/slbnd.sysctl $(SYSCTL_DIR)/50-slbnd.conf
 	sed 's,@SBINDIR@,$(PREFIX)/sbin,' userspace/slbnctl/fairpath-metrics.service.in \
@@ -327,6 +329,10 @@ fuzz:
 bench:
 	$(call checked,modules tc tools slbnsim vm lab bench)
 	@tests/bench/bench
+
+.PHONY: dist
+dist:
+	@scripts/dist build/dist
 
 .PHONY: clean
 clean:

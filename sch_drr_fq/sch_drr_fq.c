@@ -1274,3 +1274,5 @@ module_init(drr_fq_module_init);
 module_exit(drr_fq_module_exit);
 MODULE_DESCRIPTION("Fair queueing, dropping from the longest queue");
 MODULE_LICENSE("GPL");
+MODULE_AUTHOR(FAIRPATH_AUTHOR);
+MODULE_VERSION(FAIRPATH_VERSION);

@@ -471,3 +471,5 @@ module_init(slbn_module_init);
 module_exit(slbn_module_exit);
 MODULE_DESCRIPTION("SLBN: explicit max-min fair rate control");
 MODULE_LICENSE("GPL");
+MODULE_AUTHOR(FAIRPATH_AUTHOR);
+MODULE_VERSION(FAIRPATH_VERSION);

@@ -374,4 +374,6 @@ module_init(bic_register);
 module_exit(bic_unregister);
 
 MODULE_LICENSE("GPL");
+MODULE_AUTHOR(FAIRPATH_AUTHOR);
+MODULE_VERSION(FAIRPATH_VERSION);
 MODULE_DESCRIPTION("BIC (Xu, Harfoush, Rhee 2004); as mainline: preset=linux");

@@ -300,4 +300,6 @@ module_init(gaimd_register);
 module_exit(gaimd_unregister);
 
 MODULE_LICENSE("GPL");
+MODULE_AUTHOR(FAIRPATH_AUTHOR);
+MODULE_VERSION(FAIRPATH_VERSION);
 MODULE_DESCRIPTION("General AIMD congestion control (Yang, Lam 2000)");

@@ -45,9 +45,10 @@ build/tc/%.so: build/obj/userspace/tc/%.o $(COMMON)
 LIBSLBN := build/libslbn/libslbn.so.0
 LIBSLBN_OBJECTS := $(call objects,$(wildcard userspace/libslbn/*.c))
 $(LIBSLBN_OBJECTS): OBJECT_FLAGS = -fPIC
-$(LIBSLBN): $(LIBSLBN_OBJECTS)
+LIBSLBN_MAP := userspace/libslbn/libslbn.map
+$(LIBSLBN): $(LIBSLBN_OBJECTS) $(LIBSLBN_MAP)
 	@mkdir -p $(@D)
-	$(LINK) -shared -Wl,-soname,$(@F) -o $@ $^
+	$(LINK) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(LIBSLBN_MAP) -o $@ $(LIBSLBN_OBJECTS)
 
 SLBNCTL := build/slbnctl/slbnctl
 SLBNCTL_LIBRARIES := libmnl json-c
@@ -95,6 +96,7 @@ build/traffic/fairflow: $(patsubst %,build/obj/userspace/traffic/%.o, \
 
 $(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS): \
 	OBJECT_FLAGS = -D_GNU_SOURCE -DVERSION='"$(VERSION)"'
+$(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS): VERSION
 
 $(SLBNCTL) $(SLBND) $(SLBNSIM) $(TRAFFIC):
 	@mkdir -p $(@D)

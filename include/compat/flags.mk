@@ -16,6 +16,10 @@ NOSTDINC_FLAGS += -I$(fairpath)/include/compat
 ccflags-y += -include $(fairpath)/include/compat/oldest.h
 ccflags-y += -I$(fairpath)/include
 
+# What modinfo shows.
+ccflags-y += -DFAIRPATH_AUTHOR=\"fairpath\"
+ccflags-y += -DFAIRPATH_VERSION=\"$(shell cat '$(fairpath)/VERSION')\"
+
 # Since 6.6: sysctl tables are registered with their size.
 ifneq ($(call fp-has,net/net_namespace.h,register_net_sysctl_sz),)
 ccflags-y += -DFP_HAVE_REGISTER_NET_SYSCTL_SZ

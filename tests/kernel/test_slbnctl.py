@@ -24,6 +24,7 @@ import pytest
 
 from tests.kernel.net import Namespace, namespace, sh, wait_for
 from tests.kernel.slbn import MEGA, Chain, chain, key_option, sources
+from tests.linux_source import TOP
 from tests.slbnctl.counters import counters
 from tests.slbnctl.openmetrics import families
 from tests.slbnctl.schema import validate
@@ -185,6 +186,14 @@ def metrics(ns: Namespace) -> Samples:
         ]
         for family in families(text)
     }
+
+
+def test_metric_of_the_module_version(ns: Namespace) -> None:
+    version = (TOP / "VERSION").read_text().strip()
+    text = slbnctl(ns, "--socket /nonexistent metrics").stdout
+    (build,) = (each for each in families(text) if each.name == "fairpath_build_info")
+    found = {each.labels["program"]: each.labels["version"] for each in build.samples}
+    assert found["sch_slbn"] == found["slbnctl"] == version and "slbnd" not in found
 
 
 def test_metrics_of_links(peer: str) -> None:

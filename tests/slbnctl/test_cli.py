@@ -477,7 +477,10 @@ def test_help_has_all_options() -> None:
 
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_version(option: str) -> None:
-    assert slbnctl(option).stdout == f"slbnctl {(TOP / 'VERSION').read_text().strip()}\n"
+    """The project's, and then those of the protocols."""
+    first, second = slbnctl(option).stdout.splitlines()
+    assert first == f"slbnctl {(TOP / 'VERSION').read_text().strip()}"
+    assert second == "protocols: control packets 2, generic netlink 3, socket of slbnd 3"
 
 
 def test_write_errors_are_reported() -> None:

@@ -123,8 +123,15 @@ def test_metrics(slbnd: Agent) -> None:
         for name in ("malformed", "stale", "bad_key", "unknown_key", "bad_time", "bad_return")
     }
     for name in found:
-        assert re.fullmatch(r"fairpath_(link|agent|drr_fq)[a-z_]*", name)
+        assert re.fullmatch(r"fairpath_(link|agent|drr_fq|build_info)[a-z_]*", name)
         assert not name.endswith("_total")
+
+
+def test_versions(slbnd: Agent) -> None:
+    version = (TOP / "VERSION").read_text().strip()
+    assert read(slbnd, "status")["agent_version"] == version
+    builds = metrics(slbnd)["fairpath_build_info"]
+    assert builds.items() >= {("slbnctl", version): 1, ("slbnd", version): 1}.items()
 
 
 def test_metrics_without_slbnd(tmp_path: Path) -> None:
@@ -132,6 +139,8 @@ def test_metrics_without_slbnd(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     found = {each.name: each for each in families(done.stdout)}
     assert found["fairpath_agent_up"].samples[0].value == 0
+    programs = {each.labels["program"] for each in found["fairpath_build_info"].samples}
+    assert "slbnctl" in programs and "slbnd" not in programs
     assert "fairpath_agent_sessions" not in found
 
 

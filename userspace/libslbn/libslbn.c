@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: LGPL-2.1
 /*
  * libslbn: see libslbn.h, and protocol.h for the messages.
  *
@@ -371,10 +371,17 @@ int slbn_get_status(struct slbn *slbn, struct slbn_status *status)
 {
 	struct slbn_message message = { .type = SLBN_ASK_STATUS };
 	int ret = request(slbn, &message, NULL, NULL);
+	char *at = message.status.version;
 
-	if (!ret)
-		*status = message.status;
-	return ret;
+	if (ret)
+		return ret;
+	/* Callers print it. */
+	at[SLBN_AGENT_VERSION - 1] = '\0';
+	for (; *at; at++)
+		if (*at <= ' ' || *at > '~')
+			*at = '?';
+	*status = message.status;
+	return 0;
 }
 
 int slbn_next(struct slbn *slbn, int timeout, struct slbn_session *session)

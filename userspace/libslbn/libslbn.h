@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: LGPL-2.1 */
 /*
  * libslbn: programs ask slbnd, the agent of this access router, for a rate, and are
  * notified of the rate that SLBN assigns.
@@ -153,6 +153,9 @@ struct slbn_traced {
 
 /* Keys of an agent at a time, and octets of one. */
 #define SLBN_AGENT_KEYS 2
+
+/* Octets of its version. */
+#define SLBN_AGENT_VERSION 32
 #define SLBN_SECRET 16
 
 /* Flag of slbn_add_key(). */
@@ -214,6 +217,7 @@ enum slbn_detection {
  *	see their SYNs, or they are signed, of MPTCP, or excepted
  * @windows_silent: how often it found that the acknowledgements of a connection do not
  *	pass this router
+ * @version: of the agent, NUL-terminated; empty: before 0.2
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -251,7 +255,8 @@ struct slbn_status {
 	uint64_t windows_lowered;
 	uint64_t windows_unknown;
 	uint64_t windows_silent;
-	uint64_t later[5];
+	char version[SLBN_AGENT_VERSION];
+	uint64_t later[1];
 };
 
 struct slbn;

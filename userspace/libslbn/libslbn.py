@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: GPL-2.0
+# SPDX-License-Identifier: LGPL-2.1
 """libslbn for Python: request rates from slbnd, and get notified of the assigned rates.
 
     with libslbn.Connection() as connection:
@@ -123,7 +123,8 @@ class _Status(ctypes.Structure):
         ("windows_lowered", ctypes.c_uint64),
         ("windows_unknown", ctypes.c_uint64),
         ("windows_silent", ctypes.c_uint64),
-        ("later", ctypes.c_uint64 * 5),
+        ("version", ctypes.c_char * 32),
+        ("later", ctypes.c_uint64 * 1),
     )
 
 
@@ -231,6 +232,7 @@ class Status:
     hosts that it keeps, `refused` those without a place; `table_entries` and `table_most` are
     conntrack's. `windows_lowered` are acknowledgements, `windows_unknown` connections that are left
     alone, `windows_silent` how often their acknowledgements were found not to pass the router.
+    `version` is empty before 0.2.
     """
 
     sessions: int
@@ -263,6 +265,7 @@ class Status:
     windows_lowered: int
     windows_unknown: int
     windows_silent: int
+    version: str
 
 
 def _address(octets: bytes, family: int) -> str:
@@ -452,7 +455,8 @@ class Connection:
         raw = _Status()
         self._check(self._library.slbn_get_status(self._handle, ctypes.byref(raw)))
         numbers = {name: getattr(raw, name) for name in Status.__dataclass_fields__}
-        return Status(**numbers | {"keys": tuple(raw.key[: raw.keys])})
+        version = raw.version.decode("ascii", "replace")
+        return Status(**numbers | {"keys": tuple(raw.key[: raw.keys]), "version": version})
 
     def fileno(self) -> int:
         """The file descriptor to poll."""

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: LGPL-2.1 */
 /*
  * Messages between libslbn and slbnd, over a Unix socket (SOCK_SEQPACKET).
  *

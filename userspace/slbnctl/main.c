@@ -15,6 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <fairpath/slbn.h>
+#include <fairpath/slbn_netlink.h>
+
+#include "../libslbn/protocol.h"
 #include "slbnctl.h"
 
 bool json;
@@ -187,7 +191,9 @@ static bool process_option(const struct command *command, int option,
 		fputs(command->usage, stdout);
 		return true;
 	case 'V':
-		puts("slbnctl " VERSION);
+		printf("slbnctl " VERSION "\n"
+		       "protocols: control packets %d, generic netlink %d, socket of slbnd %d\n",
+		       SLBN_VERSION, SLBN_GENL_VERSION, SLBN_PROTOCOL);
 		return true;
 	case ':':
 		complain("\"%s\" needs a value", text);

@@ -84,6 +84,9 @@ static void show_counters(const struct slbn_status *status)
 	show_count("refused", " refused %s", status->refused);
 	show_count("table_entries", " table_entries %s", status->table_entries);
 	show_count("table_most", " table_most %s", status->table_most);
+	show_newline();
+	show_string("agent_version", "  agent_version %s",
+		    *status->version ? status->version : "unknown");
 }
 
 /* What the operator should look at. */

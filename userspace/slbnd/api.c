@@ -498,6 +498,7 @@ static void get_status(const struct api *api, struct slbn_status *status)
 		.cycles = agent->counters.cycles,
 		.retries = agent->counters.retries,
 		.short_leases = agent_short_leases(agent),
+		.version = VERSION,
 	};
 	for (n = 0; n < transport->keys.count; n++)
 		status->key[n] = transport->keys.key[n].id;

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <fairpath/slbn_netlink.h>
+
 #include "api.h"
 #include "enforce.h"
 #include "flows.h"
@@ -720,7 +722,10 @@ int main(int argc, char **argv)
 		options_help();
 		return 0;
 	case OPTIONS_VERSION:
-		puts("slbnd " VERSION);
+		printf("slbnd " VERSION "\n"
+		       "protocols: control packets %d, generic netlink %d, socket %d, state file %d\n",
+		       SLBN_VERSION, SLBN_GENL_VERSION, SLBN_PROTOCOL,
+		       STATE_VERSION);
 		return 0;
 	case OPTIONS_CHECK:
 		return probe_devices(&slbnd.options) ? 0 : 1;

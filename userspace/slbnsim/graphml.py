@@ -34,6 +34,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
+# Set when it is installed.
+VERSION = "(not installed)"
+
 EARTH_RADIUS_KM = 6371
 US_PER_KM = 5 * 1.5
 #: slbnsim's limits: bit/s, seconds, bytes.
@@ -367,6 +370,7 @@ def main() -> int:
     )
     parser.add_argument("--inside", action="store_true", help="drop nodes with Internal 0")
     parser.add_argument("--quiet", action="store_true", help="do not report what was dropped")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     args = parser.parse_args()
     try:
         text = sys.stdin.buffer.read() if args.file == "-" else Path(args.file).read_bytes()

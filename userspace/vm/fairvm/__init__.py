@@ -7,3 +7,8 @@
 - Kernels: `cache` (the directories), `kernels` (stock kernels) with `archive` (Debian's packages)
   and `image`; `uml` (building User-Mode Linux); `modules` and `toolchain` (building for a kernel).
 """
+
+from pathlib import Path
+
+# A link to the project's VERSION; in an installed package, a copy.
+__version__ = (Path(__file__).parent / "VERSION").read_text().strip()

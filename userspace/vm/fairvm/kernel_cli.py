@@ -13,7 +13,7 @@ import signal
 import sys
 from types import FrameType
 
-from fairvm import checked, kernels, uml
+from fairvm import __version__, checked, kernels, uml
 from fairvm.archive import SERIES
 from fairvm.cache import Kernel, cache_dir
 from fairvm.errors import UsageError, VmError
@@ -61,6 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="kernel", description="Fetch or build kernels, and build our modules for them."
     )
+    parser.add_argument("--version", action="version", version=f"fairvm {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     get = commands.add_parser(
         "get", help="fetch or build a kernel if necessary, print its directory"

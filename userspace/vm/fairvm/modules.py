@@ -51,7 +51,8 @@ def state(kernel: Kernel, files: Iterable[Path]) -> str:
 
 def build_state(kernel: Kernel, modules: Path) -> str:
     """The state of the project's MODULES for KERNEL."""
-    files = [top() / "Makefile", top() / "Kbuild", kernel.headers / "Module.symvers"]
+    files = [top() / name for name in ("Makefile", "Kbuild", "VERSION")]
+    files.append(kernel.headers / "Module.symvers")
     files += (path for name in ("*/Kbuild", "*/*.[ch]") for path in top().glob(name))
     files += (path for path in (top() / "include").rglob("*") if path.is_file())
     return state(kernel, [*files, *modules.glob("*/*.ko")])

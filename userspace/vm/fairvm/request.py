@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from fairvm import exact
+from fairvm import __version__, exact
 from fairvm.archive import SERIES
 from fairvm.errors import UsageError
 
@@ -145,6 +145,7 @@ def _parser() -> Parser:
     add("--no-modules", action="store_true", help="only the kernel's own modules, not ours")
     add("--quiet", action="store_true", help="no progress messages")
     add("--verbose", action="store_true", help="report each step and its reason")
+    add("--version", action="version", version=f"fairvm {__version__}")
     return parser
 
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a release is: its version and its licences everywhere, and an archive that packs itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.linux_source import TOP
+
+VERSION = (TOP / "VERSION").read_text().strip()
+LIBSLBN = TOP / "userspace" / "libslbn"
+MODULES = ("tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn")
+
+
+def run(*command: str | Path, cwd: Path = TOP, **environment: str) -> str:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        check=False,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+# --- version -------------------------------------------------------------------------------------
+
+
+@pytest.mark.tier("test")
+def test_modules_have_version_and_author() -> None:
+    kernel = Path(run("scripts/kernel", "get", "6.1").splitlines()[-1])
+    run("make", "--silent", "modules", f"KERNELDIR={kernel}/headers")
+    built = TOP / "build" / "modules" / (kernel / "release").read_text().strip()
+    for name in MODULES:
+        about = [
+            run("modinfo", "--field", field, built / name / f"{name}.ko").strip()
+            for field in ("version", "author", "license")
+        ]
+        assert about == [VERSION, "fairpath", "GPL"], name
+
+
+@pytest.mark.parametrize("tool", ["vm", "kernel", "fairlab"])
+def test_scripts_have_version(tool: str) -> None:
+    program = "fairlab" if tool == "fairlab" else "fairvm"
+    assert run(TOP / "scripts" / tool, "--version") == f"{program} {VERSION}\n"
+
+
+def test_changelog_begins_with_the_version() -> None:
+    """During development, its part is the unreleased one."""
+    first = re.search(r"^## (\S+)", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert first and first[1] == ("Unreleased" if VERSION.endswith("-dev") else VERSION)
+
+
+# --- libslbn -------------------------------------------------------------------------------------
+
+
+def test_symbols_of_libslbn_have_versions() -> None:
+    """All functions of its header, and nothing else."""
+    run("make", "--silent", "build/libslbn/libslbn.so.0")
+    header = re.findall(r"^\w[^;{]*?\b(slbn_\w+)\(", (LIBSLBN / "libslbn.h").read_text(), re.M)
+    table = run("readelf", "--wide", "--dyn-syms", "build/libslbn/libslbn.so.0")
+    defined = set(re.findall(r"GLOBAL +DEFAULT +\d+ (\S+)", table))
+    assert len(header) == len(set(header)) > 10
+    assert defined == {f"{name}@@LIBSLBN_0.2" for name in header}
+
+
+def test_licences_of_contracts() -> None:
+    """Programs under other licences can use the library and the netlink specification."""
+    for path in LIBSLBN.iterdir():
+        if path.suffix in {".c", ".h", ".py", ".map"}:
+            assert "SPDX-License-Identifier: LGPL-2.1" in path.read_text().splitlines()[0], path
+    assert "LESSER GENERAL PUBLIC LICENSE" in (LIBSLBN / "LICENSE").read_text()
+    # The library has nothing of the rest of the tree.
+    included = re.findall(r'^#include "(.*)"', (LIBSLBN / "libslbn.c").read_text(), re.MULTILINE)
+    assert included == ["protocol.h"]
+    for name in ("docs/netlink/slbn.yaml", "include/uapi/fairpath/slbn_netlink.h"):
+        first = (TOP / name).read_text().splitlines()[0]
+        assert "((GPL-2.0 WITH Linux-syscall-note) OR BSD-3-Clause)" in first, name
+
+
+# --- archive -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git tree with the files of this one, as they are."""
+    place = tmp_path_factory.mktemp("dist") / "clone"
+    tracked = run("git", "ls-files", "-co", "--exclude-standard").splitlines()
+    for name in (name for name in tracked if (TOP / name).exists()):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(TOP / name, place / name, follow_symlinks=False)
+    identity = ["-c", "user.name=fairpath", "-c", "user.email=fairpath@example.org"]
+    for words in (["init", "--quiet"], ["add", "--all"], [*identity, "commit", "-qm", "tree"]):
+        run("git", *words, cwd=place, GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")
+    return place
+
+
+@pytest.fixture(scope="module")
+def archive(clone: Path) -> Path:
+    run("make", "--silent", "dist", cwd=clone)
+    return clone / "build" / "dist" / f"fairpath-{VERSION}.tar.xz"
+
+
+@pytest.fixture(scope="module")
+def unpacked(archive: Path) -> Path:
+    place = archive.parents[3] / "unpacked"
+    place.mkdir()
+    run("tar", "-xJf", archive, cwd=place)
+    (tree,) = place.iterdir()
+    assert tree.name == f"fairpath-{VERSION}"
+    return tree
+
+
+@pytest.mark.tier("test")
+def test_archive_has_all_files_and_no_others(clone: Path, archive: Path, unpacked: Path) -> None:
+    tracked = set(run("git", "ls-files", cwd=clone).splitlines())
+    files = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if not path.is_dir()}
+    assert files == tracked
+    assert (unpacked / "userspace/vm/fairvm/VERSION").is_symlink()
+    listed = run("tar", "-tvJf", archive)
+    assert set(re.findall(r"^(\S{10} \S+) ", listed, re.MULTILINE)) <= {
+        "-rw-r--r-- 0/0",
+        "-rwxr-xr-x 0/0",
+        "lrwxr-xr-x 0/0",
+    }
+    run("sha256sum", "--check", f"{archive.name}.sha256", cwd=archive.parent)
+
+
+@pytest.mark.tier("test")
+def test_archive_packs_itself(archive: Path, unpacked: Path) -> None:
+    """To the bit, also after a build in it."""
+    run("make", "--silent", "tc-plugins", "build/libslbn/libslbn.so.0", cwd=unpacked)
+    run("make", "--silent", "dist", cwd=unpacked)
+    again = unpacked / "build" / "dist" / archive.name
+    assert again.read_bytes() == archive.read_bytes()
+
+
+@pytest.mark.tier("all")
+def test_archive_builds(unpacked: Path) -> None:
+    run("make", "--silent", "tools", "slbnsim", "traffic", "tc-plugins", cwd=unpacked)
+    program = unpacked / "build" / "slbnctl" / "slbnctl"
+    assert run(program, "--version").startswith(f"slbnctl {VERSION}\n")
+
+
+@pytest.mark.tier("test")
+def test_archive_of_uncommitted_changes_is_refused(clone: Path) -> None:
+    stray = clone / "stray.c"
+    stray.touch()
+    try:
+        done = subprocess.run(
+            [clone / "scripts" / "dist", clone / "build" / "other"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        stray.unlink()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "commit these changes first" in done.stderr and "stray.c" in done.stderr
+    assert list((clone / "build" / "other").iterdir()) == []
