@@ -15,13 +15,16 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.kernel.enforcer import Enforcer, Flow, enforcer
-from tests.kernel.net import TCP_CONGESTION, sh
+from tests.kernel.iproute import run_ip
+from tests.kernel.net import TCP_CONGESTION, sh, wait_for
 from tests.kernel.senders import TCP, Sender, Traffic, sender
 from tests.kernel.slbn import Chain
+from tests.kernel.slbnd import agent, libslbn
 from tests.kernel.windows import RATE, ROUND_TRIP, delay, network, right_edge, watch
 
 pytestmark = pytest.mark.virtual
@@ -177,6 +180,34 @@ def test_who_wants_more(net: Chain, made: Enforcer, merged: bool) -> None:
         assert reached == sent
         assert part > 0.75 if name == "greedy" else part < 1 / 8
         flow.abort()
+
+
+def test_acknowledgements_by_another_router(net: Chain, tmp_path: Path) -> None:
+    """slbnd says of the session that they do, and the pacer alone holds the rate meanwhile."""
+    here, there = net.nodes[0], net.nodes[2]
+    run_ip([f"link add x0 netns {here.name} type veth peer name x2 netns {there.name}"])
+    here.ip("addr add 10.9.0.1/24 dev x0", "link set x0 up")
+    there.ip("addr add 10.9.0.2/24 dev x2", "link set x2 up")
+    net.attach(1, f"rate {RATE} headroom 0 edge")
+    options = ("--hosts", "10.0.0.0/24", "--devices", "e1", "--windows", "on")
+    with agent(net.nodes[1], tmp_path, *options) as slbnd, slbnd.connect() as us:
+        flow = sender(net, 0, 2)
+        traffic = Traffic(flow)
+
+        def has(flag: int) -> Callable[[], bool]:
+            return lambda: bool(traffic.run(0.1)) and any(
+                s.flags & flag and s.destination_port == flow.session.dport for s in us.list()
+            )
+
+        wait_for(has(libslbn.WINDOWS))
+        there.ip("route replace 10.0.0.0/24 via 10.9.0.1")
+        wait_for(has(libslbn.ACKED_ELSEWHERE))
+        shown = slbnd.show(next(s.id for s in us.list() if s.flags & libslbn.ACKED_ELSEWHERE))
+        assert shown["acked_elsewhere"] and not shown["windows"]
+        assert 0.95 < traffic.run(2)[0] / RATE < 1.01
+        there.ip("route replace 10.0.0.0/24 via 10.0.1.1")
+        wait_for(has(libslbn.WINDOWS))
+        assert " windows" in slbnd.ctl("list").stdout
 
 
 def test_upgrade_to_another_layout(net: Chain, enforce_try: str) -> None:

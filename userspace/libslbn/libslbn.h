@@ -42,6 +42,8 @@ extern "C" {
 #define SLBN_MEASURED 16 /* @used is valid */
 #define SLBN_OWN_LINK 32 /* its path begins with a link of this router */
 #define SLBN_SHORT_LEASE 64 /* leases are shorter than two round trips */
+#define SLBN_WINDOWS 128 /* slbnd lowers the windows of its TCP if need be */
+#define SLBN_ACKED_ELSEWHERE 256 /* it cannot: acknowledgments return another way */
 
 /**
  * struct slbn_flow - the packets of a session
@@ -73,7 +75,7 @@ struct slbn_flow {
  * @rtt: smoothed round-trip time of control packets, ns; 0: unknown
  * @flow: its packets
  * @flags: SLBN_STAYS, SLBN_DETECTED, SLBN_STALLED, SLBN_LEAVING, SLBN_MEASURED,
- *	SLBN_OWN_LINK, SLBN_SHORT_LEASE
+ *	SLBN_OWN_LINK, SLBN_SHORT_LEASE, SLBN_WINDOWS, SLBN_ACKED_ELSEWHERE
  * @hops: links on its path
  * @bottleneck: hop of its bottleneck, from 0; 255: its demand limits it
  * @link: number of its bottleneck in @router; 0: its demand limits it, or unknown

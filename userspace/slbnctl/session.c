@@ -214,6 +214,10 @@ void show_fields(const struct slbn_session *session)
 		  flags & SLBN_STALLED ? " stalled" : NULL);
 	show_flag("short_lease", flags & SLBN_SHORT_LEASE,
 		  flags & SLBN_SHORT_LEASE ? " short_lease" : NULL);
+	show_flag("windows", flags & SLBN_WINDOWS,
+		  flags & SLBN_WINDOWS ? " windows" : NULL);
+	show_flag("acked_elsewhere", flags & SLBN_ACKED_ELSEWHERE,
+		  flags & SLBN_ACKED_ELSEWHERE ? " acked_elsewhere" : NULL);
 	show_flag("leaving", flags & SLBN_LEAVING,
 		  flags & SLBN_LEAVING ? " leaving" : NULL);
 }

@@ -333,6 +333,10 @@ void agent_describe(const struct session *session, struct slbn_session *to)
 		to->flags |= SLBN_MEASURED;
 	if (lease_is_short(session))
 		to->flags |= SLBN_SHORT_LEASE;
+	if (session->use.by_window)
+		to->flags |= SLBN_WINDOWS;
+	if (session->use.acked_elsewhere)
+		to->flags |= SLBN_ACKED_ELSEWHERE;
 }
 
 static void arm_timer(struct agent *agent, const struct session *session)

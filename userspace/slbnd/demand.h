@@ -141,7 +141,9 @@
  * @started: the start is over
  * @reached: as in struct demand_sample, at the last step
  * @limited: the same
+ * @elsewhere: the same
  * @by_window: windows reached what it sent in the last step that it sent in
+ * @acked_elsewhere: most acknowledgments for that returned another way
  * @wants: in the last step, it wanted more than its window
  * @caution: 0 to DEMAND_CAUTION
  */
@@ -162,7 +164,9 @@ struct demand {
 	bool started;
 	u64 reached;
 	u64 limited;
+	u64 elsewhere;
 	bool by_window;
+	bool acked_elsewhere;
 	bool wants;
 	u8 caution;
 };
@@ -182,6 +186,8 @@ struct demand {
  * @growth: demand of a flow at its start, in multiples of its use
  * @reached: octets of @bytes so far of connections whose windows slbnd may lower
  * @limited: octets of @reached so far that windows or the pacer held back
+ * @elsewhere: octets of @bytes so far of connections whose acknowledgments return another
+ *	way
  */
 struct demand_sample {
 	u64 now;
@@ -197,6 +203,7 @@ struct demand_sample {
 	u32 growth;
 	u64 reached;
 	u64 limited;
+	u64 elsewhere;
 };
 
 /* By its counters. Flows of short packets are mostly acknowledgments. */
@@ -289,20 +296,25 @@ static inline void demand_step(struct demand *d, const struct demand_sample *s,
 	d->used = used;
 	d->reached = s->reached;
 	d->limited = s->limited;
+	d->elsewhere = s->elsewhere;
 }
 
 /* By what was sent since the last step: do windows reach it, does it want more? */
 static inline void demand_look(struct demand *d, const struct demand_sample *s)
 {
-	u64 sent = s->bytes - d->bytes, reached = 0, limited = 0;
+	u64 sent = s->bytes - d->bytes, reached = 0, limited = 0, elsewhere = 0;
 
 	/* Otherwise the counters were reset. */
-	if (s->reached >= d->reached && s->limited >= d->limited) {
+	if (s->reached >= d->reached && s->limited >= d->limited &&
+	    s->elsewhere >= d->elsewhere) {
 		reached = s->reached - d->reached;
 		limited = s->limited - d->limited;
+		elsewhere = s->elsewhere - d->elsewhere;
 	}
-	if (sent)
+	if (sent) {
 		d->by_window = (double)reached >= (double)sent * DEMAND_REACHED;
+		d->acked_elsewhere = elsewhere > sent / 2;
+	}
 	d->wants = d->by_window && limited && limited >= reached / DEMAND_EDGE;
 }
 

@@ -995,6 +995,8 @@ static void read_sharing(const struct edt *edt, u32 slot,
 
 	use->limited += __atomic_load_n(&sharing->limited, __ATOMIC_RELAXED);
 	use->reached += __atomic_load_n(&sharing->reached, __ATOMIC_RELAXED);
+	use->elsewhere +=
+		__atomic_load_n(&sharing->elsewhere, __ATOMIC_RELAXED);
 }
 
 /**

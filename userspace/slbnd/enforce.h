@@ -48,6 +48,7 @@
  *	packet was last noticed; 0: none yet
  * @reached: octets of connections whose windows may be lowered (struct window_sharing)
  * @limited: those of them that windows or the pacer held back
+ * @elsewhere: octets of connections whose acknowledgments do not arrive here
  */
 struct enforce_use {
 	u64 bytes;
@@ -57,6 +58,7 @@ struct enforce_use {
 	u64 last;
 	u64 reached;
 	u64 limited;
+	u64 elsewhere;
 };
 
 /**

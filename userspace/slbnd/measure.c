@@ -53,6 +53,7 @@ static void update_demand(struct flows *flows, struct session *session,
 				       use->bytes),
 		.reached = use->reached,
 		.limited = use->limited,
+		.elsewhere = use->elsewhere,
 	};
 	u64 new_demand = estimate(&session->use, &sample);
 

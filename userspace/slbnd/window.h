@@ -189,8 +189,10 @@ struct window {
  * @reached: octets on the wire that connections sent whose acknowledgments arrive here
  * @limited: those of them that left while their connection was at the right edge of a
  *	lowered window, or after a round in which the pacer always had a packet
+ * @elsewhere: octets on the wire that connections sent whose acknowledgments do not
+ *	arrive here
  *
- * The demand is derived from the last two (demand.h), which only grow. CPUs that send
+ * The demand is derived from the last three (demand.h), which only grow. CPUs that send
  * packets of one session at once may lose a few octets of them.
  */
 struct window_sharing {
@@ -202,6 +204,7 @@ struct window_sharing {
 	u32 missed[2];
 	u64 reached;
 	u64 limited;
+	u64 elsewhere;
 };
 
 /* Does the sequence number @a precede @b? */
@@ -429,7 +432,9 @@ WINDOW_PART int window_count(const struct window *window,
 {
 	if (!window || !sharing || !data)
 		return 0;
-	/* Its acknowledgments are not seen, or not yet. */
+	if (window->silent)
+		sharing->elsewhere += data->octets;
+	/* Or they have not begun. */
 	if (!window->acked || window->silent)
 		return 0;
 	sharing->reached += data->octets;
