@@ -14,6 +14,7 @@
  * slbn_find.c		find control packets in skbs
  * slbn_link.c		links: one per device, their state and device's speed
  * slbn_address.c	addresses of this router for answers
+ * slbn_idle.c		for how long devices have sent nothing
  * slbn_bypass.c	packets that the link's device sends without the link
  * slbn_config.c	configuration: parse, check, dump
  * slbn_control_trace.h tracepoint
@@ -441,6 +442,11 @@ void slbn_links_exit(void);
 void slbn_bypass_start(struct slbn_link *link);
 void slbn_bypass_remove(struct slbn_link *link, struct Qdisc *sch);
 u64 slbn_bypass_read(struct slbn_link *link);
+
+/* slbn_idle.c */
+u64 slbn_idle_time(struct net_device *dev);
+int slbn_idle_init(void);
+void slbn_idle_exit(void);
 
 /* slbn_address.c */
 

@@ -725,6 +725,20 @@ static void slbn_link_undo(struct slbn_link *link, bool published, bool hooked)
 	slbn_link_free(link);
 }
 
+/*
+ * A new link need not be quiet if no session can use it: sources with a lease send
+ * control packets, and the device has sent nothing for as long as the longest lease.
+ * What it sends from now on passes the hook, or, below another qdisc, will soon.
+ */
+static void slbn_link_end_quiet(struct slbn_link *link)
+{
+	if (slbn_idle_time(link->dev) < slbn_config_quiet(&link->config))
+		return;
+	spin_lock_bh(&link->lock);
+	link->vars.quiet_until = 0;
+	spin_unlock_bh(&link->lock);
+}
+
 /**
  * slbn_link_add() - make a device a link
  * @dev: device
@@ -784,6 +798,7 @@ struct slbn_link *slbn_link_add(struct net_device *dev, u32 handle, bool root,
 		slbn_link_undo(link, true, false);
 		return ERR_PTR(err);
 	}
+	slbn_link_end_quiet(link);
 	slbn_addresses_change(dev_net(dev));
 	ops->event(link, SLBN_C_LINK_ADD_NTF);
 	return link;

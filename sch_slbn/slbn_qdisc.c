@@ -442,9 +442,12 @@ static int __init slbn_module_init(void)
 {
 	int err;
 
-	err = slbn_links_init();
+	err = slbn_idle_init();
 	if (err)
 		return err;
+	err = slbn_links_init();
+	if (err)
+		goto idle;
 	err = slbn_genl_init();
 	if (err)
 		goto links;
@@ -457,6 +460,8 @@ genl:
 	slbn_genl_exit();
 links:
 	slbn_links_exit();
+idle:
+	slbn_idle_exit();
 	return err;
 }
 
@@ -465,6 +470,7 @@ static void __exit slbn_module_exit(void)
 	unregister_qdisc(&slbn_qdisc_ops);
 	slbn_genl_exit();
 	slbn_links_exit();
+	slbn_idle_exit();
 }
 
 module_init(slbn_module_init);

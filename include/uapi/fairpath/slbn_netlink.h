@@ -89,7 +89,8 @@
  * @TCA_SLBN_QUIET: u64, time after a start of the link in which no rate rises, ns:
  *	SLBN_EPOCH_MIN to _MAX, at least the longest lease that a source in the domain
  *	may have, and if shorter than the epoch, that; 0: SLBN_QUIET_DEFAULT or the
- *	epoch, the longer, but none without an epoch; default 0
+ *	epoch, the longer, but none without an epoch; default 0. Skipped by a new
+ *	link whose device had carrier and sent nothing for as long
  * @TCA_SLBN_HEADROOM_AUTO: u8, 1: fair shares leave free what control packets
  *	take, the share of unassigned packets, and 0.5 %; 0: TCA_SLBN_HEADROOM;
  *	default 0. 1 and TCA_SLBN_HEADROOM are mutually exclusive
