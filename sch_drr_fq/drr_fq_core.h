@@ -381,16 +381,15 @@ static inline void drr_fq_arrive(const struct drr_fq_params *p,
 	s->active_max = fp_max(s->active_max, v->active);
 }
 
-/* The rounds until a flow can send its oldest packet, of @length bytes. */
-static inline u32 drr_fq_rounds(const struct drr_fq_params *p,
-				const struct drr_fq_flow *flow, u32 length)
+/* The rounds until a packet of @length bytes can be sent. */
+static inline u32 drr_fq_rounds(u32 quantum, s32 deficit, u32 length)
 {
 	u32 lack;
 
-	if ((s32)length <= flow->deficit)
+	if ((s32)length <= deficit)
 		return 0;
-	lack = length - (u32)flow->deficit;
-	return lack / p->quantum + (lack % p->quantum != 0);
+	lack = length - (u32)deficit;
+	return lack / quantum + (lack % quantum != 0);
 }
 
 /*
@@ -407,7 +406,8 @@ static inline void drr_fq_skip_rounds(const struct drr_fq_params *p,
 	do {
 		const struct drr_fq_flow *flow = &v->flows[number];
 
-		rounds = fp_min(rounds, drr_fq_rounds(p, flow, length(flow)));
+		rounds = fp_min(rounds, drr_fq_rounds(p->quantum, flow->deficit,
+						      length(flow)));
 		number = flow->next;
 	} while (number != v->first);
 

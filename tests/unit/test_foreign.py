@@ -71,7 +71,8 @@ def test_packets_are_the_same(place: Path) -> None:
 
 
 CORES = (
-    *("tcp_bic/bic_core.h", "tcp_gaimd/gaimd_core.h", "sch_drr_fq/drr_fq_core.h"),
+    *("tcp_bic/bic_core.h", "tcp_gaimd/gaimd_core.h"),
+    *("sch_drr_fq/drr_fq_core.h", "sch_drr_fq/drr_fq_bands_core.h"),
     *(f"include/fairpath/slbn/slbn_{name}.h" for name in ("bucket", "core", "wire")),
 )
 

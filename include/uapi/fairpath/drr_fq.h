@@ -29,6 +29,29 @@ enum drr_fq_scheduler {
 
 #define DRR_FQ_SCHEDULER_MAX (__DRR_FQ_SCHEDULERS - 1)
 
+/**
+ * enum drr_fq_band_number - bands of data, in the order of their turns
+ * @DRR_FQ_BAND_NEW: start of a connection
+ * @DRR_FQ_BAND_ASSIGNED: packets within the rate of a session
+ * @DRR_FQ_BAND_UNASSIGNED: all other packets
+ */
+enum drr_fq_band_number {
+	DRR_FQ_BAND_NEW,
+	DRR_FQ_BAND_ASSIGNED,
+	DRR_FQ_BAND_UNASSIGNED,
+	DRR_FQ_BANDS,
+};
+
+/* Minimum share of unassigned packets [1/1000]. */
+#define DRR_FQ_BANDS_SHARE_MIN 1
+#define DRR_FQ_BANDS_SHARE_MAX 250
+#define DRR_FQ_BANDS_SHARE_DEFAULT 50
+
+/* Longest wait of unassigned packets [us]. */
+#define DRR_FQ_BANDS_WAIT_MIN 1000
+#define DRR_FQ_BANDS_WAIT_MAX 10000000
+#define DRR_FQ_BANDS_WAIT_DEFAULT 100000
+
 #define DRR_FQ_LIMIT_BYTES_MAX 1073741824
 #define DRR_FQ_FLOWS_MAX 1048576
 /* The most without CAP_NET_ADMIN in the initial user namespace: 9 MB. */
