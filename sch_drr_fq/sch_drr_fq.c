@@ -23,6 +23,12 @@
  * lower priorities only (rt_tos2priority()), and veth clears them. Still the
  * band is bounded, since a container with macvlan may have these capabilities.
  *
+ * With bands (drr_fq_bands_core.h), classes are bands instead of queues: MAJOR:1
+ * is new, MAJOR:2 assigned, and all other packets are unassigned. Within a band,
+ * a packet is hashed, by its source address if it is unassigned: that of IPv4, or
+ * the first 64 bits of that of IPv6, so that neither ports nor addresses of its
+ * own network give a host more.
+ *
  * CoDel (RFC 8289), if configured, is that of the kernel, codel_impl.h, as for
  * fq_codel: each queue has its own state, and CoDel does not drop the last MTU of
  * bytes in the qdisc. It is off by default, and has no part in the control band.
@@ -43,11 +49,15 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/capability.h>
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/jhash.h>
 #include <linux/module.h>
 #include <linux/prefetch.h>
 #include <linux/random.h>
 #include <linux/rtnetlink.h>
+#include <linux/siphash.h>
 #include <net/codel.h>
 #include <net/codel_impl.h>
 #include <net/gso.h>
@@ -55,14 +65,16 @@
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
 
-#include "drr_fq_core.h"
+#include "drr_fq_bands_core.h"
 
 /* Class numbers have 16 bits; higher queues have no class. */
 #define DRR_FQ_CLASSES_MAX 0xffffU
 
-/* The control band, as a class of struct drr_fq_skb_cb and as a queue. */
+/* The control band, as a class of struct drr_fq_skb_cb. */
 #define DRR_FQ_CLASS_BAND (~0U)
-#define DRR_FQ_QUEUE_BAND (DRR_FQ_NONE - 1)
+
+/* The most late packets that one dequeue drops: it bounds the lock's time. */
+#define DRR_FQ_LATE_BATCH 256U
 
 /**
  * struct drr_fq_table - memory of the queues
@@ -93,16 +105,55 @@ struct drr_fq_codel {
 };
 
 /**
- * struct drr_fq_sched - one drr_fq qdisc
+ * struct drr_fq_bands_config - configuration of the bands
+ * @on: there are bands
+ * @share: minimum share of unassigned packets [1/1000]
+ * @wait_max: their longest wait [us]
+ * @flows: by band, number of queues
+ */
+struct drr_fq_bands_config {
+	bool on;
+	u32 share;
+	u32 wait_max;
+	u32 flows[DRR_FQ_BANDS];
+};
+
+/**
+ * struct drr_fq_queues - the queues of a band, or of the qdisc if it has no bands
  * @params: configuration
  * @vars: the algorithm's state; its queues are in @table
+ * @table: memory of the queues, NULL if there is no such band
+ * @codel_vars: CoDel's state for each queue, NULL without CoDel
+ * @memory_used: with bands: memory of the queued packets [bytes]
+ * @bytes: with bands: bytes sent
+ * @packets: with bands: packets sent, modulo 2^32
+ * @drops: with bands: packets dropped, modulo 2^32
+ */
+struct drr_fq_queues {
+	struct drr_fq_params params;
+	struct drr_fq_vars vars;
+	struct drr_fq_table __rcu *table;
+	struct codel_vars *codel_vars;
+	u32 memory_used;
+	u64 bytes;
+	u32 packets;
+	u32 drops;
+};
+
+/**
+ * struct drr_fq_sched - one drr_fq qdisc
+ * @params: configuration; its flows are those of a qdisc without bands
+ * @queues: by band; without bands, the first has all packets
+ * @bands_config: configuration of the bands
+ * @bands_params: the same for drr_fq_bands_core.h
+ * @bands: state of the bands
+ * @host_key: key of the hash of source addresses
+ * @drops_late: unassigned packets dropped because they waited too long
  * @stats: the algorithm's statistics
  * @band: the control band
- * @table: memory of the queues
  * @codel: configuration of CoDel
  * @codel_params: the same for codel_impl.h
  * @codel_stats: its statistics; drops since the parents were last notified
- * @codel_vars: its state for each queue, NULL without CoDel
  * @memory_limit: limit of @memory_used [bytes]
  * @memory_used: memory of the queued packets [bytes]
  * @perturbation: random number mixed into the hash
@@ -119,14 +170,17 @@ struct drr_fq_codel {
  */
 struct drr_fq_sched {
 	struct drr_fq_params params;
-	struct drr_fq_vars vars;
+	struct drr_fq_queues queues[DRR_FQ_BANDS];
+	struct drr_fq_bands_config bands_config;
+	struct drr_fq_bands_params bands_params;
+	struct drr_fq_bands bands;
+	siphash_key_t host_key;
+	u64 drops_late;
 	struct drr_fq_stats stats;
 	struct drr_fq_band band;
-	struct drr_fq_table __rcu *table;
 	struct drr_fq_codel codel;
 	struct codel_params codel_params;
 	struct codel_stats codel_stats;
-	struct codel_vars *codel_vars;
 	u32 memory_limit;
 	u32 memory_used;
 	u32 perturbation;
@@ -147,7 +201,7 @@ struct drr_fq_sched {
  * @class: minor number of its class, 0 to use its hash, or DRR_FQ_CLASS_BAND
  * @memory: its truesize when it was queued
  * @segments: number of its segments, to count them when it is dequeued
- * @queued: when it was queued; only with CoDel
+ * @queued: when it was queued; only with CoDel or bands
  *
  * In a long queue a packet leaves the caches. Dequeue reads only its first cache
  * line: this and its length.
@@ -207,17 +261,58 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	return true;
 }
 
+/* The band of a classified packet, with the configuration @bands. */
+static u32 drr_fq_band_of(const struct drr_fq_bands_config *bands,
+			  struct sk_buff *skb)
+{
+	return bands->on ? drr_fq_bands_of(drr_fq_skb_cb(skb)->class) : 0;
+}
+
+/* Hash a packet's source address; all packets without one are one host. */
+static u32 drr_fq_host_of(const struct drr_fq_sched *q,
+			  const struct sk_buff *skb)
+{
+	int at = skb_network_offset(skb);
+	const struct in6_addr *v6;
+	struct in6_addr buffer6;
+	const __be32 *v4;
+	__be32 buffer4;
+
+	switch (skb_protocol(skb, true)) {
+	case htons(ETH_P_IP):
+		at += offsetof(struct iphdr, saddr);
+		v4 = skb_header_pointer(skb, at, sizeof(buffer4), &buffer4);
+		return v4 ? siphash_1u32((__force u32)*v4, &q->host_key) : 0;
+	case htons(ETH_P_IPV6):
+		at += offsetof(struct ipv6hdr, saddr);
+		v6 = skb_header_pointer(skb, at, sizeof(buffer6), &buffer6);
+		return v6 ? siphash_2u32((__force u32)v6->s6_addr32[0],
+					 (__force u32)v6->s6_addr32[1],
+					 &q->host_key) :
+			    0;
+	default:
+		return 0;
+	}
+}
+
 /*
- * Map a classified packet to a queue; its class may have been stored when there
- * were more queues. Sets @flow to identify its flow within the queue.
+ * Map a classified packet to a queue of @band, which has the parameters @p; its
+ * class may have been stored when there were more queues. Sets @flow to identify
+ * its flow within the queue.
  */
 static u32 drr_fq_queue_of(const struct drr_fq_sched *q,
+			   const struct drr_fq_bands_config *bands, u32 band,
 			   const struct drr_fq_params *p, struct sk_buff *skb,
 			   u32 *flow)
 {
 	u32 class = drr_fq_skb_cb(skb)->class;
 
-	if (class && class <= p->flows) {
+	if (unlikely(bands->on)) {
+		if (band == DRR_FQ_BAND_UNASSIGNED) {
+			*flow = drr_fq_host_of(q, skb);
+			return drr_fq_flow_of(p, *flow);
+		}
+	} else if (class && class <= p->flows) {
 		*flow = class;
 		return class - 1;
 	}
@@ -262,29 +357,44 @@ static bool drr_fq_append_control(struct drr_fq_sched *q, struct sk_buff *skb)
 	return true;
 }
 
+/* Append a packet to a queue of its band. Returns the queue. */
+static struct drr_fq_flow *drr_fq_append_flow(struct drr_fq_sched *q,
+					      struct sk_buff *skb)
+{
+	u32 band = drr_fq_band_of(&q->bands_config, skb);
+	struct drr_fq_queues *u = &q->queues[band];
+	u32 queue, flow;
+
+	queue = drr_fq_queue_of(q, &q->bands_config, band, &u->params, skb,
+				&flow);
+	drr_fq_push(&u->vars.flows[queue], skb);
+	drr_fq_arrive(&u->params, &u->vars, &q->stats, queue, flow,
+		      qdisc_pkt_len(skb));
+	if (unlikely(q->bands_config.on)) {
+		drr_fq_bands_arrive(&q->bands_params, &q->bands, band);
+		u->memory_used += skb->truesize;
+	}
+	return &u->vars.flows[queue];
+}
+
 /* Append a packet to its queue. Returns the queue. */
-static u32 drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
+static struct drr_fq_flow *drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct drr_fq_skb_cb *cb = drr_fq_skb_cb(skb);
-	u32 length = qdisc_pkt_len(skb);
-	u32 queue, flow;
+	struct drr_fq_flow *queue;
 
 	if (unlikely(cb->class == DRR_FQ_CLASS_BAND) &&
-	    drr_fq_append_control(q, skb)) {
-		queue = DRR_FQ_QUEUE_BAND;
-	} else {
-		queue = drr_fq_queue_of(q, &q->params, skb, &flow);
-		drr_fq_push(&q->vars.flows[queue], skb);
-		drr_fq_arrive(&q->params, &q->vars, &q->stats, queue, flow,
-			      length);
-	}
+	    drr_fq_append_control(q, skb))
+		queue = &q->band.queue;
+	else
+		queue = drr_fq_append_flow(q, skb);
 	cb->memory = skb->truesize;
 	cb->segments = qdisc_pkt_segs(skb);
-	if (q->codel_vars)
+	if (q->codel.on || q->bands_config.on)
 		cb->queued = codel_get_time();
 	q->memory_used += cb->memory;
-	q->max_packet = max(q->max_packet, length);
+	q->max_packet = max(q->max_packet, qdisc_pkt_len(skb));
 	qdisc_qstats_backlog_inc(sch, skb);
 	qdisc_qlen_inc(sch);
 	return queue;
@@ -295,25 +405,65 @@ static bool drr_fq_over_memory(const struct drr_fq_sched *q)
 	return q->memory_used > q->memory_limit;
 }
 
-/* Remove a packet to drop, from the longest queue. Returns NULL if none. */
-static struct sk_buff *drr_fq_pop_longest(struct drr_fq_sched *q, u32 *queue)
+/* With bands: a packet left the queues of a band. */
+static void drr_fq_band_left(struct drr_fq_sched *q, struct drr_fq_queues *u,
+			     struct sk_buff *skb)
 {
+	u->memory_used -= drr_fq_skb_cb(skb)->memory;
+	if (!u->vars.qlen)
+		drr_fq_bands_emptied(&q->bands, u - q->queues);
+}
+
+/* The band to drop from: that with most of what is limited and exceeded. */
+static struct drr_fq_queues *drr_fq_largest(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 amount[DRR_FQ_BANDS];
+	u32 band;
+
+	if (likely(!q->bands_config.on))
+		return q->queues;
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		const struct drr_fq_queues *u = &q->queues[band];
+
+		if (sch->q.qlen > q->params.limit)
+			amount[band] = u->vars.qlen;
+		else if (sch->qstats.backlog > q->params.limit_bytes)
+			amount[band] = u->vars.backlog;
+		else
+			amount[band] = u->memory_used;
+	}
+	band = drr_fq_bands_largest(&q->bands_params, amount);
+	return &q->queues[band == DRR_FQ_NONE ? 0 : band];
+}
+
+/* Remove a packet to drop, from the longest queue. Returns NULL if none. */
+static struct sk_buff *drr_fq_pop_longest(struct Qdisc *sch,
+					  struct drr_fq_flow **queue)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct drr_fq_queues *u = drr_fq_largest(sch);
+	u32 number = drr_fq_longest(&u->vars);
 	struct sk_buff *skb;
 
-	*queue = drr_fq_longest(&q->vars);
-	if (*queue != DRR_FQ_NONE) {
-		skb = drr_fq_pop(&q->vars.flows[*queue]);
-		drr_fq_dropped(&q->params, &q->vars, *queue, qdisc_pkt_len(skb),
+	if (number != DRR_FQ_NONE) {
+		*queue = &u->vars.flows[number];
+		skb = drr_fq_pop(*queue);
+		drr_fq_dropped(&u->params, &u->vars, number, qdisc_pkt_len(skb),
 			       drr_fq_head_length);
 		/* CoDel was too slow. */
-		if (q->codel_vars)
-			q->codel_vars[*queue].count++;
+		if (u->codel_vars)
+			u->codel_vars[number].count++;
+		if (unlikely(q->bands_config.on)) {
+			u->drops++;
+			drr_fq_band_left(q, u, skb);
+		}
 		return skb;
 	}
 	if (!q->band.queue.qlen)
 		return NULL;
-	*queue = DRR_FQ_QUEUE_BAND;
-	skb = drr_fq_pop(&q->band.queue);
+	*queue = &q->band.queue;
+	skb = drr_fq_pop(*queue);
 	drr_fq_band_leave(&q->band, qdisc_pkt_len(skb));
 	return skb;
 }
@@ -324,7 +474,7 @@ static struct sk_buff *drr_fq_pop_longest(struct drr_fq_sched *q, u32 *queue)
  * at counts but cannot be dropped. Returns whether a packet
  * of @queue was dropped.
  */
-static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
+static bool drr_fq_shrink(struct Qdisc *sch, const struct drr_fq_flow *queue,
 			  struct sk_buff **to_free)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
@@ -333,12 +483,12 @@ static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
 	for (;;) {
 		bool over = drr_fq_over_limit(&q->params, sch->q.qlen,
 					      sch->qstats.backlog);
+		struct drr_fq_flow *longest;
 		struct sk_buff *skb;
-		u32 longest;
 
 		if (!over && !drr_fq_over_memory(q))
 			break;
-		skb = drr_fq_pop_longest(q, &longest);
+		skb = drr_fq_pop_longest(sch, &longest);
 		if (!skb)
 			break;
 		q->drops_memory += !over;
@@ -357,8 +507,8 @@ static bool drr_fq_shrink(struct Qdisc *sch, u32 queue,
  * A packet of @length bytes was queued in @queue; @idle: the qdisc was empty.
  * If a limit is exceeded, drop packets and notify the parents.
  */
-static int drr_fq_make_room(struct Qdisc *sch, u32 queue, u32 length, bool idle,
-			    struct sk_buff **to_free)
+static int drr_fq_make_room(struct Qdisc *sch, const struct drr_fq_flow *queue,
+			    u32 length, bool idle, struct sk_buff **to_free)
 {
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 qlen = sch->q.qlen;
@@ -433,7 +583,7 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 	u32 length = qdisc_pkt_len(skb);
 	bool idle = !sch->q.qlen;
 	struct sk_buff *segs, *next;
-	u32 queue = DRR_FQ_NONE;
+	const struct drr_fq_flow *queue = NULL;
 	u32 count = 0;
 	u32 sum = 0;
 
@@ -470,7 +620,7 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 length = qdisc_pkt_len(skb);
-	u32 queue;
+	const struct drr_fq_flow *queue;
 	int ret;
 
 	if (unlikely(!drr_fq_classify(sch, skb, to_free, &ret)))
@@ -484,13 +634,20 @@ static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
 	return drr_fq_make_room(sch, queue, length, false, to_free);
 }
 
+/* Backlogged flows, or bands. */
+static u32 drr_fq_active(const struct drr_fq_sched *q)
+{
+	return q->bands_config.on ? q->bands.backlogged :
+				    q->queues[0].vars.active;
+}
+
 static struct sk_buff *drr_fq_dequeue_control(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb = drr_fq_pop(&q->band.queue);
 
 	qdisc_qstats_backlog_dec(sch, skb);
-	drr_fq_band_sent(&q->band, q->vars.active, qdisc_pkt_len(skb));
+	drr_fq_band_sent(&q->band, drr_fq_active(q), qdisc_pkt_len(skb));
 	return skb;
 }
 
@@ -500,12 +657,12 @@ static struct sk_buff *drr_fq_dequeue_control(struct Qdisc *sch)
  * and that of the second flow behind it; and the flow behind that, for the next
  * call. The packet of the flow in between was prefetched before.
  */
-static void drr_fq_prefetch(const struct drr_fq_sched *q)
+static void drr_fq_prefetch(const struct drr_fq_queues *u)
 {
-	const struct drr_fq_vars *v = &q->vars;
+	const struct drr_fq_vars *v = &u->vars;
 	const struct drr_fq_flow *first, *next;
 
-	if (v->first == DRR_FQ_NONE || q->params.scheduler == DRR_FQ_SCFQ)
+	if (v->first == DRR_FQ_NONE || u->params.scheduler == DRR_FQ_SCFQ)
 		return;
 	first = &v->flows[v->first];
 	next = &v->flows[v->flows[first->next].next];
@@ -517,10 +674,12 @@ static void drr_fq_prefetch(const struct drr_fq_sched *q)
 /**
  * struct drr_fq_codel_context - context of the callbacks of codel_dequeue()
  * @sch: the qdisc
+ * @queues: the queues of the band that is dequeued from
  * @queue: the queue that is dequeued from
  */
 struct drr_fq_codel_context {
 	struct Qdisc *sch;
+	struct drr_fq_queues *queues;
 	u32 queue;
 };
 
@@ -533,8 +692,7 @@ static codel_time_t drr_fq_codel_time(const struct sk_buff *skb)
 static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
 {
 	const struct drr_fq_codel_context *context = ctx;
-	struct drr_fq_sched *q = qdisc_priv(context->sch);
-	struct drr_fq_flow *flow = &q->vars.flows[context->queue];
+	struct drr_fq_flow *flow = &context->queues->vars.flows[context->queue];
 	struct sk_buff *skb;
 
 	if (!flow->head)
@@ -544,32 +702,48 @@ static struct sk_buff *drr_fq_codel_pop(struct codel_vars *vars, void *ctx)
 	return skb;
 }
 
-/* Drop a packet that drr_fq_codel_pop() removed. */
-static void drr_fq_codel_drop(struct sk_buff *skb, void *ctx)
+/* Drop a packet that was removed from the queue that is dequeued from. */
+static void drr_fq_drop_dequeued(struct Qdisc *sch, struct drr_fq_queues *u,
+				 u32 queue, struct sk_buff *skb)
 {
-	const struct drr_fq_codel_context *context = ctx;
-	struct Qdisc *sch = context->sch;
 	struct drr_fq_sched *q = qdisc_priv(sch);
 
-	drr_fq_aqm_dropped(&q->params, &q->vars, context->queue,
-			   qdisc_pkt_len(skb), drr_fq_head_length);
+	drr_fq_aqm_dropped(&u->params, &u->vars, queue, qdisc_pkt_len(skb),
+			   drr_fq_head_length);
 	q->memory_used -= drr_fq_skb_cb(skb)->memory;
-	q->drops_codel++;
+	if (unlikely(q->bands_config.on)) {
+		u->drops++;
+		drr_fq_band_left(q, u, skb);
+	}
 	qdisc_qlen_dec(sch);
 	qdisc_qstats_drop(sch);
 	kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);
 }
 
-/* Returns NULL if CoDel dropped all packets of the queue. */
-static struct sk_buff *drr_fq_dequeue_codel(struct Qdisc *sch, u32 queue)
+/* Drop a packet that drr_fq_codel_pop() removed. */
+static void drr_fq_codel_drop(struct sk_buff *skb, void *ctx)
 {
-	struct drr_fq_codel_context context = { .sch = sch, .queue = queue };
+	const struct drr_fq_codel_context *context = ctx;
+	struct drr_fq_sched *q = qdisc_priv(context->sch);
+
+	q->drops_codel++;
+	drr_fq_drop_dequeued(context->sch, context->queues, context->queue,
+			     skb);
+}
+
+/* Returns NULL if CoDel dropped all packets of the queue. */
+static struct sk_buff *drr_fq_dequeue_codel(struct Qdisc *sch,
+					    struct drr_fq_queues *u, u32 queue)
+{
+	struct drr_fq_codel_context context = { .sch = sch,
+						.queues = u,
+						.queue = queue };
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct codel_stats *stats = &q->codel_stats;
 	struct sk_buff *skb;
 
 	skb = codel_dequeue(&context, &sch->qstats.backlog, &q->codel_params,
-			    &q->codel_vars[queue], stats, qdisc_pkt_len,
+			    &u->codel_vars[queue], stats, qdisc_pkt_len,
 			    drr_fq_codel_time, drr_fq_codel_drop,
 			    drr_fq_codel_pop);
 	/*
@@ -585,27 +759,108 @@ static struct sk_buff *drr_fq_dequeue_codel(struct Qdisc *sch, u32 queue)
 	return skb;
 }
 
+static u32 drr_fq_band_length(void *context, u32 band)
+{
+	struct drr_fq_sched *q = context;
+	struct drr_fq_queues *u = &q->queues[band];
+	u32 queue = drr_fq_next(&u->params, &u->vars, drr_fq_head_length);
+
+	return drr_fq_head_length(&u->vars.flows[queue]);
+}
+
+/* The queues to send from, or NULL if no band is backlogged. */
+static struct drr_fq_queues *drr_fq_next_queues(struct drr_fq_sched *q)
+{
+	u32 band;
+
+	if (likely(!q->bands_config.on))
+		return q->queues;
+	band = drr_fq_bands_next(&q->bands_params, &q->bands,
+				 drr_fq_band_length, q);
+	return band == DRR_FQ_NONE ? NULL : &q->queues[band];
+}
+
+/*
+ * With bands: whether the oldest packet of a queue waited too long. The last
+ * packet of the qdisc is sent, or parents would deactivate this qdisc in the
+ * middle of its dequeue.
+ */
+static bool drr_fq_is_late(struct Qdisc *sch, const struct drr_fq_queues *u,
+			   u32 queue)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	const struct sk_buff *skb = u->vars.flows[queue].head;
+	codel_time_t waited = codel_get_time() - drr_fq_skb_cb(skb)->queued;
+
+	return sch->q.qlen > 1 &&
+	       drr_fq_bands_late(&q->bands_params, u - q->queues,
+				 (u64)waited << CODEL_SHIFT);
+}
+
+/* Drop the oldest packet of a queue. Returns its length. */
+static u32 drr_fq_drop_late(struct Qdisc *sch, struct drr_fq_queues *u,
+			    u32 queue)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	struct sk_buff *skb = drr_fq_pop(&u->vars.flows[queue]);
+	u32 length = qdisc_pkt_len(skb);
+
+	qdisc_qstats_backlog_dec(sch, skb);
+	q->drops_late++;
+	drr_fq_drop_dequeued(sch, u, queue, skb);
+	return length;
+}
+
+/* With bands: a packet was sent from the queues of a band. */
+static void drr_fq_band_sent_from(struct drr_fq_sched *q,
+				  struct drr_fq_queues *u, struct sk_buff *skb)
+{
+	u32 length = qdisc_pkt_len(skb);
+
+	u->bytes += length;
+	u->packets += drr_fq_skb_cb(skb)->segments;
+	drr_fq_bands_sent(&q->bands, u - q->queues, length);
+	drr_fq_band_left(q, u, skb);
+}
+
 static struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
-	struct sk_buff *skb;
-	u32 queue, length;
+	u32 queue, length, late = 0, late_bytes = 0;
+	struct sk_buff *skb = NULL;
+	struct drr_fq_queues *u;
 
 	do {
-		queue = drr_fq_next(&q->params, &q->vars, drr_fq_head_length);
+		u = drr_fq_next_queues(q);
+		if (!u)
+			break;
+		queue = drr_fq_next(&u->params, &u->vars, drr_fq_head_length);
 		if (queue == DRR_FQ_NONE)
-			return NULL;
-		if (q->codel_vars) {
-			skb = drr_fq_dequeue_codel(sch, queue);
+			break;
+		if (u == &q->queues[DRR_FQ_BAND_UNASSIGNED] &&
+		    late < DRR_FQ_LATE_BATCH && drr_fq_is_late(sch, u, queue)) {
+			late_bytes += drr_fq_drop_late(sch, u, queue);
+			late++;
+			continue;
+		}
+		if (u->codel_vars) {
+			skb = drr_fq_dequeue_codel(sch, u, queue);
 		} else {
-			skb = drr_fq_pop(&q->vars.flows[queue]);
+			skb = drr_fq_pop(&u->vars.flows[queue]);
 			qdisc_qstats_backlog_dec(sch, skb);
 		}
 	} while (!skb);
+	/* As for CoDel's drops, the packet that is sent counts meanwhile. */
+	if (unlikely(late))
+		qdisc_tree_reduce_backlog(sch, late, late_bytes);
+	if (!skb)
+		return NULL;
 	length = qdisc_pkt_len(skb);
-	drr_fq_sent(&q->params, &q->vars, queue, length, drr_fq_head_length);
+	drr_fq_sent(&u->params, &u->vars, queue, length, drr_fq_head_length);
+	if (unlikely(q->bands_config.on))
+		drr_fq_band_sent_from(q, u, skb);
 	drr_fq_band_earn(&q->band, length);
-	drr_fq_prefetch(q);
+	drr_fq_prefetch(u);
 	return skb;
 }
 
@@ -615,11 +870,14 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 	const struct drr_fq_skb_cb *cb;
 	struct sk_buff *skb;
 
-	if (unlikely(drr_fq_band_is_next(&q->band, q->vars.active,
+	if (unlikely(drr_fq_band_is_next(&q->band, drr_fq_active(q),
 					 drr_fq_head_length)))
 		skb = drr_fq_dequeue_control(sch);
 	else
 		skb = drr_fq_dequeue_flow(sch);
+	/* Packets of flows were dropped, and control packets waited for them. */
+	if (unlikely(!skb) && q->band.queue.qlen)
+		skb = drr_fq_dequeue_control(sch);
 	if (!skb)
 		return NULL;
 
@@ -630,23 +888,33 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 	return skb;
 }
 
-static void drr_fq_reset(struct Qdisc *sch)
+static void drr_fq_reset_queues(struct drr_fq_queues *u)
 {
-	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 queue;
 
-	if (!rcu_access_pointer(q->table))
+	if (!rcu_access_pointer(u->table))
 		return;
-	for (queue = 0; q->codel_vars && queue < q->params.flows; queue++)
-		codel_vars_init(&q->codel_vars[queue]);
-	while (q->vars.first != DRR_FQ_NONE) {
-		u32 first = q->vars.first;
-		struct drr_fq_flow *flow = &q->vars.flows[first];
+	for (queue = 0; u->codel_vars && queue < u->params.flows; queue++)
+		codel_vars_init(&u->codel_vars[queue]);
+	while (u->vars.first != DRR_FQ_NONE) {
+		u32 first = u->vars.first;
+		struct drr_fq_flow *flow = &u->vars.flows[first];
 
 		rtnl_kfree_skbs(flow->head, flow->tail);
 		flow->head = NULL;
-		drr_fq_emptied(&q->params, &q->vars, first);
+		drr_fq_emptied(&u->params, &u->vars, first);
 	}
+	u->memory_used = 0;
+}
+
+static void drr_fq_reset(struct Qdisc *sch)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 band;
+
+	for (band = 0; band < DRR_FQ_BANDS; band++)
+		drr_fq_reset_queues(&q->queues[band]);
+	drr_fq_bands_init(&q->bands);
 	if (q->band.queue.qlen)
 		rtnl_kfree_skbs(q->band.queue.head, q->band.queue.tail);
 	drr_fq_band_init(&q->band);
@@ -686,6 +954,22 @@ static struct netlink_range_validation drr_fq_threshold_range = {
 	.max = DRR_FQ_CODEL_MAX,
 };
 
+static struct netlink_range_validation drr_fq_share_range = {
+	.min = DRR_FQ_BANDS_SHARE_MIN,
+	.max = DRR_FQ_BANDS_SHARE_MAX,
+};
+
+static struct netlink_range_validation drr_fq_wait_range = {
+	.min = DRR_FQ_BANDS_WAIT_MIN,
+	.max = DRR_FQ_BANDS_WAIT_MAX,
+};
+
+static struct netlink_range_validation drr_fq_band_flows_range = {
+	.min = 1,
+	.max = DRR_FQ_FLOWS_SMALL,
+};
+
+#define DRR_FQ_NEEDS_BANDS "this parameter needs bands, which are off"
 #define DRR_FQ_FLOWS_DENIED \
 	"flows above 65536 need CAP_NET_ADMIN in the initial user namespace"
 
@@ -712,17 +996,28 @@ static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 	[TCA_DRR_FQ_CODEL_ECN] = NLA_POLICY_MAX(NLA_U8, 1),
 	[TCA_DRR_FQ_CODEL_CE_THRESHOLD] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_threshold_range),
+	[TCA_DRR_FQ_BANDS] = NLA_POLICY_MAX(NLA_U8, 1),
+	[TCA_DRR_FQ_BANDS_UNASSIGNED] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_share_range),
+	[TCA_DRR_FQ_BANDS_WAIT] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_wait_range),
+	[TCA_DRR_FQ_BANDS_NEW_FLOWS] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_band_flows_range),
+	[TCA_DRR_FQ_BANDS_HOSTS] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_band_flows_range),
 };
 
 /**
  * struct drr_fq_config - configuration requested by a message
  * @params: parameters of the algorithm
+ * @bands: parameters of the bands
  * @codel: parameters of CoDel
  * @memory_limit: limit of the queued packets' memory [bytes], 0: the default
  * @split_gso: segment GSO packets before they are queued
  */
 struct drr_fq_config {
 	struct drr_fq_params params;
+	struct drr_fq_bands_config bands;
 	struct drr_fq_codel codel;
 	u32 memory_limit;
 	bool split_gso;
@@ -770,6 +1065,69 @@ static int drr_fq_parse_codel(struct nlattr **tb, struct drr_fq_codel *codel,
 	return 0;
 }
 
+static const struct drr_fq_bands_config drr_fq_bands_off = {
+	.share = DRR_FQ_BANDS_SHARE_DEFAULT,
+	.wait_max = DRR_FQ_BANDS_WAIT_DEFAULT,
+};
+
+/*
+ * @flows: number of queues of the assigned band, and of the others if bands are
+ * turned on without theirs. Without bands, their parameters are the defaults.
+ */
+static int drr_fq_parse_bands(struct nlattr **tb,
+			      struct drr_fq_bands_config *bands, u32 flows,
+			      struct netlink_ext_ack *extack)
+{
+	bool was_on = bands->on;
+	int kind;
+
+	if (tb[TCA_DRR_FQ_BANDS])
+		bands->on = nla_get_u8(tb[TCA_DRR_FQ_BANDS]);
+	if (!bands->on) {
+		*bands = drr_fq_bands_off;
+		for (kind = TCA_DRR_FQ_BANDS_UNASSIGNED;
+		     kind <= TCA_DRR_FQ_BANDS_HOSTS; kind++) {
+			if (!tb[kind])
+				continue;
+			NL_SET_BAD_ATTR(extack, tb[kind]);
+			NL_SET_ERR_MSG_MOD(extack, DRR_FQ_NEEDS_BANDS);
+			return -EINVAL;
+		}
+		return 0;
+	}
+
+	if (!was_on) {
+		u32 others = min_t(u32, flows, DRR_FQ_FLOWS_SMALL);
+
+		bands->flows[DRR_FQ_BAND_NEW] = others;
+		bands->flows[DRR_FQ_BAND_UNASSIGNED] = others;
+	}
+	bands->flows[DRR_FQ_BAND_ASSIGNED] = flows;
+	if (tb[TCA_DRR_FQ_BANDS_UNASSIGNED])
+		bands->share = nla_get_u32(tb[TCA_DRR_FQ_BANDS_UNASSIGNED]);
+	if (tb[TCA_DRR_FQ_BANDS_WAIT])
+		bands->wait_max = nla_get_u32(tb[TCA_DRR_FQ_BANDS_WAIT]);
+	if (tb[TCA_DRR_FQ_BANDS_NEW_FLOWS])
+		bands->flows[DRR_FQ_BAND_NEW] =
+			nla_get_u32(tb[TCA_DRR_FQ_BANDS_NEW_FLOWS]);
+	if (tb[TCA_DRR_FQ_BANDS_HOSTS])
+		bands->flows[DRR_FQ_BAND_UNASSIGNED] =
+			nla_get_u32(tb[TCA_DRR_FQ_BANDS_HOSTS]);
+	return 0;
+}
+
+/* The number of queues, in all bands. */
+static u32 drr_fq_flows_of(const struct drr_fq_config *config)
+{
+	u32 sum = 0, band;
+
+	if (!config->bands.on)
+		return config->params.flows;
+	for (band = 0; band < DRR_FQ_BANDS; band++)
+		sum += config->bands.flows[band];
+	return sum;
+}
+
 /* Check the attributes of a message and store them in @config. */
 static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 			struct drr_fq_config *config,
@@ -778,6 +1136,7 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	struct drr_fq_params *p = &config->params;
 	struct nlattr *tb[TCA_DRR_FQ_MAX + 1];
 	const struct nlattr *attr;
+	u32 before, after;
 	int err;
 
 	err = nla_parse_nested(tb, TCA_DRR_FQ_MAX, opt, drr_fq_policy, extack);
@@ -798,7 +1157,13 @@ static int drr_fq_parse(struct Qdisc *sch, struct nlattr *opt,
 	attr = tb[TCA_DRR_FQ_FLOWS];
 	if (attr)
 		p->flows = nla_get_u32(attr);
-	if (attr && p->flows > DRR_FQ_FLOWS_SMALL && !capable(CAP_NET_ADMIN)) {
+	before = drr_fq_flows_of(config);
+	err = drr_fq_parse_bands(tb, &config->bands, p->flows, extack);
+	if (err)
+		return err;
+	after = drr_fq_flows_of(config);
+	if ((attr || after > before) && after > DRR_FQ_FLOWS_SMALL &&
+	    !capable(CAP_NET_ADMIN)) {
 		NL_SET_BAD_ATTR(extack, attr);
 		NL_SET_ERR_MSG_MOD(extack, DRR_FQ_FLOWS_DENIED);
 		return -EPERM;
@@ -824,13 +1189,8 @@ static codel_time_t drr_fq_codel_ticks(u32 us)
 	return ((u64)us * NSEC_PER_USEC) >> CODEL_SHIFT;
 }
 
-/*
- * Set CoDel's parameters. @vars is new state, or NULL to keep what there is.
- * Returns the old state if it is no longer used.
- */
-static struct codel_vars *drr_fq_set_codel(struct Qdisc *sch,
-					   const struct drr_fq_codel *codel,
-					   struct codel_vars *vars)
+static void drr_fq_set_codel(struct Qdisc *sch,
+			     const struct drr_fq_codel *codel)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct codel_params *params = &q->codel_params;
@@ -843,16 +1203,12 @@ static struct codel_vars *drr_fq_set_codel(struct Qdisc *sch,
 	params->mtu = psched_mtu(qdisc_dev(sch));
 	if (codel->ce_threshold)
 		params->ce_threshold = drr_fq_codel_ticks(codel->ce_threshold);
-
-	if (vars || !codel->on)
-		swap(q->codel_vars, vars);
-	return vars;
 }
 
-/* CoDel was off until now: the packets that are queued arrive now. */
-static void drr_fq_codel_start(struct drr_fq_sched *q)
+/* Times were not stored until now: the packets that are queued arrive now. */
+static void drr_fq_start_clock(struct drr_fq_queues *u)
 {
-	const struct drr_fq_vars *v = &q->vars;
+	const struct drr_fq_vars *v = &u->vars;
 	codel_time_t now = codel_get_time();
 	u32 queue = v->first, n;
 
@@ -865,32 +1221,162 @@ static void drr_fq_codel_start(struct drr_fq_sched *q)
 	}
 }
 
+/* Bands need memory of their own, and a scheduler may need more. */
+static bool drr_fq_needs_tables(const struct drr_fq_sched *q,
+				const struct drr_fq_config *config)
+{
+	u32 band;
+
+	if (!rcu_access_pointer(q->queues[0].table) ||
+	    config->bands.on != q->bands_config.on ||
+	    config->params.scheduler != q->params.scheduler)
+		return true;
+	if (!config->bands.on)
+		return config->params.flows != q->params.flows;
+	for (band = 0; band < DRR_FQ_BANDS; band++)
+		if (config->bands.flows[band] != q->bands_config.flows[band])
+			return true;
+	return false;
+}
+
+/* The parameters of the queues of @band. */
+static struct drr_fq_params drr_fq_params_of(const struct drr_fq_config *config,
+					     u32 band)
+{
+	struct drr_fq_params params = config->params;
+
+	if (config->bands.on)
+		params.flows = config->bands.flows[band];
+	return params;
+}
+
+static void drr_fq_free_queues(struct drr_fq_queues queues[DRR_FQ_BANDS])
+{
+	u32 band;
+
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		kvfree(queues[band].codel_vars);
+		kvfree_rcu(rcu_dereference_protected(queues[band].table, 1),
+			   rcu);
+	}
+}
+
 /*
- * Move all packets to the empty queues of @to, which has the parameters @p.
- * Each flow's packets stay in order; flows are moved in the order of the
+ * Allocate what @config needs beyond what there is: @tables and, with CoDel, its
+ * state. Returns -ENOMEM if that fails; the caller frees it in any case.
+ */
+static int drr_fq_alloc_queues(const struct drr_fq_sched *q,
+			       const struct drr_fq_config *config, bool tables,
+			       struct drr_fq_queues queues[DRR_FQ_BANDS])
+{
+	u32 bands = config->bands.on ? DRR_FQ_BANDS : 1;
+	u32 band;
+
+	for (band = 0; band < bands; band++) {
+		struct drr_fq_queues *u = &queues[band];
+		struct drr_fq_table *table;
+
+		u->params = drr_fq_params_of(config, band);
+		if (tables) {
+			table = kvzalloc(sizeof(*table) +
+						 drr_fq_table_size(&u->params),
+					 GFP_KERNEL_ACCOUNT);
+			if (!table)
+				return -ENOMEM;
+			table->count = u->params.flows;
+			drr_fq_table_init(&u->params, &u->vars, table->flows);
+			RCU_INIT_POINTER(u->table, table);
+		}
+		if (config->codel.on && (tables || !q->codel.on)) {
+			u->codel_vars = kvcalloc(u->params.flows,
+						 sizeof(*u->codel_vars),
+						 GFP_KERNEL_ACCOUNT);
+			if (!u->codel_vars)
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Move all packets of @from to the empty queues @to, which have the configuration
+ * @bands. Each flow's packets stay in order; flows are moved in the order of the
  * ActiveList.
  */
-static void drr_fq_move(struct drr_fq_sched *q, const struct drr_fq_params *p,
-			struct drr_fq_vars *to)
+static void drr_fq_move(struct drr_fq_sched *q, struct drr_fq_queues *from,
+			const struct drr_fq_bands_config *bands,
+			struct drr_fq_queues *to)
 {
-	struct drr_fq_vars *from = &q->vars;
 	struct drr_fq_stats ignored = {};
 
-	while (from->first != DRR_FQ_NONE) {
-		u32 first = from->first;
-		struct drr_fq_flow *flow = &from->flows[first];
+	while (from->vars.first != DRR_FQ_NONE) {
+		u32 first = from->vars.first;
+		struct drr_fq_flow *flow = &from->vars.flows[first];
 
 		while (flow->head) {
 			struct sk_buff *skb = drr_fq_pop(flow);
+			u32 band = drr_fq_band_of(bands, skb);
+			struct drr_fq_queues *u = &to[band];
 			u32 queue, id;
 
-			queue = drr_fq_queue_of(q, p, skb, &id);
-			drr_fq_push(&to->flows[queue], skb);
-			drr_fq_arrive(p, to, &ignored, queue, id,
+			queue = drr_fq_queue_of(q, bands, band, &u->params, skb,
+						&id);
+			drr_fq_push(&u->vars.flows[queue], skb);
+			drr_fq_arrive(&u->params, &u->vars, &ignored, queue, id,
 				      qdisc_pkt_len(skb));
+			if (bands->on)
+				u->memory_used += drr_fq_skb_cb(skb)->memory;
 		}
-		drr_fq_emptied(&q->params, from, first);
+		drr_fq_emptied(&from->params, &from->vars, first);
 	}
+}
+
+/* Exchange the queues of all bands and @queues, with all packets. */
+static void drr_fq_swap_queues(struct drr_fq_sched *q,
+			       const struct drr_fq_bands_config *bands,
+			       struct drr_fq_queues queues[DRR_FQ_BANDS])
+{
+	u32 band;
+
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		if (rcu_access_pointer(q->queues[band].table))
+			drr_fq_move(q, &q->queues[band], bands, queues);
+	}
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		struct drr_fq_queues *u = &q->queues[band];
+		struct drr_fq_table *old, *new;
+
+		old = rcu_dereference_protected(u->table, 1);
+		new = rcu_dereference_protected(queues[band].table, 1);
+		swap(u->vars, queues[band].vars);
+		swap(u->codel_vars, queues[band].codel_vars);
+		u->memory_used = queues[band].memory_used;
+		if (bands->on != q->bands_config.on) {
+			u->bytes = 0;
+			u->packets = 0;
+			u->drops = 0;
+		}
+		rcu_assign_pointer(u->table, new);
+		RCU_INIT_POINTER(queues[band].table, old);
+	}
+}
+
+/* Set the parameters of the bands; those with packets become backlogged. */
+static void drr_fq_set_bands(struct drr_fq_sched *q,
+			     const struct drr_fq_bands_config *bands,
+			     bool restart)
+{
+	u32 band;
+
+	q->bands_config = *bands;
+	drr_fq_bands_set_share(&q->bands_params, bands->share);
+	q->bands_params.wait_max = (u64)bands->wait_max * NSEC_PER_USEC;
+	if (!restart)
+		return;
+	drr_fq_bands_init(&q->bands);
+	for (band = 0; bands->on && band < DRR_FQ_BANDS; band++)
+		if (q->queues[band].vars.qlen)
+			drr_fq_bands_arrive(&q->bands_params, &q->bands, band);
 }
 
 /* Apply @config. Returns -ENOMEM without any change if allocation fails. */
@@ -899,49 +1385,37 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 {
 	const struct drr_fq_params *p = &config->params;
 	struct drr_fq_sched *q = qdisc_priv(sch);
-	struct drr_fq_table *table = NULL, *old;
-	struct codel_vars *codel_vars = NULL;
+	bool tables = drr_fq_needs_tables(q, config);
+	bool clock = (config->codel.on || config->bands.on) && !q->codel.on &&
+		     !q->bands_config.on;
 	struct sk_buff *to_free = NULL;
-	struct drr_fq_vars vars;
-	u32 qlen, backlog;
-	bool start;
+	struct drr_fq_queues *queues;
+	u32 qlen, backlog, band;
 
-	old = rcu_dereference_protected(q->table, lockdep_rtnl_is_held());
-	if (!old || p->flows != q->params.flows ||
-	    p->scheduler != q->params.scheduler) {
-		table = kvzalloc(sizeof(*table) + drr_fq_table_size(p),
-				 GFP_KERNEL_ACCOUNT);
-		if (!table) {
-			NL_SET_ERR_MSG_MOD(extack,
-					   "not enough memory: reduce flows");
-			return -ENOMEM;
-		}
-		table->count = p->flows;
-		drr_fq_table_init(p, &vars, table->flows);
-	}
-	start = config->codel.on && !q->codel_vars;
-	if (config->codel.on && (table || start)) {
-		codel_vars = kvcalloc(p->flows, sizeof(*codel_vars),
-				      GFP_KERNEL_ACCOUNT);
-		if (!codel_vars) {
-			kvfree(table);
-			NL_SET_ERR_MSG_MOD(extack,
-					   "not enough memory: reduce flows");
-			return -ENOMEM;
-		}
+	queues = kcalloc(DRR_FQ_BANDS, sizeof(*queues), GFP_KERNEL);
+	if (!queues || drr_fq_alloc_queues(q, config, tables, queues)) {
+		if (queues)
+			drr_fq_free_queues(queues);
+		kfree(queues);
+		NL_SET_ERR_MSG_MOD(extack, "not enough memory: reduce flows");
+		return -ENOMEM;
 	}
 
 	sch_tree_lock(sch);
-	if (table) {
-		if (old)
-			drr_fq_move(q, p, &vars);
-		q->vars = vars;
-		rcu_assign_pointer(q->table, table);
+	if (tables)
+		drr_fq_swap_queues(q, &config->bands, queues);
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		struct drr_fq_queues *u = &q->queues[band];
+
+		u->params = drr_fq_params_of(config, band);
+		if (!tables && config->codel.on != q->codel.on)
+			swap(u->codel_vars, queues[band].codel_vars);
+		if (clock && rcu_access_pointer(u->table))
+			drr_fq_start_clock(u);
 	}
 	q->params = *p;
-	codel_vars = drr_fq_set_codel(sch, &config->codel, codel_vars);
-	if (start)
-		drr_fq_codel_start(q);
+	drr_fq_set_codel(sch, &config->codel);
+	drr_fq_set_bands(q, &config->bands, tables);
 	q->memory_limit = config->memory_limit;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
@@ -953,7 +1427,7 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 
 	qlen = sch->q.qlen;
 	backlog = sch->qstats.backlog;
-	drr_fq_shrink(sch, DRR_FQ_NONE, &to_free);
+	drr_fq_shrink(sch, NULL, &to_free);
 	/* During init, its parent cannot be found yet: call only for drops. */
 	if (to_free)
 		qdisc_tree_reduce_backlog(sch, qlen - sch->q.qlen,
@@ -961,9 +1435,8 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	sch_tree_unlock(sch);
 
 	kfree_skb_list(to_free);
-	kvfree(codel_vars);
-	if (table)
-		kvfree_rcu(old, rcu);
+	drr_fq_free_queues(queues);
+	kfree(queues);
 	return 0;
 }
 
@@ -973,6 +1446,7 @@ static int drr_fq_change(struct Qdisc *sch, struct nlattr *opt,
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	struct drr_fq_config config = {
 		.params = q->params,
+		.bands = q->bands_config,
 		.codel = q->codel,
 		.memory_limit = q->memory_limit,
 		.split_gso = q->split_gso,
@@ -999,12 +1473,15 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 				   DRR_FQ_QUANTUM_MAX),
 			.scheduler = DRR_FQ_DRR,
 		},
+		.bands = drr_fq_bands_off,
 		.codel = drr_fq_codel_off,
 	};
 	int err;
 
 	q->perturbation = get_random_u32();
+	get_random_bytes(&q->host_key, sizeof(q->host_key));
 	drr_fq_band_init(&q->band);
+	drr_fq_bands_init(&q->bands);
 	codel_stats_init(&q->codel_stats);
 	if (opt) {
 		err = drr_fq_parse(sch, opt, &config, extack);
@@ -1026,8 +1503,7 @@ static void drr_fq_destroy(struct Qdisc *sch)
 	struct drr_fq_sched *q = qdisc_priv(sch);
 
 	tcf_block_put(q->block);
-	kvfree(q->codel_vars);
-	kvfree_rcu(rcu_dereference_protected(q->table, 1), rcu);
+	drr_fq_free_queues(q->queues);
 }
 
 static int drr_fq_dump_codel(const struct drr_fq_codel *codel,
@@ -1042,6 +1518,22 @@ static int drr_fq_dump_codel(const struct drr_fq_codel *codel,
 	    nla_put_u8(skb, TCA_DRR_FQ_CODEL_ECN, codel->ecn) ||
 	    nla_put_u32(skb, TCA_DRR_FQ_CODEL_CE_THRESHOLD,
 			codel->ce_threshold))
+		return -EMSGSIZE;
+	return 0;
+}
+
+static int drr_fq_dump_bands(const struct drr_fq_bands_config *bands,
+			     struct sk_buff *skb)
+{
+	if (!bands->on)
+		return 0;
+	if (nla_put_u8(skb, TCA_DRR_FQ_BANDS, bands->on) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_UNASSIGNED, bands->share) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_WAIT, bands->wait_max) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_NEW_FLOWS,
+			bands->flows[DRR_FQ_BAND_NEW]) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_HOSTS,
+			bands->flows[DRR_FQ_BAND_UNASSIGNED]))
 		return -EMSGSIZE;
 	return 0;
 }
@@ -1062,7 +1554,8 @@ static int drr_fq_dump(struct Qdisc *sch, struct sk_buff *skb)
 	    nla_put_u8(skb, TCA_DRR_FQ_SCHEDULER, p->scheduler) ||
 	    nla_put_u8(skb, TCA_DRR_FQ_SPLIT_GSO, q->split_gso) ||
 	    nla_put_u32(skb, TCA_DRR_FQ_MEMORY_LIMIT, q->memory_limit) ||
-	    drr_fq_dump_codel(&q->codel, skb)) {
+	    drr_fq_dump_codel(&q->codel, skb) ||
+	    drr_fq_dump_bands(&q->bands_config, skb)) {
 		nla_nest_cancel(skb, opts);
 		return -EMSGSIZE;
 	}
@@ -1077,16 +1570,18 @@ static void drr_fq_dump_longest(const struct drr_fq_sched *q,
 				struct tc_drr_fq_qdisc_stats *stats)
 {
 	const struct drr_fq_table *table;
-	u32 queue;
+	u32 queue, band;
 
 	rcu_read_lock();
-	table = rcu_dereference(q->table);
-	for (queue = 0; queue < table->count; queue++) {
-		u32 backlog = READ_ONCE(table->flows[queue].backlog);
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		table = rcu_dereference(q->queues[band].table);
+		for (queue = 0; table && queue < table->count; queue++) {
+			u32 backlog = READ_ONCE(table->flows[queue].backlog);
 
-		if (backlog && backlog >= stats->longest_backlog) {
-			stats->longest_backlog = backlog;
-			stats->longest_flow = queue + 1;
+			if (backlog && backlog >= stats->longest_backlog) {
+				stats->longest_backlog = backlog;
+				stats->longest_flow = queue + 1;
+			}
 		}
 	}
 	rcu_read_unlock();
@@ -1096,6 +1591,7 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_QDISC };
+	u32 band;
 
 	drr_fq_dump_longest(q, &st.qdisc);
 	sch_tree_lock(sch);
@@ -1104,10 +1600,17 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.qdisc.collisions = q->stats.collisions;
 	st.qdisc.new_flows = q->stats.new_flows;
 	st.qdisc.gso_split = q->gso_split;
-	st.qdisc.memory = drr_fq_table_size(&q->params);
-	if (q->codel_vars)
-		st.qdisc.memory += q->params.flows * sizeof(*q->codel_vars);
-	st.qdisc.active_flows = q->vars.active;
+	for (band = 0; band < DRR_FQ_BANDS; band++) {
+		const struct drr_fq_queues *u = &q->queues[band];
+
+		if (!rcu_access_pointer(u->table))
+			continue;
+		st.qdisc.memory += drr_fq_table_size(&u->params);
+		if (u->codel_vars)
+			st.qdisc.memory +=
+				u->params.flows * sizeof(*u->codel_vars);
+		st.qdisc.active_flows += u->vars.active;
+	}
 	st.qdisc.active_flows_max = q->stats.active_max;
 	st.qdisc.max_packet = q->max_packet;
 	st.qdisc.memory_used = q->memory_used;
@@ -1158,6 +1661,57 @@ static int drr_fq_dump_class(struct Qdisc *sch, unsigned long cl,
 	return 0;
 }
 
+/* With bands, under the lock. */
+static void drr_fq_band_stats(struct drr_fq_sched *q, u32 band,
+			      struct gnet_stats_basic_sync *bstats,
+			      struct gnet_stats_queue *qs,
+			      struct tc_drr_fq_band_stats *st)
+{
+	const struct drr_fq_queues *u = &q->queues[band];
+
+	_bstats_update(bstats, u->bytes, u->packets);
+	qs->qlen = u->vars.qlen;
+	qs->backlog = u->vars.backlog;
+	qs->drops = u->drops;
+	st->active_flows = u->vars.active;
+	st->deficit = max(q->bands.deficit[band], 0);
+	st->memory_used = u->memory_used;
+	if (band == DRR_FQ_BAND_UNASSIGNED)
+		st->drops_late = q->drops_late;
+}
+
+/* Returns false if there is no such queue. */
+static bool drr_fq_queue_stats(struct drr_fq_sched *q, u32 number,
+			       struct gnet_stats_basic_sync *bstats,
+			       struct gnet_stats_queue *qs,
+			       struct tc_drr_fq_class_stats *st)
+{
+	const struct drr_fq_queues *u = &q->queues[0];
+	const struct drr_fq_flow *flow;
+
+	if (number >= u->params.flows)
+		return false;
+	flow = &u->vars.flows[number];
+	_bstats_update(bstats, flow->bytes, flow->packets);
+	qs->qlen = flow->qlen;
+	qs->backlog = flow->backlog;
+	qs->drops = flow->drops;
+	if (flow->qlen) {
+		st->head_length = drr_fq_head_length(flow);
+		if (u->params.scheduler == DRR_FQ_DRR)
+			st->deficit = max(flow->deficit, 0);
+		if (u->params.scheduler == DRR_FQ_SCFQ)
+			st->tag = flow->tag + st->head_length - u->vars.v;
+	}
+	if (u->codel_vars) {
+		const struct codel_vars *vars = &u->codel_vars[number];
+
+		st->delay = codel_time_to_us(vars->ldelay);
+		st->dropping = vars->dropping;
+	}
+	return true;
+}
+
 static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 				   struct gnet_dump *d)
 {
@@ -1165,34 +1719,21 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_CLASS };
 	struct gnet_stats_basic_sync bstats;
 	struct gnet_stats_queue qs = {};
-	const struct drr_fq_flow *flow;
+	bool found = true;
 
 	gnet_stats_basic_sync_init(&bstats);
 	sch_tree_lock(sch);
-	if (cl > q->params.flows) {
-		sch_tree_unlock(sch);
-		return -1;
-	}
-	flow = &q->vars.flows[cl - 1];
-	_bstats_update(&bstats, flow->bytes, flow->packets);
-	qs.qlen = flow->qlen;
-	qs.backlog = flow->backlog;
-	qs.drops = flow->drops;
-	if (flow->qlen) {
-		st.queue.head_length = drr_fq_head_length(flow);
-		if (q->params.scheduler == DRR_FQ_DRR)
-			st.queue.deficit = max(flow->deficit, 0);
-		if (q->params.scheduler == DRR_FQ_SCFQ)
-			st.queue.tag =
-				flow->tag + st.queue.head_length - q->vars.v;
-	}
-	if (q->codel_vars) {
-		const struct codel_vars *vars = &q->codel_vars[cl - 1];
-
-		st.queue.delay = codel_time_to_us(vars->ldelay);
-		st.queue.dropping = vars->dropping;
+	if (!q->bands_config.on) {
+		found = drr_fq_queue_stats(q, cl - 1, &bstats, &qs, &st.queue);
+	} else if (cl <= DRR_FQ_BANDS) {
+		st.type = DRR_FQ_XSTATS_BAND;
+		drr_fq_band_stats(q, cl - 1, &bstats, &qs, &st.band);
+	} else {
+		found = false;
 	}
 	sch_tree_unlock(sch);
+	if (!found)
+		return -1;
 
 	if (gnet_stats_copy_basic(d, NULL, &bstats, false) < 0 ||
 	    gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
@@ -1206,7 +1747,7 @@ static bool drr_fq_is_backlogged(const struct drr_fq_sched *q, u32 queue)
 	bool backlogged;
 
 	rcu_read_lock();
-	table = rcu_dereference(q->table);
+	table = rcu_dereference(q->queues[0].table);
 	backlogged =
 		queue < table->count && READ_ONCE(table->flows[queue].qlen);
 	rcu_read_unlock();
@@ -1218,12 +1759,16 @@ static void drr_fq_walk(struct Qdisc *sch, struct qdisc_walker *arg)
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 classes =
 		min_t(u32, READ_ONCE(q->params.flows), DRR_FQ_CLASSES_MAX);
+	/* The request holds RTNL, as a change does. */
+	bool bands = q->bands_config.on;
 	u32 queue;
 
 	if (arg->stop)
 		return;
+	if (bands)
+		classes = DRR_FQ_BANDS;
 	for (queue = 0; queue < classes; queue++) {
-		if (!drr_fq_is_backlogged(q, queue)) {
+		if (!bands && !drr_fq_is_backlogged(q, queue)) {
 			arg->count++;
 			continue;
 		}

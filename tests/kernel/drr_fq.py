@@ -50,6 +50,7 @@ from tests.kernel.rtnetlink import (
 MTU, HEADER = 1500, 14
 LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, MEMORY_LIMIT = range(1, 8)
 CODEL, TARGET, INTERVAL, ECN, CE_THRESHOLD = range(8, 13)
+BANDS, UNASSIGNED, WAIT, FLOWS_NEW, HOSTS = range(13, 18)
 DRR, RR, SCFQ = range(3)
 LIMIT_BYTES_MAX, FLOWS_MAX, QUANTUM_MAX = 1 << 30, 1 << 20, 1 << 24
 
@@ -89,12 +90,20 @@ class Options:
     interval: int | None = None
     ecn: int | None = None
     ce_threshold: int | None = None
+    #: None: bands are off
+    bands: int | None = None
+    #: [1/1000]
+    unassigned: int | None = None
+    #: [us]
+    wait: int | None = None
+    flows_new: int | None = None
+    hosts: int | None = None
 
     @classmethod
     def read(cls, content: bytes) -> Options:
         found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
         assert found.keys() >= set(range(LIMIT, CODEL + 1))
-        return cls(*(found.get(kind) for kind in range(LIMIT, CE_THRESHOLD + 1)))  # type: ignore[arg-type]
+        return cls(*(found.get(kind) for kind in range(LIMIT, HOSTS + 1)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -148,12 +157,32 @@ class Queue:
         return cls(shown.qlen, shown.backlog, shown.drops, *values)
 
 
+@dataclass(frozen=True)
+class Band:
+    """A class that is a band, as dumped, with struct tc_drr_fq_band_stats."""
+
+    sent_packets: int
+    qlen: int
+    backlog: int
+    drops: int
+    drops_late: int
+    memory_used: int
+    active_flows: int
+    deficit: int
+
+    @classmethod
+    def read(cls, shown: Shown) -> Band:
+        kind, _, *values = struct.unpack_from("=IIQQII", shown.application)
+        assert kind == 2
+        return cls(shown.sent_packets, shown.qlen, shown.backlog, shown.drops, *values)
+
+
 def options(**given: int) -> bytes:
     """TCA_OPTIONS with only the given attributes."""
     numbers = {each.name: number for number, each in enumerate(fields(Options), 1)}
     content = b""
     for name, value in given.items():
-        write = u8 if name in ("scheduler", "split_gso", "codel", "ecn") else u32
+        write = u8 if name in ("scheduler", "split_gso", "codel", "ecn", "bands") else u32
         content += write(numbers[name], value)
     return attribute(TCA_OPTIONS | NLA_F_NESTED, content)
 
@@ -298,11 +327,19 @@ class Link:
     @property
     def queues(self) -> dict[int, Queue]:
         """The backlogged queues of drr_fq 10:, by the minor numbers of their classes."""
-        return {
-            shown.handle & 0xFFFF: Queue.read(shown)
-            for shown in self.rtnetlink.classes(self.index)
-            if shown.handle >> 16 == 0x10
-        }
+        return {number: Queue.read(shown) for number, shown in self._classes()}
+
+    @property
+    def bands(self) -> list[Band]:
+        """The bands of drr_fq 10: new, assigned, unassigned."""
+        found = dict(self._classes())
+        assert list(found) == [1, 2, 3]
+        return [Band.read(shown) for shown in found.values()]
+
+    def _classes(self) -> Iterator[tuple[int, Shown]]:
+        for shown in self.rtnetlink.classes(self.index):
+            if shown.handle >> 16 == 0x10:
+                yield shown.handle & 0xFFFF, shown
 
     # --- packets
 
@@ -406,7 +443,11 @@ class Link:
             statistics = self.statistics
             assert (statistics.active_flows, statistics.longest_backlog) == (0, 0)
             assert statistics.longest_flow == 0
-            assert self.queues == {}
+            if self.options.bands:
+                empty = (0, 0, 0)
+                assert [(b.qlen, b.backlog, b.memory_used) for b in self.bands] == [empty] * 3
+            else:
+                assert self.queues == {}
 
 
 #: Payload of a segment of a GSO packet [bytes].

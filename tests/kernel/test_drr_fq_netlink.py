@@ -7,16 +7,18 @@ import errno
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from tests.kernel.drr_fq import (
-    CE_THRESHOLD,
+    BANDS,
     CODEL,
     ECN,
     FLOWS,
     FLOWS_MAX,
     HEADER,
+    HOSTS,
     LIMIT,
     LIMIT_BYTES,
     LIMIT_BYTES_MAX,
@@ -49,6 +51,17 @@ from tests.kernel.rtnetlink import (
 KIND = attribute(TCA_KIND, b"drr_fq\0")
 HANDLE = handle("10:")
 DEFAULTS = Options(1000, 32 << 20, 1024, MTU + HEADER, 0, 0)
+
+
+def bands(unassigned: int, wait: int, flows_new: int, hosts: int) -> dict[str, int]:
+    """Fields of Options with bands."""
+    return {
+        "bands": 1,
+        "unassigned": unassigned,
+        "wait": wait,
+        "flows_new": flows_new,
+        "hosts": hosts,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +145,17 @@ REJECTED = {
     "interval without codel": (options(codel=0, interval=5000), "needs codel, which is off"),
     "ecn without codel": (options(ecn=0), "needs codel, which is off"),
     "ce_threshold without codel": (options(ce_threshold=0), "needs codel, which is off"),
+    "bands 2": (options(bands=2), "out of range: 0 to 1"),
+    "unassigned 0": (options(bands=1, unassigned=0), "out of range: 1 to 250"),
+    "unassigned too large": (options(bands=1, unassigned=251), "out of range: 1 to 250"),
+    "wait too small": (options(bands=1, wait=999), "out of range: 1000 to 10000000"),
+    "wait too large": (options(bands=1, wait=10**7 + 1), "out of range: 1000 to 10000000"),
+    "flows_new 0": (options(bands=1, flows_new=0), "out of range: 1 to 65536"),
+    "hosts too many": (options(bands=1, hosts=65537), "out of range: 1 to 65536"),
+    "unassigned without bands": (options(unassigned=50), "needs bands, which are off"),
+    "wait without bands": (options(bands=0, wait=5000), "needs bands, which are off"),
+    "flows_new without bands": (options(flows_new=5), "needs bands, which are off"),
+    "hosts without bands": (options(hosts=5), "needs bands, which are off"),
     "the last of several": (
         options(limit=5, limit_bytes=5000, flows=7, quantum=800, scheduler=2, split_gso=2),
         "out of range: 0 to 1",
@@ -140,7 +164,7 @@ REJECTED = {
         nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
         "out of range: 1 to 1048576",
     ),
-    "unknown attribute": (nest(u32(CE_THRESHOLD + 1, 5)), "Unknown attribute type"),
+    "unknown attribute": (nest(u32(HOSTS + 1, 5)), "Unknown attribute type"),
     "unknown attribute among others": (nest(u32(FLOWS, 7) + u32(99, 5)), "Unknown attribute type"),
     "attribute 0": (nest(u32(0, 5)), "Unknown attribute type"),
     "u32 of three bytes": (nest(attribute(FLOWS, b"\1\0\0")), "invalid attribute length"),
@@ -208,10 +232,20 @@ def test_invalid_options_are_rejected(on: Link, name: str) -> None:
             options(codel=1, target=10**8, interval=10**8, ce_threshold=10**8),
             Options(1000, 32 << 20, 1024, MTU + HEADER, 0, 0, 64 << 20, 1, 10**8, 10**8, 0, 10**8),
         ),
+        (options(bands=1), replace(DEFAULTS, **bands(50, 100_000, 1024, 1024))),
+        (
+            options(flows=7, bands=1, unassigned=1, wait=1000, flows_new=1, hosts=1),
+            replace(DEFAULTS, flows=7, **bands(1, 1000, 1, 1)),
+        ),
+        (
+            options(bands=1, unassigned=250, wait=10**7, flows_new=65536, hosts=65536),
+            replace(DEFAULTS, **bands(250, 10**7, 65536, 65536)),
+        ),
     ],
     ids=[
         *("no options", "empty options", "smallest", "largest", "another order, one duplicate"),
         *("codel", "codel, smallest", "codel, largest"),
+        *("bands", "bands, smallest", "bands, largest"),
     ],
 )
 def test_valid_options_are_applied(on: Link, content: bytes, result: Options) -> None:
@@ -233,13 +267,13 @@ def test_random_options(on: Link) -> None:
         for _ in range(800):
             content = b""
             for _ in range(rng.randrange(5)):
-                kind = rng.randrange(LIMIT, CE_THRESHOLD + 2)
+                kind = rng.randrange(LIMIT, HOSTS + 2)
                 sort = rng.randrange(20)
                 if sort == 0:
                     content += rng.randbytes(rng.randrange(20))
                 elif sort == 1:
                     content += attribute(kind, rng.randbytes(rng.randrange(12)))
-                elif kind in (SCHEDULER, SPLIT_GSO, CODEL, ECN, CE_THRESHOLD + 1):
+                elif kind in (SCHEDULER, SPLIT_GSO, CODEL, ECN, BANDS, HOSTS + 1):
                     content += u8(kind, rng.choice((0, 0, 0, 1, 1, 2, 3, 255)))
                 else:
                     content += u32(kind, rng.choice((1, 7, 1000, 2000, 70000, 1 << 20, 1 << 31)))
@@ -247,7 +281,7 @@ def test_random_options(on: Link) -> None:
                 content = content[: rng.randrange(len(content) + 1)]
             before = on.options
             try:
-                rng.choice((change, change, replace))(on, nest(content))
+                rng.choice((change, change, add_or_replace))(on, nest(content))
                 accepted += 1
             except NetlinkError as error:
                 assert error.errno in (errno.EINVAL, errno.ERANGE)
@@ -261,12 +295,16 @@ def test_random_options(on: Link) -> None:
             if now.codel:
                 assert now.target and now.interval
                 assert 1 <= now.target <= now.interval <= 10**8 and now.interval >= 1000
+            if now.bands:
+                assert now.unassigned and now.wait and now.flows_new and now.hosts
+                assert now.unassigned <= 250 and 1000 <= now.wait <= 10**7
+                assert max(now.flows_new, now.hosts) <= 65536
     finally:
         with suppress(NetlinkError):
             delete(on)
     assert accepted > 100 and rejected > 100
 
 
-def replace(on: Link, content: bytes) -> None:
+def add_or_replace(on: Link, content: bytes) -> None:
     flags = NLM_F_CREATE | NLM_F_REPLACE
     on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, KIND + content, flags)

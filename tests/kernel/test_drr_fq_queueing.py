@@ -231,6 +231,8 @@ def send_and_change_at_random(on: Link, rng: random.Random, gso: GsoSocket, *, s
         on.change(split_gso=rng.randrange(2))
     elif change == 6:
         on.change(codel=1, target=1, interval=1000)
+    elif change == 7:
+        on.change(bands=rng.randrange(2))
 
 
 @pytest.mark.parametrize("burst", [1600, LARGE_BURST], ids=["segmented-above", "whole"])
@@ -243,7 +245,7 @@ def test_backlogs_of_parents_are_exact(parent: str, burst: int) -> None:
         valved("limit 100 flows 64", parent, burst=burst) as on,
         GsoSocket(on, 3) as gso,
     ):
-        for step in range(12):
+        for step in range(15):
             send_and_change_at_random(on, rng, gso, split=True)
             on.check_backlogs(waits)
             if step % 3 == 2:

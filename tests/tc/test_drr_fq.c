@@ -23,7 +23,8 @@ static bool is_byte_attribute(int attribute)
 	return attribute == TCA_DRR_FQ_SCHEDULER ||
 	       attribute == TCA_DRR_FQ_SPLIT_GSO ||
 	       attribute == TCA_DRR_FQ_CODEL ||
-	       attribute == TCA_DRR_FQ_CODEL_ECN;
+	       attribute == TCA_DRR_FQ_CODEL_ECN ||
+	       attribute == TCA_DRR_FQ_BANDS;
 }
 
 /* Read an attribute of the plugin's message. Returns whether it is present. */
@@ -92,6 +93,16 @@ static void valid_options(void **state)
 		{ "no-ecn codel", TCA_DRR_FQ_CODEL_ECN, 0 },
 		{ "ce_threshold 1ms", TCA_DRR_FQ_CODEL_CE_THRESHOLD, 1000 },
 		{ "ce_threshold off", TCA_DRR_FQ_CODEL_CE_THRESHOLD, 0 },
+		{ "bands", TCA_DRR_FQ_BANDS, 1 },
+		{ "bands", TCA_DRR_FQ_BANDS_UNASSIGNED, NOTHING },
+		{ "no-bands", TCA_DRR_FQ_BANDS, 0 },
+		{ "unassigned 5%", TCA_DRR_FQ_BANDS_UNASSIGNED, 50 },
+		{ "unassigned 0.1", TCA_DRR_FQ_BANDS_UNASSIGNED, 1 },
+		{ "bands unassigned 25%", TCA_DRR_FQ_BANDS_UNASSIGNED, 250 },
+		{ "wait 100ms", TCA_DRR_FQ_BANDS_WAIT, 100000 },
+		{ "wait 10s", TCA_DRR_FQ_BANDS_WAIT, 10000000 },
+		{ "flows_new 1", TCA_DRR_FQ_BANDS_NEW_FLOWS, 1 },
+		{ "hosts 65536", TCA_DRR_FQ_BANDS_HOSTS, 65536 },
 	};
 	struct request request;
 
@@ -187,7 +198,8 @@ static void random_arguments(void **state)
 		"target",	"interval",    "ce_threshold", "codel",
 		"scheduler",	"split-gso",   "no-split-gso", "drr",
 		"memory_limit", "Limit",       "no-codel",     "ecn",
-		"no-ecn",
+		"no-ecn",	"bands",       "no-bands",     "unassigned",
+		"wait",		"flows_new",   "hosts",
 	};
 	static const __u32 max[] = {
 		[TCA_DRR_FQ_LIMIT] = UINT32_MAX,
@@ -202,6 +214,11 @@ static void random_arguments(void **state)
 		[TCA_DRR_FQ_CODEL_INTERVAL] = DRR_FQ_CODEL_MAX,
 		[TCA_DRR_FQ_CODEL_ECN] = 1,
 		[TCA_DRR_FQ_CODEL_CE_THRESHOLD] = DRR_FQ_CODEL_MAX,
+		[TCA_DRR_FQ_BANDS] = 1,
+		[TCA_DRR_FQ_BANDS_UNASSIGNED] = DRR_FQ_BANDS_SHARE_MAX,
+		[TCA_DRR_FQ_BANDS_WAIT] = DRR_FQ_BANDS_WAIT_MAX,
+		[TCA_DRR_FQ_BANDS_NEW_FLOWS] = DRR_FQ_FLOWS_SMALL,
+		[TCA_DRR_FQ_BANDS_HOSTS] = DRR_FQ_FLOWS_SMALL,
 	};
 	struct request request, again;
 	u32 accepted = 0;
@@ -218,7 +235,7 @@ static void random_arguments(void **state)
 			/* Mostly options and values in turn. */
 			if (one_in(8) || (i % 2 == 0) == !one_in(8))
 				strcpy(text,
-				       names[rnd_in(0, one_in(4) ? 16 : 7)]);
+				       names[rnd_in(0, one_in(4) ? 22 : 7)]);
 			else if (i && !strcmp(argv[i - 1], "scheduler"))
 				strcpy(text, schedulers[rnd_in(0, 2)]);
 			else
@@ -294,6 +311,15 @@ static void check_class_fields(const struct tc_drr_fq_class_stats *st)
 	field_is("dropping", !!st->dropping);
 }
 
+static void check_band_fields(const struct tc_drr_fq_band_stats *st)
+{
+	assert_int_equal(double_output.count, 4);
+	field_is("drops_late", st->drops_late);
+	field_is("memory_used", st->memory_used);
+	field_is("active_flows", st->active_flows);
+	field_is("deficit", st->deficit);
+}
+
 static void random_statistics(void **state)
 {
 	(void)state;
@@ -302,7 +328,7 @@ static void random_statistics(void **state)
 		size_t size =
 			one_in(2) ? sizeof(st) : rnd_in(0, 2 * sizeof(st));
 		struct rtattr *xstats = random_attribute(TCA_XSTATS, size);
-		__u32 type = rnd_in(0, 2);
+		__u32 type = rnd_in(0, 3);
 		size_t length;
 
 		if (size >= sizeof(type))
@@ -311,7 +337,7 @@ static void random_statistics(void **state)
 
 		double_begin(false);
 		UTIL->print_xstats(UTIL, NULL, xstats);
-		assert_true((st.type <= DRR_FQ_XSTATS_CLASS) ==
+		assert_true((st.type <= DRR_FQ_XSTATS_BAND) ==
 			    !!double_output.length);
 		/* tc ends the last line. */
 		length = double_output.length;
@@ -324,6 +350,8 @@ static void random_statistics(void **state)
 			check_qdisc_fields(&st.qdisc);
 		else if (st.type == DRR_FQ_XSTATS_CLASS)
 			check_class_fields(&st.queue);
+		else if (st.type == DRR_FQ_XSTATS_BAND)
+			check_band_fields(&st.band);
 		else
 			assert_int_equal(double_output.count, 0);
 		free(xstats);

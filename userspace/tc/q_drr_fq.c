@@ -27,6 +27,7 @@ enum drr_fq_unit {
 	DRR_FQ_BYTES,
 	DRR_FQ_TIME, /* us */
 	DRR_FQ_TIME_OR_OFF, /* us, 0: off */
+	DRR_FQ_SHARE, /* 1/1000 */
 };
 
 /**
@@ -70,6 +71,17 @@ static const struct drr_fq_number codel_numbers[] = {
 	  DRR_FQ_CODEL_MAX, "1us to 100s, or off" },
 };
 
+static const struct drr_fq_number bands_numbers[] = {
+	{ "unassigned", TCA_DRR_FQ_BANDS_UNASSIGNED, DRR_FQ_SHARE,
+	  DRR_FQ_BANDS_SHARE_MIN, DRR_FQ_BANDS_SHARE_MAX, "0.1% to 25%" },
+	{ "wait", TCA_DRR_FQ_BANDS_WAIT, DRR_FQ_TIME, DRR_FQ_BANDS_WAIT_MIN,
+	  DRR_FQ_BANDS_WAIT_MAX, "1ms to 10s" },
+	{ "flows_new", TCA_DRR_FQ_BANDS_NEW_FLOWS, DRR_FQ_QUEUES, 1,
+	  DRR_FQ_FLOWS_SMALL, "1 to 65536" },
+	{ "hosts", TCA_DRR_FQ_BANDS_HOSTS, DRR_FQ_QUEUES, 1, DRR_FQ_FLOWS_SMALL,
+	  "1 to 65536" },
+};
+
 /**
  * struct drr_fq_flag - an option without a value
  * @name: turns it on
@@ -91,7 +103,10 @@ static const struct drr_fq_flag codel = { "codel", "no-codel", "codel",
 					  TCA_DRR_FQ_CODEL };
 static const struct drr_fq_flag ecn = { "ecn", "no-ecn", "ecn",
 					TCA_DRR_FQ_CODEL_ECN };
-static const struct drr_fq_flag *const flags[] = { &split_gso, &codel, &ecn };
+static const struct drr_fq_flag bands = { "bands", "no-bands", "bands",
+					  TCA_DRR_FQ_BANDS };
+static const struct drr_fq_flag *const flags[] = { &split_gso, &codel, &ecn,
+						   &bands };
 
 #define SCHEDULER_RANGE "drr, rr or scfq"
 
@@ -108,6 +123,8 @@ static void explain(void)
 	      "                  [ split-gso | no-split-gso* ]\n"
 	      "                  [ codel | no-codel* ] [ target TIME ] [ interval TIME ]\n"
 	      "                  [ ecn | no-ecn* ] [ ce_threshold TIME ]\n"
+	      "                  [ bands | no-bands* ] [ unassigned PERCENT ]\n"
+	      "                  [ wait TIME ] [ flows_new NUMBER ] [ hosts NUMBER ]\n"
 	      "\n"
 	      "  limit        total packets in all queues; at least 1\n"
 	      "               (* the device's txqueuelen, or 1000 if that is 0)\n"
@@ -127,6 +144,12 @@ static void explain(void)
 	      "  ecn          mark packets that have ECN instead of dropping them (* no-ecn)\n"
 	      "  ce_threshold mark packets that have ECN and waited longer; 1us to 100s,\n"
 	      "               or off (* off)\n"
+	      "  bands        classes 1, 2 and others are new, assigned, unassigned packets,\n"
+	      "               with shares of the link; the following need it\n"
+	      "  unassigned   minimum share of unassigned packets; 0.1% to 25% (* 5%)\n"
+	      "  wait         their longest wait; 1ms to 10s (* 100ms)\n"
+	      "  flows_new    number of queues of new flows, and\n"
+	      "  hosts        of senders of unassigned packets; 1 to 65536 (* flows)\n"
 	      "\n"
 	      "A * marks the default. SIZE is in bytes, or with a unit: 1514b, 64kb, 32mb.\n"
 	      "TIME is in microseconds, or with a unit: 500us, 5ms, 1s.\n",
@@ -144,6 +167,10 @@ static int parse_number(const struct drr_fq_number *number, const char *text,
 		return 0;
 	}
 	switch (number->unit) {
+	case DRR_FQ_SHARE:
+		valid = units_permille(text, number->min / 10.0,
+				       number->max / 10.0, &parsed);
+		break;
 	case DRR_FQ_PACKETS:
 		valid = units_count(text, "p", &parsed);
 		break;
@@ -194,6 +221,10 @@ static const struct drr_fq_number *number_of(const char *option)
 	for (i = 0; i < LENGTH(codel_numbers); i++) {
 		if (!strcmp(option, codel_numbers[i].name))
 			return &codel_numbers[i];
+	}
+	for (i = 0; i < LENGTH(bands_numbers); i++) {
+		if (!strcmp(option, bands_numbers[i].name))
+			return &bands_numbers[i];
 	}
 	return NULL;
 }
@@ -330,6 +361,9 @@ static void print_parameters(const struct drr_fq_number *number, size_t count,
 		case DRR_FQ_BYTES:
 			units_size_exact(text, value);
 			break;
+		case DRR_FQ_SHARE:
+			units_permille_exact(text, value);
+			break;
 		case DRR_FQ_TIME:
 		case DRR_FQ_TIME_OR_OFF:
 			if (value)
@@ -384,6 +418,8 @@ static int drr_fq_print_opt(struct qdisc_util *util, FILE *f,
 	print_flag_of(&codel, tb);
 	print_parameters(codel_numbers, LENGTH(codel_numbers), tb);
 	print_flag_of(&ecn, tb);
+	print_flag_of(&bands, tb);
+	print_parameters(bands_numbers, LENGTH(bands_numbers), tb);
 	return 0;
 }
 
@@ -469,6 +505,14 @@ static void print_class_stats(const struct tc_drr_fq_class_stats *st)
 	print_flag("dropping", st->dropping, st->dropping ? " dropping" : NULL);
 }
 
+static void print_band_stats(const struct tc_drr_fq_band_stats *st)
+{
+	print_count("active_flows", "  active_flows %s", st->active_flows);
+	print_bytes("deficit", " deficit %s", st->deficit);
+	print_bytes("memory_used", " memory_used %s", st->memory_used);
+	print_count("drops_late", " drops_late %s", st->drops_late);
+}
+
 static int drr_fq_print_xstats(struct qdisc_util *util, FILE *f,
 			       struct rtattr *xstats)
 {
@@ -483,6 +527,8 @@ static int drr_fq_print_xstats(struct qdisc_util *util, FILE *f,
 		print_qdisc_stats(&st.qdisc);
 	else if (st.type == DRR_FQ_XSTATS_CLASS)
 		print_class_stats(&st.queue);
+	else if (st.type == DRR_FQ_XSTATS_BAND)
+		print_band_stats(&st.band);
 	return 0;
 }
 

@@ -103,6 +103,21 @@ enum drr_fq_band_number {
  *	dropping them; default 0
  * @TCA_DRR_FQ_CODEL_CE_THRESHOLD: u32, mark packets that have ECN and waited
  *	longer than this [us], at most DRR_FQ_CODEL_MAX; default 0: off
+ * @TCA_DRR_FQ_BANDS: u8, 1: new, assigned and unassigned packets are in bands,
+ *	enum drr_fq_band_number, which are the classes 1 to DRR_FQ_BANDS; packets
+ *	of no such class are unassigned; default 0. The following attributes are
+ *	rejected without it
+ * @TCA_DRR_FQ_BANDS_UNASSIGNED: u32, minimum share of unassigned packets [1/1000],
+ *	DRR_FQ_BANDS_SHARE_MIN to DRR_FQ_BANDS_SHARE_MAX; default
+ *	DRR_FQ_BANDS_SHARE_DEFAULT
+ * @TCA_DRR_FQ_BANDS_WAIT: u32, longest wait of unassigned packets [us],
+ *	DRR_FQ_BANDS_WAIT_MIN to DRR_FQ_BANDS_WAIT_MAX; default
+ *	DRR_FQ_BANDS_WAIT_DEFAULT
+ * @TCA_DRR_FQ_BANDS_NEW_FLOWS: u32, number of queues that new flows are hashed to,
+ *	1 to DRR_FQ_FLOWS_SMALL; default that of TCA_DRR_FQ_FLOWS, which is that
+ *	of the assigned band, or DRR_FQ_FLOWS_SMALL if that is less
+ * @TCA_DRR_FQ_BANDS_HOSTS: u32, number of queues that senders of unassigned packets
+ *	are hashed to; range and default as TCA_DRR_FQ_BANDS_NEW_FLOWS
  */
 enum drr_fq_attribute {
 	TCA_DRR_FQ_UNSPEC,
@@ -118,6 +133,11 @@ enum drr_fq_attribute {
 	TCA_DRR_FQ_CODEL_INTERVAL,
 	TCA_DRR_FQ_CODEL_ECN,
 	TCA_DRR_FQ_CODEL_CE_THRESHOLD,
+	TCA_DRR_FQ_BANDS,
+	TCA_DRR_FQ_BANDS_UNASSIGNED,
+	TCA_DRR_FQ_BANDS_WAIT,
+	TCA_DRR_FQ_BANDS_NEW_FLOWS,
+	TCA_DRR_FQ_BANDS_HOSTS,
 	__TCA_DRR_FQ_MAX,
 };
 
@@ -127,6 +147,7 @@ enum drr_fq_attribute {
 enum drr_fq_xstats_type {
 	DRR_FQ_XSTATS_QDISC,
 	DRR_FQ_XSTATS_CLASS,
+	DRR_FQ_XSTATS_BAND,
 };
 
 /**
@@ -194,11 +215,26 @@ struct tc_drr_fq_class_stats {
 };
 
 /**
+ * struct tc_drr_fq_band_stats - statistics of a band
+ * @drops_late: packets dropped because they waited too long
+ * @memory_used: memory of its queued packets (truesize) [bytes]
+ * @active_flows: its backlogged queues
+ * @deficit: bytes that it may still send in this round
+ */
+struct tc_drr_fq_band_stats {
+	__u64 drops_late;
+	__u64 memory_used;
+	__u32 active_flows;
+	__u32 deficit;
+};
+
+/**
  * struct tc_drr_fq_xstats - statistics of the qdisc or of a class
  * @type: enum drr_fq_xstats_type, selects the member of the union
  * @unused: 0
  * @qdisc: statistics of the qdisc
  * @queue: statistics of a class
+ * @band: statistics of a class that is a band
  */
 struct tc_drr_fq_xstats {
 	__u32 type;
@@ -206,6 +242,7 @@ struct tc_drr_fq_xstats {
 	union {
 		struct tc_drr_fq_qdisc_stats qdisc;
 		struct tc_drr_fq_class_stats queue;
+		struct tc_drr_fq_band_stats band;
 	};
 };
 
