@@ -8,6 +8,10 @@
  *	close [keep]		ok
  *	pins DIRECTORY		ok: where maps are pinned, from the next open on
  *	unassigned RATE		ok: the rate of the default class (10^12 at first)
+ *	backlog NS		ok: the longest time that a packet waits
+ *	excess drop|unassigned	ok: what happens to packets above a rate (drop at first)
+ *	pacer			packets that were dropped, dropped by CoDel, marked, and
+ *				sent above a rate
  *	hosts [ADDRESS/LENGTH]	ok: the local hosts (all at first)
  *	windows on|off [ADDRESS/LENGTH]
  *				ok: lower windows (off at first), but not of this prefix
@@ -23,8 +27,8 @@
  *	run TIMES LENGTH HEX [INGRESS]
  *				run the BPF program on a packet with LENGTH octets on
  *				the wire (0: its own length) from the device INGRESS
- *				(default: from this router): the result or error, and
- *				the departure time, or 0
+ *				(default: from this router): the result or error, the
+ *				departure time, or 0, and the packet then
  *
  * FLOW is SOURCE DESTINATION PROTOCOL SOURCE-PORT DESTINATION-PORT; open fields
  * are "-" or 0. The departure is that of the BPF program's state; 0 without it.
@@ -50,6 +54,7 @@ static struct enforce *enforce;
 static u32 hint;
 static struct flows_prefix host, excepted;
 static struct enforce_config config = { .unassigned = 1000000000000,
+					.backlog = ENFORCE_QUEUE,
 					.hosts = &host,
 					.windows.excepted = &excepted,
 					.flows = 65536,
@@ -239,6 +244,15 @@ static void crowd(struct htb *htb, u32 count)
 	puts("ok");
 }
 
+static void print_pacer(void)
+{
+	struct enforce_sums sums = enforce_read_sums(enforce);
+
+	printf("%llu %llu %llu %llu\n", (unsigned long long)sums.drops,
+	       (unsigned long long)sums.signals, (unsigned long long)sums.marks,
+	       (unsigned long long)sums.excess);
+}
+
 static void run(u32 times, u32 length, const char *hex, u32 ingress)
 {
 	struct __sk_buff about = {
@@ -250,17 +264,22 @@ static void run(u32 times, u32 length, const char *hex, u32 ingress)
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .repeat = times, .ctx_in = &about,
 		    .ctx_size_in = sizeof(about), .ctx_out = &after,
 		    .ctx_size_out = sizeof(after));
-	static u8 packet[65536];
-	u32 octet;
+	static u8 packet[65536], made[65536];
+	u32 octet, n;
 	int error;
 
 	for (; sscanf(hex, "%2x", &octet) == 1; hex += 2)
 		packet[opts.data_size_in++] = octet;
 	opts.data_in = packet;
+	opts.data_out = made;
+	opts.data_size_out = sizeof(made);
 	error = bpf_prog_test_run_opts(
 		bpf_program__fd(enforce->edt->rates->progs.slbnd_rates), &opts);
-	printf("%d %llu\n", error ?: (int)opts.retval,
+	printf("%d %llu ", error ?: (int)opts.retval,
 	       (unsigned long long)after.tstamp);
+	for (n = 0; n < opts.data_size_out; n++)
+		printf("%02x", made[n]);
+	puts(opts.data_size_out ? "" : "-");
 }
 
 static void run_command(char **words, int count)
@@ -285,6 +304,14 @@ static void run_command(char **words, int count)
 		puts("ok");
 	} else if (!strcmp(word, "unassigned")) {
 		config.unassigned = strtoull(words[1], NULL, 10);
+		configure();
+	} else if (!strcmp(word, "backlog")) {
+		config.backlog = strtoull(words[1], NULL, 10);
+		configure();
+	} else if (!strcmp(word, "pacer")) {
+		print_pacer();
+	} else if (!strcmp(word, "excess")) {
+		config.excess = !strcmp(words[1], "unassigned");
 		configure();
 	} else if (!strcmp(word, "pins")) {
 		config.pins = strdup(words[1]);

@@ -50,6 +50,16 @@ class Windows:
     silent: int
 
 
+@dataclass(frozen=True)
+class Pacer:
+    """Counters of all packets: see struct enforce_sums."""
+
+    drops: int
+    signals: int
+    marks: int
+    excess: int
+
+
 class Enforcer:
     """A running enforce_try in a namespace."""
 
@@ -91,6 +101,17 @@ class Enforcer:
         """Set the rate of the default class."""
         assert self.ask(f"unassigned {rate}") == ["ok"]
 
+    def set_backlog(self, backlog: int = 100_000_000) -> None:
+        """Set the longest time that a packet waits [ns]."""
+        assert self.ask(f"backlog {backlog}") == ["ok"]
+
+    def set_excess(self, on: bool) -> None:
+        """Let packets above a rate share what default classes leave unused."""
+        assert self.ask(f"excess {'unassigned' if on else 'drop'}") == ["ok"]
+
+    def read_pacer(self) -> Pacer:
+        return Pacer(*map(int, self.ask("pacer")[0].split()))
+
     def set_hosts(self, prefix: str = "") -> None:
         """Set the prefix of local hosts; empty: all packets that are forwarded are theirs."""
         assert self.ask(f"hosts {prefix}") == ["ok"]
@@ -114,8 +135,12 @@ class Enforcer:
     ) -> tuple[int, int]:
         """Run the program on a packet, from a device or (0) from this router."""
         answer = self.ask(f"run {times} {length} {packet.hex()} {ingress}")[0]
-        verdict, departure = answer.split()
+        verdict, departure, _ = answer.split()
         return int(verdict), int(departure)
+
+    def change(self, packet: bytes, length: int, times: int) -> bytes:
+        """Run the program on a packet several times; return what it has made of it."""
+        return bytes.fromhex(self.ask(f"run {times} {length} {packet.hex()}")[0].split()[2])
 
 
 @contextlib.contextmanager

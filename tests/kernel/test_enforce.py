@@ -429,6 +429,118 @@ def test_packets_do_not_overtake_those_in_default_class(alone: Enforcer) -> None
     alone.set_unassigned(10**12)
 
 
+def test_backlog_limits_wait(alone: Enforcer) -> None:
+    """Of packets that take 1 ms each, as many wait as fit, and one that departs at once."""
+    session = full()
+    for backlog in (20, 200, 100):
+        alone.set_backlog(backlog * 10**6)
+        alone.set(session, MEGA)
+        alone.run(PLAIN4, 125, 500)
+        use = alone.read(session)
+        alone.remove(session)
+        assert backlog <= use.packets <= backlog + 1 + BURST // 10**6 + 5, use
+        assert use.packets + use.drops == 500
+    alone.set_backlog()
+
+
+UDP4 = ETHERNET + V4 + v4(UDP, ports())
+
+
+@contextlib.contextmanager
+def spare_default_class(alone: Enforcer) -> Iterator[None]:
+    """A default class of 8 Mbit/s, whose burst is 256 KiB: 262 ms."""
+    alone.set_unassigned(8 * MEGA)
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        alone.set_excess(False)
+        alone.set_unassigned(10**12)
+
+
+def test_excess_uses_what_default_class_leaves(alone: Enforcer) -> None:
+    """It departs in order, and leaves half of the burst to packets without a session."""
+    session = full(UDP)
+    with spare_default_class(alone):
+        alone.set(session, MEGA)
+        alone.run(UDP4, 1000, 100)
+        # 8 ms each.
+        assert alone.read(session).drops > 80
+        alone.remove(session)
+        before = alone.read_pacer()
+        alone.set_excess(True)
+        alone.set(session, MEGA)
+        alone.run(UDP4, 1000, 100)
+        use, pacer = alone.read(session), alone.read_pacer()
+        excess = pacer.excess - before.excess
+        # The target is two long packets: 24 ms.
+        assert (use.packets, use.drops) == (100, 0) and 90 < excess < 98, (use, excess)
+        assert use.departure - use.last < 40 * 10**6
+        verdict, departure = alone.run(UDP4, 1000)
+        assert (verdict, departure) == (PASS, alone.read(session).departure)
+        # 131 ms of the burst is for others.
+        alone.run(UDP4, 1000, 1000)
+        excess = alone.read_pacer().excess - before.excess
+        assert 125 <= excess <= 140 and alone.read(session).drops > 800, excess
+        other = ETHERNET + V4 + v4(UDP, ports(2000))
+        assert alone.run(other, 1000, 100) == (PASS, 0)
+        alone.remove(session)
+
+
+def test_excess_of_tcp_waits(alone: Enforcer) -> None:
+    session = full()
+    with spare_default_class(alone):
+        alone.set_excess(True)
+        before = alone.read_pacer().excess
+        alone.set(session, MEGA)
+        alone.run(PLAIN4, 1000, 100)
+        assert alone.read(session).drops > 80
+        assert alone.read_pacer().excess == before
+        alone.remove(session)
+
+
+def with_checksum(packet: bytes, at: int) -> bytes:
+    """PACKET with the checksum of the IPv4 header AT."""
+    total = sum(struct.unpack(">10H", packet[at : at + 20]))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    field = struct.pack(">H", total ^ 0xFFFF)
+    return packet[: at + 10] + field + packet[at + 12 :]
+
+
+@pytest.mark.parametrize("tags", [b"", TAG, OUTER_TAG + TAG], ids=["plain", "tag", "tags"])
+def test_codel_marks_ecn(alone: Enforcer, tags: bytes) -> None:
+    """A packet that may be marked is not dropped, and differs in ECN and checksum only."""
+    at = len(ETHERNET + tags) + 2
+    inner4, inner6 = bytearray(v4(UDP, ports())), bytearray(v6(UDP, ports()))
+    inner4[1] = ECT0
+    inner6[1] = ECT0 << 4
+    cases = (
+        (with_checksum(ETHERNET + tags + V4 + inner4, at), full(UDP), 3),
+        (ETHERNET + tags + V6 + inner6, full(UDP, six=True), 3 << 4),
+    )
+    alone.set_backlog(10**9)
+    for packet, session, ce in cases:
+        before = alone.read_pacer()
+        alone.set(session, MEGA)
+        made = alone.change(packet, 125, 400)
+        use, pacer = alone.read(session), alone.read_pacer()
+        alone.remove(session)
+        assert use.marks > 2 and use.drops == 0, use
+        assert pacer.marks - before.marks == use.marks and pacer.drops == before.drops
+        expected = packet[: at + 1] + bytes([ce]) + packet[at + 2 :]
+        if ce == 3:
+            expected = with_checksum(expected[: at + 10] + bytes(2) + expected[at + 12 :], at)
+        assert made == expected
+    # Without ECN they are dropped, and counted as CoDel's.
+    alone.set(full(UDP), MEGA)
+    before = alone.read_pacer()
+    alone.run(ETHERNET + tags + V4 + v4(UDP, ports()), 125, 400)
+    use, pacer = alone.read(full(UDP)), alone.read_pacer()
+    assert use.drops > 2 and pacer.signals - before.signals == use.drops
+    alone.set_backlog()
+
+
 def test_lease_ends_between_packets(alone: Enforcer) -> None:
     session = full()
     alone.set_unassigned(1)

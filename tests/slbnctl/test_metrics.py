@@ -89,7 +89,8 @@ def test_status(slbnd: Agent) -> None:
     assert text.startswith("sessions 1 clients 1 silent 0 keys none detection off devices 0 enf")
     assert text.splitlines()[0].endswith(" enforced 0 short_leases 0")
     assert re.search(r"\n  dropped: malformed \d+ stale 0 bad_key 0 .* bad_return \d+\n", text)
-    assert "\n  paced: drops 0 marks 0\n  windows: lowered 0 unknown 0 silent 0\n  conn" in text
+    paced = "\n  paced: drops 0 codel 0 marks 0 excess 0\n"
+    assert paced + "  windows: lowered 0 unknown 0 silent 0\n  conn" in text
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ struct slbn_traced {
 #define SLBN_AGENT_KEYS 2
 
 /* Octets of its version. */
-#define SLBN_AGENT_VERSION 32
+#define SLBN_AGENT_VERSION 16
 #define SLBN_SECRET 16
 
 /* Flag of slbn_add_key(). */
@@ -220,6 +220,8 @@ enum slbn_detection {
  * @windows_silent: how often it found that the acknowledgements of a connection do not
  *	pass this router
  * @version: of the agent, NUL-terminated; empty: before 0.2
+ * @paced_codel: data packets of @paced_drops that CoDel dropped
+ * @paced_excess: data packets that it sent above the rates of their sessions
  * @later: 0; reserved for later versions
  *
  * Counters begin with 0 when the agent starts.
@@ -258,6 +260,8 @@ struct slbn_status {
 	uint64_t windows_unknown;
 	uint64_t windows_silent;
 	char version[SLBN_AGENT_VERSION];
+	uint64_t paced_codel;
+	uint64_t paced_excess;
 	uint64_t later[1];
 };
 

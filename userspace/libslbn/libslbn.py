@@ -124,7 +124,9 @@ class _Status(ctypes.Structure):
         ("windows_lowered", ctypes.c_uint64),
         ("windows_unknown", ctypes.c_uint64),
         ("windows_silent", ctypes.c_uint64),
-        ("version", ctypes.c_char * 32),
+        ("version", ctypes.c_char * 16),
+        ("paced_codel", ctypes.c_uint64),
+        ("paced_excess", ctypes.c_uint64),
         ("later", ctypes.c_uint64 * 1),
     )
 
@@ -228,7 +230,8 @@ class Status:
 
     `clock_difference` is its clock minus the time of the last packet counted in `bad_time` [s].
     `detection` is 0 if no local hosts are configured, 1 if their flows are detected, 2 if
-    connection tracking is not available. `paced_drops` and `paced_marks` are of data packets.
+    connection tracking is not available. `paced_drops` and `paced_marks` are of data packets; CoDel
+    dropped `paced_codel` of them, and `paced_excess` were sent above the rates of their sessions.
     `silent` is the number of destinations that do not answer. `connections` are those of local
     hosts that it keeps, `refused` those without a place; `table_entries` and `table_most` are
     conntrack's. `windows_lowered` are acknowledgements, `windows_unknown` connections that are left
@@ -267,6 +270,8 @@ class Status:
     windows_unknown: int
     windows_silent: int
     version: str
+    paced_codel: int
+    paced_excess: int
 
 
 def _address(octets: bytes, family: int) -> str:

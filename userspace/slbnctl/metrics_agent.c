@@ -141,6 +141,12 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_pacer_marked_packets",
 		"Data packets that slbnd's BPF program marked (ECN CE).",
 		status->paced_marks);
+	counter("agent_pacer_codel_packets",
+		"Data packets that slbnd's BPF program dropped by CoDel.",
+		status->paced_codel);
+	counter("agent_pacer_excess_packets",
+		"Data packets that slbnd's BPF program sent above the rates of their sessions.",
+		status->paced_excess);
 	counter("agent_lowered_windows",
 		"Acknowledgements whose receive window slbnd lowered.",
 		status->windows_lowered);

@@ -73,7 +73,9 @@ static void show_counters(const struct slbn_status *status)
 		show_signed("clock_difference", status->clock_difference);
 	show_newline();
 	show_count("paced_drops", "  paced: drops %s", status->paced_drops);
+	show_count("paced_codel", " codel %s", status->paced_codel);
 	show_count("paced_marks", " marks %s", status->paced_marks);
+	show_count("paced_excess", " excess %s", status->paced_excess);
 	show_newline();
 	show_count("windows_lowered", "  windows: lowered %s",
 		   status->windows_lowered);

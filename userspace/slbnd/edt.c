@@ -566,6 +566,19 @@ void edt_set_fq_limit(struct edt *edt, u32 fq_limit)
 	edt->rates->bss->fq_limit = fp_max(fq_limit - fq_limit / 8, 1);
 }
 
+/**
+ * edt_configure() - set what happens to packets above a rate
+ * @edt: from edt_open()
+ * @config: its @backlog and @excess
+ */
+void edt_configure(struct edt *edt, const struct enforce_config *config)
+{
+	struct rates__bss *bss = edt->rates->bss;
+
+	__atomic_store_n(&bss->backlog, config->backlog, __ATOMIC_RELAXED);
+	__atomic_store_n(&bss->excess_on, config->excess, __ATOMIC_RELAXED);
+}
+
 static int flows_fd(const struct edt *edt)
 {
 	return bpf_map__fd(edt->rates->maps.flows);
@@ -1027,7 +1040,7 @@ bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 }
 
 /**
- * edt_read_sums() - read the counters of dropped and marked packets
+ * edt_read_sums() - read the counters of packets
  * @edt: from edt_open()
  * @sums: set to them, since edt_open(), the default classes' included
  */
@@ -1036,6 +1049,8 @@ void edt_read_sums(const struct edt *edt, struct enforce_sums *sums)
 	const struct rates__bss *bss = edt->rates->bss;
 
 	sums->drops = __atomic_load_n(&bss->dropped, __ATOMIC_RELAXED);
+	sums->signals = __atomic_load_n(&bss->signalled, __ATOMIC_RELAXED);
+	sums->excess = __atomic_load_n(&bss->excess, __ATOMIC_RELAXED);
 	sums->marks = __atomic_load_n(&bss->marked, __ATOMIC_RELAXED);
 	sums->unplaced = __atomic_load_n(&bss->unplaced, __ATOMIC_RELAXED);
 	windows_read_sums(edt, &sums->windows);

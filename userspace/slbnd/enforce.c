@@ -401,6 +401,7 @@ static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
 		/* Before the first packet. */
 		if (enforce->edt) {
 			set_hosts(enforce);
+			edt_configure(enforce->edt, &enforce->config);
 			windows_configure(enforce->edt,
 					  &enforce->config.windows);
 		}
@@ -425,6 +426,7 @@ static bool attach_htb(struct enforce *enforce, u32 n,
 	if (!enforce->htb)
 		return false;
 	htb_set_hosts(enforce->htb, enforce->hosts, enforce->config.host_count);
+	htb_set_backlog(enforce->htb, enforce->config.backlog);
 	device->by = ENFORCE_BY_HTB;
 	if (!htb_attach(enforce->htb, device->name, found->index, found->htb,
 			rate, error))
@@ -637,18 +639,25 @@ void enforce_configure(struct enforce *enforce,
 		       const struct enforce_config *config)
 {
 	copy_config(enforce, config);
-	if (enforce->edt)
+	if (enforce->edt) {
+		edt_configure(enforce->edt, &enforce->config);
 		windows_configure(enforce->edt, &enforce->config.windows);
+	}
 	enforce_check(enforce);
 }
 
 /*
- * CoDel's target for a session, ns: half a round trip, so that TCP uses its rate. On
- * a path of 40 ms, with 5 ms CUBIC used 94 % and Reno 85 % of it, by a model.
+ * CoDel's target for a session, ns: for TCP half a round trip, so that it uses its rate. On
+ * a path of 40 ms, with 5 ms CUBIC used 94 % and Reno 85 % of it, by a model. Windows keep
+ * its queue shorter than that. For what they do not reach, as UDP: CODEL_TARGET.
  */
-static u64 codel_target(u64 rtt)
+static u64 codel_target(const struct enforce *enforce,
+			const struct slbn_flow *flow, u64 rtt)
 {
-	return fp_min64(fp_max64(rtt / 2, CODEL_TARGET), ENFORCE_QUEUE);
+	bool tcp = !flow->protocol || flow->protocol == IPPROTO_TCP;
+
+	return fp_min64(fp_max64(tcp ? rtt / 2 : 0, CODEL_TARGET),
+			enforce->config.backlog);
 }
 
 /* Its interval: RFC 8289, section 4.3. */
@@ -665,7 +674,7 @@ int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
 		.lease = lease,
 		.burst =
 			fp_min64(fp_max64(burst, ENFORCE_BURST), ENFORCE_QUEUE),
-		.target = codel_target(rtt),
+		.target = codel_target(enforce, flow, rtt),
 		.interval = codel_interval(rtt),
 	};
 	struct rates_key key;

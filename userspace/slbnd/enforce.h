@@ -4,8 +4,8 @@
  * devices, and counts their packets. The device's qdisc decides how: a BPF
  * program paces packets for fq (edt.h), or htb has a class for each flow (htb.h).
  * All other packets of local hosts share the device's default class, whose rate is
- * bounded. Packets that would wait for longer than ENFORCE_QUEUE are dropped, to
- * bound the queue of unresponsive flows.
+ * bounded. Packets that would wait for longer than a limit are dropped, to bound the queue
+ * of unresponsive flows.
  *
  * A session may leave fields of its flow open (struct slbn_flow): the most
  * specific session that matches a packet applies to it.
@@ -22,8 +22,13 @@
 #include "prefix.h"
 #include "windows.h"
 
-/* Longest time that a packet may wait, ns. */
+/*
+ * Longest time that a packet may wait, by default: CoDel's interval, so that a flow that
+ * responds to its first signal loses nothing here; at least and at most, ns.
+ */
 #define ENFORCE_QUEUE 100000000ULL
+#define ENFORCE_QUEUE_MIN 10000000ULL
+#define ENFORCE_QUEUE_MAX 1000000000ULL
 
 /* Burst of a flow that paused, in time at its rate, at least, ns. */
 #define ENFORCE_BURST 2000000ULL
@@ -86,21 +91,29 @@ struct enforce_connection {
 /**
  * struct enforce_sums - counters of all packets since enforce_open()
  * @drops: dropped by the BPF program; not by htb's queues
+ * @signals: those of @drops that CoDel dropped
  * @marks: marked (ECN CE)
+ * @excess: sent above the rates of their sessions, in default classes
  * @unplaced: of connections that have no place in the table
  * @windows: of windows; the BPF program's, too
  */
 struct enforce_sums {
 	u64 drops;
+	u64 signals;
 	u64 marks;
+	u64 excess;
 	u64 unplaced;
 	struct windows_sums windows;
 };
 
 /**
- * struct enforce_config - options of the default class
+ * struct enforce_config - options of the default class and of packets above rates
  * @unassigned: its rate, bit/s; 0: @unassigned_share applies
  * @unassigned_share: its rate as a share of the device's, per mille
+ * @backlog: longest time that a packet may wait, ns, ENFORCE_QUEUE_MIN to
+ *	ENFORCE_QUEUE_MAX. With htb it applies to classes that are set later
+ * @excess: packets above their session's rate share what default classes leave unused,
+ *	except those of TCP; not with htb
  * @hosts: prefixes of local hosts
  * @host_count: number of @hosts; 0: unknown, so all hosts are local
  * @flows: maximum number of flows, from enforce_open() on
@@ -113,6 +126,8 @@ struct enforce_sums {
 struct enforce_config {
 	u64 unassigned;
 	u32 unassigned_share;
+	u64 backlog;
+	bool excess;
 	const struct flows_prefix *hosts;
 	u32 host_count;
 	u32 flows;

@@ -4,9 +4,9 @@
  *
  * Each flow has a class directly below the device's htb, so that it neither
  * borrows nor is restricted by other classes. Its queue is a bfifo: HTB serves a
- * class at a known rate, so a limit in octets bounds the waiting time by
- * ENFORCE_QUEUE. (fq_codel and codel do not bound the backlog of an unresponsive
- * flow; pfifo counts packets, whatever their length.)
+ * class at a known rate, so a limit in octets bounds the waiting time. (fq_codel
+ * and codel do not bound the backlog of an unresponsive flow; pfifo counts packets,
+ * whatever their length.)
  *
  * flower filters classify packets. Each kind of session (rates.h) has its own
  * preference, in the order of lookup, so that the most specific session matches.
@@ -247,9 +247,10 @@ static int set_shared_rate(struct htb *htb, struct htb_device *device, u64 rate)
 		return 0;
 	device->rate = rate;
 	htb_set_class(&batch, device, device->unassigned, rate);
-	htb_set_fair_queue(&batch, device, device->unassigned, rate);
+	htb_set_fair_queue(&batch, device, device->unassigned, rate,
+			   htb->backlog);
 	htb_set_class(&batch, device, device->control, rate);
-	htb_set_fair_queue(&batch, device, device->control, rate);
+	htb_set_fair_queue(&batch, device, device->control, rate, htb->backlog);
 	return htb_request(htb, &batch);
 }
 
@@ -292,7 +293,7 @@ static int set_on_device(struct htb *htb, const struct htb_device *device,
 
 	if (flow->rate) {
 		htb_set_class(&batch, device, number, flow->rate);
-		htb_set_queue(&batch, device, number, flow->rate);
+		htb_set_queue(&batch, device, number, flow->rate, htb->backlog);
 	}
 	if (moves)
 		htb_add_filters(&batch, device, flow, number);
@@ -451,6 +452,21 @@ bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 	if (err)
 		return tc_fail(error, "%s: its htb: %s", name, strerror(-err));
 	return true;
+}
+
+/**
+ * htb_set_backlog() - set the longest time that a packet may wait
+ * @htb: from htb_open(); call it before htb_attach()
+ * @backlog: ns. Default classes have it from the next htb_attach() on, flows with
+ *	their next rate
+ */
+void htb_set_backlog(struct htb *htb, u64 backlog)
+{
+	size_t n;
+
+	for (n = 0; n < htb->device_count && htb->backlog != backlog; n++)
+		htb->devices[n].rate = 0;
+	htb->backlog = backlog;
 }
 
 /**

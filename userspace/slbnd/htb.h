@@ -16,6 +16,7 @@ struct htb;
 struct htb *htb_open(const struct tc_error *error);
 bool htb_attach(struct htb *htb, const char *name, u32 index, u32 handle,
 		u64 rate, const struct tc_error *error);
+void htb_set_backlog(struct htb *htb, u64 backlog);
 void htb_detach(struct htb *htb, u32 index);
 void htb_close(struct htb *htb, enum enforce_end end);
 int htb_set_hosts(struct htb *htb, const struct flows_prefix *hosts, u32 count);

@@ -410,10 +410,10 @@ void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 	end_request(batch, message);
 }
 
-/* ENFORCE_QUEUE at a rate, but room for a large packet, octets. */
-static u32 queue_limit(u64 rate)
+/* What a rate sends in @backlog ns, but room for a large packet, octets. */
+static u32 queue_limit(u64 rate, u64 backlog)
 {
-	u64 octets = rate / 8 * (ENFORCE_QUEUE / 1000000) / 1000;
+	u64 octets = rate / 8 * (backlog / 1000000) / 1000;
 
 	return fp_min64(fp_max64(octets, MAX_PACKET), ~0U);
 }
@@ -424,14 +424,15 @@ static u32 queue_limit(u64 rate)
  * @device: the device
  * @number: of the flow
  * @rate: bit/s, at least 1
+ * @backlog: longest time that a packet may wait, ns
  *
- * The limit is ENFORCE_QUEUE at the rate, but at least MAX_PACKET: a flow that
+ * The limit is @backlog at the rate, but at least MAX_PACKET: a flow that
  * sends large packets at a low rate would lose all of them otherwise.
  */
 void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
-		   u32 number, u64 rate)
+		   u32 number, u64 rate, u64 backlog)
 {
-	const struct tc_fifo_qopt opt = { .limit = queue_limit(rate) };
+	const struct tc_fifo_qopt opt = { .limit = queue_limit(rate, backlog) };
 	struct tcmsg about = htb_below(device);
 	struct nlmsghdr *message;
 
@@ -450,12 +451,14 @@ void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
  * @device: the device
  * @number: of the class
  * @rate: bit/s, at least 1
+ * @backlog: longest time that a packet may wait, ns
  *
  * The limit applies to the memory that packets occupy, which is larger than they
  * are; the source with the most is dropped.
  */
 void htb_set_fair_queue(struct htb_batch *batch,
-			const struct htb_device *device, u32 number, u64 rate)
+			const struct htb_device *device, u32 number, u64 rate,
+			u64 backlog)
 {
 	struct tcmsg about = htb_below(device);
 	struct nlmsghdr *message;
@@ -467,7 +470,8 @@ void htb_set_fair_queue(struct htb_batch *batch,
 				NLM_F_CREATE | NLM_F_REPLACE, &about);
 	mnl_attr_put_strz(message, TCA_KIND, "fq_codel");
 	options = mnl_attr_nest_start(message, TCA_OPTIONS);
-	mnl_attr_put_u32(message, TCA_FQ_CODEL_MEMORY_LIMIT, queue_limit(rate));
+	mnl_attr_put_u32(message, TCA_FQ_CODEL_MEMORY_LIMIT,
+			 queue_limit(rate, backlog));
 	mnl_attr_put_u32(message, TCA_FQ_CODEL_ECN, 0);
 	mnl_attr_nest_end(message, options);
 	end_request(batch, message);

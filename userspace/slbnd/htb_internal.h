@@ -96,6 +96,7 @@ struct htb_flow {
  * @lingering: removed flows whose classes still exist, the oldest first
  * @next: where to search for a free number
  * @read_at: when the counters were last read, ns, CLOCK_BOOTTIME
+ * @backlog: longest time that a packet may wait, ns
  */
 struct htb {
 	struct mnl_socket *socket;
@@ -110,6 +111,7 @@ struct htb {
 	STAILQ_HEAD(, htb_flow) lingering;
 	u32 next;
 	u64 read_at;
+	u64 backlog;
 };
 
 /**
@@ -144,9 +146,10 @@ void htb_add_host_filter(struct htb_batch *batch,
 void htb_set_class(struct htb_batch *batch, const struct htb_device *device,
 		   u32 number, u64 rate);
 void htb_set_queue(struct htb_batch *batch, const struct htb_device *device,
-		   u32 number, u64 rate);
+		   u32 number, u64 rate, u64 backlog);
 void htb_set_fair_queue(struct htb_batch *batch,
-			const struct htb_device *device, u32 number, u64 rate);
+			const struct htb_device *device, u32 number, u64 rate,
+			u64 backlog);
 void htb_remove_filter(struct htb *htb, const struct htb_device *device,
 		       u16 preference, u32 handle);
 void htb_remove_class(struct htb *htb, const struct htb_device *device,

@@ -468,6 +468,19 @@ static bool read_unassigned(struct options *options, const char *text)
 	       options->unassigned <= SLBN_RATE_MAX;
 }
 
+static bool read_backlog(struct options *options, const char *text)
+{
+	return units_time(text, &options->backlog) &&
+	       options->backlog >= ENFORCE_QUEUE_MIN &&
+	       options->backlog <= ENFORCE_QUEUE_MAX;
+}
+
+static bool read_excess(struct options *options, const char *text)
+{
+	options->excess = !strcmp(text, "unassigned");
+	return options->excess || !strcmp(text, "drop");
+}
+
 static bool read_device(struct options *options, char *part)
 {
 	if (!*part || strlen(part) >= IFNAMSIZ ||
@@ -576,6 +589,12 @@ static const struct {
 	  "must be 1bit to 1000tbit, or 0.1% to 100%",
 	  "RATE rate, or share of the device's rate, that all packets of local\n"
 	  "                    hosts without an assigned rate share (5%)" },
+	{ "backlog", read_backlog, "must be 10ms to 1s",
+	  "TIME    longest time that a packet waits at its rate (100ms)" },
+	{ "excess", read_excess, "must be drop or unassigned",
+	  "drop|unassigned\n"
+	  "                    packets above their rates, but TCP: drop them, or let them\n"
+	  "                    use what --unassigned leaves (drop)" },
 	{ "windows", read_windows, "must be on or off",
 	  "on|off  lower the receive windows of TCP to what rates need (off)" },
 	{ "windows-except", read_windows_except,
@@ -777,6 +796,7 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 			},
 		},
 		.unassigned_share = ENFORCE_UNASSIGNED_SHARE,
+		.backlog = ENFORCE_QUEUE,
 		.log_level = LOG_INFO,
 	};
 	if (!read_file(options, file ?: OPTIONS_FILE, file))

@@ -41,6 +41,8 @@ enum options_source {
  * @device_count: number of @devices
  * @unassigned: rate of a device's default class, bit/s; 0: @unassigned_share
  * @unassigned_share: the same, as a share of the device's rate, per mille
+ * @backlog: longest time that a packet waits at its rate, ns
+ * @excess: packets above rates share what default classes leave unused
  * @windows: lower the windows of TCP
  * @excepted: prefixes of hosts whose connections are left alone
  * @except_count: number of @excepted
@@ -64,6 +66,8 @@ struct options {
 	u32 device_count;
 	u64 unassigned;
 	u32 unassigned_share;
+	u64 backlog;
+	bool excess;
 	bool windows;
 	struct flows_prefix excepted[FLOWS_PREFIXES];
 	u32 except_count;

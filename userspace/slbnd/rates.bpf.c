@@ -19,12 +19,16 @@
  * The default class has none: its packets are mostly the first ones of connections,
  * and its limit is shared by sources.
  *
- * Packets that would wait for longer than ENFORCE_QUEUE are dropped here, and do
+ * Packets that would wait for longer than a limit (backlog) are dropped here, and do
  * not delay later ones. Packets dropped by fq, above its flow_limit, would do so,
  * and the flow would get less than its rate: so packets are also dropped here
  * when that many wait, as estimated by the mean length of the flow's packets.
  *
- * A flow never sends faster than its rate (MUST 4 of docs/protocol.md).
+ * A flow never sends faster than its rate (MUST 4 of docs/protocol.md). What it sends
+ * above it shares the default class as packets without a session do, if slbnd says so
+ * (excess_on) and it is not TCP, whose sender slows down: packets that would wait for
+ * longer than CoDel's target leave in what the class does not use (spare.h), with the
+ * last packet of the flow that has a departure time, so that none is overtaken.
  *
  * A flow's rate ends with its lease, unless slbnd extends it. All other packets of
  * local hosts share the default class of the device, whose rate is bounded: flows
@@ -76,14 +80,16 @@
 #include "enforce.h"
 #include "ingress.h"
 #include "rates.h"
+#include "spare.h"
 
 char copying[] SEC("license") = "GPL";
 
-/* The same as ENFORCE_QUEUE without fq: how far a flow may be ahead, ns. */
+/* How long packets wait without fq, that is, how far a flow may be ahead, ns. */
 #define AHEAD 20000000ULL
 
 /* Parsed VLAN tags, and IPv6 extension headers. */
 #define TAGS_MAX 2
+#define TAG 4
 #define EXTENSIONS_MAX 6
 
 /* The longest frame without segments: a usual MTU and the Ethernet header. */
@@ -202,9 +208,20 @@ u32 any_host;
 u64 source_secret[3];
 u64 flow_secret[11];
 
-/* Packets of flows and default classes that were dropped, and marked. */
+/* Longest time that a packet may wait, ns. */
+u64 backlog;
+
+/* Packets above rates are sent in what default classes leave unused. */
+u32 excess_on;
+
+/*
+ * Packets of flows and default classes that were dropped, those of them that CoDel
+ * dropped, those that were marked, and those of flows that were sent above rates.
+ */
 u64 dropped;
+u64 signalled;
 u64 marked;
+u64 excess;
 
 /* Sets of connections less one. */
 u32 connection_sets;
@@ -278,6 +295,13 @@ static bool has_ports(u8 protocol)
 	}
 }
 
+/* Is it the Ethernet type of a VLAN tag? */
+static __always_inline bool is_tag(__be16 protocol)
+{
+	return protocol == bpf_htons(ETH_P_8021Q) ||
+	       protocol == bpf_htons(ETH_P_8021AD);
+}
+
 /* Find the IP header behind VLAN tags. Returns the Ethernet type. */
 static __always_inline __be16 find_ip(struct __sk_buff *skb,
 				      struct packet *packet)
@@ -289,15 +313,13 @@ static __always_inline __be16 find_ip(struct __sk_buff *skb,
 	packet->base = BPF_HDR_START_NET;
 	packet->offset = 0;
 	/* The network header may be at the first tag or behind the last one. */
-	if (protocol == bpf_htons(ETH_P_8021Q) ||
-	    protocol == bpf_htons(ETH_P_8021AD)) {
+	if (is_tag(protocol)) {
 		packet->base = BPF_HDR_START_MAC;
 		packet->offset = ETH_HLEN;
 	}
 #pragma unroll
 	for (tags = 0; tags < TAGS_MAX; tags++) {
-		if (protocol != bpf_htons(ETH_P_8021Q) &&
-		    protocol != bpf_htons(ETH_P_8021AD))
+		if (!is_tag(protocol))
 			break;
 		if (!load(skb, packet, tag, sizeof(tag)))
 			return 0;
@@ -558,11 +580,42 @@ static bool read_limit(const u32 *slot, u64 boot, struct rates_limit *valid)
 	return valid->rate;
 }
 
+/*
+ * Mark a packet with VLAN tags in front of its IP header, where the kernel's helper does
+ * not find it. Returns 0 if it cannot be marked.
+ */
+static __noinline int set_ce_tagged(struct __sk_buff *skb)
+{
+	u32 at = ETH_HLEN + TAG;
+	__be16 protocol, old, new;
+
+	if (bpf_skb_load_bytes(skb, at - 2, &protocol, 2))
+		return 0;
+	if (is_tag(protocol)) {
+		at += TAG;
+		if (bpf_skb_load_bytes(skb, at - 2, &protocol, 2))
+			return 0;
+	}
+	/* The ECN field is in the first 16 bits of both headers. */
+	if (bpf_skb_load_bytes(skb, at, &old, sizeof(old)))
+		return 0;
+	if (protocol != bpf_htons(ETH_P_IP)) {
+		new = old | bpf_htons(ECN_MASK << 4);
+		return !bpf_skb_store_bytes(skb, at, &new, sizeof(new), 0);
+	}
+	new = old | bpf_htons(ECN_MASK);
+	return !bpf_l3_csum_replace(skb, at + offsetof(struct iphdr, check),
+				    old, new, sizeof(new)) &&
+	       !bpf_skb_store_bytes(skb, at, &new, sizeof(new), 0);
+}
+
 /* Mark a packet. Returns false if it cannot be. */
 static bool set_ce(struct __sk_buff *skb)
 {
 	u32 headers = skb->len < HEADERS ? skb->len : HEADERS;
 
+	if (is_tag(skb->protocol))
+		return set_ce_tagged(skb);
 	/* Its headers may be shared with a packet socket's copy. */
 	return bpf_skb_ecn_set_ce(skb) ||
 	       (!bpf_skb_pull_data(skb, headers) && bpf_skb_ecn_set_ce(skb));
@@ -575,7 +628,7 @@ static bool set_ce(struct __sk_buff *skb)
  *	forget sessions meanwhile (MUST 7 of docs/protocol.md)
  * @length: on the wire, with all segments, octets
  * @packets: segments
- * @longest: how long it may wait, ns
+ * @longest: how long it may wait, ns; 0: there is no fq to hold it
  * @rate: set to the rate that it is paced at, bit/s
  * @assigned: set to the rate of its session, bit/s; 0: it has none
  * @departure: set to its departure time, ns
@@ -641,20 +694,25 @@ static __always_inline u64 get_burst(const struct rates_state *state,
 }
 
 /*
- * Does a packet signal congestion? Two full packets, or one as long as the last
+ * CoDel's target for a packet that waits, ns. Two full packets, or one as long as the last
  * one, may always wait: then the flow is not idle.
  */
+static __always_inline u64 get_target(const struct rates_state *state,
+				      const struct rates_limit *limit, u64 wait)
+{
+	if (wait < limit->target)
+		return limit->target;
+	return fp_max64(limit->target, fp_max64(2 * FRAME, state->length) *
+					       8000000000ULL / limit->rate);
+}
+
+/* Does a packet signal congestion? */
 static __always_inline bool signals(struct rates_state *state,
 				    const struct rates_limit *limit,
 				    const struct arrival *arrival, u64 wait)
 {
-	u64 target = limit->target;
-
-	if (wait >= target)
-		target = fp_max64(target, fp_max64(2 * FRAME, state->length) *
-						  8000000000ULL / limit->rate);
-	return codel_signals(&state->codel, arrival->departure, wait, target,
-			     limit->interval);
+	return codel_signals(&state->codel, arrival->departure, wait,
+			     get_target(state, limit, wait), limit->interval);
 }
 
 /* Set the departure time of a packet by the packets before it. */
@@ -662,7 +720,7 @@ static __always_inline void pace(struct rates_state *state,
 				 const struct rates_limit *limit,
 				 struct arrival *arrival)
 {
-	u64 now = arrival->now, rate = limit->rate;
+	u64 now = arrival->now, rate = limit->rate, signal = 0;
 	u64 burst, last, bits, departure, remainder, wait;
 
 	arrival->rate = rate;
@@ -681,10 +739,12 @@ static __always_inline void pace(struct rates_state *state,
 	}
 	arrival->departure = departure;
 	wait = departure > now ? departure - now : 0;
-	arrival->drop = wait > max_wait(rate, state->mean, arrival->longest);
+	arrival->drop =
+		wait > max_wait(rate, state->mean, arrival->longest ?: AHEAD);
 	/* Without fq, packets do not wait. */
-	if (!arrival->drop && arrival->longest == ENFORCE_QUEUE &&
+	if (!arrival->drop && arrival->longest &&
 	    signals(state, limit, arrival, wait)) {
+		signal = !arrival->ecn;
 		arrival->mark = arrival->ecn;
 		arrival->drop = !arrival->ecn;
 	}
@@ -692,6 +752,8 @@ static __always_inline void pace(struct rates_state *state,
 		state->remainder = remainder;
 	count(state, arrival);
 	bpf_spin_unlock(&state->lock);
+	if (signal)
+		__sync_fetch_and_add(&signalled, 1);
 }
 
 /* Drop a packet that pace() counted as sent and marked, but that cannot be marked. */
@@ -706,6 +768,7 @@ static __always_inline void drop_unmarked(struct rates_state *state,
 	state->packets -= arrival->packets;
 	state->bytes -= arrival->length;
 	bpf_spin_unlock(&state->lock);
+	__sync_fetch_and_add(&signalled, 1);
 }
 
 /* Time that a source's backlog in the default class takes to be sent, ns. */
@@ -757,7 +820,7 @@ static __always_inline void pace_shared(struct rates_state *class,
 	if (departure + burst < now)
 		departure = now - burst;
 	wait = departure + later > now ? departure + later - now : 0;
-	limit = max_wait(rate, class->mean, arrival->longest);
+	limit = max_wait(rate, class->mean, arrival->longest ?: AHEAD);
 	of_source = get_backlog(source, now);
 	of_flow = get_backlog(flow, now);
 	arrival->departure = departure;
@@ -818,16 +881,16 @@ static __always_inline u32 flow_bucket(const struct packet *packet)
 	return RATES_SOURCES + (hash >> 32) % RATES_FLOWS;
 }
 
-/* How long a packet may wait: without fq packets are only dropped. */
+/* How long a packet may wait; 0: without fq packets are only dropped. */
 static u64 longest_wait(const struct __sk_buff *skb)
 {
 	const struct rates_device *device;
 	u64 index = skb->ifindex;
 
 	if (!any_no_fq)
-		return ENFORCE_QUEUE;
+		return backlog;
 	device = bpf_map_lookup_elem(&devices, &index);
-	return device && device->no_fq ? AHEAD : ENFORCE_QUEUE;
+	return device && device->no_fq ? 0 : backlog;
 }
 
 /*
@@ -857,6 +920,64 @@ static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 source_n,
 	if (class && source && flow)
 		pace_shared(class, source, flow, device, arrival);
 	return 0;
+}
+
+/*
+ * When the packet after the last one of a flow would depart, ns: without the lock, as pace()
+ * decides.
+ */
+static __always_inline u64 estimate_departure(const struct rates_state *state,
+					      const struct rates_limit *limit)
+{
+	return state->departure + state->length * 8000000000ULL /
+					  fp_max64(limit->rate, state->rate);
+}
+
+/*
+ * Send a packet of a flow that would wait for longer than CoDel's target in what the
+ * default class leaves unused, with the last packet of its flow. Returns 0 if it must be
+ * paced. Not inlined, as pace_unassigned().
+ */
+static __noinline int pace_excess(const struct __sk_buff *skb, u32 slot,
+				  const struct rates_limit *limit,
+				  struct arrival *arrival)
+{
+	u64 index = skb->ifindex, now = arrival->now, next, duration, rate;
+	const struct rates_device *device;
+	struct rates_state *state, *class;
+
+	state = bpf_map_lookup_elem(&states, &slot);
+	device = bpf_map_lookup_elem(&devices, &index);
+	if (!state || !device || device->no_fq || !limit->rate)
+		return 0;
+	next = estimate_departure(state, limit);
+	if (next < now || next - now < get_target(state, limit, next - now))
+		return 0;
+	slot = max_flows + device->number;
+	class = bpf_map_lookup_elem(&states, &slot);
+	if (!class)
+		return 0;
+	rate = device->rate;
+	duration = get_duration(arrival->length, rate);
+	bpf_spin_lock(&class->lock);
+	next = class->departure + get_duration(class->length, rate);
+	next = spare_departure(next, now, device->burst, duration);
+	if (next) {
+		arrival->departure = next;
+		arrival->rate = rate;
+		count(class, arrival);
+	}
+	bpf_spin_unlock(&class->lock);
+	if (!next)
+		return 0;
+	bpf_spin_lock(&state->lock);
+	arrival->departure = fp_max64(now, state->departure);
+	state->last = arrival->boot;
+	state->packets += arrival->packets;
+	state->bytes += arrival->length;
+	bpf_spin_unlock(&state->lock);
+	__sync_fetch_and_add(&excess, 1);
+	return 1;
 }
 
 /* Does a packet without a session pass unlimited? */
@@ -1098,8 +1219,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	arrival.boot = bpf_ktime_get_boot_ns();
 	if (packet.key.rest && !packet.fragment)
 		count_packet(&packet, &arrival, slot != NO_FLOW);
-	/* The kernel marks at the network header, which may be at a VLAN tag. */
-	arrival.ecn = packet.ecn && packet.base == BPF_HDR_START_NET;
+	arrival.ecn = !!packet.ecn;
 	if (slot != NO_FLOW) {
 		struct rates_state *state;
 		struct rates_limit limit = {};
@@ -1109,7 +1229,9 @@ int slbnd_rates(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 		if (read_limit(&slot, arrival.boot, &limit)) {
 			arrival.assigned = limit.rate;
-			pace(state, &limit, &arrival);
+			if (!excess_on || packet.protocol == IPPROTO_TCP ||
+			    !pace_excess(skb, slot, &limit, &arrival))
+				pace(state, &limit, &arrival);
 			if (arrival.mark && !set_ce(skb))
 				drop_unmarked(state, &arrival);
 		} else {

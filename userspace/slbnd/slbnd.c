@@ -152,6 +152,8 @@ static void describe(struct slbn_status *status)
 		sums = enforce_read_sums(slbnd.enforce);
 	status->paced_drops = sums.drops;
 	status->paced_marks = sums.marks;
+	status->paced_codel = sums.signals;
+	status->paced_excess = sums.excess;
 	status->windows_lowered = sums.windows.lowered;
 	status->windows_unknown = sums.windows.unknown;
 	status->windows_silent = sums.windows.silent;
@@ -227,6 +229,8 @@ static struct enforce_config enforce_options(const struct options *options)
 	return (struct enforce_config){
 		.unassigned = options->unassigned,
 		.unassigned_share = options->unassigned_share,
+		.backlog = options->backlog,
+		.excess = options->excess,
 		.hosts = options->flows.hosts,
 		.host_count = options->flows.host_count,
 		.flows = options->agent.max_sessions,
