@@ -10,6 +10,7 @@
  *	unassigned RATE		ok: the rate of the default class (10^12 at first)
  *	backlog NS		ok: the longest time that a packet waits
  *	excess drop|unassigned	ok: what happens to packets above a rate (drop at first)
+ *	rtt NS			ok: of the paths of flows that are set from now on
  *	pacer			packets that were dropped, dropped by CoDel, marked, and
  *				sent above a rate
  *	hosts [ADDRESS/LENGTH]	ok: the local hosts (all at first)
@@ -52,6 +53,7 @@
 static struct enforce *enforce;
 /* Of some flow. */
 static u32 hint;
+static u64 rtt;
 static struct flows_prefix host, excepted;
 static struct enforce_config config = { .unassigned = 1000000000000,
 					.backlog = ENFORCE_QUEUE,
@@ -214,7 +216,7 @@ static void set(const struct slbn_flow *flow, u64 rate, const char *ms)
 
 	if (ms)
 		lease = clock_now() + strtoull(ms, NULL, 10) * 1000000;
-	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0, 0, &hint));
+	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0, rtt, &hint));
 }
 
 static void empty(u32 count)
@@ -308,6 +310,9 @@ static void run_command(char **words, int count)
 	} else if (!strcmp(word, "backlog")) {
 		config.backlog = strtoull(words[1], NULL, 10);
 		configure();
+	} else if (!strcmp(word, "rtt")) {
+		rtt = strtoull(words[1], NULL, 10);
+		puts("ok");
 	} else if (!strcmp(word, "pacer")) {
 		print_pacer();
 	} else if (!strcmp(word, "excess")) {

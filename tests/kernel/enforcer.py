@@ -105,6 +105,10 @@ class Enforcer:
         """Set the longest time that a packet waits [ns]."""
         assert self.ask(f"backlog {backlog}") == ["ok"]
 
+    def set_rtt(self, rtt: int = 0) -> None:
+        """Set the round-trip time of flows that are set from now on [ns]; 0: unknown."""
+        assert self.ask(f"rtt {rtt}") == ["ok"]
+
     def set_excess(self, on: bool) -> None:
         """Let packets above a rate share what default classes leave unused."""
         assert self.ask(f"excess {'unassigned' if on else 'drop'}") == ["ok"]

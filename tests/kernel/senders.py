@@ -64,6 +64,9 @@ class Sender:
     received: int = 0
     #: One-way delays of datagrams [ns].
     delays: list[int] = field(default_factory=list)
+    #: When the latest datagram that arrived was sent [ns], and how many others overtook.
+    latest: int = 0
+    reordered: int = 0
 
     @property
     def session(self) -> Flow:
@@ -101,6 +104,8 @@ class Sender:
                     data = self.far.recv(2048)
                     then = struct.unpack_from("=Q", data)[0]
                     self.delays.append(time.monotonic_ns() - then)
+                    self.reordered += then < self.latest
+                    self.latest = max(self.latest, then)
                     self.received += self.on_wire
                 else:
                     self.far.recv_into(ROOM, 0, socket.MSG_TRUNC)

@@ -541,6 +541,29 @@ def test_codel_marks_ecn(alone: Enforcer, tags: bytes) -> None:
     alone.set_backlog()
 
 
+@pytest.mark.parametrize(("protocol", "marks"), [(TCP, False), (UDP, True)])
+def test_only_tcp_may_wait_for_half_a_round_trip(
+    alone: Enforcer, protocol: int, marks: bool
+) -> None:
+    """With a round-trip time of 80 ms, 20 ms are above CoDel's target for what is not TCP."""
+    inner = bytearray(v4(protocol, ports()))
+    inner[1] = ECT0
+    session, packet = full(protocol), ETHERNET + V4 + inner
+    alone.set_rtt(80_000_000)
+    alone.set(session, 10 * MEGA)
+    until = time.monotonic() + 0.5
+    alone.run(packet, 1250, 20)
+    while time.monotonic() < until:
+        if alone.read(session).departure < time.monotonic_ns() + 20_000_000:
+            alone.run(packet, 1250)
+        else:
+            time.sleep(0.001)
+    use = alone.read(session)
+    alone.remove(session)
+    alone.set_rtt()
+    assert (use.marks > 0, use.drops) == (marks, 0), use
+
+
 def test_lease_ends_between_packets(alone: Enforcer) -> None:
     session = full()
     alone.set_unassigned(1)

@@ -86,3 +86,39 @@ def test_tcp_has_its_rate_and_little_delay(net: Chain, enforce_try: str, ecn: bo
             assert use.marks // 2 <= tcp_info(flow, DELIVERED_CE)
         else:
             assert marks == 0 and drops > 0
+
+
+@pytest.mark.parametrize("excess", [False, True])
+def test_udp_above_its_rate(net: Chain, enforce_try: str, excess: bool) -> None:
+    """4 Mbit/s at rates from 1 to 8: dropped, or sent in what the default class leaves, in order.
+
+    A mouse in the default class does not wait for the excess.
+    """
+    # The first packet waits for ARP's answer.
+    net.nodes[0].sh("ping -q -c 1 10.0.1.2")
+    flow = sender(net, 0, 2, udp=4 * MEGA)
+    mouse = sender(net, 0, 2, udp=MEGA // 2)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.set_unassigned(4 * MEGA)
+        made.set_excess(excess)
+        made.open("e1")
+        made.set(flow.session, 5 * MEGA)
+        traffic = Traffic(flow, mouse)
+        for rate in (8, 2, 6, 3, 1, 5, 2, 4, 1, 8):
+            made.set(flow.session, rate * MEGA)
+            traffic.run(0.2)
+        time.sleep(0.3)
+        for each in (flow, mouse):
+            each.receive()
+        lost, missed = (each.sent - each.received // each.on_wire for each in (flow, mouse))
+        longest, waited = max(flow.delays) / 1e6, max(mouse.delays) / 1e6
+        use, pacer = made.read(flow.session), made.read_pacer()
+        print(f"{lost} of {flow.sent} lost, delay {longest:.1f} ms; mouse {waited:.1f} ms; {pacer}")
+        assert (flow.reordered, mouse.reordered, missed) == (0, 0, 0)
+        assert lost == use.drops == pacer.drops
+        assert waited < 10
+        if excess:
+            assert lost == 0 and pacer.excess > 100
+            assert longest < 60
+        else:
+            assert lost > 100 and pacer.excess == 0
