@@ -25,7 +25,11 @@ $(if $(UNKNOWN_MODULES),$(error MODULES: no module '$(UNKNOWN_MODULES)'; \
 KERNELRELEASE ?= $(shell sed -n 's/.*UTS_RELEASE "\(.*\)"/\1/p' \
 	'$(KERNELDIR)/include/generated/utsrelease.h' 2>/dev/null)
 BUILD = build/modules/$(KERNELRELEASE)
-MODULES_DIR = $(DESTDIR)/lib/modules/$(KERNELRELEASE)/updates/fairpath
+# As in kbuild: where modules go, below which root, and in which directory of the
+# kernel's. A package's root may be DESTDIR/usr, if /lib is a link to /usr/lib.
+INSTALL_MOD_PATH ?= $(DESTDIR)
+INSTALL_MOD_DIR ?= updates/fairpath
+MODULES_DIR = $(INSTALL_MOD_PATH)/lib/modules/$(KERNELRELEASE)/$(INSTALL_MOD_DIR)
 SOURCES := Kbuild VERSION $(wildcard $(ALL_MODULES:%=%/Kbuild) $(ALL_MODULES:%=%/*.[ch])) \
 	$(shell find include -type f)
 
@@ -39,25 +43,32 @@ export PATH := $(PATH):/usr/sbin:/sbin
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-include userspace/build.mk
+include userspace/build.mk userspace/install.mk
 
 .PHONY: help
 help:
 	@echo 'Try it, without touching the running kernel:'
 	@echo '  make demo                flows on a backbone with SLBN and without, in a VM'
-	@echo 'Modules [MODULES="$(ALL_MODULES)", KERNELDIR=, DESTDIR=]:'
+	@echo 'Modules [MODULES="$(ALL_MODULES)", KERNELDIR=, DESTDIR=, INSTALL_MOD_*]:'
 	@echo '  make modules             build the modules'
-	@echo '  make modules-install     install them, and the tc plugins of the qdiscs'
+	@echo '  make modules-install     install them, the tc plugins of the qdiscs, manual pages'
 	@echo '  make modules-uninstall   remove these'
+	@echo '  make install-modules     install only modules, with modules_install of the kernel'
 	@echo '  make dkms-install        let DKMS build the modules for each new kernel'
 	@echo '  make dkms-uninstall      remove these'
-	@echo 'Userspace [PREFIX=$(PREFIX), DESTDIR=, TC_LIB_DIR=]:'
+	@echo '  make dkms-tree           only put their sources where DKMS finds them'
+	@echo 'Userspace [PREFIX=$(PREFIX), DESTDIR=, TC_LIB_DIR=, prefix=, sbindir=, libdir= ...]:'
 	@echo '  make tc-plugins          build what tc needs to understand the qdiscs'
 	@echo '  make tools               build slbnctl, slbnd and libslbn'
 	@echo '  make slbnsim             build the simulator'
 	@echo '  make traffic             build the traffic generators of the lab'
-	@echo '  make tools-install       install all userspace programs and manual pages'
-	@echo '  make tools-uninstall     remove these'
+	@echo '  make install-tc          install the tc plugins, and manual pages of the modules'
+	@echo '  make install-lib         install libslbn, its headers and its Python binding'
+	@echo '  make install-agent       install slbnd and slbnctl'
+	@echo '  make install-sim         install the simulator'
+	@echo '  make install-lab         install fairlab, fairvm and the traffic generators'
+	@echo '  make tools-install       install all of these but the lab'
+	@echo '  make tools-uninstall     remove all of these'
 	@echo '  make install             modules-install and tools-install'
 	@echo '  make uninstall           modules-uninstall and tools-uninstall'
 	@echo 'Tests:'
@@ -94,119 +105,67 @@ modules: check-kernel
 	@cp --parents --update --preserve=mode,timestamps $(SOURCES) $(BUILD)
 	$(MAKE) -C $(KERNELDIR) M=$(abspath $(BUILD)) FAIRPATH_MODULES='$(MODULES)' modules
 
-# tc needs a plugin for each qdisc that is installed.
-PLUGINS = $(patsubst sch_%,build/tc/q_%.so,$(filter sch_%,$(MODULES)))
+# kbuild signs, strips and compresses as the kernel's configuration and
+# INSTALL_MOD_STRIP say. A package's depmod is run when it is installed.
+.PHONY: install-modules
+install-modules: modules
+	$(MAKE) -C $(KERNELDIR) M=$(abspath $(BUILD)) FAIRPATH_MODULES='$(MODULES)' DEPMOD=true \
+		INSTALL_MOD_PATH='$(abspath $(INSTALL_MOD_PATH))' INSTALL_MOD_DIR='$(INSTALL_MOD_DIR)' modules_install
+	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) $(KERNELRELEASE))
+	$(if $(filter tcp_bic,$(MODULES)),@scripts/check-bic-module \
+		$(if $(INSTALL_MOD_PATH),--root '$(INSTALL_MOD_PATH)') $(KERNELRELEASE))
 
 .PHONY: modules-install
-modules-install: modules $(if $(PLUGINS),check-tc $(PLUGINS))
-	install -d $(MODULES_DIR)
-	install -m 644 $(foreach name,$(MODULES),$(BUILD)/$(name)/$(name).ko) $(MODULES_DIR)
-	$(if $(PLUGINS),install -d $(DESTDIR)$(TC_LIB_DIR))
-	$(if $(PLUGINS),install -m 644 $(PLUGINS) $(DESTDIR)$(TC_LIB_DIR))
-	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(KERNELRELEASE)
-	$(if $(filter tcp_bic,$(MODULES)),@scripts/check-bic-module \
-		$(if $(DESTDIR),--root $(DESTDIR)) $(KERNELRELEASE))
+modules-install: install-modules install-tc
 
 .PHONY: modules-uninstall
 modules-uninstall: check-kernel
-	rm -f $(MODULES:%=$(MODULES_DIR)/%.ko)
-	$(if $(TC_LIB_DIR),rm -f $(PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
-	if test -d $(MODULES_DIR); then rmdir --ignore-fail-on-non-empty $(MODULES_DIR); fi
-	$(DEPMOD) $(if $(DESTDIR),-b $(DESTDIR)) $(KERNELRELEASE)
+	rm -rf $(MODULES:%='$(MODULES_DIR)/%')
+	$(call remove-part,TC)
+	if test -d '$(MODULES_DIR)'; then rmdir --ignore-fail-on-non-empty '$(MODULES_DIR)'; fi
+	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) $(KERNELRELEASE))
 
-DKMS_TREE = $(DESTDIR)/usr/src/fairpath-$(VERSION)
+# A package of DKMS for each module, so that each can be had alone.
+dkms_name = fairpath-$(1)
+dkms_tree = $(DESTDIR)/usr/src/$(call dkms_name,$(1))-$(VERSION)
+DKMS_EDITS = s,@NAME@,$(call dkms_name,$(1)),; s,@VERSION@,$(VERSION),; s,@MODULE@,$(1),
+
+define copy-dkms-tree
+	rm -rf $(call dkms_tree,$(1))
+	install -d $(call dkms_tree,$(1))
+	cp --parents --preserve=mode,timestamps LICENSE VERSION $(filter $(1)/% include/%,$(SOURCES)) $(call dkms_tree,$(1))
+	echo 'obj-m += $(1)/' > $(call dkms_tree,$(1))/Kbuild
+	sed '$(DKMS_EDITS)' scripts/dkms.conf.in > $(call dkms_tree,$(1))/dkms.conf
+	$(foreach when,postinst.d header_postinst.d,install -d $(DESTDIR)$(sysconfdir)/kernel/$(when) && \
+		sed '$(DKMS_EDITS)' scripts/dkms-hook.in > $(DESTDIR)$(sysconfdir)/kernel/$(when)/$(call dkms_name,$(1)) && \
+		chmod 755 $(DESTDIR)$(sysconfdir)/kernel/$(when)/$(call dkms_name,$(1)) &&) :
+
+endef
 
 .PHONY: dkms-tree
 dkms-tree:
-	rm -rf $(DKMS_TREE)
-	install -d $(DKMS_TREE)/scripts
-	cp --parents --preserve=timestamps Makefile LICENSE userspace/build.mk $(SOURCES) $(DKMS_TREE)
-	sed 's/@VERSION@/$(VERSION)/' scripts/dkms.conf.in > $(DKMS_TREE)/dkms.conf
+	$(foreach name,$(MODULES),$(call copy-dkms-tree,$(name)))
 
-# With DESTDIR, only the tree: DKMS itself knows no other root.
+# With DESTDIR, only the trees and hooks: DKMS itself knows no other root.
 .PHONY: dkms-install
 dkms-install: check-kernel dkms-uninstall dkms-tree
 ifeq ($(DESTDIR),)
-	dkms install fairpath/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR)
-	@scripts/check-bic-module $(KERNELRELEASE)
+	set -e; for name in $(MODULES:%=$(call dkms_name,%)); do \
+		dkms install $$name/$(VERSION) -k $(KERNELRELEASE) --kernelsourcedir $(KERNELDIR); done
+	$(if $(filter tcp_bic,$(MODULES)),@scripts/check-bic-module $(KERNELRELEASE))
 endif
 
+# All versions; up to 0.1, one package had all modules.
 .PHONY: dkms-uninstall
 dkms-uninstall:
 ifeq ($(DESTDIR),)
 	@command -v dkms >/dev/null || { echo 'dkms is not installed: apt install dkms' >&2; exit 2; }
-	if dkms status fairpath/$(VERSION) | grep -q .; then dkms remove fairpath/$(VERSION) --all; fi
+	set -e; for name in fairpath $(MODULES:%=$(call dkms_name,%)); do \
+		for version in $$(dkms status $$name | sed -n "s,^$$name/\([^,:]*\).*,\1,p" | sort -u); do \
+			dkms remove $$name/$$version --all; rm -rf /usr/src/$$name-$$version; done; done
 endif
-	rm -rf $(DKMS_TREE)
-
-# Userspace
-
-.PHONY: check-tc
-check-tc:
-	@test -n '$(TC_LIB_DIR)' || { \
-		echo "Cannot determine tc's plugin directory: install iproute2, or set TC_LIB_DIR." >&2; \
-		exit 2; }
-
-BIN_DIR = $(DESTDIR)$(PREFIX)/bin
-SBIN_DIR = $(DESTDIR)$(PREFIX)/sbin
-LIB_DIR = $(DESTDIR)$(PREFIX)/lib/$(MULTIARCH)
-INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
-UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
-SYSCTL_DIR = $(DESTDIR)$(PREFIX)/lib/sysctl.d
-# Of the system to install on. Type=notify-reload is new in 253.
-SYSTEMD_VERSION ?= $(or $(shell systemctl --version 2>/dev/null | sed -n '1s/^systemd \([0-9]*\).*/\1/p'),0)
-UNIT_EDITS = s,@SBINDIR@,$(PREFIX)/sbin,; $(shell test $(SYSTEMD_VERSION) -lt 253 || \
-	echo 's,^Type=notify$$,&-reload,; /^ExecReload=/d; /^.*notify-reload without/d')
-# Debian's Python looks here for packages that are not its own.
-PYTHON_DIR = $(DESTDIR)$(PREFIX)/lib/$(if $(filter /usr,$(PREFIX)),python3,$(PYTHON_VERSION))/dist-packages
-PYTHON_VERSION = $(shell /usr/bin/python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
-MAN_DIR = $(DESTDIR)$(PREFIX)/share/man
-DOC_DIR = $(DESTDIR)$(PREFIX)/share/doc/fairpath
-COMPLETION_DIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-DOCUMENTS := docs/grafana/fairpath.json docs/schema/slbnctl.json userspace/slbnd/slbnd.conf
-# fairlab and its manual stay in the tree.
-MANUAL := $(filter-out docs/man/fairlab.1,$(wildcard docs/man/*.[138]))
-# docs/man/NAME.8 is to be in man8/NAME.8.
-MANUAL_INSTALLED = $(foreach page,$(MANUAL),$(MAN_DIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-
-.PHONY: tools-install
-tools-install: check-tc tc-plugins tools slbnsim
-	install -d $(DESTDIR)$(TC_LIB_DIR) $(BIN_DIR) $(SBIN_DIR) $(LIB_DIR)/pkgconfig \
-		$(INCLUDE_DIR) $(UNIT_DIR) $(SYSCTL_DIR) $(PYTHON_DIR) $(sort $(dir $(MANUAL_INSTALLED)))
-	install -m 644 $(TC_PLUGINS) $(DESTDIR)$(TC_LIB_DIR)
-	install -m 755 $(SLBNCTL) $(SLBND) $(SBIN_DIR)
-	install -m 755 $(SLBNSIM) $(BIN_DIR)
-	sed '/^VERSION = /s,".*","$(VERSION)",' userspace/slbnsim/graphml.py > $(BIN_DIR)/slbnsim-graphml
-	chmod 755 $(BIN_DIR)/slbnsim-graphml
-	sed '$(UNIT_EDITS)' userspace/slbnd/slbnd.service.in > $(UNIT_DIR)/slbnd.service
-	install -m 644 userspace/slbnd/slbnd.sysctl $(SYSCTL_DIR)/50-slbnd.conf
-	sed 's,@SBINDIR@,$(PREFIX)/sbin,' userspace/slbnctl/fairpath-metrics.service.in \
-		> $(UNIT_DIR)/fairpath-metrics.service
-	install -m 644 userspace/slbnctl/fairpath-metrics.timer \
-		userspace/slbnctl/fairpath-links.service $(UNIT_DIR)
-	install -m 644 -D -t $(DOC_DIR) $(DOCUMENTS)
-	install -m 644 -D userspace/slbnctl/completion.bash $(COMPLETION_DIR)/slbnctl
-	ln -sf slbnctl $(COMPLETION_DIR)/slbnd
-	install -m 644 $(LIBSLBN) $(LIB_DIR)
-	ln -sf libslbn.so.0 $(LIB_DIR)/libslbn.so
-	install -m 644 userspace/libslbn/libslbn.h $(INCLUDE_DIR)
-	sed 's,@VERSION@,$(VERSION),; s,@LIBDIR@,$(LIB_DIR:$(DESTDIR)%=%),; s,@INCLUDEDIR@,$(PREFIX)/include,' \
-		userspace/libslbn/libslbn.pc.in > $(LIB_DIR)/pkgconfig/libslbn.pc
-	install -m 644 userspace/libslbn/libslbn.py $(PYTHON_DIR)
-	$(foreach page,$(MANUAL_INSTALLED),install -m 644 docs/man/$(notdir $(page)) $(page) &&) :
-	$(if $(DESTDIR),,ldconfig)
-
-.PHONY: tools-uninstall
-tools-uninstall:
-	rm -f $(if $(TC_LIB_DIR),$(TC_PLUGINS:build/tc/%=$(DESTDIR)$(TC_LIB_DIR)/%))
-	rm -f $(SBIN_DIR)/slbnctl $(SBIN_DIR)/slbnd $(BIN_DIR)/slbnsim $(BIN_DIR)/slbnsim-graphml
-	rm -f $(LIB_DIR)/libslbn.so $(LIB_DIR)/libslbn.so.0 $(LIB_DIR)/pkgconfig/libslbn.pc
-	rm -f $(INCLUDE_DIR)/libslbn.h $(PYTHON_DIR)/libslbn.py $(UNIT_DIR)/slbnd.service \
-		$(SYSCTL_DIR)/50-slbnd.conf $(addprefix $(UNIT_DIR)/fairpath-,metrics.service metrics.timer links.service) \
-		$(addprefix $(DOC_DIR)/,$(notdir $(DOCUMENTS))) \
-		$(COMPLETION_DIR)/slbnctl $(COMPLETION_DIR)/slbnd
-	rm -f $(MANUAL_INSTALLED)
-	$(if $(DESTDIR),,ldconfig)
+	rm -rf $(foreach name,$(MODULES),$(call dkms_tree,$(name)))
+	rm -f $(foreach name,$(MODULES),$(foreach when,postinst.d header_postinst.d,$(DESTDIR)$(sysconfdir)/kernel/$(when)/$(call dkms_name,$(name))))
 
 .PHONY: install uninstall
 install: modules-install tools-install

@@ -12,10 +12,12 @@ MULTIARCH = $(shell $(CC) -print-multiarch)
 BASE_CPPFLAGS = -Iinclude -Iinclude/uapi -Iuserspace -I. -Ibuild/slbnd -MMD -MP
 BASE_CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra $(WERROR)
 WERROR ?=
+PKG_CONFIG ?= pkg-config
+CLANG ?= clang
 
 objects = $(patsubst %.c,build/obj/%.o,$(1))
 # $(call pkg,--cflags,LIBRARIES): nothing for no libraries.
-pkg = $(if $(strip $(2)),$$(pkg-config $(1) $(2)))
+pkg = $(if $(strip $(2)),$$($(PKG_CONFIG) $(1) $(2)))
 
 build/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -64,13 +66,16 @@ $(SLBND_OBJECTS) $(SLBND): LIBRARIES = $(SLBND_LIBRARIES)
 $(SLBND): $(SLBND_OBJECTS) $(COMMON)
 
 RATES := build/slbnd/rates.skel.h
+# The BPF program is for the machine that $(CC) compiles for.
+BPF_TARGET ?= $(shell $(CC) -dM -E -x c /dev/null | \
+	sed -n 's/^#define __BYTE_ORDER__ __ORDER_\([BL]\).*/bpfe\1/p' | tr BL bl)
 # In Ubuntu, bpftool on the PATH works only if it is the running kernel's.
 BPFTOOL = $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool) bpftool)
 $(SLBND_OBJECTS): | $(RATES)
 
 build/obj/userspace/slbnd/rates.bpf.o: userspace/slbnd/rates.bpf.c | check-tools
 	@mkdir -p $(@D)
-	clang -target bpf -O2 -g -ffreestanding -Wall -Wextra $(WERROR) -Iinclude -Iinclude/uapi \
+	$(CLANG) -target $(BPF_TARGET) -O2 -g -ffreestanding -Wall -Wextra $(WERROR) -Iinclude -Iinclude/uapi \
 		-Iuserspace -I/usr/include/$(MULTIARCH) -MMD -MP -c $< -o $@
 
 $(RATES): build/obj/userspace/slbnd/rates.bpf.o
@@ -110,11 +115,11 @@ traffic: $(TRAFFIC)
 
 .PHONY: check-tools check-slbnsim
 check-tools:
-	@pkg-config --exists $(SLBNCTL_LIBRARIES) $(SLBND_LIBRARIES) && \
-		command -v clang $(BPFTOOL) >/dev/null || { \
+	@$(PKG_CONFIG) --exists $(SLBNCTL_LIBRARIES) $(SLBND_LIBRARIES) && \
+		command -v $(CLANG) $(BPFTOOL) >/dev/null || { \
 		echo 'slbnctl and slbnd need some packages: scripts/install-deps tools' >&2; exit 2; }
 check-slbnsim:
-	@pkg-config --exists $(SLBNSIM_LIBRARIES) || { \
+	@$(PKG_CONFIG) --exists $(SLBNSIM_LIBRARIES) || { \
 		echo 'slbnsim needs some packages: scripts/install-deps slbnsim' >&2; exit 2; }
 $(SLBNCTL_OBJECTS) $(SLBND_OBJECTS): | check-tools
 $(SLBNSIM_OBJECTS): | check-slbnsim

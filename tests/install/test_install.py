@@ -12,6 +12,7 @@ import pytest
 
 from tests.linux_source import TOP
 
+VERSION = (TOP / "VERSION").read_text().strip()
 MODULES = ["tcp_bic", "tcp_gaimd", "sch_drr_fq", "sch_slbn"]
 
 
@@ -65,14 +66,39 @@ def found_by_modprobe(root: Path, release: str, module: str) -> str:
     return done.stdout.split()[1]
 
 
+def depmod(root: Path, release: str) -> None:
+    """As a package does when it is installed."""
+    subprocess.run(["depmod", "-b", str(root), release], check=True)
+
+
+def test_modules_install_of_the_kernel(kernel: Path, release: str, tmp_path: Path) -> None:
+    """Its variables are honoured; nothing is installed that another package has, too."""
+    variables = [f"KERNELDIR={kernel}/headers", f"DESTDIR={tmp_path}", "MODULES=tcp_gaimd"]
+    variables += [f"INSTALL_MOD_PATH={tmp_path}/usr", "INSTALL_MOD_DIR=extra/ours"]
+    make("install-modules", *variables)
+    place = tmp_path / f"usr/lib/modules/{release}/extra/ours/tcp_gaimd/tcp_gaimd.ko"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [place]
+    size = place.stat().st_size
+    make("install-modules", *variables, "INSTALL_MOD_STRIP=1")
+    assert place.stat().st_size < size / 4
+    make("modules-uninstall", *variables)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_installed_modules_are_preferred_until_uninstalled(
     kernel: Path, release: str, root: Path
 ) -> None:
     arguments = [f"KERNELDIR={kernel}/headers", f"DESTDIR={root}"]
+    before = set(root.rglob("*"))
     make("install", *arguments)
+    depmod(root, release)
     for module in MODULES:
-        assert f"/updates/fairpath/{module}.ko" in found_by_modprobe(root, release, module)
+        place = f"/updates/fairpath/{module}/{module}.ko"
+        assert place in found_by_modprobe(root, release, module)
     make("uninstall", *arguments)
+    left = {path for path in set(root.rglob("*")) - before if not path.is_dir()}
+    assert {path.name.split(".")[0] for path in left} == {"modules"}, left
+    depmod(root, release)
     assert "/kernel/net/ipv4/tcp_bic.ko" in found_by_modprobe(root, release, "tcp_bic")
     assert not (root / "lib" / "modules" / release / "updates" / "fairpath").exists()
 
@@ -84,7 +110,7 @@ def test_one_module_alone(kernel: Path, release: str, root: Path, module: str) -
     # Without any library for the programs.
     make("modules-install", *arguments, "PKG_CONFIG=false", "BPFTOOL=false")
     modules = root / "lib" / "modules" / release / "updates" / "fairpath"
-    assert [path.name for path in modules.iterdir()] == [f"{module}.ko"]
+    assert [path.name for path in modules.rglob("*.ko*")] == [f"{module}.ko"]
     plugins = [path.name for path in root.rglob("q_*.so")]
     assert plugins == ([f"q_{module[4:]}.so"] if module.startswith("sch_") else [])
     make("modules-uninstall", *arguments)
@@ -104,6 +130,84 @@ def test_prefix(tmp_path: Path) -> None:
     assert (tmp_path / "opt/fairpath/sbin/slbnd").is_file()
     (unit,) = tmp_path.rglob("slbnd.service")
     assert "ExecStart=/opt/fairpath/sbin/slbnd " in unit.read_text()
+
+
+#: The variables of directories, and what is installed there; {} is the directory.
+DIRECTORIES = {
+    "bindir": ("sim", "{}/slbnsim"),
+    "sbindir": ("agent", "{}/slbnd"),
+    "libdir": ("lib", "{}/libslbn.so.0"),
+    "includedir": ("lib", "{}/libslbn.h"),
+    "pkgconfigdir": ("lib", "{}/libslbn.pc"),
+    "pythondir": ("lab", "{}/fairlab/VERSION"),
+    "mandir": ("sim", "{}/man1/slbnsim.1"),
+    "docdir": ("agent", "{}/slbn.yaml"),
+    "unitdir": ("agent", "{}/slbnd.service"),
+    "sysctldir": ("agent", "{}/50-slbnd.conf"),
+    "completiondir": ("agent", "{}/slbnctl"),
+}
+
+
+@pytest.mark.parametrize("variable", DIRECTORIES)
+def test_each_directory_can_be_set(variable: str, tmp_path: Path) -> None:
+    part, name = DIRECTORIES[variable]
+    make(f"install-{part}", f"DESTDIR={tmp_path}", f"{variable}=/a/b")
+    assert (tmp_path / name.format("a/b")).is_file()
+
+
+@pytest.mark.parametrize("part", ["tc", "lib", "agent", "sim", "lab"])
+def test_each_part_is_installed_alone(part: str, tmp_path: Path) -> None:
+    """Without tc, except its plugins; libslbn and the lab without the libraries of others."""
+    arguments = [f"DESTDIR={tmp_path}", *(["TC="] if part != "tc" else [])]
+    arguments += ["PKG_CONFIG=false", "CLANG=false"] if part in {"tc", "lib", "lab"} else []
+    make(f"install-{part}", *arguments)
+    of_parts = {
+        "tc": "q_slbn.so",
+        "lib": "libslbn.py",
+        "agent": "slbnd.service",
+        "sim": "slbnsim-graphml",
+        "lab": "fairtraffic",
+    }
+    names = {path.name for path in tmp_path.rglob("*")}
+    assert names & set(of_parts.values()) == {of_parts[part]}
+    make("tools-uninstall", f"DESTDIR={tmp_path}")
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+
+
+def test_installed_lab_runs(tmp_path: Path) -> None:
+    """Its version is a file, not a link into the tree."""
+    make("install-lab", f"DESTDIR={tmp_path}", "pythondir=/python")
+    for program, name in {
+        "fairlab": "fairlab",
+        "fairvm": "fairvm",
+        "fairvm-kernel": "fairvm",
+    }.items():
+        done = subprocess.run(
+            [tmp_path / "usr/local/bin" / program, "--version"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "python")},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == f"{name} {(TOP / 'VERSION').read_text().strip()}\n"
+    assert not [path for path in (tmp_path / "python").rglob("*") if path.is_symlink()]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "target"), [("gcc", "bpfel"), ("s390x-linux-gnu-gcc", "bpfeb")]
+)
+def test_bpf_has_the_byte_order_of_the_target(compiler: str, target: str, tmp_path: Path) -> None:
+    if compiler != "gcc":
+        # A compiler for that machine is not necessary to see which order it says.
+        script = tmp_path / compiler
+        script.write_text("#!/bin/sh\necho '#define __BYTE_ORDER__ __ORDER_BIG_ENDIAN__'\n")
+        script.chmod(0o755)
+        compiler = str(script)
+    program = "build/obj/userspace/slbnd/rates.bpf.o"
+    output = make(
+        "--dry-run", "--always-make", program, f"CC={compiler}", "CLANG=my-clang", check=False
+    )
+    assert f"my-clang -target {target} " in output.stdout
 
 
 def plugin_directory() -> str:
@@ -134,6 +238,7 @@ def test_install_and_uninstall_tools(tmp_path: Path, override: str | None) -> No
         for page in (TOP / "docs" / "man").glob("*.[138]")
         if page.name != "fairlab.1"
     }
+    assert (tmp_path / "usr/local/include/fairpath/slbn_netlink.h").is_file()
     version = subprocess.run(
         [tmp_path / "usr/local/bin/slbnsim", "--version"],
         check=True,
@@ -242,33 +347,120 @@ def test_kernel_too_old_error(tmp_path: Path) -> None:
     assert "fairpath needs Linux 6.1 or newer" in errors["6.0"]
 
 
-def test_dkms_builds_and_installs(kernel: Path, release: str, tmp_path: Path) -> None:
-    make("dkms-tree", f"DESTDIR={tmp_path}")
-    tree = next((tmp_path / "usr" / "src").iterdir())
-    name, version = tree.name.split("-")
-    places = [f"--sourcetree={tree.parent}", f"--dkmstree={tmp_path}/dkms"]
-    places += [f"--installtree={tmp_path}/modules", "-k", release]
-    places += ["--kernelsourcedir", str((kernel / "headers").resolve())]
-    (tmp_path / "dkms").mkdir()
-    (tmp_path / "modules" / release).mkdir(parents=True)
-    # DKMS requires root, although all of these directories are ours.
-    root = [] if os.getuid() == 0 else ["unshare", "--map-root-user"]
-    for step in ("add", "build", "install"):
-        done = subprocess.run(
-            [*root, "dkms", step, f"{name}/{version}", *places, "--no-depmod"],
+class Dkms:
+    """A tree of DKMS of our own, with the package of one module for one kernel."""
+
+    def __init__(self, place: Path, kernel: Path, module: str) -> None:
+        make("dkms-tree", f"DESTDIR={place}", f"MODULES={module}")
+        self.place = place
+        (self.tree,) = (place / "usr" / "src").iterdir()
+        self.package = self.tree.name.replace(f"-{VERSION}", f"/{VERSION}")
+        self.options = [f"--sourcetree={self.tree.parent}", f"--dkmstree={place}/dkms"]
+        self.options += [f"--installtree={place}/lib/modules", "--no-depmod"]
+        self.options += ["--kernelsourcedir", str((kernel / "headers").resolve())]
+        (place / "dkms").mkdir()
+
+    def release(self, release: str) -> str:
+        """A kernel with headers is installed."""
+        include = self.place / "lib/modules" / release / "build/include"
+        include.mkdir(parents=True)
+        return release
+
+    def run(self, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        # DKMS requires root, although all of these directories are ours.
+        root = [] if os.getuid() == 0 else ["unshare", "--map-root-user"]
+        return subprocess.run(
+            [*root, *command],
+            env={**os.environ, **environment},
             check=False,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
+
+    def dkms(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.run("dkms", *words, *self.options, **environment)
+
+    def autoinstall(self, release: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """What DKMS runs by itself, when that kernel has been booted."""
+        uname = self.place / "bin/uname"
+        uname.parent.mkdir(exist_ok=True)
+        uname.write_text(
+            f'#!/bin/sh\n[ "$*" != -r ] || exec echo {release}\nexec /bin/uname "$@"\n'
+        )
+        uname.chmod(0o755)
+        path = f"{uname.parent}:{os.environ['PATH']}"
+        return self.dkms("autoinstall", "-k", release, PATH=path, **environment)
+
+    def hook(self, release: str) -> subprocess.CompletedProcess[str]:
+        """What the package of a kernel runs."""
+        hooks = [
+            self.place / "etc/kernel" / when / self.tree.name.removesuffix(f"-{VERSION}")
+            for when in ("postinst.d", "header_postinst.d")
+        ]
+        assert hooks[0].read_text() == hooks[1].read_text()
+        roots = {"SOURCES_ROOT": str(self.place), "MODULES_ROOT": str(self.place)}
+        return self.run(hooks[0], release, DKMS_OPTIONS=" ".join(self.options), **roots)
+
+    def installed(self) -> set[str]:
+        found = (self.place / "lib/modules").rglob("*.ko*")
+        return {path.name.partition(".")[0] for path in found}
+
+
+def test_dkms_builds_one_module_for_new_kernels(kernel: Path, release: str, tmp_path: Path) -> None:
+    dkms = Dkms(tmp_path, kernel, "sch_drr_fq")
+    assert dkms.package == f"fairpath-sch_drr_fq/{VERSION}"
+    assert not list(dkms.tree.rglob("tcp_bic*"))
+    dkms.release(release)
+    done = dkms.dkms("add", dkms.package)
+    assert done.returncode == 0, done.stdout
+    done = dkms.hook(release)
+    assert done.returncode == 0 and dkms.installed() == {"sch_drr_fq"}, done.stdout
+    # Again, as the headers' package does.
+    done = dkms.hook(release)
+    assert done.returncode == 0 and "warning" not in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("release", ["6.0.0-1-amd64", "7.3.0-1-amd64", "7.20.0", "5.19.7"])
+def test_dkms_leaves_unsupported_kernels_alone(release: str, kernel: Path, tmp_path: Path) -> None:
+    """DKMS itself, at boot, and the hook in a kernel's package."""
+    dkms = Dkms(tmp_path, kernel, "tcp_gaimd")
+    dkms.release(release)
+    assert dkms.dkms("add", dkms.package).returncode == 0
+    for done in (dkms.autoinstall(release), dkms.hook(release)):
         assert done.returncode == 0, done.stdout
-    installed = {path.name.partition(".")[0] for path in (tmp_path / "modules").rglob("*.ko*")}
-    assert installed == set(MODULES)
+    assert "tcp_gaimd supports Linux 6.1 to 7.2" in done.stdout
+    assert dkms.installed() == set()
+
+
+def test_failing_dkms_build_does_not_fail_the_kernel(kernel: Path, tmp_path: Path) -> None:
+    """With a kernel that is supported by its number, but for which nothing compiles."""
+    dkms = Dkms(tmp_path, kernel, "tcp_gaimd")
+    release = dkms.release("7.1.0-broken")
+    with (dkms.tree / "tcp_gaimd" / "tcp_gaimd.c").open("a") as source:
+        source.write("#error broken\n")
+    assert dkms.dkms("add", dkms.package).returncode == 0
+    # What the kernel's package runs: DKMS's own hook, and ours.
+    done = dkms.autoinstall(release, DPKG_MAINTSCRIPT_NAME="postinst")
+    assert done.returncode == 0, done.stdout
+    done = dkms.hook(release)
+    assert done.returncode == 0 and f"warning: no tcp_gaimd for {release}" in done.stdout
+    # At boot, DKMS reports it.
+    done = dkms.autoinstall(release)
+    assert done.returncode != 0 and "failed to install" in done.stdout
+
+
+@pytest.mark.parametrize("release", ["6.1.0-56-amd64", "6.10.2", "6.19.1-arch1", "7.0.0", "7.2.1"])
+def test_dkms_supports_all_kernels_of_the_range(release: str) -> None:
+    conf = (TOP / "scripts" / "dkms.conf.in").read_text()
+    script = f"kernelver={release}\n{conf}\necho $AUTOINSTALL"
+    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == "yes\n"
 
 
 def test_help_lists_all_targets() -> None:
     listed = make("help").stdout
-    makefiles = (TOP / "Makefile", TOP / "userspace/build.mk")
+    makefiles = [TOP / name for name in ("Makefile", "userspace/build.mk", "userspace/install.mk")]
     phony = {
         target
         for makefile in makefiles
@@ -277,5 +469,5 @@ def test_help_lists_all_targets() -> None:
         for target in line.split()[1:]
         if not target.startswith("check-")
     }
-    for target in phony - {"help", "dkms-tree"}:
+    for target in phony - {"help"}:
         assert f"make {target} " in listed

@@ -307,7 +307,7 @@ def test_full_output_device_is_reported() -> None:
 def test_make_traffic(tmp_path: Path) -> None:
     """make traffic, which fairlab calls, in a copy of the necessary files."""
     shutil.copytree(SOURCES, tmp_path / "userspace/traffic")
-    for name in ("Makefile", "VERSION", "userspace/build.mk"):
+    for name in ("Makefile", "VERSION", "userspace/build.mk", "userspace/install.mk"):
         shutil.copy(TOP / name, tmp_path / name)
     subprocess.run(["make", "--silent", "-C", tmp_path, "traffic"], check=True)
     built = tmp_path / "build" / "traffic" / "fairtraffic"

@@ -80,7 +80,8 @@ def anchors(text: str) -> set[str]:
 
 @cache
 def make_targets() -> set[str]:
-    rules = text_of("Makefile") + text_of("userspace/build.mk")
+    makefiles = ("Makefile", "userspace/build.mk", "userspace/install.mk")
+    rules = "".join(map(text_of, makefiles))
     phony = re.findall(r"^\.PHONY: (.+)$", rules, re.MULTILINE)
     return {target for line in phony for target in line.split()}
 

@@ -34,8 +34,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
-# Set when it is installed.
-VERSION = "(not installed)"
+# Replaced when it is installed.
+VERSION = "@VERSION@"
 
 EARTH_RADIUS_KM = 6371
 US_PER_KM = 5 * 1.5
