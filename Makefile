@@ -59,7 +59,7 @@ help:
 	@echo '  make dkms-tree           only put their sources where DKMS finds them'
 	@echo 'Userspace [PREFIX=$(PREFIX), DESTDIR=, TC_LIB_DIR=, prefix=, sbindir=, libdir= ...]:'
 	@echo '  make tc-plugins          build what tc needs to understand the qdiscs'
-	@echo '  make tools               build slbnctl, slbnd and libslbn'
+	@echo '  make tools               build slbnctl, slbnd and libslbn [BPF=no: without clang, libbpf]'
 	@echo '  make slbnsim             build the simulator'
 	@echo '  make traffic             build the traffic generators of the lab'
 	@echo '  make install-tc          install the tc plugins, and manual pages of the modules'

@@ -58,12 +58,27 @@ SLBNCTL_OBJECTS := $(call objects,$(wildcard userspace/slbnctl/*.c))
 $(SLBNCTL_OBJECTS) $(SLBNCTL): LIBRARIES = $(SLBNCTL_LIBRARIES)
 $(SLBNCTL): $(SLBNCTL_OBJECTS) $(call objects,userspace/slbnd/tc.c) $(LIBSLBN_OBJECTS) $(COMMON)
 
-# slbnd: rates.bpf.c is compiled for the kernel, and becomes a header.
+# slbnd: rates.bpf.c is compiled for the kernel, and becomes a header. With BPF=no,
+# it needs neither clang nor libbpf, and enforces rates by htb only.
+BPF ?= yes
+$(if $(filter-out yes no,$(BPF)),$(error BPF: 'yes' or 'no', not '$(BPF)'))
+ifeq ($(BPF),yes)
+WITHOUT_BPF := %/edt_none.c
+LIBBPF := libbpf
+else
+WITHOUT_BPF := %/edt.c %/windows.c
+endif
 SLBND := build/slbnd/slbnd
-SLBND_LIBRARIES := libmnl libbpf libnetfilter_conntrack libnftables
-SLBND_OBJECTS := $(call objects,$(filter-out %.bpf.c,$(wildcard userspace/slbnd/*.c)))
+SLBND_LIBRARIES := libmnl $(LIBBPF) libnetfilter_conntrack libnftables
+SLBND_OBJECTS := $(call objects,$(filter-out %.bpf.c $(WITHOUT_BPF),$(wildcard userspace/slbnd/*.c)))
 $(SLBND_OBJECTS) $(SLBND): LIBRARIES = $(SLBND_LIBRARIES)
-$(SLBND): $(SLBND_OBJECTS) $(COMMON)
+$(SLBND): $(SLBND_OBJECTS) $(COMMON) build/slbnd/bpf-$(BPF)
+
+# Another choice links slbnd again.
+build/slbnd/bpf-$(BPF):
+	@mkdir -p $(@D)
+	@rm -f $(@D)/bpf-*
+	@touch $@
 
 RATES := build/slbnd/rates.skel.h
 # The BPF program is for the machine that $(CC) compiles for.
@@ -71,7 +86,7 @@ BPF_TARGET ?= $(shell $(CC) -dM -E -x c /dev/null | \
 	sed -n 's/^#define __BYTE_ORDER__ __ORDER_\([BL]\).*/bpfe\1/p' | tr BL bl)
 # In Ubuntu, bpftool on the PATH works only if it is the running kernel's.
 BPFTOOL = $(firstword $(wildcard /usr/lib/linux-tools/*/bpftool) bpftool)
-$(SLBND_OBJECTS): | $(RATES)
+$(if $(LIBBPF),$(SLBND_OBJECTS): | $(RATES))
 
 build/obj/userspace/slbnd/rates.bpf.o: userspace/slbnd/rates.bpf.c | check-tools
 	@mkdir -p $(@D)
@@ -105,7 +120,7 @@ $(SLBNCTL_OBJECTS) $(SLBND_OBJECTS) $(SLBNSIM_OBJECTS): VERSION
 
 $(SLBNCTL) $(SLBND) $(SLBNSIM) $(TRAFFIC):
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ $(call pkg,--libs,$(LIBRARIES)) $(LDLIBS)
+	$(LINK) -o $@ $(filter %.o %.a,$^) $(call pkg,--libs,$(LIBRARIES)) $(LDLIBS)
 
 .PHONY: tc-plugins tools slbnsim traffic
 tc-plugins: $(TC_PLUGINS)
@@ -116,7 +131,7 @@ traffic: $(TRAFFIC)
 .PHONY: check-tools check-slbnsim
 check-tools:
 	@$(PKG_CONFIG) --exists $(SLBNCTL_LIBRARIES) $(SLBND_LIBRARIES) && \
-		command -v $(CLANG) $(BPFTOOL) >/dev/null || { \
+		{ test -z '$(LIBBPF)' || command -v $(CLANG) $(BPFTOOL) >/dev/null; } || { \
 		echo 'slbnctl and slbnd need some packages: scripts/install-deps tools' >&2; exit 2; }
 check-slbnsim:
 	@$(PKG_CONFIG) --exists $(SLBNSIM_LIBRARIES) || { \

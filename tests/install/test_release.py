@@ -152,6 +152,26 @@ def test_archive_builds(unpacked: Path) -> None:
 
 
 @pytest.mark.tier("test")
+def test_slbnd_without_bpf(unpacked: Path, tmp_path: Path) -> None:
+    """It needs neither clang nor libbpf; a device with fq is reported as not enforced."""
+    pkg_config = tmp_path / "pkg-config"
+    pkg_config.write_text(
+        '#!/bin/sh\ncase "$*" in *libbpf*) exit 1 ;; esac\nexec pkg-config "$@"\n'
+    )
+    pkg_config.chmod(0o755)
+    program = "build/slbnd/slbnd"
+    without = ["BPF=no", "CLANG=false", "BPFTOOL=false", f"PKG_CONFIG={pkg_config}", "CFLAGS=-O0"]
+    run("make", "--silent", program, *without, cwd=unpacked)
+    assert "libbpf" not in run("readelf", "--dynamic", program, cwd=unpacked)
+    # A network namespace has the device lo, without htb.
+    words = [f"--socket={tmp_path}/socket", "--devices=lo", "--log-level=warning"]
+    slbnd = ["timeout", "--signal=TERM", "2", str(unpacked / program), *words]
+    log = run("sh", "-c", '"$@" 2>&1 || :', "sh", "unshare", "-rn", *slbnd)
+    assert "fq needs BPF, which this slbnd was built without; htb works without BPF" in log
+    assert "tc qdisc replace dev lo root htb" in log
+
+
+@pytest.mark.tier("test")
 def test_archive_of_uncommitted_changes_is_refused(clone: Path) -> None:
     stray = clone / "stray.c"
     stray.touch()
