@@ -51,7 +51,7 @@ page = docs/man/$(1):644:$(mandir)/man$(subst .,,$(suffix $(1)))/$(1)
 
 # tc needs a plugin for each qdisc that is installed.
 PLUGINS = $(patsubst sch_%,build/tc/q_%.so,$(filter sch_%,$(MODULES)))
-TC_PAGES = $(patsubst sch_%,tc-%.8,$(filter sch_%,$(MODULES)))
+TC_PAGES = $(patsubst sch_%,tc-%.8,$(filter sch_%,$(MODULES))) $(patsubst %,%.4,$(filter tcp_%,$(MODULES)))
 TC_FILES = $(if $(TC_LIB_DIR),$(foreach plugin,$(PLUGINS),$(plugin):644:$(TC_LIB_DIR)/$(notdir $(plugin)))) \
 	$(foreach name,$(TC_PAGES),$(call page,$(name)))
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The manual pages of the congestion controls: all parameters, as the modules have them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from tests.linux_source import TOP
+
+pytestmark = pytest.mark.tier("check")
+
+
+def page(module: str) -> str:
+    done = subprocess.run(
+        ["man", "--warnings", "-l", TOP / "docs" / "man" / f"{module}.4"],
+        env={
+            "MANWIDTH": "1000",
+            "LC_ALL": "C.UTF-8",
+            "PATH": "/usr/bin:/bin",
+            "MAN_KEEP_FORMATTING": "",
+        },
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["tcp_gaimd", "tcp_bic"])
+def test_page_has_all_parameters(module: str) -> None:
+    """With the ranges and defaults of docs/congestion-control.md, as in the source."""
+    family = module.removeprefix("tcp_")
+    text = page(module)
+    source = (TOP / module / f"{module}.c").read_text()
+    named = set(re.findall(rf'"({family}_\w+)"', source))
+    named |= {f"{family}_{member}" for member in re.findall(r"BIC_PARAM\((\w+), \d", source)}
+    assert len(named) >= 5
+    assert {name for name in named if not re.search(rf"\b{name}\b", text)} == set()
+    table = (TOP / "docs" / "congestion-control.md").read_text()
+    rows = re.findall(rf"^\| `({family}_\w+)` \| (\S+) \| (.*?) \|", table, re.MULTILINE)
+    assert {name for name, _, _ in rows} <= named and len(rows) >= 4
+    for name, default, limits in rows:
+        shown = limits.replace("`", "").replace("…", "–")
+        head = (
+            f"{name} (default {default.strip('`')})"
+            if name.endswith("preset")
+            else (f"{name} ({shown}; default {default.strip('`')})")
+        )
+        assert head in text, head
+    presets = re.findall(r'\{ "([\w-]+)", \{', source)
+    assert presets and all(re.search(rf"^ +{preset}\b", text, re.MULTILINE) for preset in presets)
+
+
+@pytest.mark.parametrize("module", ["tcp_gaimd", "tcp_bic"])
+def test_page_is_valid(module: str) -> None:
+    command = ["mandoc", "-T", "lint", "-W", "warning", str(TOP / "docs/man" / f"{module}.4")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.stdout == ""
