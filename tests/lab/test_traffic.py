@@ -270,7 +270,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(["plan", "source", "sink"]),
     st.lists(st.tuples(st.sampled_from(OPTIONS), VALUES), max_size=6),

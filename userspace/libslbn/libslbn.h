@@ -43,7 +43,8 @@ extern "C" {
 #define SLBN_OWN_LINK 32 /* its path begins with a link of this router */
 #define SLBN_SHORT_LEASE 64 /* leases are shorter than two round trips */
 #define SLBN_WINDOWS 128 /* slbnd lowers the windows of its TCP if need be */
-#define SLBN_ACKED_ELSEWHERE 256 /* it cannot: acknowledgments return another way */
+#define SLBN_ACKED_ELSEWHERE \
+	256 /* it cannot: acknowledgments return another way */
 
 /**
  * struct slbn_flow - the packets of a session
