@@ -159,7 +159,7 @@ static struct rates *load_pinned(const char *pins, u32 size, u32 connections)
 	bpf_map__set_max_entries(rates->maps.limits, size);
 	bpf_map__set_max_entries(rates->maps.states, size + ENFORCE_DEVICES);
 	bpf_map__set_max_entries(rates->maps.connections, connections);
-	windows_size(rates, size);
+	windows_size(rates, size, connections);
 	list_pinned(rates, maps);
 	if (pins) {
 		remove_unfit(maps, pins, 0, PINNED_FLOWS,

@@ -1077,6 +1077,8 @@ static __always_inline void take_place(struct rates_connection *connection,
 	connection->reported = 0;
 }
 
+#include "windows.bpf.h"
+
 /**
  * struct sent - a packet of a connection
  * @now: ns, CLOCK_BOOTTIME
@@ -1163,6 +1165,8 @@ __noinline u32 count_connection(const struct rates_key *key,
 	}
 	report.key = *key;
 	report.index = place;
+	if (!known)
+		forget_window(place);
 	bpf_spin_lock(&connection->lock);
 	if (!known)
 		take_place(connection, key, sent->now);
@@ -1194,8 +1198,6 @@ static __always_inline u32 count_packet(const struct packet *packet,
 	return count_connection(&packet->key, &sent);
 }
 
-#include "windows.bpf.h"
-
 SEC("tc")
 int slbnd_rates(struct __sk_buff *skb)
 {
@@ -1218,7 +1220,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	arrival.longest = longest_wait(skb);
 	arrival.boot = bpf_ktime_get_boot_ns();
 	if (packet.key.rest && !packet.fragment)
-		count_packet(&packet, &arrival, slot != NO_FLOW);
+		hand_place(count_packet(&packet, &arrival, slot != NO_FLOW));
 	arrival.ecn = !!packet.ecn;
 	if (slot != NO_FLOW) {
 		struct rates_state *state;

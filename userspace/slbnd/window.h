@@ -28,9 +28,11 @@
  * were not seen, if segments are signed (TCP-MD5, RFC 2385; TCP-AO, RFC 5925), and
  * if its windows count data of several connections (MPTCP, RFC 8684).
  *
- * Acknowledgments are not trusted: one of data that were not sent is ignored, as the
- * sender ignores it. Whoever can forge one of data that were sent knows the
- * connection's sequence numbers, and could as well reset it.
+ * Neither SYNs nor acknowledgments are trusted. A handshake counts when data with its
+ * sequence numbers follow: SYNs that others forge change no connection. An
+ * acknowledgment of data that were not sent is left alone, as the sender ignores it.
+ * One that seems old grants nothing new, so that a forged number of data in flight,
+ * or a late acknowledgment, costs at most a window.
  *
  * The BPF program (windows.bpf.h) and the unit test compile this file. No clock, no
  * locks. Packets of one direction are assumed to be processed one after the other;
@@ -99,24 +101,28 @@
 /* A segment has at most so many octets of options, which reduce its data. */
 #define WINDOW_OPTIONS 40
 
+/* The first data follow the SYN, which may itself have up to so many octets. */
+#define WINDOW_FIRST 9000
+
 /* The ends of a connection: the host, whose data are paced, and its peer. */
 enum window_end {
 	WINDOW_HOST,
 	WINDOW_PEER,
 };
 
+/* Both SYNs were seen. */
+#define WINDOW_BOTH (1U << WINDOW_HOST | 1U << WINDOW_PEER)
+
 /**
- * struct window_start - the SYNs of a connection
+ * struct window_start - the SYNs of a connection that opens; initially 0
  * @seen: bit 1 << end: its SYN was seen
  * @options: of each end's SYN
  * @sequence: of each end's SYN
- *
- * All fields are 64 bits: see struct rates_key.
  */
 struct window_start {
-	u64 seen;
-	u64 options[2];
-	u64 sequence[2];
+	u32 seen;
+	u32 options[2];
+	u32 sequence[2];
 };
 
 /**
@@ -270,16 +276,12 @@ static inline u64 window_option(u64 options, u8 kind, u8 length, u16 value)
  * @end: which end sent it
  * @sequence: its sequence number
  * @options: its options
- *
- * A peer's SYN does not replace one of the host that waits for an answer.
  */
 static __always_inline void window_syn(struct window_start *start,
 				       enum window_end end, u32 sequence,
 				       u64 options)
 {
-	if (end == WINDOW_PEER && start->seen == 1ULL << WINDOW_HOST)
-		return;
-	start->seen = 1ULL << end;
+	start->seen = 1U << end;
 	start->sequence[end] = sequence;
 	start->options[end] = options;
 }
@@ -288,22 +290,42 @@ static __always_inline void window_syn(struct window_start *start,
  * window_syn_ack() - note a SYN that accepts a connection
  * @start: of the connection
  * @end: which end sent it
+ * @sequence: its sequence number
  * @ack: the sequence number that it acknowledges
  * @options: its options
  *
  * It is ignored if it does not answer the other end's SYN, or is not the first.
+ *
+ * Return: whether it answers the other end's SYN.
  */
-static __always_inline void window_syn_ack(struct window_start *start,
-					   enum window_end end, u32 ack,
-					   u64 options)
+static __always_inline bool window_syn_ack(struct window_start *start,
+					   enum window_end end, u32 sequence,
+					   u32 ack, u64 options)
 {
 	enum window_end other = end == WINDOW_HOST ? WINDOW_PEER : WINDOW_HOST;
 
-	if (start->seen != 1ULL << other ||
-	    ack != (u32)(start->sequence[other] + 1))
-		return;
-	start->seen |= 1ULL << end;
+	if (start->seen != 1U << other || ack != start->sequence[other] + 1)
+		return false;
+	start->seen |= 1U << end;
+	start->sequence[end] = sequence;
 	start->options[end] = options;
+	return true;
+}
+
+/**
+ * window_follows() - do data of the host follow its SYN?
+ * @start: of a connection
+ * @sequence: of the data, or their acknowledgment
+ *
+ * If they do not, another sender may have forged the SYN.
+ *
+ * Return: whether they do; false if there was none.
+ */
+static inline bool window_follows(const struct window_start *start,
+				  u32 sequence)
+{
+	return start->seen & 1U << WINDOW_HOST &&
+	       sequence - start->sequence[WINDOW_HOST] - 1 <= WINDOW_FIRST;
 }
 
 /* The segment size that a SYN announces. */
@@ -325,13 +347,13 @@ static inline u32 window_mss(u64 options)
 static inline bool window_begin(struct window *window,
 				const struct window_start *start, u64 now)
 {
-	u64 host = start->options[WINDOW_HOST];
-	u64 peer = start->options[WINDOW_PEER];
-	u64 both = host & peer, any = host | peer;
+	u32 host = start->options[WINDOW_HOST];
+	u32 peer = start->options[WINDOW_PEER];
+	u32 both = host & peer, any = host | peer;
 
 	window->heard = now;
 	window->mss = fp_min(window_mss(host), window_mss(peer));
-	if (start->seen != (1ULL << WINDOW_HOST | 1ULL << WINDOW_PEER) ||
+	if (start->seen != WINDOW_BOTH ||
 	    any & (WINDOW_SIGNED | WINDOW_MALFORMED) || both & WINDOW_MULTIPATH)
 		return false;
 	if (both & WINDOW_SCALED)
@@ -676,9 +698,12 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 		return 0;
 	number = ack->ack;
 	/* The sender ignores both those of data that it did not send and old ones. */
-	if (!window->sending || window_before(window->sent, number) ||
-	    (window->acked && window_before(number, window->ack)))
+	if (!window->sending || window_before(window->sent, number))
 		return ack->field;
+	if (window->acked && window_before(number, window->ack)) {
+		edge = window_round(window, window->right - number);
+		return fp_min(edge, ack->field);
+	}
 	window_sample(window, ack->now, number);
 	window->heard = ack->now;
 	window->silent = 0;

@@ -7,10 +7,11 @@
  * acknowledgements. Both use the connection's tuple as it is on the wire of the uplink:
  * egress is behind NAT, ingress before it.
  *
- * A connection is in "starts" while it opens, and in "windows" from its first data: so
- * SYNs that are not answered, or whose sources are forged, replace each other only.
- * Both maps drop what was used the least recently, and what was dropped is left
- * alone.
+ * A connection has an entry as long as it has a place in the table of connections
+ * (connections.h), which hosts share fairly: a host that floods loses its own entries.
+ * A connection without a place is left alone. The SYN of a peer is in "starts" until the
+ * host answers it: so SYNs that are not answered, or whose sources are forged, replace
+ * each other only.
  */
 #ifndef SLBND_WINDOWS_BPF_H
 #define SLBND_WINDOWS_BPF_H
@@ -31,13 +32,27 @@
 /* Timestamps alone, as most segments have them: two paddings, kind 8, length 10. */
 #define ONLY_TIMESTAMPS 0x0101080a
 
-/* By the flow of the data. */
+/**
+ * struct window_entry - a connection
+ * @key: the flow of its data; 0: none
+ * @start: its SYNs, until data follow them
+ * @window: its window
+ */
+struct window_entry {
+	struct rates_key key;
+	struct window_start start;
+	struct window window;
+};
+
+/* By place in "connections". */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__type(key, struct rates_key);
-	__type(value, struct window);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct window_entry);
 } windows SEC(".maps");
 
+/* SYNs of peers, by the flow of the data. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, WINDOWS_STARTS);
@@ -73,9 +88,6 @@ u64 windows_lowered;
 u64 windows_unknown;
 u64 windows_silent;
 
-/* The state of a new connection. */
-const struct window no_window = {};
-
 /**
  * struct scratch - what is kept of a packet
  * @packet: the packet
@@ -90,6 +102,7 @@ const struct window no_window = {};
  * @missed: the same
  * @rate: of its session, bit/s; 0: none
  * @slot: of its session, or NO_FLOW
+ * @place: of its connection, or NO_PLACE
  * @size: octets of its data, with padding
  * @header: offset of its TCP header from the start of the packet's data
  * @segments: of the packet
@@ -116,6 +129,7 @@ struct scratch {
 	u64 missed;
 	u64 rate;
 	u64 slot;
+	u64 place;
 	u32 size;
 	u32 header;
 	u32 tcp_valid;
@@ -320,33 +334,56 @@ static bool is_excepted(const struct packet *packet, const u64 *address)
 
 /* --- SYNs ----------------------------------------------------------------- */
 
-/* Note a SYN that @end sent, a constant: the verifier rejects an index that is not. */
-static __always_inline int note_syn(struct scratch *scratch,
-				    const enum window_end end)
+/* Another connection takes a place. */
+static __always_inline void forget_window(u32 place)
+{
+	struct window_entry *entry = bpf_map_lookup_elem(&windows, &place);
+
+	if (entry)
+		entry->key.rest = 0;
+}
+
+/* Begin with a connection at a place that may have been another one's. */
+static __always_inline void take_entry(struct window_entry *entry,
+				       const struct rates_key *key)
+{
+	entry->key = *key;
+	entry->start = (struct window_start){};
+	entry->window = (struct window){};
+}
+
+/* Note the SYN of a host. */
+static __always_inline void note_host(struct scratch *scratch,
+				      struct window_entry *entry)
 {
 	u32 sequence = bpf_ntohl(scratch->tcp.seq);
+	u32 ack = bpf_ntohl(scratch->tcp.ack_seq);
 	struct window_start *start;
 
 	read_options();
-	/* A new connection, whatever was known of an earlier one. */
-	if (end == WINDOW_HOST)
-		bpf_map_delete_elem(&windows, &scratch->key);
+	if (!connections_same(&entry->key, &scratch->key))
+		take_entry(entry, &scratch->key);
+	if (!scratch->tcp.ack) {
+		window_syn(&entry->start, WINDOW_HOST, sequence,
+			   scratch->options);
+		return;
+	}
 	start = bpf_map_lookup_elem(&starts, &scratch->key);
-	if (scratch->tcp.ack) {
-		if (start)
-			window_syn_ack(start, end,
-				       bpf_ntohl(scratch->tcp.ack_seq),
-				       scratch->options);
-		return 0;
-	}
-	if (start) {
-		window_syn(start, end, sequence, scratch->options);
-		return 0;
-	}
+	if (!start || !window_syn_ack(start, WINDOW_HOST, sequence, ack,
+				      scratch->options))
+		return;
+	entry->start = *start;
+	bpf_map_delete_elem(&starts, &scratch->key);
+}
+
+/* Note the SYN of a peer that opens a connection. */
+static __always_inline void note_peer(struct scratch *scratch)
+{
+	read_options();
 	scratch->start = (struct window_start){};
-	window_syn(&scratch->start, end, sequence, scratch->options);
+	window_syn(&scratch->start, WINDOW_PEER, bpf_ntohl(scratch->tcp.seq),
+		   scratch->options);
 	bpf_map_update_elem(&starts, &scratch->key, &scratch->start, BPF_ANY);
-	return 0;
 }
 
 /* Is a packet for a local host, or for an address that is translated to one's? */
@@ -364,31 +401,35 @@ static bool is_for_hosts(const struct packet *packet)
 /* --- data ----------------------------------------------------------------- */
 
 /*
- * Begin with a connection that sends its first data. Returns NULL if it is not known and
- * has no session: nothing is kept of it.
+ * Find the window of a connection that sends data; NULL: it is left alone. If it has no
+ * session either, nothing is kept of it.
  */
 static __always_inline struct window *
-begin_connection(const struct packet *packet, const struct rates_key *key,
-		 u32 slot, u64 now)
+sending_window(const struct scratch *scratch, struct window_entry *entry)
 {
-	const struct window_start *start = bpf_map_lookup_elem(&starts, key);
-	struct window *window;
-	bool known = false;
+	const struct packet *packet = &scratch->packet;
+	u32 sequence = bpf_ntohl(scratch->tcp.seq);
+	struct window *window = &entry->window;
+	bool known;
 
-	if (!start && slot == NO_FLOW)
-		return NULL;
-	bpf_map_update_elem(&windows, key, &no_window, BPF_ANY);
-	window = bpf_map_lookup_elem(&windows, key);
-	if (!window)
-		return NULL;
-	if (start && !is_excepted(packet, packet->key.source) &&
-	    !is_excepted(packet, packet->key.destination))
-		known = window_begin(window, start, now);
-	if (start)
-		bpf_map_delete_elem(&starts, key);
-	if (!known)
+	if (!connections_same(&entry->key, &scratch->key)) {
+		if (scratch->slot == NO_FLOW)
+			return NULL;
+		take_entry(entry, &scratch->key);
 		__sync_fetch_and_add(&windows_unknown, 1);
-	return window;
+		return NULL;
+	}
+	if (window_follows(&entry->start, sequence)) {
+		*window = (struct window){};
+		known = window_begin(window, &entry->start, scratch->now);
+		if (!known || is_excepted(packet, packet->key.source) ||
+		    is_excepted(packet, packet->key.destination)) {
+			window->known = 0;
+			__sync_fetch_and_add(&windows_unknown, 1);
+		}
+		entry->start.seen = 0;
+	}
+	return window->known ? window : NULL;
 }
 
 /* The packet that is kept leaves a local host. Not static: see read_option(). */
@@ -396,28 +437,28 @@ __noinline int windows_leave(void)
 {
 	struct scratch *scratch = get_scratch();
 	struct window_sharing *sharing;
-	const struct packet *packet;
+	struct window_entry *entry;
 	const struct tcphdr *tcp;
 	struct window_data *data;
 	struct window *window;
-	u32 octets, slot;
+	u32 octets, slot, place;
 
 	if (!scratch)
 		return 0;
-	packet = &scratch->packet;
 	tcp = &scratch->tcp;
 	octets = scratch->size;
 	slot = scratch->slot;
-	scratch->key = packet->key;
-	if (tcp->syn)
-		return note_syn(scratch, WINDOW_HOST);
-	if (!octets && !tcp->fin)
+	place = scratch->place;
+	entry = bpf_map_lookup_elem(&windows, &place);
+	if (!entry || (!octets && !tcp->fin && !tcp->syn))
 		return 0;
-	window = bpf_map_lookup_elem(&windows, &scratch->key);
+	scratch->key = scratch->packet.key;
+	if (tcp->syn) {
+		note_host(scratch, entry);
+		return 0;
+	}
+	window = sending_window(scratch, entry);
 	if (!window)
-		window = begin_connection(packet, &scratch->key, slot,
-					  scratch->now);
-	if (!window || !window->known)
 		return 0;
 	sharing = bpf_map_lookup_elem(&sharings, &slot);
 	data = &scratch->data;
@@ -446,8 +487,18 @@ static __always_inline void hand_packet(const struct packet *packet)
 {
 	struct scratch *scratch = get_scratch();
 
+	if (!scratch)
+		return;
+	scratch->packet = *packet;
+	scratch->place = NO_PLACE;
+}
+
+static __always_inline void hand_place(u32 place)
+{
+	struct scratch *scratch = get_scratch();
+
 	if (scratch)
-		scratch->packet = *packet;
+		scratch->place = place;
 }
 
 static __always_inline void hand_over(struct __sk_buff *skb,
@@ -496,6 +547,17 @@ static bool set_window(struct __sk_buff *skb, u32 offset,
 				    &field, sizeof(field), 0);
 }
 
+/* The entry of a connection; NULL: it has none. */
+static __always_inline struct window_entry *
+find_entry(const struct rates_key *key)
+{
+	struct window_entry *entry;
+	u32 place = find_place(key, first_place(key));
+
+	entry = bpf_map_lookup_elem(&windows, &place);
+	return entry && connections_same(&entry->key, key) ? entry : NULL;
+}
+
 /*
  * The packet that is kept arrives. Returns its new window field; if it is the same, leave
  * it alone. Not static: see read_option().
@@ -504,6 +566,7 @@ __noinline int windows_arrive(void)
 {
 	struct scratch *scratch = get_scratch();
 	const struct packet *packet;
+	struct window_entry *entry;
 	const struct tcphdr *tcp;
 	struct window_ack *ack;
 	struct window *window;
@@ -515,18 +578,28 @@ __noinline int windows_arrive(void)
 	ack = &scratch->ack;
 	ack->field = bpf_ntohs(tcp->window);
 	set_back(&scratch->key, &packet->key);
-	if (tcp->syn) {
+	ack->ack = bpf_ntohl(tcp->ack_seq);
+	if (tcp->syn && !tcp->ack) {
 		if (is_for_hosts(packet))
-			note_syn(scratch, WINDOW_PEER);
+			note_peer(scratch);
 		return ack->field;
 	}
 	if (!tcp->ack || tcp->rst)
 		return ack->field;
-	window = bpf_map_lookup_elem(&windows, &scratch->key);
-	if (!window || !window->known)
+	entry = find_entry(&scratch->key);
+	if (!entry)
+		return ack->field;
+	if (tcp->syn) {
+		read_options();
+		window_syn_ack(&entry->start, WINDOW_PEER, bpf_ntohl(tcp->seq),
+			       ack->ack, scratch->options);
+		return ack->field;
+	}
+	window = &entry->window;
+	/* It may be that of an earlier connection with the same ports. */
+	if (!window->known || window_follows(&entry->start, ack->ack))
 		return ack->field;
 	ack->now = bpf_ktime_get_ns();
-	ack->ack = bpf_ntohl(tcp->ack_seq);
 	/* Short frames are padded. */
 	ack->pure = scratch->size <= 6;
 	ack->sacked = ack->ack;
@@ -542,10 +615,10 @@ __noinline int windows_arrive(void)
 /* The window could not be written: leave the connection alone. */
 static __noinline int give_up(const struct rates_key *key)
 {
-	struct window *window = bpf_map_lookup_elem(&windows, key);
+	struct window_entry *entry = find_entry(key);
 
-	if (window)
-		window->known = 0;
+	if (entry)
+		entry->window.known = 0;
 	return 0;
 }
 

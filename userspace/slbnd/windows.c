@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -21,13 +22,27 @@
  * windows_size() - set the sizes of the maps, before they are loaded
  * @rates: the program
  * @flows: maximum number of sessions
+ * @connections: places in the table of connections
  */
-void windows_size(struct rates *rates, u32 flows)
+void windows_size(struct rates *rates, u32 flows, u32 connections)
 {
-	/* Sessions of hosts or prefixes have several connections. */
-	bpf_map__set_max_entries(rates->maps.windows,
-				 fp_min(2 * flows, WINDOWS_MOST));
+	bpf_map__set_max_entries(rates->maps.windows, connections);
 	bpf_map__set_max_entries(rates->maps.sharings, flows);
+}
+
+/* Returns 0, or a negative errno. */
+static int clear_entries(const struct bpf_map *map)
+{
+	size_t size =
+		(size_t)bpf_map__value_size(map) * bpf_map__max_entries(map);
+	void *entries = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			     bpf_map__fd(map), 0);
+
+	if (entries == MAP_FAILED)
+		return -errno;
+	memset(entries, 0, size);
+	munmap(entries, size);
+	return 0;
 }
 
 static void delete_keys(const struct bpf_map *map)
@@ -72,14 +87,16 @@ static int set_excepted(const struct edt *edt,
  */
 int windows_configure(struct edt *edt, const struct windows_config *config)
 {
+	int err = 0;
+
 	edt->windows = config->on;
 	__atomic_store_n(&edt->rates->bss->windows_on, config->on,
 			 __ATOMIC_RELEASE);
 	if (!config->on) {
-		delete_keys(edt->rates->maps.windows);
+		err = clear_entries(edt->rates->maps.windows);
 		delete_keys(edt->rates->maps.starts);
 	}
-	return set_excepted(edt, config);
+	return err ?: set_excepted(edt, config);
 }
 
 /* The program at egress runs behind that of edt.c. */

@@ -8,9 +8,8 @@
 
 #include "prefix.h"
 
-/* Connections that open, and that send data, at most. */
+/* SYNs of peers that hosts have not answered, at most. */
 #define WINDOWS_STARTS 16384
-#define WINDOWS_MOST 262144
 
 /**
  * struct windows_config - options
@@ -42,7 +41,7 @@ struct edt_device;
 struct rates;
 struct tc_error;
 
-void windows_size(struct rates *rates, u32 flows);
+void windows_size(struct rates *rates, u32 flows, u32 connections);
 int windows_configure(struct edt *edt, const struct windows_config *config);
 bool windows_attach(struct edt *edt, struct edt_device *device,
 		    const struct tc_error *error);
