@@ -252,7 +252,7 @@ u64 unreported;
  * @protocol: transport protocol
  * @fragment: not the first fragment, or there is no transport header
  * @ecn: it may be marked: it has ECN
- * @flags: of TCP, or 0
+ * @flags: of TCP, if read_flags() has set them, or 0
  *
  * All fields are 64 bits: see struct rates_key.
  */
@@ -433,8 +433,6 @@ static __always_inline void read_packet(struct __sk_buff *skb,
 		ports[1] = 0;
 	}
 	packet->key.rest |= rates_rest(0, packet->protocol, ports[0], ports[1]);
-	if (!packet->fragment && packet->protocol == IPPROTO_TCP)
-		read_flags(skb, packet);
 }
 
 /*
@@ -1206,6 +1204,8 @@ int slbnd_rates(struct __sk_buff *skb)
 	u32 slot = NO_FLOW;
 
 	read_packet(skb, &packet);
+	if (packet.protocol == IPPROTO_TCP && !packet.fragment)
+		read_flags(skb, &packet);
 	forget_states(&packet);
 	if (packet.key.rest && !is_control(&packet))
 		slot = find_flow(&packet);

@@ -553,13 +553,24 @@ WINDOW_PART int window_sent(struct window *window,
 
 /* --- acknowledgments ----------------------------------------------------- */
 
+/**
+ * window_times() - does an acknowledgment need its exact time?
+ * @window: of the connection
+ * @ack: the acknowledged sequence number
+ *
+ * Return: whether it acknowledges the data that are timed.
+ */
+static inline bool window_times(const struct window *window, u32 ack)
+{
+	return window->pending && !window_before(ack, window->pending >> 32);
+}
+
 /* The data that are timed have been acknowledged. */
 WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
 {
 	u32 sample;
 
-	if (!window || !window->pending ||
-	    window_before(ack, window->pending >> 32))
+	if (!window || !window_times(window, ack))
 		return 0;
 	sample = window_time(now) - (u32)window->pending;
 	window->pending = 0;
@@ -578,7 +589,7 @@ WINDOW_PART int window_sample(struct window *window, u64 now, u32 ack)
 
 /**
  * struct window_ack - an acknowledgment
- * @now: ns
+ * @now: ns; some ms too low, unless window_times() is true
  * @ack: the acknowledged sequence number
  * @sacked: right edge of the highest block of SACK; @ack: none
  * @field: window field

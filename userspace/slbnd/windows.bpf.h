@@ -160,30 +160,57 @@ static __always_inline struct scratch *get_scratch(void)
 
 /* --- headers -------------------------------------------------------------- */
 
+/* Read a TCP header at an offset from the start of the packet's data. */
+static bool load_tcp(struct __sk_buff *skb, const struct packet *packet,
+		     u32 offset, struct tcphdr *tcp)
+{
+	/* Its ports show that it is the one that was parsed. */
+	return !bpf_skb_load_bytes(skb, offset, tcp, sizeof(*tcp)) &&
+	       packet->key.rest >> 16 ==
+		       rates_rest(0, 0, tcp->source, tcp->dest) >> 16;
+}
+
 /*
- * The offset of a TCP header from the start of the packet's data, which begin with the
- * link-layer header, if the device has one; 0: not found.
+ * Read the TCP header. Returns its offset from the start of the packet's data, which begin
+ * with the link-layer header, if the device has one; 0: not found.
  */
 static u32 find_tcp(struct __sk_buff *skb, const struct packet *packet,
-		    const struct tcphdr *tcp)
+		    struct tcphdr *tcp)
 {
 	u32 offset = packet->offset;
-	struct tcphdr found;
 
-	if (packet->base == BPF_HDR_START_MAC)
-		return offset;
-	if (!bpf_skb_load_bytes(skb, ETH_HLEN + offset, &found,
-				sizeof(found)) &&
-	    found.seq == tcp->seq && found.ack_seq == tcp->ack_seq &&
-	    found.window == tcp->window && found.check == tcp->check &&
-	    found.source == tcp->source && found.dest == tcp->dest)
+	if (packet->base != BPF_HDR_START_MAC &&
+	    load_tcp(skb, packet, ETH_HLEN + offset, tcp))
 		return ETH_HLEN + offset;
-	if (!bpf_skb_load_bytes(skb, offset, &found, sizeof(found)) &&
-	    found.seq == tcp->seq && found.ack_seq == tcp->ack_seq &&
-	    found.window == tcp->window && found.check == tcp->check &&
-	    found.source == tcp->source && found.dest == tcp->dest)
-		return offset;
-	return 0;
+	return load_tcp(skb, packet, offset, tcp) ? offset : 0;
+}
+
+/* Keep the options, which begin at an offset, in the scratch. Returns false on failure. */
+static __always_inline bool keep_options(struct __sk_buff *skb, u32 offset,
+					 struct scratch *scratch)
+{
+	u32 length = scratch->end;
+	int n;
+
+	/* A timestamp or a block of SACK, with their padding. */
+#pragma unroll
+	for (n = 0; n < 3; n++) {
+		if (length < 12U * (n + 1))
+			break;
+		if (bpf_skb_load_bytes(skb, offset + 12 * n,
+				       scratch->octets + 12 * n, 12))
+			return false;
+	}
+#pragma unroll
+	for (n = 0; n < 10; n++) {
+		if (length < 4U * (n + 1))
+			break;
+		if (4U * n >= length / 12 * 12 &&
+		    bpf_skb_load_bytes(skb, offset + 4 * n,
+				       scratch->octets + 4 * n, 4))
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -193,43 +220,25 @@ static u32 find_tcp(struct __sk_buff *skb, const struct packet *packet,
 static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
 			       u32 options)
 {
-	struct packet *packet = &scratch->packet;
+	const struct packet *packet = &scratch->packet;
 	struct tcphdr *tcp = &scratch->tcp;
-	u32 offset = packet->offset, length, at;
-	int n;
+	u32 data;
 
 	scratch->tcp_valid = 0;
 	if (packet->protocol != IPPROTO_TCP || packet->fragment)
 		return 0;
-	if (!load(skb, packet, tcp, sizeof(*tcp)) || tcp->doff < 5)
+	scratch->header = find_tcp(skb, packet, tcp);
+	data = scratch->header + tcp->doff * 4;
+	if (!scratch->header || tcp->doff < 5 || skb->len < data)
 		return 0;
 	scratch->segments = skb->gso_segs ?: 1;
 	scratch->mss = skb->gso_size;
 	scratch->length = skb->wire_len;
-	length = tcp->doff * 4 - sizeof(*tcp);
-	scratch->end = length;
-	at = offset + sizeof(*tcp);
-	/* Make all of it linear. */
-	packet->offset = at + length - 1;
-	if (!load(skb, packet, scratch->octets, 1))
+	scratch->size = skb->len - data;
+	scratch->end = tcp->doff * 4 - sizeof(*tcp);
+	if ((tcp->syn || options) &&
+	    !keep_options(skb, scratch->header + sizeof(*tcp), scratch))
 		return 0;
-	packet->offset = offset;
-	scratch->header = find_tcp(skb, packet, tcp);
-	if (!scratch->header)
-		return 0;
-	scratch->size = 0;
-	if (skb->len > scratch->header + tcp->doff * 4)
-		scratch->size = skb->len - scratch->header - tcp->doff * 4;
-	if (!tcp->syn && !options)
-		length = 0;
-#pragma unroll
-	for (n = 0; n < 10; n++) {
-		if (4U * n >= length)
-			break;
-		bpf_skb_load_bytes_relative(skb, at + 4 * n,
-					    scratch->octets + 4 * n, 4,
-					    packet->base);
-	}
 	scratch->tcp_valid = 1;
 	return 0;
 }
@@ -599,7 +608,9 @@ __noinline int windows_arrive(void)
 	/* It may be that of an earlier connection with the same ports. */
 	if (!window->known || window_follows(&entry->start, ack->ack))
 		return ack->field;
-	ack->now = bpf_ktime_get_ns();
+	/* The exact time is the most expensive part. */
+	ack->now = window_times(window, ack->ack) ? bpf_ktime_get_ns() :
+						    bpf_ktime_get_coarse_ns();
 	/* Short frames are padded. */
 	ack->pure = scratch->size <= 6;
 	ack->sacked = ack->ack;
