@@ -5,7 +5,7 @@ Each benchmark runs in one of four places:
 
     guest       in User-Mode Linux, whose code runs natively (scripts/vm --engine native):
                 measure.py (drr_fq), measure_slbn.py
-    namespace   in a network namespace of this machine: measure_slbnd.py
+    namespace   in a network namespace of this machine: measure_slbnd.py, measure_windows.py
     boots       on this machine, booting the guests that it measures: measure_virtual.py
     host        on this machine: measure_slbnsim.py
 
@@ -64,6 +64,7 @@ BENCHES = {
         ("--sessions", "100", "--seconds", "1", "--old", "10000"),
         place=NAMESPACE,
     ),
+    "windows": Bench("measure_windows", ("--turns", "3", "--times", "500"), place=NAMESPACE),
     "virtual": Bench(
         "measure_virtual",
         ("--no-vm", "--turns", "1", "--rate", "100mbit", "--seconds", "1"),

@@ -30,11 +30,17 @@
  *				the wire (0: its own length) from the device INGRESS
  *				(default: from this router): the result or error, the
  *				departure time, or 0, and the packet then
+ *	cost TIMES OFFSET SYN,ANSWER,DATA,ACK
+ *				open a connection by these two packets, hexadecimal, with
+ *				their TCP header at an offset, and send DATA as often as
+ *				ACK acknowledges all of it: the mean duration of
+ *				slbnd_rates, slbnd_sent and slbnd_windows, ns
  *
  * FLOW is SOURCE DESTINATION PROTOCOL SOURCE-PORT DESTINATION-PORT; open fields
  * are "-" or 0. The departure is that of the BPF program's state; 0 without it.
  */
 #include <arpa/inet.h>
+#include <linux/pkt_cls.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,6 +290,103 @@ static void run(u32 times, u32 length, const char *hex, u32 ingress)
 	puts(opts.data_size_out ? "" : "-");
 }
 
+/**
+ * struct trial - a packet, and a program that runs on it
+ * @program: the program
+ * @handed: word that programs hand over, changed
+ * @packet: the packet
+ * @length: octets
+ */
+struct trial {
+	const struct bpf_program *program;
+	u32 handed;
+	u8 packet[2048];
+	u32 length;
+};
+
+static struct trial read_trial(const struct bpf_program *program,
+			       const char *hex)
+{
+	struct trial trial = { .program = program };
+	u32 octet;
+
+	for (; sscanf(hex, "%2x", &octet) == 1; hex += 2)
+		trial.packet[trial.length++] = octet;
+	return trial;
+}
+
+/* Run it once. Returns its duration, ns; ends the program if it fails. */
+static u32 try_once(struct trial *trial)
+{
+	struct __sk_buff about = {
+		.ifindex = enforce->devices[0].index,
+		.cb[0] = trial->handed,
+	};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = trial->packet,
+		    .data_size_in = trial->length, .ctx_in = &about,
+		    .ctx_size_in = sizeof(about), .ctx_out = &about,
+		    .ctx_size_out = sizeof(about), .repeat = 1);
+
+	if (bpf_prog_test_run_opts(bpf_program__fd(trial->program), &opts) ||
+	    (int)opts.retval == TC_ACT_SHOT)
+		exit(1);
+	trial->handed = about.cb[0];
+	return opts.duration;
+}
+
+static void add_word(u8 *at, u32 octets)
+{
+	u32 word;
+
+	memcpy(&word, at, sizeof(word));
+	word = htonl(ntohl(word) + octets);
+	memcpy(at, &word, sizeof(word));
+}
+
+static void try_leaving(struct trial *packet, u64 *sums)
+{
+	struct rates *rates = enforce->edt->rates;
+
+	packet->program = rates->progs.slbnd_rates;
+	packet->handed = 0;
+	sums[0] += try_once(packet);
+	packet->program = rates->progs.slbnd_sent;
+	sums[1] += try_once(packet);
+}
+
+/* Windows are small until the round-trip time is measured. */
+static void show_cost(u32 times, u32 offset, char *list)
+{
+	const char *hex[] = { strtok(list, ","), strtok(NULL, ","),
+			      strtok(NULL, ","), strtok(NULL, ",") };
+	const struct bpf_program *windows =
+		enforce->edt->rates->progs.slbnd_windows;
+	struct trial data = read_trial(windows, hex[2]);
+	struct trial ack = read_trial(windows, hex[3]);
+	struct trial syn = read_trial(windows, hex[0]);
+	struct trial answer = read_trial(windows, hex[1]);
+	u32 octets = data.length - offset - (data.packet[offset + 12] >> 4) * 4;
+	const u32 warm = 16;
+	u64 sums[3] = {};
+	u32 n;
+
+	try_leaving(&syn, sums);
+	try_once(&answer);
+	for (n = 0; n < warm + times; n++) {
+		u16 field = htons(n < warm ? 50 : 60000);
+
+		if (n == warm)
+			memset(sums, 0, sizeof(sums));
+		try_leaving(&data, sums);
+		add_word(data.packet + offset + 4, octets);
+		add_word(ack.packet + offset + 8, octets);
+		memcpy(ack.packet + offset + 14, &field, sizeof(field));
+		sums[2] += try_once(&ack);
+	}
+	for (n = 0; n < 3; n++)
+		printf("%.2f%c", (double)sums[n] / times, n < 2 ? ' ' : '\n');
+}
+
 static void run_command(char **words, int count)
 {
 	const char *word = words[0];
@@ -346,6 +449,8 @@ static void run_command(char **words, int count)
 	} else if (!strcmp(word, "run")) {
 		run(atoi(words[1]), atoi(words[2]), words[3],
 		    words[4] ? atoi(words[4]) : 0);
+	} else if (!strcmp(word, "cost")) {
+		show_cost(atoi(words[1]), atoi(words[2]), words[3]);
 	} else {
 		exit(2);
 	}

@@ -111,6 +111,19 @@ def test_smoke_slbnd(tmp_path: Path) -> None:
     assert "| 100 | " in (tmp_path / "bench-slbnd.md").read_text()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="BPF programs need root")
+def test_smoke_windows(tmp_path: Path) -> None:
+    """Receive windows, on the host's kernel: the run itself checks that each one is lowered."""
+    command = [str(TOP / "tests/bench/bench"), "windows", "--smoke", "--output", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    points = json.loads((tmp_path / "bench-windows.json").read_text())["points"]
+    assert [(point["ip"], point["sacked"]) for point in points] == [(4, 0), (6, 0), (4, 1)]
+    for point in points:
+        assert 0 < point["ack"]["median"] < 10000 and 0 < point["paced"]["median"] < 10000
+    assert "| IPv4, a block of SACK | " in (tmp_path / "bench-windows.md").read_text()
+
+
 def test_smoke_virtual(tmp_path: Path) -> None:
     """The lab's engines: CPU time and clock of a guest are measured on the host."""
     command = [str(TOP / "tests/bench/bench"), "virtual", "--smoke", "--output", str(tmp_path)]

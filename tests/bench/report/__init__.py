@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.bench.report import drr_fq, slbn, slbnd, slbnsim, virtual
+from tests.bench.report import drr_fq, slbn, slbnd, slbnsim, virtual, windows
 from tests.bench.report.common import wrapped
 
 TEXTS = {
@@ -18,6 +18,7 @@ TEXTS = {
     "slbnd": slbnd.text,
     "slbnsim": slbnsim.text,
     "virtual": virtual.text,
+    "windows": windows.text,
 }
 FIGURES = {"drr_fq": drr_fq.draw, "slbn": slbn.draw}
 
