@@ -108,6 +108,9 @@ char copying[] SEC("license") = "GPL";
 #define TCP_SYN 2
 #define TCP_RST 4
 
+/* Beside TCP's flags: an IPv6 packet with an authentication header (AH, RFC 4302). */
+#define SEALED 0x100
+
 /* The ECN field of IP (RFC 3168), 0: not ECN-capable. */
 #define ECN_MASK 3
 
@@ -252,7 +255,7 @@ u64 unreported;
  * @protocol: transport protocol
  * @fragment: not the first fragment, or there is no transport header
  * @ecn: it may be marked: it has ECN
- * @flags: of TCP, if read_flags() has set them, or 0
+ * @flags: of TCP, if read_flags() has added them, and SEALED
  *
  * All fields are 64 bits: see struct rates_key.
  */
@@ -386,6 +389,8 @@ static __always_inline bool read_v6(struct __sk_buff *skb,
 			break;
 		}
 		if (packet->protocol == IPPROTO_AH)
+			packet->flags = SEALED;
+		if (packet->protocol == IPPROTO_AH)
 			octets = (extension.length + 2) * 4;
 		else if (packet->protocol != IPPROTO_FRAGMENT)
 			octets = (extension.length + 1) * 8;
@@ -405,7 +410,7 @@ static void read_flags(struct __sk_buff *skb, struct packet *packet)
 
 	packet->offset += TCP_FLAGS;
 	if (load(skb, packet, &flags, sizeof(flags)))
-		packet->flags = flags;
+		packet->flags |= flags;
 	packet->offset = offset;
 }
 

@@ -215,7 +215,7 @@ static __always_inline bool keep_options(struct __sk_buff *skb, u32 offset,
 
 /*
  * Keep the TCP header of the packet in the scratch, too, with its options if it is a SYN, or if
- * @options is set.
+ * @options is set. Packets with AH must not be changed.
  */
 static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
 			       u32 options)
@@ -225,7 +225,8 @@ static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
 	u32 data;
 
 	scratch->tcp_valid = 0;
-	if (packet->protocol != IPPROTO_TCP || packet->fragment)
+	if (packet->protocol != IPPROTO_TCP || packet->fragment ||
+	    packet->flags & SEALED)
 		return 0;
 	scratch->header = find_tcp(skb, packet, tcp);
 	data = scratch->header + tcp->doff * 4;
