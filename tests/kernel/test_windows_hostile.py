@@ -501,7 +501,7 @@ def test_sender_that_ignores_windows_gains_nothing(net: Chain, made: Enforcer) -
 
 @pytest.mark.parametrize("ignored", [False, True], ids=["usual", "ignored"])
 def test_conntrack(net: Chain, made: Enforcer, ignored: bool) -> None:
-    """At host, router and receiver, it accepts all that obeys lowered windows; the router no more."""
+    """It accepts what obeys lowered windows; that of the router accepts no more."""
     for node in net.nodes:
         node.sh(
             "nft 'add table ip watch; add chain ip watch out "

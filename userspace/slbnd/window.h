@@ -111,7 +111,7 @@ enum window_end {
 };
 
 /* Both SYNs were seen. */
-#define WINDOW_BOTH (1U << WINDOW_HOST | 1U << WINDOW_PEER)
+#define WINDOW_BOTH 3U
 
 /**
  * struct window_start - the SYNs of a connection that opens; initially 0
