@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
 import re
 import signal
@@ -430,3 +431,28 @@ def test_killed_agent_leaves_rates(tmp_path: Path) -> None:
             traffic.run(2)
             (rate,) = traffic.run(2)
             assert rate < 1.1 * MEGA
+
+
+def queue_limits(net: Chain) -> tuple[set[int], set[int]]:
+    """Of the queues of flows, and of those of default classes [octets]."""
+    shown = json.loads(net.nodes[1].sh("tc -j qdisc show dev e1").stdout)
+    flows = {each["options"]["limit"] for each in shown if each["kind"] == "bfifo"}
+    shared = {each["options"]["memory_limit"] for each in shown if each["kind"] == "fq_codel"}
+    return flows, shared
+
+
+def test_backlog_limits_queues(net: Chain, enforce_try: str) -> None:
+    """That of the default class changes at once, those of flows with their next rate."""
+    htb_at_root(net)
+    flow = Flow(FAR4, NEAR4, UDP, 1000, 80)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.set_unassigned(8 * MEGA)
+        made.set_backlog(200_000_000)
+        made.open("e1")
+        made.set(flow, 80 * MEGA)
+        assert queue_limits(net) == ({2_000_000}, {200_000})
+        made.set_backlog(1_000_000_000)
+        assert queue_limits(net) == ({2_000_000}, {1_000_000})
+        made.set(flow, 40 * MEGA)
+        assert queue_limits(net) == ({5_000_000}, {1_000_000})
+        made.close()
