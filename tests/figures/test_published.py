@@ -17,6 +17,8 @@ from fairlab.figures.study import Study
 pytestmark = pytest.mark.tier("test")
 
 TOP = Path(__file__).resolve().parents[2]
+#: Studies of the paper's form on the kernel that no published run has yet.
+NOT_RUN = {"slbn-abilene", "slbn-research", "slbn-levels", "slbn-tcp"}
 PUBLISHED = TOP / "docs" / "figures"
 
 
@@ -38,10 +40,20 @@ def claims(drawn: Path, study: Study) -> list[dict[str, Any]]:
 def test_report_matches_the_numbers(drawn: Path) -> None:
     assert (drawn / "report.md").read_text() == (PUBLISHED / "report.md").read_text()
     page = (drawn / "report.html").read_text()
-    assert page.count("<img ") == len(ALL) and "Not drawn" not in page
+    assert page.count("<img ") == len(ALL) - len(NOT_RUN)
+    assert page.count("Not drawn") == len(NOT_RUN)
 
 
-@pytest.mark.parametrize("study", ALL, ids=lambda study: str(study.name))
+def test_figures_without_runs_are_known(drawn: Path) -> None:
+    """Those that are not drawn lack all their runs: remove them from NOT_RUN with the next ones."""
+    assert {s.name for s in ALL if not (drawn / f"{s.name}.json").is_file()} == NOT_RUN
+    assert not any((drawn / "data" / name).exists() for name in NOT_RUN)
+
+
+DRAWN = [study for study in ALL if study.name not in NOT_RUN]
+
+
+@pytest.mark.parametrize("study", DRAWN, ids=lambda study: str(study.name))
 def test_failed_claims_have_a_reason(study: Study, drawn: Path) -> None:
     """A claim that does not hold has a likely reason."""
     broken = [claim for claim in claims(drawn, study) if not claim["holds"]]

@@ -25,9 +25,12 @@ from fairlab.figures import comparisons, fingerprints, gallery, html
 from fairlab.figures import study as study_module
 from fairlab.figures.gallery import Gallery
 from fairlab.figures.studies import ALL, forms, large, slbn
+from fairlab.figures.studies.slbn.common import OneForm
 from fairlab.figures.study import Basis, Claim, Study
 from fairlab.model.errors import LabError
 from fairlab.results import plots
+from fairlab.slbn.sessions import Plan
+from fairlab.slbn.sessions_tcp import TcpPlan
 
 from tests.lab.labtools import FAIRLAB, TOP, assert_refused, run_fairlab
 
@@ -503,6 +506,28 @@ def test_studies_of_slbn_say_what_ran() -> None:
     for study in (*slbn.STUDIES, *large.STUDIES):
         assert study.published == forms.PUBLISHED, study.name
         assert forms.COMMIT not in study.published
+
+
+@pytest.mark.parametrize("name", ["slbn-abilene", "slbn-research", "slbn-levels", "slbn-tcp"])
+def test_studies_of_one_form_run_it(name: str) -> None:
+    """The paper's has the figure's name, and its links the paper's form."""
+    found = {study.name: study for study in slbn.STUDIES}
+    for study, form in ((found[name], forms.PAPER), (found[f"{name}-commit"], forms.COMMIT)):
+        assert isinstance(study, OneForm)
+        assert study.form == form and study.title.startswith(form)
+        assert study.claim("", "", "", "", True).algorithm == form
+        assert study.claim("", "", "", "", True).basis == (
+            "words" if form == forms.PAPER else "ours"
+        )
+        for case in study.cases(quick=False, seed=1):
+            what = case.what
+            if isinstance(what, TcpPlan):
+                assert what.paper == (case.name == "slbn" and form == forms.PAPER)
+                continue
+            assert isinstance(what, Plan)
+            words = (what.commit, what.epoch_ms, what.visits)
+            assert words == ((False, 0, 0) if form == forms.PAPER else (True, 1000, 4096))
+            assert form == forms.COMMIT or what.headroom == 0
 
 
 # --- reports ------------------------------------------------------------------------------------

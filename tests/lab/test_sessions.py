@@ -274,7 +274,7 @@ def test_losses_and_max_min_goodput_of_tcp() -> None:
 
 
 def test_table_of_tcp_has_the_columns_that_all_runs_have() -> None:
-    study = next(one for one in slbn.STUDIES if one.name == "slbn-tcp")
+    study = next(one for one in slbn.STUDIES if one.name == "slbn-tcp-commit")
     old = {
         "at_rest": [1.0, -2.0], "queue_mean": 1.0, "queue_longest": 2.0, "lost": 3,
         "retransmits": 4,
@@ -291,7 +291,7 @@ def test_table_of_tcp_has_the_columns_that_all_runs_have() -> None:
 @pytest.mark.tier("test")
 def test_study_runs_from_plan_to_claims(tmp_path: Path) -> None:
     """One study; tests/figures runs all of them."""
-    claims, _ = run("slbn-levels", tmp_path)
+    claims, _ = run("slbn-levels-commit", tmp_path)
     assert claims
     assert [claim.text for claim in claims if not claim.holds] == []
 

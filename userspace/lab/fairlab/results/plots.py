@@ -17,7 +17,7 @@ from fairlab.results import store
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-GREY = "#777777"
+GREY, BROWN = "#777777", "#8C510A"
 
 FORMATS = ("png", "svg")
 WIDTH, HEIGHT, PANEL_HEIGHT = 9.0, 4.4, 1.25

@@ -48,6 +48,9 @@ ACCESS_DELAY = 500  # µs
 # What an SLBN link does not plan with, in per mille of its rate: the rest is for control packets,
 # and for newcomers.
 HEADROOM = 50
+#: Options of SLBN links: ours, and the paper's form.
+COMMIT = f"headroom {HEADROOM / 10:g}%"
+PAPER = "commit off headroom 0 epoch 0 memory 0"
 # Asymmetric routes: the metric of the ring's links counterclockwise, as a multiple of the other.
 COUNTERCLOCKWISE = 10
 # ECMP: links between two nodes.
@@ -245,13 +248,14 @@ def build(
     mtu: int = 1500,
     routing: Routing = SYMMETRIC,
     without: Mapping[str, Qdisc] | None = None,
+    words: str = COMMIT,
 ) -> Network:
     """The network with RATE [bit/s] on each wire.
 
     WITHOUT: nodes whose links have no SLBN in the variant with SLBN, and these links' qdiscs.
+    WORDS: options of the links with SLBN.
     """
     without = without or {}
-    words = f"headroom {HEADROOM / 10:g}%"
     parts = _Parts({node: [] for node in neighbours()})
 
     def trunk(a: str, b: str, delay: int, uplink: bool = False) -> Trunk:

@@ -78,6 +78,8 @@ class TcpPlan(Job["TcpOutcome"]):
     rate: int
     flows: tuple[Flow, ...]
     seconds: float
+    #: the paper's form of SLBN
+    paper: bool = False
     look: float = 0.25
 
     # --- as a job -------------------------------------------------------------------------------

@@ -72,7 +72,8 @@ def measure(plan: TcpPlan, directory: Path, progress: Progress) -> None:
     # Shorter than the default of 5 ms, so that other threads do not delay the listener.
     sys.setswitchinterval(0.001)
     variant = backbone.VARIANTS[plan.variant]
-    network = abilene.build(plan.rate, variant, MTU)
+    words = abilene.PAPER if plan.paper else abilene.COMMIT
+    network = abilene.build(plan.rate, variant, MTU, words=words)
     progress.step(f"{plan.variant}: {len(plan.flows)} flows in {plan.seconds:g} s")
     with Laboratory(network, 16 * plan.rate // 8, ecn=False) as lab, ExitStack() as stack:
         log = stack.enter_context(closing(evidence.KernelLog()))

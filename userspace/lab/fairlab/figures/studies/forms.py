@@ -2,15 +2,32 @@
 """The forms of SLBN that studies run, and whose results may count as the paper's.
 
 The paper's algorithm and the one of this project are not the same: ours plans and commits rates
-(docs/protocol.md), and never assigns more than a link has.  So what it shows is no reproduction.
+(docs/protocol.md), and never assigns more than a link has.  So each figure of the paper runs the
+paper's form, and only that one's claims count as the paper's.  Ours is beside it, with claims of
+its own.
 """
 
-#: slbn-paper of slbnsim; in the kernel `commit off headroom 0 epoch 0 memory 0`
+from typing import Any
+
+from fairlab.figures.study import Basis
+
 PAPER = "SLBN as published"
-#: slbn of slbnsim, and the kernel's defaults
 COMMIT = "SLBN with commit"
 #: for captions
 COMMIT_LABEL = f"{COMMIT}, ours"
+FORMS = (PAPER, COMMIT)
+#: slbnsim's name of a form
+SIMULATED = {PAPER: "slbn-paper", COMMIT: "slbn"}
+#: sch_slbn's options of a form, of a sessions.Plan; its headroom is 0 unless said otherwise
+LINKS: dict[str, dict[str, Any]] = {
+    PAPER: {"commit": False, "epoch_ms": 0, "visits": 0},
+    COMMIT: {},
+}
 OTHERS = "the compared protocols"
 #: whose claims the paper on SLBN makes
 PUBLISHED = frozenset({PAPER, OTHERS})
+
+
+def basis_of(form: str, basis: Basis) -> Basis:
+    """The basis of a claim of the paper, judged by FORM."""
+    return basis if form in PUBLISHED else "ours"

@@ -10,12 +10,19 @@ The other studies check what the paper says in words: that convergence takes as 
 are levels of bottlenecks, whatever the duration of a cycle; what happens without its assumptions,
 that no control packet is lost and each source leaves properly; and how plain TCP shares the same
 network among the same flows.
+
+All but one of them are there twice: with the paper's form of SLBN (sch_slbn's `commit off headroom
+0 epoch 0 memory 0`), and with ours, whose claims are not the paper's (forms.py).
 """
 
+from fairlab.figures.studies.forms import FORMS
 from fairlab.figures.studies.slbn.backbone import Abilene, Research
 from fairlab.figures.studies.slbn.healing import Healing
 from fairlab.figures.studies.slbn.levels import Levels
 from fairlab.figures.studies.slbn.tcp import BesideTcp
 from fairlab.figures.study import Study
 
-STUDIES: tuple[Study, ...] = (Abilene(), Research(), Levels(), Healing(), BesideTcp())
+STUDIES: tuple[Study, ...] = (
+    *(kind(form) for kind in (Abilene, Research, Levels, BesideTcp) for form in FORMS),
+    Healing(),
+)

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import COMMIT, PUBLISHED
+from fairlab.figures.studies.forms import COMMIT, LINKS, PAPER
 from fairlab.figures.studies.slbn.common import (
     COMMON,
     HIGH,
@@ -14,6 +14,7 @@ from fairlab.figures.studies.slbn.common import (
     QUEUES,
     RATES,
     SOURCE,
+    OneForm,
     draw_errors,
     milliseconds,
     numbers_of,
@@ -21,17 +22,15 @@ from fairlab.figures.studies.slbn.common import (
     within,
     worst,
 )
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.study import Case, Claim, Data, Numbers, Table
 from fairlab.results import plots
 from fairlab.slbn import abilene, geant, sessions_plan
 from fairlab.slbn.sessions import Plan, Recording
 from fairlab.slbn.sessions_plan import Churn
 
 
-class Backbone(Study):
+class Backbone(OneForm):
     """Sessions that join in a burst, and churn later."""
-
-    published = PUBLISHED
 
     #: the start of the claims: the first sessions have their second rate [s]
     early: float
@@ -49,32 +48,26 @@ class Backbone(Study):
         took = None if None in settled else max(settled)
         trips = "" if took is None else f", {1000 * took / longest:.1f} times the longest RTT"
         return [
-            Claim(
+            self.claim(
                 "at rest all rates are max-min fair",
                 "converges to the max-min fair rates",
                 f"off by {off:.1f} bit/s at most, of {runs[0]['rate'] / 1e6:.2f} Mbit/s on average",
                 f"1 bit/s for each session ({count}): divisions round down",
                 off <= count,
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "and no link is overshot at rest",
                 "links are never overshot at rest (follows from max-min fairness)",
                 f"{over:+.0f} bit/s at the fullest link",
                 f"1 bit/s for each session ({count})",
                 over <= count,
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "all rates are exact soon after the last change",
                 f"within the {self.patience:g} s after it that the figure shows (our reading)",
                 f"{milliseconds(took)} at worst{trips}",
                 f"at most {self.patience:g} s",
                 took is not None and took <= self.patience,
-                basis="ours",
-                algorithm=COMMIT,
             ),
         ]
 
@@ -84,7 +77,7 @@ class Backbone(Study):
         links = [one for run in runs for one in within(run, "links", begin, end)]
         mean_of = [one[MEAN] for one in sources]
         return [
-            Claim(
+            self.claim(
                 "during churn assigned rates are accurate on average",
                 "accurate assignments, with small deviations from the average",
                 f"mean error at sources {min(mean_of):+.1f} to {max(mean_of):+.1f} %,"
@@ -93,22 +86,21 @@ class Backbone(Study):
                 "mean within 20 % of the max-min rates, all percentiles within 60 %",
                 max(map(abs, mean_of)) <= 20
                 and all(one[LOW] >= -60 and one[HIGH] <= 60 for one in sources),
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "during churn links are not overshot on average",
                 "never overshooting them on average",
                 f"mean error at bottlenecks at most {max(one[MEAN] for one in links):+.2f} %",
                 "at most +2 % at any time",
                 max(one[MEAN] for one in links) <= 2,
-                basis="ours",
-                algorithm=COMMIT,
             ),
         ]
 
     def overshoot_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
+        """What the paper's form does not have."""
         over = worst(runs, "overshoot")
+        if self.form == PAPER:
+            return []
         return [
             Claim(
                 "assigned rates never exceed a link, not even while they change",
@@ -124,7 +116,7 @@ class Backbone(Study):
     def control_claims(self, runs: Sequence[Numbers]) -> list[Claim]:
         part, most = worst(runs, "control"), worst(runs, "link_control")
         return [
-            Claim(
+            self.claim(
                 "control packets use about 1 % of the rates",
                 "approximately 1 % of a session's rate",
                 f"{100 * part:.2f} % of the sessions' rates, both directions together;"
@@ -133,8 +125,7 @@ class Backbone(Study):
                 part <= 0.02 and most <= 0.05,
                 "the recorded way back makes packets 6 octets longer for each hop, and a burst may"
                 " use a link's control share of 100 ms in advance",
-                basis="ours",
-                algorithm=COMMIT,
+                basis="number",
             )
         ]
 
@@ -185,8 +176,8 @@ class Backbone(Study):
 class Abilene(Backbone):
     """Experiment 1a, and the queues of 1b."""
 
-    name = "slbn-abilene"
-    title = "SLBN with commit (ours) on Abilene: a burst of joins, churn, quiet"
+    figure = "slbn-abilene"
+    subject = "a burst of joins, churn and quiet on Abilene"
     source = f"{SOURCE}, experiment 1a (figures 3 and 4) and its queues (figure 6)"
     setting = (
         "1,100 routers (transit-stub), 50,000 sessions join in 500 ms, then 10,000 leave and 10,000"
@@ -197,8 +188,9 @@ class Abilene(Backbone):
         " links 100 Mbit/s, a hundredth of Abilene's. A host's own link has 100 Mbit/s.",
         *COMMON,
         "Queues are of a second case, with links of 20 Mbit/s, 100 sessions, then 20 and 20, whose"
-        " data packets of 2,000 bytes follow their rates less 1 % for control. There links assign"
-        " 95 % of their capacity: ProbeAcks have no share of their own. Sampled every 50 ms.",
+        " data packets of 2,000 bytes follow their rates less 1 % for control. There links with"
+        " commit assign 95 % of their capacity: ProbeAcks have no share of their own. Sampled every"
+        " 50 ms.",
         "At first no rate can be right: those of the first sessions are a round trip old when the"
         " others join. Claims cover the time from 250 ms on.",
     )
@@ -210,8 +202,10 @@ class Abilene(Backbone):
             mesh = abilene.backbone(rate)
             churn = Churn(0.5, 0.7, count // 5, count // 5)
             found = sessions_plan.burst(mesh, count, 0.5, [churn], rate, seed)
-            headroom = abilene.HEADROOM if packet else 0
-            return Plan(mesh, found, seconds, headroom=headroom, hops=12, packet=packet)
+            headroom = abilene.HEADROOM if packet and self.form == COMMIT else 0
+            return Plan(
+                mesh, found, seconds, headroom=headroom, hops=12, packet=packet, **LINKS[self.form]
+            )
 
         many, fewer = (80, 40) if quick else (300, 100)
         slow = 10_000_000 if quick else 20_000_000
@@ -232,14 +226,13 @@ class Abilene(Backbone):
             *self.rest_claims(rates),
             *self.overshoot_claims(rates),
             *self.control_claims(rates),
-            Claim(
+            self.claim(
                 "queues stay short, though data follows the assigned rates from the first one on",
                 "the maximum of queue sizes is bounded by 3 % of the link capacity",
                 f"{longest:.1f} ms, {longest / 10:.2f} % of what a link carries in a second",
                 "3 % of a second, 30 ms (our reading of the unit)",
                 longest <= 30,
-                basis="ours",
-                algorithm=COMMIT,
+                basis="number",
             ),
         ]
 
@@ -252,8 +245,8 @@ class Abilene(Backbone):
 class Research(Backbone):
     """Experiment 2b, whose first phase has the pattern of 2a."""
 
-    name = "slbn-research"
-    title = "SLBN with commit (ours) on GÉANT, 40 routers: a burst of joins, and churn later"
+    figure = "slbn-research"
+    subject = "a burst of joins, and churn later, on GÉANT (40 routers)"
     source = f"{SOURCE}, experiment 2b (figures 9 and 10; its first second is like 2a's)"
     setting = (
         "11,000 routers (transit-stub), 100,000 sessions join in the first second; after 9 s,"
@@ -276,7 +269,7 @@ class Research(Backbone):
         count, begin = (60, 1.5) if quick else (300, self.churn[0])
         churn = Churn(begin, begin + 1, count // 2, count // 2)
         found = sessions_plan.burst(mesh, count, 1.0, [churn], None, seed)
-        return [Case(RATES, Plan(mesh, found, begin + 2.5, hops=12))]
+        return [Case(RATES, Plan(mesh, found, begin + 2.5, hops=12, **LINKS[self.form]))]
 
     def reduce(self, case: Case, outcome: Recording) -> Numbers:
         return numbers_of(outcome)
@@ -288,7 +281,7 @@ class Research(Backbone):
         end = begin + 1.5
         links = [one for run in runs for one in within(run, "links", begin, end)]
         high = max(one[HIGH] for one in links)
-        overshoot = Claim(
+        overshoot = self.claim(
             "churn does not overshoot links by much",
             "no significant overshooting; BFYZ's is higher, but always below 5 %",
             f"90th percentile of bottlenecks {high:+.1f} % at most, until 0.5 s after the churn",
@@ -297,8 +290,7 @@ class Research(Backbone):
             "sessions that have to reduce their rates are notified up to a round trip after the"
             " newcomers have theirs, and in this second half of all sessions change; the limit is"
             " exceeded in one of sixty samples, 50 ms apart, of two runs",
-            basis="ours",
-            algorithm=COMMIT,
+            basis="number",
         )
         return [
             *self.transient_claims(runs, begin, end),

@@ -5,7 +5,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.study import Numbers
+from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PAPER, PUBLISHED, basis_of
+from fairlab.figures.study import Basis, Claim, Numbers, Study
 from fairlab.slbn.mesh import Mesh
 from fairlab.slbn.sessions import Recording
 from fairlab.slbn.sessions_analysis import Comparison, summary
@@ -24,6 +25,24 @@ COMMON = (
     "A random pause of 2.5 to 7.5 ms between two cycles of a session, and the demand as a link of"
     " its own (docs/protocol.md): the paper has neither, but allows for a pause.",
 )
+
+
+class OneForm(Study):
+    """A study that runs one form of SLBN, which its claims are about."""
+
+    published = PUBLISHED
+    figure: str  # the name, with the paper's form
+    subject: str  # the title, but for the form
+
+    def __init__(self, form: str) -> None:
+        self.form = form
+        self.label = COMMIT_LABEL if form == COMMIT else form
+        self.name = self.figure if form == PAPER else f"{self.figure}-commit"
+        self.title = f"{self.label}: {self.subject}"
+
+    def claim(self, *words: Any, basis: Basis = "words") -> Claim:
+        """A claim of the paper."""
+        return Claim(*words, basis=basis_of(self.form, basis), algorithm=self.form)
 
 
 def longest_ms(mesh: Mesh) -> float:

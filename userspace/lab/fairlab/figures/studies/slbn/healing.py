@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Loss of control packets and failure of an agent, with and without ledgers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-from fairlab.figures.studies.forms import COMMIT, PAPER, PUBLISHED
+from fairlab.figures.studies.forms import COMMIT, LINKS, PAPER, PUBLISHED
 from fairlab.figures.studies.slbn.common import (
     COMMON,
     GBIT,
@@ -44,7 +44,7 @@ class Healing(Study):
     )
     #: the router whose agent is killed: Kansas City is on many paths
     victim = "ksc"
-    forms = (("paper", 0, 0), ("healing", 1000, 4096))
+    forms: ClassVar = {"paper": LINKS[PAPER], "healing": LINKS[COMMIT]}
     loss = (2.0, 4.0, 0.02)
 
     def cases(self, quick: bool, seed: int) -> list[Case]:
@@ -54,26 +54,22 @@ class Healing(Study):
         begin, stop, part = self.loss
         churn = Churn(begin, stop, some, some, some)
         found = []
-        for form, epoch, visits in self.forms:
+        for form, links in self.forms.items():
             lossy = Plan(
                 mesh,
                 sessions_plan.burst(mesh, count, 0.5, [churn], GBIT, seed),
                 end,
-                epoch_ms=epoch,
-                commit=epoch > 0,
-                visits=visits,
                 hops=12,
                 losses=(Loss(begin, stop, part),),
+                **links,
             )
             deadly = Plan(
                 mesh,
                 sessions_plan.burst(mesh, count, 0.5, [], GBIT, seed, spared=self.victim),
                 end - 2,
-                epoch_ms=epoch,
-                commit=epoch > 0,
-                visits=visits,
                 hops=12,
                 deaths=((begin, self.victim),),
+                **links,
             )
             found += [Case(f"loss-{form}", lossy), Case(f"death-{form}", deadly)]
         return found
@@ -138,7 +134,7 @@ class Healing(Study):
         axes = figure.subplots(2, 2, sharex="col", sharey="row")
         names = {"paper": "three integers (epoch 0)", "healing": "ledgers and memory (epoch 1 s)"}
         for column, event in enumerate(("loss", "death")):
-            for colour, (form, _, _) in zip(plots.COLOURS, self.forms, strict=False):
+            for colour, form in zip(plots.COLOURS, self.forms, strict=False):
                 runs = data[f"{event}-{form}"]
                 for n, run in enumerate(runs):
                     pairs = zip(run["times"], run["sources"], strict=True)

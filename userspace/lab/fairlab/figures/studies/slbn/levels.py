@@ -5,22 +5,21 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from fairlab.figures.studies.forms import COMMIT, PUBLISHED
-from fairlab.figures.studies.slbn.common import SOURCE
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.forms import LINKS
+from fairlab.figures.studies.slbn.common import SOURCE, OneForm
+from fairlab.figures.study import Case, Claim, Data, Numbers, Table
 from fairlab.results import plots
 from fairlab.slbn import sessions_plan
 from fairlab.slbn.sessions import Plan, Recording
 from fairlab.slbn.sessions_analysis import Comparison, quantile
 
 
-class Levels(Study):
+class Levels(OneForm):
     """Convergence time by levels of bottlenecks and by RTT."""
 
-    name = "slbn-levels"
-    title = "Convergence of SLBN with commit (ours) by levels of bottlenecks and by round-trip time"
+    figure = "slbn-levels"
+    subject = "convergence by levels of bottlenecks and by round-trip time"
     source = f"{SOURCE}, sections III and I: in words"
-    published = PUBLISHED
     setting = (
         "In words only: the algorithm converges in a number of cycles in the order of the levels of"
         " bottlenecks, and otherwise independently of RTTs. No figure."
@@ -59,6 +58,7 @@ class Levels(Study):
                 pause_ms=self.pause_ms,
                 hops=4,
                 every=0.5,
+                **LINKS[self.form],
             )
             found.append(Case(name, plan))
         return found
@@ -118,34 +118,28 @@ class Levels(Study):
         middle = statistics.fmean(trips.values())
         apart = max(abs(mean / middle - 1) for mean in trips.values())
         return [
-            Claim(
+            self.claim(
                 "each line converges to the max-min rates",
                 "converges to the max-min fair rates",
                 f"{total - missing} of {total} did",
                 "all of them",
                 not missing,
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "cycles grow in proportion to the levels of bottlenecks",
                 "in the order of the number of levels (in words)",
                 f"{means[few]:.1f} cycles at {few}, {means[many]:.1f} at {many}:"
                 f" {slope:.2f} per additional level",
                 "at most 2 cycles per additional level, for each number of levels",
                 above <= 0.5,
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "the number of cycles is independent of the RTT",
                 "converges independently of sessions' RTT",
                 f"{own} levels: "
                 + ", ".join(f"{cycles:.1f} at {ms:g} ms" for ms, cycles in sorted(trips.items())),
                 "each within 30 % of their mean",
                 apart <= 0.3,
-                basis="ours",
-                algorithm=COMMIT,
             ),
         ]
 

@@ -5,22 +5,21 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from fairlab.figures.studies.forms import COMMIT, COMMIT_LABEL, PUBLISHED
-from fairlab.figures.studies.slbn.common import SOURCE, draw_errors, worst
-from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
+from fairlab.figures.studies.forms import PAPER
+from fairlab.figures.studies.slbn.common import SOURCE, OneForm, draw_errors, worst
+from fairlab.figures.study import Case, Claim, Data, Numbers, Table
 from fairlab.results import plots
 from fairlab.slbn import abilene, sessions_tcp
 from fairlab.slbn.sessions_analysis import summary
 from fairlab.slbn.sessions_tcp import TcpOutcome, TcpPlan
 
 
-class BesideTcp(Study):
+class BesideTcp(OneForm):
     """The same TCP flows with and without SLBN."""
 
-    name = "slbn-tcp"
-    title = "The same TCP flows with SLBN with commit (ours), with fair queues and with FIFOs"
+    figure = "slbn-tcp"
+    subject = "the same TCP flows with it, with fair queues and with FIFOs"
     source = f"{SOURCE}, section I: in words"
-    published = PUBLISHED
     setting = (
         "In words only: TCP's closed loop is slow and unstable under churn, and loses packets;"
         " explicit rates use links fully, without loss, and share them max-min fairly. No figure"
@@ -30,16 +29,20 @@ class BesideTcp(Study):
         "Abilene with six access routers and hosts (fairlab backbone), all links 8 Mbit/s, queues"
         " of 64 packets; 24 TCP flows between hosts drawn at random, half under CUBIC, half under"
         " Reno; after 8 s eight of them end, after 16 s eight others begin; 24 s.",
-        "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Links assign 95 %"
-        " of their capacity; access routers admit 15 % for packets without an assigned rate."
-        " Without SLBN, links have drr_fq or pfifo.",
+        "With SLBN, slbnd detects the flows and paces them; hosts are unchanged. Access"
+        " routers admit 15 % for packets without an assigned rate. With commit, links assign 95 %"
+        " of their capacity. Without SLBN, links have drr_fq or pfifo.",
         "Packets above a flow's rate wait in its access router, which drops those that would wait"
         " for more than 100 ms: neither counts as a link's queue or loss.",
         "The reference is max-min fair sharing of the links' full rates, as goodput. Errors are of"
         " times without joins and leaves in the last 3 s.",
     )
     variants = ("slbn", "drr_fq", "pfifo")
-    names: ClassVar = {"slbn": COMMIT_LABEL, "drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
+    queues: ClassVar = {"drr_fq": "drr_fq alone", "pfifo": "pfifo alone"}
+
+    def __init__(self, form: str) -> None:
+        super().__init__(form)
+        self.names = {"slbn": self.label, **self.queues}
 
     def seeds(self, quick: bool) -> range:
         """More than others have: how many flows start behind an access router at a time matters."""
@@ -48,7 +51,13 @@ class BesideTcp(Study):
     def cases(self, quick: bool, seed: int) -> list[Case]:
         count, rate, seconds = (12, 6_000_000, 15.0) if quick else (24, 8_000_000, 24.0)
         drawn = sessions_tcp.draw(count, seconds, ("cubic", "reno"), seed)
-        return [Case(variant, TcpPlan(variant, rate, drawn, seconds)) for variant in self.variants]
+        return [
+            Case(
+                variant,
+                TcpPlan(variant, rate, drawn, seconds, variant == "slbn" and self.form == PAPER),
+            )
+            for variant in self.variants
+        ]
 
     def reduce(self, case: Case, outcome: TcpOutcome) -> Numbers:
         at_rest = [error for span in outcome.rests() for error in outcome.errors(*span)]
@@ -103,7 +112,7 @@ class BesideTcp(Study):
         queue = worst(ours, "queue_longest")
         usual = {v: statistics.fmean(run["queue_usual"] for run in data[v]) for v in self.variants}
         return [
-            Claim(
+            self.claim(
                 "with SLBN each flow gets its max-min fair rate",
                 "max-min fair rates, with links used almost in full",
                 f"{min(errors):+.1f} to {max(errors):+.1f} %, by {self.off(ours):.1f} % on average",
@@ -112,10 +121,8 @@ class BesideTcp(Study):
                 min(errors) >= -25 and max(errors) <= 5,
                 "the agent lowers the demand of a flow that stays below its rate, and SLBN assigns"
                 " the rest to others, which then get more than if all demanded everything",
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "TCP alone in FIFOs is much less fair",
                 "TCP converges slowly to its share (section I; no number)",
                 f"off by {self.off(plain):.0f} % on average, with drr_fq by {self.off(fair):.0f} %",
@@ -123,10 +130,8 @@ class BesideTcp(Study):
                 self.off(plain) >= 3 * self.off(ours),
                 "SLBN's error is nearly the same for all flows (headroom, control packets, ACKs);"
                 " with FIFOs flows get between nothing and twice their share",
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "with SLBN no link loses a packet",
                 "closed loops discard and retransmit packets; explicit rates need not",
                 f"{lost}; drr_fq {sum(run['lost'] for run in fair)},"
@@ -134,10 +139,8 @@ class BesideTcp(Study):
                 "none",
                 lost == 0,
                 "in some runs the queue after joins (below) fills the buffer of a link to a host",
-                basis="ours",
-                algorithm=COMMIT,
             ),
-            Claim(
+            self.claim(
                 "and queues are short",
                 "the maximum of queue sizes is bounded by 3 % of the link capacity",
                 f"{queue:.0f} ms at most after the first 3 s; the mean of the longest is"
@@ -148,8 +151,6 @@ class BesideTcp(Study):
                 "for about two seconds after flows join, their packets without an assigned rate,"
                 " and the first bursts with one, add up at a link from several access routers; the"
                 " queue then drains by the headroom",
-                basis="ours",
-                algorithm=COMMIT,
             ),
         ]
 
