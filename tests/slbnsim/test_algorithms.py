@@ -160,8 +160,11 @@ def test_cobb_is_exact_on_random_networks(tmp_path: Path, seed: int) -> None:
 class Bottleneck:
     """Sessions that share one link of C, and have the same round-trip [s]."""
 
-    def __init__(self, directory: Path, rtt: float, *calls: str, rate: float = C) -> None:
+    def __init__(
+        self, directory: Path, rtt: float, *calls: str, rate: float = C, options: str = ""
+    ) -> None:
         """Calls are a session's join, leave, demand and bytes, as in the file."""
+        self.options = options.split()
         count = range(len(calls))
         links = [link("left", "right", rate, rtt / 4)]
         links += [link(f"s{n}", "left", 10 * rate, rtt / 8) for n in count]
@@ -174,7 +177,7 @@ class Bottleneck:
     def run(self, algorithm: str, until: float, data: str = "fluid") -> Row:
         return self.case.answer(
             "run", "--algorithm", algorithm, "--until", f"{until:.6f}s", "--data", data,
-            "--pause", "0",
+            "--pause", "0", *self.options,
         )  # fmt: skip
 
     def shares(self, algorithm: str, when: float) -> list[float]:
@@ -220,9 +223,31 @@ def test_rcp_flow_completion_time(tmp_path: Path, rtt: float, size: int) -> None
     Alone on a link a flow of L hears of all of C in its first round-trip, and the last bit needs
     half of one.
     """
-    found = Bottleneck(tmp_path, rtt, f"2,,,{size}").run("rcp", 4, data="1000")
+    net = Bottleneck(tmp_path, rtt, f"2,,,{size}", options="--initial-rate 100")
+    found = net.run("rcp", 4, data="1000")
     took = found["sessions"][0]["complete"] - 2
     assert took == pytest.approx(1.5 * rtt + 8 * size / C, abs=0.0002)
+
+
+@pytest.mark.parametrize("algorithm", ["rcp", "piqi-rcp"])
+def test_initial_rate(tmp_path: Path, algorithm: str) -> None:
+    """rcp.cc of the authors for ns-2: a link begins with a twentieth of its capacity."""
+    for options, part in (("", 0.05), ("--initial-rate 20", 0.2), ("--initial-rate 100", 1)):
+        net = Bottleneck(tmp_path, 0.002, "0,,,", options=options)
+        assert net.shares(algorithm, 0.004)[0] == pytest.approx(part, rel=0.01)
+
+
+def test_rcp_sets_rates_when_packets_leave_the_queue(tmp_path: Path) -> None:
+    """rcp.cc of the authors for ns-2: at the end of the queue.
+
+    Two sessions with R = C add C t to the queue, and with d = 0.2 s at first R falls as
+    exp(-alpha t / d - beta t^2 / (2 d^2)), so it is 0.84 C at 0.1 s.  The packet that joins then
+    waits for nearly as long, and has the R of its end.
+    """
+    calls = ("0,,,", "0,,,", "0.1,,,")
+    net = Bottleneck(tmp_path, 0.004, *calls, options="--initial-rate 100")
+    assert min(net.shares("rcp", 0.1)[:2]) > 0.84
+    assert 0 < net.shares("rcp", 0.25)[2] < 0.6
 
 
 @pytest.mark.parametrize("rtt", [0.04, 0.1])
@@ -284,12 +309,34 @@ def test_erica_utilization_and_target_delay(tmp_path: Path, rtt: float) -> None:
     """Kalyanaraman and others, ToN 8(1), 2000, ERICA+: full utilization, and a target delay T0.
 
     With an empty queue the target rate is b = 1.05 of the capacity; with a queueing delay of T0
-    (30 ms here) it is the capacity.
+    it is the capacity.  T0 is long enough for the path here (erica.c).
     """
-    net = Bottleneck(tmp_path, rtt, "0,,,")
+    net = Bottleneck(tmp_path, rtt, "0,,,", options="--target-delay 30ms --decay 0")
     assert net.shares("erica", 1.5 * rtt)[0] == pytest.approx(1.05, rel=0.001)
     assert net.shares("erica", 20)[0] == pytest.approx(1, rel=0.001)
     assert net.round_trip("erica", 15, 20, 1) == pytest.approx(rtt + 0.03, abs=0.003)
+
+
+def test_erica_target_delay_of_its_authors(tmp_path: Path) -> None:
+    """ATM Forum 98-0408, section 5.3: T0 of 1.5 ms, which the queue has on a short path."""
+    net = Bottleneck(tmp_path, 0.02, "0,,,")
+    assert net.shares("erica", 20)[0] == pytest.approx(1, rel=0.001)
+    assert net.round_trip("erica", 15, 20, 1) == pytest.approx(0.02 + 0.0015, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    ("options", "decay"), [("--decay 0", 0.0), ("", 0.8), ("--decay 95", 0.95)]
+)
+def test_erica_averages(tmp_path: Path, options: str, decay: float) -> None:
+    """The same: exponential averages, with a decay factor of 0.8.
+
+    When one of two sessions has left, the average of their number is 1 + decay^n after n intervals
+    of 5 ms, and the fair share is the target, 1.05 of the link, divided by that.
+    """
+    net = Bottleneck(tmp_path, 0.002, "0,,,", "0,5,,", options=options)
+    shares = [net.shares("erica", 5 + 0.005 * n)[0] for n in (2, 3)]
+    for n, share in enumerate(shares, 2):
+        assert 0.9 / (1 + decay ** (n - 1)) <= share <= 1.06 / (1 + decay ** (n + 1))
 
 
 def test_erica_fair_share(tmp_path: Path) -> None:
@@ -298,7 +345,8 @@ def test_erica_fair_share(tmp_path: Path) -> None:
     At times there is a queue and so a target rate below the capacity, hence the tolerance.
     """
     rtt = 0.1
-    net = Bottleneck(tmp_path, rtt, *(f"{5 * n},,," for n in range(4)))
+    calls = [f"{5 * n},,," for n in range(4)]
+    net = Bottleneck(tmp_path, rtt, *calls, options="--target-delay 30ms --decay 0")
     for count in (2, 3, 4):
         shares = net.shares("erica", 5 * (count - 1) + 1.7 * rtt)
         assert shares[count - 1] >= 0.8 / count
@@ -320,8 +368,18 @@ def test_erica_redistributes_unused_shares(tmp_path: Path) -> None:
         [
             one["arrived"]
             for one in case.answer(
-                "run", "--algorithm", "erica", "--data", "fluid", "--until", until
-            )["sessions"]
+                "run",
+                "--algorithm",
+                "erica",
+                "--data",
+                "fluid",
+                "--until",
+                until,
+                "--target-delay",
+                "30ms",
+                "--decay",
+                "0",
+            )["sessions"]  # fmt: skip
         ]
         for until in ("6", "16")
     ]

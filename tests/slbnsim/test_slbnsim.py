@@ -103,6 +103,14 @@ class Case:
         ("maxmin --headroom auto", "only run has it"),
         ("run --headroom auto --algorithm bfyz", "bfyz has no headroom: only slbn"),
         ("experiment 1a --headroom 5 --algorithm bfyz", "bfyz has no headroom: only slbn"),
+        ("run --initial-rate 5", "slbn has no initial rate: only rcp and piqi-rcp do"),
+        ("run --initial-rate 0", "--initial-rate '0': must be 0.1 to 100 percent"),
+        ("run --initial-rate 100.1", "--initial-rate '100.1': must be"),
+        ("maxmin --initial-rate 5", "--initial-rate is not an option of maxmin"),
+        ("run --target-delay 1ms", "slbn has no target delay: only erica does"),
+        ("run --target-delay 0", "--target-delay '0': must be above 0, at most 10 s"),
+        ("run --decay 80", "slbn has no averages: only erica does"),
+        ("run --decay 99.1", "--decay '99.1': must be 0 to 99 percent"),
         ("run --epoch 9ms", "--epoch '9ms': must be 10ms to 3600s, or 0: never rotate"),
         ("run --epoch 3601", "--epoch '3601': must be 10ms to 3600s"),
         ("run --epoch -1", "--epoch '-1': must be"),
@@ -530,7 +538,10 @@ def test_measuring_algorithms_on_one_link(tmp_path: Path, algorithm: str, data: 
     They join seconds apart: RCP assigns the whole link to each session that joins, and if many
     join at once, its unlimited queue takes long to drain.
     """
-    found = on_one_link(tmp_path, "--algorithm", algorithm, "--data", data, apart=5, until=40)
+    # ERICA's own target delay is for shorter paths (erica.c).
+    more = ("--target-delay", "30ms", "--decay", "0") if algorithm == "erica" else ()
+    words = ("--algorithm", algorithm, "--data", data, *more)
+    found = on_one_link(tmp_path, *words, apart=5, until=40)
     low, high = ALONE[algorithm]
     for one in found["sessions"]:
         assert low * 25e6 <= one["rate"] <= high * 25e6, one

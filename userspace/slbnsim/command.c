@@ -56,6 +56,9 @@ static const char usage_run[] =
 	"  --control PERCENT  the largest part of its rate for control packets (1)\n"
 	"  --data BYTES|fluid send data packets of this size, or a fluid (no data)\n"
 	"  --round TIME       of algorithms that have rounds (their own)\n"
+	"  --initial-rate PERCENT  of rcp's and piqi-rcp's links (5)\n"
+	"  --target-delay TIME  of erica's queues, at most 10s (1.5ms)\n"
+	"  --decay PERCENT    what remains of erica's averages in 5 ms, 0 to 99 (80)\n"
 	"  --epoch TIME       between rotations of slbn's and slbn-1's ledgers, 10ms to\n"
 	"                     3600s; 0: never (1s)\n"
 	"  --loss PERCENT     loss of control packets on each link (0)\n"
@@ -131,6 +134,15 @@ static void parse_data(void *settings, const char *name, char *text)
 		options->fluid ? 0 : parse_number(name, text, 40, 65535);
 }
 
+static void parse_initial(void *settings, const char *name, char *text)
+{
+	struct sim_options *options = &((struct command *)settings)->options;
+
+	options->initial_rate = parse_per_mille(name, text, 1000);
+	if (!options->initial_rate)
+		refuse("%s '%s': must be 0.1 to 100 percent", name, text);
+}
+
 static void parse_epoch(void *settings, const char *name, char *text)
 {
 	struct command *command = settings;
@@ -191,6 +203,9 @@ static void parse_cut(void *settings, const char *name, char *text)
 #define ANY (COMMAND_RUN | COMMAND_MAXMIN | COMMAND_EXPERIMENT)
 /* Of --epoch: the algorithm's. */
 #define EPOCH_DEFAULT (~0ULL)
+/* Of --decay, 1/1000: the most, and the algorithm's. */
+#define DECAY_MAX 990
+#define DECAY_DEFAULT (~0U)
 #define AT(field) offsetof(struct command, field)
 
 static const struct option_spec specs[] = {
@@ -210,6 +225,11 @@ static const struct option_spec specs[] = {
 	{ "data", OPTION_CALL, SIMULATION, .parse = parse_data },
 	{ "round", OPTION_TIME, SIMULATION, .at = AT(options.round),
 	  .max = 10 * SEC },
+	{ "initial-rate", OPTION_CALL, SIMULATION, .parse = parse_initial },
+	{ "target-delay", OPTION_TIME, SIMULATION,
+	  .at = AT(options.target_delay), .min = 1, .max = 10 * SEC },
+	{ "decay", OPTION_PER_MILLE, SIMULATION, .at = AT(options.decay),
+	  .max = DECAY_MAX },
 	{ "epoch", OPTION_CALL, SIMULATION, .parse = parse_epoch },
 	{ "loss", OPTION_PPM, SIMULATION, .at = AT(options.loss) },
 	{ "memory", OPTION_U32, SIMULATION, .at = AT(options.memory),
@@ -262,6 +282,15 @@ static void check(const struct command *command)
 		refuse("--headroom auto follows the packets of a run: only run has it");
 	if (options->round && !options->algorithm->has_rounds)
 		refuse("%s has no rounds", options->algorithm->name);
+	if (options->initial_rate && !options->algorithm->initial_rate)
+		refuse("%s has no initial rate: only rcp and piqi-rcp do",
+		       options->algorithm->name);
+	if (options->target_delay && !options->algorithm->target_delay)
+		refuse("%s has no target delay: only erica does",
+		       options->algorithm->name);
+	if (options->decay != DECAY_DEFAULT && !options->algorithm->decay)
+		refuse("%s has no averages: only erica does",
+		       options->algorithm->name);
 	if (options->epoch != EPOCH_DEFAULT && !options->algorithm->epoch)
 		refuse("%s has no epochs: only slbn and slbn-1 do",
 		       options->algorithm->name);
@@ -299,6 +328,7 @@ struct command parse_command(int argc, char **argv)
 			.control_share = 10000,
 			.memory = NET_NONE,
 			.epoch = EPOCH_DEFAULT,
+			.decay = DECAY_DEFAULT,
 		},
 	};
 	char **arguments = argv + 1;
@@ -319,5 +349,13 @@ struct command parse_command(int argc, char **argv)
 	check(&command);
 	if (command.options.epoch == EPOCH_DEFAULT)
 		command.options.epoch = command.options.algorithm->epoch;
+	if (command.options.decay == DECAY_DEFAULT)
+		command.options.decay = command.options.algorithm->decay;
+	if (!command.options.initial_rate)
+		command.options.initial_rate =
+			command.options.algorithm->initial_rate;
+	if (!command.options.target_delay)
+		command.options.target_delay =
+			command.options.algorithm->target_delay;
 	return command;
 }

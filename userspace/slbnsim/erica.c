@@ -13,17 +13,20 @@
  * The target is ERICA+'s: slightly above the link's rate when the queue is
  * empty, and below it when the queueing delay exceeds T0.
  *
- * delta 0.1, 5 ms and the least fraction of 0.5 are the authors'; a and b are
- * the usual values. T0 is not: with their 0.5 to 1.5 ms, rates and queues
- * oscillate on paths of more than 6 to 18 ms. For when the queueing delay w is
- * T0, the target falls by (a - 1) / a for each further T0:
+ * delta 0.1, 5 ms, T0 of 1.5 ms (--target-delay) and the least fraction of 0.5
+ * are the authors'; a and b are the usual values. z and the number of sessions
+ * are exponential averages, of which 0.8 (--decay) remains in each interval
+ * (Vandalore and others, ATM Forum 98-0408, section 5.3).
+ *
+ * T0 is for short paths. Without averages, when the queueing delay w is T0, the
+ * target falls by (a - 1) / a for each further T0:
  *
  *	w'(t) = -(a - 1) / (a T0) (w(t - tau) - T0)
  *
  * where tau is the time from a cell's rate to the data that arrives at it. Such
  * a loop is stable if its gain times tau is below pi / 2, that is, if T0 is
- * more than tau / 12. 30 ms suffice for 0.36 s, a long round-trip time of the
- * experiments plus the time to the next cell.
+ * more than tau / 12: with 1.5 ms, rates and queues oscillate on longer paths
+ * than some 18 ms. 30 ms would suffice for those of the experiments.
  *
  * ERICA has a cell after 31 data cells, so a link assigns a rate to each
  * session in each interval; here there is one cell in a round-trip time. A
@@ -36,7 +39,8 @@
 
 #define INTERVAL 5000000ULL
 #define DELTA 0.1
-#define T0 0.03
+#define T0 1500000ULL
+#define DECAY 800
 #define A 1.15
 #define B 1.05
 #define LEAST_FRACTION 0.5
@@ -56,7 +60,8 @@ struct erica_link {
 	u64 active;
 	double arrived; /* bits, at the previous interval's end */
 	double target;
-	double z;
+	double z; /* average */
+	double sessions; /* average of active */
 	double fair_share;
 	double most; /* largest rate of this interval */
 	double most_before; /* largest rate of the previous interval */
@@ -69,11 +74,13 @@ static size_t packet_memory(u32 hops)
 	return sizeof(struct erica_packet);
 }
 
-static void end_interval(struct erica_link *own, double input, double target)
+static void end_interval(struct erica_link *own, double input, double target,
+			 double decay)
 {
 	own->target = target;
-	own->z = input / target;
-	own->fair_share = target / fp_max64(own->active, 1);
+	own->z = decay * own->z + (1 - decay) * input / target;
+	own->sessions = decay * own->sessions + (1 - decay) * own->active;
+	own->fair_share = target / (own->sessions > 1 ? own->sessions : 1);
 	if (!own->rate_assigned)
 		return;
 	own->rate_assigned = false;
@@ -85,7 +92,7 @@ static void link_init(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
 
-	end_interval(sim_link_priv(sim, link), 0, here->rate);
+	end_interval(sim_link_priv(sim, link), 0, here->rate, 0);
 }
 
 static void timer(struct sim *sim, u32 link)
@@ -94,13 +101,15 @@ static void timer(struct sim *sim, u32 link)
 	struct erica_link *own = sim_link_priv(sim, link);
 	double input =
 		rate_stamp_measure(sim, link, &own->arrived, INTERVAL / 1e9);
-	double q = sim_queued_bits(sim, link), Q0 = T0 * here->rate;
+	double q = sim_queued_bits(sim, link);
+	double Q0 = sim->options.target_delay / 1e9 * here->rate;
 	double fraction = q <= Q0 ? B * Q0 / ((B - 1) * q + Q0) :
 				    A * Q0 / ((A - 1) * q + Q0);
 
 	if (fraction < LEAST_FRACTION)
 		fraction = LEAST_FRACTION;
-	end_interval(own, input, fraction * here->rate);
+	end_interval(own, input, fraction * here->rate,
+		     sim->options.decay / 1e3);
 }
 
 static void join(struct sim *sim, struct packet *packet)
@@ -159,7 +168,7 @@ static bool answer(struct sim *sim, struct packet *packet)
 
 const struct algorithm erica_algorithm = {
 	.name = "erica",
-	.about = "ERICA+, 5 ms, delta 0.1",
+	.about = "ERICA+, 5 ms, delta 0.1, T0 1.5 ms",
 	.link_memory = sizeof(struct erica_link),
 	.packet_memory = packet_memory,
 	.packet_bytes = rate_stamp_bytes,
@@ -170,6 +179,8 @@ const struct algorithm erica_algorithm = {
 	.up = up,
 	.at_source = answer,
 	.needs_data = true,
+	.target_delay = T0,
+	.decay = DECAY,
 	.timer = timer,
 	.timer_interval = INTERVAL,
 };

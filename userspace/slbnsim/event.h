@@ -11,6 +11,7 @@
 enum event_kind {
 	EVENT_NONE, /* no payload is 0 */
 	EVENT_CONTROL, /* a control packet has arrived */
+	EVENT_DEQUEUE, /* a control packet has left a queue */
 	EVENT_CYCLE, /* a source's pause is over */
 	EVENT_TIMER, /* a link's timer */
 	EVENT_SEND, /* a source sends data */
@@ -42,6 +43,7 @@ static inline u32 number_of(u64 what)
 static inline bool is_control_event(u64 what)
 {
 	return event_kind(what) == EVENT_CONTROL ||
+	       event_kind(what) == EVENT_DEQUEUE ||
 	       event_kind(what) == EVENT_CYCLE;
 }
 

@@ -15,7 +15,7 @@
  * term, on changes of the mismatch, is missing. Results are those of a part of
  * PIQI-RCP.
  *
- * Packets, the initial R and the least R are those of RCP.
+ * Packets, where links set them, the initial R and the least R are RCP's.
  */
 #include "rate_stamp.h"
 
@@ -74,6 +74,8 @@ const struct algorithm piqi_rcp_algorithm = {
 	.at_source = rate_stamp_at_source,
 	.needs_data = true,
 	.piggybacks = true,
+	.at_dequeue = true,
+	.initial_rate = INITIAL_RATE,
 	.timer = timer,
 	.timer_interval = INTERVAL,
 };

@@ -101,16 +101,15 @@ struct shared_rate {
 	double arrived;
 };
 
-/*
- * The network is older than its sessions. The rules of the RCP family let the
- * rate of an idle link grow to its capacity, so that is the initial rate.
- */
+/* The authors' router for ns-2 begins with a twentieth of the capacity. */
+#define INITIAL_RATE 50
+
 static inline void shared_rate_start(struct sim *sim, u32 link)
 {
 	const struct link *here = sim_link(sim, link);
 	struct shared_rate *own = sim_link_priv(sim, link);
 
-	own->R = here->rate;
+	own->R = here->rate * (sim->options.initial_rate / 1e3);
 }
 
 static inline void shared_rate_stamp(struct sim *sim, struct packet *packet,

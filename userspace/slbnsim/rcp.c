@@ -12,15 +12,13 @@
  *
  * alpha is 0.1 and beta 1, as in SLBN's paper, which took them from RCP's. T of
  * 10 ms, the initial d, the mean of d, and the least R, a tenth of a packet in
- * a round-trip time, are those of the authors' router for ns-2. That begins
- * with an R of a twentieth of C; here a link has been idle for long, and has
- * reached C by the rule itself (rate_stamp.h).
+ * a round-trip time, are those of the authors' router for ns-2. So is the first
+ * R, a twentieth of C (--initial-rate). The timers of links have random phases.
  *
  * RCP's fields are part of data packets. Here a session has one packet with
  * them at a time, on behalf of all data of a round-trip time; a source gets one
- * answer in that time, on average half of it late. A link sets the fields
- * before the packet is queued, a router when the packet leaves: with a long
- * queue the rates are older than they would be.
+ * answer in that time, on average half of it late. A link sets the fields when
+ * the packet leaves its queue, as the router does.
  */
 #include <math.h>
 
@@ -94,6 +92,8 @@ const struct algorithm rcp_algorithm = {
 	.at_source = rate_stamp_at_source,
 	.needs_data = true,
 	.piggybacks = true,
+	.at_dequeue = true,
+	.initial_rate = INITIAL_RATE,
 	.timer = timer,
 	.timer_interval = INTERVAL,
 };

@@ -185,7 +185,9 @@ static bool is_lost_on(struct sim *sim, u32 link)
 	       draw_below(&sim->random, MILLION) < options->loss;
 }
 
-static void forward(struct sim *sim, const struct packet *packet, u32 link)
+/* Queue a packet; @next follows when it arrives, or leaves the queue. */
+static void forward(struct sim *sim, const struct packet *packet, u32 link,
+		    enum event_kind next)
 {
 	u64 there = transmit(sim, link, packet->bytes);
 
@@ -193,29 +195,45 @@ static void forward(struct sim *sim, const struct packet *packet, u32 link)
 	sim->counts.control++;
 	if (sim_is_lossy(sim) && is_lost_on(sim, link))
 		lose_packet(sim, packet->session);
+	else if (next == EVENT_DEQUEUE)
+		wheel_add(&sim->wheel, there - sim_link(sim, link)->delay,
+			  event(next, packet->session, 0));
 	else
-		wheel_add(&sim->wheel, there,
-			  event(EVENT_CONTROL, packet->session, 0));
+		wheel_add(&sim->wheel, there, event(next, packet->session, 0));
+}
+
+static void leave_queue(struct sim *sim, struct packet *packet)
+{
+	u32 link = sim_link_at(sim, packet, packet->hop);
+
+	sim->options.algorithm->down(sim, packet, link);
+	packet->hop++;
+	wheel_add(&sim->wheel, sim->now + sim_link(sim, link)->delay,
+		  event(EVENT_CONTROL, packet->session, 0));
 }
 
 static void send_down(struct sim *sim, struct packet *packet)
 {
 	u32 link = sim_link_at(sim, packet, packet->hop);
 
+	if (sim->options.algorithm->at_dequeue) {
+		forward(sim, packet, link, EVENT_DEQUEUE);
+		return;
+	}
 	sim->options.algorithm->down(sim, packet, link);
 	if (packet->lost) {
 		lose_packet(sim, packet->session);
 		return;
 	}
 	packet->hop++;
-	forward(sim, packet, link);
+	forward(sim, packet, link, EVENT_CONTROL);
 }
 
 static void send_up(struct sim *sim, struct packet *packet)
 {
 	u32 link = sim_link_at(sim, packet, packet->hop - 1);
 
-	forward(sim, packet, sim_link(sim, link)->reverse);
+	forward(sim, packet, sim_link(sim, link)->reverse, EVENT_CONTROL);
 }
 
 static struct packet *sent_copy(const struct sim *sim, u32 number)
@@ -620,6 +638,9 @@ static void handle_event(struct sim *sim, u64 what)
 	switch (event_kind(what)) {
 	case EVENT_CONTROL:
 		control_arrives(sim, number);
+		break;
+	case EVENT_DEQUEUE:
+		leave_queue(sim, sim_packet(sim, number));
 		break;
 	case EVENT_CYCLE:
 		source = sim_source(sim, number);

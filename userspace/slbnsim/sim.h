@@ -175,7 +175,8 @@ struct packet {
  *	that it continues; NULL: it joins anew
  * @transmit: a source is about to send its packet, again if source->tries is
  *	not 0; may be NULL
- * @down: a link is about to send a packet downstream
+ * @down: a packet has come to a link downstream, or with @at_dequeue has left its
+ *	queue
  * @at_destination: turn a packet around
  * @up: a packet has returned over that link
  * @at_source: process an answer: assign a rate by sim_set_rate() and make the
@@ -191,6 +192,12 @@ struct packet {
  * @needs_data: links measure data, so --data is required
  * @piggybacks: data packets carry its fields, so that --control does not bound
  *	them
+ * @at_dequeue: links process packets when they leave their queue
+ * @initial_rate: of links, as a part of their rate, unless --initial-rate sets
+ *	it, 1/1000; 0: they have none
+ * @target_delay: of queues, unless --target-delay sets it, ns; 0: they have none
+ * @decay: the part of averages that remains in an interval, unless --decay sets
+ *	it, 1/1000; 0: they have none
  * @timer: called for each link at each @timer_interval; may be NULL
  * @timer_interval: ns
  * @has_rounds: --round sets @timer_interval
@@ -219,6 +226,10 @@ struct algorithm {
 	bool drops;
 	bool needs_data;
 	bool piggybacks;
+	bool at_dequeue;
+	u32 initial_rate;
+	u64 target_delay;
+	u32 decay;
 	void (*timer)(struct sim *sim, u32 link);
 	u64 timer_interval;
 	bool has_rounds;
@@ -237,6 +248,9 @@ struct algorithm {
  * @data_bytes: size of data packets; 0: none
  * @fluid: data is a fluid
  * @round: of algorithms that have rounds, ns; 0: their default
+ * @initial_rate: of algorithms that have one, 1/1000 of a link's rate
+ * @target_delay: of algorithms that have one, ns
+ * @decay: of algorithms that have averages, 1/1000
  * @epoch: time between rotations of ledgers, ns; 0: never rotate
  * @loss: probability that a link loses a control packet, 1/1000000
  * @cut: 1 + the link that fails, with its reverse; 0: none
@@ -254,6 +268,9 @@ struct sim_options {
 	u32 data_bytes;
 	bool fluid;
 	u64 round;
+	u32 initial_rate;
+	u64 target_delay;
+	u32 decay;
 	u64 epoch;
 	u32 loss;
 	u32 cut;
