@@ -296,7 +296,7 @@ def test_claims_of_buffers() -> None:
     assert not any(one.holds for one in study(name).claims(bad, False))
 
 
-def test_claims_of_responses() -> None:
+def test_claims_of_responses(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "bic-response"
     data = {
         f"{kind.key}-0.0001": [
@@ -310,6 +310,11 @@ def test_claims_of_responses() -> None:
     data["reno-0.0001"][0]["packets"] *= 1.4
     assert not claim(name, data, "Reno, p = 0.0001: simulated rules").holds
     assert not claim(name, data, "Reno, p = 0.0001: formula").holds
+    # 1.4 times Reno's window are too many for the published ratio.
+    assert claim(name, data, "AIMD(32, ⅛) over Reno, by the formula").holds
+    assert not claim(name, data, "AIMD(32, ⅛) over Reno, measured").holds
+    monkeypatch.setitem(rules.RESPONSES, "aimd", lambda p: 1.5 / p)
+    assert not claim(name, data, "AIMD(32, ⅛) over Reno, by the formula").holds
 
 
 def search(off: float, highest: float) -> dict[str, Any]:

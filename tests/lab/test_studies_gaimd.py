@@ -337,9 +337,16 @@ def test_claims_of_the_curves() -> None:
     for quick in (True, False):
         assert all(by_text(study.claims(curve_data(quick, fair), quick)).values())
     same = by_text(study.claims(curve_data(False, fair | {"to": 1.0}), False))
-    assert list(same.values()) == [True, True, False, True, True]
+    assert list(same.values()) == [True] * 5 + [False, True, True]
     unfair = by_text(study.claims(curve_data(False, fair | {"least": 2.0}), False))
-    assert list(unfair.values()) == [True, True, True, False, False]
+    assert list(unfair.values()) == [True] * 6 + [False, False]
+
+
+def test_claims_of_the_formula_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another formula: timeouts by p alone, and a TO-friendly α that is half of it."""
+    monkeypatch.setattr(model, "timeouts", lambda p, t0, alpha, beta, b=1: -p / (1 + alpha))
+    monkeypatch.setattr(model, "alpha_to", lambda beta: 2 * (1 - beta * beta) / 3)
+    assert [claim.holds for claim in Curves().model_claims()] == [False] * 3
 
 
 def test_claims_of_fluctuation() -> None:

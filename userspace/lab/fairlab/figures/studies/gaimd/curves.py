@@ -19,7 +19,14 @@ from fairlab.figures.studies.gaimd.common import (
     pair,
     total,
 )
-from fairlab.figures.studies.gaimd.model import alpha_least, alpha_td, alpha_to
+from fairlab.figures.studies.gaimd.model import (
+    alpha_least,
+    alpha_td,
+    alpha_to,
+    equal_everywhere,
+    exponents,
+    monotone,
+)
 from fairlab.figures.studies.spread import spread
 from fairlab.figures.study import Case, Claim, Data, Numbers, Study, Table
 from fairlab.results.outcome import Outcome
@@ -43,7 +50,7 @@ class Curves(Study):
 
     name = "gaimd-curves"
     title = "TCP-friendly α by β"
-    source = f"{SOURCE}, slides 17 to 22"
+    source = f"{SOURCE}, slides 6, 7 and 17 to 22"
     setting = (
         "α for which GAIMD's rate equals Reno's: with losses detected by duplicate ACKs (TD),"
         " 3(1 − β)/(1 + β); by timeouts (TO), 4(1 − β²)/3; and with the least mean error over p up"
@@ -97,6 +104,39 @@ class Curves(Study):
                 found[int(beta[1:]) / 1000, which] = statistics.fmean(run["ratio"] for run in runs)
         return found
 
+    def model_claims(self) -> list[Claim]:
+        """What follows from the published formula alone."""
+        pairs, signs, (td, to) = equal_everywhere(), monotone(), exponents(1e-6)
+        words = ", ".join(f"α = {alpha:.3f} and β = {beta:.3f}" for alpha, beta in pairs)
+        expected = {"p": -1, "rtt": -1, "t0": -1, "alpha": 1, "beta": 1, "b": -1}
+        kinds = {1: "rises", -1: "falls", 0: "rises and falls"}
+        return [
+            Claim(
+                "Reno's rate for all p, by the formula",
+                "only α = 1 and β = 1/2 (slide 17)",
+                f"{words} alone" if len(pairs) == 1 else words,
+                "no other, to 0.001",
+                len(pairs) == 1 and math.dist(pairs[0], (1, 0.5)) < 0.001,
+                basis="number",
+            ),
+            Claim(
+                "the rate's direction in each parameter, by the formula",
+                "falls with RTT, T0 and b, rises with α and β (slide 6)",
+                ", ".join(f"{kinds[sign]} with {name}" for name, sign in signs.items()),
+                "at 2,016 points, p from 0.0001 to 0.3",
+                signs == expected,
+                basis="words",
+            ),
+            Claim(
+                "exponents of p in TD and TO for small p, by the formula",
+                "0.5 and 1.5 (slide 7)",
+                f"{td:.3f} and {to:.3f} at p = 1e-6",
+                "0.001",
+                math.isclose(td, 0.5, abs_tol=0.001) and math.isclose(to, 1.5, abs_tol=0.001),
+                basis="number",
+            ),
+        ]
+
     def claims(self, data: Data, quick: bool) -> list[Claim]:
         ours = alpha_td(0.875), alpha_to(0.875)
         least = [alpha_least(0.875, threshold) for threshold in THRESHOLDS]
@@ -118,6 +158,7 @@ class Curves(Study):
                 "the weighting of errors is not published",
                 basis="words",
             ),
+            *self.model_claims(),
         ]
         low, high = self.ratios(data, FEW), self.ratios(data, MANY)
         td, to = low[0.875, TD], low[0.875, TO]

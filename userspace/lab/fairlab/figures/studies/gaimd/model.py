@@ -1,18 +1,75 @@
 # SPDX-License-Identifier: GPL-2.0
 """The GAIMD model: send rate by loss, TCP-friendly parameters, two synchronised windows."""
 
+import itertools
 import math
+from typing import Any
 
 CHOSEN = 0.31, 0.875  # alpha, beta
+
+
+def duplicates(p: float, rtt: float, alpha: float, beta: float, b: int = 1) -> float:
+    """The slides' TD: seconds for a packet, by losses that duplicate ACKs indicate."""
+    return rtt * math.sqrt(2 * b * (1 - beta) * p / (alpha * (1 + beta)))
+
+
+def timeouts(p: float, t0: float, alpha: float, beta: float, b: int = 1) -> float:
+    """The slides' TO: seconds for a packet, by timeouts."""
+    part = min(1.0, 3 * math.sqrt((1 - beta * beta) * b * p / (2 * alpha)))
+    return t0 * part * p * (1 + 32 * p * p)
 
 
 def rate(
     p: float, rtt: float, t0: float, alpha: float = 1.0, beta: float = 0.5, b: int = 1
 ) -> float:
     """The send rate of GAIMD(ALPHA, BETA) [packets/s], if P of its packets indicate a loss."""
-    by_acks = rtt * math.sqrt(2 * b * (1 - beta) * p / (alpha * (1 + beta)))
-    timeouts = min(1.0, 3 * math.sqrt((1 - beta * beta) * b * p / (2 * alpha)))
-    return 1 / (by_acks + t0 * timeouts * p * (1 + 32 * p * p))
+    return 1 / (duplicates(p, rtt, alpha, beta, b) + timeouts(p, t0, alpha, beta, b))
+
+
+def exponents(p: float) -> tuple[float, float]:
+    """Those of TD and TO in p, at P, for Reno."""
+    more = 1.001 * p
+    found = [
+        math.log(term(more, 1, 1, 0.5) / term(p, 1, 1, 0.5)) / math.log(more / p)
+        for term in (duplicates, timeouts)
+    ]
+    return found[0], found[1]
+
+
+def equal_everywhere(step: float = 1e-4) -> list[tuple[float, float]]:
+    """All (α, β) that have Reno's TD and TO, so its rate for all p; β to within STEP."""
+
+    def apart(beta: float) -> float:
+        return alpha_td(beta) - alpha_to(beta)
+
+    betas = [(n + 0.5) * step for n in range(round(1 / step))]
+    pairs = itertools.pairwise(betas)
+    roots = [(low + high) / 2 for low, high in pairs if apart(low) * apart(high) <= 0]
+    return [(alpha_td(beta), beta) for beta in roots]
+
+
+def monotone() -> dict[str, int]:
+    """The sign of the change of the rate with each parameter: 1, -1, or 0 if it is not the same for
+    all of p, RTT, T0, b, α and β on a grid.
+    """
+    grid: dict[str, tuple[Any, ...]] = {
+        "p": (1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3),
+        "rtt": (0.01, 0.1, 1.0),
+        "t0": (0.2, 1.0, 3.0),
+        "alpha": (0.1, 0.31, 1.0, 2.0),
+        "beta": (0.25, 0.5, 0.75, 0.875),
+        "b": (1, 2),
+    }
+    found = {}
+    for name, values in grid.items():
+        rest = [key for key in grid if key != name]
+        signs = set()
+        for point in itertools.product(*(grid[key] for key in rest)):
+            there = dict(zip(rest, point, strict=True))
+            rates = [rate(**there, **{name: value}) for value in values]
+            signs |= {1 if after > before else -1 for before, after in itertools.pairwise(rates)}
+        found[name] = signs.pop() if len(signs) == 1 else 0
+    return found
 
 
 def alpha_td(beta: float) -> float:
