@@ -89,6 +89,7 @@ help:
 	@echo 'Other:'
 	@echo '  make deps                install all packages (scripts/packages)'
 	@echo '  make dist                pack a release: build/dist/fairpath-$(VERSION).tar.xz'
+	@echo '  make deb                 build packages of Debian in build/deb [MAINTAINER=, HOMEPAGE=]'
 	@echo '  make clean               remove build/'
 
 # Modules
@@ -270,7 +271,7 @@ test:
 
 .PHONY: test-all
 test-all:
-	$(call checked,)
+	$(call checked,modules tc tools slbnsim vm lab figures bench fuzz tests foreign)
 	@tests/run all
 
 .PHONY: test-debug
@@ -293,6 +294,15 @@ bench:
 .PHONY: dist
 dist:
 	@scripts/dist build/dist
+
+# Debian's packages, of what is committed. Who builds them, and where the project's
+# page is: MAINTAINER, HOMEPAGE.
+.PHONY: deb
+deb:
+	$(call checked,tools tc slbnsim packages)
+	@set -e; tree=$$(scripts/debian-source build/deb | tail -n 1); cd "$$tree"; \
+		env -u MAKEFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage --no-sign --build=full; \
+		lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs ../*.changes
 
 .PHONY: clean
 clean:

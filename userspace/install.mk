@@ -75,7 +75,7 @@ AGENT_FILES = $(SLBNCTL):755:$(sbindir)/slbnctl $(SLBND):755:$(sbindir)/slbnd \
 	$(call page,slbnd.8) $(call page,slbnctl.8)
 
 SIM_FILES = $(SLBNSIM):755:$(bindir)/slbnsim userspace/slbnsim/graphml.py:755:$(bindir)/slbnsim-graphml \
-	$(call page,slbnsim.1)
+	$(call page,slbnsim.1) slbnsim.1:link:$(mandir)/man1/slbnsim-graphml.1
 
 # The packages of Python with their data; their VERSION is a link to that of the tree.
 package = $(foreach name,$(shell cd userspace/$(1) && find $(2) \( -type f -o -name VERSION \) ! -path '*/__pycache__/*'), \
@@ -83,7 +83,9 @@ package = $(foreach name,$(shell cd userspace/$(1) && find $(2) \( -type f -o -n
 LAB_FILES = $(call package,lab,fairlab) $(call package,vm,fairvm) \
 	$(foreach program,$(TRAFFIC),$(program):755:$(bindir)/$(notdir $(program))) \
 	build/bin/fairlab:755:$(bindir)/fairlab build/bin/fairvm:755:$(bindir)/fairvm \
-	build/bin/fairvm-kernel:755:$(bindir)/fairvm-kernel $(call page,fairlab.1)
+	build/bin/fairvm-kernel:755:$(bindir)/fairvm-kernel \
+	$(call page,fairlab.1) $(call page,fairvm.1) fairvm.1:link:$(mandir)/man1/fairvm-kernel.1 \
+	$(call page,fairtraffic.1) fairtraffic.1:link:$(mandir)/man1/fairflow.1
 
 # As pip makes them of pyproject.toml.
 LAB_SCRIPTS := build/bin/fairlab build/bin/fairvm build/bin/fairvm-kernel

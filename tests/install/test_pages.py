@@ -55,8 +55,30 @@ def test_page_has_all_parameters(module: str) -> None:
     assert presets and all(re.search(rf"^ +{preset}\b", text, re.MULTILINE) for preset in presets)
 
 
-@pytest.mark.parametrize("module", ["tcp_gaimd", "tcp_bic"])
-def test_page_is_valid(module: str) -> None:
-    command = ["mandoc", "-T", "lint", "-W", "warning", str(TOP / "docs/man" / f"{module}.4")]
+PROGRAMS = {
+    "fairvm": ("scripts/vm", "scripts/kernel get", "scripts/kernel modules"),
+    "fairtraffic": ("build/traffic/fairtraffic", "build/traffic/fairflow"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_page_has_all_options(name: str) -> None:
+    """Those of the programs' help, and no others."""
+    subprocess.run(["make", "--silent", "traffic"], cwd=TOP, check=True)
+    options = set()
+    for words in PROGRAMS[name]:
+        program, *command = words.split()
+        done = subprocess.run(
+            [str(TOP / program), *command, "--help"], check=True, capture_output=True, text=True
+        )
+        options |= set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", done.stdout))
+    source = (TOP / "docs/man" / f"{name}.1").read_text().replace("\\-", "-")
+    documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", source))
+    assert documented | {"--help"} == options | {"--help"} and len(options) > 8
+
+
+@pytest.mark.parametrize("name", ["tcp_gaimd.4", "tcp_bic.4", "fairvm.1", "fairtraffic.1"])
+def test_page_is_valid(name: str) -> None:
+    command = ["mandoc", "-T", "lint", "-W", "warning", str(TOP / "docs/man" / name)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.stdout == ""

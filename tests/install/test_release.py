@@ -187,3 +187,61 @@ def test_archive_of_uncommitted_changes_is_refused(clone: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "commit these changes first" in done.stderr and "stray.c" in done.stderr
     assert list((clone / "build" / "other").iterdir()) == []
+
+
+# --- Debian --------------------------------------------------------------------------------------
+
+
+def debian_source(clone: Path, to: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    without = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    unset = {"DEBFULLNAME": "", "DEBEMAIL": ""}
+    return subprocess.run(
+        [clone / "scripts" / "debian-source", to],
+        cwd=clone,
+        env={**os.environ, **without, **unset, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.tier("test")
+def test_debian_source_names_who_builds(clone: Path, tmp_path: Path) -> None:
+    """Nobody is invented: without an identity, there is no source."""
+    done = debian_source(clone, tmp_path)
+    assert done.returncode == 1 and "set MAINTAINER='NAME <ADDRESS>'" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    who = "Some Builders <builders@example.org>"
+    page = "https://example.org/fairpath"
+    done = debian_source(clone, tmp_path, MAINTAINER=who, HOMEPAGE=page)
+    assert done.returncode == 0, done.stderr
+    debian = tmp_path / f"fairpath-{VERSION}" / "debian"
+    control = (debian / "control").read_text()
+    assert f"\nMaintainer: {who}\n" in control and f"\nHomepage: {page}\n" in control
+    assert "@" not in control.replace(who, "")
+    found = run("dpkg-parsechangelog", "--show-field", "Version", cwd=debian.parent)
+    assert found == VERSION.replace("-", "~") + "-1\n"
+    assert run("dpkg", "--compare-versions", "0.2.0~dev-1", "lt", "0.2.0-1") == ""
+
+
+@pytest.mark.tier("test")
+def test_each_installed_file_is_in_one_package(tmp_path: Path) -> None:
+    """As the lists in scripts/debian have it; those of DKMS are installed apart."""
+    directories = ["prefix=/usr", "libdir=/usr/lib/any", "unitdir=/lib/systemd/system"]
+    directories += ["docdir=/usr/share/doc/slbnd", "TC_LIB_DIR=/usr/lib/any/tc"]
+    parts = [f"install-{part}" for part in ("tc", "lib", "agent", "sim", "lab")]
+    run("make", "--silent", *parts, f"DESTDIR={tmp_path}", *directories)
+    control = (TOP / "scripts/debian/control.in").read_text()
+    packages = set(re.findall(r"^Package: (\S+)$", control, re.MULTILINE))
+    lists = {path.stem: path.read_text().split() for path in TOP.glob("scripts/debian/*.install")}
+    assert packages - set(lists) == {"fairpath-drr-fq-dkms", "fairpath-slbn-dkms"}
+    owners: dict[str, set[str]] = {}
+    for package, patterns in lists.items():
+        for pattern in patterns:
+            found = list(tmp_path.glob(pattern))
+            assert found and package in packages, f"{package}: {pattern}"
+            for path in found:
+                for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
+                    owners.setdefault(str(file.relative_to(tmp_path)), set()).add(package)
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir()}
+    assert {name: owners.get(name) for name in files if len(owners.get(name, ())) != 1} == {}

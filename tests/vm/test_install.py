@@ -65,11 +65,18 @@ def absent() -> str:
     pytest.fail("all example packages are installed")
 
 
+#: The groups of make test-all.
+TESTED = [
+    *("modules", "tc", "tools", "slbnsim", "vm", "lab"),
+    *("figures", "bench", "fuzz", "tests", "foreign"),
+]
+
+
 def test_complete_installation() -> None:
     """If nothing is missing, it is quick, prints nothing and changes nothing."""
     made = TOP / "build/venv/made-from"
     before = made.stat().st_mtime_ns
-    requests: list[list[str]] = [["--check"], [], ["modules", "vm", "lab"], ["--dry-run"]]
+    requests = [["--check", *TESTED], TESTED, ["modules", "vm", "lab"], ["--dry-run", *TESTED]]
     for arguments in requests:
         start = time.monotonic()
         done = install_deps(*arguments)
