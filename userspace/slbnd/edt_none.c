@@ -37,6 +37,10 @@ void edt_set_fq_limit(struct edt *, u32)
 {
 }
 
+void edt_configure(struct edt *, const struct enforce_config *)
+{
+}
+
 int edt_set_prefixes(struct edt *, struct rates_prefix *, const u32 *, u32,
 		     bool)
 {
