@@ -29,6 +29,12 @@
  * the first 64 bits of that of IPv6, so that neither ports nor addresses of its
  * own network give a host more.
  *
+ * With "domain", a packet without a class has that of its mark, a DSCP, if it
+ * arrived through an interface of the domain; other marks are cleared, so that no
+ * router behind this one believes them. A packet's own interface is known only
+ * to the router that received it, and tunnels reset it: what comes out of one
+ * arrives through the tunnel's interface.
+ *
  * CoDel (RFC 8289), if configured, is that of the kernel, codel_impl.h, as for
  * fq_codel: each queue has its own state, and CoDel does not drop the last MTU of
  * bytes in the qdisc. It is off by default, and has no part in the control band.
@@ -60,6 +66,7 @@
 #include <linux/siphash.h>
 #include <net/codel.h>
 #include <net/codel_impl.h>
+#include <net/dsfield.h>
 #include <net/gso.h>
 #include <net/pkt_cls.h>
 #include <net/pkt_sched.h>
@@ -110,12 +117,17 @@ struct drr_fq_codel {
  * @share: minimum share of unassigned packets [1/1000]
  * @wait_max: their longest wait [us]
  * @flows: by band, number of queues
+ * @marks: by band, the mark of its packets [DSCP]; unassigned ones have none
+ * @domain: whose marks are believed: a group of interfaces,
+ *	DRR_FQ_BANDS_DOMAIN_OFF or DRR_FQ_BANDS_DOMAIN_ALL
  */
 struct drr_fq_bands_config {
 	bool on;
 	u32 share;
 	u32 wait_max;
 	u32 flows[DRR_FQ_BANDS];
+	u32 marks[DRR_FQ_BAND_UNASSIGNED];
+	u32 domain;
 };
 
 /**
@@ -149,6 +161,7 @@ struct drr_fq_queues {
  * @bands: state of the bands
  * @host_key: key of the hash of source addresses
  * @drops_late: unassigned packets dropped because they waited too long
+ * @marks_cleared: by band, marks that were not believed
  * @stats: the algorithm's statistics
  * @band: the control band
  * @codel: configuration of CoDel
@@ -176,6 +189,7 @@ struct drr_fq_sched {
 	struct drr_fq_bands bands;
 	siphash_key_t host_key;
 	u64 drops_late;
+	u64 marks_cleared[DRR_FQ_BAND_UNASSIGNED];
 	struct drr_fq_stats stats;
 	struct drr_fq_band band;
 	struct drr_fq_codel codel;
@@ -219,6 +233,67 @@ static struct drr_fq_skb_cb *drr_fq_skb_cb(const struct sk_buff *skb)
 	return (struct drr_fq_skb_cb *)qdisc_skb_cb(skb)->data;
 }
 
+/* Whether a packet arrived through an interface whose marks are believed. */
+static bool drr_fq_in_domain(struct Qdisc *sch, const struct sk_buff *skb)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+	u32 domain = q->bands_config.domain;
+	const struct net_device *dev;
+
+	if (domain == DRR_FQ_BANDS_DOMAIN_ALL)
+		return true;
+	/* 0 in packets of this host, which any of its users may have marked. */
+	if (!skb->skb_iif)
+		return false;
+	dev = dev_get_by_index_rcu(dev_net(qdisc_dev(sch)), skb->skb_iif);
+	return dev && (u32)READ_ONCE(dev->group) == domain;
+}
+
+/*
+ * Set @class to that of the packet's mark, if it has one that is believed. One that
+ * is not is cleared; returns false if there is no memory for that.
+ */
+static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
+{
+	struct drr_fq_sched *q = qdisc_priv(sch);
+	const u32 *marks = q->bands_config.marks;
+	int at = skb_network_offset(skb);
+	__be16 protocol = skb_protocol(skb, true);
+	u8 buffer[2], band;
+	const u8 *octets;
+	u32 length, mark;
+
+	if (protocol == htons(ETH_P_IP))
+		length = sizeof(struct iphdr);
+	else if (protocol == htons(ETH_P_IPV6))
+		length = sizeof(struct ipv6hdr);
+	else
+		return true;
+	octets = skb_header_pointer(skb, at, sizeof(buffer), buffer);
+	if (!octets || skb->len < at + length)
+		return true;
+	if (protocol == htons(ETH_P_IP))
+		mark = octets[1] >> 2;
+	else
+		mark = (octets[0] & 0xf) << 2 | octets[1] >> 6;
+	for (band = 0; mark != marks[band];) {
+		if (++band == DRR_FQ_BAND_UNASSIGNED)
+			return true;
+	}
+	if (drr_fq_in_domain(sch, skb)) {
+		*class = band + 1;
+		return true;
+	}
+	if (skb_try_make_writable(skb, at + length))
+		return false;
+	if (protocol == htons(ETH_P_IP))
+		ipv4_change_dsfield(ip_hdr(skb), INET_ECN_MASK, 0);
+	else
+		ipv6_change_dsfield(ipv6_hdr(skb), INET_ECN_MASK, 0);
+	q->marks_cleared[band]++;
+	return true;
+}
+
 /*
  * Store the packet's class, if it has one. Returns false if a filter consumed
  * or dropped the packet; @ret is then the return value of enqueue.
@@ -229,7 +304,7 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	const struct tcf_proto *filter = rcu_dereference_bh(q->filter_list);
 	struct tcf_result res = {};
-	u32 class = 0;
+	u32 class = 0, marked = 0;
 
 	/* A default qdisc has no handle, so no classes that could be named. */
 	if (sch->handle && TC_H_MAJ(skb->priority) == sch->handle) {
@@ -257,6 +332,14 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	}
 	if (!class && skb->priority == TC_PRIO_CONTROL)
 		class = DRR_FQ_CLASS_BAND;
+	/* Marks that are not believed are cleared in any class. */
+	if (unlikely(q->bands_config.domain) &&
+	    !drr_fq_read_mark(sch, skb, &marked)) {
+		*ret = qdisc_drop(skb, sch, to_free);
+		return false;
+	}
+	if (!class)
+		class = marked;
 	drr_fq_skb_cb(skb)->class = class;
 	return true;
 }
@@ -969,6 +1052,15 @@ static struct netlink_range_validation drr_fq_band_flows_range = {
 	.max = DRR_FQ_FLOWS_SMALL,
 };
 
+static struct netlink_range_validation drr_fq_mark_range = {
+	.max = DRR_FQ_BANDS_MARK_MAX,
+};
+
+#define DRR_FQ_STANDARD_MARK \
+	"marks must be code points for local use: 3, 7, 11 and so on up to 63"
+#define DRR_FQ_EQUAL_MARKS "mark_new and mark_assigned must differ"
+#define DRR_FQ_NO_GROUP \
+	"domain must be a group of interfaces, 1 to 2147483647, all or off"
 #define DRR_FQ_NEEDS_BANDS "this parameter needs bands, which are off"
 #define DRR_FQ_FLOWS_DENIED \
 	"flows above 65536 need CAP_NET_ADMIN in the initial user namespace"
@@ -1005,6 +1097,11 @@ static const struct nla_policy drr_fq_policy[TCA_DRR_FQ_MAX + 1] = {
 		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_band_flows_range),
 	[TCA_DRR_FQ_BANDS_HOSTS] =
 		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_band_flows_range),
+	[TCA_DRR_FQ_BANDS_MARK_NEW] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_mark_range),
+	[TCA_DRR_FQ_BANDS_MARK_ASSIGNED] =
+		NLA_POLICY_FULL_RANGE(NLA_U32, &drr_fq_mark_range),
+	[TCA_DRR_FQ_BANDS_DOMAIN] = { .type = NLA_U32 },
 };
 
 /**
@@ -1068,7 +1165,50 @@ static int drr_fq_parse_codel(struct nlattr **tb, struct drr_fq_codel *codel,
 static const struct drr_fq_bands_config drr_fq_bands_off = {
 	.share = DRR_FQ_BANDS_SHARE_DEFAULT,
 	.wait_max = DRR_FQ_BANDS_WAIT_DEFAULT,
+	.marks = {
+		[DRR_FQ_BAND_NEW] = DRR_FQ_BANDS_MARK_NEW_DEFAULT,
+		[DRR_FQ_BAND_ASSIGNED] = DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT,
+	},
+	.domain = DRR_FQ_BANDS_DOMAIN_OFF,
 };
+
+/* Read marks and domain. */
+static int drr_fq_parse_marks(struct nlattr **tb,
+			      struct drr_fq_bands_config *bands,
+			      struct netlink_ext_ack *extack)
+{
+	const struct nlattr *attr;
+	u32 band;
+
+	for (band = 0; band < DRR_FQ_BAND_UNASSIGNED; band++) {
+		attr = tb[TCA_DRR_FQ_BANDS_MARK_NEW + band];
+		if (!attr)
+			continue;
+		bands->marks[band] = nla_get_u32(attr);
+		/* Pool 2: the others are standard, or are to become so. */
+		if ((bands->marks[band] & 3) != 3) {
+			NL_SET_BAD_ATTR(extack, attr);
+			NL_SET_ERR_MSG_MOD(extack, DRR_FQ_STANDARD_MARK);
+			return -EINVAL;
+		}
+	}
+	if (bands->marks[DRR_FQ_BAND_NEW] ==
+	    bands->marks[DRR_FQ_BAND_ASSIGNED]) {
+		NL_SET_ERR_MSG_MOD(extack, DRR_FQ_EQUAL_MARKS);
+		return -EINVAL;
+	}
+	attr = tb[TCA_DRR_FQ_BANDS_DOMAIN];
+	if (!attr)
+		return 0;
+	bands->domain = nla_get_u32(attr);
+	if (bands->domain > DRR_FQ_BANDS_DOMAIN_GROUP_MAX &&
+	    bands->domain != DRR_FQ_BANDS_DOMAIN_ALL) {
+		NL_SET_BAD_ATTR(extack, attr);
+		NL_SET_ERR_MSG_MOD(extack, DRR_FQ_NO_GROUP);
+		return -EINVAL;
+	}
+	return 0;
+}
 
 /*
  * @flows: number of queues of the assigned band, and of the others if bands are
@@ -1086,7 +1226,7 @@ static int drr_fq_parse_bands(struct nlattr **tb,
 	if (!bands->on) {
 		*bands = drr_fq_bands_off;
 		for (kind = TCA_DRR_FQ_BANDS_UNASSIGNED;
-		     kind <= TCA_DRR_FQ_BANDS_HOSTS; kind++) {
+		     kind <= TCA_DRR_FQ_BANDS_DOMAIN; kind++) {
 			if (!tb[kind])
 				continue;
 			NL_SET_BAD_ATTR(extack, tb[kind]);
@@ -1113,7 +1253,7 @@ static int drr_fq_parse_bands(struct nlattr **tb,
 	if (tb[TCA_DRR_FQ_BANDS_HOSTS])
 		bands->flows[DRR_FQ_BAND_UNASSIGNED] =
 			nla_get_u32(tb[TCA_DRR_FQ_BANDS_HOSTS]);
-	return 0;
+	return drr_fq_parse_marks(tb, bands, extack);
 }
 
 /* The number of queues, in all bands. */
@@ -1419,8 +1559,9 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 	q->memory_limit = config->memory_limit;
 	q->split_gso = config->split_gso;
 	sch->limit = p->limit;
-	/* Bypassing an idle qdisc would bypass its filters and segmentation. */
-	if (q->split_gso || rcu_access_pointer(q->filter_list))
+	/* Bypassing an idle qdisc would bypass filters, segmentation, marks. */
+	if (q->split_gso || rcu_access_pointer(q->filter_list) ||
+	    q->bands_config.domain)
 		sch->flags &= ~TCQ_F_CAN_BYPASS;
 	else
 		sch->flags |= TCQ_F_CAN_BYPASS;
@@ -1533,7 +1674,12 @@ static int drr_fq_dump_bands(const struct drr_fq_bands_config *bands,
 	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_NEW_FLOWS,
 			bands->flows[DRR_FQ_BAND_NEW]) ||
 	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_HOSTS,
-			bands->flows[DRR_FQ_BAND_UNASSIGNED]))
+			bands->flows[DRR_FQ_BAND_UNASSIGNED]) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_MARK_NEW,
+			bands->marks[DRR_FQ_BAND_NEW]) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_MARK_ASSIGNED,
+			bands->marks[DRR_FQ_BAND_ASSIGNED]) ||
+	    nla_put_u32(skb, TCA_DRR_FQ_BANDS_DOMAIN, bands->domain))
 		return -EMSGSIZE;
 	return 0;
 }
@@ -1678,6 +1824,8 @@ static void drr_fq_band_stats(struct drr_fq_sched *q, u32 band,
 	st->memory_used = u->memory_used;
 	if (band == DRR_FQ_BAND_UNASSIGNED)
 		st->drops_late = q->drops_late;
+	else
+		st->marks_cleared = q->marks_cleared[band];
 }
 
 /* Returns false if there is no such queue. */

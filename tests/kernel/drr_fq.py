@@ -51,6 +51,8 @@ MTU, HEADER = 1500, 14
 LIMIT, LIMIT_BYTES, FLOWS, QUANTUM, SCHEDULER, SPLIT_GSO, MEMORY_LIMIT = range(1, 8)
 CODEL, TARGET, INTERVAL, ECN, CE_THRESHOLD = range(8, 13)
 BANDS, UNASSIGNED, WAIT, FLOWS_NEW, HOSTS = range(13, 18)
+MARK_NEW, MARK_ASSIGNED, DOMAIN = range(18, 21)
+DOMAIN_ALL = 0xFFFFFFFF
 DRR, RR, SCFQ = range(3)
 LIMIT_BYTES_MAX, FLOWS_MAX, QUANTUM_MAX = 1 << 30, 1 << 20, 1 << 24
 
@@ -98,12 +100,17 @@ class Options:
     wait: int | None = None
     flows_new: int | None = None
     hosts: int | None = None
+    #: [DSCP]
+    mark_new: int | None = None
+    mark_assigned: int | None = None
+    #: 0: off
+    domain: int | None = None
 
     @classmethod
     def read(cls, content: bytes) -> Options:
         found = {kind: int.from_bytes(value, "little") for kind, value in attributes(content)}
         assert found.keys() >= set(range(LIMIT, CODEL + 1))
-        return cls(*(found.get(kind) for kind in range(LIMIT, HOSTS + 1)))  # type: ignore[arg-type]
+        return cls(*(found.get(kind) for kind in range(LIMIT, DOMAIN + 1)))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -166,13 +173,14 @@ class Band:
     backlog: int
     drops: int
     drops_late: int
+    marks_cleared: int
     memory_used: int
     active_flows: int
     deficit: int
 
     @classmethod
     def read(cls, shown: Shown) -> Band:
-        kind, _, *values = struct.unpack_from("=IIQQII", shown.application)
+        kind, _, *values = struct.unpack_from("=IIQQQII", shown.application)
         assert kind == 2
         return cls(shown.sent_packets, shown.qlen, shown.backlog, shown.drops, *values)
 

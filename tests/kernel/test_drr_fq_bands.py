@@ -12,25 +12,32 @@ import socket
 import struct
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from tests.kernel.drr_fq import (
     HEADER,
     MTU,
+    PACKET_IGNORE_OUTGOING,
     PARENTS,
     SMALLEST,
+    SO_RCVBUFFORCE,
+    SOL_PACKET,
     Arrival,
     Band,
     GsoSocket,
     Link,
     Queue,
     batch,
+    link,
     numbered_frame,
     valved,
 )
 from tests.kernel.iproute import run_ip
-from tests.kernel.net import wait_for_carriers
+from tests.kernel.net import wait_for, wait_for_carriers
 from tests.kernel.rtnetlink import handle
 
 FULL = MTU + HEADER
@@ -232,6 +239,29 @@ def test_a_band_with_one_queue_is_a_fifo() -> None:
             found[each.flow % 10].append((each.flow, each.number))
         assert found == sent
         on.check_empty()
+
+
+#: The same packets of two marks, both in queues of 1000 packets: qdisc, part of the second class.
+CLASSFUL = {
+    "drr_fq": ("drr_fq bands flows 1 flows_new 1 hosts 1 limit 2000 wait 10s", 0.45, 0.5),
+    "prio": ("prio bands 3", 0, 0.01),
+    "ets": ("ets bands 3 strict 1 quanta 2700 300", 0, 0.01),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSFUL)
+def test_only_shares_leave_assigned_packets_their_part(kind: str) -> None:
+    """The new band is flooded; a strict band of prio or ets takes the whole link."""
+    options, least, most = CLASSFUL[kind]
+    with valved("") as on:
+        batch("tc", f"qdisc replace dev a0 parent 3:1 handle 20: {options}\n")
+        for _ in range(900):
+            on.send(NEW, FULL, priority=handle("20:1"))
+            on.send(ASSIGNED, FULL, priority=handle("20:2"))
+        on.open_valve()
+        first = on.drain()[:900]
+        part = sum(each.flow == ASSIGNED for each in first) / 900
+        assert least <= part <= most, part
 
 
 # --- late packets
@@ -566,3 +596,211 @@ def test_segments_keep_the_band_of_their_packet() -> None:
         on.open_valve()
         assert len(on.drain()) == 10
         on.check_empty()
+
+
+# --- marks
+
+
+#: DSCPs of new and assigned packets by default.
+MARKS = (3, 7)
+
+
+def marked_v4(on: Link, tos: int) -> bytes:
+    frame = bytearray(frame_from("10.0.0.5", on, 5))
+    frame[15] = tos
+    frame[24:26] = (0).to_bytes(2, "big")
+    frame[24:26] = checksum(frame[14:34]).to_bytes(2, "big")
+    return bytes(frame)
+
+
+def marked_v6(tos: int) -> bytes:
+    frame = bytearray(frame_v6("2001:db8::7", 5))
+    frame[14:18] = (6 << 28 | tos << 20 | 0x12345).to_bytes(4, "big")
+    return bytes(frame)
+
+
+def checksum(header: bytes) -> int:
+    """Of an IPv4 header; 0 if the header has a right one."""
+    total: int = sum(struct.unpack("!10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return ((total & 0xFFFF) + (total >> 16)) ^ 0xFFFF
+
+
+def received(receiver: socket.socket, count: int) -> list[bytes]:
+    """COUNT frames of marked_v4() or marked_v6(), with any mark."""
+    found: list[bytes] = []
+
+    def complete() -> bool:
+        with suppress(BlockingIOError):
+            while True:
+                frame = receiver.recv(1 << 16)
+                if frame[26:30] == socket.inet_aton("10.0.0.5") or frame[22:26] == SOURCE_V6:
+                    found.append(frame)
+        return len(found) >= count
+
+    wait_for(complete)
+    assert len(found) == count
+    return found
+
+
+SOURCE_V6 = socket.inet_pton(socket.AF_INET6, "2001:db8::7")[:4]
+
+
+def traffic_class(frame: bytes) -> int:
+    if frame[12:14] == b"\x08\x00":
+        assert checksum(frame[14:34]) == 0
+        return frame[15]
+    assert frame[12:14] == b"\x86\xdd"
+    assert int.from_bytes(frame[14:18], "big") & 0xFFFFF == 0x12345
+    return int.from_bytes(frame[14:16], "big") >> 4 & 0xFF
+
+
+@contextmanager
+def all_frames(device: str) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 29)
+        receiver.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        receiver.bind((device, 3))
+        receiver.setblocking(False)
+        yield receiver
+
+
+def cleared(tos: int) -> int:
+    """What is left of a traffic class if marks are not believed."""
+    return tos & 3 if tos >> 2 in MARKS else tos
+
+
+def test_marks_of_all_packets_are_believed() -> None:
+    """With any ECN, IPv4 and IPv6, behind a VLAN tag; standard code points are no marks."""
+    with valved(f"{PATIENT} domain all") as on, all_frames("b0") as receiver:
+        expected = Counter[int]()
+        for tos in range(256):
+            band = {3: NEW, 7: ASSIGNED}.get(tos >> 2, UNASSIGNED)
+            v4 = marked_v4(on, tos)
+            tagged = v4[:12] + bytes.fromhex("81000005") + v4[12:]
+            for frame in (v4, marked_v6(tos), tagged):
+                assert on.inject(frame)
+                expected[band] += 1
+        assert [band.qlen for band in on.bands] == [expected[band] for band in CLASSES]
+        # A class goes before a mark, and a control packet is one whatever its mark.
+        assert on.inject(marked_v4(on, 3 << 2), priority=handle("10:2"))
+        assert on.inject(marked_v4(on, 3 << 2), priority=TC_PRIO_CONTROL)
+        assert [band.qlen for band in on.bands] == [12, 13, expected[UNASSIGNED]]
+        on.open_valve()
+        # The VLAN tags are received beside the frames.
+        found = received(receiver, 3 * 256 + 2)
+        assert Counter(map(traffic_class, found)) == Counter([*range(256)] * 3 + [12, 12])
+        assert [band.marks_cleared for band in on.bands] == [0, 0, 0]
+
+
+def test_marks_of_this_host_are_cleared() -> None:
+    """With a group: any user may set the DSCP of a socket.  Also if the qdisc is idle."""
+    with link("qdisc add dev a0 root handle 10: drr_fq bands domain 5") as on:
+        with all_frames("b0") as receiver:
+            for tos in range(256):
+                assert on.inject(marked_v4(on, tos)) and on.inject(marked_v6(tos))
+                # A class does not save a mark.
+                assert on.inject(marked_v4(on, tos), priority=handle("10:1"))
+            found = received(receiver, 3 * 256)
+        expected = [cleared(tos) for tos in range(256) for _ in range(3)]
+        assert Counter(map(traffic_class, found)) == Counter(expected)
+        assert [band.marks_cleared for band in on.bands] == [12, 12, 0]
+        assert [band.sent_packets for band in on.bands] == [256, 0, 512]
+
+
+@pytest.mark.parametrize("how", ["routed", "bridged"])
+def test_marks_are_believed_from_interfaces_of_the_domain(how: str) -> None:
+    """Those of other interfaces are cleared, so that the next router does not believe them."""
+    with link() as on:
+        batch("ip", "link add c0 type veth peer name d0\nlink set c0 up\nlink set d0 up\n")
+        batch("tc", "qdisc add dev c0 root handle 10: drr_fq bands domain 5\n")
+        if how == "bridged":
+            run_ip(
+                [
+                    "link add br0 type bridge",
+                    "link set a0 master br0",
+                    "link set c0 master br0",
+                    "link set br0 up",
+                ]
+            )
+        else:
+            run_ip(
+                [
+                    "route add 10.9.0.0/24 dev c0",
+                    "neigh add 10.9.0.1 lladdr 02:00:00:00:00:04 dev c0",
+                ]
+            )
+            Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+        wait_for_carriers("c0", "d0")
+        index = socket.if_nametoindex("c0")
+
+        def counts() -> list[tuple[int, int]]:
+            shown = [Band.read(each) for each in on.rtnetlink.classes(index)]
+            return [(band.sent_packets, band.marks_cleared) for band in shown]
+
+        def frames() -> list[bytes]:
+            found = []
+            for tos in range(256):
+                v4 = bytearray(marked_v4(on, tos))
+                if how == "routed":
+                    v4[0:6] = bytes.fromhex("020000000001")
+                    v4[30:34] = socket.inet_aton("10.9.0.1")
+                    v4[24:26] = bytes(2)
+                    v4[24:26] = checksum(v4[14:34]).to_bytes(2, "big")
+                    found.append(bytes(v4))
+                else:
+                    found += [bytes(v4), marked_v6(tos)]
+            return found
+
+        with (
+            all_frames("d0") as receiver,
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
+        ):
+            sender.bind(("b0", 0))
+            each = len(frames()) // 256
+            for group, believed in ((0, False), (5, True), (6, False)):
+                run_ip([f"link set a0 group {group}"])
+                before = counts()
+                for frame in frames():
+                    sender.send(frame)
+                found = received(receiver, 256 * each)
+                expected = [tos if believed else cleared(tos) for tos in range(256)] * each
+                assert Counter(map(traffic_class, found)) == Counter(expected)
+                change = [
+                    (sent - old, marks - old_marks)
+                    for (sent, marks), (old, old_marks) in zip(counts(), before, strict=True)
+                ]
+                # Neighbour discovery of IPv6 may be among the others.
+                marked = 4 * each
+                if believed:
+                    assert change[:2] == [(marked, 0), (marked, 0)]
+                else:
+                    assert change[:2] == [(0, marked), (0, marked)]
+
+
+def test_a_renewed_interface_is_not_in_the_domain() -> None:
+    """Until its group is set again."""
+    with link() as on:
+        batch("ip", "link add c0 type veth peer name d0\nlink set c0 up\nlink set d0 up\n")
+        batch("tc", "qdisc add dev c0 root handle 10: drr_fq bands domain 5\n")
+        batch("tc", "qdisc add dev a0 clsact\n")
+        redirect = "filter add dev a0 ingress matchall action mirred egress redirect dev c0\n"
+        batch("tc", redirect)
+        wait_for_carriers("c0", "d0")
+        run_ip(["link set a0 group 5"])
+        with all_frames("d0") as receiver:
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+                sender.bind(("b0", 0))
+                sender.send(marked_v4(on, 0x0C))
+                assert [traffic_class(each) for each in received(receiver, 1)] == [0x0C]
+            names = "02:00:00:00:00:01 type veth peer name b0 address 02:00:00:00:00:02"
+            run_ip(
+                ["link del a0", f"link add a0 address {names}", "link set a0 up", "link set b0 up"]
+            )
+            wait_for_carriers("a0", "b0")
+            batch("tc", "qdisc add dev a0 clsact\n")
+            batch("tc", redirect)
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
+                sender.bind(("b0", 0))
+                sender.send(marked_v4(on, 0x0C))
+                assert [traffic_class(each) for each in received(receiver, 1)] == [0]

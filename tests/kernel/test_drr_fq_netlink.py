@@ -14,11 +14,12 @@ import pytest
 from tests.kernel.drr_fq import (
     BANDS,
     CODEL,
+    DOMAIN,
+    DOMAIN_ALL,
     ECN,
     FLOWS,
     FLOWS_MAX,
     HEADER,
-    HOSTS,
     LIMIT,
     LIMIT_BYTES,
     LIMIT_BYTES_MAX,
@@ -61,6 +62,9 @@ def bands(unassigned: int, wait: int, flows_new: int, hosts: int) -> dict[str, i
         "wait": wait,
         "flows_new": flows_new,
         "hosts": hosts,
+        "mark_new": 3,
+        "mark_assigned": 7,
+        "domain": 0,
     }
 
 
@@ -86,6 +90,8 @@ def change(on: Link, content: bytes) -> None:
 def delete(on: Link) -> None:
     on.rtnetlink.change_qdisc(on.index, HANDLE, TC_H_ROOT, b"", kind=RTM_DELQDISC)
 
+
+STANDARD = "marks must be code points for local use: 3, 7, 11 and so on up to 63"
 
 #: Options that are rejected, and text that the extack message must contain.
 REJECTED = {
@@ -156,6 +162,19 @@ REJECTED = {
     "wait without bands": (options(bands=0, wait=5000), "needs bands, which are off"),
     "flows_new without bands": (options(flows_new=5), "needs bands, which are off"),
     "hosts without bands": (options(hosts=5), "needs bands, which are off"),
+    "marks without bands": (options(mark_new=3), "needs bands, which are off"),
+    "domain without bands": (options(domain=0), "needs bands, which are off"),
+    **{
+        f"mark {mark}": (options(bands=1, **{name: mark}), STANDARD)
+        for name in ("mark_new", "mark_assigned")
+        # Best effort, lower effort, CS1, AF11, NQB, EF, CS6; and free, but not for local use.
+        for mark in (0, 1, 8, 10, 45, 46, 48, 2, 5)
+    },
+    "mark too large": (options(bands=1, mark_new=64), "out of range: 0 to 63"),
+    "equal marks": (options(bands=1, mark_new=11, mark_assigned=11), "must differ"),
+    "the mark of the other": (options(bands=1, mark_new=7), "must differ"),
+    "no group": (options(bands=1, domain=1 << 31), "domain must be a group of interfaces"),
+    "almost all": (options(bands=1, domain=DOMAIN_ALL - 1), "domain must be a group"),
     "the last of several": (
         options(limit=5, limit_bytes=5000, flows=7, quantum=800, scheduler=2, split_gso=2),
         "out of range: 0 to 1",
@@ -164,7 +183,7 @@ REJECTED = {
         nest(u32(FLOWS, 7) + u32(FLOWS, 0)),
         "out of range: 1 to 1048576",
     ),
-    "unknown attribute": (nest(u32(HOSTS + 1, 5)), "Unknown attribute type"),
+    "unknown attribute": (nest(u32(DOMAIN + 1, 5)), "Unknown attribute type"),
     "unknown attribute among others": (nest(u32(FLOWS, 7) + u32(99, 5)), "Unknown attribute type"),
     "attribute 0": (nest(u32(0, 5)), "Unknown attribute type"),
     "u32 of three bytes": (nest(attribute(FLOWS, b"\1\0\0")), "invalid attribute length"),
@@ -241,11 +260,23 @@ def test_invalid_options_are_rejected(on: Link, name: str) -> None:
             options(bands=1, unassigned=250, wait=10**7, flows_new=65536, hosts=65536),
             replace(DEFAULTS, **bands(250, 10**7, 65536, 65536)),
         ),
+        (
+            options(bands=1, mark_new=63, mark_assigned=3, domain=(1 << 31) - 1),
+            replace(
+                DEFAULTS,
+                **bands(50, 100_000, 1024, 1024)
+                | {"mark_new": 63, "mark_assigned": 3, "domain": (1 << 31) - 1},
+            ),
+        ),
+        (
+            options(bands=1, domain=DOMAIN_ALL),
+            replace(DEFAULTS, **bands(50, 100_000, 1024, 1024) | {"domain": DOMAIN_ALL}),
+        ),
     ],
     ids=[
         *("no options", "empty options", "smallest", "largest", "another order, one duplicate"),
         *("codel", "codel, smallest", "codel, largest"),
-        *("bands", "bands, smallest", "bands, largest"),
+        *("bands", "bands, smallest", "bands, largest", "marks of a group", "marks of all"),
     ],
 )
 def test_valid_options_are_applied(on: Link, content: bytes, result: Options) -> None:
@@ -267,13 +298,13 @@ def test_random_options(on: Link) -> None:
         for _ in range(800):
             content = b""
             for _ in range(rng.randrange(5)):
-                kind = rng.randrange(LIMIT, HOSTS + 2)
+                kind = rng.randrange(LIMIT, DOMAIN + 2)
                 sort = rng.randrange(20)
                 if sort == 0:
                     content += rng.randbytes(rng.randrange(20))
                 elif sort == 1:
                     content += attribute(kind, rng.randbytes(rng.randrange(12)))
-                elif kind in (SCHEDULER, SPLIT_GSO, CODEL, ECN, BANDS, HOSTS + 1):
+                elif kind in (SCHEDULER, SPLIT_GSO, CODEL, ECN, BANDS, DOMAIN + 1):
                     content += u8(kind, rng.choice((0, 0, 0, 1, 1, 2, 3, 255)))
                 else:
                     content += u32(kind, rng.choice((1, 7, 1000, 2000, 70000, 1 << 20, 1 << 31)))
@@ -299,6 +330,7 @@ def test_random_options(on: Link) -> None:
                 assert now.unassigned and now.wait and now.flows_new and now.hosts
                 assert now.unassigned <= 250 and 1000 <= now.wait <= 10**7
                 assert max(now.flows_new, now.hosts) <= 65536
+                assert (now.mark_new, now.mark_assigned, now.domain is None) == (3, 7, False)
     finally:
         with suppress(NetlinkError):
             delete(on)

@@ -103,6 +103,12 @@ static void valid_options(void **state)
 		{ "wait 10s", TCA_DRR_FQ_BANDS_WAIT, 10000000 },
 		{ "flows_new 1", TCA_DRR_FQ_BANDS_NEW_FLOWS, 1 },
 		{ "hosts 65536", TCA_DRR_FQ_BANDS_HOSTS, 65536 },
+		{ "mark_new 63", TCA_DRR_FQ_BANDS_MARK_NEW, 63 },
+		{ "mark_assigned 11", TCA_DRR_FQ_BANDS_MARK_ASSIGNED, 11 },
+		{ "domain 5", TCA_DRR_FQ_BANDS_DOMAIN, 5 },
+		{ "domain all", TCA_DRR_FQ_BANDS_DOMAIN,
+		  DRR_FQ_BANDS_DOMAIN_ALL },
+		{ "domain off", TCA_DRR_FQ_BANDS_DOMAIN, 0 },
 	};
 	struct request request;
 
@@ -194,12 +200,13 @@ static void random_value(char *text, size_t size)
 static void random_arguments(void **state)
 {
 	static const char *const names[] = {
-		"limit",	"limit_bytes", "flows",	       "quantum",
-		"target",	"interval",    "ce_threshold", "codel",
-		"scheduler",	"split-gso",   "no-split-gso", "drr",
-		"memory_limit", "Limit",       "no-codel",     "ecn",
-		"no-ecn",	"bands",       "no-bands",     "unassigned",
-		"wait",		"flows_new",   "hosts",
+		"limit",	 "limit_bytes", "flows",	"quantum",
+		"target",	 "interval",	"ce_threshold", "codel",
+		"scheduler",	 "split-gso",	"no-split-gso", "drr",
+		"memory_limit",	 "Limit",	"no-codel",	"ecn",
+		"no-ecn",	 "bands",	"no-bands",	"unassigned",
+		"wait",		 "flows_new",	"hosts",	"mark_new",
+		"mark_assigned", "domain",
 	};
 	static const __u32 max[] = {
 		[TCA_DRR_FQ_LIMIT] = UINT32_MAX,
@@ -219,6 +226,9 @@ static void random_arguments(void **state)
 		[TCA_DRR_FQ_BANDS_WAIT] = DRR_FQ_BANDS_WAIT_MAX,
 		[TCA_DRR_FQ_BANDS_NEW_FLOWS] = DRR_FQ_FLOWS_SMALL,
 		[TCA_DRR_FQ_BANDS_HOSTS] = DRR_FQ_FLOWS_SMALL,
+		[TCA_DRR_FQ_BANDS_MARK_NEW] = DRR_FQ_BANDS_MARK_MAX,
+		[TCA_DRR_FQ_BANDS_MARK_ASSIGNED] = DRR_FQ_BANDS_MARK_MAX,
+		[TCA_DRR_FQ_BANDS_DOMAIN] = UINT32_MAX,
 	};
 	struct request request, again;
 	u32 accepted = 0;
@@ -235,7 +245,7 @@ static void random_arguments(void **state)
 			/* Mostly options and values in turn. */
 			if (one_in(8) || (i % 2 == 0) == !one_in(8))
 				strcpy(text,
-				       names[rnd_in(0, one_in(4) ? 22 : 7)]);
+				       names[rnd_in(0, one_in(4) ? 25 : 7)]);
 			else if (i && !strcmp(argv[i - 1], "scheduler"))
 				strcpy(text, schedulers[rnd_in(0, 2)]);
 			else
@@ -257,7 +267,8 @@ static void random_arguments(void **state)
 				assert_true(
 					value || is_byte_attribute(attribute) ||
 					attribute ==
-						TCA_DRR_FQ_CODEL_CE_THRESHOLD);
+						TCA_DRR_FQ_CODEL_CE_THRESHOLD ||
+					attribute == TCA_DRR_FQ_BANDS_DOMAIN);
 			}
 			double_begin(false);
 			UTIL->print_qopt(UTIL, NULL, options_of(&request));
@@ -313,8 +324,9 @@ static void check_class_fields(const struct tc_drr_fq_class_stats *st)
 
 static void check_band_fields(const struct tc_drr_fq_band_stats *st)
 {
-	assert_int_equal(double_output.count, 4);
+	assert_int_equal(double_output.count, 5);
 	field_is("drops_late", st->drops_late);
+	field_is("marks_cleared", st->marks_cleared);
 	field_is("memory_used", st->memory_used);
 	field_is("active_flows", st->active_flows);
 	field_is("deficit", st->deficit);

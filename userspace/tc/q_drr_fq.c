@@ -28,6 +28,7 @@ enum drr_fq_unit {
 	DRR_FQ_TIME, /* us */
 	DRR_FQ_TIME_OR_OFF, /* us, 0: off */
 	DRR_FQ_SHARE, /* 1/1000 */
+	DRR_FQ_DOMAIN, /* group of interfaces, all or off */
 };
 
 /**
@@ -71,6 +72,8 @@ static const struct drr_fq_number codel_numbers[] = {
 	  DRR_FQ_CODEL_MAX, "1us to 100s, or off" },
 };
 
+#define MARK_RANGE "3, 7, 11 and so on up to 63"
+
 static const struct drr_fq_number bands_numbers[] = {
 	{ "unassigned", TCA_DRR_FQ_BANDS_UNASSIGNED, DRR_FQ_SHARE,
 	  DRR_FQ_BANDS_SHARE_MIN, DRR_FQ_BANDS_SHARE_MAX, "0.1% to 25%" },
@@ -80,6 +83,13 @@ static const struct drr_fq_number bands_numbers[] = {
 	  DRR_FQ_FLOWS_SMALL, "1 to 65536" },
 	{ "hosts", TCA_DRR_FQ_BANDS_HOSTS, DRR_FQ_QUEUES, 1, DRR_FQ_FLOWS_SMALL,
 	  "1 to 65536" },
+	{ "mark_new", TCA_DRR_FQ_BANDS_MARK_NEW, DRR_FQ_QUEUES, 3,
+	  DRR_FQ_BANDS_MARK_MAX, MARK_RANGE },
+	{ "mark_assigned", TCA_DRR_FQ_BANDS_MARK_ASSIGNED, DRR_FQ_QUEUES, 3,
+	  DRR_FQ_BANDS_MARK_MAX, MARK_RANGE },
+	{ "domain", TCA_DRR_FQ_BANDS_DOMAIN, DRR_FQ_DOMAIN, 1,
+	  DRR_FQ_BANDS_DOMAIN_GROUP_MAX,
+	  "a group of interfaces, 1 to 2147483647, all or off" },
 };
 
 /**
@@ -125,6 +135,8 @@ static void explain(void)
 	      "                  [ ecn | no-ecn* ] [ ce_threshold TIME ]\n"
 	      "                  [ bands | no-bands* ] [ unassigned PERCENT ]\n"
 	      "                  [ wait TIME ] [ flows_new NUMBER ] [ hosts NUMBER ]\n"
+	      "                  [ mark_new DSCP ] [ mark_assigned DSCP ]\n"
+	      "                  [ domain GROUP | all | off* ]\n"
 	      "\n"
 	      "  limit        total packets in all queues; at least 1\n"
 	      "               (* the device's txqueuelen, or 1000 if that is 0)\n"
@@ -150,6 +162,10 @@ static void explain(void)
 	      "  wait         their longest wait; 1ms to 10s (* 100ms)\n"
 	      "  flows_new    number of queues of new flows, and\n"
 	      "  hosts        of senders of unassigned packets; 1 to 65536 (* flows)\n"
+	      "  mark_new     DSCP of new packets (* 3), and\n"
+	      "  mark_assigned  of assigned ones (* 7); 3, 7, 11 and so on up to 63\n"
+	      "  domain       group of the interfaces whose marks are believed; other packets\n"
+	      "               lose their marks; all: every packet's (* off)\n"
 	      "\n"
 	      "A * marks the default. SIZE is in bytes, or with a unit: 1514b, 64kb, 32mb.\n"
 	      "TIME is in microseconds, or with a unit: 500us, 5ms, 1s.\n",
@@ -162,8 +178,14 @@ static int parse_number(const struct drr_fq_number *number, const char *text,
 	bool valid = false;
 	__u64 parsed = 0;
 
-	if (number->unit == DRR_FQ_TIME_OR_OFF && !strcmp(text, "off")) {
+	if ((number->unit == DRR_FQ_TIME_OR_OFF ||
+	     number->unit == DRR_FQ_DOMAIN) &&
+	    !strcmp(text, "off")) {
 		*value = 0;
+		return 0;
+	}
+	if (number->unit == DRR_FQ_DOMAIN && !strcmp(text, "all")) {
+		*value = DRR_FQ_BANDS_DOMAIN_ALL;
 		return 0;
 	}
 	switch (number->unit) {
@@ -175,6 +197,7 @@ static int parse_number(const struct drr_fq_number *number, const char *text,
 		valid = units_count(text, "p", &parsed);
 		break;
 	case DRR_FQ_QUEUES:
+	case DRR_FQ_DOMAIN:
 		valid = units_count(text, "", &parsed);
 		break;
 	case DRR_FQ_BYTES:
@@ -358,6 +381,14 @@ static void print_parameters(const struct drr_fq_number *number, size_t count,
 		case DRR_FQ_QUEUES:
 			snprintf(text, sizeof(text), "%u", value);
 			break;
+		case DRR_FQ_DOMAIN:
+			if (value == DRR_FQ_BANDS_DOMAIN_ALL)
+				strcpy(text, "all");
+			else if (value)
+				snprintf(text, sizeof(text), "%u", value);
+			else
+				strcpy(text, "off");
+			break;
 		case DRR_FQ_BYTES:
 			units_size_exact(text, value);
 			break;
@@ -511,6 +542,7 @@ static void print_band_stats(const struct tc_drr_fq_band_stats *st)
 	print_bytes("deficit", " deficit %s", st->deficit);
 	print_bytes("memory_used", " memory_used %s", st->memory_used);
 	print_count("drops_late", " drops_late %s", st->drops_late);
+	print_count("marks_cleared", " marks_cleared %s", st->marks_cleared);
 }
 
 static int drr_fq_print_xstats(struct qdisc_util *util, FILE *f,

@@ -52,6 +52,16 @@ enum drr_fq_band_number {
 #define DRR_FQ_BANDS_WAIT_MAX 10000000
 #define DRR_FQ_BANDS_WAIT_DEFAULT 100000
 
+/* Marks of bands [DSCP]: of those for local use, RFC 2474, section 6. */
+#define DRR_FQ_BANDS_MARK_MAX 63
+#define DRR_FQ_BANDS_MARK_NEW_DEFAULT 3
+#define DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT 7
+
+/* Whose marks are believed; other values are a group of interfaces. */
+#define DRR_FQ_BANDS_DOMAIN_OFF 0
+#define DRR_FQ_BANDS_DOMAIN_GROUP_MAX 0x7fffffff
+#define DRR_FQ_BANDS_DOMAIN_ALL 0xffffffff
+
 #define DRR_FQ_LIMIT_BYTES_MAX 1073741824
 #define DRR_FQ_FLOWS_MAX 1048576
 /* The most without CAP_NET_ADMIN in the initial user namespace: 9 MB. */
@@ -118,6 +128,15 @@ enum drr_fq_band_number {
  *	of the assigned band, or DRR_FQ_FLOWS_SMALL if that is less
  * @TCA_DRR_FQ_BANDS_HOSTS: u32, number of queues that senders of unassigned packets
  *	are hashed to; range and default as TCA_DRR_FQ_BANDS_NEW_FLOWS
+ * @TCA_DRR_FQ_BANDS_MARK_NEW: u32, mark of new packets [DSCP], one of 3, 7, 11, ...
+ *	DRR_FQ_BANDS_MARK_MAX; default DRR_FQ_BANDS_MARK_NEW_DEFAULT
+ * @TCA_DRR_FQ_BANDS_MARK_ASSIGNED: u32, mark of assigned packets, another one;
+ *	default DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT
+ * @TCA_DRR_FQ_BANDS_DOMAIN: u32, whose marks are believed:
+ *	DRR_FQ_BANDS_DOMAIN_OFF, marks are not read; DRR_FQ_BANDS_DOMAIN_ALL, those
+ *	of all packets; or the group of the interfaces of the domain, at most
+ *	DRR_FQ_BANDS_DOMAIN_GROUP_MAX, and marks of packets that arrived through
+ *	others, and of this host's, are cleared; default DRR_FQ_BANDS_DOMAIN_OFF
  */
 enum drr_fq_attribute {
 	TCA_DRR_FQ_UNSPEC,
@@ -138,6 +157,9 @@ enum drr_fq_attribute {
 	TCA_DRR_FQ_BANDS_WAIT,
 	TCA_DRR_FQ_BANDS_NEW_FLOWS,
 	TCA_DRR_FQ_BANDS_HOSTS,
+	TCA_DRR_FQ_BANDS_MARK_NEW,
+	TCA_DRR_FQ_BANDS_MARK_ASSIGNED,
+	TCA_DRR_FQ_BANDS_DOMAIN,
 	__TCA_DRR_FQ_MAX,
 };
 
@@ -217,12 +239,14 @@ struct tc_drr_fq_class_stats {
 /**
  * struct tc_drr_fq_band_stats - statistics of a band
  * @drops_late: packets dropped because they waited too long
+ * @marks_cleared: packets whose mark of this band was not believed
  * @memory_used: memory of its queued packets (truesize) [bytes]
  * @active_flows: its backlogged queues
  * @deficit: bytes that it may still send in this round
  */
 struct tc_drr_fq_band_stats {
 	__u64 drops_late;
+	__u64 marks_cleared;
 	__u64 memory_used;
 	__u32 active_flows;
 	__u32 deficit;
