@@ -152,8 +152,7 @@ class Experiment1b(Study):
                     " are complete",
                     "at least 1.25 times",
                     took["rcp"] >= 1.25 * took[name],
-                    "unlimited queues take over the congestion control that RCP lacks, as the paper"
-                    " says too",
+                    "only complete sessions count, and RCP has more that are not",
                     basis=basis_of(form, "words"),
                     algorithm=form,
                 ),
