@@ -31,9 +31,10 @@ from fairlab.slbn.agents import Agents, require_tree
 from fairlab.slbn.mesh import Mesh, link_name
 from fairlab.slbn.sessions import DATA, DATA_HEADERS, Plan, Recording
 
-#: Seconds from the end of preparations to the start, and more if links have an epoch: for so long a
-#: new link grants no rises.
-QUIET = 0.2
+#: Seconds from the end of preparations to the start, and an epoch more: for so long a new link
+#: grants no rises.  The same time if links have no epoch: after 0.2 s alone, some sessions that
+#: joined first had no rate for half a second.
+QUIET, EPOCH = 0.2, 1.0
 #: The most by which an event may be late [s].
 LATE = 0.002
 #: Larger than any queue: the paper's have no limit.
@@ -311,7 +312,7 @@ class Driver:
     def run(self, progress: Progress) -> None:
         self.schedule()
         load = host.Load.now()
-        self.begin = time.monotonic() + QUIET + self.plan.epoch_ms / 1000
+        self.begin = time.monotonic() + QUIET + (self.plan.epoch_ms / 1000 or EPOCH)
         while (now := self.now()) < self.plan.seconds:
             while self.due and self.due[0][0] <= now:
                 when, _, what, which = heapq.heappop(self.due)
