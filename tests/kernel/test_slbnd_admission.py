@@ -295,7 +295,7 @@ def test_small_flows_hold_a_small_rate(
         ):
             ours = us.join(ANSWERED)
             send(flows, ANSWERED, 12, 1400)
-            samples = []
+            samples, remains = [], []
             begin = time.monotonic()
             while time.monotonic() < begin + 20:
                 send(flows, ANSWERED, 1, size)
@@ -303,6 +303,8 @@ def test_small_flows_hold_a_small_rate(
                 if time.monotonic() > begin + 12:
                     rates = {session.id: session.rate for session in us.list()}
                     samples.append(sum(rates.values()) - rates[ours])
+                    assert sum(rates.values()) <= 20 * MEGA
+                    remains.append(rates[ours])
             assert len(detected(us)) == (40 if shares == "flow" else 1)
     finally:
         net.attach(2, "rate 40mbit")
@@ -311,7 +313,8 @@ def test_small_flows_hold_a_small_rate(
         f"flows of {size} octets hold {held / 1000:.0f} kbit/s ({min(samples)} to {max(samples)})"
     )
     assert least <= held <= most
-    assert rates[ours] == pytest.approx(20 * MEGA - samples[-1], abs=64)
+    # What is on its way from one to the other is a small part.
+    assert statistics.fmean(remains) >= 0.99 * (20 * MEGA - held)
 
 
 def limited(net: Chain) -> int:
