@@ -96,7 +96,7 @@ def same_numbers(of_tc: dict[str, Any], of_slbnctl: dict[str, Any]) -> None:
         pytest.param("rate 20mbit headroom 0 epoch 0 edge", marks=pytest.mark.tier("all")),
         "rate 20mbit epoch 0 edge memory 100 control 12.5% KEY",
         "rate 123456789bit epoch 0 edge headroom 12.5% commit off memory 1500ms",
-        pytest.param("rate 20mbit epoch 0 headroom auto", marks=pytest.mark.tier("all")),
+        pytest.param("rate 20mbit epoch 0 edge headroom auto", marks=pytest.mark.tier("all")),
     ],
 )
 def test_output_matches_tc(peer: str, arguments: str) -> None:
