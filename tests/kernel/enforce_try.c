@@ -17,10 +17,13 @@
  *	windows on|off [ADDRESS/LENGTH]
  *				ok: lower windows (off at first), but not of this prefix
  *	sums			windows that were lowered, unknown and silent connections
- *	set FLOW RATE [MS]	result of enforce_set(), with a lease of MS from now, or
- *				for ever
+ *	set FLOW RATE [MS [CEILING MS]]
+ *				result of enforce_set(), with a lease of MS from now, or
+ *				for ever, and a ceiling until MS from now
  *	remove FLOW		ok
- *	read FLOW		bytes packets drops marks last departure, or unknown
+ *	read FLOW		bytes packets drops marks last reached limited departure, or
+ *				unknown
+ *	counters FLOW		reached limited escaped dropped
  *	fill COUNT RATE		set flows to 10.0.0.0, 10.0.0.1...: how many succeeded,
  *				and the last result of enforce_set()
  *	empty COUNT		ok: these flows are removed
@@ -177,6 +180,20 @@ static void read_use(const struct slbn_flow *flow)
 	       (unsigned long long)departure(flow));
 }
 
+static void read_counters(const struct slbn_flow *flow)
+{
+	struct ceiling_counters counters;
+
+	if (!enforce_read_counters(enforce, flow, &hint, &counters)) {
+		puts("unknown");
+		return;
+	}
+	printf("%llu %llu %llu %llu\n", (unsigned long long)counters.reached,
+	       (unsigned long long)counters.limited,
+	       (unsigned long long)counters.escaped,
+	       (unsigned long long)counters.dropped);
+}
+
 static void print_sums(void)
 {
 	struct windows_sums sums = enforce_read_sums(enforce).windows;
@@ -197,13 +214,14 @@ static struct slbn_flow nth_flow(u32 n)
 
 static void fill(u32 count, u64 rate)
 {
+	const struct enforce_limit limit = { .rate = rate, .lease = FOREVER };
 	struct slbn_flow flow;
 	int error = 0;
 	u32 n;
 
 	for (n = 0; n < count && !error; n++) {
 		flow = nth_flow(n);
-		error = enforce_set(enforce, &flow, rate, FOREVER, 0, 0, &hint);
+		error = enforce_set(enforce, &flow, &limit, &hint);
 	}
 	printf("%u %d\n", error ? n - 1 : n, error);
 }
@@ -216,13 +234,25 @@ static u64 clock_now(void)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-static void set(const struct slbn_flow *flow, u64 rate, const char *ms)
+static u64 from_now(const char *ms)
 {
-	u64 lease = FOREVER;
+	return clock_now() + strtoull(ms, NULL, 10) * 1000000;
+}
 
-	if (ms)
-		lease = clock_now() + strtoull(ms, NULL, 10) * 1000000;
-	printf("%d\n", enforce_set(enforce, flow, rate, lease, 0, rtt, &hint));
+/* The rate, until its lease ends, the ceiling, and until then. */
+static void set(const struct slbn_flow *flow, char **words)
+{
+	struct enforce_limit limit = { .rate = strtoull(words[0], NULL, 10),
+				       .lease = FOREVER,
+				       .rtt = rtt };
+
+	if (words[1])
+		limit.lease = from_now(words[1]);
+	if (words[1] && words[2] && words[3]) {
+		limit.ceiling = strtoull(words[2], NULL, 10);
+		limit.until = from_now(words[3]);
+	}
+	printf("%d\n", enforce_set(enforce, flow, &limit, &hint));
 }
 
 static void empty(u32 count)
@@ -434,12 +464,14 @@ static void run_command(char **words, int count)
 	} else if (!strcmp(word, "sums")) {
 		print_sums();
 	} else if (!strcmp(word, "set")) {
-		set(&flow, strtoull(words[6], NULL, 10), words[7]);
+		set(&flow, words + 6);
 	} else if (!strcmp(word, "remove")) {
 		enforce_remove(enforce, &flow);
 		puts("ok");
 	} else if (!strcmp(word, "read")) {
 		read_use(&flow);
+	} else if (!strcmp(word, "counters")) {
+		read_counters(&flow);
 	} else if (!strcmp(word, "fill")) {
 		fill(atoi(words[1]), strtoull(words[2], 0, 10));
 	} else if (!strcmp(word, "empty")) {

@@ -60,6 +60,16 @@ class Pacer:
     excess: int
 
 
+@dataclass(frozen=True)
+class Counters:
+    """What a ceiling depends on: see struct ceiling_counters."""
+
+    reached: int
+    limited: int
+    escaped: int
+    dropped: int
+
+
 class Enforcer:
     """A running enforce_try in a namespace."""
 
@@ -91,10 +101,15 @@ class Enforcer:
     def close(self) -> None:
         assert self.ask("close") == ["ok"]
 
-    def set(self, flow: Flow, rate: int, lease: int | None = None) -> None:
-        """Set the rate of a flow, 0: none, until `lease` ms from now, or for ever."""
-        until = "" if lease is None else f" {lease}"
-        assert self.ask(f"set {flow} {rate}{until}") == ["0"]
+    def set(
+        self, flow: Flow, rate: int, lease: int | None = None, ceiling: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Set the rate of a flow, 0: none, until `lease` ms from now, or for ever.
+
+        It has a ceiling for some ms, if there is a lease.
+        """
+        rest = "" if lease is None else f" {lease} {ceiling[0]} {ceiling[1]}"
+        assert self.ask(f"set {flow} {rate}{rest}") == ["0"]
         self.flows.add(flow)
 
     def set_unassigned(self, rate: int) -> None:
@@ -130,6 +145,9 @@ class Enforcer:
     def remove(self, flow: Flow) -> None:
         assert self.ask(f"remove {flow}") == ["ok"]
         self.flows.discard(flow)
+
+    def read_counters(self, flow: Flow) -> Counters:
+        return Counters(*map(int, self.ask(f"counters {flow}")[0].split()))
 
     def read(self, flow: Flow) -> Use:
         return Use(*map(int, self.ask(f"read {flow}")[0].split()))

@@ -930,6 +930,58 @@ static void slow_growth_does_not_prolong_the_start(void **state)
 	}
 }
 
+/* A flow that may send above its rate asks for twice its use, another one for more. */
+static void borrowers_ask_for_less(void **state)
+{
+	u32 borrows;
+
+	(void)state;
+	for (borrows = 0; borrows < 2; borrows++) {
+		struct demand d = {};
+		struct demand_sample sample = {
+			.now = SECONDS,
+			.packet = 1500,
+			.rtt = 20 * DEMAND_MS,
+			.rate = 8000000,
+			.demand = 8000000,
+			.tcp = true,
+			.borrows = borrows,
+		};
+
+		demand_update(&d, &sample);
+		sample.now += DEMAND_STEP;
+		sample.bytes = sample.reached = sample.limited = 250000;
+		assert_int_equal(demand_update(&d, &sample),
+				 8000000 * (borrows ? 2 : 16));
+	}
+}
+
+/* What is borrowed for longer than a step becomes a part of the demand. */
+static void borrowed_rate_is_asked_for(void **state)
+{
+	u32 borrows;
+
+	(void)state;
+	for (borrows = 0; borrows < 2; borrows++) {
+		struct demand d = {};
+		struct demand_sample sample = {
+			.now = SECONDS,
+			.packet = 1500,
+			.rtt = 20 * DEMAND_MS,
+			.rate = 7000000,
+			.demand = 7000000,
+			.tcp = true,
+			.borrows = borrows,
+		};
+
+		demand_update(&d, &sample);
+		sample.now += DEMAND_STEP;
+		sample.bytes = sample.reached = 250000;
+		assert_int_equal(demand_update(&d, &sample),
+				 borrows ? 16000000 : 7000000);
+	}
+}
+
 static void invalid_samples_are_ignored(void **state)
 {
 	struct demand d = {};
@@ -988,6 +1040,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(slow_start_is_not_limited),
 	UNIT_TEST(unused_start_ends),
 	UNIT_TEST(slow_growth_does_not_prolong_the_start),
+	UNIT_TEST(borrowers_ask_for_less),
+	UNIT_TEST(borrowed_rate_is_asked_for),
 	UNIT_TEST(invalid_samples_are_ignored),
 };
 

@@ -870,6 +870,45 @@ static void who_wants_more_is_counted(void **state)
 	}
 }
 
+/* A sender beyond its window, and one whose acknowledgments are not seen. */
+static void what_windows_do_not_reach_is_counted(void **state)
+{
+	struct window_sharing sharing = {};
+	struct window_data data = {
+		.now = SECOND + 21 * MS,
+		.departure = SECOND + 21 * MS,
+		.rate = 20 * MEGA,
+		.length = MSS,
+		.mss = MSS,
+		.headers = HEADERS,
+		.octets = 1000,
+	};
+	struct window window;
+
+	(void)state;
+	establish(&window, 7, 5);
+	data.sequence = window.right - MSS;
+	window_sent(&window, &sharing, &data);
+	assert_int_equal(sharing.reached, 1000);
+	assert_int_equal(sharing.escaped, 0);
+	/* A unit and a segment ahead are no offence. */
+	data.sequence = window.right + 128;
+	window_sent(&window, &sharing, &data);
+	assert_int_equal(sharing.reached, 2000);
+	data.sequence++;
+	window_sent(&window, &sharing, &data);
+	assert_int_equal(sharing.reached, 2000);
+	assert_int_equal(sharing.escaped, 1000);
+	data.sequence = window.right - MSS;
+	data.now += 2 * SECOND;
+	data.departure = data.now;
+	window_sent(&window, &sharing, &data);
+	assert_true(window.silent);
+	data.sequence += MSS;
+	window_sent(&window, &sharing, &data);
+	assert_int_equal(sharing.escaped, 2000);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(scale_needs_both_ends),
 	UNIT_TEST(some_connections_are_left_alone),
@@ -889,6 +928,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(random_walks_keep_the_rules),
 	UNIT_TEST(pacer_is_short_and_full),
 	UNIT_TEST(who_wants_more_is_counted),
+	UNIT_TEST(what_windows_do_not_reach_is_counted),
 };
 
 UNIT_MAIN(tests)

@@ -223,7 +223,9 @@ enum slbn_detection {
  * @version: of the agent, NUL-terminated; empty: before 0.2
  * @paced_codel: data packets of @paced_drops that CoDel dropped
  * @paced_excess: data packets that it sent above the rates of their sessions
- * @later: 0; reserved for later versions
+ * @borrowers: sessions that may send above their rates now ("--borrow on")
+ * @borrowed_octets: sent up to the ceilings of sessions, above their rates, with
+ *	link-layer headers
  *
  * Counters begin with 0 when the agent starts.
  */
@@ -235,7 +237,8 @@ struct slbn_status {
 	int64_t clock_difference;
 	uint8_t keys;
 	uint8_t key[SLBN_AGENT_KEYS];
-	uint8_t reserved[5];
+	uint8_t reserved;
+	uint32_t borrowers;
 	uint64_t bad_return;
 	uint64_t sent;
 	uint64_t unsent;
@@ -263,7 +266,7 @@ struct slbn_status {
 	char version[SLBN_AGENT_VERSION];
 	uint64_t paced_codel;
 	uint64_t paced_excess;
-	uint64_t later[1];
+	uint64_t borrowed_octets;
 };
 
 struct slbn;

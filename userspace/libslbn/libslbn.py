@@ -99,7 +99,8 @@ class _Status(ctypes.Structure):
         ("clock_difference", ctypes.c_int64),
         ("keys", ctypes.c_uint8),
         ("key", ctypes.c_uint8 * 2),
-        ("reserved", ctypes.c_uint8 * 5),
+        ("reserved", ctypes.c_uint8),
+        ("borrowers", ctypes.c_uint32),
         ("bad_return", ctypes.c_uint64),
         ("sent", ctypes.c_uint64),
         ("unsent", ctypes.c_uint64),
@@ -127,7 +128,7 @@ class _Status(ctypes.Structure):
         ("version", ctypes.c_char * 16),
         ("paced_codel", ctypes.c_uint64),
         ("paced_excess", ctypes.c_uint64),
-        ("later", ctypes.c_uint64 * 1),
+        ("borrowed_octets", ctypes.c_uint64),
     )
 
 
@@ -237,6 +238,8 @@ class Status:
     conntrack's. `windows_lowered` are acknowledgements, `windows_unknown` connections that are left
     alone, `windows_silent` how often their acknowledgements were found not to pass the router.
     `version` is empty before 0.2.
+    `borrowers` are sessions that may send above their rates now, `borrowed_octets` what was sent
+    above them.
     """
 
     sessions: int
@@ -272,6 +275,8 @@ class Status:
     version: str
     paced_codel: int
     paced_excess: int
+    borrowers: int
+    borrowed_octets: int
 
 
 def _address(octets: bytes, family: int) -> str:

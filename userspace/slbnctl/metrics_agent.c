@@ -156,6 +156,12 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_silent_windows",
 		"Times that acknowledgements of a connection were found to come another way.",
 		status->windows_silent);
+	gauge("agent_borrowers",
+	      "Sessions that may send above their rates now.",
+	      status->borrowers);
+	counter("agent_borrowed_octets",
+		"Octets that sessions sent above their rates.",
+		status->borrowed_octets);
 }
 
 /**

@@ -82,6 +82,9 @@ static void show_counters(const struct slbn_status *status)
 	show_count("windows_unknown", " unknown %s", status->windows_unknown);
 	show_count("windows_silent", " silent %s", status->windows_silent);
 	show_newline();
+	show_count("borrowers", "  borrowed: by %s", status->borrowers);
+	show_count("borrowed_octets", " octets %s", status->borrowed_octets);
+	show_newline();
 	show_count("connections", "  connections %s", status->connections);
 	show_count("refused", " refused %s", status->refused);
 	show_count("table_entries", " table_entries %s", status->table_entries);

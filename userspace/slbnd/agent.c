@@ -1027,11 +1027,11 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	session->resting = false;
 	agent->counters.cycles++;
 	session->answered_at = now;
-	agent->callbacks->answered(agent, session, now);
 	update_rtt(session, now - sent, ack->again);
 	update_path(agent, session, answer);
 	trace_answer(&agent->trace, session, answer->data, &answer->layout);
 	if (session->source.leaving) {
+		agent->callbacks->answered(agent, session, now);
 		start_cycle(agent, session, now);
 		return;
 	}
@@ -1041,11 +1041,15 @@ static void handle_answer(struct agent *agent, const struct answer *answer,
 	session->urgent_cycles++;
 	if (session->source.rate != rate || !session->source.urgent)
 		session->urgent_cycles = 0;
-	agent->callbacks->limit(agent, session);
 	count_sent(session, tries);
 	pause = mean_pause(agent, session, now);
 	earn_copies(agent, session, pause);
-	set_timer(agent, session, now + random_pause(session, pause));
+	pause = random_pause(session, pause);
+	session->cycle = pause + session->longest_rtt;
+	session->share_is_new = !ack->again;
+	agent->callbacks->answered(agent, session, now);
+	agent->callbacks->limit(agent, session);
+	set_timer(agent, session, now + pause);
 	report_rate(agent, session);
 }
 

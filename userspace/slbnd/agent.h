@@ -37,6 +37,7 @@
 #include <fairpath/slbn/slbn_core.h>
 
 #include "../libslbn/protocol.h"
+#include "borrow.h"
 #include "demand.h"
 #include "trace.h"
 #include "transport.h"
@@ -125,6 +126,9 @@ struct agent_credit {
  * @use: measured use of its rate, by flows.c
  * @place: of its flow in rate enforcement, a hint
  * @bursts: its flow has not used its rate yet: see flows_burst()
+ * @cycle: expected time from the last answer to the next one, ns
+ * @share_is_new: the last answer has stated the share, and not an earlier one
+ * @borrower: what it borrows (borrow.h)
  * @next_free: index of the next free entry; -1: none
  * @source: the source's task
  */
@@ -168,6 +172,9 @@ struct session {
 	struct demand use;
 	u32 place;
 	bool bursts;
+	u64 cycle;
+	bool share_is_new;
+	struct borrower borrower;
 	s32 next_free;
 	struct slbn_source source;
 };
@@ -178,7 +185,8 @@ struct agent;
  * struct agent_callbacks - notifications
  * @limit: limit a session to its rate until its lease ends: it joined, was
  *	answered, or its rate fell
- * @answered: an answer to a session has arrived
+ * @answered: an answer to a session has arrived, before @limit. The session is
+ *	leaving, or its next cycle is planned
  * @changed: a session's assigned rate or SLBN_STALLED changed
  * @ended: a session ended; it is freed afterwards. A metered session ends without
  *	agent_leave() if its Join is not answered

@@ -17,8 +17,9 @@
  * A sender that bursts is at its edge although it needs no higher rate in the mean. If
  * it wants more within a minute of a lowered demand, the margin is larger the next time,
  * and the multiple smaller, until both are 2: then its demand rests. A flow that
- * paused begins anew, with the multiple of a start: until sessions reserve less than they
- * may send, a small demand would slow it down.
+ * paused begins anew, with the multiple of a start: a small demand would slow it down.
+ * Where sessions may send above their rates (ceiling.h) it does not: the multiple is
+ * always 2, and who does so wants more, though its window does not hold it back.
  *
  * Windows do not reach UDP, QUIC and tunnels, acknowledgments, TCP older than slbnd, TCP
  * whose acknowledgments return another way, nor any flow with "--windows off". All that
@@ -93,6 +94,8 @@
  * the three round trips, and in the one whose use is measured.
  */
 #define DEMAND_SLOW_START 16
+/* The same if it may send above its rate meanwhile (ceiling.h): what is measured. */
+#define DEMAND_BORROWER 2
 /* Time without high use after which a flow's start is over, at least, ns. */
 #define DEMAND_QUIET (100 * DEMAND_MS)
 /*
@@ -183,6 +186,7 @@ struct demand {
  * @unrestricted: no link restricts it to less than its demand
  * @demand_limited: the same, and the demand is assigned
  * @tcp: it is TCP
+ * @borrows: it may send above its rate while that grows (ceiling.h)
  * @growth: demand of a flow at its start, in multiples of its use
  * @reached: octets of @bytes so far of connections whose windows slbnd may lower
  * @limited: octets of @reached so far that windows or the pacer held back
@@ -200,11 +204,18 @@ struct demand_sample {
 	bool unrestricted;
 	bool demand_limited;
 	bool tcp;
+	bool borrows;
 	u32 growth;
 	u64 reached;
 	u64 limited;
 	u64 elsewhere;
 };
+
+/* Demand of TCP that wants more, in multiples of its use. */
+static inline u32 demand_growth(bool borrows)
+{
+	return borrows ? DEMAND_BORROWER : DEMAND_SLOW_START;
+}
 
 /* By its counters. Flows of short packets are mostly acknowledgments. */
 static inline bool demand_has_data(u64 packets, u64 octets)
@@ -300,7 +311,8 @@ static inline void demand_step(struct demand *d, const struct demand_sample *s,
 }
 
 /* By what was sent since the last step: do windows reach it, does it want more? */
-static inline void demand_look(struct demand *d, const struct demand_sample *s)
+static inline void demand_look(struct demand *d, const struct demand_sample *s,
+			       u64 used)
 {
 	u64 sent = s->bytes - d->bytes, reached = 0, limited = 0, elsewhere = 0;
 
@@ -315,7 +327,9 @@ static inline void demand_look(struct demand *d, const struct demand_sample *s)
 		d->by_window = (double)reached >= (double)sent * DEMAND_REACHED;
 		d->acked_elsewhere = elsewhere > sent / 2;
 	}
-	d->wants = d->by_window && limited && limited >= reached / DEMAND_EDGE;
+	d->wants = d->by_window &&
+		   ((limited && limited >= reached / DEMAND_EDGE) ||
+		    (s->borrows && used > s->rate));
 }
 
 /* Windows behind the first one: with caution they are longer. */
@@ -369,7 +383,8 @@ static inline u64 demand_by_window(struct demand *d,
 		demand_restart(d, s->now);
 		if (s->demand >= 2 * d->used)
 			return s->demand;
-		return fp_max64(DEMAND_SLOW_START >> d->caution, 2) * d->used;
+		return fp_max64(demand_growth(s->borrows) >> d->caution, 2) *
+		       d->used;
 	}
 	if (d->used > d->peak + d->peak / 4)
 		d->window_start = before;
@@ -421,7 +436,7 @@ static inline u64 demand_start(struct demand *d, const struct demand_sample *s)
 	if (duration < DEMAND_STEP && s->bytes - d->bytes < s->packet * 4 &&
 	    (double)lowest * (double)duration < (double)s->packet * 4 * 8e9)
 		return s->demand;
-	demand_look(d, s);
+	demand_look(d, s, used);
 	high = d->wants || s->drops > d->drops ||
 	       (lowest && used > (double)lowest * 0.75);
 	growing = used > (double)d->peak * 1.5;
@@ -480,7 +495,7 @@ static inline u64 demand_update(struct demand *d, const struct demand_sample *s)
 	/* Ignore drops until the restored demand is assigned. */
 	high |= s->drops > d->drops && !restored;
 	d->restored = false;
-	demand_look(d, s);
+	demand_look(d, s, used);
 	demand_step(d, s, rate, used);
 	if (!d->window)
 		d->window = DEMAND_FIRST_WINDOW;

@@ -87,7 +87,7 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 static void pin_path(char *path, size_t size, const char *pins,
 		     const struct bpf_map *map)
 {
-	snprintf(path, size, "%s/%s-4", pins, bpf_map__name(map));
+	snprintf(path, size, "%s/%s-5", pins, bpf_map__name(map));
 }
 
 static void remove_pins(const struct rates *rates, const char *pins)
@@ -910,6 +910,8 @@ static void set_limit(struct edt *edt, u32 slot,
 	__atomic_store_n(&to->target, limit->target, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->interval, limit->interval, __ATOMIC_RELAXED);
 	__atomic_store_n(&to->rate, limit->rate, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->ceiling, limit->ceiling, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->until, limit->until, __ATOMIC_RELEASE);
 	__atomic_store_n(&to->lease, limit->lease, __ATOMIC_RELEASE);
 }
 
@@ -1036,6 +1038,33 @@ bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 	use->marks += state.marks;
 	use->last = fp_max64(use->last, state.last);
 	read_sharing(edt, slot, use);
+	return true;
+}
+
+/**
+ * edt_read_counters() - read what a ceiling depends on, from memory
+ * @edt: from edt_open()
+ * @key: the flow
+ * @hint: as for edt_set()
+ * @counters: set to it
+ *
+ * Return: whether the flow is known.
+ */
+bool edt_read_counters(const struct edt *edt, const struct rates_key *key,
+		       u32 *hint, struct ceiling_counters *counters)
+{
+	int slot = find_again(edt, key, hint);
+	const struct window_sharing *from;
+
+	if (slot < 0)
+		return false;
+	from = &edt->sharings[slot];
+	*counters = (struct ceiling_counters){
+		.limited = __atomic_load_n(&from->limited, __ATOMIC_RELAXED),
+		.reached = __atomic_load_n(&from->reached, __ATOMIC_RELAXED),
+		.escaped = __atomic_load_n(&from->escaped, __ATOMIC_RELAXED),
+		.dropped = __atomic_load_n(&from->dropped, __ATOMIC_RELAXED),
+	};
 	return true;
 }
 

@@ -132,6 +132,8 @@ int edt_set(struct edt *edt, const struct rates_key *key, int kind,
 void edt_remove(struct edt *edt, const struct rates_key *key, int kind);
 bool edt_read(const struct edt *edt, const struct rates_key *key, u32 *hint,
 	      struct enforce_use *use);
+bool edt_read_counters(const struct edt *edt, const struct rates_key *key,
+		       u32 *hint, struct ceiling_counters *counters);
 void edt_set_joins(struct edt *edt, u64 packets, u64 bytes, u64 idle);
 void edt_report_again(struct edt *edt, u64 now);
 int edt_reports_fd(const struct edt *edt);

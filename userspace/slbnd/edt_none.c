@@ -92,6 +92,16 @@ bool edt_read_connection(const struct edt *, const struct rates_report *,
 	return false;
 }
 
+bool edt_read_counters(const struct edt *edt, const struct rates_key *key,
+		       u32 *hint, struct ceiling_counters *counters)
+{
+	(void)edt;
+	(void)key;
+	(void)hint;
+	(void)counters;
+	return false;
+}
+
 void edt_read_sums(const struct edt *, struct enforce_sums *)
 {
 }

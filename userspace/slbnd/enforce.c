@@ -666,16 +666,18 @@ static u64 codel_interval(u64 rtt)
 	return fp_min64(fp_max64(rtt, CODEL_INTERVAL), CODEL_INTERVAL_MAX);
 }
 
-int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease, u64 burst, u64 rtt, u32 *hint)
+int enforce_set(struct enforce *enforce, const struct slbn_flow *flow,
+		const struct enforce_limit *wanted, u32 *hint)
 {
 	const struct rates_limit limit = {
-		.rate = rate,
-		.lease = lease,
-		.burst =
-			fp_min64(fp_max64(burst, ENFORCE_BURST), ENFORCE_QUEUE),
-		.target = codel_target(enforce, flow, rtt),
-		.interval = codel_interval(rtt),
+		.rate = wanted->rate,
+		.lease = wanted->lease,
+		.burst = fp_min64(fp_max64(wanted->burst, ENFORCE_BURST),
+				  ENFORCE_QUEUE),
+		.target = codel_target(enforce, flow, wanted->rtt),
+		.interval = codel_interval(wanted->rtt),
+		.ceiling = wanted->ceiling,
+		.until = wanted->until,
 	};
 	struct rates_key key;
 	int kind = enforce_key(flow, &key);
@@ -686,7 +688,7 @@ int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
 	if (enforce->edt)
 		edt_err = edt_set(enforce->edt, &key, kind, &limit, hint);
 	if (enforce->htb)
-		htb_err = htb_set(enforce->htb, &key, kind, rate);
+		htb_err = htb_set(enforce->htb, &key, kind, wanted->rate);
 	return edt_err ?: htb_err;
 }
 
@@ -717,6 +719,16 @@ bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 	if (enforce->htb)
 		known |= htb_read(enforce->htb, &key, use);
 	return known;
+}
+
+bool enforce_read_counters(const struct enforce *enforce,
+			   const struct slbn_flow *flow, u32 *hint,
+			   struct ceiling_counters *counters)
+{
+	struct rates_key key;
+
+	return enforce->edt && enforce_key(flow, &key) >= 0 &&
+	       edt_read_counters(enforce->edt, &key, hint, counters);
 }
 
 struct enforce_sums enforce_read_sums(const struct enforce *enforce)

@@ -19,6 +19,7 @@
 #include <fairpath/core.h>
 
 #include "../libslbn/libslbn.h"
+#include "ceiling.h"
 #include "prefix.h"
 #include "windows.h"
 
@@ -147,6 +148,27 @@ enum enforce_end {
 	ENFORCE_REMOVE,
 	ENFORCE_DEFAULT_CLASS,
 	ENFORCE_HAND_OVER,
+};
+
+/**
+ * struct enforce_limit - the limit of a flow
+ * @rate: bit/s; 0: none, use the default class
+ * @lease: time at which @rate ends, ns, CLOCK_BOOTTIME; ~0: never. With htb the
+ *	caller must set 0 then
+ * @ceiling: it may send at this rate until @until, if that is more than @rate, bit/s.
+ *	With htb this and all below are ignored
+ * @until: ns, CLOCK_BOOTTIME, at most @lease; 0: there is no ceiling
+ * @burst: what the flow did not use of @rate for so long, it may send at once, ns;
+ *	at least ENFORCE_BURST, at most ENFORCE_QUEUE apply
+ * @rtt: round-trip time of its path, ns, for CoDel; 0: unknown
+ */
+struct enforce_limit {
+	u64 rate;
+	u64 lease;
+	u64 ceiling;
+	u64 until;
+	u64 burst;
+	u64 rtt;
 };
 
 struct enforce;
@@ -290,21 +312,16 @@ void enforce_configure(struct enforce *enforce,
 		       const struct enforce_config *config);
 
 /**
- * enforce_set() - set the rate of a flow
+ * enforce_set() - set the limit of a flow
  * @enforce: from enforce_open()
  * @flow: the flow
- * @rate: bit/s; 0: none, use the default class
- * @lease: time at which @rate ends, ns, CLOCK_BOOTTIME; ~0: never. With htb the
- *	caller must set 0 then
- * @burst: what the flow did not use of @rate for so long, it may send at once, ns;
- *	at least ENFORCE_BURST, at most ENFORCE_QUEUE apply. With htb this is ignored
- * @rtt: round-trip time of its path, ns, for CoDel; 0: unknown. The same
+ * @wanted: its limit
  * @hint: where it was found before, for the next time; initially any number
  *
  * Return: 0; -ENOSPC: too many flows; or another negative errno.
  */
-int enforce_set(struct enforce *enforce, const struct slbn_flow *flow, u64 rate,
-		u64 lease, u64 burst, u64 rtt, u32 *hint);
+int enforce_set(struct enforce *enforce, const struct slbn_flow *flow,
+		const struct enforce_limit *wanted, u32 *hint);
 
 /**
  * enforce_remove() - remove a flow
@@ -324,6 +341,21 @@ void enforce_remove(struct enforce *enforce, const struct slbn_flow *flow);
  */
 bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 		  u32 *hint, struct enforce_use *use);
+
+/**
+ * enforce_read_counters() - read what a ceiling depends on
+ * @enforce: from enforce_open()
+ * @flow: the flow
+ * @hint: as for enforce_set()
+ * @counters: set to it
+ *
+ * It reads memory only.
+ *
+ * Return: whether the flow is known to the BPF program.
+ */
+bool enforce_read_counters(const struct enforce *enforce,
+			   const struct slbn_flow *flow, u32 *hint,
+			   struct ceiling_counters *counters);
 
 /**
  * enforce_read_sums() - read the counters of dropped and marked packets

@@ -95,7 +95,7 @@ static u64 first_demand(const struct flows *flows,
 	const struct agent_credit *sent = &connection->sent;
 	u64 initial = flows->config.initial;
 	u32 growth = flows_growth(connection->key.flow.protocol, sent->packets,
-				  sent->octets);
+				  sent->octets, flows->config.borrow);
 	u64 demand = fp_max64(growth * connection->speed, DEMAND_MIN);
 
 	if (demand_has_data(sent->packets, sent->octets))

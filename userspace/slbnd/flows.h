@@ -209,15 +209,24 @@ static inline void end_start(struct flows *flows,
 	detected->starting = false;
 }
 
+/* May a session borrow what it does not ask for? All links must state their share. */
+static inline bool flows_can_borrow(const struct flows *flows,
+				    const struct session *session)
+{
+	return flows->config.borrow &&
+	       (!session->cycles || session->source.share_complete);
+}
+
 /*
  * Demand of a new flow, in multiples of its use. Acknowledgments grow as the data
  * does, but a share that they do not use takes rate from others until it is returned.
  * The protocol may be unknown (0).
  */
-static inline u32 flows_growth(u8 protocol, u64 packets, u64 octets)
+static inline u32 flows_growth(u8 protocol, u64 packets, u64 octets,
+			       bool borrows)
 {
 	return protocol == IPPROTO_TCP && demand_has_data(packets, octets) ?
-		       DEMAND_SLOW_START :
+		       demand_growth(borrows) :
 		       FLOWS_GROWTH;
 }
 

@@ -38,6 +38,7 @@ static void update_demand(struct flows *flows, struct session *session,
 {
 	u64 rate = session->source.rate, demand = session->source.D;
 	bool unrestricted = session->source.pkt.bottleneck == SLBN_NO_HOP;
+	bool borrows = flows_can_borrow(flows, session);
 	struct demand_sample sample = {
 		.now = flows->now,
 		.bytes = use->bytes,
@@ -49,8 +50,9 @@ static void update_demand(struct flows *flows, struct session *session,
 		.unrestricted = unrestricted,
 		.demand_limited = unrestricted && rate >= demand,
 		.tcp = session->flow.protocol == IPPROTO_TCP,
+		.borrows = borrows,
 		.growth = flows_growth(session->flow.protocol, use->packets,
-				       use->bytes),
+				       use->bytes, borrows),
 		.reached = use->reached,
 		.limited = use->limited,
 		.elsewhere = use->elsewhere,

@@ -505,6 +505,12 @@ static bool read_windows(struct options *options, const char *text)
 	return options->windows || !strcmp(text, "off");
 }
 
+static bool read_borrow(struct options *options, const char *text)
+{
+	options->flows.borrow = !strcmp(text, "on");
+	return options->flows.borrow || !strcmp(text, "off");
+}
+
 static bool read_except(struct options *options, char *part)
 {
 	return options->except_count < FLOWS_PREFIXES &&
@@ -601,6 +607,8 @@ static const struct {
 	  "must be prefixes, such as 10.1.0.0/16,2001:db8::/32, at most 64",
 	  "PREFIX,..\n"
 	  "                    but not those of these hosts, at either end (none)" },
+	{ "borrow", read_borrow, "must be on or off",
+	  "on|off   let TCP exceed its rate while it grows; needs windows (off)" },
 	{ "pins", read_pins,
 	  "must be none, or an absolute path of at most 107 bytes in a bpffs",
 	  "PATH       enforce rates until the next slbnd takes over from here (none)" },
@@ -754,6 +762,18 @@ static enum options_result read_commands(int argc, char **argv,
 	return OPTIONS_INVALID;
 }
 
+/* Do the options go together? */
+static bool fits_together(const struct options *options)
+{
+	static const char lacking[] =
+		"borrow: needs \"windows on\", which bound what borrowers send";
+
+	if (!options->flows.borrow || options->windows)
+		return true;
+	log_error(lacking);
+	return false;
+}
+
 /**
  * options_read() - read the configuration file and the command line
  * @options: set
@@ -804,7 +824,8 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 	for (optind = 0;;) {
 		option = getopt_long(argc, argv, "+:", long_options(), NULL);
 		if (option == -1)
-			return result;
+			return fits_together(options) ? result :
+							OPTIONS_INVALID;
 		if (option >= OPTION_KNOWN &&
 		    !read_option(options, &origin, option - OPTION_KNOWN,
 				 optarg))

@@ -24,7 +24,8 @@
  * and the flow would get less than its rate: so packets are also dropped here
  * when that many wait, as estimated by the mean length of the flow's packets.
  *
- * A flow never sends faster than its rate (MUST 4 of docs/protocol.md). What it sends
+ * A flow never sends faster than its rate (MUST 4 of docs/protocol.md), or its ceiling
+ * while it has one (ceiling.h). What it sends
  * above it shares the default class as packets without a session do, if slbnd says so
  * (excess_on) and it is not TCP, whose sender slows down: packets that would wait for
  * longer than CoDel's target leave in what the class does not use (spare.h), with the
@@ -568,19 +569,41 @@ static void set_departure(struct __sk_buff *skb, u64 departure)
 		skb->tstamp = departure;
 }
 
+/**
+ * struct valid_limit - what of struct rates_limit applies to a packet
+ * @rate: the assigned rate, or the ceiling if that is more, bit/s
+ * @burst: as there
+ * @target: the same
+ * @interval: the same
+ *
+ * It is shorter: the stack is nearly full.
+ */
+struct valid_limit {
+	u64 rate;
+	u64 burst;
+	u64 target;
+	u64 interval;
+};
+
 /* Read the limit of a flow. Returns whether it has a rate that it may use at @boot. */
-static bool read_limit(const u32 *slot, u64 boot, struct rates_limit *valid)
+static bool read_limit(const u32 *slot, u64 boot, struct valid_limit *valid)
 {
 	const struct rates_limit *limit = bpf_map_lookup_elem(&limits, slot);
+	u64 until;
 
 	if (!limit || boot >= limit->lease)
 		return false;
+	until = limit->until;
 	barrier();
 	valid->burst = limit->burst;
 	valid->target = limit->target;
 	valid->interval = limit->interval;
 	valid->rate = limit->rate;
-	return valid->rate;
+	if (!valid->rate)
+		return false;
+	if (boot < until)
+		valid->rate = fp_max64(valid->rate, limit->ceiling);
+	return true;
 }
 
 /*
@@ -633,7 +656,7 @@ static bool set_ce(struct __sk_buff *skb)
  * @packets: segments
  * @longest: how long it may wait, ns; 0: there is no fq to hold it
  * @rate: set to the rate that it is paced at, bit/s
- * @assigned: set to the rate of its session, bit/s; 0: it has none
+ * @assigned: set to the rate of its session, or its ceiling, bit/s; 0: it has none
  * @departure: set to its departure time, ns
  * @missed: set to how long its flow was idle before it, beyond its burst, ns
  * @ecn: 1: it can be marked
@@ -685,7 +708,7 @@ static __always_inline void count(struct rates_state *state,
 
 /* What a flow did not use of its rate for so long, it may send at once, ns. */
 static __always_inline u64 get_burst(const struct rates_state *state,
-				     const struct rates_limit *limit)
+				     const struct valid_limit *limit)
 {
 	u64 burst;
 
@@ -701,7 +724,7 @@ static __always_inline u64 get_burst(const struct rates_state *state,
  * one, may always wait: then the flow is not idle.
  */
 static __always_inline u64 get_target(const struct rates_state *state,
-				      const struct rates_limit *limit, u64 wait)
+				      const struct valid_limit *limit, u64 wait)
 {
 	if (wait < limit->target)
 		return limit->target;
@@ -711,7 +734,7 @@ static __always_inline u64 get_target(const struct rates_state *state,
 
 /* Does a packet signal congestion? */
 static __always_inline bool signals(struct rates_state *state,
-				    const struct rates_limit *limit,
+				    const struct valid_limit *limit,
 				    const struct arrival *arrival, u64 wait)
 {
 	return codel_signals(&state->codel, arrival->departure, wait,
@@ -720,7 +743,7 @@ static __always_inline bool signals(struct rates_state *state,
 
 /* Set the departure time of a packet by the packets before it. */
 static __always_inline void pace(struct rates_state *state,
-				 const struct rates_limit *limit,
+				 const struct valid_limit *limit,
 				 struct arrival *arrival)
 {
 	u64 now = arrival->now, rate = limit->rate, signal = 0;
@@ -930,7 +953,7 @@ static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 source_n,
  * decides.
  */
 static __always_inline u64 estimate_departure(const struct rates_state *state,
-					      const struct rates_limit *limit)
+					      const struct valid_limit *limit)
 {
 	return state->departure + state->length * 8000000000ULL /
 					  fp_max64(limit->rate, state->rate);
@@ -942,7 +965,7 @@ static __always_inline u64 estimate_departure(const struct rates_state *state,
  * paced. Not inlined, as pace_unassigned().
  */
 static __noinline int pace_excess(const struct __sk_buff *skb, u32 slot,
-				  const struct rates_limit *limit,
+				  const struct valid_limit *limit,
 				  struct arrival *arrival)
 {
 	u64 index = skb->ifindex, now = arrival->now, next, duration, rate;
@@ -1229,7 +1252,7 @@ int slbnd_rates(struct __sk_buff *skb)
 	arrival.ecn = !!packet.ecn;
 	if (slot != NO_FLOW) {
 		struct rates_state *state;
-		struct rates_limit limit = {};
+		struct valid_limit limit = {};
 
 		state = bpf_map_lookup_elem(&states, &slot);
 		if (!state)
@@ -1250,6 +1273,8 @@ int slbnd_rates(struct __sk_buff *skb)
 		pace_unassigned(skb, source_bucket(&packet),
 				flow_bucket(&packet), &arrival);
 	}
+	if (windows_on && (arrival.drop || arrival.mark))
+		windows_drop(slot);
 	if (arrival.drop) {
 		__sync_fetch_and_add(&dropped, 1);
 		return TC_ACT_SHOT;

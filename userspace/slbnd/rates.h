@@ -84,9 +84,11 @@ static inline u64 rates_mask(int kind)
  * @burst: what it did not use of @rate for so long, it may send at once, ns
  * @target: CoDel's (codel.h), ns
  * @interval: the same
+ * @ceiling: it may send at this rate until @until, bit/s (ceiling.h)
+ * @until: ns, CLOCK_BOOTTIME, at most @lease
  *
- * slbnd writes @rate first, the program reads @lease first: it never combines an
- * extended lease with the rate before it.
+ * slbnd writes @rate before @lease, and @ceiling before @until; the program reads them
+ * in reverse: it never combines an extended lease with the rate before it.
  */
 struct rates_limit {
 	u64 rate;
@@ -94,6 +96,8 @@ struct rates_limit {
 	u64 burst;
 	u64 target;
 	u64 interval;
+	u64 ceiling;
+	u64 until;
 };
 
 /*

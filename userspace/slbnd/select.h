@@ -65,6 +65,7 @@ struct flows_weight {
  * @join_packets: packets that a connection must have sent to get a session
  * @join_bytes: the same in octets, with IP headers. Both 0: sessions begin with the
  *	first packet, and are not metered
+ * @borrow: sessions may send above their rates (borrow.h)
  * @admit: quotas
  */
 struct flows_config {
@@ -82,6 +83,7 @@ struct flows_config {
 	u64 initial;
 	u32 join_packets;
 	u64 join_bytes;
+	bool borrow;
 	struct admit_config admit;
 };
 

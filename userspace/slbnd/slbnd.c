@@ -27,6 +27,7 @@
 #include <fairpath/slbn_netlink.h>
 
 #include "api.h"
+#include "borrow.h"
 #include "enforce.h"
 #include "flows.h"
 #include "log.h"
@@ -64,6 +65,7 @@
  * @detect: flows are to be detected
  * @enforce: rate enforcement; NULL: none
  * @enforce_failed: a failure of it was logged
+ * @borrow: ceilings of sessions
  * @problems: of each device, as logged
  * @monitor: reports changes of devices
  * @check_at: when to check the devices, ns; ~0: never
@@ -81,6 +83,7 @@ struct slbnd {
 	bool detect;
 	struct enforce *enforce;
 	bool enforce_failed;
+	struct borrow borrow;
 	char problems[ENFORCE_DEVICES][256];
 	struct mnl_socket *monitor;
 	u64 check_at;
@@ -102,14 +105,19 @@ static u64 clock_now(void)
 
 static void limit_session(struct agent *agent, struct session *session)
 {
+	struct enforce_limit limit = {
+		.rate = agent_usable_rate(session),
+		.lease = session->source.lease,
+		.burst = flows_burst(session),
+		.rtt = session->rtt,
+	};
 	int error = 0;
 
 	(void)agent;
+	borrow_limit(&slbnd.borrow, session, &limit);
 	if (slbnd.enforce)
-		error = enforce_set(slbnd.enforce, &session->flow,
-				    agent_usable_rate(session),
-				    session->source.lease, flows_burst(session),
-				    session->rtt, &session->place);
+		error = enforce_set(slbnd.enforce, &session->flow, &limit,
+				    &session->place);
 	if (error && !slbnd.enforce_failed) {
 		log_warning("the rate of a flow cannot be enforced: %s",
 			    strerror(-error));
@@ -122,6 +130,10 @@ static void session_answered(struct agent *agent, struct session *session,
 {
 	(void)agent;
 	flows_answered(&slbnd.flows, session, now);
+	if (slbnd.enforce && slbnd.options.flows.borrow)
+		borrow_answered(&slbnd.borrow, slbnd.enforce, session, now);
+	else
+		borrow_end(&slbnd.borrow, session);
 }
 
 static void session_changed(struct agent *agent, struct session *session)
@@ -137,6 +149,7 @@ static void session_ended(struct agent *agent, struct session *session)
 {
 	(void)agent;
 	log_debug("session %016llx: ended", session->source.pkt.id[1]);
+	borrow_end(&slbnd.borrow, session);
 	flows_session_ended(&slbnd.flows, session);
 	/* The flow may have joined again before its first session ended. */
 	if (slbnd.enforce && !session->newer && !session->older)
@@ -157,6 +170,8 @@ static void describe(struct slbn_status *status)
 	status->windows_lowered = sums.windows.lowered;
 	status->windows_unknown = sums.windows.unknown;
 	status->windows_silent = sums.windows.silent;
+	status->borrowers = borrow_count(&slbnd.agent, clock_now());
+	status->borrowed_octets = slbnd.borrow.octets;
 	status->events_lost = slbnd.flows.events_lost;
 	status->silent = admit_count_silent(&slbnd.flows.admit, clock_now());
 	status->connections = slbnd.flows.count;
@@ -749,6 +764,7 @@ int main(int argc, char **argv)
 	enforce_close(slbnd.enforce, slbnd.end);
 	close_state();
 	agent_free(&slbnd.agent);
+	borrow_free(&slbnd.borrow);
 	transport_close(&slbnd.transport);
 	return 0;
 }

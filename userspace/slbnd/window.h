@@ -197,8 +197,12 @@ struct window {
  *	lowered window, or after a round in which the pacer always had a packet
  * @elsewhere: octets on the wire that connections sent whose acknowledgments do not
  *	arrive here
+ * @escaped: octets on the wire that windows do not reach: these, those of other
+ *	connections, beyond the window, and what is not TCP's data
+ * @dropped: packets that the pacer dropped or marked
  *
- * The demand is derived from the last three (demand.h), which only grow. CPUs that send
+ * The demand is derived from @reached, @limited and @elsewhere (demand.h), the ceiling
+ * from all others of the last five (ceiling.h). All of these only grow. CPUs that send
  * packets of one session at once may lose a few octets of them.
  */
 struct window_sharing {
@@ -211,6 +215,8 @@ struct window_sharing {
 	u64 reached;
 	u64 limited;
 	u64 elsewhere;
+	u64 escaped;
+	u64 dropped;
 };
 
 /* Does the sequence number @a precede @b? */
@@ -447,7 +453,23 @@ struct window_data {
 	u64 octets;
 };
 
-/* Count data for the demand of their session. */
+/*
+ * Do data end beyond what was granted? A window field may round up by a unit, and a FIN
+ * or a probe may be ahead of it.
+ */
+WINDOW_PART int window_exceeds(const struct window *window,
+			       const struct window_data *data)
+{
+	u32 end, granted;
+
+	if (!window || !data)
+		return 0;
+	end = data->sequence + data->length;
+	granted = window->right + (1U << (window->scale & 15)) + window->mss;
+	return window_before(granted, end);
+}
+
+/* Count data for the demand and the ceiling of their session. */
 WINDOW_PART int window_count(const struct window *window,
 			     struct window_sharing *sharing,
 			     const struct window_data *data)
@@ -456,9 +478,11 @@ WINDOW_PART int window_count(const struct window *window,
 		return 0;
 	if (window->silent)
 		sharing->elsewhere += data->octets;
-	/* Or they have not begun. */
-	if (!window->acked || window->silent)
+	/* Or they have not begun, or it ignores their window. */
+	if (!window->acked || window->silent || window_exceeds(window, data)) {
+		sharing->escaped += data->octets;
 		return 0;
+	}
 	sharing->reached += data->octets;
 	if (window->limited || sharing->least[1])
 		sharing->limited += data->octets;

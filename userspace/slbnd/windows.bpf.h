@@ -107,7 +107,7 @@ u64 windows_silent;
  * @header: offset of its TCP header from the start of the packet's data
  * @segments: of the packet
  * @mss: octets of data of each, if there are several
- * @length: on the wire, octets
+ * @length: on the wire, octets; of a packet that leaves
  * @at: next option, in @octets
  * @end: of the options
  * @options: of a SYN, as window_option() has them
@@ -234,7 +234,6 @@ static __noinline int keep_tcp(struct __sk_buff *skb, struct scratch *scratch,
 		return 0;
 	scratch->segments = skb->gso_segs ?: 1;
 	scratch->mss = skb->gso_size;
-	scratch->length = skb->wire_len;
 	scratch->size = skb->len - data;
 	scratch->end = tcp->doff * 4 - sizeof(*tcp);
 	if ((tcp->syn || options) &&
@@ -442,7 +441,10 @@ sending_window(const struct scratch *scratch, struct window_entry *entry)
 	return window->known ? window : NULL;
 }
 
-/* The packet that is kept leaves a local host. Not static: see read_option(). */
+/*
+ * The packet that is kept leaves a local host. Returns whether it is counted in what the
+ * connections of its session share. Not static: see read_option().
+ */
 __noinline int windows_leave(void)
 {
 	struct scratch *scratch = get_scratch();
@@ -485,6 +487,32 @@ __noinline int windows_leave(void)
 		data->headers = (scratch->length - octets) / scratch->segments;
 	if (window_sent(window, sharing, data))
 		__sync_fetch_and_add(&windows_silent, 1);
+	return 1;
+}
+
+/* Windows do not reach the packet that is kept. Not static: see read_option(). */
+__noinline int windows_escape(void)
+{
+	struct scratch *scratch = get_scratch();
+	struct window_sharing *sharing;
+	u32 slot;
+
+	if (!scratch)
+		return 0;
+	slot = scratch->slot;
+	sharing = bpf_map_lookup_elem(&sharings, &slot);
+	if (sharing)
+		sharing->escaped += scratch->length;
+	return 0;
+}
+
+/* The pacer drops or marks a packet of the session @slot. Not static: see read_option(). */
+__noinline int windows_drop(u32 slot)
+{
+	struct window_sharing *sharing = bpf_map_lookup_elem(&sharings, &slot);
+
+	if (sharing)
+		__sync_fetch_and_add(&sharing->dropped, 1);
 	return 0;
 }
 
@@ -534,9 +562,10 @@ int slbnd_sent(struct __sk_buff *skb)
 	if (!windows_on || !scratch || skb->cb[0] != HANDED_OVER)
 		return TC_ACT_UNSPEC;
 	skb->cb[0] = 0;
+	scratch->length = skb->wire_len;
 	keep_tcp(skb, scratch, false);
-	if (scratch->tcp_valid)
-		windows_leave();
+	if (!scratch->tcp_valid || !windows_leave())
+		windows_escape();
 	return TC_ACT_UNSPEC;
 }
 

@@ -68,6 +68,13 @@ STACKS = {
         Stack("drr_fq-codel", "drr_fq", "limit {deep} codel ecn", "", CODEL, "ce_threshold 1ms"),
         Stack("slbn", "drr_fq", LIMIT, slbn=""),
         Stack("slbn-windows", "drr_fq", LIMIT, slbn="headroom 1", agent=(("windows", "on"),)),
+        Stack(
+            "slbn-borrow",
+            "drr_fq",
+            LIMIT,
+            slbn="headroom 1",
+            agent=(("windows", "on"), ("borrow", "on")),
+        ),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )

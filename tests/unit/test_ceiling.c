@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ceiling.h: who may send above its rate, up to which one, until when, and what all
+ * sessions of a host borrow together.
+ */
+#include "unit.h"
+
+#include "userspace/slbnd/ceiling.h"
+
+#define MS 1000000ULL
+#define SECOND 1000000000ULL
+#define MEGA 1000000ULL
+
+#define CYCLE (20 * MS)
+#define RATE (10 * MEGA)
+#define SHARE (50 * MEGA)
+
+/* What 10 Mbit/s send in a cycle, octets. */
+#define GRANTED (RATE / 8 / 50)
+
+/* A session that has had a first answer, at a time when it had sent nothing. */
+struct fixture {
+	struct ceiling ceiling;
+	struct ceiling_sample sample;
+};
+
+static struct fixture begin(void)
+{
+	struct fixture f = {
+		.sample = {
+			.now = SECOND,
+			.rate = RATE,
+			.lease = 2 * SECOND,
+			.share = SHARE,
+			.complete = true,
+			.fresh = true,
+			.cycle = CYCLE,
+		},
+	};
+
+	assert_false(ceiling_wants(&f.ceiling, &f.sample));
+	assert_int_equal(ceiling_set(&f.ceiling, &f.sample, 0), 0);
+	f.sample.now += CYCLE;
+	return f;
+}
+
+/* The ceiling that the answer gives a host's only session; 0: none. */
+static u64 answer(struct fixture *f)
+{
+	u64 part = 0;
+
+	if (ceiling_wants(&f->ceiling, &f->sample))
+		part = ceiling_part(f->sample.share, 0, 1);
+	ceiling_set(&f->ceiling, &f->sample, part);
+	return f->ceiling.ceiling;
+}
+
+static void send_limited(struct fixture *f, u64 octets)
+{
+	f->sample.counters.reached += octets;
+	f->sample.counters.limited += octets;
+}
+
+/* Until its Join is answered, a session has no rate: what it sends is above that. */
+static void first_answer_lends(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	f.ceiling = (struct ceiling){};
+	f.sample.counters.reached = 80;
+	f.sample.counters.escaped = 10;
+	assert_int_equal(answer(&f), SHARE);
+	f.ceiling = (struct ceiling){};
+	f.sample.counters.escaped = 11;
+	assert_int_equal(answer(&f), 0);
+}
+
+static void filled_window_borrows(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+	assert_int_equal(f.ceiling.until, f.sample.now + 2 * CYCLE);
+}
+
+static void use_above_rate_keeps_ceiling(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	/* Not at the edge of the ceiling's window, and above the rate. */
+	f.sample.counters.reached += GRANTED + 2;
+	assert_int_equal(answer(&f), SHARE);
+	f = begin();
+	f.sample.counters.reached += GRANTED - 2;
+	assert_int_equal(answer(&f), 0);
+}
+
+static void never_beyond_lease(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	f.sample.lease = f.sample.now + CYCLE;
+	assert_int_equal(answer(&f), SHARE);
+	assert_int_equal(f.ceiling.until, f.sample.lease);
+	f = begin();
+	send_limited(&f, GRANTED);
+	f.sample.lease = f.sample.now;
+	assert_int_equal(answer(&f), 0);
+}
+
+static void share_below_rate_lends_nothing(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	f.sample.share = RATE;
+	assert_int_equal(answer(&f), 0);
+	f = begin();
+	send_limited(&f, GRANTED);
+	f.sample.rate = 0;
+	assert_int_equal(answer(&f), 0);
+}
+
+static void each_link_must_count_itself(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	f.sample.complete = false;
+	assert_int_equal(answer(&f), 0);
+}
+
+static void drops_end_borrowing(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	f.sample.counters.dropped++;
+	assert_int_equal(answer(&f), 0);
+	f.sample.now += CYCLE;
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+}
+
+static void reset_counters_begin_anew(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	f.ceiling.before.dropped = 1;
+	assert_int_equal(answer(&f), 0);
+}
+
+/* Also those who obey in each cycle without a ceiling. */
+static void cheaters_are_barred(void **state)
+{
+	struct fixture f = begin();
+	u32 n, with = 0;
+
+	(void)state;
+	f.sample.lease = ~0ULL;
+	send_limited(&f, 8 * GRANTED);
+	f.sample.counters.escaped += GRANTED;
+	assert_int_equal(answer(&f), SHARE);
+	f.sample.now += CYCLE;
+	send_limited(&f, 8 * GRANTED);
+	f.sample.counters.escaped += GRANTED + 1;
+	assert_int_equal(answer(&f), 0);
+	for (n = 0; n < 49; n++) {
+		f.sample.now += CYCLE;
+		send_limited(&f, GRANTED);
+		assert_int_equal(answer(&f), 0);
+	}
+	f.sample.now += CYCLE;
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+	/* It obeys in one cycle, and cheats in the next one. */
+	for (n = 0; n < 1000; n++) {
+		bool cheats = f.ceiling.ceiling;
+
+		f.sample.now += CYCLE;
+		f.sample.counters.escaped += cheats ? 5 * GRANTED : 0;
+		send_limited(&f, cheats ? 0 : GRANTED);
+		with += !!answer(&f);
+	}
+	assert_in_range(with, 18, 20);
+}
+
+static void udp_never_borrows(void **state)
+{
+	struct fixture f = begin();
+	u32 n;
+
+	(void)state;
+	for (n = 0; n < 100; n++) {
+		f.sample.now += CYCLE;
+		f.sample.counters.escaped += 10 * GRANTED;
+		assert_int_equal(answer(&f), 0);
+	}
+}
+
+static void unanswered_cycles_end_it(void **state)
+{
+	struct fixture f = begin();
+	u64 until;
+
+	(void)state;
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+	until = f.ceiling.until;
+	/* Answers to retransmissions do not state a share. */
+	f.sample.fresh = false;
+	f.sample.now += CYCLE;
+	f.sample.share = 2 * SHARE;
+	send_limited(&f, 5 * GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+	assert_int_equal(f.ceiling.until, until);
+	f.sample.now += CYCLE;
+	send_limited(&f, 5 * GRANTED);
+	assert_int_equal(answer(&f), 0);
+	/* Nor do they begin one. */
+	f.sample.now += CYCLE;
+	send_limited(&f, 5 * GRANTED);
+	assert_int_equal(answer(&f), 0);
+}
+
+static void borrowed_octets_are_counted(void **state)
+{
+	struct fixture f = begin();
+
+	(void)state;
+	f.sample.counters.reached += 5 * GRANTED;
+	assert_int_equal(ceiling_borrowed(&f.ceiling, &f.sample), 0);
+	assert_int_equal(answer(&f), SHARE);
+	f.sample.now += CYCLE;
+	f.sample.counters.reached += 3 * GRANTED;
+	f.sample.counters.escaped += GRANTED;
+	assert_int_equal(ceiling_borrowed(&f.ceiling, &f.sample), 3 * GRANTED);
+	f = begin();
+	send_limited(&f, GRANTED);
+	assert_int_equal(answer(&f), SHARE);
+	f.sample.now += CYCLE;
+	f.sample.counters.reached += GRANTED;
+	assert_int_equal(ceiling_borrowed(&f.ceiling, &f.sample), 0);
+}
+
+#define SESSIONS 100
+
+/* Sessions of a host get answers in any order; some stop. */
+static void host_borrows_one_share(void **state)
+{
+	u64 borrowed[SESSIONS] = {}, sum = 0, part, most = 0, share;
+	bool member[SESSIONS] = {};
+	u32 round, n, members = 0;
+
+	(void)state;
+	for (round = 0; round < 20000; round++) {
+		n = rnd_in(0, SESSIONS - 1);
+		sum -= borrowed[n];
+		members -= member[n];
+		borrowed[n] = 0;
+		member[n] = !one_in(16);
+		if (member[n]) {
+			share = SHARE / 2 + rnd_in(0, SHARE / 2);
+			part = ceiling_part(share, sum, ++members);
+			borrowed[n] = part;
+			sum += part;
+		}
+		assert_true(sum <= SHARE);
+		if (round > 5000)
+			most = fp_max64(most, borrowed[n]);
+	}
+	/* Each of them, about its part. */
+	assert_true(most < SHARE / 50);
+	assert_true(sum > SHARE / 3);
+	assert_int_equal(ceiling_part(SHARE, 0, 1), SHARE);
+	assert_int_equal(ceiling_part(SHARE, SHARE, 2), 0);
+	assert_int_equal(ceiling_part(SHARE, 2 * SHARE, 2), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+	UNIT_TEST(first_answer_lends),
+	UNIT_TEST(filled_window_borrows),
+	UNIT_TEST(use_above_rate_keeps_ceiling),
+	UNIT_TEST(never_beyond_lease),
+	UNIT_TEST(share_below_rate_lends_nothing),
+	UNIT_TEST(each_link_must_count_itself),
+	UNIT_TEST(drops_end_borrowing),
+	UNIT_TEST(reset_counters_begin_anew),
+	UNIT_TEST(cheaters_are_barred),
+	UNIT_TEST(udp_never_borrows),
+	UNIT_TEST(unanswered_cycles_end_it),
+	UNIT_TEST(borrowed_octets_are_counted),
+	UNIT_TEST(host_borrows_one_share),
+};
+
+UNIT_MAIN(tests)
