@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import os
 import socket
 import struct
 import time
@@ -65,6 +66,7 @@ class Limits:
         number = library.bpf_obj_get(f"{PINS}/limits-5".encode())
         assert number >= 0, ctypes.get_errno()
         self.memory = mmap.mmap(number, SESSIONS * LIMIT.size, prot=mmap.PROT_READ)
+        os.close(number)
 
     def read(self) -> list[Limit]:
         """Those in use."""

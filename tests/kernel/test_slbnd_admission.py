@@ -92,6 +92,8 @@ def send(flood: list[socket.socket], destination: str, packets: int, size: int) 
 
 @contextlib.contextmanager
 def senders(net: Chain, count: int) -> Iterator[list[socket.socket]]:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
     with net.nodes[0].entered():
         made = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
     try:
@@ -99,6 +101,7 @@ def senders(net: Chain, count: int) -> Iterator[list[socket.socket]]:
     finally:
         for each in made:
             each.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def most_sessions(us: libslbn.Connection, seconds: float) -> int:
