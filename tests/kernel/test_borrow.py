@@ -325,7 +325,8 @@ def test_lost_answers(net: Chain, tmp_path: Path) -> None:
         print(f"ceiling for {(last - lost) * 1000:.0f} ms, rates {set(rates)}")
         assert last - lost < 0.15
         # Payload, as segments of a sender at its window's edge are not all full.
-        assert (got[-1] - got[0]) * 8 < max(rates) * 0.2
+        # The time may begin just before a segment.
+        assert (got[-1] - got[0] - SEGMENT) * 8 < max(rates) * 0.2
         assert got[-1] - got[0] > 4 * SEGMENT
 
 
