@@ -609,7 +609,7 @@ def bound(
 
 
 def test_port_is_held(net: Chain, tmp_path: Path) -> None:
-    """A service manager keeps the sockets: nobody takes the port, and sessions continue."""
+    """A service manager keeps the sockets: no program takes the port, and sessions continue."""
     node = net.nodes[0]
     options = ("--state", str(tmp_path / "state"))
     # As systemd would, if they were those of a socket unit.

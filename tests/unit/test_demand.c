@@ -956,6 +956,28 @@ static void borrowers_ask_for_less(void **state)
 	}
 }
 
+/* Where windows reach a flow, but its use alone counts, its window changes nothing. */
+static void use_alone_ignores_windows(void **state)
+{
+	struct demand d = {};
+	struct demand_sample sample = {
+		.now = SECONDS,
+		.packet = 1500,
+		.rtt = 20 * DEMAND_MS,
+		.rate = 8000000,
+		.demand = 8000000,
+		.tcp = true,
+		.by_use = true,
+	};
+
+	(void)state;
+	demand_update(&d, &sample);
+	sample.now += DEMAND_STEP;
+	sample.bytes = sample.reached = sample.limited = 250000;
+	assert_int_equal(demand_update(&d, &sample), 8000000);
+	assert_true(d.by_window && !d.wants);
+}
+
 /* What is borrowed for longer than a step becomes a part of the demand. */
 static void borrowed_rate_is_asked_for(void **state)
 {
@@ -1041,6 +1063,7 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(unused_start_ends),
 	UNIT_TEST(slow_growth_does_not_prolong_the_start),
 	UNIT_TEST(borrowers_ask_for_less),
+	UNIT_TEST(use_alone_ignores_windows),
 	UNIT_TEST(borrowed_rate_is_asked_for),
 	UNIT_TEST(invalid_samples_are_ignored),
 };
