@@ -127,6 +127,10 @@ def test_nothing_to_verify(tmp_path: Path) -> None:
     assert_refused(run_fairlab("verify", str(tmp_path / "x")), 2, "no such run")
 
 
+def test_negative_timeout(tmp_path: Path) -> None:
+    assert_refused(run_fairlab("verify", "--timeout", "-1", str(tmp_path)), 2, "--timeout -1")
+
+
 def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,14 @@ def add(command: Callable[[str, str], argparse.ArgumentParser]) -> None:
     )
     parser.add_argument(
         "--out", type=Path, default=Path("results"), metavar="DIR", help="stored runs (results)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help=f"end a run that takes longer ({engine.BOOT_TIMEOUT} and"
+        f" {engine.SECONDS_PER_SECOND} for each second of the run)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--quiet", action="store_true", help="print no progress")
@@ -129,22 +137,27 @@ def differences(then: dict[str, str], now: dict[str, str]) -> list[str]:
 
 
 def repeat(
-    record: dict[str, Any], work: Path, progress: Progress, capture: Path | None = None
+    record: dict[str, Any],
+    work: Path,
+    progress: Progress,
+    timeout: int,
+    capture: Path | None = None,
 ) -> None:
-    """Do a run again, in WORK; with CAPTURE, write its packets there."""
+    """Do a run again, in WORK, within TIMEOUT seconds; with CAPTURE, write its packets there."""
     guest = record["guest"]
     work.mkdir(exist_ok=True)
     (work / JOB).write_text(json.dumps(record["job"]))
-    vm = engine.Vm(engine.VIRTUAL, guest["kernel"], None, guest["jitter"], capture=capture)
+    vm = engine.Vm(engine.VIRTUAL, guest["kernel"], None, guest["jitter"])
+    vm = replace(vm, capture=capture, timeout=timeout)
     vm.measure(work, guest["seconds"], guest["memory"], guest["seed"], progress)
 
 
-def compare(run: Path, record: dict[str, Any], progress: Progress) -> Verdict:
+def compare(run: Path, record: dict[str, Any], progress: Progress, timeout: int) -> Verdict:
     """Repeat a run whose inputs are the same, and compare its packets."""
     verdict = Verdict(str(run), EXACT, record["packets"])
     with tempfile.TemporaryDirectory(prefix="fairlab-") as scratch:
         work, capture = Path(scratch, "run"), Path(scratch, "packets.pcapng")
-        repeat(record, work, progress)
+        repeat(record, work, progress, timeout)
         count, digest = exact.read_trailer(work / exact.PACKETS)
         if (count, digest) == (record["packets"], record["sha256"]):
             return verdict
@@ -161,13 +174,13 @@ def compare(run: Path, record: dict[str, Any], progress: Progress) -> Verdict:
         else:
             verdict.reasons.append(f"packet {verdict.first} (from 0) is the first that differs")
             progress.step("capturing it")
-            repeat(record, Path(scratch, "captured"), progress, capture)
+            repeat(record, Path(scratch, "captured"), progress, timeout, capture)
             verdict.packet = exact.describe_sent(capture, verdict.first)
             verdict.reasons.append(verdict.packet)
     return verdict
 
 
-def judge(run: Path, progress: Progress) -> Verdict:
+def judge(run: Path, progress: Progress, timeout: int) -> Verdict:
     record = read_record(run)
     if record is None:
         return Verdict(str(run), NOT_RECORDED, reasons=["it has no record: not in virtual time?"])
@@ -176,10 +189,12 @@ def judge(run: Path, progress: Progress) -> Verdict:
     reasons = differences(record["inputs"], exact.inputs(tree, kernel))
     if reasons:
         return Verdict(str(run), NOT_COMPARABLE, record["packets"], reasons=reasons)
-    return compare(run, record, progress)
+    return compare(run, record, progress, timeout)
 
 
 def verify(arguments: argparse.Namespace) -> None:
+    if arguments.timeout < 0:
+        raise UsageError(f"--timeout {arguments.timeout}: not a number of seconds")
     runs: list[Path] = arguments.runs or stored_runs(arguments.out)
     if not runs:
         raise UsageError(f"{arguments.out}: no stored runs in virtual time there")
@@ -192,7 +207,7 @@ def verify(arguments: argparse.Namespace) -> None:
     with contextlib.closing(Progress(style_here(arguments.quiet))) as progress:
         for run in runs:
             progress.step(f"repeating {run}")
-            verdicts.append(judge(run, progress))
+            verdicts.append(judge(run, progress, arguments.timeout))
             if not arguments.json:
                 print(verdicts[-1], flush=True)
     if arguments.json:

@@ -115,6 +115,7 @@ class Vm:
     jitter: bool = False  # processes start up to 1 ms later, in virtual time
     seed: int = 0  # of the kernel's and the programs' random numbers, in virtual time
     capture: Path | None = None  # where to write packets, instead of a record of the run
+    timeout: int = 0  # of the guest, in s; 0: by the length of the run
 
     def _script(self, name: str) -> str:
         return str(require_tree(self.engine) / "scripts" / name)
@@ -177,7 +178,8 @@ class Vm:
 
         MORE are options of scripts/vm.
         """
-        options = [*more, "--timeout", str(round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds))]
+        timeout = self.timeout or round(BOOT_TIMEOUT + SECONDS_PER_SECOND * seconds)
+        options = [*more, "--timeout", str(timeout)]
         options += ["--rw", f"{writable}:{self.place(writable)}"] if writable else []
         options += ["--mem", f"{memory}M"] if memory else []
         status = self.command([*options, "--", self._script("fairlab"), *arguments])
