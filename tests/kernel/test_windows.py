@@ -10,6 +10,7 @@ test_windows_networks.py has other networks and senders.
 
 from __future__ import annotations
 
+import socket
 import statistics
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ import pytest
 from tests.kernel import windows
 from tests.kernel.enforcer import Enforcer, Flow, Windows, enforcer
 from tests.kernel.senders import Sender, Traffic, sender
-from tests.kernel.slbn import Chain
+from tests.kernel.slbn import MEGA, Chain
 from tests.kernel.windows import RATE
 
 pytestmark = pytest.mark.virtual
@@ -88,6 +89,31 @@ def test_any_scale_and_options(net: Chain, enforce_try: str, name: str) -> None:
         # A unit of 16 kB takes 6.6 ms.
         assert drops == 0 and delays[-1] < (9 if name == "scale 14" else 2.5)
         assert made.read_windows().lowered > 100
+
+
+@pytest.mark.parametrize("mega, trip, nodelay", [(20, 2, 0), (20, 20, 1), (1, 10, 1)])
+def test_segments_are_whole(
+    net: Chain, enforce_try: str, mega: int, trip: int, nodelay: int
+) -> None:
+    """A window that ends within a segment makes senders split it; merged ones (TSO), too."""
+    windows.delay(net, trip)
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        flow = sender(net, 0, 2)
+        flow.near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, nodelay)
+        made.set(flow.session, mega * MEGA)
+        traffic = Traffic(flow)
+        traffic.settle(2)
+        before, began = made.read(flow.session), time.monotonic()
+        traffic.run(2)
+        took, after = time.monotonic() - began, made.read(flow.session)
+        octets = after.bytes - before.bytes
+        mean = octets / (after.packets - before.packets)
+        used = octets * 8 / took / (mega * MEGA)
+        print(f"{mean:.0f} octets, {used:.3f} of the rate, {after.drops - before.drops} drops")
+        assert mean > 1400 and 0.97 < used < 1.02
+        assert after.drops == before.drops
 
 
 def test_connections_share_a_session(net: Chain, enforce_try: str) -> None:

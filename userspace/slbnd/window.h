@@ -16,8 +16,13 @@
  * What the sender was granted is kept (RFC 9293, 3.8.6): the right edge, the highest
  * sequence number that it may send, never moves back by more than the unit of the
  * window field, which cannot express less (RFC 7323, 2.4). A window is never above the
- * receiver's own, and never below WINDOW_SEGMENTS segments unless the receiver's
- * is: so a sender whose acknowledgments are lost need not probe.
+ * receiver's own, and never below a few segments (WINDOW_SEGMENTS, WINDOW_LEAST) unless
+ * the receiver's is: so a sender whose acknowledgments are lost need not probe.
+ *
+ * An edge moves by whole segments, and is rounded down to the unit: of what is granted
+ * beyond a whole segment, a sender with TCP_NODELAY makes a short one for each
+ * acknowledgment, others one in a round trip (Minshall's form of Nagle's algorithm).
+ * Segments that are short by less than a unit cost next to nothing.
  *
  * The edge is counted from the highest octet known to have arrived: with SACK the
  * highest block, else a segment for each duplicate acknowledgment. Otherwise a sender
@@ -54,8 +59,15 @@
 #define WINDOW_PART static inline
 #endif
 
-/* A window is at least so many segments. */
+/*
+ * A window is at least so many segments: one that is lost is followed by three duplicate
+ * acknowledgments (RFC 5681). If the rate takes longer than WINDOW_PATIENCE ns for them,
+ * they stand in the pacer, and CoDel drops some: then it is WINDOW_LEAST segments, two
+ * that a delayed acknowledgment waits for, and one that Nagle's algorithm holds back.
+ */
 #define WINDOW_SEGMENTS 4
+#define WINDOW_LEAST 3
+#define WINDOW_PATIENCE 5000000ULL
 
 /* Segments above rate * round-trip time: what a delayed acknowledgment holds back. */
 #define WINDOW_RESERVE 1
@@ -78,6 +90,12 @@
 /* The longest window of TCP, and the largest scale (RFC 7323, 2.3). */
 #define WINDOW_MAX 0x40000000U
 #define WINDOW_SCALE_MAX 14
+
+/*
+ * Window fields of units up to this scale, which are shorter than most segments, are
+ * rounded down, others to the nearest.
+ */
+#define WINDOW_SCALE_DOWN 10
 
 /*
  * Times of 32 bits are in 1024 ns, and wrap after 73 minutes. Longer round-trip times
@@ -231,7 +249,7 @@ static inline u32 window_time(u64 ns)
 }
 
 /* Octets that a rate sends in a time of at most WINDOW_TIME_MAX. */
-WINDOW_PART u64 window_octets(u64 rate, u64 time)
+static __always_inline u64 window_octets(u64 rate, u64 time)
 {
 	return fp_min64(rate, 1ULL << 40) * time /
 	       (8000000000ULL >> WINDOW_TIME_SHIFT);
@@ -650,6 +668,19 @@ WINDOW_PART u32 window_arrived(struct window *window,
 	return ack->ack + window->duplicate;
 }
 
+/* The least that a window is, octets. */
+WINDOW_PART u32 window_least(const struct window *window)
+{
+	u64 patience;
+
+	if (!window)
+		return 0;
+	patience =
+		window_in_flight(window, WINDOW_PATIENCE >> WINDOW_TIME_SHIFT);
+	patience = fp_min64(patience, WINDOW_SEGMENTS * window->mss);
+	return fp_max64(patience, WINDOW_LEAST * window->mss);
+}
+
 /* Octets that a connection may have in flight. */
 WINDOW_PART u32 window_size(const struct window *window)
 {
@@ -665,24 +696,34 @@ WINDOW_PART u32 window_size(const struct window *window)
 	size = window_in_flight(window, window_rtt(window)) + reserve;
 	size += window->extra;
 	if (size < WINDOW_SEGMENTS * (s64)window->mss)
-		size = WINDOW_SEGMENTS * window->mss;
+		size = fp_max64(fp_max64(size, 0), window_least(window));
 	return fp_min64(size, WINDOW_MAX);
 }
 
-/* The right edge for data that have arrived until @arrived. */
+/*
+ * The right edge for data that have arrived until @arrived: whole segments beyond what
+ * was sent. If a segment or more of what was granted has not been seen, it is on its way
+ * from the host, which will have sent all of that.
+ */
 WINDOW_PART u32 window_edge(const struct window *window, u32 arrived)
 {
-	u32 least, ahead, edge;
+	u32 size, from, ahead, edge;
 
 	if (!window)
 		return 0;
-	least = arrived + WINDOW_SEGMENTS * window->mss;
-	edge = arrived + window_size(window);
-	/* Whole segments, so that the sender is never left with a part of one. */
-	ahead = edge - window->sent;
-	if ((s32)ahead > 0)
-		edge -= ahead % window->mss;
-	return window_before(edge, least) ? least : edge;
+	size = window_size(window);
+	from = window->sent;
+	if (window->lowered && (s32)(window->right - from) >= window->mss)
+		from = window->right;
+	edge = arrived + size;
+	ahead = edge - from;
+	if ((s32)ahead <= 0)
+		return edge;
+	edge -= ahead % window->mss;
+	if (edge - arrived < WINDOW_SEGMENTS * window->mss &&
+	    edge - arrived < window_least(window))
+		edge += window->mss;
+	return edge;
 }
 
 /* The window field for @room octets, of which some may not be expressed. */
@@ -693,21 +734,45 @@ WINDOW_PART u32 window_round(const struct window *window, u32 room)
 	if (!window)
 		return 0;
 	unit = 1U << (window->scale & 15);
+	if (window->scale <= WINDOW_SCALE_DOWN)
+		return room >> (window->scale & 15);
 	least = fp_min(room, WINDOW_SEGMENTS * window->mss) + unit - 1;
-	/* To the nearest if a unit is longer than a segment, otherwise up. */
-	room += unit > window->mss ? unit / 2 : unit - 1;
-	return fp_max(room, least) >> (window->scale & 15);
+	return fp_max(room + unit / 2, least) >> (window->scale & 15);
 }
 
-/* The right edge that an acknowledgment of @ack may grant, at most @offered. */
-WINDOW_PART u32 window_grant(struct window *window, u32 arrived, u32 offered)
+/*
+ * Octets that are granted for good of @room, whole segments, or one more if most of a
+ * segment would be lost to the unit.
+ */
+WINDOW_PART u32 window_express(const struct window *window, u32 room)
 {
-	u32 edge = offered;
+	u32 unit, lost, more;
 
 	if (!window)
 		return 0;
-	if (window->rate && window_rtt(window))
-		edge = window_edge(window, arrived);
+	unit = 1U << (window->scale & 15);
+	/* What a field that is rounded up expresses beyond is not granted for good. */
+	if (window->scale > WINDOW_SCALE_DOWN)
+		return room;
+	lost = room % unit;
+	more = (room + window->mss) % unit;
+	if (lost > window->mss / 8 && more < lost)
+		return room + window->mss - more;
+	return room - lost;
+}
+
+/* The right edge that an acknowledgment of @number may grant, at most @offered. */
+WINDOW_PART u32 window_grant(struct window *window, u32 number, u32 arrived,
+			     u32 offered)
+{
+	u32 edge = offered, room;
+
+	if (!window)
+		return 0;
+	if (window->rate && window_rtt(window)) {
+		room = window_edge(window, arrived) - number;
+		edge = number + window_express(window, room);
+	}
 	if (window_before(edge, window->right))
 		edge = window->right;
 	window->lowered = window_before(edge, offered);
@@ -753,7 +818,7 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 	window->ack = number;
 	window->field = ack->field;
 	window->acked = 1;
-	edge = window_grant(window, arrived, offered);
+	edge = window_grant(window, number, arrived, offered);
 	if (!window->lowered)
 		return ack->field;
 	return fp_min(window_round(window, edge - number), ack->field);
