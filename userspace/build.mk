@@ -66,7 +66,7 @@ ifeq ($(BPF),yes)
 WITHOUT_BPF := %/edt_none.c
 LIBBPF := libbpf
 else
-WITHOUT_BPF := %/edt.c %/windows.c
+WITHOUT_BPF := %/edt.c %/marks.c %/windows.c
 endif
 SLBND := build/slbnd/slbnd
 SLBND_LIBRARIES := libmnl $(LIBBPF) libnetfilter_conntrack libnftables

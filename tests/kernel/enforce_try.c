@@ -16,6 +16,10 @@
  *	hosts [ADDRESS/LENGTH]	ok: the local hosts (all at first)
  *	windows on|off [ADDRESS/LENGTH]
  *				ok: lower windows (off at first), but not of this prefix
+ *	marks on|off		ok: mark packets (off at first), with drr_fq's DSCPs
+ *	marked			packets marked as new, as assigned, cleared, refused
+ *	domain [DEVICE]		ok: believe marks of packets from there (from nowhere)
+ *	share FLOW RATE MS	ok: the share of its path, for MS from now
  *	sums			windows that were lowered, unknown and silent connections
  *	set FLOW RATE [MS [CEILING MS]]
  *				result of enforce_set(), with a lease of MS from now, or
@@ -33,6 +37,9 @@
  *				the wire (0: its own length) from the device INGRESS
  *				(default: from this router): the result or error, the
  *				departure time, or 0, and the packet then
+ *	leave LENGTH HEX [INGRESS]
+ *				run both programs at egress on a packet, in the same way
+ *	arrive HEX		the program at ingress
  *	cost TIMES OFFSET SYN,ANSWER,DATA,ACK
  *				open a connection by these two packets, hexadecimal, with
  *				their TCP header at an offset, and send DATA as often as
@@ -52,6 +59,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <fairpath/drr_fq.h>
+
 #include "enforce_internal.h"
 #include "htb_internal.h"
 #include "rates.skel.h"
@@ -64,12 +73,16 @@ static struct enforce *enforce;
 static u32 hint;
 static u64 rtt;
 static struct flows_prefix host, excepted;
-static struct enforce_config config = { .unassigned = 1000000000000,
-					.backlog = ENFORCE_QUEUE,
-					.hosts = &host,
-					.windows.excepted = &excepted,
-					.flows = 65536,
-					.connections = CONNECTIONS_MIN };
+static struct enforce_config config = {
+	.unassigned = 1000000000000,
+	.backlog = ENFORCE_QUEUE,
+	.hosts = &host,
+	.windows.excepted = &excepted,
+	.marks.new = DRR_FQ_BANDS_MARK_NEW_DEFAULT,
+	.marks.assigned = DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT,
+	.flows = 65536,
+	.connections = CONNECTIONS_MIN
+};
 
 static void read_address(const char *word, struct slbn_flow *flow, u8 *to)
 {
@@ -201,6 +214,24 @@ static void print_sums(void)
 	printf("%llu %llu %llu\n", (unsigned long long)sums.lowered,
 	       (unsigned long long)sums.unknown,
 	       (unsigned long long)sums.silent);
+}
+
+static void print_marks(void)
+{
+	struct marks_sums sums = enforce_read_sums(enforce).bands;
+
+	printf("%llu %llu %llu %llu\n", (unsigned long long)sums.new,
+	       (unsigned long long)sums.assigned,
+	       (unsigned long long)sums.cleared,
+	       (unsigned long long)sums.refused);
+}
+
+static void set_domain(const char *device)
+{
+	config.marks.count = !!device;
+	if (device)
+		snprintf(config.marks.domain[0], MARKS_NAME, "%s", device);
+	configure();
 }
 
 static struct slbn_flow nth_flow(u32 n)
@@ -364,6 +395,72 @@ static u32 try_once(struct trial *trial)
 	return opts.duration;
 }
 
+/* Run a program with what an earlier one has handed over. Returns the packet's length. */
+static u32 try_program(const struct bpf_program *program,
+		       struct __sk_buff *about, u8 *packet, u32 length)
+{
+	static u8 made[65536];
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet,
+		    .data_size_in = length, .data_out = made,
+		    .data_size_out = sizeof(made), .ctx_in = about,
+		    .ctx_size_in = sizeof(*about), .ctx_out = about,
+		    .ctx_size_out = sizeof(*about), .repeat = 1);
+	int error = bpf_prog_test_run_opts(bpf_program__fd(program), &opts);
+
+	if (error)
+		exit(3);
+	memcpy(packet, made, opts.data_size_out);
+	about->priority = opts.retval;
+	return opts.data_size_out;
+}
+
+static void show_try(const struct __sk_buff *about, const u8 *packet,
+		     u32 length)
+{
+	u32 n;
+
+	printf("%d %llu ", (int)about->priority,
+	       (unsigned long long)about->tstamp);
+	for (n = 0; n < length; n++)
+		printf("%02x", packet[n]);
+	puts(length ? "" : "-");
+}
+
+static void leave(u32 wire_length, const char *hex, u32 ingress)
+{
+	struct __sk_buff about = {
+		.wire_len = wire_length,
+		.ingress_ifindex = ingress,
+		.ifindex = enforce->devices[0].index,
+	};
+	struct rates *rates = enforce->edt->rates;
+	static u8 packet[65536];
+	u32 length = 0, octet;
+
+	for (; sscanf(hex, "%2x", &octet) == 1; hex += 2)
+		packet[length++] = octet;
+	length = try_program(rates->progs.slbnd_rates, &about, packet, length);
+	if ((int)about.priority != TC_ACT_SHOT) {
+		about.priority = 0;
+		length = try_program(rates->progs.slbnd_sent, &about, packet,
+				     length);
+	}
+	show_try(&about, packet, length);
+}
+
+static void arrive(const char *hex)
+{
+	struct __sk_buff about = { .ifindex = enforce->devices[0].index };
+	static u8 packet[65536];
+	u32 length = 0, octet;
+
+	for (; sscanf(hex, "%2x", &octet) == 1; hex += 2)
+		packet[length++] = octet;
+	length = try_program(enforce->edt->rates->progs.slbnd_windows, &about,
+			     packet, length);
+	show_try(&about, packet, length);
+}
+
 static void add_word(u8 *at, u32 octets)
 {
 	u32 word;
@@ -463,6 +560,17 @@ static void run_command(char **words, int count)
 		configure();
 	} else if (!strcmp(word, "sums")) {
 		print_sums();
+	} else if (!strcmp(word, "marks")) {
+		config.marks.on = !strcmp(words[1], "on");
+		configure();
+	} else if (!strcmp(word, "marked")) {
+		print_marks();
+	} else if (!strcmp(word, "domain")) {
+		set_domain(words[1]);
+	} else if (!strcmp(word, "share")) {
+		enforce_set_share(enforce, &flow, strtoull(words[6], NULL, 10),
+				  from_now(words[7]));
+		puts("ok");
 	} else if (!strcmp(word, "set")) {
 		set(&flow, words + 6);
 	} else if (!strcmp(word, "remove")) {
@@ -481,6 +589,10 @@ static void run_command(char **words, int count)
 	} else if (!strcmp(word, "run")) {
 		run(atoi(words[1]), atoi(words[2]), words[3],
 		    words[4] ? atoi(words[4]) : 0);
+	} else if (!strcmp(word, "leave")) {
+		leave(atoi(words[1]), words[2], words[3] ? atoi(words[3]) : 0);
+	} else if (!strcmp(word, "arrive")) {
+		arrive(words[1]);
 	} else if (!strcmp(word, "cost")) {
 		show_cost(atoi(words[1]), atoi(words[2]), words[3]);
 	} else {

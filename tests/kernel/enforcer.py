@@ -51,6 +51,16 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class Marks:
+    """Counters of packets: see struct marks_sums."""
+
+    new: int
+    assigned: int
+    cleared: int
+    refused: int
+
+
+@dataclass(frozen=True)
 class Pacer:
     """Counters of all packets: see struct enforce_sums."""
 
@@ -142,6 +152,17 @@ class Enforcer:
     def read_windows(self) -> Windows:
         return Windows(*map(int, self.ask("sums")[0].split()))
 
+    def set_marks(self, on: bool, domain: str = "") -> None:
+        """Mark packets; believe marks of those that arrive by a device."""
+        assert self.ask(f"marks {'on' if on else 'off'}", f"domain {domain}") == ["ok", "ok"]
+
+    def set_share(self, flow: Flow, rate: int, lease: int = 3_600_000) -> None:
+        """The links of its path have stated this share, until `lease` ms from now."""
+        assert self.ask(f"share {flow} {rate} {lease}") == ["ok"]
+
+    def read_marks(self) -> Marks:
+        return Marks(*map(int, self.ask("marked")[0].split()))
+
     def remove(self, flow: Flow) -> None:
         assert self.ask(f"remove {flow}") == ["ok"]
         self.flows.discard(flow)
@@ -159,6 +180,15 @@ class Enforcer:
         answer = self.ask(f"run {times} {length} {packet.hex()} {ingress}")[0]
         verdict, departure, _ = answer.split()
         return int(verdict), int(departure)
+
+    def leave(self, packet: bytes, ingress: int = 0, length: int = 0) -> tuple[int, int, bytes]:
+        """Run the programs at egress: their verdict, the departure, and what leaves."""
+        verdict, departure, made = self.ask(f"leave {length} {packet.hex()} {ingress}")[0].split()
+        return int(verdict), int(departure), bytes.fromhex(made)
+
+    def arrive(self, packet: bytes) -> None:
+        """Run the program at ingress."""
+        assert self.ask(f"arrive {packet.hex()}")[0].split()[2] == packet.hex()
 
     def change(self, packet: bytes, length: int, times: int) -> bytes:
         """Run the program on a packet several times; return what it has made of it."""

@@ -47,8 +47,8 @@ def slbn_peer() -> str:
 def enforce_try() -> str:
     """slbnd's rate enforcement."""
     flags = "-O1 -Wall -D_GNU_SOURCE -Iinclude -Iinclude/uapi -Iuserspace/slbnd -Ibuild/slbnd"
-    names = ("edt", "enforce", "htb", "htb_config", "ingress", "links", "log", "tc", "windows")
-    sources = " ".join(f"userspace/slbnd/{name}.c" for name in names)
+    names = "edt enforce htb htb_config ingress links log marks tc windows"
+    sources = " ".join(f"userspace/slbnd/{name}.c" for name in names.split())
 
     return _built("enforce_try", f"{flags} tests/kernel/enforce_try.c {sources} -lmnl -lbpf")
 

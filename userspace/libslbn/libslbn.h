@@ -226,6 +226,10 @@ enum slbn_detection {
  * @borrowers: sessions that may send above their rates now ("--borrow on")
  * @borrowed_octets: sent up to the ceilings of sessions, above their rates, with
  *	link-layer headers
+ * @marked_new: data packets that it marked as new ("--marks on"), GSO ones as one
+ * @marked_assigned: data packets that it marked as assigned
+ * @marks_cleared: data packets with a mark that was not theirs, which it cleared
+ * @marks_refused: data packets that would have been new, but their host has sent too much
  *
  * Counters begin with 0 when the agent starts.
  */
@@ -267,6 +271,10 @@ struct slbn_status {
 	uint64_t paced_codel;
 	uint64_t paced_excess;
 	uint64_t borrowed_octets;
+	uint64_t marked_new;
+	uint64_t marked_assigned;
+	uint64_t marks_cleared;
+	uint64_t marks_refused;
 };
 
 struct slbn;

@@ -129,6 +129,10 @@ class _Status(ctypes.Structure):
         ("paced_codel", ctypes.c_uint64),
         ("paced_excess", ctypes.c_uint64),
         ("borrowed_octets", ctypes.c_uint64),
+        ("marked_new", ctypes.c_uint64),
+        ("marked_assigned", ctypes.c_uint64),
+        ("marks_cleared", ctypes.c_uint64),
+        ("marks_refused", ctypes.c_uint64),
     )
 
 
@@ -239,7 +243,9 @@ class Status:
     alone, `windows_silent` how often their acknowledgements were found not to pass the router.
     `version` is empty before 0.2.
     `borrowers` are sessions that may send above their rates now, `borrowed_octets` what was sent
-    above them.
+    above them. `marked_new` and `marked_assigned` are data packets with a mark, `marks_cleared` those
+    that had a mark which was not theirs, `marks_refused` those that were not new as their host has
+    sent too much.
     """
 
     sessions: int
@@ -277,6 +283,10 @@ class Status:
     paced_excess: int
     borrowers: int
     borrowed_octets: int
+    marked_new: int
+    marked_assigned: int
+    marks_cleared: int
+    marks_refused: int
 
 
 def _address(octets: bytes, family: int) -> str:

@@ -162,6 +162,17 @@ static void print_counters(const struct slbn_status *status)
 	counter("agent_borrowed_octets",
 		"Octets that sessions sent above their rates.",
 		status->borrowed_octets);
+	counter("agent_marked_new_packets",
+		"Data packets that slbnd marked as new.", status->marked_new);
+	counter("agent_marked_assigned_packets",
+		"Data packets that slbnd marked as assigned.",
+		status->marked_assigned);
+	counter("agent_cleared_marks",
+		"Data packets whose mark of the domain slbnd cleared.",
+		status->marks_cleared);
+	counter("agent_refused_marks",
+		"Data packets that are not new as their host has sent too much.",
+		status->marks_refused);
 }
 
 /**

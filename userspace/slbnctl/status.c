@@ -85,6 +85,11 @@ static void show_counters(const struct slbn_status *status)
 	show_count("borrowers", "  borrowed: by %s", status->borrowers);
 	show_count("borrowed_octets", " octets %s", status->borrowed_octets);
 	show_newline();
+	show_count("marked_new", "  marked: new %s", status->marked_new);
+	show_count("marked_assigned", " assigned %s", status->marked_assigned);
+	show_count("marks_cleared", " cleared %s", status->marks_cleared);
+	show_count("marks_refused", " refused %s", status->marks_refused);
+	show_newline();
 	show_count("connections", "  connections %s", status->connections);
 	show_count("refused", " refused %s", status->refused);
 	show_count("table_entries", " table_entries %s", status->table_entries);

@@ -70,7 +70,7 @@ static int log_libbpf(enum libbpf_print_level level, const char *format,
  * belong together, and the table of connections and its secret, which do, too.
  */
 #define PINNED_FLOWS 3
-#define PINNED 7
+#define PINNED 8
 
 static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 {
@@ -81,6 +81,7 @@ static void list_pinned(const struct rates *rates, struct bpf_map **maps)
 	maps[PINNED_FLOWS + 1] = rates->maps.secret;
 	maps[PINNED_FLOWS + 2] = rates->maps.windows;
 	maps[PINNED_FLOWS + 3] = rates->maps.starts;
+	maps[PINNED_FLOWS + 4] = rates->maps.marks;
 }
 
 /* The number is that of the maps' layout. */
@@ -671,6 +672,8 @@ static size_t sharings_size(const struct edt *edt)
 	return edt->size * sizeof(*edt->sharings);
 }
 
+#define SHARES_SIZE (MARKS_SHARES * sizeof(struct marks_share))
+
 /* Returns NULL if it fails. */
 static void *map_memory(const struct bpf_map *map, size_t size,
 			const struct tc_error *error)
@@ -717,7 +720,8 @@ struct edt *edt_open(const char *pins, u32 size, u32 connections,
 		map_memory(edt->rates->maps.limits, limits_size(edt), error);
 	edt->sharings = map_memory(edt->rates->maps.sharings,
 				   sharings_size(edt), error);
-	if (!edt->limits || !edt->sharings) {
+	edt->shares = map_memory(edt->rates->maps.shares, SHARES_SIZE, error);
+	if (!edt->limits || !edt->sharings || !edt->shares) {
 		edt_close(edt, ENFORCE_HAND_OVER);
 		return NULL;
 	}
@@ -733,6 +737,7 @@ struct edt *edt_open(const char *pins, u32 size, u32 connections,
 	bss = edt->rates->bss;
 	getrandom(bss->source_secret, sizeof(bss->source_secret), 0);
 	getrandom(bss->flow_secret, sizeof(bss->flow_secret), 0);
+	getrandom(bss->share_secret, sizeof(bss->share_secret), 0);
 	return edt;
 }
 
@@ -759,6 +764,8 @@ void edt_close(struct edt *edt, enum enforce_end end)
 		munmap(edt->limits, limits_size(edt));
 	if (edt->sharings)
 		munmap(edt->sharings, sharings_size(edt));
+	if (edt->shares)
+		munmap(edt->shares, SHARES_SIZE);
 	if (edt->pins && end != ENFORCE_HAND_OVER)
 		remove_pins(edt->rates, edt->pins);
 	ring_buffer__free(edt->reports);
@@ -1083,6 +1090,7 @@ void edt_read_sums(const struct edt *edt, struct enforce_sums *sums)
 	sums->marks = __atomic_load_n(&bss->marked, __ATOMIC_RELAXED);
 	sums->unplaced = __atomic_load_n(&bss->unplaced, __ATOMIC_RELAXED);
 	windows_read_sums(edt, &sums->windows);
+	marks_read_sums(edt, &sums->bands);
 }
 
 /**

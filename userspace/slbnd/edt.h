@@ -14,6 +14,7 @@
 
 #include "connections.h"
 #include "enforce.h"
+#include "marks.h"
 #include "rates.h"
 #include "tc.h"
 
@@ -50,6 +51,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
  * @size: maximum number of flows
  * @limits: its map of limits
  * @sharings: its map of what the connections of a session share (windows.h)
+ * @shares: its map of shares that links have stated (marks.h)
  * @devices: by number, the devices that it is attached to
  * @flow_count: by kind (rates.h), flows in the map
  * @keys: by slot, the flows; @rest is 0 if it is free
@@ -65,6 +67,7 @@ typedef void edt_reported(void *context, const struct rates_report *report);
  * @context: passed to it
  * @left: reports that it may be called for
  * @windows: windows of TCP are lowered
+ * @marks: packets are marked
  */
 struct edt {
 	struct rates *rates;
@@ -72,6 +75,7 @@ struct edt {
 	u32 size;
 	struct rates_limit *limits;
 	struct window_sharing *sharings;
+	struct marks_share *shares;
 	struct edt_device devices[ENFORCE_DEVICES];
 	u32 flow_count[RATES_KINDS];
 	struct rates_key *keys;
@@ -85,6 +89,7 @@ struct edt {
 	void *context;
 	u32 left;
 	bool windows;
+	bool marks;
 };
 
 /**

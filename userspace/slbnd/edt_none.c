@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Instead of edt.c and windows.c in an slbnd without BPF (make BPF=no): rates are
+ * Instead of edt.c, marks.c and windows.c in an slbnd without BPF (make BPF=no): rates are
  * enforced by htb only.
  *
  * edt_open() fails, so that a device with fq is reported as not enforced. All other
@@ -114,4 +114,17 @@ u32 edt_read_batch(const struct edt *, u32, struct edt_use *, u32 *)
 int windows_configure(struct edt *, const struct windows_config *)
 {
 	return 0;
+}
+
+void marks_configure(struct edt *, const struct marks_config *)
+{
+}
+
+int marks_set_domain(struct edt *, const struct marks_config *)
+{
+	return 0;
+}
+
+void marks_set_share(struct edt *, const struct rates_key *, u64, u64)
+{
 }

@@ -360,6 +360,8 @@ static int set_hosts(struct enforce *enforce)
 	free(all);
 	if (!err && enforce->edt)
 		err = set_ingress(enforce);
+	if (!err && enforce->edt)
+		err = marks_set_domain(enforce->edt, &config->marks);
 	if (!err && enforce->htb)
 		err = htb_set_hosts(enforce->htb, config->hosts,
 				    config->host_count);
@@ -404,6 +406,7 @@ static bool attach_fq(struct enforce *enforce, u32 n, struct device *found,
 			edt_configure(enforce->edt, &enforce->config);
 			windows_configure(enforce->edt,
 					  &enforce->config.windows);
+			marks_configure(enforce->edt, &enforce->config.marks);
 		}
 	}
 	if (!enforce->edt)
@@ -642,6 +645,7 @@ void enforce_configure(struct enforce *enforce,
 	if (enforce->edt) {
 		edt_configure(enforce->edt, &enforce->config);
 		windows_configure(enforce->edt, &enforce->config.windows);
+		marks_configure(enforce->edt, &enforce->config.marks);
 	}
 	enforce_check(enforce);
 }
@@ -729,6 +733,16 @@ bool enforce_read_counters(const struct enforce *enforce,
 
 	return enforce->edt && enforce_key(flow, &key) >= 0 &&
 	       edt_read_counters(enforce->edt, &key, hint, counters);
+}
+
+void enforce_set_share(struct enforce *enforce, const struct slbn_flow *flow,
+		       u64 share, u64 until)
+{
+	struct rates_key key;
+
+	if (enforce->edt && enforce->config.marks.on &&
+	    enforce_key(flow, &key) >= 0)
+		marks_set_share(enforce->edt, &key, share, until);
 }
 
 struct enforce_sums enforce_read_sums(const struct enforce *enforce)

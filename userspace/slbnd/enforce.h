@@ -20,6 +20,7 @@
 
 #include "../libslbn/libslbn.h"
 #include "ceiling.h"
+#include "marks.h"
 #include "prefix.h"
 #include "windows.h"
 
@@ -97,6 +98,7 @@ struct enforce_connection {
  * @excess: sent above the rates of their sessions, in default classes
  * @unplaced: of connections that have no place in the table
  * @windows: of windows; the BPF program's, too
+ * @bands: of marks of the domain; the BPF program's, too
  */
 struct enforce_sums {
 	u64 drops;
@@ -105,6 +107,7 @@ struct enforce_sums {
 	u64 excess;
 	u64 unplaced;
 	struct windows_sums windows;
+	struct marks_sums bands;
 };
 
 /**
@@ -123,6 +126,7 @@ struct enforce_sums {
  * @pins: where the maps of the BPF program are pinned, from enforce_open() on; NULL:
  *	nowhere
  * @windows: of windows of TCP; not with htb
+ * @marks: of marks of the domain; not with htb
  */
 struct enforce_config {
 	u64 unassigned;
@@ -135,6 +139,7 @@ struct enforce_config {
 	u32 connections;
 	const char *pins;
 	struct windows_config windows;
+	struct marks_config marks;
 };
 
 /**
@@ -356,6 +361,16 @@ bool enforce_read(struct enforce *enforce, const struct slbn_flow *flow,
 bool enforce_read_counters(const struct enforce *enforce,
 			   const struct slbn_flow *flow, u32 *hint,
 			   struct ceiling_counters *counters);
+
+/**
+ * enforce_set_share() - note a share that the links of a flow's path have stated
+ * @enforce: from enforce_open()
+ * @flow: its source and destination count
+ * @share: bit/s
+ * @until: when it is not known anymore, ns, CLOCK_BOOTTIME
+ */
+void enforce_set_share(struct enforce *enforce, const struct slbn_flow *flow,
+		       u64 share, u64 until);
 
 /**
  * enforce_read_sums() - read the counters of dropped and marked packets

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <fairpath/drr_fq.h>
+
 #include "../common/link_options.h"
 #include "../common/units.h"
 #include "api.h"
@@ -524,10 +526,58 @@ static bool read_windows_except(struct options *options, const char *text)
 	return read_list(options, text, read_except);
 }
 
+static bool read_marks(struct options *options, const char *text)
+{
+	options->marks.on = !strcmp(text, "on");
+	return options->marks.on || !strcmp(text, "off");
+}
+
+/* A code point for local use (RFC 2474, section 6). */
+static bool read_mark(const char *text, u32 *mark)
+{
+	u64 number;
+
+	if (!read_number(text, DRR_FQ_BANDS_MARK_MAX, &number) ||
+	    (number & 3) != 3)
+		return false;
+	*mark = number;
+	return true;
+}
+
+static bool read_mark_new(struct options *options, const char *text)
+{
+	return read_mark(text, &options->marks.new);
+}
+
+static bool read_mark_assigned(struct options *options, const char *text)
+{
+	return read_mark(text, &options->marks.assigned);
+}
+
+static bool read_domain_device(struct options *options, char *part)
+{
+	struct marks_config *marks = &options->marks;
+
+	if (!*part || strlen(part) >= MARKS_NAME ||
+	    marks->count == MARKS_DEVICES)
+		return false;
+	strcpy(marks->domain[marks->count++], part);
+	return true;
+}
+
+static bool read_domain(struct options *options, const char *text)
+{
+	if (!options->append)
+		options->marks.count = 0;
+	return read_list(options, text, read_domain_device);
+}
+
 static bool read_log_level(struct options *options, const char *text)
 {
 	return log_level(text, &options->log_level);
 }
+
+#define STANDARD_MARK "must be 3, 7, 11, ... or 63: others are standard"
 
 static const struct {
 	const char *name;
@@ -609,6 +659,15 @@ static const struct {
 	  "                    but not those of these hosts, at either end (none)" },
 	{ "borrow", read_borrow, "must be on or off",
 	  "on|off   let TCP exceed its rate while it grows; needs windows (off)" },
+	{ "marks", read_marks, "must be on or off",
+	  "on|off    mark packets for links with bands; needs devices (off)" },
+	{ "mark-new", read_mark_new, STANDARD_MARK,
+	  "DSCP   of packets at the start of connections (3)" },
+	{ "mark-assigned", read_mark_assigned, STANDARD_MARK,
+	  "DSCP\n"
+	  "                    of packets within the rates of sessions (7)" },
+	{ "domain", read_domain, "must be names of devices, at most 16",
+	  "NAME,..  believe marks of packets that arrive by these (none)" },
 	{ "pins", read_pins,
 	  "must be none, or an absolute path of at most 107 bytes in a bpffs",
 	  "PATH       enforce rates until the next slbnd takes over from here (none)" },
@@ -768,10 +827,17 @@ static bool fits_together(const struct options *options)
 	static const char lacking[] =
 		"borrow: needs \"windows on\", which bound what borrowers send";
 
-	if (!options->flows.borrow || options->windows)
-		return true;
-	log_error(lacking);
-	return false;
+	const char *problem = NULL;
+
+	if (options->flows.borrow && !options->windows)
+		problem = lacking;
+	else if (options->marks.on && !options->device_count)
+		problem = "marks: needs devices, which packets are marked on";
+	else if (options->marks.new == options->marks.assigned)
+		problem = "mark-new and mark-assigned must differ";
+	if (problem)
+		log_error("%s", problem);
+	return !problem;
 }
 
 /**
@@ -817,6 +883,10 @@ enum options_result options_read(struct options *options, int argc, char **argv)
 		},
 		.unassigned_share = ENFORCE_UNASSIGNED_SHARE,
 		.backlog = ENFORCE_QUEUE,
+		.marks = {
+			.new = DRR_FQ_BANDS_MARK_NEW_DEFAULT,
+			.assigned = DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT,
+		},
 		.log_level = LOG_INFO,
 	};
 	if (!read_file(options, file ?: OPTIONS_FILE, file))

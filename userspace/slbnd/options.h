@@ -46,6 +46,7 @@ enum options_source {
  * @windows: lower the windows of TCP
  * @excepted: prefixes of hosts whose connections are left alone
  * @except_count: number of @excepted
+ * @marks: marks of the domain
  * @pins: directory for the maps of the BPF program; empty: none
  * @state: path of the state file; empty: none
  * @log_level: least important messages that are logged
@@ -71,6 +72,7 @@ struct options {
 	bool windows;
 	struct flows_prefix excepted[FLOWS_PREFIXES];
 	u32 except_count;
+	struct marks_config marks;
 	char pins[108];
 	char state[108];
 	int log_level;

@@ -218,6 +218,9 @@ u64 backlog;
 /* Packets above rates are sent in what default classes leave unused. */
 u32 excess_on;
 
+/* Packets are marked (marks.bpf.h). */
+u32 marks_on;
+
 /*
  * Packets of flows and default classes that were dropped, those of them that CoDel
  * dropped, those that were marked, and those of flows that were sent above rates.
@@ -919,6 +922,10 @@ static u64 longest_wait(const struct __sk_buff *skb)
 	return device && device->no_fq ? 0 : backlog;
 }
 
+/* See marks.bpf.h. */
+__noinline int marks_enter(u32 ifindex, u64 now, u64 length, u32 rated);
+__noinline int marks_exceed(void);
+
 /*
  * Pace a packet by the default class, @source_n and @flow_n are its buckets; sets
  * @arrival->drop if there is none. Not inlined: the verifier of Linux 6.1 follows
@@ -933,6 +940,11 @@ static __noinline int pace_unassigned(const struct __sk_buff *skb, u32 source_n,
 	struct rates_state *class;
 	u32 slot;
 
+	/* What is new has idle capacity from its first packet on. */
+	arrival->departure = arrival->now;
+	if (marks_on &&
+	    marks_enter(skb->ifindex, arrival->now, arrival->length, 0))
+		return 0;
 	arrival->drop = 1;
 	device = bpf_map_lookup_elem(&devices, &index);
 	if (!device)
@@ -1003,6 +1015,8 @@ static __noinline int pace_excess(const struct __sk_buff *skb, u32 slot,
 	state->bytes += arrival->length;
 	bpf_spin_unlock(&state->lock);
 	__sync_fetch_and_add(&excess, 1);
+	if (marks_on)
+		marks_exceed();
 	return 1;
 }
 
@@ -1239,7 +1253,7 @@ int slbnd_rates(struct __sk_buff *skb)
 		slot = find_flow(&packet);
 	if (slot == NO_FLOW && is_exempt(skb, &packet))
 		return TC_ACT_UNSPEC;
-	if (windows_on)
+	if (windows_on | marks_on)
 		hand_packet(&packet);
 
 	arrival.now = bpf_ktime_get_ns();
@@ -1283,7 +1297,7 @@ int slbnd_rates(struct __sk_buff *skb)
 		__sync_fetch_and_add(&marked, 1);
 	if (arrival.departure > arrival.now)
 		set_departure(skb, arrival.departure);
-	if (windows_on)
+	if (windows_on | marks_on)
 		hand_over(skb, &arrival, slot);
 	return TC_ACT_UNSPEC;
 }

@@ -125,11 +125,30 @@ static void limit_session(struct agent *agent, struct session *session)
 	}
 }
 
+/* What its host may send as new to this destination; a rate is at most a share. */
+static void note_share(const struct session *session)
+{
+	const struct slbn_source *source = &session->source;
+	struct slbn_flow flow = session->flow;
+	u64 share = source->rate;
+
+	if (!slbnd.enforce || !session->detected || !source->rate)
+		return;
+	if (source->share_complete)
+		share = fp_max64(share, source->share);
+	/* Without a port, its flow may have no source either. */
+	if (!memcmp(flow.source, (u8[16]){}, sizeof(flow.source)))
+		memcpy(flow.source, session->detected->sender,
+		       sizeof(flow.source));
+	enforce_set_share(slbnd.enforce, &flow, share, source->lease);
+}
+
 static void session_answered(struct agent *agent, struct session *session,
 			     u64 now)
 {
 	(void)agent;
 	flows_answered(&slbnd.flows, session, now);
+	note_share(session);
 	if (slbnd.enforce && slbnd.options.flows.borrow)
 		borrow_answered(&slbnd.borrow, slbnd.enforce, session, now);
 	else
@@ -170,6 +189,10 @@ static void describe(struct slbn_status *status)
 	status->windows_lowered = sums.windows.lowered;
 	status->windows_unknown = sums.windows.unknown;
 	status->windows_silent = sums.windows.silent;
+	status->marked_new = sums.bands.new;
+	status->marked_assigned = sums.bands.assigned;
+	status->marks_cleared = sums.bands.cleared;
+	status->marks_refused = sums.bands.refused;
 	status->borrowers = borrow_count(&slbnd.agent, clock_now());
 	status->borrowed_octets = slbnd.borrow.octets;
 	status->events_lost = slbnd.flows.events_lost;
@@ -250,6 +273,7 @@ static struct enforce_config enforce_options(const struct options *options)
 		.host_count = options->flows.host_count,
 		.flows = options->agent.max_sessions,
 		.connections = options->connections,
+		.marks = options->marks,
 		.windows = {
 			.on = options->windows,
 			.excepted = options->excepted,

@@ -108,6 +108,9 @@ u64 windows_silent;
  * @segments: of the packet
  * @mss: octets of data of each, if there are several
  * @length: on the wire, octets; of a packet that leaves
+ * @is_new: it has no rate, but may leave as new (marks.bpf.h)
+ * @exceeds: it is sent above the rate of its session
+ * @opens: it is the first one of its connection
  * @at: next option, in @octets
  * @end: of the options
  * @options: of a SYN, as window_option() has them
@@ -136,6 +139,9 @@ struct scratch {
 	u32 segments;
 	u32 mss;
 	u32 length;
+	u32 is_new;
+	u32 exceeds;
+	u32 opens;
 	u32 at;
 	u32 end;
 	u64 options;
@@ -529,6 +535,9 @@ static __always_inline void hand_packet(const struct packet *packet)
 		return;
 	scratch->packet = *packet;
 	scratch->place = NO_PLACE;
+	scratch->is_new = 0;
+	scratch->exceeds = 0;
+	scratch->opens = 0;
 }
 
 static __always_inline void hand_place(u32 place)
@@ -554,15 +563,24 @@ static __always_inline void hand_over(struct __sk_buff *skb,
 	skb->cb[0] = HANDED_OVER;
 }
 
+#include "marks.bpf.h"
+
 SEC("tc")
 int slbnd_sent(struct __sk_buff *skb)
 {
 	struct scratch *scratch = get_scratch();
+	bool handed = skb->cb[0] == HANDED_OVER;
 
-	if (!windows_on || !scratch || skb->cb[0] != HANDED_OVER)
+	if (!(windows_on | marks_on) || !scratch)
 		return TC_ACT_UNSPEC;
-	skb->cb[0] = 0;
-	scratch->length = skb->wire_len;
+	if (handed) {
+		scratch->length = skb->wire_len;
+		skb->cb[0] = 0;
+	}
+	if (marks_on && !marks_leave(skb, scratch, handed))
+		return TC_ACT_SHOT;
+	if (!windows_on || !handed)
+		return TC_ACT_UNSPEC;
 	keep_tcp(skb, scratch, false);
 	if (!scratch->tcp_valid || !windows_leave())
 		windows_escape();
@@ -670,13 +688,15 @@ int slbnd_windows(struct __sk_buff *skb)
 	struct packet *packet;
 	u32 field;
 
-	if (!windows_on || !scratch)
+	if (!(windows_on | marks_on) || !scratch)
 		return TC_ACT_UNSPEC;
 	/* Not on the stack: see struct rates_key. */
 	packet = &scratch->packet;
 	*packet = (struct packet){};
 	read_packet(skb, packet);
-	if (!packet->key.rest || packet->protocol != IPPROTO_TCP)
+	if (marks_on && packet->key.rest)
+		marks_arrive();
+	if (!windows_on || !packet->key.rest || packet->protocol != IPPROTO_TCP)
 		return TC_ACT_UNSPEC;
 	keep_tcp(skb, scratch, true);
 	if (!scratch->tcp_valid)

@@ -27,6 +27,7 @@
 void windows_size(struct rates *rates, u32 flows, u32 connections)
 {
 	bpf_map__set_max_entries(rates->maps.windows, connections);
+	bpf_map__set_max_entries(rates->maps.marks, connections);
 	bpf_map__set_max_entries(rates->maps.sharings, flows);
 }
 
@@ -172,7 +173,7 @@ void windows_remove_stale(struct edt_device *device)
 }
 
 /**
- * windows_attach() - attach the programs to a device, or detach them
+ * windows_attach() - attach the programs to a device, or detach them; marks use them, too
  * @edt: from edt_open()
  * @device: attached at egress, so it has clsact
  * @error: set on failure
@@ -182,13 +183,14 @@ void windows_remove_stale(struct edt_device *device)
 bool windows_attach(struct edt *edt, struct edt_device *device,
 		    const struct tc_error *error)
 {
+	bool wanted = edt->windows || edt->marks;
 	u32 n;
 
-	for (n = 0; n < PLACES && edt->windows; n++)
+	for (n = 0; n < PLACES && wanted; n++)
 		if (!attach(edt, device, n, error))
 			return false;
 	/* Perhaps there are those of an earlier slbnd. */
-	if (!edt->windows && device->clsact)
+	if (!wanted && device->clsact)
 		windows_remove_stale(device);
 	return true;
 }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Marks of packets that leave: options, shares and counters of what marks.bpf.h does.
+ * mark.h has which packets are marked.
+ */
+#ifndef SLBND_MARKS_H
+#define SLBND_MARKS_H
+
+#include <fairpath/core.h>
+
+/* Devices whose marks are believed, at most. */
+#define MARKS_DEVICES 16
+/* Their names' size: IFNAMSIZ. */
+#define MARKS_NAME 16
+
+/* Shares that are known at the same time, a power of two. */
+#define MARKS_SHARES 16384
+
+/* Words of the secret of their hash function. */
+#define MARKS_SECRET 7
+
+/**
+ * struct marks_config - options
+ * @on: mark packets
+ * @new: DSCP of those at the start of connections
+ * @assigned: DSCP of those within rates, another one
+ * @domain: names of devices whose marks are believed
+ * @count: number of @domain
+ */
+struct marks_config {
+	bool on;
+	u32 new;
+	u32 assigned;
+	char domain[MARKS_DEVICES][MARKS_NAME];
+	u32 count;
+};
+
+/**
+ * struct marks_sums - counters of packets since the program was loaded, GSO ones as one
+ * @new: marked as new
+ * @assigned: marked as assigned
+ * @cleared: that had a mark which was not theirs
+ * @refused: that would have been new, but there were no tokens
+ */
+struct marks_sums {
+	u64 new;
+	u64 assigned;
+	u64 cleared;
+	u64 refused;
+};
+
+/**
+ * struct marks_share - the share of a path
+ * @source: the host, as connections_host()
+ * @destination: address, as in struct rates_key
+ * @share: bit/s, at least 1
+ * @until: when it is not known anymore, ns, CLOCK_BOOTTIME; 0: no entry
+ */
+struct marks_share {
+	u64 source;
+	u64 destination[2];
+	u64 share;
+	u64 until;
+};
+
+/*
+ * The place of a share: by a multiply-shift hash (Dietzfelbinger, STACS 1996), whose upper
+ * bits count.
+ */
+static inline u32 marks_place(const u64 *secret, u64 source,
+			      const u64 *destination)
+{
+	u64 hash = secret[0];
+
+	hash += secret[1] * (u32)source;
+	hash += secret[2] * (source >> 32);
+	hash += secret[3] * (u32)destination[0];
+	hash += secret[4] * (destination[0] >> 32);
+	hash += secret[5] * (u32)destination[1];
+	hash += secret[6] * (destination[1] >> 32);
+	return (hash >> 32) & (MARKS_SHARES - 1);
+}
+
+struct edt;
+struct rates_key;
+
+void marks_configure(struct edt *edt, const struct marks_config *config);
+int marks_set_domain(struct edt *edt, const struct marks_config *config);
+void marks_set_share(struct edt *edt, const struct rates_key *key, u64 share,
+		     u64 until);
+void marks_read_sums(const struct edt *edt, struct marks_sums *sums);
+
+#endif /* SLBND_MARKS_H */
