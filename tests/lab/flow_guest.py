@@ -158,6 +158,38 @@ def test_flow_of_limited_size(tmp_path: Path) -> None:
         assert flow["segments"] >= size // SEGMENT
 
 
+def test_flows_from_several_addresses(tmp_path: Path) -> None:
+    """Of several hosts: each flow has the address that it asks for, TCP and UDP alike."""
+    own = ["10.0.1.64", "10.0.1.65"]
+    for address in own:
+        subprocess.run(["ip", "-n", "a", "addr", "add", f"{address}/24", "dev", "e0"], check=True)
+    rules = "tc -n b qdisc add dev e1 clsact"
+    for address in (*own, "10.0.1.1"):
+        rules += (
+            f"; tc -n b filter add dev e1 ingress protocol ip flower src_ip {address} action pass"
+        )
+    subprocess.run(["sh", "-ec", rules], check=True)
+    size = 100_000
+    with sink(tmp_path):
+        fairflow(
+            tmp_path,
+            f"cc=reno,stop=9,bytes={size},bind={own[0]}",
+            f"cc=reno,stop=9,bytes={2 * size},bind={own[0]},from=4001",
+            f"udp=400000,size=1000,stop=8,bind={own[1]}",
+        )
+    shown = subprocess.run(
+        ["tc", "-n", "b", "-s", "-j", "filter", "show", "dev", "e1", "ingress"],
+        capture_output=True,
+        check=True,
+    )
+    subprocess.run(["tc", "-n", "b", "qdisc", "del", "dev", "e1", "clsact"], check=True)
+    options = [entry["options"] for entry in json.loads(shown.stdout) if "options" in entry]
+    came = {o["keys"]["src_ip"]: o["actions"][0]["stats"]["bytes"] for o in options if "keys" in o}
+    assert came[own[0]] == pytest.approx(3 * size, rel=0.1)
+    assert came[own[1]] == pytest.approx(400_000, rel=0.1)
+    assert came["10.0.1.1"] == 0
+
+
 def test_flow_that_never_connects_ends_on_time(tmp_path: Path) -> None:
     subprocess.run(["ip", "-n", "r", "route", "add", "blackhole", "10.9.9.9"], check=True)
     output = tmp_path / "flows.fair"

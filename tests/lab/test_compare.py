@@ -2,9 +2,11 @@
 """`fairlab compare`: statistics, workloads, networks, measures of a made-up run, the verdict."""
 
 import dataclasses
+import ipaddress
 import json
 import random
 import struct
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -131,7 +133,42 @@ def test_workloads_are_sound(workload: Workload) -> None:
         assert {flow.source, flow.destination} <= workload.uplinks.keys()
     # fairflow's limit for one host.
     assert max(map(len, made[1].by_source().values())) <= 1024
+    assert {flow.sender for flow in made[1].flows} <= set(range(workload.senders))
     assert all(0 < when < workload.seconds for when, _, _ in made[1].changes)
+
+
+def test_flows_begin_at_many_hosts() -> None:
+    """Flows are the same from one host; long ones are dealt to hosts, short ones drawn."""
+    for name in ("backbone", "web-search", "data-mining", "parking-lot", "many-flows"):
+        many = Plan.of(WORKLOADS[name], "slbn", "cubic", 1)
+        one = Plan.of(WORKLOADS[f"{name}-one-host"], "slbn", "cubic", 1)
+        alone = tuple(dataclasses.replace(flow, sender=0) for flow in many.flows)
+        assert (one.flows, one.changes) == (alone, many.changes)
+        assert (many.senders, one.senders) == (50, 1)
+    counts = Counter(flow.sender for flow in many.flows)
+    assert sorted(counts.items()) == [(n, 20) for n in range(50)]
+    short = Plan.of(WORKLOADS["data-mining"], "slbn", "cubic", 1)
+    counts = Counter(flow.sender for flow in short.flows)
+    assert len(short.flows) > 100 and len(counts) > 40 and len(set(counts.values())) > 3
+
+
+def test_hosts_have_their_own_addresses() -> None:
+    """Each sender is an address of its host, in the agent's hosts, and known to its router."""
+    built = Plan.of(WORKLOADS["web-search"], "slbn", "cubic", 1).network()
+    for node in ("l", "r"):
+        own = abilene.senders_of(built, node)
+        assert len(set(own)) == 50 and abilene.address_of(built, node) not in own
+        inside = [ipaddress.ip_network(p) for p in network.local_hosts(built, node).split(",")]
+        whole = ipaddress.ip_network(network.subnet_of(built, node))
+        for text in (abilene.address_of(built, node), *own):
+            address = ipaddress.ip_address(text)
+            assert address in whole and any(address in prefix for prefix in inside)
+        router = ipaddress.ip_address(built.routes[abilene.host(node)][0][1])
+        assert router in whole and not any(router in prefix for prefix in inside)
+    alone = Plan.of(WORKLOADS["web-search-one-host"], "slbn", "cubic", 1).network()
+    (only,) = abilene.senders_of(alone, "l")
+    assert only == abilene.address_of(alone, "l")
+    assert network.local_hosts(alone, "l") == f"{only}/32"
 
 
 def test_short_flows_have_their_load() -> None:
@@ -454,7 +491,7 @@ def test_workloads_are_listed() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("lan",), "no workload 'lan'; there are: backbone, backbone-1g, backbone-1g-linux7"),
+        (("lan",), "no workload 'lan'; there are: backbone, backbone-one-host, backbone-1g"),
         (("backbone", "--stacks", "red"), "no stack 'red'; there are: pfifo, fq_codel, cake"),
         (("backbone", "--congestion", "vegas"), "no congestion control 'vegas'; there are: cubic"),
         (("backbone", "--seeds", "0"), "seeds 0: must be 1 to 1000"),

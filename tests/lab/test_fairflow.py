@@ -50,6 +50,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (f"{GOOD} {GOOD},fast", "flow 2: 'fast' is not NAME=VALUE"),
         (f"{GOOD},", "flow 1: '' is not NAME=VALUE"),
         ("to=localhost,port=9,stop=1", "to 'localhost': not an IPv4 address"),
+        (f"{GOOD},bind=any", "bind 'any': not an IPv4 address"),
         (f"{GOOD},port=0", "port 0: must be 1 to 65535"),
         (f"{GOOD},port=1.5", "not a whole number"),
         (f"{GOOD},from=65536", "from 65536: must be 1 to 65535"),
@@ -95,7 +96,7 @@ def test_behaviour_in_virtual_time(tmp_path: Path) -> None:
     checks = str(TOP / "tests/lab/flow_guest.py")
     done = in_virtual_time(tmp_path, *pytest_there, "--basetemp=/run/pytest", checks)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 10 passed" in f" {done.stdout.splitlines()[-1]}"
+    assert " 11 passed" in f" {done.stdout.splitlines()[-1]}"
 
 
 def results(out: Path) -> dict[str, Any]:

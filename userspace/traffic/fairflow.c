@@ -56,6 +56,7 @@ static const char usage[] =
 	"\n"
 	"FLOW is a list of options with commas between; to, port and stop are required:\n"
 	"  to=ADDRESS port=N the sink\n"
+	"  bind=ADDRESS      source address (that of the route)\n"
 	"  from=N            source port (any)\n"
 	"  cc=NAME           congestion control (the system's default)\n"
 	"  udp=RATE size=N   UDP packets of N bytes (1000) at RATE bit/s\n"
@@ -93,6 +94,8 @@ static void set_flow_option(struct flow *flow, const char *name,
 		flow->to.sin_addr = address_named(name, value);
 	} else if (!strcmp(name, "port")) {
 		flow->to.sin_port = htons(whole_number(name, value, 1, 65535));
+	} else if (!strcmp(name, "bind")) {
+		flow->bind = address_named(name, value);
 	} else if (!strcmp(name, "from")) {
 		flow->from = whole_number(name, value, 1, 65535);
 	} else if (!strcmp(name, "cc")) {

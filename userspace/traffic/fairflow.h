@@ -37,6 +37,7 @@ enum state {
 /* A flow: its parameters, and its result. Times in ns since the start. */
 struct flow {
 	struct sockaddr_in to;
+	struct in_addr bind; /* source address; 0: that of the route */
 	uint16_t from;
 	bool udp;
 	char cc[CC_NAME_MAX]; /* asked for; empty: the default */

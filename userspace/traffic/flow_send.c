@@ -116,6 +116,7 @@ static bool open_flow(struct flow *flow, uint64_t time)
 	struct sockaddr_in own = {
 		.sin_family = AF_INET,
 		.sin_port = htons(flow->from),
+		.sin_addr = flow->bind,
 	};
 	unsigned long pace = flow->rate / 8;
 	int one = 1;
@@ -127,7 +128,12 @@ static bool open_flow(struct flow *flow, uint64_t time)
 		flow_broken(flow, "socket");
 	set_option(flow, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one),
 		   "SO_REUSEADDR");
-	if (flow->from && bind(flow->fd, (struct sockaddr *)&own, sizeof(own)))
+	/* Let connect() choose a port that is free for this destination. */
+	if (flow->bind.s_addr && !flow->from)
+		set_option(flow, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one,
+			   sizeof(one), "IP_BIND_ADDRESS_NO_PORT");
+	if ((flow->from || flow->bind.s_addr) &&
+	    bind(flow->fd, (struct sockaddr *)&own, sizeof(own)))
 		flow_broken(flow, "bind");
 	if (*flow->cc)
 		set_option(flow, IPPROTO_TCP, TCP_CONGESTION, flow->cc,

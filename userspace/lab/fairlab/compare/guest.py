@@ -65,7 +65,7 @@ def configure(lab: Laboratory, plan: Plan) -> None:
         for a, b in pairs(plan):
             if b != node:
                 continue
-            source = abilene.address_of(lab.network, a)
+            source = network.subnet_of(lab.network, a)
             for words in PROTOCOLS.values():
                 lines.append(
                     f"tc filter add dev {device} ingress protocol ip flower {words}"
@@ -82,7 +82,7 @@ Counts = dict[str, dict[str, list[int]]]
 
 def arrived(lab: Laboratory, plan: Plan) -> Counts:
     """The bytes of frames and the packets that arrived: of each pair of hosts, by protocol."""
-    node_of = {abilene.address_of(lab.network, node): node for node in plan.uplinks}
+    node_of = {network.subnet_of(lab.network, node): node for node in plan.uplinks}
     found: Counts = {f"{a}-{b}": {name: [0, 0] for name in PROTOCOLS} for a, b in pairs(plan)}
     for node in plan.uplinks:
         own = abilene.host(node)
@@ -130,11 +130,12 @@ def start_sinks(programs: Programs, plan: Plan, begin: float) -> None:
 def start_senders(programs: Programs, plan: Plan, begin: float) -> None:
     for node, numbers in plan.by_source().items():
         words = []
+        own = abilene.senders_of(programs.lab.network, node)
         for number in numbers:
             flow = plan.flows[number]
             to = abilene.address_of(programs.lab.network, flow.destination)
             word = f"to={to},port={UDP_PORT if flow.udp else TCP_PORT}"
-            word += f",start={flow.start:.6f},stop={flow.stop:.6f}"
+            word += f",bind={own[flow.sender]},start={flow.start:.6f},stop={flow.stop:.6f}"
             if flow.udp:
                 word += f",udp={round(flow.udp * UDP_PART)},size={UDP_PAYLOAD}"
             else:
@@ -204,7 +205,7 @@ def start_agents(lab: Laboratory, plan: Plan, stack: ExitStack) -> Agents:
     agents = Agents(lab)
     for node in plan.uplinks:
         options = {
-            "hosts": f"{abilene.address_of(lab.network, node)}/32",
+            "hosts": network.local_hosts(lab.network, node),
             "devices": abilene.wire(abilene.access(node), node),
             **dict(STACKS[plan.stack].agent),
         }

@@ -6,6 +6,8 @@
 Each ══ is a rate limit and a delay with the stack's queue (Trunk).  The delay of an access router's
 link is only in the direction towards it: packets that slbnd paces wait in fq, and must reach the
 link when fq sends them.
+
+Where several hosts send, the host has an address for each of them, beside the one that receives.
 """
 
 from collections.abc import Iterator
@@ -14,8 +16,25 @@ from fairlab.compare.stacks import STACKS
 from fairlab.compare.workloads import ACCESS_DELAY, MTU
 from fairlab.model.network import Edge, End, Link, Network, Trunk
 from fairlab.model.qdisc import Qdisc
-from fairlab.slbn.abilene import FQ, access, host
+from fairlab.slbn.abilene import FQ, access, address_of, host
 from fairlab.slbn.mesh import Mesh, link_name, next_hops
+
+#: Where the addresses of several senders begin in their /24; there is room for 64, a /26.
+FIRST_SENDER = 64
+
+
+def local_hosts(network: Network, node: str) -> str:
+    """The addresses of the hosts at a node, as prefixes."""
+    ((end, _),) = network.ends_of(host(node))
+    found = [f"{end.address}/32"]
+    if end.others:
+        found.append(f"{end.others[0]}/26")
+    return ",".join(found)
+
+
+def subnet_of(network: Network, node: str) -> str:
+    """The prefix of the hosts at a node."""
+    return address_of(network, node).rpartition(".")[0] + ".0/24"
 
 
 def near(mesh: Mesh, uplinks: dict[str, int]) -> dict[str, dict[str, int]]:
@@ -52,6 +71,7 @@ def build(
     small: bool,
     rtt: float,
     cc: str,
+    senders: int = 1,
 ) -> Network:
     """The network; RTT is the longest without queues [ms]; with BBR, hosts pace by fq."""
     stack = STACKS[stack_name]
@@ -60,6 +80,7 @@ def build(
     #: a router's address on its link to a neighbour, and the subnet of the link
     address: dict[tuple[str, str], str] = {}
     subnet: dict[tuple[str, str], str] = {}
+    hosts = tuple(map(host, uplinks))
 
     def connect(a: str, b: str, queues: tuple[Trunk | Edge | Qdisc | None, ...]) -> None:
         n = len(links) + 1
@@ -68,7 +89,9 @@ def build(
             address[own, other] = f"10.{n}.0.{side}"
             mac = f"02:00:00:00:{n:02x}:{side:02x}"
             name = link_name(own, other)
-            made.append(End(own, name, address[own, other], mac, queues[side - 1]))
+            more = tuple(f"10.{n}.0.{FIRST_SENDER + k}" for k in range(senders))
+            others = more if senders > 1 and own in hosts else ()
+            made.append(End(own, name, address[own, other], mac, queues[side - 1], others))
         links.append(Link(made[0], made[1]))
         subnet[a, b] = f"10.{n}.0.0/24"
 
@@ -97,10 +120,10 @@ def build(
                 own.append((subnet[access(node), node], address[hop, at]))
         routes[host(node)] = [("default", address[access(node), host(node)])]
     return Network(
-        hosts=tuple(map(host, uplinks)),
+        hosts=hosts,
         routers=tuple(delays),
         links=tuple(links),
-        routes={node: tuple(routes.get(node, ())) for node in (*delays, *map(host, uplinks))},
+        routes={node: tuple(routes.get(node, ())) for node in (*delays, *hosts)},
         paths=(),
         bottleneck=links[0].a,
         mtu=MTU,

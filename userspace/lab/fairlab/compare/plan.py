@@ -66,14 +66,15 @@ class Plan(Job[Numbers]):
     #: interval of TCP's samples [s]
     look: float = 0.1
     hosts: Hosts = AMPLE
+    #: hosts that send at each node
+    senders: int = 1
 
     @classmethod
     def of(cls, workload: Workload, stack: str, cc: str, seed: int) -> "Plan":
         draw = random.Random(seed)
-        flows = tuple(workload.flows(draw))
         w = workload
-        rest = (w.buffer, w.small, w.seconds, w.warmup, flows, tuple(w.changes(draw)))
-        return cls(stack, cc, w.mesh, dict(w.uplinks), *rest, hosts=w.hosts)
+        rest = (w.buffer, w.small, w.seconds, w.warmup, *w.flows_of(draw))
+        return cls(stack, cc, w.mesh, dict(w.uplinks), *rest, hosts=w.hosts, senders=w.senders)
 
     # --- as a job -------------------------------------------------------------------------------
 
@@ -139,7 +140,14 @@ class Plan(Job[Numbers]):
     def network(self) -> Network:
         rtt = max(map(self.round_trip, self.flows))
         return network.build(
-            self.mesh, self.uplinks, self.stack, self.buffer, self.small, rtt, self.cc
+            self.mesh,
+            self.uplinks,
+            self.stack,
+            self.buffer,
+            self.small,
+            rtt,
+            self.cc,
+            self.senders,
         )
 
     def path(self, source: str, destination: str) -> list[str]:

@@ -33,7 +33,10 @@ class Comparison(Study):
         self.workload = workload
         self.name = workload.name
         self.title = workload.title
-        self.setting = f"a FIFO has {workload.buffer} packets; {workload.seconds:g} s"
+        senders = f"{workload.senders} sending hosts" if workload.senders > 1 else "one host"
+        self.setting = (
+            f"a FIFO has {workload.buffer} packets; {workload.seconds:g} s; at each node {senders}"
+        )
         self.chosen = cases(stacks, ccs)
         #: cases that this kernel cannot run
         self.without = without

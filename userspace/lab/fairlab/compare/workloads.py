@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The workloads of `fairlab compare`: networks and flows, as plain data.
 
-A network is a mesh of routers.  Some have an access router with a host behind it, on a link of its
+A network is a mesh of routers.  Some have an access router with hosts behind it, on a link of its
 own rate (`uplinks`).  Rates are of frames.
+
+Flows begin at SENDERS hosts of their node: what a router does for each host (CAKE, slbnd) would
+otherwise act on all flows together.  A host is an address.  Long flows are dealt to the hosts in
+turn; that of each short flow is drawn.  They end at one host.
 """
 
 import random
@@ -24,6 +28,8 @@ UDP_PAYLOAD = 1400
 TCP_PART = (MTU - headers.SEGMENT) / FRAME
 UDP_PART = UDP_PAYLOAD / (UDP_PAYLOAD + headers.DATAGRAM + headers.ETHERNET)
 
+#: Hosts that send at each node.
+SENDERS = 50
 #: The largest random delay of a flow's start [s].
 SPREAD = 0.5
 #: One-way delay of an access router's link, as a mean of both directions [us].
@@ -32,9 +38,10 @@ ACCESS_DELAY = abilene.ACCESS_DELAY
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow between the hosts of two nodes, from START to STOP [s].
+    """A flow between hosts of two nodes, from START to STOP [s].
 
     UDP: the rate of its frames [bit/s]; 0 is TCP.  SIZE: the bytes of a short flow; 0 is no limit.
+    SENDER: the number of the host, of those at SOURCE.
     """
 
     source: str
@@ -43,6 +50,7 @@ class Flow:
     stop: float
     udp: int = 0
     size: int = 0
+    sender: int = 0
 
 
 #: A link's new rate: when [s], the link, bit/s.
@@ -65,6 +73,18 @@ class Workload:
     #: no qdisc may have a larger buffer
     small: bool = False
     hosts: Hosts = AMPLE
+    #: hosts at each node
+    senders: int = SENDERS
+
+    def flows_of(self, draw: random.Random) -> tuple[tuple[Flow, ...], tuple[Change, ...]]:
+        """The flows and the changes of rates, which do not depend on the number of senders."""
+        flows, changes = self.flows(draw), self.changes(draw)
+        senders = [
+            draw.randrange(self.senders) if flow.size else n % self.senders
+            for n, flow in enumerate(flows)
+        ]
+        placed = zip(flows, senders, strict=True)
+        return tuple(replace(flow, sender=sender) for flow, sender in placed), tuple(changes)
 
 
 def bdp(rate: int, rtt: float) -> int:
@@ -234,24 +254,39 @@ def with_sockets(workload: Workload, rtt: float) -> Iterator[Workload]:
     yield with_hosts(workload, "2bdp", "socket buffers of 2 BDP", of_two_bdp(rate, rtt))
 
 
+def from_one_host(workload: Workload) -> Workload:
+    """WORKLOAD with one sending host at each node."""
+    title = f"{workload.title}; one sending host"
+    return replace(workload, name=f"{workload.name}-one-host", title=title, senders=1)
+
+
 WEB_SEARCH = short_flows("web-search", sizes.WEB, "web search (DCTCP paper)")
+DATA_MINING = short_flows("data-mining", sizes.DATA, "data mining (VL2 paper)")
+MANY_FLOWS = long_flows("many-flows", "many flows", GBIT, 40, bdp(GBIT, 40), 1000, 20, 5)
+PARKING_LOT = parking_lot()
 HIGH_BDP = long_flows("high-bdp", "high BDP", GBIT, 200, bdp(GBIT, 100), 4, 60, 5)
+BACKBONE = backbone_of(100 * MBIT, "backbone", 60)
 # A second of it takes ten times as long to run as of the demo's.
 BACKBONE_1G = backbone_of(GBIT, "backbone-1g", 14)
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        backbone_of(100 * MBIT, "backbone", 60),
+        BACKBONE,
+        from_one_host(BACKBONE),
         BACKBONE_1G,
         *with_sockets(BACKBONE_1G, longest_rtt()),
         WEB_SEARCH,
         with_hosts(WEB_SEARCH, "gso", "hosts with segmentation offload", Hosts(gso=True)),
-        short_flows("data-mining", sizes.DATA, "data mining (VL2 paper)"),
-        parking_lot(),
+        from_one_host(WEB_SEARCH),
+        DATA_MINING,
+        from_one_host(DATA_MINING),
+        PARKING_LOT,
+        from_one_host(PARKING_LOT),
         HIGH_BDP,
         *with_sockets(HIGH_BDP, 200),
         long_flows("small-buffers", "100-packet buffers", 100 * MBIT, 50, 100, 4, 40, small=True),
-        long_flows("many-flows", "many flows", GBIT, 40, bdp(GBIT, 40), 1000, 20, 5),
+        MANY_FLOWS,
+        from_one_host(MANY_FLOWS),
         long_flows(
             "variable", "20 to 100 Mbit/s, changed each second",
             100 * MBIT, 50, bdp(100 * MBIT, 50), 4, 60, changes=steps,

@@ -81,6 +81,8 @@ class End:
     address: str
     mac: str
     queue: Queue | None = None
+    #: more addresses in the same /24: a host that stands for several
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,11 @@ class Laboratory:
             batch += [
                 f"link set {device} up",
                 f"address add {end.address}/24 {device}",
-                f"neighbour replace {peer.address} lladdr {peer.mac} {device} nud permanent",
+                *(f"address add {address}/24 {device}" for address in end.others),
+                *(
+                    f"neighbour replace {address} lladdr {peer.mac} {device} nud permanent"
+                    for address in (peer.address, *peer.others)
+                ),
             ]
         batch += [route_command(*route) for route in self.network.routes[node]]
         settings = {"ip_forward": "1"}

@@ -310,6 +310,12 @@ def address_of(network: Network, node: str) -> str:
     return end.address
 
 
+def senders_of(network: Network, node: str) -> tuple[str, ...]:
+    """The addresses of the hosts that send at a node."""
+    ((end, _),) = network.ends_of(host(node))
+    return end.others or (end.address,)
+
+
 def wires(network: Network) -> Iterable[End]:
     """The ends with a backbone link."""
     return (end for link in network.links for end, _ in link.ends() if isinstance(end.queue, Trunk))
