@@ -260,4 +260,45 @@ static inline u32 drr_fq_bands_largest(const struct drr_fq_bands_params *p,
 	return largest;
 }
 
+/**
+ * struct drr_fq_waits - how long the packets waited that a band has sent
+ * @longest: the longest wait [1024 ns]
+ * @packets: packets by drr_fq_waits_step(), modulo 2^32
+ */
+struct drr_fq_waits {
+	u32 longest;
+	u32 packets[DRR_FQ_WAITS];
+};
+
+/**
+ * drr_fq_waits_step() - find the step of a wait
+ * @wait: [1024 ns]
+ *
+ * Return: the largest n below DRR_FQ_WAITS with drr_fq_wait_of(n) <= @wait.
+ */
+static inline u32 drr_fq_waits_step(u32 wait)
+{
+	u32 power, step;
+
+	if (wait < 8)
+		return wait;
+	power = 31 - __builtin_clz(wait);
+	step = (power - 2) * 8 + (wait >> (power - 3)) % 8;
+	return step < DRR_FQ_WAITS ? step : DRR_FQ_WAITS - 1;
+}
+
+/**
+ * drr_fq_waits_add() - count a packet that is sent
+ * @w: of its band
+ * @wait: [1024 ns]
+ * @packets: number of its segments
+ */
+static inline void drr_fq_waits_add(struct drr_fq_waits *w, u32 wait,
+				    u32 packets)
+{
+	w->packets[drr_fq_waits_step(wait)] += packets;
+	if (wait > w->longest)
+		w->longest = wait;
+}
+
 #endif /* DRR_FQ_BANDS_CORE_H */

@@ -140,6 +140,7 @@ struct drr_fq_bands_config {
  * @bytes: with bands: bytes sent
  * @packets: with bands: packets sent, modulo 2^32
  * @drops: with bands: packets dropped, modulo 2^32
+ * @waits: with bands: waits of the packets sent
  */
 struct drr_fq_queues {
 	struct drr_fq_params params;
@@ -150,6 +151,7 @@ struct drr_fq_queues {
 	u64 bytes;
 	u32 packets;
 	u32 drops;
+	struct drr_fq_waits waits;
 };
 
 /**
@@ -863,6 +865,13 @@ static struct drr_fq_queues *drr_fq_next_queues(struct drr_fq_sched *q)
 	return band == DRR_FQ_NONE ? NULL : &q->queues[band];
 }
 
+/* How long a packet has waited [1024 ns]; with CoDel or bands. */
+static u32 drr_fq_waited(const struct sk_buff *skb)
+{
+	BUILD_BUG_ON(CODEL_SHIFT != 10);
+	return codel_get_time() - drr_fq_skb_cb(skb)->queued;
+}
+
 /*
  * With bands: whether the oldest packet of a queue waited too long. The last
  * packet of the qdisc is sent, or parents would deactivate this qdisc in the
@@ -873,11 +882,10 @@ static bool drr_fq_is_late(struct Qdisc *sch, const struct drr_fq_queues *u,
 {
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	const struct sk_buff *skb = u->vars.flows[queue].head;
-	codel_time_t waited = codel_get_time() - drr_fq_skb_cb(skb)->queued;
 
 	return sch->q.qlen > 1 &&
 	       drr_fq_bands_late(&q->bands_params, u - q->queues,
-				 (u64)waited << CODEL_SHIFT);
+				 (u64)drr_fq_waited(skb) << CODEL_SHIFT);
 }
 
 /* Drop the oldest packet of a queue. Returns its length. */
@@ -898,10 +906,11 @@ static u32 drr_fq_drop_late(struct Qdisc *sch, struct drr_fq_queues *u,
 static void drr_fq_band_sent_from(struct drr_fq_sched *q,
 				  struct drr_fq_queues *u, struct sk_buff *skb)
 {
-	u32 length = qdisc_pkt_len(skb);
+	u32 length = qdisc_pkt_len(skb), packets = drr_fq_skb_cb(skb)->segments;
 
 	u->bytes += length;
-	u->packets += drr_fq_skb_cb(skb)->segments;
+	u->packets += packets;
+	drr_fq_waits_add(&u->waits, drr_fq_waited(skb), packets);
 	drr_fq_bands_sent(&q->bands, u - q->queues, length);
 	drr_fq_band_left(q, u, skb);
 }
@@ -1495,6 +1504,7 @@ static void drr_fq_swap_queues(struct drr_fq_sched *q,
 			u->bytes = 0;
 			u->packets = 0;
 			u->drops = 0;
+			u->waits = (struct drr_fq_waits){};
 		}
 		rcu_assign_pointer(u->table, new);
 		RCU_INIT_POINTER(queues[band].table, old);
@@ -1768,7 +1778,8 @@ static int drr_fq_dump_stats(struct Qdisc *sch, struct gnet_dump *d)
 	st.qdisc.ce_marks = q->codel_stats.ce_mark;
 	sch_tree_unlock(sch);
 
-	return gnet_stats_copy_app(d, &st, sizeof(st));
+	return gnet_stats_copy_app(d, &st,
+				   offsetofend(struct tc_drr_fq_xstats, qdisc));
 }
 
 /* Classes represent queues, numbered from 1; they have no child qdiscs. */
@@ -1822,6 +1833,8 @@ static void drr_fq_band_stats(struct drr_fq_sched *q, u32 band,
 	st->active_flows = u->vars.active;
 	st->deficit = max(q->bands.deficit[band], 0);
 	st->memory_used = u->memory_used;
+	st->wait_longest = u->waits.longest;
+	memcpy(st->waits, u->waits.packets, sizeof(st->waits));
 	if (band == DRR_FQ_BAND_UNASSIGNED)
 		st->drops_late = q->drops_late;
 	else
@@ -1867,6 +1880,7 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	struct tc_drr_fq_xstats st = { .type = DRR_FQ_XSTATS_CLASS };
 	struct gnet_stats_basic_sync bstats;
 	struct gnet_stats_queue qs = {};
+	int length = offsetofend(struct tc_drr_fq_xstats, queue);
 	bool found = true;
 
 	gnet_stats_basic_sync_init(&bstats);
@@ -1875,6 +1889,7 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 		found = drr_fq_queue_stats(q, cl - 1, &bstats, &qs, &st.queue);
 	} else if (cl <= DRR_FQ_BANDS) {
 		st.type = DRR_FQ_XSTATS_BAND;
+		length = offsetofend(struct tc_drr_fq_xstats, band);
 		drr_fq_band_stats(q, cl - 1, &bstats, &qs, &st.band);
 	} else {
 		found = false;
@@ -1886,7 +1901,7 @@ static int drr_fq_dump_class_stats(struct Qdisc *sch, unsigned long cl,
 	if (gnet_stats_copy_basic(d, NULL, &bstats, false) < 0 ||
 	    gnet_stats_copy_queue(d, NULL, &qs, qs.qlen) < 0)
 		return -1;
-	return gnet_stats_copy_app(d, &st, sizeof(st));
+	return gnet_stats_copy_app(d, &st, length);
 }
 
 static bool drr_fq_is_backlogged(const struct drr_fq_sched *q, u32 queue)

@@ -28,7 +28,7 @@ import struct
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from tests.kernel.iproute import run_ip
 from tests.kernel.net import unnamed_namespace, wait_for, wait_for_carriers
@@ -177,12 +177,27 @@ class Band:
     memory_used: int
     active_flows: int
     deficit: int
+    #: [1024 ns]
+    wait_longest: int
+    #: by step, sent packets
+    waits: tuple[int, ...] = ()
 
     @classmethod
     def read(cls, shown: Shown) -> Band:
-        kind, _, *values = struct.unpack_from("=IIQQQII", shown.application)
-        assert kind == 2
-        return cls(shown.sent_packets, shown.qlen, shown.backlog, shown.drops, *values)
+        kind, _, *values = struct.unpack_from("=IIQQQIII", shown.application)
+        waits = struct.unpack_from(f"={WAITS}I", shown.application, 48)
+        assert kind == 2 and len(shown.application) == 48 + 4 * WAITS
+        read = cls(shown.sent_packets, shown.qlen, shown.backlog, shown.drops, *values)
+        return replace(read, waits=waits)
+
+
+#: DRR_FQ_WAITS
+WAITS = 144
+
+
+def wait_of(step: int) -> float:
+    """drr_fq_wait_of [s]."""
+    return (step if step < 8 else (8 + step % 8) << (step // 8 - 1)) * 1.024e-6
 
 
 def options(**given: int) -> bytes:

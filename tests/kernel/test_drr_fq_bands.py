@@ -35,6 +35,7 @@ from tests.kernel.drr_fq import (
     link,
     numbered_frame,
     valved,
+    wait_of,
 )
 from tests.kernel.iproute import run_ip
 from tests.kernel.net import wait_for, wait_for_carriers
@@ -262,6 +263,42 @@ def test_only_shares_leave_assigned_packets_their_part(kind: str) -> None:
         first = on.drain()[:900]
         part = sum(each.flow == ASSIGNED for each in first) / 900
         assert least <= part <= most, part
+
+
+# --- waits
+
+
+@pytest.mark.virtual
+def test_waits_are_counted() -> None:
+    """Of packets that are sent, by band, also of segments: 100 at 10 Mbit/s, after 20 ms."""
+    before, each = 0.02, FULL * 8 / 10e6
+    with valved("limit 2000 bands", burst=LARGE_BURST) as on, GsoSocket(on, NEW) as gso:
+        send_to(on, ASSIGNED, 2, count=100)
+        time.sleep(before)
+        on.open_valve(1_250_000)
+        on.drain()
+        waits = on.bands[ASSIGNED - 1].waits
+        assert sum(waits) == 100
+        seen = 0
+        for step, count in enumerate(waits):
+            # tbf has a burst, and takes one packet more.
+            expected = min(100, max(0, (wait_of(step) - before) / each))
+            assert expected - 3 <= seen <= expected + 3 + LARGE_BURST / FULL, (step, waits)
+            seen += count
+        longest = on.bands[ASSIGNED - 1].wait_longest * 1.024e-6
+        assert before + 50 * each < longest < before + 100 * each
+        assert not sum(on.bands[NEW - 1].waits) and not on.bands[UNASSIGNED - 1].wait_longest
+        gso.send(30)
+        on.drain()
+        assert sum(on.bands[NEW - 1].waits) == 30
+        # Those who are late were not sent.
+        on.close_valve()
+        send_to(on, UNASSIGNED, 3, count=50)
+        time.sleep(0.2)
+        on.open_valve()
+        on.drain()
+        band = on.bands[UNASSIGNED - 1]
+        assert sum(band.waits) == band.sent_packets and band.drops_late == 49
 
 
 # --- late packets

@@ -324,7 +324,8 @@ static void check_class_fields(const struct tc_drr_fq_class_stats *st)
 
 static void check_band_fields(const struct tc_drr_fq_band_stats *st)
 {
-	assert_int_equal(double_output.count, 5);
+	assert_int_equal(double_output.count, 9);
+	field_is("wait_longest", (st->wait_longest * 1024ULL + 999) / 1000);
 	field_is("drops_late", st->drops_late);
 	field_is("marks_cleared", st->marks_cleared);
 	field_is("memory_used", st->memory_used);
@@ -409,6 +410,20 @@ static void statistics_as_text(void **state)
 			.ce_marks = 23,
 		},
 	};
+	static const char band_text[] =
+		"  active_flows 1 deficit 1500b memory_used 2304b drops_late 4 marks_cleared 5\n"
+		"  wait_p50 11us wait_p99 115us wait_p999 5129us wait_longest 5129us";
+	/* 800 waits of 9, 195 of 110, and 5 of 5000 times 1024 ns. */
+	static const struct tc_drr_fq_xstats band = {
+		.type = DRR_FQ_XSTATS_BAND,
+		.band = { .drops_late = 4,
+			  .marks_cleared = 5,
+			  .memory_used = 2304,
+			  .active_flows = 1,
+			  .deficit = 1500,
+			  .wait_longest = 5008,
+			  .waits = { [9] = 800, [37] = 195, [81] = 5 } },
+	};
 	static const struct tc_drr_fq_xstats queue = {
 		.type = DRR_FQ_XSTATS_CLASS,
 		.queue = { .deficit = 600,
@@ -421,6 +436,7 @@ static void statistics_as_text(void **state)
 	(void)state;
 	assert_string_equal(text_of(&qdisc), qdisc_text);
 	assert_string_equal(text_of(&queue), class_text);
+	assert_string_equal(text_of(&band), band_text);
 
 	qdisc.qdisc.longest_flow = 0xffff;
 	assert_non_null(strstr(text_of(&qdisc), "9084b in :ffff drops"));

@@ -878,6 +878,47 @@ static void ends_of_ranges(void **state)
 	}
 }
 
+/* Steps have no gaps, and each is at most an eighth of its waits. */
+static void waits_in_steps(void **state)
+{
+	u32 n, wait, last;
+
+	(void)state;
+	for (n = 0; n < DRR_FQ_WAITS; n++) {
+		wait = drr_fq_wait_of(n);
+		assert_int_equal(drr_fq_waits_step(wait), n);
+		if (n)
+			assert_int_equal(drr_fq_waits_step(wait - 1), n - 1);
+		last = drr_fq_wait_of(n + 1) - 1;
+		CHECK(last == wait || (last + 1 - wait) * 8 <= wait,
+		      "step %u: %u to %u", n, wait, last);
+	}
+	/* The last step begins at a second, and has no end. */
+	wait = drr_fq_wait_of(DRR_FQ_WAITS - 1);
+	assert_true(wait * 1024ULL / MILLISECOND == 1006);
+	assert_int_equal(drr_fq_waits_step(UINT32_MAX), DRR_FQ_WAITS - 1);
+}
+
+static void waits_are_counted(void **state)
+{
+	struct drr_fq_waits waits = {};
+	u64 sum = 0, count = 0;
+	u32 n, longest = 0;
+
+	(void)state;
+	for (; unit_step < 10000; unit_step++) {
+		u32 wait = rnd() >> rnd_in(0, 31), packets = rnd_in(1, 44);
+
+		drr_fq_waits_add(&waits, wait, packets);
+		longest = wait > longest ? wait : longest;
+		count += packets;
+		assert_int_equal(waits.longest, longest);
+	}
+	for (n = 0; n < DRR_FQ_WAITS; n++)
+		sum += waits.packets[n];
+	assert_int_equal(sum, count);
+}
+
 static const struct CMUnitTest tests[] = {
 	UNIT_TEST(quanta_of_shares),
 	UNIT_TEST(other_marks_are_unassigned),
@@ -895,6 +936,8 @@ static const struct CMUnitTest tests[] = {
 	UNIT_TEST(thousand_ports_gain_nothing),
 	UNIT_TEST(drops_from_bands_above_their_share),
 	UNIT_TEST(ends_of_ranges),
+	UNIT_TEST(waits_in_steps),
+	UNIT_TEST(waits_are_counted),
 };
 
 UNIT_MAIN(tests)

@@ -518,12 +518,12 @@ static void print_qdisc_stats(const struct tc_drr_fq_qdisc_stats *st)
 }
 
 /* @us: microseconds */
-static void print_delay(const char *key, const char *format, __u32 us)
+static void print_delay(const char *key, const char *format, __u64 us)
 {
 	char text[UNITS_TEXT] = "0us";
 
 	if (us)
-		units_time_exact(text, us * 1000ULL);
+		units_time_exact(text, us * 1000);
 	print_number(key, format, us, text);
 }
 
@@ -536,6 +536,43 @@ static void print_class_stats(const struct tc_drr_fq_class_stats *st)
 	print_flag("dropping", st->dropping, st->dropping ? " dropping" : NULL);
 }
 
+/* @wait: [1024 ns]. Returns microseconds, rounded up. */
+static __u64 wait_us(__u64 wait)
+{
+	return (wait * 1024 + 999) / 1000;
+}
+
+/*
+ * The wait that @permille of the packets do not exceed, as far as their steps
+ * show; 0 if none was sent.
+ */
+static __u64 wait_of(const struct tc_drr_fq_band_stats *st, __u32 permille)
+{
+	__u64 sum = 0, seen = 0, end;
+	unsigned int n;
+
+	for (n = 0; n < DRR_FQ_WAITS; n++)
+		sum += st->waits[n];
+	if (!sum)
+		return 0;
+	for (n = 0; n < DRR_FQ_WAITS - 1; n++) {
+		seen += st->waits[n];
+		end = drr_fq_wait_of(n + 1);
+		if (seen * 1000 >= sum * permille)
+			return end < st->wait_longest ? end : st->wait_longest;
+	}
+	return st->wait_longest;
+}
+
+static void print_waits(const struct tc_drr_fq_band_stats *st)
+{
+	print_delay("wait_p50", "  wait_p50 %s", wait_us(wait_of(st, 500)));
+	print_delay("wait_p99", " wait_p99 %s", wait_us(wait_of(st, 990)));
+	print_delay("wait_p999", " wait_p999 %s", wait_us(wait_of(st, 999)));
+	print_delay("wait_longest", " wait_longest %s",
+		    wait_us(st->wait_longest));
+}
+
 static void print_band_stats(const struct tc_drr_fq_band_stats *st)
 {
 	print_count("active_flows", "  active_flows %s", st->active_flows);
@@ -543,6 +580,8 @@ static void print_band_stats(const struct tc_drr_fq_band_stats *st)
 	print_bytes("memory_used", " memory_used %s", st->memory_used);
 	print_count("drops_late", " drops_late %s", st->drops_late);
 	print_count("marks_cleared", " marks_cleared %s", st->marks_cleared);
+	print_nl();
+	print_waits(st);
 }
 
 static int drr_fq_print_xstats(struct qdisc_util *util, FILE *f,

@@ -165,6 +165,16 @@ enum drr_fq_attribute {
 
 #define TCA_DRR_FQ_MAX (__TCA_DRR_FQ_MAX - 1)
 
+/*
+ * Waits are counted in steps of an eighth, from 8 us to a second; shorter ones in
+ * steps of 1024 ns. The shortest wait of step n [1024 ns]:
+ */
+#define DRR_FQ_WAITS 144
+static inline __u32 drr_fq_wait_of(__u32 n)
+{
+	return n < 8 ? n : (8 + n % 8) << (n / 8 - 1);
+}
+
 /* Values of @type in struct tc_drr_fq_xstats. */
 enum drr_fq_xstats_type {
 	DRR_FQ_XSTATS_QDISC,
@@ -243,6 +253,11 @@ struct tc_drr_fq_class_stats {
  * @memory_used: memory of its queued packets (truesize) [bytes]
  * @active_flows: its backlogged queues
  * @deficit: bytes that it may still send in this round
+ * @wait_longest: the longest wait of a packet that was sent [1024 ns]
+ * @unused: 0
+ * @waits: packets sent, by how long they waited, modulo 2^32: number n counts waits
+ *	from drr_fq_wait_of(n) on, and shorter than that of the next; the last one
+ *	all longer ones
  */
 struct tc_drr_fq_band_stats {
 	__u64 drops_late;
@@ -250,6 +265,9 @@ struct tc_drr_fq_band_stats {
 	__u64 memory_used;
 	__u32 active_flows;
 	__u32 deficit;
+	__u32 wait_longest;
+	__u32 unused;
+	__u32 waits[DRR_FQ_WAITS];
 };
 
 /**
