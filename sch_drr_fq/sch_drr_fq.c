@@ -47,6 +47,9 @@
  * just queued must not be counted. It must not be returned for the packet that
  * ends an idle period, as a parent would not learn that there is a backlog.
  *
+ * Functions that each packet passes are inlined twice, with and without @bands:
+ * a qdisc without bands checks once for each call whether there are any.
+ *
  * All functions run under the qdisc's lock. Configuration also holds RTNL, so
  * it can allocate memory before it takes that lock; it changes nothing until
  * the whole request is known to succeed. Dumps of classes may read a replaced
@@ -300,8 +303,10 @@ static bool drr_fq_read_mark(struct Qdisc *sch, struct sk_buff *skb, u32 *class)
  * Store the packet's class, if it has one. Returns false if a filter consumed
  * or dropped the packet; @ret is then the return value of enqueue.
  */
-static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
-			    struct sk_buff **to_free, int *ret)
+static __always_inline bool drr_fq_classify(struct Qdisc *sch,
+					    struct sk_buff *skb,
+					    struct sk_buff **to_free, int *ret,
+					    bool bands)
 {
 	const struct drr_fq_sched *q = qdisc_priv(sch);
 	const struct tcf_proto *filter = rcu_dereference_bh(q->filter_list);
@@ -335,7 +340,7 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	if (!class && skb->priority == TC_PRIO_CONTROL)
 		class = DRR_FQ_CLASS_BAND;
 	/* Marks that are not believed are cleared in any class. */
-	if (unlikely(q->bands_config.domain) &&
+	if (bands && q->bands_config.domain &&
 	    !drr_fq_read_mark(sch, skb, &marked)) {
 		*ret = qdisc_drop(skb, sch, to_free);
 		return false;
@@ -346,11 +351,10 @@ static bool drr_fq_classify(struct Qdisc *sch, struct sk_buff *skb,
 	return true;
 }
 
-/* The band of a classified packet, with the configuration @bands. */
-static u32 drr_fq_band_of(const struct drr_fq_bands_config *bands,
-			  struct sk_buff *skb)
+/* The band of a classified packet. */
+static u32 drr_fq_band_of(struct sk_buff *skb, bool bands)
 {
-	return bands->on ? drr_fq_bands_of(drr_fq_skb_cb(skb)->class) : 0;
+	return bands ? drr_fq_bands_of(drr_fq_skb_cb(skb)->class) : 0;
 }
 
 /* Hash a packet's source address; all packets without one are one host. */
@@ -385,14 +389,15 @@ static u32 drr_fq_host_of(const struct drr_fq_sched *q,
  * class may have been stored when there were more queues. Sets @flow to identify
  * its flow within the queue.
  */
-static u32 drr_fq_queue_of(const struct drr_fq_sched *q,
-			   const struct drr_fq_bands_config *bands, u32 band,
-			   const struct drr_fq_params *p, struct sk_buff *skb,
-			   u32 *flow)
+static __always_inline u32 drr_fq_queue_of(const struct drr_fq_sched *q,
+					   u32 band,
+					   const struct drr_fq_params *p,
+					   struct sk_buff *skb, u32 *flow,
+					   bool bands)
 {
 	u32 class = drr_fq_skb_cb(skb)->class;
 
-	if (unlikely(bands->on)) {
+	if (bands) {
 		if (band == DRR_FQ_BAND_UNASSIGNED) {
 			*flow = drr_fq_host_of(q, skb);
 			return drr_fq_flow_of(p, *flow);
@@ -443,19 +448,18 @@ static bool drr_fq_append_control(struct drr_fq_sched *q, struct sk_buff *skb)
 }
 
 /* Append a packet to a queue of its band. Returns the queue. */
-static struct drr_fq_flow *drr_fq_append_flow(struct drr_fq_sched *q,
-					      struct sk_buff *skb)
+static __always_inline struct drr_fq_flow *
+drr_fq_append_flow(struct drr_fq_sched *q, struct sk_buff *skb, bool bands)
 {
-	u32 band = drr_fq_band_of(&q->bands_config, skb);
+	u32 band = drr_fq_band_of(skb, bands);
 	struct drr_fq_queues *u = &q->queues[band];
 	u32 queue, flow;
 
-	queue = drr_fq_queue_of(q, &q->bands_config, band, &u->params, skb,
-				&flow);
+	queue = drr_fq_queue_of(q, band, &u->params, skb, &flow, bands);
 	drr_fq_push(&u->vars.flows[queue], skb);
 	drr_fq_arrive(&u->params, &u->vars, &q->stats, queue, flow,
 		      qdisc_pkt_len(skb));
-	if (unlikely(q->bands_config.on)) {
+	if (bands) {
 		drr_fq_bands_arrive(&q->bands_params, &q->bands, band);
 		u->memory_used += skb->truesize;
 	}
@@ -463,7 +467,8 @@ static struct drr_fq_flow *drr_fq_append_flow(struct drr_fq_sched *q,
 }
 
 /* Append a packet to its queue. Returns the queue. */
-static struct drr_fq_flow *drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
+static __always_inline struct drr_fq_flow *
+drr_fq_append(struct Qdisc *sch, struct sk_buff *skb, bool bands)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct drr_fq_skb_cb *cb = drr_fq_skb_cb(skb);
@@ -473,10 +478,10 @@ static struct drr_fq_flow *drr_fq_append(struct Qdisc *sch, struct sk_buff *skb)
 	    drr_fq_append_control(q, skb))
 		queue = &q->band.queue;
 	else
-		queue = drr_fq_append_flow(q, skb);
+		queue = drr_fq_append_flow(q, skb, bands);
 	cb->memory = skb->truesize;
 	cb->segments = qdisc_pkt_segs(skb);
-	if (q->codel.on || q->bands_config.on)
+	if (bands || q->codel.on)
 		cb->queued = codel_get_time();
 	q->memory_used += cb->memory;
 	q->max_packet = max(q->max_packet, qdisc_pkt_len(skb));
@@ -685,7 +690,7 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 			continue;
 		}
 		sum += qdisc_pkt_len(segs);
-		queue = drr_fq_append(sch, segs);
+		queue = drr_fq_append(sch, segs, q->bands_config.on);
 		count++;
 	}
 	q->gso_split++;
@@ -700,39 +705,50 @@ static int drr_fq_enqueue_segments(struct Qdisc *sch, struct sk_buff *skb,
 	return drr_fq_make_room(sch, queue, length, idle, to_free);
 }
 
-static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
-			  struct sk_buff **to_free)
+static __always_inline int drr_fq_enqueue_to(struct Qdisc *sch,
+					     struct sk_buff *skb,
+					     struct sk_buff **to_free,
+					     bool bands)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 length = qdisc_pkt_len(skb);
 	const struct drr_fq_flow *queue;
 	int ret;
 
-	if (unlikely(!drr_fq_classify(sch, skb, to_free, &ret)))
+	if (unlikely(!drr_fq_classify(sch, skb, to_free, &ret, bands)))
 		return ret;
 	if (q->split_gso && skb_is_gso(skb))
 		return drr_fq_enqueue_segments(sch, skb, to_free);
 	if (unlikely(drr_fq_oversize(q, skb)))
 		return drr_fq_drop_oversize(sch, skb, to_free);
 
-	queue = drr_fq_append(sch, skb);
+	queue = drr_fq_append(sch, skb, bands);
 	return drr_fq_make_room(sch, queue, length, false, to_free);
 }
 
-/* Backlogged flows, or bands. */
-static u32 drr_fq_active(const struct drr_fq_sched *q)
+static int drr_fq_enqueue(struct sk_buff *skb, struct Qdisc *sch,
+			  struct sk_buff **to_free)
 {
-	return q->bands_config.on ? q->bands.backlogged :
-				    q->queues[0].vars.active;
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+
+	if (unlikely(q->bands_config.on))
+		return drr_fq_enqueue_to(sch, skb, to_free, true);
+	return drr_fq_enqueue_to(sch, skb, to_free, false);
 }
 
-static struct sk_buff *drr_fq_dequeue_control(struct Qdisc *sch)
+/* Backlogged flows, or bands. */
+static u32 drr_fq_active(const struct drr_fq_sched *q, bool bands)
+{
+	return bands ? q->bands.backlogged : q->queues[0].vars.active;
+}
+
+static struct sk_buff *drr_fq_dequeue_control(struct Qdisc *sch, bool bands)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	struct sk_buff *skb = drr_fq_pop(&q->band.queue);
 
 	qdisc_qstats_backlog_dec(sch, skb);
-	drr_fq_band_sent(&q->band, drr_fq_active(q), qdisc_pkt_len(skb));
+	drr_fq_band_sent(&q->band, drr_fq_active(q, bands), qdisc_pkt_len(skb));
 	return skb;
 }
 
@@ -854,11 +870,12 @@ static u32 drr_fq_band_length(void *context, u32 band)
 }
 
 /* The queues to send from, or NULL if no band is backlogged. */
-static struct drr_fq_queues *drr_fq_next_queues(struct drr_fq_sched *q)
+static struct drr_fq_queues *drr_fq_next_queues(struct drr_fq_sched *q,
+						bool bands)
 {
 	u32 band;
 
-	if (likely(!q->bands_config.on))
+	if (!bands)
 		return q->queues;
 	band = drr_fq_bands_next(&q->bands_params, &q->bands,
 				 drr_fq_band_length, q);
@@ -915,7 +932,8 @@ static void drr_fq_band_sent_from(struct drr_fq_sched *q,
 	drr_fq_band_left(q, u, skb);
 }
 
-static struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch)
+static __always_inline struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch,
+							   bool bands)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	u32 queue, length, late = 0, late_bytes = 0;
@@ -923,13 +941,13 @@ static struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch)
 	struct drr_fq_queues *u;
 
 	do {
-		u = drr_fq_next_queues(q);
+		u = drr_fq_next_queues(q, bands);
 		if (!u)
 			break;
 		queue = drr_fq_next(&u->params, &u->vars, drr_fq_head_length);
 		if (queue == DRR_FQ_NONE)
 			break;
-		if (u == &q->queues[DRR_FQ_BAND_UNASSIGNED] &&
+		if (bands && u == &q->queues[DRR_FQ_BAND_UNASSIGNED] &&
 		    late < DRR_FQ_LATE_BATCH && drr_fq_is_late(sch, u, queue)) {
 			late_bytes += drr_fq_drop_late(sch, u, queue);
 			late++;
@@ -949,27 +967,28 @@ static struct sk_buff *drr_fq_dequeue_flow(struct Qdisc *sch)
 		return NULL;
 	length = qdisc_pkt_len(skb);
 	drr_fq_sent(&u->params, &u->vars, queue, length, drr_fq_head_length);
-	if (unlikely(q->bands_config.on))
+	if (bands)
 		drr_fq_band_sent_from(q, u, skb);
 	drr_fq_band_earn(&q->band, length);
 	drr_fq_prefetch(u);
 	return skb;
 }
 
-static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
+static __always_inline struct sk_buff *drr_fq_dequeue_from(struct Qdisc *sch,
+							   bool bands)
 {
 	struct drr_fq_sched *q = qdisc_priv(sch);
 	const struct drr_fq_skb_cb *cb;
 	struct sk_buff *skb;
 
-	if (unlikely(drr_fq_band_is_next(&q->band, drr_fq_active(q),
+	if (unlikely(drr_fq_band_is_next(&q->band, drr_fq_active(q, bands),
 					 drr_fq_head_length)))
-		skb = drr_fq_dequeue_control(sch);
+		skb = drr_fq_dequeue_control(sch, bands);
 	else
-		skb = drr_fq_dequeue_flow(sch);
+		skb = drr_fq_dequeue_flow(sch, bands);
 	/* Packets of flows were dropped, and control packets waited for them. */
 	if (unlikely(!skb) && q->band.queue.qlen)
-		skb = drr_fq_dequeue_control(sch);
+		skb = drr_fq_dequeue_control(sch, bands);
 	if (!skb)
 		return NULL;
 
@@ -978,6 +997,15 @@ static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
 	qdisc_qlen_dec(sch);
 	_bstats_update(&sch->bstats, qdisc_pkt_len(skb), cb->segments);
 	return skb;
+}
+
+static struct sk_buff *drr_fq_dequeue(struct Qdisc *sch)
+{
+	const struct drr_fq_sched *q = qdisc_priv(sch);
+
+	if (unlikely(q->bands_config.on))
+		return drr_fq_dequeue_from(sch, true);
+	return drr_fq_dequeue_from(sch, false);
 }
 
 static void drr_fq_reset_queues(struct drr_fq_queues *u)
@@ -1464,12 +1492,12 @@ static void drr_fq_move(struct drr_fq_sched *q, struct drr_fq_queues *from,
 
 		while (flow->head) {
 			struct sk_buff *skb = drr_fq_pop(flow);
-			u32 band = drr_fq_band_of(bands, skb);
+			u32 band = drr_fq_band_of(skb, bands->on);
 			struct drr_fq_queues *u = &to[band];
 			u32 queue, id;
 
-			queue = drr_fq_queue_of(q, bands, band, &u->params, skb,
-						&id);
+			queue = drr_fq_queue_of(q, band, &u->params, skb, &id,
+						bands->on);
 			drr_fq_push(&u->vars.flows[queue], skb);
 			drr_fq_arrive(&u->params, &u->vars, &ignored, queue, id,
 				      qdisc_pkt_len(skb));

@@ -48,6 +48,7 @@ PLENTY = 1_000_000  # packets: a limit that is never reached
 SLICE = 500  # packets timed together
 CLOCK_SLICES = 200
 REFERENCE = "fq_codel"
+BANDS = "drr_fq bands"
 FOR_EVER = "target 600s interval 700s"
 LONGEST = "target 100s interval 100s"  # that drr_fq accepts
 
@@ -155,6 +156,11 @@ CANDIDATES = (
         "drr_fq codel",
         drr_fq("drr", f" codel {LONGEST}"),
         remark="its AQM never acts: the target is 100 s",
+    ),
+    Candidate(
+        BANDS,
+        drr_fq("drr", " bands domain all"),
+        remark="all packets have the mark of the assigned band, which it reads from their headers",
     ),
     Candidate("pfifo", lambda load, _: f"pfifo limit {load.limit}", buckets=0),
     Candidate(
@@ -352,6 +358,9 @@ class Bed:
         assert self.candidate
         if not self.candidate.buckets:
             return None
+        if self.candidate.name == BANDS:  # its classes are the bands
+            stats = json.loads(run("tc", "-s", "-j", "qdisc", "show", "dev", self.device))
+            return int(stats[0]["active_flows"])
         if self.candidate.name == "fq":
             stats = run("tc", "-s", "qdisc", "show", "dev", self.device)
             match = re.search(r"flows (\d+) \(inactive (\d+)", stats)

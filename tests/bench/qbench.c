@@ -55,6 +55,7 @@
 #include <net/ip.h>
 #include <net/net_namespace.h>
 #include <net/sch_generic.h>
+#include <uapi/fairpath/drr_fq.h>
 
 #include "sbench.h"
 
@@ -187,7 +188,7 @@ static struct sk_buff *packet_make(struct qbench *b, u32 length)
 	return skb;
 }
 
-/* Write the headers of a flow: UDP over IPv4. */
+/* Write the headers of a flow: UDP over IPv4, with the mark of assigned packets. */
 static void packet_assign(struct sk_buff *skb, u32 flow)
 {
 	struct udphdr *udp;
@@ -202,6 +203,7 @@ static void packet_assign(struct sk_buff *skb, u32 flow)
 	ip->ihl = 5;
 	ip->ttl = 64;
 	ip->protocol = IPPROTO_UDP;
+	ip->tos = DRR_FQ_BANDS_MARK_ASSIGNED_DEFAULT << 2;
 	ip->tot_len = htons(skb->len - ETH_HLEN);
 	ip->saddr = htonl(0x0a000000 | flow);
 	ip->daddr = htonl(0xc0000201); /* 192.0.2.1 */

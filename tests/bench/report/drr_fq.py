@@ -14,6 +14,7 @@ LOOKS: dict[str, dict[str, Any]] = {
     "drr_fq rr": {"color": "#D55E00", "linestyle": (0, (5, 1.5))},
     "drr_fq scfq": {"color": "#D55E00", "linestyle": (0, (1.5, 1.2))},
     "drr_fq codel": {"color": "#D55E00", "linestyle": (0, (8, 1.5, 1.5, 1.5))},
+    "drr_fq bands": {"color": "#D55E00", "linestyle": (0, (1, 2.5))},
     "pfifo": {"color": "#777777"},
     "sfq": {"color": "#009E73"},
     "fq_codel": {"color": "#0072B2", "linewidth": 2.0},
