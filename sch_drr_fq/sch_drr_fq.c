@@ -586,6 +586,7 @@ static bool drr_fq_shrink(struct Qdisc *sch, const struct drr_fq_flow *queue,
 		qdisc_qstats_backlog_dec(sch, skb);
 		qdisc_qlen_dec(sch);
 		qdisc_qstats_drop(sch);
+		tcf_set_qdisc_drop_reason(skb, QDISC_DROP_OVERLIMIT);
 		__qdisc_drop(skb, to_free);
 		q->drops_longest++;
 		lost |= longest == queue;
@@ -632,7 +633,7 @@ static int drr_fq_drop_oversize(struct Qdisc *sch, struct sk_buff *skb,
 	struct drr_fq_sched *q = qdisc_priv(sch);
 
 	q->drops_oversize++;
-	return qdisc_drop(skb, sch, to_free);
+	return qdisc_drop_reason(skb, sch, to_free, QDISC_DROP_OVERLIMIT);
 }
 
 /*
@@ -818,7 +819,7 @@ static void drr_fq_drop_dequeued(struct Qdisc *sch, struct drr_fq_queues *u,
 	}
 	qdisc_qlen_dec(sch);
 	qdisc_qstats_drop(sch);
-	kfree_skb_reason(skb, SKB_DROP_REASON_QDISC_DROP);
+	qdisc_dequeue_drop(sch, skb, QDISC_DROP_CONGESTED);
 }
 
 /* Drop a packet that drr_fq_codel_pop() removed. */
@@ -1613,7 +1614,8 @@ static int drr_fq_apply(struct Qdisc *sch, const struct drr_fq_config *config,
 					  backlog - sch->qstats.backlog);
 	sch_tree_unlock(sch);
 
-	kfree_skb_list(to_free);
+	kfree_skb_list_reason(to_free,
+			      (enum skb_drop_reason)QDISC_DROP_OVERLIMIT);
 	drr_fq_free_queues(queues);
 	kfree(queues);
 	return 0;
@@ -1657,6 +1659,7 @@ static int drr_fq_init(struct Qdisc *sch, struct nlattr *opt,
 	};
 	int err;
 
+	sch->flags |= TCQ_F_DEQUEUE_DROPS;
 	q->perturbation = get_random_u32();
 	get_random_bytes(&q->host_key, sizeof(q->host_key));
 	drr_fq_band_init(&q->band);

@@ -60,6 +60,11 @@ ifneq ($(call fp-has,net/sch_generic.h,u16[[:space:]]*pkt_segs),)
 ccflags-y += -DFP_HAVE_QDISC_PKT_SEGS
 endif
 
+# In 7.2: qdiscs have reasons of their own for a drop.
+ifneq ($(call fp-has,net/dropreason-qdisc.h,FN.OVERLIMIT),)
+ccflags-y += -DFP_HAVE_QDISC_DROP_REASONS
+endif
+
 # In 7.2: dev_deactivate() can keep the packets that are queued.
 ifneq ($(call fp-has,net/sch_generic.h,dev_deactivate.*bool reset_needed),)
 ccflags-y += -DFP_HAVE_DEV_DEACTIVATE_RESET

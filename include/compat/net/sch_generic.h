@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Newer kernels read a queue's length locklessly, count the segments of a packet
- * once, when it is first queued, and can deactivate a device without emptying its
- * queues.
+ * once, when it is first queued, can deactivate a device without emptying its
+ * queues, show why a qdisc dropped a packet, and free packets that dequeue dropped
+ * without the qdisc's lock.
  */
 #ifndef FAIRPATH_COMPAT_NET_SCH_GENERIC_H
 #define FAIRPATH_COMPAT_NET_SCH_GENERIC_H
@@ -27,6 +28,18 @@ static inline unsigned int qdisc_pkt_segs(const struct sk_buff *skb)
 {
 	return skb_is_gso(skb) ? skb_shinfo(skb)->gso_segs : 1;
 }
+#endif
+
+/* The reason that older kernels give for each packet that enqueue drops. */
+#ifndef FP_HAVE_QDISC_DROP_REASONS
+#define QDISC_DROP_OVERLIMIT SKB_DROP_REASON_QDISC_DROP
+#define QDISC_DROP_CONGESTED SKB_DROP_REASON_QDISC_DROP
+#define tcf_set_qdisc_drop_reason(skb, reason) ((void)(skb))
+#define qdisc_drop_reason(skb, sch, to_free, reason) \
+	qdisc_drop(skb, sch, to_free)
+#define qdisc_dequeue_drop(sch, skb, reason) kfree_skb_reason(skb, reason)
+#undef TCQ_F_DEQUEUE_DROPS
+#define TCQ_F_DEQUEUE_DROPS 0
 #endif
 
 #ifndef FP_HAVE_DEV_DEACTIVATE_RESET
