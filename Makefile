@@ -89,6 +89,7 @@ help:
 	@echo 'Other:'
 	@echo '  make deps                install all packages (scripts/packages)'
 	@echo '  make dist                pack a release: build/dist/fairpath-$(VERSION).tar.xz'
+	@echo '  make upstream LINUX=DIR  make patches of drr_fq for the kernel [IPROUTE2=DIR, OUT=]'
 	@echo '  make deb                 build packages of Debian in build/deb [MAINTAINER=, HOMEPAGE=]'
 	@echo '  make clean               remove build/'
 
@@ -294,6 +295,13 @@ bench:
 .PHONY: dist
 dist:
 	@scripts/dist build/dist
+
+# Patches to send, for the sources LINUX and IPROUTE2.
+.PHONY: upstream
+upstream: OUT = build/upstream
+upstream:
+	$(call checked,tests)
+	@scripts/upstream $(if $(LINUX),--linux '$(LINUX)') $(if $(IPROUTE2),--iproute2 '$(IPROUTE2)') '$(OUT)'
 
 # Debian's packages, of what is committed. Who builds them, and where the project's
 # page is: MAINTAINER, HOMEPAGE.

@@ -383,11 +383,11 @@ static void print_parameters(const struct drr_fq_number *number, size_t count,
 			break;
 		case DRR_FQ_DOMAIN:
 			if (value == DRR_FQ_BANDS_DOMAIN_ALL)
-				strcpy(text, "all");
+				snprintf(text, sizeof(text), "all");
 			else if (value)
 				snprintf(text, sizeof(text), "%u", value);
 			else
-				strcpy(text, "off");
+				snprintf(text, sizeof(text), "off");
 			break;
 		case DRR_FQ_BYTES:
 			units_size_exact(text, value);
@@ -400,7 +400,7 @@ static void print_parameters(const struct drr_fq_number *number, size_t count,
 			if (value)
 				units_time_exact(text, value * 1000ULL);
 			else
-				strcpy(text, "off");
+				snprintf(text, sizeof(text), "off");
 			break;
 		}
 		print_option(number->name, value, text);

@@ -31,9 +31,9 @@ class Suite:
     name: str
     archive: str = "debian"
 
-    def line(self, architecture: str, keyring: Path) -> str:
+    def line(self, kind: str, architecture: str, keyring: Path) -> str:
         options = f"[arch={architecture} signed-by={keyring}]"
-        return f"deb {options} {MIRROR}/{self.archive} {self.name} main"
+        return f"{kind} {options} {MIRROR}/{self.archive} {self.name} main"
 
 
 BOOKWORM = Suite("bookworm")
@@ -59,12 +59,17 @@ TOOLCHAINS: dict[str, tuple[Suite, ...]] = {
 
 
 class Archive:
-    """Packages of some suites."""
+    """Packages of some suites, or with the kind `deb-src` their sources."""
 
-    def __init__(self, suites: tuple[Suite, ...], architecture: str = ARCHITECTURE) -> None:
+    def __init__(
+        self, suites: tuple[Suite, ...], architecture: str = ARCHITECTURE, kind: str = "deb"
+    ) -> None:
         self.suites = suites
         self.architecture = architecture
+        self.kind = kind
         self.label = "+".join(suite.name for suite in suites)
+        if kind != "deb":
+            self.label += f":{kind}"
         if architecture != ARCHITECTURE:
             self.label += f":{architecture}"
         self.directory = cache_dir() / "apt" / self.label
@@ -116,7 +121,8 @@ class Archive:
             self._update(newer_keyring(self))
 
     def _update(self, keyring: Path) -> None:
-        sources = "".join(suite.line(self.architecture, keyring) + "\n" for suite in self.suites)
+        lines = [suite.line(self.kind, self.architecture, keyring) for suite in self.suites]
+        sources = "".join(f"{line}\n" for line in lines)
         (self.directory / "sources.list").write_text(sources)
         run([self._apt_get, *self._options(), "-o", "APT::Update::Error-Mode=any", "update"])
 
@@ -160,6 +166,12 @@ class Archive:
         into.mkdir(parents=True, exist_ok=True)
         run([self._apt_get, *self._options(), "download", *names], cwd=into)
         return sorted(into.glob("*.deb"))
+
+    def download_source(self, name: str, into: Path) -> Path:
+        """Download the source of a package; return its upstream archive."""
+        into.mkdir(parents=True, exist_ok=True)
+        run([self._apt_get, *self._options(), "--download-only", "source", name], cwd=into)
+        return next(into.glob("*.orig.tar.*"))
 
     def closure(self, names: list[str], into: Path) -> list[Path]:
         """Download packages and all their dependencies."""
