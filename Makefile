@@ -89,6 +89,7 @@ help:
 	@echo 'Other:'
 	@echo '  make deps                install all packages (scripts/packages)'
 	@echo '  make dist                pack a release: build/dist/fairpath-$(VERSION).tar.xz'
+	@echo '  make site                make a site of the documentation: build/site [HOMEPAGE=]'
 	@echo '  make upstream LINUX=DIR  make patches of drr_fq for the kernel [IPROUTE2=DIR, OUT=]'
 	@echo '  make deb                 build packages of Debian in build/deb [MAINTAINER=, HOMEPAGE=]'
 	@echo '  make clean               remove build/'
@@ -272,7 +273,7 @@ test:
 
 .PHONY: test-all
 test-all:
-	$(call checked,modules tc tools slbnsim vm lab figures bench fuzz tests foreign)
+	$(call checked,modules tc tools slbnsim vm lab figures bench fuzz tests foreign site)
 	@tests/run all
 
 .PHONY: test-debug
@@ -295,6 +296,11 @@ bench:
 .PHONY: dist
 dist:
 	@scripts/dist build/dist
+
+.PHONY: site
+site:
+	$(call checked,site)
+	@scripts/site build/site
 
 # Patches to send, for the sources LINUX and IPROUTE2.
 .PHONY: upstream

@@ -12,9 +12,9 @@ import re
 import subprocess
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 from fairvm import archive, source
 
 from tests.linux_source import TOP
