@@ -116,6 +116,16 @@ def test_segments_are_whole(
         assert after.drops == before.drops
 
 
+def test_hosts_may_be_far_from_the_router(net: Chain, enforce_try: str) -> None:
+    """As over Wi-Fi: what lies between them is not a part of the measured round trip."""
+    net.nodes[1].sh("tc qdisc replace dev w0 root netem delay 5ms limit 10000")
+    with enforcer(net.nodes[1], enforce_try) as made:
+        made.open("e1")
+        made.set_windows(True)
+        seen = windows.watch(made, sender(net, 0, 2), trip=windows.ROUND_TRIP + 5)
+        seen.check()
+
+
 def test_connections_share_a_session(net: Chain, enforce_try: str) -> None:
     """Over IPv6; the session is that of the pair of hosts."""
     with enforcer(net.nodes[1], enforce_try) as made:

@@ -12,6 +12,8 @@
  * (delayed acknowledgments, jitter, a new route), so a loop corrects it each round
  * trip: if the pacer ran dry while the window limited the sender, the window grows by
  * what was missed; if a packet or more always waited, it shrinks by half of that.
+ * Data and acknowledgments between host and router are not seen, nor measured: if they
+ * may be what holds a sender back, the window grows slowly.
  *
  * What the sender was granted is kept (RFC 9293, 3.8.6): the right edge, the highest
  * sequence number that it may send, never moves back by more than the unit of the
@@ -169,6 +171,8 @@ struct window_start {
  * @acked: @ack and @right are valid
  * @lowered: the window was lowered in the last acknowledgment
  * @limited: before the last acknowledgment, the lowered window held data back
+ * @near: bit 0: in this round, bit 1: in the one before, a quarter of the lowered
+ *	window or more was in flight from here
  * @merged: segments that it merged when it last did; 0: it never did
  * @silent: acknowledgments come another way
  * @full: it sent a full segment
@@ -200,6 +204,7 @@ struct window {
 	u8 merged;
 	u8 silent;
 	u8 full;
+	u8 near;
 };
 
 /**
@@ -428,12 +433,14 @@ WINDOW_PART int window_correct(struct window *window,
 	longest = window_in_flight(window, fp_max(rtt, window->rtt_last));
 	missed = window_octets(window->rate, sharing->missed[1]);
 	least = window_octets(window->rate, sharing->least[1]);
-	most = longest + longest / 2 - bdp;
+	most = 2 * longest - bdp;
 	lowest = -(s64)(bdp / 2);
 	extra = window->extra;
 
 	if (missed && window->limited)
 		extra += fp_min64(missed, WINDOW_MAX) / (window->others + 1U);
+	else if (missed && window->near)
+		extra += fp_min64(missed / (window->others + 1U), bdp / 8);
 	else if (!missed && least > window->mss + window->headers)
 		extra -=
 			fp_min64(least, WINDOW_MAX) / 2 / (window->others + 1U);
@@ -534,7 +541,7 @@ WINDOW_PART int window_share(struct window *window,
 	}
 	sharing->segments++;
 	sharing->least[0] = fp_min64(sharing->least[0], wait);
-	if (window->limited)
+	if (window->limited || window->near)
 		sharing->missed[0] =
 			fp_min64(sharing->missed[0] + missed, WINDOW_TIME_MAX);
 	if (window->round == sharing->round)
@@ -543,7 +550,9 @@ WINDOW_PART int window_share(struct window *window,
 	sharing->connections[0]++;
 	count = fp_max(sharing->connections[0], sharing->connections[1]);
 	window->others = fp_min(count - 1, 65535);
-	return window_correct(window, sharing);
+	window_correct(window, sharing);
+	window->near = window->near << 1 & 3;
+	return 0;
 }
 
 /**
@@ -811,6 +820,9 @@ WINDOW_PART u32 window_ack(struct window *window, const struct window_ack *ack)
 	room = window->mss * (window->merged ?: 1);
 	window->limited = window->lowered &&
 			  (s32)(window->right - window->sent) < (s32)room;
+	if (window->lowered &&
+	    (window->right - window->sent) / 3 <= window->sent - window->ack)
+		window->near |= 1;
 	arrived = window_arrived(window, ack);
 	offered = number + ((u32)ack->field << (window->scale & 15));
 	if (!window->acked)
