@@ -220,7 +220,7 @@ static void print_marks(void)
 {
 	struct marks_sums sums = enforce_read_sums(enforce).bands;
 
-	printf("%llu %llu %llu %llu\n", (unsigned long long)sums.new,
+	printf("%llu %llu %llu %llu\n", (unsigned long long)sums.starts,
 	       (unsigned long long)sums.assigned,
 	       (unsigned long long)sums.cleared,
 	       (unsigned long long)sums.refused);

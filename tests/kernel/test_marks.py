@@ -81,7 +81,7 @@ def checksum(head: bytes) -> int:
     total = sum(struct.unpack(f">{len(head) // 2}H", head))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
+    return int(total ^ 0xFFFF)
 
 
 def with_dscp(packet: bytes, dscp: int, ecn: int = 0) -> bytes:

@@ -737,7 +737,6 @@ struct edt *edt_open(const char *pins, u32 size, u32 connections,
 	bss = edt->rates->bss;
 	getrandom(bss->source_secret, sizeof(bss->source_secret), 0);
 	getrandom(bss->flow_secret, sizeof(bss->flow_secret), 0);
-	getrandom(bss->share_secret, sizeof(bss->share_secret), 0);
 	return edt;
 }
 

@@ -4,10 +4,10 @@
  *
  * At egress, slbnd_rates asks marks_enter() whether a packet of a local host that has no rate
  * is new, and does not pace it then. slbnd_sent marks packets, and delays them if necessary.
- * A packet that is neither new nor assigned leaves without a mark of the domain, as do the packets of
- * this router and those that it forwards for others, unless they came in by a device of
- * the domain, where another agent has marked them. At ingress marks_arrive() notes that
- * the peer of a connection has answered.
+ * A packet that is neither new nor assigned leaves without a mark of the domain, as do
+ * the packets of this router and those that it forwards for others, unless they came in by
+ * a device of the domain, where another agent has marked them. At ingress marks_arrive()
+ * notes that the peer of a connection has answered.
  *
  * A connection has an entry as long as it has a place in the table of connections
  * (connections.h). Without one its packets are assigned or unassigned.
@@ -111,9 +111,6 @@ struct {
 u32 mark_new;
 u32 mark_assigned;
 
-/* Secret of the hash function of shares, random. */
-u64 share_secret[MARKS_SECRET];
-
 static __always_inline struct marking *get_marking(void)
 {
 	/* 64 bits: see struct rates_key. */
@@ -132,7 +129,7 @@ static __always_inline struct marks_sums *get_mark_sums(void)
 /* The share of a packet's path, bit/s; 0: no link has answered. */
 static __always_inline u64 find_share(const struct rates_key *key)
 {
-	u32 n = marks_place(share_secret, key->source[0], key->destination);
+	u32 n = marks_place(flow_secret, key->source[0], key->destination);
 	const struct marks_share *share = bpf_map_lookup_elem(&shares, &n);
 
 	if (!share || bpf_ktime_get_boot_ns() >= share->until)
@@ -314,14 +311,15 @@ static __noinline int marks_write(struct __sk_buff *skb, u32 band)
 		return 1;
 	old = bpf_be64_to_cpu(marking->near) >> 48;
 	dscp = v4 ? old >> 2 & 63 : old >> 6 & 63;
+	if (band == DRR_FQ_BAND_UNASSIGNED && dscp != mark_new &&
+	    dscp != mark_assigned)
+		return 1;
 	if (band == DRR_FQ_BAND_NEW) {
 		marked = mark_new;
-		sums->new ++;
+		sums->starts++;
 	} else if (band == DRR_FQ_BAND_ASSIGNED) {
 		marked = mark_assigned;
 		sums->assigned++;
-	} else if (dscp != mark_new && dscp != mark_assigned) {
-		return 1;
 	} else {
 		sums->cleared++;
 	}

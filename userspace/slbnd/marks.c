@@ -73,7 +73,7 @@ int marks_set_domain(struct edt *edt, const struct marks_config *config)
 void marks_set_share(struct edt *edt, const struct rates_key *key, u64 share,
 		     u64 until)
 {
-	u32 n = marks_place(edt->rates->bss->share_secret, key->source[0],
+	u32 n = marks_place(edt->rates->bss->flow_secret, key->source[0],
 			    key->destination);
 	struct marks_share *to = &edt->shares[n];
 
@@ -105,7 +105,7 @@ void marks_read_sums(const struct edt *edt, struct marks_sums *sums)
 	    !bpf_map_lookup_elem(bpf_map__fd(edt->rates->maps.mark_sums), &only,
 				 each))
 		for (n = 0; n < cpus; n++) {
-			sums->new += each[n].new;
+			sums->starts += each[n].starts;
 			sums->assigned += each[n].assigned;
 			sums->cleared += each[n].cleared;
 			sums->refused += each[n].refused;

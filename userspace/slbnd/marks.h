@@ -16,9 +16,6 @@
 /* Shares that are known at the same time, a power of two. */
 #define MARKS_SHARES 16384
 
-/* Words of the secret of their hash function. */
-#define MARKS_SECRET 7
-
 /**
  * struct marks_config - options
  * @on: mark packets
@@ -37,13 +34,13 @@ struct marks_config {
 
 /**
  * struct marks_sums - counters of packets since the program was loaded, GSO ones as one
- * @new: marked as new
+ * @starts: marked as new
  * @assigned: marked as assigned
  * @cleared: that had a mark which was not theirs
  * @refused: that would have been new, but there were no tokens
  */
 struct marks_sums {
-	u64 new;
+	u64 starts;
 	u64 assigned;
 	u64 cleared;
 	u64 refused;
@@ -65,7 +62,7 @@ struct marks_share {
 
 /*
  * The place of a share: by a multiply-shift hash (Dietzfelbinger, STACS 1996), whose upper
- * bits count.
+ * bits count. @secret has at least 7 words.
  */
 static inline u32 marks_place(const u64 *secret, u64 source,
 			      const u64 *destination)
@@ -83,6 +80,12 @@ static inline u32 marks_place(const u64 *secret, u64 source,
 
 struct edt;
 struct rates_key;
+
+#ifdef __bpf__
+/* See marks.bpf.h. */
+int marks_enter(u32 ifindex, u64 now, u64 length, u32 rated);
+int marks_exceed(void);
+#endif
 
 void marks_configure(struct edt *edt, const struct marks_config *config);
 int marks_set_domain(struct edt *edt, const struct marks_config *config);

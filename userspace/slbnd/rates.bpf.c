@@ -80,6 +80,7 @@
 #include "connections_core.h"
 #include "enforce.h"
 #include "ingress.h"
+#include "marks.h"
 #include "rates.h"
 #include "spare.h"
 
@@ -921,10 +922,6 @@ static u64 longest_wait(const struct __sk_buff *skb)
 	device = bpf_map_lookup_elem(&devices, &index);
 	return device && device->no_fq ? 0 : backlog;
 }
-
-/* See marks.bpf.h. */
-__noinline int marks_enter(u32 ifindex, u64 now, u64 length, u32 rated);
-__noinline int marks_exceed(void);
 
 /*
  * Pace a packet by the default class, @source_n and @flow_n are its buckets; sets

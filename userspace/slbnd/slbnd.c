@@ -130,14 +130,14 @@ static void note_share(const struct session *session)
 {
 	const struct slbn_source *source = &session->source;
 	struct slbn_flow flow = session->flow;
+	const u8 none[sizeof(flow.source)] = {};
 	u64 share = source->rate;
 
 	if (!slbnd.enforce || !session->detected || !source->rate)
 		return;
 	if (source->share_complete)
 		share = fp_max64(share, source->share);
-	/* Without a port, its flow may have no source either. */
-	if (!memcmp(flow.source, (u8[16]){}, sizeof(flow.source)))
+	if (!memcmp(flow.source, none, sizeof(none)))
 		memcpy(flow.source, session->detected->sender,
 		       sizeof(flow.source));
 	enforce_set_share(slbnd.enforce, &flow, share, source->lease);
@@ -189,7 +189,7 @@ static void describe(struct slbn_status *status)
 	status->windows_lowered = sums.windows.lowered;
 	status->windows_unknown = sums.windows.unknown;
 	status->windows_silent = sums.windows.silent;
-	status->marked_new = sums.bands.new;
+	status->marked_new = sums.bands.starts;
 	status->marked_assigned = sums.bands.assigned;
 	status->marks_cleared = sums.bands.cleared;
 	status->marks_refused = sums.bands.refused;
@@ -356,7 +356,7 @@ static void note_changes(void)
 static void open_enforcement(const struct options *options)
 {
 	const struct enforce_config config = enforce_options(options);
-	const char *devices[ENFORCE_DEVICES];
+	const char *devices[ENFORCE_DEVICES] = {};
 	u32 n;
 
 	for (n = 0; n < options->device_count; n++)
