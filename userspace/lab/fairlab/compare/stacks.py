@@ -57,6 +57,12 @@ class Stack:
 
 LIMIT = "limit {buffer}"
 CODEL = "target {target}ms interval {rtt}ms"
+#: Links that know assigned traffic by its marks, of which only agents set any; and one queue for
+#: each band instead of one for each flow.
+BANDS = f"{LIMIT} bands domain all"
+FIFOS = "flows 1 flows_new 1 hosts 1"
+#: slbnd for such links: what is above rates may use whatever is idle.
+MARKING = (("windows", "on"), ("borrow", "on"), ("marks", "on"), ("excess", "unassigned"))
 STACKS = {
     stack.name: stack
     for stack in (
@@ -75,6 +81,8 @@ STACKS = {
             slbn="headroom 1",
             agent=(("windows", "on"), ("borrow", "on")),
         ),
+        Stack("slbn-bands", "drr_fq", BANDS, slbn="headroom 1", agent=MARKING),
+        Stack("slbn-fifo", "drr_fq", f"{BANDS} {FIFOS}", slbn="headroom 1", agent=MARKING),
         Stack("slbn-nocommit", "drr_fq", LIMIT, slbn="commit off"),
         Stack("dualpi2", "dualpi2", small=LIMIT, dctcp="any_ect", only=L4S),
     )
