@@ -243,9 +243,9 @@ class Status:
     alone, `windows_silent` how often their acknowledgements were found not to pass the router.
     `version` is empty before 0.2.
     `borrowers` are sessions that may send above their rates now, `borrowed_octets` what was sent
-    above them. `marked_new` and `marked_assigned` are data packets with a mark, `marks_cleared` those
-    that had a mark which was not theirs, `marks_refused` those that were not new as their host has
-    sent too much.
+    above them. `marked_new` and `marked_assigned` are data packets with a mark, `marks_cleared`
+    those that had a mark which was not theirs, `marks_refused` those that were not new as their
+    host has sent too much.
     """
 
     sessions: int
